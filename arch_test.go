@@ -54,8 +54,9 @@ var rules = map[string]rule{
 	"interop":                        {}, // knows haul by its binary alone
 	"tftp/load":                      {imports: "tftp tftp/transfer internal/console", tests: "store internal/leak"},
 	"tftp/doctor":                    {imports: "tftp tftp/transfer udp", tests: "store internal/leak store/storetest"},
-	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store internal/linequeue", tests: "internal/sim internal/leak internal/race internal/repeat store/storetest"},
+	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store internal/linequeue", tests: "tftp/internal/tftptest internal/sim internal/leak internal/race internal/repeat store/storetest"},
 	"tftp/internal/fileio":           {imports: "tftp/transfer store"},
+	"tftp/internal/tftptest":         {imports: "tftp/internal/packetio tftp/transfer udp store"}, // for tests
 	"tftp/internal/packetio":         {imports: "tftp/transfer udp store"},
 	"site":                           {imports: "tftp/remap store", tests: "store/storetest"},
 	"sftp":                           {imports: "internal/tempname sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race internal/repeat internal/golden store/storetest"},

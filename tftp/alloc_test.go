@@ -10,6 +10,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -20,22 +21,22 @@ func peerAt(i int) netip.AddrPort {
 // Packets of transfers under way cost no memory, whichever way they go.
 func TestNothingAllocatedPerPacket(t *testing.T) {
 	const window, peers = 8, 16
-	m := newSteppedServer(Server{Store: &endless{size: 1 << 40}, Upload: OverwriteUploads, MaxUpload: 1 << 50})
+	m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}, Upload: OverwriteUploads, MaxUpload: 1 << 50})
 	for i := range peers {
 		if i%2 == 0 {
-			m.ask(peerAt(i), rrq("image", "windowsize", "8", "blksize", "1024"))
+			m.ask(peerAt(i), tftptest.RRQ("image", "windowsize", "8", "blksize", "1024"))
 		} else {
-			m.ask(peerAt(i), wrq("image", "windowsize", "8", "blksize", "1024"))
+			m.ask(peerAt(i), tftptest.WRQ("image", "windowsize", "8", "blksize", "1024"))
 		}
 	}
 	m.turn(0)
 	m.turn(0)
 	for i := 0; i < peers; i += 2 {
-		m.deliver(i/2, peerAt(i), ack(0))
+		m.deliver(i/2, peerAt(i), tftptest.ACK(0))
 	}
 	m.turn(peers / 2)
 
-	block, packet := 0, data(0, make([]byte, 1024))
+	block, packet := 0, tftptest.Data(0, make([]byte, 1024))
 	round := func() {
 		for range window {
 			block++
@@ -70,9 +71,9 @@ func TestNothingAllocatedPerPacket(t *testing.T) {
 
 // A transfer costs a few small pieces of memory, for its name and its file.
 func TestLittleAllocatedPerTransfer(t *testing.T) {
-	m := newSteppedServer(Server{Store: &endless{size: 100}, Upload: OverwriteUploads})
-	read, write := rrq("boot/image"), wrq("boot/image")
-	first, short := ack(1), data(1, make([]byte, 100))
+	m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 100}, Upload: OverwriteUploads})
+	read, write := tftptest.RRQ("boot/image"), tftptest.WRQ("boot/image")
+	first, short := tftptest.ACK(1), tftptest.Data(1, make([]byte, 100))
 	i := 0
 	whole := func() {
 		i++
@@ -108,8 +109,8 @@ func TestLittleAllocatedPerTransfer(t *testing.T) {
 // The memory that 10,000 transfers need while they wait for their peers.
 func TestMemoryOfIdleSessions(t *testing.T) {
 	const sessions, most = 10_000, 3 << 10
-	m := newSteppedServer(Server{Store: &endless{size: 1 << 40}, Limits: transfer.Limits{Window: 64}})
-	request := rrq("boot/image", "windowsize", "64", "blksize", "1428")
+	m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}, Limits: transfer.Limits{Window: 64}})
+	request := tftptest.RRQ("boot/image", "windowsize", "64", "blksize", "1428")
 	before := heap()
 	for i := range sessions {
 		m.ask(peerAt(i), request)
@@ -147,13 +148,13 @@ func FuzzServer(f *testing.F) {
 		return b
 	}
 	to := func(how byte, packet []byte) []byte { return append([]byte{how}, packet...) }
-	f.Add(script(to(0, rrq("image")), to(1, ack(1)), to(1, ack(2)), to(1, ack(3))))
-	f.Add(script(to(0, wrq("new", "blksize", "8", "windowsize", "4")), to(1, data(2, []byte("secondly"))), to(1, data(1, []byte("first..."))), to(1, data(3, nil))))
-	f.Add(script(to(0, packet(2, "text", "netascii", nil)), to(1, data(1, []byte("a\r\nb\r"))), to(4, rrq("image")), to(64, nil)))
-	f.Add(script(to(0, rrq("image")), to(0, rrq("image")), to(65, ack(1)), to(0, wrq("image")), to(1, errorPacket(0, "x"))))
+	f.Add(script(to(0, tftptest.RRQ("image")), to(1, tftptest.ACK(1)), to(1, tftptest.ACK(2)), to(1, tftptest.ACK(3))))
+	f.Add(script(to(0, tftptest.WRQ("new", "blksize", "8", "windowsize", "4")), to(1, tftptest.Data(2, []byte("secondly"))), to(1, tftptest.Data(1, []byte("first..."))), to(1, tftptest.Data(3, nil))))
+	f.Add(script(to(0, tftptest.Packet(2, "text", "netascii", nil)), to(1, tftptest.Data(1, []byte("a\r\nb\r"))), to(4, tftptest.RRQ("image")), to(64, nil)))
+	f.Add(script(to(0, tftptest.RRQ("image")), to(0, tftptest.RRQ("image")), to(65, tftptest.ACK(1)), to(0, tftptest.WRQ("image")), to(1, tftptest.ErrorPacket(0, "x"))))
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		mem := store.Mem(8 << 20)
-		image := content("image", 1300)
+		image := tftptest.Content("image", 1300)
 		storetest.Put(t, mem, "image", image)
 		disk := &sim.Disk{Store: mem}
 		uploads := CreateUploads
@@ -182,7 +183,7 @@ func FuzzServer(f *testing.F) {
 			t.Errorf("%d files left open", n)
 		}
 		if uploads == CreateUploads {
-			wantFile(t, mem, "image", image)
+			tftptest.WantFile(t, mem, "image", image)
 		}
 	})
 }

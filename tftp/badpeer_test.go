@@ -16,6 +16,7 @@ import (
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -43,7 +44,7 @@ type testbed struct {
 	dir    string // what is served
 	store  *store.DirStore
 	server *Listener
-	bad    *rawPeer
+	bad    *tftptest.Peer
 	good   *goodPeer
 	leaves bool // transfers that the server is to end
 }
@@ -54,7 +55,7 @@ func watchHeap(t *testing.T) {
 	before := heapNow()
 	t.Cleanup(func() {
 		after := heapNow()
-		for deadline := time.Now().Add(patience); after > before+maxGrowth && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(tftptest.Patience); after > before+maxGrowth && time.Now().Before(deadline); {
 			after = heapNow()
 		}
 		if after > before+maxGrowth {
@@ -81,7 +82,7 @@ func runCase(t *testing.T, name string, configure func(*Server), f func(*testbed
 		f(tb)
 		tb.good.finish()
 		if !tb.leaves {
-			tb.bad.send(errorPacket(0, "enough"))
+			tb.bad.Send(tftptest.ErrorPacket(0, "enough"))
 			tb.wantNoTransfersBut(0)
 		}
 		if n := l.Counters().Crashes; n != 0 {
@@ -93,24 +94,24 @@ func runCase(t *testing.T, name string, configure func(*Server), f func(*testbed
 }
 
 // newBadPeer returns a peer whose datagrams come and go one by one.
-func newBadPeer(t testing.TB, l *Listener) *rawPeer {
+func newBadPeer(t testing.TB, l *Listener) *tftptest.Peer {
 	t.Helper()
 	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{Plain: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return newRawPeer(t, conn, l.Addr())
+	return tftptest.NewPeer(t, conn, l.Addr())
 }
 
 // askAgain has the peer send to the port for requests again.
-func (tb *testbed) askAgain() *rawPeer {
-	tb.bad.to, tb.bad.last = tb.server.Addr(), nil
+func (tb *testbed) askAgain() *tftptest.Peer {
+	tb.bad.To, tb.bad.Last = tb.server.Addr(), nil
 	return tb.bad
 }
 
 // another returns one more peer.
-func (tb *testbed) another() *rawPeer { return newBadPeer(tb.T, tb.server) }
+func (tb *testbed) another() *tftptest.Peer { return newBadPeer(tb.T, tb.server) }
 
 // wantNoTransfersBut waits for all but n transfers to be over.
 func (tb *testbed) wantNoTransfersBut(n int64) {
@@ -122,7 +123,7 @@ func (tb *testbed) wantNoTransfersBut(n int64) {
 // answered.
 func (tb *testbed) wantCount(what string, want int64, of func(Counters) int64) {
 	tb.Helper()
-	for deadline := time.Now().Add(patience); of(tb.server.Counters()) != want; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(tftptest.Patience); of(tb.server.Counters()) != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("%d %s, want %d", of(tb.server.Counters()), what, want)
 		}
@@ -134,16 +135,16 @@ func (tb *testbed) wantCount(what string, want int64, of func(Counters) int64) {
 func (tb *testbed) wantServed(after string) {
 	tb.Helper()
 	p := tb.askAgain()
-	p.send(rrq(goodFile))
-	p.want("an answer after "+after, data(1, tb.good.want[:512]))
-	p.send(errorPacket(0, "enough"))
+	p.Send(tftptest.RRQ(goodFile))
+	p.Want("an answer after "+after, tftptest.Data(1, tb.good.want[:512]))
+	p.Send(tftptest.ErrorPacket(0, "enough"))
 }
 
 // wantAnswer waits for a packet that begins with prefix; an ERROR must be
 // whole, short, and without the server's paths.
-func (tb *testbed) wantAnswer(p *rawPeer, what string, prefix []byte) {
+func (tb *testbed) wantAnswer(p *tftptest.Peer, what string, prefix []byte) {
 	tb.Helper()
-	got := p.news()
+	got := p.News()
 	switch {
 	case !bytes.HasPrefix(got, prefix):
 		tb.Fatalf("%s: got %.60q, want %.60q", what, got, prefix)
@@ -172,7 +173,7 @@ const (
 type goodPeer struct {
 	t              testing.TB
 	store          store.Store
-	reader, writer *rawPeer
+	reader, writer *tftptest.Peer
 	want           []byte // what both files hold
 	got            []byte // what has been read
 	read, written  int    // blocks
@@ -180,7 +181,7 @@ type goodPeer struct {
 
 func newGoodPeer(t testing.TB, l *Listener, st store.Store) *goodPeer {
 	t.Helper()
-	b := &goodPeer{t: t, store: st, want: content(goodFile, 10*512+100)}
+	b := &goodPeer{t: t, store: st, want: tftptest.Content(goodFile, 10*512+100)}
 	storetest.Put(t, st, goodFile, b.want)
 	b.reader, b.writer = newBadPeer(t, l), newBadPeer(t, l)
 	b.begin(l.Addr())
@@ -190,10 +191,10 @@ func newGoodPeer(t testing.TB, l *Listener, st store.Store) *goodPeer {
 // begin begins both transfers.
 func (b *goodPeer) begin(port netip.AddrPort) {
 	b.t.Helper()
-	b.reader.to, b.writer.to = port, port
+	b.reader.To, b.writer.To = port, port
 	b.got, b.read, b.written = nil, 0, 0
-	b.ask(b.writer, wrq(goodUpload), ack(0))
-	b.take(rrq(goodFile))
+	b.ask(b.writer, tftptest.WRQ(goodUpload), tftptest.ACK(0))
+	b.take(tftptest.RRQ(goodFile))
 	b.step()
 }
 
@@ -201,11 +202,11 @@ func (b *goodPeer) begin(port netip.AddrPort) {
 func (b *goodPeer) step() bool {
 	b.t.Helper()
 	if len(b.got) < len(b.want) {
-		b.take(ack(b.read))
+		b.take(tftptest.ACK(b.read))
 	}
 	if from := b.written * 512; from < len(b.want) {
 		b.written++
-		b.ask(b.writer, data(b.written, b.want[from:min(from+512, len(b.want))]), ack(b.written))
+		b.ask(b.writer, tftptest.Data(b.written, b.want[from:min(from+512, len(b.want))]), tftptest.ACK(b.written))
 	}
 	return len(b.got) < len(b.want) || b.written*512 < len(b.want)
 }
@@ -214,7 +215,7 @@ func (b *goodPeer) take(packet []byte) {
 	b.t.Helper()
 	b.read++
 	block := b.want[len(b.got):min(len(b.got)+512, len(b.want))]
-	b.ask(b.reader, packet, data(b.read, block))
+	b.ask(b.reader, packet, tftptest.Data(b.read, block))
 	b.got = append(b.got, block...)
 }
 
@@ -223,20 +224,20 @@ func (b *goodPeer) finish() {
 	b.t.Helper()
 	for b.step() {
 	}
-	b.reader.send(ack(b.read))
+	b.reader.Send(tftptest.ACK(b.read))
 	if !bytes.Equal(b.got, b.want) {
 		b.t.Error("the good peer has read something else than its file")
 	}
-	wantFile(b.t, b.store, goodUpload, b.want)
+	tftptest.WantFile(b.t, b.store, goodUpload, b.want)
 }
 
 // ask sends a packet until the answer comes, as packets may be lost in a
 // flood. Repeats of earlier answers do not count.
-func (b *goodPeer) ask(p *rawPeer, packet, answer []byte) {
+func (b *goodPeer) ask(p *tftptest.Peer, packet, answer []byte) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		p.send(packet)
-		for got := p.next(resendAfter); got != nil; got = p.next(resendAfter) {
+	for deadline := time.Now().Add(tftptest.Patience); time.Now().Before(deadline); {
+		p.Send(packet)
+		for got := p.Next(resendAfter); got != nil; got = p.Next(resendAfter) {
 			if bytes.Equal(got, answer) {
 				return
 			}
@@ -245,7 +246,7 @@ func (b *goodPeer) ask(p *rawPeer, packet, answer []byte) {
 			}
 		}
 	}
-	b.t.Fatalf("the good peer waited %v for %.60q", patience, answer)
+	b.t.Fatalf("the good peer waited %v for %.60q", tftptest.Patience, answer)
 }
 
 // A usage is what this process holds.
@@ -267,7 +268,7 @@ func heapNow() uint64 {
 func (u usage) check(t *testing.T, after string) {
 	t.Helper()
 	n := runtime.NumGoroutine()
-	for deadline := time.Now().Add(patience); n > u.goroutines && time.Now().Before(deadline); n = runtime.NumGoroutine() {
+	for deadline := time.Now().Add(tftptest.Patience); n > u.goroutines && time.Now().Before(deadline); n = runtime.NumGoroutine() {
 		time.Sleep(time.Millisecond)
 	}
 	if n > u.goroutines {
@@ -319,22 +320,22 @@ func (d *checkedLog) check(t *testing.T, after string) {
 
 // fetch reads a file block by block, and calls between after the first. It
 // returns what came, and the ERROR that ended it or nil.
-func (tb *testbed) fetch(p *rawPeer, name, mode string, between func()) (got []byte, fault []byte) {
+func (tb *testbed) fetch(p *tftptest.Peer, name, mode string, between func()) (got []byte, fault []byte) {
 	tb.Helper()
-	p.send(packet(1, name, mode, nil))
+	p.Send(tftptest.Packet(1, name, mode, nil))
 	for block := 1; ; block++ {
-		b := p.news()
+		b := p.News()
 		switch {
 		case transfer.OpcodeOf(b) == transfer.ErrorPacket:
 			return got, b
-		case !bytes.HasPrefix(b, data(block, nil)):
+		case !bytes.HasPrefix(b, tftptest.Data(block, nil)):
 			tb.Fatalf("%s: got %.60q, want block %d", name, b, block)
 		}
 		got = append(got, b[4:]...)
 		if block == 1 && between != nil {
 			between()
 		}
-		p.send(ack(block))
+		p.Send(tftptest.ACK(block))
 		if len(b) < 4+512 {
 			return got, nil
 		}
@@ -343,15 +344,15 @@ func (tb *testbed) fetch(p *rawPeer, name, mode string, between func()) (got []b
 
 // put writes a file block by block, and calls between after the first. It
 // returns the ERROR that ended it, or nil.
-func (tb *testbed) put(p *rawPeer, name string, b []byte, between func()) (fault []byte) {
+func (tb *testbed) put(p *tftptest.Peer, name string, b []byte, between func()) (fault []byte) {
 	tb.Helper()
-	p.send(wrq(name))
+	p.Send(tftptest.WRQ(name))
 	for block := 0; ; block++ {
-		got := p.news()
+		got := p.News()
 		switch {
 		case transfer.OpcodeOf(got) == transfer.ErrorPacket:
 			return got
-		case !bytes.Equal(got, ack(block)):
+		case !bytes.Equal(got, tftptest.ACK(block)):
 			tb.Fatalf("%s: got %.60q, want ACK %d", name, got, block)
 		}
 		if block*512 > len(b) {
@@ -360,7 +361,7 @@ func (tb *testbed) put(p *rawPeer, name string, b []byte, between func()) (fault
 		if block == 1 && between != nil {
 			between()
 		}
-		p.send(data(block+1, b[block*512:min(len(b), block*512+512)]))
+		p.Send(tftptest.Data(block+1, b[block*512:min(len(b), block*512+512)]))
 	}
 }
 
@@ -378,5 +379,5 @@ func padded(n int, request []byte) []byte {
 	if pad < 0 {
 		panic(fmt.Sprintf("%d bytes are more than %d", len(request), n))
 	}
-	return fields(request, "x", strings.Repeat("y", pad))
+	return tftptest.Fields(request, "x", strings.Repeat("y", pad))
 }

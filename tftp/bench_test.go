@@ -3,6 +3,8 @@ package tftp
 import (
 	"fmt"
 	"testing"
+
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
 // BenchmarkLockStep is what the loop itself costs for a packet of 512-byte
@@ -12,9 +14,9 @@ func BenchmarkLockStep(b *testing.B) {
 	const turn = 16
 	for _, peers := range []int{16, 100, 1000, 10_000} {
 		b.Run(fmt.Sprintf("%d", peers), func(b *testing.B) {
-			m := newSteppedServer(Server{Store: &endless{size: 1 << 40}, MaxTransfers: 2 * peers})
+			m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}, MaxTransfers: 2 * peers})
 			for i := range peers {
-				m.ask(peerAt(i), rrq("image"))
+				m.ask(peerAt(i), tftptest.RRQ("image"))
 				m.turn(0)
 			}
 			m.turn(0)

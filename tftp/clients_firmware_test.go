@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/sim"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -17,24 +18,26 @@ import (
 // tsize, and has ports that repeat after a reset: the new request from a live
 // port begins anew, if it is another one or comes late.
 func TestClientUBoot(t *testing.T) {
-	ask := func(tsize string) []byte { return rrq("image", "timeout", "5", "tsize", tsize, "blksize", "1468") }
+	ask := func(tsize string) []byte {
+		return tftptest.RRQ("image", "timeout", "5", "tsize", tsize, "blksize", "1468")
+	}
 	for _, again := range []string{"0", "4711"} { // cold, or with the memory kept
 		playClient(t, func(w *simWorld) {
 			b := w.put("image", 4000)
 			p := w.rawAt(otherIP, 1024+1234)
-			defer p.close()
-			p.ask(ask("4711"))
-			p.want("OACK", oack("blksize", "1468", "tsize", "4000", "timeout", "5"))
-			p.send(ack(0))
-			p.want("block 1", data(1, b[:1468]))
-			p.send(ack(1))
-			p.want("block 2", data(2, b[1468:2936]))
+			defer p.Close()
+			p.Ask(ask("4711"))
+			p.Want("OACK", tftptest.OACK("blksize", "1468", "tsize", "4000", "timeout", "5"))
+			p.Send(tftptest.ACK(0))
+			p.Want("block 1", tftptest.Data(1, b[:1468]))
+			p.Send(tftptest.ACK(1))
+			p.Want("block 2", tftptest.Data(2, b[1468:2936]))
 
 			time.Sleep(3 * time.Second) // reset
-			p.ask(ask(again))
-			p.want("OACK after the reset", oack("blksize", "1468", "tsize", "4000", "timeout", "5"))
-			p.send(ack(0))
-			p.read(b, 1468, 1)
+			p.Ask(ask(again))
+			p.Want("OACK after the reset", tftptest.OACK("blksize", "1468", "tsize", "4000", "timeout", "5"))
+			p.Send(tftptest.ACK(0))
+			p.Read(b, 1468, 1)
 		},
 			"replaced read image: octet blksize=1468 tsize=4000 timeout=5",
 			"done read image: octet blksize=1468 tsize=4000 timeout=5")
@@ -46,20 +49,20 @@ func TestClientLwIP(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		one, two := w.put("one", 3000), w.put("two", 2000)
 		p := w.rawAt(otherIP, 69)
-		defer p.close()
-		p.ask(rrq("one", "blksize", "1468"))
-		p.want("OACK", oack("blksize", "1468"))
-		p.send(ack(0))
-		p.want("block 1", data(1, one[:1468]))
-		p.ask(rrq("two", "blksize", "1468"))
-		p.want("OACK of the other", oack("blksize", "1468"))
-		p.send(ack(0))
-		p.read(two, 1468, 1)
+		defer p.Close()
+		p.Ask(tftptest.RRQ("one", "blksize", "1468"))
+		p.Want("OACK", tftptest.OACK("blksize", "1468"))
+		p.Send(tftptest.ACK(0))
+		p.Want("block 1", tftptest.Data(1, one[:1468]))
+		p.Ask(tftptest.RRQ("two", "blksize", "1468"))
+		p.Want("OACK of the other", tftptest.OACK("blksize", "1468"))
+		p.Send(tftptest.ACK(0))
+		p.Read(two, 1468, 1)
 		synctest.Wait()
-		p.ask(rrq("one", "blksize", "1468"))
-		p.want("OACK", oack("blksize", "1468"))
-		p.send(ack(0))
-		p.read(one, 1468, 1)
+		p.Ask(tftptest.RRQ("one", "blksize", "1468"))
+		p.Want("OACK", tftptest.OACK("blksize", "1468"))
+		p.Send(tftptest.ACK(0))
+		p.Read(one, 1468, 1)
 	},
 		"replaced read one: octet blksize=1468",
 		"done read two: octet blksize=1468",
@@ -70,7 +73,7 @@ func TestClientLwIP(t *testing.T) {
 // last good block at a block out of order, once for each such ACK, and drops
 // what is out of order.
 type uboot struct {
-	*rawPeer
+	*tftptest.Peer
 	block, window     int
 	good, nacked, end int
 	file              []byte
@@ -81,30 +84,30 @@ const ubootTimeout = 5 * time.Second
 
 // open asks for a file until an OACK comes.
 func (u *uboot) open(name string) {
-	request := rrq(name, "timeout", "5", "tsize", "0", "blksize", fmt.Sprint(u.block), "windowsize", fmt.Sprint(u.window))
-	for transfer.OpcodeOf(u.last) != transfer.OptionAck {
-		u.ask(request)
-		u.last = u.next(ubootTimeout)
+	request := tftptest.RRQ(name, "timeout", "5", "tsize", "0", "blksize", fmt.Sprint(u.block), "windowsize", fmt.Sprint(u.window))
+	for transfer.OpcodeOf(u.Last) != transfer.OptionAck {
+		u.Ask(request)
+		u.Last = u.Next(ubootTimeout)
 	}
 	u.end = u.window
-	u.send(ack(0))
+	u.Send(tftptest.ACK(0))
 }
 
 // receive takes a file to its end.
 func (u *uboot) receive() []byte {
-	u.t.Helper()
+	u.T.Helper()
 	moved := time.Now()
 	for {
-		b := u.next(time.Until(moved.Add(ubootTimeout)))
+		b := u.Next(time.Until(moved.Add(ubootTimeout)))
 		switch {
 		case b == nil:
 			if u.timeouts++; u.timeouts > 20 {
-				u.t.Fatalf("nothing of use comes after block %d", u.good)
+				u.T.Fatalf("nothing of use comes after block %d", u.good)
 			}
 			moved = time.Now()
-			u.send(ack(u.good))
+			u.Send(tftptest.ACK(u.good))
 		case transfer.OpcodeOf(b) == transfer.OptionAck:
-			u.send(ack(u.good))
+			u.Send(tftptest.ACK(u.good))
 		case transfer.OpcodeOf(b) == transfer.Data && u.take(b):
 			moved = time.Now()
 			if len(b)-transfer.HeaderSize < u.block {
@@ -119,14 +122,14 @@ func (u *uboot) take(b []byte) bool {
 	if uint16(b[2])<<8|uint16(b[3]) != uint16(u.good+1) {
 		if u.nacked != u.good {
 			u.nacked, u.end = u.good, u.good+u.window
-			u.send(ack(u.good))
+			u.Send(tftptest.ACK(u.good))
 		}
 		return false
 	}
 	u.good++
 	u.file = append(u.file, b[transfer.HeaderSize:]...)
 	if u.good == u.end || len(b)-transfer.HeaderSize < u.block {
-		u.send(ack(u.good))
+		u.Send(tftptest.ACK(u.good))
 		u.end += u.window
 	}
 	return true
@@ -140,7 +143,7 @@ func TestClientUBootWindow(t *testing.T) {
 			w.net.Default = sim.Link{Latency: time.Millisecond}
 			left := 1
 			w.net.Tap = func(p sim.Packet) bool {
-				if left > 0 && bytes.HasPrefix(p.Data, data(lost, nil)) {
+				if left > 0 && bytes.HasPrefix(p.Data, tftptest.Data(lost, nil)) {
 					left--
 					return false
 				}
@@ -148,8 +151,8 @@ func TestClientUBootWindow(t *testing.T) {
 			}
 		}, func(w *simWorld) {
 			b := w.put("image", 1468*68+7)
-			u := &uboot{rawPeer: w.raw(otherIP), block: 1468, window: 16}
-			defer u.close()
+			u := &uboot{Peer: w.raw(otherIP), block: 1468, window: 16}
+			defer u.Close()
 			began := time.Now()
 			u.open("image")
 			if !bytes.Equal(u.receive(), b) {
@@ -179,8 +182,8 @@ func TestClientUBootLossy(t *testing.T) {
 				}
 				w.start(nil)
 				b := w.put("image", 1468*300)
-				u := &uboot{rawPeer: w.raw(otherIP), block: 1468, window: 16}
-				defer u.close()
+				u := &uboot{Peer: w.raw(otherIP), block: 1468, window: 16}
+				defer u.Close()
 				u.open("image")
 				if !bytes.Equal(u.receive(), b) {
 					t.Errorf("seed %d: the file is not what it was", seed)
@@ -200,25 +203,25 @@ func TestClientBarebox(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 100_000)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.ask(rrq("image", "timeout", "5", "blksize", "512", "tsize", "0"))
-		p.want("OACK", oack("blksize", "512", "tsize", "100000", "timeout", "5"))
-		p.send(ack(0))
-		p.send([]byte{0, 5, 0, 0, 0, 0})
+		defer p.Close()
+		p.Ask(tftptest.RRQ("image", "timeout", "5", "blksize", "512", "tsize", "0"))
+		p.Want("OACK", tftptest.OACK("blksize", "512", "tsize", "100000", "timeout", "5"))
+		p.Send(tftptest.ACK(0))
+		p.Send([]byte{0, 5, 0, 0, 0, 0})
 
 		synctest.Wait()
 		q := w.raw(otherIP)
-		defer q.close()
-		q.ask(rrq("image", "timeout", "5", "blksize", "1432", "tsize", "0", "windowsize", "64"))
-		q.want("OACK", oack("blksize", "1432", "tsize", "100000", "timeout", "5", "windowsize", "64"))
-		q.send(ack(0))
-		q.read(b, 1432, 64)
+		defer q.Close()
+		q.Ask(tftptest.RRQ("image", "timeout", "5", "blksize", "1432", "tsize", "0", "windowsize", "64"))
+		q.Want("OACK", tftptest.OACK("blksize", "1432", "tsize", "100000", "timeout", "5", "windowsize", "64"))
+		q.Send(tftptest.ACK(0))
+		q.Read(b, 1432, 64)
 
 		synctest.Wait()
 		r := w.raw(otherIP)
-		defer r.close()
-		r.ask(rrq("missing", "timeout", "5", "blksize", "512", "tsize", "0"))
-		r.wantError("a file that is not there", transfer.FileNotFound) // ENOENT; others are EINVAL
+		defer r.Close()
+		r.Ask(tftptest.RRQ("missing", "timeout", "5", "blksize", "512", "tsize", "0"))
+		r.WantError("a file that is not there", transfer.FileNotFound) // ENOENT; others are EINVAL
 	},
 		"probe read image: octet blksize=512 tsize=100000 timeout=5",
 		"done read image: octet blksize=1432 windowsize=64 tsize=100000 timeout=5",
@@ -230,18 +233,18 @@ func TestClientIPXE(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 4000)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.ask(rrq("image", "blksize", "1432", "tsize", "0"))
-		p.want("OACK", oack("blksize", "1432", "tsize", "4000"))
-		p.send(errorPacket(0, "TFTP Aborted"))
+		defer p.Close()
+		p.Ask(tftptest.RRQ("image", "blksize", "1432", "tsize", "0"))
+		p.Want("OACK", tftptest.OACK("blksize", "1432", "tsize", "4000"))
+		p.Send(tftptest.ErrorPacket(0, "TFTP Aborted"))
 
 		synctest.Wait()
 		q := w.raw(otherIP)
-		defer q.close()
-		q.ask(rrq("image", "blksize", "1432", "tsize", "0"))
-		q.want("OACK", oack("blksize", "1432", "tsize", "4000"))
-		q.send(ack(0))
-		q.read(b, 1432, 1)
+		defer q.Close()
+		q.Ask(tftptest.RRQ("image", "blksize", "1432", "tsize", "0"))
+		q.Want("OACK", tftptest.OACK("blksize", "1432", "tsize", "4000"))
+		q.Send(tftptest.ACK(0))
+		q.Read(b, 1432, 1)
 	},
 		"probe read image: octet blksize=1432 tsize=4000",
 		"done read image: octet blksize=1432 tsize=4000")
@@ -262,11 +265,11 @@ func TestClientIPXEDoublingPath(t *testing.T) {
 	}, func(w *simWorld) {
 		b := w.put("image", 1432*50+7)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.ask(rrq("image", "blksize", "1432", "tsize", "0"))
+		defer p.Close()
+		p.Ask(tftptest.RRQ("image", "blksize", "1432", "tsize", "0"))
 		var got []byte
 		for good, last := 0, false; !last; {
-			b := p.next(patience)
+			b := p.Next(tftptest.Patience)
 			switch transfer.OpcodeOf(b) {
 			case transfer.Data:
 				if int(b[3]) == good+1 {
@@ -276,7 +279,7 @@ func TestClientIPXEDoublingPath(t *testing.T) {
 				}
 				fallthrough
 			case transfer.OptionAck:
-				p.send(ack(good))
+				p.Send(tftptest.ACK(good))
 			default:
 				t.Fatalf("got %.60q", b)
 			}
@@ -293,44 +296,44 @@ func TestClientIPXEDoublingPath(t *testing.T) {
 // GRUB 2 opens many files, looks into them and closes them by ERROR 0: that is
 // no probe once it has acknowledged a block.
 func TestClientGRUB(t *testing.T) {
-	ask := func(name string) []byte { return rrq(name, "blksize", "1024", "tsize", "0") }
+	ask := func(name string) []byte { return tftptest.RRQ(name, "blksize", "1024", "tsize", "0") }
 	playClient(t, func(w *simWorld) {
 		b := w.put("grub/grub.cfg", 4000)
 		w.put("empty", 0)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.ask(ask("/grub/grub.cfg"))
-		p.want("OACK", oack("blksize", "1024", "tsize", "4000"))
-		p.send(ack(0))
-		p.want("block 1", data(1, b[:1024]))
-		p.send(ack(1))
-		p.want("block 2", data(2, b[1024:2048]))
-		p.send(ack(2))
-		p.send(errorPacket(0, "closed"))
+		defer p.Close()
+		p.Ask(ask("/grub/grub.cfg"))
+		p.Want("OACK", tftptest.OACK("blksize", "1024", "tsize", "4000"))
+		p.Send(tftptest.ACK(0))
+		p.Want("block 1", tftptest.Data(1, b[:1024]))
+		p.Send(tftptest.ACK(1))
+		p.Want("block 2", tftptest.Data(2, b[1024:2048]))
+		p.Send(tftptest.ACK(2))
+		p.Send(tftptest.ErrorPacket(0, "closed"))
 
 		synctest.Wait()
 		q := w.raw(otherIP) // closed as soon as it is open
-		defer q.close()
-		q.ask(ask("/grub/grub.cfg"))
-		q.want("OACK", oack("blksize", "1024", "tsize", "4000"))
-		q.send(ack(0))
-		q.send(errorPacket(0, "closed"))
+		defer q.Close()
+		q.Ask(ask("/grub/grub.cfg"))
+		q.Want("OACK", tftptest.OACK("blksize", "1024", "tsize", "4000"))
+		q.Send(tftptest.ACK(0))
+		q.Send(tftptest.ErrorPacket(0, "closed"))
 
 		synctest.Wait()
 		r := w.raw(otherIP)
-		defer r.close()
-		r.ask(ask("/empty"))
-		r.want("an OACK all the same", oack("blksize", "1024"))
-		r.send(ack(0))
-		r.read(nil, 1024, 1)
+		defer r.Close()
+		r.Ask(ask("/empty"))
+		r.Want("an OACK all the same", tftptest.OACK("blksize", "1024"))
+		r.Send(tftptest.ACK(0))
+		r.Read(nil, 1024, 1)
 
 		synctest.Wait()
 		s := w.raw(otherIP)
-		defer s.close()
-		s.ask(ask("/grub/grub.cfg"))
-		s.want("OACK", oack("blksize", "1024", "tsize", "4000"))
-		s.send(ack(0))
-		s.read(b, 1024, 1)
+		defer s.Close()
+		s.Ask(ask("/grub/grub.cfg"))
+		s.Want("OACK", tftptest.OACK("blksize", "1024", "tsize", "4000"))
+		s.Send(tftptest.ACK(0))
+		s.Read(b, 1024, 1)
 	},
 		"ended by peer read /grub/grub.cfg: octet blksize=1024 tsize=4000",
 		"probe read /grub/grub.cfg: octet blksize=1024 tsize=4000",
@@ -343,31 +346,31 @@ func TestClientUEFI(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("boot.efi", 8000)
 		p := w.rawAt(otherIP, 1800)
-		defer p.close()
-		p.ask(rrq("boot.efi", "tsize", "0", "blksize", "1468"))
-		p.want("OACK", oack("blksize", "1468", "tsize", "8000"))
-		p.send(errorPacket(8, "User aborted the transfer"))
+		defer p.Close()
+		p.Ask(tftptest.RRQ("boot.efi", "tsize", "0", "blksize", "1468"))
+		p.Want("OACK", tftptest.OACK("blksize", "1468", "tsize", "8000"))
+		p.Send(tftptest.ErrorPacket(8, "User aborted the transfer"))
 		synctest.Wait()
-		q := w.rawAt(otherIP, p.port()+1)
-		defer q.close()
-		q.ask(rrq("boot.efi", "blksize", "1468"))
-		q.want("OACK", oack("blksize", "1468"))
-		q.send(ack(0))
-		q.read(b, 1468, 1)
+		q := w.rawAt(otherIP, p.Port()+1)
+		defer q.Close()
+		q.Ask(tftptest.RRQ("boot.efi", "blksize", "1468"))
+		q.Want("OACK", tftptest.OACK("blksize", "1468"))
+		q.Send(tftptest.ACK(0))
+		q.Read(b, 1468, 1)
 
 		synctest.Wait()
-		r := w.rawAt(otherIP, q.port()+1) // edk2 2022.11 has windows
-		defer r.close()
-		r.ask(rrq("boot.efi", "tsize", "0", "blksize", "1468", "windowsize", "4"))
-		r.want("OACK", oack("blksize", "1468", "tsize", "8000", "windowsize", "4"))
-		r.send(errorPacket(8, "User aborted the transfer"))
+		r := w.rawAt(otherIP, q.Port()+1) // edk2 2022.11 has windows
+		defer r.Close()
+		r.Ask(tftptest.RRQ("boot.efi", "tsize", "0", "blksize", "1468", "windowsize", "4"))
+		r.Want("OACK", tftptest.OACK("blksize", "1468", "tsize", "8000", "windowsize", "4"))
+		r.Send(tftptest.ErrorPacket(8, "User aborted the transfer"))
 		synctest.Wait()
-		s := w.rawAt(otherIP, r.port()+1)
-		defer s.close()
-		s.ask(rrq("boot.efi", "blksize", "1468", "windowsize", "4"))
-		s.want("OACK", oack("blksize", "1468", "windowsize", "4"))
-		s.send(ack(0))
-		s.read(b, 1468, 4)
+		s := w.rawAt(otherIP, r.Port()+1)
+		defer s.Close()
+		s.Ask(tftptest.RRQ("boot.efi", "blksize", "1468", "windowsize", "4"))
+		s.Want("OACK", tftptest.OACK("blksize", "1468", "windowsize", "4"))
+		s.Send(tftptest.ACK(0))
+		s.Read(b, 1468, 4)
 	},
 		"probe read boot.efi: octet blksize=1468 tsize=8000",
 		"done read boot.efi: octet blksize=1468",
@@ -382,32 +385,32 @@ func TestClientRaspberryPi(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put(name, 3000)
 		p := w.rawAt(otherIP, 49152)
-		defer p.close()
-		p.ask(rrq(name, "tsize", "0"))
+		defer p.Close()
+		p.Ask(tftptest.RRQ(name, "tsize", "0"))
 		time.Sleep(2 * time.Millisecond)
-		p.ask(rrq(name, "tsize", "0"))
-		p.want("OACK", oack("tsize", "3000"))
-		p.wantNothing("the repeat", 100*time.Millisecond)
-		p.send(errorPacket(0, "Early terminate"))
+		p.Ask(tftptest.RRQ(name, "tsize", "0"))
+		p.Want("OACK", tftptest.OACK("tsize", "3000"))
+		p.WantNothing("the repeat", 100*time.Millisecond)
+		p.Send(tftptest.ErrorPacket(0, "Early terminate"))
 
 		synctest.Wait()
-		q := w.rawAt(otherIP, p.port()+1)
-		defer q.close()
-		q.ask(rrq(name, "tsize", "0", "blksize", "1024"))
+		q := w.rawAt(otherIP, p.Port()+1)
+		defer q.Close()
+		q.Ask(tftptest.RRQ(name, "tsize", "0", "blksize", "1024"))
 		time.Sleep(2 * time.Millisecond)
-		q.ask(rrq(name, "tsize", "0", "blksize", "1024"))
-		q.want("OACK", oack("blksize", "1024", "tsize", "3000"))
-		answer := q.to
-		q.send(ack(0))
-		q.want("block 1", data(1, b[:1024]))
-		q.ask(rrq(name, "tsize", "0", "blksize", "1024")) // a late repeat
-		q.wantNothing("the late repeat", 5*time.Millisecond)
-		q.to = answer
-		q.send(ack(1))
-		q.want("block 2", data(2, b[1024:2048]))
-		q.send(ack(2))
-		q.want("block 3", data(3, b[2048:]))
-		q.send(ack(3))
+		q.Ask(tftptest.RRQ(name, "tsize", "0", "blksize", "1024"))
+		q.Want("OACK", tftptest.OACK("blksize", "1024", "tsize", "3000"))
+		answer := q.To
+		q.Send(tftptest.ACK(0))
+		q.Want("block 1", tftptest.Data(1, b[:1024]))
+		q.Ask(tftptest.RRQ(name, "tsize", "0", "blksize", "1024")) // a late repeat
+		q.WantNothing("the late repeat", 5*time.Millisecond)
+		q.To = answer
+		q.Send(tftptest.ACK(1))
+		q.Want("block 2", tftptest.Data(2, b[1024:2048]))
+		q.Send(tftptest.ACK(2))
+		q.Want("block 3", tftptest.Data(3, b[2048:]))
+		q.Send(tftptest.ACK(3))
 		if n := w.disk.Calls(sim.Open); n != 2 {
 			t.Errorf("%d files opened for two requests and their repeats", n)
 		}
@@ -425,13 +428,13 @@ func TestClientRaspberryPis(t *testing.T) {
 		for i := range boards {
 			wg.Go(func() {
 				p := w.rawAt(fmt.Sprint("203.0.113.", 1+i), 49152)
-				defer p.close()
-				p.ask(rrq("start.elf", "tsize", "0", "blksize", "1024"))
-				p.ask(rrq("start.elf", "tsize", "0", "blksize", "1024"))
+				defer p.Close()
+				p.Ask(tftptest.RRQ("start.elf", "tsize", "0", "blksize", "1024"))
+				p.Ask(tftptest.RRQ("start.elf", "tsize", "0", "blksize", "1024"))
 				time.Sleep(time.Millisecond) // time passes when the server has taken both
-				p.want("OACK", oack("blksize", "1024", "tsize", "5000"))
-				p.send(ack(0))
-				p.read(b, 1024, 1)
+				p.Want("OACK", tftptest.OACK("blksize", "1024", "tsize", "5000"))
+				p.Send(tftptest.ACK(0))
+				p.Read(b, 1024, 1)
 			})
 		}
 		wg.Wait()
@@ -446,10 +449,10 @@ func TestClientWindows(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("Boot/BCD", 12_000)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.ask(rrq(`\Boot\BCD`, "tsize", "0", "blksize", "1456", "windowsize", "4"))
-		p.want("OACK", oack("blksize", "1456", "tsize", "12000", "windowsize", "4"))
-		p.send(ack(0))
-		p.read(b, 1456, 4)
+		defer p.Close()
+		p.Ask(tftptest.RRQ(`\Boot\BCD`, "tsize", "0", "blksize", "1456", "windowsize", "4"))
+		p.Want("OACK", tftptest.OACK("blksize", "1456", "tsize", "12000", "windowsize", "4"))
+		p.Send(tftptest.ACK(0))
+		p.Read(b, 1456, 4)
 	}, `done read \Boot\BCD: octet blksize=1456 windowsize=4 tsize=12000`)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -66,45 +67,13 @@ func playClient(t *testing.T, f func(*simWorld), want ...string) {
 var serverDoor = netip.MustParseAddrPort(serverIP + ":69")
 
 // rawAt returns a peer on the given port, 0 for any.
-func (w *simWorld) rawAt(ip string, port uint16) *rawPeer {
+func (w *simWorld) rawAt(ip string, port uint16) *tftptest.Peer {
 	w.t.Helper()
 	conn, err := w.opener(ip)(w.t.Context(), addrPort(ip, port), udp.Config{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return newRawPeer(w.t, conn, serverDoor)
-}
-
-// port returns the port that p sends from.
-func (p *rawPeer) port() uint16 { return p.conn.LocalAddr().Port() }
-
-// ask sends a request to the server's port.
-func (p *rawPeer) ask(b []byte) {
-	p.t.Helper()
-	p.to = serverDoor
-	p.send(b)
-}
-
-// read takes a file from block 1 on, in blocks and windows of the given sizes,
-// and acknowledges the end of each window and of the file.
-func (p *rawPeer) read(file []byte, block, window int) {
-	p.t.Helper()
-	last := len(file)/block + 1
-	for n := 1; n <= last; n++ {
-		p.want(fmt.Sprint("block ", n), data(n, file[(n-1)*block:min(n*block, len(file))]))
-		if n%window == 0 || n == last {
-			p.send(ack(n))
-		}
-	}
-}
-
-// write sends a file in lockstep.
-func (p *rawPeer) write(file []byte, block int) {
-	p.t.Helper()
-	for n := 1; n <= len(file)/block+1; n++ {
-		p.send(data(n, file[(n-1)*block:min(n*block, len(file))]))
-		p.want(fmt.Sprint("ACK ", n), ack(n))
-	}
+	return tftptest.NewPeer(w.t, conn, serverDoor)
 }
 
 // curl 7.88 always asks for the same. It gives up on an OACK with tsize 0.
@@ -113,27 +82,27 @@ func TestClientCurl(t *testing.T) {
 		b := w.put("image", 700)
 		w.put("empty", 0)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.ask(rrq("image", "tsize", "0", "blksize", "512", "timeout", "1"))
-		p.want("OACK", oack("blksize", "512", "tsize", "700", "timeout", "1"))
-		p.send(ack(0))
-		p.read(b, 512, 1)
+		defer p.Close()
+		p.Ask(tftptest.RRQ("image", "tsize", "0", "blksize", "512", "timeout", "1"))
+		p.Want("OACK", tftptest.OACK("blksize", "512", "tsize", "700", "timeout", "1"))
+		p.Send(tftptest.ACK(0))
+		p.Read(b, 512, 1)
 
 		synctest.Wait()
 		q := w.raw(otherIP)
-		defer q.close()
-		q.ask(rrq("empty", "tsize", "0", "blksize", "512", "timeout", "1"))
-		q.want("OACK without tsize", oack("blksize", "512", "timeout", "1"))
-		q.send(ack(0))
-		q.read(nil, 512, 1)
+		defer q.Close()
+		q.Ask(tftptest.RRQ("empty", "tsize", "0", "blksize", "512", "timeout", "1"))
+		q.Want("OACK without tsize", tftptest.OACK("blksize", "512", "timeout", "1"))
+		q.Send(tftptest.ACK(0))
+		q.Read(nil, 512, 1)
 
 		synctest.Wait()
 		r := w.raw(otherIP)
-		defer r.close()
-		r.ask(wrq("new", "tsize", "700", "blksize", "512", "timeout", "1"))
-		r.want("OACK", oack("blksize", "512", "tsize", "700", "timeout", "1"))
-		r.write(b, 512)
-		wantFile(t, w.mem, "new", b)
+		defer r.Close()
+		r.Ask(tftptest.WRQ("new", "tsize", "700", "blksize", "512", "timeout", "1"))
+		r.Want("OACK", tftptest.OACK("blksize", "512", "tsize", "700", "timeout", "1"))
+		r.Write(b, 512)
+		tftptest.WantFile(t, w.mem, "new", b)
 	},
 		"done read image: octet blksize=512 tsize=700 timeout=1",
 		"done read empty: octet blksize=512 timeout=1",
@@ -145,27 +114,27 @@ func TestClientBusybox(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 2000)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.ask(rrq("image", "tsize", "0"))
-		p.want("OACK", oack("tsize", "2000"))
-		p.send(ack(0))
-		p.read(b, 512, 1)
+		defer p.Close()
+		p.Ask(tftptest.RRQ("image", "tsize", "0"))
+		p.Want("OACK", tftptest.OACK("tsize", "2000"))
+		p.Send(tftptest.ACK(0))
+		p.Read(b, 512, 1)
 
 		synctest.Wait()
 		q := w.raw(otherIP)
-		defer q.close()
-		q.ask(rrq("image", "blksize", "1432", "tsize", "0"))
-		q.want("OACK", oack("blksize", "1432", "tsize", "2000"))
-		q.send(ack(0))
-		q.read(b, 1432, 1)
+		defer q.Close()
+		q.Ask(tftptest.RRQ("image", "blksize", "1432", "tsize", "0"))
+		q.Want("OACK", tftptest.OACK("blksize", "1432", "tsize", "2000"))
+		q.Send(tftptest.ACK(0))
+		q.Read(b, 1432, 1)
 
 		synctest.Wait()
 		r := w.raw(otherIP)
-		defer r.close()
-		r.ask(wrq("new", "blksize", "1432", "tsize", "2000"))
-		r.want("OACK", oack("blksize", "1432", "tsize", "2000"))
-		r.write(b, 1432)
-		wantFile(t, w.mem, "new", b)
+		defer r.Close()
+		r.Ask(tftptest.WRQ("new", "blksize", "1432", "tsize", "2000"))
+		r.Want("OACK", tftptest.OACK("blksize", "1432", "tsize", "2000"))
+		r.Write(b, 1432)
+		tftptest.WantFile(t, w.mem, "new", b)
 	},
 		"done read image: octet tsize=2000",
 		"done read image: octet blksize=1432 tsize=2000",
@@ -179,16 +148,16 @@ func TestClientTFTPHPA(t *testing.T) {
 		storetest.Put(t, w.mem, "text", []byte("one\ntwo\n"))
 		b := w.put("image", 700)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.ask(packet(1, "text", "netascii", nil))
-		p.read([]byte("one\r\ntwo\r\n"), 512, 1)
+		defer p.Close()
+		p.Ask(tftptest.Packet(1, "text", "netascii", nil))
+		p.Read([]byte("one\r\ntwo\r\n"), 512, 1)
 		synctest.Wait()
-		p.ask(packet(2, "new", "netascii", nil)) // its port is the same for all it does
-		p.want("ACK 0", ack(0))
-		p.write([]byte("one\r\ntwo\r\n"), 512)
-		wantFile(t, w.mem, "new", []byte("one\ntwo\n"))
-		p.ask(rrq("image"))
-		p.read(b, 512, 1)
+		p.Ask(tftptest.Packet(2, "new", "netascii", nil)) // its port is the same for all it does
+		p.Want("ACK 0", tftptest.ACK(0))
+		p.Write([]byte("one\r\ntwo\r\n"), 512)
+		tftptest.WantFile(t, w.mem, "new", []byte("one\ntwo\n"))
+		p.Ask(tftptest.RRQ("image"))
+		p.Read(b, 512, 1)
 	},
 		"done read text: netascii",
 		"done write new: netascii",
@@ -201,17 +170,17 @@ func TestClientATFTP(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 5000)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.ask(rrq("image", "tsize", "enable", "blksize", "1432", "windowsize", "8"))
-		p.want("OACK", oack("blksize", "1432", "windowsize", "8"))
-		p.send(ack(0))
-		p.read(b, 1432, 8)
+		defer p.Close()
+		p.Ask(tftptest.RRQ("image", "tsize", "enable", "blksize", "1432", "windowsize", "8"))
+		p.Want("OACK", tftptest.OACK("blksize", "1432", "windowsize", "8"))
+		p.Send(tftptest.ACK(0))
+		p.Read(b, 1432, 8)
 
 		synctest.Wait()
 		q := w.raw(otherIP)
-		defer q.close()
-		q.ask(rrq("image", "multicast", ""))
-		q.read(b, 512, 1)
+		defer q.Close()
+		q.Ask(tftptest.RRQ("image", "multicast", ""))
+		q.Read(b, 512, 1)
 	},
 		"done read image: octet blksize=1432 windowsize=8",
 		"done read image: octet")
@@ -223,14 +192,14 @@ func TestClientROMWithoutLastACK(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		b := w.put("image", 700)
 		p, q := w.raw(otherIP), w.raw(otherIP)
-		defer p.close()
-		defer q.close()
-		p.ask(rrq("image"))
-		p.want("block 1", data(1, b[:512]))
-		p.send(ack(1))
-		p.want("block 2", data(2, b[512:]))
-		q.ask(rrq("image"))
-		q.read(b, 512, 1)
+		defer p.Close()
+		defer q.Close()
+		p.Ask(tftptest.RRQ("image"))
+		p.Want("block 1", tftptest.Data(1, b[:512]))
+		p.Send(tftptest.ACK(1))
+		p.Want("block 2", tftptest.Data(2, b[512:]))
+		q.Ask(tftptest.RRQ("image"))
+		q.Read(b, 512, 1)
 		time.Sleep(6 * time.Second)
 	},
 		"done read image: octet",
@@ -244,11 +213,11 @@ func TestLastACKAndNextRequest(t *testing.T) {
 	playClient(t, func(w *simWorld) {
 		one, two := w.put("one", 100), w.put("two", 100)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.ask(rrq("one"))
-		p.read(one, 512, 1)
-		p.ask(rrq("two"))
-		p.read(two, 512, 1)
+		defer p.Close()
+		p.Ask(tftptest.RRQ("one"))
+		p.Read(one, 512, 1)
+		p.Ask(tftptest.RRQ("two"))
+		p.Read(two, 512, 1)
 	},
 		"done read one: octet",
 		"done read two: octet")
@@ -267,7 +236,7 @@ func TestBroadcastRequest(t *testing.T) {
 	for _, test := range tests {
 		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
 			mem := store.Mem(0)
-			b := content("image", 700)
+			b := tftptest.Content("image", 700)
 			storetest.Put(t, mem, "image", b)
 			var begun atomic.Int64
 			l := serveAt(t, Server{
@@ -275,21 +244,21 @@ func TestBroadcastRequest(t *testing.T) {
 				Started: func(*Transfer) { begun.Add(1) },
 			}, ":0")
 			p := realPeer(t, l)
-			p.to = netip.AddrPortFrom(netip.MustParseAddr("127.255.255.255"), l.Addr().Port())
-			p.send(rrq("image", "blksize", "600"))
-			p.want("OACK", oack("blksize", "600"))
-			if p.to.Addr() != netip.MustParseAddr("127.0.0.1") {
-				t.Errorf("answered from %v", p.to)
+			p.To = netip.AddrPortFrom(netip.MustParseAddr("127.255.255.255"), l.Addr().Port())
+			p.Send(tftptest.RRQ("image", "blksize", "600"))
+			p.Want("OACK", tftptest.OACK("blksize", "600"))
+			if p.To.Addr() != netip.MustParseAddr("127.0.0.1") {
+				t.Errorf("answered from %v", p.To)
 			}
-			p.send(ack(0))
+			p.Send(tftptest.ACK(0))
 			for n := 1; n <= 2; {
-				switch got := p.next(patience); {
+				switch got := p.Next(tftptest.Patience); {
 				case got == nil:
 					t.Fatal("no DATA comes")
 				case transfer.OpcodeOf(got) == transfer.OptionAck:
-					p.send(ack(0))
-				case bytes.Equal(got, data(n, b[(n-1)*600:min(n*600, len(b))])):
-					p.send(ack(n))
+					p.Send(tftptest.ACK(0))
+				case bytes.Equal(got, tftptest.Data(n, b[(n-1)*600:min(n*600, len(b))])):
+					p.Send(tftptest.ACK(n))
 					n++
 				}
 			}

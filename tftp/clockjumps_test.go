@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/haul-project/haul/tftp/internal/packetio"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
 // A jump is what a clock may do.
@@ -72,16 +73,16 @@ type clockPeer struct {
 
 func newJumping(t *testing.T) *jumping {
 	block := make([]byte, 512)
-	j := &jumping{steppedServer: newSteppedServer(Server{Store: &endless{size: 1 << 40}, Upload: OverwriteUploads}), t: t}
+	j := &jumping{steppedServer: newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}, Upload: OverwriteUploads}), t: t}
 	j.now = time.Now() // with both clocks
 	j.peers = []clockPeer{
-		{name: "a read", begin: [][]byte{rrq("image"), ack(1), ack(2)}, next: ack(3), block: 3 * 512},
-		{name: "a read in windows", begin: [][]byte{rrq("image", "windowsize", "4"), ack(0), ack(4)}, next: ack(8), block: 8 * 512},
-		{name: "a read's OACK", begin: [][]byte{rrq("image", "blksize", "600")}, next: ack(0)},
-		{name: "a read's DATA 1", begin: [][]byte{rrq("image")}, next: ack(1), block: 512},
-		{name: "a write", begin: [][]byte{wrq("new"), data(1, block), data(2, block)}, next: data(3, block), block: 3 * 512},
-		{name: "a write in windows", begin: [][]byte{wrq("new", "windowsize", "2"), data(1, block), data(2, block)}, next: data(3, block), block: 3 * 512},
-		{name: "a write's OACK", begin: [][]byte{wrq("new", "blksize", "600")}, next: data(1, make([]byte, 600)), block: 600},
+		{name: "a read", begin: [][]byte{tftptest.RRQ("image"), tftptest.ACK(1), tftptest.ACK(2)}, next: tftptest.ACK(3), block: 3 * 512},
+		{name: "a read in windows", begin: [][]byte{tftptest.RRQ("image", "windowsize", "4"), tftptest.ACK(0), tftptest.ACK(4)}, next: tftptest.ACK(8), block: 8 * 512},
+		{name: "a read's OACK", begin: [][]byte{tftptest.RRQ("image", "blksize", "600")}, next: tftptest.ACK(0)},
+		{name: "a read's DATA 1", begin: [][]byte{tftptest.RRQ("image")}, next: tftptest.ACK(1), block: 512},
+		{name: "a write", begin: [][]byte{tftptest.WRQ("new"), tftptest.Data(1, block), tftptest.Data(2, block)}, next: tftptest.Data(3, block), block: 3 * 512},
+		{name: "a write in windows", begin: [][]byte{tftptest.WRQ("new", "windowsize", "2"), tftptest.Data(1, block), tftptest.Data(2, block)}, next: tftptest.Data(3, block), block: 3 * 512},
+		{name: "a write's OACK", begin: [][]byte{tftptest.WRQ("new", "blksize", "600")}, next: tftptest.Data(1, make([]byte, 600)), block: 600},
 	}
 	for i := range j.peers {
 		p := &j.peers[i]
@@ -142,10 +143,10 @@ func TestClockJumpsHarmNoTransfer(t *testing.T) {
 			}
 			// Someone new gets on as well.
 			p := clockPeer{at: addrPort(otherIP, 2000)}
-			j.ask(p.at, rrq("image"))
+			j.ask(p.at, tftptest.RRQ("image"))
 			j.turn(0)
 			j.turn(0)
-			j.say(&p, ack(1))
+			j.say(&p, tftptest.ACK(1))
 			if n := j.moved(&p); n != 512 {
 				t.Errorf("a new read: %d bytes moved, want 512", n)
 			}

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
 // Uploads that are over and only answer repeats keep no others out, are bounded
 // themselves, and hold no file open.
 func TestDallyingUploads(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Server) { s.MaxTransfers = 2 }, func(w *simWorld) {
-		b := content("new", 3000)
+		b := tftptest.Content("new", 3000)
 		for i := range 9 {
 			_, err := w.client().Put(context.Background(), target(fmt.Sprint("up", i)), bytes.NewReader(b), int64(len(b)))
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -59,7 +60,7 @@ func slowStore(t *testing.T, op string, pause time.Duration, reused bool) {
 				_, err := c.Put(context.Background(), target(name), bytes.NewReader(b), int64(len(b)))
 				return err
 			}
-			_, err := c.Get(context.Background(), target(name), into(here, name))
+			_, err := c.Get(context.Background(), target(name), tftptest.Into(here, name))
 			return err
 		}
 		if reused { // sessions that another transfer had before
@@ -160,11 +161,11 @@ func failUpload(t *testing.T, op string, k int, cause error, code transfer.Error
 				return nil
 			}
 		}, func(w *simWorld) {
-			b := content("new", 8*fairRing) // more than eight writes
+			b := tftptest.Content("new", 8*fairRing) // more than eight writes
 			c := w.client()
 			c.Window = 4
 			_, err := c.Put(context.Background(), target("new"), bytes.NewReader(b), int64(len(b)))
-			wantFault(t, err, code)
+			tftptest.WantFault(t, err, code)
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("the peer learns of our paths: %v", err)
 			}
@@ -172,11 +173,11 @@ func failUpload(t *testing.T, op string, k int, cause error, code transfer.Error
 			if n := w.disk.Unclosed(); n != 0 {
 				t.Errorf("%d uploads left open", n)
 			}
-			wantNoFile(t, w.mem, "new")
+			tftptest.WantNoFile(t, w.mem, "new")
 			if _, err := c.Put(context.Background(), target("new"), bytes.NewReader(b), int64(len(b))); err != nil {
 				t.Errorf("the next upload: %v", err)
 			}
-			wantFile(t, w.mem, "new", b)
+			tftptest.WantFile(t, w.mem, "new", b)
 		})
 	})
 }
@@ -205,7 +206,7 @@ func TestClientCannotKeep(t *testing.T) {
 					}
 					return true
 				}
-				_, err := w.client().Get(context.Background(), target("image"), into(here, "image"))
+				_, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image"))
 				if !errors.Is(err, cause) {
 					t.Errorf("%s: error %v, want %v", op, err, cause)
 				}
@@ -220,7 +221,7 @@ func TestClientCannotKeep(t *testing.T) {
 				if here.Unclosed() != 0 {
 					t.Errorf("%s: upload left open", op)
 				}
-				wantNoFile(t, here, "image")
+				tftptest.WantNoFile(t, here, "image")
 			})
 		}
 	}
@@ -249,18 +250,8 @@ func (f *shrinking) Close() error { return nil }
 func (f *shrinking) Stat() (fs.FileInfo, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return fileSize(len(f.data)), nil
+	return tftptest.FileSize(len(f.data)), nil
 }
-
-// A fileSize is the fs.FileInfo of a file that has nothing but a size.
-type fileSize int64
-
-func (fileSize) Name() string       { return "" }
-func (n fileSize) Size() int64      { return int64(n) }
-func (fileSize) Mode() fs.FileMode  { return 0o644 }
-func (fileSize) ModTime() time.Time { return time.Time{} }
-func (fileSize) IsDir() bool        { return false }
-func (fileSize) Sys() any           { return nil }
 
 // A oneFile is a store with one file.
 type oneFile struct {
@@ -276,7 +267,7 @@ func TestFileShrinks(t *testing.T) {
 	for _, mode := range []transfer.Mode{transfer.Octet, transfer.Netascii} {
 		for _, left := range []int{0, 100, 1024, 29_000, 30_000, 49_999} {
 			t.Run(fmt.Sprintf("%v/%d", mode, left), func(t *testing.T) {
-				f := &shrinking{data: content("text", 50_000)}
+				f := &shrinking{data: tftptest.Content("text", 50_000)}
 				inWorld(t, func(w *simWorld, s *Server) {
 					s.Store = oneFile{store.Mem(0), f}
 					w.net.Default = sim.Link{Latency: time.Millisecond, Rate: 10_000, Queue: time.Minute}
@@ -284,8 +275,8 @@ func TestFileShrinks(t *testing.T) {
 					time.AfterFunc(time.Second, func() { f.cut(left) })
 					to := target("text")
 					to.Mode = mode
-					_, err := w.client().Get(context.Background(), to, into(store.Mem(0), "text"))
-					wantFault(t, err, transfer.NotDefined)
+					_, err := w.client().Get(context.Background(), to, tftptest.Into(store.Mem(0), "text"))
+					tftptest.WantFault(t, err, transfer.NotDefined)
 					w.wantResults(map[Outcome]int{Failed: 1})
 				})
 			})
@@ -297,7 +288,7 @@ func TestFileShrinks(t *testing.T) {
 func TestClientFileShrinks(t *testing.T) {
 	for _, left := range []int{0, 100, 30_000, 49_999} {
 		inWorld(t, func(w *simWorld, s *Server) { w.net.Default = slowLink }, func(w *simWorld) {
-			f := &shrinking{data: content("text", 50_000)}
+			f := &shrinking{data: tftptest.Content("text", 50_000)}
 			time.AfterFunc(time.Second, func() { f.cut(left) })
 			_, err := w.client().Put(context.Background(), target("new"), f, 50_000)
 			if !errors.Is(err, fileio.ErrChanged) {
@@ -305,7 +296,7 @@ func TestClientFileShrinks(t *testing.T) {
 			}
 			time.Sleep(20 * time.Second)
 			w.wantResults(map[Outcome]int{EndedByPeer: 1})
-			wantNoFile(t, w.mem, "new")
+			tftptest.WantNoFile(t, w.mem, "new")
 		})
 	}
 }
@@ -323,8 +314,8 @@ func TestReadFails(t *testing.T) {
 			}
 		}, func(w *simWorld) {
 			w.put("image", 500_000)
-			_, err := w.client().Get(context.Background(), target("image"), into(store.Mem(0), "image"))
-			wantFault(t, err, transfer.NotDefined)
+			_, err := w.client().Get(context.Background(), target("image"), tftptest.Into(store.Mem(0), "image"))
+			tftptest.WantFault(t, err, transfer.NotDefined)
 		})
 	}
 }

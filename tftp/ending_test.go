@@ -17,6 +17,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/packetio"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -50,7 +51,7 @@ func TestPeerVanishes(t *testing.T) {
 					if write {
 						_, err = c.Put(context.Background(), target("new"), bytes.NewReader(want), int64(len(want)))
 					} else {
-						_, err = c.Get(context.Background(), target("image"), into(here, "image"))
+						_, err = c.Get(context.Background(), target("image"), tftptest.Into(here, "image"))
 					}
 					if !errors.Is(err, transfer.ErrSilent) {
 						t.Errorf("client: %v, want ErrSilent", err)
@@ -67,8 +68,8 @@ func TestPeerVanishes(t *testing.T) {
 					if n := w.listener.count.Load(); n != 0 {
 						t.Errorf("%d sessions left", n)
 					}
-					wantNoFile(t, w.mem, "new")
-					wantNoFile(t, here, "image")
+					tftptest.WantNoFile(t, w.mem, "new")
+					tftptest.WantNoFile(t, here, "image")
 				})
 			})
 		}
@@ -78,15 +79,15 @@ func TestPeerVanishes(t *testing.T) {
 // A client that asks and is never heard of again gets few packets.
 func TestPeerNeverAnswers(t *testing.T) {
 	for _, request := range [][]byte{
-		rrq("image"), rrq("image", "windowsize", "64", "blksize", "1428"), wrq("new"), wrq("new", "tsize", "5"),
+		tftptest.RRQ("image"), tftptest.RRQ("image", "windowsize", "64", "blksize", "1428"), tftptest.WRQ("new"), tftptest.WRQ("new", "tsize", "5"),
 	} {
 		inWorld(t, nil, func(w *simWorld) {
 			w.put("image", 100_000)
 			p := w.raw(otherIP)
-			defer p.close()
-			p.send(request)
+			defer p.Close()
+			p.Send(request)
 			packets, size := 0, 0
-			for b := p.next(time.Minute); b != nil; b = p.next(time.Minute) {
+			for b := p.Next(time.Minute); b != nil; b = p.Next(time.Minute) {
 				packets++
 				size += len(b)
 			}
@@ -112,7 +113,7 @@ func stopDuring(t *testing.T, grace time.Duration, check func(w *simWorld, get, 
 		var wg sync.WaitGroup
 		var get, put error
 		c := w.client()
-		wg.Go(func() { _, get = c.Get(context.Background(), target("image"), into(here, "image")) })
+		wg.Go(func() { _, get = c.Get(context.Background(), target("image"), tftptest.Into(here, "image")) })
 		wg.Go(func() {
 			_, put = c.Put(context.Background(), target("new"), bytes.NewReader(want), int64(len(want)))
 		})
@@ -123,7 +124,7 @@ func stopDuring(t *testing.T, grace time.Duration, check func(w *simWorld, get, 
 
 		// No transfer begins any more.
 		late := w.client()
-		_, err := late.Get(context.Background(), target("image"), into(here, "late"))
+		_, err := late.Get(context.Background(), target("image"), tftptest.Into(here, "late"))
 		if err == nil {
 			t.Error("a stopping server took a new transfer")
 		}
@@ -146,7 +147,7 @@ func TestStopLetsTransfersFinish(t *testing.T) {
 		if took < 5*time.Second || took > 50*time.Second {
 			w.t.Errorf("took %v, the rest of the transfers takes about 20 s", took)
 		}
-		wantFile(w.t, w.mem, "new", content("image", 100_000))
+		tftptest.WantFile(w.t, w.mem, "new", tftptest.Content("image", 100_000))
 		w.wantResults(map[Outcome]int{Done: 2})
 	})
 }
@@ -154,7 +155,7 @@ func TestStopLetsTransfersFinish(t *testing.T) {
 func TestGraceEnds(t *testing.T) {
 	stopDuring(t, 3*time.Second, func(w *simWorld, get, put error, took time.Duration) {
 		for _, err := range []error{get, put} {
-			wantFault(w.t, err, transfer.NotDefined)
+			tftptest.WantFault(w.t, err, transfer.NotDefined)
 			if err == nil || !strings.Contains(err.Error(), "shutting down") {
 				w.t.Errorf("client: %v, want the shutdown as the reason", err)
 			}
@@ -162,7 +163,7 @@ func TestGraceEnds(t *testing.T) {
 		if took > 4*time.Second {
 			w.t.Errorf("Serve took %v to return", took)
 		}
-		wantNoFile(w.t, w.mem, "new")
+		tftptest.WantNoFile(w.t, w.mem, "new")
 		w.wantResults(map[Outcome]int{Failed: 2})
 	})
 }
@@ -186,7 +187,7 @@ func TestGraceEndsDuringJobs(t *testing.T) {
 				c := w.client()
 				var wg sync.WaitGroup
 				for range 20 {
-					wg.Go(func() { _, _ = c.Get(context.Background(), target("image"), into(here, "image")) })
+					wg.Go(func() { _, _ = c.Get(context.Background(), target("image"), tftptest.Into(here, "image")) })
 					wg.Go(func() {
 						_, _ = c.Put(context.Background(), target("new"), bytes.NewReader(b), int64(len(b)))
 					})
@@ -218,7 +219,7 @@ func TestClientCancels(t *testing.T) {
 			if write {
 				_, err = c.Put(ctx, target("new"), bytes.NewReader(want), int64(len(want)))
 			} else {
-				_, err = c.Get(ctx, target("image"), into(here, "image"))
+				_, err = c.Get(ctx, target("image"), tftptest.Into(here, "image"))
 			}
 			if !errors.Is(err, context.Canceled) || time.Since(began) != 3*time.Second {
 				t.Errorf("%v after %v, want it to end at once when cancelled", err, time.Since(began))
@@ -228,8 +229,8 @@ func TestClientCancels(t *testing.T) {
 			if n := here.Unclosed(); n != 0 {
 				t.Errorf("%d files left open", n)
 			}
-			wantNoFile(t, here, "image")
-			wantNoFile(t, w.mem, "new")
+			tftptest.WantNoFile(t, here, "image")
+			tftptest.WantNoFile(t, w.mem, "new")
 		})
 	}
 }
@@ -288,7 +289,7 @@ func TestSocketFails(t *testing.T) {
 				c := w.client()
 				var wg sync.WaitGroup
 				for range 3 {
-					wg.Go(func() { _, _ = c.Get(context.Background(), target("image"), into(store.Mem(0), "image")) })
+					wg.Go(func() { _, _ = c.Get(context.Background(), target("image"), tftptest.Into(store.Mem(0), "image")) })
 					wg.Go(func() { _, _ = c.Put(context.Background(), target("new"), strings.NewReader("new"), 3) })
 				}
 				time.Sleep(time.Second)
@@ -346,8 +347,8 @@ func TestAlive(t *testing.T) {
 		}
 		stuck.Store(true)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.send(rrq("image"))
+		defer p.Close()
+		p.Send(tftptest.RRQ("image"))
 		time.Sleep(time.Second)
 		w.listener.Alive() // the loop took a turn before it got stuck
 		time.Sleep(time.Second)
@@ -355,8 +356,8 @@ func TestAlive(t *testing.T) {
 			t.Error("alive, though a loop hangs")
 		}
 		close(release)
-		p.news()
-		p.send(ack(1))
+		p.News()
+		p.Send(tftptest.ACK(1))
 		time.Sleep(time.Second)
 		w.listener.Alive()
 		time.Sleep(time.Second)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -77,12 +78,12 @@ func TestNamesInDirectory(t *testing.T) {
 	l := serve(t, Server{Store: st, Upload: OverwriteUploads})
 	var c Client
 	for _, test := range tests {
-		_, err := c.Get(t.Context(), at(l, test.name), into(store.Mem(0), "x"))
+		_, err := c.Get(t.Context(), at(l, test.name), tftptest.Into(store.Mem(0), "x"))
 		if test.read == ok {
 			if err != nil {
 				t.Errorf("get %q: %v", test.name, err)
 			}
-		} else if wantFault(t, err, test.read); t.Failed() {
+		} else if tftptest.WantFault(t, err, test.read); t.Failed() {
 			t.Fatalf("get %.60q", test.name)
 		}
 		_, err = c.Put(t.Context(), at(l, test.name), strings.NewReader("image"), 5)
@@ -90,14 +91,14 @@ func TestNamesInDirectory(t *testing.T) {
 			if err != nil {
 				t.Errorf("put %q: %v", test.name, err)
 			}
-		} else if wantFault(t, err, test.write); t.Failed() {
+		} else if tftptest.WantFault(t, err, test.write); t.Failed() {
 			t.Fatalf("put %.60q", test.name)
 		}
 		if err != nil && strings.Contains(err.Error(), outside) && !strings.Contains(test.name, outside) {
 			t.Errorf("the answer for %q reveals paths: %v", test.name, err)
 		}
 	}
-	_, err = c.Get(t.Context(), at(l, "loop"), into(store.Mem(0), "x"))
+	_, err = c.Get(t.Context(), at(l, "loop"), tftptest.Into(store.Mem(0), "x"))
 	if fault, ok := errors.AsType[*transfer.Error](err); !ok || !fault.Remote {
 		t.Errorf("a link to itself: %v", err)
 	}

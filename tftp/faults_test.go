@@ -11,6 +11,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -60,12 +61,12 @@ func moveMany(w *simWorld) {
 			name := fmt.Sprintf("%d-%d", i, size)
 			want := w.put("down/"+name, size)
 			wg.Go(func() {
-				res, err := c.Get(context.Background(), target("down/"+name), into(here, name))
+				res, err := c.Get(context.Background(), target("down/"+name), tftptest.Into(here, name))
 				if err != nil || res.Bytes != int64(size) {
 					w.t.Errorf("get %s: %d bytes, %v", name, res.Bytes, err)
 					return
 				}
-				wantFile(w.t, here, name, want)
+				tftptest.WantFile(w.t, here, name, want)
 			})
 			wg.Go(func() {
 				res, err := c.Put(context.Background(), target("up/"+name), bytes.NewReader(want), int64(size))
@@ -73,7 +74,7 @@ func moveMany(w *simWorld) {
 					w.t.Errorf("put %s: %d bytes, %v", name, res.Bytes, err)
 					return
 				}
-				wantFile(w.t, w.mem, "up/"+name, want)
+				tftptest.WantFile(w.t, w.mem, "up/"+name, want)
 			})
 		}
 	}
@@ -104,7 +105,7 @@ func TestThousandsOfTransfers(t *testing.T) {
 				if i%4 == 0 {
 					_, err = c.Put(context.Background(), target(name), bytes.NewReader(want), int64(len(want)))
 				} else {
-					_, err = c.Get(context.Background(), target("image"), into(here, name))
+					_, err = c.Get(context.Background(), target("image"), tftptest.Into(here, name))
 				}
 				if err != nil {
 					w.t.Errorf("transfer %d: %v", i, err)
@@ -115,9 +116,9 @@ func TestThousandsOfTransfers(t *testing.T) {
 		c.Wait()
 		for i := range transfers {
 			if i%4 == 0 {
-				wantFile(w.t, w.mem, fmt.Sprint(i), want)
+				tftptest.WantFile(w.t, w.mem, fmt.Sprint(i), want)
 			} else {
-				wantFile(w.t, here, fmt.Sprint(i), want)
+				tftptest.WantFile(w.t, here, fmt.Sprint(i), want)
 			}
 		}
 	})
@@ -134,7 +135,7 @@ func TestSlowLinkBothWays(t *testing.T) {
 			c := w.client()
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				if _, err := c.Get(context.Background(), target("image"), into(here, "image")); err != nil {
+				if _, err := c.Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 					w.t.Error(err)
 				}
 			})
@@ -148,8 +149,8 @@ func TestSlowLinkBothWays(t *testing.T) {
 				w.t.Errorf("took %v", took)
 			}
 			c.Wait()
-			wantFile(w.t, here, "image", want)
-			wantFile(w.t, w.mem, "new", want)
+			tftptest.WantFile(w.t, here, "image", want)
+			tftptest.WantFile(w.t, w.mem, "new", want)
 		})
 	}
 }

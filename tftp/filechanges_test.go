@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -68,7 +69,7 @@ func TestFileChanges(t *testing.T) {
 	for _, test := range tests {
 		for _, mode := range []string{"octet", "netascii"} {
 			runCase(t, mode+" "+test.name, nil, func(tb *testbed) {
-				was := string(content("image", changedSize))
+				was := string(tftptest.Content("image", changedSize))
 				writeFile(tb, tb.dir, "d/image", was)
 				got, fault := tb.fetch(tb.askAgain(), "d/image", mode, func() {
 					tb.must(test.change(tb, filepath.Join(tb.dir, "d", "image")))
@@ -131,7 +132,7 @@ func TestUploadPlaceChanges(t *testing.T) {
 	}
 	for _, test := range tests {
 		runCase(t, test.name, func(s *Server) { s.Upload = test.kind }, func(tb *testbed) {
-			want := content("new", 3000)
+			want := tftptest.Content("new", 3000)
 			tb.must(os.Mkdir(filepath.Join(tb.dir, "d"), 0o755))
 			fault := tb.put(tb.askAgain(), "d/new", want, func() {
 				tb.must(test.change(tb, filepath.Join(tb.dir, "d", "new")))
@@ -143,7 +144,7 @@ func TestUploadPlaceChanges(t *testing.T) {
 			case test.ends != taken && (fault == nil || fault[3] != test.ends):
 				tb.Errorf("ended by %q, want ERROR %d", fault, test.ends)
 			case test.lies != "":
-				wantFile(tb, tb.store, test.lies, want)
+				tftptest.WantFile(tb, tb.store, test.lies, want)
 			}
 		})
 	}
@@ -167,7 +168,7 @@ func (tb *testbed) outside() string {
 // Two peers want one name at the same time.
 func TestTwoPeersOneName(t *testing.T) {
 	watchHeap(t)
-	old, one, two := content("old", 2000), content("one", 3000), content("two", 4000)
+	old, one, two := tftptest.Content("old", 2000), tftptest.Content("one", 3000), tftptest.Content("two", 4000)
 
 	runCase(t, "a write, and a read of the same file", nil, func(tb *testbed) {
 		writeFile(tb, tb.dir, "image", string(old))
@@ -191,19 +192,19 @@ func TestTwoPeersOneName(t *testing.T) {
 		if fault != nil || !bytes.Equal(got, old) {
 			tb.Errorf("%d bytes, %q", len(got), fault)
 		}
-		wantFile(tb, tb.store, "image", one)
+		tftptest.WantFile(tb, tb.store, "image", one)
 	})
 	runCase(t, "two writes that replace", nil, func(tb *testbed) {
 		fault := tb.put(tb.askAgain(), "image", one, func() {
 			if fault := tb.put(tb.another(), "image", two, tb.stepBy); fault != nil {
 				tb.Errorf("who began last, and ended first: %q", fault)
 			}
-			wantFile(tb, tb.store, "image", two)
+			tftptest.WantFile(tb, tb.store, "image", two)
 		})
 		if fault != nil {
 			tb.Errorf("who ended last: %q", fault)
 		}
-		wantFile(tb, tb.store, "image", one)
+		tftptest.WantFile(tb, tb.store, "image", one)
 	})
 	runCase(t, "two writes that do not", func(s *Server) { s.Upload = CreateUploads }, func(tb *testbed) {
 		fault := tb.put(tb.askAgain(), "image", one, func() {
@@ -214,7 +215,7 @@ func TestTwoPeersOneName(t *testing.T) {
 		if !bytes.HasPrefix(fault, says(6)) {
 			tb.Errorf("who ended last: %q, want ERROR 6", fault)
 		}
-		wantFile(tb, tb.store, "image", two)
+		tftptest.WantFile(tb, tb.store, "image", two)
 	})
 }
 

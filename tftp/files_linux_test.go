@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -14,17 +15,17 @@ import (
 func TestFilesBound(t *testing.T) {
 	dir, d := realDir(t)
 	for _, name := range []string{"f", "g", "h"} {
-		writeFile(t, dir, name, string(content(name, 2000)))
+		writeFile(t, dir, name, string(tftptest.Content(name, 2000)))
 	}
 	l := serve(t, Server{Store: d, MaxFiles: 2, Upload: CreateUploads})
-	begin := func(name string) *rawPeer {
+	begin := func(name string) *tftptest.Peer {
 		t.Helper()
 		p := newBadPeer(t, l)
-		p.send(rrq(name))
-		p.want(name, data(1, content(name, 2000)[:512]))
+		p.Send(tftptest.RRQ(name))
+		p.Want(name, tftptest.Data(1, tftptest.Content(name, 2000)[:512]))
 		return p
 	}
-	var readers []*rawPeer
+	var readers []*tftptest.Peer
 	for range 20 {
 		readers = append(readers, begin("f"))
 	}
@@ -42,20 +43,20 @@ func TestFilesBound(t *testing.T) {
 		t.Errorf("%d descriptors for the readers of one file", open)
 	}
 	second := begin("g")
-	for _, request := range [][]byte{rrq("h"), wrq("new")} {
+	for _, request := range [][]byte{tftptest.RRQ("h"), tftptest.WRQ("new")} {
 		p := newBadPeer(t, l)
-		p.send(request)
-		p.wantError("a third file", transfer.NotDefined)
+		p.Send(request)
+		p.WantError("a third file", transfer.NotDefined)
 	}
 	readers = append(readers, begin("g"))
-	second.send(errorPacket(0, "enough"))
+	second.Send(tftptest.ErrorPacket(0, "enough"))
 	for _, p := range readers {
-		p.send(errorPacket(0, "enough"))
+		p.Send(tftptest.ErrorPacket(0, "enough"))
 	}
-	for deadline := time.Now().Add(patience); l.files.Open() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(tftptest.Patience); l.files.Open() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d files are open, and no transfer is left", l.files.Open())
 		}
 	}
-	begin("h").send(errorPacket(0, "enough"))
+	begin("h").Send(tftptest.ErrorPacket(0, "enough"))
 }

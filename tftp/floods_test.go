@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
 // floodSize is how many datagrams a flood has.
@@ -21,7 +23,7 @@ func TestFloods(t *testing.T) {
 	}
 	watchHeap(t)
 	began := time.Now()
-	loop := func(tb *testbed) net.Addr { return net.UDPAddrFromAddrPort(tb.good.reader.to) }
+	loop := func(tb *testbed) net.Addr { return net.UDPAddrFromAddrPort(tb.good.reader.To) }
 	port := func(tb *testbed) net.Addr { return net.UDPAddrFromAddrPort(tb.server.Addr()) }
 	tests := []struct {
 		name      string
@@ -37,22 +39,22 @@ func TestFloods(t *testing.T) {
 	}{
 		{
 			"requests beyond the rate", func(s *Server) { s.Rate = 100 }, port,
-			func(i int) []byte { return rrq(fmt.Sprint("image", i%2)) }, floodSize,
+			func(i int) []byte { return tftptest.RRQ(fmt.Sprint("image", i%2)) }, floodSize,
 			200, 100, 4 * 200, 10 + 4*100, func(c Counters) int64 { return c.TurnedAway[Rate] },
 		},
 		{
 			"requests beyond the number of transfers", func(s *Server) { s.MaxTransfers = 500 }, port,
-			func(i int) []byte { return rrq(fmt.Sprint("image", i%2)) }, floodSize,
+			func(i int) []byte { return tftptest.RRQ(fmt.Sprint("image", i%2)) }, floodSize,
 			2 * 500, 0, 4 * 500, 10 + 4*500, func(c Counters) int64 { return c.TurnedAway[Busy] },
 		},
 		{
 			"writes beyond the number of an address", func(s *Server) { s.MaxPerClient = 100 }, port,
-			func(i int) []byte { return wrq(fmt.Sprint("new", i%50)) }, floodSize,
+			func(i int) []byte { return tftptest.WRQ(fmt.Sprint("new", i%50)) }, floodSize,
 			100, 0, 4 * 100, 10, func(c Counters) int64 { return c.TurnedAway[PerClient] },
 		},
 		{
 			"requests from one port", func(s *Server) { s.MaxTransfers = 1000 }, port,
-			func(i int) []byte { return rrq(fmt.Sprint("missing", i)) }, 1,
+			func(i int) []byte { return tftptest.RRQ(fmt.Sprint("missing", i)) }, 1,
 			2 * 1000, 0, floodSize, 0, func(c Counters) int64 { return c.PacketsIn },
 		},
 		{
@@ -62,17 +64,19 @@ func TestFloods(t *testing.T) {
 		},
 		{
 			"strays", nil, loop,
-			func(i int) []byte { return [][]byte{ack(i), data(i, nil), {0, 99}, oack()}[i%4] }, floodSize,
+			func(i int) []byte {
+				return [][]byte{tftptest.ACK(i), tftptest.Data(i, nil), {0, 99}, tftptest.OACK()}[i%4]
+			}, floodSize,
 			0, 0, maxErrors, maxErrors, func(c Counters) int64 { return c.Strays },
 		},
 		{
 			"strays from one port", nil, loop,
-			func(i int) []byte { return data(i, make([]byte, 512)) }, 1,
+			func(i int) []byte { return tftptest.Data(i, make([]byte, 512)) }, 1,
 			0, 0, maxErrors, maxErrors, func(c Counters) int64 { return c.Strays },
 		},
 		{
 			"ERRORs", nil, loop,
-			func(int) []byte { return errorPacket(5, "no") }, floodSize,
+			func(int) []byte { return tftptest.ErrorPacket(5, "no") }, floodSize,
 			0, 0, 0, 0, func(c Counters) int64 { return c.Strays },
 		},
 	}
@@ -83,8 +87,8 @@ func TestFloods(t *testing.T) {
 				test.configure(s)
 			}
 		}, func(tb *testbed) {
-			writeFile(tb, tb.dir, "image0", string(content("image", 5000)))
-			writeFile(tb, tb.dir, "image1", string(content("image", 5000)))
+			writeFile(tb, tb.dir, "image0", string(tftptest.Content("image", 5000)))
+			writeFile(tb, tb.dir, "image1", string(tftptest.Content("image", 5000)))
 			heap, was, start := heapNow(), tb.server.Counters(), time.Now()
 			tb.flood(test.to(tb), test.packet, test.ports)
 			c, took := tb.server.Counters(), time.Since(start)
@@ -102,7 +106,7 @@ func TestFloods(t *testing.T) {
 			if grown := heapNow(); grown > heap+maxFloodHeap {
 				tb.Errorf("the heap has grown from %d to %d bytes", heap, grown)
 			}
-			if took > patience {
+			if took > tftptest.Patience {
 				tb.Errorf("the flood took %v", took)
 			}
 			tb.good.finish()
@@ -141,12 +145,12 @@ func (tb *testbed) flood(to net.Addr, packet func(i int) []byte, ports int) {
 func (tb *testbed) wantServedSoon() {
 	tb.Helper()
 	p := tb.another()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		p.to = tb.server.Addr()
-		p.send(rrq(goodFile))
-		for got := p.next(resendAfter); got != nil; got = p.next(resendAfter) {
-			if string(got) == string(data(1, tb.good.want[:512])) {
-				p.send(errorPacket(0, "enough"))
+	for deadline := time.Now().Add(tftptest.Patience); time.Now().Before(deadline); {
+		p.To = tb.server.Addr()
+		p.Send(tftptest.RRQ(goodFile))
+		for got := p.Next(resendAfter); got != nil; got = p.Next(resendAfter) {
+			if string(got) == string(tftptest.Data(1, tb.good.want[:512])) {
+				p.Send(tftptest.ErrorPacket(0, "enough"))
 				return
 			}
 		}

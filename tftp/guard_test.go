@@ -12,6 +12,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -61,16 +62,16 @@ func TestLimits(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, func(_ *simWorld, s *Server) { test.limit(s) }, func(w *simWorld) {
 				want := w.put("image", 5000)
-				var peers []*rawPeer
+				var peers []*tftptest.Peer
 				refused := 0
 				for range 5 {
 					p := w.raw(otherIP)
-					defer p.close()
-					p.send(rrq("image"))
+					defer p.Close()
+					p.Send(tftptest.RRQ("image"))
 					peers = append(peers, p)
-					if got := p.news(); transfer.OpcodeOf(got) == transfer.ErrorPacket {
+					if got := p.News(); transfer.OpcodeOf(got) == transfer.ErrorPacket {
 						refused++
-						if !bytes.Equal(got, errorPacket(byte(test.code), test.text)) {
+						if !bytes.Equal(got, tftptest.ErrorPacket(byte(test.code), test.text)) {
 							t.Errorf("refused by %q", got)
 						}
 					}
@@ -79,27 +80,27 @@ func TestLimits(t *testing.T) {
 					t.Errorf("%d of 5 refused", refused)
 				}
 				here := store.Mem(0)
-				if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+				if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 					t.Errorf("another client: %v", err)
 				}
-				wantFile(t, here, "image", want)
+				tftptest.WantFile(t, here, "image", want)
 				synctest.Wait()
 				if n := w.listener.Counters().TurnedAway[test.why]; n != int64(refused) {
 					t.Errorf("%d counted of %d", n, refused)
 				}
 				w.wantResults(map[Outcome]int{Refused: refused})
 				for _, p := range peers {
-					p.send(errorPacket(0, "enough"))
+					p.Send(tftptest.ErrorPacket(0, "enough"))
 				}
 				time.Sleep(3 * time.Second)
 				if test.code == transfer.AccessViolation {
 					return
 				}
 				p := w.raw(otherIP) // what was freed can be had again
-				defer p.close()
-				p.send(rrq("image"))
-				p.want("after a while", data(1, want[:512]))
-				p.send(errorPacket(0, "enough"))
+				defer p.Close()
+				p.Send(tftptest.RRQ("image"))
+				p.Want("after a while", tftptest.Data(1, want[:512]))
+				p.Send(tftptest.ErrorPacket(0, "enough"))
 			})
 		})
 	}
@@ -116,9 +117,9 @@ func TestRefusalsAreRateLimited(t *testing.T) {
 			return true
 		}
 		p := w.raw(otherIP)
-		defer p.close()
+		defer p.Close()
 		for i := range 1000 {
-			p.send(rrq(fmt.Sprint("missing", i)))
+			p.Send(tftptest.RRQ(fmt.Sprint("missing", i)))
 		}
 		synctest.Wait()
 		if most := 2*10 + 2*maxRefused; out > most || out < maxRefused {
@@ -139,15 +140,17 @@ func TestAmplification(t *testing.T) {
 		request func(i int) []byte
 		most    float64 // bytes out for one in, headers of IP and UDP included
 	}{
-		{"no options", func(int) []byte { return rrq("image") }, 20},
-		{"no options, other modes", func(int) []byte { return packet(1, "image", "NETASCII", nil) }, 20},
-		{"empty file", func(int) []byte { return rrq("empty") }, 3},
-		{"options", func(int) []byte { return rrq("image", "blksize", "65464", "windowsize", "65535", "tsize", "0") }, 4},
-		{"upload", func(i int) []byte { return wrq(fmt.Sprint("new", i)) }, 4},
-		{"upload with options", func(i int) []byte { return wrq(fmt.Sprint("new", i), "blksize", "8", "windowsize", "2") }, 4},
-		{"missing", func(int) []byte { return rrq("missing") }, 1.3},
+		{"no options", func(int) []byte { return tftptest.RRQ("image") }, 20},
+		{"no options, other modes", func(int) []byte { return tftptest.Packet(1, "image", "NETASCII", nil) }, 20},
+		{"empty file", func(int) []byte { return tftptest.RRQ("empty") }, 3},
+		{"options", func(int) []byte {
+			return tftptest.RRQ("image", "blksize", "65464", "windowsize", "65535", "tsize", "0")
+		}, 4},
+		{"upload", func(i int) []byte { return tftptest.WRQ(fmt.Sprint("new", i)) }, 4},
+		{"upload with options", func(i int) []byte { return tftptest.WRQ(fmt.Sprint("new", i), "blksize", "8", "windowsize", "2") }, 4},
+		{"missing", func(int) []byte { return tftptest.RRQ("missing") }, 1.3},
 		{"malformed", func(int) []byte { return []byte("\x00\x01x") }, 2},
-		{"data", func(int) []byte { return data(1, nil) }, 2},
+		{"data", func(int) []byte { return tftptest.Data(1, nil) }, 2},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -157,8 +160,8 @@ func TestAmplification(t *testing.T) {
 				wantFactor := w.countBytes(otherIP)
 				for i := range requests {
 					p := w.raw(otherIP) // deaf: it answers nothing, not even by an ERROR
-					defer p.close()
-					p.send(test.request(i))
+					defer p.Close()
+					p.Send(test.request(i))
 				}
 				wantFactor(test.most)
 			})
@@ -171,29 +174,29 @@ func TestForgedRequestsMakeRoom(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Server) { s.MaxTransfers, s.Loops = 8, 1 }, func(w *simWorld) {
 		want := w.put("image", 2000)
 		real := w.raw(otherIP) // one that continues must stay
-		defer real.close()
-		real.send(rrq("image"))
-		real.want("first block", data(1, want[:512]))
-		real.send(ack(1))
-		real.want("second block", data(2, want[512:1024]))
+		defer real.Close()
+		real.Send(tftptest.RRQ("image"))
+		real.Want("first block", tftptest.Data(1, want[:512]))
+		real.Send(tftptest.ACK(1))
+		real.Want("second block", tftptest.Data(2, want[512:1024]))
 		for i := range 7 {
 			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i))
-			defer p.close()
-			p.send(rrq("image"))
+			defer p.Close()
+			p.Send(tftptest.RRQ("image"))
 		}
-		_, err := w.client().Get(context.Background(), target("image"), into(store.Mem(0), "image"))
+		_, err := w.client().Get(context.Background(), target("image"), tftptest.Into(store.Mem(0), "image"))
 		if err == nil || !strings.Contains(err.Error(), "busy") {
 			t.Errorf("with all places taken: %v", err)
 		}
 		time.Sleep(suspectAge)
 		here := store.Mem(0)
-		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+		if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 			t.Errorf("a second later: %v", err)
 		}
-		wantFile(t, here, "image", want)
-		real.send(ack(2))
-		real.want("third block", data(3, want[1024:1536]))
-		real.send(errorPacket(0, "enough"))
+		tftptest.WantFile(t, here, "image", want)
+		real.Send(tftptest.ACK(2))
+		real.Want("third block", tftptest.Data(3, want[1024:1536]))
+		real.Send(tftptest.ErrorPacket(0, "enough"))
 	})
 }
 
@@ -289,26 +292,26 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 						small := w.put("small", 1000)
 						here := store.Mem(0)
 						c := &simClient{new(Client), w.opener(otherIP)}
-						if _, err := c.Get(context.Background(), target("small"), into(here, "small")); err != nil {
+						if _, err := c.Get(context.Background(), target("small"), tftptest.Into(here, "small")); err != nil {
 							t.Fatal(err)
 						}
 						c.Wait()
-						wantFile(t, here, "small", small)
+						tftptest.WantFile(t, here, "small", small)
 					}
 					wantFactor := w.countBytes(otherIP)
-					var peers []*rawPeer
+					var peers []*tftptest.Peer
 					for range test.requests {
 						p := w.raw(otherIP)
-						defer p.close()
-						p.send(rrq("f", test.options...))
+						defer p.Close()
+						p.Send(tftptest.RRQ("f", test.options...))
 						peers = append(peers, p)
 					}
 					for _, p := range peers {
-						p.next(patience) // only for the port
+						p.Next(tftptest.Patience) // only for the port
 					}
 					for _, k := range test.acks {
 						for _, p := range peers {
-							p.send(ack(k))
+							p.Send(tftptest.ACK(k))
 						}
 						time.Sleep(100 * time.Millisecond)
 					}
@@ -325,18 +328,18 @@ func TestUnprovenCredit(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		want := w.put("image", 4<<20)
 		const block = 8192
-		var peers []*rawPeer
+		var peers []*tftptest.Peer
 		total := 0
 		for i := range 10 {
 			p := w.raw(otherIP)
-			defer p.close()
+			defer p.Close()
 			peers = append(peers, p)
-			p.send(rrq("image", "blksize", "8192", "windowsize", "256"))
-			p.want("the window asked for", oack("blksize", "8192", "windowsize", "256"))
-			p.send(ack(0))
+			p.Send(tftptest.RRQ("image", "blksize", "8192", "windowsize", "256"))
+			p.Want("the window asked for", tftptest.OACK("blksize", "8192", "windowsize", "256"))
+			p.Send(tftptest.ACK(0))
 			blocks := 0
 			for {
-				got := p.next(100 * time.Millisecond)
+				got := p.Next(100 * time.Millisecond)
 				if got == nil {
 					break
 				}
@@ -356,17 +359,17 @@ func TestUnprovenCredit(t *testing.T) {
 		if total > maxUnproven+10*2*block {
 			t.Errorf("%d bytes sent to an address that proved nothing", total)
 		}
-		peers[0].send(ack(maxUnproven/block - 1))
+		peers[0].Send(tftptest.ACK(maxUnproven/block - 1))
 		q := w.raw(otherIP)
-		defer q.close()
-		q.send(rrq("image", "blksize", "8192", "windowsize", "256"))
-		q.want("OACK", oack("blksize", "8192", "windowsize", "256"))
-		q.send(ack(0))
+		defer q.Close()
+		q.Send(tftptest.RRQ("image", "blksize", "8192", "windowsize", "256"))
+		q.Want("OACK", tftptest.OACK("blksize", "8192", "windowsize", "256"))
+		q.Send(tftptest.ACK(0))
 		for i := range 256 {
-			q.want("a whole window", data(i+1, want[i*block:(i+1)*block]))
+			q.Want("a whole window", tftptest.Data(i+1, want[i*block:(i+1)*block]))
 		}
 		for _, p := range append(peers, q) {
-			p.send(errorPacket(0, "enough"))
+			p.Send(tftptest.ErrorPacket(0, "enough"))
 		}
 	})
 }

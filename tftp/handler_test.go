@@ -16,6 +16,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -41,14 +42,14 @@ func TestHandlers(t *testing.T) {
 	}, func(w *simWorld) {
 		want := w.put("generated", 3000)
 		here := store.Mem(0)
-		if _, err := w.client().Get(context.Background(), target("/a//b"), into(here, "got")); err != nil {
+		if _, err := w.client().Get(context.Background(), target("/a//b"), tftptest.Into(here, "got")); err != nil {
 			t.Fatal(err)
 		}
-		wantFile(t, here, "got", want)
+		tftptest.WantFile(t, here, "got", want)
 		if _, err := w.client().Put(context.Background(), target("log"), bytes.NewReader(want), 3000); err != nil {
 			t.Fatal(err)
 		}
-		wantFile(t, w.mem, "from-"+clientIP, want)
+		tftptest.WantFile(t, w.mem, "from-"+clientIP, want)
 		if len(asked) != 2 {
 			t.Fatalf("asked %v", asked)
 		}
@@ -104,7 +105,7 @@ func TestHandlersMissing(t *testing.T) {
 		s.Read = func(context.Context, *Request) (store.File, error) { return nil, fs.ErrNotExist }
 	}, func(w *simWorld) {
 		_, err := w.client().Put(context.Background(), target("x"), bytes.NewReader(nil), 0)
-		wantFault(t, err, transfer.AccessViolation)
+		tftptest.WantFault(t, err, transfer.AccessViolation)
 	})
 	inWorld(t, func(w *simWorld, s *Server) {
 		s.Store = nil
@@ -113,7 +114,7 @@ func TestHandlersMissing(t *testing.T) {
 		}
 	}, func(w *simWorld) {
 		_, err := w.client().Get(context.Background(), target("x"), nil)
-		wantFault(t, err, transfer.AccessViolation)
+		tftptest.WantFault(t, err, transfer.AccessViolation)
 	})
 	if _, err := (&Server{}).Listen(t.Context(), ":0"); err == nil {
 		t.Error("a server with nothing to serve listens")
@@ -136,7 +137,7 @@ func TestHandlerContext(t *testing.T) {
 		s.Grace = time.Second
 	}, func(w *simWorld) {
 		w.put("image", 100)
-		if _, err := w.client().Get(context.Background(), target("image"), into(store.Mem(0), "image")); err != nil {
+		if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(store.Mem(0), "image")); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -144,19 +145,19 @@ func TestHandlerContext(t *testing.T) {
 			t.Error("the context outlives its transfer")
 		}
 		p := w.raw(otherIP)
-		defer p.close()
-		p.send(rrq("slow"))
-		p.send(rrq("image")) // begins anew
-		p.news()
+		defer p.Close()
+		p.Send(tftptest.RRQ("slow"))
+		p.Send(tftptest.RRQ("image")) // begins anew
+		p.News()
 		synctest.Wait()
 		if first := <-slows; first.Err() == nil {
 			t.Error("the context outlives a transfer that was replaced")
 		}
-		p.send(errorPacket(0, "enough"))
+		p.Send(tftptest.ErrorPacket(0, "enough"))
 
 		q := w.raw(otherIP)
-		defer q.close()
-		q.send(rrq("slow"))
+		defer q.Close()
+		q.Send(tftptest.RRQ("slow"))
 		slow := <-slows
 		w.stop()
 		time.Sleep(2 * time.Second)
@@ -187,7 +188,7 @@ func TestHooks(t *testing.T) {
 		}
 	}, func(w *simWorld) {
 		b := w.put("image", 5000)
-		if _, err := w.client().Get(context.Background(), target("image"), into(store.Mem(0), "image")); err != nil {
+		if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(store.Mem(0), "image")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -259,25 +260,25 @@ func TestPanics(t *testing.T) {
 		}, func(w *simWorld) {
 			want := w.put("image", 5000)
 			p := w.raw(otherIP)
-			defer p.close()
-			p.send(rrq("image"))
-			p.want("first block", data(1, want[:512]))
+			defer p.Close()
+			p.Send(tftptest.RRQ("image"))
+			p.Want("first block", tftptest.Data(1, want[:512]))
 
-			_, err := w.client().Get(context.Background(), target("brittle"), into(store.Mem(0), "x"))
+			_, err := w.client().Get(context.Background(), target("brittle"), tftptest.Into(store.Mem(0), "x"))
 			if hooked := in == "Started" || in == "Ended"; hooked != (err == nil) {
 				t.Errorf("%s panics: %v", in, err)
 			} else if !hooked {
-				wantFault(t, err, transfer.NotDefined)
+				tftptest.WantFault(t, err, transfer.NotDefined)
 				w.wantResults(map[Outcome]int{Done: 0})
 			}
-			p.send(ack(1))
-			p.want("the other transfer continues", data(2, want[512:1024]))
-			p.send(errorPacket(0, "enough"))
+			p.Send(tftptest.ACK(1))
+			p.Want("the other transfer continues", tftptest.Data(2, want[512:1024]))
+			p.Send(tftptest.ErrorPacket(0, "enough"))
 			here := store.Mem(0)
-			if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+			if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 				t.Errorf("after a panic in %s: %v", in, err)
 			}
-			wantFile(t, here, "image", want)
+			tftptest.WantFile(t, here, "image", want)
 			synctest.Wait()
 			if n := w.listener.Counters().Crashes; n != 1 {
 				t.Errorf("%d crashes counted", n)
@@ -293,9 +294,9 @@ func TestHandlerUploadTooLarge(t *testing.T) {
 		s.Write = func(context.Context, *Request) (store.Upload, error) { return nil, syscall.EIO }
 	}, func(w *simWorld) {
 		p := w.raw(otherIP)
-		defer p.close()
-		p.send(wrq("new", "tsize", "101"))
-		p.wantError("too large", transfer.DiskFull)
+		defer p.Close()
+		p.Send(tftptest.WRQ("new", "tsize", "101"))
+		p.WantError("too large", transfer.DiskFull)
 	})
 }
 
@@ -307,7 +308,7 @@ type brokenFile struct {
 }
 
 func (f brokenFile) ReadAt(p []byte, _ int64) (int, error) { return f.read(p) }
-func (f brokenFile) Stat() (fs.FileInfo, error)            { return fileSize(f.size), nil }
+func (f brokenFile) Stat() (fs.FileInfo, error)            { return tftptest.FileSize(f.size), nil }
 func (f brokenFile) Close() error                          { return nil }
 
 // Faults of a program's files end the transfer by an ERROR, and at once.
@@ -328,8 +329,8 @@ func TestBrokenFiles(t *testing.T) {
 			}, func(w *simWorld) {
 				began, to := time.Now(), target("x")
 				to.Mode = mode
-				_, err := w.client().Get(context.Background(), to, into(store.Mem(0), "x"))
-				wantFault(t, err, transfer.NotDefined)
+				_, err := w.client().Get(context.Background(), to, tftptest.Into(store.Mem(0), "x"))
+				tftptest.WantFault(t, err, transfer.NotDefined)
 				if took := time.Since(began); took > time.Second {
 					t.Errorf("%s, %v: took %v", name, mode, took)
 				}
@@ -356,10 +357,10 @@ func TestShortWriteIsNoSuccess(t *testing.T) {
 			return lazyUpload{u}, err
 		}
 	}, func(w *simWorld) {
-		_, err := w.client().Put(context.Background(), target("x"), bytes.NewReader(content("x", 3000)), 3000)
-		wantFault(t, err, transfer.NotDefined)
+		_, err := w.client().Put(context.Background(), target("x"), bytes.NewReader(tftptest.Content("x", 3000)), 3000)
+		tftptest.WantFault(t, err, transfer.NotDefined)
 		w.wantResults(map[Outcome]int{Failed: 1})
-		wantNoFile(t, w.mem, "x")
+		tftptest.WantNoFile(t, w.mem, "x")
 		if stored := w.log.lines[0]["stored"]; stored != "elsewhere" {
 			t.Errorf("the log says that it is stored as %q", stored)
 		}
@@ -379,12 +380,12 @@ func TestHangingStoreIsNoProbe(t *testing.T) {
 	}, func(w *simWorld) {
 		w.put("image", 5000)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.send(rrq("image", "blksize", "1024"))
-		p.want("answer", oack("blksize", "1024"))
-		p.send(ack(0))
+		defer p.Close()
+		p.Send(tftptest.RRQ("image", "blksize", "1024"))
+		p.Want("answer", tftptest.OACK("blksize", "1024"))
+		p.Send(tftptest.ACK(0))
 		time.Sleep(5 * time.Second)
-		p.send(errorPacket(0, "enough"))
+		p.Send(tftptest.ErrorPacket(0, "enough"))
 		time.Sleep(time.Minute)
 		w.wantResults(map[Outcome]int{EndedByPeer: 1})
 		if slow := w.log.lines[0]["slow"]; slow != "disk" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
 // A client that its own program, or the machine, keeps waiting past a deadline
@@ -31,7 +32,7 @@ func TestLateClientRepeatsNothing(t *testing.T) {
 			if err != nil || res.Stats.Timeouts > 0 {
 				t.Errorf("put, window %d: %d timeouts, %v", window, res.Stats.Timeouts, err)
 			}
-			res, err = late().Get(context.Background(), target("down"), into(here, "down"))
+			res, err = late().Get(context.Background(), target("down"), tftptest.Into(here, "down"))
 			if err != nil || res.Stats.Timeouts > 0 {
 				t.Errorf("get, window %d: %d timeouts, %v", window, res.Stats.Timeouts, err)
 			}

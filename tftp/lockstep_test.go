@@ -15,6 +15,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -87,7 +88,7 @@ func (l *pagedStore) Open(_ context.Context, name string) (store.File, error) {
 	return v, nil
 }
 
-func (v *pagedFile) Stat() (fs.FileInfo, error)       { return fileSize(len(v.data)), nil }
+func (v *pagedFile) Stat() (fs.FileInfo, error)       { return tftptest.FileSize(len(v.data)), nil }
 func (v *pagedFile) Close() error                     { return nil }
 func (v *pagedFile) Identity() (store.Identity, bool) { return v.id, true }
 
@@ -199,10 +200,10 @@ func (d *lockstepServer) reads(name string, block int) *lockstepReader {
 	d.t.Helper()
 	lockstepReaders++
 	p := &lockstepReader{server: d, peer: peerAt(lockstepReaders * 7), block: block}
-	d.ask(p.peer, rrq(name, "blksize", strconv.Itoa(block)))
+	d.ask(p.peer, tftptest.RRQ(name, "blksize", strconv.Itoa(block)))
 	d.turn(0)
 	d.turn(0)
-	if want, got := oack("blksize", strconv.Itoa(block)), d.out.latest[p.peer]; !bytes.Equal(got, want) {
+	if want, got := tftptest.OACK("blksize", strconv.Itoa(block)), d.out.latest[p.peer]; !bytes.Equal(got, want) {
 		d.t.Fatalf("%s in blocks of %d: answer %q", name, block, got)
 	}
 	return p
@@ -213,7 +214,7 @@ func (p *lockstepReader) step() {
 	d := p.server
 	d.t.Helper()
 	delete(d.out.latest, p.peer)
-	d.deliver(0, p.peer, ack(p.acked))
+	d.deliver(0, p.peer, tftptest.ACK(p.acked))
 	d.turn(1)
 	if p.done {
 		return

@@ -17,6 +17,7 @@ import (
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -93,14 +94,14 @@ func TestLoopback(t *testing.T) {
 // it.
 func thereAndBack(t *testing.T, c *Client, l *Listener, mem store.Store, name string, size int) {
 	t.Helper()
-	want := content(name, size)
+	want := tftptest.Content(name, size)
 	ctx := t.Context()
 	res, err := c.Put(ctx, at(l, name), bytes.NewReader(want), int64(size))
 	if err != nil || res.Bytes != int64(size) {
 		t.Errorf("put %s: %d bytes, %v", name, res.Bytes, err)
 		return
 	}
-	wantFile(t, mem, name, want)
+	tftptest.WantFile(t, mem, name, want)
 	n, err := c.Size(ctx, at(l, name))
 	switch {
 	case c.NoOptions && size >= 512:
@@ -123,7 +124,7 @@ func thereAndBack(t *testing.T, c *Client, l *Listener, mem store.Store, name st
 	if said != int64(size) && said != -1 || said == -1 && size > 0 && !c.NoOptions {
 		t.Errorf("get %s: create got %d bytes", name, said)
 	}
-	wantFile(t, here, name, want)
+	tftptest.WantFile(t, here, name, want)
 }
 
 // More blocks than there are block numbers, in both ways to continue counting.
@@ -158,7 +159,7 @@ func TestNetascii(t *testing.T) {
 		"empty": "", "lines": "one\ntwo\n", "cr": "\r", "lf": "\n", "crs": "\r\r\r\n\r\n\n\r", "nul": "a\x00b\r\x00c",
 		"long":   strings.Repeat("line\n", 5000),
 		"edge":   strings.Repeat("x", 511) + "\n" + strings.Repeat("y", 511) + "\r",
-		"binary": string(content("binary", 100_000)),
+		"binary": string(tftptest.Content("binary", 100_000)),
 		"dense":  "x" + strings.Repeat("\n", 20_000) + "\r" + strings.Repeat("y", 9000),
 	}
 	bothWays(t, func(t *testing.T, plain bool) {
@@ -172,13 +173,13 @@ func TestNetascii(t *testing.T) {
 					t.Errorf("put %s: %v", name, err)
 					continue
 				}
-				wantFile(t, mem, name, []byte(text))
+				tftptest.WantFile(t, mem, name, []byte(text))
 				here := store.Mem(1 << 30)
-				if _, err := c.Get(t.Context(), to, into(here, name)); err != nil {
+				if _, err := c.Get(t.Context(), to, tftptest.Into(here, name)); err != nil {
 					t.Errorf("get %s: %v", name, err)
 					continue
 				}
-				wantFile(t, here, name, []byte(text))
+				tftptest.WantFile(t, here, name, []byte(text))
 			}
 			defer c.Wait()
 		}
@@ -188,7 +189,7 @@ func TestNetascii(t *testing.T) {
 // Which uploads are allowed, and of which size.
 func TestUploadRules(t *testing.T) {
 	const limit = 10_000
-	big, small := content("big", limit+1), content("small", limit)
+	big, small := tftptest.Content("big", limit+1), tftptest.Content("small", limit)
 	tests := []struct {
 		uploads Uploads
 		name    string
@@ -223,10 +224,10 @@ func TestUploadRules(t *testing.T) {
 				if err != nil {
 					t.Errorf("put: %v", err)
 				}
-				wantFile(t, st, test.name, test.b)
+				tftptest.WantFile(t, st, test.name, test.b)
 			} else {
-				wantFault(t, err, test.code)
-				wantFile(t, st, "old", []byte("as it was"))
+				tftptest.WantFault(t, err, test.code)
+				tftptest.WantFile(t, st, "old", []byte("as it was"))
 				if _, err := os.Stat(filepath.Join(dir, "new")); err == nil {
 					t.Error("the new file exists")
 				}
@@ -264,7 +265,7 @@ func writeFile(t testing.TB, dir, name, content string) {
 func wantNoTemps(t testing.TB, dir string) {
 	t.Helper()
 	var left []string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(tftptest.Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		left = nil
 		err := filepath.WalkDir(dir, func(p string, _ os.DirEntry, err error) error {
 			if strings.HasPrefix(filepath.Base(p), ".haul-") {
@@ -290,22 +291,22 @@ func TestFiles(t *testing.T) {
 	there, st := realDir(t)
 	l := serve(t, Server{Store: st, Upload: CreateUploads})
 	here := t.TempDir()
-	writeFile(t, here, "a", string(content("a", 300_000)))
+	writeFile(t, here, "a", string(tftptest.Content("a", 300_000)))
 	var c Client
 	url := at(l, "b").String()
 	if _, err := c.PutFile(t.Context(), filepath.Join(here, "a"), url); err != nil {
 		t.Fatal(err)
 	}
-	wantFile(t, st, "b", content("a", 300_000))
+	tftptest.WantFile(t, st, "b", tftptest.Content("a", 300_000))
 	to := filepath.Join(here, "c")
 	if _, err := c.GetFile(t.Context(), url, to); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := os.ReadFile(to); err != nil || !bytes.Equal(b, content("a", 300_000)) {
+	if b, err := os.ReadFile(to); err != nil || !bytes.Equal(b, tftptest.Content("a", 300_000)) {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 	_, err := c.GetFile(t.Context(), at(l, "missing").String(), to)
-	wantFault(t, err, transfer.FileNotFound)
+	tftptest.WantFault(t, err, transfer.FileNotFound)
 	if b, _ := os.ReadFile(to); len(b) != 300_000 {
 		t.Error("a fetch that failed touched the file that was there")
 	}
@@ -327,14 +328,14 @@ func TestFiles(t *testing.T) {
 func TestCancelLoopback(t *testing.T) {
 	dir, st := realDir(t)
 	l := serve(t, Server{Store: st, Upload: OverwriteUploads})
-	writeFile(t, dir, "image", string(content("image", 1<<20)))
+	writeFile(t, dir, "image", string(tftptest.Content("image", 1<<20)))
 	for _, write := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		c := Client{BlockSize: 512, Window: 1}
 		var err error
 		here, mine := realDir(t)
 		if write {
-			src := &watched{ReaderAt: bytes.NewReader(content("new", 1<<20)), at: 5000, call: cancel}
+			src := &watched{ReaderAt: bytes.NewReader(tftptest.Content("new", 1<<20)), at: 5000, call: cancel}
 			_, err = c.Put(ctx, at(l, "new"), src, 1<<20)
 		} else {
 			_, err = c.Get(ctx, at(l, "image"), func(size int64) (store.Upload, error) {
@@ -345,8 +346,8 @@ func TestCancelLoopback(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%v, want context.Canceled", err)
 		}
-		wantNoFile(t, mine, "image")
-		wantNoFile(t, st, "new")
+		tftptest.WantNoFile(t, mine, "image")
+		tftptest.WantNoFile(t, st, "new")
 		wantNoTemps(t, here)
 		wantNoTemps(t, dir) // the server has heard of it
 		cancel()
@@ -387,10 +388,10 @@ func TestListen(t *testing.T) {
 			c := Client{}
 			here := store.Mem(0)
 			to := Target{Host: host.String(), Port: l.Addr().Port(), Name: "hello"}
-			if _, err := c.Get(t.Context(), to, into(here, "hello")); err != nil {
+			if _, err := c.Get(t.Context(), to, tftptest.Into(here, "hello")); err != nil {
 				t.Error(err)
 			}
-			wantFile(t, here, "hello", []byte("hello"))
+			tftptest.WantFile(t, here, "hello", []byte("hello"))
 			c.Wait()
 			for _, loops := range []int{1, 3} {
 				s := Server{Store: mem, Loops: loops, spread: true}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -70,7 +71,7 @@ func (v *lyingServer) answer(to netip.AddrPort, q transfer.Request) {
 	block := 512
 	if q.Offer.BlockSize > 0 {
 		block = v.block
-		send(home, oack("blksize", fmt.Sprint(block), "windowsize", fmt.Sprint(q.Offer.Window)))
+		send(home, tftptest.OACK("blksize", fmt.Sprint(block), "windowsize", fmt.Sprint(q.Offer.Window)))
 	}
 	for range v.rng.IntN(60) {
 		from := home
@@ -80,7 +81,7 @@ func (v *lyingServer) answer(to netip.AddrPort, q transfer.Request) {
 		send(from, v.say(q, block))
 	}
 	for _, p := range v.ports {
-		send(p, errorPacket(byte(v.rng.IntN(5)), "enough"))
+		send(p, tftptest.ErrorPacket(byte(v.rng.IntN(5)), "enough"))
 	}
 }
 
@@ -89,11 +90,11 @@ func (v *lyingServer) say(q transfer.Request, block int) []byte {
 	pick := func(of ...string) string { return of[v.rng.IntN(len(of))] }
 	switch n := v.rng.IntN(v.calm); {
 	case n == 0:
-		o := oack(pick("blksize", "windowsize", "timeout", "tsize", "multicast", "rollover", "", "BLKSIZE"),
+		o := tftptest.OACK(pick("blksize", "windowsize", "timeout", "tsize", "multicast", "rollover", "", "BLKSIZE"),
 			pick("0", "-1", "8", "1", "512", "1000", "65464", "65535", "9223372036854775807", "9223372036854775808", "", "x"))
 		return o[:len(o)-v.rng.IntN(2)]
 	case n == 1:
-		return errorPacket(5, "unknown transfer ID")
+		return tftptest.ErrorPacket(5, "unknown transfer ID")
 	case n == 2:
 		b := make([]byte, v.rng.IntN(8))
 		for i := range b {
@@ -101,7 +102,7 @@ func (v *lyingServer) say(q transfer.Request, block int) []byte {
 		}
 		return b
 	case q.Write || n == 3:
-		return ack(v.rng.IntN(8) * v.rng.IntN(2) * (1 + v.rng.IntN(2)*9000))
+		return tftptest.ACK(v.rng.IntN(8) * v.rng.IntN(2) * (1 + v.rng.IntN(2)*9000))
 	}
 	number, length := v.next, block
 	switch v.rng.IntN(v.calm / 2) {
@@ -116,7 +117,7 @@ func (v *lyingServer) say(q transfer.Request, block int) []byte {
 	}
 	number = max(number, 0) & 0xffff
 	off := min(max(0, number-1)*block, len(v.truth))
-	b := data(number, v.truth[off:min(off+min(length, block), len(v.truth))])
+	b := tftptest.Data(number, v.truth[off:min(off+min(length, block), len(v.truth))])
 	return append(b, bytes.Repeat([]byte{0xff}, max(0, length-block))...)
 }
 
@@ -143,7 +144,7 @@ func TestHostileServers(t *testing.T) {
 // askLyingServer has a few files fetched from a lying server, and sent to it.
 func askLyingServer(t *testing.T, seed uint64, client *Client, pool *ClientPool, limit time.Duration) {
 	const transfers = 6
-	truth, here := content("file", 60_000), store.Mem(0)
+	truth, here := tftptest.Content("file", 60_000), store.Mem(0)
 	v, to := newLyingServer(t, seed, truth)
 	came := make(chan int, 1)
 	go func() { came <- v.serve() }()
@@ -153,7 +154,7 @@ func askLyingServer(t *testing.T, seed uint64, client *Client, pool *ClientPool,
 	all.Add(transfers)
 	done := func(Result, error) { all.Done() }
 	for i := range transfers {
-		src, size, create := bytes.NewReader(truth), int64(len(truth)), into(here, fmt.Sprint(i))
+		src, size, create := bytes.NewReader(truth), int64(len(truth)), tftptest.Into(here, fmt.Sprint(i))
 		var err error
 		switch put := i%3 == 2; {
 		case pool == nil && put:

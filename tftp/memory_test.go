@@ -10,6 +10,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -51,15 +52,15 @@ func TestMemoryOut(t *testing.T) {
 		w.disk.NoTry = true // each read needs a buffer
 	}, func(w *simWorld) {
 		want := w.put("image", 4*block)
-		var peers []*rawPeer
+		var peers []*tftptest.Peer
 		busy := 0
 		for i := range 20 {
 			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i))
-			defer p.close()
-			p.send(rrq("image", "blksize", fmt.Sprint(block)))
-			p.want("answer", oack("blksize", fmt.Sprint(block)))
-			p.send(ack(0))
-			switch got := p.news(); transfer.OpcodeOf(got) {
+			defer p.Close()
+			p.Send(tftptest.RRQ("image", "blksize", fmt.Sprint(block)))
+			p.Want("answer", tftptest.OACK("blksize", fmt.Sprint(block)))
+			p.Send(tftptest.ACK(0))
+			switch got := p.News(); transfer.OpcodeOf(got) {
 			case transfer.Data:
 				peers = append(peers, p)
 			case transfer.ErrorPacket:
@@ -74,19 +75,19 @@ func TestMemoryOut(t *testing.T) {
 		}
 		for _, p := range peers {
 			for i := 1; i < 4; i++ {
-				p.send(ack(i))
-				p.want("another block", data(i+1, want[i*block:(i+1)*block]))
+				p.Send(tftptest.ACK(i))
+				p.Want("another block", tftptest.Data(i+1, want[i*block:(i+1)*block]))
 			}
-			p.send(ack(4))
-			p.want("the end", data(5, nil))
-			p.send(ack(5))
+			p.Send(tftptest.ACK(4))
+			p.Want("the end", tftptest.Data(5, nil))
+			p.Send(tftptest.ACK(5))
 		}
 		synctest.Wait()
 		here := store.Mem(0)
-		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+		if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 			t.Errorf("once they are done: %v", err)
 		}
-		wantFile(t, here, "image", want)
+		tftptest.WantFile(t, here, "image", want)
 		time.Sleep(time.Minute)
 		w.wantResults(map[Outcome]int{Done: len(peers) + 1, Failed: busy})
 	})
@@ -97,14 +98,14 @@ func TestMemoryOut(t *testing.T) {
 func TestManyUploadsAtOnce(t *testing.T) {
 	const uploads, block = 300, 1024
 	inWorld(t, func(_ *simWorld, s *Server) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
-		var peers []*rawPeer
+		var peers []*tftptest.Peer
 		var windows []int
 		for i := range uploads {
 			p := w.raw(otherIP)
-			defer p.close()
-			p.send(wrq(fmt.Sprint("new", i), "blksize", fmt.Sprint(block), "windowsize", "64"))
+			defer p.Close()
+			p.Send(tftptest.WRQ(fmt.Sprint("new", i), "blksize", fmt.Sprint(block), "windowsize", "64"))
 			var n int
-			if _, err := fmt.Sscanf(string(bytes.ReplaceAll(p.news()[2:], []byte{0}, []byte(" "))), "blksize 1024 windowsize %d", &n); err != nil {
+			if _, err := fmt.Sscanf(string(bytes.ReplaceAll(p.News()[2:], []byte{0}, []byte(" "))), "blksize 1024 windowsize %d", &n); err != nil {
 				t.Fatal(err)
 			}
 			peers, windows = append(peers, p), append(windows, n)
@@ -114,14 +115,14 @@ func TestManyUploadsAtOnce(t *testing.T) {
 		}
 		for i, p := range peers {
 			for k := 1; k <= windows[i]; k++ {
-				p.send(data(k, make([]byte, block)))
+				p.Send(tftptest.Data(k, make([]byte, block)))
 			}
 		}
 		synctest.Wait()
 		for i, p := range peers {
-			p.want("a whole window", ack(windows[i]))
-			p.send(data(windows[i]+1, nil))
-			p.want("the end", ack(windows[i]+1))
+			p.Want("a whole window", tftptest.ACK(windows[i]))
+			p.Send(tftptest.Data(windows[i]+1, nil))
+			p.Want("the end", tftptest.ACK(windows[i]+1))
 		}
 		time.Sleep(time.Minute)
 		w.wantResults(map[Outcome]int{Done: uploads})
@@ -133,15 +134,15 @@ func TestForgedUploadsPromiseLittle(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Server) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
 		for i := range 2000 {
 			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i%250))
-			defer p.close()
-			p.send(wrq(fmt.Sprint("new", i), "blksize", "1024", "windowsize", "64"))
+			defer p.Close()
+			p.Send(tftptest.WRQ(fmt.Sprint("new", i), "blksize", "1024", "windowsize", "64"))
 		}
 		time.Sleep(time.Second)
-		b := content("real", 100_000)
+		b := tftptest.Content("real", 100_000)
 		if _, err := w.client().Put(context.Background(), target("real"), bytes.NewReader(b), int64(len(b))); err != nil {
 			t.Errorf("beside forged ones: %v", err)
 		}
-		wantFile(t, w.mem, "real", b)
+		tftptest.WantFile(t, w.mem, "real", b)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for sh := range w.listener.allShards {
@@ -158,11 +159,11 @@ func TestUnansweredUploadsTakeNothing(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		for range 300 {
 			p := w.raw(otherIP)
-			p.send(wrq(fmt.Sprint("up", p.conn.LocalAddr().Port()), "blksize", "65464", "windowsize", "65535", "tsize", "1000000000"))
-			if op := transfer.OpcodeOf(p.next(time.Second)); op != transfer.OptionAck {
+			p.Send(tftptest.WRQ(fmt.Sprint("up", p.Conn.LocalAddr().Port()), "blksize", "65464", "windowsize", "65535", "tsize", "1000000000"))
+			if op := transfer.OpcodeOf(p.Next(time.Second)); op != transfer.OptionAck {
 				t.Fatalf("answered by packet %d", op)
 			}
-			p.close()
+			p.Close()
 		}
 		for sh := range w.listener.allShards {
 			if sh.memory.left != sh.memory.limit {
@@ -179,7 +180,7 @@ func TestSpareBuffersAreBounded(t *testing.T) {
 	for range 4 * maxSpare {
 		s := &session{shard: sh, counted: true}
 		s.buffer.Reset(minRing, 0, transfer.Octet)
-		s.fetch.ReadAhead((*zeros)(&endless{size: fileio.MinFetch}), 0, fileio.MinFetch)
+		s.fetch.ReadAhead((*tftptest.Zeros)(&tftptest.Endless{Size: fileio.MinFetch}), 0, fileio.MinFetch)
 		l.count.Add(1)
 		sh.release(s)
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
 // Names that are to lead out of the root, to confuse the log, or to hit other
@@ -127,12 +129,12 @@ func TestNamesThatLeadOut(t *testing.T) {
 				writeFile(tb, tb.dir, deep, "deep")
 			}
 			before := tb.tree()
-			if tb.name(test.name, rrq, test.read) {
-				tb.bad.send(errorPacket(0, "enough"))
+			if tb.name(test.name, tftptest.RRQ, test.read) {
+				tb.bad.Send(tftptest.ErrorPacket(0, "enough"))
 			}
-			if tb.name(test.name, wrq, test.write) {
-				tb.bad.send(data(1, []byte("new")))
-				tb.bad.want("the last ACK", ack(1))
+			if tb.name(test.name, tftptest.WRQ, test.write) {
+				tb.bad.Send(tftptest.Data(1, []byte("new")))
+				tb.bad.Want("the last ACK", tftptest.ACK(1))
 			}
 			changed := 0
 			for p, what := range tb.tree() {
@@ -156,15 +158,15 @@ func TestNamesThatLeadOut(t *testing.T) {
 func (tb *testbed) name(name string, request func(string, ...string) []byte, code byte) (ok bool) {
 	tb.Helper()
 	p := tb.askAgain()
-	p.send(request(name))
+	p.Send(request(name))
 	if code != taken {
 		tb.wantAnswer(p, fmt.Sprintf("%.60q", name), says(0)[:3])
-		if p.last[3] != code {
-			tb.Errorf("%.60q: got %.60q, want ERROR %d", name, p.last, code)
+		if p.Last[3] != code {
+			tb.Errorf("%.60q: got %.60q, want ERROR %d", name, p.Last, code)
 		}
 		return false
 	}
-	if got := p.news(); got[1] == 5 {
+	if got := p.News(); got[1] == 5 {
 		tb.Errorf("%.60q: got %.60q", name, got)
 		return false
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -71,11 +72,11 @@ func TestNoPermission(t *testing.T) {
 	l := serve(t, Server{Store: unprivileged{st}, Upload: OverwriteUploads})
 	var c Client
 	for _, name := range []string{"file", "dir/file"} {
-		_, err := c.Get(t.Context(), at(l, name), into(store.Mem(0), "x"))
-		wantFault(t, err, transfer.AccessViolation)
+		_, err := c.Get(t.Context(), at(l, name), tftptest.Into(store.Mem(0), "x"))
+		tftptest.WantFault(t, err, transfer.AccessViolation)
 	}
 	for _, name := range []string{"dir/new", "read-only/new"} {
 		_, err := c.Put(t.Context(), at(l, name), strings.NewReader("x"), 1)
-		wantFault(t, err, transfer.AccessViolation)
+		tftptest.WantFault(t, err, transfer.AccessViolation)
 	}
 }

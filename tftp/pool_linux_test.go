@@ -15,6 +15,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -62,13 +63,13 @@ func TestPoolNames(t *testing.T) {
 		if errs[name] != nil {
 			t.Error(errs[name])
 		}
-		wantFile(t, here, name, []byte("content"))
+		tftptest.WantFile(t, here, name, []byte("content"))
 	}
 	if errs["nobody"] == nil {
 		t.Error("an unknown name is no error")
 	}
 	addrs := &poolRequest{
-		ctx: t.Context(), target: at(l, "file"), create: into(here, "second"), done: p.done("second"),
+		ctx: t.Context(), target: at(l, "file"), create: tftptest.Into(here, "second"), done: p.done("second"),
 		addr: netip.MustParseAddr("127.0.0.77"), more: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
 	}
 	p.ClientPool.mu.Lock()
@@ -81,7 +82,7 @@ func TestPoolNames(t *testing.T) {
 	if err := p.wait()["second"]; err != nil {
 		t.Error(err)
 	}
-	wantFile(t, here, "second", []byte("content"))
+	tftptest.WantFile(t, here, "second", []byte("content"))
 }
 
 // Close does not wait for a name server that does not answer.
@@ -116,7 +117,7 @@ func TestPoolHosts(t *testing.T) {
 	for h := range hosts {
 		mem := store.Mem(0)
 		name := fmt.Sprint("host", h)
-		storetest.Put(t, mem, "config", content(name, 20_000))
+		storetest.Put(t, mem, "config", tftptest.Content(name, 20_000))
 		l := serveAt(t, Server{Store: mem}, fmt.Sprintf("127.0.0.%d:0", 20+h))
 		to := at(l, "config")
 		to.Host = l.Addr().Addr().String()
@@ -132,7 +133,7 @@ func TestPoolHosts(t *testing.T) {
 	for h := range hosts {
 		for i := range each {
 			name := fmt.Sprint("host", h)
-			wantFile(t, here, fmt.Sprint(name, " ", i), content(name, 20_000))
+			tftptest.WantFile(t, here, fmt.Sprint(name, " ", i), tftptest.Content(name, 20_000))
 		}
 	}
 }
@@ -195,7 +196,7 @@ func (f *fanServer) serve() {
 				f.clients[from]++
 			}
 			f.mu.Unlock()
-			_, _ = f.door.Write([]udp.Message{{Peer: from, Data: data(1, []byte(q.Name))}})
+			_, _ = f.door.Write([]udp.Message{{Peer: from, Data: tftptest.Data(1, []byte(q.Name))}})
 			continue
 		}
 		f.mu.Lock()
@@ -217,23 +218,23 @@ func (f *fanServer) transfer(to netip.AddrPort, name string) {
 	}
 	defer conn.Close()
 	in := []udp.Message{{Data: make([]byte, 2048)}}
-	whole := append(content(name, 512), name...)
+	whole := append(tftptest.Content(name, 512), name...)
 	for block := 1; block <= 2; block++ {
 		if block == 2 {
 			<-f.started
 		}
-		b := data(block, whole[(block-1)*512:min(block*512, len(whole))])
+		b := tftptest.Data(block, whole[(block-1)*512:min(block*512, len(whole))])
 		for tries := 0; ; tries++ {
 			if tries == 100 {
 				f.t.Errorf("%s: block %d is not acknowledged", name, block)
 				return
 			}
 			_, _ = conn.Write([]udp.Message{{Peer: to, Data: b}})
-			n, err := conn.Read(in, time.Now().Add(patience/100))
+			n, err := conn.Read(in, time.Now().Add(tftptest.Patience/100))
 			if err != nil {
 				return
 			}
-			if n > 0 && string(in[0].Data) == string(ack(block)) {
+			if n > 0 && string(in[0].Data) == string(tftptest.ACK(block)) {
 				break
 			}
 		}
@@ -247,7 +248,7 @@ func TestPoolManyPerServer(t *testing.T) {
 	f, to := newFanServer(t, transfers, false)
 	p := newPool(t, &ClientPool{
 		Client: &Client{NoOptions: true}, Transfers: transfers, Sockets: 4, ManyPerServer: true,
-		MinTimer: patience, // so that no request goes twice
+		MinTimer: tftptest.Patience, // so that no request goes twice
 	})
 	here := store.Mem(0)
 	for i := range transfers {
@@ -258,7 +259,7 @@ func TestPoolManyPerServer(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
-		wantFile(t, here, key, append(content(key, 512), key...))
+		tftptest.WantFile(t, here, key, append(tftptest.Content(key, 512), key...))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -282,6 +283,6 @@ func TestPoolSinglePort(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
-		wantFile(t, here, key, []byte(key))
+		tftptest.WantFile(t, here, key, []byte(key))
 	}
 }

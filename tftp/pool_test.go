@@ -15,6 +15,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -66,7 +67,7 @@ func (pt *poolTest) done(key string) func(Result, error) {
 
 func (pt *poolTest) get(ctx context.Context, t Target, here store.Store, name string) {
 	pt.t.Helper()
-	if err := pt.Get(ctx, t, into(here, name), pt.done(name)); err != nil {
+	if err := pt.Get(ctx, t, tftptest.Into(here, name), pt.done(name)); err != nil {
 		pt.t.Fatal(err)
 	}
 }
@@ -88,7 +89,7 @@ func (pt *poolTest) wait() map[string]error {
 	}()
 	select {
 	case <-over:
-	case <-time.After(6 * patience): // losses are repaired one after the other
+	case <-time.After(6 * tftptest.Patience): // losses are repaired one after the other
 		pt.mu.Lock()
 		defer pt.mu.Unlock()
 		pt.t.Fatalf("%d transfers have ended, and no more do", len(pt.ended))
@@ -105,7 +106,7 @@ func TestPoolThousands(t *testing.T) {
 	sizes := []int{0, 1, 511, 512, 5000, 40_000, 100_000}
 	for i, n := range sizes {
 		name := fmt.Sprint("file", i)
-		storetest.Put(t, mem, name, content(name, n))
+		storetest.Put(t, mem, name, tftptest.Content(name, n))
 	}
 	l := serve(t, Server{Store: mem, Upload: CreateUploads})
 	p := newPool(t, &ClientPool{Sockets: 4, Loops: 2})
@@ -113,7 +114,7 @@ func TestPoolThousands(t *testing.T) {
 	for i := range transfers {
 		name := fmt.Sprint("file", i%len(sizes))
 		if i%4 == 3 {
-			p.put(t.Context(), at(l, fmt.Sprint("up", i)), content(name, sizes[i%len(sizes)]))
+			p.put(t.Context(), at(l, fmt.Sprint("up", i)), tftptest.Content(name, sizes[i%len(sizes)]))
 		} else {
 			p.get(t.Context(), at(l, name), here, fmt.Sprint("down", i))
 		}
@@ -126,9 +127,9 @@ func TestPoolThousands(t *testing.T) {
 	for i := range transfers {
 		name := fmt.Sprint("file", i%len(sizes))
 		if i%4 == 3 {
-			wantFile(t, mem, fmt.Sprint("up", i), content(name, sizes[i%len(sizes)]))
+			tftptest.WantFile(t, mem, fmt.Sprint("up", i), tftptest.Content(name, sizes[i%len(sizes)]))
 		} else {
-			wantFile(t, here, fmt.Sprint("down", i), content(name, sizes[i%len(sizes)]))
+			tftptest.WantFile(t, here, fmt.Sprint("down", i), tftptest.Content(name, sizes[i%len(sizes)]))
 		}
 	}
 	if st := p.Stats(); st.Answered != transfers || len(st.Idle) != 2 {
@@ -141,7 +142,7 @@ func TestPoolThousands(t *testing.T) {
 func TestPoolLossy(t *testing.T) {
 	mem, here := store.Mem(0), store.Mem(0)
 	text := []byte(strings.Repeat("a line\nand\r another\n", 500))
-	storetest.Put(t, mem, "file", content("file", 50_000))
+	storetest.Put(t, mem, "file", tftptest.Content("file", 50_000))
 	storetest.Put(t, mem, "text", text)
 	l := serve(t, Server{Store: mem, Upload: OverwriteUploads})
 	for kind, c := range map[string]*Client{
@@ -158,7 +159,7 @@ func TestPoolLossy(t *testing.T) {
 			}})
 			for i := range 6 {
 				p.get(t.Context(), at(l, "file"), here, fmt.Sprint(kind, "down", i))
-				p.put(t.Context(), at(l, fmt.Sprint(kind, "up", i)), content("file", 50_000))
+				p.put(t.Context(), at(l, fmt.Sprint(kind, "up", i)), tftptest.Content("file", 50_000))
 			}
 			asText := at(l, "text")
 			asText.Mode = transfer.Netascii
@@ -171,20 +172,20 @@ func TestPoolLossy(t *testing.T) {
 				}
 			}
 			for i := range 6 {
-				wantFile(t, here, fmt.Sprint(kind, "down", i), content("file", 50_000))
-				wantFile(t, mem, fmt.Sprint(kind, "up", i), content("file", 50_000))
+				tftptest.WantFile(t, here, fmt.Sprint(kind, "down", i), tftptest.Content("file", 50_000))
+				tftptest.WantFile(t, mem, fmt.Sprint(kind, "up", i), tftptest.Content("file", 50_000))
 			}
-			wantFile(t, here, kind+"text", text)
-			wantFile(t, mem, kind+"up", text)
+			tftptest.WantFile(t, here, kind+"text", text)
+			tftptest.WantFile(t, mem, kind+"up", text)
 		})
 	}
 }
 
 // handServer returns a socket that a test answers requests from.
-func handServer(t *testing.T) (*rawPeer, Target) {
+func handServer(t *testing.T) (*tftptest.Peer, Target) {
 	t.Helper()
-	p := newRawPeer(t, listenUDP(t, "127.0.0.1:0"), netip.AddrPort{})
-	a := p.conn.LocalAddr()
+	p := tftptest.NewPeer(t, listenUDP(t, "127.0.0.1:0"), netip.AddrPort{})
+	a := p.Conn.LocalAddr()
 	return p, Target{Host: a.Addr().String(), Port: a.Port(), Name: "file"}
 }
 
@@ -213,25 +214,25 @@ func eachPool(t *testing.T, f func(t *testing.T, p *ClientPool)) {
 func TestPoolStranger(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *ClientPool) {
 		server, to := handServer(t)
-		stranger := newRawPeer(t, listenUDP(t, "127.0.0.1:0"), netip.AddrPort{})
-		here, want := store.Mem(0), content("file", 600)
+		stranger := tftptest.NewPeer(t, listenUDP(t, "127.0.0.1:0"), netip.AddrPort{})
+		here, want := store.Mem(0), tftptest.Content("file", 600)
 		pool := newPool(t, p)
 		pool.get(t.Context(), to, here, "file")
-		server.want("the request", rrq("file"))
-		own := newRawPeer(t, listenUDP(t, "127.0.0.1:0"), server.to)
-		own.send(data(1, want[:512]))
-		own.want("its answer", ack(1))
-		stranger.to = own.to
-		stranger.send(data(2, []byte("wrong")))
+		server.Want("the request", tftptest.RRQ("file"))
+		own := tftptest.NewPeer(t, listenUDP(t, "127.0.0.1:0"), server.To)
+		own.Send(tftptest.Data(1, want[:512]))
+		own.Want("its answer", tftptest.ACK(1))
+		stranger.To = own.To
+		stranger.Send(tftptest.Data(2, []byte("wrong")))
 		if p.Sockets < p.Transfers { // a connected socket leaves it to the kernel
-			stranger.wantError("the stranger", transfer.UnknownID)
+			stranger.WantError("the stranger", transfer.UnknownID)
 		}
-		own.send(data(2, want[512:]))
-		own.want("the end", ack(2))
+		own.Send(tftptest.Data(2, want[512:]))
+		own.Want("the end", tftptest.ACK(2))
 		if err := pool.wait()["file"]; err != nil {
 			t.Error(err)
 		}
-		wantFile(t, here, "file", want)
+		tftptest.WantFile(t, here, "file", want)
 	})
 }
 
@@ -249,12 +250,12 @@ func TestPoolErrors(t *testing.T) {
 		pool.get(t.Context(), nobody, here, "nobody")
 		pool.get(t.Context(), silent, here, "silent")
 		pool.put(t.Context(), at(l, "refused"), []byte("x"))
-		if err := pool.Get(t.Context(), Target{Host: "127.0.0.1"}, into(here, "x"), nil); err == nil {
+		if err := pool.Get(t.Context(), Target{Host: "127.0.0.1"}, tftptest.Into(here, "x"), nil); err == nil {
 			t.Error("no name, and no error")
 		}
 		errs := pool.wait()
-		wantFault(t, errs["missing"], transfer.FileNotFound)
-		wantFault(t, errs["refused"], transfer.AccessViolation)
+		tftptest.WantFault(t, errs["missing"], transfer.FileNotFound)
+		tftptest.WantFault(t, errs["refused"], transfer.AccessViolation)
 		if err := errs["nobody"]; err == nil {
 			t.Errorf("where no server listens: %v", err)
 		}
@@ -262,7 +263,7 @@ func TestPoolErrors(t *testing.T) {
 			t.Errorf("where no server answers: %v", err)
 		}
 		for _, name := range []string{"missing", "nobody", "silent"} {
-			wantNoFile(t, here, name)
+			tftptest.WantNoFile(t, here, name)
 		}
 	})
 }
@@ -272,15 +273,15 @@ func TestPoolOptionsRefused(t *testing.T) {
 	server, to := handServer(t)
 	p, here := newPool(t, &ClientPool{Client: &Client{BlockSize: 1000, Window: 2}}), store.Mem(0)
 	p.get(t.Context(), to, here, "file")
-	server.want("the request", rrq("file", "blksize", "1000", "tsize", "0", "windowsize", "2"))
-	server.send(errorPacket(8, "no options"))
-	server.want("the request again", rrq("file"))
-	server.send(data(1, []byte("content")))
-	server.want("the end", ack(1))
+	server.Want("the request", tftptest.RRQ("file", "blksize", "1000", "tsize", "0", "windowsize", "2"))
+	server.Send(tftptest.ErrorPacket(8, "no options"))
+	server.Want("the request again", tftptest.RRQ("file"))
+	server.Send(tftptest.Data(1, []byte("content")))
+	server.Want("the end", tftptest.ACK(1))
 	if err := p.wait()["file"]; err != nil {
 		t.Error(err)
 	}
-	wantFile(t, here, "file", []byte("content"))
+	tftptest.WantFile(t, here, "file", []byte("content"))
 }
 
 // A context ends its transfer and no other, whether it waits, asks or moves
@@ -300,11 +301,11 @@ func TestPoolCancel(t *testing.T) {
 		moving, stop := context.WithCancel(t.Context())
 		to.Name = "moving"
 		pool.get(moving, to, here, "moving")
-		server.want("the request", rrq("moving"))
-		server.send(data(1, make([]byte, 512)))
-		server.want("the answer", ack(1))
+		server.Want("the request", tftptest.RRQ("moving"))
+		server.Send(tftptest.Data(1, make([]byte, 512)))
+		server.Want("the answer", tftptest.ACK(1))
 		stop()
-		server.wantError("the end", transfer.NotDefined)
+		server.WantError("the end", transfer.NotDefined)
 		if err := pool.wait()["moving"]; !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled in the midst: %v", err)
 		}
@@ -317,9 +318,9 @@ func TestPoolCancel(t *testing.T) {
 			if strings.HasPrefix(key, "asking") && !errors.Is(err, ErrPoolClosed) {
 				t.Errorf("%s, when the pool was closed: %v", key, err)
 			}
-			wantNoFile(t, here, key)
+			tftptest.WantNoFile(t, here, key)
 		}
-		if err := pool.Get(t.Context(), to, into(here, "late"), nil); !errors.Is(err, ErrPoolClosed) {
+		if err := pool.Get(t.Context(), to, tftptest.Into(here, "late"), nil); !errors.Is(err, ErrPoolClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	})
@@ -328,7 +329,7 @@ func TestPoolCancel(t *testing.T) {
 // A file that cannot be kept ends the transfer, and is discarded.
 func TestPoolStoreFails(t *testing.T) {
 	mem := store.Mem(0)
-	storetest.Put(t, mem, "file", content("file", 100_000))
+	storetest.Put(t, mem, "file", tftptest.Content("file", 100_000))
 	l := serve(t, Server{Store: mem})
 	for what, limit := range map[string]int64{"no room": 1000, "room for a half": 60_000} {
 		pool, here := newPool(t, &ClientPool{}), store.Mem(limit)
@@ -341,7 +342,7 @@ func TestPoolStoreFails(t *testing.T) {
 		if err := pool.wait()["file"]; !errors.Is(err, store.ErrNoSpace) {
 			t.Errorf("%s: %v", what, err)
 		}
-		wantNoFile(t, here, "file")
+		tftptest.WantNoFile(t, here, "file")
 	}
 	pool := newPool(t, &ClientPool{})
 	broken := func(int64) (store.Upload, error) { panic("a bug of the caller's") }

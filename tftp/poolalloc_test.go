@@ -7,6 +7,7 @@ import (
 
 	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -25,7 +26,7 @@ func TestPoolAllocatesNothingPerPacket(t *testing.T) {
 	}
 	const few, many = 512 * 10, 512 * 600
 	l := serve(t, Server{Write: func(context.Context, *Request) (store.Upload, error) {
-		return (*forgetful)(&endless{}), nil
+		return (*tftptest.Forgetful)(&tftptest.Endless{}), nil
 	}, Read: func(_ context.Context, r *Request) (store.File, error) {
 		size, err := strconv.ParseInt(r.Name, 10, 64)
 		return store.FromBytes(r.Name, make([]byte, size)), err
@@ -38,7 +39,7 @@ func TestPoolAllocatesNothingPerPacket(t *testing.T) {
 			return p.GetBlocks(t.Context(), at(l, strconv.FormatInt(size, 10)), new(blockCounter), done)
 		},
 		"upload": func(size int64) error {
-			return p.Put(t.Context(), at(l, "upload"), (*zeros)(&endless{size: size}), size, done)
+			return p.Put(t.Context(), at(l, "upload"), (*tftptest.Zeros)(&tftptest.Endless{Size: size}), size, done)
 		},
 	} {
 		allocs := func(size int64) float64 {

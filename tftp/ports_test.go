@@ -16,6 +16,7 @@ import (
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/internal/packetio"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -44,7 +45,7 @@ func TestSinglePort(t *testing.T) {
 					if i%3 == 0 {
 						_, err = c.Put(context.Background(), target(name), bytes.NewReader(want), int64(len(want)))
 					} else {
-						_, err = c.Get(context.Background(), target("image"), into(here, name))
+						_, err = c.Get(context.Background(), target("image"), tftptest.Into(here, name))
 					}
 					if err != nil {
 						t.Errorf("transfer %d: %v", i, err)
@@ -53,7 +54,7 @@ func TestSinglePort(t *testing.T) {
 			}
 			wg.Wait()
 			for i := range 100 {
-				wantFile(t, map[bool]store.Store{true: w.mem, false: here}[i%3 == 0], fmt.Sprint(i), want)
+				tftptest.WantFile(t, map[bool]store.Store{true: w.mem, false: here}[i%3 == 0], fmt.Sprint(i), want)
 			}
 			sockets := loops
 			if !udp.CanSharePort {
@@ -74,29 +75,29 @@ func TestSinglePortMixed(t *testing.T) {
 		w.net.Glue = true
 		want, other := w.put("image", 2000), w.put("other", 700)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.send(data(7, nil))
-		p.wantError("a stranger", transfer.UnknownID)
-		p.send([]byte("\x00\x01nonsense"))
-		p.wantError("nonsense", transfer.IllegalOperation)
-		p.send([]byte{0})
-		p.send(errorPacket(0, "x"))
-		p.wantNothing("what must not be answered", time.Second)
+		defer p.Close()
+		p.Send(tftptest.Data(7, nil))
+		p.WantError("a stranger", transfer.UnknownID)
+		p.Send([]byte("\x00\x01nonsense"))
+		p.WantError("nonsense", transfer.IllegalOperation)
+		p.Send([]byte{0})
+		p.Send(tftptest.ErrorPacket(0, "x"))
+		p.WantNothing("what must not be answered", time.Second)
 
-		p.send(rrq("image"))
-		p.want("first block", data(1, want[:512]))
+		p.Send(tftptest.RRQ("image"))
+		p.Want("first block", tftptest.Data(1, want[:512]))
 		for range 3 {
-			p.send(rrq("image"))
+			p.Send(tftptest.RRQ("image"))
 		}
-		p.wantNothing("repeats", 200*time.Millisecond)
-		p.send(ack(1))
-		p.want("second block", data(2, want[512:1024]))
-		p.send(rrq("other")) // begins anew in the midst of a transfer
-		p.want("first block of the other", data(1, other[:512]))
-		p.send(ack(1))
-		p.want("last block of the other", data(2, other[512:]))
-		p.send(ack(2))
-		p.send(ack(2))
+		p.WantNothing("repeats", 200*time.Millisecond)
+		p.Send(tftptest.ACK(1))
+		p.Want("second block", tftptest.Data(2, want[512:1024]))
+		p.Send(tftptest.RRQ("other")) // begins anew in the midst of a transfer
+		p.Want("first block of the other", tftptest.Data(1, other[:512]))
+		p.Send(tftptest.ACK(1))
+		p.Want("last block of the other", tftptest.Data(2, other[512:]))
+		p.Send(tftptest.ACK(2))
+		p.Send(tftptest.ACK(2))
 		w.wantResults(map[Outcome]int{Replaced: 1, Done: 1})
 		if c := w.listener.Counters(); c.TurnedAway[Malformed] != 1 || c.Strays == 0 {
 			t.Errorf("counters: %+v", c)
@@ -111,25 +112,25 @@ func TestSinglePortDrained(t *testing.T) {
 		w := newWorld(t, 1)
 		w.put("image", 100)
 		p := w.raw(otherIP)
-		defer p.close()
+		defer p.Close()
 		w.start(func(w *simWorld, s *Server) {
 			s.SinglePort, s.Loops = true, 2
 			open, opened := s.open, 0
 			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 				conn, err := open(ctx, addr, c)
 				if opened++; opened == 2 { // the first of those that stay
-					p.send(rrq("image"))
+					p.Send(tftptest.RRQ("image"))
 					time.Sleep(time.Millisecond)
 				}
 				return conn, err
 			}
 		})
-		p.wantNothing("a request that came too soon", time.Second)
-		p.send(rrq("image"))
-		if got := p.news(); transfer.OpcodeOf(got) != transfer.Data {
+		p.WantNothing("a request that came too soon", time.Second)
+		p.Send(tftptest.RRQ("image"))
+		if got := p.News(); transfer.OpcodeOf(got) != transfer.Data {
 			t.Errorf("answered by %q", got)
 		}
-		p.send(ack(1))
+		p.Send(tftptest.ACK(1))
 		w.end()
 	})
 }
@@ -150,11 +151,11 @@ func TestPortRange(t *testing.T) {
 		want := w.put("image", 3000)
 		for range 20 {
 			here := store.Mem(0)
-			res, err := w.client().Get(context.Background(), target("image"), into(here, "image"))
+			res, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image"))
 			if err != nil || res.Peer.Port() != 5001 && res.Peer.Port() != 5003 {
 				t.Errorf("from port %d: %v", res.Peer.Port(), err)
 			}
-			wantFile(t, here, "image", want)
+			tftptest.WantFile(t, here, "image", want)
 		}
 		closeSockets(taken)
 	})
@@ -226,14 +227,14 @@ func TestSeveralAddresses(t *testing.T) {
 			want := w.put("image", 3000)
 			for i, at := range l.Addrs() {
 				from := w.raw(map[bool]string{true: otherIP, false: "2001:db8::99"}[at.Addr().Is4()])
-				from.to = at
-				from.send(rrq("image"))
-				from.want("first block", data(1, want[:512]))
-				if from.to.Addr() != at.Addr() || single && from.to != at {
-					t.Errorf("address %d: asked %v, answered by %v", i, at, from.to)
+				from.To = at
+				from.Send(tftptest.RRQ("image"))
+				from.Want("first block", tftptest.Data(1, want[:512]))
+				if from.To.Addr() != at.Addr() || single && from.To != at {
+					t.Errorf("address %d: asked %v, answered by %v", i, at, from.To)
 				}
-				from.send(errorPacket(0, "enough"))
-				from.close()
+				from.Send(tftptest.ErrorPacket(0, "enough"))
+				from.Close()
 			}
 			stop()
 			if err := <-served; err != nil {
@@ -251,7 +252,7 @@ func TestSeveralAddresses(t *testing.T) {
 func TestListenOn(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		mem := store.Mem(0)
-		want := content("image", 3000)
+		want := tftptest.Content("image", 3000)
 		storetest.Put(t, mem, "image", want)
 		conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{})
 		if err != nil {
@@ -267,11 +268,11 @@ func TestListenOn(t *testing.T) {
 		go func() { served <- l.Serve(ctx) }()
 		var c Client
 		here := store.Mem(0)
-		res, err := c.Get(ctx, Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: "image"}, into(here, "image"))
+		res, err := c.Get(ctx, Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: "image"}, tftptest.Into(here, "image"))
 		if err != nil || single != (res.Peer == l.Addr()) {
 			t.Errorf("from %v: %v", res.Peer, err)
 		}
-		wantFile(t, here, "image", want)
+		tftptest.WantFile(t, here, "image", want)
 		c.Wait()
 		stop()
 		if err := <-served; err != nil {
@@ -328,13 +329,13 @@ func TestBlockSizeFitsPath(t *testing.T) {
 			served := make(chan error, 1)
 			go func() { served <- l.Serve(ctx) }()
 			p := w.raw(test.peer)
-			defer p.close()
-			if p.to = addrPort("192.0.2.10", 69); netip.MustParseAddr(test.peer).Is6() {
-				p.to = addrPort("2001:db8::10", 69)
+			defer p.Close()
+			if p.To = addrPort("192.0.2.10", 69); netip.MustParseAddr(test.peer).Is6() {
+				p.To = addrPort("2001:db8::10", 69)
 			}
-			p.send(rrq("image", "blksize", test.asked))
-			p.want(fmt.Sprintf("%+v", test), oack("blksize", test.want))
-			p.send(errorPacket(8, "enough"))
+			p.Send(tftptest.RRQ("image", "blksize", test.asked))
+			p.Want(fmt.Sprintf("%+v", test), tftptest.OACK("blksize", test.want))
+			p.Send(tftptest.ErrorPacket(8, "enough"))
 			stop()
 			if err := <-served; err != nil {
 				t.Error(err)
@@ -345,7 +346,7 @@ func TestBlockSizeFitsPath(t *testing.T) {
 
 // Requests from impossible addresses are not answered.
 func TestImpossiblePeers(t *testing.T) {
-	request := rrq("image")
+	request := tftptest.RRQ("image")
 	for _, peer := range []string{"192.0.2.1:0", "0.0.0.0:7", "224.0.0.1:7", "[ff02::1]:7", "[::]:7"} {
 		m := udp.Message{Peer: netip.MustParseAddrPort(peer), Data: request}
 		if _, fault, ok := parseRequest(&m, request, addrPort(serverIP, Port)); ok || fault != nil {
@@ -359,14 +360,14 @@ func TestImpossiblePeers(t *testing.T) {
 }
 
 // realPeer returns a peer on the loopback interface.
-func realPeer(t *testing.T, l *Listener) *rawPeer {
+func realPeer(t *testing.T, l *Listener) *tftptest.Peer {
 	t.Helper()
 	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return newRawPeer(t, conn, l.Addr())
+	return tftptest.NewPeer(t, conn, l.Addr())
 }
 
 // An answer comes from the address that was asked, not from another of the
@@ -381,28 +382,28 @@ func TestAnswersFromAddressAsked(t *testing.T) {
 	for _, ip := range []string{"127.0.0.1", "127.0.0.2", "127.9.8.7"} {
 		p := realPeer(t, l)
 		asked := netip.MustParseAddr(ip)
-		p.to = netip.AddrPortFrom(asked, l.Addr().Port())
-		p.send(rrq("image"))
-		p.want("answer", data(1, []byte("image")))
-		if p.to.Addr() != asked {
-			t.Errorf("asked %v, answered from %v", asked, p.to)
+		p.To = netip.AddrPortFrom(asked, l.Addr().Port())
+		p.Send(tftptest.RRQ("image"))
+		p.Want("answer", tftptest.Data(1, []byte("image")))
+		if p.To.Addr() != asked {
+			t.Errorf("asked %v, answered from %v", asked, p.To)
 		}
-		p.send(ack(1))
-		p.to = netip.AddrPortFrom(asked, l.Addr().Port())
-		p.send(rrq("missing"))
-		p.wantError("missing", transfer.FileNotFound)
-		if p.to.Addr() != asked {
-			t.Errorf("asked %v, refused from %v", asked, p.to)
+		p.Send(tftptest.ACK(1))
+		p.To = netip.AddrPortFrom(asked, l.Addr().Port())
+		p.Send(tftptest.RRQ("missing"))
+		p.WantError("missing", transfer.FileNotFound)
+		if p.To.Addr() != asked {
+			t.Errorf("asked %v, refused from %v", asked, p.To)
 		}
-		p.to = netip.AddrPortFrom(asked, l.Addr().Port())
-		p.send([]byte{0, 77})
-		p.wantError("nonsense", transfer.IllegalOperation)
-		if p.to.Addr() != asked {
-			t.Errorf("asked %v, answered from %v", asked, p.to)
+		p.To = netip.AddrPortFrom(asked, l.Addr().Port())
+		p.Send([]byte{0, 77})
+		p.WantError("nonsense", transfer.IllegalOperation)
+		if p.To.Addr() != asked {
+			t.Errorf("asked %v, answered from %v", asked, p.To)
 		}
 		here := store.Mem(0)
 		var c Client
-		if _, err := c.Get(context.Background(), Target{Host: ip, Port: l.Addr().Port(), Name: "image"}, into(here, "image")); err != nil {
+		if _, err := c.Get(context.Background(), Target{Host: ip, Port: l.Addr().Port(), Name: "image"}, tftptest.Into(here, "image")); err != nil {
 			t.Error(err)
 		}
 		c.Wait()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -29,10 +30,10 @@ func TestNoReorder(t *testing.T) {
 			c, here := w.client(), store.Mem(0)
 			c.Window, c.NoReorder = 64, drops
 			before := blocks.Load()
-			if _, err := c.Get(context.Background(), target("image"), into(here, "image")); err != nil {
+			if _, err := c.Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 				t.Fatal(err)
 			}
-			wantFile(t, here, "image", want)
+			tftptest.WantFile(t, here, "image", want)
 			return blocks.Load() - before
 		}
 		kept, dropped := get(false), get(true)

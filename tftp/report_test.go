@@ -18,6 +18,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/packetio"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -28,7 +29,7 @@ func TestLog(t *testing.T) {
 		b := w.put("image", 10_000)
 		c := w.client()
 		c.Timeout, c.Rollover = 2*time.Second, transfer.RolloverOne
-		if _, err := c.Get(context.Background(), target("image"), into(store.Mem(0), "image")); err != nil {
+		if _, err := c.Get(context.Background(), target("image"), tftptest.Into(store.Mem(0), "image")); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Put(context.Background(), target("new"), bytes.NewReader(b), 10_000); err != nil {
@@ -106,7 +107,7 @@ func TestProgress(t *testing.T) {
 			if write {
 				_, err = c.Put(context.Background(), target("new"), bytes.NewReader(b), 20_000)
 			} else {
-				_, err = c.Get(context.Background(), target("image"), into(store.Mem(0), "image"))
+				_, err = c.Get(context.Background(), target("image"), tftptest.Into(store.Mem(0), "image"))
 			}
 			if err != nil || len(seen) < 3 || seen[len(seen)-1] != 20_000 {
 				t.Errorf("%v, progress %v", err, seen)
@@ -183,15 +184,15 @@ func TestStuckLog(t *testing.T) {
 		want := w.put("image", 100)
 		for i := range linequeue.Max + 100 {
 			p := w.raw(otherIP)
-			p.send(rrq("missing"))
-			p.wantError(fmt.Sprint("request ", i), transfer.FileNotFound)
-			p.close()
+			p.Send(tftptest.RRQ("missing"))
+			p.WantError(fmt.Sprint("request ", i), transfer.FileNotFound)
+			p.Close()
 		}
 		here := store.Mem(0)
-		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+		if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 			t.Fatal(err)
 		}
-		wantFile(t, here, "image", want)
+		tftptest.WantFile(t, here, "image", want)
 		if n := w.listener.lines.Lost(); n == 0 {
 			t.Error("no line was counted as lost")
 		}
@@ -247,7 +248,7 @@ func TestSlow(t *testing.T) {
 				if test.write {
 					_, err = c.Put(context.Background(), target("new"), bytes.NewReader(b), size)
 				} else {
-					_, err = c.Get(context.Background(), target("image"), into(store.Mem(0), "image"))
+					_, err = c.Get(context.Background(), target("image"), tftptest.Into(store.Mem(0), "image"))
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -22,18 +23,18 @@ func TestRepeatedRequest(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		b := w.put("image", 700)
 		p := w.raw(otherIP)
-		defer p.close()
+		defer p.Close()
 		for range 3 {
-			p.send(rrq("image"))
+			p.Send(tftptest.RRQ("image"))
 		}
-		p.want("answer", data(1, b[:512]))
-		p.wantNothing("the repeats within the same moment", 200*time.Millisecond)
+		p.Want("answer", tftptest.Data(1, b[:512]))
+		p.WantNothing("the repeats within the same moment", 200*time.Millisecond)
 		if n := w.disk.Calls(sim.Open); n != 1 {
 			t.Errorf("%d files opened for one request and its repeats", n)
 		}
-		p.send(ack(1))
-		p.want("second block", data(2, b[512:]))
-		p.send(ack(2))
+		p.Send(tftptest.ACK(1))
+		p.Want("second block", tftptest.Data(2, b[512:]))
+		p.Send(tftptest.ACK(2))
 		w.wantResults(map[Outcome]int{Done: 1})
 	})
 }
@@ -43,23 +44,23 @@ func TestRepeatedRequestAnswered(t *testing.T) {
 	for _, write := range []bool{false, true} {
 		inWorld(t, nil, func(w *simWorld) {
 			w.put("image", 700)
-			request, answer := rrq("image", "blksize", "600"), oack("blksize", "600")
+			request, answer := tftptest.RRQ("image", "blksize", "600"), tftptest.OACK("blksize", "600")
 			if write {
-				request = wrq("new", "blksize", "600")
+				request = tftptest.WRQ("new", "blksize", "600")
 			}
 			p := w.raw(otherIP)
-			defer p.close()
-			port := p.to
-			p.send(request)
-			p.want("answer", answer)
+			defer p.Close()
+			port := p.To
+			p.Send(request)
+			p.Want("answer", answer)
 			time.Sleep(300 * time.Millisecond)
-			p.to = port
-			p.send(request)
-			p.want("answer to the repeat", answer)
+			p.To = port
+			p.Send(request)
+			p.Want("answer to the repeat", answer)
 			if n := w.disk.Calls(sim.Open) + w.disk.Calls(sim.Create); n != 1 {
 				t.Errorf("%d files opened", n)
 			}
-			p.send(errorPacket(0, "enough"))
+			p.Send(tftptest.ErrorPacket(0, "enough"))
 			w.wantResults(map[Outcome]int{map[bool]Outcome{false: Probe, true: EndedByPeer}[write]: 1})
 		})
 	}
@@ -74,12 +75,12 @@ func TestNewRequestReplaces(t *testing.T) {
 		wait          time.Duration
 		replaces      bool
 	}{
-		{"the same at once", rrq("image"), rrq("image"), 500 * time.Millisecond, false},
-		{"the same after a second", rrq("image"), rrq("image"), 1100 * time.Millisecond, true},
-		{"another file", rrq("image"), rrq("other"), 0, true},
-		{"other options", rrq("image"), rrq("image", "blksize", "512"), 0, true},
-		{"another direction", rrq("image"), wrq("image"), 0, true},
-		{"a write after a write", wrq("image"), wrq("other"), 0, true},
+		{"the same at once", tftptest.RRQ("image"), tftptest.RRQ("image"), 500 * time.Millisecond, false},
+		{"the same after a second", tftptest.RRQ("image"), tftptest.RRQ("image"), 1100 * time.Millisecond, true},
+		{"another file", tftptest.RRQ("image"), tftptest.RRQ("other"), 0, true},
+		{"other options", tftptest.RRQ("image"), tftptest.RRQ("image", "blksize", "512"), 0, true},
+		{"another direction", tftptest.RRQ("image"), tftptest.WRQ("image"), 0, true},
+		{"a write after a write", tftptest.WRQ("image"), tftptest.WRQ("other"), 0, true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -87,23 +88,23 @@ func TestNewRequestReplaces(t *testing.T) {
 				w.put("image", 2000)
 				w.put("other", 2000)
 				p := w.raw(otherIP)
-				defer p.close()
-				port := p.to
-				p.send(test.first)
-				if p.next(time.Second) == nil {
+				defer p.Close()
+				port := p.To
+				p.Send(test.first)
+				if p.Next(time.Second) == nil {
 					t.Fatal("no answer")
 				}
 				if test.first[1] == 1 {
-					p.send(ack(1))
+					p.Send(tftptest.ACK(1))
 				} else {
-					p.send(data(1, make([]byte, 512)))
+					p.Send(tftptest.Data(1, make([]byte, 512)))
 				}
-				if p.next(time.Second) == nil {
+				if p.Next(time.Second) == nil {
 					t.Fatal("no second answer")
 				}
 				time.Sleep(test.wait)
-				p.to = port
-				p.send(test.second)
+				p.To = port
+				p.Send(test.second)
 				synctest.Wait()
 				replaced := 0
 				if test.replaces {
@@ -135,31 +136,31 @@ func TestRepeatCrossesAnswer(t *testing.T) {
 		}, func(w *simWorld) {
 			b := w.put("image", 700)
 			p := w.raw(otherIP)
-			defer p.close()
-			port := p.to
-			request, answer := rrq("image"), data(1, b[:512])
-			said, second := ack(1), data(2, b[512:])
+			defer p.Close()
+			port := p.To
+			request, answer := tftptest.RRQ("image"), tftptest.Data(1, b[:512])
+			said, second := tftptest.ACK(1), tftptest.Data(2, b[512:])
 			if op == sim.Create {
-				request, answer = wrq("new"), ack(0)
-				said, second = data(1, b[:512]), ack(1)
+				request, answer = tftptest.WRQ("new"), tftptest.ACK(0)
+				said, second = tftptest.Data(1, b[:512]), tftptest.ACK(1)
 			}
 			for range 3 {
-				p.send(request)
+				p.Send(request)
 				time.Sleep(800 * time.Millisecond)
 			}
-			p.want("answer", answer)
-			p.send(said)
-			p.want("second answer", second)
-			mine := p.to
-			p.to = port
-			p.send(request) // it has been on its way for long
-			p.to = mine
-			p.wantNothing("the repeat", 10*time.Millisecond)
+			p.Want("answer", answer)
+			p.Send(said)
+			p.Want("second answer", second)
+			mine := p.To
+			p.To = port
+			p.Send(request) // it has been on its way for long
+			p.To = mine
+			p.WantNothing("the repeat", 10*time.Millisecond)
 			if op == sim.Create {
-				p.send(data(2, b[512:]))
-				p.want("last ACK", ack(2))
+				p.Send(tftptest.Data(2, b[512:]))
+				p.Want("last ACK", tftptest.ACK(2))
 			} else {
-				p.send(ack(2))
+				p.Send(tftptest.ACK(2))
 			}
 			w.wantResults(map[Outcome]int{Done: 1})
 			if n := w.disk.Calls(op); n != 1 {
@@ -183,24 +184,24 @@ func TestReplacedWhileOpening(t *testing.T) {
 			b := w.put("first", 100)
 			w.put("second", 100)
 			p := w.raw(otherIP)
-			defer p.close()
-			port := p.to
+			defer p.Close()
+			port := p.To
 			switch op {
 			case sim.Open:
-				p.send(rrq("first"))
+				p.Send(tftptest.RRQ("first"))
 			case sim.Create:
-				p.send(wrq("first"))
+				p.Send(tftptest.WRQ("first"))
 			case sim.Commit:
-				p.send(wrq("first"))
-				p.want("ACK 0", ack(0))
-				p.send(data(1, b))
+				p.Send(tftptest.WRQ("first"))
+				p.Want("ACK 0", tftptest.ACK(0))
+				p.Send(tftptest.Data(1, b))
 			}
 			time.Sleep(time.Second)
-			p.to = port
-			p.send(rrq("second"))
-			p.want("answer to the second request", data(1, content("second", 100)))
-			p.send(ack(1))
-			p.wantNothing("the first request's answer", time.Minute)
+			p.To = port
+			p.Send(tftptest.RRQ("second"))
+			p.Want("answer to the second request", tftptest.Data(1, tftptest.Content("second", 100)))
+			p.Send(tftptest.ACK(1))
+			p.WantNothing("the first request's answer", time.Minute)
 			w.wantResults(map[Outcome]int{Replaced: 1, Done: 1})
 			if n := w.listener.count.Load(); n != 0 {
 				t.Errorf("%d sessions left", n)
@@ -214,37 +215,37 @@ func TestReplacedWhileOpening(t *testing.T) {
 func TestStrays(t *testing.T) {
 	inWorld(t, func(_ *simWorld, s *Server) { s.Loops = 1 }, func(w *simWorld) {
 		port := w.listener.bindings[0].shards[0].conn.LocalAddr()
-		for _, b := range [][]byte{ack(1), data(1, nil), rrq("image"), oack(), {0, 99}} {
+		for _, b := range [][]byte{tftptest.ACK(1), tftptest.Data(1, nil), tftptest.RRQ("image"), tftptest.OACK(), {0, 99}} {
 			p := w.raw(otherIP)
-			p.to = port
-			p.send(b)
-			p.wantError(fmt.Sprintf("%q to no transfer", b), transfer.UnknownID)
-			p.to = w.listener.Addr()
+			p.To = port
+			p.Send(b)
+			p.WantError(fmt.Sprintf("%q to no transfer", b), transfer.UnknownID)
+			p.To = w.listener.Addr()
 			if b[1] != 1 {
-				p.send(b)
-				p.wantError(fmt.Sprintf("%q to the port for requests", b), transfer.IllegalOperation)
+				p.Send(b)
+				p.WantError(fmt.Sprintf("%q to the port for requests", b), transfer.IllegalOperation)
 			}
-			p.close()
+			p.Close()
 		}
 		p := w.raw(otherIP)
-		defer p.close()
-		for _, b := range [][]byte{errorPacket(0, ""), errorPacket(5, "no"), {0, 5}, {0}, {}} {
+		defer p.Close()
+		for _, b := range [][]byte{tftptest.ErrorPacket(0, ""), tftptest.ErrorPacket(5, "no"), {0, 5}, {0}, {}} {
 			for _, to := range []bool{false, true} {
-				p.to = port
+				p.To = port
 				if to {
-					p.to = w.listener.Addr()
+					p.To = w.listener.Addr()
 				}
-				p.send(b)
-				p.wantNothing(fmt.Sprintf("answer to %q", b), time.Second)
+				p.Send(b)
+				p.WantNothing(fmt.Sprintf("answer to %q", b), time.Second)
 			}
 		}
 		time.Sleep(2 * time.Second)
 		for range 10 * maxErrors {
-			p.to = port
-			p.send(ack(9))
+			p.To = port
+			p.Send(tftptest.ACK(9))
 		}
 		answers := 0
-		for p.next(0) != nil || p.next(time.Millisecond) != nil {
+		for p.Next(0) != nil || p.Next(time.Millisecond) != nil {
 			answers++
 		}
 		if answers == 0 || answers > 2*maxErrors {
@@ -260,7 +261,7 @@ func TestStrangersDisturbNoTransfer(t *testing.T) {
 		here := store.Mem(0)
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+			if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 				t.Errorf("get: %v", err)
 			}
 		})
@@ -269,15 +270,15 @@ func TestStrangersDisturbNoTransfer(t *testing.T) {
 		for _, to := range []string{serverIP, clientIP} {
 			for port := uint16(firstSimPort); port < firstSimPort+10; port++ {
 				p := w.raw(otherIP)
-				for _, b := range [][]byte{ack(3), data(3, []byte("evil")), errorPacket(0, "stop"), {0, 1}, {}} {
-					p.to = addrPort(to, port)
-					p.send(b)
+				for _, b := range [][]byte{tftptest.ACK(3), tftptest.Data(3, []byte("evil")), tftptest.ErrorPacket(0, "stop"), {0, 1}, {}} {
+					p.To = addrPort(to, port)
+					p.Send(b)
 				}
-				p.close()
+				p.Close()
 			}
 		}
 		wg.Wait()
-		wantFile(t, here, "image", want)
+		tftptest.WantFile(t, here, "image", want)
 	})
 }
 
@@ -289,36 +290,36 @@ func TestTwoAnswers(t *testing.T) {
 		var wg sync.WaitGroup
 		// A server by hand: it answers from two ports.
 		port, one, two := w.raw(otherIP), w.raw(otherIP), w.raw(otherIP)
-		defer port.close()
-		defer one.close()
-		defer two.close()
-		to := Target{Host: otherIP, Port: port.conn.LocalAddr().Port(), Name: "image"}
+		defer port.Close()
+		defer one.Close()
+		defer two.Close()
+		to := Target{Host: otherIP, Port: port.Conn.LocalAddr().Port(), Name: "image"}
 		wg.Go(func() {
-			res, err := w.client().Get(context.Background(), to, into(here, "image"))
-			if err != nil || res.Peer != one.conn.LocalAddr() {
+			res, err := w.client().Get(context.Background(), to, tftptest.Into(here, "image"))
+			if err != nil || res.Peer != one.Conn.LocalAddr() {
 				t.Errorf("get: %v from %v", err, res.Peer)
 			}
 		})
-		if b := port.next(time.Second); transfer.OpcodeOf(b) != transfer.ReadRequest {
+		if b := port.Next(time.Second); transfer.OpcodeOf(b) != transfer.ReadRequest {
 			t.Fatalf("request %q", b)
 		}
-		one.to, two.to = port.to, port.to
-		one.send(oack("blksize", "600"))
-		one.want("ACK 0 to the first", ack(0))
-		two.send(oack("blksize", "700"))
-		two.wantError("the second", transfer.UnknownID)
-		two.send(data(1, []byte("not from here")))
-		two.wantError("the second again", transfer.UnknownID)
-		two.send(errorPacket(0, "stop"))
+		one.To, two.To = port.To, port.To
+		one.Send(tftptest.OACK("blksize", "600"))
+		one.Want("ACK 0 to the first", tftptest.ACK(0))
+		two.Send(tftptest.OACK("blksize", "700"))
+		two.WantError("the second", transfer.UnknownID)
+		two.Send(tftptest.Data(1, []byte("not from here")))
+		two.WantError("the second again", transfer.UnknownID)
+		two.Send(tftptest.ErrorPacket(0, "stop"))
 		stranger := w.raw(serverIP)
-		defer stranger.close()
-		stranger.to = one.to
-		stranger.send(data(1, []byte("nor from here")))
-		stranger.wantError("another host", transfer.UnknownID)
-		one.send(data(1, []byte("the file")))
-		one.want("last ACK", ack(1))
+		defer stranger.Close()
+		stranger.To = one.To
+		stranger.Send(tftptest.Data(1, []byte("nor from here")))
+		stranger.WantError("another host", transfer.UnknownID)
+		one.Send(tftptest.Data(1, []byte("the file")))
+		one.Want("last ACK", tftptest.ACK(1))
 		wg.Wait()
-		wantFile(t, here, "image", []byte("the file"))
+		tftptest.WantFile(t, here, "image", []byte("the file"))
 	})
 }
 
@@ -326,19 +327,19 @@ func TestTwoAnswers(t *testing.T) {
 func TestAnswerFromElsewhere(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		port, elsewhere := w.raw(otherIP), w.raw("192.0.2.67")
-		defer port.close()
-		defer elsewhere.close()
+		defer port.Close()
+		defer elsewhere.Close()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			to := Target{Host: otherIP, Port: port.conn.LocalAddr().Port(), Name: "image"}
-			if _, err := w.client().Get(context.Background(), to, into(store.Mem(0), "image")); !errors.Is(err, transfer.ErrSilent) {
+			to := Target{Host: otherIP, Port: port.Conn.LocalAddr().Port(), Name: "image"}
+			if _, err := w.client().Get(context.Background(), to, tftptest.Into(store.Mem(0), "image")); !errors.Is(err, transfer.ErrSilent) {
 				t.Errorf("get: %v, want ErrSilent", err)
 			}
 		})
-		port.next(time.Second)
-		elsewhere.to = port.to
-		elsewhere.send(data(1, []byte("evil")))
-		elsewhere.wantError("another host", transfer.UnknownID)
+		port.Next(time.Second)
+		elsewhere.To = port.To
+		elsewhere.Send(tftptest.Data(1, []byte("evil")))
+		elsewhere.WantError("another host", transfer.UnknownID)
 		wg.Wait()
 	})
 }
@@ -349,20 +350,20 @@ func TestUnreachableStranger(t *testing.T) {
 		want := w.put("image", 5000)
 		w.net.Route(otherIP, clientIP, sim.Link{})
 		p := w.raw(otherIP)
-		defer p.close()
+		defer p.Close()
 		here := store.Mem(0)
 		time.AfterFunc(10*time.Millisecond, func() { // before the server's answer
 			for port := uint16(firstSimPort); port < firstSimPort+10; port++ {
-				p.to = addrPort(clientIP, port)
-				p.send(data(1, nil))
+				p.To = addrPort(clientIP, port)
+				p.Send(tftptest.Data(1, nil))
 			}
 		})
 		c := w.client()
 		c.open = unreachableFor(c.open, otherIP)
-		if _, err := c.Get(context.Background(), target("image"), into(here, "image")); err != nil {
+		if _, err := c.Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 			t.Errorf("get: %v", err)
 		}
-		wantFile(t, here, "image", want)
+		tftptest.WantFile(t, here, "image", want)
 	})
 }
 
@@ -399,23 +400,23 @@ func TestTooManyTransfers(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 3 {
 			wg.Go(func() {
-				if _, err := w.client().Get(context.Background(), target("image"), into(here, fmt.Sprint(i))); err != nil {
+				if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, fmt.Sprint(i))); err != nil {
 					t.Errorf("get: %v", err)
 				}
 			})
 		}
 		time.Sleep(time.Second)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.send(rrq("image"))
-		p.wantError("one too many", transfer.NotDefined)
-		p.wantNothing("after that", time.Second)
+		defer p.Close()
+		p.Send(tftptest.RRQ("image"))
+		p.WantError("one too many", transfer.NotDefined)
+		p.WantNothing("after that", time.Second)
 		wg.Wait()
 		for i := range 3 {
-			wantFile(t, here, fmt.Sprint(i), want)
+			tftptest.WantFile(t, here, fmt.Sprint(i), want)
 		}
 		time.Sleep(time.Minute) // until the link is free again
-		if _, err := w.client().Get(context.Background(), target("image"), into(here, "later")); err != nil {
+		if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "later")); err != nil {
 			t.Errorf("once there is room: %v", err)
 		}
 	})
@@ -429,7 +430,7 @@ func TestManyLargeUploads(t *testing.T) {
 		s.Limits.Window = transfer.MaxWindow
 		w.net.Default = sim.Link{Latency: time.Millisecond, Rate: 1 << 20, Queue: time.Hour}
 	}, func(w *simWorld) {
-		b := content("new", 200_000)
+		b := tftptest.Content("new", 200_000)
 		for round := range 2 {
 			var wg sync.WaitGroup
 			for i := range 40 {
@@ -441,7 +442,7 @@ func TestManyLargeUploads(t *testing.T) {
 					if err != nil {
 						t.Errorf("put %s: %v", name, err)
 					}
-					wantFile(t, w.mem, name, b)
+					tftptest.WantFile(t, w.mem, name, b)
 				})
 			}
 			wg.Wait()
@@ -464,7 +465,7 @@ func TestNoMemoryForUpload(t *testing.T) {
 		sh := w.listener.bindings[0].shards[0]
 		sh.memory.left = minRing - 1
 		_, err := w.client().Put(context.Background(), target("two"), strings.NewReader("x"), 1)
-		wantFault(t, err, transfer.NotDefined)
+		tftptest.WantFault(t, err, transfer.NotDefined)
 		w.wantResults(map[Outcome]int{Done: 1, Failed: 1})
 		sh.memory.left = sh.memory.limit
 	})

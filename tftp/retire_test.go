@@ -12,6 +12,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -112,7 +113,7 @@ func TestRetire(t *testing.T) {
 func testRetire(t *testing.T, s Server) {
 	mem := store.Mem(1 << 30)
 	s.Store = mem
-	image := content("image", 2*512+1)
+	image := tftptest.Content("image", 2*512+1)
 	storetest.Put(t, mem, "image", image)
 	first, err := s.Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
@@ -143,10 +144,10 @@ func testRetire(t *testing.T, s Server) {
 	go func() {
 		defer close(asked)
 		c, here := &Client{}, store.Mem(1<<30)
-		if _, err := c.Get(t.Context(), at(second, "image"), into(here, "image")); err != nil {
+		if _, err := c.Get(t.Context(), at(second, "image"), tftptest.Into(here, "image")); err != nil {
 			t.Errorf("get: %v", err)
 		}
-		wantFile(t, here, "image", image)
+		tftptest.WantFile(t, here, "image", image)
 		c.Wait()
 	}()
 	if s.SinglePort {
@@ -169,7 +170,7 @@ func testRetire(t *testing.T, s Server) {
 // A transfer that does not end by itself is ended at the limit.
 func TestRetireLimit(t *testing.T) {
 	mem := store.Mem(1 << 30)
-	storetest.Put(t, mem, "image", content("image", 2*512+1))
+	storetest.Put(t, mem, "image", tftptest.Content("image", 2*512+1))
 	l, err := (&Server{Store: mem, Grace: time.Hour}).Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

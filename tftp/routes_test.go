@@ -14,6 +14,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -81,7 +82,7 @@ func TestRouteFills(t *testing.T) {
 		{"many have waited long", []int{0, 0, 0}, []int{fullInbox, 0, 0}, time.Hour, []int{1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := manualRoutes(3, Server{Store: &endless{size: 100}})
+			m := manualRoutes(3, Server{Store: &tftptest.Endless{Size: 100}})
 			for i, percent := range tt.busy {
 				m.occupy(m.bindings[0].shards[i], percent)
 			}
@@ -96,7 +97,7 @@ func TestRouteFills(t *testing.T) {
 
 // Where all are full the fewest routes decide, with no regard to earlier ones.
 func TestRouteFewest(t *testing.T) {
-	m := manualRoutes(3, Server{Store: &endless{size: 100}})
+	m := manualRoutes(3, Server{Store: &tftptest.Endless{Size: 100}})
 	b := m.bindings[0]
 	m.wantRoutes(t, 0, 0, 0, 0, 0, 0)
 	for _, sh := range b.shards {
@@ -162,7 +163,7 @@ func (m *steppedServer) see(sh *shard, n int) {
 
 // send gives the server a request by a request socket.
 func (m *steppedServer) send(peer netip.AddrPort, name string) {
-	m.sendBy(peer, rrq(name))
+	m.sendBy(peer, tftptest.RRQ(name))
 }
 
 func (m *steppedServer) sendBy(peer netip.AddrPort, b []byte) {
@@ -187,7 +188,7 @@ func (m *steppedServer) wantRouted(t *testing.T, what string, want ...int) {
 // A repeated request goes to the loop that has the transfer, as long as there
 // is one, though others have more time by now.
 func TestRouteOfRepeat(t *testing.T) {
-	m := manualRoutes(2, Server{Store: &endless{size: 100}})
+	m := manualRoutes(2, Server{Store: &tftptest.Endless{Size: 100}})
 	one, two := m.bindings[0].shards[0], m.bindings[0].shards[1]
 	m.occupy(one, 100)
 	m.send(peerAt(1), "image")
@@ -208,7 +209,7 @@ func TestRouteOfRepeat(t *testing.T) {
 	if s := two.sessions[peerAt(1)]; s == nil || s.request.Name != "other" {
 		t.Fatal("the transfer is not where it was")
 	}
-	deliverTo(two, peerAt(1), ack(1))
+	deliverTo(two, peerAt(1), tftptest.ACK(1))
 	m.see(two, 1)
 	m.see(two, 0)
 	m.wantRouted(t, "delivered", 0, 0)
@@ -217,7 +218,7 @@ func TestRouteOfRepeat(t *testing.T) {
 	m.wantRouted(t, "another transfer", 1, 0)
 	m.see(one, 0)
 	m.see(one, 0)
-	deliverTo(one, peerAt(1), ack(1))
+	deliverTo(one, peerAt(1), tftptest.ACK(1))
 	m.see(one, 1)
 	m.see(one, 0)
 	m.wantRouted(t, "delivered too", 0, 0)
@@ -233,14 +234,14 @@ func TestRoutesVanish(t *testing.T) {
 		ask    []byte
 		twice  bool // once may well be taken
 	}{
-		{"denied", Server{Deny: []netip.Prefix{denied}}, rrq("image"), false},
-		{"no such file", Server{Read: refuse}, rrq("image"), false},
-		{"no uploads", Server{}, wrq("image"), false},
-		{"no such name", Server{}, rrq("../image"), false},
-		{"too many of one", Server{MaxPerClient: 1}, rrq("image"), true},
-		{"too many", Server{MaxTransfers: 1}, rrq("image"), true},
+		{"denied", Server{Deny: []netip.Prefix{denied}}, tftptest.RRQ("image"), false},
+		{"no such file", Server{Read: refuse}, tftptest.RRQ("image"), false},
+		{"no uploads", Server{}, tftptest.WRQ("image"), false},
+		{"no such name", Server{}, tftptest.RRQ("../image"), false},
+		{"too many of one", Server{MaxPerClient: 1}, tftptest.RRQ("image"), true},
+		{"too many", Server{MaxTransfers: 1}, tftptest.RRQ("image"), true},
 	} {
-		tt.server.Store = &endless{size: 1 << 40}
+		tt.server.Store = &tftptest.Endless{Size: 1 << 40}
 		m := manualRoutes(2, tt.server)
 		peers := []netip.AddrPort{netip.MustParseAddrPort("192.0.7.1:1000"), netip.MustParseAddrPort("192.0.7.1:1001")}
 		for _, p := range peers {
@@ -264,7 +265,7 @@ func TestRoutesVanish(t *testing.T) {
 // A request for which there is no room leaves no route behind, unless its
 // peer had one before.
 func TestRoutesOfFullInbox(t *testing.T) {
-	m := manualRoutes(1, Server{Store: &endless{size: 1 << 40}, MaxTransfers: 10_000})
+	m := manualRoutes(1, Server{Store: &tftptest.Endless{Size: 1 << 40}, MaxTransfers: 10_000})
 	m.send(peerAt(0), "image")
 	m.see(m.sh, 0)
 	m.see(m.sh, 0)
@@ -288,7 +289,7 @@ func TestRoutesOfFullInbox(t *testing.T) {
 func TestRouteOfNextRequest(t *testing.T) {
 	var m *steppedServer
 	ended := false
-	m = manualRoutes(2, Server{Store: &endless{size: 100}, Ended: func(*Transfer) {
+	m = manualRoutes(2, Server{Store: &tftptest.Endless{Size: 100}, Ended: func(*Transfer) {
 		if !ended { // a request socket hands it over at just this moment
 			ended = true
 			m.send(peerAt(1), "next")
@@ -298,7 +299,7 @@ func TestRouteOfNextRequest(t *testing.T) {
 	m.send(peerAt(1), "image")
 	m.see(one, 0)
 	m.see(one, 0)
-	deliverTo(one, peerAt(1), ack(1))
+	deliverTo(one, peerAt(1), tftptest.ACK(1))
 	m.see(one, 1)
 	if !ended || len(one.inbox.requests) != 1 {
 		t.Fatalf("ended %v, %d requests wait: the test no longer does what it should", ended, len(one.inbox.requests))
@@ -353,10 +354,10 @@ func TestLoopsUsed(t *testing.T) {
 					here := store.Mem(1 << 20)
 					c := w.client()
 					c.Window = 1
-					if _, err := c.Get(context.Background(), target("image"), into(here, "image")); err != nil {
+					if _, err := c.Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 						t.Errorf("client %d: %v", i, err)
 					}
-					wantFile(t, here, "image", want)
+					tftptest.WantFile(t, here, "image", want)
 				})
 			}
 			wg.Wait()
@@ -409,7 +410,7 @@ func TestRoutesManyDoors(t *testing.T) {
 					for range 500 {
 						// The kernel gives a socket the same peers again and again.
 						peer := peerAt((socket*peers + rng.IntN(peers)) * 37)
-						b.dispatch(request(peer, rrq([]string{"image", "other", "none"}[rng.IntN(3)])), count)
+						b.dispatch(request(peer, tftptest.RRQ([]string{"image", "other", "none"}[rng.IntN(3)])), count)
 						if rng.IntN(20) == 0 {
 							time.Sleep(time.Duration(rng.IntN(1000)) * time.Millisecond)
 						}
@@ -459,7 +460,7 @@ func message(peer netip.AddrPort, b []byte) *udp.Message {
 // A peer that has asked for a file gets no ERROR for a late duplicate that
 // arrives before its request: it would take that for the answer.
 func TestNoErrorBeforeAnswer(t *testing.T) {
-	m := manualRoutes(2, Server{Store: &endless{size: 100}})
+	m := manualRoutes(2, Server{Store: &tftptest.Endless{Size: 100}})
 	b := m.bindings[0]
 	peer, late := peerAt(1), []byte{0, 4, 0, 9}
 	sh := b.shards[1]
@@ -484,7 +485,7 @@ func TestNoErrorBeforeAnswer(t *testing.T) {
 // Nor does a peer that has just got the whole of a file, when its last ACK
 // comes twice.
 func TestNoErrorAfterLastACK(t *testing.T) {
-	m := manualRoutes(1, Server{Store: &endless{size: 100}})
+	m := manualRoutes(1, Server{Store: &tftptest.Endless{Size: 100}})
 	sh, peer := m.bindings[0].shards[0], peerAt(1)
 	answered := func(packet []byte) bool {
 		sh.out.Flush()

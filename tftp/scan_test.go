@@ -9,6 +9,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -28,15 +29,15 @@ func TestScansDelayNoOthers(t *testing.T) {
 		want := w.put("image", 5000)
 		for i := range 3 * fileio.MinWorkers {
 			p := w.raw(fmt.Sprintf("192.0.2.%d", 100+i))
-			p.send(packet(1, "text", "netascii", nil))
-			p.close()
+			p.Send(tftptest.Packet(1, "text", "netascii", nil))
+			p.Close()
 		}
 		time.Sleep(time.Second)
 		began, here := time.Now(), store.Mem(0)
-		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+		if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 			t.Fatal(err)
 		}
-		wantFile(t, here, "image", want)
+		tftptest.WantFile(t, here, "image", want)
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("a read took %v beside text files", took)
 		}
@@ -55,7 +56,7 @@ func TestTextTooLarge(t *testing.T) {
 		w.put("text", maxText+1)
 		tt := target("text")
 		tt.Mode = transfer.Netascii
-		_, err := w.client().Get(context.Background(), tt, into(store.Mem(0), "text"))
-		wantFault(t, err, transfer.NotDefined)
+		_, err := w.client().Get(context.Background(), tt, tftptest.Into(store.Mem(0), "text"))
+		tftptest.WantFault(t, err, transfer.NotDefined)
 	})
 }

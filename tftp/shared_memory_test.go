@@ -13,13 +13,14 @@ import (
 
 	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
 // Memory that readers share is given back when the last of them ends, however.
 func TestSharedGivenBack(t *testing.T) {
 	ways := map[string]func(d *lockstepServer, v *pagedFile, p *lockstepReader){
 		"ERROR": func(d *lockstepServer, _ *pagedFile, p *lockstepReader) {
-			d.deliver(0, p.peer, errorPacket(0, "enough"))
+			d.deliver(0, p.peer, tftptest.ErrorPacket(0, "enough"))
 			d.turn(1)
 		},
 		"silence": func(d *lockstepServer, _ *pagedFile, p *lockstepReader) {
@@ -30,7 +31,7 @@ func TestSharedGivenBack(t *testing.T) {
 		},
 		"another request": func(d *lockstepServer, _ *pagedFile, p *lockstepReader) {
 			d.now = d.now.Add(2 * time.Second)
-			d.ask(p.peer, rrq("missing"))
+			d.ask(p.peer, tftptest.RRQ("missing"))
 			d.turn(0)
 		},
 		"a store that fails": func(_ *lockstepServer, v *pagedFile, p *lockstepReader) {
@@ -42,7 +43,7 @@ func TestSharedGivenBack(t *testing.T) {
 		"a store that panics": func(d *lockstepServer, v *pagedFile, p *lockstepReader) {
 			v.try = func(int64) error { panic("broken") }
 			for range 40 {
-				d.deliver(0, p.peer, ack(p.acked))
+				d.deliver(0, p.peer, tftptest.ACK(p.acked))
 				if _, crashed := d.sh.safeTurn(d.now, 1); crashed {
 					break
 				}
@@ -55,7 +56,7 @@ func TestSharedGivenBack(t *testing.T) {
 	}
 	for name, end := range ways {
 		lib := newPagedStore(t, 1)
-		v := lib.put("image", content("image", 100_000))
+		v := lib.put("image", tftptest.Content("image", 100_000))
 		d := newLockstepServer(t, Server{Store: lib})
 		one, two := d.reads("image", 512), d.reads("image", 512)
 		for range 40 {
@@ -83,7 +84,7 @@ func TestSharedGivenBack(t *testing.T) {
 	}
 	// And when the server ends.
 	lib := newPagedStore(t, 1)
-	lib.put("image", content("image", 100_000))
+	lib.put("image", tftptest.Content("image", 100_000))
 	d := newLockstepServer(t, Server{Store: lib})
 	one, two := d.reads("image", 512), d.reads("image", 512)
 	one.step()
@@ -98,7 +99,7 @@ func TestSharedShortOfMemory(t *testing.T) {
 		const limit = 8 * chunkSize
 		rng := rand.New(rand.NewPCG(uint64(left), 1))
 		lib := newPagedStore(t, 1)
-		v := lib.put("image", content("image", 100_000))
+		v := lib.put("image", tftptest.Content("image", 100_000))
 		d := newLockstepServer(t, Server{Store: lib, Memory: limit})
 		one, two := d.reads("image", 512), d.reads("image", 1428)
 		var others int64
@@ -134,7 +135,7 @@ func TestSharedShortOfMemory(t *testing.T) {
 	var readers []*lockstepReader
 	for i := range 40 {
 		name := fmt.Sprint("image", i)
-		lib.put(name, content(name, 50_000))
+		lib.put(name, tftptest.Content(name, 50_000))
 		readers = append(readers, d.reads(name, 512), d.reads(name, 512))
 	}
 	for range 60 {
@@ -160,7 +161,7 @@ func TestSharedThrashing(t *testing.T) {
 	for _, block := range []int{512, 1428, 2048} {
 		const apart = maxChunks * chunkSize
 		lib := newPagedStore(t, 1)
-		v := lib.put("image", content("image", apart+2000*block))
+		v := lib.put("image", tftptest.Content("image", apart+2000*block))
 		d := newLockstepServer(t, Server{Store: lib})
 		ahead, behind := d.reads("image", block), d.reads("image", block)
 		for range apart / block {
@@ -208,7 +209,7 @@ type knownEndless struct {
 }
 
 type knownZeros struct {
-	*zeros
+	*tftptest.Zeros
 	id store.Identity
 }
 
@@ -219,9 +220,9 @@ func (z knownZeros) Identity() (store.Identity, bool)                    { retur
 func TestSharedAllocs(t *testing.T) {
 	const peers = 8
 	lib := newPagedStore(t, 1)
-	m := newSteppedServer(Server{Store: &knownEndless{file: knownZeros{&zeros{size: 1 << 40}, lib.ids[0]}}})
+	m := newSteppedServer(Server{Store: &knownEndless{file: knownZeros{&tftptest.Zeros{Size: 1 << 40}, lib.ids[0]}}})
 	for i := range peers {
-		m.ask(peerAt(i), rrq("image", "blksize", []string{"512", "1000", "1428", "2048"}[i%4]))
+		m.ask(peerAt(i), tftptest.RRQ("image", "blksize", []string{"512", "1000", "1428", "2048"}[i%4]))
 	}
 	m.turn(0)
 	m.turn(0)
@@ -293,7 +294,7 @@ func TestSharedOnDisk(t *testing.T) {
 		},
 	}
 	for i := range 6 {
-		b := content(fmt.Sprint("image", i), 100_000)
+		b := tftptest.Content(fmt.Sprint("image", i), 100_000)
 		replace[[]string{"upload", "rename"}[i%2]](b)
 		for range 3 {
 			readers, want = append(readers, d.reads("image", []int{512, 1428}[i%2])), append(want, b)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
 // Transfers that read together, in blocks of any size, get the file.
@@ -20,7 +22,7 @@ func TestSharedContent(t *testing.T) {
 	lib := newPagedStore(t, len(sizes))
 	for i, size := range sizes {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
-		want := content("image", size)
+		want := tftptest.Content("image", size)
 		v := lib.put("image", want)
 		d := newLockstepServer(t, Server{Store: lib})
 		var readers []*lockstepReader
@@ -61,7 +63,7 @@ func TestSharedReadsOnce(t *testing.T) {
 	const size, many = 1 << 20, 10
 	for _, block := range []int{512, 1024, 1428, 2048} {
 		lib := newPagedStore(t, 1)
-		v := lib.put("image", content("image", size))
+		v := lib.put("image", tftptest.Content("image", size))
 		d := newLockstepServer(t, Server{Store: lib})
 		var readers []*lockstepReader
 		for range many {
@@ -87,9 +89,9 @@ func TestSharedInLockStepOnly(t *testing.T) {
 	lib := newPagedStore(t, 1)
 	v := lib.put("image", bytes.Repeat([]byte("text "), 20_000))
 	for name, ask := range map[string][]byte{
-		"windows": rrq("image", "windowsize", "8"),
-		"text":    packet(1, "image", "netascii", nil),
-		"upload":  wrq("other"),
+		"windows": tftptest.RRQ("image", "windowsize", "8"),
+		"text":    tftptest.Packet(1, "image", "netascii", nil),
+		"upload":  tftptest.WRQ("other"),
 	} {
 		d := newLockstepServer(t, Server{Store: lib})
 		for range 3 {
@@ -129,7 +131,7 @@ func TestSharedReplaced(t *testing.T) {
 		var readers []*lockstepReader
 		var want [][]byte
 		for i := range versions {
-			b := content(fmt.Sprint("image", i), 40_000+rng.IntN(2)*rng.IntN(30_000)) // of one size, or not
+			b := tftptest.Content(fmt.Sprint("image", i), 40_000+rng.IntN(2)*rng.IntN(30_000)) // of one size, or not
 			lib.put("image", b)
 			for range 2 {
 				readers, want = append(readers, d.reads("image", 1428)), append(want, b)
@@ -160,7 +162,7 @@ func TestSharedTruncated(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		lib := newPagedStore(t, 1)
-		want := content("image", 30_000+rng.IntN(40_000))
+		want := tftptest.Content("image", 30_000+rng.IntN(40_000))
 		v := lib.put("image", want)
 		d := newLockstepServer(t, Server{Store: lib})
 		var readers []*lockstepReader
@@ -196,7 +198,7 @@ func TestSharedCold(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		lib := newPagedStore(t, 1)
-		want := content("image", 20_000+rng.IntN(300_000))
+		want := tftptest.Content("image", 20_000+rng.IntN(300_000))
 		v := lib.put("image", want)
 		v.cold, v.fades = map[int64]bool{}, seed%3 == 0
 		share := rng.IntN(101)

@@ -1,25 +1,21 @@
 package tftp
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/internal/packetio"
-	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -192,56 +188,9 @@ func target(name string) Target { return Target{Host: serverIP, Name: name} }
 // and size.
 func (w *simWorld) put(name string, n int) []byte {
 	w.t.Helper()
-	b := content(name, n)
+	b := tftptest.Content(name, n)
 	storetest.Put(w.t, w.mem, name, b)
 	return b
-}
-
-// content returns n bytes that depend on the name.
-func content(name string, n int) []byte {
-	var seed [32]byte
-	copy(seed[:], name)
-	b := make([]byte, n)
-	_, _ = rand.NewChaCha8(seed).Read(b)
-	return b
-}
-
-// wantFile checks what a store has under a name.
-func wantFile(t testing.TB, st store.Store, name string, want []byte) {
-	t.Helper()
-	f, err := st.Open(context.Background(), name)
-	if err != nil {
-		t.Errorf("%s: %v", name, err)
-		return
-	}
-	defer f.Close()
-	got, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<40))
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s holds %d bytes (%v), not the %d it should", name, len(got), err, len(want))
-	}
-}
-
-func wantNoFile(t testing.TB, st store.Store, name string) {
-	t.Helper()
-	if f, err := st.Open(context.Background(), name); err == nil {
-		f.Close()
-		t.Errorf("%s exists", name)
-	}
-}
-
-// into returns a create function for Client.Get that stores under a name.
-func into(st store.Store, name string) func(int64) (store.Upload, error) {
-	return func(size int64) (store.Upload, error) {
-		return st.Create(context.Background(), name, store.Create{Size: size})
-	}
-}
-
-// wantFault checks that err is an ERROR packet from the peer.
-func wantFault(t testing.TB, err error, code transfer.ErrorCode) {
-	t.Helper()
-	if fault, ok := errors.AsType[*transfer.Error](err); !ok || !fault.Remote || fault.Code != code {
-		t.Errorf("error %v, want ERROR %d from the peer", err, code)
-	}
 }
 
 // A logRecords is a slog.Handler that keeps what it is given.
@@ -294,129 +243,15 @@ func (w *simWorld) wantResults(want map[Outcome]int) {
 	}
 }
 
-// A rawPeer is a peer that a test plays by hand, on any kind of socket.
-type rawPeer struct {
-	t    testing.TB
-	conn packetio.Socket
-	in   []udp.Message
-	to   netip.AddrPort // where send sends to
-	last []byte         // what want got
-}
-
 // raw returns a peer on a simulated host, which sends to the server's port.
-func (w *simWorld) raw(ip string) *rawPeer {
+func (w *simWorld) raw(ip string) *tftptest.Peer {
 	w.t.Helper()
 	conn, err := w.opener(ip)(context.Background(), addrPort(ip, 0), udp.Config{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return newRawPeer(w.t, conn, netip.MustParseAddrPort(serverIP+":69"))
+	return tftptest.NewPeer(w.t, conn, netip.MustParseAddrPort(serverIP+":69"))
 }
-
-func newRawPeer(t testing.TB, conn packetio.Socket, to netip.AddrPort) *rawPeer {
-	p := &rawPeer{t: t, conn: conn, to: to}
-	p.in = []udp.Message{{Data: make([]byte, 1<<16)}}
-	return p
-}
-
-func (p *rawPeer) close() { _ = p.conn.Close() }
-
-// send sends a datagram to where the latest came from.
-func (p *rawPeer) send(b []byte) {
-	p.t.Helper()
-	if _, err := p.conn.Write([]udp.Message{{Peer: p.to, Data: b}}); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// next returns the next datagram, nil if none comes in time. It is answered
-// by send.
-func (p *rawPeer) next(wait time.Duration) []byte {
-	p.t.Helper()
-	deadline := time.Now().Add(wait)
-	for {
-		n, err := p.conn.Read(p.in, deadline)
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		if n > 0 {
-			p.to = p.in[0].Peer
-			return bytes.Clone(p.in[0].Data)
-		}
-		if !time.Now().Before(deadline) {
-			return nil
-		}
-	}
-}
-
-// news waits for a datagram other than the one that came before: a slow
-// machine makes the other end repeat itself.
-func (p *rawPeer) news() []byte {
-	p.t.Helper()
-	for {
-		got := p.next(patience)
-		if got == nil || !bytes.Equal(got, p.last) {
-			p.last = got
-			return got
-		}
-	}
-}
-
-// want waits for the given datagram.
-func (p *rawPeer) want(what string, b []byte) {
-	p.t.Helper()
-	if bytes.Equal(b, p.last) {
-		p.last = nil
-	}
-	if got := p.news(); !bytes.Equal(got, b) {
-		p.t.Fatalf("%s: got %.60q, want %.60q", what, got, b)
-	}
-}
-
-// wantError waits for an ERROR packet.
-func (p *rawPeer) wantError(what string, code transfer.ErrorCode) {
-	p.t.Helper()
-	if transfer.OpcodeOf(p.last) == transfer.ErrorPacket {
-		p.last = nil
-	}
-	got := p.news()
-	if transfer.OpcodeOf(got) != transfer.ErrorPacket || len(got) < 5 || got[3] != byte(code) || got[len(got)-1] != 0 {
-		p.t.Fatalf("%s: got %.60q, want ERROR %d", what, got, code)
-	}
-}
-
-// wantNothing checks that nothing comes.
-func (p *rawPeer) wantNothing(what string, wait time.Duration) {
-	p.t.Helper()
-	if got := p.next(wait); got != nil {
-		p.t.Fatalf("%s: got %.60q, want nothing", what, got)
-	}
-}
-
-// Packets, as raw peers send and expect them.
-
-func rrq(name string, options ...string) []byte { return packet(1, name, "octet", options) }
-func wrq(name string, options ...string) []byte { return packet(2, name, "octet", options) }
-func oack(options ...string) []byte             { return fields([]byte{0, 6}, options...) }
-
-func packet(op byte, name, mode string, options []string) []byte {
-	return fields(fields([]byte{0, op}, name, mode), options...)
-}
-
-func fields(b []byte, fields ...string) []byte {
-	for _, f := range fields {
-		b = append(append(b, f...), 0)
-	}
-	return b
-}
-
-func data(block int, b []byte) []byte {
-	return append([]byte{0, 3, byte(block >> 8), byte(block)}, b...)
-}
-
-func ack(block int) []byte { return []byte{0, 4, byte(block >> 8), byte(block)} }
-
-func errorPacket(code byte, msg string) []byte { return fields([]byte{0, 5, 0, code}, msg) }
 
 // firstSimPort is about where a simulated network begins to choose ports.
 const firstSimPort = 32768

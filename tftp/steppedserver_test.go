@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"net/netip"
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -108,45 +106,3 @@ func (d *deadEnd) Close() error              { return nil }
 func (d *deadEnd) Limits() udp.Limits {
 	return udp.Limits{Messages: 16, Segments: 8, Datagram: 1, Buffer: 1 << 20}
 }
-
-// An endless is a store whose only file is large and all zeros, and which
-// forgets what is uploaded. It allocates nothing.
-type endless struct {
-	store.Store
-	size int64
-}
-
-func (e *endless) Open(context.Context, string) (store.File, error) {
-	return (*zeros)(e), nil
-}
-
-func (e *endless) Create(context.Context, string, store.Create) (store.Upload, error) {
-	return (*forgetful)(e), nil
-}
-
-// fileSizes holds values ready as interfaces.
-var fileSizes = map[int64]fs.FileInfo{1 << 40: fileSize(1 << 40), 100: fileSize(100)}
-
-type zeros endless
-
-func (z *zeros) Stat() (fs.FileInfo, error) { return fileSizes[z.size], nil }
-func (z *zeros) Close() error               { return nil }
-
-func (z *zeros) ReadAt(p []byte, off int64) (int, error) {
-	return int(min(int64(len(p)), z.size-off)), nil
-}
-
-func (z *zeros) TryReadAt(bufs [][]byte, off int64) (int, error) {
-	n := 0
-	for _, b := range bufs {
-		n += len(b)
-	}
-	return int(min(int64(n), z.size-off)), nil
-}
-
-type forgetful endless
-
-func (*forgetful) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
-func (*forgetful) Truncate(int64) error                   { return nil }
-func (*forgetful) Commit() error                          { return nil }
-func (*forgetful) Close() error                           { return nil }

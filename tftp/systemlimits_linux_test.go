@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -86,24 +87,24 @@ func TestSystemLimits(t *testing.T) {
 	const name = "tiny/new"
 	runCase(t, "disk is full before", nil, func(tb *testbed) {
 		hog := fill(tb, tb.tiny())
-		fault := tb.put(tb.askAgain(), name, content(name, 200_000), tb.stepBy)
+		fault := tb.put(tb.askAgain(), name, tftptest.Content(name, 200_000), tb.stepBy)
 		tb.wantFault(fault, transfer.DiskFull)
-		wantNoFile(tb, tb.store, name)
+		tftptest.WantNoFile(tb, tb.store, name)
 		tb.must(os.Remove(hog))
 		tb.goesWell(name)
 	})
 	runCase(t, "disk fills up", nil, func(tb *testbed) {
 		dir, hog := tb.tiny(), ""
 		writeFile(tb, dir, "new", "old")
-		fault := tb.put(tb.askAgain(), name, content(name, 200_000), func() { hog = fill(tb, dir) })
+		fault := tb.put(tb.askAgain(), name, tftptest.Content(name, 200_000), func() { hog = fill(tb, dir) })
 		tb.wantFault(fault, transfer.DiskFull)
-		wantFile(tb, tb.store, name, []byte("old"))
+		tftptest.WantFile(tb, tb.store, name, []byte("old"))
 		tb.must(os.Remove(hog))
 		tb.goesWell(name)
 	})
 	runCase(t, "file is larger than the disk", nil, func(tb *testbed) {
 		dir := tb.tiny()
-		fault := tb.put(tb.askAgain(), name, content(name, 2<<20), tb.stepBy)
+		fault := tb.put(tb.askAgain(), name, tftptest.Content(name, 2<<20), tb.stepBy)
 		tb.wantFault(fault, transfer.DiskFull)
 		wantNoTemps(tb, dir) // and its space is free again
 		tb.goesWell(name)
@@ -125,7 +126,7 @@ func TestSystemLimits(t *testing.T) {
 	})
 	runCase(t, "disk goes away", nil, func(tb *testbed) {
 		dir := tb.tiny()
-		want := content(name, changedSize)
+		want := tftptest.Content(name, changedSize)
 		writeFile(tb, dir, "new", string(want))
 		got, fault := tb.fetch(tb.askAgain(), name, "octet", func() {
 			tb.must(unix.Unmount(dir, unix.MNT_DETACH))
@@ -139,12 +140,12 @@ func TestSystemLimits(t *testing.T) {
 	runCase(t, "no descriptors left", nil, func(tb *testbed) {
 		writeFile(tb, tb.dir, "d/image", "image")
 		release := takeDescriptors(tb)
-		for _, request := range [][]byte{rrq("d/image"), rrq(goodFile), wrq("new"), wrq("d/new")} {
+		for _, request := range [][]byte{tftptest.RRQ("d/image"), tftptest.RRQ(goodFile), tftptest.WRQ("new"), tftptest.WRQ("d/new")} {
 			p := tb.askAgain()
-			p.send(request)
+			p.Send(request)
 			tb.wantAnswer(p, fmt.Sprintf("%q", request), says(0))
-			if !strings.Contains(string(p.last), "busy") {
-				tb.Errorf("%q: %q", request, p.last)
+			if !strings.Contains(string(p.Last), "busy") {
+				tb.Errorf("%q: %q", request, p.Last)
 			}
 		}
 		tb.good.step()
@@ -154,13 +155,13 @@ func TestSystemLimits(t *testing.T) {
 	})
 	runCase(t, "no descriptors left to publish", nil, func(tb *testbed) {
 		var release func()
-		fault := tb.put(tb.askAgain(), "new", content("new", 3000), func() { release = takeDescriptors(tb) })
+		fault := tb.put(tb.askAgain(), "new", tftptest.Content("new", 3000), func() { release = takeDescriptors(tb) })
 		release()
 		if fault != nil { // it could not be made durable, so it may be there or not
 			tb.wantFault(fault, transfer.NotDefined)
 		}
 		if _, err := os.Stat(filepath.Join(tb.dir, "new")); err == nil || fault == nil {
-			wantFile(tb, tb.store, "new", content("new", 3000))
+			tftptest.WantFile(tb, tb.store, "new", tftptest.Content("new", 3000))
 		}
 		tb.goesWell("new")
 	})
@@ -178,11 +179,11 @@ func (tb *testbed) wantFault(fault []byte, code transfer.ErrorCode) {
 func (tb *testbed) goesWell(name string) {
 	tb.Helper()
 	tb.wantNoTransfersBut(2)
-	want := content(name, 50_000)
+	want := tftptest.Content(name, 50_000)
 	if fault := tb.put(tb.another(), name, want, nil); fault != nil {
 		tb.Errorf("afterwards: %q", fault)
 	}
-	wantFile(tb, tb.store, name, want)
+	tftptest.WantFile(tb, tb.store, name, want)
 }
 
 // fill takes all space that is left, by a file.

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
 // For any calls that set, move and remove, each session is looked at when it is
@@ -78,8 +80,8 @@ func TestTimersWaitForTheSocket(t *testing.T) {
 		{maxBehind / 2, true, 0},
 		{2 * maxBehind, true, 1},
 	} {
-		m := newSteppedServer(Server{Store: &endless{size: 1 << 40}})
-		m.ask(peerAt(0), rrq("image"))
+		m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}})
+		m.ask(peerAt(0), tftptest.RRQ("image"))
 		m.turn(0)
 		m.turn(0)
 		s := m.sh.sessions[peerAt(0)]

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -35,13 +36,13 @@ func TestTrace(t *testing.T) {
 		w.put("image", 2500)
 		c := w.client()
 		c.Trace = note(&client)
-		if _, err := c.Get(context.Background(), target("image"), into(store.Mem(0), "image")); err != nil {
+		if _, err := c.Get(context.Background(), target("image"), tftptest.Into(store.Mem(0), "image")); err != nil {
 			t.Fatal(err)
 		}
 		c.Wait()
 		synctest.Wait()
-		request := len(rrq("image", "blksize", "1024", "tsize", "0", "windowsize", "8"))
-		answer := len(oack("blksize", "1024", "tsize", "2500", "windowsize", "8"))
+		request := len(tftptest.RRQ("image", "blksize", "1024", "tsize", "0", "windowsize", "8"))
+		answer := len(tftptest.OACK("blksize", "1024", "tsize", "2500", "windowsize", "8"))
 		want := fmt.Sprint([]string{
 			fmt.Sprintf("true 1 %d", request), fmt.Sprintf("false 6 %d", answer), "true 4 4",
 			"false 3 1028", "false 3 1028", fmt.Sprintf("false 3 %d", 2500-2048+4), "true 4 4",

@@ -13,6 +13,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
 // Calls that the store never answers, as of a network disk whose server is
@@ -31,15 +32,15 @@ func TestStuckStoreStopsNoOthers(t *testing.T) {
 		want := w.put("image", 5000)
 		for i := range 5 * fileio.MinWorkers {
 			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i))
-			defer p.close()
-			p.send(rrq("stuck"))
+			defer p.Close()
+			p.Send(tftptest.RRQ("stuck"))
 		}
 		time.Sleep(time.Second)
 		began, here := time.Now(), store.Mem(0)
-		if _, err := w.client().Get(context.Background(), target("image"), into(here, "image")); err != nil {
+		if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 			t.Errorf("%v; %d extra workers, %+v", err, w.listener.workers.Hired(), w.listener.Counters())
 		}
-		wantFile(t, here, "image", want)
+		tftptest.WantFile(t, here, "image", want)
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("a read took %v beside a stuck store", took)
 		}
@@ -64,8 +65,8 @@ func TestWorkersAreBounded(t *testing.T) {
 	}, func(w *simWorld) {
 		for i := range 3 * fileio.MaxWorkers {
 			p := w.raw(otherIP)
-			defer p.close()
-			p.send(rrq(fmt.Sprint("stuck", i)))
+			defer p.Close()
+			p.Send(tftptest.RRQ(fmt.Sprint("stuck", i)))
 			time.Sleep(fileio.WorkerPatience + time.Millisecond)
 		}
 		if n := w.listener.workers.Hired(); n != fileio.MaxWorkers-fileio.MinWorkers {
@@ -89,8 +90,8 @@ func TestEndsBesideStuckStore(t *testing.T) {
 		w.start(func(_ *simWorld, s *Server) { s.Grace = time.Second })
 		w.put("image", 100)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.send(rrq("image"))
+		defer p.Close()
+		p.Send(tftptest.RRQ("image"))
 		time.Sleep(time.Second)
 		began := time.Now()
 		w.stop()
@@ -128,23 +129,23 @@ func TestForgedRequestsAtStuckStore(t *testing.T) {
 		defer close(release)
 		want := w.put("image", 512*500)
 		p := w.raw(otherIP)
-		defer p.close()
-		p.send(rrq("image"))
-		p.want("DATA 1", data(1, want[:512]))
+		defer p.Close()
+		p.Send(tftptest.RRQ("image"))
+		p.Want("DATA 1", tftptest.Data(1, want[:512]))
 		const rounds = 400
 		for block := 1; block <= rounds; block++ {
-			p.send(ack(block))
-			p.want(fmt.Sprint("DATA after round ", block), data(block+1, want[block*512:(block+1)*512]))
+			p.Send(tftptest.ACK(block))
+			p.Want(fmt.Sprint("DATA after round ", block), tftptest.Data(block+1, want[block*512:(block+1)*512]))
 			for i := range 8 {
 				forged := w.raw(fmt.Sprintf("203.0.%d.%d", 100+block/100, 1+8*(block%30)+i))
-				forged.send(rrq("stuck"))
-				forged.close()
+				forged.Send(tftptest.RRQ("stuck"))
+				forged.Close()
 			}
 			time.Sleep(suspectAge + time.Millisecond)
 		}
 		if n := w.listener.Counters().Live; n > 2*8 {
 			t.Errorf("%d transfers under way, at most 8, and as many that have lost their place, are allowed; %+v", n, w.listener.Counters())
 		}
-		p.send(errorPacket(0, "enough"))
+		p.Send(tftptest.ErrorPacket(0, "enough"))
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -22,30 +23,30 @@ import (
 func TestUploadSizeLies(t *testing.T) {
 	for _, said := range []string{"0", "1", "999", "1000", "1001", "50000"} {
 		inWorld(t, nil, func(w *simWorld) {
-			b := content("new", 1000)
+			b := tftptest.Content("new", 1000)
 			p := w.raw(otherIP)
-			defer p.close()
-			p.send(wrq("new", "tsize", said))
-			p.want("OACK", oack("tsize", said))
-			p.send(data(1, b[:512]))
+			defer p.Close()
+			p.Send(tftptest.WRQ("new", "tsize", said))
+			p.Want("OACK", tftptest.OACK("tsize", said))
+			p.Send(tftptest.Data(1, b[:512]))
 			if said != "1" {
-				p.want("ACK 1", ack(1))
-				p.send(data(2, b[512:]))
+				p.Want("ACK 1", tftptest.ACK(1))
+				p.Send(tftptest.Data(2, b[512:]))
 			}
 			if said == "0" || said == "1000" {
-				p.want("ACK 2", ack(2))
-				wantFile(t, w.mem, "new", b)
+				p.Want("ACK 2", tftptest.ACK(2))
+				tftptest.WantFile(t, w.mem, "new", b)
 				return
 			}
-			p.wantError("tsize "+said, transfer.NotDefined)
-			wantNoFile(t, w.mem, "new")
+			p.WantError("tsize "+said, transfer.NotDefined)
+			tftptest.WantNoFile(t, w.mem, "new")
 		})
 	}
 	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
-		defer p.close()
-		p.send(wrq("new", "tsize", "9223372036854775807"))
-		p.wantError("far too large", transfer.DiskFull)
+		defer p.Close()
+		p.Send(tftptest.WRQ("new", "tsize", "9223372036854775807"))
+		p.WantError("far too large", transfer.DiskFull)
 	})
 }
 
@@ -63,23 +64,23 @@ func TestUploadThatDoesNotFit(t *testing.T) {
 				}
 			}
 		}, func(w *simWorld) {
-			ask := func(b []byte) *rawPeer {
+			ask := func(b []byte) *tftptest.Peer {
 				p := w.raw(otherIP)
-				w.t.Cleanup(p.close)
-				p.send(b)
+				w.t.Cleanup(p.Close)
+				p.Send(b)
 				return p
 			}
 			const fits = "524288"
 			for i := range 20 {
-				ask(wrq(fmt.Sprint("up", i), "tsize", fits)).want("OACK", oack("tsize", fits))
+				ask(tftptest.WRQ(fmt.Sprint("up", i), "tsize", fits)).Want("OACK", tftptest.OACK("tsize", fits))
 			}
-			ask(wrq("large", "tsize", "1048577")).wantError("a file that does not fit", transfer.DiskFull)
-			ask([]byte("\x00\x02text\x00netascii\x00tsize\x001048577\x00")).want("OACK of a text", oack("tsize", "1048577"))
-			b := content("mine", 600_000)
+			ask(tftptest.WRQ("large", "tsize", "1048577")).WantError("a file that does not fit", transfer.DiskFull)
+			ask([]byte("\x00\x02text\x00netascii\x00tsize\x001048577\x00")).Want("OACK of a text", tftptest.OACK("tsize", "1048577"))
+			b := tftptest.Content("mine", 600_000)
 			if _, err := w.client().Put(context.Background(), target("mine"), bytes.NewReader(b), int64(len(b))); err != nil {
 				t.Errorf("a file that fits: %v", err)
 			}
-			wantFile(t, w.mem, "mine", b)
+			tftptest.WantFile(t, w.mem, "mine", b)
 		})
 	}
 }
@@ -88,16 +89,16 @@ func TestUploadThatDoesNotFit(t *testing.T) {
 // bytes until it is stopped.
 func fakeServer(w *simWorld, oack []byte, blocks int) (Target, *sync.WaitGroup) {
 	p := w.raw(otherIP)
-	to := Target{Host: otherIP, Port: p.conn.LocalAddr().Port(), Name: "image"}
+	to := Target{Host: otherIP, Port: p.Conn.LocalAddr().Port(), Name: "image"}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		defer p.close()
-		if p.next(time.Minute) == nil {
+		defer p.Close()
+		if p.Next(time.Minute) == nil {
 			return
 		}
-		p.send(oack)
+		p.Send(oack)
 		block := 0
-		for b := p.next(time.Minute); b != nil && transfer.OpcodeOf(b) == transfer.Acknowledgement; b = p.next(time.Minute) {
+		for b := p.Next(time.Minute); b != nil && transfer.OpcodeOf(b) == transfer.Acknowledgement; b = p.Next(time.Minute) {
 			if block++; block > blocks {
 				return
 			}
@@ -105,7 +106,7 @@ func fakeServer(w *simWorld, oack []byte, blocks int) (Target, *sync.WaitGroup) 
 			if block == blocks {
 				n = 100
 			}
-			p.send(data(block&0xffff, make([]byte, n)))
+			p.Send(tftptest.Data(block&0xffff, make([]byte, n)))
 		}
 	})
 	return to, &wg
@@ -116,26 +117,26 @@ func fakeServer(w *simWorld, oack []byte, blocks int) (Target, *sync.WaitGroup) 
 func TestDownloadSizeLies(t *testing.T) {
 	for _, said := range []string{"0", "1", "1123", "1124", "1125", "1000000"} {
 		inWorld(t, nil, func(w *simWorld) {
-			to, wg := fakeServer(w, oack("blksize", "512", "tsize", said), 3)
+			to, wg := fakeServer(w, tftptest.OACK("blksize", "512", "tsize", said), 3)
 			here := store.Mem(0)
-			res, err := w.client().Get(context.Background(), to, into(here, "image"))
+			res, err := w.client().Get(context.Background(), to, tftptest.Into(here, "image"))
 			wg.Wait()
 			if said != "0" && said != "1124" {
 				if !errors.Is(err, fileio.ErrNotAnnounced) {
 					t.Errorf("tsize %s: %v", said, err)
 				}
-				wantNoFile(t, here, "image")
+				tftptest.WantNoFile(t, here, "image")
 				return
 			}
 			if err != nil || res.Bytes != 1124 {
 				t.Errorf("tsize %s: %d bytes, %v", said, res.Bytes, err)
 			}
-			wantFile(t, here, "image", make([]byte, 1124))
+			tftptest.WantFile(t, here, "image", make([]byte, 1124))
 		})
 	}
 	inWorld(t, nil, func(w *simWorld) { // a store may take the size seriously
-		to, wg := fakeServer(w, oack("blksize", "512", "tsize", "9223372036854775807"), 3)
-		_, err := w.client().Get(context.Background(), to, into(store.Mem(0), "image"))
+		to, wg := fakeServer(w, tftptest.OACK("blksize", "512", "tsize", "9223372036854775807"), 3)
+		_, err := w.client().Get(context.Background(), to, tftptest.Into(store.Mem(0), "image"))
 		if !errors.Is(err, store.ErrNoSpace) {
 			t.Errorf("a size beyond all bounds: %v", err)
 		}
@@ -148,24 +149,24 @@ func TestEndlessSizeLies(t *testing.T) {
 	const said, most = 1000, 2 * 512 // blocks of 512 bytes are beyond it with the second
 	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
-		defer p.close()
-		p.send(wrq("new", "tsize", fmt.Sprint(said)))
-		p.want("OACK", oack("tsize", fmt.Sprint(said)))
-		p.send(data(1, make([]byte, 512)))
-		p.want("ACK 1", ack(1))
-		p.send(data(2, make([]byte, 512)))
-		p.wantError("beyond the size announced", transfer.NotDefined)
-		wantNoFile(t, w.mem, "new")
+		defer p.Close()
+		p.Send(tftptest.WRQ("new", "tsize", fmt.Sprint(said)))
+		p.Want("OACK", tftptest.OACK("tsize", fmt.Sprint(said)))
+		p.Send(tftptest.Data(1, make([]byte, 512)))
+		p.Want("ACK 1", tftptest.ACK(1))
+		p.Send(tftptest.Data(2, make([]byte, 512)))
+		p.WantError("beyond the size announced", transfer.NotDefined)
+		tftptest.WantNoFile(t, w.mem, "new")
 	})
 	inWorld(t, nil, func(w *simWorld) {
-		to, wg := fakeServer(w, oack("blksize", "512", "tsize", fmt.Sprint(said)), 1000)
+		to, wg := fakeServer(w, tftptest.OACK("blksize", "512", "tsize", fmt.Sprint(said)), 1000)
 		here := store.Mem(0)
-		res, err := w.client().Get(context.Background(), to, into(here, "image"))
+		res, err := w.client().Get(context.Background(), to, tftptest.Into(here, "image"))
 		wg.Wait()
 		if !errors.Is(err, fileio.ErrNotAnnounced) || res.Bytes > most {
 			t.Errorf("%d bytes of a file of 500 kB, %v", res.Bytes, err)
 		}
-		wantNoFile(t, here, "image")
+		tftptest.WantNoFile(t, here, "image")
 	})
 }
 
@@ -173,9 +174,9 @@ func TestEndlessSizeLies(t *testing.T) {
 // which alone knows how much is too much.
 func TestEndlessDownload(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
-		to, wg := fakeServer(w, oack("blksize", "512"), 1<<30)
+		to, wg := fakeServer(w, tftptest.OACK("blksize", "512"), 1<<30)
 		here := &sim.Disk{Store: store.Mem(1 << 20)}
-		_, err := w.client().Get(context.Background(), to, into(here, "image"))
+		_, err := w.client().Get(context.Background(), to, tftptest.Into(here, "image"))
 		if !errors.Is(err, store.ErrNoSpace) {
 			t.Errorf("%v, want ErrNoSpace", err)
 		}
@@ -189,12 +190,12 @@ func TestEndlessDownload(t *testing.T) {
 // OACKs that break the rules are refused with ERROR 8.
 func TestBadOptionAcks(t *testing.T) {
 	for _, bad := range [][]byte{
-		oack("blksize", "2048"), oack("windowsize", "9"), oack("timeout", "3"), oack("multicast", ""),
-		oack("blksize", "x"), []byte("\x00\x06blksize\x00512"), oack("blksize", "8", "blksize", "16"),
+		tftptest.OACK("blksize", "2048"), tftptest.OACK("windowsize", "9"), tftptest.OACK("timeout", "3"), tftptest.OACK("multicast", ""),
+		tftptest.OACK("blksize", "x"), []byte("\x00\x06blksize\x00512"), tftptest.OACK("blksize", "8", "blksize", "16"),
 	} {
 		inWorld(t, nil, func(w *simWorld) {
 			to, wg := fakeServer(w, bad, 0)
-			_, err := w.client().Get(context.Background(), to, into(store.Mem(0), "image"))
+			_, err := w.client().Get(context.Background(), to, tftptest.Into(store.Mem(0), "image"))
 			if fault, ok := errors.AsType[*transfer.Error](err); !ok || fault.Remote || fault.Code != transfer.OptionsRefused {
 				t.Errorf("OACK %q: %v", bad, err)
 			}
@@ -207,25 +208,25 @@ func TestBadOptionAcks(t *testing.T) {
 func TestOptionsRefused(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
-		defer p.close()
-		port := p.conn.LocalAddr()
+		defer p.Close()
+		port := p.Conn.LocalAddr()
 		var wg sync.WaitGroup
 		here := store.Mem(0)
 		wg.Go(func() {
-			_, err := w.client().Get(context.Background(), Target{Host: otherIP, Port: port.Port(), Name: "image"}, into(here, "image"))
+			_, err := w.client().Get(context.Background(), Target{Host: otherIP, Port: port.Port(), Name: "image"}, tftptest.Into(here, "image"))
 			if err != nil {
 				t.Error(err)
 			}
 		})
-		if b := p.next(time.Second); !bytes.Contains(b, []byte("blksize")) {
+		if b := p.Next(time.Second); !bytes.Contains(b, []byte("blksize")) {
 			t.Fatalf("request %q", b)
 		}
-		p.send(errorPacket(8, "no options"))
-		p.want("plain request", rrq("image"))
-		p.send(data(1, []byte("hello")))
-		p.want("ACK", ack(1))
+		p.Send(tftptest.ErrorPacket(8, "no options"))
+		p.Want("plain request", tftptest.RRQ("image"))
+		p.Send(tftptest.Data(1, []byte("hello")))
+		p.Want("ACK", tftptest.ACK(1))
 		wg.Wait()
-		wantFile(t, here, "image", []byte("hello"))
+		tftptest.WantFile(t, here, "image", []byte("hello"))
 	})
 }
 
@@ -234,21 +235,21 @@ func TestOptionsRefused(t *testing.T) {
 func TestLargestWindow(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
-		defer p.close()
-		to := Target{Host: otherIP, Port: p.conn.LocalAddr().Port(), Name: "image"}
+		defer p.Close()
+		to := Target{Host: otherIP, Port: p.Conn.LocalAddr().Port(), Name: "image"}
 		for block, want := range map[int]string{8: "16384", 1428: "16384", transfer.MaxBlockSize: "512"} {
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				c := w.client()
 				c.BlockSize, c.Window = block, transfer.MaxWindow
-				_, err := c.Get(context.Background(), to, into(store.Mem(0), "image"))
-				wantFault(t, err, transfer.NotDefined)
+				_, err := c.Get(context.Background(), to, tftptest.Into(store.Mem(0), "image"))
+				tftptest.WantFault(t, err, transfer.NotDefined)
 			})
-			request := p.next(time.Second)
-			if asked := fields(nil, "windowsize", want); !bytes.Contains(request, asked) {
+			request := p.Next(time.Second)
+			if asked := tftptest.Fields(nil, "windowsize", want); !bytes.Contains(request, asked) {
 				t.Errorf("blocks of %d: request %q, want a window of %s", block, request, want)
 			}
-			p.send(errorPacket(0, "enough"))
+			p.Send(tftptest.ErrorPacket(0, "enough"))
 			wg.Wait()
 		}
 	})
@@ -276,7 +277,7 @@ func TestStoreSlowerThanNetwork(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				wantFile(t, w.mem, "new", b)
+				tftptest.WantFile(t, w.mem, "new", b)
 				// Blocks that the server does not confirm are not sent without
 				// end.
 				if needed := int64(len(b) / c.BlockSize); res.Sent > 8*needed {
@@ -305,7 +306,7 @@ func TestSize(t *testing.T) {
 			w.net.Tap = nil
 		}
 		_, err := w.client().Size(context.Background(), target("missing"))
-		wantFault(t, err, transfer.FileNotFound)
+		tftptest.WantFault(t, err, transfer.FileNotFound)
 		w.wantResults(map[Outcome]int{Probe: 5, Refused: 1})
 		synctest.Wait()
 		if n := w.listener.count.Load(); n != 0 {

@@ -1,0 +1,174 @@
+package tftptest
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/tftp/internal/packetio"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// Patience is how long a test waits for what should happen at once. Machines
+// may be slow, so only a failing test ever waits that long.
+const Patience = 20 * time.Second
+
+// A Peer is a peer that a test plays by hand, on any kind of socket.
+type Peer struct {
+	T    testing.TB
+	Conn packetio.Socket
+	in   []udp.Message
+	door netip.AddrPort // where requests go to
+	To   netip.AddrPort // where Send sends to
+	Last []byte         // what Want got
+}
+
+// NewPeer returns a peer that sends from conn, and to a server's port to at first.
+func NewPeer(t testing.TB, conn packetio.Socket, to netip.AddrPort) *Peer {
+	p := &Peer{T: t, Conn: conn, door: to, To: to}
+	p.in = []udp.Message{{Data: make([]byte, 1<<16)}}
+	return p
+}
+
+// Close closes the socket.
+func (p *Peer) Close() { _ = p.Conn.Close() }
+
+// Send sends a datagram to where the latest came from.
+func (p *Peer) Send(b []byte) {
+	p.T.Helper()
+	if _, err := p.Conn.Write([]udp.Message{{Peer: p.To, Data: b}}); err != nil {
+		p.T.Fatal(err)
+	}
+}
+
+// Next returns the next datagram, nil if none comes in time. It is answered
+// by Send.
+func (p *Peer) Next(wait time.Duration) []byte {
+	p.T.Helper()
+	deadline := time.Now().Add(wait)
+	for {
+		n, err := p.Conn.Read(p.in, deadline)
+		if err != nil {
+			p.T.Fatal(err)
+		}
+		if n > 0 {
+			p.To = p.in[0].Peer
+			return bytes.Clone(p.in[0].Data)
+		}
+		if !time.Now().Before(deadline) {
+			return nil
+		}
+	}
+}
+
+// News waits for a datagram other than the one that came before: a slow
+// machine makes the other end repeat itself.
+func (p *Peer) News() []byte {
+	p.T.Helper()
+	for {
+		got := p.Next(Patience)
+		if got == nil || !bytes.Equal(got, p.Last) {
+			p.Last = got
+			return got
+		}
+	}
+}
+
+// Want waits for the given datagram.
+func (p *Peer) Want(what string, b []byte) {
+	p.T.Helper()
+	if bytes.Equal(b, p.Last) {
+		p.Last = nil
+	}
+	if got := p.News(); !bytes.Equal(got, b) {
+		p.T.Fatalf("%s: got %.60q, want %.60q", what, got, b)
+	}
+}
+
+// WantError waits for an ERROR packet.
+func (p *Peer) WantError(what string, code transfer.ErrorCode) {
+	p.T.Helper()
+	if transfer.OpcodeOf(p.Last) == transfer.ErrorPacket {
+		p.Last = nil
+	}
+	got := p.News()
+	if transfer.OpcodeOf(got) != transfer.ErrorPacket || len(got) < 5 || got[3] != byte(code) || got[len(got)-1] != 0 {
+		p.T.Fatalf("%s: got %.60q, want ERROR %d", what, got, code)
+	}
+}
+
+// WantNothing checks that nothing comes.
+func (p *Peer) WantNothing(what string, wait time.Duration) {
+	p.T.Helper()
+	if got := p.Next(wait); got != nil {
+		p.T.Fatalf("%s: got %.60q, want nothing", what, got)
+	}
+}
+
+// Port returns the port that p sends from.
+func (p *Peer) Port() uint16 { return p.Conn.LocalAddr().Port() }
+
+// Ask sends a request to the server's port.
+func (p *Peer) Ask(b []byte) {
+	p.T.Helper()
+	p.To = p.door
+	p.Send(b)
+}
+
+// Read takes a file from block 1 on, in blocks and windows of the given sizes,
+// and acknowledges the end of each window and of the file.
+func (p *Peer) Read(file []byte, block, window int) {
+	p.T.Helper()
+	last := len(file)/block + 1
+	for n := 1; n <= last; n++ {
+		p.Want(fmt.Sprint("block ", n), Data(n, file[(n-1)*block:min(n*block, len(file))]))
+		if n%window == 0 || n == last {
+			p.Send(ACK(n))
+		}
+	}
+}
+
+// Write sends a file in lockstep.
+func (p *Peer) Write(file []byte, block int) {
+	p.T.Helper()
+	for n := 1; n <= len(file)/block+1; n++ {
+		p.Send(Data(n, file[(n-1)*block:min(n*block, len(file))]))
+		p.Want(fmt.Sprint("ACK ", n), ACK(n))
+	}
+}
+
+// RRQ, WRQ and the others below are packets, as peers send and expect them.
+func RRQ(name string, options ...string) []byte { return Packet(1, name, "octet", options) }
+
+// WRQ asks to write a file in mode octet.
+func WRQ(name string, options ...string) []byte { return Packet(2, name, "octet", options) }
+
+// OACK answers options.
+func OACK(options ...string) []byte { return Fields([]byte{0, 6}, options...) }
+
+// Packet is a request of any kind.
+func Packet(op byte, name, mode string, options []string) []byte {
+	return Fields(Fields([]byte{0, op}, name, mode), options...)
+}
+
+// Fields appends fields that end with a NUL.
+func Fields(b []byte, fields ...string) []byte {
+	for _, f := range fields {
+		b = append(append(b, f...), 0)
+	}
+	return b
+}
+
+// Data is a block of a file.
+func Data(block int, b []byte) []byte {
+	return append([]byte{0, 3, byte(block >> 8), byte(block)}, b...)
+}
+
+// ACK acknowledges a block.
+func ACK(block int) []byte { return []byte{0, 4, byte(block >> 8), byte(block)} }
+
+// ErrorPacket ends a transfer.
+func ErrorPacket(code byte, msg string) []byte { return Fields([]byte{0, 5, 0, code}, msg) }
