@@ -1,6 +1,7 @@
 package users
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,8 +16,8 @@ type Setting struct {
 }
 
 // Set changes what a users file says of a user, and nothing else in it.
-func Set(file, name string, settings ...Setting) error {
-	return changeUser("change a user in", file, name, func(u *userLines) error {
+func Set(ctx context.Context, file, name string, settings ...Setting) error {
+	return changeUser(ctx, "change a user in", file, name, func(u *userLines) error {
 		for _, s := range settings {
 			switch s.Keyword {
 			case "root", "access", "limit", "from", "require":
@@ -31,16 +32,16 @@ func Set(file, name string, settings ...Setting) error {
 
 // SetPassword sets the password of a user in a users file. The zero Hash takes
 // it away.
-func SetPassword(file, name string, h Hash) error {
-	return changeUser("set a password in", file, name, func(u *userLines) error {
+func SetPassword(ctx context.Context, file, name string, h Hash) error {
+	return changeUser(ctx, "set a password in", file, name, func(u *userLines) error {
 		u.replace("password", h.Encoded())
 		return nil
 	})
 }
 
 // SetDisabled says in a users file that a user may not log in, or may again.
-func SetDisabled(file, name string, disabled bool) error {
-	return changeUser("change a user in", file, name, func(u *userLines) error {
+func SetDisabled(ctx context.Context, file, name string, disabled bool) error {
+	return changeUser(ctx, "change a user in", file, name, func(u *userLines) error {
 		u.remove(func(word, _ string) bool { return word == "disabled" })
 		if disabled {
 			u.insert(len(u.lines), "disabled")
@@ -51,8 +52,8 @@ func SetDisabled(file, name string, disabled bool) error {
 
 // AddKeys adds keys to a user of a users file. One that the user has already, with
 // whatever options, is an error.
-func AddKeys(file, name string, keys ...Key) error {
-	return changeUser("add a key in", file, name, func(u *userLines) error {
+func AddKeys(ctx context.Context, file, name string, keys ...Key) error {
+	return changeUser(ctx, "add a key in", file, name, func(u *userLines) error {
 		for _, k := range keys {
 			at := len(u.lines)
 			for i, line := range u.lines {
@@ -74,8 +75,8 @@ func AddKeys(file, name string, keys ...Key) error {
 // RemoveKeys takes from a user of a users file the keys that which reports true for.
 // That there is none of them is an error. Keys in the files that keys statements name
 // are not looked at.
-func RemoveKeys(file, name string, which func(Key) bool) error {
-	return changeUser("remove a key in", file, name, func(u *userLines) error {
+func RemoveKeys(ctx context.Context, file, name string, which func(Key) bool) error {
+	return changeUser(ctx, "remove a key in", file, name, func(u *userLines) error {
 		if !u.remove(func(word, rest string) bool {
 			k, err := parseKey(rest)
 			return word == "key" && (err == nil || k.Public != nil) && which(k)
@@ -87,8 +88,8 @@ func RemoveKeys(file, name string, which func(Key) bool) error {
 }
 
 // changeUser edits the lines of one user.
-func changeUser(what, file, name string, do func(*userLines) error) error {
-	return wrap(what, file, edit(file, false, func(lines []string) ([]string, error) {
+func changeUser(ctx context.Context, what, file, name string, do func(*userLines) error) error {
+	return wrap(what, file, edit(ctx, file, false, func(lines []string) ([]string, error) {
 		begin, end := block(lines, name)
 		if begin < 0 {
 			return nil, fmt.Errorf("there is no user %s", name)

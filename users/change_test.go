@@ -22,24 +22,40 @@ func TestChanges(t *testing.T) {
 		from, to string // what was replaced
 		err      string
 	}{
-		{"set", func(f string) error { return users.Set(f, "alice", users.Setting{Keyword: "root", Value: "/srv/%u"}) }, "\troot x\n", "\troot /srv/%u\n", ""},
-		{"set anew", func(f string) error { return users.Set(f, "bob", users.Setting{Keyword: "from", Value: "10.0.0.0/8"}) },
+		{"set", func(f string) error {
+			return users.Set(t.Context(), f, "alice", users.Setting{Keyword: "root", Value: "/srv/%u"})
+		}, "\troot x\n", "\troot /srv/%u\n", ""},
+		{"set anew", func(f string) error {
+			return users.Set(t.Context(), f, "bob", users.Setting{Keyword: "from", Value: "10.0.0.0/8"})
+		},
 			"  access read-only\n", "  access read-only\n  from 10.0.0.0/8\n", ""},
 		{"set several", func(f string) error {
-			return users.Set(f, "bob", users.Setting{Keyword: "access", Value: "full"}, users.Setting{Keyword: "limit", Value: "2MiB"})
+			return users.Set(t.Context(), f, "bob", users.Setting{Keyword: "access", Value: "full"}, users.Setting{Keyword: "limit", Value: "2MiB"})
 		}, "  access read-only\n", "  access full\n  limit 2MiB\n", ""},
-		{"unset", func(f string) error { return users.Set(f, "alice", users.Setting{Keyword: "root"}) }, "\troot x\n", "", ""},
-		{"disable", func(f string) error { return users.SetDisabled(f, "bob", true) }, "read-only\n", "read-only\n  disabled\n", ""},
-		{"enable who is", func(f string) error { return users.SetDisabled(f, "bob", false) }, "", "", ""},
-		{"add a key", func(f string) error { return users.AddKeys(f, "alice", key(t, `from="10.0.0.0/8"`, other)) }, a + "\n", a + "\n\tkey " + b + "\n", ""},
-		{"add the first key", func(f string) error { return users.AddKeys(f, "bob", key(t, "", mine)) }, "read-only\n", "read-only\n  key " + a + "\n", ""},
-		{"add a key twice", func(f string) error { return users.AddKeys(f, "alice", key(t, "no-pty", mine)) }, "", "", "already"},
-		{"remove a key", func(f string) error { return users.RemoveKeys(f, "alice", which(key(t, "", mine).Fingerprint())) }, "\tkey " + a + "\n", "", ""},
-		{"remove another's key", func(f string) error { return users.RemoveKeys(f, "bob", which(key(t, "", mine).Fingerprint())) }, "", "", "no such key"},
-		{"a bad value", func(f string) error { return users.Set(f, "bob", users.Setting{Keyword: "access", Value: "some"}) }, "", "", "would be wrong"},
-		{"two lines", func(f string) error { return users.Set(f, "bob", users.Setting{Keyword: "root", Value: "x\nuser eve"}) }, "", "", "line break"},
-		{"a password", func(f string) error { return users.Set(f, "bob", users.Setting{Keyword: "password", Value: "x"}) }, "", "", "cannot be set"},
-		{"nobody", func(f string) error { return users.SetDisabled(f, "eve", true) }, "", "", "no user eve"},
+		{"unset", func(f string) error { return users.Set(t.Context(), f, "alice", users.Setting{Keyword: "root"}) }, "\troot x\n", "", ""},
+		{"disable", func(f string) error { return users.SetDisabled(t.Context(), f, "bob", true) }, "read-only\n", "read-only\n  disabled\n", ""},
+		{"enable who is", func(f string) error { return users.SetDisabled(t.Context(), f, "bob", false) }, "", "", ""},
+		{"add a key", func(f string) error {
+			return users.AddKeys(t.Context(), f, "alice", key(t, `from="10.0.0.0/8"`, other))
+		}, a + "\n", a + "\n\tkey " + b + "\n", ""},
+		{"add the first key", func(f string) error { return users.AddKeys(t.Context(), f, "bob", key(t, "", mine)) }, "read-only\n", "read-only\n  key " + a + "\n", ""},
+		{"add a key twice", func(f string) error { return users.AddKeys(t.Context(), f, "alice", key(t, "no-pty", mine)) }, "", "", "already"},
+		{"remove a key", func(f string) error {
+			return users.RemoveKeys(t.Context(), f, "alice", which(key(t, "", mine).Fingerprint()))
+		}, "\tkey " + a + "\n", "", ""},
+		{"remove another's key", func(f string) error {
+			return users.RemoveKeys(t.Context(), f, "bob", which(key(t, "", mine).Fingerprint()))
+		}, "", "", "no such key"},
+		{"a bad value", func(f string) error {
+			return users.Set(t.Context(), f, "bob", users.Setting{Keyword: "access", Value: "some"})
+		}, "", "", "would be wrong"},
+		{"two lines", func(f string) error {
+			return users.Set(t.Context(), f, "bob", users.Setting{Keyword: "root", Value: "x\nuser eve"})
+		}, "", "", "line break"},
+		{"a password", func(f string) error {
+			return users.Set(t.Context(), f, "bob", users.Setting{Keyword: "password", Value: "x"})
+		}, "", "", "cannot be set"},
+		{"nobody", func(f string) error { return users.SetDisabled(t.Context(), f, "eve", true) }, "", "", "no user eve"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, ending := range []string{"\n", "\r\n"} {

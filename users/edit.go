@@ -1,6 +1,7 @@
 package users
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,10 +16,10 @@ import (
 )
 
 // Add adds a user to the end of a users file, which is made if there is none.
-func Add(file string, u User) error {
+func Add(ctx context.Context, file string, u User) error {
 	err := CheckName(u.Name)
 	if err == nil {
-		err = edit(file, true, func(lines []string) ([]string, error) {
+		err = edit(ctx, file, true, func(lines []string) ([]string, error) {
 			if b, _ := block(lines, u.Name); b >= 0 {
 				return nil, fmt.Errorf("user %s is there already", u.Name)
 			}
@@ -39,8 +40,8 @@ func Add(file string, u User) error {
 
 // Remove removes a user from a users file, with all settings and comments below the
 // user's name.
-func Remove(file, name string) error {
-	return wrap("remove user from", file, edit(file, false, func(lines []string) ([]string, error) {
+func Remove(ctx context.Context, file, name string) error {
+	return wrap("remove user from", file, edit(ctx, file, false, func(lines []string) ([]string, error) {
 		begin, end := block(lines, name)
 		if begin < 0 {
 			return nil, fmt.Errorf("there is no user %s", name)
@@ -139,12 +140,12 @@ const (
 
 // edit changes a users file in one step: readers see the old one or the new one. It
 // never writes a users file that would not be valid.
-func edit(file string, create bool, change func(lines []string) ([]string, error)) (err error) {
+func edit(ctx context.Context, file string, create bool, change func(lines []string) ([]string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target // or the link would be replaced
 	}
 	temp := file + ".new"
-	f, err := openNew(temp, file)
+	f, err := openNew(ctx, temp, file)
 	if err != nil {
 		return err
 	}
@@ -222,8 +223,9 @@ func changed(file, text string, change func(lines []string) ([]string, error)) (
 
 // openNew creates the file that a change is written to. It is also the lock: changes at
 // the same time wait for each other, and one that a dead process has left is taken over.
-func openNew(temp, file string) (*os.File, error) {
-	for late := time.Now().Add(lockPatience); time.Now().Before(late); time.Sleep(lockEvery) {
+// The end of ctx ends the wait.
+func openNew(ctx context.Context, temp, file string) (*os.File, error) {
+	for late := time.Now().Add(lockPatience); ctx.Err() == nil && time.Now().Before(late); time.Sleep(lockEvery) {
 		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		created := err == nil
 		if errors.Is(err, fs.ErrExist) && runtime.GOOS != "windows" { // there the lock ends before the rename
@@ -243,6 +245,9 @@ func openNew(temp, file string) (*os.File, error) {
 		} else if !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("wait for another change: %w", ctx.Err())
 	}
 	return nil, fmt.Errorf("another change has been under way for %v, or was cut short; in that case remove %s: %w", lockPatience, temp, fs.ErrExist)
 }

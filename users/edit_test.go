@@ -1,6 +1,7 @@
 package users_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/haul-project/haul/internal/filelock"
 	"github.com/haul-project/haul/users"
 )
 
@@ -38,7 +40,7 @@ func TestAdd(t *testing.T) {
 		},
 	}
 	for _, u := range all {
-		if err := users.Add(file, u); err != nil {
+		if err := users.Add(t.Context(), file, u); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,7 +71,7 @@ func TestAdd(t *testing.T) {
 		{Name: "x", Root: "/a\npassword y"}, {Name: "x", KeyFiles: []string{"a\r\nuser y"}}, {Name: "x", Root: "../.."},
 		{Name: "x", Keys: []users.Key{{}}}, {Name: "x", Limit: -1}, {Name: "x", Access: 7},
 	} {
-		if err := users.Add(file, u); err == nil {
+		if err := users.Add(t.Context(), file, u); err == nil {
 			t.Errorf("%+v was added", u)
 		}
 	}
@@ -101,10 +103,10 @@ func TestEdits(t *testing.T) {
 	old, fresh := hash(t, "old"), hash(t, "fresh")
 	start := strings.Replace(edited, "OLD", old.Encoded(), 1)
 	set := func(name string, h users.Hash) func(string) error {
-		return func(f string) error { return users.SetPassword(f, name, h) }
+		return func(f string) error { return users.SetPassword(t.Context(), f, name, h) }
 	}
 	remove := func(name string) func(string) error {
-		return func(f string) error { return users.Remove(f, name) }
+		return func(f string) error { return users.Remove(t.Context(), f, name) }
 	}
 	tests := []struct {
 		name     string
@@ -170,7 +172,7 @@ func TestEditsWait(t *testing.T) {
 	const n = 8
 	errs := make(chan error)
 	for i := range n {
-		go func() { errs <- users.Add(file, users.User{Name: string(rune('a' + i))}) }()
+		go func() { errs <- users.Add(t.Context(), file, users.User{Name: string(rune('a' + i))}) }()
 	}
 	for range n {
 		if err := <-errs; err != nil {
@@ -182,6 +184,25 @@ func TestEditsWait(t *testing.T) {
 	}
 	if _, err := os.Lstat(lock); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("left behind:", err)
+	}
+}
+
+// A change that waits for another ends with its context.
+func TestEditInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	file := write(t, dir, "users", "user alice\n")
+	other, err := os.Create(filepath.Join(dir, "users.new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if locked, err := filelock.Try(other); !locked || err != nil {
+		t.Skipf("no lock: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go cancel()
+	if err := users.Add(ctx, file, users.User{Name: "bob"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("it says %v", err)
 	}
 }
 
@@ -198,7 +219,7 @@ func TestEditTakesOverTheOwnersFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := users.Add(file, users.User{Name: "bob"}); err != nil {
+	if err := users.Add(t.Context(), file, users.User{Name: "bob"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -223,7 +244,7 @@ func TestEditKeepsTheFile(t *testing.T) {
 	if err := os.Symlink("real/users", link); err != nil {
 		t.Fatal(err)
 	}
-	if err := users.Add(link, users.User{Name: "bob"}); err != nil {
+	if err := users.Add(t.Context(), link, users.User{Name: "bob"}); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {

@@ -26,7 +26,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := users.Add(file, users.User{Name: "alice", Password: hash, Access: users.ReadOnly}); err != nil {
+	if err := users.Add(context.Background(), file, users.User{Name: "alice", Password: hash, Access: users.ReadOnly}); err != nil {
 		log.Fatal(err)
 	}
 	d, err := users.Open(file)

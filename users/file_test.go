@@ -351,7 +351,7 @@ func TestManyUsers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := users.Remove(file, "u5000"); err != nil {
+	if err := users.Remove(t.Context(), file, "u5000"); err != nil {
 		t.Fatal(err)
 	}
 	if changed, err := d.Reload(); !changed || err != nil || len(d.Names()) != n-1 {

@@ -72,19 +72,19 @@ func FuzzUsersFile(f *testing.F) {
 		}
 		file := write(t, t.TempDir(), "users", text)
 		const name = "somebody_new"
-		if err := users.Add(file, users.User{Name: name}); err != nil {
+		if err := users.Add(t.Context(), file, users.User{Name: name}); err != nil {
 			if strings.Contains(strings.ToLower(text), name) {
 				return
 			}
 			t.Fatal(err)
 		}
 		for _, password := range []users.Hash{h, {}, h} {
-			if err := users.SetPassword(file, name, password); err != nil {
+			if err := users.SetPassword(t.Context(), file, name, password); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, u := range before {
-			if err := users.SetPassword(file, u.Name, h); err != nil {
+			if err := users.SetPassword(t.Context(), file, u.Name, h); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -100,7 +100,7 @@ func FuzzUsersFile(f *testing.F) {
 				t.Errorf("user %+v has become %+v", before[i], u)
 			}
 		}
-		if err := users.Remove(file, name); err != nil {
+		if err := users.Remove(t.Context(), file, name); err != nil {
 			t.Fatal(err)
 		}
 		if after, err = users.ParseText(content(t, file)); err != nil || len(after) != len(before) {

@@ -18,12 +18,25 @@ func completeWords(cmd *cobra.Command, flag string, words ...cobra.Completion) {
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
+		cmd.Short = "Print completions for a shell"
+		cmd.Long = "Print completions of haul's commands, flags and file names for a shell."
+		cmd.Example = "  source <(haul completion bash)\n  haul completion fish > ~/.config/fish/completions/haul.fish"
 		cmd.Args = noCommand
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		for _, shell := range cmd.Commands() {
+			shell.Short, shell.Example = "Print completions for "+shell.Name(), completionExamples[shell.Name()]
+			shell.Long = shell.Short + "."
 			shell.RunE = printCompletion // cobra's own prints to the output as it is by now
 		}
 	}
+}
+
+// completionExamples say how each shell loads its completions: now, and in every session.
+var completionExamples = map[string]string{
+	"bash":       "  source <(haul completion bash)\n  haul completion bash > /etc/bash_completion.d/haul",
+	"fish":       "  haul completion fish | source\n  haul completion fish > ~/.config/fish/completions/haul.fish",
+	"powershell": "  haul completion powershell | Out-String | Invoke-Expression",
+	"zsh":        "  source <(haul completion zsh)\n  haul completion zsh > \"${fpath[1]}/_haul\"",
 }
 
 // printCompletion prints the completion for the shell that cmd is named for.

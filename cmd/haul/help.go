@@ -98,7 +98,7 @@ func printCommon(out io.Writer, cmd *cobra.Command) bool {
 	for _, name := range names {
 		set.AddFlag(cmd.Flags().Lookup(name))
 	}
-	fmt.Fprintf(out, "\nCommon flags:\n%s", set.FlagUsagesWrapped(helpWidth))
+	fmt.Fprintf(out, "\nCommon flags:\n%s", flagUsages(set))
 	return true
 }
 
@@ -123,7 +123,7 @@ func printGroups(out io.Writer, cmd *cobra.Command, all bool) {
 		if name != "" {
 			title += " for " + name
 		}
-		fmt.Fprintf(out, "\n%s:\n%s", title, sets[name].FlagUsagesWrapped(helpWidth))
+		fmt.Fprintf(out, "\n%s:\n%s", title, flagUsages(sets[name]))
 	}
 }
 
@@ -239,6 +239,6 @@ func printTopic(out io.Writer, root *cobra.Command, t topic) error {
 			set.AddFlag(f)
 		}
 	})
-	_, err = fmt.Fprintf(out, "\nFlags:\n%s", set.FlagUsagesWrapped(helpWidth))
+	_, err = fmt.Fprintf(out, "\nFlags:\n%s", flagUsages(set))
 	return failure.Local.Wrap(err)
 }

@@ -127,3 +127,17 @@ func lacking(cmd *cobra.Command, args []string, err error) error {
 	}
 	return err
 }
+
+// flagUsages prints flags. Package pflag prints --flag VALUE[=default] where the value may be
+// left out, though it has to follow an equals sign: this is --flag[=VALUE] instead.
+func flagUsages(set *pflag.FlagSet) string {
+	text := set.FlagUsagesWrapped(helpWidth)
+	set.VisitAll(func(f *pflag.Flag) {
+		value, _ := pflag.UnquoteUsage(f)
+		if was := fmt.Sprintf("%s[=%s]", value, f.NoOptDefVal); value != "" && f.NoOptDefVal != "" {
+			is := fmt.Sprintf("[=%s]", value)
+			text = strings.Replace(text, "--"+f.Name+" "+was, "--"+f.Name+is+strings.Repeat(" ", len(" "+was)-len(is)), 1)
+		}
+	})
+	return text
+}

@@ -107,7 +107,7 @@ func newUserRemove() *cobra.Command {
 	}
 	file.change(cmd, func(cmd *cobra.Command, path string, names []string) error {
 		for _, name := range names {
-			if err := users.Remove(path, name); err != nil {
+			if err := users.Remove(cmd.Context(), path, name); err != nil {
 				return explainUsers(err, path)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", name, path)
@@ -134,7 +134,7 @@ func newUserDisable(disable bool) *cobra.Command {
 	file.change(cmd, func(cmd *cobra.Command, path string, names []string) error {
 		verb, _, _ := strings.Cut(cmd.Use, " ")
 		for _, name := range names {
-			if err := users.SetDisabled(path, name, disable); err != nil {
+			if err := users.SetDisabled(cmd.Context(), path, name, disable); err != nil {
 				return explainUsers(err, path)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%sd %s in %s\n", verb, name, path)

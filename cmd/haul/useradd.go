@@ -101,7 +101,7 @@ func (f *addFlags) run(cmd *cobra.Command, name string) error {
 			return err
 		}
 	}
-	if err := users.Add(path, u); err != nil {
+	if err := users.Add(cmd.Context(), path, u); err != nil {
 		return explainUsers(err, path)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s (%s, %s)\n", name, path, u.LoginMethods(), u.Access)
@@ -222,7 +222,7 @@ func newUserSet() *cobra.Command {
 		if len(settings) == 0 {
 			return failure.Usage.Errorf("nothing to change: give --root, --access, --limit, --from or --require")
 		}
-		if err := users.Set(path, args[0], settings...); err != nil {
+		if err := users.Set(cmd.Context(), path, args[0], settings...); err != nil {
 			return explainUsers(err, path)
 		}
 		return showUser(cmd.OutOrStdout(), &file, args[0])
@@ -276,7 +276,7 @@ func newUserPassword() *cobra.Command {
 					return err
 				}
 			}
-			if err := users.SetPassword(path, name, h); err != nil {
+			if err := users.SetPassword(cmd.Context(), path, name, h); err != nil {
 				return explainUsers(err, path)
 			}
 			done := "set the password of"

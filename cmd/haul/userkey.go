@@ -57,7 +57,7 @@ func newUserKeyAdd() *cobra.Command {
 			}
 			keys = append(keys, more...)
 		}
-		if err := users.AddKeys(path, args[0], keys...); err != nil {
+		if err := users.AddKeys(cmd.Context(), path, args[0], keys...); err != nil {
 			return explainUsers(err, path)
 		}
 		for _, k := range keys {
@@ -88,7 +88,7 @@ func newUserKeyRemove() *cobra.Command {
 				return err
 			}
 			same := func(other users.Key) bool { return other.Fingerprint() == k.Fingerprint() }
-			if err := users.RemoveKeys(path, u.Name, same); err != nil {
+			if err := users.RemoveKeys(cmd.Context(), path, u.Name, same); err != nil {
 				return explainUsers(err, path)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", k.Describe(), u.Name)
