@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -32,10 +33,8 @@ func (p PerClient) String() string {
 
 // ParsePerClient reads what [PerClient.String] writes.
 func ParsePerClient(s string) (PerClient, error) {
-	for i, name := range perClient {
-		if s == name {
-			return PerClient(i), nil
-		}
+	if i := slices.Index(perClient[:], s); i >= 0 {
+		return PerClient(i), nil
 	}
 	return 0, fmt.Errorf("per-client directories %q: write one of %s", s, strings.Join(perClient[:], ", "))
 }

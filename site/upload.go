@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,10 +37,8 @@ func (p Policy) String() string {
 
 // ParsePolicy reads what [Policy.String] writes.
 func ParsePolicy(s string) (Policy, error) {
-	for i, name := range policies {
-		if s == name {
-			return Policy(i), nil
-		}
+	if i := slices.Index(policies[:], s); i >= 0 {
+		return Policy(i), nil
 	}
 	return 0, fmt.Errorf("upload policy %q: write one of %s", s, strings.Join(policies[:], ", "))
 }

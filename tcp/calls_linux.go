@@ -16,24 +16,18 @@ import (
 // block, so none of them notifies the scheduler: a raw system call costs two thirds of
 // the other kind, and lets the runtime's monitor sleep.
 
-// recv reads what is there.
+// recv reads what is there, and send writes what there is room for.
 func recv(fd int, b []byte, flags int) (int, syscall.Errno) {
-	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(flags), 0, 0)
-		switch errno {
-		case 0:
-			return int(n), 0
-		case unix.EINTR:
-		default:
-			return 0, errno
-		}
-	}
+	return move(unix.SYS_RECVFROM, fd, b, flags)
 }
 
-// send writes what there is room for.
 func send(fd int, b []byte, flags int) (int, syscall.Errno) {
+	return move(unix.SYS_SENDTO, fd, b, flags)
+}
+
+func move(call uintptr, fd int, b []byte, flags int) (int, syscall.Errno) {
 	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(flags), 0, 0)
+		n, _, errno := unix.RawSyscall6(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(flags), 0, 0)
 		switch errno {
 		case 0:
 			return int(n), 0

@@ -200,36 +200,28 @@ func (c *conn) readPrefix(b []byte) int {
 }
 
 // Write writes all of b, and waits while the kernel has no room.
-func (h *Conn) Write(b []byte) (int, error) {
+func (h *Conn) Write(b []byte) (int, error) { return h.write(b, false) }
+
+// Finish writes b, the last bytes, and closes the connection. The last segment then carries
+// the end too; Write and Close need one more. The error is Write's.
+func (h *Conn) Finish(b []byte) (int, error) {
+	n, err := h.write(b, true)
+	h.close()
+	return n, err
+}
+
+func (h *Conn) write(b []byte, last bool) (int, error) {
 	c, ok := h.take()
 	if !ok {
 		return 0, fail("write", nil, net.ErrClosed)
 	}
 	c.writing.Lock()
-	n, err := c.sysWrite(b, false)
+	n, err := c.sysWrite(b, last)
 	c.writing.Unlock()
 	if err != nil {
 		err = fail("write", c, h.cause(c, err))
 	}
 	c.drop()
-	return n, err
-}
-
-// Finish writes b, the last bytes, and closes the connection. The last segment then carries
-// the end too; Write and Close need one more. The error is Write's.
-func (h *Conn) Finish(b []byte) (int, error) {
-	c, ok := h.take()
-	if !ok {
-		return 0, fail("write", nil, net.ErrClosed)
-	}
-	c.writing.Lock()
-	n, err := c.sysWrite(b, true)
-	c.writing.Unlock()
-	if err != nil {
-		err = fail("write", c, h.cause(c, err))
-	}
-	c.drop() // or close would take this call for one that has to be woken
-	h.close()
 	return n, err
 }
 
@@ -377,24 +369,18 @@ func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 // Below a [tls.Conn] it does not see bytes that TLS has read and not given out yet. Call it
 // there only after a Read has returned fewer bytes than asked for.
 func (h *Conn) WaitReadable() error {
-	c, ok := h.take()
-	if !ok {
-		return fail("wait", nil, net.ErrClosed)
-	}
-	c.reading.Lock()
-	var err error
-	if len(c.prefix) == 0 {
+	return h.call("wait", func(c *conn) error {
+		c.reading.Lock()
+		defer c.reading.Unlock()
+		if len(c.prefix) > 0 {
+			return nil
+		}
 		c.idle.Store(true)
-		err = c.sysWaitReadable(true)
+		err := c.sysWaitReadable(true)
 		c.idle.Store(false)
 		c.sysUnnudge() // a nudge may have come too late for the wait
-	}
-	c.reading.Unlock()
-	if err != nil {
-		err = fail("wait", c, h.cause(c, err))
-	}
-	c.drop()
-	return err
+		return err
+	})
 }
 
 // call calls do with the connection, which is not closed meanwhile.

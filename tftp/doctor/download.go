@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/haul-project/haul/tftp/transfer"
@@ -35,11 +36,11 @@ func (d *download) request(v *visit) []byte {
 
 // describe shows what a download sends.
 func (d *download) describe() string {
-	s := cmp.Or(d.mode, "octet")
+	words := []string{cmp.Or(d.mode, "octet")}
 	for i := 0; i+1 < len(d.asks); i += 2 {
-		s += " " + d.asks[i] + "=" + d.asks[i+1]
+		words = append(words, d.asks[i]+"="+d.asks[i+1])
 	}
-	return s
+	return strings.Join(words, " ")
 }
 
 // A fetch is a download under way.

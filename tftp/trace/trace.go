@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -161,12 +162,7 @@ func (t *Tracer) Wants(peer netip.AddrPort) bool {
 	}
 	// A prefix has no zone, and contains no address that has one.
 	addr := peer.Addr().Unmap().WithZone("")
-	for _, p := range t.only {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.only, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // Record queues a packet, if its peer is traced. It never waits: if the queue

@@ -353,7 +353,7 @@ func (r *Receiver) appendFirst(now time.Time, b []byte) []byte {
 	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 	switch {
 	case !r.answers:
-		r.deadline = now.Add(r.timer.request(readRTO))
+		r.deadline = now.Add(r.timer.backedOff(readRTO))
 		return AppendRequest(b, r.request)
 	case r.agreed.IsZero():
 		return appendAck(b, 0, r.agreed.Rollover)

@@ -99,10 +99,6 @@ func (t *timer) rto(margin time.Duration) time.Duration {
 	return t.backedOff(d)
 }
 
-// request returns how long to wait for the answer to a request, which is first
-// for the first.
-func (t *timer) request(first time.Duration) time.Duration { return t.backedOff(first) }
-
 // backedOff returns a wait within the ceiling, doubled as often as it has been in
 // vain. That may go beyond a short timeout: a peer that asked for 10 ms and is
 // gone must not be sent a window a hundred times a second.

@@ -345,7 +345,7 @@ func (s *Sender) AppendReply(now time.Time, b []byte) []byte {
 		s.deadline = now.Add(s.timer.rto(0))
 		return appendOptionAck(b, s.agreed)
 	}
-	s.deadline = now.Add(s.timer.request(writeRTO))
+	s.deadline = now.Add(s.timer.backedOff(writeRTO))
 	return AppendRequest(b, s.request)
 }
 
