@@ -20,7 +20,7 @@ func addCompletion(root *cobra.Command) {
 	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
 		cmd.Short = "Print completions for a shell"
 		cmd.Long = "Print completions of haul's commands, flags and file names for a shell."
-		cmd.Example = "  source <(haul completion bash)\n  haul completion fish > ~/.config/fish/completions/haul.fish"
+		cmd.Example = "  haul completion bash > /etc/bash_completion.d/haul\n  haul completion fish > ~/.config/fish/completions/haul.fish"
 		cmd.Args = noCommand
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		for _, shell := range cmd.Commands() {
@@ -31,12 +31,12 @@ func addCompletion(root *cobra.Command) {
 	}
 }
 
-// completionExamples say how each shell loads its completions: now, and in every session.
+// completionExamples say how each shell loads its completions: in every session, or in this one.
 var completionExamples = map[string]string{
-	"bash":       "  source <(haul completion bash)\n  haul completion bash > /etc/bash_completion.d/haul",
-	"fish":       "  haul completion fish | source\n  haul completion fish > ~/.config/fish/completions/haul.fish",
+	"bash":       "  haul completion bash > /etc/bash_completion.d/haul\n  source <(haul completion bash)",
+	"fish":       "  haul completion fish > ~/.config/fish/completions/haul.fish\n  haul completion fish | source",
 	"powershell": "  haul completion powershell | Out-String | Invoke-Expression",
-	"zsh":        "  source <(haul completion zsh)\n  haul completion zsh > \"${fpath[1]}/_haul\"",
+	"zsh":        "  haul completion zsh > \"${fpath[1]}/_haul\"\n  source <(haul completion zsh)",
 }
 
 // printCompletion prints the completion for the shell that cmd is named for.

@@ -34,8 +34,12 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s --help-all: exit code %d, %s", cmd.CommandPath(), code, errs)
 		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if !strings.Contains(all, " --"+f.Name) {
-				t.Errorf("%s --help-all has no --%s", cmd.CommandPath(), f.Name)
+			shown := " --" + f.Name
+			if value, _ := pflag.UnquoteUsage(f); value != "" && f.NoOptDefVal != "" {
+				shown += "[=" + value + "]"
+			}
+			if !strings.Contains(all, shown) {
+				t.Errorf("%s --help-all has no %s", cmd.CommandPath(), shown)
 			}
 		})
 		for line := range strings.Lines(cmd.Example) {
@@ -130,7 +134,7 @@ func TestHelpTopics(t *testing.T) {
 	for _, cmd := range allCommands(newRoot()) {
 		text, ok := printed[strings.TrimPrefix(cmd.CommandPath(), "haul ")]
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if ok && f.Name != "help" && f.Name != "help-all" && !strings.Contains(text, " --"+f.Name+" ") {
+			if ok && f.Name != "help" && f.Name != "help-all" && !strings.Contains(text, " --"+f.Name+" ") && !strings.Contains(text, " --"+f.Name+"[=") {
 				t.Errorf("no topic of %s explains --%s", cmd.CommandPath(), f.Name)
 			}
 		})

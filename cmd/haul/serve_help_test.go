@@ -17,7 +17,7 @@ import (
 // allCommands are haul's own commands, those of a command included.
 func allCommands(of *cobra.Command) (all []*cobra.Command) {
 	for _, cmd := range of.Commands() {
-		if name := cmd.Name(); name != "help" && name != "completion" && cmd.Runnable() {
+		if name := cmd.Name(); name != "help" && cmd.Runnable() {
 			all = append(append(all, cmd), allCommands(cmd)...)
 		}
 	}
