@@ -34,16 +34,16 @@ var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
 		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/copying internal/fileops internal/remote internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
-		tests:   "sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/golden store/storetest",
+		tests:   "sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
-		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store internal/console internal/failure internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty",
+		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty",
 		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest",
 	},
 	"internal/serve/servetest": {}, // for tests
 	"internal/fileops":         {imports: "store store/treecopy internal/remote internal/console internal/failure"},
 	"internal/copying": {
-		imports: "tftp sftp/sftpclient web/webclient store store/glob store/treecopy internal/remote internal/console internal/failure internal/rate",
+		imports: "tftp sftp/sftpclient web/webclient store store/localdir store/glob store/treecopy internal/remote internal/console internal/failure internal/rate",
 		tests:   "internal/serve/servetest",
 	},
 	"internal/remote": {
@@ -54,13 +54,13 @@ var rules = map[string]rule{
 	"interop":                        {}, // knows haul by its binary alone
 	"tftp/load":                      {imports: "tftp tftp/transfer internal/console", tests: "store internal/leak"},
 	"tftp/doctor":                    {imports: "tftp tftp/transfer udp", tests: "store internal/leak store/storetest"},
-	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store internal/linequeue", tests: "tftp/internal/tftptest internal/sim internal/leak internal/race internal/repeat store/storetest"},
+	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store store/localdir internal/linequeue", tests: "tftp/internal/tftptest internal/sim internal/leak internal/race internal/repeat store/storetest"},
 	"tftp/internal/fileio":           {imports: "tftp/transfer store"},
 	"tftp/internal/tftptest":         {imports: "tftp/internal/packetio tftp/transfer udp store"}, // for tests
 	"tftp/internal/packetio":         {imports: "tftp/transfer udp store"},
-	"site":                           {imports: "tftp/remap store", tests: "store/storetest"},
-	"sftp":                           {imports: "internal/tempname sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race internal/repeat internal/golden store/storetest"},
-	"sftp/sftpclient":                {imports: "internal/tempname sftp/internal/mux sftp/internal/storewire sftp/internal/wire internal/pipeline internal/rate internal/sshconn store", tests: "internal/leak internal/race store/storetest sftp users internal/repeat"},
+	"site":                           {imports: "tftp/remap store", tests: "store/storetest store/localdir"},
+	"sftp":                           {imports: "internal/tempname sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race internal/repeat internal/golden store/storetest store/localdir"},
+	"sftp/sftpclient":                {imports: "internal/tempname sftp/internal/mux sftp/internal/storewire sftp/internal/wire internal/pipeline internal/rate internal/sshconn store", tests: "internal/leak internal/race store/storetest sftp users internal/repeat store/localdir"},
 	"sftp/internal/mux":              {imports: "sftp/internal/wire internal/pipeline internal/rate"},
 	"sftp/internal/storewire":        {imports: "sftp/internal/wire store"},
 	"internal/sshconn":               {tests: "internal/leak"},
@@ -73,8 +73,8 @@ var rules = map[string]rule{
 	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak internal/golden"},
 	"tftp/remap":                     {pure: true},
 	"tftp/transfer":                  {pure: true, tests: "internal/race internal/repeat internal/golden"},
-	"web":                            {imports: "internal/penalty internal/rate store users", tests: "internal/leak internal/race internal/repeat internal/golden internal/pipelisten store/storetest"},
-	"web/webclient":                  {imports: "internal/pipeline internal/rate store", tests: "store/treecopy web internal/repeat internal/pipelisten store/storetest"},
+	"web":                            {imports: "internal/penalty internal/rate store users", tests: "internal/leak internal/race internal/repeat internal/golden internal/pipelisten store/storetest store/localdir"},
+	"web/webclient":                  {imports: "internal/pipeline internal/rate store", tests: "store/treecopy web internal/repeat internal/pipelisten store/storetest store/localdir"},
 	"sftp/internal/wire":             {pure: true},
 	"internal/pipeline":              {pure: true, tests: "internal/race internal/repeat internal/golden"},
 	"meter":                          {},
@@ -95,10 +95,11 @@ var rules = map[string]rule{
 	"internal/handover/handovertest": {},
 	"internal/privilege":             {},
 	"udp":                            {tests: "internal/leak"},
-	"store":                          {imports: "internal/tempname internal/filelock store/internal/rules", tests: "internal/race store/storetest"},
+	"store":                          {imports: "internal/tempname store/internal/rules", tests: "store/localdir store/storetest"},
+	"store/localdir":                 {imports: "internal/tempname internal/filelock store store/internal/rules", tests: "internal/race store/storetest"},
 	"store/internal/rules":           {},
-	"store/treecopy":                 {imports: "internal/tempname store store/glob internal/rate", tests: "sftp sftp/sftpclient internal/leak internal/repeat store/storetest"},
-	"store/glob":                     {imports: "store"},
+	"store/treecopy":                 {imports: "internal/tempname store store/glob internal/rate", tests: "sftp sftp/sftpclient internal/leak internal/repeat store/storetest store/localdir"},
+	"store/glob":                     {imports: "store", tests: "store/localdir"},
 	"store/storetest":                {imports: "store"},
 	"scripts":                        {},
 }
@@ -116,7 +117,7 @@ type size struct {
 }
 
 var larger = map[string]size{
-	"store":          {7700, 68, "Dir, Mem and their views are one idea; a third of the files are calls of one system"},
+	"store/localdir": {5000, 37, "half of the files are calls of one system"},
 	"tftp":           {6950, 38, "server, client and ClientPool share jobs, workers, the send batch and the exchange with a peer"},
 	"internal/serve": {5000, 33, "a few files for each protocol that it assembles"},
 }

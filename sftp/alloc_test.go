@@ -9,6 +9,7 @@ import (
 	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 // A scriptedStream is a channel on which the same requests come as often as they
@@ -45,7 +46,7 @@ func TestAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	for name, tree := range map[string]store.Tree{"memory": store.Mem(0), "disk": store.Dir(root)} {
+	for name, tree := range map[string]store.Tree{"memory": store.Mem(0), "disk": localdir.New(root)} {
 		for _, hidden := range []bool{false, true} {
 			for _, size := range []int{100, 32 << 10, maxData} {
 				d := newDirectServer(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })

@@ -12,7 +12,7 @@ import (
 
 	"github.com/haul-project/haul/internal/sshconn"
 	"github.com/haul-project/haul/sftp/internal/wire"
-	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 // benchSession runs requests through a session alone: what it costs the server
@@ -23,7 +23,7 @@ func benchSession(b *testing.B, size int, request func(b []byte, h string, off i
 		b.Fatal(err)
 	}
 	defer root.Close()
-	d := newDirectServer(b, func(_ *Server, a *Account) { a.Tree = store.Dir(root) })
+	d := newDirectServer(b, func(_ *Server, a *Account) { a.Tree = localdir.New(root) })
 	script := &scriptedStream{}
 	s := newSession(b.Context(), d.connect(), script)
 	defer s.end()
@@ -88,7 +88,9 @@ func benchServer(b *testing.B, size int, write bool) {
 	}
 	defer root.Close()
 	w := newTestServer(b, func(_ *testServer, s *Server) {
-		s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) { return &Account{Tree: store.Dir(root)}, nil }
+		s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) {
+			return &Account{Tree: localdir.New(root)}, nil
+		}
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/sftp"
-	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/users"
 )
 
@@ -39,7 +39,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	files := store.Dir(root)
+	files := localdir.New(root)
 	server := &sftp.Server{
 		SSH: func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
 			c := &ssh.ServerConfig{}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 func TestLimits(t *testing.T) {
@@ -258,7 +259,7 @@ func TestCopyDataSameFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	for _, tree := range []store.Tree{store.Mem(1 << 20), store.Dir(root)} {
+	for _, tree := range []store.Tree{store.Mem(1 << 20), localdir.New(root)} {
 		for _, hidden := range []bool{false, true} {
 			p := newTestSession(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
 			a := fmt.Sprint("a", hidden)

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 // A openSSHClient is a server on a real socket, with a real directory, for the
@@ -78,7 +79,7 @@ func newOpenSSHClient(t *testing.T, program string, set func(*Account)) *openSSH
 			return c, nil
 		}
 		s.Login = func(context.Context, *ssh.ServerConn) (*Account, error) {
-			a := &Account{Tree: store.Dir(root)}
+			a := &Account{Tree: localdir.New(root)}
 			if set != nil {
 				set(a)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 func TestPaths(t *testing.T) {
@@ -72,7 +73,7 @@ func TestHome(t *testing.T) {
 
 // newJail is a directory to serve, beside one that must not be seen, whose name
 // begins in the same way. Links lead from the one to the other.
-func newJail(t testing.TB) (tree *store.DirStore, outside string) {
+func newJail(t testing.TB) (tree *localdir.Dir, outside string) {
 	top := t.TempDir()
 	inside, outside := filepath.Join(top, "user"), filepath.Join(top, "user2")
 	for _, dir := range []string{inside, outside, filepath.Join(inside, "sub")} {
@@ -96,7 +97,7 @@ func newJail(t testing.TB) (tree *store.DirStore, outside string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	return store.Dir(root), outside
+	return localdir.New(root), outside
 }
 
 // No path and no link leads out, whatever is done with it; and whether there is

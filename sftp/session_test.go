@@ -12,6 +12,7 @@ import (
 
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 func TestReadWrite(t *testing.T) {
@@ -222,7 +223,7 @@ func TestNamesOfBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	for _, tree := range []store.Tree{store.Mem(0), store.Dir(root)} {
+	for _, tree := range []store.Tree{store.Mem(0), localdir.New(root)} {
 		for _, hidden := range []bool{false, true} {
 			p := newTestSession(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
 			dir, name, other := "\xc4rger\xff", "\xc4rger\xff/caf\xe9", "\xc4rger\xff/\xfe"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/users"
 )
 
@@ -67,7 +68,7 @@ func TestHiddenNeverWider(t *testing.T) {
 	}
 	defer root.Close()
 	for _, access := range []users.Access{users.Full, users.UploadOnly} {
-		tree := &commitTree{Tree: store.Dir(root)}
+		tree := &commitTree{Tree: localdir.New(root)}
 		p := newTestSession(t, func(_ *Server, a *Account) { a.Hidden, a.Tree, a.Access = true, tree, access })
 		name := fmt.Sprint("file", access)
 		h := p.open(name, openAnew)
@@ -151,7 +152,7 @@ func TestHiddenAbandoned(t *testing.T) {
 	defer root.Close()
 	var ended []*Transfer
 	d := newDirectServer(t, func(s *Server, a *Account) {
-		a.Hidden, a.Tree = true, store.Dir(root)
+		a.Hidden, a.Tree = true, localdir.New(root)
 		s.Ended = func(t *Transfer) { ended = append(ended, t) }
 	})
 	c := d.connect()

@@ -4,7 +4,7 @@
 // A [Site] is put together once, checked, and then asked for each transfer:
 //
 //	s := &site.Site{
-//		Roots:  []site.Root{{Files: store.Dir(boot)}},
+//		Roots:  []site.Root{{Files: localdir.New(boot)}},
 //		Access: []site.Rule{deny},
 //		Upload: site.UploadUnique,
 //	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 func TestUploadPolicies(t *testing.T) {
@@ -134,7 +135,7 @@ func TestUploadParents(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &site.Site{
-		Roots:  []site.Root{{Files: store.Dir(root), PerClient: site.ByIP}},
+		Roots:  []site.Root{{Files: localdir.New(root), PerClient: site.ByIP}},
 		Access: rules(t, "deny write * /secret/**"), Upload: site.UploadCreate,
 	}
 	for _, c := range []struct {

@@ -5,11 +5,13 @@ package store_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"testing"
 	"unsafe"
 
-	"github.com/haul-project/haul/store"
 	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/store"
 )
 
 // TestMemUnmaps asks the kernel whether memory is there.
@@ -59,8 +61,11 @@ func TestMemUnmaps(t *testing.T) {
 // TestMemKernelRefuses has the kernel give no more memory. That must end the
 // upload, and neither the process nor the store.
 func TestMemKernelRefuses(t *testing.T) {
+	const childEnv = "HAUL_STORE_TEST_CHILD"
 	if os.Getenv(childEnv) == "" {
-		if out, err := child(t, "limit").CombinedOutput(); err != nil {
+		limited := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		limited.Env = append(os.Environ(), childEnv+"=limit", "GORACE=atexit_sleep_ms=0")
+		if out, err := limited.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 		return

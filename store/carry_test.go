@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"fmt"
@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 // optional lists what a file, a handle or an upload can do besides what each can.
@@ -18,19 +21,19 @@ func optional(f any) string {
 			all = append(all, name)
 		}
 	}
-	_, ok := f.(AttrUpload)
+	_, ok := f.(store.AttrUpload)
 	add(ok, "AttrUpload")
-	_, ok = f.(ReadableUpload)
+	_, ok = f.(store.ReadableUpload)
 	add(ok, "ReadableUpload")
-	_, ok = f.(Resumer)
+	_, ok = f.(store.Resumer)
 	add(ok, "Resumer")
-	_, ok = f.(TryReader)
+	_, ok = f.(store.TryReader)
 	add(ok, "TryReader")
-	_, ok = f.(Identifier)
+	_, ok = f.(store.Identifier)
 	add(ok, "Identifier")
-	add(LocationOf(f) != "", "Located")
-	if file, ok := f.(File); ok {
-		_, ok = SystemFile(file)
+	add(store.LocationOf(f) != "", "Located")
+	if file, ok := f.(store.File); ok {
+		_, ok = store.SystemFile(file)
 		add(ok, "SystemFile")
 	}
 	return strings.Join(all, " ")
@@ -48,15 +51,15 @@ func TestViewsCarryInterfaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	d := Dir(root)
+	d := localdir.New(root)
 	d.Path = dir
-	folded, err := FoldCase(d)
+	folded, err := store.FoldCase(d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stores := map[string]Store{
-		"none": d, "ReadOnly": ReadOnly(d), "Visible": Visible(d), "Finished": Finished(d), "UploadOnly": UploadOnly(d), "CreateOnly": CreateOnly(d),
-		"Layers": Layers(d, Mem(0)), "FoldCase": folded,
+	stores := map[string]store.Store{
+		"none": d, "ReadOnly": store.ReadOnly(d), "Visible": store.Visible(d), "Finished": store.Finished(d), "UploadOnly": store.UploadOnly(d), "CreateOnly": store.CreateOnly(d),
+		"Layers": store.Layers(d, store.Mem(0)), "FoldCase": folded,
 	}
 	check := func(what, got, all, without string) {
 		t.Helper()
@@ -78,18 +81,18 @@ func TestViewsCarryInterfaces(t *testing.T) {
 				all = optional(must(d.Open(ctx, "old")))
 			}
 			check("a file of "+view, optional(f), all, "")
-			shared, err := new(SharedFiles).Share(f)
+			shared, err := new(store.SharedFiles).Share(f)
 			if err != nil {
 				t.Fatal(err)
 			}
 			check("a shared file of "+view, optional(shared), all, "SystemFile") // its end is not the reader's
 			_ = shared.Close()
 		}
-		if tree, ok := s.(Tree); ok {
-			a := Access{Read: true}
+		if tree, ok := s.(store.Tree); ok {
+			a := store.Access{Read: true}
 			name := "old"
 			if view == "UploadOnly" {
-				a, name = Access{Write: true, Create: true}, "written"
+				a, name = store.Access{Write: true, Create: true}, "written"
 			}
 			h, err := tree.OpenFile(ctx, name, a)
 			if err != nil {
@@ -105,7 +108,7 @@ func TestViewsCarryInterfaces(t *testing.T) {
 		if view == "UploadOnly" {
 			without = "ReadableUpload"
 		}
-		for _, c := range []Create{{}, {Exclusive: true}, {Resume: "me"}, {Exclusive: true, Resume: "me"}} {
+		for _, c := range []store.Create{{}, {Exclusive: true}, {Resume: "me"}, {Exclusive: true, Resume: "me"}} {
 			n++
 			u, err := s.Create(ctx, fmt.Sprint("new", n), c)
 			if err != nil {
@@ -119,7 +122,7 @@ func TestViewsCarryInterfaces(t *testing.T) {
 			_ = u.Close()
 		}
 	}
-	u, err := CreateOnly(Mem(0)).Create(ctx, "new", Create{})
+	u, err := store.CreateOnly(store.Mem(0)).Create(ctx, "new", store.Create{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,19 +1,21 @@
-package store
+package store_test
 
 import (
 	"errors"
 	"io"
 	"io/fs"
 	"testing"
+
+	"github.com/haul-project/haul/store"
 )
 
 // Files that were there before can be read and listed, and neither changed nor removed;
 // their makers can change and remove new ones.
 func TestCreateOnly(t *testing.T) {
 	ctx := t.Context()
-	m := Mem(1 << 20)
-	put := func(tree Tree, name, text string) error {
-		u, err := tree.Create(ctx, name, Create{})
+	m := store.Mem(1 << 20)
+	put := func(tree store.Tree, name, text string) error {
+		u, err := tree.Create(ctx, name, store.Create{})
 		if err != nil {
 			return err
 		}
@@ -25,21 +27,21 @@ func TestCreateOnly(t *testing.T) {
 	if err := put(m, "old", "old"); err != nil {
 		t.Fatal(err)
 	}
-	v := CreateOnly(m)
+	v := store.CreateOnly(m)
 	for name, err := range map[string]error{
 		"replace": put(v, "old", "new"),
 		"remove":  v.Remove(ctx, "old"),
 		"rename":  v.Rename(ctx, "old", "older", true),
-		"setattr": v.SetAttr(ctx, "old", Attr{}, true),
+		"setattr": v.SetAttr(ctx, "old", store.Attr{}, true),
 	} {
 		if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := v.OpenFile(ctx, "old", Access{Read: true, Write: true}); !errors.Is(err, fs.ErrPermission) {
+	if _, err := v.OpenFile(ctx, "old", store.Access{Read: true, Write: true}); !errors.Is(err, fs.ErrPermission) {
 		t.Error("open to write:", err)
 	}
-	h, err := v.OpenFile(ctx, "old", Access{Read: true})
+	h, err := v.OpenFile(ctx, "old", store.Access{Read: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func TestCreateOnly(t *testing.T) {
 	if b, err := io.ReadAll(io.NewSectionReader(h, 0, 10)); string(b) != "old" || err != nil {
 		t.Errorf("read %q, %v", b, err)
 	}
-	if err := h.SetAttr(Attr{}); !errors.Is(err, fs.ErrPermission) {
+	if err := h.SetAttr(store.Attr{}); !errors.Is(err, fs.ErrPermission) {
 		t.Error("attributes of an open file:", err)
 	}
 	if all, err := v.ReadDir(ctx, "."); len(all) != 1 || err != nil {

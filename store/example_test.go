@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 // Store a file in a directory. It appears under its name when it is whole.
@@ -25,7 +26,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer root.Close()
-	st, ctx := store.Dir(root), context.Background()
+	st, ctx := localdir.New(root), context.Background()
 
 	// Remove what a process left behind that died in the middle of an upload.
 	if _, err := st.Sweep(ctx); err != nil {

@@ -1,9 +1,12 @@
-package store
+package store_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 // An open file knows its place on the disk, whichever view of the tree opened it.
@@ -17,7 +20,7 @@ func TestLocationThroughViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	d := Dir(root)
+	d := localdir.New(root)
 	d.Path = dir
 	want := func(view, what string, f interface{ Close() error }, err error, name string) {
 		t.Helper()
@@ -26,29 +29,29 @@ func TestLocationThroughViews(t *testing.T) {
 			return
 		}
 		defer f.Close()
-		if got := LocationOf(f); got != filepath.Join(dir, name) {
+		if got := store.LocationOf(f); got != filepath.Join(dir, name) {
 			t.Errorf("%s: what %s returns is at %q", view, what, got)
 		}
 	}
-	for view, tree := range map[string]Tree{"none": d, "ReadOnly": ReadOnly(d), "CreateOnly": CreateOnly(d), "Visible": Visible(d)} {
+	for view, tree := range map[string]store.Tree{"none": d, "ReadOnly": store.ReadOnly(d), "CreateOnly": store.CreateOnly(d), "Visible": store.Visible(d)} {
 		f, err := tree.Open(ctx, "old")
 		want(view, "Open", f, err, "old")
-		h, err := tree.OpenFile(ctx, "old", Access{Read: true})
+		h, err := tree.OpenFile(ctx, "old", store.Access{Read: true})
 		want(view, "OpenFile", h, err, "old")
 	}
-	for view, tree := range map[string]Tree{"none": d, "UploadOnly": UploadOnly(d), "CreateOnly": CreateOnly(d), "Visible": Visible(d)} {
-		u, err := tree.Create(ctx, "new", Create{})
+	for view, tree := range map[string]store.Tree{"none": d, "UploadOnly": store.UploadOnly(d), "CreateOnly": store.CreateOnly(d), "Visible": store.Visible(d)} {
+		u, err := tree.Create(ctx, "new", store.Create{})
 		want(view, "Create", u, err, "new")
 	}
-	for view, tree := range map[string]Tree{"none": d, "UploadOnly": UploadOnly(d), "CreateOnly": CreateOnly(d)} {
-		h, err := tree.OpenFile(ctx, "of "+view, Access{Write: true, Create: true, Perm: 0o600})
+	for view, tree := range map[string]store.Tree{"none": d, "UploadOnly": store.UploadOnly(d), "CreateOnly": store.CreateOnly(d)} {
+		h, err := tree.OpenFile(ctx, "of "+view, store.Access{Write: true, Create: true, Perm: 0o600})
 		want(view, "OpenFile of a new file", h, err, "of "+view)
 	}
-	u, err := Layers(d).Create(ctx, "new", Create{})
+	u, err := store.Layers(d).Create(ctx, "new", store.Create{})
 	want("Layers", "Create", u, err, "new")
 	f, err := d.Open(ctx, "old")
 	if err == nil {
-		f, err = new(SharedFiles).Share(f)
+		f, err = new(store.SharedFiles).Share(f)
 	}
 	want("SharedFiles", "Share", f, err, "old")
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/internal/rules"
+	"github.com/haul-project/haul/store/storetest"
 )
 
 // TestMemTreeAccounts checks that all that was charged is given back.
@@ -249,4 +251,70 @@ func TestMemUploadThroughLinks(t *testing.T) {
 		t.Error("removed a directory that has entries")
 	}
 	wantError(t, "exclusive Create of a link", upload(t, m, "l", "", store.Create{Exclusive: true}), fs.ErrExist)
+}
+
+func TestMemReadDir(t *testing.T) {
+	m := memWith(t, "", "a/b/c", "a/b/d", "a/x", "f")
+	wantNames(t, m, ".", "a", "f")
+	wantNames(t, m, "a", "b", "x")
+	wantNames(t, m, "a/b", "c", "d")
+	entries, err := m.ReadDir(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !entries[0].IsDir() || entries[1].IsDir() {
+		t.Errorf("entries %v", entries)
+	}
+	// Replacing a file adds no entry.
+	if err := upload(t, m, "a/x", "again", store.Create{}); err != nil {
+		t.Error(err)
+	}
+	wantNames(t, m, "a", "b", "x")
+	if want := int64(5*overhead+len("a/b/c a/b/d f ")) + int64(len("again")) + overhead; m.Used() != want {
+		t.Errorf("%d bytes charged, want %d: 4 files and 2 directories", m.Used(), want)
+	}
+}
+
+func TestMemReadDirMany(t *testing.T) {
+	m := store.Mem(1 << 30)
+	for i := range rules.MaxEntries {
+		if err := upload(t, m, fmt.Sprint("f", i), "", store.Create{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entries, err := m.ReadDir(t.Context(), "."); err != nil || len(entries) != rules.MaxEntries {
+		t.Errorf("%d entries, %v", len(entries), err)
+	}
+	l := store.Layers(m, memWith(t, "", "one more"))
+	if _, err := l.(store.Lister).ReadDir(t.Context(), "."); err == nil {
+		t.Error("more entries than allowed in layers, and no error")
+	}
+	if err := upload(t, m, "one more", "", store.Create{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.ReadDir(t.Context(), "."); err == nil {
+		t.Error("more entries than allowed, and no error")
+	}
+}
+
+// TestMemDirectoriesCount has names imply more directories than fit.
+func TestMemDirectoriesCount(t *testing.T) {
+	m := store.Mem(10 * overhead)
+	if err := upload(t, m, "1/2/3/4/5/6/f", "", store.Create{}); err != nil {
+		t.Fatal(err)
+	}
+	err := upload(t, m, "1/2/3/four/five/six/f", "", store.Create{})
+	wantError(t, "Commit below new directories that do not fit", err, store.ErrNoSpace)
+	_, err = m.Stat(t.Context(), "1/2/3/four")
+	wantError(t, "Stat of one", err, fs.ErrNotExist)
+	if err := upload(t, m, "1/2/3/four/five/f", "", store.Create{}); err != nil {
+		t.Error(err)
+	}
+	if m.Used() != 10*overhead {
+		t.Errorf("%d bytes charged, want all %d", m.Used(), 10*overhead)
+	}
+}
+
+func TestMemTree(t *testing.T) {
+	storetest.RunTree(t, func(*testing.T) store.Tree { return store.Mem(8 << 20) })
 }

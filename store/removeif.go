@@ -26,7 +26,7 @@ type conditionalRemover interface {
 // is the file that was describes, with the same size and time of modification; else it
 // is [ErrChanged]. The caller has the file open, or another one may get its inode.
 //
-// POSIX can only remove a name, whatever has it. So a [DirStore] first gives the file
+// POSIX can only remove a name, whatever has it. So a localdir.Dir first gives the file
 // a hidden name, in one step, then looks which it is, and gives another one its name
 // back. For that moment the name is free. If a third file takes it meanwhile, that
 // stays, as if it had replaced the other. If the process dies in that moment, or a

@@ -22,13 +22,13 @@
 //	}
 //	return u.Commit()
 //
-// [Dir] keeps files in a directory, [Mem] in memory. [Sink] keeps none: it hands
-// each upload to the program. [Layers] searches several stores, and [FoldCase]
+// Package localdir keeps files in a directory, [Mem] in memory. [Sink] keeps none: it
+// hands each upload to the program. [Layers] searches several stores, and [FoldCase]
 // finds names that are spelled in another case. All but Sink pass storetest.Run,
 // and so should any other [Store].
 //
 // A [Tree] is a Store whose directories, links and attributes can be changed
-// too, and whose files can be written in place. Dir and Mem are, and pass
+// too, and whose files can be written in place. Those of localdir and Mem are, and pass
 // storetest.RunTree; [ReadOnly] and [UploadOnly] allow a part of it.
 //
 // A program that answers requests with content of its own writes a Store whose

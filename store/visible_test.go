@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 // visibleNames are names, and whether a visible store has them.
@@ -33,7 +36,7 @@ func TestVisible(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	v, ctx := Visible(Dir(root)), t.Context()
+	v, ctx := store.Visible(localdir.New(root)), t.Context()
 	for name, shown := range visibleNames {
 		wantErr := error(nil)
 		if !shown {
@@ -61,7 +64,7 @@ func TestVisible(t *testing.T) {
 				t.Errorf("%s(%q): %v", op, name, err)
 			}
 		}
-		u, err := v.Create(ctx, name, Create{})
+		u, err := v.Create(ctx, name, store.Create{})
 		if shown != (err == nil) || !shown && !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("Create(%q): %v", name, err)
 		}
@@ -107,14 +110,14 @@ func TestVisible(t *testing.T) {
 // A backslash separates elements too, as it does on Windows.
 func TestIsHidden(t *testing.T) {
 	for name, want := range map[string]bool{".": false, "": false, `a\.b`: true, `\.b`: true, `.a\b`: true, `a\b`: false, "a/./b": true, "a/..": true} {
-		if got := isHidden(name); got != want {
+		if got := store.IsHidden(name); got != want {
 			t.Errorf("isHidden(%q) is %v", name, got)
 		}
 	}
 }
 
 // entryNames lists a directory, so many entries at a time.
-func entryNames(t *testing.T, tree Tree, where string, batch int) string {
+func entryNames(t *testing.T, tree store.Tree, where string, batch int) string {
 	t.Helper()
 	entries, err := tree.OpenDir(t.Context(), where)
 	if err != nil {

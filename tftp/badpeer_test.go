@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/leak"
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -42,7 +43,7 @@ const (
 type testbed struct {
 	*testing.T
 	dir    string // what is served
-	store  *store.DirStore
+	store  *localdir.Dir
 	server *Listener
 	bad    *tftptest.Peer
 	good   *goodPeer

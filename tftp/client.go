@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
@@ -96,7 +97,7 @@ func (c *Client) GetFile(ctx context.Context, rawURL, path string) (Result, erro
 	}
 	defer root.Close()
 	return c.Get(ctx, t, func(size int64) (store.Upload, error) {
-		u, err := store.Dir(root).Create(ctx, filepath.Base(path), store.Create{Size: size, Perm: store.UserPerm()})
+		u, err := localdir.New(root).Create(ctx, filepath.Base(path), store.Create{Size: size, Perm: store.UserPerm()})
 		if err != nil {
 			return nil, fmt.Errorf("write %s: %w", path, err)
 		}
@@ -163,7 +164,7 @@ func openFast(ctx context.Context, path string) (store.File, error) {
 		return os.Open(path)
 	}
 	defer root.Close()
-	return store.Dir(root).Open(ctx, filepath.Base(path))
+	return localdir.New(root).Open(ctx, filepath.Base(path))
 }
 
 // Size asks for a file's size in bytes, without fetching the file. If the file

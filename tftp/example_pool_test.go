@@ -18,7 +18,7 @@ func ExampleClientPool() {
 		defer stop()
 		switches = append(switches, addr)
 	}
-	backup := store.Mem(0) // store.Dir keeps them on the disk
+	backup := store.Mem(0) // a localdir.Dir keeps them on the disk
 	pool := tftp.ClientPool{Sockets: 8}
 	defer pool.Close()
 

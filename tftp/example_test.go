@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -62,7 +63,7 @@ func Example() {
 
 	// ListenAndServe(ctx, ":69") does these two steps in one.
 	ctx, stop := context.WithCancel(context.Background())
-	s := tftp.Server{Store: store.Dir(root)}
+	s := tftp.Server{Store: localdir.New(root)}
 	l, err := s.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		panic(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -51,7 +52,7 @@ func newPagedStore(t testing.TB, n int) *pagedStore {
 	}
 	defer root.Close()
 	l := &pagedStore{vols: map[string]*pagedFile{}}
-	d := store.Dir(root)
+	d := localdir.New(root)
 	for i := range n {
 		storetest.Put(t, d, fmt.Sprint(i), "")
 		f, err := d.Open(context.Background(), fmt.Sprint(i))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -238,7 +239,7 @@ func TestUploadRules(t *testing.T) {
 }
 
 // realDir returns a directory and the store in it.
-func realDir(t testing.TB) (string, *store.DirStore) {
+func realDir(t testing.TB) (string, *localdir.Dir) {
 	t.Helper()
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -246,7 +247,7 @@ func realDir(t testing.TB) (string, *store.DirStore) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	return dir, store.Dir(root)
+	return dir, localdir.New(root)
 }
 
 func writeFile(t testing.TB, dir, name, content string) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
@@ -266,13 +267,13 @@ func TestSharedOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	d := newLockstepServer(t, Server{Store: store.Dir(root)})
+	d := newLockstepServer(t, Server{Store: localdir.New(root)})
 	rng := rand.New(rand.NewPCG(1, 1))
 	var readers []*lockstepReader
 	var want [][]byte
 	replace := map[string]func(b []byte){
 		"upload": func(b []byte) {
-			up, err := store.Dir(root).Create(t.Context(), "image", store.Create{})
+			up, err := localdir.New(root).Create(t.Context(), "image", store.Create{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	s := tftp.Server{Store: store.Dir(root)}
+//	s := tftp.Server{Store: localdir.New(root)}
 //	return s.ListenAndServe(ctx, ":69")
 //
 // and ends when ctx does. In place of the store, Read and Write may answer each

@@ -8,7 +8,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	h := &web.Handler{Store: store.Dir(root), Listing: true}
+//	h := &web.Handler{Store: localdir.New(root), Listing: true}
 //	return http.ListenAndServe("127.0.0.1:8080", h)
 //
 // Files have a Content-Length, always, and are never sent in chunks, so that

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/web"
 )
 
@@ -26,7 +26,7 @@ func Example() {
 	}
 	defer root.Close()
 	h := &web.Handler{
-		Store:   store.Dir(root),
+		Store:   localdir.New(root),
 		Access:  web.AccessCreate, // uploads, but none that replaces a file
 		Listing: true,
 		Ended: func(x *web.Exchange) {

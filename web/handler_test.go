@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/web"
 )
 
@@ -104,7 +105,7 @@ func TestPathTricks(t *testing.T) {
 			}
 		}
 	}
-	s := serve(t, &web.Handler{Store: store.Dir(root), Listing: true})
+	s := serve(t, &web.Handler{Store: localdir.New(root), Listing: true})
 	bad, missing := http.StatusBadRequest, http.StatusNotFound
 	tests := []struct {
 		target string

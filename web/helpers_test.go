@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/leak"
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/web"
 )
@@ -29,7 +30,7 @@ var old = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
 // dir returns the store in a new directory that has some files, and the directory.
 // All are old, but for their time of change, which no program can set.
-func dir(t testing.TB, files map[string]string) (*store.DirStore, string) {
+func dir(t testing.TB, files map[string]string) (*localdir.Dir, string) {
 	t.Helper()
 	path := t.TempDir()
 	for name, content := range files {
@@ -40,7 +41,7 @@ func dir(t testing.TB, files map[string]string) (*store.DirStore, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	return store.Dir(root), path
+	return localdir.New(root), path
 }
 
 func writeFile(t testing.TB, path, content string) {

@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/web"
 )
 
@@ -319,7 +320,7 @@ func TestLargeListing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	h := &web.Handler{Store: store.Dir(root), Listing: true}
+	h := &web.Handler{Store: localdir.New(root), Listing: true}
 	s := serve(t, h)
 	resp, err := s.Client().Get(s.URL + "/?json")
 	if err != nil {

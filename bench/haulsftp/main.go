@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/bench/sftpprog"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/sftp/sftpclient"
-	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 func main() { sftpprog.Main("haulsftp", library{}) }
@@ -41,7 +41,7 @@ func (library) Serve(ctx context.Context, l net.Listener, config *ssh.ServerConf
 	s := &sftp.Server{
 		SSH: func(context.Context, net.Conn) (*ssh.ServerConfig, error) { return config, nil },
 		Login: func(context.Context, *ssh.ServerConn) (*sftp.Account, error) {
-			return &sftp.Account{Tree: store.Dir(root)}, nil
+			return &sftp.Account{Tree: localdir.New(root)}, nil
 		},
 	}
 	return s.Serve(ctx, l)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -55,7 +56,7 @@ func startServer(t *testing.T, uploads tftp.Uploads, files map[string]string) (d
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() }) // once the server has ended
-	return dir, serveTFTP(t, tftp.Server{Store: store.Dir(root), Upload: uploads})
+	return dir, serveTFTP(t, tftp.Server{Store: localdir.New(root), Upload: uploads})
 }
 
 // serveTFTP runs a server until the test ends, and returns the URL of its root.

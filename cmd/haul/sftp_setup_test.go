@@ -18,6 +18,7 @@ import (
 
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/users"
 )
 
@@ -63,7 +64,7 @@ func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.files = store.Dir(root)
+	l.files = localdir.New(root)
 	if o.tree != nil {
 		l.files = o.tree(l.files)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -55,7 +56,7 @@ func (f *localFiles) root(dir string) (*os.Root, error) {
 
 // A localPlace is a name in a local directory.
 type localPlace struct {
-	tree *store.DirStore
+	tree *localdir.Dir
 	name string
 	at   func(name string) string // names in the tree as they could be typed
 }
@@ -96,7 +97,7 @@ func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	if err != nil {
 		return localPlace{}, err
 	}
-	return localPlace{store.Dir(root), name, localAt(dir)}, nil
+	return localPlace{localdir.New(root), name, localAt(dir)}, nil
 }
 
 // inParent returns a directory as a name in the directory that it is in, if that
@@ -117,7 +118,7 @@ func (f *localFiles) inParent(dir string) (localPlace, bool) {
 	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // no link: say it as it was typed
 		above = filepath.Dir(clean)
 	}
-	return localPlace{store.Dir(root), name, localAt(above)}, true
+	return localPlace{localdir.New(root), name, localAt(above)}, true
 }
 
 // A localSource is a source, and how it was typed.
@@ -207,7 +208,7 @@ func (f *localFiles) source(file string) (treecopy.Source, error) {
 	if err != nil {
 		return treecopy.Source{}, failure.Local.Wrap(err)
 	}
-	return treecopy.Source{Tree: store.Dir(root), Name: name, As: as, Origin: origin}, nil
+	return treecopy.Source{Tree: localdir.New(root), Name: name, As: as, Origin: origin}, nil
 }
 
 // localMatches returns the local names that a pattern matches.
@@ -253,5 +254,5 @@ func (l localNames) OpenDir(ctx context.Context, name string) (store.Entries, er
 		return nil, err
 	}
 	defer root.Close()
-	return store.Dir(root).OpenDir(ctx, ".")
+	return localdir.New(root).OpenDir(ctx, ".")
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/internal/serve/servetest"
-	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -25,7 +25,7 @@ func serveFile(t *testing.T, content string) (url string) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l, err := (&tftp.Server{Store: store.Dir(root)}).Listen(ctx, "127.0.0.1:0")
+	l, err := (&tftp.Server{Store: localdir.New(root)}).Listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

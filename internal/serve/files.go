@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/smallfile"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/remap"
 )
@@ -25,7 +26,7 @@ type publicFiles struct {
 	site          *site.Site
 	reads, writes []string // directories, absolute
 	roots         []*os.Root
-	uploads       []*store.DirStore
+	uploads       []*localdir.Dir
 }
 
 // openPublicFiles opens the directories and reads the rules.
@@ -170,14 +171,14 @@ func (cfg *Config) openUploads(s *publicFiles) (store.Store, error) {
 }
 
 // shown returns the files of a directory that clients may see.
-func (cfg *Config) shown(files *store.DirStore) store.Tree {
+func (cfg *Config) shown(files *localdir.Dir) store.Tree {
 	if cfg.Files.Hidden {
 		return store.Finished(files)
 	}
 	return store.Visible(files)
 }
 
-func (s *publicFiles) openDir(dir string, writable bool) (*store.DirStore, error) {
+func (s *publicFiles) openDir(dir string, writable bool) (*localdir.Dir, error) {
 	if dir == "" {
 		return nil, usagef("", "the name of a directory is empty; use . for the current directory")
 	}
@@ -193,7 +194,7 @@ func (s *publicFiles) openDir(dir string, writable bool) (*store.DirStore, error
 	if err != nil {
 		return nil, failure.Local.Errorf("serve %s: %w", dir, err)
 	}
-	files := store.Dir(root)
+	files := localdir.New(root)
 	files.Path, files.LinksFromRoot = absolute, true
 	if writable {
 		s.writes = append(s.writes, absolute)

@@ -23,6 +23,7 @@ import (
 	"github.com/haul-project/haul/internal/pipelisten"
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/tcp/certs"
@@ -195,7 +196,7 @@ func TestSilentConnectionOfHTTP2(t *testing.T) {
 	for _, streams := range []int{1, httpStreams} {
 		t.Run(fmt.Sprint(streams), func(t *testing.T) {
 			t.Parallel() // crypto/tls may take 5 seconds to tell the client of the end
-			testSilentConnection(t, streams, size, store.Dir(root), cert)
+			testSilentConnection(t, streams, size, localdir.New(root), cert)
 		})
 	}
 }

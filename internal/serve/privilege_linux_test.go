@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/internal/handover/handovertest"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/internal/serve/servetest"
-	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/udp"
 )
@@ -64,7 +64,7 @@ func settledServer(dir, name string) error {
 		return err
 	}
 	defer root.Close()
-	s := &tftp.Server{Store: store.Dir(root), Upload: tftp.CreateUploads}
+	s := &tftp.Server{Store: localdir.New(root), Upload: tftp.CreateUploads}
 	l, err := s.ListenOn(ctx, passed.Datagram()...)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/users"
 )
 
@@ -25,7 +26,7 @@ const rootPerm = 0o750
 type userRoots struct {
 	main    *os.Root // of DIR
 	dir     string   // DIR, without symbolic links
-	files   *store.DirStore
+	files   *localdir.Dir
 	secrets []secret    // what no root may hold
 	self    fs.FileInfo // DIR itself
 	special bool        // users may set setuid, setgid and sticky bits
@@ -38,7 +39,7 @@ type userRoots struct {
 // An userRoot is a directory in use.
 type userRoot struct {
 	root   *os.Root
-	files  *store.DirStore
+	files  *localdir.Dir
 	shared int // mu of userRoots: by how many connections
 }
 
@@ -62,8 +63,8 @@ func openUserRoots(dir string, special bool) (*userRoots, error) {
 }
 
 // filesIn returns the files of a root that was opened for a place.
-func (r *userRoots) filesIn(root *os.Root, p place) *store.DirStore {
-	files := store.Dir(root)
+func (r *userRoots) filesIn(root *os.Root, p place) *localdir.Dir {
+	files := localdir.New(root)
 	files.Path = filepath.Join(cmp.Or(p.tree, r.dir), filepath.FromSlash(p.path))
 	files.SpecialBits, files.LinksFromRoot = r.special, true
 	return files
@@ -257,7 +258,7 @@ func (r *userRoots) sweep(ctx context.Context, others []string) (removed int, er
 		if openErr != nil {
 			continue // logged already: see checkRoots
 		}
-		n, sweepErr := store.Dir(root).Sweep(ctx)
+		n, sweepErr := localdir.New(root).Sweep(ctx)
 		removed, err = removed+n, errors.Join(err, sweepErr)
 		_ = root.Close()
 	}

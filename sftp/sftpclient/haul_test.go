@@ -20,6 +20,7 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/storetest"
 )
 
@@ -103,7 +104,7 @@ func openHaulTree(t testing.TB, kind string) store.Tree {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() })
-	return store.Dir(root)
+	return localdir.New(root)
 }
 
 func TestHaulToHaul(t *testing.T) {

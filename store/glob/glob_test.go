@@ -13,6 +13,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 // newTree returns a directory with files, and names that end in a slash as
@@ -38,7 +39,7 @@ func newTree(t *testing.T, names ...string) (store.Tree, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() })
-	return store.Dir(root), dir
+	return localdir.New(root), dir
 }
 
 func symlink(t *testing.T, dir, text, name string) {

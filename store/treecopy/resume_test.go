@@ -21,6 +21,7 @@ import (
 
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -367,7 +368,7 @@ func killedChild(t *testing.T, arg string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, to := c.Store("/"), store.Tree(store.Dir(root))
+	from, to := c.Store("/"), store.Tree(localdir.New(root))
 	if args[0] != "download" {
 		from, to = to, from
 	}

@@ -17,12 +17,13 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
 // dirTree returns an empty store in a directory, and that directory.
-func dirTree(t testing.TB) (*store.DirStore, string) {
+func dirTree(t testing.TB) (*localdir.Dir, string) {
 	t.Helper()
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -30,7 +31,7 @@ func dirTree(t testing.TB) (*store.DirStore, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() })
-	return store.Dir(root), dir
+	return localdir.New(root), dir
 }
 
 // put stores a file, and makes the directories it needs.

@@ -3,7 +3,7 @@
 //
 //	result, err := treecopy.Copy(ctx, treecopy.Job{
 //		Sources: []treecopy.Source{{Tree: client.Store("/"), Name: "var/log/*.log"}},
-//		To:      store.Dir(root),
+//		To:      localdir.New(root),
 //		Target:  "logs/",
 //		Options: treecopy.Options{Recursive: true, PreserveTimes: true},
 //	})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/web"
@@ -29,7 +30,7 @@ func TestOfTheHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	h := &web.Handler{Store: store.Dir(root), Listing: true, Access: web.AccessFull}
+	h := &web.Handler{Store: localdir.New(root), Listing: true, Access: web.AccessFull}
 	var cut atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n := cut.Load(); n > 0 && r.Method == "PUT" && r.ContentLength > 0 {
@@ -73,7 +74,7 @@ func TestOfTheHandler(t *testing.T) {
 	defer from.Close()
 	var moved atomic.Int64
 	_, err = treecopy.Copy(ctx, treecopy.Job{
-		Sources: []treecopy.Source{{Tree: store.Dir(from), Name: "f"}}, To: c, Target: "f", Options: treecopy.Options{Continue: true},
+		Sources: []treecopy.Source{{Tree: localdir.New(from), Name: "f"}}, To: c, Target: "f", Options: treecopy.Options{Continue: true},
 		Hooks: treecopy.Hooks{Progress: func(_ *treecopy.Item, n int64) {
 			if moved.Add(n) > 30<<20 {
 				cancel()
@@ -125,7 +126,7 @@ func TestTreeToTheHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		s := httptest.NewServer(&web.Handler{Store: store.Dir(root), Access: web.AccessCreate})
+		s := httptest.NewServer(&web.Handler{Store: localdir.New(root), Access: web.AccessCreate})
 		defer s.Close()
 		c, err := New(s.URL, Config{})
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -32,7 +33,7 @@ func copyTo(t *testing.T, c *Client, name, dir string, o treecopy.Options) (tree
 		t.Fatal(err)
 	}
 	defer root.Close()
-	return treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: c, Name: name}}, To: store.Dir(root), Target: "./", Options: o})
+	return treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: c, Name: name}}, To: localdir.New(root), Target: "./", Options: o})
 }
 
 // Each answer to the first request is cut off after a part; what answers the

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -48,7 +49,7 @@ func putFrom(t *testing.T, c *Client, dir string, o treecopy.Options) (treecopy.
 		t.Fatal(err)
 	}
 	defer root.Close()
-	return treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: store.Dir(root), Name: "f"}}, To: c, Target: "f", Options: o})
+	return treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: localdir.New(root), Name: "f"}}, To: c, Target: "f", Options: o})
 }
 
 func TestPut(t *testing.T) {

@@ -1,0 +1,22 @@
+//go:build darwin || freebsd || netbsd
+
+package localdir
+
+import (
+	"syscall"
+
+	"github.com/haul-project/haul/store"
+)
+
+// Birth returns what distinguishes the file of that name from earlier ones.
+func (d *Dir) Birth(name string) store.Birth {
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return store.Birth{}
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return store.Birth{}
+	}
+	return store.Birth{Inode: inode(fi), At: st.Birthtimespec.Nano()}
+}

@@ -1,0 +1,20 @@
+package localdir
+
+import (
+	"syscall"
+
+	"github.com/haul-project/haul/store"
+)
+
+// Birth returns what distinguishes the file of that name from earlier ones.
+func (d *Dir) Birth(name string) store.Birth {
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return store.Birth{}
+	}
+	data, ok := fi.Sys().(*syscall.Win32FileAttributeData)
+	if !ok {
+		return store.Birth{}
+	}
+	return store.Birth{At: data.CreationTime.Nanoseconds()}
+}

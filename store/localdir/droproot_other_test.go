@@ -1,0 +1,17 @@
+//go:build unix && !linux
+
+package localdir_test
+
+import (
+	"os"
+	"testing"
+)
+
+// dropRoot runs f without root's power over files.
+func dropRoot(t *testing.T, f func()) {
+	t.Helper()
+	if os.Getuid() == 0 {
+		t.Skip("run as root, who may do everything")
+	}
+	f()
+}

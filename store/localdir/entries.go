@@ -1,0 +1,213 @@
+package localdir
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/internal/rules"
+)
+
+// OpenDir opens a directory to be listed in pieces: see [store.Tree]. Open, it holds
+// two descriptors and a buffer of 8 KiB, whatever the directory's size.
+func (d *Dir) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	err := rules.CheckName(ctx, name)
+	if err == nil {
+		var e *dirEntries
+		if e, err = d.openDir(ctx, name); err == nil {
+			return e, nil
+		}
+	}
+	return nil, d.fail("opendir", name, err)
+}
+
+func (d *Dir) openDir(ctx context.Context, name string) (*dirEntries, error) {
+	if err := d.hook("readdir"); err != nil {
+		return nil, err
+	}
+	// See readDir for the dot.
+	dir, err := d.root.OpenRoot(name + "/.")
+	if err != nil {
+		return nil, err
+	}
+	names, err := dir.OpenFile(".", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		_ = dir.Close()
+		return nil, err
+	}
+	return &dirEntries{store: d, ctx: ctx, name: name, dir: dir, names: names}, nil
+}
+
+// dirEntries reads names, and looks each up in the directory itself: a path
+// might mean another by then.
+type dirEntries struct {
+	store  *Dir
+	ctx    context.Context // OpenDir's
+	name   string
+	dir    *os.Root
+	names  *os.File
+	closed atomic.Bool
+}
+
+func (e *dirEntries) Next(into []fs.FileInfo) (n int, err error) {
+	for n == 0 && len(into) > 0 {
+		if err := e.ctx.Err(); err != nil {
+			return 0, e.store.fail("readdir", e.name, err)
+		}
+		names, err := e.names.Readdirnames(min(len(into), dirBatch))
+		for _, base := range names {
+			if fi := e.describe(base); fi != nil {
+				into[n] = fi
+				n++
+			}
+		}
+		if err != nil && e.closed.Load() {
+			err = fs.ErrClosed // the os package has no such error here
+		}
+		switch {
+		case n > 0: // an error comes again
+		case err == io.EOF:
+			return 0, io.EOF
+		case err != nil:
+			return 0, e.store.fail("readdir", e.name, err)
+		}
+	}
+	return n, nil
+}
+
+// describe returns nil for what is hidden, or has gone.
+func (e *dirEntries) describe(base string) fs.FileInfo {
+	if isTemp(base) {
+		return nil
+	}
+	fi, err := e.dir.Lstat(base)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return irregular(base)
+	}
+	return fi
+}
+
+func (e *dirEntries) Close() error {
+	e.closed.Store(true)
+	err := e.names.Close()
+	if rootErr := e.dir.Close(); err == nil {
+		err = rootErr
+	}
+	if err != nil {
+		return e.store.fail("close", e.name, err)
+	}
+	return nil
+}
+
+// ReadDir lists a directory: see [store.Lister]. An entry's Info is looked up when
+// it is asked for, and fails if the entry has gone by then.
+func (d *Dir) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	if err := rules.CheckName(ctx, name); err != nil {
+		return nil, d.fail("readdir", name, err)
+	}
+	entries, err := d.readDir(ctx, name, rules.MaxEntries)
+	if err != nil {
+		return nil, d.fail("readdir", name, err)
+	}
+	rules.SortEntries(entries)
+	return entries, nil
+}
+
+func (d *Dir) readDir(ctx context.Context, name string, most int) ([]fs.DirEntry, error) {
+	if err := d.hook("readdir"); err != nil {
+		return nil, err
+	}
+	// Asked for what is in name, root opens name as a directory only, and
+	// never a pipe or a device.
+	f, err := d.root.OpenFile(name+"/.", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var list []fs.DirEntry
+	for {
+		batch, err := f.ReadDir(dirBatch)
+		for _, e := range batch {
+			if isTemp(e.Name()) {
+				continue
+			}
+			if len(list) == most {
+				return nil, rules.ErrManyEntries
+			}
+			list = append(list, dirEntry{e, d, path.Join(name, e.Name())})
+		}
+		if err == io.EOF {
+			return list, nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// A dirEntry looks itself up through the root. The os package's own would use a
+// path, which may have become a link meanwhile.
+type dirEntry struct {
+	fs.DirEntry
+	store *Dir
+	path  string
+}
+
+// Info describes the entry, and not what a link leads to.
+func (e dirEntry) Info() (fs.FileInfo, error) {
+	fi, err := e.store.root.Lstat(e.path)
+	if err != nil {
+		return nil, e.store.fail("stat", e.path, err)
+	}
+	return fi, nil
+}
+
+// eachName calls f with the names in a directory, hidden ones included. It
+// reports false if f did once, and calls it no more.
+func (d *Dir) eachName(ctx context.Context, dir string, f func(base string) bool) (bool, error) {
+	list, err := d.openDir(ctx, dir)
+	if err != nil {
+		return false, err
+	}
+	defer list.Close()
+	for {
+		names, err := list.names.Readdirnames(dirBatch)
+		for _, base := range names {
+			if !f(base) {
+				return false, nil
+			}
+		}
+		if err == io.EOF {
+			return true, nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+// An irregular is the name of what cannot be described.
+type irregular string
+
+func (i irregular) Name() string     { return string(i) }
+func (irregular) Size() int64        { return 0 }
+func (irregular) Mode() fs.FileMode  { return fs.ModeIrregular }
+func (irregular) ModTime() time.Time { return time.Unix(0, 0) }
+func (irregular) IsDir() bool        { return false }
+func (irregular) Sys() any           { return nil }

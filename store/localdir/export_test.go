@@ -1,0 +1,26 @@
+package localdir
+
+import (
+	"context"
+	"io/fs"
+)
+
+// Before has f called ahead of each system call of d that changes something or
+// opens what is read.
+func (d *Dir) Before(f func(call string) error) { d.before = f }
+
+// SetCheckpoint has resumable uploads wait for the disk every n bytes.
+func (d *Dir) SetCheckpoint(n int64) { d.checkpoint = n }
+
+// RootName returns where the store is.
+func (d *Dir) RootName() string { return d.root.Name() }
+
+// ReadDirAtMost is ReadDir with another bound.
+func (d *Dir) ReadDirAtMost(ctx context.Context, name string, most int) ([]fs.DirEntry, error) {
+	return d.readDir(ctx, name, most)
+}
+
+const (
+	WritebackEvery = writebackEvery
+	MaxSweepDepth  = maxSweepDepth
+)

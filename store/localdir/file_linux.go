@@ -1,0 +1,215 @@
+package localdir
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math/bits"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/store"
+)
+
+var (
+	_ store.TryReader  = (*dirFile)(nil)
+	_ store.Identifier = (*dirFile)(nil)
+)
+
+// largeFile lets 32-bit systems open files of 2 GiB and more. The os package
+// sets it in Open, but not in Root.
+const largeFile = unix.O_LARGEFILE
+
+// maxIovecs is the kernel's UIO_MAXIOV: the most buffers of one system call.
+const maxIovecs = 1024
+
+// A dirFile is an open file of a [Dir], and knows what of it is in memory.
+type dirFile struct {
+	*os.File
+	at   *Dir
+	name string          // in the store
+	conn syscall.RawConn // File's
+	how  atomic.Int32    // nowait until the kernel refuses
+}
+
+// How TryReadAt reads.
+const (
+	nowait int32 = iota // the kernel says what is in memory
+	always              // all of it is
+	never               // no way to know
+)
+
+func (d *Dir) newFile(f *os.File, name string) (store.File, error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &dirFile{File: f, at: d, name: name, conn: c}, nil
+}
+
+// TryReadAt is one preadv2 with RWF_NOWAIT. It does not allocate.
+//
+// A file system that does not know RWF_NOWAIT refuses it. On tmpfs, whose
+// files are in memory as long as they are not swapped out, it then reads all
+// the same; elsewhere (overlayfs, FUSE, NFS) it is errors.ErrUnsupported.
+func (f *dirFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, f.fail(fs.ErrInvalid)
+	}
+	t := tryReads.Get().(*tryRead)
+	defer t.release()
+	n := 0
+	for len(bufs) > 0 {
+		var want int
+		bufs, want = t.fill(bufs)
+		if want == 0 {
+			continue
+		}
+		got, err := t.read(f, off+int64(n))
+		n += got
+		if n > 0 && got < want {
+			return n, nil
+		}
+		if err != nil {
+			return 0, f.fail(err)
+		}
+	}
+	return n, nil
+}
+
+// SystemFile is for [store.SystemFile].
+func (f *dirFile) SystemFile() *os.File { return f.File }
+
+// Identity identifies the file by what fstat(2) says of it.
+func (f *dirFile) Identity() (store.Identity, bool) {
+	var st unix.Stat_t
+	var err error
+	if e := f.conn.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); e != nil || err != nil {
+		return store.Identity{}, false
+	}
+	return store.Identity{
+		Device: st.Dev, Inode: st.Ino,
+		Size:  st.Size,
+		Ctime: unix.TimespecToNsec(st.Ctim), Mtime: unix.TimespecToNsec(st.Mtim),
+	}, true
+}
+
+// fail wraps err, unless it is one that a reader meets every day.
+func (f *dirFile) fail(err error) error {
+	if err == store.ErrWouldBlock || err == io.EOF || err == errors.ErrUnsupported {
+		return err
+	}
+	return &fs.PathError{Op: "read", Path: f.Name(), Err: err}
+}
+
+// A tryRead is the system call of a TryReadAt, kept for the next one.
+type tryRead struct {
+	iovecs []unix.Iovec
+	off    int64
+	flags  int
+	n      int
+	errno  syscall.Errno
+	call   func(fd uintptr) // preadv, bound once: a closure per call would allocate
+}
+
+var tryReads = sync.Pool{New: func() any {
+	t := new(tryRead)
+	t.call = t.preadv
+	return t
+}}
+
+// fill points the iovecs at the first bufs. It returns the others, and how
+// many bytes those taken hold.
+func (t *tryRead) fill(bufs [][]byte) (rest [][]byte, want int) {
+	clear(t.iovecs)
+	t.iovecs = t.iovecs[:0]
+	for i, b := range bufs {
+		if len(t.iovecs) == maxIovecs {
+			return bufs[i:], want
+		}
+		if len(b) == 0 {
+			continue
+		}
+		v := unix.Iovec{Base: unsafe.SliceData(b)}
+		v.SetLen(len(b))
+		t.iovecs = append(t.iovecs, v)
+		want += len(b)
+	}
+	return nil, want
+}
+
+// read reads at off in the way the file allows, and finds out which that is
+// when the kernel refuses.
+func (t *tryRead) read(f *dirFile, off int64) (int, error) {
+	for {
+		how := f.how.Load()
+		if how == never {
+			return 0, errors.ErrUnsupported
+		}
+		t.off, t.flags = off, 0
+		if how == nowait {
+			t.flags = unix.RWF_NOWAIT
+		}
+		// Control keeps a Close in another goroutine from giving the
+		// descriptor to another file meanwhile.
+		if err := f.conn.Control(t.call); err != nil {
+			return 0, fs.ErrClosed
+		}
+		switch {
+		case t.errno == unix.EINTR:
+		case how == nowait && (t.errno == unix.EOPNOTSUPP || t.errno == unix.ENOSYS):
+			f.how.Store(refused(f.conn))
+		case t.errno == unix.EAGAIN:
+			return 0, store.ErrWouldBlock
+		case t.errno != 0:
+			return 0, t.errno
+		case t.n == 0:
+			return 0, io.EOF
+		default:
+			return t.n, nil
+		}
+	}
+}
+
+// preadv reads from fd as t says.
+func (t *tryRead) preadv(fd uintptr) {
+	// The kernel takes an offset as two longs, the second for what does not
+	// fit the first.
+	low, high := uintptr(t.off), uintptr(uint64(t.off)>>(bits.UintSize-1)>>1)
+	trap := uintptr(unix.SYS_PREADV2)
+	if t.flags == 0 {
+		trap = unix.SYS_PREADV
+	}
+	n, _, errno := unix.Syscall6(trap, fd,
+		uintptr(unsafe.Pointer(unsafe.SliceData(t.iovecs))), uintptr(len(t.iovecs)),
+		low, high, uintptr(t.flags))
+	t.n, t.errno = int(n), errno
+}
+
+// refused returns how to read a file whose file system knows no RWF_NOWAIT.
+func refused(c syscall.RawConn) int32 {
+	var st unix.Statfs_t
+	var statErr error
+	err := c.Control(func(fd uintptr) { statErr = unix.Fstatfs(int(fd), &st) })
+	if err != nil || statErr != nil {
+		return never
+	}
+	switch uint32(st.Type) {
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
+		return always
+	}
+	return never
+}
+
+// release lets go of the caller's buffers and keeps t for another call.
+func (t *tryRead) release() {
+	clear(t.iovecs)
+	t.iovecs = t.iovecs[:0]
+	tryReads.Put(t)
+}

@@ -1,0 +1,43 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package localdir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// syncDir makes the names in dir durable.
+func syncDir(dir *os.Root) error {
+	f, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = f.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil // a file system that has no such thing to ask for
+	}
+	return err
+}
+
+// isNoSpace reports whether err says that the file system has no room. That it cannot hold
+// so large a file says nothing of others.
+func isNoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// isBadName reports whether err says that no file can have such a name.
+func isBadName(err error) bool {
+	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ)
+}
+
+// inode returns the number that no other existing file has.
+func inode(fi fs.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Ino) //nolint:unconvert // narrower on other systems
+	}
+	return 0
+}

@@ -1,0 +1,151 @@
+package localdir
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/haul-project/haul/store/internal/rules"
+)
+
+const (
+	// maxParents is how many directories may be above a file whose missing ones are
+	// made: those further down no sweep would look into.
+	maxParents = maxSweepDepth
+
+	// maxParentTries is how often they are made in a row: others that fail may remove
+	// what was just found.
+	maxParentTries = 8
+
+	parentPerm = 0o755 // those of [store.Tree].Mkdir
+)
+
+var errDeep = fmt.Errorf("%w: a file more than %d directories down, some of which are missing", fs.ErrInvalid, maxParents)
+
+// makeParents makes the directories of the upload's name that are missing. They
+// are durable before any upload's file in them can be.
+func (u *dirUpload) makeParents() error {
+	switch {
+	case isTemp(u.name):
+		return rules.ErrReserved
+	case strings.Count(u.name, "/") > maxParents:
+		return errDeep
+	}
+	for i := range len(u.name) {
+		if u.name[i] != '/' {
+			continue
+		}
+		if err := u.makeParent(u.name[:i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeParent makes a directory, unless there is one. A name that is not a directory's
+// stays: a link that leads nowhere, too.
+func (u *dirUpload) makeParent(name string) error {
+	fi, err := u.store.root.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if isTemp(name) {
+			return rules.ErrReserved
+		}
+		if err = u.store.mkdir(name, parentPerm); err == nil {
+			u.store.makers.inherit(u, []string{name})
+			return u.syncParent(name)
+		}
+		if errors.Is(err, fs.ErrExist) { // made by another just now
+			fi, err = u.store.root.Stat(name)
+		}
+	}
+	if err == nil && !fi.IsDir() {
+		err = fs.ErrNotExist
+	}
+	return err
+}
+
+// syncParent makes the name of a directory durable.
+func (u *dirUpload) syncParent(name string) error {
+	if u.c.NoSync {
+		return nil
+	}
+	above, err := u.store.root.OpenRoot("./" + path.Dir(name) + "/.")
+	if err != nil {
+		return err
+	}
+	defer above.Close()
+	return u.call("syncdir", func() error { return syncDir(above) })
+}
+
+// enter takes note of an upload. It is to be done before the upload finds its
+// directory.
+func (m *makers) enter(u *dirUpload) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = map[*dirUpload]bool{}
+	}
+	m.all[u] = true
+}
+
+// inherit has an upload remove directories, if it fails.
+func (m *makers) inherit(u *dirUpload, dirs []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u.inheritLocked(dirs)
+}
+
+// inheritLocked is inherit. The caller holds mu of the makers.
+func (u *dirUpload) inheritLocked(dirs []string) {
+	u.made = append(u.made, dirs...)
+	slices.SortFunc(u.made, func(a, b string) int { return cmp.Compare(len(a), len(b)) }) // all are above the upload
+}
+
+// keep has the directories of an upload stay, since its file is there.
+func (m *makers) keep(u *dirUpload) {
+	if !u.c.Parents {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.all, u)
+	u.made = nil
+}
+
+// heir returns an upload in a directory, or nil. The caller holds mu.
+func (m *makers) heir(dir string) *dirUpload {
+	for u := range m.all {
+		if strings.HasPrefix(u.name, dir+"/") {
+			return u
+		}
+	}
+	return nil
+}
+
+// unmakeParents removes the directories that were made, if nothing is in them, nor
+// will be by another upload: that has them then. The upload's own file has its name by
+// now, or is gone.
+func (u *dirUpload) unmakeParents() {
+	if !u.c.Parents {
+		return
+	}
+	m := &u.store.makers
+	m.mu.Lock() // also while they are removed, as another might be about to begin
+	defer m.mu.Unlock()
+	delete(m.all, u)
+	for i, name := range slices.Backward(u.made) {
+		if h := m.heir(name); h != nil {
+			h.inheritLocked(u.made[:i+1])
+			break
+		}
+		err := u.call("rmdir", func() error { return u.store.rmdir(name) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	u.made = nil
+}

@@ -1,0 +1,160 @@
+package localdir_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/store"
+)
+
+// crashCheckpoint makes resumable uploads of few bytes have many checkpoints.
+const crashCheckpoint = 1000
+
+// TestResumeCrash kills a process that resumes an upload, ahead of each of its
+// system calls in turn. Then it resumes that upload, as after the death of the
+// process, and as after the death of the machine: which loses of the data all that
+// was not synced, and of the marks nothing.
+func TestResumeCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	if arg := os.Getenv(childEnv); arg != "" {
+		resumeCrashChild(t, arg)
+		return
+	}
+	data := source(10_000)
+	for _, machine := range []bool{false, true} {
+		resumedMost, killed := int64(0), ""
+		for k := 1; killed != "end"; k++ {
+			if k > 200 {
+				t.Fatal("the upload has no end")
+			}
+			var resumed int64
+			resumed, killed = testResumeCrash(t, data, k, machine)
+			resumedMost = max(resumedMost, resumed)
+		}
+		if resumedMost < int64(len(data)-2*crashCheckpoint) {
+			t.Errorf("whenever it was killed, no more than %d bytes were left of %d", resumedMost, len(data))
+		}
+	}
+}
+
+// testResumeCrash returns how many bytes were left by a process that was killed
+// ahead of call number k, and the name of that call.
+func testResumeCrash(t *testing.T, data []byte, k int, machine bool) (resumed int64, killed string) {
+	dir, synced := t.TempDir(), filepath.Join(t.TempDir(), "synced")
+	d := dirAt(t, dir)
+	d.SetCheckpoint(crashCheckpoint)
+	u := resumable(t, d, "f", int64(len(data)))
+	writePiece(t, u, data, 0, 3000)
+	closeUpload(t, u)
+	kept, _ := left(t, dir)
+	before := readFile(t, kept)
+	writeFile(t, filepath.Dir(synced), "synced", string(before))
+
+	out, err := child(t, fmt.Sprintf("%d %s %s", k, dir, synced)).CombinedOutput()
+	_, rest, found := strings.Cut(string(out), "killed before ")
+	killed, _, _ = strings.Cut(rest, "\n")
+	if err == nil || !found || strings.Contains(string(out), "--- FAIL") {
+		t.Fatalf("not killed before call %d: %v\n%s", k, err, out)
+	}
+	if _, err := os.Stat(kept); err == nil && machine {
+		// In place, as it is the same file after the machine comes up.
+		now := readFile(t, kept)
+		durable := append(readFile(t, synced), make([]byte, len(now))...)[:len(now)]
+		if err := writeAtOffset(kept, 0, durable); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "f")); err == nil && !bytes.Equal(got, data) {
+		t.Errorf("killed before %s, f has %d bytes, which are not those uploaded", killed, len(got))
+	}
+	if _, err := d.Sweep(t.Context()); err != nil { // as a server does that starts
+		t.Error(err)
+	}
+	u = resumable(t, d, "f", int64(len(data)))
+	resumed = u.Resumed()
+	finish(t, dir, u, "f", data) // also that what was left is right
+	return resumed, killed
+}
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// resumeCrashChild resumes an upload, and kills itself ahead of its kth system call.
+// It copies the durable part of the data to another file: of the last sync, all
+// that a call reported.
+func resumeCrashChild(t *testing.T, arg string) {
+	var k int
+	var dir, synced string
+	if _, err := fmt.Sscan(arg, &k, &dir, &synced); err != nil {
+		t.Fatal(err)
+	}
+	d := dirAt(t, dir)
+	d.SetCheckpoint(crashCheckpoint)
+	kept, _ := left(t, dir)
+	last := ""
+	ahead := func(call string) error {
+		if last == "datasync" {
+			if err := os.WriteFile(synced, readFile(t, kept), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last = call
+		if k--; k == 0 {
+			fmt.Println("killed before", call)
+			killSelf(t)
+		}
+		return nil
+	}
+	d.Before(ahead)
+	if err := goOn(t, d, source(10_000)); err != nil {
+		t.Fatal(err)
+	}
+	_ = ahead("end")
+}
+
+// TestResumeCrashAnytime kills a process that uploads one file for ever, at a random
+// moment, and finishes what it left.
+func TestResumeCrashAnytime(t *testing.T) {
+	data := source(3_000_000)
+	if dir := os.Getenv(childEnv); dir != "" {
+		d := dirAt(t, dir)
+		d.SetCheckpoint(50_000)
+		for {
+			u := resumable(t, d, "f", 0)
+			for off := int(u.Resumed()); off < len(data); off += 10_000 {
+				writePiece(t, u, data, off, min(off+10_000, len(data)))
+				fmt.Println("wrote")
+			}
+			if err := u.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for lines := range 4 {
+		dir := t.TempDir()
+		killAfter(t, dir, "wrote", 1+50*lines)
+		d := dirAt(t, dir)
+		if _, err := d.Sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+		u := resumable(t, d, "f", 0)
+		if u.Resumed() > int64(len(data)) {
+			t.Errorf("%d bytes are left of %d", u.Resumed(), len(data))
+		}
+		finish(t, dir, u, "f", data)
+	}
+}
+
+var _ store.Resumer = discardingUpload{}

@@ -1,0 +1,98 @@
+package localdir
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io/fs"
+)
+
+// holeSize is the piece of a file that is a hole or none: a page, which is what
+// most file systems allocate at least.
+const holeSize = 4096
+
+var zeros [holeSize]byte
+
+// writeSparse stores p at off, and leaves out the zeros that are there anyway.
+//
+// That is so from u.data on: there nothing but zeros was written, and what is
+// not written reads as zeros. A page of zeros before that may
+// have to replace something, and is written like any other. As u.data moves
+// before anything is written, what other goroutines write, and what a failed
+// write has written, counts.
+func (u *dirUpload) writeSparse(p []byte, off int64) (int, error) {
+	data, err := u.dataEnd()
+	if err != nil {
+		return 0, err
+	}
+	for n := 0; n < len(p); {
+		at := off + int64(n)
+		if at >= data {
+			n += pages(p[n:], at, true)
+		}
+		if n == len(p) {
+			break
+		}
+		u.moveDataEnd(off + int64(len(p)))
+		at = off + int64(n)
+		run := p[n:]
+		if at >= data {
+			run = run[:pages(run, at, false)]
+		} else if int64(len(run)) > data-at {
+			run = run[:data-at] // behind that, there may be holes
+		}
+		if err := u.store.hook("write"); err != nil {
+			return n, err
+		}
+		wrote, err := u.file.WriteAt(run, at)
+		n += wrote
+		if err != nil {
+			return n, err
+		}
+	}
+	return len(p), nil
+}
+
+// dataEnd returns u.data, or an error if the upload has ended.
+func (u *dirUpload) dataEnd() (int64, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.done {
+		return 0, fs.ErrClosed
+	}
+	return u.data, nil
+}
+
+func (u *dirUpload) moveDataEnd(end int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.data = max(u.data, end)
+}
+
+// pages returns how many bytes of p, whose first belongs at off, come before
+// the first page that is all zeros, or is not, as zero says. The beginning and
+// the end of p may be parts of a page.
+func pages(p []byte, off int64, zero bool) int {
+	n := 0
+	for n < len(p) {
+		size := toPageEnd(p[n:], off+int64(n))
+		if allZero(p[n:n+size]) != zero {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// toPageEnd returns how many bytes of p belong to the page that off is in.
+func toPageEnd(p []byte, off int64) int {
+	return int(min(int64(len(p)), holeSize-off%holeSize))
+}
+
+// allZero reports whether p, at most a page, is zeros. Other data mostly shows in
+// its first bytes.
+func allZero(p []byte) bool {
+	if len(p) >= 8 && binary.NativeEndian.Uint64(p) != 0 {
+		return false
+	}
+	return bytes.Equal(p, zeros[:len(p)])
+}

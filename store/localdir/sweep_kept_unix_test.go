@@ -1,0 +1,247 @@
+//go:build unix
+
+package localdir_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store/localdir"
+)
+
+// The sizes of the uploads of these tests: most of it never comes.
+const (
+	deadSize = 8 << 20
+	deadSafe = 20_000 // that the mark covers
+	deadCome = 25_000
+	deadGap  = 4096 // behind it all the rest has come
+)
+
+// dieUploading has another process die in the middle of an upload to dir, which it
+// kills itself ahead of the call that would store a mark, or once it has stored one.
+// It ends the test where the file system does not say what a file takes.
+func dieUploading(t *testing.T, dir string, marked bool) (data, mark string) {
+	t.Helper()
+	out, err := child(t, fmt.Sprintf("%t %s", marked, dir)).CombinedOutput()
+	if err == nil || strings.Contains(string(out), "--- FAIL") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range temps(t, dir) {
+		switch filepath.Ext(name) {
+		case ".keep":
+			data = name
+		case ".mark":
+			mark = name
+		}
+	}
+	if (mark != "") != marked || data == "" {
+		t.Fatalf("%q are left", temps(t, dir))
+	}
+	if onDisk(t, data) < deadSize/2 {
+		t.Skip("the file system does not say what a file takes")
+	}
+	return data, mark
+}
+
+// diesUploading is dieUploading in the process that dies. It reports false in the
+// other.
+func diesUploading(t *testing.T) bool {
+	arg := os.Getenv(childEnv)
+	if arg == "" {
+		return false
+	}
+	var marked bool
+	var dir string
+	if _, err := fmt.Sscan(arg, &marked, &dir); err != nil {
+		t.Fatal(err)
+	}
+	d, data := dirAt(t, dir), source(deadSize)
+	if marked {
+		d.SetCheckpoint(deadSafe)
+	}
+	u := resumable(t, d, "f", deadSize)
+	writePiece(t, u, data, 0, deadSafe)
+	writePiece(t, u, data, deadSafe, deadCome)
+	writePiece(t, u, data, deadCome+deadGap, deadSize)
+	killSelf(t)
+	return true
+}
+
+// onDisk returns how many bytes of the disk a file takes.
+func onDisk(t *testing.T, name string) int64 {
+	t.Helper()
+	fi, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fi.Sys().(*syscall.Stat_t).Blocks * 512
+}
+
+func wantSwept(t *testing.T, d *localdir.Dir, want int) {
+	t.Helper()
+	if n, err := d.Sweep(t.Context()); n != want || err != nil {
+		t.Errorf("Sweep = %d, %v, want %d removed", n, err, want)
+	}
+}
+
+// A sweep gives back the space behind the mark of an upload whose process died. The
+// safe part stays, so that the upload can be resumed. It is not kept longer for that.
+func TestSweepReclaims(t *testing.T) {
+	if diesUploading(t) {
+		return
+	}
+	for what, sweep := range map[string]func(d *localdir.Dir) error{
+		"Sweep":    func(d *localdir.Dir) error { _, err := d.Sweep(t.Context()); return err },
+		"SweepDir": func(d *localdir.Dir) error { return d.SweepDir(t.Context(), ".") },
+	} {
+		dir, d := tempDir(t)
+		kept, _ := dieUploading(t, dir, true)
+		written := time.Now().Add(-3 * 24 * time.Hour).Truncate(time.Second)
+		if err := os.Chtimes(kept, written, written); err != nil {
+			t.Fatal(err)
+		}
+		if err := sweep(d); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got := onDisk(t, kept); got > deadSize/2 {
+			t.Errorf("after %s, %d bytes that are kept take %d of the disk", what, deadSafe, got)
+		}
+		fi, err := os.Stat(kept)
+		if err != nil || !fi.ModTime().Equal(written) {
+			t.Errorf("%s: the last write was at %v, and now is at %v, %v", what, written, fi.ModTime(), err)
+		}
+		u := resumable(t, d, "f", deadSize)
+		wantResumed(t, u, deadSafe)
+		finish(t, dir, u, "f", source(deadSize))
+	}
+}
+
+// An upload that died before there was a mark has nothing to resume from.
+func TestSweepUnmarked(t *testing.T) {
+	if diesUploading(t) {
+		return
+	}
+	dir, d := tempDir(t)
+	kept, _ := dieUploading(t, dir, false)
+	writeFile(t, dir, filepath.Base(strings.TrimSuffix(kept, ".keep")+".mark"), "") // created, and no more
+	wantSwept(t, d, 1)
+	if _, err := os.Stat(kept); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	u := resumable(t, d, "f", 100)
+	wantResumed(t, u, 0)
+	finish(t, dir, u, "f", source(100))
+}
+
+// An upload that lives keeps what it has written, with a mark or without: it may be
+// one of another process.
+func TestSweepSparesTheLiving(t *testing.T) {
+	if dir := os.Getenv(childEnv); dir != "" {
+		wantSwept(t, dirAt(t, dir), 0)
+		return
+	}
+	data := source(deadSize)
+	for _, checkpoint := range []int64{deadSafe, 2 * deadSafe} {
+		dir, d := tempDir(t)
+		d.SetCheckpoint(checkpoint)
+		u := resumable(t, d, "f", deadSize)
+		writePiece(t, u, data, 0, deadSafe)
+		writePiece(t, u, data, deadSafe, deadCome)
+		writePiece(t, u, data, deadCome+deadGap, deadSize)
+		kept := ""
+		for _, name := range temps(t, dir) {
+			if filepath.Ext(name) == ".keep" {
+				kept = name
+			}
+		}
+		before := onDisk(t, kept)
+		wantSwept(t, d, 0)
+		if out, err := child(t, dir).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if got := onDisk(t, kept); got < before/2 {
+			t.Errorf("the file took %d bytes of the disk, and takes %d", before, got)
+		}
+		finish(t, dir, u, "f", data)
+	}
+}
+
+// A sweep touches nothing whose mark makes no sense, or that has another name as
+// well: that may be what was published.
+func TestSweepDistrusts(t *testing.T) {
+	if diesUploading(t) {
+		return
+	}
+	tests := map[string]func(dir, kept, mark string) error{
+		"published": func(dir, kept, _ string) error { return os.Link(kept, filepath.Join(dir, "f")) },
+		"changed":   func(_, kept, _ string) error { return writeAtOffset(kept, deadSafe-10, []byte("damage")) },
+		"damaged marks": func(_, _, mark string) error {
+			return errors.Join(writeAtOffset(mark, 20, []byte("x")), writeAtOffset(mark, 532, []byte("x")))
+		},
+		"another file": func(_, kept, _ string) error {
+			b, err := os.ReadFile(kept)
+			return errors.Join(err, os.Rename(kept, kept+"2"), os.WriteFile(kept, b, 0o600), os.Remove(kept+"2"))
+		},
+		"marks elsewhere": func(dir, _, mark string) error {
+			return errors.Join(os.Rename(mark, filepath.Join(dir, "other")), os.Symlink("other", mark))
+		},
+	}
+	for what, change := range tests {
+		dir, d := tempDir(t)
+		kept, mark := dieUploading(t, dir, true)
+		if err := change(dir, kept, mark); err != nil {
+			t.Fatal(err)
+		}
+		before := readFile(t, kept)
+		_, _ = d.Sweep(t.Context()) // it may report a file that is not regular
+		if !bytes.Equal(readFile(t, kept), before) {
+			t.Errorf("%s: it was touched", what)
+		}
+	}
+}
+
+// An upload that is resumed while a sweep looks at its file waits for the sweep.
+func TestResumeDuringSweep(t *testing.T) {
+	if diesUploading(t) {
+		return
+	}
+	dir, d := tempDir(t)
+	sweeper := dirAt(t, dir)
+	dieUploading(t, dir, true)
+	locked, proceed, swept := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	sweeper.Before(func(string) error {
+		close(locked)
+		<-proceed
+		return nil
+	})
+	go func() {
+		defer close(swept)
+		wantSwept(t, sweeper, 0)
+	}()
+	select {
+	case <-locked:
+	case <-swept:
+		t.Fatal("the sweep had nothing to give back")
+	}
+	tries := 0
+	d.Before(func(call string) error {
+		if call == "lock" {
+			if tries++; tries == 2 {
+				close(proceed)
+				<-swept
+			}
+		}
+		return nil
+	})
+	u := resumable(t, d, "f", deadSize)
+	wantResumed(t, u, deadSafe)
+	d.Before(nil)
+	finish(t, dir, u, "f", source(deadSize))
+}

@@ -1,0 +1,262 @@
+package localdir
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/internal/rules"
+)
+
+var _ store.Tree = (*Dir)(nil)
+
+// Lstat describes what has the name, even if that is a symbolic link.
+func (d *Dir) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	fi, err := d.lstat(ctx, name)
+	if err != nil {
+		return nil, d.fail("lstat", name, err)
+	}
+	return fi, nil
+}
+
+// Mkdir makes a directory. If its parent passes its group on (setgid), so will
+// the new one.
+func (d *Dir) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	if err := checkNew(ctx, name); err != nil {
+		return d.fail("mkdir", name, err)
+	}
+	if perm = perm.Perm(); perm == 0 {
+		perm = 0o755
+	}
+	if err := d.mkdir(name, perm); err != nil {
+		return d.fail("mkdir", name, err)
+	}
+	return nil
+}
+
+// Remove removes what has the name, unless that is a directory.
+func (d *Dir) Remove(ctx context.Context, name string) error {
+	err := checkOld(ctx, name)
+	if err == nil && name == "." {
+		err = rules.ErrIsDir
+	}
+	if err == nil {
+		err = d.call("remove", func() error { return d.unlink(name) })
+	}
+	if err != nil {
+		return d.fail("remove", name, err)
+	}
+	return nil
+}
+
+// RemoveDir removes a directory. To those who see no hidden files, one that
+// holds nothing but what uploads left behind is empty: so they go with it. As
+// long as an upload into it is under way, it stays.
+func (d *Dir) RemoveDir(ctx context.Context, name string) error {
+	if err := checkMovable(ctx, name); err != nil {
+		return d.fail("rmdir", name, err)
+	}
+	err := d.call("rmdir", func() error { return d.rmdir(name) })
+	if errors.Is(err, fs.ErrExist) && d.sweepDir(ctx, name) {
+		err = d.call("rmdir", func() error { return d.rmdir(name) })
+	}
+	if err != nil {
+		return d.fail("rmdir", name, err)
+	}
+	return nil
+}
+
+// sweepDir removes what uploads left in a directory that has nothing else, and
+// reports whether it removed any.
+func (d *Dir) sweepDir(ctx context.Context, name string) (removed bool) {
+	if onlyTemps, err := d.eachName(ctx, name, isTemp); err != nil || !onlyTemps {
+		return false
+	}
+	s := sweep{store: d, ctx: ctx}
+	_, _ = d.eachName(ctx, name, func(base string) bool {
+		if gone, err := s.remove(path.Join(name, base)); err == nil && gone {
+			removed = true
+		}
+		return true
+	})
+	return removed
+}
+
+// Rename gives what has the name from the name to: see [store.Tree]. On Linux a name
+// that shall not be replaced is not, whoever takes it when; elsewhere, and on
+// file systems that do not know how, that holds for all but directories, which
+// are then moved by a look and a rename.
+func (d *Dir) Rename(ctx context.Context, from, to string, replace bool) error {
+	err := checkMovable(ctx, from)
+	if err == nil {
+		if err = checkNew(ctx, to); err == nil && to == "." {
+			err = rules.ErrRoot
+		}
+	}
+	if err == nil {
+		err = d.renameError(d.rename(from, to, replace), from, to)
+	}
+	if err != nil {
+		return d.failLink("rename", from, to, err)
+	}
+	return nil
+}
+
+// Link gives a file a second name.
+func (d *Dir) Link(ctx context.Context, from, to string) error {
+	err := checkOld(ctx, from)
+	if err == nil {
+		err = checkNew(ctx, to)
+	}
+	if err == nil {
+		err = d.call("link", func() error { return d.root.Link(from, to) })
+	}
+	if err != nil {
+		return d.failLink("link", from, to, err)
+	}
+	return nil
+}
+
+// Symlink makes a symbolic link of that name. One to a hidden file is refused,
+// as such names are for the store only.
+func (d *Dir) Symlink(ctx context.Context, target, name string) error {
+	err := checkNew(ctx, name)
+	if err == nil {
+		err = rules.CheckText(target)
+	}
+	if err == nil && isTemp(filepath.ToSlash(target)) {
+		err = rules.ErrReserved
+	}
+	if err == nil {
+		err = d.call("symlink", func() error { return d.root.Symlink(filepath.FromSlash(target), name) })
+	}
+	if err != nil {
+		return d.fail("symlink", name, err)
+	}
+	return nil
+}
+
+// Readlink returns the text of a symbolic link.
+func (d *Dir) Readlink(ctx context.Context, name string) (string, error) {
+	fi, err := d.lstat(ctx, name)
+	if err == nil && fi.Mode().Type() != fs.ModeSymlink {
+		err = rules.ErrNotLink
+	}
+	var target string
+	if err == nil {
+		target, err = d.root.Readlink(name)
+	}
+	if err != nil {
+		return "", d.fail("readlink", name, err)
+	}
+	return filepath.ToSlash(target), nil
+}
+
+// Sub opens a directory of the store as a store of its own: no name and no link
+// leads out of it, whatever becomes of the directory's own name. The caller
+// closes it.
+func (d *Dir) Sub(ctx context.Context, name string) (store.Tree, io.Closer, error) {
+	if err := checkOld(ctx, name); err != nil {
+		return nil, nil, d.fail("open", name, err)
+	}
+	// See openParent for the dot.
+	root, err := d.root.OpenRoot(name + "/.")
+	if err != nil {
+		return nil, nil, d.fail("open", name, err)
+	}
+	sub := New(root)
+	sub.SpecialBits, sub.LinksFromRoot, sub.checkpoint, sub.before = d.SpecialBits, d.LinksFromRoot, d.checkpoint, d.before
+	return sub, root, nil
+}
+
+// Features are those of a directory.
+func (d *Dir) Features() store.Features { return store.Features{} }
+
+// Space asks the file system of the directory, or of the file or directory of that
+// name. It is supported on Linux and macOS.
+func (d *Dir) Space(ctx context.Context, name string) (store.Space, error) {
+	fi, err := d.stat(ctx, name)
+	if err != nil {
+		return store.Space{}, d.fail("statvfs", name, err)
+	}
+	if !fi.IsDir() {
+		name = path.Dir(name)
+	}
+	f, err := d.root.OpenFile(name+"/.", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return store.Space{}, d.fail("statvfs", name, err)
+	}
+	defer f.Close()
+	s, err := space(f)
+	if err != nil {
+		return store.Space{}, d.fail("statvfs", name, err)
+	}
+	return s, nil
+}
+
+// failLink is fail for what takes two names.
+func (d *Dir) failLink(op, from, to string, err error) error {
+	return &os.LinkError{Op: op, Old: from, New: to, Err: d.classify(reason(err))}
+}
+
+// Open opens a regular file for reading. Anything else is [store.ErrNotRegular],
+// and is not even opened: to open a device can set it going.
+func (d *Dir) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := d.open(ctx, name)
+	if err != nil {
+		return nil, d.fail("open", name, err)
+	}
+	return d.newFile(f, name)
+}
+
+func (d *Dir) open(ctx context.Context, name string) (*os.File, error) {
+	fi, err := d.stat(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, store.ErrNotRegular
+	}
+	if err := d.hook("open"); err != nil {
+		return nil, err
+	}
+	// The name may have become a pipe by now. Without O_NONBLOCK, opening
+	// that would wait for a writer.
+	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRegular(f); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Stat describes what has the name, following symbolic links.
+func (d *Dir) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	fi, err := d.stat(ctx, name)
+	if err != nil {
+		return nil, d.fail("stat", name, err)
+	}
+	return fi, nil
+}
+
+// Location returns the path by which the file was opened.
+func (f *dirFile) Location() string { return f.at.location(f.name) }
+
+// bytesOf returns how many bytes n blocks of size have, or as many as can be
+// said.
+func bytesOf(n uint64, size int64) int64 {
+	if n > math.MaxInt64/uint64(max(size, 1)) {
+		return math.MaxInt64
+	}
+	return int64(n) * size
+}

@@ -1,0 +1,325 @@
+package localdir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"syscall"
+
+	"github.com/haul-project/haul/internal/filelock"
+	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/internal/rules"
+)
+
+const maxTempTries = 8 // temporary names tried before giving up
+
+// writebackEvery is after how many bytes the disk is set going, where that can be
+// asked for. Commit waits until all is on the disk: for a large file that began
+// only then, it would take as long as the upload itself.
+const writebackEvery = 8 << 20
+
+// cutBehind removes what was written behind the first n bytes.
+func (u *dirUpload) cutBehind(n int64) error {
+	fi, err := u.file.Stat()
+	if err != nil || fi.Size() <= n {
+		return err
+	}
+	return u.call("truncate", func() error { return u.file.Truncate(n) })
+}
+
+// perm returns the permission bits the file will have, or an error if it may
+// not take its name.
+func (u *dirUpload) perm() (fs.FileMode, error) {
+	fi, err := u.dir.Lstat(u.base)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return rules.FilePerm(u.c.Perm), nil
+	case err != nil:
+		return 0, err
+	case u.c.Exclusive:
+		return 0, fs.ErrExist
+	case !fi.Mode().IsRegular():
+		return 0, store.ErrNotRegular
+	}
+	return fi.Mode().Perm(), nil
+}
+
+// openTemp creates the hidden file and locks it.
+func (u *dirUpload) openTemp() error {
+	for range maxTempTries {
+		name := tempname.New(tempname.Random(), tempname.Part)
+		err := u.call("create", func() (err error) {
+			u.file, err = u.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|largeFile, 0o600)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		u.temp = name
+		if err := u.store.hook("lock"); err != nil {
+			return err
+		}
+		if u.lockTemp() {
+			return nil
+		}
+		_ = u.file.Close()
+	}
+	return fmt.Errorf("%d temporary files in turn were taken away", maxTempTries)
+}
+
+// lockTemp locks the hidden file. It reports false if a sweep got hold of
+// the file between its creation and its lock.
+func (u *dirUpload) lockTemp() bool {
+	locked, err := filelock.Try(u.file)
+	if err != nil {
+		return true // no locks on this file system: nor can a sweep get one
+	}
+	if !locked {
+		return false
+	}
+	mine, err := u.file.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := u.dir.Lstat(u.temp)
+	return err == nil && os.SameFile(mine, named)
+}
+
+func (u *dirUpload) WriteAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > math.MaxInt64-int64(len(p)) {
+		return 0, u.fail("write", fs.ErrInvalid)
+	}
+	u.writing.RLock()
+	defer u.writing.RUnlock()
+	n, err := u.writeSparse(p, off)
+	if n > 0 && u.wrote(off, int64(n)) {
+		// An error is no loss: Commit asks again, and waits.
+		_ = u.call("writeback", func() error { return startWriteback(u.file) })
+	}
+	if err != nil {
+		return n, u.fail("write", err)
+	}
+	return n, nil
+}
+
+// wrote notes n bytes at off, and reports whether to set the disk going.
+func (u *dirUpload) wrote(off, n int64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.end = max(u.end, off+n)
+	if u.dirty += n; u.dirty < writebackEvery {
+		return false
+	}
+	u.dirty = 0
+	return true
+}
+
+func (u *dirUpload) Truncate(size int64) error {
+	if size < 0 {
+		return u.fail("truncate", fs.ErrInvalid)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	err := u.call("truncate", func() error { return u.file.Truncate(size) })
+	if err != nil {
+		return u.fail("truncate", err)
+	}
+	u.end, u.data = size, min(u.data, size)
+	return nil
+}
+
+// SetAttr sets the mode and the times that Commit gives the file.
+func (u *dirUpload) SetAttr(a store.Attr) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.done:
+		return u.fail("setattr", fs.ErrClosed)
+	case a.Size != nil || a.ChangesOwner():
+		return u.fail("setattr", errors.ErrUnsupported)
+	}
+	merge(&u.attr, a)
+	return nil
+}
+
+// merge changes a to what b says, where b says anything of mode and times.
+func merge(a *store.Attr, b store.Attr) {
+	if b.Mode != nil {
+		mode := *b.Mode
+		a.Mode = &mode
+	}
+	if !b.AccessTime.IsZero() {
+		a.AccessTime = b.AccessTime
+	}
+	if !b.ModTime.IsZero() {
+		a.ModTime = b.ModTime
+	}
+}
+
+// Open opens what was written so far.
+func (u *dirUpload) Open(ctx context.Context) (store.File, error) {
+	u.writing.Lock()
+	defer u.writing.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	err := ctx.Err()
+	if err == nil && u.done {
+		err = fs.ErrClosed
+	}
+	if err == nil {
+		err = u.extend()
+	}
+	if err == nil {
+		var f *os.File
+		if f, err = u.dir.OpenFile(u.temp, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0); err == nil {
+			return u.store.newFile(f, u.name)
+		}
+	}
+	return nil, u.fail("open", err)
+}
+
+// extend gives the file its size if zeros at its end were left out. The caller
+// holds writing and mu.
+func (u *dirUpload) extend() error {
+	fi, err := u.file.Stat()
+	if err != nil || fi.Size() >= u.end {
+		return err
+	}
+	return u.call("truncate", func() error { return u.file.Truncate(u.end) })
+}
+
+func (u *dirUpload) Commit() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.done {
+		return u.fail("commit", fs.ErrClosed)
+	}
+	u.done = true
+	err := u.publish()
+	if err == nil {
+		u.store.makers.keep(u)
+	}
+	_ = u.discard() // what is left of it, a sweep removes
+	if err != nil {
+		return u.fail("commit", err)
+	}
+	return nil
+}
+
+// publish makes the file what it shall be, then durable, then visible.
+func (u *dirUpload) publish() error {
+	perm, err := u.perm()
+	if err != nil {
+		return err
+	}
+	if err := u.call("truncate", func() error { return u.file.Truncate(u.end) }); err != nil {
+		return err
+	}
+	if u.attr.Mode != nil {
+		perm = u.store.newMode(nil, *u.attr.Mode)
+	}
+	if err := u.call("chmod", func() error { return u.file.Chmod(perm) }); err != nil {
+		return err
+	}
+	if timed(u.attr) {
+		err := u.call("chtimes", func() error { return futimes(u.file, u.attr.AccessTime, u.attr.ModTime) })
+		if err != nil {
+			return err
+		}
+	}
+	if !u.c.NoSync {
+		if err := u.call("sync", u.file.Sync); err != nil {
+			return err
+		}
+	}
+	if u.c.Exclusive {
+		err = u.link()
+	} else {
+		err = u.rename()
+	}
+	if err != nil || u.c.NoSync {
+		return err
+	}
+	return u.call("syncdir", func() error { return syncDir(u.dir) })
+}
+
+// rename gives the file its name, in place of a file that has it.
+func (u *dirUpload) rename() error {
+	err := u.call("rename", func() error { return u.dir.Rename(u.temp, u.base) })
+	switch {
+	case err == nil:
+		u.temp = ""
+	case errors.Is(err, syscall.EISDIR), errors.Is(err, fs.ErrExist): // made since perm looked
+		return rules.ErrIsDir
+	}
+	return err
+}
+
+// link gives the file its name unless the name is taken. The hidden name
+// remains, for discard to remove.
+func (u *dirUpload) link() error {
+	err := u.call("link", func() error { return u.dir.Link(u.temp, u.base) })
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fs.ErrExist
+	}
+	// File systems without hard links (FAT) refuse in many ways. There, a
+	// file that appears between look and rename is lost.
+	if _, err := u.perm(); err != nil {
+		return err
+	}
+	return u.rename()
+}
+
+func (u *dirUpload) Close() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.done {
+		return nil
+	}
+	u.done = true
+	if err := u.discard(); err != nil {
+		return u.fail("discard", err)
+	}
+	return nil
+}
+
+// discard closes what is open, and removes the hidden file if there is one, and
+// the directories that were made for nothing.
+func (u *dirUpload) discard() error {
+	defer u.unmakeParents()
+	if u.dir == nil {
+		return nil
+	}
+	defer u.dir.Close()
+	if u.after != nil {
+		defer u.after()
+	}
+	return u.removeTemp()
+}
+
+// removeTemp closes and removes the hidden file.
+func (u *dirUpload) removeTemp() error {
+	// The descriptor goes first, for Windows. The lock goes with it, so a
+	// sweep may be quicker to remove the file.
+	if u.file != nil {
+		_ = u.file.Close()
+	}
+	if u.temp == "" {
+		return nil
+	}
+	err := u.call("remove", func() error { return u.dir.Remove(u.temp) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Location returns the path that the upload is for.
+func (u *dirUpload) Location() string { return u.store.location(u.name) }

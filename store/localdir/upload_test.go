@@ -1,0 +1,199 @@
+package localdir_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// An upload has its mode and its times when it has its name, and can be read
+// before.
+func TestUploadAttributes(t *testing.T) {
+	then := time.Unix(1_000_000_000, 500)
+	for _, resume := range []string{"", "me"} {
+		dir := t.TempDir()
+		d := dirAt(t, dir)
+		writeFile(t, dir, "f", "old")
+		u, err := d.Create(t.Context(), "f", store.Create{Resume: resume, Size: 3 * 4096})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer u.Close()
+		a := u.(store.AttrUpload)
+		mode, size, uid := fs.FileMode(0o604), int64(7), uint32(1)
+		for _, bad := range []store.Attr{{Size: &size}, {UID: &uid}} {
+			if err := a.SetAttr(bad); !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("SetAttr(%+v): %v", bad, err)
+			}
+		}
+		if err := a.SetAttr(store.Attr{Mode: &mode}); err != nil {
+			t.Error(err)
+		}
+		if err := a.SetAttr(store.Attr{ModTime: then}); err != nil {
+			t.Error(err)
+		}
+		if _, err := u.WriteAt([]byte("new"), 0); err != nil {
+			t.Fatal(err)
+		}
+		f, err := u.(store.ReadableUpload).Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 3)
+		if n, err := f.ReadAt(b, 0); n != 3 || string(b) != "new" {
+			t.Errorf("%q, %v", b[:n], err)
+		}
+		wantZeros(t, u, 3*4096)
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if string(readFile(t, filepath.Join(dir, "f"))) != "old" {
+			t.Error("the file has changed before Commit")
+		}
+		if err := u.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		fi, err := os.Stat(filepath.Join(dir, "f"))
+		if err != nil || fi.Mode() != mode || !fi.ModTime().Equal(then) {
+			t.Errorf("%v %v, %v", fi.Mode(), fi.ModTime(), err)
+		}
+		if err := a.SetAttr(store.Attr{Mode: &mode}); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("SetAttr after Commit: %v", err)
+		}
+		if _, err := u.(store.ReadableUpload).Open(t.Context()); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("Open after Commit: %v", err)
+		}
+	}
+}
+
+// wantZeros writes zeros behind all that u has, up to size. They may be left out on
+// disk, and are read all the same before u is committed.
+func wantZeros(t *testing.T, u store.Upload, size int64) {
+	t.Helper()
+	if _, err := u.WriteAt(make([]byte, size-3), 3); err != nil {
+		t.Fatal(err)
+	}
+	f, err := u.(store.ReadableUpload).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, size)
+	if n, err := f.ReadAt(b, 0); int64(n) != size || strings.Trim(string(b[3:]), "\x00") != "" {
+		t.Errorf("%d bytes of %d, %v", n, size, err)
+	}
+}
+
+// Without NoSync the disk is waited for, and with it not.
+func TestUploadNoSync(t *testing.T) {
+	for _, noSync := range []bool{false, true} {
+		d := dirAt(t, t.TempDir())
+		var calls []string
+		d.Before(func(call string) error { calls = append(calls, call); return nil })
+		u, err := d.Create(t.Context(), "f", store.Create{NoSync: noSync})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range []string{"sync", "syncdir"} {
+			if slices.Contains(calls, call) == noSync {
+				t.Errorf("NoSync %v: calls are %q", noSync, calls)
+			}
+		}
+	}
+}
+
+// The part written for another source is given up.
+func TestResumeOfAnotherSource(t *testing.T) {
+	data := source(10_000)
+	for _, other := range []string{"", "that"} {
+		dir := t.TempDir()
+		d := dirAt(t, dir)
+		d.SetCheckpoint(crashCheckpoint)
+		begin := func(of string) store.Resumer {
+			u, err := d.Create(t.Context(), "f", store.Create{Resume: "me", Source: of})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, ok := u.(store.Resumer)
+			if !ok {
+				t.Skip("no locks here")
+			}
+			return r
+		}
+		for i, test := range []struct {
+			of   string
+			want int64
+		}{{"this", 0}, {"this", 5000}, {other, 0}, {other, 5000}, {"this", 0}} {
+			u := begin(test.of)
+			if u.Resumed() != test.want {
+				t.Errorf("%d: of %q %d bytes are there, want %d", i, test.of, u.Resumed(), test.want)
+			}
+			writePiece(t, u, data, int(u.Resumed()), 5000)
+			closeUpload(t, u)
+		}
+		u := begin("this")
+		finish(t, dir, u, "f", data)
+	}
+}
+
+// A part of a store is one of its own, whatever becomes of its name, and nothing
+// leads out of it.
+func TestSub(t *testing.T) {
+	dir := t.TempDir()
+	d := dirAt(t, dir)
+	for _, name := range []string{"a/b", "other"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeFile(t, dir, "file", "file")
+	for name, want := range map[string]error{"none": fs.ErrNotExist, "file": fs.ErrNotExist, "../x": fs.ErrInvalid} {
+		if _, _, err := d.Sub(t.Context(), name); !errors.Is(err, want) {
+			t.Errorf("Sub(%q): %v", name, err)
+		}
+	}
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	if _, _, err := d.Sub(ended, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("Sub with a context that has ended: %v", err)
+	}
+	sub, end, err := d.Sub(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "moved")); err != nil {
+		t.Skip(err) // an open directory stays where it is on some systems
+	}
+	if err := os.Symlink("other", filepath.Join(dir, "a")); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Symlink("../other", filepath.Join(dir, "moved", "out")); err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Mkdir(t.Context(), "b/c", 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "moved/b/c")); err != nil {
+		t.Error(err)
+	}
+	if err := sub.Mkdir(t.Context(), "out/c", 0); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("through a link that leads out: %v", err)
+	}
+	if err := end.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := sub.Mkdir(t.Context(), "b/d", 0); err == nil {
+		t.Error("it is used after its end")
+	}
+}

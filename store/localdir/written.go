@@ -1,0 +1,70 @@
+package localdir
+
+import "slices"
+
+// maxRuns is how many pieces of a file may be written ahead of what is missing
+// and still count when that comes. It is far above what any protocol has under
+// way; what is beyond is forgotten, and comes again after a resumption.
+const maxRuns = 1024
+
+// written records what of a file was written without a gap from its start.
+type written struct {
+	prefix int64
+	runs   []run // behind prefix, in order, apart from each other
+}
+
+// A run is a piece of a file: [from, to).
+type run struct{ from, to int64 }
+
+// add notes that [from, to) was written.
+func (w *written) add(from, to int64) {
+	if from >= to {
+		return
+	}
+	if from <= w.prefix {
+		w.prefix = max(w.prefix, to)
+		w.catchUp()
+		return
+	}
+	// The first run that ends at or behind from, and the first that begins
+	// behind to: those between become one with the new.
+	i, _ := slices.BinarySearchFunc(w.runs, from, func(r run, at int64) int {
+		if r.to < at {
+			return -1
+		}
+		return 1
+	})
+	k := i
+	for k < len(w.runs) && w.runs[k].from <= to {
+		from, to = min(from, w.runs[k].from), max(to, w.runs[k].to)
+		k++
+	}
+	if i == k && len(w.runs) == maxRuns {
+		if i == maxRuns {
+			return
+		}
+		w.runs = w.runs[:maxRuns-1] // the farthest
+	}
+	w.runs = slices.Replace(w.runs, i, k, run{from, to})
+}
+
+// catchUp lets the prefix grow over the runs that it has reached.
+func (w *written) catchUp() {
+	n := 0
+	for n < len(w.runs) && w.runs[n].from <= w.prefix {
+		w.prefix = max(w.prefix, w.runs[n].to)
+		n++
+	}
+	w.runs = slices.Delete(w.runs, 0, n)
+}
+
+// cut forgets what is behind size.
+func (w *written) cut(size int64) {
+	w.prefix = min(w.prefix, size)
+	for n := len(w.runs); n > 0 && w.runs[n-1].to > size; n-- {
+		w.runs[n-1].to = size
+		if w.runs[n-1].from >= size {
+			w.runs = w.runs[:n-1]
+		}
+	}
+}
