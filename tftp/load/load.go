@@ -19,6 +19,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,10 +165,7 @@ func (l *Load) Check() error {
 	case l.Verify && !l.Write:
 		return errors.New("only uploads can be fetched again to compare them; downloads are compared anyway")
 	}
-	if err := offer.Check(); err != nil {
-		return err
-	}
-	return nil
+	return offer.Check()
 }
 
 // withDefaults returns l with its zero values replaced.
@@ -190,12 +188,8 @@ func (l *Load) withDefaults() Load {
 		e.Names = 1
 	}
 	e.Loops = min(max(1, e.Loops), e.Concurrency)
-	if e.Timeout == 0 {
-		e.Timeout = DefaultTimeout
-	}
-	if e.unheard == 0 {
-		e.unheard = unheard
-	}
+	e.Timeout = cmp.Or(e.Timeout, DefaultTimeout)
+	e.unheard = cmp.Or(e.unheard, unheard)
 	e.Pattern = e.Pattern && !e.Write
 	return e
 }
@@ -276,17 +270,13 @@ func (l *Load) verify(ctx context.Context, server netip.AddrPort, report *Report
 
 // lookUp returns where requests may go to: the addresses of the host.
 func lookUp(ctx context.Context, t tftp.Target) ([]netip.AddrPort, error) {
-	port := t.Port
-	if port == 0 {
-		port = tftp.Port
-	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)
 	if err != nil {
 		return nil, err // it names the host
 	}
 	servers := make([]netip.AddrPort, len(ips))
 	for i, ip := range ips {
-		servers[i] = netip.AddrPortFrom(ip.Unmap(), port)
+		servers[i] = netip.AddrPortFrom(ip.Unmap(), cmp.Or(t.Port, tftp.Port))
 	}
 	return servers, nil
 }
