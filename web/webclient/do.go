@@ -98,7 +98,7 @@ func (c *Client) sendAs(ctx context.Context, k request) (*response, error) {
 	if err := c.account.early(ctx, c.base.Host); err != nil {
 		return nil, err
 	}
-	version := c.account.version()
+	_, _, had := c.account.known()
 	a, err := c.send(ctx, k)
 	if err != nil || a.StatusCode != http.StatusUnauthorized || !sameOrigin(a.Request.URL, c.base) {
 		return a, err
@@ -106,7 +106,7 @@ func (c *Client) sendAs(ctx context.Context, k request) (*response, error) {
 	if k.body != nil && !k.body.rewind() {
 		return a, nil
 	}
-	ok, err := c.account.login(ctx, version, c.base.Host, a.Header.Values("WWW-Authenticate"))
+	ok, err := c.account.login(ctx, had, c.base.Host, a.Header.Values("WWW-Authenticate"))
 	if err != nil || ok {
 		a.close()
 	}

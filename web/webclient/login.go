@@ -14,7 +14,7 @@ type account struct {
 	asked    bool // mu: Password was called
 	user     string
 	password string
-	logged   int // mu: 1 once there is a password to send
+	logged   bool // mu: there is a password to send
 	err      error
 }
 
@@ -22,14 +22,7 @@ type account struct {
 func (a *account) known() (user, password string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.user, a.password, a.logged > 0
-}
-
-// version changes when what is sent does.
-func (a *account) version() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.logged
+	return a.user, a.password, a.logged
 }
 
 // early finds out who the user is before the server wants to know.
@@ -42,14 +35,14 @@ func (a *account) early(ctx context.Context, host string) error {
 	return a.find(ctx, host, "")
 }
 
-// login finds out what a server wants to know that has answered 401 to what was
-// sent under a version. It reports whether there is something new to send.
-func (a *account) login(ctx context.Context, version int, host string, challenges []string) (bool, error) {
+// login finds out what a server wants to know that has answered 401 to a request, which
+// had a password or not. It reports whether there is something new to send.
+func (a *account) login(ctx context.Context, had bool, host string, challenges []string) (bool, error) {
 	realm, basic := basicRealm(challenges)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case a.logged != version:
+	case a.logged != had:
 		return true, nil // another request has found out meanwhile
 	case a.asked || a.config.Password == nil:
 		return false, a.err
@@ -75,7 +68,7 @@ func (a *account) find(ctx context.Context, host, realm string) error {
 		a.err = loginError{a.err}
 		return a.err
 	}
-	a.logged = 1
+	a.logged = true
 	return nil
 }
 
