@@ -2,6 +2,7 @@ package rate
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,7 +16,13 @@ const (
 )
 
 // A Pair is a Bucket for each way.
-type Pair struct{ Sent, Received Bucket }
+type Pair struct {
+	Sent, Received Bucket
+	users          atomic.Int64
+}
+
+// Users returns how many have entered an account of [Accounts] and not left it.
+func (p *Pair) Users() int64 { return p.users.Load() }
 
 // Set sets the rate of both: see [Bucket.Set].
 func (p *Pair) Set(rate int64) {
@@ -30,14 +37,9 @@ func (p *Pair) idle(now time.Time) bool { return p.Sent.idle(now) && p.Received.
 // ready for use, and any goroutine may call its methods.
 type Accounts[Name comparable] struct {
 	mu     sync.Mutex
-	byName map[Name]*account // mu
-	owing  int               // mu: of them, those without users
-	looked time.Time         // mu: when all that owe were looked at
-}
-
-type account struct {
-	Pair
-	users int // mu of Accounts
+	byName map[Name]*Pair // mu
+	owing  int            // mu: of them, those without users
+	looked time.Time      // mu: when all that owe were looked at
 }
 
 // Enter returns what all who use an account share, until Leave. The rate that was
@@ -49,16 +51,16 @@ func (a *Accounts[Name]) Enter(name Name, rate int64) *Pair {
 	switch {
 	case one == nil:
 		if a.byName == nil {
-			a.byName = map[Name]*account{}
+			a.byName = map[Name]*Pair{}
 		}
-		one = &account{}
+		one = &Pair{}
 		a.byName[name] = one
-	case one.users == 0:
+	case one.Users() == 0:
 		a.owing--
 	}
-	one.users++
+	one.users.Add(1)
 	one.Set(rate)
-	return &one.Pair
+	return one
 }
 
 // Leave undoes one Enter. After the last, the account is forgotten as soon as it
@@ -67,10 +69,10 @@ func (a *Accounts[Name]) Leave(name Name) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	one := a.byName[name]
-	if one == nil || one.users == 0 {
+	if one == nil || one.Users() == 0 {
 		return
 	}
-	if one.users--; one.users > 0 {
+	if one.users.Add(-1) > 0 {
 		return
 	}
 	now := time.Now()
@@ -81,14 +83,14 @@ func (a *Accounts[Name]) Leave(name Name) {
 	if a.owing > 0 && now.Sub(a.looked) >= lookEvery {
 		a.looked = now
 		for name, one := range a.byName {
-			if one.users == 0 && one.idle(now) {
+			if one.Users() == 0 && one.idle(now) {
 				a.forget(name)
 			}
 		}
 	}
 	if a.owing > maxOwing {
 		for other, one := range a.byName {
-			if one.users == 0 && other != name {
+			if one.Users() == 0 && other != name {
 				a.forget(other)
 				break
 			}

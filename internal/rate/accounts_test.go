@@ -22,6 +22,9 @@ func TestAccounts(t *testing.T) {
 		t.Errorf("the other way waits %v", wait)
 	}
 	second := a.Enter("a", 2000)
+	if n, m := second.Users(), other.Users(); n != 2 || m != 1 {
+		t.Errorf("%d and %d users, want 2 and 1", n, m)
+	}
 	if second != first || first.Sent.Rate() != 2000 || first.Received.Rate() != 2000 {
 		t.Errorf("the second is another, or its rate is %d", second.Sent.Rate())
 	}

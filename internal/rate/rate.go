@@ -46,6 +46,19 @@ func (b *Bucket) Take(now time.Time, n int) time.Duration {
 	return max(0, b.even.Sub(now))
 }
 
+// TakeWithin is Take for bytes that must not wait longer than most. It lets others through
+// above the rate, and forgives what they owe.
+func (b *Bucket) TakeWithin(now time.Time, n int, most time.Duration) time.Duration {
+	wait := b.Take(now, n)
+	if wait <= most {
+		return wait
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.even = now.Add(most)
+	return most
+}
+
 // idle reports whether the Bucket is as good as new: all that was let through has
 // had its time, and a burst's besides.
 func (b *Bucket) idle(now time.Time) bool {

@@ -40,6 +40,30 @@ func TestBucket(t *testing.T) {
 	}
 }
 
+// Bytes that must not wait longer than a bound are let through above the rate, and nothing
+// is owed for them later.
+func TestTakeWithin(t *testing.T) {
+	const most = time.Second
+	var b rate.Bucket
+	b.Set(1000)
+	now := time.Unix(1_000_000, 0)
+	for i, test := range []struct {
+		n    int
+		want time.Duration
+	}{{100, 0}, {500, 500 * time.Millisecond}, {500, most}, {1, most}, {1 << 40, most}, {0, most}} {
+		if wait := b.TakeWithin(now, test.n, most); wait != test.want {
+			t.Errorf("%d: %d bytes wait %v, want %v", i, test.n, wait, test.want)
+		}
+	}
+	if wait := b.TakeWithin(now.Add(most), 500, most); wait != 500*time.Millisecond {
+		t.Errorf("after the bound 500 bytes wait %v", wait)
+	}
+	var none rate.Bucket
+	if wait := none.TakeWithin(now, 1<<30, most); wait != 0 {
+		t.Errorf("without a rate bytes wait %v", wait)
+	}
+}
+
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -377,3 +377,35 @@ func TestReadWithoutLastACKEndsInTime(t *testing.T) {
 		b.want("the block again", 1001, 1001)
 	}
 }
+
+// A driver that keeps a rate holds blocks back. Meanwhile the timer does not run out, and
+// neither an acknowledgement nor its repeat has anything sent.
+func TestHeldBlocksWait(t *testing.T) {
+	for _, window := range []int{1, 4} {
+		b := newBench(t, window)
+		b.ack(window)
+		held := b.now.Add(300 * time.Millisecond)
+		if window > 1 { // part of the window leaves first
+			b.s.Sent(b.now, 2)
+		}
+		b.s.Hold(held)
+		b.want("while held", nil...)
+		first := b.s.next
+		b.ack(int(first) - 1) // as of the peer's own timer: in lock-step a repeat
+		b.want("after an acknowledgement of what has come", nil...)
+		for b.now.Before(held) {
+			if b.s.Deadline().IsZero() || b.s.Deadline().After(held) {
+				t.Fatalf("window %d: the deadline is %v, the blocks are held until %v", window, b.s.Deadline(), held)
+			}
+			b.expire()
+		}
+		b.want("after that", first, first+int64(window)-1)
+		if st := b.s.Stats(); st.Resent != 0 || st.Timeouts != 0 {
+			t.Errorf("window %d: %d blocks sent again, %d timeouts", window, st.Resent, st.Timeouts)
+		}
+		b.expire()
+		if st := b.s.Stats(); st.Timeouts != 1 {
+			t.Errorf("window %d: %d timeouts once the blocks have left", window, st.Timeouts)
+		}
+	}
+}

@@ -32,6 +32,7 @@ type Sender struct {
 
 	recovery recovery
 	pacer    pacer
+	held     time.Time // the driver sends no blocks before; zero if it may
 	timer    timer
 	timed    int64     // block whose round trip is measured; 0 for none
 	timedAt  time.Time // when it left
@@ -219,9 +220,10 @@ type Run struct {
 // how many by Sent, and asks again until nothing is due. The Run is valid until
 // the next call of Handle, Expire or Repeat; after one of these, ask again.
 func (s *Sender) Due(now time.Time) Run {
-	if s.done || s.phase != senderData {
+	if s.done || s.phase != senderData || s.held.After(now) {
 		return Run{}
 	}
+	s.held = time.Time{}
 	first, last := s.pending()
 	if first <= last {
 		last = first + s.pacer.room(now, last-first+1) - 1
@@ -239,6 +241,10 @@ func (s *Sender) pending() (first, last int64) {
 	}
 	return s.caution.first(s.next, min(s.acked+s.window, s.total))
 }
+
+// Hold keeps blocks back until a time: the driver has a rate to keep. While blocks wait,
+// the timer does not run out.
+func (s *Sender) Hold(until time.Time) { s.held = until }
 
 func (s *Sender) run(first, last int64) Run {
 	if first > last {
@@ -360,13 +366,19 @@ func (s *Sender) Deadline() time.Time {
 	return s.deadline
 }
 
-// paced reports whether blocks wait for the pacer, and until when.
+// paced reports whether blocks wait for the pacer or the driver, and until when.
 func (s *Sender) paced() (resumes time.Time, wait bool) {
-	if s.pacer.holds == 0 || s.phase != senderData {
+	if s.pacer.holds == 0 && s.held.IsZero() || s.phase != senderData {
 		return time.Time{}, false
 	}
 	first, last := s.pending()
-	return s.pacer.resumes(last - first + 1), first <= last
+	if s.pacer.holds > 0 {
+		resumes = s.pacer.resumes(last - first + 1)
+	}
+	if s.held.After(resumes) {
+		resumes = s.held
+	}
+	return resumes, first <= last
 }
 
 // Expire handles the passing of s's deadline. Earlier calls do nothing.
