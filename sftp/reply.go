@@ -12,13 +12,12 @@ import (
 )
 
 // status answers by a STATUS, unless err is errAnswered.
-func (s *session) status(err error) error {
+func (s *session) status(err error) {
 	if err == errAnswered {
-		return nil
+		return
 	}
 	code, text := storewire.StatusOf(s.explain(err))
 	s.out.b = wire.AppendStatus(s.out.b, s.request.ID, code, text)
-	return nil
 }
 
 // explain returns what an error means in the request that it is of, where its
@@ -40,25 +39,23 @@ func (s *session) explain(err error) error {
 	return err
 }
 
-// name answers by a NAME with one path, or by a STATUS if there is an error.
+// name answers by a NAME with one path, unless there is an error.
 func (s *session) name(path string, err error) error {
 	if err != nil {
-		return s.status(err)
-	}
-	if err := s.room(smallReply + 2*len(path)); err != nil {
 		return err
 	}
+	s.room(smallReply + 2*len(path))
 	s.out.b = wire.AppendName(s.out.b, s.request.ID, path)
-	return nil
+	return errAnswered
 }
 
-// attrs answers by an ATTRS, or by a STATUS if there is an error.
+// attrs answers by an ATTRS, unless there is an error.
 func (s *session) attrs(a wire.Attrs, err error) error {
 	if err != nil {
-		return s.status(err)
+		return err
 	}
 	s.out.b = wire.AppendAttrs(s.out.b, s.request.ID, a)
-	return nil
+	return errAnswered
 }
 
 // describe answers by the attributes of a file.

@@ -12,10 +12,19 @@ func (s *session) answer(q *wire.Request) error {
 		return s.read(q)
 	case wire.TypeWrite:
 		return s.write(q)
+	}
+	s.status(s.do(q))
+	return nil
+}
+
+// do does what a request asks for, and returns what its STATUS says: nil for OK, and
+// errAnswered if it has appended another reply.
+func (s *session) do(q *wire.Request) error {
+	switch q.Type {
 	case wire.TypeOpen:
-		return s.status(s.open(q))
+		return s.open(q)
 	case wire.TypeClose:
-		return s.status(s.close(q))
+		return s.close(q)
 	case wire.TypeStat:
 		return s.stat(q, true)
 	case wire.TypeLstat:
@@ -23,28 +32,28 @@ func (s *session) answer(q *wire.Request) error {
 	case wire.TypeFstat:
 		return s.fstat(q)
 	case wire.TypeSetstat:
-		return s.status(s.setstat(q, true))
+		return s.setstat(q, true)
 	case wire.TypeFsetstat:
-		return s.status(s.fsetstat(q))
+		return s.fsetstat(q)
 	case wire.TypeOpendir:
-		return s.status(s.opendir(q))
+		return s.opendir(q)
 	case wire.TypeReaddir:
 		return s.readdir(q)
 	case wire.TypeRemove:
-		return s.status(s.remove(q))
+		return s.remove(q)
 	case wire.TypeMkdir:
-		return s.status(s.mkdir(q))
+		return s.mkdir(q)
 	case wire.TypeRmdir:
-		return s.status(s.rmdir(q))
+		return s.rmdir(q)
 	case wire.TypeRealpath:
 		name, err := s.resolve(q.Path)
 		return s.name(shown(name), err)
 	case wire.TypeRename:
-		return s.status(s.rename(q, false))
+		return s.rename(q, false)
 	case wire.TypeReadlink:
 		return s.readlink(q)
 	case wire.TypeSymlink:
-		return s.status(s.symlink(q))
+		return s.symlink(q)
 	}
 	return s.extended(q)
 }

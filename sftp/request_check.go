@@ -52,24 +52,20 @@ var errManyHashes = errors.New("more hashes than a reply can hold")
 func (s *session) checkFile(q *wire.Request) error {
 	name, h := chooseHash(q.Algorithms)
 	if h == nil {
-		return s.status(errors.ErrUnsupported)
+		return errors.ErrUnsupported
 	}
-	if err := s.flush(); err != nil { // it may take a while
-		return err
-	}
+	s.flush() // it may take a while
 	sums, err := s.checkSums(q, h)
 	if err != nil {
-		return s.status(err)
-	}
-	if err := s.room(smallReply + len(sums)); err != nil {
 		return err
 	}
+	s.room(smallReply + len(sums))
 	if q.Extension == wire.ExtCheckFile {
 		s.out.b = wire.AppendOldCheckFileReply(s.out.b, q.ID, name, sums)
 	} else {
 		s.out.b = wire.AppendCheckFileReply(s.out.b, q.ID, name, sums)
 	}
-	return nil
+	return errAnswered
 }
 
 func (s *session) checkSums(q *wire.Request, h hash.Hash) ([]byte, error) {

@@ -48,11 +48,9 @@ func (s *session) opendir(q *wire.Request) error {
 func (s *session) readdir(q *wire.Request) error {
 	h := s.handles.get(q.Handle)
 	if h == nil || h.dir == nil {
-		return s.status(errNoHandle)
+		return errNoHandle
 	}
-	if err := s.room(maxListing); err != nil {
-		return err
-	}
+	s.room(maxListing)
 	l, at, now := h.dir, len(s.out.b), time.Now()
 	s.out.b = wire.AppendNames(s.out.b, q.ID)
 	none := len(s.out.b)
@@ -60,10 +58,10 @@ func (s *session) readdir(q *wire.Request) error {
 		d, ok, err := l.peek()
 		if err != nil && len(s.out.b) == none {
 			s.out.b = s.out.b[:at]
-			return s.status(err)
+			return err
 		}
 		if err != nil { // it comes again
-			return nil
+			return errAnswered
 		}
 		if !ok {
 			l.skip()
@@ -71,7 +69,7 @@ func (s *session) readdir(q *wire.Request) error {
 		}
 		s.long = wire.AppendLongName(s.long[:0], d.name, d.attrs, d.links, now)
 		if len(s.out.b)-at+len(d.name)+len(s.long)+entryOverhead > maxListing {
-			return nil
+			return errAnswered
 		}
 		s.out.b = wire.AppendEntry(s.out.b, at, d.name, s.long, d.attrs)
 		l.skip()

@@ -16,21 +16,21 @@ import (
 func (s *session) extended(q *wire.Request) error {
 	switch q.Extension {
 	case wire.ExtPosixRename:
-		return s.status(s.rename(q, true))
+		return s.rename(q, true)
 	case wire.ExtHardlink:
-		return s.status(s.link(q))
+		return s.link(q)
 	case wire.ExtStatVFS:
 		name, err := s.resolve(q.Path)
 		return s.space(name, err)
 	case wire.ExtFstatVFS:
 		return s.fstatvfs(q)
 	case wire.ExtFsync:
-		return s.status(s.fsync(q))
+		return s.fsync(q)
 	case wire.ExtLsetstat:
 		if q.Attrs.Has(wire.AttrSize) { // a link has none
-			return s.status(fs.ErrInvalid)
+			return fs.ErrInvalid
 		}
-		return s.status(s.setstat(q, false))
+		return s.setstat(q, false)
 	case wire.ExtLimits:
 		s.out.b = wire.AppendLimitsReply(s.out.b, q.ID, wire.Limits{
 			Packet:  256 << 10, // as OpenSSH says
@@ -38,12 +38,12 @@ func (s *session) extended(q *wire.Request) error {
 			Write:   maxData,
 			Handles: uint64(s.conn.server.maxHandles()),
 		})
-		return nil
+		return errAnswered
 	case wire.ExtExpandPath:
 		return s.expandPath(q)
 	case wire.ExtHomeDirectory:
 		if u := string(q.User); u != "" && u != s.conn.info.User {
-			return s.status(errNoUser)
+			return errNoUser
 		}
 		return s.name(shown(s.conn.home), nil)
 	case wire.ExtUsersGroupsByID:
@@ -53,7 +53,7 @@ func (s *session) extended(q *wire.Request) error {
 	case wire.ExtCheckFileHandle, wire.ExtCheckFileName, wire.ExtCheckFile:
 		return s.checkFile(q)
 	}
-	return s.status(errors.ErrUnsupported)
+	return errors.ErrUnsupported
 }
 
 // errNoUser is the answer about any user but the client's own.
@@ -61,7 +61,7 @@ var errNoUser = errors.New("no such user")
 
 func (s *session) expandPath(q *wire.Request) error {
 	if _, err := s.resolve(q.Path); err != nil {
-		return s.status(err)
+		return err
 	}
 	name, err := s.conn.expand(string(q.Path))
 	return s.name(shown(name), err)
@@ -71,21 +71,21 @@ func (s *session) fstatvfs(q *wire.Request) error {
 	h := s.handles.get(q.Handle)
 	switch {
 	case h == nil:
-		return s.status(errNoHandle)
+		return errNoHandle
 	case h.upload != nil: // the file has no name yet, and its directory has
 		return s.space(path.Dir(h.name), nil)
 	}
 	return s.space(h.name, nil)
 }
 
-// space answers statvfs, or by a STATUS if there is an error.
+// space answers statvfs, unless there is an error.
 func (s *session) space(name string, err error) error {
 	var sp store.Space
 	if err == nil {
 		sp, err = s.conn.tree.Space(s.ctx, name)
 	}
 	if err != nil {
-		return s.status(err)
+		return err
 	}
 	size := max(1, sp.BlockSize)
 	v := wire.StatVFS{
@@ -104,7 +104,7 @@ func (s *session) space(name string, err error) error {
 		v.Flags |= wire.StatVFSReadOnly
 	}
 	s.out.b = wire.AppendStatVFSReply(s.out.b, s.request.ID, v)
-	return nil
+	return errAnswered
 }
 
 const (
@@ -120,7 +120,7 @@ const (
 // are none.
 func (s *session) owners(q *wire.Request) error {
 	if q.Users.Len()+q.Groups.Len() > maxOwners {
-		return s.status(fs.ErrInvalid)
+		return fs.ErrInvalid
 	}
 	size := smallReply
 	named := func(ids wire.IDs, group bool) (names []string) {
@@ -139,13 +139,11 @@ func (s *session) owners(q *wire.Request) error {
 	}
 	owners, groups := named(q.Users, false), named(q.Groups, true)
 	if size > maxData {
-		return s.status(fmt.Errorf("%d bytes of names", size))
+		return fmt.Errorf("%d bytes of names", size)
 	}
-	if err := s.room(size); err != nil {
-		return err
-	}
+	s.room(size)
 	s.out.b = wire.AppendUsersGroupsReply(s.out.b, q.ID, owners, groups)
-	return nil
+	return errAnswered
 }
 
 // copyData answers copy-data. As long as it takes, the client waits.
@@ -153,17 +151,15 @@ func (s *session) copyData(q *wire.Request) error {
 	from, to := s.file(q.Handle), s.file(q.ToHandle)
 	switch {
 	case from == nil || to == nil:
-		return s.status(errNoHandle)
+		return errNoHandle
 	case from.file == nil:
-		return s.status(fs.ErrPermission)
+		return fs.ErrPermission
 	}
 	length, err := copyLength(from, to, q)
 	if err != nil {
-		return s.status(err)
-	}
-	if err := s.flush(); err != nil {
 		return err
 	}
+	s.flush()
 	if err = s.copyRange(from, to, q, length); err == nil && length < q.Length {
 		err = io.EOF
 	}
@@ -173,7 +169,7 @@ func (s *session) copyData(q *wire.Request) error {
 	}
 	from.transfer.fail(err)
 	to.transfer.fail(err)
-	return s.status(err)
+	return err
 }
 
 var errSameFile = errors.New("both are the same file")

@@ -102,17 +102,25 @@ func (s *session) close(q *wire.Request) error {
 // read answers READ: the data is read behind the place of its header among the
 // replies, and never copied.
 func (s *session) read(q *wire.Request) error {
-	h := s.file(q.Handle)
-	if h == nil {
-		return s.status(errNoHandle)
+	n, err := s.appendData(q)
+	if err != nil {
+		s.status(err)
+		return nil
 	}
-	if h.file == nil {
-		return s.status(fs.ErrPermission)
+	return s.wait(s.conn.sentWait(n))
+}
+
+// appendData appends the DATA that answers a READ, and returns how many bytes it has.
+func (s *session) appendData(q *wire.Request) (int, error) {
+	h := s.file(q.Handle)
+	switch {
+	case h == nil:
+		return 0, errNoHandle
+	case h.file == nil:
+		return 0, fs.ErrPermission
 	}
 	want := int(min(q.Length, s.conn.maxRead()))
-	if err := s.room(wire.DataHeaderSize + want); err != nil {
-		return err
-	}
+	s.room(wire.DataHeaderSize + want)
 	at := len(s.out.b) + wire.DataHeaderSize
 	n, err := h.file.ReadAt(s.out.b[at:at+want], q.Offset)
 	if n == 0 && (err != nil || want > 0) {
@@ -123,30 +131,29 @@ func (s *session) read(q *wire.Request) error {
 		if h.ended = err == io.EOF; !h.ended {
 			h.transfer.fail(err)
 		}
-		return s.status(err)
+		return 0, err
 	}
 	s.out.b = wire.AppendDataHeader(s.out.b, q.ID, n)[:at+n]
 	h.readAt = s.flushes
 	h.transfer.sent.Add(int64(n))
 	s.conn.info.sent.Add(int64(n))
 	s.conn.server.counts.sent.Add(int64(n))
-	return s.wait(s.conn.sentWait(n))
+	return n, nil
 }
 
 // write answers WRITE. The data is written from where it was received.
 func (s *session) write(q *wire.Request) error {
 	h := s.file(q.Handle)
 	if h == nil {
-		return s.status(errNoHandle)
+		s.status(errNoHandle)
+		return nil
 	}
 	n, err := h.writeAt(q.Data, q.Offset)
 	h.transfer.received.Add(int64(n))
 	s.conn.info.received.Add(int64(n))
 	s.conn.server.counts.received.Add(int64(n))
 	h.transfer.fail(err)
-	if err := s.status(err); err != nil {
-		return err
-	}
+	s.status(err)
 	return s.wait(s.conn.receivedWait(len(q.Data)))
 }
 

@@ -13,7 +13,7 @@ import (
 func (s *session) stat(q *wire.Request, follow bool) error {
 	name, err := s.resolve(q.Path)
 	if err != nil {
-		return s.status(err)
+		return err
 	}
 	if u := s.conn.pending(name); u != nil {
 		if a, err := u.attrs(); err != fs.ErrClosed { // not by another channel, just now
@@ -32,7 +32,7 @@ func (s *session) fstat(q *wire.Request) error {
 	h := s.file(q.Handle)
 	switch {
 	case h == nil:
-		return s.status(errNoHandle)
+		return errNoHandle
 	case h.upload != nil:
 		return s.attrs(h.upload.attrs())
 	}
@@ -157,7 +157,7 @@ func (s *session) symlink(q *wire.Request) error {
 func (s *session) readlink(q *wire.Request) error {
 	name, err := s.resolve(q.Path)
 	if err != nil {
-		return s.status(err)
+		return err
 	}
 	target, err := s.conn.tree.Readlink(s.ctx, name)
 	return s.name(target, s.looked("readlink", name, err))

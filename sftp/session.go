@@ -109,7 +109,7 @@ func (s *session) serve() error {
 			err = s.handle(packet)
 		}
 		if err != nil {
-			_ = s.flush() // what was in order before it
+			s.flush() // what was in order before it
 			return err
 		}
 	}
@@ -145,9 +145,7 @@ func (s *session) next() ([]byte, error) {
 			s.at += n
 			return have[:n:n], nil
 		}
-		if err := s.flush(); err != nil {
-			return nil, err
-		}
+		s.flush()
 		if s.conn.endIfIdle() {
 			return nil, errEnding
 		}
@@ -195,40 +193,36 @@ func (s *session) fill(n int) error {
 // are not read. When it is gone they are thrown away, and of what it has sent
 // before only that is done which ends what it has begun: many clients send CLOSE
 // and leave.
-func (s *session) flush() error {
+func (s *session) flush() {
 	if len(s.out.b) == 0 {
-		return nil
+		return
 	}
 	if s.deaf {
 		s.out.b = s.out.b[:0]
-		return nil
+		return
 	}
 	_, err := s.rw.Write(s.out.b)
 	s.out.reset()
 	if err != nil {
 		s.deaf = true
-		return nil
+		return
 	}
 	s.flushes++
 	s.conn.touch()
-	return nil
 }
 
 // room makes room for n more bytes of replies, at most bigBuffer.
-func (s *session) room(n int) error {
+func (s *session) room(n int) {
 	if cap(s.out.b)-len(s.out.b) < n && len(s.out.b)+n <= bigBuffer {
 		s.out.grow()
 	}
 	if cap(s.out.b)-len(s.out.b) >= n {
-		return nil
+		return
 	}
-	if err := s.flush(); err != nil {
-		return err
-	}
+	s.flush()
 	if n > cap(s.out.b) {
 		s.out.grow()
 	}
-	return nil
 }
 
 // wait lets the replies go, and then time pass, if there is a reason to wait.
@@ -236,9 +230,7 @@ func (s *session) wait(d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
-	if err := s.flush(); err != nil {
-		return err
-	}
+	s.flush()
 	for ; d > 0; d -= waitStep {
 		if err := rate.Sleep(s.ctx, min(d, waitStep)); err != nil {
 			return err
@@ -250,9 +242,7 @@ func (s *session) wait(d time.Duration) error {
 
 // handle answers one request. An error ends the session.
 func (s *session) handle(packet []byte) (err error) {
-	if err := s.room(smallReply); err != nil {
-		return err
-	}
+	s.room(smallReply)
 	q := &s.request
 	*q, err = wire.ParseRequest(packet)
 	if err != nil {
