@@ -11,7 +11,7 @@
 // would on the command line (sftp_tools_test.go, sftp_trade_test.go). Wires that
 // are cut, servers with few sessions, certificates and the like are tests of
 // their own, and in TestSFTPAgrees our server and OpenSSH's have to answer alike.
-// sshd runs unpacked, as whoever runs the tests: sftp_sshd_test.go.
+// sshd runs unpacked, as the user who runs the tests: sftp_sshd_test.go.
 //
 // scripts/install-peers fetches the peers. One that is absent is skipped, but
 // where CI=true it is a failure: a skipped test proves nothing.

@@ -100,7 +100,7 @@ func (c *soaker) content() []byte {
 }
 
 // described returns size bytes, 0 or at least 16, that begin with their seed
-// and size: so that whoever reads them can tell whether they are whole.
+// and size: so that a reader can check whether they are whole.
 func described(seed uint64, size int) []byte {
 	b := make([]byte, size)
 	if size == 0 {

@@ -18,7 +18,7 @@ import (
 // 255 KiB what OpenSSH's and ours do.
 var sftpSizes = []int{0, 1, 32767, 32768, 32769, 261119, 261120, 261121, 3<<20 + 17}
 
-// Names that are mistaken for something else by whoever takes them apart.
+// Names that are mistaken for something else by programs that take them apart.
 var oddNames = []string{
 	"with space", " leading", "trailing ", "-dash", "quo\"te", "apo'strophe", "back\\slash", "star*", "que?ry", "[brackets]",
 	"semi;colon", "dollar$HOME", "per%20cent", "hash#tag", "co:lon", "new\nline", "tab\there", "bell\a", "日本語", "e\u0301 é",

@@ -30,7 +30,7 @@ var (
 	}
 )
 
-// startSSHD runs OpenSSH's server as whoever runs the tests, with a
+// startSSHD runs OpenSSH's server as the user who runs the tests, with a
 // configuration that serves dir to userKey, and the lines given.
 //
 // sshd wants an account to log in to, and as root another one to hide in. An

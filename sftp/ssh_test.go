@@ -180,7 +180,7 @@ func TestAlgorithms(t *testing.T) {
 }
 
 // An RSA key of the host may sign with SHA-2, be there a certificate or not, and
-// whoever wants SHA-1 is not let in, even if the key would do it.
+// a client that wants SHA-1 is not let in, even if the key would do it.
 func TestHostKeyOfRSA(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

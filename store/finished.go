@@ -14,7 +14,7 @@ func isUnfinished(name string) bool {
 
 // Finished returns t without the files that SFTP clients of haul are uploading, and
 // without their records: they are not listed and are an [fs.ErrNotExist]. It is for those
-// who read: whoever sees such a name could take the file for theirs where they upload.
+// who read: a user who sees such a name could take the file for their own upload.
 // Uploads of others are never in sight.
 //
 // Files can be created and removed. All else that changes anything is an

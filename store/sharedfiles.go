@@ -123,7 +123,7 @@ func (s *SharedFiles) Release() {
 	s.mu.Unlock()
 }
 
-// Open returns how many files are open: each counts once, whoever reads it.
+// Open returns how many files are open: each counts once, however many read it.
 func (s *SharedFiles) Open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

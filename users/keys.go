@@ -42,7 +42,7 @@ var (
 	}
 )
 
-// checkKey says why a key must not be used, whoever has it. It is asked before
+// checkKey says why a key must not be used, by any user. It is called before
 // the key verifies anything.
 func checkKey(k ssh.PublicKey) error {
 	if !slices.Contains(keyTypes, k.Type()) {

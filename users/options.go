@@ -131,7 +131,7 @@ func (o *keyOptions) check() error {
 		return errors.New("principals= is for a cert-authority only; it does not restrict a key")
 	}
 	if o.command != "" {
-		_, err := parseCommand(o.command, "user") // whoever it will be
+		_, err := parseCommand(o.command, "user") // any name will do
 		return err
 	}
 	return nil

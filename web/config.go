@@ -209,7 +209,7 @@ type Exchange struct {
 	User   string // who has logged in
 	Agent  string // what the client calls itself, or the beginning of that: anything
 
-	Value any // left to whoever set Started
+	Value any // for the function that set Started
 
 	Status   int
 	Range    string // what was asked for with a Range or a Content-Range: the beginning

@@ -226,8 +226,8 @@ func tagOf(sum [sha256.Size]byte, coding string, strong bool) string {
 	return string(append(tag, '"'))
 }
 
-// olderThan reports whether p is older than another, by the time that whoever wrote
-// them has given them, or by that of the system. A new version often has the time
+// olderThan reports whether p is older than another, by the times that their
+// writers have set, or by those of the system. A new version often has the time
 // of its source (cp -p, rsync -a), and that may be before the variant's.
 func (p representation) olderThan(other representation) bool {
 	return p.modified.Before(other.modified) ||

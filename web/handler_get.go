@@ -38,7 +38,7 @@ func (x *exchange) directoryWithoutSlash() {
 		x.fail(fs.ErrNotExist)
 		return
 	}
-	// Relative, as whoever handles requests before us may have taken a prefix
+	// Relative, as a handler in front of this one may have removed a prefix
 	// off the path; and without the path, which might begin with two slashes.
 	to := url.URL{Path: path.Base(x.name) + "/", RawQuery: x.r.URL.RawQuery}
 	x.set("Location", to.String())

@@ -62,7 +62,7 @@ func hasDots(p string) bool {
 func (x *exchange) redirectSlashes() {
 	p := x.r.URL.Path
 	first := strings.Index(p, "//")
-	// Relative, as whoever handles requests before us may have taken a prefix off
+	// Relative, as a handler in front of this one may have removed a prefix
 	// the path: up from where the last slash is to where the first of two is.
 	up := strings.Repeat("../", strings.Count(p[first+1:], "/"))
 	parts := strings.FieldsFunc(p[first:], func(r rune) bool { return r == '/' })

@@ -140,8 +140,8 @@ func endPrograms(path string) error {
 	return errors.New("programs in it do not end; ip netns pids NAME lists them")
 }
 
-// A heldNamespace exists until it is closed, whoever else removes its name. Its
-// number would be that of the next one otherwise, and whoever looks for the
+// A heldNamespace exists until it is closed, even if others remove its name. Its
+// number would be that of the next one otherwise, and a process that looks for the
 // programs of the first would find those of the second.
 type heldNamespace struct {
 	*os.File

@@ -114,7 +114,7 @@ func receive(fd int, b []byte) (n int, ok bool, err error) {
 	}
 }
 
-// meet says that the socket is there, and connects it to whoever sends first.
+// meet says that the socket is there, and connects it to the peer that sends first.
 func meet(fd int, b []byte) (n int, err error) {
 	fmt.Println("ready")
 	n, from, err := unix.Recvfrom(fd, b, 0)

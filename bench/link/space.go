@@ -70,7 +70,7 @@ func (s *Space) configure(ctx context.Context, settings map[string]string) error
 		defer putBack()
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		// The files are those of the namespace of whoever opens them.
+		// The files are those of the namespace of the process that opens them.
 		path := filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
 		cmd := s.Command(ctx, AnyCore, "sh", "-c", `printf '%s\n' "$1" >"$2"`, "sh", settings[name], path)
 		if out, err := cmd.CombinedOutput(); err != nil {

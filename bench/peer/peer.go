@@ -10,7 +10,7 @@
 //	after, err := p.CPU()
 //
 // A program may run elsewhere than here, for example on one side of an emulated
-// link: whoever starts it says how by a [Command].
+// link: the program that starts it says how by a [Command].
 package peer
 
 import (

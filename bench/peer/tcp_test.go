@@ -125,7 +125,7 @@ func fetch(t *testing.T, ctx context.Context, set *peer.Set, p *peer.Process, a 
 	}
 }
 
-// Whoever is not there is named as one who is, and nobody twice.
+// A peer that is missing is named like those that are there, and none twice.
 func TestStreamNames(t *testing.T) {
 	dir := t.TempDir()
 	set := peer.Streams(dir, "none")

@@ -57,7 +57,7 @@ func ratio(a, b *cell, m record.Metric) float64 {
 }
 
 // mayFail is the share of its transfers that a contender may fail and still
-// count as one to compare with: whoever drops the load has time for the rest.
+// count as one to compare with: a server that drops load has time for the rest.
 const mayFail = 0.01
 
 // served reports whether the cell has figures of somebody who did the work.

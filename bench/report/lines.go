@@ -197,7 +197,7 @@ func (r *Report) untuned(windows []*scenario) curve {
 	return c
 }
 
-// boundOf returns the bound at each windowsize, from whoever has it.
+// boundOf returns the bound at each windowsize, from the cells that have it.
 func boundOf(windows []*scenario) plotter.XYs {
 	var at plotter.XYs
 	for _, s := range windows {

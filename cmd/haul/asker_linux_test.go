@@ -222,7 +222,7 @@ func TestNobodyToAsk(t *testing.T) {
 	}
 }
 
-// interactive has a server ask two questions, and believe whoever answers them.
+// interactive has a server ask two questions, and accept any answers.
 func interactive(s *sftp.Server) {
 	configured := s.SSH
 	s.SSH = func(ctx context.Context, c net.Conn) (*ssh.ServerConfig, error) {

@@ -33,8 +33,8 @@ func parallelFiles() map[string]string {
 	return files
 }
 
-// A busyTree counts the files that are open. They take a moment each, so that
-// whoever opens more at a time is seen to.
+// A busyTree counts the files that are open. Each takes a moment to open,
+// so that the tree notes clients that open more at a time.
 type busyTree struct {
 	store.Tree
 	open *gauge

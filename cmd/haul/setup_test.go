@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		runProxy(addr)
 	}
 	for _, v := range []string{"SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY"} {
-		_ = os.Unsetenv(v) // of whoever runs the tests
+		_ = os.Unsetenv(v) // of the user who runs the tests
 	}
 	_ = os.Setenv("NETRC", filepath.Join(os.TempDir(), "haul-test-without", "netrc")) // nor the passwords of theirs
 	// A program with the race detector in it sleeps for a second when it ends, lest

@@ -6,7 +6,7 @@
 //	server   asks its spawner for a child, at SIGUSR2 or SIGHUP
 //	spawner  was started with the server, before that gave up its rights; it only
 //	         waits, and starts the child with the sockets that it gets
-//	child    says "ready" when it could serve, and "serving" after "go"
+//	child    says "ready" when it can serve, and "serving" after "go"
 //
 // docs/decisions/016 has the reasons. They exchange lines of text. Each of the three may
 // die at any time; the others see that as the end of a line.

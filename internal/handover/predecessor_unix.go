@@ -70,7 +70,7 @@ func (p *Predecessor) Take() []Socket {
 	return all
 }
 
-// Ready reports that this process could serve, and waits until it shall. From then on,
+// Ready reports that this process can serve, and waits until it may. From then on,
 // requests that the predecessor passes on are added to r.
 func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
 	if p == nil {

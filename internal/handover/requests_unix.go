@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Requests are what asks for a successor: SIGUSR2, with reload SIGHUP too, and what a
+// Requests ask for a successor: SIGUSR2, with reload SIGHUP too, and what a
 // predecessor passes on. One waits; another that comes meanwhile is the same.
 type Requests struct {
 	c         chan os.Signal
@@ -51,8 +51,8 @@ func (r *Requests) add() {
 }
 
 // TakeHangup reports whether a SIGHUP, which has arrived, is a request for a successor.
-// Otherwise it ends the process: so it does if the terminal is gone from which the server
-// was started.
+// Otherwise it ends the process. It does so too if the terminal is gone from which the
+// server was started.
 func TakeHangup() bool {
 	r := hangups.Load()
 	if r == nil {

@@ -96,7 +96,7 @@ func (r *Restarter) handle(ctx context.Context) {
 // manager is reported as a service that has ended when the service manager knows the child.
 const manager = "manager"
 
-// passOn has the child handle a request that came to this process. So it is not lost if its
+// passOn has the child handle a request that came to this process. It is not lost if its
 // sender did not know the child yet.
 func (r *Restarter) passOn() {
 	next := r.next.Load()

@@ -86,7 +86,7 @@ func (s *Spawner) Close() error {
 	return s.line.Close()
 }
 
-// start has a child started with the sockets, and waits until it is ready. A child that
+// start starts a child with the sockets, and waits until it is ready. A child that
 // is not ready when ctx ends is killed.
 func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err error) {
 	if s.lost != nil {
@@ -143,7 +143,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	return n, nil
 }
 
-// begin has the child serve, and waits until it says so. If it does not, it is killed.
+// begin lets the child serve, and waits until it reports that. If it does not, it is killed.
 func (s *Spawner) begin(ctx context.Context, n *child) error {
 	defer context.AfterFunc(ctx, func() { n.line.SetReadDeadline(time.Unix(1, 0)) })()
 	err := n.write("go\n")
@@ -160,8 +160,8 @@ func (s *Spawner) begin(ctx context.Context, n *child) error {
 	return nil
 }
 
-// discard ends a child that has failed. One that is only left alone would take the end of
-// its line for our death, and serve.
+// discard ends a child that has failed. Left alone, it would take the end of
+// its line for the death of this process, and serve.
 func (s *Spawner) discard(n *child, err error) error {
 	_ = n.write("stop\n")
 	return fmt.Errorf("the successor, process %d: %w; %w", n.pid, err, s.kill())
@@ -259,7 +259,7 @@ func (n *child) hear(word string) error {
 	return nil
 }
 
-// again has it start a successor of its own: the request has come too late to this process.
+// again asks it for a successor of its own: the request came too late to this process.
 func (n *child) again() error { return n.write("again\n") }
 
 // ended reports that a service of this process has ended.

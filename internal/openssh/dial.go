@@ -42,7 +42,7 @@ type Dialer struct {
 	Stderr io.Writer // of ProxyCommands; nil is os.Stderr
 
 	mu      sync.Mutex
-	asking  chan struct{} // mu: one place, whoever holds it may ask
+	asking  chan struct{} // mu: one place, whose holder may ask
 	keys    sync.Map      // ssh.Signers that were opened with a passphrase, by file
 	secrets sync.Map      // passwords, by Destination.way
 }

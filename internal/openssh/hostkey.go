@@ -234,7 +234,7 @@ func (h *hostCheck) changed(key ssh.PublicKey, why error) error {
 			"; continuing without passwords, since StrictHostKeyChecking is off")
 		return nil
 	case h.dest.Policy == Ask && !sameType:
-		// Not for accept-new: whoever is in between would only need to show a
+		// Not for accept-new: an attacker in between would only need to show a
 		// key of a kind that is not known.
 		return h.ask(key, why)
 	}

@@ -12,7 +12,7 @@ type keyword struct {
 	check  check
 	same   string // the name it has now
 	unused bool   // nothing here depends on it
-	noted  bool   // we do not do that, and whoever set it should know
+	noted  bool   // haul does not do that, and the user who set it should know
 	multi  bool   // every one counts, not only the first
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An Offence is something that costs whoever does it some time.
+// An Offence is something that costs a source some time.
 type Offence int
 
 // The offences, with what they cost at first. OpenSSH has the same four under

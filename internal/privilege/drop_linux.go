@@ -105,7 +105,7 @@ func become(u User) error {
 func explain(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPERM):
-		return ": root lacks CAP_SETUID or CAP_SETGID, as in a container; let whoever starts it set the user"
+		return ": root lacks CAP_SETUID or CAP_SETGID, as in a container; set the user where the container is started"
 	case errors.Is(err, syscall.EINVAL):
 		return ": the number does not exist in this user namespace"
 	}

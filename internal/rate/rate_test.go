@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/internal/rate"
 )
 
-// A Bucket lets through what its rate says, whoever takes it and in what pieces,
+// A Bucket lets through what its rate says, however many take from it and in what pieces,
 // and a little at once.
 func TestBucket(t *testing.T) {
 	start := time.Unix(1_000_000, 0)

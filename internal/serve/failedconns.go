@@ -64,7 +64,7 @@ func (f *failedConns) needUnixSocket(name string, sockets []*tcp.Socket) error {
 		return nil
 	}
 	return failure.Listen.Errorf("%s unix: there is no unix socket, and haul opens none itself; have systemd pass one: in a socket unit, "+
-		"ListenStream=/run/haul-%s.sock, with SocketMode=0660 and the proxy's SocketGroup=, since whoever may connect can claim any address", f.proxies, name)
+		"ListenStream=/run/haul-%s.sock, with SocketMode=0660 and the proxy's SocketGroup=, since a process that may connect can claim any address", f.proxies, name)
 }
 
 func isUnixSocket(s *tcp.Socket) bool { return s.Addr().Network() == "unix" }

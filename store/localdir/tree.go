@@ -90,7 +90,7 @@ func (d *Dir) sweepDir(ctx context.Context, name string) (removed bool) {
 }
 
 // Rename gives what has the name from the name to: see [store.Tree]. On Linux a name
-// that shall not be replaced is not, whoever takes it when; elsewhere, and on
+// that shall not be replaced is not, whenever another takes it; elsewhere, and on
 // file systems that do not know how, that holds for all but directories, which
 // are then moved by a look and a rename.
 func (d *Dir) Rename(ctx context.Context, from, to string, replace bool) error {

@@ -358,7 +358,7 @@ func (b *brokenReader) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// An upload ends with its context, whoever is waiting.
+// An upload ends with its context, whichever call waits.
 func TestPutEnds(t *testing.T) {
 	l := startLab(t, nil)
 	begun := make(chan struct{}, 1)

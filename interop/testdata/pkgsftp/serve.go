@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// serve serves a directory to whoever has the one key that the file authorized
+// serve serves a directory to those who have the one key that the file authorized
 // holds, and says where on standard output.
 func serve(dir, hostKey, authorized string) error {
 	pem, err := os.ReadFile(hostKey)

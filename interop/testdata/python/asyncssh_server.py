@@ -1,7 +1,7 @@
 """A server made of asyncssh, as a peer of the interop tests.
 
 asyncssh_server.py DIR HOSTKEY AUTHORIZED [PASSWORD] serves DIR to the keys in
-the file AUTHORIZED, or to whoever knows the password, and says where.
+the file AUTHORIZED, or to those who know the password, and prints where.
 """
 
 import asyncio
