@@ -33,13 +33,14 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/copying internal/fileops internal/remote internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
-		tests:   "sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/golden store/localdir store/storetest",
+		imports: "tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/copying internal/fileops internal/remote internal/config internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
+		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
 		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty",
 		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest",
 	},
+	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure", tests: "internal/golden"},
 	"internal/serve/servetest": {}, // for tests
 	"internal/fileops":         {imports: "store store/treecopy internal/remote internal/console internal/failure"},
 	"internal/copying": {
@@ -204,7 +205,7 @@ func check(files map[string]string) (problems []string) {
 					report(spec.Pos(), "%s may not import %s", pkg, ours)
 				}
 				imported[pkg+" "+ours] = imported[pkg+" "+ours] || !test
-			} else if pkg != "cmd/haul" && strings.HasPrefix(p, "github.com/spf13/") {
+			} else if pkg != "cmd/haul" && strings.HasPrefix(p, "github.com/spf13/") && !(pkg == "internal/config" && p == "github.com/spf13/pflag") {
 				report(spec.Pos(), "%s may not import %s: the command line is for cmd/haul", pkg, spec.Path.Value)
 			} else if r.pure && !test && (!slices.Contains(pureImports, p) || spec.Name != nil) {
 				// A renamed import would hide time.Now from checkPure.

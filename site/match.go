@@ -2,6 +2,7 @@ package site
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -118,6 +119,16 @@ func ParseMatch(s string) (Match, error) {
 		}
 	}
 	return m, nil
+}
+
+// ParseNetwork reads an address or a network, or several with commas between them, and
+// nothing else that a Match may have.
+func ParseNetwork(s string) ([]netip.Prefix, error) {
+	m, err := ParseMatch(s)
+	if err != nil || len(m.Nets) == 0 || len(m.MACs)+len(m.Listeners) > 0 {
+		return nil, errors.New("it is an address or a network, such as 192.0.2.0/24 or 2001:db8::/32")
+	}
+	return m.Nets, nil
 }
 
 func (m *Match) add(word string) error {

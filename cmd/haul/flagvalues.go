@@ -27,11 +27,11 @@ func humanFlag(cmd *cobra.Command, to *bool, usage string) {
 func parseNetworks(flag string, words []string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, w := range words {
-		m, err := site.ParseMatch(w)
-		if err != nil || len(m.Nets) == 0 || len(m.MACs)+len(m.Listeners) > 0 {
-			return nil, failure.Usage.Errorf("--%s %s: it is an address or a network, such as 192.0.2.0/24 or 2001:db8::/32", flag, w)
+		some, err := site.ParseNetwork(w)
+		if err != nil {
+			return nil, failure.Usage.Errorf("--%s %s: %w", flag, w, err)
 		}
-		all = append(all, m.Nets...)
+		all = append(all, some...)
 	}
 	return all, nil
 }

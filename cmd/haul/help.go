@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
 )
@@ -192,7 +193,7 @@ func noHelp(cmd *cobra.Command, words, rest []string) error {
 	for _, t := range topicsBelow(above) {
 		names = append(names, t.name)
 	}
-	if near := suggest(words[last], names); len(near) > 0 {
+	if near := console.Nearest(words[last], names); len(near) > 0 {
 		return failure.Usage.Errorf("there is no help on %q; did you mean %q?", strings.Join(words, " "), "haul help "+strings.TrimSpace(above+" "+near[0]))
 	}
 	if len(names) > 0 && above != "" {

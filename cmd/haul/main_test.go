@@ -120,7 +120,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"get", "--rollover", "2", url + "a"}, exitUsage, "rollover"},
 		{[]string{"get", "--nosuch", url + "a"}, exitUsage, "nosuch"},
 		{[]string{"nosuch"}, exitUsage, "nosuch"},
-		{[]string{"serve"}, exitUsage, " is missing"},
+		{[]string{"serve"}, exitUsage, "no directory is named"},
 		{[]string{"serve", ".", "--http", "80"}, exitUsage, "HOST:PORT"},
 		{[]string{"serve", ".", "--upload", "all"}, exitUsage, "overwrite"},
 		{[]string{"serve", ".", "--tftp", ""}, exitUsage, "empty"},

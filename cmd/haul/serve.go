@@ -1,28 +1,30 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/config"
 	"github.com/haul-project/haul/internal/serve"
 )
 
 const serveHelp = `Serve the files of a directory over TFTP, SFTP, HTTP or HTTPS.
 
-Without --tftp, --sftp, --http or --https, haul serves TFTP alone. It serves until a
-signal ends it. Of several DIRs, the first that has a file serves it; uploads go to
-the first.
+haul serves the protocols of --tftp, --sftp, --http and --https, and without any of them
+TFTP and HTTP, until a signal ends it. Of several DIRs, the first that has a file serves
+it; uploads go to the first. --config reads settings from a file.
 
 SFTP users log in ("haul user"). TFTP and HTTP have no users, unless --http-auth names
 them: everybody may read, and write only with --upload. Nothing outside DIR can be
 read or written. An upload appears under its name when it is complete.`
 
-const serveExamples = `  haul serve /srv/tftp                       TFTP on port 69, or 6969 without privileges
+const serveExamples = `  haul serve /srv/tftp                       TFTP and HTTP on ports 69 and 80, or 6969 and 8080
   haul serve . --tftp 127.0.0.1:6969         on one address
   haul serve /srv/tftp --upload create       clients may add files, not replace any
   haul serve /srv/tftp --upload unique --upload-dir /srv/logs
                                              uploads get a time stamp, and nobody can read them
   haul serve /srv/tftp --single-port         in a container, or behind NAT
-  haul serve /srv/tftp --user tftp --metrics 127.0.0.1:9069
   haul serve /srv/tftp --trace=192.0.2.7     show the packets of one client
   haul serve . --sftp :2022 --upload overwrite
                                              for one user, with a password for this run
@@ -38,19 +40,18 @@ var runServer = serve.Run
 func newServe() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use:     "serve DIR...",
+		Use:     "serve [DIR...]",
 		Short:   "Serve the files of a directory",
 		Long:    serveHelp,
 		Example: serveExamples,
-		Args:    args(cobra.MinimumNArgs(1)),
-		Annotations: more("tftp sftp http https cert key users http-auth listing upload upload-dir allow user metrics quiet",
+		Annotations: more("tftp sftp http https cert key users http-auth listing upload upload-dir allow user config metrics quiet",
 			"serve tftp", "serve sftp", "serve http", "serve files", "serve limits", "serve ops"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := f.config(args, cmd.Flags().Changed)
+			cfg, err := f.resolve(cmd, args)
 			if err != nil {
 				return err
 			}
-			return runServer(cmd.Context(), cfg, cmd.ErrOrStderr())
+			return f.settings.Located(runServer(cmd.Context(), cfg, cmd.ErrOrStderr()))
 		},
 	}
 	f.add(cmd)
@@ -58,4 +59,36 @@ func newServe() *cobra.Command {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
 	return cmd
+}
+
+// serveFlags are the flags of "haul serve", and of the commands that show what they mean.
+type serveFlags struct {
+	settings *config.Settings
+	file     string
+}
+
+func (f *serveFlags) add(cmd *cobra.Command) {
+	f.settings = config.New()
+	f.settings.AddFlags(cmd.Flags())
+	for _, s := range f.settings.All() {
+		if s.Flag == "" {
+			continue
+		}
+		group(cmd, s.Flag, s.Group)
+		if words := s.Words(); len(words) > 0 {
+			completeWords(cmd, s.Flag, words...)
+		}
+	}
+	cmd.Flags().StringVar(&f.file, "config", "", "read settings from `FILE`; without DIR the default is "+config.DefaultFiles)
+	group(cmd, "config", "ops")
+}
+
+// resolve returns the configuration that flags, variables and a file make together.
+func (f *serveFlags) resolve(cmd *cobra.Command, dirs []string) (serve.Config, error) {
+	if f.file == "" && len(dirs) == 0 {
+		f.file = config.DefaultFile()
+	}
+	cfg, err := f.settings.Resolve(config.Sources{Dirs: dirs, Given: cmd.Flags().Changed, Lookup: os.LookupEnv, File: f.file})
+	cfg.Version = versionString()
+	return cfg, err
 }

@@ -51,8 +51,8 @@ var badValues = []struct {
 	{"index", "x", "add --http"},
 	{"http-auth", "x", "add --http"},
 	{"http-plain-auth", "x", "true or false"},
-	{"http-exempt", "x", "add --http"},
-	{"http-proxy", "x", "add --http"},
+	{"http-exempt", "x", "192.0.2.0/24"},
+	{"http-proxy", "x", "192.0.2.0/24"},
 	{"restartable", "x", "true or false"},
 	{"sftp", "22", "HOST:PORT"},
 	{"sftp", "127.0.0.1:65536", "HOST:PORT"},
@@ -61,6 +61,9 @@ var badValues = []struct {
 	{"sftp-rate", "-1", "not a size"},
 	{"http-rate", "x", "not a size"},
 	{"http-rate", "1M", "add --http"},
+	{"http-rate-per-source", "x", "not a size"},
+	{"sftp-proxy", "x", "192.0.2.0/24"},
+	{"tcp-congestion", "cubic", "which are not served"},
 	{"sftp-conns", "0", "1 to 65536"},
 	{"sftp-conns", "65537", "1 to 65536"},
 	{"http-conns-per-source", "7", "add --http"},
@@ -144,7 +147,7 @@ var badValues = []struct {
 
 // testedElsewhere are flags whose bad values are files that cannot be read or
 // written; and the one that is looked at when the port is open.
-var testedElsewhere = map[string]bool{"map": true, "pcap": true, "metrics": true, "users": true, "host-keys": true}
+var testedElsewhere = map[string]bool{"map": true, "pcap": true, "metrics": true, "users": true, "host-keys": true, "config": true}
 
 func TestServeBadValues(t *testing.T) {
 	dir := t.TempDir()
@@ -197,7 +200,7 @@ func TestServeConflicts(t *testing.T) {
 		{[]string{dir, "--map", none}, exitLocal, []string{none, "no such file"}},
 		{[]string{dir, "--map", dir}, exitLocal, []string{dir, "not a regular file"}},
 		{[]string{dir, "--no-such-flag"}, exitUsage, []string{"--no-such-flag"}},
-		{nil, exitUsage, []string{" is missing"}},
+		{nil, exitUsage, []string{"no directory is named"}},
 	} {
 		args := append(append([]string{"serve"}, test.args...), "--tftp", "127.0.0.1:0")
 		code, message := refuse(t, args...)

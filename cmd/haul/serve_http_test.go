@@ -381,7 +381,7 @@ func TestServeHTTPFlags(t *testing.T) {
 		{with("https", "--http-auth", file, secrets), exitUsage, "users who log in get one directory"},
 		{with("http", "--http-plain-auth"), exitUsage, "--http-plain-auth goes with --http-auth"},
 		{with("http", "--http-exempt", "10.0.0.0/8"), exitUsage, "--http-exempt goes with --http-auth"},
-		{with("http", "--http-proxy", "somewhere"), exitUsage, "--http-proxy somewhere: it is an address or a network"},
+		{with("http", "--http-proxy", "somewhere"), exitUsage, `--http-proxy "somewhere": it is an address or a network`},
 		{with("http", "--upload", "unique"), exitUsage, "--upload unique is for TFTP"},
 		{[]string{dir, "--sftp", "127.0.0.1:0", "--max-upload", "5"}, exitUsage, "--max-upload is for TFTP and HTTP"},
 		{[]string{dir, "--sftp", "127.0.0.1:0", "--http-proxy", "10.0.0.1"}, exitUsage, "--http-proxy is for HTTP"},

@@ -44,7 +44,7 @@ func TestServeSFTPConflicts(t *testing.T) {
 		{args: append([]string{dir, "--upload", "create", "--users", file}, sftp...), code: exitUsage, says: []string{"--upload is for those without an account", "haul user set"}},
 		{args: append([]string{dir, "--upload-dir", state}, sftp...), code: exitUsage, says: []string{"--upload-dir is for TFTP", "--tftp :69"}},
 		{args: append([]string{dir, "--upload", "unique"}, sftp...), code: exitUsage, says: []string{"--upload unique is for TFTP"}},
-		{args: append([]string{dir, "--upload", "some"}, sftp...), code: exitUsage, says: []string{"--upload some"}},
+		{args: append([]string{dir, "--upload", "some"}, sftp...), code: exitUsage, says: []string{`--upload "some"`}},
 		{args: []string{dir, "--sftp", "127.0.0.1:2022", "--http", "127.0.0.1:2022"}, code: exitUsage, says: []string{"--sftp and --http have the same address, 127.0.0.1:2022"}},
 		{args: append([]string{dir, "--rate", "5", "--tftp", ""}, sftp...), code: exitUsage, says: []string{"--rate is for TFTP"}},
 		{args: append([]string{dir, state}, sftp...), code: exitUsage, says: []string{"one directory"}},

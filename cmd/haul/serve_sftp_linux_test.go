@@ -258,7 +258,7 @@ func TestServeSFTPActivated(t *testing.T) {
 		args []string
 		says string
 	}{
-		{file, []string{dir}, "ListenDatagram=69"},
+		{file, []string{dir, "--tftp", "127.0.0.1:0"}, "ListenDatagram=69"},
 		{udp[0], []string{dir, "--sftp", "127.0.0.1:0", "--host-keys", filepath.Join(t.TempDir(), "keys")}, "add --tftp"},
 	} {
 		said := runChild(t, childOptions{systemd: true, files: []*os.File{test.file}, env: []string{"LISTEN_FDS=1"}},

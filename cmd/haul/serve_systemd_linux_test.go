@@ -82,7 +82,7 @@ func TestServeActivatedByTCP(t *testing.T) {
 	}
 	defer f.Close()
 	said := runChild(t, childOptions{systemd: true, files: []*os.File{f}, env: []string{"LISTEN_FDS=1"}},
-		"serve", t.TempDir()).wantExit(exitFailed)
+		"serve", t.TempDir(), "--tftp", "127.0.0.1:0").wantExit(exitFailed)
 	for _, want := range []string{"not a datagram socket", "ListenDatagram=69"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q: %s", want, said)

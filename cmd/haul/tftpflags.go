@@ -1,11 +1,11 @@
 package main
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/config"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/tftp/trace"
@@ -21,7 +21,7 @@ type tftpFlags struct {
 	noOptions           bool
 	noOffload           bool
 	noReorder           bool // of downloads
-	trace               traceFlags
+	trace               trace.Setup
 }
 
 func (f *tftpFlags) add(cmd *cobra.Command) {
@@ -34,7 +34,7 @@ func (f *tftpFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.netascii, "netascii", false, "transfer text, and convert its line ends")
 	flags.BoolVar(&f.noOptions, "no-options", false, "ask for no options: 512-byte blocks, one at a time")
 	flags.BoolVar(&f.noOffload, "no-offload", false, "do not let the kernel split and join datagrams")
-	f.trace.add(cmd)
+	addTrace(cmd, &f.trace)
 }
 
 // addDownloads adds those, and what only downloads have.
@@ -64,48 +64,22 @@ func (f *tftpFlags) config() (cfg remote.TFTPConfig, err error) {
 	default:
 		return cfg, failure.Usage.Errorf("--rollover %d: choose 0 or 1", f.rollover)
 	}
-	cfg.Trace, err = f.trace.config()
-	return cfg, err
+	cfg.Trace = f.trace
+	return cfg, checkTrace(f.trace)
 }
 
-// traceFlags say which packets are shown, and where.
-type traceFlags struct {
-	peers []string // "all", addresses and networks; none: no text
-	pcap  string
-	hex   int
-}
-
-func (f *traceFlags) add(cmd *cobra.Command) {
+// addTrace adds the flags that say which packets are shown, and where.
+func addTrace(cmd *cobra.Command, to *trace.Setup) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.peers, "trace", nil, "show packets; --trace=`ADDRESS` only those of an address or a network")
-	flags.StringVar(&f.pcap, "pcap", "", "write packets to `FILE` as pcapng, for Wireshark: all, or those of --trace=ADDRESS")
-	flags.IntVar(&f.hex, "trace-hex", 0, "with --trace, show `N` bytes of each packet in hexadecimal (65507: all)")
-	flags.Lookup("trace").NoOptDefVal = traceAll
+	flags.Var(config.TraceValue(to), "trace", "show packets; --trace=`ADDRESS` only those of an address or a network")
+	flags.StringVar(&to.Pcap, "pcap", "", "write packets to `FILE` as pcapng, for Wireshark: all, or those of --trace=ADDRESS")
+	flags.IntVar(&to.HexBytes, "trace-hex", 0, "with --trace, show `N` bytes of each packet in hexadecimal (65507: all)")
+	flags.Lookup("trace").NoOptDefVal = config.AllPeers
 }
 
-const traceAll = "all"
-
-// config checks the flags, and returns what they say.
-func (f *traceFlags) config() (t trace.Setup, err error) {
-	if f.hex > trace.MaxDatagram || f.hex < 0 {
-		return t, failure.Usage.Errorf("--trace-hex %d: it is 0 to %d bytes", f.hex, trace.MaxDatagram)
+func checkTrace(t trace.Setup) error {
+	if t.HexBytes > trace.MaxDatagram || t.HexBytes < 0 {
+		return failure.Usage.Errorf("--trace-hex %d: it is 0 to %d bytes", t.HexBytes, trace.MaxDatagram)
 	}
-	t = trace.Setup{Text: len(f.peers) > 0, Pcap: f.pcap, HexBytes: f.hex}
-	t.Only, err = f.only()
-	return t, err
-}
-
-// only returns the networks whose packets are shown; none means all.
-func (f *traceFlags) only() (networks []netip.Prefix, err error) {
-	for _, p := range f.peers {
-		if p == traceAll {
-			return nil, nil
-		}
-		more, err := parseNetworks("trace", []string{p})
-		if err != nil {
-			return nil, err
-		}
-		networks = append(networks, more...)
-	}
-	return networks, nil
+	return nil
 }

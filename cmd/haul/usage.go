@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 )
 
@@ -24,10 +25,6 @@ var valueKinds = map[string]string{
 	"duration": "it is a time with its unit, such as 300ms, 10s or 2m",
 }
 
-// suggestWithin is by how many letters a word may differ from what is suggested for
-// it.
-const suggestWithin = 2
-
 // unknownFlag names a flag that a command does not have, and the nearest that it
 // has.
 func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
@@ -38,23 +35,10 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	hint := ""
-	if near := suggest(name, names); len(near) > 0 {
+	if near := console.Nearest(name, names); len(near) > 0 {
 		hint = fmt.Sprintf("; did you mean --%s?", near[0])
 	}
 	return fmt.Errorf("there is no flag --%s in %q%s", name, cmd.CommandPath(), hint)
-}
-
-// suggest returns those of some names that are nearest to a word.
-func suggest(word string, names []string) (near []string) {
-	c := &cobra.Command{} // it knows how to find them
-	for _, name := range names {
-		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
-	}
-	for len(near) == 0 && c.SuggestionsMinimumDistance < suggestWithin {
-		c.SuggestionsMinimumDistance++
-		near = c.SuggestionsFor(word)
-	}
-	return near
 }
 
 // flagError says what is wrong with a flag. Package pflag would quote the parser of
@@ -93,7 +77,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	hint := fmt.Sprintf("%q lists all", cmd.CommandPath()+" --help")
 	if t, ok := findTopic(args[0]); ok {
 		hint = fmt.Sprintf("did you mean %q?", "haul help "+t.name)
-	} else if near := suggest(args[0], names); len(near) > 0 {
+	} else if near := console.Nearest(args[0], names); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0])
 	}
 	return failure.Usage.Errorf("there is no command %q; %s", cmd.CommandPath()+" "+args[0], hint)

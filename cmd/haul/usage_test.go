@@ -52,7 +52,7 @@ func TestUnknownWords(t *testing.T) {
 			t.Errorf("haul %s: exit code %d, %q, want %q", c.args, code, msg, c.says)
 		}
 	}
-	for args, says := range map[string]string{"help serve": "haul serve DIR", "help map test": "haul map test FILE", "help": "haul COMMAND", "help sizes": "KiB", "help serve files": "--map FILE"} {
+	for args, says := range map[string]string{"help serve": "haul serve [DIR...]", "help map test": "haul map test FILE", "help": "haul COMMAND", "help sizes": "KiB", "help serve files": "--map FILE"} {
 		if code, out, _ := haul(t, strings.Fields(args)...); code != 0 || !strings.Contains(out, says) {
 			t.Errorf("haul %s: exit code %d, without %q", args, code, says)
 		}

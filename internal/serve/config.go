@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -130,6 +131,9 @@ const (
 	MaxMTU = 65535
 )
 
+// ErrMTU says what an MTU may be.
+var ErrMTU = fmt.Errorf("it is auto, none, or %d to %d bytes", MinMTU, MaxMTU)
+
 // SFTP are the settings of SFTP.
 type SFTP struct {
 	Listen []string // the addresses; none by default
@@ -162,7 +166,8 @@ const NoHostKeys = "none"
 
 // HTTP are the settings of HTTP and HTTPS.
 type HTTP struct {
-	Listen    []string // the addresses of HTTP; none by default
+	Listen    []string // the addresses of HTTP; the default is ":80"
+	FallBack  bool     // port 8080 is used if the process cannot have those
 	ListenTLS []string // the addresses of HTTPS, which take Cert; none by default
 
 	// Cert and Key are PEM files: the certificate with its intermediates, and its
@@ -189,7 +194,7 @@ type HTTP struct {
 	UnixProxies bool
 }
 
-// Default returns the settings of "haul serve" without flags: TFTP alone, read-only.
+// Default returns the settings of "haul serve" without flags: TFTP and HTTP, read-only.
 func Default() Config {
 	return Config{
 		Grace:     tftp.DefaultGrace,
@@ -198,7 +203,7 @@ func Default() Config {
 			Listen: []string{":69"}, MaxTransfers: tftp.DefaultMaxTransfers, Memory: tftp.DefaultMemory, WindowSize: tftp.DefaultWindow,
 		},
 		SFTP:  SFTP{MaxConns: defaultConns, MaxConnsPerSource: penalty.DefaultMaxConnsPerSource},
-		HTTP:  HTTP{Index: "index.html"},
+		HTTP:  HTTP{Listen: []string{":80"}, Index: "index.html"},
 		Files: Files{MaxUpload: tftp.DefaultMaxUpload},
 	}
 }

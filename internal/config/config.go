@@ -1,0 +1,289 @@
+// Package config assembles the configuration of a server from four places: the defaults,
+// a file, variables of the environment, and the flags of a command line. Of a setting
+// that several of them have, the last counts.
+//
+// [Settings] is the only list of settings. Flags, the keys of the file, variables, their
+// completion, the table in the documentation and what "haul config show" prints come
+// from it.
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/serve"
+)
+
+// A Setting is one setting of a server.
+type Setting struct {
+	Key   string // in the file: "tftp.single_port"
+	Flag  string // without dashes: "single-port"; "" for the arguments of the command
+	Group string // of the help: see [Groups]
+	Help  string // one sentence without its period; a word in backquotes stands for the value
+
+	letter  string   // the short flag
+	words   []string // what the value may be, for completion
+	without string   // the value of the flag if it stands alone
+	value   *value
+	initial string // the default, as text
+
+	origin Origin
+}
+
+// Groups are the groups of settings, in the order of the help.
+var Groups = []string{"TFTP", "SFTP", "HTTP", "files", "limits", "ops"}
+
+// Variable returns the name of the variable of a setting.
+func (s *Setting) Variable() string {
+	return "HAUL_" + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
+}
+
+// LongFlag returns another name of the flag, which follows from the key.
+func (s *Setting) LongFlag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key) }
+
+// Default returns the default as text; "" if there is none.
+func (s *Setting) Default() string { return s.initial }
+
+// Words returns what the value may be, if there are only few.
+func (s *Setting) Words() []string { return s.words }
+
+// Origin returns where the value comes from.
+func (s *Setting) Origin() Origin { return s.origin }
+
+// An Origin is where the value of a setting comes from. The zero Origin is its default.
+type Origin struct {
+	File         string // with Line and Column, from 1
+	Line, Column int
+
+	Variable string
+	Flag     string // without dashes
+	Argument bool   // an argument of the command
+}
+
+// String returns the origin as people write it: "/etc/haul/haul.toml:7:1", "--user".
+func (o Origin) String() string {
+	switch {
+	case o.File != "":
+		return fmt.Sprintf("%s:%d:%d", o.File, o.Line, o.Column)
+	case o.Variable != "":
+		return o.Variable
+	case o.Flag != "":
+		return "--" + o.Flag
+	case o.Argument:
+		return "argument"
+	}
+	return "default"
+}
+
+// Settings are all settings of one server, bound to its configuration.
+type Settings struct {
+	all    []*Setting
+	config serve.Config
+	file   string // that was read; "" if none was
+}
+
+// New returns the settings with their defaults.
+func New() *Settings {
+	s := &Settings{config: serve.Default()}
+	s.all = s.table()
+	for _, one := range s.all {
+		one.initial = one.value.String()
+	}
+	return s
+}
+
+// All returns the settings, group by group.
+func (s *Settings) All() []*Setting { return s.all }
+
+// AddFlags adds a flag for each setting. Each has two names: --single-port and, as its
+// key, --tftp-single-port.
+func (s *Settings) AddFlags(flags *pflag.FlagSet) {
+	short := map[string]string{}
+	for _, one := range s.all {
+		if one.Flag == "" {
+			continue
+		}
+		short[one.LongFlag()] = one.Flag
+		f := &pflag.Flag{Name: one.Flag, Shorthand: one.letter, Usage: one.Help, Value: one.value, DefValue: one.initial, NoOptDefVal: one.without}
+		if one.value.kind == kindBool {
+			f.NoOptDefVal = "true"
+		}
+		flags.AddFlag(f)
+	}
+	normal := flags.GetNormalizeFunc()
+	flags.SetNormalizeFunc(func(set *pflag.FlagSet, name string) pflag.NormalizedName {
+		return normal(set, cmp.Or(short[name], name))
+	})
+}
+
+// Sources are where settings come from besides their defaults.
+type Sources struct {
+	Dirs   []string                    // the arguments of the command
+	Given  func(flag string) bool      // reports whether a flag was set on the command line
+	Lookup func(string) (string, bool) // of the environment: os.LookupEnv
+	File   string                      // "" means none
+}
+
+// Resolve applies what file and variables say, where no flag does, and returns the
+// configuration. Flags have been parsed before. The error joins all mistakes, each a
+// [failure.Usage]; [serve.Config.Check] is part of it.
+func (s *Settings) Resolve(from Sources) (serve.Config, error) {
+	var wrong []error
+	s.file = from.File
+	s.fromFlags(from)
+	wrong = append(wrong, s.fromVariables(from.Lookup)...)
+	if from.File != "" {
+		s.config.Reload = true
+		some, err := s.fromFile(from)
+		if err != nil {
+			return s.config, err
+		}
+		wrong = append(wrong, some...)
+	}
+	if len(wrong) == 0 { // otherwise what follows may be wrong because of that
+		s.chooseProtocols()
+		wrong = s.checkUseless()
+		useless := len(wrong)
+		for _, err := range failure.Joined(s.config.Check()) {
+			if !slices.ContainsFunc(wrong[:useless], func(other error) bool { return settingOf(other) == settingOf(err) }) {
+				wrong = append(wrong, s.locate(err))
+			}
+		}
+		slices.SortStableFunc(wrong, func(a, b error) int { return cmp.Compare(s.line(a), s.line(b)) })
+	}
+	return s.config, errors.Join(wrong...)
+}
+
+// line returns the line of the file that a mistake is in; 0 if it is in none.
+func (s *Settings) line(err error) int {
+	if one := s.find(settingOf(err)); one != nil {
+		return one.origin.Line
+	}
+	return 0
+}
+
+// settingOf returns the flag that a mistake is about; "" if there is no single one.
+func settingOf(err error) string {
+	if mistake, ok := errors.AsType[*failure.Error](err); ok {
+		return mistake.Setting
+	}
+	return ""
+}
+
+// fromFlags notes which settings the command line has.
+func (s *Settings) fromFlags(from Sources) {
+	for _, one := range s.all {
+		switch {
+		case one.Flag != "" && from.Given(one.Flag):
+			one.origin = Origin{Flag: one.Flag}
+		case one.Flag == "" && len(from.Dirs) > 0:
+			one.origin = Origin{Argument: true}
+			_ = one.value.list.set(from.Dirs...) // takes all
+		}
+	}
+}
+
+// fromVariables sets what no flag has set. An empty variable is like none.
+func (s *Settings) fromVariables(lookup func(string) (string, bool)) (wrong []error) {
+	for _, one := range s.all {
+		text, ok := lookup(one.Variable())
+		if !ok || text == "" || one.given() {
+			continue
+		}
+		one.origin = Origin{Variable: one.Variable()}
+		if err := one.value.Set(text); err != nil {
+			wrong = append(wrong, one.mistake(fmt.Errorf("%s %q: %w", one.Variable(), text, err)))
+		}
+	}
+	return wrong
+}
+
+// given reports whether a setting is not left at its default.
+func (s *Setting) given() bool { return s.origin != Origin{} }
+
+func (s *Setting) mistake(err error) error {
+	return &failure.Error{Kind: failure.Usage, Setting: s.Flag, Err: err}
+}
+
+// find returns the setting of a flag; nil if there is none.
+func (s *Settings) find(flag string) *Setting {
+	i := slices.IndexFunc(s.all, func(one *Setting) bool { return one.Flag == flag && flag != "" })
+	if i < 0 {
+		return nil
+	}
+	return s.all[i]
+}
+
+// Located returns an error in the words of the places that the settings come from: it
+// names keys of the file with the line, or variables, instead of flags.
+func (s *Settings) Located(err error) error {
+	several := failure.Joined(err)
+	if several == nil {
+		return s.locate(err)
+	}
+	for i := range several {
+		several[i] = s.locate(several[i])
+	}
+	return errors.Join(several...)
+}
+
+// flagWord matches a flag in a message.
+var flagWord = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
+
+func (s *Settings) locate(err error) error {
+	mistake, ok := errors.AsType[*failure.Error](err)
+	if !ok {
+		return err
+	}
+	at := Origin{File: s.file} // if no single setting is wrong, the words are those of the file, if there is one
+	if one := s.find(mistake.Setting); one != nil {
+		at = one.origin
+	}
+	if at.Flag != "" || at == (Origin{}) || at.Argument {
+		return err
+	}
+	text := flagWord.ReplaceAllStringFunc(err.Error(), func(word string) string {
+		one := s.find(strings.TrimPrefix(word, "--"))
+		switch {
+		case one == nil:
+			return word
+		case at.File != "":
+			return one.Key
+		}
+		return one.Variable()
+	})
+	switch {
+	case at.Line > 0:
+		text = at.String() + ": " + text
+	case at.File != "":
+		text = at.File + ": " + text
+	}
+	return failure.Reword(text, err)
+}
+
+// FileName is the name of the configuration file in its directory.
+const FileName = "haul.toml"
+
+// DefaultFiles are the places of [DefaultFile], for help texts.
+const DefaultFiles = "$CONFIGURATION_DIRECTORY/" + FileName + " or else /etc/haul/" + FileName
+
+// DefaultFile returns the file that is read if none is named, or "" if there is none:
+// haul.toml in the directory that systemd names by CONFIGURATION_DIRECTORY, or else in
+// /etc/haul.
+func DefaultFile() string {
+	dir, _, _ := strings.Cut(os.Getenv("CONFIGURATION_DIRECTORY"), ":")
+	name := filepath.Join(cmp.Or(dir, "/etc/haul"), FileName)
+	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,289 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/internal/config"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/golden"
+	"github.com/haul-project/haul/internal/serve"
+)
+
+// A source is where the settings of a test stand.
+type source struct {
+	flags []string
+	env   map[string]string
+	file  string // its text; "" means there is none
+	dirs  []string
+}
+
+// resolve returns the settings of a source, and the configuration that they make. In an
+// error the file's name is haul.toml.
+func resolve(t testing.TB, from source) (*config.Settings, serve.Config, error) {
+	t.Helper()
+	s := config.New()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.AddFlags(flags)
+	if err := flags.Parse(from.flags); err != nil {
+		return s, serve.Config{}, err
+	}
+	sources := config.Sources{Dirs: from.dirs, Given: flags.Changed, Lookup: func(name string) (string, bool) {
+		text, ok := from.env[name]
+		return text, ok
+	}}
+	if from.file != "" {
+		sources.File = filepath.Join(t.TempDir(), config.FileName)
+		if err := os.WriteFile(sources.File, []byte(from.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := s.Resolve(sources)
+	if err != nil {
+		err = failure.Reword(strings.ReplaceAll(err.Error(), filepath.Dir(sources.File)+string(filepath.Separator), ""), err)
+	}
+	return s, cfg, err
+}
+
+// write returns what "haul config show" prints.
+func write(t testing.TB, s *config.Settings, origins bool) string {
+	t.Helper()
+	var b strings.Builder
+	if err := s.Write(&b, origins); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// samples are values of settings, as text and as they stand in a file. Those with the
+// words true, 1 and "x" need none.
+var samples = map[string][2]string{
+	"tftp.listen":          {"192.0.2.1:69,:6969", `["192.0.2.1:69", ":6969"]`},
+	"tftp.ports":           {"4000-4003", `"4000-4003"`},
+	"tftp.mtu":             {"1500", "1_500"},
+	"tftp.blksize":         {"1428", "1428"},
+	"tftp.windowsize":      {"16", "0x10"},
+	"tftp.memory":          {"64MiB", `"64MiB"`},
+	"tftp.trace":           {"192.0.2.7,10.0.0.0/8", `["192.0.2.7", "10.0.0.0/8"]`},
+	"sftp.listen":          {":2022", `":2022"`},
+	"sftp.rate":            {"50000", "50000"},
+	"sftp.exempt":          {"10.0.0.0/8", `["10.0.0.0/8"]`},
+	"http.listen":          {":80,[::1]:8080", `[":80", "[::1]:8080"]`},
+	"https.listen":         {":443", `[":443"]`},
+	"http.proxy":           {"10.0.0.1,unix", `["10.0.0.1", "unix"]`},
+	"http.exempt":          {"10.0.0.0/8,192.0.2.0/24", `["10.0.0.0/8", "192.0.2.0/24"]`},
+	"http.rate_per_source": {"5M", `"5M"`},
+	"sftp.proxy":           {"10.0.0.1,unix", `["10.0.0.1", "unix"]`},
+	"http.rate":            {"20M", `"20M"`},
+	"files.root":           {"on=:6969=/srv/lab", `["on=:6969=/srv/lab"]`},
+	"files.per_client":     {"mac", `"mac"`},
+	"files.access":         {"deny read 10.0.0.0/8 *.key", `["deny read 10.0.0.0/8 *.key"]`},
+	"files.upload":         {"create", `"create"`},
+	"files.max_upload":     {"1GB", `"1GB"`},
+	"dirs":                 {"/srv/a,/srv/b", `["/srv/a", "/srv/b"]`},
+	"allow":                {"10.0.0.0/8", `"10.0.0.0/8"`},
+	"deny":                 {"192.0.2.7", `["192.0.2.7"]`},
+	"grace":                {"1m30s", `"1m30s"`},
+	"log.format":           {"json", `"json"`},
+}
+
+// needs are settings that others want beside them, as lines of a file.
+var needs = map[string]string{
+	"https.listen": "https.cert = 'x'", "https.cert": "https.listen = ':443'", "https.key": "https.listen = ':443'\nhttps.cert = 'x'",
+	"http.users": "http.plain_passwords = true", "http.plain_passwords": "http.users = 'x'", "http.exempt": "http.users = 'x'\nhttp.plain_passwords = true",
+	"files.shared": "files.per_client = 'ip'", "files.upload_dir": "files.upload = 'create'", "tftp.upload_parents": "files.upload = 'create'",
+	"tftp.trace_hex": "tftp.trace = 'all'",
+}
+
+// sample returns a value of a setting that is not its default, as text and for a file.
+func sample(s *config.Setting) (text, toml string) {
+	if v, ok := samples[s.Key]; ok {
+		return v[0], v[1]
+	}
+	switch s.Default() {
+	case "false":
+		return "true", "true"
+	case "":
+		return "x", `"x"`
+	}
+	if regexp.MustCompile(`^\d+$`).MatchString(s.Default()) {
+		return "1", "1"
+	}
+	return "x", `"x"`
+}
+
+// Each setting can be set in the file, by a variable and by its flag, which has two
+// names, and each way makes the same configuration. The output of "config show" makes it
+// once more.
+func TestEverySettingEveryWay(t *testing.T) {
+	for _, one := range config.New().All() {
+		text, toml := sample(one)
+		base := ""
+		if one.Key != "dirs" {
+			base = "dirs = ['/srv']\n"
+		}
+		for _, service := range []string{"tftp", "sftp", "http"} {
+			if one.Key != service+".listen" {
+				base += service + ".listen = '127.0.0.1:0'\n"
+			}
+		}
+		if need := needs[one.Key]; need != "" {
+			base += need + "\n"
+		}
+		ways := map[string]source{
+			"file":     {file: base + one.Key + " = " + toml + "\n"},
+			"variable": {file: base, env: map[string]string{one.Variable(): text}},
+		}
+		if one.Flag != "" {
+			ways["flag"] = source{file: base, flags: []string{"--" + one.Flag + "=" + text}}
+			ways["long flag"] = source{file: base, flags: []string{"--" + one.LongFlag() + "=" + text}}
+		} else {
+			ways["arguments"] = source{file: base, dirs: strings.Split(text, ",")}
+		}
+		_, want, err := resolve(t, ways["file"])
+		if err != nil {
+			t.Errorf("%s: %v", one.Key, err)
+			continue
+		}
+		if _, without, err := resolve(t, source{file: base}); err == nil && reflect.DeepEqual(want, without) {
+			t.Errorf("%s = %s has no effect", one.Key, toml)
+		}
+		for way, from := range ways {
+			s, got, err := resolve(t, from)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s by %s: %v\n got %+v\nwant %+v", one.Key, way, err, got, want)
+				continue
+			}
+			shown := write(t, s, false)
+			if _, again, err := resolve(t, source{file: shown}); err != nil || !reflect.DeepEqual(again, want) {
+				t.Errorf("%s by %s, as shown: %v\n got %+v\nwant %+v\n%s", one.Key, way, err, again, want, shown)
+			}
+		}
+	}
+	for key := range maps.Keys(needs) {
+		if !strings.Contains(fmt.Sprint(keys()), key) {
+			t.Errorf("%s is no key", key)
+		}
+	}
+}
+
+func keys() (all []string) {
+	for _, one := range config.New().All() {
+		all = append(all, one.Key)
+	}
+	return all
+}
+
+// A flag counts for more than a variable, that for more than the file, and that for more
+// than the default.
+func TestPrecedence(t *testing.T) {
+	file := "dirs = ['/file']\ngrace = '1s'\nuser = 'file'\ndeny = '192.0.2.1'\n[tftp]\nblksize = 512\n"
+	s, cfg, err := resolve(t, source{
+		file:  file,
+		env:   map[string]string{"HAUL_USER": "variable", "HAUL_GRACE": "2s", "HAUL_DENY": "192.0.2.2", "HAUL_TFTP_BLKSIZE": ""},
+		flags: []string{"--grace", "3s", "--deny", "192.0.2.3"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%v %v %s %v %d", cfg.Dirs, cfg.Grace, cfg.User, cfg.Deny, cfg.TFTP.BlockSize)
+	if want := "[/file] 3s variable [192.0.2.3/32] 512"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	shown := write(t, s, true)
+	for _, want := range []string{`dirs = ["/file"]  # `, "haul.toml:1:1\n", `grace = "3s"  # --grace`, `user = "variable"  # HAUL_USER`, "# windowsize = 256  # default", "blksize = 512  # ", "haul.toml:6:1\n"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%q is missing in\n%s", want, shown)
+		}
+	}
+}
+
+// Without a protocol TFTP and HTTP are served; otherwise those that are named.
+func TestDefaultProtocols(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "[:69] [:80] [] [] true true",
+		"tftp.listen = ':70'": "[:70] [] [] [] false true",
+		"http.listen = ':81'": "[] [:81] [] [] true false",
+		"sftp.listen = ':22'": "[] [] [:22] [] true true",
+		"tftp.blksize = 512":  "[:69] [:80] [] [] true true",
+		"http = {listen = ':81', listing = true}\ntftp.listen = [':69', ':70']": "[:69 :70] [:81] [] [] false false",
+	} {
+		_, cfg, err := resolve(t, source{file: "dirs = '/srv'\n" + text})
+		got := fmt.Sprint(cfg.TFTP.Listen, cfg.HTTP.Listen, cfg.SFTP.Listen, cfg.HTTP.ListenTLS, cfg.TFTP.FallBack, cfg.HTTP.FallBack)
+		if err != nil || got != want {
+			t.Errorf("%s: %s (%v), want %s", text, got, err, want)
+		}
+	}
+}
+
+// All mistakes of a file are reported at once, each with its line and with what to do.
+// -update rewrites the answers.
+func TestMistakes(t *testing.T) {
+	files, err := filepath.Glob("testdata/mistakes/*.toml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = resolve(t, source{file: string(text), env: map[string]string{"HAUL_HTTP_INDEX": "a/b"}})
+		if !errors.Is(err, failure.Usage) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		golden.Compare(t, strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(name), "testdata/"), ".toml")+".txt", err.Error()+"\n")
+	}
+}
+
+// place matches where a mistake of a file is.
+var place = regexp.MustCompile(`^haul\.toml(:[1-9]\d*:[1-9]\d*)?: `)
+
+// Any bytes are a file that is read, or one whose mistakes have their places.
+func FuzzFile(f *testing.F) {
+	files, err := filepath.Glob("testdata/mistakes/*.toml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Add("dirs = '/srv'\ntftp = {listen = [':69'], mtu = 1_500}\n[files]\naccess = [\n'deny read * *.key', # comment\n]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if text == "" {
+			return
+		}
+		s, cfg, err := resolve(t, source{file: text})
+		if err != nil {
+			for _, one := range failure.Joined(errors.Unwrap(err)) {
+				if !errors.Is(one, failure.Usage) {
+					t.Errorf("%q: not a mistake in use: %v", text, one)
+				}
+			}
+			for line := range strings.Lines(err.Error()) {
+				if !place.MatchString(line) {
+					t.Errorf("%q: a mistake without a place: %q", text, line)
+				}
+			}
+			return
+		}
+		shown := write(t, s, false)
+		if _, again, err := resolve(t, source{file: shown}); err != nil || !reflect.DeepEqual(again, cfg) {
+			t.Errorf("%q: shown as\n%s\nwhich is %+v (%v), and not %+v", text, shown, again, err, cfg)
+		}
+	})
+}

@@ -1,0 +1,269 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
+)
+
+// maxFile is how large a configuration file may be, in bytes.
+const maxFile = 1 << 20
+
+// fromFile sets what neither flags nor variables have set. It returns all mistakes of
+// the file; err is that of reading it.
+func (s *Settings) fromFile(from Sources) (wrong []error, err error) {
+	data, err := readFile(from.File)
+	switch {
+	case err != nil:
+		return nil, failure.Local.Errorf("read the configuration: %w", err)
+	case len(data) > maxFile:
+		return nil, failure.Usage.Errorf("%s: the file has more than %s, which is the most that is read", from.File, console.FormatSize(maxFile))
+	}
+	// The parser below reads what is not TOML too: tables that are there twice, for one.
+	var whole map[string]any
+	if err := toml.Unmarshal(data, &whole); err != nil {
+		at := Origin{File: from.File, Line: 1, Column: 1}
+		if bad, ok := errors.AsType[*toml.DecodeError](err); ok {
+			at.Line, at.Column = bad.Position()
+		}
+		return nil, failure.Usage.Errorf("%s: %s", at, strings.TrimPrefix(err.Error(), "toml: "))
+	}
+	f := fileReader{settings: s, name: from.File}
+	f.parser.Reset(data)
+	for f.parser.NextExpression() {
+		f.expression(f.parser.Expression())
+	}
+	if err := f.parser.Error(); err != nil {
+		return nil, failure.Usage.Errorf("%s: %w", from.File, err)
+	}
+	return f.wrong, nil
+}
+
+// readFile reads a file, or its first part if it is too large.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
+}
+
+// A fileReader reads a file of settings, and collects its mistakes.
+type fileReader struct {
+	settings *Settings
+	name     string
+	parser   unstable.Parser
+	table    string // the current table, with a period behind it; "" at the top
+	skip     bool   // there is no such table, which was reported
+	wrong    []error
+}
+
+func (f *fileReader) expression(e *unstable.Node) {
+	switch e.Kind {
+	case unstable.Table, unstable.ArrayTable:
+		key, at := f.key(e)
+		f.table = key + "."
+		switch f.skip = true; {
+		case !f.settings.hasTable(f.table):
+			f.mistake(at, "there is no table [%s]%s", key, didYouMean(key, f.settings.tables()))
+		case e.Kind == unstable.ArrayTable:
+			f.mistake(at, "[[%s]] begins one of several tables, and there is only one: [%[1]s]", key)
+		default:
+			f.skip = false
+		}
+	case unstable.KeyValue:
+		if !f.skip {
+			f.keyValue(f.table, e)
+		}
+	}
+}
+
+// keyValue reads one setting, or a table written in braces.
+func (f *fileReader) keyValue(table string, e *unstable.Node) {
+	key, at := f.key(e)
+	v := e.Value()
+	if v.Kind == unstable.InlineTable && f.settings.hasTable(table+key+".") {
+		for it := v.Children(); it.Next(); {
+			f.keyValue(table+key+".", it.Node())
+		}
+		return
+	}
+	i := slices.IndexFunc(f.settings.all, func(one *Setting) bool { return one.Key == table+key })
+	if i < 0 {
+		f.unknown(table, key, at)
+		return
+	}
+	one := f.settings.all[i]
+	if one.given() {
+		return // by a flag or a variable, which count for more
+	}
+	one.origin = at
+	if err := f.set(one, v); err != nil {
+		f.mistake(at, "%s %s: %w", one.Key, f.source(v), err)
+	}
+}
+
+// key returns the dotted key of a table or a setting, and where it begins.
+func (f *fileReader) key(e *unstable.Node) (key string, at Origin) {
+	var parts []string
+	at.File = f.name
+	for it := e.Key(); it.Next(); {
+		if len(parts) == 0 {
+			start := f.parser.Shape(it.Node().Raw).Start
+			at.Line, at.Column = start.Line, start.Column
+		}
+		parts = append(parts, string(it.Node().Data))
+	}
+	return strings.Join(parts, "."), at
+}
+
+// maxQuoted is how much of a value a message repeats, in bytes.
+const maxQuoted = 60
+
+// source returns a value as the file has it.
+func (f *fileReader) source(v *unstable.Node) string {
+	var text string
+	switch v.Kind {
+	case unstable.String:
+		text = fmt.Sprintf("%q", v.Data)
+	case unstable.Array:
+		var parts []string
+		for it := v.Children(); it.Next(); {
+			parts = append(parts, f.source(it.Node()))
+		}
+		text = "[" + strings.Join(parts, ", ") + "]"
+	case unstable.InlineTable:
+		text = "{...}"
+	default:
+		text = console.Visible(string(v.Data))
+	}
+	if len(text) > maxQuoted {
+		text = strings.ToValidUTF8(text[:maxQuoted], "") + "..."
+	}
+	return text
+}
+
+// set gives a setting a value of the file.
+func (f *fileReader) set(one *Setting, v *unstable.Node) error {
+	text := string(v.Data)
+	switch one.value.kind {
+	case kindBool:
+		if v.Kind != unstable.Bool {
+			return errors.New("it is true or false, without quotes")
+		}
+	case kindNumber:
+		if v.Kind != unstable.Integer {
+			return errors.New("it is a whole number, without quotes")
+		}
+	case kindEither:
+		if v.Kind != unstable.Integer && v.Kind != unstable.String {
+			return errors.New("it is a whole number, or text in quotes")
+		}
+	case kindList:
+		parts, err := texts(v)
+		if err != nil {
+			return err
+		}
+		return one.value.list.set(parts...)
+	default:
+		if v.Kind != unstable.String {
+			example := ""
+			if one.initial != "" {
+				example = fmt.Sprintf(", such as %q", one.initial)
+			}
+			return errors.New("it is text in quotes" + example)
+		}
+	}
+	if v.Kind == unstable.Integer {
+		n, err := strconv.ParseInt(text, 0, 64) // TOML writes integers as Go does
+		if err != nil {
+			return errors.New("the number is out of range")
+		}
+		text = strconv.FormatInt(n, 10)
+	}
+	return one.value.Set(text)
+}
+
+// texts returns the parts of an array, or the one text that stands for it.
+func texts(v *unstable.Node) (parts []string, err error) {
+	if v.Kind == unstable.String {
+		return []string{string(v.Data)}, nil
+	}
+	ok := v.Kind == unstable.Array
+	for it := v.Children(); ok && it.Next(); {
+		ok = it.Node().Kind == unstable.String
+		parts = append(parts, string(it.Node().Data))
+	}
+	if !ok {
+		return nil, errors.New(`it is a list of texts in quotes, such as ["a", "b"]`)
+	}
+	return parts, nil
+}
+
+// unknown reports a key that no setting has.
+func (f *fileReader) unknown(table, key string, at Origin) {
+	where := "there is no key %s"
+	if table != "" {
+		where = "[" + strings.TrimSuffix(table, ".") + "] has no key %s"
+	}
+	f.mistake(at, where+"%s", key, f.nearest(table, key))
+}
+
+// nearest suggests a key for one that does not exist: that of the flag of this name, the
+// key of another table, or the one that is written most alike.
+func (f *fileReader) nearest(table, key string) string {
+	var here, elsewhere []string
+	for _, one := range f.settings.all {
+		rest, below := strings.CutPrefix(one.Key, table)
+		name := strings.ReplaceAll(key, "_", "-")
+		switch last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]; {
+		case one.Flag == name || one.LongFlag() == name:
+			return fmt.Sprintf("; the setting --%s is %s", one.Flag, one.Key)
+		case last == key:
+			elsewhere = append(elsewhere, one.Key)
+		}
+		if below {
+			here = append(here, rest)
+		}
+	}
+	return cmp.Or(didYouMean(key, here), didYouMean(key, nil, elsewhere...))
+}
+
+// didYouMean suggests the names that are nearest to a word, or some that are known to be.
+func didYouMean(word string, names []string, near ...string) string {
+	if near = append(near, console.Nearest(word, names)...); len(near) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(near, " or ") + "?"
+}
+
+func (f *fileReader) mistake(at Origin, format string, args ...any) {
+	f.wrong = append(f.wrong, failure.Usage.Errorf("%s: %w", at, fmt.Errorf(format, args...)))
+}
+
+// tables returns the tables of the file.
+func (s *Settings) tables() (names []string) {
+	for _, one := range s.all {
+		if table, _, ok := strings.Cut(one.Key, "."); ok && !slices.Contains(names, table) {
+			names = append(names, table)
+		}
+	}
+	return names
+}
+
+// hasTable reports whether keys begin with a prefix that ends in a period.
+func (s *Settings) hasTable(prefix string) bool {
+	return slices.Contains(s.tables(), strings.TrimSuffix(prefix, "."))
+}

@@ -1,0 +1,74 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Write writes the settings as a file that has the same effect. With origins, each line
+// says where its value comes from. Defaults are comments.
+func (s *Settings) Write(out io.Writer, origins bool) error {
+	var b strings.Builder
+	for _, table := range append([]string{""}, s.tables()...) {
+		if table != "" {
+			fmt.Fprintf(&b, "\n[%s]\n", table)
+		}
+		for _, one := range s.all {
+			of, name, below := strings.Cut(one.Key, ".")
+			if !below {
+				of, name = "", one.Key
+			}
+			if of == table {
+				s.writeLine(&b, one, name, origins)
+			}
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (s *Settings) writeLine(b *strings.Builder, one *Setting, name string, origins bool) {
+	if !one.given() {
+		b.WriteString("# ")
+	}
+	fmt.Fprintf(b, "%s = %s", name, cmp.Or(one.value.toml(), "(none)"))
+	if origins {
+		fmt.Fprintf(b, "  # %s", one.origin)
+	}
+	b.WriteByte('\n')
+}
+
+// toml returns a value as a file has it; "" for a list that has no default.
+func (v *value) toml() string {
+	text := v.get()
+	switch v.kind {
+	case kindBool, kindNumber:
+		return text
+	case kindEither:
+		if strings.Trim(text, "0123456789") == "" {
+			return text
+		}
+	case kindList:
+		if len(v.list.given) == 0 && v.list.defaults {
+			return ""
+		}
+		parts := make([]string, len(v.list.given))
+		for i, p := range v.list.given {
+			parts[i] = quote(p)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return quote(text)
+}
+
+// quote writes text in quotes. TOML reads the escapes of JSON in the same way.
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil { // no text fails
+		return ""
+	}
+	return string(b)
+}

@@ -1,0 +1,143 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/haul-project/haul/internal/serve"
+	"github.com/haul-project/haul/tftp"
+)
+
+// table returns all settings. They are listed as "haul help serve" does, group by group.
+func (s *Settings) table() []*Setting {
+	return append(append(append(append(s.tftp(), s.sftp()...), s.http()...), s.files()...), s.server()...)
+}
+
+func (s *Settings) tftp() []*Setting {
+	c := &s.config.TFTP
+	return []*Setting{
+		{Key: "tftp.listen", Flag: "tftp", Group: "TFTP", value: textsValue(&c.Listen), Help: "serve TFTP on `ADDRESS`, HOST:PORT or :PORT; several are separated by commas"},
+		{Key: "tftp.single_port", Flag: "single-port", Group: "TFTP", value: boolValue(&c.SinglePort), Help: "answer from the port that the request came to, for NAT and containers"},
+		{Key: "tftp.ports", Flag: "ports", Group: "TFTP", value: portsValue(&c.FirstPort, &c.LastPort), Help: "use ports `FIRST-LAST` for transfers, for firewalls (default: the kernel chooses)"},
+		{
+			Key: "tftp.mtu", Flag: "mtu", Group: "TFTP", value: mtuValue(&c.MTU), words: strings.Fields("auto none 1500"),
+			Help: "send IP packets of at most `N` bytes; auto asks the kernel, none lets clients choose",
+		},
+		{Key: "tftp.blksize", Flag: "blksize", Group: "TFTP", value: intValue(&c.BlockSize), Help: "agree to TFTP blocks of at most `N` bytes (0: any)"},
+		{Key: "tftp.windowsize", Flag: "windowsize", Group: "TFTP", value: intValue(&c.WindowSize), Help: "agree to TFTP windows of at most `N` blocks"},
+		{Key: "tftp.no_offload", Flag: "no-offload", Group: "TFTP", value: boolValue(&c.NoOffload), Help: "do not let the kernel split and join datagrams"},
+		{Key: "tftp.upload_parents", Flag: "upload-parents", Group: "TFTP", value: boolValue(&c.UploadParents), Help: "make missing directories for uploads over TFTP, as uploads over HTTP do"},
+		{Key: "tftp.max_transfers", Flag: "max-transfers", Group: "limits", value: intValue(&c.MaxTransfers), Help: "at most `N` TFTP transfers at a time"},
+		{Key: "tftp.max_per_client", Flag: "max-per-client", Group: "limits", value: intValue(&c.MaxPerClient), Help: "at most `N` TFTP transfers at a time for one address (0: no limit for single addresses)"},
+		{
+			Key: "tftp.requests_per_second", Flag: "rate", Group: "limits", value: intValue(&c.Rate),
+			Help: fmt.Sprintf("at most `N` TFTP requests a second from one address (0: %d, localhost exempt; -1: no limit)", tftp.DefaultRate),
+		},
+		{Key: "tftp.loops", Flag: "loops", Group: "limits", value: intValue(&c.Loops), Help: fmt.Sprintf("at most `N` event loops for one TFTP address, up to %d (0: one for two CPUs)", serve.MaxLoops)},
+		{Key: "tftp.memory", Flag: "memory", Group: "limits", value: sizeValue(&c.Memory), Help: "use at most this much memory for the buffers of all TFTP transfers"},
+		{
+			Key: "tftp.trace", Flag: "trace", Group: "ops", value: traceValue(&s.config.Trace), without: AllPeers,
+			Help: "show packets; --trace=`ADDRESS` only those of an address or a network",
+		},
+		{Key: "tftp.pcap", Flag: "pcap", Group: "ops", value: textValue(&s.config.Trace.Pcap), Help: "write packets to `FILE` as pcapng, for Wireshark: all, or those of --trace=ADDRESS"},
+		{Key: "tftp.trace_hex", Flag: "trace-hex", Group: "ops", value: intValue(&s.config.Trace.HexBytes), Help: "with --trace, show `N` bytes of each packet in hexadecimal (65507: all)"},
+	}
+}
+
+func (s *Settings) sftp() []*Setting {
+	c := &s.config.SFTP
+	return []*Setting{
+		{Key: "sftp.listen", Flag: "sftp", Group: "SFTP", value: textsValue(&c.Listen), Help: "serve SFTP on `ADDRESS`, such as :2022"},
+		{Key: "sftp.users", Flag: "users", Group: "SFTP", value: textValue(&c.Users), Help: "let the users in `FILE` log in by SFTP (default: " + serve.UsersPlaces + ", if it exists)"},
+		{
+			Key: "sftp.host_keys", Flag: "host-keys", Group: "SFTP", value: textValue(&c.HostKeys),
+			Help: "keep SSH host keys in `DIR` (default: " + serve.HostKeysPlaces + "); none: a key for this run only, in memory",
+		},
+		{Key: "sftp.in_place", Flag: "sftp-in-place", Group: "SFTP", value: boolValue(&c.InPlace), Help: "show an upload under its name from its first byte on, so that clients can resume it (reput)"},
+		{Key: "sftp.special_bits", Flag: "sftp-special-bits", Group: "SFTP", value: boolValue(&c.SpecialBits), Help: "let clients set and clear setuid, setgid and sticky bits (by default directories keep theirs, and files lose them)"},
+		{Key: "sftp.rate", Flag: "sftp-rate", Group: "limits", value: sizeValue(&c.Rate), Help: "bytes a second each way for all SFTP users together, such as 50MB (0: no limit)"},
+		{Key: "sftp.conns", Flag: "sftp-conns", Group: "limits", value: intValue(&c.MaxConns), Help: "at most `N` SSH connections at a time"},
+		{Key: "sftp.conns_per_source", Flag: "sftp-conns-per-source", Group: "limits", value: intValue(&c.MaxConnsPerSource), Help: "at most `N` SSH connections at a time from one address (IPv6: from one /64)"},
+		{
+			Key: "sftp.proxy", Flag: "sftp-proxy", Group: "SFTP", value: proxiesValue(&c.Proxies, &c.UnixProxies),
+			Help: "expect a PROXY header (version 1 or 2) from proxies in `NETWORK`, and take the client's address from it; unix: from all who connect by a unix socket from systemd",
+		},
+		{Key: "sftp.exempt", Flag: "sftp-exempt", Group: "limits", value: networksValue(&c.Exempt), Help: "never block this `NETWORK` for wrong passwords, nor limit its connections; several are separated by commas"},
+	}
+}
+
+func (s *Settings) http() []*Setting {
+	c := &s.config.HTTP
+	return []*Setting{
+		{Key: "http.listen", Flag: "http", Group: "HTTP", value: textsValue(&c.Listen), Help: "serve HTTP on `ADDRESS`, such as :8080"},
+		{Key: "https.listen", Flag: "https", Group: "HTTP", value: textsValue(&c.ListenTLS), Help: "serve HTTPS on `ADDRESS`, such as :8443; needs --cert"},
+		{Key: "https.cert", Flag: "cert", Group: "HTTP", value: textValue(&c.Cert), Help: "certificate for HTTPS, with its intermediates: a PEM `FILE`, read again when it changes"},
+		{Key: "https.key", Flag: "key", Group: "HTTP", value: textValue(&c.Key), Help: "private key of the certificate: a PEM `FILE` (default: that of --cert)"},
+		{Key: "http.listing", Flag: "listing", Group: "HTTP", value: boolValue(&c.Listing), Help: "list directories over HTTP, as HTML or JSON"},
+		{
+			Key: "http.index", Flag: "index", Group: "HTTP", value: textValue(&c.Index),
+			Help: "serve the file `NAME` for a directory, if there is one; empty: none; with --listing, ?list lists the directory anyway",
+		},
+		{
+			Key: "http.precompressed", Flag: "precompressed", Group: "HTTP", value: boolValue(&c.Precompressed),
+			Help: "send NAME.br, NAME.zst or NAME.gz for NAME to clients that accept it; a user who may write these can then change what others get for NAME",
+		},
+		{Key: "http.users", Flag: "http-auth", Group: "HTTP", value: textValue(&c.Users), Help: "admit only the users in `FILE` over HTTP, by password (default: everybody, without login)"},
+		{
+			Key: "http.plain_passwords", Flag: "http-plain-auth", Group: "HTTP", value: boolValue(&c.PlainPasswords),
+			Help: "accept passwords over plain HTTP, for a proxy in front that does TLS; anybody on the way can read them",
+		},
+		{
+			Key: "http.proxy", Flag: "http-proxy", Group: "HTTP", value: proxiesValue(&c.Proxies, &c.UnixProxies),
+			Help: "expect a PROXY header (version 1 or 2) from proxies in `NETWORK`, and take the client's address from it; unix: from all who connect by a unix socket from systemd",
+		},
+		{Key: "http.exempt", Flag: "http-exempt", Group: "limits", value: networksValue(&c.Exempt), Help: "never block this `NETWORK` for wrong passwords; several are separated by commas"},
+		{Key: "http.rate", Flag: "http-rate", Group: "limits", value: sizeValue(&c.Rate), Help: "bytes a second each way for all of HTTP together, such as 50MB (0: no limit)"},
+		{
+			Key: "http.rate_per_source", Flag: "http-rate-per-source", Group: "limits", value: sizeValue(&c.RatePerSource),
+			Help: "bytes a second each way for one address over HTTP without users (IPv6: for one /64), such as 5MB (0: no limit)",
+		},
+		{
+			Key: "http.conns_per_source", Flag: "http-conns-per-source", Group: "limits", value: intValue(&c.MaxConnsPerSource),
+			Help: "at most `N` HTTP connections at a time to a port from one address (IPv6: from one /64); 0: half of all",
+		},
+	}
+}
+
+func (s *Settings) files() []*Setting {
+	c := &s.config.Files
+	return []*Setting{
+		{Key: "files.root", Flag: "root", Group: "files", value: rootsValue(&c.Roots), Help: "give some clients another directory, as `CLIENT=DIR`; repeat for more"},
+		{Key: "files.per_client", Flag: "per-client", Group: "files", value: perClientValue(&c.PerClient), words: strings.Fields("ip mac"), Help: "give each client a directory below DIR: `BY` is ip or mac"},
+		{Key: "files.shared", Flag: "shared", Group: "files", value: boolValue(&c.Shared), Help: "with --per-client, serve from DIR what is missing there"},
+		{Key: "files.map", Flag: "map", Group: "files", value: textValue(&c.Map), Help: "rewrite names by the rules in `FILE`, as tftpd-hpa -m does"},
+		{Key: "files.fold_case", Flag: "fold-case", Group: "files", value: boolValue(&c.FoldCase), Help: "ignore upper and lower case in names"},
+		{Key: "files.hidden", Flag: "hidden", Group: "files", value: boolValue(&c.Hidden), Help: "serve and accept names that begin with a dot too; users who log in always may use them"},
+		{Key: "files.access", Flag: "access", Group: "files", value: rulesValue(&c.Access), Help: "allow or deny clients some files by this `RULE`; repeat for more"},
+		{
+			Key: "files.upload", Flag: "upload", Group: "files", value: policyValue(&c.Upload), words: strings.Fields("create overwrite unique"),
+			Help: "let clients write files: `MODE` is create (new files only), overwrite (replace files too) or unique (add a time stamp to each name)",
+		},
+		{Key: "files.upload_dir", Flag: "upload-dir", Group: "files", value: textValue(&c.UploadDir), Help: "write uploads to this `DIR`, and serve nothing from it"},
+		{Key: "files.max_upload", Flag: "max-upload", Group: "limits", value: sizeValue(&c.MaxUpload), Help: "largest upload over TFTP and HTTP, of users too"},
+	}
+}
+
+func (s *Settings) server() []*Setting {
+	c := &s.config
+	return []*Setting{
+		{Key: "dirs", value: textsValue(&c.Dirs), Help: "serve these directories"},
+		{Key: "allow", Flag: "allow", Group: "limits", value: networksValue(&c.Allow), Help: "serve only this `NETWORK`; several are separated by commas"},
+		{Key: "deny", Flag: "deny", Group: "limits", value: networksValue(&c.Deny), Help: "do not serve this `NETWORK`; several are separated by commas"},
+		{Key: "tcp.congestion", Flag: "tcp-congestion", Group: "ops", value: textValue(&c.Congestion), Help: "congestion control of TCP for SFTP and HTTP: a `NAME` such as bbr (default: the system's; Linux only)"},
+		{Key: "user", Flag: "user", Group: "ops", value: textValue(&c.User), Help: "become this `USER` once the ports are open: NAME, NAME:GROUP or UID:GID"},
+		{Key: "grace", Flag: "grace", Group: "ops", value: timeValue(&c.Grace), Help: "give transfers this `TIME` to finish after the first signal; calls to a disk that hangs get 20s more"},
+		{Key: "restartable", Flag: "restartable", Group: "ops", value: boolValue(&c.Restartable), Help: "allow restarts without downtime, by SIGUSR2"},
+		{
+			Key: "metrics.listen", Flag: "metrics", Group: "ops", value: textValue(&c.Metrics),
+			Help: "serve Prometheus metrics on `ADDRESS` over HTTP; all who can connect can read them, so use 127.0.0.1:PORT",
+		},
+		{Key: "log.format", Flag: "log-format", Group: "ops", value: textValue(&c.LogFormat), words: strings.Fields("text json"), Help: "log in this `FORMAT`: text or json"},
+		{Key: "log.quiet", Flag: "quiet", letter: "q", Group: "ops", value: boolValue(&c.Quiet), Help: "log failures only"},
+	}
+}
