@@ -237,17 +237,20 @@ func (h *Conn) awaitHello() error {
 	if !errors.Is(err, ErrDraining) {
 		return err
 	}
-	late := time.AfterFunc(h.c.shared.lastCall, func() {
-		_ = h.call("end", func(c *conn) error {
-			c.end(ErrDraining, &c.shared.counts.cut)
-			return nil
-		})
-	})
+	late := time.AfterFunc(h.c.shared.lastCall, func() { h.cut(ErrDraining) })
 	defer late.Stop()
 	return h.call("wait", func(c *conn) error {
 		c.reading.Lock()
 		defer c.reading.Unlock()
 		return c.sysWaitReadable(false)
+	})
+}
+
+// cut ends the connection from outside of its handler.
+func (h *Conn) cut(err error) {
+	_ = h.call("end", func(c *conn) error {
+		c.end(err, &c.shared.counts.cut)
+		return nil
 	})
 }
 
@@ -269,12 +272,7 @@ func StartTLS(ctx context.Context, c net.Conn, config *tls.Config) (*tls.Conn, e
 	if err := h.call("start TLS", func(c *conn) error { c.enter(opening); return nil }); err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() {
-		_ = h.call("end", func(c *conn) error {
-			c.end(context.Cause(ctx), &r.s.counts.cut)
-			return nil
-		})
-	})()
+	defer context.AfterFunc(ctx, func() { h.cut(context.Cause(ctx)) })()
 	t, err := r.handshake(h, config)
 	if err != nil {
 		r.s.counts.badHandshakes.Add(1)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net"
+	"sync"
 )
 
 // Counters returns the counters as they are.
@@ -113,5 +115,28 @@ func (s *Server) Halt() {
 	s.mu.Unlock()
 	for _, r := range s.running() {
 		r.halt()
+	}
+}
+
+// WithState makes a handler of a function that has a state for each connection, of a type
+// that the program chooses. States are reused. Between two connections a state is set to
+// its zero value, or its method Reset is called if it has one, which may keep buffers. A
+// state is not reused after a panic.
+//
+//	s.Handle = tcp.WithState(func(ctx context.Context, c net.Conn, p *parser) { … })
+//
+// A handler that keeps its state in variables does not need this.
+func WithState[S any](handle func(ctx context.Context, c net.Conn, state *S)) func(context.Context, net.Conn) {
+	states := sync.Pool{New: func() any { return new(S) }}
+	return func(ctx context.Context, c net.Conn) {
+		s := states.Get().(*S)
+		handle(ctx, c, s)
+		if r, ok := any(s).(interface{ Reset() }); ok {
+			r.Reset()
+		} else {
+			var zero S
+			*s = zero
+		}
+		states.Put(s)
 	}
 }
