@@ -37,25 +37,26 @@ var rules = map[string]rule{
 		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
-		imports: "tftp tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty",
+		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty",
 		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest",
 	},
 	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure", tests: "internal/golden"},
 	"internal/serve/servetest": {}, // for tests
 	"internal/fileops":         {imports: "store store/treecopy internal/remote internal/console internal/failure"},
 	"internal/copying": {
-		imports: "tftp sftp/sftpclient web/webclient store store/localdir store/glob store/treecopy internal/remote internal/console internal/failure internal/rate",
-		tests:   "internal/serve/servetest",
+		imports: "tftp/tftpclient sftp/sftpclient web/webclient store store/localdir store/glob store/treecopy internal/remote internal/console internal/failure internal/rate",
+		tests:   "tftp internal/serve/servetest",
 	},
 	"internal/remote": {
-		imports: "tftp tftp/trace tftp/transfer sftp/sftpclient web/webclient store store/glob store/treecopy internal/console internal/failure internal/openssh",
+		imports: "tftp/tftpclient tftp/trace tftp/transfer sftp/sftpclient web/webclient store store/glob store/treecopy internal/console internal/failure internal/openssh",
 		tests:   "sftp users internal/serve/servetest",
 	},
-	"examples/collect":               {imports: "store tftp"},
+	"examples/collect":               {imports: "store tftp", tests: "tftp/tftpclient"},
 	"interop":                        {}, // knows haul by its binary alone
-	"tftp/load":                      {imports: "tftp tftp/transfer internal/console", tests: "store internal/leak"},
-	"tftp/doctor":                    {imports: "tftp tftp/transfer udp", tests: "store internal/leak store/storetest"},
-	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store store/localdir internal/linequeue", tests: "tftp/internal/tftptest internal/sim internal/leak internal/race internal/repeat store/storetest"},
+	"tftp/load":                      {imports: "tftp/tftpclient tftp/transfer internal/console", tests: "tftp store internal/leak"},
+	"tftp/doctor":                    {imports: "tftp/tftpclient tftp/transfer udp", tests: "tftp store internal/leak store/storetest"},
+	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store internal/linequeue", tests: "store/localdir tftp/tftpclient tftp/internal/tftptest internal/sim internal/leak internal/race internal/repeat store/storetest"},
+	"tftp/tftpclient":                {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store store/localdir", tests: "tftp tftp/internal/tftptest internal/leak internal/race internal/repeat store/storetest"},
 	"tftp/internal/fileio":           {imports: "tftp/transfer store"},
 	"tftp/internal/tftptest":         {imports: "tftp/internal/packetio tftp/transfer udp store"}, // for tests
 	"tftp/internal/packetio":         {imports: "tftp/transfer udp store"},
@@ -119,7 +120,6 @@ type size struct {
 
 var larger = map[string]size{
 	"store/localdir": {5000, 37, "half of the files are calls of one system"},
-	"tftp":           {6950, 38, "server, client and ClientPool share jobs, workers, the send batch and the exchange with a peer"},
 	"internal/serve": {5000, 33, "a few files for each protocol that it assembles"},
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -76,7 +77,7 @@ func TestNamesInDirectory(t *testing.T) {
 		last.name, last.read, last.write = "\xff\xfe", transfer.FileNotFound, ok
 	}
 	l := serve(t, Server{Store: st, Upload: OverwriteUploads})
-	var c Client
+	var c tftpclient.Client
 	for _, test := range tests {
 		_, err := c.Get(t.Context(), at(l, test.name), tftptest.Into(store.Mem(0), "x"))
 		if test.read == ok {
@@ -109,7 +110,7 @@ func TestNamesInDirectory(t *testing.T) {
 	if e := entries(t, outside); len(e) != 1 {
 		t.Errorf("outside the root are %q", e)
 	}
-	for _, to := range []Target{{Host: "127.0.0.1", Name: ""}, {Name: "a"}, {Host: "127.0.0.1", Name: "a\x00b"}, {Host: "127.0.0.1", Name: strings.Repeat("x", 1025)}} {
+	for _, to := range []tftpclient.Target{{Host: "127.0.0.1", Name: ""}, {Name: "a"}, {Host: "127.0.0.1", Name: "a\x00b"}, {Host: "127.0.0.1", Name: strings.Repeat("x", 1025)}} {
 		if _, err := c.Get(t.Context(), to, nil); err == nil {
 			t.Errorf("a client asked for %+v", to)
 		}
@@ -167,7 +168,7 @@ func TestErrorPacketFor(t *testing.T) {
 func TestUploadRefusalNamesTheCause(t *testing.T) {
 	_, st := realDir(t)
 	l := serve(t, Server{Store: store.Visible(st), Upload: CreateUploads})
-	var c Client
+	var c tftpclient.Client
 	for name, want := range map[string]transfer.Error{
 		"missing/file": {Remote: true, Code: transfer.FileNotFound, Message: "directory not found"},
 		".hidden":      {Remote: true, Code: transfer.AccessViolation, Message: "names that begin with a dot are not served"},

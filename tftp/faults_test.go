@@ -12,6 +12,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -46,7 +47,7 @@ func TestFaultyNetworks(t *testing.T) {
 // moveMany fetches and sends files of many sizes with many options at once.
 func moveMany(w *simWorld) {
 	here := store.Mem(1 << 30)
-	clients := []*Client{
+	clients := []*tftpclient.Client{
 		{NoOptions: true},
 		{BlockSize: 512, Window: 1},
 		{BlockSize: 700, Window: 4, Rollover: transfer.RolloverOne},

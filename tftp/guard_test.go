@@ -13,6 +13,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -291,7 +292,7 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 					if test.known {
 						small := w.put("small", 1000)
 						here := store.Mem(0)
-						c := &simClient{new(Client), w.opener(otherIP)}
+						c := &simClient{new(tftpclient.Client), w.opener(otherIP)}
 						if _, err := c.Get(context.Background(), target("small"), tftptest.Into(here, "small")); err != nil {
 							t.Fatal(err)
 						}

@@ -54,7 +54,7 @@ func TestHandlers(t *testing.T) {
 			t.Fatalf("asked %v", asked)
 		}
 		for i, r := range asked {
-			if r.Local != addrPort(serverIP, Port) || r.Peer.Addr() != netip.MustParseAddr(clientIP) || r.Write != (i == 1) {
+			if r.Local != addrPort(serverIP, transfer.Port) || r.Peer.Addr() != netip.MustParseAddr(clientIP) || r.Write != (i == 1) {
 				t.Errorf("request %d: %+v", i, r)
 			}
 		}

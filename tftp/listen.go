@@ -14,6 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/internal/packetio"
+	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -62,7 +63,7 @@ func (s *Server) Listen(ctx context.Context, addrs ...string) (*Listener, error)
 		return nil, err
 	}
 	if len(addrs) == 0 {
-		addrs = []string{fmt.Sprintf(":%d", Port)}
+		addrs = []string{fmt.Sprintf(":%d", transfer.Port)}
 	}
 	for _, addr := range addrs {
 		if err := l.bind(ctx, addr); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -52,8 +53,8 @@ func serveAt(t testing.TB, s Server, addr string) *Listener {
 }
 
 // at names a file on a real server.
-func at(l *Listener, name string) Target {
-	return Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: name}
+func at(l *Listener, name string) tftpclient.Target {
+	return tftpclient.Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: name}
 }
 
 // bothWays runs a test with the kernel's offloads and without.
@@ -69,7 +70,7 @@ func TestLoopback(t *testing.T) {
 	bothWays(t, func(t *testing.T, plain bool) {
 		mem := store.Mem(1 << 30)
 		l := serve(t, Server{Store: mem, Upload: OverwriteUploads, Plain: plain})
-		options := map[string]*Client{
+		options := map[string]*tftpclient.Client{
 			"none":     {NoOptions: true},
 			"defaults": {},
 			"lockstep": {BlockSize: 512, Window: 1},
@@ -93,7 +94,7 @@ func TestLoopback(t *testing.T) {
 
 // thereAndBack sends a file of the given size, asks for its size, and fetches
 // it.
-func thereAndBack(t *testing.T, c *Client, l *Listener, mem store.Store, name string, size int) {
+func thereAndBack(t *testing.T, c *tftpclient.Client, l *Listener, mem store.Store, name string, size int) {
 	t.Helper()
 	want := tftptest.Content(name, size)
 	ctx := t.Context()
@@ -106,7 +107,7 @@ func thereAndBack(t *testing.T, c *Client, l *Listener, mem store.Store, name st
 	n, err := c.Size(ctx, at(l, name))
 	switch {
 	case c.NoOptions && size >= 512:
-		if !errors.Is(err, ErrNoSize) {
+		if !errors.Is(err, tftpclient.ErrNoSize) {
 			t.Errorf("size of %s: %d, %v, want ErrNoSize", name, n, err)
 		}
 	case err != nil || n != int64(size):
@@ -137,7 +138,7 @@ func TestRollover(t *testing.T) {
 		mem := store.Mem(1 << 30)
 		l := serve(t, Server{Store: mem, Upload: OverwriteUploads, Plain: plain})
 		for _, roll := range []transfer.Rollover{transfer.RolloverDefault, transfer.RolloverZero, transfer.RolloverOne} {
-			c := Client{BlockSize: 8, Window: 64, Rollover: roll, Plain: plain}
+			c := tftpclient.Client{BlockSize: 8, Window: 64, Rollover: roll, Plain: plain}
 			for _, blocks := range []int{65535, 65536} {
 				thereAndBack(t, &c, l, mem, fmt.Sprintf("%d-%d", roll, blocks), blocks*8+3)
 			}
@@ -147,7 +148,7 @@ func TestRollover(t *testing.T) {
 			defer c.Wait()
 		}
 		if !plain {
-			c := Client{BlockSize: 8, Window: 1}
+			c := tftpclient.Client{BlockSize: 8, Window: 1}
 			thereAndBack(t, &c, l, mem, "lockstep", 65536*8+1)
 			c.Wait()
 		}
@@ -166,7 +167,7 @@ func TestNetascii(t *testing.T) {
 	bothWays(t, func(t *testing.T, plain bool) {
 		mem := store.Mem(1 << 30)
 		l := serve(t, Server{Store: mem, Upload: OverwriteUploads, Plain: plain})
-		for _, c := range []*Client{{NoOptions: true}, {BlockSize: 512, Window: 8}, {BlockSize: 8, Window: 3}, {}} {
+		for _, c := range []*tftpclient.Client{{NoOptions: true}, {BlockSize: 512, Window: 8}, {BlockSize: 8, Window: 3}, {}} {
 			for name, text := range texts {
 				to := at(l, name)
 				to.Mode = transfer.Netascii
@@ -219,7 +220,7 @@ func TestUploadRules(t *testing.T) {
 			writeFile(t, dir, "old", "as it was")
 			writeFile(t, dir, "dir/file", "")
 			l := serve(t, Server{Store: st, Upload: test.uploads, MaxUpload: limit})
-			c := Client{NoOptions: test.plain}
+			c := tftpclient.Client{NoOptions: test.plain}
 			_, err := c.Put(t.Context(), at(l, test.name), bytes.NewReader(test.b), int64(len(test.b)))
 			if test.ok {
 				if err != nil {
@@ -293,7 +294,7 @@ func TestFiles(t *testing.T) {
 	l := serve(t, Server{Store: st, Upload: CreateUploads})
 	here := t.TempDir()
 	writeFile(t, here, "a", string(tftptest.Content("a", 300_000)))
-	var c Client
+	var c tftpclient.Client
 	url := at(l, "b").String()
 	if _, err := c.PutFile(t.Context(), filepath.Join(here, "a"), url); err != nil {
 		t.Fatal(err)
@@ -332,7 +333,7 @@ func TestCancelLoopback(t *testing.T) {
 	writeFile(t, dir, "image", string(tftptest.Content("image", 1<<20)))
 	for _, write := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := Client{BlockSize: 512, Window: 1}
+		c := tftpclient.Client{BlockSize: 512, Window: 1}
 		var err error
 		here, mine := realDir(t)
 		if write {
@@ -386,9 +387,9 @@ func TestListen(t *testing.T) {
 					host = netip.IPv6Loopback()
 				}
 			}
-			c := Client{}
+			c := tftpclient.Client{}
 			here := store.Mem(0)
-			to := Target{Host: host.String(), Port: l.Addr().Port(), Name: "hello"}
+			to := tftpclient.Target{Host: host.String(), Port: l.Addr().Port(), Name: "hello"}
 			if _, err := c.Get(t.Context(), to, tftptest.Into(here, "hello")); err != nil {
 				t.Error(err)
 			}
@@ -437,8 +438,8 @@ func TestRefused(t *testing.T) {
 	if !udp.CanSharePort {
 		t.Skip("this path hears of no refusals, and would wait for an answer")
 	}
-	var c Client
-	to := Target{Host: "127.0.0.1", Port: port, Name: "a"}
+	var c tftpclient.Client
+	to := tftpclient.Target{Host: "127.0.0.1", Port: port, Name: "a"}
 	if _, err := c.Get(t.Context(), to, nil); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("get: %v", err)
 	}

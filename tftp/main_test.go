@@ -6,4 +6,6 @@ import (
 	"github.com/haul-project/haul/internal/leak"
 )
 
-func TestMain(m *testing.M) { leak.Main(m, "haul/tftp.", "internal/sim.") }
+func TestMain(m *testing.M) {
+	leak.Main(m, "haul/tftp.", "haul/tftp/tftpclient.", "haul/tftp/internal/", "internal/sim.")
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -70,7 +71,7 @@ func TestNoPermission(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "dir"), 0o755) })
 	l := serve(t, Server{Store: unprivileged{st}, Upload: OverwriteUploads})
-	var c Client
+	var c tftpclient.Client
 	for _, name := range []string{"file", "dir/file"} {
 		_, err := c.Get(t.Context(), at(l, name), tftptest.Into(store.Mem(0), "x"))
 		tftptest.WantFault(t, err, transfer.AccessViolation)

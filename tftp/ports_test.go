@@ -17,6 +17,7 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -28,7 +29,7 @@ func TestSinglePort(t *testing.T) {
 			s.SinglePort, s.Loops = true, loops
 			w.net.Default = sim.Link{Latency: 2 * time.Millisecond, Loss: 0.01}
 			w.net.Tap = func(p sim.Packet) bool {
-				if p.From.Addr() == netip.MustParseAddr(serverIP) && p.From.Port() != Port {
+				if p.From.Addr() == netip.MustParseAddr(serverIP) && p.From.Port() != transfer.Port {
 					t.Errorf("a packet comes from %v", p.From)
 				}
 				return true
@@ -266,9 +267,9 @@ func TestListenOn(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		served := make(chan error, 1)
 		go func() { served <- l.Serve(ctx) }()
-		var c Client
+		var c tftpclient.Client
 		here := store.Mem(0)
-		res, err := c.Get(ctx, Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: "image"}, tftptest.Into(here, "image"))
+		res, err := c.Get(ctx, tftpclient.Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: "image"}, tftptest.Into(here, "image"))
 		if err != nil || single != (res.Peer == l.Addr()) {
 			t.Errorf("from %v: %v", res.Peer, err)
 		}
@@ -349,12 +350,12 @@ func TestImpossiblePeers(t *testing.T) {
 	request := tftptest.RRQ("image")
 	for _, peer := range []string{"192.0.2.1:0", "0.0.0.0:7", "224.0.0.1:7", "[ff02::1]:7", "[::]:7"} {
 		m := udp.Message{Peer: netip.MustParseAddrPort(peer), Data: request}
-		if _, fault, ok := parseRequest(&m, request, addrPort(serverIP, Port)); ok || fault != nil {
+		if _, fault, ok := parseRequest(&m, request, addrPort(serverIP, transfer.Port)); ok || fault != nil {
 			t.Errorf("a request from %s is taken in, or answered by %v", peer, fault)
 		}
 	}
 	m := udp.Message{Peer: netip.MustParseAddrPort("192.0.2.1:1"), Data: request}
-	if _, _, ok := parseRequest(&m, request, addrPort(serverIP, Port)); !ok {
+	if _, _, ok := parseRequest(&m, request, addrPort(serverIP, transfer.Port)); !ok {
 		t.Error("a good request is not taken in")
 	}
 }
@@ -402,8 +403,8 @@ func TestAnswersFromAddressAsked(t *testing.T) {
 			t.Errorf("asked %v, answered from %v", asked, p.To)
 		}
 		here := store.Mem(0)
-		var c Client
-		if _, err := c.Get(context.Background(), Target{Host: ip, Port: l.Addr().Port(), Name: "image"}, tftptest.Into(here, "image")); err != nil {
+		var c tftpclient.Client
+		if _, err := c.Get(context.Background(), tftpclient.Target{Host: ip, Port: l.Addr().Port(), Name: "image"}, tftptest.Into(here, "image")); err != nil {
 			t.Error(err)
 		}
 		c.Wait()

@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -293,7 +294,7 @@ func TestTwoAnswers(t *testing.T) {
 		defer port.Close()
 		defer one.Close()
 		defer two.Close()
-		to := Target{Host: otherIP, Port: port.Conn.LocalAddr().Port(), Name: "image"}
+		to := tftpclient.Target{Host: otherIP, Port: port.Conn.LocalAddr().Port(), Name: "image"}
 		wg.Go(func() {
 			res, err := w.client().Get(context.Background(), to, tftptest.Into(here, "image"))
 			if err != nil || res.Peer != one.Conn.LocalAddr() {
@@ -331,7 +332,7 @@ func TestAnswerFromElsewhere(t *testing.T) {
 		defer elsewhere.Close()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			to := Target{Host: otherIP, Port: port.Conn.LocalAddr().Port(), Name: "image"}
+			to := tftpclient.Target{Host: otherIP, Port: port.Conn.LocalAddr().Port(), Name: "image"}
 			if _, err := w.client().Get(context.Background(), to, tftptest.Into(store.Mem(0), "image")); !errors.Is(err, transfer.ErrSilent) {
 				t.Errorf("get: %v, want ErrSilent", err)
 			}
@@ -372,15 +373,15 @@ func TestNoServerThere(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		w.net.Host(otherIP)
 		c := w.client()
-		if _, err := c.Get(context.Background(), Target{Host: otherIP, Name: "a"}, nil); !errors.Is(err, syscall.ECONNREFUSED) {
+		if _, err := c.Get(context.Background(), tftpclient.Target{Host: otherIP, Name: "a"}, nil); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("closed port: %v", err)
 		}
-		if _, err := c.Get(context.Background(), Target{Host: "192.0.2.200", Name: "a"}, nil); !errors.Is(err, syscall.ENETUNREACH) {
+		if _, err := c.Get(context.Background(), tftpclient.Target{Host: "192.0.2.200", Name: "a"}, nil); !errors.Is(err, syscall.ENETUNREACH) {
 			t.Errorf("no route: %v", err)
 		}
 		w.net.Cut(clientIP, otherIP)
 		began := time.Now()
-		if _, err := c.Get(context.Background(), Target{Host: otherIP, Name: "a"}, nil); !errors.Is(err, transfer.ErrSilent) {
+		if _, err := c.Get(context.Background(), tftpclient.Target{Host: otherIP, Name: "a"}, nil); !errors.Is(err, transfer.ErrSilent) {
 			t.Errorf("silence: %v", err)
 		}
 		if took := time.Since(began); took < 5*time.Second || took > time.Minute {

@@ -13,6 +13,7 @@ import (
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -143,7 +144,7 @@ func testRetire(t *testing.T, s Server) {
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		c, here := &Client{}, store.Mem(1<<30)
+		c, here := &tftpclient.Client{}, store.Mem(1<<30)
 		if _, err := c.Get(t.Context(), at(second, "image"), tftptest.Into(here, "image")); err != nil {
 			t.Errorf("get: %v", err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -340,7 +341,7 @@ func TestLoopsUsed(t *testing.T) {
 			// Each datagram sent takes a loop so long, and a lock-step client
 			// wants one every 10 ms: ten of them fill half a loop.
 			s.Trace = func(_ time.Time, sent bool, _, local netip.AddrPort, _ []byte) {
-				if sent && local.Port() != Port {
+				if sent && local.Port() != transfer.Port {
 					used.Store(local.Port(), true)
 					time.Sleep(500 * time.Microsecond)
 				}
@@ -445,7 +446,7 @@ func TestRoutesManyDoors(t *testing.T) {
 
 // request returns the request that a packet is.
 func request(peer netip.AddrPort, b []byte) Request {
-	q, _, ok := parseRequest(message(peer, b), b, addrPort(serverIP, Port))
+	q, _, ok := parseRequest(message(peer, b), b, addrPort(serverIP, transfer.Port))
 	if !ok {
 		panic("no request")
 	}

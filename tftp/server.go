@@ -14,9 +14,6 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Port is the port on which servers listen for requests.
-const Port = 69
-
 // Uploads says which files of a [Server]'s Store clients may write.
 type Uploads uint8
 

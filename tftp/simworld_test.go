@@ -16,6 +16,7 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -156,7 +157,7 @@ func wantIdle(t testing.TB, l *Listener) {
 
 // client returns a client on the client's host, with small blocks.
 func (w *simWorld) client() *simClient {
-	c := &simClient{&Client{BlockSize: 1024, Window: 8}, w.opener(clientIP)}
+	c := &simClient{&tftpclient.Client{BlockSize: 1024, Window: 8}, w.opener(clientIP)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.clients = append(w.clients, c)
@@ -165,24 +166,24 @@ func (w *simWorld) client() *simClient {
 
 // A simClient is a Client on a simulated host.
 type simClient struct {
-	*Client
+	*tftpclient.Client
 	open packetio.Opener
 }
 
-func (c *simClient) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error)) (Result, error) {
+func (c *simClient) Get(ctx context.Context, t tftpclient.Target, create func(size int64) (store.Upload, error)) (tftpclient.Result, error) {
 	return c.Client.Get(packetio.WithOpener(ctx, c.open), t, create)
 }
 
-func (c *simClient) Put(ctx context.Context, t Target, src io.ReaderAt, size int64) (Result, error) {
+func (c *simClient) Put(ctx context.Context, t tftpclient.Target, src io.ReaderAt, size int64) (tftpclient.Result, error) {
 	return c.Client.Put(packetio.WithOpener(ctx, c.open), t, src, size)
 }
 
-func (c *simClient) Size(ctx context.Context, t Target) (int64, error) {
+func (c *simClient) Size(ctx context.Context, t tftpclient.Target) (int64, error) {
 	return c.Client.Size(packetio.WithOpener(ctx, c.open), t)
 }
 
 // target names a file on the world's server.
-func target(name string) Target { return Target{Host: serverIP, Name: name} }
+func target(name string) tftpclient.Target { return tftpclient.Target{Host: serverIP, Name: name} }
 
 // put gives the server's store a file of n bytes, the same for the same name
 // and size.

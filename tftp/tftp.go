@@ -1,4 +1,4 @@
-// Package tftp is a TFTP server and client (RFC 1350, 2347, 2348, 2349, 7440).
+// Package tftp is a TFTP server (RFC 1350, 2347, 2348, 2349, 7440).
 //
 // A [Server] serves a [store.Store]:
 //
@@ -16,14 +16,7 @@
 //		return store.FromBytes(r.Name, configFor(r.Peer.Addr())), nil
 //	}}
 //
-// A [Client] fetches and sends files; any number of
-// its transfers may run at once:
-//
-//	var c tftp.Client
-//	stats, err := c.GetFile(ctx, "tftp://host/boot/kernel", "kernel")
-//
-// A [ClientPool] makes thousands of transfers at once over few sockets, and
-// reports each by a callback.
+// Package tftpclient has the client.
 //
 // # How the server works
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -87,9 +88,9 @@ func TestUploadThatDoesNotFit(t *testing.T) {
 
 // fakeServer answers a client's read with an OACK and then blocks of 512
 // bytes until it is stopped.
-func fakeServer(w *simWorld, oack []byte, blocks int) (Target, *sync.WaitGroup) {
+func fakeServer(w *simWorld, oack []byte, blocks int) (tftpclient.Target, *sync.WaitGroup) {
 	p := w.raw(otherIP)
-	to := Target{Host: otherIP, Port: p.Conn.LocalAddr().Port(), Name: "image"}
+	to := tftpclient.Target{Host: otherIP, Port: p.Conn.LocalAddr().Port(), Name: "image"}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer p.Close()
@@ -213,7 +214,7 @@ func TestOptionsRefused(t *testing.T) {
 		var wg sync.WaitGroup
 		here := store.Mem(0)
 		wg.Go(func() {
-			_, err := w.client().Get(context.Background(), Target{Host: otherIP, Port: port.Port(), Name: "image"}, tftptest.Into(here, "image"))
+			_, err := w.client().Get(context.Background(), tftpclient.Target{Host: otherIP, Port: port.Port(), Name: "image"}, tftptest.Into(here, "image"))
 			if err != nil {
 				t.Error(err)
 			}
@@ -236,7 +237,7 @@ func TestLargestWindow(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
 		p := w.raw(otherIP)
 		defer p.Close()
-		to := Target{Host: otherIP, Port: p.Conn.LocalAddr().Port(), Name: "image"}
+		to := tftpclient.Target{Host: otherIP, Port: p.Conn.LocalAddr().Port(), Name: "image"}
 		for block, want := range map[int]string{8: "16384", 1428: "16384", transfer.MaxBlockSize: "512"} {
 			var wg sync.WaitGroup
 			wg.Go(func() {
@@ -317,11 +318,11 @@ func TestSize(t *testing.T) {
 
 // Options that no request can hold are an error, not a panic.
 func TestClientChecksOptions(t *testing.T) {
-	for _, c := range []*Client{
+	for _, c := range []*tftpclient.Client{
 		{BlockSize: 7}, {BlockSize: -512}, {BlockSize: 65465}, {Window: -1}, {Window: 65536, BlockSize: 60000},
 		{Timeout: time.Millisecond}, {Timeout: 256 * time.Second}, {MicroTimeout: time.Millisecond},
 	} {
-		if _, err := c.Get(t.Context(), Target{Host: "127.0.0.1", Name: "x"}, nil); err == nil || errors.Is(err, transfer.ErrSilent) {
+		if _, err := c.Get(t.Context(), tftpclient.Target{Host: "127.0.0.1", Name: "x"}, nil); err == nil || errors.Is(err, transfer.ErrSilent) {
 			t.Errorf("%+v: %v", c.BlockSize, err)
 		}
 	}

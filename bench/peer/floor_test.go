@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/bench/peer"
-	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
 // floors runs a test with each floor.
@@ -34,12 +34,12 @@ func floors(t *testing.T, want []byte, test func(t *testing.T, p *peer.Process))
 func TestFloorRollover(t *testing.T) {
 	want := content(8*70_000 + 3)
 	floors(t, want, func(t *testing.T, p *peer.Process) {
-		c := &tftp.Client{BlockSize: 8, Window: 100}
+		c := &tftpclient.Client{BlockSize: 8, Window: 100}
 		if got, _ := download(t, c, p, "f"); !bytes.Equal(got, want) {
 			t.Errorf("downloaded %d bytes, other than the %d served", len(got), len(want))
 		}
 		upload(t, c, p, "up", want)
-		if got, _ := download(t, &tftp.Client{}, p, "up"); !bytes.Equal(got, want) {
+		if got, _ := download(t, &tftpclient.Client{}, p, "up"); !bytes.Equal(got, want) {
 			t.Errorf("downloaded %d bytes, other than the %d uploaded", len(got), len(want))
 		}
 	})
@@ -49,7 +49,7 @@ func TestFloorRollover(t *testing.T) {
 // upload takes the place of what was read before.
 func TestFloorEnds(t *testing.T) {
 	floors(t, nil, func(t *testing.T, p *peer.Process) {
-		for _, c := range []*tftp.Client{{NoOptions: true}, {BlockSize: 512, Window: 4}} {
+		for _, c := range []*tftpclient.Client{{NoOptions: true}, {BlockSize: 512, Window: 4}} {
 			for _, size := range []int{0, 1, 511, 512, 513, 4 * 512, 64 * 512} {
 				want := content(size)
 				upload(t, c, p, "f", want)

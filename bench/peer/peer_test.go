@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/bench/peer"
-	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
 // patience is the most that any single step may take here.
@@ -47,7 +47,7 @@ func start(t *testing.T, s *peer.Server, want []byte) (p *peer.Process, dir stri
 	return p, dir
 }
 
-func download(t *testing.T, c *tftp.Client, p *peer.Process, name string) ([]byte, tftp.Result) {
+func download(t *testing.T, c *tftpclient.Client, p *peer.Process, name string) ([]byte, tftpclient.Result) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -63,11 +63,11 @@ func download(t *testing.T, c *tftp.Client, p *peer.Process, name string) ([]byt
 	return b, res
 }
 
-func upload(t *testing.T, c *tftp.Client, p *peer.Process, name string, b []byte) {
+func upload(t *testing.T, c *tftpclient.Client, p *peer.Process, name string, b []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	target, err := tftp.ParseURL("tftp://" + p.Addr().String() + "/" + name)
+	target, err := tftpclient.ParseURL("tftp://" + p.Addr().String() + "/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestServers(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			want := content(300_000)
 			p, dir := start(t, &s, want)
-			for _, c := range []*tftp.Client{{NoOptions: true}, {BlockSize: 1000, Window: 4}} {
+			for _, c := range []*tftpclient.Client{{NoOptions: true}, {BlockSize: 1000, Window: 4}} {
 				got, res := download(t, c, p, "f")
 				if !bytes.Equal(got, want) {
 					t.Errorf("downloaded %d bytes, other than the %d served", len(got), len(want))
@@ -128,7 +128,7 @@ func TestServers(t *testing.T) {
 }
 
 func testUploads(t *testing.T, s *peer.Server, p *peer.Process, dir string) {
-	for i, c := range []*tftp.Client{{NoOptions: true}, {BlockSize: 1000, Window: 4}} {
+	for i, c := range []*tftpclient.Client{{NoOptions: true}, {BlockSize: 1000, Window: 4}} {
 		want := content(200_000 - i)
 		name := []string{"plain", "options"}[i]
 		upload(t, c, p, name, want)

@@ -12,9 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/haul-project/haul/tftp/transfer"
 	"golang.org/x/sys/unix"
-
-	"github.com/haul-project/haul/tftp"
 )
 
 // needRoot skips what takes root to set up.
@@ -211,7 +210,7 @@ func needPrivilegedPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := strconv.Atoi(strings.TrimSpace(string(first))); err != nil || n <= tftp.Port {
+	if n, err := strconv.Atoi(strings.TrimSpace(string(first))); err != nil || n <= transfer.Port {
 		t.Skipf("here everybody may take port 69: ip_unprivileged_port_start is %q", first)
 	}
 }

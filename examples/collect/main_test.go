@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
 // A shared buffer: several files may arrive at once.
@@ -33,14 +33,14 @@ func TestCollect(t *testing.T) {
 	go func() { ended <- collect(ctx, "127.0.0.1:0", &out, func(a string) { addr <- a }) }()
 	base := "tftp://" + <-addr + "/"
 
-	var c tftp.Client
+	var c tftpclient.Client
 	var wg sync.WaitGroup
 	var want []string
 	for i := range 3 {
 		b := bytes.Repeat([]byte{byte('a' + i)}, 1_000_000+i)
 		name := fmt.Sprintf("file%d", i)
 		want = append(want, fmt.Sprintf("%s, %d bytes, %.8x", name, len(b), sha256.Sum256(b)))
-		target, err := tftp.ParseURL(base + name)
+		target, err := tftpclient.ParseURL(base + name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
 // getTFTP fetches files over TFTP.
@@ -41,7 +41,7 @@ func putTFTP(ctx context.Context, cfg *Config, files []string, to remote.Locatio
 // A transferJob is one file to move.
 type transferJob struct {
 	label string // for bars and messages
-	run   func(context.Context, *tftp.Client) (tftp.Result, error)
+	run   func(context.Context, *tftpclient.Client) (tftpclient.Result, error)
 }
 
 // downloads works out where each file goes to.
@@ -75,7 +75,7 @@ func downloads(cfg *Config, from []remote.Location, local string) ([]transferJob
 			return nil, failure.Usage.Errorf("%v and %s would both become %s", t, other, to)
 		}
 		taken[to] = l.Text
-		jobs = append(jobs, transferJob{label: path.Base(t.Name), run: func(ctx context.Context, c *tftp.Client) (tftp.Result, error) {
+		jobs = append(jobs, transferJob{label: path.Base(t.Name), run: func(ctx context.Context, c *tftpclient.Client) (tftpclient.Result, error) {
 			return download(ctx, c, t, to, cfg.Stdout)
 		}})
 	}
@@ -83,14 +83,14 @@ func downloads(cfg *Config, from []remote.Location, local string) ([]transferJob
 }
 
 // download fetches one file.
-func download(ctx context.Context, c *tftp.Client, t tftp.Target, to string, stdout io.Writer) (tftp.Result, error) {
+func download(ctx context.Context, c *tftpclient.Client, t tftpclient.Target, to string, stdout io.Writer) (tftpclient.Result, error) {
 	if to == "-" {
 		return downloadTo(ctx, c, t, stdout)
 	}
 	if info, err := os.Stat(to); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		f, err := openPipe(ctx, to)
 		if err != nil {
-			return tftp.Result{}, err
+			return tftpclient.Result{}, err
 		}
 		defer f.Close()
 		return downloadTo(ctx, c, t, f)
@@ -99,13 +99,13 @@ func download(ctx context.Context, c *tftp.Client, t tftp.Target, to string, std
 }
 
 // downloadTo fetches one file to what cannot be rewound.
-func downloadTo(ctx context.Context, c *tftp.Client, t tftp.Target, w io.Writer) (tftp.Result, error) {
+func downloadTo(ctx context.Context, c *tftpclient.Client, t tftpclient.Target, w io.Writer) (tftpclient.Result, error) {
 	if !readerMayWait(w) {
 		return c.Get(ctx, t, func(int64) (store.Upload, error) { return &stream{w: w}, nil })
 	}
 	s, err := newSpool(w)
 	if err != nil {
-		return tftp.Result{}, err
+		return tftpclient.Result{}, err
 	}
 	res, err := c.Get(ctx, t, func(int64) (store.Upload, error) { return s, nil })
 	if waitErr := s.wait(ctx); err == nil {
@@ -133,7 +133,7 @@ func uploads(cfg *Config, files []string, at remote.Location) ([]transferJob, er
 		if intoDir {
 			to.Name += filepath.Base(file)
 		}
-		jobs = append(jobs, transferJob{label: filepath.Base(file), run: func(ctx context.Context, c *tftp.Client) (tftp.Result, error) {
+		jobs = append(jobs, transferJob{label: filepath.Base(file), run: func(ctx context.Context, c *tftpclient.Client) (tftpclient.Result, error) {
 			return c.PutFile(ctx, file, to.String())
 		}})
 	}

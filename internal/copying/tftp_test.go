@@ -12,6 +12,7 @@ import (
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
 // serveFile runs a server of TFTP with a file "a" until the test ends, and returns the
@@ -53,12 +54,12 @@ func TestSlowReader(t *testing.T) {
 	fetched := make(chan error, 1)
 	go func() {
 		defer w.Close()
-		c := &tftp.Client{Progress: func(bytes, size int64) {
+		c := &tftpclient.Client{Progress: func(bytes, size int64) {
 			if bytes == size {
 				fetched <- nil // all of it is here, and nothing has been read
 			}
 		}}
-		target, err := tftp.ParseURL(url + "a")
+		target, err := tftpclient.ParseURL(url + "a")
 		if err == nil {
 			_, err = downloadTo(t.Context(), c, target, w)
 		}
@@ -82,11 +83,11 @@ func TestPipeWithoutReader(t *testing.T) {
 	servetest.MakePipe(t, pipe)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	target, err := tftp.ParseURL(url + "a")
+	target, err := tftpclient.ParseURL(url + "a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := download(ctx, new(tftp.Client), target, pipe, io.Discard); !errors.Is(err, context.Canceled) {
+	if _, err := download(ctx, new(tftpclient.Client), target, pipe, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want the interruption", err)
 	}
 	// So that the goroutine which opens it ends.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/trace"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A TFTPConfig says how TFTP is spoken. See [tftp.Client] for what has no comment here.
+// A TFTPConfig says how TFTP is spoken. See [tftpclient.Client] for what has no comment here.
 type TFTPConfig struct {
 	BlockSize    int
 	Window       int
@@ -29,7 +29,7 @@ type TFTPConfig struct {
 }
 
 // Target reads the location of files.
-func (c *TFTPConfig) Target(l Location) (tftp.Target, error) {
+func (c *TFTPConfig) Target(l Location) (tftpclient.Target, error) {
 	t, err := ParseTFTP(l.Text)
 	if err == nil && c.Netascii {
 		t.Mode = transfer.Netascii
@@ -38,7 +38,7 @@ func (c *TFTPConfig) Target(l Location) (tftp.Target, error) {
 }
 
 // File reads a location that must name a file.
-func (c *TFTPConfig) File(l Location) (tftp.Target, error) {
+func (c *TFTPConfig) File(l Location) (tftpclient.Target, error) {
 	t, err := c.Target(l)
 	if err == nil {
 		if err = t.Check(); err != nil {
@@ -72,8 +72,8 @@ func OpenTFTP(cfg TFTPConfig, out io.Writer) (*TFTPClients, error) {
 }
 
 // Client returns a client, for one file.
-func (t *TFTPClients) Client() *tftp.Client {
-	c := &tftp.Client{
+func (t *TFTPClients) Client() *tftpclient.Client {
+	c := &tftpclient.Client{
 		BlockSize:    t.cfg.BlockSize,
 		Window:       t.cfg.Window,
 		Timeout:      t.cfg.Timeout,
@@ -100,8 +100,8 @@ func (t *TFTPClients) Close() {
 }
 
 // ParseTFTP reads a URL of TFTP. Errors are usage errors.
-func ParseTFTP(s string) (tftp.Target, error) {
-	t, err := tftp.ParseURL(s)
+func ParseTFTP(s string) (tftpclient.Target, error) {
+	t, err := tftpclient.ParseURL(s)
 	switch hint := MissingScheme(s); {
 	case err == nil:
 		return t, nil
@@ -118,7 +118,7 @@ func MissingScheme(s string) error {
 	if strings.Contains(s, "://") || !strings.Contains(s, "/") || strings.HasPrefix(s, ".") {
 		return nil
 	}
-	if _, err := tftp.ParseURL("tftp://" + s); err != nil {
+	if _, err := tftpclient.ParseURL("tftp://" + s); err != nil {
 		return nil
 	}
 	return failure.Usage.Errorf("URL %q: it has no scheme; write tftp://%s", s, s)

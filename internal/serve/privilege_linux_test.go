@@ -21,6 +21,7 @@ import (
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/udp"
 )
 
@@ -123,7 +124,7 @@ func TestSettledServer(t *testing.T) {
 		t.Errorf("the server said %q, want %q", got, want)
 	}
 	local := filepath.Join(t.TempDir(), "f")
-	var client tftp.Client
+	var client tftpclient.Client
 	if _, err := client.GetFile(t.Context(), url+"kernel", local); err != nil {
 		t.Errorf("get: %v", err)
 	}

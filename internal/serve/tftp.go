@@ -20,6 +20,7 @@ import (
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/trace"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -125,7 +126,7 @@ func (cfg *Config) listenAt(ctx context.Context, srv *tftp.Server, addrs []strin
 		return l, nil
 	}
 	if errors.Is(err, syscall.EACCES) && mayFallBack {
-		cfg.say(out, "no privilege for port %d, taking %s instead (port %[1]d needs root or the capability CAP_NET_BIND_SERVICE)", tftp.Port, fallbackAddr)
+		cfg.say(out, "no privilege for port %d, taking %s instead (port %[1]d needs root or the capability CAP_NET_BIND_SERVICE)", transfer.Port, fallbackAddr)
 		return cfg.listenAt(ctx, srv, []string{fallbackAddr}, false, out)
 	}
 	return nil, listenError(handover.TFTP, err)
@@ -191,7 +192,7 @@ func (cfg *Config) announce(out io.Writer, files *publicFiles, at []netip.AddrPo
 		shown, host := shownAddr(a, cfg.TFTP.Listen, i)
 		cfg.say(out, "serving %s on tftp://%s", strings.Join(cfg.Dirs, ", "), shown)
 		if i == 0 {
-			t := tftp.Target{Host: host.String(), Port: a.Port(), Name: cfg.sampleName(files, a)}
+			t := tftpclient.Target{Host: host.String(), Port: a.Port(), Name: cfg.sampleName(files, a)}
 			cfg.say(out, "try: haul get %v -", t)
 		}
 	}

@@ -31,7 +31,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
@@ -50,11 +50,11 @@ const (
 
 // Config says which server to examine, and what that may cost.
 type Config struct {
-	Target   tftp.Target   // an existing file on the server; its Mode is not used
-	Timeout  time.Duration // of each persona; 0 means DefaultTimeout
-	MaxBytes int64         // that each persona fetches, 1 to MaxMaxBytes; 0 means DefaultMaxBytes
-	MTU      int           // of the path, in bytes; 0 means that of the route to the server
-	Upload   string        // name of a file to upload, fetch and compare; "" uploads nothing
+	Target   tftpclient.Target // an existing file on the server; its Mode is not used
+	Timeout  time.Duration     // of each persona; 0 means DefaultTimeout
+	MaxBytes int64             // that each persona fetches, 1 to MaxMaxBytes; 0 means DefaultMaxBytes
+	MTU      int               // of the path, in bytes; 0 means that of the route to the server
+	Upload   string            // name of a file to upload, fetch and compare; "" uploads nothing
 
 	waits waits // for tests; zero means defaultWaits
 }
@@ -148,7 +148,7 @@ func (c *Config) env(ctx context.Context) (*env, error) {
 		server = ips[0]
 	}
 	e := &env{
-		server: netip.AddrPortFrom(server.Unmap(), cmp.Or(c.Target.Port, tftp.Port)), name: c.Target.Name, upload: c.Upload,
+		server: netip.AddrPortFrom(server.Unmap(), cmp.Or(c.Target.Port, transfer.Port)), name: c.Target.Name, upload: c.Upload,
 		maxBytes: cmp.Or(c.MaxBytes, DefaultMaxBytes), timeout: cmp.Or(c.Timeout, DefaultTimeout), mtu: c.MTU,
 		waits: cmp.Or(c.waits, defaultWaits), sockets: &sockets{},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
 // patience is how long a test waits for what should happen at once.
@@ -52,8 +53,8 @@ func file(size int) []byte {
 	return b
 }
 
-func target(a netip.AddrPort, name string) tftp.Target {
-	return tftp.Target{Host: a.Addr().String(), Port: a.Port(), Name: name}
+func target(a netip.AddrPort, name string) tftpclient.Target {
+	return tftpclient.Target{Host: a.Addr().String(), Port: a.Port(), Name: name}
 }
 
 // testWaits are short where a good server lets the doctor wait, and long where

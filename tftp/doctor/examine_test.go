@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -37,7 +38,7 @@ func TestExamineNeedsAFileThatIsServed(t *testing.T) {
 		{"refused", Config{Target: target(refuser.addr(), "f")}, remote(transfer.AccessViolation), "access violation"},
 		{"silent", Config{Target: target(mute.addr(), "f"), waits: quick}, func(err error) bool { return errors.Is(err, transfer.ErrSilent) }, "sent 4 times"},
 		{"no name", Config{Target: target(server, "")}, nil, "no file name"},
-		{"no host", Config{Target: tftp.Target{Name: "f"}}, nil, "no host"},
+		{"no host", Config{Target: tftpclient.Target{Name: "f"}}, nil, "no host"},
 		{"negative timeout", Config{Target: target(server, "f"), Timeout: -1}, nil, "timeout"},
 		{"too many bytes", Config{Target: target(server, "f"), MaxBytes: MaxMaxBytes + 1}, nil, "max-bytes"},
 		{"negative MTU", Config{Target: target(server, "f"), MTU: -1}, nil, "MTU"},
@@ -249,7 +250,7 @@ func FuzzPacket(f *testing.F) {
 
 func ExampleExamine() {
 	c := Config{
-		Target:  tftp.Target{Host: "127.0.0.1", Port: 1, Name: "boot/kernel"},
+		Target:  tftpclient.Target{Host: "127.0.0.1", Port: 1, Name: "boot/kernel"},
 		Timeout: 10 * time.Millisecond,
 	}
 	d, err := Examine(context.Background(), c)

@@ -8,6 +8,7 @@ import (
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/load"
+	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
 // Have ten clients fetch a hundred files of haul's test content.
@@ -28,7 +29,7 @@ func Example() {
 	go func() { ended <- listener.Serve(ctx) }()
 
 	l := load.Load{
-		Target:      tftp.Target{Host: "127.0.0.1", Port: listener.Addr().Port(), Name: "boot/{}"},
+		Target:      tftpclient.Target{Host: "127.0.0.1", Port: listener.Addr().Port(), Name: "boot/{}"},
 		Concurrency: 10,
 		Transfers:   100,
 		Pattern:     true,

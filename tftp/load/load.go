@@ -2,14 +2,14 @@
 // clients at once, and measures what they get.
 //
 //	l := load.Load{
-//		Target:      tftp.Target{Host: "192.0.2.1", Name: "kernel"},
+//		Target:      tftpclient.Target{Host: "192.0.2.1", Name: "kernel"},
 //		Concurrency: 100,
 //		Transfers:   1000,
 //	}
 //	report, err := l.Run(ctx)
 //
 // Any server will do. Each transfer has a port of its own, as that of a real
-// client has, and is driven by a [tftp.ClientPool]. Nothing is kept of the files,
+// client has, and is driven by a [tftpclient.Pool]. Nothing is kept of the files,
 // but every byte is compared with what it should be.
 //
 // The generator often shares its processors with the server it measures. The pool
@@ -28,7 +28,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -53,7 +53,7 @@ type Load struct {
 	// Target is the server and the file. In its Name, "{}" stands for the
 	// number of the transfer, from 0 to Names - 1 and again. Its mode must be
 	// octet.
-	Target tftp.Target
+	Target tftpclient.Target
 	Names  int // how many different names; 0 means one for each transfer
 
 	Concurrency int // transfers under way at once, 1 to MaxConcurrency; 0 means 1
@@ -269,14 +269,14 @@ func (l *Load) verify(ctx context.Context, server netip.AddrPort, report *Report
 }
 
 // lookUp returns where requests may go to: the addresses of the host.
-func lookUp(ctx context.Context, t tftp.Target) ([]netip.AddrPort, error) {
+func lookUp(ctx context.Context, t tftpclient.Target) ([]netip.AddrPort, error) {
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)
 	if err != nil {
 		return nil, err // it names the host
 	}
 	servers := make([]netip.AddrPort, len(ips))
 	for i, ip := range ips {
-		servers[i] = netip.AddrPortFrom(ip.Unmap(), cmp.Or(t.Port, tftp.Port))
+		servers[i] = netip.AddrPortFrom(ip.Unmap(), cmp.Or(t.Port, transfer.Port))
 	}
 	return servers, nil
 }

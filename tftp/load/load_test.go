@@ -15,11 +15,12 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
 // start starts a server and returns a Target at it.
-func start(t *testing.T, s tftp.Server) tftp.Target {
+func start(t *testing.T, s tftp.Server) tftpclient.Target {
 	t.Helper()
 	s.Grace = time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
@@ -35,11 +36,11 @@ func start(t *testing.T, s tftp.Server) tftp.Target {
 			t.Error("server:", err)
 		}
 	})
-	return tftp.Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: "file"}
+	return tftpclient.Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: "file"}
 }
 
 // serve starts a server whose every file has the given content.
-func serve(t *testing.T, content []byte) tftp.Target {
+func serve(t *testing.T, content []byte) tftpclient.Target {
 	t.Helper()
 	return start(t, tftp.Server{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 		return store.FromBytes(r.Name, content), nil
@@ -265,7 +266,7 @@ func closedPort(t *testing.T) (net.PacketConn, uint16) {
 // Where nothing ever answers, the run ends soon and says what to look at.
 func TestSilentServer(t *testing.T) {
 	_, port := closedPort(t) // open, in fact, but not read
-	l := Load{Target: tftp.Target{Host: "127.0.0.1", Port: port, Name: "x"}, Concurrency: 5, unheard: 50 * time.Millisecond}
+	l := Load{Target: tftpclient.Target{Host: "127.0.0.1", Port: port, Name: "x"}, Concurrency: 5, unheard: 50 * time.Millisecond}
 	r, err := l.Run(t.Context())
 	if !errors.Is(err, transfer.ErrSilent) || !strings.Contains(err.Error(), "is a server there") {
 		t.Errorf("Run says %v", err)
@@ -352,7 +353,7 @@ func TestDuration(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	good := tftp.Target{Host: "h", Name: "f"}
+	good := tftpclient.Target{Host: "h", Name: "f"}
 	text := good
 	text.Mode = transfer.Netascii
 	for want, l := range map[string]Load{

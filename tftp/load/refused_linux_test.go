@@ -11,13 +11,14 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
 // Where no server listens, the first refusal ends the run.
 func TestDeadServer(t *testing.T) {
 	c, port := closedPort(t)
 	c.Close()
-	l := Load{Target: tftp.Target{Host: "127.0.0.1", Port: port, Name: "x"}, Concurrency: 5, Transfers: 1000}
+	l := Load{Target: tftpclient.Target{Host: "127.0.0.1", Port: port, Name: "x"}, Concurrency: 5, Transfers: 1000}
 	r, err := l.Run(t.Context())
 	if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "no TFTP server listens at 127.0.0.1") {
 		t.Errorf("Run says %v", err)
@@ -41,7 +42,7 @@ func TestServerGoesAway(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx) }()
 	l := Load{
-		Target:      tftp.Target{Host: "127.0.0.1", Port: server.Addr().Port(), Name: "x"},
+		Target:      tftpclient.Target{Host: "127.0.0.1", Port: server.Addr().Port(), Name: "x"},
 		Concurrency: 2,
 		Transfers:   1 << 30,
 		Progress:    func(Progress) { cancel() },

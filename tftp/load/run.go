@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -38,10 +38,10 @@ const (
 type run struct {
 	load       *Load // with defaults
 	server     netip.AddrPort
-	target     tftp.Target // the server, and the name with its placeholder
+	target     tftpclient.Target // the server, and the name with its placeholder
 	references *references
 	warmup     bool
-	pool       *tftp.ClientPool
+	pool       *tftpclient.Pool
 	dice       *rand.Rand    // mu: decides which datagrams are lost
 	slots      chan struct{} // transfers under way, where there is a Rate
 
@@ -77,7 +77,7 @@ func newRun(l *Load, server netip.AddrPort, refs *references, warmup bool) *run 
 	}
 	r.target.Host, r.target.Port = server.Addr().String(), server.Port()
 	offer := transfer.Options{BlockSize: l.BlockSize, Window: l.Window, HasSize: !l.NoOptions}
-	r.pool = &tftp.ClientPool{
+	r.pool = &tftpclient.Pool{
 		Offer:     &offer,
 		Transfers: l.Concurrency,
 		Sockets:   l.Concurrency + min(maxDallying, max(0, openFiles()-spareFiles-l.Concurrency)),
@@ -150,7 +150,7 @@ func (r *run) start(i int64, due time.Time) {
 		if r.load.Rate > 0 {
 			<-r.slots
 		}
-		if !errors.Is(err, tftp.ErrPoolClosed) {
+		if !errors.Is(err, tftpclient.ErrPoolClosed) {
 			r.breakOff(err)
 		}
 	}

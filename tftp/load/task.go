@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -21,7 +21,7 @@ var (
 // A task is one transfer of a run. It is used again for others.
 type task struct {
 	run  *run
-	done func(tftp.Result, error) // t.finish, bound once
+	done func(tftpclient.Result, error) // t.finish, bound once
 
 	name int64     // number in the name
 	due  time.Time // when it was to begin
@@ -68,7 +68,7 @@ func (t *task) compare(block int) error {
 }
 
 // finish counts the transfer, and has its place taken by another.
-func (t *task) finish(res tftp.Result, err error) {
+func (t *task) finish(res tftpclient.Result, err error) {
 	r, now := t.run, time.Now()
 	l := r.load
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *task) finish(res tftp.Result, err error) {
 		c.late++
 	}
 	switch {
-	case errors.Is(err, tftp.ErrPoolClosed):
+	case errors.Is(err, tftpclient.ErrPoolClosed):
 		if res.Sent > 0 {
 			c.cut++
 		}

@@ -23,6 +23,9 @@ import (
 	"time"
 )
 
+// Port is the port on which servers listen for requests.
+const Port = 69
+
 // Bounds of a transfer. Every wait and every retry in this package is held by
 // one of them.
 const (

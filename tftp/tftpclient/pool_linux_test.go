@@ -1,6 +1,6 @@
 //go:build linux && !haul_portable
 
-package tftp
+package tftpclient
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
@@ -22,7 +23,7 @@ import (
 
 // A closed port is reported at once, also for several hosts on one socket.
 func TestPoolRefused(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *ClientPool) {
+	eachPool(t, func(t *testing.T, p *Pool) {
 		pool := newPool(t, p)
 		var keys []string
 		for i := range 6 {
@@ -47,8 +48,8 @@ func TestPoolRefused(t *testing.T) {
 func TestPoolNames(t *testing.T) {
 	mem, here := store.Mem(0), store.Mem(0)
 	storetest.Put(t, mem, "file", []byte("content"))
-	l := serve(t, Server{Store: mem})
-	p := newPool(t, &ClientPool{})
+	l := serve(t, tftp.Server{Store: mem})
+	p := newPool(t, &Pool{})
 	to := at(l, "file")
 	to.Host = "localhost" // ::1 comes first where there is IPv6
 	const names = 3 * maxResolvers
@@ -72,10 +73,10 @@ func TestPoolNames(t *testing.T) {
 		ctx: t.Context(), target: at(l, "file"), create: tftptest.Into(here, "second"), done: p.done("second"),
 		addr: netip.MustParseAddr("127.0.0.77"), more: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
 	}
-	p.ClientPool.mu.Lock()
+	p.Pool.mu.Lock()
 	p.pending++
 	p.idle = make(chan struct{})
-	p.ClientPool.mu.Unlock()
+	p.Pool.mu.Unlock()
 	if err := p.loops[0].push(addrs); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestPoolCloseWhileLookingUp(t *testing.T) {
 		return nil, ctx.Err()
 	}}
 	defer func() { net.DefaultResolver = usual }()
-	p := newPool(t, &ClientPool{})
+	p := newPool(t, &Pool{})
 	p.get(t.Context(), Target{Host: "slow.example", Port: 69, Name: "file", Mode: transfer.Octet}, store.Mem(0), "file")
 	<-asked
 	if err := p.Close(); err != nil {
@@ -113,12 +114,12 @@ func TestPoolCloseWhileLookingUp(t *testing.T) {
 func TestPoolHosts(t *testing.T) {
 	const hosts, each = 8, 5
 	here := store.Mem(0)
-	p := newPool(t, &ClientPool{Sockets: 1})
+	p := newPool(t, &Pool{Sockets: 1})
 	for h := range hosts {
 		mem := store.Mem(0)
 		name := fmt.Sprint("host", h)
 		storetest.Put(t, mem, "config", tftptest.Content(name, 20_000))
-		l := serveAt(t, Server{Store: mem}, fmt.Sprintf("127.0.0.%d:0", 20+h))
+		l := serveAt(t, tftp.Server{Store: mem}, fmt.Sprintf("127.0.0.%d:0", 20+h))
 		to := at(l, "config")
 		to.Host = l.Addr().Addr().String()
 		for i := range each {
@@ -246,7 +247,7 @@ func (f *fanServer) transfer(to netip.AddrPort, name string) {
 func TestPoolManyPerServer(t *testing.T) {
 	const transfers = 2000
 	f, to := newFanServer(t, transfers, false)
-	p := newPool(t, &ClientPool{
+	p := newPool(t, &Pool{
 		Client: &Client{NoOptions: true}, Transfers: transfers, Sockets: 4, ManyPerServer: true,
 		MinTimer: tftptest.Patience, // so that no request goes twice
 	})
@@ -273,7 +274,7 @@ func TestPoolManyPerServer(t *testing.T) {
 func TestPoolSinglePort(t *testing.T) {
 	const transfers = 60
 	_, to := newFanServer(t, 0, true)
-	p := newPool(t, &ClientPool{Client: &Client{NoOptions: true}, Sockets: 4, ManyPerServer: true})
+	p := newPool(t, &Pool{Client: &Client{NoOptions: true}, Sockets: 4, ManyPerServer: true})
 	here := store.Mem(0)
 	for i := range transfers {
 		to.Name = fmt.Sprint("file", i)

@@ -1,4 +1,4 @@
-package tftp
+package tftpclient
 
 import (
 	"bytes"
@@ -127,7 +127,7 @@ func TestHostileServers(t *testing.T) {
 	client := &Client{BlockSize: 1000, Window: 4}
 	const limit = time.Second
 	for seed := range uint64(20) {
-		for what, pool := range map[string]*ClientPool{
+		for what, pool := range map[string]*Pool{
 			"client":          nil,
 			"own sockets":     {Client: client, Transfers: 8, Sockets: 8, Limit: limit},
 			"shared sockets":  {Client: client, Transfers: 8, Sockets: 4, Limit: limit},
@@ -142,7 +142,7 @@ func TestHostileServers(t *testing.T) {
 }
 
 // askLyingServer has a few files fetched from a lying server, and sent to it.
-func askLyingServer(t *testing.T, seed uint64, client *Client, pool *ClientPool, limit time.Duration) {
+func askLyingServer(t *testing.T, seed uint64, client *Client, pool *Pool, limit time.Duration) {
 	const transfers = 6
 	truth, here := tftptest.Content("file", 60_000), store.Mem(0)
 	v, to := newLyingServer(t, seed, truth)

@@ -1,4 +1,4 @@
-package tftp
+package tftpclient
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ const (
 // A poolLoop runs its share of a pool's transfers. Fields that are neither atomic
 // nor under mu belong to its goroutine.
 type poolLoop struct {
-	pool      *ClientPool
+	pool      *Pool
 	set       *udp.Set
 	began     time.Time
 	slots     int // transfers under way at once
@@ -62,7 +62,7 @@ type poolLoop struct {
 	exiting bool      // mu: the loop shall end
 }
 
-func newPoolLoop(p *ClientPool, slots, sockets int) (*poolLoop, error) {
+func newPoolLoop(p *Pool, slots, sockets int) (*poolLoop, error) {
 	c := p.client()
 	bulk, longest := !c.NoOptions && c.Window != 1, c.BlockSize
 	if p.Offer != nil {

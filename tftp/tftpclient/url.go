@@ -1,4 +1,4 @@
-package tftp
+package tftpclient
 
 import (
 	"context"
@@ -81,7 +81,7 @@ func (t Target) String() string {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	if t.Port != 0 && t.Port != Port {
+	if t.Port != 0 && t.Port != transfer.Port {
 		host = net.JoinHostPort(t.Host, strconv.Itoa(int(t.Port)))
 	}
 	u := url.URL{Scheme: "tftp", Host: host, Path: "/" + t.Name}
@@ -94,7 +94,7 @@ func (t Target) String() string {
 // port returns the port to send requests to.
 func (t Target) port() uint16 {
 	if t.Port == 0 {
-		return Port
+		return transfer.Port
 	}
 	return t.Port
 }

@@ -1,4 +1,4 @@
-package tftp
+package tftpclient
 
 // A poolInbox holds what other goroutines hand to a loop.
 type poolInbox struct {

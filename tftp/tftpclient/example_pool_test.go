@@ -1,4 +1,4 @@
-package tftp_test
+package tftpclient_test
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"sync"
 
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
 // Fetch the configurations of many switches at once, over a few sockets.
-func ExampleClientPool() {
+func ExamplePool() {
 	var switches []string
 	for range 3 {
 		addr, stop := serveFiles()
@@ -19,13 +19,13 @@ func ExampleClientPool() {
 		switches = append(switches, addr)
 	}
 	backup := store.Mem(0) // a localdir.Dir keeps them on the disk
-	pool := tftp.ClientPool{Sockets: 8}
+	pool := tftpclient.Pool{Sockets: 8}
 	defer pool.Close()
 
 	var mu sync.Mutex
 	var lines []string
 	for i, addr := range switches {
-		t, err := tftp.ParseURL("tftp://" + addr + "/motd")
+		t, err := tftpclient.ParseURL("tftp://" + addr + "/motd")
 		if err != nil {
 			panic(err)
 		}
@@ -33,7 +33,7 @@ func ExampleClientPool() {
 		create := func(size int64) (store.Upload, error) {
 			return backup.Create(context.Background(), name, store.Create{Size: size})
 		}
-		err = pool.Get(context.Background(), t, create, func(res tftp.Result, err error) {
+		err = pool.Get(context.Background(), t, create, func(res tftpclient.Result, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			lines = append(lines, fmt.Sprintln(name, res.Bytes, "bytes", err))

@@ -1,4 +1,4 @@
-package tftp
+package tftpclient
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Bounds and defaults of a [ClientPool].
+// Bounds and defaults of a [Pool].
 const (
 	DefaultPoolTransfers = 1024
 	DefaultPoolSockets   = 64
@@ -34,7 +34,7 @@ const (
 )
 
 var (
-	// ErrPoolClosed says that a [ClientPool] was closed before a transfer was done.
+	// ErrPoolClosed says that a [Pool] was closed before a transfer was done.
 	ErrPoolClosed = errors.New("client pool is closed")
 
 	// ErrPoolFull says that MaxPoolWaiting transfers wait already.
@@ -43,16 +43,16 @@ var (
 	errNoFreePort = errors.New("no free port on this host (see net.ipv4.ip_local_port_range)")
 )
 
-// A ClientPool makes thousands of transfers at once, over few sockets and with
+// A Pool makes thousands of transfers at once, over few sockets and with
 // few goroutines: each of its loops runs its share of the transfers. The zero
-// ClientPool is ready for use; its fields must not change once it is used. Any
+// Pool is ready for use; its fields must not change once it is used. Any
 // goroutine may call its methods.
 //
 // # Sockets and transfer IDs
 //
 // In TFTP (RFC 1350 §4) a transfer is named by two transfer IDs: the client's
 // UDP port and the server's. A Client takes a port of its own for each transfer.
-// A ClientPool distinguishes the transfers of one socket by the server's address
+// A Pool distinguishes the transfers of one socket by the server's address
 // and port alone, and so follows these rules:
 //
 //   - Transfers with different hosts share a socket. Packets that come from
@@ -76,7 +76,7 @@ var (
 //
 // A download that is done answers repeats of the last block for a moment
 // (RFC 1350 §6), but not longer than until a transfer waits for its socket.
-type ClientPool struct {
+type Pool struct {
 	// Client holds what to ask servers for, and Trace, which does not learn local
 	// addresses; its Progress and Plain are not used. nil means the zero Client.
 	// Where its Window is 0, windows are the smaller the more transfers share a
@@ -148,13 +148,13 @@ type BlockWriter interface {
 // ErrPoolClosed; and ctx's, which ends the transfer. Get itself returns an error,
 // and does not call done, if the target is none, or the pool is closed, full, or
 // cannot open its sockets.
-func (p *ClientPool) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error), done func(Result, error)) error {
+func (p *Pool) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error), done func(Result, error)) error {
 	return p.submit(&poolRequest{ctx: ctx, target: t, create: create, done: done})
 }
 
 // GetBlocks is Get for content that is to be looked at and not kept. Its mode
 // must be octet.
-func (p *ClientPool) GetBlocks(ctx context.Context, t Target, w BlockWriter, done func(Result, error)) error {
+func (p *Pool) GetBlocks(ctx context.Context, t Target, w BlockWriter, done func(Result, error)) error {
 	if t.Mode != transfer.Octet {
 		return fmt.Errorf("get %v: blocks come in mode octet only", t)
 	}
@@ -164,7 +164,7 @@ func (p *ClientPool) GetBlocks(ctx context.Context, t Target, w BlockWriter, don
 // Put starts an upload of size bytes of src, as [Client.Put] makes it, and
 // returns at once. If src is a [store.TryReader], loops read from it what can be
 // read without waiting, and workers the rest. All else is as with Get.
-func (p *ClientPool) Put(ctx context.Context, t Target, src io.ReaderAt, size int64, done func(Result, error)) error {
+func (p *Pool) Put(ctx context.Context, t Target, src io.ReaderAt, size int64, done func(Result, error)) error {
 	return p.submit(&poolRequest{ctx: ctx, target: t, write: true, src: src, size: size, done: done})
 }
 
@@ -186,7 +186,7 @@ type poolRequest struct {
 }
 
 // submit hands a request to a loop, once its host is known.
-func (p *ClientPool) submit(q *poolRequest) error {
+func (p *Pool) submit(q *poolRequest) error {
 	if err := q.target.Check(); err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (p *ClientPool) submit(q *poolRequest) error {
 }
 
 // resolve looks up host names until there is none left.
-func (p *ClientPool) resolve() {
+func (p *Pool) resolve() {
 	for {
 		p.mu.Lock()
 		if len(p.names) == 0 {
@@ -253,7 +253,7 @@ func (p *ClientPool) resolve() {
 
 // lookUp returns the addresses of a request's host. It fails with ErrPoolClosed when
 // the pool is closed meanwhile.
-func (p *ClientPool) lookUp(q *poolRequest) ([]netip.Addr, error) {
+func (p *Pool) lookUp(q *poolRequest) ([]netip.Addr, error) {
 	ctx, cancel := context.WithCancelCause(q.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(p.life, func() { cancel(ErrPoolClosed) })()
@@ -279,7 +279,7 @@ func (q *poolRequest) end(res Result, err error) {
 }
 
 // over counts a transfer that is over.
-func (p *ClientPool) over() {
+func (p *Pool) over() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pending--; p.pending == 0 {
@@ -289,14 +289,14 @@ func (p *ClientPool) over() {
 }
 
 // dally counts a download that is over, and answers repeats.
-func (p *ClientPool) dally() {
+func (p *Pool) dally() {
 	p.mu.Lock()
 	p.pending++
 	p.mu.Unlock()
 }
 
 // pick returns the loop with the fewest transfers.
-func (p *ClientPool) pick() *poolLoop {
+func (p *Pool) pick() *poolLoop {
 	least := p.loops[0]
 	for _, lp := range p.loops[1:] {
 		if lp.load.Load() < least.load.Load() {
@@ -306,7 +306,7 @@ func (p *ClientPool) pick() *poolLoop {
 	return least
 }
 
-func (p *ClientPool) client() *Client {
+func (p *Pool) client() *Client {
 	if p.Client == nil {
 		return &zeroClient
 	}
@@ -316,7 +316,7 @@ func (p *ClientPool) client() *Client {
 var zeroClient Client
 
 // start opens the loops.
-func (p *ClientPool) start() error {
+func (p *Pool) start() error {
 	transfers := p.transfers()
 	n := min(max(1, p.Loops), transfers, p.sockets())
 	var loops []*poolLoop
@@ -350,14 +350,14 @@ func share(n, of, i int) int {
 	return part
 }
 
-func (p *ClientPool) transfers() int {
+func (p *Pool) transfers() int {
 	if p.Transfers <= 0 {
 		return DefaultPoolTransfers
 	}
 	return p.Transfers
 }
 
-func (p *ClientPool) sockets() int {
+func (p *Pool) sockets() int {
 	if p.Sockets <= 0 {
 		return DefaultPoolSockets
 	}
@@ -365,10 +365,10 @@ func (p *ClientPool) sockets() int {
 }
 
 // private reports whether each transfer has a socket for itself.
-func (p *ClientPool) private() bool { return p.sockets() >= p.transfers() }
+func (p *Pool) private() bool { return p.sockets() >= p.transfers() }
 
 // offer returns the options to ask a server for.
-func (p *ClientPool) offer(server netip.Addr) (transfer.Options, error) {
+func (p *Pool) offer(server netip.Addr) (transfer.Options, error) {
 	if p.Offer != nil {
 		return *p.Offer, nil
 	}
@@ -382,7 +382,7 @@ func (p *ClientPool) offer(server netip.Addr) (transfer.Options, error) {
 
 // Wait returns when all transfers are over, and no download repeats its last
 // ACK any more.
-func (p *ClientPool) Wait() {
+func (p *Pool) Wait() {
 	p.mu.Lock()
 	idle := p.idle
 	p.mu.Unlock()
@@ -394,7 +394,7 @@ func (p *ClientPool) Wait() {
 // Close ends the transfers that are under way or wait, with [ErrPoolClosed], and
 // returns when all of them have reported and all sockets are closed. Not to be
 // called by a transfer's done.
-func (p *ClientPool) Close() error {
+func (p *Pool) Close() error {
 	p.once.Do(func() { p.failed = ErrPoolClosed })
 	p.mu.Lock()
 	first := !p.closed
@@ -418,7 +418,7 @@ func (p *ClientPool) Close() error {
 	return nil
 }
 
-// PoolStats is what a [ClientPool] has done.
+// PoolStats is what a [Pool] has done.
 type PoolStats struct {
 	Answered int64           // transfers that a server has answered
 	Bytes    int64           // of file content moved, without repeats
@@ -426,7 +426,7 @@ type PoolStats struct {
 }
 
 // Stats returns what p has done until now.
-func (p *ClientPool) Stats() PoolStats {
+func (p *Pool) Stats() PoolStats {
 	var st PoolStats
 	p.mu.Lock()
 	loops := p.loops

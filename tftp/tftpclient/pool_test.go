@@ -1,4 +1,4 @@
-package tftp
+package tftpclient
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
+	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
@@ -22,16 +23,16 @@ import (
 
 // A poolTest is a pool whose transfers a test waits for.
 type poolTest struct {
-	*ClientPool
+	*Pool
 	t     *testing.T
 	mu    sync.Mutex
 	ended map[string]error // mu
 	all   sync.WaitGroup
 }
 
-func newPool(t *testing.T, p *ClientPool) *poolTest {
+func newPool(t *testing.T, p *Pool) *poolTest {
 	t.Helper()
-	pt := &poolTest{ClientPool: p, t: t, ended: make(map[string]error)}
+	pt := &poolTest{Pool: p, t: t, ended: make(map[string]error)}
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -108,8 +109,8 @@ func TestPoolThousands(t *testing.T) {
 		name := fmt.Sprint("file", i)
 		storetest.Put(t, mem, name, tftptest.Content(name, n))
 	}
-	l := serve(t, Server{Store: mem, Upload: CreateUploads})
-	p := newPool(t, &ClientPool{Sockets: 4, Loops: 2})
+	l := serve(t, tftp.Server{Store: mem, Upload: tftp.CreateUploads})
+	p := newPool(t, &Pool{Sockets: 4, Loops: 2})
 	const transfers = 2000
 	for i := range transfers {
 		name := fmt.Sprint("file", i%len(sizes))
@@ -144,7 +145,7 @@ func TestPoolLossy(t *testing.T) {
 	text := []byte(strings.Repeat("a line\nand\r another\n", 500))
 	storetest.Put(t, mem, "file", tftptest.Content("file", 50_000))
 	storetest.Put(t, mem, "text", text)
-	l := serve(t, Server{Store: mem, Upload: OverwriteUploads})
+	l := serve(t, tftp.Server{Store: mem, Upload: tftp.OverwriteUploads})
 	for kind, c := range map[string]*Client{
 		"fast": {}, "plain": {NoOptions: true}, "lockstep": {Window: 1, BlockSize: 1000}, "small": {Window: 7, BlockSize: 400}, "in order": {Window: 8, NoReorder: true},
 	} {
@@ -152,7 +153,7 @@ func TestPoolLossy(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			dice := rand.New(rand.NewPCG(1, 2))
-			p := newPool(t, &ClientPool{Client: c, Sockets: 3, Lose: func(bool) bool {
+			p := newPool(t, &Pool{Client: c, Sockets: 3, Lose: func(bool) bool {
 				mu.Lock()
 				defer mu.Unlock()
 				return dice.Float64() < 0.1
@@ -200,8 +201,8 @@ func listenUDP(t *testing.T, at string) *udp.Conn {
 }
 
 // eachPool runs a test with a socket for each transfer, and with shared ones.
-func eachPool(t *testing.T, f func(t *testing.T, p *ClientPool)) {
-	for name, p := range map[string]*ClientPool{
+func eachPool(t *testing.T, f func(t *testing.T, p *Pool)) {
+	for name, p := range map[string]*Pool{
 		"own sockets":    {Transfers: 8, Sockets: 8, Client: &Client{NoOptions: true}},
 		"shared sockets": {Transfers: 8, Sockets: 2, Client: &Client{NoOptions: true}},
 	} {
@@ -212,7 +213,7 @@ func eachPool(t *testing.T, f func(t *testing.T, p *ClientPool)) {
 // A stranger gets an ERROR that it has the wrong transfer ID, and disturbs nothing
 // (RFC 1350 §4).
 func TestPoolStranger(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *ClientPool) {
+	eachPool(t, func(t *testing.T, p *Pool) {
 		server, to := handServer(t)
 		stranger := tftptest.NewPeer(t, listenUDP(t, "127.0.0.1:0"), netip.AddrPort{})
 		here, want := store.Mem(0), tftptest.Content("file", 600)
@@ -238,8 +239,8 @@ func TestPoolStranger(t *testing.T) {
 
 // The errors of a pool are those of a Client.
 func TestPoolErrors(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *ClientPool) {
-		l := serve(t, Server{Store: store.Mem(0)})
+	eachPool(t, func(t *testing.T, p *Pool) {
+		l := serve(t, tftp.Server{Store: store.Mem(0)})
 		_, silent := handServer(t)
 		closed := listenUDP(t, "127.0.0.1:0")
 		nobody := Target{Host: "127.0.0.1", Port: closed.LocalAddr().Port(), Name: "file"}
@@ -248,7 +249,7 @@ func TestPoolErrors(t *testing.T) {
 		pool.get(t.Context(), at(l, "missing"), here, "missing")
 		pool.put(t.Context(), at(l, "refused"), []byte("x"))
 		// The limit is only for those that no answer comes for.
-		limited := newPool(t, &ClientPool{Transfers: p.Transfers, Sockets: p.Sockets, Client: p.Client, Limit: 300 * time.Millisecond})
+		limited := newPool(t, &Pool{Transfers: p.Transfers, Sockets: p.Sockets, Client: p.Client, Limit: 300 * time.Millisecond})
 		limited.get(t.Context(), nobody, here, "nobody")
 		limited.get(t.Context(), silent, here, "silent")
 		if err := pool.Get(t.Context(), Target{Host: "127.0.0.1"}, tftptest.Into(here, "x"), nil); err == nil {
@@ -273,7 +274,7 @@ func TestPoolErrors(t *testing.T) {
 // A server that refuses options is asked without them (RFC 2347 §3).
 func TestPoolOptionsRefused(t *testing.T) {
 	server, to := handServer(t)
-	p, here := newPool(t, &ClientPool{Client: &Client{BlockSize: 1000, Window: 2}}), store.Mem(0)
+	p, here := newPool(t, &Pool{Client: &Client{BlockSize: 1000, Window: 2}}), store.Mem(0)
 	p.get(t.Context(), to, here, "file")
 	server.Want("the request", tftptest.RRQ("file", "blksize", "1000", "tsize", "0", "windowsize", "2"))
 	server.Send(tftptest.ErrorPacket(8, "no options"))
@@ -289,7 +290,7 @@ func TestPoolOptionsRefused(t *testing.T) {
 // A context ends its transfer and no other, whether it waits, asks or moves
 // data; Close ends all.
 func TestPoolCancel(t *testing.T) {
-	eachPool(t, func(t *testing.T, p *ClientPool) {
+	eachPool(t, func(t *testing.T, p *Pool) {
 		p.Transfers = 3
 		p.Sockets = min(p.Sockets, 3)
 		server, to := handServer(t)
@@ -332,9 +333,9 @@ func TestPoolCancel(t *testing.T) {
 func TestPoolStoreFails(t *testing.T) {
 	mem := store.Mem(0)
 	storetest.Put(t, mem, "file", tftptest.Content("file", 100_000))
-	l := serve(t, Server{Store: mem})
+	l := serve(t, tftp.Server{Store: mem})
 	for what, limit := range map[string]int64{"no room": 1000, "room for a half": 60_000} {
-		pool, here := newPool(t, &ClientPool{}), store.Mem(limit)
+		pool, here := newPool(t, &Pool{}), store.Mem(limit)
 		create := func(int64) (store.Upload, error) {
 			return here.Create(context.Background(), "file", store.Create{})
 		}
@@ -346,7 +347,7 @@ func TestPoolStoreFails(t *testing.T) {
 		}
 		tftptest.WantNoFile(t, here, "file")
 	}
-	pool := newPool(t, &ClientPool{})
+	pool := newPool(t, &Pool{})
 	broken := func(int64) (store.Upload, error) { panic("a bug of the caller's") }
 	if err := pool.Get(t.Context(), at(l, "file"), broken, pool.done("file")); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package tftp
+package tftpclient
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 // A memberConn is the connection of a loop's batch: the socket of the transfer that is
 // sending.
 type memberConn struct {
-	pool   *ClientPool
+	pool   *Pool
 	member *udp.Member
 }
 

@@ -1,4 +1,4 @@
-package tftp
+package tftpclient
 
 // A fifo is a queue. To push and pop in turns allocates nothing.
 type fifo[T any] struct {

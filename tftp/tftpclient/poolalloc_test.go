@@ -1,4 +1,4 @@
-package tftp
+package tftpclient
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -25,13 +26,13 @@ func TestPoolAllocatesNothingPerPacket(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	const few, many = 512 * 10, 512 * 600
-	l := serve(t, Server{Write: func(context.Context, *Request) (store.Upload, error) {
+	l := serve(t, tftp.Server{Write: func(context.Context, *tftp.Request) (store.Upload, error) {
 		return (*tftptest.Forgetful)(&tftptest.Endless{}), nil
-	}, Read: func(_ context.Context, r *Request) (store.File, error) {
+	}, Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 		size, err := strconv.ParseInt(r.Name, 10, 64)
 		return store.FromBytes(r.Name, make([]byte, size)), err
 	}})
-	p := newPool(t, &ClientPool{Offer: &transfer.Options{}})
+	p := newPool(t, &Pool{Offer: &transfer.Options{}})
 	over := make(chan error, 1)
 	done := func(_ Result, err error) { over <- err }
 	for what, start := range map[string]func(size int64) error{
