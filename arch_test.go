@@ -41,7 +41,7 @@ var rules = map[string]rule{
 		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest",
 	},
 	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure", tests: "internal/golden"},
-	"internal/serve/servetest": {}, // for tests
+	"internal/serve/servetest": {imports: "sftp tftp users"}, // for tests
 	"internal/fileops":         {imports: "store store/treecopy internal/remote internal/console internal/failure"},
 	"internal/copying": {
 		imports: "tftp/tftpclient sftp/sftpclient web/webclient store store/localdir store/glob store/treecopy internal/remote internal/console internal/failure internal/rate",
@@ -54,7 +54,7 @@ var rules = map[string]rule{
 	"examples/collect":               {imports: "store tftp", tests: "tftp/tftpclient"},
 	"interop":                        {}, // knows haul by its binary alone
 	"tftp/load":                      {imports: "tftp/tftpclient tftp/transfer internal/console", tests: "tftp store internal/leak"},
-	"tftp/doctor":                    {imports: "tftp/tftpclient tftp/transfer udp", tests: "tftp store internal/leak store/storetest"},
+	"tftp/doctor":                    {imports: "tftp/tftpclient tftp/transfer udp", tests: "internal/serve/servetest tftp store internal/leak store/storetest"},
 	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store internal/linequeue", tests: "store/localdir tftp/tftpclient tftp/internal/tftptest internal/sim internal/leak internal/race internal/repeat store/storetest"},
 	"tftp/tftpclient":                {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store store/localdir", tests: "tftp tftp/internal/tftptest internal/leak internal/race internal/repeat store/storetest"},
 	"tftp/internal/fileio":           {imports: "tftp/transfer store"},

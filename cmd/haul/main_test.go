@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp"
@@ -62,20 +63,7 @@ func startServer(t *testing.T, uploads tftp.Uploads, files map[string]string) (d
 // serveTFTP runs a server until the test ends, and returns the URL of its root.
 func serveTFTP(t *testing.T, s tftp.Server) (url string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	l, err := s.Listen(ctx, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() { ended <- l.Serve(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error("server:", err)
-		}
-	})
-	return "tftp://" + l.Addr().String() + "/"
+	return "tftp://" + servetest.TFTP(t, s).String() + "/"
 }
 
 // Of several errors the gravest counts, whatever their order.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
@@ -86,12 +87,6 @@ func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
 		t.Fatal(err)
 	}
 	s := &sftp.Server{
-		SSH: func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
-			c := &ssh.ServerConfig{}
-			c.AddHostKey(host)
-			who.Configure(c, users.Options{})
-			return c, nil
-		},
 		Login: func(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 			if _, ok := users.LoginOf(c.Permissions); !ok {
 				return nil, errors.New("nobody has logged in")
@@ -108,21 +103,8 @@ func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
 		o.server(s)
 	}
 	l.server = s
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error("server:", err)
-		}
-		_ = root.Close()
-	})
-	l.addr = listener.Addr().String()
+	t.Cleanup(func() { _ = root.Close() }) // once the server has ended
+	l.addr = servetest.SFTP(t, s, host, who)
 	_, l.port, _ = net.SplitHostPort(l.addr)
 	l.known = filepath.Join(l.home, "known_hosts")
 	l.know(l.host)

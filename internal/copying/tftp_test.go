@@ -25,21 +25,8 @@ func serveFile(t *testing.T, content string) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l, err := (&tftp.Server{Store: localdir.New(root)}).Listen(ctx, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() { ended <- l.Serve(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error("server:", err)
-		}
-		_ = root.Close()
-	})
-	return "tftp://" + l.Addr().String() + "/"
+	t.Cleanup(func() { _ = root.Close() }) // once the server has ended
+	return "tftp://" + servetest.TFTP(t, tftp.Server{Store: localdir.New(root)}).String() + "/"
 }
 
 // A pager may read as slowly as it likes: the transfer does not wait for it.

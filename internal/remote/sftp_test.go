@@ -53,30 +53,11 @@ func startSFTP(t *testing.T, password string) (config string) {
 		t.Fatal(err)
 	}
 	s := &sftp.Server{
-		SSH: func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
-			c := &ssh.ServerConfig{}
-			c.AddHostKey(host)
-			who.Configure(c, users.Options{})
-			return c, nil
-		},
 		Login: func(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 			return &sftp.Account{User: c.User(), Tree: store.Mem(0)}, nil
 		},
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error("server:", err)
-		}
-	})
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	_, port, _ := net.SplitHostPort(servetest.SFTP(t, s, host, who))
 	home := t.TempDir()
 	known := filepath.Join(home, "known_hosts")
 	servetest.WriteFile(t, known, fmt.Sprintf("[127.0.0.1]:%s %s", port, ssh.MarshalAuthorizedKey(host.PublicKey())))

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp"
@@ -27,20 +27,7 @@ func serve(t testing.TB, name string, content []byte, uploads tftp.Uploads) neti
 	mem := store.Mem(1 << 30)
 	storetest.Put(t, mem, name, content)
 	s := tftp.Server{Store: mem, Upload: uploads, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Grace: time.Millisecond}
-	ctx, cancel := context.WithCancel(context.Background())
-	l, err := s.Listen(ctx, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() { ended <- l.Serve(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error("server:", err)
-		}
-	})
-	return l.Addr()
+	return servetest.TFTP(t, s)
 }
 
 // file returns bytes of all values, line ends among them.

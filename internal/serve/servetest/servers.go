@@ -1,0 +1,58 @@
+package servetest
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/users"
+)
+
+// TFTP runs a server on loopback until the test ends, and returns its address.
+func TFTP(t testing.TB, s tftp.Server) netip.AddrPort {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := s.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	runUntilEnd(t, cancel, func() error { return l.Serve(ctx) })
+	return l.Addr()
+}
+
+// SFTP runs a server on loopback until the test ends, and returns its address. It has this
+// host key, and lets these users log in.
+func SFTP(t testing.TB, s *sftp.Server, host ssh.Signer, who *users.Directory) (addr string) {
+	t.Helper()
+	s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
+		c := &ssh.ServerConfig{}
+		c.AddHostKey(host)
+		who.Configure(c, users.Options{})
+		return c, nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	runUntilEnd(t, cancel, func() error { return s.Serve(ctx, l) })
+	return l.Addr().String()
+}
+
+// runUntilEnd runs a server, and stops it when the test ends.
+func runUntilEnd(t testing.TB, stop context.CancelFunc, serve func() error) {
+	ended := make(chan error, 1)
+	go func() { ended <- serve() }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error("server:", err)
+		}
+	})
+}
