@@ -119,7 +119,6 @@ type size struct {
 }
 
 var larger = map[string]size{
-	"store/localdir": {5000, 37, "half of the files are calls of one system"},
 	"internal/serve": {5000, 33, "a few files for each protocol that it assembles"},
 }
 

@@ -3,8 +3,12 @@ package localdir
 import (
 	"context"
 	"io/fs"
+	"os"
+	"path"
+	"syscall"
 
 	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
@@ -40,4 +44,39 @@ func checkMovable(ctx context.Context, name string) error {
 		err = rules.ErrRoot
 	}
 	return err
+}
+
+// resolve finds the directory of a file that is to be written, and the name it
+// has there, following symbolic links at the end of name if follow says so. The
+// caller closes dir, unless there is an error.
+func (d *Dir) resolve(name string, follow bool) (dir *os.Root, base string, err error) {
+	for range maxLinks + 1 {
+		parent, base := path.Split(name)
+		link, err := d.root.Readlink(name)
+		if err != nil || !follow { // no link, or not to be followed
+			return d.openParent(parent, base)
+		}
+		link, absolute, err := linkText(link)
+		switch {
+		case err != nil, absolute && !d.LinksFromRoot:
+			return nil, "", rules.ErrOutside
+		case absolute:
+			parent = ""
+		}
+		// Joined but not cleaned: what ".." means depends on the links
+		// before it, and root knows.
+		name = parent + link
+	}
+	return nil, "", syscall.ELOOP
+}
+
+// openParent opens parent, which is empty or ends in a slash.
+func (d *Dir) openParent(parent, base string) (*os.Root, string, error) {
+	if base == "" || base == ".." { // where a link may lead
+		return nil, "", store.ErrNotRegular
+	}
+	// Asked for what is in parent, root opens parent as a directory only. Asked
+	// for parent itself, it would open a pipe of that name, and wait.
+	dir, err := d.root.OpenRoot("./" + parent + ".")
+	return dir, base, err
 }

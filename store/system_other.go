@@ -1,8 +1,10 @@
-//go:build !unix
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
 
 package store
 
 import "io/fs"
+
+func systemDetails(fs.FileInfo) (Details, bool) { return Details{}, false }
 
 // UserPerm returns the permission bits that a new file of this process's user
 // has, for Create.Perm.

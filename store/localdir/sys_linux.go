@@ -1,0 +1,133 @@
+package localdir
+
+import (
+	"os"
+	"path"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/store"
+)
+
+// timespecs returns two times for utimensat(2). A zero one is left as it is.
+func timespecs(atime, mtime time.Time) (ts [2]unix.Timespec, err error) {
+	for i, t := range [...]time.Time{atime, mtime} {
+		if t.IsZero() {
+			ts[i].Nsec = unix.UTIME_OMIT
+		} else if ts[i], err = unix.TimeToTimespec(t); err != nil {
+			return ts, err
+		}
+	}
+	return ts, nil
+}
+
+// futimes sets the times of an open file, whatever its name is by now.
+func futimes(f *os.File, atime, mtime time.Time) error {
+	ts, err := timespecs(atime, mtime)
+	if err != nil {
+		return err
+	}
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var errno syscall.Errno
+	err = c.Control(func(fd uintptr) {
+		// Without a path it is the descriptor's file. Package unix has no
+		// way to say that.
+		_, _, errno = unix.Syscall6(unix.SYS_UTIMENSAT, fd, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+	})
+	if err == nil && errno != 0 {
+		err = os.NewSyscallError("utimensat", errno)
+	}
+	return err
+}
+
+// datasync makes durable what was written to f, and its size.
+func datasync(f *os.File) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var syncErr error
+	err = c.Control(func(fd uintptr) {
+		for syncErr = unix.EINTR; syncErr == unix.EINTR; {
+			syncErr = unix.Fdatasync(int(fd))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return os.NewSyscallError("fdatasync", syncErr)
+}
+
+// startWriteback has the kernel begin to write what it holds of f. It waits only
+// where the device's queue is full.
+func startWriteback(f *os.File) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var syncErr error
+	err = c.Control(func(fd uintptr) { syncErr = unix.SyncFileRange(int(fd), 0, 0, unix.SYNC_FILE_RANGE_WRITE) })
+	if err != nil {
+		return err
+	}
+	return os.NewSyscallError("sync_file_range", syncErr)
+}
+
+// space describes the file system that f is on.
+func space(f *os.File) (store.Space, error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return store.Space{}, err
+	}
+	var st unix.Statfs_t
+	var statErr error
+	err = c.Control(func(fd uintptr) {
+		for statErr = unix.EINTR; statErr == unix.EINTR; {
+			statErr = unix.Fstatfs(int(fd), &st)
+		}
+	})
+	if err == nil {
+		err = os.NewSyscallError("fstatfs", statErr)
+	}
+	if err != nil {
+		return store.Space{}, err
+	}
+	// Frsize is what blocks are counted in; Bsize, what is best to transfer.
+	size := int64(st.Frsize) //nolint:unconvert // narrower on 32-bit systems
+	if size == 0 {
+		size = int64(st.Bsize) //nolint:unconvert // the same
+	}
+	return store.Space{
+		Total: bytesOf(st.Blocks, size), Free: bytesOf(st.Bfree, size), Available: bytesOf(st.Bavail, size),
+		BlockSize: size,
+		Files:     bytesOf(st.Files, 1), FreeFiles: bytesOf(st.Ffree, 1), AvailableFiles: bytesOf(st.Ffree, 1),
+		MaxName: int(st.Namelen), ReadOnly: st.Flags&unix.ST_RDONLY != 0,
+		ID: uint64(uint32(st.Fsid.Val[0]))<<32 | uint64(uint32(st.Fsid.Val[1])),
+	}, nil
+}
+
+// Birth returns what distinguishes the file of that name from earlier ones.
+func (d *Dir) Birth(name string) store.Birth {
+	dir, err := d.root.OpenFile(path.Dir(name)+"/.", os.O_RDONLY, 0)
+	if err != nil {
+		return store.Birth{}
+	}
+	defer dir.Close()
+	var st unix.Statx_t
+	const want = unix.STATX_INO | unix.STATX_BTIME
+	err = unix.Statx(int(dir.Fd()), path.Base(name), unix.AT_SYMLINK_NOFOLLOW, want, &st)
+	if err != nil || st.Mask&want != want {
+		return store.Birth{}
+	}
+	return store.Birth{
+		Device: unix.Mkdev(st.Dev_major, st.Dev_minor),
+		Inode:  st.Ino,
+		At:     st.Btime.Sec*1e9 + int64(st.Btime.Nsec),
+	}
+}

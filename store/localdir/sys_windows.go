@@ -1,0 +1,68 @@
+package localdir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/haul-project/haul/store"
+)
+
+// syncDir does nothing: Windows journals names and has no call to wait for it.
+func syncDir(*os.Root) error { return nil }
+
+// isNoSpace reports whether err says that the file system has no room.
+func isNoSpace(err error) bool {
+	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||
+		errors.Is(err, syscall.ENOSPC)
+}
+
+// isBadName reports whether err says that no file can have such a name.
+func isBadName(err error) bool {
+	return errors.Is(err, windows.ERROR_INVALID_NAME) || errors.Is(err, windows.ERROR_FILENAME_EXCED_RANGE) ||
+		errors.Is(err, syscall.ENAMETOOLONG)
+}
+
+// inode returns nothing: the system has no such number at hand.
+func inode(fs.FileInfo) uint64 { return 0 }
+
+// futimes sets the times of an open file, whatever its name is by now. A zero
+// one is left as it is.
+func futimes(f *os.File, atime, mtime time.Time) error {
+	filetime := func(t time.Time) *syscall.Filetime {
+		if t.IsZero() {
+			return nil
+		}
+		ft := syscall.NsecToFiletime(t.UnixNano())
+		return &ft
+	}
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var timesErr error
+	err = c.Control(func(fd uintptr) {
+		timesErr = syscall.SetFileTime(syscall.Handle(fd), nil, filetime(atime), filetime(mtime))
+	})
+	if err != nil {
+		return err
+	}
+	return os.NewSyscallError("SetFileTime", timesErr)
+}
+
+// Birth returns what distinguishes the file of that name from earlier ones.
+func (d *Dir) Birth(name string) store.Birth {
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return store.Birth{}
+	}
+	data, ok := fi.Sys().(*syscall.Win32FileAttributeData)
+	if !ok {
+		return store.Birth{}
+	}
+	return store.Birth{At: data.CreationTime.Nanoseconds()}
+}
