@@ -40,6 +40,7 @@ func TestReload(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(dir, "kernel"), "image")
 	c := startChild(t, reloads, dir)
+	c.wantGet("kernel", "image") // it serves by now
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
