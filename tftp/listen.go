@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -58,21 +59,14 @@ type binding struct {
 // and port 0 lets the kernel choose. Without any address it is ":69".
 // Its errors wrap the kernel's, such as syscall.EADDRINUSE and EACCES.
 func (s *Server) Listen(ctx context.Context, addrs ...string) (*Listener, error) {
-	l, err := s.listener(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if len(addrs) == 0 {
 		addrs = []string{fmt.Sprintf(":%d", transfer.Port)}
 	}
-	for _, addr := range addrs {
-		if err := l.bind(ctx, addr); err != nil {
-			_ = l.Close()
-			return nil, fmt.Errorf("tftp: listen on %s: %w", addr, err)
-		}
+	places := make([]Place, len(addrs))
+	for i, addr := range addrs {
+		places[i].Addr = addr
 	}
-	l.share()
-	return l, nil
+	return s.ListenAt(ctx, places...)
 }
 
 // ListenOn takes requests from sockets that are open already, such as those
@@ -80,27 +74,45 @@ func (s *Server) Listen(ctx context.Context, addrs ...string) (*Listener, error)
 // address share what comes to it. The Listener closes them in the end, or at once
 // if it fails.
 func (s *Server) ListenOn(ctx context.Context, conns ...*udp.Conn) (*Listener, error) {
-	l, err := s.listener(ctx)
-	for len(conns) > 0 && err == nil {
-		at := conns[0].LocalAddr()
-		var same, others []*udp.Conn
-		for _, conn := range conns {
-			if conn.LocalAddr() == at {
-				same = append(same, conn)
-			} else {
-				others = append(others, conn)
-			}
-		}
-		conns = others
-		err = l.adopt(ctx, same)
-	}
+	var places []Place
 	for _, conn := range conns {
-		_ = conn.Close()
+		at := slices.IndexFunc(places, func(p Place) bool { return p.Conns[0].LocalAddr() == conn.LocalAddr() })
+		if at < 0 {
+			places = append(places, Place{Conns: []*udp.Conn{conn}})
+		} else {
+			places[at].Conns = append(places[at].Conns, conn)
+		}
 	}
-	if err == nil && len(l.bindings) == 0 {
+	return s.ListenAt(ctx, places...)
+}
+
+// A Place is where a Listener takes requests.
+type Place struct {
+	Addr  string      // to open, as for [Server.Listen]
+	Conns []*udp.Conn // open already, all at one address; then Addr does not count
+}
+
+// ListenAt is Listen for places without Conns, and ListenOn for the others. Item i of
+// [Listener.Addrs] is for place i.
+func (s *Server) ListenAt(ctx context.Context, places ...Place) (*Listener, error) {
+	l, err := s.listener(ctx)
+	if err == nil && len(places) == 0 {
 		err = errors.New("tftp: no socket to listen on")
 	}
+	for i, p := range places {
+		if err == nil && len(p.Conns) > 0 {
+			err = l.adopt(ctx, p.Conns)
+			places[i].Conns = nil // the Listener closes them
+		} else if err == nil {
+			err = l.bind(ctx, p.Addr)
+		}
+	}
 	if err != nil {
+		for _, p := range places {
+			for _, conn := range p.Conns {
+				_ = conn.Close()
+			}
+		}
 		if l != nil {
 			_ = l.Close()
 		}
@@ -145,7 +157,12 @@ func (l *Listener) share() {
 }
 
 // bind opens the sockets for one address.
-func (l *Listener) bind(ctx context.Context, addr string) error {
+func (l *Listener) bind(ctx context.Context, addr string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("tftp: listen on %s: %w", addr, err)
+		}
+	}()
 	at, err := resolveListen(ctx, addr)
 	if err != nil {
 		return err

@@ -10,15 +10,22 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// Files returns duplicates of the sockets that requests come to, for a process
-// that is to take them from now on with [Server.ListenOn]. The caller closes
-// them. Between this one's [Listener.Retire] and the other's Serve, requests wait
-// in the sockets.
+// Files returns duplicates of the sockets that requests come to, a list for each of
+// [Listener.Addrs]. They are for a process that is to take the requests from now on
+// with [Server.ListenOn] or [Server.ListenAt]. The caller closes them. Between this
+// one's [Listener.Retire] and the other's Serve, requests wait in the sockets.
 //
 // With SinglePort the packets of running transfers come to the same sockets, so
 // the other process must not Serve before this one's Serve has returned.
-func (l *Listener) Files() ([]*os.File, error) {
-	var files []*os.File
+func (l *Listener) Files() (files [][]*os.File, err error) {
+	defer func() {
+		if err != nil {
+			for _, f := range slices.Concat(files...) {
+				_ = f.Close()
+			}
+			files = nil
+		}
+	}()
 	for _, b := range l.bindings {
 		sockets := b.requestSockets
 		for _, sh := range b.shards {
@@ -26,16 +33,15 @@ func (l *Listener) Files() ([]*os.File, error) {
 				sockets = append(slices.Clip(sockets), sh.conn)
 			}
 		}
+		var same []*os.File
 		for _, s := range sockets {
 			f, err := packetio.Duplicate(s)
 			if err != nil {
-				for _, f := range files {
-					_ = f.Close()
-				}
-				return nil, err
+				return append(files, same), err
 			}
-			files = append(files, f)
+			same = append(same, f)
 		}
+		files = append(files, same)
 	}
 	return files, nil
 }

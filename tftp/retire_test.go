@@ -82,7 +82,7 @@ func successorOf(t *testing.T, l *Listener, s Server) *Listener {
 		t.Fatal(err)
 	}
 	var conns []*udp.Conn
-	for _, f := range files {
+	for _, f := range slices.Concat(files...) {
 		conn, err := udp.FromFile(f, udp.Config{Plain: s.Plain})
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,21 +17,36 @@ import (
 	"github.com/haul-project/haul/internal/serve"
 )
 
-// reloadVar has a child reload at SIGHUP.
+// reloadVar has a child reload at SIGHUP. It names a file with settings, as JSON, that
+// come after those of the command line.
 const reloadVar = "HAUL_TEST_RELOAD"
 
 func init() {
-	if os.Getenv(reloadVar) == "" || os.Getenv(asHaul) == "" {
+	file := os.Getenv(reloadVar)
+	if file == "" || os.Getenv(asHaul) == "" {
 		return
 	}
 	runServer = func(ctx context.Context, cfg serve.Config, out io.Writer) error {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &cfg)
+		}
+		if err != nil {
+			return err
+		}
 		cfg.Reload = true
 		return serve.Run(ctx, cfg, out)
 	}
 }
 
-// reloads are the options of a server that reloads.
-var reloads = childOptions{env: []string{reloadVar + "=1"}}
+// newReloads returns the options of a server that reloads, and what changes its settings.
+func newReloads(t *testing.T) (o childOptions, set func(text string)) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "settings")
+	set = func(text string) { writeFile(t, file, text) }
+	set("{}")
+	return childOptions{env: []string{reloadVar + "=" + file}}, set
+}
 
 // SIGHUP starts a successor. One that fails reports why in the log of the server, which
 // continues to serve.
@@ -39,7 +57,8 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(dir, "kernel"), "image")
-	c := startChild(t, reloads, dir)
+	o, set := newReloads(t)
+	c := startChild(t, o, dir)
 	c.wantGet("kernel", "image") // it serves by now
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
@@ -53,6 +72,10 @@ func TestReload(t *testing.T) {
 		}
 	}
 	c.wantGet("kernel", "image")
+	set("nonsense") // fails before the server is set up
+	c.signal(syscall.SIGHUP)
+	c.await("level=ERROR", "level=ERROR", "invalid character")
+	set("{}")
 
 	if err := os.Rename(dir+".away", dir); err != nil {
 		t.Fatal(err)
@@ -75,23 +98,125 @@ func TestReload(t *testing.T) {
 
 // A SIGHUP for a server that has a successor is for that: its sender may not know it yet.
 func TestReloadRetired(t *testing.T) {
-	c := startChild(t, reloads, bigDir(t))
+	o, _ := newReloads(t)
+	c := startChild(t, o, bigDir(t))
 	transfer := c.halfway("kernel")
 	c.signal(syscall.SIGHUP)
 	c.succeeded(1)
 	c.signal(syscall.SIGHUP)
-	c.succeeded(2)
-	c.signal(syscall.SIGHUP)
-	last := c.succeeded(3)
-	for block := byte(2); block < 5; block++ {
-		transfer.send(ack(block))
-		if block < 4 {
-			transfer.wantData(block + 1)
-		}
-	}
+	last := c.succeeded(2)
+	transfer.end()
 	c.awaitEnd(c.cmd.Process.Pid)
 	if err := syscall.Kill(last, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	c.wantExit(0)
+}
+
+// end fetches the rest of a file of four blocks.
+func (r *rawClient) end() {
+	r.t.Helper()
+	for block := byte(2); block < 5; block++ {
+		r.send(ack(block))
+		if block < 4 {
+			r.wantData(block + 1)
+		}
+	}
+}
+
+// A successor keeps the sockets of the addresses that are still configured, opens new ones,
+// and closes the others.
+func TestReloadAddresses(t *testing.T) {
+	content := strings.Repeat("x", 3*512+1)
+	o, set := newReloads(t)
+	c := startChild(t, o, bigDir(t), "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+	web := &httpChild{child: c}
+	web.awaitHTTP("http")
+	metrics := wordAfter(c.await("metrics at ", "/metrics"), "metrics at http://")
+	metrics = strings.TrimSuffix(metrics, "/metrics")
+	pid := c.cmd.Process.Pid
+	n := 0
+	reload := func(settings string) (said string) {
+		t.Helper()
+		before := len(c.stderr.String())
+		set(settings)
+		if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		n++
+		pid = c.succeeded(n)
+		return c.stderr.String()[before:]
+	}
+	first := c.url
+	transfer := c.halfway("kernel")
+
+	// Another address of TFTP in front of the first one, none of HTTP and metrics.
+	said := reload(`{"TFTP": {"Listen": ["localhost:0", "127.0.0.1:0"]}, "HTTP": {"Listen": []}, "Metrics": ""}`)
+	awaitRefused(t, strings.TrimPrefix(web.at, "http://"))
+	awaitRefused(t, metrics)
+	second := "tftp://" + wordAfter(said, " on tftp://") + "/"
+	if second == first || !strings.Contains(said, " on "+strings.TrimSuffix(first, "/")) {
+		t.Errorf("the new addresses are in %s", said)
+	}
+	for _, c.url = range []string{first, second} {
+		c.wantGet("kernel", content)
+	}
+
+	// Now the second alone, by its number, and HTTP again.
+	_, port, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(second, "tftp://"), "/"), ":")
+	said = reload(fmt.Sprintf(`{"TFTP": {"Listen": ["127.0.0.1:%s"]}}`, port))
+	c.url = second
+	c.wantGet("kernel", content)
+	if strings.Contains(said, " on "+strings.TrimSuffix(first, "/")) {
+		t.Errorf("the first address is still open: %s", said)
+	}
+	if got, err := fetchOnce(http.DefaultClient, "http://"+wordAfter(said, " on http://")+"/kernel"); got != content {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+
+	// An address that includes the one before cannot be opened beside it.
+	set(fmt.Sprintf(`{"TFTP": {"Listen": [":%s"]}}`, port))
+	if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	c.await("level=ERROR", "restart haul for this change", "\n")
+	c.wantGet("kernel", content)
+	transfer.end() // of the first server
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.wantExit(0)
+}
+
+// Transfers on a single port end in peace if the next server has more ports. A single port
+// that comes with the reload need not wait for transfers on other ports.
+func TestReloadSinglePort(t *testing.T) {
+	content := strings.Repeat("x", 3*512+1)
+	for _, loops := range []int{1, 3} {
+		for _, single := range []bool{true, false} {
+			t.Run(fmt.Sprintf("loops=%d/single=%v", loops, single), func(t *testing.T) {
+				o, set := newReloads(t)
+				settings := func(loops int, single bool) {
+					set(fmt.Sprintf(`{"TFTP": {"SinglePort": %v, "Loops": %d}}`, single, loops))
+				}
+				settings(loops, single)
+				c := startChild(t, o, bigDir(t), "--grace", "1h")
+				transfer := c.halfway("kernel")
+				settings(4-loops, !single)
+				c.signal(syscall.SIGHUP)
+				pid := c.succeeded(1)
+				if !single {
+					c.wantGet("kernel", content)
+				}
+				transfer.end()
+				c.awaitEnd(c.cmd.Process.Pid)
+				c.wantGet("kernel", content)
+				if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+				c.wantExit(0)
+			})
+		}
+	}
 }

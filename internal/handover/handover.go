@@ -16,15 +16,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/haul-project/haul/tcp"
 )
 
 const (
-	// handedVar has the names of the sockets that a child gets, from descriptor
-	// firstHanded on, separated by commas. The descriptor before those is its line to
+	// handedVar describes the sockets that a child gets, from descriptor firstHanded on,
+	// separated by commas. The descriptor before those is its line to
 	// the predecessor.
 	handedVar   = "HAUL_HANDED"
 	firstHanded = 4
@@ -53,41 +55,67 @@ const (
 // A Socket goes from a server to its child.
 type Socket struct {
 	Service string // that it is for: see [TFTP]
+	Addr    string // as configured; "" if systemd opened it
+	Shared  bool   // see [DatagramPlace]
 	File    *os.File
+}
+
+// shared is behind the name of the service of a Socket that is.
+const shared = "+"
+
+// name describes a socket in [handedVar].
+func (s Socket) name() string {
+	name := s.Service
+	if s.Shared {
+		name += shared
+	}
+	return name + "=" + url.QueryEscape(s.Addr)
+}
+
+// parseSocket is the reverse of name.
+func parseSocket(name string) (s Socket, err error) {
+	service, addr, ok := strings.Cut(name, "=")
+	if !ok {
+		return s, errors.New("the predecessor is another version of haul, which cannot hand over to this one: restart haul instead")
+	}
+	s.Service, s.Shared = strings.CutSuffix(service, shared)
+	s.Addr, err = url.QueryUnescape(addr)
+	return s, err
 }
 
 // CloseSockets closes their files.
 func CloseSockets(all []Socket) {
 	for _, s := range all {
-		_ = s.File.Close()
+		if s.File != nil {
+			_ = s.File.Close()
+		}
 	}
 }
 
-// FromListeners duplicates the sockets of listeners of package net.
-func FromListeners(service string, listeners ...net.Listener) (sockets []Socket, err error) {
-	for _, l := range listeners {
-		f, ok := l.(interface{ File() (*os.File, error) })
-		if !ok {
-			return sockets, fmt.Errorf("hand %v over: %w", l.Addr(), errors.ErrUnsupported)
-		}
-		file, err := f.File()
-		if err != nil {
-			return sockets, fmt.Errorf("hand %v over: %w", l.Addr(), err)
-		}
-		sockets = append(sockets, Socket{service, file})
+// FromListener duplicates the socket of a listener of package net, whose address was
+// configured as addr.
+func FromListener(service string, l net.Listener, addr string) ([]Socket, error) {
+	f, ok := l.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, fmt.Errorf("hand %v over: %w", l.Addr(), errors.ErrUnsupported)
 	}
-	return sockets, nil
+	file, err := f.File()
+	if err != nil {
+		return nil, fmt.Errorf("hand %v over: %w", l.Addr(), err)
+	}
+	return []Socket{{Service: service, Addr: addr, File: file}}, nil
 }
 
-// FromTCP duplicates sockets of package tcp.
-func FromTCP(service string, at []*tcp.Socket) (sockets []Socket, err error) {
-	for _, socket := range at {
+// FromTCP duplicates sockets of package tcp. Item i of asked is how the address of item i
+// was configured.
+func FromTCP(service string, at []*tcp.Socket, asked []string) (sockets []Socket, err error) {
+	for i, socket := range at {
 		files, err := socket.Files()
 		if err != nil {
 			return sockets, err
 		}
 		for _, f := range files {
-			sockets = append(sockets, Socket{service, f})
+			sockets = append(sockets, Socket{Service: service, Addr: asked[i], File: f})
 		}
 	}
 	return sockets, nil

@@ -21,36 +21,51 @@ const maxPassed = 64
 // Inherited are the sockets from systemd and from a predecessor that no service has
 // taken yet.
 type Inherited struct {
-	config   udp.Config
-	datagram []*udp.Conn
-	stream   []Socket
-	metrics  net.Listener // nil if there is none
+	config udp.Config
+	left   []*inherited
+}
+
+// An inherited socket has a file if it listens, and a Conn if it takes datagrams.
+type inherited struct {
+	Socket
+	at   net.Addr
+	conn *udp.Conn
 }
 
 // Inherit adopts the sockets that systemd opened for this process by socket units
 // (sd_listen_fds(3)), and those of a predecessor, which it closes if it fails. The config
-// is for datagram sockets; served are the services of this process, such as [TFTP]. A
-// socket for another is an error. unix are those that may have unix sockets. Call it once: it
-// removes from the environment what systemd set.
+// is for datagram sockets; served are the services of this process, such as [TFTP].
+// systemd's socket for another is an error, and a predecessor's is closed in the end.
+// unix are those that may have unix sockets. Call it once: it removes from the environment
+// what systemd set.
 func Inherit(c udp.Config, served, unix []string, predecessor []Socket) (_ *Inherited, err error) {
 	p := &Inherited{config: c}
 	defer func() {
 		if err != nil {
 			p.Close()
+			CloseSockets(predecessor)
 		}
 	}()
 	if err := p.activate(len(unix) > 0); err != nil {
-		CloseSockets(predecessor)
 		return nil, err
 	}
-	if len(p.datagram) > 0 && !slices.Contains(served, TFTP) {
+	if p.hasDatagram() && !slices.Contains(served, TFTP) {
 		err = errors.New("systemd passed a datagram socket, which is for TFTP, and that is not served: add --tftp :69, or take ListenDatagram= out of the socket unit")
 	}
-	if err := errors.Join(err, assign(p.stream, served, unix)); err != nil {
-		CloseSockets(predecessor)
+	if err := errors.Join(err, assign(p.left, served, unix)); err != nil {
 		return nil, err
 	}
-	return p, p.adopt(predecessor)
+	for i, s := range predecessor {
+		if err := p.adopt(s, served, unix); err != nil {
+			return nil, err
+		}
+		predecessor[i].File = nil // it has an owner
+	}
+	return p, nil
+}
+
+func (p *Inherited) hasDatagram() bool {
+	return slices.ContainsFunc(p.left, func(s *inherited) bool { return s.conn != nil })
 }
 
 // activate adopts systemd's sockets: those for datagrams, and the listening ones, by the
@@ -61,68 +76,79 @@ func (p *Inherited) activate(takesUnix bool) error {
 	if len(files) > maxPassed {
 		return fmt.Errorf("systemd passed %d sockets; at most %d are taken", len(files), maxPassed)
 	}
-	defer func() {
-		for _, f := range files {
-			if !slices.ContainsFunc(p.stream, func(s Socket) bool { return s.File == f }) {
-				_ = f.Close() // its connection has a duplicate
-			}
-		}
-	}()
-	for _, f := range files {
-		// FileListener takes stream sockets, and refuses all others.
-		if l, err := net.FileListener(f); err == nil {
-			_ = l.Close()
-			if network := l.Addr().Network(); network != "tcp" && (network != "unix" || !takesUnix) {
-				return fmt.Errorf("%s: a stream socket that is not TCP; in the socket unit, ListenStream=22 is what SFTP needs; "+
-					"a path is for HTTP with --http-proxy unix, or for SFTP with --sftp-proxy unix", f.Name())
-			}
-			p.stream = append(p.stream, Socket{f.Name(), f})
-			continue
-		}
-		conn, err := udp.FromFile(f, p.config)
+	for i, f := range files {
+		// A listener refuses all but stream sockets.
+		s, err := p.newStream(Socket{Service: f.Name(), File: f})
 		if err != nil {
-			return fmt.Errorf("%w; in the socket unit, ListenDatagram=69 is what TFTP needs, and ListenStream=22 what SFTP does", err)
+			if s, err = p.newDatagram(Socket{Service: TFTP, File: f}); err != nil {
+				err = fmt.Errorf("%w; in the socket unit, ListenDatagram=69 is what TFTP needs, and ListenStream=22 what SFTP does", err)
+			}
+		} else if network := s.at.Network(); network != "tcp" && (network != "unix" || !takesUnix) {
+			err = fmt.Errorf("%s: a stream socket that is not TCP; in the socket unit, ListenStream=22 is what SFTP needs; "+
+				"a path is for HTTP with --http-proxy unix, or for SFTP with --sftp-proxy unix", f.Name())
 		}
-		p.datagram = append(p.datagram, conn)
+		if err != nil {
+			for _, f := range files[i:] {
+				_ = f.Close()
+			}
+			return err
+		}
+		p.left = append(p.left, s)
 	}
 	return nil
 }
 
-// adopt takes the sockets of a predecessor, and closes those that it does not keep as
-// files.
-func (p *Inherited) adopt(sockets []Socket) error {
-	defer func() { CloseSockets(sockets) }()
-	for i, s := range sockets {
-		switch s.Service {
-		case TFTP:
-			conn, err := udp.FromFile(s.File, p.config)
-			if err != nil {
-				return err
-			}
-			p.datagram = append(p.datagram, conn)
-		case SFTP, HTTP, HTTPS:
-			p.stream = append(p.stream, s)
-			sockets[i].File = nil // stays open
-		case Metrics:
-			l, err := net.FileListener(s.File)
-			if err != nil {
-				return fmt.Errorf("adopt socket %s: %w", s.File.Name(), err)
-			}
-			p.metrics = l
-		default:
-			return fmt.Errorf("a predecessor handed over a socket for %q, which this version of haul does not serve", s.Service)
-		}
+// newStream takes a listening socket.
+func (p *Inherited) newStream(s Socket) (*inherited, error) {
+	l, err := net.FileListener(s.File)
+	if err != nil {
+		return nil, fmt.Errorf("adopt socket %s: %w", s.File.Name(), err)
 	}
-	return nil
+	_ = l.Close() // a duplicate, which leaves the path of a unix socket alone
+	return &inherited{Socket: s, at: l.Addr()}, nil
+}
+
+// newDatagram takes a socket for TFTP, and closes the file if it succeeds.
+func (p *Inherited) newDatagram(s Socket) (*inherited, error) {
+	conn, err := udp.FromFile(s.File, p.config)
+	if err != nil {
+		return nil, err
+	}
+	_ = s.File.Close() // conn has a duplicate
+	s.File = nil
+	return &inherited{Socket: s, at: net.UDPAddrFromAddrPort(conn.LocalAddr()), conn: conn}, nil
+}
+
+// adopt takes a socket of the predecessor.
+func (p *Inherited) adopt(s Socket, served, unix []string) error {
+	if s.Addr == "" && !slices.Contains(served, s.Service) {
+		return fmt.Errorf("systemd passed a socket for %s, which is no longer served: stop its socket unit, and then restart haul", s.Service)
+	}
+	add := p.newStream
+	switch s.Service {
+	case TFTP:
+		add = p.newDatagram
+	case SFTP, HTTP, HTTPS, Metrics:
+	default:
+		return fmt.Errorf("the predecessor handed over a socket for %q, which this version of haul does not serve", s.Service)
+	}
+	one, err := add(s)
+	if err != nil {
+		return err
+	}
+	p.left = append(p.left, one)
+	return one.checkUnix(unix)
 }
 
 // assign finds the service that each stream socket from systemd is for, and puts its
 // name in place of the one from the socket unit. A unit need not name the only one that
 // is served.
-func assign(streams []Socket, services, unix []string) error {
+func assign(all []*inherited, services, unix []string) error {
 	served := slices.DeleteFunc(slices.Clone(services), func(s string) bool { return s == TFTP })
-	for i, s := range streams {
+	for _, s := range all {
 		switch {
+		case s.conn != nil:
+			continue
 		case slices.Contains(served, s.Service):
 		case len(served) == 0:
 			return errors.New("systemd passed a stream socket, not a datagram socket: in the socket unit, ListenDatagram=69 is what TFTP needs; for SFTP add --sftp :22, for HTTP --http :80")
@@ -130,64 +156,108 @@ func assign(streams []Socket, services, unix []string) error {
 			return fmt.Errorf("systemd passed a stream socket by the name of %s, and what is served is %s: in the socket unit, say which it is for, as FileDescriptorName=%s",
 				s.Service, strings.Join(served, ", "), served[0])
 		default:
-			streams[i].Service = served[0]
+			s.Service = served[0]
 		}
-		if name := streams[i].Service; !slices.Contains(unix, name) && isUnix(s.File) {
-			return fmt.Errorf("systemd passed the socket %s for %s, and it is a unix socket: for %[2]s, the socket unit needs a port in ListenStream=; a path needs --%s-proxy unix",
-				s.File.Name(), strings.ToUpper(name), strings.TrimSuffix(name, "s"))
+		if err := s.checkUnix(unix); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// isUnix reports whether a stream socket listens at a path.
-func isUnix(f *os.File) bool {
-	l, err := net.FileListener(f)
-	if err != nil {
-		return false
+// checkUnix refuses a unix socket for a service that is not one of these.
+func (s *inherited) checkUnix(services []string) error {
+	if s.at.Network() == "unix" && !slices.Contains(services, s.Service) {
+		return fmt.Errorf("systemd passed the socket %s for %s, and it is a unix socket: for %[2]s, the socket unit needs a port in ListenStream=; a path needs --%s-proxy unix",
+			s.File.Name(), strings.ToUpper(s.Service), strings.TrimSuffix(s.Service, "s"))
 	}
-	defer l.Close() // a duplicate, which leaves the path alone
-	return l.Addr().Network() == "unix"
+	return nil
 }
 
-// Datagram takes the sockets for TFTP.
-func (p *Inherited) Datagram() []*udp.Conn {
-	conns := p.datagram
-	p.datagram = nil
-	return conns
+// A DatagramPlace is an address of TFTP, as configured, and the sockets that are open
+// there.
+type DatagramPlace struct {
+	Addr  string // "" if systemd opened the sockets
+	Conns []*udp.Conn
+
+	// Shared is whether transfers of the predecessor use the sockets until it reports the
+	// end of its service.
+	Shared bool
 }
 
-// Stream takes the listening sockets for a service over TCP.
-func (p *Inherited) Stream(service string, o tcp.Options) ([]*tcp.Socket, error) {
-	var files []*os.File
-	p.stream = slices.DeleteFunc(p.stream, func(s Socket) bool {
-		if s.Service == service {
+// Datagram takes the sockets for TFTP at these addresses, in their order. A place without
+// sockets is to be opened. If systemd opened sockets, these are all, whatever the addresses.
+func (p *Inherited) Datagram(addrs []string) (places []DatagramPlace) {
+	for _, g := range p.take(TFTP, addrs) {
+		place := DatagramPlace{Addr: g.asked}
+		for _, s := range g.sockets {
+			place.Conns, place.Shared = append(place.Conns, s.conn), s.Shared
+		}
+		places = append(places, place)
+	}
+	return places
+}
+
+// A StreamPlace is an address of a service over TCP, as configured, and the socket that
+// listens there.
+type StreamPlace struct {
+	Addr   string      // "" if systemd opened the socket
+	Socket *tcp.Socket // nil: to be opened
+}
+
+// Stream takes the listening sockets for a service, as [Inherited.Datagram] does. If it
+// fails, it closes them.
+func (p *Inherited) Stream(service string, addrs []string, o tcp.Options) (places []StreamPlace, err error) {
+	for _, g := range p.take(service, addrs) {
+		place := StreamPlace{Addr: g.asked}
+		var files []*os.File
+		for _, s := range g.sockets {
 			files = append(files, s.File)
 		}
-		return s.Service == service
-	})
-	defer func() {
-		for _, f := range files {
-			_ = f.Close()
+		if err == nil && len(files) > 0 {
+			var sockets []*tcp.Socket
+			if sockets, err = tcp.FromFiles(files, o); err == nil {
+				place.Socket = sockets[0] // they have one address
+			}
 		}
-	}()
-	return tcp.FromFiles(files, o)
-}
-
-// Metrics takes the listening socket for metrics, or nil.
-func (p *Inherited) Metrics() net.Listener {
-	l := p.metrics
-	p.metrics = nil
-	return l
-}
-
-// Close closes the sockets that were not taken.
-func (p *Inherited) Close() {
-	for _, c := range p.datagram {
-		_ = c.Close()
+		closeInherited(g.sockets)
+		places = append(places, place)
 	}
-	CloseSockets(p.stream)
-	if p.metrics != nil {
-		_ = p.metrics.Close()
+	if err != nil {
+		for _, place := range places {
+			if place.Socket != nil {
+				_ = place.Socket.Close()
+			}
+		}
+		return nil, err
+	}
+	return places, nil
+}
+
+// Metrics takes the listening socket for metrics, or nil if it is to be opened.
+func (p *Inherited) Metrics(addr string) (l net.Listener, err error) {
+	for _, g := range p.take(Metrics, []string{addr}) {
+		if len(g.sockets) > 0 {
+			l, err = net.FileListener(g.sockets[0].File)
+		}
+		closeInherited(g.sockets)
+	}
+	return l, err
+}
+
+// Close closes the sockets that were not taken. Otherwise clients could still connect, and
+// would wait for nobody.
+func (p *Inherited) Close() {
+	closeInherited(p.left)
+	p.left = nil
+}
+
+func closeInherited(all []*inherited) {
+	for _, s := range all {
+		if s.conn != nil {
+			_ = s.conn.Close()
+		} else {
+			_ = s.File.Close()
+		}
 	}
 }

@@ -46,8 +46,8 @@ func lineOf(f *os.File) (*net.UnixConn, error) {
 	return line, nil
 }
 
-// maxLine is how long a line may be, in bytes.
-const maxLine = 8 << 10
+// maxLine is how long a line may be, in bytes: room for [maxHanded] addresses.
+const maxLine = 64 << 10
 
 // receiveLine returns the next line, without its end, and the files that came
 // with it.

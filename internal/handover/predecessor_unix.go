@@ -55,7 +55,14 @@ func FindPredecessor() (*Predecessor, error) {
 			continue
 		}
 		syscall.CloseOnExec(firstHanded + i)
-		p.sockets = append(p.sockets, Socket{name, os.NewFile(uintptr(firstHanded+i), name+" of the predecessor")})
+		s, err := parseSocket(name)
+		if err != nil {
+			p.Fail(err)
+			_ = p.Close()
+			return nil, err
+		}
+		s.File = os.NewFile(uintptr(firstHanded+i), s.Service+" of the predecessor")
+		p.sockets = append(p.sockets, s)
 	}
 	return p, nil
 }
@@ -114,7 +121,7 @@ func (p *Predecessor) read(r *Requests) {
 }
 
 // maxFailure is how much of an error the predecessor gets to log, in bytes.
-const maxFailure = maxLine / 2
+const maxFailure = 4 << 10
 
 // Fail reports why this process cannot serve. It does nothing if err is nil, or this
 // process serves already.

@@ -92,6 +92,14 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	if s.lost != nil {
 		return nil, fmt.Errorf("the process that starts successors no longer answers: %w", s.lost)
 	}
+	var names []string
+	for _, h := range sockets {
+		names = append(names, h.name())
+	}
+	text := "start " + strings.Join(names, ",") + "\n"
+	if len(text) > maxLine {
+		return nil, fmt.Errorf("hand over %d sockets: their addresses have %d bytes, more than %d", len(sockets), len(text), maxLine)
+	}
 	ours, theirs, err := newLine()
 	if err != nil {
 		return nil, err
@@ -122,7 +130,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 			}
 		}
 	}()
-	err = s.request(theirs, sockets)
+	err = s.request(text, theirs, sockets)
 	_ = theirs.Close()
 	if err != nil {
 		s.lost = err
@@ -168,11 +176,9 @@ func (s *Spawner) discard(n *child, err error) error {
 }
 
 // request sends the sockets to the spawner, the line to the child first.
-func (s *Spawner) request(line *os.File, sockets []Socket) error {
-	names := make([]string, len(sockets))
+func (s *Spawner) request(text string, line *os.File, sockets []Socket) error {
 	files := []*os.File{line}
-	for i, h := range sockets {
-		names[i] = h.Service
+	for _, h := range sockets {
 		files = append(files, h.File)
 	}
 	fds := make([]int, len(files))
@@ -187,10 +193,9 @@ func (s *Spawner) request(line *os.File, sockets []Socket) error {
 			return err
 		}
 	}
-	text := []byte("start " + strings.Join(names, ",") + "\n")
-	n, _, err := s.line.WriteMsgUnix(text, syscall.UnixRights(fds...), nil)
+	n, _, err := s.line.WriteMsgUnix([]byte(text), syscall.UnixRights(fds...), nil)
 	if err == nil && n < len(text) {
-		_, err = s.line.Write(text[n:])
+		_, err = s.line.Write([]byte(text[n:]))
 	}
 	return err
 }

@@ -50,7 +50,10 @@ func echoService() error {
 	if err != nil {
 		return err
 	}
-	conns := inherited.Datagram()
+	var conns []*udp.Conn
+	for _, place := range inherited.Datagram([]string{":69"}) {
+		conns = append(conns, place.Conns...)
+	}
 	m, err := FindManager()
 	if err != nil {
 		return err
@@ -104,7 +107,7 @@ func unexpectedService() error {
 		return err
 	}
 	defer inherited.Close()
-	if len(inherited.datagram) > 0 {
+	if len(inherited.left) > 0 {
 		return errors.New("took sockets that were not for it")
 	}
 	return nil

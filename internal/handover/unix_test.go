@@ -32,7 +32,7 @@ func TestAssignUnixSocket(t *testing.T) {
 		{SFTP, []string{HTTP}, "for SFTP, and it is a unix socket: for SFTP, the socket unit needs a port in ListenStream=; a path needs --sftp-proxy unix"},
 		{HTTP, []string{SFTP}, "a path needs --http-proxy unix"},
 	} {
-		err := assign([]Socket{{test.service, f}}, served, test.unix)
+		err := assign([]*inherited{{Socket: Socket{Service: test.service, File: f}, at: l.Addr()}}, served, test.unix)
 		if (err == nil) != (test.refused == "") || err != nil && !strings.Contains(err.Error(), test.refused) {
 			t.Errorf("%s, with unix sockets for %v: %v", test.service, test.unix, err)
 		}

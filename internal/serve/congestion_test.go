@@ -37,7 +37,7 @@ func TestCongestion(t *testing.T) {
 		{"nonesuch", []string{`--tcp-congestion: congestion control "nonesuch": the kernel does not have it; it has `, "reno", "modprobe tcp_nonesuch"}},
 	} {
 		cfg.Congestion = test.name
-		sockets, err := cfg.listenTCP(t.Context(), &handover.Inherited{}, handover.SFTP, cfg.SFTP.Listen, tcp.Options{})
+		sockets, _, err := cfg.listenTCP(t.Context(), &handover.Inherited{}, handover.SFTP, cfg.SFTP.Listen, tcp.Options{})
 		closeAll(sockets)
 		if len(test.want) == 0 && err == nil {
 			continue

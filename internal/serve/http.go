@@ -214,7 +214,7 @@ func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (e
 		p.accept.Proxies, p.accept.UnixProxies = s.cfg.HTTP.Proxies, s.cfg.HTTP.UnixProxies
 		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
 		s.cfg.restrict(&p.accept, &s.log.away)
-		if p.sockets, err = s.cfg.listenTCP(ctx, passed, p.scheme, p.asked, httpOptions); err != nil {
+		if p.sockets, p.asked, err = s.cfg.listenTCP(ctx, passed, p.scheme, p.asked, httpOptions); err != nil {
 			return err
 		}
 	}
@@ -295,7 +295,7 @@ func (s *httpService) announce() {
 				s.cfg.say(s.out, "serving %s on the unix socket %s, by %s", s.cfg.Dirs[0], socket.Addr(), p.scheme)
 				continue
 			}
-			shown, host := shownAddr(a, p.asked, i)
+			shown, host := shownAddr(a, p.asked[i])
 			s.cfg.say(s.out, "serving %s on %s://%s", s.cfg.Dirs[0], p.scheme, shown)
 			at := netip.AddrPortFrom(host, a.Port())
 			switch {
@@ -348,7 +348,7 @@ func (s *httpService) startBackground(ctx context.Context) {
 
 func (s *httpService) sockets() (all []handover.Socket, err error) {
 	for _, p := range s.ports() {
-		some, err := handover.FromTCP(p.scheme, p.sockets)
+		some, err := handover.FromTCP(p.scheme, p.sockets, p.asked)
 		if all = append(all, some...); err != nil {
 			return all, err
 		}

@@ -19,7 +19,7 @@ import (
 // An httpPort serves HTTP, or HTTPS.
 type httpPort struct {
 	scheme  string
-	asked   []string
+	asked   []string // addresses as configured; those of sockets once there are some
 	accept  tcp.Server
 	failed  failedConns // handshakes
 	sockets []*tcp.Socket

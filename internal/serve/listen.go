@@ -29,14 +29,17 @@ var listenAdvice = map[string]struct {
 }
 
 // listenError adds to an error what the operator can do about it. The address was given
-// by a flag, whose name is that of the service.
-func listenError(flag string, err error) error {
+// by a flag, whose name is that of the service. rival is not nil if this server had the port
+// before a reload, at that address.
+func listenError(flag string, err error, rival net.Addr) error {
 	advice, of := "", listenAdvice[flag]
 	switch {
 	case errors.Is(err, tftp.ErrNoPort):
 		advice = "the range of --ports needs a free port for each address of --tftp, and one more for each processor is better"
 	case errors.Is(err, syscall.EACCES):
 		advice = fmt.Sprintf("ports below 1024 need root or CAP_NET_BIND_SERVICE; try --%s %s", flag, of.free)
+	case errors.Is(err, syscall.EADDRINUSE) && rival != nil:
+		advice = fmt.Sprintf("this server has that port, at %v, and both addresses cannot be open at a time; restart haul for this change", rival)
 	case errors.Is(err, syscall.EADDRINUSE):
 		advice = fmt.Sprintf("another server has that port%s; stop it, or choose another with --%s", of.rival, flag)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -53,28 +56,36 @@ func listenError(flag string, err error) error {
 	return failure.Listen.Wrap(err)
 }
 
-// listenTCP returns the sockets of a service: those that were passed to this process,
-// or new ones.
-func (cfg *Config) listenTCP(ctx context.Context, passed *handover.Inherited, service string, addrs []string, o tcp.Options) ([]*tcp.Socket, error) {
-	o.Congestion = cfg.Congestion
-	sockets, err := passed.Stream(service, o)
-	if err != nil {
-		return nil, cfg.congestionError(failure.Listen.Wrap(err))
-	}
-	if len(sockets) > 0 {
-		return sockets, nil
-	}
+// rivalAt returns the address at which the predecessor itself has the port of one of
+// the addresses, or nil.
+func rivalAt(passed *handover.Inherited, network string, addrs ...string) net.Addr {
 	for _, addr := range addrs {
-		if addr == "" {
-			continue
+		if rival := passed.Rival(network, addr); rival != nil {
+			return rival
 		}
-		socket, err := tcp.Listen(ctx, addr, o)
-		if err != nil {
-			return sockets, cfg.congestionError(listenError(service, err))
-		}
-		sockets = append(sockets, socket)
 	}
-	return sockets, nil
+	return nil
+}
+
+// listenTCP returns the sockets of a service: those that were passed to this process,
+// or new ones. Item i of asked is the address of socket i as configured; "" is systemd's.
+func (cfg *Config) listenTCP(ctx context.Context, passed *handover.Inherited, service string, addrs []string, o tcp.Options) (sockets []*tcp.Socket, asked []string, err error) {
+	o.Congestion = cfg.Congestion
+	places, err := passed.Stream(service, addrs, o)
+	if err != nil {
+		return nil, nil, cfg.congestionError(failure.Listen.Wrap(err))
+	}
+	for _, p := range places {
+		if p.Socket == nil && err == nil {
+			if p.Socket, err = tcp.Listen(ctx, p.Addr, o); err != nil {
+				err = cfg.congestionError(listenError(service, err, rivalAt(passed, "tcp", p.Addr)))
+			}
+		}
+		if p.Socket != nil {
+			sockets, asked = append(sockets, p.Socket), append(asked, p.Addr)
+		}
+	}
+	return sockets, asked, err // the service closes them
 }
 
 // congestionError makes a mistake in a setting of an error that is one.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 )
 
@@ -37,6 +38,7 @@ var metricsDefaults = metricsLimits{
 type metricsServer struct {
 	http   http.Server
 	socket net.Listener
+	asked  string // its address as configured
 	log    *slog.Logger
 	limits metricsLimits
 	open   atomic.Int64 // connections
@@ -50,24 +52,33 @@ type metricsServer struct {
 // There is no encryption and no password, so only those who may see the numbers should be
 // able to reach addr.
 //
-// open, if it is not nil, is an open socket to use instead.
-func serveMetrics(ctx context.Context, addr string, open net.Listener, metrics http.Handler, log *slog.Logger) (*metricsServer, error) {
-	if open != nil {
-		return metricsDefaults.serveOn(ctx, open, metrics, log), nil
+// passed may have a socket that is open at addr.
+func serveMetrics(ctx context.Context, addr string, passed *handover.Inherited, metrics http.Handler, log *slog.Logger) (*metricsServer, error) {
+	open, err := passed.Metrics(addr)
+	if err != nil {
+		return nil, failure.Listen.Wrap(err)
 	}
-	return metricsDefaults.serve(ctx, addr, metrics, log)
+	if open == nil {
+		if open, err = listenMetrics(ctx, addr, rivalAt(passed, "tcp", addr)); err != nil {
+			return nil, err
+		}
+	}
+	s := metricsDefaults.serveOn(ctx, open, metrics, log)
+	s.asked = addr
+	return s, nil
 }
 
-func (limits metricsLimits) serve(ctx context.Context, addr string, metrics http.Handler, log *slog.Logger) (*metricsServer, error) {
+// listenMetrics opens a socket.
+func listenMetrics(ctx context.Context, addr string, rival net.Addr) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return nil, usagef("metrics", "--metrics: %w; it is HOST:PORT or :PORT", err)
 	}
 	var config net.ListenConfig
 	socket, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, listenError(handover.Metrics, err)
+		return nil, listenError(handover.Metrics, err, rival)
 	}
-	return limits.serveOn(ctx, socket, metrics, log), nil
+	return socket, nil
 }
 
 func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, metrics http.Handler, log *slog.Logger) *metricsServer {

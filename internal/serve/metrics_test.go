@@ -41,10 +41,11 @@ var patientMetrics = metricsLimits{
 // the test if that leaves a goroutine behind.
 func startMetrics(ctx context.Context, t *testing.T, limits metricsLimits, h http.Handler) *metricsServer {
 	t.Helper()
-	s, err := limits.serve(ctx, "127.0.0.1:0", h, slog.New(slog.DiscardHandler))
+	socket, err := listenMetrics(ctx, "127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := limits.serveOn(ctx, socket, h, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		s.Close()
 		for deadline := time.Now().Add(metricsPatience); ; runtime.Gosched() {
@@ -328,10 +329,11 @@ func TestMetricsClose(t *testing.T) {
 // A socket that fails is logged.
 func TestMetricsSocketFails(t *testing.T) {
 	var out servetest.Buffer
-	s, err := patientMetrics.serve(t.Context(), "127.0.0.1:0", line, slog.New(slog.NewTextHandler(&out, nil)))
+	socket, err := listenMetrics(t.Context(), "127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := patientMetrics.serveOn(t.Context(), socket, line, slog.New(slog.NewTextHandler(&out, nil)))
 	s.socket.Close()
 	<-s.ended
 	s.Close()
@@ -353,7 +355,7 @@ func TestMetricsListenErrors(t *testing.T) {
 		{"127.0.0.1:70000", false, "70000"},
 		{s.Addr().String(), false, "another server has that port"},
 	} {
-		again, err := serveMetrics(t.Context(), c.addr, nil, line, slog.New(slog.DiscardHandler))
+		again, err := listenMetrics(t.Context(), c.addr, nil)
 		if err == nil {
 			again.Close()
 			t.Errorf("%q: no error", c.addr)
@@ -378,7 +380,7 @@ func TestListenErrors(t *testing.T) {
 		{"https", syscall.EINVAL, "its interface, as in fe80::1%eth0"},
 		{"metrics", syscall.EMFILE, "metrics: "},
 	} {
-		err := listenError(c.flag, &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", c.err)})
+		err := listenError(c.flag, &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", c.err)}, nil)
 		if got := err.Error(); !strings.Contains(got, c.want) || !errors.Is(err, c.err) || !errors.Is(err, failure.Listen) {
 			t.Errorf("%s, %v: %T, %v", c.flag, c.err, err, err)
 		}

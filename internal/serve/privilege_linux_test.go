@@ -66,7 +66,7 @@ func settledServer(dir, name string) error {
 	}
 	defer root.Close()
 	s := &tftp.Server{Store: localdir.New(root), Upload: tftp.CreateUploads}
-	l, err := s.ListenOn(ctx, passed.Datagram()...)
+	l, err := s.ListenOn(ctx, passed.Datagram(nil)[0].Conns...)
 	if err != nil {
 		return err
 	}

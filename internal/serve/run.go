@@ -110,6 +110,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	if metrics != nil {
 		defer metrics.Close()
 	}
+	passed.Close() // addresses that are no longer configured
 	sandbox := privilege.Confinement{Read: []string{"/proc/self"}}
 	for _, s := range all {
 		s.announce()
@@ -169,7 +170,7 @@ func (cfg *Config) startMetrics(ctx context.Context, all []service, counts *mete
 	for _, s := range all {
 		s.registerMetrics(counts)
 	}
-	m, err := serveMetrics(ctx, cfg.Metrics, passed.Metrics(), counts.Handler(), log)
+	m, err := serveMetrics(ctx, cfg.Metrics, passed, counts.Handler(), log)
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +286,7 @@ func allSockets(all []service, metrics *metricsServer) (sockets []handover.Socke
 		sockets, err = append(sockets, some...), errors.Join(err, failed)
 	}
 	if metrics != nil {
-		some, failed := handover.FromListeners(handover.Metrics, metrics.socket)
+		some, failed := handover.FromListener(handover.Metrics, metrics.socket, metrics.asked)
 		sockets, err = append(sockets, some...), errors.Join(err, failed)
 	}
 	if err != nil {

@@ -46,6 +46,7 @@ type sftpService struct {
 	config   ssh.ServerConfig // without how to log in
 	accept   tcp.Server
 	at       []*tcp.Socket
+	asked    []string // their addresses as configured
 	retired  chan time.Duration
 }
 
@@ -198,7 +199,7 @@ func (s *sftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	s.fitDescriptors(s.cfg.shareOf(openFiles()))
 	s.accept.Log = s.log.log
 	s.expectProxies()
-	s.at, err = s.cfg.listenTCP(ctx, passed, handover.SFTP, s.cfg.SFTP.Listen, tcp.Options{})
+	s.at, s.asked, err = s.cfg.listenTCP(ctx, passed, handover.SFTP, s.cfg.SFTP.Listen, tcp.Options{})
 	if err == nil && s.cfg.SFTP.UnixProxies {
 		err = s.log.badConns.needUnixSocket(handover.SFTP, s.at)
 	}
@@ -241,7 +242,7 @@ func (s *sftpService) announce() {
 			say("serving %s on the unix socket %s, by sftp", s.cfg.Dirs[0], addr)
 			continue
 		}
-		shown, host := shownAddr(a, s.cfg.SFTP.Listen, i)
+		shown, host := shownAddr(a, s.asked[i])
 		say("serving %s on sftp://%s", s.cfg.Dirs[0], shown)
 		if !at.IsValid() {
 			at = netip.AddrPortFrom(host, a.Port())
@@ -379,7 +380,7 @@ func (s *sftpService) serve(ctx context.Context) error {
 }
 
 func (s *sftpService) sockets() ([]handover.Socket, error) {
-	return handover.FromTCP(handover.SFTP, s.at)
+	return handover.FromTCP(handover.SFTP, s.at, s.asked)
 }
 
 func (s *sftpService) retire(limit time.Duration) { s.retired <- limit }

@@ -36,7 +36,9 @@ type tftpService struct {
 	files    *publicFiles
 	tracer   *trace.Recorder       // nil without --trace and --pcap
 	listener *tftp.Listener        // nil before listen
+	asked    []string              // the addresses of listener as configured; "" is systemd's
 	before   *handover.Predecessor // nil if there is none
+	shared   bool                  // transfers of the predecessor use the sockets
 	waits    atomic.Bool           // serve waits for the predecessor
 }
 
@@ -105,38 +107,37 @@ func (t *tftpService) close() {
 	}
 }
 
-// listen opens the sockets, unless systemd has done so.
+// listen opens the sockets, unless systemd or a predecessor has done so.
 func (t *tftpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
 	t.cfg.fitDescriptors(t.srv, t.cfg.shareOf(openFiles()))
-	if conns := passed.Datagram(); len(conns) > 0 {
-		if t.listener, err = t.srv.ListenOn(ctx, conns...); err != nil {
-			return failure.Listen.Wrap(err)
-		}
-		return nil
+	err = t.listenAt(ctx, passed, t.cfg.TFTP.Listen)
+	if errors.Is(err, syscall.EACCES) && t.cfg.TFTP.FallBack {
+		t.cfg.say(t.out, "no privilege for port %d, taking %s instead (port %[1]d needs root or the capability CAP_NET_BIND_SERVICE)", transfer.Port, fallbackAddr)
+		err = t.listenAt(ctx, passed, []string{fallbackAddr})
 	}
-	t.listener, err = t.cfg.listenAt(ctx, t.srv, t.cfg.TFTP.Listen, t.cfg.TFTP.FallBack, t.out)
 	return err
 }
 
-// listenAt opens the sockets. With mayFallBack it uses port 6969 if the process has no
-// right to the addresses.
-func (cfg *Config) listenAt(ctx context.Context, srv *tftp.Server, addrs []string, mayFallBack bool, out io.Writer) (*tftp.Listener, error) {
-	l, err := srv.Listen(ctx, addrs...)
-	if err == nil {
-		return l, nil
+func (t *tftpService) listenAt(ctx context.Context, passed *handover.Inherited, addrs []string) (err error) {
+	var places []tftp.Place
+	t.asked, t.shared = nil, false
+	for _, p := range passed.Datagram(addrs) {
+		places = append(places, tftp.Place{Addr: p.Addr, Conns: p.Conns})
+		t.asked, t.shared = append(t.asked, p.Addr), t.shared || p.Shared
 	}
-	if errors.Is(err, syscall.EACCES) && mayFallBack {
-		cfg.say(out, "no privilege for port %d, taking %s instead (port %[1]d needs root or the capability CAP_NET_BIND_SERVICE)", transfer.Port, fallbackAddr)
-		return cfg.listenAt(ctx, srv, []string{fallbackAddr}, false, out)
+	if t.listener, err = t.srv.ListenAt(ctx, places...); err != nil {
+		return listenError(handover.TFTP, err, rivalAt(passed, "udp", addrs...))
 	}
-	return nil, listenError(handover.TFTP, err)
+	return nil
 }
 
 func (t *tftpService) registerMetrics(counts *meter.Registry) {
 	registerTFTPMetrics(counts, t.listener)
 }
 
-func (t *tftpService) announce() { t.cfg.announce(t.out, t.files, t.listener.Addrs()) }
+func (t *tftpService) announce() {
+	t.cfg.announce(t.out, t.files, t.listener.Addrs(), t.asked)
+}
 
 func (t *tftpService) sandboxPaths(c *privilege.Confinement) {
 	c.Read = append(c.Read, t.files.reads...)
@@ -153,9 +154,9 @@ func (t *tftpService) startBackground(ctx context.Context) {
 }
 
 func (t *tftpService) serve(ctx context.Context) error {
-	if t.cfg.TFTP.SinglePort {
-		// The predecessor's transfers share the port. Until they have ended, datagrams are
-		// for them; clients repeat new requests.
+	if t.shared {
+		// Until the predecessor's transfers have ended, datagrams are for them; clients
+		// repeat new requests.
 		t.waits.Store(true)
 		t.before.Wait(ctx, handover.TFTP)
 		t.waits.Store(false)
@@ -165,8 +166,10 @@ func (t *tftpService) serve(ctx context.Context) error {
 
 func (t *tftpService) sockets() (all []handover.Socket, err error) {
 	files, err := t.listener.Files()
-	for _, f := range files {
-		all = append(all, handover.Socket{Service: handover.TFTP, File: f})
+	for i, same := range files {
+		for _, f := range same {
+			all = append(all, handover.Socket{Service: handover.TFTP, Addr: t.asked[i], Shared: t.cfg.TFTP.SinglePort, File: f})
+		}
 	}
 	return all, err
 }
@@ -187,9 +190,9 @@ func (t *tftpService) alive() bool { return t.waits.Load() || t.listener.Alive()
 func (t *tftpService) String() string { return fmt.Sprintf("TFTP on %v", t.listener.Addrs()) }
 
 // announce prints where the server listens, and a command to try.
-func (cfg *Config) announce(out io.Writer, files *publicFiles, at []netip.AddrPort) {
+func (cfg *Config) announce(out io.Writer, files *publicFiles, at []netip.AddrPort, asked []string) {
 	for i, a := range at {
-		shown, host := shownAddr(a, cfg.TFTP.Listen, i)
+		shown, host := shownAddr(a, asked[i])
 		cfg.say(out, "serving %s on tftp://%s", strings.Join(cfg.Dirs, ", "), shown)
 		if i == 0 {
 			t := tftpclient.Target{Host: host.String(), Port: a.Port(), Name: cfg.sampleName(files, a)}
@@ -199,10 +202,10 @@ func (cfg *Config) announce(out io.Writer, files *publicFiles, at []netip.AddrPo
 }
 
 // shownAddr returns the address of a server as text, and the address at which this
-// machine reaches it. Item i of asked is what the user wrote.
-func shownAddr(a netip.AddrPort, asked []string, i int) (shown string, host netip.Addr) {
+// machine reaches it. The user wrote asked.
+func shownAddr(a netip.AddrPort, asked string) (shown string, host netip.Addr) {
 	// "[::]" stands for both families unless IPv6 was asked for.
-	only6 := i < len(asked) && strings.HasPrefix(asked[i], "[")
+	only6 := strings.HasPrefix(asked, "[")
 	shown, host = a.String(), a.Addr()
 	switch {
 	case !host.IsUnspecified():

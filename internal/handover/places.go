@@ -1,0 +1,131 @@
+package handover
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// A place is an address, and the sockets that are open there.
+type place struct {
+	asked   string // the address as configured; "" if systemd opened them
+	sockets []*inherited
+}
+
+// take takes the sockets of a service: for each address those that are open there, or
+// none. If systemd opened sockets for the service, these are all.
+func (p *Inherited) take(service string, addrs []string) (places []place) {
+	open := p.placesOf(service)
+	bySystemd := slices.DeleteFunc(slices.Clone(open), func(g place) bool { return g.asked != "" })
+	if len(bySystemd) > 0 {
+		places = bySystemd
+	} else {
+		for _, addr := range addrs {
+			if addr != "" {
+				places = append(places, place{asked: addr})
+			}
+		}
+		fill(places, open)
+	}
+	for _, g := range places {
+		p.left = slices.DeleteFunc(p.left, func(s *inherited) bool { return slices.Contains(g.sockets, s) })
+	}
+	return places
+}
+
+// placesOf returns the sockets that a service could take, those of its own first.
+func (p *Inherited) placesOf(service string) (open []place) {
+	for _, own := range []bool{true, false} {
+		for _, s := range p.left {
+			if own != (s.Service == service) || !own && !s.suits(service) {
+				continue
+			}
+			same := slices.IndexFunc(open, func(g place) bool {
+				return g.asked == s.Addr && g.sockets[0].Service == s.Service && g.sockets[0].at.String() == s.at.String()
+			})
+			if same < 0 {
+				same = len(open)
+				open = append(open, place{asked: s.Addr})
+			}
+			open[same].sockets = append(open[same].sockets, s)
+		}
+	}
+	return open
+}
+
+// suits reports whether a socket of another service can be used for this one, after an
+// address has changed from HTTP to HTTPS or back. A port that the kernel chose is no address
+// that another service would have.
+func (s *inherited) suits(service string) bool {
+	web := []string{HTTP, HTTPS}
+	_, port, err := splitAddr(s.Addr, "tcp")
+	return slices.Contains(web, service) && slices.Contains(web, s.Service) && err == nil && port != 0
+}
+
+// fill gives each place the sockets that are open there: those for which the same address
+// was configured, and then those that are at the same address although the text differs.
+func fill(places, open []place) {
+	for _, same := range []func(place, string) bool{
+		func(g place, addr string) bool { return g.asked == addr },
+		place.isAt,
+	} {
+		for i := range places {
+			if len(places[i].sockets) > 0 {
+				continue
+			}
+			for j := range open {
+				if len(open[j].sockets) > 0 && same(open[j], places[i].asked) {
+					places[i].sockets, open[j].sockets = open[j].sockets, nil
+					break
+				}
+			}
+		}
+	}
+}
+
+// isAt reports whether sockets are at an address. It compares where they are bound. That does
+// not show whether a socket for all addresses takes IPv4 too; for such a socket it compares
+// the addresses as configured.
+func (g place) isAt(addr string) bool {
+	at := g.sockets[0].at
+	host, port, err := splitAddr(addr, at.Network())
+	if err != nil || port == 0 {
+		return false
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && !ip.IsUnspecified() {
+		bound, err := netip.ParseAddrPort(at.String())
+		return err == nil && netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port()) == netip.AddrPortFrom(ip.Unmap(), uint16(port))
+	}
+	askedHost, askedPort, err := splitAddr(g.asked, at.Network())
+	return err == nil && askedPort == port && askedHost == host
+}
+
+// splitAddr returns the parts of HOST:PORT, each in one spelling.
+func splitAddr(addr, network string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, err
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.String()
+	}
+	port, err = net.LookupPort(network, text)
+	return strings.ToLower(host), port, err
+}
+
+// Rival returns the address of a socket that the predecessor has, and this process has not
+// taken, at the same port as addr; or nil. It may be why addr cannot be opened.
+func (p *Inherited) Rival(network, addr string) net.Addr {
+	_, port, err := splitAddr(addr, network)
+	if err != nil || port == 0 {
+		return nil
+	}
+	for _, s := range p.left {
+		bound, err := netip.ParseAddrPort(s.at.String())
+		if err == nil && s.at.Network() == network && int(bound.Port()) == port {
+			return s.at
+		}
+	}
+	return nil
+}
