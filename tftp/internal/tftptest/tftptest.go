@@ -44,7 +44,7 @@ func WantFile(t testing.TB, st store.Store, name string, want []byte) {
 func WantNoFile(t testing.TB, st store.Store, name string) {
 	t.Helper()
 	if f, err := st.Open(context.Background(), name); err == nil {
-		f.Close()
+		_ = f.Close()
 		t.Errorf("%s exists", name)
 	}
 }
