@@ -38,6 +38,7 @@ type childOptions struct {
 	systemd   bool       // tell it its own number, as systemd does
 	openFiles int        // how many descriptors it may have; 0 leaves that
 	ignored   string     // signals that it finds ignored, as below nohup
+	first     string     // commands of the shell that it replaces
 	stdin     *os.File   // nil is none
 	files     []*os.File // from descriptor 3 on
 }
@@ -70,9 +71,9 @@ func runChild(t *testing.T, o childOptions, args ...string) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := ""
+	before := o.first
 	if o.openFiles > 0 {
-		before = fmt.Sprintf("ulimit -n %d && ", o.openFiles)
+		before += fmt.Sprintf("ulimit -n %d && ", o.openFiles)
 	}
 	if o.ignored != "" {
 		before += "trap '' " + o.ignored + "; "

@@ -14,6 +14,15 @@ type Spawner struct{}
 // StartSpawner fails.
 func StartSpawner([]string) (*Spawner, error) { return nil, ErrNoRestart }
 
+// FindSpawner finds none.
+func FindSpawner(bool) (*Spawner, error) { return nil, nil }
+
+// IsInit reports false.
+func (*Spawner) IsInit() bool { return false }
+
+// Serving does nothing.
+func (*Spawner) Serving() {}
+
 func (*Spawner) start(context.Context, []Socket) (*child, error) {
 	return nil, errors.ErrUnsupported
 }

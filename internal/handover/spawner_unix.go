@@ -22,16 +22,67 @@ import (
 type Spawner struct {
 	line    *net.UnixConn
 	answers *bufio.Reader
+	init    bool  // it is process 1
 	lost    error // it has left a request open: its next answer would be to that one
 }
 
-// StartSpawner starts a spawner, with the environment that its children get. It has all
-// the rights that this process has now, and ends with it. The error is [ErrProcessOne] or
-// [ErrNoRestart] where there can be none.
-func StartSpawner(env []string) (*Spawner, error) {
-	if os.Getpid() == 1 {
-		return nil, ErrProcessOne
+// FindSpawner returns the spawner that has started this process, which is process 1; nil if
+// there is none. If wanted is set, and this is process 1 itself, it becomes a spawner, which
+// starts this program anew, and does not return. Call it once, before anything is open: it
+// removes from the environment what the spawner set.
+func FindSpawner(wanted bool) (*Spawner, error) {
+	text, ok := os.LookupEnv(lineVar)
+	if !ok {
+		if wanted && os.Getpid() == 1 {
+			return nil, becomeSpawner()
+		}
+		return nil, nil
 	}
+	if err := os.Unsetenv(lineVar); err != nil {
+		return nil, err
+	}
+	fd, err := strconv.Atoi(text)
+	if err != nil || fd < 3 {
+		return nil, fmt.Errorf("%s=%s is set, and haul sets it for its own successor only", lineVar, text)
+	}
+	// systemd meant process 1.
+	for _, name := range []string{"LISTEN_PID", "WATCHDOG_PID"} {
+		if os.Getenv(name) == "1" {
+			if err := os.Setenv(name, strconv.Itoa(os.Getpid())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	f := os.NewFile(uintptr(fd), "line to process 1")
+	defer f.Close()
+	line, err := lineOf(f)
+	if err != nil {
+		return nil, err
+	}
+	return newSpawner(line, true), nil
+}
+
+// becomeSpawner has this process run as a spawner.
+func becomeSpawner() error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	err = syscall.Exec(exe, append([]string{spawnerTitle}, os.Args...), append(os.Environ(), spawnerVar+"=1"))
+	return os.NewSyscallError("execve", err)
+}
+
+func newSpawner(line *net.UnixConn, isInit bool) *Spawner {
+	return &Spawner{line: line, answers: bufio.NewReaderSize(line, maxAnswer), init: isInit}
+}
+
+// maxAnswer is how long a spawner's answer may be, in bytes, without waiting for the rest.
+const maxAnswer = 8 << 10
+
+// StartSpawner starts a spawner, with the environment that its children get. It has all
+// the rights that this process has now, and ends with it. The error is [ErrNoRestart] where
+// there can be none.
+func StartSpawner(env []string) (*Spawner, error) {
 	ours, theirs, err := newLine()
 	if err != nil {
 		return nil, err
@@ -54,12 +105,28 @@ func StartSpawner(env []string) (*Spawner, error) {
 		return nil, err
 	}
 	go func() { _ = cmd.Wait() }() // a request shows that it has ended
-	return &Spawner{line: ours, answers: bufio.NewReaderSize(ours, maxLine)}, nil
+	return newSpawner(ours, false), nil
+}
+
+// IsInit reports whether the spawner is process 1: it remains the main process for the
+// service manager.
+func (s *Spawner) IsInit() bool { return s != nil && s.init }
+
+// Serving reports that this process serves, for which process 1 passes signals on to it.
+func (s *Spawner) Serving() {
+	if s.IsInit() {
+		s.line.SetWriteDeadline(time.Now().Add(writeTime))
+		_, _ = s.line.Write([]byte("serving\n"))
+		s.line.SetWriteDeadline(time.Time{})
+	}
 }
 
 const (
 	// spawnerVar marks a process as a spawner.
 	spawnerVar = "HAUL_STARTER"
+
+	// lineVar has the descriptor of the line to the spawner, in a child of process 1.
+	lineVar = "HAUL_SPAWNER"
 
 	spawnerTitle = "haul: starts successors of"
 )
@@ -70,7 +137,7 @@ func spawnerEnv(env []string) (kept []string) {
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
 		switch name {
-		case "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "WATCHDOG_PID", handedVar, spawnerVar:
+		case "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "WATCHDOG_PID", handedVar, spawnerVar, lineVar:
 		default:
 			kept = append(kept, v)
 		}

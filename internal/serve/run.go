@@ -70,6 +70,10 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	if err != nil {
 		return err
 	}
+	spawner, err := handover.FindSpawner(cfg.restarts())
+	if err != nil {
+		return err
+	}
 	env := os.Environ() // some of it is removed below, as it is for this process alone
 	log, counts := cfg.log(out), cfg.counts()
 	all, err := cfg.openServices(ownUsers(user), before, counts, log, out)
@@ -91,11 +95,14 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	}
 	defer passed.Close()
 	restart := &handover.Restarter{Requests: requests, Reload: cfg.Reload, Log: log}
-	if cfg.Restartable || cfg.Reload {
-		if restart.Spawner, err = cfg.startSpawner(env); err != nil {
+	if spawner == nil && cfg.restarts() {
+		if spawner, err = cfg.startSpawner(env); err != nil {
 			return err
 		}
-		defer restart.Spawner.Close()
+	}
+	defer spawner.Close()
+	if cfg.restarts() {
+		restart.Spawner = spawner
 	}
 	defer restart.Close()
 	for _, s := range all {
@@ -126,6 +133,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	if err := before.Ready(ctx, requests); err != nil {
 		return err
 	}
+	spawner.Serving()
 	return runAll(ctx, all, metrics, manager, restart, log, cfg.Grace)
 }
 
@@ -200,6 +208,9 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *hando
 	restart.HandOver = func(pid int) {
 		// The manager must know the successor before that reports to it.
 		unwatch()
+		if restart.Spawner.IsInit() {
+			return // process 1 remains the service
+		}
 		if err := m.SucceededBy(pid); err != nil {
 			log.Warn("service manager", "error", err)
 		}
@@ -240,6 +251,9 @@ func runAll(ctx context.Context, all []service, metrics *metricsServer, m *hando
 	return errors.Join(errs...)
 }
 
+// restarts reports whether a successor can take over.
+func (cfg *Config) restarts() bool { return cfg.Restartable || cfg.Reload }
+
 // startSpawner starts the process that can start a successor. It returns nil where there
 // can be none, unless --restartable asks for one.
 func (cfg *Config) startSpawner(env []string) (*handover.Spawner, error) {
@@ -247,7 +261,7 @@ func (cfg *Config) startSpawner(env []string) (*handover.Spawner, error) {
 	switch {
 	case errors.Is(err, handover.ErrNoRestart) && !cfg.Restartable:
 		return nil, nil
-	case errors.Is(err, handover.ErrProcessOne) || errors.Is(err, handover.ErrNoRestart):
+	case errors.Is(err, handover.ErrNoRestart):
 		return nil, usagef("restartable", "--restartable: %w", err)
 	case err != nil:
 		return nil, fmt.Errorf("start the process that starts successors: %w", err)
