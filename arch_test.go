@@ -55,7 +55,7 @@ var rules = map[string]rule{
 	"interop":                        {}, // knows haul by its binary alone
 	"tftp/load":                      {imports: "tftp/tftpclient tftp/transfer internal/console", tests: "tftp store internal/leak"},
 	"tftp/doctor":                    {imports: "tftp/tftpclient tftp/transfer udp", tests: "internal/serve/servetest tftp store internal/leak store/storetest"},
-	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store internal/linequeue", tests: "store/localdir tftp/tftpclient tftp/internal/tftptest internal/sim internal/leak internal/race internal/repeat store/storetest"},
+	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store internal/linequeue internal/rate", tests: "store/localdir tftp/tftpclient tftp/internal/tftptest internal/sim internal/leak internal/race internal/repeat store/storetest"},
 	"tftp/tftpclient":                {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store store/localdir", tests: "tftp tftp/internal/tftptest internal/leak internal/race internal/repeat store/storetest"},
 	"tftp/internal/fileio":           {imports: "tftp/transfer store"},
 	"tftp/internal/tftptest":         {imports: "tftp/internal/packetio tftp/transfer udp store"}, // for tests

@@ -21,7 +21,7 @@ func peerAt(i int) netip.AddrPort {
 // Packets of transfers under way cost no memory, whichever way they go.
 func TestNothingAllocatedPerPacket(t *testing.T) {
 	const window, peers = 8, 16
-	m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}, Upload: OverwriteUploads, MaxUpload: 1 << 50})
+	m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}, Upload: OverwriteUploads, MaxUpload: 1 << 50, Bandwidth: 1 << 40, BandwidthPerClient: 1 << 40})
 	for i := range peers {
 		if i%2 == 0 {
 			m.ask(peerAt(i), tftptest.RRQ("image", "windowsize", "8", "blksize", "1024"))

@@ -24,8 +24,10 @@ type Listener struct {
 	Server
 	bindings []*binding
 	guard    guard
-	files    store.SharedFiles // what transfers have open
-	began    time.Time
+
+	bandwidth bandwidth
+	files     store.SharedFiles // what transfers have open
+	began     time.Time
 
 	ctx  context.Context // ends when transfers must
 	halt context.CancelFunc
@@ -130,6 +132,7 @@ func (s *Server) listener(ctx context.Context) (*Listener, error) {
 	l := &Listener{Server: *s, began: time.Now(), retired: make(chan time.Duration, 1)}
 	l.setDefaults()
 	l.guard.reset(&l.Server)
+	l.bandwidth.set(&l.Server)
 	l.files.Max = l.MaxFiles
 	l.ctx, l.halt = context.WithCancel(context.WithoutCancel(ctx))
 	l.workers.Init(3*l.MaxTransfers + l.Loops) // transfers, displaced ones, and those that dally

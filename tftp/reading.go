@@ -31,9 +31,14 @@ func (s *session) sendData(now time.Time) {
 		if early {
 			run.Blocks, ahead = max(run.Blocks/headStart, 1), false
 		}
+		if s.isLimited() {
+			run.Blocks = s.atOnce(run)
+		}
+		before := s.sender.Stats().Sent
 		ok, err := s.shard.out.AddData(now, s.peer, s.local, s.sender, run, s)
 		switch {
 		case ok:
+			s.holdBlocks(now, min(run.Bytes, (s.sender.Stats().Sent-before)*int64(s.sender.BlockSize())))
 			if early {
 				s.shard.out.Flush()
 			}

@@ -94,9 +94,15 @@ type Server struct {
 	MaxPerClient int            // at the same time, from one address; 0 means MaxTransfers
 	MaxFiles     int            // files and uploads open at the same time; a file counts once, however many read it; 0 means no limit
 	Rate         int            // requests a second from one address; 0 means DefaultRate but for loopback, below 0 no limit
+	Bandwidth    int64          // bytes of data a second each way, of all transfers; 0 means no limit
 	Memory       int64          // most bytes that transfers hold in buffers; 0 means DefaultMemory
 	Allow        []netip.Prefix // who may ask; empty means everybody
 	Deny         []netip.Prefix // and who of those may not
+
+	// BandwidthPerClient is the same for the transfers of one address. Both delay packets
+	// and drop none, and no packet for more than half a second: if a rate is too low for
+	// its transfers, it is exceeded.
+	BandwidthPerClient int64
 
 	// Loops is how many event loops there are for each address, at most; 0
 	// means one for two CPUs. A loop is used when those before it are busy.
@@ -120,6 +126,8 @@ func (s *Server) check() error {
 	switch {
 	case s.Store == nil && s.Read == nil && s.Write == nil:
 		return fmt.Errorf("tftp: server has nothing to serve: set Store, Read or Write")
+	case s.Bandwidth < 0 || s.BandwidthPerClient < 0:
+		return fmt.Errorf("tftp: a bandwidth of %d bytes a second, and %d for each client: neither may be negative", s.Bandwidth, s.BandwidthPerClient)
 	case s.FirstPort > s.LastPort:
 		return fmt.Errorf("tftp: ports %d to %d are no range", s.FirstPort, s.LastPort)
 	case s.FirstPort == 0 && s.LastPort != 0:

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/internal/packetio"
@@ -28,12 +29,14 @@ type session struct {
 	cancel   context.CancelFunc // ends ctx; nil if that is the server's
 	waits    waits
 
-	timer     int   // place in the shard's timers, counted from 1
-	counted   bool  // among the transfers under way
-	scheduled bool  // in the shard's list of sessions to advance
-	quiet     bool  // repeats no answer by itself
-	unproven  bool  // nothing shows that the peer exists: see guard
-	credit    int64 // bytes of the guard's that it holds meanwhile
+	timer     int        // place in the shard's timers, counted from 1
+	counted   bool       // among the transfers under way
+	scheduled bool       // in the shard's list of sessions to advance
+	quiet     bool       // repeats no answer by itself
+	heldUntil time.Time  // an upload's next ACK waits for a rate; zero if it does not
+	throttle  *rate.Pair // of the address; nil without
+	unproven  bool       // nothing shows that the peer exists: see guard
+	credit    int64      // bytes of the guard's that it holds meanwhile
 
 	sender    *transfer.Sender   // a read; kept for the next one
 	receiver  *transfer.Receiver // a write; likewise
@@ -116,6 +119,7 @@ func (s *session) begin(now time.Time, q Request) {
 		s.sender = new(transfer.Sender)
 	}
 	l := s.shard.server
+	s.throttle = l.bandwidth.enter(q.Peer.Addr())
 	if s.ctx = l.ctx; l.Read != nil || l.Write != nil {
 		s.ctx, s.cancel = context.WithCancel(l.ctx)
 	}
@@ -181,6 +185,7 @@ func (s *session) agree(now time.Time) {
 	}
 	agreed := s.limits().Agree(s.request.Request, size)
 	agreed.Window = min(agreed.Window, s.shard.mostBlocks(agreed, write))
+	s.boundByRate(&agreed)
 	if write {
 		s.receiver.Answer(now, s.request.Mode, agreed)
 		s.shard.reserve(s, int64(s.leastRing()))
@@ -190,6 +195,7 @@ func (s *session) agree(now time.Time) {
 		s.shard.join(s) // a smaller file is read at once, and there is nothing to share
 	}
 	s.sender.Answer(now, agreed, size)
+	s.holdBlocks(now, 0)
 	if s.quiet {
 		s.sender.Quiet()
 	}
@@ -207,6 +213,12 @@ func (s *session) limits() transfer.Limits {
 	limits := s.shard.server.Limits
 	if s.mtu > 0 {
 		fits := max(packetio.BlockIn(s.mtu, s.peer.Addr()), transfer.MinBlockSize)
+		if limits.BlockSize == 0 || limits.BlockSize > fits {
+			limits.BlockSize = fits
+		}
+	}
+	if s.isLimited() {
+		fits := int(max(min(s.share(1), transfer.MaxBlockSize), transfer.DefaultBlockSize))
 		if limits.BlockSize == 0 || limits.BlockSize > fits {
 			limits.BlockSize = fits
 		}
@@ -257,6 +269,7 @@ func (s *session) handle(now time.Time, b []byte) {
 			s.abort(now, err)
 			return
 		}
+		s.holdACK(now, len(c.Data))
 		if c.Last {
 			s.state = storing
 		}
@@ -329,6 +342,7 @@ func (s *session) expire(now time.Time) {
 	}
 	var timeouts int64
 	if s.request.Write {
+		s.resume(now)
 		s.receiver.Expire(now)
 		timeouts = s.receiver.Stats().Timeouts
 	} else {
@@ -375,7 +389,7 @@ func (s *session) jobDone(now time.Time) {
 		s.acknowledge(now)
 	case done == fileio.CommitJob:
 		s.waits.end(now)
-		s.receiver.Stored(now)
+		s.confirm(now)
 	}
 }
 

@@ -360,6 +360,8 @@ func (sh *shard) submit(s *session, j fileio.Job) {
 func (sh *shard) finish(now time.Time, s *session, err error) {
 	sh.prove(now, s, false)
 	sh.leave(s)
+	sh.server.bandwidth.leave(s.peer.Addr(), s.throttle)
+	s.throttle = nil
 	if sh.server.reportsEnds() {
 		sh.endings = append(sh.endings, s.summary(now, err))
 	}

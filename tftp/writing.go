@@ -28,7 +28,7 @@ func (s *session) acknowledge(now time.Time) {
 	window := int64(max(1, s.receiver.Agreed().Window)) * int64(s.receiver.BlockSize())
 	if s.state != storing && s.buffer.Fits(window) {
 		s.waits.end(now)
-		s.receiver.Stored(now)
+		s.confirm(now)
 	} else {
 		s.waits.begin(now)
 	}

@@ -110,6 +110,8 @@ func (cfg *Config) checkNumbers(m *mistakes) {
 	m.when(t.Rate < -1 || t.Rate > mostRequests, "rate", "--rate %d: it is -1 for no limit, or 0 to %d requests a second", t.Rate, mostRequests)
 	m.when(t.Memory < leastMemory || t.Memory > mostMemory, "memory", "--memory %s: it is %s to %s",
 		console.FormatSize(t.Memory), console.FormatSize(leastMemory), console.FormatSize(mostMemory))
+	m.rate("tftp-bandwidth", cfg.TFTP.Bandwidth)
+	m.rate("tftp-bandwidth-per-client", cfg.TFTP.BandwidthPerClient)
 	m.rate("sftp-rate", cfg.SFTP.Rate)
 	m.rate("http-rate", cfg.HTTP.Rate)
 	m.rate("http-rate-per-source", cfg.HTTP.RatePerSource)

@@ -50,6 +50,8 @@ func TestCheck(t *testing.T) {
 		{"sftp-conns", func(c *Config) { c.SFTP.MaxConns = 0 }},
 		{"rate", func(c *Config) { c.TFTP.Rate = -2 }},
 		{"rate", func(c *Config) { c.TFTP.Rate = mostRequests + 1 }},
+		{"tftp-bandwidth", func(c *Config) { c.TFTP.Bandwidth = leastRate - 1 }},
+		{"tftp-bandwidth-per-client", func(c *Config) { c.TFTP.BandwidthPerClient = -1 }},
 		{"sftp-rate", func(c *Config) { c.SFTP.Rate = -1 }},
 		{"sftp-rate", func(c *Config) { c.SFTP.Rate = leastRate - 1 }},
 		{"http-rate", func(c *Config) { c.HTTP.Rate = mostRate + 1 }},

@@ -120,6 +120,11 @@ type TFTP struct {
 	BlockSize    int   // the largest block, in bytes; 0 means any
 	WindowSize   int   // the largest window, 1 to 65535 blocks; the default is tftp.DefaultWindow
 
+	// Bandwidth and BandwidthPerClient limit the bytes a second each way, of all transfers
+	// together and of those of one address; 0 means no limit.
+	Bandwidth          int64
+	BandwidthPerClient int64
+
 	NoOffload     bool // the kernel does not split and join datagrams
 	UploadParents bool // uploads create missing directories
 }

@@ -39,3 +39,15 @@ func TestHTTPRatePerSource(t *testing.T) {
 		t.Errorf("half a second's bytes took %v", took)
 	}
 }
+
+// The limits of TFTP reach its server.
+func TestTFTPBandwidth(t *testing.T) {
+	cfg := Default()
+	cfg.Dirs, cfg.TFTP.Bandwidth, cfg.TFTP.BandwidthPerClient = []string{t.TempDir()}, mostRate, leastRate
+	if err := cfg.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if s := cfg.server(); s.Bandwidth != mostRate || s.BandwidthPerClient != leastRate {
+		t.Errorf("%d and %d bytes a second", s.Bandwidth, s.BandwidthPerClient)
+	}
+}

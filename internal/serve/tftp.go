@@ -79,6 +79,7 @@ func (cfg *Config) server() *tftp.Server {
 		MaxTransfers: cfg.TFTP.MaxTransfers,
 		MaxPerClient: cfg.TFTP.MaxPerClient,
 		Rate:         cfg.TFTP.Rate,
+		Bandwidth:    cfg.TFTP.Bandwidth,
 		Memory:       cfg.TFTP.Memory,
 		Loops:        cfg.TFTP.Loops,
 		Grace:        cfg.Grace,
@@ -86,6 +87,8 @@ func (cfg *Config) server() *tftp.Server {
 		Plain:        cfg.TFTP.NoOffload,
 		Allow:        cfg.Allow,
 		Deny:         cfg.Deny,
+
+		BandwidthPerClient: cfg.TFTP.BandwidthPerClient,
 	}
 }
 
