@@ -26,6 +26,7 @@ func init() {
 	if file == "" || os.Getenv(asHaul) == "" {
 		return
 	}
+	run := runServer
 	runServer = func(ctx context.Context, cfg serve.Config, out io.Writer) error {
 		text, err := os.ReadFile(file)
 		if err == nil {
@@ -35,7 +36,7 @@ func init() {
 			return err
 		}
 		cfg.Reload = true
-		return serve.Run(ctx, cfg, out)
+		return run(ctx, cfg, out)
 	}
 }
 
