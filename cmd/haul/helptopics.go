@@ -26,6 +26,7 @@ func allTopics() []topic {
 		{name: "json", short: "What --json prints", text: jsonHelp},
 		{name: "exit-codes", short: "What the exit codes mean", text: exitCodesHelp},
 		{name: "users-file", short: "What the file of users may hold", text: usersFileHelp},
+		{name: "configuration", short: "Settings of a server: file, variables, flags, reload", text: configurationHelp},
 		{name: "serve tftp", short: "Serve TFTP: ports, options, packets", text: serveTFTPHelp, of: "serve", flags: "TFTP"},
 		{name: "serve sftp", short: "Serve SFTP: users and host keys", text: serveSFTPHelp, of: "serve", flags: "SFTP"},
 		{name: "serve http", short: "Serve HTTP and HTTPS: TLS, logins, listings, proxies", text: serveHTTPHelp, of: "serve", flags: "HTTP"},

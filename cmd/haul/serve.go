@@ -39,6 +39,7 @@ var runServer = serve.Run
 
 func newServe() *cobra.Command {
 	var f serveFlags
+	dryRun := false
 	cmd := &cobra.Command{
 		Use:     "serve [DIR...]",
 		Short:   "Serve the files of a directory",
@@ -48,13 +49,19 @@ func newServe() *cobra.Command {
 			"serve tftp", "serve sftp", "serve http", "serve files", "serve limits", "serve ops"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := f.resolve(cmd, args)
-			if err != nil {
-				return err
+			switch {
+			case err != nil:
+			case dryRun:
+				err = f.settings.Located(serve.DryRun(cfg, cmd.OutOrStdout()))
+			default:
+				err = f.settings.Located(runServer(cmd.Context(), cfg, cmd.ErrOrStderr()))
 			}
-			return f.settings.Located(runServer(cmd.Context(), cfg, cmd.ErrOrStderr()))
+			return mistakes(err)
 		},
 	}
 	f.add(cmd)
+	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "check the settings, and print what would be served, without opening a socket")
+	group(cmd, "dry-run", "ops")
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}

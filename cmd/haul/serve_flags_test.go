@@ -35,6 +35,7 @@ func refuse(t *testing.T, args ...string) (code int, message string) {
 var badValues = []struct {
 	flag, value, says string
 }{
+	{"dry-run", "x", "true or false"},
 	{"tftp", "", "nothing to serve"},
 	{"tftp", "69", "HOST:PORT"},
 	{"tftp", "192.0.2.1", "HOST:PORT"},

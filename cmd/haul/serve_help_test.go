@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/haul-project/haul/internal/config"
 	"github.com/haul-project/haul/internal/handover"
 )
 
@@ -81,6 +82,9 @@ func TestDocumentedFlags(t *testing.T) {
 	known := map[string]bool{"help": true}
 	for _, cmd := range allCommands(newRoot()) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	}
+	for _, s := range config.New().All() {
+		known[s.LongFlag()] = true
 	}
 	found := 0
 	texts := map[string]string{}

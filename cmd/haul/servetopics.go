@@ -1,10 +1,46 @@
 package main
 
+const configurationHelp = `The settings of "haul serve": a file, variables and flags.
+
+Each setting has a key in the file, a variable and a flag. "haul help serve files" and
+its neighbours explain the flags; "haul config show" lists the keys. From the key
+tftp.single_port follow the variable HAUL_TFTP_SINGLE_PORT and the flag
+--tftp-single-port, which is also called --single-port.
+
+If several places have a setting, a flag counts for more than a variable, and that for
+more than the file. A variable that is empty counts as if it were not set. Lists stand
+between commas in variables and flags; a part that has a comma is in double quotes.
+
+The file is TOML. --config FILE names it. Without that, and without DIR, haul reads
+haul.toml in the directory that CONFIGURATION_DIRECTORY names, or else in /etc/haul:
+
+  dirs = ["/srv/boot"]
+  user = "haul"
+  allow = ["10.0.0.0/8"]
+
+  [tftp]
+  listen = [":69"]
+
+  [http]
+  listen = [":80"]
+  listing = true
+
+Sizes and times are text: "16MiB", "10s". A path that is not absolute is below the
+directory that haul was started in, not that of the file.
+
+"haul config check" reports all mistakes of a file, with their lines. "haul serve" with
+such a file opens nothing and ends with exit code 2.
+
+After a change, the signal SIGHUP ("systemctl reload haul") has the server read the file
+again. A new process checks it and takes over; transfers under way finish in the old
+one. With a mistake in the file the old process continues, and logs the mistake. Changes
+of the users file, of certificates and of the files that are served need no reload.`
+
 const serveTFTPHelp = `Serve files over TFTP.
 
 TFTP has no users: every client may read, and may write only where --upload allows it
-("haul help serve files"). haul listens on port 69, or on 6969 if it may not and no
---tftp asks for another address.
+("haul help serve files"). Without --tftp, haul listens on port 69, or on 6969 if it
+cannot have that.
 
 Each transfer has a port of its own. Behind NAT or in a container, use --single-port,
 or open the --ports in the firewall.`

@@ -57,7 +57,7 @@ func TestLs(t *testing.T) {
 	if code, out, _ := l.haul("ls", "lab:none", "lab:a"); code != exitNotFound || out != "a\n" {
 		t.Errorf("one of two is missing: exit code %d, %q", code, out)
 	}
-	if code, _, msg := l.haul("ls", "lab:[a"); code != exitUsage || !strings.Contains(msg, "pattern") {
+	if code, _, msg := l.haul("ls", "lab:[a"); code != exitNotFound || !strings.Contains(msg, "pattern") {
 		t.Errorf("a bad pattern: exit code %d, %s", code, msg)
 	}
 }

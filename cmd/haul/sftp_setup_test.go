@@ -87,6 +87,7 @@ func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
 		t.Fatal(err)
 	}
 	s := &sftp.Server{
+		SSH: servetest.SSHConfig(host, who),
 		Login: func(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 			if _, ok := users.LoginOf(c.Permissions); !ok {
 				return nil, errors.New("nobody has logged in")
@@ -104,7 +105,7 @@ func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
 	}
 	l.server = s
 	t.Cleanup(func() { _ = root.Close() }) // once the server has ended
-	l.addr = servetest.SFTP(t, s, host, who)
+	l.addr = servetest.SFTP(t, s)
 	_, l.port, _ = net.SplitHostPort(l.addr)
 	l.known = filepath.Join(l.home, "known_hosts")
 	l.know(l.host)

@@ -131,6 +131,9 @@ type Sources struct {
 	Given  func(flag string) bool      // reports whether a flag was set on the command line
 	Lookup func(string) (string, bool) // of the environment: os.LookupEnv
 	File   string                      // "" means none
+
+	// Read reads the file; nil means that the system does.
+	Read func(name string) ([]byte, error)
 }
 
 // Resolve applies what file and variables say, where no flag does, and returns the
@@ -264,7 +267,7 @@ func (s *Settings) locate(err error) error {
 	switch {
 	case at.Line > 0:
 		text = at.String() + ": " + text
-	case at.File != "":
+	case at.File != "" && mistake.Kind == failure.Usage:
 		text = at.File + ": " + text
 	}
 	return failure.Reword(text, err)

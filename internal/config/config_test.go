@@ -27,8 +27,8 @@ type source struct {
 	dirs  []string
 }
 
-// resolve returns the settings of a source, and the configuration that they make. In an
-// error the file's name is haul.toml.
+// resolve returns the settings of a source, and the configuration that they make. The
+// name of the file is haul.toml.
 func resolve(t testing.TB, from source) (*config.Settings, serve.Config, error) {
 	t.Helper()
 	s := config.New()
@@ -42,15 +42,9 @@ func resolve(t testing.TB, from source) (*config.Settings, serve.Config, error) 
 		return text, ok
 	}}
 	if from.file != "" {
-		sources.File = filepath.Join(t.TempDir(), config.FileName)
-		if err := os.WriteFile(sources.File, []byte(from.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		sources.File, sources.Read = config.FileName, func(string) ([]byte, error) { return []byte(from.file), nil }
 	}
 	cfg, err := s.Resolve(sources)
-	if err != nil {
-		err = failure.Reword(strings.ReplaceAll(err.Error(), filepath.Dir(sources.File)+string(filepath.Separator), ""), err)
-	}
 	return s, cfg, err
 }
 
@@ -269,7 +263,7 @@ func FuzzFile(f *testing.F) {
 		}
 		s, cfg, err := resolve(t, source{file: text})
 		if err != nil {
-			for _, one := range failure.Joined(errors.Unwrap(err)) {
+			for _, one := range failure.Joined(err) {
 				if !errors.Is(one, failure.Usage) {
 					t.Errorf("%q: not a mistake in use: %v", text, one)
 				}

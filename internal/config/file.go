@@ -23,7 +23,11 @@ const maxFile = 1 << 20
 // fromFile sets what neither flags nor variables have set. It returns all mistakes of
 // the file; err is that of reading it.
 func (s *Settings) fromFile(from Sources) (wrong []error, err error) {
-	data, err := readFile(from.File)
+	read := from.Read
+	if read == nil {
+		read = readFile
+	}
+	data, err := read(from.File)
 	switch {
 	case err != nil:
 		return nil, failure.Local.Errorf("read the configuration: %w", err)

@@ -53,11 +53,12 @@ func startSFTP(t *testing.T, password string) (config string) {
 		t.Fatal(err)
 	}
 	s := &sftp.Server{
+		SSH: servetest.SSHConfig(host, who),
 		Login: func(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 			return &sftp.Account{User: c.User(), Tree: store.Mem(0)}, nil
 		},
 	}
-	_, port, _ := net.SplitHostPort(servetest.SFTP(t, s, host, who))
+	_, port, _ := net.SplitHostPort(servetest.SFTP(t, s))
 	home := t.TempDir()
 	known := filepath.Join(home, "known_hosts")
 	servetest.WriteFile(t, known, fmt.Sprintf("[127.0.0.1]:%s %s", port, ssh.MarshalAuthorizedKey(host.PublicKey())))

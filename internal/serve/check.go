@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tcp"
@@ -247,4 +248,9 @@ func (cfg *Config) checkPrecompressed(m *mistakes) {
 	case cfg.HTTP.Users != "", !cfg.simple():
 		m.add("precompressed", "--precompressed is for one DIR that everybody gets as it is; leave out --http-auth, --root, --per-client, --map, --access, --fold-case and all but one DIR")
 	}
+}
+
+// usagef returns a mistake in a setting.
+func usagef(setting, format string, args ...any) error {
+	return &failure.Error{Kind: failure.Usage, Setting: setting, Err: fmt.Errorf(format, args...)}
 }

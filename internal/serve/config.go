@@ -99,7 +99,7 @@ type Root struct {
 // TFTP are the settings of TFTP.
 type TFTP struct {
 	// Listen are the addresses; the default is ":69". With FallBack, port 6969 is used if
-	// the process has no right to them.
+	// the process cannot have them.
 	Listen   []string
 	FallBack bool
 

@@ -214,7 +214,14 @@ func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (e
 		p.accept.Proxies, p.accept.UnixProxies = s.cfg.HTTP.Proxies, s.cfg.HTTP.UnixProxies
 		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
 		s.cfg.restrict(&p.accept, &s.log.away)
-		if p.sockets, p.asked, err = s.cfg.listenTCP(ctx, passed, p.scheme, p.asked, httpOptions); err != nil {
+		asked := p.asked
+		p.sockets, p.asked, err = s.cfg.listenTCP(ctx, passed, p.scheme, asked, httpOptions)
+		if err != nil && p == &s.plain && s.cfg.HTTP.FallBack {
+			if other := s.cfg.fallBack(s.out, p.scheme, asked, err); other != nil {
+				p.sockets, p.asked, err = s.cfg.listenTCP(ctx, passed, p.scheme, other, httpOptions)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/haul-project/haul/internal/failure"
@@ -21,7 +23,7 @@ var listenAdvice = map[string]struct {
 	rival string // the server that most often has the port
 	all   string // another kind of address to choose
 }{
-	handover.TFTP:    {free: fallbackAddr},
+	handover.TFTP:    {free: ":6969"},
 	handover.SFTP:    {free: ":2022", rival: " (on 22 most often sshd)"},
 	handover.HTTP:    {free: ":8080"},
 	handover.HTTPS:   {free: ":8443"},
@@ -54,6 +56,27 @@ func listenError(flag string, err error, rival net.Addr) error {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
 	return failure.Listen.Wrap(err)
+}
+
+// fallbackAddrs are where services listen that nobody has named if they cannot have their
+// own port.
+var fallbackAddrs = map[string]string{handover.TFTP: ":6969", handover.HTTP: ":8080"}
+
+// fallBack returns another address for a service if err is that of a port which this
+// process cannot have. Otherwise it returns nil.
+func (cfg *Config) fallBack(out io.Writer, service string, asked []string, err error) []string {
+	why, advice := "", ""
+	switch {
+	case errors.Is(err, syscall.EACCES):
+		why, advice = "no privilege for", "needs root or the capability CAP_NET_BIND_SERVICE"
+	case errors.Is(err, syscall.EADDRINUSE):
+		why, advice = "another server has", "is free once that server is stopped; --"+service+" ADDRESS chooses another"
+	default:
+		return nil
+	}
+	port, other := strings.TrimPrefix(asked[0], ":"), fallbackAddrs[service]
+	cfg.say(out, "%s port %s, taking %s instead (port %[2]s %[4]s)", why, port, other, advice)
+	return []string{other}
 }
 
 // rivalAt returns the address at which the predecessor itself has the port of one of

@@ -123,6 +123,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		s.announce()
 		s.sandboxPaths(&sandbox)
 	}
+	cfg.announceAccess(out)
 	cfg.boundHeap()
 	cfg.boundThreads()
 	if !cfg.Unconfined {

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
@@ -24,9 +22,6 @@ import (
 	"github.com/haul-project/haul/tftp/trace"
 	"github.com/haul-project/haul/tftp/transfer"
 )
-
-// fallbackAddr is where TFTP is served without the privilege for port 69.
-const fallbackAddr = ":6969"
 
 // A tftpService serves TFTP.
 type tftpService struct {
@@ -114,9 +109,10 @@ func (t *tftpService) close() {
 func (t *tftpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
 	t.cfg.fitDescriptors(t.srv, t.cfg.shareOf(openFiles()))
 	err = t.listenAt(ctx, passed, t.cfg.TFTP.Listen)
-	if errors.Is(err, syscall.EACCES) && t.cfg.TFTP.FallBack {
-		t.cfg.say(t.out, "no privilege for port %d, taking %s instead (port %[1]d needs root or the capability CAP_NET_BIND_SERVICE)", transfer.Port, fallbackAddr)
-		err = t.listenAt(ctx, passed, []string{fallbackAddr})
+	if err != nil && t.cfg.TFTP.FallBack {
+		if other := t.cfg.fallBack(t.out, handover.TFTP, t.cfg.TFTP.Listen, err); other != nil {
+			err = t.listenAt(ctx, passed, other)
+		}
 	}
 	return err
 }

@@ -26,16 +26,20 @@ func TFTP(t testing.TB, s tftp.Server) netip.AddrPort {
 	return l.Addr()
 }
 
-// SFTP runs a server on loopback until the test ends, and returns its address. It has this
-// host key, and lets these users log in.
-func SFTP(t testing.TB, s *sftp.Server, host ssh.Signer, who *users.Directory) (addr string) {
-	t.Helper()
-	s.SSH = func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
+// SSHConfig returns what a server uses for each connection: this host key, and these users
+// who may log in.
+func SSHConfig(host ssh.Signer, who *users.Directory) func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
+	return func(context.Context, net.Conn) (*ssh.ServerConfig, error) {
 		c := &ssh.ServerConfig{}
 		c.AddHostKey(host)
 		who.Configure(c, users.Options{})
 		return c, nil
 	}
+}
+
+// SFTP runs a server on loopback until the test ends, and returns its address.
+func SFTP(t testing.TB, s *sftp.Server) (addr string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

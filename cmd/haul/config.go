@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/internal/config"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/serve"
+)
+
+const configHelp = `Check and show the configuration of "haul serve".
+
+Settings come from a file, from variables and from flags: see "haul help configuration".`
+
+func newConfig() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:         "config",
+		Short:       "Check and show the configuration of a server",
+		Long:        configHelp,
+		Example:     "  haul config check /etc/haul/haul.toml\n  haul config show --origin",
+		Annotations: more("", "configuration"),
+		Args:        noCommand,
+		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigCheck(), newConfigShow())
+	return cmd
+}
+
+const configCheckHelp = `Report all mistakes of a configuration.
+
+It reads FILE, or else the file that "haul serve" without DIR would read, and the
+variables; it opens the files and directories that they name, and no socket. With a
+mistake, the exit code is not 0.`
+
+func newConfigCheck() *cobra.Command {
+	var f serveFlags
+	return &cobra.Command{
+		Use:         "check [FILE]",
+		Short:       "Report all mistakes of a configuration",
+		Long:        configCheckHelp,
+		Example:     "  haul config check\n  haul config check new.toml",
+		Args:        args(cobra.MaximumNArgs(1)),
+		Annotations: more("", "configuration"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.settings = config.New()
+			if f.file = config.DefaultFile(); len(args) > 0 {
+				f.file = args[0]
+			}
+			if f.file == "" {
+				return failure.Usage.Errorf("there is no file %s; name another", config.DefaultFiles)
+			}
+			cfg, err := f.resolve(cmd, nil)
+			if err == nil {
+				err = f.settings.Located(serve.DryRun(cfg, cmd.OutOrStdout()))
+			}
+			return mistakes(err)
+		},
+	}
+}
+
+// mistakes adds to several mistakes how many they are.
+func mistakes(err error) error {
+	if n := len(failure.Joined(err)); n > 1 {
+		return failure.Reword(fmt.Sprintf("%v\n%d mistakes", err, n), err)
+	}
+	return err
+}
+
+const configShowHelp = `Print the settings that "haul serve" would have.
+
+It takes the flags of "haul serve", reads the same file and variables, and prints a file
+that has the same effect. Defaults are comments. Passwords and keys are in files of their
+own, of which only the names are printed.`
+
+func newConfigShow() *cobra.Command {
+	var f serveFlags
+	origin := false
+	cmd := &cobra.Command{
+		Use:         "show [DIR...]",
+		Short:       "Print the settings that a server would have",
+		Long:        configShowHelp,
+		Example:     "  haul config show\n  haul config show --origin --tftp :6969 /srv/tftp",
+		Annotations: more("config origin", "configuration"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := f.resolve(cmd, args); err != nil {
+				return mistakes(err)
+			}
+			return failure.Local.Wrap(f.settings.Write(cmd.OutOrStdout(), origin))
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&origin, "origin", false, "print where each setting comes from: file and line, variable, flag or default")
+	return cmd
+}

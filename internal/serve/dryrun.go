@@ -1,0 +1,80 @@
+package serve
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/tftp/trace"
+)
+
+// DryRun does as [Run] does until it opens sockets, and writes what Run would serve. It
+// creates no files: no host keys, and no recording of packets.
+func DryRun(cfg Config, out io.Writer) error {
+	if err := cfg.Check(); err != nil {
+		return err
+	}
+	user, err := userToBecome(cfg.User)
+	if err != nil {
+		return err
+	}
+	cfg.Trace = trace.Setup{}
+	all, err := cfg.openServices(ownUsers(user), nil, nil, slog.New(slog.DiscardHandler), io.Discard)
+	defer func() { closeServices(all) }()
+	if err != nil {
+		return err
+	}
+	if err := keepSecrets(all); err != nil {
+		return err
+	}
+	dirs := strings.Join(cfg.Dirs, ", ")
+	for _, p := range []struct {
+		name  string
+		addrs []string
+	}{{"TFTP", cfg.TFTP.Listen}, {"SFTP", cfg.SFTP.Listen}, {"HTTP", cfg.HTTP.Listen}, {"HTTPS", cfg.HTTP.ListenTLS}} {
+		if anyAddr(p.addrs) {
+			cfg.say(out, "would serve %s over %s on %s", dirs, p.name, strings.Join(p.addrs, ", "))
+		}
+	}
+	cfg.announceAccess(out)
+	if cfg.ServesSFTP() {
+		from := "in no file: there would be one, with a password for that run"
+		if file, err := cfg.SFTP.usersFile(); err == nil && file != "" {
+			from = "in " + file
+		}
+		cfg.say(out, "over SFTP users log in who are %s", from)
+	}
+	if cfg.HTTP.Users != "" {
+		cfg.say(out, "over HTTP users log in who are in %s", cfg.HTTP.Users)
+	}
+	if cfg.User != "" {
+		cfg.say(out, "would become %s", cfg.User)
+	}
+	if cfg.Metrics != "" {
+		cfg.say(out, "would serve metrics on http://%s/metrics", cfg.Metrics)
+	}
+	return nil
+}
+
+// announceAccess prints what clients may do who do not log in.
+func (cfg *Config) announceAccess(out io.Writer) {
+	var open []string
+	if cfg.ServesTFTP() {
+		open = append(open, "TFTP")
+	}
+	if cfg.ServesHTTP() && cfg.HTTP.Users == "" {
+		open = append(open, "HTTP")
+	}
+	if len(open) > 0 {
+		cfg.say(out, "over %s everybody may read%s", strings.Join(open, " and "), mayWrite[cfg.Files.Upload])
+	}
+}
+
+// mayWrite continues the sentence that everybody may read.
+var mayWrite = map[site.Policy]string{
+	site.UploadNone:      ", and nobody may write (--upload create lets all add files)",
+	site.UploadCreate:    " and add files",
+	site.UploadOverwrite: ", add files and replace them",
+	site.UploadUnique:    ", and add files, whose names get a time stamp",
+}

@@ -1,0 +1,55 @@
+package serve
+
+import (
+	"context"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/haul-project/haul/internal/handover"
+)
+
+// A service that nobody named takes another port if its own is taken, and says so. One
+// that was named does not.
+func TestFallBack(t *testing.T) {
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	before := fallbackAddrs[handover.HTTP]
+	fallbackAddrs[handover.HTTP] = "127.0.0.1:0"
+	defer func() { fallbackAddrs[handover.HTTP] = before }()
+	for _, named := range []bool{false, true} {
+		cfg := Default()
+		cfg.Dirs, cfg.TFTP.Listen, cfg.Unconfined = []string{t.TempDir()}, nil, true
+		cfg.HTTP.Listen, cfg.HTTP.FallBack = []string{taken.Addr().String()}, !named
+		ended, end := context.WithCancel(t.Context())
+		end() // a server that can listen ends at once
+		var out strings.Builder
+		err := Run(ended, cfg, &out)
+		_, port, _ := net.SplitHostPort(taken.Addr().String())
+		said := strings.Contains(out.String(), port+", taking 127.0.0.1:0 instead") && strings.Contains(out.String(), "serving "+cfg.Dirs[0]+" on http://127.0.0.1:")
+		if named == (err == nil) || named == said {
+			t.Errorf("named %v: %v\n%s", named, err, out.String())
+		}
+	}
+}
+
+// Errors that another port does not mend remain.
+func TestFallBackReasons(t *testing.T) {
+	for err, want := range map[error]string{
+		syscall.EACCES:        "no privilege for port 69, taking :6969 instead (port 69 needs root",
+		syscall.EADDRINUSE:    "another server has port 69, taking :6969 instead (port 69 is free once that server is stopped; --tftp ADDRESS",
+		syscall.EADDRNOTAVAIL: "",
+	} {
+		var out strings.Builder
+		cfg := Default()
+		other := cfg.fallBack(&out, handover.TFTP, []string{":69"}, os.NewSyscallError("bind", err))
+		if (other != nil) != (want != "") || !strings.Contains(out.String(), want) {
+			t.Errorf("%v: %q, %s", err, other, out.String())
+		}
+	}
+}
