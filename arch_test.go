@@ -41,6 +41,7 @@ var rules = map[string]rule{
 		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest",
 	},
 	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure", tests: "internal/golden"},
+	"internal/config/convert":  {imports: "internal/config internal/console internal/failure", tests: "internal/golden internal/serve"},
 	"internal/serve/servetest": {imports: "sftp tftp users"}, // for tests
 	"internal/fileops":         {imports: "store store/treecopy internal/remote internal/console internal/failure"},
 	"internal/copying": {

@@ -166,6 +166,21 @@ func (s *Settings) Resolve(from Sources) (serve.Config, error) {
 	return s.config, errors.Join(wrong...)
 }
 
+// Set gives a setting a value, as a file would that has it at this place. A list takes
+// several parts.
+func (s *Settings) Set(key string, at Origin, parts ...string) error {
+	i := slices.IndexFunc(s.all, func(one *Setting) bool { return one.Key == key })
+	if i < 0 {
+		return fmt.Errorf("there is no setting %s", key)
+	}
+	one := s.all[i]
+	one.origin = at
+	if one.value.list != nil {
+		return one.value.list.set(parts...)
+	}
+	return one.value.Set(strings.Join(parts, ""))
+}
+
 // line returns the line of the file that a mistake is in; 0 if it is in none.
 func (s *Settings) line(err error) int {
 	if one := s.find(settingOf(err)); one != nil {

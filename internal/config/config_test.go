@@ -256,6 +256,7 @@ func FuzzFile(f *testing.F) {
 		}
 		f.Add(string(text))
 	}
+	f.Add("dirs = '/srv'\nuser = \"\\u007f\"\n")
 	f.Add("dirs = '/srv'\ntftp = {listen = [':69'], mtu = 1_500}\n[files]\naccess = [\n'deny read * *.key', # comment\n]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if text == "" {

@@ -11,19 +11,32 @@ import (
 // Write writes the settings as a file that has the same effect. With origins, each line
 // says where its value comes from. Defaults are comments.
 func (s *Settings) Write(out io.Writer, origins bool) error {
+	return s.write(out, origins, func(*Setting) bool { return true })
+}
+
+// WriteGiven writes those settings that are not left at their defaults.
+func (s *Settings) WriteGiven(out io.Writer) error {
+	return s.write(out, false, (*Setting).given)
+}
+
+// write writes some settings, table by table.
+func (s *Settings) write(out io.Writer, origins bool, wanted func(*Setting) bool) error {
 	var b strings.Builder
 	for _, table := range append([]string{""}, s.tables()...) {
-		if table != "" {
-			fmt.Fprintf(&b, "\n[%s]\n", table)
-		}
+		header := table != ""
 		for _, one := range s.all {
 			of, name, below := strings.Cut(one.Key, ".")
 			if !below {
 				of, name = "", one.Key
 			}
-			if of == table {
-				s.writeLine(&b, one, name, origins)
+			if of != table || !wanted(one) {
+				continue
 			}
+			if header {
+				fmt.Fprintf(&b, "\n[%s]\n", table)
+				header = false
+			}
+			s.writeLine(&b, one, name, origins)
 		}
 	}
 	_, err := io.WriteString(out, b.String())
@@ -64,11 +77,12 @@ func (v *value) toml() string {
 	return quote(text)
 }
 
-// quote writes text in quotes. TOML reads the escapes of JSON in the same way.
+// quote writes text in quotes. TOML reads the escapes of JSON in the same way, and wants
+// one for a further character.
 func quote(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil { // no text fails
 		return ""
 	}
-	return string(b)
+	return strings.ReplaceAll(string(b), "\x7f", `\u007F`)
 }
