@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/haul-project/haul/internal/config"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
@@ -130,7 +131,7 @@ func printGroups(out io.Writer, cmd *cobra.Command, all bool) {
 
 // groupRank is where --help-all prints a group.
 func groupRank(name string) int {
-	return slices.Index([]string{"", strings.Join(remote.WithTrees(), " and "), "SFTP", "HTTP", "TFTP", "files", "limits", "ops"}, name)
+	return slices.Index(append([]string{"", strings.Join(remote.WithTrees(), " and ")}, config.Groups...), name)
 }
 
 // newFlagSet returns a set that keeps the order of its flags.

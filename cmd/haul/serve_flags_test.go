@@ -58,6 +58,8 @@ var badValues = []struct {
 	{"sftp", "22", "HOST:PORT"},
 	{"sftp", "127.0.0.1:65536", "HOST:PORT"},
 	{"sftp", "127.0.0.1:0,", "HOST:PORT"},
+	{"tftp-bandwidth", "1023", "1KiB"},
+	{"tftp-bandwidth-per-client", "x", "not a size"},
 	{"sftp-rate", "x", "not a size"},
 	{"sftp-rate", "-1", "not a size"},
 	{"http-rate", "x", "not a size"},

@@ -40,7 +40,7 @@ type Setting struct {
 }
 
 // Groups are the groups of settings, in the order of the help.
-var Groups = []string{"TFTP", "SFTP", "HTTP", "files", "limits", "ops"}
+var Groups = []string{"SFTP", "HTTP", "TFTP", "files", "limits", "ops"}
 
 // Variable returns the name of the variable of a setting.
 func (s *Setting) Variable() string {

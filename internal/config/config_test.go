@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -61,33 +62,35 @@ func write(t testing.TB, s *config.Settings, origins bool) string {
 // samples are values of settings, as text and as they stand in a file. Those with the
 // words true, 1 and "x" need none.
 var samples = map[string][2]string{
-	"tftp.listen":          {"192.0.2.1:69,:6969", `["192.0.2.1:69", ":6969"]`},
-	"tftp.ports":           {"4000-4003", `"4000-4003"`},
-	"tftp.mtu":             {"1500", "1_500"},
-	"tftp.blksize":         {"1428", "1428"},
-	"tftp.windowsize":      {"16", "0x10"},
-	"tftp.memory":          {"64MiB", `"64MiB"`},
-	"tftp.trace":           {"192.0.2.7,10.0.0.0/8", `["192.0.2.7", "10.0.0.0/8"]`},
-	"sftp.listen":          {":2022", `":2022"`},
-	"sftp.rate":            {"50000", "50000"},
-	"sftp.exempt":          {"10.0.0.0/8", `["10.0.0.0/8"]`},
-	"http.listen":          {":80,[::1]:8080", `[":80", "[::1]:8080"]`},
-	"https.listen":         {":443", `[":443"]`},
-	"http.proxy":           {"10.0.0.1,unix", `["10.0.0.1", "unix"]`},
-	"http.exempt":          {"10.0.0.0/8,192.0.2.0/24", `["10.0.0.0/8", "192.0.2.0/24"]`},
-	"http.rate_per_source": {"5M", `"5M"`},
-	"sftp.proxy":           {"10.0.0.1,unix", `["10.0.0.1", "unix"]`},
-	"http.rate":            {"20M", `"20M"`},
-	"files.root":           {"on=:6969=/srv/lab", `["on=:6969=/srv/lab"]`},
-	"files.per_client":     {"mac", `"mac"`},
-	"files.access":         {"deny read 10.0.0.0/8 *.key", `["deny read 10.0.0.0/8 *.key"]`},
-	"files.upload":         {"create", `"create"`},
-	"files.max_upload":     {"1GB", `"1GB"`},
-	"dirs":                 {"/srv/a,/srv/b", `["/srv/a", "/srv/b"]`},
-	"allow":                {"10.0.0.0/8", `"10.0.0.0/8"`},
-	"deny":                 {"192.0.2.7", `["192.0.2.7"]`},
-	"grace":                {"1m30s", `"1m30s"`},
-	"log.format":           {"json", `"json"`},
+	"tftp.listen":               {"192.0.2.1:69,:6969", `["192.0.2.1:69", ":6969"]`},
+	"tftp.ports":                {"4000-4003", `"4000-4003"`},
+	"tftp.mtu":                  {"1500", "1_500"},
+	"tftp.blksize":              {"1428", "1428"},
+	"tftp.windowsize":           {"16", "0x10"},
+	"tftp.memory":               {"64MiB", `"64MiB"`},
+	"tftp.trace":                {"192.0.2.7,10.0.0.0/8", `["192.0.2.7", "10.0.0.0/8"]`},
+	"sftp.listen":               {":2022", `":2022"`},
+	"tftp.bandwidth":            {"50MB", `"50MB"`},
+	"tftp.bandwidth_per_client": {"1048576", "1048576"},
+	"sftp.rate":                 {"50000", "50000"},
+	"sftp.exempt":               {"10.0.0.0/8", `["10.0.0.0/8"]`},
+	"http.listen":               {":80,[::1]:8080", `[":80", "[::1]:8080"]`},
+	"https.listen":              {":443", `[":443"]`},
+	"http.proxy":                {"10.0.0.1,unix", `["10.0.0.1", "unix"]`},
+	"http.exempt":               {"10.0.0.0/8,192.0.2.0/24", `["10.0.0.0/8", "192.0.2.0/24"]`},
+	"http.rate_per_source":      {"5M", `"5M"`},
+	"sftp.proxy":                {"10.0.0.1,unix", `["10.0.0.1", "unix"]`},
+	"http.rate":                 {"20M", `"20M"`},
+	"files.root":                {"on=:6969=/srv/lab", `["on=:6969=/srv/lab"]`},
+	"files.per_client":          {"mac", `"mac"`},
+	"files.access":              {"deny read 10.0.0.0/8 *.key", `["deny read 10.0.0.0/8 *.key"]`},
+	"files.upload":              {"create", `"create"`},
+	"files.max_upload":          {"1GB", `"1GB"`},
+	"dirs":                      {"/srv/a,/srv/b", `["/srv/a", "/srv/b"]`},
+	"allow":                     {"10.0.0.0/8", `"10.0.0.0/8"`},
+	"deny":                      {"192.0.2.7", `["192.0.2.7"]`},
+	"grace":                     {"1m30s", `"1m30s"`},
+	"log.format":                {"json", `"json"`},
 }
 
 // needs are settings that others want beside them, as lines of a file.
@@ -238,6 +241,47 @@ func TestMistakes(t *testing.T) {
 		}
 		golden.Compare(t, strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(name), "testdata/"), ".toml")+".txt", err.Error()+"\n")
 	}
+}
+
+// docs/settings.md has all settings. -update rewrites it.
+func TestDocumentedSettings(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# The settings of haul serve\n\n" +
+		"Each setting has a key in the file, a flag and a variable: see [the guide](guide.md#a-configuration-file).\n" +
+		"The name of the variable follows from the key: tftp.single_port is HAUL_TFTP_SINGLE_PORT. So does a\n" +
+		"second name of the flag: --tftp-single-port. A test keeps this table true.\n")
+	group := "none yet"
+	for _, s := range byGroup() {
+		if s.Group != group {
+			group = s.Group
+			fmt.Fprintf(&b, "\n## %s\n\n| key | flag | default | what it does |\n|---|---|---|---|\n", cmp.Or(titles[group], group))
+		}
+		help := strings.ReplaceAll(s.Help, "`", "")
+		flag, standard := "`--"+s.Flag+"`", "`"+s.Default()+"`"
+		if s.Flag == "" {
+			flag = "arguments"
+		}
+		if s.Default() == "" {
+			standard = ""
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Key, flag, standard, strings.ReplaceAll(help, "|", `\|`))
+	}
+	golden.Compare(t, "../../../docs/settings.md", b.String())
+}
+
+// titles are those of groups whose name is none.
+var titles = map[string]string{"": "What is served", "files": "Files", "limits": "Limits", "ops": "Running the server"}
+
+// byGroup returns the settings in the order of the help: those without a group first.
+func byGroup() (all []*config.Setting) {
+	for _, group := range append([]string{""}, config.Groups...) {
+		for _, s := range config.New().All() {
+			if s.Group == group {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
 }
 
 // place matches where a mistake of a file is.

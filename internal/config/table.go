@@ -33,6 +33,8 @@ func (s *Settings) tftp() []*Setting {
 			Key: "tftp.requests_per_second", Flag: "rate", Group: "limits", value: intValue(&c.Rate),
 			Help: fmt.Sprintf("at most `N` TFTP requests a second from one address (0: %d, localhost exempt; -1: no limit)", tftp.DefaultRate),
 		},
+		{Key: "tftp.bandwidth", Flag: "tftp-bandwidth", Group: "limits", value: sizeValue(&c.Bandwidth), Help: "bytes a second each way for all TFTP transfers together, such as 50MB (0: no limit)"},
+		{Key: "tftp.bandwidth_per_client", Flag: "tftp-bandwidth-per-client", Group: "limits", value: sizeValue(&c.BandwidthPerClient), Help: "bytes a second each way for the TFTP transfers of one address, such as 5MB (0: no limit)"},
 		{Key: "tftp.loops", Flag: "loops", Group: "limits", value: intValue(&c.Loops), Help: fmt.Sprintf("at most `N` event loops for one TFTP address, up to %d (0: one for two CPUs)", serve.MaxLoops)},
 		{Key: "tftp.memory", Flag: "memory", Group: "limits", value: sizeValue(&c.Memory), Help: "use at most this much memory for the buffers of all TFTP transfers"},
 		{
