@@ -44,7 +44,7 @@ func (c *child) children() (pids []int) {
 	}
 	for _, file := range files {
 		text, _ := os.ReadFile(file) // the thread may have ended
-		for _, word := range strings.Fields(string(text)) {
+		for word := range strings.FieldsSeq(string(text)) {
 			pid, err := strconv.Atoi(word)
 			if err != nil {
 				c.t.Fatal(err)

@@ -97,6 +97,34 @@ func TestReload(t *testing.T) {
 	c.wantExit(0)
 }
 
+// The successor reads the configuration file again.
+func TestReloadFile(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	writeFile(t, filepath.Join(first, "kernel"), "first")
+	writeFile(t, filepath.Join(second, "kernel"), "second")
+	file := filepath.Join(t.TempDir(), "haul.toml")
+	set := func(dir, more string) {
+		writeFile(t, file, fmt.Sprintf("dirs = [%q]\n%s[tftp]\nlisten = [\"127.0.0.1:0\"]\n", dir, more))
+	}
+	set(first, "")
+	c := runChild(t, childOptions{}, "serve", "--config", file)
+	c.awaitURL()
+	c.wantGet("kernel", "first")
+	set(second, "singel_port = true\n")
+	c.signal(syscall.SIGHUP)
+	c.await("level=ERROR", "reload: there is no successor", file, "singel_port", "\n")
+	c.wantGet("kernel", "first")
+	set(second, "")
+	c.signal(syscall.SIGHUP)
+	pid := c.succeeded(1)
+	c.awaitEnd(c.cmd.Process.Pid)
+	c.wantGet("kernel", "second")
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.wantExit(0)
+}
+
 // A SIGHUP for a server that has a successor is for that: its sender may not know it yet.
 func TestReloadRetired(t *testing.T) {
 	o, _ := newReloads(t)

@@ -16,6 +16,9 @@ import (
 	"time"
 )
 
+// patience is how long a test waits for what must come.
+const patience = time.Minute
+
 // childVar has this test binary be the child of a test's spawner, in a role.
 const childVar = "HAUL_TEST_CHILD"
 

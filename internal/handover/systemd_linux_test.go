@@ -18,9 +18,6 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// patience is how long a test waits for what must come.
-const patience = time.Minute
-
 // A service is this test binary in another role, as systemd would start it.
 const serviceVar = "HAUL_TEST_SERVICE"
 
