@@ -217,7 +217,7 @@ func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (e
 		asked := p.asked
 		p.sockets, p.asked, err = s.cfg.listenTCP(ctx, passed, p.scheme, asked, httpOptions)
 		if err != nil && p == &s.plain && s.cfg.HTTP.FallBack {
-			if other := s.cfg.fallBack(s.out, p.scheme, asked, err); other != nil {
+			if other := s.cfg.fallBack(s.out, p.scheme, asked, err, rivalAt(passed, "tcp", asked...)); other != nil {
 				p.sockets, p.asked, err = s.cfg.listenTCP(ctx, passed, p.scheme, other, httpOptions)
 			}
 		}

@@ -63,13 +63,14 @@ func listenError(flag string, err error, rival net.Addr) error {
 var fallbackAddrs = map[string]string{handover.TFTP: ":6969", handover.HTTP: ":8080"}
 
 // fallBack returns another address for a service if err is that of a port which this
-// process cannot have. Otherwise it returns nil.
-func (cfg *Config) fallBack(out io.Writer, service string, asked []string, err error) []string {
+// process cannot have. Otherwise it returns nil: so it does if the port is this server's own,
+// at the address of rival.
+func (cfg *Config) fallBack(out io.Writer, service string, asked []string, err error, rival net.Addr) []string {
 	why, advice := "", ""
 	switch {
 	case errors.Is(err, syscall.EACCES):
 		why, advice = "no privilege for", "needs root or the capability CAP_NET_BIND_SERVICE"
-	case errors.Is(err, syscall.EADDRINUSE):
+	case errors.Is(err, syscall.EADDRINUSE) && rival == nil:
 		why, advice = "another server has", "is free once that server is stopped; --"+service+" ADDRESS chooses another"
 	default:
 		return nil

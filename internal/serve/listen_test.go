@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -47,9 +48,14 @@ func TestFallBackReasons(t *testing.T) {
 	} {
 		var out strings.Builder
 		cfg := Default()
-		other := cfg.fallBack(&out, handover.TFTP, []string{":69"}, os.NewSyscallError("bind", err))
+		other := cfg.fallBack(&out, handover.TFTP, []string{":69"}, os.NewSyscallError("bind", err), nil)
 		if (other != nil) != (want != "") || !strings.Contains(out.String(), want) {
 			t.Errorf("%v: %q, %s", err, other, out.String())
 		}
+	}
+	// After a reload the port is this server's own.
+	cfg := Default()
+	if other := cfg.fallBack(io.Discard, handover.TFTP, []string{":69"}, syscall.EADDRINUSE, &net.UDPAddr{Port: 69}); other != nil {
+		t.Errorf("fell back to %q from a port of its own", other)
 	}
 }

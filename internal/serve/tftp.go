@@ -110,7 +110,7 @@ func (t *tftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	t.cfg.fitDescriptors(t.srv, t.cfg.shareOf(openFiles()))
 	err = t.listenAt(ctx, passed, t.cfg.TFTP.Listen)
 	if err != nil && t.cfg.TFTP.FallBack {
-		if other := t.cfg.fallBack(t.out, handover.TFTP, t.cfg.TFTP.Listen, err); other != nil {
+		if other := t.cfg.fallBack(t.out, handover.TFTP, t.cfg.TFTP.Listen, err, rivalAt(passed, "udp", t.cfg.TFTP.Listen...)); other != nil {
 			err = t.listenAt(ctx, passed, other)
 		}
 	}
