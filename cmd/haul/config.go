@@ -10,21 +10,21 @@ import (
 	"github.com/haul-project/haul/internal/serve"
 )
 
-const configHelp = `Check and show the configuration of "haul serve".
+const configHelp = `Check, show and make the configuration of "haul serve".
 
 Settings come from a file, from variables and from flags: see "haul help configuration".`
 
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:         "config",
-		Short:       "Check and show the configuration of a server",
+		Short:       "Check, show and make the configuration of a server",
 		Long:        configHelp,
-		Example:     "  haul config check /etc/haul/haul.toml\n  haul config show --origin",
+		Example:     "  haul config check /etc/haul/haul.toml\n  haul config show --origin\n  haul config convert --tftpd-hpa /etc/default/tftpd-hpa",
 		Annotations: more("", "configuration"),
 		Args:        noCommand,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newConfigCheck(), newConfigShow())
+	cmd.AddCommand(newConfigCheck(), newConfigShow(), newConfigConvert())
 	return cmd
 }
 
