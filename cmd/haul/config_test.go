@@ -52,7 +52,7 @@ func TestConfigCheckOpensFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, message = haul(t, "config", "check", writeConfig(t, "dirs = ['"+dir+"']\nhttps = {listen = ':443', cert = '"+dir+"/none.pem'}\n"))
-	if code != exitLocal || !strings.Contains(message, "none.pem") {
+	if code != exitLocal || !strings.Contains(message, "haul.toml:2:27: ") || !strings.Contains(message, "none.pem") {
 		t.Errorf("exit code %d, %s%s", code, out, message)
 	}
 	code, out, message = haul(t, "config", "check", dir+"/none.toml")

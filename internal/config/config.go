@@ -232,9 +232,9 @@ func (s *Setting) mistake(err error) error {
 	return &failure.Error{Kind: failure.Usage, Setting: s.Flag, Err: err}
 }
 
-// find returns the setting of a flag; nil if there is none.
-func (s *Settings) find(flag string) *Setting {
-	i := slices.IndexFunc(s.all, func(one *Setting) bool { return one.Flag == flag && flag != "" })
+// find returns the setting of a flag, or of a key; nil if there is none.
+func (s *Settings) find(name string) *Setting {
+	i := slices.IndexFunc(s.all, func(one *Setting) bool { return name != "" && (one.Flag == name || one.Key == name) })
 	if i < 0 {
 		return nil
 	}

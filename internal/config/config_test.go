@@ -90,6 +90,7 @@ var samples = map[string][2]string{
 	"allow":                     {"10.0.0.0/8", `"10.0.0.0/8"`},
 	"deny":                      {"192.0.2.7", `["192.0.2.7"]`},
 	"grace":                     {"1m30s", `"1m30s"`},
+	"metrics.listen":            {"127.0.0.1:9069", `"127.0.0.1:9069"`},
 	"log.format":                {"json", `"json"`},
 }
 
@@ -178,6 +179,18 @@ func keys() (all []string) {
 		all = append(all, one.Key)
 	}
 	return all
+}
+
+// A value of the wrong type is refused for each key, with its line and with what it takes.
+func TestWrongTypes(t *testing.T) {
+	for _, key := range keys() {
+		for _, toml := range []string{"{x = 1}", "1.5", "1979-05-27", "[[1]]"} {
+			_, _, err := resolve(t, source{file: "# " + key + "\n" + key + " = " + toml + "\n"})
+			if all := failure.Joined(err); len(all) != 1 || !strings.HasPrefix(all[0].Error(), "haul.toml:2:1: "+key+" ") || !strings.Contains(all[0].Error(), ": it is ") {
+				t.Errorf("%s = %s: %v", key, toml, err)
+			}
+		}
+	}
 }
 
 // A flag counts for more than a variable, that for more than the file, and that for more

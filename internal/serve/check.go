@@ -63,6 +63,9 @@ func (cfg *Config) Check() error {
 	m.when(cfg.LogFormat != "text" && cfg.LogFormat != "json", "log-format", "--log-format %s: choose text or json", cfg.LogFormat)
 	cfg.checkCongestion(&m)
 	m.when(cfg.SFTP.HostKeys == NoHostKeys && cfg.restarts(), "host-keys", "--host-keys none: after a restart clients would meet another key; --restartable needs a directory of host keys")
+	if cfg.Metrics != "" {
+		m.checkAddrs("metrics", "tcp", []string{cfg.Metrics})
+	}
 	if cfg.ServesAnybody() {
 		cfg.checkFiles(&m)
 	}
@@ -248,6 +251,16 @@ func (cfg *Config) checkPrecompressed(m *mistakes) {
 	case cfg.HTTP.Users != "", !cfg.simple():
 		m.add("precompressed", "--precompressed is for one DIR that everybody gets as it is; leave out --http-auth, --root, --per-client, --map, --access, --fold-case and all but one DIR")
 	}
+}
+
+// inSetting has an error of opening what a setting names say which setting that is: its
+// flag, or for "dirs" its key.
+func inSetting(setting string, err error) error {
+	of, ok := errors.AsType[*failure.Error](err)
+	if !ok || of.Setting != "" {
+		return err
+	}
+	return &failure.Error{Kind: of.Kind, Setting: setting, Err: err}
 }
 
 // usagef returns a mistake in a setting.

@@ -37,6 +37,8 @@ func TestCheck(t *testing.T) {
 		{"mtu", func(c *Config) { c.TFTP.MTU = MaxMTU + 1 }},
 		{"loops", func(c *Config) { c.TFTP.Loops = MaxLoops + 1 }},
 		{"grace", func(c *Config) { c.Grace = 0 }},
+		{"metrics", func(c *Config) { c.Metrics = "9100" }},
+		{"metrics", func(c *Config) { c.Metrics = "127.0.0.1:70000" }},
 		{"log-format", func(c *Config) { c.LogFormat = "xml" }},
 		{"max-upload", func(c *Config) { c.Files.MaxUpload = 0 }},
 		{"shared", func(c *Config) { c.Files.Shared = true }},

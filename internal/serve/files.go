@@ -42,19 +42,19 @@ func (cfg *Config) openPublicFiles() (*publicFiles, error) {
 func (cfg *Config) openRoots(s *publicFiles) error {
 	uploads, err := cfg.openUploads(s)
 	if err != nil {
-		return err
+		return inSetting("upload-dir", err)
 	}
-	add := func(m site.Match, dirs []string) error {
+	add := func(setting string, m site.Match, dirs []string) error {
 		files, err := cfg.openDirs(s, dirs)
 		s.site.Roots = append(s.site.Roots, site.Root{Match: m, Files: files, Uploads: uploads, PerClient: cfg.Files.PerClient, Shared: cfg.Files.Shared})
-		return err
+		return inSetting(setting, err)
 	}
 	for _, r := range cfg.Files.Roots {
-		if err := add(r.For, []string{r.Dir}); err != nil {
+		if err := add("root", r.For, []string{r.Dir}); err != nil {
 			return err
 		}
 	}
-	if err := add(site.Match{}, cfg.Dirs); err != nil {
+	if err := add("dirs", site.Match{}, cfg.Dirs); err != nil {
 		return err
 	}
 	if err := cfg.separate(); err != nil {
@@ -107,7 +107,7 @@ func (cfg *Config) readRules(s *publicFiles) error {
 	if cfg.Files.Map != "" {
 		rules, err := ReadMap(cfg.Files.Map)
 		if err != nil {
-			return err
+			return inSetting("map", err)
 		}
 		s.site.Map = rules
 	}

@@ -90,7 +90,7 @@ func (cfg *Config) openHTTP(owners []int, counts *meter.Registry, log *slog.Logg
 	s.secure.scheme, s.secure.asked = handover.HTTPS, cfg.HTTP.ListenTLS
 	if cfg.HTTP.Cert != "" {
 		if s.secure.accept.TLS, err = s.openCertificate(); err != nil {
-			return nil, err
+			return nil, inSetting("cert", err)
 		}
 	}
 	for _, p := range s.ports() {
@@ -118,7 +118,7 @@ func (s *httpService) openFiles() (err error) {
 // openUsers loads the users file, and opens the directory of users.
 func (s *httpService) openUsers(owners []int) (err error) {
 	if s.roots, err = openUserRoots(s.cfg.Dirs[0], false); err != nil {
-		return err
+		return inSetting("dirs", err)
 	}
 	file, err := filepath.Abs(s.cfg.HTTP.Users)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *httpService) openUsers(owners []int) (err error) {
 	}
 	dir, err := OpenUsersFile(file, owners...)
 	if err != nil {
-		return err
+		return inSetting("http-auth", err)
 	}
 	if len(dir.Names()) == 0 {
 		return usagef("http-auth", "the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)

@@ -70,9 +70,6 @@ func serveMetrics(ctx context.Context, addr string, passed *handover.Inherited, 
 
 // listenMetrics opens a socket.
 func listenMetrics(ctx context.Context, addr string, rival net.Addr) (net.Listener, error) {
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return nil, usagef("metrics", "--metrics: %w; it is HOST:PORT or :PORT", err)
-	}
 	var config net.ListenConfig
 	socket, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {

@@ -344,24 +344,12 @@ func TestMetricsSocketFails(t *testing.T) {
 
 func TestMetricsListenErrors(t *testing.T) {
 	s := startMetrics(t.Context(), t, patientMetrics, line)
-	for _, c := range []struct {
-		addr  string
-		usage bool
-		says  string
-	}{
-		{"", true, "HOST:PORT"},
-		{"9100", true, "HOST:PORT"},
-		{"a:b:c", true, "HOST:PORT"},
-		{"127.0.0.1:70000", false, "70000"},
-		{s.Addr().String(), false, "another server has that port"},
-	} {
-		again, err := listenMetrics(t.Context(), c.addr, nil)
-		if err == nil {
-			again.Close()
-			t.Errorf("%q: no error", c.addr)
-		} else if usage, listen := errors.Is(err, failure.Usage), errors.Is(err, failure.Listen); usage != c.usage || listen == usage || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%q: %T, %v; want a mistake: %v, with %q", c.addr, err, err, c.usage, c.says)
-		}
+	again, err := listenMetrics(t.Context(), s.Addr().String(), nil)
+	if err == nil {
+		again.Close()
+	}
+	if !errors.Is(err, failure.Listen) || !strings.Contains(err.Error(), "another server has that port") {
+		t.Errorf("a port that is taken: %v", err)
 	}
 }
 

@@ -56,7 +56,7 @@ type sftpService struct {
 func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
 	s := &sftpService{cfg: cfg, out: out, owners: owners, retired: make(chan time.Duration, 1)}
 	if s.roots, err = openUserRoots(cfg.Dirs[0], cfg.SFTP.SpecialBits); err != nil {
-		return nil, err
+		return nil, inSetting("dirs", err)
 	}
 	defer func() {
 		if err != nil {
@@ -64,7 +64,7 @@ func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logg
 		}
 	}()
 	if s.sessions, err = cfg.openSessions(owners); err != nil {
-		return nil, err
+		return nil, inSetting("users", err)
 	}
 	s.roots.learn(s.sessions.dir)
 	if s.hostKeys = cfg.SFTP.HostKeys; s.hostKeys == "" {
@@ -96,7 +96,7 @@ func (s *sftpService) openKeys() (err error) {
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 			hint = "; --host-keys DIR names a directory that this user may write to"
 		}
-		return failure.Local.Errorf("%w%s", err, hint)
+		return inSetting("host-keys", failure.Local.Errorf("%w%s", err, hint))
 	}
 	for _, k := range s.keys {
 		s.config.AddHostKey(k.Signer)

@@ -51,7 +51,7 @@ func (cfg *Config) openTFTP(before *handover.Predecessor, counts *meter.Registry
 	}
 	answerFrom(t.srv, t.files.site, cfg.TFTP.UploadParents)
 	if t.tracer, err = cfg.Trace.Open(out); err != nil {
-		return nil, failure.Local.Errorf("write %s: %w", cfg.Trace.Pcap, console.WithoutPath(err))
+		return nil, inSetting("pcap", failure.Local.Errorf("write %s: %w", cfg.Trace.Pcap, console.WithoutPath(err)))
 	}
 	if t.tracer != nil {
 		t.srv.Trace = t.tracer.Datagram
