@@ -217,6 +217,32 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// A name that no file can have is not shown as another.
+func TestShowNotUTF8(t *testing.T) {
+	s, _, err := resolve(t, source{dirs: []string{"/srv", "/srv\xff"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := s.Write(&b, false); err == nil || b.Len() > 0 || !strings.Contains(err.Error(), `dirs is "/srv,/srv\xff", which is not UTF-8`) {
+		t.Errorf("%v, and wrote %q", err, b.String())
+	}
+}
+
+// Of a list in several lines nothing is ignored: it is refused.
+func TestVariableOfSeveralLines(t *testing.T) {
+	for list, want := range map[string]string{
+		"192.0.2.1\n192.0.2.2":           "on one line",
+		"192.0.2.1\n192.0.2.2,192.0.2.3": "on one line",
+		"192.0.2.1,192.0.2.2\n":          "<nil>",
+	} {
+		_, cfg, err := resolve(t, source{dirs: []string{"/srv"}, env: map[string]string{"HAUL_DENY": list}})
+		if !strings.Contains(fmt.Sprint(err), want) || err == nil && len(cfg.Deny) != 2 {
+			t.Errorf("HAUL_DENY=%q: %v, %v; want %s", list, cfg.Deny, err, want)
+		}
+	}
+}
+
 // Without a protocol TFTP and HTTP are served; otherwise those that are named.
 func TestDefaultProtocols(t *testing.T) {
 	for text, want := range map[string]string{
@@ -253,6 +279,30 @@ func TestMistakes(t *testing.T) {
 			continue
 		}
 		golden.Compare(t, strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(name), "testdata/"), ".toml")+".txt", err.Error()+"\n")
+	}
+}
+
+// An editor of Windows begins a file with a byte order mark, and ends lines with CR LF.
+func TestFileFromWindows(t *testing.T) {
+	_, cfg, err := resolve(t, source{file: "\ufeffdirs = '/srv'\r\n[tftp]\r\nblksize = 512\r\n"})
+	if err != nil || cfg.TFTP.BlockSize != 512 {
+		t.Errorf("block size %d, %v", cfg.TFTP.BlockSize, err)
+	}
+}
+
+// A file of something else, with a mistake in each line, is given up soon.
+func TestManyMistakes(t *testing.T) {
+	lines, inline := "", "\ntftp = {x = 1"
+	for i := range 1000 {
+		lines += fmt.Sprintf("k%d = 1\n", i)
+		inline += fmt.Sprintf(", k%d = 1", i)
+	}
+	for _, text := range []string{lines, inline + "}"} {
+		_, _, err := resolve(t, source{file: text})
+		many := failure.Joined(err)
+		if want := "haul.toml: more than 100 mistakes; is this a configuration of haul?"; len(many) != 101 || many[100].Error() != want {
+			t.Errorf("%d mistakes, want 101, the last %q: %v", len(many), want, many[len(many)-1])
+		}
 	}
 }
 

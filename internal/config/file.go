@@ -1,11 +1,13 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +21,10 @@ import (
 
 // maxFile is how large a configuration file may be, in bytes.
 const maxFile = 1 << 20
+
+// maxMistakes is how many mistakes of a file are reported: a file of something else has
+// one in each line.
+const maxMistakes = 100
 
 // fromFile sets what neither flags nor variables have set. It returns all mistakes of
 // the file; err is that of reading it.
@@ -34,6 +40,7 @@ func (s *Settings) fromFile(from Sources) (wrong []error, err error) {
 	case len(data) > maxFile:
 		return nil, failure.Usage.Errorf("%s: the file has more than %s, which is the most that is read", from.File, console.FormatSize(maxFile))
 	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors of Windows begin a file with it
 	// The parser below reads what is not TOML too: tables that are there twice, for one.
 	var whole map[string]any
 	if err := toml.Unmarshal(data, &whole); err != nil {
@@ -45,11 +52,14 @@ func (s *Settings) fromFile(from Sources) (wrong []error, err error) {
 	}
 	f := fileReader{settings: s, name: from.File}
 	f.parser.Reset(data)
-	for f.parser.NextExpression() {
+	for f.parser.NextExpression() && len(f.wrong) <= maxMistakes {
 		f.expression(f.parser.Expression())
 	}
 	if err := f.parser.Error(); err != nil {
 		return nil, failure.Usage.Errorf("%s: %w", from.File, err)
+	}
+	if len(f.wrong) > maxMistakes {
+		f.wrong[maxMistakes] = failure.Usage.Errorf("%s: more than %d mistakes; is this a configuration of haul?", from.File, maxMistakes)
 	}
 	return f.wrong, nil
 }
@@ -99,7 +109,7 @@ func (f *fileReader) keyValue(table string, e *unstable.Node) {
 	key, at := f.key(e)
 	v := e.Value()
 	if v.Kind == unstable.InlineTable && f.settings.hasTable(table+key+".") {
-		for it := v.Children(); it.Next(); {
+		for it := v.Children(); it.Next() && len(f.wrong) <= maxMistakes; {
 			f.keyValue(table+key+".", it.Node())
 		}
 		return
@@ -128,13 +138,34 @@ func (f *fileReader) key(e *unstable.Node) (key string, at Origin) {
 			start := f.parser.Shape(it.Node().Raw).Start
 			at.Line, at.Column = start.Line, start.Column
 		}
-		parts = append(parts, string(it.Node().Data))
+		parts = append(parts, keyPart(string(it.Node().Data)))
 	}
-	return strings.Join(parts, "."), at
+	return abbreviate(strings.Join(parts, ".")), at
 }
 
-// maxQuoted is how much of a value a message repeats, in bytes.
+// bareKey matches a key that needs no quotes.
+var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// keyPart returns a part of a dotted key, in quotes if it needs them: "tftp.listen" in
+// quotes is not the key listen of the table tftp.
+func keyPart(name string) string {
+	if bareKey.MatchString(name) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+// maxQuoted is how much of a key or a value a message repeats, in bytes. No setting has
+// so long a key.
 const maxQuoted = 60
+
+// abbreviate shortens what a message repeats of the file.
+func abbreviate(text string) string {
+	if len(text) > maxQuoted {
+		return strings.ToValidUTF8(text[:maxQuoted], "") + "..."
+	}
+	return text
+}
 
 // source returns a value as the file has it.
 func (f *fileReader) source(v *unstable.Node) string {
@@ -153,10 +184,7 @@ func (f *fileReader) source(v *unstable.Node) string {
 	default:
 		text = console.Visible(string(v.Data))
 	}
-	if len(text) > maxQuoted {
-		text = strings.ToValidUTF8(text[:maxQuoted], "") + "..."
-	}
-	return text
+	return abbreviate(text)
 }
 
 // set gives a setting a value of the file.
