@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // Write writes the settings as a file that has the same effect. With origins, each line
-// says where its value comes from. Defaults are comments.
+// says where its value comes from. Defaults are comments. It fails if a value is not
+// UTF-8, which no file can have.
 func (s *Settings) Write(out io.Writer, origins bool) error {
 	return s.write(out, origins, func(*Setting) bool { return true })
 }
@@ -31,6 +33,9 @@ func (s *Settings) write(out io.Writer, origins bool, wanted func(*Setting) bool
 			}
 			if of != table || !wanted(one) {
 				continue
+			}
+			if text := one.value.get(); !utf8.ValidString(text) {
+				return fmt.Errorf("%s is %q, which is not UTF-8: a file cannot have it; leave it to flags, or rename what it names", one.Key, text)
 			}
 			if header {
 				fmt.Fprintf(&b, "\n[%s]\n", table)

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -358,9 +359,10 @@ func splitList(s string) ([]string, error) {
 	if s == "" {
 		return nil, nil
 	}
-	parts, err := csv.NewReader(strings.NewReader(s)).Read()
-	if err != nil {
-		return nil, errors.New("it is a list with commas; a part that has a comma or a quote stands in double quotes")
+	r := csv.NewReader(strings.NewReader(s))
+	parts, err := r.Read()
+	if _, more := r.Read(); err != nil || more != io.EOF { // more is another line
+		return nil, errors.New("it is a list with commas, on one line; a part that has a comma or a quote stands in double quotes")
 	}
 	return parts, nil
 }
