@@ -83,7 +83,7 @@ func TestNetworkPortTaken(t *testing.T) {
 			l.server.serve(t, l.dir, first...)
 			for _, second := range [][]string{
 				{"--tftp", ":69"}, {"--tftp", "0.0.0.0:69"}, {"--tftp", port69(host)}, {"--tftp", port69(host6)},
-				{"--tftp", ":6969," + port69(host)}, {"--tftp", ":69", "--single-port"}, nil,
+				{"--tftp", ":6969," + port69(host)}, {"--tftp", ":69", "--single-port"},
 			} {
 				args := serveArgs(l.dir, second...)
 				l.server.fails(t, 1, "address already in use", args...)
@@ -92,6 +92,12 @@ func TestNetworkPortTaken(t *testing.T) {
 			for range 10 {
 				l.client.fetches(t, haulClient, options{}, port69(host), "f", content(fileSize))
 			}
+			// A port that nobody has named need not be that.
+			d := l.server.serve(t, l.dir)
+			if said := d.said(20); !strings.Contains(said, "another server has port 69, taking :6969 instead") {
+				t.Errorf("it said:\n%s", said)
+			}
+			l.client.fetches(t, haulClient, options{}, host+":6969", "f", content(fileSize))
 		})
 	}
 }
