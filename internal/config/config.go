@@ -254,8 +254,10 @@ func (s *Settings) Located(err error) error {
 	return errors.Join(several...)
 }
 
-// flagWord matches a flag in a message.
-var flagWord = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
+// flagWord matches a flag in a message, with what is in front of it, or what is in quotes:
+// that is a value, or a command such as "haul user add NAME --users FILE", and is kept. In
+// the middle of a word two dashes are part of a name.
+var flagWord = regexp.MustCompile(`"(?:\\.|[^"\\])*"|(?:^|[\s(])--[a-z][a-z-]*[a-z]\b`)
 
 func (s *Settings) locate(err error) error {
 	mistake, ok := errors.AsType[*failure.Error](err)
@@ -270,14 +272,15 @@ func (s *Settings) locate(err error) error {
 		return err
 	}
 	text := flagWord.ReplaceAllStringFunc(err.Error(), func(word string) string {
-		one := s.find(strings.TrimPrefix(word, "--"))
+		before, flag, _ := strings.Cut(word, "--")
+		one := s.find(flag)
 		switch {
-		case one == nil:
+		case one == nil || strings.HasPrefix(word, `"`):
 			return word
 		case at.File != "":
-			return one.Key
+			return before + one.Key
 		}
-		return one.Variable()
+		return before + one.Variable()
 	})
 	switch {
 	case at.Line > 0:

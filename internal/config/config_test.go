@@ -306,6 +306,21 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
+// Messages name settings as their place does. The flags of another command and the names
+// of files are no settings.
+func TestLocated(t *testing.T) {
+	s, _, err := resolve(t, source{file: "dirs = '/srv'\nsftp = {listen = ':22', users = '/x--user/--map'}\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Located(&failure.Error{Kind: failure.Usage, Setting: "users", Err: errors.New(
+		`--users /x--user/--map (see --sftp): no users for "--user \" --root"; "haul user add NAME --users F" adds one, --http2 none`)})
+	want := `haul.toml:2:25: sftp.users /x--user/--map (see sftp.listen): no users for "--user \" --root"; "haul user add NAME --users F" adds one, --http2 none`
+	if err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
 // docs/settings.md has all settings. -update rewrites it.
 func TestDocumentedSettings(t *testing.T) {
 	var b strings.Builder
