@@ -253,14 +253,16 @@ func (f *fileReader) unknown(table, key string, at Origin) {
 	f.mistake(at, where+"%s", key, f.nearest(table, key))
 }
 
-// nearest suggests a key for one that does not exist: that of the flag of this name, the
-// key of another table, or the one that is written most alike.
+// nearest suggests a key for one that does not exist: the one without a table, that of the
+// flag of this name, the key of another table, or the one that is written most alike.
 func (f *fileReader) nearest(table, key string) string {
 	var here, elsewhere []string
 	for _, one := range f.settings.all {
 		rest, below := strings.CutPrefix(one.Key, table)
 		name := strings.ReplaceAll(key, "_", "-")
 		switch last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]; {
+		case one.Key == key: // below a table
+			return fmt.Sprintf("; %s stands above the first table", key)
 		case one.Flag == name || one.LongFlag() == name:
 			return fmt.Sprintf("; the setting --%s is %s", one.Flag, one.Key)
 		case last == key:
