@@ -28,6 +28,12 @@ func DryRun(cfg Config, out io.Writer) error {
 	if err := keepSecrets(all); err != nil {
 		return err
 	}
+	cfg.announceDryRun(out)
+	return nil
+}
+
+// announceDryRun prints what [Run] would serve.
+func (cfg *Config) announceDryRun(out io.Writer) {
 	dirs := strings.Join(cfg.Dirs, ", ")
 	for _, p := range []struct {
 		name  string
@@ -39,14 +45,14 @@ func DryRun(cfg Config, out io.Writer) error {
 	}
 	cfg.announceAccess(out)
 	if cfg.ServesSFTP() {
-		from := "in no file: there would be one, with a password for that run"
+		who := "one user may log in, with a password for that run"
 		if file, err := cfg.SFTP.usersFile(); err == nil && file != "" {
-			from = "in " + file
+			who = "the users in " + file + " may log in"
 		}
-		cfg.say(out, "over SFTP users log in who are %s", from)
+		cfg.say(out, "over SFTP %s", who)
 	}
 	if cfg.HTTP.Users != "" {
-		cfg.say(out, "over HTTP users log in who are in %s", cfg.HTTP.Users)
+		cfg.say(out, "over HTTP the users in %s may log in", cfg.HTTP.Users)
 	}
 	if cfg.User != "" {
 		cfg.say(out, "would become %s", cfg.User)
@@ -54,10 +60,9 @@ func DryRun(cfg Config, out io.Writer) error {
 	if cfg.Metrics != "" {
 		cfg.say(out, "would serve metrics on http://%s/metrics", cfg.Metrics)
 	}
-	return nil
 }
 
-// announceAccess prints what clients may do who do not log in.
+// announceAccess prints what clients without a login may do.
 func (cfg *Config) announceAccess(out io.Writer) {
 	var open []string
 	if cfg.ServesTFTP() {

@@ -12,7 +12,8 @@ import (
 // MaxName is the most bytes of a name: Linux's PATH_MAX.
 const MaxName = 4096
 
-// ValidName is that of package store.
+// ValidName reports whether a name is valid for every store: package store exports it and
+// documents it.
 func ValidName(name string) bool {
 	if strings.IndexByte(name, 0) >= 0 {
 		return false
@@ -58,10 +59,7 @@ func CheckName(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(name) > MaxName {
-		return fs.ErrInvalid
-	}
-	if !ValidName(name) {
+	if len(name) > MaxName || !ValidName(name) {
 		return fs.ErrInvalid
 	}
 	if !localName(name) {

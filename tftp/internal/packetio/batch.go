@@ -166,13 +166,13 @@ func (batch *Batch) Flush() {
 	batch.msgs, batch.used = batch.msgs[:0], 0
 }
 
-// A RateLimit allows so many a second.
+// A RateLimit allows a number of events in each second.
 type RateLimit struct {
 	second int64
 	used   int
 }
 
-// Allow counts one, and reports whether at most so many have come in this second.
+// Allow counts an event, and reports whether this second has had no more than most.
 func (r *RateLimit) Allow(now time.Time, most int) bool {
 	if second := now.Unix(); second != r.second {
 		r.second, r.used = second, 0
