@@ -61,7 +61,8 @@ func TestConvert(t *testing.T) {
 			"tftp.listen=192.0.2.1:69;[2001:db8::1]:69", "user=dnsmasq:boot", "tftp.max_transfers=200", "tftp.mtu=1400", "tftp.blksize=512",
 			"tftp.ports=4000-5000", "files.fold_case=true", "files.per_client=mac", "log.quiet=true", "dirs=/srv/tftp #1, boot",
 		},
-		"dnsmasq/wrong": {"tftp.listen=:69", "user=nobody", "tftp.single_port=true"},
+		"dnsmasq/interface": {"tftp.listen=127.0.0.1:69", "user=nobody", "dirs=/srv/tftp"},
+		"dnsmasq/wrong":     {"tftp.listen=:69", "user=nobody", "tftp.single_port=true"},
 	} {
 		kind, _, _ := strings.Cut(name, "/")
 		text, err := os.ReadFile(filepath.Join("testdata", name+".in"))

@@ -27,6 +27,8 @@ type dnsmasq struct {
 	enabled    bool
 	addresses  []string // of listen-address
 	listenLine int
+	interfaces string // the line that limits them; "" if none does
+	limitLine  int
 
 	account, group string
 	accountLine    int
@@ -117,17 +119,14 @@ func parseDirective(text string) (l directive, closed bool) {
 
 // foreign has the reasons why lines that concern TFTP cannot be converted.
 var foreign = map[string]string{
-	"dhcp-boot":         "haul has no DHCP; the DHCP server has to name haul's address and this file",
-	"pxe-service":       "haul has no DHCP, and so no PXE menu",
-	"pxe-prompt":        "haul has no DHCP, and so no PXE menu",
-	"conf-file":         "haul has read this file only; convert the other by itself",
-	"conf-dir":          "haul has read this file only; convert those of the directory by themselves",
-	"conf-script":       "haul has read this file only, and runs no script",
-	"tftp-secure":       "haul serves all files that its user may read, whoever owns them",
-	"tftp-no-fail":      "haul does not start without its directories",
-	"interface":         "haul listens on addresses, not on interfaces; name those of the interface in [tftp] listen",
-	"except-interface":  "haul listens on addresses, not on interfaces; name those of the other interfaces in [tftp] listen",
-	"no-dhcp-interface": "haul listens on addresses, not on interfaces; name those of the other interfaces in [tftp] listen",
+	"dhcp-boot":    "haul has no DHCP; the DHCP server has to name haul's address and this file",
+	"pxe-service":  "haul has no DHCP, and so no PXE menu",
+	"pxe-prompt":   "haul has no DHCP, and so no PXE menu",
+	"conf-file":    "haul has read this file only; convert the other by itself",
+	"conf-dir":     "haul has read this file only; convert those of the directory by themselves",
+	"conf-script":  "haul has read this file only, and runs no script",
+	"tftp-secure":  "haul serves all files that its user may read, whoever owns them",
+	"tftp-no-fail": "haul does not start without its directories",
 }
 
 // apply takes one directive.
@@ -137,8 +136,10 @@ func (d *dnsmasq) apply(l *directive) {
 	case "enable-tftp":
 		d.enabled = true
 		if len(l.parts) > 0 {
-			d.note(l.line, l.words, foreign["interface"])
+			d.limit(l)
 		}
+	case "interface", "except-interface", "no-dhcp-interface":
+		d.limit(l)
 	case "tftp-root":
 		if len(l.parts) > 1 {
 			d.note(l.line, l.words, `haul gives a directory to those who ask an address: [files] root = ["on=ADDRESS=DIR"]`)
@@ -192,19 +193,29 @@ func (d *dnsmasq) ports(l *directive) {
 	d.set(ports, l.line, l.words, fmt.Sprintf("%d-%d", min(a, b), max(a, b)))
 }
 
+// limit takes a line that names interfaces.
+func (d *dnsmasq) limit(l *directive) {
+	d.interfaces, d.limitLine = l.words, l.line
+	d.note(l.line, l.words, "haul listens on addresses, not on interfaces; name those that are meant in [tftp] listen")
+}
+
 // settings sets what several lines decide together.
 func (d *dnsmasq) settings() {
 	if !d.enabled {
 		d.note(0, "", "there is no enable-tftp, so dnsmasq serves no TFTP")
 	}
-	where := []string{":69"}
-	if len(d.addresses) > 0 {
-		where = nil
-	}
+	var where []string
 	for _, address := range d.addresses {
 		where = append(where, net.JoinHostPort(address, "69"))
 	}
-	d.set(listen, d.listenLine, "listen-address", where...)
+	switch {
+	case where != nil:
+		d.set(listen, d.listenLine, "listen-address", where...)
+	case d.interfaces != "":
+		d.hide(d.limitLine, d.interfaces)
+	default:
+		d.set(listen, 0, "", ":69")
+	}
 	if d.group != "" {
 		d.account += ":" + d.group
 	}
