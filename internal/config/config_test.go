@@ -408,3 +408,15 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+// Only a regular file is read: opening a pipe would wait for a writer.
+func TestNoRegularFile(t *testing.T) {
+	_, err := config.New().Resolve(config.Sources{
+		Given:  func(string) bool { return false },
+		Lookup: func(string) (string, bool) { return "", false },
+		File:   os.DevNull,
+	})
+	if !strings.Contains(fmt.Sprint(err), "not a regular file") {
+		t.Errorf("%s: %v", os.DevNull, err)
+	}
+}

@@ -64,8 +64,16 @@ func (s *Settings) fromFile(from Sources) (wrong []error, err error) {
 	return f.wrong, nil
 }
 
-// readFile reads a file, or its first part if it is too large.
+// readFile reads a regular file, or its first part if it is too large. Opening a pipe would
+// wait for a writer, and a reload could not read it again.
 func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, &os.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
