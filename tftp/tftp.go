@@ -20,9 +20,9 @@
 //
 // # How the server works
 //
-// Requests come in at port 69, are parsed there (requests.go), and go to a shard
-// that the peer's address selects, which asks a guard whether this address may
-// have a transfer (accept.go, guard.go). A shard is one event loop with one socket
+// Requests come in at port 69, are parsed there (requests.go), and go to the first
+// shard that is not busy, or to the one that has the peer already (routes.go). It
+// asks a guard whether this address may have a transfer (accept.go, guard.go). A shard is one event loop with one socket
 // and all its transfers (shard.go). Calls that may wait for a disk, to open, to read
 // data not in memory, to write and to publish, are made by a few workers (jobs.go,
 // internal/fileio), so the loop never waits. Each transfer is a session (session.go) around a

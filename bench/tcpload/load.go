@@ -21,9 +21,9 @@ func (r *request) load(ctx context.Context, out io.Writer) error {
 	// is over.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	began := time.Now()
 	time.AfterFunc(r.length, cancel)
 	var l loader
-	began := time.Now()
 	var wg sync.WaitGroup
 	for range r.conns {
 		wg.Go(func() { l.run(ctx, r) })

@@ -2,7 +2,9 @@ package serve
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
@@ -10,16 +12,18 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/tcp/certs"
 )
 
-// At the end, a connection that is kept open gets an answer to its next request, which
-// closes it: the request may have been on its way when the end began. Go's own client would
-// hide a failure by sending it again.
-func TestServeHTTPLastCall(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	p := &httpPort{lastCall: servetest.Patience}
+// serveUntil serves HTTP, or HTTPS if the port has TLS, until end is called. Then ended
+// gets the error.
+func serveUntil(t *testing.T, p *httpPort) (addr string, end func(), ended <-chan error) {
+	t.Helper()
 	p.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		_, _ = io.WriteString(w, "image")
@@ -30,12 +34,77 @@ func TestServeHTTPLastCall(t *testing.T) {
 	}
 	p.sockets = []*tcp.Socket{socket}
 	s := &httpService{cfg: &Config{Grace: servetest.Patience}}
-	ctx, end := context.WithCancel(t.Context())
-	defer end()
-	ended := make(chan error, 1)
-	go func() { ended <- s.servePort(ctx, ctx, p) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	err1 := make(chan error, 1)
+	go func() { err1 <- s.servePort(ctx, ctx, p) }()
+	return socket.Addr().String(), cancel, err1
+}
 
-	c, err := net.Dial("tcp", socket.Addr().String())
+// A connection of HTTP/2 gets an answer to its first request although the end began
+// before: the request may have been on its way.
+func TestServeHTTP2FirstRequest(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	cert, err := certs.SelfSigned("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &httpPort{lastCall: servetest.Patience}
+	p.accept.TLS, p.accept.SplitALPN = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}, "h2"
+	addr, end, ended := serveUntil(t, p)
+	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(servetest.Patience))
+	framer := http2.NewFramer(c, c)
+	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	if err := framer.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := framer.ReadFrame(); err != nil { // the server's settings: it waits for a request
+		t.Fatal(err)
+	}
+	end()
+	servetest.AwaitRefused(t, c.RemoteAddr().String())
+	time.Sleep(50 * time.Millisecond) // in which a server that did not wait would close the connection
+	var head bytes.Buffer
+	encoder := hpack.NewEncoder(&head)
+	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", addr}, {":path", "/"}} {
+		if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		f, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatal("no answer:", err)
+		}
+		if data, ok := f.(*http2.DataFrame); ok && string(data.Data()) == "image" {
+			break
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// At the end, a connection that is kept open gets an answer to its next request, which
+// closes it: the request may have been on its way when the end began. Go's own client would
+// hide a failure by sending it again.
+func TestServeHTTPLastCall(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	addr, end, ended := serveUntil(t, &httpPort{lastCall: servetest.Patience})
+	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,9 @@ type httpPort struct {
 	shutdown context.CancelCauseFunc
 	active   atomic.Int64
 
+	// silent has the connections of HTTP/2 that have sent no request yet, and since when.
+	silent sync.Map
+
 	ending   atomic.Bool   // each answer of HTTP/1 closes its connection
 	lastCall time.Duration // 0 means httpLastCall
 }
@@ -53,7 +56,19 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 		defer p.active.Add(-1)
 		handler.ServeHTTP(w, r)
 	})
-	p.http2.Handler = counted
+	p.http2.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.silent.Delete(r.Context().Value(httpConnKey{}))
+		counted.ServeHTTP(w, r)
+	})
+	p.http2.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		p.silent.Store(c, time.Now())
+		return context.WithValue(ctx, httpConnKey{}, c)
+	}
+	p.http2.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			p.silent.Delete(c)
+		}
+	}
 	p.http1.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		counted.ServeHTTP(&lastWriter{w, &p.ending}, r)
 	})
@@ -61,6 +76,9 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 	// limit uploads.
 	p.http1.WriteTimeout = web.DefaultStall
 }
+
+// httpConnKey is the key of a request's context for its connection.
+type httpConnKey struct{}
 
 // servePort serves one port. When ctx ends, requests under way have the grace to finish;
 // after a successor took over they have the limit, unless the server ends first.
@@ -125,15 +143,18 @@ const (
 // drain waits until each connection has had the answers to its requests and is closed.
 // When patient ends first, it cuts those that are left.
 //
-// Over HTTP/2, Shutdown announces the end, and no request is lost. Over HTTP/1 it could
-// drop a request that has just been read, so such a connection ends with its next
-// answer, or after httpLastCall if it is idle.
+// Over HTTP/2, Shutdown announces the end, after a last call, and no request is lost. Over
+// HTTP/1 it could drop a request that has just been read, so such a connection ends with
+// its next answer, or after httpLastCall if it is idle.
 func (p *httpPort) drain(patient context.Context, l *tcp.Listener) {
 	defer p.close()
 	var second sync.WaitGroup
 	defer second.Wait()
+	connected, drained := context.WithCancel(patient)
+	defer drained()
 	second.Go(func() {
-		for patient.Err() == nil && !p.goAway(patient) {
+		p.awaitRequests(connected)
+		for connected.Err() == nil && !p.goAway(patient) {
 		}
 	})
 	last := time.AfterFunc(cmp.Or(p.lastCall, httpLastCall), func() {
@@ -141,6 +162,25 @@ func (p *httpPort) drain(patient context.Context, l *tcp.Listener) {
 	})
 	defer last.Stop()
 	l.Drain(patient)
+}
+
+// awaitRequests gives each connection of HTTP/2 the time to send a request that is on its
+// way: httpLastCall from the end on, or from its beginning, as handshakes may still end. A
+// connection that is closed without an answer to its first request is an error to clients.
+func (p *httpPort) awaitRequests(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, httpHeaderTime)
+	defer cancel()
+	last := cmp.Or(p.lastCall, httpLastCall)
+	for began := time.Now(); ctx.Err() == nil; time.Sleep(pollEvery) {
+		waits := time.Since(began) < last
+		p.silent.Range(func(_, since any) bool {
+			waits = waits || time.Since(since.(time.Time)) < last
+			return !waits
+		})
+		if !waits {
+			return
+		}
+	}
 }
 
 // goAway announces the end over HTTP/2, and reports whether all connections are closed.
