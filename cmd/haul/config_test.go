@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -8,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/internal/config"
+	"github.com/haul-project/haul/internal/serve"
 )
 
 // writeConfig writes a configuration file, and returns its name.
@@ -28,6 +32,19 @@ func TestConfigMistakes(t *testing.T) {
 		if code != exitUsage || out != "" || "haul: "+message != want {
 			t.Errorf("haul %q: exit code %d, %s%s; want %d and %s", args, code, out, message, exitUsage, want)
 		}
+	}
+}
+
+// Errors of a server that runs are no mistakes of its configuration, and are not counted as
+// such.
+func TestServeErrorsAreNoMistakes(t *testing.T) {
+	run := runServer
+	runServer = func(context.Context, serve.Config, io.Writer) error {
+		return errors.Join(errors.New("TFTP ended"), errors.New("HTTP ended"))
+	}
+	defer func() { runServer = run }()
+	if code, _, message := haul(t, "serve", t.TempDir()); code != exitFailed || message != "TFTP ended\nHTTP ended" {
+		t.Errorf("exit code %d, %q", code, message)
 	}
 }
 

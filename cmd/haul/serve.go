@@ -51,12 +51,11 @@ func newServe() *cobra.Command {
 			cfg, err := f.resolve(cmd, args)
 			switch {
 			case err != nil:
+				return mistakes(err)
 			case dryRun:
-				err = f.settings.Located(serve.DryRun(cfg, cmd.OutOrStdout()))
-			default:
-				err = f.settings.Located(runServer(cmd.Context(), cfg, cmd.ErrOrStderr()))
+				return f.settings.Located(serve.DryRun(cfg, cmd.OutOrStdout()))
 			}
-			return mistakes(err)
+			return f.settings.Located(runServer(cmd.Context(), cfg, cmd.ErrOrStderr()))
 		},
 	}
 	f.add(cmd)
