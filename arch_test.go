@@ -69,6 +69,7 @@ var rules = map[string]rule{
 	"internal/sshconn":               {tests: "internal/leak"},
 	"internal/race":                  {},                           // for tests: nobody's imports, only their tests
 	"internal/sim":                   {imports: "udp store"},       // for tests: nobody's imports, only their tests
+	"internal/instructions":          {tests: "internal/race"},     // a test
 	"internal/repeat":                {},                           // for tests
 	"internal/pipelisten":            {},                           // for tests
 	"internal/golden":                {imports: "internal/repeat"}, // the same

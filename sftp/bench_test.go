@@ -12,18 +12,14 @@ import (
 
 	"github.com/haul-project/haul/internal/sshconn"
 	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
 )
 
 // benchSession runs requests through a session alone: what it costs the server
 // besides SSH.
-func benchSession(b *testing.B, size int, request func(b []byte, h string, off int64) []byte) {
-	root, err := os.OpenRoot(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer root.Close()
-	d := newDirectServer(b, func(_ *Server, a *Account) { a.Tree = localdir.New(root) })
+func benchSession(b *testing.B, tree store.Tree, size int, request func(b []byte, h string, off int64) []byte) {
+	d := newDirectServer(b, func(_ *Server, a *Account) { a.Tree = tree })
 	script := &scriptedStream{}
 	s := newSession(b.Context(), d.connect(), script)
 	defer s.end()
@@ -59,14 +55,21 @@ func benchSession(b *testing.B, size int, request func(b []byte, h string, off i
 }
 
 func BenchmarkServerSession(b *testing.B) {
-	for _, size := range []int{32 << 10, maxData} {
-		data := make([]byte, size)
-		b.Run(fmt.Sprintf("read/%d", size), func(b *testing.B) {
-			benchSession(b, size, func(p []byte, h string, off int64) []byte { return wire.AppendRead(p, 1, h, off, uint32(size)) })
-		})
-		b.Run(fmt.Sprintf("write/%d", size), func(b *testing.B) {
-			benchSession(b, size, func(p []byte, h string, off int64) []byte { return wire.AppendWrite(p, 1, h, off, data) })
-		})
+	root, err := os.OpenRoot(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer root.Close()
+	for name, tree := range map[string]store.Tree{"memory": store.Mem(0), "disk": localdir.New(root)} {
+		for _, size := range []int{100, 32 << 10, maxData} {
+			data := make([]byte, size)
+			b.Run(fmt.Sprintf("%s/read/%d", name, size), func(b *testing.B) {
+				benchSession(b, tree, size, func(p []byte, h string, off int64) []byte { return wire.AppendRead(p, 1, h, off, uint32(size)) })
+			})
+			b.Run(fmt.Sprintf("%s/write/%d", name, size), func(b *testing.B) {
+				benchSession(b, tree, size, func(p []byte, h string, off int64) []byte { return wire.AppendWrite(p, 1, h, off, data) })
+			})
+		}
 	}
 }
 

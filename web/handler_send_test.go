@@ -169,14 +169,25 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
 
+// BenchmarkGet is a request for a small file, and ways to get less than all of it. The
+// file is in memory: what counts is the handler.
 func BenchmarkGet(b *testing.B) {
-	disk, _ := dir(b, map[string]string{"f": string(pattern(1000))})
-	h := &web.Handler{Store: disk}
-	r := httptest.NewRequestWithContext(b.Context(), "GET", "/f", nil)
-	w := &discard{header: http.Header{}}
-	b.ReportAllocs()
-	for b.Loop() {
-		clear(w.header)
-		h.ServeHTTP(w, r)
+	h := &web.Handler{Store: mem(b, map[string]string{"f": string(pattern(1000))})}
+	for _, test := range []struct{ name, method, field, value string }{
+		{"whole", "GET", "Accept", "*/*"},
+		{"range", "GET", "Range", "bytes=100-199"},
+		{"unchanged", "GET", "If-Modified-Since", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)},
+		{"head", "HEAD", "Accept", "*/*"},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			r := httptest.NewRequestWithContext(b.Context(), test.method, "/f", nil)
+			r.Header.Set(test.field, test.value)
+			w := &discard{header: http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				clear(w.header)
+				h.ServeHTTP(w, r)
+			}
+		})
 	}
 }

@@ -1,25 +1,36 @@
 package transfer
 
 import (
+	"strconv"
 	"testing"
 	"time"
 )
 
-// The cost of a machine to its driver for each block of a transfer in
-// lock-step: all the calls of one turn, with a clock that has a monotonic
-// reading as a driver's has, but without reading it.
+// The cost of a machine to its driver for each window of a transfer: all the calls of its
+// turns, with a clock that has a monotonic reading as a driver's has, but without reading
+// it. A window of one block is lock-step.
 
-func BenchmarkLockStepSender(b *testing.B) {
+var benchWindows = []int{1, 64}
+
+func BenchmarkSender(b *testing.B) {
+	for _, window := range benchWindows {
+		b.Run(strconv.Itoa(window), func(b *testing.B) { benchSender(b, window) })
+	}
+}
+
+func benchSender(b *testing.B, window int) {
 	now := time.Now()
 	s := new(Sender)
-	s.Answer(now, Options{BlockSize: 512}, 1<<50)
+	s.Answer(now, Options{BlockSize: 512, Window: window}, 1<<50)
 	reply := make([]byte, 0, 64)
 	reply = s.AppendReply(now, reply)
 	ack := appendAck(nil, 0, RolloverZero)
 	s.Handle(now, ack)
 	for b.Loop() {
 		for run := s.Due(now); run.Blocks > 0; run = s.Due(now) {
-			AppendHeader(ack[:0], run.Block, RolloverZero)
+			for k := range run.Blocks {
+				AppendHeader(ack[:0], run.Block+int64(k), RolloverZero)
+			}
 			s.Sent(now, run.Blocks)
 		}
 		if s.Deadline().IsZero() {
@@ -37,24 +48,51 @@ func BenchmarkLockStepSender(b *testing.B) {
 	}
 }
 
-func BenchmarkLockStepReceiver(b *testing.B) {
+func BenchmarkReceiver(b *testing.B) {
+	for _, window := range benchWindows {
+		b.Run(strconv.Itoa(window), func(b *testing.B) { benchReceiver(b, window) })
+	}
+}
+
+func benchReceiver(b *testing.B, window int) {
 	now := time.Now()
 	r := new(Receiver)
-	r.Answer(now, Octet, Options{BlockSize: 512})
+	r.Answer(now, Octet, Options{BlockSize: 512, Window: window})
 	ack := r.AppendReply(now, make([]byte, 0, 64))
 	packet := make([]byte, HeaderSize+512)
 	for b.Loop() {
 		now = now.Add(100 * time.Microsecond)
-		AppendHeader(packet[:0], r.got+1, RolloverZero)
-		if c := r.Handle(now, packet); len(c.Data) == 0 {
-			b.Fatal("no data")
+		for range window {
+			AppendHeader(packet[:0], r.got+1, RolloverZero)
+			if c := r.Handle(now, packet); len(c.Data) == 0 {
+				b.Fatal("no data")
+			}
+			r.Stored(now)
+			ack = r.AppendReply(now, ack[:0])
 		}
-		r.Stored(now)
-		if ack = r.AppendReply(now, ack[:0]); len(ack) == 0 {
+		if len(ack) == 0 {
 			b.Fatal("no ACK")
 		}
 		if done, _ := r.Done(); done || r.Deadline().IsZero() {
 			b.Fatal("waits for nothing")
+		}
+	}
+}
+
+// BenchmarkRequest is a request with options, and its OACK.
+func BenchmarkRequest(b *testing.B) {
+	now := time.Now()
+	packet := AppendRequest(nil, Request{Name: "boot/image", Offer: Options{BlockSize: 1428, Window: 16, HasSize: true}})
+	s := new(Sender)
+	reply := make([]byte, 0, 64)
+	for b.Loop() {
+		q, err := ParseRequest(packet)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.Answer(now, Limits{}.Agree(q, 1<<20), 1<<20)
+		if reply = s.AppendReply(now, reply[:0]); OpcodeOf(reply) != OptionAck {
+			b.Fatal("no OACK")
 		}
 	}
 }
