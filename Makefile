@@ -22,7 +22,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build run quick test check vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure cover fuzz mutants interop cross bench bench-quick bench-peers bench-test sizes microbench peers clean FORCE
+.PHONY: build run quick test check vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure cover fuzz mutants interop cross bench bench-quick bench-guard bench-peers bench-test sizes microbench peers clean FORCE
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
@@ -125,6 +125,9 @@ bench: build bin/bench $(BENCH_OWN) ## measure haul and its peers for some hours
 
 bench-quick: ## a part of it, in five minutes
 	$(MAKE) bench ARGS='--quick $(ARGS)'
+
+bench-guard: build bin/bench $(BENCH_OWN) ## compare with the commit before, or with BASE, in ten minutes; fails if a load is slower. Wants root
+	MAKE='$(MAKE)' BASE='$(BASE)' scripts/bench-guard $(ARGS)
 
 bench-test: ## the benchmark suite works: its tests, and one small round of each kind with haul alone
 	cd bench && $(GO) vet ./... && $(GO) test $(PATIENCE) ./...

@@ -65,6 +65,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), reportCommand(), linkCommand(), peersCommand())
+	root.AddCommand(runCommand(), guardCommand(), reportCommand(), linkCommand(), peersCommand())
 	return root
 }

@@ -84,13 +84,6 @@ func (s *Suite) find() (peer.Set, error) {
 	if err != nil {
 		return set, fmt.Errorf("%w; \"make build\" builds it, and --haul and --bin name another one", err)
 	}
-	if s.Before != "" {
-		before, err := peer.Haul("haul before", s.Before)
-		if err != nil {
-			return set, fmt.Errorf("--before: %w", err)
-		}
-		ours = append(ours, before...)
-	}
 	// Find's own haul is that of the directory, and not always the one to test.
 	isHaul := func(name string) bool { return family(name) == "haul" }
 	set.Servers = slices.DeleteFunc(set.Servers, func(p peer.Server) bool { return isHaul(p.Name) })
@@ -101,6 +94,11 @@ func (s *Suite) find() (peer.Set, error) {
 	pairs, absent := peer.Pairs(s.Peers, s.Haul) // of the haul to test, likewise
 	streams := peer.Streams(s.Peers, s.Haul)
 	set.Pairs, set.Streams, set.Absent = pairs, streams.Streams, slices.Concat(set.Absent, absent, streams.Absent)
+	if s.Before != "" {
+		if err := s.addBefore(&set); err != nil {
+			return set, err
+		}
+	}
 	return set, s.known(set)
 }
 
@@ -230,7 +228,7 @@ func (w who) includes(p *peer.Server) bool {
 		return !p.Variant && (w.floors || !p.Floor)
 	}
 	// The build to compare with takes part wherever haul does.
-	return slices.Contains(w.names, strings.Replace(p.Name, "haul before", "haul", 1))
+	return slices.Contains(w.names, asHaul(p.Name))
 }
 
 // note is what a reader must know of a server.

@@ -209,7 +209,7 @@ func pairsFor(sc Scenario, set peer.Set) (turns []contender, refused []refusal) 
 	for i := range set.Pairs {
 		p := &set.Pairs[i]
 		switch {
-		case !slices.Contains(sc.Who.names, p.Name):
+		case !slices.Contains(sc.Who.names, asHaul(p.Name)):
 		case p.Client.Does(sc.task):
 			turns = append(turns, sc.contenders(p)...)
 		case family(p.Name) == "haul":

@@ -3,6 +3,7 @@ package suite
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/haul-project/haul/bench/peer"
@@ -151,7 +152,7 @@ func streamsFor(sc Scenario, set peer.Set) (turns []contender) {
 	}
 	for i := range set.Streams {
 		p := &set.Streams[i]
-		if !slices.Contains(sc.Who.names, p.Name) || !p.Trade.Does(wanted) {
+		if !slices.Contains(sc.Who.names, asHaul(p.Name)) || !p.Trade.Does(wanted) {
 			continue
 		}
 		turns = append(turns, contender{start: starter(p), trade: p.Trade, Contender: record.Contender{
@@ -159,18 +160,19 @@ func streamsFor(sc Scenario, set peer.Set) (turns []contender) {
 		}})
 	}
 	if sc.Group == fileGroup {
-		callHaul(turns)
+		callHaul(turns, "haul")
+		callHaul(turns, beforeName)
 	}
 	return turns
 }
 
-// callHaul gives the name haul to the best of what it can do with files: its
+// callHaul gives the name of a build to the best of what it can do with files: its
 // command, or the program of the suite that does it by the same package.
-func callHaul(turns []contender) {
+func callHaul(turns []contender, build string) {
 	for _, name := range fileServers[:2] {
 		for i := range turns {
-			if turns[i].Name == name {
-				turns[i].Name = "haul"
+			if turns[i].Name == strings.Replace(name, "haul", build, 1) {
+				turns[i].Name = build
 				return
 			}
 		}

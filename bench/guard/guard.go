@@ -1,0 +1,223 @@
+// Package guard compares two builds of haul by the results of a run in which they took
+// turns, and names what has changed beyond the noise.
+//
+// Five rounds are few, and other work on the machine disturbs some of them: nothing is
+// known of how the noise is distributed, but in a round it meets either build with the same
+// chance, since they alternate in who is first. So this is a sign test of pairs. A figure is
+// suspected if one build had the better one in each of [Rounds] rounds, and the median
+// change is [LeastChange] or more. Between equal builds that happens to one figure in 16, so
+// loads with a suspect get more rounds, [MoreRounds] in all. The figure has changed if the
+// same build had the better one in these as well: between equal builds, that happens to one
+// figure in 2048, and so to one run in 57 with its three dozen figures. Half of these fail.
+//
+// A change that is smaller than the noise of single rounds is not noticed. Package
+// internal/instructions of haul counts what it costs where there is no noise.
+package guard
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/haul-project/haul/bench/report"
+	"github.com/haul-project/haul/bench/suite"
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+const (
+	Rounds      = 5    // that every load gets
+	MoreRounds  = 12   // that a load with a suspect gets in all
+	LeastChange = 0.03 // of the median, to be named
+)
+
+// A Verdict says what the rounds have shown.
+type Verdict int
+
+// Verdicts.
+const (
+	Unknown Verdict = iota // too few rounds
+	Same
+	Suspect // more rounds are to tell
+	Better
+	Worse
+)
+
+// String names it as in the table; what is usual has no name.
+func (v Verdict) String() string {
+	return [...]string{"not compared", "", "not certain", "better", "WORSE"}[v]
+}
+
+// A Figure is a metric of a load, of both builds.
+type Figure struct {
+	Load, Name  string
+	Before, Now float64   // medians
+	Changes     []float64 // in each round, as a part of the figure before
+	cost        bool      // less is better
+}
+
+// Change returns the median of the rounds, and NaN if there are none.
+func (f *Figure) Change() float64 { return report.Median(f.Changes) }
+
+// Verdict judges a figure.
+func (f *Figure) Verdict() Verdict {
+	up, down := 0, 0
+	for _, c := range f.Changes {
+		switch {
+		case c > 0:
+			up++
+		case c < 0:
+			down++
+		}
+	}
+	n := len(f.Changes)
+	switch {
+	case n < Rounds:
+		return Unknown
+	case max(up, down) < n || math.Abs(f.Change()) < LeastChange:
+		return Same
+	case n < MoreRounds:
+		return Suspect
+	case (up == n) == f.cost:
+		return Worse
+	}
+	return Better
+}
+
+// A kind is a metric, as the table calls it. Of several, a load has the first that its
+// lines have.
+type kind struct {
+	metric record.Metric
+	name   string
+}
+
+var (
+	speeds = []kind{{record.RequestRate, "requests/s"}, {record.FileRate, "files/s"}, {record.Rate, "MB/s"}}
+	server = []kind{{record.CPUPerPacket, "server us/packet"}, {record.CPUPerRequest, "server us/request"}, {record.CPUPerGB, "server s/GB"}}
+	client = []kind{{record.ClientCPUPerGB, "client s/GB"}}
+)
+
+// Compare returns the figures of all loads that lines are about, in their order.
+func Compare(lines []record.Line) []Figure {
+	var all []Figure
+	for i, l := range lines {
+		if l.Scenario.Name == "" || slices.ContainsFunc(lines[:i], func(o record.Line) bool { return o.Scenario.Name == l.Scenario.Name }) {
+			continue
+		}
+		rounds := pairs(lines, l.Scenario.Name)
+		all = append(all, figure(rounds, l.Scenario.Name, speeds, false), figure(rounds, l.Scenario.Name, server, true))
+		if l.Scenario.Protocol == record.SFTP { // haul is the client, too
+			all = append(all, figure(rounds, l.Scenario.Name, client, true))
+		}
+	}
+	return all
+}
+
+// A pair is a round of a load in which both builds had their turn.
+type pair struct{ before, now map[record.Metric]float64 }
+
+func pairs(lines []record.Line, load string) []pair {
+	byRound := make(map[int]*pair)
+	var order []int
+	for _, l := range lines {
+		if l.Scenario.Name != load || l.Round < 0 || suite.Sane(l) != nil {
+			continue
+		}
+		p := byRound[l.Round]
+		if p == nil {
+			p = new(pair)
+			byRound[l.Round] = p
+			order = append(order, l.Round)
+		}
+		if suite.IsBefore(l.Contender) {
+			p.before = l.Figures
+		} else {
+			p.now = l.Figures
+		}
+	}
+	var all []pair
+	for _, round := range order {
+		if p := byRound[round]; p.before != nil && p.now != nil {
+			all = append(all, *p)
+		}
+	}
+	return all
+}
+
+// figure compares the first of some metrics that the rounds have.
+func figure(rounds []pair, load string, kinds []kind, cost bool) Figure {
+	f := Figure{Load: load, Name: kinds[len(kinds)-1].name, cost: cost}
+	var before, now []float64
+	for _, k := range kinds {
+		for _, p := range rounds {
+			if b, n := p.before[k.metric], p.now[k.metric]; b > 0 && n > 0 {
+				before, now = append(before, b), append(now, n)
+				f.Changes = append(f.Changes, n/b-1)
+			}
+		}
+		if len(before) > 0 {
+			f.Name = k.name
+			break
+		}
+	}
+	f.Before, f.Now = report.Median(before), report.Median(now)
+	return f
+}
+
+// Suspects returns the loads that need more rounds.
+func Suspects(figures []Figure) []string {
+	var all []string
+	for i := range figures {
+		if f := &figures[i]; f.Verdict() == Suspect && !slices.Contains(all, f.Load) {
+			all = append(all, f.Load)
+		}
+	}
+	return all
+}
+
+// Named returns the figures with a verdict, as "many-100-1MB: server us/packet +8.1 %".
+func Named(figures []Figure, v Verdict) []string {
+	var all []string
+	for i := range figures {
+		if f := &figures[i]; f.Verdict() == v {
+			all = append(all, fmt.Sprintf("%s: %s %s", f.Load, f.Name, percent(f.Change())))
+		}
+	}
+	return all
+}
+
+// Print prints figures as a table.
+func Print(out io.Writer, figures []Figure) error {
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "LOAD\tFIGURE\tBEFORE\tNOW\tCHANGE\tROUNDS\tVERDICT")
+	last := ""
+	for i := range figures {
+		f := &figures[i]
+		load := f.Load
+		if load == last {
+			load = ""
+		}
+		last = f.Load
+		cells := []string{load, f.Name, "", "", "", "", f.Verdict().String()}
+		if s := report.SpreadOf(f.Changes); s.N > 0 {
+			cells = []string{load, f.Name, fmt.Sprintf("%.4g", f.Before), fmt.Sprintf("%.4g", f.Now), percent(s.Median),
+				fmt.Sprintf("%d, %s to %s", s.N, percent(s.Min), percent(s.Max)), f.Verdict().String()}
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(table.String()) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func percent(change float64) string { return fmt.Sprintf("%+.1f %%", 100*change) }

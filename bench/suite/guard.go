@@ -1,0 +1,60 @@
+package suite
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	guardTree  = 4000            // small files, copied at once
+	guardSmall = 4000            // times that a small file is fetched with one connection
+	guardGuess = 2 * time.Second // that most of the measurements take
+)
+
+// GuardPeers are the contenders of the scenarios that Guard returns.
+func GuardPeers() []string {
+	var all []string
+	for _, name := range []string{"haul", haulPair, "haul serve"} {
+		all = append(all, name, asBefore(name))
+	}
+	return all
+}
+
+// Guard returns the loads that matter, short ones, for haul and another build of it.
+func Guard() []Scenario {
+	all := []Scenario{
+		many(100, 200, 1*mB, false),
+		many(1000, 2000, 64*kB, false),
+		many(100, 8000, 10*kB, false),
+	}
+	for _, s := range windows(64 * mB)[:2] {
+		s.Transfers = 10
+		s.Title = fmt.Sprintf("%d times %s", s.Transfers, s.Title)
+		all = append(all, s)
+	}
+	for i := range all {
+		all[i].Warmups = min(all[i].Warmups, 20)
+		all[i].Who, all[i].Guess = who{names: []string{"haul"}}, guardGuess
+	}
+	pairs := []Scenario{
+		sftpFile("rtt0", "", 256*miB, false), sftpFile("rtt0", "", 256*miB, true),
+		sftpMany("rtt0", "", guardTree, false), sftpMany("rtt0", "", guardTree, true),
+		sftpFile("rtt20", "rtt20", 128*miB, false),
+	}
+	for _, s := range pairs {
+		s.Who.names, s.Guess = []string{haulPair}, guardGuess
+		all = append(all, s)
+	}
+	small := httpFile(1*kiB, guardSmall, false)
+	small.Name = "http-small"
+	streams := []Scenario{httpFile(256*miB, fileTransfers, false), httpFile(256*miB, fileTransfers/2, true), small}
+	for _, s := range streams {
+		s.Who.names, s.Guess = []string{"haul serve"}, guardGuess
+		all = append(all, s)
+	}
+	for _, s := range document4(tcpClients, tcpLength/2)[:2] {
+		s.Who.names, s.Guess = []string{"haul"}, 4*time.Second
+		all = append(all, s)
+	}
+	return all
+}
