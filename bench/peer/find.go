@@ -57,6 +57,7 @@ func Find(binDir string) Set {
 	f.rsTFTPD()
 	f.rTFTPD()
 	f.goServer()
+	f.tftpdGo()
 	f.clients()
 	f.pairs(filepath.Join(binDir, "haul"))
 	f.streams(filepath.Join(binDir, "haul"))

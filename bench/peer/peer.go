@@ -49,12 +49,13 @@ type Server struct {
 	Path    string // the program
 	Build   string // beginning of its SHA-256, in hexadecimal; "" if it cannot be read
 
-	SinglePort bool   // all transfers from the port that is asked
-	Windows    bool   // agrees to windowsize
-	MinBlock   int    // bytes: the smallest block it agrees to; 0 means 8
-	Uploads    Stores // what becomes of them, unless Options.KeepUploads
-	Floor      bool   // a yardstick, not a server
-	Variant    bool   // started in a way that only some scenarios ask for, by name
+	SinglePort  bool   // all transfers from the port that is asked
+	Windows     bool   // agrees to windowsize
+	OnlyUploads bool   // serves only what was uploaded to it
+	MinBlock    int    // bytes: the smallest block it agrees to; 0 means 8
+	Uploads     Stores // what becomes of them, unless Options.KeepUploads
+	Floor       bool   // a yardstick, not a server
+	Variant     bool   // started in a way that only some scenarios ask for, by name
 
 	// MaxConcurrent is the most transfers at the same time that it is known
 	// to bear on a machine of 8 GB, 0 if no limit is known. More makes no

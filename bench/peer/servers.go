@@ -221,6 +221,21 @@ func (f *finder) goServer() {
 	})
 }
 
+// tftpdGo knows no options.
+func (f *finder) tftpdGo() {
+	p, ok := f.built("tftpd-go/tftpd-go", "tftpd-go")
+	if !ok {
+		return
+	}
+	f.add(Server{
+		Name: "tftpd-go", Version: "f05ee5d, " + p.compiler(), Path: p.path, Uploads: Memory, OnlyUploads: true, MinBlock: 512,
+		Note: "a goroutine for each transfer, of a pool; serves only what was uploaded to it",
+		args: func(_ Options, a netip.AddrPort) []string {
+			return []string{"-address", a.Addr().String(), "-port", port(a), "-threads", strconv.Itoa(maxAsked), "-timeout", "10"}
+		},
+	})
+}
+
 func port(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
 
 // self names this process's user and group, for servers that would become nobody. A

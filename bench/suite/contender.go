@@ -177,7 +177,7 @@ func takePart(sc Scenario, set peer.Set) (turns []contender, refused []refusal) 
 	}
 	for i := range set.Servers {
 		p := &set.Servers[i]
-		if !sc.Who.includes(p) || sc.Write && !p.Writes() {
+		if !sc.Who.includes(p) || sc.Write && !p.Writes() || !sc.Write && p.OnlyUploads {
 			continue
 		}
 		c := contender{stores: p.Uploads == peer.Disk, start: starter(p), Contender: record.Contender{
