@@ -32,6 +32,7 @@ var pairings = []struct{ name, client, server string }{
 	{lftpParts, lftpParts, "sshd"},
 	{lftpParallel, lftpParallel, "sshd"},
 	{"rclone", "rclone", "sshd"},
+	{"mscp", "mscp", "sshd"},
 }
 
 // Pairs finds them, and names those that are not there; haul is a binary of
@@ -115,6 +116,8 @@ func (f *finder) pairs(haul string) {
 	client(p, err, func() string { return p.version("--version") }, lftp()...)
 	p, err = f.unpacked("rclone", "rclone")
 	client(p, err, func() string { return p.version("version") }, rclone)
+	p, err = f.program("mscp/mscp")
+	client(p, err, func() string { return p.version("-h") }, mscp())
 
 	for _, pair := range pairings {
 		s, served := servers[pair.server]

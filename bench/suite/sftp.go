@@ -32,9 +32,9 @@ var distances = []struct {
 var (
 	fileClients = []string{
 		"haul", "haul to haul", "OpenSSH sftp", "OpenSSH sftp -R 256 -B 261120",
-		"pkg/sftp", "pkg/sftp to pkg/sftp", "lftp", "lftp pget -n 4", "rclone",
+		"pkg/sftp", "pkg/sftp to pkg/sftp", "lftp", "lftp pget -n 4", "rclone", "mscp",
 	}
-	rampClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "pkg/sftp", "lftp", "lftp pget -n 4", "rclone"}
+	rampClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "pkg/sftp", "lftp", "lftp pget -n 4", "rclone", "mscp"}
 	tinyClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "pkg/sftp", "pkg/sftp to pkg/sftp", "lftp", "rclone"}
 	bufferClients = []string{"haul", "pkg/sftp", "pkg/sftp, concurrent writes"}
 	treeClients   = []string{"haul", "haul to haul", "OpenSSH sftp", "lftp", "lftp mirror -P 8", "rclone"}
