@@ -23,6 +23,7 @@ const OfSFTP = " (SFTP)"
 var pairings = []struct{ name, client, server string }{
 	{"haul", "haul", "sshd"},
 	{"haul to haul", "haul", "haul"},
+	{LibraryPair, "haul", LibraryPair},
 	{"OpenSSH sftp", "OpenSSH sftp", "sshd"},
 	{openSSHTuned, openSSHTuned, "sshd"},
 	{"pkg/sftp", "pkg/sftp", "sshd"},
@@ -35,6 +36,10 @@ var pairings = []struct{ name, client, server string }{
 	{"mscp", "mscp", "sshd"},
 }
 
+// LibraryPair is haul with a server of the suite around package sftp, which has settings
+// for experiments.
+const LibraryPair = "haul, package sftp"
+
 // Pairs finds them, and names those that are not there; haul is a binary of
 // haul's, and binDir as Find wants it.
 func Pairs(binDir, haul string) ([]Pair, []Absentee) {
@@ -46,19 +51,22 @@ func Pairs(binDir, haul string) ([]Pair, []Absentee) {
 // ofSuite is what a reader must know where haul's command does not do it.
 const ofSuite = "package sftp, in a program of the suite"
 
-// ourPair is haul on both sides: its commands, where this build has them, and a
-// program of the suite around package sftp for all else.
-func (f *finder) ourPair(haul string) (SFTPClient, Server, error) {
+// ours is haul as a client and as a server: its commands, where this build has them, and
+// a program of the suite around package sftp for all else. The last one is that program
+// as a server.
+func (f *finder) ours(haul string) (SFTPClient, Server, Server, error) {
 	p, err := runnable(filepath.Join(f.bin, "haulsftp"))
 	if err != nil {
-		return SFTPClient{}, Server{}, fmt.Errorf("there is no haulsftp in %s: %w; \"make bin/haulsftp\" builds it", f.bin, unwrap(err))
+		return SFTPClient{}, Server{}, Server{}, fmt.Errorf("there is no haulsftp in %s: %w; \"make bin/haulsftp\" builds it", f.bin, unwrap(err))
 	}
 	c, s := ofLibrary("haul"), ofProgram("haul", p, p.compiler())
 	c.Path, c.Version, c.Build, c.Note = p.path, p.compiler(), p.build(), ofSuite
 	s.rooted, s.Note = true, ofSuite
+	library := s
+	library.Name = LibraryPair
 	binary, err := runnable(haul)
 	if err != nil {
-		return c, s, nil // of that other scenarios tell
+		return c, s, library, nil // of that other scenarios tell
 	}
 	version := strings.TrimSpace(binary.output("version"))
 	if strings.Contains(binary.flags("get"), "--identity") {
@@ -69,7 +77,7 @@ func (f *finder) ourPair(haul string) (SFTPClient, Server, error) {
 		s = haulSFTP(binary.path, help)
 		s.Version, s.Build = version, binary.build()
 	}
-	return c, s, nil
+	return c, s, library, nil
 }
 
 // pairs finds them.
@@ -103,10 +111,10 @@ func (f *finder) pairs(haul string) {
 		servers["pkg/sftp"] = ofProgram("pkg/sftp", p, version())
 	}
 
-	ourClient, ourServer, err := f.ourPair(haul)
-	why["haul"] = err
+	ourClient, ourServer, library, err := f.ours(haul)
+	why["haul"], why[LibraryPair] = err, err
 	if err == nil {
-		clients["haul"], servers["haul"] = ourClient, ourServer
+		clients["haul"], servers["haul"], servers[LibraryPair] = ourClient, ourServer, library
 	}
 
 	p, err = f.unpacked("openssh-client", "sftp")

@@ -101,7 +101,8 @@ type Options struct {
 	// for uploads: two descriptors for each, of which there may be few.
 	ReadOnly bool
 
-	Keys *Keys // SFTP servers have to know who is who
+	Keys  *Keys // SFTP servers have to know who is who
+	Delay bool  // of a program of package sftpprog: connections without TCP_NODELAY
 
 	Answer Answer // of a server of TCP
 

@@ -31,18 +31,20 @@ type Task int
 const (
 	GetFile Task = iota
 	PutFile
-	GetTree   // a directory with all that is in it, into one that is there
-	PutTree   // likewise
-	ReadFile  // with a buffer, by a library, and forget it
-	WriteFile // with a buffer, by a library
-	FetchFile // as GetFile, by a library
-	FillFile  // as PutFile, by a library
+	GetTree    // a directory with all that is in it, into one that is there
+	PutTree    // likewise
+	ReadFile   // with a buffer, by a library, and forget it
+	WriteFile  // with a buffer, by a library
+	FetchFile  // as GetFile, by a library
+	FillFile   // as PutFile, by a library
+	StreamFrom // as FetchFile, by io.Copy
+	StreamTo   // as FillFile, by io.Copy
 )
 
 // String names it as in a message.
 func (t Task) String() string {
 	return [...]string{"get a file", "put a file", "get a tree", "put a tree", "read with a buffer", "write with a buffer",
-		"get a file by a library", "put a file by a library"}[t]
+		"get a file by a library", "put a file by a library", "copy a file to a stream", "copy a stream to a file"}[t]
 }
 
 // An SFTPJob is one task, with all that is to be known.
@@ -123,7 +125,7 @@ func ofLibrary(name string, more ...string) SFTPClient {
 	}
 	return SFTPClient{Name: name, tasks: map[Task]func(SFTPJob) invocation{
 		GetFile: file("get"), PutFile: file("put"), ReadFile: file("read"), WriteFile: file("write"),
-		FetchFile: file("get"), FillFile: file("put"),
+		FetchFile: file("get"), FillFile: file("put"), StreamFrom: file("stream-get"), StreamTo: file("stream-put"),
 	}}
 }
 

@@ -30,7 +30,11 @@ func ofProgram(name string, p program, version string) Server {
 	return Server{
 		Name: name, Version: version, Path: p.path, Build: p.build(), Uploads: Disk, tcp: true,
 		args: func(o Options, a netip.AddrPort) []string {
-			return []string{"serve", "-addr", a.String(), "-key", o.Keys.Host, "-trust", o.Keys.Authorized, "-cipher", Cipher, "-dir", o.Dir}
+			args := []string{"serve", "-addr", a.String(), "-key", o.Keys.Host, "-trust", o.Keys.Authorized, "-cipher", Cipher, "-dir", o.Dir}
+			if o.Delay {
+				args = append(args, "-delay")
+			}
+			return args
 		},
 	}
 }

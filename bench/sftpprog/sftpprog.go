@@ -70,6 +70,9 @@ const (
 	Put   = "put"
 	Read  = "read"  // with a buffer, and forget what was read
 	Write = "write" // with a buffer, of zeros
+
+	StreamGet = "stream-get" // by io.Copy
+	StreamPut = "stream-put" // likewise
 )
 
 // Main runs a program and ends it.
@@ -99,7 +102,7 @@ type program struct {
 // ends with ctx.
 func Run(ctx context.Context, l Library, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return fmt.Errorf("the first argument says what to do: %s, %s, %s, %s or %s", Serve, Get, Put, Read, Write)
+		return fmt.Errorf("the first argument says what to do: %s, %s, %s, %s, %s, %s or %s", Serve, Get, Put, Read, Write, StreamGet, StreamPut)
 	}
 	p := program{library: l}
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
@@ -136,11 +139,30 @@ func (p *program) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if p.options.Delay {
+		listener = delayed{listener}
+	}
 	return p.library.Serve(ctx, listener, config, p.dir)
 }
 
+// delayed is a listener whose connections have no TCP_NODELAY, and hide the method by
+// which a library would set it.
+type delayed struct{ net.Listener }
+
+func (l delayed) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.(*net.TCPConn).SetNoDelay(false); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return struct{ net.Conn }{c}, nil
+}
+
 func (p *program) client(ctx context.Context, verb string, out io.Writer) error {
-	act, ok := map[string]func(context.Context, Client) (int64, error){Get: p.get, Put: p.put, Read: p.read, Write: p.write}[verb]
+	act, ok := map[string]func(context.Context, Client) (int64, error){Get: p.get, Put: p.put, Read: p.read, Write: p.write,
+		StreamGet: p.streamGet, StreamPut: p.streamPut}[verb]
 	if !ok {
 		return fmt.Errorf("cannot %q", verb)
 	}
@@ -188,6 +210,40 @@ func (p *program) put(ctx context.Context, c Client) (int64, error) {
 		return 0, err
 	}
 	return info.Size(), c.Put(ctx, from, p.remote)
+}
+
+// stream hides what a file could do besides being read or written in order: io.Copy then
+// uses only what the library's file can do.
+type (
+	sourceStream struct{ io.Reader }
+	targetStream struct{ io.Writer }
+)
+
+func (p *program) streamGet(ctx context.Context, c Client) (int64, error) {
+	from, err := c.Open(ctx, p.remote)
+	if err != nil {
+		return 0, err
+	}
+	to, err := os.Create(p.local)
+	if err != nil {
+		return 0, errors.Join(err, from.Close())
+	}
+	n, err := io.Copy(targetStream{to}, from)
+	return n, errors.Join(err, from.Close(), to.Close())
+}
+
+func (p *program) streamPut(ctx context.Context, c Client) (int64, error) {
+	from, err := os.Open(p.local)
+	if err != nil {
+		return 0, err
+	}
+	defer from.Close()
+	to, err := c.Create(ctx, p.remote)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(to, sourceStream{from})
+	return n, errors.Join(err, to.Close())
 }
 
 // read reads until the file, or the time, is over.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -74,62 +73,6 @@ func (st *stage) drop() error {
 		}
 	}
 	return nil
-}
-
-// A throttle holds processes to a rate at which they read from a disk.
-type throttle struct {
-	group string // of version 1; empty with version 2, where a server's own group is used
-	disk  string // "MAJOR:MINOR"
-}
-
-const (
-	blkioGroups = "/sys/fs/cgroup/blkio"
-	unified     = "/sys/fs/cgroup"
-)
-
-// newThrottle prepares a limit for the disk that dir is on.
-func newThrottle(dir string) (*throttle, error) {
-	disk, err := diskOf(dir)
-	if err != nil {
-		return nil, err
-	}
-	t := &throttle{disk: disk}
-	if strings.Contains(word(filepath.Join(unified, "cgroup.subtree_control")), "io") {
-		return t, nil
-	}
-	group := filepath.Join(blkioGroups, ownName())
-	if err := os.Mkdir(group, 0o755); err != nil {
-		return nil, fmt.Errorf("a slow disk needs a control group that limits reads, as root: %w", err)
-	}
-	t.group = group
-	if err := os.WriteFile(filepath.Join(group, "blkio.throttle.read_bps_device"), fmt.Appendf(nil, "%s %d", disk, coldRate), 0); err != nil {
-		return nil, errors.Join(fmt.Errorf("a slow disk needs a kernel that limits reads: %w", err), t.close())
-	}
-	return t, nil
-}
-
-// join holds a process to the limit, and those that come from it later.
-func (t *throttle) join(pid int) error {
-	file, text := filepath.Join(t.group, "cgroup.procs"), strconv.Itoa(pid)
-	if t.group == "" {
-		_, path, ok := strings.Cut(word(fmt.Sprintf("/proc/%d/cgroup", pid)), "0::")
-		if !ok {
-			return fmt.Errorf("limit the reads of process %d: it is in no control group of version 2", pid)
-		}
-		file, text = filepath.Join(unified, path, "io.max"), fmt.Sprintf("%s rbps=%d", t.disk, coldRate)
-	}
-	if err := os.WriteFile(file, []byte(text), 0); err != nil {
-		return fmt.Errorf("limit the reads of process %d: %w", pid, err)
-	}
-	return nil
-}
-
-// close removes the limit; its processes must have ended.
-func (t *throttle) close() error {
-	if t.group == "" {
-		return nil
-	}
-	return os.Remove(t.group)
 }
 
 // diskOf returns the number of the disk that a directory is on: of the whole

@@ -25,6 +25,8 @@ type contender struct {
 	// tune changes the arguments of a client of SFTP; nil changes nothing.
 	tune func(*peer.SFTPJob)
 
+	serverDelay bool // of SFTP: the server's side has no TCP_NODELAY
+
 	// start runs the server on a stage.
 	start func(context.Context, *stage) (process, error)
 }
@@ -39,7 +41,7 @@ const (
 // starter returns the start of a recipe.
 func starter(p *peer.Server) func(context.Context, *stage) (process, error) {
 	return func(ctx context.Context, st *stage) (process, error) {
-		o := peer.Options{Dir: st.root, ReadOnly: !st.sc.Write, Keys: st.keys}
+		o := peer.Options{Dir: st.root, ReadOnly: !st.sc.Write, Keys: st.keys, Delay: st.serverDelay}
 		if st.link != nil {
 			first := uint16(tftpPort)
 			if st.sc.Protocol == record.SFTP {
@@ -52,25 +54,29 @@ func starter(p *peer.Server) func(context.Context, *stage) (process, error) {
 			o.Addr = netip.AddrPortFrom(peer.Loopback, httpPort+uint16(st.started))
 			o.Command, o.Answer = st.serverCommand, st.answer()
 		}
-		if st.disk == nil {
+		if st.limit == nil {
 			return p.Start(ctx, o)
 		}
-		return startHeld(ctx, p, o, st.disk)
+		return startHeld(ctx, p, o, st.limit)
 	}
 }
 
-// startHeld starts a server and limits what it reads from a disk.
-func startHeld(ctx context.Context, s *peer.Server, o peer.Options, disk *throttle) (process, error) {
+// startHeld starts a server and holds it to a limit.
+func startHeld(ctx context.Context, s *peer.Server, o peer.Options, limit *throttle) (process, error) {
 	var cmd *exec.Cmd
+	start := o.Command
+	if start == nil {
+		start = exec.CommandContext
+	}
 	o.Command = func(ctx context.Context, name string, args ...string) *exec.Cmd {
-		cmd = exec.CommandContext(ctx, name, args...)
+		cmd = start(ctx, name, args...)
 		return cmd
 	}
 	p, err := s.Start(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := disk.join(cmd.Process.Pid); err != nil {
+	if err := limit.join(cmd.Process.Pid); err != nil {
 		p.Stop()
 		return nil, err
 	}

@@ -26,7 +26,9 @@ func ownName() string { return fmt.Sprintf("%s%d", ownPrefix, os.Getpid()) }
 func Clean(dir string) error {
 	peer.Clean() // first: processes hold the other control groups
 	sweep(placeFor(dir), os.RemoveAll)
-	sweep(blkioGroups, os.Remove)
+	for _, c := range controllers1 {
+		sweep(filepath.Join(unified, c), os.Remove)
+	}
 	return link.Clean()
 }
 

@@ -18,8 +18,15 @@ const linkBlock = 1432
 // enough that its first round trips do not count.
 const cellTime = 1500 * time.Millisecond
 
-// linkPeers are those who know windows, and haul on both sides.
-var linkPeers = []string{"haul", "atftpd", "rs-tftpd"}
+// linkPeers are those that know windows, haul, and the floor: what a link and the load
+// generator leave to any server.
+var linkPeers = []string{"haul", "atftpd", "rs-tftpd", "floor-64"}
+
+// linkWindows are the windowsizes of document 2's table, and those between.
+var linkWindows = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128}
+
+// lossyPeers are measured where packets are lost: the floor repeats nothing.
+var lossyPeers = linkPeers[:3]
 
 // lossyPeersAt are the windowsizes at which the peers are measured where packets
 // are lost: they take ten times as long as without.
@@ -29,17 +36,19 @@ var lossyPeersAt = []int{16, 64}
 // without loss, and haul with nothing tuned.
 func linkCells(profile string) []Scenario {
 	var all []Scenario
-	for _, p := range []string{profile, profile + "+loss"} {
-		for _, w := range windowSizes {
-			c := linkCell(p, w)
-			if p != profile && !slices.Contains(lossyPeersAt, w) {
-				c.Who.names = linkPeers[:1]
-			}
-			all = append(all, c)
-		}
-		all = append(all, untuned(p, cellSize(p, 128)))
+	for _, w := range linkWindows {
+		all = append(all, linkCell(profile, w))
 	}
-	return all
+	all = append(all, untuned(profile, cellSize(profile, 128)))
+	lossy := profile + "+loss"
+	for _, w := range windowSizes {
+		c := linkCell(lossy, w)
+		if c.Who.names = lossyPeers; !slices.Contains(lossyPeersAt, w) {
+			c.Who.names = lossyPeers[:1]
+		}
+		all = append(all, c)
+	}
+	return append(all, untuned(lossy, cellSize(lossy, 128)))
 }
 
 // linkCell is one cell of it.

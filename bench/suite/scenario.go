@@ -213,8 +213,11 @@ func windows(size int64) []Scenario {
 			Who: who{floors: true, windows: true}, Guess: 2 * time.Second,
 		}
 	}
+	eight := window("window-up-8", 1468, 64, true)
+	eight.Concurrency, eight.Transfers, eight.Size = 8, 8, size/4
+	eight.Title = fmt.Sprintf("8 x %s up at once, blksize 1468, windowsize 64", sizeName(eight.Size))
 	return []Scenario{
-		window("window-down", 1468, 64, false), window("window-up", 1468, 64, true),
+		window("window-down", 1468, 64, false), window("window-up", 1468, 64, true), eight,
 		window("window-down-65464", 65464, 16, false), window("window-up-65464", 65464, 16, true),
 	}
 }

@@ -48,6 +48,11 @@ const (
 	bufferTime = 3 * time.Second // after which a program that reads or writes stops, wherever it is
 
 	treeFiles, treeSize = 10_000, 4 * kiB
+
+	// A server that is slow in CPU, as document 3 had one: its clients got some 40 MB/s at
+	// the most.
+	slowShare = 0.08 // of a core
+	slowFile  = 500 * miB
 )
 
 // sftpScenarios returns all of them.
@@ -65,12 +70,14 @@ func sftpScenarios() []Scenario {
 			for _, b := range buffers {
 				all = append(all, sftpBuffer(d.name, d.profile, b, bufferFile, write))
 			}
+			all = append(all, sftpStream(d.name, d.profile, bufferFile, write), sftpWhole(d.name, d.profile, bufferFile, write))
 		}
+		all = append(all, sftpSlow(slowFile, write))
 	}
 	for _, write := range []bool{false, true} {
 		all = append(all, sftpMany("rtt0", "", treeFiles, write), sftpMany("rtt20", "rtt20", treeFiles, write))
 	}
-	return append(all, document3()...)
+	return append(all, document5()...)
 }
 
 // sftpSmoke returns a small one of each kind, for haul alone.
@@ -79,6 +86,7 @@ func sftpSmoke() []Scenario {
 		sftpFile("rtt9", "rtt9", 4*miB, false), sftpFile("rtt0", "", 4*miB, true),
 		sftpTiny("rtt9", "rtt9"),
 		sftpBuffer("rtt9", "rtt9", 16*kiB, 4*miB, false), sftpBuffer("rtt0", "", 1*kiB, 1*miB, true),
+		sftpStream("rtt0", "", 4*miB, false), sftpStream("rtt9", "rtt9", 4*miB, true), sftpWhole("rtt0", "", 4*miB, true),
 	}
 	for i := range all {
 		all[i].Who.names = []string{"haul to haul"}
@@ -142,6 +150,42 @@ func sftpBuffer(name, profile string, buffer int, size int64, write bool) Scenar
 	if !write {
 		s.Who.names = bufferClients[:2]
 	}
+	return s
+}
+
+// sftpStream is a program that copies a file to or from a stream with io.Copy, by
+// File.WriteTo and File.ReadFrom.
+func sftpStream(name, profile string, size int64, write bool) Scenario {
+	s := sftpBuffer(name, profile, kiB, size, write)
+	s.Buffer = 0
+	s.Name, s.task = s.Group+"-"+name+"-stream", peer.StreamFrom
+	what := "File.WriteTo"
+	if s.Who.names = bufferClients[:2]; write {
+		s.task, what = peer.StreamTo, "File.ReadFrom"
+	}
+	s.Title = fmt.Sprintf("%s, %s by %s, %s", binarySize(size), wayOf(write), what, distanceOf(profile))
+	return s
+}
+
+// sftpWhole is the same file, moved as a whole by the library: what its buffers are
+// compared with.
+func sftpWhole(name, profile string, size int64, write bool) Scenario {
+	s := sftpStream(name, profile, size, write)
+	s.Name = s.Group + "-" + name + "-whole"
+	if s.task = peer.FetchFile; write {
+		s.task = peer.FillFile
+	}
+	s.Title = fmt.Sprintf("%s %s as a whole, by the library, %s", binarySize(size), wayOf(write), distanceOf(profile))
+	return s
+}
+
+// sftpSlow is a large file and a server that has little of a core.
+func sftpSlow(size int64, write bool) Scenario {
+	s := sftpFile("slow", "", size, write)
+	s.Share = slowShare
+	s.Name, s.Group = "sftp-slow-"+wayOf(write), "sftp-slow"
+	s.Title = fmt.Sprintf("%s %s by SFTP, the server has %g %% of a core", binarySize(size), wayOf(write), slowShare*100)
+	s.Who.names, s.act, s.Guess = tinyClients, sftpStart, rampTime
 	return s
 }
 
@@ -233,7 +277,7 @@ func (sc *Scenario) contenders(p *peer.Pair) []contender {
 	var all []contender
 	for _, w := range sc.ways {
 		one := c
-		one.Name, one.tune = c.Name+", "+w.name, w.tune
+		one.Name, one.tune, one.serverDelay = c.Name+", "+w.name, w.tune, w.serverDelay
 		all = append(all, one)
 	}
 	return all
@@ -241,8 +285,9 @@ func (sc *Scenario) contenders(p *peer.Pair) []contender {
 
 // A sftpWay is one way to use a client, where a scenario compares several.
 type sftpWay struct {
-	name string
-	tune func(*peer.SFTPJob)
+	name        string
+	tune        func(*peer.SFTPJob)
+	serverDelay bool // the server's side has no TCP_NODELAY
 }
 
 func pairNote(p *peer.Pair) string {
@@ -253,44 +298,66 @@ func pairNote(p *peer.Pair) string {
 	return note
 }
 
-// document3 is document 3's experiment: TCP_NODELAY or not, and how many requests
-// of 8 KiB overlap. Last are haul's own requests, as large and as many as it likes.
-func document3() []Scenario {
-	var ways []sftpWay
-	for _, requests := range []int{1, 2, 11, 0} {
-		for _, delay := range []bool{true, false} {
-			name := fmt.Sprintf("overlap %d", requests-1)
-			if requests == 0 {
-				name = "its own overlap"
-			}
-			if !delay {
-				name += ", TCP_NODELAY"
-			}
-			ways = append(ways, sftpWay{name, func(j *peer.SFTPJob) {
-				j.Delay, j.Requests = delay, requests
-				if requests > 0 {
-					j.RequestBytes = document3Request
-				}
-			}})
-		}
-	}
+// document5 is document 5's experiment: TCP_NODELAY or not, and how many requests of
+// 8 KiB overlap. Last are haul's own requests, as large and as many as it likes. sshd sets
+// TCP_NODELAY always, so the server's side is compared with a server around package sftp.
+func document5() []Scenario {
 	var all []Scenario
-	for _, write := range []bool{false, true} {
-		for _, at := range []struct {
-			name, profile string
-			size          int64
-		}{{"rtt0", "", 64 * miB}, {"lan100m", "lan100m", 32 * miB}, {"rtt9", "rtt9", 64 * miB}} {
-			s := sftpFile(at.name, at.profile, at.size, write)
-			s.Group, s.Name = "sftp-doc3", fmt.Sprintf("sftp-doc3-%s-%s", wayOf(write), at.name)
-			s.Who.names, s.ways, s.Guess, s.act = []string{"haul"}, ways, briefTime, sftpBrief
-			if s.task = peer.FetchFile; write {
-				s.task = peer.FillFile
+	for _, by := range []struct {
+		group, pair  string
+		serverDelays []bool
+	}{{"sftp-doc5", "haul", []bool{false}}, {"sftp-doc5-server", peer.LibraryPair, []bool{true, false}}} {
+		for _, write := range []bool{false, true} {
+			for _, at := range []struct {
+				name, profile string
+				size          int64
+			}{{"rtt0", "", 64 * miB}, {"lan100m", "lan100m", 32 * miB}, {"rtt9", "rtt9", 64 * miB}} {
+				s := sftpFile(at.name, at.profile, at.size, write)
+				s.Group, s.Name = by.group, fmt.Sprintf("%s-%s-%s", by.group, wayOf(write), at.name)
+				s.Who.names, s.ways, s.Guess, s.act = []string{by.pair}, document5Ways(by.serverDelays), briefTime, sftpBrief
+				if s.task = peer.FetchFile; write {
+					s.task = peer.FillFile
+				}
+				all = append(all, s)
 			}
-			all = append(all, s)
 		}
 	}
 	return all
 }
 
-// document3Request is what document 3's client asked for at once, in bytes.
-const document3Request = 8 * kiB
+// document5Ways are all combinations of the overlap and TCP_NODELAY on both sides.
+func document5Ways(serverDelays []bool) []sftpWay {
+	var ways []sftpWay
+	for _, requests := range []int{1, 2, 11, 0} {
+		for _, serverDelay := range serverDelays {
+			for _, delay := range []bool{true, false} {
+				ways = append(ways, sftpWay{document5Name(requests, delay, serverDelay, len(serverDelays) > 1), func(j *peer.SFTPJob) {
+					j.Delay, j.Requests = delay, requests
+					if requests > 0 {
+						j.RequestBytes = document5Request
+					}
+				}, serverDelay})
+			}
+		}
+	}
+	return ways
+}
+
+func document5Name(requests int, delay, serverDelay, bothSides bool) string {
+	name := fmt.Sprintf("overlap %d", requests-1)
+	if requests == 0 {
+		name = "its own overlap"
+	}
+	switch {
+	case !delay && !serverDelay && bothSides:
+		return name + ", TCP_NODELAY on both sides"
+	case !delay:
+		return name + ", TCP_NODELAY"
+	case !serverDelay && bothSides:
+		return name + ", TCP_NODELAY at the server"
+	}
+	return name
+}
+
+// document5Request is what document 5's client asked for at once, in bytes.
+const document5Request = 8 * kiB

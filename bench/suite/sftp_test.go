@@ -87,8 +87,22 @@ func TestPairsFor(t *testing.T) {
 	if len(turns) != 0 || len(refused) != 1 || refused[0].name != "haul" || refused[0].why != errNoCommand {
 		t.Errorf("%v, refused %v", turns, refused)
 	}
-	c := (&Scenario{ways: []sftpWay{{name: "x"}, {name: "y"}}}).contenders(&set.Pairs[0])
-	if len(c) != 2 || c[0].Name != "haul, x" || c[1].Name != "haul, y" {
+	c := (&Scenario{ways: []sftpWay{{name: "x"}, {name: "y", serverDelay: true}}}).contenders(&set.Pairs[0])
+	if len(c) != 2 || c[0].Name != "haul, x" || c[1].Name != "haul, y" || c[0].serverDelay || !c[1].serverDelay {
 		t.Errorf("two ways give %+v", c)
+	}
+}
+
+// Document 5's table has each combination of the overlap and of TCP_NODELAY once.
+func TestDocument5Ways(t *testing.T) {
+	for _, sides := range [][]bool{{false}, {true, false}} {
+		ways := document5Ways(sides)
+		names := make(map[string]bool)
+		for _, w := range ways {
+			names[w.name] = true
+		}
+		if want := 4 * 2 * len(sides); len(ways) != want || len(names) != want {
+			t.Errorf("%d ways with %d names, want %d of each", len(ways), len(names), want)
+		}
 	}
 }

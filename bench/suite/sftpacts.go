@@ -23,6 +23,7 @@ const clientEnds = 2 * time.Second
 type seen struct {
 	peer.Usage
 	samples []sample // of what crossed the wire
+	packets int64    // that did
 	out     []byte   // that it printed
 }
 
@@ -63,7 +64,8 @@ func (st *stage) sftpRun(ctx context.Context, j peer.SFTPJob) (seen, error) {
 		return seen{}, err
 	}
 	u, err := peer.Metered(ctx, cmd)
-	s := seen{u, w.close(), out.b}
+	samples, packets := w.close()
+	s := seen{u, samples, packets, out.b}
 	if err != nil {
 		err = fmt.Errorf("%s: %w: %s; the server said: %s", j.Task, err, bytes.TrimSpace(said.b), p.Log())
 	}
@@ -77,6 +79,9 @@ func (s *seen) tally(files, size float64) tally {
 		record.ClientCPU:    s.CPU.Seconds(),
 		record.ClientMemory: float64(s.Memory) / 1e6,
 	}}
+	if s.packets > 0 {
+		t.figures[record.Packets] = float64(s.packets)
+	}
 	if files > 0 {
 		t.figures[record.SecondsPerFile] = s.Wall.Seconds() / files
 	}

@@ -29,9 +29,9 @@ func (st *stage) prepareSFTP(ctx context.Context) error {
 		return err
 	}
 	switch st.sc.task {
-	case peer.GetFile, peer.FetchFile, peer.ReadFile:
+	case peer.GetFile, peer.FetchFile, peer.ReadFile, peer.StreamFrom:
 		err = st.makeFiles(ctx, st.sc.Load)
-	case peer.PutFile, peer.FillFile:
+	case peer.PutFile, peer.FillFile, peer.StreamTo:
 		err = st.writeSources(ctx, st.local, 1)
 	case peer.GetTree:
 		err = st.makeTree(ctx, st.root)
@@ -40,6 +40,11 @@ func (st *stage) prepareSFTP(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if st.sc.Share > 0 {
+		if st.limit, err = throttleCPU(st.sc.Share); err != nil {
+			return err
+		}
 	}
 	if err := st.connect(ctx); err != nil || st.link == nil {
 		return err

@@ -27,7 +27,7 @@ type stage struct {
 	sc    *Scenario
 	root  string // directory that is served
 	link  *link.Link
-	disk  *throttle          // of what servers read; nil means none
+	limit *throttle          // of the server; nil means none
 	kept  map[string]process // by contender; those that stay between rounds
 	keys  *peer.Keys         // of SFTP
 	local string             // directory of the clients of SFTP and TCP, "" if there are none
@@ -46,7 +46,9 @@ type stage struct {
 	pair   *peer.Pair   // of SFTP
 	trade  peer.Trade   // of TCP
 	tune   func(*peer.SFTPJob)
-	seed   uint64 // of the losses: another in each round, the same for all
+
+	serverDelay bool   // of SFTP: the server's side has no TCP_NODELAY
+	seed        uint64 // of the losses: another in each round, the same for all
 }
 
 // tally is what the clients of an act saw.
@@ -94,7 +96,7 @@ func (st *stage) prepare(ctx context.Context) error {
 	}
 	var err error
 	if st.sc.Beside == coldFiles {
-		st.disk, err = newThrottle(st.root)
+		st.limit, err = throttleReads(st.root)
 	}
 	if err != nil {
 		return err
@@ -130,8 +132,8 @@ func (st *stage) close() {
 			st.suite.say("the network namespace of %s is not quite removed: %v", st.sc.Name, err)
 		}
 	}
-	if st.disk != nil {
-		if err := st.disk.close(); err != nil {
+	if st.limit != nil {
+		if err := st.limit.close(); err != nil {
 			st.suite.say("the control group of %s stays: %v", st.sc.Name, err)
 		}
 	}
@@ -234,7 +236,7 @@ func (st *stage) turn(ctx context.Context, c contender, l *record.Line) error {
 
 // begin makes the contender's server run.
 func (st *stage) begin(ctx context.Context, c contender) error {
-	st.client, st.stores, st.pair, st.trade, st.tune = c.client, c.stores, c.pair, c.trade, c.tune
+	st.client, st.stores, st.pair, st.trade, st.tune, st.serverDelay = c.client, c.stores, c.pair, c.trade, c.tune, c.serverDelay
 	if p, ok := st.kept[c.Name]; ok {
 		st.server = p
 		return nil
@@ -334,6 +336,9 @@ func (st *stage) figures(t tally, e expense, memory int64) map[record.Metric]flo
 		record.Memory:    float64(memory) / 1e6,
 	}
 	maps.Copy(f, t.figures)
+	if client, ok := t.figures[record.ClientCPU]; ok && t.seconds > 0 {
+		f[record.CoresBusy] = (client + e.server.Seconds()) / t.seconds
+	}
 	if t.seconds > 0 {
 		f[record.Rate] = t.bytes / 1e6 / t.seconds
 	}

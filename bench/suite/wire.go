@@ -17,7 +17,8 @@ import (
 type wire struct {
 	counts *os.File
 	device string
-	column int // of /proc/net/dev
+	column int      // of /proc/net/dev, with the bytes of the way that the data takes
+	first  crossing // when the watch began
 
 	began   time.Time
 	samples []sample // only the watching goroutine's until it has ended
@@ -43,6 +44,7 @@ const (
 	// Columns of /proc/net/dev, behind the device's name.
 	columnReceived = 0
 	columnSent     = 8
+	packetsBehind  = 1 // a column of bytes is followed by one of packets
 )
 
 // watch begins to count what a server sends, or what it receives.
@@ -58,7 +60,7 @@ func watch(pid int, linked, received bool) (*wire, error) {
 	if w.counts, err = os.Open(fmt.Sprintf("/proc/%d/net/dev", pid)); err != nil {
 		return nil, fmt.Errorf("watch the wire: %w", err)
 	}
-	first, err := w.count()
+	w.first, err = w.count()
 	if err != nil {
 		_ = w.counts.Close() // nothing was written
 		return nil, fmt.Errorf("watch the wire: %w", err)
@@ -77,36 +79,45 @@ func watch(pid int, linked, received bool) (*wire, error) {
 			if err != nil {
 				return // the server has ended
 			}
-			w.samples = append(w.samples, sample{time.Since(w.began), n - first})
+			w.samples = append(w.samples, sample{time.Since(w.began), n.bytes - w.first.bytes})
 		}
 	})
 	return w, nil
 }
 
-// count returns the bytes so far.
-func (w *wire) count() (int64, error) {
+// A crossing is what has crossed a device: bytes of one way, packets of both.
+type crossing struct{ bytes, packets int64 }
+
+// count returns what has crossed so far.
+func (w *wire) count() (crossing, error) {
 	b := make([]byte, 4096) // a few lines of some 120 bytes
 	n, err := w.counts.ReadAt(b, 0)
 	if n == 0 {
-		return 0, err
+		return crossing{}, err
 	}
 	for line := range bytes.Lines(b[:n]) {
 		name, rest, _ := strings.Cut(strings.TrimSpace(string(line)), ":")
-		if fields := strings.Fields(rest); name == w.device && len(fields) > w.column {
-			var bytes int64
-			_, err := fmt.Sscan(fields[w.column], &bytes)
-			return bytes, err
+		if fields := strings.Fields(rest); name == w.device && len(fields) > columnSent+packetsBehind {
+			var c crossing
+			var in, out int64
+			_, err := fmt.Sscan(fields[w.column]+" "+fields[columnReceived+packetsBehind]+" "+fields[columnSent+packetsBehind], &c.bytes, &in, &out)
+			c.packets = in + out
+			return c, err
 		}
 	}
-	return 0, fmt.Errorf("there is no device %s", w.device)
+	return crossing{}, fmt.Errorf("there is no device %s", w.device)
 }
 
-// close ends the watch and returns what it saw.
-func (w *wire) close() []sample {
+// close ends the watch. It returns the samples, and how many packets have crossed since it
+// began; 0 where the server has ended before.
+func (w *wire) close() (samples []sample, packets int64) {
 	close(w.stop)
 	w.ended.Wait()
+	if last, err := w.count(); err == nil {
+		packets = last.packets - w.first.packets
+	}
 	_ = w.counts.Close() // nothing was written
-	return w.samples
+	return w.samples, packets
 }
 
 // span returns when the data of a transfer began and ended. It is false where too

@@ -81,9 +81,12 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(10 * wireEvery)
-	samples := w.close()
+	samples, packets := w.close()
 	if len(samples) == 0 || samples[len(samples)-1].bytes < size {
 		t.Errorf("%d samples, and less than was sent", len(samples))
+	}
+	if packets < 4 { // of a handshake, data and an ACK at least
+		t.Errorf("%d packets crossed", packets)
 	}
 	if _, err := watch(os.Getpid(), true, true); err == nil {
 		t.Error("no error about a link's device that is not there")

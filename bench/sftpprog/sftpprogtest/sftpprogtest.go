@@ -34,7 +34,8 @@ func Test(t *testing.T, l sftpprog.Library, at func(dir, name string) string) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- sftpprog.Run(ctx, l, []string{sftpprog.Serve, "-addr", addr.String(), "-key", keys.Host, "-trust", keys.Authorized, "-dir", served}, nil)
+		// -delay is for experiments; it changes nothing of what arrives.
+		ended <- sftpprog.Run(ctx, l, []string{sftpprog.Serve, "-delay", "-addr", addr.String(), "-key", keys.Host, "-trust", keys.Authorized, "-dir", served}, nil)
 	}()
 	defer func() {
 		stop()
@@ -65,14 +66,22 @@ func Test(t *testing.T, l sftpprog.Library, at func(dir, name string) string) {
 	if err := os.WriteFile(source, want, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := client(sftpprog.Put, "f", "-local", source); r.Bytes != int64(len(want)) {
-		t.Errorf("put says %d bytes, of %d", r.Bytes, len(want))
-	}
-	client(sftpprog.Get, "f", "-local", got)
-	for _, path := range []string{filepath.Join(served, "f"), got} {
-		if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, want) {
-			t.Errorf("%s has %d bytes, %v, other than the %d sent", path, len(b), err, len(want))
+	for _, verbs := range [][2]string{{sftpprog.Put, sftpprog.Get}, {sftpprog.StreamPut, sftpprog.StreamGet}} {
+		name := verbs[0] + "-f"
+		if r := client(verbs[0], name, "-local", source); r.Bytes != int64(len(want)) {
+			t.Errorf("%s says %d bytes, of %d", verbs[0], r.Bytes, len(want))
 		}
+		if r := client(verbs[1], name, "-local", got); r.Bytes != int64(len(want)) {
+			t.Errorf("%s says %d bytes, of %d", verbs[1], r.Bytes, len(want))
+		}
+		for _, path := range []string{filepath.Join(served, name), got} {
+			if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, want) {
+				t.Errorf("%s has %d bytes, %v, other than the %d sent", path, len(b), err, len(want))
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(served, "f"), want, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if r := client(sftpprog.Read, "f", "-buffer", "1000"); r.Bytes != int64(len(want)) {
 		t.Errorf("read says %d bytes, of %d", r.Bytes, len(want))

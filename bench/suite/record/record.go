@@ -63,11 +63,12 @@ type Scenario struct {
 	Protocol  string  `json:"protocol,omitempty"`      // empty means TFTP
 	RoundTrip float64 `json:"round_trip_ms,omitempty"` // of the link, where scenarios are shown by it
 
-	Link    string `json:"link,omitempty"`    // profile of the emulated link; empty means loopback
-	Beside  string `json:"beside,omitempty"`  // what else the server had to do
-	Untuned bool   `json:"untuned,omitempty"` // haul get without any flag, rather than the load generator
-	Fresh   bool   `json:"fresh"`             // the server was started anew for each measurement
-	Warmups int    `json:"warmups"`           // transfers made before, not counted
+	Link    string  `json:"link,omitempty"`              // profile of the emulated link; empty means loopback
+	Beside  string  `json:"beside,omitempty"`            // what else the server had to do
+	Share   float64 `json:"server_core_share,omitempty"` // of one core, that the server is held to; 0 means no limit
+	Untuned bool    `json:"untuned,omitempty"`           // haul get without any flag, rather than the load generator
+	Fresh   bool    `json:"fresh"`                       // the server was started anew for each measurement
+	Warmups int     `json:"warmups"`                     // transfers made before, not counted
 }
 
 // Load is what the clients do; the zero value of a field means that the
