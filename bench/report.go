@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -20,10 +21,12 @@ report. Where several runs have a scenario, the latest one counts.
 "<!-- bench:begin -->" and "<!-- bench:end -->" a few figures, and
 between "<!-- bench:NAME:begin -->" and "<!-- bench:NAME:end -->" the tables of
 that name, for every such pair. A NAME that is none is answered with all names.
---chart draws the few figures as an SVG picture.`
+--chart draws the few figures as an SVG picture, and --charts writes pictures
+of throughput by windowsize and by round trip, of CPU by concurrency, and of
+the first seconds of a large file.`
 
 // outputs are the files that a report goes to; empty means not there.
-type outputs struct{ markdown, html, readme, docs, chart string }
+type outputs struct{ markdown, html, readme, docs, chart, charts string }
 
 func reportCommand() *cobra.Command {
 	var to outputs
@@ -31,7 +34,7 @@ func reportCommand() *cobra.Command {
 		Use:     "report FILE...",
 		Short:   "Make tables and plots of results",
 		Long:    reportHelp,
-		Example: "  bench report full.jsonl --html report.html\n  bench report bench/results/latest/*.jsonl --readme README.md --docs docs/benchmarks.md --chart docs/img/figures.svg",
+		Example: "  bench report full.jsonl --html report.html\n  bench report bench/results/latest/*.jsonl --readme README.md --docs docs/benchmarks.md --chart docs/img/figures.svg --charts docs/img",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := to.spare(files); err != nil {
@@ -50,6 +53,7 @@ func reportCommand() *cobra.Command {
 	flags.StringVar(&to.readme, "readme", "", "replace the few figures in this `document`")
 	flags.StringVar(&to.docs, "docs", "", "replace the named tables in this `document`")
 	flags.StringVar(&to.chart, "chart", "", "write a chart of the few figures to this `file`, as SVG for light and dark pages")
+	flags.StringVar(&to.charts, "charts", "", "write the other charts into this `directory`, as SVG")
 	return cmd
 }
 
@@ -83,6 +87,7 @@ func (to outputs) write(stdout io.Writer, r *report.Report) error {
 		{to.readme, r.Readme},
 		{to.docs, r.Docs},
 		{to.chart, func(path string) error { return save(path, r.Chart()) }},
+		{to.charts, func(path string) error { return saveCharts(path, r) }},
 	} {
 		if o.path == "" {
 			continue
@@ -100,6 +105,19 @@ func savePage(path string, r *report.Report) error {
 		return err
 	}
 	return save(path, page)
+}
+
+func saveCharts(dir string, r *report.Report) error {
+	charts, err := r.Charts()
+	if err != nil {
+		return err
+	}
+	for name, svg := range charts {
+		if err := save(filepath.Join(dir, name), svg); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func save(path, content string) error { return os.WriteFile(path, []byte(content), 0o644) }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -99,7 +100,7 @@ func TestResultsNameNoPaths(t *testing.T) {
 	}
 }
 
-// README, its chart and docs/benchmarks.md quote the newest committed results,
+// README, the charts and docs/benchmarks.md quote the newest committed results,
 // and cannot drift from them.
 func TestDocumentsAreFromTheLatestResults(t *testing.T) {
 	latest, err := filepath.Glob("../results/latest/*.jsonl")
@@ -109,9 +110,17 @@ func TestDocumentsAreFromTheLatestResults(t *testing.T) {
 	r := loaded(t, latest...)
 	readme := func(doc string) (string, error) { return replaced(doc, readmeBlock, r.Summary()) }
 	chart := func(string) (string, error) { return r.Chart(), nil }
-	for path, make := range map[string]func(string) (string, error){
+	documents := map[string]func(string) (string, error){
 		"README.md": readme, "docs/benchmarks.md": r.docs, "docs/img/figures.svg": chart,
-	} {
+	}
+	charts, err := r.Charts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, svg := range charts {
+		documents["docs/img/"+name] = func(string) (string, error) { return svg, nil }
+	}
+	for path, make := range documents {
 		doc := contents(t, filepath.Join("../..", path))
 		want, err := make(doc)
 		if err != nil {
@@ -119,6 +128,32 @@ func TestDocumentsAreFromTheLatestResults(t *testing.T) {
 		}
 		if doc != want {
 			t.Errorf("%s has other figures than bench/results/latest; \"bench report --help\" has the command that mends it", path)
+		}
+	}
+}
+
+// A document shows each chart, and each is a picture of what it says.
+func TestCharts(t *testing.T) {
+	shown := contents(t, "../../README.md") + contents(t, "../../docs/benchmarks.md")
+	charts, err := sftpReport().Charts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := charts["sftp-ramp-get.svg"]; !ok || len(charts) != 4 {
+		t.Errorf("there are %d charts of SFTP, want those of distance and of the ramp, both ways", len(charts))
+	}
+	for name, svg := range charts {
+		if !strings.Contains(shown, "img/"+name+")") {
+			t.Errorf("no document shows %s", name)
+		}
+		var drawn struct {
+			Texts []string `xml:"text"`
+		}
+		if err := xml.Unmarshal([]byte(svg), &drawn); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !slices.Contains(drawn.Texts, "haul") || !slices.Contains(drawn.Texts, "OpenSSH sftp") {
+			t.Errorf("%s has the texts %q, without the legend", name, drawn.Texts)
 		}
 	}
 }

@@ -100,6 +100,8 @@ var units = map[record.Metric]unit{
 	record.RequestRate:      {what: "requests a second", short: "requests/s", higher: true, show: whole},
 	record.RoundTrips:       {what: "round trips", short: "round trips"},
 	record.DataRate:         {what: "throughput of the data", short: "MB/s", higher: true},
+	record.PacketsPerMB:     {what: "packets on the wire for a MB", short: "packets/MB", show: whole},
+	record.CoresBusy:        {what: "CPU of client and server in a second", short: "cores busy"},
 	record.Login:            {what: "time to the first data", short: "s"},
 	record.ClientCPU:        {what: "client CPU", short: "CPU s"},
 	record.ClientCPUPerGB:   {what: "client CPU for a GB", short: "CPU s/GB"},

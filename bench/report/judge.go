@@ -117,9 +117,8 @@ func (r *Report) compare(g Goal, name string) (f float64, against, why string) {
 		return r.againstScenario(g, mine, strings.Replace(name, "+loss", "", 1))
 	case bestCell:
 		return r.againstBest(g, mine)
-	case wholeFile:
-		f := mine.median(g.Metric) / r.get(g.Rival.name, g.Contender).median(record.DataRate)
-		return f, ": of " + g.Rival.name, "nothing to compare with was measured"
+	case inScenario:
+		return r.againstScenario(g, mine, g.Rival.name)
 	}
 	if g.Metric == record.Failed {
 		return mine.sum(g.Metric), "", ""

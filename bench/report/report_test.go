@@ -176,3 +176,16 @@ func TestAnythingCanBeMissing(t *testing.T) {
 		}
 	}
 }
+
+// Scenarios that older results have under another name stand with those of the new one.
+func TestRenamed(t *testing.T) {
+	old := record.Scenario{Name: "sftp-doc3-up-rtt9", Group: "sftp-doc3"}
+	rename(&old)
+	if old.Name != "sftp-doc5-up-rtt9" || old.Group != "sftp-doc5" {
+		t.Errorf("%s of %s", old.Name, old.Group)
+	}
+	other := record.Scenario{Name: "sftp-doc3", Group: "sftp-get"}
+	if rename(&other); other.Name != "sftp-doc3" {
+		t.Errorf("%s, of a group that has its old name", other.Name)
+	}
+}

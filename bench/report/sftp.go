@@ -14,14 +14,14 @@ import (
 // sftpGroups are those that the sections here tell.
 var sftpGroups = []string{
 	"sftp-get", "sftp-put", "sftp-get-ramp", "sftp-put-ramp", "sftp-tiny",
-	"sftp-read", "sftp-write", "sftp-tree-get", "sftp-tree-put", "sftp-doc3",
+	"sftp-read", "sftp-write", "sftp-tree-get", "sftp-tree-put", "sftp-slow", "sftp-doc5", "sftp-doc5-server",
 }
 
 // sftp returns all sections about SFTP.
 func (r *Report) sftp() []Section {
 	return []Section{
 		r.sftpFiles("sftp-get", "SFTP: one large file down"), r.sftpFiles("sftp-put", "SFTP: one large file up"),
-		r.sftpRamps(), r.sftpTiny(), r.sftpBuffers(), r.sftpTrees(), r.nagle(),
+		r.sftpRamps(), r.sftpTiny(), r.sftpBuffers(), r.sftpTrees(), r.sftpSlow(), r.nagle(),
 	}
 }
 
@@ -167,7 +167,8 @@ func (r *Report) sftpTiny() Section {
 func (r *Report) sftpBuffers() Section {
 	s := Section{
 		Name: "sftp-buffers", Title: "SFTP: small buffers",
-		Intro: "MB/s of programs that read or write a file with File.Read and File.Write and a buffer of this size, from opening it to closing it, for three seconds at the most.",
+		Intro: "MB/s of programs that read or write a file with File.Read and File.Write and a buffer of this size, from opening it to closing it, for three seconds at the most. " +
+			"Below are the same file copied by io.Copy, which uses File.WriteTo and File.ReadFrom, and moved as a whole by what is fastest in the library.",
 	}
 	for _, way := range []struct{ group, what string }{{"sftp-read", "File.Read"}, {"sftp-write", "File.Write"}} {
 		near := make(map[string][]*scenario)
@@ -180,7 +181,7 @@ func (r *Report) sftpBuffers() Section {
 			near[d] = append(near[d], sc)
 		}
 		for _, d := range order {
-			slices.SortStableFunc(near[d], func(a, b *scenario) int { return cmp.Compare(a.Buffer, b.Buffer) })
+			slices.SortStableFunc(near[d], byBufferSize)
 			name := way.group + "-" + strings.ReplaceAll(d, " ", "")
 			s.Tables = append(s.Tables, r.buffers(Table{Name: name, Caption: way.what + ", " + d}, near[d]))
 			s.Plots = append(s.Plots, r.byBuffer("MB/s of "+way.what+", "+d, near[d]))
@@ -208,10 +209,27 @@ func (r *Report) buffers(t Table, scenarios []*scenario) Table {
 				cells = append(cells, r.versus(sc.Name, w, record.Rate))
 			}
 		}
-		t.add(binaryBytes(sc.Buffer), append(cells, figure(r.get(sc.Name, "haul").median(record.ClientCPUPerGB)))...)
+		t.add(bufferName(sc), append(cells, figure(r.get(sc.Name, "haul").median(record.ClientCPUPerGB)))...)
 	}
 	t.Notes = n.lines()
 	return t
+}
+
+// byBufferSize sorts scenarios; what has no buffer comes last.
+func byBufferSize(a, b *scenario) int {
+	rank := func(s *scenario) int { return cmp.Or(s.Buffer, math.MaxInt) }
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+}
+
+// bufferName is what a row says of a scenario.
+func bufferName(s *scenario) string {
+	switch {
+	case s.Buffer > 0:
+		return binaryBytes(s.Buffer)
+	case strings.HasSuffix(s.Name, "-stream"):
+		return "io.Copy"
+	}
+	return "whole file"
 }
 
 // binaryBytes writes a size in units of 1024.
@@ -239,21 +257,45 @@ func (r *Report) sftpTrees() Section {
 	return s
 }
 
+// sftpSlow is a server that is slow in CPU.
+func (r *Report) sftpSlow() Section {
+	s := Section{
+		Name: "sftp-slow", Title: "SFTP: a server with little CPU",
+		Intro: "A large file, while the server's processes together are held to a small share of one core. A transfer is stopped after 15 seconds; the bytes that it has moved count.",
+	}
+	for _, sc := range r.group("sftp-slow") {
+		s.Tables = append(s.Tables, r.byContender(Table{Name: sc.Name + "-figures", Caption: sc.Title}, "client",
+			column{scenario: sc.Name, metric: record.DataRate},
+			column{scenario: sc.Name, metric: record.DataRate, title: "haul to it", versus: true},
+			column{scenario: sc.Name, metric: record.Rate, title: "whole command: MB/s"},
+			column{scenario: sc.Name, metric: record.CPUPerGB, title: "server CPU s/GB"},
+			column{scenario: sc.Name, metric: record.ClientCPUPerGB, title: "client CPU s/GB"},
+		))
+		s.Plots = append(s.Plots, r.bars("MB/s of the data, "+sc.Title, sc.Name, record.DataRate))
+	}
+	return s
+}
+
 // nagle is TCP_NODELAY and overlap.
 func (r *Report) nagle() Section {
 	s := Section{
-		Name: "sftp-doc3", Title: "SFTP: TCP_NODELAY, and requests that overlap",
-		Intro: "Package sftp with a stock sshd, with TCP_NODELAY and without: MB/s of the data with requests of 8 KiB, of which one and so many more are under way, and with haul's own number and size of requests.",
+		Name: "sftp-doc5", Title: "SFTP: TCP_NODELAY, and requests that overlap",
+		Intro: "Package sftp with a stock sshd, which has TCP_NODELAY, and with a server around package sftp with TCP_NODELAY and without, on either side: MB/s of the data with requests of 8 KiB, of which one and so many more are under way, and with haul's own number and size of requests. " +
+			"Packets are those on the wire, both ways, for each MB; cores are those that client and server keep busy.",
 	}
-	for _, way := range []struct{ word, title string }{{"down", "Downloads"}, {"up", "Uploads"}} {
-		var columns []column
-		for _, sc := range r.byDistance("sftp-doc3") {
-			if strings.Contains(sc.Name, "-"+way.word+"-") {
-				columns = append(columns, column{scenario: sc.Name, metric: record.DataRate, title: distance(sc)})
+	for _, by := range []struct{ group, server string }{{"sftp-doc5", "a stock sshd"}, {"sftp-doc5-server", "package sftp"}} {
+		for _, way := range []struct{ word, title string }{{"down", "Downloads from "}, {"up", "Uploads to "}} {
+			var columns []column
+			for _, sc := range r.byDistance(by.group) {
+				if strings.Contains(sc.Name, "-"+way.word+"-") {
+					columns = append(columns, column{scenario: sc.Name, metric: record.DataRate, title: distance(sc)},
+						column{scenario: sc.Name, metric: record.PacketsPerMB, title: "packets/MB"},
+						column{scenario: sc.Name, metric: record.CoresBusy, title: "cores"})
+				}
 			}
-		}
-		if len(columns) > 0 {
-			s.Tables = append(s.Tables, r.byContender(Table{Name: "sftp-doc3-" + way.word, Caption: way.title}, "requests", columns...))
+			if len(columns) > 0 {
+				s.Tables = append(s.Tables, r.byContender(Table{Name: by.group + "-" + way.word, Caption: way.title + by.server}, "requests", columns...))
+			}
 		}
 	}
 	return s

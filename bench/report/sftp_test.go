@@ -48,7 +48,9 @@ func TestSFTPIsTold(t *testing.T) {
 		"| haul | 1.00 | 2.00 | 9.00 | 10.0 |",
 		"| 32 KiB | 200 | 250 | 100 | 2.00 x | 50.0 | 4.00 x | 1000 | 0.200 x | 1.00 |",
 		"| client | loopback | haul to it | 20 ms | haul to it |",
-		"| requests | loopback | lan100m | 9 ms |",
+		"| whole file | 200 | 250 | 100 |",
+		"| io.Copy | 200 | 250 | 100 |",
+		"| requests | loopback | packets/MB | cores | lan100m | packets/MB | cores | 9 ms | packets/MB | cores |",
 	} {
 		if !strings.Contains(strings.ReplaceAll(md, "1,000", "1000"), row) {
 			t.Errorf("it does not have the row\n%s", row)
@@ -99,7 +101,9 @@ func TestSFTPGoals(t *testing.T) {
 		{"1 GiB at 100 ms, against the best peer", "haul to haul", Missed, 0.25},
 		{"1 byte at 100 ms, round trips that it takes", "haul", Reached, 9},
 		{"10,000 files of 4 KiB at 20 ms, against sftp -r", "haul", Missed, 2},
-		{"File.Write with any buffer at 20 ms, against the whole file", "haul", Reached, 1},
+		{"File.Write with any buffer at 20 ms, against the whole file of the same size", "haul", Reached, 1},
+		{"File.ReadFrom over loopback and at 20 ms, against pkg/sftp", "haul", Reached, 4},
+		{"500 MiB with a server that is slow in CPU, against the best client", "haul", Reached, 2},
 	} {
 		if v := verdict(c.title, c.who); v.Reached != c.want || v.Figure != c.figure {
 			t.Errorf("%s: %s with %v (%s); want %s with %v", c.title, v.Reached, v.Figure, v.Why, c.want, c.figure)

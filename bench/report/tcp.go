@@ -128,12 +128,9 @@ func (r *Report) httpFiles() Section {
 	return s
 }
 
-// tcpGoals are those of servers of TCP. Some places cannot fetch tcpserver. There
-// a goroutine for each connection of package net stands for it: side by side it
-// was seen to take 0.90 of tcpserver's CPU with a connection for each request, and
-// 1.11 of it with connections that are kept.
+// tcpGoals are those of servers of TCP.
 func tcpGoals() []Goal {
-	const source, ordinary, theirs = "TCP", "goroutines", "tcpserver"
+	const source, theirs = "TCP", "tcpserver"
 	cpu := record.CPUPerRequest
 	to := func(name string) rival { return rival{kind: contender, name: name} }
 	each, keep := named("tcp-", "each-1kB", "aes-each-1kB", "each-16kB"), named("tcp-", "keep-1kB", "aes-keep-1kB", "sleep-keep-128B")
@@ -141,15 +138,11 @@ func tcpGoals() []Goal {
 	all := slices.Concat(each, keep, tls)
 	return []Goal{
 		{"CPU, a connection for each request, half of tcpserver's", source, each, "", cpu, to(theirs), atMost, 0.5},
-		{"CPU, a connection for each request, half of tcpserver's, estimated from ordinary goroutines", source, each, "", cpu, to(ordinary), atMost, 0.55},
 		{"CPU, a connection for each request, below every peer", source, each, "", cpu, rival{kind: bestPeer}, below, 1},
 		{"CPU, a connection for each request, against the floor", source, each, "", cpu, to(tcpFloorDeferred), atMost, 1.2},
-		{"CPU, a connection for each request, against the floor that hears of it at once", source, each, "haul without DEFER_ACCEPT", cpu, to(tcpFloor), atMost, 1.2},
+		{"CPU, a connection for each request, without DEFER_ACCEPT, against gnet", source, each, "haul without DEFER_ACCEPT", cpu, to("gnet"), atMost, 1.2},
 		{"CPU, connections kept, no more than tcpserver's", source, keep, "", cpu, to(theirs), atMost, 1},
-		{"CPU, connections kept, no more than tcpserver's, estimated from ordinary goroutines", source, keep, "", cpu, to(ordinary), atMost, 0.9},
-		{"CPU, connections kept, against the floor", source, keep, "", cpu, to(tcpFloor), atMost, 1.25},
 		{"p50, below tcpserver's", source, all, "", record.LatencyP50, to(theirs), below, 1},
-		{"p50, below ordinary goroutines'", source, all, "", record.LatencyP50, to(ordinary), below, 1},
 		{"no request fails", source, all, "", record.Failed, rival{}, atMost, 0},
 		{"no idle connection fails", source, idle, "", record.Failed, rival{}, atMost, 0},
 		{"memory of an idle connection beyond its goroutine's stack, kB", source, idle, "", record.IdleBeyondStacks, rival{}, atMost, 4.096},

@@ -79,8 +79,8 @@ func (s *seen) tally(files, size float64) tally {
 		record.ClientCPU:    s.CPU.Seconds(),
 		record.ClientMemory: float64(s.Memory) / 1e6,
 	}}
-	if s.packets > 0 {
-		t.figures[record.Packets] = float64(s.packets)
+	if s.packets > 0 && size > 0 {
+		t.figures[record.PacketsPerMB] = float64(s.packets) * 1e6 / size
 	}
 	if files > 0 {
 		t.figures[record.SecondsPerFile] = s.Wall.Seconds() / files

@@ -56,7 +56,8 @@ const (
 const (
 	Login    Metric = "login_seconds"      // from the program's start to the first data
 	DataRate Metric = "data_mb_per_second" // from the first data to the last
-	Packets  Metric = "packets"            // that crossed the wire, both ways
+
+	PacketsPerMB Metric = "packets_per_mb" // that crossed the wire, both ways
 )
 
 // CoresBusy is the CPU time of client and server together in each second.
