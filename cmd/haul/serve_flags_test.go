@@ -119,6 +119,8 @@ var badValues = []struct {
 	{"upload", "all", "create, overwrite or unique"},
 	{"upload", "none", "create, overwrite or unique"},
 	{"upload-dir", ".", "without --upload"},
+	{"no-fsync", "x", "true or false"},
+	{"no-fsync", "true", "without --upload"},
 	{"upload-parents", "true", "without --upload"},
 	{"max-upload", "0", "above 0"},
 	{"max-upload", "1GX", "haul help sizes"},

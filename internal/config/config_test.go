@@ -100,6 +100,7 @@ var needs = map[string]string{
 	"https.listen": "https.cert = 'x'", "https.cert": "https.listen = ':443'", "https.key": "https.listen = ':443'\nhttps.cert = 'x'",
 	"http.users": "http.plain_passwords = true", "http.plain_passwords": "http.users = 'x'", "http.exempt": "http.users = 'x'\nhttp.plain_passwords = true",
 	"files.shared": "files.per_client = 'ip'", "files.upload_dir": "files.upload = 'create'", "tftp.upload_parents": "files.upload = 'create'",
+	"no_fsync":       "files.upload = 'create'",
 	"tftp.trace_hex": "tftp.trace = 'all'",
 }
 

@@ -131,6 +131,7 @@ func (s *Settings) server() []*Setting {
 		{Key: "dirs", value: textsValue(&c.Dirs), Help: "serve these directories"},
 		{Key: "allow", Flag: "allow", Group: "limits", value: networksValue(&c.Allow), Help: "serve only this `NETWORK`; several are separated by commas"},
 		{Key: "deny", Flag: "deny", Group: "limits", value: networksValue(&c.Deny), Help: "do not serve this `NETWORK`; several are separated by commas"},
+		{Key: "no_fsync", Flag: "no-fsync", Group: "files", value: boolValue(&c.NoFsync), Help: "do not wait for the disk before an upload appears: faster, but a crash of the machine or a power cut may lose it, or part of its content"},
 		{Key: "tcp.congestion", Flag: "tcp-congestion", Group: "ops", value: textValue(&c.Congestion), Help: "congestion control of TCP for SFTP and HTTP: a `NAME` such as bbr (default: the system's; Linux only)"},
 		{Key: "user", Flag: "user", Group: "ops", value: textValue(&c.User), Help: "become this `USER` once the ports are open: NAME, NAME:GROUP or UID:GID"},
 		{Key: "grace", Flag: "grace", Group: "ops", value: timeValue(&c.Grace), Help: "give transfers this `TIME` to finish after the first signal; calls to a disk that hangs get 20s more"},

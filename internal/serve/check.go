@@ -237,6 +237,7 @@ func (cfg *Config) checkFiles(m *mistakes) {
 	m.when(f.Shared && f.PerClient == site.NotPerClient, "shared", "--shared goes with --per-client; without it all clients share DIR")
 	if f.Upload == site.UploadNone {
 		m.when(cfg.TFTP.UploadParents, "upload-parents", "--upload-parents: without --upload nothing can be uploaded")
+		m.when(cfg.NoFsync && !cfg.ServesSFTP() && (cfg.HTTP.Users == "" || !cfg.ServesHTTP()), "no-fsync", "--no-fsync: without --upload nothing can be uploaded")
 		m.when(f.UploadDir != "", "upload-dir", "--upload-dir %s: without --upload nothing can be uploaded", f.UploadDir)
 	}
 }

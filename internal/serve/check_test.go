@@ -43,6 +43,7 @@ func TestCheck(t *testing.T) {
 		{"max-upload", func(c *Config) { c.Files.MaxUpload = 0 }},
 		{"shared", func(c *Config) { c.Files.Shared = true }},
 		{"upload-dir", func(c *Config) { c.Files.UploadDir = "/srv" }},
+		{"no-fsync", func(c *Config) { c.NoFsync = true }},
 		{"upload-parents", func(c *Config) { c.TFTP.UploadParents = true }},
 		{"upload", func(c *Config) {
 			c.TFTP.Listen, c.HTTP.Listen, c.Files.Upload = nil, []string{":80"}, site.UploadUnique

@@ -36,6 +36,9 @@ func (cfg *Config) openPublicFiles() (*publicFiles, error) {
 		s.close()
 		return nil, err
 	}
+	for _, files := range s.uploads {
+		files.NoSync = cfg.NoFsync
+	}
 	return s, nil
 }
 

@@ -117,7 +117,7 @@ func (s *httpService) openFiles() (err error) {
 
 // openUsers loads the users file, and opens the directory of users.
 func (s *httpService) openUsers(owners []int) (err error) {
-	if s.roots, err = openUserRoots(s.cfg.Dirs[0], false); err != nil {
+	if s.roots, err = openUserRoots(s.cfg.Dirs[0], false, s.cfg.NoFsync); err != nil {
 		return inSetting("dirs", err)
 	}
 	file, err := filepath.Abs(s.cfg.HTTP.Users)

@@ -96,7 +96,7 @@ func TestRootsTakeDescriptors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		roots, err := openUserRoots(served, false)
+		roots, err := openUserRoots(served, false, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,6 +30,7 @@ type userRoots struct {
 	secrets []secret    // what no root may hold
 	self    fs.FileInfo // DIR itself
 	special bool        // users may set setuid, setgid and sticky bits
+	noSync  bool        // uploads do not wait for the disk
 
 	mu    sync.Mutex
 	open  map[place]*userRoot // mu
@@ -43,8 +44,9 @@ type userRoot struct {
 	shared int // mu of userRoots: by how many connections
 }
 
-// openUserRoots opens DIR. special lets users set the setuid, setgid and sticky bits.
-func openUserRoots(dir string, special bool) (*userRoots, error) {
+// openUserRoots opens DIR. special lets users set the setuid, setgid and sticky bits;
+// with noSync uploads do not wait for the disk.
+func openUserRoots(dir string, special, noSync bool) (*userRoots, error) {
 	if dir == "" {
 		return nil, usagef("", "the name of a directory is empty; use . for the current directory")
 	}
@@ -57,7 +59,7 @@ func openUserRoots(dir string, special bool) (*userRoots, error) {
 		_ = main.Close()
 		return nil, failure.Local.Errorf("serve %s: %w", dir, console.WithoutPath(err))
 	}
-	r := &userRoots{main: main, dir: realPath(dir), self: self, special: special, open: map[place]*userRoot{}}
+	r := &userRoots{main: main, dir: realPath(dir), self: self, special: special, noSync: noSync, open: map[place]*userRoot{}}
 	r.files = r.filesIn(main, wholeDir)
 	return r, nil
 }
@@ -66,7 +68,7 @@ func openUserRoots(dir string, special bool) (*userRoots, error) {
 func (r *userRoots) filesIn(root *os.Root, p place) *localdir.Dir {
 	files := localdir.New(root)
 	files.Path = filepath.Join(cmp.Or(p.tree, r.dir), filepath.FromSlash(p.path))
-	files.SpecialBits, files.LinksFromRoot = r.special, true
+	files.SpecialBits, files.NoSync, files.LinksFromRoot = r.special, r.noSync, true
 	return files
 }
 

@@ -33,6 +33,7 @@ func (d *Dir) Create(ctx context.Context, name string, c store.Create) (store.Up
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, d.fail("create", name, err)
 	}
+	c.NoSync = c.NoSync || d.NoSync
 	for tries := 1; ; tries++ {
 		u := &dirUpload{store: d, name: name, c: c}
 		if c.Parents {

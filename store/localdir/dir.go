@@ -48,6 +48,11 @@ type Dir struct {
 	// [store.LocationOf] is to return where its files are.
 	Path string
 
+	// NoSync gives every upload [store.Create].NoSync: none waits for the disk, and
+	// the machine's end may cost what it has just published. Set it before the store is
+	// used.
+	NoSync bool
+
 	// LinksFromRoot follows absolute symbolic links from the store's root, as in a
 	// chroot: right for what is served to others as "/". Without it they lead
 	// outside. At most 40 links are followed to find what a name means. Set it

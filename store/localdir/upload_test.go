@@ -197,3 +197,29 @@ func TestSub(t *testing.T) {
 		t.Error("it is used after its end")
 	}
 }
+
+// A store without syncs waits for the disk at no step of an upload.
+func TestNoSync(t *testing.T) {
+	for _, c := range []store.Create{{}, {Exclusive: true}, {Parents: true}} {
+		dir, d := tempDir(t)
+		d.NoSync = true
+		var calls []string
+		d.Before(func(call string) error {
+			calls = append(calls, call)
+			return nil
+		})
+		name := "f"
+		if c.Parents {
+			name = "a/b/f"
+		}
+		if err := upload(t, d, name, "content", c); err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range calls {
+			if strings.Contains(call, "sync") {
+				t.Errorf("%+v: called %s", c, call)
+			}
+		}
+		wantFile(t, dir, name, "content")
+	}
+}
