@@ -51,7 +51,7 @@ type Server struct {
 
 	SinglePort  bool   // all transfers from the port that is asked
 	Windows     bool   // agrees to windowsize
-	OnlyUploads bool   // serves only what was uploaded to it
+	OnlyUploads bool   // takes part in uploads only: it serves nothing but what was uploaded, or differs in nothing else
 	MinBlock    int    // bytes: the smallest block it agrees to; 0 means 8
 	Uploads     Stores // what becomes of them, unless Options.KeepUploads
 	Floor       bool   // a yardstick, not a server

@@ -44,7 +44,16 @@ func Haul(name, path string) ([]Server, error) {
 	two.Name += " 2 loops"
 	two.Variant = true
 	two.args = func(o Options, a netip.AddrPort) []string { return append(haulArgs(help, o, a), "--loops", "2") }
-	return []Server{s, single, two}, nil
+	all := []Server{s, single, two}
+	if strings.Contains(help, "--no-fsync ") {
+		// As the peers are, none of which waits for the disk.
+		without := s
+		without.Name += " without fsync"
+		without.OnlyUploads, without.Note = true, "does not wait for the disk, as no other server does"
+		without.args = func(o Options, a netip.AddrPort) []string { return append(haulArgs(help, o, a), "--no-fsync") }
+		all = append(all, without)
+	}
+	return all, nil
 }
 
 // haulArgs returns the flags by which any build of haul serves, does not log
