@@ -172,11 +172,18 @@ func TestChildFails(t *testing.T) {
 	}
 }
 
-// A server hands over when its child serves. Requests that come later, or came meanwhile,
-// are for the child.
+// A server hands over when its child serves, and process 1 is the parent of that. Requests
+// that come later, or came meanwhile, are for the child.
 func TestRequestPassedOn(t *testing.T) {
 	retired := make(chan struct{})
-	r := &Restarter{HandOver: func(int) {}, Retire: func() { close(retired) }}
+	r := &Restarter{Retire: func() { close(retired) }}
+	r.HandOver = func(int) {
+		select {
+		case <-r.Spawner.ended:
+		default:
+			t.Error("the spawner is still the child's parent")
+		}
+	}
 	log, request := startRestarter(t, "serves", r)
 	r.Sockets = func() ([]Socket, error) {
 		request() // during the restart

@@ -22,8 +22,9 @@ import (
 type Spawner struct {
 	line    *net.UnixConn
 	answers *bufio.Reader
-	init    bool  // it is process 1
-	lost    error // it has left a request open: its next answer would be to that one
+	init    bool          // it is process 1
+	ended   chan struct{} // closed when it has; nil if it is process 1
+	lost    error         // it has left a request open: its next answer would be to that one
 }
 
 // FindSpawner returns the spawner that has started this process, which is process 1; nil if
@@ -104,8 +105,13 @@ func StartSpawner(env []string) (*Spawner, error) {
 		_ = ours.Close()
 		return nil, err
 	}
-	go func() { _ = cmd.Wait() }() // a request shows that it has ended
-	return newSpawner(ours, false), nil
+	s := newSpawner(ours, false)
+	s.ended = make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // a request shows that it has ended
+		close(s.ended)
+	}()
+	return s, nil
 }
 
 // IsInit reports whether the spawner is process 1: it remains the main process for the
@@ -219,6 +225,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 }
 
 // begin lets the child serve, and waits until it reports that. If it does not, it is killed.
+// Otherwise this process needs no further child, and the spawner ends.
 func (s *Spawner) begin(ctx context.Context, n *child) error {
 	defer context.AfterFunc(ctx, func() { n.line.SetReadDeadline(time.Unix(1, 0)) })()
 	err := n.write("go\n")
@@ -232,7 +239,22 @@ func (s *Spawner) begin(ctx context.Context, n *child) error {
 		}
 		return s.discard(n, err)
 	}
+	s.release()
 	return nil
+}
+
+// release ends a spawner whose child serves, unless it is process 1. The parent of the child
+// is then process 1. That may be systemd, which learns of the death of its own children
+// only: otherwise a child could die unnoticed as long as this process lives.
+func (s *Spawner) release() {
+	if s.init {
+		return
+	}
+	_ = s.Close()
+	select {
+	case <-s.ended:
+	case <-time.After(killTime):
+	}
 }
 
 // discard ends a child that has failed. Left alone, it would take the end of
