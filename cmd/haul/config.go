@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,32 +34,67 @@ const configCheckHelp = `Report all mistakes of a configuration.
 
 It reads FILE, or else the file that "haul serve" without DIR would read, and the
 variables; it opens the files and directories that they name, and no socket. With a
-mistake, the exit code is not 0.`
+mistake, the exit code is not 0.
+
+--pid checks what a running server would read at SIGHUP: its file, with the flags on its
+command line. A server without a file, which SIGHUP would end, is a mistake.`
 
 func newConfigCheck() *cobra.Command {
-	var f serveFlags
-	return &cobra.Command{
+	pid := 0
+	cmd := &cobra.Command{
 		Use:         "check [FILE]",
 		Short:       "Report all mistakes of a configuration",
 		Long:        configCheckHelp,
-		Example:     "  haul config check\n  haul config check new.toml",
+		Example:     "  haul config check\n  haul config check new.toml\n  haul config check --pid 1234",
 		Args:        args(cobra.MaximumNArgs(1)),
-		Annotations: more("", "configuration"),
+		Annotations: more("pid", "configuration"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.settings = config.New()
-			if f.file = config.DefaultFile(); len(args) > 0 {
-				f.file = args[0]
-			}
-			if f.file == "" {
+			var words []string
+			var err error
+			switch given := cmd.Flags().Changed("pid"); {
+			case given && len(args) > 0:
+				return failure.Usage.Errorf("--pid names a server, which has a file: FILE has no effect")
+			case given:
+				words, err = runningServer(pid)
+			case len(args) > 0:
+				words = []string{"--config", args[0]}
+			case config.DefaultFile() == "":
 				return failure.Usage.Errorf("there is no file %s; name another", config.DefaultFiles)
 			}
-			cfg, err := f.resolve(cmd, nil)
-			if err == nil {
+			if err != nil {
+				return err
+			}
+			var f serveFlags
+			serving, err := f.parse(words)
+			if err != nil {
+				return err
+			}
+			cfg, err := f.resolve(serving, serving.Flags().Args())
+			switch {
+			case err == nil && f.file == "":
+				return failure.Usage.Errorf("process %d has no configuration file to read again, and SIGHUP would end it: restart it, or start it with --config FILE", pid)
+			case err == nil:
 				err = f.settings.Located(serve.DryRun(cfg, cmd.OutOrStdout()))
 			}
 			return mistakes(err)
 		},
 	}
+	cmd.Flags().IntVar(&pid, "pid", 0, "check what the running server with process number `PID` would read at SIGHUP")
+	return cmd
+}
+
+// runningServer returns the command line of a process that is a server, without the words
+// "haul serve".
+func runningServer(pid int) ([]string, error) {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return nil, failure.Local.Errorf("read the command line of process %d: %w", pid, err)
+	}
+	words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	if len(words) < 2 || words[1] != "serve" {
+		return nil, failure.Usage.Errorf("process %d is none of haul serve, but %q", pid, words)
+	}
+	return words[2:], nil
 }
 
 // mistakes adds to several mistakes how many they are.

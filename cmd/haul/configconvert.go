@@ -77,14 +77,11 @@ func convertWords(cmd *cobra.Command, words []string) error {
 		return failure.Usage.Errorf("the command line is none of haul serve; an example: haul config convert -- serve --tftp :69 DIR")
 	}
 	var f serveFlags
-	haul, serve := &cobra.Command{Use: "haul"}, &cobra.Command{Use: "serve"}
-	haul.AddCommand(serve)
-	f.add(serve)
-	serve.Flags().BoolP("dry-run", "n", false, "") // is no setting
-	if err := serve.ParseFlags(words[1:]); err != nil {
-		return failure.Usage.Wrap(flagError(serve, err))
+	serve, err := f.parse(words[1:])
+	if err != nil {
+		return err
 	}
-	_, err := f.settings.Resolve(config.Sources{
+	_, err = f.settings.Resolve(config.Sources{
 		Dirs: serve.Flags().Args(), Given: serve.Flags().Changed, File: f.file,
 		Lookup: func(string) (string, bool) { return "", false }, // the server may have other variables
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/config"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
 )
 
@@ -87,6 +88,19 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	}
 	cmd.Flags().StringVar(&f.file, "config", "", "read settings from `FILE`; without DIR the default is "+config.DefaultFiles)
 	group(cmd, "config", "ops")
+}
+
+// parse parses a command line of "haul serve", without these two words. The command that
+// it returns has the flags and the DIRs.
+func (f *serveFlags) parse(words []string) (*cobra.Command, error) {
+	haul, serve := &cobra.Command{Use: "haul"}, &cobra.Command{Use: "serve"}
+	haul.AddCommand(serve)
+	f.add(serve)
+	serve.Flags().BoolP("dry-run", "n", false, "") // is no setting
+	if err := serve.ParseFlags(words); err != nil {
+		return nil, failure.Usage.Wrap(flagError(serve, err))
+	}
+	return serve, nil
 }
 
 // resolve returns the configuration that flags, variables and a file make together.
