@@ -13,6 +13,9 @@
 // their own, and in TestSFTPAgrees our server and OpenSSH's have to answer alike.
 // sshd runs unpacked, as the user who runs the tests: sftp_sshd_test.go.
 //
+// One peer is systemd: on a machine of namespaces that it boots, the commands of the guide
+// install the services (systemd_guide_test.go).
+//
 // scripts/install-peers fetches the peers. One that is absent is skipped, but
 // where CI=true it is a failure: a skipped test proves nothing.
 //

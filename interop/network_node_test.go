@@ -45,13 +45,10 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	needRoot(t, "a network namespace")
 	haul(t) // built before, as nothing can be reached from a node
-	n := &node{orders: make(chan func())}
-	ready := make(chan error)
-	go n.live(ready)
-	if err := <-ready; err != nil {
+	n, err := nodeIn(t, func() error { return unix.Unshare(unix.CLONE_NEWNET) })
+	if err != nil {
 		absent(t, "no network namespace: %v", err)
 	}
-	t.Cleanup(func() { close(n.orders) })
 	if _, err := os.Stat("/proc/sys/net/ipv6"); err != nil {
 		absent(t, "the kernel has no IPv6: %v", err)
 	}
@@ -62,12 +59,21 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
+// nodeIn makes a node of the namespace that enter enters.
+func nodeIn(t *testing.T, enter func() error) (*node, error) {
+	n := &node{orders: make(chan func())}
+	ready := make(chan error)
+	go n.live(enter, ready)
+	t.Cleanup(func() { close(n.orders) })
+	return n, <-ready
+}
+
 // live is the thread in the namespace. It is never unlocked: such a thread
 // ends with its goroutine, and is not used again.
-func (n *node) live(ready chan<- error) {
+func (n *node) live(enter func() error, ready chan<- error) {
 	runtime.LockOSThread()
 	n.tid = unix.Gettid()
-	ready <- unix.Unshare(unix.CLONE_NEWNET)
+	ready <- enter()
 	for f := range n.orders {
 		f()
 	}
