@@ -28,7 +28,7 @@ const maxMistakes = 100
 
 // fromFile sets what neither flags nor variables have set. It returns all mistakes of
 // the file; err is that of reading it.
-func (s *Settings) fromFile(from Sources) (wrong []error, err error) {
+func (s *Settings) fromFile(from Sources) (wrong []mistake, err error) {
 	read := from.Read
 	if read == nil {
 		read = readFile
@@ -59,7 +59,7 @@ func (s *Settings) fromFile(from Sources) (wrong []error, err error) {
 		return nil, failure.Usage.Errorf("%s: %w", from.File, err)
 	}
 	if len(f.wrong) > maxMistakes {
-		f.wrong[maxMistakes] = failure.Usage.Errorf("%s: more than %d mistakes; is this a configuration of haul?", from.File, maxMistakes)
+		return f.wrong[:maxMistakes], failure.Usage.Errorf("%s: more than %d mistakes; is this a configuration of haul?", from.File, maxMistakes)
 	}
 	return f.wrong, nil
 }
@@ -89,7 +89,7 @@ type fileReader struct {
 	parser   unstable.Parser
 	table    string // the current table, with a period behind it; "" at the top
 	skip     bool   // there is no such table, which was reported
-	wrong    []error
+	wrong    []mistake
 }
 
 func (f *fileReader) expression(e *unstable.Node) {
@@ -133,6 +133,7 @@ func (f *fileReader) keyValue(table string, e *unstable.Node) {
 	}
 	one.origin = at
 	if err := f.set(one, v); err != nil {
+		one.refused = true
 		f.mistake(at, "%s %s: %w", one.Key, f.source(v), err)
 	}
 }
@@ -292,7 +293,7 @@ func didYouMean(word string, names []string, near ...string) string {
 }
 
 func (f *fileReader) mistake(at Origin, format string, args ...any) {
-	f.wrong = append(f.wrong, failure.Usage.Errorf("%s: %w", at, fmt.Errorf(format, args...)))
+	f.wrong = append(f.wrong, mistake{at.Line, failure.Usage.Errorf("%s: %w", at, fmt.Errorf(format, args...))})
 }
 
 // tables returns the tables of the file.
