@@ -174,8 +174,8 @@ func join(wrong []mistake) error {
 	return errors.Join(all...)
 }
 
-// check returns what is wrong with values that can be read. What follows from others that
-// cannot, or from a setting without effect, is left out.
+// check returns what is wrong with values that can be read. It leaves out what follows from
+// others that cannot, or from a setting without effect.
 func (s *Settings) check() (wrong []mistake) {
 	useless := s.checkUseless()
 	for i, err := range append(useless, failure.Joined(s.config.Check())...) {
