@@ -156,6 +156,9 @@ func TestChildFails(t *testing.T) {
 				if again == 1 && c.time < patience {
 					break // a spawner that is too late, too, is not asked again
 				}
+				if again == 1 && c.role == "dies at go" && !testing.Short() {
+					time.Sleep(killTime) // the spawner answers later than that, too
+				}
 				request()
 				for log.Scan() && !strings.Contains(log.Text(), "level=ERROR") {
 				}
