@@ -34,8 +34,9 @@ const (
 	crowdSize = 256 << 10
 )
 
-// newCrowd starts clients of a server that serves a directory.
-func newCrowd(s *sftpChild, config *ssh.ClientConfig, dir string) *crowd {
+// newCrowd starts clients of a server that serves a directory. After an upload over TFTP a
+// server stays for some time, to repeat its last ACK.
+func newCrowd(s *sftpChild, config *ssh.ClientConfig, dir string, tftpPut bool) *crowd {
 	s.t.Helper()
 	web := &httpChild{child: s.child}
 	web.awaitHTTP("http")
@@ -78,6 +79,9 @@ func newCrowd(s *sftpChild, config *ssh.ClientConfig, dir string) *crowd {
 		"HTTP put": upload("by-http", func(content []byte) error {
 			return putOnce(closes, web.at+"/by-http", bytes.NewReader(content), int64(len(content)))
 		}),
+	}
+	if !tftpPut {
+		delete(clients, "TFTP put")
 	}
 	c := &crowd{served: make([]atomic.Int64, len(clients))}
 	i := 0

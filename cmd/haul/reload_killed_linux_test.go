@@ -272,6 +272,7 @@ const (
 // restarts again and again. Most successors die on the way. All files are right, and
 // descriptors, processes and memory return to their level.
 func TestReloadKilled(t *testing.T) {
+	t.Parallel() // at its end it waits for servers that repeat their last ACK
 	rounds, quiet := 100, quietReloads
 	if testing.Short() {
 		rounds, quiet = 10, quietReloads/8
@@ -292,12 +293,12 @@ func TestReloadKilled(t *testing.T) {
 
 	// The first server has opened its sockets itself. The level is that of its successor.
 	r.request(syscall.SIGHUP, "")
-	load := newCrowd(s, config, dir)
+	load := newCrowd(s, config, dir, true)
 	load.more(t)
 	load.end()
 	before := r.level(1 << 20)
 
-	load = newCrowd(s, config, dir)
+	load = newCrowd(s, config, dir, true)
 	defer func() { load.end() }()
 	for round := 0; round < rounds && !t.Failed(); {
 		end := r.hold()

@@ -84,7 +84,7 @@ func TestRestart(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	content, dir := strings.Repeat("x", 3*512+1), bigDir(t)
 	s, config := startAll(t, childOptions{}, dir, "--metrics", "127.0.0.1:0")
-	load := newCrowd(s, config, dir)
+	load := newCrowd(s, config, dir, false)
 	defer load.end()
 	pids := []int{s.cmd.Process.Pid}
 	for n := range 2 {

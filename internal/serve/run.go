@@ -84,7 +84,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		return failure.Listen.Wrap(err)
 	}
 	defer passed.Close()
-	restart := &handover.Restarter{Requests: requests, Reload: cfg.Reload, Log: log}
+	restart := &handover.Restarter{Requests: requests, Predecessor: before, Reload: cfg.Reload, Log: log}
 	if spawner == nil && cfg.restarts() {
 		if spawner, err = cfg.startSpawner(env); err != nil {
 			return err
