@@ -473,14 +473,33 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// Only a regular file is read: opening a pipe would wait for a writer.
-func TestNoRegularFile(t *testing.T) {
-	_, err := config.New().Resolve(config.Sources{
-		Given:  func(string) bool { return false },
-		Lookup: func(string) (string, bool) { return "", false },
-		File:   os.DevNull,
-	})
-	if !strings.Contains(fmt.Sprint(err), "not a regular file") {
-		t.Errorf("%s: %v", os.DevNull, err)
+// A file that is no text of a configuration is refused soon, with a short message: one that
+// is deeply nested, too long, or not regular. Opening a pipe would wait for a writer.
+func TestHostileFiles(t *testing.T) {
+	for begin, want := range map[string]string{
+		"allow = " + strings.Repeat("[", 200_000):                          "haul.toml:1:",
+		"allow = " + strings.Repeat("{a=", 100_000):                        "haul.toml:1:",
+		strings.Repeat("a.", 300_000) + "a = 1":                            "haul.toml:1:1: there is no key a.a.",
+		"[" + strings.Repeat("a.", 300_000) + "a]":                         "haul.toml:1:2: there is no table [a.a.",
+		"user = '" + strings.Repeat("x", 1_000_000) + "'":                  "haul.toml:1:1: user \"xxx",
+		"allow = ['10.0.0.0/8', '" + strings.Repeat("x", 1_000_000) + "']": "haul.toml:1:1: allow [",
+		"user = 'a\x00b'":     "haul.toml:1:",
+		"\xff\xfed\x00i\x00":  "haul.toml:1:1: invalid character",
+		"\"\\u202euser\" = 1": `haul.toml:1:1: there is no key "\u202euser"`,
+	} {
+		_, _, err := resolve(t, source{dirs: []string{"/srv"}, file: begin + "\n"})
+		if text := fmt.Sprint(err); !strings.Contains(text, want) || len(text) > 300 || !errors.Is(err, failure.Usage) {
+			t.Errorf("%.20s...: %.300s; want %s", begin, text, want)
+		}
+	}
+	for _, name := range []string{os.DevNull, t.TempDir()} {
+		_, err := config.New().Resolve(config.Sources{
+			Given:  func(string) bool { return false },
+			Lookup: func(string) (string, bool) { return "", false },
+			File:   name,
+		})
+		if !strings.Contains(fmt.Sprint(err), name+": not a regular file") || !errors.Is(err, failure.Local) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,10 +15,14 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/smallfile"
 )
 
 // maxFile is how large a configuration file may be, in bytes.
 const maxFile = 1 << 20
+
+// maxText is how long a text may be, in bytes: no path is longer, and errors repeat it.
+const maxText = 4 << 10
 
 // maxMistakes is how many mistakes of a file are reported: a file of something else has
 // one in each line.
@@ -31,14 +33,11 @@ const maxMistakes = 100
 func (s *Settings) fromFile(from Sources) (wrong []mistake, err error) {
 	read := from.Read
 	if read == nil {
-		read = readFile
+		read = func(name string) ([]byte, error) { return smallfile.Read(name, maxFile) }
 	}
 	data, err := read(from.File)
-	switch {
-	case err != nil:
-		return nil, failure.Local.Errorf("read the configuration: %w", err)
-	case len(data) > maxFile:
-		return nil, failure.Usage.Errorf("%s: the file has more than %s, which is the most that is read", from.File, console.FormatSize(maxFile))
+	if err != nil {
+		return nil, failure.Local.Errorf("read the configuration %s: %w", from.File, console.WithoutPath(err))
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors of Windows begin a file with it
 	// The parser below reads what is not TOML too: tables that are there twice, for one.
@@ -62,24 +61,6 @@ func (s *Settings) fromFile(from Sources) (wrong []mistake, err error) {
 		return f.wrong[:maxMistakes], failure.Usage.Errorf("%s: more than %d mistakes; is this a configuration of haul?", from.File, maxMistakes)
 	}
 	return f.wrong, nil
-}
-
-// readFile reads a regular file, or its first part if it is too large. Opening a pipe would
-// wait for a writer, and a reload could not read it again.
-func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, &os.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
 // A fileReader reads a file of settings, and collects its mistakes.
@@ -217,6 +198,9 @@ func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(parts, func(s string) bool { return len(s) > maxText }) {
+			return errTooLong
+		}
 		return one.value.list.set(parts...)
 	default:
 		if v.Kind != unstable.String {
@@ -227,6 +211,9 @@ func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 			return errors.New("it is text in quotes" + example)
 		}
 	}
+	if len(text) > maxText {
+		return errTooLong
+	}
 	if v.Kind == unstable.Integer {
 		n, err := strconv.ParseInt(text, 0, 64) // TOML writes integers as Go does
 		if err != nil {
@@ -236,6 +223,8 @@ func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 	}
 	return one.value.Set(text)
 }
+
+var errTooLong = fmt.Errorf("a text has at most %d bytes", maxText)
 
 // texts returns the parts of an array, or the one text that stands for it.
 func texts(v *unstable.Node) (parts []string, err error) {
