@@ -18,8 +18,9 @@ import (
 	"github.com/haul-project/haul/internal/smallfile"
 )
 
-// maxFile is how large a configuration file may be, in bytes.
-const maxFile = 1 << 20
+// maxFile is how large a configuration file may be, in bytes. The parser compares each key with
+// all before it, so that a file of keys alone takes time by the square of its size.
+const maxFile = 128 << 10
 
 // maxText is how long a text may be, in bytes: no path is longer, and errors repeat it.
 const maxText = 4 << 10
