@@ -35,7 +35,7 @@ func TestBadHandshakeProxy(t *testing.T) {
 	s := &Server{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, MaxConnsPerSource: 1}
 	at, reported := serveReporting(t, s)
 	for first, want := range map[string]error{
-		"GET / HTTP/1.1\r\n\r\n": ErrNoProxyHeader, "PROXY TCP5 \r\n": errProxyFamily, "": io.EOF, "PROX": io.ErrUnexpectedEOF,
+		"GET / HTTP/1.1\r\n\r\n": ErrNoProxyHeader, "PROXY TCP5 \r\n": ErrProxyHeader, "": io.EOF, "PROX": io.ErrUnexpectedEOF,
 	} {
 		c := dial(t, at)
 		if _, err := io.WriteString(c, first); err != nil {

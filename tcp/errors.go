@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/haul-project/haul/tcp/internal/proxy"
 )
 
 var (
@@ -37,6 +39,14 @@ var (
 	// ErrHandshake says that the client has not completed the TLS handshake, or the PROXY
 	// header, in [Server.HandshakeTimeout].
 	ErrHandshake error = timeUp("tcp: the handshake has taken too long")
+
+	// ErrProxyHeader says that a connection from one of [Server.Proxies] began without a
+	// valid PROXY header.
+	ErrProxyHeader = proxy.ErrHeader
+
+	// ErrNoProxyHeader says that it began with something else: the proxy is not set up to
+	// send a header. It is an ErrProxyHeader, too.
+	ErrNoProxyHeader = proxy.ErrNone
 )
 
 // A CongestionError says that the system refuses [Options.Congestion].

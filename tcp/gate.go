@@ -12,6 +12,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/haul-project/haul/tcp/internal/proxy"
 )
 
 // A gate lets the connections of one run in: it keeps the limits, reads PROXY headers,
@@ -183,8 +185,8 @@ func (g *gate) opened(c *conn, h *Conn) (net.Conn, error) {
 // become those of the connection. It returns the client's address, which is not valid if
 // the header names none.
 func (g *gate) readHeader(c *conn, h *Conn) (from netip.Addr, err error) {
-	var buf [maxProxyV2]byte
-	header, rest, err := readProxy(h, buf[:])
+	var buf [proxy.MaxLength]byte
+	header, rest, err := proxy.Read(h, buf[:])
 	switch {
 	case errors.Is(err, ErrProxyHeader):
 		return from, err

@@ -1,16 +1,40 @@
 package tcp
 
 import (
-	"bytes"
 	"encoding/binary"
-	"errors"
-	"hash/crc32"
-	"io"
 	"net/netip"
 	"strings"
-	"testing"
-	"testing/iotest"
+
+	"github.com/haul-project/haul/tcp/internal/proxy"
 )
+
+// Some PROXY headers of each kind: package proxy tests the rest.
+var (
+	proxyFour = proxy.Header{Source: netip.MustParseAddrPort("192.0.2.1:12345"), Destination: netip.MustParseAddrPort("198.51.100.2:22")}
+	proxySix  = proxy.Header{Source: netip.MustParseAddrPort("[2001:db8::1]:12345"), Destination: netip.MustParseAddrPort("[2001:db8::2]:22")}
+
+	goodProxies = []struct {
+		name, text string
+		want       proxy.Header
+	}{
+		{"v1 IPv4", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 22\r\n", proxyFour},
+		{"v1 IPv6", "PROXY TCP6 2001:db8::1 2001:db8::2 12345 22\r\n", proxySix},
+		{"v1 unknown", "PROXY UNKNOWN\r\n", proxy.Header{}},
+		{"v2 IPv4", proxyTwo(0x21, 0x11, "\xc0\x00\x02\x01\xc6\x33\x64\x02\x30\x39\x00\x16"), proxyFour},
+		{"v2 local", proxyTwo(0x20, 0x00, ""), proxy.Header{Local: true}},
+		{"v2 with a long field", proxyTwo(0x21, 0x11, "\xc0\x00\x02\x01\xc6\x33\x64\x02\x30\x39\x00\x16\x04\x0b\xb8"+strings.Repeat("x", 3000)), proxyFour},
+	}
+	hostileProxies = []struct{ name, text string }{
+		{"HTTP", "GET / HTTP/1.1\r\n"},
+		{"v1 too long", "PROXY UNKNOWN " + strings.Repeat("x", 200)},
+		{"v1 LF", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 22\n"},
+		{"v1 family", "PROXY TCP5 192.0.2.1 198.51.100.2 12345 22\r\n"},
+		{"v2 version", proxyTwo(0x31, 0x11, "\xc0\x00\x02\x01\xc6\x33\x64\x02\x30\x39\x00\x16")},
+		{"v2 too long", proxyTwo(0x21, 0x11, strings.Repeat("x", proxy.MaxLength))},
+	}
+)
+
+const proxyV2 = "\r\n\r\n\x00\r\nQUIT\n"
 
 // proxyTwo builds a header of version 2.
 func proxyTwo(verCmd, family byte, body string) string {
@@ -18,301 +42,3 @@ func proxyTwo(verCmd, family byte, body string) string {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(body)))
 	return string(b) + body
 }
-
-// proxyField is one field of it.
-func proxyField(kind byte, value string) string {
-	return string([]byte{kind, byte(len(value) >> 8), byte(len(value))}) + value
-}
-
-// proxySummed sets the checksum of a header that ends with the four bytes of it, and
-// perhaps something behind.
-func proxySummed(header string, behind int) string {
-	b := []byte(header)
-	at := len(b) - behind - 4
-	clear(b[at : at+4])
-	binary.BigEndian.PutUint32(b[at:], crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
-	return string(b)
-}
-
-const (
-	proxyTCP4 = "\xc0\x00\x02\x01" + "\xc6\x33\x64\x02" + "\x30\x39" + "\x00\x16" // 192.0.2.1:12345 to 198.51.100.2:22
-	proxyTCP6 = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" +
-		"\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02" + "\x30\x39" + "\x00\x16"
-	proxyMapped = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xc0\x00\x02\x01" +
-		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xc6\x33\x64\x02" + "\x30\x39" + "\x00\x16"
-)
-
-func proxied(src, dst string) proxyHeader {
-	return proxyHeader{Source: netip.MustParseAddrPort(src), Destination: netip.MustParseAddrPort(dst)}
-}
-
-var (
-	proxyFour = proxied("192.0.2.1:12345", "198.51.100.2:22")
-	proxySix  = proxied("[2001:db8::1]:12345", "[2001:db8::2]:22")
-)
-
-// goodProxies are headers that are right, and what they say.
-var goodProxies = []struct {
-	name, text string
-	want       proxyHeader
-}{
-	{"v1 IPv4", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 22\r\n", proxyFour},
-	{"v1 IPv4, longest", "PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n", proxied("255.255.255.255:65535", "255.255.255.255:65535")},
-	{"v1 zeros", "PROXY TCP4 0.0.0.0 0.0.0.0 0 0\r\n", proxied("0.0.0.0:0", "0.0.0.0:0")},
-	{"v1 IPv6", "PROXY TCP6 2001:db8::1 2001:db8::2 12345 22\r\n", proxySix},
-	{"v1 IPv6 in full", "PROXY TCP6 2001:0db8:0000:0000:0000:0000:0000:0001 2001:DB8:0:0:0:0:0:2 12345 22\r\n", proxySix},
-	{"v1 IPv6, longest", "PROXY TCP6 ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n",
-		proxied("[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535", "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535")},
-	{"v1 IPv4-mapped", "PROXY TCP6 ::ffff:192.0.2.1 ::ffff:c633:6402 12345 22\r\n", proxyFour},
-	{"v1 unknown", "PROXY UNKNOWN\r\n", proxyHeader{}},
-	{"v1 unknown with addresses", "PROXY UNKNOWN ffff:f...f:ffff anything 65535 65535\r\n", proxyHeader{}},
-	{"v1 unknown, longest", "PROXY UNKNOWN " + strings.Repeat("x", maxProxyV1-16) + "\r\n", proxyHeader{}},
-	{"v2 IPv4", proxyTwo(0x21, 0x11, proxyTCP4), proxyFour},
-	{"v2 IPv6", proxyTwo(0x21, 0x21, proxyTCP6), proxySix},
-	{"v2 IPv4-mapped", proxyTwo(0x21, 0x21, proxyMapped), proxyFour},
-	{"v2 local", proxyTwo(0x20, 0x00, ""), proxyHeader{Local: true}},
-	{"v2 local with what is to be skipped", proxyTwo(0x20, 0xff, "\x01junk"), proxyHeader{Local: true}},
-	{"v2 unspecified", proxyTwo(0x21, 0x00, "junk"), proxyHeader{}},
-	{"v2 UDP", proxyTwo(0x21, 0x12, proxyTCP4), proxyHeader{}},
-	{"v2 Unix", proxyTwo(0x21, 0x31, strings.Repeat("/", 216)), proxyHeader{}},
-	{"v2 Unix datagrams", proxyTwo(0x21, 0x32, strings.Repeat("\x00", 216)), proxyHeader{}},
-	{"v2 fields", proxyTwo(0x21, 0x11, proxyTCP4+proxyField(1, "h2")+proxyField(4, "")+proxyField(0xea, strings.Repeat("x", 300))), proxyFour},
-	{"v2 checksum", proxySummed(proxyTwo(0x21, 0x21, proxyTCP6+proxyField(3, "----")), 0), proxySix},
-	{"v2 checksum between others", proxySummed(proxyTwo(0x21, 0x11, proxyTCP4+proxyField(2, "example.org")+proxyField(3, "----")+proxyField(4, "\x00")), 4), proxyFour},
-	{"v2, longest", proxyTwo(0x21, 0x11, proxyTCP4+proxyField(4, strings.Repeat("x", maxProxyV2-proxyFixed-len(proxyTCP4)-3))), proxyFour},
-}
-
-func TestParseProxy(t *testing.T) {
-	for _, tt := range goodProxies {
-		t.Run(tt.name, func(t *testing.T) {
-			// Bytes of the client's behind it are not touched.
-			for _, behind := range []string{"", "\r\n", "SSH-2.0-x\r\n"} {
-				got, n, err := parseProxy([]byte(tt.text + behind))
-				if got != tt.want || n != len(tt.text) || err != nil {
-					t.Errorf("with %q behind it: %+v, %d bytes of %d, %v; want %+v", behind, got, n, len(tt.text), err, tt.want)
-				}
-			}
-			// No beginning of it is more, or less, than a beginning.
-			for i := range len(tt.text) {
-				if got, n, err := parseProxy([]byte(tt.text[:i])); err != errShort || n != 0 || got != (proxyHeader{}) {
-					t.Fatalf("%q: %+v, %d, %v; want errShort", tt.text[:i], got, n, err)
-				}
-			}
-		})
-	}
-}
-
-// hostileProxies are headers that must be refused.
-var hostileProxies = []struct {
-	name, text string
-	want       error
-}{
-	{"HTTP", "GET / HTTP/1.1\r\n", errProxyNone},
-	{"SSH", "SSH-2.0-OpenSSH_9.9\r\n", errProxyNone},
-	{"TLS", "\x16\x03\x01\x02\x00\x01", errProxyNone},
-	{"small letters", "proxy TCP4 192.0.2.1 198.51.100.2 12345 22\r\n", errProxyNone},
-	{"a tab", "PROXY\tTCP4 192.0.2.1 198.51.100.2 12345 22\r\n", errProxyNone},
-	{"almost version 2", "\r\n\r\n\x00\r\nQUIT\r", errProxyNone},
-	{"version 2 without its zero", "\r\n\r\nQUIT\n\x21\x11\x00\x0c" + proxyTCP4, errProxyNone},
-
-	{"v1 too long", "PROXY UNKNOWN " + strings.Repeat("x", maxProxyV1), errProxyLong},
-	{"v1 too long by one", "PROXY UNKNOWN " + strings.Repeat("x", maxProxyV1-15) + "\r\n", errProxyLong},
-	{"v1 LF", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 22\n", errProxyEnd},
-	{"v1 CR", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 22\rx", errProxyEnd},
-	{"v1 CR CR LF", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 22\r\r\n", errProxyEnd},
-	{"v1 LF in what is ignored", "PROXY UNKNOWN x\ny\r\n", errProxyEnd},
-	{"v1 no family", "PROXY \r\n", errProxyFamily},
-	{"v1 family", "PROXY TCP5 192.0.2.1 198.51.100.2 12345 22\r\n", errProxyFamily},
-	{"v1 family in small letters", "PROXY tcp4 192.0.2.1 198.51.100.2 12345 22\r\n", errProxyFamily},
-	{"v1 family with more", "PROXY UNKNOWNS\r\n", errProxyFamily},
-	{"v1 two spaces", "PROXY  TCP4 192.0.2.1 198.51.100.2 12345 22\r\n", errProxyFamily},
-	{"v1 family alone", "PROXY TCP4\r\n", errProxyLine},
-	{"v1 no ports", "PROXY TCP4 192.0.2.1 198.51.100.2\r\n", errProxyLine},
-	{"v1 one port", "PROXY TCP4 192.0.2.1 198.51.100.2 12345\r\n", errProxyLine},
-	{"v1 junk", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 22 x\r\n", errProxyLine},
-	{"v1 a space at the end", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 22 \r\n", errProxyLine},
-	{"v1 spaces", "PROXY TCP4 192.0.2.1  198.51.100.2 12345 22\r\n", errProxyLine},
-	{"v1 IPv6 as IPv4", "PROXY TCP4 2001:db8::1 2001:db8::2 12345 22\r\n", errProxyAddress},
-	{"v1 IPv4 as IPv6", "PROXY TCP6 192.0.2.1 198.51.100.2 12345 22\r\n", errProxyAddress},
-	{"v1 a name", "PROXY TCP4 localhost 198.51.100.2 12345 22\r\n", errProxyAddress},
-	{"v1 256", "PROXY TCP4 192.0.2.256 198.51.100.2 12345 22\r\n", errProxyAddress},
-	{"v1 octal", "PROXY TCP4 192.0.02.1 198.51.100.2 12345 22\r\n", errProxyAddress},
-	{"v1 three parts", "PROXY TCP4 192.0.1 198.51.100.2 12345 22\r\n", errProxyAddress},
-	{"v1 five parts", "PROXY TCP4 192.0.2.1.1 198.51.100.2 12345 22\r\n", errProxyAddress},
-	{"v1 hexadecimal", "PROXY TCP4 0xc0.0.2.1 198.51.100.2 12345 22\r\n", errProxyAddress},
-	{"v1 a sign", "PROXY TCP4 +192.0.2.1 198.51.100.2 12345 22\r\n", errProxyAddress},
-	{"v1 zone", "PROXY TCP6 fe80::1%eth0 2001:db8::2 12345 22\r\n", errProxyAddress},
-	{"v1 brackets", "PROXY TCP6 [2001:db8::1] 2001:db8::2 12345 22\r\n", errProxyAddress},
-	{"v1 two gaps", "PROXY TCP6 2001::db8::1 2001:db8::2 12345 22\r\n", errProxyAddress},
-	{"v1 a prefix", "PROXY TCP6 2001:db8::1/64 2001:db8::2 12345 22\r\n", errProxyAddress},
-	{"v1 the second", "PROXY TCP6 2001:db8::1 2001:db8:2 12345 22\r\n", errProxyAddress},
-	{"v1 port above", "PROXY TCP4 192.0.2.1 198.51.100.2 65536 22\r\n", errProxyPort},
-	{"v1 port far above", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 4294967318\r\n", errProxyPort},
-	{"v1 port with zero", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 022\r\n", errProxyPort},
-	{"v1 port below", "PROXY TCP4 192.0.2.1 198.51.100.2 -1 22\r\n", errProxyPort},
-	{"v1 port empty", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 \r\n", errProxyPort},
-	{"v1 port with NUL", "PROXY TCP4 192.0.2.1 198.51.100.2 12345 22\x00\r\n", errProxyPort},
-
-	{"v2 version 1", proxyTwo(0x11, 0x11, proxyTCP4), errProxyVersion},
-	{"v2 version 3", proxyTwo(0x31, 0x11, proxyTCP4), errProxyVersion},
-	{"v2 the version alone", proxyV2 + "\x31", errProxyVersion},
-	{"v2 command", proxyTwo(0x22, 0x11, proxyTCP4), errProxyCommand},
-	{"v2 family", proxyTwo(0x21, 0x41, proxyTCP4), errProxyKind},
-	{"v2 transport", proxyTwo(0x21, 0x13, proxyTCP4), errProxyKind},
-	{"v2 no transport", proxyTwo(0x21, 0x10, proxyTCP4), errProxyKind},
-	{"v2 no family", proxyTwo(0x21, 0x01, proxyTCP4), errProxyKind},
-	{"v2 too long", proxyTwo(0x21, 0x11, proxyTCP4+proxyField(4, strings.Repeat("x", maxProxyV2-proxyFixed-len(proxyTCP4)-2))), errProxyLong},
-	{"v2 too long, by its length alone", proxyV2 + "\x20\x00\xff\xff", errProxyLong},
-	{"v2 empty", proxyTwo(0x21, 0x11, ""), errProxyShort},
-	{"v2 short", proxyTwo(0x21, 0x11, proxyTCP4[1:]), errProxyShort},
-	{"v2 short IPv6", proxyTwo(0x21, 0x21, proxyTCP4), errProxyShort},
-	{"v2 short Unix", proxyTwo(0x21, 0x31, strings.Repeat("/", 215)), errProxyShort},
-	{"v2 one byte of a field", proxyTwo(0x21, 0x11, proxyTCP4+"\x04"), errProxyTLV},
-	{"v2 two bytes of a field", proxyTwo(0x21, 0x11, proxyTCP4+"\x04\x00"), errProxyTLV},
-	{"v2 a field beyond the end", proxyTwo(0x21, 0x11, proxyTCP4+"\x04\x00\x02x"), errProxyTLV},
-	{"v2 a field far beyond", proxyTwo(0x21, 0x11, proxyTCP4+proxyField(4, "")+"\x04\xff\xff"), errProxyTLV},
-	{"v2 checksum", proxyTwo(0x21, 0x11, proxyTCP4+proxyField(3, "\x00\x00\x00\x00")), errProxyChecksum},
-	{"v2 checksum of another length", proxyTwo(0x21, 0x11, proxyTCP4+proxyField(3, "\x00\x00\x00")), errProxyChecksum},
-	{"v2 two checksums", proxyTwo(0x21, 0x11, proxyTCP4+proxyField(3, "\x00\x00\x00\x00")+proxyField(3, "\x00\x00\x00\x00")), errProxyChecksum},
-}
-
-func TestParseProxyHostile(t *testing.T) {
-	for _, tt := range hostileProxies {
-		if got, n, err := parseProxy([]byte(tt.text)); err != tt.want || n != 0 || got != (proxyHeader{}) {
-			t.Errorf("%s: %+v, %d, %v; want %v", tt.name, got, n, err, tt.want)
-		}
-	}
-	// One bit that fell over, wherever it is, shows.
-	good := proxySummed(proxyTwo(0x21, 0x11, proxyTCP4+proxyField(3, "----")), 0)
-	for i := proxyFixed; i < len(good); i++ {
-		for bit := range 8 {
-			b := []byte(good)
-			b[i] ^= 1 << bit
-			if got, _, err := parseProxy(b); err == nil && i != proxyFixed+len(proxyTCP4) {
-				t.Errorf("bit %d of byte %d is not noticed: %+v", bit, i, got)
-			}
-		}
-	}
-}
-
-// A header of any version costs no memory.
-func TestParseProxyAllocs(t *testing.T) {
-	var texts [][]byte
-	for _, tt := range goodProxies {
-		texts = append(texts, []byte(tt.text))
-	}
-	got := testing.AllocsPerRun(10, func() {
-		for _, b := range texts {
-			_, _, _ = parseProxy(b)
-		}
-	})
-	if got != 0 {
-		t.Errorf("%v allocations", got)
-	}
-}
-
-// For any input, a parsed header is a part of it, and would not have been parsed any
-// sooner.
-func FuzzParseProxy(f *testing.F) {
-	for _, tt := range goodProxies {
-		f.Add([]byte(tt.text))
-	}
-	for _, tt := range hostileProxies {
-		f.Add([]byte(tt.text))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		h, n, err := parseProxy(b)
-		if err != nil {
-			if n != 0 || h != (proxyHeader{}) {
-				t.Errorf("%q: %+v and %d with %v", b, h, n, err)
-			}
-			if err == errShort && len(b) >= maxProxyV2 {
-				t.Errorf("%d bytes are not enough", len(b))
-			}
-			return
-		}
-		if n <= 0 || n > len(b) || n > maxProxyV2 {
-			t.Fatalf("%d bytes of %d", n, len(b))
-		}
-		for i := range n {
-			if _, _, err := parseProxy(b[:i]); err != errShort {
-				t.Fatalf("the first %d bytes: %v, and the first %d are a header", i, err, n)
-			}
-		}
-		if again, m, err := parseProxy(b[:n]); again != h || m != n || err != nil {
-			t.Errorf("without what is behind it: %+v, %d, %v; want %+v, %d", again, m, err, h, n)
-		}
-		if h.Source.IsValid() != h.Destination.IsValid() || h.Source.Addr().Is4In6() || h.Local && h.Source.IsValid() {
-			t.Errorf("%+v", h)
-		}
-	})
-}
-
-// A header may come in any number of pieces, and what is behind it is kept.
-func TestReadProxy(t *testing.T) {
-	const client = "SSH-2.0-x\r\n"
-	for _, tt := range goodProxies {
-		for name, pieces := range map[string]func(io.Reader) io.Reader{
-			"at once":               func(r io.Reader) io.Reader { return r },
-			"byte by byte":          iotest.OneByteReader,
-			"the end with the last": iotest.DataErrReader,
-			"halves":                iotest.HalfReader,
-			"now and then no byte":  func(r io.Reader) io.Reader { return &stutterer{r: r} },
-		} {
-			from := pieces(strings.NewReader(tt.text + client))
-			h, rest, err := readProxy(from, make([]byte, maxProxyV2))
-			if h != tt.want || err != nil {
-				t.Errorf("%s, %s: %+v, %v; want %+v", tt.name, name, h, err, tt.want)
-				continue
-			}
-			all, err := io.ReadAll(io.MultiReader(bytes.NewReader(rest), from))
-			if string(all) != client || err != nil {
-				t.Errorf("%s, %s: the client said %q, %v; want %q", tt.name, name, all, err, client)
-			}
-		}
-	}
-}
-
-// A stutterer gives no byte every other time.
-type stutterer struct {
-	r     io.Reader
-	reads int
-}
-
-func (s *stutterer) Read(b []byte) (int, error) {
-	if s.reads++; s.reads%2 == 1 {
-		return 0, nil
-	}
-	return s.r.Read(b[:min(len(b), 7)])
-}
-
-func TestReadProxyErrors(t *testing.T) {
-	reset := errors.New("connection reset")
-	text := goodProxies[0].text
-	for _, tt := range []struct {
-		name string
-		from io.Reader
-		buf  int
-		want error
-	}{
-		{"nothing", strings.NewReader(""), maxProxyV2, io.EOF},
-		{"a beginning", strings.NewReader(text[:20]), maxProxyV2, io.ErrUnexpectedEOF},
-		{"broken", io.MultiReader(strings.NewReader(text[:20]), iotest.ErrReader(reset)), maxProxyV2, reset},
-		{"hostile", strings.NewReader("GET / HTTP/1.1\r\n"), maxProxyV2, errProxyNone},
-		{"nothing, and no end", mute{}, maxProxyV2, io.ErrNoProgress},
-		{"more than there is room for", strings.NewReader(text), 20, errProxyLong},
-	} {
-		if h, rest, err := readProxy(tt.from, make([]byte, tt.buf)); err != tt.want || rest != nil || h != (proxyHeader{}) {
-			t.Errorf("%s: %+v, %q, %v; want %v", tt.name, h, rest, err, tt.want)
-		}
-	}
-	// A wrong first byte is detected at once.
-	_, _, err := readProxy(io.MultiReader(strings.NewReader("G"), iotest.ErrReader(reset)), make([]byte, maxProxyV2))
-	if err != errProxyNone {
-		t.Errorf("%v, want %v", err, errProxyNone)
-	}
-}
-
-type mute struct{}
-
-func (mute) Read([]byte) (int, error) { return 0, nil }

@@ -1,4 +1,8 @@
-package tcp
+// Package proxy reads headers of the PROXY protocol. By it a load balancer names the client
+// of a connection: in a header before the client's first byte, as a line of text (version 1)
+// or in binary (version 2). HAProxy's proxy-protocol.txt describes both; section numbers
+// below are those of that document.
+package proxy
 
 import (
 	"bytes"
@@ -11,33 +15,29 @@ import (
 	"unsafe"
 )
 
-// By the PROXY protocol a load balancer names the client of a connection: in a header before
-// the client's first byte, as a line of text (version 1) or in binary (version 2). HAProxy's
-// proxy-protocol.txt describes both; section numbers below are those of that document.
-
 // The bounds of a header's length, in bytes.
 const (
-	// maxProxyV1 is the longest line of version 1, with its CR LF (§2.1).
-	maxProxyV1 = 107
+	// maxLine is the longest line of version 1, with its CR LF (§2.1).
+	maxLine = 107
 
-	// maxProxyV2 is the longest header of version 2 that is accepted. The protocol
+	// MaxLength is the longest header of version 2 that is accepted. The protocol
 	// allows 64 KiB, and says that a header fits into a segment (§2). Balancers add a few
 	// hundred bytes to the addresses; 4 KiB leave room for a client's certificate.
-	maxProxyV2 = 4 << 10
+	MaxLength = 4 << 10
 )
 
 // The beginning of a header: §2.1 and §2.2. No other protocol begins with the second.
 const (
-	proxyV1 = "PROXY "
-	proxyV2 = "\r\n\r\n\x00\r\nQUIT\n"
+	beginV1 = "PROXY "
+	beginV2 = "\r\n\r\n\x00\r\nQUIT\n"
 )
 
-// proxyFixed is the length of the fixed part of version 2: the beginning, version and
+// fixedLength is the length of the fixed part of version 2: the beginning, version and
 // command, family and transport, and the length of the rest.
-const proxyFixed = len(proxyV2) + 4
+const fixedLength = len(beginV2) + 4
 
-// A proxyHeader is what a PROXY header says about a connection.
-type proxyHeader struct {
+// A Header is what a PROXY header says about a connection.
+type Header struct {
 	// Source is the client, and Destination the address it connected to. Both are invalid
 	// if the header names no addresses of TCP; then use those of the connection. They are
 	// never IPv4-mapped.
@@ -49,53 +49,52 @@ type proxyHeader struct {
 
 // Errors of a connection that should begin with a PROXY header.
 var (
-	// ErrProxyHeader says that a connection from one of [Server.Proxies] began without a
-	// valid PROXY header.
-	ErrProxyHeader = errors.New("PROXY header")
+	// ErrHeader says that a connection began without a valid PROXY header.
+	ErrHeader = errors.New("PROXY header")
 
-	// ErrNoProxyHeader says that it began with something else: the proxy is not set up to
-	// send a header. It is an ErrProxyHeader, too.
-	ErrNoProxyHeader error = errProxyNone
+	// ErrNone says that it began with something else: the proxy is not set up to
+	// send a header. It is an ErrHeader, too.
+	ErrNone error = errNone
 )
 
-// errShort says that a header continues beyond the bytes received.
-var errShort = errors.New("PROXY header: more bytes are wanted")
+// ErrShort says that a header continues beyond the bytes received.
+var ErrShort = errors.New("PROXY header: more bytes are wanted")
 
-// A proxyError is what is wrong with a header.
-type proxyError string
+// A headerError is what is wrong with a header.
+type headerError string
 
-func (e proxyError) Error() string { return ErrProxyHeader.Error() + ": " + string(e) }
+func (e headerError) Error() string { return ErrHeader.Error() + ": " + string(e) }
 
-// Is reports that it is an ErrProxyHeader.
-func (e proxyError) Is(target error) bool { return target == ErrProxyHeader }
+// Is reports that it is an ErrHeader.
+func (e headerError) Is(target error) bool { return target == ErrHeader }
 
 const (
-	errProxyNone     = proxyError("the connection begins with something else; is the peer a proxy that sends one?")
-	errProxyLong     = proxyError("longer than any is")
-	errProxyLine     = proxyError("the line is not one of version 1")
-	errProxyEnd      = proxyError("the line does not end with CR LF alone")
-	errProxyFamily   = proxyError("a family that version 1 does not have; it has TCP4, TCP6 and UNKNOWN")
-	errProxyAddress  = proxyError("an address that is not of the family, or not in its usual form")
-	errProxyPort     = proxyError("a port that is not a number from 0 to 65535 without leading zeros")
-	errProxyVersion  = proxyError("a version that is neither 1 nor 2")
-	errProxyCommand  = proxyError("a command that is neither LOCAL nor PROXY")
-	errProxyKind     = proxyError("an address family or transport that version 2 does not have")
-	errProxyShort    = proxyError("shorter than the addresses of its family")
-	errProxyTLV      = proxyError("a field (TLV) that goes beyond the end")
-	errProxyChecksum = proxyError("its checksum (CRC32c) is wrong")
+	errNone     = headerError("the connection begins with something else; is the peer a proxy that sends one?")
+	errLong     = headerError("longer than any is")
+	errLine     = headerError("the line is not one of version 1")
+	errEnd      = headerError("the line does not end with CR LF alone")
+	errFamily   = headerError("a family that version 1 does not have; it has TCP4, TCP6 and UNKNOWN")
+	errAddress  = headerError("an address that is not of the family, or not in its usual form")
+	errPort     = headerError("a port that is not a number from 0 to 65535 without leading zeros")
+	errVersion  = headerError("a version that is neither 1 nor 2")
+	errCommand  = headerError("a command that is neither LOCAL nor PROXY")
+	errKind     = headerError("an address family or transport that version 2 does not have")
+	errFew      = headerError("shorter than the addresses of its family")
+	errTLV      = headerError("a field (TLV) that goes beyond the end")
+	errChecksum = headerError("its checksum (CRC32c) is wrong")
 )
 
-// parseProxy parses the header at the beginning of b, and returns its length. It returns
-// errShort as long as b may be the beginning of a header, and another error as soon as it
+// Parse parses the header at the beginning of b, and returns its length. It returns
+// ErrShort as long as b may be the beginning of a header, and another error as soon as it
 // cannot. A valid header allocates nothing.
-func parseProxy(b []byte) (h proxyHeader, n int, err error) {
+func Parse(b []byte) (h Header, n int, err error) {
 	switch {
-	case begins(b, proxyV1):
-		return parseProxyV1(b)
-	case begins(b, proxyV2):
-		return parseProxyV2(b)
+	case begins(b, beginV1):
+		return parseV1(b)
+	case begins(b, beginV2):
+		return parseV2(b)
 	}
-	return proxyHeader{}, 0, errProxyNone
+	return Header{}, 0, errNone
 }
 
 // begins reports whether b begins with the word, as far as it goes.
@@ -104,48 +103,48 @@ func begins(b []byte, word string) bool {
 	return string(b[:n]) == word[:n]
 }
 
-// parseProxyV1 reads a line: §2.1.
-func parseProxyV1(b []byte) (h proxyHeader, n int, err error) {
-	line := b[:min(len(b), maxProxyV1)]
+// parseV1 reads a line: §2.1.
+func parseV1(b []byte) (h Header, n int, err error) {
+	line := b[:min(len(b), maxLine)]
 	end := bytes.IndexAny(line, "\r\n")
 	switch {
-	case end < 0 && len(b) >= maxProxyV1, end == maxProxyV1-1:
-		return proxyHeader{}, 0, errProxyLong
+	case end < 0 && len(b) >= maxLine, end == maxLine-1:
+		return Header{}, 0, errLong
 	case end < 0, end == len(line)-1 && line[end] == '\r':
-		return proxyHeader{}, 0, errShort
+		return Header{}, 0, ErrShort
 	case line[end] != '\r' || line[end+1] != '\n':
-		return proxyHeader{}, 0, errProxyEnd
+		return Header{}, 0, errEnd
 	}
 	n = end + 2
-	line = line[len(proxyV1):end]
+	line = line[len(beginV1):end]
 	family, rest, more := bytes.Cut(line, space)
 	// The switch converts without a copy.
 	switch string(family) {
 	case "UNKNOWN": // the rest of the line must be ignored
-		return proxyHeader{}, n, nil
+		return Header{}, n, nil
 	case "TCP4", "TCP6":
 	default:
-		return proxyHeader{}, 0, errProxyFamily
+		return Header{}, 0, errFamily
 	}
 	var words [4][]byte
 	for i := range words {
 		if !more {
-			return proxyHeader{}, 0, errProxyLine
+			return Header{}, 0, errLine
 		}
 		words[i], rest, more = bytes.Cut(rest, space)
 	}
 	if more {
-		return proxyHeader{}, 0, errProxyLine
+		return Header{}, 0, errLine
 	}
 	src, ok := parseIP(words[0])
 	dst, ok2 := parseIP(words[1])
 	if is4 := family[3] == '4'; !ok || !ok2 || src.Is4() != is4 || dst.Is4() != is4 {
-		return proxyHeader{}, 0, errProxyAddress
+		return Header{}, 0, errAddress
 	}
 	from, ok := parsePort(words[2])
 	to, ok2 := parsePort(words[3])
 	if !ok || !ok2 {
-		return proxyHeader{}, 0, errProxyPort
+		return Header{}, 0, errPort
 	}
 	h.Source = netip.AddrPortFrom(src.Unmap(), from)
 	h.Destination = netip.AddrPortFrom(dst.Unmap(), to)
@@ -184,49 +183,49 @@ const (
 // proxyAddresses is the size of the addresses and ports, by family, in bytes.
 var proxyAddresses = [...]int{proxyUnspec: 0, proxyInet: 2*4 + 2*2, proxyInet6: 2*16 + 2*2, proxyUnix: 2 * 108}
 
-// parseProxyV2 reads a header in binary: §2.2.
-func parseProxyV2(b []byte) (h proxyHeader, n int, err error) {
+// parseV2 reads a header in binary: §2.2.
+func parseV2(b []byte) (h Header, n int, err error) {
 	// Received bytes are checked at once: an invalid header fails before the rest of it has
 	// arrived.
-	if at := len(proxyV2); len(b) > at {
+	if at := len(beginV2); len(b) > at {
 		if b[at]>>4 != 2 {
-			return proxyHeader{}, 0, errProxyVersion
+			return Header{}, 0, errVersion
 		}
 		if b[at]&15 > proxyProxy {
-			return proxyHeader{}, 0, errProxyCommand
+			return Header{}, 0, errCommand
 		}
 	}
-	if len(b) < proxyFixed {
-		return proxyHeader{}, 0, errShort
+	if len(b) < fixedLength {
+		return Header{}, 0, ErrShort
 	}
-	command := b[len(proxyV2)] & 15
-	family, transport := b[len(proxyV2)+1]>>4, b[len(proxyV2)+1]&15
-	n = proxyFixed + int(binary.BigEndian.Uint16(b[proxyFixed-2:]))
+	command := b[len(beginV2)] & 15
+	family, transport := b[len(beginV2)+1]>>4, b[len(beginV2)+1]&15
+	n = fixedLength + int(binary.BigEndian.Uint16(b[fixedLength-2:]))
 	switch {
-	case n > maxProxyV2:
-		return proxyHeader{}, 0, errProxyLong
+	case n > MaxLength:
+		return Header{}, 0, errLong
 	case command == proxyLocal, family == proxyUnspec && transport == 0:
 		// The rest must be skipped; with LOCAL, the family as well.
 		if len(b) < n {
-			return proxyHeader{}, 0, errShort
+			return Header{}, 0, ErrShort
 		}
-		return proxyHeader{Local: command == proxyLocal}, n, nil
+		return Header{Local: command == proxyLocal}, n, nil
 	case int(family) >= len(proxyAddresses) || transport > proxyDgram || family == proxyUnspec || transport == 0:
-		return proxyHeader{}, 0, errProxyKind
-	case n < proxyFixed+proxyAddresses[family]:
-		return proxyHeader{}, 0, errProxyShort
+		return Header{}, 0, errKind
+	case n < fixedLength+proxyAddresses[family]:
+		return Header{}, 0, errFew
 	case len(b) < n:
-		return proxyHeader{}, 0, errShort
+		return Header{}, 0, ErrShort
 	}
 	b = b[:n]
-	from := b[proxyFixed:]
-	if err := checkTLVs(b, proxyFixed+proxyAddresses[family]); err != nil {
-		return proxyHeader{}, 0, err
+	from := b[fixedLength:]
+	if err := checkTLVs(b, fixedLength+proxyAddresses[family]); err != nil {
+		return Header{}, 0, err
 	}
 	// Datagrams and names of unix sockets are no addresses of TCP: the connection keeps its
 	// own.
 	if transport != proxyStream {
-		return proxyHeader{}, n, nil
+		return Header{}, n, nil
 	}
 	switch family {
 	case proxyInet:
@@ -256,16 +255,16 @@ func checkTLVs(header []byte, at int) error {
 	sum := 0       // where the checksum is
 	for at < len(header) {
 		if len(header)-at < head {
-			return errProxyTLV
+			return errTLV
 		}
 		kind, size := header[at], int(binary.BigEndian.Uint16(header[at+1:]))
 		if at += head; size > len(header)-at {
-			return errProxyTLV
+			return errTLV
 		}
 		if kind == proxyCRC {
 			// The protocol does not define what two of them would cover.
 			if size != crc32.Size || sum != 0 {
-				return errProxyChecksum
+				return errChecksum
 			}
 			sum = at
 		}
@@ -279,40 +278,40 @@ func checkTLVs(header []byte, at int) error {
 	crc = crc32.Update(crc, castagnoli, noSum)
 	crc = crc32.Update(crc, castagnoli, header[sum+crc32.Size:])
 	if crc != binary.BigEndian.Uint32(header[sum:]) {
-		return errProxyChecksum
+		return errChecksum
 	}
 	return nil
 }
 
-// readProxy reads the header at the beginning of a connection. rest, a part of buf, are the
+// Read reads the header at the beginning of a connection. rest, a part of buf, are the
 // bytes received behind the header, which come before all that is read from c later. buf
-// should have room for maxProxyV2 bytes; a header that does not fit is refused.
+// should have room for MaxLength bytes; a header that does not fit is refused.
 //
 // A connection that ends before its first byte, such as a port scan, returns io.EOF, and
 // one that ends later io.ErrUnexpectedEOF. The caller limits the time.
-func readProxy(c io.Reader, buf []byte) (h proxyHeader, rest []byte, err error) {
+func Read(c io.Reader, buf []byte) (h Header, rest []byte, err error) {
 	const patience = 100 // reads in a row without a byte, as of package bufio
 	for n, idle := 0, 0; ; {
 		got, failed := c.Read(buf[n:])
 		n += got
-		h, size, err := parseProxy(buf[:n])
+		h, size, err := Parse(buf[:n])
 		switch {
 		case err == nil:
 			// If the connection has failed behind it, its next Read says so.
 			return h, buf[size:n], nil
-		case err != errShort:
-			return proxyHeader{}, nil, err
+		case err != ErrShort:
+			return Header{}, nil, err
 		case failed == io.EOF && n > 0:
-			return proxyHeader{}, nil, io.ErrUnexpectedEOF
+			return Header{}, nil, io.ErrUnexpectedEOF
 		case failed != nil:
-			return proxyHeader{}, nil, failed
+			return Header{}, nil, failed
 		case n == len(buf):
-			return proxyHeader{}, nil, errProxyLong
+			return Header{}, nil, errLong
 		}
 		if idle++; got > 0 {
 			idle = 0
 		} else if idle == patience {
-			return proxyHeader{}, nil, io.ErrNoProgress
+			return Header{}, nil, io.ErrNoProgress
 		}
 	}
 }
