@@ -20,6 +20,7 @@ type acceptor struct {
 	ended  func(error) // it accepts no more
 	k      *kernel
 	roster *roster
+	loop   *loop // serves the connections in place of workers, if not nil
 
 	holder atomic.Pointer[worker] // has the role
 	eager  atomic.Int64           // until then the role is handed on before serving: nanoseconds of Unix time

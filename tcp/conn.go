@@ -75,6 +75,12 @@ func (c *conn) drop() {
 	}
 }
 
+// shut closes a connection that has no handle.
+func (c *conn) shut() {
+	c.state.Or(closedBit)
+	c.drop()
+}
+
 // release gives back what the connection had, and c to the next one.
 func (c *conn) release() {
 	c.sysClose()

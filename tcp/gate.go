@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +25,8 @@ type gate struct {
 	// connection that waits for Accept.
 	hand    func(*Conn)
 	pending chan struct{}
+
+	onPlace func() // called when a place for a connection is free; may be nil
 
 	ctx      context.Context // of the handlers
 	cancel   context.CancelCauseFunc
@@ -53,10 +54,16 @@ func (g *gate) admit(c *conn) bool {
 	if !g.takePlace() {
 		return g.refuse(c, c.sysRemoteAddr(), ErrFull)
 	}
+	return g.countSource(c)
+}
+
+// countSource counts a connection that has a place for its source, or refuses it. The
+// clients of a proxy are counted later.
+func (g *gate) countSource(c *conn) bool {
 	if g.s.sources != nil {
 		from := c.sysSource()
 		if g.isProxy(from) {
-			return true // its clients are counted instead
+			return true
 		}
 		if !g.s.sources.enter(from) {
 			g.left(netip.Addr{})
@@ -102,6 +109,9 @@ func (g *gate) refuse(c *conn, from net.Addr, why error) bool {
 func (g *gate) left(source netip.Addr) {
 	if g.s.places != nil {
 		<-g.s.places
+		if g.onPlace != nil {
+			g.onPlace()
+		}
 	}
 	if source.IsValid() {
 		g.s.sources.leave(source)
@@ -132,7 +142,11 @@ func (g *gate) serve(c *conn, h *Conn) {
 		return
 	}
 	defer g.finish(h, nil)
-	if nc := g.open(c, h); nc != nil {
+	switch nc := g.open(c, h); {
+	case nc == nil:
+	case g.s.OnData != nil:
+		g.s.serveCalls(nc, h)
+	default:
 		g.s.Handle(g.ctx, nc)
 	}
 }
@@ -141,9 +155,16 @@ func (g *gate) serve(c *conn, h *Conn) {
 // returns nil.
 func (g *gate) open(c *conn, h *Conn) net.Conn {
 	nc, err := g.opened(c, h)
+	if err != nil {
+		g.reject(c, h, err)
+		return nil
+	}
+	return nc
+}
+
+// reject counts and reports why a connection is not served.
+func (g *gate) reject(c *conn, h *Conn, err error) {
 	switch {
-	case err == nil:
-		return nc
 	case errors.Is(err, ErrSourceFull), errors.Is(err, ErrDenied):
 		g.refuse(c, h.RemoteAddr(), err)
 	default:
@@ -152,7 +173,6 @@ func (g *gate) open(c *conn, h *Conn) net.Conn {
 			report(h, err)
 		}
 	}
-	return nil
 }
 
 // opened waits for the PROXY header and for TLS. A connection that Allow or Deny refuses,
@@ -165,14 +185,8 @@ func (g *gate) opened(c *conn, h *Conn) (net.Conn, error) {
 			return nil, err
 		}
 	}
-	if s := g.s; len(s.Allow)+len(s.Deny) > 0 && !s.allows(cmp.Or(client, c.sysSource())) {
-		return nil, ErrDenied
-	}
-	if g.s.sources != nil && client.IsValid() {
-		if !g.s.sources.enter(client) {
-			return nil, ErrSourceFull
-		}
-		c.source = client
+	if err := g.checkClient(c, client); err != nil {
+		return nil, err
 	}
 	if g.s.TLS != nil {
 		return g.handshake(h, g.s.TLS)
@@ -181,29 +195,55 @@ func (g *gate) opened(c *conn, h *Conn) (net.Conn, error) {
 	return h, nil
 }
 
+// checkClient holds a connection against Allow and Deny, and counts the client that a
+// proxy names, if one does.
+func (g *gate) checkClient(c *conn, client netip.Addr) error {
+	if s := g.s; len(s.Allow)+len(s.Deny) > 0 && !s.allows(cmp.Or(client, c.sysSource())) {
+		return ErrDenied
+	}
+	if g.s.sources != nil && client.IsValid() {
+		if !g.s.sources.enter(client) {
+			return ErrSourceFull
+		}
+		c.source = client
+	}
+	return nil
+}
+
 // readHeader reads the PROXY header of a connection from a trusted proxy. Its addresses
 // become those of the connection. It returns the client's address, which is not valid if
 // the header names none.
 func (g *gate) readHeader(c *conn, h *Conn) (from netip.Addr, err error) {
 	var buf [proxy.MaxLength]byte
 	header, rest, err := proxy.Read(h, buf[:])
-	switch {
-	case errors.Is(err, ErrProxyHeader):
-		return from, err
-	case err != nil:
-		return from, fmt.Errorf("%w: %w", ErrProxyHeader, err)
+	if err != nil {
+		return from, headerError(err)
 	}
 	if len(rest) > 0 {
 		c.reading.Lock()
 		c.prefix = append([]byte(nil), rest...)
 		c.reading.Unlock()
 	}
+	return c.takeAddrs(header), nil
+}
+
+// headerError returns the error of a connection whose header could not be read.
+func headerError(err error) error {
+	if errors.Is(err, ErrProxyHeader) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrProxyHeader, err)
+}
+
+// takeAddrs gives c the addresses of a PROXY header. It returns the client's, which is not
+// valid if the header names none.
+func (c *conn) takeAddrs(header proxy.Header) netip.Addr {
 	if header.Local || !header.Source.IsValid() {
-		return from, nil
+		return netip.Addr{}
 	}
 	c.remote.Store(&netAddr{net.TCPAddrFromAddrPort(header.Source)})
 	c.local.Store(&netAddr{net.TCPAddrFromAddrPort(header.Destination)})
-	return header.Source.Addr(), nil
+	return header.Source.Addr()
 }
 
 // handshake does the TLS handshake, as the server. The sweep ends the connection if
@@ -286,8 +326,7 @@ func StartTLS(ctx context.Context, c net.Conn, config *tls.Config) (*tls.Conn, e
 // given to Accept.
 func (g *gate) finish(h *Conn, given *bool) {
 	if v := recover(); v != nil {
-		g.s.counts.panics.Add(1)
-		g.s.log().Error("tcp: a handler panicked", "peer", h.RemoteAddr().String(), "panic", v, "stack", string(debug.Stack()))
+		g.s.panicked(h.RemoteAddr(), v)
 	}
 	if given != nil && *given {
 		return

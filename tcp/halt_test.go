@@ -47,7 +47,7 @@ func TestHaltBeforeServe(t *testing.T) {
 func TestHaltInBetween(t *testing.T) {
 	s := &Server{Handle: echo}
 	so := listenSocket(t, Options{})
-	r, err := s.newRun(t.Context(), []*Socket{so})
+	r, err := s.newRun(t.Context(), []*Socket{so}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

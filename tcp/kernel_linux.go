@@ -30,6 +30,7 @@ type kernel struct {
 	settled time.Time   // when accept may end; set before stopped
 	stopped atomic.Bool // accept is to end
 	handed  atomic.Bool // another process has it too, and accepts
+	loop    atomic.Pointer[loop]
 
 	got   int // accepted by step
 	errno syscall.Errno
@@ -268,6 +269,7 @@ func (k *kernel) stop(busy bool) {
 	k.settled = until
 	k.stopped.Store(true)
 	_ = k.file.SetReadDeadline(until)
+	k.loop.Load().wake()
 }
 
 // The offset of the flags in the TCP header, which a filter gets, and two flags.

@@ -17,12 +17,12 @@ import (
 //	err = httpServer.Serve(l)
 //
 // The limits and times of s hold for them until they are closed. PROXY headers and
-// TLS handshakes are behind them when they are accepted. Handle and Grace are not
+// TLS handshakes are behind them when they are accepted. Handle, OnData and Grace are not
 // used. Closing the Listener closes the sockets and disturbs no connection: these end
 // in the way of the server that has them, such as http.Server.Shutdown, or by Halt.
 // Accept still gives out those that were accepted by then, and then fails.
 func (s *Server) Listener(sockets ...*Socket) (*Listener, error) {
-	r, err := s.newRun(context.Background(), sockets)
+	r, err := s.newRun(context.Background(), sockets, false)
 	if err != nil {
 		closeAll(sockets)
 		return nil, err

@@ -27,8 +27,8 @@ type run struct {
 	err    error // mu: of the first that failed
 }
 
-// newRun takes over the sockets.
-func (s *Server) newRun(ctx context.Context, sockets []*Socket) (*run, error) {
+// newRun takes over the sockets. Loops serve them if that is wanted, and the system has them.
+func (s *Server) newRun(ctx context.Context, sockets []*Socket, loops bool) (*run, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -45,20 +45,45 @@ func (s *Server) newRun(ctx context.Context, sockets []*Socket) (*run, error) {
 	r.handshakes, r.counts, r.over = s.handshakes, &s.counts, r.ctx.Done()
 	r.lastCall = cmp.Or(s.lastCall, defaultLastCall)
 	r.keepTimes()
-	for _, so := range sockets {
-		if err := so.serve(&r.watch); err != nil {
-			for _, so := range sockets {
-				so.unserve(&r.watch)
-			}
-			return nil, err
+	if err := r.takeSockets(loops && hasLoops); err != nil {
+		for _, a := range r.acceptors {
+			a.loop.close()
 		}
-		for _, k := range so.kernels {
-			roster := newRoster(&r.shared, r.left, s.FirstBytes)
-			r.acceptors = append(r.acceptors, &acceptor{g: &r.gate, watch: &r.watch, ended: r.acceptorEnded, k: k, roster: roster})
+		for _, so := range sockets {
+			so.unserve(&r.watch)
 		}
+		return nil, err
 	}
 	r.watch.acceptors, r.accept = r.acceptors, len(r.acceptors)
 	return r, nil
+}
+
+// takeSockets makes an acceptor for each kernel socket.
+func (r *run) takeSockets(loops bool) error {
+	for _, so := range r.sockets {
+		if err := so.serve(&r.watch); err != nil {
+			return err
+		}
+		for _, k := range so.kernels {
+			a := &acceptor{g: &r.gate, watch: &r.watch, ended: r.acceptorEnded, k: k, roster: newRoster(&r.shared, r.left, r.s.FirstBytes)}
+			if loops {
+				var err error
+				if a.loop, err = newLoop(a); err != nil {
+					return fmt.Errorf("serve %v: %w", so.addr, err)
+				}
+				r.onPlace = r.placeFree
+			}
+			r.acceptors = append(r.acceptors, a)
+		}
+	}
+	return nil
+}
+
+// placeFree wakes a loop that waits for a place for a connection.
+func (r *run) placeFree() {
+	for _, a := range r.acceptors {
+		a.loop.placeFree()
+	}
 }
 
 // keepTimes sets the timeouts, and how exactly they are kept.
@@ -112,10 +137,17 @@ func (r *run) serveUntil(ctx context.Context) error {
 
 // start begins to accept connections.
 func (r *run) start(helpers *sync.WaitGroup, over <-chan struct{}) {
+	loops := false
 	for _, a := range r.acceptors {
-		a.start()
+		if loops = a.loop != nil; loops {
+			a.work.Go(a.loop.run)
+		} else {
+			a.start()
+		}
 	}
-	helpers.Go(func() { r.watch.loop(over) })
+	if !loops { // no worker has a role that could be taken
+		helpers.Go(func() { r.watch.loop(over) })
+	}
 	helpers.Go(func() { r.sweep(over) })
 }
 
@@ -128,6 +160,7 @@ func (r *run) drain() {
 	}
 	for _, a := range r.acceptors {
 		a.roster.nudge()
+		a.loop.wake()
 	}
 }
 
@@ -163,6 +196,7 @@ func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 func (r *run) cut() (n int) {
 	for _, a := range r.acceptors {
 		n += a.roster.cut(ErrCut)
+		a.loop.wake() // it may wait for a place
 	}
 	return n
 }

@@ -92,11 +92,11 @@ func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 // A socket can be served once. If one of sockets is served already, Serve fails at
 // once and closes the others.
 func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
-	if s.Handle == nil {
+	if (s.Handle == nil) == (s.OnData == nil) {
 		closeAll(sockets)
-		return errors.New("tcp: the server has no Handle")
+		return errors.New("tcp: a server needs either Handle or OnData")
 	}
-	r, err := s.newRun(ctx, sockets)
+	r, err := s.newRun(ctx, sockets, s.OnData != nil && s.TLS == nil)
 	if err != nil {
 		closeAll(sockets)
 		return err

@@ -26,14 +26,42 @@ const (
 // ends.
 const defaultLastCall = time.Second
 
-// A Server serves connections. Handle must be set; the zero value of every other field
-// is useful. Fields must not change once it serves.
+// A Server serves connections. Handle or OnData must be set; the zero value of every other
+// field is useful. Fields must not change once it serves.
 type Server struct {
 	// Handle serves one connection, which is closed when it returns. c is a *Conn,
 	// or with TLS a *tls.Conn over one. ctx ends when the Grace is over at the
 	// server's end; see also [Draining]. A panic of Handle is logged and counted, and
 	// ends that connection only.
 	Handle func(ctx context.Context, c net.Conn)
+
+	// OnData, if set, serves connections in place of Handle, for programs that never wait
+	// for something else before they answer. On Linux a loop for each listening socket calls
+	// it for all connections of that socket, one call after the other; no connection has a
+	// goroutine, and an idle one takes some 700 bytes. Calls of several loops run at the
+	// same time. A call that waits, or computes for long, delays all connections of its
+	// loop: such programs need Handle.
+	//
+	// data are the bytes that were received and not used yet. OnData returns how many of
+	// them it has used; the others begin the data of the next call. data is valid until
+	// OnData returns. If it used some and others are left, it is called again at once, so it
+	// may answer one request a call. It is called first when the connection opens, without
+	// data, so that it can greet; and last when the client has ended sending: see
+	// [EventConn.Ended]. A panic is logged and counted, and ends that connection only.
+	//
+	// With TLS, and on other systems, each connection has a goroutine that calls OnData.
+	OnData func(c *EventConn, data []byte) (used int)
+
+	// OnEnd, if set, is called once for each connection that OnData was called for, when it
+	// ends: with nil if the client or Close ended it, and else with the reason. c is not
+	// valid any more when it returns.
+	OnEnd func(c *EventConn, err error)
+
+	// What OnData may leave. A connection is ended with ErrHeld if OnData uses none of
+	// MaxHeld bytes, and with ErrUnsent if more than MaxUnsent bytes that it wrote wait for
+	// the client to read.
+	MaxHeld   int // 0 means DefaultMaxHeld
+	MaxUnsent int // 0 means DefaultMaxUnsent
 
 	// TLS, if set, makes connections begin with TLS. It must have a certificate; those
 	// of package certs can be replaced while the server runs.
@@ -142,6 +170,7 @@ func (s *Server) check() error {
 		value int64
 	}{
 		{"MaxConns", int64(s.MaxConns)}, {"MaxConnsPerSource", int64(s.MaxConnsPerSource)}, {"MaxHandshakes", int64(s.MaxHandshakes)},
+		{"MaxHeld", int64(s.MaxHeld)}, {"MaxUnsent", int64(s.MaxUnsent)},
 		{"HandshakeTimeout", int64(s.HandshakeTimeout)}, {"FirstByteTimeout", int64(s.FirstByteTimeout)}, {"IdleTimeout", int64(s.IdleTimeout)},
 	} {
 		if n.value < 0 {

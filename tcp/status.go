@@ -96,14 +96,18 @@ func (c *status) isClosed() bool { return uint32(c.state.Load())&closedBit != 0 
 
 // heard notes that the client has sent bytes.
 func (c *status) heard() {
-	c.moved.Store(c.shared.clock.Load())
+	c.sent()
 	if c.phase.Load() == listening {
 		c.phase.Store(open)
 	}
 }
 
 // sent notes that bytes were sent.
-func (c *status) sent() { c.moved.Store(c.shared.clock.Load()) }
+func (c *status) sent() {
+	if now := c.shared.clock.Load(); c.moved.Load() != now { // a store is dearer
+		c.moved.Store(now)
+	}
+}
 
 // enter begins a phase.
 func (c *status) enter(phase int32) {

@@ -1,12 +1,13 @@
 // Haultcp is haul's package tcp as a program of the suite: see package tcpprog.
-// With -under it accepts connections for net/http, and with -dir that serves
-// files.
+// With -events it serves by calls of a function that never waits, with -under it
+// accepts connections for net/http, and with -dir that serves files.
 package main
 
 import (
 	"context"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/haul-project/haul/bench/tcpprog"
@@ -40,6 +41,13 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 		return err
 	}
 	s := &tcp.Server{TLS: config}
+	if o.Events && o.Delay == 0 { // a call that sleeps would hold up all others
+		if err := o.Only(false, true, true); err != nil {
+			return err
+		}
+		s.OnData, s.Grace = onData(r), grace
+		return s.Serve(ctx, socket)
+	}
 	if !o.Under && o.Dir == "" {
 		s.Handle = func(_ context.Context, c net.Conn) { answer(r, c) }
 		s.Grace = grace
@@ -50,6 +58,24 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 		return err
 	}
 	return tcpprog.ServeHTTP(ctx, o, func(h *http.Server) error { return h.Serve(l) })
+}
+
+// onData answers a request of those that have arrived.
+func onData(r *tcpprog.Responder) func(*tcp.EventConn, []byte) int {
+	scratches := sync.Pool{New: func() any { return new([]byte) }}
+	return func(c *tcp.EventConn, data []byte) int {
+		end := tcpprog.RequestEnd(data)
+		if end == 0 {
+			return 0
+		}
+		scratch := scratches.Get().(*[]byte)
+		_, err := c.Write(r.Answer(scratch))
+		scratches.Put(scratch)
+		if err != nil || r.Close {
+			c.Close()
+		}
+		return end
+	}
 }
 
 // A waiter is a connection whose handler can wait without a buffer.

@@ -15,6 +15,7 @@ func TestProgram(t *testing.T) {
 	}{
 		{"alone", peer.Trade{Answers: true, TLS: true, Files: true}, nil},
 		{"clients speak first", peer.Trade{Answers: true, TLS: true, Files: true}, []string{"-defer"}},
+		{"events", peer.Trade{Answers: true, TLS: true}, []string{"-defer", "-events"}},
 		{"under net/http", peer.Trade{Answers: true, TLS: true, Files: true}, []string{"-defer", "-under"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { tcpprogtest.Test(t, serve, c.does, c.more...) })

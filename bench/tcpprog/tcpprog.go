@@ -40,6 +40,9 @@ type Options struct {
 
 	// Under has package tcp accept connections for net/http, in haultcp.
 	Under bool
+
+	// Events has package tcp call a function for what is received, in haultcp.
+	Events bool
 }
 
 // maxSize bounds an answer's body, in bytes.
@@ -92,6 +95,7 @@ func Run(ctx context.Context, name string, args []string, serve func(context.Con
 	f.StringVar(&o.Dir, "dir", "", "`directory` whose files to serve, in place of the one answer")
 	f.BoolVar(&o.Defer, "defer", false, "accept connections once their clients have sent something")
 	f.BoolVar(&o.Under, "under", false, "have net/http serve what is accepted")
+	f.BoolVar(&o.Events, "events", false, "serve by calls that never wait")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

@@ -1,0 +1,551 @@
+package tcp
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/tcp/certs"
+)
+
+// An ends counts the calls of OnEnd by their reason.
+type ends struct {
+	mu  sync.Mutex
+	why []error
+}
+
+func (n *ends) note(_ *EventConn, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.why = append(n.why, err)
+}
+
+func (n *ends) all() []error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]error(nil), n.why...)
+}
+
+// want waits until so many connections have ended, each for the reason.
+func (n *ends) want(t *testing.T, count int, why error) {
+	t.Helper()
+	eventually(t, fmt.Sprint(count, " connections end"), func() bool { return len(n.all()) >= count })
+	for _, err := range n.all() {
+		if !errors.Is(err, why) || len(n.all()) != count {
+			t.Errorf("%d ends, one with %v; want %d with %v", len(n.all()), err, count, why)
+		}
+	}
+}
+
+// lines answers a line by the same line, "big" by bigAnswer bytes, "quit" by the end,
+// "panic" by a panic, and "exit" by the end of its goroutine.
+func lines(c *EventConn, data []byte) int {
+	line, _, whole := bytes.Cut(data, []byte{'\n'})
+	if !whole {
+		return 0
+	}
+	switch string(line) {
+	case "big":
+		if left, _ := c.State.(int); left > 0 {
+			c.State = left - 1
+			_, _ = c.Write(make([]byte, bigPart))
+			c.Again()
+			if left > 1 {
+				return 0
+			}
+		} else {
+			c.State = bigAnswer / bigPart
+			c.Again()
+			return 0
+		}
+	case "quit":
+		_, _ = c.Write([]byte("bye\n"))
+		c.Close()
+	case "panic":
+		panic("asked for")
+	case "exit":
+		runtime.Goexit()
+	default:
+		_, _ = c.Write(data[:len(line)+1])
+	}
+	return len(line) + 1
+}
+
+const bigPart = 64 << 10
+
+// Requests in one piece, byte by byte, many at once, and without a line's end before the
+// end of what the client sends.
+func TestEvents(t *testing.T) {
+	var n ends
+	s := &Server{OnData: lines, OnEnd: n.note, Options: Options{Sockets: 1}}
+	at, stop := serve(t, s)
+	if got := ask(t, at, "hello\nworld\nrest"); got != "hello\nworld\n" {
+		t.Errorf("got %q", got)
+	}
+	many := strings.Repeat("line\n", 100_000)
+	c := dial(t, at)
+	go func() {
+		_, _ = io.WriteString(c, many)
+		_ = c.CloseWrite()
+	}()
+	if got, err := io.ReadAll(c); string(got) != many || err != nil {
+		t.Errorf("%d bytes of %d, %v", len(got), len(many), err)
+	}
+	c = dial(t, at)
+	b := make([]byte, 6)
+	for range 3 {
+		for _, r := range "byte.\n" {
+			_, _ = io.WriteString(c, string(r))
+			time.Sleep(time.Millisecond)
+		}
+		if _, err := io.ReadFull(c, b); string(b) != "byte.\n" || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	_, _ = io.WriteString(c, "quit\nmore\n")
+	if got, err := io.ReadAll(c); string(got) != "bye\n" {
+		t.Errorf("after quit: %q, %v", got, err)
+	}
+	n.want(t, 3, nil)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if c := s.Counters(); c.Accepted != 3 || c.Conns != 0 || c.Panics != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The handler is called when a connection opens, so it may greet; its state is kept; and
+// addresses are there until the end.
+func TestEventsGreeting(t *testing.T) {
+	var end atomic.Value
+	s := &Server{OnEnd: func(c *EventConn, err error) { end.Store(fmt.Sprint(c.RemoteAddr(), c.State, err)) },
+		OnData: func(c *EventConn, data []byte) int {
+			if c.State == nil {
+				c.State = 0
+				fmt.Fprintf(c, "welcome to %v\n", c.LocalAddr())
+			} else if c.Ended() {
+				fmt.Fprintf(c, "%d bytes from %v\n", c.State, c.RemoteAddr())
+			}
+			c.State = c.State.(int) + len(data)
+			return len(data)
+		}}
+	at, _ := serve(t, s)
+	c := dial(t, at)
+	want := "welcome to " + at + "\n"
+	b := make([]byte, len(want))
+	if _, err := io.ReadFull(c, b); string(b) != want || err != nil {
+		t.Fatalf("%q, %v", b, err)
+	}
+	_, _ = io.WriteString(c, "12345")
+	_ = c.CloseWrite()
+	from := c.LocalAddr().String()
+	if b, err := io.ReadAll(c); string(b) != "5 bytes from "+from+"\n" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	eventually(t, "OnEnd", func() bool { return end.Load() != nil })
+	if got := end.Load(); got != from+" 5 <nil>" {
+		t.Errorf("OnEnd: %q", got)
+	}
+}
+
+// A client that does not read its answers gets no more of them, while others are served. It
+// still has its answers when it reads later, or it is ended by IdleTimeout.
+func TestEventsSlowReader(t *testing.T) {
+	var n ends
+	s := &Server{OnData: lines, OnEnd: n.note, Options: Options{Sockets: 1, SendBuffer: 64 << 10}}
+	at, _ := serve(t, s)
+	slow := dial(t, at)
+	const answers = 3
+	_, _ = io.WriteString(slow, strings.Repeat("big\n", answers)+"end\n")
+	for range 20 {
+		if got := ask(t, at, "hello\n"); got != "hello\n" {
+			t.Fatalf("%q", got)
+		}
+	}
+	_ = slow.CloseWrite()
+	got, err := io.ReadAll(slow)
+	if want := answers*bigAnswer + len("end\n"); len(got) != want || err != nil {
+		t.Errorf("%d bytes of %d, %v", len(got), want, err)
+	}
+}
+
+// A peer that sends requests and reads nothing is stopped by its own window: the server
+// receives no more of them. It is ended after IdleTimeout.
+func TestEventsFlood(t *testing.T) {
+	var n ends
+	var calls atomic.Int64
+	s := &Server{OnEnd: n.note, IdleTimeout: brief, Options: Options{SendBuffer: 64 << 10}}
+	s.OnData = func(c *EventConn, data []byte) int {
+		calls.Add(1)
+		return lines(c, data)
+	}
+	at, _ := serve(t, s)
+	c := dial(t, at)
+	line := []byte(strings.Repeat("x", 63) + "\n")
+	flood := bytes.Repeat(line, 1<<16)
+	_, err := c.Write(flood) // until the server resets it
+	for err == nil {
+		_, err = c.Write(flood)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the flood is not ended")
+	}
+	n.want(t, 1, ErrIdle)
+	if s.Counters().TimedOut != 1 {
+		t.Errorf("%+v", s.Counters())
+	}
+}
+
+// Clients that vanish, also in the middle of a request or an answer, leave nothing behind.
+func TestEventsReset(t *testing.T) {
+	var n ends
+	s := &Server{OnData: lines, OnEnd: n.note}
+	at, stop := serve(t, s)
+	const rounds = 50
+	for i := range rounds {
+		c := dial(t, at)
+		switch i % 4 {
+		case 0:
+			_, _ = io.WriteString(c, "half")
+		case 1:
+			_, _ = io.WriteString(c, "big\n")
+			_, _ = io.ReadFull(c, make([]byte, 1000))
+		case 2:
+			_, _ = io.WriteString(c, "whole\n")
+		}
+		reset(c)
+	}
+	eventually(t, "all have ended", func() bool { return len(n.all()) == rounds || s.Counters().Conns == 0 && s.Counters().Accepted == rounds })
+	if got := ask(t, at, "hello\n"); got != "hello\n" {
+		t.Errorf("%q", got)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A panic, and the end of the goroutine, end one connection. The others of the loop live.
+func TestEventsPanic(t *testing.T) {
+	var n ends
+	s := &Server{OnData: lines, OnEnd: n.note, Options: Options{Sockets: 1}}
+	at, _ := serve(t, s)
+	lives := dial(t, at)
+	for i, bad := range []string{"panic\n", "exit\n", "panic\n"} {
+		c := dial(t, at)
+		_, _ = io.WriteString(c, "x\n"+bad+"more\n")
+		if b, _ := io.ReadAll(c); string(b) != "x\n" && len(b) > 0 {
+			t.Errorf("%q", b)
+		}
+		n.want(t, i+1, ErrPanicked)
+		_, _ = io.WriteString(lives, "ok\n")
+		if _, err := io.ReadFull(lives, make([]byte, 3)); err != nil {
+			t.Fatalf("another connection, after %q: %v", bad, err)
+		}
+	}
+	if c := s.Counters(); c.Panics != 2 || c.Conns != 1 {
+		t.Errorf("%+v", c)
+	}
+	wrong := &Server{OnData: func(_ *EventConn, data []byte) int { return len(data) + 1 }, OnEnd: func(*EventConn, error) { panic("again") }}
+	at, _ = serve(t, wrong)
+	_, _ = io.ReadAll(dial(t, at))
+	eventually(t, "both panics are counted", func() bool { return wrong.Counters().Panics == 2 })
+}
+
+// The bounds of what is held and unsent.
+func TestEventsBounds(t *testing.T) {
+	for want, test := range map[error]struct {
+		s    *Server
+		asks string
+	}{
+		ErrHeld:   {&Server{MaxHeld: 1000, OnData: func(*EventConn, []byte) int { return 0 }}, strings.Repeat("x", 1000)},
+		ErrUnsent: {&Server{MaxUnsent: 1000, OnData: func(c *EventConn, data []byte) int { _, _ = c.Write(make([]byte, bigAnswer)); return len(data) }}, "x"},
+	} {
+		var n ends
+		test.s.OnEnd = n.note
+		if !hasLoops && want == ErrUnsent {
+			continue // a goroutine waits until all is sent
+		}
+		at, _ := serve(t, test.s)
+		c := dial(t, at)
+		_, _ = io.WriteString(c, test.asks)
+		n.want(t, 1, want)
+	}
+	for _, s := range []*Server{{OnData: lines, Handle: echo}, {}, {OnData: lines, MaxHeld: -1}, {OnData: lines, MaxUnsent: -1}} {
+		if err := s.Serve(t.Context(), listenSocket(t, Options{})); err == nil {
+			t.Errorf("%+v is served", s)
+		}
+	}
+}
+
+// The limits on connections, by waiting and by refusing, and on those of one source.
+func TestEventsLimits(t *testing.T) {
+	var refused atomic.Int64
+	note := func(net.Addr, error) { refused.Add(1) }
+	for _, s := range []*Server{{MaxConns: 1}, {MaxConns: 1, Refuse: true}, {MaxConnsPerSource: 1}, {Deny: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}} {
+		s.OnData, s.Refused, s.Options.Sockets = lines, note, 2
+		refused.Store(0)
+		at, _ := serve(t, s)
+		ask := func(c net.Conn) error { // nil, if it is reset before it is connected
+			if c == nil {
+				return net.ErrClosed
+			}
+			_, _ = io.WriteString(c, "one\n")
+			_, err := io.ReadFull(c, make([]byte, 4))
+			return err
+		}
+		connect := func() net.Conn {
+			c, err := net.Dial("tcp", at)
+			if err != nil {
+				return nil
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			_ = c.SetDeadline(time.Now().Add(patience))
+			return c
+		}
+		first := connect()
+		err := ask(first)
+		if denied := len(s.Deny) > 0; (err != nil) != denied {
+			t.Fatalf("%+v: %v", s.Counters(), err)
+		} else if denied {
+			eventually(t, "it is refused", func() bool { return refused.Load() == 1 && s.Counters().Conns == 0 })
+			continue
+		}
+		second := connect()
+		if s.MaxConns > 0 && !s.Refuse {
+			time.Sleep(10 * time.Millisecond)
+			if n := s.Counters().Conns; hasLoops && n != 1 {
+				t.Errorf("%d connections", n)
+			}
+			reset(first.(*net.TCPConn))
+			if err := ask(second); err != nil {
+				t.Errorf("it waited for a place: %v", err)
+			}
+			continue
+		}
+		if err := ask(second); err == nil {
+			t.Error("one too many is served")
+		}
+		eventually(t, "it is refused", func() bool { return refused.Load() == 1 })
+	}
+}
+
+// Many clients for few places: each is served in its turn.
+func TestEventsPlaces(t *testing.T) {
+	s := &Server{OnData: lines, MaxConns: 3, Options: Options{Sockets: 2}}
+	at, stop := serve(t, s)
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			if got := ask(t, at, "hello\n"); got != "hello\n" {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+	wg.Wait()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if c := s.Counters(); c.Accepted != 100 || c.Conns != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The times: for the first byte, and for silence after it.
+func TestEventsTimeouts(t *testing.T) {
+	for want, s := range map[error]*Server{ErrSilent: {FirstByteTimeout: brief}, ErrIdle: {IdleTimeout: brief}} {
+		var n ends
+		s.OnData, s.OnEnd = lines, n.note
+		at, _ := serve(t, s)
+		c := dial(t, at)
+		if want == ErrIdle {
+			_, _ = io.WriteString(c, "half")
+		}
+		if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
+			t.Errorf("%v: %q, %v", want, b, err)
+		}
+		n.want(t, 1, want)
+	}
+}
+
+// PROXY headers whole, split and bad, as for a Handle.
+func TestEventsProxies(t *testing.T) {
+	var bad atomic.Int64
+	s := &Server{
+		Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HandshakeTimeout: time.Minute, MaxConnsPerSource: 50,
+		BadHandshake: func(c *Conn, err error) {
+			bad.Add(1)
+			if !errors.Is(err, ErrProxyHeader) {
+				t.Errorf("BadHandshake: %v", err)
+			}
+			_, _ = c.Write([]byte("no\n"))
+		},
+		OnData: func(c *EventConn, data []byte) int {
+			if len(data) > 0 {
+				fmt.Fprintf(c, "%v %v %s", c.RemoteAddr(), c.LocalAddr(), data)
+			}
+			return len(data)
+		},
+	}
+	at, _ := serve(t, s)
+	for _, tt := range goodProxies {
+		for _, cut := range []int{0, 1, len(tt.text) / 2, len(tt.text), len(tt.text) + 2} {
+			c := dial(t, at)
+			from := c.LocalAddr().String() + " " + at
+			if tt.want.Source.IsValid() {
+				from = tt.want.Source.String() + " " + tt.want.Destination.String()
+			}
+			text := tt.text + "hello"
+			_, _ = io.WriteString(c, text[:cut])
+			time.Sleep(time.Millisecond)
+			_, _ = io.WriteString(c, text[cut:])
+			_ = c.CloseWrite()
+			got, err := io.ReadAll(c)
+			if cut > len(tt.text) && hasLoops { // two calls
+				if want := from + " he" + from + " llo"; string(got) != want && string(got) != from+" hello" || err != nil {
+					t.Errorf("%s, cut at %d: %q, %v", tt.name, cut, got, err)
+				}
+			} else if !strings.HasPrefix(string(got), from+" ") || err != nil {
+				t.Errorf("%s, cut at %d: %q, %v", tt.name, cut, got, err)
+			}
+		}
+	}
+	for i, tt := range hostileProxies {
+		c := dial(t, at)
+		_, _ = io.WriteString(c, tt.text)
+		_ = c.CloseWrite()
+		if got, _ := io.ReadAll(c); string(got) != "no\n" && len(got) > 0 {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+		eventually(t, "it is reported", func() bool { return bad.Load() == int64(i+1) })
+	}
+	if c := s.Counters(); c.BadHandshakes != uint64(len(hostileProxies)) {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The end closes idle connections, lets a request that is under way be completed, and
+// after the Grace ends what is left.
+func TestEventsDrain(t *testing.T) {
+	var n ends
+	s := &Server{OnData: lines, OnEnd: n.note, Grace: -1, lastCall: 50 * time.Millisecond}
+	at, stop := serve(t, s)
+	idle, silent, half := dial(t, at), dial(t, at), dial(t, at)
+	_, _ = io.WriteString(idle, "x\n")
+	_, _ = io.ReadFull(idle, make([]byte, 2))
+	_, _ = io.WriteString(half, "ha")
+	eventually(t, "all are there", func() bool { return s.Counters().Conns == 3 })
+	time.Sleep(10 * time.Millisecond) // for "ha"
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	for _, c := range []net.Conn{idle, silent} {
+		if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	select {
+	case err := <-stopped:
+		t.Fatalf("it has not waited for a request: %v", err)
+	case <-time.After(10 * time.Millisecond):
+	}
+	_, _ = io.WriteString(half, "lf\n")
+	if b, err := io.ReadAll(half); string(b) != "half\n" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	n.want(t, 3, ErrDraining)
+}
+
+func TestEventsGrace(t *testing.T) {
+	var n ends
+	s := &Server{OnData: lines, OnEnd: n.note, Grace: time.Millisecond, MaxConns: 2}
+	at, stop := serve(t, s)
+	half, big := dial(t, at), dial(t, at)
+	_, _ = io.WriteString(half, "half")
+	_, _ = io.WriteString(big, "big\n")
+	_, _ = io.ReadFull(big, make([]byte, 1000))
+	dial(t, at) // waits for a place
+	time.Sleep(10 * time.Millisecond)
+	if err := stop(); !errors.Is(err, ErrCut) {
+		t.Errorf("Serve: %v", err)
+	}
+	if c := s.Counters(); c.Conns != 0 || c.Cut < 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestEventsHalt(t *testing.T) {
+	var n ends
+	s := &Server{OnData: lines, OnEnd: n.note, Grace: -1}
+	so := listenSocket(t, Options{})
+	result := make(chan error)
+	go func() { result <- s.Serve(t.Context(), so) }()
+	c := dial(t, so.Addr().String())
+	_, _ = io.WriteString(c, "half")
+	eventually(t, "accepted", func() bool { return s.Counters().Conns == 1 })
+	s.Halt()
+	if err := <-result; !errors.Is(err, ErrCut) {
+		t.Error(err)
+	}
+	n.want(t, 1, ErrCut)
+	// Closing the socket alone ends the server after its connections.
+	s, so = &Server{OnData: lines}, listenSocket(t, Options{})
+	go func() { result <- s.Serve(t.Context(), so) }()
+	if got := ask(t, so.Addr().String(), "hello\n"); got != "hello\n" {
+		t.Errorf("%q", got)
+	}
+	_ = so.Close()
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+}
+
+// With TLS each connection has a goroutine, and the same happens.
+func TestEventsTLS(t *testing.T) {
+	var n ends
+	cert, err := certs.SelfSigned("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{OnData: lines, OnEnd: n.note, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Grace: -1}
+	at, stop := serve(t, s)
+	clients := make([]*tls.Conn, 3)
+	for i := range clients {
+		c := tls.Client(dial(t, at), &tls.Config{InsecureSkipVerify: true})
+		clients[i] = c
+		_, _ = io.WriteString(c, "one\ntwo\nth")
+		_, _ = io.WriteString(c, "ree\n")
+		b := make([]byte, 14)
+		if _, err := io.ReadFull(c, b); string(b) != "one\ntwo\nthree\n" || err != nil {
+			t.Fatalf("%q, %v", b, err)
+		}
+	}
+	_ = clients[0].CloseWrite()
+	if b, err := io.ReadAll(clients[0]); len(b) > 0 || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	_, _ = io.WriteString(clients[1], "quit\n")
+	if b, err := io.ReadAll(clients[1]); string(b) != "bye\n" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	eventually(t, "two have ended", func() bool { return s.Counters().Conns == 1 })
+	if err := stop(); err != nil { // the idle one does not keep it
+		t.Error(err)
+	}
+	if b, err := io.ReadAll(clients[2]); len(b) > 0 || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+}

@@ -1,0 +1,584 @@
+//go:build linux && !haul_portable
+
+package tcp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/tcp/internal/flow"
+	"github.com/haul-project/haul/tcp/internal/proxy"
+)
+
+// hasLoops says that loops serve the connections of [Server.OnData].
+const hasLoops = true
+
+// A loop serves all connections of one listening socket by calls of [Server.OnData]. It has
+// an epoll, in which all descriptors are edge-triggered but the listening one. The goroutine
+// waits for the epoll in Go's poller, so a loop that has nothing to do holds no thread.
+type loop struct {
+	a   *acceptor
+	max *flow.Limits
+
+	fd   int // the epoll
+	file *os.File
+	raw  syscall.RawConn
+	step func(fd uintptr) (done bool)
+
+	woken atomic.Bool // attend has something to see to
+	full  atomic.Bool // it waits for a place for a connection
+
+	// Of the loop's goroutine. A handler may end that by runtime.Goexit, and the next one
+	// continues here.
+	events  [maxEvents]unix.EpollEvent
+	n, at   int          // events, and the next one to handle
+	ready   []*EventConn // to be served in the next round
+	batch   []*EventConn // of the present round
+	current *EventConn   // whose handler runs
+
+	table []*EventConn // by slot
+	free  []uint32     // slots
+	conns int
+
+	in  []byte // for what is received, while nothing is held
+	out []byte // scratch, for what a handler writes
+
+	listens   bool          // the epoll has the listening socket
+	accepts   bool          // it accepts, or will again
+	delay     time.Duration // after it could not
+	drains    bool          // the end has begun
+	idleEnded bool          // connections that were idle then are closed
+	lateEnded bool          // those that had sent nothing by then, too
+	drainedAt time.Time
+	firstLook bool // data is there when a connection is accepted
+}
+
+const (
+	// maxEvents is how many events are taken from the epoll at a time.
+	maxEvents = 256
+
+	// acceptBatch is how many connections are accepted in a round, so that others have
+	// their turn.
+	acceptBatch = 64
+
+	// receiveSize is how much is received at once from a connection.
+	receiveSize = 64 << 10
+
+	// listenSlot stands for the listening socket.
+	listenSlot = 1<<32 - 1
+
+	events = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
+)
+
+// newLoop makes the loop of an acceptor.
+func newLoop(a *acceptor) (*loop, error) {
+	l := &loop{a: a, max: a.g.s.limits(), accepts: true, in: make([]byte, receiveSize)}
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	_ = unix.SetNonblock(fd, true) // os.NewFile then gives it to the poller
+	l.fd, l.file = fd, os.NewFile(uintptr(fd), "epoll")
+	if l.raw, err = l.file.SyscallConn(); err == nil {
+		err = l.listen(true)
+	}
+	if err != nil {
+		_ = l.file.Close()
+		return nil, err
+	}
+	l.step = func(fd uintptr) bool {
+		l.n = epollWait(int(fd), l.events[:])
+		return l.n > 0
+	}
+	deferred, _ := unix.GetsockoptInt(a.k.fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT)
+	l.firstLook = deferred > 0
+	a.watch.asleep.Store(true) // until a connection is accepted
+	a.k.loop.Store(l)
+	return l, nil
+}
+
+// listen adds the listening socket to the epoll, or removes it.
+func (l *loop) listen(on bool) error {
+	if l.listens == on {
+		return nil
+	}
+	op := unix.EPOLL_CTL_DEL // explicitly, as another process may have the socket
+	if on {
+		op = unix.EPOLL_CTL_ADD
+	}
+	if err := l.control(op, l.a.k.fd, unix.EPOLLIN, listenSlot); err != nil {
+		return err
+	}
+	l.listens = on
+	return nil
+}
+
+func (l *loop) control(op, fd int, events uint32, slot uint32) error {
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(l.fd, op, fd, &unix.EpollEvent{Events: events, Fd: int32(slot)}))
+}
+
+// close gives back the epoll. A nil loop has none.
+func (l *loop) close() {
+	if l != nil {
+		_ = l.file.Close()
+	}
+}
+
+// wake has the loop attend to what another goroutine has changed. A nil loop does not.
+func (l *loop) wake() {
+	if l != nil {
+		l.woken.Store(true)
+		_ = l.file.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// placeFree wakes the loop if it waits for a place for a connection.
+func (l *loop) placeFree() {
+	if l.full.Load() && l.full.Swap(false) {
+		l.wake()
+	}
+}
+
+// run is the loop's goroutine.
+func (l *loop) run() {
+	over := false
+	defer func() {
+		if !over { // a handler has called runtime.Goexit
+			l.a.work.Go(l.run)
+		}
+	}()
+	for {
+		l.handle()
+		if l.woken.Swap(false) {
+			l.attend()
+		}
+		l.n, l.at = epollWait(l.fd, l.events[:]), 0
+		if l.n > 0 || len(l.ready) > 0 {
+			continue
+		}
+		if l.quiet() {
+			over = true
+			l.close()
+			return
+		}
+		if runtime.Gosched(); len(l.ready) == 0 {
+			l.park()
+		}
+	}
+}
+
+// handle handles the events, and serves the connections that were left for this round.
+func (l *loop) handle() {
+	for l.at < l.n {
+		ev := &l.events[l.at]
+		l.at++
+		if uint32(ev.Fd) == listenSlot {
+			l.accept()
+		} else if e := l.table[uint32(ev.Fd)]; e != nil {
+			// The slot may have changed hands since the event. Then there is nothing to
+			// read, or no more room.
+			e.ready = e.ready || ev.Events&^unix.EPOLLOUT != 0
+			e.closed = e.closed || ev.Events&^(unix.EPOLLIN|unix.EPOLLOUT) != 0
+			l.serve(e)
+		}
+	}
+	if len(l.batch) == 0 {
+		l.batch, l.ready = l.ready, l.batch
+	}
+	for len(l.batch) > 0 {
+		e := l.batch[len(l.batch)-1]
+		l.batch = l.batch[:len(l.batch)-1]
+		if e.queued = false; e.c != nil {
+			l.serve(e)
+		}
+	}
+}
+
+// park waits for events, or to be woken.
+func (l *loop) park() {
+	l.at = 0
+	if err := l.raw.Read(l.step); err != nil {
+		l.n = 0
+		_ = l.file.SetReadDeadline(time.Time{}) // woken is set before the deadline is
+	}
+}
+
+// attend sees to what others have changed.
+func (l *loop) attend() {
+	l.drains = l.a.g.isDraining()
+	switch {
+	case !l.accepts:
+	case hasEnded(l.a.g.ctx.Done()):
+		l.endAccept(net.ErrClosed)
+	default:
+		if err := l.listen(true); err != nil {
+			l.endAccept(err)
+			return
+		}
+		l.accept()
+	}
+}
+
+// quiet is called when there is nothing to do. At the server's end it closes connections
+// that are idle. It reports whether all is over.
+func (l *loop) quiet() bool {
+	if !l.drains {
+		return !l.accepts && l.conns == 0
+	}
+	if !l.idleEnded {
+		l.idleEnded, l.drainedAt = true, time.Now()
+		time.AfterFunc(l.a.g.lastCall, l.wake)
+		l.endIdle(false)
+	} else if !l.lateEnded && time.Since(l.drainedAt) >= l.a.g.lastCall {
+		l.lateEnded = true
+		l.endIdle(true)
+	}
+	return !l.accepts && l.conns == 0
+}
+
+// endIdle closes the connections that are idle, also those that have sent nothing yet if
+// all is set.
+func (l *loop) endIdle(all bool) {
+	for _, e := range l.table {
+		if e != nil && e.next == flow.Idle && (all || e.c.phase.Load() == open) {
+			l.finish(e, ErrDraining)
+		}
+	}
+}
+
+// accept accepts connections that wait.
+func (l *loop) accept() {
+	a := l.a
+	for range acceptBatch {
+		if !l.takePlace() {
+			return
+		}
+		if a.spare == nil {
+			a.spare = a.roster.take()
+		}
+		fd, errno := acceptRaw(a.k.fd, &a.spare.from)
+		if errno != 0 {
+			l.notAccepted(errno)
+			return
+		}
+		c := a.spare
+		c.fd, l.delay = fd, 0
+		c.sysReset()
+		a.watch.asleep.Store(false)
+		switch {
+		case a.g.s.Refuse && !a.g.takePlace():
+			a.g.refuse(c, c.sysRemoteAddr(), ErrFull)
+			c.sysClose()
+		case !a.g.countSource(c):
+			c.sysClose()
+		default:
+			a.spare = nil
+			l.open(c)
+		}
+	}
+}
+
+// takePlace takes a place for a connection before it is accepted. If there is none, the
+// listening socket leaves the epoll until there is.
+func (l *loop) takePlace() bool {
+	s := l.a.g.s
+	if s.places == nil || s.Refuse {
+		return true
+	}
+	for range 2 {
+		select {
+		case s.places <- struct{}{}:
+			l.full.Store(false)
+			return true
+		default:
+			l.full.Store(true) // a place that is free from now on wakes the loop
+		}
+	}
+	_ = l.listen(false)
+	return false
+}
+
+// notAccepted sees to an error of accepting.
+func (l *loop) notAccepted(errno syscall.Errno) {
+	g, k := l.a.g, l.a.k
+	if g.s.places != nil && !g.s.Refuse {
+		<-g.s.places
+	}
+	err := os.NewSyscallError("accept4", errno)
+	switch {
+	case errno == unix.EAGAIN:
+		if !k.stopped.Load() {
+			return
+		}
+		if wait := time.Until(k.settled); wait > 0 {
+			time.AfterFunc(wait, l.wake)
+			return
+		}
+		l.endAccept(net.ErrClosed)
+	case isOfPeer(err):
+	case isTemporary(err):
+		l.delay = min(max(firstAcceptDelay, 2*l.delay), maxAcceptDelay)
+		g.acceptFailed(err, l.delay)
+		_ = l.listen(false)
+		time.AfterFunc(l.delay, l.wake)
+	default:
+		l.endAccept(err)
+	}
+}
+
+// endAccept accepts no more.
+func (l *loop) endAccept(err error) {
+	_ = l.listen(false)
+	l.accepts = false
+	l.a.end(err)
+}
+
+// open begins to serve a connection.
+func (l *loop) open(c *conn) {
+	g := l.a.g
+	l.a.roster.enter(c)
+	c.readWait.Store(c.shared.clock.Load())
+	e := &EventConn{c: c, d: l, max: l.max}
+	if n := len(l.free); n > 0 {
+		e.slot = l.free[n-1]
+		l.free = l.free[:n-1]
+		l.table[e.slot] = e
+	} else {
+		e.slot = uint32(len(l.table))
+		l.table = append(l.table, e)
+	}
+	l.conns++
+	e.header = g.s.hasProxies() && g.isProxy(c.sysSource())
+	e.ready = l.firstLook
+	l.start(e)
+	if e.c == nil {
+		return // it is over already
+	}
+	if err := l.control(unix.EPOLL_CTL_ADD, c.fd, events, e.slot); err != nil {
+		l.finish(e, err)
+	}
+}
+
+// start calls the handler for a new connection, and serves it if data may be there.
+func (l *loop) start(e *EventConn) {
+	returned := false
+	defer l.guard(e, &returned)
+	if !e.header {
+		l.turnFirst(e, netip.Addr{})
+	}
+	if e.c != nil && e.ready && !e.queued {
+		l.advance(e)
+	}
+	returned = true
+}
+
+// turnFirst lets a connection in, and calls the handler for the first time.
+func (l *loop) turnFirst(e *EventConn, client netip.Addr) {
+	if err := l.a.g.checkClient(e.c, client); err != nil {
+		l.reject(e, err)
+		return
+	}
+	e.c.enter(listening)
+	next, err := l.turn(e, nil)
+	l.schedule(e, next, err)
+}
+
+// reject ends a connection that the handler does not get.
+func (l *loop) reject(e *EventConn, err error) {
+	c := e.c
+	l.a.g.reject(c, &Conn{c: c, gen: uint32(c.state.Load() >> genShift)}, err)
+	l.remove(e)
+}
+
+// serve serves a connection after an event.
+func (l *loop) serve(e *EventConn) {
+	returned := false
+	defer l.guard(e, &returned)
+	l.advance(e)
+	returned = true
+}
+
+// guard is deferred. It ends a connection whose handler panics, or calls runtime.Goexit.
+func (l *loop) guard(e *EventConn, returned *bool) {
+	if *returned {
+		return
+	}
+	if v := recover(); v != nil {
+		l.a.g.s.panicked(e.RemoteAddr(), v)
+	}
+	if e.c != nil {
+		l.finish(e, ErrPanicked)
+	}
+}
+
+// advance serves a connection as far as that needs no other event.
+func (l *loop) advance(e *EventConn) {
+	if why := e.c.ended.Load(); why != nil {
+		l.finish(e, why.err)
+		return
+	}
+	next, err := e.next, error(nil)
+	switch {
+	case next == flow.Blocked:
+		l.current = e
+		next, err = e.flow.Flush(l)
+	case next == flow.Again:
+		next, err = l.turn(e, e.flow.Held())
+	case e.ready:
+		next, err = l.receive(e)
+	}
+	if e.c != nil {
+		l.schedule(e, next, err)
+	}
+}
+
+func (l *loop) turn(e *EventConn, data []byte) (flow.Next, error) {
+	l.current = e
+	return e.flow.Turn(data, &l.out, l, *l.max)
+}
+
+// Call and Send make it a flow.Driver, for the current connection.
+func (l *loop) Call(data []byte) int { return l.a.g.s.onData(l.current, data) }
+
+// Send sends what there is room for. In front of the end the kernel holds back a partial
+// segment, so that it carries the end too.
+func (l *loop) Send(b []byte, last bool) (int, error) {
+	flags := unix.MSG_NOSIGNAL
+	if last {
+		flags |= unix.MSG_MORE
+	}
+	c := l.current.c
+	n, errno := c.sendSome(c.fd, b, flags)
+	if errno == unix.EAGAIN {
+		errno = 0
+	}
+	return written(n, errno)
+}
+
+// receive receives once, and has the handler use what there is.
+func (l *loop) receive(e *EventConn) (flow.Next, error) {
+	c := e.c
+	holds := e.flow.Holds()
+	room := l.in
+	if holds {
+		room = e.flow.Room()
+	}
+	n, errno := recv(c.fd, room, 0)
+	switch {
+	case errno == unix.EAGAIN:
+		e.ready, e.closed = false, false
+		return e.next, nil
+	case errno != 0:
+		return flow.Over, os.NewSyscallError("read", errno)
+	case n == 0 && e.header && holds:
+		return flow.Over, io.ErrUnexpectedEOF
+	case n == 0 && e.header:
+		return flow.Over, io.EOF
+	case n == 0:
+		e.ready = false
+		e.flow.End()
+		return l.turn(e, e.flow.Held())
+	}
+	e.ready = n == len(room) || e.closed
+	data := room[:n]
+	if holds {
+		e.flow.Received(n)
+		data = e.flow.Held()
+	}
+	if say := l.a.roster.firstBytes; say != nil && c.phase.Load() == listening {
+		say(&Conn{c: c, gen: uint32(c.state.Load() >> genShift)}, data)
+	}
+	c.heard()
+	if e.header {
+		return l.readHeader(e, data)
+	}
+	return l.turn(e, data)
+}
+
+// readHeader reads a PROXY header, and then serves what is behind it.
+func (l *loop) readHeader(e *EventConn, data []byte) (flow.Next, error) {
+	h, n, err := proxy.Parse(data)
+	if errors.Is(err, proxy.ErrShort) {
+		e.flow.Hold(data)
+		return flow.Partial, nil
+	}
+	if err != nil {
+		return flow.Over, err
+	}
+	e.header = false
+	rest := append([]byte(nil), data[n:]...)
+	e.flow.Hold(nil)
+	if l.turnFirst(e, e.c.takeAddrs(h)); e.c == nil || len(rest) == 0 {
+		return e.next, nil
+	}
+	e.c.heard()
+	if e.next != flow.Idle { // the greeting has not left
+		e.flow.Hold(rest)
+		return e.next, nil
+	}
+	return l.turn(e, rest)
+}
+
+// schedule notes what a connection waits for, and ends it if that is nothing.
+func (l *loop) schedule(e *EventConn, next flow.Next, err error) {
+	e.next = next
+	idle := next == flow.Idle
+	switch {
+	case err != nil || next == flow.Over:
+		l.finish(e, err)
+		return
+	case next == flow.Again || e.ready && next != flow.Blocked:
+		if !e.queued {
+			e.queued = true
+			l.ready = append(l.ready, e)
+		}
+	case idle && l.idleEnded && (l.lateEnded || e.c.phase.Load() == open):
+		l.finish(e, ErrDraining)
+		return
+	}
+	if e.c.idle.Load() != idle {
+		e.c.idle.Store(idle)
+	}
+}
+
+// finish ends a connection that the handler has, and tells the handler why.
+func (l *loop) finish(e *EventConn, err error) {
+	if e.header {
+		l.reject(e, headerError(err))
+		return
+	}
+	e.flow.Close()
+	l.a.g.s.onEnd(e, err)
+	l.remove(e)
+}
+
+// remove gives back what a connection has.
+func (l *loop) remove(e *EventConn) {
+	c := e.c
+	l.table[e.slot] = nil
+	l.free = append(l.free, e.slot)
+	l.conns--
+	e.c, e.next = nil, flow.Over
+	c.readWait.Store(0)
+	c.idle.Store(false)
+	c.shut()
+}
+
+// epollWait returns how many events there are, without waiting.
+func epollWait(fd int, events []unix.EpollEvent) int {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), 0, 0, 0)
+	if errno != 0 {
+		return 0 // interrupted
+	}
+	return int(n)
+}
