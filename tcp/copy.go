@@ -2,10 +2,9 @@ package tcp
 
 import (
 	"io"
-	"io/fs"
-	"os"
-	"reflect"
 	"sync"
+
+	"github.com/haul-project/haul/tcp/internal/sendfile"
 )
 
 // ReadFrom sends all bytes of r. On Linux the kernel does that alone if r is a file
@@ -37,7 +36,7 @@ func (h *Conn) readFrom(r io.Reader, most int64) (int64, error) {
 	err := h.call("write", func(c *conn) error {
 		c.writing.Lock()
 		defer c.writing.Unlock()
-		if joins || isRegular(r) {
+		if joins || sendfile.IsRegular(r) {
 			m = c.sysReadFrom(r, most)
 		}
 		return m.err
@@ -141,29 +140,3 @@ type (
 	onlyWriter struct{ io.Writer }
 	onlyReader struct{ io.Reader }
 )
-
-// isFile reports whether r is a plain file of package os. A program's own type around one
-// may give out other bytes than the file's.
-//
-// The WriteTo of a file may call io.Copy with a value of a hidden type without that method.
-func isFile(r io.Reader) bool {
-	_, ok := r.(*os.File)
-	return ok || isOf(r, "os", "fileWithoutWriteTo")
-}
-
-// isRegular reports whether r is a regular file, which never waits for a peer.
-func isRegular(r io.Reader) bool {
-	f, ok := r.(fs.File)
-	if !ok || !isFile(r) {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode().IsRegular()
-}
-
-// isOf reports whether the type of v is the one that a package of the standard library
-// has by that name. No program's own package has such a path.
-func isOf(v any, path, name string) bool {
-	t := reflect.TypeOf(v)
-	return t != nil && t.PkgPath() == path && t.Name() == name
-}

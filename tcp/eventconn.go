@@ -40,8 +40,9 @@ type EventConn struct {
 	flow flow.Flow
 	d    flow.Driver
 	max  *flow.Limits
-	c    *conn // of a loop; nil after the end
-	h    *Conn // without a loop
+	c    *conn // of a loop
+	gen  uint32
+	h    *Conn // without a loop, or once it was needed
 
 	next   flow.Next // what it waits for
 	slot   uint32    // of the loop's table
@@ -70,33 +71,20 @@ func (e *EventConn) Ended() bool { return e.flow.Ended() }
 
 // Draining reports whether the server ends. A connection that holds no bytes is then closed
 // after OnData has returned and its answer is sent.
-func (e *EventConn) Draining() bool {
-	if e.h != nil {
-		return e.h.c.shared.isDraining()
-	}
-	return e.c != nil && e.c.shared.isDraining()
-}
+func (e *EventConn) Draining() bool { return e.handle().c.shared.isDraining() }
 
 // RemoteAddr returns where the connection comes from, as [Conn.RemoteAddr] does.
-func (e *EventConn) RemoteAddr() net.Addr {
-	switch {
-	case e.h != nil:
-		return e.h.RemoteAddr()
-	case e.c != nil:
-		return cachedAddr(&e.c.remote, e.c.sysRemoteAddr).Addr
-	}
-	return unknownAddr{}
-}
+func (e *EventConn) RemoteAddr() net.Addr { return e.handle().RemoteAddr() }
 
 // LocalAddr returns the address that the client connected to.
-func (e *EventConn) LocalAddr() net.Addr {
-	switch {
-	case e.h != nil:
-		return e.h.LocalAddr()
-	case e.c != nil:
-		return cachedAddr(&e.c.local, e.c.sysLocalAddr).Addr
+func (e *EventConn) LocalAddr() net.Addr { return e.handle().LocalAddr() }
+
+// handle returns a handle for the connection, made when it is needed first.
+func (e *EventConn) handle() *Conn {
+	if e.h == nil {
+		e.h = &Conn{c: e.c, gen: e.gen}
 	}
-	return unknownAddr{}
+	return e.h
 }
 
 // onData calls the program's function.

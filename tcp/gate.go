@@ -65,7 +65,7 @@ func (g *gate) countSource(c *conn) bool {
 		if g.isProxy(from) {
 			return true
 		}
-		if !g.s.sources.enter(from) {
+		if !g.s.sources.Enter(from) {
 			g.left(netip.Addr{})
 			return g.refuse(c, c.sysRemoteAddr(), ErrSourceFull)
 		}
@@ -114,7 +114,7 @@ func (g *gate) left(source netip.Addr) {
 		}
 	}
 	if source.IsValid() {
-		g.s.sources.leave(source)
+		g.s.sources.Leave(source)
 	}
 }
 
@@ -202,7 +202,7 @@ func (g *gate) checkClient(c *conn, client netip.Addr) error {
 		return ErrDenied
 	}
 	if g.s.sources != nil && client.IsValid() {
-		if !g.s.sources.enter(client) {
+		if !g.s.sources.Enter(client) {
 			return ErrSourceFull
 		}
 		c.source = client

@@ -3,6 +3,7 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -13,9 +14,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/tcp/internal/rawsock"
 )
 
 // A kernel is one listening socket. One goroutine at a time may accept, and it also closes
@@ -44,15 +46,6 @@ const maxOwnSockets = 16
 
 // listen opens the sockets of an address.
 func listen(ctx context.Context, network, addr string, o Options) (kernels []*kernel, at net.Addr, err error) {
-	// Alone at first: SO_REUSEPORT would share the address with another server of this
-	// user, without an error for either.
-	var alone net.ListenConfig
-	alone.SetMultipathTCP(false) // its sockets take few of the options, and no confinement can allow them
-	l, err := alone.Listen(ctx, network, addr)
-	if err != nil {
-		return nil, nil, unnamed(err)
-	}
-	at = l.Addr()
 	n := o.Sockets
 	if n == 0 {
 		n = min(runtime.GOMAXPROCS(0), maxOwnSockets)
@@ -60,64 +53,25 @@ func listen(ctx context.Context, network, addr string, o Options) (kernels []*ke
 	if network != "tcp" {
 		n = 1
 	}
-	// This socket stays open as the first of those that share the address: otherwise
-	// clients that connect meanwhile would be reset, and another program could take the
-	// port.
-	if n > 1 {
-		if err := share(l.(*net.TCPListener)); err != nil {
-			_ = l.Close()
-			return nil, nil, unnamed(err)
-		}
-	}
-	reuse := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setReusePort(c) }}
-	reuse.SetMultipathTCP(false)
-	for {
-		k, err := newKernel(l, o)
-		if err == nil {
-			if kernels = append(kernels, k); len(kernels) == n {
-				return kernels, at, nil
-			}
-			// Listen at the address that was given: the socket's own may not show
-			// whether it includes IPv4. Only the port may have to be filled in.
-			var same string
-			if same, err = withPort(addr, at); err == nil {
-				l, err = reuse.Listen(ctx, network, same)
-			}
-		}
-		if err != nil {
-			for _, k := range kernels {
-				_ = k.close()
-			}
-			return nil, nil, unnamed(err)
-		}
-	}
-}
-
-// share lets other sockets of this user listen at the same address.
-func share(l *net.TCPListener) error {
-	c, err := l.SyscallConn()
+	ls, err := rawsock.Listen(ctx, network, addr, n)
 	if err != nil {
-		return err
+		return nil, nil, unnamed(err)
 	}
-	return setReusePort(c)
-}
-
-func setReusePort(c syscall.RawConn) error {
-	var err error
-	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); e != nil {
-		return e
+	at = ls[0].Addr()
+	for _, l := range ls {
+		k, failed := newKernel(l, o)
+		if failed == nil {
+			kernels = append(kernels, k)
+		}
+		err = cmp.Or(err, failed)
 	}
-	return os.NewSyscallError("setsockopt", err)
-}
-
-// withPort returns an address with the port of another.
-func withPort(addr string, got net.Addr) (string, error) {
-	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "", err
+		for _, k := range kernels {
+			_ = k.close()
+		}
+		return nil, nil, unnamed(err)
 	}
-	_, port, err := net.SplitHostPort(got.String())
-	return net.JoinHostPort(host, port), err
+	return kernels, at, nil
 }
 
 // newKernel takes over a listener.
@@ -153,7 +107,7 @@ func newKernel(l net.Listener, o Options) (*kernel, error) {
 		return nil, err
 	}
 	k.step = func(fd uintptr) bool {
-		k.got, k.errno = acceptRaw(int(fd), k.from)
+		k.got, k.errno = rawsock.Accept(int(fd), k.from)
 		return k.errno != unix.EAGAIN
 	}
 	return k, nil
@@ -222,7 +176,7 @@ func setCongestion(fd int, name string) error {
 // socket is stopped and its queue is empty.
 func (k *kernel) accept(c *sock) error {
 	for {
-		fd, errno := acceptRaw(k.fd, &c.from)
+		fd, errno := rawsock.Accept(k.fd, &c.from)
 		if errno == unix.EAGAIN {
 			if k.stopped.Load() && !time.Now().Before(k.settled) {
 				return net.ErrClosed
@@ -261,7 +215,7 @@ const settleTime = 50 * time.Millisecond
 func (k *kernel) stop(busy bool) {
 	until := time.Unix(1, 0)
 	if !k.unix && !k.handed.Load() {
-		k.dropSYN()
+		rawsock.DropSYN(k.raw) // if that fails, a few clients may be reset
 		if busy {
 			until = time.Now().Add(settleTime)
 		}
@@ -272,54 +226,17 @@ func (k *kernel) stop(busy bool) {
 	k.loop.Load().wake()
 }
 
-// The offset of the flags in the TCP header, which a filter gets, and two flags.
-const flagsAt, flagSYN, flagACK = 13, 0x02, 0x10
-
-// noSYN drops packets that begin a connection (RFC 9293, section 3.5): those with SYN
-// and without ACK.
-var noSYN = [...]unix.SockFilter{
-	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flagsAt},
-	{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: flagSYN | flagACK},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: flagSYN, Jf: 1},
-	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
-	{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
-}
-
-// dropSYN has the kernel drop packets that begin a connection. If that fails, a few
-// clients may be reset.
-func (k *kernel) dropSYN() {
-	filter := noSYN
-	p := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	_ = k.raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &p)
-	})
-}
-
-// takeSYN undoes dropSYN, also after a process that was killed before it could. Other
-// filters stay.
-func (k *kernel) takeSYN() {
-	_ = k.raw.Control(func(fd uintptr) {
-		var filter [len(noSYN) + 1]unix.SockFilter
-		n := uint32(len(filter)) // filters, not bytes
-		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_GET_FILTER,
-			uintptr(unsafe.Pointer(&filter[0])), uintptr(unsafe.Pointer(&n)), 0)
-		if errno == 0 && n == uint32(len(noSYN)) && [len(noSYN)]unix.SockFilter(filter[:n]) == noSYN {
-			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
-		}
-	})
-}
-
 // share notes that other processes may have the socket too. The previous one may have been
 // killed while it stopped.
 func (k *kernel) share() {
 	k.shared = true
-	k.takeSYN()
+	rawsock.TakeSYN(k.raw)
 }
 
 // close closes the socket. A shared one is left as it was.
 func (k *kernel) close() error {
 	if k.shared {
-		k.takeSYN()
+		rawsock.TakeSYN(k.raw)
 	}
 	return k.file.Close()
 }

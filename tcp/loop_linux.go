@@ -12,12 +12,12 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/haul-project/haul/tcp/internal/flow"
 	"github.com/haul-project/haul/tcp/internal/proxy"
+	"github.com/haul-project/haul/tcp/internal/rawsock"
 )
 
 // hasLoops says that loops serve the connections of [Server.OnData].
@@ -30,17 +30,13 @@ type loop struct {
 	a   *acceptor
 	max *flow.Limits
 
-	fd   int // the epoll
-	file *os.File
-	raw  syscall.RawConn
-	step func(fd uintptr) (done bool)
+	poll *rawsock.Epoll
 
 	woken atomic.Bool // attend has something to see to
 	full  atomic.Bool // it waits for a place for a connection
 
 	// Of the loop's goroutine. A handler may end that by runtime.Goexit, and the next one
 	// continues here.
-	events  [maxEvents]unix.EpollEvent
 	n, at   int          // events, and the next one to handle
 	ready   []*EventConn // to be served in the next round
 	batch   []*EventConn // of the present round
@@ -64,9 +60,6 @@ type loop struct {
 }
 
 const (
-	// maxEvents is how many events are taken from the epoll at a time.
-	maxEvents = 256
-
 	// acceptBatch is how many connections are accepted in a round, so that others have
 	// their turn.
 	acceptBatch = 64
@@ -77,28 +70,20 @@ const (
 	// listenSlot stands for the listening socket.
 	listenSlot = 1<<32 - 1
 
-	events = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
+	// connEvents are those of a connection.
+	connEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
 )
 
 // newLoop makes the loop of an acceptor.
 func newLoop(a *acceptor) (*loop, error) {
 	l := &loop{a: a, max: a.g.s.limits(), accepts: true, in: make([]byte, receiveSize)}
-	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, os.NewSyscallError("epoll_create1", err)
-	}
-	_ = unix.SetNonblock(fd, true) // os.NewFile then gives it to the poller
-	l.fd, l.file = fd, os.NewFile(uintptr(fd), "epoll")
-	if l.raw, err = l.file.SyscallConn(); err == nil {
-		err = l.listen(true)
-	}
-	if err != nil {
-		_ = l.file.Close()
+	var err error
+	if l.poll, err = rawsock.NewEpoll(); err != nil {
 		return nil, err
 	}
-	l.step = func(fd uintptr) bool {
-		l.n = epollWait(int(fd), l.events[:])
-		return l.n > 0
+	if err := l.listen(true); err != nil {
+		_ = l.poll.Close()
+		return nil, err
 	}
 	deferred, _ := unix.GetsockoptInt(a.k.fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT)
 	l.firstLook = deferred > 0
@@ -116,21 +101,17 @@ func (l *loop) listen(on bool) error {
 	if on {
 		op = unix.EPOLL_CTL_ADD
 	}
-	if err := l.control(op, l.a.k.fd, unix.EPOLLIN, listenSlot); err != nil {
+	if err := l.poll.Control(op, l.a.k.fd, unix.EPOLLIN, listenSlot); err != nil {
 		return err
 	}
 	l.listens = on
 	return nil
 }
 
-func (l *loop) control(op, fd int, events uint32, slot uint32) error {
-	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(l.fd, op, fd, &unix.EpollEvent{Events: events, Fd: int32(slot)}))
-}
-
 // close gives back the epoll. A nil loop has none.
 func (l *loop) close() {
 	if l != nil {
-		_ = l.file.Close()
+		_ = l.poll.Close()
 	}
 }
 
@@ -138,7 +119,7 @@ func (l *loop) close() {
 func (l *loop) wake() {
 	if l != nil {
 		l.woken.Store(true)
-		_ = l.file.SetReadDeadline(time.Unix(1, 0))
+		l.poll.Wake()
 	}
 }
 
@@ -162,7 +143,7 @@ func (l *loop) run() {
 		if l.woken.Swap(false) {
 			l.attend()
 		}
-		l.n, l.at = epollWait(l.fd, l.events[:]), 0
+		l.n, l.at = l.poll.Look(), 0
 		if l.n > 0 || len(l.ready) > 0 {
 			continue
 		}
@@ -171,24 +152,23 @@ func (l *loop) run() {
 			l.close()
 			return
 		}
-		if runtime.Gosched(); len(l.ready) == 0 {
-			l.park()
-		}
+		runtime.Gosched() // meanwhile more may arrive
+		l.n = l.poll.Wait()
 	}
 }
 
 // handle handles the events, and serves the connections that were left for this round.
 func (l *loop) handle() {
 	for l.at < l.n {
-		ev := &l.events[l.at]
+		events, slot := l.poll.Event(l.at)
 		l.at++
-		if uint32(ev.Fd) == listenSlot {
+		if slot == listenSlot {
 			l.accept()
-		} else if e := l.table[uint32(ev.Fd)]; e != nil {
+		} else if e := l.table[slot]; e != nil {
 			// The slot may have changed hands since the event. Then there is nothing to
 			// read, or no more room.
-			e.ready = e.ready || ev.Events&^unix.EPOLLOUT != 0
-			e.closed = e.closed || ev.Events&^(unix.EPOLLIN|unix.EPOLLOUT) != 0
+			e.ready = e.ready || events&^unix.EPOLLOUT != 0
+			e.closed = e.closed || events&^(unix.EPOLLIN|unix.EPOLLOUT) != 0
 			l.serve(e)
 		}
 	}
@@ -198,18 +178,9 @@ func (l *loop) handle() {
 	for len(l.batch) > 0 {
 		e := l.batch[len(l.batch)-1]
 		l.batch = l.batch[:len(l.batch)-1]
-		if e.queued = false; e.c != nil {
+		if e.queued = false; e.next != flow.Over {
 			l.serve(e)
 		}
-	}
-}
-
-// park waits for events, or to be woken.
-func (l *loop) park() {
-	l.at = 0
-	if err := l.raw.Read(l.step); err != nil {
-		l.n = 0
-		_ = l.file.SetReadDeadline(time.Time{}) // woken is set before the deadline is
 	}
 }
 
@@ -266,7 +237,7 @@ func (l *loop) accept() {
 		if a.spare == nil {
 			a.spare = a.roster.take()
 		}
-		fd, errno := acceptRaw(a.k.fd, &a.spare.from)
+		fd, errno := rawsock.Accept(a.k.fd, &a.spare.from)
 		if errno != 0 {
 			l.notAccepted(errno)
 			return
@@ -311,8 +282,8 @@ func (l *loop) takePlace() bool {
 // notAccepted sees to an error of accepting.
 func (l *loop) notAccepted(errno syscall.Errno) {
 	g, k := l.a.g, l.a.k
-	if g.s.places != nil && !g.s.Refuse {
-		<-g.s.places
+	if !g.s.Refuse {
+		g.left(netip.Addr{})
 	}
 	err := os.NewSyscallError("accept4", errno)
 	switch {
@@ -348,7 +319,7 @@ func (l *loop) open(c *conn) {
 	g := l.a.g
 	l.a.roster.enter(c)
 	c.readWait.Store(c.shared.clock.Load())
-	e := &EventConn{c: c, d: l, max: l.max}
+	e := &EventConn{c: c, gen: uint32(c.state.Load() >> genShift), d: l, max: l.max}
 	if n := len(l.free); n > 0 {
 		e.slot = l.free[n-1]
 		l.free = l.free[:n-1]
@@ -358,46 +329,36 @@ func (l *loop) open(c *conn) {
 		l.table = append(l.table, e)
 	}
 	l.conns++
-	e.header = g.s.hasProxies() && g.isProxy(c.sysSource())
 	e.ready = l.firstLook
-	l.start(e)
-	if e.c == nil {
+	if e.header = g.s.hasProxies() && g.isProxy(c.sysSource()); e.header || l.admit(e, netip.Addr{}) {
+		l.serve(e)
+	}
+	if e.ready && e.next != flow.Over {
+		l.serve(e)
+	}
+	if e.next == flow.Over {
 		return // it is over already
 	}
-	if err := l.control(unix.EPOLL_CTL_ADD, c.fd, events, e.slot); err != nil {
+	if err := l.poll.Control(unix.EPOLL_CTL_ADD, c.fd, connEvents, e.slot); err != nil {
 		l.finish(e, err)
 	}
 }
 
-// start calls the handler for a new connection, and serves it if data may be there.
-func (l *loop) start(e *EventConn) {
-	returned := false
-	defer l.guard(e, &returned)
-	if !e.header {
-		l.turnFirst(e, netip.Addr{})
-	}
-	if e.c != nil && e.ready && !e.queued {
-		l.advance(e)
-	}
-	returned = true
-}
-
-// turnFirst lets a connection in, and calls the handler for the first time.
-func (l *loop) turnFirst(e *EventConn, client netip.Addr) {
+// admit lets a connection in. Its handler is then called for the first time.
+func (l *loop) admit(e *EventConn, client netip.Addr) bool {
 	if err := l.a.g.checkClient(e.c, client); err != nil {
 		l.reject(e, err)
-		return
+		return false
 	}
 	e.c.enter(listening)
-	next, err := l.turn(e, nil)
-	l.schedule(e, next, err)
+	e.next = flow.Again
+	return true
 }
 
 // reject ends a connection that the handler does not get.
 func (l *loop) reject(e *EventConn, err error) {
-	c := e.c
-	l.a.g.reject(c, &Conn{c: c, gen: uint32(c.state.Load() >> genShift)}, err)
-	l.remove(e)
+	defer l.remove(e) // also if the program's function panics
+	l.a.g.reject(e.c, e.handle(), err)
 }
 
 // serve serves a connection after an event.
@@ -416,7 +377,7 @@ func (l *loop) guard(e *EventConn, returned *bool) {
 	if v := recover(); v != nil {
 		l.a.g.s.panicked(e.RemoteAddr(), v)
 	}
-	if e.c != nil {
+	if e.next != flow.Over {
 		l.finish(e, ErrPanicked)
 	}
 }
@@ -437,7 +398,7 @@ func (l *loop) advance(e *EventConn) {
 	case e.ready:
 		next, err = l.receive(e)
 	}
-	if e.c != nil {
+	if e.next != flow.Over {
 		l.schedule(e, next, err)
 	}
 }
@@ -473,7 +434,7 @@ func (l *loop) receive(e *EventConn) (flow.Next, error) {
 	if holds {
 		room = e.flow.Room()
 	}
-	n, errno := recv(c.fd, room, 0)
+	n, errno := rawsock.Recv(c.fd, room, 0)
 	switch {
 	case errno == unix.EAGAIN:
 		e.ready, e.closed = false, false
@@ -496,7 +457,7 @@ func (l *loop) receive(e *EventConn) (flow.Next, error) {
 		data = e.flow.Held()
 	}
 	if say := l.a.roster.firstBytes; say != nil && c.phase.Load() == listening {
-		say(&Conn{c: c, gen: uint32(c.state.Load() >> genShift)}, data)
+		say(e.handle(), data)
 	}
 	c.heard()
 	if e.header {
@@ -518,13 +479,17 @@ func (l *loop) readHeader(e *EventConn, data []byte) (flow.Next, error) {
 	e.header = false
 	rest := append([]byte(nil), data[n:]...)
 	e.flow.Hold(nil)
-	if l.turnFirst(e, e.c.takeAddrs(h)); e.c == nil || len(rest) == 0 {
-		return e.next, nil
+	if !l.admit(e, e.c.takeAddrs(h)) {
+		return flow.Over, nil
+	}
+	next, err := l.turn(e, nil)
+	if len(rest) == 0 || err != nil {
+		return next, err
 	}
 	e.c.heard()
-	if e.next != flow.Idle { // the greeting has not left
+	if next != flow.Idle { // the greeting has not left
 		e.flow.Hold(rest)
-		return e.next, nil
+		return next, nil
 	}
 	return l.turn(e, rest)
 }
@@ -558,8 +523,8 @@ func (l *loop) finish(e *EventConn, err error) {
 		return
 	}
 	e.flow.Close()
+	defer l.remove(e) // also if OnEnd calls runtime.Goexit
 	l.a.g.s.onEnd(e, err)
-	l.remove(e)
 }
 
 // remove gives back what a connection has.
@@ -568,17 +533,8 @@ func (l *loop) remove(e *EventConn) {
 	l.table[e.slot] = nil
 	l.free = append(l.free, e.slot)
 	l.conns--
-	e.c, e.next = nil, flow.Over
+	e.next = flow.Over
 	c.readWait.Store(0)
 	c.idle.Store(false)
 	c.shut()
-}
-
-// epollWait returns how many events there are, without waiting.
-func epollWait(fd int, events []unix.EpollEvent) int {
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), 0, 0, 0)
-	if errno != 0 {
-		return 0 // interrupted
-	}
-	return int(n)
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/haul-project/haul/tcp/internal/sources"
 )
 
 // Defaults of a Server.
@@ -57,9 +59,8 @@ type Server struct {
 	// valid any more when it returns.
 	OnEnd func(c *EventConn, err error)
 
-	// What OnData may leave. A connection is ended with ErrHeld if OnData uses none of
-	// MaxHeld bytes, and with ErrUnsent if more than MaxUnsent bytes that it wrote wait for
-	// the client to read.
+	// A connection ends with ErrHeld if OnData uses none of MaxHeld bytes, and with ErrUnsent
+	// if more than MaxUnsent bytes that it wrote wait for the client to read.
 	MaxHeld   int // 0 means DefaultMaxHeld
 	MaxUnsent int // 0 means DefaultMaxUnsent
 
@@ -133,7 +134,7 @@ type Server struct {
 	lastCall   time.Duration // 0 means defaultLastCall
 	once       sync.Once
 	places     chan struct{} // one for each connection; nil without MaxConns
-	sources    *sources
+	sources    *sources.Table
 	handshakes chan struct{} // a place for each
 	counts     counts
 
@@ -191,7 +192,7 @@ func (s *Server) init() {
 		s.places = make(chan struct{}, s.MaxConns)
 	}
 	if s.MaxConnsPerSource > 0 {
-		s.sources = newSources(s.MaxConnsPerSource)
+		s.sources = sources.New(s.MaxConnsPerSource)
 	}
 	s.handshakes = make(chan struct{}, cmp.Or(s.MaxHandshakes, DefaultMaxHandshakes))
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/tcp/internal/rawsock"
 )
 
 // A sock is a connection as the system has it: at first a bare descriptor, which Go's
@@ -76,14 +78,14 @@ func (c *sock) sysRead(b []byte) (int, error) {
 		if isPast(&c.readBy) {
 			return 0, os.ErrDeadlineExceeded
 		}
-		n, errno := recv(c.fd, b, 0)
+		n, errno := rawsock.Recv(c.fd, b, 0)
 		if c.likely = n == len(b); errno != unix.EAGAIN {
 			return received(n, errno)
 		}
 	}
 	if !polled {
 		c.letOthers()
-		if n, errno := recv(c.fd, b, 0); errno != unix.EAGAIN {
+		if n, errno := rawsock.Recv(c.fd, b, 0); errno != unix.EAGAIN {
 			return received(n, errno)
 		}
 	}
@@ -93,7 +95,7 @@ func (c *sock) sysRead(b []byte) (int, error) {
 	}
 	if c.in.step == nil {
 		c.in.step = func(fd uintptr) bool {
-			c.in.n, c.in.errno = recv(int(fd), c.in.b, 0)
+			c.in.n, c.in.errno = rawsock.Recv(int(fd), c.in.b, 0)
 			if c.in.errno == unix.EAGAIN {
 				c.waits(&c.readWait)
 				return false
@@ -180,7 +182,7 @@ func written(n int, errno syscall.Errno) (int, error) {
 // sendSome sends as much of b as there is room for. EAGAIN says that there is no more.
 func (c *sock) sendSome(fd int, b []byte, flags int) (n int, errno syscall.Errno) {
 	for {
-		some, errno := send(fd, b[n:min(len(b), n+maxDirect)], flags)
+		some, errno := rawsock.Send(fd, b[n:min(len(b), n+maxDirect)], flags)
 		if errno != 0 {
 			return n, errno
 		}
@@ -244,7 +246,7 @@ func (c *sock) sysShutdown() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
 // sysClose closes the descriptor. No call uses it any more.
 func (c *sock) sysClose() {
 	if c.file == nil {
-		closeRaw(c.fd)
+		rawsock.Close(c.fd)
 		return
 	}
 	_ = c.file.Close()
@@ -404,18 +406,18 @@ func (c *sock) wasNudged() bool {
 // readable reports whether a read would not wait.
 func readable(fd int) bool {
 	var b [1]byte
-	_, errno := recv(fd, b[:], unix.MSG_PEEK)
+	_, errno := rawsock.Recv(fd, b[:], unix.MSG_PEEK)
 	return errno != unix.EAGAIN
 }
 
 // sysRemoteAddr and sysLocalAddr return the addresses that the kernel reports.
-func (c *sock) sysRemoteAddr() net.Addr { return netAddrOf(&c.from) }
+func (c *sock) sysRemoteAddr() net.Addr { return rawsock.NetAddr(&c.from) }
 
 func (c *sock) sysLocalAddr() net.Addr {
 	var raw unix.RawSockaddrAny
-	sockName(c.fd, &raw)
-	return netAddrOf(&raw)
+	rawsock.Name(c.fd, &raw)
+	return rawsock.NetAddr(&raw)
 }
 
 // sysSource returns the client's address; it is not valid for a unix socket.
-func (c *sock) sysSource() netip.Addr { return addrPort(&c.from).Addr() }
+func (c *sock) sysSource() netip.Addr { return rawsock.AddrPort(&c.from).Addr() }

@@ -5,22 +5,18 @@ package tcp
 import (
 	"errors"
 	"io"
-	"net"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/tcp/internal/sendfile"
 )
 
 const (
 	// maxSend is how many bytes of a file one system call sends: enough to make its cost
 	// negligible, and few enough to keep deadlines.
 	maxSend = 4 << 20
-
-	// pipeSize is how much a pipe between two descriptors holds, and maxPipes how many
-	// idle pipes are kept.
-	pipeSize = 256 << 10
-	maxPipes = 64
 )
 
 // joins says that sysReadFrom leaves sources that may wait to join.
@@ -33,7 +29,7 @@ func (c *conn) sysReadFrom(r io.Reader, most int64) kernelCopy {
 	if src == nil {
 		return kernelCopy{}
 	}
-	if isFile(r) { // pipes and terminals are spliced
+	if sendfile.IsFile(r) { // pipes and terminals are spliced
 		if m := c.sendFile(src, most); m.handled {
 			return m
 		}
@@ -44,34 +40,10 @@ func (c *conn) sysReadFrom(r io.Reader, most int64) kernelCopy {
 // sourceOf returns the descriptor that r reads from, if r is a plain file or connection;
 // nil otherwise.
 func sourceOf(r io.Reader) syscall.RawConn {
-	if !isFile(r) && !isStream(r) && !isOf(r, "net", "tcpConnWithoutWriteTo") { // as with isFile
+	if !sendfile.IsFile(r) && !sendfile.IsStream(r) && !sendfile.IsOf(r, "net", "tcpConnWithoutWriteTo") { // as with isFile
 		return nil
 	}
-	return rawOf(r)
-}
-
-// isStream reports whether v is a plain stream connection of package net.
-func isStream(v any) bool {
-	switch c := v.(type) {
-	case *net.TCPConn:
-		return true
-	case *net.UnixConn:
-		a, ok := c.LocalAddr().(*net.UnixAddr)
-		return ok && a.Net == "unix"
-	}
-	return false
-}
-
-func rawOf(v any) syscall.RawConn {
-	s, ok := v.(syscall.Conn)
-	if !ok {
-		return nil
-	}
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return nil // the copy without the kernel reports it
-	}
-	return raw
+	return sendfile.RawOf(r)
 }
 
 // sysWriteTo writes at most so many received bytes to w without a copy in this process, if
@@ -80,8 +52,8 @@ func (c *conn) sysWriteTo(w io.Writer, most int64) kernelCopy {
 	dst := endpoint{}
 	if to, ok := w.(*Conn); ok {
 		dst.ours = to
-	} else if _, isFile := w.(*os.File); isFile || isStream(w) {
-		if dst.raw = rawOf(w); dst.raw == nil {
+	} else if _, isFile := w.(*os.File); isFile || sendfile.IsStream(w) {
+		if dst.raw = sendfile.RawOf(w); dst.raw == nil {
 			return kernelCopy{}
 		}
 	} else {
@@ -97,10 +69,10 @@ func (c *conn) sendFile(src syscall.RawConn, most int64) (m kernelCopy) {
 		return kernelCopy{handled: true, err: err}
 	}
 	var failed, waited error
-	var s fileSender
+	var s sendfile.Sender
 	send := func(out, in uintptr) (done bool) {
 		for m.n < most {
-			n, err := s.send(int(out), int(in), int(min(most-m.n, maxSend)))
+			n, err := s.Send(int(out), int(in), int(min(most-m.n, maxSend)))
 			switch {
 			case err == unix.EINTR:
 			case err == unix.EAGAIN:
@@ -150,7 +122,7 @@ type endpoint struct {
 // that no call waits for one endpoint because of the other.
 type joint struct {
 	dst, src    endpoint
-	p           pipe
+	p           sendfile.Pipe
 	n, most     int64
 	held        int   // in the pipe
 	errno       error // of the last attempt
@@ -160,13 +132,13 @@ type joint struct {
 // splice moves at most so many bytes from one descriptor to another through a pipe. The
 // kernel passes pages on instead of copying them.
 func splice(dst, src endpoint, most int64) kernelCopy {
-	p, err := takePipe()
+	p, err := sendfile.TakePipe()
 	if err != nil {
 		return kernelCopy{}
 	}
 	j := &joint{dst: dst, src: src, p: p, most: most}
 	j.fill, j.empty = j.fillOnce, j.emptyAll // made once, and not for each turn
-	defer func() { p.giveBack(j.held == 0) }()
+	defer func() { p.GiveBack(j.held == 0) }()
 	return j.move()
 }
 
@@ -264,7 +236,7 @@ func (j *joint) done(err error) error {
 
 // fillOnce is what the poller calls for read, and emptyAll for write.
 func (j *joint) fillOnce(in uintptr) bool {
-	j.held, j.errno = spliceSome(int(in), j.p.w, int(min(j.most-j.n, pipeSize)))
+	j.held, j.errno = sendfile.Splice(int(in), j.p.W, int(min(j.most-j.n, sendfile.PipeSize)))
 	if j.src.ours != nil {
 		switch c := j.src.ours.c; {
 		case j.errno == unix.EAGAIN:
@@ -279,7 +251,7 @@ func (j *joint) fillOnce(in uintptr) bool {
 func (j *joint) emptyAll(out uintptr) bool {
 	for j.held > 0 {
 		var n int
-		n, j.errno = spliceSome(j.p.r, int(out), j.held)
+		n, j.errno = sendfile.Splice(j.p.R, int(out), j.held)
 		j.held -= n
 		j.n += int64(n)
 		if j.dst.ours != nil {
@@ -296,51 +268,4 @@ func (j *joint) emptyAll(out uintptr) bool {
 		}
 	}
 	return j.errno != unix.EAGAIN
-}
-
-func spliceSome(from, to, n int) (int, error) {
-	for {
-		m, err := unix.Splice(from, nil, to, nil, n, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
-		if err != unix.EINTR {
-			return max(int(m), 0), err
-		}
-	}
-}
-
-// A pipe joins two descriptors.
-type pipe struct{ r, w int }
-
-var pipes = make(chan pipe, maxPipes)
-
-func takePipe() (pipe, error) {
-	select {
-	case p := <-pipes:
-		return p, nil
-	default:
-	}
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return pipe{}, err
-	}
-	// If the user's limit for pipes is reached, it keeps its default size.
-	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeSize)
-	return pipe{fds[0], fds[1]}, nil
-}
-
-// giveBack keeps an empty pipe for reuse, and closes others.
-func (p pipe) giveBack(empty bool) {
-	if empty {
-		select {
-		case pipes <- p:
-			return
-		default:
-		}
-	}
-	_, _ = unix.Close(p.r), unix.Close(p.w)
-}
-
-// Read reads from the pipe.
-func (p pipe) Read(b []byte) (int, error) {
-	n, err := unix.Read(p.r, b)
-	return max(n, 0), err
 }

@@ -278,3 +278,47 @@ func TestCopyErrors(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 }
+
+// TestSendFileInTurns sends a file of which some is in memory and some is not, from
+// the middle on, and to its end: what is looked at is always what is sent next.
+func TestSendFileInTurns(t *testing.T) {
+	const hole, from = 3 << 20, 777
+	data := make([]byte, 3*hole)
+	_, _ = rand.Read(data)
+	clear(data[hole : 2*hole])
+	path := filepath.Join(t.TempDir(), "f")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, at := range []int64{0, 2 * hole} {
+		if _, err := f.WriteAt(data[at:at+hole], at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sent := make(chan error, 1)
+	addr, _ := serve(t, &Server{Handle: func(_ context.Context, c net.Conn) {
+		if _, err := f.Seek(from, io.SeekStart); err != nil {
+			sent <- err
+			return
+		}
+		_, err := io.Copy(c, f) // as much as there is: the last look is beyond the end
+		sent <- err
+	}})
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	got, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, data[from:]) {
+		t.Fatalf("%d bytes have come, which are not the %d of the file", len(got), len(data)-from)
+	}
+}

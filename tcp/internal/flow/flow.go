@@ -54,7 +54,7 @@ type Driver interface {
 // A Next says what a connection waits for.
 type Next uint8
 
-// What a connection may wait for.
+// A connection may wait for these.
 const (
 	Idle    Next = iota // bytes; it has none
 	Partial             // bytes; it holds a part of a request
@@ -107,8 +107,13 @@ func (f *Flow) Room() []byte {
 // Received adds n bytes, which are in Room, to those that are held.
 func (f *Flow) Received(n int) { f.held = f.held[:len(f.held)+n] }
 
-// Hold replaces what is held.
+// Hold replaces what is held. The handler is called for it.
 func (f *Flow) Hold(data []byte) {
+	f.hold(data)
+	f.more = len(data) > 0
+}
+
+func (f *Flow) hold(data []byte) {
 	switch {
 	case len(data) == 0:
 		f.held = nil // so that an idle connection has no buffer
@@ -182,7 +187,7 @@ func (f *Flow) Turn(data []byte, scratch *[]byte, d Driver, max Limits) (Next, e
 		}
 	}
 	f.flush(d)
-	f.Hold(data)
+	f.hold(data)
 	f.more = f.again || moved && len(data) > 0
 	f.own(scratch)
 	if !f.more && len(data) >= max.Held && !f.closes && f.failed == nil {

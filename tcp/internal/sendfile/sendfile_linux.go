@@ -1,6 +1,6 @@
 //go:build linux && !haul_portable
 
-package tcp
+package sendfile
 
 import (
 	"os"
@@ -18,10 +18,10 @@ const (
 	maxRawSend = 1 << 20
 )
 
-// A fileSender sends a file to a socket by sendfile(2). The scheduler assumes that this call
+// A Sender sends a file to a socket by sendfile(2). The scheduler assumes that this call
 // may wait for a disk, so the runtime's monitor wakes every 20 us to check: a ninth of the
 // processor time of a file. Cached pages are sent by raw system calls instead.
-type fileSender struct {
+type Sender struct {
 	at, upTo int64 // the range of the file that was looked at; at is the file's offset
 	resident bool  // the whole range is in memory
 	where    where // the file is; set at the first look
@@ -38,8 +38,8 @@ const (
 	inRAM          // all of it is in memory
 )
 
-// send sends at most n bytes from the file's offset, as much as there is room for.
-func (s *fileSender) send(out, in, n int) (int, error) {
+// Send sends at most n bytes from the file's offset, as much as there is room for.
+func (s *Sender) Send(out, in, n int) (int, error) {
 	if s.at >= s.upTo && n >= minLook {
 		s.look(in, n)
 	}
@@ -56,7 +56,7 @@ func (s *fileSender) send(out, in, n int) (int, error) {
 }
 
 // look finds out whether the next n bytes are in memory.
-func (s *fileSender) look(in, n int) {
+func (s *Sender) look(in, n int) {
 	if s.where == unlooked {
 		s.where, s.size = whereIs(in)
 	}

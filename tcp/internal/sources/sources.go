@@ -1,4 +1,5 @@
-package tcp
+// Package sources counts the connections of each source, for package tcp.
+package sources
 
 import (
 	"hash/maphash"
@@ -7,12 +8,12 @@ import (
 	"sync"
 )
 
-// sources counts the connections of each source, so that one cannot take all places. Any
+// A Table counts the connections of each source, so that one cannot take all places. Any
 // goroutine may call its methods.
 //
 // A source is an IPv4 address, or the 64 bits of an IPv6 address that one site shares
 // (RFC 4291 §2.5.4): a host with one address of such a network can use all of them.
-type sources struct {
+type Table struct {
 	max    int // connections of one source
 	seed   maphash.Seed
 	shards [sourceShards]sourceShard
@@ -34,8 +35,9 @@ type sourceShard struct {
 // fewestSources is the size up to which a shard's map is kept as it is.
 const fewestSources = 64
 
-func newSources(max int) *sources {
-	s := &sources{max: max, seed: maphash.MakeSeed()}
+// New returns a table in which a source may have so many connections.
+func New(max int) *Table {
+	s := &Table{max: max, seed: maphash.MakeSeed()}
 	for i := range s.shards {
 		s.shards[i].conns = map[netip.Addr]int{}
 	}
@@ -53,13 +55,13 @@ func sourceAddr(a netip.Addr) netip.Addr {
 }
 
 // shard returns a source's part of the table, by a hash that peers cannot predict.
-func (s *sources) shard(source netip.Addr) *sourceShard {
+func (s *Table) shard(source netip.Addr) *sourceShard {
 	return &s.shards[maphash.Comparable(s.seed, source)%sourceShards]
 }
 
-// enter counts a connection. If its source is at the limit, it does not, and reports false.
+// Enter counts a connection. If its source is at the limit, it does not, and reports false.
 // An address that is not valid, such as that of a peer on a unix socket, has no limit.
-func (s *sources) enter(a netip.Addr) bool {
+func (s *Table) Enter(a netip.Addr) bool {
 	if !a.IsValid() {
 		return true
 	}
@@ -75,8 +77,8 @@ func (s *sources) enter(a netip.Addr) bool {
 	return true
 }
 
-// leave undoes enter for the same address.
-func (s *sources) leave(a netip.Addr) {
+// Leave undoes Enter for the same address.
+func (s *Table) Leave(a netip.Addr) {
 	if !a.IsValid() {
 		return
 	}

@@ -1,14 +1,10 @@
 //go:build linux && !haul_portable
 
-package tcp
+package sendfile
 
 import (
-	"bytes"
-	"context"
-	"crypto/rand"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -84,20 +80,20 @@ func TestWhereIs(t *testing.T) {
 	if err := unix.Ftruncate(ram, size); err != nil {
 		t.Fatal(err)
 	}
-	var s fileSender
+	var s Sender
 	if s.look(ram, minLook); !s.resident || s.upTo != minLook {
 		t.Errorf("memory is looked at as %+v", s)
 	}
-	if s.look(ram, maxSend); !s.resident || s.upTo != size {
+	if s.look(ram, 4<<20); !s.resident || s.upTo != size {
 		t.Errorf("memory is looked at to its end as %+v", s)
 	}
 	if _, err := unix.Seek(ram, size, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
-	if s.look(ram, maxSend); s.resident || s.upTo <= size {
+	if s.look(ram, 4<<20); s.resident || s.upTo <= size {
 		t.Errorf("behind its end memory is looked at as %+v", s)
 	}
-	s = fileSender{}
+	s = Sender{}
 	if s.look(opened(t, "/dev/zero"), minLook); s.resident || s.where != unknown {
 		t.Errorf("a device is looked at as %+v", s)
 	}
@@ -143,48 +139,4 @@ func cachestat(t *testing.T, f *os.File) bool {
 		t.Fatal("cachestat:", err)
 	}
 	return err == nil
-}
-
-// TestSendFileInTurns sends a file of which some is in memory and some is not, from
-// the middle on, and to its end: what is looked at is always what is sent next.
-func TestSendFileInTurns(t *testing.T) {
-	const hole, from = 3 << 20, 777
-	data := make([]byte, 3*hole)
-	_, _ = rand.Read(data)
-	clear(data[hole : 2*hole])
-	path := filepath.Join(t.TempDir(), "f")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for _, at := range []int64{0, 2 * hole} {
-		if _, err := f.WriteAt(data[at:at+hole], at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sent := make(chan error, 1)
-	addr, _ := serve(t, &Server{Handle: func(_ context.Context, c net.Conn) {
-		if _, err := f.Seek(from, io.SeekStart); err != nil {
-			sent <- err
-			return
-		}
-		_, err := io.Copy(c, f) // as much as there is: the last look is beyond the end
-		sent <- err
-	}})
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	got, err := io.ReadAll(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := <-sent; err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, data[from:]) {
-		t.Fatalf("%d bytes have come, which are not the %d of the file", len(got), len(data)-from)
-	}
 }

@@ -1,4 +1,4 @@
-package tcp
+package sources
 
 import (
 	"flag"
@@ -39,11 +39,11 @@ func TestSourcesKeys(t *testing.T) {
 }
 
 func TestSourcesLimit(t *testing.T) {
-	s := newSources(2)
+	s := New(2)
 	one, same, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), netip.MustParseAddr("192.0.2.1")
 	enter := func(a netip.Addr, want bool) {
 		t.Helper()
-		if got := s.enter(a); got != want {
+		if got := s.Enter(a); got != want {
 			t.Errorf("enter(%v) is %v, want %v", a, got, want)
 		}
 	}
@@ -55,12 +55,12 @@ func TestSourcesLimit(t *testing.T) {
 	if n := s.conns(same); n != 2 {
 		t.Errorf("%d connections, want 2", n)
 	}
-	s.leave(one)
+	s.Leave(one)
 	enter(same, true)
 	enter(one, false)
-	s.leave(same)
-	s.leave(same)
-	s.leave(other)
+	s.Leave(same)
+	s.Leave(same)
+	s.Leave(other)
 	for _, a := range []netip.Addr{one, other} {
 		if n := s.conns(a); n != 0 {
 			t.Errorf("%v has %d connections left", a, n)
@@ -69,13 +69,13 @@ func TestSourcesLimit(t *testing.T) {
 	for range 5 { // a Unix socket's peers
 		enter(netip.Addr{}, true)
 	}
-	s.leave(netip.Addr{})
+	s.Leave(netip.Addr{})
 	defer func() {
 		if recover() == nil {
 			t.Error("a source left that had not entered")
 		}
 	}()
-	s.leave(one)
+	s.Leave(one)
 }
 
 // The table holds what a map would, for any sequence of calls.
@@ -88,7 +88,7 @@ func TestSourcesModel(t *testing.T) {
 	const most = 3
 	for round := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, round))
-		s := newSources(most)
+		s := New(most)
 		model := map[netip.Addr]int{}
 		var live []netip.Addr
 		crowd := 1 + r.IntN(1<<r.IntN(12)) // addresses there are
@@ -100,7 +100,7 @@ func TestSourcesModel(t *testing.T) {
 			if len(live) == 0 || r.IntN(100) < coming {
 				n := r.IntN(crowd)
 				a := netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)})
-				if got, want := s.enter(a), model[a] < most; got != want {
+				if got, want := s.Enter(a), model[a] < most; got != want {
 					t.Fatalf("round %d, step %d: enter is %v with %d connections", round, step, got, model[a])
 				} else if got {
 					model[a]++
@@ -112,7 +112,7 @@ func TestSourcesModel(t *testing.T) {
 			a := live[i]
 			live[i] = live[len(live)-1]
 			live = live[:len(live)-1]
-			s.leave(a)
+			s.Leave(a)
 			if model[a]--; model[a] == 0 {
 				delete(model, a)
 			}
@@ -128,7 +128,7 @@ func TestSourcesModel(t *testing.T) {
 }
 
 // conns returns how many connections the source of an address has.
-func (s *sources) conns(a netip.Addr) int {
+func (s *Table) conns(a netip.Addr) int {
 	source := sourceAddr(a)
 	part := s.shard(source)
 	part.mu.Lock()
@@ -138,7 +138,7 @@ func (s *sources) conns(a netip.Addr) int {
 
 // wantBounded checks that a table counts n sources, and that no map in it once had many
 // more.
-func wantBounded(t *testing.T, s *sources, n int) {
+func wantBounded(t *testing.T, s *Table, n int) {
 	t.Helper()
 	used := 0
 	for i := range s.shards {
@@ -155,26 +155,26 @@ func wantBounded(t *testing.T, s *sources, n int) {
 
 // After a flood the memory is given back.
 func TestSourcesShrink(t *testing.T) {
-	s := newSources(1)
+	s := New(1)
 	const flood = 100_000
 	at := func(n int) netip.Addr {
 		return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 0, byte(n >> 16), byte(n >> 8), byte(n)})
 	}
 	for n := range flood {
-		if !s.enter(at(n)) {
+		if !s.Enter(at(n)) {
 			t.Fatalf("%v was refused", at(n))
 		}
 	}
 	wantBounded(t, s, flood)
 	for n := range flood {
-		s.leave(at(n))
+		s.Leave(at(n))
 	}
 	wantBounded(t, s, 0)
 }
 
 func TestSourcesConcurrent(t *testing.T) {
 	const most, goroutines, turns = 3, 8, 2000
-	s := newSources(most)
+	s := New(most)
 	var inside [16]atomic.Int32
 	var all sync.WaitGroup
 	for g := range goroutines {
@@ -183,14 +183,14 @@ func TestSourcesConcurrent(t *testing.T) {
 			for range turns {
 				n := r.IntN(len(inside))
 				a := netip.AddrFrom4([4]byte{192, 0, 2, byte(n)})
-				if !s.enter(a) {
+				if !s.Enter(a) {
 					continue
 				}
 				if now := inside[n].Add(1); now > most {
 					t.Errorf("%d connections of %v, and %d may be", now, a, most)
 				}
 				inside[n].Add(-1)
-				s.leave(a)
+				s.Leave(a)
 			}
 		})
 	}
@@ -200,23 +200,23 @@ func TestSourcesConcurrent(t *testing.T) {
 
 // A connection costs no memory, whether its source is known or not.
 func TestSourcesAllocs(t *testing.T) {
-	s := newSources(10)
+	s := New(10)
 	known := netip.MustParseAddr("192.0.2.1")
-	s.enter(known)
+	s.Enter(known)
 	var more [1000]netip.Addr
 	for i := range more {
 		more[i] = netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(i >> 8), byte(i)})
 	}
 	for _, a := range more[:len(more)/2] {
-		s.enter(a)
+		s.Enter(a)
 	}
 	n := 0
 	got := testing.AllocsPerRun(1000, func() {
-		s.enter(known)
-		s.leave(known)
+		s.Enter(known)
+		s.Leave(known)
 		a, b := more[n%len(more)], more[(n+len(more)/2)%len(more)]
-		s.leave(a)
-		s.enter(b)
+		s.Leave(a)
+		s.Enter(b)
 		n++
 	})
 	if got != 0 {
@@ -225,11 +225,11 @@ func TestSourcesAllocs(t *testing.T) {
 }
 
 func BenchmarkSources(b *testing.B) {
-	s := newSources(1 << 20)
+	s := New(1 << 20)
 	a := netip.MustParseAddr("2001:db8::1")
 	b.ReportAllocs()
 	for b.Loop() {
-		s.enter(a)
-		s.leave(a)
+		s.Enter(a)
+		s.Leave(a)
 	}
 }

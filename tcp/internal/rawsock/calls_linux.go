@@ -1,6 +1,6 @@
 //go:build linux && !haul_portable
 
-package tcp
+package rawsock
 
 import (
 	"bytes"
@@ -16,12 +16,13 @@ import (
 // block, so none of them notifies the scheduler: a raw system call costs two thirds of
 // the other kind, and lets the runtime's monitor sleep.
 
-// recv reads what is there, and send writes what there is room for.
-func recv(fd int, b []byte, flags int) (int, syscall.Errno) {
+// Recv reads what is there.
+func Recv(fd int, b []byte, flags int) (int, syscall.Errno) {
 	return move(unix.SYS_RECVFROM, fd, b, flags)
 }
 
-func send(fd int, b []byte, flags int) (int, syscall.Errno) {
+// Send writes what there is room for.
+func Send(fd int, b []byte, flags int) (int, syscall.Errno) {
 	return move(unix.SYS_SENDTO, fd, b, flags)
 }
 
@@ -38,8 +39,8 @@ func move(call uintptr, fd int, b []byte, flags int) (int, syscall.Errno) {
 	}
 }
 
-// acceptRaw takes a connection that waits to be accepted.
-func acceptRaw(fd int, from *unix.RawSockaddrAny) (int, syscall.Errno) {
+// Accept takes a connection that waits to be accepted.
+func Accept(fd int, from *unix.RawSockaddrAny) (int, syscall.Errno) {
 	for {
 		size := uint32(unix.SizeofSockaddrAny)
 		from.Addr.Family = unix.AF_UNSPEC
@@ -55,18 +56,18 @@ func acceptRaw(fd int, from *unix.RawSockaddrAny) (int, syscall.Errno) {
 	}
 }
 
-// closeRaw gives a descriptor back. EINTR means that it is given back too.
-func closeRaw(fd int) { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+// Close gives a descriptor back. EINTR means that it is given back too.
+func Close(fd int) { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
 
-// sockName asks for the address that a socket is bound to.
-func sockName(fd int, at *unix.RawSockaddrAny) {
+// Name asks for the address that a socket is bound to.
+func Name(fd int, at *unix.RawSockaddrAny) {
 	size := uint32(unix.SizeofSockaddrAny)
 	_, _, _ = unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(at)), uintptr(unsafe.Pointer(&size)))
 }
 
-// addrPort returns the address in a sockaddr, which is not valid for one of a unix
+// AddrPort returns the address in a sockaddr, which is not valid for one of a unix
 // socket.
-func addrPort(raw *unix.RawSockaddrAny) netip.AddrPort {
+func AddrPort(raw *unix.RawSockaddrAny) netip.AddrPort {
 	port := func(p *uint16) uint16 { // in the network's order
 		b := (*[2]byte)(unsafe.Pointer(p))
 		return uint16(b[0])<<8 | uint16(b[1])
@@ -88,9 +89,9 @@ func addrPort(raw *unix.RawSockaddrAny) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// netAddrOf returns the address in a sockaddr as package net has it.
-func netAddrOf(raw *unix.RawSockaddrAny) net.Addr {
-	if a := addrPort(raw); a.IsValid() {
+// NetAddr returns the address in a sockaddr as package net has it.
+func NetAddr(raw *unix.RawSockaddrAny) net.Addr {
+	if a := AddrPort(raw); a.IsValid() {
 		return net.TCPAddrFromAddrPort(a)
 	}
 	path := (*unix.RawSockaddrUnix)(unsafe.Pointer(raw)).Path

@@ -1,0 +1,85 @@
+//go:build linux && !haul_portable
+
+package rawsock
+
+import (
+	"context"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Listen opens n sockets that share an address. An address that another socket uses is
+// refused, even if that socket would share it.
+func Listen(ctx context.Context, network, addr string, n int) (_ []net.Listener, err error) {
+	// Alone at first: SO_REUSEPORT would share the address with another server of this
+	// user, without an error for either.
+	var alone net.ListenConfig
+	alone.SetMultipathTCP(false) // its sockets take few of the options, and no confinement can allow them
+	first, err := alone.Listen(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	ls := []net.Listener{first}
+	defer func() {
+		if err != nil {
+			for _, l := range ls {
+				_ = l.Close()
+			}
+		}
+	}()
+	if n == 1 {
+		return ls, nil
+	}
+	// This socket stays open as the first of those that share the address: otherwise
+	// clients that connect meanwhile would be reset, and another program could take the
+	// port.
+	if err := share(first.(*net.TCPListener)); err != nil {
+		return nil, err
+	}
+	// The others listen at the address that was given: the socket's own may not show
+	// whether it includes IPv4. Only the port may have to be filled in.
+	same, err := withPort(addr, first.Addr())
+	if err != nil {
+		return nil, err
+	}
+	reuse := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setReusePort(c) }}
+	reuse.SetMultipathTCP(false)
+	for len(ls) < n {
+		l, err := reuse.Listen(ctx, network, same)
+		if err != nil {
+			return nil, err
+		}
+		ls = append(ls, l)
+	}
+	return ls, nil
+}
+
+// share lets other sockets of this user listen at the same address.
+func share(l *net.TCPListener) error {
+	c, err := l.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return setReusePort(c)
+}
+
+func setReusePort(c syscall.RawConn) error {
+	var err error
+	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); e != nil {
+		return e
+	}
+	return os.NewSyscallError("setsockopt", err)
+}
+
+// withPort returns an address with the port of another.
+func withPort(addr string, got net.Addr) (string, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(got.String())
+	return net.JoinHostPort(host, port), err
+}

@@ -1,0 +1,63 @@
+//go:build linux && !haul_portable
+
+package sendfile
+
+import "golang.org/x/sys/unix"
+
+const (
+	// PipeSize is how much a pipe between two descriptors holds, in bytes.
+	PipeSize = 256 << 10
+
+	// maxPipes is how many idle pipes are kept.
+	maxPipes = 64
+)
+
+// Splice moves at most n bytes between a pipe and another descriptor, as many as there are
+// and there is room for.
+func Splice(from, to, n int) (int, error) {
+	for {
+		m, err := unix.Splice(from, nil, to, nil, n, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		if err != unix.EINTR {
+			return max(int(m), 0), err
+		}
+	}
+}
+
+// A Pipe joins two descriptors.
+type Pipe struct{ R, W int }
+
+var pipes = make(chan Pipe, maxPipes)
+
+// TakePipe returns an empty pipe.
+func TakePipe() (Pipe, error) {
+	select {
+	case p := <-pipes:
+		return p, nil
+	default:
+	}
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return Pipe{}, err
+	}
+	// If the user's limit for pipes is reached, it keeps its default size.
+	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, PipeSize)
+	return Pipe{fds[0], fds[1]}, nil
+}
+
+// GiveBack keeps an empty pipe for reuse, and closes others.
+func (p Pipe) GiveBack(empty bool) {
+	if empty {
+		select {
+		case pipes <- p:
+			return
+		default:
+		}
+	}
+	_, _ = unix.Close(p.R), unix.Close(p.W)
+}
+
+// Read reads from the pipe.
+func (p Pipe) Read(b []byte) (int, error) {
+	n, err := unix.Read(p.R, b)
+	return max(n, 0), err
+}
