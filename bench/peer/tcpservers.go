@@ -74,6 +74,8 @@ var (
 var streamRecipes = []streamRecipe{
 	{name: "haul", program: "haultcp", ours: true, trade: andTLS, more: []string{"-defer"}, note: ofTCP + "; clients speak first (TCP_DEFER_ACCEPT)"},
 	{name: "haul without DEFER_ACCEPT", program: "haultcp", ours: true, trade: andTLS, note: ofTCP},
+	{name: "haul events", program: "haultcp", ours: true, trade: onlyAnswers, more: []string{"-defer", "-events"}, note: ofTCP + "; calls of a function that never waits, in an event loop; clients speak first (TCP_DEFER_ACCEPT)"},
+	{name: "haul events without DEFER_ACCEPT", program: "haultcp", ours: true, trade: onlyAnswers, more: []string{"-events"}, note: ofTCP + "; calls of a function that never waits, in an event loop"},
 	{name: "haul portable", program: "haultcp-portable", ours: true, trade: andTLS, more: []string{"-defer"}, note: ofTCP + ", built with the tag haul_portable: on package net"},
 	{name: "haul under net/http", program: "haultcp", ours: true, trade: allOfIt, more: []string{"-defer", "-under"}, note: ofTCP + ", accepts connections for net/http"},
 	{name: "tcpserver", program: "tcp/tcpserver", module: "github.com/maurice2k/tcpserver", trade: andTLS},

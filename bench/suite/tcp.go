@@ -15,16 +15,19 @@ var (
 	// Where each request has a connection of its own it matters when a server
 	// hears of it.
 	eachServers = []string{
-		"haul", "haul without DEFER_ACCEPT", "haul portable", "haul under net/http",
+		"haul", "haul without DEFER_ACCEPT", eventServer, "haul events without DEFER_ACCEPT", "haul portable", "haul under net/http",
 		"tcpserver", "tcpserver DEFER_ACCEPT", "gnet", "evio", "fasthttp", "net/http", "netpoll", "goroutine pool", "goroutines",
 		"floor-tcp", "floor-tcp DEFER_ACCEPT",
 	}
 	keepServers = []string{
-		"haul", "haul portable", "haul under net/http",
+		"haul", eventServer, "haul portable", "haul under net/http",
 		"tcpserver", "gnet", "evio", "fasthttp", "net/http", "netpoll", "goroutine pool", "goroutines", "floor-tcp",
 	}
 	fileServers = []string{"haul serve", "haul under net/http", "nginx", "net/http", "floor-tcp"}
 )
+
+// eventServer is haul without goroutines for connections: it cannot sleep before an answer.
+const eventServer = "haul events"
 
 // fileGroup is the group of scenarios in which files are fetched.
 const fileGroup = "http-file"
@@ -113,6 +116,9 @@ func tcpLoad(name, title string, size int64, r record.Requests) Scenario {
 	s.act = requests
 	if s.Who.names = keepServers; r.Close {
 		s.Who.names = eachServers
+	}
+	if r.Delay > 0 {
+		s.Who.names = slices.DeleteFunc(slices.Clone(s.Who.names), func(name string) bool { return name == eventServer })
 	}
 	return s
 }

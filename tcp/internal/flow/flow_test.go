@@ -203,7 +203,7 @@ func simulate(t testing.TB, seed uint64) {
 // Whatever the pieces are in which a peer sends and reads, and a handler uses and writes,
 // each request has its answer, in order.
 func TestSimulation(t *testing.T) {
-	const seeds = 400
+	const seeds = 200
 	repeat.OnFailure(t)
 	for seed := range uint64(seeds) {
 		t.Logf("seed %d", seed)
