@@ -285,9 +285,7 @@ func (l *loop) notAccepted(errno syscall.Errno) {
 	if !g.s.Refuse {
 		g.left(netip.Addr{})
 	}
-	err := os.NewSyscallError("accept4", errno)
-	switch {
-	case errno == unix.EAGAIN:
+	if errno == unix.EAGAIN {
 		if !k.stopped.Load() {
 			return
 		}
@@ -296,6 +294,9 @@ func (l *loop) notAccepted(errno syscall.Errno) {
 			return
 		}
 		l.endAccept(net.ErrClosed)
+		return
+	}
+	switch err := os.NewSyscallError("accept4", errno); {
 	case isOfPeer(err):
 	case isTemporary(err):
 		l.delay = min(max(firstAcceptDelay, 2*l.delay), maxAcceptDelay)
