@@ -40,7 +40,7 @@ type EventConn struct {
 	flow flow.Flow
 	d    flow.Driver
 	max  *flow.Limits
-	c    *conn // of a loop
+	c    *conn
 	gen  uint32
 	h    *Conn // without a loop, or once it was needed
 
@@ -71,7 +71,7 @@ func (e *EventConn) Ended() bool { return e.flow.Ended() }
 
 // Draining reports whether the server ends. A connection that holds no bytes is then closed
 // after OnData has returned and its answer is sent.
-func (e *EventConn) Draining() bool { return e.handle().c.shared.isDraining() }
+func (e *EventConn) Draining() bool { return e.c.shared.isDraining() }
 
 // RemoteAddr returns where the connection comes from, as [Conn.RemoteAddr] does.
 func (e *EventConn) RemoteAddr() net.Addr { return e.handle().RemoteAddr() }
@@ -143,7 +143,7 @@ func (k *caller) Send(b []byte, last bool) (int, error) {
 // serveCalls serves a connection by calls of OnData, until it ends.
 func (s *Server) serveCalls(nc net.Conn, h *Conn) {
 	k := &caller{s: s, nc: nc, h: h}
-	k.e.d, k.e.h, k.e.max = k, h, s.limits()
+	k.e.d, k.e.c, k.e.h, k.e.max = k, h.c, h, s.limits()
 	err := ErrPanicked
 	defer func() {
 		k.e.flow.Close()

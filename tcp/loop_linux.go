@@ -385,8 +385,8 @@ func (l *loop) guard(e *EventConn, returned *bool) {
 
 // advance serves a connection as far as that needs no other event.
 func (l *loop) advance(e *EventConn) {
-	if why := e.c.ended.Load(); why != nil {
-		l.finish(e, why.err)
+	if e.c.ended.Load() != nil {
+		l.finish(e, nil)
 		return
 	}
 	next, err := e.next, error(nil)
@@ -517,8 +517,11 @@ func (l *loop) schedule(e *EventConn, next flow.Next, err error) {
 	}
 }
 
-// finish ends a connection that the handler has, and tells the handler why.
+// finish ends a connection, and reports to the program why.
 func (l *loop) finish(e *EventConn, err error) {
+	if why := e.c.ended.Load(); why != nil { // what a call returned is a consequence
+		err = why.err
+	}
 	if e.header {
 		l.reject(e, headerError(err))
 		return

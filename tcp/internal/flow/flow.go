@@ -186,7 +186,9 @@ func (f *Flow) Turn(data []byte, scratch *[]byte, d Driver, max Limits) (Next, e
 			}
 		}
 	}
-	f.flush(d)
+	if f.flush(d); len(f.unsent) > max.Unsent && f.failed == nil {
+		f.failed = ErrUnsent
+	}
 	f.hold(data)
 	f.more = f.again || moved && len(data) > 0
 	f.own(scratch)

@@ -286,6 +286,23 @@ func TestUnsent(t *testing.T) {
 	}
 }
 
+// A small answer counts too, once the peer has not read it.
+func TestUnsentAfterTurn(t *testing.T) {
+	for _, most := range []int{9, 10} {
+		var f Flow
+		var scratch []byte
+		s := &script{f: &f, room: 5}
+		s.call = func([]byte) int {
+			_, _ = f.Write(make([]byte, 15), s, Limits{})
+			return 0
+		}
+		next, err := f.Turn(nil, &scratch, s, Limits{Unsent: most, Held: 1})
+		if wants := most < 10; errors.Is(err, ErrUnsent) != wants || !wants && next != Blocked {
+			t.Errorf("10 bytes unsent of %d: %d, %v", most, next, err)
+		}
+	}
+}
+
 // Failures to send end a connection, and so does Close, after which nothing is written.
 func TestEnds(t *testing.T) {
 	var f Flow
@@ -309,7 +326,7 @@ func TestEnds(t *testing.T) {
 		}
 		return 1
 	}
-	if next, err := f.Turn([]byte("ab"), &scratch, s, Limits{Held: 10}); next != Blocked || err != nil {
+	if next, err := f.Turn([]byte("ab"), &scratch, s, Limits{Held: 10, Unsent: 3}); next != Blocked || err != nil {
 		t.Errorf("closed, and unsent: %d, %v", next, err)
 	}
 	s.room = 10
