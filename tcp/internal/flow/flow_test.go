@@ -185,10 +185,11 @@ func (w *world) run() {
 	}
 }
 
-func simulate(t testing.TB, seed uint64) {
+// simulate runs a simulation whose requests have less than 1<<bits bytes.
+func simulate(t testing.TB, seed uint64, bits int) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	longest := 1 + r.IntN(1<<r.IntN(17))
-	w := &world{t: t, r: r, max: Limits{Held: longest + 2, Unsent: 4 * 1 << 16}, shared: make([]byte, 1+r.IntN(64<<10)), room: r.IntN(1 << 20)}
+	longest := 1 + r.IntN(1<<r.IntN(bits+1))
+	w := &world{t: t, r: r, max: Limits{Held: longest + 2, Unsent: 4 * 1 << 16}, shared: make([]byte, 1+r.IntN(1<<bits)), room: r.IntN(16 << bits)}
 	requests := 1 + r.IntN(60)
 	if r.IntN(3) == 0 {
 		w.closeAt = 1 + r.IntN(requests)
@@ -207,13 +208,13 @@ func TestSimulation(t *testing.T) {
 	repeat.OnFailure(t)
 	for seed := range uint64(seeds) {
 		t.Logf("seed %d", seed)
-		simulate(t, seed)
+		simulate(t, seed, 16)
 	}
 }
 
 func FuzzSimulation(f *testing.F) {
 	f.Add(uint64(1))
-	f.Fuzz(func(t *testing.T, seed uint64) { simulate(t, seed) })
+	f.Fuzz(func(t *testing.T, seed uint64) { simulate(t, seed, 9) })
 }
 
 // A script is a driver of fixed answers.
