@@ -63,6 +63,7 @@ type Dir struct {
 	escape     error // what root itself says of names that leave it
 	checkpoint int64 // checkpointBytes, but in tests
 	makers     makers
+	syncs      dirSyncs
 
 	// before is called ahead of each system call that changes something or
 	// opens what is read, with its name; an error takes the place of the call.
@@ -220,7 +221,7 @@ func openRegular(dir *os.Root, name string, flags int) (*os.File, error) {
 	if !fi.Mode().IsRegular() {
 		return nil, store.ErrNotRegular
 	}
-	f, err := dir.OpenFile(name, flags|syscall.O_NONBLOCK|largeFile, 0)
+	f, err := dir.OpenFile(name, flags|fileFlags, 0)
 	if err != nil {
 		return nil, err
 	}

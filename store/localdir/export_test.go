@@ -24,3 +24,22 @@ const (
 	WritebackEvery = writebackEvery
 	MaxSweepDepth  = maxSweepDepth
 )
+
+// SyncWaiting returns how many wait for an fsync of a directory that has not begun, and
+// SyncDirs how many directories names are changed in.
+func (d *Dir) SyncWaiting() (n int) {
+	d.syncs.mu.Lock()
+	defer d.syncs.mu.Unlock()
+	for _, s := range d.syncs.dirs {
+		if s.next != nil {
+			n += s.next.waiting
+		}
+	}
+	return n
+}
+
+func (d *Dir) SyncDirs() int {
+	d.syncs.mu.Lock()
+	defer d.syncs.mu.Unlock()
+	return len(d.syncs.dirs)
+}

@@ -52,10 +52,15 @@ func checkMovable(ctx context.Context, name string) error {
 func (d *Dir) resolve(name string, follow bool) (dir *os.Root, base string, err error) {
 	for range maxLinks + 1 {
 		parent, base := path.Split(name)
-		link, err := d.root.Readlink(name)
-		if err != nil || !follow { // no link, or not to be followed
-			return d.openParent(parent, base)
+		dir, base, err := d.openParent(parent, base)
+		if err != nil || !follow {
+			return dir, base, err
 		}
+		link, err := dir.Readlink(base)
+		if err != nil { // no link
+			return dir, base, nil
+		}
+		_ = dir.Close()
 		link, absolute, err := linkText(link)
 		switch {
 		case err != nil, absolute && !d.LinksFromRoot:

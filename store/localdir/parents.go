@@ -54,9 +54,8 @@ func (u *dirUpload) makeParent(name string) error {
 		if isTemp(name) {
 			return rules.ErrReserved
 		}
-		if err = u.store.mkdir(name, parentPerm); err == nil {
-			u.store.makers.inherit(u, []string{name})
-			return u.syncParent(name)
+		if err = u.mkdir(name); err == nil {
+			return nil
 		}
 		if errors.Is(err, fs.ErrExist) { // made by another just now
 			fi, err = u.store.root.Stat(name)
@@ -68,17 +67,24 @@ func (u *dirUpload) makeParent(name string) error {
 	return err
 }
 
-// syncParent makes the name of a directory durable.
-func (u *dirUpload) syncParent(name string) error {
+// mkdir makes a directory, and its name durable.
+func (u *dirUpload) mkdir(name string) error {
+	mkdir := func() error {
+		err := u.store.mkdir(name, parentPerm)
+		if err == nil {
+			u.store.makers.inherit(u, []string{name})
+		}
+		return err
+	}
 	if u.c.NoSync {
-		return nil
+		return mkdir()
 	}
 	above, err := u.store.root.OpenRoot("./" + path.Dir(name) + "/.")
 	if err != nil {
 		return err
 	}
 	defer above.Close()
-	return u.call("syncdir", func() error { return syncDir(above) })
+	return u.store.durably(above, mkdir)
 }
 
 // enter takes note of an upload. It is to be done before the upload finds its

@@ -189,17 +189,14 @@ func (k *resumableUpload) createKept(found bool) error {
 			return err
 		}
 	}
-	err := k.call("remove", func() error { return k.dir.Remove(k.markName()) })
-	switch {
-	case err == nil:
-		if err := k.call("syncdir", func() error { return syncDir(k.dir) }); err != nil {
-			return err
-		}
-	case !errors.Is(err, fs.ErrNotExist):
+	err := k.store.durably(k.dir, func() error {
+		return k.call("remove", func() error { return k.dir.Remove(k.markName()) })
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	err = k.call("create", func() (err error) {
-		k.file, err = k.dir.OpenFile(k.dataName(), os.O_RDWR|os.O_CREATE|os.O_EXCL|largeFile, 0o600)
+		k.file, err = k.dir.OpenFile(k.dataName(), os.O_RDWR|os.O_CREATE|os.O_EXCL|fileFlags, 0o600)
 		return err
 	})
 	if err != nil {
@@ -362,15 +359,14 @@ func (k *resumableUpload) openMarks() error {
 	if k.marks != nil {
 		return nil
 	}
-	err := k.call("create", func() (err error) {
-		k.marks, err = k.dir.OpenFile(k.markName(), os.O_RDWR|os.O_CREATE|os.O_EXCL|largeFile, 0o600)
-		return err
-	})
-	if err != nil {
+	create := func() (err error) {
+		k.marks, err = k.dir.OpenFile(k.markName(), os.O_RDWR|os.O_CREATE|os.O_EXCL|fileFlags, 0o600)
+		if err == nil {
+			_, _ = filelock.Try(k.marks) // a sweep in between costs the resumption
+		}
 		return err
 	}
-	_, _ = filelock.Try(k.marks) // a sweep in between costs the resumption
-	return k.call("syncdir", func() error { return syncDir(k.dir) })
+	return k.store.durably(k.dir, func() error { return k.call("create", create) })
 }
 
 // Commit publishes the file. The mark goes last: alone it means nothing.

@@ -11,7 +11,7 @@ import (
 
 // syncDir makes the names in dir durable.
 func syncDir(dir *os.Root) error {
-	f, err := dir.Open(".")
+	f, err := dir.OpenFile(".", os.O_RDONLY|fileFlags, 0)
 	if err != nil {
 		return err
 	}
@@ -21,6 +21,22 @@ func syncDir(dir *os.Root) error {
 		return nil // a file system that has no such thing to ask for
 	}
 	return err
+}
+
+// A dirID is what no other existing directory has.
+type dirID struct{ device, inode uint64 }
+
+// identify returns the identity of a directory, or false if it cannot be found out.
+func identify(dir *os.Root) (dirID, bool) {
+	fi, err := dir.Stat(".")
+	if err != nil {
+		return dirID{}, false
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return dirID{}, false
+	}
+	return dirID{uint64(st.Dev), uint64(st.Ino)}, true //nolint:unconvert // other types on other systems
 }
 
 // isNoSpace reports whether err says that the file system has no room. That it cannot hold

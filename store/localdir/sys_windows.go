@@ -15,6 +15,12 @@ import (
 // syncDir does nothing: Windows journals names and has no call to wait for it.
 func syncDir(*os.Root) error { return nil }
 
+// A dirID is what no other existing directory has.
+type dirID struct{}
+
+// identify returns nothing: nobody waits for directories.
+func identify(*os.Root) (dirID, bool) { return dirID{}, false }
+
 // isNoSpace reports whether err says that the file system has no room.
 func isNoSpace(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||

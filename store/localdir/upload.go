@@ -15,6 +15,11 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
+// fileFlags open what is a regular file. O_NONBLOCK has no effect on those, but it saves
+// four system calls: without it the os package sets it for Go's poller, which takes no
+// such files, and clears it again.
+const fileFlags = syscall.O_NONBLOCK | largeFile
+
 const maxTempTries = 8 // temporary names tried before giving up
 
 // writebackEvery is after how many bytes the disk is set going, where that can be
@@ -28,7 +33,18 @@ func (u *dirUpload) cutBehind(n int64) error {
 	if err != nil || fi.Size() <= n {
 		return err
 	}
-	return u.call("truncate", func() error { return u.file.Truncate(n) })
+	return u.resize(n)
+}
+
+// resize cuts the hidden file to n bytes, or adds zeros. Most have that size already:
+// then fstat, which costs less, is the only system call.
+func (u *dirUpload) resize(n int64) error {
+	return u.call("truncate", func() error {
+		if fi, err := u.file.Stat(); err == nil && fi.Size() == n {
+			return nil
+		}
+		return u.file.Truncate(n)
+	})
 }
 
 // perm returns the permission bits the file will have, or an error if it may
@@ -53,7 +69,7 @@ func (u *dirUpload) openTemp() error {
 	for range maxTempTries {
 		name := tempname.New(tempname.Random(), tempname.Part)
 		err := u.call("create", func() (err error) {
-			u.file, err = u.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|largeFile, 0o600)
+			u.file, err = u.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|fileFlags, 0o600)
 			return err
 		})
 		if err != nil {
@@ -124,8 +140,7 @@ func (u *dirUpload) Truncate(size int64) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	err := u.call("truncate", func() error { return u.file.Truncate(size) })
-	if err != nil {
+	if err := u.resize(size); err != nil {
 		return u.fail("truncate", err)
 	}
 	u.end, u.data = size, min(u.data, size)
@@ -175,7 +190,7 @@ func (u *dirUpload) Open(ctx context.Context) (store.File, error) {
 	}
 	if err == nil {
 		var f *os.File
-		if f, err = u.dir.OpenFile(u.temp, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0); err == nil {
+		if f, err = u.dir.OpenFile(u.temp, os.O_RDONLY|fileFlags, 0); err == nil {
 			return u.store.newFile(f, u.name)
 		}
 	}
@@ -216,7 +231,7 @@ func (u *dirUpload) publish() error {
 	if err != nil {
 		return err
 	}
-	if err := u.call("truncate", func() error { return u.file.Truncate(u.end) }); err != nil {
+	if err := u.resize(u.end); err != nil {
 		return err
 	}
 	if u.attr.Mode != nil {
@@ -236,15 +251,14 @@ func (u *dirUpload) publish() error {
 			return err
 		}
 	}
+	name := u.rename
 	if u.c.Exclusive {
-		err = u.link()
-	} else {
-		err = u.rename()
+		name = u.link
 	}
-	if err != nil || u.c.NoSync {
-		return err
+	if u.c.NoSync {
+		return name()
 	}
-	return u.call("syncdir", func() error { return syncDir(u.dir) })
+	return u.store.durably(u.dir, name)
 }
 
 // rename gives the file its name, in place of a file that has it.
