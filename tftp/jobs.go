@@ -48,6 +48,7 @@ func (s *session) Work() {
 		s.jobErr = s.buffer.Flush(s.upload)
 	case fileio.CommitJob:
 		s.jobErr = s.buffer.Commit(s.upload)
+		s.closeFiles() // here, as a job of its own would cost as much again as it does
 	case fileio.CloseJob:
 		s.closeFiles()
 	}

@@ -367,7 +367,9 @@ func (sh *shard) finish(now time.Time, s *session, err error) {
 	}
 	sh.busy--
 	if s.job == fileio.NoJob && s.state == dallying {
-		sh.submit(s, fileio.CloseJob)
+		if s.file != nil || s.upload != nil {
+			sh.submit(s, fileio.CloseJob)
+		}
 		sh.dally(now, s)
 	}
 }
