@@ -12,13 +12,14 @@ import (
 	"time"
 )
 
-// MinWorkers wait for disks on behalf of all transfers. When jobs wait, and none has
-// been begun for WorkerPatience, more are started, up to MaxWorkers: a store may be
-// slow, or its server gone. Such a worker ends after WorkerIdle without a job.
+// MinWorkers wait for disks on behalf of all transfers. When the oldest job has waited for
+// WorkerPatience, more are started, up to MaxWorkers: a store may be slow, or its server
+// gone, and one fsync of a directory serves as many uploads as wait for it. Such a worker
+// ends after WorkerIdle without a job.
 const (
 	MinWorkers     = 16
 	MaxWorkers     = 256
-	WorkerPatience = 100 * time.Millisecond
+	WorkerPatience = 10 * time.Millisecond
 	WorkerIdle     = 10 * time.Second
 )
 
@@ -45,42 +46,48 @@ type JobOwner interface {
 
 // Workers are the workers of a server or a pool of clients, and the jobs that wait for them.
 type Workers struct {
-	jobs     chan JobOwner
+	jobs     chan Waiter
 	running  sync.WaitGroup
 	extra    atomic.Int64
 	opened   time.Time
-	begun    atomic.Int64 // when a job was begun last, in nanoseconds since opened
+	begun    atomic.Int64 // when the last job that was begun had been added, in nanoseconds since opened
 	checking atomic.Bool  // addWorkers is going to look
 
 	mu    sync.Mutex
 	ended bool // mu
 }
 
+// A Waiter is a transfer whose job waits for a worker.
+type Waiter struct {
+	JobOwner
+	added time.Duration // since Workers.opened
+}
+
 // Init makes room for the given number of jobs: as many as there can be, so
 // that Add never waits.
-func (p *Workers) Init(jobs int) { p.jobs = make(chan JobOwner, jobs) }
+func (p *Workers) Init(jobs int) { p.jobs = make(chan Waiter, jobs) }
 
 // Start starts the workers.
 func (p *Workers) Start() {
 	p.opened = time.Now()
 	for range MinWorkers {
 		p.running.Go(func() {
-			for o := range p.jobs {
-				p.work(o)
+			for w := range p.jobs {
+				p.work(w)
 			}
 		})
 	}
 }
 
-func (p *Workers) work(o JobOwner) {
-	p.begun.Store(int64(time.Since(p.opened)))
-	o.Work()
-	o.HandBack()
+func (p *Workers) work(w Waiter) {
+	p.begun.Store(int64(w.added))
+	w.Work()
+	w.HandBack()
 }
 
 // Add has a worker do a job.
 func (p *Workers) Add(o JobOwner) {
-	p.jobs <- o
+	p.jobs <- Waiter{o, time.Since(p.opened)}
 	if !p.checking.Load() && p.checking.CompareAndSwap(false, true) {
 		time.AfterFunc(WorkerPatience, p.addWorkers)
 	}
@@ -88,7 +95,7 @@ func (p *Workers) Add(o JobOwner) {
 
 // Waiting returns the jobs that wait, for a test that does them itself: no worker is
 // added.
-func (p *Workers) Waiting() <-chan JobOwner {
+func (p *Workers) Waiting() <-chan Waiter {
 	p.checking.Store(true)
 	return p.jobs
 }
@@ -96,8 +103,9 @@ func (p *Workers) Waiting() <-chan JobOwner {
 // Hired returns how many workers have been added, and have not left.
 func (p *Workers) Hired() int { return int(p.extra.Load()) }
 
-// addWorkers adds workers if jobs wait and no worker begins them: as many as have
-// been added before, so that a long queue is soon worked off.
+// addWorkers adds workers if jobs have waited for long: as many as have been added
+// before, so that a long queue is soon worked off. Jobs are begun in their order, so all
+// that wait were added after the last that was begun.
 func (p *Workers) addWorkers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,11 +130,11 @@ func (p *Workers) runExtra() {
 	defer idle.Stop()
 	for {
 		select {
-		case o, ok := <-p.jobs:
+		case w, ok := <-p.jobs:
 			if !ok {
 				return
 			}
-			p.work(o)
+			p.work(w)
 			idle.Reset(WorkerIdle)
 		case <-idle.C:
 			return

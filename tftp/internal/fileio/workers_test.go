@@ -1,0 +1,53 @@
+package fileio
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A slowJob takes its time, as at a disk.
+type slowJob struct {
+	takes time.Duration
+	done  *atomic.Int64
+}
+
+func (j slowJob) Work()     { time.Sleep(j.takes) }
+func (j slowJob) HandBack() { j.done.Add(1) }
+
+// Workers are added as soon as a job waits for long, although others are begun all the
+// time, and leave when there are no more. Jobs that wait a moment only add none.
+func TestWorkersByAge(t *testing.T) {
+	for _, test := range []struct {
+		jobs int
+		want bool // workers added
+	}{{3 * MinWorkers, false}, {20 * MinWorkers, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			var p Workers
+			p.Init(test.jobs)
+			p.Start()
+			var done atomic.Int64
+			began := time.Now()
+			for range test.jobs {
+				p.Add(slowJob{WorkerPatience / 4, &done})
+			}
+			time.Sleep(3 * WorkerPatience)
+			if n := p.Hired(); (n > 0) != test.want {
+				t.Errorf("%d jobs: %d workers were added", test.jobs, n)
+			}
+			for done.Load() < int64(test.jobs) {
+				time.Sleep(WorkerPatience / 8)
+			}
+			alone := time.Duration(test.jobs/MinWorkers) * WorkerPatience / 4
+			if took := time.Since(began); test.want && took >= alone {
+				t.Errorf("%d jobs took %v, as without more workers (%v)", test.jobs, took, alone)
+			}
+			time.Sleep(2 * WorkerIdle)
+			if n := p.Hired(); n != 0 {
+				t.Errorf("%d jobs: %d workers that were added are still there", test.jobs, n)
+			}
+			p.End(false)
+		})
+	}
+}
