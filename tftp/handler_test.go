@@ -198,6 +198,8 @@ func TestHooks(t *testing.T) {
 		time.Sleep(time.Second)
 		_, _ = w.client().Get(context.Background(), target("missing"), nil)
 		time.Sleep(time.Minute) // loops end their transfers in any order
+		mu.Lock()
+		defer mu.Unlock()
 		slices.SortStableFunc(ended, func(a, b *Transfer) int { return a.Began.Compare(b.Began) })
 		if len(started) != 2 || len(ended) != 3 || ended[0] != started[0] || ended[1] != started[1] {
 			t.Fatalf("%d started, %d ended", len(started), len(ended))
