@@ -50,6 +50,8 @@ type totals struct {
 	packetsIn, packetsOut, bytesIn, bytesOut atomic.Int64
 	strays, unsent                           atomic.Int64
 	turnedAway                               [reasons]atomic.Int64
+
+	_ [128 - (6+reasons)*8]byte // so that no two share a cache line, or two that are fetched together
 }
 
 // shardCounters are what one loop counts in a turn.

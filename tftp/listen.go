@@ -26,6 +26,7 @@ type Listener struct {
 	guard    guard
 
 	bandwidth bandwidth
+	memory    pool
 	files     store.SharedFiles // what transfers have open
 	began     time.Time
 
@@ -141,8 +142,7 @@ func (s *Server) listener(ctx context.Context) (*Listener, error) {
 	return l, nil
 }
 
-// share gives each shard its part of the memory for buffers, and each
-// request socket its counters.
+// share gives the shards the memory for buffers, and each request socket its counters.
 func (l *Listener) share() {
 	n := 0
 	for _, b := range l.bindings {
@@ -153,9 +153,9 @@ func (l *Listener) share() {
 			b.counts = append(b.counts, l.newShardCounters())
 		}
 	}
+	l.memory.set(l.Memory, n)
 	for sh := range l.allShards {
-		sh.memory.limit = l.Memory / int64(n)
-		sh.memory.left = sh.memory.limit
+		sh.memory.pool = &l.memory
 	}
 }
 

@@ -2,13 +2,21 @@ package tftp
 
 import "sync/atomic"
 
-// A memory is a shard's part of [Server.Memory]: what its transfers may hold in
-// buffers that have a transfer's size. The few hundred bytes that each has in
-// any case do not count.
+// A pool is [Server.Memory]: what transfers may hold in buffers that have a transfer's
+// size. The few hundred bytes that each has in any case do not count. The loops lease
+// it in pieces (docs/decisions/023).
+type pool struct {
+	limit    int64        // bytes
+	piece    int64        // what a loop leases at least; it keeps at most two of them unused
+	free     atomic.Int64 // not leased
+	promised atomic.Int64 // what uploads will need for the windows agreed on
+}
+
+// A memory is what one loop has leased.
 type memory struct {
-	limit, left int64        // bytes
-	reserved    int64        // of left, what uploads will need for the windows agreed on
-	held        atomic.Int64 // limit - left, for others to read
+	pool *pool
+	left int64        // leased, and not used
+	held atomic.Int64 // used; others read it
 }
 
 const (
@@ -28,7 +36,34 @@ const (
 	// A reader gets more than it needs at once as long as that is less than
 	// 1/fetchShare of what is left.
 	fetchShare = 64
+
+	// A piece has maxPiece bytes, or fewer, so that all loops together have at most
+	// 1/unusedShare of the memory leased and unused.
+	maxPiece    = 64 << 10
+	unusedShare = 16
 )
+
+// set makes n bytes free for a number of loops.
+func (p *pool) set(n int64, loops int) {
+	p.limit = n
+	p.piece = min(maxPiece, n/int64(2*unusedShare*loops))
+	p.free.Store(n)
+	p.promised.Store(0)
+}
+
+// lease takes what is free, from least to most bytes, or nothing. It returns how much.
+func (p *pool) lease(least, most int64) int64 {
+	for {
+		free := p.free.Load()
+		n := min(most, free)
+		if n < least {
+			return 0
+		}
+		if p.free.CompareAndSwap(free, free-n) {
+			return n
+		}
+	}
+}
 
 // take raises a cost to n bytes, if that much is left.
 func (m *memory) take(cost *int64, n int64) bool {
@@ -36,20 +71,56 @@ func (m *memory) take(cost *int64, n int64) bool {
 	if more <= 0 {
 		return true
 	}
+	if lack := more - m.left; lack > 0 {
+		m.left += m.pool.lease(lack, lack+m.pool.piece)
+	}
 	if more > m.left {
 		return false
 	}
 	m.left -= more
 	*cost = n
-	m.held.Store(m.limit - m.left)
+	m.held.Add(more)
 	return true
 }
 
-// release takes a cost back.
+// release takes a cost back. If the loop then has more than two pieces unused, it keeps
+// one, and if it uses nothing, none: the others can have the rest.
 func (m *memory) release(cost *int64) {
-	if *cost != 0 {
-		m.left += *cost
-		*cost = 0
-		m.held.Store(m.limit - m.left)
+	if *cost == 0 {
+		return
+	}
+	m.left += *cost
+	keep := m.pool.piece
+	if m.held.Add(-*cost) == 0 {
+		keep = 0
+	}
+	*cost = 0
+	if keep == 0 || m.left > 2*keep {
+		m.pool.free.Add(m.left - keep)
+		m.left = keep
+	}
+}
+
+// available returns how many bytes the loop could take, without those that others have
+// leased and not used.
+func (m *memory) available() int64 { return m.pool.free.Load() + m.left }
+
+// isScarce reports whether less than half of the memory is available: then nobody gets
+// more than needed.
+func (m *memory) isScarce() bool { return m.available() < m.pool.limit/2 }
+
+// mostForWindow returns the bytes that the window of one more upload may have, so that it
+// leaves room for others.
+func (m *memory) mostForWindow() int64 {
+	free := m.available() - m.pool.promised.Load() - m.pool.limit/spareShare
+	return max(0, free) / ringShare / 2
+}
+
+// reserve notes what an upload will need if its peer turns out to exist. Forged
+// requests make the windows of others smaller, for some seconds, and no more.
+func (m *memory) reserve(reserved *int64, n int64) {
+	if n != *reserved {
+		m.pool.promised.Add(n - *reserved)
+		*reserved = n
 	}
 }

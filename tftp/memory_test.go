@@ -4,18 +4,35 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
+// wantAllFree checks that no loop has memory, and none is promised.
+func wantAllFree(t testing.TB, l *Listener, what string) {
+	t.Helper()
+	if free, promised := l.memory.free.Load(), l.memory.promised.Load(); free != l.memory.limit || promised != 0 {
+		t.Errorf("%s: %d of %d bytes are free, %d promised", what, free, l.memory.limit, promised)
+	}
+	if held := l.Counters().Held; held != 0 {
+		t.Errorf("%s: %d bytes held", what, held)
+	}
+}
+
 func TestMemoryCounts(t *testing.T) {
-	m := memory{limit: 100, left: 100}
+	var p pool
+	p.set(100, 1)
+	m := memory{pool: &p}
 	var a, b int64
 	steps := []struct {
 		cost *int64
@@ -31,15 +48,71 @@ func TestMemoryCounts(t *testing.T) {
 		{&a, 60, true, 0},
 	}
 	for i, s := range steps {
-		if ok := m.take(s.cost, s.n); ok != s.ok || m.left != s.left || m.held.Load() != 100-s.left {
-			t.Errorf("step %d: %v, %d left", i, ok, m.left)
+		if ok := m.take(s.cost, s.n); ok != s.ok || m.available() != s.left || m.held.Load() != 100-s.left {
+			t.Errorf("step %d: %v, %d left", i, ok, m.available())
 		}
 	}
 	m.release(&a)
 	m.release(&a)
 	m.release(&b)
-	if m.left != 100 || m.held.Load() != 0 {
-		t.Errorf("%d left of 100", m.left)
+	if p.free.Load() != 100 || m.left != 0 || m.held.Load() != 0 {
+		t.Errorf("%d free of 100", p.free.Load())
+	}
+}
+
+// Loops that take and return memory at the same time never have more than there is. They
+// lease a bounded amount that they do not use, so one can take what the others leave; and
+// a loop that uses nothing keeps nothing.
+func TestLoopsShareMemory(t *testing.T) {
+	const loops, limit = 32, 16 << 20
+	repeat.OnFailure(t)
+	var p pool
+	p.set(limit, loops)
+	memories := make([]memory, loops)
+	costs := make([][]int64, loops)
+	var wg sync.WaitGroup
+	var used atomic.Int64
+	for i := range memories {
+		m := &memories[i]
+		m.pool, costs[i] = &p, make([]int64, 100)
+		rng := rand.New(rand.NewPCG(1, uint64(i)))
+		wg.Go(func() {
+			for range 20_000 {
+				c := &costs[i][rng.IntN(len(costs[i]))]
+				if before := *c; before != 0 {
+					used.Add(-before) // before it is free for others
+					m.release(c)
+				} else if m.take(c, 1+rng.Int64N(64<<10)) {
+					if all := used.Add(*c); all > limit {
+						t.Errorf("%d bytes used of %d", all, limit)
+					}
+				}
+				if m.left > 2*p.piece {
+					t.Errorf("a loop has %d bytes unused", m.left)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	sum, unused := p.free.Load(), int64(0)
+	for i := range memories {
+		sum += memories[i].left + memories[i].held.Load()
+		unused += memories[i].left
+	}
+	if sum != limit || unused > limit/unusedShare {
+		t.Errorf("%d of %d bytes are accounted for, %d leased and unused", sum, limit, unused)
+	}
+	for i := range memories[1:] {
+		for k := range costs[1+i] {
+			memories[1+i].release(&costs[1+i][k])
+		}
+		if left := memories[1+i].left; left != 0 {
+			t.Errorf("a loop that uses nothing has %d bytes", left)
+		}
+	}
+	var rest int64
+	if m := &memories[0]; !m.take(&rest, m.available()) || p.free.Load() != 0 {
+		t.Errorf("%d bytes are free, and cannot be had", p.free.Load())
 	}
 }
 
@@ -145,11 +218,7 @@ func TestForgedUploadsPromiseLittle(t *testing.T) {
 		tftptest.WantFile(t, w.mem, "real", b)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		for sh := range w.listener.allShards {
-			if sh.memory.reserved != 0 || sh.memory.left != sh.memory.limit {
-				t.Errorf("%d bytes promised and %d taken without an owner", sh.memory.reserved, sh.memory.limit-sh.memory.left)
-			}
-		}
+		wantAllFree(t, w.listener, "once all are over")
 	})
 }
 
@@ -165,10 +234,8 @@ func TestUnansweredUploadsTakeNothing(t *testing.T) {
 			}
 			p.Close()
 		}
-		for sh := range w.listener.allShards {
-			if sh.memory.left != sh.memory.limit {
-				t.Errorf("%d bytes taken for peers that never answered", sh.memory.limit-sh.memory.left)
-			}
+		if held := w.listener.Counters().Held; held != 0 {
+			t.Errorf("%d bytes taken for peers that never answered", held)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (s *session) sendData(now time.Time) {
 // park has a worker fetch the file's bytes for a run.
 func (s *session) park(now time.Time, run transfer.Run) {
 	memory := &s.shard.memory
-	want := s.fetch.Aim(run, s.sender.BlockSize(), memory.left/fetchShare)
+	want := s.fetch.Aim(run, s.sender.BlockSize(), memory.available()/fetchShare)
 	if !memory.take(&s.fetchCost, int64(want)) {
 		s.abort(now, errMemory)
 		s.shard.out.AddReply(now, s.peer, s.local, s.sender)
@@ -108,9 +108,6 @@ func (sh *shard) aheadSize() int {
 // of all else.
 func (s *session) readAhead(off int64, size int) int {
 	m := &s.shard.memory
-	if m.left < m.limit/2 {
-		return 0
-	}
 	if had := s.fetch.Capacity(); had == maxAhead && size < had {
 		s.fetch = fileio.FetchBuffer{} // more have come, who want some too
 		m.release(&s.fetchCost)
@@ -118,7 +115,7 @@ func (s *session) readAhead(off int64, size int) int {
 	if left := max(s.size-off, minAhead); s.fetch.Capacity() == 0 && left < int64(size) {
 		size = int(left) // many small files need not have memory cleared for large ones
 	}
-	if !m.take(&s.fetchCost, int64(size)) {
+	if s.fetchCost < int64(size) && (m.isScarce() || !m.take(&s.fetchCost, int64(size))) {
 		return 0
 	}
 	return s.fetch.ReadAhead(s.try, off, size)

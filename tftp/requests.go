@@ -85,7 +85,7 @@ func parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault
 
 // dispatch hands a request to the shard that it belongs to.
 func (b *binding) dispatch(q Request, count *shardCounters) {
-	if sh := b.route(time.Now(), q.Peer); !sh.push(q) {
+	if sh := b.route(time.Now(), &q); !sh.push(q) {
 		count.turnAway(Overload)
 		b.routes.lost(q.Peer)
 	}

@@ -448,9 +448,7 @@ func TestManyLargeUploads(t *testing.T) {
 			}
 			wg.Wait()
 			synctest.Wait()
-			if sh := w.listener.bindings[0].shards[0]; sh.memory.left != sh.memory.limit {
-				t.Errorf("%d of %d bytes given back once all is published", sh.memory.left, sh.memory.limit)
-			}
+			wantAllFree(t, w.listener, "once all is published")
 		}
 	})
 }
@@ -463,11 +461,11 @@ func TestNoMemoryForUpload(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		sh := w.listener.bindings[0].shards[0]
-		sh.memory.left = minRing - 1
+		free := &w.listener.memory.free
+		free.Store(minRing - 1)
 		_, err := w.client().Put(context.Background(), target("two"), strings.NewReader("x"), 1)
 		tftptest.WantFault(t, err, transfer.NotDefined)
 		w.wantResults(map[Outcome]int{Done: 1, Failed: 1})
-		sh.memory.left = sh.memory.limit
+		free.Store(w.listener.memory.limit)
 	})
 }

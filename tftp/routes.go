@@ -12,6 +12,10 @@ import (
 // so one busy loop does the work of two idle ones for half of the CPU time, and
 // leaves the other cores alone (docs/decisions/009). Only where all are busy do
 // they get equal shares.
+//
+// A transfer with a window is different: it fills its turns alone, and two of them on
+// one loop have half of its time each. So it goes to the loop that is least busy
+// (docs/decisions/023).
 const (
 	// A loop is busy that has spent fullShare percent of the latest
 	// shareSpan in its turns, or has fullInbox requests waiting.
@@ -21,6 +25,14 @@ const (
 
 	// A loop that has not taken a turn since is idle.
 	shareHolds = 10 * shareSpan
+
+	// Transfers that begin together are not seen in a loop's time yet. So one with a
+	// window counts as windowShare percent of it, besides. In lock-step newPerPercent of
+	// them count as one percent, for newFor: of a boot ROM that takes a thousand blocks
+	// a second, a block costs 2.5 us.
+	windowShare   = 10
+	newPerPercent = 4
+	newFor        = 2 * shareSpan
 )
 
 // routes say which shard of a binding has a peer's transfer, or is about to:
@@ -34,19 +46,26 @@ type routes struct {
 
 // A route lasts as long as there is a reason for it.
 type route struct {
-	shard *shard
-	asked int  // requests on their way to the shard
-	held  bool // the shard has a session for the peer
+	shard    *shard
+	asked    int  // requests on their way to the shard
+	held     bool // the shard has a session for the peer
+	windowed bool // it came for a transfer with a window
 }
 
-// route returns the shard for a peer's request, which is now on its way there.
-func (b *binding) route(now time.Time, peer netip.AddrPort) *shard {
-	r := &b.routes
+// route returns the shard for a request, which is now on its way there.
+func (b *binding) route(now time.Time, q *Request) *shard {
+	r, peer := &b.routes, q.Peer
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	to, ok := r.to[peer]
 	if !ok {
-		to.shard = b.pick(now)
+		if to.windowed = min(q.Offer.Window, b.listener.Limits.Window) > 1; to.windowed {
+			to.shard = b.leastBusy(now)
+			to.shard.windowed++
+		} else {
+			to.shard = b.pick(now)
+			to.shard.newcomers.add(now)
+		}
 		to.shard.routed++
 	}
 	to.asked++
@@ -67,6 +86,21 @@ func (b *binding) pick(now time.Time) *shard {
 		}
 		if sh.routed < least.routed {
 			least = sh
+		}
+	}
+	return least
+}
+
+// leastBusy returns the shard with the most time for a transfer with a window: of
+// several the one with the fewest transfers, of these the last, as lock-step fills the
+// first. The caller holds routes.mu.
+func (b *binding) leastBusy(now time.Time) *shard {
+	var least *shard
+	var time int64
+	for _, sh := range b.shards {
+		t := sh.percentBusy(now) + windowShare*int64(sh.windowed)
+		if least == nil || t < time || t == time && sh.routed <= least.routed {
+			least, time = sh, t
 		}
 	}
 	return least
@@ -116,6 +150,9 @@ func (r *routes) update(peer netip.AddrPort, to route) {
 		r.to[peer] = to
 	default:
 		to.shard.routed--
+		if to.windowed {
+			to.shard.windowed--
+		}
 		delete(r.to, peer)
 	}
 }
@@ -141,12 +178,40 @@ func (o *occupancy) turn(base, began, ended time.Time) {
 	o.since, o.spent = ended, 0
 }
 
-// full reports whether a shard's loop has no time to spare. Any goroutine may ask.
+// full reports whether a shard's loop has no time to spare. The caller holds routes.mu.
 func (sh *shard) full(now time.Time) bool {
-	l := sh.server
-	if l.spread || int(sh.queued.Load()) >= fullInbox {
-		return true
+	return sh.server.spread || sh.percentBusy(now)+int64(sh.newcomers.count(now)/newPerPercent) >= fullShare
+}
+
+// newcomers counts the transfers that a shard got since a time not long ago. The routes'
+// mutex is for them as well.
+type newcomers struct {
+	since time.Time
+	n     int
+}
+
+func (c *newcomers) add(now time.Time) {
+	if c.n = c.count(now); c.n == 0 {
+		c.since = now
 	}
-	idle := now.Sub(l.began) - time.Duration(sh.occupied.until.Load())
-	return idle < shareHolds && sh.occupied.share.Load() >= fullShare
+	c.n++
+}
+
+func (c *newcomers) count(now time.Time) int {
+	if age := now.Sub(c.since); age < 0 || age >= newFor {
+		return 0
+	}
+	return c.n
+}
+
+// percentBusy returns how much of its time a shard's loop has spent in turns of late, and
+// 100 if many requests wait for it. Any goroutine may ask.
+func (sh *shard) percentBusy(now time.Time) int64 {
+	if int(sh.queued.Load()) >= fullInbox {
+		return 100
+	}
+	if idle := now.Sub(sh.server.began) - time.Duration(sh.occupied.until.Load()); idle >= shareHolds {
+		return 0
+	}
+	return sh.occupied.share.Load()
 }

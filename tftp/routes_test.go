@@ -52,7 +52,7 @@ func (m *steppedServer) wantRoutes(t *testing.T, first int, want ...int) {
 	t.Helper()
 	b := m.bindings[0]
 	for i, at := range want {
-		if got := slices.Index(b.shards, b.route(m.now, peerAt(first+i))); got != at {
+		if got := slices.Index(b.shards, b.route(m.now, &Request{Peer: peerAt(first + i)})); got != at {
 			t.Fatalf("peer %d goes to shard %d, want %d", first+i, got, at)
 		}
 	}
@@ -473,7 +473,7 @@ func TestNoErrorBeforeAnswer(t *testing.T) {
 	if !answered() {
 		t.Error("a stranger's ACK is not answered")
 	}
-	b.route(m.now, peer)
+	b.route(m.now, &Request{Peer: peer})
 	if answered() {
 		t.Error("an ERROR goes to a peer that has just asked for a file")
 	}

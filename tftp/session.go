@@ -43,7 +43,7 @@ type session struct {
 	shared    *sharedCache       // what the readers of the file share
 	joined    int64              // the turn in which it began to
 	buffer    fileio.WriteBuffer
-	reserved  int64 // bytes of the shard's memory that an upload will need
+	reserved  int64 // bytes of memory that an upload will need
 	ringCost  int64 // and those that it has taken
 	fetchCost int64 // and for what fetch.buf holds
 
@@ -188,7 +188,7 @@ func (s *session) agree(now time.Time) {
 	s.boundByRate(&agreed)
 	if write {
 		s.receiver.Answer(now, s.request.Mode, agreed)
-		s.shard.reserve(s, int64(s.leastRing()))
+		s.shard.memory.reserve(&s.reserved, int64(s.leastRing()))
 		return
 	}
 	if agreed.Window <= 1 && s.request.Mode == transfer.Octet && agreed.BlockSize <= maxAhead/minReads && s.size > maxAhead {
@@ -399,9 +399,7 @@ func (s *session) jobDone(now time.Time) {
 func (sh *shard) mostBlocks(agreed transfer.Options, write bool) int {
 	most := int64(maxWindowBytes)
 	if write {
-		m := &sh.memory
-		free := m.left - m.reserved - m.limit/spareShare
-		most = min(most, max(0, free)/ringShare/2)
+		most = min(most, sh.memory.mostForWindow())
 	}
 	return max(1, int(most/int64(max(agreed.BlockSize, transfer.DefaultBlockSize))))
 }

@@ -45,6 +45,8 @@ type shard struct {
 	queued            atomic.Int32 // requests in the inbox
 	occupied          occupancy
 	routed            int // peers; routes.mu
+	windowed          int // of them, those with a window; routes.mu
+	newcomers         newcomers
 	turns             atomic.Int64
 	asked             atomic.Int64 // turns, when Alive was called last
 
@@ -254,12 +256,13 @@ func (sh *shard) answerUnknown(now time.Time, m *udp.Message, b []byte) {
 	sh.count.strays++
 	op := transfer.OpcodeOf(b)
 	switch {
-	case op == transfer.ErrorPacket, op == 0, !sh.takesRequests && sh.routes.awaits(m.Peer):
+	case op == transfer.ErrorPacket, op == 0:
 		return
 	case op == transfer.Acknowledgement && sh.recent.has(now, m.Peer):
 		return
 	}
-	if sh.errors.Allow(now, maxErrors) {
+	// Only what would be answered is looked up where all loops look.
+	if sh.errors.Allow(now, maxErrors) && (sh.takesRequests || !sh.routes.awaits(m.Peer)) {
 		sh.out.AddError(m.Peer, m.Local, transfer.UnknownID, "no such transfer here")
 	}
 }
@@ -393,7 +396,7 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 	}
 	sh.timers.remove(s)
 	sh.memory.release(&s.ringCost)
-	sh.reserve(s, 0)
+	sh.memory.reserve(&s.reserved, 0)
 	if s.cancel != nil {
 		s.cancel()
 		s.cancel = nil

@@ -24,7 +24,7 @@ type sharedCache struct {
 	id      store.Identity
 	readers int
 	chunks  []chunk   // none before there are two readers
-	cost    int64     // of the shard's memory
+	cost    int64     // in bytes of memory
 	one     [1][]byte // for TryReadAt
 
 	fills, uses int // in the present trial
@@ -107,7 +107,7 @@ func (s *session) chunkAt(c *sharedCache, off int64, want int) []byte {
 	}
 	if k.buf == nil {
 		cost := c.cost
-		if m := &s.shard.memory; m.left < m.limit/2 || !m.take(&cost, cost+chunkSize) {
+		if m := &s.shard.memory; m.isScarce() || !m.take(&cost, cost+chunkSize) {
 			return nil
 		}
 		c.cost, k.buf = cost, make([]byte, chunkSize)

@@ -121,7 +121,7 @@ func TestSharedShortOfMemory(t *testing.T) {
 		if c := d.shared(v); c.cost == 0 {
 			t.Errorf("%d bytes left, then all: nothing is shared", left)
 		}
-		d.sh.memory.take(&others, d.sh.memory.left)
+		d.sh.memory.take(&others, d.sh.memory.available())
 		d.all(rng, one, two)
 		if !bytes.Equal(one.got, v.data) || !bytes.Equal(two.got, v.data) {
 			t.Errorf("%d bytes left: came changed, errors %q, %q", left, one.err, two.err)
@@ -143,8 +143,8 @@ func TestSharedShortOfMemory(t *testing.T) {
 		for _, p := range readers {
 			p.step()
 		}
-		if m := &d.sh.memory; m.left < m.limit/2-chunkSize {
-			t.Fatalf("%d of %d bytes left", m.left, m.limit)
+		if m := &d.sh.memory; m.available() < m.pool.limit/2-chunkSize {
+			t.Fatalf("%d of %d bytes left", m.available(), m.pool.limit)
 		}
 	}
 	d.all(rand.New(rand.NewPCG(1, 1)), readers...)

@@ -21,7 +21,8 @@
 // # How the server works
 //
 // Requests come in at port 69, are parsed there (requests.go), and go to the first
-// shard that is not busy, or to the one that has the peer already (routes.go). It
+// shard that is not busy, with a window to the least busy one, or to the one that has
+// the peer already (routes.go). It
 // asks a guard whether this address may have a transfer (accept.go, guard.go). A shard is one event loop with one socket
 // and all its transfers (shard.go). Calls that may wait for a disk, to open, to read
 // data not in memory, to write and to publish, are made by a few workers (jobs.go,

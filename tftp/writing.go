@@ -58,11 +58,12 @@ func (s *session) leastRing() int {
 // grantRing gives an upload its memory.
 func (sh *shard) grantRing(s *session) error {
 	size := s.leastRing()
-	if sh.memory.left-sh.memory.reserved > sh.memory.limit/2 {
+	m := &sh.memory
+	if m.available()-m.pool.promised.Load() > m.pool.limit/2 {
 		size = max(size, fairRing)
 	}
-	sh.reserve(s, 0)
-	if !sh.memory.take(&s.ringCost, int64(size)) {
+	m.reserve(&s.reserved, 0)
+	if !m.take(&s.ringCost, int64(size)) {
 		return errMemory
 	}
 	s.buffer.Reset(size, sh.server.MaxUpload, s.request.Mode)
@@ -73,11 +74,4 @@ func (sh *shard) grantRing(s *session) error {
 func (sh *shard) dropRing(s *session) {
 	sh.memory.release(&s.ringCost)
 	s.buffer = s.buffer.Spare(minRing)
-}
-
-// reserve notes what an upload will need if its peer turns out to exist. Forged
-// requests make the windows of others smaller, for some seconds, and no more.
-func (sh *shard) reserve(s *session, n int64) {
-	sh.memory.reserved += n - s.reserved
-	s.reserved = n
 }

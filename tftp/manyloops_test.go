@@ -1,0 +1,400 @@
+package tftp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/internal/repeat"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/internal/tftptest"
+	"github.com/haul-project/haul/tftp/tftpclient"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+var loopsSeed = flag.Uint64("loops.seed", 0, "seed of the simulations of many loops; 0 takes fixed ones")
+
+// A loopsModel is a server with many loops in virtual time. Which loop gets a transfer, its
+// memory and its window come from the server's code. The cost of a packet and the
+// speed of a peer are numbers of the model.
+type loopsModel struct {
+	*steppedServer
+	t     *testing.T
+	rng   *rand.Rand
+	loops map[*shard]*modelLoop
+	since time.Time // what loops spend counts from then
+	next  int       // peer
+	ended int
+
+	small, uploads int // windows made small, and how many there were
+}
+
+type modelLoop struct {
+	transfers []*modelTransfer
+	demand    time.Duration    // of its time in one tick, by all transfers
+	waiting   []*modelTransfer // requests
+	spent     time.Duration    // since the model began
+	late      time.Duration    // what it had no time for
+}
+
+type modelTransfer struct {
+	s       *session
+	packets float64 // still to come
+	rate    float64 // packets in a tick, if the loop has time
+	cost    time.Duration
+}
+
+const (
+	modelTick    = time.Millisecond
+	requestCost  = 10 * time.Microsecond  // to open, begin and end a transfer
+	lockStepCost = 2500 * time.Nanosecond // a block and its ACK, in shared turns
+	windowCost   = 500 * time.Nanosecond  // a block of a window
+)
+
+// newLoopsModel prints how to repeat a test that fails.
+func newLoopsModel(t *testing.T, loops int, seed uint64) *loopsModel {
+	seed = cmp.Or(*loopsSeed, seed)
+	repeat.OnFailure(t, "-args", "-loops.seed", fmt.Sprint(seed))
+	m := &loopsModel{
+		steppedServer: manualRoutes(loops, Server{Store: &tftptest.Endless{Size: 1 << 30}}),
+		t:             t, rng: rand.New(rand.NewPCG(seed, uint64(loops))), loops: map[*shard]*modelLoop{},
+	}
+	for sh := range m.allShards {
+		m.loops[sh] = &modelLoop{}
+		sh.occupied.since = m.now
+	}
+	m.measure()
+	return m
+}
+
+// begin has a peer ask for a transfer of so many bytes, at so many packets a second.
+func (m *loopsModel) begin(write bool, offer transfer.Options, bytes int64, rate float64) {
+	m.next++
+	q := Request{Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(m.next >> 16), byte(m.next >> 8), byte(m.next)}), 2000)}
+	q.Write, q.Mode, q.Offer = write, transfer.Octet, offer
+	sh := m.bindings[0].route(m.now, &q)
+	tr := &modelTransfer{s: &session{shard: sh, request: q, peer: q.Peer}, rate: rate * modelTick.Seconds(), cost: windowCost}
+	tr.packets = float64(bytes / int64(max(offer.BlockSize, transfer.DefaultBlockSize)))
+	l := m.loops[sh]
+	l.waiting = append(l.waiting, tr)
+	sh.queued.Store(int32(len(l.waiting)))
+}
+
+// accept is what a loop does for a request.
+func (m *loopsModel) accept(sh *shard, tr *modelTransfer) {
+	s := tr.s
+	offer := s.request.Offer
+	m.bindings[0].routes.arrived(s.peer, true)
+	switch {
+	case s.request.Write:
+		s.receiver = new(transfer.Receiver)
+		room := m.memory.free.Load() >= m.memory.limit/2
+		s.agree(m.now)
+		if m.uploads++; s.agreed().Window < offer.Window {
+			if m.small++; room {
+				m.t.Errorf("%v: window %d of %d, with %d of %d bytes free", m.now.Sub(m.began), s.agreed().Window, offer.Window, m.memory.free.Load(), m.memory.limit)
+			}
+		}
+		if err := sh.grantRing(s); err != nil {
+			m.t.Fatalf("an upload gets no memory with %d bytes free: %v", m.memory.free.Load(), err)
+		}
+	case offer.Window <= 1:
+		tr.cost = lockStepCost
+		_ = sh.memory.isScarce() || sh.memory.take(&s.fetchCost, maxAhead)
+	}
+	m.loops[sh].transfers = append(m.loops[sh].transfers, tr)
+}
+
+// tick has a millisecond pass.
+func (m *loopsModel) tick() {
+	began := m.now
+	m.now = m.now.Add(modelTick)
+	for sh, l := range m.loops {
+		taken := min(len(l.waiting), int(modelTick/requestCost))
+		for _, tr := range l.waiting[:taken] {
+			m.accept(sh, tr)
+		}
+		l.waiting = l.waiting[taken:]
+		sh.queued.Store(int32(len(l.waiting)))
+		l.demand = requestCost * time.Duration(taken)
+		for _, tr := range l.transfers {
+			l.demand += time.Duration(min(tr.rate, tr.packets) * float64(tr.cost))
+		}
+		spent := min(l.demand, modelTick)
+		part := float64(spent) / float64(max(l.demand, 1))
+		kept := l.transfers[:0]
+		for _, tr := range l.transfers {
+			if tr.packets -= tr.rate * part; tr.packets > 0.5 {
+				kept = append(kept, tr)
+			} else {
+				m.end(sh, tr.s)
+			}
+		}
+		l.transfers = kept
+		l.spent += spent
+		l.late += l.demand - spent
+		sh.occupied.turn(m.began, began, began.Add(spent))
+	}
+}
+
+func (m *loopsModel) end(sh *shard, s *session) {
+	sh.memory.release(&s.ringCost)
+	sh.memory.release(&s.fetchCost)
+	sh.memory.reserve(&s.reserved, 0)
+	m.bindings[0].routes.release(s.peer)
+	m.ended++
+}
+
+// endAll lets all transfers end.
+func (m *loopsModel) endAll() {
+	for _, l := range m.loops {
+		for _, tr := range append(l.transfers, l.waiting...) {
+			tr.packets = min(tr.packets, 100)
+		}
+	}
+	for m.ended < m.next {
+		m.tick()
+	}
+	wantAllFree(m.t, m.Listener, "once all have ended")
+}
+
+// balance returns how much work the loop with the most has had and the mean, from 0 to 1
+// for what a loop has time for, and what part of all there was no time for when it came.
+func (m *loopsModel) balance() (most, mean, late float64) {
+	span := m.now.Sub(m.since).Seconds()
+	for _, l := range m.loops {
+		work := (l.spent + l.late).Seconds() / span
+		most = max(most, work)
+		mean += work / float64(len(m.loops))
+		late += l.late.Seconds() / span / float64(len(m.loops))
+	}
+	return most, mean, late / mean
+}
+
+// measure has balance count from now on.
+func (m *loopsModel) measure() {
+	m.since = m.now
+	for _, l := range m.loops {
+		l.spent, l.late = 0, 0
+	}
+}
+
+// onManyLoops runs a test in the model of a server with 16 and with 32 loops.
+func onManyLoops(t *testing.T, f func(*loopsModel)) {
+	for _, loops := range []int{16, 32} {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprintf("%d loops, %d", loops, seed), func(t *testing.T) {
+				m := newLoopsModel(t, loops, 1+seed)
+				f(m)
+				m.endAll()
+			})
+		}
+	}
+}
+
+// Ten thousand lock-step transfers, which begin in 1 ms or in seconds, with some windowed
+// ones among them: no loop lacks time while others have some.
+func TestManyLoopsLockStep(t *testing.T) {
+	const transfers = 10_000
+	for _, span := range []time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 3 * time.Second} {
+		t.Run(span.String(), func(t *testing.T) {
+			onManyLoops(t, func(m *loopsModel) {
+				for end := m.now.Add(span); m.now.Before(end); m.tick() {
+					for range transfers / int(span/modelTick) {
+						m.begin(false, transfer.Options{}, 4<<20, 300+m.rng.Float64()*1000)
+					}
+					if m.rng.IntN(20) == 0 {
+						m.begin(m.rng.IntN(2) == 0, transfer.Options{BlockSize: 1428, Window: 64}, 64<<20, 80e3)
+					}
+				}
+				for range 20 { // what all at once have had is an estimate
+					m.tick()
+				}
+				m.measure()
+				for range 500 {
+					m.tick()
+				}
+				most, mean, late := m.balance()
+				m.t.Logf("busiest loop %.2f, mean %.2f, %.2f %% late", most, mean, 100*late)
+				if mean < 0.75 && late > 0.01 {
+					m.t.Errorf("%.1f %% of the work comes late, with loops busy to %.2f in the mean", 100*late, mean)
+				}
+				if mean >= 0.75 && most > 1.25*mean {
+					m.t.Errorf("one loop has work for %.2f of its time, the mean is %.2f", most, mean)
+				}
+				if m.small != 0 {
+					m.t.Errorf("%d of %d uploads have small windows", m.small, m.uploads)
+				}
+			})
+		})
+	}
+}
+
+// Uploads and downloads in windows of 4 to 256 blocks come and go, of sizes and at rates
+// that differ by a hundred times: no loop has a quarter more work than the mean.
+func TestManyLoopsWindows(t *testing.T) {
+	onManyLoops(t, func(m *loopsModel) {
+		for range 3000 {
+			for range m.rng.IntN(3) * len(m.loops) / 16 {
+				o := transfer.Options{BlockSize: 1428, Window: 4 << m.rng.IntN(7)}
+				m.begin(m.rng.IntN(2) == 0, o, int64(m.rng.ExpFloat64()*16e6), 1000+m.rng.Float64()*80e3)
+			}
+			m.tick()
+		}
+		most, mean, _ := m.balance()
+		m.t.Logf("busiest loop %.2f, mean %.2f; %d of %d uploads with a smaller window", most, mean, m.small, m.uploads)
+		if mean < 0.2 || most > 1.25*mean {
+			m.t.Errorf("one loop has work for %.2f of its time, the mean is %.2f", most, mean)
+		}
+	})
+}
+
+// Large windows that are asked for at once are spread evenly, and none is made small.
+func TestManyLoopsAtOnce(t *testing.T) {
+	onManyLoops(t, func(m *loopsModel) {
+		const uploads = 35
+		for range uploads {
+			m.begin(true, transfer.Options{BlockSize: 1428, Window: 256}, 64<<20, 80e3)
+		}
+		for sh, l := range m.loops {
+			if n, loops := len(l.waiting), len(m.loops); n < uploads/loops || n > (uploads+loops-1)/loops || n != sh.windowed {
+				m.t.Errorf("a loop has %d of %d transfers", n, uploads)
+			}
+		}
+		m.tick()
+		if m.small != 0 || m.uploads != uploads {
+			m.t.Errorf("%d of %d windows are small", m.small, m.uploads)
+		}
+	})
+}
+
+// The same requests on the wire, to a server whose memory is the default: every upload
+// gets the window that it asks for, though each loop's part would be too little.
+func TestManyLoopsGiveLargeWindows(t *testing.T) {
+	inWorld(t, func(_ *simWorld, s *Server) { s.Loops = 32 }, func(w *simWorld) {
+		const uploads, window = 35, 256
+		var peers []*tftptest.Peer
+		for i := range uploads {
+			p := w.raw(otherIP)
+			defer p.Close()
+			p.Send(tftptest.WRQ(fmt.Sprint("new", i), "blksize", "1428", "windowsize", "256"))
+			p.Want("the window", tftptest.OACK("blksize", "1428", "windowsize", "256"))
+			p.Send(tftptest.Data(1, make([]byte, 1428))) // now it has its memory
+			peers = append(peers, p)
+		}
+		synctest.Wait()
+		if held := w.listener.Counters().Held; held < uploads*window*2*1428 {
+			t.Errorf("%d bytes held by %d uploads", held, uploads)
+		}
+		for _, p := range peers {
+			p.Send(tftptest.Data(2, nil))
+			p.Want("the end", tftptest.ACK(2))
+		}
+		time.Sleep(time.Minute)
+		w.wantResults(map[Outcome]int{Done: uploads})
+	})
+}
+
+// Packets of transfers under way need nothing that loops share: no route, no address's
+// entry, and no more memory.
+func TestPacketsShareNothing(t *testing.T) {
+	const readers = 8
+	lib := newPagedStore(t, 1)
+	lib.put("image", tftptest.Content("image", 1<<20))
+	mem := store.Mem(1 << 30)
+	d := newLockstepServer(t, Server{Store: lib, Write: func(ctx context.Context, r *Request) (store.Upload, error) {
+		return mem.Create(ctx, r.Name, store.Create{})
+	}})
+	var all []*lockstepReader
+	for range readers {
+		all = append(all, d.reads("image", 512))
+	}
+	d.ask(peerAt(60_000), tftptest.WRQ("new"))
+	d.turn(0)
+	d.turn(0)
+	packet := tftptest.Data(1, make([]byte, 512))
+	upload := func(block int) {
+		packet[2], packet[3] = byte(block>>8), byte(block)
+		d.deliver(0, peerAt(60_000), packet)
+		d.turn(1)
+	}
+	for range maxChunks * chunkSize / 512 { // then there is a buffer for each chunk
+		for _, p := range all {
+			p.step()
+		}
+	}
+	upload(1)
+	for range maxErrors { // beyond that, what belongs to no transfer is not looked up
+		d.sh.errors.Allow(d.now, maxErrors)
+	}
+
+	d.guard.mu.Lock()
+	d.bindings[0].routes.mu.Lock()
+	d.sh.memory.pool = nil
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 200 { // within a second
+			for _, p := range all {
+				p.step()
+			}
+			upload(2 + i)
+			d.deliver(0, peerAt(60_001), tftptest.ACK(i)) // of no transfer
+			d.turn(1)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("packets wait for a lock that all loops have")
+	}
+	d.sh.memory.pool = &d.memory
+	d.bindings[0].routes.mu.Unlock()
+	d.guard.mu.Unlock()
+	for i, p := range all {
+		if p.err != "" || p.acked < 200 {
+			t.Errorf("reader %d has %d blocks, error %q", i, p.acked, p.err)
+		}
+	}
+	if ack := tftptest.ACK(201); !bytes.Equal(d.out.latest[peerAt(60_000)], ack) {
+		t.Errorf("the upload is answered by %q, want %q", d.out.latest[peerAt(60_000)], ack)
+	}
+	d.halt(t)
+}
+
+// Many loops with real sockets: lock-step and windows, up and down, all at once.
+func TestManyLoopsOnSockets(t *testing.T) {
+	for _, loops := range []int{16, 32} {
+		t.Run(fmt.Sprint(loops), func(t *testing.T) {
+			mem := store.Mem(1 << 30)
+			var used sync.Map // sockets that answered
+			l := serve(t, Server{Store: mem, Upload: OverwriteUploads, Loops: loops, Trace: func(_ time.Time, sent bool, _, local netip.AddrPort, _ []byte) {
+				if sent {
+					used.Store(local.Port(), true)
+				}
+			}})
+			var wg sync.WaitGroup
+			for i := range 4 * loops {
+				c := &tftpclient.Client{BlockSize: 1428, Window: []int{1, 4, 64, 256}[i%4]}
+				wg.Go(func() { thereAndBack(t, c, l, mem, fmt.Sprint("file", i), 50_000+i) })
+				defer c.Wait()
+			}
+			wg.Wait()
+			ports := 0
+			for range used.Range {
+				ports++
+			}
+			if ports < loops {
+				t.Errorf("%d of %d loops were used", ports, loops)
+			}
+		})
+	}
+}
