@@ -48,6 +48,9 @@ func (sh *shard) accept(now time.Time, q Request) {
 	sh.suspects.add(s)
 	sh.sessions[q.Peer] = s
 	sh.busy++
+	if !q.Write && !sh.memory.isScarce() {
+		sh.memory.take(&s.fetchCost, maxWhole)
+	}
 	sh.submit(s, fileio.OpenJob)
 }
 

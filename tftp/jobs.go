@@ -74,18 +74,14 @@ func (s *session) open() error {
 	}
 	s.file = f // and is closed even if Share panics
 	s.locate(f)
+	if err := s.describeFile(); err != nil || s.readWhole() {
+		return err
+	}
 	if f, err = l.files.Share(f); err != nil {
 		s.file = nil
 		return err
 	}
 	s.file, s.reader = f, f
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if s.size = info.Size(); s.size < 0 {
-		return fmt.Errorf("file says that it has %d bytes", s.size)
-	}
 	if s.request.Mode == transfer.Netascii {
 		if s.size > maxText {
 			return errTextTooLarge
@@ -93,10 +89,38 @@ func (s *session) open() error {
 		return nil // a scan follows
 	}
 	s.try, _ = f.(store.TryReader)
-	if file, ok := f.(store.Identifier); ok {
+	return nil
+}
+
+// describeFile finds out the size of the file, and its identity if it has one.
+func (s *session) describeFile() error {
+	if file, ok := s.file.(store.Identifier); ok {
 		s.identity, _ = file.Identity()
+		if s.size = s.identity.Size; s.size > 0 {
+			return nil
+		}
+	}
+	info, err := s.file.Stat()
+	if err != nil {
+		return err
+	}
+	if s.size = info.Size(); s.size < 0 {
+		return fmt.Errorf("file says that it has %d bytes", s.size)
 	}
 	return nil
+}
+
+// readWhole reads a small file and closes it, if the loop has set memory aside for it.
+// If it fails, the file stays open for the loop.
+func (s *session) readWhole() bool {
+	if s.size > s.fetchCost || s.request.Mode == transfer.Netascii {
+		return false
+	}
+	if !s.fetch.ReadWhole(s.file, int(s.size)) {
+		return false
+	}
+	s.closeFiles()
+	return true
 }
 
 // openUpload begins the upload, which counts as a file.

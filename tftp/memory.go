@@ -83,18 +83,22 @@ func (m *memory) take(cost *int64, n int64) bool {
 	return true
 }
 
-// release takes a cost back. If the loop then has more than two pieces unused, it keeps
-// one, and if it uses nothing, none: the others can have the rest.
-func (m *memory) release(cost *int64) {
-	if *cost == 0 {
+// release takes a cost back.
+func (m *memory) release(cost *int64) { m.lower(cost, 0) }
+
+// lower reduces a cost to n bytes. If the loop then has more than two pieces unused, it
+// keeps one, and if it uses nothing, none: the others can have the rest.
+func (m *memory) lower(cost *int64, n int64) {
+	less := *cost - n
+	if less <= 0 {
 		return
 	}
-	m.left += *cost
+	m.left += less
 	keep := m.pool.piece
-	if m.held.Add(-*cost) == 0 {
+	if m.held.Add(-less) == 0 {
 		keep = 0
 	}
-	*cost = 0
+	*cost = n
 	if keep == 0 || m.left > 2*keep {
 		m.pool.free.Add(m.left - keep)
 		m.left = keep

@@ -35,6 +35,12 @@ func (l *Listener) call(hook func(*Transfer), t *Transfer) {
 // reportsEnds reports whether anybody wants to know of transfers that are over.
 func (l *Listener) reportsEnds() bool { return l.Ended != nil || l.Log != nil }
 
+// reportsEnd reports whether anybody wants to know that a transfer ended by err, or well. A
+// log that is for failures only does not want the latter.
+func (l *Listener) reportsEnd(err error) bool {
+	return l.Ended != nil || l.Log != nil && (err != nil || l.Log.Enabled(context.Background(), slog.LevelInfo))
+}
+
 // A line is one of the log: by default, that the server has ended.
 type line struct {
 	transfer *Transfer

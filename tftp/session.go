@@ -24,9 +24,9 @@ type session struct {
 	began    time.Time
 	answered time.Time // when the peer answered our answer; zero before
 	state    state
-	stored   string             // an upload's name in the store, if it is another than the client's
-	info     *Transfer          // passed to Started; nil if that was not called
-	cancel   context.CancelFunc // ends ctx; nil if that is the server's
+	stored   string       // an upload's name in the store, if it is another than the client's
+	info     *Transfer    // passed to Started; nil if that was not called
+	life     *lifeContext // ends with the transfer, for Read and Write; nil without them
 	waits    waits
 
 	timer     int        // place in the shard's timers, counted from 1
@@ -51,8 +51,8 @@ type session struct {
 	gone atomic.Bool // the session has ended; a scan may stop
 
 	// worker
-	ctx      context.Context
-	mtu      int // of the path to the peer; 0 if unknown
+	ctx      context.Context // life, or the server's
+	mtu      int             // of the path to the peer; 0 if unknown
 	file     store.File
 	reader   io.ReaderAt // file, or its translation to netascii
 	size     int64       // of what reader reads
@@ -82,6 +82,10 @@ const (
 	aheadShare = 8 << 20
 
 	repeatsFor = time.Second // a request's repeats may still come, once the peer was heard
+
+	// A file of maxWhole bytes or fewer is read and closed as soon as it is open, if memory
+	// is not scarce.
+	maxWhole = maxAhead
 
 	minReads = 4 // how many blocks reading ahead must give at the least
 )
@@ -121,7 +125,8 @@ func (s *session) begin(now time.Time, q Request) {
 	l := s.shard.server
 	s.throttle = l.bandwidth.enter(q.Peer.Addr())
 	if s.ctx = l.ctx; l.Read != nil || l.Write != nil {
-		s.ctx, s.cancel = context.WithCancel(l.ctx)
+		s.life = &lifeContext{Context: l.ctx}
+		s.ctx = s.life
 	}
 }
 
@@ -168,6 +173,11 @@ func (s *session) start(now time.Time) {
 		s.stored = named.StoredName()
 	}
 	s.waits.end(now)
+	if s.reader != nil { // nothing has been fetched
+		s.shard.memory.release(&s.fetchCost)
+	} else {
+		s.shard.memory.lower(&s.fetchCost, s.size)
+	}
 	s.agree(now)
 	if l := s.shard.server; l.Started != nil {
 		s.info = s.describe()

@@ -365,7 +365,7 @@ func (sh *shard) finish(now time.Time, s *session, err error) {
 	sh.leave(s)
 	sh.server.bandwidth.leave(s.peer.Addr(), s.throttle)
 	s.throttle = nil
-	if sh.server.reportsEnds() {
+	if sh.server.reportsEnd(err) {
 		sh.endings = append(sh.endings, s.summary(now, err))
 	}
 	sh.busy--
@@ -397,9 +397,9 @@ func (sh *shard) end(now time.Time, s *session, err error) {
 	sh.timers.remove(s)
 	sh.memory.release(&s.ringCost)
 	sh.memory.reserve(&s.reserved, 0)
-	if s.cancel != nil {
-		s.cancel()
-		s.cancel = nil
+	if s.life != nil {
+		s.life.end()
+		s.life = nil
 	}
 	if s.job == fileio.NoJob {
 		sh.release(s)

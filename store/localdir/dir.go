@@ -225,18 +225,18 @@ func openRegular(dir *os.Root, name string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRegular(f); err != nil {
+	if _, err := statRegular(f); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// checkRegular returns an error unless f is a regular file.
-func checkRegular(f *os.File) error {
+// statRegular describes f. It is an error if f is no regular file.
+func statRegular(f *os.File) (fs.FileInfo, error) {
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
 		err = store.ErrNotRegular
 	}
-	return err
+	return fi, err
 }

@@ -34,6 +34,7 @@ type dirFile struct {
 	at   *Dir
 	name string          // in the store
 	conn syscall.RawConn // File's
+	info fs.FileInfo     // when it was opened; nil if nobody looked
 	how  atomic.Int32    // nowait until the kernel refuses
 }
 
@@ -44,13 +45,14 @@ const (
 	never               // no way to know
 )
 
-func (d *Dir) newFile(f *os.File, name string) (store.File, error) {
+// newFile returns an open file. fi is what fstat said of it just now, or nil.
+func (d *Dir) newFile(f *os.File, name string, fi fs.FileInfo) (store.File, error) {
 	c, err := f.SyscallConn()
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
-	return &dirFile{File: f, at: d, name: name, conn: c}, nil
+	return &dirFile{File: f, at: d, name: name, conn: c, info: fi}, nil
 }
 
 // TryReadAt is one preadv2 with RWF_NOWAIT. It does not allocate.
@@ -86,17 +88,24 @@ func (f *dirFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 // SystemFile is for [store.SystemFile].
 func (f *dirFile) SystemFile() *os.File { return f.File }
 
-// Identity identifies the file by what fstat(2) says of it.
+// Identity identifies the file by what fstat(2) said of it as it was opened.
 func (f *dirFile) Identity() (store.Identity, bool) {
-	var st unix.Stat_t
-	var err error
-	if e := f.conn.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); e != nil || err != nil {
+	fi := f.info
+	if fi == nil {
+		var err error
+		if fi, err = f.Stat(); err != nil {
+			return store.Identity{}, false
+		}
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
 		return store.Identity{}, false
 	}
 	return store.Identity{
-		Device: st.Dev, Inode: st.Ino,
-		Size:  st.Size,
-		Ctime: unix.TimespecToNsec(st.Ctim), Mtime: unix.TimespecToNsec(st.Mtim),
+		Device: uint64(st.Dev), //nolint:unconvert // narrower on mips
+		Inode:  st.Ino,
+		Size:   st.Size,
+		Ctime:  st.Ctim.Nano(), Mtime: st.Mtim.Nano(),
 	}, true
 }
 

@@ -3,6 +3,7 @@
 package localdir
 
 import (
+	"io/fs"
 	"os"
 
 	"github.com/haul-project/haul/store"
@@ -18,7 +19,7 @@ type dirFile struct {
 	name string // in the store
 }
 
-func (d *Dir) newFile(f *os.File, name string) (store.File, error) {
+func (d *Dir) newFile(f *os.File, name string, _ fs.FileInfo) (store.File, error) {
 	return &dirFile{File: f, at: d, name: name}, nil
 }
 

@@ -209,35 +209,36 @@ func (d *Dir) failLink(op, from, to string, err error) error {
 // Open opens a regular file for reading. Anything else is [store.ErrNotRegular],
 // and is not even opened: to open a device can set it going.
 func (d *Dir) Open(ctx context.Context, name string) (store.File, error) {
-	f, err := d.open(ctx, name)
+	f, fi, err := d.open(ctx, name)
 	if err != nil {
 		return nil, d.fail("open", name, err)
 	}
-	return d.newFile(f, name)
+	return d.newFile(f, name, fi)
 }
 
-func (d *Dir) open(ctx context.Context, name string) (*os.File, error) {
+// open also returns what fstat says of the file.
+func (d *Dir) open(ctx context.Context, name string) (*os.File, fs.FileInfo, error) {
 	fi, err := d.stat(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !fi.Mode().IsRegular() {
-		return nil, store.ErrNotRegular
+		return nil, nil, store.ErrNotRegular
 	}
 	if err := d.hook("open"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// The name may have become a pipe by now. Without O_NONBLOCK, opening
 	// that would wait for a writer.
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := checkRegular(f); err != nil {
+	if fi, err = statRegular(f); err != nil {
 		_ = f.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return f, nil
+	return f, fi, nil
 }
 
 // Stat describes what has the name, following symbolic links.

@@ -191,7 +191,7 @@ func (u *dirUpload) Open(ctx context.Context) (store.File, error) {
 	if err == nil {
 		var f *os.File
 		if f, err = u.dir.OpenFile(u.temp, os.O_RDONLY|fileFlags, 0); err == nil {
-			return u.store.newFile(f, u.name)
+			return u.store.newFile(f, u.name, nil)
 		}
 	}
 	return nil, u.fail("open", err)

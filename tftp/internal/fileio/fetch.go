@@ -73,6 +73,22 @@ func (f *FetchBuffer) ReadAhead(file store.TryReader, off int64, size int) int {
 	return n
 }
 
+// ReadWhole reads a file of size bytes. It reports false if it has fewer, or cannot be read.
+func (f *FetchBuffer) ReadWhole(r io.ReaderAt, size int) bool {
+	f.off, f.n = 0, 0
+	if size == 0 {
+		return true
+	}
+	if cap(f.buf) < size {
+		f.buf = make([]byte, size)
+	}
+	n, _ := r.ReadAt(f.buf[:size], 0) // what went wrong will go wrong again
+	if n == size {
+		f.n = n
+	}
+	return n == size
+}
+
 // Capacity returns how many bytes f has memory for.
 func (f *FetchBuffer) Capacity() int { return cap(f.buf) }
 

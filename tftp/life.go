@@ -1,0 +1,52 @@
+package tftp
+
+import (
+	"context"
+	"sync"
+)
+
+// A lifeContext is the context of one transfer, for [Server.Read] and Write. Few of them
+// wait for it, and so it is no context of package context before Done is called: that
+// would be known to the server's, which all loops share.
+type lifeContext struct {
+	context.Context // the server's
+
+	mu     sync.Mutex
+	ended  bool               // mu
+	real   context.Context    // mu; nil before Done is called
+	cancel context.CancelFunc // mu; of real
+}
+
+// end ends it, as the transfer is over.
+func (c *lifeContext) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.cancel != nil {
+		c.cancel()
+	}
+}
+
+func (c *lifeContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.real == nil {
+		c.real, c.cancel = context.WithCancel(c.Context)
+		if c.ended {
+			c.cancel()
+		}
+	}
+	return c.real.Done()
+}
+
+func (c *lifeContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.real != nil:
+		return c.real.Err()
+	case c.ended:
+		return context.Canceled
+	}
+	return c.Context.Err()
+}

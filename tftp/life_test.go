@@ -1,0 +1,58 @@
+package tftp
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+// A transfer's context ends with the transfer or the server, whether somebody waits for
+// it before or after. Until then it is unknown to the server's.
+func TestLifeContext(t *testing.T) {
+	for name, asks := range map[string]func(context.Context){
+		"nobody waits":   func(context.Context) {},
+		"somebody waits": func(c context.Context) { c.Done() },
+	} {
+		for _, server := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				parent, stop := context.WithCancelCause(context.WithValue(t.Context(), t, "value"))
+				defer stop(nil)
+				c := &lifeContext{Context: parent}
+				asks(c)
+				derived, cancel := context.WithCancel(c)
+				defer cancel()
+				if c.Err() != nil || derived.Err() != nil || c.Value(t) != "value" {
+					t.Errorf("%s: ended at once: %v, %v", name, c.Err(), derived.Err())
+				}
+				if server {
+					stop(errors.New("the server ends"))
+				} else {
+					c.end()
+				}
+				synctest.Wait()
+				for _, ctx := range []context.Context{c, derived} {
+					select {
+					case <-ctx.Done():
+					default:
+						t.Errorf("%s, server %t: does not end", name, server)
+					}
+					if !errors.Is(ctx.Err(), context.Canceled) {
+						t.Errorf("%s, server %t: %v", name, server, ctx.Err())
+					}
+				}
+				c.end() // again
+			})
+		}
+	}
+	c := &lifeContext{Context: t.Context()}
+	c.end()
+	if c.Err() == nil {
+		t.Error("no error after the end")
+	}
+	select {
+	case <-c.Done():
+	default:
+		t.Error("Done is open after the end")
+	}
+}
