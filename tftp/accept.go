@@ -49,7 +49,7 @@ func (sh *shard) accept(now time.Time, q Request) {
 	sh.sessions[q.Peer] = s
 	sh.busy++
 	if !q.Write && !sh.memory.isScarce() {
-		sh.memory.take(&s.fetchCost, maxWhole)
+		sh.memory.take(&s.fetchCost, int64(sh.aheadSize())) // a file that fits is read at once
 	}
 	sh.submit(s, fileio.OpenJob)
 }

@@ -15,14 +15,14 @@ import (
 func TestFilesBound(t *testing.T) {
 	dir, d := realDir(t)
 	for _, name := range []string{"f", "g", "h"} {
-		writeFile(t, dir, name, string(tftptest.Content(name, 2*maxWhole)))
+		writeFile(t, dir, name, string(tftptest.Content(name, 2*maxAhead)))
 	}
 	l := serve(t, Server{Store: d, MaxFiles: 2, Upload: CreateUploads})
 	begin := func(name string) *tftptest.Peer {
 		t.Helper()
 		p := newBadPeer(t, l)
 		p.Send(tftptest.RRQ(name))
-		p.Want(name, tftptest.Data(1, tftptest.Content(name, 2*maxWhole)[:512]))
+		p.Want(name, tftptest.Data(1, tftptest.Content(name, 2*maxAhead)[:512]))
 		return p
 	}
 	var readers []*tftptest.Peer

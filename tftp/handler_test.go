@@ -260,7 +260,7 @@ func TestPanics(t *testing.T) {
 			}
 			s.Started, s.Ended = hook("Started"), hook("Ended")
 		}, func(w *simWorld) {
-			want := w.put("image", 2*maxWhole)
+			want := w.put("image", 2*maxAhead)
 			p := w.raw(otherIP)
 			defer p.Close()
 			p.Send(tftptest.RRQ("image"))
@@ -380,7 +380,7 @@ func TestHangingStoreIsNoProbe(t *testing.T) {
 			return nil
 		}
 	}, func(w *simWorld) {
-		w.put("image", 2*maxWhole)
+		w.put("image", 2*maxAhead)
 		p := w.raw(otherIP)
 		defer p.Close()
 		p.Send(tftptest.RRQ("image", "blksize", "1024"))

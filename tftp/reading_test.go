@@ -83,8 +83,8 @@ func TestSmallFilesNeedOneJob(t *testing.T) {
 	}{
 		{0, false, 0, 0},
 		{1000, false, 0, 1000},
-		{maxWhole, false, 0, maxWhole},
-		{maxWhole + 1, false, 1, maxAhead},
+		{maxAhead, false, 0, maxAhead},
+		{maxAhead + 1, false, 1, maxAhead},
 		{1000, true, 1, 0},
 	} {
 		mem := store.Mem(1 << 30)

@@ -83,10 +83,6 @@ const (
 
 	repeatsFor = time.Second // a request's repeats may still come, once the peer was heard
 
-	// A file of maxWhole bytes or fewer is read and closed as soon as it is open, if memory
-	// is not scarce.
-	maxWhole = maxAhead
-
 	minReads = 4 // how many blocks reading ahead must give at the least
 )
 
