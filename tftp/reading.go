@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// A run of minParted blocks leaves in two parts if nothing else is to be sent:
-	// the network carries the first, one part in headStart, while the rest is read
-	// and cut. Below a round trip of networkTrip there is no wire to keep busy.
+	// A run of minParted blocks or more leaves in two parts if nothing else is to be
+	// sent: the network carries the first, a block or one part in headStart, while the
+	// rest is read and cut. Below a round trip of networkTrip there is no wire to keep busy.
 	minParted   = 2
 	headStart   = 8
 	networkTrip = 100 * time.Microsecond
