@@ -90,12 +90,12 @@ func (f *dirFile) SystemFile() *os.File { return f.File }
 
 // Identity identifies the file by what fstat(2) said of it as it was opened.
 func (f *dirFile) Identity() (store.Identity, bool) {
-	fi := f.info
-	if fi == nil {
-		var err error
-		if fi, err = f.Stat(); err != nil {
-			return store.Identity{}, false
-		}
+	fi, err := f.info, f.conn.Control(func(uintptr) {}) // which fails once f is closed
+	if err == nil && fi == nil {
+		fi, err = f.Stat()
+	}
+	if err != nil {
+		return store.Identity{}, false
 	}
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
