@@ -75,7 +75,7 @@ func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.V
 	c := &serverConn{server: s, nc: sshconn.New(nc), visit: visit, entered: make(chan struct{})}
 	c.info = &Conn{Peer: nc.RemoteAddr(), Local: nc.LocalAddr(), Began: time.Now()}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	c.quota.stop, c.quota.run = c.cancel, c.work.Go
+	c.quota.stop, c.quota.run, c.quota.windows = c.cancel, c.work.Go, &s.windows
 	return c
 }
 

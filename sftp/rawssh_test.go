@@ -359,6 +359,8 @@ type rawChannel struct {
 	s            *rawSSH
 	mine, theirs uint32
 	pending      []byte
+	granted      int64 // bytes of window that came with what was read
+	sent         int64 // bytes of data
 }
 
 // session begins a session.
@@ -380,6 +382,7 @@ func (c *rawChannel) Write(p []byte) (n int, err error) {
 			return n, err
 		}
 		n += len(some)
+		c.sent += int64(len(some))
 	}
 	return n, nil
 }
@@ -394,6 +397,8 @@ func (c *rawChannel) Read(p []byte) (int, error) {
 		case len(b) < 5 || binary.BigEndian.Uint32(b[1:]) != c.mine:
 		case b[0] == msgChannelData:
 			c.pending = b[9:]
+		case b[0] == msgWindowAdjust:
+			c.granted += int64(binary.BigEndian.Uint32(b[5:]))
 		case b[0] == msgChannelEOF, b[0] == msgChannelClose:
 			return 0, io.EOF
 		}

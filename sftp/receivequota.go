@@ -15,9 +15,6 @@ import (
 // came, and one that carries a single byte costs it some fifty, and 36 on the
 // wire. So bytes are counted on the wire too.
 const (
-	// channelWindow is how many bytes of data a channel of x/crypto holds.
-	channelWindow = 2 << 20
-
 	// quotaSlack is how many bytes of the wire may wait in all beyond the
 	// windows of the channels that are open. With a kilobyte in a packet, all
 	// windows full need a twentieth of their size more.
@@ -57,11 +54,15 @@ type receiveQuota struct {
 	run  func(func()) // has something done by another goroutine
 	poke func()       // writes something that means nothing; set before there are channels
 
+	windows *wideWindows // of all connections
+
 	looked, lookedWrote int64 // reader of the wire only: when it last looked
 
 	mu     sync.Mutex
 	taken  int64               // mu: bytes of data
 	queues map[*queue]struct{} // mu
+	wide   *queue              // mu: the one with a wide window; nil if none has
+	fixed  bool                // mu: no channel can have one
 	trying chan struct{}       // mu: closed when a write has gone through; nil if none is tried
 }
 
@@ -141,7 +142,10 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	r.lookedWrote = wrote
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	most := quotaSlack + channelWindow*int64(len(r.queues))
+	most := int64(quotaSlack)
+	for q := range r.queues {
+		most += q.window
+	}
 	for q := range r.queues {
 		over := r.excess() - q.base - most
 		switch {
@@ -151,7 +155,7 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 		case q.waits && moves:
 			q.empty(r.excess())
 		case over <= 0:
-		case len(q.buffered) == channelWindow, over >= quotaSlack && !q.waits:
+		case int64(len(q.buffered)) == q.window, over >= quotaSlack && !q.waits:
 			r.stop(errFlood)
 			return nil, errFlood
 		case q.waits: // perhaps there was only nothing to be written
@@ -190,6 +194,7 @@ type queue struct {
 	buffered []byte     // reading and quota.mu, to change it: what was moved
 	err      error      // reading: what came at the end of that
 
+	window  int64 // quota.mu: bytes of data that the channel holds
 	base    int64 // quota.mu: excess when the channel was known to be empty
 	mark    int64 // quota.mu: excess when so many bytes had been taken from the channel:
 	marked  int64 // quota.mu
@@ -206,7 +211,7 @@ func (r *receiveQuota) open(ch io.Reader) *queue {
 	if r.queues == nil {
 		r.queues = map[*queue]struct{}{}
 	}
-	q := &queue{quota: r, ch: ch}
+	q := &queue{quota: r, ch: ch, window: channelWindow}
 	q.empty(r.excess())
 	r.queues[q] = struct{}{}
 	return q
@@ -217,6 +222,7 @@ func (r *receiveQuota) close(q *queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.queues, q)
+	q.narrow()
 }
 
 // empty notes that the channel was empty at that excess. The caller holds quota.mu.
@@ -262,10 +268,11 @@ func (q *queue) read(p []byte) (int, error) {
 		if emptied == q.emptied { // or it is known of a later moment
 			q.empty(before)
 		}
-	case q.taken-q.marked >= channelWindow:
+	case q.taken-q.marked >= q.window:
 		q.base = q.mark
 		q.mark, q.marked = quota.excess(), q.taken
 	}
+	q.widen()
 	return n, err
 }
 
@@ -282,7 +289,9 @@ func (q *queue) move() {
 	if q.err != nil {
 		return
 	}
-	memory := make([]byte, channelWindow)
+	q.quota.mu.Lock()
+	memory := make([]byte, q.window)
+	q.quota.mu.Unlock()
 	n := copy(memory, q.buffered)
 	m, err := q.read(memory[n:])
 	q.err = err

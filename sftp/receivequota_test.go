@@ -92,7 +92,7 @@ func newTestQuota(t *testing.T) (quota *receiveQuota, await func(), why *error) 
 	t.Helper()
 	var work sync.WaitGroup
 	why = new(error)
-	quota = &receiveQuota{run: work.Go, poke: func() { quota.wrote.Add(1) }}
+	quota = &receiveQuota{run: work.Go, windows: &wideWindows{}, poke: func() { quota.wrote.Add(1) }}
 	quota.stop = func(err error) {
 		if *why == nil {
 			*why = err

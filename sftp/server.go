@@ -114,6 +114,7 @@ type Server struct {
 	rate     rate.Pair
 	accounts rate.Accounts[string]
 	pending  pendingUploads
+	windows  wideWindows
 	hashing  chan struct{} // a place for each hash that may be computed at a time
 	counts   counts
 }
