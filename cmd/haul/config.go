@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -101,7 +100,7 @@ func runningServer(pid int) ([]string, error) {
 // mistakes adds to several mistakes how many they are.
 func mistakes(err error) error {
 	if n := len(failure.Joined(err)); n > 1 {
-		return errors.Join(err, fmt.Errorf("%d mistakes", n))
+		return failure.Reword(fmt.Sprintf("%v\n%d mistakes", err, n), err)
 	}
 	return err
 }

@@ -124,7 +124,8 @@ Names and numbers:
 
   --parallel N bounds both the files that are copied at once and the connections to each
   server. Without it there are at most 8 connections to a server. haul copies 8 large files
-  at a time, and besides them up to 64 small ones over SFTP and HTTP/2.
+  at a time, and besides them 64 small ones over SFTP and HTTP/2. Over SFTP it is up
+  to 512 where the round trip is long, as far as the server can have them open.
 
 Over SFTP:
   - haul gives up on a server that cannot be reached after 30 s (change that by

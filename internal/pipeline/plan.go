@@ -298,6 +298,9 @@ func (p *Plan) Done() bool {
 	return p.Contiguous() == p.end || p.failed() && p.out == 0
 }
 
+// AllAsked reports whether all bytes up to the end have moved, or are asked for.
+func (p *Plan) AllAsked() bool { return len(p.pieces.holes) == 0 }
+
 // Outstanding returns how many requests are to be answered, those included
 // whose answers do not matter any more.
 func (p *Plan) Outstanding() int { return p.out }

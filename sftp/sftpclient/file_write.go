@@ -89,7 +89,7 @@ func (f *File) ReadFrom(r io.Reader) (n int64, err error) {
 		return 0, err
 	}
 	for {
-		some, err := w.readFrom(r, f.pos)
+		some, err := w.readFrom(r, f.pos, f.c.server.WriteChunk)
 		n += int64(some)
 		f.pos += int64(some)
 		switch {

@@ -15,6 +15,7 @@ type run struct {
 	start    int64
 	end      int64      // mux.mu
 	segments []*segment // mux.mu: of what is not confirmed, in order
+	whole    bool       // mux.mu: it has its end, and waits for what is to be sent with it
 }
 
 // A segment is some of the bytes of a run. It is kept until the server has
@@ -128,7 +129,7 @@ func (r *run) grow(s *segment, n int, ready bool) {
 	s.n += n
 	r.end += int64(n)
 	r.t.Plan.Limit(r.end)
-	if s.n == s.room || ready && r.t.Plan.Outstanding() == 0 {
+	if !r.whole && (s.n == s.room || ready && r.t.Plan.Outstanding() == 0) {
 		r.t.Advance(time.Now())
 	}
 }
@@ -194,19 +195,20 @@ func (r *run) failure() error {
 	return r.b.failed("write", r.t.Plan.Contiguous(), err, local)
 }
 
-// readFrom reads once from src, to the end of a run, which is at pos. The caller holds File.mu.
-func (r *run) readFrom(src io.Reader, pos int64) (int, error) {
+// readFrom reads once from src, to the end of a run, which is at pos. n is how many bytes
+// may come. The caller holds File.mu.
+func (r *run) readFrom(src io.Reader, pos int64, n int) (int, error) {
 	m := r.b.c.mux
 	m.Lock()
 	defer m.Unlock()
-	s, err := r.tail(r.b.c.server.WriteChunk)
+	s, err := r.tail(n)
 	if err != nil {
 		return 0, r.b.noteFailure(err)
 	}
 	to := s.buffer.Bytes[mux.WriteHead+s.n : mux.WriteHead+s.room]
 	s.writing++ // it stays where it is
 	m.Unlock()
-	n, err := src.Read(to)
+	n, err = src.Read(to)
 	to = to[:min(max(n, 0), len(to))]
 	if err != nil && err != io.EOF {
 		err = &TransferError{Op: "write", Name: r.b.name, Offset: pos + int64(len(to)), Local: true, Err: err}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/storewire"
@@ -334,6 +335,21 @@ func (s *remoteTree) SetAttr(ctx context.Context, name string, a store.Attr, fol
 		err = s.c.SetAttr(ctx, p, a, follow)
 	}
 	return s.fail("setattr", name, err)
+}
+
+// RoundTrip returns the shortest time that a request has taken of late; 0 before the
+// first.
+func (s *remoteTree) RoundTrip() time.Duration { return s.c.mux.RoundTrip() }
+
+// OpenFiles returns how many files and directories the server lets the client have open,
+// or 0 if it does not say.
+func (s *remoteTree) OpenFiles() int { return s.c.server.OpenFiles() }
+
+// TooManyOpen reports whether an error of opening a file or a directory may come of the
+// number that are open. Of OpenSSH's server it may be any failure: it gives no reason.
+func (s *remoteTree) TooManyOpen(err error) bool {
+	refused, ok := errors.AsType[*StatusError](err)
+	return ok && (errors.Is(refused, storewire.ErrBusy) || refused.Code == uint32(wire.Failure) && refused.kind == nil && !errors.Is(err, store.ErrNoSpace))
 }
 
 func (s *remoteTree) Features() store.Features { return store.Features{} }

@@ -165,8 +165,14 @@ func (u *upload) WriteAt(p []byte, off int64) (int, error) { return u.f.WriteAt(
 
 func (u *upload) Truncate(size int64) error { return u.f.Truncate(size) }
 
-// FillFrom is [File.FillFrom].
+// FillFrom is [File.FillFrom]. What is short it only reads: Commit sends it, with the
+// requests that come behind it.
 func (u *upload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
+	if size >= 0 && size <= maxUnconfirmed {
+		if n, ok, err := u.f.fillBehind(r, off, size); ok {
+			return n, err
+		}
+	}
 	return u.f.FillFrom(ctx, r, off, size)
 }
 
@@ -199,14 +205,14 @@ func (u *upload) fail(op string, err error) error {
 
 func (u *upload) publish() error {
 	f := u.f
-	if err := f.awaitWrites(u.ctx); err != nil {
-		return err
-	}
 	if u.noSync {
 		if err := u.closeWith(u.attrs()); err != nil {
 			return err
 		}
 		return u.rename(nil)
+	}
+	if err := f.awaitWrites(u.ctx); err != nil {
+		return err
 	}
 	h, err := u.secure()
 	if err != nil {
@@ -236,8 +242,21 @@ func (u *upload) attrs() wire.Attrs {
 	return storewire.ChangesOf(a, nil)
 }
 
-// closeWith gives the file its attributes and closes it, in one round trip.
+// closeWith waits until all is written, gives the file its attributes and closes it: in
+// one round trip if the server allows it, or in two.
 func (u *upload) closeWith(a wire.Attrs) error {
+	if u.c.server.InOrder {
+		sent, err := u.f.closeBehind(u.ctx, a)
+		switch {
+		case sent && err == nil:
+			return u.f.close(false) // nothing of it is open on the server
+		case sent:
+			return err
+		}
+	}
+	if err := u.f.awaitWrites(u.ctx); err != nil {
+		return err
+	}
 	if _, err := u.f.remote.Handle(u.ctx); err != nil {
 		return err
 	}

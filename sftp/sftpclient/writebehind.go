@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -56,7 +57,7 @@ func (b *writeBehind) runAt(off, n int64) (*run, error) {
 	var found *run
 	for _, r := range b.runs {
 		switch {
-		case r.end == off:
+		case r.end == off && !r.whole:
 			found = r
 		case r.idle():
 			r.t.Finish()
@@ -96,12 +97,7 @@ func (b *writeBehind) awaitRuns(ctx context.Context) error {
 	m := b.c.mux
 	m.Lock()
 	defer m.Unlock()
-	now := time.Now()
-	for _, r := range b.runs {
-		r.t.Plan.EndAt(r.end)
-		r.t.Ask(now)
-	}
-	m.GrantRoom(now)
+	b.endRuns()
 	for len(b.runs) > 0 {
 		r := b.runs[0]
 		for !r.t.Over() {
@@ -117,6 +113,32 @@ func (b *writeBehind) awaitRuns(ctx context.Context) error {
 	}
 	b.dirty.Store(false)
 	return b.err
+}
+
+// endRuns asks for all that is not sent yet: nothing is added to the runs any more. The
+// caller holds File.mu and mux.mu.
+func (b *writeBehind) endRuns() {
+	now := time.Now()
+	for _, r := range b.runs {
+		r.t.Plan.EndAt(r.end)
+		r.t.Ask(now)
+	}
+	b.c.mux.GrantRoom(now)
+}
+
+// sendRuns waits until all is sent. It reports false if that has failed: then
+// awaitRuns returns the reason. The caller holds File.mu and mux.mu.
+func (b *writeBehind) sendRuns(ctx context.Context) bool {
+	b.endRuns()
+	for {
+		unsent := slices.IndexFunc(b.runs, func(r *run) bool { return r.failed() || !r.t.Plan.AllAsked() })
+		if unsent < 0 {
+			return true
+		}
+		if r := b.runs[unsent]; r.failed() || r.t.Wait(ctx, b.life, time.Time{}) != nil {
+			return false
+		}
+	}
 }
 
 // forgetRun forgets the first run, which is over. The caller holds File.mu and

@@ -21,10 +21,6 @@ const (
 	// take longer than its data.
 	smallFile = 128 << 10
 
-	// smallAtOnce is how many small files are on their way at once. At 20 ms of
-	// round trip, and three of those a file, it is a thousand files a second.
-	smallAtOnce = 64
-
 	// listsAtOnce is how many directories are listed at once.
 	listsAtOnce = 16
 
@@ -65,6 +61,7 @@ type copier struct {
 
 	features store.Features
 
+	crowd        crowd
 	slots        chan struct{} // one for each directory that is listed besides others
 	files        chan struct{} // one for each file on its way; nil if only the workers bound them
 	dirs         atomic.Int64  // that were begun, up to Options.MaxDirs
@@ -106,6 +103,7 @@ func (c *copier) setDefaults() {
 		o.MaxDirs = DefaultMaxDirs
 	}
 	c.limit.Set(o.Limit)
+	c.crowd.init(given(c.to))
 	c.slots = make(chan struct{}, lists-1) // the goroutine that finds directories lists one itself
 	c.sweepSlots = make(chan struct{}, sweepsAtOnce)
 	c.small, c.large = make(chan *file, maxQueue), make(chan *file, maxQueue)

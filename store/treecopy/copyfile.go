@@ -9,21 +9,26 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// copyFile copies a file, and says what became of it.
-func (c *copier) copyFile(f *file) {
-	if c.ctx.Err() != nil {
+// ended reports what became of a file.
+func (c *copier) ended(f *file, out Outcome, err error) {
+	switch {
+	case err == errNotTried:
 		return
-	}
-	out, err := c.tryFile(f)
-	if err != nil {
+	case err != nil:
 		out.What, out.Err = Failed, err
-	} else if out.What == Copied {
+	case out.What == Copied:
 		f.dir.fill()
 	}
 	c.report.fileEnded(f.item, out)
 }
 
-func (c *copier) tryFile(f *file) (Outcome, error) {
+// errNotTried says that the copy ended before a file was tried.
+var errNotTried = errors.New("not tried")
+
+func (c *copier) copyFile(f *file) (Outcome, error) {
+	if c.ctx.Err() != nil {
+		return Outcome{}, errNotTried
+	}
 	if err := c.lookAtTarget(f); err != nil {
 		return Outcome{}, err
 	}
@@ -56,7 +61,7 @@ func (c *copier) tryVersion(f *file, anew int) (Outcome, error) {
 	}
 	src, err := f.openVersion(c.ctx, anew)
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, notOpened(f.tree, err)
 	}
 	defer src.Close()
 	if !remote(src) { // it would take a round trip

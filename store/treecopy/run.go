@@ -91,30 +91,49 @@ func (c *copier) run(j Job) error {
 // done.
 func (c *copier) startWorkers(feed func()) {
 	var work sync.WaitGroup
-	start := func(files chan *file, n int) {
-		for range n {
-			work.Go(func() {
-				for f := range files {
-					c.copyInTurn(f)
-				}
-			})
-		}
+	for range c.opts.Parallel {
+		work.Go(func() {
+			for f := range c.large {
+				c.copyInTurn(f, false)
+			}
+		})
 	}
-	start(c.small, smallAtOnce)
-	start(c.large, c.opts.Parallel)
+	c.startSmall(&work)
 	feed()
 	close(c.small)
 	close(c.large)
 	work.Wait()
 }
 
-// copyInTurn copies a file once there are few enough on their way.
-func (c *copier) copyInTurn(f *file) {
+// startSmall starts a worker for small files. With its first file it starts the next one,
+// as long as more are worth having.
+func (c *copier) startSmall(work *sync.WaitGroup) {
+	work.Go(func() {
+		for f := range c.small {
+			if c.crowd.hire(f.tree) {
+				c.startSmall(work)
+			}
+			c.copyInTurn(f, true)
+		}
+	})
+}
+
+// copyInTurn copies a file once there are few enough on their way. If it cannot be opened
+// as too many are, it is tried again with fewer.
+func (c *copier) copyInTurn(f *file, small bool) {
 	if c.files != nil {
 		c.files <- struct{}{}
 		defer func() { <-c.files }()
 	}
-	c.copyFile(f)
+	for e := (entry{counts: small}); ; {
+		c.crowd.enter(&e)
+		out, err := c.copyFile(f)
+		c.crowd.leave(&e)
+		if !c.crowd.again(&e, err) {
+			c.ended(f, out, unmarked(err))
+			break
+		}
+	}
 	c.finish(f.dir)
 }
 

@@ -116,6 +116,7 @@ type Job struct {
 const (
 	DefaultParallel = 8
 	MaxParallel     = 64
+	MaxSmall        = 512
 	DefaultUmask    = 0o022
 	DefaultMaxDirs  = 4_000_000
 )
@@ -133,8 +134,8 @@ type Options struct {
 
 	// Parallel is how many files are on their way at once at most, and how many
 	// directories are listed at once; more than MaxParallel means that. 0 means
-	// DefaultParallel large files, and besides them up to 64 small ones, of up to
-	// 128 KiB.
+	// DefaultParallel large files, and besides them small ones, of up to 128 KiB: 64, or
+	// up to MaxSmall where the round trip is long (see [Distant]).
 	Parallel int
 
 	// Continue resumes a copy that was cut off. The part of a file that is there is
@@ -401,6 +402,22 @@ type Resolver interface {
 // described, and need not look again what it is.
 type ListedOpener interface {
 	OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error)
+}
+
+// A Distant is a [SourceTree] or a [TargetTree] that a server has. The further away that
+// is, the more small files are on their way at once.
+type Distant interface {
+	// RoundTrip returns the shortest time that a request has taken of late; 0 if that is
+	// not known.
+	RoundTrip() time.Duration
+
+	// OpenFiles returns how many files and directories may be open at a time; 0 if that
+	// is not known.
+	OpenFiles() int
+
+	// TooManyOpen reports whether an error of opening a file or a directory may come of
+	// the number that are open. Then it is tried again when fewer are.
+	TooManyOpen(err error) bool
 }
 
 // A Subtree is a [store.Tree] that can open a directory of itself as a tree that

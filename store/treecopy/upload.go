@@ -136,7 +136,7 @@ func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64,
 	}
 	u, err = c.to.Create(c.ctx, f.to, o)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, notOpened(given(c.to), err)
 	}
 	c.landed.Store(true)
 	r, ok := u.(store.Resumer)
@@ -193,7 +193,7 @@ func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
 	a.Truncate = resumed == 0
 	h, err := c.to.OpenFile(c.ctx, f.to, a)
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, notOpened(given(c.to), err)
 	}
 	f.created = true
 	c.landed.Store(true)

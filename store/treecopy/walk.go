@@ -69,7 +69,7 @@ func (c *copier) walk(d *dir) {
 	if c.ctx.Err() != nil || !d.made && c.tooManyDirs(d) {
 		return
 	}
-	entries, err := d.tree.OpenDir(c.ctx, d.from)
+	entries, err := c.openDir(d)
 	if err != nil {
 		c.unlisted(d, err)
 		return
@@ -97,6 +97,18 @@ func (c *copier) walk(d *dir) {
 		below[i] = nil // it need not stay until the last one is done
 		c.aside.Add(-1)
 		c.spawn(b)
+	}
+}
+
+// openDir opens the listing of a directory, again with fewer files open if these may be
+// why it cannot.
+func (c *copier) openDir(d *dir) (store.Entries, error) {
+	for e := (entry{}); ; {
+		c.crowd.enter(&e)
+		entries, err := d.tree.OpenDir(c.ctx, d.from)
+		if err == nil || !c.crowd.again(&e, notOpened(d.tree, err)) {
+			return entries, err
+		}
 	}
 }
 

@@ -18,6 +18,10 @@ type Call struct {
 	Slow  bool  // it may take as long as it likes
 	Again bool  // it can be asked twice, so another lane may have it if one is lost
 
+	// Behind sends it behind the data that waits to be sent on its lane. Other calls
+	// overtake that.
+	Behind bool
+
 	// All of mux.mu:
 	At     *Lane // the one it went to
 	state  callState
@@ -86,7 +90,11 @@ func (m *Mux) sendCalls(now time.Time) {
 		a := m.table.add(l, inner)
 		a.call, a.sent = k, true
 		k.state, k.At = callSent, l
-		l.text = k.Build(l.text, a.id)
+		if k.Behind && l.bulk.Len() > 0 {
+			l.bulk.Push(outgoing{k.Build(nil, a.id), noMemory{}})
+		} else {
+			l.text = k.Build(l.text, a.id)
+		}
 		l.expect(k.Slow)
 		l.due.Signal()
 	}
@@ -107,6 +115,11 @@ func (m *Mux) retry(k *Call, err error) {
 func (m *Mux) Start(calls ...*Call) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.start(calls...)
+}
+
+// start is Start for callers that hold mu.
+func (m *Mux) start(calls ...*Call) {
 	for _, k := range calls {
 		done := make(chan error, 1)
 		k.done, k.Then = done, func(err error) { done <- err }

@@ -32,6 +32,7 @@ type File struct {
 	Known   wire.Attrs // as the file was when it was opened
 	Content []byte     // all of it, if that came with the handshake
 	handles []Handle
+	ending  Handle        // one of these whose CLOSE was sent: see Closing
 	broke   int           // lanes under it on which the server broke the protocol,
 	brokeOn *Lane         // and the last of them
 	opening []*Lane       // opens under way, and where; nil for anywhere
@@ -261,7 +262,7 @@ func (f *File) Ask(ctx context.Context, k Call, build func(b []byte, id uint32, 
 func (f *File) Close(ctx context.Context, waits bool) error {
 	f.mux.mu.Lock()
 	f.closed = true
-	handles := f.handles
+	handles := slices.DeleteFunc(f.handles, func(h Handle) bool { return h == f.ending })
 	f.handles = nil
 	if f.err == nil {
 		f.err = fs.ErrClosed

@@ -54,7 +54,7 @@ type Lane struct {
 	text    []byte // requests to be sent
 	spare   []byte
 	sending bool            // what was in text
-	bulk    Queue[outgoing] // packets of data, behind them
+	bulk    Queue[outgoing] // packets of data, and what must not overtake them; behind text
 	pending int             // requests to be answered
 	slow    int             // of these, ones that may take for ever
 	running int             // goroutines
@@ -67,7 +67,12 @@ type Lane struct {
 // lane reads the packet any more.
 type Memory interface{ Written() }
 
-// An outgoing is a packet of data that is to be sent.
+// noMemory is the Memory of a packet that is not on loan.
+type noMemory struct{}
+
+func (noMemory) Written() {}
+
+// An outgoing is a packet that is to be sent, of data or behind data.
 type outgoing struct {
 	b      []byte
 	memory Memory // what b is in

@@ -17,6 +17,7 @@ package mux
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -147,6 +148,14 @@ func (m *Mux) State() State {
 	return s
 }
 
+// RoundTrip returns the shortest round trip known of late, of requests with data and
+// without; 0 before the first.
+func (m *Mux) RoundTrip() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pool.trip()
+}
+
 // Context ends with the mux.
 func (m *Mux) Context() context.Context { return m.ctx }
 
@@ -166,11 +175,18 @@ type Server struct {
 	limits                wire.Limits
 	ReadChunk, WriteChunk int  // bytes a READ may ask for, and a WRITE may carry
 	Draft                 bool // the server takes SYMLINK in the draft's order
+
+	// InOrder is set if the server is known to carry out the requests of a session in
+	// order, as section 6.1 of the draft demands. Those that announce their limits do so.
+	// Among the others are servers made with package github.com/pkg/sftp, which may
+	// carry out an FSETSTAT before the WRITE that came first: it would change the time
+	// that was set.
+	InOrder bool
 }
 
 // newServer returns what a server has announced.
 func newServer(g announcement, over Carrier, config Config) *Server {
-	s := &Server{Ext: g.ext, limits: g.limits}
+	s := &Server{Ext: g.ext, limits: g.limits, InOrder: g.ext.Has(wire.ExtLimits)}
 	if c, ok := over.(sshConn); ok {
 		s.Draft = wire.ServerSwapsLinks(string(c.client.ServerVersion()), string(c.client.ClientVersion()))
 	}
@@ -178,6 +194,10 @@ func newServer(g announcement, over Carrier, config Config) *Server {
 	s.WriteChunk = chunkFor(g.limits.Write, g.limits.Packet, config)
 	return s
 }
+
+// OpenFiles returns how many files and directories a session may have open, or 0 if
+// the server does not say.
+func (s *Server) OpenFiles() int { return int(min(s.limits.Handles, math.MaxInt32)) }
 
 // chunkFor returns how many bytes of data a request is about, of which a server
 // says that it takes so many, in packets of so many, or 0 if it does not say.
