@@ -1,17 +1,15 @@
 package sftpclient
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
-
-	"github.com/haul-project/haul/sftp/internal/mux"
-
-	"context"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/pipeline"
+	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 

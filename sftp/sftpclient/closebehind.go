@@ -1,6 +1,7 @@
 package sftpclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -23,11 +24,8 @@ func (f *File) fillBehind(r io.ReaderAt, off, size int64) (n int64, ok bool, err
 	defer f.c.takeMemory(-size) // the segments count themselves
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.forWriting("write", off, int(size)); err != nil {
+	if err := cmp.Or(f.forWriting("write", off, int(size)), f.behind.err); err != nil {
 		return 0, true, err
-	}
-	if f.behind.err != nil {
-		return 0, true, f.behind.err
 	}
 	f.dropAhead()
 	f.behind.wrote = true

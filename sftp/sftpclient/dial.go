@@ -1,7 +1,6 @@
 package sftpclient
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -19,7 +18,9 @@ import (
 // ctx ends Dial, but not the Client.
 func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (*Client, error) {
 	config.setDefaults()
-	dial := func(ctx context.Context) (*ssh.Client, error) { return dialSSH(ctx, addr, login, config) }
+	dial := func(ctx context.Context) (*ssh.Client, error) {
+		return mux.Dial(ctx, addr, login, config.Timeout, config.Delay)
+	}
 	first, err := dial(ctx)
 	if err != nil {
 		return nil, err
@@ -28,64 +29,11 @@ func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Conf
 	if further == nil {
 		further = dial
 	}
-	c, err := newClient(ctx, mux.OverSSH(first), true, config, carriersOf(further))
+	c, err := newClient(ctx, mux.OverSSH(first), true, config, mux.Connector(further))
 	if err != nil {
 		return nil, fmt.Errorf("begin SFTP session with %s: %w", addr, err)
 	}
 	return c, nil
-}
-
-// carriersOf returns what makes further connections for a mux, nil if connect is.
-func carriersOf(connect func(context.Context) (*ssh.Client, error)) func(context.Context) (mux.Carrier, error) {
-	if connect == nil {
-		return nil
-	}
-	return func(ctx context.Context) (mux.Carrier, error) {
-		c, err := connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return mux.OverSSH(c), nil
-	}
-}
-
-// dialSSH makes a connection and logs in.
-func dialSSH(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (*ssh.Client, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, mux.ErrHandshakeTime)
-	defer cancel()
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		// If ctx has ended, the dialer's error says only that it was interrupted.
-		return nil, fmt.Errorf("connect to %s: %w", addr, cmp.Or(context.Cause(ctx), err))
-	}
-	if tcp, ok := raw.(*net.TCPConn); ok && config.Delay {
-		if err := tcp.SetNoDelay(false); err != nil {
-			_ = raw.Close()
-			return nil, fmt.Errorf("connect to %s: %w", addr, err)
-		}
-	}
-	sshconn.WidenSend(raw)
-	s, err := sshOver(ctx, sshconn.New(raw), addr, login)
-	if err != nil {
-		return nil, fmt.Errorf("log in to %s: %w", addr, err)
-	}
-	return s, nil
-}
-
-// sshOver logs in over a connection, and closes it if that fails.
-func sshOver(ctx context.Context, conn net.Conn, addr string, login *ssh.ClientConfig) (*ssh.Client, error) {
-	// x/crypto knows no contexts: what it waits for has to fail.
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	c, channels, requests, err := ssh.NewClientConn(conn, addr, login)
-	if !stop() {
-		_ = conn.Close()
-		return nil, context.Cause(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return ssh.NewClient(c, channels, requests), nil
 }
 
 // Gather returns c with buffers, for SSH to run over: it reads what there is at
@@ -100,7 +48,7 @@ func Gather(c net.Conn) net.Conn { return sshconn.New(c) }
 // New opens an SFTP session on a connection, which remains the caller's
 // to close, after the Client.
 func New(ctx context.Context, conn *ssh.Client, config Config) (*Client, error) {
-	c, err := newClient(ctx, mux.OverSSH(conn), false, config, carriersOf(config.Connect))
+	c, err := newClient(ctx, mux.OverSSH(conn), false, config, mux.Connector(config.Connect))
 	if err != nil {
 		return nil, fmt.Errorf("begin SFTP session: %w", err)
 	}

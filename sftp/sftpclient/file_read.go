@@ -2,10 +2,9 @@ package sftpclient
 
 import (
 	"context"
+	"io"
 
 	"github.com/haul-project/haul/sftp/internal/mux"
-
-	"io"
 )
 
 // readAhead reads at off, where the reader is expected to continue. The caller

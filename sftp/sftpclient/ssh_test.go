@@ -1,6 +1,8 @@
 package sftpclient
 
 import (
+	"github.com/haul-project/haul/sftp/internal/mux"
+
 	"bytes"
 	"context"
 	"crypto/ed25519"
@@ -235,7 +237,7 @@ func withSSHHost(t *testing.T, configure func(*sshHost), f func(t *testing.T, h 
 		k := &netLink{latency: tripTime / 2, window: 64 << 20}
 		a, b := newNetStreams(k)
 		h.wait.Go(func() { h.serve(sshconn.New(streamConn{b})) })
-		s, err := sshOver(t.Context(), sshconn.New(streamConn{a}), "host:22", h.clientConfig("secret"))
+		s, err := mux.Login(t.Context(), sshconn.New(streamConn{a}), "host:22", h.clientConfig("secret"))
 		if err != nil {
 			t.Fatal(err)
 		}
