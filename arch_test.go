@@ -98,7 +98,7 @@ var rules = map[string]rule{
 	"tcp/internal/sendfile":          {},
 	"tcp/internal/sources":           {tests: "internal/repeat"},
 	"tcp/certs":                      {},
-	"internal/openssh":               {imports: "internal/wildcard", tests: "internal/leak internal/repeat"},
+	"internal/openssh":               {imports: "internal/sshconn internal/wildcard", tests: "internal/leak internal/repeat"},
 	"users":                          {imports: "internal/filelock internal/wildcard", tests: "internal/leak"},
 	"internal/handover":              {imports: "tcp udp", tests: "internal/handover/handovertest"},
 	"internal/handover/handovertest": {},

@@ -6,10 +6,12 @@ package copying
 import (
 	"context"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -71,7 +73,7 @@ func Put(ctx context.Context, cfg Config, files []string, to remote.Location) er
 		return r.explain(ctx, nil)
 	}
 	r.targetAt = to.At
-	c, err := r.servers.Connect(ctx, to, "")
+	c, err := r.servers.Connect(ctx, to, r.toWrite(files))
 	if err != nil {
 		return err
 	}
@@ -83,13 +85,41 @@ func Put(ctx context.Context, cfg Config, files []string, to remote.Location) er
 	return r.copy(ctx, j)
 }
 
+// movesAll reports whether all of a file is going to be moved, as fast as it can be.
+func (r *run) movesAll() bool {
+	return !r.DryRun && !r.Continue && r.Unchanged == treecopy.Never && r.Limit == 0
+}
+
+// toRead says that a file is going to be read, if it is known which.
+func (r *run) toRead(first string) remote.Intent {
+	i := remote.Intent{First: first}
+	if first != "" && r.movesAll() {
+		i.Expect = sftpclient.FirstSize
+	}
+	return i
+}
+
+// toWrite says that local files are going to be written. What is in directories is not
+// counted.
+func (r *run) toWrite(files []string) (i remote.Intent) {
+	if !r.movesAll() {
+		return i
+	}
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			i.Expect = max(i.Expect, info.Size())
+		}
+	}
+	return i
+}
+
 // remoteSource returns a location as a source. first is the file that is going to
 // be read there first, if that is known.
 func (r *run) remoteSource(ctx context.Context, l remote.Location, first string) (treecopy.Source, error) {
 	if l.Protocol == remote.HTTP && l.Path == "" && !r.Recursive {
 		return treecopy.Source{}, failure.Usage.Errorf("get %v: the URL names no file; -r fetches all that the server lists", l)
 	}
-	c, err := r.servers.Connect(ctx, l, first)
+	c, err := r.servers.Connect(ctx, l, r.toRead(first))
 	if err != nil {
 		return treecopy.Source{}, err
 	}

@@ -61,7 +61,7 @@ func (r *run) getStream(ctx context.Context, from []remote.Location, local strin
 	if l.Protocol == remote.HTTP && l.IsDirName() {
 		return failure.Usage.Errorf("get %v: that is a directory; only a file can go to %s", l, name)
 	}
-	c, err := r.servers.Connect(ctx, l, l.PlainName())
+	c, err := r.servers.Connect(ctx, l, r.toRead(l.PlainName()))
 	if err != nil {
 		return err
 	}

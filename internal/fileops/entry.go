@@ -35,7 +35,7 @@ func (e entry) sized() bool { return e.Size() >= 0 && (!e.modeless || !e.IsDir()
 
 // entries describes all that a location stands for, or with follow what that leads to.
 func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow bool) (c remote.Server, list []entry, errs []error) {
-	c, err := s.Connect(ctx, l, "")
+	c, err := s.Connect(ctx, l, remote.Intent{})
 	if err != nil {
 		return nil, nil, []error{err}
 	}

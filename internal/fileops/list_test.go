@@ -48,7 +48,7 @@ func TestListBounds(t *testing.T) {
 	if n := strings.Count(fmt.Sprint(err), "readdir"); n != maxListErrors || !errors.Is(err, failure.Remote) || !strings.Contains(err.Error(), "500 more errors are not shown") {
 		t.Errorf("%d of them: %.100v", n, err)
 	}
-	c, err := servers.Connect(t.Context(), at, "")
+	c, err := servers.Connect(t.Context(), at, remote.Intent{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (m *removal) say(name string) {
 
 // remove removes what is at a location.
 func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Location) error {
-	c, err := s.Connect(ctx, l, "")
+	c, err := s.Connect(ctx, l, remote.Intent{})
 	if err != nil {
 		return err
 	}

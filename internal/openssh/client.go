@@ -58,6 +58,10 @@ func (c *Client) Close() error {
 	return err
 }
 
+// RoundTrip returns how long it took to connect, which is a round trip to what was
+// connected to. It is 0 if that is not known, as behind a ProxyCommand.
+func (c *Client) RoundTrip() time.Duration { return c.link.trip }
+
 // keepAlive asks a server that is silent for a sign of life, and cuts the
 // connection if there is none. See ServerAliveInterval in ssh_config(5).
 func (c *Client) keepAlive() {

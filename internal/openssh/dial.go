@@ -89,6 +89,7 @@ type link struct {
 	cut   func() // ends it at once, so that all waiting on it ends
 	jump  *Client
 	proxy *proxyConn
+	trip  time.Duration // how long it took to connect: a round trip; 0 if it is not known
 }
 
 // close ends a link and all it needs.
@@ -121,12 +122,13 @@ func (d *Dialer) rawLink(ctx context.Context, dest *Destination, limit time.Dura
 		if err != nil {
 			return nil, err
 		}
+		began := time.Now()
 		conn, err := through(ctx, jump, dest.address(), limit)
 		if err != nil {
 			_ = jump.Close()
 			return nil, fmt.Errorf("from %s: %w", dest.Jump.name(), err)
 		}
-		return &link{conn: conn, cut: jump.link.cut, jump: jump}, nil
+		return &link{conn: conn, cut: jump.link.cut, jump: jump, trip: time.Since(began)}, nil
 	case dest.ProxyCommand != "":
 		p, err := d.startProxy(dest.ProxyCommand)
 		if err != nil {
@@ -134,11 +136,11 @@ func (d *Dialer) rawLink(ctx context.Context, dest *Destination, limit time.Dura
 		}
 		return &link{conn: p, cut: p.cut, proxy: p}, nil
 	}
-	conn, err := dialTCP(ctx, dest, limit)
+	conn, trip, err := dialTCP(ctx, dest, limit)
 	if err != nil {
 		return nil, err
 	}
-	return &link{conn: conn, cut: func() { _ = conn.Close() }}, nil
+	return &link{conn: conn, cut: func() { _ = conn.Close() }, trip: trip}, nil
 }
 
 // through has a jump host connect to an address.

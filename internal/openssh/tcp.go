@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// dialTCP connects to the host itself.
-func dialTCP(ctx context.Context, dest *Destination, limit time.Duration) (net.Conn, error) {
+// dialTCP connects to the host itself. It returns as well how long that took.
+func dialTCP(ctx context.Context, dest *Destination, limit time.Duration) (net.Conn, time.Duration, error) {
 	var dialer net.Dialer
 	if dest.NoTCPKeepAlive {
 		dialer.KeepAlive = -1
@@ -20,20 +22,21 @@ func dialTCP(ctx context.Context, dest *Destination, limit time.Duration) (net.C
 	}
 	local, err := dest.local(ctx, network)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if local != nil {
 		dialer.LocalAddr = local
 	}
+	trip := sshconn.TimeConnect(&dialer)
 	for attempt := 1; ; attempt++ {
 		conn, err := dialOnce(ctx, &dialer, network, dest.address(), limit)
 		if err == nil || attempt >= dest.ConnectionAttempts || ctx.Err() != nil {
-			return conn, err
+			return conn, trip(), err
 		}
 		select {
 		case <-time.After(attemptPause):
 		case <-ctx.Done():
-			return nil, err
+			return nil, 0, err
 		}
 	}
 }

@@ -119,6 +119,14 @@ func (k *Link) LaneLost(lane int) {
 	k.open &^= 1 << lane
 }
 
+// Lost is [Link.LaneLost] for one request, whose answer is not used. An id that is not
+// outstanding is passed over.
+func (k *Link) Lost(id uint32) {
+	if i := k.table.find(id); i != none {
+		k.table.at(i).plan.lost(i)
+	}
+}
+
 // A Range is the bytes from Start up to, not including, End.
 type Range struct{ Start, End int64 }
 

@@ -38,18 +38,23 @@ func (s *Servers) Close() {
 // Len returns how many servers are connected to.
 func (s *Servers) Len() int { return len(s.open) }
 
-// Connect returns the server of a location, and connects to it the first time. first is
-// the file that is going to be read there first, if that is known. One goroutine at a
-// time may call it.
-func (s *Servers) Connect(ctx context.Context, l Location, first string) (c Server, err error) {
+// An Intent is what a server is connected to for, as far as that is known.
+type Intent struct {
+	First  string // the file that is going to be read first
+	Expect int64  // bytes of one file that are going to be moved; sftpclient.FirstSize for all of First
+}
+
+// Connect returns the server of a location, and connects to it the first time. One
+// goroutine at a time may call it.
+func (s *Servers) Connect(ctx context.Context, l Location, to Intent) (c Server, err error) {
 	if c := s.open[l.Origin()]; c != nil {
 		return c, nil
 	}
 	switch l.Protocol {
 	case SFTP:
-		c, err = s.ssh.connect(ctx, l, first)
+		c, err = s.ssh.connect(ctx, l, to)
 	case HTTP:
-		c, err = s.web.connect(l, first)
+		c, err = s.web.connect(l, to.First)
 	default:
 		err = failure.Usage.Errorf("location %v: its protocol is not one of SFTP and HTTP", l)
 	}
@@ -62,7 +67,7 @@ func (s *Servers) Connect(ctx context.Context, l Location, first string) (c Serv
 
 // At returns the server of a location and its name there.
 func (s *Servers) At(ctx context.Context, l Location) (Server, string, error) {
-	c, err := s.Connect(ctx, l, "")
+	c, err := s.Connect(ctx, l, Intent{})
 	if err != nil {
 		return nil, "", err
 	}

@@ -56,9 +56,8 @@ func (c *sftpServer) Close() error {
 	return c.Client.Close()
 }
 
-// connect connects to the server of a location. first is the file that is going to be
-// read there first, if that is known.
-func (d *sshDialer) connect(ctx context.Context, l Location, first string) (*sftpServer, error) {
+// connect connects to the server of a location.
+func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpServer, error) {
 	dest, err := d.resolve(ctx, l)
 	if err != nil {
 		return nil, err
@@ -76,7 +75,8 @@ func (d *sshDialer) connect(ctx context.Context, l Location, first string) (*sft
 		return nil, failure.Dial.Wrap(adviseSSH(err, l, d.cfg))
 	}
 	c, err := sftpclient.New(ctx, s.Client, sftpclient.Config{
-		Connect: d.further(dest), First: first, Conns: d.cfg.Conns,
+		Connect: d.further(dest), First: to.First, Conns: d.cfg.Conns,
+		Expect: to.Expect, RoundTrip: s.RoundTrip(),
 		Requests: d.cfg.SSH.Requests, RequestBytes: d.cfg.SSH.RequestBytes,
 	})
 	if err != nil {

@@ -89,7 +89,7 @@ func TestFurtherConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := d.connect(t.Context(), where, "")
+	c, err := d.connect(t.Context(), where, Intent{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,17 @@ type Config struct {
 	// result.
 	First string
 
+	// Expect is how many bytes of one file are going to be moved, if that is known, or
+	// FirstSize for as many as First has. If they are so many that further connections
+	// help, these begin at once, and not when the file is read or written. RoundTrip
+	// has to be known for that; [Dial] finds it out.
+	Expect int64
+
+	// RoundTrip is how long a round trip to the server takes, as far as that is known
+	// before the first request is answered. It may be longer, if what was connected to
+	// forwards the connection.
+	RoundTrip time.Duration
+
 	// Connect makes a further connection. [Dial] needs none; a client of
 	// [New] without it stays with the connection it has. The Client
 	// closes what Connect makes.
@@ -96,11 +107,14 @@ func (c *Config) setDefaults() {
 		c.Conns, c.Lanes = 1, 1
 	}
 	if c.Requests > 0 || c.RequestBytes > 0 {
-		c.First = ""
+		c.First, c.Expect = "", 0
 	}
 	c.Lanes = min(c.Lanes, pipeline.MaxLanes)
 	c.Conns = min(c.Conns, pipeline.MaxLanes/c.Lanes)
 }
+
+// FirstSize as Expect of a [Config] stands for the size of the file First.
+const FirstSize = mux.ExpectFirst
 
 // set sets what is not above zero.
 func set[T int | time.Duration](v *T, to T) {

@@ -19,11 +19,15 @@ import (
 func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (*Client, error) {
 	config.setDefaults()
 	dial := func(ctx context.Context) (*ssh.Client, error) {
-		return mux.Dial(ctx, addr, login, config.Timeout, config.Delay)
+		c, _, err := mux.Dial(ctx, addr, login, config.Timeout, config.Delay)
+		return c, err
 	}
-	first, err := dial(ctx)
+	first, trip, err := mux.Dial(ctx, addr, login, config.Timeout, config.Delay)
 	if err != nil {
 		return nil, err
+	}
+	if config.RoundTrip <= 0 {
+		config.RoundTrip = trip
 	}
 	further := config.Connect
 	if further == nil {
@@ -61,7 +65,7 @@ func newClient(ctx context.Context, first mux.Carrier, owned bool, config Config
 	config.setDefaults()
 	m, err := mux.New(ctx, first, owned, mux.Config{
 		Conns: config.Conns, Lanes: config.Lanes, Memory: config.Memory, Requests: min(config.Requests, MaxRequests), RequestBytes: config.RequestBytes,
-		First: config.First, Timeout: config.Timeout, Stall: config.Stall, Connect: connect,
+		First: config.First, Expect: config.Expect, Trip: config.RoundTrip, Timeout: config.Timeout, Stall: config.Stall, Connect: connect,
 		Refused: refused,
 	})
 	if err != nil {

@@ -91,7 +91,7 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 		return nil, err
 	}
 	if k.f == nil {
-		if err := c.askRoom(ctx, path.Dir(k.target), o.Size); err != nil {
+		if err := c.askRoom(ctx, path.Dir(k.target), o.Size)(); err != nil {
 			return nil, err
 		}
 		if err := k.startOver(); err != nil {

@@ -103,20 +103,25 @@ func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	return storewire.SpaceOf(v), nil
 }
 
-// askRoom returns an error if a directory has no room for so many bytes. It refuses
-// nothing that might succeed: what is kept for the administrator counts, as the user may
-// be that, and a file system that claims to have no size at all is not believed.
-func (c *Client) askRoom(ctx context.Context, dir string, size int64) error {
+// askRoom asks whether a directory has room for so many bytes. What it returns waits for
+// the answer, and returns an error if there is none. It refuses nothing that might
+// succeed: what is kept for the administrator counts, as the user may be that, and a file
+// system that claims to have no size at all is not believed.
+func (c *Client) askRoom(ctx context.Context, dir string, size int64) (await func() error) {
 	if size < askSpace || !c.server.Ext.Has(wire.ExtStatVFS) {
+		return func() error { return nil }
+	}
+	var v wire.StatVFS
+	k := &mux.Call{Take: takeStatVFS(&v), Again: true, Build: pathCall(wire.AppendStatVFS, dir)}
+	c.mux.Start(k)
+	return func() error {
+		err := c.mux.Await(ctx, k)
+		if s := storewire.SpaceOf(v); err == nil && s.Total > 0 && s.Free < size {
+			return roomError{s.Free, size}
+		}
 		return nil
 	}
-	s, err := c.Space(ctx, dir)
-	if err == nil && s.Total > 0 && s.Free < size {
-		return roomError{s.Free, size}
-	}
-	return nil
 }
 
-// askSpace is from how many bytes on it is worth a round trip to ask whether they have
-// room.
+// askSpace is from how many bytes on it is asked whether they have room.
 const askSpace = 64 << 20

@@ -50,11 +50,16 @@ func (c *Client) create(ctx context.Context, name string, o store.Create, on *mu
 	if err := checkPath(name); err != nil {
 		return nil, err
 	}
-	if err := c.askRoom(ctx, path.Dir(name), o.Size); err != nil {
-		return nil, err
-	}
+	room := c.askRoom(ctx, path.Dir(name), o.Size) // at the same time
 	u := c.newUpload(ctx, name, o)
-	if err := u.begin(on, true); err != nil {
+	err := u.begin(on, true)
+	if full := room(); full != nil {
+		if err == nil {
+			_ = u.discard()
+		}
+		return nil, full
+	}
+	if err != nil {
 		return nil, err
 	}
 	return u, nil

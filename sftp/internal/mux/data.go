@@ -44,10 +44,11 @@ func (m *Mux) takeData(l *Lane) error {
 		return err
 	}
 	t := a.transfer
+	unsure := l.guesses(t.File)
 	var b *Buffer
 	to := a.to
 	switch {
-	case t.gone:
+	case t.gone, a.void, unsure:
 		extra, to = extra+n, nil
 	case to == nil:
 		b = NewBuffer(n)
@@ -79,6 +80,10 @@ func (m *Mux) takeData(l *Lane) error {
 	}
 	l.answered(false)
 	inner, off := a.inner, a.off
+	if a.void || unsure {
+		m.discard(now, a)
+		return nil
+	}
 	t.File.tries = 0
 	m.losses.moved += int64(got)
 	m.table.remove(a)
@@ -142,6 +147,10 @@ func (m *Mux) takeStatus(now time.Time, l *Lane, a *request, p *wire.Reply) erro
 		return fmt.Errorf("%w: %v %v in answer to a request of data", ErrProtocol, p.Type, p.Status)
 	}
 	l.answered(false)
+	if a.void || l.guesses(t.File) {
+		m.discard(now, a)
+		return nil
+	}
 	inner, off, n := a.inner, a.off, a.n
 	t.File.tries = 0
 	m.table.remove(a)

@@ -26,28 +26,31 @@ func Connector(connect func(context.Context) (*ssh.Client, error)) func(context.
 	}
 }
 
-// Dial makes a connection and logs in, within a time. delay leaves Nagle's algorithm on.
-func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, limit time.Duration, delay bool) (*ssh.Client, error) {
+// Dial makes a connection and logs in, within a time. It returns as well how long it took
+// to connect, which is a round trip. delay leaves Nagle's algorithm on.
+func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, limit time.Duration, delay bool) (*ssh.Client, time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrHandshakeTime)
 	defer cancel()
 	var d net.Dialer
+	trip := sshconn.TimeConnect(&d)
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		// If ctx has ended, the dialer's error says only that it was interrupted.
-		return nil, fmt.Errorf("connect to %s: %w", addr, cmp.Or(context.Cause(ctx), err))
+		return nil, 0, fmt.Errorf("connect to %s: %w", addr, cmp.Or(context.Cause(ctx), err))
 	}
 	if tcp, ok := raw.(*net.TCPConn); ok && delay {
 		if err := tcp.SetNoDelay(false); err != nil {
 			_ = raw.Close()
-			return nil, fmt.Errorf("connect to %s: %w", addr, err)
+			return nil, 0, fmt.Errorf("connect to %s: %w", addr, err)
 		}
 	}
+	took := trip()
 	sshconn.WidenSend(raw)
 	s, err := Login(ctx, sshconn.New(raw), addr, login)
 	if err != nil {
-		return nil, fmt.Errorf("log in to %s: %w", addr, err)
+		return nil, 0, fmt.Errorf("log in to %s: %w", addr, err)
 	}
-	return s, nil
+	return s, took, nil
 }
 
 // Login logs in over a connection, and closes it if that fails.

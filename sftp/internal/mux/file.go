@@ -102,7 +102,7 @@ func (f *File) spread(want, even int) {
 func (f *File) fresh() (best *Lane) {
 	least := math.MaxInt
 	for _, l := range f.mux.pool.lanes {
-		if l == nil || l.err != nil || f.on(l) || slices.Contains(f.opening, l) {
+		if l == nil || l.err != nil || !l.ready || f.on(l) || slices.Contains(f.opening, l) {
 			continue
 		}
 		if n := f.onConn(l.conn); n < least {

@@ -38,6 +38,7 @@ func (l *Lane) exchange(careful bool, first string) (g announcement, err error) 
 			g.prefetched = &prefetched{name: first, lane: l}
 			b = g.prefetched.ask(b)
 		}
+		b = l.appendAhead(b)
 	}
 	if err := l.send(b); err != nil {
 		return g, lost("write", err)
@@ -53,6 +54,9 @@ func (l *Lane) exchange(careful bool, first string) (g announcement, err error) 
 		return g, fmt.Errorf("server speaks version %d of SFTP, and %d is spoken here", p.Version, wire.ProtocolVersion)
 	}
 	g.ext = p.Pairs.Known()
+	if s := l.mux.Server; s != nil && g.ext != s.Ext {
+		return g, errOtherServer
+	}
 	if careful {
 		if !g.ext.Has(wire.ExtLimits) {
 			return g, nil
@@ -64,10 +68,46 @@ func (l *Lane) exchange(careful bool, first string) (g announcement, err error) 
 	if g.prefetched != nil {
 		return g, l.answers(&g)
 	}
-	if p, err = l.reply(); err != nil {
+	if err := l.limits(&g); err != nil {
 		return g, err
 	}
-	return g, g.takeLimits(&p)
+	if s := l.mux.Server; s != nil && g.limits != s.limits {
+		return g, errOtherServer
+	}
+	return g, nil
+}
+
+// errOtherServer is the error of a further session: the next server behind the same name
+// may be another one.
+var errOtherServer = fmt.Errorf("%w: a further session offers other extensions or limits than the first", ErrProtocol)
+
+// limits reads the answer to the request for limits, and those to what was asked ahead.
+func (l *Lane) limits(g *announcement) error {
+	for {
+		h, err := l.header()
+		if err != nil {
+			return err
+		}
+		if h.Type == wire.TypeData {
+			if err := l.mux.takeData(l); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := l.rest(h); err != nil {
+			return err
+		}
+		p, err := wire.ParseReply(l.body)
+		if err != nil {
+			return Violation(err)
+		}
+		if p.ID == limitsID {
+			return g.takeLimits(&p)
+		}
+		if err := l.mux.takeReply(l); err != nil {
+			return err
+		}
+	}
 }
 
 // takeLimits takes the answer to the request for limits.

@@ -48,8 +48,10 @@ type Lane struct {
 	moved  atomic.Int64              // when a byte last went either way, in nanoseconds since 1970
 
 	// All of mux.mu:
-	n       int // its number
-	era     int // of losses, when it was opened
+	n       int    // its number
+	ready   bool   // it has taken the handshake, and has goroutines
+	guess   *guess // a file that was asked for under a handle not known yet
+	era     int    // of losses, when it was opened
 	due     sync.Cond
 	text    []byte // requests to be sent
 	spare   []byte

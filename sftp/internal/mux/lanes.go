@@ -59,19 +59,25 @@ func (m *Mux) newLane(ctx context.Context, conn *connection, careful bool, first
 		return nil, announcement{}, err
 	}
 	l := newLane(m, conn, s)
+	if !careful && m.Server != nil {
+		m.mu.Lock()
+		m.enlist(l)
+		m.openAhead(l)
+		m.mu.Unlock()
+	}
 	g, err := l.handshake(ctx, careful, first)
 	if err != nil {
 		go func() { _ = s.Close() }()
+		m.mu.Lock()
+		m.strike(l, err)
+		m.mu.Unlock()
 		return nil, announcement{}, err
 	}
 	return l, g, nil
 }
 
-// startLane gives a lane its number, and work. The caller holds mu.
-func (m *Mux) startLane(l *Lane) {
-	l.conn.opening--
-	l.conn.open = append(l.conn.open, l)
-	l.conn.served = true
+// enlist gives a lane its number. The caller holds mu.
+func (m *Mux) enlist(l *Lane) {
 	if m.err != nil {
 		l.err = m.err
 	}
@@ -82,6 +88,39 @@ func (m *Mux) startLane(l *Lane) {
 	}
 	m.pool.lanes[l.n] = l
 	l.era = m.losses.era
+}
+
+// isEnlisted reports whether a lane has a number. The caller holds mu.
+func (m *Mux) isEnlisted(l *Lane) bool { return slices.Contains(m.pool.lanes, l) }
+
+// strike takes a lane away that has failed in its handshake, and what was asked along
+// with that. The caller holds mu.
+func (m *Mux) strike(l *Lane, err error) {
+	l.timer.Stop()
+	if l.gone || !m.isEnlisted(l) {
+		return
+	}
+	if l.err == nil {
+		l.err = err
+	}
+	m.takeBack(l)
+	m.lostLane(l)
+	now := time.Now()
+	m.sendCalls(now)
+	m.GrantRoom(now)
+}
+
+// startLane gives a lane its goroutines, and work. The caller holds mu.
+func (m *Mux) startLane(l *Lane) {
+	l.conn.opening--
+	l.conn.open = append(l.conn.open, l)
+	l.conn.served = true
+	if !m.isEnlisted(l) {
+		m.enlist(l)
+	}
+	if l.ready = true; m.err != nil {
+		l.err = m.err
+	}
 	m.pool.widen()
 	l.start()
 	now := time.Now()
@@ -103,9 +142,7 @@ func (m *Mux) grow(want int, left int64) {
 		return
 	}
 	conns, each := m.pool.worth(want, left)
-	for len(m.pool.conns) < conns {
-		m.startOpening(m.pool.newConnection())
-	}
+	m.connect(conns)
 	for _, conn := range m.pool.conns {
 		for conn.carrier != nil && len(conn.open) > 0 && len(conn.open)+conn.opening < min(each, conn.limit) {
 			m.startOpening(conn)
@@ -131,6 +168,24 @@ func (m *Mux) grow(want int, left int64) {
 	}
 }
 
+// connect begins further connections until there are so many. The caller holds mu.
+func (m *Mux) connect(conns int) {
+	for len(m.pool.conns) < conns {
+		m.startOpening(m.pool.newConnection())
+	}
+}
+
+// expect begins further connections if so many bytes are going to be moved and these
+// help, even before the first has a lane.
+func (m *Mux) expect(left int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err == nil {
+		conns, _ := m.pool.worth(1, left)
+		m.connect(conns)
+	}
+}
+
 // startOpening begins to open a lane. The caller holds mu.
 func (m *Mux) startOpening(conn *connection) {
 	conn.opening++
@@ -141,10 +196,14 @@ func (m *Mux) startOpening(conn *connection) {
 // openLane opens a lane, on a connection that has to be made first if it has no
 // carrier.
 func (m *Mux) openLane(conn *connection) {
-	_ = m.pause(m.ctx) // or it ends now, and what follows with it
-	ctx, cancel := context.WithTimeoutCause(m.ctx, m.config.Timeout, ErrHandshakeTime)
-	defer cancel()
-	l, err := m.tryLane(ctx, conn)
+	err := m.pause(m.ctx)
+	if err == nil && conn.carrier == nil {
+		err = m.makeConnection(conn)
+	}
+	var l *Lane
+	if err == nil {
+		l, err = m.tryLane(conn)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pool.opening--
@@ -179,34 +238,41 @@ func (m *Mux) openLane(conn *connection) {
 	m.failWaiting(err)
 }
 
-func (m *Mux) tryLane(ctx context.Context, conn *connection) (*Lane, error) {
-	if conn.carrier == nil {
-		made, err := m.config.Connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		m.mu.Lock()
-		if m.err != nil {
-			m.mu.Unlock()
-			_ = made.Close()
-			return nil, m.err
-		}
-		conn.carrier = made
-		m.mu.Unlock()
+// loginGrace is how long a login under way may still take when the mux ends.
+const loginGrace = 5 * time.Second
+
+// makeConnection logs in once more. It does not break that off when the mux ends: sshd
+// keeps out, from OpenSSH 9.8 on, sources whose connections end before they have
+// logged in.
+func (m *Mux) makeConnection(conn *connection) error {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(m.ctx), m.config.Timeout, ErrHandshakeTime)
+	defer cancel()
+	stop := context.AfterFunc(m.ctx, func() { time.AfterFunc(loginGrace, cancel) })
+	defer stop()
+	made, err := m.config.Connect(ctx)
+	if err != nil {
+		return err
 	}
+	<-m.ready
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		m.work.Go(func() { _ = made.Close() })
+		return m.err
+	}
+	conn.carrier = made
+	return nil
+}
+
+// tryLane opens a lane on a further connection, or a further one on the first.
+func (m *Mux) tryLane(conn *connection) (*Lane, error) {
+	ctx, cancel := context.WithTimeoutCause(m.ctx, m.config.Timeout, ErrHandshakeTime)
+	defer cancel()
 	m.mu.Lock()
 	careful := m.careful
 	m.mu.Unlock()
-	l, g, err := m.newLane(ctx, conn, careful, "")
-	if err != nil {
-		return nil, err
-	}
-	// The next server behind the same name may be another one.
-	if g.ext != m.Server.Ext || g.limits != m.Server.limits {
-		go func() { _ = l.stream.Close() }()
-		return nil, fmt.Errorf("%w: a further session offers other extensions or limits than the first", ErrProtocol)
-	}
-	return l, nil
+	l, _, err := m.newLane(ctx, conn, careful, "")
+	return l, err
 }
 
 // drop forgets a connection without lanes. The caller holds mu.
@@ -225,13 +291,24 @@ func (m *Mux) drop(conn *connection) {
 // and nothing reads what was to be sent. The caller holds mu.
 func (m *Mux) ended(l *Lane) {
 	l.conn.open = slices.DeleteFunc(l.conn.open, func(o *Lane) bool { return o == l })
-	l.gone = true
 	m.last = l.err
 	now := time.Now()
 	m.losses.add(now, l.era)
 	if errors.Is(l.err, ErrProtocol) {
 		m.violated(l)
 	}
+	m.takeBack(l)
+	if len(l.conn.open)+l.conn.opening == 0 && (m.config.Connect != nil || len(m.pool.conns) > 1) {
+		m.drop(l.conn) // it is suspect, and another can be made
+	}
+	m.lostLane(l)
+	m.sendCalls(now)
+	m.GrantRoom(now)
+}
+
+// takeBack frees the number of a lane, and what was asked on it. The caller holds mu.
+func (m *Mux) takeBack(l *Lane) {
+	l.gone = true
 	var again []*Call
 	for _, a := range m.table.all {
 		if a.lane != l {
@@ -249,12 +326,6 @@ func (m *Mux) ended(l *Lane) {
 	for _, k := range again {
 		m.retry(k, l.err)
 	}
-	if len(l.conn.open)+l.conn.opening == 0 && (m.config.Connect != nil || len(m.pool.conns) > 1) {
-		m.drop(l.conn) // it is suspect, and another can be made
-	}
-	m.lostLane(l)
-	m.sendCalls(now)
-	m.GrantRoom(now)
 }
 
 // fail ends all that is under way. The caller holds mu.

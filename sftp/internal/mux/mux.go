@@ -43,10 +43,12 @@ type Mux struct {
 	table      requestTable           // mu
 	pool       lanePool               // mu
 	careful    bool                   // mu: how channels are opened, see lane.handshake
+	guess      string                 // mu: the handle that the server gives out first; "" if it is not known
 	queue      Queue[*Transfer]       // mu: those that may have something to ask
 	calls      Queue[*Call]           // mu: those not sent yet
 	transfers  map[*Transfer]struct{} // mu
 	prefetched *prefetched            // mu: nil if there is none, or it was taken
+	ready      chan struct{}          // closed when New is done
 	closing    int                    // mu: handles whose CLOSE nobody waits for, and that is not answered
 	drained    chan struct{}          // mu: closed when Drain should look again; nil if nothing waits
 	last       error                  // mu: why a lane ended last
@@ -61,20 +63,29 @@ const minCalls = 128
 // New begins with one lane on one connection. If that is owned, it is closed
 // with the mux, or if there is an error.
 func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, error) {
-	m := &Mux{config: config, transfers: map[*Transfer]struct{}{}}
+	m := &Mux{config: config, transfers: map[*Transfer]struct{}{}, ready: make(chan struct{})}
 	m.ctx, m.stop = context.WithCancelCause(context.Background())
 	conn := &connection{carrier: first, owned: owned, limit: config.Lanes, opening: 1}
-	m.pool = lanePool{canConnect: config.Connect != nil, maxConns: config.Conns, lanesEach: config.Lanes, conns: []*connection{conn}}
+	m.pool = lanePool{canConnect: config.Connect != nil, maxConns: config.Conns, lanesEach: config.Lanes, seed: config.Trip, conns: []*connection{conn}}
+	m.expect(config.Expect)
 	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, ErrHandshakeTime)
 	defer cancel()
 	l, g, err := m.firstLane(ctx, conn)
 	if err != nil {
+		m.mu.Lock()
+		m.fail(err)
+		m.mu.Unlock()
 		m.stop(err)
 		if owned {
 			_ = first.Close()
 		}
+		close(m.ready)
+		m.work.Wait()
 		return nil, err
 	}
+	defer close(m.ready)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.Server = newServer(g, first, config)
 	limits := pipeline.Limits{MaxBytes: config.Memory, Lanes: config.Lanes * config.Conns}
 	if n := config.Requests; n > 0 {
@@ -84,10 +95,8 @@ func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, e
 	m.link = pipeline.NewLink(limits)
 	m.ops = pipeline.NewOps(pipeline.OpsLimits{Min: minCalls})
 	m.pool.link, m.pool.ops = m.link, m.ops
-	m.mu.Lock()
 	m.prefetched = g.prefetched
 	m.startLane(l)
-	m.mu.Unlock()
 	return m, nil
 }
 
@@ -221,6 +230,8 @@ type Config struct {
 	Conns, Lanes, Memory   int
 	Requests, RequestBytes int
 	First                  string
+	Trip                   time.Duration
+	Expect                 int64
 	Timeout, Stall         time.Duration
 
 	// Connect makes a further connection, which the mux closes; nil if no other can

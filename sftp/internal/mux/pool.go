@@ -25,7 +25,7 @@ const (
 	longTrip  = 50 * time.Millisecond
 
 	// loginTrips is how many round trips pass before a further connection
-	// carries its share: ten to log in, three to open a file there, and seven
+	// carries its share: up to thirteen to log in and to open a session, and seven
 	// of TCP's slow start.
 	loginTrips = 20
 
@@ -44,9 +44,10 @@ type lanePool struct {
 	link *pipeline.Link // of the mux; nil until it is known what the server can do
 	ops  *pipeline.Ops  // the same
 
-	canConnect bool // further connections can be made
-	maxConns   int  // that there may be
-	lanesEach  int  // that a connection may have
+	canConnect bool          // further connections can be made
+	seed       time.Duration // the round trip until one is measured; 0 if it is not known
+	maxConns   int           // that there may be
+	lanesEach  int           // that a connection may have
 
 	conns   []*connection
 	lanes   []*Lane // by number; nil where there is none
@@ -60,7 +61,7 @@ func (p *lanePool) isFull() bool { return !p.canConnect || len(p.conns) >= p.max
 func (p *lanePool) open() int {
 	n := 0
 	for _, l := range p.lanes {
-		if l != nil {
+		if l != nil && l.ready {
 			n++
 		}
 	}
@@ -95,7 +96,7 @@ func (p *lanePool) outstandingOn(conn *connection) int {
 // windows limit one, often to less than four lanes have room for; and on a fast one,
 // because each connection is encrypted by one core.
 func (p *lanePool) worth(want int, left int64) (conns, each int) {
-	rate, trip := p.link.Rate(), p.trip()
+	trip := p.trip()
 	most := p.maxConns
 	if trip < longTrip {
 		most = min(most, someConns)
@@ -104,18 +105,27 @@ func (p *lanePool) worth(want int, left int64) (conns, each int) {
 	case !p.canConnect:
 	case trip >= farTrip && left >= farBytes:
 		return most, farLanes
+	case p.link == nil:
 	case trip >= farTrip && left/loginTrips >= int64(p.link.Window()/2):
 		return min(want, most), 1
-	case rate >= cipherRate && left >= cipherBytes:
-		return min(int(rate/cipherRate)+1, most), 1
+	case p.link.Rate() >= cipherRate && left >= cipherBytes:
+		return min(int(p.link.Rate()/cipherRate)+1, most), 1
 	}
 	return 1, 1
 }
 
 // trip returns the shortest round trip known, of requests with data and without.
+// Before the first of these, it is that of making the connection, which may lead to
+// something near that forwards it.
 func (p *lanePool) trip() time.Duration {
+	if p.link == nil {
+		return p.seed
+	}
 	data, calls := p.link.RoundTrip(), p.ops.RoundTrip()
-	if data == 0 || calls == 0 {
+	switch {
+	case data == 0 && calls == 0:
+		return p.seed
+	case data == 0 || calls == 0:
 		return max(data, calls)
 	}
 	return min(data, calls)
@@ -179,7 +189,7 @@ func (p *lanePool) idlest() *Lane {
 	var best *Lane
 	least := 0
 	for i, l := range p.lanes {
-		if l == nil || l.err != nil {
+		if l == nil || l.err != nil || !l.ready {
 			continue
 		}
 		if n := p.link.Outstanding(i) + l.pending; best == nil || n < least {

@@ -79,7 +79,9 @@ func (l *Lane) answers(g *announcement) error {
 				return err
 			}
 		case prefetchStatID:
-			f.stat = TakeAttrs(&f.attrs)(&p)
+			if f.stat = TakeAttrs(&f.attrs)(&p); f.stat == nil && l.mux.config.Expect == ExpectFirst && f.attrs.Has(wire.AttrSize) {
+				l.mux.expect(f.attrs.Size)
+			}
 		case prefetchOpenID:
 			f.open = TakeHandle(&f.handle)(&p)
 		default:

@@ -32,7 +32,7 @@ func (f *File) reopen() {
 
 // openOn opens the file again on a lane, or on whichever is idlest for nil. The
 // caller holds mu.
-func (f *File) openOn(l *Lane) {
+func (f *File) openOn(l *Lane) *Call {
 	f.opening = append(f.opening, l)
 	h := Handle{Lane: l}
 	var k *Call
@@ -44,14 +44,18 @@ func (f *File) openOn(l *Lane) {
 		Then: func(err error) {
 			i := slices.Index(f.opening, l)
 			f.opening[i] = k.At
-			if h.Lane = k.At; err == nil && !f.Own {
+			h.Lane = k.At
+			switch {
+			case h.Lane != nil && h.Lane.guesses(f) && f.took(h, err):
+			case err == nil && !f.Own:
 				f.compare(h)
-			} else {
+			default:
 				f.opened(h, err)
 			}
 		},
 	}
 	f.mux.Submit(k)
+	return k
 }
 
 // compare looks whether a handle is one of the file, or of another that has its
@@ -60,13 +64,16 @@ func (f *File) openOn(l *Lane) {
 // changed since then, those that it has where it is open. The caller holds mu.
 func (f *File) compare(h Handle) {
 	now := new(wire.Attrs)
-	f.fstat(h, now, func(err error) {
-		if old, ok := f.idlest(0); err == nil && !f.same(f.Known, *now, f.sure) && ok {
-			f.compareWith(h, old)
-			return
-		}
-		f.compared(h, err, f.Known, *now, f.sure)
-	})
+	f.fstat(h, now, func(err error) { f.described(h, *now, err) })
+}
+
+// described takes what a handle is said to be of. The caller holds mu.
+func (f *File) described(h Handle, now wire.Attrs, err error) {
+	if old, ok := f.idlest(0); err == nil && !f.same(f.Known, now, f.sure) && ok {
+		f.compareWith(h, old)
+		return
+	}
+	f.compared(h, err, f.Known, now, f.sure)
 }
 
 // compareWith does so with the file where it is open.
@@ -98,6 +105,9 @@ func (f *File) compared(h Handle, err error, then, now wire.Attrs, sure int64) {
 	}
 	if err != nil {
 		f.mux.CloseHandle(h)
+	}
+	if h.Lane.guesses(f) {
+		h.Lane.settle(err == nil)
 	}
 	f.opened(h, err)
 }
@@ -133,7 +143,8 @@ func (f *File) opened(h Handle, err error) {
 	case err == nil && h.Lane.err == nil:
 		f.handles = append(f.handles, h)
 	case len(f.handles)+len(f.opening) > 0:
-		f.narrow = true // it continues with what it has
+		// It continues with what it has, and with lanes that come.
+		f.narrow = f.narrow || !errors.Is(err, ErrLaneLost)
 	case f.mux.err == nil && (err == nil || errors.Is(err, ErrLaneLost) && f.mayAskAgain(err)):
 		f.tries++
 		f.reopen()
@@ -193,6 +204,9 @@ func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs,
 		if p := m.takePrefetched(f.Path); p != nil {
 			f.Known, f.Content = p.attrs, p.whole()
 			if p.open == nil {
+				m.mu.Lock()
+				m.learnHandle(p.handle)
+				m.mu.Unlock()
 				f.handles = []Handle{{p.lane, p.handle}}
 			}
 			return m.config.Refused(p.stat), m.config.Refused(p.open)
@@ -225,6 +239,9 @@ func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs,
 			f.Known = *how.Listed
 		}
 		if err = m.Await(wait, open); err == nil {
+			m.mu.Lock()
+			m.learnHandle(h)
+			m.mu.Unlock()
 			f.handles = []Handle{{open.At, h}}
 		}
 		if !errors.Is(err, ErrLaneLost) || flags&wire.OpenExclusive != 0 || !askAgain(err, tries) {

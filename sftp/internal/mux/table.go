@@ -15,6 +15,7 @@ type request struct {
 	n        int       // bytes
 	to       []byte    // of a READ: where the data goes; nil for a buffer
 	filling  bool      // a lane is writing to it
+	void     bool      // of a READ: the handle was guessed wrongly, and the plan has it back
 	next     *request  // free one behind this
 }
 
