@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/subtle"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,9 @@ type fakeServer struct {
 	// hook, if set, sees each request before it is handled. If it returns true,
 	// the bytes it returns are the answer, in place of any other.
 	hook func(s *fakeSession, q wire.Request, reply []byte) ([]byte, bool)
+
+	// plain lets sessions give out the handles that OpenSSH does.
+	plain bool
 
 	// late delays what has been answered, for answers in another order.
 	late func(q wire.Request) time.Duration
@@ -353,6 +357,9 @@ func (s *fakeSession) keep(v any) string {
 	s.last++
 	// Other sessions have other handles, and of other lengths.
 	h := fmt.Sprintf("%*d %d", 1+s.n%200, s.n, s.last)
+	if s.p.plain {
+		h = string(binary.BigEndian.AppendUint32(nil, uint32(s.last-1)))
+	}
 	s.handles[h] = v
 	s.p.mu.Lock()
 	s.p.handles++

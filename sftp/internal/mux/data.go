@@ -31,6 +31,9 @@ func (m *Mux) takeData(l *Lane) error {
 	if err != nil {
 		return Violation(err)
 	}
+	if l.isLate(id) {
+		return l.skip(n, extra)
+	}
 	m.mu.Lock()
 	a, err := m.find(l, wire.TypeData, id)
 	if err == nil && (a.transfer == nil || a.transfer.writes()) {
@@ -103,6 +106,17 @@ func (m *Mux) takeData(l *Lane) error {
 	return nil
 }
 
+// skip passes over the data of a first file that nobody waits for.
+func (l *Lane) skip(n, extra int) error {
+	if n > prefetchData {
+		return fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, n, prefetchData)
+	}
+	if _, err := l.in.Discard(n + extra); err != nil {
+		return lost("read", err)
+	}
+	return nil
+}
+
 // takeReply takes any other packet, which is in body.
 func (m *Mux) takeReply(l *Lane) error {
 	var err error
@@ -110,6 +124,9 @@ func (m *Mux) takeReply(l *Lane) error {
 		return Violation(err)
 	}
 	p := &l.parsed // which need not be allocated for each
+	if l.isLate(p.ID) {
+		return nil
+	}
 	now := time.Now()
 	m.mu.Lock()
 	a, err := m.find(l, p.Type, p.ID)

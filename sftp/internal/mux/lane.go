@@ -45,6 +45,7 @@ type Lane struct {
 	head   [wire.DataHeaderSize]byte // reader
 	body   []byte                    // reader: the packet that is read
 	parsed wire.Reply                // reader: what it says
+	late   int                       // reader: see isLate
 	moved  atomic.Int64              // when a byte last went either way, in nanoseconds since 1970
 
 	// All of mux.mu:

@@ -95,7 +95,9 @@ func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, e
 	m.link = pipeline.NewLink(limits)
 	m.ops = pipeline.NewOps(pipeline.OpsLimits{Min: minCalls})
 	m.pool.link, m.pool.ops = m.link, m.ops
-	m.prefetched = g.prefetched
+	if m.prefetched = g.prefetched; m.prefetched != nil {
+		m.learnHandle(m.prefetched.handle)
+	}
 	m.startLane(l)
 	return m, nil
 }
@@ -135,6 +137,7 @@ type State struct {
 	Closing    int  // CLOSEs that nobody waits for, and that are not answered
 	Unsent     bool // there are requests without data that were not sent
 	LastLoss   error
+	Guesses    bool   // the server gives out handles in an order that is known
 	Prefetched []byte // what came with the handshake; nil if nothing did, or it was taken
 }
 
@@ -146,7 +149,7 @@ func (m *Mux) State() State {
 		Conns: len(m.pool.conns), Lanes: m.pool.open(), Window: m.link.Window(), InFlight: m.pool.outstanding(),
 		RoundTrip: m.link.RoundTrip(), Rate: m.link.Rate(),
 		Transfers: len(m.transfers), Requests: m.table.data+m.calls.Len()+m.ops.Outstanding() > 0,
-		Closing: m.closing, Unsent: !m.requestsSent(), LastLoss: m.last,
+		Closing: m.closing, Unsent: !m.requestsSent(), LastLoss: m.last, Guesses: m.guess != "",
 	}
 	for _, l := range m.pool.lanes {
 		s.Requests = s.Requests || l != nil && l.pending > 0

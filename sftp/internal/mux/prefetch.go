@@ -59,12 +59,30 @@ func (f *prefetched) ask(b []byte) []byte {
 	return b
 }
 
-// answers reads what comes for the requests behind INIT.
+// isLarge reports whether the file is open, and has more than came with the handshake.
+func (f *prefetched) isLarge() bool {
+	return f.open == nil && f.stat == nil && f.attrs.Has(wire.AttrSize) && f.attrs.Size >= prefetchData
+}
+
+// prefetchIDs has a bit for each request behind INIT, and prefetchKnows for those
+// that say what the file is.
+const (
+	prefetchIDs   = 1<<(prefetchReadID+len(guessedHandles)) - 1<<limitsID
+	prefetchKnows = 1<<prefetchReadID - 1<<limitsID
+)
+
+// answers reads what comes for the requests behind INIT. Of a large file it does not wait
+// for the data: that takes a round trip more than TCP's first flight, and is asked for
+// again together with the rest.
 func (l *Lane) answers(g *announcement) error {
 	f := g.prefetched
 	var read [len(guessedHandles)][]byte
 	seen := 0
-	for range prefetchReadID + len(guessedHandles) - limitsID {
+	for seen != prefetchIDs {
+		if seen&prefetchKnows == prefetchKnows && f.isLarge() {
+			l.late = prefetchIDs &^ seen
+			break
+		}
 		p, err := l.reply()
 		if err != nil {
 			return err
@@ -102,6 +120,16 @@ func (l *Lane) answers(g *announcement) error {
 	}
 	f.until = time.Now().Add(prefetchLife)
 	return nil
+}
+
+// isLate reports whether an answer is one that the handshake has not waited for. It does
+// so once for each. Only the reader of the lane calls it.
+func (l *Lane) isLate(id uint32) bool {
+	if id >= prefetchReadID+uint32(len(guessedHandles)) || l.late&(1<<id) == 0 {
+		return false
+	}
+	l.late &^= 1 << id
+	return true
 }
 
 // whole returns all of a file, if what came with the handshake is just that.

@@ -204,9 +204,6 @@ func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs,
 		if p := m.takePrefetched(f.Path); p != nil {
 			f.Known, f.Content = p.attrs, p.whole()
 			if p.open == nil {
-				m.mu.Lock()
-				m.learnHandle(p.handle)
-				m.mu.Unlock()
 				f.handles = []Handle{{p.lane, p.handle}}
 			}
 			return m.config.Refused(p.stat), m.config.Refused(p.open)

@@ -1,0 +1,474 @@
+package sftpclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/mux"
+	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
+)
+
+// earlyTrip is the round trip of these tests, at which all connections are made.
+const earlyTrip = 100 * time.Millisecond
+
+// far makes a server one that is far away, of which each connection carries little, and
+// that gives out handles as OpenSSH does.
+func far(p *fakeServer) {
+	p.link.latency, p.link.shared, p.conns, p.plain = earlyTrip/2, 20<<20, 7, true
+}
+
+// A firstData notes when each session was asked for data first.
+type firstData struct {
+	mu sync.Mutex
+	at map[int]time.Time // mu: by the numbers of sessions
+}
+
+func (d *firstData) hook(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, known := d.at[s.n]; !known && (q.Type == wire.TypeRead || q.Type == wire.TypeWrite) {
+		d.at[s.n] = time.Now()
+	}
+	return nil, false
+}
+
+// trips returns after how many round trips from begin on so many sessions had been asked
+// for data.
+func (d *firstData) trips(t *testing.T, begin time.Time, sessions int) float64 {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []time.Time
+	for _, at := range d.at {
+		all = append(all, at)
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	if len(all) < sessions {
+		t.Fatalf("%d sessions were asked for data, want %d", len(all), sessions)
+	}
+	return float64(all[sessions-1].Sub(begin)) / float64(earlyTrip)
+}
+
+// Of a large file, all connections are asked for data as soon as they are logged in and
+// have a channel, and the logins begin when the size is known: for a read with the
+// answer to the first STAT, for a write at once.
+func TestConnectionsBeginEarly(t *testing.T) {
+	const size = 96 << 20
+	for _, sessions := range []int{0, 1} {
+		for _, test := range []struct {
+			name   string
+			config Config
+			put    bool
+			want   float64
+		}{
+			// The channel and INIT of the first take 1.5 to the server, the answer 0.5; then
+			// three to log in, and 1.5 for the channel and INIT with its READs.
+			{"get", Config{First: "void", Expect: FirstSize, RoundTrip: earlyTrip}, false, 6.5},
+			// Three to log in, two for the channel and INIT with its OPEN, 0.5 for the WRITE.
+			{"put", Config{Expect: size, RoundTrip: earlyTrip}, true, 5.5},
+		} {
+			t.Run(fmt.Sprint(test.name, ", sessions ", sessions), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := newFakeServer()
+					far(p)
+					p.sessions = sessions
+					if !test.put {
+						p.tree = newEndlessTree(size)
+					}
+					d := &firstData{at: map[int]time.Time{}}
+					p.hook = d.hook
+					begin := time.Now()
+					c := p.client(t, test.config)
+					if test.put {
+						u, err := c.Store("").Create(t.Context(), "new", store.Create{Size: size})
+						if err != nil {
+							t.Fatal(err)
+						}
+						if n, err := u.(*upload).FillFrom(t.Context(), zeroSource{}, 0, size); n != size || err != nil {
+							t.Errorf("FillFrom = %d, %v", n, err)
+						}
+						_ = u.Close()
+					} else {
+						f, err := c.Open(t.Context(), "void")
+						if err != nil {
+							t.Fatal(err)
+						}
+						if n, err := f.FetchTo(t.Context(), nowhere{}, 0); n != size || err != nil {
+							t.Errorf("FetchTo = %d, %v", n, err)
+						}
+						_ = f.Close()
+					}
+					if got := d.trips(t, begin, 8); got > test.want+0.1 {
+						t.Errorf("eight sessions were asked for data after %.2f round trips, want %.2f", got, test.want)
+					}
+					if p.made != 8 || sessions == 0 && c.Path().Conns != 8 {
+						t.Errorf("%d connections, %+v", p.made, c.Path())
+					}
+					_ = c.Close()
+					p.wait.Wait()
+				})
+			})
+		}
+	}
+}
+
+// What is known before does not cause a login that a small file has no use for, nor one
+// to a server that is near.
+func TestExpectsSmall(t *testing.T) {
+	const large = 64 << 20
+	for _, test := range []struct {
+		name   string
+		size   int64
+		config Config
+		made   int
+	}{
+		{"small", large - 1, Config{First: "void", Expect: FirstSize, RoundTrip: earlyTrip}, 1},
+		{"small, to be written", large, Config{Expect: large - 1, RoundTrip: earlyTrip}, 1},
+		{"not to be moved", large, Config{First: "void", RoundTrip: earlyTrip}, 1},
+		{"near", large, Config{First: "void", Expect: FirstSize, RoundTrip: time.Millisecond}, 1},
+		{"trip not known", large, Config{First: "void", Expect: FirstSize}, 1},
+		{"no such file", large, Config{First: "none", Expect: FirstSize, RoundTrip: earlyTrip}, 1},
+		{"one request at a time", large, Config{First: "void", Expect: large, RoundTrip: earlyTrip, Requests: 1}, 1},
+		{"two connections", large, Config{Conns: 2, Expect: large, RoundTrip: earlyTrip}, 2},
+		{"not that far", large, Config{First: "void", Expect: FirstSize, RoundTrip: earlyTrip / 4}, 4},
+		{"large", large, Config{First: "void", Expect: FirstSize, RoundTrip: earlyTrip}, 8},
+		{"large, to be written", 0, Config{Expect: large, RoundTrip: earlyTrip}, 8},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withFakeServer(t, test.config, func(p *fakeServer) { far(p); p.tree = newEndlessTree(test.size) }, func(t *testing.T, p *fakeServer, c *Client) {
+				time.Sleep(time.Minute)
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				if p.made != test.made {
+					t.Errorf("%d connections, want %d", p.made, test.made)
+				}
+			})
+		})
+	}
+}
+
+// Whatever becomes of a guessed handle, the file is the one that the first lane has
+// opened: what is read ahead from another, or too early to know, is not used.
+func TestGuessedHandles(t *testing.T) {
+	data := pattern(64<<20, 7)
+	further := func(s *fakeSession) bool { return s.n > 1 }
+	garbage := func(q wire.Request) []byte {
+		return wire.AppendData(nil, q.ID, bytes.Repeat([]byte{0xee}, int(q.Length)))
+	}
+	for name, test := range map[string]struct {
+		hook  func(*fakeSession, wire.Request, []byte) ([]byte, bool)
+		late  func(wire.Request) time.Duration
+		lanes bool // other connections are used
+	}{
+		"right": {lanes: true},
+		"wrong": {func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if further(s) && q.Type == wire.TypeOpen && s.last == 0 {
+				s.last = 7
+			}
+			return nil, false
+		}, nil, true},
+		"OPEN refused": {func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if !further(s) || q.Type != wire.TypeOpen {
+				return nil, false
+			}
+			return wire.AppendStatus(nil, q.ID, wire.PermissionDenied, ""), true
+		}, nil, false},
+		"another file": {func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			switch {
+			case further(s) && q.Type == wire.TypeFstat:
+				a := wire.Attrs{Flags: wire.AttrTimes, Mtime: 99}
+				a.SetSize(int64(len(data)))
+				return wire.AppendAttrs(nil, q.ID, a), true
+			case further(s) && q.Type == wire.TypeRead:
+				return garbage(q), true
+			}
+			return nil, false
+		}, nil, false},
+		"READ before OPEN": {func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			if further(s) && q.Type == wire.TypeRead && s.handles[string(q.Handle)] == nil {
+				return garbage(q), true
+			}
+			return nil, false
+		}, func(q wire.Request) time.Duration {
+			if q.Type == wire.TypeOpen {
+				return earlyTrip
+			}
+			return 0
+		}, true},
+		"READ before FSTAT": {nil, func(q wire.Request) time.Duration {
+			if q.Type == wire.TypeFstat {
+				return 2 * earlyTrip
+			}
+			return 0
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newFakeServer()
+				far(p)
+				p.put(t, "f", data)
+				var used atomic.Int64
+				p.hook = func(s *fakeSession, q wire.Request, b []byte) ([]byte, bool) {
+					if further(s) && q.Type == wire.TypeRead {
+						used.Add(1)
+					}
+					if test.hook != nil {
+						return test.hook(s, q, b)
+					}
+					return nil, false
+				}
+				p.late = test.late
+				c := p.client(t, Config{First: "f", Expect: FirstSize, RoundTrip: earlyTrip})
+				if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+					t.Error(err)
+				}
+				if err := c.mux.State().LastLoss; err != nil {
+					t.Errorf("a session was lost: %v", err)
+				}
+				if used.Load() == 0 {
+					t.Error("nothing was asked ahead")
+				}
+				if n := c.Path().Conns; test.lanes && n != 8 {
+					t.Errorf("%d connections", n)
+				}
+				p.end(t, c)
+				if n := p.openHandles(); n != 0 {
+					t.Errorf("%d handles are open", n)
+				}
+			})
+		})
+	}
+}
+
+// A size may be a lie, and a file may shrink while connections are made for it.
+func TestExpectsTooMuch(t *testing.T) {
+	data := pattern(100_000, 3)
+	hook := func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+		if q.Type != wire.TypeStat {
+			return nil, false
+		}
+		var a wire.Attrs
+		a.SetMode(wire.ModeRegular | 0o644)
+		a.SetSize(1 << 40)
+		return wire.AppendAttrs(nil, q.ID, a), true
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeServer()
+		far(p)
+		p.hook = hook
+		p.put(t, "f", data)
+		c := p.client(t, Config{First: "f", Expect: FirstSize, RoundTrip: earlyTrip})
+		if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+			t.Error(err)
+		}
+		p.end(t, c)
+		if n := p.openHandles(); n != 0 {
+			t.Errorf("%d handles are open", n)
+		}
+	})
+}
+
+// A login is a fakeServer's further connection, with what becomes of it.
+type loginCounter struct {
+	p                       *fakeServer
+	takes                   time.Duration
+	refuses                 bool
+	begun, abandoned, ended atomic.Int64
+}
+
+type countedCarrier struct {
+	mux.Carrier
+	ended *atomic.Int64
+	once  *sync.Once
+}
+
+func (c countedCarrier) Close() error {
+	c.once.Do(func() { c.ended.Add(1) })
+	return c.Carrier.Close()
+}
+
+func (l *loginCounter) connect(ctx context.Context) (mux.Carrier, error) {
+	l.begun.Add(1)
+	timer := time.NewTimer(l.takes)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		l.abandoned.Add(1)
+		return nil, context.Cause(ctx)
+	}
+	if l.refuses {
+		return nil, errors.New("refused")
+	}
+	return countedCarrier{l.p.connect(), &l.ended, new(sync.Once)}, nil
+}
+
+// A connection is not broken off before it has logged in, whenever the client ends, and
+// none is left behind. A login that does not end is not waited for for ever.
+func TestLoginsAreNotAbandoned(t *testing.T) {
+	for _, test := range []struct {
+		name                      string
+		takes, after, waits       time.Duration
+		refuses, fails, abandoned bool
+	}{
+		{name: "closed at once", takes: 800 * time.Millisecond, waits: 800 * time.Millisecond},
+		{name: "closed during the login", takes: 800 * time.Millisecond, after: 500 * time.Millisecond, waits: 300 * time.Millisecond},
+		{name: "closed behind the login", takes: 100 * time.Millisecond, after: 150 * time.Millisecond, waits: time.Second},
+		{name: "refused", takes: 100 * time.Millisecond, after: time.Second, refuses: true},
+		{name: "no session", takes: 800 * time.Millisecond, fails: true, waits: time.Second},
+		{name: "never ends", takes: time.Hour, after: time.Second, waits: 5 * time.Second, abandoned: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newFakeServer()
+				far(p)
+				if test.fails {
+					p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) { return rawPacket(99, 0), true }
+				}
+				logins := &loginCounter{p: p, takes: test.takes, refuses: test.refuses}
+				c, err := newClient(t.Context(), p.connect(), true, Config{Expect: 1 << 30, RoundTrip: earlyTrip}, logins.connect)
+				if (err != nil) != test.fails {
+					t.Fatal(err)
+				}
+				if err == nil {
+					time.Sleep(test.after - 2*earlyTrip) // which New has taken
+					begin := time.Now()
+					if err := c.Close(); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(begin); took > test.waits {
+						t.Errorf("Close took %v, want %v", took, test.waits)
+					}
+				}
+				begun, abandoned, ended := logins.begun.Load(), logins.abandoned.Load(), logins.ended.Load()
+				if begun != 7 || (abandoned > 0) != test.abandoned {
+					t.Errorf("%d of %d logins were abandoned, want 7 begun and %v", abandoned, begun, test.abandoned)
+				}
+				if !test.refuses && ended != begun-abandoned {
+					t.Errorf("%d of %d connections were closed", ended, begun-abandoned)
+				}
+				p.wait.Wait()
+			})
+		})
+	}
+}
+
+// A context that ends during a transfer ends it at once; what logs in meanwhile is closed
+// with the client.
+func TestCancelledWhileConnecting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeServer()
+		far(p)
+		p.tree = newEndlessTree(1 << 30)
+		logins := &loginCounter{p: p, takes: 8 * earlyTrip}
+		c, err := newClient(t.Context(), p.connect(), true, Config{First: "void", Expect: FirstSize, RoundTrip: earlyTrip}, logins.connect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.Open(t.Context(), "void")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*earlyTrip, context.Canceled)
+		defer cancel()
+		if _, err := f.FetchTo(ctx, nowhere{}, 0); !errors.Is(err, context.Canceled) {
+			t.Errorf("FetchTo: %v", err)
+		}
+		_ = f.Close()
+		_ = c.Close()
+		if logins.abandoned.Load() != 0 || logins.ended.Load() != 7 {
+			t.Errorf("%d logins abandoned, %d connections closed", logins.abandoned.Load(), logins.ended.Load())
+		}
+		p.wait.Wait()
+	})
+}
+
+// A server that lets nobody else in, or some only, is not asked again.
+func TestFewLogins(t *testing.T) {
+	for _, conns := range []int{0, 1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newFakeServer()
+			far(p)
+			data := pattern(64<<20, 1)
+			p.put(t, "f", data)
+			var asked, left atomic.Int64
+			left.Store(int64(conns))
+			c, err := newClient(t.Context(), p.connect(), true, Config{First: "f", Expect: FirstSize, RoundTrip: earlyTrip}, func(context.Context) (mux.Carrier, error) {
+				asked.Add(1)
+				time.Sleep(8 * earlyTrip)
+				if left.Add(-1) < 0 {
+					return nil, io.ErrUnexpectedEOF
+				}
+				return p.connect(), nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+					t.Error(err)
+				}
+			}
+			if n := asked.Load(); n != 7 {
+				t.Errorf("%d of 7 admitted: asked %d times", conns, n)
+			}
+			if n := c.Path().Conns; n != 1+conns {
+				t.Errorf("%d of 7 admitted: %d connections", conns, n)
+			}
+			p.end(t, c)
+		})
+	}
+}
+
+// A further connection may be lost at any moment of its beginning: others move its part.
+func TestLosesBeginningConnections(t *testing.T) {
+	data := pattern(64<<20, 2)
+	for _, put := range []bool{false, true} {
+		for after := 4 * earlyTrip; after < 9*earlyTrip; after += earlyTrip / 2 {
+			synctest.Test(t, func(t *testing.T) {
+				p := newFakeServer()
+				far(p)
+				p.put(t, "f", data)
+				config := Config{First: "f", Expect: FirstSize, RoundTrip: earlyTrip}
+				if put {
+					config = Config{Expect: int64(len(data)), RoundTrip: earlyTrip}
+				}
+				time.AfterFunc(after, func() {
+					p.mu.Lock()
+					var further []*fakeSession
+					for _, s := range p.open {
+						if s.n > 1 && s.n%2 == 0 {
+							further = append(further, s)
+						}
+					}
+					p.mu.Unlock()
+					for _, s := range further {
+						s.kill()
+					}
+				})
+				c := p.client(t, config)
+				if put {
+					if err := uploadAll(t.Context(), c, "g", data); err != nil || !bytes.Equal(p.get(t, "g"), data) {
+						t.Errorf("lost after %v: %v, or other bytes", after, err)
+					}
+				} else if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
+					t.Errorf("lost after %v: %v", after, err)
+				}
+				p.end(t, c)
+				if n := p.openHandles(); n != 0 {
+					t.Errorf("lost after %v: %d handles are open", after, n)
+				}
+			})
+		}
+	}
+}
