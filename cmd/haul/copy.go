@@ -56,6 +56,7 @@ func newGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			relaxCollector(from[0].Protocol)
 			return copying.Get(cmd.Context(), cfg, from, local)
 		},
 	}
@@ -159,6 +160,7 @@ func newPut() *cobra.Command {
 			if err := f.sendable(to.Protocol); err != nil {
 				return err
 			}
+			relaxCollector(to.Protocol)
 			return copying.Put(cmd.Context(), cfg, files, to)
 		},
 	}
