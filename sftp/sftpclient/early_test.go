@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
@@ -433,9 +434,12 @@ func TestFewLogins(t *testing.T) {
 
 // A further connection may be lost at any moment of its beginning: others move its part.
 func TestLosesBeginningConnections(t *testing.T) {
-	data := pattern(64<<20, 2)
+	data, step := pattern(64<<20, 2), earlyTrip/2
+	if race.Enabled { // which follows each byte
+		step = 5 * earlyTrip / 2
+	}
 	for _, put := range []bool{false, true} {
-		for after := 4 * earlyTrip; after < 9*earlyTrip; after += earlyTrip / 2 {
+		for after := 4 * earlyTrip; after < 9*earlyTrip; after += step {
 			synctest.Test(t, func(t *testing.T) {
 				p := newFakeServer()
 				far(p)

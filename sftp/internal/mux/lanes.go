@@ -250,10 +250,10 @@ func (m *Mux) makeConnection(conn *connection) error {
 	stop := context.AfterFunc(m.ctx, func() { time.AfterFunc(loginGrace, cancel) })
 	defer stop()
 	made, err := m.config.Connect(ctx)
+	<-m.ready // what follows, from a refusal too, depends on the first lane
 	if err != nil {
 		return err
 	}
-	<-m.ready
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err != nil {

@@ -1,0 +1,43 @@
+package sshconn
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The time to connect is noted, without what comes before; the dialer's own hook is kept.
+func TestTimeConnect(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var d net.Dialer
+	stop := errors.New("stop")
+	called := 0
+	d.Control = func(string, string, syscall.RawConn) error {
+		if called++; called > 1 {
+			return stop
+		}
+		return nil
+	}
+	trip := TimeConnect(&d)
+	if got := trip(); got != 0 {
+		t.Errorf("before connecting: %v", got)
+	}
+	begin := time.Now()
+	c, err := d.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	if got := trip(); got <= 0 || got > time.Since(begin) {
+		t.Errorf("%v, of %v in all", got, time.Since(begin))
+	}
+	if _, err := d.Dial("tcp", l.Addr().String()); !errors.Is(err, stop) {
+		t.Errorf("the dialer's own hook was not called: %v", err)
+	}
+}
