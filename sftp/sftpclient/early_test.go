@@ -252,6 +252,53 @@ func TestGuessedHandles(t *testing.T) {
 	}
 }
 
+// What was read ahead of another file, and comes when that is known, does not get to the
+// caller's memory, where the right data may be by then.
+func TestGuessedWronglyAndLate(t *testing.T) {
+	data := pattern(64<<20, 5)
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeServer()
+		far(p)
+		p.sessions = 1
+		p.put(t, "f", data)
+		late := 0
+		p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+			switch {
+			case s.n > 1 && q.Type == wire.TypeFstat:
+				a := wire.Attrs{Flags: wire.AttrTimes, Mtime: 99}
+				a.SetSize(int64(len(data)))
+				return wire.AppendAttrs(nil, q.ID, a), true
+			case s.n > 1 && q.Type == wire.TypeRead:
+				reply := wire.AppendData(nil, q.ID, make([]byte, q.Length))
+				p.mu.Lock()
+				late++
+				p.mu.Unlock()
+				p.wait.Go(func() {
+					time.Sleep(5 * earlyTrip)
+					s.write(reply)
+				})
+				return nil, true
+			}
+			return nil, false
+		}
+		c := p.client(t, Config{First: "f", Expect: FirstSize, RoundTrip: earlyTrip})
+		f, err := c.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, len(data))
+		if n, err := f.ReadAt(b, 0); n != len(b) || err != nil || !bytes.Equal(b, data) {
+			t.Errorf("ReadAt = %d, %v, or other bytes", n, err)
+		}
+		if p.mu.Lock(); late == 0 {
+			t.Error("nothing was asked ahead")
+		}
+		p.mu.Unlock()
+		_ = f.Close()
+		p.end(t, c)
+	})
+}
+
 // A size may be a lie, and a file may shrink while connections are made for it.
 func TestExpectsTooMuch(t *testing.T) {
 	data := pattern(100_000, 3)
@@ -360,6 +407,9 @@ func TestLoginsAreNotAbandoned(t *testing.T) {
 					t.Errorf("%d of %d connections were closed", ended, begun-abandoned)
 				}
 				p.wait.Wait()
+				if test.refuses && p.opened != 1 {
+					t.Errorf("%d sessions, and one was of use", p.opened)
+				}
 			})
 		})
 	}
