@@ -99,8 +99,8 @@ func (r *run) toRead(first string) remote.Intent {
 	return i
 }
 
-// toWrite says that local files are going to be written. What is in directories is not
-// counted.
+// toWrite says that local files are going to be written. It does not count those in
+// directories.
 func (r *run) toWrite(files []string) (i remote.Intent) {
 	if !r.movesAll() {
 		return i

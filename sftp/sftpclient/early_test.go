@@ -123,8 +123,8 @@ func TestConnectionsBeginEarly(t *testing.T) {
 	}
 }
 
-// What is known before does not cause a login that a small file has no use for, nor one
-// to a server that is near.
+// An expectation causes no login that a small file has no use for, nor one to a server
+// that is near.
 func TestExpectsSmall(t *testing.T) {
 	const large = 64 << 20
 	for _, test := range []struct {
@@ -252,8 +252,8 @@ func TestGuessedHandles(t *testing.T) {
 	}
 }
 
-// What was read ahead of another file, and comes when that is known, does not get to the
-// caller's memory, where the right data may be by then.
+// Data that was read ahead of another file, and comes when that is known, does not get to
+// the caller's memory, where the right data may be by then.
 func TestGuessedWronglyAndLate(t *testing.T) {
 	data := pattern(64<<20, 5)
 	synctest.Test(t, func(t *testing.T) {

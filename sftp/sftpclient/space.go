@@ -103,8 +103,8 @@ func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	return storewire.SpaceOf(v), nil
 }
 
-// askRoom asks whether a directory has room for so many bytes. What it returns waits for
-// the answer, and returns an error if there is none. It refuses nothing that might
+// askRoom asks whether a directory has room for so many bytes. The function returned waits
+// for the answer, and returns an error if there is none. It refuses nothing that might
 // succeed: what is kept for the administrator counts, as the user may be that, and a file
 // system that claims to have no size at all is not believed.
 func (c *Client) askRoom(ctx context.Context, dir string, size int64) (await func() error) {

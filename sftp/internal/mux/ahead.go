@@ -9,8 +9,8 @@ import (
 
 // A further lane asks for data along with its handshake: of what is moved then, it opens
 // the file of which most is left, and reads from the handle that the server is known to
-// give out first. To wait for each answer would take three round trips more. What such
-// a READ brings is used if the handle turns out to be the one of the file, and if that is
+// give out first. To wait for each answer would take three round trips more. The data of
+// such a READ is used if the handle turns out to be the one of the file, and if that is
 // still the file that the other lanes read.
 
 // ExpectFirst as [Config.Expect] stands for the size of [Config.First].
@@ -21,7 +21,7 @@ type guess struct {
 	file   *File
 	handle string
 
-	// What has been answered so far, all of mux.mu:
+	// All of mux.mu, as answers come:
 	open  bool // the handle is that one
 	look  bool // attrs, or why, say what it is of
 	attrs wire.Attrs
