@@ -3,7 +3,6 @@ package sftpclient
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,36 +22,44 @@ func far(p *fakeServer) {
 	p.link.latency, p.link.shared, p.conns, p.plain = earlyTrip/2, 20<<20, 7, true
 }
 
-// A firstData notes when each session was asked for data first.
+// A firstData notes when each connection was asked for data first, and for how much then.
 type firstData struct {
-	mu sync.Mutex
-	at map[int]time.Time // mu: by the numbers of sessions
+	mu    sync.Mutex
+	at    map[*fakeCarrier]time.Time // mu
+	bytes map[*fakeCarrier]int       // mu
 }
 
 func (d *firstData) hook(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+	if q.Type != wire.TypeRead && q.Type != wire.TypeWrite {
+		return nil, false
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, known := d.at[s.n]; !known && (q.Type == wire.TypeRead || q.Type == wire.TypeWrite) {
-		d.at[s.n] = time.Now()
+	if _, known := d.at[s.over]; !known {
+		d.at[s.over] = time.Now()
+	}
+	if d.at[s.over].Equal(time.Now()) {
+		d.bytes[s.over] += int(q.Length)
 	}
 	return nil, false
 }
 
-// trips returns after how many round trips from begin on so many sessions had been asked
-// for data.
-func (d *firstData) trips(t *testing.T, begin time.Time, sessions int) float64 {
+// trips returns after how many round trips from begin on all of so many connections had
+// been asked for data.
+func (d *firstData) trips(t *testing.T, begin time.Time, conns int) float64 {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var all []time.Time
+	if len(d.at) != conns {
+		t.Fatalf("%d connections were asked for data, want %d", len(d.at), conns)
+	}
+	last := begin
 	for _, at := range d.at {
-		all = append(all, at)
+		if at.After(last) {
+			last = at
+		}
 	}
-	slices.SortFunc(all, time.Time.Compare)
-	if len(all) < sessions {
-		t.Fatalf("%d sessions were asked for data, want %d", len(all), sessions)
-	}
-	return float64(all[sessions-1].Sub(begin)) / float64(earlyTrip)
+	return float64(last.Sub(begin)) / float64(earlyTrip)
 }
 
 // Of a large file, all connections are asked for data as soon as they are logged in and
@@ -81,7 +88,7 @@ func TestConnectionsBeginEarly(t *testing.T) {
 					if !test.put {
 						p.tree = newEndlessTree(size)
 					}
-					d := &firstData{at: map[int]time.Time{}}
+					d := &firstData{at: map[*fakeCarrier]time.Time{}, bytes: map[*fakeCarrier]int{}}
 					p.hook = d.hook
 					begin := time.Now()
 					c := p.client(t, test.config)
@@ -105,7 +112,12 @@ func TestConnectionsBeginEarly(t *testing.T) {
 						_ = f.Close()
 					}
 					if got := d.trips(t, begin, 8); got > test.want+0.15 { // the data itself takes an eighth
-						t.Errorf("eight sessions were asked for data after %.2f round trips, want %.2f", got, test.want)
+						t.Errorf("eight connections were asked for data after %.2f round trips, want %.2f", got, test.want)
+					}
+					for conn, asked := range d.bytes { // the first has not taken the room of the others
+						if conn != p.first && !test.put && asked < 1<<20 {
+							t.Errorf("a connection was asked for %d bytes at first", asked)
+						}
 					}
 					if p.made != 8 || sessions == 0 && c.Path().Conns != 8 {
 						t.Errorf("%d connections, %+v", p.made, c.Path())

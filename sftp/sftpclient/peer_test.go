@@ -152,7 +152,7 @@ func (c *fakeCarrier) openOne(trips int) (*netStream, error) {
 		here.out.road, here.in.road = &c.up, &c.down
 	}
 	p.opened++
-	s := &fakeSession{p: p, n: p.opened, here: here, stream: there, handles: map[string]any{}}
+	s := &fakeSession{p: p, n: p.opened, over: c, here: here, stream: there, handles: map[string]any{}}
 	p.open = append(p.open, s)
 	c.live = append(c.live, s)
 	p.wait.Go(s.serve)
@@ -255,7 +255,8 @@ func wantIdle(t testing.TB, c *Client) {
 // A fakeSession is one session of a fakeServer.
 type fakeSession struct {
 	p      *fakeServer
-	n      int        // of the peer's sessions, from 1
+	n      int // of the peer's sessions, from 1
+	over   *fakeCarrier
 	here   *netStream // the client's end, and ours; nil over SSH
 	stream *netStream
 	to     io.Writer

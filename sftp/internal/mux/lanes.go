@@ -87,6 +87,7 @@ func (m *Mux) enlist(l *Lane) {
 		m.pool.lanes = append(m.pool.lanes, nil)
 	}
 	m.pool.lanes[l.n] = l
+	m.pool.widen()
 	l.era = m.losses.era
 }
 
@@ -121,7 +122,6 @@ func (m *Mux) startLane(l *Lane) {
 	if l.ready = true; m.err != nil {
 		l.err = m.err
 	}
-	m.pool.widen()
 	l.start()
 	now := time.Now()
 	m.sendCalls(now)
@@ -323,6 +323,7 @@ func (m *Mux) takeBack(l *Lane) {
 	}
 	m.link.LaneLost(l.n)
 	m.pool.lanes[l.n] = nil
+	m.pool.widen()
 	for _, k := range again {
 		m.retry(k, l.err)
 	}

@@ -132,11 +132,16 @@ func (p *lanePool) trip() time.Duration {
 }
 
 // widen enlarges the window for connections whose rate is not known yet: slow ones must
-// not take the room of fast ones.
+// not take the room of fast ones. Those without a lane do not count, or the first would
+// take theirs before they are there.
 func (p *lanePool) widen() {
-	if p.link != nil {
-		p.link.Widen((len(p.conns) - 1) * pipeline.DefaultLaneBytes)
+	used := map[*connection]bool{}
+	for _, l := range p.lanes {
+		if l != nil {
+			used[l.conn] = true
+		}
 	}
+	p.link.Widen(max(len(used)-1, 0) * pipeline.DefaultLaneBytes)
 }
 
 // even returns on how many lanes of each connection a file should be open at
