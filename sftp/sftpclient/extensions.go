@@ -59,17 +59,14 @@ func (c *Client) OwnerNames(ctx context.Context, uids, gids []uint32) (users, gr
 		var someUsers, someGroups []string
 		err := c.mux.Do(ctx, &mux.Call{Again: true,
 			Build: func(b []byte, id uint32) []byte { return wire.AppendUsersGroupsByID(b, id, u, g) },
-			Take: func(p *wire.Reply) error {
-				if p.Type != wire.TypeExtendedReply {
-					return mux.Unexpected(p, wire.TypeExtendedReply)
-				}
+			Take: mux.TakeExtended(func(p *wire.Reply) error {
 				us, gs, err := p.UsersGroups()
 				someUsers, someGroups = texts(us), texts(gs)
 				if err == nil && (len(someUsers) != len(u) || len(someGroups) != len(g)) {
 					err = fmt.Errorf("%d names for %d users, and %d for %d groups", len(someUsers), len(u), len(someGroups), len(g))
 				}
-				return mux.Violation(err)
-			},
+				return err
+			}),
 		})
 		if err != nil {
 			return nil, nil, fmt.Errorf("names of owners: %w", err)
@@ -98,7 +95,7 @@ func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms
 		return "", nil, pathError("hash", name, fs.ErrInvalid)
 	}
 	list := strings.Join(algorithms, ",")
-	k := mux.Call{Again: true, Slow: true, Take: takeHash(&algorithm, &sum)}
+	k := mux.Call{Again: true, Slow: true, Take: mux.TakeHash(&algorithm, &sum)}
 	err = c.one(ctx, "hash", name, k, func(b []byte, id uint32, name string) []byte {
 		return wire.AppendCheckFileName(b, id, name, list, off, n, 0)
 	})
@@ -121,7 +118,7 @@ func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (al
 		return "", nil, err
 	}
 	list := strings.Join(algorithms, ",")
-	k := mux.Call{Again: true, Slow: true, Take: takeHash(&algorithm, &sum)}
+	k := mux.Call{Again: true, Slow: true, Take: mux.TakeHash(&algorithm, &sum)}
 	err = f.remote.Ask(ctx, k, func(b []byte, id uint32, h string) []byte {
 		return wire.AppendCheckFileHandle(b, id, h, list, off, n, 0)
 	})
@@ -129,16 +126,4 @@ func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (al
 		return "", nil, f.fail("hash", err)
 	}
 	return algorithm, sum, nil
-}
-
-// takeHash expects a hash.
-func takeHash(algorithm *string, sum *[]byte) func(*wire.Reply) error {
-	return func(p *wire.Reply) error {
-		if p.Type != wire.TypeExtendedReply {
-			return mux.Unexpected(p, wire.TypeExtendedReply)
-		}
-		chosen, hashes, err := p.CheckFile()
-		*algorithm, *sum = string(chosen), append([]byte(nil), hashes...)
-		return mux.Violation(err)
-	}
 }

@@ -267,7 +267,7 @@ func (f *File) Space() (store.Space, error) {
 		return store.Space{}, f.fail("space", errors.ErrUnsupported)
 	}
 	var v wire.StatVFS
-	if err := f.remote.Ask(f.life, mux.Call{Take: takeStatVFS(&v), Again: true}, wire.AppendFstatVFS); err != nil {
+	if err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeStatVFS(&v), Again: true}, wire.AppendFstatVFS); err != nil {
 		return store.Space{}, f.fail("space", err)
 	}
 	return storewire.SpaceOf(v), nil

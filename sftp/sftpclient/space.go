@@ -80,24 +80,13 @@ func (c *Client) isFull(ctx context.Context, dir string) bool {
 	return full
 }
 
-// takeStatVFS expects the state of a file system.
-func takeStatVFS(v *wire.StatVFS) func(*wire.Reply) error {
-	return func(p *wire.Reply) (err error) {
-		if p.Type != wire.TypeExtendedReply {
-			return mux.Unexpected(p, wire.TypeExtendedReply)
-		}
-		*v, err = p.StatVFS()
-		return mux.Violation(err)
-	}
-}
-
 // Space returns how much room there is where a name is (statvfs@openssh.com).
 func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	var v wire.StatVFS
 	if !c.server.Ext.Has(wire.ExtStatVFS) {
 		return store.Space{}, pathError("space", name, errors.ErrUnsupported)
 	}
-	if err := c.one(ctx, "space", name, mux.Call{Take: takeStatVFS(&v), Again: true}, wire.AppendStatVFS); err != nil {
+	if err := c.one(ctx, "space", name, mux.Call{Take: mux.TakeStatVFS(&v), Again: true}, wire.AppendStatVFS); err != nil {
 		return store.Space{}, err
 	}
 	return storewire.SpaceOf(v), nil
@@ -112,7 +101,7 @@ func (c *Client) askRoom(ctx context.Context, dir string, size int64) (await fun
 		return func() error { return nil }
 	}
 	var v wire.StatVFS
-	k := &mux.Call{Take: takeStatVFS(&v), Again: true, Build: pathCall(wire.AppendStatVFS, dir)}
+	k := &mux.Call{Take: mux.TakeStatVFS(&v), Again: true, Build: pathCall(wire.AppendStatVFS, dir)}
 	c.mux.Start(k)
 	return func() error {
 		err := c.mux.Await(ctx, k)

@@ -50,6 +50,33 @@ func TakeAttrs(a *wire.Attrs) func(*wire.Reply) error {
 	}
 }
 
+// TakeExtended expects the answer of an extension, which parse reads.
+func TakeExtended(parse func(*wire.Reply) error) func(*wire.Reply) error {
+	return func(p *wire.Reply) error {
+		if p.Type != wire.TypeExtendedReply {
+			return Unexpected(p, wire.TypeExtendedReply)
+		}
+		return Violation(parse(p))
+	}
+}
+
+// TakeHash expects the answer of check-file, whose hash is copied.
+func TakeHash(algorithm *string, sum *[]byte) func(*wire.Reply) error {
+	return TakeExtended(func(p *wire.Reply) error {
+		chosen, hashes, err := p.CheckFile()
+		*algorithm, *sum = string(chosen), append([]byte(nil), hashes...)
+		return err
+	})
+}
+
+// TakeStatVFS expects the state of a file system.
+func TakeStatVFS(v *wire.StatVFS) func(*wire.Reply) error {
+	return TakeExtended(func(p *wire.Reply) (err error) {
+		*v, err = p.StatVFS()
+		return err
+	})
+}
+
 // TakeName expects one name.
 func TakeName(name *string) func(*wire.Reply) error {
 	return func(p *wire.Reply) error {
