@@ -76,11 +76,7 @@ func (f *File) closeBehind(ctx context.Context, a wire.Attrs) (sent bool, err er
 	if closing == nil {
 		return false, nil
 	}
-	err = f.behind.await(ctx)
-	e := closing.Await(ctx)
-	if err == nil {
-		err = e
-	}
+	err = cmp.Or(f.behind.await(ctx), closing.Await(ctx))
 	return !errors.Is(err, mux.ErrLaneLost), err
 }
 
