@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/haul-project/haul/internal/writebehind"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/web"
 )
@@ -38,6 +39,7 @@ type httpPort struct {
 
 	ending   atomic.Bool   // each answer of HTTP/1 closes its connection
 	lastCall time.Duration // 0 means httpLastCall
+	stall    time.Duration // of HTTP/2; 0 means web.DefaultStall
 }
 
 // open prepares the servers.
@@ -47,7 +49,7 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 	for _, s := range []*http.Server{&p.http1, &p.http2} {
 		s.BaseContext = func(net.Listener) context.Context { return requests }
 		s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = httpHeaderTime, httpIdleTime, httpHeaderBytes
-		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: httpStreams, WriteByteTimeout: web.DefaultStall}
+		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: httpStreams}
 		s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 		s.DisableGeneralOptionsHandler = true
 	}
@@ -57,7 +59,9 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 		handler.ServeHTTP(w, r)
 	})
 	p.http2.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.silent.Delete(r.Context().Value(httpConnKey{}))
+		c := r.Context().Value(httpConnKey{}).(*writebehind.Conn)
+		p.silent.Delete(c)
+		r.TLS = c.TLS()
 		counted.ServeHTTP(w, r)
 	})
 	p.http2.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -75,6 +79,9 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 	// It limits net/http's own answers; the handler sets it for others. With HTTP/2 it would
 	// limit uploads.
 	p.http1.WriteTimeout = web.DefaultStall
+	// A writebehind.Conn does the TLS, and ends a connection that stalls.
+	p.http2.Protocols = new(http.Protocols)
+	p.http2.Protocols.SetUnencryptedHTTP2(true)
 }
 
 // httpConnKey is the key of a request's context for its connection.
@@ -109,9 +116,14 @@ func (p *httpPort) serve(l *tcp.Listener) error {
 	var second sync.WaitGroup
 	defer second.Wait()
 	if p.accept.TLS != nil {
-		second.Go(func() { _ = p.http2.Serve(l.Split()) })
+		second.Go(func() { _ = p.serveHTTP2(l.Split()) })
 	}
 	return p.http1.Serve(l)
+}
+
+// serveHTTP2 serves TLS connections that have agreed on HTTP/2.
+func (p *httpPort) serveHTTP2(l net.Listener) error {
+	return p.http2.Serve(writebehind.Listener(l, cmp.Or(p.stall, web.DefaultStall)))
 }
 
 // close ends all requests and connections, and waits for the requests to be logged.

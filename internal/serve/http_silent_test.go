@@ -207,7 +207,7 @@ func testSilentConnection(t *testing.T, streams int, size int64, files store.Sto
 	p := &httpPort{scheme: handover.HTTPS, accept: tcp.Server{Log: slog.New(slog.DiscardHandler), SplitALPN: "h2"}}
 	p.accept.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}
 	p.open(h, slog.New(slog.DiscardHandler))
-	p.http2.HTTP2.WriteByteTimeout /= 60 // what is never would be so still
+	p.stall = web.DefaultStall / 60
 	socket, err := tcp.Listen(t.Context(), "127.0.0.1:0", httpOptions)
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +253,7 @@ func TestSilentBeginOfHTTP2(t *testing.T) {
 		p := &httpPort{scheme: handover.HTTPS, accept: tcp.Server{TLS: &tls.Config{}}}
 		p.open(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 		l := pipelisten.New()
-		startPort(t, p, net.Listener(l), p.http2.Serve)
+		startPort(t, p, net.Listener(l), p.serveHTTP2)
 		here, there := net.Pipe()
 		defer here.Close()
 		c := tls.Client(here, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})

@@ -1,0 +1,204 @@
+package writebehind
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/tcp/certs"
+)
+
+const stall = time.Minute
+
+// A countedConn counts the writes of TLS below a Conn: each is one record.
+type countedConn struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
+// pair returns a Conn, what is below its TLS, and its peer. The network has no buffer.
+func pair(t *testing.T) (c *Conn, below *countedConn, peer *tls.Conn) {
+	t.Helper()
+	cert, err := certs.SelfSigned("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := net.Pipe()
+	below = &countedConn{Conn: here}
+	s := tls.Server(below, &tls.Config{Certificates: []tls.Certificate{cert}, MaxVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true})
+	peer = tls.Client(there, &tls.Config{InsecureSkipVerify: true})
+	shaken := make(chan error, 1)
+	go func() { shaken <- s.Handshake() }()
+	if err := errors.Join(peer.Handshake(), <-shaken); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = there.Close(); _ = here.Close() })
+	return New(s, stall), below, peer
+}
+
+// Writes of all sizes arrive in their order, and Close loses none.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, peer := pair(t)
+		var want []byte
+		got := make(chan []byte)
+		go func() {
+			b, _ := io.ReadAll(peer)
+			got <- b
+		}()
+		for i := range 200 {
+			size := []int{1, 9, direct - 1, direct, recordSize + 9, 3 * bufferSize}[i%6]
+			b := bytes.Repeat([]byte{byte(i)}, size)
+			if n, err := c.Write(b); n != size || err != nil {
+				t.Fatalf("%d of %d bytes, %v", n, size, err)
+			}
+			want = append(want, b...)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if b := <-got; !bytes.Equal(b, want) {
+			t.Errorf("%d bytes come, want %d, or they differ", len(b), len(want))
+		}
+		if _, err := c.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("a write after Close: %v", err)
+		}
+		if err := c.Close(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("a second Close: %v", err)
+		}
+	})
+}
+
+// A peer that takes nothing has no more in memory than MaxBuffered, and loses the connection
+// when the time is over; so does a reader of it.
+func TestStalledPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, _ := pair(t)
+		began := time.Now()
+		read := make(chan error, 1)
+		go func() {
+			_, err := c.Read(make([]byte, 1))
+			read <- err
+		}()
+		var accepted int
+		var err error
+		for err == nil {
+			var n int
+			n, err = c.Write(make([]byte, recordSize+9))
+			accepted += n
+		}
+		if accepted > MaxBuffered || accepted < bufferSize {
+			t.Errorf("%d bytes are buffered, want %d at most", accepted, MaxBuffered)
+		}
+		if took := time.Since(began); took != stall || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the write ends after %v by %v", took, err)
+		}
+		if err := <-read; err == nil {
+			t.Error("the reader gets something")
+		}
+	})
+}
+
+// A peer may take as long as it likes for all, if it takes a record in time. Once the
+// connection is closed, it has the time of one record for what is left.
+func TestSlowPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, peer := pair(t)
+		taken := make(chan int, 1)
+		go func() {
+			total := 0
+			for b := make([]byte, recordSize); ; {
+				time.Sleep(stall - time.Second)
+				n, err := io.ReadFull(peer, b)
+				if total += n; err != nil {
+					taken <- total
+					return
+				}
+			}
+		}()
+		const size = 5 * bufferSize
+		if _, err := c.Write(make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := <-taken; n < size-MaxBuffered || n > size-MaxBuffered+3*recordSize {
+			t.Errorf("%d of %d bytes come", n, size)
+		}
+	})
+}
+
+// While the peer is slower than the writer, frames with their heads fill the records.
+func TestFullRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, below, peer := pair(t)
+		before := below.writes.Load()
+		const frames = 8
+		go func() {
+			for range frames {
+				_, _ = c.Write(make([]byte, recordSize+9))
+			}
+			_ = c.Close()
+		}()
+		synctest.Wait() // until the first frame waits for the peer, and the others are buffered
+		if n, err := io.Copy(io.Discard, peer); n != frames*(recordSize+9) || err != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+		// The first frame may be two records, if nothing is behind it yet. The others fill
+		// one each; their heads together are one, and the alert at the end is one.
+		const most = 2 + (frames - 1) + 1 + 1
+		if n := below.writes.Load() - before; n > most {
+			t.Errorf("%d frames take %d records, want %d at most", frames, n, most)
+		}
+	})
+}
+
+// Small answers are sent by the goroutine that writes them, and cost no buffer.
+func TestDirect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, peer := pair(t)
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		for range 10 {
+			if _, err := c.Write(make([]byte, direct-1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.started || c.filling != nil {
+			t.Error("a small write is buffered")
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A connection that is idle again has no buffer.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, peer := pair(t)
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		if _, err := c.Write(make([]byte, 3*bufferSize)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if c.filling != nil || c.filled != 0 {
+			t.Error("the buffer stays")
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
