@@ -148,7 +148,7 @@ func TestServeDescriptors(t *testing.T) {
 	said := s.await(" on tftp://", " on https://", "\n")
 	plain, secure := strings.TrimPrefix(s.at, "http://"), wordAfter(said, " on https://")
 	s.awaitURL()
-	const conns, open, filesPerRequest = 16, 17, 4 // as in internal/serve, TestHTTPBounds
+	const conns, open, filesPerRequest = 14, 15, 4 // as in internal/serve, TestHTTPBounds
 
 	few := &throng{t: t, conns: map[string][]net.Conn{}}
 	few.wantFirst(1, "127.0.0.9", plain)

@@ -27,11 +27,12 @@ type publicFiles struct {
 	reads, writes []string // directories, absolute
 	roots         []*os.Root
 	uploads       []*localdir.Dir
+	small         *localdir.SmallFiles // may be nil
 }
 
 // openPublicFiles opens the directories and reads the rules.
-func (cfg *Config) openPublicFiles() (*publicFiles, error) {
-	s := &publicFiles{site: &site.Site{FoldCase: cfg.Files.FoldCase, Upload: cfg.Files.Upload, Access: cfg.Files.Access}}
+func (cfg *Config) openPublicFiles(small *localdir.SmallFiles) (*publicFiles, error) {
+	s := &publicFiles{small: small, site: &site.Site{FoldCase: cfg.Files.FoldCase, Upload: cfg.Files.Upload, Access: cfg.Files.Access}}
 	if err := cfg.openRoots(s); err != nil {
 		s.close()
 		return nil, err
@@ -198,7 +199,7 @@ func (s *publicFiles) openDir(dir string, writable bool) (*localdir.Dir, error) 
 		return nil, failure.Local.Errorf("serve %s: %w", dir, err)
 	}
 	files := localdir.New(root)
-	files.Path, files.LinksFromRoot = absolute, true
+	files.Path, files.LinksFromRoot, files.Small = absolute, true, s.small
 	if writable {
 		s.writes = append(s.writes, absolute)
 		s.uploads = append(s.uploads, files)

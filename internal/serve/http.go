@@ -21,6 +21,7 @@ import (
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/users"
 	"github.com/haul-project/haul/web"
@@ -33,6 +34,7 @@ const (
 	httpHeaderBytes = 16 << 10
 	httpClientFirst = 30 * time.Second // one that sends nothing for so long is never accepted
 	mostHTTPConns   = 1 << 14
+	httpSmallFiles  = 256       // that stay open for the next reader
 	httpStreams     = 64        // requests at a time on one connection of HTTP/2
 	httpMemory      = 512 << 20 // bytes: buffers, open connections, and listings
 
@@ -50,8 +52,9 @@ type httpService struct {
 	logger  *slog.Logger
 	handler *web.Handler
 
-	files    *publicFiles  // for everybody; nil with users
-	whole    *web.Account  // for everybody, if all get the same
+	files    *publicFiles // for everybody; nil with users
+	whole    *web.Account // for everybody, if all get the same
+	small    localdir.SmallFiles
 	roots    *userRoots    // of users; nil without
 	sessions *userSessions // nil without
 
@@ -106,7 +109,7 @@ func (s *httpService) ports() []*httpPort { return []*httpPort{&s.plain, &s.secu
 
 // openFiles opens the files for clients who do not log in.
 func (s *httpService) openFiles() (err error) {
-	if s.files, err = s.cfg.openPublicFiles(); err != nil {
+	if s.files, err = s.cfg.openPublicFiles(&s.small); err != nil {
 		return err
 	}
 	if s.cfg.simple() {
@@ -117,7 +120,7 @@ func (s *httpService) openFiles() (err error) {
 
 // openUsers loads the users file, and opens the directory of users.
 func (s *httpService) openUsers(owners []int) (err error) {
-	if s.roots, err = openUserRoots(s.cfg.Dirs[0], false, s.cfg.NoFsync); err != nil {
+	if s.roots, err = openUserRoots(s.cfg.Dirs[0], false, s.cfg.NoFsync, &s.small); err != nil {
 		return inSetting("dirs", err)
 	}
 	file, err := filepath.Abs(s.cfg.HTTP.Users)
@@ -238,7 +241,7 @@ func (s *httpService) fitDescriptors(limit int) {
 		each += s.roots.filesPerVisit(s.sessions.dir)
 	}
 	var conns int
-	conns, s.handler.MaxOpen = s.cfg.httpBounds(limit, each)
+	conns, s.small.Max, s.handler.MaxOpen = s.cfg.httpBounds(limit, each)
 	perSource := max(1, conns/2)
 	if most := s.cfg.HTTP.MaxConnsPerSource; most > 0 {
 		perSource = min(most, conns)
@@ -248,12 +251,15 @@ func (s *httpService) fitDescriptors(limit int) {
 	}
 }
 
-// httpBounds returns how many connections each port may have, and how many requests with
-// open files all ports together, for HTTP's share of the descriptors. A request takes each
-// of them. A connection of HTTP/2 has many requests, so the two are bounded separately.
-func (cfg *Config) httpBounds(limit, each int) (conns, open int) {
+// httpBounds returns how many connections each port may have, how many small files are kept
+// open, and how many requests with open files all ports have together, for HTTP's share of
+// the descriptors. A request takes each of them. A connection of HTTP/2 has many requests,
+// so the two are bounded separately.
+func (cfg *Config) httpBounds(limit, each int) (conns, small, open int) {
 	share := cfg.shareOf(limit)
 	share -= min(spareFiles, share/2)
+	small = min(httpSmallFiles, share/8)
+	share -= small
 	ports := 0
 	for _, addrs := range [][]string{cfg.HTTP.Listen, cfg.HTTP.ListenTLS} {
 		if anyAddr(addrs) {
@@ -261,7 +267,7 @@ func (cfg *Config) httpBounds(limit, each int) (conns, open int) {
 		}
 	}
 	conns = max(1, min(mostHTTPConns, share/3/ports))
-	return conns, max(1, min(web.DefaultMaxOpen, (share-ports*conns)/each))
+	return conns, small, max(1, min(web.DefaultMaxOpen, (share-ports*conns)/each))
 }
 
 // existing returns the paths that exist.

@@ -42,6 +42,9 @@ func (l *httpLog) begin(x *web.Exchange) *meter.Transfer {
 // started counts a transfer that begins.
 func (l *httpLog) started(x *web.Exchange) {
 	m := l.begin(x)
+	if m == nil {
+		return
+	}
 	m.Follow(func() int64 { return x.Sent() + x.Received() })
 	x.Value = m
 }
@@ -55,6 +58,9 @@ func (l *httpLog) ended(x *web.Exchange) {
 		m = l.begin(x)
 	}
 	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration})
+	if !l.wants(level) {
+		return
+	}
 	attrs := append(make([]slog.Attr, 0, 14), slog.String("result", string(result)))
 	switch x.Method {
 	case http.MethodGet, http.MethodHead:

@@ -54,21 +54,21 @@ func TestFitDescriptors(t *testing.T) {
 func TestHTTPBounds(t *testing.T) {
 	some := []string{":0"}
 	for _, test := range []struct {
-		f           Config
-		limit, each int
-		conns, open int
+		f                  Config
+		limit, each        int
+		conns, small, open int
 	}{
-		{Config{HTTP: HTTP{Listen: some}}, 1 << 30, 4, mostHTTPConns, web.DefaultMaxOpen},
-		{Config{HTTP: HTTP{Listen: some}}, 1024, 4, 298, 149},
-		{Config{HTTP: HTTP{Listen: some}}, 1024, 5, 298, 119},
-		{Config{HTTP: HTTP{Listen: some, ListenTLS: some}}, 1024, 4, 149, 149},
-		{Config{HTTP: HTTP{Listen: some}, TFTP: TFTP{Listen: some}}, 1024, 4, 128, 64},
-		{Config{HTTP: HTTP{Listen: some, ListenTLS: some}, TFTP: TFTP{Listen: some}}, 400, 4, 16, 17}, // as in cmd/haul, TestServeDescriptors
-		{Config{HTTP: HTTP{Listen: some}}, 8, 4, 1, 1},
+		{Config{HTTP: HTTP{Listen: some}}, 1 << 30, 4, mostHTTPConns, httpSmallFiles, web.DefaultMaxOpen},
+		{Config{HTTP: HTTP{Listen: some}}, 1024, 4, 261, 112, 130},
+		{Config{HTTP: HTTP{Listen: some}}, 1024, 5, 261, 112, 104},
+		{Config{HTTP: HTTP{Listen: some, ListenTLS: some}}, 1024, 4, 130, 112, 131},
+		{Config{HTTP: HTTP{Listen: some}, TFTP: TFTP{Listen: some}}, 1024, 4, 112, 48, 56},
+		{Config{HTTP: HTTP{Listen: some, ListenTLS: some}, TFTP: TFTP{Listen: some}}, 400, 4, 14, 12, 15}, // as in cmd/haul, TestServeDescriptors
+		{Config{HTTP: HTTP{Listen: some}}, 8, 4, 1, 0, 1},
 	} {
-		conns, open := test.f.httpBounds(test.limit, test.each)
-		if conns != test.conns || open != test.open {
-			t.Errorf("%d descriptors: %d connections a port and %d requests, want %d and %d", test.limit, conns, open, test.conns, test.open)
+		conns, small, open := test.f.httpBounds(test.limit, test.each)
+		if conns != test.conns || small != test.small || open != test.open {
+			t.Errorf("%d descriptors: %d connections a port, %d small files and %d requests, want %d, %d and %d", test.limit, conns, small, open, test.conns, test.small, test.open)
 		}
 	}
 }
@@ -82,11 +82,11 @@ func TestRootsTakeDescriptors(t *testing.T) {
 		what, text  string
 		conns, open int
 	}{
-		{"all have DIR", "user a\n  root .\nuser b\nuser c\n  root " + served + "\n", 224, 149},
-		{"one below DIR", "user a\nuser b\n  root b\n", 179, 119},
-		{"one elsewhere", "user a\n  root " + t.TempDir() + "\n", 179, 119},
-		{"each their own", "root %u\nuser a\nuser b\n", 179, 119},
-		{"of one who may not come", "user a\nuser b\n  disabled\n  root b\n", 224, 149},
+		{"all have DIR", "user a\n  root .\nuser b\nuser c\n  root " + served + "\n", 224, 130},
+		{"one below DIR", "user a\nuser b\n  root b\n", 179, 104},
+		{"one elsewhere", "user a\n  root " + t.TempDir() + "\n", 179, 104},
+		{"each their own", "root %u\nuser a\nuser b\n", 179, 104},
+		{"of one who may not come", "user a\nuser b\n  disabled\n  root b\n", 224, 130},
 	} {
 		file := filepath.Join(t.TempDir(), "users")
 		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
@@ -96,7 +96,7 @@ func TestRootsTakeDescriptors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		roots, err := openUserRoots(served, false, false)
+		roots, err := openUserRoots(served, false, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,8 +191,8 @@ func TestBoundSFTP(t *testing.T) {
 	}
 	t.Setenv("GOGC", "")
 	cfg.boundHeap()
-	if got := debug.SetGCPercent(100); got != sftpGarbage {
-		t.Errorf("%d percent of garbage, want %d", got, sftpGarbage)
+	if got := debug.SetGCPercent(100); got != heapGrowth {
+		t.Errorf("%d percent of garbage, want %d", got, heapGrowth)
 	}
 	want := int64(24<<20 + 2000*96<<10 + 64*3<<20 + runtime.GOMAXPROCS(0)*20<<20)
 	if got := debug.SetMemoryLimit(-1); got != want {

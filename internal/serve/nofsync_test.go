@@ -13,7 +13,7 @@ func TestNoFsync(t *testing.T) {
 	for _, noFsync := range []bool{false, true} {
 		cfg := Default()
 		cfg.Dirs, cfg.Files.Upload, cfg.NoFsync = []string{t.TempDir()}, site.UploadCreate, noFsync
-		files, err := cfg.openPublicFiles()
+		files, err := cfg.openPublicFiles(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -21,7 +21,7 @@ func TestNoFsync(t *testing.T) {
 		if len(files.uploads) != 1 || files.uploads[0].NoSync != noFsync {
 			t.Errorf("NoFsync %v: without a login uploads go to %+v", noFsync, files.uploads)
 		}
-		roots, err := openUserRoots(cfg.Dirs[0], false, cfg.NoFsync)
+		roots, err := openUserRoots(cfg.Dirs[0], false, cfg.NoFsync, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ type sftpService struct {
 // root. counts may be nil.
 func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
 	s := &sftpService{cfg: cfg, out: out, owners: owners, retired: make(chan time.Duration, 1)}
-	if s.roots, err = openUserRoots(cfg.Dirs[0], cfg.SFTP.SpecialBits, cfg.NoFsync); err != nil {
+	if s.roots, err = openUserRoots(cfg.Dirs[0], cfg.SFTP.SpecialBits, cfg.NoFsync, nil); err != nil {
 		return nil, inSetting("dirs", err)
 	}
 	defer func() {

@@ -46,7 +46,7 @@ func (cfg *Config) openTFTP(before *handover.Predecessor, counts *meter.Registry
 		}
 	}()
 	t.srv.Log = log
-	if t.files, err = cfg.openPublicFiles(); err != nil {
+	if t.files, err = cfg.openPublicFiles(nil); err != nil {
 		return nil, err
 	}
 	answerFrom(t.srv, t.files.site, cfg.TFTP.UploadParents)

@@ -31,6 +31,7 @@ type userRoots struct {
 	self    fs.FileInfo // DIR itself
 	special bool        // users may set setuid, setgid and sticky bits
 	noSync  bool        // uploads do not wait for the disk
+	small   *localdir.SmallFiles
 
 	mu    sync.Mutex
 	open  map[place]*userRoot // mu
@@ -46,7 +47,7 @@ type userRoot struct {
 
 // openUserRoots opens DIR. special lets users set the setuid, setgid and sticky bits;
 // with noSync uploads do not wait for the disk.
-func openUserRoots(dir string, special, noSync bool) (*userRoots, error) {
+func openUserRoots(dir string, special, noSync bool, small *localdir.SmallFiles) (*userRoots, error) {
 	if dir == "" {
 		return nil, usagef("", "the name of a directory is empty; use . for the current directory")
 	}
@@ -59,7 +60,7 @@ func openUserRoots(dir string, special, noSync bool) (*userRoots, error) {
 		_ = main.Close()
 		return nil, failure.Local.Errorf("serve %s: %w", dir, console.WithoutPath(err))
 	}
-	r := &userRoots{main: main, dir: realPath(dir), self: self, special: special, noSync: noSync, open: map[place]*userRoot{}}
+	r := &userRoots{main: main, dir: realPath(dir), self: self, special: special, noSync: noSync, small: small, open: map[place]*userRoot{}}
 	r.files = r.filesIn(main, wholeDir)
 	return r, nil
 }
@@ -68,7 +69,7 @@ func openUserRoots(dir string, special, noSync bool) (*userRoots, error) {
 func (r *userRoots) filesIn(root *os.Root, p place) *localdir.Dir {
 	files := localdir.New(root)
 	files.Path = filepath.Join(cmp.Or(p.tree, r.dir), filepath.FromSlash(p.path))
-	files.SpecialBits, files.NoSync, files.LinksFromRoot = r.special, r.noSync, true
+	files.SpecialBits, files.NoSync, files.LinksFromRoot, files.Small = r.special, r.noSync, true, r.small
 	return files
 }
 

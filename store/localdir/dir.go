@@ -59,6 +59,10 @@ type Dir struct {
 	// before the store is used.
 	LinksFromRoot bool
 
+	// Small, if set, has small files share what is open: see [SmallFiles]. Open then
+	// returns files without Seek and SyscallConn. Set it before the store is used.
+	Small *SmallFiles
+
 	root       dirRoot
 	escape     error // what root itself says of names that leave it
 	checkpoint int64 // checkpointBytes, but in tests

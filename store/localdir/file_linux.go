@@ -97,6 +97,11 @@ func (f *dirFile) Identity() (store.Identity, bool) {
 	if err != nil {
 		return store.Identity{}, false
 	}
+	return identityOf(fi)
+}
+
+// identityOf returns the Identity of a described file.
+func identityOf(fi fs.FileInfo) (store.Identity, bool) {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
 		return store.Identity{}, false

@@ -209,36 +209,42 @@ func (d *Dir) failLink(op, from, to string, err error) error {
 // Open opens a regular file for reading. Anything else is [store.ErrNotRegular],
 // and is not even opened: to open a device can set it going.
 func (d *Dir) Open(ctx context.Context, name string) (store.File, error) {
-	f, fi, err := d.open(ctx, name)
+	f, err := d.open(ctx, name)
 	if err != nil {
 		return nil, d.fail("open", name, err)
 	}
-	return d.newFile(f, name, fi)
+	return f, nil
 }
 
-// open also returns what fstat says of the file.
-func (d *Dir) open(ctx context.Context, name string) (*os.File, fs.FileInfo, error) {
+func (d *Dir) open(ctx context.Context, name string) (store.File, error) {
 	fi, err := d.stat(ctx, name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !fi.Mode().IsRegular() {
-		return nil, nil, store.ErrNotRegular
+		return nil, store.ErrNotRegular
+	}
+	if f, ok := d.Small.find(d, name, fi); ok {
+		return f, nil
 	}
 	if err := d.hook("open"); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	// The name may have become a pipe by now. Without O_NONBLOCK, opening
 	// that would wait for a writer.
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if fi, err = statRegular(f); err != nil {
 		_ = f.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return f, fi, nil
+	file, err := d.newFile(f, name, fi)
+	if err != nil {
+		return nil, err
+	}
+	return d.Small.add(file, d, name, fi), nil
 }
 
 // Stat describes what has the name, following symbolic links.

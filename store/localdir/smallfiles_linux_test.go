@@ -1,0 +1,321 @@
+package localdir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/internal/race"
+	"github.com/haul-project/haul/store"
+)
+
+// smallDir returns a directory that keeps small files open, its path, and a function that
+// returns how many files were opened since it was last called.
+func smallDir(t *testing.T, most int) (d *Dir, path string, opened func() int) {
+	t.Helper()
+	path = t.TempDir()
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	d = New(root)
+	d.Path, d.Small = path, &SmallFiles{Max: most}
+	n := 0
+	d.before = func(call string) error {
+		if call == "open" {
+			n++
+		}
+		return nil
+	}
+	return d, path, func() int {
+		defer func() { n = 0 }()
+		return n
+	}
+}
+
+// read returns the content of a file, as a new reader of it gets it.
+func read(t *testing.T, d *Dir, name string) string {
+	t.Helper()
+	f, err := d.Open(t.Context(), name)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, fi.Size())
+	if _, err := f.ReadAt(b, 0); err != nil && err != io.EOF {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Readers of a small file open it once, and the largest files that are kept are as
+// documented.
+func TestSmallFilesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, path, opened := smallDir(t, 10)
+		for size, want := range map[int]int{0: 1, 1: 1, keptSize: 1, keptSize + 1: 3} {
+			name := "f" + strings.Repeat("x", size%100)
+			text := strings.Repeat("y", size)
+			write(t, filepath.Join(path, name), text)
+			opened()
+			for range 3 {
+				if got := read(t, d, name); got != text {
+					t.Errorf("%d bytes, want %d", len(got), size)
+				}
+			}
+			if n := opened(); n != want {
+				t.Errorf("a file of %d bytes was opened %d times by 3 readers, want %d", size, n, want)
+			}
+		}
+	})
+}
+
+// Whatever happens to a name, its next reader gets what a reader who opens the file gets.
+func TestSmallFilesAreNeverStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, path, _ := smallDir(t, 100)
+		at := func(name string) string { return filepath.Join(path, name) }
+		fail := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(t, at("f"), "first")
+		write(t, at("other"), "other")
+		fail(os.Symlink("f", at("link")))
+		fail(os.Link(at("f"), at("hard")))
+		for _, step := range []struct {
+			what          string
+			do            func()
+			f, link, hard string
+		}{
+			{"nothing", func() {}, "first", "first", "first"},
+			{"written in place, with the same size", func() { write(t, at("f"), "secnd") }, "secnd", "secnd", "secnd"},
+			{"its old time", func() { fail(os.Chtimes(at("f"), time.Unix(1, 0), time.Unix(1, 0))) }, "secnd", "secnd", "secnd"},
+			{"written in place, with its old time", func() {
+				write(t, at("f"), "third")
+				fail(os.Chtimes(at("f"), time.Unix(1, 0), time.Unix(1, 0)))
+			}, "third", "third", "third"},
+			{"longer", func() { write(t, at("f"), "longer text") }, "longer text", "longer text", "longer text"},
+			{"replaced", func() {
+				write(t, at("new"), "replaced")
+				fail(os.Rename(at("new"), at("f")))
+			}, "replaced", "replaced", "longer text"},
+			{"the link leads elsewhere", func() {
+				fail(os.Remove(at("link")))
+				fail(os.Symlink("other", at("link")))
+			}, "replaced", "other", "longer text"},
+			{"renamed away", func() { fail(os.Rename(at("f"), at("g"))) }, "no such", "other", "longer text"},
+			{"back", func() { fail(os.Rename(at("g"), at("f"))) }, "replaced", "other", "longer text"},
+			{"a directory", func() {
+				fail(os.Remove(at("f")))
+				fail(os.Mkdir(at("f"), 0o755))
+			}, "not a regular file", "other", "longer text"},
+			{"outside", func() {
+				fail(os.Remove(at("link")))
+				fail(os.Symlink("/etc/passwd", at("link")))
+			}, "not a regular file", "outside", "longer text"},
+		} {
+			step.do()
+			for range 2 {
+				for name, want := range map[string]string{"f": step.f, "link": step.link, "hard": step.hard} {
+					if got := read(t, d, name); got != want && !strings.Contains(got, want+" ") && !strings.HasSuffix(got, want) {
+						t.Errorf("%s: %s has %q, want %q", step.what, name, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A file that may not be read any more is refused, although it is open.
+func TestSmallFilesKeepPermissions(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may read everything; TestSmallFilesAreNeverStale shows that a change of attributes counts")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d, path, _ := smallDir(t, 10)
+		write(t, filepath.Join(path, "f"), "x")
+		_ = read(t, d, "f")
+		if err := os.Chmod(filepath.Join(path, "f"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Open(t.Context(), "f"); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Files are closed when nobody has asked for them for a while; a reader may stay longer.
+// There are never more than Max.
+func TestSmallFilesAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 3
+		d, path, opened := smallDir(t, most)
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			write(t, filepath.Join(path, name), name)
+			_ = read(t, d, name)
+		}
+		if n := len(d.Small.kept); n != most {
+			t.Errorf("%d files are kept, want %d", n, most)
+		}
+		kept := d.Small.kept
+		files := []store.File{}
+		for _, f := range kept {
+			files = append(files, f.File)
+		}
+		reader, err := d.Open(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2*keptFor + time.Millisecond)
+		synctest.Wait()
+		if n := len(d.Small.kept); n != 0 {
+			t.Errorf("%d files are kept, want none", n)
+		}
+		open := 0
+		for _, f := range files {
+			if _, err := f.Stat(); err == nil {
+				open++
+			}
+		}
+		var b [1]byte
+		if _, err := reader.ReadAt(b[:], 0); err != nil || b[0] != 'a' || open != 1 {
+			t.Errorf("the reader gets %q, %v; %d files are open, want its own", b, err, open)
+		}
+		if err := reader.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, f := range files {
+			if _, err := f.Stat(); !errors.Is(err, fs.ErrClosed) {
+				t.Errorf("a file without readers is open: %v", err)
+			}
+		}
+		if err := reader.Close(); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("a second Close: %v", err)
+		}
+		if _, err := reader.ReadAt(b[:], 0); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("reading after Close: %v", err)
+		}
+		if _, err := reader.Stat(); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("Stat after Close: %v", err)
+		}
+		opened()
+		if got := read(t, d, "a"); got != "a" || opened() != 1 {
+			t.Errorf("it is opened again: %q", got)
+		}
+		// One that is in use stays.
+		for range 10 {
+			time.Sleep(keptFor / 2)
+			_ = read(t, d, "a")
+		}
+		if n := opened(); n != 0 {
+			t.Errorf("a file in use was opened %d times", n)
+		}
+	})
+}
+
+// A reader has the methods of a file that was opened alone.
+func TestSmallFileMethods(t *testing.T) {
+	d, path, _ := smallDir(t, 10)
+	write(t, filepath.Join(path, "f"), "text")
+	for range 2 {
+		f, err := d.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if at := store.LocationOf(f); at != filepath.Join(path, "f") {
+			t.Errorf("its place is %q", at)
+		}
+		alone, err := New(d.root.Root).Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer alone.Close()
+		want, _ := alone.(store.Identifier).Identity()
+		if got, ok := f.(store.Identifier).Identity(); !ok || got != want {
+			t.Errorf("its identity is %v, want %v", got, want)
+		}
+		b := make([]byte, 4)
+		if n, err := f.(store.TryReader).TryReadAt([][]byte{b}, 0); n != 4 && !errors.Is(err, store.ErrWouldBlock) || n == 4 && string(b) != "text" {
+			t.Errorf("%d bytes, %q, %v", n, b, err)
+		}
+		if _, ok := store.SystemFile(f); ok {
+			t.Error("its offset would be shared")
+		}
+	}
+}
+
+// Many readers at a time share, and replace files under each other, without a wrong byte.
+func TestSmallFilesAtOnce(t *testing.T) {
+	d, path, _ := smallDir(t, 2)
+	texts := []string{strings.Repeat("a", 100), strings.Repeat("b", 100)}
+	write(t, filepath.Join(path, "f"), texts[0])
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 200 {
+				if i == 0 {
+					temp := filepath.Join(path, "new")
+					_ = os.WriteFile(temp, []byte(texts[n%2]), 0o644)
+					_ = os.Rename(temp, filepath.Join(path, "f"))
+					continue
+				}
+				f, err := d.Open(context.Background(), "f")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				b := make([]byte, 100)
+				if _, err := f.ReadAt(b, 0); err != nil || !bytes.Equal(b, []byte(texts[0])) && !bytes.Equal(b, []byte(texts[1])) {
+					t.Errorf("%q, %v", b, err)
+				}
+				_ = f.Close()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Opening a file that is open allocates little: what is known of the file, and its reader.
+func TestSmallFileAllocations(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	d, path, _ := smallDir(t, 10)
+	write(t, filepath.Join(path, "f"), "text")
+	ctx := t.Context()
+	got := testing.AllocsPerRun(100, func() {
+		f, err := d.Open(ctx, "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+	})
+	if got > 7 {
+		t.Errorf("%v allocations, want 7 at most", got)
+	}
+}
