@@ -93,6 +93,7 @@ var streamRecipes = []streamRecipe{
 const (
 	haulServe    = "haul serve"
 	nginx        = "nginx"
+	caddy        = "caddy"
 	streamFloor  = "floor-tcp"
 	streamFloorD = streamFloor + deferred
 )
@@ -103,7 +104,7 @@ func StreamNames() []string {
 	for _, r := range streamRecipes {
 		all = append(all, r.name)
 	}
-	return append(all, haulServe, nginx, streamFloor, streamFloorD)
+	return append(all, haulServe, nginx, caddy, streamFloor, streamFloorD)
 }
 
 // Streams finds the servers of TCP, as Set.Streams, with the tools that
@@ -128,6 +129,11 @@ func (f *finder) streams(haul string) {
 		f.absent(err.Error(), nginx+OfTCP)
 	} else {
 		f.addStream(nginxServer(p))
+	}
+	if p, err := f.program("caddy/caddy"); err != nil {
+		f.absent(err.Error(), caddy+OfTCP)
+	} else {
+		f.addStream(caddyServer(p))
 	}
 	p, err := f.program("floor/floor-http")
 	for _, name := range []string{streamFloor, streamFloorD} {
@@ -281,7 +287,7 @@ func nginxConfig(o Options, a netip.AddrPort) string {
 	}
 	ssl := ""
 	if o.Answer.Cert != "" {
-		ssl = " ssl"
+		ssl = " ssl http2"
 		fmt.Fprintf(&b, "ssl_certificate %s; ssl_certificate_key %s;\n", o.Answer.Cert, o.Answer.Key)
 		fmt.Fprintf(&b, "ssl_protocols TLSv1.3; ssl_ecdh_curve X25519; ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;\n")
 		fmt.Fprintf(&b, "ssl_session_cache off; ssl_session_tickets off;\n")

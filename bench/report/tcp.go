@@ -19,7 +19,7 @@ const (
 
 // tcp returns all sections about TCP and HTTP.
 func (r *Report) tcp() []Section {
-	return []Section{r.tcpLoads(), r.tcpIdle(), r.httpFiles()}
+	return []Section{r.tcpLoads(), r.tcpIdle(), r.httpFiles(), r.httpSmall()}
 }
 
 // request is what the head of a column says of a scenario's requests.
@@ -147,6 +147,9 @@ func tcpGoals() []Goal {
 		{"no idle connection fails", source, idle, "", record.Failed, rival{}, atMost, 0},
 		{"memory of an idle connection beyond its goroutine's stack, kB", source, idle, "", record.IdleBeyondStacks, rival{}, atMost, 4.096},
 		{"CPU, a file by HTTP, against sendfile in C", "HTTP", []string{"http-file"}, "", record.CPUPerGB, to(tcpFloor), atMost, 1.1},
+		{"CPU, a file by HTTP/2 over TLS, against nginx", "HTTP", []string{"https-file-h2"}, "", record.CPUPerGB, to("nginx"), atMost, 1},
+		{"throughput, a file by HTTP/2 over TLS, against nginx", "HTTP", []string{"https-file-h2"}, "", record.Rate, to("nginx"), atLeast, 1},
+		{"CPU, a file of 1 kB by HTTP, against net/http's FileServer", "HTTP", []string{"http-small-keep"}, "", cpu, to("net/http"), atMost, 0.7},
 		{"throughput, a file by HTTP, against sendfile in C", "HTTP", []string{"http-file"}, "", record.Rate, to(tcpFloor), atLeast, 0.9},
 	}
 }

@@ -52,7 +52,8 @@ const (
 func tcpScenarios() []Scenario {
 	all := document4(tcpClients, tcpLength)
 	all = append(all, tcpIdle(1000), tcpIdle(10_000))
-	return append(all, httpFile(256*miB, fileTransfers, false), httpFile(256*miB, fileTransfers, true))
+	all = append(all, httpFile(256*miB, fileTransfers, false), httpFile(256*miB, fileTransfers, true))
+	return append(all, httpScenarios()...)
 }
 
 // tcpSmoke returns a small one of each kind, for haul alone.
@@ -71,7 +72,7 @@ func tcpSmoke() []Scenario {
 		s.Who.names = fileServers[:2]
 		all = append(all, s)
 	}
-	return all
+	return append(all, httpSmoke()...)
 }
 
 // document4 is document 4's tests, with so many clients at the same time.
@@ -153,8 +154,11 @@ func streamsFor(sc Scenario, set peer.Set) (turns []contender) {
 	if sc.TLS {
 		wanted.Cert = "some"
 	}
+	if sc.servesFiles() {
+		wanted.File = "some"
+	}
 	if sc.Group == fileGroup {
-		generator, wanted.File = peer.Curl, "some"
+		generator = peer.Curl
 	}
 	for i := range set.Streams {
 		p := &set.Streams[i]
@@ -165,7 +169,7 @@ func streamsFor(sc Scenario, set peer.Set) (turns []contender) {
 			Name: p.Name, Version: p.Version, Build: p.Build, Note: p.Note, Floor: p.Floor, Client: generator,
 		}})
 	}
-	if sc.Group == fileGroup {
+	if sc.servesFiles() {
 		callHaul(turns, "haul")
 		callHaul(turns, beforeName)
 	}

@@ -70,6 +70,7 @@ func TestStreamsFor(t *testing.T) {
 	for name, want := range map[string]string{
 		"tcp-each-1kB": "haul, haul under net/http, gnet", "tcp-tls-each-1kB": "haul, haul under net/http",
 		"tcp-idle-1000": "haul, haul under net/http, gnet", "http-file": "haul, nginx", "https-file": "haul, nginx",
+		"https-file-h2": "haul, nginx", "http-small-keep": "haul, nginx",
 	} {
 		if got := names(byName[name]); got != want {
 			t.Errorf("%s: %s; want %s", name, got, want)
@@ -110,11 +111,14 @@ func TestLoadIn(t *testing.T) {
 }
 
 func TestTransfersIn(t *testing.T) {
-	if s, err := transfersIn([]byte("100 0.5\n100 0.25\n"), 2, 100); s != 0.75 || err != nil {
+	if s, err := transfersIn([]byte("100 0.5 2\n100 0.25 2\n"), 2, 100, "2"); s != 0.75 || err != nil {
 		t.Errorf("%v s, %v", s, err)
 	}
-	for _, wrong := range []string{"", "100 0.5\n", "100 0.5\n99 0.5\n", "100\n100\n", "100 0\n100 0\n", "100 1\n100 1\n100 1\n"} {
-		if _, err := transfersIn([]byte(wrong), 2, 100); err == nil {
+	for _, wrong := range []string{
+		"", "100 0.5 2\n", "100 0.5 2\n99 0.5 2\n", "100\n100\n", "100 0 2\n100 0 2\n", "100 1 2\n100 1 2\n100 1 2\n",
+		"100 0.5 2\n100 0.25 1.1\n", "100 0.5\n100 0.25\n",
+	} {
+		if _, err := transfersIn([]byte(wrong), 2, 100, "2"); err == nil {
 			t.Errorf("%q: no error", wrong)
 		}
 	}

@@ -65,9 +65,13 @@ func (st *stage) generator(ctx context.Context, length time.Duration) (*exec.Cmd
 	if st.sc.TLS {
 		scheme = "https"
 	}
+	path := ""
+	if st.isFile() {
+		path = fileName(st.sc.Size, "0")
+	}
 	return st.tool(ctx, peer.Wrk, "--threads", "1", "--connections", strconv.Itoa(st.sc.Concurrency),
 		"--duration", fmt.Sprintf("%.0fs", length.Seconds()), "--timeout", "10s", "--script", script,
-		fmt.Sprintf("%s://%s/", scheme, st.server.Addr()))
+		fmt.Sprintf("%s://%s/%s", scheme, st.server.Addr(), path))
 }
 
 // wrkScript has wrk print a tcpprog.Load.
@@ -265,7 +269,11 @@ var stacksSaid = regexp.MustCompile(strings.Replace(regexp.QuoteMeta(tcpprog.Sta
 func files(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	name := fileName(st.sc.Size, "0")
 	scheme, transfers, to := "http", st.sc.Transfers, os.DevNull
-	args := []string{"--silent", "--show-error", "--fail", "--http1.1", "--noproxy", "*", "--write-out", `%{stdout}%{size_download} %{time_total}\n`}
+	version := "--http1.1"
+	if st.sc.HTTP2 {
+		version = "--http2"
+	}
+	args := []string{"--silent", "--show-error", "--fail", version, "--noproxy", "*", "--write-out", `%{stdout}%{size_download} %{time_total} %{http_version}\n`}
 	if st.sc.TLS {
 		scheme = "https"
 		args = append(args, "--cacert", st.cert, "--tlsv1.3", "--tls13-ciphers", "TLS_AES_128_GCM_SHA256", "--curves", "X25519")
@@ -291,7 +299,7 @@ func files(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	if warmup {
 		return tally{}, same(to, filepath.Join(st.root, name))
 	}
-	seconds, err := transfersIn(out.b, transfers, st.sc.Size)
+	seconds, err := transfersIn(out.b, transfers, st.sc.Size, httpVersion(st.sc.HTTP2))
 	if err != nil {
 		return tally{}, err
 	}
@@ -302,15 +310,27 @@ func files(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	}}, nil
 }
 
+// httpVersion is a version of HTTP as curl has it.
+func httpVersion(two bool) string {
+	if two {
+		return "2"
+	}
+	return "1.1"
+}
+
 // transfersIn adds up how long curl took for some transfers, each of which must
-// be whole.
-func transfersIn(out []byte, transfers int, size int64) (seconds float64, err error) {
+// be whole, by a version of HTTP.
+func transfersIn(out []byte, transfers int, size int64, version string) (seconds float64, err error) {
 	n := 0
 	for line := range strings.Lines(string(out)) {
 		var got int64
 		var took float64
-		if _, err := fmt.Sscan(line, &got, &took); err != nil {
+		var spoke string
+		if _, err := fmt.Sscan(line, &got, &took, &spoke); err != nil {
 			return 0, fmt.Errorf("curl printed %q: %w", line, err)
+		}
+		if spoke != version {
+			return 0, fmt.Errorf("curl and the server agreed on HTTP/%s, not HTTP/%s", spoke, version)
 		}
 		if got != size {
 			return 0, fmt.Errorf("%d bytes have come, and the file has %d", got, size)

@@ -66,7 +66,10 @@ func (st *stage) prepareTCP(ctx context.Context) error {
 	return err
 }
 
-func (st *stage) isFile() bool { return st.sc.Group == fileGroup }
+func (st *stage) isFile() bool { return st.sc.servesFiles() }
+
+// servesFiles reports whether the answers are files.
+func (s *Scenario) servesFiles() bool { return s.Group == fileGroup || s.Group == smallFileGroup }
 
 // answer is what the servers of the scenario give.
 func (st *stage) answer() peer.Answer {
@@ -101,6 +104,10 @@ func (st *stage) tcpload(ctx context.Context, verb string, conns int, limit time
 		if f.set {
 			args = append(args, f.flag)
 		}
+	}
+	if st.isFile() {
+		name := fileName(st.sc.Size, "0")
+		args = append(args, "-path", "/"+name, "-want", filepath.Join(st.root, name))
 	}
 	return st.tool(ctx, peer.TCPLoad, args...)
 }

@@ -55,6 +55,8 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	f.BoolVar(&r.TLS, "tls", false, "speak TLS")
 	f.BoolVar(&r.Close, "close", false, "a connection for each request")
 	f.IntVar(&r.Size, "size", 1024, "`bytes` that an answer is to have")
+	f.StringVar(&r.Path, "path", "/", "`path` of the request")
+	want := f.String("want", "", "`file` with the answer, in place of -size bytes")
 	f.BoolVar(&r.Encrypted, "encrypted", false, "answers are, by AES-128-CBC")
 	f.IntVar(&r.conns, "n", 1, "connections at the same time")
 	f.DurationVar(&r.length, "for", time.Second, "`time` that the load takes, or that connections are held at the most")
@@ -63,6 +65,13 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 	if r.conns < 1 || r.conns > maxConns || r.length <= 0 || r.length > maxTime {
 		return fmt.Errorf("-n is 1 to %d, and -for at most %v", maxConns, maxTime)
+	}
+	if *want != "" {
+		b, err := os.ReadFile(*want)
+		if err != nil {
+			return err
+		}
+		r.Want = b
 	}
 	switch args[0] {
 	case "check":

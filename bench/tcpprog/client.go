@@ -3,6 +3,7 @@ package tcpprog
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -23,6 +24,9 @@ type Client struct {
 	Close     bool // as Options have it, like the following
 	Size      int
 	Encrypted bool
+
+	Path string // of the request; empty means "/"
+	Want []byte // the answer, if it is not the usual one of that Size
 }
 
 // ErrWrong is an answer, but another than expected.
@@ -45,7 +49,7 @@ func (c Client) Request() []byte {
 	if c.Close {
 		connection = "Connection: close\r\n"
 	}
-	return fmt.Appendf(nil, "GET / HTTP/1.1\r\nHost: %s\r\n%s\r\n", c.Addr, connection)
+	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", cmp.Or(c.Path, "/"), c.Addr, connection)
 }
 
 // Read reads an answer and checks all of it.
@@ -58,7 +62,10 @@ func (c Client) Read(r *bufio.Reader) error {
 	if err != nil {
 		return err
 	}
-	want := Body(c.Size)
+	want := c.Want
+	if want == nil {
+		want = Body(c.Size)
+	}
 	if c.Encrypted {
 		if body, err = decrypt(body); err != nil {
 			return fmt.Errorf("%w: %w", ErrWrong, err)

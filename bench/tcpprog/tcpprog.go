@@ -142,6 +142,7 @@ func (o Options) TLS() (*tls.Config, error) {
 	return &tls.Config{
 		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13,
 		CurvePreferences: []tls.CurveID{tls.X25519}, SessionTicketsDisabled: true,
+		NextProtos: []string{"h2", "http/1.1"}, // of which clients of one version offer one, or none
 	}, nil
 }
 

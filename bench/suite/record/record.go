@@ -92,6 +92,7 @@ type Load struct {
 type Requests struct {
 	Close     bool    `json:"close,omitempty"`          // a new connection for each request
 	TLS       bool    `json:"tls,omitempty"`            // 1.3, ECDSA with P-256, X25519, and no session is resumed
+	HTTP2     bool    `json:"http2,omitempty"`          // rather than 1.1
 	Encrypted bool    `json:"encrypted,omitempty"`      // each answer is, by AES-128-CBC
 	Delay     float64 `json:"delay_ms,omitempty"`       // before each answer
 	Length    float64 `json:"length_seconds,omitempty"` // of the load

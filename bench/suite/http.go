@@ -1,0 +1,49 @@
+package suite
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/haul-project/haul/bench/suite/record"
+)
+
+// smallFileGroup is the group of scenarios in which one small file is requested all the time.
+const smallFileGroup = "http-small"
+
+// The load of small files: as many connections as a browser's page, or a rack of machines that
+// install themselves, has at a time.
+const smallFileClients = 64
+
+// webServers serve files by HTTP/2 too, or from a cache of small ones.
+var webServers = append(fileServers[:len(fileServers):len(fileServers)], "caddy")
+
+// httpScenarios are those of servers of files by HTTP, besides a large one by HTTP/1.1.
+func httpScenarios() []Scenario {
+	return []Scenario{http2File(256*miB, fileTransfers), smallFile(tcpLength, smallFileClients)}
+}
+
+// httpSmoke returns small ones.
+func httpSmoke() []Scenario {
+	all := []Scenario{http2File(1*miB, 2), smallFile(time.Second, 4)}
+	for i := range all {
+		all[i].Who.names = fileServers[:2]
+	}
+	return all
+}
+
+// http2File is one large file by HTTP/2, several times on one connection.
+func http2File(size int64, transfers int) Scenario {
+	s := httpFile(size, transfers, true)
+	s.Name, s.HTTP2 = "https-file-h2", true
+	s.Title = fmt.Sprintf("%d times %s by HTTP/2 over TLS, one after the other", transfers, binarySize(size))
+	s.Who.names = webServers
+	return s
+}
+
+// smallFile is a file of 1 kB by HTTP/1.1, on connections that are kept.
+func smallFile(length time.Duration, clients int) Scenario {
+	s := tcpScenario(smallFileGroup, "http-small-keep", fmt.Sprintf("A file of 1 kB by HTTP, %d connections at the same time, kept open", clients), kiB, record.Requests{})
+	s.Concurrency, s.Length, s.Guess = clients, length.Seconds(), length+tcpWarmup+2*time.Second
+	s.Who.names, s.act = webServers, requests
+	return s
+}
