@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -42,9 +43,6 @@ func (l *httpLog) begin(x *web.Exchange) *meter.Transfer {
 // started counts a transfer that begins.
 func (l *httpLog) started(x *web.Exchange) {
 	m := l.begin(x)
-	if m == nil {
-		return
-	}
 	m.Follow(func() int64 { return x.Sent() + x.Received() })
 	x.Value = m
 }
@@ -58,7 +56,7 @@ func (l *httpLog) ended(x *web.Exchange) {
 		m = l.begin(x)
 	}
 	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration})
-	if !l.wants(level) {
+	if !l.log.Enabled(context.Background(), level) {
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, 14), slog.String("result", string(result)))

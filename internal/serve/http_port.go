@@ -79,9 +79,8 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 	// It limits net/http's own answers; the handler sets it for others. With HTTP/2 it would
 	// limit uploads.
 	p.http1.WriteTimeout = web.DefaultStall
-	// A writebehind.Conn does the TLS, and ends a connection that stalls.
 	p.http2.Protocols = new(http.Protocols)
-	p.http2.Protocols.SetUnencryptedHTTP2(true)
+	p.http2.Protocols.SetUnencryptedHTTP2(true) // below it, a writebehind.Conn does the TLS
 }
 
 // httpConnKey is the key of a request's context for its connection.

@@ -72,9 +72,8 @@ const (
 )
 
 // heapGrowth is how far, in percent, the heap of a server of SFTP or HTTP may grow before it
-// is collected. x/crypto allocates for each packet, and net/http for each request, and so
-// little stays live that by default a collection runs for every 4 MB: a fifth of the cost of
-// an upload over SFTP, and a twentieth of that of a small file over HTTP.
+// is collected. So little stays live that by default a collection runs for every 4 MB: a
+// fifth of the cost of an upload over SFTP, and a twentieth of a small file's over HTTP.
 const heapGrowth = 400
 
 // boundHeap has the garbage collector work harder when the process comes near the

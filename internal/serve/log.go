@@ -72,12 +72,9 @@ func newLineQueue(log *slog.Logger) *lineQueue {
 	return &lineQueue{q, log}
 }
 
-// wants reports whether lines of a level are logged.
-func (q *lineQueue) wants(level slog.Level) bool { return q.log.Enabled(context.Background(), level) }
-
 // say queues a line.
 func (q *lineQueue) say(level slog.Level, msg string, attrs ...slog.Attr) {
-	if !q.wants(level) {
+	if !q.log.Enabled(context.Background(), level) {
 		return
 	}
 	r := slog.NewRecord(time.Now(), level, msg, 0)

@@ -145,8 +145,8 @@ func (c *Conn) send(b []byte) {
 	c.changed.Broadcast()
 }
 
-// Close ends the connection. What is buffered is still sent, as the kernel does with what it
-// has buffered, for the time of stall at most.
+// Close ends the connection. Buffered bytes are still sent, as by the kernel, for the time of
+// stall at most.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
