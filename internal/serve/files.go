@@ -12,6 +12,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/internal/smallfile"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
@@ -219,7 +220,7 @@ func (s *publicFiles) close() {
 // process has changed to its final user.
 func warnUnwritable(protocol string, dirs []string, say func(slog.Level, string, ...slog.Attr)) {
 	for _, dir := range dirs {
-		if err := checkWritable(dir); err != nil {
+		if err := privilege.CheckWritable(dir); err != nil {
 			say(slog.LevelWarn, protocol+": uploads will fail, as the user that haul runs as cannot write to the directory; change its owner or mode, or leave out --upload",
 				slog.String("directory", dir), slog.String("error", err.Error()))
 		}

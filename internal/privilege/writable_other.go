@@ -1,0 +1,7 @@
+//go:build !unix
+
+package privilege
+
+// CheckWritable says why this process may not add files to a directory, or returns nil.
+// Where permissions are lists, only an attempt would show it.
+func CheckWritable(string) error { return nil }
