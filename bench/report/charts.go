@@ -21,8 +21,8 @@ func (r *Report) Charts() (map[string]string, error) {
 	}
 	for _, way := range []struct{ word, title string }{{"get", "down"}, {"put", "up"}} {
 		plots["sftp-distance-"+way.word] = r.byRoundTrip("SFTP: MB/s of 256 MiB "+way.title+", by round trip", "sftp-"+way.word)
-		if all := r.group("sftp-" + way.word + "-ramp"); len(all) > 0 {
-			plots["sftp-ramp-"+way.word] = r.ramp("SFTP: MB in each tenth of a second, 1 GiB "+way.title+" at 100 ms", all[0])
+		if s := r.of["sftp-"+way.word+"-ramp-rtt100"]; s != nil {
+			plots["sftp-ramp-"+way.word] = r.ramp("SFTP: MB in each tenth of a second, 1 GiB "+way.title+" at 100 ms", s)
 		}
 	}
 	files := make(map[string]string)

@@ -117,6 +117,9 @@ func (r *Report) compare(g Goal, name string) (f float64, against, why string) {
 		return r.againstScenario(g, mine, strings.Replace(name, "+loss", "", 1))
 	case bestCell:
 		return r.againstBest(g, mine)
+	case modelBound:
+		least := r.sftpBound(r.of[name]).Seconds()
+		return mine.median(g.Metric) / least, fmt.Sprintf(": %s of %s s", figure(mine.median(g.Metric)), figure(least)), ""
 	case inScenario:
 		return r.againstScenario(g, mine, g.Rival.name)
 	}

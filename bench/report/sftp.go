@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/haul-project/haul/bench/suite/record"
 )
@@ -48,7 +49,8 @@ func (r *Report) sftpFiles(group, title string) Section {
 	s := Section{
 		Name: group, Title: title,
 		Intro: "A column for each round trip. Each client works with a stock sshd unless its name says otherwise, all with one cipher. " +
-			"The rate is that of the data, from the first that crosses the wire to the last, so that it compares with other distances. The rate of the whole command includes the time before and after.",
+			"The rate is that of the data, from the first that crosses the wire to the last, so that it compares with other distances. The rate of the whole command includes the time before and after. " +
+			"The bound is that of a model: eight connections begin at once, as soon as a login can, and double what is under way each round trip, up to what the processors move over loopback.",
 	}
 	scenarios := r.byDistance(group)
 	if len(scenarios) == 0 {
@@ -63,7 +65,11 @@ func (r *Report) sftpFiles(group, title string) Section {
 		{"memory", "Peak memory of the client, MB", record.ClientMemory},
 	} {
 		versus := p.metric == record.DataRate || p.metric == record.ClientCPUPerGB
-		s.Tables = append(s.Tables, r.distances(Table{Name: group + "-" + p.name, Caption: p.caption}, scenarios, p.metric, versus))
+		t := r.distances(Table{Name: group + "-" + p.name, Caption: p.caption}, scenarios, p.metric, versus)
+		if p.metric == record.Rate {
+			t.Rows = append(t.Rows, r.boundRow(scenarios))
+		}
+		s.Tables = append(s.Tables, t)
 	}
 	for _, sc := range scenarios {
 		s.Plots = append(s.Plots, r.bars("MB/s of the data, "+sc.Title, sc.Name, record.DataRate))
@@ -93,6 +99,33 @@ func (r *Report) distances(t Table, scenarios []*scenario, m record.Metric, vers
 	}
 	t.Rows = append(t.Rows, Row{Cells: best, Kind: Ours})
 	return t
+}
+
+// boundRow is the bound of the model for each scenario.
+func (r *Report) boundRow(scenarios []*scenario) Row {
+	cells := []string{"bound"}
+	for _, s := range scenarios {
+		if s.RoundTrip == 0 {
+			cells = append(cells, none) // what the processors move over loopback is measured
+			continue
+		}
+		cells = append(cells, figure(float64(s.Size)/1e6/r.sftpBound(s).Seconds()))
+	}
+	return Row{Cells: cells, Kind: Floor}
+}
+
+// sftpBound is the least time of a scenario's file by the model. The rate of the
+// processors is what haul moves over loopback, where that was measured.
+func (r *Report) sftpBound(s *scenario) time.Duration {
+	m := newSFTPModel(time.Duration(s.RoundTrip * float64(time.Millisecond)))
+	near := "sftp-get-rtt0"
+	if s.Write {
+		near = "sftp-put-rtt0"
+	}
+	if f := r.get(near, "haul").median(record.DataRate); finite(f) && f > 0 {
+		m.Rate = f * 1e6
+	}
+	return m.bound(s.Size)
 }
 
 // rampRows are the steps of a ramp that a table tells, from 0.

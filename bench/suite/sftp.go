@@ -62,7 +62,7 @@ func sftpScenarios() []Scenario {
 		for _, d := range distances {
 			all = append(all, sftpFile(d.name, d.profile, d.size, write))
 		}
-		all = append(all, sftpRamp(1024*miB, write))
+		all = append(all, sftpRamp("rtt20", 1024*miB, write), sftpRamp("rtt100", 1024*miB, write))
 	}
 	all = append(all, sftpTiny("rtt0", ""), sftpTiny("rtt100", "rtt100"))
 	for _, write := range []bool{false, true} {
@@ -120,10 +120,10 @@ func sftpFile(name, profile string, size int64, write bool) Scenario {
 
 // sftpRamp is a file that takes longer than the start of its connections. A slow client
 // is stopped, and counts by what it has moved until then.
-func sftpRamp(size int64, write bool) Scenario {
-	s := sftpFile("rtt100", "rtt100", size, write)
+func sftpRamp(distance string, size int64, write bool) Scenario {
+	s := sftpFile(distance, distance, size, write)
 	s.Group += "-ramp"
-	s.Name = s.Group + "-rtt100"
+	s.Name = s.Group + "-" + distance
 	s.Who.names, s.act = rampClients, sftpStart
 	return s
 }
