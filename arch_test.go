@@ -40,7 +40,7 @@ var rules = map[string]rule{
 		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind",
 		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest",
 	},
-	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure", tests: "tcp internal/golden"},
+	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure", tests: "internal/golden internal/serve"},
 	"internal/serve/servetest": {imports: "sftp tftp users"}, // for tests
 	"internal/fileops":         {imports: "store store/treecopy internal/remote internal/console internal/failure"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -100,7 +101,7 @@ func runningServer(pid int) ([]string, error) {
 // mistakes adds to several mistakes how many they are.
 func mistakes(err error) error {
 	if n := len(failure.Joined(err)); n > 1 {
-		return failure.Reword(fmt.Sprintf("%v\n%d mistakes", err, n), err)
+		return errors.Join(err, fmt.Errorf("%d mistakes", n))
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func TestConfigCheckPID(t *testing.T) {
 	check(server, exitUsage, name+":2:1: [http] has no key listne; did you mean listen")
 	// Right in itself, but not beside the flags.
 	writeFile(t, name, "[tftp]\nsingle_port = true\n")
-	check(server, exitUsage, name+":2:1: tftp.single_port and tftp.ports exclude each other")
+	check(server, exitUsage, name+":2:1: tftp.single_port and --ports exclude each other")
 
 	other := startChild(t, childOptions{}, dir).cmd.Process.Pid
 	check(other, exitUsage, "process "+strconv.Itoa(other)+" has no configuration file to read again, and SIGHUP would end it")

@@ -111,7 +111,7 @@ func TestConfigBadValues(t *testing.T) {
 				continue
 			}
 			// The message names settings as the place does that it is about.
-			says := strings.NewReplacer("--http", "HAUL_HTTP_LISTEN", "--upload", "HAUL_FILES_UPLOAD", "--cert", "HAUL_HTTPS_CERT").Replace(b.says)
+			says := strings.NewReplacer("--https", "HAUL_HTTPS_LISTEN", "--http", "HAUL_HTTP_LISTEN", "--upload", "HAUL_FILES_UPLOAD", "--cert", "HAUL_HTTPS_CERT").Replace(b.says)
 			base := "dirs = ['" + dir + "']\n"
 			if b.flag != "tftp" {
 				base += "tftp.listen = '127.0.0.1:0'\n"

@@ -14,19 +14,19 @@ import (
 
 const configConvertHelp = `Print a configuration file made from a command line, or from that of another server.
 
-The words behind -- are a command line of "haul serve". --tftpd-hpa reads the file by
+The words from "serve" on are a command line of "haul serve". --tftpd-hpa reads the file by
 which Debian starts tftpd-hpa, without a shell; --dnsmasq reads the lines of dnsmasq
 about TFTP. Whatever haul cannot do as the other server did is a comment with the
 reason: read these before you use the file.`
 
-const configConvertExamples = `  haul config convert -- serve --tftp :69 --upload create /srv/tftp
+const configConvertExamples = `  haul config convert serve --tftp :69 --upload create /srv/tftp
   haul config convert --tftpd-hpa /etc/default/tftpd-hpa > /etc/haul/haul.toml
   haul config convert --dnsmasq /etc/dnsmasq.conf`
 
 func newConfigConvert() *cobra.Command {
 	var tftpd, dnsmasq string
 	cmd := &cobra.Command{
-		Use:         "convert [-- COMMAND LINE...]",
+		Use:         "convert [serve ...]",
 		Short:       "Print a configuration file made from other settings",
 		Long:        configConvertHelp,
 		Example:     configConvertExamples,
@@ -40,7 +40,7 @@ func newConfigConvert() *cobra.Command {
 			}
 			switch {
 			case given != 1:
-				return failure.Usage.Errorf("name one thing to convert: --tftpd-hpa FILE, --dnsmasq FILE, or a command line behind --")
+				return failure.Usage.Errorf("name one thing to convert: --tftpd-hpa FILE, --dnsmasq FILE, or a command line: serve ...")
 			case tftpd != "":
 				return convertFile(cmd, tftpd, convert.TFTPD)
 			case dnsmasq != "":
@@ -49,6 +49,7 @@ func newConfigConvert() *cobra.Command {
 			return convertWords(cmd, args)
 		},
 	}
+	cmd.Flags().SetInterspersed(false) // flags behind "serve" are its own
 	cmd.Flags().StringVar(&tftpd, "tftpd-hpa", "", "convert the variables of tftpd-hpa in `FILE`")
 	cmd.Flags().StringVar(&dnsmasq, "dnsmasq", "", "convert what dnsmasq's `FILE` says about TFTP")
 	return cmd
@@ -74,7 +75,7 @@ func convertWords(cmd *cobra.Command, words []string) error {
 		words = words[1:]
 	}
 	if len(words) == 0 || words[0] != "serve" {
-		return failure.Usage.Errorf("the command line is none of haul serve; an example: haul config convert -- serve --tftp :69 DIR")
+		return failure.Usage.Errorf("the command line is none of haul serve; an example: haul config convert serve --tftp :69 DIR")
 	}
 	var f serveFlags
 	serve, err := f.parse(words[1:])

@@ -20,9 +20,11 @@ func TestConfigConvertWords(t *testing.T) {
 		"haul serve /srv -qn":                                          "dirs = [\"/srv\"]\n\n[log]\nquiet = true\n",
 		"/usr/bin/haul serve --blksize 512 --config " + old + " /a /b": "dirs = [\"/a\", \"/b\"]\nuser = \"boot\"\n\n[tftp]\nmtu = 1400\nblksize = 512\n",
 	} {
-		code, out, errs := haul(t, append([]string{"config", "convert", "--"}, strings.Fields(words)...)...)
-		if code != 0 || out != want || errs != "" {
-			t.Errorf("%s: exit code %d, %s, printed\n%s\nwant\n%s", words, code, errs, out, want)
+		for _, begin := range [][]string{{"config", "convert"}, {"config", "convert", "--"}} {
+			code, out, errs := haul(t, append(begin, strings.Fields(words)...)...)
+			if code != 0 || out != want || errs != "" {
+				t.Errorf("%q %s: exit code %d, %s, printed\n%s\nwant\n%s", begin, words, code, errs, out, want)
+			}
 		}
 	}
 }
@@ -60,6 +62,7 @@ func TestConfigConvertFails(t *testing.T) {
 		{[]string{"--", "get", "host:f"}, exitUsage, "the command line is none of haul serve"},
 		{[]string{"--", "serve", "--tfpt", ":69"}, exitUsage, `there is no flag --tfpt in "haul serve"; did you mean --tftp?`},
 		{[]string{"--", "serve"}, exitUsage, "no directory is named"},
+		{[]string{"--tftp", ":69", "/srv"}, exitUsage, `there is no flag --tftp in "haul config convert"`},
 		{[]string{"--tftpd-hpa", wrong}, exitUsage, wrong + ":2: the quote ' is not closed"},
 		{[]string{"--tftpd-hpa", filepath.Join(dir, "none")}, exitLocal, filepath.Join(dir, "none") + ": "},
 		{[]string{"--dnsmasq", large}, exitLocal, large + ": it has more than 1048576 bytes"},

@@ -181,7 +181,8 @@ func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	}
 }
 
-// printError prints an error, or each of several, on a line of its own.
+// printError prints an error, or each of several, on a line of its own: a line end in the name
+// of a file or in a server's words begins no other.
 func printError(out io.Writer, err error) {
 	if several := failure.Joined(err); len(several) > 0 {
 		for _, err := range several {
@@ -189,7 +190,7 @@ func printError(out io.Writer, err error) {
 		}
 		return
 	}
-	text := console.ErrorText(err)
+	text := console.Visible(err.Error())
 	if errors.Is(err, context.Canceled) {
 		text = strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
 	}

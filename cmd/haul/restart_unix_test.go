@@ -5,22 +5,17 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/ssh"
-
-	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
 // succeeded waits until a server has its nth successor, and returns the number of
@@ -70,101 +65,16 @@ func runs(pid int) bool {
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
-// startBoth starts a server of both protocols that can be restarted, and returns
-// how to log in.
-func startBoth(t *testing.T, o childOptions, dir string, args ...string) (*sftpChild, *ssh.ClientConfig) {
+// startAll starts a server of all protocols that can be restarted, and returns how to log
+// in.
+func startAll(t *testing.T, o childOptions, dir string, args ...string) (*sftpChild, *ssh.ClientConfig) {
 	t.Helper()
 	login, line := newLogin(t)
 	users := usersFile(t, "user alice\n  key "+line+"\n")
-	args = append([]string{dir, "--restartable", "--users", users, "--tftp", "127.0.0.1:0", "--http", "127.0.0.1:0"}, args...)
+	args = append([]string{dir, "--restartable", "--users", users, "--tftp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--upload", "overwrite"}, args...)
 	s := startSFTP(t, o, args...)
 	s.awaitURL()
 	return s, s.as("alice", login)
-}
-
-// A crowd of clients comes and goes all the time, and wants all it asks for.
-type crowd struct {
-	stop   atomic.Bool
-	served [8]atomic.Int64 // by client
-	all    sync.WaitGroup
-}
-
-func newCrowd(s *sftpChild, config *ssh.ClientConfig, content string) *crowd {
-	c := &crowd{}
-	web := &httpChild{child: s.child}
-	web.awaitHTTP("http")
-	for i := range c.served {
-		// Half of those of HTTP keep their connection.
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}, Timeout: patience}
-		c.all.Go(func() {
-			defer client.CloseIdleConnections()
-			for !c.stop.Load() && !s.t.Failed() {
-				var got string
-				var err error
-				switch i % 4 {
-				case 0:
-					s.wantGet("kernel", content)
-					got = content
-				case 1:
-					got, err = readOnce(s, config, "kernel")
-				default:
-					got, err = fetchOnce(client, web.at+"/kernel")
-				}
-				if err != nil || got != content {
-					s.t.Errorf("client %d: %d bytes, %v; want %d", i, len(got), err, len(content))
-				}
-				c.served[i].Add(1)
-			}
-		})
-	}
-	return c
-}
-
-func fetchOnce(client *http.Client, url string) (string, error) {
-	resp, err := client.Get(url)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	return string(b), err
-}
-
-// readOnce logs in, reads a file, and goes.
-func readOnce(s *sftpChild, config *ssh.ClientConfig, name string) (string, error) {
-	c, err := sftpclient.Dial(s.t.Context(), s.at, config, sftpclient.Config{Conns: 1})
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	file, err := c.Open(s.t.Context(), name)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	b, err := io.ReadAll(file)
-	return string(b), err
-}
-
-// more waits until each of the clients was served some more times.
-func (c *crowd) more(t *testing.T) {
-	t.Helper()
-	var before [len(c.served)]int64
-	for i := range c.served {
-		before[i] = c.served[i].Load()
-	}
-	for i := range c.served {
-		for deadline := time.Now().Add(patience); c.served[i].Load() < before[i]+3; time.Sleep(time.Millisecond) {
-			if t.Failed() || time.Now().After(deadline) {
-				t.Fatalf("client %d is not served any more", i)
-			}
-		}
-	}
-}
-
-func (c *crowd) end() {
-	c.stop.Store(true)
-	c.all.Wait()
 }
 
 // Under load, with transfers and sessions of both protocols half way, a server is
@@ -172,9 +82,9 @@ func (c *crowd) end() {
 // who came to it.
 func TestRestart(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	content := strings.Repeat("x", 3*512+1)
-	s, config := startBoth(t, childOptions{}, bigDir(t), "--metrics", "127.0.0.1:0")
-	load := newCrowd(s, config, content)
+	content, dir := strings.Repeat("x", 3*512+1), bigDir(t)
+	s, config := startAll(t, childOptions{}, dir, "--metrics", "127.0.0.1:0")
+	load := newCrowd(s, config, dir, false)
 	defer load.end()
 	pids := []int{s.cmd.Process.Pid}
 	for n := range 2 {
@@ -230,7 +140,7 @@ func TestRestartFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(dir, "kernel"), "image")
-	s, config := startBoth(t, childOptions{}, dir)
+	s, config := startAll(t, childOptions{}, dir)
 	session := s.files(config)
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func (f *serveFlags) resolve(cmd *cobra.Command, dirs []string) (serve.Config, e
 	if f.file == "" && len(dirs) == 0 {
 		f.file = config.DefaultFile()
 	}
-	cfg, err := f.settings.Resolve(config.Sources{Dirs: dirs, Given: cmd.Flags().Changed, Lookup: os.LookupEnv, File: f.file})
+	cfg, err := f.settings.Resolve(config.Sources{Dirs: dirs, Given: cmd.Flags().Changed, Lookup: os.LookupEnv, Environ: os.Environ(), File: f.file})
 	cfg.Version = versionString()
 	return cfg, err
 }

@@ -8,8 +8,9 @@ tftp.single_port follow the variable HAUL_TFTP_SINGLE_PORT and the flag
 --tftp-single-port, which is also called --single-port.
 
 If several places have a setting, a flag counts for more than a variable, and that for
-more than the file. A variable that is empty counts as if it were not set. Lists stand
-between commas in variables and flags; a part that has a comma is in double quotes.
+more than the file. A variable that is empty counts as if it were not set, and one that
+looks like a misspelled setting is a mistake. Lists stand between commas in variables and
+flags; a part that has a comma is in double quotes.
 
 The file is TOML. --config FILE names it. Without that, and without DIR, haul reads
 haul.toml in the directory that CONFIGURATION_DIRECTORY names, or else in /etc/haul:

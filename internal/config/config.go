@@ -36,7 +36,8 @@ type Setting struct {
 	value   *value
 	initial string // the default, as text
 
-	origin Origin
+	origin  Origin
+	refused bool // what stands there cannot be read
 }
 
 // Groups are the groups of settings, in the order of the help.
@@ -44,7 +45,7 @@ var Groups = []string{"SFTP", "HTTP", "TFTP", "files", "limits", "ops"}
 
 // Variable returns the name of the variable of a setting.
 func (s *Setting) Variable() string {
-	return "HAUL_" + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
 }
 
 // LongFlag returns another name of the flag, which follows from the key.
@@ -132,6 +133,9 @@ type Sources struct {
 	Lookup func(string) (string, bool) // of the environment: os.LookupEnv
 	File   string                      // "" means none
 
+	// Environ is the environment as os.Environ has it, to find misspelled variables.
+	Environ []string
+
 	// Read reads the file; nil means that the system does.
 	Read func(name string) ([]byte, error)
 }
@@ -140,30 +144,56 @@ type Sources struct {
 // configuration. Flags have been parsed before. The error joins all mistakes, each a
 // [failure.Usage]; [serve.Config.Check] is part of it.
 func (s *Settings) Resolve(from Sources) (serve.Config, error) {
-	var wrong []error
 	s.file = from.File
 	s.fromFlags(from)
-	wrong = append(wrong, s.fromVariables(from.Lookup)...)
+	wrong := append(s.fromVariables(from.Lookup), s.unknownVariables(from.Environ)...)
 	if from.File != "" {
 		s.config.Reload = true
 		some, err := s.fromFile(from)
-		if err != nil {
-			return s.config, err
+		if wrong = append(wrong, some...); err != nil {
+			return s.config, join(append(wrong, mistake{err: err}))
 		}
-		wrong = append(wrong, some...)
 	}
-	if len(wrong) == 0 { // otherwise what follows may be wrong because of that
-		s.chooseProtocols()
-		wrong = s.checkUseless()
-		useless := len(wrong)
-		for _, err := range failure.Joined(s.config.Check()) {
-			if !slices.ContainsFunc(wrong[:useless], func(other error) bool { return settingOf(other) == settingOf(err) }) {
-				wrong = append(wrong, s.locate(err))
-			}
+	s.chooseProtocols()
+	wrong = append(wrong, s.check()...)
+	slices.SortStableFunc(wrong, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
+	return s.config, join(wrong)
+}
+
+// A mistake is one of a configuration.
+type mistake struct {
+	line int // of the file; 0 if it is elsewhere
+	err  error
+}
+
+func join(wrong []mistake) error {
+	var all []error
+	for _, one := range wrong {
+		all = append(all, one.err)
+	}
+	return errors.Join(all...)
+}
+
+// check returns what is wrong with values that can be read. It leaves out what follows from
+// others that cannot, or from a setting without effect.
+func (s *Settings) check() (wrong []mistake) {
+	useless := s.checkUseless()
+	for i, err := range append(useless, failure.Joined(s.config.Check())...) {
+		of := settingOf(err)
+		follows := i >= len(useless) && slices.ContainsFunc(useless, func(other error) bool { return settingOf(other) == of })
+		if one := s.find(of); one != nil {
+			follows = follows || one.refused
 		}
-		slices.SortStableFunc(wrong, func(a, b error) int { return cmp.Compare(s.line(a), s.line(b)) })
+		for _, word := range flagWord.FindAllString(err.Error(), -1) {
+			_, flag, _ := strings.Cut(word, "--")
+			one := s.find(flag)
+			follows = follows || one != nil && one.refused
+		}
+		if !follows {
+			wrong = append(wrong, mistake{s.line(err), s.locate(err)})
+		}
 	}
-	return s.config, errors.Join(wrong...)
+	return wrong
 }
 
 // Set gives a setting a value, as a file would that has it at this place. A list takes
@@ -211,7 +241,7 @@ func (s *Settings) fromFlags(from Sources) {
 }
 
 // fromVariables sets what no flag has set. An empty variable is like none.
-func (s *Settings) fromVariables(lookup func(string) (string, bool)) (wrong []error) {
+func (s *Settings) fromVariables(lookup func(string) (string, bool)) (wrong []mistake) {
 	for _, one := range s.all {
 		text, ok := lookup(one.Variable())
 		if !ok || text == "" || one.given() {
@@ -219,7 +249,8 @@ func (s *Settings) fromVariables(lookup func(string) (string, bool)) (wrong []er
 		}
 		one.origin = Origin{Variable: one.Variable()}
 		if err := one.value.Set(text); err != nil {
-			wrong = append(wrong, one.mistake(fmt.Errorf("%s %q: %w", one.Variable(), text, err)))
+			one.refused = true
+			wrong = append(wrong, mistake{err: one.mistake(fmt.Errorf("%s %q: %w", one.Variable(), text, err))})
 		}
 	}
 	return wrong
@@ -241,8 +272,8 @@ func (s *Settings) find(name string) *Setting {
 	return s.all[i]
 }
 
-// Located returns an error in the words of the places that the settings come from: it
-// names keys of the file with the line, or variables, instead of flags.
+// Located returns an error in the words of the places that the settings come from: instead
+// of flags it names keys of the file, with the line of the one that is wrong, or variables.
 func (s *Settings) Located(err error) error {
 	several := failure.Joined(err)
 	if several == nil {
@@ -265,22 +296,16 @@ func (s *Settings) locate(err error) error {
 		return err
 	}
 	at := Origin{File: s.file} // if no single setting is wrong, the words are those of the file, if there is one
-	if one := s.find(mistake.Setting); one != nil {
+	if one := s.find(mistake.Setting); one != nil && one.given() {
 		at = one.origin
-	}
-	if at.Flag != "" || at == (Origin{}) || at.Argument {
-		return err
 	}
 	text := flagWord.ReplaceAllStringFunc(err.Error(), func(word string) string {
 		before, flag, _ := strings.Cut(word, "--")
 		one := s.find(flag)
-		switch {
-		case one == nil || strings.HasPrefix(word, `"`):
+		if one == nil || strings.HasPrefix(word, `"`) {
 			return word
-		case at.File != "":
-			return before + one.Key
 		}
-		return before + one.Variable()
+		return before + one.nameFor(at)
 	})
 	switch {
 	case at.Line > 0:
@@ -289,6 +314,24 @@ func (s *Settings) locate(err error) error {
 		text = at.File + ": " + text
 	}
 	return failure.Reword(text, err)
+}
+
+// nameFor returns the name that a setting has where its value comes from, or else where a
+// mistake is. A key of the file has its place too, if the mistake is elsewhere.
+func (s *Setting) nameFor(mistake Origin) string {
+	from := mistake
+	if s.given() {
+		from = s.origin
+	}
+	switch {
+	case from.File != "" && mistake.File == "":
+		return fmt.Sprintf("%s (%s)", s.Key, from)
+	case from.File != "":
+		return s.Key
+	case from.Variable != "":
+		return s.Variable()
+	}
+	return "--" + s.Flag
 }
 
 // FileName is the name of the configuration file in its directory.

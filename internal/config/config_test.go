@@ -43,6 +43,9 @@ func resolve(t testing.TB, from source) (*config.Settings, serve.Config, error) 
 		text, ok := from.env[name]
 		return text, ok
 	}}
+	for name, text := range from.env {
+		sources.Environ = append(sources.Environ, name+"="+text)
+	}
 	if from.file != "" {
 		sources.File, sources.Read = config.FileName, func(string) ([]byte, error) { return []byte(from.file), nil }
 	}
@@ -190,7 +193,11 @@ func keys() (all []string) {
 func TestWrongTypes(t *testing.T) {
 	for _, key := range keys() {
 		for _, toml := range []string{"{x = 1}", "1.5", "1979-05-27", "[[1]]"} {
-			_, _, err := resolve(t, source{file: "# " + key + "\n" + key + " = " + toml + "\n"})
+			dirs := "dirs = '/srv'\n"
+			if key == "dirs" {
+				dirs = "\n"
+			}
+			_, _, err := resolve(t, source{file: dirs + key + " = " + toml + "\n"})
 			if all := failure.Joined(err); len(all) != 1 || !strings.HasPrefix(all[0].Error(), "haul.toml:2:1: "+key+" ") || !strings.Contains(all[0].Error(), ": it is ") {
 				t.Errorf("%s = %s: %v", key, toml, err)
 			}
@@ -326,6 +333,62 @@ func TestLocated(t *testing.T) {
 	}
 }
 
+// A mistake of two settings that come from different places names both as they are there.
+func TestTwoPlaces(t *testing.T) {
+	file := "dirs = '/srv'\n[tftp]\nports = '4000-4003'\n"
+	for _, test := range []struct {
+		from source
+		want string
+	}{
+		{source{file: file, flags: []string{"--sftp", ":22"}}, "haul.toml:3:1: tftp.ports is for TFTP, which is not served because of --sftp; add tftp.listen :69"},
+		{source{file: file, flags: []string{"--tftp", "", "--http", ":80"}}, "haul.toml:3:1: tftp.ports is for TFTP, which is not served because of --tftp; add --tftp :69"},
+		{source{file: file, env: map[string]string{"HAUL_HTTP_LISTEN": ":80"}}, "haul.toml:3:1: tftp.ports is for TFTP, which is not served because of HAUL_HTTP_LISTEN; add tftp.listen :69"},
+		{source{file: file + "[sftp]\nlisten = ':22'\n"}, "haul.toml:3:1: tftp.ports is for TFTP, which is not served; add tftp.listen :69"},
+		{source{file: "dirs = '/srv'\nsftp.listen = ':22'\n", flags: []string{"--ports", "4000"}}, "--ports is for TFTP, which is not served because of sftp.listen (haul.toml:2:1); add --tftp :69"},
+		{source{file: file, flags: []string{"--single-port"}}, "--single-port and tftp.ports (haul.toml:3:1) exclude each other: with the first there is but one port"},
+		{source{file: file, env: map[string]string{"HAUL_TFTP_SINGLE_PORT": "1"}}, "HAUL_TFTP_SINGLE_PORT and tftp.ports (haul.toml:3:1) exclude each other: with the first there is but one port"},
+	} {
+		if _, _, err := resolve(t, test.from); fmt.Sprint(err) != test.want {
+			t.Errorf("%+v:\n got %v\nwant %s", test.from, err, test.want)
+		}
+	}
+}
+
+// A variable that is almost one of a setting is a mistake, with the name that was probably
+// meant. Variables that an orchestrator sets for a service named haul, haul's own, and those
+// of other programs are none.
+func TestMisspelledVariables(t *testing.T) {
+	for name, want := range map[string]string{
+		"HAUL_TFTP_LISTN":      "there is no variable HAUL_TFTP_LISTN; did you mean HAUL_TFTP_LISTEN?",
+		"HAUL_ALOW":            "there is no variable HAUL_ALOW; did you mean HAUL_ALLOW?",
+		"HAUL_SINGLE_PORT":     "there is no variable HAUL_SINGLE_PORT; did you mean HAUL_TFTP_SINGLE_PORT?",
+		"HAUL_TFTP":            "there is no variable HAUL_TFTP; did you mean HAUL_TFTP_LISTEN?",
+		"HAUL_FILES_SOMETHING": "there is no variable HAUL_FILES_SOMETHING",
+		"HAUL_TFTP_PORT":       "there is no variable HAUL_TFTP_PORT; did you mean HAUL_TFTP_PORTS?",
+		"HAUL_ALLO\x1b":        `there is no variable HAUL_ALLO\x1b; did you mean HAUL_ALLOW?`,
+	} {
+		_, _, err := resolve(t, source{dirs: []string{"/srv"}, env: map[string]string{name: "4000"}})
+		if fmt.Sprint(err) != want || !errors.Is(err, failure.Usage) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	others := map[string]string{"HAUL_ALOW": ""}
+	for _, service := range []string{"HAUL", "HAUL_TFTP", "HAUL_HTTPS", "HAUL_FILES_2"} {
+		for suffix, text := range map[string]string{
+			"SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "69", "SERVICE_PORT_TFTP": "69", "PORT": "udp://10.0.0.1:69", "PORT_69_UDP": "udp://10.0.0.1:69",
+			"PORT_69_UDP_PROTO": "udp", "PORT_69_UDP_PORT": "69", "PORT_69_UDP_ADDR": "10.0.0.1", "PORT_80_TCP_ADDR": "10.0.0.1",
+		} {
+			others[service+"_"+suffix] = text
+		}
+	}
+	for _, name := range []string{"HAUL_VERSION", "HAUL_CONFIG", "HAUL_HANDED", "HAUL_STARTER", "HAUL_SPAWNER", "HAUL_LINK_PEER", "HAUL", "XHAUL_ALOW", "haul_alow"} {
+		others[name] = "x"
+	}
+	if _, _, err := resolve(t, source{dirs: []string{"/srv"}, env: others}); err != nil {
+		t.Error(err)
+	}
+}
+
 // docs/settings.md has all settings. -update rewrites it.
 func TestDocumentedSettings(t *testing.T) {
 	var b strings.Builder
@@ -410,14 +473,33 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// Only a regular file is read: opening a pipe would wait for a writer.
-func TestNoRegularFile(t *testing.T) {
-	_, err := config.New().Resolve(config.Sources{
-		Given:  func(string) bool { return false },
-		Lookup: func(string) (string, bool) { return "", false },
-		File:   os.DevNull,
-	})
-	if !strings.Contains(fmt.Sprint(err), "not a regular file") {
-		t.Errorf("%s: %v", os.DevNull, err)
+// A file that is no text of a configuration is refused soon, with a short message: one that
+// is deeply nested, too long, or not regular. Opening a pipe would wait for a writer.
+func TestHostileFiles(t *testing.T) {
+	for begin, want := range map[string]string{
+		"allow = " + strings.Repeat("[", 100_000):                        "haul.toml:1:",
+		"allow = " + strings.Repeat("{a=", 40_000):                       "haul.toml:1:",
+		strings.Repeat("a.", 60_000) + "a = 1":                           "haul.toml:1:1: there is no key a.a.",
+		"[" + strings.Repeat("a.", 60_000) + "a]":                        "haul.toml:1:2: there is no table [a.a.",
+		"user = '" + strings.Repeat("x", 100_000) + "'":                  "haul.toml:1:1: user \"xxx",
+		"allow = ['10.0.0.0/8', '" + strings.Repeat("x", 100_000) + "']": "haul.toml:1:1: allow [",
+		"user = 'a\x00b'":     "haul.toml:1:",
+		"\xff\xfed\x00i\x00":  "haul.toml:1:1: invalid character",
+		"\"\\u202euser\" = 1": `haul.toml:1:1: there is no key "\u202euser"`,
+	} {
+		_, _, err := resolve(t, source{dirs: []string{"/srv"}, file: begin + "\n"})
+		if text := fmt.Sprint(err); !strings.Contains(text, want) || len(text) > 300 || !errors.Is(err, failure.Usage) {
+			t.Errorf("%.20s...: %.300s; want %s", begin, text, want)
+		}
+	}
+	for _, name := range []string{os.DevNull, t.TempDir()} {
+		_, err := config.New().Resolve(config.Sources{
+			Given:  func(string) bool { return false },
+			Lookup: func(string) (string, bool) { return "", false },
+			File:   name,
+		})
+		if !strings.Contains(fmt.Sprint(err), name+": not a regular file") || !errors.Is(err, failure.Local) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

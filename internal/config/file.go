@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,10 +15,15 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/smallfile"
 )
 
-// maxFile is how large a configuration file may be, in bytes.
-const maxFile = 1 << 20
+// maxFile is how large a configuration file may be, in bytes. The parser compares each key with
+// all before it, so that a file of keys alone takes time by the square of its size.
+const maxFile = 128 << 10
+
+// maxText is how long a text may be, in bytes: no path is longer, and errors repeat it.
+const maxText = 4 << 10
 
 // maxMistakes is how many mistakes of a file are reported: a file of something else has
 // one in each line.
@@ -28,17 +31,14 @@ const maxMistakes = 100
 
 // fromFile sets what neither flags nor variables have set. It returns all mistakes of
 // the file; err is that of reading it.
-func (s *Settings) fromFile(from Sources) (wrong []error, err error) {
+func (s *Settings) fromFile(from Sources) (wrong []mistake, err error) {
 	read := from.Read
 	if read == nil {
-		read = readFile
+		read = func(name string) ([]byte, error) { return smallfile.Read(name, maxFile) }
 	}
 	data, err := read(from.File)
-	switch {
-	case err != nil:
-		return nil, failure.Local.Errorf("read the configuration: %w", err)
-	case len(data) > maxFile:
-		return nil, failure.Usage.Errorf("%s: the file has more than %s, which is the most that is read", from.File, console.FormatSize(maxFile))
+	if err != nil {
+		return nil, failure.Local.Errorf("read the configuration %s: %w", from.File, console.WithoutPath(err))
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors of Windows begin a file with it
 	// The parser below reads what is not TOML too: tables that are there twice, for one.
@@ -59,27 +59,9 @@ func (s *Settings) fromFile(from Sources) (wrong []error, err error) {
 		return nil, failure.Usage.Errorf("%s: %w", from.File, err)
 	}
 	if len(f.wrong) > maxMistakes {
-		f.wrong[maxMistakes] = failure.Usage.Errorf("%s: more than %d mistakes; is this a configuration of haul?", from.File, maxMistakes)
+		return f.wrong[:maxMistakes], failure.Usage.Errorf("%s: more than %d mistakes; is this a configuration of haul?", from.File, maxMistakes)
 	}
 	return f.wrong, nil
-}
-
-// readFile reads a regular file, or its first part if it is too large. Opening a pipe would
-// wait for a writer, and a reload could not read it again.
-func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, &os.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
 // A fileReader reads a file of settings, and collects its mistakes.
@@ -89,7 +71,7 @@ type fileReader struct {
 	parser   unstable.Parser
 	table    string // the current table, with a period behind it; "" at the top
 	skip     bool   // there is no such table, which was reported
-	wrong    []error
+	wrong    []mistake
 }
 
 func (f *fileReader) expression(e *unstable.Node) {
@@ -133,6 +115,7 @@ func (f *fileReader) keyValue(table string, e *unstable.Node) {
 	}
 	one.origin = at
 	if err := f.set(one, v); err != nil {
+		one.refused = true
 		f.mistake(at, "%s %s: %w", one.Key, f.source(v), err)
 	}
 }
@@ -216,6 +199,9 @@ func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(parts, func(s string) bool { return len(s) > maxText }) {
+			return errTooLong
+		}
 		return one.value.list.set(parts...)
 	default:
 		if v.Kind != unstable.String {
@@ -226,6 +212,9 @@ func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 			return errors.New("it is text in quotes" + example)
 		}
 	}
+	if len(text) > maxText {
+		return errTooLong
+	}
 	if v.Kind == unstable.Integer {
 		n, err := strconv.ParseInt(text, 0, 64) // TOML writes integers as Go does
 		if err != nil {
@@ -235,6 +224,8 @@ func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 	}
 	return one.value.Set(text)
 }
+
+var errTooLong = fmt.Errorf("a text has at most %d bytes", maxText)
 
 // texts returns the parts of an array, or the one text that stands for it.
 func texts(v *unstable.Node) (parts []string, err error) {
@@ -292,7 +283,7 @@ func didYouMean(word string, names []string, near ...string) string {
 }
 
 func (f *fileReader) mistake(at Origin, format string, args ...any) {
-	f.wrong = append(f.wrong, failure.Usage.Errorf("%s: %w", at, fmt.Errorf(format, args...)))
+	f.wrong = append(f.wrong, mistake{at.Line, failure.Usage.Errorf("%s: %w", at, fmt.Errorf(format, args...))})
 }
 
 // tables returns the tables of the file.

@@ -44,7 +44,6 @@ var uses = []use{
 	},
 	{"tftp.", func(s *Settings) bool { return s.config.ServesTFTP() }, "TFTP, which is not served", "--tftp :69"},
 	{"http.", func(s *Settings) bool { return s.config.ServesHTTP() }, "HTTP, which is not served", "--http :80 or --https :443"},
-	{"https.", func(s *Settings) bool { return s.config.ServesHTTP() }, "HTTP, which is not served", "--http :80 or --https :443"},
 	{"sftp.", func(s *Settings) bool { return s.config.ServesSFTP() }, "SFTP, which is not served", "--sftp :2022"},
 }
 
@@ -57,7 +56,19 @@ func (s *Settings) checkUseless() (wrong []error) {
 		if i < 0 || !one.given() || slices.Contains(listens, one.Flag) || uses[i].served(s) {
 			continue
 		}
-		wrong = append(wrong, s.locate(one.mistake(fmt.Errorf("--%s is for %s; add %s", one.Flag, uses[i].what, uses[i].add))))
+		wrong = append(wrong, one.mistake(fmt.Errorf("--%s is for %s%s; add %s", one.Flag, uses[i].what, s.chooser(one.origin), uses[i].add)))
 	}
 	return wrong
+}
+
+// chooser names the setting that has chosen the protocols, if it comes from another place
+// than one that has no effect because of that.
+func (s *Settings) chooser(useless Origin) string {
+	for _, flag := range listens {
+		one := s.find(flag)
+		if from := one.origin; one.given() && (from.File != useless.File || (from.Flag == "") != (useless.Flag == "")) {
+			return " because of --" + flag
+		}
+	}
+	return ""
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -90,37 +89,4 @@ func WithoutPath(err error) error {
 		return p.Err
 	}
 	return err
-}
-
-// ErrorText returns the text of an error for a terminal, as [VisibleLines] has it. A name of
-// a file keeps to its line.
-func ErrorText(err error) string {
-	text := err.Error()
-	for _, name := range namesIn(err) {
-		if strings.Contains(name, "\n") {
-			text = strings.ReplaceAll(text, name, Visible(name))
-		}
-	}
-	return VisibleLines(text)
-}
-
-// namesIn returns the names of files in an error and in those that it wraps.
-func namesIn(err error) (names []string) {
-	switch e := err.(type) { //nolint:errorlint // each error of the tree is looked at
-	case *fs.PathError:
-		names = append(names, e.Path)
-	case *os.LinkError:
-		names = append(names, e.Old, e.New)
-	}
-	switch e := err.(type) { //nolint:errorlint // the same
-	case interface{ Unwrap() error }:
-		if inner := e.Unwrap(); inner != nil {
-			names = append(names, namesIn(inner)...)
-		}
-	case interface{ Unwrap() []error }:
-		for _, inner := range e.Unwrap() {
-			names = append(names, namesIn(inner)...)
-		}
-	}
-	return names
 }

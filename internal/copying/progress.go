@@ -117,7 +117,7 @@ func (p *copyProgress) verbose(o treecopy.Outcome, from, to string) {
 	case treecopy.Same:
 		p.Printf("unchanged %s\n", console.Visible(from))
 	case treecopy.Skipped:
-		p.Printf("skipped %s: %v\n", console.Visible(from), o.Err)
+		p.Printf("skipped %s: %s\n", console.Visible(from), console.Visible(o.Err.Error()))
 	}
 }
 

@@ -59,6 +59,9 @@ func ReportFailure(error) {}
 // Wait does nothing.
 func (*Predecessor) Wait(context.Context, string) {}
 
+// Hangup does nothing.
+func (*Predecessor) Hangup() {}
+
 // Close does nothing.
 func (*Predecessor) Close() error { return nil }
 

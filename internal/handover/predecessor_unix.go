@@ -23,6 +23,7 @@ type Predecessor struct {
 	sockets []Socket
 	serving bool // this process does
 
+	over  chan struct{} // closed when the line has been read to its end
 	mu    sync.Mutex
 	ended map[string]chan struct{} // mu: services by name; closed when they have
 	gone  bool                     // mu: the whole process has ended
@@ -45,7 +46,7 @@ func FindPredecessor() (*Predecessor, error) {
 		return nil, fmt.Errorf("%s is set, and haul sets it for its own successor only: %w", handedVar, err)
 	}
 	_ = f.Close()
-	p := &Predecessor{line: line, lines: bufio.NewScanner(line), ended: map[string]chan struct{}{}}
+	p := &Predecessor{line: line, lines: bufio.NewScanner(line), over: make(chan struct{}), ended: map[string]chan struct{}{}}
 	for i, name := range strings.Split(names, ",") {
 		switch {
 		case i == maxHanded:
@@ -101,6 +102,7 @@ func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
 
 // read reads which services of the predecessor have ended, until all have.
 func (p *Predecessor) read(r *Requests) {
+	defer close(p.over)
 	for p.lines.Scan() {
 		text := p.lines.Text()
 		if text == "again" {
@@ -117,6 +119,15 @@ func (p *Predecessor) read(r *Requests) {
 	p.gone = true
 	for _, c := range p.ended {
 		closeOnce(c)
+	}
+}
+
+// Hangup refuses further requests of the predecessor, and waits until those that it has
+// passed on are added. It is for a process that ends.
+func (p *Predecessor) Hangup() {
+	if p != nil && p.serving {
+		_ = p.line.CloseRead()
+		<-p.over
 	}
 }
 

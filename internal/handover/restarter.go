@@ -13,11 +13,12 @@ import (
 
 // A Restarter has a child take over from this server. A nil Restarter never does.
 type Restarter struct {
-	Spawner  *Spawner // nil: requests are refused
-	Requests *Requests
-	Log      *slog.Logger
-	Sockets  func() ([]Socket, error) // of all services
-	Reload   bool                     // a child has other settings, from a file
+	Spawner     *Spawner // nil: requests are refused
+	Requests    *Requests
+	Predecessor *Predecessor // that passes requests on to this process; nil if there is none
+	Log         *slog.Logger
+	Sockets     func() ([]Socket, error) // of all services
+	Reload      bool                     // a child has other settings, from a file
 
 	// ReadyTime is how long a child may take until it is ready, and then until it serves.
 	ReadyTime time.Duration
@@ -57,6 +58,7 @@ func (r *Restarter) Run(ctx context.Context) {
 			r.handle(ctx)
 		}
 	}
+	r.Predecessor.Hangup() // what it passes on from now on, its log has as lost
 	select {
 	case <-r.Requests.c:
 		if r.Retired() {
@@ -101,7 +103,8 @@ const manager = "manager"
 func (r *Restarter) passOn() {
 	next := r.next.Load()
 	if err := next.again(); err != nil {
-		r.Log.Warn("restart: this process has a successor, and cannot pass the request on to it", "pid", next.pid, "error", err)
+		r.Log.Warn("restart: this process has a successor, and cannot pass the request on to it; send the signal to the newest process of haul",
+			"pid", next.pid, "error", err)
 		return
 	}
 	r.Log.Info("restart: this process has a successor, which gets the request", "pid", next.pid)

@@ -156,6 +156,9 @@ func TestChildFails(t *testing.T) {
 				if again == 1 && c.time < patience {
 					break // a spawner that is too late, too, is not asked again
 				}
+				if again == 1 && c.role == "dies at go" && !testing.Short() {
+					time.Sleep(killTime) // the spawner answers later than that, too
+				}
 				request()
 				for log.Scan() && !strings.Contains(log.Text(), "level=ERROR") {
 				}
@@ -197,6 +200,49 @@ func TestRequestPassedOn(t *testing.T) {
 		t.Error("the request that came during the restart was not passed on")
 	}
 	r.Ended("all")
+}
+
+// Of three servers the one in the middle ends. It passes on what the first has sent it by
+// then, and the first notices that it can send no more: no request is lost without a line
+// in a log.
+func TestRequestAtTheEnd(t *testing.T) {
+	first, theirs, err := newLine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	line, err := lineOf(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer line.Close()
+	_ = theirs.Close()
+	next, last, err := newLine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	defer last.Close()
+
+	p := &Predecessor{line: line, lines: bufio.NewScanner(line), over: make(chan struct{}), ended: map[string]chan struct{}{}, serving: true}
+	r := &Restarter{Requests: NewRequests(false), Predecessor: p, Log: slog.New(slog.DiscardHandler)}
+	defer r.Requests.Close()
+	r.next.Store(&child{line: next})
+	a := &child{line: first}
+	if err := a.again(); err != nil {
+		t.Fatal(err)
+	}
+	go p.read(r.Requests)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	r.Run(ended)
+	if err := a.again(); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("a request to a server that has ended: %v", err)
+	}
+	_ = next.Close()
+	if got, err := io.ReadAll(last); string(got) != "again\n" || err != nil {
+		t.Errorf("the last server got %q, %v", got, err)
+	}
 }
 
 // SIGHUP is for the process unless a server asked for it.

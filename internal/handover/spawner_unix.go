@@ -317,6 +317,7 @@ const stopTime = time.Second
 // kill ends a child that has failed, and returns its exit status as an error.
 func (s *Spawner) kill() error {
 	s.line.SetDeadline(time.Now().Add(killTime))
+	defer s.line.SetDeadline(time.Time{})
 	var said string
 	_, err := s.line.Write([]byte("kill\n"))
 	if err == nil {

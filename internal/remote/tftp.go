@@ -95,7 +95,7 @@ func (t *TFTPClients) Close() {
 		return
 	}
 	for _, problem := range t.tracer.Finish() {
-		fmt.Fprintf(t.out, "haul: %v\n", problem)
+		fmt.Fprintf(t.out, "haul: %s\n", console.Visible(problem.Error()))
 	}
 }
 

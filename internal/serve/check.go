@@ -47,7 +47,7 @@ func (m *mistakes) rate(setting string, rate int64) {
 func (cfg *Config) Check() error {
 	var m mistakes
 	m.when(!cfg.ServesTFTP() && !cfg.ServesSFTP() && !cfg.ServesHTTP(), "", "nothing to serve: --tftp is empty, and so are --sftp, --http and --https")
-	m.when(len(cfg.Dirs) == 0, "", "nothing to serve: no directory is named, as in: haul serve DIR")
+	m.when(len(cfg.Dirs) == 0, "dirs", "nothing to serve: no directory is named, as in: haul serve DIR")
 	m.when(!cfg.ServesAnybody() && len(cfg.Dirs) > 1, "",
 		"users who log in get one directory, and %d are named; only TFTP, and HTTP without users, search several (a user can have another directory: see haul user --help)", len(cfg.Dirs))
 	cfg.checkHTTP(&m)

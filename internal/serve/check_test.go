@@ -27,7 +27,7 @@ func TestCheck(t *testing.T) {
 		setting string
 		spoil   func(*Config)
 	}{
-		{"", func(c *Config) { c.Dirs = nil }},
+		{"dirs", func(c *Config) { c.Dirs = nil }},
 		{"", func(c *Config) { c.TFTP.Listen = nil }},
 		{"tftp", func(c *Config) { c.TFTP.Listen = []string{"69"} }},
 		{"ports", func(c *Config) { c.TFTP.FirstPort, c.TFTP.LastPort = 9, 8 }},

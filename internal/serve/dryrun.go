@@ -12,20 +12,10 @@ import (
 // DryRun does as [Run] does until it opens sockets, and writes what Run would serve. It
 // creates no files: no host keys, and no recording of packets.
 func DryRun(cfg Config, out io.Writer) error {
-	if err := cfg.Check(); err != nil {
-		return err
-	}
-	user, err := userToBecome(cfg.User)
-	if err != nil {
-		return err
-	}
 	cfg.Trace = trace.Setup{}
-	all, err := cfg.openServices(ownUsers(user), nil, nil, slog.New(slog.DiscardHandler), io.Discard)
+	_, all, err := cfg.open(nil, nil, slog.New(slog.DiscardHandler), io.Discard)
 	defer func() { closeServices(all) }()
 	if err != nil {
-		return err
-	}
-	if err := keepSecrets(all); err != nil {
 		return err
 	}
 	cfg.announceDryRun(out)

@@ -54,7 +54,7 @@ func (cfg *Config) say(out io.Writer, format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); cfg.LogFormat == "json" {
 		slog.New(slog.NewJSONHandler(out, nil)).Info(text)
 	} else {
-		fmt.Fprintf(out, "haul: %s\n", text)
+		fmt.Fprintf(out, "haul: %s\n", console.Visible(text))
 	}
 }
 

@@ -63,25 +63,15 @@ func Run(ctx context.Context, cfg Config, out io.Writer) error {
 }
 
 func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, requests *handover.Requests, out io.Writer) error {
-	if err := cfg.Check(); err != nil {
-		return err
-	}
-	user, err := userToBecome(cfg.User)
-	if err != nil {
-		return err
-	}
 	spawner, err := handover.FindSpawner(cfg.restarts())
 	if err != nil {
 		return err
 	}
 	env := os.Environ() // some of it is removed below, as it is for this process alone
 	log, counts := cfg.log(out), cfg.counts()
-	all, err := cfg.openServices(ownUsers(user), before, counts, log, out)
+	user, all, err := cfg.open(before, counts, log, out)
 	defer func() { closeServices(all) }()
 	if err != nil {
-		return err
-	}
-	if err := keepSecrets(all); err != nil {
 		return err
 	}
 	manager, err := handover.FindManager()
@@ -94,7 +84,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		return failure.Listen.Wrap(err)
 	}
 	defer passed.Close()
-	restart := &handover.Restarter{Requests: requests, Reload: cfg.Reload, Log: log}
+	restart := &handover.Restarter{Requests: requests, Predecessor: before, Reload: cfg.Reload, Log: log}
 	if spawner == nil && cfg.restarts() {
 		if spawner, err = cfg.startSpawner(env); err != nil {
 			return err
@@ -136,6 +126,21 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	}
 	spawner.Serving()
 	return runAll(ctx, all, metrics, manager, restart, log, cfg.Grace)
+}
+
+// open checks the configuration, and opens all that the server needs except its sockets. The
+// caller closes the services, also if there is an error. before and counts may be nil.
+func (cfg *Config) open(before *handover.Predecessor, counts *meter.Registry, log *slog.Logger, out io.Writer) (user *privilege.User, all []service, err error) {
+	if err := cfg.Check(); err != nil {
+		return nil, nil, err
+	}
+	if user, err = userToBecome(cfg.User); err != nil {
+		return nil, nil, err
+	}
+	if all, err = cfg.openServices(ownUsers(user), before, counts, log, out); err != nil {
+		return nil, all, err
+	}
+	return user, all, keepSecrets(all)
 }
 
 // openServices opens what the protocols need except their sockets. The caller closes the

@@ -97,7 +97,7 @@ func (t *tftpService) close() {
 	}
 	if t.tracer != nil {
 		for _, problem := range t.tracer.Finish() {
-			fmt.Fprintf(t.out, "haul: %v\n", problem)
+			fmt.Fprintf(t.out, "haul: %s\n", console.Visible(problem.Error()))
 		}
 	}
 	if t.files != nil {
