@@ -381,7 +381,8 @@ func TestEventsTimeouts(t *testing.T) {
 	}
 }
 
-// PROXY headers whole, split and bad, as for a Handle.
+// PROXY headers whole, split and bad, as for a Handle. A connection without a client that
+// is counted does not take another's count back.
 func TestEventsProxies(t *testing.T) {
 	var bad atomic.Int64
 	s := &Server{
@@ -400,7 +401,7 @@ func TestEventsProxies(t *testing.T) {
 			return len(data)
 		},
 	}
-	at, _ := serve(t, s)
+	at, stop := serve(t, s)
 	for _, tt := range goodProxies {
 		for _, cut := range []int{0, 1, len(tt.text) / 2, len(tt.text), len(tt.text) + 2} {
 			c := dial(t, at)
@@ -432,7 +433,15 @@ func TestEventsProxies(t *testing.T) {
 		}
 		eventually(t, "it is reported", func() bool { return bad.Load() == int64(i+1) })
 	}
-	if c := s.Counters(); c.BadHandshakes != uint64(len(hostileProxies)) {
+	local := dial(t, at) // idle at the end: a panic there is not caught
+	_, _ = io.WriteString(local, "PROXY UNKNOWN\r\nhello")
+	if _, err := io.ReadFull(local, make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if c := s.Counters(); c.BadHandshakes != uint64(len(hostileProxies)) || c.Conns != 0 || c.Panics != 0 {
 		t.Errorf("%+v", c)
 	}
 }

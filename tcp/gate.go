@@ -50,7 +50,6 @@ func Draining(ctx context.Context) <-chan struct{} {
 // admit decides whether an accepted connection is served. Without Refuse it waits for a
 // place.
 func (g *gate) admit(c *conn) bool {
-	c.source = netip.Addr{}
 	if !g.takePlace() {
 		return g.refuse(c, c.sysRemoteAddr(), ErrFull)
 	}
@@ -60,6 +59,7 @@ func (g *gate) admit(c *conn) bool {
 // countSource counts a connection that has a place for its source, or refuses it. The
 // clients of a proxy are counted later.
 func (g *gate) countSource(c *conn) bool {
+	c.source = netip.Addr{} // that of the last connection
 	if g.s.sources != nil {
 		from := c.sysSource()
 		if g.isProxy(from) {
