@@ -5,8 +5,14 @@ package tcp
 import (
 	"bytes"
 	"errors"
+	"io"
+	"os"
 	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -131,6 +137,69 @@ func TestEventsClientFirst(t *testing.T) {
 		}
 	}
 	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The end of a loop that is never quiet. One client's answer is asked for round after round,
+// others send their next requests before they have the last answers. All but the one end,
+// with whole answers.
+func TestEventsDrainBusy(t *testing.T) {
+	var spins, over atomic.Bool
+	const pipelines, line = 4, "a request\n"
+	s := &Server{Grace: -1, lastCall: 50 * time.Millisecond, Options: Options{Sockets: 1}}
+	s.OnData = func(c *EventConn, data []byte) int {
+		if string(data) == "spin\n" && !over.Load() {
+			spins.Store(true)
+			c.Again()
+			return 0
+		}
+		return lines(c, data)
+	}
+	at, stop := serve(t, s)
+	spin, idle, silent := dial(t, at), dial(t, at), dial(t, at)
+	_, _ = io.WriteString(idle, line)
+	_, _ = io.ReadFull(idle, make([]byte, len(line)))
+	_, _ = io.WriteString(spin, "spin\n")
+	eventually(t, "it spins", spins.Load)
+	var ended, began sync.WaitGroup
+	for range pipelines {
+		c := dial(t, at)
+		began.Add(1)
+		ended.Go(func() {
+			_, _ = io.WriteString(c, strings.Repeat(line, 4))
+			b := make([]byte, len(line))
+			answers := 0
+			n, err := io.ReadFull(c, b)
+			for ; err == nil && string(b) == line; n, err = io.ReadFull(c, b) {
+				_, _ = io.WriteString(c, line)
+				if answers++; answers == 10 {
+					began.Done()
+				}
+			}
+			if n > 0 || answers < 10 || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("after %d answers: %q, %v", answers, b[:n], err)
+			}
+			if answers < 10 {
+				began.Done()
+			}
+		})
+	}
+	began.Wait()
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	ended.Wait()
+	if b, err := io.ReadAll(idle); len(b) > 0 || err != nil {
+		t.Errorf("an idle client: %q, %v", b, err)
+	}
+	if b, err := io.ReadAll(silent); len(b) > 0 || err != nil {
+		t.Errorf("a silent client: %q, %v", b, err)
+	}
+	over.Store(true)
+	if b, err := io.ReadAll(spin); string(b) != "spin\n" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
 }

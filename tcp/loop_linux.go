@@ -52,9 +52,8 @@ type loop struct {
 	listens   bool          // the epoll has the listening socket
 	accepts   bool          // it accepts, or will again
 	delay     time.Duration // after it could not
-	drains    bool          // the end has begun
-	idleEnded bool          // connections that were idle then are closed
-	lateEnded bool          // those that had sent nothing by then, too
+	idleEnded bool          // the end has begun: no connection stays idle
+	lateEnded bool          // nor one that has sent nothing
 	drainedAt time.Time
 	firstLook bool // data is there when a connection is accepted
 }
@@ -147,7 +146,7 @@ func (l *loop) run() {
 		if l.n > 0 || len(l.ready) > 0 {
 			continue
 		}
-		if l.quiet() {
+		if !l.accepts && l.conns == 0 {
 			over = true
 			l.close()
 			return
@@ -186,7 +185,9 @@ func (l *loop) handle() {
 
 // attend sees to what others have changed.
 func (l *loop) attend() {
-	l.drains = l.a.g.isDraining()
+	if l.a.g.isDraining() {
+		l.drain()
+	}
 	switch {
 	case !l.accepts:
 	case hasEnded(l.a.g.ctx.Done()):
@@ -200,29 +201,22 @@ func (l *loop) attend() {
 	}
 }
 
-// quiet is called when there is nothing to do. At the server's end it closes connections
-// that are idle. It reports whether all is over.
-func (l *loop) quiet() bool {
-	if !l.drains {
-		return !l.accepts && l.conns == 0
-	}
-	if !l.idleEnded {
+// drain begins the end. Connections without a request are closed then, and after lastCall
+// those of clients that have sent nothing.
+func (l *loop) drain() {
+	switch {
+	case !l.idleEnded:
 		l.idleEnded, l.drainedAt = true, time.Now()
 		time.AfterFunc(l.a.g.lastCall, l.wake)
-		l.endIdle(false)
-	} else if !l.lateEnded && time.Since(l.drainedAt) >= l.a.g.lastCall {
+	case !l.lateEnded && time.Since(l.drainedAt) >= l.a.g.lastCall:
 		l.lateEnded = true
-		l.endIdle(true)
+	default:
+		return
 	}
-	return !l.accepts && l.conns == 0
-}
-
-// endIdle closes the connections that are idle, also those that have sent nothing yet if
-// all is set.
-func (l *loop) endIdle(all bool) {
 	for _, e := range l.table {
-		if e != nil && e.next == flow.Idle && (all || e.c.phase.Load() == open) {
-			l.finish(e, ErrDraining)
+		if e != nil && e.next == flow.Idle && !e.queued { // a request may be in the kernel
+			e.ready, e.queued = true, true
+			l.ready = append(l.ready, e)
 		}
 	}
 }
