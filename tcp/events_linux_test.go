@@ -203,3 +203,24 @@ func TestEventsDrainBusy(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A request that has waited for a place until the last call is over is answered.
+func TestEventsDrainPlace(t *testing.T) {
+	s := &Server{OnData: lines, Grace: -1, lastCall: time.Millisecond, MaxConns: 1, Options: Options{Sockets: 1}}
+	at, stop := serve(t, s)
+	silent := dial(t, at)
+	eventually(t, "it is accepted", func() bool { return s.Counters().Conns == 1 })
+	waits := dial(t, at)
+	_, _ = io.WriteString(waits, "hello\n")
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	if b, err := io.ReadAll(silent); len(b) > 0 || err != nil { // it is closed after the last call
+		t.Errorf("%q, %v", b, err)
+	}
+	if b, err := io.ReadAll(waits); string(b) != "hello\n" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}

@@ -324,7 +324,7 @@ func (l *loop) open(c *conn) {
 		l.table = append(l.table, e)
 	}
 	l.conns++
-	e.ready = l.firstLook
+	e.ready = l.firstLook || l.lateEnded
 	if e.header = g.s.hasProxies() && g.isProxy(c.sysSource()); e.header || l.admit(e, netip.Addr{}) {
 		l.serve(e)
 	}
