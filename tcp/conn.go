@@ -372,8 +372,8 @@ func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 // here before it allocates a buffer, so that an idle connection costs only its goroutine.
 // If there is nothing to read when the server ends, it returns [ErrDraining].
 //
-// Below a [tls.Conn] it does not see bytes that TLS has read and not given out yet. Call it
-// there only after a Read has returned fewer bytes than asked for.
+// Below a [tls.Conn] it does not see records that TLS has read and not given out yet, also
+// after a short Read. Call it there only after a Read has failed at a read deadline.
 func (h *Conn) WaitReadable() error {
 	return h.call("wait", func(c *conn) error {
 		c.reading.Lock()

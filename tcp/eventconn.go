@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"github.com/haul-project/haul/tcp/internal/flow"
 )
@@ -70,7 +71,8 @@ func (e *EventConn) Again() { e.flow.Again() }
 func (e *EventConn) Ended() bool { return e.flow.Ended() }
 
 // Draining reports whether the server ends. A connection that holds no bytes is then closed
-// after OnData has returned and its answer is sent.
+// after OnData has returned and its answer is sent; one that has a goroutine, when no more
+// bytes have arrived. OnData may call Close to end a client that sends without a pause.
 func (e *EventConn) Draining() bool { return e.c.shared.isDraining() }
 
 // RemoteAddr returns where the connection comes from, as [Conn.RemoteAddr] does.
@@ -183,7 +185,7 @@ func (k *caller) turn(data []byte) (flow.Next, error) {
 // buffer, except with TLS, and ends when the server does.
 func (k *caller) turnReceived() (flow.Next, error) {
 	isTLS := k.nc != net.Conn(k.h)
-	if !isTLS || k.e.Draining() {
+	if !isTLS {
 		if err := k.h.WaitReadable(); err != nil {
 			return flow.Over, err
 		}
@@ -191,8 +193,10 @@ func (k *caller) turnReceived() (flow.Next, error) {
 	b := copyBuffers.Get().(*[copySize]byte)
 	defer copyBuffers.Put(b)
 	n, err := k.read(b[:], isTLS)
-	if errors.Is(err, os.ErrDeadlineExceeded) && k.e.Draining() {
-		return flow.Idle, nil // a nudge: see whether there is something to read
+	if errors.Is(err, os.ErrDeadlineExceeded) && k.e.Draining() { // TLS holds no request
+		if err = k.h.WaitReadable(); err == nil {
+			n, err = k.read(b[:], false)
+		}
 	}
 	if err != nil {
 		return flow.Over, err
@@ -200,15 +204,20 @@ func (k *caller) turnReceived() (flow.Next, error) {
 	return k.turn(b[:n])
 }
 
-// read reads, and notes the end of what the client sends. The server's end wakes it if it
-// is idle.
+// read reads, and notes the end of what the client sends. If it is idle, it does not wait
+// once the server ends.
 func (k *caller) read(b []byte, idle bool) (int, error) {
 	c := k.h.c
 	c.idle.Store(idle)
+	drains := idle && k.e.Draining() // a nudge came before idle was stored
+	if drains {
+		_ = k.h.SetReadDeadline(time.Unix(1, 0))
+	}
 	n, err := k.nc.Read(b)
 	c.idle.Store(false)
-	if idle {
-		c.sysUnnudge()
+	c.sysUnnudge()
+	if drains {
+		_ = k.h.SetReadDeadline(time.Time{})
 	}
 	if n == 0 && err == io.EOF {
 		k.e.flow.End()

@@ -560,3 +560,56 @@ func TestEventsTLS(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+// Two requests, each a record of TLS, arrive at once, and the server's end begins during the
+// first. TLS has read the second one by then: it is answered too.
+func TestEventsTLSDrain(t *testing.T) {
+	cert, err := certs.SelfSigned("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan bool, 2)
+	s := &Server{Grace: -1, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, OnData: func(c *EventConn, data []byte) int {
+		if len(data) > 0 {
+			begun <- true
+			for !c.Draining() {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return lines(c, data)
+	}}
+	at, stop := serve(t, s)
+	below := &gathering{Conn: dial(t, at)}
+	c := tls.Client(below, &tls.Config{InsecureSkipVerify: true})
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	below.gathers = true
+	_, _ = io.WriteString(c, "one\n")
+	_, _ = io.WriteString(c, "two\n")
+	_, _ = below.Conn.Write(below.b)
+	<-begun
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	if b, err := io.ReadAll(c); string(b) != "one\ntwo\n" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+// A gathering collects what is written to it, once gathers is set.
+type gathering struct {
+	net.Conn
+	gathers bool
+	b       []byte
+}
+
+func (g *gathering) Write(b []byte) (int, error) {
+	if !g.gathers {
+		return g.Conn.Write(b)
+	}
+	g.b = append(g.b, b...)
+	return len(b), nil
+}

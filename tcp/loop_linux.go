@@ -240,16 +240,12 @@ func (l *loop) accept() {
 		c.fd, l.delay = fd, 0
 		c.sysReset()
 		a.watch.asleep.Store(false)
-		switch {
-		case a.g.s.Refuse && !a.g.takePlace():
-			a.g.refuse(c, c.sysRemoteAddr(), ErrFull)
+		if refuse := a.g.s.Refuse; refuse && !a.g.admit(c) || !refuse && !a.g.countSource(c) {
 			c.sysClose()
-		case !a.g.countSource(c):
-			c.sysClose()
-		default:
-			a.spare = nil
-			l.open(c)
+			continue
 		}
+		a.spare = nil
+		l.open(c)
 	}
 }
 
