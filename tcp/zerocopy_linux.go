@@ -40,7 +40,7 @@ func (c *conn) sysReadFrom(r io.Reader, most int64) kernelCopy {
 // sourceOf returns the descriptor that r reads from, if r is a plain file or connection;
 // nil otherwise.
 func sourceOf(r io.Reader) syscall.RawConn {
-	if !sendfile.IsFile(r) && !sendfile.IsStream(r) && !sendfile.IsOf(r, "net", "tcpConnWithoutWriteTo") { // as with isFile
+	if !sendfile.IsFile(r) && !sendfile.IsStream(r) && !sendfile.IsOf(r, "net", "tcpConnWithoutWriteTo") { // IsFile says why
 		return nil
 	}
 	return sendfile.RawOf(r)
