@@ -225,7 +225,7 @@ func TestDocumentedHTTPBounds(t *testing.T) {
 			fmt.Sprintf("| silence between requests, in `haul serve` | %d minutes |", s.IdleTimeout/time.Minute),
 			fmt.Sprintf("| requests at a time on a connection of HTTP/2, in `haul serve` | %d |", s.HTTP2.MaxConcurrentStreams),
 			fmt.Sprintf("| connections, in `haul serve` | %d,%03d a port", mostHTTPConns/1000, mostHTTPConns%1000),
-			fmt.Sprintf("| memory of a connection of HTTP/2 whose client reads slowly, in `haul serve` | %d KiB, and 128 KiB for each request |", writebehind.MaxBuffered>>10),
+			fmt.Sprintf("| memory of a connection of HTTP/2 whose client reads slowly, in `haul serve` | %d KiB, and 128 KiB for each request; the former %d MiB for all connections together |", writebehind.MaxBuffered>>10, writebehind.MaxTotal>>20),
 			fmt.Sprintf("| files of up to 16 KiB that stay open for the next reader, for 2 seconds, in `haul serve` | %d, or an eighth", httpSmallFiles),
 			fmt.Sprintf("| upload, in `haul serve`, of users too | %d GiB (`--max-upload`) |", tftp.DefaultMaxUpload>>30),
 		} {

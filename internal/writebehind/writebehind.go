@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,44 +20,79 @@ const (
 	recordSize = 16 << 10
 
 	// bufferSize is the size of a buffer. With a quarter of it, the sending goroutine
-	// waits more often for the next frame: 4 % more CPU time for a large file.
+	// waits more often for the next frame.
 	bufferSize = 8 * recordSize
 
 	// MaxBuffered is how many bytes of a connection are in memory here at most: one buffer
 	// is filled while another is sent. A connection with nothing to send has no buffer.
 	MaxBuffered = 2 * bufferSize
 
+	// MaxTotal is how many bytes of all connections of a [Listener] are in memory here at
+	// most. A connection that gets no buffer sends without one.
+	MaxTotal = maxBuffers * bufferSize
+
+	maxBuffers = 1024
+
 	// direct is the size from which on writes are buffered. Smaller ones are sent at once if
 	// nothing is before them: another goroutine would cost more than it saves.
 	direct = 8 << 10
 )
 
-var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+// A buffer is what one connection fills or sends.
+type buffer [bufferSize]byte
 
-// A Conn is a TLS connection whose Write waits for the peer only when the buffers are full.
+// A budget has the buffers of all connections of a [Listener].
+type budget struct {
+	left atomic.Int64 // buffers that may be taken
+	idle sync.Pool
+}
+
+func newBudget(buffers int64) *budget {
+	b := &budget{idle: sync.Pool{New: func() any { return new(buffer) }}}
+	b.left.Store(buffers)
+	return b
+}
+
+// take returns a buffer, or nil if none is left.
+func (b *budget) take() *buffer {
+	if b.left.Add(-1) < 0 {
+		b.left.Add(1)
+		return nil
+	}
+	return b.idle.Get().(*buffer)
+}
+
+// put returns a buffer to the budget.
+func (b *budget) put(full *buffer) {
+	b.idle.Put(full)
+	b.left.Add(1)
+}
+
+// A Conn is a TLS connection whose Write waits for the peer only when it has no buffer with
+// room.
 // If sending fails, later writes return the error. Deadlines for writing have no effect.
 //
 // It hides that the connection has TLS: net/http's server would take it for one of HTTP/1.
 type Conn struct {
 	net.Conn
-	state *tls.ConnectionState
-	stall time.Duration
+	state  *tls.ConnectionState
+	stall  time.Duration
+	budget *budget
 
 	mu      sync.Mutex
-	changed sync.Cond         // of mu: any of the following
-	filling *[bufferSize]byte // mu: nil if filled is 0
-	filled  int               // mu: bytes
-	sending bool              // mu: what is before filling is being sent
-	started bool              // mu: run was
-	closed  bool              // mu
-	err     error             // mu: why nothing can be sent any more
+	changed sync.Cond // of mu: any of the following
+	filling *buffer   // mu: nil if filled is 0
+	filled  int       // mu: bytes
+	sending bool      // mu: what is before filling is being sent
+	started bool      // mu: run was
+	closed  bool      // mu
+	err     error     // mu: why nothing can be sent any more
 }
 
-// New returns a Conn over c, whose handshake is complete. A peer that does not take 16 KiB
-// within the time of stall loses the connection.
-func New(c *tls.Conn, stall time.Duration) *Conn {
+// newConn returns a Conn over c, whose handshake is complete. It takes its buffers from b.
+func newConn(c *tls.Conn, stall time.Duration, b *budget) *Conn {
 	state := c.ConnectionState()
-	w := &Conn{Conn: c, state: &state, stall: stall}
+	w := &Conn{Conn: c, state: &state, stall: stall, budget: b}
 	w.changed.L = &w.mu
 	return w
 }
@@ -75,14 +111,15 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
+		first := c.filled == 0 && !c.sending
 		switch {
 		case c.err != nil:
 			return n, c.err
 		case c.closed:
 			return n, net.ErrClosed
-		case len(b) < direct && n == 0 && c.filled == 0 && !c.sending:
-			if c.send(b); c.err != nil {
-				return 0, c.err
+		case first && (len(b) < direct && n == 0 || !c.reserve()):
+			if c.send(b[n:]); c.err != nil {
+				return n, c.err
 			}
 			return len(b), nil
 		}
@@ -94,10 +131,19 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	}
 }
 
+// reserve reports whether there is a buffer to fill, which it takes from the budget. mu is
+// held.
+func (c *Conn) reserve() bool {
+	if c.filling == nil {
+		c.filling = c.budget.take()
+	}
+	return c.filling != nil
+}
+
 // fill buffers the beginning of b, and returns how many bytes that are. mu is held.
 func (c *Conn) fill(b []byte) int {
-	if c.filling == nil {
-		c.filling = buffers.Get().(*[bufferSize]byte)
+	if !c.reserve() {
+		return 0
 	}
 	n := copy(c.filling[c.filled:], b)
 	c.filled += n
@@ -122,7 +168,11 @@ func (c *Conn) run() {
 		full, n := c.filling, c.filled
 		c.filling, c.filled = nil, 0
 		c.send(full[:n])
-		buffers.Put(full)
+		c.budget.put(full)
+	}
+	if c.filling != nil {
+		c.budget.put(c.filling)
+		c.filling, c.filled = nil, 0
 	}
 	c.mu.Unlock()
 	_ = c.Conn.Close()
@@ -164,12 +214,16 @@ func (c *Conn) Close() error {
 }
 
 // Listener returns a listener for the connections of l, which are TLS connections after their
-// handshake. stall is that of [New].
-func Listener(l net.Listener, stall time.Duration) net.Listener { return listener{l, stall} }
+// handshake: each it returns is a [Conn]. A peer that does not take 16 KiB within the time of
+// stall loses the connection.
+func Listener(l net.Listener, stall time.Duration) net.Listener {
+	return listener{l, stall, newBudget(maxBuffers)}
+}
 
 type listener struct {
 	net.Listener
-	stall time.Duration
+	stall  time.Duration
+	budget *budget
 }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -177,5 +231,5 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(c.(*tls.Conn), l.stall), nil
+	return newConn(c.(*tls.Conn), l.stall, l.budget), nil
 }

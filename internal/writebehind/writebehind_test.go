@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,8 +29,15 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// pair returns a Conn, what is below its TLS, and its peer. The network has no buffer.
+// pair returns a Conn with enough buffers, what is below its TLS, and its peer. The network
+// has no buffer.
 func pair(t *testing.T) (c *Conn, below *countedConn, peer *tls.Conn) {
+	t.Helper()
+	return pairOf(t, newBudget(2))
+}
+
+// pairOf is pair with the buffers of b.
+func pairOf(t *testing.T, b *budget) (c *Conn, below *countedConn, peer *tls.Conn) {
 	t.Helper()
 	cert, err := certs.SelfSigned("x")
 	if err != nil {
@@ -45,7 +53,7 @@ func pair(t *testing.T) (c *Conn, below *countedConn, peer *tls.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = there.Close(); _ = here.Close() })
-	return New(s, stall), below, peer
+	return newConn(s, stall, b), below, peer
 }
 
 // Writes of all sizes arrive in their order, and Close loses none.
@@ -199,6 +207,66 @@ func TestIdle(t *testing.T) {
 		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Connections whose peers take nothing have no more in memory together than the budget.
+// Those that get no buffer send without one, and each peer gets its bytes. At the end, all
+// buffers are in the budget again.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most, conns, size = 3, 5, 4*bufferSize + 9
+		b := newBudget(most)
+		var accepted atomic.Int64
+		var all sync.WaitGroup
+		var peers []*tls.Conn
+		for i := range conns {
+			c, _, peer := pairOf(t, b)
+			peers = append(peers, peer)
+			go func() {
+				for left := bytes.Repeat([]byte{byte(i)}, size); len(left) > 0; {
+					n, err := c.Write(left[:min(len(left), recordSize+9)])
+					if accepted.Add(int64(n)); err != nil {
+						t.Error(err)
+						break
+					}
+					left = left[n:]
+				}
+				_ = c.Close()
+			}()
+		}
+		synctest.Wait() // until all wait for their peers
+		if n := accepted.Load(); n > most*bufferSize || n == 0 {
+			t.Errorf("%d bytes are buffered, want %d at most", n, most*bufferSize)
+		}
+		for i, peer := range peers {
+			all.Go(func() {
+				got, _ := io.ReadAll(peer)
+				if !bytes.Equal(got, bytes.Repeat([]byte{byte(i)}, size)) {
+					t.Errorf("of connection %d, %d bytes come, want %d, or they differ", i, len(got), size)
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(2 * stall)
+		if n := b.left.Load(); n != most {
+			t.Errorf("%d buffers are left, want %d", n, most)
+		}
+	})
+}
+
+// A peer that loses its connection gives its buffers back.
+func TestBudgetOfLostPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(2)
+		c, _, _ := pairOf(t, b)
+		if _, err := c.Write(make([]byte, 3*bufferSize)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		synctest.Wait()
+		if n := b.left.Load(); n != 2 {
+			t.Errorf("%d buffers are left, want 2", n)
 		}
 	})
 }
