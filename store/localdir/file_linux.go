@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/haul-project/haul/internal/localfs"
 	"github.com/haul-project/haul/store"
 )
 
@@ -208,17 +209,22 @@ func (t *tryRead) preadv(fd uintptr) {
 
 // refused returns how to read a file whose file system knows no RWF_NOWAIT.
 func refused(c syscall.RawConn) int32 {
-	var st unix.Statfs_t
-	var statErr error
-	err := c.Control(func(fd uintptr) { statErr = unix.Fstatfs(int(fd), &st) })
-	if err != nil || statErr != nil {
-		return never
+	how := never
+	_ = c.Control(func(fd uintptr) {
+		if localfs.Of(int(fd)) == localfs.RAM {
+			how = always
+		}
+	})
+	return how
+}
+
+// isLocal reports whether f is on a file system that is known to be of this machine alone.
+func isLocal(f *os.File) bool {
+	local := false
+	if c, err := f.SyscallConn(); err == nil {
+		_ = c.Control(func(fd uintptr) { local = localfs.Of(int(fd)) != localfs.Unknown })
 	}
-	switch uint32(st.Type) {
-	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
-		return always
-	}
-	return never
+	return local
 }
 
 // release lets go of the caller's buffers and keeps t for another call.

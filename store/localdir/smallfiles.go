@@ -22,7 +22,9 @@ const (
 
 // SmallFiles keeps files of up to 16 KiB open that were read, for one to two seconds, and
 // lets the next readers share them: opening and closing such a file costs more than reading
-// it. Several [Dir] may have the same SmallFiles. It has an effect on Linux only.
+// it. Several [Dir] may have the same SmallFiles. It has an effect on Linux only, and on ext4
+// (ext2, ext3), XFS, Btrfs, tmpfs and ramfs: elsewhere, as on NFS, a content may be new only to
+// those who open the file.
 //
 // Readers never get another content than by opening the file: each looks the name up again,
 // and gets what is open only if that is the same inode, without a change of its content or
@@ -68,6 +70,9 @@ func (s *SmallFiles) find(d *Dir, name string, info fs.FileInfo) (store.File, bo
 // Otherwise it returns the file itself.
 func (s *SmallFiles) add(f store.File, d *Dir, name string, info fs.FileInfo) store.File {
 	if s == nil || info.Size() > keptSize {
+		return f
+	}
+	if file, ok := store.SystemFile(f); !ok || !isLocal(file) {
 		return f
 	}
 	id, ok := identityOf(info)

@@ -150,6 +150,21 @@ func TestSmallFilesAreNeverStale(t *testing.T) {
 	})
 }
 
+// A file is opened by each reader if its file system may get it from elsewhere, where only an
+// open has the latest content: here from the kernel.
+func TestSmallFilesOfOtherFileSystems(t *testing.T) {
+	root, err := os.OpenRoot("/proc")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer root.Close()
+	d := New(root)
+	d.Small = &SmallFiles{Max: 10}
+	if got := read(t, d, "version"); len(d.Small.kept) != 0 {
+		t.Errorf("a file of /proc is kept: %q", got)
+	}
+}
+
 // A file that may not be read any more is refused, although it is open.
 func TestSmallFilesKeepPermissions(t *testing.T) {
 	if os.Getuid() == 0 {

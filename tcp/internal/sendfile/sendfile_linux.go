@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/internal/localfs"
 )
 
 const (
@@ -84,20 +86,17 @@ func (s *Sender) look(in, n int) {
 // a tmpfs, too, and none of it.
 func whereIs(fd int) (where, int64) {
 	var info unix.Stat_t
-	var at unix.Statfs_t
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	switch {
 	case err != nil, flags&unix.O_DIRECT != 0: // which ignores the page cache
 		return unknown, 0
 	case unix.Fstat(fd, &info) != nil, info.Mode&unix.S_IFMT != unix.S_IFREG:
 		return unknown, 0
-	case unix.Fstatfs(fd, &at) != nil:
-		return unknown, 0
 	}
-	switch uint32(at.Type) { // the type of Type differs between architectures
-	case unix.TMPFS_MAGIC:
+	switch localfs.Of(fd) {
+	case localfs.RAM:
 		return inRAM, info.Size
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
+	case localfs.Disk:
 		return onDisk, info.Size
 	}
 	return unknown, 0

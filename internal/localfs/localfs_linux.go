@@ -1,0 +1,31 @@
+package localfs
+
+import "golang.org/x/sys/unix"
+
+// A Kind says where a file system keeps its files.
+type Kind uint8
+
+// The kinds of file systems.
+const (
+	Unknown Kind = iota // perhaps on another machine, or by a program (FUSE)
+	Disk                // on a disk of this machine
+	RAM                 // in the memory of this machine, or swapped out
+)
+
+// Of returns the kind of the file system of an open file. It is Unknown if the system cannot
+// tell.
+func Of(fd int) Kind {
+	var at unix.Statfs_t
+	for err := error(unix.EINTR); err != nil; {
+		if err = unix.Fstatfs(fd, &at); err != nil && err != unix.EINTR {
+			return Unknown
+		}
+	}
+	switch uint32(at.Type) { // the type of Type differs between architectures
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
+		return RAM
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC: // ext2 and ext3 too
+		return Disk
+	}
+	return Unknown
+}
