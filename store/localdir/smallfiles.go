@@ -18,6 +18,10 @@ const (
 
 	// keptFor is how often files are closed that had no reader since the last time.
 	keptFor = time.Second
+
+	// keptAfter is how long a file must not have changed before it is kept. The kernel's
+	// clock for changes ticks every 10 ms at most, and two within a tick look like one.
+	keptAfter = 50 * time.Millisecond
 )
 
 // SmallFiles keeps files of up to 16 KiB open that were read, for one to two seconds, and
@@ -33,6 +37,8 @@ const (
 type SmallFiles struct {
 	// Max is how many files may be open without a reader. It must not change once in use.
 	Max int
+
+	now func() time.Time // nil means time.Now; only tests set it
 
 	mu   sync.Mutex
 	kept map[store.Identity]*keptFile // mu
@@ -66,16 +72,14 @@ func (s *SmallFiles) find(d *Dir, name string, info fs.FileInfo) (store.File, bo
 	return &keptReader{from: s, file: f, id: id, info: info, at: d, name: name}, true
 }
 
-// add returns a reader of a file that was opened, and keeps the file if there is room.
-// Otherwise it returns the file itself.
-func (s *SmallFiles) add(f store.File, d *Dir, name string, info fs.FileInfo) store.File {
+// add returns a reader of a file that was opened, and keeps the file if there is room and it
+// may be shared. Otherwise it returns the file itself. before and info are what it was before
+// and after it was opened.
+func (s *SmallFiles) add(f store.File, d *Dir, name string, before, info fs.FileInfo) store.File {
 	if s == nil || info.Size() > keptSize {
 		return f
 	}
-	if file, ok := store.SystemFile(f); !ok || !isLocal(file) {
-		return f
-	}
-	id, ok := identityOf(info)
+	id, ok := s.shareable(f, before, info)
 	if !ok {
 		return f
 	}
@@ -90,6 +94,25 @@ func (s *SmallFiles) add(f store.File, d *Dir, name string, info fs.FileInfo) st
 	}
 	s.kept[id] = &keptFile{File: f, users: 2, lately: true}
 	return &keptReader{from: s, file: s.kept[id], id: id, info: info, at: d, name: name}
+}
+
+// shareable returns the identity of a file that was opened, and whether a name with this
+// identity means that opening it would succeed again, with the same content. A change while it
+// was opened may have been of its permissions.
+func (s *SmallFiles) shareable(f store.File, before, info fs.FileInfo) (store.Identity, bool) {
+	id, ok := identityOf(info)
+	if was, _ := identityOf(before); !ok || id != was {
+		return id, false
+	}
+	now := time.Now
+	if s.now != nil {
+		now = s.now
+	}
+	if now().Sub(id.Changed()) < keptAfter {
+		return id, false
+	}
+	file, ok := store.SystemFile(f)
+	return id, ok && isLocal(file)
 }
 
 // sweep closes the files without a reader for some time.

@@ -18,7 +18,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// smallDir returns a directory that keeps small files open, its path, and a function that
+// later is a time at which all files of the tests have been left alone for long. A bubble of
+// synctest has another clock than the files.
+var later = time.Now().Add(24 * time.Hour)
+
+// smallDir returns a directory that keeps small files open, as if it were later, its path, and a function that
 // returns how many files were opened since it was last called.
 func smallDir(t *testing.T, most int) (d *Dir, path string, opened func() int) {
 	t.Helper()
@@ -29,7 +33,7 @@ func smallDir(t *testing.T, most int) (d *Dir, path string, opened func() int) {
 	}
 	t.Cleanup(func() { _ = root.Close() })
 	d = New(root)
-	d.Path, d.Small = path, &SmallFiles{Max: most}
+	d.Path, d.Small = path, &SmallFiles{Max: most, now: func() time.Time { return later }}
 	n := 0
 	d.before = func(call string) error {
 		if call == "open" {
@@ -159,7 +163,7 @@ func TestSmallFilesOfOtherFileSystems(t *testing.T) {
 	}
 	defer root.Close()
 	d := New(root)
-	d.Small = &SmallFiles{Max: 10}
+	d.Small = &SmallFiles{Max: 10, now: func() time.Time { return later }}
 	if got := read(t, d, "version"); len(d.Small.kept) != 0 {
 		t.Errorf("a file of /proc is kept: %q", got)
 	}
@@ -181,6 +185,47 @@ func TestSmallFilesKeepPermissions(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// A file that changes while it is opened is not kept: if that was a change of permissions, what
+// it was afterwards does not mean that it may be opened again. After that it is kept. Here the
+// change is of a time, which does not depend on the kernel's clock.
+func TestSmallFilesThatChangeMeanwhile(t *testing.T) {
+	d, path, opened := smallDir(t, 10)
+	write(t, filepath.Join(path, "f"), "x")
+	count := d.before
+	d.before = func(call string) error {
+		d.before = count
+		return errors.Join(count(call), os.Chtimes(filepath.Join(path, "f"), time.Time{}, time.Unix(1, 0)))
+	}
+	for _, kept := range []int{0, 1, 1} {
+		if got := read(t, d, "f"); got != "x" || len(d.Small.kept) != kept {
+			t.Errorf("%q is read, and %d files are kept, want %d", got, len(d.Small.kept), kept)
+		}
+	}
+	if n := opened(); n != 2 {
+		t.Errorf("it was opened %d times, want 2", n)
+	}
+}
+
+// A file that has just changed is not kept: the next change may not show in its times.
+func TestSmallFilesThatJustChanged(t *testing.T) {
+	d, path, _ := smallDir(t, 10)
+	write(t, filepath.Join(path, "f"), "x")
+	fi, err := os.Stat(filepath.Join(path, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := identityOf(fi)
+	for _, c := range []struct {
+		age  time.Duration
+		kept int
+	}{{-time.Hour, 0}, {0, 0}, {keptAfter - 1, 0}, {keptAfter, 1}} {
+		d.Small.now = func() time.Time { return id.Changed().Add(c.age) }
+		if got := read(t, d, "f"); got != "x" || len(d.Small.kept) != c.kept {
+			t.Errorf("%v after its change %q is read, and %d files are kept, want %d", c.age, got, len(d.Small.kept), c.kept)
+		}
+	}
 }
 
 // Files are closed when nobody has asked for them for a while; a reader may stay longer.

@@ -217,14 +217,14 @@ func (d *Dir) Open(ctx context.Context, name string) (store.File, error) {
 }
 
 func (d *Dir) open(ctx context.Context, name string) (store.File, error) {
-	fi, err := d.stat(ctx, name)
+	before, err := d.stat(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	if !fi.Mode().IsRegular() {
+	if !before.Mode().IsRegular() {
 		return nil, store.ErrNotRegular
 	}
-	if f, ok := d.Small.find(d, name, fi); ok {
+	if f, ok := d.Small.find(d, name, before); ok {
 		return f, nil
 	}
 	if err := d.hook("open"); err != nil {
@@ -236,7 +236,8 @@ func (d *Dir) open(ctx context.Context, name string) (store.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fi, err = statRegular(f); err != nil {
+	fi, err := statRegular(f)
+	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
@@ -244,7 +245,7 @@ func (d *Dir) open(ctx context.Context, name string) (store.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.Small.add(file, d, name, fi), nil
+	return d.Small.add(file, d, name, before, fi), nil
 }
 
 // Stat describes what has the name, following symbolic links.
