@@ -9,6 +9,7 @@ package writebehind
 
 import (
 	"crypto/tls"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -79,6 +80,8 @@ type Conn struct {
 	stall  time.Duration
 	budget *budget
 
+	reading sync.Mutex // held to read
+
 	mu      sync.Mutex
 	changed sync.Cond // of mu: any of the following
 	filling *buffer   // mu: nil if filled is 0
@@ -87,6 +90,8 @@ type Conn struct {
 	started bool      // mu: run was
 	closed  bool      // mu
 	err     error     // mu: why nothing can be sent any more
+
+	discarded chan struct{} // mu: closed when discard ends; nil if Close did not start it
 }
 
 // newConn returns a Conn over c, whose handshake is complete. It takes its buffers from b.
@@ -105,6 +110,13 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
 // SetWriteDeadline has no effect.
 func (c *Conn) SetWriteDeadline(time.Time) error { return nil }
+
+// Read reads from the connection.
+func (c *Conn) Read(b []byte) (int, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	return c.Conn.Read(b)
+}
 
 // Write sends or buffers b.
 func (c *Conn) Write(b []byte) (n int, err error) {
@@ -174,8 +186,33 @@ func (c *Conn) run() {
 		c.budget.put(c.filling)
 		c.filling, c.filled = nil, 0
 	}
+	discarded, err := c.discarded, c.err
 	c.mu.Unlock()
+	if discarded != nil && err == nil {
+		c.finish()
+		<-discarded
+	}
 	_ = c.Conn.Close()
+}
+
+// finish ends what is sent, and lets the peer send.
+func (c *Conn) finish() {
+	secure := c.Conn.(*tls.Conn)
+	_ = secure.CloseWrite()
+	if below, ok := secure.NetConn().(interface{ CloseWrite() error }); ok {
+		_ = below.CloseWrite()
+	}
+}
+
+// discard reads what a peer sends after Close, until its end or the time. If it were unread
+// at the end, the kernel would reset the connection, and drop what it still has to send.
+func (c *Conn) discard(until time.Time) {
+	c.reading.Lock() // Close has woken the reader
+	defer c.reading.Unlock()
+	below := c.Conn.(*tls.Conn).NetConn()
+	_ = below.SetReadDeadline(until)
+	_, _ = io.Copy(io.Discard, struct{ io.Reader }{below})
+	close(c.discarded)
 }
 
 // send sends b. It releases mu meanwhile.
@@ -196,7 +233,7 @@ func (c *Conn) send(b []byte) {
 }
 
 // Close ends the connection. Buffered bytes are still sent, as by the kernel, for the time of
-// stall at most.
+// stall at most. So long the peer may also take to end the connection, if there are any.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,8 +246,14 @@ func (c *Conn) Close() error {
 	}
 	c.closed = true
 	c.changed.Broadcast()
-	_ = c.Conn.SetWriteDeadline(time.Now().Add(c.stall))
-	return c.Conn.SetReadDeadline(time.Unix(1, 0)) // wakes its reader
+	end := time.Now().Add(c.stall)
+	_ = c.Conn.SetWriteDeadline(end)
+	err := c.Conn.SetReadDeadline(time.Unix(1, 0)) // wakes its reader
+	if c.filled > 0 || c.sending {
+		c.discarded = make(chan struct{})
+		go c.discard(end)
+	}
+	return err
 }
 
 // Listener returns a listener for the connections of l, which are TLS connections after their

@@ -39,13 +39,20 @@ func pair(t *testing.T) (c *Conn, below *countedConn, peer *tls.Conn) {
 // pairOf is pair with the buffers of b.
 func pairOf(t *testing.T, b *budget) (c *Conn, below *countedConn, peer *tls.Conn) {
 	t.Helper()
+	here, there := net.Pipe()
+	below = &countedConn{Conn: here}
+	c, peer = overTLS(t, below, there, b)
+	return c, below, peer
+}
+
+// overTLS returns a Conn over the connection here, and its peer over the other end.
+func overTLS(t *testing.T, here, there net.Conn, b *budget) (c *Conn, peer *tls.Conn) {
+	t.Helper()
 	cert, err := certs.SelfSigned("x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, there := net.Pipe()
-	below = &countedConn{Conn: here}
-	s := tls.Server(below, &tls.Config{Certificates: []tls.Certificate{cert}, MaxVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true})
+	s := tls.Server(here, &tls.Config{Certificates: []tls.Certificate{cert}, MaxVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true})
 	peer = tls.Client(there, &tls.Config{InsecureSkipVerify: true})
 	shaken := make(chan error, 1)
 	go func() { shaken <- s.Handshake() }()
@@ -53,7 +60,7 @@ func pairOf(t *testing.T, b *budget) (c *Conn, below *countedConn, peer *tls.Con
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = there.Close(); _ = here.Close() })
-	return newConn(s, stall, b), below, peer
+	return newConn(s, stall, b), peer
 }
 
 // Writes of all sizes arrive in their order, and Close loses none.
@@ -267,6 +274,72 @@ func TestBudgetOfLostPeer(t *testing.T) {
 		synctest.Wait()
 		if n := b.left.Load(); n != 2 {
 			t.Errorf("%d buffers are left, want 2", n)
+		}
+	})
+}
+
+// A slow reader gets all bytes and the end, although it reads only after Close, and sends
+// meanwhile, as clients of HTTP/2 do for each part that they read.
+func TestSlowReaderAtClose(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	there, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The kernel takes little, so most waits in our buffers when Close is called.
+	if err := errors.Join(here.(*net.TCPConn).SetWriteBuffer(32<<10), there.(*net.TCPConn).SetReadBuffer(32<<10)); err != nil {
+		t.Fatal(err)
+	}
+	c, peer := overTLS(t, here, there, newBudget(2))
+	if _, err := c.Write(make([]byte, MaxBuffered)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for b := make([]byte, recordSize); err == nil; {
+		if _, err := peer.Write(make([]byte, 13)); err != nil {
+			t.Fatalf("after %d bytes: %v", total, err)
+		}
+		time.Sleep(time.Millisecond)
+		var n int
+		n, err = peer.Read(b)
+		total += n
+	}
+	if total != MaxBuffered || err != io.EOF {
+		t.Errorf("%d of %d bytes come, then: %v", total, MaxBuffered, err)
+	}
+}
+
+// A closed connection whose peer has got all, and sends without an end, is there for the
+// time of stall.
+func TestPeerSendsWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, peer := pair(t)
+		if _, err := c.Write(make([]byte, bufferSize)); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		for b := make([]byte, 100); ; time.Sleep(time.Second / 2) {
+			if _, err := peer.Write(b); err != nil {
+				break
+			}
+		}
+		if took := time.Since(began); took < stall || took > stall+time.Second {
+			t.Errorf("it ends after %v", took)
 		}
 	})
 }
