@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,17 +35,14 @@ func smallDir(t *testing.T, most int) (d *Dir, path string, opened func() int) {
 	t.Cleanup(func() { _ = root.Close() })
 	d = New(root)
 	d.Path, d.Small = path, &SmallFiles{Max: most, now: func() time.Time { return later }}
-	n := 0
+	var n atomic.Int64
 	d.before = func(call string) error {
 		if call == "open" {
-			n++
+			n.Add(1)
 		}
 		return nil
 	}
-	return d, path, func() int {
-		defer func() { n = 0 }()
-		return n
-	}
+	return d, path, func() int { return int(n.Swap(0)) }
 }
 
 // read returns the content of a file, as a new reader of it gets it.
