@@ -40,11 +40,15 @@ func (w *wideWindows) take() bool {
 
 func (w *wideWindows) give() { w.n.Add(-1) }
 
-// widen gives a channel that carries bulk a wide window, if there is one to give. The
-// caller holds quota.mu.
+// widen gives a channel that carries bulk a wide window, if there is one to give. A
+// channel that has ended gets none, though its session may still read what has come:
+// nobody would give the window back. The caller holds quota.mu.
 func (q *queue) widen() {
 	r := q.quota
-	if q.taken < wideFrom || q.window > channelWindow || r.wide != nil || r.fixed || !r.windows.take() {
+	if q.taken < wideFrom || q.window > channelWindow || r.wide != nil || r.fixed {
+		return
+	}
+	if _, open := r.queues[q]; !open || !r.windows.take() {
 		return
 	}
 	if !addWindow(q.ch, wideWindow-channelWindow) {

@@ -218,6 +218,22 @@ func TestQuotaWide(t *testing.T) {
 	}
 }
 
+// A session that reads on after its channel has ended gets no wide window, which nobody
+// would give back.
+func TestNoWideWindowAtTheEnd(t *testing.T) {
+	quota, _, _ := newTestQuota(t)
+	p := &wideSource{packetSource: newPacketSource(quota)}
+	q := quota.open(p)
+	p.send(channelWindow, channelWindow)
+	quota.close(q)
+	if _, err := io.ReadFull(q, make([]byte, channelWindow)); err != nil {
+		t.Fatal(err)
+	}
+	if n := quota.windows.n.Load(); n != 0 || q.window != channelWindow || p.myConsumed != 0 {
+		t.Errorf("%d wide windows are counted, the window has %d bytes, and %d more are offered", n, q.window, p.myConsumed)
+	}
+}
+
 // A channel that does not look as those of the known versions of x/crypto keeps its window.
 func TestAddWindow(t *testing.T) {
 	type (
