@@ -79,10 +79,11 @@ Nothing outside DIR can be read or written, neither by ".." nor through a symbol
 Of several DIRs, the first that has a file serves it; uploads go to the first. An upload
 appears under its name when it is complete and safe on disk, and never before.
 
-With --no-fsync haul does not wait for the disk. An upload still appears whole or not at
-all, whatever becomes of haul. But if the machine crashes or loses power, files of the last
-half minute or so may be missing, empty or damaged, though clients have seen them succeed:
-use it only for what can be sent again.
+With --no-fsync haul does not wait for the disk, except at the checkpoints of uploads that
+can be resumed. An upload still appears whole or not at all, whatever becomes of haul. But
+if the machine crashes or loses power, files of the last half minute or so may be missing,
+empty or damaged, though clients have seen them succeed: use it only for what can be sent
+again.
 
 SFTP users, and HTTP users with --http-auth, may do what the users file says. All other
 clients may read, and write only with --upload. For them, names that begin with a dot,

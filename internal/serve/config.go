@@ -32,9 +32,10 @@ type Config struct {
 	// Allow serves all.
 	Allow, Deny []netip.Prefix
 
-	// NoFsync publishes uploads without waiting for the disk, those of users too. A crash
-	// of the machine may then lose files that clients have seen succeed, or leave
-	// them with a part of their content.
+	// NoFsync publishes uploads without waiting for the disk, except at the checkpoints of
+	// those that can be resumed. It holds for uploads of users too. A crash of the machine
+	// may then lose files that clients have seen succeed, or leave them with a part of
+	// their content.
 	NoFsync bool
 
 	// Congestion names the congestion control of TCP for SFTP and HTTP, such as "bbr"; ""

@@ -48,9 +48,9 @@ type Dir struct {
 	// [store.LocationOf] is to return where its files are.
 	Path string
 
-	// NoSync gives every upload [store.Create].NoSync: none waits for the disk, and
-	// the machine's end may cost what it has just published. Set it before the store is
-	// used.
+	// NoSync gives every upload [store.Create].NoSync: none waits for the disk, except
+	// at the checkpoints of uploads that can be resumed, and the machine's end may cost
+	// what it has just published. Set it before the store is used.
 	NoSync bool
 
 	// LinksFromRoot follows absolute symbolic links from the store's root, as in a

@@ -45,6 +45,27 @@ func smallDir(t *testing.T, most int) (d *Dir, path string, opened func() int) {
 	return d, path, func() int { return int(n.Swap(0)) }
 }
 
+// A part of a store shares what is open with the store.
+func TestSmallFilesOfPart(t *testing.T) {
+	d, path, opened := smallDir(t, 10)
+	if err := os.WriteFile(filepath.Join(path, "f"), []byte("content"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sub, end, err := d.Sub(t.Context(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end.Close()
+	for _, from := range []*Dir{sub.(*Dir), d} {
+		if got := read(t, from, "f"); got != "content" {
+			t.Errorf("the file has %q", got)
+		}
+	}
+	if n := opened(); n != 1 {
+		t.Errorf("%d files were opened, want 1", n)
+	}
+}
+
 // read returns the content of a file, as a new reader of it gets it.
 func read(t *testing.T, d *Dir, name string) string {
 	t.Helper()

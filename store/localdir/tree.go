@@ -172,7 +172,8 @@ func (d *Dir) Sub(ctx context.Context, name string) (store.Tree, io.Closer, erro
 		return nil, nil, d.fail("open", name, err)
 	}
 	sub := New(root)
-	sub.SpecialBits, sub.LinksFromRoot, sub.checkpoint, sub.before = d.SpecialBits, d.LinksFromRoot, d.checkpoint, d.before
+	sub.SpecialBits, sub.NoSync, sub.LinksFromRoot, sub.Small = d.SpecialBits, d.NoSync, d.LinksFromRoot, d.Small
+	sub.checkpoint, sub.before = d.checkpoint, d.before
 	return sub, root, nil
 }
 

@@ -198,7 +198,7 @@ func TestSub(t *testing.T) {
 	}
 }
 
-// A store without syncs waits for the disk at no step of an upload.
+// A store without syncs waits for the disk at no step of an upload, nor does a part of it.
 func TestNoSync(t *testing.T) {
 	for _, c := range []store.Create{{}, {Exclusive: true}, {Parents: true}} {
 		dir, d := tempDir(t)
@@ -215,11 +215,20 @@ func TestNoSync(t *testing.T) {
 		if err := upload(t, d, name, "content", c); err != nil {
 			t.Fatal(err)
 		}
+		sub, end, err := d.Sub(t.Context(), ".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := upload(t, sub, name+"2", "content", c); err != nil {
+			t.Fatal(err)
+		}
+		_ = end.Close()
 		for _, call := range calls {
 			if strings.Contains(call, "sync") {
 				t.Errorf("%+v: called %s", c, call)
 			}
 		}
 		wantFile(t, dir, name, "content")
+		wantFile(t, dir, name+"2", "content")
 	}
 }
