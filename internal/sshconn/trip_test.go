@@ -5,6 +5,7 @@ import (
 	"net"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -40,4 +41,22 @@ func TestTimeConnect(t *testing.T) {
 	if _, err := d.Dial("tcp", l.Addr().String()); !errors.Is(err, stop) {
 		t.Errorf("the dialer's own hook was not called: %v", err)
 	}
+}
+
+// Of several addresses the time counts from the first: the one that wins may have been
+// tried for as long.
+func TestTimeConnectOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d net.Dialer
+		trip := TimeConnect(&d)
+		for range 2 {
+			if err := d.Control("tcp", "192.0.2.1:22", nil); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if got := trip(); got != 2*time.Second {
+			t.Errorf("%v since the first address was tried, want 2s", got)
+		}
+	})
 }
