@@ -130,10 +130,23 @@ func TestConnectionsBeginEarly(t *testing.T) {
 	}
 }
 
-// An expectation causes no login that a small file has no use for, nor one to a server
-// that is near.
+// An expectation causes no login that a small file has no use for, nor one for a file that
+// cannot be opened, nor one to a server that is near.
 func TestExpectsSmall(t *testing.T) {
 	const large = 64 << 20
+	// secret is a large file without read permission.
+	secret := func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+		if string(q.Path) != "secret" {
+			return nil, false
+		}
+		if q.Type != wire.TypeStat {
+			return wire.AppendStatus(nil, q.ID, wire.PermissionDenied, "No!"), true
+		}
+		var a wire.Attrs
+		a.SetMode(wire.ModeRegular)
+		a.SetSize(large)
+		return wire.AppendAttrs(nil, q.ID, a), true
+	}
 	for _, test := range []struct {
 		name   string
 		size   int64
@@ -146,6 +159,7 @@ func TestExpectsSmall(t *testing.T) {
 		{"near", large, Config{First: "void", Expect: FirstSize, RoundTrip: time.Millisecond}, 1},
 		{"trip not known", large, Config{First: "void", Expect: FirstSize}, 1},
 		{"no such file", large, Config{First: "none", Expect: FirstSize, RoundTrip: earlyTrip}, 1},
+		{"not to be read", large, Config{First: "secret", Expect: FirstSize, RoundTrip: earlyTrip}, 1},
 		{"one request at a time", large, Config{First: "void", Expect: large, RoundTrip: earlyTrip, Requests: 1}, 1},
 		{"two connections", large, Config{Conns: 2, Expect: large, RoundTrip: earlyTrip}, 2},
 		{"not that far", large, Config{First: "void", Expect: FirstSize, RoundTrip: earlyTrip / 4}, 4},
@@ -153,7 +167,7 @@ func TestExpectsSmall(t *testing.T) {
 		{"large, to be written", 0, Config{Expect: large, RoundTrip: earlyTrip}, 8},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withFakeServer(t, test.config, func(p *fakeServer) { far(p); p.tree = newEndlessTree(test.size) }, func(t *testing.T, p *fakeServer, c *Client) {
+			withFakeServer(t, test.config, func(p *fakeServer) { far(p); p.tree = newEndlessTree(test.size); p.hook = secret }, func(t *testing.T, p *fakeServer, c *Client) {
 				time.Sleep(time.Minute)
 				p.mu.Lock()
 				defer p.mu.Unlock()

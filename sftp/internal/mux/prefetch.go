@@ -97,9 +97,7 @@ func (l *Lane) answers(g *announcement) error {
 				return err
 			}
 		case prefetchStatID:
-			if f.stat = TakeAttrs(&f.attrs)(&p); f.stat == nil && l.mux.config.Expect == ExpectFirst && f.attrs.Has(wire.AttrSize) {
-				l.mux.expect(f.attrs.Size)
-			}
+			f.stat = TakeAttrs(&f.attrs)(&p)
 		case prefetchOpenID:
 			f.open = TakeHandle(&f.handle)(&p)
 		default:
@@ -112,6 +110,10 @@ func (l *Lane) answers(g *announcement) error {
 				read[p.ID-prefetchReadID] = []byte{}
 			}
 		}
+	}
+	// One that cannot be opened is not moved, however large it is.
+	if l.mux.config.Expect == ExpectFirst && f.isLarge() {
+		l.mux.expect(f.attrs.Size)
 	}
 	for i, h := range guessedHandles {
 		if f.open == nil && f.handle == h && read[i] != nil {
