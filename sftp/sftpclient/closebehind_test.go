@@ -92,6 +92,38 @@ func TestSmallUploadRoundTrips(t *testing.T) {
 	}
 }
 
+// Only servers that are known by their version keep the order of requests, and only if they
+// announce their limits: another might carry out the CLOSE of a small upload before its WRITE.
+func TestServersInOrder(t *testing.T) {
+	for version, known := range map[string]bool{
+		"SSH-2.0-OpenSSH_9.2p1 Debian-2": true, "SSH-2.0-haul": true, "SSH-2.0-Go": false, "SSH-2.0-AsyncSSH_2.10.1": false,
+	} {
+		for _, limits := range []bool{true, false} {
+			p := newFakeServer()
+			if !limits {
+				p.ext = p.ext.Without(wire.ExtLimits)
+			}
+			h := newSSHHost(t, p)
+			h.config.ServerVersion = version
+			c, err := Dial(t.Context(), h.listen(t), h.clientConfig("secret"), Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := known && limits; c.server.InOrder != want {
+				t.Errorf("%s, limits %v: in order %v, want %v", version, limits, c.server.InOrder, want)
+			}
+			data := pattern(4096, 1)
+			if err := putSmall(t.Context(), c, "f", data); err != nil {
+				t.Errorf("%s, limits %v: %v", version, limits, err)
+			}
+			wantTree(t, p, data, "f")
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // The server gets the requests of a small upload in an order that makes it whole, though
 // large packets wait behind small ones.
 func TestSmallUploadOrder(t *testing.T) {

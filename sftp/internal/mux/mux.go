@@ -18,6 +18,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -189,18 +191,25 @@ type Server struct {
 	Draft                 bool // the server takes SYMLINK in the draft's order
 
 	// InOrder is set if the server is known to carry out the requests of a session in
-	// order, as section 6.1 of the draft demands. Those that announce their limits do so.
-	// Among the others are servers made with package github.com/pkg/sftp, which may
-	// carry out an FSETSTAT before the WRITE that came first: it would change the time
-	// that was set.
+	// order, as section 6.1 of the draft demands: it names itself as one of orderedServers,
+	// and announces its limits, as these do. Among the others are servers made with package
+	// github.com/pkg/sftp, which may carry out an FSETSTAT before the WRITE that came
+	// first: it would change the time that was set. One that carries out a CLOSE first
+	// would lose the WRITE.
 	InOrder bool
 }
+
+// orderedServers are in the versions of servers that carry out requests in order. sshd may
+// have another program speak SFTP, so that its version alone does not show it.
+var orderedServers = []string{"OpenSSH", "haul"}
 
 // newServer returns what a server has announced.
 func newServer(g announcement, over Carrier, config Config) *Server {
 	s := &Server{Ext: g.ext, limits: g.limits, InOrder: g.ext.Has(wire.ExtLimits)}
 	if c, ok := over.(sshConn); ok {
-		s.Draft = wire.ServerSwapsLinks(string(c.client.ServerVersion()), string(c.client.ClientVersion()))
+		version := string(c.client.ServerVersion())
+		s.Draft = wire.ServerSwapsLinks(version, string(c.client.ClientVersion()))
+		s.InOrder = s.InOrder && slices.ContainsFunc(orderedServers, func(name string) bool { return strings.Contains(version, name) })
 	}
 	s.ReadChunk = chunkFor(g.limits.Read, g.limits.Packet, config)
 	s.WriteChunk = chunkFor(g.limits.Write, g.limits.Packet, config)
