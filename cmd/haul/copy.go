@@ -56,7 +56,7 @@ func newGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			relaxCollector(from[0].Protocol)
+			relaxCollector(from[0].Protocol, f.recursive)
 			return copying.Get(cmd.Context(), cfg, from, local)
 		},
 	}
@@ -160,7 +160,7 @@ func newPut() *cobra.Command {
 			if err := f.sendable(to.Protocol); err != nil {
 				return err
 			}
-			relaxCollector(to.Protocol)
+			relaxCollector(to.Protocol, f.recursive)
 			return copying.Put(cmd.Context(), cfg, files, to)
 		},
 	}

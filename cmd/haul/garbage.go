@@ -7,26 +7,18 @@ import (
 	"github.com/haul-project/haul/internal/remote"
 )
 
-const (
-	// copyGarbage is how far, in percent, the heap of a copy over SFTP may grow before it
-	// is collected. x/crypto allocates for each packet, and little stays live, so by
-	// default a collection runs for every few megabytes moved.
-	copyGarbage = 400
+// copyGarbage is how far, in percent of what is live, the heap of a copy over SFTP may grow
+// before it is collected. x/crypto allocates for each packet, and little stays live, so by
+// default a collection runs for every few megabytes moved.
+const copyGarbage = 400
 
-	// copyHeap is from how many bytes on it is collected earlier. It is above what the
-	// client has in flight and in buffers of files, 128 MiB, with as much again and more
-	// for a tree, so that it is not collected all the time.
-	copyHeap = 512 << 20
-)
-
-// relaxCollector lets the garbage collector run less often in a copy over SFTP. GOGC and
-// GOMEMLIMIT, if they are set, have precedence.
-func relaxCollector(over remote.Protocol) {
-	if over != remote.SFTP || os.Getenv("GOGC") != "" {
-		return
+// relaxCollector lets the garbage collector run less often in a copy of files over SFTP.
+// What is live then is what is in flight, 128 MiB at most, and some names. A tree may have
+// millions of directories, so that four times as much would be too much memory, and a
+// collector that is to stay below a fixed limit would run all the time. GOGC, if it is set,
+// has precedence.
+func relaxCollector(over remote.Protocol, recursive bool) {
+	if over == remote.SFTP && !recursive && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(copyGarbage)
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(copyHeap)
-	}
-	debug.SetGCPercent(copyGarbage)
 }
