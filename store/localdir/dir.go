@@ -67,7 +67,6 @@ type Dir struct {
 	escape     error // what root itself says of names that leave it
 	checkpoint int64 // checkpointBytes, but in tests
 	makers     makers
-	syncs      dirSyncs
 
 	// before is called ahead of each system call that changes something or
 	// opens what is read, with its name; an error takes the place of the call.

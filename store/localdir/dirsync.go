@@ -11,10 +11,15 @@ import (
 // it runs wait for the next. An upload has a place here while it is published, so the
 // table has as many directories, and an fsync as many who wait, as there are uploads
 // at that point. The first upload that waits makes the call.
+//
+// All stores share one table: several may have the same directory, and the error of an
+// fsync concerns the uploads of all.
 type dirSyncs struct {
 	mu   sync.Mutex
 	dirs map[dirID]*dirSync // mu: of those who change names now
 }
+
+var syncs dirSyncs
 
 // A dirSync is the directory of some who change names. mu of dirSyncs protects it.
 type dirSync struct {
@@ -51,14 +56,13 @@ func (d *Dir) durably(dir *os.Root, change func() error) error {
 		}
 		return fsync()
 	}
-	t := &d.syncs
-	s, first := t.enter(id)
-	defer t.leave(id, s)
+	s, first := syncs.enter(id)
+	defer syncs.leave(id, s)
 	if err := change(); err != nil {
 		return err
 	}
-	t.wait(s, fsync)
-	return t.failure(s, first)
+	syncs.wait(s, fsync)
+	return syncs.failure(s, first)
 }
 
 // enter returns the place of a directory, and the number of the first fsync whose

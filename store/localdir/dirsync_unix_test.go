@@ -46,8 +46,11 @@ func holdSync(t *testing.T, outcome func(n int64) error) *heldSync {
 }
 
 // commit publishes an upload in a goroutine of its own.
-func (h *heldSync) commit(t *testing.T, name string, c store.Create) {
-	u := begin(t, h.Dir, name, c)
+func (h *heldSync) commit(t *testing.T, name string, c store.Create) { h.commitTo(t, h.Dir, name, c) }
+
+// commitTo publishes an upload to another store in the same directory.
+func (h *heldSync) commitTo(t *testing.T, d *localdir.Dir, name string, c store.Create) {
+	u := begin(t, d, name, c)
 	h.commits.Go(func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -60,7 +63,7 @@ func (h *heldSync) commit(t *testing.T, name string, c store.Create) {
 
 // await waits until so many wait for the next fsync.
 func (h *heldSync) await(waiting int) {
-	for h.SyncWaiting() != waiting {
+	for localdir.SyncWaiting() != waiting {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -109,7 +112,7 @@ func TestDirSyncsAreGrouped(t *testing.T) {
 		if n := h.calls.Load(); n != 3 {
 			t.Errorf("%d uploads to one directory, and one to another, took %d fsyncs of directories, want 3", many+1, n)
 		}
-		if n := h.SyncDirs(); n != 0 {
+		if n := localdir.SyncDirs(); n != 0 {
 			t.Errorf("%d directories are still known", n)
 		}
 	}
@@ -162,5 +165,27 @@ func TestDirSyncFails(t *testing.T) {
 			}
 			wantNoTemps(t, h.dir)
 		})
+	}
+}
+
+// An fsync that fails is an error of the uploads to another store in the same directory too.
+func TestDirSyncFailsForAllStores(t *testing.T) {
+	h := holdSync(t, func(int64) error { return syscall.EIO })
+	h.commit(t, "first", store.Create{})
+	<-h.begun
+	other := dirAt(t, h.dir)
+	named := make(chan struct{})
+	other.Before(func(call string) error {
+		if call == "rename" {
+			close(named)
+		}
+		return nil
+	})
+	h.commitTo(t, other, "second", store.Create{})
+	<-named // its place was taken before that, if it has one
+	for _, err := range h.end() {
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("an upload ends with %v, want %v", err, syscall.EIO)
+		}
 	}
 }

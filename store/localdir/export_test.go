@@ -26,11 +26,11 @@ const (
 )
 
 // SyncWaiting returns how many wait for an fsync of a directory that has not begun, and
-// SyncDirs how many directories names are changed in.
-func (d *Dir) SyncWaiting() (n int) {
-	d.syncs.mu.Lock()
-	defer d.syncs.mu.Unlock()
-	for _, s := range d.syncs.dirs {
+// SyncDirs how many directories names are changed in, of all stores.
+func SyncWaiting() (n int) {
+	syncs.mu.Lock()
+	defer syncs.mu.Unlock()
+	for _, s := range syncs.dirs {
 		if s.next != nil {
 			n += s.next.waiting
 		}
@@ -38,8 +38,8 @@ func (d *Dir) SyncWaiting() (n int) {
 	return n
 }
 
-func (d *Dir) SyncDirs() int {
-	d.syncs.mu.Lock()
-	defer d.syncs.mu.Unlock()
-	return len(d.syncs.dirs)
+func SyncDirs() int {
+	syncs.mu.Lock()
+	defer syncs.mu.Unlock()
+	return len(syncs.dirs)
 }
