@@ -66,7 +66,7 @@ func (f *finder) ours(haul string) (SFTPClient, Server, Server, error) {
 	library.Name = LibraryPair
 	binary, err := runnable(haul)
 	if err != nil {
-		return c, s, library, nil // of that other scenarios tell
+		return c, s, library, nil // other scenarios report that there is no haul
 	}
 	version := strings.TrimSpace(binary.output("version"))
 	if strings.Contains(binary.flags("get"), "--identity") {

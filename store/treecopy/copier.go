@@ -61,7 +61,7 @@ type copier struct {
 
 	features store.Features
 
-	crowd        crowd
+	smallLimit   smallLimit
 	slots        chan struct{} // one for each directory that is listed besides others
 	files        chan struct{} // one for each file on its way; nil if only the workers bound them
 	dirs         atomic.Int64  // that were begun, up to Options.MaxDirs
@@ -103,7 +103,7 @@ func (c *copier) setDefaults() {
 		o.MaxDirs = DefaultMaxDirs
 	}
 	c.limit.Set(o.Limit)
-	c.crowd.init(given(c.to))
+	c.smallLimit.init(given(c.to))
 	c.slots = make(chan struct{}, lists-1) // the goroutine that finds directories lists one itself
 	c.sweepSlots = make(chan struct{}, sweepsAtOnce)
 	c.small, c.large = make(chan *file, maxQueue), make(chan *file, maxQueue)

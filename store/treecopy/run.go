@@ -110,7 +110,7 @@ func (c *copier) startWorkers(feed func()) {
 func (c *copier) startSmall(work *sync.WaitGroup) {
 	work.Go(func() {
 		for f := range c.small {
-			if c.crowd.hire(f.tree) {
+			if c.smallLimit.startAnother(f.tree) {
 				c.startSmall(work)
 			}
 			c.copyInTurn(f, true)
@@ -125,15 +125,12 @@ func (c *copier) copyInTurn(f *file, small bool) {
 		c.files <- struct{}{}
 		defer func() { <-c.files }()
 	}
-	for e := (entry{counts: small}); ; {
-		c.crowd.enter(&e)
-		out, err := c.copyFile(f)
-		c.crowd.leave(&e)
-		if !c.crowd.again(&e, err) {
-			c.ended(f, out, unmarked(err))
-			break
-		}
-	}
+	var out Outcome
+	err := c.smallLimit.try(small, func() (err error) {
+		out, err = c.copyFile(f)
+		return err
+	})
+	c.ended(f, out, err)
 	c.finish(f.dir)
 }
 

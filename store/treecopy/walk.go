@@ -102,14 +102,12 @@ func (c *copier) walk(d *dir) {
 
 // openDir opens the listing of a directory, again with fewer files open if these may be
 // why it cannot.
-func (c *copier) openDir(d *dir) (store.Entries, error) {
-	for e := (entry{}); ; {
-		c.crowd.enter(&e)
-		entries, err := d.tree.OpenDir(c.ctx, d.from)
-		if err == nil || !c.crowd.again(&e, notOpened(d.tree, err)) {
-			return entries, err
-		}
-	}
+func (c *copier) openDir(d *dir) (entries store.Entries, err error) {
+	err = c.smallLimit.try(false, func() error {
+		entries, err = d.tree.OpenDir(c.ctx, d.from)
+		return notOpened(d.tree, err)
+	})
+	return entries, err
 }
 
 // unlisted reports a directory that cannot be listed, or not to its end.

@@ -54,7 +54,7 @@ func (m *Mux) openAhead(l *Lane) {
 	f.fstat(h, &g.attrs, func(err error) {
 		if l.guess == g {
 			g.look, g.why = true, err
-			f.believe(l)
+			f.compareAhead(l)
 		}
 	})
 	for now := time.Now(); t.nextOn(now, h); {
@@ -93,32 +93,32 @@ func (l *Lane) appendAhead(b []byte) []byte {
 // guessed right. The caller holds mu.
 func (l *Lane) guesses(f *File) bool { return l.guess != nil && l.guess.file == f }
 
-// took takes the answer to an OPEN ahead, and reports whether the guess holds so far. The
+// openedAhead takes the answer to an OPEN ahead, and reports whether the guess holds so far. The
 // caller holds mu.
-func (f *File) took(h Handle, err error) bool {
+func (f *File) openedAhead(h Handle, err error) bool {
 	g := h.Lane.guess
 	if err != nil || h.Handle != g.handle {
 		if err == nil {
 			f.mux.guess = ""
 		}
-		h.Lane.settle(false)
+		h.Lane.endGuess(false)
 		return false
 	}
 	g.open = true
-	f.believe(h.Lane)
+	f.compareAhead(h.Lane)
 	return true
 }
 
-// believe compares the file once both answers have come. The caller holds mu.
-func (f *File) believe(l *Lane) {
+// compareAhead compares the file once both answers have come. The caller holds mu.
+func (f *File) compareAhead(l *Lane) {
 	if g := l.guess; g.open && g.look {
 		f.described(Handle{l, g.handle}, g.attrs, g.why)
 	}
 }
 
-// settle ends a guess: if it was wrong, others get what was asked for under it. The caller
+// endGuess ends a guess: if it was wrong, others get what was asked for under it. The caller
 // holds mu.
-func (l *Lane) settle(right bool) {
+func (l *Lane) endGuess(right bool) {
 	f := l.guess.file
 	if l.guess = nil; right {
 		return

@@ -46,7 +46,7 @@ func (f *File) openOn(l *Lane) *Call {
 			f.opening[i] = k.At
 			h.Lane = k.At
 			switch {
-			case h.Lane != nil && h.Lane.guesses(f) && f.took(h, err):
+			case h.Lane != nil && h.Lane.guesses(f) && f.openedAhead(h, err):
 			case err == nil && !f.Own:
 				f.compare(h)
 			default:
@@ -107,7 +107,7 @@ func (f *File) compared(h Handle, err error, then, now wire.Attrs, sure int64) {
 		f.mux.CloseHandle(h)
 	}
 	if h.Lane.guesses(f) {
-		h.Lane.settle(err == nil)
+		h.Lane.endGuess(err == nil)
 	}
 	f.opened(h, err)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// What treecopy allows: see crowd.go.
+// What treecopy allows: see smalllimit.go.
 const (
 	smallAtOnce = 64
 	othersOpen  = 32
@@ -159,7 +159,7 @@ func copyFar(t *testing.T, upload bool, files int, configure func(*farTree)) (r 
 
 // The longer the round trip, the more small files are on their way, up to a bound, and
 // to what the server says that it can have open.
-func TestCrowdFollowsTheRoundTrip(t *testing.T) {
+func TestSmallLimitFollowsTheRoundTrip(t *testing.T) {
 	for _, test := range []struct {
 		trip     time.Duration
 		room     int
@@ -188,7 +188,7 @@ func TestCrowdFollowsTheRoundTrip(t *testing.T) {
 
 // A server that does not say how many files it can have open, and refuses one more
 // without a reason, gets fewer at once, and each again.
-func TestCrowdRefused(t *testing.T) {
+func TestSmallLimitAfterRefusals(t *testing.T) {
 	for _, room := range []int{400, 100, 30} {
 		for _, upload := range []bool{false, true} {
 			r, err, _ := copyFar(t, upload, 2000, func(f *farTree) { f.trip, f.room = 50*time.Millisecond, room })
@@ -201,7 +201,7 @@ func TestCrowdRefused(t *testing.T) {
 
 // Files that a server refuses for a reason of their own, which looks the same, fail after
 // some attempts, of which there is a bound for all together.
-func TestRefusedWhateverTheCrowd(t *testing.T) {
+func TestRefusedWhateverTheLimit(t *testing.T) {
 	const attempts = 7 // 512, 256, ... 8 at once
 	for _, refused := range []int{1, 100} {
 		r, err, far := copyFar(t, false, 2000, func(f *farTree) {

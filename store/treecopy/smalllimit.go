@@ -1,0 +1,194 @@
+package treecopy
+
+import (
+	"errors"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// smallAtOnce is how many small files are on their way at once over a short path.
+	smallAtOnce = 64
+
+	// smallRate is how many small files a second a long path is to carry, if both ends
+	// can: more than two cores copy. Each file takes smallTrips round trips at most.
+	smallRate  = 8000
+	smallTrips = 3
+
+	// othersOpen is how many files and directories may be open besides small files.
+	othersOpen = 2 * listsAtOnce
+
+	// fewAtOnce is how many files at once every server is expected to manage. A refusal
+	// with so few is not due to their number.
+	fewAtOnce = 8
+
+	// maxOtherReasons is how many files may turn out to be refused for another reason. From
+	// then on a refusal lowers the number no more.
+	maxOtherReasons = 4
+)
+
+// A smallLimit bounds how many small files are on their way at once: by what the path is
+// worth, and by how many files a server, or this process, can have open. Where nothing
+// announces that, refusals show it.
+type smallLimit struct {
+	target any // the tree that is copied to
+
+	mu      sync.Mutex
+	changed sync.Cond
+	trip    time.Duration // mu: the shortest round trip; 0 if none is known
+	handles int           // mu: how many small files may be open as the servers say
+	most    int           // mu: the same, as their refusals show
+	workers int           // mu: for small files
+	running int           // mu: small files
+	peak    int           // mu: the most of them since most was lowered
+	lowered int           // mu: how often that was
+	others  int           // mu: refusals that were due to something else
+}
+
+// init sets the limit for a target. The first worker is yet to be started.
+func (l *smallLimit) init(target any) {
+	l.target, l.workers = target, 1
+	l.handles, l.most = MaxSmall, MaxSmall
+	l.changed.L = &l.mu
+	l.measure(target)
+}
+
+// measure takes what a tree knows of the path to its server. The shortest round trip of
+// all counts: others may have waited behind the files themselves. The caller holds mu, or
+// is alone.
+func (l *smallLimit) measure(tree any) {
+	d, ok := tree.(Distant)
+	if !ok {
+		return
+	}
+	if n := d.OpenFiles(); n > 0 {
+		l.handles = min(l.handles, max(n-othersOpen, fewAtOnce))
+	}
+	if t := d.RoundTrip(); t > 0 && (l.trip == 0 || t < l.trip) {
+		l.trip = t
+	}
+}
+
+// limit returns how many small files may be on their way. The caller holds mu.
+func (l *smallLimit) limit() int {
+	worth := max(int(l.trip*smallTrips*smallRate/time.Second), smallAtOnce)
+	return min(worth, l.handles, l.most)
+}
+
+// startAnother reports whether another worker for small files is to be started, besides the
+// one that has taken a file from a tree.
+func (l *smallLimit) startAnother(from any) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.measure(from)
+	l.measure(l.target)
+	if l.workers >= l.limit() {
+		return false
+	}
+	l.workers++
+	return true
+}
+
+// An attempt is one to open a file or a directory, or to copy it.
+type attempt struct {
+	counts  bool // it is a small file
+	lowered int  // smallLimit.lowered when it began
+	before  int  // smallLimit.most before the attempt lowered it; 0 if it did not
+}
+
+// try calls open, which opens a directory, or a file to copy it, once few enough small files
+// are on their way. If the error is a [tooManyError], it is called again with fewer. small
+// says that it is one of them.
+func (l *smallLimit) try(small bool, open func() error) error {
+	for a := (attempt{counts: small}); ; {
+		l.begin(&a)
+		err := open()
+		if !l.end(&a, err) {
+			return unmarked(err)
+		}
+	}
+}
+
+// begin waits until few enough small files are on their way for an attempt.
+func (l *smallLimit) begin(a *attempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for a.counts && l.running >= l.limit() || l.running > l.limit() {
+		l.changed.Wait()
+	}
+	a.lowered = l.lowered
+	if a.counts {
+		l.running++
+		l.peak = max(l.peak, l.running)
+	}
+}
+
+// end ends an attempt, and reports whether it is to be made again with fewer small files on
+// their way. If a file is refused even with a few, it is not due to their number, which may
+// be what it was.
+func (l *smallLimit) end(a *attempt, err error) (again bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.counts {
+		l.running--
+		l.changed.Broadcast()
+	}
+	if _, ok := errors.AsType[*tooManyError](err); !ok {
+		return false
+	}
+	switch {
+	case l.others >= maxOtherReasons:
+		return false
+	case a.lowered != l.lowered: // fewer are on their way by now
+		return true
+	case l.peak <= fewAtOnce:
+		l.otherReason(a)
+		return false
+	}
+	if a.before == 0 {
+		a.before = l.most
+	}
+	l.most = max(l.peak/2, fewAtOnce)
+	l.lowered++
+	l.peak = 0
+	return true
+}
+
+// otherReason notes that an attempt is refused for a reason of its own. The caller holds mu.
+func (l *smallLimit) otherReason(a *attempt) {
+	if a.before == 0 {
+		return
+	}
+	if l.others++; l.others == maxOtherReasons {
+		a.before = min(a.before, smallAtOnce) // no refusal lowers it any more
+	}
+	l.most = max(l.most, a.before)
+	l.changed.Broadcast()
+}
+
+// A tooManyError is why a file could not be opened: maybe as too many are open.
+type tooManyError struct{ error }
+
+func (e *tooManyError) Unwrap() error { return e.error }
+
+// unmarked returns the error without the mark.
+func unmarked(err error) error {
+	if e, ok := err.(*tooManyError); ok {
+		return e.error
+	}
+	return err
+}
+
+// notOpened marks an error of opening something in a tree if it may come of the number of
+// files that are open.
+func notOpened(tree any, err error) error {
+	if err == nil {
+		return nil
+	}
+	d, ok := tree.(Distant)
+	if ok && d.TooManyOpen(err) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return &tooManyError{err}
+	}
+	return err
+}
