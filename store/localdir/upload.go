@@ -25,7 +25,7 @@ const maxTempTries = 8 // temporary names tried before giving up
 // writebackEvery is after how many bytes the disk is set going, where that can be
 // asked for. Commit waits until all is on the disk: for a large file that began
 // only then, it would take as long as the upload itself.
-const writebackEvery = 2 << 20
+const writebackEvery = 8 << 20
 
 // cutBehind removes what was written behind the first n bytes.
 func (u *dirUpload) cutBehind(n int64) error {
