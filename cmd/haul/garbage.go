@@ -13,7 +13,7 @@ import (
 const copyGarbage = 400
 
 // relaxCollector lets the garbage collector run less often in a copy of files over SFTP.
-// What is live then is what is in flight, 128 MiB at most, and some names. A tree may have
+// Little is live then: the data in flight, 128 MiB at most, and some names. A tree may have
 // millions of directories, so that four times as much would be too much memory, and a
 // collector that is to stay below a fixed limit would run all the time. GOGC, if it is set,
 // has precedence.

@@ -7,8 +7,9 @@ import (
 	"github.com/haul-project/haul/internal/remote"
 )
 
-// A copy of files over SFTP collects garbage less often, and one of a tree does not. What the
-// user has set stays, and there is no limit of memory at which the collector never rests.
+// A copy of files over SFTP collects garbage less often, and one of a tree does not. GOGC as
+// the user has set it stays, and there is no limit of memory at which the collector never
+// rests.
 func TestRelaxCollector(t *testing.T) {
 	const percent, limit = 77, 1 << 40
 	for _, test := range []struct {
