@@ -103,7 +103,7 @@ func (c *copier) setDefaults() {
 		o.MaxDirs = DefaultMaxDirs
 	}
 	c.limit.Set(o.Limit)
-	c.smallLimit.init(given(c.to))
+	c.smallLimit.init(given(c.to), o.InPlace)
 	c.slots = make(chan struct{}, lists-1) // the goroutine that finds directories lists one itself
 	c.sweepSlots = make(chan struct{}, sweepsAtOnce)
 	c.small, c.large = make(chan *file, maxQueue), make(chan *file, maxQueue)

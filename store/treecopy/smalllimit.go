@@ -46,10 +46,15 @@ type smallLimit struct {
 	others  int           // mu: refusals that were due to something else
 }
 
-// init sets the limit for a target. The first worker is yet to be started.
-func (l *smallLimit) init(target any) {
+// init sets the limit for a target. The first worker is yet to be started. A copy in place
+// that fails leaves all files that are on their way under their own names, so there are
+// never more than on a short path.
+func (l *smallLimit) init(target any, inPlace bool) {
 	l.target, l.workers = target, 1
 	l.handles, l.most = MaxSmall, MaxSmall
+	if inPlace {
+		l.most = smallAtOnce
+	}
 	l.changed.L = &l.mu
 	l.measure(target)
 }

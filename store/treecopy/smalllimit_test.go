@@ -187,6 +187,27 @@ func TestSmallLimitFollowsTheRoundTrip(t *testing.T) {
 }
 
 // A server that does not say how many files it can have open, and refuses one more
+// A copy in place has no more small files on their way than over a short path: one that
+// fails leaves them all under their own names.
+func TestSmallLimitInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := store.Mem(0), store.Mem(0)
+		for i := range 1000 {
+			put(t, from, fmt.Sprintf("d/%d", i), pattern(100, uint64(i)))
+		}
+		far := &farTree{Tree: from, trip: 200 * time.Millisecond}
+		inPlace := recursive
+		inPlace.InPlace = true
+		r, _, err := copyAll(t.Context(), far, to, ".", inPlace, "d")
+		if err != nil || r.Copied != 1000 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if far.peak > smallAtOnce+1 { // and a directory
+			t.Errorf("%d were open, want %d", far.peak, smallAtOnce)
+		}
+	})
+}
+
 // without a reason, gets fewer at once, and each again.
 func TestSmallLimitAfterRefusals(t *testing.T) {
 	for _, room := range []int{400, 100, 30} {

@@ -238,8 +238,9 @@ func (m *Mux) openLane(conn *connection) {
 	m.failWaiting(err)
 }
 
-// loginGrace is how long a login under way may still take when the mux ends.
-const loginGrace = 5 * time.Second
+// loginGrace is how long a login under way may still take when the mux ends, or loginTrips
+// on a long path. It is short, as a user may have interrupted a copy.
+const loginGrace = 2 * time.Second
 
 // makeConnection logs in once more. It does not break that off when the mux ends: sshd
 // keeps out, from OpenSSH 9.8 on, sources whose connections end before they have
@@ -247,7 +248,7 @@ const loginGrace = 5 * time.Second
 func (m *Mux) makeConnection(conn *connection) error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(m.ctx), m.config.Timeout, ErrHandshakeTime)
 	defer cancel()
-	stop := context.AfterFunc(m.ctx, func() { time.AfterFunc(loginGrace, cancel) })
+	stop := context.AfterFunc(m.ctx, func() { time.AfterFunc(max(loginGrace, loginTrips*m.config.Trip), cancel) })
 	defer stop()
 	made, err := m.config.Connect(ctx)
 	<-m.ready // what follows, from a refusal too, depends on the first lane
