@@ -75,12 +75,6 @@ func (c *conn) drop() {
 	}
 }
 
-// shut closes a connection that has no handle.
-func (c *conn) shut() {
-	c.state.Or(closedBit)
-	c.drop()
-}
-
 // release gives back what the connection had, and c to the next one.
 func (c *conn) release() {
 	c.sysClose()
@@ -306,8 +300,7 @@ func cachedAddr(at *atomic.Pointer[netAddr], ask func() net.Addr) *netAddr {
 type unknownAddr struct{}
 
 func (unknownAddr) Network() string { return "tcp" }
-
-func (unknownAddr) String() string { return "closed" }
+func (unknownAddr) String() string  { return "closed" }
 
 // SetDeadline sets both deadlines. The zero time is none.
 func (h *Conn) SetDeadline(t time.Time) error { return h.setDeadlines(t, true, true) }

@@ -75,12 +75,9 @@ func (e *CongestionError) Unwrap() error { return e.Err }
 // A timeUp is a timeout: a net.Error with Timeout, and os.ErrDeadlineExceeded to errors.Is.
 type timeUp string
 
-func (e timeUp) Error() string { return string(e) }
-
-func (e timeUp) Timeout() bool { return true }
-
-func (e timeUp) Temporary() bool { return true }
-
+func (e timeUp) Error() string        { return string(e) }
+func (e timeUp) Timeout() bool        { return true }
+func (e timeUp) Temporary() bool      { return true }
 func (e timeUp) Is(target error) bool { return target == os.ErrDeadlineExceeded }
 
 // unnamed strips the operation and the address from an error of package net, since the

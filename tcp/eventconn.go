@@ -44,13 +44,7 @@ type EventConn struct {
 	c    *conn
 	gen  uint32
 	h    *Conn // without a loop, or once it was needed
-
-	next   flow.Next // what it waits for
-	slot   uint32    // of the loop's table
-	ready  bool      // there may be bytes to read
-	closed bool      // the kernel has reported an end or urgent data: read until there is nothing
-	queued bool      // in the loop's list for its next round
-	header bool      // its PROXY header is to come
+	loopState
 }
 
 // Write sends b when the call of OnData returns, or earlier, and keeps what the client has

@@ -23,6 +23,22 @@ import (
 // hasLoops says that loops serve the connections of [Server.OnData].
 const hasLoops = true
 
+// A loopState is what a loop knows of a connection.
+type loopState struct {
+	next   flow.Next // what it waits for
+	slot   uint32    // of the loop's table
+	ready  bool      // there may be bytes to read
+	closed bool      // the kernel has reported an end or urgent data: read until there is nothing
+	queued bool      // in the loop's list for its next round
+	header bool      // its PROXY header is to come
+}
+
+// shut closes a connection that has no handle.
+func (c *conn) shut() {
+	c.state.Or(closedBit)
+	c.drop()
+}
+
 // A loop serves all connections of one listening socket by calls of [Server.OnData]. It has
 // an epoll, in which all descriptors are edge-triggered but the listening one. The goroutine
 // waits for the epoll in Go's poller, so a loop that has nothing to do holds no thread.

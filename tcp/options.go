@@ -66,11 +66,9 @@ const (
 	maxSockets = 64
 )
 
-func (k KeepAlive) idle() time.Duration { return cmp.Or(k.Idle, defaultKeepAlive) }
-
+func (k KeepAlive) idle() time.Duration     { return cmp.Or(k.Idle, defaultKeepAlive) }
 func (k KeepAlive) interval() time.Duration { return cmp.Or(k.Interval, defaultKeepAlive) }
-
-func (k KeepAlive) count() int { return cmp.Or(k.Count, defaultKeepAliveCount) }
+func (k KeepAlive) count() int              { return cmp.Or(k.Count, defaultKeepAliveCount) }
 
 // check reports invalid settings.
 func (o Options) check() error {

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/haul-project/haul/bench/suite/record"
@@ -15,7 +16,7 @@ const smallFileGroup = "http-small"
 const smallFileClients = 64
 
 // webServers serve files by HTTP/2 too, or from a cache of small ones.
-var webServers = append(fileServers[:len(fileServers):len(fileServers)], "caddy")
+var webServers = append(slices.Clip(fileServers), "caddy")
 
 // httpScenarios are those of servers of files by HTTP, besides a large one by HTTP/1.1.
 func httpScenarios() []Scenario {

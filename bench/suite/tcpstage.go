@@ -69,7 +69,7 @@ func (st *stage) prepareTCP(ctx context.Context) error {
 func (st *stage) isFile() bool { return st.sc.servesFiles() }
 
 // servesFiles reports whether the answers are files.
-func (s *Scenario) servesFiles() bool { return s.Group == fileGroup || s.Group == smallFileGroup }
+func (sc *Scenario) servesFiles() bool { return sc.Group == fileGroup || sc.Group == smallFileGroup }
 
 // answer is what the servers of the scenario give.
 func (st *stage) answer() peer.Answer {

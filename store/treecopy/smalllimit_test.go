@@ -133,7 +133,7 @@ func (u *farUpload) end() {
 }
 
 // copyFar copies a directory of so many small files from or to a farTree, in a bubble.
-func copyFar(t *testing.T, upload bool, files int, configure func(*farTree)) (r treecopy.Result, err error, far *farTree) {
+func copyFar(t *testing.T, upload bool, files int, configure func(*farTree)) (r treecopy.Result, far *farTree, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		from, to := store.Mem(0), store.Mem(0)
@@ -154,7 +154,7 @@ func copyFar(t *testing.T, upload bool, files int, configure func(*farTree)) (r 
 			t.Errorf("%d are still open", far.open)
 		}
 	})
-	return r, err, far
+	return r, far, err
 }
 
 // The longer the round trip, the more small files are on their way, up to a bound, and
@@ -173,7 +173,7 @@ func TestSmallLimitFollowsTheRoundTrip(t *testing.T) {
 		{20 * time.Millisecond, 20, 8, 20},
 	} {
 		for _, upload := range []bool{false, true} {
-			r, err, far := copyFar(t, upload, 2000, func(f *farTree) {
+			r, far, err := copyFar(t, upload, 2000, func(f *farTree) {
 				f.trip, f.room, f.announce = test.trip, test.room, true
 			})
 			if err != nil || r.Copied != 2000 {
@@ -212,7 +212,7 @@ func TestSmallLimitInPlace(t *testing.T) {
 func TestSmallLimitAfterRefusals(t *testing.T) {
 	for _, room := range []int{400, 100, 30} {
 		for _, upload := range []bool{false, true} {
-			r, err, _ := copyFar(t, upload, 2000, func(f *farTree) { f.trip, f.room = 50*time.Millisecond, room })
+			r, _, err := copyFar(t, upload, 2000, func(f *farTree) { f.trip, f.room = 50*time.Millisecond, room })
 			if err != nil || r.Copied != 2000 || r.Failed != 0 {
 				t.Errorf("%d files open at the server at most, upload %v: %+v, %v", room, upload, r, err)
 			}
@@ -225,7 +225,7 @@ func TestSmallLimitAfterRefusals(t *testing.T) {
 func TestRefusedWhateverTheLimit(t *testing.T) {
 	const attempts = 7 // 512, 256, ... 8 at once
 	for _, refused := range []int{1, 100} {
-		r, err, far := copyFar(t, false, 2000, func(f *farTree) {
+		r, far, err := copyFar(t, false, 2000, func(f *farTree) {
 			f.trip, f.refuses = 50*time.Millisecond, map[string]bool{}
 			for i := range refused {
 				f.refuses[fmt.Sprintf("d/%d/%d", i%7, i)] = true
