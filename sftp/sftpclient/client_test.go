@@ -160,11 +160,13 @@ type growingFile struct {
 	writes int
 	err    error // of the failAt-th write
 	failAt int
+	failed int64 // offset of that write
 }
 
 func (b *growingFile) WriteAt(p []byte, off int64) (int, error) {
 	b.writes++
 	if b.err != nil && b.writes == b.failAt {
+		b.failed = off
 		return 0, b.err
 	}
 	if n := int(off) + len(p); n > len(b.b) {
