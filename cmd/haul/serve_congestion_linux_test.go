@@ -1,3 +1,5 @@
+//go:build !haul_portable
+
 package main
 
 import (

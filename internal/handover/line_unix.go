@@ -49,9 +49,9 @@ func lineOf(f *os.File) (*net.UnixConn, error) {
 // maxLine is how long a line may be, in bytes: room for [maxHanded] addresses.
 const maxLine = 64 << 10
 
-// receiveLine returns the next line, without its end, and the files that came
-// with it.
-func receiveLine(line *net.UnixConn) (text string, files []*os.File, err error) {
+// receiveLines returns the next line, without its end, and the files that came with it. Lines
+// that were sent shortly before or after it may be there too.
+func receiveLines(line *net.UnixConn) (texts string, files []*os.File, err error) {
 	var all []byte
 	b := make([]byte, maxLine)
 	oob := make([]byte, syscall.CmsgSpace(4*(maxHanded+1)))
@@ -67,8 +67,8 @@ func receiveLine(line *net.UnixConn) (text string, files []*os.File, err error) 
 		if all = append(all, b[:n]...); len(all) > maxLine {
 			return "", files, errors.New("a line is too long")
 		}
-		if text, whole := strings.CutSuffix(string(all), "\n"); whole {
-			return text, files, nil
+		if texts, whole := strings.CutSuffix(string(all), "\n"); whole {
+			return texts, files, nil
 		}
 	}
 }

@@ -290,3 +290,35 @@ func TestChildEndedFirst(t *testing.T) {
 		t.Errorf("logged %s", log.String())
 	}
 }
+
+// A server of process 1 reports that it serves and has a child started soon after. The kernel
+// may give process 1 both lines at once.
+func TestLinesTogether(t *testing.T) {
+	ours, theirs, err := newLine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	line, err := lineOf(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = theirs.Close()
+	server := &spawned{pid: os.Getpid(), ended: make(chan struct{})}
+	s := &spawnState{init: true, children: map[int]*spawned{server.pid: server}}
+	if _, err := ours.Write([]byte("serving\nkill\n")); err != nil {
+		t.Fatal(err)
+	}
+	go s.serve(line, server)
+	if err := ours.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := bufio.NewReader(ours).ReadString('\n'); said != "there is none\n" || err != nil {
+		t.Errorf("process 1 said %q, %v", said, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != server {
+		t.Error("process 1 does not know that the server serves")
+	}
+}

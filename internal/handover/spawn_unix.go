@@ -121,31 +121,33 @@ func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	defer line.Close()
 	var last *spawned // that it had started
 	for {
-		text, files, err := receiveLine(line)
+		texts, files, err := receiveLines(line)
 		if err != nil {
 			return
 		}
-		answer := ""
-		switch names, isStart := strings.CutPrefix(text, "start "); {
-		case isStart:
-			next, err := s.start(append(spawnerEnv(os.Environ()), handedVar+"="+names), files)
-			if err != nil {
-				answer = "failed " + strings.ReplaceAll(err.Error(), "\n", " ")
-			} else {
-				last, answer = next, "started "+strconv.Itoa(next.pid)
+		for text := range strings.SplitSeq(texts, "\n") {
+			answer := ""
+			switch names, isStart := strings.CutPrefix(text, "start "); {
+			case isStart:
+				next, err := s.start(append(spawnerEnv(os.Environ()), handedVar+"="+names), files)
+				if err != nil {
+					answer = "failed " + strings.ReplaceAll(err.Error(), "\n", " ")
+				} else {
+					last, answer = next, "started "+strconv.Itoa(next.pid)
+				}
+			case text == "serving":
+				s.serving(as)
+			case last == nil:
+				answer = "there is none"
+			default: // "kill"
+				answer = "it has ended: " + s.kill(last)
 			}
-		case text == "serving":
-			s.serving(as)
-		case last == nil:
-			answer = "there is none"
-		default: // "kill"
-			answer = "it has ended: " + s.kill(last)
+			if answer != "" {
+				_, _ = line.Write([]byte(answer + "\n"))
+			}
 		}
 		for _, f := range files {
 			_ = f.Close()
-		}
-		if answer != "" {
-			_, _ = line.Write([]byte(answer + "\n"))
 		}
 	}
 }
