@@ -141,6 +141,10 @@ func (d *dnsmasq) apply(l *directive) {
 	case "interface", "except-interface", "no-dhcp-interface":
 		d.limit(l)
 	case "tftp-root":
+		if l.first() == "" {
+			d.note(l.line, l.words, "it names no directory")
+			return
+		}
 		if len(l.parts) > 1 {
 			d.note(l.line, l.words, `haul gives a directory to those who ask an address: [files] root = ["on=ADDRESS=DIR"]`)
 			return
