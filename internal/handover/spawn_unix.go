@@ -32,6 +32,7 @@ type spawnState struct {
 
 	mu       sync.Mutex
 	children map[int]*spawned // mu: by process number
+	started  int              // mu: how many
 	current  *spawned         // mu: the server that is the last to serve; nil if there is none
 	pending  os.Signal        // mu: for the current server, once there is one
 	code     int              // mu: to exit with
@@ -42,6 +43,7 @@ type spawnState struct {
 // A spawned process is a child of a spawner.
 type spawned struct {
 	pid    int
+	number int           // larger than those of the processes that were started before
 	serves bool          // mu of the spawner: it has said so
 	ended  chan struct{} // closed when it has
 	status syscall.WaitStatus
@@ -137,6 +139,9 @@ func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 				}
 			case text == "serving":
 				s.serving(as)
+			case text == "handed over":
+				s.serving(last)
+				answer = "signals go there"
 			case last == nil:
 				answer = "there is none"
 			default: // "kill"
@@ -179,7 +184,8 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 		}
 		return nil, err
 	}
-	c := &spawned{pid: cmd.Process.Pid, ended: make(chan struct{})}
+	s.started++
+	c := &spawned{pid: cmd.Process.Pid, number: s.started, ended: make(chan struct{})}
 	_ = cmd.Process.Release() // reap waits for it
 	s.children[c.pid] = c
 	if line != nil {
@@ -254,14 +260,19 @@ func (s *spawnState) signalAll(one syscall.Signal) {
 	}
 }
 
-// serving is called when a child of process 1 serves.
+// serving is called when a child of process 1 serves: it says so, and its predecessor may
+// have done so before.
 func (s *spawnState) serving(c *spawned) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c == nil || s.children[c.pid] != c {
 		return
 	}
-	c.serves, s.served, s.current = true, true, c
+	c.serves, s.served = true, true
+	if s.current != nil && s.current.number > c.number {
+		return // it has a successor already
+	}
+	s.current = c
 	if s.pending != nil {
 		_ = syscall.Kill(c.pid, s.pending.(syscall.Signal))
 		s.pending = nil

@@ -239,8 +239,23 @@ func (s *Spawner) begin(ctx context.Context, n *child) error {
 		}
 		return s.discard(n, err)
 	}
+	if s.init {
+		s.handedOver()
+	}
 	s.release()
 	return nil
+}
+
+// handedOver reports to process 1 that the child it has started last takes over, and waits
+// until signals go there. Otherwise one could reach this process while it ends, and be lost.
+func (s *Spawner) handedOver() {
+	s.line.SetDeadline(time.Now().Add(writeTime))
+	defer s.line.SetDeadline(time.Time{})
+	_, err := s.line.Write([]byte("handed over\n"))
+	if err == nil {
+		_, err = s.answers.ReadString('\n')
+	}
+	s.lost = err // the child takes over all the same
 }
 
 // release ends a spawner whose child serves, unless it is process 1. The parent of the child
