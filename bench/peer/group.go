@@ -20,11 +20,10 @@ import (
 // leaves most of it out: only a control group has it all.
 type group interface {
 	name() string
-	join(pid int) error // the first process, once
 
 	// begin has a command start in the group, where that can be had: then not even what
-	// it starts at once escapes. Call the function that it returns after the start. It
-	// may be called in place of join.
+	// it starts at once escapes, as a worker of nginx. Otherwise the command joins it soon
+	// after. Call the function that it returns after the start.
 	begin(*exec.Cmd) (started func() error)
 	pids() []int // those that live, in no order
 	cpu() (time.Duration, error)

@@ -94,19 +94,21 @@ func (s *Server) start(ctx context.Context, o Options) (*Process, error) {
 	cmd := command(ctx, o.Command, s.env, s.Path, s.args(o, addr)...)
 	p := &Process{server: s, cmd: cmd, addr: addr, group: g, config: scratch, ended: make(chan struct{}), stopping: make(chan struct{})}
 	p.prepare(o)
-	if err := cmd.Start(); err != nil {
+	joined := g.begin(cmd)
+	err = cmd.Start()
+	joinErr := joined()
+	if err != nil {
 		g.remove()
 		p.removeConfig()
 		return nil, err
 	}
-	err = g.join(cmd.Process.Pid)
 	go func() {
 		p.err = cmd.Wait()
 		close(p.ended)
 	}()
-	if err != nil {
+	if joinErr != nil {
 		p.Stop()
-		return nil, err
+		return nil, joinErr
 	}
 	p.sampler.Go(p.sample)
 	return p, nil

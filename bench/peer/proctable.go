@@ -17,9 +17,8 @@ const ticks = 100
 // process and its descendants, as the process table has them.
 type processTree struct{ root int }
 
-func (t *processTree) name() string       { return "process table" }
-func (t *processTree) join(pid int) error { t.root = pid; return nil }
-func (t *processTree) remove()            {}
+func (t *processTree) name() string { return "process table" }
+func (t *processTree) remove()      {}
 
 func (t *processTree) begin(cmd *exec.Cmd) func() error {
 	return func() error {
