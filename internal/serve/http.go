@@ -34,7 +34,6 @@ const (
 	httpHeaderBytes = 16 << 10
 	httpClientFirst = 30 * time.Second // one that sends nothing for so long is never accepted
 	mostHTTPConns   = 1 << 14
-	httpSmallFiles  = 256       // that stay open for the next reader
 	httpStreams     = 64        // requests at a time on one connection of HTTP/2
 	httpMemory      = 512 << 20 // bytes: buffers, open connections, and listings
 
@@ -258,7 +257,7 @@ func (s *httpService) fitDescriptors(limit int) {
 func (cfg *Config) httpBounds(limit, each int) (conns, small, open int) {
 	share := cfg.shareOf(limit)
 	share -= min(spareFiles, share/2)
-	small = min(httpSmallFiles, share/8)
+	small = min(smallFiles, share/8)
 	share -= small
 	ports := 0
 	for _, addrs := range [][]string{cfg.HTTP.Listen, cfg.HTTP.ListenTLS} {

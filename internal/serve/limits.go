@@ -105,6 +105,10 @@ const (
 	filesPerWrite = 2
 	spareFiles    = 128
 
+	// Of TFTP, and of HTTP, so many small files stay open for the next reader, or an eighth
+	// of the descriptors if that is less.
+	smallFiles = 256
+
 	// A limit that the descriptors impose is logged if it is below the flag's, or below
 	// these.
 	fewFiles = 1000

@@ -59,7 +59,7 @@ func TestHTTPBounds(t *testing.T) {
 		limit, each        int
 		conns, small, open int
 	}{
-		{Config{HTTP: HTTP{Listen: some}}, 1 << 30, 4, mostHTTPConns, httpSmallFiles, web.DefaultMaxOpen},
+		{Config{HTTP: HTTP{Listen: some}}, 1 << 30, 4, mostHTTPConns, smallFiles, web.DefaultMaxOpen},
 		{Config{HTTP: HTTP{Listen: some}}, 1024, 4, 261, 112, 130},
 		{Config{HTTP: HTTP{Listen: some}}, 1024, 5, 261, 112, 104},
 		{Config{HTTP: HTTP{Listen: some, ListenTLS: some}}, 1024, 4, 130, 112, 131},
@@ -226,7 +226,7 @@ func TestDocumentedHTTPBounds(t *testing.T) {
 			fmt.Sprintf("| requests at a time on a connection of HTTP/2, in `haul serve` | %d |", s.HTTP2.MaxConcurrentStreams),
 			fmt.Sprintf("| connections, in `haul serve` | %d,%03d a port", mostHTTPConns/1000, mostHTTPConns%1000),
 			fmt.Sprintf("| memory of a connection of HTTP/2 whose client reads slowly, in `haul serve` | %d KiB, and 128 KiB for each request; the former %d MiB for all connections together |", writebehind.MaxBuffered>>10, writebehind.MaxTotal>>20),
-			fmt.Sprintf("| files of up to 16 KiB that stay open for the next reader, for 2 seconds, in `haul serve` | %d, or an eighth", httpSmallFiles),
+			fmt.Sprintf("| files of up to 16 KiB that stay open for the next reader, for 2 seconds, in `haul serve` | %d, or an eighth", smallFiles),
 			fmt.Sprintf("| upload, in `haul serve`, of users too | %d GiB (`--max-upload`) |", tftp.DefaultMaxUpload>>30),
 		} {
 			if !strings.Contains(string(text), want) {

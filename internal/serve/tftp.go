@@ -17,6 +17,7 @@ import (
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/trace"
@@ -29,6 +30,7 @@ type tftpService struct {
 	out      io.Writer
 	srv      *tftp.Server
 	files    *publicFiles
+	small    localdir.SmallFiles
 	tracer   *trace.Recorder       // nil without --trace and --pcap
 	listener *tftp.Listener        // nil before listen
 	asked    []string              // the addresses of listener as configured; "" is systemd's
@@ -46,7 +48,7 @@ func (cfg *Config) openTFTP(before *handover.Predecessor, counts *meter.Registry
 		}
 	}()
 	t.srv.Log = log
-	if t.files, err = cfg.openPublicFiles(nil); err != nil {
+	if t.files, err = cfg.openPublicFiles(&t.small); err != nil {
 		return nil, err
 	}
 	answerFrom(t.srv, t.files.site, cfg.TFTP.UploadParents)
@@ -107,7 +109,9 @@ func (t *tftpService) close() {
 
 // listen opens the sockets, unless systemd or a predecessor has done so.
 func (t *tftpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
-	t.cfg.fitDescriptors(t.srv, t.cfg.shareOf(openFiles()))
+	share := t.cfg.shareOf(openFiles())
+	t.small.Max = min(smallFiles, share/8)
+	t.cfg.fitDescriptors(t.srv, share-t.small.Max)
 	err = t.listenAt(ctx, passed, t.cfg.TFTP.Listen)
 	if err != nil && t.cfg.TFTP.FallBack {
 		if other := t.cfg.fallBack(t.out, handover.TFTP, t.cfg.TFTP.Listen, err, rivalAt(passed, "udp", t.cfg.TFTP.Listen...)); other != nil {
