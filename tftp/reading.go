@@ -12,9 +12,10 @@ import (
 
 const (
 	// A run of minParted blocks or more leaves in two parts if nothing else is to be
-	// sent: the network carries the first, a block or one part in headStart, while the
-	// rest is read and cut. Below a round trip of networkTrip there is no wire to keep busy.
-	minParted   = 2
+	// sent: the network carries the first, one part in headStart, while the rest is read
+	// and cut. For shorter runs the system call costs more than it gains. Below a round trip
+	// of networkTrip there is no wire to keep busy.
+	minParted   = 16
 	headStart   = 8
 	networkTrip = 100 * time.Microsecond
 )
@@ -29,7 +30,7 @@ func (s *session) sendData(now time.Time) {
 		}
 		early := ahead && run.Blocks >= minParted
 		if early {
-			run.Blocks, ahead = max(run.Blocks/headStart, 1), false
+			run.Blocks, ahead = run.Blocks/headStart, false
 		}
 		if s.isLimited() {
 			run.Blocks = s.atOnce(run)
