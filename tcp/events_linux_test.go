@@ -224,3 +224,63 @@ func TestEventsDrainPlace(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A client that sends more than the handler uses gets the last answer and an orderly end, not
+// a reset. It does not hold the connection for longer than lastCall.
+func TestEventsLinger(t *testing.T) {
+	var n ends
+	s := &Server{OnData: lines, OnEnd: n.note, MaxHeld: 8 << 20, lastCall: 50 * time.Millisecond}
+	at, _ := serve(t, s)
+	stays := dial(t, at)
+	for _, unused := range []int{1, 4 << 20} {
+		c := dial(t, at)
+		if _, err := c.Write(append([]byte("quit\n"), make([]byte, unused)...)); err != nil {
+			t.Errorf("%d bytes more: %v", unused, err)
+		}
+		if b, err := io.ReadAll(c); string(b) != "bye\n" || err != nil {
+			t.Errorf("%d bytes more: %q, %v", unused, b, err)
+		}
+		_ = c.Close()
+	}
+	_, _ = stays.Write([]byte("quit\nmore"))
+	eventually(t, "the connections end", func() bool { return s.Counters().Conns == 0 })
+	n.want(t, 3, nil)
+	if cut := s.Counters().Cut; cut != 0 {
+		t.Errorf("%d connections count as cut", cut)
+	}
+}
+
+// A request that comes with the last answer of a server that ends does not reset that answer.
+func TestEventsDrainLinger(t *testing.T) {
+	var n ends
+	called, sent := make(chan bool), make(chan bool)
+	s := &Server{OnEnd: n.note, Grace: -1, Options: Options{Sockets: 1}}
+	s.OnData = func(c *EventConn, data []byte) int {
+		if string(data) == "half\n" {
+			called <- true
+			<-sent
+		}
+		return lines(c, data)
+	}
+	at, stop := serve(t, s)
+	idle, half := dial(t, at), dial(t, at)
+	_, _ = io.WriteString(half, "x\nha")
+	_, _ = io.ReadFull(half, make([]byte, 2))
+	_, _ = io.WriteString(idle, "x\n")
+	_, _ = io.ReadFull(idle, make([]byte, 2))
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	_, _ = io.ReadAll(idle) // the loop has begun to end
+	_, _ = io.WriteString(half, "lf\n")
+	<-called
+	_, _ = io.WriteString(half, "more\n")
+	close(sent)
+	if b, err := io.ReadAll(half); string(b) != "half\n" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	_ = half.Close()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	n.want(t, 2, ErrDraining)
+}

@@ -6,11 +6,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"net"
 	"os"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -132,21 +130,23 @@ func (k *kernel) set(o Options) error {
 	if k.unix {
 		return errors.Join(errs...)
 	}
-	errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_NODELAY, boolInt(!o.Nagle)), set(unix.SOL_SOCKET, unix.SO_KEEPALIVE, boolInt(!o.KeepAlive.Off)))
+	errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_NODELAY, rawsock.Bool(!o.Nagle)), set(unix.SOL_SOCKET, unix.SO_KEEPALIVE, rawsock.Bool(!o.KeepAlive.Off)))
 	if !o.KeepAlive.Off {
 		errs = append(errs,
-			set(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, wholeSeconds(o.KeepAlive.idle())),
-			set(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, wholeSeconds(o.KeepAlive.interval())),
+			set(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, rawsock.WholeSeconds(o.KeepAlive.idle())),
+			set(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, rawsock.WholeSeconds(o.KeepAlive.interval())),
 			set(unix.IPPROTO_TCP, unix.TCP_KEEPCNT, o.KeepAlive.count()))
 	}
 	if o.ClientFirst > 0 {
-		errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, wholeSeconds(o.ClientFirst)))
+		errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, rawsock.WholeSeconds(o.ClientFirst)))
 	}
 	if o.FastOpen > 0 {
 		_ = set(unix.IPPROTO_TCP, unix.TCP_FASTOPEN, o.FastOpen) // it is only faster
 	}
 	if o.Congestion != "" {
-		errs = append(errs, setCongestion(k.fd, o.Congestion))
+		if has, err := rawsock.SetCongestion(k.fd, o.Congestion); err != nil {
+			errs = append(errs, &CongestionError{Name: o.Congestion, Has: has, Err: err})
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -154,23 +154,6 @@ func (k *kernel) set(o Options) error {
 // CanChooseCongestion reports whether this system lets programs choose the congestion
 // control.
 const CanChooseCongestion = true
-
-// setCongestion sets the congestion control. The kernel cuts off names that are too long.
-func setCongestion(fd int, name string) error {
-	err := error(unix.ENOENT)
-	if len(name) <= maxCongestion {
-		err = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
-	}
-	if err == nil {
-		return nil
-	}
-	list := "available"
-	if errors.Is(err, fs.ErrPermission) { // it has it, for root
-		list = "allowed"
-	}
-	has, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_" + list + "_congestion_control") // or the error lists none
-	return &CongestionError{Name: name, Has: strings.Fields(string(has)), Err: err}
-}
 
 // accept waits for a connection and puts it into c. It returns net.ErrClosed when the
 // socket is stopped and its queue is empty.
@@ -243,16 +226,11 @@ func (k *kernel) close() error {
 
 // duplicate returns the socket for another process.
 func (k *kernel) duplicate() (*os.File, error) {
-	var fd int
-	var err error
-	if e := k.raw.Control(func(own uintptr) { fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }); e != nil {
-		return nil, e
+	f, err := rawsock.Duplicate(k.raw)
+	if err == nil {
+		k.handed.Store(true)
 	}
-	if err != nil {
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	k.handed.Store(true)
-	return os.NewFile(uintptr(fd), "socket"), nil
+	return f, err
 }
 
 // isOfPeer reports whether a connection ended before it was accepted, or a firewall keeps
@@ -260,9 +238,4 @@ func (k *kernel) duplicate() (*os.File, error) {
 func isOfPeer(err error) bool {
 	return isAny(err, unix.ECONNABORTED, unix.EPERM, unix.EPROTO, unix.ENETDOWN, unix.ENOPROTOOPT,
 		unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH, unix.ETIMEDOUT)
-}
-
-// wholeSeconds returns d in seconds, and at least one.
-func wholeSeconds(d time.Duration) int {
-	return int(max(1, (d+time.Second-1)/time.Second))
 }

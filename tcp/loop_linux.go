@@ -31,6 +31,8 @@ type loopState struct {
 	closed bool      // the kernel has reported an end or urgent data: read until there is nothing
 	queued bool      // in the loop's list for its next round
 	header bool      // its PROXY header is to come
+
+	lingers bool // it is over for the program, and what its client still sends is discarded
 }
 
 // shut closes a connection that has no handle.
@@ -231,8 +233,8 @@ func (l *loop) drain() {
 	}
 	for _, e := range l.table {
 		if e != nil && e.next == flow.Idle && !e.queued { // a request may be in the kernel
-			e.ready, e.queued = true, true
-			l.ready = append(l.ready, e)
+			e.ready = true
+			l.queue(e)
 		}
 	}
 }
@@ -391,6 +393,10 @@ func (l *loop) guard(e *EventConn, returned *bool) {
 
 // advance serves a connection as far as that needs no other event.
 func (l *loop) advance(e *EventConn) {
+	if e.lingers {
+		l.discard(e)
+		return
+	}
 	if e.c.ended.Load() != nil {
 		l.finish(e, nil)
 		return
@@ -510,10 +516,7 @@ func (l *loop) schedule(e *EventConn, next flow.Next, err error) {
 		l.finish(e, err)
 		return
 	case next == flow.Again || e.ready && next != flow.Blocked:
-		if !e.queued {
-			e.queued = true
-			l.ready = append(l.ready, e)
-		}
+		l.queue(e)
 	case idle && l.idleEnded && (l.lateEnded || e.c.phase.Load() == open):
 		l.finish(e, ErrDraining)
 		return
@@ -525,6 +528,10 @@ func (l *loop) schedule(e *EventConn, next flow.Next, err error) {
 
 // finish ends a connection, and reports to the program why.
 func (l *loop) finish(e *EventConn, err error) {
+	if e.lingers { // which the program knows
+		l.remove(e)
+		return
+	}
 	if why := e.c.ended.Load(); why != nil { // what a call returned is a consequence
 		err = why.err
 	}
@@ -533,8 +540,20 @@ func (l *loop) finish(e *EventConn, err error) {
 		return
 	}
 	e.flow.Close()
-	defer l.remove(e) // also if OnEnd calls runtime.Goexit
+	if l.hasUnread(e, err) {
+		l.linger(e)
+	} else {
+		defer l.remove(e) // also if OnEnd calls runtime.Goexit
+	}
 	l.a.g.s.onEnd(e, err)
+}
+
+// queue has a connection served in the next round.
+func (l *loop) queue(e *EventConn) {
+	if !e.queued {
+		e.queued = true
+		l.ready = append(l.ready, e)
+	}
 }
 
 // remove gives back what a connection has.

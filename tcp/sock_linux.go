@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/haul-project/haul/tcp/internal/deadline"
 	"github.com/haul-project/haul/tcp/internal/rawsock"
 )
 
@@ -75,7 +76,7 @@ func (c *sock) sysReset() {
 func (c *sock) sysRead(b []byte) (int, error) {
 	polled := c.polled.Load()
 	if !polled || c.likely { // no other connection gets the descriptor during this call
-		if isPast(&c.readBy) {
+		if deadline.IsPast(&c.readBy) {
 			return 0, os.ErrDeadlineExceeded
 		}
 		n, errno := rawsock.Recv(c.fd, b, 0)
@@ -138,7 +139,7 @@ func (c *sock) sysWrite(b []byte, last bool) (n int, err error) {
 	if last {
 		flags |= unix.MSG_MORE
 	}
-	if isPast(&c.writeBy) {
+	if deadline.IsPast(&c.writeBy) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	// While there is room, the poller is not needed.
@@ -195,12 +196,6 @@ func (c *sock) sendSome(fd int, b []byte, flags int) (n int, errno syscall.Errno
 	}
 }
 
-// isPast reports whether a deadline is set and has passed.
-func isPast(by *atomic.Int64) bool {
-	t := by.Load()
-	return t != 0 && time.Now().UnixNano() >= t
-}
-
 // poll registers the connection with the poller, if it is not yet.
 func (c *sock) poll() (syscall.RawConn, error) {
 	if c.polled.Load() {
@@ -254,8 +249,8 @@ func (c *sock) sysClose() {
 }
 
 func (c *sock) sysDeadlines(t time.Time, read, write bool) error {
-	by := inNanoseconds(t)
-	if by == farAway {
+	by := deadline.Nanoseconds(t)
+	if by == deadline.FarAway {
 		t = time.Time{}
 	}
 	c.mu.Lock()
@@ -292,27 +287,15 @@ func (c *sock) sysNoDelay(on bool) error {
 	if c.from.Addr.Family == unix.AF_UNIX || c.from.Addr.Family == unix.AF_UNSPEC {
 		return nil // it has none
 	}
-	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, boolInt(on)))
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, rawsock.Bool(on)))
 }
 
 func (c *sock) sysLinger(seconds int) error {
-	l := unix.Linger{Onoff: int32(boolInt(seconds >= 0)), Linger: int32(max(seconds, 0))}
-	return os.NewSyscallError("setsockopt", unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &l))
+	return rawsock.SetLinger(c.fd, seconds)
 }
 
 func (c *sock) sysBuffer(bytes int, read bool) error {
-	opt := unix.SO_SNDBUF
-	if read {
-		opt = unix.SO_RCVBUF
-	}
-	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, opt, bytes))
-}
-
-func boolInt(on bool) int {
-	if on {
-		return 1
-	}
-	return 0
+	return rawsock.SetBuffer(c.fd, bytes, read)
 }
 
 func (c *sock) sysRaw() (syscall.RawConn, error) { return c.poll() }
@@ -321,12 +304,12 @@ func (c *sock) sysRaw() (syscall.RawConn, error) { return c.poll() }
 // reading is held.
 func (c *sock) sysWaitReadable(yields bool) error {
 	polled := c.polled.Load()
-	if (!polled || c.likely) && readable(c.fd) {
+	if (!polled || c.likely) && rawsock.Readable(c.fd) {
 		c.likely = true
 		return nil
 	}
 	if !polled {
-		if c.letOthers(); readable(c.fd) {
+		if c.letOthers(); rawsock.Readable(c.fd) {
 			c.likely = true
 			return nil
 		}
@@ -355,7 +338,7 @@ func (c *sock) sysWaitReadable(yields bool) error {
 // readyToRead is what the poller calls for sysWaitReadable: first at once, and then when
 // there is something to read.
 func (c *sock) readyToRead(fd uintptr) bool {
-	if c.looked || readable(int(fd)) {
+	if c.looked || rawsock.Readable(int(fd)) {
 		return true
 	}
 	if c.yields && c.shared.isDraining() { // the nudge might have come too early
@@ -401,13 +384,6 @@ func (c *sock) wasNudged() bool {
 		t = time.Unix(0, by)
 	}
 	return c.file.SetReadDeadline(t) == nil
-}
-
-// readable reports whether a read would not wait.
-func readable(fd int) bool {
-	var b [1]byte
-	_, errno := rawsock.Recv(fd, b[:], unix.MSG_PEEK)
-	return errno != unix.EAGAIN
 }
 
 // sysRemoteAddr and sysLocalAddr return the addresses that the kernel reports.

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/tcp/internal/deadline"
 )
 
 // A sock is a connection of package net.
@@ -73,7 +75,7 @@ func (c *sock) sysDeadlines(t time.Time, read, write bool) error {
 		return net.ErrClosed // calls that Close interrupted stay interrupted
 	}
 	if read {
-		c.readBy.Store(inNanoseconds(t))
+		c.readBy.Store(deadline.Nanoseconds(t))
 	}
 	switch {
 	case read && write:

@@ -203,20 +203,3 @@ func (l *limits) expired(c *status, now int64) error {
 	}
 	return nil
 }
-
-// farAway is the last time in Unix nanoseconds.
-const farAway = 1<<63 - 1
-
-// inNanoseconds returns a deadline in nanoseconds of Unix time, 0 for none. A time out of
-// range becomes 1 or farAway.
-func inNanoseconds(t time.Time) int64 {
-	switch {
-	case t.IsZero():
-		return 0
-	case t.Before(time.Unix(0, 1)):
-		return 1 // all that is past is the same
-	case t.Before(time.Unix(0, farAway)):
-		return t.UnixNano()
-	}
-	return farAway
-}

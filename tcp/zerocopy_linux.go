@@ -94,7 +94,7 @@ func (c *conn) sendFile(src syscall.RawConn, most int64) (m kernelCopy) {
 	})
 	c.writeWait.Store(0)
 	switch {
-	case m.n == 0 && isUnable(failed):
+	case m.n == 0 && sendfile.IsUnable(failed):
 		return kernelCopy{}
 	case waited != nil:
 		m.err = waited
@@ -105,11 +105,6 @@ func (c *conn) sendFile(src syscall.RawConn, most int64) (m kernelCopy) {
 	}
 	m.handled = true
 	return m
-}
-
-// isUnable reports whether a system call does not support such descriptors.
-func isUnable(err error) bool {
-	return isAny(err, unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.ENOTSOCK, unix.ESPIPE, unix.EBADF)
 }
 
 // An endpoint is one of two joined descriptors: one of our connections, or another file.
@@ -146,7 +141,7 @@ func (j *joint) move() (m kernelCopy) {
 	for j.n < j.most {
 		err := j.read()
 		switch m.n = j.n; {
-		case j.n == 0 && isUnable(err):
+		case j.n == 0 && sendfile.IsUnable(err):
 			return kernelCopy{}
 		case err == errUnwaitable:
 			return m
@@ -157,7 +152,7 @@ func (j *joint) move() (m kernelCopy) {
 		}
 		err = j.write()
 		switch m.n = j.n; {
-		case j.n == 0 && isUnable(err), err == errUnwaitable:
+		case j.n == 0 && sendfile.IsUnable(err), err == errUnwaitable:
 			// Such as a file that is opened for appending.
 			m.left = make([]byte, j.held)
 			if _, err := io.ReadFull(j.p, m.left); err != nil {

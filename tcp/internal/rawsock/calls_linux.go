@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"net"
 	"net/netip"
+	"os"
 	"syscall"
 	"unsafe"
 
@@ -19,6 +20,13 @@ import (
 // Recv reads what is there.
 func Recv(fd int, b []byte, flags int) (int, syscall.Errno) {
 	return move(unix.SYS_RECVFROM, fd, b, flags)
+}
+
+// Readable reports whether a receive would return at once.
+func Readable(fd int) bool {
+	var b [1]byte
+	_, errno := Recv(fd, b[:], unix.MSG_PEEK)
+	return errno != unix.EAGAIN
 }
 
 // Send writes what there is room for.
@@ -58,6 +66,19 @@ func Accept(fd int, from *unix.RawSockaddrAny) (int, syscall.Errno) {
 
 // Close gives a descriptor back. EINTR means that it is given back too.
 func Close(fd int) { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+
+// Duplicate returns a file of its own for what a connection or listener has.
+func Duplicate(c syscall.RawConn) (*os.File, error) {
+	var fd int
+	var err error
+	if e := c.Control(func(own uintptr) { fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }); e != nil {
+		return nil, e
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), "socket"), nil
+}
 
 // Name asks for the address that a socket is bound to.
 func Name(fd int, at *unix.RawSockaddrAny) {

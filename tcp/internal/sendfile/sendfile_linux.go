@@ -3,7 +3,10 @@
 package sendfile
 
 import (
+	"errors"
 	"os"
+	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -120,4 +123,10 @@ func sendFileRaw(out, in, n int) (int, error) {
 		return 0, errno
 	}
 	return int(sent), nil
+}
+
+// IsUnable reports whether a system call does not support such descriptors.
+func IsUnable(err error) bool {
+	unable := []syscall.Errno{unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.ENOTSOCK, unix.ESPIPE, unix.EBADF}
+	return slices.ContainsFunc(unable, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }

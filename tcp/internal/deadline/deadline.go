@@ -1,0 +1,30 @@
+// Package deadline has deadlines as numbers, which can be stored atomically: nanoseconds of Unix
+// time, and 0 for none.
+package deadline
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// FarAway is the last time.
+const FarAway = 1<<63 - 1
+
+// Nanoseconds returns a deadline, 0 for the zero time. A time out of range becomes 1 or FarAway.
+func Nanoseconds(t time.Time) int64 {
+	switch {
+	case t.IsZero():
+		return 0
+	case t.Before(time.Unix(0, 1)):
+		return 1 // all that is past is the same
+	case t.Before(time.Unix(0, FarAway)):
+		return t.UnixNano()
+	}
+	return FarAway
+}
+
+// IsPast reports whether a deadline is set and has passed.
+func IsPast(by *atomic.Int64) bool {
+	t := by.Load()
+	return t != 0 && time.Now().UnixNano() >= t
+}

@@ -1,0 +1,63 @@
+//go:build linux && !haul_portable
+
+package rawsock
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxCongestion is TCP_CA_NAME_MAX: how long a name is with its NUL.
+const maxCongestion = 16
+
+// Bool returns an option that is on or off.
+func Bool(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// WholeSeconds returns d in seconds, and at least one.
+func WholeSeconds(d time.Duration) int {
+	return int(max(1, (d+time.Second-1)/time.Second))
+}
+
+// SetLinger sets what close(2) does with bytes that are not acknowledged: see
+// net.TCPConn.SetLinger.
+func SetLinger(fd, seconds int) error {
+	l := unix.Linger{Onoff: int32(Bool(seconds >= 0)), Linger: int32(max(seconds, 0))}
+	return os.NewSyscallError("setsockopt", unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &l))
+}
+
+// SetBuffer sets the size of a connection's buffer for receiving, or for sending.
+func SetBuffer(fd, bytes int, receive bool) error {
+	opt := unix.SO_SNDBUF
+	if receive {
+		opt = unix.SO_RCVBUF
+	}
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt, bytes))
+}
+
+// SetCongestion sets the congestion control. If that fails, it returns those that may be
+// chosen.
+func SetCongestion(fd int, name string) (has []string, err error) {
+	err = unix.ENOENT
+	if len(name) < maxCongestion { // the kernel cuts off longer ones
+		err = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+	}
+	if err == nil {
+		return nil, nil
+	}
+	list := "available"
+	if errors.Is(err, fs.ErrPermission) { // it has it, for root
+		list = "allowed"
+	}
+	names, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_" + list + "_congestion_control") // or none are known
+	return strings.Fields(string(names)), err
+}
