@@ -37,7 +37,7 @@ var rules = map[string]rule{
 		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
-		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind",
+		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind",
 		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest",
 	},
 	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
@@ -54,7 +54,7 @@ var rules = map[string]rule{
 	},
 	"examples/collect":               {imports: "store tftp", tests: "tftp/tftpclient"},
 	"interop":                        {}, // knows haul by its binary alone
-	"tftp/load":                      {imports: "tftp/tftpclient tftp/transfer internal/console", tests: "tftp store internal/leak"},
+	"tftp/load":                      {imports: "tftp/tftpclient tftp/transfer internal/console internal/ownprocess", tests: "tftp store internal/leak"},
 	"tftp/doctor":                    {imports: "tftp/tftpclient tftp/transfer udp", tests: "internal/serve/servetest tftp store internal/leak store/storetest"},
 	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store internal/linequeue internal/rate", tests: "store/localdir tftp/tftpclient tftp/internal/tftptest internal/sim internal/leak internal/race internal/repeat store/storetest"},
 	"tftp/tftpclient":                {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store store/localdir", tests: "tftp tftp/internal/tftptest internal/leak internal/race internal/repeat store/storetest"},
@@ -88,6 +88,7 @@ var rules = map[string]rule{
 	"internal/filelock":              {},
 	"internal/tempname":              {},
 	"internal/linequeue":             {},
+	"internal/ownprocess":            {},
 	"internal/penalty":               {tests: "internal/repeat"},
 	"internal/rate":                  {},
 	"internal/wildcard":              {pure: true},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/ownprocess"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/store"
@@ -211,7 +212,7 @@ func (s *httpService) close() {
 
 // listen opens the sockets, unless systemd or a predecessor has done so.
 func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
-	s.fitDescriptors(openFiles())
+	s.fitDescriptors(ownprocess.OpenFiles())
 	for _, p := range s.ports() {
 		p.accept.Proxies, p.accept.UnixProxies = s.cfg.HTTP.Proxies, s.cfg.HTTP.UnixProxies
 		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger

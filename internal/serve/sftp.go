@@ -19,6 +19,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/ownprocess"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/sftp"
@@ -196,7 +197,7 @@ func (s *sftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 	if err := s.openKeys(); err != nil {
 		return err
 	}
-	s.fitDescriptors(s.cfg.shareOf(openFiles()))
+	s.fitDescriptors(s.cfg.shareOf(ownprocess.OpenFiles()))
 	s.accept.Log = s.log.log
 	s.expectProxies()
 	s.at, s.asked, err = s.cfg.listenTCP(ctx, passed, handover.SFTP, s.cfg.SFTP.Listen, tcp.Options{})

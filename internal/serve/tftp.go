@@ -14,6 +14,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/ownprocess"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/site"
@@ -109,7 +110,7 @@ func (t *tftpService) close() {
 
 // listen opens the sockets, unless systemd or a predecessor has done so.
 func (t *tftpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
-	share := t.cfg.shareOf(openFiles())
+	share := t.cfg.shareOf(ownprocess.OpenFiles())
 	t.small.Max = min(smallFiles, share/8)
 	t.cfg.fitDescriptors(t.srv, share-t.small.Max)
 	err = t.listenAt(ctx, passed, t.cfg.TFTP.Listen)

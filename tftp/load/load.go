@@ -28,6 +28,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/haul-project/haul/internal/ownprocess"
 	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -207,7 +208,7 @@ func (l *Load) Run(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	e := l.withDefaults()
-	if err := mayOpen(e.Concurrency); err != nil {
+	if err := ownprocess.MayOpen(e.Concurrency, "transfers"); err != nil {
 		return Report{}, err
 	}
 	servers, err := lookUp(ctx, e.Target)
@@ -279,19 +280,6 @@ func lookUp(ctx context.Context, t tftpclient.Target) ([]netip.AddrPort, error) 
 		servers[i] = netip.AddrPortFrom(ip.Unmap(), cmp.Or(t.Port, transfer.Port))
 	}
 	return servers, nil
-}
-
-// spareFiles are the descriptors needed besides those of transfers.
-const spareFiles = 32
-
-// mayOpen reports whether the process may open as many sockets.
-func mayOpen(sockets int) error {
-	limit := openFiles()
-	if sockets+spareFiles <= limit {
-		return nil
-	}
-	return fmt.Errorf("%d transfers at once need %d open files, and this process may have %d: raise the limit (ulimit -n), or ask for less",
-		sockets, sockets+spareFiles, limit)
 }
 
 // dueAt returns when the transfer with the given number begins, from the

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/haul-project/haul/internal/ownprocess"
 	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -80,7 +81,7 @@ func newRun(l *Load, server netip.AddrPort, refs *references, warmup bool) *run 
 	r.pool = &tftpclient.Pool{
 		Offer:     &offer,
 		Transfers: l.Concurrency,
-		Sockets:   l.Concurrency + min(maxDallying, max(0, openFiles()-spareFiles-l.Concurrency)),
+		Sockets:   l.Concurrency + min(maxDallying, max(0, ownprocess.OpenFiles()-ownprocess.SpareFiles-l.Concurrency)),
 		Loops:     l.Loops,
 		Limit:     l.Timeout,
 		MinTimer:  l.MinTimer,
@@ -103,7 +104,7 @@ func (r *run) lose(bool) bool {
 func (r *run) do(ctx context.Context) (Report, error) {
 	defer context.AfterFunc(ctx, r.stop)()
 	defer time.AfterFunc(r.load.unheard, r.listen).Stop()
-	cpu := cpuTime()
+	cpu := ownprocess.CPUTime()
 	r.began = time.Now()
 	over := make(chan struct{})
 	go func() {
@@ -118,7 +119,7 @@ func (r *run) do(ctx context.Context) (Report, error) {
 		close(over)
 	}()
 	r.show(over)
-	report := r.report(cpuTime() - cpu)
+	report := r.report(ownprocess.CPUTime() - cpu)
 	_ = r.pool.Close() // there is nothing left to lose
 	if err := ctx.Err(); err != nil {
 		return report, err

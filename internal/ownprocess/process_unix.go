@@ -1,14 +1,15 @@
 //go:build unix
 
-package load
+package ownprocess
 
 import (
 	"syscall"
 	"time"
 )
 
-// cpuTime returns the processor time that this process has used.
-func cpuTime() time.Duration {
+// CPUTime returns the processor time that this process has used, user and system time
+// together. It is 0 where that is not known.
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
@@ -16,9 +17,9 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// openFiles returns how many descriptors this process may have. The Go runtime
-// has raised the soft limit to the hard one already.
-func openFiles() int {
+// OpenFiles returns how many descriptors this process may have. The Go runtime has
+// raised the soft limit to the hard one already.
+func OpenFiles() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
 		return 1 << 30
