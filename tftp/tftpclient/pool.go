@@ -40,6 +40,10 @@ var (
 	// ErrPoolFull says that MaxPoolWaiting transfers wait already.
 	ErrPoolFull = errors.New("too many transfers wait")
 
+	// ErrVanish is what a [BlockWriter] returns to end a transfer without a word to
+	// the server, as a machine does whose power fails.
+	ErrVanish = errors.New("client vanished")
+
 	errNoFreePort = errors.New("no free port on this host (see net.ipv4.ip_local_port_range)")
 )
 

@@ -356,3 +356,25 @@ func TestPoolStoreFails(t *testing.T) {
 		t.Errorf("a panic: %v", err)
 	}
 }
+
+// A vanishing writer takes one block.
+type vanishing struct{}
+
+func (vanishing) WriteBlock(int64, []byte, bool, int64) error { return ErrVanish }
+
+// A client that vanishes sends nothing more: no ACK, and no ERROR.
+func TestPoolVanish(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		server, to := handServer(t)
+		pool := newPool(t, p)
+		if err := pool.GetBlocks(t.Context(), to, vanishing{}, pool.done("file")); err != nil {
+			t.Fatal(err)
+		}
+		server.Want("the request", tftptest.RRQ("file"))
+		server.Send(tftptest.Data(1, make([]byte, 512)))
+		if err := pool.wait()["file"]; !errors.Is(err, ErrVanish) {
+			t.Errorf("it ended by %v", err)
+		}
+		server.WantNothing("the end", 50*time.Millisecond)
+	})
+}

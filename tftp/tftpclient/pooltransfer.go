@@ -163,6 +163,9 @@ func (x *poolTransfer) handle(now time.Time, b []byte) {
 	x.loop.bytes.Add(int64(len(c.Data)))
 	if err := x.store(now, c); err != nil {
 		x.abortStore(err)
+		if errors.Is(err, ErrVanish) {
+			x.machine.AppendReply(now, nil) // the ERROR, which stays unsent
+		}
 	}
 }
 
