@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/copying internal/fileops internal/remote internal/config internal/config/convert internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
+		imports: "internal/boot internal/bootload tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/treecopy internal/copying internal/fileops internal/remote internal/config internal/config/convert internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
 		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
@@ -54,6 +54,7 @@ var rules = map[string]rule{
 	},
 	"examples/collect":               {imports: "store tftp", tests: "tftp/tftpclient"},
 	"interop":                        {}, // knows haul by its binary alone
+	"internal/bootload":              {imports: "internal/boot internal/console internal/ownprocess tftp/tftpclient tftp/transfer", tests: "tftp store internal/leak internal/repeat internal/golden"},
 	"tftp/load":                      {imports: "tftp/tftpclient tftp/transfer internal/console internal/ownprocess", tests: "tftp store internal/leak"},
 	"tftp/doctor":                    {imports: "tftp/tftpclient tftp/transfer udp", tests: "internal/serve/servetest tftp store internal/leak store/storetest"},
 	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store internal/linequeue internal/rate", tests: "store/localdir tftp/tftpclient tftp/internal/tftptest internal/sim internal/leak internal/race internal/repeat store/storetest"},
@@ -93,6 +94,7 @@ var rules = map[string]rule{
 	"internal/rate":                  {},
 	"internal/wildcard":              {pure: true},
 	"internal/localfs":               {},
+	"internal/boot":                  {pure: true, tests: "internal/golden internal/repeat"},
 	"internal/writebehind":           {tests: "tcp/certs"},
 	"tcp":                            {imports: "tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sendfile tcp/internal/sources", tests: "internal/leak tcp/certs"},
 	"tcp/internal/deadline":          {},

@@ -1,0 +1,241 @@
+package boot
+
+import "time"
+
+// A Step is what a machine does.
+type Step uint8
+
+// The steps of a machine. It is off before PowerOn.
+const (
+	Off    Step = iota
+	Wait        // until Order.Until
+	Load        // the loader, by TFTP
+	Fetch       // the image, by HTTP, from Order.Offset on
+	Up          // it has booted
+	Failed      // it was left alone: see Machine.Cause
+)
+
+// An Order is what a driver is to do for a machine.
+type Order struct {
+	Step   Step
+	Server int       // of Load and Fetch: which of those of the Plan
+	Offset int64     // of Fetch: the first byte that is missing
+	Until  time.Time // of Wait
+}
+
+// An Outcome is how a transfer ended.
+type Outcome uint8
+
+// Outcomes of a transfer.
+const (
+	Whole    Outcome = iota
+	Broken           // the server was silent or refused the connection, or the connection was lost
+	Busy             // the server has no time: HTTP 429 or 503
+	Denied           // the server will not send the file
+	Wrong            // the content is not what others got
+	Vanished         // Moved said that the machine has lost power
+)
+
+// A Machine boots. [Plan.Machine] makes one.
+type Machine struct {
+	plan   *Plan
+	dice   dice
+	order  Order
+	next   Step // behind Wait
+	got    int64
+	heard  time.Time // when something came last, or the transfer began
+	loses  Step      // the step in which it loses power; Off for none
+	losesA float64   // and at which part of the file
+
+	failures int // in a row
+	denied   int
+
+	count Count
+	cause string
+}
+
+// A Count is what a machine went through.
+type Count struct {
+	Cycles  int   // times that it lost power
+	Reloads int   // loaders that it began again
+	Resumes int   // images that were continued after a loss
+	Again   int   // images that were begun again
+	Loader  int64 // bytes of loaders that came, those of broken transfers included
+	Image   int64 // the same of images
+}
+
+// Machine returns the machine with a number, 0 to the end of an int. It is off.
+func (p *Plan) Machine(n int) Machine {
+	m := Machine{plan: p, dice: dice(p.Seed)}
+	m.dice = dice(m.dice.next() ^ uint64(n)*0xd1342543de82ef95)
+	if lost := m.dice.part() < p.Lost; lost {
+		m.loses, m.losesA = Fetch, m.dice.part()
+		if p.Images == 0 || p.Loaders > 0 && m.dice.below(2) == 0 {
+			m.loses = Load
+		}
+	}
+	return m
+}
+
+// PowerOn begins the boot.
+func (m *Machine) PowerOn(now time.Time) {
+	m.failures, m.denied, m.got = 0, 0, 0
+	if m.plan.Loaders > 0 {
+		m.begin(now, Load, -1)
+		return
+	}
+	m.begin(now, Fetch, -1)
+}
+
+// begin begins a transfer, from another server than not.
+func (m *Machine) begin(now time.Time, s Step, not int) {
+	servers := m.plan.Loaders
+	if s == Fetch {
+		servers = m.plan.Images
+	}
+	m.order = Order{Step: s, Server: m.dice.other(servers, not), Offset: m.got}
+	m.heard = now
+}
+
+// Order returns what is to be done.
+func (m *Machine) Order() Order { return m.order }
+
+// Count returns what m went through.
+func (m *Machine) Count() Count { return m.count }
+
+// Cause returns why a machine has failed.
+func (m *Machine) Cause() string { return m.cause }
+
+// Deadline returns when Expire is due; zero means never.
+func (m *Machine) Deadline() time.Time {
+	switch m.order.Step {
+	case Wait:
+		return m.order.Until
+	case Load:
+		return m.heard.Add(m.plan.Firmware.Silence)
+	case Fetch:
+		return m.heard.Add(m.plan.Stall)
+	}
+	return time.Time{}
+}
+
+// Expire ends a pause, or reports whether the transfer is to be broken off because
+// nothing came for too long. Its end is then Broken.
+func (m *Machine) Expire(now time.Time) (breakOff bool) {
+	due := m.Deadline()
+	switch {
+	case due.IsZero() || now.Before(due):
+		return false
+	case m.order.Step != Wait:
+		return true
+	case m.next == Off:
+		m.PowerOn(now)
+	default:
+		m.begin(now, m.next, m.order.Server)
+	}
+	return false
+}
+
+// Moved notes that the first got of size bytes are here; size is 0 if it is not known.
+// It reports whether the machine loses power now: then the transfer ends without a word
+// to the server, and its end is Vanished.
+func (m *Machine) Moved(now time.Time, got, size int64) (vanish bool) {
+	m.heard = now
+	came := max(0, got-m.got)
+	if m.order.Step == Load {
+		m.count.Loader += came
+	} else {
+		m.count.Image += came
+		if came > 0 {
+			m.failures = 0 // what is here stays
+		}
+	}
+	m.got = got
+	return m.loses == m.order.Step && size > 0 && float64(got) >= m.losesA*float64(size)
+}
+
+// Restarted notes that the server sends the image from its begin, whatever was asked
+// for.
+func (m *Machine) Restarted(now time.Time) {
+	m.heard, m.got = now, 0
+	m.count.Again++
+}
+
+// Ended notes the end of a transfer, and why it failed: a text of which there are few
+// different ones.
+func (m *Machine) Ended(now time.Time, how Outcome, cause string) {
+	at := m.order.Step
+	switch how {
+	case Whole:
+		m.failures, m.denied, m.got = 0, 0, 0
+		if at == Load && m.plan.Images > 0 {
+			m.begin(now, Fetch, -1)
+			return
+		}
+		m.order = Order{Step: Up}
+	case Vanished:
+		m.count.Cycles++
+		m.loses = Off
+		m.pause(now, Off, m.plan.Away)
+	case Wrong:
+		m.fail(cause)
+	case Denied:
+		servers := m.plan.Loaders
+		if at == Fetch {
+			servers = m.plan.Images
+		}
+		if m.denied++; m.denied >= servers {
+			m.fail(cause)
+			return
+		}
+		m.again(now, at, m.plan.Firmware.Pause, cause)
+	case Busy:
+		m.again(now, at, busyPause, cause)
+	case Broken:
+		wait := m.plan.Firmware.Pause
+		if at == Fetch {
+			wait = min(firstPause<<min(m.failures, 10), longPause)
+		}
+		m.again(now, at, wait, cause)
+	}
+}
+
+// again begins a transfer again after a pause, unless it has failed too often.
+func (m *Machine) again(now time.Time, at Step, wait time.Duration, cause string) {
+	if m.failures++; m.failures >= m.plan.Tries {
+		m.fail(cause)
+		return
+	}
+	switch {
+	case at == Load:
+		m.got = 0 // TFTP has no ranges
+		m.count.Reloads++
+	case m.plan.NoResume:
+		m.got = 0
+		m.count.Again++
+	default:
+		m.count.Resumes++
+	}
+	m.pause(now, at, wait)
+}
+
+// pause waits, with the server in mind that was asked last.
+func (m *Machine) pause(now time.Time, next Step, d time.Duration) {
+	m.next = next
+	m.order = Order{Step: Wait, Server: m.order.Server, Until: now.Add(d)}
+}
+
+func (m *Machine) fail(cause string) {
+	m.cause = cause
+	m.order = Order{Step: Failed}
+}
+
+// Add adds what another machine went through.
+func (c *Count) Add(o Count) {
+	c.Cycles += o.Cycles
+	c.Reloads += o.Reloads
+	c.Resumes += o.Resumes
+	c.Again += o.Again
+	c.Loader += o.Loader
+	c.Image += o.Image
+}

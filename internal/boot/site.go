@@ -1,0 +1,146 @@
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// What haul was measured to need: docs/benchmarks.md, two cores of a virtual machine,
+// loopback.
+const (
+	// PacketCPU is the server's CPU time for a DATA packet of TFTP and its ACK, with
+	// 10,000 transfers at once in lock-step, in seconds. In a window a packet costs less.
+	PacketCPU = 4.24e-6
+
+	// ByteCPU is that for a byte by HTTP, without TLS, from the page cache.
+	ByteCPU = 0.097e-9
+)
+
+// What Ethernet, IP and UDP or TCP add to a packet, in bytes: 38 with preamble and gap,
+// 20, 8 and TFTP's 4; or 20 and 12 for TCP with time stamps, whose packets carry 1448.
+const (
+	tftpOverhead = 38 + 20 + 8 + 4
+	tcpSegment   = 1448
+	tcpPacket    = 1538
+)
+
+// Gigabit is 1 Gb/s in bytes a second.
+const Gigabit = 1e9 / 8
+
+// MaxSimulated is the most machines of a Site, and MaxReplicas the most replicas.
+const (
+	MaxSimulated = 1_000_000
+	MaxReplicas  = 10_000
+)
+
+// A Site is what [Simulate] computes: machines, replicas of haul, and the store with the
+// files. Rates are in bytes a second, on the wire.
+type Site struct {
+	Machines    int
+	Arrival     Arrival
+	MachineLink float64       // of one machine
+	RoundTrip   time.Duration // between a machine and a replica
+
+	Replicas int
+	Link     float64 // of one replica
+	Cores    float64 // of one replica
+
+	Loader, Image int64 // bytes; 0: there is none
+
+	Store float64 // of the store's link, for all replicas together
+	Cache bool    // replicas keep what they have fetched
+
+	// LostAt is when one replica is lost, and BackAt when it is there again, with an
+	// empty cache. 0 means never. Withdraw is how long after the loss machines still
+	// come to where it was.
+	LostAt, BackAt, Withdraw time.Duration
+
+	Plan Plan // Simulate sets its Loaders and Images
+}
+
+// DefaultSite is ten thousand machines that are switched on within five minutes, one
+// replica with 10 Gb/s and four cores, and a loader and an image of usual sizes.
+func DefaultSite() Site {
+	return Site{
+		Machines: 10_000, Arrival: Arrival{Over: 5 * time.Minute}, MachineLink: Gigabit, RoundTrip: 500 * time.Microsecond,
+		Replicas: 1, Link: 10 * Gigabit, Cores: 4,
+		Loader: 1_000_000, Image: 60_000_000,
+		Store: 10 * Gigabit, Cache: true, Withdraw: 5 * time.Second,
+		Plan: Plan{Firmware: EDK2, Stall: DefaultStall, Tries: DefaultTries, Away: DefaultAway, Seed: 1},
+	}
+}
+
+// Check reports what is wrong with s. It names the flag of "haul bench boot".
+func (s *Site) Check() error {
+	switch p := &s.Plan; {
+	case s.Machines < 1 || s.Machines > MaxSimulated:
+		return fmt.Errorf("machines %d: must be 1 to %d with --simulate", s.Machines, MaxSimulated)
+	case s.Replicas < 1 || s.Replicas > MaxReplicas:
+		return fmt.Errorf("replicas %d: must be 1 to %d", s.Replicas, MaxReplicas)
+	case !(s.Link > 0 && s.Link <= 1e6*Gigabit):
+		return fmt.Errorf("link %v: must be above 0 and at most a million Gb/s", s.Link/Gigabit)
+	case !(s.Store > 0 && s.Store <= 1e6*Gigabit):
+		return fmt.Errorf("store-link %v: must be above 0 and at most a million Gb/s", s.Store/Gigabit)
+	case !(s.Cores > 0 && s.Cores <= 1e6):
+		return fmt.Errorf("cores %v: must be above 0", s.Cores)
+	case s.Loader < 0 || s.Image < 0:
+		return errors.New("loader-size and image-size: must be 0 or more")
+	case s.Loader == 0 && s.Image == 0:
+		return errors.New("loader-size and image-size are both 0: name what the machines fetch")
+	case s.LostAt < 0 || s.BackAt < 0 || s.BackAt > 0 && s.BackAt <= s.LostAt:
+		return errors.New("replica-back must be after replica-lost")
+	case p.Tries < 1:
+		return fmt.Errorf("tries %d: must be above 0", p.Tries)
+	case p.Stall <= 0:
+		return fmt.Errorf("stall %v: must be above 0", p.Stall)
+	case p.Away < 0:
+		return fmt.Errorf("away %v: must be 0 or more", p.Away)
+	case !(p.Lost >= 0 && p.Lost <= 1):
+		return fmt.Errorf("lost %v: must be 0 to 100 percent", 100*p.Lost)
+	}
+	return nil
+}
+
+// perByte returns what a byte of content takes of the link, in bytes, and of the CPU, in
+// seconds, by TFTP and by HTTP.
+func (s *Site) perByte() (wire, cpu [2]float64) {
+	block := float64(s.Plan.Firmware.BlockSize)
+	wire = [2]float64{(block + tftpOverhead) / block, float64(tcpPacket) / tcpSegment}
+	cpu = [2]float64{PacketCPU / block, ByteCPU}
+	return wire, cpu
+}
+
+// A Bound is what a site cannot be faster than: the arithmetic that Simulate repeats.
+type Bound struct {
+	Bytes   int64         // of content, for all machines
+	Link    time.Duration // for the links of all replicas to carry it
+	CPU     time.Duration // for their cores
+	Arrival time.Duration // until the last machine is switched on
+}
+
+// Bound returns the bounds of a site in which nothing is lost.
+func (s *Site) Bound() Bound {
+	wire, cpu := s.perByte()
+	n, l, i := float64(s.Machines), float64(s.Loader), float64(s.Image)
+	links, cores := float64(s.Replicas)*s.Link, float64(s.Replicas)*s.Cores
+	return Bound{
+		Bytes:   int64(s.Machines) * (s.Loader + s.Image),
+		Link:    seconds(n * (l*wire[0] + i*wire[1]) / links),
+		CPU:     seconds(n * (l*cpu[0] + i*cpu[1]) / cores),
+		Arrival: s.Arrival.Times(s.Machines, s.Plan.Seed)[s.Machines-1],
+	}
+}
+
+// ReplicasFor returns how many replicas a site needs at least, so that their links carry
+// everything within a time.
+func (s *Site) ReplicasFor(within time.Duration) int {
+	one := *s
+	one.Replicas = 1
+	need := int((one.Bound().Link + within - 1) / within)
+	return max(1, need)
+}
+
+// seconds rounds, so that a time survives the way to seconds and back.
+func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

@@ -1,0 +1,56 @@
+package bootload
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// A digest is what a file is compared by.
+type digest struct {
+	sum  uint64
+	size int64
+}
+
+// A content hashes a file in its order, of whatever size, in little memory.
+type content struct {
+	hash  maphash.Hash
+	at    int64
+	ahead []piece // came before what belongs in front of them: less than a window
+}
+
+type piece struct {
+	off  int64
+	data []byte
+}
+
+func (c *content) begin(seed maphash.Seed) {
+	c.hash.SetSeed(seed)
+	c.at, c.ahead = 0, c.ahead[:0]
+}
+
+// write takes what follows.
+func (c *content) write(b []byte) {
+	_, _ = c.hash.Write(b) // it never fails
+	c.at += int64(len(b))
+}
+
+// writeAt takes a piece that may come too early. No piece comes twice.
+func (c *content) writeAt(off int64, b []byte) {
+	if off != c.at {
+		c.ahead = append(c.ahead, piece{off, bytes.Clone(b)})
+		return
+	}
+	c.write(b)
+	for i := 0; i < len(c.ahead); {
+		if c.ahead[i].off != c.at {
+			i++
+			continue
+		}
+		c.write(c.ahead[i].data)
+		c.ahead[i] = c.ahead[len(c.ahead)-1]
+		c.ahead = c.ahead[:len(c.ahead)-1]
+		i = 0
+	}
+}
+
+func (c *content) digest() digest { return digest{c.hash.Sum64(), c.at} }
