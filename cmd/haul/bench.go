@@ -19,18 +19,18 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-const benchHelp = `Measure a TFTP server under load, or make the files for it.`
+const benchHelp = `Measure servers under load, or make the files for it.`
 
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "bench",
 		Short:   "Measure a server under load",
 		Long:    benchHelp,
-		Example: "  haul bench files /srv/tftp --size 1MB --count 100\n  haul bench tftp tftp://192.0.2.1/f{} -c 100 --names 100 --pattern",
+		Example: "  haul bench files /srv/tftp --size 1MB --count 100\n  haul bench tftp tftp://192.0.2.1/f{} -c 100 --names 100 --pattern\n  haul bench boot --machines 1000 --loader tftp://192.0.2.1/ipxe.efi --image http://192.0.2.1/root.img",
 		Args:    noCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchTFTP(), newBenchFiles())
+	cmd.AddCommand(newBenchTFTP(), newBenchBoot(), newBenchFiles())
 	return cmd
 }
 

@@ -9,7 +9,10 @@
 // Nothing here reads a clock or opens a socket. All that is random follows from a seed.
 package boot
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A Firmware is how a machine fetches its loader by TFTP.
 type Firmware struct {
@@ -73,6 +76,21 @@ type Plan struct {
 	Tries    int           // most failures in a row
 	NoResume bool          // a lost image is fetched from its begin
 	Seed     uint64
+}
+
+// Check reports what is wrong with p. It names the flag of "haul bench boot".
+func (p *Plan) Check() error {
+	switch {
+	case p.Tries < 1:
+		return fmt.Errorf("tries %d: must be above 0", p.Tries)
+	case p.Stall <= 0:
+		return fmt.Errorf("stall %v: must be above 0", p.Stall)
+	case p.Away < 0:
+		return fmt.Errorf("away %v: must be 0 or more", p.Away)
+	case !(p.Lost >= 0 && p.Lost <= 1):
+		return fmt.Errorf("lost %v: must be 0 to 100 percent", 100*p.Lost)
+	}
+	return nil
 }
 
 // dice are random numbers that follow from a seed: the generator splitmix64.

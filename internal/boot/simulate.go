@@ -166,7 +166,7 @@ func (s *site) nextTransfer() (at float64, replica, which int) {
 func (s *site) change(r, k int) {
 	s.advance(&s.replicas[r])
 	q := &s.replicas[r].kinds[k]
-	// What is left of a byte is rounding.
+	// Less than a byte is rounding.
 	if q.flows.first()-q.served > 0.5 {
 		s.share(&s.replicas[r])
 		return

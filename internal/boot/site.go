@@ -74,7 +74,7 @@ func DefaultSite() Site {
 
 // Check reports what is wrong with s. It names the flag of "haul bench boot".
 func (s *Site) Check() error {
-	switch p := &s.Plan; {
+	switch {
 	case s.Machines < 1 || s.Machines > MaxSimulated:
 		return fmt.Errorf("machines %d: must be 1 to %d with --simulate", s.Machines, MaxSimulated)
 	case s.Replicas < 1 || s.Replicas > MaxReplicas:
@@ -86,21 +86,17 @@ func (s *Site) Check() error {
 	case !(s.Cores > 0 && s.Cores <= 1e6):
 		return fmt.Errorf("cores %v: must be above 0", s.Cores)
 	case s.Loader < 0 || s.Image < 0:
-		return errors.New("loader-size and image-size: must be 0 or more")
+		return errors.New("loader-size and --image-size: must be 0 or more")
 	case s.Loader == 0 && s.Image == 0:
-		return errors.New("loader-size and image-size are both 0: name what the machines fetch")
+		return errors.New("loader-size and --image-size are both 0: say how much the machines fetch")
+	case !(s.MachineLink > 0 && s.MachineLink <= 1e6*Gigabit):
+		return fmt.Errorf("machine-link %v: must be above 0 and at most a million Gb/s", s.MachineLink/Gigabit)
+	case s.RoundTrip <= 0 || s.RoundTrip > time.Minute:
+		return fmt.Errorf("round-trip %v: must be above 0 and at most a minute", s.RoundTrip)
 	case s.LostAt < 0 || s.BackAt < 0 || s.BackAt > 0 && s.BackAt <= s.LostAt:
-		return errors.New("replica-back must be after replica-lost")
-	case p.Tries < 1:
-		return fmt.Errorf("tries %d: must be above 0", p.Tries)
-	case p.Stall <= 0:
-		return fmt.Errorf("stall %v: must be above 0", p.Stall)
-	case p.Away < 0:
-		return fmt.Errorf("away %v: must be 0 or more", p.Away)
-	case !(p.Lost >= 0 && p.Lost <= 1):
-		return fmt.Errorf("lost %v: must be 0 to 100 percent", 100*p.Lost)
+		return errors.New("replica-back must be after --replica-lost")
 	}
-	return nil
+	return s.Plan.Check()
 }
 
 // perByte returns what a byte of content takes of the link, in bytes, and of the CPU, in

@@ -68,23 +68,15 @@ type Progress struct {
 
 // Check reports what is wrong with c. It names the flag of "haul bench boot".
 func (c *Config) Check() error {
-	switch p := &c.Plan; {
+	switch {
 	case c.Machines < 1 || c.Machines > MaxMachines:
 		return fmt.Errorf("machines %d: must be 1 to %d", c.Machines, MaxMachines)
 	case len(c.Loaders)+len(c.Images) == 0:
-		return errors.New("loader and image are both missing: name what the machines fetch")
+		return errors.New("loader and --image are both missing: name what the machines fetch")
 	case len(c.Loaders) > MaxServers:
 		return fmt.Errorf("loader is given %d times: %d are the most", len(c.Loaders), MaxServers)
 	case len(c.Images) > MaxServers:
 		return fmt.Errorf("image is given %d times: %d are the most", len(c.Images), MaxServers)
-	case p.Tries < 1:
-		return fmt.Errorf("tries %d: must be above 0", p.Tries)
-	case p.Stall <= 0:
-		return fmt.Errorf("stall %v: must be above 0", p.Stall)
-	case p.Away < 0:
-		return fmt.Errorf("away %v: must be 0 or more", p.Away)
-	case !(p.Lost >= 0 && p.Lost <= 1):
-		return fmt.Errorf("lost %v: must be 0 to 100 percent", 100*p.Lost)
 	}
 	for _, t := range c.Loaders {
 		if err := t.Check(); err != nil {
@@ -96,7 +88,7 @@ func (c *Config) Check() error {
 			return fmt.Errorf("image %q: not of the form http://host/name", u.Redacted())
 		}
 	}
-	return nil
+	return c.Plan.Check()
 }
 
 // A run is one fleet that boots.

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/haul-project/haul/internal/boot"
 	"github.com/haul-project/haul/internal/console"
 )
 
@@ -35,22 +36,12 @@ func (r *Report) WriteText(out io.Writer) error {
 	if r.Cut > 0 {
 		line("", "%d more were booting, or not switched on yet", r.Cut)
 	}
-	for _, p := range parts {
-		if at, ok := r.When(p.part); ok {
-			line(p.name+" up", "after %v", console.FormatDuration(at))
-		} else {
-			line(p.name+" up", "never")
-		}
-	}
+	writeUp(line, r.up, r.Machines)
 	if r.Up() > 0 {
 		line("one machine", "p50 %v, p95 %v, max %v, from when it was switched on", console.FormatDuration(r.Took(0.5)),
 			console.FormatDuration(r.Took(0.95)), console.FormatDuration(r.Took(1)))
 	}
-	for _, cause := range slices.Sorted(maps.Keys(r.Failures)) {
-		line("failed", "%d x %s", r.Failures[cause], cause)
-	}
-	line("again", "%d lost power, %d loaders began again, %d images continued, %d images began again",
-		r.Count.Cycles, r.Count.Reloads, r.Count.Resumes, r.Count.Again)
+	writeAgain(line, r.Failures, r.Count)
 	for _, cause := range slices.Sorted(maps.Keys(r.Retried)) {
 		line("", "%d x %s", r.Retried[cause], cause)
 	}
@@ -61,6 +52,25 @@ func (r *Report) WriteText(out io.Writer) error {
 	}
 	line("generator", "%.2f s of CPU time", r.CPU.Seconds())
 	return w.Flush()
+}
+
+// writeUp writes when parts of the machines were up.
+func writeUp(line func(name, format string, args ...any), up []time.Duration, machines int) {
+	for _, p := range parts {
+		if at, ok := boot.When(up, machines, p.part); ok {
+			line(p.name+" up", "after %v", console.FormatDuration(at))
+		} else {
+			line(p.name+" up", "never")
+		}
+	}
+}
+
+// writeAgain writes why machines failed, and what was done again.
+func writeAgain(line func(name, format string, args ...any), failures map[string]int, c boot.Count) {
+	for _, cause := range slices.Sorted(maps.Keys(failures)) {
+		line("failed", "%d x %s", failures[cause], cause)
+	}
+	line("again", "%d lost power, %d loaders began again, %d images continued, %d images began again", c.Cycles, c.Reloads, c.Resumes, c.Again)
 }
 
 // A result is a report as JSON: names only ever join.
@@ -99,6 +109,17 @@ type upSeconds struct {
 	P100 *float64 `json:"p100"`
 }
 
+func upSecondsOf(up []time.Duration, machines int) upSeconds {
+	var all [3]*float64
+	for i, p := range parts {
+		if at, ok := boot.When(up, machines, p.part); ok {
+			seconds := at.Seconds()
+			all[i] = &seconds
+		}
+	}
+	return upSeconds{all[0], all[1], all[2]}
+}
+
 // bootSeconds are how long machines took.
 type bootSeconds struct {
 	P50 float64 `json:"p50"`
@@ -108,16 +129,9 @@ type bootSeconds struct {
 
 // WriteJSON writes a report of the run of c as one JSON object.
 func (r *Report) WriteJSON(out io.Writer, c *Config) error {
-	var up [3]*float64
-	for i, p := range parts {
-		if at, ok := r.When(p.part); ok {
-			seconds := at.Seconds()
-			up[i] = &seconds
-		}
-	}
 	return json.NewEncoder(out).Encode(result{
 		Seconds: r.Duration.Seconds(), Machines: r.Machines, Up: r.Up(), Failed: r.Failed, Cut: r.Cut,
-		UpSeconds:   upSeconds{up[0], up[1], up[2]},
+		UpSeconds:   upSecondsOf(r.up, r.Machines),
 		BootSeconds: bootSeconds{r.Took(0.5).Seconds(), r.Took(0.95).Seconds(), r.Took(1).Seconds()},
 		Failures:    r.Failures, Retried: r.Retried,
 		PowerCycles: r.Count.Cycles, Reloads: r.Count.Reloads, Resumes: r.Count.Resumes, Again: r.Count.Again,
@@ -131,5 +145,5 @@ func (r *Report) WriteJSON(out io.Writer, c *Config) error {
 
 // WriteSVG draws how many machines were switched on and up over time.
 func (r *Report) WriteSVG(out io.Writer) error {
-	return writeSVG(out, r.arrived, r.up, r.Machines, r.Duration)
+	return WriteSVG(out, r.arrived, r.up, r.Machines, r.Duration)
 }

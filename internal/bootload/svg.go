@@ -16,9 +16,9 @@ const (
 	svgPoints            = 400 // of a curve, at most
 )
 
-// writeSVG draws two curves over time: machines switched on, and machines up. Both are
+// WriteSVG draws two curves over time: machines switched on, and machines up. Both are
 // sorted times since the begin.
-func writeSVG(out io.Writer, on, up []time.Duration, machines int, span time.Duration) error {
+func WriteSVG(out io.Writer, on, up []time.Duration, machines int, span time.Duration) error {
 	span = max(span, time.Millisecond)
 	x := func(at time.Duration) float64 {
 		return svgLeft + svgAcross*min(1, at.Seconds()/span.Seconds())

@@ -34,7 +34,7 @@ func TestSVG(t *testing.T) {
 	}
 	for _, times := range [][]time.Duration{nil, many[:1], many} {
 		var b strings.Builder
-		if err := writeSVG(&b, times, times, len(times), 100*time.Second); err != nil {
+		if err := WriteSVG(&b, times, times, len(times), 100*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		wantXML(t, b.String())
