@@ -190,7 +190,18 @@ bench tftp prints one object:
             answer), each with p50, p90, p99 and max
   generator client_cpu_seconds, client_cpu_share (of one processor), busy (of the busiest
             loop), saturated
-  request   concurrency, size, blksize, windowsize, write, loss, seed, loops`
+  request   concurrency, size, blksize, windowsize, write, loss, seed, loops
+
+bench boot prints one object:
+  results   seconds, machines, up, failed, cut, failures and retried (reason and count),
+            power_cycles, loaders_again, images_continued, images_again, loader_bytes,
+            image_bytes, mb_per_second, loader_size, image_size, client_cpu_seconds
+  times     up_seconds (from the begin; p50, p95 and p100, null for never) and
+            boot_seconds (of one machine; p50, p95 and max)
+  servers   loaders and images, each a list of url, transfers, failed and bytes
+  request   arrival, firmware, lost, seed
+With --simulate it has no sizes, servers or times of one machine, but link_seconds and
+core_seconds (the bounds), cpu_seconds, store_reads, store_bytes and replicas.`
 
 const exitCodesHelp = `The meaning of the exit codes.
 
