@@ -75,7 +75,7 @@ portable-rest:
 # Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages (arch_test.go) have
 # neither time nor goroutines of their own.
 TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/treecopy|store/localdir|store|users|internal/(openssh|penalty|rate|sshconn))$$
-PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/pipeline|tcp/internal/flow)$$
+PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|pipeline)|tcp/internal/flow)$$
 
 race: race-timed race-together race-pure ## all tests under the race detector
 

@@ -94,10 +94,10 @@ func exampleReplica(t *testing.T, dir string) (d *daemon, loader, image, health 
 		args[i] = regexp.MustCompile(`=:\d+$`).ReplaceAllString(args[i], "=127.0.0.1:0")
 	}
 	d = haul(t).start(t, args...)
-	loader = d.ready(t, regexp.MustCompile(`tftp://127\.0\.0\.1:[0-9]+`))[0]
-	image = d.ready(t, regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+/(?:\s|$)`))[0]
+	loader = d.ready(t, regexp.MustCompile(` on (tftp://127\.0\.0\.1:[0-9]+)`))[1] + "/loader"
+	image = d.ready(t, regexp.MustCompile(` on (http://127\.0\.0\.1:[0-9]+)`))[1] + "/image"
 	health = d.ready(t, regexp.MustCompile(`(http://127\.0\.0\.1:[0-9]+)/metrics`))[1] + "/healthz"
-	return d, loader + "/loader", strings.TrimSpace(image) + "image", health
+	return d, loader, image, health
 }
 
 // The command of the examples runs: three replicas of it are healthy, boot machines, and

@@ -82,6 +82,9 @@ func (c *Config) Check() error {
 		if err := t.Check(); err != nil {
 			return fmt.Errorf("loader %v: %w", t, err)
 		}
+		if t.Mode != transfer.Octet {
+			return fmt.Errorf("loader %v: must be in mode octet", t)
+		}
 	}
 	for _, u := range c.Images {
 		if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

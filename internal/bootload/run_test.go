@@ -356,6 +356,7 @@ func TestCheck(t *testing.T) {
 		"both missing":       func(c *Config) { c.Images = nil },
 		"not of the form":    func(c *Config) { c.Images = []*url.URL{ftp} },
 		"no host given":      func(c *Config) { c.Loaders = []tftpclient.Target{{Name: "x"}} },
+		"mode octet":         func(c *Config) { c.Loaders = []tftpclient.Target{{Host: "h", Name: "x", Mode: transfer.Netascii}} },
 		"image is given 65":  func(c *Config) { c.Images = make([]*url.URL, 65) },
 		"loader is given 65": func(c *Config) { c.Loaders = make([]tftpclient.Target, 65) },
 		"lost 150":           func(c *Config) { c.Plan.Lost = 1.5 },
