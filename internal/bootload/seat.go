@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -134,7 +133,7 @@ type loaderWriter struct {
 	got  int64
 }
 
-// WriteBlock takes a block, and vanishes with the machine. TFTP tells a writer the size
+// WriteBlock takes a block, and vanishes with the machine. A writer learns the size
 // at the end alone, so a machine loses power at a part of what the first machine got.
 func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64) error {
 	w.got += int64(len(data))
@@ -265,8 +264,7 @@ func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		strings.Contains(err.Error(), "server closed idle connection"):
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection lost"
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
