@@ -94,7 +94,7 @@ var rules = map[string]rule{
 	"internal/rate":                  {},
 	"internal/wildcard":              {pure: true},
 	"internal/localfs":               {},
-	"internal/boot":                  {pure: true, tests: "internal/golden internal/repeat"},
+	"internal/boot":                  {pure: true, tests: "internal/golden internal/race internal/repeat"},
 	"internal/writebehind":           {tests: "tcp/certs"},
 	"tcp":                            {imports: "tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sendfile tcp/internal/sources", tests: "internal/leak tcp/certs"},
 	"tcp/internal/deadline":          {},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/golden"
+	"github.com/haul-project/haul/internal/race"
 )
 
 // Where docs/scale.md has what this package computes.
@@ -19,6 +20,9 @@ const (
 
 // docs/scale.md has the figures of the simulation. -update rewrites them.
 func TestScaleDocument(t *testing.T) {
+	if race.Enabled {
+		t.Skip("half a minute, and nothing here runs at once")
+	}
 	doc := readDoc(t, scaleDoc)
 	before, rest, ok := strings.Cut(doc, scaleBegin)
 	_, after, ok2 := strings.Cut(rest, scaleEnd)

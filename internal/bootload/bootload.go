@@ -252,7 +252,7 @@ func (r *run) ended(step boot.Step, server int, how boot.Outcome, cause string, 
 			return
 		}
 	}
-	why := error(transfer.ErrSilent)
+	why := transfer.ErrSilent
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		why = syscall.ECONNREFUSED
 	}
