@@ -110,6 +110,12 @@ func (s *session) read(q *wire.Request) error {
 	return s.wait(s.conn.sentWait(n))
 }
 
+// firstFlight is how many bytes TCP sends at first, before anything is acknowledged: ten
+// segments (RFC 6928). A client that asks what a file is like and reads from it along with
+// INIT has its first answers a round trip later if they share an SSH packet with data: it
+// can decrypt them only once all of the packet, up to 32 KiB, has come.
+const firstFlight = 10 * 1460
+
 // appendData appends the DATA that answers a READ, and returns how many bytes it has.
 func (s *session) appendData(q *wire.Request) (int, error) {
 	h := s.file(q.Handle)
@@ -120,6 +126,9 @@ func (s *session) appendData(q *wire.Request) (int, error) {
 		return 0, fs.ErrPermission
 	}
 	want := int(min(q.Length, s.conn.maxRead()))
+	if s.flushes == 0 && want > firstFlight {
+		s.flush()
+	}
 	s.room(wire.DataHeaderSize + want)
 	at := len(s.out.b) + wire.DataHeaderSize
 	n, err := h.file.ReadAt(s.out.b[at:at+want], q.Offset)
