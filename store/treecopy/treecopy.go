@@ -391,6 +391,13 @@ type Versioned interface {
 	Version() string
 }
 
+// A Matcher is a [store.Resumer] that knows of the content which it kept no more than
+// hashes. Its Resumed returns 0. Match reads the source, compares, and returns how many
+// bytes from the start are there and the same.
+type Matcher interface {
+	Match(ctx context.Context, source io.ReaderAt) (int64, error)
+}
+
 // A Resolver is a [SourceTree] that returns where a name leads: its absolute path,
 // with slashes, in which no symbolic link is left. FollowLinks uses it to find loops in
 // trees whose files [store.SameFile] does not know.

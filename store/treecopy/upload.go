@@ -143,6 +143,13 @@ func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64,
 	if !ok && o.Resume != "" {
 		c.report.fromStart(f.item, ErrNotKept)
 	}
+	if m, ok := u.(Matcher); ok {
+		if resumed, err = m.Match(c.ctx, src); err != nil {
+			_ = u.Close()
+			return nil, 0, err
+		}
+		return u, resumed, nil
+	}
 	if !ok || r.Resumed() == 0 {
 		return u, 0, nil
 	}
