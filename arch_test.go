@@ -113,6 +113,7 @@ var rules = map[string]rule{
 	"store":                          {imports: "internal/tempname store/internal/rules", tests: "store/localdir store/storetest"},
 	"store/localdir":                 {imports: "internal/tempname internal/filelock internal/localfs store store/internal/rules", tests: "internal/race store/storetest"},
 	"store/internal/rules":           {},
+	"store/s3":                       {imports: "internal/pipeline internal/rate store store/internal/rules", tests: "store/treecopy store/localdir store/storetest"},
 	"store/treecopy":                 {imports: "internal/tempname store store/glob internal/rate", tests: "sftp sftp/sftpclient internal/leak internal/repeat store/storetest store/localdir"},
 	"store/glob":                     {imports: "store", tests: "store/localdir"},
 	"store/storetest":                {imports: "store"},

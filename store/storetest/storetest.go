@@ -15,6 +15,7 @@ import (
 	"io"
 	"io/fs"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,9 +27,12 @@ import (
 // [store.Lister] and [store.TryReader] where they say so. Each test gets an
 // empty store from open, which cleans up by t.Cleanup. A store needs room for
 // 8 MiB.
-func Run(t *testing.T, open func(t *testing.T) store.Store) {
-	run(t, open, uploadTests)
-	run(t, open, []storeTest{
+func Run(t *testing.T, open func(t *testing.T) store.Store) { RunExcept(t, open, nil) }
+
+// RunExcept is [Run] for a store that cannot keep all of the contract: lacks has the
+// names of the tests that are left out, and why.
+func RunExcept(t *testing.T, open func(t *testing.T) store.Store, lacks map[string]string) {
+	all := slices.Concat(uploadTests, []storeTest{
 		{"Exclusive", testExclusive},
 		{"ExclusiveAtCommit", testExclusiveAtCommit},
 		{"OneExclusiveWins", testOneExclusiveWins},
@@ -41,6 +45,12 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"NotRegular", testNotRegular},
 		{"ReadDir", testReadDir},
 	})
+	for name := range lacks {
+		if !slices.ContainsFunc(all, func(tt storeTest) bool { return tt.name == name }) {
+			t.Errorf("there is no test %s to leave out", name)
+		}
+	}
+	run(t, open, slices.DeleteFunc(all, func(tt storeTest) bool { return lacks[tt.name] != "" }))
 }
 
 // RunUploads is the part of [Run] that concerns uploads. It is for stores that

@@ -1,0 +1,318 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/internal/rules"
+)
+
+const (
+	// maxCopy is the largest object that S3 copies by one request, and copyPart how much
+	// of a larger one is copied by one. copyLanes of these are under way.
+	maxCopy   = 5 << 30
+	copyPart  = 512 << 20
+	copyLanes = 4
+
+	// removeBatch is how many objects are removed by one request.
+	removeBatch = 1000
+)
+
+// unsupported says that S3 does not have something.
+func unsupported(text string) error { return fmt.Errorf("%w: %s", errors.ErrUnsupported, text) }
+
+// Mkdir fails: a directory comes with its first file.
+func (s *Store) Mkdir(_ context.Context, name string, _ fs.FileMode) error {
+	return s.fail("mkdir", name, unsupported("S3 has no directories to make: one comes with its first file"))
+}
+
+// Link fails.
+func (s *Store) Link(_ context.Context, _, to string) error {
+	return s.fail("link", to, unsupported("an object has one name"))
+}
+
+// Symlink fails.
+func (s *Store) Symlink(_ context.Context, _, name string) error {
+	return s.fail("symlink", name, unsupported("S3 has no symbolic links"))
+}
+
+// Readlink fails: nothing is a symbolic link.
+func (s *Store) Readlink(_ context.Context, name string) (string, error) {
+	return "", s.fail("readlink", name, rules.ErrNotLink)
+}
+
+// SetAttr fails.
+func (s *Store) SetAttr(_ context.Context, name string, a store.Attr, _ bool) error {
+	err := a.Check()
+	if err == nil {
+		err = unsupported("an object has the time of its upload, and neither owner nor permissions")
+	}
+	return s.fail("setattr", name, err)
+}
+
+// Space fails.
+func (s *Store) Space(_ context.Context, name string) (store.Space, error) {
+	return store.Space{}, s.fail("statfs", name, unsupported("S3 does not say how much room there is"))
+}
+
+// Remove removes a file.
+func (s *Store) Remove(ctx context.Context, name string) error {
+	return s.fail("remove", name, s.remove(ctx, name))
+}
+
+func (s *Store) remove(ctx context.Context, name string) error {
+	if name == "." {
+		return rules.ErrIsDir
+	}
+	switch i, err := s.stat(ctx, name); {
+	case err != nil:
+		return err
+	case i.dir:
+		return rules.ErrIsDir
+	}
+	return s.removeKey(ctx, s.prefix+name)
+}
+
+func (s *Store) removeKey(ctx context.Context, key string) error {
+	return s.do(ctx, func(ctx context.Context) error {
+		return s.server.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{})
+	})
+}
+
+// RemoveDir removes a directory that is there by an object of its own alone, as consoles
+// make them: one whose key ends in a slash.
+func (s *Store) RemoveDir(ctx context.Context, name string) error {
+	return s.fail("rmdir", name, s.removeDir(ctx, name))
+}
+
+func (s *Store) removeDir(ctx context.Context, name string) error {
+	if name == "." {
+		return rules.ErrRoot
+	}
+	prefix, err := s.dirPrefix(ctx, name)
+	if err != nil {
+		return err
+	}
+	l := s.list(ctx, prefix, true)
+	defer l.close()
+	only, err := l.entry()
+	if err == io.EOF {
+		return fs.ErrNotExist
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := l.entry(); err != io.EOF || only.Key != prefix {
+		if err == nil || err == io.EOF {
+			err = fs.ErrExist
+		}
+		return err
+	}
+	return s.removeKey(ctx, prefix)
+}
+
+// RemoveAll removes all objects in a directory, those included whose keys are no names
+// of files.
+func (s *Store) RemoveAll(ctx context.Context, name string) error {
+	return s.fail("remove", name, s.removeAll(ctx, name))
+}
+
+func (s *Store) removeAll(ctx context.Context, name string) error {
+	prefix, err := s.dirPrefix(ctx, name)
+	if err != nil {
+		return err
+	}
+	l := s.list(ctx, prefix, true)
+	defer l.close()
+	var batch []string
+	for n := 0; ; n++ {
+		o, err := l.entry()
+		switch {
+		case err == io.EOF && n == 0 && name != ".":
+			return fs.ErrNotExist
+		case err != nil && err != io.EOF:
+			return err
+		case err == nil:
+			batch = append(batch, o.Key)
+		}
+		if len(batch) == removeBatch || err == io.EOF && len(batch) > 0 {
+			if err := s.removeKeys(ctx, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+// removeKeys removes objects by one request.
+func (s *Store) removeKeys(ctx context.Context, keys []string) error {
+	return s.do(ctx, func(ctx context.Context) error {
+		objects := make(chan minio.ObjectInfo, len(keys))
+		for _, k := range keys {
+			objects <- minio.ObjectInfo{Key: k}
+		}
+		close(objects)
+		var first error
+		for e := range s.server.RemoveObjects(ctx, s.bucket, objects, minio.RemoveObjectsOptions{}) {
+			if first == nil {
+				first = e.Err
+			}
+		}
+		return first
+	})
+}
+
+// Rename copies a file and then removes it, as S3 has nothing else. So both names are
+// there for a while, or stay if the process dies in between. Directories are
+// errors.ErrUnsupported. Without replace a name that is taken meanwhile is not replaced.
+func (s *Store) Rename(ctx context.Context, from, to string, replace bool) error {
+	return s.fail("rename", from, s.rename(ctx, from, to, replace))
+}
+
+func (s *Store) rename(ctx context.Context, from, to string, replace bool) error {
+	if from == "." || to == "." {
+		return rules.ErrRoot
+	}
+	target, err := s.key(ctx, to)
+	if err != nil {
+		return err
+	}
+	i, err := s.stat(ctx, from)
+	switch {
+	case err != nil:
+		return err
+	case i.dir:
+		return unsupported("S3 renames nothing: haul copies a file to its new name and removes it, and does not do that with directories")
+	}
+	switch old, err := s.stat(ctx, to); {
+	case err == nil && (!replace || old.dir):
+		return fmt.Errorf("%s: %w", s.URL(to), fs.ErrExist)
+	case err == nil && from == to:
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := s.copy(ctx, s.prefix+from, target, i, replace); err != nil {
+		return fmt.Errorf("to copy it to %s: %w", s.URL(to), err)
+	}
+	now, err := s.head(ctx, from, s.prefix+from)
+	if err == nil && now.etag != i.etag {
+		err = store.ErrChanged
+	}
+	if err == nil {
+		err = s.removeKey(ctx, s.prefix+from)
+	}
+	if err != nil {
+		return fmt.Errorf("it is at %s now, and could not be removed here: %w", s.URL(to), err)
+	}
+	return nil
+}
+
+// copy has the server copy an object.
+func (s *Store) copy(ctx context.Context, from, to string, i info, replace bool) error {
+	if replace && i.size <= maxCopy {
+		return s.do(withPatience(ctx, maxJoin), func(ctx context.Context) error {
+			// That of Core would leave the ETag out.
+			_, err := s.server.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: s.bucket, Object: to}, minio.CopySrcOptions{Bucket: s.bucket, Object: from, MatchETag: i.etag})
+			return err
+		})
+	}
+	var o minio.ObjectInfo
+	err := s.do(ctx, func(ctx context.Context) (err error) {
+		o, err = s.server.StatObject(ctx, s.bucket, from, minio.StatObjectOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if o.ETag != i.etag {
+		return store.ErrChanged
+	}
+	put := minio.PutObjectOptions{ContentType: o.ContentType, UserMetadata: o.UserMetadata, ContentEncoding: o.Metadata.Get("Content-Encoding")}
+	guarded := minio.PutObjectOptions{ContentType: put.ContentType, UserMetadata: put.UserMetadata, ContentEncoding: put.ContentEncoding, DisableContentSha256: true}
+	if !replace {
+		guarded.SetMatchETagExcept("*")
+	}
+	if i.size == 0 {
+		return taken(s.do(ctx, func(ctx context.Context) error {
+			_, err := s.server.PutObject(ctx, s.bucket, to, bytes.NewReader(nil), 0, "", s.contentHash(nil), guarded)
+			return err
+		}))
+	}
+	var id string
+	err = s.do(ctx, func(ctx context.Context) (err error) {
+		id, err = s.server.NewMultipartUpload(ctx, s.bucket, to, put)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	list, err := s.copyParts(ctx, from, to, id, i)
+	if err == nil {
+		join := minio.PutObjectOptions{}
+		if !replace {
+			join.SetMatchETagExcept("*")
+		}
+		err = taken(s.do(withPatience(ctx, maxJoin), func(ctx context.Context) error {
+			_, err := s.server.CompleteMultipartUpload(ctx, s.bucket, to, id, list, join)
+			return err
+		}))
+	}
+	if err != nil {
+		u := &upload{s: s, key: to, ctx: ctx}
+		u.abort(id)
+	}
+	return err
+}
+
+// taken makes fs.ErrExist of the refusal of a name that has to be free.
+func taken(err error) error {
+	if errors.Is(err, store.ErrChanged) {
+		return fs.ErrExist
+	}
+	return err
+}
+
+// copyParts has the server copy an object to the parts of a multipart upload.
+func (s *Store) copyParts(ctx context.Context, from, to, id string, i info) ([]minio.CompletePart, error) {
+	size := max(copyPart, i.size/maxParts+1)
+	list := make([]minio.CompletePart, (i.size+size-1)/size)
+	ctx, cancel := context.WithCancelCause(withPatience(ctx, maxJoin))
+	defer cancel(nil)
+	lanes := make(chan struct{}, copyLanes)
+	var work sync.WaitGroup
+	for n := range list {
+		lanes <- struct{}{}
+		work.Go(func() {
+			defer func() { <-lanes }()
+			off := int64(n) * size
+			err := s.do(ctx, func(ctx context.Context) (err error) {
+				list[n], err = s.server.CopyObjectPart(ctx, s.bucket, from, s.bucket, to, id, n+1, off, min(size, i.size-off),
+					map[string]string{"x-amz-copy-source-if-match": i.etag})
+				if err == nil && list[n].ETag == "" {
+					err = fmt.Errorf("%w: a copied part has no ETag", ErrProtocol)
+				}
+				return err
+			})
+			if err != nil {
+				cancel(err)
+			}
+		})
+	}
+	work.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return list, nil
+}

@@ -1,0 +1,184 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// maxForget is how long a server may take to give up an upload.
+	maxForget = 10 * time.Second
+
+	// maxJoin is how long a server may take to make one object of parts, or to copy one.
+	maxJoin = 15 * time.Minute
+)
+
+// Commit sends what is left, and gives the file its name. With Exclusive it fails with
+// fs.ErrExist if the name is taken.
+func (u *upload) Commit() error {
+	err := u.commit()
+	if err != nil {
+		return u.s.fail("put", u.name, err)
+	}
+	return nil
+}
+
+func (u *upload) commit() error {
+	u.mu.Lock()
+	if err := u.usable(); err != nil {
+		again := u.ended
+		u.ended = true
+		u.mu.Unlock()
+		if !again {
+			u.finish(u.create.Resume == "")
+		}
+		return err
+	}
+	u.ended = true
+	size, multi := u.size, u.multi && u.size > 0
+	var whole []byte
+	if t := u.parts[0]; t != nil && t.state == filling {
+		whole = t.buf
+	}
+	u.mu.Unlock()
+	var err error
+	if multi {
+		err = u.commitParts(size)
+	} else {
+		if int64(len(whole)) < size {
+			whole = append(whole, make([]byte, size-int64(len(whole)))...)
+		}
+		err = u.commitWhole(whole)
+	}
+	// Parts are of no use to a later run if it cannot have the name, or sends none.
+	u.finish(u.create.Resume == "" || err == nil && !multi || errors.Is(err, fs.ErrExist) || errors.Is(err, errSent))
+	return err
+}
+
+// putOptions are those of what gives the file its name.
+func (u *upload) putOptions() minio.PutObjectOptions {
+	o := minio.PutObjectOptions{DisableContentSha256: true}
+	if u.create.Exclusive {
+		o.SetMatchETagExcept("*")
+	}
+	return o
+}
+
+// commitWhole sends a small file.
+func (u *upload) commitWhole(data []byte) error {
+	sum := md5.Sum(data)
+	return u.publish(u.ctx, func(ctx context.Context) error {
+		_, err := u.s.server.PutObject(ctx, u.s.bucket, u.key, bytes.NewReader(data), int64(len(data)),
+			base64.StdEncoding.EncodeToString(sum[:]), u.s.contentHash(data), u.putOptions())
+		return err
+	}, hex.EncodeToString(sum[:]))
+}
+
+// commitParts sends the parts that are left, and has the server join all.
+func (u *upload) commitParts(size int64) error {
+	count := (size + u.part - 1) / u.part
+	if err := u.reserve(); err != nil {
+		return err
+	}
+	u.mu.Lock()
+	for n, t := range u.parts {
+		if t.state == filling {
+			u.send(t, n, min(u.part, size-n*u.part))
+		}
+	}
+	err := u.sendGaps(count, size)
+	u.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	u.work.Wait()
+	u.mu.Lock()
+	err = u.err
+	list := make([]minio.CompletePart, 0, count)
+	sums := md5.New()
+	for n := range count {
+		t := u.parts[n]
+		list = append(list, minio.CompletePart{PartNumber: int(n) + 1, ETag: t.etag})
+		sums.Write(t.sum[:])
+	}
+	u.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	id, err := u.start()
+	if err != nil {
+		return err
+	}
+	err = u.publish(withPatience(u.ctx, maxJoin), func(ctx context.Context) error {
+		_, err := u.s.server.CompleteMultipartUpload(ctx, u.s.bucket, u.key, id, list, u.putOptions())
+		return err
+	}, fmt.Sprintf("%x-%d", sums.Sum(nil), count))
+	if err == nil {
+		u.mu.Lock()
+		u.id = ""
+		u.mu.Unlock()
+	}
+	return err
+}
+
+// sendGaps sends zeros for the parts to which nothing was written, and checks how long
+// the others are. The caller holds mu.
+func (u *upload) sendGaps(count, size int64) error {
+	for n := int64(0); n < count; {
+		want := min(u.part, size-n*u.part)
+		switch t := u.parts[n]; {
+		case u.err != nil:
+			return u.err
+		case t != nil && t.size != want:
+			return errSent
+		case t != nil:
+			n++
+		case u.held < u.most:
+			t := &part{buf: u.buffer(n)}
+			u.parts[n] = t
+			u.held++
+			u.send(t, n, want)
+		default:
+			u.moved.Wait()
+		}
+	}
+	return nil
+}
+
+// publish has the server give the file its name, by call. If an answer is lost, what has
+// the name may be this file: then its ETag is etag.
+func (u *upload) publish(ctx context.Context, call func(context.Context) error, etag string) error {
+	tries := 0
+	err := u.s.do(ctx, func(ctx context.Context) error {
+		tries++
+		return call(ctx)
+	})
+	switch r, _ := errors.AsType[*RefusedError](err); {
+	case errors.Is(err, errNoUpload) && u.isThere(etag):
+		return nil // by this upload, or by another run of it that had the same parts
+	case u.create.Exclusive && errors.Is(err, store.ErrChanged) && tries > 1 && u.isThere(etag):
+		return fmt.Errorf("%w; all of it was sent when an answer was lost, so what has the name may be this upload", fs.ErrExist)
+	case u.create.Exclusive && errors.Is(err, store.ErrChanged):
+		return fs.ErrExist
+	case r != nil && r.Code == "InvalidPart":
+		return fmt.Errorf("%w, and has replaced parts of this one: %w", store.ErrBusy, err)
+	}
+	return err
+}
+
+// isThere reports whether what has the name has this ETag.
+func (u *upload) isThere(etag string) bool {
+	i, err := u.s.head(u.ctx, u.name, u.key)
+	return err == nil && i.etag == etag
+}

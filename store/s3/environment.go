@@ -1,0 +1,235 @@
+package s3
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxConfigFile is how many bytes a file of the AWS tools may have.
+const maxConfigFile = 1 << 20
+
+// lookPause is the shortest time between two looks at whether a file has changed.
+const lookPause = time.Second
+
+// A section is one of a file of the AWS tools: its settings by their names. One below
+// another, as the endpoint_url of s3, is "s3.endpoint_url".
+type section map[string]string
+
+// An environment is where the tools of AWS find their settings.
+type environment struct {
+	get     func(key string) string
+	home    string
+	machine func(context.Context) (Keys, error)
+
+	mu     sync.Mutex
+	states [2]string // mu: the files as they were read last
+	looked time.Time // mu
+}
+
+func newEnvironment(get func(string) string) *environment {
+	if get == nil {
+		get = os.Getenv
+	}
+	e := &environment{get: get, home: get("HOME")}
+	if e.home == "" {
+		e.home, _ = os.UserHomeDir()
+	}
+	e.machine = e.machineKeys()
+	return e
+}
+
+// paths returns the paths of the files of credentials and of settings; "" for one that
+// has none.
+func (e *environment) paths() [2]string {
+	path := func(variable, name string) string {
+		if p := e.get(variable); p != "" {
+			return p
+		}
+		if e.home == "" {
+			return ""
+		}
+		return filepath.Join(e.home, ".aws", name)
+	}
+	return [2]string{path("AWS_SHARED_CREDENTIALS_FILE", "credentials"), path("AWS_CONFIG_FILE", "config")}
+}
+
+func (e *environment) profile() string {
+	if p := e.get("AWS_PROFILE"); p != "" {
+		return p
+	}
+	if p := e.get("AWS_DEFAULT_PROFILE"); p != "" {
+		return p
+	}
+	return "default"
+}
+
+// awsFiles are the sections that count.
+type awsFiles struct{ credentials, config, services section }
+
+// read reads the files. One that is missing is empty, but a profile that was asked for
+// must be in one of them.
+func (e *environment) read() (f awsFiles, err error) {
+	e.mu.Lock()
+	e.states = e.look()
+	e.mu.Unlock()
+	paths, profile := e.paths(), e.profile()
+	credentials, err := readSections(paths[0])
+	if err != nil {
+		return f, err
+	}
+	config, err := readSections(paths[1])
+	if err != nil {
+		return f, err
+	}
+	f.credentials, f.config = credentials[profile], config["profile "+profile]
+	if profile == "default" && f.config == nil {
+		f.config = config["default"]
+	}
+	if f.credentials == nil && f.config == nil && (e.get("AWS_PROFILE") != "" || e.get("AWS_DEFAULT_PROFILE") != "") {
+		return f, fmt.Errorf("%w: AWS_PROFILE is %q, and neither %s nor %s has that profile", ErrLogin, profile, paths[0], paths[1])
+	}
+	f.services = config["services "+f.config["services"]]
+	return f, nil
+}
+
+// look returns what tells whether the files have changed.
+func (e *environment) look() (states [2]string) {
+	for i, p := range e.paths() {
+		if fi, err := os.Stat(p); err == nil {
+			states[i] = fmt.Sprint(fi.Size(), fi.ModTime().UnixNano())
+		}
+	}
+	return states
+}
+
+// changed reports whether the files have changed since they were read.
+func (e *environment) changed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if time.Since(e.looked) < lookPause {
+		return false
+	}
+	e.looked = time.Now()
+	return e.look() != e.states
+}
+
+// endpoint returns the URL of the server; "" for Amazon's.
+func (e *environment) endpoint(f awsFiles) string {
+	if e.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") == "true" {
+		return ""
+	}
+	for _, u := range []string{e.get("AWS_ENDPOINT_URL_S3"), e.get("AWS_ENDPOINT_URL"), f.services["s3.endpoint_url"], f.config["s3.endpoint_url"], f.config["endpoint_url"]} {
+		if u != "" {
+			return u
+		}
+	}
+	return ""
+}
+
+func (e *environment) region(f awsFiles) string {
+	for _, r := range []string{e.get("AWS_REGION"), e.get("AWS_DEFAULT_REGION"), f.config["region"]} {
+		if r != "" {
+			return r
+		}
+	}
+	return ""
+}
+
+// CredentialFiles returns the paths of the files that keys and settings may come from.
+// They are read again while a store is in use.
+func CredentialFiles() []string {
+	p := newEnvironment(nil).paths()
+	return p[:]
+}
+
+// readSections reads a file of the AWS tools. Errors have none of its text.
+func readSections(path string) (map[string]section, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfigFile+1))
+	if err == nil && len(text) > maxConfigFile {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d bytes", maxConfigFile)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	sections, line := parseSections(text)
+	if line > 0 {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("line %d is neither a [section] nor a setting such as region = us-east-1", line)}
+	}
+	return sections, nil
+}
+
+// parseSections reads the text of a file. It returns the number of the first line that
+// is none, or 0.
+func parseSections(text []byte) (sections map[string]section, wrong int) {
+	sections = map[string]section{}
+	var in section
+	above := ""
+	s := bufio.NewScanner(bytes.NewReader(text))
+	s.Buffer(nil, maxConfigFile+1)
+	for n := 1; s.Scan(); n++ {
+		line := s.Text()
+		trimmed := strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+		switch {
+		case trimmed == "" || trimmed[0] == '#' || trimmed[0] == ';':
+			continue
+		case trimmed[0] == '[':
+			name, _, ok := strings.Cut(trimmed[1:], "]")
+			if !ok {
+				return nil, n
+			}
+			name = strings.Join(strings.Fields(strings.ReplaceAll(name, `"`, "")), " ")
+			if in = sections[name]; in == nil {
+				in = section{}
+				sections[name] = in
+			}
+			above = ""
+			continue
+		}
+		key, value, ok := strings.Cut(trimmed, "=")
+		if !ok || in == nil {
+			return nil, n
+		}
+		key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(uncomment(value))
+		indented := line[0] == ' ' || line[0] == '\t'
+		switch {
+		case indented && above != "":
+			in[above+"."+key] = value
+			continue
+		case value == "":
+			above = key
+		default:
+			above = ""
+		}
+		in[key] = value
+	}
+	return sections, 0
+}
+
+// uncomment cuts a comment behind a value.
+func uncomment(value string) string {
+	for _, mark := range []string{" #", " ;", "\t#", "\t;"} {
+		value, _, _ = strings.Cut(value, mark)
+	}
+	return value
+}

@@ -1,0 +1,343 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// readBoth reads a file by ReadAt and by FetchTo.
+func readBoth(t *testing.T, s *Store, name string) (got []byte, fetched []byte, err, fetchErr error) {
+	t.Helper()
+	f, err := s.Open(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err = io.ReadAll(io.NewSectionReader(f, 0, 1<<40))
+	sink := make(sliceSink, fi.Size())
+	n, fetchErr := f.(*file).FetchTo(t.Context(), sink, 0)
+	return got, sink[:n], err, fetchErr
+}
+
+// A busy server, one that is away for a moment, and connections that are cut cost
+// repetitions, and no wrong byte.
+func TestFaultsThatPass(t *testing.T) {
+	f := newFake(t)
+	data := randomBytes(9 << 20)
+	f.putObject("f", newObject(data))
+	cut := func(times int32) func(http.ResponseWriter, *http.Request) bool {
+		var left atomic.Int32
+		left.Store(times)
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodGet || left.Add(-1) < 0 {
+				return false
+			}
+			f.mu.Lock()
+			o := f.objects["f"]
+			f.mu.Unlock()
+			var first, last int64
+			_, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last)
+			w.Header().Set("ETag", `"`+o.etag+`"`)
+			w.Header().Set("Last-Modified", time.Unix(1_000_000_000, 0).UTC().Format(http.TimeFormat))
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, o.size))
+			w.Header().Set("Content-Length", fmt.Sprint(last-first+1))
+			w.WriteHeader(206)
+			_, _ = w.Write(data[first : first+(last-first)/3])
+			_ = http.NewResponseController(w).Flush() // or none of it may come
+			panic(http.ErrAbortHandler)
+		}
+	}
+	s := f.store()
+	for name, set := range map[string]func(){
+		"500":             func() { f.fail(3, isMethod("GET"), 500, "InternalError") },
+		"503 SlowDown":    func() { f.fail(2, isMethod("GET"), 503, "SlowDown", "Retry-After", "0") },
+		"503 at the HEAD": func() { f.fail(1, isMethod("HEAD"), 503, "") },
+		"cut":             func() { f.setHook(cut(7)) },
+	} {
+		set()
+		got, fetched, err, fetchErr := readBoth(t, s, "f")
+		if err != nil || fetchErr != nil || !bytes.Equal(got, data) || !bytes.Equal(fetched, data) {
+			t.Errorf("%s: %d and %d bytes of %d; %v, %v", name, len(got), len(fetched), len(data), err, fetchErr)
+		}
+	}
+}
+
+// The server's Retry-After is obeyed, and one that is too long ends the request at once.
+func TestRetryAfter(t *testing.T) {
+	f := newFake(t)
+	f.put("f", "x")
+	var pauses []time.Duration // of one request after the other
+	s := f.store(func(c *Config) { c.Waiting = func(_ error, d time.Duration) { pauses = append(pauses, d) } })
+	f.fail(1, isMethod("HEAD"), 503, "", "Retry-After", "1")
+	if _, err := s.Stat(t.Context(), "f"); err != nil || len(pauses) != 1 || pauses[0] < time.Second {
+		t.Errorf("%v, after pauses of %v", err, pauses)
+	}
+	f.fail(1, isMethod("HEAD"), 503, "", "Retry-After", "9999")
+	_, err := s.Stat(t.Context(), "f")
+	if len(pauses) != 1 || !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "s3://b12/f") || !strings.Contains(err.Error(), "2h46m39s") {
+		t.Errorf("%v, after pauses of %v", err, pauses)
+	}
+}
+
+// A server that stays busy, or silent, is given up after a bounded number of tries.
+func TestGivesUp(t *testing.T) {
+	f := newFake(t)
+	f.put("f", "x")
+	s := f.store(func(c *Config) { c.AnswerTimeout, c.ConnectTimeout = 30*time.Millisecond, time.Millisecond })
+	f.fail(-1, isMethod("HEAD"), 500, "")
+	f.asked()
+	_, err := s.Stat(t.Context(), "f")
+	if n := len(f.asked()); !errors.Is(err, ErrLost) || n != maxTries {
+		t.Errorf("500: %v, after %d tries", err, n)
+	}
+	stop := make(chan struct{})
+	defer close(stop)
+	f.setHook(func(_ http.ResponseWriter, r *http.Request) bool {
+		select {
+		case <-r.Context().Done():
+		case <-stop:
+		}
+		return true
+	})
+	if _, err = s.Stat(t.Context(), "f"); !errors.Is(err, ErrStalled) || len(f.asked()) != maxSilence {
+		t.Errorf("silence: %v", err)
+	}
+}
+
+// A file that is replaced or removed while it is read is an error, whatever was read.
+func TestReplacedWhileReading(t *testing.T) {
+	f := newFake(t)
+	for what, change := range map[string]func(){
+		"replaced": func() { f.put("f", strings.Repeat("b", 9<<20)) },
+		"shorter":  func() { f.put("f", "b") },
+		"removed":  func() { f.mu.Lock(); delete(f.objects, "f"); f.mu.Unlock() },
+	} {
+		f.put("f", strings.Repeat("a", 9<<20))
+		s := f.store()
+		file, err := s.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		p := make([]byte, 100)
+		if n, err := file.ReadAt(p, 0); n != 100 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+		change()
+		n, err := file.ReadAt(p, 8<<20)
+		if n != 0 || !errors.Is(err, store.ErrChanged) || !IsRemote(err) {
+			t.Errorf("%s: ReadAt = %d, %v", what, n, err)
+		}
+		sink := make(sliceSink, 9<<20)
+		if _, err := file.(fetcher).FetchTo(t.Context(), sink, 0); !errors.Is(err, store.ErrChanged) || bytes.Contains(sink, []byte("b")) {
+			t.Errorf("%s: FetchTo: %v", what, err)
+		}
+	}
+}
+
+type fetcher interface {
+	FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error)
+}
+
+// An answer that is not what was asked for is an error, and none of it is delivered.
+func TestWrongAnswers(t *testing.T) {
+	f := newFake(t)
+	f.put("f", strings.Repeat("a", 1000))
+	s := f.store()
+	for what, header := range map[string]map[string]string{
+		"another ETag":   {"ETag": `"0123"`},
+		"another range":  {"Content-Range": "bytes 1-10/1000"},
+		"another size":   {"Content-Range": "bytes 0-9/1001"},
+		"another length": {"Content-Length": "9"},
+		"no range":       {"Content-Range": ""},
+	} {
+		f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != "GET" {
+				return false
+			}
+			h := w.Header()
+			h.Set("ETag", r.Header.Get("If-Match"))
+			h.Set("Last-Modified", time.Unix(1_000_000_000, 0).UTC().Format(http.TimeFormat))
+			h.Set("Content-Range", "bytes 0-9/1000")
+			h.Set("Content-Length", "10")
+			for k, v := range header {
+				h.Set(k, v)
+			}
+			w.WriteHeader(206)
+			_, _ = io.WriteString(w, "bbbbbbbbbb")
+			return true
+		})
+		file, err := s.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := file.ReadAt(make([]byte, 10), 0)
+		if n != 0 || !errors.Is(err, ErrProtocol) && !errors.Is(err, store.ErrChanged) {
+			t.Errorf("%s: ReadAt = %d, %v", what, n, err)
+		}
+		file.Close()
+	}
+}
+
+// Refusals say what to do, and are of the kinds that package store has.
+func TestRefusals(t *testing.T) {
+	f := newFake(t)
+	f.put("f", "x")
+	for _, tt := range []struct {
+		status int
+		code   string
+		kind   error
+		words  string
+	}{
+		{403, "RequestTimeTooSkewed", ErrLogin, "clock, which is 20m"},
+		{400, "ExpiredToken", ErrLogin, "get new ones"},
+		{403, "InvalidAccessKeyId", ErrLogin, "AWS_ACCESS_KEY_ID"},
+		{403, "SignatureDoesNotMatch", ErrLogin, "secret key is wrong"},
+		{403, "AccessDenied", fs.ErrPermission, "may not do that"},
+		{404, "NoSuchBucket", ErrNoBucket, "check its name"},
+		{404, "NoSuchKey", fs.ErrNotExist, "404"},
+		{301, "PermanentRedirect", nil, "AWS_REGION"},
+		{507, "InsufficientStorage", store.ErrNoSpace, "507"},
+		{501, "NotImplemented", errors.ErrUnsupported, "501"},
+	} {
+		s := f.store()
+		f.fail(-1, func(*http.Request) bool { return true }, tt.status, tt.code, "Date", time.Now().Add(-20*time.Minute).UTC().Format(http.TimeFormat))
+		_, err := s.Stat(t.Context(), "f")
+		if err == nil || tt.kind != nil && !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.words) || !strings.Contains(err.Error(), "stat s3://b12/f") {
+			t.Errorf("%d %s: %v, want %v with %q", tt.status, tt.code, err, tt.kind, tt.words)
+		}
+		if _, err := s.ReadDir(t.Context(), "."); err == nil {
+			t.Errorf("%d %s: a listing is empty, and no error", tt.status, tt.code)
+		}
+		if err := s.Remove(t.Context(), "f"); err == nil {
+			t.Errorf("%d %s: Remove succeeds", tt.status, tt.code)
+		}
+	}
+}
+
+// Keys that are refused are asked for again, and nothing of them is ever shown.
+func TestRenewsKeys(t *testing.T) {
+	f := newFake(t)
+	f.put("f", "x")
+	var asked atomic.Int32
+	s := f.store(func(c *Config) {
+		c.Keys = func(context.Context) (Keys, error) {
+			return Keys{ID: fmt.Sprint("KEYID", asked.Add(1)), Secret: "topsecret", Token: "sessiontoken"}, nil
+		}
+	})
+	f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.Header.Get("Authorization"), "KEYID1/") {
+			refuse(w, r, 400, "ExpiredToken")
+			return true
+		}
+		return false
+	})
+	if _, err := s.Stat(t.Context(), "f"); err != nil || asked.Load() != 2 {
+		t.Errorf("%v, keys were asked for %d times", err, asked.Load())
+	}
+	f.fail(-1, func(*http.Request) bool { return true }, 403, "InvalidAccessKeyId")
+	_, err := s.Stat(t.Context(), "f")
+	for _, text := range []string{fmt.Sprint(err), fmt.Sprintf("%v %+v %#v %s", Keys{ID: "KEYID1", Secret: "topsecret"}, Keys{Secret: "topsecret"}, Keys{Token: "sessiontoken"}, Keys{Secret: "topsecret"})} {
+		for _, secret := range []string{"KEYID", "topsecret", "sessiontoken"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%q is shown in %s", secret, text)
+			}
+		}
+	}
+}
+
+// Nothing listens: no use in waiting.
+func TestNothingListens(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	s := newStore(t, "", Config{Endpoint: "http://" + l.Addr().String(), Keys: testKeys.get, Waiting: func(error, time.Duration) { t.Error("it is tried again") }})
+	_, err = s.Stat(t.Context(), "f")
+	if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL") {
+		t.Error(err)
+	}
+}
+
+// 100 GB are read by ranges alone, and at the offsets that were asked for.
+func TestLargeObject(t *testing.T) {
+	f := newFake(t)
+	const size = 100 << 30
+	f.putObject("f", &object{size: size, etag: "large-12800", at: func(off int64) byte { return byte(off>>20) ^ byte(off) }})
+	s := f.store()
+	file, err := s.Open(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, off := range []int64{0, 1 << 20, size / 2, size - 100} {
+		p := make([]byte, 1000)
+		n, err := file.ReadAt(p, off)
+		if want := min(1000, size-off); int64(n) != want || off+want == size && err != io.EOF || off+want < size && err != nil {
+			t.Fatalf("at %d: %d, %v", off, n, err)
+		}
+		for i := range p[:n] {
+			if at := off + int64(i); p[i] != byte(at>>20)^byte(at) {
+				t.Fatalf("at %d is another byte", at)
+			}
+		}
+	}
+	tail := &shiftSink{off: size - 10<<20, data: make([]byte, 10<<20)}
+	if n, err := file.(fetcher).FetchTo(t.Context(), tail, tail.off); n != 10<<20 || err != nil {
+		t.Fatal(n, err)
+	}
+}
+
+type shiftSink struct {
+	off  int64
+	mu   sync.Mutex
+	data []byte
+}
+
+func (s *shiftSink) WriteAt(p []byte, off int64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return copy(s.data[off-s.off:], p), nil
+}
+
+// Reading in order takes few requests, and opening is one.
+func TestRequestsOfReading(t *testing.T) {
+	f := newFake(t)
+	f.put("f", strings.Repeat("a", 4<<20))
+	s := f.store()
+	file, err := s.Open(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if got := strings.Join(f.asked(), ","); got != "HEAD f" {
+		t.Errorf("Open asks %s", got)
+	}
+	p := make([]byte, 512)
+	for off := int64(0); off < 4<<20; off += 512 {
+		if _, err := file.ReadAt(p, off); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := f.asked(); len(got) > 5 {
+		t.Errorf("reading 4 MiB in pieces of 512 takes %d requests", len(got))
+	}
+}

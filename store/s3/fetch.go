@@ -1,0 +1,179 @@
+package s3
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/internal/pipeline"
+	"github.com/haul-project/haul/internal/rate"
+)
+
+const (
+	// fetchChunk is how many bytes of a file one request of FetchTo asks for at most.
+	fetchChunk = 8 << 20
+
+	// fetchLanes is how many of these leave at once, before it is known whether more
+	// make it faster.
+	fetchLanes = 4
+
+	// copyBuffer is how much of an answer is read and written at once.
+	copyBuffer = 256 << 10
+)
+
+var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
+
+// A download is one FetchTo.
+type download struct {
+	f      *file
+	w      io.WriterAt
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	work   sync.WaitGroup
+	woken  chan struct{}
+
+	mu    sync.Mutex
+	plan  *pipeline.Plan // mu
+	err   error          // mu: why it has failed
+	local bool           // mu: it is the writer that has
+}
+
+// FetchTo writes what is behind off to w, at the offsets of the file, by several
+// requests at once, and returns how many bytes from off on have come without a gap.
+func (f *file) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
+	switch {
+	case f.ctx.Err() != nil:
+		return 0, f.s.fail("read", f.name, fs.ErrClosed)
+	case off < 0:
+		return 0, f.s.fail("read", f.name, fs.ErrInvalid)
+	case off >= f.info.size:
+		return 0, nil
+	}
+	x := &download{f: f, w: w, woken: make(chan struct{}, 1)}
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	defer x.cancel(nil)
+	defer context.AfterFunc(f.ctx, func() { x.cancel(context.Cause(f.ctx)) })()
+	lanes := min(f.s.config.Lanes, pipeline.MaxLanes)
+	x.plan = pipeline.New(pipeline.Config{
+		Link: pipeline.NewLink(pipeline.Limits{
+			LaneBytes: fetchChunk, MinBytes: min(fetchLanes, lanes) * fetchChunk, MaxBytes: lanes * fetchChunk, Lanes: lanes,
+		}),
+		Offset: off, Size: f.info.size - off, Chunk: fetchChunk,
+	})
+	for !x.step() {
+		select {
+		case <-x.woken:
+		case <-x.ctx.Done():
+			x.fail(context.Cause(x.ctx), false)
+		}
+	}
+	x.cancel(nil)
+	x.work.Wait()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	at := x.plan.Contiguous()
+	if x.err != nil {
+		return at - off, &TransferError{Op: "read", URL: f.s.URL(f.name), Offset: at, Local: x.local, Err: x.err}
+	}
+	return at - off, nil
+}
+
+// fail ends the fetch by an error, if it is the first.
+func (x *download) fail(err error, local bool) {
+	x.mu.Lock()
+	if x.err == nil {
+		x.err, x.local = err, local
+	}
+	x.mu.Unlock()
+	x.wake()
+}
+
+func (x *download) wake() {
+	select {
+	case x.woken <- struct{}{}:
+	default:
+	}
+}
+
+// step sends what is due, and reports whether the fetch is over.
+func (x *download) step() (over bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.err != nil || x.plan.Done() {
+		return true
+	}
+	link := x.plan.Link()
+	for lane := range x.plan.Lanes() {
+		if link.Outstanding(lane) > 0 {
+			continue // a lane is a connection
+		}
+		if q, due := x.plan.Next(time.Now(), lane); due {
+			x.work.Go(func() { x.part(q) })
+		}
+	}
+	return false
+}
+
+// part moves one range, as often as need be.
+func (x *download) part(q pipeline.Request) {
+	e := new(attempts)
+	for at, end := q.Offset, q.Offset+int64(q.Len); at < end; {
+		n, local, err := x.copy(at, end)
+		at += n
+		if n > 0 {
+			*e = attempts{}
+		}
+		if err == nil {
+			continue
+		}
+		if x.ctx.Err() != nil {
+			x.fail(context.Cause(x.ctx), false)
+			return
+		}
+		pause, again := time.Duration(0), false
+		if !local {
+			pause, again = x.f.s.again(e, err)
+			err = given(err, e.tries)
+		}
+		if again {
+			again = rate.Sleep(x.ctx, pause) == nil
+		}
+		if !again {
+			x.fail(err, local)
+			return
+		}
+	}
+	x.mu.Lock()
+	x.plan.Reply(time.Now(), q.ID, q.Len)
+	x.mu.Unlock()
+	x.wake()
+}
+
+// copy asks for a range and writes what comes of it. It returns how much of it is written.
+func (x *download) copy(off, end int64) (n int64, local bool, err error) {
+	body, err := x.f.get(x.ctx, off, end-off)
+	if err != nil {
+		return 0, false, err
+	}
+	defer body.Close()
+	st := &stream{f: x.f, body: body, at: off, end: end}
+	buf := copyBuffers.Get().(*[copyBuffer]byte)
+	defer copyBuffers.Put(buf)
+	for st.at < end {
+		at := st.at
+		got, err := st.Read(buf[:])
+		if got > 0 {
+			if _, e := x.w.WriteAt(buf[:got], at); e != nil {
+				return n, true, e
+			}
+			n += int64(got)
+		}
+		if err != nil {
+			return n, false, err
+		}
+	}
+	_, _ = body.Read(buf[:1]) // the end, so that the connection can be used again
+	return n, false, nil
+}

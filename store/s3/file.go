@@ -1,0 +1,273 @@
+package s3
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/internal/rules"
+)
+
+// firstRun is how much is asked for at once when a file begins to be read in order, and
+// maxRun what that grows to. Else it is what is to be read.
+const (
+	firstRun = 1 << 20
+	maxRun   = 32 << 20
+)
+
+// A file is an object, open for reading. Each request names its ETag.
+type file struct {
+	s      *Store
+	name   string
+	key    string
+	info   info
+	ctx    context.Context // ends with Close
+	cancel context.CancelCauseFunc
+
+	mu   sync.Mutex
+	next int64 // mu: where the last read has ended
+	run  int64 // mu: how much was asked for last, in order
+}
+
+var _ store.Identifier = (*file)(nil)
+
+// Open opens an object for reading. The result has FetchTo, Hash and Version: see
+// package treecopy.
+func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := s.open(ctx, name)
+	if err != nil {
+		return nil, s.fail("open", name, err)
+	}
+	return f, nil
+}
+
+func (s *Store) open(ctx context.Context, name string) (*file, error) {
+	if name == "." {
+		return nil, store.ErrNotRegular
+	}
+	i, err := s.stat(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case i.dir:
+		return nil, rules.ErrIsDir
+	}
+	f := &file{s: s, name: name, key: s.prefix + name, info: i}
+	f.ctx, f.cancel = context.WithCancelCause(context.Background())
+	return f, nil
+}
+
+// Stat describes the object as it was when it was opened.
+func (f *file) Stat() (fs.FileInfo, error) {
+	if f.ctx.Err() != nil {
+		return nil, f.s.fail("stat", f.name, fs.ErrClosed)
+	}
+	return f.info, nil
+}
+
+// Version is the ETag: the same for two files only if they are of one content.
+func (f *file) Version() string { return f.info.etag }
+
+// Identity is made of the server, the key and the ETag.
+func (f *file) Identity() (store.Identity, bool) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", f.s.host, f.s.bucket, f.key, f.info.etag))
+	at := f.info.time.UnixNano()
+	return store.Identity{
+		Device: binary.BigEndian.Uint64(sum[:]), Inode: binary.BigEndian.Uint64(sum[8:]), Size: f.info.size, Ctime: at, Mtime: at,
+	}, true
+}
+
+// Location is the URL.
+func (f *file) Location() string { return f.s.URL(f.name) }
+
+// Hash returns the MD5 of the whole file, where that is its ETag.
+func (f *file) Hash(_ context.Context, off, n int64, algorithms ...string) (string, []byte, error) {
+	sum, err := hex.DecodeString(f.info.etag)
+	if err != nil || !f.info.md5 || off != 0 || n != f.info.size || !slices.Contains(algorithms, "md5") {
+		return "", nil, errors.ErrUnsupported
+	}
+	return "md5", sum, nil
+}
+
+// Close ends what is under way.
+func (f *file) Close() error {
+	if f.ctx.Err() != nil {
+		return f.s.fail("close", f.name, fs.ErrClosed)
+	}
+	f.cancel(fs.ErrClosed)
+	f.s.streams.closeOf(f)
+	return nil
+}
+
+// get asks for a range of at least a byte.
+func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	o := minio.GetObjectOptions{}
+	if err := o.SetRange(off, off+n-1); err != nil {
+		return nil, err
+	}
+	if err := o.SetMatchETag(f.info.etag); err != nil {
+		return nil, err
+	}
+	var body io.ReadCloser
+	err := f.s.once(ctx, func(ctx context.Context) error {
+		b, got, h, err := f.s.server.GetObject(ctx, f.s.bucket, f.key, o)
+		if err != nil {
+			return err
+		}
+		if err := f.check(got, h.Get("Content-Range"), off, n); err != nil {
+			_ = b.Close()
+			return err
+		}
+		body = b
+		return nil
+	})
+	if r, ok := errors.AsType[*RefusedError](err); ok {
+		switch r.Status {
+		case http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable, http.StatusNotFound:
+			if !errors.Is(err, ErrNoBucket) {
+				err = fmt.Errorf("%w since it was opened: %w", store.ErrChanged, err)
+			}
+		}
+	}
+	return body, err
+}
+
+// check holds an answer against what was asked for.
+func (f *file) check(got minio.ObjectInfo, span string, off, n int64) error {
+	if got.ETag != f.info.etag {
+		return fmt.Errorf("%w: its ETag was %s and is %s", store.ErrChanged, cutText(f.info.etag), cutText(got.ETag))
+	}
+	if want := fmt.Sprintf("bytes %d-%d/%d", off, off+n-1, f.info.size); span != want && (span != "" || off != 0 || n != f.info.size) {
+		return fmt.Errorf("%w: it sends %q, where %q was asked for", ErrProtocol, cutText(span), want)
+	}
+	if got.Size >= 0 && got.Size != n {
+		return fmt.Errorf("%w: it sends %d bytes, where %d were asked for", ErrProtocol, got.Size, n)
+	}
+	return nil
+}
+
+// ReadAt reads what the file has at off. Reading in order takes one request for many
+// reads, however small they are.
+func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
+	switch {
+	case f.ctx.Err() != nil:
+		return 0, f.s.fail("read", f.name, fs.ErrClosed)
+	case off < 0:
+		return 0, f.s.fail("read", f.name, fs.ErrInvalid)
+	case off >= f.info.size:
+		return 0, io.EOF
+	}
+	end := false
+	if int64(len(p)) > f.info.size-off {
+		p, end = p[:f.info.size-off], true
+	}
+	for e := new(attempts); n < len(p); {
+		got, err := f.readSome(p[n:], off+int64(n))
+		n += got
+		if got > 0 {
+			*e = attempts{}
+		}
+		if err == nil {
+			continue
+		}
+		if f.ctx.Err() != nil {
+			return n, f.s.fail("read", f.name, context.Cause(f.ctx))
+		}
+		pause, again := f.s.again(e, err)
+		if !again {
+			return n, f.s.fail("read", f.name, given(err, e.tries))
+		}
+		if err := rate.Sleep(f.ctx, pause); err != nil {
+			return n, f.s.fail("read", f.name, err)
+		}
+	}
+	if end {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// readSome reads a piece at off, from an answer that leads there, or from a new one.
+func (f *file) readSome(p []byte, off int64) (int, error) {
+	st := f.s.streams.take(f, off)
+	if st == nil {
+		body, n, err := f.begin(off, int64(len(p)))
+		if err != nil {
+			return 0, err
+		}
+		st = &stream{f: f, body: body, at: off, end: off + n}
+	}
+	if int64(len(p)) > st.end-off {
+		p = p[:st.end-off]
+	}
+	n, err := io.ReadFull(st, p)
+	f.mu.Lock()
+	f.next = off + int64(n)
+	f.mu.Unlock()
+	if err != nil {
+		_ = st.body.Close()
+		return n, err
+	}
+	f.s.streams.put(st)
+	return n, nil
+}
+
+// begin asks for what is at off: so much as is to be read, or more if the file is being
+// read in order.
+func (f *file) begin(off, need int64) (io.ReadCloser, int64, error) {
+	f.mu.Lock()
+	run := need
+	if off == f.next && off > 0 {
+		f.run = min(max(2*f.run, firstRun), maxRun)
+		run = max(f.run, need)
+	}
+	f.mu.Unlock()
+	run = min(run, f.info.size-off)
+	body, err := f.get(f.ctx, off, run)
+	return body, run, err
+}
+
+// OpenFile opens a file for reading. An object cannot be written where it is.
+func (s *Store) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	err := a.Check()
+	if err == nil && a.Writes() {
+		err = fmt.Errorf("%w: an object cannot be changed where it is, only replaced", errors.ErrUnsupported)
+	}
+	var f *file
+	if err == nil {
+		f, err = s.open(ctx, name)
+	}
+	if err != nil {
+		return nil, s.fail("open", name, err)
+	}
+	return handle{f}, nil
+}
+
+// A handle is a file that cannot be written.
+type handle struct{ *file }
+
+func (h handle) refuse(op string) error { return h.s.fail(op, h.name, rules.ErrNotWriting) }
+
+// WriteAt fails.
+func (h handle) WriteAt([]byte, int64) (int, error) { return 0, h.refuse("write") }
+
+// Truncate fails.
+func (h handle) Truncate(int64) error { return h.refuse("truncate") }
+
+// SetAttr fails: an object has no attributes to set.
+func (h handle) SetAttr(a store.Attr) error { return h.s.SetAttr(h.ctx, h.name, a, true) }
+
+// Sync has nothing to do.
+func (h handle) Sync() error { return nil }

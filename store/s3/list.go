@@ -1,0 +1,229 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/internal/rules"
+)
+
+// listPage is how many keys are asked for at once: as many as S3 gives.
+const listPage = 1000
+
+// A listing is the keys below a prefix, page by page. Of a listing with a delimiter a
+// key that ends in a slash stands for all that begin with it.
+type listing struct {
+	s         *Store
+	ctx       context.Context
+	prefix    string
+	recursive bool
+	key, dir  string // the highest key and the highest prefix that have come
+
+	next func() (minio.ObjectInfo, bool)
+	stop func()
+}
+
+func (s *Store) list(ctx context.Context, prefix string, recursive bool) *listing {
+	// All pages are asked for by the context of the first.
+	ctx = context.WithValue(ctx, answerKey{}, new(answer))
+	return &listing{s: s, ctx: ctx, prefix: prefix, recursive: recursive}
+}
+
+func (l *listing) close() {
+	if l.stop != nil {
+		l.stop()
+	}
+	l.next, l.stop = nil, nil
+}
+
+// begin asks for the keys behind those that have come.
+func (l *listing) begin(ctx context.Context) {
+	l.close()
+	o := minio.ListObjectsOptions{Prefix: l.prefix, Recursive: l.recursive, MaxKeys: listPage, FetchOwner: new(bool)}
+	if o.StartAfter = l.key; l.dir > l.key {
+		o.StartAfter = l.dir + string(utf8.MaxRune)
+	}
+	l.next, l.stop = iter.Pull(l.s.server.ListObjectsIter(ctx, l.s.bucket, o))
+}
+
+// entry returns the next key; io.EOF after the last. A page that is lost is asked for
+// again.
+func (l *listing) entry() (o minio.ObjectInfo, err error) {
+	for e := new(attempts); ; {
+		if l.ctx.Err() != nil {
+			return o, context.Cause(l.ctx)
+		}
+		more := false
+		err := l.s.once(l.ctx, func(ctx context.Context) error {
+			if l.next == nil {
+				l.begin(ctx)
+			}
+			if o, more = l.next(); o.Err != nil {
+				l.close() // a listing that has failed has no end to be taken for its last entry
+			}
+			return o.Err
+		})
+		switch {
+		case err != nil:
+			pause, again := l.s.again(e, err)
+			if !again {
+				return o, given(err, e.tries)
+			}
+			if err := rate.Sleep(l.ctx, pause); err != nil {
+				return o, err
+			}
+			continue
+		case !more && l.ctx.Err() != nil:
+			return o, context.Cause(l.ctx)
+		case !more:
+			return o, io.EOF
+		}
+		return o, l.check(o)
+	}
+}
+
+// check refuses a listing that goes in a circle. Keys ascend, and so do prefixes.
+func (l *listing) check(o minio.ObjectInfo) error {
+	high := &l.key
+	if !l.recursive && o.ETag == "" && strings.HasSuffix(o.Key, "/") && o.Key != l.prefix {
+		high = &l.dir
+	}
+	if *high != "" && o.Key <= *high || !strings.HasPrefix(o.Key, l.prefix) {
+		return fmt.Errorf("%w: it lists the key %q behind %q", ErrProtocol, cutText(o.Key), cutText(*high))
+	}
+	*high = o.Key
+	return nil
+}
+
+// OpenDir lists a directory in pieces, however large it is. Keys that are no name of a
+// file are left out: see the package's comment.
+func (s *Store) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	e, err := s.openDir(ctx, name)
+	if err != nil {
+		return nil, s.fail("readdir", name, err)
+	}
+	return e, nil
+}
+
+func (s *Store) openDir(ctx context.Context, name string) (*entries, error) {
+	prefix, err := s.dirPrefix(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	e := &entries{name: name, l: s.list(ctx, prefix, false)}
+	// A directory is there if it has a key. The bucket itself may be empty.
+	first, err := e.l.entry()
+	switch {
+	case err == io.EOF && name == ".":
+		e.over = true
+	case err == io.EOF:
+		e.l.close()
+		return nil, fs.ErrNotExist
+	case err != nil:
+		e.l.close()
+		return nil, err
+	default:
+		e.first = &first
+	}
+	return e, nil
+}
+
+// entries are an open directory.
+type entries struct {
+	name  string
+	l     *listing
+	first *minio.ObjectInfo // that has come already
+	over  bool
+}
+
+// Next implements [store.Entries].
+func (e *entries) Next(into []fs.FileInfo) (n int, err error) {
+	for n < len(into) {
+		fi, err := e.entry()
+		if err == io.EOF && n > 0 {
+			return n, nil
+		}
+		if err == io.EOF {
+			return 0, io.EOF
+		}
+		if err != nil {
+			return n, e.l.s.fail("readdir", e.name, err)
+		}
+		into[n] = fi
+		n++
+	}
+	return n, nil
+}
+
+// entry returns the next entry that is a file's or a directory's.
+func (e *entries) entry() (fs.FileInfo, error) {
+	for !e.over {
+		var o minio.ObjectInfo
+		var err error
+		if e.first != nil {
+			o, e.first = *e.first, nil
+		} else if o, err = e.l.entry(); err != nil {
+			e.over = true
+			return nil, err
+		}
+		name, dir := strings.CutSuffix(o.Key[len(e.l.prefix):], "/")
+		if name == "." || !store.ValidName(name) || !utf8.ValidString(name) {
+			continue
+		}
+		if dir {
+			return info{name: name, dir: true}, nil
+		}
+		if i, err := infoOf(name, o); err == nil {
+			return i, nil
+		}
+		return info{name: name, size: max(0, o.Size), time: o.LastModified}, nil
+	}
+	return nil, io.EOF
+}
+
+// Close ends the listing.
+func (e *entries) Close() error {
+	e.over = true
+	e.l.close()
+	return nil
+}
+
+// ReadDir lists a directory of up to 65536 entries, sorted by name.
+func (s *Store) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	list, err := s.readDir(ctx, name)
+	if err != nil {
+		return nil, s.fail("readdir", name, err)
+	}
+	return list, nil
+}
+
+func (s *Store) readDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	e, err := s.openDir(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	var list []fs.DirEntry
+	for {
+		fi, err := e.entry()
+		switch {
+		case err == io.EOF:
+			rules.SortEntries(list)
+			return list, nil
+		case err != nil:
+			return nil, err
+		case len(list) == rules.MaxEntries:
+			return nil, rules.ErrManyEntries
+		}
+		list = append(list, fs.FileInfoToDirEntry(fi))
+	}
+}

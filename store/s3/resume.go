@@ -1,0 +1,194 @@
+package s3
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// maxUploadPages is how many pages of uploads under way are looked at for one to
+	// resume, and maxCandidates how many of one name.
+	maxUploadPages = 10
+	maxCandidates  = 16
+)
+
+// sources are the keys whose upload is to be resumed and is under way.
+type sources struct {
+	mu   sync.Mutex
+	keys map[string]bool // mu
+}
+
+func (k *sources) enter(key string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.keys[key] {
+		return false
+	}
+	if k.keys == nil {
+		k.keys = map[string]bool{}
+	}
+	k.keys[key] = true
+	return true
+}
+
+func (k *sources) leave(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.keys, key)
+}
+
+// find looks for a multipart upload of an earlier run. Where they cannot be listed, there
+// is none.
+func (u *upload) find() error {
+	if !u.s.uploads.enter(u.key) {
+		return store.ErrBusy
+	}
+	err := u.look()
+	if errors.Is(err, fs.ErrPermission) && !errors.Is(err, ErrLogin) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrNoBucket) {
+		err = nil
+	}
+	if err != nil {
+		u.s.uploads.leave(u.key)
+	}
+	return err
+}
+
+func (u *upload) look() error {
+	if u.create.Size <= u.part {
+		return nil
+	}
+	var found []minio.ObjectMultipartInfo
+	var after, marker string
+	for range maxUploadPages {
+		var page minio.ListMultipartUploadsResult
+		err := u.s.do(u.ctx, func(ctx context.Context) (err error) {
+			page, err = u.s.server.ListMultipartUploads(ctx, u.s.bucket, u.key, after, marker, "", 0)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, m := range page.Uploads {
+			if m.Key == u.key {
+				found = append(found, m)
+			}
+		}
+		// They come in the order of their keys.
+		past := len(page.Uploads) > 0 && page.Uploads[len(page.Uploads)-1].Key > u.key
+		if !page.IsTruncated || past || page.NextKeyMarker == after && page.NextUploadIDMarker == marker {
+			break
+		}
+		after, marker = page.NextKeyMarker, page.NextUploadIDMarker
+	}
+	slices.SortStableFunc(found, func(a, b minio.ObjectMultipartInfo) int { return b.Initiated.Compare(a.Initiated) })
+	for _, m := range found[:min(len(found), maxCandidates)] {
+		parts, err := u.partsOf(m.UploadID)
+		if err != nil && !errors.Is(err, errNoUpload) {
+			return err
+		}
+		if len(parts) > 0 {
+			u.id, u.known = m.UploadID, parts
+			return nil
+		}
+	}
+	return nil
+}
+
+// partsOf returns the parts of a multipart upload; none if it is of something else.
+func (u *upload) partsOf(id string) (map[int64]minio.ObjectPart, error) {
+	parts := map[int64]minio.ObjectPart{}
+	marker := 0
+	for {
+		var page minio.ListObjectPartsResult
+		err := u.s.do(u.ctx, func(ctx context.Context) (err error) {
+			page, err = u.s.server.ListObjectParts(ctx, u.s.bucket, u.key, id, marker, 0)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range page.ObjectParts {
+			n := int64(p.PartNumber) - 1
+			if n < 0 || n*u.part >= u.create.Size || p.Size != min(u.part, u.create.Size-n*u.part) {
+				return nil, nil
+			}
+			p.ETag = strings.Trim(p.ETag, `"`)
+			parts[n] = p
+		}
+		if !page.IsTruncated || page.NextPartNumberMarker <= marker {
+			return parts, nil
+		}
+		marker = page.NextPartNumberMarker
+	}
+}
+
+// A resumable is an upload that can be resumed later.
+type resumable struct{ *upload }
+
+var _ store.Resumer = (*resumable)(nil)
+
+// Resumed returns 0: what is there from before counts when it was held against what is
+// sent. See Match.
+func (*resumable) Resumed() int64 { return 0 }
+
+// Match returns how many bytes of the source, from its start, an earlier run has sent: it
+// reads them, and compares the MD5 of each part with what the server says of it.
+// Writing continues behind them. Other parts that are there are compared as they are
+// written.
+func (r *resumable) Match(ctx context.Context, src io.ReaderAt) (int64, error) {
+	u := r.upload
+	if len(u.known) == 0 {
+		return 0, nil
+	}
+	if err := u.reserve(); err != nil {
+		return 0, u.s.fail("resume", u.name, err)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	buf := u.buffer(1)
+	defer func() { u.free = append(u.free, buf) }()
+	for n := int64(0); ; n++ {
+		was, there := u.known[n]
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		if !there {
+			return min(n*u.part, u.create.Size), nil
+		}
+		got, err := src.ReadAt(buf[:was.Size], n*u.part)
+		if err != nil && err != io.EOF {
+			return 0, err
+		}
+		sum := md5.Sum(buf[:got])
+		if int64(got) != was.Size || was.ETag != hex.EncodeToString(sum[:]) {
+			return n * u.part, nil
+		}
+		u.parts[n] = &part{state: sent, size: was.Size, etag: was.ETag, sum: sum}
+		u.size = n*u.part + was.Size
+		u.multi = true
+	}
+}
+
+// Discard ends the upload and keeps nothing.
+func (r *resumable) Discard() error {
+	u := r.upload
+	u.mu.Lock()
+	ended := u.ended
+	u.ended = true
+	u.mu.Unlock()
+	if !ended {
+		u.finish(true)
+	}
+	return nil
+}

@@ -1,0 +1,329 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/internal/rules"
+)
+
+// maxKey is how many bytes a key may have.
+const maxKey = 1024
+
+// A Store is a [store.Tree] of what is below a prefix of a bucket. Calls that S3 has no
+// means for are errors.ErrUnsupported: to make directories, to write files in place, to
+// link, and to set attributes.
+//
+// Any goroutine may call its methods.
+type Store struct {
+	bucket  string
+	prefix  string // "", or it ends in a slash
+	config  Config
+	server  *minio.Core
+	host    string
+	secure  bool // TLS
+	signer  *signer
+	http    *transport
+	life    context.Context // ends with Close
+	end     context.CancelCauseFunc
+	pause   time.Duration // firstPause, but in tests
+	reached atomic.Bool   // the server has answered before
+	streams streams
+	memory  memory
+	uploads sources
+}
+
+var _ store.Tree = (*Store)(nil)
+
+// New returns the store of what is below a prefix in a bucket; "" and "." are all of
+// it. It does not connect yet.
+func New(bucket, prefix string, c Config) (*Store, error) {
+	prefix = strings.Trim(prefix, "/")
+	switch {
+	case bucket == "" || strings.ContainsAny(bucket, "/\x00"):
+		return nil, fmt.Errorf("s3: %w: the name of the bucket is %q", fs.ErrInvalid, bucket)
+	case prefix == "" || prefix == ".":
+		prefix = ""
+	case !store.ValidName(prefix) || !utf8.ValidString(prefix):
+		return nil, fmt.Errorf("s3: %w: the prefix is %q", fs.ErrInvalid, prefix)
+	default:
+		prefix += "/"
+	}
+	s := &Store{bucket: bucket, prefix: prefix, config: c, pause: firstPause}
+	s.config.fill()
+	s.memory.free = s.config.Memory
+	s.life, s.end = context.WithCancelCause(context.Background())
+	s.http = newTransport(s)
+	if err := s.connect(newEnvironment(c.Getenv)); err != nil {
+		return nil, fmt.Errorf("s3: %w", err)
+	}
+	return s, nil
+}
+
+// fill gives fields that are zero their defaults.
+func (c *Config) fill() {
+	for _, d := range []struct {
+		field *time.Duration
+		usual time.Duration
+	}{{&c.ConnectTimeout, DefaultConnectTimeout}, {&c.AnswerTimeout, DefaultAnswerTimeout}, {&c.StallTimeout, DefaultStallTimeout}} {
+		if *d.field <= 0 {
+			*d.field = d.usual
+		}
+	}
+	if c.Conns <= 0 {
+		c.Conns = DefaultConns
+	}
+	if c.Lanes <= 0 {
+		c.Lanes = DefaultLanes
+	}
+	if c.Memory <= 0 {
+		c.Memory = DefaultMemory
+	}
+	c.UserAgent = cmp.Or(c.UserAgent, "haul")
+}
+
+// connect makes the client of package minio, which connects later.
+func (s *Store) connect(e *environment) error {
+	files, err := e.read()
+	if err != nil {
+		return err
+	}
+	endpoint := cmp.Or(s.config.Endpoint, e.endpoint(files), "https://s3.amazonaws.com")
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("%w: the endpoint is no URL of a server, such as https://s3.example.com", fs.ErrInvalid)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
+		return fmt.Errorf("%w: the endpoint is to have a host and nothing else, such as https://s3.example.com", fs.ErrInvalid)
+	}
+	s.host, s.secure = u.Host, u.Scheme == "https"
+	region := cmp.Or(s.config.Region, e.region(files))
+	if region == "" && !isAmazon(u.Hostname()) {
+		region = "us-east-1"
+	}
+	o := &minio.Options{Secure: s.secure, Transport: s.http, Region: region, MaxRetries: 1, BucketLookup: minio.BucketLookupAuto}
+	switch {
+	case s.config.Anonymous:
+		s.signer = &signer{creds: credentials.NewStaticV4("", "", "")} // which are no keys
+	case s.config.Keys != nil:
+		s.signer = newSigner(s.config.Keys, nil)
+	default:
+		s.signer = newSigner(e.keys, e.changed)
+	}
+	o.Creds = s.signer.creds
+	if s.server, err = minio.NewCore(u.Host, o); err != nil {
+		return fmt.Errorf("%w: %w", fs.ErrInvalid, err)
+	}
+	return nil
+}
+
+// isAmazon reports whether a host is one of Amazon's, where the region of a bucket can
+// be asked for.
+func isAmazon(host string) bool {
+	return strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn")
+}
+
+// ParseURL splits s3://BUCKET/KEY. The key comes without its first slash, and is
+// unescaped as in any URL.
+func ParseURL(s string) (bucket, key string, err error) {
+	rest, ok := strings.CutPrefix(s, "s3://")
+	if !ok {
+		return "", "", errors.New("it does not begin with s3://")
+	}
+	if strings.ContainsAny(rest, "?#") {
+		return "", "", errors.New("a ? or a # in a name is written %3F or %23")
+	}
+	bucket, key, _ = strings.Cut(rest, "/")
+	if key, err = url.PathUnescape(key); err != nil {
+		return "", "", err
+	}
+	switch {
+	case bucket == "":
+		return "", "", errors.New("the URL has no bucket; write s3://BUCKET/KEY")
+	case strings.ContainsAny(bucket, "@:%"):
+		return "", "", errors.New("an S3 URL has the bucket alone before the path; the endpoint is AWS_ENDPOINT_URL, and the keys are AWS_PROFILE's")
+	case strings.IndexByte(key, 0) >= 0:
+		return "", "", errors.New("a name cannot hold a NUL")
+	}
+	return bucket, key, nil
+}
+
+// Close ends all that is under way, and closes the connections.
+func (s *Store) Close() error {
+	s.end(fs.ErrClosed)
+	s.streams.closeAll()
+	s.http.http.CloseIdleConnections()
+	return nil
+}
+
+// URL returns what messages call a name.
+func (s *Store) URL(name string) string {
+	if name == "." {
+		name = ""
+	}
+	return "s3://" + s.bucket + "/" + s.prefix + name
+}
+
+// Endpoint returns the host of the server, with its port.
+func (s *Store) Endpoint() string { return s.host }
+
+// key returns the key of a name; fs.ErrInvalid for one that none has.
+func (s *Store) key(ctx context.Context, name string) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	key := s.prefix + name
+	if err := rules.CheckName(ctx, name); err != nil {
+		return "", err
+	}
+	if len(key) > maxKey || !utf8.ValidString(key) || strings.TrimSpace(key) == "" {
+		return "", fmt.Errorf("%w: a key has 1 to %d bytes of UTF-8, and not white space alone", fs.ErrInvalid, maxKey)
+	}
+	return key, nil
+}
+
+// dirPrefix returns what the keys in a directory begin with.
+func (s *Store) dirPrefix(ctx context.Context, name string) (string, error) {
+	if name == "." {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		return s.prefix, nil
+	}
+	key, err := s.key(ctx, name)
+	return key + "/", err
+}
+
+// Stat describes the object that has the name, or else the directory: that is so if
+// another key begins with it and a slash.
+func (s *Store) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	fi, err := s.stat(ctx, name)
+	if err != nil {
+		return nil, s.fail("stat", name, err)
+	}
+	return fi, nil
+}
+
+// Lstat is Stat: S3 has no symbolic links.
+func (s *Store) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return s.Stat(ctx, name)
+}
+
+func (s *Store) stat(ctx context.Context, name string) (info, error) {
+	if name == "." {
+		_, err := s.dirPrefix(ctx, name)
+		return info{name: ".", dir: true}, err
+	}
+	key, err := s.key(ctx, name)
+	if err != nil {
+		return info{}, err
+	}
+	i, err := s.head(ctx, name, key)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return i, err
+	}
+	there, e := s.hasAny(ctx, key+"/")
+	switch {
+	case e != nil && !errors.Is(e, fs.ErrPermission):
+		return info{}, e
+	case there:
+		return info{name: path.Base(name), dir: true}, nil
+	}
+	return info{}, err
+}
+
+// head asks for an object. A refusal of a HEAD has no words: then the first byte of the
+// object is asked for, to learn why.
+func (s *Store) head(ctx context.Context, name, key string) (i info, err error) {
+	err = s.do(ctx, func(ctx context.Context) error {
+		o, err := s.server.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
+		if err == nil {
+			i, err = infoOf(name, o)
+		}
+		return err
+	})
+	r, refused := errors.AsType[*RefusedError](err)
+	if !refused || errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrLost) || r.Code != "" && r.Code != "AccessDenied" && r.Code != "Conflict" {
+		return i, err
+	}
+	why := s.do(ctx, func(ctx context.Context) error {
+		o := minio.GetObjectOptions{}
+		_ = o.SetRange(0, 0)
+		body, _, _, err := s.server.GetObject(ctx, s.bucket, key, o)
+		if err == nil {
+			_ = body.Close()
+		}
+		return err
+	})
+	if e, ok := errors.AsType[*RefusedError](why); ok && e.Code != "" && e.Status != 416 {
+		return i, why
+	}
+	return i, err
+}
+
+// hasAny reports whether there is a key that begins with a prefix.
+func (s *Store) hasAny(ctx context.Context, prefix string) (there bool, err error) {
+	err = s.do(ctx, func(ctx context.Context) error {
+		there = false
+		for o := range s.server.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: prefix, MaxKeys: 1, Recursive: true, FetchOwner: new(bool)}) {
+			there = o.Err == nil
+			return o.Err
+		}
+		return nil
+	})
+	return there, err
+}
+
+// An info describes an object, or a directory.
+type info struct {
+	name string // the last element
+	dir  bool
+	size int64
+	time time.Time
+	etag string // without its quotes
+	md5  bool   // the ETag is the MD5 of the content
+}
+
+func infoOf(name string, o minio.ObjectInfo) (info, error) {
+	switch {
+	case o.Size < 0:
+		return info{}, fmt.Errorf("%w: it has no size", ErrProtocol)
+	case o.ETag == "":
+		return info{}, fmt.Errorf("%w: it has no ETag", ErrProtocol)
+	}
+	i := info{name: path.Base(name), size: o.Size, time: o.LastModified, etag: o.ETag}
+	encrypted := o.Metadata.Get("X-Amz-Server-Side-Encryption")
+	i.md5 = len(o.ETag) == 32 && (encrypted == "" || encrypted == "AES256") && o.Metadata.Get("X-Amz-Server-Side-Encryption-Customer-Algorithm") == ""
+	return i, nil
+}
+
+func (i info) Name() string       { return i.name }
+func (i info) Size() int64        { return i.size }
+func (i info) ModTime() time.Time { return i.time }
+func (i info) IsDir() bool        { return i.dir }
+func (i info) Sys() any           { return nil }
+
+// Mode has permissions that S3 does not have.
+func (i info) Mode() fs.FileMode {
+	if i.dir {
+		return fs.ModeDir | 0o755
+	}
+	return 0o644
+}
+
+// Features are those of S3: a directory comes with its first file, and a file has the
+// time of its upload.
+func (*Store) Features() store.Features { return store.Features{OwnTimes: true, ImpliedDirs: true} }

@@ -1,0 +1,135 @@
+package s3
+
+import (
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxStreams is how many answers that are not read at the moment are kept, of all
+	// files: each holds a connection. maxOfConns is which part of the connections that
+	// may be.
+	maxStreams = 32
+	maxOfConns = 2
+
+	// streamPatience is how long one is kept.
+	streamPatience = 10 * time.Second
+
+	// maxSkip is how much of an answer is read and thrown away rather than asking for
+	// what is behind it.
+	maxSkip = 64 << 10
+)
+
+// A stream is an answer to a request for a range.
+type stream struct {
+	f       *file
+	body    io.ReadCloser
+	at, end int64
+	since   time.Time // when it was put back
+}
+
+// Read reads what comes next. That the answer ends early is an error.
+func (st *stream) Read(p []byte) (int, error) {
+	if int64(len(p)) > st.end-st.at {
+		p = p[:st.end-st.at]
+	}
+	n, err := st.body.Read(p)
+	st.at += int64(n)
+	switch {
+	case err == io.EOF && st.at < st.end:
+		err = io.ErrUnexpectedEOF
+	case err == io.EOF && n > 0:
+		err = nil
+	}
+	return n, err
+}
+
+// streams are the answers that are kept, in the order in which they were put there.
+type streams struct {
+	mu    sync.Mutex
+	kept  []*stream   // mu
+	timer *time.Timer // mu: ends old ones
+}
+
+// take returns an answer of a file that leads to off, or nil.
+func (k *streams) take(f *file, off int64) *stream {
+	k.mu.Lock()
+	i := slices.IndexFunc(k.kept, func(st *stream) bool {
+		return st.f == f && st.at <= off && off < st.end && off-st.at <= maxSkip
+	})
+	if i < 0 {
+		k.mu.Unlock()
+		return nil
+	}
+	st := k.kept[i]
+	k.kept = slices.Delete(k.kept, i, i+1)
+	k.mu.Unlock()
+	if _, err := io.CopyN(io.Discard, st, off-st.at); err != nil {
+		_ = st.body.Close()
+		return nil
+	}
+	return st
+}
+
+// put keeps an answer, if there is more of it.
+func (k *streams) put(st *stream) {
+	if st.at == st.end {
+		// Its end is read, so that the connection can be used again.
+		_, _ = st.body.Read(make([]byte, 1))
+		_ = st.body.Close()
+		return
+	}
+	k.mu.Lock()
+	st.since = time.Now()
+	k.kept = append(k.kept, st)
+	var old []*stream
+	if most := min(maxStreams, max(1, st.f.s.config.Conns/maxOfConns)); len(k.kept) > most {
+		old = slices.Clone(k.kept[:len(k.kept)-most])
+		k.kept = slices.Delete(k.kept, 0, len(old))
+	}
+	if k.timer == nil {
+		k.timer = time.AfterFunc(streamPatience, k.expire)
+	}
+	closed := st.f.ctx.Err() != nil
+	k.mu.Unlock()
+	closeStreams(old)
+	if closed {
+		k.closeOf(st.f)
+	}
+}
+
+// expire ends the answers that were not read for long.
+func (k *streams) expire() {
+	k.closeIf(func(st *stream) bool { return time.Since(st.since) >= streamPatience })
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.timer = nil
+	if len(k.kept) > 0 {
+		k.timer = time.AfterFunc(streamPatience, k.expire)
+	}
+}
+
+func (k *streams) closeOf(f *file) { k.closeIf(func(st *stream) bool { return st.f == f }) }
+func (k *streams) closeAll()       { k.closeIf(func(*stream) bool { return true }) }
+
+func (k *streams) closeIf(is func(*stream) bool) {
+	k.mu.Lock()
+	var gone []*stream
+	k.kept = slices.DeleteFunc(k.kept, func(st *stream) bool {
+		if is(st) {
+			gone = append(gone, st)
+			return true
+		}
+		return false
+	})
+	k.mu.Unlock()
+	closeStreams(gone)
+}
+
+func closeStreams(list []*stream) {
+	for _, st := range list {
+		_ = st.body.Close()
+	}
+}

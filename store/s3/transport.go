@@ -1,0 +1,168 @@
+package s3
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"time"
+)
+
+// maxHeader is how many bytes the headers of an answer may have, and maxIdle how long an
+// idle connection is kept.
+const (
+	maxHeader = 64 << 10
+	maxIdle   = 30 * time.Second
+)
+
+// An answer is what package minio does not pass on of an answer.
+type answer struct {
+	status int
+	after  time.Duration // its Retry-After
+	date   time.Time     // by the server's clock; zero if it does not say
+	came   time.Time     // by ours
+}
+
+type answerKey struct{}
+
+type patienceKey struct{}
+
+// withPatience returns a context for requests that a server may take so long to answer.
+func withPatience(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, patienceKey{}, d)
+}
+
+// A transport sends requests, and ends those that make no progress.
+type transport struct {
+	s    *Store
+	http *http.Transport
+}
+
+func newTransport(s *Store) *transport {
+	c := &s.config
+	dial := c.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: c.ConnectTimeout}).DialContext
+	}
+	t := &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dial,
+		TLSHandshakeTimeout:    c.ConnectTimeout,
+		DisableCompression:     true, // a file is to come as it is
+		MaxResponseHeaderBytes: maxHeader,
+		MaxConnsPerHost:        c.Conns,
+		MaxIdleConnsPerHost:    c.Conns,
+		IdleConnTimeout:        maxIdle,
+		ExpectContinueTimeout:  time.Second,
+		WriteBufferSize:        64 << 10,
+		ReadBufferSize:         64 << 10,
+	}
+	if c.TLS != nil {
+		t.TLSClientConfig = c.TLS.Clone()
+	}
+	return &transport{s, t}
+}
+
+// RoundTrip sends one request. It and its answer end with the store, and if nothing
+// moves for too long. Time in which the answer is not being read does not count.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	c := &t.s.config
+	ctx, cancel := context.WithCancelCause(req.Context())
+	patience := c.AnswerTimeout
+	if d, ok := ctx.Value(patienceKey{}).(time.Duration); ok {
+		patience = max(patience, d)
+	}
+	x := &exchange{ctx: ctx, cancel: cancel, stall: c.StallTimeout}
+	x.unlink = context.AfterFunc(t.s.life, func() { cancel(fs.ErrClosed) })
+	// To wait for a connection is to wait for other requests, which have their own timers.
+	x.timer = time.AfterFunc(math.MaxInt64, func() { cancel(ErrStalled) })
+	req = req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.timer.Reset(patience) }}))
+	req.Header.Set("User-Agent", c.UserAgent)
+	if req.Body != nil && req.Body != http.NoBody {
+		req.Body = &sentBody{x, req.Body, patience}
+	}
+	resp, err := t.http.RoundTrip(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		x.end()
+		return nil, err
+	}
+	x.timer.Stop()
+	t.s.reached.Store(true)
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
+		*a = answer{status: resp.StatusCode, came: time.Now(), after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+		a.date, _ = http.ParseTime(resp.Header.Get("Date"))
+	}
+	resp.Body = &gotBody{x, resp.Body}
+	return resp, nil
+}
+
+// retryAfter reads a Retry-After (RFC 9110 §10.2.3); 0 for none.
+func retryAfter(s string, now time.Time) time.Duration {
+	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(s); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// An exchange is a request and its answer under way.
+type exchange struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	unlink func() bool
+	timer  *time.Timer
+	stall  time.Duration
+}
+
+func (x *exchange) end() {
+	x.timer.Stop()
+	x.unlink()
+	x.cancel(nil)
+}
+
+// A sentBody is the body of a request.
+type sentBody struct {
+	x *exchange
+	io.ReadCloser
+	patience time.Duration // for the answer
+}
+
+// Read notes that the server has taken what was read before.
+func (b *sentBody) Read(p []byte) (int, error) {
+	b.x.timer.Reset(max(b.x.stall, b.patience))
+	return b.ReadCloser.Read(p)
+}
+
+// A gotBody is the body of an answer.
+type gotBody struct {
+	x *exchange
+	io.ReadCloser
+}
+
+// Read reads, unless nothing comes for too long.
+func (b *gotBody) Read(p []byte) (int, error) {
+	b.x.timer.Reset(b.x.stall)
+	n, err := b.ReadCloser.Read(p)
+	b.x.timer.Stop()
+	if err != nil && err != io.EOF && b.x.ctx.Err() != nil {
+		err = context.Cause(b.x.ctx)
+	}
+	return n, err
+}
+
+// Close ends the answer, wherever it is. One that was read to its end leaves its
+// connection to others.
+func (b *gotBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.x.end()
+	return err
+}

@@ -1,0 +1,417 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/haul-project/haul/store"
+)
+
+// An upload is a file being written. One that fits into a part is held until Commit, and
+// sent by one PUT; of others each part is sent when it is full.
+type upload struct {
+	s      *Store
+	name   string
+	key    string
+	create store.Create
+	part   int64 // bytes of each but the last
+	most   int   // parts that are held
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	work   sync.WaitGroup
+
+	reserve func() error           // takes the memory, once
+	start   func() (string, error) // begins the multipart upload, once
+
+	mu     sync.Mutex
+	moved  *sync.Cond                 // mu: a part was sent, or the upload has failed or ended
+	size   int64                      // mu
+	parts  map[int64]*part            // mu: by their numbers, from 0
+	free   [][]byte                   // mu: buffers that hold nothing
+	held   int                        // mu: buffers that do
+	writes int64                      // mu
+	multi  bool                       // mu: it has more than one part
+	taken  bool                       // mu: it has the memory
+	id     string                     // mu: of the multipart upload; "" if there is none
+	known  map[int64]minio.ObjectPart // mu: parts that an earlier run has sent
+	err    error                      // mu: why it has failed
+	ended  bool                       // mu: by Commit or Close
+}
+
+var _ store.Located = (*upload)(nil)
+
+// Create begins a file. Its size may be other than announced, up to 10,000 parts. A server
+// that does not know If-None-Match, as old ones do not, checks an Exclusive name here, and not at Commit. With
+// Resume it is a [store.Resumer], even if it has nothing from before: see
+// package treecopy's Matcher.
+func (s *Store) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	u, err := s.create(ctx, name, c)
+	if err != nil {
+		return nil, s.fail("create", name, err)
+	}
+	if c.Resume != "" {
+		return &resumable{u}, nil
+	}
+	return u, nil
+}
+
+func (s *Store) create(ctx context.Context, name string, c store.Create) (*upload, error) {
+	switch {
+	case name == "." && c.Exclusive:
+		return nil, fs.ErrExist
+	case name == ".":
+		return nil, store.ErrNotRegular
+	}
+	key, err := s.key(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	size, err := partFor(c.Size)
+	if err != nil {
+		return nil, err
+	}
+	if c.Exclusive {
+		switch _, err := s.stat(ctx, name); {
+		case err == nil:
+			return nil, fs.ErrExist
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission): // who may write need not be allowed to read
+			return nil, err
+		}
+	}
+	if c.Resume != "" {
+		size = markedPart(size, c)
+	}
+	u := &upload{s: s, name: name, key: key, create: c, part: size, most: buffersOf(size), parts: map[int64]*part{}}
+	u.moved = sync.NewCond(&u.mu)
+	u.ctx, u.cancel = context.WithCancelCause(ctx)
+	u.reserve = sync.OnceValue(u.takeMemory)
+	u.start = sync.OnceValues(u.begin)
+	if c.Resume != "" {
+		if err := u.find(); err != nil {
+			u.cancel(nil)
+			return nil, err
+		}
+	}
+	context.AfterFunc(u.ctx, func() { u.fail(context.Cause(u.ctx)) })
+	return u, nil
+}
+
+// Location is the URL.
+func (u *upload) Location() string { return u.s.URL(u.name) }
+
+// takeMemory waits for the memory of several parts.
+func (u *upload) takeMemory() error {
+	if err := u.s.memory.take(u.ctx, u.weight()); err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.taken = true
+	return nil
+}
+
+func (u *upload) weight() int64 { return min(int64(u.most)*u.part, u.s.config.Memory) }
+
+// begin begins a multipart upload, unless there is one from before.
+func (u *upload) begin() (id string, err error) {
+	u.mu.Lock()
+	id = u.id
+	u.mu.Unlock()
+	if id != "" {
+		return id, nil
+	}
+	err = u.s.do(u.ctx, func(ctx context.Context) error {
+		id, err = u.s.server.NewMultipartUpload(ctx, u.s.bucket, u.key, minio.PutObjectOptions{})
+		return err
+	})
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.id = id
+	return id, err
+}
+
+// fail ends the upload by an error, if it is the first.
+func (u *upload) fail(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.err == nil {
+		u.err = err
+	}
+	u.moved.Broadcast()
+}
+
+// usable returns why nothing can be written. The caller holds mu.
+func (u *upload) usable() error {
+	if u.ended {
+		return fs.ErrClosed
+	}
+	return u.err
+}
+
+// WriteAt stores p at off, and sends the parts that are full. It waits while the memory
+// of the upload is full.
+func (u *upload) WriteAt(p []byte, off int64) (n int, err error) {
+	if off < 0 || off > maxParts*maxPart {
+		return 0, u.s.fail("write", u.name, fs.ErrInvalid)
+	}
+	if end := off + int64(len(p)); end > u.part {
+		if end > maxParts*u.part {
+			return 0, u.s.fail("write", u.name, fmt.Errorf("%w: %d parts of %d bytes were begun", errTooLarge, maxParts, u.part))
+		}
+		if err := u.reserve(); err != nil {
+			return 0, u.s.fail("write", u.name, err)
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.usable(); err != nil {
+		return 0, u.s.fail("write", u.name, err)
+	}
+	for n < len(p) {
+		at := off + int64(n)
+		number, within := at/u.part, at%u.part
+		piece := p[n:min(len(p), n+int(u.part-within))]
+		t, err := u.open(number)
+		if err != nil {
+			return n, u.s.fail("write", u.name, err)
+		}
+		t.write(piece, within)
+		u.writes++
+		t.touched = u.writes
+		n += len(piece)
+		u.size = max(u.size, at+int64(len(piece)))
+		u.multi = u.multi || u.size > u.part
+		u.sendFull(t, number)
+	}
+	return n, nil
+}
+
+// open returns a part that is being filled. The caller holds mu, which it may give up
+// meanwhile.
+func (u *upload) open(number int64) (*part, error) {
+	for {
+		if err := u.usable(); err != nil {
+			return nil, err
+		}
+		switch t := u.parts[number]; {
+		case t != nil && t.state == filling:
+			return t, nil
+		case t != nil:
+			return nil, errSent
+		case u.held < u.most:
+			t := &part{buf: u.buffer(number)}
+			u.parts[number] = t
+			u.held++
+			return t, nil
+		}
+		if !u.evict() {
+			u.moved.Wait()
+		}
+	}
+}
+
+// buffer returns an empty buffer, which is zero up to its capacity. The first part's
+// grows, since many a file is small.
+func (u *upload) buffer(number int64) []byte {
+	if n := len(u.free); n > 0 {
+		b := u.free[n-1]
+		u.free = u.free[:n-1]
+		clear(b[:cap(b)])
+		return b[:0]
+	}
+	if number == 0 && u.create.Size <= u.part {
+		return make([]byte, 0, max(0, u.create.Size))
+	}
+	return make([]byte, 0, u.part)
+}
+
+// evict sends the part that was not written for the longest time, with its gaps, if no
+// other is being sent: they will not be filled, as in a file with holes, or the next
+// write there fails. It returns false if some are being sent.
+func (u *upload) evict() bool {
+	var oldest *part
+	number := int64(-1)
+	for n, t := range u.parts {
+		switch {
+		case t.state == sending:
+			return false
+		case t.state == filling && (oldest == nil || t.touched < oldest.touched):
+			oldest, number = t, n
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	n := u.part
+	if last := u.create.Size - number*u.part; last > 0 && last < n {
+		n = last
+	}
+	u.send(oldest, number, n)
+	return true
+}
+
+// sendFull sends a part if it is full, and the first one with it. That alone waits for
+// others: it may be all of the file.
+func (u *upload) sendFull(t *part, number int64) {
+	if !u.multi && u.create.Size <= u.part {
+		return
+	}
+	if t.isFull(u.part) {
+		u.send(t, number, u.part)
+	}
+	if first := u.parts[0]; first != nil && first.state == filling && first.isFull(u.part) {
+		u.send(first, 0, u.part)
+	}
+}
+
+// send sends the first n bytes of a part. The caller holds mu.
+func (u *upload) send(t *part, number, n int64) {
+	if grow := n - int64(len(t.buf)); grow > 0 {
+		if int64(cap(t.buf)) < n {
+			t.buf = append(make([]byte, 0, u.part), t.buf...)
+		}
+		t.buf = t.buf[:n]
+	}
+	t.state, t.size = sending, n
+	was := u.known[number]
+	u.work.Go(func() {
+		data := t.buf[:n]
+		sum := md5.Sum(data)
+		etag, err := hex.EncodeToString(sum[:]), error(nil)
+		if was.Size != n || was.ETag != etag {
+			etag, err = u.put(number, data, sum[:])
+		}
+		u.mu.Lock()
+		t.state, t.etag, t.sum = sent, etag, sum
+		u.free = append(u.free, t.buf)
+		t.buf, t.spans = nil, nil
+		u.held--
+		u.mu.Unlock()
+		if err != nil {
+			u.fail(err)
+		}
+		u.moved.Broadcast()
+	})
+}
+
+// put sends a part, and returns what the server calls it.
+func (u *upload) put(number int64, data, sum []byte) (etag string, err error) {
+	id, err := u.start()
+	if err != nil {
+		return "", err
+	}
+	err = u.s.do(u.ctx, func(ctx context.Context) error {
+		o := minio.PutObjectPartOptions{Md5Base64: base64.StdEncoding.EncodeToString(sum), Sha256Hex: u.s.contentHash(data), DisableContentSha256: true}
+		p, err := u.s.server.PutObjectPart(ctx, u.s.bucket, u.key, id, int(number)+1, bytes.NewReader(data), int64(len(data)), o)
+		etag = p.ETag
+		return err
+	})
+	if err == nil && etag == "" {
+		err = fmt.Errorf("%w: a part has no ETag", ErrProtocol)
+	}
+	return etag, err
+}
+
+// contentHash returns what signs the body of a request: its SHA-256, unless TLS protects
+// it.
+func (s *Store) contentHash(data []byte) string {
+	if s.secure {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Truncate sets the size. Parts that were sent already can only be cut as a whole.
+func (u *upload) Truncate(size int64) error {
+	if size < 0 || size > maxParts*u.part {
+		return u.s.fail("truncate", u.name, fs.ErrInvalid)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for {
+		if err := u.usable(); err != nil {
+			return u.s.fail("truncate", u.name, err)
+		}
+		busy := false
+		for n, t := range u.parts {
+			busy = busy || t.state == sending && (n+1)*u.part > size && size < u.size
+		}
+		if !busy {
+			break
+		}
+		u.moved.Wait()
+	}
+	last, within := size/u.part, size%u.part
+	if t := u.parts[last]; t != nil && t.state == sent && within > 0 && size < u.size && t.size > within {
+		return u.s.fail("truncate", u.name, errSent)
+	}
+	for n, t := range u.parts {
+		switch {
+		case n > last || n == last && within == 0:
+			if t.state == filling {
+				u.free = append(u.free, t.buf)
+				u.held--
+			}
+			delete(u.parts, n)
+		case n == last && t.state == filling:
+			t.cut(within)
+		}
+	}
+	u.size = size
+	u.multi = u.multi || size > u.part
+	return nil
+}
+
+// Close ends the upload, and has the server give up what it has, unless it is to be
+// resumed.
+func (u *upload) Close() error {
+	u.mu.Lock()
+	ended := u.ended
+	u.ended = true
+	u.mu.Unlock()
+	if !ended {
+		u.finish(u.create.Resume == "")
+	}
+	return nil
+}
+
+// finish ends what is under way. With abort nothing is left.
+func (u *upload) finish(abort bool) {
+	u.cancel(fs.ErrClosed)
+	u.moved.Broadcast()
+	u.work.Wait()
+	u.mu.Lock()
+	id, taken := u.id, u.taken
+	u.taken, u.parts, u.free = false, nil, nil
+	u.mu.Unlock()
+	if taken {
+		u.s.memory.give(u.weight())
+	}
+	if u.create.Resume != "" {
+		u.s.uploads.leave(u.key)
+	}
+	if id != "" && abort {
+		u.abort(id)
+	}
+}
+
+// abort has the server give up a multipart upload. If that fails, a rule of the bucket
+// does in the end: see docs/guide.md.
+func (u *upload) abort(id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), maxForget)
+	defer cancel()
+	_ = u.s.once(ctx, func(ctx context.Context) error {
+		return u.s.server.AbortMultipartUpload(ctx, u.s.bucket, u.key, id)
+	})
+}
