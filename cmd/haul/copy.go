@@ -14,9 +14,10 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-const getHelp = `Fetch files over SFTP, HTTP(S) or TFTP.
+const getHelp = `Fetch files over SFTP, HTTP(S), S3 or TFTP.
 
-SOURCE is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://.
+SOURCE is HOST:PATH, or a URL that begins with sftp://, http://, https://, s3:// or
+tftp://.
 LOCAL is the file to write, a directory to put files into, or - for standard output;
 the default is the current directory. A SOURCE that ends in /. stands for the contents
 of a directory, and one with *, ? or ** for the names that match: put it in quotes for
@@ -31,6 +32,7 @@ const getExamples = `  haul get host:backup/db.sql.gz                      over 
   haul get -p --unchanged 'sftp://host:2222/var/log/*.gz' logs/
   haul get host:notes.txt - | less
   haul get --continue https://example.com/images/disk.raw
+  haul get s3://images/disk.raw .
   haul get -J jump.example -i key.pem sftp://host/~/data.bin
   haul get tftp://192.0.2.1/boot/kernel /tmp/k
   haul get tftp://192.0.2.1/a tftp://192.0.2.1/b images/`
@@ -102,7 +104,7 @@ func localSource(l remote.Location) error {
 	if err := remote.MissingScheme(l.Text); err != nil {
 		return err
 	}
-	return failure.Usage.Errorf("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", l)
+	return failure.Usage.Errorf("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY or tftp://HOST/FILE, or HOST:PATH", l)
 }
 
 // noTarget refuses a last source that is meant as a target: without -r nobody names
@@ -115,10 +117,11 @@ func noTarget(from []remote.Location, local string, recursive bool) error {
 	return failure.Usage.Errorf("get to %v: that is on a server, and get writes to this machine; get the files, and put them there", last)
 }
 
-const putHelp = `Send files over SFTP, HTTP(S) or TFTP.
+const putHelp = `Send files over SFTP, HTTP(S), S3 or TFTP.
 
-TARGET is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://.
-Several files go to a directory, under their own names; over HTTP and TFTP, its URL
+TARGET is HOST:PATH, or a URL that begins with sftp://, http://, https://, s3:// or
+tftp://.
+Several files go to a directory, under their own names; over HTTP, S3 and TFTP, its URL
 ends in a slash. A LOCAL directory that ends in /. stands for its contents. - is
 standard input, and TARGET then names the file.
 
@@ -128,7 +131,8 @@ has acknowledged every file.
 
 Over HTTP, the server has to make directories, as haul's does, and nginx's with
 create_full_put_path. Directories without files are left out there, and -p is refused:
-HTTP sets no permissions or times.`
+HTTP sets no permissions or times. The same is so over S3, where a directory comes with
+its first file.`
 
 const putExamples = `  haul put report.pdf host:
   haul put -r -p --continue photos me@192.0.2.1:/srv/backup/
@@ -136,6 +140,7 @@ const putExamples = `  haul put report.pdf host:
   pg_dump db | haul put - host:db.sql
   haul put disk.raw https://me@example.com/images/
   haul put -r photos https://me@example.com/backup/
+  haul put -r photos s3://bucket/photos/
   haul put firmware.bin tftp://192.0.2.1/firmware.bin
   haul put a.cfg b.cfg tftp://192.0.2.1/configs/`
 
@@ -183,7 +188,7 @@ func splitTarget(words []string) (files []string, to remote.Location, err error)
 		if err := remote.MissingScheme(to.Text); err != nil {
 			return nil, to, err
 		}
-		return nil, to, failure.Usage.Errorf("put to %v: that is a local name; a target is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", to)
+		return nil, to, failure.Usage.Errorf("put to %v: that is a local name; a target is a URL sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY or tftp://HOST/FILE, or HOST:PATH", to)
 	}
 	for _, file := range files {
 		switch l, err := remote.Parse(file); {
@@ -222,7 +227,7 @@ type copyFlags struct {
 	verbose   bool
 }
 
-// add adds those of SFTP and HTTP.
+// add adds those of all but TFTP.
 func (f *copyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
@@ -284,24 +289,24 @@ func (f *copyFlags) config(cmd *cobra.Command, p remote.Protocol) (cfg copying.C
 	return cfg, err
 }
 
-// sendable refuses flags that mean nothing for files that are sent over HTTP.
+// sendable refuses flags that mean nothing for files that are sent over HTTP or S3.
 func (f *copyFlags) sendable(p remote.Protocol) error {
-	if p != remote.HTTP {
+	if p != remote.HTTP && p != remote.S3 {
 		return nil
 	}
 	for _, no := range []struct {
 		set       bool
 		name, why string
 	}{
-		{f.preserve, "--preserve", "HTTP cannot set permissions or times"},
-		{f.sparse, "--sparse", "HTTP sends every byte of a file"},
-		{treecopy.Unchanged(f.unchanged) == treecopy.SizeAndTime, "--unchanged", "over HTTP a file has the time of its upload, which says nothing of its content; --unchanged=hash compares that"},
-		{f.inPlace, "--in-place", "HTTP has no way to change a part of a file"},
-		{f.fsync, "--fsync", "HTTP has no way to ask for that"},
-		{f.links == linksFlag(treecopy.KeepLinks), "--links keep", "HTTP has no symbolic links"},
+		{f.preserve, "--preserve", "%v cannot set permissions or times"},
+		{f.sparse, "--sparse", "%v sends every byte of a file"},
+		{treecopy.Unchanged(f.unchanged) == treecopy.SizeAndTime, "--unchanged", "over %v a file has the time of its upload, which says nothing of its content; --unchanged=hash compares that"},
+		{f.inPlace, "--in-place", "%v has no way to change a part of a file"},
+		{f.fsync, "--fsync", "%v has no way to ask for that"},
+		{f.links == linksFlag(treecopy.KeepLinks), "--links keep", "%v has no symbolic links"},
 	} {
 		if no.set {
-			return failure.Usage.Errorf("%s: %s", no.name, no.why)
+			return failure.Usage.Errorf("%s: "+no.why, no.name, p)
 		}
 	}
 	return nil

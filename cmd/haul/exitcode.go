@@ -16,6 +16,7 @@ import (
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/s3"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/web/webclient"
 )
@@ -50,7 +51,7 @@ func exitCode(err error) int {
 	}
 	fault, ofPeer := errors.AsType[*transfer.Error](err)
 	ofPeer = ofPeer && fault.Remote
-	switch code := cmp.Or(webCode(err), sshCode(err)); {
+	switch code := cmp.Or(webCode(err), s3Code(err), sshCode(err)); {
 	case errors.Is(err, failure.Usage):
 		return exitUsage
 	case errors.Is(err, context.Canceled):
@@ -134,9 +135,32 @@ func webCode(err error) int {
 	return 0
 }
 
+// s3Code maps an error of S3, or returns 0 for any other.
+func s3Code(err error) int {
+	moved, moving := errors.AsType[*s3.TransferError](err)
+	server := s3.IsRemote(err)
+	switch {
+	case errors.Is(err, s3.ErrLogin):
+		return exitRefused
+	case errors.Is(err, s3.ErrLost):
+		return exitNoAnswer
+	case errors.Is(err, s3.ErrProtocol), server && errors.Is(err, store.ErrChanged):
+		return exitFailed
+	case server && errors.Is(err, fs.ErrNotExist):
+		return exitNotFound
+	case moving && moved.Local && !server:
+		return exitLocal
+	case server && remote.IsNoAnswer(err):
+		return exitNoAnswer
+	case server:
+		return exitRefused
+	}
+	return 0
+}
+
 // isLocal reports whether an error is of a file of this machine.
 func isLocal(err error) bool {
-	if sftpclient.IsRemote(err) || webclient.IsRemote(err) {
+	if remote.IsRemote(err) {
 		return false
 	}
 	_, path := errors.AsType[*fs.PathError](err)

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/internal/remote"
 )
 
-const lsHelp = `List files on an SFTP or a web server.
+const lsHelp = `List files on an SFTP, an S3 or a web server.
 
 Entries are sorted by name, with -t by time and with -S by size, newest and largest
 first; -r reverses the order. -l shows what ls -l does; a dash stands for what the
@@ -20,12 +20,13 @@ shown as escapes.
 
 A web server must list its directories: in JSON, as haul, Caddy and nginx
 (autoindex_format json) do, or by a page of Apache, nginx, lighttpd or Python's
-http.server. Over HTTP there are type, size, time and name only.`
+http.server. Over HTTP and S3 there are type, size, time and name only.`
 
 const lsExamples = `  haul ls host:
   haul ls -la sftp://backup@192.0.2.1/srv/images
   haul ls 'host:logs/*.gz'
   haul ls -l https://example.com/images/
+  haul ls -l s3://bucket/
   haul ls -R --json host:/srv | jq -r 'select(.size > 1e9).path'`
 
 func newLs() *cobra.Command {
@@ -78,7 +79,7 @@ func newStat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stat LOCATION...",
 		Short: "Describe files on a server",
-		Long: `Describe the file at each location on an SFTP or a web server.
+		Long: `Describe the file at each location on an SFTP, an S3 or a web server.
 
 haul prints type, size, permissions, owner, times, and where a symbolic link leads, as
 far as the server reports them.`,
@@ -127,7 +128,8 @@ const rmHelp = `Remove files on a server, and with -r directories with all that 
 
 haul removes symbolic links, and not what they lead to. A name that ends in a slash is
 that of a directory. haul refuses /, the home directory, and names that end in . or
-.., and removes single files only from web servers.
+.., and removes single files only from web servers. In a bucket of S3, -r removes every
+object whose key begins with the name and a slash.
 
 -n removes nothing and prints all names that would be removed, sorted; those that end
 in a slash are directories.`
@@ -163,12 +165,16 @@ func newMv() *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "mv FROM TO",
-		Short: "Rename a file on an SFTP server",
-		Long: `Rename a file or a directory on an SFTP server.
+		Short: "Rename a file on an SFTP or S3 server",
+		Long: `Rename a file or a directory on an SFTP server, or a file on an S3 server.
 
 If TO is a directory, FROM moves into it under its own name. Otherwise it replaces a
 file of that name, in one step if the server can do that (posix-rename@openssh.com).
-FROM and TO are on the same server.`,
+FROM and TO are on the same server.
+
+S3 renames nothing: the server copies the file, and haul then removes the old one. Both
+are there for a while, and stay if haul is killed in between. FROM and TO are in the same
+bucket, and FROM is no directory.`,
 		Example:     "  haul mv host:upload/new.img host:images/current.img\n  haul mv -n sftp://host/srv/a sftp://host/srv/b",
 		Args:        args(cobra.ExactArgs(2)),
 		Annotations: more("no-clobber batch identity jump port", "locations"),
@@ -242,7 +248,7 @@ func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run
 func noFiles(command string, l remote.Location, overHTTP bool) error {
 	over, write, advice := "SFTP", "sftp://HOST/PATH or HOST:PATH", ""
 	if overHTTP {
-		over, write = "SFTP and HTTP", "sftp://HOST/PATH, https://HOST/PATH or HOST:PATH"
+		over, write = "SFTP, HTTP and S3", "sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY or HOST:PATH"
 	}
 	if !l.IsRemote() {
 		return failure.Usage.Errorf("%s %v: that is a local file; write %s", command, l, write)
@@ -261,10 +267,10 @@ func mixed(command string, first, l remote.Location) error {
 	return failure.Usage.Errorf("%s %v and %v: all locations of one command have to be of the same protocol", command, first, l)
 }
 
-const probeHelp = `Print the size of files on SFTP, HTTP(S) or TFTP servers, in bytes.
+const probeHelp = `Print the size of files on SFTP, HTTP(S), S3 or TFTP servers, in bytes.
 
 Of several locations, each line has the location too. haul fetches no data: it asks
-with HEAD over HTTP, or for one byte if the server has no HEAD, and with the option
+with HEAD over S3 and HTTP, or for one byte if the server has no HEAD, and with the option
 tsize over TFTP.`
 
 const probeExamples = `  haul probe tftp://192.0.2.1/boot/kernel
@@ -292,7 +298,7 @@ func newProbe() *cobra.Command {
 				if err := remote.MissingScheme(list[0].Text); err != nil {
 					return err
 				}
-				return failure.Usage.Errorf("probe %v: that is a local file; a location is a URL sftp://HOST/PATH, https://HOST/PATH or tftp://HOST/FILE, or HOST:PATH", list[0])
+				return failure.Usage.Errorf("probe %v: that is a local file; a location is a URL sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY or tftp://HOST/FILE, or HOST:PATH", list[0])
 			}
 			if list[0].Protocol != remote.TFTP {
 				return onServers(cmd, &s, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {

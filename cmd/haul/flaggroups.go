@@ -33,7 +33,15 @@ func group(cmd *cobra.Command, flag string, name ...string) {
 }
 
 // groupOf names the group of a flag; "" is that of flags which belong to none.
-func groupOf(f *pflag.Flag) string { return strings.Join(f.Annotations[flagGroups], " and ") }
+func groupOf(f *pflag.Flag) string { return groupName(f.Annotations[flagGroups]) }
+
+// groupName names several groups: A, B and C.
+func groupName(groups []string) string {
+	if n := len(groups) - 1; n > 0 {
+		return strings.Join(groups[:n], ", ") + " and " + groups[n]
+	}
+	return strings.Join(groups, "")
+}
 
 // onlyFlagsOf refuses flags that the protocol does not have.
 func onlyFlagsOf(p remote.Protocol, cmd *cobra.Command) error {
@@ -43,7 +51,7 @@ func onlyFlagsOf(p remote.Protocol, cmd *cobra.Command) error {
 		if of := f.Annotations[flagGroups]; len(of) > 0 && !slices.Contains(of, p.String()) {
 			option = option || f.Name == "option"
 			wrong = append(wrong, "--"+f.Name)
-			other = strings.Join(of, " and ")
+			other = groupName(of)
 		}
 	})
 	if len(wrong) == 0 {

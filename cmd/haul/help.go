@@ -131,7 +131,7 @@ func printGroups(out io.Writer, cmd *cobra.Command, all bool) {
 
 // groupRank is where --help-all prints a group.
 func groupRank(name string) int {
-	return slices.Index(append([]string{"", strings.Join(remote.WithTrees(), " and ")}, config.Groups...), name)
+	return slices.Index(append([]string{"", groupName(remote.WithTrees()), loginGroup, webGroup}, config.Groups...), name)
 }
 
 // newFlagSet returns a set that keeps the order of its flags.

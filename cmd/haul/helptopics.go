@@ -64,6 +64,7 @@ const locationsHelp = `How files on servers are written, and how haul logs in.
   sftp://[USER@]HOST[:PORT]/PATH  the same as a URL: PATH is absolute, and /~/PATH is below
                                   the home directory
   http://[USER@]HOST[:PORT]/PATH  a file over HTTP, or with https:// over HTTPS
+  s3://BUCKET/KEY                 an object of S3, Amazon's or another server's
   tftp://HOST[:PORT]/NAME         a file over TFTP
   PATH                            a file of this machine; one with a colon is ./PATH
 
@@ -76,10 +77,15 @@ terminal if the server wants one. It sends a password to no other server. Proxie
 those of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. --cacert trusts a certificate that the
 system does not.
 
+Over S3, endpoint, region and keys come from where the tools of AWS find them:
+AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile
+that AWS_PROFILE names in ~/.aws/config and ~/.aws/credentials, or else the service of the
+cloud that the machine runs in. A KEY is written as in other URLs: a space is %20.
+
 --password-file reads a password from the first line of a file. With --batch, haul never
 asks, and fails if the server wants an answer.`
 
-const copyingHelp = `How get and put copy files over SFTP and HTTP.
+const copyingHelp = `How get and put copy files over SFTP, HTTP and S3.
 
 Resuming:
   --continue keeps the received part of a file if the copy is cut off, even by a kill. The
@@ -91,7 +97,8 @@ Resuming:
 
   With -r, a directory that is copied to a new name has a hidden file in it until the copy
   is complete; by it, the same command resumes in that directory. Without --continue it
-  would copy the source below it. Over HTTP there is none: name the source DIR/. to resume.
+  would copy the source below it. Over HTTP and S3 there is none: name the source DIR/. to
+  resume.
 
   Resuming an upload that another process may still send waits 3 s for it to stop.
 
@@ -99,12 +106,12 @@ Unchanged files:
   --unchanged       skips files of the same size and time, and keeps the times of the
                     files that it copies, so that the next run finds them unchanged
   --unchanged=hash  skips files of the same content, whatever their time; put over HTTP
-                    has only this one, as a file has the time of its upload there
+                    and S3 has only this one, as a file has the time of its upload there
 
 Permissions and times:
   -p keeps both for everything that is copied. A directory that existed, and that the
-  server lets nobody change, keeps its own; the summary counts those. Over HTTP, get -p
-  keeps times only, and put has no -p.
+  server lets nobody change, keeps its own; the summary counts those. Over HTTP and S3,
+  get -p keeps times only, and put has no -p.
 
 Symbolic links in directories:
   --links skip    leaves them out; this is the default
@@ -151,7 +158,21 @@ Over HTTP and HTTPS:
   - If a server is gone after it has answered, as during a restart, haul tries again for
     some 20 s. Then get resumes if the file is the same version, and put if the server
     keeps parts, as haul's does for files from 32 MiB on. Otherwise put begins the file
-    anew, at most twice.`
+    anew, at most twice.
+
+Over S3:
+  - haul moves a large file by several requests at once. It sends a file of more than
+    8 MiB as a multipart upload, of parts of 8 MiB up to 64 MiB: so a file has up to
+    625 GiB, and one from standard input up to 156 GiB.
+
+  - put --continue resumes a multipart upload: it compares the MD5 of each part that is
+    there with the file. An upload that is never resumed stays until a rule of the bucket
+    removes it (AbortIncompleteMultipartUpload).
+
+  - If an object is replaced meanwhile, haul begins it anew, at most twice.
+
+  - If a server is busy (500, 503), or the connection is lost, haul tries again, six
+    times in a row at most. It waits for the time that the server says, up to 2 minutes.`
 
 const patternsHelp = `Patterns name several files at once.
 

@@ -24,11 +24,12 @@ import (
 	"github.com/haul-project/haul/internal/remote"
 )
 
-const rootHelp = `haul moves files over SFTP, HTTP(S) and TFTP as fast as the link allows.
+const rootHelp = `haul moves files over SFTP, HTTP(S), S3 and TFTP as fast as the link allows.
 
 It is server and client in one program. The location of a file selects the protocol:
-it is HOST:PATH, or a URL that begins with sftp://, http://, https:// or tftp://. SFTP
-has all commands, HTTP all but mv, mkdir and df, and TFTP get, put, probe and doctor.`
+it is HOST:PATH, or a URL that begins with sftp://, http://, https://, s3:// or tftp://.
+SFTP has all commands, HTTP all but mv, mkdir and df, S3 all but mkdir and df, and TFTP
+get, put, probe and doctor.`
 
 const rootExamples = `  haul serve DIR                    serve the files under DIR
   haul get HOST:FILE                fetch a file over SFTP, with -r a directory

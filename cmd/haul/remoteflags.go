@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
-// loginFlags are the flags about passwords, which SFTP and HTTP share.
+// loginFlags are the flags about questions, which SFTP and HTTP share.
 type loginFlags struct {
 	batch        bool
 	passwordFile string
@@ -80,7 +80,7 @@ func (f *sshFlags) check() error {
 	return nil
 }
 
-// webFlags are the flags about web servers.
+// webFlags are the flags about certificates.
 type webFlags struct {
 	cacert   string
 	insecure bool
@@ -92,12 +92,15 @@ func (f *webFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate: anybody may be the server")
 }
 
+// The groups of flags that several kinds of servers share, but not all.
+var loginGroup, webGroup = groupName([]string{"SFTP", "HTTP"}), groupName([]string{"HTTP", "S3"})
+
 // addServers adds the flags about each kind of server.
 func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
 	addGroup(cmd, ssh.add, "SFTP")
-	addGroup(cmd, web.add, "HTTP")
+	addGroup(cmd, web.add, "HTTP", "S3")
 	group(cmd, "batch", remote.WithTrees()...)
-	group(cmd, "password-file", remote.WithTrees()...)
+	group(cmd, "password-file", "SFTP", "HTTP")
 }
 
 // remoteConfig returns what the flags say of servers, which have their say on stderr.

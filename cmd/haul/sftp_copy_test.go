@@ -298,11 +298,11 @@ func TestSFTPCopyExitCodes(t *testing.T) {
 	}
 	// The same flags where they do not fit.
 	for args, flags := range map[string]string{
-		"get -r tftp://127.0.0.1/f":                 "--recursive: a flag of SFTP and HTTP",
-		"get --continue tftp://127.0.0.1/f":         "--continue: a flag of SFTP and HTTP",
+		"get -r tftp://127.0.0.1/f":                 "--recursive: a flag of SFTP, HTTP and S3",
+		"get --continue tftp://127.0.0.1/f":         "--continue: a flag of SFTP, HTTP and S3",
 		"get -o User=x -i f tftp://127.0.0.1/f":     "--identity, --option: a flag of SFTP",
-		"put -p mine tftp://127.0.0.1/f":            "--preserve: a flag of SFTP and HTTP",
-		"put --batch=false mine tftp://127.0.0.1/f": "--batch: a flag of SFTP and HTTP",
+		"put -p mine tftp://127.0.0.1/f":            "--preserve: a flag of SFTP, HTTP and S3",
+		"put --batch=false mine tftp://127.0.0.1/f": "--batch: a flag of SFTP, HTTP and S3",
 	} {
 		want := flags + ", which TFTP does not have"
 		if code, _, msg := haul(t, strings.Fields(args)...); code != exitUsage || !strings.Contains(msg, want) {

@@ -135,7 +135,7 @@ const DefaultParallel = 8
 
 // A Config says how files are copied, and between what.
 type Config struct {
-	// Options are those of a copy over SFTP or HTTP. Umask, FileTimes, Fatal and Replaced
+	// Options are those of a copy over SFTP, HTTP or S3. Umask, FileTimes, Fatal and Replaced
 	// are set here.
 	treecopy.Options
 

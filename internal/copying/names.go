@@ -12,7 +12,9 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/sftp/sftpclient"
+	"github.com/haul-project/haul/store/s3"
 	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/web/webclient"
 )
@@ -119,7 +121,7 @@ func (n *sourceNames) reword(err error) error {
 // name their files without it. to is the name in the target, or "" if it is the file's.
 func (n *sourceNames) inTarget(err error, to, text string) string {
 	p, ok := errors.AsType[*fs.PathError](err)
-	if !ok || n.localAt == nil || sftpclient.IsRemote(p) || webclient.IsRemote(p) || to != "" && path.Base(p.Path) != path.Base(to) {
+	if !ok || n.localAt == nil || remote.IsRemote(p) || to != "" && path.Base(p.Path) != path.Base(to) {
 		return text
 	}
 	full := fs.PathError{Op: p.Op, Path: n.localAt(path.Clean(cmp.Or(to, p.Path))), Err: p.Err}
@@ -141,7 +143,10 @@ func reason(err error) string {
 	if t, ok := errors.AsType[*webclient.TransferError](err); ok {
 		return strings.Replace(err.Error(), t.Error(), fmt.Sprintf("at byte %d: %v", t.Offset, t.Err), 1)
 	}
-	if p, ok := errors.AsType[*fs.PathError](err); ok && webclient.IsRemote(err) {
+	if t, ok := errors.AsType[*s3.TransferError](err); ok {
+		return strings.Replace(err.Error(), t.Error(), fmt.Sprintf("at byte %d: %v", t.Offset, t.Err), 1)
+	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok && (webclient.IsRemote(err) || s3.IsRemote(err)) {
 		return strings.Replace(err.Error(), p.Error(), p.Err.Error(), 1) // whose path is the URL again
 	}
 	return err.Error()

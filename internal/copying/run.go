@@ -14,13 +14,12 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/remote"
-	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A run is one haul get or haul put over SFTP or HTTP.
+// A run is one haul get or haul put over SFTP, HTTP or S3.
 type run struct {
 	*Config
 	servers *remote.Servers
@@ -34,7 +33,7 @@ type run struct {
 	refused  []error                          // of sources that are not copied at all
 	progress atomic.Pointer[console.Progress] // what is shown
 	saidWhy  sync.Map                         // reasons why --continue cannot resume
-	empty    atomic.Int64                     // directories that a web server does not get
+	empty    atomic.Int64                     // directories that a server without directories does not get
 }
 
 func newRun(cfg *Config, over remote.Protocol, get bool) *run {
@@ -78,7 +77,7 @@ func (r *run) options() treecopy.Options {
 	if r.servers.Len() == 1 {                         // else the copy from another may continue
 		o.Fatal = isFatal
 	}
-	if r.get && r.over == remote.HTTP {
+	if r.get && r.over != remote.SFTP {
 		o.Replaced = isReplaced
 	}
 	return o
@@ -86,14 +85,13 @@ func (r *run) options() treecopy.Options {
 
 // isFatal reports whether an error ends a copy, as all files behind would fail too.
 func isFatal(err error) bool {
-	return errors.Is(err, sftpclient.ErrConnectionLost) || errors.Is(err, sftpclient.ErrClosed) || errors.Is(err, store.ErrNoSpace) ||
-		errors.Is(err, webclient.ErrLost) || errors.Is(err, webclient.ErrLogin)
+	return errors.Is(err, store.ErrNoSpace) || remote.IsLost(err)
 }
 
-// isReplaced reports whether an error says that a web server has another
-// version of a file by now, of which what it says may be shorter.
+// isReplaced reports whether an error says that a server has another version of a file
+// by now, of which what it says may be shorter.
 func isReplaced(err error) bool {
-	return errors.Is(err, webclient.ErrChanged) || errors.Is(err, treecopy.ErrChanged)
+	return errors.Is(err, webclient.ErrChanged) || errors.Is(err, store.ErrChanged) || errors.Is(err, treecopy.ErrChanged)
 }
 
 // umask returns the bits that new files do not get. It takes the right to execute from
@@ -170,7 +168,7 @@ func (r *run) summary(s treecopy.Result, took time.Duration) string {
 		n    int64
 		what string
 	}{{s.Same, "unchanged"}, {s.Skipped - r.empty.Load(), "skipped (symlinks, special files)"},
-		{r.empty.Load(), "left out (directories without files, which HTTP cannot make)"}, {s.Kept, "kept their permissions and times (directories that may not be changed)"},
+		{r.empty.Load(), fmt.Sprintf("left out (directories without files, which %v cannot make)", r.over)}, {s.Kept, "kept their permissions and times (directories that may not be changed)"},
 		{s.Failed, "failed"}, {s.Left, "unfinished"}} {
 		if other.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", other.n, other.what))
@@ -179,7 +177,7 @@ func (r *run) summary(s treecopy.Result, took time.Duration) string {
 	return strings.Join(parts, "; ")
 }
 
-// An Error is why a copy over SFTP or HTTP is not complete.
+// An Error is why a copy over SFTP, HTTP or S3 is not complete.
 type Error struct {
 	Get bool // or put
 	err error
@@ -212,7 +210,7 @@ func (r *run) explain(ctx context.Context, err error) error {
 	}
 	switch {
 	case r.DryRun:
-	case r.Continue && !r.get && r.Recursive && r.over == remote.HTTP && (ctx.Err() != nil || remote.IsNoAnswer(err)):
+	case r.Continue && !r.get && r.Recursive && r.over != remote.SFTP && (ctx.Err() != nil || remote.IsNoAnswer(err)):
 		errs = append(errs, noteError("what has come is kept, and the same command resumes there; but if TARGET was made by it, name the source as LOCAL/., or it would go below that"))
 	case r.Continue && (ctx.Err() != nil || remote.IsNoAnswer(err)):
 		errs = append(errs, noteError("what has come is kept; the same command resumes there"))

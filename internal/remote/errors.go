@@ -15,6 +15,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/sftp/sftpclient"
+	"github.com/haul-project/haul/store/s3"
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/web/webclient"
 )
@@ -24,11 +25,24 @@ func IsNoAnswer(err error) bool {
 	_, lookup := errors.AsType[*net.DNSError](err)
 	op, network := errors.AsType[*net.OpError](err)
 	noAnswers := []error{
-		transfer.ErrSilent, sftpclient.ErrConnectionLost, sftpclient.ErrStalled, webclient.ErrLost, os.ErrDeadlineExceeded, context.DeadlineExceeded,
+		transfer.ErrSilent, sftpclient.ErrConnectionLost, sftpclient.ErrStalled, webclient.ErrLost, s3.ErrLost, os.ErrDeadlineExceeded, context.DeadlineExceeded,
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ETIMEDOUT,
 	}
 	return lookup || network && strings.HasPrefix(op.Net, "tcp") ||
 		slices.ContainsFunc(noAnswers, func(e error) bool { return errors.Is(err, e) })
+}
+
+// IsRemote reports whether an error is of a server's side, or of the way to it, and not of
+// this machine's files.
+func IsRemote(err error) bool {
+	return sftpclient.IsRemote(err) || webclient.IsRemote(err) || s3.IsRemote(err)
+}
+
+// IsLost reports whether a server is gone, or lets nobody in: so there is no point in
+// asking it for other files.
+func IsLost(err error) bool {
+	gone := []error{sftpclient.ErrConnectionLost, sftpclient.ErrClosed, webclient.ErrLost, webclient.ErrLogin, s3.ErrLost, s3.ErrLogin, s3.ErrNoBucket}
+	return slices.ContainsFunc(gone, func(e error) bool { return errors.Is(err, e) })
 }
 
 // Advice returns what the user can do about a server that is not trusted, does not

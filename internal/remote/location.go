@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -11,6 +12,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/openssh"
+	"github.com/haul-project/haul/store/s3"
 )
 
 // A Protocol is how a location is reached.
@@ -22,10 +24,11 @@ const (
 	TFTP
 	SFTP
 	HTTP // and HTTPS
+	S3
 )
 
 // WithTrees are the names of the protocols whose servers are a [Server].
-func WithTrees() []string { return []string{SFTP.String(), HTTP.String()} }
+func WithTrees() []string { return []string{SFTP.String(), HTTP.String(), S3.String()} }
 
 // String returns the protocol's name.
 func (p Protocol) String() string {
@@ -36,6 +39,8 @@ func (p Protocol) String() string {
 		return "SFTP"
 	case HTTP:
 		return "HTTP"
+	case S3:
+		return "S3"
 	}
 	return "local files"
 }
@@ -51,10 +56,13 @@ type Location struct {
 	// Of HTTP:
 	site webSite
 
+	// Of S3:
+	bucket string
+
 	// Path is the name of a local file, or that on the SFTP server: absolute,
 	// or below the home directory, which itself is "". Beginning with a tilde
 	// and a user's name, it is below theirs. On a web server it is below the root,
-	// without a slash in front. For TFTP there is Text alone.
+	// and in a bucket it is the key, without a slash in front. For TFTP there is Text alone.
 	Path string
 }
 
@@ -63,13 +71,13 @@ func (l Location) IsRemote() bool { return l.Protocol != Local }
 
 // Origin is text that differs for each server and user.
 func (l Location) Origin() string {
-	return fmt.Sprintf("%v %q %q", l.Protocol, l.server, l.site)
+	return fmt.Sprintf("%v %q %q %q", l.Protocol, l.server, l.site, l.bucket)
 }
 
 // String returns what was typed, safe to print.
 func (l Location) String() string { return console.Visible(l.Text) }
 
-// Parse reads a location: a URL of SFTP, HTTP or TFTP, host:path as scp has
+// Parse reads a location: a URL of SFTP, HTTP, S3 or TFTP, host:path as scp has
 // it, or else the path of a local file. Errors are usage errors.
 func Parse(s string) (Location, error) {
 	l := Location{Text: s, Path: s}
@@ -96,7 +104,7 @@ func Parse(s string) (Location, error) {
 			l.Path = below
 		}
 	}
-	if err == errPassword || err == errWebPassword {
+	if err == errPassword || err == errWebPassword || err == errKeysInURL {
 		return l, failure.Usage.Wrap(err)
 	}
 	if err != nil {
@@ -114,11 +122,19 @@ func (l *Location) parseURL(scheme, rest string) (err error) {
 		l.server, l.Path, err = parseSFTP(rest)
 	case HTTP:
 		l.site, l.Path, err = parseHTTP(scheme, rest)
+	case S3:
+		if bucket, _, _ := strings.Cut(rest, "/"); strings.Contains(bucket, "@") {
+			return errKeysInURL
+		}
+		l.bucket, l.Path, err = s3.ParseURL(scheme + "://" + rest)
 	default:
-		err = fmt.Errorf("haul does not speak %s; it reads sftp://HOST/PATH, https://HOST/PATH and tftp://HOST/NAME, and a local file is ./%s", console.Visible(scheme), console.Visible(l.Text))
+		err = fmt.Errorf("haul does not speak %s; it reads sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY and tftp://HOST/NAME, and a local file is ./%s", console.Visible(scheme), console.Visible(l.Text))
 	}
 	return err
 }
+
+// errKeysInURL says that there is more than a bucket in a URL of S3. The URL is not shown.
+var errKeysInURL = errors.New("keys do not belong in a URL, where others can see them; AWS_PROFILE names those of a file")
 
 // cutScheme splits a URL behind its "://". The scheme comes in lower case.
 func cutScheme(s string) (scheme, rest string, ok bool) {
@@ -136,7 +152,7 @@ func cutScheme(s string) (scheme, rest string, ok bool) {
 }
 
 // schemes are those of the URLs that haul reads.
-var schemes = map[string]Protocol{"tftp": TFTP, "sftp": SFTP, "http": HTTP, "https": HTTP}
+var schemes = map[string]Protocol{"tftp": TFTP, "sftp": SFTP, "http": HTTP, "https": HTTP, "s3": S3}
 
 // isScheme reports whether a word is the scheme of URLs that haul reads.
 func isScheme(s string) bool { return schemes[strings.ToLower(s)] != Local }

@@ -60,6 +60,10 @@ func TestParse(t *testing.T) {
 		"[::1]:a":              {server: target{Host: "::1"}, Path: "a"},
 		"me@[fe80::1%eth0]:/a": {server: target{User: "me", Host: "fe80::1%eth0"}, Path: "/a"},
 
+		"s3://bucket":              {Protocol: S3, bucket: "bucket", Path: ""},
+		"S3://bucket/":             {Protocol: S3, bucket: "bucket", Path: ""},
+		"s3://my.bucket/a%20b/c+d": {Protocol: S3, bucket: "my.bucket", Path: "a b/c+d"},
+
 		// TFTP's are read by package tftp
 		"tftp://host/a": {Protocol: TFTP, Path: "tftp://host/a"},
 		"TFTP://host/a": {Protocol: TFTP, Path: "TFTP://host/a"},
@@ -129,6 +133,11 @@ func TestParseRefuses(t *testing.T) {
 		"[host:22]:a":                          "-P",
 		"me@[192.0.2.1]:a":                     "no IPv6 address",
 		"host:6969/boot/f":                     "is 6969 a port?",
+		"s3://":                                "no bucket",
+		"s3:///a":                              "no bucket",
+		"s3://id:secret@bucket/a":              "AWS_PROFILE",
+		"s3://bucket/a?b":                      "%3F",
+		"s3:/bucket/a":                         "write s3://bucket/a for a URL",
 	} {
 		l, err := Parse(s)
 		if err == nil {

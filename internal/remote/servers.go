@@ -55,8 +55,10 @@ func (s *Servers) Connect(ctx context.Context, l Location, to Intent) (c Server,
 		c, err = s.ssh.connect(ctx, l, to)
 	case HTTP:
 		c, err = s.web.connect(l, to.First)
+	case S3:
+		c, err = s.web.connectS3(l)
 	default:
-		err = failure.Usage.Errorf("location %v: its protocol is not one of SFTP and HTTP", l)
+		err = failure.Usage.Errorf("location %v: its protocol is not one of SFTP, HTTP and S3", l)
 	}
 	if err != nil {
 		return nil, err

@@ -55,7 +55,11 @@ func (w webServer) List(ctx context.Context, dir string, details bool) ([]fs.Dir
 	if !details {
 		return w.ReadDir(ctx, dir)
 	}
-	entries, err := w.OpenDir(ctx, dir)
+	return listAll(w.OpenDir(ctx, dir))
+}
+
+// listAll returns the entries of an open directory, unless opening it has failed.
+func listAll(entries store.Entries, err error) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
