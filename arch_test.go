@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "internal/boot internal/bootload tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/s3 store/treecopy internal/copying internal/fileops internal/remote internal/config internal/config/convert internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
+		imports: "internal/boot internal/bootload tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/s3 store/cache store/treecopy internal/copying internal/fileops internal/remote internal/config internal/config/convert internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
 		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
@@ -114,6 +114,7 @@ var rules = map[string]rule{
 	"store/localdir":                 {imports: "internal/tempname internal/filelock internal/localfs store store/internal/rules", tests: "internal/race store/storetest"},
 	"store/internal/rules":           {},
 	"store/s3":                       {imports: "internal/pipeline internal/rate store store/internal/rules", tests: "store/treecopy store/localdir store/storetest"},
+	"store/cache":                    {imports: "internal/filelock store store/localdir", tests: "internal/race internal/repeat store/storetest web/webclient"},
 	"store/treecopy":                 {imports: "internal/tempname store store/glob internal/rate", tests: "sftp sftp/sftpclient internal/leak internal/repeat store/storetest store/localdir"},
 	"store/glob":                     {imports: "store", tests: "store/localdir"},
 	"store/storetest":                {imports: "store"},

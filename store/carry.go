@@ -71,3 +71,24 @@ func carry(outer viewUpload, inner Upload, readable bool) Upload {
 	}
 	return outer
 }
+
+// OnCommit returns u, which calls done after each Commit, whatever comes of that, with the
+// methods that u has besides those of [Upload]: those of an [AttrUpload], a [Resumer] and a
+// [ReadableUpload].
+func OnCommit(u Upload, done func()) Upload {
+	return carry(&observedUpload{u, done}, u, true)
+}
+
+// An observedUpload reports its Commit.
+type observedUpload struct {
+	Upload
+	done func()
+}
+
+func (u *observedUpload) Commit() error {
+	defer u.done()
+	return u.Upload.Commit()
+}
+
+// Location returns the path that the upload is for.
+func (u *observedUpload) Location() string { return LocationOf(u.Upload) }

@@ -237,6 +237,14 @@ type Identifier interface {
 	Identity() (Identity, bool)
 }
 
+// A Versioned is a [File] that knows which version of its content it reads, in the terms
+// of its server: two files of one name and size have the same version only if they have
+// the same content. It is "" if nothing distinguishes the versions. An [fs.FileInfo] may
+// be a Versioned too.
+type Versioned interface {
+	Version() string
+}
+
 // SystemFile returns the file of the operating system that f is, for callers that have the
 // kernel send it (sendfile). It returns false if f is none. It is f's to close.
 //

@@ -384,13 +384,6 @@ type Hasher interface {
 	Hash(ctx context.Context, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error)
 }
 
-// A Versioned is a [store.File] that knows which version of its content it reads.
-// Continue resumes only parts of that version, and none if it is "": then nothing
-// distinguishes the versions.
-type Versioned interface {
-	Version() string
-}
-
 // A Matcher is a [store.Resumer] that knows of the content which it kept no more than
 // hashes. Its Resumed returns 0. Match reads the source, compares, and returns how many
 // bytes from the start are there and the same.

@@ -122,7 +122,7 @@ func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64,
 		o.Size = 0 // the check for room does not know of holes
 	}
 	version, known := identity(f.info), true
-	if v, ok := src.(Versioned); ok {
+	if v, ok := src.(store.Versioned); ok {
 		version = v.Version()
 		known = version != ""
 	}

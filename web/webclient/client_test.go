@@ -22,7 +22,7 @@ import (
 var (
 	_ treecopy.Fetcher            = (*remoteFile)(nil)
 	_ treecopy.Hasher             = (*remoteFile)(nil)
-	_ treecopy.Versioned          = (*remoteFile)(nil)
+	_ store.Versioned             = (*remoteFile)(nil)
 	_ treecopy.Filler             = (*putUpload)(nil)
 	_ treecopy.SourceTree         = (*Client)(nil)
 	_ treecopy.TargetTree         = (*Client)(nil)

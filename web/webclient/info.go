@@ -56,6 +56,9 @@ func (i fileInfo) ModTime() time.Time {
 func (i fileInfo) IsDir() bool { return i.dir }
 func (i fileInfo) Sys() any    { return nil }
 
+// Version is what that of the open file would be.
+func (i fileInfo) Version() string { return i.version.key() }
+
 // describe reads the headers of an answer about the whole of a file, or of its
 // first byte. An answer that is an error is closed.
 func (c *Client) describe(a *response, name string) (fileInfo, error) {

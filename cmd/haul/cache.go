@@ -1,0 +1,106 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/store/cache"
+)
+
+const cacheHelp = `List, check and clear the cache of a server.
+
+A server whose files are elsewhere keeps blocks of them in a directory. These commands
+work while a server uses it, too.`
+
+func newCache() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "cache",
+		Short:   "List, check and clear the cache of a server",
+		Long:    cacheHelp,
+		Example: "  haul cache ls /var/cache/haul\n  haul cache verify /var/cache/haul",
+		Args:    noCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		newCacheCommand("ls", "List the files in a cache", cacheLsHelp, listCache),
+		newCacheCommand("verify", "Check all blocks in a cache", cacheVerifyHelp, verifyCache),
+		newCacheCommand("clear", "Remove all blocks from a cache", cacheClearHelp, clearCache))
+	return cmd
+}
+
+const (
+	cacheLsHelp = `List the files of which a cache has blocks.
+
+Each line has how many bytes are there, of how many, the source and the name. Two versions
+of a file are two lines.`
+
+	cacheVerifyHelp = `Read all blocks in a cache and compare their checksums.
+
+Blocks with another content than was stored are removed and printed, and the exit code is
+1. A server fetches them again.`
+
+	cacheClearHelp = `Remove all blocks from a cache.
+
+A server that uses it continues with the blocks that it has open, and fetches the others
+again.`
+)
+
+// newCacheCommand returns a command for the cache in a directory.
+func newCacheCommand(name, short, help string, run func(ctx context.Context, out io.Writer, dir string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:     name + " DIR",
+		Short:   short,
+		Long:    help,
+		Example: "  haul cache " + name + " /var/cache/haul",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return run(cmd.Context(), cmd.OutOrStdout(), args[0])
+		},
+	}
+}
+
+func listCache(ctx context.Context, out io.Writer, dir string) error {
+	var all []cache.Object
+	err := cache.List(ctx, dir, func(o cache.Object) error {
+		all = append(all, o)
+		return nil
+	})
+	slices.SortFunc(all, func(a, b cache.Object) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
+	})
+	shown := console.NameFormat(out)
+	for _, o := range all {
+		fmt.Fprintf(out, "%8s of %8s  %s  %s\n", console.HumanSize(o.Bytes), console.HumanSize(o.Size), shown(o.Source), shown(o.Name))
+	}
+	return failure.Local.Wrap(err)
+}
+
+func verifyCache(ctx context.Context, out io.Writer, dir string) error {
+	shown := console.NameFormat(out)
+	r, err := cache.Verify(ctx, dir, func(o cache.Object, block int64, err error) {
+		fmt.Fprintf(out, "%s  %s, block %d: %v\n", shown(o.Source), shown(o.Name), block, err)
+	})
+	if err != nil {
+		return failure.Local.Wrap(err)
+	}
+	fmt.Fprintf(out, "%s, %s, %s\n", console.Plural(r.Objects, "file"), console.Plural(r.Blocks, "block"), console.FormatBytes(r.Bytes))
+	if r.Corrupt > 0 {
+		return fmt.Errorf("%s of the cache in %s had another content than was stored, and went", console.Plural(r.Corrupt, "block"), dir)
+	}
+	return nil
+}
+
+func clearCache(ctx context.Context, out io.Writer, dir string) error {
+	r, err := cache.Clear(ctx, dir)
+	if err == nil {
+		fmt.Fprintf(out, "removed %s, %s, %s\n", console.Plural(r.Objects, "file"), console.Plural(r.Blocks, "block"), console.FormatBytes(r.Bytes))
+	}
+	return failure.Local.Wrap(err)
+}

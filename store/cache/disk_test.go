@@ -1,0 +1,263 @@
+package cache
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// newLog returns a log, and how many lines it has.
+func newLog() (*slog.Logger, func() int) {
+	w := &lockedBuffer{}
+	return slog.New(slog.NewTextHandler(w, nil)), func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return bytes.Count(w.Bytes(), []byte("\n"))
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+// blockFiles returns the files of all blocks in a cache.
+func blockFiles(t testing.TB, dir string) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, objectsName, "*", "*-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// used returns how many bytes of the disk the files of a cache take.
+func used(t testing.TB, dir string) (sum int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil {
+			var fi fs.FileInfo
+			if fi, err = e.Info(); err == nil {
+				sum += (fi.Size() + pageSize - 1) / pageSize * pageSize
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return sum
+}
+
+// The next process has what the one before has stored. A block that was changed since, or
+// cut, is found out, removed, counted, and fetched again.
+func TestRestart(t *testing.T) {
+	l, dir := newLab(), t.TempDir()
+	v := l.put("f", 4*blockSize+5)
+	c := openCache(t, Config{Dir: dir})
+	wantFile(t, c.Store("lab", l), "f", v)
+	eventually(t, "it is stored", func() bool { return c.Stats().Blocks == 5 })
+	held := c.Stats().Held
+	_ = c.Close()
+
+	c = openCache(t, Config{Dir: dir})
+	if st := c.Stats(); st.Blocks != 5 || st.Objects != 1 || st.Held != held {
+		t.Errorf("after a restart: %+v, want %d bytes", st, held)
+	}
+	wantFile(t, c.Store("lab", l), "f", v)
+	wantFile(t, c.Store("another", l), "f", v)
+	if st := c.Stats(); st.Fetches != 5 || st.Corrupt != 0 {
+		t.Errorf("what is there was fetched: %+v", st)
+	}
+	_ = c.Close()
+	for i, file := range blockFiles(t, dir) {
+		if strings.HasPrefix(filepath.Base(file), "4-") {
+			continue
+		}
+		p, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p[i*1000] ^= 4; i%4 == 3 {
+			p = p[:len(p)-1]
+		}
+		if err := os.WriteFile(file, p, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, lines := newLog()
+	c = openCache(t, Config{Dir: dir, Log: log})
+	wantFile(t, c.Store("lab", l), "f", v)
+	wantFile(t, c.Store("another", l), "f", v)
+	if st := c.Stats(); st.Fetches != 8 || st.Corrupt == 0 || st.Corrupt > 8 || lines() != 1 {
+		t.Errorf("%d lines, %+v", lines(), st)
+	}
+	eventually(t, "all is stored again", func() bool { return c.Stats().Blocks == 10 })
+	_ = c.Close()
+	if r, err := Verify(t.Context(), dir, func(o Object, b int64, err error) { t.Error(o, b, err) }); err != nil || r.Blocks != 10 {
+		t.Errorf("Verify = %+v, %v", r, err)
+	}
+}
+
+// Files that do not belong there, and those of a process that died, are removed by the
+// next.
+func TestLeftovers(t *testing.T) {
+	l, dir := newLab(), t.TempDir()
+	v := l.put("f", blockSize)
+	c := openCache(t, Config{Dir: dir})
+	wantFile(t, c.Store("lab", l), "f", v)
+	_ = c.Close()
+	object := filepath.Dir(blockFiles(t, dir)[0])
+	for _, name := range []string{
+		object + "/.haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part", object + "/1-00000000", object + "/0-00000000", object + "/x",
+		filepath.Dir(object) + "/" + doomedPrefix + "x/0-00000000", filepath.Dir(object) + "/0123/0-00000000", filepath.Dir(object) + "/0123/info",
+	} {
+		_ = os.Mkdir(filepath.Dir(name), 0o700)
+		if err := os.WriteFile(name, []byte("left"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c = openCache(t, Config{Dir: dir})
+	wantFile(t, c.Store("lab", l), "f", v)
+	if all := blockFiles(t, dir); len(all) != 1 || c.Stats().Blocks != 1 {
+		t.Errorf("left: %q", all)
+	}
+	if all, _ := filepath.Glob(filepath.Join(dir, objectsName, "*", "*")); len(all) != 2 {
+		t.Errorf("left: %q", all)
+	}
+	if st := c.Stats(); st.Held < used(t, dir) || st.Fetches != 0 {
+		t.Errorf("%d bytes are counted, %d are there", st.Held, used(t, dir))
+	}
+}
+
+// Of two processes, one has the directory. One that waits serves from its source until it
+// has.
+func TestOneProcess(t *testing.T) {
+	l, dir := newLab(), t.TempDir()
+	const blocks = openReleased + 2
+	v := l.put("f", blocks*blockSize)
+	first := openCache(t, Config{Dir: dir})
+	if _, err := Open(Config{Dir: dir, Size: MinSize}); !errors.Is(err, ErrInUse) {
+		t.Errorf("a second process: %v", err)
+	}
+	s := first.Store("lab", l)
+	wantFile(t, s, "f", v)
+	eventually(t, "it is stored", func() bool { return first.Stats().Blocks == blocks })
+	f := openFile(t, s, "f")
+	second := openCache(t, Config{Dir: dir, Wait: true})
+	s2 := second.Store("lab", l)
+	wantFile(t, s2, "f", v)
+	if st := second.Stats(); st.Writing || st.Blocks != 0 || st.DiskErrors != 0 {
+		t.Errorf("one that waits: %+v", st)
+	}
+	if err := first.Release(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the successor has it", func() bool { return second.Stats().Writing })
+	fetched := second.Stats().Fetches
+	wantFile(t, s2, "f", v)
+	if st := second.Stats(); st.Fetches != fetched || st.Blocks != blocks {
+		t.Errorf("the successor: %+v", st)
+	}
+	wantBytes(t, f, v, 0, blocks*blockSize) // the one before has it, too
+	for _, file := range blockFiles(t, dir) {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantFile(t, s, "f", v) // and fetches what the successor has removed
+	if v := l.put("g", 100); true {
+		wantFile(t, s, "g", v)
+	}
+	if st := first.Stats(); st.DiskErrors != 0 || st.Corrupt != 0 || len(blockFiles(t, dir)) != 0 {
+		t.Errorf("the one before: %+v", st)
+	}
+}
+
+// A directory with something else in it is refused, and so are a size that is too small and
+// a directory of a version to come.
+func TestBadDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Config{Dir: dir, Size: MinSize}); !errors.Is(err, errNoCache) {
+		t.Errorf("a directory with a file: %v", err)
+	}
+	for _, cfg := range []Config{
+		{Dir: t.TempDir(), Size: MinSize - 1}, {Size: MinSize}, {Dir: t.TempDir(), Size: MinSize, Memory: 1}, {Dir: t.TempDir(), Size: MinSize, Stale: -1},
+	} {
+		if _, err := Open(cfg); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, markerName), []byte("haul cache 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Config{Dir: dir, Size: MinSize}); err == nil {
+		t.Error("another version is taken")
+	}
+	if err := List(t.Context(), t.TempDir(), nil); !errors.Is(err, errNoCache) {
+		t.Errorf("List of no cache: %v", err)
+	}
+}
+
+// List, Verify and Clear work on a cache in use.
+func TestList(t *testing.T) {
+	l, dir := newLab(), t.TempDir()
+	c := openCache(t, Config{Dir: dir})
+	s := c.Store("lab", l)
+	v := l.put("dir/odd \"name\"\n\xff", 2*blockSize+7)
+	wantFile(t, s, "dir/odd \"name\"\n\xff", v)
+	wantFile(t, s, "empty", l.put("empty", 0))
+	eventually(t, "it is stored", func() bool { return c.Stats().Blocks == 3 })
+	var all []string
+	err := List(t.Context(), dir, func(o Object) error {
+		all = append(all, fmt.Sprintf("%+v", o))
+		return nil
+	})
+	want := fmt.Sprintf("%+v", Object{Source: "lab", Name: "dir/odd \"name\"\n\xff", Version: "v 1", Size: v.size, Blocks: 3, Of: 3, Bytes: v.size})
+	if err != nil || len(all) != 1 || all[0] != want {
+		t.Errorf("List: %q, %v, want %q", all, err, want)
+	}
+	file := blockFiles(t, dir)[1] // the server has the old one open
+	if err := errors.Join(os.WriteFile(file+"x", make([]byte, blockSize), 0o600), os.Rename(file+"x", file)); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	r, err := Verify(t.Context(), dir, func(_ Object, b int64, err error) {
+		if found++; b != 1 || !errors.Is(err, errBadBlock) {
+			t.Errorf("block %d: %v", b, err)
+		}
+	})
+	if err != nil || r != (Result{Objects: 1, Blocks: 3, Bytes: v.size, Corrupt: 1}) || found != 1 {
+		t.Errorf("Verify = %+v, %v, %d found", r, err, found)
+	}
+	if r, err := Clear(t.Context(), dir); err != nil || r.Blocks != 2 {
+		t.Errorf("Clear = %+v, %v", r, err)
+	}
+	wantFile(t, s, "dir/odd \"name\"\n\xff", v)
+	_ = c.Close()
+	if r, err := Clear(t.Context(), dir); err != nil || r.Objects > 1 {
+		t.Errorf("Clear = %+v, %v", r, err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(dir, objectsName)); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -1,0 +1,486 @@
+package cache
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	maxFetches = 64 // blocks being fetched, of all files
+	maxStreams = 4  // places at which one file is fetched at once
+	maxAhead   = 16 // blocks fetched ahead of a reader
+	maxQueue   = 64 // of a file, behind which nothing is fetched ahead
+	maxTries   = 2  // times that a block is fetched before its readers get the error
+
+	// Bytes read from a source at once: few at the beginning of a block, for which
+	// somebody may wait, and more behind them.
+	firstPiece = 32 << 10
+	nextPiece  = 256 << 10
+)
+
+var (
+	errNotStored = errors.New("the cache has no room for it")
+	errShort     = fmt.Errorf("%w: the source ends before its size", io.ErrUnexpectedEOF)
+)
+
+// fetching is the part of an object that has to do with its source. It is guarded by
+// Cache.mu.
+type fetching struct {
+	fetches map[int64]*fetch // queued, under way, and kept
+	queue   []*fetch
+	streams []*stream
+	idle    []*origin
+	live    *origin         // for readers, as the file was written in place
+	single  bool            // the source gives the version no second time
+	ctx     context.Context // ends with the last reader
+	cancel  context.CancelFunc
+}
+
+func newFetching() fetching { return fetching{fetches: map[int64]*fetch{}} }
+
+// A fetch is a block that comes from the source. Readers copy from it what has come. If it
+// cannot be stored, it is kept until others need the memory.
+//
+// All fields are guarded by Cache.mu. The first filled bytes of buf do not change any more.
+type fetch struct {
+	index   int64
+	buf     []byte // from when it is under way
+	filled  int
+	err     error
+	ended   bool // with err, or with all bytes
+	lost    bool // it is in no object any more
+	ahead   bool // nobody asked for it yet
+	waiting int  // readers
+	refs    int  // readers that copy, and the stream
+	wake    chan struct{}
+	kept    *list.Element // in Cache.kept
+}
+
+// progress returns a channel that is closed when more has come. The caller holds mu.
+func (t *fetch) progress() chan struct{} {
+	if t.wake == nil {
+		t.wake = make(chan struct{})
+	}
+	return t.wake
+}
+
+// advance wakes those who wait. The caller holds mu.
+func (t *fetch) advance() {
+	if t.wake != nil {
+		close(t.wake)
+		t.wake = nil
+	}
+}
+
+// An origin is a file that is open at the source.
+type origin struct {
+	file   store.File
+	info   fs.FileInfo
+	at     int64 // where it was read last
+	cancel context.CancelFunc
+	once   sync.Once
+}
+
+// close ends whoever reads.
+func (s *origin) close() {
+	s.once.Do(func() {
+		s.cancel()
+		_ = s.file.Close()
+	})
+}
+
+// A stream fetches blocks of an object, one after the other.
+type stream struct {
+	at  int64   // mu: the block that it fetches
+	src *origin // mu, but for the stream itself, which alone sets it
+}
+
+// request returns the fetch of a block that is not on the disk, and begins one if there is
+// none. The caller holds mu.
+func (o *object) request(index int64, ahead bool) *fetch {
+	t := o.fetches[index]
+	if t == nil {
+		t = &fetch{index: index, ahead: ahead}
+		o.fetches[index] = t
+		o.queue = append(o.queue, t)
+		o.startStream(t)
+	} else if t.ahead && !ahead {
+		t.ahead = false
+		if t.buf == nil {
+			o.startStream(t)
+		}
+	}
+	return t
+}
+
+// startStream starts a stream for a fetch, unless there are others for it. The caller
+// holds mu.
+func (o *object) startStream(t *fetch) {
+	near := func(s *stream) bool { return t.index >= s.at && t.index-s.at <= maxAhead }
+	if n := len(o.streams); n > 0 && (t.ahead || o.single || n >= maxStreams || slices.ContainsFunc(o.streams, near)) {
+		return
+	}
+	if o.ctx == nil {
+		o.ctx, o.cancel = context.WithCancel(o.c.ctx)
+	}
+	ctx, s := o.ctx, &stream{at: t.index}
+	o.streams = append(o.streams, s)
+	o.c.start(func() { o.stream(ctx, s) })
+}
+
+// stream fetches what is queued.
+func (o *object) stream(ctx context.Context, s *stream) {
+	c := o.c
+	for {
+		c.mu.Lock()
+		t := o.next(ctx, s)
+		if t == nil {
+			o.streams = slices.DeleteFunc(o.streams, func(one *stream) bool { return one == s })
+			src := s.src
+			if src != nil && ctx.Err() == nil {
+				o.idle = append(o.idle, src)
+				src = nil
+			}
+			c.mu.Unlock()
+			if src != nil {
+				src.close()
+			}
+			return
+		}
+		c.mu.Unlock()
+		o.fetch(ctx, s, t)
+	}
+}
+
+// next takes the next fetch from the queue: the one behind the last, unless readers wait
+// for others only. The caller holds mu.
+func (o *object) next(ctx context.Context, s *stream) *fetch {
+	if ctx.Err() != nil || !slices.Contains(o.streams, s) {
+		return nil
+	}
+	for i := 0; i < len(o.queue); i++ {
+		if t := o.queue[i]; !t.ahead && t.waiting == 0 { // its readers have left
+			o.queue = slices.Delete(o.queue, i, i+1)
+			o.lose(t)
+			i--
+		}
+	}
+	best := -1
+	for i, t := range o.queue {
+		behind := t.index == s.at+1 || t.index == s.at && s.src == nil
+		switch {
+		case t.ahead && !behind && len(o.streams) > 1: // for another stream
+		case best < 0, o.queue[best].ahead && !t.ahead,
+			o.queue[best].ahead == t.ahead && behind:
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	t := o.queue[best]
+	o.queue = slices.Delete(o.queue, best, best+1)
+	s.at = t.index
+	t.refs++
+	return t
+}
+
+// lose takes a fetch out of its object. The caller holds mu.
+func (o *object) lose(t *fetch) {
+	if o.fetches[t.index] == t {
+		delete(o.fetches, t.index)
+	}
+	t.lost = true
+	if t.kept != nil {
+		o.c.kept.Remove(t.kept)
+		t.kept = nil
+	}
+	o.c.recycle(t)
+}
+
+// recycle gives the memory of a fetch back if nobody needs it. The caller holds mu.
+func (c *Cache) recycle(t *fetch) {
+	if t.buf == nil || t.refs > 0 {
+		return
+	}
+	if !t.lost {
+		if t.kept != nil {
+			c.room.Broadcast() // it can be dropped now
+		}
+		return
+	}
+	c.memory -= int64(len(t.buf))
+	if len(t.buf) == blockSize {
+		blockBuffers.Put((*[blockSize]byte)(t.buf))
+	}
+	t.buf = nil
+	c.room.Broadcast()
+}
+
+var blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}
+
+// takeMemory gives a fetch its memory, when there is some. It reports false if ctx ends.
+func (c *Cache) takeMemory(ctx context.Context, t *fetch, n int) bool {
+	defer context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.room.Broadcast()
+	})()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.running >= maxFetches || t.buf == nil && c.memory+int64(n) > c.cfg.Memory {
+		if ctx.Err() != nil {
+			return false
+		}
+		if c.running >= maxFetches || !c.dropKept() {
+			c.room.Wait()
+		}
+	}
+	c.running++
+	if t.buf != nil { // another stream has left it
+		return true
+	}
+	c.memory += int64(n)
+	if n == blockSize {
+		t.buf = blockBuffers.Get().(*[blockSize]byte)[:]
+	} else {
+		t.buf = make([]byte, n)
+	}
+	return true
+}
+
+// dropKept drops the block in memory that was kept for the longest time. The caller holds
+// mu.
+func (c *Cache) dropKept() bool {
+	for e := c.kept.Front(); e != nil; e = e.Next() {
+		k := e.Value.(keptFetch)
+		if k.t.refs == 0 {
+			k.o.lose(k.t)
+			k.o.forget()
+			return true
+		}
+	}
+	return false
+}
+
+// A keptFetch is a block that could not be stored.
+type keptFetch struct {
+	o *object
+	t *fetch
+}
+
+// fetch fetches one block. The stream continues while that is stored.
+func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
+	c := o.c
+	n := blockLen(o.size, t.index)
+	if !c.takeMemory(ctx, t, n) {
+		o.end(t, context.Cause(ctx), 0)
+		return
+	}
+	c.count.fetches.Add(1)
+	c.mu.Lock()
+	room := o.roomFor(n)
+	c.mu.Unlock()
+	if !c.reserve(room) {
+		room = 0
+	}
+	var err error
+	for try := 1; try <= maxTries; try++ {
+		if err = o.fill(ctx, s, t, n); err == nil || ctx.Err() != nil || errors.Is(err, store.ErrChanged) {
+			break
+		}
+	}
+	defer func() {
+		c.mu.Lock()
+		c.running--
+		c.room.Broadcast()
+		c.mu.Unlock()
+	}()
+	if err == nil {
+		c.tasks.Go(func() { o.end(t, nil, room) })
+		return
+	}
+	c.unreserve(room)
+	if o.leaveTo(s, t) {
+		return
+	}
+	if ctx.Err() == nil {
+		c.count.fetchErrors.Add(1)
+		c.trouble("a block could not be fetched", err, "source", o.source, "file", o.name, "block", t.index)
+		o.from.expire(o)
+	}
+	o.end(t, err, 0)
+}
+
+// leaveTo leaves a fetch to the other streams of the object if this one has no source: the
+// version that they read may not be there any more. It reports false if there are none.
+func (o *object) leaveTo(s *stream, t *fetch) bool {
+	o.c.mu.Lock()
+	defer o.c.mu.Unlock()
+	if s.src != nil || t.lost || len(o.streams) < 2 || !slices.Contains(o.streams, s) {
+		return false
+	}
+	o.single = true
+	o.streams = slices.DeleteFunc(o.streams, func(one *stream) bool { return one == s })
+	t.refs--
+	o.queue = append(o.queue, t)
+	return true
+}
+
+// fill reads the bytes of a fetch that are missing.
+func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err error) {
+	if s.src == nil {
+		src, err := o.openOrigin(ctx, t.index*blockSize+int64(t.filled))
+		if err != nil {
+			return err
+		}
+		o.setSource(ctx, s, src)
+	}
+	defer func() {
+		if err != nil {
+			s.src.close()
+			o.setSource(ctx, s, nil)
+		}
+	}()
+	for at := t.filled; at < n; { // filled is this stream's to change
+		piece := nextPiece
+		if at < firstPiece {
+			piece = firstPiece
+		}
+		got, err := s.src.file.ReadAt(t.buf[at:min(at+piece, n)], t.index*blockSize+int64(at))
+		o.c.count.bytesFetched.Add(uint64(got))
+		at += got
+		s.src.at = t.index*blockSize + int64(at)
+		switch {
+		case at == n:
+			if err := o.unchanged(s.src); err != nil {
+				return err
+			}
+		case err == io.EOF:
+			return errShort
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		if got == 0 {
+			return io.ErrNoProgress
+		}
+		o.c.mu.Lock()
+		t.filled = at
+		t.advance()
+		o.c.mu.Unlock()
+	}
+	return nil
+}
+
+// setSource has a stream read from src. If the last reader has left meanwhile, src is closed.
+func (o *object) setSource(ctx context.Context, s *stream, src *origin) {
+	o.c.mu.Lock()
+	s.src = src
+	o.c.mu.Unlock()
+	if src != nil && ctx.Err() != nil {
+		src.close()
+	}
+}
+
+// unchanged returns store.ErrChanged if the file at the source was written to in place. A
+// store whose files have versions sees that itself.
+func (o *object) unchanged(src *origin) error {
+	if _, ok := src.file.(store.Versioned); ok {
+		return nil
+	}
+	fi, err := src.file.Stat()
+	if err == nil && (fi.Size() != src.info.Size() || !fi.ModTime().Equal(src.info.ModTime())) {
+		err = store.ErrChanged
+	}
+	return err
+}
+
+// openOrigin opens the object's version of the file at the source.
+func (o *object) openOrigin(ctx context.Context, at int64) (*origin, error) {
+	c := o.c
+	c.mu.Lock()
+	for i, s := range o.idle {
+		if s.at == at || i == len(o.idle)-1 {
+			o.idle = slices.Delete(o.idle, i, i+1)
+			c.mu.Unlock()
+			return s, nil
+		}
+	}
+	c.mu.Unlock()
+	src, version, err := o.from.openSource(ctx, o.name)
+	if err != nil {
+		return nil, err
+	}
+	if version != o.version || src.info.Size() != o.size {
+		src.close()
+		return nil, store.ErrChanged
+	}
+	return src, nil
+}
+
+// end gives the readers of a fetch what came of it, and stores the block if there is room
+// for it.
+func (o *object) end(t *fetch, err error, room int64) {
+	c := o.c
+	stored := false
+	if err == nil && room > 0 {
+		left, saveErr := o.save(t.index, t.buf, room)
+		c.unreserve(left)
+		stored = saveErr == nil
+		if saveErr != nil && saveErr != errNotStored {
+			c.count.diskErrors.Add(1)
+			c.trouble("a block cannot be stored in the cache: it is served from memory", saveErr, "source", o.source, "file", o.name)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.refs--
+	t.err, t.ended = err, true
+	switch {
+	case t.lost:
+		c.recycle(t)
+	case err != nil || stored || o.readers == 0:
+		o.lose(t)
+	default:
+		c.count.unstored.Add(1)
+		t.kept = c.kept.PushBack(keptFetch{o, t})
+		c.room.Broadcast()
+	}
+	t.advance()
+	o.forget()
+}
+
+// leave ends all fetches of an object, as its last reader has left. A block all of which
+// has come is stored all the same. It returns what has to be closed. The caller holds mu.
+func (o *object) leave() []*origin {
+	if o.cancel != nil {
+		o.cancel()
+		o.ctx, o.cancel = nil, nil
+	}
+	open := o.idle
+	for _, s := range o.streams {
+		if s.src != nil {
+			open = append(open, s.src)
+		}
+	}
+	if o.live != nil {
+		open = append(open, o.live)
+	}
+	o.queue, o.streams, o.idle, o.live, o.single = nil, nil, nil, nil, false
+	for _, t := range o.fetches {
+		if t.buf == nil || t.filled < len(t.buf) {
+			o.lose(t)
+		}
+	}
+	return open
+}

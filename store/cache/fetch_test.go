@@ -1,0 +1,320 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// A thousand readers of a file that nobody has read cause one opening, and one fetch of each
+// block. A thousand more cause none.
+func TestOneFetch(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	v := l.put("f", 3*blockSize+100_000)
+	s := c.Store("lab", l)
+	for range 2 {
+		var readers sync.WaitGroup
+		var wrong atomic.Int64
+		for range 1000 {
+			readers.Go(func() {
+				f, err := s.Open(t.Context(), "f")
+				if err != nil {
+					wrong.Add(1)
+					return
+				}
+				defer f.Close()
+				var p [512]byte
+				for off := int64(0); off < v.size; off += 100_000 {
+					n := min(len(p), int(v.size-off))
+					if _, err := f.ReadAt(p[:n], off); err != nil || string(p[:n]) != string(v.bytes(off, n)) {
+						wrong.Add(1)
+					}
+				}
+			})
+		}
+		readers.Wait()
+		if n := wrong.Load(); n > 0 {
+			t.Errorf("%d reads failed, or had wrong bytes", n)
+		}
+		eventually(t, "all is stored", func() bool { return c.Stats().Blocks == 4 })
+	}
+	for b, n := range l.reads {
+		if n != 1 {
+			t.Errorf("block %d was read %d times", b, n)
+		}
+	}
+	if st := c.Stats(); l.opens != 1 || st.Fetches != 4 || st.BytesFetched != uint64(v.size) || st.Hits < 4000 {
+		t.Errorf("%d openings, %+v, want one, and 4 fetches", l.opens, st)
+	}
+}
+
+// A reader gets the first bytes while the rest of the block has not come.
+func TestStreamThrough(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	v := l.put("f", 2*blockSize)
+	rest := make(chan struct{})
+	l.before = func(off int64) error {
+		if off > 0 {
+			<-rest
+		}
+		return nil
+	}
+	f := openFile(t, c.Store("lab", l), "f")
+	wantBytes(t, f, v, 0, 1000)
+	if n, err := f.(store.TryReader).TryReadAt([][]byte{make([]byte, 10)}, 0); n != 10 || err != nil {
+		t.Errorf("TryReadAt of what has come = %d, %v", n, err)
+	}
+	if n, err := f.(store.TryReader).TryReadAt([][]byte{make([]byte, 10)}, blockSize-10); n != 0 || err != store.ErrWouldBlock {
+		t.Errorf("TryReadAt of what has not come = %d, %v", n, err)
+	}
+	close(rest)
+	wantBytes(t, f, v, 0, 2*blockSize)
+}
+
+// A reader that reads in order has blocks fetched ahead, more and more, up to a bound. One
+// that does not has not.
+func TestReadAhead(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	v := l.put("f", 40*blockSize)
+	s := c.Store("lab", l)
+	f := openFile(t, s, "f")
+	fetched := 0
+	for i, want := range []int{2, 4, 7, 12, 21, 22} {
+		wantBytes(t, f, v, int64(i)*blockSize, 100)
+		eventually(t, "blocks are fetched ahead", func() bool { return c.Stats().Blocks >= want && c.Stats().Memory == 0 })
+		fetched = c.Stats().Blocks
+		if fetched != want {
+			t.Errorf("at block %d, %d blocks have been fetched, want %d", i, fetched, want)
+		}
+	}
+	for _, at := range []int64{39, 30, 35} {
+		wantBytes(t, f, v, at*blockSize, 100)
+		fetched++
+	}
+	eventually(t, "all is stored", func() bool { return c.Stats().Blocks == fetched && c.Stats().Memory == 0 })
+}
+
+// When the last reader leaves, the fetch ends, and the file at the source is closed.
+func TestCancel(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	l.put("f", 8*blockSize)
+	blocked := make(chan struct{})
+	l.before = func(off int64) error {
+		if off >= blockSize {
+			<-blocked
+		}
+		return nil
+	}
+	s := c.Store("lab", l)
+	ctx, cancel := context.WithCancel(t.Context())
+	f, err := s.Open(ctx, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := f.ReadAt(make([]byte, 10), 3*blockSize)
+			read <- err
+		}()
+	}
+	cancel()
+	for range 2 {
+		if err := <-read; !errors.Is(err, context.Canceled) {
+			t.Errorf("a read whose context ended: %v", err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the source is closed", func() bool { return count(l, func(l *lab) int { return l.opens - l.closed }) == 0 })
+	close(blocked)
+	eventually(t, "memory is given back", func() bool { return c.Stats().Memory == 0 && c.Stats().Fetching == 0 })
+	if n := c.Stats().FetchErrors; n != 0 {
+		t.Errorf("%d fetch errors", n)
+	}
+}
+
+// A file that is replaced in the middle is an error to its reader, and the next reader gets
+// the new one.
+func TestReplacedMeanwhile(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	v := l.put("f", 30*blockSize)
+	s := c.Store("lab", l)
+	f := openFile(t, s, "f")
+	wantBytes(t, f, v, 0, 1000)
+	eventually(t, "it is stored", func() bool { return c.Stats().Blocks == 2 })
+	v2 := l.put("f", 30*blockSize)
+	if _, err := f.ReadAt(make([]byte, 1000), 20*blockSize); !errors.Is(err, store.ErrChanged) {
+		t.Errorf("a read of what was replaced: %v", err)
+	}
+	wantBytes(t, f, v, 0, 1000) // still there
+	wantFile(t, s, "f", v2)
+}
+
+// A source that fails for once is asked again, where it has stopped. One that ends early, or
+// fails again, is an error, and is asked again for the next reader.
+func TestSourceFails(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	v := l.put("f", blockSize)
+	failures := 1
+	l.before = func(off int64) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if off > 0 && failures > 0 {
+			failures--
+			return errAway
+		}
+		return nil
+	}
+	s := c.Store("lab", l)
+	wantFile(t, s, "f", v)
+	if n := l.reads[0]; n != 1 {
+		t.Errorf("the beginning was read %d times", n)
+	}
+	v = l.put("g", blockSize)
+	l.set(func(*lab) { failures = 1000 })
+	f := openFile(t, s, "g")
+	wantBytes(t, f, v, 0, 100)
+	for range 2 {
+		if _, err := f.ReadAt(make([]byte, 10), blockSize-10); !errors.Is(err, errAway) {
+			t.Errorf("a source that fails: %v", err)
+		}
+	}
+	l.set(func(*lab) { failures = 0 })
+	wantBytes(t, f, v, 0, blockSize)
+	if n := c.Stats().FetchErrors; n == 0 {
+		t.Error("no fetch errors are counted")
+	}
+	l.set(func(l *lab) { l.before = func(off int64) error { return io.EOF } })
+	l.put("h", 1000)
+	if _, err := openFile(t, s, "h").ReadAt(make([]byte, 10), 0); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a source that ends early: %v", err)
+	}
+}
+
+// Several places of a large file are fetched at once: a reader does not wait for another.
+func TestStreams(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	v := l.put("f", 200*blockSize)
+	held := make(chan struct{})
+	l.before = func(off int64) error {
+		if off < 20*blockSize {
+			<-held
+		}
+		return nil
+	}
+	s := c.Store("lab", l)
+	f := openFile(t, s, "f")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wantBytes(t, f, v, 0, 1000)
+	}()
+	eventually(t, "a fetch is under way", func() bool { return c.Stats().Fetching > 0 })
+	wantBytes(t, f, v, 100*blockSize, 1000)
+	close(held)
+	<-done
+}
+
+// A disk that is full, or that fails, costs nothing but the cache: what is read is right,
+// each block is fetched once as long as there is memory, and the log has one line.
+func TestDiskFull(t *testing.T) {
+	for i, bad := range []error{syscall.ENOSPC, syscall.EIO, syscall.ENOSPC} {
+		log, lines := newLog()
+		l, c := newLab(), openCache(t, Config{Log: log})
+		v := l.put("f", 5*blockSize+1)
+		disk := makeFaulty(c)
+		disk.set(bad, nil)
+		if i == 2 {
+			disk.least = 1000 // there is room for info
+			v = l.put("f", 6*blockSize)
+		}
+		s := c.Store("lab", l)
+		for range 3 {
+			wantFile(t, s, "f", v)
+		}
+		eventually(t, "all is given up", func() bool { return c.Stats().Unstored == 6 })
+		st := c.Stats()
+		if st.Fetches != 6 || st.DiskErrors < 1 || st.Unstored != 6 || st.Blocks != 0 || st.Held != baseCost {
+			t.Errorf("%v: %+v", bad, st)
+		}
+		if n := lines(); n != 1 {
+			t.Errorf("%d lines in the log", n)
+		}
+		disk.set(nil, nil)
+		v = l.put("g", blockSize)
+		wantFile(t, s, "g", v)
+		eventually(t, "it is stored", func() bool { return c.Stats().Blocks == 1 })
+	}
+}
+
+// A block that cannot be read, or is cut, or has other bytes, is fetched again.
+func TestDiskFails(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	v := l.put("f", 3*blockSize)
+	disk := makeFaulty(c)
+	s := c.Store("lab", l)
+	wantFile(t, s, "f", v)
+	eventually(t, "it is stored", func() bool { return c.Stats().Blocks == 3 })
+	disk.set(nil, syscall.EIO)
+	wantFile(t, s, "f", v)
+	if st := c.Stats(); st.DiskErrors == 0 || st.Fetches < 6 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Readers wait for memory if there is none, and get on.
+func TestMemoryBound(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{Memory: MinMemory})
+	makeFaulty(c).set(syscall.ENOSPC, nil)
+	s := c.Store("lab", l)
+	var files sync.WaitGroup
+	var most atomic.Int64
+	stop := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Microsecond):
+				most.Store(max(most.Load(), c.Stats().Memory))
+			}
+		}
+	}()
+	for _, name := range []string{"a", "b", "c", "d"} {
+		v := l.put(name, 10*blockSize)
+		files.Go(func() { wantFile(t, s, name, v) })
+	}
+	files.Wait()
+	close(stop)
+	if n := most.Load(); n > MinMemory {
+		t.Errorf("%d bytes of memory in use, %d are the most", n, MinMemory)
+	}
+}
+
+// After Close, reads and openings fail, and nothing is under way.
+func TestClose(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	l.put("f", blockSize)
+	l.before = func(int64) error { time.Sleep(time.Millisecond); return nil }
+	s := c.Store("lab", l)
+	f := openFile(t, s, "f")
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("ReadAt after Close: %v", err)
+	}
+	if _, err := s.Open(t.Context(), "f"); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("Open after Close: %v", err)
+	}
+}

@@ -1,0 +1,463 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/haul-project/haul/store"
+)
+
+var (
+	_ store.TryReader = (*file)(nil)
+	_ store.Versioned = (*file)(nil)
+)
+
+// A file is an object that is open for reading.
+type file struct {
+	o      *object
+	ctx    context.Context // of Open
+	closed chan struct{}
+	once   sync.Once
+
+	at   int64 // Cache.mu: the block that was read last; -1 before the first
+	span int64 // Cache.mu: how many blocks behind that are fetched ahead
+}
+
+// newFile opens an object. The caller holds mu.
+func (o *object) newFile(ctx context.Context) *file {
+	o.readers++
+	return &file{o: o, ctx: ctx, closed: make(chan struct{}), at: -1}
+}
+
+// release ends the use of an object by a reader. The last one ends all that is under way.
+func (o *object) release() {
+	c := o.c
+	c.mu.Lock()
+	o.readers--
+	var open []*origin
+	last := o.readers == 0
+	if last {
+		open = o.leave()
+		o.forget()
+	}
+	gone := last && o.gone
+	c.mu.Unlock()
+	for _, s := range open {
+		s.close()
+	}
+	if gone {
+		c.clearGone(o)
+	}
+}
+
+func (f *file) Close() error {
+	err := f.fail("close", fs.ErrClosed)
+	f.once.Do(func() {
+		close(f.closed)
+		f.o.release()
+		err = nil
+	})
+	return err
+}
+
+func (f *file) fail(op string, err error) error {
+	return &fs.PathError{Op: op, Path: f.o.name, Err: err}
+}
+
+// ended returns why the file cannot be read any more.
+func (f *file) ended() error {
+	select {
+	case <-f.closed:
+		return fs.ErrClosed
+	default:
+	}
+	if f.o.c.isClosed.Load() {
+		return fs.ErrClosed
+	}
+	return f.ctx.Err()
+}
+
+// still returns an error for op if the file cannot be used any more.
+func (f *file) still(op string) error {
+	if err := f.ended(); err != nil {
+		return f.fail(op, err)
+	}
+	return nil
+}
+
+// live returns the file at the source, once that is written in place through the cache: its
+// readers see what is written, as those of a directory do.
+func (f *file) live() (store.File, error) {
+	o, c := f.o, f.o.c
+	o.opening.Lock()
+	defer o.opening.Unlock()
+	c.mu.Lock()
+	src := o.live
+	if src == nil && len(o.idle) > 0 {
+		src, o.idle = o.idle[0], o.idle[1:]
+		o.live = src
+	}
+	c.mu.Unlock()
+	if src != nil {
+		return src.file, nil
+	}
+	src, _, err := o.from.openSource(f.ctx, o.name)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	left := o.readers == 0
+	if !left {
+		o.live = src
+	}
+	c.mu.Unlock()
+	if left { // this one is closed
+		src.close()
+	}
+	return src.file, nil
+}
+
+// Stat describes the file as the source did.
+func (f *file) Stat() (fs.FileInfo, error) {
+	if err := f.still("stat"); err != nil {
+		return nil, err
+	}
+	if f.o.written.Load() {
+		src, err := f.live()
+		if err != nil {
+			return nil, err
+		}
+		return src.Stat()
+	}
+	f.o.c.mu.Lock()
+	defer f.o.c.mu.Unlock()
+	return f.o.info, nil
+}
+
+// Version distinguishes this version of the file from all others.
+func (f *file) Version() string { return f.o.version }
+
+// ReadAt reads at off, and waits for the source if it has to. It ends with Close, and with
+// the context of Open.
+func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, f.fail("read", fs.ErrInvalid)
+	}
+	for {
+		if n > 0 && n == len(p) {
+			return n, nil
+		}
+		at := off + int64(n)
+		err := f.ended()
+		switch {
+		case err != nil:
+			return n, f.fail("read", err)
+		case f.o.written.Load():
+			src, err := f.live()
+			if err != nil {
+				return n, f.fail("read", err)
+			}
+			return src.ReadAt(p, off)
+		case n == len(p):
+			return n, nil
+		case at >= f.o.size:
+			return n, io.EOF
+		}
+		index, from := at/blockSize, int(at%blockSize)
+		want := min(len(p)-n, blockLen(f.o.size, index)-from)
+		got, err := f.readBlock(p[n:n+want], index, from)
+		n += got
+		if err != nil && !f.o.written.Load() {
+			return n, f.fail("read", err)
+		}
+	}
+}
+
+// readBlock reads a part of a block. It may return less than p holds.
+func (f *file) readBlock(p []byte, index int64, from int) (int, error) {
+	c := f.o.c
+	for {
+		c.mu.Lock()
+		f.reach(index)
+		b := f.o.blocks[index]
+		if b == nil {
+			n, err := f.readFetched(p, index, from)
+			if n > 0 || err != nil {
+				return n, err
+			}
+			continue
+		}
+		if b.file == nil {
+			c.mu.Unlock()
+			if err := f.open(b); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		file := b.file
+		b.refs.Add(1)
+		c.use(b)
+		c.mu.Unlock()
+		n, err := file.ReadAt(p, int64(from))
+		if n < len(p) {
+			if err == nil || err == io.EOF {
+				err = errBadBlock
+			}
+			c.drop(b, err)
+		}
+		c.done(b)
+		if n > 0 {
+			c.count.bytesServed.Add(uint64(n))
+			return n, nil
+		}
+	}
+}
+
+// readFetched reads what has come of a block that is not on the disk, and else waits until
+// more comes. It returns nothing if the block is to be looked for again. The caller holds mu,
+// which is unlocked then.
+func (f *file) readFetched(p []byte, index int64, from int) (n int, err error) {
+	c, t := f.o.c, f.o.request(index, false)
+	t.refs++ // bytes that have come stay, even if the rest fails
+	for err == nil && t.filled <= from && t.err == nil && !t.lost {
+		t.waiting++
+		more := t.progress()
+		c.mu.Unlock()
+		err = f.await(more)
+		c.mu.Lock()
+		t.waiting--
+	}
+	switch {
+	case err != nil:
+	case t.filled > from && t.buf != nil:
+		n = c.copyFetched(t, p, from)
+	default:
+		err = t.err
+	}
+	t.refs--
+	c.recycle(t)
+	c.mu.Unlock()
+	return n, err
+}
+
+// await waits until done is closed, or the file cannot be read any more.
+func (f *file) await(done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-f.closed:
+		return fs.ErrClosed
+	case <-f.ctx.Done():
+		return f.ctx.Err()
+	case <-f.o.c.ctx.Done():
+		return fs.ErrClosed
+	}
+}
+
+// copyFetched copies what has come. The caller holds mu, and a use of t.
+func (c *Cache) copyFetched(t *fetch, p []byte, from int) int {
+	data := t.buf[from:t.filled]
+	if t.kept != nil {
+		c.kept.MoveToBack(t.kept)
+	}
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	n := copy(p, data)
+	c.count.bytesServed.Add(uint64(n))
+	return n
+}
+
+// reach notes that a reader is at a block. If it has come there in order, blocks behind are
+// fetched ahead, more each time, and the next is opened. The caller holds mu.
+func (f *file) reach(index int64) {
+	if index == f.at {
+		return
+	}
+	o, c := f.o, f.o.c
+	b, t := o.blocks[index], o.fetches[index]
+	if b != nil || t != nil && t.ended {
+		c.count.hits.Add(1)
+	} else {
+		c.count.misses.Add(1)
+	}
+	if index == f.at+1 {
+		f.span = min(max(2*f.span, 1), maxAhead)
+	} else {
+		f.span = 0
+	}
+	f.at = index
+	if b != nil {
+		b.used = c.now()
+	}
+	last := min(index+f.span, blocksOf(o.size)-1)
+	if next := o.blocks[index+1]; next != nil && next.file == nil && next.opening == nil && index < last {
+		c.start(func() { _ = f.open(next) })
+	}
+	if b == nil && index < last {
+		o.request(index, true) // before those behind it
+	}
+	for i := index + 1; i <= last && len(o.queue) < maxQueue && c.memory < c.cfg.Memory/2; i++ {
+		if o.blocks[i] == nil {
+			o.request(i, true)
+		}
+	}
+}
+
+// open opens the file of a block and compares its checksum, or waits until another reader
+// has. A block that cannot be used is dropped.
+func (f *file) open(b *block) error {
+	c := f.o.c
+	c.mu.Lock()
+	if wait := b.opening; wait != nil {
+		c.mu.Unlock()
+		return f.await(wait)
+	}
+	if b.place == nil || b.file != nil {
+		c.mu.Unlock()
+		return nil
+	}
+	b.opening = make(chan struct{})
+	b.refs.Add(1)
+	dir, check := b.o.dir, !b.checked
+	c.mu.Unlock()
+	opened, err := c.openFile(b, dir)
+	if err == nil && check {
+		if err = checkBlock(opened, b.size, b.sum); err != nil {
+			_ = opened.Close()
+		}
+	}
+	if err != nil {
+		c.drop(b, err)
+	}
+	c.mu.Lock()
+	if err == nil {
+		b.checked = true
+		c.keepOpen(b, opened)
+		c.use(b)
+	}
+	close(b.opening)
+	b.opening = nil
+	c.mu.Unlock()
+	c.done(b)
+	return nil
+}
+
+// openFile opens the file of a block, whose directory may have got another name meanwhile.
+func (c *Cache) openFile(b *block, dir string) (store.File, error) {
+	for {
+		f, err := c.disk.openBlock(dir, b.index, b.sum)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+		c.mu.Lock()
+		was := dir
+		dir = b.o.dir
+		c.mu.Unlock()
+		if dir == was {
+			return nil, err
+		}
+	}
+}
+
+// A crossing is the end of a TryReadAt that began in another block, kept for the next one.
+type crossing struct{ bufs [][]byte }
+
+var crossings = sync.Pool{New: func() any { return new(crossing) }}
+
+// TryReadAt reads from the files of blocks that are open, and from memory. It does not
+// allocate.
+func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, f.fail("read", fs.ErrInvalid)
+	}
+	if err := f.still("read"); err != nil {
+		return 0, err
+	}
+	if f.o.written.Load() {
+		return 0, store.ErrWouldBlock
+	}
+	if !slices.ContainsFunc(bufs, func(b []byte) bool { return len(b) > 0 }) {
+		return 0, nil
+	}
+	if off >= f.o.size {
+		return 0, io.EOF
+	}
+	if f.o.c.noTries.Load() {
+		return 0, errors.ErrUnsupported
+	}
+	n, err := f.tryBlock(bufs, off)
+	at := off + int64(n)
+	if n == 0 || at%blockSize != 0 || at == f.o.size {
+		return n, err
+	}
+	// The rest is in the next block.
+	x := crossings.Get().(*crossing)
+	defer crossings.Put(x)
+	rest := n
+	for i, b := range bufs {
+		if rest < len(b) {
+			x.bufs = append(append(x.bufs[:0], b[rest:]), bufs[i+1:]...)
+			more, _ := f.tryBlock(x.bufs, at)
+			clear(x.bufs)
+			return n + more, nil
+		}
+		rest -= len(b)
+	}
+	return n, nil
+}
+
+// tryBlock reads what is in one block.
+func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
+	c, index, from := f.o.c, off/blockSize, off%blockSize
+	c.mu.Lock()
+	f.reach(index)
+	if t := f.o.fetches[index]; t != nil && t.buf != nil && t.filled > int(from) {
+		return c.scatter(t, bufs, int(from)), nil
+	}
+	b := f.o.blocks[index]
+	if b == nil || b.file == nil {
+		c.mu.Unlock()
+		return 0, store.ErrWouldBlock
+	}
+	if b.try == nil {
+		c.mu.Unlock()
+		return 0, errors.ErrUnsupported
+	}
+	try := b.try
+	b.refs.Add(1)
+	c.use(b)
+	c.mu.Unlock()
+	n, err := try.TryReadAt(bufs, from)
+	if err == errors.ErrUnsupported {
+		c.noTries.Store(true)
+	} else if err != nil && err != store.ErrWouldBlock {
+		// ReadAt fetches it again, or has the error.
+		c.drop(b, errBadBlock)
+		err = store.ErrWouldBlock
+	}
+	c.done(b)
+	c.count.bytesServed.Add(uint64(n))
+	return n, err
+}
+
+// scatter copies what has come of a block to bufs. The caller holds mu, which is unlocked
+// then.
+func (c *Cache) scatter(t *fetch, bufs [][]byte, from int) int {
+	data := t.buf[from:t.filled]
+	t.refs++
+	c.mu.Unlock()
+	n := 0
+	for _, b := range bufs {
+		n += copy(b, data[n:])
+	}
+	c.count.bytesServed.Add(uint64(n))
+	c.mu.Lock()
+	t.refs--
+	c.recycle(t)
+	c.mu.Unlock()
+	return n
+}

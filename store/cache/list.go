@@ -1,0 +1,141 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/haul-project/haul/store"
+)
+
+// An Object is what a cache has of one version of a file.
+type Object struct {
+	Source  string // as given to [Cache.Store]
+	Name    string
+	Version string // as the cache distinguishes versions
+	Size    int64  // of the file, in bytes
+	Blocks  int    // that are there
+	Of      int64  // blocks of the file
+	Bytes   int64  // that are there
+}
+
+// List calls each for what the cache in dir has, in no order. It may be in use.
+func List(ctx context.Context, dir string, each func(Object) error) error {
+	return walk(ctx, dir, func(_ *disk, _ string, o Object, _ []foundBlock) error { return each(o) })
+}
+
+// walk calls f for each object of the cache in dir that has blocks.
+func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, blocks []foundBlock) error) error {
+	d, err := openDisk(dir, false)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	return d.eachObject(ctx, func(at string, i identity, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil || strings.HasPrefix(at, doomedPrefix): // being made, or removed
+			return nil
+		}
+		blocks, _, err := d.blocks(ctx, at)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && len(blocks) == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		o := Object{Source: i.source, Name: i.name, Version: i.version, Size: i.size, Of: blocksOf(i.size), Blocks: len(blocks)}
+		for _, b := range blocks {
+			o.Bytes += b.size
+		}
+		return f(d, at, o, blocks)
+	})
+}
+
+// A Result counts what [Verify] or [Clear] found.
+type Result struct {
+	Objects int64
+	Blocks  int64
+	Bytes   int64
+	Corrupt int64 // blocks whose content was not what was stored; they are removed
+}
+
+// Verify reads all blocks of the cache in dir and removes those that are corrupt; bad is
+// called for each. It may be in use.
+func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err error)) (r Result, err error) {
+	err = walk(ctx, dir, func(d *disk, at string, o Object, blocks []foundBlock) error {
+		r.Objects++
+		for _, b := range blocks {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			err := d.verify(at, o, b)
+			if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+				continue
+			}
+			r.Blocks++
+			r.Bytes += b.size
+			if err == nil {
+				continue
+			}
+			r.Corrupt++
+			bad(o, b.index, err)
+			if err := d.remove(at, b.name()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return r, err
+}
+
+// verify reads a block and returns an error if it is not what was stored.
+func (d *disk) verify(at string, o Object, b foundBlock) error {
+	if b.index >= o.Of {
+		return errBadBlock
+	}
+	var f store.File
+	f, err := d.openBlock(at, b.index, b.sum)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return checkBlock(f, blockLen(o.Size, b.index), b.sum)
+}
+
+// Clear removes all that the cache in dir has. It may be in use: then the server continues with
+// the blocks that it has open, fetches the others again, and counts those that are gone until
+// it would have removed them.
+func Clear(ctx context.Context, dir string) (r Result, err error) {
+	err = walk(ctx, dir, func(d *disk, at string, _ Object, blocks []foundBlock) error {
+		r.Objects++
+		for _, b := range blocks {
+			if err := d.remove(at, b.name()); err != nil {
+				return err
+			}
+			r.Blocks++
+			r.Bytes += b.size
+		}
+		return nil
+	})
+	if err != nil {
+		return r, err
+	}
+	d, err := openDisk(dir, false)
+	if err != nil {
+		return r, err
+	}
+	defer d.close()
+	if mine, err := d.lock(); err != nil || !mine {
+		return r, err // a server stores blocks in the directories
+	}
+	if _, err := d.local.Sweep(ctx); err != nil {
+		return r, err
+	}
+	return r, d.eachObject(ctx, func(at string, i identity, _ error) error {
+		_, err := d.take(ctx, at, i, errBadBlock)
+		return err
+	})
+}

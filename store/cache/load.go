@@ -1,0 +1,94 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// load takes in what is on the disk. The directory is this process's.
+func (c *Cache) load(ctx context.Context) error {
+	if _, err := c.disk.local.Sweep(ctx); err != nil {
+		return err
+	}
+	held := int64(baseCost)
+	found := map[string]identity{}
+	all := map[string][]foundBlock{}
+	err := c.disk.eachObject(ctx, func(dir string, i identity, err error) error {
+		blocks, err2 := c.disk.take(ctx, dir, i, err)
+		if err2 != nil || len(blocks) == 0 {
+			return err2
+		}
+		found[dir], all[dir] = i, blocks
+		held += objectCost
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	var taken []*block
+	for dir, i := range found {
+		o := c.object(i)
+		o.onDisk = true
+		for _, b := range all[dir] {
+			if o.blocks[b.index] == nil {
+				one := &block{o: o, index: b.index, sum: b.sum, size: int(b.size), used: b.at}
+				o.blocks[b.index] = one
+				taken = append(taken, one)
+				held += one.cost()
+			}
+		}
+	}
+	slices.SortFunc(taken, func(a, b *block) int { return a.used.Compare(b.used) })
+	for _, b := range taken {
+		b.place = c.blocks.PushFront(b)
+	}
+	c.held = held
+	c.writing = true
+	c.mu.Unlock()
+	if !c.reserve(0) {
+		return errNoRoom
+	}
+	return nil
+}
+
+// take returns the blocks in the directory of an object, of which info says what the second
+// and the third argument say. It removes all that is not as it should be.
+func (d *disk) take(ctx context.Context, dir string, i identity, infoErr error) ([]foundBlock, error) {
+	found, others, err := d.blocks(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	whole := infoErr == nil && !strings.HasPrefix(dir, doomedPrefix)
+	kept := map[int64]bool{}
+	found = slices.DeleteFunc(found, func(b foundBlock) bool {
+		if whole && !kept[b.index] && b.index < blocksOf(i.size) && b.size == int64(blockLen(i.size, b.index)) {
+			kept[b.index] = true
+			return false
+		}
+		others = append(others, b.name())
+		return true
+	})
+	for _, name := range others {
+		if err := d.removeAny(path.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	if len(found) > 0 {
+		return found, nil
+	}
+	return nil, d.removeObject(dir)
+}
+
+// removeAny removes a file or an empty directory.
+func (d *disk) removeAny(name string) error {
+	err := d.objects.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,116 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/haul-project/haul/internal/race"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
+)
+
+const warmSize = 64 << 20
+
+// warm returns a file that a directory has, and the same from a cache that has all of it.
+func warm(t testing.TB, size int) (direct, cached store.File) {
+	t.Helper()
+	d := newDir(t)
+	p := make([]byte, size)
+	version{}.fill(p, 0)
+	storetest.Put(t, d, "f", p)
+	c := openCache(t, Config{Size: 4 * warmSize})
+	s := c.Store("dir", d)
+	open := func(s store.Store) store.File {
+		f, err := s.Open(context.Background(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	direct, cached = open(d), open(s)
+	for off := int64(0); off < int64(size); off += blockSize {
+		wantBytes(t, cached, version{}, off, min(size-int(off), blockSize))
+	}
+	eventually(t, "it is stored", func() bool { return c.Stats().Blocks == int(blocksOf(int64(size))) })
+	return direct, cached
+}
+
+// A read of what is in the cache does not allocate.
+func TestReadsDoNotAllocate(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	_, f := warm(t, 3*blockSize)
+	p, off := make([]byte, 100_000), int64(0)
+	bufs := [][]byte{p[:50_000], p[50_000:]}
+	next := func() int64 {
+		if off += int64(len(p)); off > 2*blockSize {
+			off = 0
+		}
+		return off
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if n, err := f.ReadAt(p, next()); n != len(p) || err != nil {
+			t.Error(n, err)
+		}
+	}); n != 0 {
+		t.Errorf("ReadAt allocates %v times", n)
+	}
+	try := f.(store.TryReader)
+	if _, err := try.TryReadAt(bufs, 0); errors.Is(err, errors.ErrUnsupported) {
+		return
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if n, err := try.TryReadAt(bufs, next()); n == 0 || err != nil {
+			t.Error(n, err)
+		}
+	}); n != 0 {
+		t.Errorf("TryReadAt allocates %v times", n)
+	}
+}
+
+// BenchmarkRead reads a file in order, by 64 KiB, from a directory and from a cache that has
+// all of it: a warm cache is to have 0.95 of the directory's throughput.
+func BenchmarkRead(b *testing.B) {
+	direct, cached := warm(b, warmSize)
+	p := make([]byte, 64<<10)
+	bufs := make([][]byte, 45) // of TFTP's usual block, as a window of it
+	for i := range bufs {
+		bufs[i] = make([]byte, 1428)
+	}
+	for _, from := range []struct {
+		name string
+		f    store.File
+	}{{"directory", direct}, {"cache", cached}} {
+		b.Run(from.name+"/ReadAt", func(b *testing.B) {
+			b.SetBytes(warmSize)
+			for b.Loop() {
+				for off := int64(0); off < warmSize; off += int64(len(p)) {
+					if _, err := from.f.ReadAt(p, off); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+		b.Run(from.name+"/TryReadAt", func(b *testing.B) {
+			b.SetBytes(warmSize)
+			waits := 0
+			for b.Loop() {
+				for off := int64(0); off < warmSize; {
+					n, err := from.f.(store.TryReader).TryReadAt(bufs, off)
+					if err == store.ErrWouldBlock {
+						waits++
+						n, err = from.f.ReadAt(p, off)
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+					off += int64(n)
+				}
+			}
+			b.ReportMetric(float64(waits)/float64(b.N), "waits/op")
+		})
+	}
+}
