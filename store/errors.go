@@ -20,6 +20,10 @@ var (
 	// be room for others.
 	ErrNoSpace = errors.New("no space left in the store")
 
+	// ErrUnavailable says that the files are on another machine which cannot be
+	// reached, does not answer, or does not let this one in. It may be back later.
+	ErrUnavailable = errors.New("the files cannot be reached")
+
 	// ErrBusy says that an upload which is to be resumed is still under way.
 	ErrBusy = errors.New("another copy to the same file is under way")
 )

@@ -41,8 +41,8 @@
 //
 // An error says what was attempted on which name, and wraps its reason. To
 // errors.Is that is [fs.ErrNotExist], [fs.ErrExist], [fs.ErrPermission],
-// [fs.ErrInvalid], [fs.ErrClosed], [ErrNotRegular] or [ErrNoSpace] where one of
-// them fits. An error number of the operating system stays in the chain beside
+// [fs.ErrInvalid], [fs.ErrClosed], [ErrNotRegular], [ErrNoSpace] or
+// [ErrUnavailable] where one of them fits. An error number of the operating system stays in the chain beside
 // it, so that errors.Is(err, syscall.ENOSPC) holds too.
 package store
 

@@ -21,6 +21,8 @@ func errorPacketFor(err error) (transfer.ErrorCode, string) {
 		return fault.Code, fault.Message
 	case errors.As(err, &said):
 		return transfer.AccessViolation, said.ForClient()
+	case errors.Is(err, store.ErrUnavailable):
+		return transfer.NotDefined, "the server cannot reach its files, try again"
 	case errors.Is(err, errNoDirectory):
 		return transfer.FileNotFound, "directory not found"
 	case errors.Is(err, fs.ErrNotExist):

@@ -135,7 +135,7 @@ func (s *Server) listener(ctx context.Context) (*Listener, error) {
 	l.guard.reset(&l.Server)
 	l.bandwidth.set(&l.Server)
 	l.files.Max = l.MaxFiles
-	l.ctx, l.halt = context.WithCancel(context.WithoutCancel(ctx))
+	l.ctx, l.halt = context.WithCancel(store.WithWaits(context.WithoutCancel(ctx), l.workers.Lend))
 	l.workers.Init(3*l.MaxTransfers + l.Loops) // transfers, displaced ones, and those that dally
 	l.scans = make(chan *session, 2*l.MaxTransfers)
 	l.lines = linequeue.New(l.writeLine, func(lost int64) { l.Log.Warn("tftp: the log was too slow", "lines lost", lost) })

@@ -103,6 +103,8 @@ func statusOf(method string, err error) (status int, text string) {
 	switch {
 	case errors.As(err, &said):
 		return http.StatusForbidden, said.ForClient()
+	case errors.Is(err, store.ErrUnavailable):
+		return http.StatusBadGateway, "the server cannot reach its files"
 	case errors.Is(err, store.ErrChanged): // since its conditions were looked at
 		return errCondition.status, errCondition.text
 	case errors.Is(err, store.ErrNoSpace):

@@ -24,6 +24,7 @@ var errorKinds = [...]struct {
 	text   string
 }{
 	{io.EOF, wire.EOF, "End of file"},
+	{store.ErrUnavailable, wire.Failure, "The server cannot reach its files"},
 	{errors.ErrUnsupported, wire.Unsupported, "Operation unsupported"},
 	{store.ErrNoSpace, wire.Failure, "No space left"},
 	{store.ErrNotRegular, wire.Failure, "Not a regular file"},

@@ -15,7 +15,8 @@ import (
 // MinWorkers wait for disks on behalf of all transfers. When the oldest job has waited for
 // WorkerPatience, more are started, up to MaxWorkers: a store may be slow, or its server
 // gone, and one fsync of a directory serves as many uploads as wait for it. Such a worker
-// ends after WorkerIdle without a job.
+// ends after WorkerIdle without a job. A worker that waits for another machine counts as
+// none: see [Workers.Lend].
 const (
 	MinWorkers     = 16
 	MaxWorkers     = 256
@@ -49,6 +50,7 @@ type Workers struct {
 	jobs     chan Waiter
 	running  sync.WaitGroup
 	extra    atomic.Int64
+	lent     atomic.Int64 // workers that wait for other machines
 	opened   time.Time
 	begun    atomic.Int64 // when the last job that was begun had been added, in nanoseconds since opened
 	checking atomic.Bool  // addWorkers is going to look
@@ -115,7 +117,7 @@ func (p *Workers) addWorkers() {
 	}
 	if time.Since(p.opened)-time.Duration(p.begun.Load()) >= WorkerPatience {
 		extra := int(p.extra.Load())
-		for range min(max(1, extra), MaxWorkers-MinWorkers-extra) {
+		for range min(max(1, extra), p.mostExtra()-extra) {
 			p.extra.Add(1)
 			p.running.Go(p.runExtra)
 		}
@@ -123,7 +125,20 @@ func (p *Workers) addWorkers() {
 	time.AfterFunc(WorkerPatience, p.addWorkers)
 }
 
-// runExtra does jobs until there has been none for a while.
+// mostExtra returns how many workers there may be besides the first.
+func (p *Workers) mostExtra() int { return MaxWorkers - MinWorkers + int(p.lent.Load()) }
+
+// Lend notes that the worker who calls it waits for another machine, until it calls what
+// Lend returns: another worker may be started in its place. To wait for a network takes no
+// thread of the system, and a server that does not answer must not take all workers from
+// the files of others. There are no more of these than transfers, as each has one job.
+func (p *Workers) Lend() (back func()) {
+	p.lent.Add(1)
+	return func() { p.lent.Add(-1) }
+}
+
+// runExtra does jobs until there has been none for a while, or there are too many workers
+// since others are back.
 func (p *Workers) runExtra() {
 	defer p.extra.Add(-1)
 	idle := time.NewTimer(WorkerIdle)
@@ -135,6 +150,9 @@ func (p *Workers) runExtra() {
 				return
 			}
 			p.work(w)
+			if int(p.extra.Load()) > p.mostExtra() {
+				return
+			}
 			idle.Reset(WorkerIdle)
 		case <-idle.C:
 			return

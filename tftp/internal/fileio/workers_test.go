@@ -51,3 +51,45 @@ func TestWorkersByAge(t *testing.T) {
 		})
 	}
 }
+
+// A lendingJob waits for another machine, which never answers before released.
+type lendingJob struct {
+	p        *Workers
+	released chan struct{}
+	done     *atomic.Int64
+}
+
+func (j lendingJob) Work() {
+	defer j.p.Lend()()
+	<-j.released
+}
+func (j lendingJob) HandBack() { j.done.Add(1) }
+
+// Jobs that wait for a machine which does not answer keep no worker from others, however
+// many they are; and when they are done, no more workers are left than may wait for disks.
+func TestLentWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const waiting, others = 4 * MaxWorkers, 100
+		var p Workers
+		p.Init(waiting + others)
+		p.Start()
+		var away, done atomic.Int64
+		released := make(chan struct{})
+		for range waiting {
+			p.Add(lendingJob{&p, released, &away})
+		}
+		for range others {
+			p.Add(slowJob{0, &done})
+		}
+		time.Sleep(20 * WorkerPatience)
+		if done.Load() != others {
+			t.Errorf("%d of %d other jobs are done, behind %d that wait for another machine", done.Load(), others, waiting)
+		}
+		close(released)
+		synctest.Wait()
+		if n := p.Hired(); away.Load() != waiting || n > MaxWorkers {
+			t.Errorf("%d of %d jobs ended, and %d workers that were added are left", away.Load(), waiting, n)
+		}
+		p.End(false)
+	})
+}
