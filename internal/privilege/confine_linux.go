@@ -43,10 +43,10 @@ var restricted = landlock.MustConfig(
 ).BestEffort()
 
 // Confine takes the file system from all threads, but for what c names, by
-// Landlock. Nothing may be run any more, no TCP port bound and no TCP
-// connection opened; sockets bound before continue to listen and accept.
-// A connection to systemd, a resolver's or any other Unix socket must be open
-// already.
+// Landlock. Nothing may be run any more, no TCP port bound, and no TCP
+// connection opened but to the ports that c names; sockets bound before continue
+// to listen and accept. A connection to systemd, a resolver's or any other Unix
+// socket that c does not name must be open already.
 //
 // It does as much as the kernel can, and says what that is: "Landlock ABI 7:
 // files, TCP", or that it is not available, which is not an error. An error
@@ -124,6 +124,15 @@ func rulesFor(c Confinement, abi int) ([]landlock.Rule, error) {
 			}
 			rules = append(rules, landlock.PathAccess(w.access, path))
 		}
+	}
+	for _, path := range c.Sockets {
+		if _, err := os.Stat(path); err != nil {
+			return nil, err
+		}
+		rules = append(rules, landlock.PathAccess(ll.AccessFSResolveUnix, path))
+	}
+	for _, port := range c.Connect {
+		rules = append(rules, landlock.ConnectTCP(port))
 	}
 	return rules, nil
 }

@@ -345,6 +345,49 @@ func bothChild(o order) error {
 	return nil
 }
 
+// A server that takes its files from another machine may connect to the port of that one,
+// to no other port, and to a unix socket that it names.
+func TestConfineConnect(t *testing.T) {
+	run(t, order{Child: "connect", Dir: site(t)}, nil)
+}
+
+func connectChild(o order) error {
+	abi, _ := ll.LandlockGetABIVersion()
+	var ports []uint16
+	for range 2 {
+		l, err := plainTCP().Listen(context.Background(), "tcp4", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).AddrPort().Port())
+	}
+	agent, err := net.Listen("unix", filepath.Join(o.Dir, "agent"))
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	c := confinement(o.Dir)
+	c.Connect, c.Sockets = ports[:1], []string{agent.Addr().String()}
+	if _, err := Confine(c); err != nil {
+		return err
+	}
+	for i, want := range []error{nil, syscall.EACCES} {
+		conn, err := dial(fmt.Sprintf("127.0.0.1:%d", ports[i]))
+		if conn != nil {
+			conn.Close()
+		}
+		if abi >= networkABI && !errors.Is(err, want) {
+			return fmt.Errorf("connect to port %d of 2: %w, want %w", i+1, err, want)
+		}
+	}
+	conn, err := net.Dial("unix", agent.Addr().String())
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
 // Without Landlock the server runs all the same, and can say so. A filter that
 // hides the system call stands for an older kernel.
 func TestConfineUnavailable(t *testing.T) {
@@ -388,6 +431,7 @@ func TestConfinePathErrors(t *testing.T) {
 		{"missing to read", Confinement{Read: []string{dir + "/missing"}}, fs.ErrNotExist, "missing"},
 		{"missing to write", Confinement{Write: []string{dir + "/missing"}}, fs.ErrNotExist, "missing"},
 		{"missing tree", Confinement{Trees: []string{dir + "/missing"}}, fs.ErrNotExist, "missing"},
+		{"missing socket", Confinement{Sockets: []string{dir + "/missing"}}, fs.ErrNotExist, "missing"},
 		{"file to write", Confinement{Write: []string{dir + "/certificate"}}, nil, "only whole directories"},
 	} {
 		rules, err := rulesFor(c.c, 7)
@@ -419,6 +463,10 @@ func TestRules(t *testing.T) {
 		}},
 		{"tree", Confinement{Trees: []string{dir + "/tree"}}, 7, []string{
 			"REQUIRE {write_file,read_file,read_dir,remove_dir,remove_file,make_dir,make_reg,make_sym,refer,truncate} for paths [" + dir + "/tree]",
+		}},
+		{"a port and a socket", Confinement{Connect: []uint16{443}, Sockets: []string{dir + "/certificate"}}, 9, []string{
+			"REQUIRE {resolve_unix} for paths [" + dir + "/certificate]",
+			"ALLOW {connect_tcp} on port 443",
 		}},
 	} {
 		rules, err := rulesFor(c.c, c.abi)

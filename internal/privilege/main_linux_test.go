@@ -33,6 +33,7 @@ var children = map[string]func(order) error{
 	"confine":      confineChild,
 	"both":         bothChild,
 	"unavailable":  unavailableChild,
+	"connect":      connectChild,
 }
 
 func TestMain(m *testing.M) {

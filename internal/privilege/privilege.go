@@ -30,8 +30,8 @@ type User struct {
 	Groups []int  // supplementary; none is empty
 }
 
-// A Confinement says what the process still needs of the file system. The zero
-// value denies all of it.
+// A Confinement says what the process still needs of the file system, and of other
+// machines. The zero value denies all of it.
 //
 // The paths are looked up once, by [Confine]: a file that is replaced later by
 // another of its name is another file. So for a file that is read again when it
@@ -48,4 +48,11 @@ type Confinement struct {
 	// Trees names directories below which, besides that, symbolic links may be
 	// made: for users who lay out trees of their own.
 	Trees []string
+
+	// Sockets names unix sockets of other processes that may be connected to. Kernels
+	// before Linux 7.0 restrict none.
+	Sockets []string
+
+	// Connect are the TCP ports, of whatever host, that may be connected to.
+	Connect []uint16
 }
