@@ -65,7 +65,7 @@ func (r *reader) readAll() error {
 		return r.readFile(r.o.File, place{user: true, used: true}, 0, func(_ fs.FileInfo, err error) error { return err })
 	}
 	if exists(r.sys.userConfig) {
-		if err := r.readFile(r.sys.userConfig, place{user: true, used: true}, 0, checkIncluded); err != nil {
+		if err := r.readFile(r.sys.userConfig, place{user: true, used: true}, 0, r.checkIncluded); err != nil {
 			return err
 		}
 	}
@@ -276,7 +276,7 @@ func (r *reader) include(args []string, at place, active bool, depth int) error 
 		}
 		for _, name := range names {
 			at.used = active
-			if err := r.readFile(name, at, depth+1, checkIncluded); err != nil {
+			if err := r.readFile(name, at, depth+1, r.checkIncluded); err != nil {
 				return err
 			}
 		}
@@ -286,12 +286,12 @@ func (r *reader) include(args []string, at place, active bool, depth int) error 
 
 // checkIncluded refuses what cannot be a file of configuration, as a pipe
 // that would never end, and what others may write to.
-func checkIncluded(info fs.FileInfo, err error) error {
+func (r *reader) checkIncluded(info fs.FileInfo, err error) error {
 	switch {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
 		return errors.New("it is no regular file")
 	}
-	return checkConfigOwner(info)
+	return r.sys.checkConfigOwner(info)
 }

@@ -2,6 +2,7 @@ package openssh
 
 import (
 	"fmt"
+	"os/user"
 	"slices"
 	"time"
 )
@@ -83,6 +84,10 @@ type Overrides struct {
 
 	// NoExec makes Match exec an error instead of running its command.
 	NoExec bool
+
+	// Account is the user whose files are read and who logs in; nil is the one that runs
+	// this program. It is for a server that is going to become that user.
+	Account *user.User
 }
 
 // name is what the host is looked up as in known_hosts.

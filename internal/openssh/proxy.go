@@ -31,7 +31,7 @@ type proxyConn struct {
 // startProxy starts a command of the configuration. The shell makes way for
 // it, so that ending it ends no mere shell.
 func (d *Dialer) startProxy(command string) (*proxyConn, error) {
-	shell, err := thisSystem().shell()
+	shell, err := thisSystem(nil).shell()
 	if err != nil {
 		return nil, err
 	}

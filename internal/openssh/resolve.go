@@ -20,7 +20,7 @@ const maxJumps = 8
 // A setting or a Match criterion that does not exist is an error, as it is for
 // ssh; one that exists and has no meaning here is passed over.
 func Resolve(ctx context.Context, target string, o Overrides) (Destination, error) {
-	d, err := resolve(ctx, thisSystem(), target, o, nil)
+	d, err := resolve(ctx, thisSystem(o.Account), target, o, nil)
 	if err != nil {
 		if ctx.Err() != nil {
 			return Destination{}, fmt.Errorf("resolve %s: %w", printable(target), context.Cause(ctx))
@@ -331,7 +331,7 @@ func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	if comma := strings.LastIndexByte(jump, ','); comma >= 0 {
 		before, last = jump[:comma], jump[comma+1:]
 	}
-	next := Overrides{File: r.o.File, NoExec: r.o.NoExec, Jump: before}
+	next := Overrides{File: r.o.File, NoExec: r.o.NoExec, Account: r.o.Account, Jump: before}
 	d.Jump, err = resolve(r.ctx, r.sys, last, next, through)
 	return err
 }

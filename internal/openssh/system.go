@@ -12,6 +12,7 @@ import (
 // A system is what a configuration depends on besides its files. Tests have
 // their own.
 type system struct {
+	account  *user.User // whose files are read; nil where that is not known
 	home     string
 	user     string
 	uid      string
@@ -26,10 +27,11 @@ type system struct {
 	locals func() []netip.Addr
 }
 
-// thisSystem describes the system and the user that runs this program. The
-// home directory is that of the user database, as for ssh.
-func thisSystem() *system {
+// thisSystem describes the system and an account; nil is the user that runs this program.
+// The home directory is that of the user database, as for ssh.
+func thisSystem(account *user.User) *system {
 	sys := &system{
+		account:      account,
 		uid:          strconv.Itoa(os.Getuid()),
 		systemDir:    systemDir,
 		systemConfig: filepath.Join(systemDir, "ssh_config"),
@@ -37,7 +39,12 @@ func thisSystem() *system {
 		lookup:       lookupHost,
 		locals:       localAddresses,
 	}
-	if u, err := user.Current(); err == nil {
+	if account == nil {
+		sys.account, _ = user.Current()
+	} else {
+		sys.uid = account.Uid
+	}
+	if u := sys.account; u != nil {
 		sys.home, sys.user = u.HomeDir, localName(u.Username)
 	}
 	if sys.home == "" {

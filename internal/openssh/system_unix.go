@@ -28,15 +28,19 @@ func (sys *system) shell() (string, error) {
 
 // checkConfigOwner refuses a file into which others could write commands that
 // we would run.
-func checkConfigOwner(info fs.FileInfo) error {
+func (sys *system) checkConfigOwner(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil
 	}
-	if st.Uid != 0 && int(st.Uid) != os.Getuid() {
+	own := strconv.Itoa(os.Getuid())
+	if sys.account != nil {
+		own = sys.account.Uid
+	}
+	if st.Uid != 0 && strconv.FormatUint(uint64(st.Uid), 10) != own {
 		return fmt.Errorf("it belongs to user %d, and must belong to you or to root", st.Uid)
 	}
-	if bad := info.Mode().Perm() & 0o022; bad&0o002 != 0 || bad != 0 && !isOwnGroup(st.Gid) {
+	if bad := info.Mode().Perm() & 0o022; bad&0o002 != 0 || bad != 0 && !sys.isOwnGroup(st.Gid) {
 		return fmt.Errorf("others may write to it (mode %04o): chmod go-w", info.Mode().Perm())
 	}
 	return nil
@@ -44,9 +48,9 @@ func checkConfigOwner(info fs.FileInfo) error {
 
 // isOwnGroup reports whether a group is the user's own, as where every user has one
 // of their name. There ~/.ssh/config is often writable for it.
-func isOwnGroup(gid uint32) bool {
-	u, err := user.Current()
-	if err != nil || u.Gid != strconv.FormatUint(uint64(gid), 10) || gid == 0 {
+func (sys *system) isOwnGroup(gid uint32) bool {
+	u := sys.account
+	if u == nil || u.Gid != strconv.FormatUint(uint64(gid), 10) || gid == 0 {
 		return false
 	}
 	g, err := user.LookupGroupId(u.Gid)

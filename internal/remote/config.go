@@ -11,6 +11,8 @@ package remote
 
 import (
 	"io"
+	"os/user"
+	"time"
 )
 
 // A Config says how servers are reached.
@@ -27,6 +29,15 @@ type Config struct {
 
 	UserAgent string // for web servers
 
+	// Account is the user whose keys and passwords are used; nil is the one that runs
+	// this program.
+	Account *user.User
+
+	// Patience is how long servers may take; zero fields mean what is usual.
+	Patience Patience
+
+	served bool // for a [Mount]: there are no flags, and nobody to be asked
+
 	// Stderr is for programs that connections run over.
 	Stderr io.Writer
 
@@ -34,6 +45,13 @@ type Config struct {
 	// warnings alone.
 	Say   func(text string)
 	Quiet bool
+}
+
+// Patience is how long a server may take.
+type Patience struct {
+	Answer time.Duration // to answer a request; and to connect, with the login
+	Stall  time.Duration // to send, or take, a further byte
+	Away   time.Duration // to be back, if it has answered before; of HTTP
 }
 
 // An SSHConfig is what ssh and scp have flags for, spelled as theirs.

@@ -49,22 +49,30 @@ func passwordIn(name string) (string, error) {
 	return line, nil
 }
 
-// fromNetrc looks a host up in the file that NETRC names, or else ~/.netrc.
-func fromNetrc(host, user string) (login, password string, ok bool, err error) {
-	name := os.Getenv("NETRC")
-	if name == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", "", false, nil
-		}
-		base := ".netrc"
-		if runtime.GOOS == "windows" {
-			base = "_netrc"
-		}
-		name = filepath.Join(home, base)
+// netrcFile returns the file that NETRC names, or else ~/.netrc; "" if there is no home
+// directory.
+func netrcFile(cfg *Config) string {
+	if name := os.Getenv("NETRC"); name != "" {
+		return name
 	}
+	base := ".netrc"
+	if runtime.GOOS == "windows" {
+		base = "_netrc"
+	}
+	if cfg.Account != nil {
+		return filepath.Join(cfg.Account.HomeDir, base)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, base)
+}
+
+// fromNetrc looks a host up in a netrc file, which need not exist.
+func fromNetrc(name, host, user string) (login, password string, ok bool, err error) {
 	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if name == "" || errors.Is(err, fs.ErrNotExist) {
 		return "", "", false, nil
 	}
 	if err != nil {

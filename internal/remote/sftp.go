@@ -70,14 +70,25 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 	if dest.Password, err = passwordIn(d.cfg.PasswordFile); err != nil {
 		return nil, err
 	}
+	c, err := d.connectTo(ctx, dest, l, to)
+	if _, ok := errors.AsType[*failure.Error](err); err != nil && !ok {
+		err = failure.Dial.Wrap(adviseSSH(err, l, d.cfg))
+	}
+	return c, err
+}
+
+// connectTo connects to a server that was resolved. An error of the connection has no
+// kind yet.
+func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l Location, to Intent) (*sftpServer, error) {
 	s, err := d.dialer.Dial(ctx, dest)
 	if err != nil {
-		return nil, failure.Dial.Wrap(adviseSSH(err, l, d.cfg))
+		return nil, err
 	}
 	c, err := sftpclient.New(ctx, s.Client, sftpclient.Config{
 		Connect: d.further(dest), First: to.First, Conns: d.cfg.Conns,
 		Expect: to.Expect, RoundTrip: s.RoundTrip(),
 		Requests: d.cfg.SSH.Requests, RequestBytes: d.cfg.SSH.RequestBytes,
+		Timeout: d.cfg.Patience.Answer, Stall: d.cfg.Patience.Stall,
 	})
 	if err != nil {
 		_ = s.Close()
@@ -105,6 +116,7 @@ func (d *sshDialer) resolve(ctx context.Context, l Location) (openssh.Destinatio
 	c := &d.cfg.SSH
 	return openssh.Resolve(ctx, destination(l.server), openssh.Overrides{
 		File: c.ConfigFile, Port: c.Port, Jump: c.Jump, Identities: d.identities(), Options: c.Options,
+		NoExec: d.cfg.served, Account: d.cfg.Account,
 	})
 }
 

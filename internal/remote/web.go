@@ -56,15 +56,24 @@ func (d webDialer) reconnecting(host string, err error, pause time.Duration) {
 // connect returns the server of a location. first is the name that is going to be read
 // there first, if that is known.
 func (d webDialer) connect(l Location, first string) (webServer, error) {
-	u, err := url.Parse(l.site.root)
+	c, err := d.client(l.site.root, l, first)
+	return webServer{c}, err
+}
+
+// client returns a client of what is below a URL of the server of a location.
+func (d webDialer) client(root string, l Location, first string) (*webclient.Client, error) {
+	u, err := url.Parse(root)
 	if err != nil {
-		return webServer{}, failure.Usage.Errorf("location %v: %w", l, err)
+		return nil, failure.Usage.Errorf("location %v: %w", l, err)
 	}
-	o := webclient.Config{User: l.site.user, Query: l.site.query, First: first, UserAgent: d.cfg.UserAgent, Conns: d.cfg.Conns}
+	o := webclient.Config{
+		User: l.site.user, Query: l.site.query, First: first, UserAgent: d.cfg.UserAgent, Conns: d.cfg.Conns,
+		ConnectTimeout: d.cfg.Patience.Answer, AnswerTimeout: d.cfg.Patience.Answer, StallTimeout: d.cfg.Patience.Stall, AbsenceTimeout: d.cfg.Patience.Away,
+	}
 	o.Waiting = func(status int, pause time.Duration) { d.waiting(u.Host, status, pause) }
 	o.Reconnecting = func(err error, pause time.Duration) { d.reconnecting(u.Host, err, pause) }
 	if o.TLS, err = d.cfg.Web.tls(); err != nil {
-		return webServer{}, err
+		return nil, err
 	}
 	switch {
 	case d.cfg.Web.Insecure && u.Scheme == "https":
@@ -74,7 +83,7 @@ func (d webDialer) connect(l Location, first string) (webServer, error) {
 	}
 	if d.cfg.PasswordFile != "" {
 		if o.Password, err = loginOf(l, d.cfg.PasswordFile); err != nil {
-			return webServer{}, err
+			return nil, err
 		}
 		o.Eager = true
 	} else {
@@ -82,11 +91,11 @@ func (d webDialer) connect(l Location, first string) (webServer, error) {
 			return d.password(ctx, u, user, realm)
 		}
 	}
-	c, err := webclient.New(l.site.root, o)
+	c, err := webclient.New(root, o)
 	if err != nil {
-		return webServer{}, failure.Usage.Errorf("location %v: %w", l, err)
+		return nil, failure.Usage.Errorf("location %v: %w", l, err)
 	}
-	return webServer{c}, nil
+	return c, nil
 }
 
 // tls returns what the configuration says of certificates.
@@ -115,12 +124,15 @@ func (d webDialer) password(ctx context.Context, u *url.URL, user, realm string)
 	if u.Scheme == "http" {
 		d.notices.printf("warning: %s asks for a password, which goes there unencrypted, and everybody on the way can read it; https encrypts it", u.Host)
 	}
-	login, password, ok, err := fromNetrc(u.Hostname(), user)
+	login, password, ok, err := fromNetrc(netrcFile(d.cfg), u.Hostname(), user)
 	if err != nil {
 		d.notices.printf("warning: %v", err)
 	}
 	if ok {
 		return login, password, nil
+	}
+	if d.cfg.served {
+		return "", "", fmt.Errorf("%w; the netrc file of the user that haul runs as has none for %s", webclient.ErrLogin, u.Hostname())
 	}
 	if d.cfg.Batch {
 		return "", "", fmt.Errorf("%w; leave out --batch to be asked, or use --password-file or ~/.netrc", webclient.ErrLogin)

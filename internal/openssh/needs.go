@@ -1,0 +1,38 @@
+package openssh
+
+import "slices"
+
+// Needs are what [Dialer.Dial] takes from the system, for a process that gives up the rest.
+type Needs struct {
+	Files   []string // that it reads again for each connection: keys, certificates and lists of host keys; some may be missing
+	Sockets []string // of agents
+	Ports   []int    // TCP ports that are connected to; on the way to a host behind another one, that of the first
+
+	// Commands are those of ProxyCommand, with all hosts on the way.
+	Commands []string
+}
+
+// Needs returns what it takes to connect to the destination.
+func (d *Destination) Needs() (n Needs) {
+	for at := d; at != nil; at = at.Jump {
+		for _, key := range at.IdentityFiles {
+			n.Files = append(n.Files, key, key+".pub", key+"-cert.pub")
+		}
+		n.Files = slices.Concat(n.Files, at.CertificateFiles, at.knownHostsFiles())
+		if at.RevokedHostKeys != "" {
+			n.Files = append(n.Files, at.RevokedHostKeys)
+		}
+		if at.IdentityAgent != "" {
+			n.Sockets = append(n.Sockets, at.IdentityAgent)
+		}
+		switch {
+		case at.ProxyCommand != "":
+			n.Commands = append(n.Commands, at.ProxyCommand)
+		case at.Jump == nil && at.Port == 0:
+			n.Ports = append(n.Ports, defaultPort)
+		case at.Jump == nil:
+			n.Ports = append(n.Ports, at.Port)
+		}
+	}
+	return n
+}
