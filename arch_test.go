@@ -37,12 +37,16 @@ var rules = map[string]rule{
 		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
-		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind",
+		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source",
 		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest",
 	},
 	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure", tests: "internal/golden internal/serve"},
-	"internal/serve/servetest": {imports: "sftp tftp users"}, // for tests
+	"internal/serve/servetest": {imports: "sftp store tftp users"}, // for tests
+	"internal/source": {
+		imports: "internal/failure internal/openssh internal/remote store store/cache store/s3 web/webclient",
+		tests:   "internal/serve/servetest sftp users web store/localdir store/storetest",
+	},
 	"internal/fileops":         {imports: "store store/treecopy internal/remote internal/console internal/failure"},
 	"internal/copying": {
 		imports: "tftp/tftpclient sftp/sftpclient web/webclient store store/localdir store/glob store/s3 store/treecopy internal/remote internal/console internal/failure internal/rate",

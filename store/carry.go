@@ -20,10 +20,10 @@ type viewUpload interface {
 	Located
 }
 
-// carry returns outer, which is around inner, with the methods that inner has besides
+// CarryUpload returns outer, which is around inner, with the methods that inner has besides
 // those of [Upload]: those of an [AttrUpload], a [Resumer] and, if it may be read, a
 // [ReadableUpload]. Each view of uploads passes through here, so that none is lost.
-func carry(outer viewUpload, inner Upload, readable bool) Upload {
+func CarryUpload(outer viewUpload, inner Upload, readable bool) Upload {
 	a, hasAttr := inner.(attrSetter)
 	o, opens := inner.(opener)
 	r, resumes := inner.(resumption)

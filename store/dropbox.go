@@ -177,7 +177,7 @@ func (u *uploadOnly) Create(ctx context.Context, name string, c Create) (Upload,
 	if err != nil {
 		return nil, err
 	}
-	return carry(ownUpload{up, u, context.WithoutCancel(ctx), name}, up, u.reads), nil
+	return CarryUpload(ownUpload{up, u, context.WithoutCancel(ctx), name}, up, u.reads), nil
 }
 
 // An ownUpload notes the name that it is given.

@@ -89,7 +89,7 @@ func (l layers) Create(ctx context.Context, name string, c Create) (Upload, erro
 	if err != nil {
 		return nil, err
 	}
-	return carry(&layersUpload{Upload: u, ctx: context.WithoutCancel(ctx), name: name, below: l[1:]}, u, true), nil
+	return CarryUpload(&layersUpload{Upload: u, ctx: context.WithoutCancel(ctx), name: name, below: l[1:]}, u, true), nil
 }
 
 // vacant returns an error for op if any store has the name.

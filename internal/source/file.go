@@ -1,0 +1,229 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// maxReopens is how often in a row a file is opened again without a further byte.
+	maxReopens = 3
+
+	// settled is how old a file of an SFTP server is, at least, when it is opened, so that
+	// one of the same size and time is the same: times there are in whole seconds, and
+	// clocks differ.
+	settled = time.Minute
+)
+
+// A file is one of a source, open for reading. Where its connection may be lost for good,
+// it is opened again by the next one.
+type file struct {
+	tree   *tree
+	name   string
+	caller context.Context // of Open
+
+	mu     sync.RWMutex
+	span   *span       // mu
+	file   store.File  // mu
+	info   fs.FileInfo // mu: as it was first
+	opened time.Time   // mu
+	ended  bool        // mu
+}
+
+// open opens the file by the connection that there is.
+func (f *file) open() error {
+	s, err := f.tree.link.call(f.caller, false, func(s *span) error {
+		opened, err := s.tree.Open(s.ctx, f.name)
+		if err != nil {
+			return err
+		}
+		info, err := opened.Stat()
+		if err != nil {
+			_ = opened.Close()
+			return err
+		}
+		if f.info != nil && !f.isSame(info) {
+			_ = opened.Close()
+			return &fs.PathError{Op: "read", Path: f.name, Err: store.ErrChanged}
+		}
+		s.opened, f.file = opened, opened
+		if f.info == nil {
+			f.info, f.opened = info, time.Now()
+		}
+		return nil
+	})
+	if err == nil {
+		f.span = s
+	}
+	return err
+}
+
+// isSame reports whether a file that has the name now is surely the one that had it.
+func (f *file) isSame(now fs.FileInfo) bool {
+	return now.Size() == f.info.Size() && now.ModTime().Equal(f.info.ModTime()) && f.opened.Sub(now.ModTime()) >= settled
+}
+
+func (f *file) Stat() (fs.FileInfo, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.ended {
+		return nil, &fs.PathError{Op: "stat", Path: f.name, Err: fs.ErrClosed}
+	}
+	return f.info, nil
+}
+
+// ReadAt reads by the connection that the file was opened with, or a later one.
+func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
+	defer store.BeginWait(f.caller)()
+	for reopens := 0; ; {
+		f.mu.RLock()
+		now, s := f.file, f.span
+		f.mu.RUnlock()
+		got, err := now.ReadAt(p[n:], off+int64(n))
+		n += got
+		f.tree.link.read.Add(uint64(max(got, 0)))
+		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrClosed) && f.isEnded() {
+			return n, err
+		}
+		away := isAway(err)
+		noted := f.tree.link.note(s.conn, err)
+		if got > 0 {
+			reopens = 0
+		}
+		if reopens++; !away || !f.tree.link.reopens || reopens > maxReopens || f.caller.Err() != nil {
+			return n, noted
+		}
+		f.tree.link.renew(s.conn, err)
+		if err := f.reopen(now); err != nil {
+			return n, err
+		}
+	}
+}
+
+func (f *file) isEnded() bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.ended
+}
+
+// reopen opens the file again, unless another reader has done so.
+func (f *file) reopen(was store.File) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.ended:
+		return &fs.PathError{Op: "read", Path: f.name, Err: fs.ErrClosed}
+	case f.file != was:
+		return nil
+	}
+	old := f.span
+	if err := f.open(); err != nil {
+		return err
+	}
+	_ = was.Close() // its connection is gone
+	old.end()
+	return nil
+}
+
+func (f *file) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return &fs.PathError{Op: "close", Path: f.name, Err: fs.ErrClosed}
+	}
+	f.ended = true
+	defer f.span.end()
+	return f.file.Close()
+}
+
+// A versioned file is one whose server says which version it is.
+type versioned struct{ *file }
+
+// Version is that of the server; see [store.Versioned].
+func (v versioned) Version() string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if own, ok := v.file.file.(store.Versioned); ok {
+		return own.Version()
+	}
+	return ""
+}
+
+// An upload notes what becomes of it.
+type upload struct {
+	store.Upload
+	span   *span
+	tree   *tree
+	caller context.Context // of Create
+}
+
+func (u *upload) WriteAt(p []byte, off int64) (int, error) {
+	defer store.BeginWait(u.caller)()
+	n, err := u.Upload.WriteAt(p, off)
+	return n, u.noted(err)
+}
+
+func (u *upload) Truncate(size int64) error {
+	defer store.BeginWait(u.caller)()
+	return u.noted(u.Upload.Truncate(size))
+}
+
+func (u *upload) Commit() error {
+	defer store.BeginWait(u.caller)()
+	defer u.span.end()
+	return u.noted(u.Upload.Commit())
+}
+
+func (u *upload) Close() error {
+	defer store.BeginWait(u.caller)()
+	defer u.span.end()
+	return u.Upload.Close()
+}
+
+func (u *upload) noted(err error) error {
+	if err == nil {
+		return nil
+	}
+	if isAway(err) {
+		u.tree.link.renew(u.span.conn, err)
+	}
+	return u.tree.link.note(u.span.conn, err)
+}
+
+// Location is empty: the file is not on a disk of this machine.
+func (*upload) Location() string { return "" }
+
+// A handle notes the end of a file that is open in place.
+type handle struct {
+	store.Handle
+	span *span
+	tree *tree
+}
+
+func (h *handle) ReadAt(p []byte, off int64) (int, error) {
+	n, err := h.Handle.ReadAt(p, off)
+	return n, h.noted(err)
+}
+
+func (h *handle) WriteAt(p []byte, off int64) (int, error) {
+	n, err := h.Handle.WriteAt(p, off)
+	return n, h.noted(err)
+}
+
+func (h *handle) Close() error {
+	defer h.span.end()
+	return h.noted(h.Handle.Close())
+}
+
+func (h *handle) noted(err error) error {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrClosed) {
+		return err
+	}
+	return h.tree.link.note(h.span.conn, err)
+}
