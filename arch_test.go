@@ -42,12 +42,13 @@ var rules = map[string]rule{
 	},
 	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure", tests: "internal/golden internal/serve"},
-	"internal/serve/servetest": {imports: "sftp store tftp users"}, // for tests
+	"internal/serve/servetest": {imports: "sftp tftp users"}, // for tests
+	"internal/metricsserver":   {tests: "internal/serve/servetest meter"},
 	"internal/source": {
 		imports: "internal/failure internal/openssh internal/remote store store/cache store/s3 web/webclient",
 		tests:   "internal/serve/servetest sftp users web store/localdir store/storetest",
 	},
-	"internal/fileops":         {imports: "store store/treecopy internal/remote internal/console internal/failure"},
+	"internal/fileops": {imports: "store store/treecopy internal/remote internal/console internal/failure"},
 	"internal/copying": {
 		imports: "tftp/tftpclient sftp/sftpclient web/webclient store store/localdir store/glob store/s3 store/treecopy internal/remote internal/console internal/failure internal/rate",
 		tests:   "tftp internal/serve/servetest",

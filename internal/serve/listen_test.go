@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 )
 
@@ -57,5 +59,42 @@ func TestFallBackReasons(t *testing.T) {
 	cfg := Default()
 	if other := cfg.fallBack(io.Discard, handover.TFTP, []string{":69"}, syscall.EADDRINUSE, &net.UDPAddr{Port: 69}); other != nil {
 		t.Errorf("fell back to %q from a port of its own", other)
+	}
+}
+
+func TestMetricsListenErrors(t *testing.T) {
+	s, err := listenMetrics(t.Context(), "127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	again, err := listenMetrics(t.Context(), s.Addr().String(), nil)
+	if err == nil {
+		again.Close()
+	}
+	if !errors.Is(err, failure.Listen) || !strings.Contains(err.Error(), "another server has that port") {
+		t.Errorf("a port that is taken: %v", err)
+	}
+}
+
+// Advice on an address names the flag, and what is peculiar to it.
+func TestListenErrors(t *testing.T) {
+	for _, c := range []struct {
+		flag string
+		err  error
+		want string
+	}{
+		{"metrics", syscall.EADDRINUSE, "that port; stop it, or choose another with --metrics"},
+		{"sftp", syscall.EADDRINUSE, "on 22 most often sshd"},
+		{"metrics", syscall.EACCES, "CAP_NET_BIND_SERVICE; try --metrics :9069"},
+		{"http", syscall.EADDRNOTAVAIL, "no such address; \"ip address\" lists those it has"},
+		{"metrics", syscall.EADDRNOTAVAIL, ":PORT is all of them"},
+		{"https", syscall.EINVAL, "its interface, as in fe80::1%eth0"},
+		{"metrics", syscall.EMFILE, "metrics: "},
+	} {
+		err := listenError(c.flag, &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", c.err)}, nil)
+		if got := err.Error(); !strings.Contains(got, c.want) || !errors.Is(err, c.err) || !errors.Is(err, failure.Listen) {
+			t.Errorf("%s, %v: %T, %v", c.flag, c.err, err, err)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/metricsserver"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/udp"
@@ -176,25 +178,48 @@ func closeServices(all []service) {
 	}
 }
 
+// A metricsPort shows the metrics of all services.
+type metricsPort struct {
+	*metricsserver.Server
+	socket net.Listener
+	asked  string // its address as configured
+}
+
 // startMetrics serves the metrics of all services. It returns nil without --metrics.
-func (cfg *Config) startMetrics(ctx context.Context, all []service, counts *meter.Registry, passed *handover.Inherited, log *slog.Logger, out io.Writer) (*metricsServer, error) {
+func (cfg *Config) startMetrics(ctx context.Context, all []service, counts *meter.Registry, passed *handover.Inherited, log *slog.Logger, out io.Writer) (*metricsPort, error) {
 	if counts == nil {
 		return nil, nil
 	}
 	for _, s := range all {
 		s.registerMetrics(counts)
 	}
-	m, err := serveMetrics(ctx, cfg.Metrics, passed, counts.Handler(), log)
+	open, err := passed.Metrics(cfg.Metrics)
 	if err != nil {
-		return nil, err
+		return nil, failure.Listen.Wrap(err)
 	}
+	if open == nil {
+		if open, err = listenMetrics(ctx, cfg.Metrics, rivalAt(passed, "tcp", cfg.Metrics)); err != nil {
+			return nil, err
+		}
+	}
+	m := &metricsPort{metricsserver.New(ctx, open, counts.Handler(), log), open, cfg.Metrics}
 	cfg.say(out, "metrics at http://%v/metrics", m.Addr())
 	return m, nil
 }
 
+// listenMetrics opens a socket.
+func listenMetrics(ctx context.Context, addr string, rival net.Addr) (net.Listener, error) {
+	var config net.ListenConfig
+	socket, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, listenError(handover.Metrics, err, rival)
+	}
+	return socket, nil
+}
+
 // runAll serves, and keeps the service manager informed. If one service fails, all end.
 // After a successor has taken over, each finishes what is under way. metrics may be nil.
-func runAll(ctx context.Context, all []service, metrics *metricsServer, m *handover.Manager, restart *handover.Restarter, log *slog.Logger, grace time.Duration) error {
+func runAll(ctx context.Context, all []service, metrics *metricsPort, m *handover.Manager, restart *handover.Restarter, log *slog.Logger, grace time.Duration) error {
 	var names []string
 	for _, s := range all {
 		names = append(names, s.String())
@@ -300,7 +325,7 @@ func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait
 }
 
 // allSockets returns the sockets for a successor.
-func allSockets(all []service, metrics *metricsServer) (sockets []handover.Socket, err error) {
+func allSockets(all []service, metrics *metricsPort) (sockets []handover.Socket, err error) {
 	for _, s := range all {
 		some, failed := s.sockets()
 		sockets, err = append(sockets, some...), errors.Join(err, failed)

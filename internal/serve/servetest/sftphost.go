@@ -85,7 +85,7 @@ func (h *SFTPHost) Start() {
 	h.Port = l.Addr().(*net.TCPAddr).Port
 	s := &sftp.Server{
 		Grace: time.Millisecond,
-		SSH: func(context.Context, net.Conn) (*ssh.ServerConfig, error) { return h.config, nil },
+		SSH:   func(context.Context, net.Conn) (*ssh.ServerConfig, error) { return h.config, nil },
 		Login: func(context.Context, *ssh.ServerConn) (*sftp.Account, error) {
 			a := h.account
 			return &a, nil

@@ -1,4 +1,6 @@
-package serve
+// Package metricsserver shows metrics and the health of a server by HTTP, with bounds for
+// whoever connects.
+package metricsserver
 
 import (
 	"context"
@@ -9,9 +11,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
-
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/handover"
 )
 
 // metricsLimits limit what a client of the metrics can use. Each connection answers one
@@ -34,52 +33,28 @@ var metricsDefaults = metricsLimits{
 	connections: 64,
 }
 
-// A metricsServer shows metrics and health by HTTP.
-type metricsServer struct {
+// A Server shows metrics and health.
+type Server struct {
 	http   http.Server
 	socket net.Listener
-	asked  string // its address as configured
 	log    *slog.Logger
 	limits metricsLimits
 	open   atomic.Int64 // connections
 	ended  chan struct{}
 }
 
-// serveMetrics serves three paths at addr, "HOST:PORT" or ":PORT", until Close: /metrics
-// by the handler, /healthz, and / with a line about them. When ctx ends, /healthz changes
-// from 200 to 503 and the others remain, so that the end of the transfers can be seen.
+// New serves three paths on a socket until Close: /metrics by the handler, /healthz, and /
+// with a line about them. When ctx ends, /healthz changes from 200 to 503 and the others
+// remain, so that the end of the transfers can be seen.
 //
 // There is no encryption and no password, so only those who may see the numbers should be
-// able to reach addr.
-//
-// passed may have a socket that is open at addr.
-func serveMetrics(ctx context.Context, addr string, passed *handover.Inherited, metrics http.Handler, log *slog.Logger) (*metricsServer, error) {
-	open, err := passed.Metrics(addr)
-	if err != nil {
-		return nil, failure.Listen.Wrap(err)
-	}
-	if open == nil {
-		if open, err = listenMetrics(ctx, addr, rivalAt(passed, "tcp", addr)); err != nil {
-			return nil, err
-		}
-	}
-	s := metricsDefaults.serveOn(ctx, open, metrics, log)
-	s.asked = addr
-	return s, nil
+// able to reach the socket.
+func New(ctx context.Context, socket net.Listener, metrics http.Handler, log *slog.Logger) *Server {
+	return metricsDefaults.serveOn(ctx, socket, metrics, log)
 }
 
-// listenMetrics opens a socket.
-func listenMetrics(ctx context.Context, addr string, rival net.Addr) (net.Listener, error) {
-	var config net.ListenConfig
-	socket, err := config.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, listenError(handover.Metrics, err, rival)
-	}
-	return socket, nil
-}
-
-func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, metrics http.Handler, log *slog.Logger) *metricsServer {
-	s := &metricsServer{socket: socket, log: log, limits: limits, ended: make(chan struct{})}
+func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, metrics http.Handler, log *slog.Logger) *Server {
+	s := &Server{socket: socket, log: log, limits: limits, ended: make(chan struct{})}
 	s.http = http.Server{
 		Handler:                      metricsRoutes(ctx, metrics),
 		ReadHeaderTimeout:            limits.header,
@@ -124,11 +99,11 @@ func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
 }
 
 // Addr returns the address of the socket.
-func (s *metricsServer) Addr() net.Addr { return s.socket.Addr() }
+func (s *Server) Addr() net.Addr { return s.socket.Addr() }
 
 // run serves until Close. If the socket fails before that, the metrics end and
 // the transfers continue.
-func (s *metricsServer) run() {
+func (s *Server) run() {
 	defer close(s.ended)
 	if err := s.http.Serve(s.socket); !errors.Is(err, http.ErrServerClosed) {
 		s.log.Error("metrics ended", "address", s.Addr().String(), "error", err)
@@ -136,7 +111,7 @@ func (s *metricsServer) run() {
 }
 
 // count closes a new connection if there are too many.
-func (s *metricsServer) count(c net.Conn, state http.ConnState) {
+func (s *Server) count(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if s.open.Add(1) > int64(s.limits.connections) {
@@ -149,7 +124,7 @@ func (s *metricsServer) count(c net.Conn, state http.ConnState) {
 
 // Close ends the server: answers under way have the grace, other connections are closed.
 // It may be called again.
-func (s *metricsServer) Close() {
+func (s *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.limits.grace)
 	defer cancel()
 	if err := s.http.Shutdown(ctx); err != nil {

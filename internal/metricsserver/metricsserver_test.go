@@ -1,4 +1,4 @@
-package serve
+package metricsserver
 
 import (
 	"bufio"
@@ -12,14 +12,12 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/meter"
 )
@@ -39,9 +37,9 @@ var patientMetrics = metricsLimits{
 
 // startMetrics serves metrics on a free port until the test ends, and fails
 // the test if that leaves a goroutine behind.
-func startMetrics(ctx context.Context, t *testing.T, limits metricsLimits, h http.Handler) *metricsServer {
+func startMetrics(ctx context.Context, t *testing.T, limits metricsLimits, h http.Handler) *Server {
 	t.Helper()
-	socket, err := listenMetrics(ctx, "127.0.0.1:0", nil)
+	socket, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +49,7 @@ func startMetrics(ctx context.Context, t *testing.T, limits metricsLimits, h htt
 		for deadline := time.Now().Add(metricsPatience); ; runtime.Gosched() {
 			stacks := make([]byte, 1<<20)
 			text := string(stacks[:runtime.Stack(stacks, true)])
-			if !strings.Contains(text, "net/http.(*conn).serve") && !strings.Contains(text, "(*metricsServer)") {
+			if !strings.Contains(text, "net/http.(*conn).serve") && !strings.Contains(text, "metricsserver.(*Server)") {
 				return
 			}
 			if time.Now().After(deadline) {
@@ -67,7 +65,7 @@ func startMetrics(ctx context.Context, t *testing.T, limits metricsLimits, h htt
 var line = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "haul_up 1") })
 
 // dial connects to the server; reads and writes fail after the servetest.Patience.
-func (s *metricsServer) dial(t *testing.T) net.Conn {
+func (s *Server) dial(t *testing.T) net.Conn {
 	t.Helper()
 	var d net.Dialer
 	c, err := d.DialContext(t.Context(), "tcp", s.Addr().String())
@@ -80,7 +78,7 @@ func (s *metricsServer) dial(t *testing.T) net.Conn {
 }
 
 // ask sends raw bytes and returns all that comes back until the server closes.
-func (s *metricsServer) ask(t *testing.T, raw string) string {
+func (s *Server) ask(t *testing.T, raw string) string {
 	t.Helper()
 	c := s.dial(t)
 	// The server may answer and close before it has read everything.
@@ -99,7 +97,7 @@ func untilClosed(t *testing.T, c net.Conn) string {
 }
 
 // get sends a request with the method and target, and returns the answer.
-func (s *metricsServer) get(t *testing.T, method, target string) (*http.Response, string) {
+func (s *Server) get(t *testing.T, method, target string) (*http.Response, string) {
 	t.Helper()
 	raw := s.ask(t, method+" "+target+" HTTP/1.1\r\nHost: haul\r\n\r\n")
 	answer, err := http.ReadResponse(bufio.NewReader(strings.NewReader(raw)), &http.Request{Method: method})
@@ -329,7 +327,7 @@ func TestMetricsClose(t *testing.T) {
 // A socket that fails is logged.
 func TestMetricsSocketFails(t *testing.T) {
 	var out servetest.Buffer
-	socket, err := listenMetrics(t.Context(), "127.0.0.1:0", nil)
+	socket, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,38 +337,5 @@ func TestMetricsSocketFails(t *testing.T) {
 	s.Close()
 	if got := out.String(); !strings.Contains(got, "metrics ended") || !strings.Contains(got, s.Addr().String()) {
 		t.Errorf("logged %q", got)
-	}
-}
-
-func TestMetricsListenErrors(t *testing.T) {
-	s := startMetrics(t.Context(), t, patientMetrics, line)
-	again, err := listenMetrics(t.Context(), s.Addr().String(), nil)
-	if err == nil {
-		again.Close()
-	}
-	if !errors.Is(err, failure.Listen) || !strings.Contains(err.Error(), "another server has that port") {
-		t.Errorf("a port that is taken: %v", err)
-	}
-}
-
-// Advice on an address names the flag, and what is peculiar to it.
-func TestListenErrors(t *testing.T) {
-	for _, c := range []struct {
-		flag string
-		err  error
-		want string
-	}{
-		{"metrics", syscall.EADDRINUSE, "that port; stop it, or choose another with --metrics"},
-		{"sftp", syscall.EADDRINUSE, "on 22 most often sshd"},
-		{"metrics", syscall.EACCES, "CAP_NET_BIND_SERVICE; try --metrics :9069"},
-		{"http", syscall.EADDRNOTAVAIL, "no such address; \"ip address\" lists those it has"},
-		{"metrics", syscall.EADDRNOTAVAIL, ":PORT is all of them"},
-		{"https", syscall.EINVAL, "its interface, as in fe80::1%eth0"},
-		{"metrics", syscall.EMFILE, "metrics: "},
-	} {
-		err := listenError(c.flag, &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", c.err)}, nil)
-		if got := err.Error(); !strings.Contains(got, c.want) || !errors.Is(err, c.err) || !errors.Is(err, failure.Listen) {
-			t.Errorf("%s, %v: %T, %v", c.flag, c.err, err, err)
-		}
 	}
 }
