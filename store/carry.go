@@ -76,7 +76,7 @@ func CarryUpload(outer viewUpload, inner Upload, readable bool) Upload {
 // methods that u has besides those of [Upload]: those of an [AttrUpload], a [Resumer] and a
 // [ReadableUpload].
 func OnCommit(u Upload, done func()) Upload {
-	return carry(&observedUpload{u, done}, u, true)
+	return CarryUpload(&observedUpload{u, done}, u, true)
 }
 
 // An observedUpload reports its Commit.

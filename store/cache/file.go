@@ -246,6 +246,7 @@ func (f *file) readFetched(p []byte, index int64, from int) (n int, err error) {
 
 // await waits until done is closed, or the file cannot be read any more.
 func (f *file) await(done <-chan struct{}) error {
+	defer store.BeginWait(f.ctx)()
 	select {
 	case <-done:
 		return nil

@@ -247,6 +247,7 @@ func (s *front) wait(ctx context.Context, n *entry, a *ask) error {
 		late = t.C
 	}
 	s.c.mu.Unlock()
+	defer store.BeginWait(ctx)()
 	select {
 	case <-a.done:
 		return a.err
