@@ -39,6 +39,8 @@ func errorPacketFor(err error) (transfer.ErrorCode, string) {
 		return transfer.AccessViolation, "access violation"
 	case errors.Is(err, store.ErrNoSpace):
 		return transfer.DiskFull, "no space left on the server"
+	case errors.Is(err, errors.ErrUnsupported):
+		return transfer.AccessViolation, "not possible with the files served here"
 	case errors.Is(err, fileio.ErrTooLarge):
 		return transfer.DiskFull, "file is larger than the server accepts"
 	case errors.Is(err, errTextTooLarge):

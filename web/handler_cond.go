@@ -176,7 +176,7 @@ func describe(f store.File, coding string, now time.Time) (representation, error
 // can set its time of change. Where a store has no such record, size and time of
 // modification have to do; they do if the time is finer than a second, as only a
 // copy with its size and its nanoseconds has it too. Neither holds for a file
-// that has only just changed.
+// that has only just changed. A version that another server gives holds as it is.
 func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) validators {
 	modified := fi.ModTime()
 	changed, systemTime := modified, time.Time{}
@@ -186,6 +186,10 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 	if i, can := f.(store.Identifier); can {
 		id, ok = i.Identity()
 	}
+	version := ""
+	if v, can := f.(store.Versioned); can {
+		version = v.Version()
+	}
 	switch {
 	case ok:
 		systemTime = id.Changed()
@@ -193,6 +197,9 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 		if changed.Before(modified) {
 			changed = modified
 		}
+	case version != "": // the server that the file is on has settled what it can
+		sum = sha256.Sum256([]byte(version))
+		changed, strong = time.Time{}, true
 	case modified.IsZero():
 		return validators{exists: true}
 	default:
