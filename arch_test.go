@@ -38,14 +38,14 @@ var rules = map[string]rule{
 	},
 	"internal/serve": {
 		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source",
-		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest",
+		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
 	},
 	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure", tests: "internal/golden internal/serve"},
 	"internal/serve/servetest": {imports: "sftp tftp users"}, // for tests
 	"internal/metricsserver":   {tests: "internal/serve/servetest meter"},
 	"internal/source": {
-		imports: "internal/failure internal/openssh internal/remote store store/cache store/s3 web/webclient",
+		imports: "internal/failure internal/linequeue internal/openssh internal/privilege internal/remote meter store store/cache web/webclient",
 		tests:   "internal/serve/servetest sftp users web store/localdir store/storetest",
 	},
 	"internal/fileops": {imports: "store store/treecopy internal/remote internal/console internal/failure"},

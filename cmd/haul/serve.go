@@ -14,7 +14,8 @@ const serveHelp = `Serve the files of a directory over TFTP, SFTP, HTTP or HTTPS
 
 haul serves the protocols of --tftp, --sftp, --http and --https, and without any of them
 TFTP and HTTP, until a signal ends it. Of several DIRs, the first that has a file serves
-it; uploads go to the first. --config reads settings from a file.
+it; uploads go to the first. DIR may be a URL of another machine ("haul help serve
+files"). --config reads settings from a file.
 
 SFTP users log in ("haul user"). TFTP and HTTP have no users, unless --http-auth names
 them: everybody may read, and write only with --upload. Nothing outside DIR can be

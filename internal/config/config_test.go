@@ -91,12 +91,18 @@ var samples = map[string][2]string{
 	"files.upload":              {"create", `"create"`},
 	"files.max_upload":          {"1GB", `"1GB"`},
 	"dirs":                      {"/srv/a,/srv/b", `["/srv/a", "/srv/b"]`},
+	"cache.size":                {"20GB", `"20GB"`},
+	"cache.fresh":               {"1m0s", `"1m0s"`},
+	"cache.stale":               {"1h0m0s", `"1h0m0s"`},
 	"allow":                     {"10.0.0.0/8", `"10.0.0.0/8"`},
 	"deny":                      {"192.0.2.7", `["192.0.2.7"]`},
 	"grace":                     {"1m30s", `"1m30s"`},
 	"metrics.listen":            {"127.0.0.1:9069", `"127.0.0.1:9069"`},
 	"log.format":                {"json", `"json"`},
 }
+
+// remoteRoot is a source on another machine, for which there is a cache.
+const remoteRoot = "files.root = ['192.0.2.7=https://mirror.example/']"
 
 // needs are settings that others want beside them, as lines of a file.
 var needs = map[string]string{
@@ -105,6 +111,8 @@ var needs = map[string]string{
 	"files.shared": "files.per_client = 'ip'", "files.upload_dir": "files.upload = 'create'", "tftp.upload_parents": "files.upload = 'create'",
 	"no_fsync":       "files.upload = 'create'",
 	"tftp.trace_hex": "tftp.trace = 'all'",
+	"cache.dir":      "cache.size = '20GB'\n" + remoteRoot, "cache.size": "cache.dir = '/c'\n" + remoteRoot,
+	"cache.fresh": "cache.dir = '/c'\ncache.size = '20GB'\n" + remoteRoot, "cache.stale": "cache.dir = '/c'\ncache.size = '20GB'\n" + remoteRoot,
 }
 
 // sample returns a value of a setting that is not its default, as text and for a file.

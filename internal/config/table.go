@@ -109,7 +109,7 @@ func (s *Settings) http() []*Setting {
 func (s *Settings) files() []*Setting {
 	c := &s.config.Files
 	return []*Setting{
-		{Key: "files.root", Flag: "root", Group: "files", value: rootsValue(&c.Roots), Help: "give some clients another directory, as `CLIENT=DIR`; repeat for more"},
+		{Key: "files.root", Flag: "root", Group: "files", value: rootsValue(&c.Roots), Help: "give some clients another directory or URL, as `CLIENT=DIR`; repeat for more"},
 		{Key: "files.per_client", Flag: "per-client", Group: "files", value: perClientValue(&c.PerClient), words: strings.Fields("ip mac"), Help: "give each client a directory below DIR: `BY` is ip or mac"},
 		{Key: "files.shared", Flag: "shared", Group: "files", value: boolValue(&c.Shared), Help: "with --per-client, serve from DIR what is missing there"},
 		{Key: "files.map", Flag: "map", Group: "files", value: textValue(&c.Map), Help: "rewrite names by the rules in `FILE`, as tftpd-hpa -m does"},
@@ -128,7 +128,11 @@ func (s *Settings) files() []*Setting {
 func (s *Settings) server() []*Setting {
 	c := &s.config
 	return []*Setting{
-		{Key: "dirs", value: textsValue(&c.Dirs), Help: "serve these directories"},
+		{Key: "dirs", value: textsValue(&c.Dirs), Help: "serve these directories, or URLs of directories on other machines (https://, sftp://, s3://)"},
+		{Key: "cache.dir", Flag: "cache", Group: "files", value: textValue(&c.Cache.Dir), Help: "keep what was read from other machines in this `DIR`, which holds nothing else"},
+		{Key: "cache.size", Flag: "cache-size", Group: "files", value: sizeValue(&c.Cache.Size), Help: "take at most this much of the disk for --cache, such as 20GB"},
+		{Key: "cache.fresh", Flag: "cache-fresh", Group: "files", value: timeValue(&c.Cache.Fresh), Help: "answer from --cache for this `TIME` without asking whether a file has changed (0: ask each time)"},
+		{Key: "cache.stale", Flag: "cache-stale", Group: "files", value: timeValue(&c.Cache.Stale), Help: "answer from --cache for this `TIME` more while the other machine cannot be reached (0: do not)"},
 		{Key: "allow", Flag: "allow", Group: "limits", value: networksValue(&c.Allow), Help: "serve only this `NETWORK`; several are separated by commas"},
 		{Key: "deny", Flag: "deny", Group: "limits", value: networksValue(&c.Deny), Help: "do not serve this `NETWORK`; several are separated by commas"},
 		{Key: "no_fsync", Flag: "no-fsync", Group: "files", value: boolValue(&c.NoFsync), Help: "do not wait for the disk before an upload appears: faster, but a crash of the machine or a power cut may lose it, or part of its content"},

@@ -22,12 +22,41 @@
 // wraps [errors.ErrUnsupported].
 package privilege
 
+import (
+	"io/fs"
+	"os"
+)
+
 // A User is whom the process shall become. The zero value is root, and refused.
 type User struct {
 	Name   string // as asked for, for messages
 	UID    int    // 1 to 4,294,967,294
 	GID    int    // 0 to 4,294,967,294
 	Groups []int  // supplementary; none is empty
+}
+
+// Give makes a directory, and all in it that is root's, u's: root has made it, for the
+// process that becomes u. Symbolic links are not followed, and a file with several names
+// stays as it is. A process that is not root gives nothing.
+func Give(dir string, u User) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := root.Lstat(name)
+		if err != nil || !isRoots(info) {
+			return err
+		}
+		return root.Lchown(name, u.UID, u.GID)
+	})
 }
 
 // A Confinement says what the process still needs of the file system, and of other

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/openssh"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/s3"
 	"github.com/haul-project/haul/web/webclient"
 )
 
@@ -23,11 +26,12 @@ type Mount struct {
 	cfg      Config
 	notices  *notices
 	ssh      openssh.Destination
+	bucket   *s3.Store
 }
 
-// NewMount resolves the location of a directory on a server of SFTP or HTTP. It reads
-// what ssh is configured to do, and connects to nothing. Errors are usage errors, or say
-// what of a configuration cannot be used.
+// NewMount resolves the location of a directory on a server of SFTP or HTTP, or of a bucket.
+// It reads what ssh and the tools of AWS are configured to do, and connects to nothing.
+// Errors are usage errors, or say what of a configuration cannot be used.
 func NewMount(ctx context.Context, l Location, cfg Config) (*Mount, error) {
 	cfg.Batch, cfg.served = true, true
 	m := &Mount{location: l, cfg: cfg, notices: newNotices(cfg.Say)}
@@ -37,6 +41,8 @@ func NewMount(ctx context.Context, l Location, cfg Config) (*Mount, error) {
 			return nil, failure.Usage.Errorf("a source has no query (?...): it would show in lists of processes")
 		}
 		return m, nil
+	case S3:
+		return m, m.openBucket()
 	case SFTP:
 	default:
 		return nil, failure.Usage.Errorf("source %v: it is a directory, or a URL of https, sftp or s3", l)
@@ -52,10 +58,50 @@ func NewMount(ctx context.Context, l Location, cfg Config) (*Mount, error) {
 	return m, nil
 }
 
+// openBucket resolves the server of a bucket.
+func (m *Mount) openBucket() (err error) {
+	p := m.cfg.Patience
+	m.bucket, err = s3.New(m.location.bucket, m.location.Path, s3.Config{
+		Conns: m.cfg.Conns, ConnectTimeout: p.Answer, AnswerTimeout: p.Answer, StallTimeout: p.Stall, UserAgent: m.cfg.UserAgent, Getenv: m.getenv,
+	})
+	if err != nil {
+		return failure.Usage.Errorf("source %v: %w", m.location, err)
+	}
+	return nil
+}
+
+// getenv returns a variable as the account would have it.
+func (m *Mount) getenv(key string) string {
+	if key == "HOME" && m.cfg.Account != nil {
+		return m.cfg.Account.HomeDir
+	}
+	return os.Getenv(key)
+}
+
+// bucketNeeds returns what it takes to reach a bucket, and to have the keys for it. A
+// machine or a container of a cloud gets them over plain HTTP, at an address of its own link.
+func (m *Mount) bucketNeeds() openssh.Needs {
+	n := openssh.Needs{Ports: []int{httpPort, httpsPort}}
+	if u, err := url.Parse("//" + m.bucket.Endpoint()); err == nil && u.Port() != "" {
+		n.Ports = append(n.Ports, portOf(u))
+	}
+	home, _ := os.UserHomeDir()
+	for _, name := range s3.CredentialFiles() {
+		if rest, ok := strings.CutPrefix(name, home); ok {
+			name = m.getenv("HOME") + rest
+		}
+		n.Files = append(n.Files, name)
+	}
+	return n
+}
+
 // Needs are what [Mount.Connect] takes from the system.
 func (m *Mount) Needs() openssh.Needs {
-	if m.location.Protocol == SFTP {
+	switch m.location.Protocol {
+	case SFTP:
 		return m.ssh.Needs()
+	case S3:
+		return m.bucketNeeds()
 	}
 	u, err := url.Parse(m.location.site.root)
 	if err != nil {
@@ -95,10 +141,13 @@ func portOf(u *url.URL) int {
 }
 
 // Connect logs in, with keys and passwords as they are now, and returns the directory: of
-// SFTP a [store.Tree], of HTTP a *[webclient.Client]. Over HTTP the first request
-// connects. close ends the connection.
+// SFTP and of a bucket a [store.Tree], of HTTP a *[webclient.Client]. Over HTTP, and to a
+// bucket, the first request connects. close ends the connection.
 func (m *Mount) Connect(ctx context.Context) (files store.Store, close func(), err error) {
-	if m.location.Protocol == HTTP {
+	switch m.location.Protocol {
+	case S3:
+		return m.bucket, func() { _ = m.bucket.Close() }, nil
+	case HTTP:
 		root := m.location.site.root + (&url.URL{Path: m.location.Path}).EscapedPath()
 		w, err := newWebDialer(&m.cfg, m.notices, new(asker)).client(root, m.location, "")
 		if err != nil {
@@ -135,7 +184,7 @@ func adviseMount(err error) error {
 // the one that is expected: to try again is of use only when somebody has changed something.
 func IsRefusal(err error) bool {
 	return errors.Is(err, openssh.ErrAuth) || errors.Is(err, openssh.ErrHostKey) || errors.Is(err, openssh.ErrConfig) || errors.Is(err, openssh.ErrRefused) ||
-		errors.Is(err, webclient.ErrLogin) || webclient.IsCertificateError(err)
+		errors.Is(err, webclient.ErrLogin) || errors.Is(err, s3.ErrLogin) || errors.Is(err, s3.ErrNoBucket) || webclient.IsCertificateError(err)
 }
 
 // IsAway reports whether an error says that a server cannot be reached, has no time, or

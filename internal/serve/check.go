@@ -50,6 +50,7 @@ func (cfg *Config) Check() error {
 	m.when(len(cfg.Dirs) == 0, "dirs", "nothing to serve: no directory is named, as in: haul serve DIR")
 	m.when(!cfg.ServesAnybody() && len(cfg.Dirs) > 1, "",
 		"users who log in get one directory, and %d are named; only TFTP, and HTTP without users, search several (a user can have another directory: see haul user --help)", len(cfg.Dirs))
+	cfg.checkSources(&m)
 	cfg.checkHTTP(&m)
 	cfg.checkNumbers(&m)
 	if cfg.ServesTFTP() {

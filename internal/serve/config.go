@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/internal/source"
 	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/store/cache"
 	"github.com/haul-project/haul/tftp"
 	"github.com/haul-project/haul/tftp/trace"
 )
@@ -18,9 +20,12 @@ import (
 // An address is HOST:PORT or :PORT. A protocol is served if its list of addresses has
 // one that is not empty. The sizes are in bytes, the rates in bytes a second.
 type Config struct {
-	// Dirs are the directories to serve, at least one. TFTP, and HTTP without users,
-	// search them in order; users who log in get the first.
+	// Dirs are the directories to serve, at least one, or URLs of sources: see package
+	// source. TFTP, and HTTP without users, search them in order; users who log in get the
+	// first.
 	Dirs []string
+
+	Cache source.Caching // of sources
 
 	TFTP  TFTP
 	SFTP  SFTP
@@ -73,6 +78,8 @@ type Config struct {
 
 	// Quiet logs failures only.
 	Quiet bool
+
+	sources source.Set // once open has opened them
 }
 
 // Files are the rules for clients who do not log in, by TFTP and HTTP.
@@ -216,6 +223,7 @@ func Default() Config {
 		SFTP:  SFTP{MaxConns: defaultConns, MaxConnsPerSource: penalty.DefaultMaxConnsPerSource},
 		HTTP:  HTTP{Listen: []string{":80"}, Index: "index.html"},
 		Files: Files{MaxUpload: tftp.DefaultMaxUpload},
+		Cache: source.Caching{Fresh: cache.DefaultFresh},
 	}
 }
 

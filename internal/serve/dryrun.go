@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/haul-project/haul/internal/source"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tftp/trace"
 )
@@ -12,9 +13,12 @@ import (
 // DryRun does as [Run] does until it opens sockets, and writes what Run would serve. It
 // creates no files: no host keys, and no recording of packets.
 func DryRun(cfg Config, out io.Writer) error {
-	cfg.Trace = trace.Setup{}
+	if err := cfg.Check(); err != nil {
+		return err
+	}
+	cfg.Trace, cfg.Cache = trace.Setup{}, source.Caching{}
 	_, all, err := cfg.open(nil, nil, slog.New(slog.DiscardHandler), io.Discard)
-	defer func() { closeServices(all) }()
+	defer func() { closeServices(all); cfg.sources.Close() }()
 	if err != nil {
 		return err
 	}

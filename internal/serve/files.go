@@ -7,13 +7,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/internal/smallfile"
+	"github.com/haul-project/haul/internal/source"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
@@ -73,12 +73,15 @@ func (cfg *Config) separate() error {
 	if cfg.Files.UploadDir == "" {
 		return nil
 	}
-	dirs := slices.Clone(cfg.Dirs)
-	for _, r := range cfg.Files.Roots {
-		dirs = append(dirs, r.Dir)
-	}
 	uploads := resolved(cfg.Files.UploadDir)
-	for _, dir := range dirs {
+	all := cfg.dirs()
+	for _, dir := range all[:len(all)-1] {
+		if source.Overlap(dir, cfg.Files.UploadDir) {
+			return usagef("upload-dir", "--upload-dir %s: uploads could be read from %s; choose another", cfg.Files.UploadDir, dir)
+		}
+		if source.IsRemote(dir) || source.IsRemote(cfg.Files.UploadDir) {
+			continue
+		}
 		served := resolved(dir)
 		if within(uploads, served) {
 			return usagef("upload-dir", "--upload-dir %s: it is in %s, from which it would be read; choose one outside", cfg.Files.UploadDir, dir)
@@ -147,11 +150,11 @@ func (cfg *Config) openDirs(s *publicFiles, dirs []string) (store.Store, error) 
 	var layers []store.Store
 	for i, dir := range dirs {
 		writable := i == 0 && cfg.Files.Upload != site.UploadNone && cfg.Files.UploadDir == ""
-		layer, err := s.openDir(dir, writable)
+		layer, err := s.openTree(cfg, dir, writable)
 		if err != nil {
 			return nil, err
 		}
-		layers = append(layers, cfg.shown(layer))
+		layers = append(layers, layer)
 	}
 	files := layers[0]
 	if len(layers) > 1 {
@@ -168,7 +171,15 @@ func (cfg *Config) openUploads(s *publicFiles) (store.Store, error) {
 	if cfg.Files.UploadDir == "" {
 		return nil, nil
 	}
-	files, err := s.openDir(cfg.Files.UploadDir, true)
+	return s.openTree(cfg, cfg.Files.UploadDir, true)
+}
+
+// openTree opens a directory, or a source, as clients may see it.
+func (s *publicFiles) openTree(cfg *Config, dir string, writable bool) (store.Tree, error) {
+	if t := cfg.sources.Tree(dir); t != nil {
+		return cfg.shown(t), nil
+	}
+	files, err := s.openDir(dir, writable)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +187,7 @@ func (cfg *Config) openUploads(s *publicFiles) (store.Store, error) {
 }
 
 // shown returns the files of a directory that clients may see.
-func (cfg *Config) shown(files *localdir.Dir) store.Tree {
+func (cfg *Config) shown(files store.Tree) store.Tree {
 	if cfg.Files.Hidden {
 		return store.Finished(files)
 	}

@@ -120,7 +120,7 @@ func (s *httpService) openFiles() (err error) {
 
 // openUsers loads the users file, and opens the directory of users.
 func (s *httpService) openUsers(owners []int) (err error) {
-	if s.roots, err = openUserRoots(s.cfg.Dirs[0], false, s.cfg.NoFsync, &s.small); err != nil {
+	if s.roots, err = openUserRoots(s.cfg.Dirs[0], s.cfg.sources.Tree(s.cfg.Dirs[0]), false, s.cfg.NoFsync, &s.small); err != nil {
 		return inSetting("dirs", err)
 	}
 	file, err := filepath.Abs(s.cfg.HTTP.Users)
@@ -135,6 +135,9 @@ func (s *httpService) openUsers(owners []int) (err error) {
 		return usagef("http-auth", "the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)
 	}
 	s.roots.learn(dir)
+	if err := s.roots.checkSource(dir); err != nil {
+		return inSetting("http-auth", err)
+	}
 	s.sessions = &userSessions{dir: dir, file: file}
 	s.handler.Users = dir
 	return nil
@@ -333,7 +336,7 @@ func (s *httpService) sandboxPaths(c *privilege.Confinement) {
 		c.Write = append(c.Write, s.files.writes...)
 		return
 	}
-	c.Trees = append(c.Trees, s.roots.dir)
+	c.Trees = append(c.Trees, s.roots.mainDir()...)
 	c.Trees = append(c.Trees, existing(s.roots.outside(s.sessions.dir))...)
 	c.Read = append(c.Read, s.sessions.reads()...)
 }

@@ -97,7 +97,7 @@ func TestRootsTakeDescriptors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		roots, err := openUserRoots(served, false, false, nil)
+		roots, err := openUserRoots(served, nil, false, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func TestNoFsync(t *testing.T) {
 		if len(files.uploads) != 1 || files.uploads[0].NoSync != noFsync {
 			t.Errorf("NoFsync %v: without a login uploads go to %+v", noFsync, files.uploads)
 		}
-		roots, err := openUserRoots(cfg.Dirs[0], false, cfg.NoFsync, nil)
+		roots, err := openUserRoots(cfg.Dirs[0], nil, false, cfg.NoFsync, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,8 +29,8 @@ func TestNoFsync(t *testing.T) {
 		if _, _, _, err := roots.enter(users.User{Root: "bob"}); err != nil {
 			t.Fatal(err)
 		}
-		if roots.files.NoSync != noFsync {
-			t.Errorf("NoFsync %v: DIR of users has %v", noFsync, roots.files.NoSync)
+		if roots.local.NoSync != noFsync {
+			t.Errorf("NoFsync %v: DIR of users has %v", noFsync, roots.local.NoSync)
 		}
 		for _, o := range roots.open {
 			if o.files.NoSync != noFsync {

@@ -72,7 +72,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	env := os.Environ() // some of it is removed below, as it is for this process alone
 	log, counts := cfg.log(out), cfg.counts()
 	user, all, err := cfg.open(before, counts, log, out)
-	defer func() { closeServices(all) }()
+	defer func() { closeServices(all); cfg.sources.Close() }()
 	if err != nil {
 		return err
 	}
@@ -115,6 +115,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		s.announce()
 		s.sandboxPaths(&sandbox)
 	}
+	cfg.sandboxSources(&sandbox)
 	cfg.announceAccess(out)
 	cfg.boundHeap()
 	cfg.boundThreads()
@@ -127,7 +128,8 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		return err
 	}
 	spawner.Serving()
-	return runAll(ctx, all, metrics, manager, restart, log, cfg.Grace)
+	cfg.sources.Probe(ctx)
+	return cfg.runAll(ctx, all, metrics, manager, restart, log)
 }
 
 // open checks the configuration, and opens all that the server needs except its sockets. The
@@ -139,10 +141,13 @@ func (cfg *Config) open(before *handover.Predecessor, counts *meter.Registry, lo
 	if user, err = userToBecome(cfg.User); err != nil {
 		return nil, nil, err
 	}
+	if err := cfg.sources.Open(context.Background(), cfg.dirs(), cfg.Cache, user, before != nil, log); err != nil {
+		return nil, nil, inSetting("dirs", err)
+	}
 	if all, err = cfg.openServices(ownUsers(user), before, counts, log, out); err != nil {
 		return nil, all, err
 	}
-	return user, all, keepSecrets(all)
+	return user, all, keepSecrets(all, cfg.sourceSecrets())
 }
 
 // openServices opens what the protocols need except their sockets. The caller closes the
@@ -193,6 +198,7 @@ func (cfg *Config) startMetrics(ctx context.Context, all []service, counts *mete
 	for _, s := range all {
 		s.registerMetrics(counts)
 	}
+	cfg.sources.RegisterMetrics(counts)
 	open, err := passed.Metrics(cfg.Metrics)
 	if err != nil {
 		return nil, failure.Listen.Wrap(err)
@@ -219,7 +225,7 @@ func listenMetrics(ctx context.Context, addr string, rival net.Addr) (net.Listen
 
 // runAll serves, and keeps the service manager informed. If one service fails, all end.
 // After a successor has taken over, each finishes what is under way. metrics may be nil.
-func runAll(ctx context.Context, all []service, metrics *metricsPort, m *handover.Manager, restart *handover.Restarter, log *slog.Logger, grace time.Duration) error {
+func (cfg *Config) runAll(ctx context.Context, all []service, metrics *metricsPort, m *handover.Manager, restart *handover.Restarter, log *slog.Logger) error {
 	var names []string
 	for _, s := range all {
 		names = append(names, s.String())
@@ -229,7 +235,7 @@ func runAll(ctx context.Context, all []service, metrics *metricsPort, m *handove
 	}
 	running, end := context.WithCancel(ctx)
 	defer end()
-	defer logSignal(ctx, log, grace)()
+	defer logSignal(ctx, log, cfg.Grace)()
 	for _, s := range all {
 		s.startBackground(running)
 	}
@@ -250,6 +256,7 @@ func runAll(ctx context.Context, all []service, metrics *metricsPort, m *handove
 		if metrics != nil {
 			metrics.Close()
 		}
+		cfg.sources.Release()
 		for _, s := range all {
 			s.retire(handover.RetireTime)
 		}

@@ -17,9 +17,8 @@ type secret struct {
 	instead string // how to run without the file; "" if there is no way
 }
 
-// keepSecrets refuses to serve the secrets of any service, by any service.
-func keepSecrets(services []service) error {
-	var all []secret
+// keepSecrets refuses to serve the secrets of any service, and others, by any service.
+func keepSecrets(services []service, all []secret) error {
 	for _, s := range services {
 		all = append(all, s.secrets()...)
 	}

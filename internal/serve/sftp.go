@@ -56,7 +56,7 @@ type sftpService struct {
 // root. counts may be nil.
 func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
 	s := &sftpService{cfg: cfg, out: out, owners: owners, retired: make(chan time.Duration, 1)}
-	if s.roots, err = openUserRoots(cfg.Dirs[0], cfg.SFTP.SpecialBits, cfg.NoFsync, nil); err != nil {
+	if s.roots, err = openUserRoots(cfg.Dirs[0], cfg.sources.Tree(cfg.Dirs[0]), cfg.SFTP.SpecialBits, cfg.NoFsync, nil); err != nil {
 		return nil, inSetting("dirs", err)
 	}
 	defer func() {
@@ -68,6 +68,9 @@ func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logg
 		return nil, inSetting("users", err)
 	}
 	s.roots.learn(s.sessions.dir)
+	if err := s.roots.checkSource(s.sessions.dir); err != nil {
+		return nil, inSetting("users", err)
+	}
 	if s.hostKeys = cfg.SFTP.HostKeys; s.hostKeys == "" {
 		if s.hostKeys, err = defaultHostKeys(); err != nil {
 			return nil, err
@@ -281,7 +284,7 @@ func (s *sftpService) warn() {
 }
 
 func (s *sftpService) sandboxPaths(c *privilege.Confinement) {
-	c.Trees = append(c.Trees, s.roots.dir)
+	c.Trees = append(c.Trees, s.roots.mainDir()...)
 	for _, path := range s.roots.outside(s.sessions.dir) {
 		if _, err := os.Stat(path); err == nil { // otherwise checkRoots logs it
 			c.Trees = append(c.Trees, path)
@@ -305,7 +308,7 @@ func (s *sftpService) startBackground(ctx context.Context) {
 	}
 	go func() { // a disk that hangs delays nobody
 		if u, _ := s.sessions.dir.User(users.OneTimeUser); s.sessions.file == "" && u.Access != users.ReadOnly {
-			warnUnwritable("sftp", []string{s.roots.dir}, s.log.say)
+			warnUnwritable("sftp", s.roots.mainDir(), s.log.say)
 		}
 		s.checkRoots()
 		s.sessions.watch(ctx, s.reloaded)

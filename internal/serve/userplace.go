@@ -52,7 +52,7 @@ func (r *userRoots) resolve(path string, trees map[string]bool) place {
 		info, err := os.Lstat(at)
 		isLink := err == nil && info.Mode()&fs.ModeSymlink != 0
 		switch {
-		case at == r.dir || err == nil && os.SameFile(info, r.self):
+		case at == r.dir || err == nil && r.self != nil && os.SameFile(info, r.self):
 			return place{path: relative(rest)}
 		case trees[at]:
 			return place{at, relative(rest)}

@@ -78,7 +78,7 @@ func TestRootInsideAnotherUsersTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots, err := openUserRoots(in("dir"), false, false, nil)
+	roots, err := openUserRoots(in("dir"), nil, false, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,13 +24,14 @@ const rootPerm = 0o750
 
 // userRoots are the directories of users. Each is open as long as a connection uses it.
 type userRoots struct {
-	main    *os.Root // of DIR
-	dir     string   // DIR, without symbolic links
-	files   *localdir.Dir
-	secrets []secret    // what no root may hold
-	self    fs.FileInfo // DIR itself
-	special bool        // users may set setuid, setgid and sticky bits
-	noSync  bool        // uploads do not wait for the disk
+	main    *os.Root      // of DIR; nil if that is a source on another machine
+	dir     string        // DIR, without symbolic links, or the URL of the source
+	files   store.Tree    // of DIR
+	local   *localdir.Dir // the same; nil if it is a source
+	secrets []secret      // what no root may hold
+	self    fs.FileInfo   // DIR itself
+	special bool          // users may set setuid, setgid and sticky bits
+	noSync  bool          // uploads do not wait for the disk
 	small   *localdir.SmallFiles
 
 	mu    sync.Mutex
@@ -46,8 +47,11 @@ type userRoot struct {
 }
 
 // openUserRoots opens DIR. special lets users set the setuid, setgid and sticky bits;
-// with noSync uploads do not wait for the disk.
-func openUserRoots(dir string, special, noSync bool, small *localdir.SmallFiles) (*userRoots, error) {
+// with noSync uploads do not wait for the disk. remote is the source that DIR names, or nil.
+func openUserRoots(dir string, remote store.Tree, special, noSync bool, small *localdir.SmallFiles) (*userRoots, error) {
+	if remote != nil {
+		return &userRoots{dir: dir, files: remote, special: special, noSync: noSync, small: small, open: map[place]*userRoot{}}, nil
+	}
 	if dir == "" {
 		return nil, usagef("", "the name of a directory is empty; use . for the current directory")
 	}
@@ -61,7 +65,8 @@ func openUserRoots(dir string, special, noSync bool, small *localdir.SmallFiles)
 		return nil, failure.Local.Errorf("serve %s: %w", dir, console.WithoutPath(err))
 	}
 	r := &userRoots{main: main, dir: realPath(dir), self: self, special: special, noSync: noSync, small: small, open: map[place]*userRoot{}}
-	r.files = r.filesIn(main, wholeDir)
+	r.local = r.filesIn(main, wholeDir)
+	r.files = r.local
 	return r, nil
 }
 
@@ -73,8 +78,18 @@ func (r *userRoots) filesIn(root *os.Root, p place) *localdir.Dir {
 	return files
 }
 
+// mainDir returns DIR, or nothing if that is a source.
+func (r *userRoots) mainDir() []string {
+	if r.main == nil {
+		return nil
+	}
+	return []string{r.dir}
+}
+
 func (r *userRoots) close() {
-	_ = r.main.Close()
+	if r.main != nil {
+		_ = r.main.Close()
+	}
 	for _, o := range r.open {
 		_ = o.root.Close()
 	}
@@ -133,6 +148,9 @@ func (r *userRoots) give(p place) {
 // openPlace opens the directory of a user. A missing directory below DIR is created.
 func (r *userRoots) openPlace(p place) (_ *os.Root, created bool, err error) {
 	base := r.main
+	if p.tree == "" && base == nil {
+		return nil, false, r.noRootBelow(p.path)
+	}
 	if p.tree != "" {
 		if err := r.checkApart(p.String()); err != nil {
 			return nil, false, err
@@ -151,6 +169,23 @@ func (r *userRoots) openPlace(p place) (_ *os.Root, created bool, err error) {
 		err = fmt.Errorf("open %s: %w", p, explainRoot(err))
 	}
 	return root, created, err
+}
+
+// noRootBelow is the error of a root below a source: nothing there could keep its user from
+// the files of others, as symbolic links lead wherever the server lets them.
+func (r *userRoots) noRootBelow(root string) error {
+	return fmt.Errorf("the root %s is below %s, which is a source on another machine: there users can have all of it only; leave out the root, or give an absolute path on this machine", root, r.dir)
+}
+
+// checkSource refuses users who have a root below a source.
+func (r *userRoots) checkSource(dir *users.Directory) error {
+	for _, name := range dir.Names() {
+		u, ok := dir.User(name)
+		if p, err := r.place(u.Root); ok && !u.Disabled && r.main == nil && err == nil && p.tree == "" && p != wholeDir {
+			return failure.Local.Errorf("user %s: %w", name, r.noRootBelow(u.Root))
+		}
+	}
+	return nil
 }
 
 // explainRoot says what to do about a root that cannot be opened.
@@ -179,7 +214,11 @@ func (r *userRoots) checkApart(path string) error {
 // later users are checked when they are opened.
 func (r *userRoots) keepSecret(dir *users.Directory, all []secret) error {
 	r.secrets = all
-	return checkApart(append(r.outside(dir), r.dir), all)
+	served := r.outside(dir)
+	if r.main != nil {
+		served = append(served, r.dir)
+	}
+	return checkApart(served, all)
 }
 
 // openBelow opens a directory below another, and creates it if asked to. It follows no
@@ -252,7 +291,9 @@ func (r *userRoots) filesPerVisit(dir *users.Directory) int {
 // sweep removes leftovers of uploads to a killed server from DIR and some other
 // directories.
 func (r *userRoots) sweep(ctx context.Context, others []string) (removed int, err error) {
-	removed, err = r.files.Sweep(ctx)
+	if r.local != nil {
+		removed, err = r.local.Sweep(ctx)
+	}
 	for _, path := range others {
 		if ctx.Err() != nil {
 			break

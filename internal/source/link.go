@@ -314,7 +314,7 @@ var answers = []error{
 
 // isFault reports whether an error is of the server, or of the way to it.
 func isFault(err error) bool {
-	return err != nil && !slices.ContainsFunc(answers, func(e error) bool { return errors.Is(err, e) })
+	return isAway(err) || err != nil && !slices.ContainsFunc(answers, func(e error) bool { return errors.Is(err, e) })
 }
 
 // An unavailable is why a source cannot be reached.

@@ -2,15 +2,11 @@ package source
 
 import (
 	"crypto/x509"
-	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/haul-project/haul/internal/openssh"
-	"github.com/haul-project/haul/store/s3"
 )
 
 // Needs are what sources take from the system once a process is confined: what they read
@@ -28,12 +24,6 @@ func (n *Needs) Add(more Needs) {
 	n.Sockets = append(n.Sockets, more.Sockets...)
 	n.Ports = append(n.Ports, more.Ports...)
 	n.Secrets = append(n.Secrets, more.Secrets...)
-	for _, list := range []*[]string{&n.Read, &n.Sockets, &n.Secrets} {
-		slices.Sort(*list)
-		*list = slices.Compact(*list)
-	}
-	slices.Sort(n.Ports)
-	n.Ports = slices.Compact(n.Ports)
 }
 
 const dnsPort = 53 // by TCP, for answers that do not fit into a datagram
@@ -41,55 +31,25 @@ const dnsPort = 53 // by TCP, for answers that do not fit into a datagram
 // names are the files that looking up the names of hosts takes.
 var names = []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}
 
-// addNames adds what it takes to look up names of hosts, and to check certificates: those of
-// the system are read here, once.
-func (n *Needs) addNames() {
+// needsOf returns what it takes to reach a server, and to log in. The certificates of the
+// system are read here, once.
+func needsOf(login openssh.Needs) (n Needs) {
 	_, _ = x509.SystemCertPool() // without any, connections fail by name
-	more := Needs{Ports: []uint16{dnsPort}}
-	for _, name := range names {
-		more.Read = append(more.Read, readable(name)...)
-	}
-	n.Add(more)
-}
-
-// addLogin adds what it takes to reach a server of SFTP or HTTP, and to log in.
-func (n *Needs) addLogin(login openssh.Needs) {
-	n.addNames()
-	var more Needs
+	n.Ports = []uint16{dnsPort}
 	for _, port := range login.Ports {
-		more.Ports = append(more.Ports, uint16(port))
+		n.Ports = append(n.Ports, uint16(port))
+	}
+	for _, name := range names {
+		n.Read = append(n.Read, readable(name)...)
 	}
 	for _, name := range login.Files {
-		more.Read = append(more.Read, readable(name)...)
-		more.Secrets = append(more.Secrets, existing(name)...)
+		n.Read = append(n.Read, readable(name)...)
+		n.Secrets = append(n.Secrets, existing(name)...)
 	}
 	for _, name := range login.Sockets {
-		more.Sockets = append(more.Sockets, existing(name)...)
+		n.Sockets = append(n.Sockets, existing(name)...)
 	}
-	n.Add(more)
-}
-
-// Where the services are that give the keys of a cloud: over plain HTTP, at an address of
-// the machine's own link.
-const (
-	httpPort  = 80
-	httpsPort = 443
-)
-
-// addS3 adds what it takes to reach an object store, and to have its keys.
-func (n *Needs) addS3() {
-	n.addNames()
-	more := Needs{Ports: []uint16{httpPort, httpsPort}}
-	for _, name := range s3.CredentialFiles() {
-		more.Read = append(more.Read, readable(name)...)
-		more.Secrets = append(more.Secrets, existing(name)...)
-	}
-	for _, variable := range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
-		if u, err := url.Parse(os.Getenv(variable)); err == nil && u.Host != "" {
-			more.Ports = append(more.Ports, portOf(u))
-		}
-	}
-	n.Add(more)
+	return n
 }
 
 // existing returns a path if something has it.
@@ -130,20 +90,5 @@ func readable(name string) []string {
 // a service below /run.
 func isOwn(dir string) bool {
 	parent, base := filepath.Split(dir)
-	switch {
-	case base == ".ssh", base == ".aws":
-		return true
-	}
-	return strings.HasPrefix(parent, "/run/")
-}
-
-// portOf returns the port of a URL.
-func portOf(u *url.URL) uint16 {
-	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
-		return uint16(n)
-	}
-	if u.Scheme == "http" {
-		return httpPort
-	}
-	return httpsPort
+	return base == ".ssh" || base == ".aws" || strings.HasPrefix(parent, "/run/")
 }

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"os/user"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,6 @@ import (
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/cache"
-	"github.com/haul-project/haul/store/s3"
 )
 
 // Bounds of what a source waits for.
@@ -52,7 +52,7 @@ type Config struct {
 
 	Cache *cache.Cache // keeps what was read; nil for none
 
-	wait time.Duration // in place of callTime; for tests
+	wait time.Duration // what a call may take; 0 means callTime
 }
 
 // scheme matches the beginning of a URL (RFC 3986, section 3.1).
@@ -69,35 +69,31 @@ func schemeOf(text string) string {
 // IsRemote reports whether a text is a URL, and not the path of a directory.
 func IsRemote(text string) bool { return schemeOf(text) != "" }
 
+// Overlap reports whether two texts are URLs, one of which is below the other.
+func Overlap(a, b string) bool {
+	if !IsRemote(a) || !IsRemote(b) {
+		return false
+	}
+	a, b = strings.TrimSuffix(a, "/")+"/", strings.TrimSuffix(b, "/")+"/"
+	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
+}
+
 // Check returns a usage error for a URL that names no source. It opens nothing.
 func Check(text string) error {
 	_, err := parse(text)
 	return err
 }
 
-// A place is a URL as it was read.
-type place struct {
-	location    remote.Location // of https and sftp
-	bucket, key string          // of s3
-}
-
-func parse(text string) (p place, err error) {
+func parse(text string) (remote.Location, error) {
 	authority, _, _ := strings.Cut(scheme.ReplaceAllString(text, ""), "/")
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 && strings.Contains(authority[:at], ":") {
 		// The URL is not shown.
-		return p, failure.Usage.Errorf("a password does not belong in the URL of a source, where others can see it: use a key for sftp://, and ~/.netrc for https://")
+		return remote.Location{}, failure.Usage.Errorf("a password does not belong in the URL of a source, where others can see it: use a key for sftp://, and ~/.netrc for https://")
 	}
-	switch schemeOf(text) {
-	case "http", "https", "sftp":
-		p.location, err = remote.Parse(text)
-	case "s3":
-		if p.bucket, p.key, err = s3.ParseURL(text); err != nil {
-			err = failure.Usage.Errorf("source %q: %w", text, err)
-		}
-	default:
-		err = failure.Usage.Errorf("source %q: haul serves a directory, https://HOST/DIR/, http://HOST/DIR/, sftp://[USER@]HOST/DIR or s3://BUCKET/PREFIX", text)
+	if !slices.Contains([]string{"http", "https", "sftp", "s3"}, schemeOf(text)) {
+		return remote.Location{}, failure.Usage.Errorf("source %q: haul serves a directory, https://HOST/DIR/, http://HOST/DIR/, sftp://[USER@]HOST/DIR or s3://BUCKET/PREFIX", text)
 	}
-	return p, err
+	return remote.Parse(text)
 }
 
 // A Source is a tree of files on another machine. Any goroutine may use it.
@@ -113,17 +109,12 @@ type Source struct {
 // to do, and connects to nothing: a server of files starts while its source is away.
 // Errors are usage errors, or say what of a configuration cannot be used.
 func Open(ctx context.Context, text string, cfg Config) (*Source, error) {
-	p, err := parse(text)
+	l, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
 	s := &Source{text: text, link: newLink(text, cmp.Or(cfg.wait, callTime), cfg.Say)}
-	if schemeOf(text) == "s3" {
-		err = s.useS3(p)
-	} else {
-		err = s.useMount(ctx, p.location, cfg)
-	}
-	if err != nil {
+	if err := s.mount(ctx, l, cfg); err != nil {
 		return nil, err
 	}
 	files := &tree{link: s.link}
@@ -138,40 +129,31 @@ func Open(ctx context.Context, text string, cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// useMount reaches the source over HTTP or SFTP.
-func (s *Source) useMount(ctx context.Context, l remote.Location, cfg Config) error {
+// mount finds out how to reach the source.
+func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error {
 	m, err := remote.NewMount(ctx, l, remote.Config{
 		Account: cfg.Account, Conns: maxConns, UserAgent: "haul",
-		Say: func(text string) {
-			cfg.Say(slog.LevelInfo, "source", slog.String("source", s.text), slog.String("note", text))
-		},
+		Say:      func(text string) { s.link.say(slog.LevelInfo, "source", slog.String("note", text)) },
 		Patience: remote.Patience{Answer: s.link.wait, Stall: min(s.link.wait, stallTime), Away: awayTime},
 	})
 	if err != nil {
 		return err
 	}
-	s.needs.addLogin(m.Needs())
-	if l.Protocol == remote.HTTP {
+	s.needs = needsOf(m.Needs())
+	switch l.Protocol {
+	case remote.SFTP:
+		s.link.connect = func(ctx context.Context) (store.Tree, func(), error) { return connectSFTP(ctx, m) }
+		s.link.renews, s.link.reopens = remote.IsAway, true
+	case remote.HTTP:
 		s.link.connect = func(ctx context.Context) (store.Tree, func(), error) { return connectWeb(ctx, m) }
 		s.link.renews = remote.IsRefusal // with another password
-		return nil
+	default: // a bucket, whose store connects again, and renews its keys
+		s.link.connect = func(ctx context.Context) (store.Tree, func(), error) {
+			files, end, err := m.Connect(ctx)
+			return files.(store.Tree), end, err
+		}
+		s.link.renews = func(error) bool { return false }
 	}
-	s.link.connect = func(ctx context.Context) (store.Tree, func(), error) { return connectSFTP(ctx, m) }
-	s.link.renews, s.link.reopens = remote.IsAway, true
-	return nil
-}
-
-// useS3 reaches the source by the interface of Amazon S3.
-func (s *Source) useS3(p place) error {
-	files, err := s3.New(p.bucket, p.key, s3.Config{
-		Conns: maxConns, ConnectTimeout: s.link.wait, AnswerTimeout: s.link.wait, StallTimeout: stallTime, UserAgent: "haul",
-	})
-	if err != nil {
-		return failure.Usage.Errorf("source %s: %w", s.text, err)
-	}
-	s.needs.addS3()
-	s.link.connect = func(context.Context) (store.Tree, func(), error) { return files, func() { _ = files.Close() }, nil }
-	s.link.renews = func(error) bool { return false }
 	return nil
 }
 
@@ -183,12 +165,11 @@ func (s *Source) Needs() Needs { return s.needs }
 
 // Probe asks the source for its root, so that the log says soon whether it can be reached.
 func (s *Source) Probe(ctx context.Context) {
-	_, err := s.Stat(ctx, ".")
-	if err == nil {
-		_, err = s.ReadDir(ctx, ".")
-	}
-	if err == nil || errors.Is(err, errors.ErrUnsupported) {
+	switch _, err := (&tree{link: s.link}).ReadDir(ctx, "."); {
+	case err == nil:
 		s.link.say(slog.LevelInfo, "source: connected")
+	case ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable): // which is logged
+		s.link.say(slog.LevelInfo, "source: connected; its directory cannot be listed", slog.String("error", err.Error()))
 	}
 }
 

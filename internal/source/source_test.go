@@ -131,7 +131,7 @@ func TestSFTPIsStore(t *testing.T) {
 	})
 }
 
-// What a web server cannot do is refused by name; it lists, reads, writes and removes.
+// A web server lists, reads and writes; all that it cannot do is refused by name.
 func TestWeb(t *testing.T) {
 	dir := t.TempDir()
 	servetest.WriteFile(t, filepath.Join(dir, "boot/kernel"), "the kernel")

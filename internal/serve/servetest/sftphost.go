@@ -92,8 +92,11 @@ func (h *SFTPHost) Start() {
 		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, l) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Serve(ctx, l) // connections are cut, as the test wants
+	}()
 	h.stop = func() {
 		cancel()
 		<-ended
