@@ -1,10 +1,14 @@
 package privilege
 
 import (
+	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -98,4 +102,24 @@ func FuzzLookUp(f *testing.F) {
 			t.Errorf("LookUp(%q) = %+v", spec, u)
 		}
 	})
+}
+
+// A directory that root has made for the process that becomes a user is the user's then, and
+// what a link in it leads to, or a second name, is not.
+func TestGive(t *testing.T) {
+	needRoot(t)
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
+	if err := errors.Join(os.MkdirAll(dir+"/sub", 0o700), os.WriteFile(dir+"/sub/own", nil, 0o600), os.WriteFile(outside, nil, 0o600),
+		os.Symlink(outside, dir+"/link"), os.Link(outside, dir+"/second")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Give(dir, User{Name: "u", UID: 4711, GID: 4712}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]uint32{dir: 4711, dir + "/sub": 4711, dir + "/sub/own": 4711, outside: 0, dir + "/second": 0} {
+		var st syscall.Stat_t
+		if err := syscall.Stat(name, &st); err != nil || st.Uid != want {
+			t.Errorf("%s belongs to %d, want %d; %v", name, st.Uid, want, err)
+		}
+	}
 }
