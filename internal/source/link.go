@@ -152,7 +152,7 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 	case <-s.ctx.Done():
 		return context.Cause(s.ctx)
 	}
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+	for pause := firstPause; ; pause = min(2*pause, mostPause, l.wait/3) {
 		last := err
 		if s.conn, err = l.connection(s.ctx); err == nil {
 			s.tree = s.conn.tree
@@ -233,7 +233,7 @@ func (l *link) dial(d *dialing, tries int) {
 	ctx, cancel := context.WithTimeoutCause(l.life, l.wait+mostPause, errSlow)
 	defer cancel()
 	if tries > 0 {
-		pause := min(firstPause<<min(tries-1, 10), mostPause)
+		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // so that each call sees a try begin
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
