@@ -99,7 +99,7 @@ func (s *origin) close() {
 
 // A stream fetches blocks of an object, one after the other.
 type stream struct {
-	at  int64   // mu: the block that it fetches
+	at  int64   // mu: the block that it fetches; the one before its first at the beginning
 	src *origin // mu, but for the stream itself, which alone sets it
 }
 
@@ -114,7 +114,7 @@ func (o *object) request(index int64, ahead bool) *fetch {
 		o.startStream(t)
 	} else if t.ahead && !ahead {
 		t.ahead = false
-		if t.buf == nil {
+		if t.refs == 0 { // no stream has it yet
 			o.startStream(t)
 		}
 	}
@@ -124,14 +124,14 @@ func (o *object) request(index int64, ahead bool) *fetch {
 // startStream starts a stream for a fetch, unless there are others for it. The caller
 // holds mu.
 func (o *object) startStream(t *fetch) {
-	near := func(s *stream) bool { return t.index >= s.at && t.index-s.at <= maxAhead }
+	near := func(s *stream) bool { return t.index > s.at && t.index-s.at <= maxAhead }
 	if n := len(o.streams); n > 0 && (t.ahead || o.single || n >= maxStreams || slices.ContainsFunc(o.streams, near)) {
 		return
 	}
 	if o.ctx == nil {
 		o.ctx, o.cancel = context.WithCancel(o.c.ctx)
 	}
-	ctx, s := o.ctx, &stream{at: t.index}
+	ctx, s := o.ctx, &stream{at: t.index - 1}
 	o.streams = append(o.streams, s)
 	o.c.start(func() { o.stream(ctx, s) })
 }
@@ -175,7 +175,7 @@ func (o *object) next(ctx context.Context, s *stream) *fetch {
 	}
 	best := -1
 	for i, t := range o.queue {
-		behind := t.index == s.at+1 || t.index == s.at && s.src == nil
+		behind := t.index == s.at+1
 		switch {
 		case t.ahead && !behind && len(o.streams) > 1: // for another stream
 		case best < 0, o.queue[best].ahead && !t.ahead,

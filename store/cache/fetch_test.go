@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -100,6 +101,36 @@ func TestReadAhead(t *testing.T) {
 		fetched++
 	}
 	eventually(t, "all is stored", func() bool { return c.Stats().Blocks == fetched && c.Stats().Memory == 0 })
+}
+
+// Blocks that are fetched ahead of a reader come in order, over one opening, although the
+// reader itself waits for none of them: those that it reads are on the disk.
+func TestAheadInOrder(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	v := l.put("f", 7*blockSize)
+	s := c.Store("lab", l)
+	wantBytes(t, openFile(t, s, "f"), v, 0, 100)
+	eventually(t, "two blocks are stored", func() bool { return c.Stats().Blocks == 2 && c.Stats().Memory == 0 })
+	var order []int64 // guarded by l.mu
+	l.set(func(l *lab) {
+		l.before = func(off int64) error {
+			if off%blockSize == 0 {
+				l.set(func(*lab) { order = append(order, off/blockSize) })
+			}
+			return nil
+		}
+	})
+	f := openFile(t, s, "f")
+	wantBytes(t, f, v, 0, 100)
+	wantBytes(t, f, v, blockSize, 100)
+	eventually(t, "two more are stored", func() bool { return c.Stats().Blocks == 4 && c.Stats().Memory == 0 })
+	wantBytes(t, f, v, 2*blockSize, 100)
+	eventually(t, "all are stored", func() bool { return c.Stats().Blocks == 7 && c.Stats().Memory == 0 })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Equal(order, []int64{2, 3, 4, 5, 6}) || l.opens != 1 {
+		t.Errorf("blocks were fetched in the order %v, over %d openings; want 2 to 6, over one", order, l.opens)
+	}
 }
 
 // When the last reader leaves, the fetch ends, and the file at the source is closed.

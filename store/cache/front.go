@@ -205,13 +205,7 @@ func (s *front) Open(ctx context.Context, name string) (store.File, error) {
 // readable reports whether the object can be read without opening it at the source first.
 // The caller holds mu.
 func (o *object) readable() bool {
-	there := int64(len(o.blocks))
-	for _, t := range o.fetches { // a block that is being stored, or kept in memory
-		if t.buf != nil && t.filled == len(t.buf) && o.blocks[t.index] == nil {
-			there++
-		}
-	}
-	return there == blocksOf(o.size) || len(o.idle) > 0 || len(o.streams) > 0
+	return o.complete() || len(o.idle) > 0 || len(o.streams) > 0
 }
 
 // fresh reports whether the source need not be asked. The caller holds mu.

@@ -97,8 +97,17 @@ func (o *object) forget() {
 	}
 }
 
-// complete reports whether all blocks are on the disk. The caller holds mu.
-func (o *object) complete() bool { return int64(len(o.blocks)) == blocksOf(o.size) }
+// complete reports whether all blocks are on the disk, or in memory: those that are being
+// stored, and those that cannot be. The caller holds mu.
+func (o *object) complete() bool {
+	there := int64(len(o.blocks))
+	for _, t := range o.fetches {
+		if t.buf != nil && t.filled == len(t.buf) && o.blocks[t.index] == nil {
+			there++
+		}
+	}
+	return there == blocksOf(o.size)
+}
 
 // add puts a block on the list of those that there are. The caller holds mu.
 func (o *object) add(b *block) {

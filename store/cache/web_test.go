@@ -1,7 +1,8 @@
 package cache
 
 import (
-	"bytes"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -11,40 +12,76 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// In front of a web server, the ETag distinguishes versions; a HEAD shows whether a file is
-// still the one that is there, and one request gets all of it.
+// A webLab is a web server with one file. It counts requests, and bytes it sends.
+type webLab struct {
+	mu       sync.Mutex
+	v        version        // mu
+	requests map[string]int // mu: by method
+	sent     map[int64]int  // mu: bytes, by block
+}
+
+func (l *webLab) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	l.requests[r.Method]++
+	v := l.v
+	l.mu.Unlock()
+	w.Header().Set("Content-Type", "application/octet-stream") // else the first bytes are read twice
+	w.Header().Set("ETag", `"`+string(rune('0'+v.number))+`"`)
+	body := io.NewSectionReader(sentBytes{l, v}, 0, v.size)
+	http.ServeContent(w, r, "f", time.Unix(int64(v.number)*1000, 0), body)
+}
+
+// sentBytes are those of a version, counted as they are sent.
+type sentBytes struct {
+	l *webLab
+	v version
+}
+
+func (s sentBytes) ReadAt(p []byte, off int64) (int, error) {
+	p = p[:min(int64(len(p)), s.v.size-off, blockSize-off%blockSize)]
+	s.v.fill(p, off)
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	s.l.sent[off/blockSize] += len(p)
+	return len(p), nil
+}
+
+// In front of a web server, one request gets all of a file, and no byte comes twice, however
+// often it is read. The ETag distinguishes versions; a HEAD shows whether a file is still the
+// one that is there.
 func TestWeb(t *testing.T) {
-	l := newLab()
+	l, source := newLab(), &webLab{requests: map[string]int{}, sent: map[int64]int{}}
 	v := l.put("f", 5*blockSize+100)
-	var mu sync.Mutex
-	requests := map[string]int{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		requests[r.Method]++
-		now := v
-		mu.Unlock()
-		w.Header().Set("ETag", `"`+string(rune('0'+now.number))+`"`)
-		http.ServeContent(w, r, "f", time.Unix(int64(now.number)*1000, 0), bytes.NewReader(now.bytes(0, int(now.size))))
-	}))
+	source.v = v
+	server := httptest.NewServer(source)
 	defer server.Close()
 	client, err := webclient.New(server.URL, webclient.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	dir := t.TempDir()
-	c := openCache(t, Config{Dir: dir})
+	c := openCache(t, Config{})
 	k := setClock(c)
 	s := c.Store(server.URL, client)
+	var asks uint64
 	want := func(gets, heads int) {
 		t.Helper()
 		eventually(t, "all is stored", func() bool { return c.Stats().Memory == 0 })
-		mu.Lock()
-		defer mu.Unlock()
-		if requests["GET"] != gets || requests["HEAD"] != heads {
-			t.Errorf("%v, want %d GET and %d HEAD", requests, gets, heads)
+		blocks := map[int64]int{}
+		for i := range blocksOf(v.size) * int64(gets) {
+			blocks[i] = blockLen(v.size, i)
 		}
-		clear(requests)
+		source.mu.Lock()
+		defer source.mu.Unlock()
+		if source.requests["GET"] != gets || source.requests["HEAD"] != heads || !maps.Equal(source.sent, blocks) {
+			t.Errorf("%v sent %v bytes of blocks, want %d GET, %d HEAD, and %v", source.requests, source.sent, gets, heads, blocks)
+		}
+		asks += uint64(gets + heads)
+		if n := c.Stats().Asks; n != asks {
+			t.Errorf("%d questions to the source, want %d", n, asks)
+		}
+		clear(source.requests)
+		clear(source.sent)
 	}
 	for range 3 {
 		wantFile(t, s, "f", v) // a block that is being stored is there, too
@@ -53,9 +90,10 @@ func TestWeb(t *testing.T) {
 	k.add(DefaultFresh)
 	wantFile(t, s, "f", v)
 	want(0, 1)
-	mu.Lock()
 	v = l.put("f", 100)
-	mu.Unlock()
+	source.mu.Lock()
+	source.v = v
+	source.mu.Unlock()
 	k.add(DefaultFresh)
 	wantFile(t, s, "f", v)
 	want(1, 1)
