@@ -47,6 +47,7 @@ func newDir(t testing.TB) *localdir.Dir {
 
 // A cache in front of a store keeps the contract of stores.
 func TestStore(t *testing.T) {
+	t.Parallel()
 	t.Run("Mem", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) store.Store { return openCache(t, Config{}).Store("mem", store.Mem(0)) })
 	})
@@ -58,6 +59,7 @@ func TestStore(t *testing.T) {
 // A cache in front of a tree keeps the contract of trees, if the source is asked each time:
 // a change through another name of a file shows then.
 func TestTree(t *testing.T) {
+	t.Parallel()
 	storetest.RunTree(t, func(t *testing.T) store.Tree {
 		return openCache(t, Config{Fresh: -1, Absent: -1}).Store("dir", newDir(t)).(store.Tree)
 	})

@@ -18,6 +18,7 @@ func TestKilled(t *testing.T) {
 		keepReading(t, dir)
 		return
 	}
+	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

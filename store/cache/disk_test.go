@@ -149,6 +149,7 @@ func TestLeftovers(t *testing.T) {
 // Of two processes, one has the directory. One that waits serves from its source until it
 // has.
 func TestOneProcess(t *testing.T) {
+	t.Parallel()
 	l, dir := newLab(), t.TempDir()
 	const blocks = openReleased + 2
 	v := l.put("f", blocks*blockSize)

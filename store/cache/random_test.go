@@ -48,6 +48,7 @@ const (
 // read, the directory and the memory keep to their bounds at every moment, and no error
 // comes without a fault or a change.
 func TestRandom(t *testing.T) {
+	t.Parallel()
 	seed, rounds := *randomSeed, 8
 	if seed != 0 {
 		rounds = 1
