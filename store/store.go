@@ -260,6 +260,15 @@ func SystemFile(f File) (*os.File, bool) {
 	return nil, false
 }
 
+// A PartOpener is a [File] whose bytes are in several files of the operating system, for
+// callers that have the kernel send them (sendfile).
+type PartOpener interface {
+	// OpenPart opens the file that has the bytes at off. It is at their place, and has
+	// length of them in a row, at most n; end closes it. It returns false where there is
+	// none at the moment: ReadAt reads, or waits for, these bytes.
+	OpenPart(off, n int64) (part *os.File, length int64, end func(), ok bool)
+}
+
 // A Located is a [File], a [Handle] or an [Upload] that knows its place on the disk.
 type Located interface {
 	// Location returns the path by which it was opened, for people: symbolic

@@ -38,23 +38,48 @@ func (x *exchange) send(f store.File, off, n int64) error {
 	if n <= smallBody {
 		return x.sendSmall(f, off, int(n))
 	}
-	if src, ok := store.SystemFile(f); ok && x.r.TLS == nil && x.r.ProtoMajor == 1 {
-		if to, ok := x.w.(io.ReaderFrom); ok {
-			if _, err := src.Seek(off, io.SeekStart); err != nil {
-				return err
-			}
-			return x.inSteps(n, func(n int64) (int64, error) {
-				return to.ReadFrom(&io.LimitedReader{R: src, N: n})
-			})
+	to, byKernel := x.w.(io.ReaderFrom)
+	byKernel = byKernel && x.r.TLS == nil && x.r.ProtoMajor == 1
+	if src, ok := store.SystemFile(f); ok && byKernel {
+		if _, err := src.Seek(off, io.SeekStart); err != nil {
+			return err
 		}
+		return x.inSteps(n, func(n int64) (int64, error) {
+			return to.ReadFrom(&io.LimitedReader{R: src, N: n})
+		})
 	}
 	buf := copyBuffers.Get().(*[copyBytes]byte)
 	defer copyBuffers.Put(buf)
-	return x.inSteps(n, func(n int64) (int64, error) {
-		moved, err := copyAt(x.w, f, off, n, buf[:])
+	parts, ok := f.(store.PartOpener)
+	ok = ok && byKernel
+	return x.inSteps(n, func(n int64) (moved int64, err error) {
+		if ok {
+			moved, err = x.sendParts(to, parts, f, off, n, buf[:])
+		} else {
+			moved, err = copyAt(x.w, f, off, n, buf[:])
+		}
 		off += moved
 		return moved, err
 	})
+}
+
+// sendParts is copyAt for a file in parts: the kernel sends those that there are.
+func (x *exchange) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.ReaderAt, off, n int64, buf []byte) (moved int64, err error) {
+	for moved < n {
+		var sent, want int64
+		if part, length, end, ok := parts.OpenPart(off+moved, n-moved); ok {
+			want = length
+			sent, err = to.ReadFrom(&io.LimitedReader{R: part, N: length})
+			end()
+		} else {
+			want = min(n-moved, int64(len(buf)))
+			sent, err = copyAt(x.w, f, off+moved, want, buf)
+		}
+		if moved += sent; err != nil || sent < want {
+			break
+		}
+	}
+	return moved, err
 }
 
 // sendSmall sends what fits into one read, by the deadline of what is before it.

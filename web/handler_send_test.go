@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -63,6 +64,74 @@ func TestHandsFilesToKernel(t *testing.T) {
 	h.ServeHTTP(k, httptest.NewRequestWithContext(t.Context(), "GET", "https://x/f", nil))
 	if len(k.steps) > 0 || !bytes.Equal(k.Body.Bytes(), body) {
 		t.Errorf("over TLS: steps of %v, %d bytes", k.steps, k.Body.Len())
+	}
+}
+
+// A partedFile has every second of its parts in a file of the system.
+type partedFile struct {
+	store.File
+	t     *testing.T
+	size  int64
+	parts int // that are open
+}
+
+const partSize = 1 << 20
+
+func (f *partedFile) OpenPart(off, n int64) (part *os.File, length int64, end func(), ok bool) {
+	if off/partSize%2 == 0 {
+		return nil, 0, nil, false
+	}
+	whole, _ := store.SystemFile(f.File)
+	part, err := os.Open(whole.Name())
+	if err == nil {
+		_, err = part.Seek(off, io.SeekStart)
+	}
+	if err != nil {
+		f.t.Error(err)
+		return nil, 0, nil, false
+	}
+	f.parts++
+	return part, min(n, partSize-off%partSize, f.size-off), func() { f.parts--; _ = part.Close() }, true
+}
+
+// A partedStore has one file.
+type partedStore struct {
+	store.Store
+	file *partedFile
+}
+
+func (s partedStore) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := s.Store.Open(ctx, name)
+	s.file.File = f
+	return s.file, err
+}
+
+// The kernel sends the parts of a file that are files, and the rest is copied: of a range as
+// of the whole. What is copied at once may reach into the next part.
+func TestHandsPartsToKernel(t *testing.T) {
+	body := pattern(5<<20 + 100)
+	st, path := dir(t, map[string]string{"f": string(body)})
+	t.Chdir(path) // a file of an os.Root has its name below it
+	f := &partedFile{t: t, size: int64(len(body))}
+	h := &web.Handler{Store: partedStore{st, f}}
+	for _, test := range []struct {
+		field    string
+		from, to int
+		byKernel int64
+	}{{"", 0, len(body), 2<<20 + 100}, {"bytes=1000000-3000000", 1000000, 3000001, 1 << 20}, {"bytes=3200000-3300000", 3200000, 3300001, 100001}} {
+		k := &kernelWriter{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/f", nil)
+		if test.field != "" {
+			r.Header.Set("Range", test.field)
+		}
+		h.ServeHTTP(k, r)
+		var byKernel int64
+		for _, n := range k.steps {
+			byKernel += n
+		}
+		if k.plain || byKernel > test.byKernel || byKernel < test.byKernel-128<<10 || f.parts != 0 || !bytes.Equal(k.Body.Bytes(), body[test.from:test.to]) {
+			t.Errorf("%q: %d bytes, of which the kernel had %d, want %d; %d parts are open", test.field, k.Body.Len(), byKernel, test.byKernel, f.parts)
+		}
 	}
 }
 

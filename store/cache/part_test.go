@@ -1,0 +1,62 @@
+package cache
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/haul-project/haul/store"
+)
+
+// The blocks of a cached file are files of the system, each with an offset of its own for each
+// reader. A block that nobody has fetched is none. One that has to go meanwhile can be read to
+// its end, and keeps its room until then.
+func TestOpenPart(t *testing.T) {
+	const size = 2*blockSize + 100
+	_, f := warm(t, size)
+	parts := f.(store.PartOpener)
+	want := make([]byte, size)
+	version{}.fill(want, 0)
+	for _, off := range []int64{0, 1, blockSize - 1, blockSize, 2 * blockSize, size - 1} {
+		for _, n := range []int64{1, 2 * blockSize} {
+			part, length, end, ok := parts.OpenPart(off, n)
+			if !ok {
+				t.Fatalf("%d bytes at %d: there is no part", n, off)
+			}
+			got, err := io.ReadAll(io.LimitReader(part, length))
+			if left := min(n, blockSize-off%blockSize, size-off); err != nil || length != left || !bytes.Equal(got, want[off:off+left]) {
+				t.Errorf("%d bytes at %d: a part of %d, %v, want %d", n, off, length, err, left)
+			}
+			end()
+		}
+	}
+	for _, off := range []int64{-1, size, size + 1} {
+		if _, _, _, ok := parts.OpenPart(off, 1); ok {
+			t.Errorf("there is a part at %d of %d", off, size)
+		}
+	}
+	part, length, end, ok := parts.OpenPart(0, blockSize)
+	if !ok {
+		t.Fatal("there is no part")
+	}
+	o := f.(*file).o
+	c := o.c
+	before := c.Stats().Held
+	b := o.blocks[0]
+	b.refs.Add(1)
+	c.drop(b, errBadBlock)
+	c.done(b)
+	if got, err := io.ReadAll(part); err != nil || !bytes.Equal(got, want[:length]) {
+		t.Errorf("a part whose block is gone: %d bytes, %v", len(got), err)
+	}
+	if held := c.Stats().Held; held != before {
+		t.Errorf("%d bytes are held of %d, though the block is in use", held, before)
+	}
+	if _, _, _, ok := parts.OpenPart(0, 1); ok {
+		t.Error("there is a part of a block that is gone")
+	}
+	end()
+	if held := c.Stats().Held; held > before-blockSize {
+		t.Errorf("%d bytes are held of %d, though nobody uses the block", held, before)
+	}
+}
