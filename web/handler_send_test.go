@@ -107,7 +107,7 @@ func (s partedStore) Open(ctx context.Context, name string) (store.File, error) 
 }
 
 // The kernel sends the parts of a file that are files, and the rest is copied: of a range as
-// of the whole. What is copied at once may reach into the next part.
+// of the whole. A copy may reach into the next part.
 func TestHandsPartsToKernel(t *testing.T) {
 	body := pattern(5<<20 + 100)
 	st, path := dir(t, map[string]string{"f": string(body)})
