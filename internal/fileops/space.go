@@ -48,7 +48,10 @@ func space(ctx context.Context, s *remote.Servers, l remote.Location) (store.Spa
 		return store.Space{}, lacks("df", l, "tell how much room there is")
 	}
 	room, err := teller.Space(ctx, name)
-	if errors.Is(err, errors.ErrUnsupported) {
+	switch {
+	case errors.Is(err, errors.ErrUnsupported) && l.Protocol != remote.SFTP:
+		return store.Space{}, lacks("df", l, "tell how much room there is")
+	case errors.Is(err, errors.ErrUnsupported):
 		err = fmt.Errorf("df %v: the server does not report its size; it lacks statvfs@openssh.com: %w", l, err)
 	}
 	return room, failure.Remote.Wrap(err)
