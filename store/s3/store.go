@@ -302,7 +302,7 @@ func infoOf(name string, o minio.ObjectInfo) (info, error) {
 	case o.Size < 0:
 		return info{}, fmt.Errorf("%w: it has no size", ErrProtocol)
 	case o.ETag == "":
-		return info{}, fmt.Errorf("%w: it has no ETag", ErrProtocol)
+		return info{}, fmt.Errorf("%w: it has no ETag, as for files that a gateway to a directory has not got by S3; put the file by S3", ErrProtocol)
 	}
 	i := info{name: path.Base(name), size: o.Size, time: o.LastModified, etag: o.ETag}
 	encrypted := o.Metadata.Get("X-Amz-Server-Side-Encryption")
