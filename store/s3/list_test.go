@@ -159,6 +159,26 @@ func TestListingInACircle(t *testing.T) {
 	}
 }
 
+// A page of a listing that does not end takes no more memory than maxAnswer and maxTags allow.
+func TestListingWithoutEnd(t *testing.T) {
+	f := newFake(t)
+	s := f.store()
+	for what, piece := range map[string]string{"one key": strings.Repeat("a", 64<<10), "many keys": "</Key></Contents>" + strings.Repeat("<Contents/>", 4<<10) + "<Contents><Key>a"} {
+		f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+			_, err := io.WriteString(w, "<ListBucketResult><Contents><Key>")
+			for sent := 0; err == nil && sent < 8*maxAnswer; sent += len(piece) {
+				_, err = io.WriteString(w, piece)
+			}
+			return true
+		})
+		_, err := s.ReadDir(t.Context(), ".")
+		f.Server.CloseClientConnections()
+		if !errors.Is(err, ErrProtocol) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // A directory is there as long as a key begins with it; one that a console has made goes
 // with its object.
 func TestDirectories(t *testing.T) {

@@ -1,7 +1,9 @@
 package s3
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -12,11 +14,14 @@ import (
 	"time"
 )
 
-// maxHeader is how many bytes the headers of an answer may have, and maxIdle how long an
-// idle connection is kept.
 const (
-	maxHeader = 64 << 10
-	maxIdle   = 30 * time.Second
+	maxHeader = 64 << 10         // bytes of the headers of an answer
+	maxIdle   = 30 * time.Second // an idle connection is kept
+
+	// An answer that is not a part of a file is XML, which package minio takes in whole: at
+	// most a page of a listing of 1000 keys of 1024 bytes, with up to 20 elements for each.
+	maxAnswer = 4 << 20
+	maxTags   = 48 << 10
 )
 
 // An answer is what package minio does not pass on of an answer.
@@ -99,7 +104,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		*a = answer{status: resp.StatusCode, came: time.Now(), after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 		a.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	}
-	resp.Body = &gotBody{x, resp.Body}
+	// Package minio takes a status of 206 for files only, and haul asks for ranges of those.
+	resp.Body = &gotBody{x: x, ReadCloser: resp.Body, part: resp.StatusCode == http.StatusPartialContent}
 	return resp, nil
 }
 
@@ -146,13 +152,23 @@ func (b *sentBody) Read(p []byte) (int, error) {
 type gotBody struct {
 	x *exchange
 	io.ReadCloser
+	part bool // of a file
+
+	bytes, tags int // that have come, if not
 }
 
-// Read reads, unless nothing comes for too long.
+// Read reads, unless nothing comes for too long, or too much.
 func (b *gotBody) Read(p []byte) (int, error) {
 	b.x.timer.Reset(b.x.stall)
 	n, err := b.ReadCloser.Read(p)
 	b.x.timer.Stop()
+	if !b.part {
+		b.bytes += n
+		b.tags += bytes.Count(p[:n], []byte("<"))
+		if b.bytes > maxAnswer || b.tags > maxTags {
+			return 0, fmt.Errorf("%w: it has more than %d bytes, or %d tags, and is no part of a file", ErrProtocol, maxAnswer, maxTags)
+		}
+	}
 	if err != nil && err != io.EOF && b.x.ctx.Err() != nil {
 		err = context.Cause(b.x.ctx)
 	}
