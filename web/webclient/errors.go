@@ -161,7 +161,8 @@ func (e redirectError) Unwrap() error { return e.error }
 // isLoss reports whether an error may be gone if the same is tried again.
 func isLoss(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !isTimeout(err) ||
-		errors.Is(err, ErrProtocol) || errors.Is(err, ErrChanged) || errors.Is(err, ErrEncoded) || errors.Is(err, fs.ErrClosed) {
+		errors.Is(err, ErrProtocol) || errors.Is(err, ErrChanged) || errors.Is(err, ErrEncoded) || errors.Is(err, fs.ErrClosed) ||
+		errors.Is(err, errors.ErrUnsupported) {
 		return false
 	}
 	_, redirect := errors.AsType[redirectError](err)
