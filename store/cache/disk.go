@@ -48,7 +48,7 @@ const (
 	objectCost = 3 * pageSize
 	baseCost   = 4 * pageSize
 
-	maxInfo    = 64 << 10 // bytes of an info file
+	maxInfo    = pageSize // bytes of an info file, as objectCost has it
 	checkPiece = 64 << 10 // bytes read at once to compute a checksum
 )
 

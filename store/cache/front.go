@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	maxNames = 1 << 16 // names of one source that are remembered, absent ones included
+	maxNames   = 1 << 16 // names of one source that are remembered, absent ones included
+	maxVersion = 1 << 10 // bytes of a version that is remembered: a server may send an ETag of any length
 
 	// staleWait is how long a source may take to answer, or staleRetry how long it is not asked
 	// again after it has failed, where the answer that is there may be used instead.
@@ -63,7 +64,7 @@ type ask struct {
 func (s *front) versionOf(f any, fi fs.FileInfo) (string, bool) {
 	if v, ok := f.(store.Versioned); ok {
 		version := v.Version()
-		return "v " + version, version != ""
+		return "v " + version, version != "" && len(version) <= maxVersion
 	}
 	if i, ok := f.(store.Identifier); ok {
 		if id, ok := i.Identity(); ok {
@@ -98,7 +99,7 @@ func (s *front) openSource(ctx context.Context, name string) (o *origin, version
 		return nil, "", err
 	}
 	version, ok := s.versionOf(f, fi)
-	if !ok || fi.Size() < 0 || !fi.Mode().IsRegular() {
+	if !ok || fi.Size() < 0 || !fi.Mode().IsRegular() || len(identity{s.location, name, version, fi.Size()}.String()) > maxInfo {
 		version = ""
 	}
 	return &origin{file: f, info: fi, cancel: cancel}, version, nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -99,5 +100,48 @@ func TestWeb(t *testing.T) {
 	want(1, 1)
 	if st := c.Stats(); st.FetchErrors > 0 || st.SourceErrors > 0 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// A version or a name that would take more than its part of the disk or of memory is served,
+// and not kept.
+func TestLongVersion(t *testing.T) {
+	etag := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"`+etag+`"`)
+		http.ServeContent(w, r, "f", time.Unix(1000, 0), strings.NewReader("content"))
+	}))
+	defer server.Close()
+	client, err := webclient.New(server.URL, webclient.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for what, x := range map[string]struct {
+		name, etag string
+		kept       bool
+	}{
+		"an ETag of 900 bytes":          {"f", strings.Repeat("a", 900), true},
+		"an ETag of 60000 bytes":        {"f", strings.Repeat("a", 60000), false},
+		"a name of 4 times 1500 bytes":  {strings.Repeat("\xff", 1500), "a", false},
+		"a name of 1500 bytes of ASCII": {strings.Repeat("f", 1500), "a", true},
+	} {
+		etag = x.etag
+		dir := t.TempDir()
+		c := openCache(t, Config{Dir: dir})
+		s := c.Store(server.URL, client)
+		if _, err := s.Stat(t.Context(), x.name); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		f := openFile(t, s, x.name)
+		if got, err := io.ReadAll(io.NewSectionReader(f, 0, 100)); err != nil || string(got) != "content" {
+			t.Errorf("%s: read %q, %v", what, got, err)
+		}
+		_ = f.Close()
+		eventually(t, "it is stored, if it can be", func() bool { st := c.Stats(); return st.Memory == 0 && (st.Fetches == 0 || st.Blocks > 0) })
+		if st := c.Stats(); (st.Blocks == 1) != x.kept || (st.Objects == 1) != x.kept || st.Held < used(t, dir) {
+			t.Errorf("%s: %d blocks and %d objects are kept, %d bytes are counted, and %d are there", what, st.Blocks, st.Objects, st.Held, used(t, dir))
+		}
+		_ = c.Close()
 	}
 }
