@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
@@ -201,6 +202,9 @@ func (s *publicFiles) openDir(dir string, writable bool) (*localdir.Dir, error) 
 	root, err := os.OpenRoot(dir)
 	if _, notDir := netip.ParseAddr(dir); err != nil && notDir == nil {
 		return nil, usagef("", "serve %s: there is no such directory; if it belongs to --trace, write --trace=%s", dir, dir)
+	}
+	if scheme, rest, ok := strings.Cut(dir, ":/"); err != nil && ok && source.IsRemote(scheme+"://"+rest) {
+		return nil, usagef("", "serve %s: there is no such directory; write %s://%s for a URL", dir, scheme, strings.TrimLeft(rest, "/"))
 	}
 	if err != nil {
 		return nil, failure.Local.Errorf("serve %s: %w", dir, console.WithoutPath(err))

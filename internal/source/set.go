@@ -40,8 +40,10 @@ func (c Caching) Check(remote bool) (setting string, err error) {
 		return "cache-stale", fmt.Errorf("--cache-stale %v: must not be below 0", c.Stale)
 	case c.Dir != "" && !remote:
 		return "cache", errors.New("--cache is for sources on other machines, such as https://HOST/DIR/, and none is served; directories need none")
-	case c.Dir != "" && c.Size < cache.MinSize:
+	case c.Dir != "" && c.Size == 0:
 		return "cache-size", fmt.Errorf("--cache goes with --cache-size BYTES, such as 20GB, of at least %d MiB", cache.MinSize>>20)
+	case c.Dir != "" && c.Size < cache.MinSize:
+		return "cache-size", fmt.Errorf("--cache-size %d: must be at least %d MiB, which is %d bytes", c.Size, cache.MinSize>>20, cache.MinSize)
 	}
 	return "", nil
 }

@@ -125,10 +125,10 @@ func TestLeftovers(t *testing.T) {
 	_ = c.Close()
 	object := filepath.Dir(blockFiles(t, dir)[0])
 	for _, name := range []string{
-		object + "/.haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part", object + "/1-00000000", object + "/0-00000000", object + "/x",
+		object + "/.haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part", object + "/1-00000000", object + "/0-00000000", object + "/x", object + "/2-00000000/y",
 		filepath.Dir(object) + "/" + doomedPrefix + "x/0-00000000", filepath.Dir(object) + "/0123/0-00000000", filepath.Dir(object) + "/0123/info",
 	} {
-		_ = os.Mkdir(filepath.Dir(name), 0o700)
+		_ = os.MkdirAll(filepath.Dir(name), 0o700)
 		if err := os.WriteFile(name, []byte("left"), 0o600); err != nil {
 			t.Fatal(err)
 		}

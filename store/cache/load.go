@@ -2,8 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -74,7 +72,7 @@ func (d *disk) take(ctx context.Context, dir string, i identity, infoErr error) 
 		return true
 	})
 	for _, name := range others {
-		if err := d.removeAny(path.Join(dir, name)); err != nil {
+		if err := d.objects.RemoveAll(path.Join(dir, name)); err != nil {
 			return nil, err
 		}
 	}
@@ -82,13 +80,4 @@ func (d *disk) take(ctx context.Context, dir string, i identity, infoErr error) 
 		return found, nil
 	}
 	return nil, d.removeObject(dir)
-}
-
-// removeAny removes a file or an empty directory.
-func (d *disk) removeAny(name string) error {
-	err := d.objects.Remove(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

@@ -93,7 +93,7 @@ func (e *RefusedError) advice() string {
 		return fmt.Sprintf("set this machine's clock, which is %v %s the server's", e.Skew.Abs().Round(time.Second), way)
 	case "ExpiredToken", "TokenRefreshRequired":
 		return "the session of these keys is over: get new ones, as by aws sso login"
-	case "InvalidAccessKeyId", "InvalidToken", "InvalidClientTokenId":
+	case "InvalidAccessKeyId", "InvalidToken", "InvalidClientTokenId", "XAdminUserNotFound":
 		return "the server does not know this key: check AWS_ACCESS_KEY_ID, AWS_PROFILE, and the endpoint"
 	case "SignatureDoesNotMatch":
 		return "the secret key is wrong, or a proxy changes the requests"
@@ -112,7 +112,7 @@ func kindOf(code string, status int) error {
 	switch code {
 	case "NoSuchBucket":
 		return ErrNoBucket
-	case "RequestTimeTooSkewed", "ExpiredToken", "TokenRefreshRequired", "InvalidAccessKeyId", "InvalidToken", "InvalidClientTokenId", "SignatureDoesNotMatch":
+	case "RequestTimeTooSkewed", "ExpiredToken", "TokenRefreshRequired", "InvalidAccessKeyId", "InvalidToken", "InvalidClientTokenId", "XAdminUserNotFound", "SignatureDoesNotMatch":
 		return ErrLogin
 	case "KeyTooLongError", "InvalidObjectName", "XMinioInvalidObjectName", "InvalidBucketName", "InvalidURI":
 		return fs.ErrInvalid

@@ -211,6 +211,7 @@ func TestRefusals(t *testing.T) {
 		{403, "InvalidAccessKeyId", ErrLogin, "AWS_ACCESS_KEY_ID"},
 		{403, "SignatureDoesNotMatch", ErrLogin, "secret key is wrong"},
 		{403, "AccessDenied", fs.ErrPermission, "may not do that"},
+		{404, "XAdminUserNotFound", ErrLogin, "AWS_ACCESS_KEY_ID"}, // of versitygw
 		{404, "NoSuchBucket", ErrNoBucket, "check its name"},
 		{404, "NoSuchKey", fs.ErrNotExist, "404"},
 		{301, "PermanentRedirect", nil, "AWS_REGION"},

@@ -237,7 +237,7 @@ func (s *Store) stat(ctx context.Context, name string) (info, error) {
 	}
 	there, e := s.hasAny(ctx, key+"/")
 	switch {
-	case e != nil && !errors.Is(e, fs.ErrPermission):
+	case e != nil && (!errors.Is(e, fs.ErrPermission) || errors.Is(e, ErrLogin)):
 		return info{}, e
 	case there:
 		return info{name: path.Base(name), dir: true}, nil
