@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxFetches = 64 // blocks being fetched, of all files
+	maxFetches = 64 // blocks being fetched, of all files; each source has its share of them
 	maxStreams = 4  // places at which one file is fetched at once
 	maxAhead   = 16 // blocks fetched ahead of a reader
 	maxQueue   = 64 // of a file, behind which nothing is fetched ahead
@@ -227,8 +227,15 @@ func (c *Cache) recycle(t *fetch) {
 
 var blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}
 
-// takeMemory gives a fetch its memory, when there is some. It reports false if ctx ends.
-func (c *Cache) takeMemory(ctx context.Context, t *fetch, n int) bool {
+// share is how many blocks of one source are fetched at once, so that one that does not answer
+// leaves memory to the others. The caller holds mu.
+func (c *Cache) share() int {
+	return max(1, min(maxFetches, int(c.cfg.Memory/blockSize))/max(1, c.sources))
+}
+
+// takeMemory gives a fetch its memory, when there is some, and its source one of its places.
+// It reports false if ctx ends.
+func (c *Cache) takeMemory(ctx context.Context, s *front, t *fetch, n int) bool {
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -236,14 +243,15 @@ func (c *Cache) takeMemory(ctx context.Context, t *fetch, n int) bool {
 	})()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.running >= maxFetches || t.buf == nil && c.memory+int64(n) > c.cfg.Memory {
+	for s.running >= c.share() || t.buf == nil && c.memory+int64(n) > c.cfg.Memory {
 		if ctx.Err() != nil {
 			return false
 		}
-		if c.running >= maxFetches || !c.dropKept() {
+		if s.running >= c.share() || !c.dropKept() {
 			c.room.Wait()
 		}
 	}
+	s.running++
 	c.running++
 	if t.buf != nil { // another stream has left it
 		return true
@@ -280,8 +288,11 @@ type keptFetch struct {
 // fetch fetches one block. The stream continues while that is stored.
 func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	c := o.c
+	c.mu.Lock()
+	from := o.from
+	c.mu.Unlock()
 	n := blockLen(o.size, t.index)
-	if !c.takeMemory(ctx, t, n) {
+	if !c.takeMemory(ctx, from, t, n) {
 		o.end(t, context.Cause(ctx), 0)
 		return
 	}
@@ -300,6 +311,7 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	}
 	defer func() {
 		c.mu.Lock()
+		from.running--
 		c.running--
 		c.room.Broadcast()
 		c.mu.Unlock()
@@ -315,7 +327,7 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	if ctx.Err() == nil {
 		c.count.fetchErrors.Add(1)
 		c.trouble("a block could not be fetched", err, "source", o.source, "file", o.name, "block", t.index)
-		o.from.expire(o)
+		from.expire(o)
 	}
 	o.end(t, err, 0)
 }
@@ -416,8 +428,9 @@ func (o *object) openOrigin(ctx context.Context, at int64) (*origin, error) {
 			return s, nil
 		}
 	}
+	from := o.from
 	c.mu.Unlock()
-	src, version, err := o.from.openSource(ctx, o.name)
+	src, version, err := from.openSource(ctx, o.name)
 	if err != nil {
 		return nil, err
 	}

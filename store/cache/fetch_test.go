@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -230,6 +231,32 @@ func TestSourceFails(t *testing.T) {
 	if _, err := openFile(t, s, "h").ReadAt(make([]byte, 10), 0); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a source that ends early: %v", err)
 	}
+}
+
+// A source that does not answer, of which many files are read, leaves its share of the fetches
+// to another one.
+func TestSourceHangs(t *testing.T) {
+	bad, good, c := newLab(), newLab(), openCache(t, Config{Memory: 16 * blockSize})
+	b, g := c.Store("bad", bad), c.Store("good", good)
+	end := make(chan struct{})
+	bad.before = func(int64) error { <-end; return io.ErrUnexpectedEOF }
+	v := good.put("f", 3*blockSize)
+	var readers sync.WaitGroup
+	for i := range 2 * maxFetches {
+		name := strconv.Itoa(i)
+		bad.put(name, blockSize)
+		f := openFile(t, b, name)
+		defer f.Close()
+		readers.Go(func() {
+			if n, err := f.ReadAt(make([]byte, 10), 0); n > 0 || err == nil {
+				t.Errorf("%s: %d, %v", name, n, err)
+			}
+		})
+	}
+	eventually(t, "the source has its share", func() bool { return c.Stats().Fetching == 8 })
+	wantFile(t, g, "f", v)
+	close(end)
+	readers.Wait()
 }
 
 // Several places of a large file are fetched at once: a reader does not wait for another.

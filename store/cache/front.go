@@ -33,6 +33,7 @@ type front struct {
 	location string
 	source   store.Store
 	names    map[string]*entry // guarded by Cache.mu
+	running  int               // Cache.mu: fetches under way
 }
 
 // An entry is what is known of a name of the source. All fields are guarded by Cache.mu.

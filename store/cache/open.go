@@ -54,6 +54,7 @@ type Cache struct {
 	held    int64              // mu: bytes of the directory, and set aside
 	memory  int64              // mu: bytes of fetches
 	running int                // mu: fetches under way
+	sources int                // mu: calls of Store
 }
 
 // Open opens the cache in cfg.Dir, and holds that for this process. It uses the blocks
@@ -175,6 +176,9 @@ func (c *Cache) settled(t time.Time, within time.Duration) bool {
 // does one through another name of the file, such as a link. A reader whose file has been
 // replaced reads the content that it had when it was opened, or gets an error, never a mix.
 func (c *Cache) Store(location string, source store.Store) store.Store {
+	c.mu.Lock()
+	c.sources++
+	c.mu.Unlock()
 	return newFront(&front{c: c, location: location, source: source, names: map[string]*entry{}})
 }
 
