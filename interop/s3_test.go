@@ -12,14 +12,21 @@ import (
 	"time"
 )
 
-// serveS3 starts versitygw with a bucket, which is a directory, and returns haul with the
-// environment to reach it, and the secret key.
-func serveS3(t *testing.T) (h program, bucket, secret string) {
+// An s3Server is versitygw with a bucket of the name "bucket".
+type s3Server struct {
+	haul   program // with the environment to reach it
+	url    string
+	bucket string // the directory that is the bucket
+	secret string
+}
+
+// serveS3 starts versitygw.
+func serveS3(t *testing.T) *s3Server {
 	t.Helper()
 	gateway := find(t, "versitygw", "versitygw")
 	dir := t.TempDir()
-	bucket = filepath.Join(dir, "bucket")
-	if err := os.Mkdir(bucket, 0o755); err != nil {
+	s := &s3Server{bucket: filepath.Join(dir, "bucket"), secret: "s3cret-of-this-test"}
+	if err := os.Mkdir(s.bucket, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,34 +35,41 @@ func serveS3(t *testing.T) (h program, bucket, secret string) {
 	}
 	addr := l.Addr().String()
 	l.Close()
-	secret = "s3cret-of-this-test"
-	gateway.env = append(gateway.env, "ROOT_ACCESS_KEY=testkey", "ROOT_SECRET_KEY="+secret)
+	s.url = "http://" + addr
+	gateway.env = append(gateway.env, "ROOT_ACCESS_KEY=testkey", "ROOT_SECRET_KEY="+s.secret)
 	gateway.start(t, "--port", addr, "posix", dir)
+	awaitListener(t, addr)
+	// The keys are in a file, as of the AWS tools.
+	keys := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(keys, []byte("[lab]\naws_access_key_id = testkey\naws_secret_access_key = "+s.secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.haul = haul(t)
+	s.haul.env = append(s.haul.env, "AWS_ENDPOINT_URL="+s.url, "AWS_SHARED_CREDENTIALS_FILE="+keys, "AWS_PROFILE=lab",
+		"AWS_CONFIG_FILE=/dev/null", "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_REGION=us-east-1")
+	return s
+}
+
+// awaitListener returns when somebody accepts connections at an address.
+func awaitListener(t *testing.T, addr string) {
+	t.Helper()
 	for end := time.Now().Add(startPatience); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			c.Close()
-			break
+			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("versitygw does not listen: %v", err)
+			t.Fatalf("nobody listens: %v", err)
 		}
 	}
-	// The keys are in a file, as of the AWS tools.
-	keys := filepath.Join(t.TempDir(), "credentials")
-	if err := os.WriteFile(keys, []byte("[lab]\naws_access_key_id = testkey\naws_secret_access_key = "+secret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h = haul(t)
-	h.env = append(h.env, "AWS_ENDPOINT_URL=http://"+addr, "AWS_SHARED_CREDENTIALS_FILE="+keys, "AWS_PROFILE=lab",
-		"AWS_CONFIG_FILE=/dev/null", "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_REGION=us-east-1")
-	return h, bucket, secret
 }
 
 // Haul puts a tree into a bucket, lists, describes, moves and removes what is there, and
 // gets it back, byte for byte.
 func TestS3Tree(t *testing.T) {
-	h, _, secret := serveS3(t)
+	s := serveS3(t)
+	h, secret := s.haul, s.secret
 	src, dst := t.TempDir(), t.TempDir()
 	odd := "dir/a b+%#ü"
 	files := map[string][]byte{"empty": nil, "small": content(10), odd: content(70_000), "dir/large": content(19<<20 + 1)}
@@ -116,7 +130,8 @@ func hasPart(bucket string) (has bool) {
 
 // An upload that is killed leaves nothing under its name, and the next one resumes it.
 func TestS3Kill(t *testing.T) {
-	h, bucket, _ := serveS3(t)
+	s := serveS3(t)
+	h, bucket := s.haul, s.bucket
 	local := filepath.Join(t.TempDir(), "f")
 	want := content(48 << 20)
 	if err := os.WriteFile(local, want, 0o644); err != nil {

@@ -27,9 +27,9 @@ func TestSources(t *testing.T) {
 		}, false},
 		{"sshd", sourceOfSSHD, true},
 		{"versitygw", func(t *testing.T, dir string) (program, string) {
-			h, _, _ := serveS3(t)
-			do(t, h, "put", "-r", filepath.Join(dir, "top")+"/.", "s3://bucket/top/")
-			return h, "s3://bucket/top"
+			s := serveS3(t)
+			do(t, s.haul, "put", "-r", filepath.Join(dir, "top")+"/.", "s3://bucket/top/")
+			return s.haul, "s3://bucket/top"
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
