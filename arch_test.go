@@ -57,6 +57,7 @@ var rules = map[string]rule{
 		imports: "tftp/tftpclient tftp/trace tftp/transfer sftp/sftpclient web/webclient store store/glob store/s3 store/treecopy internal/console internal/failure internal/openssh",
 		tests:   "sftp users internal/serve/servetest",
 	},
+	"examples/bucket":                {imports: "store/s3 tftp", tests: "tftp/tftpclient"},
 	"examples/collect":               {imports: "store tftp", tests: "tftp/tftpclient"},
 	"interop":                        {}, // knows haul by its binary alone
 	"internal/bootload":              {imports: "internal/boot internal/console internal/ownprocess tftp/tftpclient tftp/transfer", tests: "tftp store internal/leak"},

@@ -1,0 +1,51 @@
+// Bucket serves the files of a bucket of S3 by TFTP: what a program does whose machines
+// boot from what others keep. Endpoint and keys come from where the tools of AWS find them.
+//
+//	go run ./examples/bucket s3://images/boot 127.0.0.1:6969
+//
+// Each machine's request is one to the bucket here. Package store/cache, put between the
+// two, would make that one for all of them.
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"os/signal"
+
+	"github.com/haul-project/haul/store/s3"
+	"github.com/haul-project/haul/tftp"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		log.Fatal("usage: bucket s3://BUCKET/PREFIX HOST:PORT")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := serve(ctx, os.Args[1], os.Args[2], s3.Config{}, nil); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// serve serves the bucket until ctx ends. listening, if set, is called with the address.
+func serve(ctx context.Context, url, addr string, c s3.Config, listening func(addr string)) error {
+	bucket, prefix, err := s3.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	files, err := s3.New(bucket, prefix, c)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	s := tftp.Server{Store: files} // without Upload it only reads
+	l, err := s.Listen(ctx, addr)
+	if err != nil {
+		return err
+	}
+	if listening != nil {
+		listening(l.Addr().String())
+	}
+	return l.Serve(ctx)
+}
