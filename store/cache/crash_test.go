@@ -18,7 +18,6 @@ func TestKilled(t *testing.T) {
 		keepReading(t, dir)
 		return
 	}
-	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

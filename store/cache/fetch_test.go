@@ -297,10 +297,15 @@ func TestDiskFull(t *testing.T) {
 			v = l.put("f", 6*blockSize)
 		}
 		s := c.Store("lab", l)
+		stays, err := s.Open(t.Context(), "f") // what nobody reads any more is not kept in memory
+		if err != nil {
+			t.Fatal(err)
+		}
 		for range 3 {
 			wantFile(t, s, "f", v)
 		}
 		eventually(t, "all is given up", func() bool { return c.Stats().Unstored == 6 })
+		_ = stays.Close()
 		st := c.Stats()
 		if st.Fetches != 6 || st.DiskErrors < 1 || st.Unstored != 6 || st.Blocks != 0 || st.Held != baseCost {
 			t.Errorf("%v: %+v", bad, st)
