@@ -132,7 +132,7 @@ func New(root string, c Config) (*Client, error) {
 
 // httpClient returns one that speaks HTTP/2 or does not.
 func (c *Client) httpClient(http2 bool) *http.Client {
-	dial := c.config.Dial
+	dial := dialer(c.config.Dial)
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: c.config.ConnectTimeout}).DialContext
 	}
@@ -141,7 +141,7 @@ func (c *Client) httpClient(http2 bool) *http.Client {
 	protocols.SetHTTP2(http2)
 	t := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dial,
+		DialContext:            asked(dial),
 		TLSHandshakeTimeout:    c.config.ConnectTimeout,
 		Protocols:              protocols,
 		DisableCompression:     true, // a file is to come as it is: RFC 9110 §12.5.3

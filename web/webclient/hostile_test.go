@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -232,6 +234,41 @@ func TestHostileAnswers(t *testing.T) {
 		client.Close()
 	}
 }
+
+// A server that speaks before it is asked has its words in the error, however early they
+// come.
+func TestSpeaksFirst(t *testing.T) {
+	server := make(chan net.Conn, 100)
+	client, err := New("http://host/", Config{Dial: func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		server <- theirs
+		return early{ours}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	go func() {
+		for conn := range server {
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+		}
+	}()
+	defer close(server)
+	// Package http reads before it has the request.
+	slow := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { time.Sleep(50 * time.Millisecond) }})
+	req, err := http.NewRequestWithContext(slow, http.MethodGet, "http://host/f", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := client.any.Do(req); err == nil || !strings.Contains(err.Error(), `malformed HTTP response "SSH-2.0-x`) {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
+
+// An early connection has text to be read at once.
+type early struct{ net.Conn }
+
+func (early) Read(p []byte) (int, error) { return copy(p, "SSH-2.0-x\r\n"), nil }
 
 // A file that is compressed itself may be said to be encoded so.
 func TestCompressedFile(t *testing.T) {
