@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,7 +28,9 @@ type SFTPHost struct {
 	t       testing.TB
 	account sftp.Account
 	config  *ssh.ServerConfig
-	stop    func()
+
+	mu   sync.Mutex
+	stop func() // mu; nil while it is stopped
 }
 
 // NewSFTPHost starts a server that gives everybody who has the key this account.
@@ -75,12 +78,15 @@ func newKey(t testing.TB) (ssh.Signer, *pem.Block) {
 	return signer, private
 }
 
-// Start starts the server, at the port that it had.
+// Start starts the server, at the port that it had. Any goroutine may call it.
 func (h *SFTPHost) Start() {
 	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", h.Port))
 	if err != nil {
-		h.t.Fatal(err)
+		h.t.Error(err)
+		return
 	}
 	h.Port = l.Addr().(*net.TCPAddr).Port
 	s := &sftp.Server{
@@ -105,6 +111,8 @@ func (h *SFTPHost) Start() {
 
 // Stop ends the server and its connections.
 func (h *SFTPHost) Stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.stop != nil {
 		h.stop()
 	}
