@@ -74,22 +74,19 @@ portable-rest:
 
 # Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages (arch_test.go) have
 # neither time nor goroutines of their own.
-TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn))$$
+TOGETHER = haul-project/haul$$|/(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn))$$
 PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|pipeline)|tcp/internal/flow)$$
-
-# The tests of the module itself read files, one after the other.
-RACES = $$($(GO) list ./... | grep -v -e /interop$$ -e '^github.com/haul-project/haul$$')
 
 race: race-timed race-together race-pure ## all tests under the race detector
 
 race-timed: ## one package at a time: the detector makes servers in tests slower than their clients' timers
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race -p 1 $$($(GO) list $(RACES) | grep -vE '$(TOGETHER)|$(PURE)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race -p 1 $$($(GO) list $(UNIT) | grep -vE '$(TOGETHER)|$(PURE)')
 
 race-together:
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race $$($(GO) list $(RACES) | grep -E '$(TOGETHER)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race $$($(GO) list $(UNIT) | grep -E '$(TOGETHER)')
 
 race-pure:
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race $$($(GO) list $(RACES) | grep -E '$(PURE)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race $$($(GO) list $(UNIT) | grep -E '$(PURE)')
 
 cover: ## how much of each package its own tests run, and in all; line by line in bin/cover.html
 	@mkdir -p bin
@@ -106,7 +103,7 @@ mutants: ## put the bugs of scripts/mutants.txt into the code, one at a time, an
 interop: ## against programs that others wrote; what speaks UDP with both UDP paths
 	-@scripts/install-peers
 	$(GO) test -count=1 $(PATIENCE) ./interop
-	$(GO) test -count=1 $(PATIENCE) -short -tags haul_portable -skip '^Test(SFTP|HTTP|S3|Sources|Replicas|NetworkFleet)' ./interop
+	$(GO) test -count=1 $(PATIENCE) -short -tags haul_portable -skip '^Test(SFTP|HTTP|S3|NetworkFleet)' ./interop
 
 # No file of ours is for one processor, so that lint has vetted what linux/arm64 gets, too.
 cross: ## build for every system that we ship to, and vet for those that lint has not seen
