@@ -123,16 +123,8 @@ func webCode(err error) int {
 		return exitNoAnswer
 	case errors.Is(err, webclient.ErrProtocol), errors.Is(err, webclient.ErrChanged), errors.Is(err, webclient.ErrEncoded):
 		return exitFailed
-	case server && errors.Is(err, fs.ErrNotExist):
-		return exitNotFound
-	case moving && moved.Local && !server:
-		return exitLocal
-	case server && remote.IsNoAnswer(err):
-		return exitNoAnswer
-	case server:
-		return exitRefused
 	}
-	return 0
+	return codeOfSide(err, server, moving && moved.Local)
 }
 
 // s3Code maps an error of S3, or returns 0 for any other.
@@ -146,16 +138,8 @@ func s3Code(err error) int {
 		return exitNoAnswer
 	case errors.Is(err, s3.ErrProtocol), server && errors.Is(err, store.ErrChanged):
 		return exitFailed
-	case server && errors.Is(err, fs.ErrNotExist):
-		return exitNotFound
-	case moving && moved.Local && !server:
-		return exitLocal
-	case server && remote.IsNoAnswer(err):
-		return exitNoAnswer
-	case server:
-		return exitRefused
 	}
-	return 0
+	return codeOfSide(err, server, moving && moved.Local)
 }
 
 // isLocal reports whether an error is of a file of this machine.
@@ -172,4 +156,20 @@ func isLocal(err error) bool {
 func isRefusal(err error) bool {
 	_, ok := errors.AsType[*sftpclient.StatusError](err)
 	return ok
+}
+
+// codeOfSide maps an error by the side that it is of: the server's, or, of a transfer, this
+// one. It returns 0 for any other.
+func codeOfSide(err error, server, local bool) int {
+	switch {
+	case server && errors.Is(err, fs.ErrNotExist):
+		return exitNotFound
+	case server && remote.IsNoAnswer(err):
+		return exitNoAnswer
+	case server:
+		return exitRefused
+	case local:
+		return exitLocal
+	}
+	return 0
 }
