@@ -184,9 +184,6 @@ func (k *kernel) accept(c *sock) error {
 	}
 }
 
-// drainsQueue says that a stopped socket still accepts the connections in its queue.
-const drainsQueue = true
-
 // settleTime is how long a busy socket accepts after its end, for handshakes of TCP that
 // are under way: the kernel has answered these clients already.
 const settleTime = 50 * time.Millisecond

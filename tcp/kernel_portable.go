@@ -67,9 +67,6 @@ func (k *kernel) accept(c *sock) error {
 // control.
 const CanChooseCongestion = false
 
-// drainsQueue says that a stopped socket still accepts the connections in its queue.
-const drainsQueue = false
-
 // stop ends accept. Connections in the queue are reset.
 func (k *kernel) stop(bool) { _ = k.l.Close() }
 
@@ -93,3 +90,21 @@ func (k *kernel) duplicate() (*os.File, error) {
 func isOfPeer(err error) bool {
 	return isAny(err, syscall.ECONNABORTED, syscall.ECONNRESET, syscall.EPERM)
 }
+
+// hasLoops says that no loops serve connections here: each has a goroutine.
+const hasLoops = false
+
+// A loop, and its loopState, are for systems that have them.
+type (
+	loop      struct{}
+	loopState struct{}
+)
+
+var _ = EventConn{loopState: loopState{}}
+
+func newLoop(*acceptor) (*loop, error) { return nil, errors.ErrUnsupported }
+
+func (*loop) run()       {}
+func (*loop) close()     {}
+func (*loop) wake()      {}
+func (*loop) placeFree() {}

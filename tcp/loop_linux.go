@@ -20,7 +20,8 @@ import (
 	"github.com/haul-project/haul/tcp/internal/rawsock"
 )
 
-// hasLoops says that loops serve the connections of [Server.OnData].
+// hasLoops says that loops serve the connections of [Server.OnData], and that a stopped socket
+// still accepts those in its queue.
 const hasLoops = true
 
 // A loopState is what a loop knows of a connection.
