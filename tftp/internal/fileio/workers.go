@@ -90,6 +90,11 @@ func (p *Workers) work(w Waiter) {
 // Add has a worker do a job.
 func (p *Workers) Add(o JobOwner) {
 	p.jobs <- Waiter{o, time.Since(p.opened)}
+	p.checkLater()
+}
+
+// checkLater has addWorkers look after WorkerPatience, unless it is going to.
+func (p *Workers) checkLater() {
 	if !p.checking.Load() && p.checking.CompareAndSwap(false, true) {
 		time.AfterFunc(WorkerPatience, p.addWorkers)
 	}
@@ -109,10 +114,10 @@ func (p *Workers) Hired() int { return int(p.extra.Load()) }
 // before, so that a long queue is soon worked off. Jobs are begun in their order, so all
 // that wait were added after the last that was begun.
 func (p *Workers) addWorkers() {
+	p.checking.Store(false) // before it looks: it sees a job, or Add has it look again
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended || len(p.jobs) == 0 {
-		p.checking.Store(false)
 		return
 	}
 	if time.Since(p.opened)-time.Duration(p.begun.Load()) >= WorkerPatience {
@@ -122,7 +127,7 @@ func (p *Workers) addWorkers() {
 			p.running.Go(p.runExtra)
 		}
 	}
-	time.AfterFunc(WorkerPatience, p.addWorkers)
+	p.checkLater()
 }
 
 // mostExtra returns how many workers there may be besides the first.

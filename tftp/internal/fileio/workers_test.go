@@ -52,6 +52,29 @@ func TestWorkersByAge(t *testing.T) {
 	}
 }
 
+// A job that is added while addWorkers looks has it look again, also if it saw no job: all
+// workers may be at a disk that hangs, and no other job may come.
+func TestWorkersLookAgain(t *testing.T) {
+	var p Workers
+	p.Init(1)
+	p.checkLater()
+	p.mu.Lock() // as addWorkers has it while it looks
+	for began := time.Now(); p.checking.Load(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("a job that is added while addWorkers looks does not have it look again")
+		}
+	}
+	p.mu.Unlock()
+	var done atomic.Int64
+	p.Add(slowJob{0, &done})
+	for began := time.Now(); done.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("no worker was added for the job")
+		}
+	}
+	p.End(false)
+}
+
 // A lendingJob waits for another machine, which never answers before released.
 type lendingJob struct {
 	p        *Workers
