@@ -97,12 +97,16 @@ func (s *Server) onEnd(e *EventConn, err error) {
 	if s.OnEnd == nil {
 		return
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			s.panicked(e.RemoteAddr(), v)
-		}
-	}()
+	defer s.caught(e.RemoteAddr)
 	s.OnEnd(e, err)
+}
+
+// caught is deferred around a function of the program's that is about a connection. It
+// catches a panic there.
+func (s *Server) caught(peer func() net.Addr) {
+	if v := recover(); v != nil {
+		s.panicked(peer(), v)
+	}
 }
 
 // panicked counts and logs a panic of the program's.

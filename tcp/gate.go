@@ -99,8 +99,9 @@ func (g *gate) takePlace() bool {
 func (g *gate) refuse(c *conn, from net.Addr, why error) bool {
 	g.s.counts.refused.Add(1)
 	_ = c.sysLinger(0)
-	if g.s.Refused != nil {
-		g.s.Refused(from, why)
+	if report := g.s.Refused; report != nil {
+		defer g.s.caught(func() net.Addr { return from }) // it would end what accepts
+		report(from, why)
 	}
 	return false
 }
@@ -164,6 +165,7 @@ func (g *gate) open(c *conn, h *Conn) net.Conn {
 
 // reject counts and reports why a connection is not served.
 func (g *gate) reject(c *conn, h *Conn, err error) {
+	defer g.s.caught(h.RemoteAddr)
 	switch {
 	case errors.Is(err, ErrSourceFull), errors.Is(err, ErrDenied):
 		g.refuse(c, h.RemoteAddr(), err)

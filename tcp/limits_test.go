@@ -18,6 +18,39 @@ import (
 	"github.com/haul-project/haul/tcp/certs"
 )
 
+// A panic of Refused is logged and counted, and ends nothing but the connection that is
+// refused.
+func TestRefusedPanics(t *testing.T) {
+	const clients = 3
+	for _, test := range []struct {
+		refused uint64
+		limit   func(*Server)
+	}{
+		{clients, func(s *Server) { s.Deny = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }},
+		{clients - 1, func(s *Server) { s.MaxConns, s.Refuse = 1, true }},
+		{clients - 1, func(s *Server) { s.MaxConnsPerSource = 1 }},
+	} {
+		for _, s := range []*Server{{Handle: echo}, {OnData: lines}} {
+			test.limit(s)
+			s.Refused = func(net.Addr, error) { panic("asked for") }
+			at, stop := serve(t, s)
+			for range clients {
+				if c, err := net.Dial("tcp", at); err == nil { // or it is refused by then
+					t.Cleanup(func() { _ = c.Close() })
+				}
+			}
+			eventually(t, "they are refused", func() bool { return s.Counters().Panics == test.refused })
+			if c := s.Counters(); c.Refused != test.refused {
+				t.Errorf("%+v", c)
+			}
+			s.Halt()
+			if err := stop(); err != nil && !errors.Is(err, ErrCut) {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // At the limit others wait, over all addresses together, and each gets its turn.
 func TestMaxConnsWait(t *testing.T) {
 	var now, most atomic.Int64

@@ -105,7 +105,7 @@ type Server struct {
 
 	// Refused, if set, is called for each connection that Allow or Deny or a limit refuses,
 	// with ErrDenied, ErrSourceFull or ErrFull. It must return at once: no other connection
-	// is accepted meanwhile.
+	// is accepted meanwhile. A panic is logged and counted.
 	Refused func(from net.Addr, why error)
 
 	// SplitALPN names a protocol that the handshake of TLS may agree on (RFC 7301), such
