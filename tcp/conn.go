@@ -52,6 +52,9 @@ type conn struct {
 // An ender is why a connection was ended.
 type ender struct{ err error }
 
+// lingering is that of a connection which the handler has ended, and whose client has not.
+var lingering = &ender{net.ErrClosed}
+
 // netAddr holds a net.Addr, to be stored atomically.
 type netAddr struct{ net.Addr }
 

@@ -284,3 +284,38 @@ func TestEventsDrainLinger(t *testing.T) {
 	}
 	n.want(t, 2, ErrDraining)
 }
+
+// A connection that lingers is over for the program: it is not timed out, and not cut at the
+// server's end, which it does not delay. Its timer ends with it.
+func TestEventsLingerCounts(t *testing.T) {
+	var n ends
+	timers := make(chan *time.Timer, 2)
+	s := &Server{OnData: lines, IdleTimeout: time.Hour, Grace: time.Millisecond, lastCall: time.Hour, Options: Options{Sockets: 1}}
+	s.OnEnd = func(c *EventConn, err error) {
+		n.note(c, err)
+		timers <- c.late
+	}
+	at, stop := serve(t, s)
+	quit := func() io.Closer {
+		c := dial(t, at)
+		_, _ = io.WriteString(c, "quit\nmore")
+		if b, err := io.ReadAll(c); string(b) != "bye\n" || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+		return c
+	}
+	_ = quit().Close()
+	eventually(t, "the connection ends", func() bool { return s.Counters().Conns == 0 })
+	if (<-timers).Stop() {
+		t.Error("its timer runs on")
+	}
+	quit()
+	s.running()[0].acceptors[0].roster.sweep(1 << 40) // long after each timeout
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if c := s.Counters(); c.Conns != 0 || c.TimedOut != 0 || c.Cut != 0 {
+		t.Errorf("%+v", c)
+	}
+	n.want(t, 2, nil)
+}

@@ -27,13 +27,14 @@ func (l *loop) hasUnread(e *EventConn, err error) bool {
 }
 
 // linger ends sending, and keeps a connection until its client has ended it too, at the
-// longest for lastCall.
+// longest for lastCall. It is not timed out meanwhile, nor counted as cut.
 func (l *loop) linger(e *EventConn) {
+	e.c.ended.CompareAndSwap(nil, lingering)
 	_ = e.c.sysHalfClose(false)
-	e.lingers, e.next, e.ready = true, flow.Partial, true
+	e.next, e.ready = flow.Partial, true
 	l.queue(e)
 	h := e.handle()
-	time.AfterFunc(l.a.g.lastCall, func() {
+	e.late = time.AfterFunc(l.a.g.lastCall, func() {
 		_ = h.call("end", func(c *conn) error { c.sysShutdown(); return nil })
 	})
 }

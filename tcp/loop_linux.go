@@ -33,7 +33,7 @@ type loopState struct {
 	queued bool      // in the loop's list for its next round
 	header bool      // its PROXY header is to come
 
-	lingers bool // it is over for the program, and what its client still sends is discarded
+	late *time.Timer // lingers: ends it. It is over for the program, and what its client still sends is discarded
 }
 
 // shut closes a connection that has no handle.
@@ -394,7 +394,7 @@ func (l *loop) guard(e *EventConn, returned *bool) {
 
 // advance serves a connection as far as that needs no other event.
 func (l *loop) advance(e *EventConn) {
-	if e.lingers {
+	if e.late != nil {
 		l.discard(e)
 		return
 	}
@@ -529,7 +529,7 @@ func (l *loop) schedule(e *EventConn, next flow.Next, err error) {
 
 // finish ends a connection, and reports to the program why.
 func (l *loop) finish(e *EventConn, err error) {
-	if e.lingers { // which the program knows
+	if e.late != nil { // which the program knows
 		l.remove(e)
 		return
 	}
@@ -560,6 +560,9 @@ func (l *loop) queue(e *EventConn) {
 // remove gives back what a connection has.
 func (l *loop) remove(e *EventConn) {
 	c := e.c
+	if e.late != nil {
+		e.late.Stop()
+	}
 	l.table[e.slot] = nil
 	l.free = append(l.free, e.slot)
 	l.conns--

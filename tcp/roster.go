@@ -107,11 +107,13 @@ func (o *roster) those(f func(*conn) bool) (held []*conn) {
 	return held
 }
 
-// cut ends all connections, and returns how many.
+// cut ends all connections, and returns how many. It does not count those that linger.
 func (o *roster) cut(err error) (n int) {
-	for _, c := range o.those(func(c *conn) bool { return c.ended.Load() == nil }) {
+	for _, c := range o.those(func(c *conn) bool { e := c.ended.Load(); return e == nil || e == lingering }) {
 		if c.end(err, &o.shared.counts.cut) {
 			n++
+		} else {
+			c.sysShutdown()
 		}
 		c.drop()
 	}
