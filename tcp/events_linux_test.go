@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"golang.org/x/sys/unix"
 )
@@ -96,6 +98,34 @@ func TestEventsIdleMemory(t *testing.T) {
 	if n := runtime.NumGoroutine() - goroutines; n > 2 {
 		t.Errorf("%d goroutines for %d connections", n, conns)
 	}
+}
+
+// A loop keeps nothing of connections that have ended.
+func TestEventsKeptAfterEnd(t *testing.T) {
+	var mu sync.Mutex
+	var all []weak.Pointer[EventConn]
+	s := &Server{Options: Options{Sockets: 1}, OnData: func(c *EventConn, data []byte) int {
+		if c.State == nil {
+			c.State = true
+			c.Again() // in the next round, so that lists have it
+			mu.Lock()
+			all = append(all, weak.Make(c))
+			mu.Unlock()
+		}
+		return echoEvents(c, data)
+	}}
+	at, _ := serve(t, s)
+	for range 10 {
+		if got := ask(t, at, "hello"); got != "hello" {
+			t.Fatalf("%q", got)
+		}
+	}
+	eventually(t, "none is kept", func() bool {
+		runtime.GC()
+		mu.Lock()
+		defer mu.Unlock()
+		return !slices.ContainsFunc(all, func(c weak.Pointer[EventConn]) bool { return c.Value() != nil })
+	})
 }
 
 // Urgent data (TCP_URG) cuts a receive short, and hides nothing that follows it.

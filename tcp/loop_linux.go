@@ -194,8 +194,10 @@ func (l *loop) handle() {
 		l.batch, l.ready = l.ready, l.batch
 	}
 	for len(l.batch) > 0 {
-		e := l.batch[len(l.batch)-1]
-		l.batch = l.batch[:len(l.batch)-1]
+		last := len(l.batch) - 1
+		e := l.batch[last]
+		l.batch[last] = nil // so that it is not kept when it has ended
+		l.batch = l.batch[:last]
 		if e.queued = false; e.next != flow.Over {
 			l.serve(e)
 		}
@@ -563,7 +565,7 @@ func (l *loop) remove(e *EventConn) {
 	if e.late != nil {
 		e.late.Stop()
 	}
-	l.table[e.slot] = nil
+	l.table[e.slot], l.current = nil, nil
 	l.free = append(l.free, e.slot)
 	l.conns--
 	e.next = flow.Over
