@@ -27,6 +27,10 @@ const (
 	// Meanwhile nothing is read.
 	tryTime = 10 * time.Second
 
+	// maxMoved is how many bytes of a channel are moved to memory. The client gets as much
+	// more of its window: a channel holds at most its window and this.
+	maxMoved = channelWindow
+
 	// maxBeforeLogin is how many bytes a peer may send until it has logged in:
 	// some dozens of keys, or signatures.
 	maxBeforeLogin = 256 << 10
@@ -155,7 +159,7 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 		case q.waits && moves:
 			q.empty(r.excess())
 		case over <= 0:
-		case int64(len(q.buffered)) == q.window, over >= quotaSlack && !q.waits:
+		case len(q.buffered) == maxMoved, over >= quotaSlack && !q.waits:
 			r.stop(errFlood)
 			return nil, errFlood
 		case q.waits: // perhaps there was only nothing to be written
@@ -289,9 +293,7 @@ func (q *queue) move() {
 	if q.err != nil {
 		return
 	}
-	q.quota.mu.Lock()
-	memory := make([]byte, q.window)
-	q.quota.mu.Unlock()
+	memory := make([]byte, maxMoved)
 	n := copy(memory, q.buffered)
 	m, err := q.read(memory[n:])
 	q.err = err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -181,7 +182,9 @@ type wideSource struct {
 	myWindow, myConsumed uint32
 }
 
-// The quota of a channel with a wide window is as much wider, and no more.
+// The quota of a channel with a wide window is as much wider, and no more. Of what the
+// channel holds, no more is moved to memory than of another, as its client gets that much
+// more window again.
 func TestQuotaWide(t *testing.T) {
 	quota, await, why := newTestQuota(t)
 	p := &wideSource{packetSource: newPacketSource(quota)}
@@ -200,15 +203,21 @@ func TestQuotaWide(t *testing.T) {
 	if *why != nil {
 		t.Errorf("a full window ends it: %v", *why)
 	}
-	sent := 0
+	sent, moved := 0, 0
 	for ; *why == nil && sent < 1<<30; sent += 3600 {
 		p.send(100, 3600)
 		for q.isToMove() {
-			_ = sent
+			runtime.Gosched()
 		}
+		quota.mu.Lock()
+		moved = max(moved, cap(q.buffered))
+		quota.mu.Unlock()
 	}
 	p.close()
 	await()
+	if moved != maxMoved {
+		t.Errorf("%d bytes are moved to memory, want %d", moved, maxMoved)
+	}
 	if most := 2*(wideWindow+quotaSlack) + quotaStep + wideWindow; !errors.Is(*why, errFlood) || sent > most {
 		t.Errorf("after %d bytes it ends by %v, want at most %d", sent, *why, most)
 	}
