@@ -31,9 +31,9 @@ matter: throughput, CPU time of the server, and over SFTP of the client.
 
 Every load gets 5 rounds. Where one build had the better figure in each of them,
 and the median differs by 3 % or more, the load gets 7 more rounds. A figure that is
-on the same side in all 12 is named, and if it is worse, the exit code is 1. Other
-work on the machine disturbs both builds: it hides small changes, but rarely invents
-one.
+on the same side in all 12 is named, and if it is worse, the exit code is 1. So it is
+if one was worse in each round, but the time ended before all 12. Other work on the
+machine disturbs both builds: it hides small changes, but rarely invents one.
 
 "make bench-guard" builds the other one and runs this.`
 
@@ -137,8 +137,8 @@ func (f *guardFlags) measure(ctx context.Context, loads []suite.Scenario, file i
 	return lines, nil
 }
 
-// judge prints what came of it. It returns an error if anything is worse, or was not
-// compared.
+// judge prints what came of it. It returns an error if anything is worse, may be, or was
+// not compared.
 func (f *guardFlags) judge(figures []guard.Figure, lines []record.Line) error {
 	if err := guard.Print(f.stdout, figures); err != nil {
 		return err
@@ -151,13 +151,16 @@ func (f *guardFlags) judge(figures []guard.Figure, lines []record.Line) error {
 			fmt.Fprintf(f.stdout, "not tried: %s %s: %s\n", l.Scenario.Name, l.Contender.Name, l.Absent)
 		}
 	}
-	for _, v := range []guard.Verdict{guard.Better, guard.Suspect} {
+	for _, v := range []guard.Verdict{guard.Better, guard.PerhapsBetter} {
 		if named := guard.Named(figures, v); len(named) > 0 {
 			fmt.Fprintf(f.stdout, "%s: %s\n", v, strings.Join(named, "; "))
 		}
 	}
 	if worse := guard.Named(figures, guard.Worse); len(worse) > 0 {
 		return fmt.Errorf("worse than before, beyond the noise: %s", strings.Join(worse, "; "))
+	}
+	if doubtful := guard.Named(figures, guard.PerhapsWorse); len(doubtful) > 0 {
+		return fmt.Errorf("not certain, as there were fewer than %d rounds: %s; compare these loads alone (--only)", guard.MoreRounds, strings.Join(doubtful, "; "))
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("%s had fewer than %d rounds and were not compared", count(len(missing), "figure"), guard.Rounds)

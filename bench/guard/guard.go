@@ -41,14 +41,15 @@ type Verdict int
 const (
 	Unknown Verdict = iota // too few rounds
 	Same
-	Suspect // more rounds are to tell
+	PerhapsBetter // more rounds are needed
+	PerhapsWorse  // likewise
 	Better
 	Worse
 )
 
 // String names it as in the table; what is usual has no name.
 func (v Verdict) String() string {
-	return [...]string{"not compared", "", "not certain", "better", "WORSE"}[v]
+	return [...]string{"not compared", "", "not certain, better", "not certain, worse", "better", "WORSE"}[v]
 }
 
 // A Figure is a metric of a load, of both builds.
@@ -74,14 +75,17 @@ func (f *Figure) Verdict() Verdict {
 		}
 	}
 	n := len(f.Changes)
+	worse := (up == n) == f.cost
 	switch {
 	case n < Rounds:
 		return Unknown
 	case max(up, down) < n || math.Abs(f.Change()) < LeastChange:
 		return Same
+	case n < MoreRounds && worse:
+		return PerhapsWorse
 	case n < MoreRounds:
-		return Suspect
-	case (up == n) == f.cost:
+		return PerhapsBetter
+	case worse:
 		return Worse
 	}
 	return Better
@@ -171,7 +175,8 @@ func figure(rounds []pair, load string, kinds []kind, cost bool) Figure {
 func Suspects(figures []Figure) []string {
 	var all []string
 	for i := range figures {
-		if f := &figures[i]; f.Verdict() == Suspect && !slices.Contains(all, f.Load) {
+		f := &figures[i]
+		if v := f.Verdict(); (v == PerhapsBetter || v == PerhapsWorse) && !slices.Contains(all, f.Load) {
 			all = append(all, f.Load)
 		}
 	}

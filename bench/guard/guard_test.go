@@ -20,7 +20,9 @@ func TestVerdict(t *testing.T) {
 	}{
 		{"nothing measured", nil, true, Unknown},
 		{"four rounds", repeated(4, 0.5), true, Unknown},
-		{"five rounds", repeated(5, 0.05), true, Suspect},
+		{"five rounds", repeated(5, 0.05), true, PerhapsWorse},
+		{"five rounds, more throughput", repeated(5, 0.05), false, PerhapsBetter},
+		{"eleven rounds, less throughput", repeated(MoreRounds-1, -0.05), false, PerhapsWorse},
 		{"twelve rounds", repeated(MoreRounds, 0.05), true, Worse},
 		{"twelve rounds, less CPU time", repeated(MoreRounds, -0.05), true, Better},
 		{"twelve rounds, more throughput", repeated(MoreRounds, 0.05), false, Better},
@@ -52,7 +54,7 @@ func TestNoise(t *testing.T) {
 	named := func(slower float64) bool {
 		f := Figure{cost: true}
 		for range MoreRounds {
-			if f.Changes = append(f.Changes, slower*figure()/figure()-1); len(f.Changes) == Rounds && f.Verdict() != Suspect {
+			if f.Changes = append(f.Changes, slower*figure()/figure()-1); len(f.Changes) == Rounds && f.Verdict() == Same {
 				return false
 			}
 		}
@@ -121,7 +123,7 @@ func TestCompare(t *testing.T) {
 		"LOAD  FIGURE            BEFORE  NOW  CHANGE   ROUNDS                  VERDICT\n" +
 		"a     MB/s              101     100  -1.0 %   12, -1.0 % to -1.0 %\n" +
 		"      server us/packet  2       2.2  +10.0 %  12, +10.0 % to +10.0 %  WORSE\n" +
-		"b     MB/s              50      60   +20.0 %  5, +20.0 % to +20.0 %   not certain\n" +
+		"b     MB/s              50      60   +20.0 %  5, +20.0 % to +20.0 %   not certain, better\n" +
 		"      server us/packet  1       1    +0.0 %   5, +0.0 % to +0.0 %\n" +
 		"      client s/GB       3       3    +0.0 %   5, +0.0 % to +0.0 %\n" +
 		"c     MB/s                                                            not compared\n" +
