@@ -398,3 +398,29 @@ func TestSmallFileAllocations(t *testing.T) {
 		t.Errorf("%v allocations, want 7 at most", got)
 	}
 }
+
+// BenchmarkSmallFile is another reader of a file that is kept open, without what the kernel
+// does: to look its name up, and to read.
+func BenchmarkSmallFile(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "f")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		b.Fatal(err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	id, _ := identityOf(info)
+	s := &SmallFiles{kept: map[store.Identity]*keptFile{id: {users: 1}}}
+	d := &Dir{}
+	b.ReportAllocs()
+	for b.Loop() {
+		r, ok := s.find(d, "f", info)
+		if !ok {
+			b.Fatal("it is not open")
+		}
+		if err := r.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

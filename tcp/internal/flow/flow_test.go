@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/haul-project/haul/internal/repeat"
@@ -353,5 +354,28 @@ func TestAllocations(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkTurn is a turn with so many requests that have arrived, and their answers.
+func BenchmarkTurn(b *testing.B) {
+	for _, requests := range []int{1, 16} {
+		b.Run(strconv.Itoa(requests), func(b *testing.B) {
+			var f Flow
+			scratch := make([]byte, 0, 32<<10)
+			request, answer := make([]byte, 100), make([]byte, 1000)
+			s := &script{f: &f, sent: make([]byte, 0, requests*len(answer))}
+			s.call = func([]byte) int {
+				_, _ = f.Write(answer, s, Limits{})
+				return len(request)
+			}
+			received := make([]byte, requests*len(request))
+			for b.Loop() {
+				s.room, s.sent = cap(s.sent), s.sent[:0]
+				if next, err := f.Turn(received, &scratch, s, Limits{Held: 10}); next != Idle || err != nil || s.room > 0 {
+					b.Fatal(next, err, s.room)
+				}
+			}
+		})
 	}
 }
