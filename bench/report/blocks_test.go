@@ -132,6 +132,20 @@ func TestDocumentsAreFromTheLatestResults(t *testing.T) {
 	}
 }
 
+// docs/benchmarks.md has a block for each part of which something was measured.
+func TestMeasuredSectionsAreInADocument(t *testing.T) {
+	latest, err := filepath.Glob("../results/latest/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := contents(t, "../../docs/benchmarks.md")
+	for _, s := range loaded(t, latest...).Sections() {
+		if len(s.Tables) > 0 && !strings.Contains(doc, begin(s.Name)) {
+			t.Errorf("it has no place for %q: %s", s.Name, begin(s.Name))
+		}
+	}
+}
+
 // A document shows each chart, and each is a picture of what it says.
 func TestCharts(t *testing.T) {
 	shown := contents(t, "../../README.md") + contents(t, "../../docs/benchmarks.md")

@@ -39,13 +39,15 @@ func (c *cell) sum(m record.Metric) float64 {
 	return total
 }
 
-// Ratio returns the median of what a's figure is divided by b's in the same
+// ratio returns the median of what a's figure is divided by b's in the same
 // round; NaN if no round has both.
-func ratio(a, b *cell, m record.Metric) float64 {
+func ratio(a, b *cell, m record.Metric) float64 { return Median(ratios(a, b, m)) }
+
+// ratios returns what a's figure is divided by b's, of each round that has both.
+func ratios(a, b *cell, m record.Metric) (each []float64) {
 	if a == nil || b == nil {
-		return math.NaN()
+		return nil
 	}
-	var each []float64
 	for round, of := range a.rounds {
 		x, inA := of[m]
 		y, inB := b.rounds[round][m]
@@ -53,7 +55,25 @@ func ratio(a, b *cell, m record.Metric) float64 {
 			each = append(each, x/y)
 		}
 	}
-	return Median(each)
+	return each
+}
+
+// metered are the figures of the server that come from one meter, which failed if it
+// counted no CPU time.
+var metered = []record.Metric{
+	record.ServerCPU, record.CPUPerPacket, record.CPUPerGB, record.CPUPerRequest, record.GigabitsPerCore, record.CoresBusy, record.Memory,
+}
+
+// measured returns figures without those of a meter that failed.
+func measured(figures map[record.Metric]float64) map[record.Metric]float64 {
+	if cpu, ok := figures[record.ServerCPU]; !ok || cpu > 0 {
+		return figures
+	}
+	figures = maps.Clone(figures)
+	for _, m := range metered {
+		delete(figures, m)
+	}
+	return figures
 }
 
 // mayFail is the share of its transfers that a contender may fail and still

@@ -35,11 +35,66 @@ func TestVerdicts(t *testing.T) {
 		{"haul failed", figures{"haul": {nan}, "x": {1}}, named, below, 1, Unknown, nan},
 		{"haul failed in one of the rounds", figures{"haul": {1, nan}, "x": {2, 2}}, named, below, 1, Missed, 0.5},
 	} {
+		for name, rounds := range c.figures {
+			c.figures[name] = slices.Repeat(rounds, leastRounds)
+		}
 		r := one("s", record.Seconds, c.figures)
 		g := Goal{Scenarios: []string{"s"}, Metric: record.Seconds, Rival: c.rival, Sense: c.sense, Limit: c.limit}
 		v := r.Judge([]Goal{g})[0]
 		if v.Reached != c.want || v.Figure != c.figure && !(math.IsNaN(v.Figure) && math.IsNaN(c.figure)) {
 			t.Errorf("%s: %s with %v, want %s with %v", c.name, v.Reached, v.Figure, c.want, c.figure)
+		}
+	}
+}
+
+// inRounds returns lines of as many rounds as a verdict rests on.
+func inRounds(lines []record.Line) (all []record.Line) {
+	for round := range leastRounds {
+		for _, l := range lines {
+			l.Round = round
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// A ratio of fewer rounds than leastRounds gives no verdict, whatever it is compared with.
+// A round in which the server's meter counted nothing has no figures of it.
+func TestFewRoundsAreNoVerdict(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rival rival
+		fails int // rounds of what haul is compared with in which the meter counts nothing
+		want  Kind
+		why   string
+	}{
+		{"enough rounds", rival{kind: contender, name: "x"}, 2, Reached, ""},
+		{"one contender", rival{kind: contender, name: "x"}, 3, Unknown, "compared with x in 2 rounds only: s"},
+		{"the peers", rival{kind: bestPeer}, 3, Unknown, "no peer did it in 3 rounds: s"},
+		{"another scenario", rival{kind: inScenario, name: "t"}, 3, Unknown, "compared with t in 2 rounds only: s"},
+		{"no rounds", rival{kind: contender, name: "x"}, 5, Unknown, "x server CPU for a GB was not measured: s"},
+	} {
+		var lines []record.Line
+		for round := range 5 {
+			for _, l := range []struct {
+				scenario, name string
+				cpu            float64
+			}{{"s", "haul", 1}, {"s", "x", 2}, {"t", "haul", 2}} {
+				f := map[record.Metric]float64{record.ServerCPU: l.cpu, record.CPUPerGB: l.cpu, record.Memory: 5}
+				if round < c.fails && l.cpu == 2 {
+					f = map[record.Metric]float64{record.ServerCPU: 0, record.CPUPerGB: 0, record.Memory: 1}
+				}
+				lines = append(lines, record.Line{Run: "r", Round: round, Scenario: record.Scenario{Name: l.scenario}, Contender: record.Contender{Name: l.name}, Figures: f})
+			}
+		}
+		r := &Report{}
+		r.arrange(lines)
+		goal := Goal{Scenarios: []string{"s"}, Metric: record.CPUPerGB, Rival: c.rival, Sense: below, Limit: 1}
+		if v := r.Judge([]Goal{goal})[0]; v.Reached != c.want || v.Why != c.why {
+			t.Errorf("%s: %s (%s), want %s (%s)", c.name, v.Reached, v.Why, c.want, c.why)
+		}
+		if m := r.get("s", "x").median(record.Memory); c.fails < 5 && m != 5 {
+			t.Errorf("%s: the memory is %v, with rounds in which it was not metered", c.name, m)
 		}
 	}
 }
@@ -54,7 +109,7 @@ func TestFailingIsNotFast(t *testing.T) {
 				Figures: map[record.Metric]float64{record.Seconds: f[0], record.Transfers: 100, record.Failed: f[1]}})
 		}
 		r := &Report{}
-		r.arrange(all)
+		r.arrange(inRounds(all))
 		return r
 	}
 	goal := Goal{Scenarios: []string{"s"}, Metric: record.Seconds, Rival: rival{kind: bestPeer}, Sense: below, Limit: 1}
@@ -92,7 +147,7 @@ func TestComparedAcrossScenarios(t *testing.T) {
 		lines = append(lines, record.Line{Run: "r", Scenario: record.Scenario{Name: name}, Contender: record.Contender{Name: "haul"},
 			Figures: map[record.Metric]float64{record.Rate: f}})
 	}
-	r.arrange(lines)
+	r.arrange(inRounds(lines))
 	goal := func(scenario string, to rival) Goal {
 		return Goal{Scenarios: []string{scenario}, Metric: record.Rate, Rival: to, Sense: atLeast, Limit: 0.97}
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -108,15 +109,20 @@ func headUnit(m record.Metric) string {
 	return unitOf(m).short
 }
 
-// bestPeer returns the peer that makes haul look worst, of those who did the
-// work, and haul's figure divided by that peer's.
+// bestPeer returns the peer with the best median, of those that did the work, and haul's
+// figure divided by that peer's.
 func (r *Report) bestPeer(scenario string, m record.Metric) (string, float64) {
-	g := Goal{Metric: m, Sense: atMost}
+	sense := atMost
 	if unitOf(m).higher {
-		g.Sense = atLeast
+		sense = atLeast
 	}
-	mine := r.get(scenario, "haul")
-	return r.worstPeer(g, scenario, mine)
+	who, best := "", math.NaN()
+	for _, peer := range r.peersOf(scenario, "haul") {
+		if f := r.get(scenario, peer).median(m); finite(f) && (who == "" || worse(sense, best, f)) {
+			who, best = peer, f
+		}
+	}
+	return who, ratio(r.get(scenario, "haul"), r.get(scenario, who), m)
 }
 
 // limitOf returns what nobody can do better than.

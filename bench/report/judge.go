@@ -131,18 +131,32 @@ func (r *Report) compare(g Goal, name string) (f float64, against, why string) {
 
 func (r *Report) againstOne(g Goal, name string, mine *cell) (float64, string, string) {
 	other := r.get(name, g.Rival.name)
-	f := ratio(mine, other, g.Metric)
-	if !finite(f) {
-		return f, "", g.Rival.name + " " + shorten(other.lacking(g.Metric))
+	f := judged(mine, other, g.Metric)
+	switch n := len(ratios(mine, other, g.Metric)); {
+	case finite(f):
+		return f, r.pair(g, mine, other, g.Rival.name), ""
+	case n > 0:
+		return f, "", fmt.Sprintf("compared with %s in %s only", g.Rival.name, count(n, "round"))
 	}
-	return f, r.pair(g, mine, other, g.Rival.name), ""
+	return f, "", g.Rival.name + " " + shorten(other.lacking(g.Metric))
+}
+
+// leastRounds is how many rounds a ratio is of that a verdict rests on.
+const leastRounds = 3
+
+// judged is ratio, for a verdict.
+func judged(a, b *cell, m record.Metric) float64 {
+	if len(ratios(a, b, m)) < leastRounds {
+		return math.NaN()
+	}
+	return ratio(a, b, m)
 }
 
 // againstPeers compares with the peer that makes haul look worst.
 func (r *Report) againstPeers(g Goal, name string, mine *cell) (float64, string, string) {
 	who, f := r.worstPeer(g, name, mine)
 	if who == "" {
-		return f, "", "no peer did it"
+		return f, "", fmt.Sprintf("no peer did it in %d rounds", leastRounds)
 	}
 	return f, r.pair(g, mine, r.get(name, who), who), ""
 }
@@ -151,20 +165,25 @@ func (r *Report) againstPeers(g Goal, name string, mine *cell) (float64, string,
 // did the work, and the ratio to it; NaN and nobody if there is none.
 func (r *Report) worstPeer(g Goal, name string, mine *cell) (string, float64) {
 	who, worst := "", math.NaN()
-	if r.of[name] == nil {
-		return who, worst
-	}
-	for _, peer := range contenders(r.of[name]) {
-		other := r.get(name, peer)
-		if !isPeer(peer) || !other.served() || twoSided(peer) && !twoSided(g.Contender) {
-			continue
-		}
-		f := ratio(mine, other, g.Metric)
+	for _, peer := range r.peersOf(name, g.Contender) {
+		f := judged(mine, r.get(name, peer), g.Metric)
 		if finite(f) && (who == "" || worse(g.Sense, f, worst)) {
 			who, worst = peer, f
 		}
 	}
 	return who, worst
+}
+
+// peersOf returns the peers in a scenario that a contender is compared with: those that did
+// the work.
+func (r *Report) peersOf(scenario, contender string) []string {
+	s := r.of[scenario]
+	if s == nil {
+		return nil
+	}
+	return slices.DeleteFunc(contenders(s), func(peer string) bool {
+		return !isPeer(peer) || !s.of[peer].served() || twoSided(peer) && !twoSided(contender)
+	})
 }
 
 // againstScenario compares the medians of a contender in two scenarios, which
@@ -174,6 +193,9 @@ func (r *Report) againstScenario(g Goal, mine *cell, name string) (float64, stri
 	f := mine.median(g.Metric) / other.median(g.Metric)
 	if !finite(f) {
 		return math.NaN(), "", "nothing to compare with was measured"
+	}
+	if n := min(len(mine.values(g.Metric)), len(other.values(g.Metric))); n < leastRounds {
+		return math.NaN(), "", fmt.Sprintf("compared with %s in %s only", name, count(n, "round"))
 	}
 	return f, r.pair(g, mine, other, name), ""
 }
@@ -250,8 +272,8 @@ func (r *Report) goalSection() Section {
 	s := Section{
 		Name: "goals", Title: "Goals",
 		Intro: fmt.Sprintf("%d reached, %d missed, %d unknown. The figure is that of the worst scenario; "+
-			"\"x\" is haul's figure divided by the other one. A peer that fails more than %s of its transfers is not compared with.",
-			reached, missed, len(t.Rows)-reached-missed, percent(mayFail)),
+			"\"x\" is haul's figure divided by the other one. A peer that fails more than %s of its transfers is not compared with, and a ratio needs %d rounds.",
+			reached, missed, len(t.Rows)-reached-missed, percent(mayFail), leastRounds),
 		Tables:  []Table{t},
 		Missing: r.missing(about),
 	}

@@ -168,7 +168,7 @@ func (s *scenario) add(l record.Line) {
 	if l.Error != "" {
 		c.failed[l.Round] = l.Error
 	} else {
-		c.rounds[l.Round], c.series[l.Round] = l.Figures, l.Series
+		c.rounds[l.Round], c.series[l.Round] = measured(l.Figures), l.Series
 	}
 }
 

@@ -115,6 +115,26 @@ func TestRatioIsOfTheSameRound(t *testing.T) {
 	}
 }
 
+// The best peer is the one with the best figure, though the ratio to another may be worse,
+// as that is of the rounds.
+func TestBestPeerHasTheBestFigure(t *testing.T) {
+	for _, c := range []struct {
+		metric record.Metric
+		want   string
+		ratio  float64
+	}{{record.Rate, "x", 20. / 21}, {record.Seconds, "y", 0.75}} {
+		r := one("s", c.metric, map[string][]float64{"haul": {10, 20, 30}, "x": {5, 21, 60}, "y": {20, 19, 40}, "floor-64": {1, 20.5, 100}})
+		if who, f := r.bestPeer("s", c.metric); who != c.want || f != c.ratio {
+			t.Errorf("%s: %s and %v, want %s and %v", c.metric, who, f, c.want, c.ratio)
+		}
+		if c.metric == record.Rate {
+			if row := r.headline(headline{scenario: "s", metric: c.metric}, new(notes)); row[3] != "21.0 (x)" || row[4] != "0.952 x" {
+				t.Errorf("the row is %q", row)
+			}
+		}
+	}
+}
+
 // Where a scenario was measured again, rounds of the earlier run must not mix
 // with those of the later one, whichever file comes first.
 func TestLatestRunCounts(t *testing.T) {

@@ -29,7 +29,7 @@ func sftpLines() []record.Line {
 
 func sftpReport() *Report {
 	r := &Report{files: []string{"sftp.jsonl"}}
-	r.arrange(sftpLines())
+	r.arrange(inRounds(sftpLines()))
 	return r
 }
 

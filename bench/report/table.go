@@ -148,6 +148,9 @@ func (r *Report) show(n *notes, scenario, contender string, m record.Metric) str
 		n.say(contender, scenario, c.lacking(m))
 		return none
 	}
+	if k := len(c.values(m)); k < len(c.rounds) {
+		n.say(contender, scenario, fmt.Sprintf("%s was measured in %d of %d rounds", unitOf(m).what, k, len(c.rounds)))
+	}
 	return unitOf(m).show(f)
 }
 

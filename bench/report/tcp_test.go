@@ -35,7 +35,7 @@ func tcpLines() []record.Line {
 
 func tcpReport() *Report {
 	r := &Report{files: []string{"tcp.jsonl"}}
-	r.arrange(tcpLines())
+	r.arrange(inRounds(tcpLines()))
 	return r
 }
 
@@ -49,7 +49,7 @@ func TestTCPIsTold(t *testing.T) {
 		"| haul | 33,333 |",
 		"| server | 1,000: MB | 1,000: kB each | 1,000: kB each beyond stacks | 1,000: failed | 10,000: MB |",
 		"| net/http | 12.5 | 2.67 x | 8.00 | 0.375 x |",
-		"| tcp-each-1kB | haul | 1 | 30.0 |",
+		"| tcp-each-1kB | haul | 3 | 30.0 |",
 		"| server | server CPU us/request | haul to it | requests/s | p50, ms | p99, ms | failed | peak memory, MB |",
 		"| nginx | 25.0 | 1.20 x | 40,000 |",
 		"| haul (TCP) |",
@@ -118,7 +118,7 @@ func TestTCPGoals(t *testing.T) {
 // Where tcpserver cannot be had its goals are unknown, and the others are not.
 func TestTCPGoalsWithoutPeers(t *testing.T) {
 	r := &Report{}
-	r.arrange(slices.DeleteFunc(tcpLines(), func(l record.Line) bool { return l.Contender.Name == "tcpserver" }))
+	r.arrange(slices.DeleteFunc(inRounds(tcpLines()), func(l record.Line) bool { return l.Contender.Name == "tcpserver" }))
 	for _, v := range r.Judge(tcpGoals()) {
 		if want := v.Rival.name == "tcpserver"; (v.Reached == Unknown) != want {
 			t.Errorf("%s: %s (%s)", v.Title, v.Reached, v.Why)
