@@ -34,43 +34,64 @@ func (m *Mux) takeData(l *Lane) error {
 	if l.isLate(id) {
 		return l.skip(n, extra)
 	}
-	m.mu.Lock()
-	a, err := m.find(l, wire.TypeData, id)
-	if err == nil && (a.transfer == nil || a.transfer.writes()) {
-		err = fmt.Errorf("%w: DATA for id %d, which is not a READ", ErrProtocol, id)
-	}
-	if err == nil && n > a.n {
-		err = fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, n, a.n)
-	}
+	p, err := m.placeOf(l, id, n)
 	if err != nil {
-		m.mu.Unlock()
 		return err
 	}
-	t := a.transfer
-	unsure := l.guesses(t.File)
-	var b *Buffer
-	to := a.to
-	switch {
-	case t.gone, a.void, unsure:
-		extra, to = extra+n, nil
-	case to == nil:
-		b = NewBuffer(n)
-		to = b.Bytes
-	default:
-		a.filling = true
-	}
-	m.mu.Unlock()
-
 	got := n
-	if to != nil {
-		got, err = io.ReadFull(l.in, to[:n])
+	if p.to != nil {
+		got, err = io.ReadFull(l.in, p.to[:n])
+	} else {
+		extra += n
 	}
 	if err == nil && extra > 0 {
 		_, err = l.in.Discard(extra)
 	}
+	return m.took(l, p, got, err)
+}
+
+// A place is where the data of a request belongs.
+type place struct {
+	a      *request
+	t      *Transfer
+	to     []byte  // nil if the data is of no use
+	b      *Buffer // what to is of, if it is for the sink
+	unsure bool    // the data may be of another file, and is discarded
+}
+
+// placeOf checks that n bytes may come for a request, and says where they belong.
+func (m *Mux) placeOf(l *Lane, id uint32, n int) (place, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, err := m.find(l, wire.TypeData, id)
+	switch {
+	case err != nil:
+		return place{}, err
+	case a.transfer == nil || a.transfer.writes():
+		return place{}, fmt.Errorf("%w: DATA for id %d, which is not a READ", ErrProtocol, id)
+	case n > a.n:
+		return place{}, fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, n, a.n)
+	}
+	p := place{a: a, t: a.transfer, to: a.to, unsure: l.guesses(a.transfer.File)}
+	switch {
+	case a.transfer.gone, a.void, p.unsure:
+		p.to = nil
+	case p.to == nil:
+		p.b = NewBuffer(n)
+		p.to = p.b.Bytes
+	default:
+		a.filling = true
+	}
+	return p, nil
+}
+
+// took gives data to its transfer, after got bytes have been read. err is why that ended
+// early.
+func (m *Mux) took(l *Lane, p place, got int, err error) error {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	a, b, t := p.a, p.b, p.t
 	a.filling = false
 	if err != nil {
 		if b != nil {
@@ -83,7 +104,7 @@ func (m *Mux) takeData(l *Lane) error {
 	}
 	l.answered(false)
 	inner, off := a.inner, a.off
-	if a.void || unsure {
+	if a.void || p.unsure {
 		m.discard(now, a)
 		return nil
 	}
