@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"bytes"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/haul-project/haul/tcp/certs"
 )
 
 // An ends counts the calls of OnEnd by their reason.
@@ -445,172 +442,4 @@ func TestEventsProxies(t *testing.T) {
 	if c := s.Counters(); c.BadHandshakes != uint64(len(hostileProxies)) || c.Conns != 0 || c.Panics != 0 {
 		t.Errorf("%+v", c)
 	}
-}
-
-// The end closes idle connections, lets a request that is under way be completed, and
-// after the Grace ends what is left.
-func TestEventsDrain(t *testing.T) {
-	var n ends
-	s := &Server{OnData: lines, OnEnd: n.note, Grace: -1, lastCall: 50 * time.Millisecond}
-	at, stop := serve(t, s)
-	idle, silent, half := dial(t, at), dial(t, at), dial(t, at)
-	_, _ = io.WriteString(idle, "x\n")
-	_, _ = io.ReadFull(idle, make([]byte, 2))
-	_, _ = io.WriteString(half, "ha")
-	eventually(t, "all are there", func() bool { return s.Counters().Conns == 3 })
-	time.Sleep(10 * time.Millisecond) // for "ha"
-	stopped := make(chan error, 1)
-	go func() { stopped <- stop() }()
-	for _, c := range []net.Conn{idle, silent} {
-		if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
-			t.Errorf("%q, %v", b, err)
-		}
-	}
-	select {
-	case err := <-stopped:
-		t.Fatalf("it has not waited for a request: %v", err)
-	case <-time.After(10 * time.Millisecond):
-	}
-	_, _ = io.WriteString(half, "lf\n")
-	if b, err := io.ReadAll(half); string(b) != "half\n" || err != nil {
-		t.Errorf("%q, %v", b, err)
-	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
-	n.want(t, 3, ErrDraining)
-}
-
-func TestEventsGrace(t *testing.T) {
-	var n ends
-	s := &Server{OnData: lines, OnEnd: n.note, Grace: time.Millisecond, MaxConns: 2}
-	at, stop := serve(t, s)
-	half, big := dial(t, at), dial(t, at)
-	_, _ = io.WriteString(half, "half")
-	_, _ = io.WriteString(big, "big\n")
-	_, _ = io.ReadFull(big, make([]byte, 1000))
-	dial(t, at) // waits for a place
-	time.Sleep(10 * time.Millisecond)
-	if err := stop(); !errors.Is(err, ErrCut) {
-		t.Errorf("Serve: %v", err)
-	}
-	if c := s.Counters(); c.Conns != 0 || c.Cut < 2 {
-		t.Errorf("%+v", c)
-	}
-}
-
-func TestEventsHalt(t *testing.T) {
-	var n ends
-	s := &Server{OnData: lines, OnEnd: n.note, Grace: -1}
-	so := listenSocket(t, Options{})
-	result := make(chan error)
-	go func() { result <- s.Serve(t.Context(), so) }()
-	c := dial(t, so.Addr().String())
-	_, _ = io.WriteString(c, "half")
-	eventually(t, "accepted", func() bool { return s.Counters().Conns == 1 })
-	s.Halt()
-	if err := <-result; !errors.Is(err, ErrCut) {
-		t.Error(err)
-	}
-	n.want(t, 1, ErrCut)
-	// Closing the socket alone ends the server after its connections.
-	s, so = &Server{OnData: lines}, listenSocket(t, Options{})
-	go func() { result <- s.Serve(t.Context(), so) }()
-	if got := ask(t, so.Addr().String(), "hello\n"); got != "hello\n" {
-		t.Errorf("%q", got)
-	}
-	_ = so.Close()
-	if err := <-result; err != nil {
-		t.Error(err)
-	}
-}
-
-// With TLS each connection has a goroutine, and the same happens.
-func TestEventsTLS(t *testing.T) {
-	var n ends
-	cert, err := certs.SelfSigned("127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{OnData: lines, OnEnd: n.note, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Grace: -1}
-	at, stop := serve(t, s)
-	clients := make([]*tls.Conn, 3)
-	for i := range clients {
-		c := tls.Client(dial(t, at), &tls.Config{InsecureSkipVerify: true})
-		clients[i] = c
-		_, _ = io.WriteString(c, "one\ntwo\nth")
-		_, _ = io.WriteString(c, "ree\n")
-		b := make([]byte, 14)
-		if _, err := io.ReadFull(c, b); string(b) != "one\ntwo\nthree\n" || err != nil {
-			t.Fatalf("%q, %v", b, err)
-		}
-	}
-	_ = clients[0].CloseWrite()
-	if b, err := io.ReadAll(clients[0]); len(b) > 0 || err != nil {
-		t.Errorf("%q, %v", b, err)
-	}
-	_, _ = io.WriteString(clients[1], "quit\n")
-	if b, err := io.ReadAll(clients[1]); string(b) != "bye\n" || err != nil {
-		t.Errorf("%q, %v", b, err)
-	}
-	eventually(t, "two have ended", func() bool { return s.Counters().Conns == 1 })
-	if err := stop(); err != nil { // the idle one does not keep it
-		t.Error(err)
-	}
-	if b, err := io.ReadAll(clients[2]); len(b) > 0 || err != nil {
-		t.Errorf("%q, %v", b, err)
-	}
-}
-
-// Two requests, each a record of TLS, arrive at once, and the server's end begins during the
-// first. TLS has read the second one by then: it is answered too.
-func TestEventsTLSDrain(t *testing.T) {
-	cert, err := certs.SelfSigned("127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	begun := make(chan bool, 2)
-	s := &Server{Grace: -1, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, OnData: func(c *EventConn, data []byte) int {
-		if len(data) > 0 {
-			begun <- true
-			for !c.Draining() {
-				time.Sleep(time.Millisecond)
-			}
-		}
-		return lines(c, data)
-	}}
-	at, stop := serve(t, s)
-	below := &gathering{Conn: dial(t, at)}
-	c := tls.Client(below, &tls.Config{InsecureSkipVerify: true})
-	if err := c.Handshake(); err != nil {
-		t.Fatal(err)
-	}
-	below.gathers = true
-	_, _ = io.WriteString(c, "one\n")
-	_, _ = io.WriteString(c, "two\n")
-	_, _ = below.Conn.Write(below.b)
-	<-begun
-	stopped := make(chan error, 1)
-	go func() { stopped <- stop() }()
-	if b, err := io.ReadAll(c); string(b) != "one\ntwo\n" || err != nil {
-		t.Errorf("%q, %v", b, err)
-	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
-}
-
-// A gathering collects what is written to it, once gathers is set.
-type gathering struct {
-	net.Conn
-	gathers bool
-	b       []byte
-}
-
-func (g *gathering) Write(b []byte) (int, error) {
-	if !g.gathers {
-		return g.Conn.Write(b)
-	}
-	g.b = append(g.b, b...)
-	return len(b), nil
 }

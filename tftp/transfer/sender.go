@@ -310,26 +310,6 @@ func (s *Sender) arm(now time.Time) {
 	}
 }
 
-// time begins to measure a round trip when the block just sent is one that
-// the peer acknowledges at once: the last of a window, or of the file.
-func (s *Sender) time(now time.Time) {
-	last := s.next - 1
-	if s.timed == 0 && !s.recovery.active && (last == s.acked+s.window || last == s.total) {
-		s.timed, s.timedAt, s.timedRun = last, now, s.pacer.run
-	}
-}
-
-// rto returns the retransmission timeout for the blocks on their way.
-func (s *Sender) rto() time.Duration {
-	switch {
-	case s.window > 1 && !s.measured:
-		return s.timer.rto(windowRTO)
-	case s.window > 1 && s.recovery.kind == kindDrops, s.next > s.total:
-		return s.timer.rto(cautiousRTO)
-	}
-	return s.timer.rto(0)
-}
-
 // AppendReply appends the packet that is due besides data, if any: the OACK,
 // the request, or an ERROR.
 func (s *Sender) AppendReply(now time.Time, b []byte) []byte {

@@ -1,0 +1,87 @@
+package tcp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// The end closes idle connections, lets a request that is under way be completed, and
+// after the Grace ends what is left.
+func TestEventsDrain(t *testing.T) {
+	var n ends
+	s := &Server{OnData: lines, OnEnd: n.note, Grace: -1, lastCall: 50 * time.Millisecond}
+	at, stop := serve(t, s)
+	idle, silent, half := dial(t, at), dial(t, at), dial(t, at)
+	_, _ = io.WriteString(idle, "x\n")
+	_, _ = io.ReadFull(idle, make([]byte, 2))
+	_, _ = io.WriteString(half, "ha")
+	eventually(t, "all are there", func() bool { return s.Counters().Conns == 3 })
+	time.Sleep(10 * time.Millisecond) // for "ha"
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	for _, c := range []net.Conn{idle, silent} {
+		if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	select {
+	case err := <-stopped:
+		t.Fatalf("it has not waited for a request: %v", err)
+	case <-time.After(10 * time.Millisecond):
+	}
+	_, _ = io.WriteString(half, "lf\n")
+	if b, err := io.ReadAll(half); string(b) != "half\n" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	n.want(t, 3, ErrDraining)
+}
+
+func TestEventsGrace(t *testing.T) {
+	var n ends
+	s := &Server{OnData: lines, OnEnd: n.note, Grace: time.Millisecond, MaxConns: 2}
+	at, stop := serve(t, s)
+	half, big := dial(t, at), dial(t, at)
+	_, _ = io.WriteString(half, "half")
+	_, _ = io.WriteString(big, "big\n")
+	_, _ = io.ReadFull(big, make([]byte, 1000))
+	dial(t, at) // waits for a place
+	time.Sleep(10 * time.Millisecond)
+	if err := stop(); !errors.Is(err, ErrCut) {
+		t.Errorf("Serve: %v", err)
+	}
+	if c := s.Counters(); c.Conns != 0 || c.Cut < 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestEventsHalt(t *testing.T) {
+	var n ends
+	s := &Server{OnData: lines, OnEnd: n.note, Grace: -1}
+	so := listenSocket(t, Options{})
+	result := make(chan error)
+	go func() { result <- s.Serve(t.Context(), so) }()
+	c := dial(t, so.Addr().String())
+	_, _ = io.WriteString(c, "half")
+	eventually(t, "accepted", func() bool { return s.Counters().Conns == 1 })
+	s.Halt()
+	if err := <-result; !errors.Is(err, ErrCut) {
+		t.Error(err)
+	}
+	n.want(t, 1, ErrCut)
+	// Closing the socket alone ends the server after its connections.
+	s, so = &Server{OnData: lines}, listenSocket(t, Options{})
+	go func() { result <- s.Serve(t.Context(), so) }()
+	if got := ask(t, so.Addr().String(), "hello\n"); got != "hello\n" {
+		t.Errorf("%q", got)
+	}
+	_ = so.Close()
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+}
