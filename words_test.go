@@ -25,7 +25,9 @@ var badWords = []struct {
 	{regexp.MustCompile(`\b(?:[Gg]o|[Gg]oes|[Ww]ent|[Gg]one) on\b`), "resume or continue"},
 	{regexp.MustCompile(`\b(?:[Cc]ome|[Cc]omes|[Cc]ame) to nothing\b`), "fail"},
 	{regexp.MustCompile(`\b(?:is|are|was|were|be|been) told\b`), "is reported, logged or passed"},
-	{regexp.MustCompile(`\btells? of\b`), "report or describe"},
+	{regexp.MustCompile(`\btells\b|\btell of\b`), "reports, says, shows or lists"},
+	{regexp.MustCompile(`\bsettles\b`), "decides or agrees on"},
+	{regexp.MustCompile(`\bsees? to (?:it|that|them|the|what|whether|an?)\b`), "handles or ensures"},
 	{regexp.MustCompile(`(?:^|[.!] )(?:Who|What) [^.?!:]*\.`), "a sentence with a subject"},
 }
 
@@ -146,6 +148,9 @@ func TestCheckWordsFindsPlantedFaults(t *testing.T) {
 		{"nothing", "a.go", pkg + "// The hero is what they resume. What now?\nvar x = \"this is the history\"\n", ""},
 		{"comment", "a.go", pkg + "// A user has his file.\nvar x int\n", `a.go:3: "his"`},
 		{"over two lines", "a.go", pkg + "// The machine is\n// told of it.\nvar x int\n", `a.go:3: "is told"`},
+		{"tells", "a.go", pkg + "// The file tells how much.\nvar x int\n", `a.go:3: "tells"`},
+		{"settles", "a.go", pkg + "// The server settles it.\nvar x int\n", `a.go:3: "settles"`},
+		{"sees to", "a.go", pkg + "// The caller sees to that.\nvar x int\n", `a.go:3: "sees to that"`},
 		{"string", "a.go", pkg + "var x = \"the copy goes on\"\n", `a.go:3: "goes on"`},
 		{"in a function", "a.go", pkg + "func f() {\n\tx() // it comes to nothing\n}\n", `a.go:4: "comes to nothing"`},
 		{"no subject", "a.go", pkg + "// It is small. Who asks waits.\nvar x int\n", `a.go:3: ". Who asks waits."`},

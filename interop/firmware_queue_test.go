@@ -13,7 +13,7 @@ import (
 
 // Like a small network card, the cable holds fewer packets on their way to
 // U-Boot than a window has, so that the end of each window is lost, and nothing
-// behind it tells U-Boot of that.
+// behind it shows U-Boot that.
 func TestFirmwareUBootShortQueue(t *testing.T) {
 	for _, test := range []struct{ queue, window int }{{15, 16}, {40, 64}} {
 		t.Run(fmt.Sprintf("%d of %d", test.queue, test.window), func(t *testing.T) {

@@ -82,7 +82,7 @@ func (m *machine) stopAutoboot(t *testing.T) {
 	pressing.Go(func() {
 		for {
 			if _, err := m.console.Write([]byte{' '}); err != nil {
-				return // await tells
+				return // await reports it
 			}
 			select {
 			case <-prompt:

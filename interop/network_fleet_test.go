@@ -218,7 +218,7 @@ func (c *storeCounter) counts() map[string]int64 {
 	return maps.Clone(c.bytes)
 }
 
-// The counter of a store tells replicas and files from each other.
+// The counter of a store counts replicas and files apart.
 func TestNetworkFleetCountsStore(t *testing.T) {
 	l := newLink(t)
 	store := httptest.NewServer(http.FileServer(http.Dir(l.dir)))

@@ -162,7 +162,7 @@ func (d *daemon) ready(t *testing.T, pattern *regexp.Regexp) []string {
 	panic("unreachable")
 }
 
-// end tells the daemon to end, as an administrator would. Once: a second
+// end has the daemon end, as an administrator would. Once: a second
 // signal means haste.
 func (d *daemon) end() {
 	if !d.told {
@@ -171,7 +171,7 @@ func (d *daemon) end() {
 	}
 }
 
-// stop tells the daemon to end, waits until it has, and returns how it went.
+// stop has the daemon end, waits until it has, and returns how it went.
 func (d *daemon) stop() error {
 	d.end()
 	select {

@@ -87,7 +87,7 @@ func senseless(r *rand.Rand, dir, local string, n int) (ops [][]string) {
 }
 
 // gist is what two servers have to agree on: what came of it, or that and how it
-// failed. How OpenSSH's server tells most failures apart it keeps to itself.
+// failed. OpenSSH's server has one status for most failures.
 func gist(t *testing.T, op []string, a answer) string {
 	t.Helper()
 	switch {

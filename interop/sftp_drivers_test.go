@@ -127,7 +127,7 @@ type answer struct {
 	Kind  string // of what went wrong: "not exist", "exist", "permission", "unsupported" or unknown
 }
 
-// A job tells a driver what to do.
+// A job is what a driver is to do.
 type job struct {
 	Addr, User, Key, Cert, HostKey, Password string
 	Conns, Lanes                             int

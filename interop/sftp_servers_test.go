@@ -15,7 +15,7 @@ type sftpServer struct {
 	lacks string // operations and cases that it has not, with spaces around
 }
 
-// It tells no link that does not say an absolute name below dir.
+// It shows no link that does not say an absolute name below dir.
 var asyncsshServer = sftpServer{
 	name:  "asyncssh",
 	lacks: " copy readlink ",

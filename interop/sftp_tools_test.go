@@ -16,7 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A tool is a program that moves files by SFTP as its user tells it on the command
+// A tool is a program that moves files by SFTP as its user asks on the command
 // line. Remote names are relative to the user's home directory. It cannot do what is
 // nil. Failures end the test, but those of try.
 type tool struct {

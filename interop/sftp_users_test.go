@@ -137,7 +137,7 @@ func TestSFTPOneTimePassword(t *testing.T) {
 		l, d := beginSFTP(t, dir, "--host-keys", keys)
 		m := oneTimePassword.FindStringSubmatch(d.said(50))
 		if m == nil {
-			t.Fatal("haul tells no password")
+			t.Fatal("haul reports no password")
 		}
 		l.user, l.password = m[1], m[2]
 		if i > 0 && (l.password == before.password || string(l.host.Marshal()) != string(before.host.Marshal())) {

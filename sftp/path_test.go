@@ -229,7 +229,7 @@ func FuzzPaths(f *testing.F) {
 				t.Errorf("%q below %q becomes %q", path, home, name)
 			}
 		}
-		if !fs.ValidPath(strings.ToValidUTF8(name, "?")) { // stores see to the rest
+		if !fs.ValidPath(strings.ToValidUTF8(name, "?")) { // stores check the rest
 			t.Errorf("%q becomes %q", path, name)
 		}
 		if again, err := s.resolve([]byte(shown(name))); again != name || err != nil {

@@ -151,7 +151,7 @@ func TestDrainOfIdleConnections(t *testing.T) {
 }
 
 // Clients connected when the end began get an answer: none is reset in the queue. The
-// fast path sees to that.
+// fast path accepts them.
 func TestDrainServesAll(t *testing.T) {
 	if !hasLoops {
 		t.Skip("closing a listener of package net resets who waits in its queue")

@@ -26,11 +26,11 @@ type kernel struct {
 	fd   int
 	unix bool
 
-	shared  bool        // another process may have it too, as it was handed over
-	settled time.Time   // when accept may end; set before stopped
-	stopped atomic.Bool // accept is to end
-	handed  atomic.Bool // another process has it too, and accepts
-	loop    atomic.Pointer[loop]
+	shared      bool        // another process may have it too, as it was handed over
+	acceptUntil time.Time   // accept may end then; set before stopped
+	stopped     atomic.Bool // accept is to end
+	handed      atomic.Bool // another process has it too, and accepts
+	loop        atomic.Pointer[loop]
 
 	got   int // accepted by step
 	errno syscall.Errno
@@ -161,14 +161,14 @@ func (k *kernel) accept(c *sock) error {
 	for {
 		fd, errno := rawsock.Accept(k.fd, &c.from)
 		if errno == unix.EAGAIN {
-			if k.stopped.Load() && !time.Now().Before(k.settled) {
+			if k.stopped.Load() && !time.Now().Before(k.acceptUntil) {
 				return net.ErrClosed
 			}
 			k.from = &c.from
 			err := k.raw.Read(k.step)
 			k.from = nil
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				continue // stopped, or settled then
+				continue // stopped, or that time is over
 			}
 			if err != nil {
 				return err
@@ -184,9 +184,9 @@ func (k *kernel) accept(c *sock) error {
 	}
 }
 
-// settleTime is how long a busy socket accepts after its end, for handshakes of TCP that
+// lateTime is how long a busy socket accepts after its end, for handshakes of TCP that
 // are under way: the kernel has answered these clients already.
-const settleTime = 50 * time.Millisecond
+const lateTime = 50 * time.Millisecond
 
 // stop ends accept. Clients that are connected by then are still accepted. New clients are
 // not connected only to be reset: their first attempt gets no answer, and the next one
@@ -197,10 +197,10 @@ func (k *kernel) stop(busy bool) {
 	if !k.unix && !k.handed.Load() {
 		rawsock.DropSYN(k.raw) // if that fails, a few clients may be reset
 		if busy {
-			until = time.Now().Add(settleTime)
+			until = time.Now().Add(lateTime)
 		}
 	}
-	k.settled = until
+	k.acceptUntil = until
 	k.stopped.Store(true)
 	_ = k.file.SetReadDeadline(until)
 	k.loop.Load().wake()

@@ -43,7 +43,7 @@ type loop struct {
 
 	poll *rawsock.Epoll
 
-	woken atomic.Bool // attend has something to see to
+	woken atomic.Bool // attend has something to do
 	full  atomic.Bool // it waits for a place for a connection
 
 	// Of the loop's goroutine. A handler may end that by runtime.Goexit, and the next one
@@ -173,7 +173,7 @@ func (l *loop) handle() {
 	}
 }
 
-// attend sees to what others have changed.
+// attend handles what others have changed.
 func (l *loop) attend() {
 	if l.a.g.isDraining() {
 		l.drain()

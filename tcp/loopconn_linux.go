@@ -89,7 +89,7 @@ func (l *loop) takePlace() bool {
 	return false
 }
 
-// notAccepted sees to an error of accepting.
+// notAccepted handles an error of accepting.
 func (l *loop) notAccepted(errno syscall.Errno) {
 	g, k := l.a.g, l.a.k
 	if !g.s.Refuse {
@@ -99,7 +99,7 @@ func (l *loop) notAccepted(errno syscall.Errno) {
 		if !k.stopped.Load() {
 			return
 		}
-		if wait := time.Until(k.settled); wait > 0 {
+		if wait := time.Until(k.acceptUntil); wait > 0 {
 			time.AfterFunc(wait, l.wake)
 			return
 		}

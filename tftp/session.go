@@ -182,7 +182,7 @@ func (s *session) start(now time.Time) {
 	}
 }
 
-// agree settles the options, and begins the machine with them.
+// agree chooses the options, and begins the machine with them.
 func (s *session) agree(now time.Time) {
 	write := s.request.Write
 	size := s.size

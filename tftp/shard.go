@@ -58,7 +58,7 @@ type shard struct {
 	scheduled []*session
 	endings   []*Transfer // that ended in this turn, and are to be reported
 	advanced  int         // how many of scheduled have been advanced in this turn
-	current   *session    // the one being seen to
+	current   *session    // the one that is served
 	drained   time.Time   // when the socket was last read to its end; timers count up to then
 	suspects  suspects
 	recent    recent
@@ -305,7 +305,7 @@ func (sh *shard) stop(how ending) {
 	sh.conn.Wake()
 }
 
-// takeInbox sees to what other goroutines have handed over.
+// takeInbox handles what other goroutines have handed over.
 func (sh *shard) takeInbox(now time.Time) {
 	sh.mu.Lock()
 	sh.inbox, sh.inTurn = inbox{

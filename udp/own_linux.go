@@ -139,7 +139,7 @@ func (p *ownPoll) wait(int) error {
 		return os.ErrDeadlineExceeded
 	}
 	if p.closed.Load() {
-		return nil // its caller sees to that
+		return nil // its caller handles that
 	}
 	n, err := unix.EpollWait(p.epoll, p.events[:], -1)
 	if err != nil && err != unix.EINTR {

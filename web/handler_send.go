@@ -125,7 +125,7 @@ func copyAt(w io.Writer, f io.ReaderAt, off, n int64, buf []byte) (moved int64, 
 	return moved, nil
 }
 
-// inSteps moves n bytes by calls of move, and sees to it that the peer takes them
+// inSteps moves n bytes by calls of move, and ensures that the peer takes them
 // in good time.
 func (x *exchange) inSteps(n int64, move func(n int64) (int64, error)) error {
 	step, most := int64(firstStep), int64(maxStep)

@@ -62,7 +62,7 @@ func (c *Client) command(ctx context.Context, run Command, t Transfer, args func
 	return command(ctx, run, c.env, c.Path, args(t)...), nil
 }
 
-// Check tells from a command's output on both streams, and from what running
+// Check finds out from a command's output on both streams, and from what running
 // it returned, whether the transfer failed.
 func (c *Client) Check(output []byte, err error) error {
 	said := bytes.TrimSpace(output)

@@ -61,7 +61,7 @@ func newGroup() (group, error) {
 type hierarchy struct {
 	kind, base, file string
 
-	// parse returns the CPU time that the file tells.
+	// parse returns the CPU time that the file has.
 	parse func(string) (time.Duration, error)
 }
 

@@ -66,7 +66,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// Without control groups the process table tells much the same.
+// Without control groups the process table has much the same.
 func TestProcessTree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -2,7 +2,7 @@
 // and for haul: how it is found, started, waited for, metered and ended.
 //
 //	set := peer.Find(peer.BinDir())
-//	s, ok := set.Server("dnsmasq")          // set.Absent tells why, if not
+//	s, ok := set.Server("dnsmasq")          // set.Absent says why, if not
 //	p, err := s.Start(ctx, peer.Options{Dir: dir})
 //	defer p.Stop()
 //	before, err := p.CPU()

@@ -33,7 +33,7 @@ type Trade struct {
 	Answers bool // with the bytes of an Answer
 	Files   bool // with a file
 	TLS     bool
-	Stacks  bool // tells by SIGUSR1 what its goroutines' stacks take: see package tcpprog
+	Stacks  bool // reports at SIGUSR1 what its goroutines' stacks take: see package tcpprog
 }
 
 // Does reports whether it can give an answer.

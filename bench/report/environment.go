@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// environment tells where, with what, and how it was measured.
+// environment says where, with what, and how it was measured.
 func (r *Report) environment() Section {
 	s := Section{Name: "environment", Title: "What was measured", Intro: r.method()}
 	s.Tables = append(s.Tables, r.machines(), r.versions())

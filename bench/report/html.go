@@ -35,8 +35,8 @@ type drawn struct {
 // be drawn.
 func (r *Report) HTML() (string, error) {
 	var sections []pageSection
-	told, untold := split(r.Sections())
-	for _, s := range told {
+	shown, rest := split(r.Sections())
+	for _, s := range shown {
 		p := pageSection{Section: s}
 		for _, plot := range s.Plots {
 			if plot.draw == nil {
@@ -54,7 +54,7 @@ func (r *Report) HTML() (string, error) {
 	sections = append(sections, pageSection{Section: r.appendix(), Folded: true})
 	var b strings.Builder
 	err := page.Execute(&b, map[string]any{
-		"Files": strings.Join(r.files, ", "), "Counts": "Made by bench report; nothing here is typed by hand.", "Untold": untold, "Sections": sections,
+		"Files": strings.Join(r.files, ", "), "Counts": "Made by bench report; nothing here is typed by hand.", "Rest": rest, "Sections": sections,
 	})
 	if err != nil {
 		return "", fmt.Errorf("page: %w", err)

@@ -72,7 +72,7 @@ func (r *Report) missing(names []string) []string {
 	return some
 }
 
-// notMeasured tells how many scenarios were not; nothing if all were.
+// notMeasured says how many scenarios were not measured; nothing if all were.
 func notMeasured(n, of int) string {
 	switch n {
 	case 0:
@@ -239,7 +239,7 @@ const verdictHead = "reached"
 // fewRounds is how many rounds a verdict should rest on.
 const fewRounds = 5
 
-// goalSection tells the goals. Those of which nothing was measured it only
+// goalSection lists the goals. Those of which nothing was measured it only
 // counts: after a short run they would be most of the table.
 func (r *Report) goalSection() Section {
 	t := Table{Name: "goals", Head: []string{"goal", "for", "wanted", verdictHead, "figure", "where, and why"}, Prose: true}

@@ -32,7 +32,7 @@ func linePlot(title, x, y string, curves []curve) Plot {
 		}
 	}
 	if !spans(curves) {
-		return p // a table tells it as well
+		return p // a table has it as well
 	}
 	p.draw = func() (*plot.Plot, error) {
 		drawn := newPlot(x, y)

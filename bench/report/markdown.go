@@ -9,11 +9,11 @@ import (
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# haul and its peers, measured\n\nFrom %s. Made by `bench report`; nothing here is typed by hand.\n", text(strings.Join(r.files, ", ")))
-	told, untold := split(r.Sections())
-	if untold != "" {
-		fmt.Fprintf(&b, "\n%s\n", text(untold))
+	shown, rest := split(r.Sections())
+	if rest != "" {
+		fmt.Fprintf(&b, "\n%s\n", text(rest))
 	}
-	for _, s := range append(told, r.appendix()) {
+	for _, s := range append(shown, r.appendix()) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s", text(s.Title), s.markdown())
 	}
 	return b.String()
@@ -21,22 +21,22 @@ func (r *Report) Markdown() string {
 
 // split returns the sections of which something was measured, and a sentence
 // about the others, empty if there are none.
-func split(all []Section) (told []Section, untold string) {
+func split(all []Section) (shown []Section, rest string) {
 	var titles []string
 	for _, s := range all {
 		if len(s.Tables) > 0 {
-			told = append(told, s)
+			shown = append(shown, s)
 		} else {
 			titles = append(titles, s.Title)
 		}
 	}
 	if len(titles) == 0 {
-		return told, ""
+		return shown, ""
 	}
-	return told, fmt.Sprintf("Nothing was measured of %s: %s.", count(len(titles), "part"), strings.Join(titles, ", "))
+	return shown, fmt.Sprintf("Nothing was measured of %s: %s.", count(len(titles), "part"), strings.Join(titles, ", "))
 }
 
-// block writes a section for a document, in which nothing else tells what is
+// block writes a section for a document, in which nothing else says what is
 // missing.
 func (s Section) block() string {
 	if len(s.Missing) == 0 {

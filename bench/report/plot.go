@@ -104,7 +104,7 @@ var (
 	broken = []vg.Length{8, 3, 2, 3}
 )
 
-// floorDashes tells the floors apart; their variants are whole lines.
+// floorDashes are the lines of the floors; their variants are whole lines.
 var floorDashes = map[string][]vg.Length{"floor-64": dashed, "floor-1": dotted, "floor-epoll": broken, "floor-tcp": dashed, "floor-tcp DEFER_ACCEPT": dotted}
 
 // pen returns how a contender is drawn, the same in all plots of a report: a

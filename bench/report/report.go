@@ -1,4 +1,4 @@
-// Package report tells what results files hold: tables in Markdown, one HTML
+// Package report writes what results files hold: tables in Markdown, one HTML
 // page with plots, and the blocks of other documents that quote figures. It
 // knows nothing but the lines, so that the same lines always give the same
 // report, to the byte.

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// Sections returns all that there is to tell, in the order of the report.
+// Sections returns all that there is to report, in its order.
 // Those of which nothing was measured have no tables.
 func (r *Report) Sections() []Section {
 	all := []Section{
@@ -298,11 +298,11 @@ func disturbanceOf(s *scenario) string {
 	return after
 }
 
-// others tells scenarios of groups that no other section knows, so that none is
+// others lists scenarios of groups that no other section knows, so that none is
 // hidden because the report is older than the suite.
-func (r *Report) others(told []Section) []Section {
+func (r *Report) others(listed []Section) []Section {
 	known := slices.Clone(sftpGroups)
-	for _, s := range told {
+	for _, s := range listed {
 		known = append(known, s.Name, s.Name+"+loss")
 	}
 	var all []Section

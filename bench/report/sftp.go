@@ -128,7 +128,7 @@ func (r *Report) sftpBound(s *scenario) time.Duration {
 	return m.bound(s.Size)
 }
 
-// rampRows are the steps of a ramp that a table tells, from 0.
+// rampRows are the steps of a ramp that a table has, from 0.
 var rampRows = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 19, 24, 29}
 
 // sftpRamps is how fast the first seconds are.

@@ -33,7 +33,7 @@ func sftpReport() *Report {
 	return r
 }
 
-func TestSFTPIsTold(t *testing.T) {
+func TestSFTPReport(t *testing.T) {
 	r := sftpReport()
 	md := r.Markdown()
 	for _, row := range []string{

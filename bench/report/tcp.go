@@ -72,7 +72,7 @@ func (r *Report) tcpLoads() Section {
 			columns = append(columns, column{scenario: sc.Name, metric: p.metric, title: request(sc), versus: p.versus})
 		}
 		t := r.byContender(Table{Name: "tcp-" + p.name, Caption: p.caption}, "server", columns...)
-		if len(s.Tables) > 0 { // the first has told who takes no part where
+		if len(s.Tables) > 0 { // the first says who takes no part where
 			t.Notes = slices.DeleteFunc(t.Notes, func(n string) bool { return strings.HasSuffix(n, (*cell)(nil).lacking(p.metric)) })
 		}
 		s.Tables = append(s.Tables, t)

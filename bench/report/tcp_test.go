@@ -39,7 +39,7 @@ func tcpReport() *Report {
 	return r
 }
 
-func TestTCPIsTold(t *testing.T) {
+func TestTCPReport(t *testing.T) {
 	r := tcpReport()
 	md := r.Markdown()
 	for _, row := range []string{
@@ -73,7 +73,7 @@ func TestTCPIsTold(t *testing.T) {
 	}
 	// A group that no section knew would come at the end, under its own name.
 	for _, s := range suite.Full() {
-		if s.Protocol == record.TCP && !slices.ContainsFunc(r.tcp(), func(told Section) bool { return told.Name == s.Group }) {
+		if s.Protocol == record.TCP && !slices.ContainsFunc(r.tcp(), func(in Section) bool { return in.Name == s.Group }) {
 			t.Errorf("no section has the group %s", s.Group)
 		}
 	}

@@ -57,7 +57,7 @@ func (st *stage) background(ctx context.Context, l record.Load) (func() extent, 
 	args := append(generatorArgs(st.server.Addr().String(), l),
 		"--names", fmt.Sprint(l.Concurrency), "--duration", longerTime.String())
 	cmd := st.command(ctx, st.suite.Haul, args...)
-	// Interrupted, it tells what it has done.
+	// Interrupted, it reports what it has done.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	var out, said bounded

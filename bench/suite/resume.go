@@ -24,7 +24,7 @@ type turn struct {
 
 // resumed returns the latest run in lines, or, if it was not made in
 // this environment, why nothing of it counts. Earlier runs do not count at all: a
-// report tells a scenario from the latest run that has it.
+// report has a scenario from the latest run with it.
 func resumed(lines []record.Line, here record.Environment) (p past, why string) {
 	latest := ""
 	var there record.Environment
@@ -81,7 +81,7 @@ func (p past) conflict(sc Scenario, turns []contender) string {
 	return ""
 }
 
-// differences tells two environments apart, in words.
+// differences says how two environments differ.
 func differences(there, here record.Environment) string {
 	var all []string
 	for _, f := range []struct {

@@ -150,7 +150,7 @@ func TestResumedRun(t *testing.T) {
 		`file system "tmpfs", and not "ext4"`: func(e *record.Environment) { e.Storage = "tmpfs" },
 		`build of haul "", and not "0123"`:    func(e *record.Environment) { e.Generator = "" },
 	} {
-		// An older run that was the same does not help: a report tells from the latest.
+		// An older run that was the same does not help: a report is of the latest.
 		p, why := resumed([]record.Line{at("1", nil), at("2", change)}, here)
 		if p.began != "" || !strings.Contains(why, want) {
 			t.Errorf("run %q is resumed, %q; want %q", p.began, why, want)

@@ -228,7 +228,7 @@ func binaryName(bytes int64) string {
 func roundTrip(profile string) float64 {
 	p, err := link.Lookup(profile)
 	if err != nil {
-		return 0 // of a wrong name the measurement tells
+		return 0 // the measurement reports a wrong name
 	}
 	return (p.Ways[link.A].Delay + p.Ways[link.B].Delay).Seconds() * 1e3
 }

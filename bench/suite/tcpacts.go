@@ -167,7 +167,7 @@ func idle(ctx context.Context, st *stage, warmup bool) (tally, error) {
 	}
 	time.Sleep(idleSettle)
 	after, err := st.resident(ctx)
-	if ended := h.end(); err == nil && open == n { // of those that failed the count tells
+	if ended := h.end(); err == nil && open == n { // the count reports those that failed
 		err = ended
 	}
 	if err != nil {

@@ -88,7 +88,7 @@ func (st *stage) tool(ctx context.Context, name string, args ...string) (*exec.C
 	set := peer.Set{Tools: st.suite.tools}
 	t, ok := set.Tool(name)
 	if !ok {
-		return nil, fmt.Errorf("%s is not there; \"bench peers\" tells why", name)
+		return nil, fmt.Errorf("%s is not there; \"bench peers\" says why", name)
 	}
 	return t.Command(ctx, st.command, args...), nil
 }

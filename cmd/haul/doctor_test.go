@@ -17,7 +17,7 @@ import (
 	"github.com/haul-project/haul/tftp/doctor"
 )
 
-// The doctor tells a server that stalls by the clock. So its tests have only each other
+// The doctor recognizes a server that stalls by the clock. So its tests have only each other
 // beside them: they wait most of the time.
 func TestDoctor(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){

@@ -346,7 +346,7 @@ func TestSFTPPreserveAndUnchanged(t *testing.T) {
 	if code != 0 || !strings.Contains(msg, "0 files, 0 B") || !strings.Contains(msg, "2 unchanged") {
 		t.Errorf("--unchanged: exit code %d, %s", code, msg)
 	}
-	// Another content, of the same size and time: only the hash tells.
+	// Another content, of the same size and time: only the hash differs.
 	writeFile(t, filepath.Join(here, "d/old"), "new")
 	if err := os.Chtimes(filepath.Join(here, "d/old"), when, when); err != nil {
 		t.Fatal(err)

@@ -348,7 +348,7 @@ func TestMkdirAndDf(t *testing.T) {
 		}
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("not every system tells how much room there is")
+		t.Skip("not every system reports how much room there is")
 	}
 	out := l.must("df", "lab:")
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 || !strings.HasPrefix(strings.TrimSpace(lines[0]), "KiB") || !strings.HasSuffix(lines[1], "% lab:") {

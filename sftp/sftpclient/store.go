@@ -27,7 +27,7 @@ import (
 // kept apart.
 //
 // It keeps the contract of [store.Tree] as far as the server lets it: that links
-// do not lead out of the directory is the server's to see to, version 3 has
+// do not lead out of the directory is for the server to ensure, version 3 has
 // times in whole seconds, and what another program does at the same time may
 // come between two requests.
 func (c *Client) Store(dir string) store.Tree {

@@ -102,7 +102,7 @@ func (e *environment) read() (f awsFiles, err error) {
 	return f, nil
 }
 
-// look returns what tells whether the files have changed.
+// look returns what shows whether the files have changed.
 func (e *environment) look() (states [2]string) {
 	for i, p := range e.paths() {
 		if fi, err := os.Stat(p); err == nil {

@@ -120,7 +120,7 @@ func TestUploadCutOff(t *testing.T) {
 }
 
 // stopAfter returns a context that ends when so many bytes have moved, and hooks
-// that see to it.
+// that end it.
 func stopAfter(t *testing.T, n int64) (context.Context, treecopy.Hooks) {
 	ctx, stop := context.WithCancel(t.Context())
 	s := newSeen()

@@ -32,7 +32,7 @@ type lie struct {
 	request func(f *flow, q *ask) bool       // false swallows it
 	reply   func(f *flow, p []byte) [][]byte // the server's packets
 	client  func(f *flow, p []byte) [][]byte // the client's, but requests
-	stray   func(f *flow, p []byte) bool     // packets from elsewhere; true if it sees to them
+	stray   func(f *flow, p []byte) bool     // packets from elsewhere; true if it handles them
 	from    string                           // the address to answer from
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Agreed is what an OACK settles, seen with a client's eyes.
+// agreed is what holds after an OACK, as a client has it.
 type agreed struct {
 	blockSize int   // 512 without the option
 	window    int   // 1 without the option

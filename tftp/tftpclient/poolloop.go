@@ -146,7 +146,7 @@ func (lp *poolLoop) nextWake() (deadline time.Time, over bool) {
 	return deadline, false
 }
 
-// takeInbox sees to what other goroutines have handed over.
+// takeInbox handles what other goroutines have handed over.
 func (lp *poolLoop) takeInbox(now time.Time) {
 	lp.mu.Lock()
 	lp.inbox, lp.inTurn = poolInbox{

@@ -192,7 +192,7 @@ func addresses(p *Packet) (from, to netip.AddrPort) {
 	return from, to
 }
 
-// appendIPv4 appends a header (RFC 791 §3.1). MaxDatagram sees to it that the
+// appendIPv4 appends a header (RFC 791 §3.1). MaxDatagram ensures that the
 // length fits.
 func appendIPv4(b []byte, from, to netip.Addr, payload int) []byte {
 	start := len(b)

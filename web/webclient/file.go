@@ -361,7 +361,7 @@ func (f *remoteFile) readSome(e *attempts, p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// seek sees to it that there is an answer at off, from which at least need bytes
+// seek ensures that there is an answer at off, from which at least need bytes
 // can be read if the file has them.
 func (f *remoteFile) seek(e *attempts, off, need int64) error {
 	f.mu.Lock()

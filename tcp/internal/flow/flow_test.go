@@ -14,7 +14,7 @@ import (
 // A peer sends requests and reads the answers, in pieces of any size; the handler uses them
 // in pieces of any size too. A request is a number of two bytes, n, and n more. Its answer
 // is n bytes, 40 times the last of which is written piece by piece, by Again.
-type world struct {
+type simulation struct {
 	t       testing.TB
 	r       *rand.Rand
 	f       Flow
@@ -37,7 +37,7 @@ type world struct {
 
 const answerParts = 40
 
-func (w *world) Call(data []byte) int {
+func (w *simulation) Call(data []byte) int {
 	w.calls++
 	if w.f.Ended() {
 		w.callsLast++
@@ -71,7 +71,7 @@ func (w *world) Call(data []byte) int {
 }
 
 // part writes a part of a long answer.
-func (w *world) part(left int) {
+func (w *simulation) part(left int) {
 	if _, err := w.f.Write([]byte{byte(left)}, w, w.max); err != nil {
 		w.t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (w *world) part(left int) {
 	}
 }
 
-func (w *world) Send(b []byte, last bool) (int, error) {
+func (w *simulation) Send(b []byte, last bool) (int, error) {
 	if len(b) == 0 {
 		w.t.Fatal("nothing is sent by a system call")
 	}
@@ -102,7 +102,7 @@ func request(data []byte) (n int, ok bool) {
 }
 
 // fill makes the requests, and the answers that they should have.
-func (w *world) fill(requests, longest int) {
+func (w *simulation) fill(requests, longest int) {
 	for i := range requests {
 		n := w.r.IntN(longest)
 		body := make([]byte, n)
@@ -123,7 +123,7 @@ func (w *world) fill(requests, longest int) {
 }
 
 // step does what a driver does next.
-func (w *world) step(next Next) (Next, error) {
+func (w *simulation) step(next Next) (Next, error) {
 	w.largest = max(w.largest, len(w.f.held))
 	switch next {
 	case Blocked:
@@ -156,7 +156,7 @@ func (w *world) step(next Next) (Next, error) {
 	return w.turn(w.f.Held())
 }
 
-func (w *world) turn(data []byte) (Next, error) {
+func (w *simulation) turn(data []byte) (Next, error) {
 	if len(w.f.unsent) > 0 {
 		w.t.Fatal("a turn while bytes are unsent")
 	}
@@ -166,7 +166,7 @@ func (w *world) turn(data []byte) (Next, error) {
 }
 
 // run runs a simulation, which ends after so many steps for each byte at the most.
-func (w *world) run() {
+func (w *simulation) run() {
 	next, err := w.turn(nil)
 	for steps := 0; next != Over && err == nil; steps++ {
 		if steps > 50*(len(w.want)+1000) {
@@ -190,7 +190,7 @@ func (w *world) run() {
 func simulate(t testing.TB, seed uint64, bits int) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	longest := 1 + r.IntN(1<<r.IntN(bits+1))
-	w := &world{t: t, r: r, max: Limits{Held: longest + 2, Unsent: 4 * 1 << 16}, shared: make([]byte, 1+r.IntN(1<<bits)), room: r.IntN(16 << bits)}
+	w := &simulation{t: t, r: r, max: Limits{Held: longest + 2, Unsent: 4 * 1 << 16}, shared: make([]byte, 1+r.IntN(1<<bits)), room: r.IntN(16 << bits)}
 	requests := 1 + r.IntN(60)
 	if r.IntN(3) == 0 {
 		w.closeAt = 1 + r.IntN(requests)
