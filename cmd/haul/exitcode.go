@@ -134,6 +134,8 @@ func s3Code(err error) int {
 	switch {
 	case errors.Is(err, s3.ErrLogin):
 		return exitRefused
+	case errors.Is(err, s3.ErrNoBucket):
+		return exitNotFound
 	case errors.Is(err, s3.ErrLost):
 		return exitNoAnswer
 	case errors.Is(err, s3.ErrProtocol), server && errors.Is(err, store.ErrChanged):

@@ -41,7 +41,7 @@ func IsRemote(err error) bool {
 // IsLost reports whether a server is gone, or lets nobody in: so there is no point in
 // asking it for other files.
 func IsLost(err error) bool {
-	gone := []error{sftpclient.ErrConnectionLost, sftpclient.ErrClosed, webclient.ErrLost, webclient.ErrLogin, s3.ErrLost, s3.ErrLogin, s3.ErrNoBucket}
+	gone := []error{sftpclient.ErrConnectionLost, sftpclient.ErrClosed, webclient.ErrLost, webclient.ErrLogin, s3.ErrLost, s3.ErrLogin, s3.ErrNoBucket, s3.ErrEndpoint}
 	return slices.ContainsFunc(gone, func(e error) bool { return errors.Is(err, e) })
 }
 

@@ -184,7 +184,7 @@ func adviseMount(err error) error {
 // the one that is expected: to try again is of use only when somebody has changed something.
 func IsRefusal(err error) bool {
 	return errors.Is(err, openssh.ErrAuth) || errors.Is(err, openssh.ErrHostKey) || errors.Is(err, openssh.ErrConfig) || errors.Is(err, openssh.ErrRefused) ||
-		errors.Is(err, webclient.ErrLogin) || errors.Is(err, s3.ErrLogin) || errors.Is(err, s3.ErrNoBucket) || webclient.IsCertificateError(err)
+		errors.Is(err, webclient.ErrLogin) || errors.Is(err, s3.ErrLogin) || errors.Is(err, s3.ErrNoBucket) || errors.Is(err, s3.ErrEndpoint) || webclient.IsCertificateError(err)
 }
 
 // IsAway reports whether an error says that a server cannot be reached, has no time, or

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,8 +39,13 @@ var (
 	// It is an [fs.ErrPermission].
 	ErrLogin = fmt.Errorf("%w: the keys are not accepted", fs.ErrPermission)
 
-	// ErrNoBucket says that the bucket does not exist. It is an [fs.ErrNotExist].
-	ErrNoBucket = fmt.Errorf("%w: there is no such bucket", fs.ErrNotExist)
+	// ErrNoBucket says that the bucket does not exist. It is a [store.ErrUnavailable], and
+	// no fs.ErrNotExist: whether it should have a file, nobody knows.
+	ErrNoBucket = fmt.Errorf("%w: there is no such bucket", store.ErrUnavailable)
+
+	// ErrEndpoint says that the server does not have the bucket, as that is in another
+	// region, or that it is no server of S3. It is a [store.ErrUnavailable].
+	ErrEndpoint = fmt.Errorf("%w: this is not the S3 server of the bucket", store.ErrUnavailable)
 )
 
 // maxText is how many bytes of a server's words are repeated.
@@ -53,6 +59,8 @@ type RefusedError struct {
 	Message string        // what it said, cut, and safe to print
 	After   time.Duration // its Retry-After; 0 if there is none
 	Skew    time.Duration // how far this machine's clock is ahead of the server's, if that is why
+	region  string        // where the bucket is, if the server says so
+	leads   string        // the server that it redirects to
 	kind    error
 }
 
@@ -101,15 +109,34 @@ func (e *RefusedError) advice() string {
 		return "these keys may not do that, or the file is missing and they may not list the bucket"
 	case "NoSuchBucket":
 		return "check its name, and the endpoint"
-	case "PermanentRedirect", "AuthorizationHeaderMalformed", "TemporaryRedirect":
-		return "the bucket is in another region: set AWS_REGION"
+	}
+	region := "the bucket is in another region: set AWS_REGION"
+	if e.region != "" {
+		region += " to " + e.region
+	}
+	switch {
+	case slices.Contains(ofRegion, e.Code):
+		return region
+	case e.leads != "":
+		return "it redirects to " + e.leads + ": set AWS_ENDPOINT_URL to the server that has the bucket"
+	case errors.Is(e, ErrEndpoint):
+		return "that is no answer of S3 about a file: check the endpoint (AWS_ENDPOINT_URL)"
 	}
 	return ""
 }
 
-// kindOf returns what a refusal means to errors.Is, or nil.
+// ofRegion are the codes of a server that is not the one of the bucket's region.
+var ofRegion = []string{"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "InvalidRegion"}
+
+// kindOf returns what a refusal means to errors.Is, or nil. That a file is missing takes the
+// words of S3 for it, and that the keys may not have it, too: the same status is that of
+// keys which were revoked, of a wrong endpoint, and of any proxy on the way.
 func kindOf(code string, status int) error {
 	switch code {
+	case "NoSuchKey", "NoSuchVersion":
+		return fs.ErrNotExist
+	case "AccessDenied", "InvalidObjectState", "ObjectNotInActiveTierError":
+		return fs.ErrPermission
 	case "NoSuchBucket":
 		return ErrNoBucket
 	case "RequestTimeTooSkewed", "ExpiredToken", "TokenRefreshRequired", "InvalidAccessKeyId", "InvalidToken", "InvalidClientTokenId", "XAdminUserNotFound", "SignatureDoesNotMatch":
@@ -121,13 +148,17 @@ func kindOf(code string, status int) error {
 	case "NoSuchUpload":
 		return errNoUpload
 	}
+	switch {
+	case slices.Contains(ofRegion, code), status/100 == 3:
+		return ErrEndpoint
+	case status == http.StatusForbidden && code != "":
+		return ErrLogin // as of a user that is suspended, or an account
+	}
 	switch status {
-	case http.StatusNotFound, http.StatusGone:
-		return fs.ErrNotExist
+	case http.StatusNotFound, http.StatusForbidden, http.StatusGone:
+		return ErrEndpoint
 	case http.StatusUnauthorized:
 		return ErrLogin
-	case http.StatusForbidden:
-		return fs.ErrPermission
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return errors.ErrUnsupported
 	case http.StatusPreconditionFailed:
@@ -166,10 +197,13 @@ func explain(err error, a *answer) error {
 		if status == 0 {
 			status = a.status
 		}
-		if r.Code == fmt.Sprintf("%d %s", status, http.StatusText(status)) {
+		switch made := r.XMLName.Local == "" && r.StatusCode == a.status && a.method != http.MethodHead; {
+		case r.Code == fmt.Sprintf("%d %s", status, http.StatusText(status)):
 			r.Code = ""
+		case made: // by package minio, of the status alone
+			r.Code, r.Message = "", ""
 		}
-		e := &RefusedError{Status: status, Code: cutText(r.Code), Message: cutText(r.Message), After: a.after}
+		e := &RefusedError{Status: status, Code: cutText(r.Code), Message: cutText(r.Message), After: a.after, region: cutText(r.Region), leads: a.leads}
 		if status == 0 {
 			return fmt.Errorf("%w: %s", ErrProtocol, e.Message)
 		}

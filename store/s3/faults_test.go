@@ -214,12 +214,17 @@ func TestRefusals(t *testing.T) {
 		{404, "XAdminUserNotFound", ErrLogin, "AWS_ACCESS_KEY_ID"}, // of versitygw
 		{404, "NoSuchBucket", ErrNoBucket, "check its name"},
 		{404, "NoSuchKey", fs.ErrNotExist, "404"},
-		{301, "PermanentRedirect", nil, "AWS_REGION"},
+		{301, "PermanentRedirect", ErrEndpoint, "set AWS_REGION to eu-north-1"},
+		{400, "AuthorizationHeaderMalformed", ErrEndpoint, "set AWS_REGION"},
+		{404, "NoSuchThing", ErrEndpoint, "check the endpoint"},
+		{410, "Gone", ErrEndpoint, "check the endpoint"},
+		{403, "UserSuspended", ErrLogin, "UserSuspended"},
+		{403, "InvalidObjectState", fs.ErrPermission, "InvalidObjectState"},
 		{507, "InsufficientStorage", store.ErrNoSpace, "507"},
 		{501, "NotImplemented", errors.ErrUnsupported, "501"},
 	} {
 		s := f.store()
-		f.fail(-1, func(*http.Request) bool { return true }, tt.status, tt.code, "Date", time.Now().Add(-20*time.Minute).UTC().Format(http.TimeFormat))
+		f.fail(-1, func(*http.Request) bool { return true }, tt.status, tt.code, "Date", time.Now().Add(-20*time.Minute).UTC().Format(http.TimeFormat), "X-Amz-Bucket-Region", "eu-north-1")
 		_, err := s.Stat(t.Context(), "f")
 		if err == nil || tt.kind != nil && !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.words) || !strings.Contains(err.Error(), "stat s3://b12/f") {
 			t.Errorf("%d %s: %v, want %v with %q", tt.status, tt.code, err, tt.kind, tt.words)
@@ -230,6 +235,77 @@ func TestRefusals(t *testing.T) {
 		if err := s.Remove(t.Context(), "f"); err == nil {
 			t.Errorf("%d %s: Remove succeeds", tt.status, tt.code)
 		}
+	}
+}
+
+// A file is missing only if a server of S3 that accepts the keys says so. Proxies, other
+// servers, and servers whose HEAD has the same answer for keys that were revoked do not.
+func TestMissingTakesWords(t *testing.T) {
+	f := newFake(t)
+	s := f.store()
+	html := func(status int) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.Header().Set("Location", "https://elsewhere.example/secret?token=1")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "<html>not here<br>")
+		}
+	}
+	words := func(status int, code string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.WriteHeader(status)
+			fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", code)
+		}
+	}
+	denied := words(403, "AccessDenied")
+	empty := func(w http.ResponseWriter) { _, _ = io.WriteString(w, "<ListBucketResult></ListBucketResult>") }
+	for _, tt := range []struct {
+		what           string
+		head           int
+		get, list      func(http.ResponseWriter)
+		kind           error
+		words, without string
+	}{
+		{"missing", 404, nil, empty, fs.ErrNotExist, "404", "AWS"},
+		{"missing, and keys that cannot list", 404, words(404, "NoSuchKey"), denied, fs.ErrNotExist, "404", "AWS"},
+		{"another server", 404, html(404), html(404), ErrEndpoint, "AWS_ENDPOINT_URL", "key"},
+		{"another server, which denies the list", 404, html(404), denied, ErrEndpoint, "AWS_ENDPOINT_URL", "key"},
+		{"a server that is gone by the next request", 404, html(503), denied, ErrLost, "503", "404"},
+		{"revoked, HEAD 404", 404, words(404, "XAdminUserNotFound"), words(404, "XAdminUserNotFound"), ErrLogin, "does not know this key", "missing"},
+		{"revoked, HEAD 403", 403, words(403, "InvalidAccessKeyId"), nil, ErrLogin, "does not know this key", "missing"},
+		{"a proxy denies all", 403, html(403), nil, ErrEndpoint, "AWS_ENDPOINT_URL", "keys"},
+		{"a redirect", 307, html(307), nil, ErrEndpoint, "it redirects to https://elsewhere.example:", "secret"},
+	} {
+		f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case r.Method == http.MethodHead:
+				w.WriteHeader(tt.head)
+			case r.URL.Query().Has("list-type"):
+				tt.list(w)
+			default:
+				tt.get(w)
+			}
+			return true
+		})
+		_, err := s.Stat(t.Context(), "f")
+		if !errors.Is(err, tt.kind) || errors.Is(err, fs.ErrNotExist) != (tt.kind == fs.ErrNotExist) || !strings.Contains(err.Error(), tt.words) || strings.Contains(err.Error(), tt.without) {
+			t.Errorf("%s: %v, want %v with %q and without %q", tt.what, err, tt.kind, tt.words, tt.without)
+		}
+	}
+}
+
+// Keys that are revoked while a file is read are an error of the keys, and not a file that
+// has changed.
+func TestRevokedWhileReading(t *testing.T) {
+	f := newFake(t)
+	f.put("f", "x")
+	file, err := f.store().Open(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	f.fail(-1, isMethod("GET"), 404, "XAdminUserNotFound")
+	if _, err := file.ReadAt(make([]byte, 1), 0); !errors.Is(err, ErrLogin) || errors.Is(err, store.ErrChanged) {
+		t.Error(err)
 	}
 }
 

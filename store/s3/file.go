@@ -134,11 +134,8 @@ func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 		return nil
 	})
 	if r, ok := errors.AsType[*RefusedError](err); ok {
-		switch r.Status {
-		case http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable, http.StatusNotFound:
-			if !errors.Is(err, ErrNoBucket) {
-				err = fmt.Errorf("%w since it was opened: %w", store.ErrChanged, err)
-			}
+		if r.Status == http.StatusPreconditionFailed || r.Status == http.StatusRequestedRangeNotSatisfiable || errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w since it was opened: %w", store.ErrChanged, err)
 		}
 	}
 	return body, err

@@ -55,7 +55,7 @@ func (u *upload) find() error {
 		return store.ErrBusy
 	}
 	err := u.look()
-	if errors.Is(err, fs.ErrPermission) && !errors.Is(err, ErrLogin) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrNoBucket) {
+	if errors.Is(err, fs.ErrPermission) && !errors.Is(err, ErrLogin) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"path"
 	"strings"
@@ -237,7 +238,9 @@ func (s *Store) stat(ctx context.Context, name string) (info, error) {
 	}
 	there, e := s.hasAny(ctx, key+"/")
 	switch {
-	case e != nil && (!errors.Is(e, fs.ErrPermission) || errors.Is(e, ErrLogin)):
+	case e != nil && errors.Is(e, fs.ErrPermission) && !errors.Is(e, ErrLogin): // these keys may read, but not list
+		return info{}, s.why(ctx, key, err)
+	case e != nil:
 		return info{}, e
 	case there:
 		return info{name: path.Base(name), dir: true}, nil
@@ -245,8 +248,9 @@ func (s *Store) stat(ctx context.Context, name string) (info, error) {
 	return info{}, err
 }
 
-// head asks for an object. A refusal of a HEAD has no words: then the first byte of the
-// object is asked for, to learn why.
+// head asks for an object. A refusal of a HEAD has no words: of any but one of a missing file
+// it asks why. That a file is missing is to be believed only if another request shows that
+// the server is one of S3, and accepts the keys: a HEAD with wrong ones may look the same.
 func (s *Store) head(ctx context.Context, name, key string) (i info, err error) {
 	err = s.do(ctx, func(ctx context.Context) error {
 		o, err := s.server.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
@@ -259,6 +263,12 @@ func (s *Store) head(ctx context.Context, name, key string) (i info, err error) 
 	if !refused || errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrLost) || r.Code != "" && r.Code != "AccessDenied" && r.Code != "Conflict" {
 		return i, err
 	}
+	return i, s.why(ctx, key, err)
+}
+
+// why returns the words for a refusal of a HEAD, by asking for the first byte of the object:
+// the refusal itself if that is not refused.
+func (s *Store) why(ctx context.Context, key string, refusal error) error {
 	why := s.do(ctx, func(ctx context.Context) error {
 		o := minio.GetObjectOptions{}
 		_ = o.SetRange(0, 0)
@@ -268,10 +278,11 @@ func (s *Store) head(ctx context.Context, name, key string) (i info, err error) 
 		}
 		return err
 	})
-	if e, ok := errors.AsType[*RefusedError](why); ok && e.Code != "" && e.Status != 416 {
-		return i, why
+	e, refused := errors.AsType[*RefusedError](why)
+	if why == nil || refused && e.Status == http.StatusRequestedRangeNotSatisfiable { // an object of no bytes
+		return refusal
 	}
-	return i, err
+	return why
 }
 
 // hasAny reports whether there is a key that begins with a prefix.

@@ -26,7 +26,9 @@ const (
 
 // An answer is what package minio does not pass on of an answer.
 type answer struct {
+	method string // of the request
 	status int
+	leads  string        // scheme and host of its Location; "" if it has none
 	after  time.Duration // its Retry-After
 	date   time.Time     // by the server's clock; zero if it does not say
 	came   time.Time     // by ours
@@ -101,8 +103,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x.timer.Stop()
 	t.s.reached.Store(true)
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
-		*a = answer{status: resp.StatusCode, came: time.Now(), after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+		*a = answer{method: req.Method, status: resp.StatusCode, came: time.Now(), after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 		a.date, _ = http.ParseTime(resp.Header.Get("Date"))
+		if to, err := resp.Location(); err == nil {
+			a.leads = cutText(to.Scheme + "://" + to.Host) // the rest may hold a secret
+		}
 	}
 	// Package minio takes a status of 206 for files only, and haul asks for ranges of those.
 	resp.Body = &gotBody{x: x, ReadCloser: resp.Body, part: resp.StatusCode == http.StatusPartialContent}
