@@ -113,6 +113,14 @@ func (d *Destination) way() string {
 	return way
 }
 
+// Endpoint returns user@host[:port], followed by that of the host which leads there, and so on.
+func (d *Destination) Endpoint() string {
+	if d.Jump != nil {
+		return d.login() + " by " + d.Jump.Endpoint()
+	}
+	return d.login()
+}
+
 // login returns user@host for messages.
 func (d *Destination) login() string {
 	return Target{User: d.User, Host: d.Host, Port: d.Port}.String()

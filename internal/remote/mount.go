@@ -95,6 +95,18 @@ func (m *Mount) bucketNeeds() openssh.Needs {
 	return n
 }
 
+// Identity returns what no other directory has: the URL, and the server that it leads to by the
+// configuration of ssh or of the tools of AWS.
+func (m *Mount) Identity() string {
+	switch m.location.Protocol {
+	case SFTP:
+		return fmt.Sprintf("%v at %s", m.location, m.ssh.Endpoint())
+	case S3:
+		return fmt.Sprintf("%v at %s", m.location, m.bucket.Endpoint())
+	}
+	return m.location.String()
+}
+
 // Needs are what [Mount.Connect] takes from the system.
 func (m *Mount) Needs() openssh.Needs {
 	switch m.location.Protocol {

@@ -103,6 +103,7 @@ type Source struct {
 	text  string
 	link  *link
 	needs Needs
+	place string // what no other source has
 }
 
 // Open returns the source that a URL names. It reads what ssh and others are configured
@@ -120,7 +121,7 @@ func Open(ctx context.Context, text string, cfg Config) (*Source, error) {
 	files := &tree{link: s.link}
 	s.Tree = files
 	if cfg.Cache != nil {
-		cached, ok := cfg.Cache.Store(text, files).(store.Tree)
+		cached, ok := cfg.Cache.Store(s.place, files).(store.Tree)
 		if !ok {
 			return nil, fmt.Errorf("source %s: the cache is no tree", text) // cannot be
 		}
@@ -139,7 +140,7 @@ func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error
 	if err != nil {
 		return err
 	}
-	s.needs = needsOf(m.Needs())
+	s.needs, s.place = needsOf(m.Needs()), m.Identity()
 	switch l.Protocol {
 	case remote.SFTP:
 		s.link.connect = func(ctx context.Context) (store.Tree, func(), error) { return connectSFTP(ctx, m) }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/user"
@@ -19,6 +20,7 @@ import (
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/cache"
 	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/users"
@@ -38,8 +40,17 @@ func openDir(t *testing.T, dir string) *localdir.Dir {
 
 // open opens a source with the keys of a home directory. Its log goes to the buffer. A call
 // may take longer than a slow machine does, if the test does not say how long.
-func open(t *testing.T, url, home string, wait ...time.Duration) (*Source, *servetest.Buffer) {
+func open(t *testing.T, url, home string, options ...any) (*Source, *servetest.Buffer) {
 	t.Helper()
+	cfg := Config{wait: servetest.Patience}
+	for _, o := range options {
+		switch o := o.(type) {
+		case time.Duration:
+			cfg.wait = o
+		case *cache.Cache:
+			cfg.Cache = o
+		}
+	}
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
@@ -47,9 +58,9 @@ func open(t *testing.T, url, home string, wait ...time.Duration) (*Source, *serv
 	account := *me
 	account.HomeDir = home
 	log := new(servetest.Buffer)
-	s, err := Open(t.Context(), url, Config{Account: &account, wait: append(wait, servetest.Patience)[0], Say: func(level slog.Level, text string, attrs ...slog.Attr) {
-		fmt.Fprintln(log, level, text, attrs)
-	}})
+	cfg.Account = &account
+	cfg.Say = func(level slog.Level, text string, attrs ...slog.Attr) { fmt.Fprintln(log, level, text, attrs) }
+	s, err := Open(t.Context(), url, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,5 +177,46 @@ func TestWeb(t *testing.T) {
 	}
 	if n := s.Stats(); n.Calls == 0 || n.Away || n.Failures != 0 || n.Read != uint64(len("the kernel")) {
 		t.Errorf("%+v", n)
+	}
+}
+
+// Two servers that go by one URL share nothing in a cache, even if their files have the same
+// name, size and version.
+func TestCacheOfEndpoint(t *testing.T) {
+	c, err := cache.Open(cache.Config{Dir: filepath.Join(t.TempDir(), "cache"), Size: cache.MinSize, Fresh: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	read := func(url, home string) string {
+		t.Helper()
+		s, _ := open(t, url, home, c)
+		return content(t, s, "kernel")
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	past := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for _, text := range []string{"first", "other"} {
+		bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"one"`)
+			http.ServeContent(w, r, "", past, strings.NewReader(text))
+		}))
+		defer bucket.Close()
+		t.Setenv("AWS_ENDPOINT_URL", bucket.URL)
+		if got := read("s3://images/boot", t.TempDir()); got != text {
+			t.Errorf("of the %s bucket comes %q", text, got)
+		}
+		files := store.Mem(0)
+		storetest.Put(t, files, "kernel", text)
+		if err := files.SetAttr(t.Context(), "kernel", store.Attr{ModTime: past}, false); err != nil {
+			t.Fatal(err)
+		}
+		h := servetest.NewSFTPHost(t, sftp.Account{Tree: files, Access: users.Full})
+		if got := read("sftp://nas/", h.Home); got != text {
+			t.Errorf("of the %s SFTP server comes %q", text, got)
+		}
+	}
+	if n := c.Stats().Objects; n != 4 {
+		t.Errorf("the cache has %d objects, want 4", n)
 	}
 }

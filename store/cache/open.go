@@ -163,8 +163,8 @@ func (c *Cache) settled(t time.Time, within time.Duration) bool {
 }
 
 // Store returns source with the cache in front. location says which source it is, such as
-// the URL without a password: what is kept for a location is found again by the next
-// process. Names in the log begin with it.
+// the URL without a password, with the server if that depends on a configuration: what is kept
+// for a location is found again by the next process. Lines of the log have it.
 //
 // The result is a [store.Tree] if source is, or else a [store.Lister] or [store.Remover] if
 // source is. Files are [store.TryReader]s and [store.Versioned], unless they cannot be kept,
