@@ -309,6 +309,26 @@ func TestServeWebSource(t *testing.T) {
 	}
 }
 
+// A redirect of a source to a port that the confinement does not leave says so, with the port,
+// to the operator and not to the client. Where the system has no such confinement, it is followed.
+func TestServeRedirectedSource(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "elsewhere") }))
+	defer target.Close()
+	source := httptest.NewServer(http.RedirectHandler(target.URL+"/kernel?token=sesame", http.StatusFound))
+	defer source.Close()
+	s := startSourceServer(t, source.URL, t.TempDir(), "")
+	servetest.Eventually(t, "it is confined, or says why not", func() bool { return strings.Contains(s.log.String(), "msg=confined") })
+	if !regexp.MustCompile(`confined by="Landlock ABI [^"]*TCP`).MatchString(s.log.String()) {
+		s.want("GET", "/kernel", "", 200, "elsewhere")
+		return
+	}
+	s.want("GET", "/kernel", "", http.StatusBadGateway, "*")
+	s.word("level=WARN .*cannot be reached.*redirects to " + regexp.QuoteMeta(strings.TrimPrefix(target.URL, "http://")) + ", which this process may not connect to")
+	if strings.Contains(s.log.String(), "sesame") {
+		t.Error("the log has the query")
+	}
+}
+
 // at gets a URL.
 func (s *sourceServer) at(url string) (int, string) {
 	s.t.Helper()

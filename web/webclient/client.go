@@ -339,5 +339,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			r.SetBasicAuth(user, password)
 		}
 	}
-	return t.Transport.RoundTrip(r)
+	resp, err := t.Transport.RoundTrip(r)
+	if err != nil && errors.Is(err, fs.ErrPermission) && !sameOrigin(r.URL, t.c.base) {
+		host := net.JoinHostPort(cutText(r.URL.Hostname()), portOf(r.URL))
+		err = redirectError{fmt.Errorf("%w: the server redirects to %s, which this process may not connect to; give that URL in place of the server's", store.ErrUnavailable, host)}
+	}
+	return resp, err
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -329,6 +330,26 @@ func TestStalls(t *testing.T) {
 			close(over)
 			l.Close()
 		}
+	}
+}
+
+// A redirect to where the system lets this process not connect is named, and not tried again.
+func TestRedirectDenied(t *testing.T) {
+	l := startLab(t, nil)
+	l.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		http.Redirect(w, r, "http://127.0.0.1:9/f?secret", http.StatusFound)
+		return true
+	})
+	c := l.client(Config{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr == "127.0.0.1:9" { // as of Landlock
+			return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.EACCES)}
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}})
+	_, err := c.Open(t.Context(), "f")
+	if n := len(l.asked()); n != 1 || !errors.Is(err, store.ErrUnavailable) || errors.Is(err, fs.ErrPermission) || !IsRemote(err) ||
+		!strings.Contains(err.Error(), "redirects to 127.0.0.1:9,") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v, after %d requests", err, n)
 	}
 }
 
