@@ -1,13 +1,17 @@
 package source
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -186,5 +190,69 @@ func TestWebFaults(t *testing.T) {
 	hang.Store(true)
 	if _, err := s.Stat(ctx, "file"); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(log.String(), "no answer in time") {
 		t.Errorf("a server that hangs: %v; log %q", err, log)
+	}
+}
+
+// A server that refuses connections when haul starts is in the log at once, although the call
+// tries it again, and once only.
+func TestRefusedAtStart(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	addr := l.Addr().String()
+	l.Close()
+	t.Setenv("AWS_ENDPOINT_URL", "http://"+addr)
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	for _, url := range []string{"http://" + addr, "s3://bucket", "sftp://" + addr} {
+		s, log := open(t, url, t.TempDir())
+		ctx, cancel := context.WithCancel(t.Context())
+		var probe sync.WaitGroup
+		probe.Go(func() { s.Probe(ctx) })
+		servetest.Eventually(t, url+" is in the log", func() bool { return strings.Contains(log.String(), "WARN source: cannot be reached") })
+		if s.Stats().Calls > 0 {
+			t.Errorf("%s is in the log after the call", url)
+		}
+		cancel()
+		probe.Wait()
+		if n := strings.Count(log.String(), "cannot be reached"); n != 1 {
+			t.Errorf("%s: the log has it %d times:\n%s", url, n, log)
+		}
+	}
+}
+
+// An error that an operator has to act on is a warning, once, whatever it is about.
+func TestFaultsAreWarnings(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	for _, tt := range []struct {
+		status      int
+		code, words string
+	}{
+		{400, "AuthorizationHeaderMalformed", "set AWS_REGION"},
+		{403, "InvalidAccessKeyId", "AWS_ACCESS_KEY_ID"},
+		{403, "RequestTimeTooSkewed", "clock"},
+		{404, "NoSuchBucket", "check its name"},
+		{404, "NoSuchThing", "check the endpoint"},
+		{400, "SomethingElse", "SomethingElse"},
+	} {
+		bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(tt.status)
+			if r.Method != http.MethodHead {
+				fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", tt.code)
+			}
+		}))
+		t.Setenv("AWS_ENDPOINT_URL", bucket.URL)
+		s, log := open(t, "s3://bucket", t.TempDir())
+		s.Probe(t.Context())
+		if _, err := s.Open(t.Context(), "f"); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", tt.code, err)
+		}
+		if text := log.String(); strings.Count(text, "WARN") != 1 || strings.Contains(text, "INFO") || !strings.Contains(text, tt.words) {
+			t.Errorf("%s: the log has %q", tt.code, text)
+		}
+		bucket.Close()
 	}
 }

@@ -28,7 +28,8 @@ const (
 	firstPause = 200 * time.Millisecond
 	mostPause  = 5 * time.Second
 
-	// logEvery is the time between two lines about a source that is away.
+	// logEvery is the time between two lines about a source that is away, and between two
+	// about files that it could not give.
 	logEvery = time.Minute
 )
 
@@ -60,6 +61,8 @@ type link struct {
 	probe   time.Time // mu: when it may be asked next, if it is away for long
 	err     error     // mu: why it is away
 	logged  time.Time // mu: when that was logged
+	faulty  time.Time // mu: when it was logged that a request has failed
+	reached bool      // mu: it has answered before
 }
 
 // A conn is a connection.
@@ -167,6 +170,7 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 		if err == nil || s.conn == nil || !remote.IsAway(err) {
 			return err
 		}
+		l.early(err)
 		l.renew(s.conn, err)
 		if changes || remote.IsRefusal(err) {
 			return err
@@ -240,7 +244,9 @@ func (l *link) dial(d *dialing, tries int) {
 		}
 	}
 	d.conn = new(conn)
-	d.conn.tree, d.conn.close, d.err = l.connect(ctx)
+	if d.conn.tree, d.conn.close, d.err = l.connect(ctx); d.err != nil && ctx.Err() == nil {
+		l.early(d.err)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dialing = nil
@@ -272,6 +278,30 @@ func (l *link) renew(c *conn, err error) {
 	}
 }
 
+// early notes that a source which has never answered is away, before the call has ended that
+// tries it again: an operator who has just started the server looks at the log.
+func (l *link) early(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.reached {
+		l.lost(err)
+	}
+}
+
+// lost notes that the source is away, and logs it, if it was not logged just before. The caller
+// holds mu.
+func (l *link) lost(err error) {
+	now := time.Now()
+	if l.away.IsZero() {
+		l.away, l.probe = now, now
+	}
+	l.err = err
+	if now.Sub(l.logged) >= logEvery {
+		l.logged = time.Now()
+		l.say(slog.LevelWarn, "source: cannot be reached; haul tries again", slog.String("error", err.Error()), slog.Uint64("failures", l.failures.Load()))
+	}
+}
+
 // note records how a call or a read has ended, and returns its error for the caller. c is
 // the connection, nil if there was none.
 func (l *link) note(c *conn, err error) error {
@@ -288,17 +318,14 @@ func (l *link) note(c *conn, err error) error {
 		if !l.away.IsZero() && l.logged.After(l.away) {
 			l.say(slog.LevelInfo, "source: reached again", slog.Duration("away", now.Sub(l.away).Round(time.Millisecond)))
 		}
-		l.away, l.err = time.Time{}, nil
+		l.away, l.err, l.reached = time.Time{}, nil, true
+		if isFault(err) && now.Sub(l.faulty) >= logEvery {
+			l.faulty = now
+			l.say(slog.LevelWarn, "source: a request has failed", slog.String("error", err.Error()), slog.Uint64("failures", l.failures.Load()))
+		}
 		return err
 	}
-	if l.away.IsZero() {
-		l.away, l.probe = now, now
-	}
-	l.err = err
-	if now.Sub(l.logged) >= logEvery {
-		l.logged = time.Now()
-		l.say(slog.LevelWarn, "source: cannot be reached; haul tries again", slog.String("error", err.Error()), slog.Uint64("failures", l.failures.Load()))
-	}
+	l.lost(err)
 	return unavailable{err}
 }
 

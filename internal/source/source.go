@@ -13,7 +13,6 @@ package source
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os/user"
@@ -169,7 +168,7 @@ func (s *Source) Probe(ctx context.Context) {
 	switch _, err := (&tree{link: s.link}).ReadDir(ctx, "."); {
 	case err == nil:
 		s.link.say(slog.LevelInfo, "source: connected")
-	case ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable): // which is logged
+	case ctx.Err() == nil && !isFault(err): // which is logged
 		s.link.say(slog.LevelInfo, "source: connected; its directory cannot be listed", slog.String("error", err.Error()))
 	}
 }
