@@ -2,11 +2,13 @@ package s3
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"sync"
 
 	"github.com/minio/minio-go/v7"
@@ -194,6 +196,8 @@ func (s *Store) rename(ctx context.Context, from, to string, replace bool) error
 		return err
 	case i.dir:
 		return unsupported("S3 renames nothing: haul copies a file to its new name and removes it, and does not do that with directories")
+	case i.version() == "":
+		return errUnsettled
 	}
 	switch old, err := s.stat(ctx, to); {
 	case err == nil && (!replace || old.dir):
@@ -207,7 +211,7 @@ func (s *Store) rename(ctx context.Context, from, to string, replace bool) error
 		return fmt.Errorf("to copy it to %s: %w", s.URL(to), err)
 	}
 	now, err := s.head(ctx, from, s.prefix+from)
-	if err == nil && now.etag != i.etag {
+	if err == nil && !now.same(i) {
 		err = store.ErrChanged
 	}
 	if err == nil {
@@ -221,10 +225,14 @@ func (s *Store) rename(ctx context.Context, from, to string, replace bool) error
 
 // copy has the server copy an object.
 func (s *Store) copy(ctx context.Context, from, to string, i info, replace bool) error {
+	src := minio.CopySrcOptions{Bucket: s.bucket, Object: from, MatchETag: i.etag}
+	if i.etag == "" {
+		src.MatchUnmodifiedSince = i.unmodifiedSince()
+	}
 	if replace && i.size <= maxCopy {
 		return s.do(withPatience(ctx, maxJoin), func(ctx context.Context) error {
 			// That of Core would leave the ETag out.
-			_, err := s.server.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: s.bucket, Object: to}, minio.CopySrcOptions{Bucket: s.bucket, Object: from, MatchETag: i.etag})
+			_, err := s.server.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: s.bucket, Object: to}, src)
 			return err
 		})
 	}
@@ -236,8 +244,8 @@ func (s *Store) copy(ctx context.Context, from, to string, i info, replace bool)
 	if err != nil {
 		return err
 	}
-	if o.ETag != i.etag {
-		return store.ErrChanged
+	if now, err := infoOf(i.name, o); err != nil || !now.same(i) {
+		return cmp.Or(err, store.ErrChanged)
 	}
 	put := minio.PutObjectOptions{ContentType: o.ContentType, UserMetadata: o.UserMetadata, ContentEncoding: o.Metadata.Get("Content-Encoding")}
 	guarded := minio.PutObjectOptions{ContentType: put.ContentType, UserMetadata: put.UserMetadata, ContentEncoding: put.ContentEncoding, DisableContentSha256: true}
@@ -259,6 +267,11 @@ func (s *Store) copy(ctx context.Context, from, to string, i info, replace bool)
 		return err
 	}
 	list, err := s.copyParts(ctx, from, to, id, i)
+	if err == nil && i.etag == "" { // an older file may have its name now, which is unmodified since
+		if now, e := s.head(ctx, i.name, from); e != nil || !now.same(i) {
+			err = cmp.Or(e, store.ErrChanged)
+		}
+	}
 	if err == nil {
 		join := minio.PutObjectOptions{}
 		if !replace {
@@ -290,6 +303,10 @@ func (s *Store) copyParts(ctx context.Context, from, to, id string, i info) ([]m
 	list := make([]minio.CompletePart, (i.size+size-1)/size)
 	ctx, cancel := context.WithCancelCause(withPatience(ctx, maxJoin))
 	defer cancel(nil)
+	guard := map[string]string{"x-amz-copy-source-if-match": i.etag}
+	if i.etag == "" {
+		guard = map[string]string{"x-amz-copy-source-if-unmodified-since": i.unmodifiedSince().Format(http.TimeFormat)}
+	}
 	lanes := make(chan struct{}, copyLanes)
 	var work sync.WaitGroup
 	for n := range list {
@@ -298,8 +315,7 @@ func (s *Store) copyParts(ctx context.Context, from, to, id string, i info) ([]m
 			defer func() { <-lanes }()
 			off := int64(n) * size
 			err := s.do(ctx, func(ctx context.Context) (err error) {
-				list[n], err = s.server.CopyObjectPart(ctx, s.bucket, from, s.bucket, to, id, n+1, off, min(size, i.size-off),
-					map[string]string{"x-amz-copy-source-if-match": i.etag})
+				list[n], err = s.server.CopyObjectPart(ctx, s.bucket, from, s.bucket, to, id, n+1, off, min(size, i.size-off), guard)
 				if err == nil && list[n].ETag == "" {
 					err = fmt.Errorf("%w: a copied part has no ETag", ErrProtocol)
 				}

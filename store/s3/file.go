@@ -27,7 +27,8 @@ const (
 	maxRun   = 32 << 20
 )
 
-// A file is an object, open for reading. Each request names its ETag.
+// A file is an object, open for reading. Each request names its ETag, or else the time when it was
+// changed last.
 type file struct {
 	s      *Store
 	name   string
@@ -63,6 +64,8 @@ func (s *Store) open(ctx context.Context, name string) (*file, error) {
 		return nil, err
 	case i.dir:
 		return nil, rules.ErrIsDir
+	case i.version() == "":
+		return nil, errUnsettled
 	}
 	f := &file{s: s, name: name, key: s.prefix + name, info: i}
 	f.ctx, f.cancel = context.WithCancelCause(context.Background())
@@ -77,8 +80,9 @@ func (f *file) Stat() (fs.FileInfo, error) {
 	return f.info, nil
 }
 
-// Version is the ETag: the same for two files only if they are of one content.
-func (f *file) Version() string { return f.info.etag }
+// Version is the ETag, or else the time of the last change: the same for two files only if they
+// are of one content.
+func (f *file) Version() string { return f.info.version() }
 
 // Identity is made of the server, the key and the ETag.
 func (f *file) Identity() (store.Identity, bool) {
@@ -117,7 +121,11 @@ func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	if err := o.SetRange(off, off+n-1); err != nil {
 		return nil, err
 	}
-	if err := o.SetMatchETag(f.info.etag); err != nil {
+	guard := func() error { return o.SetMatchETag(f.info.etag) }
+	if f.info.etag == "" {
+		guard = func() error { return o.SetUnmodified(f.info.unmodifiedSince()) }
+	}
+	if err := guard(); err != nil {
 		return nil, err
 	}
 	var body io.ReadCloser
@@ -144,7 +152,10 @@ func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 // check holds an answer against what was asked for.
 func (f *file) check(got minio.ObjectInfo, span string, off, n int64) error {
 	if got.ETag != f.info.etag {
-		return fmt.Errorf("%w: its ETag was %s and is %s", store.ErrChanged, cutText(f.info.etag), cutText(got.ETag))
+		return fmt.Errorf("%w: its ETag was %q and is %q", store.ErrChanged, cutText(f.info.etag), cutText(got.ETag))
+	}
+	if got.ETag == "" && !got.LastModified.Equal(f.info.time) {
+		return fmt.Errorf("%w: it was of %v and is of %v", store.ErrChanged, f.info.time, got.LastModified)
 	}
 	if want := fmt.Sprintf("bytes %d-%d/%d", off, off+n-1, f.info.size); span != want && (span != "" || off != 0 || n != f.info.size) {
 		return fmt.Errorf("%w: it sends %q, where %q was asked for", ErrProtocol, cutText(span), want)

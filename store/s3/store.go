@@ -252,10 +252,12 @@ func (s *Store) stat(ctx context.Context, name string) (info, error) {
 // it asks why. That a file is missing is to be believed only if another request shows that
 // the server is one of S3, and accepts the keys: a HEAD with wrong ones may look the same.
 func (s *Store) head(ctx context.Context, name, key string) (i info, err error) {
-	err = s.do(ctx, func(ctx context.Context) error {
+	a := new(answer)
+	err = s.do(context.WithValue(ctx, answerKey{}, a), func(ctx context.Context) error {
 		o, err := s.server.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 		if err == nil {
 			i, err = infoOf(name, o)
+			i.settled = !a.date.IsZero() && !i.time.After(a.date.Add(-settleTime))
 		}
 		return err
 	})
@@ -304,16 +306,40 @@ type info struct {
 	dir  bool
 	size int64
 	time time.Time
-	etag string // without its quotes
+	etag string // without its quotes; "" if it has none
 	md5  bool   // the ETag is the MD5 of the content
+
+	// The server's clock shows at least settleTime more than time, so that what is written from
+	// now on has another time: it shows versions where there is no ETag (RFC 9110 §8.8.2.2).
+	settled bool
+}
+
+const settleTime = 2 * time.Second
+
+// unmodifiedSince is a time before which an object without an ETag was changed last, and behind
+// which any later change is: versitygw has a change at the very time for a later one.
+func (i info) unmodifiedSince() time.Time { return i.time.UTC().Add(time.Second) }
+
+// errUnsettled says that nothing tells two versions of an object apart.
+var errUnsettled = fmt.Errorf("%w: it has no ETag, as files that were not put there by S3, and by the server's clock it has changed within the last 2 s, or will; open it again later", ErrProtocol)
+
+// version is the same for two objects of one name only if they are of one content; "" if nothing
+// shows that.
+func (i info) version() string {
+	if i.etag == "" && i.settled {
+		return i.time.UTC().Format(http.TimeFormat)
+	}
+	return i.etag
+}
+
+// same reports whether two descriptions are of one version.
+func (i info) same(o info) bool {
+	return i.etag == o.etag && i.size == o.size && (i.etag != "" || i.time.Equal(o.time))
 }
 
 func infoOf(name string, o minio.ObjectInfo) (info, error) {
-	switch {
-	case o.Size < 0:
+	if o.Size < 0 {
 		return info{}, fmt.Errorf("%w: it has no size", ErrProtocol)
-	case o.ETag == "":
-		return info{}, fmt.Errorf("%w: it has no ETag, as for files that a gateway to a directory has not got by S3; put the file by S3", ErrProtocol)
 	}
 	i := info{name: path.Base(name), size: o.Size, time: o.LastModified, etag: o.ETag}
 	encrypted := o.Metadata.Get("X-Amz-Server-Side-Encryption")

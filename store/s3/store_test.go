@@ -8,8 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
@@ -140,5 +145,49 @@ func TestVersions(t *testing.T) {
 		if _, _, err := hash(); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// A file that a gateway did not get by S3 has no ETag: its time and size are its version. One
+// that may change again within its second cannot be opened.
+func TestWithoutETag(t *testing.T) {
+	c, bucket := startGatewayDir(t)
+	s := newStore(t, "", c)
+	path := filepath.Join(bucket, "f")
+	write := func(data []byte, at time.Time) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, past := randomBytes(9<<20), time.Now().Add(-time.Hour).Truncate(time.Second)
+	write(data, past)
+	got, fetched, err, fetchErr := readBoth(t, s, "f")
+	if err != nil || fetchErr != nil || !bytes.Equal(got, data) || !bytes.Equal(fetched, data) {
+		t.Errorf("%d and %d bytes of %d; %v, %v", len(got), len(fetched), len(data), err, fetchErr)
+	}
+	file, err := s.open(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if v := file.Version(); v != past.UTC().Format(http.TimeFormat) {
+		t.Errorf("its version is %q", v)
+	}
+	for _, at := range []time.Time{past.Add(time.Second), past.Add(-time.Second)} {
+		write(randomBytes(len(data)), at)
+		if n, err := file.ReadAt(make([]byte, 10), 1<<20); n != 0 || !errors.Is(err, store.ErrChanged) {
+			t.Errorf("of a file that was replaced by one of %v came %d bytes, %v", at, n, err)
+		}
+	}
+	if err := s.Rename(t.Context(), "f", "g", true); err != nil {
+		t.Error(err)
+	}
+	write(data, time.Now().Add(time.Hour))
+	if _, err := s.Open(t.Context(), "f"); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), "open it again later") {
+		t.Errorf("of a file that may change again: %v", err)
+	}
+	if fi, err := s.Stat(t.Context(), "f"); err != nil || fi.Size() != int64(len(data)) {
+		t.Errorf("it cannot be described: %v", err)
 	}
 }

@@ -15,9 +15,15 @@ import (
 // gateway is where scripts/install-peers puts versitygw.
 const gateway = "../../bin/peers/versitygw/bin/versitygw"
 
-// startGateway starts versitygw with the bucket "b12", which is a directory, and returns
-// the configuration for it. Without it a test is passed over, but not in CI.
+// startGateway starts versitygw with the bucket "b12", and returns the configuration for it.
+// Without versitygw a test is passed over, but not in CI.
 func startGateway(t testing.TB) Config {
+	c, _ := startGatewayDir(t)
+	return c
+}
+
+// startGatewayDir is startGateway, and returns the directory that is the bucket.
+func startGatewayDir(t testing.TB) (c Config, bucket string) {
 	t.Helper()
 	path, err := filepath.Abs(gateway)
 	if err != nil {
@@ -70,5 +76,5 @@ func startGateway(t testing.TB) Config {
 			t.Fatal(errors.New("versitygw does not listen"))
 		}
 	}
-	return Config{Endpoint: "http://" + addr, Region: "us-east-1", Keys: testKeys.get}
+	return Config{Endpoint: "http://" + addr, Region: "us-east-1", Keys: testKeys.get}, filepath.Join(dir, "b12")
 }
