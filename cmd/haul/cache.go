@@ -44,7 +44,9 @@ of a file are two lines.`
 	cacheVerifyHelp = `Read all blocks in a cache and compare their checksums.
 
 Blocks with another content than was stored are removed and printed, and the exit code is
-1. A server fetches them again.`
+1. A server fetches them again. Files in DIR/objects that the cache has not made are
+printed, too: they do not count against --cache-size, and a server removes them when it
+starts.`
 
 	cacheClearHelp = `Remove all blocks from a cache.
 
@@ -86,6 +88,8 @@ func verifyCache(ctx context.Context, out io.Writer, dir string) error {
 	shown := console.NameFormat(out)
 	r, err := cache.Verify(ctx, dir, func(o cache.Object, block int64, err error) {
 		fmt.Fprintf(out, "%s  %s, block %d: %v\n", shown(o.Source), shown(o.Name), block, err)
+	}, func(name string) {
+		fmt.Fprintf(out, "%s: the cache has not made this; a server removes it when it starts\n", shown(name))
 	})
 	if err != nil {
 		return failure.Local.Wrap(err)

@@ -40,7 +40,7 @@ func TestKilled(t *testing.T) {
 		if n := used(t, dir); n > worldSize {
 			t.Errorf("%d bytes are on the disk, %d are the most", n, worldSize)
 		}
-		r, err := Verify(t.Context(), dir, func(o Object, b int64, err error) { t.Errorf("block %d of %+v: %v", b, o, err) })
+		r, err := Verify(t.Context(), dir, func(o Object, b int64, err error) { t.Errorf("block %d of %+v: %v", b, o, err) }, func(name string) { t.Error(name) })
 		if err != nil {
 			t.Errorf("Verify = %+v, %v", r, err)
 		}

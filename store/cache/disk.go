@@ -29,7 +29,7 @@ import (
 //	objects/ID/info                 of one version of a file: source, name, version, size
 //	objects/ID/INDEX-CHECKSUM       a block of it, which holds nothing but the file's bytes
 //
-// ID is a hash of what info says. A version that was replaced while readers had it open is
+// All else in objects is removed when a process begins to write. ID is a hash of what info says. A version that was replaced while readers had it open is
 // renamed from ID to one that begins with doomedPrefix, and goes with the last of them.
 const (
 	blockSize = 1 << 20
@@ -337,11 +337,12 @@ type foundBlock struct {
 
 func (b foundBlock) name() string { return blockName(b.index, b.sum) }
 
-// eachObject calls f for each directory of an object, in no order, with what info says.
-func (d *disk) eachObject(ctx context.Context, f func(dir string, i identity, err error) error) error {
+// eachObject calls f for each directory of an object, in no order, with what info says, and
+// foreign for what is no directory.
+func (d *disk) eachObject(ctx context.Context, f func(dir string, i identity, err error) error, foreign func(name string) error) error {
 	return d.each(ctx, ".", func(fi fs.FileInfo) error {
 		if !fi.IsDir() {
-			return nil
+			return foreign(fi.Name())
 		}
 		i, err := d.info(fi.Name())
 		return f(fi.Name(), i, err)

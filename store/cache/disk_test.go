@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,7 +112,7 @@ func TestRestart(t *testing.T) {
 	}
 	eventually(t, "all is stored again", func() bool { return c.Stats().Blocks == 10 })
 	_ = c.Close()
-	if r, err := Verify(t.Context(), dir, func(o Object, b int64, err error) { t.Error(o, b, err) }); err != nil || r.Blocks != 10 {
+	if r, err := Verify(t.Context(), dir, func(o Object, b int64, err error) { t.Error(o, b, err) }, func(name string) { t.Error(name) }); err != nil || r.Blocks != 10 {
 		t.Errorf("Verify = %+v, %v", r, err)
 	}
 }
@@ -127,6 +129,7 @@ func TestLeftovers(t *testing.T) {
 	for _, name := range []string{
 		object + "/.haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part", object + "/1-00000000", object + "/0-00000000", object + "/x", object + "/2-00000000/y",
 		filepath.Dir(object) + "/" + doomedPrefix + "x/0-00000000", filepath.Dir(object) + "/0123/0-00000000", filepath.Dir(object) + "/0123/info",
+		filepath.Dir(object) + "/core",
 	} {
 		_ = os.MkdirAll(filepath.Dir(name), 0o700)
 		if err := os.WriteFile(name, []byte("left"), 0o600); err != nil {
@@ -138,8 +141,10 @@ func TestLeftovers(t *testing.T) {
 	if all := blockFiles(t, dir); len(all) != 1 || c.Stats().Blocks != 1 {
 		t.Errorf("left: %q", all)
 	}
-	if all, _ := filepath.Glob(filepath.Join(dir, objectsName, "*", "*")); len(all) != 2 {
-		t.Errorf("left: %q", all)
+	for pattern, want := range map[string]int{"*": 1, "*/*": 2} {
+		if all, _ := filepath.Glob(filepath.Join(dir, objectsName, pattern)); len(all) != want {
+			t.Errorf("left: %q", all)
+		}
 	}
 	if st := c.Stats(); st.Held < used(t, dir) || st.Fetches != 0 {
 		t.Errorf("%d bytes are counted, %d are there", st.Held, used(t, dir))
@@ -241,14 +246,21 @@ func TestList(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file+"x", make([]byte, blockSize), 0o600), os.Rename(file+"x", file)); err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range []string{"core", filepath.Base(filepath.Dir(file)) + "/notes"} {
+		if err := os.WriteFile(filepath.Join(dir, objectsName, name), []byte("not a block"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	found := 0
+	var foreign []string
 	r, err := Verify(t.Context(), dir, func(_ Object, b int64, err error) {
 		if found++; b != 1 || !errors.Is(err, errBadBlock) {
 			t.Errorf("block %d: %v", b, err)
 		}
-	})
-	if err != nil || r != (Result{Objects: 1, Blocks: 3, Bytes: v.size, Corrupt: 1}) || found != 1 {
-		t.Errorf("Verify = %+v, %v, %d found", r, err, found)
+	}, func(name string) { foreign = append(foreign, path.Base(name)) })
+	slices.Sort(foreign)
+	if err != nil || r != (Result{Objects: 1, Blocks: 3, Bytes: v.size, Corrupt: 1, Foreign: 2}) || found != 1 || !slices.Equal(foreign, []string{"core", "notes"}) {
+		t.Errorf("Verify = %+v, %v, %d found, and %q", r, err, found, foreign)
 	}
 	if r, err := Clear(t.Context(), dir); err != nil || r.Blocks != 2 {
 		t.Errorf("Clear = %+v, %v", r, err)

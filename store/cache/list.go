@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path"
 	"strings"
 
 	"github.com/haul-project/haul/store"
@@ -22,11 +23,12 @@ type Object struct {
 
 // List calls each for what the cache in dir has, in no order. It may be in use.
 func List(ctx context.Context, dir string, each func(Object) error) error {
-	return walk(ctx, dir, func(_ *disk, _ string, o Object, _ []foundBlock) error { return each(o) })
+	return walk(ctx, dir, func(_ *disk, _ string, o Object, _ []foundBlock) error { return each(o) }, func(string) {})
 }
 
-// walk calls f for each object of the cache in dir that has blocks.
-func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, blocks []foundBlock) error) error {
+// walk calls f for each object of the cache in dir that has blocks, and foreign with the names
+// in dir of files that the cache has not made.
+func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, blocks []foundBlock) error, foreign func(name string)) error {
 	d, err := openDisk(dir, false)
 	if err != nil {
 		return err
@@ -39,7 +41,10 @@ func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, 
 		case err != nil || strings.HasPrefix(at, doomedPrefix): // being made, or removed
 			return nil
 		}
-		blocks, _, err := d.blocks(ctx, at)
+		blocks, others, err := d.blocks(ctx, at)
+		for _, name := range others {
+			foreign(path.Join(objectsName, at, name))
+		}
 		if errors.Is(err, fs.ErrNotExist) || err == nil && len(blocks) == 0 {
 			return nil
 		}
@@ -51,6 +56,9 @@ func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, 
 			o.Bytes += b.size
 		}
 		return f(d, at, o, blocks)
+	}, func(name string) error {
+		foreign(path.Join(objectsName, name))
+		return nil
 	})
 }
 
@@ -60,11 +68,13 @@ type Result struct {
 	Blocks  int64
 	Bytes   int64
 	Corrupt int64 // blocks whose content was not what was stored; they are removed
+	Foreign int64 // files among those of the cache which it has not made: they are not counted against its size, and go with the next start
 }
 
 // Verify reads all blocks of the cache in dir and removes those that are corrupt; bad is
-// called for each. It may be in use.
-func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err error)) (r Result, err error) {
+// called for each, and foreign with the name in dir of each file that the cache has not made. It
+// may be in use.
+func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err error), foreign func(name string)) (r Result, err error) {
 	err = walk(ctx, dir, func(d *disk, at string, o Object, blocks []foundBlock) error {
 		r.Objects++
 		for _, b := range blocks {
@@ -87,6 +97,9 @@ func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err
 			}
 		}
 		return nil
+	}, func(name string) {
+		r.Foreign++
+		foreign(name)
 	})
 	return r, err
 }
@@ -119,7 +132,7 @@ func Clear(ctx context.Context, dir string) (r Result, err error) {
 			r.Bytes += b.size
 		}
 		return nil
-	})
+	}, func(string) {})
 	if err != nil {
 		return r, err
 	}
@@ -137,5 +150,5 @@ func Clear(ctx context.Context, dir string) (r Result, err error) {
 	return r, d.eachObject(ctx, func(at string, i identity, _ error) error {
 		_, err := d.take(ctx, at, i, errBadBlock)
 		return err
-	})
+	}, d.objects.RemoveAll)
 }

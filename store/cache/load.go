@@ -23,7 +23,7 @@ func (c *Cache) load(ctx context.Context) error {
 		found[dir], all[dir] = i, blocks
 		held += objectCost
 		return nil
-	})
+	}, c.disk.objects.RemoveAll)
 	if err != nil {
 		return err
 	}
