@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"log"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -97,6 +100,9 @@ func plainUsages(of *cobra.Command) {
 
 // beforeRun prepares the commands that complete words for shells.
 func beforeRun(cmd *cobra.Command, _ []string) {
+	// http.Transport has no logger of its own. It writes here about servers, in lines with bytes
+	// of theirs, and returns errors for all that matters. Nothing else of haul uses package log.
+	log.SetOutput(io.Discard)
 	switch cmd.Name() {
 	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 		completeFlags(cmd.Root())

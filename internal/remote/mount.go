@@ -161,7 +161,7 @@ func (m *Mount) Connect(ctx context.Context) (files store.Store, close func(), e
 		return m.bucket, func() { _ = m.bucket.Close() }, nil
 	case HTTP:
 		root := m.location.site.root + (&url.URL{Path: m.location.Path}).EscapedPath()
-		w, err := newWebDialer(&m.cfg, m.notices, new(asker)).client(root, m.location, "")
+		w, err := webDialer{&m.cfg, m.notices, new(asker)}.client(root, m.location, "")
 		if err != nil {
 			return nil, nil, err
 		}

@@ -22,7 +22,7 @@ type Servers struct {
 func New(cfg Config) *Servers {
 	a := new(asker)
 	n := newNotices(cfg.Say)
-	return &Servers{asker: a, ssh: newSSHDialer(&cfg, n, a), web: newWebDialer(&cfg, n, a), open: map[string]Server{}}
+	return &Servers{asker: a, ssh: newSSHDialer(&cfg, n, a), web: webDialer{&cfg, n, a}, open: map[string]Server{}}
 }
 
 // Close ends all connections, and leaves the terminal as it was.

@@ -6,8 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
 	"net/url"
 	"time"
@@ -22,13 +20,6 @@ type webDialer struct {
 	cfg     *Config
 	notices *notices
 	asker   *asker
-}
-
-// newWebDialer silences package log: package http writes there about servers, in lines
-// with bytes of theirs, and returns errors for all that matters.
-func newWebDialer(cfg *Config, n *notices, a *asker) webDialer {
-	log.SetOutput(io.Discard)
-	return webDialer{cfg, n, a}
 }
 
 // minNotedPause is the shortest pause that is worth a note.
