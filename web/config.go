@@ -111,7 +111,7 @@ type Handler struct {
 	MaxUpload int64         // bytes of one upload; 0 means any that says its size, and DefaultMaxUnsized of others
 	Rate      int64         // bytes a second each way, of all requests together; 0 means no limit
 	Stall     time.Duration // ends a request whose peer takes or sends nothing for so long; 0 means DefaultStall
-	MaxOpen   int           // requests that have files open at a time, half of them of one source; others get 503. 0 means DefaultMaxOpen
+	MaxOpen   int           // requests that have files open at a time, seven eighths of them of one source; others get 503. 0 means DefaultMaxOpen
 
 	// RatePerSource limits the bytes a second each way of one source, an address or an
 	// IPv6 network of 64 bits, for requests without a login and without a Rate of their

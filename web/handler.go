@@ -136,7 +136,7 @@ func (x *exchange) serve() {
 func (x *exchange) takeOpening() error {
 	from := sourceOf(x.Peer.Addr())
 	if !x.h.open.take(from, cmp.Or(x.h.MaxOpen, DefaultMaxOpen)) {
-		return errManyOpen
+		return ErrManyOpen
 	}
 	x.opened, x.source = true, from
 	return nil

@@ -35,7 +35,6 @@ var (
 	errCondition   = &failure{http.StatusPreconditionFailed, "a condition of the request does not hold"}
 	errRange       = &failure{http.StatusRequestedRangeNotSatisfiable, "the file has no such range"}
 	errManyListed  = &failure{http.StatusInsufficientStorage, "the directory has too many entries to be listed"}
-	errManyOpen    = &failure{http.StatusServiceUnavailable, "too many files are being sent or taken"}
 	errManyFiles   = &failure{http.StatusServiceUnavailable, "the server has too many files open"}
 	errListing     = &failure{http.StatusServiceUnavailable, "too many large directories are being listed"}
 )
@@ -74,6 +73,10 @@ var (
 
 	// ErrGivenUp says that the peer gave the request up before there was an answer.
 	ErrGivenUp error = &failure{http.StatusServiceUnavailable, "the request was given up"}
+
+	// ErrManyOpen says that [Handler.MaxOpen] requests, or as many as may be of one source, have
+	// files open.
+	ErrManyOpen error = &failure{http.StatusServiceUnavailable, "too many files are being sent or taken"}
 
 	// ErrNotListed says that a directory was asked for which has no index, or a name
 	// that ends in a slash and is none, while [Handler.Listing] is off.

@@ -17,8 +17,12 @@ type openings struct {
 	bySource map[netip.Addr]int // mu: none is 0, so there are n at most
 }
 
+// forOthers is which part of the requests no source alone can have: enough for the others to
+// be served, while all machines behind one translation of addresses (NAT) are one source.
+const forOthers = 8
+
 // take counts one more of a source, unless there are as many as may be: most, and
-// of one source half as many. Of who is not known, all may be.
+// of one source all but an eighth. Of who is not known, all may be.
 func (o *openings) take(from netip.Addr, most int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -26,7 +30,7 @@ func (o *openings) take(from netip.Addr, most int) bool {
 		return false
 	}
 	if from.IsValid() {
-		if o.bySource[from] >= max(1, most/2) {
+		if o.bySource[from] >= max(1, most-(most+forOthers-1)/forOthers) {
 			return false
 		}
 		if o.bySource == nil {

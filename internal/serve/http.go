@@ -245,6 +245,12 @@ func (s *httpService) fitDescriptors(limit int) {
 	}
 	var conns int
 	conns, s.small.Max, s.handler.MaxOpen = s.cfg.httpBounds(limit, each)
+	if most := s.handler.MaxOpen; most < web.DefaultMaxOpen {
+		s.log.fewFiles = fmt.Sprintf("open-file limit %d allows %d requests at once, seven eighths of them of one address; raise ulimit -n (LimitNOFILE=) for more", limit, most)
+		if most < fewFiles {
+			s.logger.Info("HTTP: " + s.log.fewFiles)
+		}
+	}
 	perSource := max(1, conns/2)
 	if most := s.cfg.HTTP.MaxConnsPerSource; most > 0 {
 		perSource = min(most, conns)

@@ -20,6 +20,8 @@ type httpLog struct {
 	*lineQueue
 	counts *meter.Registry // nil counts nothing
 	away   refusedConns
+
+	fewFiles string // what the operator can do about too few descriptors; "" if there are enough
 }
 
 func newHTTPLog(log *slog.Logger, counts *meter.Registry) *httpLog {
@@ -90,8 +92,11 @@ func (l *httpLog) ended(x *web.Exchange) {
 	if x.Err != nil {
 		attrs = append(attrs, slog.String("error", x.Err.Error()))
 	}
-	if errors.Is(x.Err, web.ErrNotListed) {
+	switch {
+	case errors.Is(x.Err, web.ErrNotListed):
 		attrs = append(attrs, slog.String("advice", "--listing shows directories"))
+	case errors.Is(x.Err, web.ErrManyOpen) && l.fewFiles != "":
+		attrs = append(attrs, slog.String("advice", l.fewFiles))
 	}
 	l.say(level, "http", attrs...)
 }

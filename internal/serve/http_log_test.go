@@ -1,12 +1,14 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -45,5 +47,19 @@ func TestHTTPOutcome(t *testing.T) {
 				t.Errorf("%s: %d: %v %q, want %v", method, status, level, result, want)
 			}
 		}
+	}
+}
+
+// The line of a request that was refused for want of descriptors says what to do about it.
+func TestHTTPLogNamesLimit(t *testing.T) {
+	var out bytes.Buffer
+	l := newHTTPLog(slog.New(slog.NewTextHandler(&out, nil)), nil)
+	l.fewFiles = "raise ulimit -n"
+	l.ended(&web.Exchange{Method: http.MethodGet, Name: "a", Status: http.StatusServiceUnavailable, Err: web.ErrManyOpen})
+	l.ended(&web.Exchange{Method: http.MethodGet, Name: "b", Status: http.StatusServiceUnavailable, Err: web.ErrShutdown})
+	l.Close()
+	a, b, _ := strings.Cut(out.String(), "file=b")
+	if !strings.Contains(a, `advice="raise ulimit -n"`) || b == "" || strings.Contains(b, "ulimit") {
+		t.Errorf("the log has %s", &out)
 	}
 }

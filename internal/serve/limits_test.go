@@ -113,9 +113,13 @@ func TestRootsTakeDescriptors(t *testing.T) {
 		}
 		h := &httpService{
 			cfg: &Config{HTTP: HTTP{Listen: []string{":0"}}}, handler: &web.Handler{}, roots: roots, sessions: &userSessions{dir: dir},
+			log: new(httpLog), logger: slog.New(slog.DiscardHandler),
 		}
 		if h.fitDescriptors(limit); h.handler.MaxOpen != test.open {
 			t.Errorf("%s: %d requests of HTTP, want %d", test.what, h.handler.MaxOpen, test.open)
+		}
+		if want := fmt.Sprintf("limit %d allows %d requests", limit, test.open); !strings.Contains(h.log.fewFiles, want) {
+			t.Errorf("%s: the log would say %q", test.what, h.log.fewFiles)
 		}
 	}
 }
