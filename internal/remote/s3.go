@@ -48,17 +48,10 @@ func (b s3Server) Source(_ context.Context, l Location) (Place, error) {
 }
 
 // Target is Source, with directories that are there if the user says so.
-func (b s3Server) Target(ctx context.Context, l Location, several bool) (Place, error) {
-	p, err := b.Source(ctx, l)
-	t := s3Tree{Store: b.Store}
-	if several {
-		p = p.ofSeveral()
-	}
-	if several || l.IsDirName() {
-		t.dir = l.webName()
-	}
-	p.Tree = t
-	return p, err
+func (b s3Server) Target(_ context.Context, l Location, several bool) (Place, error) {
+	p, dir := targetOf(l, several)
+	p.Tree = s3Tree{b.Store, dir}
+	return p, nil
 }
 
 // Create begins a file that appears when it is whole.

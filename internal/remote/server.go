@@ -106,6 +106,19 @@ func (p Place) ofSeveral() Place {
 	return p
 }
 
+// targetOf returns the place of a location that files are sent to, on a server whose directories
+// come with their files, and the name there that the user says is a directory's; "" for none.
+func targetOf(l Location, several bool) (p Place, dir string) {
+	p.Name = inRoot("/" + l.Path)
+	if several {
+		p = p.ofSeveral()
+	}
+	if several || l.IsDirName() {
+		dir = l.webName()
+	}
+	return p, dir
+}
+
 // Find returns what a location stands for: its own name, not looked up yet, or all that
 // it matches as a pattern.
 func Find(ctx context.Context, c Server, l Location) ([]glob.Match, error) {

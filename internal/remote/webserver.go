@@ -26,17 +26,10 @@ func (w webServer) Source(_ context.Context, l Location) (Place, error) {
 }
 
 // Target is Source, with directories that are there if the user says so.
-func (w webServer) Target(ctx context.Context, l Location, several bool) (Place, error) {
-	p, err := w.Source(ctx, l)
-	t := webTree{Client: w.Client}
-	if several {
-		p = p.ofSeveral()
-	}
-	if several || l.IsDirName() {
-		t.dir = l.webName()
-	}
-	p.Tree = t
-	return p, err
+func (w webServer) Target(_ context.Context, l Location, several bool) (Place, error) {
+	p, dir := targetOf(l, several)
+	p.Tree = webTree{w.Client, dir}
+	return p, nil
 }
 
 // Create begins a file that appears when it is whole.

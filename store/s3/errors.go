@@ -14,10 +14,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/haul-project/haul/internal/servertext"
 	"github.com/haul-project/haul/store"
 )
 
@@ -47,9 +47,6 @@ var (
 	// region, or that it is no server of S3. It is a [store.ErrUnavailable].
 	ErrEndpoint = fmt.Errorf("%w: this is not the S3 server of the bucket", store.ErrUnavailable)
 )
-
-// maxText is how many bytes of a server's words are repeated.
-const maxText = 200
 
 // A RefusedError is what a server has refused with. To errors.Is it is one of the errors
 // of this package or of package store, if one fits.
@@ -171,19 +168,6 @@ func kindOf(code string, status int) error {
 	return nil
 }
 
-// cutText makes a server's words safe to print, and no longer than need be.
-func cutText(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText]
-	}
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return '?'
-		}
-		return r
-	}, s))
-}
-
 // explain makes one of the errors of this package of one of minio-go. a is what came with it.
 func explain(err error, a *answer) error {
 	if r, ok := errors.AsType[minio.ErrorResponse](err); ok {
@@ -203,7 +187,7 @@ func explain(err error, a *answer) error {
 		case made: // by package minio, of the status alone
 			r.Code, r.Message = "", ""
 		}
-		e := &RefusedError{Status: status, Code: cutText(r.Code), Message: cutText(r.Message), After: a.after, region: cutText(r.Region), leads: a.leads}
+		e := &RefusedError{Status: status, Code: servertext.Cut(r.Code), Message: servertext.Cut(r.Message), After: a.after, region: servertext.Cut(r.Region), leads: a.leads}
 		if status == 0 {
 			return fmt.Errorf("%w: %s", ErrProtocol, e.Message)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/internal/servertext"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/internal/rules"
 )
@@ -152,13 +153,13 @@ func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 // check holds an answer against what was asked for.
 func (f *file) check(got minio.ObjectInfo, span string, off, n int64) error {
 	if got.ETag != f.info.etag {
-		return fmt.Errorf("%w: its ETag was %q and is %q", store.ErrChanged, cutText(f.info.etag), cutText(got.ETag))
+		return fmt.Errorf("%w: its ETag was %q and is %q", store.ErrChanged, servertext.Cut(f.info.etag), servertext.Cut(got.ETag))
 	}
 	if got.ETag == "" && !got.LastModified.Equal(f.info.time) {
 		return fmt.Errorf("%w: it was of %v and is of %v", store.ErrChanged, f.info.time, got.LastModified)
 	}
 	if want := fmt.Sprintf("bytes %d-%d/%d", off, off+n-1, f.info.size); span != want && (span != "" || off != 0 || n != f.info.size) {
-		return fmt.Errorf("%w: it sends %q, where %q was asked for", ErrProtocol, cutText(span), want)
+		return fmt.Errorf("%w: it sends %q, where %q was asked for", ErrProtocol, servertext.Cut(span), want)
 	}
 	if got.Size >= 0 && got.Size != n {
 		return fmt.Errorf("%w: it sends %d bytes, where %d were asked for", ErrProtocol, got.Size, n)

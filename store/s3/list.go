@@ -12,6 +12,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/internal/servertext"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/internal/rules"
 )
@@ -98,7 +99,7 @@ func (l *listing) check(o minio.ObjectInfo) error {
 		high = &l.dir
 	}
 	if *high != "" && o.Key <= *high || !strings.HasPrefix(o.Key, l.prefix) {
-		return fmt.Errorf("%w: it lists the key %q behind %q", ErrProtocol, cutText(o.Key), cutText(*high))
+		return fmt.Errorf("%w: it lists the key %q behind %q", ErrProtocol, servertext.Cut(o.Key), servertext.Cut(*high))
 	}
 	*high = o.Key
 	return nil

@@ -12,6 +12,8 @@ import (
 	"net/http/httptrace"
 	"strconv"
 	"time"
+
+	"github.com/haul-project/haul/internal/servertext"
 )
 
 const (
@@ -106,7 +108,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		*a = answer{method: req.Method, status: resp.StatusCode, came: time.Now(), after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 		a.date, _ = http.ParseTime(resp.Header.Get("Date"))
 		if to, err := resp.Location(); err == nil {
-			a.leads = cutText(to.Scheme + "://" + to.Host) // the rest may hold a secret
+			a.leads = servertext.Cut(to.Scheme + "://" + to.Host) // the rest may hold a secret
 		}
 	}
 	// Package minio takes a status of 206 for files only, and haul asks for ranges of those.

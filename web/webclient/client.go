@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/haul-project/haul/internal/servertext"
 	"github.com/haul-project/haul/store"
 )
 
@@ -237,9 +238,9 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return redirectError{fmt.Errorf("%w: more than %d redirects", ErrProtocol, maxRedirects)}
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return redirectError{fmt.Errorf("%w: a redirect to a URL of %q", ErrProtocol, cutText(req.URL.Scheme))}
+		return redirectError{fmt.Errorf("%w: a redirect to a URL of %q", ErrProtocol, servertext.Cut(req.URL.Scheme))}
 	case req.URL.Scheme == "http" && via[len(via)-1].URL.Scheme == "https":
-		return redirectError{fmt.Errorf("%w: a redirect from https to http://%s, where others can read and change the file", ErrProtocol, cutText(req.URL.Host))}
+		return redirectError{fmt.Errorf("%w: a redirect from https to http://%s, where others can read and change the file", ErrProtocol, servertext.Cut(req.URL.Host))}
 	case req.Method != via[0].Method:
 		// 301, 302 and 303 turn a PUT or a DELETE into a GET, whose answer would
 		// be taken for that of the other.
@@ -341,7 +342,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.Transport.RoundTrip(r)
 	if err != nil && errors.Is(err, fs.ErrPermission) && !sameOrigin(r.URL, t.c.base) {
-		host := net.JoinHostPort(cutText(r.URL.Hostname()), portOf(r.URL))
+		host := net.JoinHostPort(servertext.Cut(r.URL.Hostname()), portOf(r.URL))
 		err = redirectError{fmt.Errorf("%w: the server redirects to %s, which this process may not connect to; give that URL in place of the server's", store.ErrUnavailable, host)}
 	}
 	return resp, err

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/haul-project/haul/store"
 )
@@ -45,9 +44,6 @@ var (
 	// asked not to: what came is not the file.
 	ErrEncoded = errors.New("the server has sent the file encoded")
 )
-
-// maxText is how many bytes of a server's words are repeated.
-const maxText = 200
 
 // A StatusError is a status by which a server has refused (RFC 9110 §15).
 // To errors.Is it is one of the errors of package store, if one fits.
@@ -95,19 +91,6 @@ func kindOfStatus(code int) error {
 		return store.ErrBusy
 	}
 	return nil
-}
-
-// cutText makes a server's words safe to print, and no longer than need be.
-func cutText(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText]
-	}
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return '?'
-		}
-		return r
-	}, strings.TrimRight(s, "\r\n")))
 }
 
 // IsRemote reports whether an error is of a web server's side: it has refused

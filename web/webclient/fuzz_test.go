@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/servertext"
 )
 
 func TestContentRange(t *testing.T) {
@@ -162,7 +164,7 @@ func FuzzRealm(f *testing.F) {
 	f.Add(`Digest realm="x", Basic realm="y"`)
 	f.Fuzz(func(t *testing.T, s string) {
 		realm, _ := basicRealm([]string{s})
-		if len(realm) > 3*maxText || strings.ContainsAny(realm, "\x1b\r\n\x00") {
+		if len(realm) > 3*servertext.Max || strings.ContainsAny(realm, "\x1b\r\n\x00") {
 			t.Fatalf("%q", realm)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/haul-project/haul/internal/servertext"
 )
 
 // A contentRange is what a Content-Range says (RFC 9110 §14.4).
@@ -23,11 +25,11 @@ func parseContentRange(s string) (contentRange, error) {
 	r := contentRange{-1, -1, -1}
 	unit, spec, ok := strings.Cut(strings.TrimSpace(s), " ")
 	if !ok || !strings.EqualFold(unit, "bytes") {
-		return r, fmt.Errorf("the Content-Range %q: it does not begin with bytes", cutText(s))
+		return r, fmt.Errorf("the Content-Range %q: it does not begin with bytes", servertext.Cut(s))
 	}
 	span, total, ok := strings.Cut(spec, "/")
 	if !ok {
-		return r, fmt.Errorf("the Content-Range %q: it has no slash", cutText(s))
+		return r, fmt.Errorf("the Content-Range %q: it has no slash", servertext.Cut(s))
 	}
 	var err error
 	if total != "*" {
@@ -46,7 +48,7 @@ func parseContentRange(s string) (contentRange, error) {
 		err = errors.New("it says nothing")
 	}
 	if err != nil {
-		return contentRange{-1, -1, -1}, fmt.Errorf("the Content-Range %q: %w", cutText(s), err)
+		return contentRange{-1, -1, -1}, fmt.Errorf("the Content-Range %q: %w", servertext.Cut(s), err)
 	}
 	return r, nil
 }
@@ -54,11 +56,11 @@ func parseContentRange(s string) (contentRange, error) {
 // parseLength reads a number of bytes: digits, and nothing else.
 func parseLength(s string) (int64, error) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
-		return 0, fmt.Errorf("%q is no number", cutText(s))
+		return 0, fmt.Errorf("%q is no number", servertext.Cut(s))
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n == math.MaxInt64 {
-		return 0, fmt.Errorf("%q is too large", cutText(s))
+		return 0, fmt.Errorf("%q is too large", servertext.Cut(s))
 	}
 	return n, nil
 }

@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/haul-project/haul/internal/servertext"
 )
 
 // The permissions reported for files and directories: HTTP has none.
@@ -109,7 +111,7 @@ func checkEncoding(a *response, name string) error {
 	case (e == "gzip" || e == "x-gzip") && (strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".tgz")):
 		return nil
 	}
-	return fmt.Errorf("%w: as %s", ErrEncoded, cutText(e))
+	return fmt.Errorf("%w: as %s", ErrEncoded, servertext.Cut(e))
 }
 
 // refusalError is statusError, but for a success that is of no use here.
@@ -127,8 +129,8 @@ func statusError(a *response) error {
 	e := &StatusError{Code: a.StatusCode, kind: kindOfStatus(a.StatusCode)}
 	e.After, _ = parseRetryAfter(a.Header.Get("Retry-After"), time.Now())
 	if strings.HasPrefix(a.Header.Get("Content-Type"), "text/plain") && a.Request.Method != http.MethodHead {
-		line, _ := bufio.NewReader(io.LimitReader(a, maxText+1)).ReadString('\n')
-		e.Message = cutText(line)
+		line, _ := bufio.NewReader(io.LimitReader(a, servertext.Max+1)).ReadString('\n')
+		e.Message = servertext.Cut(line)
 	}
 	return e
 }

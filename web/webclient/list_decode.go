@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/net/html"
+
+	"github.com/haul-project/haul/internal/servertext"
 )
 
 const (
@@ -211,7 +213,7 @@ func decodeListing(r io.Reader) ([]fs.FileInfo, error) {
 	slices.SortFunc(list, func(a, b fs.FileInfo) int { return cmp.Compare(a.Name(), b.Name()) })
 	for i := 1; i < len(list); i++ {
 		if list[i-1].Name() == list[i].Name() {
-			return nil, wrong(fmt.Errorf("%q is there twice", cutText(list[i].Name())))
+			return nil, wrong(fmt.Errorf("%q is there twice", servertext.Cut(list[i].Name())))
 		}
 	}
 	return list, nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/haul-project/haul/internal/servertext"
 )
 
 // A account is who the client says it is.
@@ -47,7 +49,7 @@ func (a *account) login(ctx context.Context, had bool, host string, challenges [
 	case a.asked || a.config.Password == nil:
 		return false, a.err
 	case !basic:
-		return false, loginError{fmt.Errorf("%w by other means than basic authentication: %q", ErrLogin, cutText(strings.Join(challenges, ", ")))}
+		return false, loginError{fmt.Errorf("%w by other means than basic authentication: %q", ErrLogin, servertext.Cut(strings.Join(challenges, ", ")))}
 	}
 	err := a.find(ctx, host, realm)
 	return err == nil, err
@@ -90,7 +92,7 @@ func basicRealm(challenges []string) (realm string, basic bool) {
 			if i := indexFold(rest, `realm="`); i >= 0 {
 				realm, _, _ = strings.Cut(rest[i+len(`realm="`):], `"`)
 			}
-			return cutText(realm), true
+			return servertext.Cut(realm), true
 		}
 	}
 	return "", false

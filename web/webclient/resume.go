@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path"
 
+	"github.com/haul-project/haul/internal/servertext"
 	"github.com/haul-project/haul/store"
 )
 
@@ -96,7 +97,7 @@ func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, 
 	a.close()
 	there, err = parseLength(a.Header.Get(uploadOffset))
 	if err != nil || there > o.Size {
-		return 0, false, fmt.Errorf("%w: the %s %q of an upload of %d bytes", ErrProtocol, uploadOffset, cutText(a.Header.Get(uploadOffset)), o.Size)
+		return 0, false, fmt.Errorf("%w: the %s %q of an upload of %d bytes", ErrProtocol, uploadOffset, servertext.Cut(a.Header.Get(uploadOffset)), o.Size)
 	}
 	return min(there, o.Size-1), true, nil // the last byte is what Commit sends
 }

@@ -1,0 +1,24 @@
+// Package servertext makes the words of a server safe to repeat in an error.
+package servertext
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Max is how many bytes of a server's words are repeated.
+const Max = 200
+
+// Cut returns at most [Max] bytes of a text, without newlines at its end, and with a ? for each
+// character that is not UTF-8, controls a terminal, or turns the direction of what is around it.
+func Cut(s string) string {
+	if len(s) > Max {
+		s = s[:Max]
+	}
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '?'
+		}
+		return r
+	}, strings.TrimRight(s, "\r\n")))
+}
