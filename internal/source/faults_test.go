@@ -256,3 +256,40 @@ func TestFaultsAreWarnings(t *testing.T) {
 		bucket.Close()
 	}
 }
+
+// A write waits for a source that is late as a read does: nothing was sent yet.
+func TestWritesWaitAtStart(t *testing.T) {
+	files := store.Mem(0)
+	storetest.Put(t, files, "old", "content")
+	late := func() (url string) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		l.Close()
+		server := &http.Server{Handler: webHandler(files)}
+		start := time.AfterFunc(300*time.Millisecond, func() {
+			l, err := net.Listen("tcp", addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = server.Serve(l)
+		})
+		t.Cleanup(func() {
+			start.Stop()
+			server.Close()
+		})
+		return "http://" + addr
+	}
+	s, _ := open(t, late(), t.TempDir())
+	storetest.Put(t, s, "new", "content")
+	if got := content(t, s, "new"); got != "content" {
+		t.Errorf("it has %q", got)
+	}
+	s, log := open(t, late(), t.TempDir())
+	if err := s.Remove(t.Context(), "old"); !errors.Is(err, errors.ErrUnsupported) { // as the server answers
+		t.Errorf("%v; the log has %s", err, log)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -116,7 +117,7 @@ type span struct {
 
 // call does something by the connection of a source, within the time of a call. If it succeeds, what
 // it has opened lives until the caller ends the span; else the span has ended. A call that
-// changes nothing is done again, as long as there is time.
+// changes nothing, or was not sent, is done again, as long as there is time.
 func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*span, error) {
 	defer store.BeginWait(ctx)()
 	if err := l.admit(); err != nil {
@@ -172,7 +173,7 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 		}
 		l.early(err)
 		l.renew(s.conn, err)
-		if changes || remote.IsRefusal(err) {
+		if changes && !isUnsent(err) || remote.IsRefusal(err) {
 			return err
 		}
 		select {
@@ -332,6 +333,19 @@ func (l *link) note(c *conn, err error) error {
 // isAway reports whether an error is about the server, and not about one of its files.
 func isAway(err error) bool {
 	return errors.Is(err, errSlow) || errors.Is(err, store.ErrUnavailable) || remote.IsAway(err)
+}
+
+// isUnsent reports whether no connection was made.
+func isUnsent(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// hasAnswered reports whether the source has ever done so.
+func (l *link) hasAnswered() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reached
 }
 
 // answers are the errors by which a server that works refuses something.

@@ -76,12 +76,15 @@ func overSFTP(t *testing.T, files store.Tree) (*Source, *servetest.SFTPHost, *se
 	return s, h, log
 }
 
-// webServer serves a store by HTTP.
-func webServer(t *testing.T, files store.Store) *httptest.Server {
-	h := &web.Handler{Listing: true, Account: func(context.Context, web.Visitor) (*web.Account, error) {
+func webHandler(files store.Store) *web.Handler {
+	return &web.Handler{Listing: true, Account: func(context.Context, web.Visitor) (*web.Account, error) {
 		return &web.Account{Store: files, Access: web.AccessOverwrite}, nil
 	}}
-	s := httptest.NewServer(h)
+}
+
+// webServer serves a store by HTTP.
+func webServer(t *testing.T, files store.Store) *httptest.Server {
+	s := httptest.NewServer(webHandler(files))
 	t.Cleanup(s.Close)
 	return s
 }

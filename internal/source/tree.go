@@ -162,7 +162,14 @@ func (obscure) Size() int64       { return 0 }
 func (obscure) Mode() fs.FileMode { return fs.ModeIrregular }
 func (obscure) IsDir() bool       { return false }
 
+// Create begins a file. Clients of HTTP and S3 connect when data is written, and give up at once
+// if nothing listens; to ask for the name waits for a source that is late, as readers do.
 func (t *tree) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	if !t.link.hasAnswered() {
+		if _, err := t.Stat(ctx, name); errors.Is(err, store.ErrUnavailable) {
+			return nil, err
+		}
+	}
 	var u store.Upload
 	s, err := t.link.call(ctx, true, func(s *span) (err error) {
 		if u, err = s.tree.Create(s.ctx, name, c); err == nil {
