@@ -98,7 +98,7 @@ func plainUsages(of *cobra.Command) {
 	}
 }
 
-// beforeRun prepares the commands that complete words for shells.
+// beforeRun silences package log, and prepares the commands that complete words for shells.
 func beforeRun(cmd *cobra.Command, _ []string) {
 	// http.Transport has no logger of its own. It writes here about servers, in lines with bytes
 	// of theirs, and returns errors for all that matters. Nothing else of haul uses package log.

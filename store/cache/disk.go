@@ -29,8 +29,9 @@ import (
 //	objects/ID/info                 of one version of a file: source, name, version, size
 //	objects/ID/INDEX-CHECKSUM       a block of it, which holds nothing but the file's bytes
 //
-// All else in objects is removed when a process begins to write. ID is a hash of what info says. A version that was replaced while readers had it open is
-// renamed from ID to one that begins with doomedPrefix, and goes with the last of them.
+// ID is a hash of what info says. A version that was replaced while readers had it open is
+// renamed from ID to one that begins with doomedPrefix, and goes with the last of them. All else
+// in objects is removed when a process begins to write.
 const (
 	blockSize = 1 << 20
 

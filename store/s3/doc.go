@@ -13,8 +13,8 @@
 // # Files
 //
 // To open a file is one HEAD. It is read by requests for ranges, each of which names the
-// ETag of the object that was opened: a file that is replaced meanwhile gives
-// [ErrChanged], and never a mix of two.
+// ETag of the object that was opened, or the time of its last change if it has none: a file
+// that is replaced meanwhile gives [store.ErrChanged], and never a mix of two.
 //
 // A file up to the size of one part is written by one PUT, a larger one by a multipart
 // upload, whose parts may come in any order. It has its name when it is whole, and not

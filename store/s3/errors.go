@@ -40,7 +40,7 @@ var (
 	ErrLogin = fmt.Errorf("%w: the keys are not accepted", fs.ErrPermission)
 
 	// ErrNoBucket says that the bucket does not exist. It is a [store.ErrUnavailable], and
-	// no fs.ErrNotExist: whether it should have a file, nobody knows.
+	// no fs.ErrNotExist, which would be about one file.
 	ErrNoBucket = fmt.Errorf("%w: there is no such bucket", store.ErrUnavailable)
 
 	// ErrEndpoint says that the server does not have the bucket, as that is in another
