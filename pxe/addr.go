@@ -1,0 +1,89 @@
+package pxe
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// An Addr is an IPv4 address, as DHCP has it in its fields. netip.Addr.As4 returns one.
+type Addr [4]byte
+
+// Broadcast is the address of all machines on a link (RFC 919).
+var Broadcast = Addr{255, 255, 255, 255}
+
+// String returns the address in dotted decimal form.
+func (a Addr) String() string { return string(a.append(nil)) }
+
+func (a Addr) append(b []byte) []byte {
+	for i, n := range a {
+		if i > 0 {
+			b = append(b, '.')
+		}
+		b = strconv.AppendUint(b, uint64(n), 10)
+	}
+	return b
+}
+
+// unicast reports whether one machine of a network may have the address. Loopback
+// addresses do not count.
+func (a Addr) unicast() bool { return a[0] != 0 && a[0] != 127 && a[0] < 224 }
+
+func (a Addr) bits() uint32 {
+	return uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3])
+}
+
+// A Network is an IPv4 prefix, such as 192.0.2.0/24.
+type Network struct {
+	Addr Addr
+	Bits int // length of the prefix, 0 to 32
+}
+
+// contains reports whether an address is in the network.
+func (n Network) contains(a Addr) bool { return (n.Addr.bits()^a.bits())>>(32-n.Bits) == 0 }
+
+// maxMAC is the longest hardware address that DHCP has room for, in bytes.
+const maxMAC = 16
+
+// A MAC is the hardware address of a client: chaddr, with its length. EDK2 can put a
+// GUID of 16 bytes there. MACs can be compared.
+type MAC struct {
+	addr [maxMAC]byte
+	n    uint8
+}
+
+// MakeMAC returns the MAC of so many bytes. If there are none, or more than 16, it is the
+// zero MAC, which no client has.
+func MakeMAC(b []byte) (m MAC) {
+	if len(b) <= maxMAC {
+		m.n = uint8(copy(m.addr[:], b))
+	}
+	return m
+}
+
+// ParseMAC reads a MAC in hexadecimal, 1 to 16 bytes with two digits each, separated by
+// colons or by hyphens.
+func ParseMAC(text string) (MAC, error) {
+	var b []byte
+	for part := range strings.SplitSeq(strings.ReplaceAll(text, "-", ":"), ":") {
+		n, err := strconv.ParseUint(part, 16, 8)
+		if err != nil || len(part) != 2 || len(b) == maxMAC {
+			return MAC{}, fmt.Errorf("%q is not a MAC; write it as 52:54:00:12:34:56", text)
+		}
+		b = append(b, byte(n))
+	}
+	return MakeMAC(b), nil
+}
+
+// String returns the MAC in lower case, with colons.
+func (m MAC) String() string {
+	const digits = "0123456789abcdef"
+	b := make([]byte, 0, 3*maxMAC)
+	for i, n := range m.addr[:m.n] {
+		if i > 0 {
+			b = append(b, ':')
+		}
+		b = append(b, digits[n>>4], digits[n&15])
+	}
+	return string(b)
+}

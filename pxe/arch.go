@@ -1,0 +1,88 @@
+package pxe
+
+import "fmt"
+
+// An Arch is what a boot file must be made for: the processor, and the firmware that
+// loads it.
+type Arch uint8
+
+// The architectures. Their numbers in DHCP are those of the IANA registry "Processor
+// Architecture Types", which RFC 4578 §2.1 began.
+const (
+	UnknownArch Arch = iota
+	BIOS
+	IA32
+	X64
+	ARM
+	ARM64
+	RISCV64
+	LoongArch64
+	UBootARM
+	UBootARM64
+	RaspberryPi
+	archs
+)
+
+// The texts of each architecture: in settings, and in the log.
+var archTexts = [archs]struct{ name, text string }{
+	UnknownArch: {"", "an unknown architecture"},
+	BIOS:        {"bios", "BIOS"},
+	IA32:        {"ia32", "UEFI ia32"},
+	X64:         {"x64", "UEFI x64"},
+	ARM:         {"arm", "UEFI arm"},
+	ARM64:       {"arm64", "UEFI arm64"},
+	RISCV64:     {"riscv64", "UEFI riscv64"},
+	LoongArch64: {"loongarch64", "UEFI loongarch64"},
+	UBootARM:    {"uboot-arm", "U-Boot arm"},
+	UBootARM64:  {"uboot-arm64", "U-Boot arm64"},
+	RaspberryPi: {"pi", "Raspberry Pi"},
+}
+
+// String returns the name for people, such as "UEFI x64".
+func (a Arch) String() string {
+	if a >= archs {
+		a = UnknownArch
+	}
+	return archTexts[a].text
+}
+
+// ParseArch reads the name of an architecture as settings have it, such as "x64".
+func ParseArch(name string) (Arch, error) {
+	list := ""
+	for a := BIOS; a < RaspberryPi; a++ {
+		if archTexts[a].name == name {
+			return a, nil
+		}
+		list += " " + archTexts[a].name
+	}
+	return UnknownArch, fmt.Errorf("unknown architecture %q; these are known:%s", name, list)
+}
+
+// archOf returns the architecture of a number of option 93. RFC 4578 and the registry of
+// IANA disagree about 7 and 9, and firmware uses both for x64. Numbers of HTTP boot have
+// the architecture of their counterpart: the class of the client shows how it fetches.
+func archOf(number uint16) Arch {
+	switch number {
+	case 0, 20:
+		return BIOS
+	case 6, 15:
+		return IA32
+	case 7, 9, 16, 17:
+		return X64
+	case 10, 18:
+		return ARM
+	case 11, 19:
+		return ARM64
+	case 21, 23:
+		return UBootARM
+	case 22, 24:
+		return UBootARM64
+	case 27, 28:
+		return RISCV64
+	case 39, 40:
+		return LoongArch64
+	case 41:
+		return RaspberryPi
+	}
+	return UnknownArch
+}

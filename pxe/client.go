@@ -1,0 +1,135 @@
+package pxe
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strconv"
+)
+
+// A Class is the kind of a boot client, by which it can be answered.
+type Class uint8
+
+// The classes. A client of NoClass does not boot from the network, and is not answered.
+const (
+	NoClass    Class = iota
+	PXEClient        // firmware that loads by TFTP
+	HTTPClient       // firmware that loads by HTTP (UEFI HTTP boot)
+	IPXE             // a loader, or the ROM of a card
+	UBoot
+	Pi // the first stages of a Raspberry Pi
+)
+
+var classTexts = [...]string{"none", "PXE", "HTTP boot", "iPXE", "U-Boot", "Raspberry Pi"}
+
+// String returns the name of the class.
+func (c Class) String() string {
+	if int(c) < len(classTexts) {
+		return classTexts[c]
+	}
+	return classTexts[NoClass]
+}
+
+// A Client is what a packet says about its sender.
+type Client struct {
+	Class Class
+	Arch  Arch
+
+	// Of iPXE: whether it can fetch by HTTP, and start what its firmware needs.
+	HTTP, Starts bool
+}
+
+// Features of iPXE, as options in option 175 (its include/ipxe/features.h).
+const (
+	ipxeHTTP    = 0x13
+	ipxeBZImage = 0x18
+	ipxeEFI     = 0x24
+)
+
+// Classify returns the class and the architecture of a packet's sender. Neither the
+// options 94 and 97 of RFC 4578 nor their lengths are demanded: some ROMs of Intel leave
+// out 97.
+func Classify(p *Packet) Client {
+	vendor, _ := p.Option(OptionVendorClass)
+	list, hasList := p.Option(OptionArchitecture)
+	c := Client{Arch: firstArch(list, vendor)}
+	features, ipxe := p.Option(OptionIPXE)
+	switch {
+	case ipxe || isIPXE(p):
+		c.Class = IPXE
+		c.HTTP = suboption(features, ipxeHTTP) != nil
+		c.Starts = suboption(features, ipxeBZImage) != nil || suboption(features, ipxeEFI) != nil
+	case bytes.HasPrefix(vendor, []byte("HTTPClient")):
+		c.Class = HTTPClient
+	case bytes.HasPrefix(vendor, []byte("PXEClient")):
+		c.Class = PXEClient
+		if c.Arch == RaspberryPi || c.Arch == BIOS && isPi(p) {
+			c.Class, c.Arch = Pi, RaspberryPi
+		}
+	case bytes.HasPrefix(vendor, []byte("U-Boot")) && hasList:
+		c.Class = UBoot
+	}
+	return c
+}
+
+// firstArch returns the first known architecture of option 93, or that of a text such as
+// "PXEClient:Arch:00007:UNDI:003016" in option 60 (PXE 2.1, table 2-1).
+func firstArch(list, vendor []byte) Arch {
+	for ; len(list) >= 2; list = list[2:] {
+		if a := archOf(binary.BigEndian.Uint16(list)); a != UnknownArch {
+			return a
+		}
+	}
+	_, text, _ := bytes.Cut(vendor, []byte(":Arch:"))
+	text, _, _ = bytes.Cut(text, []byte(":"))
+	if n, err := strconv.ParseUint(string(text), 10, 16); err == nil {
+		return archOf(uint16(n))
+	}
+	return UnknownArch
+}
+
+// isIPXE looks for iPXE among the user classes. iPXE sends its name bare; others frame
+// each class by its length, as RFC 3004 §4 wants it.
+func isIPXE(p *Packet) bool {
+	classes, _ := p.Option(OptionUserClass)
+	name := []byte("iPXE")
+	if bytes.Equal(classes, name) {
+		return true
+	}
+	for len(classes) > 0 && int(classes[0]) < len(classes) {
+		end := 1 + int(classes[0])
+		if bytes.Equal(classes[1:end], name) {
+			return true
+		}
+		classes = classes[end:]
+	}
+	return false
+}
+
+// piVendors begin the MACs of Raspberry Pi boards.
+var piVendors = [][3]byte{
+	{0x28, 0xcd, 0xc1}, {0x2c, 0xcf, 0x67}, {0x88, 0xa2, 0x9e}, {0xb8, 0x27, 0xeb},
+	{0xd8, 0x3a, 0xdd}, {0xdc, 0xa6, 0x32}, {0xe4, 0x5f, 0x01},
+}
+
+// isPi finds a Raspberry Pi that says it were a PC with a BIOS, as a Pi 4 does.
+func isPi(p *Packet) bool {
+	id, _ := p.Option(OptionMachineID)
+	return bytes.Contains(id, []byte("RPi")) ||
+		p.HLen == 6 && slices.Contains(piVendors, [3]byte(p.HardwareAddr[:3]))
+}
+
+// suboption returns the value of an option in an option: nil if it is absent, empty if it
+// has no bytes. Such options have no common way to be split, so the first one counts.
+func suboption(area []byte, code uint8) []byte {
+	for {
+		c, value, rest, ok := nextOption(area)
+		switch {
+		case !ok || c == OptionEnd:
+			return nil
+		case c == code:
+			return value[:len(value):len(value)]
+		}
+		area = rest
+	}
+}

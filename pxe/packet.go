@@ -1,0 +1,268 @@
+package pxe
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// Sizes of packets, in bytes.
+const (
+	// headerSize is the size of the fields before the options, with the cookie (RFC 2131 §2, §3).
+	headerSize = 240
+
+	// MinPacket is the size to which packets are padded: a BOOTP packet has 64 bytes of
+	// options (RFC 951), and some clients and relay agents drop shorter ones.
+	MinPacket = 300
+
+	// MaxReply is the largest packet that every client accepts (RFC 2131 §2). A larger
+	// answer is not sent.
+	MaxReply = 576
+
+	// MaxRequest is the largest packet that is read. Clients send what fits one Ethernet
+	// frame, and a relay agent adds its option.
+	MaxRequest = 2048
+)
+
+// The values of Op.
+const (
+	BootRequest = 1
+	BootReply   = 2
+)
+
+// cookie begins the options (RFC 2131 §3).
+const cookie = 0x63825363
+
+// Options of DHCP that boot clients and servers use (RFC 2132, RFC 3046, RFC 4578).
+const (
+	OptionPad          = 0
+	OptionVendor       = 43 // vendor-specific information: encapsulated options of PXE
+	OptionAddress      = 50 // the address that a client requests
+	OptionOverload     = 52 // file and sname hold options
+	OptionMessageType  = 53
+	OptionServer       = 54 // server identifier
+	OptionVendorClass  = 60
+	OptionTFTPServer   = 66
+	OptionBootFile     = 67
+	OptionUserClass    = 77
+	OptionRelayAgent   = 82
+	OptionArchitecture = 93
+	OptionMachineID    = 97 // UUID of the client
+	OptionIPXE         = 175
+	OptionEnd          = 255
+)
+
+// Types of messages (RFC 2132 §9.6).
+const (
+	Discover = 1
+	Offer    = 2
+	Request  = 3
+	Ack      = 5
+	Inform   = 8
+)
+
+// A Header has the fields of a packet that precede the options (RFC 2131 §2).
+type Header struct {
+	Op, HType, HLen, Hops uint8
+	XID                   uint32
+	Secs, Flags           uint16
+	ClientAddr            Addr // ciaddr
+	YourAddr              Addr // yiaddr
+	ServerAddr            Addr // siaddr
+	RelayAddr             Addr // giaddr
+	HardwareAddr          [maxMAC]byte
+	ServerName            [64]byte // sname
+	File                  [128]byte
+}
+
+// MAC returns the client's hardware address.
+func (h *Header) MAC() MAC { return MakeMAC(h.HardwareAddr[:min(h.HLen, maxMAC)]) }
+
+// A Packet is a DHCP packet that was read. It refers to the bytes that it was read from.
+type Packet struct {
+	Header
+
+	// areas hold the options, in the order of RFC 3396 §5: the options field, file, sname.
+	// The last two are empty unless option 52 says that they hold options.
+	areas [3][]byte
+}
+
+// errNotDHCP is what Parse returns for bytes that do not begin as a DHCP packet does.
+var errNotDHCP = errors.New("this is not a DHCP packet: it has no header with the cookie of RFC 2131")
+
+// Parse reads a DHCP packet. The option END may be missing. An option that runs past the
+// end of its field is an error, and so are a packet over [MaxRequest] bytes, a hardware
+// address of more than 16 bytes, and an option 52 that means nothing. If file or sname
+// hold options (RFC 2132 §9.3), Parse leaves these fields of the Header empty.
+func Parse(b []byte) (Packet, error) {
+	if len(b) > MaxRequest {
+		return Packet{}, fmt.Errorf("a DHCP packet of %d bytes is too long: %d are the most", len(b), MaxRequest)
+	}
+	if len(b) < headerSize || binary.BigEndian.Uint32(b[headerSize-4:]) != cookie {
+		return Packet{}, errNotDHCP
+	}
+	p := Packet{Header: Header{
+		Op: b[0], HType: b[1], HLen: b[2], Hops: b[3],
+		XID:          binary.BigEndian.Uint32(b[4:]),
+		Secs:         binary.BigEndian.Uint16(b[8:]),
+		Flags:        binary.BigEndian.Uint16(b[10:]),
+		ClientAddr:   Addr(b[12:16]),
+		YourAddr:     Addr(b[16:20]),
+		ServerAddr:   Addr(b[20:24]),
+		RelayAddr:    Addr(b[24:28]),
+		HardwareAddr: [maxMAC]byte(b[28:44]),
+		ServerName:   [64]byte(b[44:108]),
+		File:         [128]byte(b[108:236]),
+	}}
+	if p.HLen > maxMAC {
+		return Packet{}, fmt.Errorf("a hardware address of %d bytes is too long: DHCP has room for %d", p.HLen, maxMAC)
+	}
+	if err := p.setArea(0, b[headerSize:]); err != nil {
+		return Packet{}, err
+	}
+	return p, p.readOverload(b)
+}
+
+// readOverload adds the options in file and sname, if there are any.
+func (p *Packet) readOverload(b []byte) error {
+	value, ok := p.Option(OptionOverload)
+	if !ok {
+		return nil
+	}
+	if len(value) != 1 || value[0] < 1 || value[0] > 3 {
+		return fmt.Errorf("option 52 is % x: it must be 1, 2 or 3", value)
+	}
+	if value[0]&1 != 0 {
+		p.File = [128]byte{}
+		if err := p.setArea(1, b[108:236]); err != nil {
+			return err
+		}
+	}
+	if value[0]&2 != 0 {
+		p.ServerName = [64]byte{}
+		return p.setArea(2, b[44:108])
+	}
+	return nil
+}
+
+// setArea keeps a field that holds options, without what follows END.
+func (p *Packet) setArea(i int, area []byte) error {
+	for rest := area; ; {
+		var code uint8
+		var ok bool
+		before := rest
+		if code, _, rest, ok = nextOption(rest); !ok {
+			return fmt.Errorf("option %d runs past the end of its field", code)
+		}
+		if code == OptionEnd {
+			p.areas[i] = area[:len(area)-len(before)]
+			return nil
+		}
+	}
+}
+
+// nextOption cuts the first option off an area, without the padding before it. Its code is
+// OptionEnd at the end of the area as well. ok is false if the option does not fit the area.
+func nextOption(area []byte) (code uint8, value, rest []byte, ok bool) {
+	for len(area) > 0 && area[0] == OptionPad {
+		area = area[1:]
+	}
+	switch {
+	case len(area) == 0 || area[0] == OptionEnd:
+		return OptionEnd, nil, nil, true
+	case len(area) < 2 || len(area) < 2+int(area[1]):
+		return area[0], nil, nil, false
+	}
+	end := 2 + int(area[1])
+	return area[0], area[2:end], area[end:], true
+}
+
+// pieces returns the options in the order of the packet, as often as they occur.
+func (p *Packet) pieces(yield func(uint8, []byte) bool) {
+	for i, area := range p.areas {
+		for {
+			code, value, rest, ok := nextOption(area)
+			if !ok || code == OptionEnd {
+				break
+			}
+			if (i == 0 || code != OptionOverload) && !yield(code, value) {
+				return
+			}
+			area = rest
+		}
+	}
+}
+
+// Option returns the value of an option, and whether the packet has it. If the option
+// occurs several times, its values are joined (RFC 3396 §5); only then is memory allocated.
+func (p *Packet) Option(code uint8) (value []byte, ok bool) {
+	for c, piece := range p.pieces {
+		switch {
+		case c != code:
+		case !ok:
+			value, ok = piece[:len(piece):len(piece)], true
+		default:
+			value = append(value, piece...)
+		}
+	}
+	return value, ok
+}
+
+// Options returns all options but 52, each once, in the order in which they begin.
+func (p *Packet) Options() iter.Seq2[uint8, []byte] {
+	return func(yield func(uint8, []byte) bool) {
+		var seen [256]bool
+		for code := range p.pieces {
+			if seen[code] || code == OptionOverload {
+				continue
+			}
+			seen[code] = true
+			if value, _ := p.Option(code); !yield(code, value) {
+				return
+			}
+		}
+	}
+}
+
+// Type returns the type of the message, or 0 if it has none: then it is of BOOTP.
+func (p *Packet) Type() uint8 {
+	if value, _ := p.Option(OptionMessageType); len(value) == 1 {
+		return value[0]
+	}
+	return 0
+}
+
+// AppendHeader appends the fields that precede the options, and the cookie.
+func AppendHeader(b []byte, h *Header) []byte {
+	b = append(b, h.Op, h.HType, h.HLen, h.Hops)
+	b = binary.BigEndian.AppendUint32(b, h.XID)
+	b = binary.BigEndian.AppendUint16(b, h.Secs)
+	b = binary.BigEndian.AppendUint16(b, h.Flags)
+	for _, a := range [...]Addr{h.ClientAddr, h.YourAddr, h.ServerAddr, h.RelayAddr} {
+		b = append(b, a[:]...)
+	}
+	b = append(b, h.HardwareAddr[:]...)
+	b = append(b, h.ServerName[:]...)
+	b = append(b, h.File[:]...)
+	return binary.BigEndian.AppendUint32(b, cookie)
+}
+
+// AppendOption appends an option behind a header. A value of more than 255 bytes becomes
+// several options of the same code (RFC 3396 §7).
+func AppendOption(b []byte, code uint8, value []byte) []byte {
+	for len(value) > 255 {
+		b = append(append(b, code, 255), value[:255]...)
+		value = value[255:]
+	}
+	return append(append(b, code, uint8(len(value))), value...)
+}
+
+// AppendEnd ends the options of a packet that begins at b[start], and pads it to [MinPacket].
+func AppendEnd(b []byte, start int) []byte {
+	b = append(b, OptionEnd)
+	for len(b)-start < MinPacket {
+		b = append(b, OptionPad)
+	}
+	return b
+}

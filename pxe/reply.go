@@ -1,0 +1,112 @@
+package pxe
+
+import "strconv"
+
+// A location is where a client finds its file.
+type location struct {
+	scheme string // "http://", "tftp://", or empty: then the client gets the name alone
+	port   uint16 // of HTTP
+	name   string // empty if there is no file
+}
+
+// append appends the location as option 67 has it.
+func (l *location) append(b []byte, server Addr) []byte {
+	if l.scheme == "" {
+		return append(b, l.name...)
+	}
+	b = server.append(append(b, l.scheme...))
+	if l.scheme == "http://" && l.port != 80 {
+		b = strconv.AppendUint(append(b, ':'), uint64(l.port), 10)
+	}
+	return appendPath(append(b, '/'), l.name)
+}
+
+// The values of option 43 that go to clients (PXE 2.1, table 2-1).
+var (
+	// takeFile is option 6, discovery control, with bit 3: take the file of the offer.
+	takeFile = []byte{6, 1, 8, OptionEnd}
+
+	// piMenu is a menu of PXE with one item, as the first stages of a Raspberry Pi look for it.
+	piMenu = []byte("\x06\x01\x08" +
+		"\x09\x14\x00\x00\x11Raspberry Pi Boot" +
+		"\x0a\x04\x00PXE\xff")
+)
+
+// pxeBootItem is the option in option 43 by which a client says which item of a menu it
+// boots. The server repeats it.
+const (
+	pxeBootItem     = 71
+	pxeBootItemSize = 4
+)
+
+// appendReply appends an answer: an OFFER to port 67, an ACK to 4011.
+func appendReply(b []byte, p *Packet, from Arrival, a *Answer, loc location) []byte {
+	var space [maxFile + maxURLPath]byte
+	file := loc.append(space[:0], from.Server)
+	var text [16]byte
+	server := from.Server.append(text[:0])
+
+	h := Header{
+		Op: BootReply, HType: p.HType, HLen: p.HLen, XID: p.XID, Flags: p.Flags,
+		ServerAddr: from.Server, RelayAddr: p.RelayAddr, HardwareAddr: p.HardwareAddr,
+	}
+	copy(h.ServerName[:], server)
+	if len(file) <= maxFile {
+		copy(h.File[:], file) // shim reads the file here only
+	}
+	kind := byte(Offer)
+	if from.Port == PortPXE {
+		kind, h.ClientAddr = Ack, p.ClientAddr
+	}
+
+	start := len(b)
+	b = AppendHeader(b, &h)
+	b = append(b, OptionMessageType, 1, kind)
+	b = AppendOption(b, OptionServer, from.Server[:])
+	if a.Client.Class == HTTPClient {
+		b = AppendOption(b, OptionVendorClass, []byte("HTTPClient"))
+	} else {
+		b = AppendOption(b, OptionVendorClass, []byte("PXEClient"))
+	}
+	b = echo(b, p, OptionMachineID)
+	b = appendVendor(b, p, from, a)
+	if len(file) > 0 {
+		if a.Client.Class != HTTPClient {
+			b = AppendOption(b, OptionTFTPServer, server)
+		}
+		b = AppendOption(b, OptionBootFile, file)
+		// EDK2 writes a NUL behind option 67, which must not hit the code of the next one.
+		b = append(b, OptionPad)
+	}
+	b = echo(b, p, OptionRelayAgent) // last (RFC 3046 §2.2)
+	return AppendEnd(b, start)
+}
+
+// appendVendor appends option 43, if the client needs one.
+func appendVendor(b []byte, p *Packet, from Arrival, a *Answer) []byte {
+	switch {
+	case a.Client.Class == Pi:
+		return AppendOption(b, OptionVendor, piMenu)
+	case a.Client.Class == HTTPClient:
+		return b
+	case from.Port == PortPXE:
+		vendor, _ := p.Option(OptionVendor)
+		if item := suboption(vendor, pxeBootItem); len(item) == pxeBootItemSize {
+			value := [3 + pxeBootItemSize]byte{pxeBootItem, pxeBootItemSize, 2 + pxeBootItemSize: OptionEnd}
+			copy(value[2:], item)
+			return AppendOption(b, OptionVendor, value[:])
+		}
+		return b
+	case a.Form == Redirect:
+		return b
+	}
+	return AppendOption(b, OptionVendor, takeFile)
+}
+
+// echo appends an option as the client or the relay agent sent it, if it did.
+func echo(b []byte, p *Packet, code uint8) []byte {
+	if value, ok := p.Option(code); ok {
+		return AppendOption(b, code, value)
+	}
+	return b
+}

@@ -1,0 +1,163 @@
+package pxe
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// Ports of the servers: DHCP (RFC 2131), and PXE (PXE 2.1 §2.2.3), where a client asks for
+// its boot file after a redirect.
+const (
+	PortDHCP = 67
+	PortPXE  = 4011
+)
+
+// portClient is where clients listen.
+const portClient = 68
+
+// Bounds of names that an answer has, in bytes.
+const (
+	// maxFile leaves room for the NUL in the field file of a packet.
+	maxFile = 127
+
+	// maxURLPath leaves room for "http://255.255.255.255:65535/" in one option 67: firmware
+	// does not join two of them.
+	maxURLPath = 220
+)
+
+// ScriptName is the script that iPXE gets, unless the rule of its host names another one.
+const ScriptName = "boot.ipxe"
+
+// A Form is how an answer says where the boot file is. Firmware differs in which form it
+// understands, so a [Server] tries both.
+type Form uint8
+
+// The forms.
+const (
+	AnyForm  Form = iota
+	Redirect      // the offer has no option 43: the client asks port 4011
+	Direct        // option 43.6 is 8: the client takes the file of the offer (PXE 2.1, table 2-1)
+)
+
+// String returns the form's name in settings and in the log.
+func (f Form) String() string {
+	switch f {
+	case Redirect:
+		return "redirect"
+	case Direct:
+		return "direct"
+	}
+	return "any"
+}
+
+// A Host is the rule for one machine.
+type Host struct {
+	// Ignore leaves the machine without an answer: its firmware continues with the next
+	// boot device.
+	Ignore bool
+
+	// File is the boot file, in place of that of [Rules].Files. A file whose name ends with
+	// .ipxe is a script: iPXE gets it in place of boot.ipxe, and firmware gets what
+	// Rules.Files has. A Raspberry Pi asks for names of its own, whatever File says.
+	File string
+
+	// Form is the form of answers to PXE firmware, if it is known which one works.
+	Form Form
+}
+
+// Rules say which machine gets which answer.
+type Rules struct {
+	// Files are the boot files by architecture, as slash-separated names on this server,
+	// without a slash in front.
+	Files map[Arch]string
+
+	// HTTPPort is where the same files are served by HTTP. 0 means that they are not.
+	HTTPPort uint16
+
+	// Hosts are the rules for single machines. With KnownOnly all other machines are left
+	// without an answer.
+	Hosts     map[MAC]Host
+	KnownOnly bool
+
+	// Relays are the networks of the relay agents, and of the clients behind them.
+	Relays []Network
+}
+
+// check returns what is wrong with the rules.
+func (r *Rules) check() error {
+	for arch, name := range r.Files {
+		if arch == UnknownArch || arch >= RaspberryPi {
+			return fmt.Errorf("a boot file for %v: it cannot have one", arch)
+		}
+		if err := checkFile(name); err != nil {
+			return fmt.Errorf("the boot file for %v: %w", arch, err)
+		}
+	}
+	for mac, host := range r.Hosts {
+		if mac == (MAC{}) {
+			return errors.New("a rule for a host without a MAC")
+		}
+		if host.Form > Direct {
+			return fmt.Errorf("the rule for %v: unknown form %d", mac, host.Form)
+		}
+		if host.File == "" {
+			continue
+		}
+		if err := checkFile(host.File); err != nil {
+			return fmt.Errorf("the rule for %v: %w", mac, err)
+		}
+	}
+	for _, n := range r.Relays {
+		if n.Bits < 0 || n.Bits > 32 {
+			return fmt.Errorf("%v/%d is not an IPv4 network: its prefix has 0 to 32 bits", n.Addr, n.Bits)
+		}
+	}
+	return nil
+}
+
+func checkFile(name string) error {
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	switch {
+	case name == "" || strings.HasPrefix(name, "/"):
+		return fmt.Errorf("%q is not a name below the directory that is served", name)
+	case strings.ContainsFunc(name, control):
+		return fmt.Errorf("the name %q has a control character", name)
+	case len(name) > maxFile || len(appendPath(nil, name)) > maxURLPath:
+		return fmt.Errorf("the name %q is too long: %d bytes are the most, %d as part of a URL", name, maxFile, maxURLPath)
+	}
+	return nil
+}
+
+// clone returns a copy that the program cannot change.
+func (r *Rules) clone() Rules {
+	c := *r
+	c.Files, c.Hosts = maps.Clone(r.Files), maps.Clone(r.Hosts)
+	c.Relays = append([]Network(nil), r.Relays...)
+	return c
+}
+
+// relayed reports whether an address is in the networks of the relay agents.
+func (r *Rules) relayed(a Addr) bool {
+	for _, n := range r.Relays {
+		if a.unicast() && n.contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendPath appends a name as the path of a URL (RFC 3986 §3.3).
+func appendPath(b []byte, name string) []byte {
+	const digits = "0123456789ABCDEF"
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~/", c) >= 0:
+			b = append(b, c)
+		default:
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return b
+}

@@ -1,0 +1,67 @@
+package pxe
+
+import (
+	"strings"
+	"testing"
+)
+
+// Rules that are wrong are refused, and the error names the rule.
+func TestRulesAreChecked(t *testing.T) {
+	mac := MakeMAC([]byte{0x52, 0x54, 0, 0, 0, 1})
+	files := func(name string) Rules { return Rules{Files: map[Arch]string{X64: name}} }
+	for _, test := range []struct {
+		rules Rules
+		want  string
+	}{
+		{files("ipxe.efi"), ""},
+		{files(strings.Repeat("x", maxFile)), ""},
+		{files(""), "UEFI x64"},
+		{files("/ipxe.efi"), "UEFI x64"},
+		{files("a\nb"), "control character"},
+		{files(strings.Repeat("x", maxFile+1)), "too long"},
+		{files(strings.Repeat("%", maxURLPath/3+1)), "too long"},
+		{Rules{Files: map[Arch]string{RaspberryPi: "x"}}, "Raspberry Pi"},
+		{Rules{Files: map[Arch]string{UnknownArch: "x"}}, "unknown architecture"},
+		{Rules{Hosts: map[MAC]Host{mac: {}}}, ""},
+		{Rules{Hosts: map[MAC]Host{mac: {File: "/x"}}}, mac.String()},
+		{Rules{Hosts: map[MAC]Host{mac: {Form: 9}}}, mac.String()},
+		{Rules{Hosts: map[MAC]Host{{}: {}}}, "without a MAC"},
+		{Rules{Relays: []Network{{Addr{10, 0, 0, 0}, 33}}}, "10.0.0.0/33"},
+		{Rules{Relays: []Network{{Addr{10, 0, 0, 0}, -1}}}, "10.0.0.0/-1"},
+	} {
+		_, err := NewServer(test.rules)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%+v: got %v", test.rules, err)
+		}
+	}
+}
+
+// A program that changes its maps later does not change the server.
+func TestRulesAreCopied(t *testing.T) {
+	r := Rules{Files: map[Arch]string{X64: "ipxe.efi"}}
+	s, err := NewServer(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Files[X64] = "/changed"
+	if got := s.rules.Files[X64]; got != "ipxe.efi" {
+		t.Errorf("got %q", got)
+	}
+	if err := s.SetRules(r); err == nil || s.rules.Files[X64] != "ipxe.efi" {
+		t.Errorf("rules that are wrong were set: %v, %v", err, s.rules)
+	}
+}
+
+// All reasons have a text of their own: they are labels of metrics.
+func TestReasonsHaveTexts(t *testing.T) {
+	seen := map[string]Reason{}
+	for r := range reasons {
+		if other, twice := seen[r.String()]; twice || r.String() == "" {
+			t.Errorf("%d and %d: %q", r, other, r)
+		}
+		seen[r.String()] = r
+	}
+	if s := reasons.String(); s != "unknown reason" {
+		t.Errorf("got %q", s)
+	}
+}

@@ -1,0 +1,289 @@
+package pxe
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+)
+
+// An Arrival is how a packet came.
+type Arrival struct {
+	Port     uint16 // on which it came: PortDHCP or PortPXE
+	From     Addr   // its source
+	FromPort uint16
+
+	// OnLink reports whether From is in a network of the interface on which it came.
+	OnLink bool
+
+	// Server is the address of this server there, or the address that clients shall use
+	// instead. It begins the URLs as well.
+	Server Addr
+}
+
+// An Answer is what follows from a packet.
+type Answer struct {
+	Reason Reason // Answered, or why there is no answer
+	Packet []byte // what to send, appended to the caller's buffer; nil if there is no answer
+
+	// To and ToPort are the destination: a relay agent, the source of a request to PortPXE,
+	// or Broadcast on the interface on which the request came.
+	To     Addr
+	ToPort uint16
+
+	MAC    MAC
+	Client Client
+	Form   Form   // Direct or Redirect; AnyForm if the client has no choice
+	File   string // name of the file on this server; empty if the client has names of its own
+	URL    bool   // the answer has the file's URL and not its name
+}
+
+// Why returns the reason in plain English.
+func (a *Answer) Why() string {
+	if a.Reason == NoFile {
+		return fmt.Sprintf("no boot file for %v", a.Client.Arch)
+	}
+	return a.Reason.String()
+}
+
+// A Machine is a boot client that a [Server] has answered.
+type Machine struct {
+	MAC    MAC
+	Addr   Addr // the address that it uses; zero if it is not known
+	Client Client
+	Form   Form
+	File   string
+	Stage  Stage
+	Last   time.Time // its latest request
+}
+
+// A Server decides which packets are answered, and how. It remembers [MaxMachines]
+// machines: which form of answers each understands, and how far it has come. It has no
+// lock: one goroutine at a time may call its methods.
+type Server struct {
+	rules Rules
+	table table
+	rate  window
+}
+
+// NewServer returns a Server with such rules. It copies them. The error names the rule that
+// is wrong.
+func NewServer(r Rules) (*Server, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	return &Server{rules: r.clone(), table: newTable(MaxMachines)}, nil
+}
+
+// SetRules replaces the rules. What is remembered of machines stays.
+func (s *Server) SetRules(r Rules) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	s.rules = r.clone()
+	return nil
+}
+
+// Handle decides about one packet, and appends the answer to buf, if there is one. The
+// answer is at most [MaxReply] bytes, assigns no address (yiaddr is 0), and goes to nobody but
+// boot clients.
+func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte) Answer {
+	p, err := Parse(request)
+	if err != nil {
+		return Answer{Reason: Malformed}
+	}
+	a := Answer{MAC: p.MAC(), Client: Classify(&p)}
+	host := s.rules.Hosts[a.MAC]
+	if a.Reason = s.admit(&p, from, &a, host); a.Reason != Answered {
+		return a
+	}
+	m := s.table.use(a.MAC)
+	if !m.rate.take(now, MaxRate) {
+		return a.refused(MachineRate)
+	}
+	if !s.rate.take(now, MaxTotalRate) {
+		return a.refused(TotalRate)
+	}
+	chosen := s.choose(now, &p, from, &a, host, m)
+	packet := appendReply(buf, &p, from, &a, chosen)
+	if len(packet)-len(buf) > MaxReply {
+		return a.refused(TooLong)
+	}
+	a.Packet = packet
+	m.client, m.file, m.form = a.Client, a.File, a.Form
+	m.boot = m.boot.offered(now, a.Client.Class)
+	return a
+}
+
+func (a *Answer) refused(r Reason) Answer {
+	return Answer{Reason: r, MAC: a.MAC, Client: a.Client}
+}
+
+// admit decides whether a client is answered, apart from bounds, and where the answer goes.
+func (s *Server) admit(p *Packet, from Arrival, a *Answer, host Host) Reason {
+	switch {
+	case p.Op != BootRequest:
+		return NotRequest
+	case a.MAC == MAC{}:
+		return NoMAC
+	}
+	if r := s.admitType(p, from, a); r != Answered {
+		return r
+	}
+	if a.Client.Class == NoClass {
+		return NoBootClass
+	}
+	if host.Ignore {
+		return HostIgnored
+	}
+	if _, known := s.rules.Hosts[a.MAC]; s.rules.KnownOnly && !known {
+		return HostUnknown
+	}
+	return s.admitClass(from, a, host)
+}
+
+// admitType decides by the type of the message and its source.
+func (s *Server) admitType(p *Packet, from Arrival, a *Answer) Reason {
+	kind := p.Type()
+	if from.Port == PortPXE {
+		a.To, a.ToPort = from.From, from.FromPort
+		switch {
+		case kind != Request && kind != Inform && kind != Discover:
+			return NotDiscover
+		case !a.To.unicast() || a.ToPort == 0 || !from.OnLink && !s.rules.relayed(a.To):
+			return OffLink
+		}
+		return Answered
+	}
+	a.To, a.ToPort = Broadcast, portClient
+	switch {
+	case kind == Request:
+		s.leased(p)
+		return NotDiscover
+	case kind != Discover:
+		return NotDiscover
+	case p.RelayAddr == Addr{}:
+		return Answered
+	case !s.rules.relayed(p.RelayAddr):
+		return OtherRelay
+	}
+	a.To, a.ToPort = p.RelayAddr, PortDHCP
+	return Answered
+}
+
+// admitClass decides whether there is a file for the client.
+func (s *Server) admitClass(from Arrival, a *Answer, host Host) Reason {
+	switch a.Client.Class {
+	case Pi, IPXE:
+		return Answered
+	case HTTPClient:
+		if s.rules.HTTPPort == 0 {
+			return NoHTTP
+		}
+		if from.Port == PortPXE {
+			return HTTPAtPXE
+		}
+	}
+	switch {
+	case s.loader(a.Client.Arch, host) != "":
+		return Answered
+	case a.Client.Arch == UnknownArch:
+		return NoArch
+	}
+	return NoFile
+}
+
+// leased reads which address a boot client requests from the DHCP server: requests for
+// files come from it.
+func (s *Server) leased(p *Packet) {
+	addr := p.ClientAddr
+	if value, ok := p.Option(OptionAddress); ok && len(value) == len(addr) {
+		addr = Addr(value)
+	}
+	s.table.leased(p.MAC(), addr)
+}
+
+// loader returns the boot file of a machine; empty if there is none.
+func (s *Server) loader(arch Arch, host Host) string {
+	if host.File != "" && !isScript(host.File) {
+		return host.File
+	}
+	return s.rules.Files[arch]
+}
+
+func isScript(name string) bool { return strings.HasSuffix(name, ".ipxe") }
+
+// choose fills in the file and the form of an answer, and remembers them.
+func (s *Server) choose(now time.Time, p *Packet, from Arrival, a *Answer, host Host, m *machine) location {
+	loc := location{name: s.loader(a.Client.Arch, host), port: s.rules.HTTPPort}
+	if from.Port == PortPXE || a.Client.Class == IPXE && m.client.Class == PXEClient {
+		m.forms = m.forms.progress()
+	}
+	switch a.Client.Class {
+	case Pi:
+		loc.name = ""
+	case HTTPClient:
+		loc.scheme = "http://"
+	case IPXE:
+		s.chooseScript(now, p, a.Client, host, m, &loc)
+	case PXEClient:
+		a.Form = host.Form
+		switch {
+		case from.Port == PortPXE:
+			a.Form = Redirect
+		case host.Form == AnyForm:
+			first := Redirect
+			if a.Client.Arch == BIOS {
+				first = Direct
+			}
+			m.forms = m.forms.offer(now, p.XID, first)
+			a.Form = m.forms.form
+		}
+	}
+	a.File, a.URL = loc.name, loc.scheme != ""
+	return loc
+}
+
+// chooseScript gives iPXE its script, or a better iPXE first.
+func (s *Server) chooseScript(now time.Time, p *Packet, c Client, host Host, m *machine, loc *location) {
+	if lacks := !c.Starts || !c.HTTP && s.rules.HTTPPort != 0; !lacks {
+		m.chain = chainMemory{}
+	} else if loc.name != "" {
+		var again bool
+		if again, m.chain = m.chain.loader(now, p.XID); again {
+			return
+		}
+	}
+	loc.name = ScriptName
+	if isScript(host.File) {
+		loc.name = host.File
+	}
+	loc.scheme = "tftp://"
+	if c.HTTP && s.rules.HTTPPort != 0 {
+		loc.scheme = "http://"
+	}
+}
+
+// Requested notes that a client asked this server for a file, by TFTP or HTTP.
+func (s *Server) Requested(now time.Time, from Addr, name string) {
+	if m := s.table.at(from); m != nil {
+		m.boot = m.boot.requested(now, name, m.file)
+		m.forms = m.forms.progress()
+	}
+}
+
+// Machines returns the machines that are remembered, with their stages at a time, beginning
+// with the one that was answered last.
+func (s *Server) Machines(now time.Time) iter.Seq[Machine] {
+	return func(yield func(Machine) bool) {
+		for i := s.table.newest; i >= 0; i = s.table.machines[i].older {
+			m := &s.table.machines[i]
+			if m.boot.stage == NoStage {
+				continue
+			}
+			if !yield(Machine{m.mac, m.addr, m.client, m.form, m.file, m.boot.at(now), m.boot.last}) {
+				return
+			}
+		}
+	}
+}

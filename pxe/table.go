@@ -1,0 +1,143 @@
+package pxe
+
+import "time"
+
+// Bounds of what a [Server] remembers and sends.
+const (
+	// MaxMachines is how many machines are remembered. For a further one the machine that
+	// has been silent for longest is forgotten.
+	MaxMachines = 65536
+
+	// MaxRate is how many answers one machine gets in a second.
+	MaxRate = 8
+
+	// MaxTotalRate is how many answers all machines get in a second.
+	MaxTotalRate = 5000
+)
+
+// A window counts what happens in a second. The second begins with the first event.
+type window struct {
+	begin time.Time
+	n     int
+}
+
+// take reports whether another event is within the limit, and counts it.
+func (w *window) take(now time.Time, limit int) bool {
+	if since := now.Sub(w.begin); since >= time.Second || since < 0 {
+		*w = window{begin: now}
+	}
+	if w.n >= limit {
+		return false
+	}
+	w.n++
+	return true
+}
+
+// A machine is what is remembered of one machine.
+type machine struct {
+	mac    MAC
+	addr   Addr // what it uses, as far as it is known; zero before that
+	client Client
+	file   string
+	form   Form
+	forms  formMemory
+	chain  chainMemory
+	boot   boot
+	rate   window
+
+	newer, older int32 // neighbours in the order of use; -1 at the ends
+}
+
+// A table holds machines by their MACs and addresses, in the order of their latest use.
+type table struct {
+	limit          int
+	machines       []machine
+	byMAC          map[MAC]int32
+	byAddr         map[Addr]int32
+	newest, oldest int32
+}
+
+func newTable(limit int) table {
+	return table{limit: limit, byMAC: map[MAC]int32{}, byAddr: map[Addr]int32{}, newest: -1, oldest: -1}
+}
+
+// find returns a machine that is remembered, or nil.
+func (t *table) find(mac MAC) *machine {
+	if i, ok := t.byMAC[mac]; ok {
+		return &t.machines[i]
+	}
+	return nil
+}
+
+// at returns the machine that uses an address, or nil.
+func (t *table) at(addr Addr) *machine {
+	if i, ok := t.byAddr[addr]; ok {
+		return &t.machines[i]
+	}
+	return nil
+}
+
+// use returns a machine, which is the newest from now on. The pointer holds until the next use.
+func (t *table) use(mac MAC) *machine {
+	i, ok := t.byMAC[mac]
+	switch {
+	case ok:
+		t.unlink(i)
+	case len(t.machines) < t.limit:
+		i = int32(len(t.machines))
+		t.machines = append(t.machines, machine{mac: mac})
+		t.byMAC[mac] = i
+	default:
+		i = t.oldest
+		t.unlink(i)
+		t.setAddr(i, Addr{})
+		delete(t.byMAC, t.machines[i].mac)
+		t.machines[i] = machine{mac: mac}
+		t.byMAC[mac] = i
+	}
+	m := &t.machines[i]
+	m.newer, m.older = -1, t.newest
+	if t.newest >= 0 {
+		t.machines[t.newest].newer = i
+	} else {
+		t.oldest = i
+	}
+	t.newest = i
+	return m
+}
+
+func (t *table) unlink(i int32) {
+	m := &t.machines[i]
+	if m.newer >= 0 {
+		t.machines[m.newer].older = m.older
+	} else {
+		t.newest = m.older
+	}
+	if m.older >= 0 {
+		t.machines[m.older].newer = m.newer
+	} else {
+		t.oldest = m.newer
+	}
+}
+
+// setAddr notes that a machine uses an address, and no other machine does.
+func (t *table) setAddr(i int32, addr Addr) {
+	m := &t.machines[i]
+	if m.addr == addr {
+		return
+	}
+	delete(t.byAddr, m.addr)
+	if j, ok := t.byAddr[addr]; ok {
+		t.machines[j].addr = Addr{}
+	}
+	if m.addr = addr; addr != (Addr{}) {
+		t.byAddr[addr] = i
+	}
+}
+
+// leased notes the address that a machine requests from the DHCP server.
+func (t *table) leased(mac MAC, addr Addr) {
+	if i, ok := t.byMAC[mac]; ok && addr.unicast() {
+		t.setAddr(i, addr)
+	}
+}
