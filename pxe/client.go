@@ -3,8 +3,8 @@ package pxe
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"slices"
-	"strconv"
 )
 
 // A Class is the kind of a boot client, by which it can be answered.
@@ -80,12 +80,22 @@ func firstArch(list, vendor []byte) Arch {
 			return a
 		}
 	}
+	const digits = 5
 	_, text, _ := bytes.Cut(vendor, []byte(":Arch:"))
-	text, _, _ = bytes.Cut(text, []byte(":"))
-	if n, err := strconv.ParseUint(string(text), 10, 16); err == nil {
-		return archOf(uint16(n))
+	if len(text) < digits {
+		return UnknownArch
 	}
-	return UnknownArch
+	number := 0
+	for _, d := range text[:digits] {
+		if d < '0' || d > '9' {
+			return UnknownArch
+		}
+		number = 10*number + int(d-'0')
+	}
+	if number > math.MaxUint16 {
+		return UnknownArch
+	}
+	return archOf(uint16(number))
 }
 
 // isIPXE looks for iPXE among the user classes. iPXE sends its name bare; others frame

@@ -15,6 +15,6 @@
 //  3. serve the boot files, and the scripts which [ReadMenu] makes.
 //
 // All memory has bounds: [MaxMachines], [MaxRate], [MaxTotalRate]. An answer has at most
-// [MaxReply] bytes, less than 2.3 times what the request had, and goes to the link or to
+// [MaxReply] bytes, less than 2.4 times what the request had, and goes to the link or to
 // a relay agent from a list.
 package pxe

@@ -94,8 +94,8 @@ func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte)
 	}
 	a := Answer{MAC: p.MAC(), Client: Classify(&p)}
 	host := s.rules.Hosts[a.MAC]
-	if a.Reason = s.admit(&p, from, &a, host); a.Reason != Answered {
-		return a
+	if r := s.admit(&p, from, &a, host); r != Answered {
+		return a.refused(r)
 	}
 	m := s.table.use(a.MAC)
 	if !m.rate.take(now, MaxRate) {

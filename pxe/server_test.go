@@ -1,0 +1,240 @@
+package pxe
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/internal/race"
+)
+
+func newServer(t testing.TB) *Server {
+	s, err := NewServer(fullRules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The same seeds, one after the other, on all ports: they have what the fuzz target demands,
+// and each kind of client is answered.
+func TestAnswers(t *testing.T) {
+	s := newServer(t)
+	now := start
+	for name, b := range requests() {
+		now = now.Add(time.Second)
+		from := Arrival{Port: PortDHCP, FromPort: 68, Server: testServer}
+		a := s.Handle(now, b, from, nil)
+		if (a.Reason == Answered) == (name == "stranger") {
+			t.Errorf("%s: %v", name, a.Why())
+		}
+		if a.Reason == Answered {
+			p, _ := Parse(b)
+			checkAnswer(t, &p, from, a, len(b))
+		}
+	}
+}
+
+// An answer is appended: what the buffer has stays.
+func TestAnswerIsAppended(t *testing.T) {
+	s := newServer(t)
+	a := s.Handle(start, requests()["uefi"], Arrival{Server: testServer}, []byte("before"))
+	if !bytes.HasPrefix(a.Packet, []byte("before")) || len(a.Packet) < len("before")+MinPacket {
+		t.Errorf("got %q", a.Packet)
+	}
+}
+
+// from sets the hardware address and the xid of a request.
+func from(b []byte, n int) []byte {
+	binary.BigEndian.PutUint32(b[4:], uint32(n))
+	binary.BigEndian.PutUint32(b[30:], uint32(n))
+	return b
+}
+
+// A client that asks for ever, a hundred times a second for ten minutes, gets 8 answers a
+// second. Another one is not disturbed.
+func TestClientThatAsksForEver(t *testing.T) {
+	s := newServer(t)
+	b, now, answers := requests()["uefi"], start, 0
+	var buf []byte
+	for i := range 60_000 {
+		now = start.Add(time.Duration(i) * 10 * time.Millisecond)
+		a := s.Handle(now, from(b, 1), Arrival{Server: testServer}, buf[:0])
+		switch a.Reason {
+		case Answered:
+			answers++
+			buf = a.Packet
+		case MachineRate:
+		default:
+			t.Fatal(a.Why())
+		}
+	}
+	if want := 600 * MaxRate; answers != want {
+		t.Errorf("%d answers, want %d", answers, want)
+	}
+	if a := s.Handle(now, from(b, 2), Arrival{Server: testServer}, nil); a.Reason != Answered {
+		t.Errorf("another client: %s", a.Why())
+	}
+}
+
+// 2,000 clients that ask three times in a second get what the bound in all leaves.
+func TestManyClients(t *testing.T) {
+	s := newServer(t)
+	b, answers, refused := requests()["uefi"], 0, 0
+	var buf []byte
+	for i := range 6000 {
+		a := s.Handle(start.Add(time.Duration(i)*time.Second/6000), from(b, i%2000), Arrival{Server: testServer}, buf[:0])
+		switch a.Reason {
+		case Answered:
+			answers++
+		case TotalRate:
+			refused++
+		default:
+			t.Fatal(a.Why())
+		}
+	}
+	if answers != MaxTotalRate || refused != 6000-MaxTotalRate {
+		t.Errorf("%d answers and %d refusals", answers, refused)
+	}
+	if a := s.Handle(start.Add(time.Second), from(b, 1), Arrival{Server: testServer}, nil); a.Reason != Answered {
+		t.Errorf("a second later: %s", a.Why())
+	}
+	if n := len(s.table.machines); n != 2000 {
+		t.Errorf("%d machines are remembered", n)
+	}
+}
+
+// A clock that goes back stops nobody.
+func TestClockGoesBack(t *testing.T) {
+	s := newServer(t)
+	b := requests()["uefi"]
+	for i := range 2 * MaxRate {
+		s.Handle(start, from(b, 1), Arrival{Server: testServer}, nil)
+		if a := s.Handle(start.Add(-time.Hour-time.Duration(i)*2*time.Second), from(b, 1), Arrival{Server: testServer}, nil); a.Reason != Answered {
+			t.Fatal(a.Why())
+		}
+	}
+}
+
+// Of too many machines the one that has been silent for longest is forgotten, with its address.
+func TestMachinesAreBounded(t *testing.T) {
+	s := newServer(t)
+	s.table.limit = 3
+	discover, now := requests()["uefi"], start
+	ask := func(n int) {
+		now = now.Add(time.Second)
+		if a := s.Handle(now, from(discover, n), Arrival{Server: testServer}, nil); a.Reason != Answered {
+			t.Fatal(a.Why())
+		}
+	}
+	lease := func(n int, addr Addr) {
+		b := append(packet(""), OptionMessageType, 1, Request)
+		b = AppendEnd(AppendOption(b, OptionAddress, addr[:]), 0)
+		s.Handle(now, from(b, n), Arrival{Server: testServer}, nil)
+	}
+	remembered := func() (list string) {
+		for m := range s.Machines(now) {
+			list += m.MAC.String()[15:] + "=" + m.Addr.String() + " "
+		}
+		return list
+	}
+	ask(1)
+	ask(2)
+	ask(3)
+	lease(1, Addr{192, 0, 2, 1})
+	lease(2, Addr{192, 0, 2, 2})
+	lease(4, Addr{192, 0, 2, 4}) // no boot client
+	if got, want := remembered(), "03=0.0.0.0 02=192.0.2.2 01=192.0.2.1 "; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	ask(2)
+	lease(3, Addr{192, 0, 2, 2}) // the address has another machine now
+	ask(4)
+	ask(5)
+	if got, want := remembered(), "05=0.0.0.0 04=0.0.0.0 02=0.0.0.0 "; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	for _, addr := range []Addr{{192, 0, 2, 1}, {192, 0, 2, 2}, {192, 0, 2, 4}} {
+		if m := s.table.at(addr); m != nil {
+			t.Errorf("%v is still that of %v", addr, m.mac)
+		}
+	}
+	for m := range s.Machines(now) {
+		if m.Stage != Offered {
+			t.Errorf("%v: %v", m.MAC, m.Stage)
+		}
+		break // and the sequence ends where the program wants
+	}
+}
+
+// A thousand machines come in a random order, and the table stays consistent: the order of
+// use has each machine once, and both maps lead to it.
+func TestTableStaysConsistent(t *testing.T) {
+	tab := newTable(50)
+	rnd := uint32(1)
+	for range 20_000 {
+		rnd = rnd*1664525 + 1013904223
+		mac := MakeMAC([]byte{byte(rnd >> 20 % 80)})
+		if rnd>>8&1 == 0 {
+			tab.use(mac)
+		} else {
+			tab.leased(mac, Addr{10, 0, 0, byte(rnd >> 12 % 60)})
+		}
+	}
+	n, before := 0, int32(-1)
+	for i := tab.newest; i >= 0; i = tab.machines[i].older {
+		m := &tab.machines[i]
+		if m.newer != before || tab.find(m.mac) != m || m.addr != (Addr{}) && tab.at(m.addr) != m {
+			t.Fatalf("machine %d of the order is %+v", n, m)
+		}
+		before, n = i, n+1
+	}
+	if n != 50 || tab.oldest != before || len(tab.byMAC) != n || len(tab.byAddr) > n {
+		t.Errorf("%d machines, %d MACs, %d addresses", n, len(tab.byMAC), len(tab.byAddr))
+	}
+}
+
+// No packet costs an allocation, but one of a machine that is new.
+func TestHandleAllocatesNothing(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	s := newServer(t)
+	buf := make([]byte, 0, MaxReply)
+	for name, b := range requests() {
+		if name == "two pieces" || name == "overload" {
+			continue // their values are joined
+		}
+		now := start
+		for _, from := range []Arrival{
+			{Port: PortDHCP, FromPort: 68, Server: testServer},
+			{Port: PortPXE, From: Addr{192, 0, 2, 77}, FromPort: 4011, OnLink: true, Server: testServer},
+		} {
+			handle := func() {
+				now = now.Add(time.Second)
+				s.Handle(now, b, from, buf[:0])
+				s.Requested(now, from.From, "a/boot-file")
+			}
+			handle()
+			if n := testing.AllocsPerRun(100, handle); n > 0 {
+				t.Errorf("%s on port %d: %v allocations", name, from.Port, n)
+			}
+		}
+	}
+}
+
+func BenchmarkHandle(b *testing.B) {
+	s := newServer(b)
+	buf := make([]byte, 0, MaxReply)
+	for name, request := range requests() {
+		b.Run(name, func(b *testing.B) {
+			now := start
+			b.ReportAllocs()
+			for b.Loop() {
+				now = now.Add(time.Second)
+				s.Handle(now, request, Arrival{Server: testServer}, buf[:0])
+			}
+		})
+	}
+}
