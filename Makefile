@@ -51,6 +51,7 @@ lint: bin/golangci-lint-$(LINT)
 	$< run ./...
 	$< run --build-tags haul_portable ./...
 	cd bench && ../$< run --config ../.golangci.yml ./...
+	cd pxe/difftest && ../../$< run --config ../../.golangci.yml ./...
 
 bin/golangci-lint-$(LINT):
 	@mkdir -p bin; echo 'building golangci-lint $(LINT)'
@@ -63,6 +64,7 @@ PATIENCE = -timeout 30m
 
 unit: ## also checks formatting, comments and who imports whom: arch_test.go
 	$(GO) test $(PATIENCE) $(TWICE) $(UNIT)
+	cd pxe/difftest && $(GO) test $(PATIENCE) ./...
 
 portable: portable-timed portable-rest ## the paths of other systems, here, where they differ
 
@@ -75,7 +77,7 @@ portable-rest:
 # Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages (arch_test.go) have
 # neither time nor goroutines of their own.
 TOGETHER = haul-project/haul$$|/(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn))$$
-PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|pipeline)|tcp/internal/flow)$$
+PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|pipeline)|tcp/internal/flow|pxe)$$
 
 race: race-timed race-together race-pure ## all tests under the race detector
 

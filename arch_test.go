@@ -101,7 +101,7 @@ var rules = map[string]rule{
 	"internal/servertext":            {pure: true},
 	"internal/wildcard":              {pure: true},
 	"internal/localfs":               {},
-	"pxe":                            {pure: true, tests: "internal/golden internal/race internal/repeat"},
+	"pxe":                            {pure: true, tests: "internal/golden internal/race"},
 	"internal/boot":                  {pure: true, tests: "internal/golden internal/race internal/repeat"},
 	"internal/writebehind":           {tests: "tcp/certs"},
 	"tcp":                            {imports: "tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sendfile tcp/internal/sources", tests: "internal/leak tcp/certs"},

@@ -38,6 +38,7 @@ var wordsExempt = regexp.MustCompile(`^words_test\.go$`)
 func TestWords(t *testing.T) {
 	files := readTree(t, ".")
 	maps.Copy(files, readTree(t, "bench"))
+	maps.Copy(files, readTree(t, "pxe/difftest"))
 	for _, name := range documents(t) {
 		files[name] = read(t, name)
 	}

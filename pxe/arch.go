@@ -1,6 +1,9 @@
 package pxe
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // An Arch is what a boot file must be made for: the processor, and the firmware that
 // loads it.
@@ -48,14 +51,14 @@ func (a Arch) String() string {
 
 // ParseArch reads the name of an architecture as settings have it, such as "x64".
 func ParseArch(name string) (Arch, error) {
-	list := ""
+	var known []string
 	for a := BIOS; a < RaspberryPi; a++ {
 		if archTexts[a].name == name {
 			return a, nil
 		}
-		list += " " + archTexts[a].name
+		known = append(known, archTexts[a].name)
 	}
-	return UnknownArch, fmt.Errorf("unknown architecture %q; these are known:%s", name, list)
+	return UnknownArch, fmt.Errorf("unknown architecture %q; these are known: %s", name, strings.Join(known, ", "))
 }
 
 // archOf returns the architecture of a number of option 93. RFC 4578 and the registry of

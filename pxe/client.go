@@ -138,7 +138,7 @@ func suboption(area []byte, code uint8) []byte {
 		case !ok || c == OptionEnd:
 			return nil
 		case c == code:
-			return value[:len(value):len(value)]
+			return slices.Clip(value)
 		}
 		area = rest
 	}

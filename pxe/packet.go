@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // Sizes of packets, in bytes.
@@ -201,7 +202,7 @@ func (p *Packet) Option(code uint8) (value []byte, ok bool) {
 		switch {
 		case c != code:
 		case !ok:
-			value, ok = piece[:len(piece):len(piece)], true
+			value, ok = slices.Clip(piece), true
 		default:
 			value = append(value, piece...)
 		}

@@ -75,7 +75,7 @@ func NewServer(r Rules) (*Server, error) {
 	return &Server{rules: r.clone(), table: newTable(MaxMachines)}, nil
 }
 
-// SetRules replaces the rules. What is remembered of machines stays.
+// SetRules replaces the rules. The Server still knows all machines that it knew.
 func (s *Server) SetRules(r Rules) error {
 	if err := r.check(); err != nil {
 		return err

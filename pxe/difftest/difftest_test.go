@@ -1,0 +1,154 @@
+// Package difftest compares the DHCPv4 codec of package pxe with that of
+// github.com/insomniacslk/dhcp. It is a module of its own, so that haul does not depend on
+// that library.
+package difftest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/pxe"
+	"github.com/insomniacslk/dhcp/dhcpv4"
+)
+
+var server = pxe.Addr{192, 0, 2, 9}
+
+// discover returns a DISCOVER with such options.
+func discover(options string) []byte {
+	h := pxe.Header{Op: pxe.BootRequest, HType: 1, HLen: 6, XID: 0x12345678, HardwareAddr: [16]byte{0x52, 0x54, 0, 0, 0, 1}}
+	return append(append(pxe.AppendHeader(nil, &h), "\x35\x01\x01"...), options...)
+}
+
+func seeds() [][]byte {
+	long := string(bytes.Repeat([]byte{'x'}, 255))
+	return [][]byte{
+		discover("\x3c\x09PXEClient\x5d\x02\x00\x07\xff"),
+		discover("\x3c\x0aHTTPClient\x5d\x02\x00\x10\x61\x11\x000123456789abcdef\xff\x00\x00"),
+		discover("\x00\x4d\x04iPXE\x00\x00\xaf\x06\x13\x01\x01\x24\x01\x01\x5d\x02\x00\x0b\xff"),
+		discover("\x3c\x04PXEC\x5d\x02\x00\x07\x3c\x00\x3c\x05lient\xff"),
+		discover("\x3c\xffPXEClient" + long[9:] + "\x3c\x01y\xff"),
+		discover("\x3c\x09PXEClient\x5d\x02\x00\x07\x52\x02ab\x52\x02cd\xff"),
+		discover("\x3c\x09PXEClient"),
+		discover("\x3c\x20PXEClient\xff"),
+		discover("\x34\x01\x03\xff"),
+	}
+}
+
+// FuzzParse has both libraries read the same bytes. They may differ in this alone: pxe reads
+// packets without END, and options in sname and file (option 52); it refuses packets over
+// its bound, hardware addresses of more than 16 bytes, and what is wrong about option 52.
+func FuzzParse(f *testing.F) {
+	for _, b := range seeds() {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ours, errOurs := pxe.Parse(b)
+		theirs, errTheirs := dhcpv4.FromBytes(bytes.Clone(b))
+		if errOurs == nil && errTheirs != nil {
+			// With END it must be readable for them, too.
+			if theirs, errTheirs = dhcpv4.FromBytes(append(bytes.Clone(b), pxe.OptionEnd)); errTheirs != nil {
+				t.Fatalf("%x: pxe reads %+v, they do not even with END: %v", b, ours.Header, errTheirs)
+			}
+		}
+		switch {
+		case errTheirs != nil:
+		case theirs.Options.Has(dhcpv4.OptionOptionOverload):
+		case errOurs != nil:
+			if len(b) <= pxe.MaxRequest && b[2] <= 16 {
+				t.Fatalf("%x: they read %v, pxe does not: %v", b, theirs, errOurs)
+			}
+		default:
+			same(t, &ours, theirs)
+		}
+	})
+}
+
+// FuzzAnswers has them read our answers, and pxe read the request as they write it.
+func FuzzAnswers(f *testing.F) {
+	for _, b := range seeds() {
+		f.Add(b, false)
+		f.Add(b, true)
+	}
+	files := map[pxe.Arch]string{}
+	for _, name := range []string{"bios", "ia32", "x64", "arm", "arm64", "riscv64", "uboot-arm64"} {
+		arch, err := pxe.ParseArch(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		files[arch] = name + ".efi"
+	}
+	s, err := pxe.NewServer(pxe.Rules{Files: files, HTTPPort: 8080})
+	if err != nil {
+		f.Fatal(err)
+	}
+	now := time.Unix(1_000_000, 0)
+	f.Fuzz(func(t *testing.T, b []byte, asksPXE bool) {
+		from := pxe.Arrival{Port: pxe.PortDHCP, From: pxe.Addr{192, 0, 2, 77}, FromPort: 68, OnLink: true, Server: server}
+		if asksPXE {
+			from.Port = pxe.PortPXE
+		}
+		now = now.Add(time.Second)
+		if a := s.Handle(now, b, from, nil); a.Reason == pxe.Answered {
+			compare(t, a.Packet)
+		}
+		if theirs, err := dhcpv4.FromBytes(bytes.Clone(b)); err == nil && !theirs.Options.Has(dhcpv4.OptionOptionOverload) {
+			if written := theirs.ToBytes(); len(written) <= pxe.MaxRequest {
+				compare(t, written)
+			}
+		}
+	})
+}
+
+// compare has both read a packet that both must be able to read.
+func compare(t *testing.T, b []byte) {
+	t.Helper()
+	ours, err := pxe.Parse(b)
+	if err != nil {
+		t.Fatalf("%x: pxe: %v", b, err)
+	}
+	theirs, err := dhcpv4.FromBytes(bytes.Clone(b))
+	if err != nil {
+		t.Fatalf("%x: they: %v", b, err)
+	}
+	same(t, &ours, theirs)
+}
+
+// same compares a packet as both have read it.
+func same(t *testing.T, ours *pxe.Packet, theirs *dhcpv4.DHCPv4) {
+	t.Helper()
+	h := pxe.Header{
+		Op: uint8(theirs.OpCode), HType: uint8(theirs.HWType), HLen: uint8(len(theirs.ClientHWAddr)), Hops: theirs.HopCount,
+		XID: binary.BigEndian.Uint32(theirs.TransactionID[:]), Secs: theirs.NumSeconds, Flags: theirs.Flags,
+		ClientAddr: pxe.Addr(theirs.ClientIPAddr), YourAddr: pxe.Addr(theirs.YourIPAddr),
+		ServerAddr: pxe.Addr(theirs.ServerIPAddr), RelayAddr: pxe.Addr(theirs.GatewayIPAddr),
+	}
+	mine := ours.Header
+	copy(h.HardwareAddr[:], theirs.ClientHWAddr)
+	clear(mine.HardwareAddr[mine.HLen:]) // they drop what is behind it
+	copy(h.ServerName[:], theirs.ServerHostName)
+	copy(h.File[:], theirs.BootFileName)
+	cut(mine.ServerName[:]) // and behind a NUL
+	cut(mine.File[:])
+	if mine != h {
+		t.Fatalf("pxe reads %+v, they read %+v", mine, h)
+	}
+	n := 0
+	for code, value := range ours.Options() {
+		n++
+		if got, ok := theirs.Options[code]; !ok || !bytes.Equal(got, value) {
+			t.Fatalf("option %d: pxe reads %x, they read %x", code, value, got)
+		}
+	}
+	if n != len(theirs.Options) {
+		t.Fatalf("pxe reads %d options, they read %v", n, theirs.Options)
+	}
+}
+
+// cut clears a field behind its first NUL.
+func cut(field []byte) {
+	if i := bytes.IndexByte(field, 0); i >= 0 {
+		clear(field[i:])
+	}
+}
