@@ -97,13 +97,15 @@ func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte)
 	if r := s.admit(&p, from, &a, host); r != Answered {
 		return a.refused(r)
 	}
-	m := s.table.use(a.MAC)
-	if !m.rate.take(now, MaxRate) {
+	if m := s.table.find(a.MAC); m != nil && m.rate.full(now, MaxRate) {
 		return a.refused(MachineRate)
 	}
-	if !s.rate.take(now, MaxTotalRate) {
-		return a.refused(TotalRate)
+	if s.rate.full(now, MaxTotalRate) {
+		return a.refused(TotalRate) // and is not remembered: it would displace another machine
 	}
+	m := s.table.use(a.MAC)
+	m.rate.count(now)
+	s.rate.count(now)
 	chosen := s.choose(now, &p, from, &a, host, m)
 	packet := appendReply(buf, &p, from, &a, chosen)
 	if len(packet)-len(buf) > MaxReply {
@@ -157,10 +159,10 @@ func (s *Server) admitType(p *Packet, from Arrival, a *Answer) Reason {
 	}
 	a.To, a.ToPort = Broadcast, portClient
 	switch {
-	case kind == Request:
-		s.leased(p)
-		return NotDiscover
 	case kind != Discover:
+		if kind == Request {
+			s.leased(p)
+		}
 		return NotDiscover
 	case p.RelayAddr == Addr{}:
 		return Answered

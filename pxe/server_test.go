@@ -97,6 +97,9 @@ func TestManyClients(t *testing.T) {
 	if answers != MaxTotalRate || refused != 6000-MaxTotalRate {
 		t.Errorf("%d answers and %d refusals", answers, refused)
 	}
+	if a := s.Handle(start.Add(time.Second-1), from(b, 2001), Arrival{Server: testServer}, nil); a.Reason != TotalRate {
+		t.Errorf("a machine more: %s", a.Why())
+	}
 	if a := s.Handle(start.Add(time.Second), from(b, 1), Arrival{Server: testServer}, nil); a.Reason != Answered {
 		t.Errorf("a second later: %s", a.Why())
 	}

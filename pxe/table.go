@@ -21,16 +21,21 @@ type window struct {
 	n     int
 }
 
-// take reports whether another event is within the limit, and counts it.
-func (w *window) take(now time.Time, limit int) bool {
-	if since := now.Sub(w.begin); since >= time.Second || since < 0 {
+// full reports whether the limit of this second is reached.
+func (w *window) full(now time.Time, limit int) bool { return w.holds(now) && w.n >= limit }
+
+// count counts an event.
+func (w *window) count(now time.Time) {
+	if !w.holds(now) {
 		*w = window{begin: now}
 	}
-	if w.n >= limit {
-		return false
-	}
 	w.n++
-	return true
+}
+
+// holds reports whether a time is in the second. A clock that goes back begins a new one.
+func (w *window) holds(now time.Time) bool {
+	since := now.Sub(w.begin)
+	return 0 <= since && since < time.Second
 }
 
 // A machine is what is remembered of one machine.

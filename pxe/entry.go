@@ -1,0 +1,122 @@
+package pxe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Bounds of an entry.
+const (
+	maxEntryFile = 16 << 10 // bytes of a file of loader/entries
+	maxTitle     = 100      // bytes of a title; the rest is cut off
+	maxPath      = 255      // bytes of a name of a file
+	maxInitrds   = 8
+	maxOptions   = 2048 // bytes of a kernel's command line, as x86 and arm64 have them
+)
+
+// An Entry is something to boot: a kernel, its initrds, and its command line.
+type Entry struct {
+	Name    string // by which [Menu.Default] selects it: that of its file, without ".conf", or its directory
+	Title   string
+	Linux   string // names of files, without a slash in front
+	Initrds []string
+	Options string
+	Arch    Arch // UnknownArch if the entry is for every machine
+}
+
+// entryArchs are the architectures of the Boot Loader Specification, in lower case.
+var entryArchs = map[string]Arch{
+	"ia32": IA32, "x64": X64, "arm": ARM, "aa64": ARM64, "riscv64": RISCV64, "loongarch64": LoongArch64,
+}
+
+// parseEntry reads a file of loader/entries (UAPI.1, Boot Loader Specification, type #1).
+// Some distributions put variables of GRUB there. Those of tuned, which may be empty, are left
+// out, and all in initrd. Another one in options is an error.
+func parseEntry(name string, text []byte) (e Entry, err error) {
+	e.Name = name
+	version := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		key, value := line, ""
+		if i := strings.IndexAny(line, " \t"); i > 0 {
+			key, value = line[:i], strings.TrimSpace(line[i:])
+		}
+		switch strings.ToLower(key) {
+		case "title":
+			e.Title = value
+		case "version":
+			version = value
+		case "linux":
+			e.Linux, err = entryPath(value)
+		case "initrd":
+			err = e.addInitrds(value)
+		case "options":
+			e.addOptions(value)
+		case "architecture":
+			if e.Arch = entryArchs[strings.ToLower(value)]; e.Arch == UnknownArch {
+				err = fmt.Errorf("unknown architecture %q", value)
+			}
+		}
+		if err != nil {
+			return e, err
+		}
+	}
+	if e.Title == "" {
+		e.Title = strings.TrimSpace(name + " " + version)
+	}
+	return e, e.check()
+}
+
+func (e *Entry) addInitrds(value string) error {
+	for word := range strings.FieldsSeq(value) {
+		if word[0] == '$' {
+			continue
+		}
+		path, err := entryPath(word)
+		if err != nil {
+			return err
+		}
+		e.Initrds = append(e.Initrds, path)
+	}
+	return nil
+}
+
+func (e *Entry) addOptions(value string) {
+	words := strings.Fields(value)
+	words = slices.DeleteFunc(words, func(w string) bool { return strings.HasPrefix(w, "$tuned_") })
+	e.Options = strings.TrimSpace(e.Options + " " + strings.Join(words, " "))
+}
+
+// check returns why an entry cannot be booted by iPXE.
+func (e *Entry) check() error {
+	unsafe := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+	switch {
+	case e.Linux == "":
+		return errors.New("it has no line linux: only kernels can be started")
+	case len(e.Initrds) > maxInitrds:
+		return fmt.Errorf("it has %d initrds: %d are the most", len(e.Initrds), maxInitrds)
+	case len(e.Options) > maxOptions:
+		return fmt.Errorf("its options have %d bytes: a kernel reads %d", len(e.Options), maxOptions)
+	case strings.ContainsFunc(e.Options, unsafe):
+		return errors.New("its options have a control character")
+	case strings.Contains(e.Options, "${"), slices.ContainsFunc(strings.Fields(e.Options), isVariable):
+		return errors.New("its options have a variable of a boot loader, such as $kernelopts: write its value there")
+	}
+	return nil
+}
+
+func isVariable(word string) bool { return word[0] == '$' }
+
+// entryPath returns the name of a file as an entry has it: absolute, from the top of the tree.
+func entryPath(value string) (string, error) {
+	name := strings.TrimLeft(value, "/")
+	if name == "" || len(name) > maxPath || slices.Contains(strings.Split(name, "/"), "..") {
+		return "", fmt.Errorf("%q is not the name of a file below the directory that is served", value)
+	}
+	return name, nil
+}

@@ -1,0 +1,176 @@
+package pxe
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Menu is what iPXE shows, and what it does if nobody chooses.
+type Menu struct {
+	Entries []Entry
+
+	// Default is the Name of the entry that is booted after Timeout, or empty for the disk of
+	// the machine. A Timeout of 0 waits for ever.
+	Default string
+	Timeout time.Duration
+
+	// Problems are the entries that were left out, and why.
+	Problems []error
+}
+
+// Check returns an error if there is no entry of the name Default.
+func (m *Menu) Check() error {
+	if m.Default != "" && m.index(m.Default) < 0 {
+		return fmt.Errorf("no entry has the name %q, which is to be booted by default", m.Default)
+	}
+	return nil
+}
+
+func (m *Menu) index(name string) int {
+	for i := range m.Entries {
+		if m.Entries[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// AppendScript appends the menu as a script for iPXE, for the name [ScriptName]. The script
+// first runs hosts/MAC.ipxe instead, if that is there: a MAC is written as 52-54-00-12-34-56.
+// All files are fetched from where the script came from. A boot from the disk ends iPXE with
+// an error on UEFI: after a success firmware would show its menu and not try the next device.
+//
+// Titles, names and options may have any content: none of it becomes a command of iPXE.
+func (m *Menu) AppendScript(b []byte) []byte {
+	b = append(b, "#!ipxe\n"+
+		"chain --autofree --replace /hosts/${mac:hexhyp}.ipxe ||\n"+
+		":menu\n"+
+		"menu Boot from the network\n"+
+		"item local Disk of this machine\n"...)
+	if len(m.Entries) == 0 {
+		b = append(b, "item --gap There is no kernel on the server\n"...)
+	}
+	for i := range m.Entries {
+		b = m.Entries[i].appendItem(b, i)
+	}
+	b = append(b, "choose --default "...)
+	if i := m.index(m.Default); m.Default != "" && i >= 0 {
+		b = appendLabel(b, i)
+	} else {
+		b = append(b, "local"...)
+	}
+	if m.Timeout > 0 {
+		b = strconv.AppendInt(append(b, " --timeout "...), m.Timeout.Milliseconds(), 10)
+	}
+	b = append(b, " chosen || set chosen local\n"+
+		"goto ${chosen}\n"+
+		":local\n"+
+		"iseq ${platform} pcbios && sanboot --no-describe --drive 0x80 ||\n"+
+		"exit 1\n"+
+		":failed\n"+
+		"echo The boot failed\n"+
+		"prompt --timeout 10000 Press a key for the menu ||\n"+
+		"goto menu\n"...)
+	for i := range m.Entries {
+		b = m.Entries[i].appendBoot(b, i)
+	}
+	return b
+}
+
+// AppendAutoexec appends the script that iPXE for UEFI looks for beside itself, under the name
+// autoexec.ipxe. It gets an address, then the script that the answer to iPXE names, or else
+// [ScriptName].
+func AppendAutoexec(b []byte) []byte {
+	return append(b, "#!ipxe\n"+
+		"dhcp ||\n"+
+		"isset ${proxydhcp/filename} && chain --autofree --replace ${proxydhcp/filename} ||\n"+
+		"chain --autofree --replace /"+ScriptName+"\n"...)
+}
+
+// conditions are commands of iPXE that succeed where a kernel of an architecture runs. With a
+// BIOS iPXE has 32 bits, and starts kernels of 64 as well.
+var conditions = map[Arch]string{
+	IA32:        "iseq ${buildarch} i386",
+	X64:         "iseq ${buildarch} x86_64 || iseq ${platform} pcbios",
+	ARM:         "iseq ${buildarch} arm32",
+	ARM64:       "iseq ${buildarch} arm64",
+	RISCV64:     "iseq ${buildarch} riscv64",
+	LoongArch64: "iseq ${buildarch} loong64",
+}
+
+// appendItem appends the line of the menu.
+func (e *Entry) appendItem(b []byte, i int) []byte {
+	condition := conditions[e.Arch]
+	if condition != "" {
+		b = append(append(b, condition...), " && "...)
+	}
+	b = appendWords(appendLabel(append(b, "item "...), i), printable(e.Title))
+	if condition != "" {
+		b = append(b, " ||"...)
+	}
+	return append(b, '\n')
+}
+
+// appendBoot appends the commands that boot an entry. A kernel of UEFI finds its initrds by
+// their names on its command line, or as iPXE passes them since 2020.
+func (e *Entry) appendBoot(b []byte, i int) []byte {
+	b = append(appendLabel(append(b, ':'), i), "\nimgfree ||\nkernel /"...)
+	b = appendPath(b, e.Linux)
+	for n := range e.Initrds {
+		b = appendInitrd(append(b, " initrd="...), n)
+	}
+	b = append(appendWords(b, e.Options), " || goto failed\n"...)
+	for n, name := range e.Initrds {
+		b = append(appendInitrd(append(b, "initrd --name "...), n), " /"...)
+		b = append(appendPath(b, name), " || goto failed\n"...)
+	}
+	return append(b, "boot || goto failed\n"...)
+}
+
+func appendLabel(b []byte, i int) []byte {
+	return strconv.AppendInt(append(b, "entry"...), int64(i), 10)
+}
+
+func appendInitrd(b []byte, n int) []byte {
+	return append(strconv.AppendInt(append(b, "initrd"...), int64(n), 10), ".img"...)
+}
+
+// nothing is a setting that does not exist. iPXE cuts a line into words and commands, and
+// expands settings only then. So it separates what iPXE would join, and hides what it would see.
+const nothing = "${nothing}"
+
+// appendWords appends a space and a word, for each word of a text, so that iPXE passes them to
+// the command as they are. The text has no control characters, and no "${".
+//
+// iPXE has no quotes. It ends a command at the words ||, && and ;, takes a word that begins
+// with # for a comment, and joins a line that ends with a backslash to the next.
+func appendWords(b []byte, text string) []byte {
+	for word := range strings.FieldsSeq(text) {
+		b = append(b, ' ')
+		if word[0] == '#' || word == "||" || word == "&&" || word == ";" {
+			b = append(b, nothing...)
+		}
+		b = append(b, word...)
+		if word[len(word)-1] == '\\' {
+			b = append(b, nothing...)
+		}
+	}
+	return b
+}
+
+// printable returns a title that a menu can show: ASCII, not longer than a line, and without
+// settings of iPXE.
+func printable(title string) string {
+	title = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case r < ' ' || r > '~':
+			return '?'
+		}
+		return r
+	}, title)
+	return strings.ReplaceAll(title[:min(len(title), maxTitle)], "${", "$(")
+}
