@@ -13,7 +13,8 @@ type Arrival struct {
 	From     Addr   // its source
 	FromPort uint16
 
-	// OnLink reports whether From is in a network of the interface on which it came.
+	// OnLink reports whether From is the address of a host in a network of the interface on
+	// which the packet came: neither that of another network, nor the broadcast address.
 	OnLink bool
 
 	// Server is the address of this server there, or the address that clients shall use
@@ -106,6 +107,9 @@ func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte)
 	m := s.table.use(a.MAC)
 	m.rate.count(now)
 	s.rate.count(now)
+	if from.Port == PortPXE {
+		s.table.leased(a.MAC, from.From)
+	}
 	chosen := s.choose(now, &p, from, &a, host, m)
 	packet := appendReply(buf, &p, from, &a, chosen)
 	if len(packet)-len(buf) > MaxReply {

@@ -230,7 +230,13 @@ func TestHandleAllocatesNothing(t *testing.T) {
 func BenchmarkHandle(b *testing.B) {
 	s := newServer(b)
 	buf := make([]byte, 0, MaxReply)
-	for name, request := range requests() {
+	all := requests()
+	hostile := append(packet(""), OptionMessageType, 1, Discover)
+	for len(hostile) < MaxRequest-2 {
+		hostile = append(hostile, OptionVendorClass, 1, 'x')
+	}
+	all["hostile"] = hostile
+	for name, request := range all {
 		b.Run(name, func(b *testing.B) {
 			now := start
 			b.ReportAllocs()
