@@ -20,7 +20,7 @@ type Menu struct {
 	Problems []error
 }
 
-// Check returns an error if there is no entry of the name Default.
+// Check returns an error if no entry of the name Default can be booted.
 func (m *Menu) Check() error {
 	if m.Default != "" && m.index(m.Default) < 0 {
 		return fmt.Errorf("no entry has the name %q, which is to be booted by default", m.Default)
@@ -30,7 +30,7 @@ func (m *Menu) Check() error {
 
 func (m *Menu) index(name string) int {
 	for i := range m.Entries {
-		if m.Entries[i].Name == name {
+		if e := &m.Entries[i]; e.Name == name && e.check() == nil {
 			return i
 		}
 	}
@@ -42,7 +42,8 @@ func (m *Menu) index(name string) int {
 // All files are fetched from where the script came from. A boot from the disk ends iPXE with
 // an error on UEFI: after a success firmware would show its menu and not try the next device.
 //
-// Titles, names and options may have any content: none of it becomes a command of iPXE.
+// Titles, names and options may have any content: none of it becomes a command of iPXE. An
+// entry that iPXE cannot boot is left out, such as one with a control character in its options.
 func (m *Menu) AppendScript(b []byte) []byte {
 	b = append(b, "#!ipxe\n"+
 		"chain --autofree --replace /hosts/${mac:hexhyp}.ipxe ||\n"+
@@ -53,7 +54,9 @@ func (m *Menu) AppendScript(b []byte) []byte {
 		b = append(b, "item --gap There is no kernel on the server\n"...)
 	}
 	for i := range m.Entries {
-		b = m.Entries[i].appendItem(b, i)
+		if e := &m.Entries[i]; e.check() == nil {
+			b = e.appendItem(b, i)
+		}
 	}
 	b = append(b, "choose --default "...)
 	if i := m.index(m.Default); m.Default != "" && i >= 0 {
@@ -74,7 +77,9 @@ func (m *Menu) AppendScript(b []byte) []byte {
 		"prompt --timeout 10000 Press a key for the menu ||\n"+
 		"goto menu\n"...)
 	for i := range m.Entries {
-		b = m.Entries[i].appendBoot(b, i)
+		if e := &m.Entries[i]; e.check() == nil {
+			b = e.appendBoot(b, i)
+		}
 	}
 	return b
 }

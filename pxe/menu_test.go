@@ -211,7 +211,16 @@ func FuzzMenu(f *testing.F) {
 	f.Fuzz(func(t *testing.T, title, kernel, options, dir string) {
 		e, err := parseEntry("x", []byte("linux "+kernel+"\ninitrd "+kernel+"\ntitle "+title+"\noptions "+options))
 		if err != nil {
-			e = Entry{Name: dir, Title: title, Linux: "linux", Initrds: []string{"a", "b"}}
+			// A program may have made it.
+			e = Entry{Name: dir, Title: title, Linux: kernel, Initrds: []string{kernel, dir}, Options: options}
+			if bad := e.check(); bad != nil {
+				good := Entry{Name: "good", Linux: "l"}
+				with, without := Menu{Entries: []Entry{good, e}, Default: dir}, Menu{Entries: []Entry{good}}
+				if got := string(with.AppendScript(nil)); dir != "good" && got != string(without.AppendScript(nil)) {
+					t.Fatalf("%v, and the entry is there: %q", bad, got)
+				}
+				return
+			}
 		}
 		m := Menu{Entries: []Entry{e, {Name: dir, Title: dir, Linux: dir + "/l", Initrds: []string{dir + "/i"}, Arch: X64}}}
 		got := commands(string(m.AppendScript(nil)))
