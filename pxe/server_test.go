@@ -45,8 +45,8 @@ func TestAnswerIsAppended(t *testing.T) {
 	}
 }
 
-// from sets the hardware address and the xid of a request.
-func from(b []byte, n int) []byte {
+// numbered sets the hardware address and the xid of a request.
+func numbered(b []byte, n int) []byte {
 	binary.BigEndian.PutUint32(b[4:], uint32(n))
 	binary.BigEndian.PutUint32(b[30:], uint32(n))
 	return b
@@ -60,7 +60,7 @@ func TestClientThatAsksForEver(t *testing.T) {
 	var buf []byte
 	for i := range 60_000 {
 		now = start.Add(time.Duration(i) * 10 * time.Millisecond)
-		a := s.Handle(now, from(b, 1), Arrival{Server: testServer}, buf[:0])
+		a := s.Handle(now, numbered(b, 1), Arrival{Server: testServer}, buf[:0])
 		switch a.Reason {
 		case Answered:
 			answers++
@@ -73,7 +73,7 @@ func TestClientThatAsksForEver(t *testing.T) {
 	if want := 600 * MaxRate; answers != want {
 		t.Errorf("%d answers, want %d", answers, want)
 	}
-	if a := s.Handle(now, from(b, 2), Arrival{Server: testServer}, nil); a.Reason != Answered {
+	if a := s.Handle(now, numbered(b, 2), Arrival{Server: testServer}, nil); a.Reason != Answered {
 		t.Errorf("another client: %s", a.Why())
 	}
 }
@@ -84,7 +84,7 @@ func TestManyClients(t *testing.T) {
 	b, answers, refused := requests()["uefi"], 0, 0
 	var buf []byte
 	for i := range 6000 {
-		a := s.Handle(start.Add(time.Duration(i)*time.Second/6000), from(b, i%2000), Arrival{Server: testServer}, buf[:0])
+		a := s.Handle(start.Add(time.Duration(i)*time.Second/6000), numbered(b, i%2000), Arrival{Server: testServer}, buf[:0])
 		switch a.Reason {
 		case Answered:
 			answers++
@@ -97,10 +97,10 @@ func TestManyClients(t *testing.T) {
 	if answers != MaxTotalRate || refused != 6000-MaxTotalRate {
 		t.Errorf("%d answers and %d refusals", answers, refused)
 	}
-	if a := s.Handle(start.Add(time.Second-1), from(b, 2001), Arrival{Server: testServer}, nil); a.Reason != TotalRate {
+	if a := s.Handle(start.Add(time.Second-1), numbered(b, 2001), Arrival{Server: testServer}, nil); a.Reason != TotalRate {
 		t.Errorf("a machine more: %s", a.Why())
 	}
-	if a := s.Handle(start.Add(time.Second), from(b, 1), Arrival{Server: testServer}, nil); a.Reason != Answered {
+	if a := s.Handle(start.Add(time.Second), numbered(b, 1), Arrival{Server: testServer}, nil); a.Reason != Answered {
 		t.Errorf("a second later: %s", a.Why())
 	}
 	if n := len(s.table.machines); n != 2000 {
@@ -113,8 +113,8 @@ func TestClockGoesBack(t *testing.T) {
 	s := newServer(t)
 	b := requests()["uefi"]
 	for i := range 2 * MaxRate {
-		s.Handle(start, from(b, 1), Arrival{Server: testServer}, nil)
-		if a := s.Handle(start.Add(-time.Hour-time.Duration(i)*2*time.Second), from(b, 1), Arrival{Server: testServer}, nil); a.Reason != Answered {
+		s.Handle(start, numbered(b, 1), Arrival{Server: testServer}, nil)
+		if a := s.Handle(start.Add(-time.Hour-time.Duration(i)*2*time.Second), numbered(b, 1), Arrival{Server: testServer}, nil); a.Reason != Answered {
 			t.Fatal(a.Why())
 		}
 	}
@@ -127,14 +127,14 @@ func TestMachinesAreBounded(t *testing.T) {
 	discover, now := requests()["uefi"], start
 	ask := func(n int) {
 		now = now.Add(time.Second)
-		if a := s.Handle(now, from(discover, n), Arrival{Server: testServer}, nil); a.Reason != Answered {
+		if a := s.Handle(now, numbered(discover, n), Arrival{Server: testServer}, nil); a.Reason != Answered {
 			t.Fatal(a.Why())
 		}
 	}
 	lease := func(n int, addr Addr) {
 		b := append(packet(""), OptionMessageType, 1, Request)
 		b = AppendEnd(AppendOption(b, OptionAddress, addr[:]), 0)
-		s.Handle(now, from(b, n), Arrival{Server: testServer}, nil)
+		s.Handle(now, numbered(b, n), Arrival{Server: testServer}, nil)
 	}
 	remembered := func() (list string) {
 		for m := range s.Machines(now) {
