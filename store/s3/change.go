@@ -28,41 +28,54 @@ const (
 	removeBatch = 1000
 )
 
-// unsupported says that S3 does not have something.
-func unsupported(text string) error { return fmt.Errorf("%w: %s", errors.ErrUnsupported, text) }
+// lacks says that S3 does not have something, of a name that there can be.
+func (s *Store) lacks(ctx context.Context, name, text string) error {
+	if _, err := s.key(ctx, name); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s", errors.ErrUnsupported, text)
+}
 
 // Mkdir fails: a directory comes with its first file.
-func (s *Store) Mkdir(_ context.Context, name string, _ fs.FileMode) error {
-	return s.fail("mkdir", name, unsupported("S3 has no directories to make: one comes with its first file"))
+func (s *Store) Mkdir(ctx context.Context, name string, _ fs.FileMode) error {
+	return s.fail("mkdir", name, s.lacks(ctx, name, "S3 has no directories to make: one comes with its first file"))
 }
 
 // Link fails.
-func (s *Store) Link(_ context.Context, _, to string) error {
-	return s.fail("link", to, unsupported("an object has one name"))
+func (s *Store) Link(ctx context.Context, from, to string) error {
+	_, err := s.key(ctx, from)
+	if err == nil {
+		err = s.lacks(ctx, to, "an object has one name")
+	}
+	return s.fail("link", to, err)
 }
 
 // Symlink fails.
-func (s *Store) Symlink(_ context.Context, _, name string) error {
-	return s.fail("symlink", name, unsupported("S3 has no symbolic links"))
+func (s *Store) Symlink(ctx context.Context, _, name string) error {
+	return s.fail("symlink", name, s.lacks(ctx, name, "S3 has no symbolic links"))
 }
 
 // Readlink fails: nothing is a symbolic link.
-func (s *Store) Readlink(_ context.Context, name string) (string, error) {
-	return "", s.fail("readlink", name, rules.ErrNotLink)
+func (s *Store) Readlink(ctx context.Context, name string) (string, error) {
+	_, err := s.stat(ctx, name)
+	if err == nil {
+		err = rules.ErrNotLink
+	}
+	return "", s.fail("readlink", name, err)
 }
 
 // SetAttr fails.
-func (s *Store) SetAttr(_ context.Context, name string, a store.Attr, _ bool) error {
+func (s *Store) SetAttr(ctx context.Context, name string, a store.Attr, _ bool) error {
 	err := a.Check()
 	if err == nil {
-		err = unsupported("an object has the time of its upload, and neither owner nor permissions")
+		err = s.lacks(ctx, name, "an object has the time of its upload, and neither owner nor permissions")
 	}
 	return s.fail("setattr", name, err)
 }
 
 // Space fails.
-func (s *Store) Space(_ context.Context, name string) (store.Space, error) {
-	return store.Space{}, s.fail("statfs", name, unsupported("S3 does not say how much room there is"))
+func (s *Store) Space(ctx context.Context, name string) (store.Space, error) {
+	return store.Space{}, s.fail("statfs", name, s.lacks(ctx, name, "S3 does not say how much room there is"))
 }
 
 // Remove removes a file.
@@ -195,7 +208,7 @@ func (s *Store) rename(ctx context.Context, from, to string, replace bool) error
 	case err != nil:
 		return err
 	case i.dir:
-		return unsupported("S3 renames nothing: haul copies a file to its new name and removes it, and does not do that with directories")
+		return s.lacks(ctx, from, "S3 renames nothing: haul copies a file to its new name and removes it, and does not do that with directories")
 	case i.version() == "":
 		return errUnsettled
 	}

@@ -144,6 +144,10 @@ func kindOf(code string, status int) error {
 		return store.ErrNoSpace
 	case "NoSuchUpload":
 		return errNoUpload
+	case "ExistingObjectIsDirectory": // of a gateway to a directory
+		return store.ErrNotRegular
+	case "ObjectParentIsFile":
+		return fs.ErrNotExist
 	}
 	switch {
 	case slices.Contains(ofRegion, code), status/100 == 3:

@@ -252,7 +252,7 @@ func (f *file) begin(off, need int64) (io.ReadCloser, int64, error) {
 func (s *Store) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	err := a.Check()
 	if err == nil && a.Writes() {
-		err = fmt.Errorf("%w: an object cannot be changed where it is, only replaced", errors.ErrUnsupported)
+		err = s.lacks(ctx, name, "an object cannot be changed where it is, only replaced")
 	}
 	var f *file
 	if err == nil {

@@ -144,10 +144,14 @@ type entries struct {
 	l     *listing
 	first *minio.ObjectInfo // that has come already
 	over  bool
+	ended bool // closed
 }
 
 // Next implements [store.Entries].
 func (e *entries) Next(into []fs.FileInfo) (n int, err error) {
+	if e.ended {
+		return 0, e.l.s.fail("readdir", e.name, fs.ErrClosed)
+	}
 	for n < len(into) {
 		fi, err := e.entry()
 		if err == io.EOF && n > 0 {
@@ -193,7 +197,10 @@ func (e *entries) entry() (fs.FileInfo, error) {
 
 // Close ends the listing.
 func (e *entries) Close() error {
-	e.over = true
+	if e.ended {
+		return e.l.s.fail("close", e.name, fs.ErrClosed)
+	}
+	e.ended = true
 	e.l.close()
 	return nil
 }

@@ -106,6 +106,26 @@ func TestStore(t *testing.T) {
 	})
 }
 
+// The same of trees: a bucket has no empty directories, and files that are only replaced.
+func TestTree(t *testing.T) {
+	c := startGateway(t)
+	lacks := map[string]string{
+		"Mkdir": "a directory comes with its first file", "RemoveDir": "and goes with its last; TestDirectories has the others",
+		"Rename": "files alone are renamed: TestRename", "RenameDirectory": "directories are not",
+	}
+	for _, name := range []string{"Access", "OpenNotRegular", "InPlace", "InPlaceAtRandom", "Append", "WriteInPlaceConcurrently", "HandleOutlivesName", "HandleErrors", "OpenedBefore"} {
+		lacks[name] = "an object is not changed where it is"
+	}
+	for _, name := range []string{"SetMode", "SetTimes", "SetSize", "SetNothing", "Root"} {
+		lacks[name] = "an object has no attributes to set"
+	}
+	runs := 0
+	storetest.RunTreeExcept(t, func(t *testing.T) store.Tree {
+		runs++
+		return newStore(t, fmt.Sprint("tree", runs), c)
+	}, lacks)
+}
+
 // Two files that are open have one Identity and Version only if their content is the
 // same. The MD5 of the content is known without reading where the ETag is one.
 func TestVersions(t *testing.T) {

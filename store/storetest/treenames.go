@@ -44,6 +44,7 @@ func testRemove(t *testing.T, tr store.Tree) {
 	Put(t, tr, "f", "content")
 	Put(t, tr, "g", "other")
 	mkdir(t, tr, "d")
+	Put(t, tr, "d/h", "in d")
 	before := Snapshot(t, tr)
 	for name, want := range map[string]error{
 		"d": store.ErrNotRegular, ".": store.ErrNotRegular,
