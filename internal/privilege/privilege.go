@@ -23,8 +23,11 @@
 package privilege
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // A User is whom the process shall become. The zero value is root, and refused.
@@ -37,7 +40,8 @@ type User struct {
 
 // Give makes a directory, and all in it that is root's, u's: root has made it, for the
 // process that becomes u. Symbolic links are not followed, and a file with several names
-// stays as it is. A process that is not root gives nothing.
+// stays as it is. What belongs to another user is an error. A process that is not root gives
+// nothing.
 func Give(dir string, u User) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -47,13 +51,24 @@ func Give(dir string, u User) error {
 		return err
 	}
 	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+	return fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		if err == nil {
+			info, err = root.Lstat(name)
+		}
+		if errors.Is(err, fs.ErrNotExist) && name != "." {
+			return nil // removed meanwhile, by the process before this one
+		}
 		if err != nil {
 			return err
 		}
-		info, err := root.Lstat(name)
-		if err != nil || !isRoots(info) {
-			return err
+		uid, names, ok := ownerOf(info)
+		switch {
+		case !ok, uid == u.UID, uid == 0 && !info.IsDir() && names > 1:
+			return nil
+		case uid != 0:
+			return fmt.Errorf("%s belongs to the user with the number %d, and haul is going to be %d: chown -R %d:%d %s, or name another directory",
+				filepath.Join(dir, name), uid, u.UID, u.UID, u.GID, dir)
 		}
 		return root.Lchown(name, u.UID, u.GID)
 	})

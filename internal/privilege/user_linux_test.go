@@ -122,4 +122,7 @@ func TestGive(t *testing.T) {
 			t.Errorf("%s belongs to %d, want %d; %v", name, st.Uid, want, err)
 		}
 	}
+	if err := Give(dir, User{Name: "v", UID: 4713, GID: 4713}); err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "chown -R 4713:4713") {
+		t.Errorf("a directory of another user: %v", err)
+	}
 }

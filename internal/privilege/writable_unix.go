@@ -14,8 +14,11 @@ func CheckWritable(dir string) error {
 	return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }
 
-// isRoots reports whether something is root's, by this name alone if it is a file.
-func isRoots(info fs.FileInfo) bool {
+// ownerOf returns whose something is, and how many names it has.
+func ownerOf(info fs.FileInfo) (uid int, names uint64, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && st.Uid == 0 && (info.IsDir() || st.Nlink == 1)
+	if !ok {
+		return 0, 0, false
+	}
+	return int(st.Uid), uint64(st.Nlink), true //nolint:unconvert // of another size elsewhere
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os/user"
 	"strconv"
@@ -103,10 +104,16 @@ func (s *Set) openCache(c Caching, become *privilege.User, takesOver bool, log *
 		c.Fresh = -1
 	}
 	s.cache, err = cache.Open(cache.Config{Dir: c.Dir, Size: c.Size, Fresh: c.Fresh, Stale: c.Stale, Wait: takesOver, Log: log})
+	if errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("%w; give --cache a directory that the user haul runs as may write, and nobody else", err)
+	}
 	if err != nil || become == nil {
 		return err
 	}
-	return privilege.Give(c.Dir, *become)
+	if err := privilege.Give(c.Dir, *become); err != nil {
+		return fmt.Errorf("--cache %s: %w", c.Dir, err)
+	}
+	return nil
 }
 
 // accountOf returns the user whose keys and passwords are used: the one that the process is
