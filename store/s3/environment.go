@@ -33,7 +33,8 @@ type environment struct {
 
 	mu     sync.Mutex
 	states [2]string // mu: the files as they were read last
-	looked time.Time // mu
+	seen   [2]string // mu: and as they were seen last
+	looked time.Time // mu: when that was
 }
 
 func newEnvironment(get func(string) string) *environment {
@@ -81,6 +82,7 @@ type awsFiles struct{ credentials, config, services section }
 func (e *environment) read() (f awsFiles, err error) {
 	e.mu.Lock()
 	e.states = e.look()
+	e.seen = e.states
 	e.mu.Unlock()
 	paths, profile := e.paths(), e.profile()
 	credentials, err := readSections(paths[0])
@@ -112,15 +114,15 @@ func (e *environment) look() (states [2]string) {
 	return states
 }
 
-// changed reports whether the files have changed since they were read.
+// changed reports whether the files have changed since they were read, and does so until
+// they are read again: package minio asks twice.
 func (e *environment) changed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if time.Since(e.looked) < lookPause {
-		return false
+	if time.Since(e.looked) >= lookPause {
+		e.looked, e.seen = time.Now(), e.look()
 	}
-	e.looked = time.Now()
-	return e.look() != e.states
+	return e.seen != e.states
 }
 
 // endpoint returns the URL of the server; "" for Amazon's.

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -121,6 +122,14 @@ func TestRenewsKeysOfTheFile(t *testing.T) {
 	})
 	if _, err := s.Stat(t.Context(), "f"); err != nil {
 		t.Error(err)
+	}
+	// So are those that take the place of keys that are still accepted, soon.
+	f.setHook(nil)
+	env.write(t, "credentials", strings.ReplaceAll(testCredentials, "DEFAULTID", "THIRDID"))
+	for end := time.Now().Add(time.Minute); !strings.Contains(fmt.Sprint(f.signed()), "THIRDID/"); time.Sleep(50 * time.Millisecond) {
+		if _, err := s.Stat(t.Context(), "f"); err != nil || time.Now().After(end) {
+			t.Fatalf("the third keys are not used: %v", err)
+		}
 	}
 }
 

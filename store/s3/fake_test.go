@@ -135,6 +135,13 @@ func (f *fake) asked() []string {
 	return list
 }
 
+// signed returns the headers that sign requests.
+func (f *fake) signed() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.auth)
+}
+
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/b12"), "/")
 	query := slices.Sorted(maps.Keys(r.URL.Query()))
