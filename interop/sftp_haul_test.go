@@ -61,11 +61,17 @@ var (
 // the one that it said it has.
 func beginSFTP(t *testing.T, dir string, args ...string) (login, *daemon) {
 	t.Helper()
+	return beginSFTPBy(t, haul(t), dir, args...)
+}
+
+// beginSFTPBy is beginSFTP of a haul with an environment of its own.
+func beginSFTPBy(t *testing.T, h program, dir string, args ...string) (login, *daemon) {
+	t.Helper()
 	args = append([]string{"serve", dir, "--sftp", "127.0.0.1:0", "--host-keys", t.TempDir()}, args...)
 	if !slices.Contains(args, "--users") {
 		args = append(args, "--upload", "overwrite")
 	}
-	d := haul(t).start(t, args...)
+	d := h.start(t, args...)
 	if !d.awaitLine(t, "host key ssh-ed25519") || !servingSFTP.MatchString(d.said(50)) {
 		t.Fatalf("haul serve ended, or did not say where it serves: %v", d.err)
 	}

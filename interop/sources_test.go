@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,19 +19,20 @@ import (
 func TestSources(t *testing.T) {
 	large := content(5<<20 + 3)
 	for _, c := range []struct {
-		name string
-		open func(t *testing.T, dir string) (h program, source string)
-		puts bool
+		name  string
+		open  func(t *testing.T, dir string) (h program, source string)
+		puts  bool
+		lacks string // what the log says of a directory that cannot be made
 	}{
 		{"nginx", func(t *testing.T, dir string) (program, string) {
 			return haul(t), "http://" + startNginx(t, dir) + "/top/"
-		}, false},
-		{"sshd", sourceOfSSHD, true},
+		}, false, "a web server cannot make directories"},
+		{"sshd", sourceOfSSHD, true, ""},
 		{"versitygw", func(t *testing.T, dir string) (program, string) {
 			s := serveS3(t)
 			do(t, s.haul, "put", "-r", filepath.Join(dir, "top")+"/.", "s3://bucket/top/")
 			return s.haul, "s3://bucket/top"
-		}, true},
+		}, true, "S3 has no directories to make"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, local := t.TempDir(), filepath.Join(t.TempDir(), "local")
@@ -88,7 +90,64 @@ func TestSources(t *testing.T) {
 			case err == nil:
 				t.Error("nginx took an upload")
 			}
+			sourceOverSFTP(t, h, source, c.puts, c.lacks)
 		})
+	}
+}
+
+// sourceOverSFTP serves a source to those who log in. They see, get and put what they can, by
+// OpenSSH's sftp and by haul, and are refused what the source lacks.
+func sourceOverSFTP(t *testing.T, h program, source string, puts bool, lacks string) {
+	t.Helper()
+	l, d := beginSFTPBy(t, h, source, "--users", usersFile(t), "--sftp-exempt", "127.0.0.0/8")
+	tool, get := newSFTPTool(t, l), haul(t)
+	config := l.sshConfig(t)
+	if list := tool.list(t, "/"); !slices.Contains(list, "large") || !slices.Contains(list, "sub") {
+		t.Errorf("sftp lists %q", list)
+	}
+	want := content(5<<20 + 3)
+	for name, fetch := range map[string]func(local string){
+		"sftp": func(local string) { tool.get(t, "large", local) },
+		"haul": func(local string) { do(t, get, "get", "--batch", "-q", "-F", config, "server:large", local) },
+	} {
+		local := filepath.Join(t.TempDir(), name)
+		fetch(local)
+		wantFile(t, local, want)
+	}
+	local := filepath.Join(t.TempDir(), "sent")
+	if err := os.WriteFile(local, content(1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sftp := findOpenSSH(t, "sftp")
+	sftp.args = []string{"-q", "-S", findOpenSSH(t, "ssh").path, "-F", config, "-b", "-"}
+	for name, put := range map[string]func() error{
+		"sftp": func() error { _, err := runTool(t, sftp, "put "+local+" by-sftp\n", "server"); return err },
+		"haul": func() error {
+			_, err := get.run(t.Context(), "put", "--batch", "-q", "-F", config, local, "server:by-haul")
+			return err
+		},
+	} {
+		err := put()
+		switch {
+		case puts && err != nil:
+			t.Errorf("an upload by %s: %v", name, err)
+		case puts:
+			back := filepath.Join(t.TempDir(), "back")
+			tool.get(t, "by-"+name, back)
+			wantFile(t, back, content(1000))
+		case err == nil:
+			t.Errorf("nginx took an upload by %s", name)
+		}
+	}
+	_, err := runTool(t, sftp, "mkdir made\n", "server")
+	if refused := err != nil; refused != (lacks != "") {
+		t.Errorf("mkdir: %v", err)
+	}
+	if lacks != "" && !d.awaitLine(t, lacks) {
+		t.Errorf("the log has no %q", lacks)
+	}
+	if err := d.stop(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -2,6 +2,7 @@ package sftp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -301,7 +302,12 @@ func (u *hiddenUpload) publish() error {
 	}
 	// By the account's own tree: an account that may only upload has no right to this
 	// once the file has its name, and it was granted before.
-	if err := u.conn.account.Tree.SetAttr(context.WithoutCancel(u.conn.ctx), u.key.name, late, true); err != nil {
+	tree := u.conn.account.Tree
+	err := tree.SetAttr(context.WithoutCancel(u.conn.ctx), u.key.name, late, true)
+	if errors.Is(err, errors.ErrUnsupported) && tree.Features().OwnTimes {
+		return nil // no file there has attributes that were set, and this one is whole
+	}
+	if err != nil {
 		return fmt.Errorf("the file is published, but not as it should be: %w", err)
 	}
 	return nil
