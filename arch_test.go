@@ -38,7 +38,7 @@ var rules = map[string]rule{
 	},
 	"internal/serve": {
 		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source",
-		tests:   "internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
+		tests:   "internal/race internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
 	},
 	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure", tests: "internal/golden internal/serve"},

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/store"
 )
 
 const (
@@ -38,10 +40,10 @@ func (c *serverConn) refused(what, detail string) {
 	}
 }
 
-// looked reports a request that only looks, if that was forbidden. It returns
-// err.
+// looked reports a request that only looks, if that was forbidden, or the files cannot be
+// reached. It returns err.
 func (s *session) looked(what, name string, err error) error {
-	if err == nil || !errors.Is(err, fs.ErrPermission) || s.conn.server.Audit == nil {
+	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, store.ErrUnavailable) || s.conn.server.Audit == nil {
 		return err
 	}
 	if report, _ := s.conn.mayReport(); report {

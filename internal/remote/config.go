@@ -36,6 +36,11 @@ type Config struct {
 	// Patience is how long servers may take; zero fields mean what is usual.
 	Patience Patience
 
+	// Again, if set, is called each time that a request over HTTP or to a bucket of a [Mount]
+	// is going to be sent again, and why: the server had no time, or the connection was lost.
+	// Several goroutines call it, and it holds them up.
+	Again func(why error)
+
 	served bool // for a [Mount]: there are no flags, and nobody to be asked
 
 	// Stderr is for programs that connections run over.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/openssh"
@@ -63,6 +64,11 @@ func (m *Mount) openBucket() (err error) {
 	p := m.cfg.Patience
 	m.bucket, err = s3.New(m.location.bucket, m.location.Path, s3.Config{
 		Conns: m.cfg.Conns, ConnectTimeout: p.Answer, AnswerTimeout: p.Answer, StallTimeout: p.Stall, UserAgent: m.cfg.UserAgent, Getenv: m.getenv,
+		Waiting: func(err error, _ time.Duration) {
+			if m.cfg.Again != nil {
+				m.cfg.Again(err)
+			}
+		},
 	})
 	if err != nil {
 		return failure.Usage.Errorf("source %v: %w", m.location, err)

@@ -27,6 +27,9 @@ const minNotedPause = time.Second
 
 // waiting notes that a server wants to be asked again later, once for each reason.
 func (d webDialer) waiting(host string, status int, pause time.Duration) {
+	if d.cfg.Again != nil {
+		d.cfg.Again(&webclient.StatusError{Code: status})
+	}
 	if d.cfg.Quiet || pause < minNotedPause {
 		return
 	}
@@ -37,6 +40,9 @@ func (d webDialer) waiting(host string, status int, pause time.Duration) {
 // reconnecting notes that the connection to a server is lost, once, unless haul soon has
 // another.
 func (d webDialer) reconnecting(host string, err error, pause time.Duration) {
+	if d.cfg.Again != nil {
+		d.cfg.Again(err)
+	}
 	if d.cfg.Quiet || pause < minNotedPause {
 		return
 	}

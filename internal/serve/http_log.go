@@ -11,6 +11,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 	"github.com/haul-project/haul/web"
 )
@@ -143,7 +144,7 @@ func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 		return slog.LevelInfo, meter.Probe
 	case x.Err == nil:
 		return slog.LevelInfo, meter.Done
-	case ofFile, errors.Is(x.Err, web.ErrShrunk):
+	case ofFile, errors.Is(x.Err, web.ErrShrunk), errors.Is(x.Err, store.ErrUnavailable):
 		return slog.LevelWarn, meter.Failed
 	}
 	return slog.LevelInfo, meter.PeerEnded

@@ -34,11 +34,13 @@ import (
 )
 
 // The process is a server of a source, with all that "haul serve" does, if these are set: the
-// URLs between commas, the home directory that has the keys, and the cache.
+// URLs between commas, the home directory that has the keys, the cache, and what a call may
+// take.
 const (
-	sourceVar = "HAUL_TEST_SOURCE"
-	homeVar   = "HAUL_TEST_HOME"
-	cacheVar  = "HAUL_TEST_CACHE"
+	sourceVar   = "HAUL_TEST_SOURCE"
+	homeVar     = "HAUL_TEST_HOME"
+	cacheVar    = "HAUL_TEST_CACHE"
+	patienceVar = "HAUL_TEST_PATIENCE"
 )
 
 func init() {
@@ -63,6 +65,9 @@ func init() {
 		cfg.Cache.Size, cfg.Cache.Fresh = 64<<20, 0
 	}
 	cfg.sources.Account, cfg.sources.Patience = &account, 3*time.Second
+	if d, err := time.ParseDuration(os.Getenv(patienceVar)); err == nil {
+		cfg.sources.Patience = d
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	if err := Run(ctx, cfg, os.Stderr); err != nil {
@@ -78,13 +83,14 @@ type sourceServer struct {
 	log  *servetest.Buffer
 	http string // "http://127.0.0.1:1234"
 	tftp netip.AddrPort
+	pid  int
 }
 
-func startSourceServer(t *testing.T, urls, home, cacheDir string) *sourceServer {
+func startSourceServer(t *testing.T, urls, home, cacheDir string, env ...string) *sourceServer {
 	t.Helper()
 	s := &sourceServer{t: t, log: new(servetest.Buffer)}
 	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), sourceVar+"="+urls, homeVar+"="+home, cacheVar+"="+cacheDir, "CONFIGURATION_DIRECTORY="+t.TempDir())
+	c.Env = append(append(os.Environ(), sourceVar+"="+urls, homeVar+"="+home, cacheVar+"="+cacheDir, "CONFIGURATION_DIRECTORY="+t.TempDir()), env...)
 	c.Stderr = s.log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -98,6 +104,7 @@ func startSourceServer(t *testing.T, urls, home, cacheDir string) *sourceServer 
 		}
 	})
 	servetest.Eventually(t, "it serves", func() bool { return strings.Contains(s.log.String(), "everybody may read") || len(ended) > 0 })
+	s.pid = c.Process.Pid
 	s.http = "http://" + s.word(` on http://(\S+)`)
 	s.tftp = netip.MustParseAddrPort(s.word(` on tftp://(\S+)`))
 	return s
@@ -195,8 +202,8 @@ func (s *sourceServer) exercise(dir string) {
 	s.overSFTP(dir)
 }
 
-// overSFTP does what a user does who logs in.
-func (s *sourceServer) overSFTP(dir string) {
+// login logs in over SFTP, until the test ends.
+func (s *sourceServer) login() *sftpclient.Client {
 	s.t.Helper()
 	login := &ssh.ClientConfig{
 		User: users.OneTimeUser, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
@@ -206,8 +213,14 @@ func (s *sourceServer) overSFTP(dir string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer c.Close()
-	files := c.Store("")
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// overSFTP does what a user does who logs in.
+func (s *sourceServer) overSFTP(dir string) {
+	s.t.Helper()
+	files := s.login().Store("")
 	ctx := s.t.Context()
 	f, err := files.Open(ctx, "boot/kernel")
 	if err != nil {

@@ -29,8 +29,8 @@ const (
 	firstPause = 200 * time.Millisecond
 	mostPause  = 5 * time.Second
 
-	// logEvery is the time between two lines about a source that is away, and between two
-	// about files that it could not give.
+	// logEvery is the time between two lines about a source that is away, between two
+	// about files that it could not give, and about requests that are sent again.
 	logEvery = time.Minute
 )
 
@@ -52,7 +52,7 @@ type link struct {
 	life    context.Context
 	end     context.CancelCauseFunc
 
-	calls, failures, connects, read atomic.Uint64
+	calls, failures, repeats, connects, read atomic.Uint64
 
 	mu      sync.Mutex
 	conn    *conn     // mu: nil if there is none
@@ -63,6 +63,7 @@ type link struct {
 	err     error     // mu: why it is away
 	logged  time.Time // mu: when that was logged
 	faulty  time.Time // mu: when it was logged that a request has failed
+	warned  time.Time // mu: when it was logged that a request is sent again
 	reached bool      // mu: it has answered before
 }
 
@@ -103,7 +104,7 @@ func (l *link) close() {
 func (l *link) stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Stats{Calls: l.calls.Load(), Failures: l.failures.Load(), Connects: l.connects.Load(), Read: l.read.Load(), Away: !l.away.IsZero()}
+	return Stats{Calls: l.calls.Load(), Failures: l.failures.Load(), Again: l.repeats.Load(), Connects: l.connects.Load(), Read: l.read.Load(), Away: !l.away.IsZero()}
 }
 
 // A span is the life of a call, or of what it has opened.
@@ -165,8 +166,8 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 		if s.ctx.Err() != nil && last != nil {
 			return last // which says more than that there is no more time
 		}
-		if s.ctx.Err() != nil {
-			return context.Cause(s.ctx)
+		if cause := context.Cause(s.ctx); cause != nil && !errors.Is(err, cause) {
+			return cause
 		}
 		if err == nil || s.conn == nil || !remote.IsAway(err) {
 			return err
@@ -328,6 +329,17 @@ func (l *link) note(c *conn, err error) error {
 	}
 	l.lost(err)
 	return unavailable{err}
+}
+
+// again notes that a request is sent again, for a reason that is often gone then.
+func (l *link) again(why error) {
+	n := l.repeats.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.warned) >= logEvery {
+		l.warned = now
+		l.say(slog.LevelWarn, "source: a request is sent again", slog.String("error", why.Error()), slog.Uint64("repeats", n))
+	}
 }
 
 // isAway reports whether an error is about the server, and not about one of its files.

@@ -191,6 +191,7 @@ func (s *Set) RegisterMetrics(counts *meter.Registry) {
 	}{
 		{"source_calls_total", "Requests to sources on other machines.", func(n Stats) uint64 { return n.Calls }},
 		{"source_failures_total", "Requests to sources and reads that failed because of the server or the way to it.", func(n Stats) uint64 { return n.Failures }},
+		{"source_repeats_total", "Requests to sources over HTTP and S3 that were sent again: there was no time for them, or a connection was lost.", func(n Stats) uint64 { return n.Again }},
 		{"source_connects_total", "Connections to SFTP servers, and clients of others, that were made.", func(n Stats) uint64 { return n.Connects }},
 		{"source_read_bytes_total", "Bytes of files read from sources.", func(n Stats) uint64 { return n.Read }},
 	} {

@@ -134,6 +134,7 @@ func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error
 	m, err := remote.NewMount(ctx, l, remote.Config{
 		Account: cfg.Account, Conns: maxConns, UserAgent: "haul",
 		Say:      func(text string) { s.link.say(slog.LevelInfo, "source", slog.String("note", text)) },
+		Again:    s.link.again,
 		Patience: remote.Patience{Answer: s.link.wait, Stall: min(s.link.wait, stallTime), Away: awayTime},
 	})
 	if err != nil {
@@ -180,6 +181,7 @@ func (s *Source) Close() { s.link.close() }
 type Stats struct {
 	Calls    uint64 // requests for files, directories and descriptions that were answered, or failed
 	Failures uint64 // of them, and of reads, those that failed because of the server or the way to it
+	Again    uint64 // requests over HTTP and to buckets that were sent again: the server had no time, or a connection was lost
 	Connects uint64 // connections made, of SFTP
 	Read     uint64 // bytes of files
 	Away     bool   // the last call has failed so

@@ -36,17 +36,22 @@ type attempts struct{ tries, silences int }
 // do sends a request until it is answered by something that means something. call sends
 // it once.
 func (s *Store) do(ctx context.Context, call func(context.Context) error) error {
+	var last error // which says more than that there is no more time
 	for e := new(attempts); ; {
 		err := s.once(ctx, call)
 		if err == nil {
 			return nil
 		}
+		if ctx.Err() != nil && last != nil {
+			return fmt.Errorf("%w: %w", context.Cause(ctx), last)
+		}
 		pause, again := s.again(e, err)
 		if !again {
 			return given(err, e.tries)
 		}
-		if err := rate.Sleep(ctx, pause); err != nil {
-			return err
+		last = err
+		if over := rate.Sleep(ctx, pause); over != nil {
+			return fmt.Errorf("%w: %w", over, err)
 		}
 	}
 }
