@@ -26,6 +26,8 @@ type sessionHandle struct {
 	transfer *Transfer     // of all but directories
 	readAt   int64         // session.flushes when it was last read
 	ended    bool          // a read was answered by EOF
+	away     error         // of a read, since the files could not be reached
+	awayAt   time.Time     // and when that was
 }
 
 // path returns where the file is on the disk, "" if that is not known.

@@ -116,6 +116,11 @@ func (s *session) read(q *wire.Request) error {
 // can decrypt them only once all of the packet, up to 32 KiB, has come.
 const firstFlight = 10 * 1460
 
+// awayPause is how long reads of a handle fail at once, after one that failed since the
+// files could not be reached: clients have many reads under way, and each would wait for as
+// long as that one did.
+const awayPause = time.Second
+
 // appendData appends the DATA that answers a READ, and returns how many bytes it has.
 func (s *session) appendData(q *wire.Request) (int, error) {
 	h := s.file(q.Handle)
@@ -124,6 +129,9 @@ func (s *session) appendData(q *wire.Request) (int, error) {
 		return 0, errNoHandle
 	case h.file == nil:
 		return 0, fs.ErrPermission
+	}
+	if h.away != nil && time.Since(h.awayAt) < awayPause {
+		return 0, h.away
 	}
 	want := int(min(q.Length, s.conn.maxRead()))
 	if s.flushes == 0 && want > firstFlight {
@@ -139,6 +147,9 @@ func (s *session) appendData(q *wire.Request) (int, error) {
 		h.readAt = s.flushes
 		if h.ended = err == io.EOF; !h.ended {
 			h.transfer.fail(err)
+		}
+		if errors.Is(err, store.ErrUnavailable) {
+			h.away, h.awayAt = err, time.Now()
 		}
 		return 0, err
 	}
