@@ -40,7 +40,7 @@ type User struct {
 
 // Give makes a directory, and all in it that is root's, u's: root has made it, for the
 // process that becomes u. Symbolic links are not followed, and a file with several names
-// stays as it is. What belongs to another user is an error. A process that is not root gives
+// stays as it is. A file of another user is an error. A process that is not root gives
 // nothing.
 func Give(dir string, u User) error {
 	if os.Geteuid() != 0 {

@@ -26,8 +26,8 @@ import (
 	"github.com/haul-project/haul/internal/serve/servetest"
 )
 
-// fetchers get a whole file, by each protocol. What came before an error is returned, too.
-// One connection of SFTP does one thing after the other.
+// fetchers get a whole file, by each protocol, or return what came before an error. One
+// connection of SFTP does one thing after the other.
 func (s *sourceServer) fetchers() map[string]func(name string) (string, error) {
 	all := map[string]func(string) (string, error){
 		"http": func(name string) (string, error) {
@@ -202,8 +202,8 @@ var sourceFaults = []struct {
 	{"expired", "get new ones", func(*servetest.Bucket, string) servetest.Fault { return refusing(0, 400, "ExpiredToken") }},
 }
 
-// What is wrong with a bucket costs time, or an error that the log explains, and never a wrong
-// byte, with a cache and without.
+// A fault of a bucket costs time, or an error that the log explains, and never a wrong byte,
+// with a cache and without.
 func TestServeBucketFaults(t *testing.T) {
 	for _, cached := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cached=%v", cached), func(t *testing.T) {

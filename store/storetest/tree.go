@@ -19,7 +19,7 @@ import (
 func RunTree(t *testing.T, open func(t *testing.T) store.Tree) { RunTreeExcept(t, open, nil) }
 
 // RunTreeExcept is [RunTree] for a tree that cannot keep all of the contract; see
-// [RunExcept]. What has the error errors.ErrUnsupported need not be left out.
+// [RunExcept]. Tests of single calls that are errors.ErrUnsupported need not be left out.
 func RunTreeExcept(t *testing.T, open func(t *testing.T) store.Tree, lacks map[string]string) {
 	run(t, open, []contractTest[store.Tree]{
 		{"Mkdir", testMkdir},
