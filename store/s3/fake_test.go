@@ -164,9 +164,15 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, 400, "BadDigest")
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	q := r.URL.Query()
+	f.mu.Lock()
+	if (r.Method == "GET" || r.Method == "HEAD") && key != "" && !q.Has("uploadId") {
+		o := f.objects[key]
+		f.mu.Unlock()
+		o.serve(w, r)
+		return
+	}
+	defer f.mu.Unlock()
 	switch {
 	case key == "" && r.Method == "GET" && q.Has("uploads"):
 		f.listUploads(w, q)
@@ -194,8 +200,6 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == "DELETE":
 		delete(f.objects, key)
 		w.WriteHeader(204)
-	default:
-		f.get(w, r, key)
 	}
 }
 
@@ -267,8 +271,8 @@ func (f *fake) complete(w http.ResponseWriter, r *http.Request, key, id string, 
 	}{Bucket: "b12", Key: key, ETag: whole.etag})
 }
 
-func (f *fake) get(w http.ResponseWriter, r *http.Request, key string) {
-	o := f.objects[key]
+// serve answers a GET or HEAD; o is nil if there is no such object.
+func (o *object) serve(w http.ResponseWriter, r *http.Request) {
 	if o == nil {
 		refuse(w, r, 404, "NoSuchKey")
 		return

@@ -52,13 +52,15 @@ func TestFaultsThatPass(t *testing.T) {
 			f.mu.Lock()
 			o := f.objects["f"]
 			f.mu.Unlock()
-			var first, last int64
-			_, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last)
+			first, last, status := int64(0), o.size-1, 200
 			w.Header().Set("ETag", `"`+o.etag+`"`)
 			w.Header().Set("Last-Modified", time.Unix(1_000_000_000, 0).UTC().Format(http.TimeFormat))
-			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, o.size))
+			if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); n == 2 {
+				status = 206
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, o.size))
+			}
 			w.Header().Set("Content-Length", fmt.Sprint(last-first+1))
-			w.WriteHeader(206)
+			w.WriteHeader(status)
 			_, _ = w.Write(data[first : first+(last-first)/3])
 			_ = http.NewResponseController(w).Flush() // or none of it may come
 			panic(http.ErrAbortHandler)
@@ -66,10 +68,10 @@ func TestFaultsThatPass(t *testing.T) {
 	}
 	s := f.store()
 	for name, set := range map[string]func(){
-		"500":             func() { f.fail(3, isMethod("GET"), 500, "InternalError") },
-		"503 SlowDown":    func() { f.fail(2, isMethod("GET"), 503, "SlowDown", "Retry-After", "0") },
-		"503 at the HEAD": func() { f.fail(1, isMethod("HEAD"), 503, "") },
-		"cut":             func() { f.setHook(cut(7)) },
+		"500":            func() { f.fail(3, isMethod("GET"), 500, "InternalError") },
+		"503 SlowDown":   func() { f.fail(2, isMethod("GET"), 503, "SlowDown", "Retry-After", "0") },
+		"500 in between": func() { f.fail(1, isRange, 500, "InternalError") },
+		"cut":            func() { f.setHook(cut(7)) },
 	} {
 		set()
 		got, fetched, err, fetchErr := readBoth(t, s, "f")
@@ -156,26 +158,28 @@ type fetcher interface {
 	FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error)
 }
 
+func isRange(r *http.Request) bool { return r.Header.Get("Range") != "" }
+
 // An answer that is not what was asked for is an error, and none of it is delivered.
 func TestWrongAnswers(t *testing.T) {
 	f := newFake(t)
-	f.put("f", strings.Repeat("a", 1000))
+	f.put("f", strings.Repeat("a", 4<<20))
 	s := f.store()
 	for what, header := range map[string]map[string]string{
 		"another ETag":   {"ETag": `"0123"`},
-		"another range":  {"Content-Range": "bytes 1-10/1000"},
-		"another size":   {"Content-Range": "bytes 0-9/1001"},
+		"another range":  {"Content-Range": "bytes 2097153-2097162/4194304"},
+		"another size":   {"Content-Range": "bytes 2097152-2097161/4194305"},
 		"another length": {"Content-Length": "9"},
 		"no range":       {"Content-Range": ""},
 	} {
 		f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
-			if r.Method != "GET" {
+			if !isRange(r) {
 				return false
 			}
 			h := w.Header()
 			h.Set("ETag", r.Header.Get("If-Match"))
 			h.Set("Last-Modified", time.Unix(1_000_000_000, 0).UTC().Format(http.TimeFormat))
-			h.Set("Content-Range", "bytes 0-9/1000")
+			h.Set("Content-Range", "bytes 2097152-2097161/4194304")
 			h.Set("Content-Length", "10")
 			for k, v := range header {
 				h.Set(k, v)
@@ -188,11 +192,22 @@ func TestWrongAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := file.ReadAt(make([]byte, 10), 0)
+		n, err := file.ReadAt(make([]byte, 10), 2<<20)
 		if n != 0 || !errors.Is(err, ErrProtocol) && !errors.Is(err, store.ErrChanged) {
 			t.Errorf("%s: ReadAt = %d, %v", what, n, err)
 		}
 		file.Close()
+	}
+	f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("ETag", `"0123"`)
+		w.Header().Set("Last-Modified", time.Unix(1_000_000_000, 0).UTC().Format(http.TimeFormat))
+		w.Header().Set("Content-Range", "bytes 0-9/1000")
+		w.WriteHeader(206)
+		_, _ = io.WriteString(w, "bbbbbbbbbb")
+		return true
+	})
+	if _, err := s.Open(t.Context(), "f"); !errors.Is(err, ErrProtocol) {
+		t.Errorf("Open, of which a part comes: %v", err)
 	}
 }
 
@@ -395,26 +410,43 @@ func (s *shiftSink) WriteAt(p []byte, off int64) (int, error) {
 	return copy(s.data[off-s.off:], p), nil
 }
 
-// Reading in order takes few requests, and opening is one.
+// One request opens a file, and brings all of it to a reader that reads in order, or copies
+// it if it is small. Whoever reads on elsewhere needs a few more.
 func TestRequestsOfReading(t *testing.T) {
 	f := newFake(t)
-	f.put("f", strings.Repeat("a", 4<<20))
+	f.put("f", strings.Repeat("a", 30<<20))
+	f.put("small", "x")
 	s := f.store()
-	file, err := s.Open(t.Context(), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if got := strings.Join(f.asked(), ","); got != "HEAD f" {
-		t.Errorf("Open asks %s", got)
-	}
-	p := make([]byte, 512)
-	for off := int64(0); off < 4<<20; off += 512 {
-		if _, err := file.ReadAt(p, off); err != nil {
+	open := func(name string) *file {
+		t.Helper()
+		file, err := s.open(t.Context(), name)
+		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { file.Close() })
+		return file
 	}
-	if got := f.asked(); len(got) > 5 {
-		t.Errorf("reading 4 MiB in pieces of 512 takes %d requests", len(got))
+	readOn := func(file *file, off int64) {
+		t.Helper()
+		for p := make([]byte, 4096); off < 30<<20; off += 4096 {
+			if _, err := file.ReadAt(p, off); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
+	wantRequests := func(what, want string) {
+		t.Helper()
+		if got := strings.Join(f.asked(), ","); got != want {
+			t.Errorf("%s asks %s, want %s", what, got, want)
+		}
+	}
+	readOn(open("f"), 0)
+	wantRequests("reading all", "GET f")
+	if n, err := open("small").FetchTo(t.Context(), make(sliceSink, 1), 0); n != 1 || err != nil {
+		t.Errorf("FetchTo of a small file: %d, %v", n, err)
+	}
+	wantRequests("copying a small file", "GET small")
+	// 4096 bytes, 1 MiB, 4 MiB, 16 MiB, and the rest.
+	readOn(open("f"), 4<<20)
+	wantRequests("reading from 4 MiB on", "GET f,GET f,GET f,GET f,GET f,GET f")
 }

@@ -151,14 +151,19 @@ func (x *download) part(q pipeline.Request) {
 	x.wake()
 }
 
-// copy asks for a range and writes what comes of it. It returns how much of it is written.
+// copy asks for a range, unless an answer leads there, and writes what comes of it. It
+// returns how much of it is written.
 func (x *download) copy(off, end int64) (n int64, local bool, err error) {
-	body, err := x.f.get(x.ctx, off, end-off)
-	if err != nil {
-		return 0, false, err
+	st := x.f.s.streams.take(x.f, off)
+	if st == nil {
+		body, err := x.f.get(x.ctx, off, end-off)
+		if err != nil {
+			return 0, false, err
+		}
+		st = &stream{f: x.f, body: body, at: off, end: end}
 	}
-	defer body.Close()
-	st := &stream{f: x.f, body: body, at: off, end: end}
+	defer st.body.Close()
+	defer context.AfterFunc(x.ctx, func() { _ = st.body.Close() })()
 	buf := copyBuffers.Get().(*[copyBuffer]byte)
 	defer copyBuffers.Put(buf)
 	for st.at < end {
@@ -174,6 +179,6 @@ func (x *download) copy(off, end int64) (n int64, local bool, err error) {
 			return n, false, err
 		}
 	}
-	_, _ = body.Read(buf[:1]) // the end, so that the connection can be used again
+	_, _ = st.body.Read(buf[:1]) // the end, so that the connection can be used again
 	return n, false, nil
 }

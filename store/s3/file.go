@@ -21,11 +21,11 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// firstRun is how much is asked for at once when a file begins to be read in order, and
-// maxRun what that grows to. Else it is what is to be read.
+// A read asks for what is to be read. Those that follow it in order ask for firstRun bytes,
+// and then for runGrowth times as many each time, since each request costs a round trip.
 const (
-	firstRun = 1 << 20
-	maxRun   = 32 << 20
+	firstRun  = 1 << 20
+	runGrowth = 4
 )
 
 // A file is an object, open for reading. Each request names its ETag, or else the time when it was
@@ -45,8 +45,8 @@ type file struct {
 
 var _ store.Identifier = (*file)(nil)
 
-// Open opens an object for reading. The result has FetchTo, Hash and Version: see
-// package treecopy.
+// Open opens an object for reading, by a request for all of it: so the first reader waits
+// for one answer only. The result has FetchTo, Hash and Version: see package treecopy.
 func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 	f, err := s.open(ctx, name)
 	if err != nil {
@@ -59,18 +59,56 @@ func (s *Store) open(ctx context.Context, name string) (*file, error) {
 	if name == "." {
 		return nil, store.ErrNotRegular
 	}
-	i, err := s.stat(ctx, name)
-	switch {
-	case err != nil:
+	key, err := s.key(ctx, name)
+	if err != nil {
 		return nil, err
-	case i.dir:
-		return nil, rules.ErrIsDir
-	case i.version() == "":
-		return nil, errUnsettled
 	}
-	f := &file{s: s, name: name, key: s.prefix + name, info: i}
+	f := &file{s: s, name: name, key: key}
 	f.ctx, f.cancel = context.WithCancelCause(context.Background())
-	return f, nil
+	opening := context.AfterFunc(ctx, func() { f.cancel(context.Cause(ctx)) })
+	body, err := f.getAll()
+	if !opening() && err == nil {
+		_ = body.Close()
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		s.streams.put(&stream{f: f, body: body, end: f.info.size})
+		return f, nil
+	}
+	f.cancel(fs.ErrClosed)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err = s.dirInstead(ctx, name, err); err == nil {
+			err = rules.ErrIsDir
+		}
+	}
+	return nil, err
+}
+
+// getAll asks for all of the object, which it describes.
+func (f *file) getAll() (body io.ReadCloser, err error) {
+	a := new(answer)
+	ctx := context.WithValue(context.WithValue(f.ctx, wholeKey{}, true), answerKey{}, a)
+	err = f.s.do(ctx, func(ctx context.Context) error {
+		b, o, h, err := f.s.server.GetObject(ctx, f.s.bucket, f.key, minio.GetObjectOptions{})
+		if err != nil {
+			return err
+		}
+		if span := h.Get("Content-Range"); span != "" {
+			err = fmt.Errorf("%w: it sends %q, where all was asked for", ErrProtocol, servertext.Cut(span))
+		} else {
+			f.info, err = settledInfo(f.name, o, a)
+		}
+		if err == nil && f.info.version() == "" {
+			err = errUnsettled
+		}
+		if err != nil {
+			_ = b.Close()
+			return err
+		}
+		body = b
+		return nil
+	})
+	return body, err
 }
 
 // Stat describes the object as it was when it was opened.
@@ -239,7 +277,7 @@ func (f *file) begin(off, need int64) (io.ReadCloser, int64, error) {
 	f.mu.Lock()
 	run := need
 	if off == f.next && off > 0 {
-		f.run = min(max(2*f.run, firstRun), maxRun)
+		f.run = min(max(runGrowth*f.run, firstRun), f.info.size)
 		run = max(f.run, need)
 	}
 	f.mu.Unlock()

@@ -233,13 +233,19 @@ func (s *Store) stat(ctx context.Context, name string) (info, error) {
 		return info{}, err
 	}
 	i, err := s.head(ctx, name, key)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return i, err
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.dirInstead(ctx, name, err)
 	}
-	there, e := s.hasAny(ctx, key+"/")
+	return i, err
+}
+
+// dirInstead describes the directory of a name that no object has, or returns err, which
+// says so.
+func (s *Store) dirInstead(ctx context.Context, name string, err error) (info, error) {
+	there, e := s.hasAny(ctx, s.prefix+name+"/")
 	switch {
 	case e != nil && errors.Is(e, fs.ErrPermission) && !errors.Is(e, ErrLogin): // these keys may read, but not list
-		return info{}, s.why(ctx, key, err)
+		return info{}, s.why(ctx, s.prefix+name, err)
 	case e != nil:
 		return info{}, e
 	case there:
@@ -256,8 +262,7 @@ func (s *Store) head(ctx context.Context, name, key string) (i info, err error) 
 	err = s.do(context.WithValue(ctx, answerKey{}, a), func(ctx context.Context) error {
 		o, err := s.server.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 		if err == nil {
-			i, err = infoOf(name, o)
-			i.settled = !a.date.IsZero() && !i.time.After(a.date.Add(-settleTime))
+			i, err = settledInfo(name, o, a)
 		}
 		return err
 	})
@@ -335,6 +340,14 @@ func (i info) version() string {
 // same reports whether two descriptions are of one version.
 func (i info) same(o info) bool {
 	return i.etag == o.etag && i.size == o.size && (i.etag != "" || i.time.Equal(o.time))
+}
+
+// settledInfo describes an object that an answer is about. By the answer's date it also finds
+// out whether the object has its time for long.
+func settledInfo(name string, o minio.ObjectInfo, a *answer) (info, error) {
+	i, err := infoOf(name, o)
+	i.settled = !a.date.IsZero() && !i.time.After(a.date.Add(-settleTime))
+	return i, err
 }
 
 func infoOf(name string, o minio.ObjectInfo) (info, error) {

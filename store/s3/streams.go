@@ -8,10 +8,8 @@ import (
 )
 
 const (
-	// maxStreams is how many answers that are not read at the moment are kept, of all
-	// files: each holds a connection. maxOfConns is which part of the connections that
-	// may be.
-	maxStreams = 32
+	// maxOfConns is which part of the connections may have answers that are kept and not
+	// read at the moment, of all files.
 	maxOfConns = 2
 
 	// streamPatience is how long one is kept.
@@ -85,7 +83,7 @@ func (k *streams) put(st *stream) {
 	st.since = time.Now()
 	k.kept = append(k.kept, st)
 	var old []*stream
-	if most := min(maxStreams, max(1, st.f.s.config.Conns/maxOfConns)); len(k.kept) > most {
+	if most := max(1, st.f.s.config.Conns/maxOfConns); len(k.kept) > most {
 		old = slices.Clone(k.kept[:len(k.kept)-most])
 		k.kept = slices.Delete(k.kept, 0, len(old))
 	}

@@ -38,6 +38,9 @@ type answer struct {
 
 type answerKey struct{}
 
+// wholeKey marks the context of a request for all of a file.
+type wholeKey struct{}
+
 type patienceKey struct{}
 
 // withPatience returns a context for requests that a server may take so long to answer.
@@ -111,8 +114,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			a.leads = servertext.Cut(to.Scheme + "://" + to.Host) // the rest may hold a secret
 		}
 	}
-	// Package minio takes a status of 206 for files only, and haul asks for ranges of those.
-	resp.Body = &gotBody{x: x, ReadCloser: resp.Body, part: resp.StatusCode == http.StatusPartialContent}
+	// Package minio takes a status of 206 for files only.
+	isFile := resp.StatusCode == http.StatusPartialContent || resp.StatusCode == http.StatusOK && ctx.Value(wholeKey{}) != nil
+	resp.Body = &gotBody{x: x, ReadCloser: resp.Body, part: isFile}
 	return resp, nil
 }
 
