@@ -17,6 +17,10 @@ const (
 	// itself: eight TLS records.
 	copyBytes = 128 << 10
 
+	// firstPiece is how much of a file that the kernel does not send is read at once in the
+	// first step: from another machine, no more may come before a round trip.
+	firstPiece = 8 << 10
+
 	// A file is sent in steps, of which each has the time of Handler.Stall, and
 	// after which the bytes are counted. They are of a size that the client has
 	// lately taken in one to four seconds.
@@ -52,13 +56,15 @@ func (x *exchange) send(f store.File, off, n int64) error {
 	defer copyBuffers.Put(buf)
 	parts, ok := f.(store.PartOpener)
 	ok = ok && byKernel
+	piece := buf[:firstPiece]
 	return x.inSteps(n, func(n int64) (moved int64, err error) {
 		if ok {
-			moved, err = x.sendParts(to, parts, f, off, n, buf[:])
+			moved, err = x.sendParts(to, parts, f, off, n, piece)
 		} else {
-			moved, err = copyAt(x.w, f, off, n, buf[:])
+			moved, err = copyAt(x.w, f, off, n, piece)
 		}
 		off += moved
+		piece = buf[:]
 		return moved, err
 	})
 }

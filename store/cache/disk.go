@@ -62,8 +62,6 @@ var checkBuffers = sync.Pool{New: func() any { return new([checkPiece]byte) }}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func checksum(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
-
 // blockCost returns how much of the disk a block of n bytes is counted as: its pages, and
 // its entry in the directory.
 func blockCost(n int) int64 { return (int64(n)/pageSize + 2) * pageSize }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"sync"
 
@@ -19,11 +18,6 @@ const (
 	maxAhead   = 16 // blocks fetched ahead of a reader
 	maxQueue   = 64 // of a file, behind which nothing is fetched ahead
 	maxTries   = 2  // times that a block is fetched before its readers get the error
-
-	// Bytes read from a source at once: few at the beginning of a block, for which
-	// somebody may wait, and more behind them.
-	firstPiece = 32 << 10
-	nextPiece  = 256 << 10
 )
 
 var (
@@ -49,11 +43,13 @@ func newFetching() fetching { return fetching{fetches: map[int64]*fetch{}} }
 // A fetch is a block that comes from the source. Readers copy from it what has come. If it
 // cannot be stored, it is kept until others need the memory.
 //
-// All fields are guarded by Cache.mu. The first filled bytes of buf do not change any more.
+// All fields are guarded by Cache.mu, but sum, which is the stream's that fetches. The first
+// filled bytes of buf do not change any more.
 type fetch struct {
 	index   int64
 	buf     []byte // from when it is under way
 	filled  int
+	sum     uint32 // the checksum of these
 	err     error
 	ended   bool // with err, or with all bytes
 	lost    bool // it is in no object any more
@@ -80,27 +76,11 @@ func (t *fetch) advance() {
 	}
 }
 
-// An origin is a file that is open at the source.
-type origin struct {
-	file   store.File
-	info   fs.FileInfo
-	at     int64 // where it was read last
-	cancel context.CancelFunc
-	once   sync.Once
-}
-
-// close ends whoever reads.
-func (s *origin) close() {
-	s.once.Do(func() {
-		s.cancel()
-		_ = s.file.Close()
-	})
-}
-
 // A stream fetches blocks of an object, one after the other.
 type stream struct {
-	at  int64   // mu: the block that it fetches; the one before its first at the beginning
-	src *origin // mu, but for the stream itself, which alone sets it
+	at    int64   // mu: the block that it fetches; the one before its first at the beginning
+	src   *origin // mu, but for the stream itself, which alone sets it
+	piece int     // bytes that it reads at once
 }
 
 // request returns the fetch of a block that is not on the disk, and begins one if there is
@@ -131,7 +111,7 @@ func (o *object) startStream(t *fetch) {
 	if o.ctx == nil {
 		o.ctx, o.cancel = context.WithCancel(o.c.ctx)
 	}
-	ctx, s := o.ctx, &stream{at: t.index - 1}
+	ctx, s := o.ctx, &stream{at: t.index - 1, piece: minPiece}
 	o.streams = append(o.streams, s)
 	o.c.start(func() { o.stream(ctx, s) })
 }
@@ -347,107 +327,13 @@ func (o *object) leaveTo(s *stream, t *fetch) bool {
 	return true
 }
 
-// fill reads the bytes of a fetch that are missing.
-func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err error) {
-	if s.src == nil {
-		src, err := o.openOrigin(ctx, t.index*blockSize+int64(t.filled))
-		if err != nil {
-			return err
-		}
-		o.setSource(ctx, s, src)
-	}
-	defer func() {
-		if err != nil {
-			s.src.close()
-			o.setSource(ctx, s, nil)
-		}
-	}()
-	for at := t.filled; at < n; { // filled is this stream's to change
-		piece := nextPiece
-		if at < firstPiece {
-			piece = firstPiece
-		}
-		got, err := s.src.file.ReadAt(t.buf[at:min(at+piece, n)], t.index*blockSize+int64(at))
-		o.c.count.bytesFetched.Add(uint64(got))
-		at += got
-		s.src.at = t.index*blockSize + int64(at)
-		switch {
-		case at == n:
-			if err := o.unchanged(s.src); err != nil {
-				return err
-			}
-		case err == io.EOF:
-			return errShort
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		}
-		if got == 0 {
-			return io.ErrNoProgress
-		}
-		o.c.mu.Lock()
-		t.filled = at
-		t.advance()
-		o.c.mu.Unlock()
-	}
-	return nil
-}
-
-// setSource has a stream read from src. If the last reader has left meanwhile, src is closed.
-func (o *object) setSource(ctx context.Context, s *stream, src *origin) {
-	o.c.mu.Lock()
-	s.src = src
-	o.c.mu.Unlock()
-	if src != nil && ctx.Err() != nil {
-		src.close()
-	}
-}
-
-// unchanged returns store.ErrChanged if the file at the source was written to in place. A
-// store whose files have versions sees that itself.
-func (o *object) unchanged(src *origin) error {
-	if _, ok := src.file.(store.Versioned); ok {
-		return nil
-	}
-	fi, err := src.file.Stat()
-	if err == nil && (fi.Size() != src.info.Size() || !fi.ModTime().Equal(src.info.ModTime())) {
-		err = store.ErrChanged
-	}
-	return err
-}
-
-// openOrigin opens the object's version of the file at the source.
-func (o *object) openOrigin(ctx context.Context, at int64) (*origin, error) {
-	c := o.c
-	c.mu.Lock()
-	for i, s := range o.idle {
-		if s.at == at || i == len(o.idle)-1 {
-			o.idle = slices.Delete(o.idle, i, i+1)
-			c.mu.Unlock()
-			return s, nil
-		}
-	}
-	from := o.from
-	c.mu.Unlock()
-	src, version, err := from.openSource(ctx, o.name)
-	if err != nil {
-		return nil, err
-	}
-	if version != o.version || src.info.Size() != o.size {
-		src.close()
-		return nil, store.ErrChanged
-	}
-	return src, nil
-}
-
 // end gives the readers of a fetch what came of it, and stores the block if there is room
 // for it.
 func (o *object) end(t *fetch, err error, room int64) {
 	c := o.c
 	stored := false
 	if err == nil && room > 0 {
-		left, saveErr := o.save(t.index, t.buf, room)
+		left, saveErr := o.save(t.index, t.buf, t.sum, room)
 		c.unreserve(left)
 		stored = saveErr == nil
 		if saveErr != nil && saveErr != errNotStored {

@@ -297,13 +297,13 @@ func (c *Cache) unreserve(n int64) {
 
 // save stores a block that came from the source. The object gets its directory with its
 // first block. room is set aside for both; save returns how much of it was not used.
-func (o *object) save(index int64, data []byte, room int64) (left int64, err error) {
+func (o *object) save(index int64, data []byte, sum uint32, room int64) (left int64, err error) {
 	c := o.c
 	c.storing.RLock()
 	defer c.storing.RUnlock()
 	o.saving.Lock()
 	defer o.saving.Unlock()
-	b := &block{o: o, index: index, size: len(data), sum: checksum(data), checked: true}
+	b := &block{o: o, index: index, size: len(data), sum: sum, checked: true}
 	left = room - b.cost()
 	c.mu.Lock()
 	ok, have := c.writing && !o.gone && c.objects[o.id()] == o, o.onDisk
