@@ -8,6 +8,7 @@ import (
 
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/store/cache"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -74,6 +75,8 @@ const (
 // heapGrowth is how far, in percent, the heap of a server of SFTP or HTTP may grow before it
 // is collected. So little stays live that by default a collection runs for every 4 MB: a
 // fifth of the cost of an upload over SFTP, and a twentieth of a small file's over HTTP.
+// It is not for a server with a cache of sources, whose blocks in memory are live: as much
+// garbage as that is enough, and five times as much would be hundreds of megabytes.
 const heapGrowth = 400
 
 // boundHeap has the garbage collector work harder when the process comes near the
@@ -91,9 +94,12 @@ func (cfg *Config) boundHeap() {
 		if cfg.ServesHTTP() {
 			limit += httpMemory
 		}
+		if cfg.Cache.Dir != "" {
+			limit += cache.DefaultMemory
+		}
 		debug.SetMemoryLimit(limit)
 	}
-	if (cfg.ServesSFTP() || cfg.ServesHTTP()) && os.Getenv("GOGC") == "" {
+	if (cfg.ServesSFTP() || cfg.ServesHTTP()) && cfg.Cache.Dir == "" && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)
 	}
 }

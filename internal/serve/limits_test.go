@@ -16,6 +16,7 @@ import (
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve/servetest"
+	"github.com/haul-project/haul/internal/source"
 	"github.com/haul-project/haul/internal/writebehind"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/site"
@@ -175,6 +176,24 @@ func TestBoundHeap(t *testing.T) {
 	cfg.boundHeap()
 	want := int64(24<<20+runtime.GOMAXPROCS(0)*20<<20+1000*16<<10) + 64<<20
 	if got := debug.SetMemoryLimit(-1); got != want {
+		t.Errorf("a limit of %d bytes, want %d", got, want)
+	}
+}
+
+// A cache adds its memory, and may double the heap, not more: the blocks in its memory are
+// live.
+func TestBoundCache(t *testing.T) {
+	before, usual := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
+	defer debug.SetMemoryLimit(before)
+	defer debug.SetGCPercent(usual)
+	t.Setenv("GOMEMLIMIT", "")
+	t.Setenv("GOGC", "")
+	cfg := Config{HTTP: HTTP{Listen: []string{":80"}}, Cache: source.Caching{Dir: "cache"}}
+	cfg.boundHeap()
+	if got := debug.SetGCPercent(100); got != 100 {
+		t.Errorf("%d percent of garbage, want 100", got)
+	}
+	if got, want := debug.SetMemoryLimit(-1), int64(24<<20+512<<20+64<<20); got != want {
 		t.Errorf("a limit of %d bytes, want %d", got, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -361,6 +362,38 @@ func TestMemoryBound(t *testing.T) {
 	close(stop)
 	if n := most.Load(); n > MinMemory {
 		t.Errorf("%d bytes of memory in use, %d are the most", n, MinMemory)
+	}
+}
+
+// Readers at 200 places of a file that is larger than the cache take no more memory than
+// Config.Memory, and a little for each.
+func TestMemoryOfSlowReaders(t *testing.T) {
+	live := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // what was in a pool is gone, too
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	const readers, spare = 200, 2 << 20
+	l, c := newLab(), openCache(t, Config{Memory: MinMemory})
+	v := l.put("f", readers*blockSize)
+	s := c.Store("lab", l)
+	var open []store.File
+	for range readers {
+		open = append(open, openFile(t, s, "f"))
+	}
+	before := live()
+	for i, f := range open {
+		wantBytes(t, f, v, int64(i)*blockSize, 100)
+		if i%20 == 0 {
+			if got := live() - before; got > MinMemory+spare {
+				t.Fatalf("%d bytes are live, %d of blocks are the most", got, MinMemory)
+			}
+		}
+	}
+	if n := c.Stats().Evictions; n == 0 {
+		t.Error("nothing was removed to make room")
 	}
 }
 
