@@ -135,6 +135,55 @@ func TestHandsPartsToKernel(t *testing.T) {
 	}
 }
 
+// A distantStore has files on another machine: what is behind their first 8 KiB comes when
+// rest is closed.
+type distantStore struct {
+	store.Store
+	rest chan struct{}
+}
+
+func (s distantStore) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := s.Store.Open(ctx, name)
+	return distantFile{f, s.rest}, err
+}
+
+type distantFile struct {
+	store.File
+	rest chan struct{}
+}
+
+func (f distantFile) ReadAt(p []byte, off int64) (int, error) {
+	if off+int64(len(p)) > 8<<10 {
+		<-f.rest
+	}
+	return f.File.ReadAt(p, off)
+}
+
+// The first bytes of a file leave when they have come, and do not wait for more.
+func TestFirstBytesLeave(t *testing.T) {
+	body := string(pattern(1 << 20))
+	rest := make(chan struct{})
+	s := httptest.NewServer(&web.Handler{Store: distantStore{mem(t, map[string]string{"f": body}), rest}})
+	defer s.Close()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/f", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got := make([]byte, len(body))
+	if _, err := io.ReadFull(resp.Body, got[:1000]); err != nil {
+		t.Fatal(err)
+	}
+	close(rest)
+	if _, err := io.ReadFull(resp.Body, got[1000:]); err != nil || string(got) != body {
+		t.Errorf("the rest is wrong, or %v", err)
+	}
+}
+
 // By real connections: plain, TLS, and HTTP/2.
 func TestTransports(t *testing.T) {
 	body := string(pattern(9<<20 + 123))
