@@ -131,6 +131,7 @@ func (s *session) appendData(q *wire.Request) (int, error) {
 		return 0, fs.ErrPermission
 	}
 	if h.away != nil && time.Since(h.awayAt) < awayPause {
+		h.transfer.fail(h.away)
 		return 0, h.away
 	}
 	want := int(min(q.Length, s.conn.maxRead()))
@@ -140,6 +141,9 @@ func (s *session) appendData(q *wire.Request) (int, error) {
 	s.room(wire.DataHeaderSize + want)
 	at := len(s.out.b) + wire.DataHeaderSize
 	n, err := h.file.ReadAt(s.out.b[at:at+want], q.Offset)
+	if errors.Is(err, store.ErrUnavailable) {
+		h.away, h.awayAt = err, time.Now()
+	}
 	if n == 0 && (err != nil || want > 0) {
 		if err == nil {
 			err = io.ErrNoProgress
@@ -147,9 +151,6 @@ func (s *session) appendData(q *wire.Request) (int, error) {
 		h.readAt = s.flushes
 		if h.ended = err == io.EOF; !h.ended {
 			h.transfer.fail(err)
-		}
-		if errors.Is(err, store.ErrUnavailable) {
-			h.away, h.awayAt = err, time.Now()
 		}
 		return 0, err
 	}
