@@ -342,15 +342,15 @@ func (c *Cache) finish(a *ask, o *object, file *origin, err error) {
 	close(a.done)
 }
 
-// look asks the source only to describe a file all of which is there, if that shows whether
-// it is still the one. It returns nothing if the file has to be opened.
+// look asks the source only to describe a file that can be read without opening it, if that
+// shows whether it is still the one. It returns nothing if the file has to be opened.
 func (s *front) look(ctx context.Context, n *entry, name string) (*origin, *object, error) {
 	c := s.c
 	c.mu.Lock()
 	o := n.object
-	whole := o != nil && !o.gone && o.info != nil && o.complete() && o.version[0] != 'i'
+	readable := o != nil && !o.gone && o.readable() && o.version[0] != 'i'
 	c.mu.Unlock()
-	if !whole {
+	if !readable {
 		return nil, nil, nil
 	}
 	c.count.asks.Add(1)
@@ -359,6 +359,9 @@ func (s *front) look(ctx context.Context, n *entry, name string) (*origin, *obje
 		return nil, nil, err
 	}
 	if version, ok := s.versionOf(fi, fi); ok && version == o.version && fi.Size() == o.size {
+		c.mu.Lock()
+		o.info = fi
+		c.mu.Unlock()
 		return nil, o, nil
 	}
 	return nil, nil, nil

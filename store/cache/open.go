@@ -176,10 +176,16 @@ func (c *Cache) settled(t time.Time, within time.Duration) bool {
 // does one through another name of the file, such as a link. A reader whose file has been
 // replaced reads the content that it had when it was opened, or gets an error, never a mix.
 func (c *Cache) Store(location string, source store.Store) store.Store {
+	s := &front{c: c, location: location, source: source, names: map[string]*entry{}}
 	c.mu.Lock()
 	c.sources++
+	for _, o := range c.objects { // of an earlier process; the source is asked whether they are still right
+		if o.source == location && len(s.names) < maxNames {
+			s.lead(s.entry(o.name), o)
+		}
+	}
 	c.mu.Unlock()
-	return newFront(&front{c: c, location: location, source: source, names: map[string]*entry{}})
+	return newFront(s)
 }
 
 // check returns an error for a name that there cannot be, or if nothing can be opened.

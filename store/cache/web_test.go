@@ -61,7 +61,8 @@ func TestWeb(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	c := openCache(t, Config{})
+	dir := t.TempDir()
+	c := openCache(t, Config{Dir: dir})
 	k := setClock(c)
 	s := c.Store(server.URL, client)
 	var asks uint64
@@ -98,6 +99,12 @@ func TestWeb(t *testing.T) {
 	k.add(DefaultFresh)
 	wantFile(t, s, "f", v)
 	want(1, 1)
+	if err := c.Close(); err != nil { // and the next process asks by a HEAD, too
+		t.Error(err)
+	}
+	c, asks = openCache(t, Config{Dir: dir}), 0
+	wantFile(t, c.Store(server.URL, client), "f", v)
+	want(0, 1)
 	if st := c.Stats(); st.FetchErrors > 0 || st.SourceErrors > 0 {
 		t.Errorf("%+v", st)
 	}

@@ -366,6 +366,9 @@ func (i info) ModTime() time.Time { return i.time }
 func (i info) IsDir() bool        { return i.dir }
 func (i info) Sys() any           { return nil }
 
+// Version is the ETag, as of a file that is open.
+func (i info) Version() string { return i.etag }
+
 // Mode has permissions that S3 does not have.
 func (i info) Mode() fs.FileMode {
 	if i.dir {

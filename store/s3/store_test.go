@@ -150,6 +150,9 @@ func TestVersions(t *testing.T) {
 	if ia != ib || ia == ic || a.Version() != b.Version() || a.Version() == c.Version() {
 		t.Errorf("%+v, %+v, %+v", ia, ib, ic)
 	}
+	if fi, err := s.Stat(t.Context(), "f"); err != nil || fi.(store.Versioned).Version() != c.Version() {
+		t.Errorf("a description has another version than the file, or %v", err)
+	}
 	sum := md5.Sum([]byte("two"))
 	if name, got, err := c.Hash(t.Context(), 0, 3, "sha256", "md5"); name != "md5" || !bytes.Equal(got, sum[:]) || err != nil {
 		t.Errorf("%s %x, %v", name, got, err)
