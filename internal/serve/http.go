@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -251,10 +252,7 @@ func (s *httpService) fitDescriptors(limit int) {
 			s.logger.Info("HTTP: " + s.log.fewFiles)
 		}
 	}
-	perSource := max(1, conns/2)
-	if most := s.cfg.HTTP.MaxConnsPerSource; most > 0 {
-		perSource = min(most, conns)
-	}
+	perSource := min(cmp.Or(s.cfg.HTTP.MaxConnsPerSource, max(1, conns/2)), conns)
 	for _, p := range s.ports() {
 		p.accept.MaxConns, p.accept.MaxConnsPerSource = conns, perSource
 	}
