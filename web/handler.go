@@ -35,6 +35,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // enter finds out who asks for what, and what they get.
 func (x *exchange) enter() error {
 	name, dir, err := nameOf(x.r.URL)
+	if loader, ok := loaderName(x.r.URL.Path); ok && err == errDoubleSlash && x.reads() {
+		name, err = loader, nil
+	}
 	if err == nil {
 		x.name, x.dir = name, dir
 		x.Name = "/" + name

@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/haul-project/haul/store"
@@ -45,6 +46,18 @@ func nameOf(u *url.URL) (name string, dir bool, err error) {
 		return "", false, errDots
 	}
 	return "", false, errDoubleSlash
+}
+
+// loaderName returns the name that shim means when it asks for the loader beside itself, as
+// DIR//grubx64.efi (its releases up to 16.1 at least). shim follows no redirect. Only the
+// files of UEFI have this second path, so that rules of a proxy hold for all others.
+func loaderName(p string) (name string, ok bool) {
+	dir, file, ok := strings.Cut(p, "//")
+	if !ok || !strings.HasPrefix(p, "/") || strings.Contains(file, "/") || !strings.EqualFold(path.Ext(file), ".efi") {
+		return "", false
+	}
+	name = strings.TrimPrefix(dir+"/"+file, "/")
+	return name, len(p) <= maxPath && store.ValidName(name)
 }
 
 // hasDots reports whether a path has a dot segment (RFC 3986 §3.3).

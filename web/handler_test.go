@@ -90,6 +90,22 @@ func TestDoubleSlashes(t *testing.T) {
 	}
 }
 
+// shim asks for the loader beside itself by a path with two slashes, and follows no redirect.
+func TestDoubleSlashBeforeLoader(t *testing.T) {
+	h := &web.Handler{Store: mem(t, map[string]string{"grubx64.efi": "root", "efi/GRUBX64.EFI": "inside", "efi/x.cfg": "no loader"}), Access: web.AccessFull}
+	ask(t, h, "GET //grubx64.efi", "").want(t, 200, "root")
+	ask(t, h, "HEAD //grubx64.efi", "").want(t, 200, "")
+	ask(t, h, "GET /efi//GRUBX64.EFI", "").want(t, 200, "inside")
+	for _, target := range []string{"//efi//GRUBX64.EFI", "//efi/GRUBX64.EFI", "///grubx64.efi", "/efi//x.cfg", "//grubx64.efi/"} {
+		ask(t, h, "GET "+target, "").want(t, 301, "*")
+	}
+	for _, target := range []string{"/efi/..//grubx64.efi", "/.//grubx64.efi", "//..%2fgrubx64.efi", `//\grubx64.efi`} {
+		ask(t, h, "GET "+target, "").want(t, 400, "*")
+	}
+	ask(t, h, "PUT //new.efi", "x").want(t, 400, "*")
+	ask(t, h, "DELETE //grubx64.efi", "").want(t, 400, "*")
+}
+
 // Every way to write a name that is no name, or that leads out.
 func TestPathTricks(t *testing.T) {
 	_, path := dir(t, map[string]string{"root/etc/passwd": "ours", "root/a/b": "inside", "root/.hidden": "dot", "secret": "SECRET"})
