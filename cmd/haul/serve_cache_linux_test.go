@@ -20,7 +20,7 @@ func TestReloadKeepsCache(t *testing.T) {
 	b := servetest.NewBucket(t)
 	image := strings.Repeat("0123456789abcdef", 24<<20/16) // more than sockets hold
 	b.Put("image", image)
-	file := filepath.Join(t.TempDir(), "haul.toml")
+	file, dir := filepath.Join(t.TempDir(), "haul.toml"), filepath.Join(t.TempDir(), "cache")
 	writeFile(t, file, fmt.Sprintf(`dirs = ["s3://bucket/"]
 metrics.listen = "127.0.0.1:0"
 [tftp]
@@ -30,13 +30,16 @@ listen = ["127.0.0.1:0"]
 [cache]
 dir = %q
 size = "64MiB"
-`, filepath.Join(t.TempDir(), "cache")))
+`, dir))
 	c := runChild(t, childOptions{env: b.Env()}, "serve", "--config", file)
 	c.awaitURL()
 	web := &httpChild{child: c}
 	web.awaitHTTP("http")
 	web.want(200, image, "GET /image", "")
-	c.awaitHeld(len(image))
+	eventually(t, "all blocks are stored", func() bool {
+		blocks, _ := filepath.Glob(filepath.Join(dir, "objects", "*", "[0-9]*-*"))
+		return len(blocks) == len(image)>>20
+	})
 	slow, err := http.Get(web.at + "/image")
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +69,15 @@ size = "64MiB"
 	c.wantExit(0)
 }
 
-// awaitHeld waits until a cache holds so many bytes.
+// awaitHeld waits until a cache holds so many bytes, and has fetched none of them: so it is
+// that of a successor, and not of the server before it, which may still answer.
 func (c *child) awaitHeld(n int) {
 	c.t.Helper()
 	c.awaitPage("/metrics", "cache with all of it", func(_ int, body string) bool {
 		_, rest, _ := strings.Cut(body, "\nhaul_cache_bytes ")
 		var held float64
 		_, _ = fmt.Sscan(rest, &held)
-		return held >= float64(n)
+		return held >= float64(n) && strings.Contains(body, "\nhaul_cache_fetches_total 0\n")
 	})
 }
 

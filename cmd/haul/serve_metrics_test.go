@@ -14,20 +14,27 @@ import (
 // scrape asks the server's metrics for a path.
 func (c *child) scrape(path string) (status int, body string) {
 	c.t.Helper()
+	status, body, err := c.tryScrape(path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return status, body
+}
+
+// tryScrape is scrape for a server that may be about to close its port.
+func (c *child) tryScrape(path string) (status int, body string, err error) {
+	c.t.Helper()
 	const before = "haul: metrics at "
 	_, url, _ := strings.Cut(c.await(before, "/metrics\n"), before)
 	url, _, _ = strings.Cut(url, "/metrics\n")
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Get(url + path)
 	if err != nil {
-		c.t.Fatal(err)
+		return 0, "", err
 	}
 	defer answer.Body.Close()
 	b, err := io.ReadAll(answer.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return answer.StatusCode, string(b)
+	return answer.StatusCode, string(b), err
 }
 
 // wantMetric waits until a line is among the metrics.
@@ -44,14 +51,14 @@ func (c *child) awaitPage(path, what string, fits func(status int, body string) 
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for late := time.After(patience); ; {
-		status, body := c.scrape(path)
-		if fits(status, body) {
+		status, body, err := c.tryScrape(path)
+		if err == nil && fits(status, body) {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-late:
-			c.t.Fatalf("%s: status %d, no %s in\n%s", path, status, what, body)
+			c.t.Fatalf("%s: status %d, %v, no %s in\n%s", path, status, err, what, body)
 		}
 	}
 }

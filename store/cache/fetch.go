@@ -210,7 +210,7 @@ var blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}
 // share is how many blocks of one source are fetched at once, so that one that does not answer
 // leaves memory to the others. The caller holds mu.
 func (c *Cache) share() int {
-	return max(1, min(maxFetches, int(c.cfg.Memory/blockSize))/max(1, c.sources))
+	return max(1, min(maxFetches, int(c.cfg.Memory/blockSize))/max(1, len(c.fronts)))
 }
 
 // takeMemory gives a fetch its memory, when there is some, and its source one of its places.

@@ -131,6 +131,36 @@ func (s *front) tidy(but string) {
 	}
 }
 
+// leadToFound has names lead to the objects of an earlier process: of several versions to
+// the one that was used last. The source is asked whether that is still right. The caller
+// holds mu.
+func (s *front) leadToFound() {
+	latest := map[string]*object{}
+	for _, o := range s.c.objects {
+		if other := latest[o.name]; o.source == s.location && o.readers == 0 && (other == nil || o.lastUse().After(other.lastUse())) {
+			latest[o.name] = o
+		}
+	}
+	for name, o := range latest {
+		if len(s.names) >= maxNames {
+			return
+		}
+		if n := s.entry(name); n.object == nil {
+			s.lead(n, o)
+		}
+	}
+}
+
+// lastUse returns when a block was used last. The caller holds mu.
+func (o *object) lastUse() (last time.Time) {
+	for _, b := range o.blocks {
+		if b.used.After(last) {
+			last = b.used
+		}
+	}
+	return last
+}
+
 // lead has a name lead to an object, or to none. The caller holds mu.
 func (s *front) lead(n *entry, o *object) {
 	if n.object == o {

@@ -47,6 +47,9 @@ func (c *Cache) load(ctx context.Context) error {
 	}
 	c.held = held
 	c.writing = true
+	for _, s := range c.fronts { // of a process that takes over from another one
+		s.leadToFound()
+	}
 	c.mu.Unlock()
 	if !c.reserve(0) {
 		return errNoRoom

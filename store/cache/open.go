@@ -54,7 +54,7 @@ type Cache struct {
 	held    int64              // mu: bytes of the directory, and set aside
 	memory  int64              // mu: bytes of fetches
 	running int                // mu: fetches under way
-	sources int                // mu: calls of Store
+	fronts  []*front           // mu: of the calls of Store
 }
 
 // Open opens the cache in cfg.Dir, and holds that for this process. It uses the blocks
@@ -178,12 +178,8 @@ func (c *Cache) settled(t time.Time, within time.Duration) bool {
 func (c *Cache) Store(location string, source store.Store) store.Store {
 	s := &front{c: c, location: location, source: source, names: map[string]*entry{}}
 	c.mu.Lock()
-	c.sources++
-	for _, o := range c.objects { // of an earlier process; the source is asked whether they are still right
-		if o.source == location && len(s.names) < maxNames {
-			s.lead(s.entry(o.name), o)
-		}
-	}
+	c.fronts = append(c.fronts, s)
+	s.leadToFound()
 	c.mu.Unlock()
 	return newFront(s)
 }
