@@ -102,7 +102,7 @@ func TestRetryAfter(t *testing.T) {
 func TestGivesUp(t *testing.T) {
 	f := newFake(t)
 	f.put("f", "x")
-	s := f.store(func(c *Config) { c.AnswerTimeout, c.ConnectTimeout = 30*time.Millisecond, time.Millisecond })
+	s := f.store(func(c *Config) { c.AnswerTimeout = 30 * time.Millisecond })
 	f.fail(-1, isMethod("HEAD"), 500, "")
 	f.asked()
 	_, err := s.Stat(t.Context(), "f")
