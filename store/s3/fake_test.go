@@ -34,6 +34,7 @@ type fake struct {
 	requests []string                                                 // mu: method, key and query, without the values
 	auth     []string                                                 // mu: the headers that sign
 	serial   int                                                      // mu
+	running  int                                                      // mu: requests that are being answered
 }
 
 // An object has its content by a function, so that it may be large.
@@ -135,6 +136,26 @@ func (f *fake) asked() []string {
 	return list
 }
 
+// rest waits until no request is being answered: a client that is gone may have left some.
+func (f *fake) rest() {
+	for {
+		f.mu.Lock()
+		n := f.running
+		f.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// uploadsLeft returns the number of uploads that are neither complete nor aborted.
+func (f *fake) uploadsLeft() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.uploads)
+}
+
 // signed returns the headers that sign requests.
 func (f *fake) signed() []string {
 	f.mu.Lock()
@@ -148,8 +169,14 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.requests = append(f.requests, strings.TrimSpace(r.Method+" "+key+" "+strings.Join(query, "&")))
 	f.auth = append(f.auth, r.Header.Get("Authorization"))
+	f.running++
 	hook := f.hook
 	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.running--
+		f.mu.Unlock()
+	}()
 	if hook != nil && hook(w, r) {
 		return
 	}
