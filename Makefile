@@ -49,7 +49,7 @@ vet: ## a part of lint that takes seconds
 
 lint: bin/golangci-lint-$(LINT)
 	$< run ./...
-	$< run --build-tags haul_portable ./...
+	$< run --build-tags haul_portable $$(grep -rl --include='*.go' --exclude-dir=bin --exclude-dir=bench haul_portable . | xargs -n1 dirname | sort -u)
 	cd bench && ../$< run --config ../.golangci.yml ./...
 	cd pxe/difftest && ../../$< run --config ../../.golangci.yml ./...
 
@@ -62,6 +62,9 @@ bin/golangci-lint-$(LINT):
 # For a test that hangs. The slowest packages, which are nice to all others, take more than ten minutes on a busy machine.
 PATIENCE = -timeout 30m
 
+# Lint has vetted both variants. go test would vet them once more, with all that they import.
+VETTED = -vet=off
+
 unit: ## also checks formatting, comments and who imports whom: arch_test.go
 	$(GO) test $(PATIENCE) $(TWICE) $(UNIT)
 	cd pxe/difftest && $(GO) test $(PATIENCE) ./...
@@ -69,10 +72,10 @@ unit: ## also checks formatting, comments and who imports whom: arch_test.go
 portable: portable-timed portable-rest ## the paths of other systems, here, where they differ
 
 portable-timed:
-	packages=$$(GO='$(GO)' scripts/portable-packages | grep -vE '$(TOGETHER)') && $(GO) test $(PATIENCE) -tags haul_portable $$packages
+	packages=$$(GO='$(GO)' scripts/portable-packages | grep -vE '$(TOGETHER)') && $(GO) test $(PATIENCE) $(VETTED) -tags haul_portable $$packages
 
 portable-rest:
-	packages=$$(GO='$(GO)' scripts/portable-packages | grep -E '$(TOGETHER)') && $(GO) test $(PATIENCE) -tags haul_portable $$packages
+	packages=$$(GO='$(GO)' scripts/portable-packages | grep -E '$(TOGETHER)') && $(GO) test $(PATIENCE) $(VETTED) -tags haul_portable $$packages
 
 # Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages (arch_test.go) have
 # neither time nor goroutines of their own.
@@ -82,13 +85,13 @@ PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|pipeline)|tcp/i
 race: race-timed race-together race-pure ## all tests under the race detector
 
 race-timed: ## one package at a time: the detector makes servers in tests slower than their clients' timers
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race -p 1 $$($(GO) list $(UNIT) | grep -vE '$(TOGETHER)|$(PURE)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$($(GO) list $(UNIT) | grep -vE '$(TOGETHER)|$(PURE)')
 
 race-together:
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race $$($(GO) list $(UNIT) | grep -E '$(TOGETHER)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race $$($(GO) list $(UNIT) | grep -E '$(TOGETHER)')
 
 race-pure:
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) -race $$($(GO) list $(UNIT) | grep -E '$(PURE)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race $$($(GO) list $(UNIT) | grep -E '$(PURE)')
 
 cover: ## how much of each package its own tests run, and in all; line by line in bin/cover.html
 	@mkdir -p bin
@@ -105,7 +108,7 @@ mutants: ## put the bugs of scripts/mutants.txt into the code, one at a time, an
 interop: ## against programs that others wrote; what speaks UDP with both UDP paths
 	-@scripts/install-peers
 	$(GO) test -count=1 $(PATIENCE) ./interop
-	$(GO) test -count=1 $(PATIENCE) -short -tags haul_portable -skip '^Test(SFTP|HTTP|S3|NetworkFleet)' ./interop
+	$(GO) test -count=1 $(PATIENCE) $(VETTED) -short -tags haul_portable -skip '^Test(SFTP|HTTP|S3|NetworkFleet)' ./interop
 
 # No file of ours is for one processor, so that lint has vetted what linux/arm64 gets, too.
 cross: ## build for every system that we ship to, and vet for those that lint has not seen
