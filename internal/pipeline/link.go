@@ -80,6 +80,9 @@ func (k *Link) Full() bool { return k.table.used >= k.requests }
 // RoundTrip returns the least round trip of late, or 0 before the first.
 func (k *Link) RoundTrip() time.Duration { return k.bytes.least }
 
+// Moved returns how many bytes were moved.
+func (k *Link) Moved() int64 { return k.bytes.delivered }
+
 // Rate returns the best rate of late, bytes a second.
 func (k *Link) Rate() int64 { return k.bytes.rate() }
 

@@ -3,6 +3,7 @@ package sftpclient
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -173,6 +174,54 @@ func TestExpectsSmall(t *testing.T) {
 				defer p.mu.Unlock()
 				if p.made != test.made {
 					t.Errorf("%d connections, want %d", p.made, test.made)
+				}
+			})
+		})
+	}
+}
+
+// A server that is near and late with its first answers gets no further logins. One that
+// something near forwards to gets them.
+func TestLateServer(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		late   int // answers
+		far    bool
+		config Config
+		more   bool
+	}{
+		{"near", 0, false, Config{RoundTrip: time.Millisecond}, false},
+		{"near and late", 20, false, Config{RoundTrip: time.Millisecond}, false},
+		{"late, trip not known", 20, false, Config{}, true},
+		{"forwarded", 0, true, Config{RoundTrip: time.Millisecond}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withFakeServer(t, test.config, func(p *fakeServer) {
+				far(p)
+				p.tree = newEndlessTree(256 << 20)
+				if !test.far {
+					p.link.latency, p.link.shared = 500*time.Microsecond, 200<<20
+				}
+				var answers atomic.Int64
+				p.late = func(wire.Request) time.Duration {
+					if answers.Add(1) > int64(test.late) {
+						return 0
+					}
+					return 50 * time.Millisecond
+				}
+			}, func(t *testing.T, p *fakeServer, c *Client) {
+				f, err := c.Open(t.Context(), "void")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				if _, err := f.WriteTo(io.Discard); err != nil {
+					t.Fatal(err)
+				}
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				if more := p.made > 1; more != test.more {
+					t.Errorf("%d connections", p.made)
 				}
 			})
 		})

@@ -19,6 +19,11 @@ const (
 	farBytes = 64 << 20
 	farLanes = 2
 
+	// Requests to a server that took the connection within farTrip show that it is far
+	// only once so many bytes have come or gone: a server with little processor time is late
+	// with its first answers as well, and each further login costs it more of that.
+	lateBytes = 8 << 20
+
 	// someConns bounds the connections of all but the longest paths. From longTrip on
 	// as many are made as are allowed: each carries some 40 MB/s there.
 	someConns = 4
@@ -115,14 +120,16 @@ func (p *lanePool) worth(want int, left int64) (conns, each int) {
 }
 
 // trip returns the shortest round trip known, of requests with data and without.
-// Before the first of these, it is that of making the connection, which may lead to
-// something near that forwards it.
+// Before the first of these, or before lateBytes, it is that of making the connection,
+// which may lead to something near that forwards it.
 func (p *lanePool) trip() time.Duration {
 	if p.link == nil {
 		return p.seed
 	}
 	data, calls := p.link.RoundTrip(), p.ops.RoundTrip()
 	switch {
+	case p.seed > 0 && p.seed < farTrip && p.link.Moved() < lateBytes:
+		return p.seed
 	case data == 0 && calls == 0:
 		return p.seed
 	case data == 0 || calls == 0:
