@@ -33,14 +33,14 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "internal/boot internal/bootload tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/s3 store/cache store/treecopy internal/copying internal/fileops internal/remote internal/config internal/config/convert internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
+		imports: "internal/boot internal/bootload internal/proxydhcp pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/s3 store/cache store/treecopy internal/copying internal/fileops internal/remote internal/config internal/config/convert internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
 		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
-		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source",
+		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp pxe",
 		tests:   "internal/race internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
 	},
-	"internal/config":          {imports: "tftp tftp/trace site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
+	"internal/config":          {imports: "tftp tftp/trace pxe site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure", tests: "internal/golden internal/serve"},
 	"internal/serve/servetest": {imports: "sftp tftp users"}, // for tests
 	"internal/metricsserver":   {tests: "internal/serve/servetest meter"},
@@ -102,6 +102,7 @@ var rules = map[string]rule{
 	"internal/wildcard":              {pure: true},
 	"internal/localfs":               {},
 	"pxe":                            {pure: true, tests: "internal/golden internal/race"},
+	"internal/proxydhcp":             {imports: "pxe store"},
 	"internal/boot":                  {pure: true, tests: "internal/golden internal/race internal/repeat"},
 	"internal/writebehind":           {tests: "tcp/certs"},
 	"tcp":                            {imports: "tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sendfile tcp/internal/sources", tests: "internal/leak tcp/certs"},

@@ -84,12 +84,21 @@ func configure(fd int, property uint, set func(*unix.Ifreq) error) error {
 // has it boot a file of haul's. options are dnsmasq's, and say what else it offers.
 func offerAddress(t *testing.T, file string, options ...string) {
 	t.Helper()
+	leaseAddress(t, append([]string{
+		"--dhcp-boot=" + file + ",," + host,
+		// Without this, iPXE waits 11 s for another server's advice.
+		"--dhcp-option=encap:175,176,1b",
+	}, options...)...)
+}
+
+// leaseAddress starts a DHCP server, which gives the machine its address. options are
+// dnsmasq's, and say what else it offers.
+func leaseAddress(t *testing.T, options ...string) {
+	t.Helper()
 	find(t, "dnsmasq-base", "dnsmasq").start(t, append([]string{
 		"--no-daemon", "--conf-file=/dev/null", "--user=root", "--log-facility=-",
 		"--pid-file=", "--port=0", "--interface=" + cable, "--bind-interfaces", "--dhcp-leasefile=" + filepath.Join(t.TempDir(), "leases"),
-		"--dhcp-authoritative", "--no-ping", "--dhcp-range=" + guest + "," + guest, "--dhcp-boot=" + file + ",," + host,
-		// Without this, iPXE waits 11 s for another server's advice.
-		"--dhcp-option=encap:175,176,1b",
+		"--dhcp-authoritative", "--no-ping", "--dhcp-range=" + guest + "," + guest,
 	}, options...)...)
 }
 
@@ -97,6 +106,9 @@ func offerAddress(t *testing.T, file string, options ...string) {
 func fill(t *testing.T, dir string, files map[string][]byte) string {
 	t.Helper()
 	for name, b := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -185,21 +186,30 @@ func (s bytesCounter) Collect(out chan<- prometheus.Metric) {
 // Counter shows a count that is kept elsewhere, such as a server's stray
 // datagrams. name gets the prefix haul_ and must end in _total; help is a
 // sentence. value is called at every scrape, by several at the same time; it
-// must not wait, and never return less than before. Counter panics if the name
-// is not valid or taken.
-func (r *Registry) Counter(name, help string, value func() int64) {
+// must not wait, and never return less than before. labels are name, value, name, value;
+// several counts may share a name if their values of the same labels differ. Counter
+// panics if the name is not valid or taken.
+func (r *Registry) Counter(name, help string, value func() int64, labels ...string) {
 	if r != nil {
-		r.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help},
+		r.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labelsOf(labels)},
 			func() float64 { return float64(value()) }))
 	}
 }
 
 // Gauge is like Counter, for a value that may go up and down. name ends in its
 // unit if it has one: _bytes, _seconds.
-func (r *Registry) Gauge(name, help string, value func() float64) {
+func (r *Registry) Gauge(name, help string, value func() float64, labels ...string) {
 	if r != nil {
-		r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, value))
+		r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labelsOf(labels)}, value))
 	}
+}
+
+func labelsOf(pairs []string) prometheus.Labels {
+	labels := prometheus.Labels{}
+	for pair := range slices.Chunk(pairs, 2) {
+		labels[pair[0]] = pair[1]
+	}
+	return labels
 }
 
 // Gatherer returns the metrics for a program that shows them in its own way,

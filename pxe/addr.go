@@ -61,6 +61,9 @@ func MakeMAC(b []byte) (m MAC) {
 	return m
 }
 
+// Bytes returns the bytes of the MAC.
+func (m MAC) Bytes() []byte { return m.addr[:m.n:m.n] }
+
 // ParseMAC reads a MAC in hexadecimal, 1 to 16 bytes with two digits each, separated by
 // colons or by hyphens.
 func ParseMAC(text string) (MAC, error) {

@@ -23,11 +23,11 @@ const (
 	UBootARM
 	UBootARM64
 	RaspberryPi
-	archs
+	NumArchs // how many there are
 )
 
 // The texts of each architecture: in settings, and in the log.
-var archTexts = [archs]struct{ name, text string }{
+var archTexts = [NumArchs]struct{ name, text string }{
 	UnknownArch: {"", "an unknown architecture"},
 	BIOS:        {"bios", "BIOS"},
 	IA32:        {"ia32", "UEFI ia32"},
@@ -43,7 +43,7 @@ var archTexts = [archs]struct{ name, text string }{
 
 // String returns the name for people, such as "UEFI x64".
 func (a Arch) String() string {
-	if a >= archs {
+	if a >= NumArchs {
 		a = UnknownArch
 	}
 	return archTexts[a].text

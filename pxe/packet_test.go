@@ -153,7 +153,7 @@ func TestClassifyArchitecture(t *testing.T) {
 
 // Texts and names of architectures are complete, and each name is read again.
 func TestArchNames(t *testing.T) {
-	for a := range archs {
+	for a := range NumArchs {
 		if a.String() == "" {
 			t.Errorf("architecture %d has no text", a)
 		}

@@ -3,7 +3,7 @@ package pxe
 // A Reason is why a packet is answered or not.
 type Reason uint8
 
-// The reasons.
+// The NumReasons.
 const (
 	Answered Reason = iota
 	Malformed
@@ -22,10 +22,10 @@ const (
 	TooLong
 	MachineRate
 	TotalRate
-	reasons
+	NumReasons // how many there are
 )
 
-var reasonTexts = [reasons]string{
+var reasonTexts = [NumReasons]string{
 	Answered:    "answered",
 	Malformed:   "malformed packet",
 	NotRequest:  "it is the answer of a server",
@@ -47,7 +47,7 @@ var reasonTexts = [reasons]string{
 
 // String returns the reason in plain English, for the log and as a label of metrics.
 func (r Reason) String() string {
-	if r < reasons {
+	if r < NumReasons {
 		return reasonTexts[r]
 	}
 	return "unknown reason"

@@ -30,6 +30,9 @@ const (
 // ScriptName is the script that iPXE gets, unless the rule of its host names another one.
 const ScriptName = "boot.ipxe"
 
+// AutoexecName is the script that iPXE for UEFI looks for beside itself: see [AppendAutoexec].
+const AutoexecName = "autoexec.ipxe"
+
 // A Form is how an answer says where the boot file is. Firmware differs in which form it
 // understands, so a [Server] tries both.
 type Form uint8
@@ -39,6 +42,7 @@ const (
 	AnyForm  Form = iota
 	Redirect      // the offer has no option 43: the client asks port 4011
 	Direct        // option 43.6 is 8: the client takes the file of the offer (PXE 2.1, table 2-1)
+	NumForms      // how many there are
 )
 
 // String returns the form's name in settings and in the log.

@@ -55,13 +55,13 @@ func TestRulesAreCopied(t *testing.T) {
 // All reasons have a text of their own: they are labels of metrics.
 func TestReasonsHaveTexts(t *testing.T) {
 	seen := map[string]Reason{}
-	for r := range reasons {
+	for r := range NumReasons {
 		if other, twice := seen[r.String()]; twice || r.String() == "" {
 			t.Errorf("%d and %d: %q", r, other, r)
 		}
 		seen[r.String()] = r
 	}
-	if s := reasons.String(); s != "unknown reason" {
+	if s := NumReasons.String(); s != "unknown reason" {
 		t.Errorf("got %q", s)
 	}
 }

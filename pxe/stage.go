@@ -19,6 +19,7 @@ const (
 	Kernel        // it asks for other files: a kernel, an initrd
 	Quiet
 	Stuck
+	NumStages // how many there are
 )
 
 var stageTexts = [...]string{"none", "offered", "loader", "script", "kernel", "quiet", "stuck"}

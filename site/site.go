@@ -76,6 +76,10 @@ type Site struct {
 	// Now is the clock for the names of [UploadUnique]; nil means time.Now.
 	Now func() time.Time
 
+	// Opened, if set, is called for each file that a client has opened to read it, with its
+	// name in the store, after that has succeeded.
+	Opened func(c Client, name string)
+
 	stamp atomic.Int64 // the latest given to a unique name, Unix milliseconds
 }
 
@@ -138,7 +142,11 @@ func (s *Site) Open(ctx context.Context, c Client, name string) (store.File, err
 	}
 	f, err := p.store.Open(ctx, p.name)
 	if p.fallback != "" && errors.Is(err, fs.ErrNotExist) {
-		return p.store.Open(ctx, p.fallback)
+		p.name = p.fallback
+		f, err = p.store.Open(ctx, p.name)
+	}
+	if err == nil && s.Opened != nil {
+		s.Opened(c, p.name)
 	}
 	return f, err
 }

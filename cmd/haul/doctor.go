@@ -82,6 +82,7 @@ func newDoctor() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.AddCommand(newDoctorPXE())
 	flags := cmd.Flags()
 	flags.DurationVar(&c.Timeout, "timeout", doctor.DefaultTimeout, "give each client this `TIME`; the whole run takes at most 12 times that")
 	sizeVar(flags, &c.MaxBytes, "max-bytes", doctor.DefaultMaxBytes, "bytes of the file that each client fetches; haul ends a longer transfer with ERROR 0")

@@ -31,6 +31,7 @@ func allTopics() []topic {
 		{name: "serve sftp", short: "Serve SFTP: users and host keys", text: serveSFTPHelp, of: "serve", flags: "SFTP"},
 		{name: "serve http", short: "Serve HTTP and HTTPS: TLS, logins, listings, proxies", text: serveHTTPHelp, of: "serve", flags: "HTTP"},
 		{name: "serve files", short: "Which files clients get, and what they may write", text: serveFilesHelp, of: "serve", flags: "files"},
+		{name: "serve boot", short: "Boot files, menus, Secure Boot, rules for machines, relay agents", text: serveBootHelp, of: "serve", flags: "boot"},
 		{name: "serve limits", short: "Limit clients, connections and bytes a second", text: serveLimitsHelp, of: "serve", flags: "limits"},
 		{name: "serve ops", short: "Signals, restarts, rights, logs, metrics and packet traces", text: serveOpsHelp, of: "serve", flags: "ops"},
 	}

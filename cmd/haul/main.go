@@ -92,7 +92,7 @@ func newRoot() *cobra.Command {
 	})
 	root.SetHelpCommand(newHelp())
 	addVersionFlag(root)
-	root.AddCommand(newServe(), newConfig(), newCache(), newGet(), newPut(), newLs(), newStat(), newRm(), newMv(), newMkdir(), newDf(),
+	root.AddCommand(newServe(), newBoot(), newConfig(), newCache(), newGet(), newPut(), newLs(), newStat(), newRm(), newMv(), newMkdir(), newDf(),
 		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
 	addCompletion(root)
 	root.SetHelpFunc(printHelp)

@@ -48,7 +48,7 @@ func newServe() *cobra.Command {
 		Long:    serveHelp,
 		Example: serveExamples,
 		Annotations: more("tftp sftp http https cert key users http-auth listing upload upload-dir allow user config metrics quiet",
-			"serve tftp", "serve sftp", "serve http", "serve files", "serve limits", "serve ops"),
+			"serve tftp", "serve sftp", "serve http", "serve files", "serve boot", "serve limits", "serve ops"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := f.resolve(cmd, args)
 			switch {
@@ -63,10 +63,12 @@ func newServe() *cobra.Command {
 	f.add(cmd)
 	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "check the settings, and print what would be served, without opening a socket")
 	group(cmd, "dry-run", "ops")
-	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	}
+	cmd.ValidArgsFunction = completeDirs
 	return cmd
+}
+
+func completeDirs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
 // serveFlags are the flags of "haul serve", and of the commands that show what they mean.
@@ -75,8 +77,11 @@ type serveFlags struct {
 	file     string
 }
 
-func (f *serveFlags) add(cmd *cobra.Command) {
-	f.settings = config.New()
+func (f *serveFlags) add(cmd *cobra.Command) { f.addSettings(cmd, config.New()) }
+
+// addSettings is add for settings with other defaults.
+func (f *serveFlags) addSettings(cmd *cobra.Command, s *config.Settings) {
+	f.settings = s
 	f.settings.AddFlags(cmd.Flags())
 	for _, s := range f.settings.All() {
 		if s.Flag == "" {

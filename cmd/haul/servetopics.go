@@ -108,6 +108,32 @@ Over TFTP, and HTTP without --http-auth, these select what a client gets:
     CLIENT or *, then a pattern of names if not for all; the first that fits
     decides: --access 'deny read * *.key' --access 'allow write 10.0.0.0/8 logs/**'`
 
+const serveBootHelp = `Boot machines from the network, beside their DHCP server.
+
+With --boot, or as "haul boot", haul answers the DHCP packets of machines that boot from
+the network, on UDP ports 67 and 4011. It adds the boot file to what the DHCP server of
+the network says, and never gives an address (ProxyDHCP). It answers nobody else. The
+DHCP server may run on the same machine, and needs no change. If it names a boot file
+itself, take that out.
+
+Boot files come from DIR, from DIR/ipxe, or from Debian's package ipxe:
+
+  BIOS        undionly.kpxe
+  UEFI x64    ipxe-shimx64.efi, ipxe.efi or snponly.efi
+  UEFI arm64  ipxe-shimaa64.efi, ipxe-arm64.efi or snponly-arm64.efi
+
+A Raspberry Pi asks for names of its own. --boot-file names other boot files, such as
+GRUB. For Secure Boot give shim by --boot-file x64=shimx64.efi, and put grubx64.efi
+beside it: firmware that boots by HTTP (UEFI HTTP boot) loads both.
+
+iPXE gets boot.ipxe: the one in DIR, or else a menu that haul makes from the entries in
+DIR/loader/entries (Boot Loader Specification), or from each directory that has a kernel
+and an initrd. It begins with hosts/MAC.ipxe, such as hosts/52-54-00-12-34-56.ipxe, if
+that file is in DIR, and boots the local disk after 10 seconds.
+
+Relay agents are answered if --boot-relay has their network. In a container, broadcasts
+arrive only with the network of the host.`
+
 const serveLimitsHelp = `Limit clients, connections and bytes a second.
 
 SFTP and HTTP count all addresses of an IPv6 /64 as one; TFTP counts each by itself.

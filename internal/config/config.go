@@ -41,7 +41,7 @@ type Setting struct {
 }
 
 // Groups are the groups of settings, in the order of the help.
-var Groups = []string{"SFTP", "HTTP", "TFTP", "files", "limits", "ops"}
+var Groups = []string{"SFTP", "HTTP", "TFTP", "files", "boot", "limits", "ops"}
 
 // Variable returns the name of the variable of a setting.
 func (s *Setting) Variable() string {
@@ -93,8 +93,17 @@ type Settings struct {
 }
 
 // New returns the settings with their defaults.
-func New() *Settings {
-	s := &Settings{config: serve.Default()}
+func New() *Settings { return newSettings(serve.Default()) }
+
+// NewBoot returns the settings with the defaults of "haul boot".
+func NewBoot() *Settings {
+	c := serve.Default()
+	c.Boot.Answer = true
+	return newSettings(c)
+}
+
+func newSettings(defaults serve.Config) *Settings {
+	s := &Settings{config: defaults}
 	s.all = s.table()
 	for _, one := range s.all {
 		one.initial = one.value.String()

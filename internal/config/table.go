@@ -10,7 +10,7 @@ import (
 
 // table returns all settings. They are listed as "haul help serve" does, group by group.
 func (s *Settings) table() []*Setting {
-	return append(append(append(append(s.tftp(), s.sftp()...), s.http()...), s.files()...), s.server()...)
+	return append(append(append(append(s.tftp(), s.sftp()...), s.http()...), append(s.files(), s.boot()...)...), s.server()...)
 }
 
 func (s *Settings) tftp() []*Setting {
@@ -122,6 +122,22 @@ func (s *Settings) files() []*Setting {
 		},
 		{Key: "files.upload_dir", Flag: "upload-dir", Group: "files", value: textValue(&c.UploadDir), Help: "write uploads to this `DIR`, and serve nothing from it"},
 		{Key: "files.max_upload", Flag: "max-upload", Group: "limits", value: sizeValue(&c.MaxUpload), Help: "largest upload over TFTP and HTTP, of users too"},
+	}
+}
+
+func (s *Settings) boot() []*Setting {
+	c := &s.config.Boot
+	return []*Setting{
+		{Key: "boot.answer", Flag: "boot", Group: "boot", value: boolValue(&c.Answer), Help: "answer machines that boot from the network, beside their DHCP server (ProxyDHCP)"},
+		{Key: "boot.interfaces", Flag: "interface", Group: "boot", value: textsValue(&c.Interfaces), Help: "answer boot clients on this `INTERFACE` only; several are separated by commas"},
+		{Key: "boot.files", Flag: "boot-file", Group: "boot", value: bootFilesValue(&c.Files), Help: "give machines of an architecture this boot file, as `ARCH=NAME`: x64=shimx64.efi; several are separated by commas"},
+		{Key: "boot.hosts", Flag: "boot-host", Group: "boot", value: bootHostsValue(&c.Hosts), Help: "a rule for one machine, as `MAC=FILE`, or MAC=ignore, MAC=direct, MAC=redirect; several are separated by commas"},
+		{Key: "boot.known_only", Flag: "boot-known", Group: "boot", value: boolValue(&c.KnownOnly), Help: "answer only the machines of --boot-host"},
+		{Key: "boot.relays", Flag: "boot-relay", Group: "boot", value: networksValue(&c.Relays), Help: "answer DHCP relay agents in this `NETWORK`, and the clients behind them; several are separated by commas"},
+		{Key: "boot.address", Flag: "boot-address", Group: "boot", value: addrValue(&c.Address), Help: "send boot clients to this `ADDRESS` (default: that of the interface)"},
+		{Key: "boot.default", Flag: "boot-default", Group: "boot", value: textValue(&c.Default), Help: "boot this `ENTRY` of the menu if nobody chooses: a file of loader/entries without .conf, or a directory (default: the machine's disk)"},
+		{Key: "boot.timeout", Flag: "boot-timeout", Group: "boot", value: timeValue(&c.Timeout), Help: "show the menu for this `TIME` (0: until somebody chooses)"},
+		{Key: "boot.loader_dir", Flag: "boot-loaders", Group: "boot", value: textValue(&c.LoaderDir), Help: "find boot files that DIR does not have in this `DIR`; empty: nowhere"},
 	}
 }
 

@@ -50,6 +50,7 @@ const (
 	HTTP    = "http"
 	HTTPS   = "https"
 	Metrics = "metrics"
+	Boot    = "boot"
 )
 
 // A Socket goes from a server to its child.

@@ -119,6 +119,16 @@ func (p *Inherited) newDatagram(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: net.UDPAddrFromAddrPort(conn.LocalAddr()), conn: conn}, nil
 }
 
+// newUnread takes a socket whose datagrams the service itself reads.
+func (p *Inherited) newUnread(s Socket) (*inherited, error) {
+	c, err := net.FilePacketConn(s.File)
+	if err != nil {
+		return nil, fmt.Errorf("adopt socket %s: %w", s.File.Name(), err)
+	}
+	_ = c.Close() // a duplicate
+	return &inherited{Socket: s, at: c.LocalAddr()}, nil
+}
+
 // adopt takes a socket of the predecessor.
 func (p *Inherited) adopt(s Socket, served, unix []string) error {
 	if s.Addr == "" && !slices.Contains(served, s.Service) {
@@ -128,6 +138,8 @@ func (p *Inherited) adopt(s Socket, served, unix []string) error {
 	switch s.Service {
 	case TFTP:
 		add = p.newDatagram
+	case Boot:
+		add = p.newUnread
 	case SFTP, HTTP, HTTPS, Metrics:
 	default:
 		return fmt.Errorf("the predecessor handed over a socket for %q, which this version of haul does not serve", s.Service)
@@ -144,7 +156,7 @@ func (p *Inherited) adopt(s Socket, served, unix []string) error {
 // name in place of the one from the socket unit. A unit need not name the only one that
 // is served.
 func assign(all []*inherited, services, unix []string) error {
-	served := slices.DeleteFunc(slices.Clone(services), func(s string) bool { return s == TFTP })
+	served := slices.DeleteFunc(slices.Clone(services), func(s string) bool { return s == TFTP || s == Boot })
 	for _, s := range all {
 		switch {
 		case s.conn != nil:
@@ -243,6 +255,17 @@ func (p *Inherited) Metrics(addr string) (l net.Listener, err error) {
 		closeInherited(g.sockets)
 	}
 	return l, err
+}
+
+// Boot takes the sockets for boot clients at these addresses, in their order; none if they
+// are to be opened. The caller closes the files.
+func (p *Inherited) Boot(addrs []string) (files []*os.File) {
+	for _, g := range p.take(Boot, addrs) {
+		for _, s := range g.sockets {
+			files = append(files, s.File)
+		}
+	}
+	return files
 }
 
 // Close closes the sockets that were not taken. Otherwise clients could still connect, and

@@ -51,6 +51,7 @@ func (cfg *Config) Check() error {
 	m.when(!cfg.ServesAnybody() && len(cfg.Dirs) > 1, "",
 		"users who log in get one directory, and %d are named; only TFTP, and HTTP without users, search several (a user can have another directory: see haul user --help)", len(cfg.Dirs))
 	cfg.checkSources(&m)
+	cfg.checkBoot(&m)
 	cfg.checkHTTP(&m)
 	cfg.checkNumbers(&m)
 	if cfg.ServesTFTP() {
@@ -188,7 +189,7 @@ func (cfg *Config) services() (names []string) {
 	for _, s := range []struct {
 		name   string
 		served bool
-	}{{handover.TFTP, cfg.ServesTFTP()}, {handover.SFTP, cfg.ServesSFTP()}, {handover.HTTP, anyAddr(cfg.HTTP.Listen)}, {handover.HTTPS, anyAddr(cfg.HTTP.ListenTLS)}} {
+	}{{handover.TFTP, cfg.ServesTFTP()}, {handover.SFTP, cfg.ServesSFTP()}, {handover.HTTP, anyAddr(cfg.HTTP.Listen)}, {handover.HTTPS, anyAddr(cfg.HTTP.ListenTLS)}, {handover.Boot, cfg.Boot.Answer}} {
 		if s.served {
 			names = append(names, s.name)
 		}

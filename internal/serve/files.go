@@ -42,6 +42,9 @@ func (cfg *Config) openPublicFiles(small *localdir.SmallFiles) (*publicFiles, er
 	for _, files := range s.uploads {
 		files.NoSync = cfg.NoFsync
 	}
+	if cfg.requested != nil {
+		s.site.Opened = func(c site.Client, name string) { cfg.requested(c.Peer, name) }
+	}
 	return s, nil
 }
 
@@ -62,6 +65,12 @@ func (cfg *Config) openRoots(s *publicFiles) error {
 	}
 	if err := add("dirs", site.Match{}, cfg.Dirs); err != nil {
 		return err
+	}
+	if cfg.Boot.Answer {
+		last := &s.site.Roots[len(s.site.Roots)-1]
+		if last.Files, err = cfg.withBootFiles(s, last.Files); err != nil {
+			return inSetting("boot-loaders", err)
+		}
 	}
 	if err := cfg.separate(); err != nil {
 		return err

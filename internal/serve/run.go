@@ -153,6 +153,16 @@ func (cfg *Config) open(before *handover.Predecessor, counts *meter.Registry, lo
 // openServices opens what the protocols need except their sockets. The caller closes the
 // services, also if there is an error. counts may be nil.
 func (cfg *Config) openServices(owners []int, before *handover.Predecessor, counts *meter.Registry, log *slog.Logger, out io.Writer) (all []service, err error) {
+	if cfg.Boot.Answer {
+		boot, err := cfg.openBoot(log, out)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { all, boot.others = append(all, boot), all }() // last, since it sends clients to the others
+		if cfg.Boot.DryRun {
+			return nil, nil
+		}
+	}
 	if cfg.ServesTFTP() {
 		s, err := cfg.openTFTP(before, counts, log, out)
 		if err != nil {

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/haul-project/haul/pxe"
+)
+
+func addrValue(to *netip.Addr) *value {
+	return wordValue(to, func(s string) (netip.Addr, error) {
+		if s == "" {
+			return netip.Addr{}, nil
+		}
+		a, err := netip.ParseAddr(s)
+		if err != nil {
+			return a, errors.New("it is an IP address")
+		}
+		return a, nil
+	})
+}
+
+// bootFilesValue takes parts such as "x64=shimx64.efi".
+func bootFilesValue(to *map[pxe.Arch]string) *value {
+	return listValue(true, nil, func(all []string) error {
+		files := map[pxe.Arch]string{}
+		for _, s := range all {
+			name, file, ok := strings.Cut(s, "=")
+			if !ok {
+				return fmt.Errorf("%q: it is ARCH=NAME, such as x64=shimx64.efi", s)
+			}
+			arch, err := pxe.ParseArch(name)
+			if err != nil {
+				return err
+			}
+			files[arch] = strings.TrimLeft(file, "/")
+		}
+		*to = files
+		return nil
+	})
+}
+
+// bootHostsValue takes parts such as "52:54:00:12:34:56=ignore". Two parts for one machine,
+// with its file and its form, make one rule.
+func bootHostsValue(to *map[pxe.MAC]pxe.Host) *value {
+	return listValue(true, nil, func(all []string) error {
+		hosts := map[pxe.MAC]pxe.Host{}
+		for _, s := range all {
+			text, rule, ok := strings.Cut(s, "=")
+			if !ok || rule == "" {
+				return fmt.Errorf("%q: it is MAC=FILE, or MAC=ignore, MAC=direct or MAC=redirect", s)
+			}
+			mac, err := pxe.ParseMAC(text)
+			if err != nil {
+				return err
+			}
+			host := hosts[mac]
+			switch rule {
+			case "ignore":
+				host.Ignore = true
+			case pxe.Direct.String():
+				host.Form = pxe.Direct
+			case pxe.Redirect.String():
+				host.Form = pxe.Redirect
+			default:
+				host.File = strings.TrimLeft(rule, "/")
+			}
+			hosts[mac] = host
+		}
+		*to = hosts
+		return nil
+	})
+}

@@ -1,0 +1,206 @@
+package proxydhcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/haul-project/haul/pxe"
+)
+
+const (
+	clientPort = 68
+
+	// askAgain is when a DISCOVER is sent again, as the first one may be lost.
+	askAgain = time.Second
+
+	// maxOffers is how many answers are kept. A network has a few servers.
+	maxOffers = 64
+)
+
+// An Offer is an answer that a machine would get.
+type Offer struct {
+	Server  netip.Addr     // that the answer names: option 54, or else its source
+	From    netip.AddrPort // its source
+	Address netip.Addr     // that it gives; zero for none
+	Next    netip.Addr     // the server of the boot file: siaddr, option 66, or the source
+	File    string         // the boot file, or its URL; "" for none
+	Class   string         // "PXEClient", "HTTPClient", or ""
+	Direct  bool           // it says that its file be taken: option 43.6 has bit 3 (PXE 2.1, table 2-1)
+	Menu    bool           // option 43 has a boot menu
+}
+
+// Boots reports whether the answer is for boot clients.
+func (o *Offer) Boots() bool { return o.Class != "" || o.File != "" }
+
+// Redirects reports whether firmware asks port 4011 of the server for its file.
+func (o *Offer) Redirects() bool { return o.Class == "PXEClient" && !o.Direct }
+
+// Ask broadcasts a DISCOVER of a machine by an interface, and returns the answers that come
+// within a time. It needs root, or CAP_NET_BIND_SERVICE and beside a DHCP client CAP_NET_RAW.
+func Ask(ctx context.Context, k Kind, by Interface, mac pxe.MAC, wait time.Duration) ([]Offer, error) {
+	s, err := openSocket(ctx, clientPort, true)
+	if err != nil {
+		return nil, fmt.Errorf("open port %d: %w", clientPort, err)
+	}
+	defer s.close()
+	xid := rand.Uint32()
+	d := departure{from: by.Prefixes[0].Addr(), to: netip.AddrPortFrom(netip.AddrFrom4(pxe.Broadcast), pxe.PortDHCP), index: by.Index}
+	packet := k.appendRequest(nil, pxe.Discover, mac, xid, pxe.Addr{})
+	send := func() error { _, err := s.send(nil, packet, d); return err }
+	return collect(ctx, s, wait, send, func(p *pxe.Packet, came arrival) bool {
+		return came.index == by.Index && p.XID == xid && p.MAC() == mac && p.Type() == pxe.Offer
+	})
+}
+
+// AskBoot asks port 4011 of a server for the boot file, as a machine does after a redirect.
+// The machine has this computer's address. The result is empty if the server does not answer.
+func AskBoot(ctx context.Context, k Kind, by Interface, mac pxe.MAC, server netip.Addr, wait time.Duration) ([]Offer, error) {
+	own := by.address(server)
+	var lc net.ListenConfig
+	c, err := lc.ListenPacket(ctx, "udp4", net.JoinHostPort(own.String(), "0"))
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSocket(c, 0, false)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	xid := rand.Uint32()
+	packet := k.appendRequest(nil, pxe.Request, mac, xid, own.As4())
+	d := departure{from: own, to: netip.AddrPortFrom(server, pxe.PortPXE)}
+	send := func() error { _, err := s.send(nil, packet, d); return err }
+	return collect(ctx, s, wait, send, func(p *pxe.Packet, _ arrival) bool {
+		return p.XID == xid && p.MAC() == mac && p.Type() == pxe.Ack
+	})
+}
+
+// collect sends a packet twice, and gathers the answers that fit until the time is over.
+func collect(ctx context.Context, s *socket, wait time.Duration, send func() error, fits func(*pxe.Packet, arrival) bool) (offers []Offer, err error) {
+	end := time.Now().Add(wait)
+	buf := make([]byte, maxPacket)
+	for again := time.Now(); ; {
+		now := time.Now()
+		if !now.Before(again) {
+			if err := send(); err != nil {
+				return nil, fmt.Errorf("send a request: %w", err)
+			}
+			again = now.Add(askAgain)
+			if again.After(end) {
+				again = end.Add(time.Second)
+			}
+		}
+		if err := s.conn.SetReadDeadline(earlier(again, end)); err != nil {
+			return nil, err
+		}
+		packet, came, err := s.receive(buf)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(end):
+			return offers, nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		p, err := pxe.Parse(packet)
+		if err != nil || p.Op != pxe.BootReply || !fits(&p, came) {
+			continue
+		}
+		if o := readOffer(&p, came.peer); len(offers) < maxOffers && !known(offers, o) {
+			offers = append(offers, o)
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// known reports whether an answer has come before.
+func known(offers []Offer, o Offer) bool {
+	for _, old := range offers {
+		if old == o {
+			return true
+		}
+	}
+	return false
+}
+
+// readOffer reads what a machine would take from an answer.
+func readOffer(p *pxe.Packet, from netip.AddrPort) Offer {
+	o := Offer{Server: from.Addr(), From: from, Next: from.Addr()}
+	addr := func(a pxe.Addr) (netip.Addr, bool) { return netip.AddrFrom4(a), a != pxe.Addr{} }
+	if v, ok := p.Option(pxe.OptionServer); ok && len(v) == 4 {
+		o.Server = netip.AddrFrom4([4]byte(v))
+	}
+	if a, ok := addr(p.YourAddr); ok {
+		o.Address = a
+	}
+	if v, ok := p.Option(pxe.OptionTFTPServer); ok {
+		if a, err := netip.ParseAddr(text(v)); err == nil {
+			o.Next = a
+		}
+	}
+	if a, ok := addr(p.ServerAddr); ok {
+		o.Next = a
+	}
+	o.File = text(p.File[:])
+	if v, ok := p.Option(pxe.OptionBootFile); ok {
+		o.File = text(v)
+	}
+	class, _ := p.Option(pxe.OptionVendorClass)
+	for _, known := range []string{"PXEClient", "HTTPClient"} {
+		if bytes.HasPrefix(class, []byte(known)) {
+			o.Class = known
+		}
+	}
+	vendor, _ := p.Option(pxe.OptionVendor)
+	o.Direct, o.Menu = readVendor(vendor)
+	return o
+}
+
+// readVendor reads the options of PXE in option 43.
+func readVendor(v []byte) (direct, menu bool) {
+	for len(v) >= 2 && v[0] != pxe.OptionEnd {
+		if v[0] == pxe.OptionPad {
+			v = v[1:]
+			continue
+		}
+		end := 2 + int(v[1])
+		if end > len(v) {
+			return direct, menu
+		}
+		switch {
+		case v[0] == 6 && v[1] == 1: // PXE_DISCOVERY_CONTROL
+			direct = v[2]&8 != 0
+		case v[0] == 9: // PXE_BOOT_MENU
+			menu = true
+		}
+		v = v[end:]
+	}
+	return direct, menu
+}
+
+// text returns a field of text, which a NUL may end.
+func text(b []byte) string {
+	b, _, _ = bytes.Cut(b, []byte{0})
+	return string(b)
+}
+
+// RandomMAC returns a hardware address that no card has.
+func RandomMAC() pxe.MAC {
+	n := rand.Uint64()
+	return pxe.MakeMAC([]byte{0x02, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32)})
+}

@@ -1,0 +1,62 @@
+package proxydhcp
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/pxe"
+)
+
+// Each kind of machine is what package pxe takes it for, and gets an answer that [readOffer]
+// reads as it was meant.
+func TestKinds(t *testing.T) {
+	files := map[pxe.Arch]string{pxe.BIOS: "undionly.kpxe", pxe.X64: "ipxe.efi", pxe.ARM64: "arm.efi"}
+	for _, k := range Kinds {
+		want := map[string]Offer{
+			"bios":       {File: "undionly.kpxe", Class: "PXEClient", Direct: true},
+			"x64":        {File: "ipxe.efi", Class: "PXEClient"},
+			"http-x64":   {File: "http://192.0.2.9/ipxe.efi", Class: "HTTPClient"},
+			"arm64":      {File: "arm.efi", Class: "PXEClient"},
+			"http-arm64": {File: "http://192.0.2.9/arm.efi", Class: "HTTPClient"},
+			"ipxe":       {File: "http://192.0.2.9/boot.ipxe", Class: "PXEClient", Direct: true},
+			"pi":         {Class: "PXEClient", Direct: true, Menu: true},
+		}[k.Name]
+		t.Run(k.Name, func(t *testing.T) {
+			s, err := pxe.NewServer(pxe.Rules{Files: files, HTTPPort: 80})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mac := RandomMAC()
+			packet := k.appendRequest(nil, pxe.Discover, mac, 7, pxe.Addr{})
+			server := netip.MustParseAddrPort("192.0.2.9:67")
+			a := s.Handle(time.Now(), packet, pxe.Arrival{Port: pxe.PortDHCP, FromPort: clientPort, Server: server.Addr().As4()}, nil)
+			if a.Reason != pxe.Answered {
+				t.Fatal(a.Why())
+			}
+			p, err := pxe.Parse(a.Packet)
+			if err != nil || p.XID != 7 || p.MAC() != mac {
+				t.Fatalf("%v %d %v", err, p.XID, p.MAC())
+			}
+			want.Server, want.Next, want.From = server.Addr(), server.Addr(), server
+			if got := readOffer(&p, server); got != want {
+				t.Errorf("the offer is %+v, want %+v", got, want)
+			}
+		})
+	}
+	if _, err := ParseKind("vax"); err == nil {
+		t.Error("an unknown kind is taken")
+	}
+}
+
+// Option 43 of a server may be anything.
+func FuzzVendorOption(f *testing.F) {
+	for _, seed := range []string{"", "\x06\x01\x08\xff", "\x00\x06\x01\x07", "\x06\xff", "\x09\x00", "\x06\x01"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if direct, _ := readVendor(b); direct && len(b) < 3 {
+			t.Errorf("% x has no room for what was read", b)
+		}
+	})
+}

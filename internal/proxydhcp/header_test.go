@@ -1,0 +1,43 @@
+package proxydhcp
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+)
+
+// A datagram is read as it was written, and its checksum makes the sum of all of it that of
+// RFC 768.
+func TestDatagram(t *testing.T) {
+	from, to := netip.MustParseAddrPort("192.0.2.9:67"), netip.MustParseAddrPort("255.255.255.255:68")
+	for _, payload := range [][]byte{nil, {1}, []byte("odd"), bytes.Repeat([]byte{0xff}, 300)} {
+		b := appendDatagram([]byte("before"), from, to, payload)[len("before"):]
+		h, whole := parseHeader(b)
+		if !whole || h.from != 67 || h.to != 68 || !bytes.Equal(b[headerLen:h.length], payload) {
+			t.Errorf("%d bytes are read as %+v, %v", len(payload), h, whole)
+		}
+		// With the checksum in it the sum has all bits set, so that its complement is 0.
+		if sum := checksum(b, from.Addr(), to.Addr()); sum != 0xffff {
+			t.Errorf("%d bytes: the sum with the checksum is %#x", len(payload), sum)
+		}
+	}
+	// By hand: the words 2001, 1702, 2003, 5 and the protocol, ports and lengths.
+	b := appendDatagram(nil, netip.MustParseAddrPort("1.2.3.4:1"), netip.MustParseAddrPort("5.6.7.8:2"), []byte{0, 9})
+	const sum = 0x0102 + 0x0304 + 0x0506 + 0x0708 + 17 + 10 + 1 + 2 + 10 + 9
+	if got := uint16(b[6])<<8 | uint16(b[7]); got != 0xffff-sum {
+		t.Errorf("the checksum is %#x, want %#x", got, 0xffff-sum)
+	}
+}
+
+// Datagrams that are cut, and lengths that cannot be, are not whole.
+func TestHeaderIsNotWhole(t *testing.T) {
+	for _, b := range [][]byte{nil, make([]byte, 7), {0, 67, 0, 68, 0, 7, 0, 0}, {0, 67, 0, 68, 0, 9, 0, 0}, {0, 67, 0, 68, 255, 255, 0, 0, 1}} {
+		if h, whole := parseHeader(b); whole {
+			t.Errorf("% x is taken as %+v", b, h)
+		}
+	}
+	// A frame's padding follows the datagram.
+	if h, whole := parseHeader([]byte{0, 67, 0, 68, 0, 9, 0, 0, 1, 0, 0}); !whole || h.length != 9 {
+		t.Errorf("with padding: %+v, %v", h, whole)
+	}
+}

@@ -1,0 +1,74 @@
+package proxydhcp
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/haul-project/haul/pxe"
+)
+
+// A Kind is a kind of machine that boots, as its packets show it.
+type Kind struct {
+	Name string // in settings: "x64"
+	Text string // for people: "UEFI x64"
+
+	vendor string // option 60; empty for none
+	arch   uint16 // option 93
+	id     string // option 97 behind its type; "" means 16 bytes that say nothing
+	ipxe   []byte // option 175
+}
+
+// Kinds are those that [Ask] can be. The classes are those that firmware sends (PXE 2.1
+// §2.2.3, UEFI 2.10 §24.7.3), and the features of iPXE those of a build with HTTP.
+var Kinds = []Kind{
+	{Name: "bios", Text: "BIOS", vendor: "PXEClient:Arch:00000:UNDI:002001", arch: 0},
+	{Name: "x64", Text: "UEFI x64", vendor: "PXEClient:Arch:00007:UNDI:003016", arch: 7},
+	{Name: "http-x64", Text: "UEFI x64, HTTP boot", vendor: "HTTPClient:Arch:00016:UNDI:003001", arch: 16},
+	{Name: "arm64", Text: "UEFI arm64", vendor: "PXEClient:Arch:00011:UNDI:003000", arch: 11},
+	{Name: "http-arm64", Text: "UEFI arm64, HTTP boot", vendor: "HTTPClient:Arch:00019:UNDI:003000", arch: 19},
+	{Name: "ipxe", Text: "iPXE on UEFI x64", vendor: "PXEClient:Arch:00007:UNDI:003010", arch: 7, ipxe: []byte{0x13, 1, 1, 0x24, 1, 1}},
+	{Name: "pi", Text: "Raspberry Pi", vendor: "PXEClient:Arch:00000:UNDI:002001", arch: 0, id: "RPi4\x14\x31\xd0\x03\x32\x00\x00\x00\x10\x00\x00\x00"},
+}
+
+// ParseKind reads the name of a kind.
+func ParseKind(name string) (Kind, error) {
+	var names []string
+	for _, k := range Kinds {
+		if k.Name == name {
+			return k, nil
+		}
+		names = append(names, k.Name)
+	}
+	return Kind{}, fmt.Errorf("%q is no kind of machine; these are known: %s", name, strings.Join(names, ", "))
+}
+
+// HTTP reports whether such a machine fetches its first file by HTTP.
+func (k Kind) HTTP() bool { return strings.HasPrefix(k.vendor, "HTTPClient") }
+
+// appendRequest appends a packet of a machine: a DISCOVER, or the REQUEST that goes to port
+// 4011. addr is the address that it has; zero before it has one.
+func (k Kind) appendRequest(b []byte, kind uint8, mac pxe.MAC, xid uint32, addr pxe.Addr) []byte {
+	const ethernet, broadcast = 1, 0x8000
+	start := len(b)
+	h := pxe.Header{Op: pxe.BootRequest, HType: ethernet, XID: xid, Flags: broadcast, ClientAddr: addr}
+	h.HLen = uint8(copy(h.HardwareAddr[:], mac.Bytes()))
+	b = pxe.AppendHeader(b, &h)
+	b = append(b, pxe.OptionMessageType, 1, kind)
+	// What it asks for: mask, router, DNS, name, vendor options, server name, boot file.
+	b = pxe.AppendOption(b, 55, []byte{1, 3, 6, 12, 43, 54, 60, 66, 67})
+	b = pxe.AppendOption(b, 57, []byte{0x05, 0xc0}) // it takes 1472 bytes
+	id := []byte(k.id)
+	if len(id) == 0 {
+		id = make([]byte, 16)
+	}
+	b = pxe.AppendOption(b, pxe.OptionMachineID, append([]byte{0}, id...))
+	b = pxe.AppendOption(b, pxe.OptionArchitecture, binary.BigEndian.AppendUint16(nil, k.arch))
+	b = pxe.AppendOption(b, 94, []byte{1, 3, 1}) // UNDI 3.1
+	b = pxe.AppendOption(b, pxe.OptionVendorClass, []byte(k.vendor))
+	if k.ipxe != nil {
+		b = pxe.AppendOption(b, pxe.OptionUserClass, []byte("iPXE"))
+		b = pxe.AppendOption(b, pxe.OptionIPXE, k.ipxe)
+	}
+	return pxe.AppendEnd(b, start)
+}

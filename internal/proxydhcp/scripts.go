@@ -1,0 +1,123 @@
+package proxydhcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/store"
+)
+
+// scriptsHold is how long a script holds. A new entry shows in the menu after that.
+const scriptsHold = 2 * time.Second
+
+// Scripts returns a store of the scripts for iPXE that follow from other files: the menu, and
+// autoexec.ipxe. After timeout the menu boots the entry standard, or the disk for ""; a
+// timeout of 0 waits for ever.
+func Scripts(files store.Store, standard string, timeout time.Duration) store.Store {
+	return &scripts{files: files, standard: standard, timeout: timeout}
+}
+
+// scripts is a store of the scripts for iPXE that follow from other files.
+type scripts struct {
+	files    store.Store
+	standard string
+	timeout  time.Duration
+
+	mu   sync.Mutex
+	menu []byte    // mu
+	at   time.Time // mu: when menu was made
+}
+
+var _ store.Lister = (*scripts)(nil)
+
+func (b *scripts) Open(ctx context.Context, name string) (store.File, error) {
+	switch name {
+	case pxe.ScriptName:
+		return store.FromBytes(name, b.script(ctx)), nil
+	case pxe.AutoexecName:
+		return store.FromBytes(name, pxe.AppendAutoexec(nil)), nil
+	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// script returns the menu, which is made anew if it is old.
+func (b *scripts) script(ctx context.Context) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.menu == nil || time.Since(b.at) >= scriptsHold {
+		menu := pxe.ReadMenu(menuFiles{ctx, b.files})
+		menu.Default, menu.Timeout = b.standard, b.timeout
+		b.menu, b.at = menu.AppendScript(nil), time.Now()
+	}
+	return b.menu
+}
+
+// menuFiles are the files of a store in which a menu is looked for.
+type menuFiles struct {
+	ctx   context.Context
+	files store.Store
+}
+
+func (m menuFiles) Names(dir string) (names []string, err error) {
+	lister, ok := m.files.(store.Lister)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	entries, err := lister.ReadDir(m.ctx, dir)
+	for _, e := range entries {
+		name := e.Name()
+		isDir := e.IsDir()
+		if e.Type()&fs.ModeSymlink != 0 {
+			info, err := m.files.Stat(m.ctx, path.Join(dir, name))
+			isDir = err == nil && info.IsDir()
+		}
+		if isDir {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	return names, err
+}
+
+func (m menuFiles) Read(name string, most int) ([]byte, error) {
+	f, err := m.files.Open(m.ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, int64(most)+1))
+	if err == nil && len(b) > most {
+		err = fmt.Errorf("it has more than %d bytes", most)
+	}
+	return b, err
+}
+
+func (b *scripts) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if name == "." {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	}
+	f, err := b.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return f.Stat()
+}
+
+func (b *scripts) Create(_ context.Context, name string, _ store.Create) (store.Upload, error) {
+	return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrPermission}
+}
+
+// ReadDir lists nothing: the scripts are in no directory.
+func (b *scripts) ReadDir(_ context.Context, name string) ([]fs.DirEntry, error) {
+	if name != "." {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return nil, nil
+}

@@ -1,0 +1,69 @@
+package proxydhcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/store"
+)
+
+// The menu follows from the files, and is made anew when it is old.
+func TestScripts(t *testing.T) {
+	ctx := context.Background()
+	files := store.Mem(0)
+	put := func(name, text string) {
+		t.Helper()
+		u, err := files.Create(ctx, name, store.Create{Parents: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer u.Close()
+		if _, err := u.WriteAt([]byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("debian/linux", "kernel")
+	put("debian/initrd.gz", "initrd")
+	made := &scripts{files: files, standard: "debian"}
+	read := func(name string) string {
+		t.Helper()
+		f, err := made.Open(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	first := read(pxe.ScriptName)
+	if !strings.HasPrefix(first, "#!ipxe\n") || !strings.Contains(first, "kernel /debian/linux") || !strings.Contains(first, "choose --default entry0 chosen") {
+		t.Errorf("the menu is\n%s", first)
+	}
+	put("loader/entries/own.conf", "title Own\nlinux /debian/linux\n")
+	if read(pxe.ScriptName) != first {
+		t.Error("the menu is made anew for each client")
+	}
+	made.at = made.at.Add(-scriptsHold)
+	if second := read(pxe.ScriptName); !strings.Contains(second, "item entry0 Own") {
+		t.Errorf("with an entry the menu is\n%s", second)
+	}
+	if !strings.Contains(read(pxe.AutoexecName), "dhcp") {
+		t.Error("autoexec.ipxe has no dhcp")
+	}
+	for _, name := range []string{".", "other", "debian/linux"} {
+		if _, err := made.Stat(ctx, name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("stat %s: %v", name, err)
+		}
+	}
+}

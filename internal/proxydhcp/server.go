@@ -1,0 +1,260 @@
+// Package proxydhcp runs package pxe on sockets: it answers boot clients on ports 67 and
+// 4011 of all interfaces, beside the DHCP server of the network, which may run on the same
+// machine.
+//
+// From top to bottom: server.go receives, decides and sends; ask.go and kinds.go are the
+// other side, which asks as machines do; scripts.go and loaders.go have the files that boot
+// clients get besides those that are served; interfaces.go knows this machine's addresses;
+// socket.go and share_linux.go are the sockets.
+package proxydhcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/pxe"
+)
+
+const (
+	// maxPacket is the longest packet that is read, in bytes. A client's options take a few
+	// hundred; what is longer is cut, and malformed then.
+	maxPacket = 2048
+
+	// errorPause is how long a socket rests after an error, such as that an interface went.
+	errorPause = 100 * time.Millisecond
+)
+
+// A Config says who is answered, and how.
+type Config struct {
+	Rules pxe.Rules
+
+	// Interfaces are the names of the interfaces whose clients are answered. Empty means
+	// all but loopback.
+	Interfaces []string
+
+	// Address is where clients reach this server, for example that of a router that passes
+	// their requests on. The zero address means that of the interface.
+	Address netip.Addr
+
+	// DryRun decides and reports as usual, and sends nothing.
+	DryRun bool
+
+	// Report, if set, is called for each packet. Calls may overlap.
+	Report func(Event)
+}
+
+// An Event is a packet, and what became of it.
+type Event struct {
+	Answer    pxe.Answer
+	Interface string
+	Request   []byte // the packet, valid during the call
+	From      netip.AddrPort
+	Port      uint16 // of this server
+	Err       error  // the answer could not be sent
+}
+
+// A Server answers boot clients. [Server.Open] or [Server.Adopt], [Server.Serve] and
+// [Server.Close] are called in this order; the other methods at any time.
+type Server struct {
+	config  Config
+	sockets []*socket
+	closed  chan struct{}
+	close   sync.Once
+
+	mu         sync.Mutex
+	decide     *pxe.Server // mu
+	interfaces interfaces  // mu
+}
+
+// New returns a server. A rule that is wrong is an error.
+func New(c Config) (*Server, error) {
+	decide, err := pxe.NewServer(c.Rules)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		config: c, decide: decide, closed: make(chan struct{}),
+		interfaces: interfaces{names: c.Interfaces, list: listInterfaces},
+	}, nil
+}
+
+// Open opens both ports. Another DHCP server of this machine may have port 67, if this
+// process has CAP_NET_RAW.
+func (s *Server) Open(ctx context.Context) error {
+	dhcp, err := openSocket(ctx, pxe.PortDHCP, true)
+	if err != nil {
+		return fmt.Errorf("open port %d: %w", pxe.PortDHCP, err)
+	}
+	s.sockets = append(s.sockets, dhcp)
+	boot, err := openSocket(ctx, pxe.PortPXE, false)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("another boot server of this machine has it, such as dnsmasq with pxe-service; end that one: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("open port %d: %w", pxe.PortPXE, err)
+	}
+	s.sockets = append(s.sockets, boot)
+	return nil
+}
+
+// Adopt takes the sockets of a predecessor, as [Server.Files] returned them, in place of
+// Open. It duplicates them; the caller closes the files.
+func (s *Server) Adopt(files []*os.File) error {
+	for i, port := range ports {
+		if i >= len(files) {
+			return errors.New("adopt the sockets of the predecessor: one is missing")
+		}
+		adopted, err := adoptSocket(files[i], port)
+		if err != nil {
+			return fmt.Errorf("adopt port %d: %w", port, err)
+		}
+		s.sockets = append(s.sockets, adopted)
+	}
+	return nil
+}
+
+// ports are those of the sockets, in their order.
+var ports = []uint16{pxe.PortDHCP, pxe.PortPXE}
+
+// Files returns duplicates of the sockets, for a successor.
+func (s *Server) Files() (files []*os.File, err error) {
+	for _, one := range s.sockets {
+		f, failed := one.duplicate()
+		if failed != nil {
+			for _, f := range files {
+				_ = f.Close()
+			}
+			return nil, fmt.Errorf("duplicate the socket of port %d: %w", one.port, failed)
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// Shares reports whether another DHCP server of this machine has port 67.
+func (s *Server) Shares() bool { return len(s.sockets) > 0 && s.sockets[0].raw }
+
+// SetRules replaces the rules.
+func (s *Server) SetRules(r pxe.Rules) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.decide.SetRules(r)
+}
+
+// Requested notes that a client has asked this machine for a file, by its name.
+func (s *Server) Requested(peer netip.Addr, name string) {
+	peer = peer.Unmap()
+	if !peer.Is4() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.decide.Requested(time.Now(), peer.As4(), name)
+}
+
+// Machines returns the machines that are remembered, the latest first.
+func (s *Server) Machines() (all []pxe.Machine) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for m := range s.decide.Machines(time.Now()) {
+		all = append(all, m)
+	}
+	return all
+}
+
+// Count returns how many machines are at a stage.
+func (s *Server) Count(stage pxe.Stage) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for m := range s.decide.Machines(time.Now()) {
+		if m.Stage == stage {
+			n++
+		}
+	}
+	return n
+}
+
+// Serve answers until ctx ends or the server is closed.
+func (s *Server) Serve(ctx context.Context) {
+	defer context.AfterFunc(ctx, s.Close)()
+	var running sync.WaitGroup
+	for _, one := range s.sockets {
+		running.Go(func() { s.run(one) })
+	}
+	running.Wait()
+}
+
+// Close closes the sockets, and so ends Serve.
+func (s *Server) Close() {
+	s.close.Do(func() {
+		close(s.closed)
+		for _, one := range s.sockets {
+			one.close()
+		}
+	})
+}
+
+// run answers the packets of a socket until that is closed.
+func (s *Server) run(from *socket) {
+	in, out, datagram := make([]byte, maxPacket), make([]byte, 0, pxe.MaxReply), make([]byte, 0, headerLen+pxe.MaxReply)
+	for {
+		packet, came, err := from.receive(in)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			select {
+			case <-s.closed:
+				return
+			case <-time.After(errorPause):
+			}
+			continue
+		}
+		e, send := s.handle(packet, came, from.port, out[:0])
+		if e == nil {
+			continue
+		}
+		if len(e.Answer.Packet) > 0 && !s.config.DryRun {
+			datagram, e.Err = from.send(datagram, e.Answer.Packet, send)
+		}
+		if s.config.Report != nil {
+			s.config.Report(*e)
+		}
+	}
+}
+
+// handle decides about a packet. It returns nil if the packet came by an interface whose
+// clients are not answered.
+func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (*Event, departure) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by, ok := s.interfaces.find(came.index, now)
+	if !ok {
+		return nil, departure{}
+	}
+	own := by.address(came.peer.Addr())
+	shown := own
+	if s.config.Address.IsValid() {
+		shown = s.config.Address
+	}
+	answer := s.decide.Handle(now, packet, pxe.Arrival{
+		Port:     port,
+		From:     came.peer.Addr().As4(),
+		FromPort: came.peer.Port(),
+		OnLink:   by.contains(came.peer.Addr()),
+		Server:   shown.As4(),
+	}, buf)
+	to := departure{from: own, to: netip.AddrPortFrom(netip.AddrFrom4(answer.To), answer.ToPort)}
+	if answer.To == pxe.Broadcast || by.contains(to.to.Addr()) {
+		to.index = by.Index
+	}
+	return &Event{Answer: answer, Interface: by.Name, Request: packet, From: came.peer, Port: port}, to
+}

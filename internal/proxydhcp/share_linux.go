@@ -1,0 +1,37 @@
+package proxydhcp
+
+import (
+	"fmt"
+	"net"
+
+	"golang.org/x/net/bpf"
+)
+
+// sharePort opens a raw socket, which gets a copy of each packet for a port. The program
+// that has the port gets all of them as before. Sharing by SO_REUSEADDR would instead take
+// away the packets that are sent to this machine alone, such as renewals of leases.
+func sharePort(port uint16) (*socket, error) {
+	c, err := net.ListenPacket("ip4:udp", "0.0.0.0")
+	if err != nil {
+		return nil, fmt.Errorf("port %d is taken, and to share it: %w", port, err)
+	}
+	s, err := newSocket(c, port, true)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadMemShift{Off: 0}, // the length of the IP header
+		bpf.LoadIndirect{Off: 2, Size: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(port), SkipFalse: 1},
+		bpf.RetConstant{Val: maxPacket},
+		bpf.RetConstant{Val: 0},
+	})
+	if err == nil {
+		err = s.conn.SetBPF(filter)
+	}
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("share port %d: %w", port, err)
+	}
+	return s, nil
+}

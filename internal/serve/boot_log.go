@@ -1,0 +1,117 @@
+package serve
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/internal/proxydhcp"
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/pxe"
+)
+
+// maxBootLines is how many lines a second boot clients that are not answered get. Their
+// number, and how often they ask, is up to them; what is left out is counted in one line.
+const maxBootLines = 20
+
+// A bootLog logs and counts what becomes of the packets of boot clients. Other clients of
+// DHCP are not logged without --trace.
+type bootLog struct {
+	*lineQueue
+	left   rateLimitedLog // lines that are left out
+	trace  bool
+	dryRun bool
+
+	replies    [pxe.NumArchs][pxe.NumForms]atomic.Int64
+	unanswered [pxe.NumReasons]atomic.Int64
+
+	mu     sync.Mutex
+	second time.Time // mu: when the count of lines began
+	lines  int       // mu
+}
+
+func newBootLog(cfg *Config, log *slog.Logger) *bootLog {
+	q := newLineQueue(log)
+	return &bootLog{lineQueue: q, left: rateLimitedLog{log: q, msg: "boot: lines left out"}, trace: cfg.Trace.Text, dryRun: cfg.Boot.DryRun}
+}
+
+// report logs and counts a packet.
+func (l *bootLog) report(e proxydhcp.Event) {
+	a := &e.Answer
+	result, level := "offered", slog.LevelInfo
+	switch {
+	case a.Reason != pxe.Answered:
+		l.unanswered[a.Reason].Add(1)
+		result = "unanswered"
+	case e.Err != nil:
+		result, level = "failed", slog.LevelWarn
+	case l.dryRun:
+		result = "would be offered"
+	default:
+		l.replies[a.Client.Arch][a.Form].Add(1)
+	}
+	// A boot client sends packets to its DHCP server, too, such as REQUEST. They need no answer.
+	boots := a.Client.Class != pxe.NoClass && a.Reason != pxe.NotDiscover
+	if !boots && !l.trace || !l.takes(e) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("result", result), slog.String("mac", a.MAC.String()), slog.String("client", a.Client.Class.String()), slog.String("arch", a.Client.Arch.String())}
+	if a.Reason != pxe.Answered {
+		attrs = append(attrs, slog.String("why", a.Why()))
+	} else {
+		attrs = append(attrs, slog.String("form", a.Form.String()), slog.String("file", a.File))
+	}
+	attrs = append(attrs, slog.String("on", e.Interface))
+	if l.trace {
+		attrs = append(attrs, slog.Any("peer", e.From), slog.Int("port", int(e.Port)), slog.Int("bytes", len(e.Request)), slog.Int("answer", len(a.Packet)))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.String("error", e.Err.Error()))
+	}
+	l.say(level, "boot", attrs...)
+}
+
+// takes reports whether there may be another line in this second. Those of answers are few:
+// package pxe bounds them.
+func (l *bootLog) takes(e proxydhcp.Event) bool {
+	if e.Answer.Reason == pxe.Answered || l.trace {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.second) >= time.Second {
+		l.second, l.lines = now, 0
+	}
+	if l.lines++; l.lines <= maxBootLines {
+		return true
+	}
+	l.left.add(slog.LevelWarn, e.Answer.Reason.String(), e.Answer.MAC.String())
+	return false
+}
+
+// Close writes what is queued.
+func (l *bootLog) Close() {
+	l.left.flush()
+	l.lineQueue.Close()
+}
+
+// registerMetrics adds the counts, and the machines by stage.
+func (l *bootLog) registerMetrics(r *meter.Registry, srv *proxydhcp.Server) {
+	for arch := range l.replies {
+		for form := range l.replies[arch] {
+			r.Counter("boot_replies_total", "Answers to boot clients.", l.replies[arch][form].Load,
+				"arch", pxe.Arch(arch).String(), "form", pxe.Form(form).String())
+		}
+	}
+	for reason := range l.unanswered {
+		if why := pxe.Reason(reason); why != pxe.Answered {
+			r.Counter("boot_unanswered_total", "Packets of DHCP clients that were not answered.", l.unanswered[reason].Load, "reason", why.String())
+		}
+	}
+	for stage := pxe.Offered; stage < pxe.NumStages; stage++ {
+		r.Gauge("boot_machines", "Machines that booted lately, by how far they have come.", func() float64 {
+			return float64(srv.Count(stage))
+		}, "stage", stage.String())
+	}
+}

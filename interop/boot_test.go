@@ -1,0 +1,175 @@
+//go:build linux
+
+package interop
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// A bootNet is a network with a machine, "haul boot", and a DHCP server that gives addresses
+// and knows nothing of haul. The three are on one bridge.
+type bootNet struct {
+	machine *node // has the bridge, and the machine's end of the cable
+	server  *node // is at the address host
+	haul    *daemon
+}
+
+const dhcpHost = "10.69.0.3"
+
+// newBootNet lays the network, and serves dir by "haul boot".
+func newBootNet(t *testing.T, dir string, args ...string) *bootNet {
+	t.Helper()
+	b := &bootNet{machine: newNode(t), server: newNode(t)}
+	dhcp := newNode(t)
+	b.machine.ip(t, "link add br0 type bridge", "link set br0 up", "tuntap add "+cable+" mode tap", "link set "+cable+" master br0 up")
+	join(t, b.machine, "to-haul", b.server, eth, 1500)
+	join(t, b.machine, "to-dhcp", dhcp, cable, 1500) // named as where leaseAddress expects it
+	b.machine.ip(t, "link set to-haul master br0", "link set to-dhcp master br0")
+	b.server.ip(t, address(eth, host+"/24"))
+	dhcp.ip(t, address(cable, dhcpHost+"/24"))
+	dhcp.do(t, func() { leaseAddress(t) })
+	b.haul = b.server.start(t, haul(t), bootArgs(t, dir, args...)...)
+	b.haul.ready(t, regexp.MustCompile(`(answering|deciding about) boot clients on `))
+	return b
+}
+
+func bootArgs(t *testing.T, dir string, args ...string) []string {
+	t.Helper()
+	return append([]string{"boot", dir, "--boot-loaders", needFile(t, "ipxe", "/usr/lib/ipxe")}, args...)
+}
+
+// powerOn starts the machine.
+func (b *bootNet) powerOn(t *testing.T, card string, args ...string) (m *machine) {
+	t.Helper()
+	b.machine.do(t, func() { m = powerOn(t, card, args...) })
+	return m
+}
+
+// wantBootLogged wants lines about boot clients in haul's log, in their order.
+func wantBootLogged(t *testing.T, d *daemon, want ...string) {
+	t.Helper()
+	rest := d.said(1000)
+	for _, w := range want {
+		at := regexp.MustCompile("msg=boot " + w).FindStringIndex(rest)
+		if at == nil {
+			t.Errorf("haul's log lacks %s, or has it too early:\n%s", w, d.said(1000))
+			return
+		}
+		rest = rest[at[1]:]
+	}
+}
+
+// A PC whose network card has iPXE boots beside a DHCP server on haul's own host, which has
+// port 67. iPXE gets the script of this machine by HTTP, and by it a kernel and a file.
+func TestBootBesideDHCPServer(t *testing.T) {
+	t.Parallel()
+	const size = 1<<20 + 777
+	dir := fill(t, t.TempDir(), map[string][]byte{
+		"hosts/52-54-00-12-34-56.ipxe": []byte("#!ipxe\nkernel /show\nmodule /image\nboot\n"),
+		"show":                         moduleShower(),
+		"image":                        content(size),
+	})
+	p, args := haul(t), bootArgs(t, dir, "--interface", cable)
+	layCable(t)
+	leaseAddress(t)
+	d := p.start(t, args...)
+	d.ready(t, regexp.MustCompile(`another DHCP server of this machine has port 67`))
+	memory := filepath.Join(t.TempDir(), "memory")
+	m := powerOn(t, "e1000", "-debugcon", "file:"+memory)
+	m.awaitOff(t)
+	wantFile(t, memory, content(size))
+	wantBootLogged(t, d, `result=offered mac=52:54:00:12:34:56 client=iPXE arch=BIOS form=any file=boot.ipxe`)
+	wantHTTPLogged(t, d, `result=done direction=read file=/boot.ipxe .*status=200`, fmt.Sprintf(`result=done direction=read file=/image .*bytes=%d`, size))
+}
+
+// A PC with UEFI asks port 4011 for its boot file, loads iPXE by TFTP, and iPXE shows the
+// menu, whose default it boots: a program for UEFI in a directory of entries.
+func TestBootUEFI(t *testing.T) {
+	t.Parallel()
+	data := content(1<<20 + 777)
+	b := newBootNet(t, fill(t, t.TempDir(), map[string][]byte{
+		"loader/entries/show.conf": []byte("title Show what was loaded\nlinux /efi/show.efi\narchitecture x64\n"),
+		"efi/show.efi":             selfShower(data),
+	}), "--boot-default", "show", "--boot-timeout", "1s")
+	memory := filepath.Join(t.TempDir(), "memory")
+	m := b.powerOn(t, "virtio-net-pci,romfile=", "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"), "-debugcon", "file:"+memory)
+	m.awaitOff(t)
+	wantFile(t, memory, data)
+	wantBootLogged(t, b.haul,
+		`result=offered .*client=PXE arch="UEFI x64" form=redirect file=snponly.efi`,
+		`result=offered .*client=iPXE arch="UEFI x64" form=any file=boot.ipxe`)
+}
+
+// UEFI's HTTP boot gets the URL of its boot file.
+func TestBootUEFIOverHTTP(t *testing.T) {
+	t.Parallel()
+	data := content(1<<20 + 777)
+	b := newBootNet(t, fill(t, t.TempDir(), map[string][]byte{"show.efi": selfShower(data)}), "--boot-file", "x64=show.efi")
+	memory := filepath.Join(t.TempDir(), "memory")
+	m := b.powerOn(t, "virtio-net-pci,romfile=", append(httpBootOnly, "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"), "-debugcon", "file:"+memory)...)
+	m.awaitOff(t)
+	wantFile(t, memory, data)
+	wantBootLogged(t, b.haul, `result=offered .*client="HTTP boot" arch="UEFI x64" form=any file=show.efi`)
+}
+
+// httpBootOnly has OVMF boot by HTTP alone, and so at once.
+var httpBootOnly = []string{"-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=no", "-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=no"}
+
+// secureBoot has OVMF start only what Microsoft's keys, or Debian's shim, have signed.
+func secureBoot(t *testing.T) []string {
+	t.Helper()
+	vars := filepath.Join(t.TempDir(), "vars.fd")
+	keys, err := os.ReadFile(needFile(t, "ovmf", "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"))
+	if err == nil {
+		err = os.WriteFile(vars, keys, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(httpBootOnly, "-machine", "q35,smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on",
+		"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+needFile(t, "ovmf", "/usr/share/OVMF/OVMF_CODE_4M.ms.fd"),
+		"-drive", "if=pflash,format=raw,unit=1,file="+vars)
+}
+
+// Firmware with Secure Boot loads shim by HTTP boot, and shim loads GRUB. Debian's GRUB 2.06
+// does not take the network from HTTP boot, and needs two commands to get its configuration.
+// The firmware refuses a program that nobody signed.
+func TestBootSecure(t *testing.T) {
+	t.Parallel()
+	dir := fill(t, t.TempDir(), map[string][]byte{
+		"grub/grub.cfg": []byte("serial\nterminal_output serial\necho GRUB has its configuration\nsleep 1\nhalt\n"),
+		"unsigned.efi":  selfShower(content(777)),
+	})
+	for name, signed := range map[string]string{
+		"shimx64.efi": needFile(t, "shim-signed", "/usr/lib/shim/shimx64.efi.signed"),
+		"grubx64.efi": needFile(t, "grub-efi-amd64-signed", "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed"),
+	} {
+		b, err := os.ReadFile(signed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fill(t, dir, map[string][]byte{name: b})
+	}
+	t.Run("signed", func(t *testing.T) {
+		t.Parallel()
+		b := newBootNet(t, dir, "--boot-file", "x64=shimx64.efi")
+		m := b.powerOn(t, "virtio-net-pci,romfile=", secureBoot(t)...)
+		m.await(t, `grub> `)
+		m.enter(t, "net_dhcp")
+		m.await(t, `grub> `)
+		m.enter(t, "configfile (http,"+host+")/grub/grub.cfg")
+		m.await(t, `GRUB has its configuration`)
+		wantHTTPLogged(t, b.haul, `result=done direction=read file=/shimx64.efi .*status=200`, `result=done direction=read file=/grubx64.efi .*status=200`)
+	})
+	t.Run("unsigned", func(t *testing.T) {
+		t.Parallel()
+		b := newBootNet(t, dir, "--boot-file", "x64=unsigned.efi")
+		m := b.powerOn(t, "virtio-net-pci,romfile=", secureBoot(t)...)
+		m.await(t, `Access Denied|Security Violation`)
+		wantHTTPLogged(t, b.haul, `result=done direction=read file=/unsigned.efi .*status=200`)
+	})
+}
