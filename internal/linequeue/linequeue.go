@@ -1,5 +1,6 @@
 // Package linequeue writes the lines of a log on a goroutine of its own, so that a log
-// that nobody reads does not stop a server.
+// that nobody reads does not stop a server. log.go has the queue of a [slog.Logger], and
+// ratelimited.go what bounds the lines that strangers cause.
 package linequeue
 
 import (

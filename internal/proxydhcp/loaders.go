@@ -7,9 +7,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// LoaderNames are the names of boot files, the best first: iPXE with a signed shim, iPXE
+// loaderNames are the names of boot files, the best first: iPXE with a signed shim, iPXE
 // with its own drivers, and iPXE that uses those of the firmware.
-var LoaderNames = map[pxe.Arch][]string{
+var loaderNames = map[pxe.Arch][]string{
 	pxe.BIOS:        {"undionly.kpxe", "undionly.kkpxe"},
 	pxe.X64:         {"ipxe-shimx64.efi", "ipxe.efi", "snponly.efi"},
 	pxe.IA32:        {"ipxe-ia32.efi", "ipxe32.efi"},
@@ -19,10 +19,10 @@ var LoaderNames = map[pxe.Arch][]string{
 	pxe.LoongArch64: {"ipxe-loong64.efi"},
 }
 
-// FindLoaders returns the boot file of each architecture that a store has.
-func FindLoaders(ctx context.Context, files store.Store) map[pxe.Arch]string {
+// findLoaders returns the boot file of each architecture that a store has.
+func findLoaders(ctx context.Context, files store.Store) map[pxe.Arch]string {
 	found := map[pxe.Arch]string{}
-	for arch, names := range LoaderNames {
+	for arch, names := range loaderNames {
 		for _, name := range names {
 			if info, err := files.Stat(ctx, name); err == nil && info.Mode().IsRegular() {
 				found[arch] = name

@@ -2,10 +2,11 @@
 // 4011 of all interfaces, beside the DHCP server of the network, which may run on the same
 // machine.
 //
-// From top to bottom: server.go receives, decides and sends; ask.go and kinds.go are the
-// other side, which asks as machines do; scripts.go and loaders.go have the files that boot
-// clients get besides those that are served; interfaces.go knows this machine's addresses;
-// socket.go and share_linux.go are the sockets.
+// From top to bottom: service.go is the whole of it by a user's settings, which settings.go
+// has, with log.go for log and counts; server.go receives, decides and sends; ask.go and
+// kinds.go are the other side, which asks as machines do; scripts.go and loaders.go have the
+// files that boot clients get besides those that are served; interfaces.go knows this
+// machine's addresses; socket.go and share_linux.go are the sockets.
 package proxydhcp
 
 import (
@@ -128,14 +129,18 @@ func (s *Server) Files() (files []*os.File, err error) {
 	for _, one := range s.sockets {
 		f, failed := one.duplicate()
 		if failed != nil {
-			for _, f := range files {
-				_ = f.Close()
-			}
+			closeFiles(files)
 			return nil, fmt.Errorf("duplicate the socket of port %d: %w", one.port, failed)
 		}
 		files = append(files, f)
 	}
 	return files, nil
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
 }
 
 // Shares reports whether another DHCP server of this machine has port 67.

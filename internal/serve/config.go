@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/internal/proxydhcp"
 	"github.com/haul-project/haul/internal/source"
-	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store/cache"
 	"github.com/haul-project/haul/tftp"
@@ -32,7 +32,7 @@ type Config struct {
 	SFTP  SFTP
 	HTTP  HTTP
 	Files Files
-	Boot  Boot
+	Boot  proxydhcp.Settings
 	Trace trace.Setup // of packets of TFTP, as text on the server's output
 
 	// Allow and Deny are the networks that are served, and those that are not. An empty
@@ -81,8 +81,8 @@ type Config struct {
 	// Quiet logs failures only.
 	Quiet bool
 
-	sources   source.Set               // once open has opened them
-	requested func(netip.Addr, string) // is called for each file that a client opens; nil without Boot
+	sources   source.Set                // once open has opened them
+	requested func(site.Client, string) // is called for each file that a client opens; nil without Boot
 }
 
 // Files are the rules for clients who do not log in, by TFTP and HTTP.
@@ -181,36 +181,6 @@ type SFTP struct {
 	Exempt      []netip.Prefix // never locked out, and without a limit for one address
 }
 
-// Boot are the settings for machines that boot from the network. Their DHCP server stays as
-// it is: see package pxe.
-type Boot struct {
-	Answer bool // answers boot clients on ports 67 and 4011 of UDP
-
-	// DryRun has the server decide and log as usual, and send nothing. No files are served.
-	DryRun bool
-
-	Interfaces []string       // whose clients are answered; empty means all but loopback
-	Address    netip.Addr     // where clients reach this server; the zero address means that of the interface
-	Relays     []netip.Prefix // of relay agents and the clients behind them; IPv4
-
-	Files     map[pxe.Arch]string // boot files, in place of those that are found
-	Hosts     map[pxe.MAC]pxe.Host
-	KnownOnly bool // only machines in Hosts are answered
-
-	// Default is the entry of the menu that is booted after Timeout if nobody chooses: the
-	// name of its file without .conf, or its directory. "" is the machine's own disk. A
-	// Timeout of 0 waits for ever.
-	Default string
-	Timeout time.Duration
-
-	// LoaderDir is a directory with boot files, in which files are found that are not in
-	// Dirs; "" means none.
-	LoaderDir string
-}
-
-// DefaultLoaderDir is the default of [Boot.LoaderDir]: where Debian's package ipxe has its files.
-const DefaultLoaderDir = "/usr/lib/ipxe"
-
 // NoHostKeys is the value of [SFTP.HostKeys] for a key in memory, for example to serve
 // a tree that contains all default directories of host keys.
 const NoHostKeys = "none"
@@ -256,7 +226,7 @@ func Default() Config {
 		SFTP:  SFTP{MaxConns: defaultConns, MaxConnsPerSource: penalty.DefaultMaxConnsPerSource},
 		HTTP:  HTTP{Listen: []string{":80"}, Index: "index.html"},
 		Files: Files{MaxUpload: tftp.DefaultMaxUpload},
-		Boot:  Boot{LoaderDir: DefaultLoaderDir, Timeout: 10 * time.Second},
+		Boot:  proxydhcp.DefaultSettings(),
 		Cache: source.Caching{Fresh: cache.DefaultFresh},
 	}
 }

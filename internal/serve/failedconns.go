@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/tcp"
 )
 
 // failedConns logs connections that fail before their first request.
 type failedConns struct {
-	rateLimitedLog
+	linequeue.RateLimited
 	proxies string // the flag that names the proxies, such as "--http-proxy"
 }
 
@@ -38,7 +39,7 @@ func (f *failedConns) add(level slog.Level, cause string, c *tcp.Conn, err error
 	if advice := adviceOn[cause]; advice != "" {
 		more = append(more, slog.String("advice", strings.ReplaceAll(advice, proxyFlag, f.proxies)))
 	}
-	f.rateLimitedLog.add(level, cause, connPeer(c.RemoteAddr()), more...)
+	f.RateLimited.Count(level, cause, connPeer(c.RemoteAddr()), more...)
 }
 
 // handshake logs a connection whose PROXY header or TLS handshake failed, and returns the

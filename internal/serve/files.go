@@ -34,16 +34,13 @@ type publicFiles struct {
 
 // openPublicFiles opens the directories and reads the rules.
 func (cfg *Config) openPublicFiles(small *localdir.SmallFiles) (*publicFiles, error) {
-	s := &publicFiles{small: small, site: &site.Site{FoldCase: cfg.Files.FoldCase, Upload: cfg.Files.Upload, Access: cfg.Files.Access}}
+	s := &publicFiles{small: small, site: &site.Site{FoldCase: cfg.Files.FoldCase, Upload: cfg.Files.Upload, Access: cfg.Files.Access, Opened: cfg.requested}}
 	if err := cfg.openRoots(s); err != nil {
 		s.close()
 		return nil, err
 	}
 	for _, files := range s.uploads {
 		files.NoSync = cfg.NoFsync
-	}
-	if cfg.requested != nil {
-		s.site.Opened = func(c site.Client, name string) { cfg.requested(c.Peer, name) }
 	}
 	return s, nil
 }
@@ -232,6 +229,11 @@ func (s *publicFiles) openDir(dir string, writable bool) (*localdir.Dir, error) 
 		s.reads = append(s.reads, absolute)
 	}
 	return files, nil
+}
+
+func (s *publicFiles) sandboxPaths(c *privilege.Confinement) {
+	c.Read = append(c.Read, s.reads...)
+	c.Write = append(c.Write, s.writes...)
 }
 
 func (s *publicFiles) close() {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/internal/ownprocess"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/meter"
@@ -99,7 +100,7 @@ func (cfg *Config) openHTTP(owners []int, counts *meter.Registry, log *slog.Logg
 	}
 	for _, p := range s.ports() {
 		p.open(s.watchForwarded(s.handler), log)
-		p.failed = failedConns{rateLimitedLog: rateLimitedLog{log: s.log.lineQueue, msg: p.scheme + ": handshakes failed"}, proxies: "--http-proxy"}
+		p.failed = failedConns{RateLimited: linequeue.RateLimited{Log: s.log.Log, Message: p.scheme + ": handshakes failed"}, proxies: "--http-proxy"}
 		p.accept.BadHandshake = p.badHandshake
 	}
 	s.plain.accept.FirstBytes, s.secure.accept.SplitALPN = s.plain.sniff, "h2"
@@ -176,7 +177,7 @@ func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, e
 	u := v.Login.User
 	files, created, leave, err := s.roots.enter(u)
 	if created {
-		s.log.say(slog.LevelInfo, "http: created a user's directory", slog.String("user", u.Name), slog.String("root", u.Root))
+		s.log.Say(slog.LevelInfo, "http: created a user's directory", slog.String("user", u.Name), slog.String("root", u.Root))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("root of %s: %w", u.Name, err)
@@ -202,9 +203,9 @@ func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, e
 func (s *httpService) close() {
 	for _, p := range s.ports() {
 		closeAll(p.sockets)
-		p.failed.flush()
+		p.failed.Flush()
 	}
-	s.log.away.flush()
+	s.log.away.Flush()
 	s.log.Close()
 	if s.files != nil {
 		s.files.close()
@@ -336,8 +337,7 @@ func (s *httpService) announce() {
 func (s *httpService) sandboxPaths(c *privilege.Confinement) {
 	c.Read = append(c.Read, s.cfg.HTTP.reads()...)
 	if s.files != nil {
-		c.Read = append(c.Read, s.files.reads...)
-		c.Write = append(c.Write, s.files.writes...)
+		s.files.sandboxPaths(c)
 		return
 	}
 	c.Trees = append(c.Trees, s.roots.mainDir()...)
@@ -349,21 +349,21 @@ func (s *httpService) sandboxPaths(c *privilege.Confinement) {
 func (s *httpService) startBackground(ctx context.Context) {
 	if s.files != nil {
 		go func() { // a disk that hangs delays nobody
-			warnUnwritable("http", s.files.writes, s.log.say)
+			warnUnwritable("http", s.files.writes, s.log.Say)
 			s.files.sweep(ctx, s.logger)
 		}()
 		return
 	}
 	go s.sessions.watch(ctx, func(changed bool, err error) {
 		if err != nil {
-			s.log.say(slog.LevelWarn, "http users: the previous file stays in force", slog.String("error", err.Error()))
+			s.log.Say(slog.LevelWarn, "http users: the previous file stays in force", slog.String("error", err.Error()))
 		} else if changed {
 			s.roots.learn(s.sessions.dir)
-			s.log.say(slog.LevelInfo, "http users: the changed file is in force", slog.Int("users", len(s.sessions.dir.Names())))
+			s.log.Say(slog.LevelInfo, "http users: the changed file is in force", slog.Int("users", len(s.sessions.dir.Names())))
 			s.sessions.endRevoked(func(*session, string) {}) // each request is logged when it ends
 		}
 	})
-	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.sessions.dir)) })
+	go sweepOften(ctx, s.log.Say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.sessions.dir)) })
 }
 
 func (s *httpService) sockets() (all []handover.Socket, err error) {

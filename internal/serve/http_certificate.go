@@ -30,7 +30,7 @@ func (s *httpService) openCertificate() (*tls.Config, error) {
 		return nil, failure.Local.Wrap(err)
 	}
 	set.Report = func(err error) {
-		s.log.say(slog.LevelWarn, "https certificate", slog.String("error", err.Error()))
+		s.log.Say(slog.LevelWarn, "https certificate", slog.String("error", err.Error()))
 	}
 	for _, err := range set.Warnings() {
 		set.Report(err)

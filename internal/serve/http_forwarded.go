@@ -25,7 +25,7 @@ func (s *httpService) watchForwarded(h http.Handler) http.Handler {
 		if !warned.Load() {
 			for _, field := range forwardedFields {
 				if len(r.Header[field]) > 0 && !warned.Swap(true) {
-					s.log.say(slog.LevelWarn, "http: requests seem to come through a proxy", slog.String("field", field),
+					s.log.Say(slog.LevelWarn, "http: requests seem to come through a proxy", slog.String("field", field),
 						slog.String("peer", r.RemoteAddr), slog.String("advice", forwardedAdvice))
 				}
 			}

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
@@ -18,7 +18,7 @@ import (
 
 // An httpLog writes the log of HTTP, and counts for the metrics.
 type httpLog struct {
-	*lineQueue
+	*linequeue.Log
 	counts *meter.Registry // nil counts nothing
 	away   refusedConns
 
@@ -26,8 +26,8 @@ type httpLog struct {
 }
 
 func newHTTPLog(log *slog.Logger, counts *meter.Registry) *httpLog {
-	q := newLineQueue(log)
-	return &httpLog{lineQueue: q, counts: counts, away: newRefusedConns(q, counts, meter.HTTP)}
+	q := linequeue.NewLog(log)
+	return &httpLog{Log: q, counts: counts, away: newRefusedConns(q, counts, meter.HTTP)}
 }
 
 // observe sets the hooks of a handler.
@@ -59,7 +59,7 @@ func (l *httpLog) ended(x *web.Exchange) {
 		m = l.begin(x)
 	}
 	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration})
-	if !l.log.Enabled(context.Background(), level) {
+	if !l.Enabled(level) {
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, 14), slog.String("result", string(result)))
@@ -99,7 +99,7 @@ func (l *httpLog) ended(x *web.Exchange) {
 	case errors.Is(x.Err, web.ErrManyOpen) && l.fewFiles != "":
 		attrs = append(attrs, slog.String("advice", l.fewFiles))
 	}
-	l.say(level, "http", attrs...)
+	l.Say(level, "http", attrs...)
 }
 
 // unixProxy stands in the log for a proxy that connects by a unix socket.
@@ -173,5 +173,5 @@ func (l *httpLog) attempt(e users.Event) {
 	if e.Reason != "" {
 		attrs = append(attrs, slog.String("error", e.Reason))
 	}
-	l.say(level, "http login", attrs...)
+	l.Say(level, "http login", attrs...)
 }

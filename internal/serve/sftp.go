@@ -130,7 +130,7 @@ func (s *sftpService) fitDescriptors(limit int) {
 	most := max(1, (limit-min(spareFiles, limit/2))/(filesPerConn+s.roots.filesPerVisit(s.sessions.dir)))
 	if s.srv.MaxConns > most {
 		if s.srv.MaxConns != defaultConns || most < fewConns {
-			s.log.log.Info(fmt.Sprintf("open-file limit %d allows %d SSH connections; raise ulimit -n (LimitNOFILE=) for more", limit, most))
+			s.log.Logger.Info(fmt.Sprintf("open-file limit %d allows %d SSH connections; raise ulimit -n (LimitNOFILE=) for more", limit, most))
 		}
 		s.srv.MaxConns = most
 	}
@@ -140,9 +140,9 @@ func (s *sftpService) fitDescriptors(limit int) {
 func (s *sftpService) close() {
 	closeAll(s.at)
 	if s.log != nil {
-		s.log.away.flush()
-		s.log.locked.flush()
-		s.log.badConns.flush()
+		s.log.away.Flush()
+		s.log.locked.Flush()
+		s.log.badConns.Flush()
 		s.log.Close()
 	}
 	s.roots.close()
@@ -174,7 +174,7 @@ func (s *sftpService) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account
 func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account, error) {
 	files, created, leave, err := s.roots.enter(l.User)
 	if created {
-		s.log.say(slog.LevelInfo, "sftp: created a user's directory", slog.String("user", l.User.Name), slog.String("root", l.User.Root))
+		s.log.Say(slog.LevelInfo, "sftp: created a user's directory", slog.String("user", l.User.Name), slog.String("root", l.User.Root))
 	}
 	if err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (s *sftpService) listen(ctx context.Context, passed *handover.Inherited) (e
 		return err
 	}
 	s.fitDescriptors(s.cfg.shareOf(ownprocess.OpenFiles()))
-	s.accept.Log = s.log.log
+	s.accept.Log = s.log.Logger
 	s.expectProxies()
 	s.at, s.asked, err = s.cfg.listenTCP(ctx, passed, handover.SFTP, s.cfg.SFTP.Listen, tcp.Options{})
 	if err == nil && s.cfg.SFTP.UnixProxies {
@@ -279,7 +279,7 @@ func (s *sftpService) announce() {
 // warn logs what is wrong with the users file and the files it names. It refuses nobody.
 func (s *sftpService) warn() {
 	for _, err := range s.sessions.dir.Warnings() {
-		s.log.say(slog.LevelWarn, "sftp users", slog.String("error", err.Error()))
+		s.log.Say(slog.LevelWarn, "sftp users", slog.String("error", err.Error()))
 	}
 }
 
@@ -297,23 +297,23 @@ func (s *sftpService) sandboxPaths(c *privilege.Confinement) {
 // starts background work.
 func (s *sftpService) startBackground(ctx context.Context) {
 	if err := s.sessions.unreadable(); err != nil {
-		s.log.say(slog.LevelWarn, "sftp users: changes of the users file are not noticed before a restart; let the user that haul runs as read it (chgrp, chmod 640)",
+		s.log.Say(slog.LevelWarn, "sftp users: changes of the users file are not noticed before a restart; let the user that haul runs as read it (chgrp, chmod 640)",
 			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
 	}
 	for _, dir := range s.sessions.reads() {
 		if slices.Contains(sharedDirs, dir) {
-			s.log.say(slog.LevelInfo, "sftp users: the users file, or a file that it names, shares a directory with other files, which the confinement lets haul read too; use a directory of its own",
+			s.log.Say(slog.LevelInfo, "sftp users: the users file, or a file that it names, shares a directory with other files, which the confinement lets haul read too; use a directory of its own",
 				slog.String("directory", dir))
 		}
 	}
 	go func() { // a disk that hangs delays nobody
 		if u, _ := s.sessions.dir.User(users.OneTimeUser); s.sessions.file == "" && u.Access != users.ReadOnly {
-			warnUnwritable("sftp", s.roots.mainDir(), s.log.say)
+			warnUnwritable("sftp", s.roots.mainDir(), s.log.Say)
 		}
 		s.checkRoots()
 		s.sessions.watch(ctx, s.reloaded)
 	}()
-	go sweepOften(ctx, s.log.say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.sessions.dir)) })
+	go sweepOften(ctx, s.log.Say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.sessions.dir)) })
 }
 
 // checkRoots logs roots that cannot be opened. Roots below DIR are created when they are
@@ -327,11 +327,11 @@ func (s *sftpService) checkRoots() {
 			continue
 		}
 		if failed++; failed <= maxRootsLogged {
-			s.log.say(slog.LevelWarn, "sftp users: a root cannot be opened, so its users cannot log in", slog.String("error", err.Error()))
+			s.log.Say(slog.LevelWarn, "sftp users: a root cannot be opened, so its users cannot log in", slog.String("error", err.Error()))
 		}
 	}
 	if failed > maxRootsLogged {
-		s.log.say(slog.LevelWarn, "sftp users: more roots cannot be opened", slog.Int("roots", failed-maxRootsLogged))
+		s.log.Say(slog.LevelWarn, "sftp users: more roots cannot be opened", slog.Int("roots", failed-maxRootsLogged))
 	}
 }
 
@@ -339,18 +339,18 @@ func (s *sftpService) checkRoots() {
 // valid.
 func (s *sftpService) reloaded(changed bool, err error) {
 	if err != nil {
-		s.log.say(slog.LevelWarn, "sftp users: the previous file stays in force", slog.String("error", err.Error()))
+		s.log.Say(slog.LevelWarn, "sftp users: the previous file stays in force", slog.String("error", err.Error()))
 		return
 	}
 	if !changed {
 		return
 	}
-	s.log.say(slog.LevelInfo, "sftp users: the changed file is in force", slog.Int("users", len(s.sessions.dir.Names())))
+	s.log.Say(slog.LevelInfo, "sftp users: the changed file is in force", slog.Int("users", len(s.sessions.dir.Names())))
 	s.warn()
 	s.roots.learn(s.sessions.dir)
 	s.checkRoots()
 	s.sessions.endRevoked(func(g *session, why string) {
-		s.log.say(slog.LevelWarn, "sftp users: ending a connection", slog.String("user", g.login.User.Name),
+		s.log.Say(slog.LevelWarn, "sftp users: ending a connection", slog.String("user", g.login.User.Name),
 			slog.String("peer", g.peer), slog.String("reason", why))
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/sftp"
@@ -23,11 +24,11 @@ import (
 
 // An sftpLog writes the log of SFTP, and counts for the metrics.
 type sftpLog struct {
-	*lineQueue
+	*linequeue.Log
 	counts   *meter.Registry // nil counts nothing
 	away     refusedConns
-	locked   rateLimitedLog // networks that are refused for a time
-	badConns failedConns    // without a valid PROXY header
+	locked   linequeue.RateLimited // networks that are refused for a time
+	badConns failedConns           // without a valid PROXY header
 
 	mu    sync.Mutex
 	tries map[string]*tries // mu: of connections without a login yet, by both addresses
@@ -42,11 +43,11 @@ type tries struct {
 }
 
 func newSFTPLog(log *slog.Logger, counts *meter.Registry) *sftpLog {
-	q := newLineQueue(log)
+	q := linequeue.NewLog(log)
 	return &sftpLog{
-		lineQueue: q, counts: counts, away: newRefusedConns(q, counts, meter.SFTP),
-		locked: rateLimitedLog{log: q, msg: "sftp: locked out"}, tries: map[string]*tries{},
-		badConns: failedConns{rateLimitedLog: rateLimitedLog{log: q, msg: "sftp: connections failed"}, proxies: "--sftp-proxy"},
+		Log: q, counts: counts, away: newRefusedConns(q, counts, meter.SFTP),
+		locked: linequeue.RateLimited{Log: q, Message: "sftp: locked out"}, tries: map[string]*tries{},
+		badConns: failedConns{RateLimited: linequeue.RateLimited{Log: q, Message: "sftp: connections failed"}, proxies: "--sftp-proxy"},
 	}
 }
 
@@ -72,7 +73,7 @@ func (l *sftpLog) lockedOut(from net.Addr, o sftp.Lockout) {
 	if o.Passwords {
 		cause, refused = "wrong passwords", "passwords (keys still work)"
 	}
-	l.locked.add(slog.LevelWarn, cause, connPeer(from), append(refusedUntil(o.Network, o.For), slog.String("refused", refused))...)
+	l.locked.Count(slog.LevelWarn, cause, connPeer(from), append(refusedUntil(o.Network, o.For), slog.String("refused", refused))...)
 }
 
 // refusedUntil names the network that is blocked, and when that ends.
@@ -105,7 +106,7 @@ func (l *sftpLog) attempt(t *tries, peer net.Addr, e users.Event) {
 		l.mu.Lock()
 		t.logged = true
 		l.mu.Unlock()
-		l.say(slog.LevelWarn, "sftp login", slog.String("result", "refused"), slog.String("user", e.User),
+		l.Say(slog.LevelWarn, "sftp login", slog.String("result", "refused"), slog.String("user", e.User),
 			slog.String("peer", connPeer(peer)), slog.String("method", e.Method), slog.String("error", e.Reason))
 	}
 }
@@ -123,7 +124,7 @@ func (l *sftpLog) accepted(c *ssh.ServerConn, u *users.Login) {
 	if u.Authority != "" {
 		attrs = append(attrs, slog.String("authority", u.Authority), slog.String("key id", u.KeyID), slog.Uint64("serial", u.Serial))
 	}
-	l.say(slog.LevelInfo, "sftp login", append(attrs,
+	l.Say(slog.LevelInfo, "sftp login", append(attrs,
 		slog.String("access", u.Access.String()),
 		slog.String("root", cmp.Or(u.User.Root, ".")),
 		slog.String("client", string(c.ClientVersion())))...)
@@ -136,7 +137,7 @@ func (l *sftpLog) failed(c *ssh.ServerConn, user string, err error) {
 		t.logged = true
 	}
 	l.mu.Unlock()
-	l.say(slog.LevelError, "sftp login", slog.String("result", "failed"), slog.String("user", user),
+	l.Say(slog.LevelError, "sftp login", slog.String("result", "failed"), slog.String("user", user),
 		slog.String("peer", connPeer(c.RemoteAddr())), slog.String("error", err.Error()))
 }
 
@@ -169,11 +170,11 @@ func (l *sftpLog) disconnected(c *sftp.Conn) {
 		if t.keys > 1 {
 			attrs = append(attrs, slog.Int("keys tried", t.keys))
 		}
-		l.say(slog.LevelWarn, "sftp login", attrs...)
+		l.Say(slog.LevelWarn, "sftp login", attrs...)
 	case t.logged:
 	default: // such as a port scanner
 		attrs[0] = slog.String("result", "none")
-		l.say(slog.LevelInfo, "sftp login", append(attrs, slog.String("error", shortError(c.Err)))...)
+		l.Say(slog.LevelInfo, "sftp login", append(attrs, slog.String("error", shortError(c.Err)))...)
 	}
 }
 
@@ -205,7 +206,7 @@ func (l *sftpLog) left(c *sftp.Conn) {
 			level, result = slog.LevelError, "failed"
 		}
 	}
-	l.say(level, "sftp logout", append([]slog.Attr{slog.String("result", result)}, attrs...)...)
+	l.Say(level, "sftp logout", append([]slog.Attr{slog.String("result", result)}, attrs...)...)
 }
 
 // started counts a transfer that begins.
@@ -252,7 +253,7 @@ func (l *sftpLog) ended(t *sftp.Transfer) {
 		}
 		attrs = append(attrs, slog.String("error", text))
 	}
-	l.say(level, "sftp", attrs...)
+	l.Say(level, "sftp", attrs...)
 }
 
 // direction returns, from the client's side, what a file was opened for. If it was opened
@@ -290,7 +291,7 @@ func (l *sftpLog) operation(o *sftp.Operation) {
 	if o.Err != nil {
 		attrs = append(attrs, slog.String("error", o.Err.Error()))
 	}
-	l.say(level, "sftp", attrs...)
+	l.Say(level, "sftp", attrs...)
 }
 
 // refused logs a request for something that the server does not offer, such as a shell.
@@ -314,7 +315,7 @@ func (l *sftpLog) refused(r *sftp.Refusal) {
 	if r.Last {
 		attrs = append(attrs, slog.String("note", "further requests of this connection are not logged"))
 	}
-	l.say(slog.LevelWarn, "sftp", attrs...)
+	l.Say(slog.LevelWarn, "sftp", attrs...)
 }
 
 // notAllowed is the cause of connections that --allow and --deny refuse.
@@ -332,16 +333,16 @@ var reasonOf = map[string]meter.Reason{
 
 // refusedConns logs and counts connections that were turned away.
 type refusedConns struct {
-	rateLimitedLog
+	linequeue.RateLimited
 	registry *meter.Registry // nil counts nothing
 	protocol meter.Protocol
 }
 
-func newRefusedConns(log *lineQueue, counts *meter.Registry, protocol meter.Protocol) refusedConns {
-	return refusedConns{rateLimitedLog: rateLimitedLog{log: log, msg: string(protocol) + ": connections turned away"}, registry: counts, protocol: protocol}
+func newRefusedConns(log *linequeue.Log, counts *meter.Registry, protocol meter.Protocol) refusedConns {
+	return refusedConns{RateLimited: linequeue.RateLimited{Log: log, Message: string(protocol) + ": connections turned away"}, registry: counts, protocol: protocol}
 }
 
 func (t *refusedConns) add(from net.Addr, cause string, more ...slog.Attr) {
 	t.registry.Refuse(t.protocol, reasonOf[cause], 1)
-	t.rateLimitedLog.add(slog.LevelWarn, cause, connPeer(from), more...)
+	t.RateLimited.Count(slog.LevelWarn, cause, connPeer(from), more...)
 }

@@ -143,10 +143,7 @@ func (t *tftpService) announce() {
 	t.cfg.announce(t.out, t.files, t.listener.Addrs(), t.asked)
 }
 
-func (t *tftpService) sandboxPaths(c *privilege.Confinement) {
-	c.Read = append(c.Read, t.files.reads...)
-	c.Write = append(c.Write, t.files.writes...)
-}
+func (t *tftpService) sandboxPaths(c *privilege.Confinement) { t.files.sandboxPaths(c) }
 
 func (t *tftpService) startBackground(ctx context.Context) {
 	go func() { // a disk that hangs delays nobody

@@ -60,7 +60,7 @@ type Set struct {
 
 	all   map[string]*Source // by their URLs
 	cache *cache.Cache       // nil for none
-	lines *linequeue.Queue[slog.Record]
+	lines *linequeue.Log
 }
 
 // Open opens those of some names that are URLs, for a process that is going to become a
@@ -68,18 +68,8 @@ type Set struct {
 // until it calls [Set.Release]. The caller closes the set, also if there is an error.
 func (s *Set) Open(ctx context.Context, names []string, c Caching, become *privilege.User, takesOver bool, log *slog.Logger) error {
 	s.all = map[string]*Source{}
-	s.lines = linequeue.New(
-		func(r slog.Record) { _ = log.Handler().Handle(context.Background(), r) }, // a log that fails cannot be reported
-		func(lost int64) { log.Warn("the log was too slow", "lines lost", lost) })
-	go s.lines.Run()
-	say := func(level slog.Level, text string, attrs ...slog.Attr) {
-		if log.Enabled(context.Background(), level) {
-			r := slog.NewRecord(time.Now(), level, text, 0)
-			r.AddAttrs(attrs...)
-			s.lines.Add(r)
-		}
-	}
-	cfg := Config{Say: say, Account: cmp.Or(s.Account, accountOf(become)), wait: s.Patience}
+	s.lines = linequeue.NewLog(log)
+	cfg := Config{Say: s.lines.Say, Account: cmp.Or(s.Account, accountOf(become)), wait: s.Patience}
 	for _, name := range names {
 		if !IsRemote(name) || s.all[name] != nil {
 			continue

@@ -1,4 +1,4 @@
-package serve
+package linequeue
 
 import (
 	"bytes"
@@ -12,16 +12,16 @@ import (
 
 // However many come, there is a line for each cause at once, and then one at most every
 // so often, and none is left out of the sums.
-func TestTally(t *testing.T) {
+func TestRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		q := newLineQueue(slog.New(slog.NewTextHandler(&out, nil)))
-		l := rateLimitedLog{log: q, msg: "they come"}
+		q := NewLog(slog.New(slog.NewTextHandler(&out, nil)))
+		l := RateLimited{Log: q, Message: "they come"}
 		const each, span = 10 * time.Millisecond, time.Minute
 		n := 0
 		for range span / each {
-			l.add(slog.LevelWarn, "one", "192.0.2.1:1")
-			l.add(slog.LevelInfo, "other", "192.0.2.2:2", slog.String("more", "logged"))
+			l.Count(slog.LevelWarn, "one", "192.0.2.1:1")
+			l.Count(slog.LevelInfo, "other", "192.0.2.2:2", slog.String("more", "logged"))
 			n += 2
 			if synctest.Wait(); n == 2 && strings.Count(out.String(), " connections=1 ") != 2 {
 				t.Errorf("the first of each is not logged at once: %q", out.String())
@@ -29,15 +29,15 @@ func TestTally(t *testing.T) {
 			time.Sleep(each)
 		}
 		time.Sleep(2 * rateLimitEvery)
-		l.add(slog.LevelWarn, "one", "192.0.2.3:3")
+		l.Count(slog.LevelWarn, "one", "192.0.2.3:3")
 		n++
 		synctest.Wait()
 		if !strings.Contains(out.String(), "level=WARN msg=\"they come\" cause=one connections=1 last=192.0.2.3:3\n") {
 			t.Error("the first after a while is not logged at once")
 		}
-		l.add(slog.LevelWarn, "one", "192.0.2.4:4")
+		l.Count(slog.LevelWarn, "one", "192.0.2.4:4")
 		n++
-		l.flush()
+		l.Flush()
 		q.Close()
 		lines, logged := strings.Split(strings.TrimSpace(out.String()), "\n"), 0
 		for _, line := range lines {

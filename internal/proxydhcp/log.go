@@ -1,4 +1,4 @@
-package serve
+package proxydhcp
 
 import (
 	"log/slog"
@@ -6,20 +6,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/haul-project/haul/internal/proxydhcp"
+	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/pxe"
 )
 
-// maxBootLines is how many lines a second boot clients that are not answered get. Their
+// maxLines is how many lines a second boot clients that are not answered get. Their
 // number, and how often they ask, is up to them; what is left out is counted in one line.
-const maxBootLines = 20
+const maxLines = 20
 
-// A bootLog logs and counts what becomes of the packets of boot clients. Other clients of
-// DHCP are not logged without --trace.
-type bootLog struct {
-	*lineQueue
-	left   rateLimitedLog // lines that are left out
+// An eventLog logs and counts what becomes of the packets of boot clients. Other clients of
+// DHCP are not logged without trace.
+type eventLog struct {
+	*linequeue.Log
+	left   linequeue.RateLimited // lines that are left out
 	trace  bool
 	dryRun bool
 
@@ -31,13 +31,13 @@ type bootLog struct {
 	lines  int       // mu
 }
 
-func newBootLog(cfg *Config, log *slog.Logger) *bootLog {
-	q := newLineQueue(log)
-	return &bootLog{lineQueue: q, left: rateLimitedLog{log: q, msg: "boot: lines left out"}, trace: cfg.Trace.Text, dryRun: cfg.Boot.DryRun}
+func newEventLog(log *slog.Logger, trace, dryRun bool) *eventLog {
+	q := linequeue.NewLog(log)
+	return &eventLog{Log: q, left: linequeue.RateLimited{Log: q, Message: "boot: lines left out", Unit: "packets"}, trace: trace, dryRun: dryRun}
 }
 
 // report logs and counts a packet.
-func (l *bootLog) report(e proxydhcp.Event) {
+func (l *eventLog) report(e Event) {
 	a := &e.Answer
 	result, level := "offered", slog.LevelInfo
 	switch {
@@ -69,12 +69,12 @@ func (l *bootLog) report(e proxydhcp.Event) {
 	if e.Err != nil {
 		attrs = append(attrs, slog.String("error", e.Err.Error()))
 	}
-	l.say(level, "boot", attrs...)
+	l.Say(level, "boot", attrs...)
 }
 
 // takes reports whether there may be another line in this second. Those of answers are few:
 // package pxe bounds them.
-func (l *bootLog) takes(e proxydhcp.Event) bool {
+func (l *eventLog) takes(e Event) bool {
 	if e.Answer.Reason == pxe.Answered || l.trace {
 		return true
 	}
@@ -83,21 +83,21 @@ func (l *bootLog) takes(e proxydhcp.Event) bool {
 	if now := time.Now(); now.Sub(l.second) >= time.Second {
 		l.second, l.lines = now, 0
 	}
-	if l.lines++; l.lines <= maxBootLines {
+	if l.lines++; l.lines <= maxLines {
 		return true
 	}
-	l.left.add(slog.LevelWarn, e.Answer.Reason.String(), e.Answer.MAC.String())
+	l.left.Count(slog.LevelWarn, e.Answer.Reason.String(), e.Answer.MAC.String())
 	return false
 }
 
 // Close writes what is queued.
-func (l *bootLog) Close() {
-	l.left.flush()
-	l.lineQueue.Close()
+func (l *eventLog) Close() {
+	l.left.Flush()
+	l.Log.Close()
 }
 
 // registerMetrics adds the counts, and the machines by stage.
-func (l *bootLog) registerMetrics(r *meter.Registry, srv *proxydhcp.Server) {
+func (l *eventLog) registerMetrics(r *meter.Registry, srv *Server) {
 	for arch := range l.replies {
 		for form := range l.replies[arch] {
 			r.Counter("boot_replies_total", "Answers to boot clients.", l.replies[arch][form].Load,

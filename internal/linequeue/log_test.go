@@ -1,33 +1,31 @@
-package serve
+package linequeue
 
 import (
 	"io"
 	"log/slog"
 	"testing"
 	"time"
-
-	"github.com/haul-project/haul/internal/linequeue"
-	"github.com/haul-project/haul/internal/serve/servetest"
 )
 
 // A log on a pipe that nobody reads keeps nobody waiting, even with the handler's lock
 // held: lines are lost, and Close gives up.
-func TestLineQueueStuck(t *testing.T) {
+func TestLogStuck(t *testing.T) {
 	t.Parallel() // it waits most of the time
+	const patience = time.Minute
 	r, w := io.Pipe()
 	defer r.Close() // ends the write
-	q := newLineQueue((&Config{}).log(w))
+	q := NewLog(slog.New(slog.NewTextHandler(w, nil)))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for range linequeue.Max + 1000 {
-			q.say(slog.LevelInfo, "x")
+		for range Max + 1000 {
+			q.Say(slog.LevelInfo, "x")
 		}
 		q.Close()
 	}()
 	select {
 	case <-ended:
-	case <-time.After(servetest.Patience):
+	case <-time.After(patience):
 		t.Fatal("it still waits")
 	}
 	if q.Lost() == 0 {

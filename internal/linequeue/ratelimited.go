@@ -1,6 +1,7 @@
-package serve
+package linequeue
 
 import (
+	"cmp"
 	"log/slog"
 	"sync"
 	"time"
@@ -9,12 +10,13 @@ import (
 // rateLimitEvery is the time between two lines for one cause.
 const rateLimitEvery = 10 * time.Second
 
-// A rateLimitedLog logs events that strangers cause, so that a flood of them does not
-// fill the log. The first event of a cause is logged at once, and later ones as a sum, at
-// most one line every rateLimitEvery.
-type rateLimitedLog struct {
-	log *lineQueue
-	msg string
+// A RateLimited logs events that strangers cause, so that a flood of them does not fill the
+// log. The first event of a cause is logged at once, and later ones as a sum, at most one
+// line every 10 s.
+type RateLimited struct {
+	Log     *Log
+	Message string
+	Unit    string // the attribute for the number of events; "" means "connections"
 
 	mu     sync.Mutex
 	counts map[string]*causeCount // mu: by cause; a fixed few
@@ -30,8 +32,9 @@ type causeCount struct {
 	attrs   []slog.Attr // of the last event
 }
 
-// add counts an event. A cause is one of a fixed few.
-func (t *rateLimitedLog) add(level slog.Level, cause, from string, more ...slog.Attr) {
+// Count counts an event. A cause is one of a fixed few. from is the peer, and more are
+// attributes; the line has those of the last event.
+func (t *RateLimited) Count(level slog.Level, cause, from string, more ...slog.Attr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.counts == nil {
@@ -53,7 +56,7 @@ func (t *rateLimitedLog) add(level slog.Level, cause, from string, more ...slog.
 }
 
 // flushDue writes the lines that are due, and sets the timer for the next.
-func (t *rateLimitedLog) flushDue() {
+func (t *RateLimited) flushDue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next := time.Duration(0)
@@ -77,14 +80,14 @@ func (t *rateLimitedLog) flushDue() {
 }
 
 // write logs the sum for a cause. The caller holds mu.
-func (t *rateLimitedLog) write(cause string, c *causeCount) {
-	attrs := append(make([]slog.Attr, 0, 8), slog.String("cause", cause), slog.Int64("connections", c.n), slog.String("last", c.last))
-	t.log.say(c.level, t.msg, append(attrs, c.attrs...)...)
+func (t *RateLimited) write(cause string, c *causeCount) {
+	attrs := append(make([]slog.Attr, 0, 8), slog.String("cause", cause), slog.Int64(cmp.Or(t.Unit, "connections"), c.n), slog.String("last", c.last))
+	t.Log.Say(c.level, t.Message, append(attrs, c.attrs...)...)
 	c.n, c.written, c.attrs = 0, time.Now(), nil
 }
 
-// flush writes all sums.
-func (t *rateLimitedLog) flush() {
+// Flush writes all sums.
+func (t *RateLimited) Flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.timer != nil {

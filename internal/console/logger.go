@@ -1,0 +1,39 @@
+package console
+
+import (
+	"io"
+	"log/slog"
+	"unicode/utf8"
+)
+
+// NewLogger returns a log of lines for people, or of JSON for programs. It leaves out what
+// is below level.
+func NewLogger(out io.Writer, json bool, level slog.Level) *slog.Logger {
+	out = NewPlainWriter(out)
+	if json {
+		return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: forPrograms}))
+	}
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: forPeople}))
+}
+
+// forPrograms writes durations in seconds. Text that is not UTF-8, as JSON has it, is
+// escaped, under a key that says so: "file_escaped" for "file".
+func forPrograms(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindDuration:
+		a.Value = slog.Float64Value(a.Value.Duration().Seconds())
+	case slog.KindString:
+		if s := a.Value.String(); !utf8.ValidString(s) {
+			return slog.String(a.Key+"_escaped", Visible(s))
+		}
+	}
+	return a
+}
+
+// forPeople writes rates with a unit.
+func forPeople(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == "rate" && a.Value.Kind() == slog.KindInt64 {
+		a.Value = slog.StringValue(FormatBytes(a.Value.Int64()) + "/s")
+	}
+	return a
+}

@@ -1,0 +1,36 @@
+package linequeue
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// A Log queues the lines of a log, without waiting.
+type Log struct {
+	*Queue[slog.Record]
+	Logger *slog.Logger // the log itself, which may wait
+}
+
+// NewLog returns a queue for the lines of log, and starts the goroutine that writes them.
+// The caller closes it.
+func NewLog(log *slog.Logger) *Log {
+	q := New(
+		func(r slog.Record) { _ = log.Handler().Handle(context.Background(), r) }, // a log that fails cannot be reported
+		func(lost int64) { log.Warn("the log was too slow", "lines lost", lost) })
+	go q.Run()
+	return &Log{q, log}
+}
+
+// Enabled reports whether lines of a level are logged.
+func (l *Log) Enabled(level slog.Level) bool { return l.Logger.Enabled(context.Background(), level) }
+
+// Say queues a line, if lines of its level are logged.
+func (l *Log) Say(level slog.Level, msg string, attrs ...slog.Attr) {
+	if !l.Enabled(level) {
+		return
+	}
+	r := slog.NewRecord(time.Now(), level, msg, 0)
+	r.AddAttrs(attrs...)
+	l.Add(r)
+}

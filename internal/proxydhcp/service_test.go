@@ -1,0 +1,113 @@
+package proxydhcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
+)
+
+// newTestService returns a service without sockets or interfaces, and its log.
+func newTestService(t *testing.T, s Settings) (*Service, *bytes.Buffer) {
+	t.Helper()
+	srv, err := New(Config{Rules: s.rules(nil, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	link := Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")}}
+	return &Service{Server: srv, settings: s, links: []Interface{link}, log: newEventLog(slog.New(slog.NewTextHandler(&out, nil)), false, s.DryRun)}, &out
+}
+
+// A service says which boot files there are, and which machines have none. A file that
+// appears is offered soon, and one of the settings counts for more.
+func TestServiceFindsLoaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := store.Mem(0)
+		storetest.Put(t, files, "undionly.kpxe", "")
+		b, _ := newTestService(t, Settings{Answer: true, Files: map[pxe.Arch]string{pxe.ARM64: "own.efi"}})
+		defer b.Close()
+		var said []string
+		b.Announce(Clients{Files: files, Dir: "/srv", TFTPPort: 6969}, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+		want := []string{
+			"answering boot clients on eth0 192.0.2.9 (ProxyDHCP on ports 67 and 4011); your DHCP server gives them addresses",
+			"boot files: BIOS undionly.kpxe, UEFI arm64 own.efi",
+			"no boot file for UEFI x64: install Debian's package ipxe, or put ipxe-shimx64.efi into /srv",
+			"TFTP is on port 6969, and firmware asks port 69: PCs will not boot by TFTP",
+		}
+		if !slices.Equal(said, want) {
+			t.Errorf("it says\n%s\nwant\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go b.FindLoaders(ctx)
+		x64, _ := ParseKind("x64")
+		discover := func() pxe.Reason {
+			packet := x64.appendRequest(nil, pxe.Discover, RandomMAC(), 7, pxe.Addr{})
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.decide.Handle(time.Now(), packet, pxe.Arrival{Port: pxe.PortDHCP, FromPort: clientPort, Server: pxe.Addr{192, 0, 2, 9}}, nil).Reason
+		}
+		if why := discover(); why == pxe.Answered {
+			t.Error("a machine without a boot file is answered")
+		}
+		storetest.Put(t, files, "ipxe.efi", "")
+		time.Sleep(findLoadersEvery)
+		synctest.Wait()
+		if why := discover(); why != pxe.Answered {
+			t.Errorf("a boot file has appeared, and is not offered: %v", why)
+		}
+	})
+}
+
+// Answers and boot clients without one are logged; clients that do not boot are not. Lines
+// about those without an answer are bounded, and the rest is counted in one line.
+func TestEventLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, out := newTestService(t, Settings{Answer: true})
+		event := func(reason pxe.Reason, class pxe.Class) Event {
+			return Event{Interface: "eth0", Answer: pxe.Answer{Reason: reason, MAC: RandomMAC(), Client: pxe.Client{Class: class, Arch: pxe.X64}, Form: pxe.Direct, File: "ipxe.efi"}}
+		}
+		b.log.report(event(pxe.Answered, pxe.PXEClient))
+		failed := event(pxe.Answered, pxe.PXEClient)
+		failed.Err = errors.New("no route")
+		b.log.report(failed)
+		b.log.report(event(pxe.NoFile, pxe.NoClass))
+		for range maxLines + 1000 {
+			b.log.report(event(pxe.NoFile, pxe.PXEClient))
+		}
+		time.Sleep(time.Second)
+		b.log.report(event(pxe.NoFile, pxe.PXEClient))
+		b.Close()
+		for text, want := range map[string]int{
+			"result=offered mac=":               1,
+			" form=direct file=ipxe.":           2,
+			"level=WARN msg=boot result=failed": 1,
+			`error="no route"`:                  1,
+			"result=unanswered":                 maxLines + 1,
+			`msg="boot: lines left out"`:        2, // the first at once, and the sum
+			" packets=999 ":                     1,
+		} {
+			if n := strings.Count(out.String(), text); n != want {
+				t.Errorf("the log has %q %d times, want %d", text, n, want)
+			}
+		}
+		if n := b.log.replies[pxe.X64][pxe.Direct].Load(); n != 1 {
+			t.Errorf("%d replies are counted, want 1", n)
+		}
+		if n := b.log.unanswered[pxe.NoFile].Load(); n != maxLines+1002 {
+			t.Errorf("%d packets without an answer are counted, want %d", n, maxLines+1002)
+		}
+	})
+}
