@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/haul-project/haul/pxe"
@@ -17,7 +18,7 @@ import (
 const (
 	clientPort = 68
 
-	// askAgain is when a DISCOVER is sent again, as the first one may be lost.
+	// askAgain is when a request that nobody answers is sent again, as it may be lost.
 	askAgain = time.Second
 
 	// maxOffers is how many answers are kept. A network has a few servers.
@@ -82,22 +83,25 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac pxe.MAC, server neti
 	})
 }
 
-// collect sends a packet twice, and gathers the answers that fit until the time is over.
+// collect sends a packet, and gathers the answers that fit until the time is over. As long
+// as there is none it sends again. Otherwise it does not: a server may answer the same
+// machine differently the second time.
 func collect(ctx context.Context, s *socket, wait time.Duration, send func() error, fits func(*pxe.Packet, arrival) bool) (offers []Offer, err error) {
-	end := time.Now().Add(wait)
+	again := time.Now()
+	end := again.Add(wait)
 	buf := make([]byte, maxPacket)
-	for again := time.Now(); ; {
-		now := time.Now()
-		if !now.Before(again) {
-			if err := send(); err != nil {
-				return nil, fmt.Errorf("send a request: %w", err)
+	for {
+		until := end
+		if len(offers) == 0 {
+			if now := time.Now(); !now.Before(again) {
+				if err := send(); err != nil {
+					return nil, fmt.Errorf("send a request: %w", err)
+				}
+				again = now.Add(askAgain)
 			}
-			again = now.Add(askAgain)
-			if again.After(end) {
-				again = end.Add(time.Second)
-			}
+			until = earlier(again, end)
 		}
-		if err := s.conn.SetReadDeadline(earlier(again, end)); err != nil {
+		if err := s.conn.SetReadDeadline(until); err != nil {
 			return nil, err
 		}
 		packet, came, err := s.receive(buf)
@@ -115,7 +119,7 @@ func collect(ctx context.Context, s *socket, wait time.Duration, send func() err
 		if err != nil || p.Op != pxe.BootReply || !fits(&p, came) {
 			continue
 		}
-		if o := readOffer(&p, came.peer); len(offers) < maxOffers && !known(offers, o) {
+		if o := readOffer(&p, came.peer); len(offers) < maxOffers && !slices.Contains(offers, o) {
 			offers = append(offers, o)
 		}
 	}
@@ -126,16 +130,6 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// known reports whether an answer has come before.
-func known(offers []Offer, o Offer) bool {
-	for _, old := range offers {
-		if old == o {
-			return true
-		}
-	}
-	return false
 }
 
 // readOffer reads what a machine would take from an answer.

@@ -46,6 +46,9 @@ func ParseKind(name string) (Kind, error) {
 // HTTP reports whether such a machine fetches its first file by HTTP.
 func (k Kind) HTTP() bool { return strings.HasPrefix(k.vendor, "HTTPClient") }
 
+// IPXE reports whether such a machine runs iPXE, which has no further boot file but scripts.
+func (k Kind) IPXE() bool { return k.ipxe != nil }
+
 // appendRequest appends a packet of a machine: a DISCOVER, or the REQUEST that goes to port
 // 4011. addr is the address that it has; zero before it has one.
 func (k Kind) appendRequest(b []byte, kind uint8, mac pxe.MAC, xid uint32, addr pxe.Addr) []byte {

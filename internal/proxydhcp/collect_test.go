@@ -1,0 +1,73 @@
+package proxydhcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/pxe"
+)
+
+// asker returns a socket, and what sends it an answer, as a server does.
+func asker(t *testing.T) (s *socket, answer func()) {
+	t.Helper()
+	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := c.LocalAddr().String()
+	if s, err = newSocket(c, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	server, err := net.Dial("udp4", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	packet := pxe.AppendEnd(pxe.AppendHeader(nil, &pxe.Header{Op: pxe.BootReply, HType: 1, HLen: 6}), 0)
+	return s, func() {
+		if _, err := server.Write(packet); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func anyPacket(*pxe.Packet, arrival) bool { return true }
+
+// A request that was answered is not sent again: a server that answers a second one
+// differently would look like two.
+func TestCollectAsksOnce(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	s, answer := asker(t)
+	sent, answered := 0, 0
+	offers, err := collect(t.Context(), s, askAgain+askAgain/4, func() error { sent++; answer(); return nil }, func(*pxe.Packet, arrival) bool {
+		if answered == 0 {
+			answered = sent
+		}
+		return true
+	})
+	if err != nil || len(offers) != 1 || sent != answered {
+		t.Errorf("%v, %d answers; %d requests were sent, and %d before the first answer was read", err, len(offers), sent, answered)
+	}
+}
+
+// A request that nobody answers is sent again.
+func TestCollectAsksAgain(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	s, answer := asker(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := 0
+	_, err := collect(ctx, s, time.Hour, func() error {
+		if sent++; sent == 2 {
+			cancel()
+			answer()
+		}
+		return nil
+	}, anyPacket)
+	if !errors.Is(err, context.Canceled) || sent != 2 {
+		t.Errorf("%v; %d requests were sent, want 2", err, sent)
+	}
+}
