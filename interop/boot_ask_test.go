@@ -22,7 +22,11 @@ const askerHost = "10.69.0.4"
 // pxe" asks.
 func newAskNet(t *testing.T, args ...string) *bootNet {
 	t.Helper()
-	b := newBootNet(t, fill(t, t.TempDir(), map[string][]byte{"show.efi": content(1000)}), args...)
+	dir := fill(t, t.TempDir(), map[string][]byte{"show.efi": content(1000), "large": nil})
+	if err := os.Truncate(filepath.Join(dir, "large"), 1<<30); err != nil { // more than sockets hold
+		t.Fatal(err)
+	}
+	b := newBootNet(t, dir, args...)
 	b.machine.ip(t, address("br0", askerHost+"/24"))
 	return b
 }
@@ -96,7 +100,8 @@ func TestBootStrangers(t *testing.T) {
 	if strings.Contains(b.haul.said(1000), "msg=boot") {
 		t.Errorf("strangers are logged:\n%s", b.haul.said(1000))
 	}
-	b.doctor(t, 0, "x64")
+	// The last client has the only address.
+	b.doctor(t, 1, "x64", `problem: no DHCP server gives an address`, `10.69.0.1 on port 4011 names the boot file snponly.efi`)
 	if sent() == 0 {
 		t.Error("nothing was captured of an answer: the capture is blind")
 	}
@@ -113,7 +118,8 @@ func TestBootDryRun(t *testing.T) {
 	wantBootLogged(t, b.haul, `result="would be offered" .*arch="UEFI x64" form=redirect file=snponly.efi`)
 }
 
-// A reload hands the sockets over: the new process answers with the new settings.
+// A reload hands the sockets over: the new process answers with the new settings, while the
+// old one still has a client.
 func TestBootReload(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "haul.toml")
@@ -127,22 +133,44 @@ func TestBootReload(t *testing.T) {
 	b := newAskNet(t, "--config", file)
 	b.doctor(t, 0, "x64", `names the boot file show.efi`)
 	write("other.efi")
+	// A client that does not read keeps the old process. With it, the new one would be killed:
+	// they are in one group of processes.
+	defer b.holdDownload(t).Close()
 	_ = b.haul.cmd.Process.Signal(syscall.SIGHUP)
 	b.haul.await(t, "a successor serves from now on")
 	b.doctor(t, 1, "x64", `names the boot file other.efi`, `problem: tftp://10.69.0.1/other.efi cannot be fetched`)
 }
 
-// capture counts the packets of DHCP and PXE that haul sends from now on.
+// holdDownload begins to fetch a file from haul, and leaves it there.
+func (b *bootNet) holdDownload(t *testing.T) net.Conn {
+	t.Helper()
+	var c net.Conn
+	var err error
+	b.machine.do(t, func() { c, err = net.Dial("tcp", net.JoinHostPort(host, "80")) })
+	if err == nil {
+		_, err = c.Write([]byte("GET /large HTTP/1.1\r\nHost: haul\r\n\r\n"))
+	}
+	if err == nil {
+		_, err = c.Read(make([]byte, 1)) // the transfer has begun
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// capture counts the packets of DHCP and PXE that haul sends from now on. The socket takes
+// all protocols: before others, the bridge takes what comes by its port.
 func (b *bootNet) capture(t *testing.T) (count func() int) {
 	t.Helper()
 	var fd int
 	var err error
 	b.machine.do(t, func() {
-		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, int(htons(unix.ETH_P_IP)))
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 		if err == nil {
 			var link *net.Interface
 			if link, err = net.InterfaceByName("to-haul"); err == nil {
-				err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_IP), Ifindex: link.Index})
+				err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: link.Index})
 			}
 		}
 	})
@@ -160,7 +188,7 @@ func (b *bootNet) capture(t *testing.T) (count func() int) {
 				return packets
 			}
 			link, ok := from.(*unix.SockaddrLinklayer)
-			if !ok || link.Pkttype == unix.PACKET_OUTGOING || n < 28 || buf[9] != unix.IPPROTO_UDP {
+			if !ok || link.Pkttype == unix.PACKET_OUTGOING || link.Protocol != htons(unix.ETH_P_IP) || n < 28 || buf[9] != unix.IPPROTO_UDP {
 				continue
 			}
 			if port := int(buf[20])<<8 | int(buf[21]); port == 67 || port == 4011 {

@@ -135,14 +135,13 @@ func secureBoot(t *testing.T) []string {
 		"-drive", "if=pflash,format=raw,unit=1,file="+vars)
 }
 
-// Firmware with Secure Boot loads shim by HTTP boot, and shim loads GRUB. Debian's GRUB 2.06
-// does not take the network from HTTP boot, and needs two commands to get its configuration.
-// The firmware refuses a program that nobody signed.
+// Firmware with Secure Boot loads shim by HTTP boot, and shim loads GRUB. There it ends:
+// Debian 12's GRUB 2.06 cannot use the network after HTTP boot, and shows its prompt. The
+// firmware refuses a program that nobody signed.
 func TestBootSecure(t *testing.T) {
 	t.Parallel()
 	dir := fill(t, t.TempDir(), map[string][]byte{
-		"grub/grub.cfg": []byte("serial\nterminal_output serial\necho GRUB has its configuration\nsleep 1\nhalt\n"),
-		"unsigned.efi":  selfShower(content(777)),
+		"unsigned.efi": selfShower(content(777)),
 	})
 	for name, signed := range map[string]string{
 		"shimx64.efi": needFile(t, "shim-signed", "/usr/lib/shim/shimx64.efi.signed"),
@@ -159,10 +158,6 @@ func TestBootSecure(t *testing.T) {
 		b := newBootNet(t, dir, "--boot-file", "x64=shimx64.efi")
 		m := b.powerOn(t, "virtio-net-pci,romfile=", secureBoot(t)...)
 		m.await(t, `grub> `)
-		m.enter(t, "net_dhcp")
-		m.await(t, `grub> `)
-		m.enter(t, "configfile (http,"+host+")/grub/grub.cfg")
-		m.await(t, `GRUB has its configuration`)
 		wantHTTPLogged(t, b.haul, `result=done direction=read file=/shimx64.efi .*status=200`, `result=done direction=read file=/grubx64.efi .*status=200`)
 	})
 	t.Run("unsigned", func(t *testing.T) {

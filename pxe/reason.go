@@ -3,7 +3,7 @@ package pxe
 // A Reason is why a packet is answered or not.
 type Reason uint8
 
-// The NumReasons.
+// The reasons.
 const (
 	Answered Reason = iota
 	Malformed

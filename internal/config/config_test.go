@@ -94,6 +94,12 @@ var samples = map[string][2]string{
 	"cache.size":                {"20GB", `"20GB"`},
 	"cache.fresh":               {"1m0s", `"1m0s"`},
 	"cache.stale":               {"1h0m0s", `"1h0m0s"`},
+	"boot.interfaces":           {"eth0,eth1", `["eth0", "eth1"]`},
+	"boot.files":                {"x64=shimx64.efi,bios=/lpxelinux.0", `["x64=shimx64.efi", "bios=/lpxelinux.0"]`},
+	"boot.hosts":                {"52:54:00:12:34:56=ignore,52-54-00-12-34-57=direct", `["52:54:00:12:34:56=ignore", "52-54-00-12-34-57=direct"]`},
+	"boot.relays":               {"10.0.0.0/8", `["10.0.0.0/8"]`},
+	"boot.address":              {"192.0.2.9", `"192.0.2.9"`},
+	"boot.timeout":              {"30s", `"30s"`},
 	"allow":                     {"10.0.0.0/8", `"10.0.0.0/8"`},
 	"deny":                      {"192.0.2.7", `["192.0.2.7"]`},
 	"grace":                     {"1m30s", `"1m30s"`},
@@ -109,9 +115,12 @@ var needs = map[string]string{
 	"https.listen": "https.cert = 'x'", "https.cert": "https.listen = ':443'", "https.key": "https.listen = ':443'\nhttps.cert = 'x'",
 	"http.users": "http.plain_passwords = true", "http.plain_passwords": "http.users = 'x'", "http.exempt": "http.users = 'x'\nhttp.plain_passwords = true",
 	"files.shared": "files.per_client = 'ip'", "files.upload_dir": "files.upload = 'create'", "tftp.upload_parents": "files.upload = 'create'",
-	"no_fsync":       "files.upload = 'create'",
-	"tftp.trace_hex": "tftp.trace = 'all'",
-	"cache.dir":      "cache.size = '20GB'\n" + remoteRoot, "cache.size": "cache.dir = '/c'\n" + remoteRoot,
+	"no_fsync":        "files.upload = 'create'",
+	"tftp.trace_hex":  "tftp.trace = 'all'",
+	"boot.interfaces": "boot.answer = true", "boot.files": "boot.answer = true", "boot.hosts": "boot.answer = true",
+	"boot.known_only": "boot.answer = true\nboot.hosts = ['52:54:00:12:34:56=ignore']",
+	"boot.relays":     "boot.answer = true", "boot.address": "boot.answer = true",
+	"cache.dir": "cache.size = '20GB'\n" + remoteRoot, "cache.size": "cache.dir = '/c'\n" + remoteRoot,
 	"cache.fresh": "cache.dir = '/c'\ncache.size = '20GB'\n" + remoteRoot, "cache.stale": "cache.dir = '/c'\ncache.size = '20GB'\n" + remoteRoot,
 }
 
@@ -424,7 +433,7 @@ func TestDocumentedSettings(t *testing.T) {
 }
 
 // titles are those of groups whose name is none.
-var titles = map[string]string{"": "What is served", "files": "Files", "limits": "Limits", "ops": "Running the server"}
+var titles = map[string]string{"": "What is served", "files": "Files", "boot": "Network boot", "limits": "Limits", "ops": "Running the server"}
 
 // byGroup returns the settings in the order of the help: those without a group first.
 func byGroup() (all []*config.Setting) {
