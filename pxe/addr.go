@@ -64,7 +64,11 @@ func MakeMAC(b []byte) (m MAC) {
 // Bytes returns the bytes of the MAC.
 func (m MAC) Bytes() []byte { return m.addr[:m.n:m.n] }
 
-// ParseMAC reads a MAC in hexadecimal, 1 to 16 bytes with two digits each, separated by
+// minMAC is the shortest hardware address that boots from a network, that of Ethernet, in
+// bytes. A shorter one in a setting is a mistake.
+const minMAC = 6
+
+// ParseMAC reads a MAC in hexadecimal, 6 to 16 bytes with two digits each, separated by
 // colons or by hyphens.
 func ParseMAC(text string) (MAC, error) {
 	var b []byte
@@ -74,6 +78,9 @@ func ParseMAC(text string) (MAC, error) {
 			return MAC{}, fmt.Errorf("%q is not a MAC; write it as 52:54:00:12:34:56", text)
 		}
 		b = append(b, byte(n))
+	}
+	if len(b) < minMAC {
+		return MAC{}, fmt.Errorf("%q is too short for a MAC: it has 6 bytes, as in 52:54:00:12:34:56", text)
 	}
 	return MakeMAC(b), nil
 }

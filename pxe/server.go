@@ -17,6 +17,10 @@ type Arrival struct {
 	// which the packet came: neither that of another network, nor the broadcast address.
 	OnLink bool
 
+	// Unicast reports whether the packet was sent to an address of this server alone, so that
+	// it may come from another network.
+	Unicast bool
+
 	// Server is the address of this server there, or the address that clients shall use
 	// instead. It begins the URLs as well.
 	Server Addr
@@ -169,6 +173,9 @@ func (s *Server) admitType(p *Packet, from Arrival, a *Answer) Reason {
 		}
 		return NotDiscover
 	case p.RelayAddr == Addr{}:
+		if from.Unicast && !from.OnLink {
+			return OffLink // the broadcast would reach a network that its sender is not in
+		}
 		return Answered
 	case !s.rules.relayed(p.RelayAddr):
 		return OtherRelay

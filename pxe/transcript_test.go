@@ -256,6 +256,8 @@ func setField(h *Header, from *Arrival, word string) (err error) {
 		}
 	case "offlink":
 		from.OnLink = false
+	case "unicast":
+		from.Unicast = true
 	default:
 		err = fmt.Errorf("unknown field %q", key)
 	}
