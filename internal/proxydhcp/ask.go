@@ -21,7 +21,7 @@ const (
 	// askAgain is when a request that nobody answers is sent again, as it may be lost.
 	askAgain = time.Second
 
-	// maxOffers is how many answers are kept. A network has a few servers.
+	// maxOffers is how many answers end the wait. A network has a few servers.
 	maxOffers = 64
 )
 
@@ -48,14 +48,14 @@ func (o *Offer) Redirects() bool { return o.Class == "PXEClient" && !o.Direct }
 func Ask(ctx context.Context, k Kind, by Interface, mac pxe.MAC, wait time.Duration) ([]Offer, error) {
 	s, err := openSocket(ctx, clientPort, true)
 	if err != nil {
-		return nil, fmt.Errorf("open port %d: %w", clientPort, err)
+		return nil, err
 	}
 	defer s.close()
 	xid := rand.Uint32()
-	d := departure{from: by.Prefixes[0].Addr(), to: netip.AddrPortFrom(netip.AddrFrom4(pxe.Broadcast), pxe.PortDHCP), index: by.Index}
+	d := departure{from: by.Prefixes[0].Addr(), to: netip.AddrPortFrom(broadcast, pxe.PortDHCP), index: by.Index}
 	packet := k.appendRequest(nil, pxe.Discover, mac, xid, pxe.Addr{})
 	send := func() error { _, err := s.send(nil, packet, d); return err }
-	return collect(ctx, s, wait, send, func(p *pxe.Packet, came arrival) bool {
+	return collect(ctx, s, wait, maxOffers, send, func(p *pxe.Packet, came arrival) bool {
 		return came.index == by.Index && p.XID == xid && p.MAC() == mac && p.Type() == pxe.Offer
 	})
 }
@@ -77,20 +77,24 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac pxe.MAC, server neti
 	xid := rand.Uint32()
 	packet := k.appendRequest(nil, pxe.Request, mac, xid, own.As4())
 	d := departure{from: own, to: netip.AddrPortFrom(server, pxe.PortPXE)}
+	if by.contains(server) {
+		d.index = by.Index // or else a server on this computer would see it come by loopback
+	}
 	send := func() error { _, err := s.send(nil, packet, d); return err }
-	return collect(ctx, s, wait, send, func(p *pxe.Packet, _ arrival) bool {
+	return collect(ctx, s, wait, 1, send, func(p *pxe.Packet, _ arrival) bool {
 		return p.XID == xid && p.MAC() == mac && p.Type() == pxe.Ack
 	})
 }
 
-// collect sends a packet, and gathers the answers that fit until the time is over. As long
-// as there is none it sends again. Otherwise it does not: a server may answer the same
-// machine differently the second time.
-func collect(ctx context.Context, s *socket, wait time.Duration, send func() error, fits func(*pxe.Packet, arrival) bool) (offers []Offer, err error) {
+// collect sends a packet, and gathers the answers that fit until the time is over, or there are
+// as many as the limit. As long as there is none it sends again. Otherwise it does not: a server
+// may answer the same machine differently the second time.
+func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send func() error, fits func(*pxe.Packet, arrival) bool) (offers []Offer, err error) {
 	again := time.Now()
 	end := again.Add(wait)
 	buf := make([]byte, maxPacket)
-	for {
+	defer context.AfterFunc(ctx, s.close)()
+	for len(offers) < limit {
 		until := end
 		if len(offers) == 0 {
 			if now := time.Now(); !now.Before(again) {
@@ -119,10 +123,11 @@ func collect(ctx context.Context, s *socket, wait time.Duration, send func() err
 		if err != nil || p.Op != pxe.BootReply || !fits(&p, came) {
 			continue
 		}
-		if o := readOffer(&p, came.peer); len(offers) < maxOffers && !slices.Contains(offers, o) {
+		if o := readOffer(&p, came.peer); !slices.Contains(offers, o) {
 			offers = append(offers, o)
 		}
 	}
+	return offers, nil
 }
 
 func earlier(a, b time.Time) time.Time {

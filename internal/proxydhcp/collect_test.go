@@ -43,7 +43,7 @@ func TestCollectAsksOnce(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	s, answer := asker(t)
 	sent, answered := 0, 0
-	offers, err := collect(t.Context(), s, askAgain+askAgain/4, func() error { sent++; answer(); return nil }, func(*pxe.Packet, arrival) bool {
+	offers, err := collect(t.Context(), s, askAgain+askAgain/4, maxOffers, func() error { sent++; answer(); return nil }, func(*pxe.Packet, arrival) bool {
 		if answered == 0 {
 			answered = sent
 		}
@@ -60,7 +60,7 @@ func TestCollectAsksAgain(t *testing.T) {
 	s, answer := asker(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	sent := 0
-	_, err := collect(ctx, s, time.Hour, func() error {
+	_, err := collect(ctx, s, time.Hour, maxOffers, func() error {
 		if sent++; sent == 2 {
 			cancel()
 			answer()
@@ -69,5 +69,27 @@ func TestCollectAsksAgain(t *testing.T) {
 	}, anyPacket)
 	if !errors.Is(err, context.Canceled) || sent != 2 {
 		t.Errorf("%v; %d requests were sent, want 2", err, sent)
+	}
+}
+
+// The end of a context ends the wait at once.
+func TestCollectEnds(t *testing.T) {
+	t.Parallel()
+	s, _ := asker(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	began := time.Now()
+	_, err := collect(ctx, s, time.Hour, maxOffers, func() error { cancel(); return nil }, anyPacket)
+	if took := time.Since(began); !errors.Is(err, context.Canceled) || took >= askAgain {
+		t.Errorf("%v after %v", err, took)
+	}
+}
+
+// As many answers as are wanted end the wait.
+func TestCollectEnough(t *testing.T) {
+	t.Parallel()
+	s, answer := asker(t)
+	offers, err := collect(t.Context(), s, time.Hour, 1, func() error { answer(); return nil }, anyPacket)
+	if err != nil || len(offers) != 1 {
+		t.Errorf("%v, %d answers", err, len(offers))
 	}
 }

@@ -1,12 +1,14 @@
 package proxydhcp
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -14,6 +16,9 @@ import (
 type Interface struct {
 	Name  string
 	Index int
+
+	// Broadcasts reports whether it reaches several machines, which may boot. A tunnel does not.
+	Broadcasts bool
 
 	// Prefixes are its networks of IPv4, with the address of this machine in each.
 	Prefixes []netip.Prefix
@@ -30,9 +35,26 @@ func (i Interface) address(peer netip.Addr) netip.Addr {
 	return i.Prefixes[0].Addr()
 }
 
-// contains reports whether a peer is on one of the interface's networks.
-func (i Interface) contains(peer netip.Addr) bool {
-	return slices.ContainsFunc(i.Prefixes, func(p netip.Prefix) bool { return p.Contains(peer) })
+// contains reports whether an address is that of a host on one of the interface's networks.
+func (i Interface) contains(a netip.Addr) bool {
+	return slices.ContainsFunc(i.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) && !isBroadcast(p, a) })
+}
+
+// broadcasts reports whether an address is a broadcast address of one of the interface's networks.
+func (i Interface) broadcasts(a netip.Addr) bool {
+	return slices.ContainsFunc(i.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) && isBroadcast(p, a) })
+}
+
+// isBroadcast reports whether an address of a network is that of all its hosts (RFC 919 §7).
+// Some kernels take the lowest address for one as well.
+func isBroadcast(p netip.Prefix, a netip.Addr) bool {
+	hosts := uint32(1)<<(32-p.Bits()) - 1
+	if p.Bits() > 30 {
+		return false // such a network has no room for it (RFC 3021)
+	}
+	bits := a.As4()
+	host := binary.BigEndian.Uint32(bits[:]) & hosts
+	return host == 0 || host == hosts
 }
 
 // How long a list of interfaces holds. An interface that appears is looked up within the
@@ -71,17 +93,25 @@ func (t *interfaces) lookUp(index int) (Interface, bool) {
 	return t.all[at], true
 }
 
+// broadcasts reports whether an address is a broadcast address of a network of this machine.
+func (t *interfaces) broadcasts(a netip.Addr) bool {
+	return slices.ContainsFunc(t.all, func(i Interface) bool { return i.broadcasts(a) })
+}
+
 // Interfaces returns the interfaces that are up and have an address of IPv4, those of these
 // names, or without names all but loopback. A name that does not exist is an error, and so
 // is an empty result.
 func Interfaces(names []string) ([]Interface, error) {
 	all, err := listInterfaces()
 	if err != nil {
+		if errors.Is(err, syscall.EAFNOSUPPORT) {
+			err = fmt.Errorf("%w: systemd's unit must allow AF_NETLINK (RestrictAddressFamilies=)", err)
+		}
 		return nil, fmt.Errorf("list the network interfaces: %w", err)
 	}
 	for _, name := range names {
 		if _, err := net.InterfaceByName(name); err != nil {
-			return nil, fmt.Errorf("interface %s: %w", name, err)
+			return nil, fmt.Errorf("interface %s: %w; these can be named: %s", name, err, linkNames(all))
 		}
 	}
 	all = slices.DeleteFunc(all, func(i Interface) bool { return len(names) > 0 && !slices.Contains(names, i.Name) })
@@ -89,9 +119,9 @@ func Interfaces(names []string) ([]Interface, error) {
 	case len(all) > 0:
 		return all, nil
 	case len(names) > 0:
-		return nil, fmt.Errorf("interface %s: it is down, or has no IPv4 address", strings.Join(names, ", "))
+		return nil, fmt.Errorf("interface %s: it is down, or has no IPv4 address: set it up first", strings.Join(names, ", "))
 	}
-	return nil, errors.New("no network interface is up and has an IPv4 address")
+	return nil, errors.New("no network interface is up and has an IPv4 address: set one up first")
 }
 
 // listInterfaces returns all interfaces that are up and have an address of IPv4, without
@@ -110,7 +140,7 @@ func listInterfaces() ([]Interface, error) {
 		if err != nil {
 			continue // it has just gone
 		}
-		i := Interface{Name: s.Name, Index: s.Index}
+		i := Interface{Name: s.Name, Index: s.Index, Broadcasts: s.Flags&net.FlagBroadcast != 0}
 		for _, a := range addrs {
 			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
 				i.Prefixes = append(i.Prefixes, p)

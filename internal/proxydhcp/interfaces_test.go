@@ -49,7 +49,21 @@ func TestInterfaceAddress(t *testing.T) {
 			t.Errorf("for %s: %v, want %s", peer, got, want)
 		}
 	}
-	if i.contains(netip.MustParseAddr("203.0.113.1")) || !i.contains(netip.MustParseAddr("192.0.2.1")) {
-		t.Error("contains is wrong")
+}
+
+// A broadcast address is that of no host. In a network of one or two addresses there is none.
+func TestInterfaceHosts(t *testing.T) {
+	i := Interface{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24"), netip.MustParsePrefix("198.51.100.8/31"), netip.MustParsePrefix("10.0.0.1/32")}}
+	for addr, want := range map[string][2]bool{ // a host there, all hosts there
+		"192.0.2.1": {true, false}, "192.0.2.255": {false, true}, "192.0.2.0": {false, true}, "203.0.113.1": {},
+		"198.51.100.8": {true, false}, "198.51.100.9": {true, false}, "10.0.0.1": {true, false}, "255.255.255.255": {},
+	} {
+		a := netip.MustParseAddr(addr)
+		if got := [2]bool{i.contains(a), i.broadcasts(a)}; got != want {
+			t.Errorf("%s: %v, want %v", addr, got, want)
+		}
+	}
+	if all := (Interface{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/0")}}); !all.broadcasts(netip.MustParseAddr("255.255.255.255")) || !all.contains(netip.MustParseAddr("192.0.2.1")) {
+		t.Error("a network of all addresses is wrong")
 	}
 }

@@ -2,6 +2,8 @@ package proxydhcp
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
 	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/store"
@@ -19,16 +21,32 @@ var loaderNames = map[pxe.Arch][]string{
 	pxe.LoongArch64: {"ipxe-loong64.efi"},
 }
 
-// findLoaders returns the boot file of each architecture that a store has.
-func findLoaders(ctx context.Context, files store.Store) map[pxe.Arch]string {
-	found := map[pxe.Arch]string{}
+// findLoaders returns the boot file of each architecture that a store has. An error says that
+// some could not be looked for: for these it is as before.
+func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]string) (found map[pxe.Arch]string, failed error) {
+	found = map[pxe.Arch]string{}
 	for arch, names := range loaderNames {
-		for _, name := range names {
-			if info, err := files.Stat(ctx, name); err == nil && info.Mode().IsRegular() {
-				found[arch] = name
-				break
-			}
+		name, err := firstFile(ctx, files, names)
+		if err != nil {
+			name, failed = before[arch], err
+		}
+		if name != "" {
+			found[arch] = name
 		}
 	}
-	return found
+	return found, failed
+}
+
+// firstFile returns the first of some names that is a file of a store; "" for none.
+func firstFile(ctx context.Context, files store.Store, names []string) (string, error) {
+	for _, name := range names {
+		info, err := files.Stat(ctx, name)
+		switch {
+		case err == nil && info.Mode().IsRegular():
+			return name, nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return "", err
+		}
+	}
+	return "", nil
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// maxLines is how many lines a second boot clients that are not answered get. Their
-// number, and how often they ask, is up to them; what is left out is counted in one line.
+// maxLines is how many lines a second boot clients get that are not answered, or whose answer
+// cannot be sent. Their number, and how often they ask, is up to them; what is left out is
+// counted in one line.
 const maxLines = 20
 
 // An eventLog logs and counts what becomes of the packets of boot clients. Other clients of
@@ -75,7 +76,13 @@ func (l *eventLog) report(e Event) {
 // takes reports whether there may be another line in this second. Those of answers are few:
 // package pxe bounds them.
 func (l *eventLog) takes(e Event) bool {
-	if e.Answer.Reason == pxe.Answered || l.trace {
+	cause := e.Answer.Reason.String()
+	switch {
+	case l.trace:
+		return true
+	case e.Err != nil:
+		cause = "the answer cannot be sent"
+	case e.Answer.Reason == pxe.Answered:
 		return true
 	}
 	l.mu.Lock()
@@ -86,7 +93,7 @@ func (l *eventLog) takes(e Event) bool {
 	if l.lines++; l.lines <= maxLines {
 		return true
 	}
-	l.left.Count(slog.LevelWarn, e.Answer.Reason.String(), e.Answer.MAC.String())
+	l.left.Count(slog.LevelWarn, cause, e.Answer.MAC.String())
 	return false
 }
 

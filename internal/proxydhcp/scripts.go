@@ -14,8 +14,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// scriptsHold is how long a script holds. A new entry shows in the menu after that.
-const scriptsHold = 2 * time.Second
+const (
+	// scriptsHold is how long a script holds. A new entry shows in the menu after that.
+	scriptsHold = 2 * time.Second
+
+	// menuTime bounds how long the files for a menu are read.
+	menuTime = 10 * time.Second
+)
 
 // Scripts returns a store of the scripts for iPXE that follow from other files: the menu, and
 // autoexec.ipxe. After timeout the menu boots the entry standard, or the disk for ""; a
@@ -47,16 +52,24 @@ func (b *scripts) Open(ctx context.Context, name string) (store.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// script returns the menu, which is made anew if it is old.
+// script returns the menu, which is made anew if it is old. It is for all clients: one that
+// leaves does not cut it short.
 func (b *scripts) script(ctx context.Context) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.menu == nil || time.Since(b.at) >= scriptsHold {
-		menu := pxe.ReadMenu(menuFiles{ctx, b.files})
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), menuTime)
+		defer cancel()
+		menu := readMenu(ctx, b.files)
 		menu.Default, menu.Timeout = b.standard, b.timeout
 		b.menu, b.at = menu.AppendScript(nil), time.Now()
 	}
 	return b.menu
+}
+
+// readMenu makes a menu of the files of a store.
+func readMenu(ctx context.Context, files store.Store) pxe.Menu {
+	return pxe.ReadMenu(menuFiles{ctx, files})
 }
 
 // menuFiles are the files of a store in which a menu is looked for.

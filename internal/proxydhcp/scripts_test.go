@@ -10,6 +10,7 @@ import (
 
 	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/storetest"
 )
 
 // The menu follows from the files, and is made anew when it is old.
@@ -65,5 +66,28 @@ func TestScripts(t *testing.T) {
 		if _, err := made.Stat(ctx, name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("stat %s: %v", name, err)
 		}
+	}
+}
+
+// dutiful is a store that does nothing for a client that has left.
+type dutiful struct{ *store.MemStore }
+
+func (d dutiful) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return d.MemStore.ReadDir(ctx, name)
+}
+
+// A client that leaves while the menu is made does not leave an empty one to the others.
+func TestScriptOfClientThatLeaves(t *testing.T) {
+	files := store.Mem(0)
+	storetest.Put(t, files, "linux", "kernel")
+	storetest.Put(t, files, "initrd.gz", "initrd")
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	made := &scripts{files: dutiful{files}}
+	if menu := string(made.script(left)); !strings.Contains(menu, "kernel /linux") {
+		t.Errorf("the menu is\n%s", menu)
 	}
 }

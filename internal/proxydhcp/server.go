@@ -29,7 +29,9 @@ const (
 	maxPacket = 2048
 
 	// errorPause is how long a socket rests after an error, such as that an interface went.
+	// After maxErrors in a row, some 10 s, the server ends.
 	errorPause = 100 * time.Millisecond
+	maxErrors  = 100
 )
 
 // A Config says who is answered, and how.
@@ -91,15 +93,15 @@ func New(c Config) (*Server, error) {
 func (s *Server) Open(ctx context.Context) error {
 	dhcp, err := openSocket(ctx, pxe.PortDHCP, true)
 	if err != nil {
-		return fmt.Errorf("open port %d: %w", pxe.PortDHCP, err)
+		return err
 	}
 	s.sockets = append(s.sockets, dhcp)
 	boot, err := openSocket(ctx, pxe.PortPXE, false)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		err = fmt.Errorf("another boot server of this machine has it, such as dnsmasq with pxe-service; end that one: %w", err)
+		err = fmt.Errorf("%w: another boot server of this machine has it, such as dnsmasq with pxe-service, or haul; end that one", err)
 	}
 	if err != nil {
-		return fmt.Errorf("open port %d: %w", pxe.PortPXE, err)
+		return err
 	}
 	s.sockets = append(s.sockets, boot)
 	return nil
@@ -186,14 +188,21 @@ func (s *Server) Count(stage pxe.Stage) (n int) {
 	return n
 }
 
-// Serve answers until ctx ends or the server is closed.
-func (s *Server) Serve(ctx context.Context) {
+// Serve answers until ctx ends or the server is closed. It fails if a socket does so for long,
+// and closes the server then.
+func (s *Server) Serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.Close)()
 	var running sync.WaitGroup
-	for _, one := range s.sockets {
-		running.Go(func() { s.run(one) })
+	errs := make([]error, len(s.sockets))
+	for i, one := range s.sockets {
+		running.Go(func() {
+			if errs[i] = s.run(one); errs[i] != nil {
+				s.Close()
+			}
+		})
 	}
 	running.Wait()
+	return errors.Join(errs...)
 }
 
 // Close closes the sockets, and so ends Serve.
@@ -206,22 +215,26 @@ func (s *Server) Close() {
 	})
 }
 
-// run answers the packets of a socket until that is closed.
-func (s *Server) run(from *socket) {
+// run answers the packets of a socket until that is closed, or fails too often.
+func (s *Server) run(from *socket) error {
 	in, out, datagram := make([]byte, maxPacket), make([]byte, 0, pxe.MaxReply), make([]byte, 0, headerLen+pxe.MaxReply)
-	for {
+	for failed := 0; ; {
 		packet, came, err := from.receive(in)
 		if errors.Is(err, net.ErrClosed) {
-			return
+			return nil
 		}
 		if err != nil {
+			if failed++; failed == maxErrors {
+				return fmt.Errorf("receive on port %d: %w", from.port, err)
+			}
 			select {
 			case <-s.closed:
-				return
+				return nil
 			case <-time.After(errorPause):
 			}
 			continue
 		}
+		failed = 0
 		e, send := s.handle(packet, came, from.port, out[:0])
 		if e == nil {
 			continue
@@ -250,16 +263,31 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (*
 	if s.config.Address.IsValid() {
 		shown = s.config.Address
 	}
+	unicast := came.to != broadcast && !by.broadcasts(came.to)
 	answer := s.decide.Handle(now, packet, pxe.Arrival{
 		Port:     port,
 		From:     came.peer.Addr().As4(),
 		FromPort: came.peer.Port(),
 		OnLink:   by.contains(came.peer.Addr()),
+		Unicast:  unicast,
 		Server:   shown.As4(),
 	}, buf)
-	to := departure{from: own, to: netip.AddrPortFrom(netip.AddrFrom4(answer.To), answer.ToPort)}
-	if answer.To == pxe.Broadcast || by.contains(to.to.Addr()) {
-		to.index = by.Index
+	e := &Event{Answer: answer, Interface: by.Name, Request: packet, From: came.peer, Port: port}
+	if unicast && came.to.Is4() && !came.to.IsMulticast() {
+		own = came.to // firmware takes no answer from another address than it asked
 	}
-	return &Event{Answer: answer, Interface: by.Name, Request: packet, From: came.peer, Port: port}, to
+	to := departure{from: own, to: netip.AddrPortFrom(netip.AddrFrom4(answer.To), answer.ToPort)}
+	switch {
+	case answer.To == pxe.Broadcast, by.contains(to.to.Addr()):
+		to.index = by.Index
+	case s.interfaces.broadcasts(to.to.Addr()):
+		e.Answer.Packet, e.Err = nil, errToBroadcast
+	}
+	return e, to
 }
+
+var (
+	broadcast = netip.AddrFrom4(pxe.Broadcast)
+
+	errToBroadcast = errors.New("the answer would go to a broadcast address")
+)

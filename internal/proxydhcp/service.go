@@ -1,15 +1,14 @@
 package proxydhcp
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/haul-project/haul/internal/failure"
@@ -18,8 +17,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// findLoadersEvery is how soon a boot file that has appeared is offered.
-const findLoadersEvery = 5 * time.Second
+const (
+	// findLoadersEvery is how soon a boot file that has appeared is offered. On another
+	// machine each look costs it some twenty requests, and so it is findRemoteEvery.
+	findLoadersEvery = 5 * time.Second
+	findRemoteEvery  = time.Minute
+
+	// announceTime bounds how long the files are looked at before the server starts.
+	announceTime = 5 * time.Second
+)
 
 // A Service is a [Server] by [Settings]: it offers the boot files that it finds, and logs,
 // counts and announces its answers. The methods [Service.Listen], [Service.Announce],
@@ -30,21 +36,25 @@ type Service struct {
 	log      *eventLog
 	links    []Interface // at the start
 	clients  Clients
+	found    map[pxe.Arch]string // boot files, at the latest look
+	failure  string              // of the latest look; "" for none
 }
 
 // Clients are where boot clients are sent to.
 type Clients struct {
 	Files    store.Store // the files that they get
 	Dir      string      // the first directory of those, for people
+	Remote   bool        // some of them are on another machine
 	TFTPPort uint16      // 0 for none
 	HTTPPort uint16      // 0 for none
 }
 
-// NewService returns a service with checked settings. With trace it logs each packet.
+// NewService returns a service with checked settings. With trace it logs each packet. It
+// fails if no interface is ready; that may change.
 func NewService(s Settings, trace bool, log *slog.Logger) (*Service, error) {
 	links, err := Interfaces(s.Interfaces)
 	if err != nil {
-		return nil, &failure.Error{Kind: failure.Usage, Setting: "interface", Err: fmt.Errorf("--interface: %w", err)}
+		return nil, &failure.Error{Kind: failure.Listen, Setting: "interface", Err: fmt.Errorf("answer boot clients: %w", err)}
 	}
 	b := &Service{settings: s, links: links}
 	b.Server, err = New(Config{
@@ -69,13 +79,12 @@ func (b *Service) RegisterMetrics(r *meter.Registry) { b.log.registerMetrics(r, 
 func (b *Service) Listen(ctx context.Context, passed []*os.File) error {
 	if len(passed) > 0 {
 		defer closeFiles(passed)
-		return failure.Listen.Wrap(b.Adopt(passed))
+		if err := b.Adopt(passed); err != nil {
+			return failure.Listen.Errorf("answer boot clients: %w", err)
+		}
+		return nil
 	}
-	err := b.Open(ctx)
-	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) {
-		err = fmt.Errorf("%w: answers to boot clients need root, or CAP_NET_BIND_SERVICE and beside another DHCP server of this machine CAP_NET_RAW", err)
-	}
-	if err != nil {
+	if err := b.Open(ctx); err != nil {
 		return failure.Listen.Errorf("answer boot clients: %w", err)
 	}
 	return nil
@@ -90,7 +99,9 @@ func (b *Service) Close() {
 // Announce looks for boot files, and has say print who is answered with which of them.
 func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 	b.clients = c
-	offered := b.offer(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
+	defer cancel()
+	offered := b.offer(ctx)
 	how := "answering boot clients on %s (ProxyDHCP on ports %d and %d); your DHCP server gives them addresses"
 	if b.settings.DryRun {
 		how = "deciding about boot clients on %s (ProxyDHCP on ports %d and %d), and sending nothing"
@@ -107,13 +118,33 @@ func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 		say("boot files: %s", strings.Join(have, ", "))
 	}
 	for _, arch := range []pxe.Arch{pxe.BIOS, pxe.X64} {
-		if offered[arch] == "" {
+		if offered[arch] == "" && b.failure == "" {
 			say("no boot file for %v: install Debian's package ipxe, or put %s into %s", arch, loaderNames[arch][0], c.Dir)
 		}
 	}
 	if c.TFTPPort != 0 && c.TFTPPort != tftpPort {
 		say("TFTP is on port %d, and firmware asks port %d: PCs will not boot by TFTP", c.TFTPPort, tftpPort)
 	}
+	b.announceMenu(ctx, say)
+}
+
+// announceMenu has say print what iPXE will show.
+func (b *Service) announceMenu(ctx context.Context, say func(format string, args ...any)) {
+	m := readMenu(ctx, b.clients.Files)
+	m.Default, m.Timeout = b.settings.Default, b.settings.Timeout
+	for _, problem := range m.Problems {
+		say("left out of the menu: %v", problem)
+	}
+	first := m.Default
+	if err := m.Check(); err != nil {
+		say("--boot-default: %v; that is the disk now", err)
+		first = ""
+	}
+	then := "waits for a choice"
+	if m.Timeout > 0 {
+		then = fmt.Sprintf("boots %s after %v", cmp.Or(first, "the disk"), m.Timeout)
+	}
+	say("iPXE gets a menu of %d entries, which %s; a %s in %s replaces it", len(m.Entries), then, pxe.ScriptName, b.clients.Dir)
 }
 
 const tftpPort = 69
@@ -129,19 +160,33 @@ func linkNames(links []Interface) string {
 
 // FindLoaders looks for boot files that appear or go, until ctx ends.
 func (b *Service) FindLoaders(ctx context.Context) {
+	every := findLoadersEvery
+	if b.clients.Remote {
+		every = findRemoteEvery
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(findLoadersEvery):
+		case <-time.After(every):
 			b.offer(ctx)
 		}
 	}
 }
 
-// offer offers the boot files that are there and those of the settings, and returns them.
+// offer offers the boot files that are there and those of the settings, and returns them. It
+// logs that some could not be looked for, once for each reason.
 func (b *Service) offer(ctx context.Context) map[pxe.Arch]string {
-	r := b.settings.rules(findLoaders(ctx, b.clients.Files), b.clients.HTTPPort)
+	var err error
+	b.found, err = findLoaders(ctx, b.clients.Files, b.found)
+	before := b.failure
+	if b.failure = ""; err != nil {
+		b.failure = err.Error()
+	}
+	if b.failure != before && err != nil {
+		b.log.Say(slog.LevelWarn, "boot files are looked for again later", slog.String("error", b.failure))
+	}
+	r := b.settings.rules(b.found, b.clients.HTTPPort)
 	if err := b.SetRules(r); err != nil {
 		b.log.Say(slog.LevelWarn, "boot files stay as they were", slog.String("error", err.Error()))
 		return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -45,6 +46,7 @@ func TestServiceFindsLoaders(t *testing.T) {
 			"boot files: BIOS undionly.kpxe, UEFI arm64 own.efi",
 			"no boot file for UEFI x64: install Debian's package ipxe, or put ipxe-shimx64.efi into /srv",
 			"TFTP is on port 6969, and firmware asks port 69: PCs will not boot by TFTP",
+			"iPXE gets a menu of 0 entries, which waits for a choice; a boot.ipxe in /srv replaces it",
 		}
 		if !slices.Equal(said, want) {
 			t.Errorf("it says\n%s\nwant\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))
@@ -71,6 +73,77 @@ func TestServiceFindsLoaders(t *testing.T) {
 	})
 }
 
+// A service says what the menu is, what it lacks, and what is booted in the end.
+func TestServiceAnnouncesMenu(t *testing.T) {
+	files := store.Mem(0)
+	storetest.Put(t, files, "loader/entries/own.conf", "title Own\nlinux /linux\n")
+	storetest.Put(t, files, "loader/entries/windows.conf", "title Windows\nefi /w.efi\n")
+	for standard, want := range map[string][]string{
+		"":    {"left out of the menu: loader/entries/windows.conf: it has no line linux", "a menu of 1 entries, which boots the disk after 10s;"},
+		"own": {"which boots own after 10s;"},
+		"owm": {`--boot-default: no entry has the name "owm", which is to be booted by default; that is the disk now`, "which boots the disk after 10s;"},
+	} {
+		b, _ := newTestService(t, Settings{Answer: true, Default: standard, Timeout: 10 * time.Second})
+		var said strings.Builder
+		b.Announce(Clients{Files: files, Dir: "/srv"}, func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) })
+		b.Close()
+		for _, w := range want {
+			if !strings.Contains(said.String(), w) {
+				t.Errorf("with the default %q it lacks %s:\n%s", standard, w, said.String())
+			}
+		}
+	}
+}
+
+// away is a store that cannot be reached for a while.
+type away struct {
+	store.Store
+	err error
+}
+
+func (a *away) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.Store.Stat(ctx, name)
+}
+
+// While the files cannot be reached, the boot files that were there are offered, and the log
+// says it once. Another machine is asked for them once a minute, and not as often as a disk.
+func TestServiceKeepsLoaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := &away{Store: store.Mem(0)}
+		storetest.Put(t, files.Store, "undionly.kpxe", "")
+		b, out := newTestService(t, Settings{Answer: true})
+		b.Announce(Clients{Files: files, Dir: "https://192.0.2.7/", Remote: true}, func(string, ...any) {})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go b.FindLoaders(ctx)
+		files.err = store.ErrUnavailable
+		storetest.Put(t, files.Store, "ipxe.efi", "")
+		time.Sleep(3 * findRemoteEvery)
+		synctest.Wait()
+		if got := b.found; got[pxe.BIOS] != "undionly.kpxe" || len(got) != 1 {
+			t.Errorf("while the files are away %v are offered", got)
+		}
+		files.err = nil
+		time.Sleep(findRemoteEvery / 2)
+		synctest.Wait()
+		if b.found[pxe.X64] != "" {
+			t.Error("another machine is asked too often")
+		}
+		time.Sleep(findRemoteEvery / 2)
+		synctest.Wait()
+		if got := b.found; got[pxe.BIOS] != "undionly.kpxe" || got[pxe.X64] != "ipxe.efi" {
+			t.Errorf("when the files are back %v are offered", got)
+		}
+		b.Close()
+		if n := strings.Count(out.String(), "boot files are looked for again later"); n != 1 {
+			t.Errorf("the log says it %d times:\n%s", n, out)
+		}
+	})
+}
+
 // Answers and boot clients without one are logged; clients that do not boot are not. Lines
 // about those without an answer are bounded, and the rest is counted in one line.
 func TestEventLog(t *testing.T) {
@@ -80,24 +153,27 @@ func TestEventLog(t *testing.T) {
 			return Event{Interface: "eth0", Answer: pxe.Answer{Reason: reason, MAC: RandomMAC(), Client: pxe.Client{Class: class, Arch: pxe.X64}, Form: pxe.Direct, File: "ipxe.efi"}}
 		}
 		b.log.report(event(pxe.Answered, pxe.PXEClient))
-		failed := event(pxe.Answered, pxe.PXEClient)
-		failed.Err = errors.New("no route")
-		b.log.report(failed)
 		b.log.report(event(pxe.NoFile, pxe.NoClass))
 		for range maxLines + 1000 {
 			b.log.report(event(pxe.NoFile, pxe.PXEClient))
 		}
 		time.Sleep(time.Second)
 		b.log.report(event(pxe.NoFile, pxe.PXEClient))
+		time.Sleep(time.Second)
+		for range maxLines + 1000 {
+			failed := event(pxe.Answered, pxe.PXEClient)
+			failed.Err = errors.New("no route")
+			b.log.report(failed)
+		}
 		b.Close()
 		for text, want := range map[string]int{
 			"result=offered mac=":               1,
-			" form=direct file=ipxe.":           2,
-			"level=WARN msg=boot result=failed": 1,
-			`error="no route"`:                  1,
+			" form=direct file=ipxe.":           1 + maxLines,
+			"level=WARN msg=boot result=failed": maxLines,
+			`error="no route"`:                  maxLines,
 			"result=unanswered":                 maxLines + 1,
-			`msg="boot: lines left out"`:        2, // the first at once, and the sum
-			" packets=999 ":                     1,
+			`msg="boot: lines left out"`:        4, // for each cause the first at once, and the sum
+			" packets=999 ":                     2,
 		} {
 			if n := strings.Count(out.String(), text); n != want {
 				t.Errorf("the log has %q %d times, want %d", text, n, want)

@@ -53,12 +53,13 @@ func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting, format
 		when(s.KnownOnly, "boot-known", "--boot-known goes with --boot")
 		when(s.Address.IsValid(), "boot-address", "--boot-address goes with --boot")
 		when(len(s.Relays) > 0, "boot-relay", "--boot-relay goes with --boot")
+		when(s.Default != "", "boot-default", "--boot-default goes with --boot")
 		return
 	}
 	when(!servesFiles && !s.DryRun, "boot", "--boot: boot clients fetch files by TFTP and HTTP, and neither is served; add --tftp :69")
 	when(s.Timeout < 0, "boot-timeout", "--boot-timeout %v: must not be below 0", s.Timeout)
 	when(s.KnownOnly && len(s.Hosts) == 0, "boot-known", "--boot-known answers only the machines of --boot-host, and none is named")
-	when(s.Address.IsValid() && !s.Address.Is4(), "boot-address", "--boot-address %v: it is an address of IPv4", s.Address)
+	when(s.Address.IsValid() && (!s.Address.Is4() || !s.Address.IsGlobalUnicast()), "boot-address", "--boot-address %v: it is the IPv4 address of a machine", s.Address)
 	only4 := true
 	for _, p := range s.Relays {
 		only4 = only4 && p.Addr().Is4()

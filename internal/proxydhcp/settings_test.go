@@ -22,9 +22,11 @@ func TestCheckSettings(t *testing.T) {
 	}{
 		"none":            {s: Settings{}},
 		"all":             {s: Settings{Answer: true, Interfaces: []string{"eth0"}, Address: addr, Relays: network, Files: files, Hosts: host, KnownOnly: true}},
-		"without answers": {s: Settings{Interfaces: []string{"eth0"}, Address: addr, Relays: network, Files: files, Hosts: host, KnownOnly: true}, want: []string{"interface", "boot-file", "boot-host", "boot-known", "boot-address", "boot-relay"}},
+		"without answers": {s: Settings{Interfaces: []string{"eth0"}, Address: addr, Relays: network, Files: files, Hosts: host, KnownOnly: true, Default: "debian"}, want: []string{"interface", "boot-file", "boot-host", "boot-known", "boot-address", "boot-relay", "boot-default"}},
 		"known, and none": {s: Settings{Answer: true, KnownOnly: true}, want: []string{"boot-known"}},
 		"IPv6":            {s: Settings{Answer: true, Address: addr6, Relays: network6}, want: []string{"boot-address", "boot-relay"}},
+		"all machines":    {s: Settings{Answer: true, Address: netip.AddrFrom4(pxe.Broadcast)}, want: []string{"boot-address"}},
+		"no machine":      {s: Settings{Answer: true, Address: netip.IPv4Unspecified()}, want: []string{"boot-address"}},
 		"time":            {s: Settings{Answer: true, Timeout: -time.Second}, want: []string{"boot-timeout"}},
 		"name":            {s: Settings{Answer: true, Files: map[pxe.Arch]string{pxe.X64: ""}}, want: []string{"boot-file"}},
 	} {

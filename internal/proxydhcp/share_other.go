@@ -4,4 +4,6 @@ package proxydhcp
 
 import "errors"
 
-func sharePort(uint16) (*socket, error) { return nil, errors.ErrUnsupported }
+func sharePort(uint16) (*socket, error) {
+	return nil, errors.New("another program of this machine has it, and only on Linux can two share it; run haul on another machine")
+}

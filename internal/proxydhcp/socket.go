@@ -34,18 +34,24 @@ type arrival struct {
 
 // openSocket opens a port of all interfaces. With share, and if another program has the
 // port, both get its packets; that needs CAP_NET_RAW, and Linux.
-func openSocket(ctx context.Context, port uint16, share bool) (*socket, error) {
+func openSocket(ctx context.Context, port uint16, share bool) (s *socket, err error) {
 	var lc net.ListenConfig
 	c, err := lc.ListenPacket(ctx, "udp4", net.JoinHostPort("0.0.0.0", strconv.Itoa(int(port))))
-	if share && errors.Is(err, syscall.EADDRINUSE) {
-		if s, shareErr := sharePort(port); !errors.Is(shareErr, errors.ErrUnsupported) {
-			return s, shareErr
-		}
+	switch {
+	case err == nil:
+		s, err = newSocket(c, port, false)
+	case share && errors.Is(err, syscall.EADDRINUSE):
+		s, err = sharePort(port)
 	}
-	if err != nil {
-		return nil, err
+	switch {
+	case err == nil:
+		return s, nil
+	case errors.Is(err, syscall.EACCES):
+		err = fmt.Errorf("%w: run haul as root, or give it CAP_NET_BIND_SERVICE", err)
+	case errors.Is(err, syscall.EPERM):
+		err = fmt.Errorf("%w: run haul as root, or give it CAP_NET_RAW", err)
 	}
-	return newSocket(c, port, false)
+	return nil, fmt.Errorf("open UDP port %d: %w", port, err)
 }
 
 // newSocket returns a socket for an open connection, which it closes if it fails.
