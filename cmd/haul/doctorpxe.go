@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,9 +29,9 @@ machine would do next. It takes no address.
 --as chooses the kinds: bios, x64, http-x64, arm64, http-arm64, ipxe, pi. It needs root.
 The exit code is 1 if one of them would not boot.`
 
-const doctorPXEExamples = `  sudo haul doctor pxe
-  sudo haul doctor pxe --interface eth1 --as bios,x64
-  sudo haul doctor pxe --mac 52:54:00:12:34:56 --json`
+const doctorPXEExamples = `  haul doctor pxe
+  haul doctor pxe --interface eth1 --as bios,x64
+  haul doctor pxe --mac 52:54:00:12:34:56 --json`
 
 type doctorPXE struct {
 	kinds     []string
@@ -66,6 +67,9 @@ func (d *doctorPXE) run(ctx context.Context, out io.Writer) error {
 	if d.wait <= 0 {
 		return failure.Usage.Errorf("--timeout %v: must be above 0", d.wait)
 	}
+	if len(d.kinds) == 0 {
+		return failure.Usage.Errorf("--as names no kind of machine, such as bios")
+	}
 	var kinds []proxydhcp.Kind
 	for _, name := range d.kinds {
 		k, err := proxydhcp.ParseKind(name)
@@ -86,8 +90,16 @@ func (d *doctorPXE) run(ctx context.Context, out io.Writer) error {
 		names = []string{d.link}
 	}
 	links, err := proxydhcp.Interfaces(names)
-	if err != nil {
+	switch {
+	case err != nil && len(names) > 0:
 		return failure.Usage.Errorf("--interface: %w", err)
+	case err != nil:
+		return failure.Local.Wrap(err)
+	case len(names) == 0:
+		links = slices.DeleteFunc(links, func(l proxydhcp.Interface) bool { return !l.Broadcasts })
+	}
+	if len(links) == 0 {
+		return failure.Local.Errorf("no network interface takes broadcasts; name one with --interface")
 	}
 	var all []*pxedoctor.Diagnosis
 	ill := false

@@ -41,9 +41,11 @@ func fetchTFTP(ctx context.Context, url string) (int64, error) {
 		return 0, err
 	}
 	c := &tftpclient.Client{}
-	defer c.Wait()
 	counted := &countedUpload{}
-	_, err = c.Get(ctx, target, func(int64) (store.Upload, error) { return counted, nil })
+	res, err := c.Get(ctx, target, func(int64) (store.Upload, error) { return counted, nil })
+	if res.Resent+res.Timeouts+res.Duplicates > 0 {
+		c.Wait() // on a path that loses packets the last one may be lost too
+	}
 	return counted.size, err
 }
 

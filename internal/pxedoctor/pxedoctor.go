@@ -59,8 +59,11 @@ func (c *Config) Ask(ctx context.Context, k proxydhcp.Kind) (*Diagnosis, error) 
 	file := d.choose(k, offers)
 	if file != nil && asksAgain(k, file) {
 		answers, err := proxydhcp.AskBoot(ctx, k, c.By, c.MAC, file.Server, c.Wait)
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
 			return nil, err
+		case err != nil: // as for an address that nothing leads to
+			d.problem("%v cannot be asked on port %d: %v", file.Server, pxe.PortPXE, err)
 		}
 		d.add(answers, pxe.PortPXE)
 		file = d.chooseBoot(file, answers)
