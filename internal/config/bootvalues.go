@@ -57,19 +57,30 @@ func bootHostsValue(to *map[pxe.MAC]pxe.Host) *value {
 				return err
 			}
 			host := hosts[mac]
-			switch rule {
-			case "ignore":
-				host.Ignore = true
-			case pxe.Direct.String():
-				host.Form = pxe.Direct
-			case pxe.Redirect.String():
-				host.Form = pxe.Redirect
-			default:
-				host.File = strings.TrimLeft(rule, "/")
+			if !addHostRule(&host, rule) {
+				return fmt.Errorf("%v has two rules that exclude each other", mac)
 			}
 			hosts[mac] = host
 		}
 		*to = hosts
 		return nil
 	})
+}
+
+// addHostRule adds a rule to those of a machine. It returns false if they exclude each other.
+func addHostRule(host *pxe.Host, rule string) bool {
+	before := *host
+	switch rule {
+	case "ignore":
+		host.Ignore = true
+		return before == pxe.Host{}
+	case pxe.Direct.String():
+		host.Form = pxe.Direct
+	case pxe.Redirect.String():
+		host.Form = pxe.Redirect
+	default:
+		host.File = strings.TrimLeft(rule, "/")
+		return !before.Ignore && before.File == ""
+	}
+	return !before.Ignore && before.Form == pxe.AnyForm
 }

@@ -119,7 +119,7 @@ var needs = map[string]string{
 	"tftp.trace_hex":  "tftp.trace = 'all'",
 	"boot.interfaces": "boot.answer = true", "boot.files": "boot.answer = true", "boot.hosts": "boot.answer = true",
 	"boot.known_only": "boot.answer = true\nboot.hosts = ['52:54:00:12:34:56=ignore']",
-	"boot.relays":     "boot.answer = true", "boot.address": "boot.answer = true",
+	"boot.relays":     "boot.answer = true", "boot.address": "boot.answer = true", "boot.default": "boot.answer = true",
 	"cache.dir": "cache.size = '20GB'\n" + remoteRoot, "cache.size": "cache.dir = '/c'\n" + remoteRoot,
 	"cache.fresh": "cache.dir = '/c'\ncache.size = '20GB'\n" + remoteRoot, "cache.stale": "cache.dir = '/c'\ncache.size = '20GB'\n" + remoteRoot,
 }

@@ -9,12 +9,14 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/internal/proxydhcp"
+	"github.com/haul-project/haul/internal/source"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/site"
@@ -70,8 +72,11 @@ func (b *bootService) listen(ctx context.Context, passed *handover.Inherited) er
 
 // announce prints who is answered, and with which files.
 func (b *bootService) announce() {
-	c := proxydhcp.Clients{Files: b.files.site.Roots[len(b.files.site.Roots)-1].Files, Dir: b.cfg.Dirs[0]}
-	if b.cfg.Boot.DryRun && anyAddr(b.cfg.HTTP.Listen) {
+	c := proxydhcp.Clients{
+		Files: b.files.site.Roots[len(b.files.site.Roots)-1].Files, Dir: b.cfg.Dirs[0],
+		Remote: slices.ContainsFunc(b.cfg.Dirs, source.IsRemote),
+	}
+	if b.cfg.Boot.DryRun && b.cfg.servesBootHTTP() {
 		_, text, _ := net.SplitHostPort(b.cfg.HTTP.Listen[0])
 		port, _ := net.LookupPort("tcp", text)
 		c.HTTPPort = uint16(port)
@@ -81,7 +86,7 @@ func (b *bootService) announce() {
 		case *tftpService:
 			c.TFTPPort = s.listener.Addrs()[0].Port()
 		case *httpService:
-			if len(s.plain.sockets) > 0 {
+			if b.cfg.servesBootHTTP() && len(s.plain.sockets) > 0 {
 				at, _ := netip.ParseAddrPort(s.plain.sockets[0].Addr().String())
 				c.HTTPPort = at.Port()
 			}
@@ -90,11 +95,13 @@ func (b *bootService) announce() {
 	b.Announce(c, func(format string, args ...any) { b.cfg.say(b.out, format, args...) })
 }
 
+// servesBootHTTP reports whether boot clients, which cannot log in, get files by HTTP.
+func (cfg *Config) servesBootHTTP() bool { return anyAddr(cfg.HTTP.Listen) && cfg.HTTP.Users == "" }
+
 func (b *bootService) serve(ctx context.Context) error {
 	b.serving.Store(true)
 	defer b.serving.Store(false)
-	b.Serve(ctx)
-	return nil
+	return b.Serve(ctx)
 }
 
 func (b *bootService) sockets() (all []handover.Socket, err error) {

@@ -51,7 +51,7 @@ func (cfg *Config) Check() error {
 	m.when(!cfg.ServesAnybody() && len(cfg.Dirs) > 1, "",
 		"users who log in get one directory, and %d are named; only TFTP, and HTTP without users, search several (a user can have another directory: see haul user --help)", len(cfg.Dirs))
 	cfg.checkSources(&m)
-	cfg.Boot.Check(cfg.ServesTFTP() || anyAddr(cfg.HTTP.Listen), m.when)
+	cfg.Boot.Check(cfg.ServesTFTP() || cfg.servesBootHTTP(), m.when)
 	cfg.checkHTTP(&m)
 	cfg.checkNumbers(&m)
 	if cfg.ServesTFTP() {
