@@ -102,19 +102,17 @@ func TestNetworkPortTaken(t *testing.T) {
 	}
 }
 
-// Port 69 takes a privilege. Without it haul takes another port and says so, unless the
-// command line names one.
-func TestNetworkNoPrivilege(t *testing.T) {
-	t.Parallel()
-	l := newLink(t)
-	setpriv := find(t, "util-linux", "setpriv")
-	public := t.TempDir() // and to be so; it lies in another one that is its owner's
+// publicHaul returns a directory that everybody can read, with a file "f", and a haul in it that
+// everybody can run.
+func publicHaul(t *testing.T) (public, copied string) {
+	t.Helper()
+	public = t.TempDir() // it lies in another one that is its owner's
 	binary, err := os.ReadFile(haul(t).path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fill(t, public, map[string][]byte{"f": content(fileSize), "haul": binary})
-	copied := filepath.Join(public, "haul")
+	copied = filepath.Join(public, "haul")
 	for _, name := range []string{filepath.Dir(public), public, copied} {
 		if err := os.Chmod(name, 0o755); err != nil {
 			t.Fatal(err)
@@ -123,9 +121,21 @@ func TestNetworkNoPrivilege(t *testing.T) {
 	if err := os.Chmod(filepath.Join(public, "f"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	asNobody := func(args ...string) []string {
-		return append([]string{"--reuid", "65534", "--regid", "65534", "--clear-groups", "--pdeathsig", "KILL"}, args...)
-	}
+	return public, copied
+}
+
+// asNobody are the arguments of setpriv that run a program as nobody.
+func asNobody(args ...string) []string {
+	return append([]string{"--reuid", "65534", "--regid", "65534", "--clear-groups", "--pdeathsig", "KILL"}, args...)
+}
+
+// Port 69 takes a privilege. Without it haul takes another port and says so, unless the
+// command line names one.
+func TestNetworkNoPrivilege(t *testing.T) {
+	t.Parallel()
+	l := newLink(t)
+	setpriv := find(t, "util-linux", "setpriv")
+	public, copied := publicHaul(t)
 	fails := func(why string, args ...string) {
 		t.Helper()
 		out, err := l.server.run(t, setpriv, asNobody(append([]string{copied}, args...)...)...)

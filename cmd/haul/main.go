@@ -35,7 +35,6 @@ const rootExamples = `  haul serve DIR                    serve the files under 
   haul get HOST:FILE                fetch a file over SFTP, with -r a directory
   haul put FILE https://HOST/DIR/   send a file over HTTPS
   haul get tftp://HOST/FILE         fetch a file over TFTP
-  haul ls -l HOST:DIR               list a directory on a server
   haul user add NAME                let a user log in by SFTP or HTTP`
 
 func main() {

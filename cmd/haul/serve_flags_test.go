@@ -36,6 +36,23 @@ var badValues = []struct {
 	flag, value, says string
 }{
 	{"dry-run", "x", "true or false"},
+	{"boot", "x", "true or false"},
+	{"interface", "eth0", "is for boot clients"},
+	{"boot-file", "x64", "x64=shimx64.efi"},
+	{"boot-file", "vax=x", "these are known: bios, ia32, x64"},
+	{"boot-host", "52:54:00:12:34:56", "MAC=ignore"},
+	{"boot-host", "52:54:00:12:34=ignore", "too short"},
+	{"boot-host", "host=ignore", "not a MAC"},
+	{"boot-host", "52:54:00:12:34:56=a,52:54:00:12:34:56=b", "two rules"},
+	{"boot-host", "52:54:00:12:34:56=direct,52:54:00:12:34:56=redirect", "two rules"},
+	{"boot-host", "52:54:00:12:34:56=a,52:54:00:12:34:56=ignore", "two rules"},
+	{"boot-host", "52:54:00:12:34:56=ignore", "goes with"},
+	{"boot-known", "x", "true or false"},
+	{"boot-known", "true", "goes with"},
+	{"boot-relay", "x", "192.0.2.0/24"},
+	{"boot-address", "x", "IP address"},
+	{"boot-default", "debian", "goes with"},
+	{"boot-timeout", "x", "300ms"},
 	{"tftp", "", "nothing to serve"},
 	{"tftp", "69", "HOST:PORT"},
 	{"tftp", "192.0.2.1", "HOST:PORT"},
@@ -159,7 +176,7 @@ var badValues = []struct {
 
 // testedElsewhere are flags whose bad values are files that cannot be read or
 // written; and the one that is looked at when the port is open.
-var testedElsewhere = map[string]bool{"map": true, "pcap": true, "users": true, "host-keys": true, "config": true}
+var testedElsewhere = map[string]bool{"map": true, "pcap": true, "users": true, "host-keys": true, "config": true, "boot-loaders": true}
 
 func TestServeBadValues(t *testing.T) {
 	dir := t.TempDir()

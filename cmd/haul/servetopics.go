@@ -113,8 +113,8 @@ const serveBootHelp = `Boot machines from the network, beside their DHCP server.
 With --boot, or as "haul boot", haul answers the DHCP packets of machines that boot from
 the network, on UDP ports 67 and 4011. It adds the boot file to what the DHCP server of
 the network says, and never gives an address (ProxyDHCP). It answers nobody else. The
-DHCP server may run on the same machine, and needs no change. If it names a boot file
-itself, take that out.
+DHCP server needs no change. If it names a boot file itself, take that out. If it runs
+on the same machine, start it before haul, which shares its port.
 
 Boot files come from DIR, from DIR/ipxe, or from Debian's package ipxe:
 

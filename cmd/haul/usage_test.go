@@ -123,7 +123,11 @@ func TestFlagCompletions(t *testing.T) {
 				return
 			}
 			key := strings.Join(append(slices.Clone(path), f.Name), " ")
-			key = strings.Replace(key, "config show ", "serve ", 1) // the same flags
+			for _, same := range []string{"config show ", "boot "} { // the same flags
+				if rest, is := strings.CutPrefix(key, same); is {
+					key = "serve " + rest
+				}
+			}
 			list, directive := complete(t, append(slices.Clone(path), "--"+f.Name+"=")...)
 			want := cobra.ShellCompDirectiveNoFileComp
 			switch value {

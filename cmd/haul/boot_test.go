@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/internal/pxedoctor"
+	"github.com/haul-project/haul/pxe"
+)
+
+// These are refused before a socket is open, and the message says why.
+func TestBootRefuses(t *testing.T) {
+	dir := t.TempDir()
+	const mac = "52:54:00:12:34:56"
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{nil, exitUsage, "no directory is named"},
+		{[]string{dir, "--boot-loaders", dir + "/none"}, exitLocal, "none"},
+		{[]string{dir + "/none"}, exitLocal, "none"},
+		{[]string{dir, "--tftp", "", "--http", ""}, exitUsage, "add --tftp :69"},
+		{[]string{dir, "--tftp", "", "--http", "", "--sftp", ":0"}, exitUsage, "neither is served"},
+		{[]string{dir, "--tftp", "", "--http", ":0", "--http-auth", "users", "--http-plain-auth"}, exitUsage, "neither is served"},
+		{[]string{dir, "--boot-file", "x64="}, exitUsage, "not a name below the directory"},
+		{[]string{dir, "--boot-host", mac + "=a.efi", "--boot-host", mac + "=ignore"}, exitUsage, mac + " has two rules"},
+		{[]string{dir, "--boot-known"}, exitUsage, "--boot-host"},
+		{[]string{dir, "--boot-relay", "2001:db8::/32"}, exitUsage, "IPv4"},
+		{[]string{dir, "--boot-address", "255.255.255.255"}, exitUsage, "of a machine"},
+		{[]string{dir, "--boot-timeout", "-1s"}, exitUsage, "--boot-timeout"},
+		// An interface may appear, so this is no mistake in the settings: a service manager tries again.
+		{[]string{dir, "--interface", "nosuch0"}, exitFailed, "nosuch0"},
+	} {
+		if code, msg := refuse(t, append([]string{"boot"}, c.args...)...); code != c.code || !strings.Contains(msg, c.says) {
+			t.Errorf("haul boot %q: exit code %d, want %d, and a message with %q:\n%s", c.args, code, c.code, c.says, msg)
+		}
+	}
+}
+
+func TestDoctorPXERefuses(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"eth0"}, "eth0"},
+		{[]string{"--as", "vax"}, "these are known: bios, x64"},
+		{[]string{"--as", ""}, "names no kind"},
+		{[]string{"--mac", "52:54"}, "--mac"},
+		{[]string{"--timeout", "0s"}, "above 0"},
+		{[]string{"--interface", "nosuch0"}, "nosuch0"},
+	} {
+		if code, msg := refuse(t, append([]string{"doctor", "pxe"}, c.args...)...); code != exitUsage || !strings.Contains(msg, c.says) {
+			t.Errorf("haul doctor pxe %q: exit code %d, and a message with %q:\n%s", c.args, code, c.says, msg)
+		}
+	}
+}
+
+// A server on the network may name its file as it likes: the terminal gets no control characters.
+func TestDiagnosisText(t *testing.T) {
+	server := netip.MustParseAddr("192.0.2.9")
+	for _, test := range []struct {
+		d    pxedoctor.Diagnosis
+		want string
+	}{
+		{
+			pxedoctor.Diagnosis{Kind: "BIOS", Interface: "eth0", MAC: "02:00:00:00:00:01", Problems: []string{"no DHCP server gives an address"}, Next: "it does not boot"},
+			"BIOS on eth0, as 02:00:00:00:00:01:\n  no answer\n  problem: no DHCP server gives an address\n  next: it does not boot\n",
+		},
+		{
+			pxedoctor.Diagnosis{
+				Kind: "UEFI x64", Interface: "eth0", MAC: "02:00:00:00:00:01",
+				Offers: []pxedoctor.Offer{
+					{Server: netip.MustParseAddr("192.0.2.3"), Address: "192.0.2.50", Port: pxe.PortDHCP},
+					{Server: server, Class: "PXEClient", Form: "redirect", Port: pxe.PortDHCP},
+					{Server: server, File: "a\x1b[2J", From: "192.0.2.9", Port: pxe.PortPXE},
+					{Server: server, Port: pxe.PortDHCP},
+				},
+				File: "tftp://192.0.2.9/a\x1b[2J", Bytes: 1000, Next: "it starts a\x1b[2J",
+			},
+			"UEFI x64 on eth0, as 02:00:00:00:00:01:\n" +
+				"  192.0.2.3 gives the address 192.0.2.50\n" +
+				"  192.0.2.9 sends the machine to port 4011\n" +
+				"  192.0.2.9 on port 4011 names the boot file a\\x1b[2J of 192.0.2.9\n" +
+				"  192.0.2.9 says nothing about a boot file\n" +
+				"  fetched tftp://192.0.2.9/a\\x1b[2J: 1.0 kB\n" +
+				"  next: it starts a\\x1b[2J\n",
+		},
+	} {
+		var out bytes.Buffer
+		writeDiagnosis(&out, &test.d)
+		if out.String() != test.want {
+			t.Errorf("it prints\n%s\nwant\n%s", out.String(), test.want)
+		}
+	}
+}
