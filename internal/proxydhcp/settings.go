@@ -2,6 +2,8 @@ package proxydhcp
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/haul-project/haul/pxe"
@@ -40,6 +42,19 @@ const DefaultLoaderDir = "/usr/lib/ipxe"
 // DefaultSettings returns settings that answer nobody.
 func DefaultSettings() Settings {
 	return Settings{LoaderDir: DefaultLoaderDir, Timeout: 10 * time.Second}
+}
+
+// LoaderDirs returns the directories with boot files besides those that are served, of which
+// dir is the first. One that the user has not named may be missing.
+func (s *Settings) LoaderDirs(dir string) (all []string) {
+	for _, one := range []string{filepath.Join(dir, "ipxe"), s.LoaderDir} {
+		info, err := os.Stat(one)
+		named := one == s.LoaderDir && one != DefaultLoaderDir
+		if one != "" && (named || err == nil && info.IsDir()) {
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // Check calls when for each rule about the settings. wrong says that they break it; setting

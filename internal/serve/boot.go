@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -116,11 +114,7 @@ func (b *bootService) sockets() (all []handover.Socket, err error) {
 // of DIR/ipxe and of the directory for them, and the scripts that haul makes.
 func (cfg *Config) withBootFiles(s *publicFiles, files store.Store) (store.Store, error) {
 	layers := []store.Store{files}
-	for _, dir := range []string{filepath.Join(cfg.Dirs[0], "ipxe"), cfg.Boot.LoaderDir} {
-		optional := dir != cfg.Boot.LoaderDir || dir == proxydhcp.DefaultLoaderDir
-		if dir == "" || optional && !isDir(dir) {
-			continue
-		}
+	for _, dir := range cfg.Boot.LoaderDirs(cfg.Dirs[0]) {
 		layer, err := s.openTree(cfg, dir, false)
 		if err != nil {
 			return nil, err
@@ -128,9 +122,4 @@ func (cfg *Config) withBootFiles(s *publicFiles, files store.Store) (store.Store
 		layers = append(layers, layer)
 	}
 	return store.Layers(append(layers, proxydhcp.Scripts(files, cfg.Boot.Default, cfg.Boot.Timeout))...), nil
-}
-
-func isDir(dir string) bool {
-	info, err := os.Stat(dir)
-	return err == nil && info.IsDir()
 }
