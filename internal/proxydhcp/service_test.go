@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,19 @@ func newTestService(t *testing.T, s Settings) (*Service, *bytes.Buffer) {
 	var out bytes.Buffer
 	link := Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")}}
 	return &Service{Server: srv, settings: s, links: []Interface{link}, log: newEventLog(slog.New(slog.NewTextHandler(&out, nil)), false, s.DryRun)}, &out
+}
+
+// answers returns why a machine of a kind gets an answer or none.
+func answers(t *testing.T, b *Service, kind string) pxe.Reason {
+	t.Helper()
+	k, err := ParseKind(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packet := k.appendRequest(nil, pxe.Discover, RandomMAC(), 7, pxe.Addr{})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.decide.Handle(time.Now(), packet, pxe.Arrival{Port: pxe.PortDHCP, FromPort: clientPort, Server: pxe.Addr{192, 0, 2, 9}}, nil).Reason
 }
 
 // A service says which boot files there are, and which machines have none. A file that
@@ -54,20 +68,13 @@ func TestServiceFindsLoaders(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go b.FindLoaders(ctx)
-		x64, _ := ParseKind("x64")
-		discover := func() pxe.Reason {
-			packet := x64.appendRequest(nil, pxe.Discover, RandomMAC(), 7, pxe.Addr{})
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.decide.Handle(time.Now(), packet, pxe.Arrival{Port: pxe.PortDHCP, FromPort: clientPort, Server: pxe.Addr{192, 0, 2, 9}}, nil).Reason
-		}
-		if why := discover(); why == pxe.Answered {
+		if why := answers(t, b, "x64"); why == pxe.Answered {
 			t.Error("a machine without a boot file is answered")
 		}
 		storetest.Put(t, files, "ipxe.efi", "")
 		time.Sleep(findLoadersEvery)
 		synctest.Wait()
-		if why := discover(); why != pxe.Answered {
+		if why := answers(t, b, "x64"); why != pxe.Answered {
 			t.Errorf("a boot file has appeared, and is not offered: %v", why)
 		}
 	})
@@ -98,12 +105,12 @@ func TestServiceAnnouncesMenu(t *testing.T) {
 // away is a store that cannot be reached for a while.
 type away struct {
 	store.Store
-	err error
+	gone atomic.Bool
 }
 
 func (a *away) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
-	if a.err != nil {
-		return nil, a.err
+	if a.gone.Load() {
+		return nil, store.ErrUnavailable
 	}
 	return a.Store.Stat(ctx, name)
 }
@@ -119,24 +126,24 @@ func TestServiceKeepsLoaders(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go b.FindLoaders(ctx)
-		files.err = store.ErrUnavailable
+		want := func(when string, bios, x64 bool) {
+			t.Helper()
+			synctest.Wait()
+			for name, want := range map[string]bool{"bios": bios, "x64": x64} {
+				if got := answers(t, b, name) == pxe.Answered; got != want {
+					t.Errorf("%s: %s is answered: %v", when, name, got)
+				}
+			}
+		}
+		files.gone.Store(true)
 		storetest.Put(t, files.Store, "ipxe.efi", "")
 		time.Sleep(3 * findRemoteEvery)
-		synctest.Wait()
-		if got := b.found; got[pxe.BIOS] != "undionly.kpxe" || len(got) != 1 {
-			t.Errorf("while the files are away %v are offered", got)
-		}
-		files.err = nil
+		want("while the files are away", true, false)
+		files.gone.Store(false)
 		time.Sleep(findRemoteEvery / 2)
-		synctest.Wait()
-		if b.found[pxe.X64] != "" {
-			t.Error("another machine is asked too often")
-		}
+		want("when the files are back", true, false)
 		time.Sleep(findRemoteEvery / 2)
-		synctest.Wait()
-		if got := b.found; got[pxe.BIOS] != "undionly.kpxe" || got[pxe.X64] != "ipxe.efi" {
-			t.Errorf("when the files are back %v are offered", got)
-		}
+		want("a minute later", true, true)
 		b.Close()
 		if n := strings.Count(out.String(), "boot files are looked for again later"); n != 1 {
 			t.Errorf("the log says it %d times:\n%s", n, out)
