@@ -105,7 +105,7 @@ func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send
 			}
 			until = earlier(again, end)
 		}
-		if err := s.conn.SetReadDeadline(until); err != nil {
+		if err := s.conn.SetReadDeadline(until); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
 		packet, came, err := s.receive(buf)
