@@ -1,6 +1,7 @@
 package proxydhcp
 
 import (
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -92,9 +93,7 @@ func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting, format
 func (s *Settings) rules(found map[pxe.Arch]string, httpPort uint16) pxe.Rules {
 	r := pxe.Rules{Files: map[pxe.Arch]string{}, HTTPPort: httpPort, Hosts: s.Hosts, KnownOnly: s.KnownOnly}
 	for _, files := range []map[pxe.Arch]string{found, s.Files} {
-		for arch, name := range files {
-			r.Files[arch] = name
-		}
+		maps.Copy(r.Files, files)
 	}
 	for _, p := range s.Relays {
 		r.Relays = append(r.Relays, pxe.Network{Addr: p.Addr().As4(), Bits: p.Bits()})
