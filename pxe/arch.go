@@ -61,6 +61,25 @@ func ParseArch(name string) (Arch, error) {
 	return UnknownArch, fmt.Errorf("unknown architecture %q; these are known: %s", name, strings.Join(known, ", "))
 }
 
+// Name returns the name in settings, such as "x64".
+func (a Arch) Name() string {
+	if a >= NumArchs {
+		a = UnknownArch
+	}
+	return archTexts[a].name
+}
+
+// Numbers returns the numbers of option 93 that mean the architecture.
+func (a Arch) Numbers() (all []uint16) {
+	const registered = 256
+	for n := range uint16(registered) {
+		if a != UnknownArch && archOf(n) == a {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
 // archOf returns the architecture of a number of option 93. RFC 4578 and the registry of
 // IANA disagree about 7 and 9, and firmware uses both for x64. Numbers of HTTP boot have
 // the architecture of their counterpart: the class of the client shows how it fetches.

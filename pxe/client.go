@@ -30,6 +30,23 @@ func (c Class) String() string {
 	return classTexts[NoClass]
 }
 
+// VendorClass returns how option 60 of such clients begins; empty for iPXE, which may have
+// any.
+func (c Class) VendorClass() string {
+	switch c {
+	case PXEClient, Pi:
+		return "PXEClient"
+	case HTTPClient:
+		return "HTTPClient"
+	case UBoot:
+		return "U-Boot"
+	}
+	return ""
+}
+
+// begins reports whether option 60 is that of such clients.
+func (c Class) begins(vendor []byte) bool { return bytes.HasPrefix(vendor, []byte(c.VendorClass())) }
+
 // A Client is what a packet says about its sender.
 type Client struct {
 	Class Class
@@ -41,9 +58,9 @@ type Client struct {
 
 // Features of iPXE, as options in option 175 (its include/ipxe/features.h).
 const (
-	ipxeHTTP    = 0x13
-	ipxeBZImage = 0x18
-	ipxeEFI     = 0x24
+	FeatureHTTP    = 0x13
+	featureBZImage = 0x18
+	featureEFI     = 0x24
 )
 
 // Classify returns the class and the architecture of a packet's sender. Neither the
@@ -57,16 +74,16 @@ func Classify(p *Packet) Client {
 	switch {
 	case ipxe || isIPXE(p):
 		c.Class = IPXE
-		c.HTTP = suboption(features, ipxeHTTP) != nil
-		c.Starts = suboption(features, ipxeBZImage) != nil || suboption(features, ipxeEFI) != nil
-	case bytes.HasPrefix(vendor, []byte("HTTPClient")):
+		c.HTTP = suboption(features, FeatureHTTP) != nil
+		c.Starts = suboption(features, featureBZImage) != nil || suboption(features, featureEFI) != nil
+	case HTTPClient.begins(vendor):
 		c.Class = HTTPClient
-	case bytes.HasPrefix(vendor, []byte("PXEClient")):
+	case PXEClient.begins(vendor):
 		c.Class = PXEClient
 		if c.Arch == RaspberryPi || c.Arch == BIOS && isPi(p) {
 			c.Class, c.Arch = Pi, RaspberryPi
 		}
-	case bytes.HasPrefix(vendor, []byte("U-Boot")) && hasList:
+	case UBoot.begins(vendor) && hasList:
 		c.Class = UBoot
 	}
 	return c
@@ -98,11 +115,14 @@ func firstArch(list, vendor []byte) Arch {
 	return archOf(uint16(number))
 }
 
+// UserClass is that of iPXE, in option 77.
+const UserClass = "iPXE"
+
 // isIPXE looks for iPXE among the user classes. iPXE sends its name bare; others frame
 // each class by its length, as RFC 3004 §4 wants it.
 func isIPXE(p *Packet) bool {
 	classes, _ := p.Option(OptionUserClass)
-	name := []byte("iPXE")
+	name := []byte(UserClass)
 	if bytes.Equal(classes, name) {
 		return true
 	}
@@ -116,16 +136,21 @@ func isIPXE(p *Packet) bool {
 	return false
 }
 
-// piVendors begin the MACs of Raspberry Pi boards.
+// PiVendors begin the MACs of Raspberry Pi boards.
+func PiVendors() [][3]byte { return slices.Clone(piVendors) }
+
 var piVendors = [][3]byte{
 	{0x28, 0xcd, 0xc1}, {0x2c, 0xcf, 0x67}, {0x88, 0xa2, 0x9e}, {0xb8, 0x27, 0xeb},
 	{0xd8, 0x3a, 0xdd}, {0xdc, 0xa6, 0x32}, {0xe4, 0x5f, 0x01},
 }
 
+// PiMachineID is in option 97 of a Raspberry Pi 4.
+const PiMachineID = "RPi"
+
 // isPi finds a Raspberry Pi that says it were a PC with a BIOS, as a Pi 4 does.
 func isPi(p *Packet) bool {
 	id, _ := p.Option(OptionMachineID)
-	return bytes.Contains(id, []byte("RPi")) ||
+	return bytes.Contains(id, []byte(PiMachineID)) ||
 		p.HLen == 6 && slices.Contains(piVendors, [3]byte(p.HardwareAddr[:3]))
 }
 

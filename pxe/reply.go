@@ -63,11 +63,11 @@ func appendReply(b []byte, p *Packet, from Arrival, a *Answer, loc location) []b
 	b = AppendHeader(b, &h)
 	b = append(b, OptionMessageType, 1, kind)
 	b = AppendOption(b, OptionServer, from.Server[:])
+	class := PXEClient
 	if a.Client.Class == HTTPClient {
-		b = AppendOption(b, OptionVendorClass, []byte("HTTPClient"))
-	} else {
-		b = AppendOption(b, OptionVendorClass, []byte("PXEClient"))
+		class = HTTPClient
 	}
+	b = AppendOption(b, OptionVendorClass, []byte(class.VendorClass()))
 	b = echo(b, p, OptionMachineID)
 	b = appendVendor(b, p, from, a)
 	if len(file) > 0 {
