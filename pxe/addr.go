@@ -15,6 +15,25 @@ var Broadcast = Addr{255, 255, 255, 255}
 // String returns the address in dotted decimal form.
 func (a Addr) String() string { return string(a.append(nil)) }
 
+// MarshalText returns the address as String does.
+func (a Addr) MarshalText() ([]byte, error) { return a.append(nil), nil }
+
+// UnmarshalText reads an address in dotted decimal form.
+func (a *Addr) UnmarshalText(text []byte) error {
+	parts := strings.Split(string(text), ".")
+	if len(parts) != len(a) {
+		return fmt.Errorf("%q is not an IPv4 address", text)
+	}
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 8)
+		if err != nil {
+			return fmt.Errorf("%q is not an IPv4 address", text)
+		}
+		a[i] = byte(n)
+	}
+	return nil
+}
+
 func (a Addr) append(b []byte) []byte {
 	for i, n := range a {
 		if i > 0 {
@@ -96,4 +115,13 @@ func (m MAC) String() string {
 		b = append(b, digits[n>>4], digits[n&15])
 	}
 	return string(b)
+}
+
+// MarshalText returns the MAC as String does.
+func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads a MAC as [ParseMAC] does.
+func (m *MAC) UnmarshalText(text []byte) (err error) {
+	*m, err = ParseMAC(string(text))
+	return err
 }

@@ -1,119 +1,172 @@
 package pxe
 
 import (
+	"encoding/json"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
 
-var start = time.Unix(1_000_000, 0)
+// A server that takes over knows which form a machine understands, and how far it has come.
+// It offers what the other one would have offered.
+func TestMemories(t *testing.T) {
+	rules := fullRules()
+	old, _ := NewServer(rules)
+	from := Arrival{Port: PortDHCP, FromPort: 68, Server: testServer}
+	all := requests()
+	discover := func(s *Server, at time.Duration, name string, last byte) Answer {
+		b := slices.Clone(all[name])
+		b[28+5] = last
+		return s.Handle(start.Add(at), b, from, nil)
+	}
+	discover(old, 0, "uefi", 1) // redirect
+	discover(old, time.Hour, "uefi", 2)
+	discover(old, time.Hour, "ipxe-lacks", 3)
+	discover(old, time.Hour, "http", 4)
+	old.Handle(start.Add(time.Hour), all["uefi"], Arrival{Port: PortPXE, From: Addr{192, 0, 2, 77}, FromPort: 4011, OnLink: true, Server: testServer}, nil)
+	old.Requested(start.Add(time.Hour), Addr{192, 0, 2, 77}, "boot.ipxe")
 
-// Which form follows from which, by power-ons that take one offer each ("o"), repeats of a
-// DISCOVER after 4 s ("r") and at once ("="), and progress ("p").
-func TestFormMemory(t *testing.T) {
-	for _, test := range []struct{ events, want string }{
-		{"o", "R"},
-		{"oo", "RD"},            // no progress: the other form, at the next power-on
-		{"ooo", "RDR"},          // and back
-		{"orrr", "RDRD"},        // no offer taken: firmware that repeats sees both
-		{"o=o=o", "RRDDR"},      // a copy of the same DISCOVER is no try
-		{"opo", "RR"},           // progress keeps it
-		{"oopo", "RDD"},         // also the second one
-		{"opoooo", "RRRRR"},     // a form that has worked survives power-ons without effect
-		{"opooooo", "RRRRRD"},   // but not for ever
-		{"opoooooo", "RRRRRDR"}, // then it begins anew
-		{"po", "R"},             // progress without an offer says nothing
-		{"poo", "RD"},
-	} {
-		var f formMemory
-		now, xid, got := start, uint32(0), ""
-		for _, e := range test.events {
-			switch e {
-			case 'p':
-				f = f.progress()
-				continue
-			case 'o':
-				now, xid = now.Add(time.Hour), xid+1
-			case 'r':
-				now = now.Add(4 * time.Second)
-			case '=':
-				now = now.Add(10 * time.Millisecond)
-			}
-			f = f.offer(now, xid, Redirect)
-			got += map[Form]string{Redirect: "R", Direct: "D"}[f.form]
+	now := start.Add(time.Hour + time.Second)
+	saved := slices.Collect(old.Memories())
+	text, err := json.Marshal(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read []Memory
+	if err := json.Unmarshal(text, &read); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	fresh, _ := NewServer(rules)
+	for _, m := range slices.Backward(read) {
+		if err := fresh.Restore(now, m); err != nil {
+			t.Error(err)
 		}
-		if got != test.want {
-			t.Errorf("%s: got %s, want %s", test.events, got, test.want)
+	}
+	was, is := slices.Collect(old.Machines(now)), slices.Collect(fresh.Machines(now))
+	if len(is) != 4 || len(was) != 4 {
+		t.Fatalf("%d machines of %d", len(is), len(was))
+	}
+	for i := range was {
+		same := was[i].Last.Equal(is[i].Last)
+		if is[i].Last = was[i].Last; !same || was[i] != is[i] {
+			t.Errorf("machine %d was %+v and is %+v", i, was[i], is[i])
 		}
+	}
+	for name, last := range map[string]byte{"uefi": 1, "ipxe-lacks": 3, "http": 4} {
+		a, b := discover(old, 2*time.Hour, name, last), discover(fresh, 2*time.Hour, name, last)
+		if !reflect.DeepEqual(a, b) || a.Reason != Answered {
+			t.Errorf("%s: the old server answers %+v, the new one %+v", name, a, b)
+		}
+	}
+	if a := discover(fresh, 3*time.Hour, "uefi", 2); a.Form != Direct {
+		t.Errorf("an offer without effect is forgotten: %v", a.Form)
 	}
 }
 
-// iPXE that lacks something is sent to another loader once, and again at a later power-on.
-func TestChainMemory(t *testing.T) {
-	var c chainMemory
+// Memories that no server can have are refused, and a server keeps no more than its bound.
+func TestRestoreRefuses(t *testing.T) {
+	good := Memory{MAC: MakeMAC([]byte{1}), Class: PXEClient, Arch: X64, Stage: Offered, Since: start, Last: start}
+	s, _ := NewServer(Rules{})
+	for name, spoil := range map[string]func(*Memory){
+		"no MAC":  func(m *Memory) { m.MAC = MAC{} },
+		"address": func(m *Memory) { m.Addr = Broadcast },
+		"class":   func(m *Memory) { m.Class = 200 },
+		"arch":    func(m *Memory) { m.Arch = NumArchs },
+		"form":    func(m *Memory) { m.Form = NumForms },
+		"tried":   func(m *Memory) { m.Tried = 77 },
+		"stage":   func(m *Memory) { m.Stage = Stuck },
+		"future":  func(m *Memory) { m.Chained = start.Add(1) },
+		"file":    func(m *Memory) { m.File = "/etc/passwd" },
+	} {
+		m := good
+		spoil(&m)
+		if err := s.Restore(start, m); err == nil || len(s.table.machines) > 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := s.Restore(start, good); err != nil {
+		t.Error(err)
+	}
+	known := good
+	known.Stage = Kernel
+	if err := s.Restore(start, known); err != nil || s.table.find(good.MAC).boot.stage != Offered {
+		t.Errorf("a machine that is known: %v", err)
+	}
+	s.table.limit = 3
+	for i := range byte(5) {
+		m := good
+		m.MAC = MakeMAC([]byte{2, i})
+		if err := s.Restore(start, m); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(s.table.machines) != 3 || len(s.table.byMAC) != 3 {
+		t.Errorf("%d machines, %d MACs", len(s.table.machines), len(s.table.byMAC))
+	}
+}
+
+// Whatever a memory says, a server that took it answers as one that did not, but for the form.
+func FuzzRestore(f *testing.F) {
+	f.Add([]byte(`{"mac":"52:54:00:12:34:56","class":1,"arch":3,"tried":2,"tries":255,"stage":1}`))
+	f.Add([]byte(`{"mac":"52","addr":"192.0.2.1","file":"x","chained":"1960-01-01T00:00:00Z","chain_xid":4294967295}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m Memory
+		if json.Unmarshal(b, &m) != nil {
+			return
+		}
+		s := newServer(t)
+		if s.Restore(start, m) != nil {
+			return
+		}
+		now := start
+		for name, request := range requests() {
+			request = slices.Clone(request)
+			request[2] = uint8(copy(request[28:44], m.MAC.Bytes()))
+			from := Arrival{Port: PortDHCP, FromPort: 68, Server: testServer}
+			now = now.Add(time.Second)
+			a := s.Handle(now, request, from, nil)
+			if p, err := Parse(request); err == nil && a.Reason == Answered {
+				checkAnswer(t, &p, from, a, len(request))
+			} else if a.Reason == MachineRate {
+				t.Fatalf("%s: %+v", name, a)
+			}
+		}
+	})
+}
+
+// Machines that become quiet or stuck are returned once; a request changes the stage at once.
+func TestChanges(t *testing.T) {
+	s := newServer(t)
+	from := Arrival{Port: PortDHCP, FromPort: 68, Server: testServer}
+	s.Handle(start, requests()["uefi"], from, nil)
+	changes := func(at time.Duration) (stages []Stage) {
+		for m := range s.Changes(start.Add(at)) {
+			stages = append(stages, m.Before, m.Stage)
+		}
+		return stages
+	}
+	if got := changes(stuckAfter - 1); got != nil {
+		t.Errorf("before its time: %v", got)
+	}
+	if got := changes(stuckAfter); !slices.Equal(got, []Stage{Offered, Stuck}) {
+		t.Errorf("after an offer without effect: %v", got)
+	}
+	if got := changes(stuckAfter + time.Second); got != nil {
+		t.Errorf("a second time: %v", got)
+	}
+	s.table.leased(MakeMAC(requests()["uefi"][28:34]), Addr{192, 0, 2, 7})
 	for i, step := range []struct {
-		after time.Duration
-		xid   uint32
-		want  bool
-	}{
-		{0, 1, true}, {time.Second, 1, true}, {10 * time.Second, 2, false}, {time.Second, 2, false},
-		{loaderMemory, 3, true}, {loaderMemory - 1, 4, false},
-	} {
-		now := start
-		if !c.at.IsZero() {
-			now = c.at.Add(step.after)
-		}
-		var got bool
-		if got, c = c.loader(now, step.xid); got != step.want {
-			t.Errorf("step %d: got %v", i, got)
+		name    string
+		want    Stage
+		changed bool
+	}{{"ipxe.efi", Loader, true}, {"ipxe.efi", Loader, false}, {"boot.ipxe", Script, true}} {
+		m, changed := s.Requested(start.Add(time.Hour), Addr{192, 0, 2, 7}, step.name)
+		if m.Stage != step.want || changed != step.changed {
+			t.Errorf("step %d: %v %v", i, m.Stage, changed)
 		}
 	}
-}
-
-// Stages follow from requests, and Quiet and Stuck from time.
-func TestStages(t *testing.T) {
-	type step struct {
-		after time.Duration
-		event string // the class of a DISCOVER, or the name of a file
-		want  Stage  // after it
-	}
-	for name, steps := range map[string][]step{
-		"from BIOS to a kernel": {
-			{0, "PXE", Offered}, {time.Second, "undionly.kpxe", Loader}, {5 * time.Second, "iPXE", Loader},
-			{time.Second, "/boot.ipxe", Script}, {time.Second, "linux", Kernel}, {time.Second, "initrd.img", Kernel},
-			{quietAfter, "", Quiet}, {time.Hour, "PXE", Offered},
-		},
-		"an offer alone":         {{0, "PXE", Offered}, {stuckAfter - 1, "", Offered}, {1, "", Stuck}, {time.Hour, "PXE", Offered}},
-		"asks for ever":          {{0, "PXE", Offered}, {time.Minute, "PXE", Offered}, {time.Minute, "PXE", Stuck}, {time.Minute, "PXE", Stuck}},
-		"a loader that hangs":    {{0, "PXE", Offered}, {1, "ipxe.efi", Loader}, {stuckAfter, "", Stuck}},
-		"local disk of the menu": {{0, "iPXE", Offered}, {1, "boot.ipxe", Script}, {quietAfter, "", Quiet}},
-		"GRUB": {
-			{0, "PXE", Offered}, {1, "shimx64.efi", Loader}, {1, "grubx64.efi", Loader}, {1, "grub/grub.cfg", Script},
-			{1, "vmlinuz.efi", Kernel},
-		},
-		"a Raspberry Pi":   {{0, "Raspberry Pi", Offered}, {1, "start4.elf", Kernel}},
-		"U-Boot":           {{0, "U-Boot", Offered}, {1, "boot.scr.uimg", Loader}, {1, "Image", Kernel}},
-		"iPXE starts anew": {{0, "iPXE", Offered}, {1, "boot.ipxe", Script}, {time.Second, "iPXE", Offered}},
-	} {
-		loader := map[string]string{"U-Boot": "boot.scr.uimg"}[name]
-		var b boot
-		now := start
-		for i, s := range steps {
-			now = now.Add(s.after)
-			class := Class(0)
-			for j, text := range classTexts {
-				if text == s.event {
-					class = Class(j)
-				}
-			}
-			switch {
-			case class != NoClass:
-				b = b.offered(now, class)
-			case s.event != "":
-				b = b.requested(now, s.event, loader)
-			}
-			if got := b.at(now); got != s.want {
-				t.Errorf("%s, step %d (%s): got %v, want %v", name, i+1, s.event, got, s.want)
-			}
-		}
+	if got := changes(time.Hour + quietAfter); !slices.Equal(got, []Stage{Script, Quiet}) {
+		t.Errorf("after a script: %v", got)
 	}
 }

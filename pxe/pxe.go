@@ -14,6 +14,9 @@
 //  2. hand the name of every file that is requested to [Server.Requested];
 //  3. serve the boot files, and the scripts which [ReadMenu] makes.
 //
+// A program that takes over from another gets what that remembers by [Server.Memories] and
+// [Server.Restore].
+//
 // All memory has bounds: [MaxMachines], [MaxRate], [MaxTotalRate]. An answer has at most
 // [MaxReply] bytes, less than 2.4 times what the request had, and goes to the link or to
 // a relay agent from a list.

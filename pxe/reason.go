@@ -22,6 +22,7 @@ const (
 	TooLong
 	MachineRate
 	TotalRate
+	OtherLink  // for a driver: it came by an interface whose clients are not answered
 	NumReasons // how many there are
 )
 
@@ -43,6 +44,7 @@ var reasonTexts = [NumReasons]string{
 	TooLong:     "the answer would be longer than 576 bytes",
 	MachineRate: "too many requests of this machine",
 	TotalRate:   "too many requests in all",
+	OtherLink:   "it came by an interface whose clients are not answered",
 }
 
 // String returns the reason in plain English, for the log and as a label of metrics.

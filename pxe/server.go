@@ -59,6 +59,7 @@ type Machine struct {
 	Form   Form
 	File   string
 	Stage  Stage
+	Before Stage     // that came before, if the stage is Quiet or Stuck
 	Last   time.Time // its latest request
 }
 
@@ -122,6 +123,7 @@ func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte)
 	a.Packet = packet
 	m.client, m.file, m.form = a.Client, a.File, a.Form
 	m.boot = m.boot.offered(now, a.Client.Class)
+	m.shown = m.boot.at(now)
 	return a
 }
 
@@ -277,12 +279,40 @@ func (s *Server) chooseScript(now time.Time, p *Packet, c Client, host Host, m *
 	}
 }
 
-// Requested notes that a client asked this server for a file, by TFTP or HTTP.
-func (s *Server) Requested(now time.Time, from Addr, name string) {
-	if m := s.table.at(from); m != nil {
-		m.boot = m.boot.requested(now, name, m.file)
-		m.forms = m.forms.progress()
+// Requested notes that a client asked this server for a file, by TFTP or HTTP. It returns the
+// machine, and whether that reached another stage by it.
+func (s *Server) Requested(now time.Time, from Addr, name string) (m Machine, changed bool) {
+	at := s.table.at(from)
+	if at == nil {
+		return m, false
 	}
+	at.boot = at.boot.requested(now, name, at.file)
+	at.forms = at.forms.progress()
+	return at.machine(now), at.changed(now)
+}
+
+// Changes returns the machines whose stage has changed since an answer, Requested or Changes
+// returned it: those that have become Quiet or Stuck.
+func (s *Server) Changes(now time.Time) iter.Seq[Machine] {
+	return func(yield func(Machine) bool) {
+		for i := range s.table.machines {
+			if m := &s.table.machines[i]; m.changed(now) && !yield(m.machine(now)) {
+				return
+			}
+		}
+	}
+}
+
+// changed reports whether the stage is another one than that which the program knows, which
+// is the present one from then on.
+func (m *machine) changed(now time.Time) bool {
+	before := m.shown
+	m.shown = m.boot.at(now)
+	return m.shown != before
+}
+
+func (m *machine) machine(now time.Time) Machine {
+	return Machine{m.mac, m.addr, m.client, m.form, m.file, m.boot.at(now), m.boot.stage, m.boot.last}
 }
 
 // Machines returns the machines that are remembered, with their stages at a time, beginning
@@ -290,11 +320,7 @@ func (s *Server) Requested(now time.Time, from Addr, name string) {
 func (s *Server) Machines(now time.Time) iter.Seq[Machine] {
 	return func(yield func(Machine) bool) {
 		for i := s.table.newest; i >= 0; i = s.table.machines[i].older {
-			m := &s.table.machines[i]
-			if m.boot.stage == NoStage {
-				continue
-			}
-			if !yield(Machine{m.mac, m.addr, m.client, m.form, m.file, m.boot.at(now), m.boot.last}) {
+			if m := &s.table.machines[i]; m.boot.stage != NoStage && !yield(m.machine(now)) {
 				return
 			}
 		}

@@ -48,6 +48,7 @@ type machine struct {
 	forms  formMemory
 	chain  chainMemory
 	boot   boot
+	shown  Stage // that the program knows: see [Server.Changes]
 	rate   window
 
 	newer, older int32 // neighbours in the order of use; -1 at the ends
