@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "internal/boot internal/bootload internal/proxydhcp internal/pxedoctor pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/s3 store/cache store/treecopy internal/copying internal/fileops internal/remote internal/config internal/config/convert internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
+		imports: "internal/boot internal/bootload internal/dhcpadvice internal/proxydhcp internal/pxedoctor pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/s3 store/cache store/treecopy internal/copying internal/fileops internal/remote internal/config internal/config/convert internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
 		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
@@ -103,7 +103,8 @@ var rules = map[string]rule{
 	"internal/localfs":               {},
 	"pxe":                            {pure: true, tests: "internal/golden internal/race"},
 	"internal/pxedoctor":             {imports: "internal/console internal/proxydhcp pxe store tftp/tftpclient"},
-	"internal/proxydhcp":             {imports: "internal/failure internal/linequeue meter pxe store", tests: "store/storetest"},
+	"internal/dhcpadvice":            {imports: "pxe", tests: "internal/golden"},
+	"internal/proxydhcp":             {imports: "internal/dhcpadvice internal/failure internal/linequeue meter pxe store", tests: "store/storetest"},
 	"internal/boot":                  {pure: true, tests: "internal/golden internal/race internal/repeat"},
 	"internal/writebehind":           {tests: "tcp/certs"},
 	"tcp":                            {imports: "tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sendfile tcp/internal/sources", tests: "internal/leak tcp/certs"},

@@ -37,9 +37,10 @@ func (b *bootNet) doctor(t *testing.T, code int, as string, want ...string) {
 	b.machine.doctorPXE(t, "br0", code, as, want...)
 }
 
+// doctorPXE asks as kinds of machines, behind which there may be further flags.
 func (n *node) doctorPXE(t *testing.T, link string, code int, as string, want ...string) {
 	t.Helper()
-	out, err := n.run(t, haul(t), "doctor", "pxe", "--interface", link, "--timeout", "2s", "--as", as)
+	out, err := n.run(t, haul(t), append([]string{"doctor", "pxe", "--interface", link, "--timeout", "2s", "--as"}, strings.Fields(as)...)...)
 	got := 0
 	if exit, ok := errors.AsType[interface {
 		error

@@ -4,6 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/internal/config"
+	"github.com/haul-project/haul/internal/dhcpadvice"
+	"github.com/haul-project/haul/internal/serve"
 )
 
 const bootHelp = `Boot machines from the network, beside the DHCP server that is there.
@@ -23,30 +25,39 @@ const bootExamples = `  haul boot /srv/boot                        on all networ
   haul boot /srv/boot --boot-known --boot-host 52:54:00:12:34:56=grubx64.efi
                                              one machine, which gets GRUB
   haul boot /srv/boot --boot-file x64=shimx64.efi
-                                             for Secure Boot`
+                                             for Secure Boot
+  haul boot /srv/boot --advise dnsmasq       lines for the DHCP server, if a machine takes no
+                                             second answer`
 
 func newBoot() *cobra.Command {
 	var f serveFlags
-	dryRun := false
+	dryRun, advise := false, ""
 	cmd := &cobra.Command{
 		Use:     "boot [DIR...]",
 		Short:   "Boot machines from the network, beside their DHCP server",
 		Long:    bootHelp,
 		Example: bootExamples,
-		Annotations: more("interface boot-file boot-host boot-known tftp http listing upload allow user config metrics quiet trace",
+		Annotations: more("interface boot-file boot-host boot-known dry-run advise tftp http listing upload allow user config metrics quiet trace",
 			"serve boot", "serve tftp", "serve http", "serve files", "serve limits", "serve ops"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := f.resolve(cmd, args)
 			if err != nil {
 				return mistakes(err)
 			}
-			cfg.Boot.DryRun = dryRun
+			cfg.Boot.DryRun = dryRun || advise != ""
+			if advise != "" {
+				cfg.Boot.Advise = advise
+				return f.settings.Located(serve.DryRun(cfg, cmd.OutOrStdout()))
+			}
 			return f.settings.Located(runServer(cmd.Context(), cfg, cmd.ErrOrStderr()))
 		},
 	}
 	f.addSettings(cmd, config.NewBoot())
 	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "decide and log who would be answered; send nothing, and serve no files")
+	cmd.Flags().StringVar(&advise, "advise", "", "print lines by which this `SERVER` for DHCP names the boot files itself, and exit: dnsmasq, isc or kea")
+	completeWords(cmd, "advise", dhcpadvice.Servers()...)
 	group(cmd, "dry-run", "boot")
+	group(cmd, "advise", "boot")
 	cmd.ValidArgsFunction = completeDirs
 	return cmd
 }

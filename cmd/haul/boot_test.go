@@ -31,6 +31,7 @@ func TestBootRefuses(t *testing.T) {
 		{[]string{dir, "--boot-relay", "2001:db8::/32"}, exitUsage, "IPv4"},
 		{[]string{dir, "--boot-address", "255.255.255.255"}, exitUsage, "of a machine"},
 		{[]string{dir, "--boot-timeout", "-1s"}, exitUsage, "--boot-timeout"},
+		{[]string{dir, "--advise", "udhcpd"}, exitUsage, "--advise udhcpd: it is one of dnsmasq, isc, kea"},
 		// An interface may appear, so this is no mistake in the settings: a service manager tries again.
 		{[]string{dir, "--interface", "nosuch0"}, exitFailed, "nosuch0"},
 	} {

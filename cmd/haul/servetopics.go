@@ -132,7 +132,11 @@ and an initrd. It begins with hosts/MAC.ipxe, such as hosts/52-54-00-12-34-56.ip
 that file is in DIR, and boots the local disk after 10 seconds.
 
 Relay agents are answered if --boot-relay has their network. In a container, broadcasts
-arrive only with the network of the host.`
+arrive only with the network of the host.
+
+--trace shows each DHCP packet, its options, and the answer or the reason for none. Where
+firmware takes no answer but that of the DHCP server, "haul boot --advise" prints lines
+by which dnsmasq, ISC's dhcpd or Kea names the boot files itself.`
 
 const serveLimitsHelp = `Limit clients, connections and bytes a second.
 

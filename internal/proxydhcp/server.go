@@ -17,6 +17,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -68,6 +69,7 @@ type Event struct {
 type Server struct {
 	config  Config
 	sockets []*socket
+	serving atomic.Bool
 	closed  chan struct{}
 	close   sync.Once
 
@@ -192,6 +194,8 @@ func (s *Server) Count(stage pxe.Stage) (n int) {
 // and closes the server then.
 func (s *Server) Serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.Close)()
+	s.serving.Store(true)
+	defer s.serving.Store(false)
 	var running sync.WaitGroup
 	errs := make([]error, len(s.sockets))
 	for i, one := range s.sockets {
@@ -204,6 +208,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	running.Wait()
 	return errors.Join(errs...)
 }
+
+// Serving reports whether Serve runs.
+func (s *Server) Serving() bool { return s.serving.Load() }
 
 // Close closes the sockets, and so ends Serve.
 func (s *Server) Close() {

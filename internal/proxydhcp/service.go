@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcpadvice"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/pxe"
@@ -156,6 +158,36 @@ func linkNames(links []Interface) string {
 		names = append(names, l.Name+" "+l.Prefixes[0].Addr().String())
 	}
 	return strings.Join(names, ", ")
+}
+
+// Advise writes lines for the DHCP server of the settings, by which it sends boot clients
+// here itself. It opens nothing, and sends nothing.
+func (b *Service) Advise(c Clients, out io.Writer) error {
+	addr := b.settings.Address
+	switch {
+	case addr.IsValid():
+	case len(b.links) == 1:
+		addr = b.links[0].Prefixes[0].Addr()
+	default:
+		return failure.Usage.Errorf("--advise: clients may reach this machine at several addresses (%s); choose one by --interface or --boot-address", linkNames(b.links))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
+	defer cancel()
+	found, err := findLoaders(ctx, c.Files, nil)
+	if err != nil {
+		return failure.Local.Errorf("look for boot files: %w", err)
+	}
+	r := b.settings.rules(found, c.HTTPPort)
+	offerings, err := r.Offerings(addr.As4())
+	if err != nil {
+		return failure.Usage.Wrap(err)
+	}
+	lines, err := dhcpadvice.Write(b.settings.Advise, addr.As4(), offerings)
+	if err != nil {
+		return failure.Usage.Errorf("--advise: %w", err)
+	}
+	_, err = io.WriteString(out, lines)
+	return failure.Local.Wrap(err)
 }
 
 // FindLoaders looks for boot files that appear or go, until ctx ends.

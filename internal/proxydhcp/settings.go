@@ -5,8 +5,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcpadvice"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -17,6 +20,10 @@ type Settings struct {
 
 	// DryRun has the service decide and log as usual, and send nothing. No files are served.
 	DryRun bool
+
+	// Advise is the DHCP server, of [dhcpadvice.Servers], for which lines are written in
+	// place of answers: see [Service.Advise]. It goes with DryRun.
+	Advise string
 
 	Interfaces []string       // whose clients are answered; empty means all but loopback
 	Address    netip.Addr     // where clients reach this machine; the zero address means that of the interface
@@ -73,6 +80,7 @@ func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting, format
 		return
 	}
 	when(!servesFiles && !s.DryRun, "boot", "--boot: boot clients fetch files by TFTP and HTTP, and neither is served; add --tftp :69")
+	when(s.Advise != "" && !slices.Contains(dhcpadvice.Servers(), s.Advise), "boot", "--advise %s: it is one of %s", s.Advise, strings.Join(dhcpadvice.Servers(), ", "))
 	when(s.Timeout < 0, "boot-timeout", "--boot-timeout %v: must not be below 0", s.Timeout)
 	when(s.KnownOnly && len(s.Hosts) == 0, "boot-known", "--boot-known answers only the machines of --boot-host, and none is named")
 	when(s.Address.IsValid() && (!s.Address.Is4() || !s.Address.IsGlobalUnicast()), "boot-address", "--boot-address %v: it is the IPv4 address of a machine", s.Address)

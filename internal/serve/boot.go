@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/internal/handover"
@@ -27,11 +26,10 @@ var bootAddrs = []string{fmt.Sprintf(":%d", pxe.PortDHCP), fmt.Sprintf(":%d", px
 // A bootService answers machines that boot from the network, beside their DHCP server.
 type bootService struct {
 	*proxydhcp.Service
-	cfg     *Config
-	out     io.Writer
-	files   *publicFiles
-	others  []service // for the ports that clients are sent to
-	serving atomic.Bool
+	cfg    *Config
+	out    io.Writer
+	files  *publicFiles
+	others []service // for the ports that clients are sent to
 }
 
 // openBoot opens what answers to boot clients need except the sockets. It comes before the
@@ -53,23 +51,30 @@ func (cfg *Config) openBoot(log *slog.Logger, out io.Writer) (*bootService, erro
 func (b *bootService) secrets() []secret                     { return nil }
 func (b *bootService) keepSecret(all []secret) error         { return b.files.keepSecret(all) }
 func (b *bootService) name() string                          { return handover.Boot }
-func (b *bootService) alive() bool                           { return b.serving.Load() }
+func (b *bootService) alive() bool                           { return b.Serving() }
 func (b *bootService) registerMetrics(r *meter.Registry)     { b.RegisterMetrics(r) }
 func (b *bootService) startBackground(ctx context.Context)   { go b.FindLoaders(ctx) }
 func (b *bootService) retire(time.Duration)                  { b.Server.Close() } // an answer takes no time
+func (b *bootService) serve(ctx context.Context) error       { return b.Serve(ctx) }
 func (b *bootService) sandboxPaths(c *privilege.Confinement) { b.files.sandboxPaths(c) }
+
+func (b *bootService) listen(ctx context.Context, passed *handover.Inherited) error {
+	return b.Listen(ctx, passed.Boot(bootAddrs))
+}
 
 func (b *bootService) close() {
 	b.Close()
 	b.files.close()
 }
 
-func (b *bootService) listen(ctx context.Context, passed *handover.Inherited) error {
-	return b.Listen(ctx, passed.Boot(bootAddrs))
-}
-
 // announce prints who is answered, and with which files.
 func (b *bootService) announce() {
+	b.Announce(b.clients(), func(format string, args ...any) { b.cfg.say(b.out, format, args...) })
+}
+
+// clients returns where clients are sent to. In a dry run nothing is open, and the settings
+// count.
+func (b *bootService) clients() proxydhcp.Clients {
 	c := proxydhcp.Clients{
 		Files: b.files.site.Roots[len(b.files.site.Roots)-1].Files, Dir: b.cfg.Dirs[0],
 		Remote: slices.ContainsFunc(b.cfg.Dirs, source.IsRemote),
@@ -90,17 +95,11 @@ func (b *bootService) announce() {
 			}
 		}
 	}
-	b.Announce(c, func(format string, args ...any) { b.cfg.say(b.out, format, args...) })
+	return c
 }
 
 // servesBootHTTP reports whether boot clients, which cannot log in, get files by HTTP.
 func (cfg *Config) servesBootHTTP() bool { return anyAddr(cfg.HTTP.Listen) && cfg.HTTP.Users == "" }
-
-func (b *bootService) serve(ctx context.Context) error {
-	b.serving.Store(true)
-	defer b.serving.Store(false)
-	return b.Serve(ctx)
-}
 
 func (b *bootService) sockets() (all []handover.Socket, err error) {
 	files, err := b.Files()

@@ -11,7 +11,8 @@ import (
 )
 
 // DryRun does as [Run] does until it opens sockets, and writes what Run would serve. It
-// creates no files: no host keys, and no recording of packets.
+// creates no files: no host keys, and no recording of packets. With Boot.Advise it writes
+// that alone.
 func DryRun(cfg Config, out io.Writer) error {
 	if err := cfg.Check(); err != nil {
 		return err
@@ -21,6 +22,10 @@ func DryRun(cfg Config, out io.Writer) error {
 	defer func() { closeServices(all); cfg.sources.Close() }()
 	if err != nil {
 		return err
+	}
+	if cfg.Boot.Advise != "" {
+		boot := all[0].(*bootService)
+		return boot.Advise(boot.clients(), out)
 	}
 	cfg.announceDryRun(out)
 	return nil

@@ -1,0 +1,103 @@
+// Package dhcpadvice writes the lines by which a DHCP server names boot files itself, as
+// "haul boot" would beside it. It is behind "haul boot --advise".
+//
+// The offerings come from [pxe.Rules.Offerings]. From top to bottom: advice.go has what
+// the servers have in common; dnsmasq.go, isc.go and kea.go write for one server each.
+package dhcpadvice
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/haul-project/haul/pxe"
+)
+
+// writers write for one kind of server each.
+var writers = map[string]func(*advice) string{"dnsmasq": dnsmasq, "isc": isc, "kea": kea}
+
+// Servers returns the names of the kinds of servers.
+func Servers() []string { return []string{"dnsmasq", "isc", "kea"} }
+
+// Write returns lines for the configuration of a server of a kind. addr is where clients
+// reach haul, and all is what they get from it.
+func Write(server string, addr pxe.Addr, all []pxe.Offering) (string, error) {
+	write, ok := writers[server]
+	if !ok {
+		return "", fmt.Errorf("unknown DHCP server %q; these are known: %s", server, strings.Join(Servers(), ", "))
+	}
+	return write(newAdvice(addr.String(), all)), nil
+}
+
+// An advice is what a server has to say.
+type advice struct {
+	addr   string
+	all    []pxe.Offering
+	hosts  []pxe.MAC // that have offerings of their own
+	archs  []pxe.Arch
+	noHTTP bool // iPXE without HTTP gets something else
+}
+
+func newAdvice(addr string, all []pxe.Offering) *advice {
+	a := &advice{addr: addr, all: all}
+	for _, o := range all {
+		if o.MAC != (pxe.MAC{}) && !slices.Contains(a.hosts, o.MAC) {
+			a.hosts = append(a.hosts, o.MAC)
+		}
+		if o.Arch != pxe.UnknownArch && !slices.Contains(a.archs, o.Arch) {
+			a.archs = append(a.archs, o.Arch)
+		}
+		a.noHTTP = a.noHTTP || o.NoHTTP
+	}
+	return a
+}
+
+// has reports whether clients of a class get something.
+func (a *advice) has(class pxe.Class) bool {
+	return slices.ContainsFunc(a.all, func(o pxe.Offering) bool { return o.Class == class })
+}
+
+// firmware are the classes of an offering for [pxe.PXEClient].
+var firmware = []pxe.Class{pxe.PXEClient, pxe.UBoot}
+
+// number returns a number of option 93 in hexadecimal.
+func number(n uint16) string { return hex.EncodeToString(binary.BigEndian.AppendUint16(nil, n)) }
+
+// colons writes bytes as 06:01:08.
+func colons(b []byte) string {
+	var s strings.Builder
+	for i, c := range b {
+		if i > 0 {
+			s.WriteByte(':')
+		}
+		fmt.Fprintf(&s, "%02x", c)
+	}
+	return s.String()
+}
+
+// about explains the lines. others are the lines for boot files that must not stay.
+func (a *advice) about(kind, others string) []string {
+	lines := []string{
+		"Boot files for boot clients, as \"haul boot\" offers them: from haul boot --advise " + kind + ".",
+		"haul at " + a.addr + " still serves them. Other lines for boot files must go",
+		"(" + others + "). After a change of boot files or rules, print these lines again.",
+	}
+	if !a.noHTTP {
+		return lines
+	}
+	if kind == "kea" {
+		return append(lines, "iPXE without HTTP does not boot by these lines.")
+	}
+	return lines
+}
+
+// comment returns lines behind a mark.
+func comment(lines []string) string {
+	var s strings.Builder
+	for _, l := range lines {
+		s.WriteString("# " + l + "\n")
+	}
+	return s.String()
+}
