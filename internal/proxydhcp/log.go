@@ -1,6 +1,7 @@
 package proxydhcp
 
 import (
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -65,10 +66,33 @@ func (l *eventLog) report(e Event) {
 	}
 	attrs = append(attrs, slog.String("on", e.Interface))
 	if l.trace {
-		attrs = append(attrs, slog.Any("peer", e.From), slog.Int("port", int(e.Port)), slog.Int("bytes", len(e.Request)), slog.Int("answer", len(a.Packet)))
+		attrs = append(attrs, slog.Any("peer", e.From), slog.Int("port", int(e.Port)), packetAttr("request", e.Request))
+		if a.Packet != nil {
+			attrs = append(attrs, slog.String("to", fmt.Sprintf("%v:%d", a.To, a.ToPort)), packetAttr("answer", a.Packet))
+		}
 	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.String("error", e.Err.Error()))
+	}
+	l.Say(level, "boot", attrs...)
+}
+
+// staged logs that a machine has reached another stage, by a request for a file if one is
+// named.
+func (l *eventLog) staged(m pxe.Machine, file string) {
+	// Whole rooms of machines may be stuck at a time; requests for files have lines of their own.
+	if file == "" && !l.takesLine(m.Stage.String(), m.MAC) {
+		return
+	}
+	level := slog.LevelInfo
+	attrs := []slog.Attr{slog.String("result", m.Stage.String()), slog.String("mac", m.MAC.String()), slog.String("client", m.Client.Class.String()),
+		slog.String("arch", m.Client.Arch.String()), slog.String("peer", m.Addr.String())}
+	switch {
+	case m.Stage == pxe.Stuck:
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.String("why", "nothing came after the stage "+m.Before.String()))
+	case file != "":
+		attrs = append(attrs, slog.String("file", file))
 	}
 	l.Say(level, "boot", attrs...)
 }
@@ -85,6 +109,11 @@ func (l *eventLog) takes(e Event) bool {
 	case e.Answer.Reason == pxe.Answered:
 		return true
 	}
+	return l.takesLine(cause, e.Answer.MAC)
+}
+
+// takesLine is takes for a line that no other bound is for.
+func (l *eventLog) takesLine(cause string, mac pxe.MAC) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); now.Sub(l.second) >= time.Second {
@@ -93,7 +122,7 @@ func (l *eventLog) takes(e Event) bool {
 	if l.lines++; l.lines <= maxLines {
 		return true
 	}
-	l.left.Count(slog.LevelWarn, cause, e.Answer.MAC.String())
+	l.left.Count(slog.LevelWarn, cause, mac.String())
 	return false
 }
 

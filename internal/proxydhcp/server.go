@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -50,8 +51,10 @@ type Config struct {
 	// DryRun decides and reports as usual, and sends nothing.
 	DryRun bool
 
-	// Report, if set, is called for each packet. Calls may overlap.
+	// Report, if set, is called for each packet, and Staged for each machine that has reached
+	// another stage, by a request for a file if one is named. Calls may overlap.
 	Report func(Event)
+	Staged func(m pxe.Machine, file string)
 }
 
 // An Event is a packet, and what became of it.
@@ -164,8 +167,21 @@ func (s *Server) Requested(peer netip.Addr, name string) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.decide.Requested(time.Now(), peer.As4(), name)
+	m, changed := s.decide.Requested(time.Now(), peer.As4(), name)
+	s.mu.Unlock()
+	if changed && s.config.Staged != nil {
+		s.config.Staged(m, name)
+	}
+}
+
+// reportChanges reports the machines that have become quiet or stuck.
+func (s *Server) reportChanges() {
+	s.mu.Lock()
+	all := slices.Collect(s.decide.Changes(time.Now()))
+	s.mu.Unlock()
+	for _, m := range all {
+		s.config.Staged(m, "")
+	}
 }
 
 // Machines returns the machines that are remembered, the latest first.
@@ -243,9 +259,6 @@ func (s *Server) run(from *socket) error {
 		}
 		failed = 0
 		e, send := s.handle(packet, came, from.port, out[:0])
-		if e == nil {
-			continue
-		}
 		if len(e.Answer.Packet) > 0 && !s.config.DryRun {
 			datagram, e.Err = from.send(datagram, e.Answer.Packet, send)
 		}
@@ -255,15 +268,16 @@ func (s *Server) run(from *socket) error {
 	}
 }
 
-// handle decides about a packet. It returns nil if the packet came by an interface whose
-// clients are not answered.
+// handle decides about a packet, and where the answer goes if there is one.
 func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (*Event, departure) {
 	now := time.Now()
+	e := &Event{Request: packet, From: came.peer, Port: port}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	by, ok := s.interfaces.find(came.index, now)
 	if !ok {
-		return nil, departure{}
+		e.Answer.Reason = pxe.OtherLink
+		return e, departure{}
 	}
 	own := by.address(came.peer.Addr())
 	shown := own
@@ -271,7 +285,8 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (*
 		shown = s.config.Address
 	}
 	unicast := came.to != broadcast && !by.broadcasts(came.to)
-	answer := s.decide.Handle(now, packet, pxe.Arrival{
+	e.Interface = by.Name
+	e.Answer = s.decide.Handle(now, packet, pxe.Arrival{
 		Port:     port,
 		From:     came.peer.Addr().As4(),
 		FromPort: came.peer.Port(),
@@ -279,13 +294,12 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (*
 		Unicast:  unicast,
 		Server:   shown.As4(),
 	}, buf)
-	e := &Event{Answer: answer, Interface: by.Name, Request: packet, From: came.peer, Port: port}
 	if unicast && came.to.Is4() && !came.to.IsMulticast() {
 		own = came.to // firmware takes no answer from another address than it asked
 	}
-	to := departure{from: own, to: netip.AddrPortFrom(netip.AddrFrom4(answer.To), answer.ToPort)}
+	to := departure{from: own, to: netip.AddrPortFrom(netip.AddrFrom4(e.Answer.To), e.Answer.ToPort)}
 	switch {
-	case answer.To == pxe.Broadcast, by.contains(to.to.Addr()):
+	case e.Answer.To == pxe.Broadcast, by.contains(to.to.Addr()):
 		to.index = by.Index
 	case s.interfaces.broadcasts(to.to.Addr()):
 		e.Answer.Packet, e.Err = nil, errToBroadcast

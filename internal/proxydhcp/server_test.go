@@ -82,7 +82,7 @@ func TestSources(t *testing.T) {
 				kind = pxe.Request
 			}
 			e, d := s.handle(fromX64(t, kind, giaddr), came, test.port, nil)
-			if e == nil || e.Answer.Reason != test.want || !errors.Is(e.Err, test.err) {
+			if e.Answer.Reason != test.want || !errors.Is(e.Err, test.err) {
 				t.Fatalf("%+v; want %v, %v", e, test.want, test.err)
 			}
 			if sent := len(e.Answer.Packet) > 0; sent != (test.sentTo != "") {
@@ -94,7 +94,7 @@ func TestSources(t *testing.T) {
 			}
 		})
 	}
-	if e, _ := s.handle(fromX64(t, pxe.Discover, pxe.Addr{}), arrival{peer: netip.MustParseAddrPort("0.0.0.0:68"), to: broadcast, index: 3}, 67, nil); e != nil {
+	if e, _ := s.handle(fromX64(t, pxe.Discover, pxe.Addr{}), arrival{peer: netip.MustParseAddrPort("0.0.0.0:68"), to: broadcast, index: 3}, 67, nil); e.Answer.Reason != pxe.OtherLink {
 		t.Errorf("a packet of an unknown interface: %+v", e)
 	}
 }

@@ -62,6 +62,7 @@ func NewService(s Settings, trace bool, log *slog.Logger) (*Service, error) {
 	b.Server, err = New(Config{
 		Rules: s.rules(nil, 0), Interfaces: s.Interfaces, Address: s.Address, DryRun: s.DryRun,
 		Report: func(e Event) { b.log.report(e) },
+		Staged: func(m pxe.Machine, file string) { b.log.staged(m, file) },
 	})
 	if err != nil {
 		return nil, failure.Usage.Wrap(err)
@@ -190,7 +191,8 @@ func (b *Service) Advise(c Clients, out io.Writer) error {
 	return failure.Local.Wrap(err)
 }
 
-// FindLoaders looks for boot files that appear or go, until ctx ends.
+// FindLoaders looks for boot files that appear or go, and for machines that make no more
+// requests, until ctx ends.
 func (b *Service) FindLoaders(ctx context.Context) {
 	every := findLoadersEvery
 	if b.clients.Remote {
@@ -202,6 +204,7 @@ func (b *Service) FindLoaders(ctx context.Context) {
 			return
 		case <-time.After(every):
 			b.offer(ctx)
+			b.reportChanges()
 		}
 	}
 }

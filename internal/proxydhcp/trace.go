@@ -1,0 +1,78 @@
+package proxydhcp
+
+import (
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/haul-project/haul/pxe"
+)
+
+// maxMalformed is how many bytes are shown of what cannot be read.
+const maxMalformed = 64
+
+// packetAttr shows a packet for people: its header where that is not zero, and its options
+// by their numbers. The log escapes what is not printable.
+func packetAttr(key string, b []byte) slog.Attr {
+	p, err := pxe.Parse(b)
+	if err != nil {
+		return slog.Group(key, slog.Int("bytes", len(b)), slog.String("error", err.Error()), slog.String("begin", fmt.Sprintf("% x", b[:min(len(b), maxMalformed)])))
+	}
+	attrs := []any{
+		slog.Int("bytes", len(b)), slog.String("type", messageType(p.Type())), slog.String("xid", fmt.Sprintf("%08x", p.XID)), slog.String("chaddr", p.MAC().String()),
+	}
+	if p.Flags != 0 {
+		attrs = append(attrs, slog.String("flags", fmt.Sprintf("%04x", p.Flags)))
+	}
+	for _, f := range []struct {
+		name string
+		addr pxe.Addr
+	}{{"ciaddr", p.ClientAddr}, {"yiaddr", p.YourAddr}, {"siaddr", p.ServerAddr}, {"giaddr", p.RelayAddr}} {
+		if f.addr != (pxe.Addr{}) {
+			attrs = append(attrs, slog.String(f.name, f.addr.String()))
+		}
+	}
+	for _, f := range []struct{ name, text string }{{"sname", text(p.ServerName[:])}, {"file", text(p.File[:])}} {
+		if f.text != "" {
+			attrs = append(attrs, slog.String(f.name, f.text))
+		}
+	}
+	for code, value := range p.Options() {
+		if code != pxe.OptionMessageType {
+			attrs = append(attrs, slog.String(strconv.Itoa(int(code)), optionText(code, value)))
+		}
+	}
+	return slog.Group(key, attrs...)
+}
+
+// messageType returns the name of a type of RFC 2131 §3.1, or its number.
+func messageType(t uint8) string {
+	names := []string{"BOOTP", "DISCOVER", "OFFER", "REQUEST", "DECLINE", "ACK", "NAK", "RELEASE", "INFORM"}
+	if int(t) < len(names) {
+		return names[t]
+	}
+	return strconv.Itoa(int(t))
+}
+
+// optionText shows the value of an option: text, numbers, or else bytes in hexadecimal.
+func optionText(code uint8, value []byte) string {
+	switch code {
+	case 12, pxe.OptionVendorClass, pxe.OptionTFTPServer, pxe.OptionBootFile, pxe.OptionUserClass: // 12 is the client's name
+		return string(value)
+	case pxe.OptionAddress, pxe.OptionServer:
+		if len(value) == 4 {
+			return pxe.Addr(value).String()
+		}
+	case pxe.OptionArchitecture:
+		if len(value)%2 == 0 {
+			var all []string
+			for ; len(value) > 0; value = value[2:] {
+				all = append(all, strconv.Itoa(int(binary.BigEndian.Uint16(value))))
+			}
+			return strings.Join(all, ",")
+		}
+	}
+	return fmt.Sprintf("% x", value)
+}
