@@ -124,8 +124,9 @@ func TestBootDryRun(t *testing.T) {
 	wantBootLogged(t, b.haul, `result="would be offered" .*arch="UEFI x64" form=redirect file=snponly.efi`)
 }
 
-// A reload hands the sockets over: the new process answers with the new settings, while the
-// old one still has a client.
+// A reload hands over the sockets, and what is known of machines: the new process answers with
+// the new settings, and in the form that a machine has understood, while the old one still has
+// a client.
 func TestBootReload(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "haul.toml")
@@ -137,14 +138,17 @@ func TestBootReload(t *testing.T) {
 	}
 	write("show.efi")
 	b := newAskNet(t, "--config", file)
-	b.doctor(t, 0, "x64", `names the boot file show.efi`)
+	// The machine leaves the offer to a BIOS without effect, and acts on that to UEFI, which sends
+	// it to port 4011.
+	const sendsToPXE = `10.69.0.1 .*sends the machine to port 4011`
+	b.doctor(t, 0, "bios,x64 --mac 52:54:00:12:34:58", `BIOS on br0, as .*\n(  .*\n)*  10.69.0.1 names the boot file undionly.kpxe`, sendsToPXE, `names the boot file show.efi`)
 	write("other.efi")
 	// A client that does not read keeps the old process. With it, the new one would be killed:
 	// they are in one group of processes.
 	defer b.holdDownload(t).Close()
 	_ = b.haul.cmd.Process.Signal(syscall.SIGHUP)
 	b.haul.await(t, "a successor serves from now on")
-	b.doctor(t, 1, "x64", `names the boot file other.efi`, `problem: tftp://10.69.0.1/other.efi cannot be fetched`)
+	b.doctor(t, 1, "bios,x64 --mac 52:54:00:12:34:58", `BIOS on br0, as .*\n(  .*\n)*  `+sendsToPXE, `names the boot file other.efi`, `problem: tftp://10.69.0.1/other.efi cannot be fetched`)
 }
 
 // holdDownload begins to fetch a file from haul, and leaves it there.

@@ -119,14 +119,9 @@ func (p *Inherited) newDatagram(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: net.UDPAddrFromAddrPort(conn.LocalAddr()), conn: conn}, nil
 }
 
-// newUnread takes a socket whose datagrams the service itself reads.
+// newUnread takes a socket or another file that the service itself reads.
 func (p *Inherited) newUnread(s Socket) (*inherited, error) {
-	c, err := net.FilePacketConn(s.File)
-	if err != nil {
-		return nil, fmt.Errorf("adopt socket %s: %w", s.File.Name(), err)
-	}
-	_ = c.Close() // a duplicate
-	return &inherited{Socket: s, at: c.LocalAddr()}, nil
+	return &inherited{Socket: s, at: &net.UDPAddr{}}, nil
 }
 
 // adopt takes a socket of the predecessor.
@@ -257,8 +252,9 @@ func (p *Inherited) Metrics(addr string) (l net.Listener, err error) {
 	return l, err
 }
 
-// Boot takes the sockets for boot clients at these addresses, in their order; none if they
-// are to be opened. The caller closes the files.
+// Boot takes the sockets for boot clients at these addresses, in their order, and other files
+// that the predecessor named like this; none if they are to be opened. The caller closes the
+// files.
 func (p *Inherited) Boot(addrs []string) (files []*os.File) {
 	for _, g := range p.take(Boot, addrs) {
 		for _, s := range g.sockets {

@@ -131,7 +131,8 @@ func (s *Server) Adopt(files []*os.File) error {
 // ports are those of the sockets, in their order.
 var ports = []uint16{pxe.PortDHCP, pxe.PortPXE}
 
-// Files returns duplicates of the sockets, for a successor.
+// Files returns duplicates of the sockets, and a file with what the server remembers, for a
+// successor.
 func (s *Server) Files() (files []*os.File, err error) {
 	for _, one := range s.sockets {
 		f, failed := one.duplicate()
@@ -139,6 +140,10 @@ func (s *Server) Files() (files []*os.File, err error) {
 			closeFiles(files)
 			return nil, fmt.Errorf("duplicate the socket of port %d: %w", one.port, failed)
 		}
+		files = append(files, f)
+	}
+	// Without its memory a successor tries anew which answers each machine understands.
+	if f, err := memoryFile(s.appendMemory(nil)); err == nil {
 		files = append(files, f)
 	}
 	return files, nil

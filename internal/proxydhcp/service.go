@@ -82,6 +82,9 @@ func (b *Service) RegisterMetrics(r *meter.Registry) { b.log.registerMetrics(r, 
 func (b *Service) Listen(ctx context.Context, passed []*os.File) error {
 	if len(passed) > 0 {
 		defer closeFiles(passed)
+		if len(passed) > len(ports) {
+			b.takeMemory(passed[len(ports)])
+		}
 		if err := b.Adopt(passed); err != nil {
 			return failure.Listen.Errorf("answer boot clients: %w", err)
 		}

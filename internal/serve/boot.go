@@ -20,8 +20,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// bootAddrs name the sockets of a bootService in a handover.
-var bootAddrs = []string{fmt.Sprintf(":%d", pxe.PortDHCP), fmt.Sprintf(":%d", pxe.PortPXE)}
+// bootAddrs name the files of a bootService in a handover: sockets, and what it remembers.
+var bootAddrs = []string{fmt.Sprintf(":%d", pxe.PortDHCP), fmt.Sprintf(":%d", pxe.PortPXE), "memory"}
 
 // A bootService answers machines that boot from the network, beside their DHCP server.
 type bootService struct {

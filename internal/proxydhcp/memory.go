@@ -1,0 +1,88 @@
+package proxydhcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/haul-project/haul/pxe"
+)
+
+// maxMemory bounds what a successor gets of what a server remembers, in bytes: that of some
+// 3,000 machines, the latest ones.
+const maxMemory = 1 << 20
+
+// appendMemory appends what is remembered: JSON, a line for each machine, the latest first.
+func (s *Server) appendMemory(b []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for m := range s.decide.Memories() {
+		line, err := json.Marshal(m)
+		if err != nil || len(b)+len(line)+1 > maxMemory {
+			break
+		}
+		b = append(append(b, line...), '\n')
+	}
+	return b
+}
+
+// restore remembers what a predecessor did. It leaves out lines that are no memory; the error
+// counts them. A predecessor may be another version, or broken.
+func (s *Server) restore(memory []byte) error {
+	var all []pxe.Memory
+	var wrong error
+	lines, bad := 0, 0
+	for line := range bytes.Lines(memory) {
+		lines++
+		var m pxe.Memory
+		if err := json.Unmarshal(line, &m); err != nil {
+			bad, wrong = bad+1, err
+			continue
+		}
+		all = append(all, m)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, m := range slices.Backward(all) { // so that the latest is the latest
+		if err := s.decide.Restore(now, m); err != nil {
+			bad, wrong = bad+1, err
+		}
+	}
+	if bad == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d machines are not remembered: %w", bad, lines, wrong)
+}
+
+// readMemory reads the file of appendMemory. The file may be anything: only a regular file
+// can be read without waiting.
+func readMemory(f *os.File) ([]byte, error) {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a file")
+	case info.Size() > maxMemory:
+		return nil, fmt.Errorf("it has %d bytes, and %d are the most", info.Size(), maxMemory)
+	}
+	return io.ReadAll(io.NewSectionReader(f, 0, maxMemory))
+}
+
+// takeMemory remembers what a predecessor did. Without that, machines boot all the same.
+func (b *Service) takeMemory(f *os.File) {
+	memory, err := readMemory(f)
+	if err == nil {
+		err = b.restore(memory)
+	}
+	if err != nil {
+		b.log.Say(slog.LevelWarn, "boot clients of the predecessor", slog.String("error", err.Error()))
+	}
+}
