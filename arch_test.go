@@ -104,7 +104,7 @@ var rules = map[string]rule{
 	"pxe":                            {pure: true, tests: "internal/golden internal/race"},
 	"internal/pxedoctor":             {imports: "internal/console internal/proxydhcp pxe store tftp/tftpclient"},
 	"internal/dhcpadvice":            {imports: "pxe", tests: "internal/golden"},
-	"internal/proxydhcp":             {imports: "internal/dhcpadvice internal/failure internal/linequeue meter pxe store", tests: "internal/console internal/golden store/storetest"},
+	"internal/proxydhcp":             {imports: "internal/dhcpadvice internal/failure internal/linequeue meter pxe store", tests: "internal/console internal/golden internal/leak store/storetest"},
 	"internal/boot":                  {pure: true, tests: "internal/golden internal/race internal/repeat"},
 	"internal/writebehind":           {tests: "tcp/certs"},
 	"tcp":                            {imports: "tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sendfile tcp/internal/sources", tests: "internal/leak tcp/certs"},

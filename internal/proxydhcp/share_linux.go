@@ -3,8 +3,10 @@ package proxydhcp
 import (
 	"fmt"
 	"net"
+	"syscall"
 
 	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
 )
 
 // sharePort opens a raw socket, which gets a copy of each packet for a port. The program
@@ -34,4 +36,18 @@ func sharePort(port uint16) (*socket, error) {
 		return nil, fmt.Errorf("another program of this machine has it, and to share it needs a filter: %w", err)
 	}
 	return s, nil
+}
+
+// setBuffer asks for a receive buffer, beyond the system's maximum if that is allowed. A
+// smaller one is no failure: machines ask again.
+func setBuffer(c syscall.Conn, set func(int) error) {
+	failed := syscall.EPERM
+	if raw, err := c.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			failed, _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer).(syscall.Errno)
+		})
+	}
+	if failed != 0 {
+		_ = set(receiveBuffer)
+	}
 }

@@ -13,6 +13,11 @@ import (
 	"golang.org/x/net/ipv4"
 )
 
+// receiveBuffer is how much the kernel is asked to keep of what has come, in bytes: the packets
+// of some thousand machines that are switched on at once. Without CAP_NET_ADMIN it keeps no
+// more than the system's maximum, which is often room for 150.
+const receiveBuffer = 4 << 20
+
 // A socket exchanges DHCP packets at one port of all interfaces. It knows the interface
 // that a packet came by, and sends by the one that it is asked to.
 type socket struct {
@@ -60,8 +65,10 @@ func newSocket(c net.PacketConn, port uint16, raw bool) (*socket, error) {
 	switch c := c.(type) {
 	case *net.UDPConn:
 		s.duplicate = c.File
+		setBuffer(c, c.SetReadBuffer)
 	case *net.IPConn:
 		s.duplicate = c.File
+		setBuffer(c, c.SetReadBuffer)
 	default:
 		_ = c.Close()
 		return nil, fmt.Errorf("a socket of %T takes no datagrams of UDP", c)

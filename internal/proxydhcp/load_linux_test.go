@@ -1,0 +1,274 @@
+package proxydhcp
+
+import (
+	"context"
+	"encoding/binary"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/internal/leak"
+	"github.com/haul-project/haul/pxe"
+)
+
+var loadServer = netip.MustParseAddr("192.0.2.9")
+
+// A crowd is many machines at one socket, and a server with sockets of its own, on a network
+// that nobody else is on.
+type crowd struct {
+	socket *socket
+	server *Server
+	link   Interface
+	served chan struct{} // closed when the server has ended
+
+	mu       sync.Mutex
+	reported *sync.Cond
+	packets  int // mu: that the server has decided about
+	reasons  [pxe.NumReasons]int
+	in, out  int // mu: bytes, of those and of the answers
+}
+
+// newCrowd makes the network, a namespace of this goroutine alone, and starts the server.
+func newCrowd(t testing.TB) *crowd {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a network namespace needs root")
+	}
+	// Never unlocked: such a thread ends with its goroutine.
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Skipf("no network namespace: %v", err)
+	}
+	c := &crowd{link: upLoopback(t), served: make(chan struct{})}
+	c.reported = sync.NewCond(&c.mu)
+	var err error
+	c.server, err = New(Config{Rules: pxe.Rules{Files: map[pxe.Arch]string{pxe.BIOS: "undionly.kpxe", pxe.X64: "ipxe.efi"}, HTTPPort: 80}, Report: c.report})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.server.interfaces.list = func() ([]Interface, error) { return []Interface{c.link}, nil }
+	if err := c.server.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.socket, err = openSocket(t.Context(), clientPort, false); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(c.served)
+		if err := c.server.Serve(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	return c
+}
+
+// upLoopback gives loopback an address that clients can have, and returns it.
+func upLoopback(t testing.TB) Interface {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	set := func(request uint, value func(*unix.Ifreq) error) {
+		r, err := unix.NewIfreq("lo")
+		if err == nil {
+			err = value(r)
+		}
+		if err == nil {
+			err = unix.IoctlIfreq(fd, request, r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(loadServer.AsSlice()) })
+	set(unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP); return nil })
+	return Interface{Name: "lo", Index: 1, Prefixes: []netip.Prefix{netip.PrefixFrom(loadServer, 24)}}
+}
+
+func (c *crowd) close() {
+	c.socket.close()
+	c.server.Close()
+	<-c.served
+}
+
+// report counts what the server decides.
+func (c *crowd) report(e Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.packets++
+	c.reasons[e.Answer.Reason]++
+	c.in, c.out = c.in+len(e.Request), c.out+len(e.Answer.Packet)
+	c.reported.Broadcast()
+}
+
+func crowdMAC(n int) pxe.MAC {
+	return pxe.MakeMAC(binary.BigEndian.AppendUint32([]byte{2, 0}, uint32(n)))
+}
+
+// discover sends the DISCOVER of a machine, whose number it has as xid.
+func (c *crowd) discover(t testing.TB, kind Kind, n int) {
+	packet := kind.appendRequest(nil, pxe.Discover, crowdMAC(n), uint32(n), pxe.Addr{})
+	d := departure{from: loadServer, to: netip.AddrPortFrom(netip.AddrFrom4(pxe.Broadcast), pxe.PortDHCP), index: c.link.Index}
+	if _, err := c.socket.send(nil, packet, d); err != nil {
+		t.Error(err)
+	}
+}
+
+// all sends the DISCOVERs of machines, of which the server has not decided about 64 at most:
+// so none is lost, however slow this computer is.
+func (c *crowd) all(t testing.TB, kind Kind, machines ...int) {
+	const ahead = 64
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	due := c.packets
+	for _, n := range machines {
+		for due++; due-c.packets > ahead; {
+			c.reported.Wait()
+		}
+		c.mu.Unlock()
+		c.discover(t, kind, n)
+		c.mu.Lock()
+	}
+	for c.packets < due {
+		c.reported.Wait()
+	}
+}
+
+// 2,000 machines that are switched on at once are all answered, each by its own MAC. One that
+// asks for ever, and more machines than the bound of a second, are not. Less than 2.4 times
+// as many bytes go out as come in, and nothing is left in the end.
+func TestCrowd(t *testing.T) {
+	before := leak.Descriptors()
+	c := newCrowd(t)
+	var answered sync.Map
+	var answers atomic.Int64
+	received := make(chan struct{})
+	go func() {
+		defer close(received)
+		buf := make([]byte, maxPacket)
+		for {
+			b, _, err := c.socket.receive(buf)
+			if err != nil {
+				return
+			}
+			p, err := pxe.Parse(b)
+			if err != nil || p.YourAddr != (pxe.Addr{}) || crowdMAC(int(p.XID)) != p.MAC() {
+				t.Errorf("a wrong answer: %v % x", err, b)
+				return
+			}
+			answered.Store(p.XID, true)
+			answers.Add(1)
+		}
+	}()
+	begin := time.Now()
+	bios, _ := ParseKind("bios")
+	x64, _ := ParseKind("x64")
+	numbers := func(from, to int) (all []int) {
+		for n := from; n < to; n++ {
+			all = append(all, n)
+		}
+		return all
+	}
+	const machines = 2000
+	c.all(t, bios, numbers(0, machines/2)...)
+	c.all(t, x64, numbers(machines/2, machines)...)
+	if c.reasons[pxe.Answered] != machines {
+		t.Errorf("%d of %d machines are answered", c.reasons[pxe.Answered], machines)
+	}
+
+	// These bounds are for each second.
+	seconds := func() int { return int(time.Since(begin)/time.Second) + 2 }
+	before8 := c.reasons[pxe.Answered]
+	c.all(t, x64, slices.Repeat([]int{machines}, 200)...)
+	if n := c.reasons[pxe.Answered] - before8; n < pxe.MaxRate || n > pxe.MaxRate*seconds() {
+		t.Errorf("a machine that asks for ever gets %d answers in %d s", n, seconds())
+	}
+	c.all(t, x64, numbers(machines+1, 4*machines)...)
+	if n := c.reasons[pxe.Answered]; n > pxe.MaxTotalRate*seconds() {
+		t.Errorf("%d answers in %d s", n, seconds())
+	}
+	if c.reasons[pxe.Answered]+c.reasons[pxe.MachineRate]+c.reasons[pxe.TotalRate] != c.packets {
+		t.Errorf("the reasons are %v", c.reasons)
+	}
+	if 10*c.out > 24*c.in {
+		t.Errorf("%d bytes went out for %d", c.out, c.in)
+	}
+	if n := len(c.server.Machines()); n > 4*machines {
+		t.Errorf("%d machines are remembered of %d", n, 4*machines)
+	}
+	c.close()
+	<-received
+	// The receiver may be too slow for the system's buffer. All that came was right.
+	if n := answers.Load(); n < machines/10 || int(n) > c.reasons[pxe.Answered] {
+		t.Errorf("%d answers have come of %d", n, c.reasons[pxe.Answered])
+	}
+	if left := leak.Goroutines("proxydhcp.(*Server)"); left != "" {
+		t.Errorf("goroutines are left: %s", left)
+	}
+	if left := before.Left(); len(left) > 0 {
+		t.Errorf("descriptors are left: %v", left)
+	}
+}
+
+// How long 2,000 machines wait for their answers: those that come within a second, evenly, and
+// those that come at once.
+func BenchmarkCrowd(b *testing.B) {
+	const machines = 2000
+	for name, every := range map[string]time.Duration{"within a second": time.Second / machines, "at once": 0} {
+		b.Run(name, func(b *testing.B) {
+			c := newCrowd(b)
+			defer c.close()
+			sent := make([]time.Time, b.N*machines)
+			waited := make(chan time.Duration, len(sent))
+			go func() {
+				buf := make([]byte, maxPacket)
+				for {
+					packet, _, err := c.socket.receive(buf)
+					if err != nil {
+						close(waited)
+						return
+					}
+					now := time.Now()
+					if p, err := pxe.Parse(packet); err == nil {
+						waited <- now.Sub(sent[p.XID])
+					}
+				}
+			}()
+			x64, _ := ParseKind("x64")
+			for round := range b.N {
+				begin := time.Now()
+				for n := round * machines; n < (round+1)*machines; n++ {
+					for time.Since(begin) < time.Duration(n%machines)*every {
+						runtime.Gosched()
+					}
+					sent[n] = time.Now()
+					c.discover(b, x64, n)
+				}
+				time.Sleep(time.Second) // the bound of all machines is for a second
+			}
+			c.socket.close()
+			var all []time.Duration
+			for d := range waited {
+				all = append(all, d)
+			}
+			slices.Sort(all)
+			if len(all) > 0 {
+				ms := func(part float64) float64 {
+					return float64(all[int(part*float64(len(all)-1))]) / float64(time.Millisecond)
+				}
+				b.ReportMetric(ms(0.5), "p50-ms")
+				b.ReportMetric(ms(0.99), "p99-ms")
+			}
+			b.ReportMetric(100*float64(len(all))/float64(len(sent)), "%answered")
+		})
+	}
+}
