@@ -64,13 +64,14 @@ func wantBootLogged(t *testing.T, d *daemon, want ...string) {
 }
 
 // A PC whose network card has iPXE boots beside a DHCP server on haul's own host, which has
-// port 67. iPXE gets the script of this machine by HTTP, and by it a kernel and a file.
+// port 67. iPXE gets the script of this machine by HTTP, and by it a kernel with its command
+// line and its initrd.
 func TestBootBesideDHCPServer(t *testing.T) {
 	t.Parallel()
 	const size = 1<<20 + 777
 	dir := fill(t, t.TempDir(), map[string][]byte{
-		"hosts/52-54-00-12-34-56.ipxe": []byte("#!ipxe\nkernel /show\nmodule /image\nboot\n"),
-		"show":                         moduleShower(),
+		"hosts/52-54-00-12-34-56.ipxe": []byte("#!ipxe\nkernel /show quiet 1 2\ninitrd /image\nboot\n"),
+		"show":                         kernelShower(),
 		"image":                        content(size),
 	})
 	p, args := haul(t), bootArgs(t, dir, "--interface", cable)
@@ -81,24 +82,29 @@ func TestBootBesideDHCPServer(t *testing.T) {
 	memory := filepath.Join(t.TempDir(), "memory")
 	m := powerOn(t, "e1000", "-debugcon", "file:"+memory)
 	m.awaitOff(t)
-	wantFile(t, memory, content(size))
+	wantFile(t, memory, shown("quiet 1 2", content(size)))
 	wantBootLogged(t, d, `result=offered mac=52:54:00:12:34:56 client=iPXE arch=BIOS form=any file=boot.ipxe`)
 	wantHTTPLogged(t, d, `result=done direction=read file=/boot.ipxe .*status=200`, fmt.Sprintf(`result=done direction=read file=/image .*bytes=%d`, size))
 }
 
 // A PC with UEFI asks port 4011 for its boot file, loads iPXE by TFTP, and iPXE shows the
-// menu, whose default it boots: a program for UEFI in a directory of entries.
+// menu, whose default it boots: a program for UEFI in a directory of entries, with its command
+// line.
 func TestBootUEFI(t *testing.T) {
 	t.Parallel()
 	data := content(1<<20 + 777)
 	b := newBootNet(t, fill(t, t.TempDir(), map[string][]byte{
-		"loader/entries/show.conf": []byte("title Show what was loaded\nlinux /efi/show.efi\narchitecture x64\n"),
-		"efi/show.efi":             selfShower(data),
+		"loader/entries/show.conf": []byte("title Show what was loaded\nlinux /efi/show.efi\narchitecture x64\noptions quiet 1 2\n"),
+		"efi/show.efi":             commandShower(data),
 	}), "--boot-default", "show", "--boot-timeout", "1s")
 	memory := filepath.Join(t.TempDir(), "memory")
 	m := b.powerOn(t, "virtio-net-pci,romfile=", "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"), "-debugcon", "file:"+memory)
 	m.awaitOff(t)
-	wantFile(t, memory, data)
+	var commandLine []byte
+	for _, c := range "show.efi quiet 1 2\x00" {
+		commandLine = append(commandLine, byte(c), 0)
+	}
+	wantFile(t, memory, append(commandLine, data...))
 	wantBootLogged(t, b.haul,
 		`result=offered .*client=PXE arch="UEFI x64" form=redirect file=snponly.efi`,
 		`result=offered .*client=iPXE arch="UEFI x64" form=any file=boot.ipxe`)

@@ -33,7 +33,7 @@ func TestFirmwareGuideBucket(t *testing.T) {
 		}
 	}
 	write("boot/boot.ipxe", []byte(scripts[0]), 0o644)
-	write("boot/kernel", moduleShower(), 0o644)
+	write("boot/kernel", kernelShower(), 0o644)
 	write("boot/initrd", content(size), 0o644)
 	const pkg = "qemu-system-x86"
 	pc := find(t, pkg, "qemu-system-x86_64")
@@ -42,7 +42,7 @@ func TestFirmwareGuideBucket(t *testing.T) {
 		"versitygw": find(t, "versitygw", "versitygw").path,
 		"qemu-system-x86_64": strings.Join(append(pc.env, pc.path), " ") + " -accel tcg -display none -no-reboot" +
 			" -L " + peerFile(pkg, "/usr/share/qemu") + " -L " + peerFile(pkg, "/usr/share/seabios") + " -L " + peerFile(pkg, "/usr/lib/ipxe/qemu") +
-			" -debugcon file:memory -device isa-debug-exit,iobase=0x501,iosize=1", // see moduleShower and switchOff
+			" -debugcon file:memory -device isa-debug-exit,iobase=0x501,iosize=1", // see kernelShower and switchOff
 	} {
 		write("bin/"+name, fmt.Appendf(nil, "#!/bin/sh\nexec env %s \"$@\"\n", command), 0o755)
 	}
@@ -56,7 +56,7 @@ func TestFirmwareGuideBucket(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatalf("the machine is still on after %v", patience)
 	}
-	wantFile(t, filepath.Join(dir, "memory"), content(size))
+	wantFile(t, filepath.Join(dir, "memory"), shown("", content(size)))
 	for _, file := range []string{`tftp result=done direction=read file=boot.ipxe`, `http result=done direction=read file=/?kernel`, `http result=done direction=read file=/?initrd`} {
 		server.ready(t, regexp.MustCompile("msg="+file))
 	}

@@ -91,15 +91,23 @@ func offerAddress(t *testing.T, file string, options ...string) {
 	}, options...)...)
 }
 
-// leaseAddress starts a DHCP server, which gives the machine its address. options are
-// dnsmasq's, and say what else it offers.
+// leaseAddress starts a DHCP server, which gives the machine its address, and returns when it
+// has its port. options are dnsmasq's, and say what else it offers.
 func leaseAddress(t *testing.T, options ...string) {
 	t.Helper()
-	find(t, "dnsmasq-base", "dnsmasq").start(t, append([]string{
+	// Without a router of IPv6, iPXE waits 16 s for one.
+	for _, a := range []string{"fe80::3/64", "fd69::3/64"} {
+		if out, err := find(t, "iproute2", "ip").run(t.Context(), "addr", "add", a, "dev", cable, "nodad"); err != nil {
+			absent(t, "no IPv6: ip addr add %s: %v\n%s", a, err, out)
+		}
+	}
+	d := find(t, "dnsmasq-base", "dnsmasq").start(t, append([]string{
 		"--no-daemon", "--conf-file=/dev/null", "--user=root", "--log-facility=-",
 		"--pid-file=", "--port=0", "--interface=" + cable, "--bind-interfaces", "--dhcp-leasefile=" + filepath.Join(t.TempDir(), "leases"),
 		"--dhcp-authoritative", "--no-ping", "--dhcp-range=" + guest + "," + guest,
+		"--enable-ra", "--dhcp-range=fd69::,ra-only",
 	}, options...)...)
+	d.await(t, "DHCP, IP range")
 }
 
 // fill makes files in dir, and returns dir.

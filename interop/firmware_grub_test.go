@@ -38,7 +38,6 @@ func TestFirmwareGRUB(t *testing.T) {
 	d := serveCable(t, dir)
 	offerAddress(t, "grub/i386-pc/core.0")
 	m := powerOn(t, "e1000")
-	m.bootIPXE(t)
 	m.await(t, `There is something in it`)
 	for _, b := range [][]byte{content(size), nil} {
 		if got, want := m.await(t, `([0-9a-f]{64})  /`)[1], fmt.Sprintf("%x", sha256.Sum256(b)); got != want {

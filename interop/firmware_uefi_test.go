@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -57,7 +58,32 @@ func TestFirmwareUEFIOverHTTP(t *testing.T) {
 
 // selfShower returns a UEFI program that writes the data it holds to the
 // emulator's debug port, byte by byte, and ends the machine.
-func selfShower(data []byte) []byte {
+func selfShower(data []byte) []byte { return efi(pe.IMAGE_FILE_MACHINE_AMD64, showData(data)) }
+
+// commandShower is a selfShower that writes its command line first, as UEFI has it: in
+// UTF-16, with a NUL behind it.
+func commandShower(data []byte) []byte {
+	code := []byte{
+		0x48, 0x83, 0xec, 56, //             sub rsp, 56
+		0x48, 0x8b, 0x42, 0x60, //           mov rax, [rdx+0x60]  the boot services
+		0x48, 0x8d, 0x15, 0, 0, 0, 0, //     lea rdx, [rip+offset of the GUID]
+		0x4c, 0x8d, 0x44, 0x24, 48, //       lea r8, [rsp+48]
+		0xff, 0x90, 0x98, 0, 0, 0, //        call [rax+0x98]      HandleProtocol
+		0x48, 0x8b, 0x5c, 0x24, 48, //       mov rbx, [rsp+48]
+		0x48, 0x8b, 0x73, 0x38, //           mov rsi, [rbx+0x38]  the command line
+		0x8b, 0x4b, 0x30, //                 mov ecx, [rbx+0x30]  its length
+		0xba, 0xe9, 0, 0, 0, //              mov edx, 0xe9
+		0xfc,       //                       cld
+		0xf3, 0x6e, //                       rep outsb
+	}
+	show := showData(data)
+	binary.LittleEndian.PutUint32(code[11:], uint32(len(code)-15+len(show))) // counted from the next instruction
+	const loadedImage = "\xa1\x31\x1b\x5b\x62\x95\xd2\x11\x8e\x3f\x00\xa0\xc9\x69\x72\x3b"
+	return efi(pe.IMAGE_FILE_MACHINE_AMD64, slices.Concat(code, show, []byte(loadedImage)))
+}
+
+// showData returns code that does what a selfShower does, with the data behind it.
+func showData(data []byte) []byte {
 	code := append([]byte{
 		0x48, 0x8d, 0x35, 0, 0, 0, 0, // lea rsi, [rip+offset of the data]
 		0xb9, 0, 0, 0, 0, //             mov ecx, length of the data
@@ -67,12 +93,12 @@ func selfShower(data []byte) []byte {
 	}, switchOff...)
 	binary.LittleEndian.PutUint32(code[3:], uint32(len(code)-7)) // counted from the next instruction
 	binary.LittleEndian.PutUint32(code[8:], uint32(len(data)))
-	return efi(append(code, data...))
+	return append(code, data...)
 }
 
-// efi wraps code, entered at its beginning, into a program for UEFI: a PE file
-// with one section, which can be loaded anywhere.
-func efi(code []byte) []byte {
+// efi wraps code for a processor, entered at its beginning, into a program for UEFI: a PE
+// file with one section, which can be loaded anywhere.
+func efi(processor uint16, code []byte) []byte {
 	const page, sector = 0x1000, 0x200
 	up := func(n, to int) uint32 { return uint32((n + to - 1) / to * to) }
 	var text [8]uint8
@@ -84,7 +110,7 @@ func efi(code []byte) []byte {
 	for _, part := range []any{
 		[]byte("PE\x00\x00"),
 		pe.FileHeader{
-			Machine:              pe.IMAGE_FILE_MACHINE_AMD64,
+			Machine:              processor,
 			NumberOfSections:     1,
 			SizeOfOptionalHeader: uint16(binary.Size(pe.OptionalHeader64{})),
 			Characteristics:      pe.IMAGE_FILE_EXECUTABLE_IMAGE | pe.IMAGE_FILE_LARGE_ADDRESS_AWARE,

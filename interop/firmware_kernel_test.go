@@ -1,0 +1,66 @@
+//go:build linux
+
+package interop
+
+import "encoding/binary"
+
+// kernelShower returns a kernel for PCs, in the format of Linux (its boot protocol, version
+// 2.02), that writes its command line and its initrd to the emulator's debug port, and ends
+// the machine.
+func kernelShower() []byte {
+	const (
+		sector   = 512
+		sectors  = 0x1f1 // in the header: how many follow the first one
+		magic    = 0x1fe
+		loadHigh = 0x211 // bit 0: what is behind the sectors is loaded at a megabyte
+		begin    = 0x230 // behind the header
+	)
+	b := make([]byte, 2*sector)
+	b[sectors], b[loadHigh] = 1, 1
+	copy(b[magic:], []byte{0x55, 0xaa, 0xeb, begin - magic - 4}) // and a jump over the header
+	copy(b[magic+4:], "HdrS\x02\x02")
+	code := []byte{ // of 16 bits
+		0xfa,             //       cli
+		0x66, 0x31, 0xc0, //       xor eax, eax
+		0x8c, 0xd8, //             mov ax, ds
+		0x66, 0xc1, 0xe0, 0x04, // shl eax, 4
+		0x66, 0x89, 0xc3, //       mov ebx, eax   where the sectors are
+		0x66, 0x01, 0x06, 0, 0, // add [segments+2], eax
+		0x0f, 0x01, 0x16, 0, 0, // lgdt [segments]
+		0x0f, 0x20, 0xc0, //       mov eax, cr0
+		0x0c, 0x01, //             or al, 1
+		0x0f, 0x22, 0xc0, //       mov cr0, eax
+		0x66, 0xea, 0, 0, 0x10, 0, 8, 0, // jmp 8:0x100000
+	}
+	segments := begin + len(code)
+	binary.LittleEndian.PutUint16(code[16:], uint16(segments+2))
+	binary.LittleEndian.PutUint16(code[21:], uint16(segments))
+	copy(b[begin:], code)
+	// The size of the table and its place; an empty segment, one for code, one for data.
+	b[segments] = 3*8 - 1
+	binary.LittleEndian.PutUint16(b[segments+2:], uint16(segments+6))
+	copy(b[segments+6+8:], "\xff\xff\x00\x00\x00\x9a\xcf\x00"+"\xff\xff\x00\x00\x00\x92\xcf\x00")
+	b = append(b, // of 32 bits
+		0x66, 0xb8, 0x10, 0, //       mov ax, 16
+		0x8e, 0xd8, //                mov ds, ax
+		0xba, 0xe9, 0, 0, 0, //       mov edx, 0xe9
+		0xfc,                      // cld
+		0x8b, 0xb3, 0x28, 2, 0, 0, // mov esi, [ebx+0x228]  the command line
+		0xac,       //                lodsb
+		0x84, 0xc0, //                test al, al
+		0x74, 0x03, //                jz behind the next jump
+		0xee,       //                out dx, al
+		0xeb, 0xf8, //                jmp to the lodsb
+		0xb0, '\n', //                mov al, '\n'
+		0xee,                      // out dx, al
+		0x8b, 0xb3, 0x18, 2, 0, 0, // mov esi, [ebx+0x218]  the initrd
+		0x8b, 0x8b, 0x1c, 2, 0, 0, // mov ecx, [ebx+0x21c]  its length
+		0xf3, 0x6e, //                rep outsb
+	)
+	return append(b, switchOff...)
+}
+
+// shown is what a kernelShower writes.
+func shown(commandLine string, initrd []byte) []byte {
+	return append([]byte(commandLine+"\n"), initrd...)
+}
