@@ -3,18 +3,21 @@
 package interop
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 )
 
 // A bootNet is a network with a machine, "haul boot", and a DHCP server that gives addresses
 // and knows nothing of haul. The three are on one bridge.
 type bootNet struct {
-	machine *node // has the bridge, and the machine's end of the cable
-	server  *node // is at the address host
+	machine *node  // has the bridge, and the machine's end of the cable
+	netdev  string // how QEMU connects the machine with that
+	server  *node  // is at the address host
 	haul    *daemon
 }
 
@@ -23,7 +26,7 @@ const dhcpHost = "10.69.0.3"
 // newBootNet lays the network, and serves dir by "haul boot".
 func newBootNet(t *testing.T, dir string, args ...string) *bootNet {
 	t.Helper()
-	b := &bootNet{machine: newNode(t), server: newNode(t)}
+	b := &bootNet{machine: newNode(t), netdev: toCable, server: newNode(t)}
 	dhcp := newNode(t)
 	b.machine.ip(t, "link add br0 type bridge", "link set br0 up", "tuntap add "+cable+" mode tap", "link set "+cable+" master br0 up")
 	join(t, b.machine, "to-haul", b.server, eth, 1500)
@@ -45,7 +48,7 @@ func bootArgs(t *testing.T, dir string, args ...string) []string {
 // powerOn starts the machine.
 func (b *bootNet) powerOn(t *testing.T, card string, args ...string) (m *machine) {
 	t.Helper()
-	b.machine.do(t, func() { m = powerOn(t, card, args...) })
+	b.machine.do(t, func() { m = powerOnAt(t, b.netdev, card, args...) })
 	return m
 }
 
@@ -87,6 +90,39 @@ func TestBootBesideDHCPServer(t *testing.T) {
 	wantHTTPLogged(t, d, `result=done direction=read file=/boot.ipxe .*status=200`, fmt.Sprintf(`result=done direction=read file=/image .*bytes=%d`, size))
 }
 
+// A PC with a BIOS, whose card knows PXE, loads iPXE by TFTP. iPXE shows the menu, whose
+// default it boots: a kernel with its command line and its initrd. This card has iPXE too,
+// which the cable hides until the other iPXE was asked for.
+func TestBootBIOS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what haul sends to boot clients is the same on the portable path")
+	}
+	t.Parallel()
+	const size = 1<<20 + 777
+	b := newBootNet(t, fill(t, t.TempDir(), map[string][]byte{
+		"loader/entries/show.conf": []byte("title Show what was loaded\nlinux /show\ninitrd /image\noptions quiet 1 2\n"),
+		"show":                     kernelShower(),
+		"image":                    content(size),
+	}), "--boot-default", "show", "--boot-timeout", "1s")
+	loaded := false
+	b.holdCable(t, func(frame []byte) bool {
+		switch port, data, _ := datagram(frame); {
+		case port == 67 && !loaded:
+			blankOptions(frame, 77, 175) // the user class, and what iPXE can do
+		case port == 69 && bytes.Contains(data, []byte("undionly.kpxe")):
+			loaded = true
+		}
+		return true
+	})
+	memory := filepath.Join(t.TempDir(), "memory")
+	m := b.powerOn(t, "e1000", "-debugcon", "file:"+memory)
+	m.awaitOff(t)
+	wantFile(t, memory, shown("initrd=initrd0.img quiet 1 2", content(size)))
+	wantBootLogged(t, b.haul,
+		`result=offered .*client=PXE arch=BIOS form=direct file=undionly.kpxe`,
+		`result=offered .*client=iPXE arch=BIOS form=any file=boot.ipxe`)
+}
+
 // A PC with UEFI asks port 4011 for its boot file, loads iPXE by TFTP, and iPXE shows the
 // menu, whose default it boots: a program for UEFI in a directory of entries, with its command
 // line.
@@ -108,6 +144,73 @@ func TestBootUEFI(t *testing.T) {
 	wantBootLogged(t, b.haul,
 		`result=offered .*client=PXE arch="UEFI x64" form=redirect file=snponly.efi`,
 		`result=offered .*client=iPXE arch="UEFI x64" form=any file=boot.ipxe`)
+}
+
+// Where port 4011 cannot be reached, a machine with UEFI boots by an offer that has the boot
+// file itself. It gets such an offer by a rule, or when it is switched on again after a boot
+// that failed.
+func TestBootUEFIDirect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what haul sends to boot clients is the same on the portable path")
+	}
+	const (
+		redirect = `result=offered .*client=PXE arch="UEFI x64" form=redirect file=show.efi`
+		direct   = `result=offered .*client=PXE arch="UEFI x64" form=direct file=show.efi`
+	)
+	t.Run("by a rule", func(t *testing.T) {
+		t.Parallel()
+		b, _ := newNetWithout4011(t, "--boot-host", "52:54:00:12:34:56=direct")
+		b.bootsDirect(t, direct)
+	})
+	t.Run("after a failure", func(t *testing.T) {
+		t.Parallel()
+		b, asked := newNetWithout4011(t)
+		m := b.powerOn(t, "virtio-net-pci,romfile=", "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"))
+		select {
+		case <-asked:
+		case <-m.done:
+			t.Fatalf("the machine has ended: %v", m.err)
+		case <-time.After(patience):
+			t.Fatalf("the machine has not asked port 4011 within %v", patience)
+		}
+		_ = m.stop()
+		b.bootsDirect(t, redirect, direct)
+	})
+}
+
+// directSize is how much the program shows that machines without port 4011 load.
+const directSize = 1<<20 + 777
+
+// newNetWithout4011 is a newBootNet whose cable loses all packets to port 4011. The channel
+// has a value after the first one.
+func newNetWithout4011(t *testing.T, args ...string) (b *bootNet, asked chan struct{}) {
+	t.Helper()
+	dir := fill(t, t.TempDir(), map[string][]byte{"show.efi": selfShower(content(directSize))})
+	b, asked = newBootNet(t, dir, append([]string{"--boot-file", "x64=show.efi"}, args...)...), make(chan struct{}, 1)
+	b.holdCable(t, func(frame []byte) bool {
+		port, _, _ := datagram(frame)
+		if port != 4011 {
+			return true
+		}
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return false
+	})
+	return b, asked
+}
+
+// bootsDirect wants a machine to boot by TFTP, and haul to have logged offers, the last of
+// them to this boot.
+func (b *bootNet) bootsDirect(t *testing.T, offers ...string) {
+	t.Helper()
+	memory := filepath.Join(t.TempDir(), "memory")
+	m := b.powerOn(t, "virtio-net-pci,romfile=", "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"), "-debugcon", "file:"+memory)
+	m.awaitOff(t)
+	wantFile(t, memory, content(directSize))
+	wantBootLogged(t, b.haul, offers...)
+	wantLogged(t, logged(t, b.haul), `probe show.efi .*`, `done show.efi .*`)
 }
 
 // UEFI's HTTP boot gets the URL of its boot file.

@@ -23,7 +23,7 @@ const (
 	maxHeard = 1 << 20
 )
 
-// A machine is an emulated PC at the far end of the cable.
+// A machine is an emulated one, mostly a PC, at the far end of the cable.
 type machine struct {
 	*daemon
 	console net.Conn // its serial line
@@ -31,20 +31,36 @@ type machine struct {
 	read    int      // how much of that await has passed
 }
 
-// powerOn starts a machine with a network card. args say what firmware it has.
+// powerOn starts a machine with a network card, at the end of the cable. args say what
+// firmware it has.
 func powerOn(t *testing.T, card string, args ...string) *machine {
 	t.Helper()
+	return powerOnAt(t, toCable, card, args...)
+}
+
+// toCable has QEMU connect a machine with the cable.
+const toCable = "tap,script=no,downscript=no,ifname=" + cable
+
+// powerOnAt starts a machine whose cable is what QEMU's option netdev describes.
+func powerOnAt(t *testing.T, netdev, card string, args ...string) *machine {
+	t.Helper()
 	const pkg = "qemu-system-x86"
-	p := find(t, pkg, "qemu-system-x86_64")
+	return emulate(t, find(t, pkg, "qemu-system-x86_64"), netdev, card, append([]string{
+		"-L", peerFile(pkg, "/usr/share/qemu"), "-L", peerFile(pkg, "/usr/share/seabios"), "-L", peerFile(pkg, "/usr/lib/ipxe/qemu"),
+		// Writing to this port switches the machine off: see switchOff.
+		"-device", "isa-debug-exit,iobase=0x501,iosize=1",
+	}, args...)...)
+}
+
+// emulate starts a machine of the kind that p, one of QEMU's programs, emulates.
+func emulate(t *testing.T, p program, netdev, card string, args ...string) *machine {
+	t.Helper()
 	socket := filepath.Join(t.TempDir(), "tty")
 	m := &machine{daemon: p.start(t, append([]string{
 		"-accel", "tcg", "-smp", "1", "-m", "256", "-nographic", "-no-reboot", "-nodefaults", "-no-user-config", "-monitor", "none",
-		"-L", peerFile(pkg, "/usr/share/qemu"), "-L", peerFile(pkg, "/usr/share/seabios"), "-L", peerFile(pkg, "/usr/lib/ipxe/qemu"),
 		// It starts when somebody listens.
 		"-chardev", "socket,id=tty,server=on,wait=on,path=" + socket, "-serial", "chardev:tty",
-		"-netdev", "tap,id=cable,script=no,downscript=no,ifname=" + cable, "-device", card + ",netdev=cable,bootindex=0",
-		// Writing to this port switches the machine off: see switchOff.
-		"-device", "isa-debug-exit,iobase=0x501,iosize=1",
+		"-netdev", netdev + ",id=cable", "-device", card + ",netdev=cable,bootindex=0",
 	}, args...)...)}
 	for end := time.Now().Add(startPatience); time.Now().Before(end); {
 		var err error

@@ -47,7 +47,7 @@ func newRouter(t *testing.T, l *link, opened func(from netip.AddrPort) bool) (*r
 	t.Helper()
 	client := newNode(t)
 	r := &router{outside: l.client, opened: opened, ports: make(map[netip.AddrPort]*outsidePort)}
-	client.do(t, func() { r.tun = openTUN(t) })
+	client.do(t, func() { r.tun = openTunnel(t, tunName, unix.IFF_TUN) })
 	client.ip(t, address(tunName, behindRouter+"/24"), "link set dev "+tunName+" up", "route add default dev "+tunName)
 	done := make(chan struct{})
 	go func() {
@@ -68,23 +68,24 @@ func newRouter(t *testing.T, l *link, opened func(from netip.AddrPort) bool) (*r
 
 const tunName = "tun0"
 
-// openTUN makes a network interface whose cable ends in the file returned.
-func openTUN(t *testing.T) *os.File {
+// openTunnel makes a network interface whose cable ends in the file returned: for packets
+// of IP (unix.IFF_TUN), or for frames of Ethernet (unix.IFF_TAP).
+func openTunnel(t *testing.T, name string, mode uint16) *os.File {
 	t.Helper()
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		absent(t, "no TUN device: /dev/net/tun: %v", err)
 	}
-	r, err := unix.NewIfreq(tunName)
+	r, err := unix.NewIfreq(name)
 	if err == nil {
-		r.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+		r.SetUint16(mode | unix.IFF_NO_PI)
 		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, r)
 	}
 	if err != nil {
 		unix.Close(fd)
-		t.Fatalf("%s: %v", tunName, err)
+		t.Fatalf("%s: %v", name, err)
 	}
-	return os.NewFile(uintptr(fd), tunName)
+	return os.NewFile(uintptr(fd), name)
 }
 
 // forward sends on what comes from the client, until the tunnel is closed.
