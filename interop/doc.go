@@ -17,7 +17,8 @@
 // install the services (systemd_guide_test.go).
 //
 // scripts/install-peers fetches the peers. One that is absent is skipped, but
-// where CI=true it is a failure: a skipped test proves nothing.
+// where CI=true it is a failure: a skipped test proves nothing. The machine of the tests
+// TestBootARM64 is fetched by its name alone: see boot_aarch64_test.go.
 //
 //	go test ./interop                     # against haul as it is built here
 //	go test -tags haul_portable ./interop # against its portable UDP path
