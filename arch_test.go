@@ -38,11 +38,11 @@ var rules = map[string]rule{
 	},
 	"internal/serve": {
 		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp pxe",
-		tests:   "internal/race internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
+		tests:   "internal/race internal/s3test internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
 	},
 	"internal/config":          {imports: "tftp tftp/trace pxe site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure", tests: "internal/golden internal/serve"},
-	"internal/serve/servetest": {imports: "sftp tftp users"}, // for tests
+	"internal/serve/servetest": {imports: "internal/s3test sftp tftp users"}, // for tests
 	"internal/metricsserver":   {tests: "internal/serve/servetest meter"},
 	"internal/source": {
 		imports: "internal/failure internal/linequeue internal/openssh internal/privilege internal/remote meter store store/cache web/webclient",
@@ -79,6 +79,7 @@ var rules = map[string]rule{
 	"internal/instructions":          {tests: "internal/race"},     // a test
 	"internal/repeat":                {},                           // for tests
 	"internal/pipelisten":            {},                           // for tests
+	"internal/s3test":                {},                           // for tests
 	"internal/golden":                {imports: "internal/repeat"}, // the same
 	"internal/leak":                  {},                           // the same
 	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak internal/golden"},
@@ -124,7 +125,7 @@ var rules = map[string]rule{
 	"store":                          {imports: "internal/tempname store/internal/rules", tests: "store/localdir store/storetest"},
 	"store/localdir":                 {imports: "internal/tempname internal/filelock internal/localfs store store/internal/rules", tests: "internal/race store/storetest"},
 	"store/internal/rules":           {},
-	"store/s3":                       {imports: "internal/pipeline internal/rate internal/servertext store store/internal/rules", tests: "store/treecopy store/localdir store/storetest"},
+	"store/s3":                       {imports: "internal/pipeline internal/rate internal/servertext store store/internal/rules", tests: "internal/pipelisten internal/s3test store/treecopy store/localdir store/storetest"},
 	"store/cache":                    {imports: "internal/filelock store store/localdir", tests: "internal/race internal/repeat store/storetest web/webclient"},
 	"store/treecopy":                 {imports: "internal/tempname store store/glob internal/rate", tests: "sftp sftp/sftpclient internal/leak internal/repeat store/storetest store/localdir"},
 	"store/glob":                     {imports: "store", tests: "store/localdir"},

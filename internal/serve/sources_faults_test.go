@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/haul-project/haul/internal/race"
+	"github.com/haul-project/haul/internal/s3test"
 	"github.com/haul-project/haul/internal/serve/servetest"
 )
 
@@ -138,7 +139,7 @@ func refusing(times int64, status int, code string, header ...string) servetest.
 		for i := 0; i+1 < len(header); i += 2 {
 			w.Header().Set(header[i], header[i+1])
 		}
-		servetest.Refuse(w, r, status, code)
+		s3test.Refuse(w, r, status, code)
 	}
 }
 
@@ -280,7 +281,7 @@ func TestServeBucketKeys(t *testing.T) {
 	b.Put("f", "content")
 	b.Break("f", func(w http.ResponseWriter, r *http.Request, server http.HandlerFunc) {
 		if strings.Contains(r.Header.Get("Authorization"), "Credential=old/") {
-			servetest.Refuse(w, r, 400, "ExpiredToken")
+			s3test.Refuse(w, r, 400, "ExpiredToken")
 			return
 		}
 		server(w, r)
@@ -329,7 +330,7 @@ func TestServeBucketOdd(t *testing.T) {
 		for _, key := range []string{"a//b", "../x", "/lead", "..", ".", "d/../y", "d//z", "a\x00b"} {
 			b.Put(key, "hostile")
 		}
-		b.PutLarge("huge", hugeContent{}, size)
+		b.PutObject("huge", s3test.Object{Content: hugeContent{}, Size: size, ETag: "0123456789abcdef0123456789abcdef-2"})
 		s := startSourceServer(t, "s3://bucket/", bucketHome(t, "id"), cacheDir, bucketEnv(b)...)
 		for protocol, get := range s.fetchers() {
 			if got, err := get("empty"); got != "" || err != nil {

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/s3test"
 )
 
 // A testEnv is an environment with a home of its own.
@@ -105,7 +107,7 @@ func TestBadFile(t *testing.T) {
 // Keys that are written into the file anew are used without a restart.
 func TestRenewsKeysOfTheFile(t *testing.T) {
 	f := newFake(t)
-	f.put("f", "x")
+	f.Put("f", "x")
 	env := newTestEnv(t)
 	env.write(t, "credentials", testCredentials)
 	s := f.store(func(c *Config) { c.Keys, c.Getenv = nil, env.get })
@@ -113,9 +115,9 @@ func TestRenewsKeysOfTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.write(t, "credentials", strings.ReplaceAll(testCredentials, "DEFAULTID", "NEWID"))
-	f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+	f.SetHook(func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.Header.Get("Authorization"), "DEFAULTID/") {
-			refuse(w, r, 403, "InvalidAccessKeyId")
+			s3test.Refuse(w, r, 403, "InvalidAccessKeyId")
 			return true
 		}
 		return false
@@ -124,9 +126,9 @@ func TestRenewsKeysOfTheFile(t *testing.T) {
 		t.Error(err)
 	}
 	// So are those that take the place of keys that are still accepted, soon.
-	f.setHook(nil)
+	f.SetHook(nil)
 	env.write(t, "credentials", strings.ReplaceAll(testCredentials, "DEFAULTID", "THIRDID"))
-	for end := time.Now().Add(time.Minute); !strings.Contains(fmt.Sprint(f.signed()), "THIRDID/"); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !strings.Contains(fmt.Sprint(f.Signed()), "THIRDID/"); time.Sleep(50 * time.Millisecond) {
 		if _, err := s.Stat(t.Context(), "f"); err != nil || time.Now().After(end) {
 			t.Fatalf("the third keys are not used: %v", err)
 		}
@@ -154,7 +156,7 @@ func TestMachineKeys(t *testing.T) {
 	}))
 	defer cloud.Close()
 	f := newFake(t)
-	f.put("f", "x")
+	f.Put("f", "x")
 	env := newTestEnv(t)
 	env["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = cloud.URL
 	s := f.store(func(c *Config) { c.Keys, c.Getenv = nil, env.get })
@@ -163,9 +165,7 @@ func TestMachineKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if asked.Load() != 2 || withToken.Load() != 2 || !strings.Contains(f.auth[len(f.auth)-1], "CLOUDID/") {
+	if auth := f.Signed(); asked.Load() != 2 || withToken.Load() != 2 || !strings.Contains(auth[len(auth)-1], "CLOUDID/") {
 		t.Errorf("asked %d times, %d of them with the token", asked.Load(), withToken.Load())
 	}
 }
@@ -173,18 +173,16 @@ func TestMachineKeys(t *testing.T) {
 // A public bucket needs no keys, and none are looked for.
 func TestAnonymous(t *testing.T) {
 	f := newFake(t)
-	f.put("f", "x")
+	f.Put("f", "x")
 	s := f.store(func(c *Config) { c.Keys, c.Anonymous, c.Getenv = nil, true, newTestEnv(t).get })
 	if _, err := s.Stat(t.Context(), "f"); err != nil {
 		t.Error(err)
 	}
-	f.fail(-1, isMethod("HEAD"), 403, "AccessDenied")
+	f.Fail(-1, isMethod("HEAD"), 403, "AccessDenied")
 	if _, err := s.Stat(t.Context(), "f"); !errors.Is(err, fs.ErrPermission) {
 		t.Error(err)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if signed := strings.Join(f.auth, ""); signed != "" {
+	if signed := strings.Join(f.Signed(), ""); signed != "" {
 		t.Errorf("requests are signed: %s", signed)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/s3test"
 	"github.com/haul-project/haul/store"
 )
 
@@ -41,7 +42,7 @@ func readBoth(t *testing.T, s *Store, name string) (got []byte, fetched []byte, 
 func TestFaultsThatPass(t *testing.T) {
 	f := newFake(t)
 	data := randomBytes(9 << 20)
-	f.putObject("f", newObject(data))
+	f.Put("f", string(data))
 	cut := func(times int32) func(http.ResponseWriter, *http.Request) bool {
 		var left atomic.Int32
 		left.Store(times)
@@ -49,15 +50,13 @@ func TestFaultsThatPass(t *testing.T) {
 			if r.Method != http.MethodGet || left.Add(-1) < 0 {
 				return false
 			}
-			f.mu.Lock()
-			o := f.objects["f"]
-			f.mu.Unlock()
-			first, last, status := int64(0), o.size-1, 200
-			w.Header().Set("ETag", `"`+o.etag+`"`)
+			o := s3test.NewObject(string(data))
+			first, last, status := int64(0), o.Size-1, 200
+			w.Header().Set("ETag", `"`+o.ETag+`"`)
 			w.Header().Set("Last-Modified", time.Unix(1_000_000_000, 0).UTC().Format(http.TimeFormat))
 			if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); n == 2 {
 				status = 206
-				w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, o.size))
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, o.Size))
 			}
 			w.Header().Set("Content-Length", fmt.Sprint(last-first+1))
 			w.WriteHeader(status)
@@ -68,10 +67,10 @@ func TestFaultsThatPass(t *testing.T) {
 	}
 	s := f.store()
 	for name, set := range map[string]func(){
-		"500":            func() { f.fail(3, isMethod("GET"), 500, "InternalError") },
-		"503 SlowDown":   func() { f.fail(2, isMethod("GET"), 503, "SlowDown", "Retry-After", "0") },
-		"500 in between": func() { f.fail(1, isRange, 500, "InternalError") },
-		"cut":            func() { f.setHook(cut(7)) },
+		"500":            func() { f.Fail(3, isMethod("GET"), 500, "InternalError") },
+		"503 SlowDown":   func() { f.Fail(2, isMethod("GET"), 503, "SlowDown", "Retry-After", "0") },
+		"500 in between": func() { f.Fail(1, isRange, 500, "InternalError") },
+		"cut":            func() { f.SetHook(cut(7)) },
 	} {
 		set()
 		got, fetched, err, fetchErr := readBoth(t, s, "f")
@@ -84,14 +83,14 @@ func TestFaultsThatPass(t *testing.T) {
 // The server's Retry-After is obeyed, and one that is too long ends the request at once.
 func TestRetryAfter(t *testing.T) {
 	f := newFake(t)
-	f.put("f", "x")
+	f.Put("f", "x")
 	var pauses []time.Duration // of one request after the other
 	s := f.store(func(c *Config) { c.Waiting = func(_ error, d time.Duration) { pauses = append(pauses, d) } })
-	f.fail(1, isMethod("HEAD"), 503, "", "Retry-After", "1")
+	f.Fail(1, isMethod("HEAD"), 503, "", "Retry-After", "1")
 	if _, err := s.Stat(t.Context(), "f"); err != nil || len(pauses) != 1 || pauses[0] < time.Second {
 		t.Errorf("%v, after pauses of %v", err, pauses)
 	}
-	f.fail(1, isMethod("HEAD"), 503, "", "Retry-After", "9999")
+	f.Fail(1, isMethod("HEAD"), 503, "", "Retry-After", "9999")
 	_, err := s.Stat(t.Context(), "f")
 	if len(pauses) != 1 || !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "s3://b12/f") || !strings.Contains(err.Error(), "2h46m39s") {
 		t.Errorf("%v, after pauses of %v", err, pauses)
@@ -101,24 +100,24 @@ func TestRetryAfter(t *testing.T) {
 // A server that stays busy, or silent, is given up after a bounded number of tries.
 func TestGivesUp(t *testing.T) {
 	f := newFake(t)
-	f.put("f", "x")
+	f.Put("f", "x")
 	s := f.store(func(c *Config) { c.AnswerTimeout = 30 * time.Millisecond })
-	f.fail(-1, isMethod("HEAD"), 500, "")
-	f.asked()
+	f.Fail(-1, isMethod("HEAD"), 500, "")
+	f.Asked()
 	_, err := s.Stat(t.Context(), "f")
-	if n := len(f.asked()); !errors.Is(err, ErrLost) || n != maxTries {
+	if n := len(f.Asked()); !errors.Is(err, ErrLost) || n != maxTries {
 		t.Errorf("500: %v, after %d tries", err, n)
 	}
 	stop := make(chan struct{})
 	defer close(stop)
-	f.setHook(func(_ http.ResponseWriter, r *http.Request) bool {
+	f.SetHook(func(_ http.ResponseWriter, r *http.Request) bool {
 		select {
 		case <-r.Context().Done():
 		case <-stop:
 		}
 		return true
 	})
-	if _, err = s.Stat(t.Context(), "f"); !errors.Is(err, ErrStalled) || len(f.asked()) != maxSilence {
+	if _, err = s.Stat(t.Context(), "f"); !errors.Is(err, ErrStalled) || len(f.Asked()) != maxSilence {
 		t.Errorf("silence: %v", err)
 	}
 }
@@ -127,11 +126,11 @@ func TestGivesUp(t *testing.T) {
 func TestReplacedWhileReading(t *testing.T) {
 	f := newFake(t)
 	for what, change := range map[string]func(){
-		"replaced": func() { f.put("f", strings.Repeat("b", 9<<20)) },
-		"shorter":  func() { f.put("f", "b") },
-		"removed":  func() { f.mu.Lock(); delete(f.objects, "f"); f.mu.Unlock() },
+		"replaced": func() { f.Put("f", strings.Repeat("b", 9<<20)) },
+		"shorter":  func() { f.Put("f", "b") },
+		"removed":  func() { f.Delete("f") },
 	} {
-		f.put("f", strings.Repeat("a", 9<<20))
+		f.Put("f", strings.Repeat("a", 9<<20))
 		s := f.store()
 		file, err := s.Open(t.Context(), "f")
 		if err != nil {
@@ -163,7 +162,7 @@ func isRange(r *http.Request) bool { return r.Header.Get("Range") != "" }
 // An answer that is not what was asked for is an error, and none of it is delivered.
 func TestWrongAnswers(t *testing.T) {
 	f := newFake(t)
-	f.put("f", strings.Repeat("a", 4<<20))
+	f.Put("f", strings.Repeat("a", 4<<20))
 	s := f.store()
 	for what, header := range map[string]map[string]string{
 		"another ETag":   {"ETag": `"0123"`},
@@ -172,7 +171,7 @@ func TestWrongAnswers(t *testing.T) {
 		"another length": {"Content-Length": "9"},
 		"no range":       {"Content-Range": ""},
 	} {
-		f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		f.SetHook(func(w http.ResponseWriter, r *http.Request) bool {
 			if !isRange(r) {
 				return false
 			}
@@ -198,7 +197,7 @@ func TestWrongAnswers(t *testing.T) {
 		}
 		file.Close()
 	}
-	f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+	f.SetHook(func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("ETag", `"0123"`)
 		w.Header().Set("Last-Modified", time.Unix(1_000_000_000, 0).UTC().Format(http.TimeFormat))
 		w.Header().Set("Content-Range", "bytes 0-9/1000")
@@ -214,7 +213,7 @@ func TestWrongAnswers(t *testing.T) {
 // Refusals say what to do, and are of the kinds that package store has.
 func TestRefusals(t *testing.T) {
 	f := newFake(t)
-	f.put("f", "x")
+	f.Put("f", "x")
 	for _, tt := range []struct {
 		status int
 		code   string
@@ -239,7 +238,7 @@ func TestRefusals(t *testing.T) {
 		{501, "NotImplemented", errors.ErrUnsupported, "501"},
 	} {
 		s := f.store()
-		f.fail(-1, func(*http.Request) bool { return true }, tt.status, tt.code, "Date", time.Now().Add(-20*time.Minute).UTC().Format(http.TimeFormat), "X-Amz-Bucket-Region", "eu-north-1")
+		f.Fail(-1, func(*http.Request) bool { return true }, tt.status, tt.code, "Date", time.Now().Add(-20*time.Minute).UTC().Format(http.TimeFormat), "X-Amz-Bucket-Region", "eu-north-1")
 		_, err := s.Stat(t.Context(), "f")
 		if err == nil || tt.kind != nil && !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.words) || !strings.Contains(err.Error(), "stat s3://b12/f") {
 			t.Errorf("%d %s: %v, want %v with %q", tt.status, tt.code, err, tt.kind, tt.words)
@@ -290,7 +289,7 @@ func TestMissingTakesWords(t *testing.T) {
 		{"a proxy denies all", 403, html(403), nil, ErrEndpoint, "AWS_ENDPOINT_URL", "keys"},
 		{"a redirect", 307, html(307), nil, ErrEndpoint, "it redirects to https://elsewhere.example:", "secret"},
 	} {
-		f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		f.SetHook(func(w http.ResponseWriter, r *http.Request) bool {
 			switch {
 			case r.Method == http.MethodHead:
 				w.WriteHeader(tt.head)
@@ -312,13 +311,13 @@ func TestMissingTakesWords(t *testing.T) {
 // has changed.
 func TestRevokedWhileReading(t *testing.T) {
 	f := newFake(t)
-	f.put("f", strings.Repeat("x", 4<<20))
+	f.Put("f", strings.Repeat("x", 4<<20))
 	file, err := f.store().Open(t.Context(), "f")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	f.fail(-1, isMethod("GET"), 404, "XAdminUserNotFound")
+	f.Fail(-1, isMethod("GET"), 404, "XAdminUserNotFound")
 	// Far from the start, which the opening has brought.
 	if _, err := file.ReadAt(make([]byte, 1), 4<<20-1); !errors.Is(err, ErrLogin) || errors.Is(err, store.ErrChanged) {
 		t.Error(err)
@@ -328,16 +327,16 @@ func TestRevokedWhileReading(t *testing.T) {
 // Keys that are refused are asked for again, and nothing of them is ever shown.
 func TestRenewsKeys(t *testing.T) {
 	f := newFake(t)
-	f.put("f", "x")
+	f.Put("f", "x")
 	var asked atomic.Int32
 	s := f.store(func(c *Config) {
 		c.Keys = func(context.Context) (Keys, error) {
 			return Keys{ID: fmt.Sprint("KEYID", asked.Add(1)), Secret: "topsecret", Token: "sessiontoken"}, nil
 		}
 	})
-	f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+	f.SetHook(func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.Header.Get("Authorization"), "KEYID1/") {
-			refuse(w, r, 400, "ExpiredToken")
+			s3test.Refuse(w, r, 400, "ExpiredToken")
 			return true
 		}
 		return false
@@ -345,7 +344,7 @@ func TestRenewsKeys(t *testing.T) {
 	if _, err := s.Stat(t.Context(), "f"); err != nil || asked.Load() != 2 {
 		t.Errorf("%v, keys were asked for %d times", err, asked.Load())
 	}
-	f.fail(-1, func(*http.Request) bool { return true }, 403, "InvalidAccessKeyId")
+	f.Fail(-1, func(*http.Request) bool { return true }, 403, "InvalidAccessKeyId")
 	_, err := s.Stat(t.Context(), "f")
 	for _, text := range []string{fmt.Sprint(err), fmt.Sprintf("%v %+v %#v %s", Keys{ID: "KEYID1", Secret: "topsecret"}, Keys{Secret: "topsecret"}, Keys{Token: "sessiontoken"}, Keys{Secret: "topsecret"})} {
 		for _, secret := range []string{"KEYID", "topsecret", "sessiontoken"} {
@@ -370,11 +369,22 @@ func TestNothingListens(t *testing.T) {
 	}
 }
 
+// largeContent is as large as it needs to be.
+type largeContent struct{}
+
+func (largeContent) ReadAt(p []byte, off int64) (int, error) {
+	for i := range p {
+		at := off + int64(i)
+		p[i] = byte(at>>20) ^ byte(at)
+	}
+	return len(p), nil
+}
+
 // 100 GB are read by ranges alone, and at the offsets that were asked for.
 func TestLargeObject(t *testing.T) {
 	f := newFake(t)
 	const size = 100 << 30
-	f.putObject("f", &object{size: size, etag: "large-12800", at: func(off int64) byte { return byte(off>>20) ^ byte(off) }})
+	f.PutObject("f", s3test.Object{Content: largeContent{}, Size: size, ETag: "large-12800"})
 	s := f.store()
 	file, err := s.Open(t.Context(), "f")
 	if err != nil {
@@ -415,8 +425,8 @@ func (s *shiftSink) WriteAt(p []byte, off int64) (int, error) {
 // it if it is small. Whoever reads on elsewhere needs a few more.
 func TestRequestsOfReading(t *testing.T) {
 	f := newFake(t)
-	f.put("f", strings.Repeat("a", 30<<20))
-	f.put("small", "x")
+	f.Put("f", strings.Repeat("a", 30<<20))
+	f.Put("small", "x")
 	s := f.store()
 	open := func(name string) *file {
 		t.Helper()
@@ -437,7 +447,7 @@ func TestRequestsOfReading(t *testing.T) {
 	}
 	wantRequests := func(what, want string) {
 		t.Helper()
-		if got := strings.Join(f.asked(), ","); got != want {
+		if got := strings.Join(f.Asked(), ","); got != want {
 			t.Errorf("%s asks %s, want %s", what, got, want)
 		}
 	}

@@ -51,10 +51,10 @@ func TestOddKeys(t *testing.T) {
 	f := newFake(t)
 	odd := []string{"a b", "a+b", "a%2Fb", "ü", "日本", "a\\b", "a:b", "a\"b<>&'", "~", "-", "a\tb", "..a", "a\nb", "\x01"}
 	for _, name := range odd {
-		f.put("dir/"+name, name)
+		f.Put("dir/"+name, name)
 	}
 	for _, key := range []string{"a//b", "../x", "dir/../y", "/lead", "dir/./z", "dir//z", "dir/", "..", ".", "dir/..", "dir/a\x00b"} {
-		f.put(key, "hostile")
+		f.Put(key, "hostile")
 	}
 	s := f.store()
 	if got, want := names(t, s, "."), []string{"a/", "dir/"}; !slices.Equal(got, want) {
@@ -96,7 +96,7 @@ func TestOddKeys(t *testing.T) {
 func TestManyNames(t *testing.T) {
 	f := newFake(t)
 	const files = 100_000
-	f.setHook(pagesOf(files))
+	f.SetHook(pagesOf(files))
 	s := f.store()
 	if got := names(t, s, "d"); len(got) != files || got[files-1] != "099999" {
 		t.Errorf("%d names", len(got))
@@ -144,7 +144,7 @@ func pagesOf(files int) func(http.ResponseWriter, *http.Request) bool {
 func TestListingInACircle(t *testing.T) {
 	f := newFake(t)
 	s := f.store()
-	f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+	f.SetHook(func(w http.ResponseWriter, r *http.Request) bool {
 		_, _ = io.WriteString(w, `<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>x</NextContinuationToken>
 			<Contents><Key>a</Key><ETag>x</ETag><LastModified>2001-09-09T01:46:40.000Z</LastModified></Contents><CommonPrefixes><Prefix>b/</Prefix></CommonPrefixes></ListBucketResult>`)
 		return true
@@ -164,7 +164,7 @@ func TestListingWithoutEnd(t *testing.T) {
 	f := newFake(t)
 	s := f.store()
 	for what, piece := range map[string]string{"one key": strings.Repeat("a", 64<<10), "many keys": "</Key></Contents>" + strings.Repeat("<Contents/>", 4<<10) + "<Contents><Key>a"} {
-		f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		f.SetHook(func(w http.ResponseWriter, r *http.Request) bool {
 			_, err := io.WriteString(w, "<ListBucketResult><Contents><Key>")
 			for sent := 0; err == nil && sent < 8*maxAnswer; sent += len(piece) {
 				_, err = io.WriteString(w, piece)
@@ -183,10 +183,10 @@ func TestListingWithoutEnd(t *testing.T) {
 // with its object.
 func TestDirectories(t *testing.T) {
 	f := newFake(t)
-	f.put("made/", "")
-	f.put("d/f", "x")
-	f.put("d//hidden", "x")
-	f.put("d2/f", "x")
+	f.Put("made/", "")
+	f.Put("d/f", "x")
+	f.Put("d//hidden", "x")
+	f.Put("d2/f", "x")
 	s := f.store()
 	for _, dir := range []string{"made", "d"} {
 		if fi, err := s.Stat(t.Context(), dir); err != nil || !fi.IsDir() {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/s3test"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
 )
@@ -140,9 +141,9 @@ func TestVersions(t *testing.T) {
 		t.Cleanup(func() { file.Close() })
 		return file
 	}
-	f.put("f", "one")
+	f.Put("f", "one")
 	a, b := open(), open()
-	f.put("f", "two")
+	f.Put("f", "two")
 	c := open()
 	ia, _ := a.Identity()
 	ib, _ := b.Identity()
@@ -161,7 +162,9 @@ func TestVersions(t *testing.T) {
 		"a part of the file": func() (string, []byte, error) { return c.Hash(t.Context(), 0, 2, "md5") },
 		"another algorithm":  func() (string, []byte, error) { return c.Hash(t.Context(), 0, 3, "sha256") },
 		"several parts": func() (string, []byte, error) {
-			f.putObject("f", &object{size: 3, etag: "0123456789abcdef0123456789abcdef-2", data: []byte("two")})
+			o := s3test.NewObject("two")
+			o.ETag = "0123456789abcdef0123456789abcdef-2"
+			f.PutObject("f", o)
 			return open().Hash(t.Context(), 0, 3, "md5")
 		},
 	} {

@@ -45,14 +45,14 @@ func TestUploadFaults(t *testing.T) {
 		fail func(f *fake)
 		ok   bool
 	}{
-		"a part, twice":        {func(f *fake) { f.fail(2, isPart, 500, "InternalError") }, true},
-		"a part, for ever":     {func(f *fake) { f.fail(-1, isPart, 500, "InternalError") }, false},
-		"a part is refused":    {func(f *fake) { f.fail(-1, isPart, 403, "AccessDenied") }, false},
-		"the end, twice":       {func(f *fake) { f.fail(2, isComplete, 503, "SlowDown") }, true},
-		"the end, in a 200":    {func(f *fake) { f.fail(1, isComplete, 200, "InternalError") }, true},
-		"the end, for ever":    {func(f *fake) { f.fail(-1, isComplete, 500, "InternalError") }, false},
-		"the answer, once":     {func(f *fake) { f.setHook(loseAnswer(f, isComplete)) }, true},
-		"the answer to a part": {func(f *fake) { f.setHook(loseAnswer(f, isPart)) }, true},
+		"a part, twice":        {func(f *fake) { f.Fail(2, isPart, 500, "InternalError") }, true},
+		"a part, for ever":     {func(f *fake) { f.Fail(-1, isPart, 500, "InternalError") }, false},
+		"a part is refused":    {func(f *fake) { f.Fail(-1, isPart, 403, "AccessDenied") }, false},
+		"the end, twice":       {func(f *fake) { f.Fail(2, isComplete, 503, "SlowDown") }, true},
+		"the end, in a 200":    {func(f *fake) { f.Fail(1, isComplete, 200, "InternalError") }, true},
+		"the end, for ever":    {func(f *fake) { f.Fail(-1, isComplete, 500, "InternalError") }, false},
+		"the answer, once":     {func(f *fake) { f.SetHook(loseAnswer(f, isComplete)) }, true},
+		"the answer to a part": {func(f *fake) { f.SetHook(loseAnswer(f, isPart)) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
@@ -64,24 +64,24 @@ func TestUploadFaults(t *testing.T) {
 			}
 			defer u.Close()
 			_, err = u.WriteAt(data, 0)
-			if _, there := f.content("f"); there {
+			if _, there := f.Content("f"); there {
 				t.Error("it is there before Commit")
 			}
 			if err == nil {
 				err = u.Commit()
 			}
-			got, there := f.content("f")
+			got, there := f.Content("f")
 			switch {
 			case tt.ok && (err != nil || got != string(data)):
 				t.Errorf("%v, and there are %d bytes of %d", err, len(got), len(data))
 			case !tt.ok && (err == nil || there || !strings.Contains(err.Error(), "s3://b12/f")):
 				t.Errorf("%v, and it is there: %v", err, there)
 			}
-			f.setHook(nil)
+			f.SetHook(nil)
 			if err := u.Close(); err != nil {
 				t.Error(err)
 			}
-			if n := f.uploadsLeft(); n > 0 {
+			if n := f.UploadsLeft(); n > 0 {
 				t.Errorf("%d uploads are left", n)
 			}
 		})
@@ -96,8 +96,8 @@ func loseAnswer(f *fake, match func(*http.Request) bool) func(http.ResponseWrite
 		if !match(r) || done.Swap(true) {
 			return false
 		}
-		f.setHook(nil)
-		f.ServeHTTP(&discard{header: http.Header{}}, r)
+		f.SetHook(nil)
+		f.Answer(&discard{header: http.Header{}}, r)
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -135,7 +135,7 @@ func TestWritesInAnyOrder(t *testing.T) {
 	if err := u.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := f.content("f"); got != string(want) {
+	if got, _ := f.Content("f"); got != string(want) {
 		t.Errorf("%d bytes, want %d others", len(got), len(want))
 	}
 }
@@ -197,7 +197,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for n := range 5 {
 		want[n*minPart] = 1
 	}
-	if got, _ := f.content("f"); got != string(want) {
+	if got, _ := f.Content("f"); got != string(want) {
 		t.Error("the file has other bytes")
 	}
 }
@@ -262,14 +262,10 @@ func TestResume(t *testing.T) {
 			wrong := 0
 			if !real {
 				f.CloseClientConnections()
-				f.rest()
-				f.mu.Lock()
-				for _, m := range f.uploads {
-					m.parts[2] = newObject(bytes.Repeat([]byte{1}, int(m.parts[1].size)))
-				}
-				f.mu.Unlock()
+				f.Rest()
+				f.SetPart(2, func(first string) string { return strings.Repeat("\x01", len(first)) })
 				wrong = 1
-				f.asked()
+				f.Asked()
 			}
 			res, err := copyFrom(t, dir, open(), nil)
 			if err != nil || res.Copied != 1 || res.Resumed < minPart {
@@ -277,15 +273,15 @@ func TestResume(t *testing.T) {
 			}
 			if !real {
 				puts := 0
-				for _, r := range f.asked() {
+				for _, r := range f.Asked() {
 					if strings.HasPrefix(r, "PUT") {
 						puts++
 					}
 				}
-				if got, _ := f.content("f"); got != string(data) || puts > 3+wrong {
+				if got, _ := f.Content("f"); got != string(data) || puts > 3+wrong {
 					t.Errorf("%d bytes came, by %d requests", len(got), puts)
 				}
-				if n := f.uploadsLeft(); n > 0 {
+				if n := f.UploadsLeft(); n > 0 {
 					t.Errorf("%d uploads are left", n)
 				}
 			}
@@ -345,11 +341,11 @@ func TestTwoWriters(t *testing.T) {
 		if i == 2 {
 			want = other
 		}
-		if got, _ := f.content("f"); got != string(want) {
+		if got, _ := f.Content("f"); got != string(want) {
 			t.Errorf("after writer %d there are other bytes", i)
 		}
 	}
-	if n := f.uploadsLeft(); n > 1 { // b has found none, or that of a
+	if n := f.UploadsLeft(); n > 1 { // b has found none, or that of a
 		t.Errorf("%d uploads are left", n)
 	}
 }
@@ -366,7 +362,7 @@ func TestExclusiveAfterLoss(t *testing.T) {
 	if _, err := u.WriteAt([]byte("x"), 0); err != nil {
 		t.Fatal(err)
 	}
-	f.setHook(loseAnswer(f, isMethod("PUT")))
+	f.SetHook(loseAnswer(f, isMethod("PUT")))
 	if err := u.Commit(); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "may be this upload") {
 		t.Error(err)
 	}

@@ -1,0 +1,314 @@
+// Package s3test is for tests. It has an S3 server in memory, with faults.
+package s3test
+
+import (
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A Server is an S3 server with one bucket, whatever name it is asked by. It checks no
+// signatures. versitygw is what shows that real servers understand the requests.
+type Server struct {
+	*httptest.Server // nil if it is used as a handler
+
+	mu       sync.Mutex
+	objects  map[string]Object     // mu: by their keys
+	sorted   []string              // mu: the keys; nil if that is out of date
+	uploads  map[string]*multipart // mu: by their IDs
+	hook     Hook                  // mu: nil for none
+	requests []string              // mu: method, key and query, without the values
+	auth     []string              // mu: the headers that sign
+	sent     map[string]int64      // mu: bytes of objects that were sent, by keys
+	serial   int                   // mu: of uploads
+	running  int                   // mu: requests that are being answered
+	most     int                   // mu: of these at a time
+}
+
+// An Object is a file in the bucket.
+type Object struct {
+	Content io.ReaderAt
+	Size    int64
+	ETag    string
+}
+
+// A Hook answers a request in place of the server, or does something before.
+type Hook func(w http.ResponseWriter, r *http.Request) (over bool)
+
+// New starts a server, until the test ends.
+func New(t testing.TB) *Server {
+	s := NewHandler()
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// NewHandler returns a server that is no more than a handler.
+func NewHandler() *Server {
+	return &Server{objects: map[string]Object{}, uploads: map[string]*multipart{}, sent: map[string]int64{}}
+}
+
+// NewObject returns an object of some bytes, whose ETag is their MD5.
+func NewObject(data string) Object {
+	return Object{strings.NewReader(data), int64(len(data)), fmt.Sprintf("%x", md5.Sum([]byte(data)))}
+}
+
+// Put makes an object, or replaces one.
+func (s *Server) Put(key, content string) { s.PutObject(key, NewObject(content)) }
+
+// PutObject makes an object, or replaces one.
+func (s *Server) PutObject(key string, o Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(key, o)
+}
+
+func (s *Server) put(key string, o Object) { s.objects[key], s.sorted = o, nil }
+
+// Delete removes an object.
+func (s *Server) Delete(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delete(key)
+}
+
+func (s *Server) delete(key string) {
+	delete(s.objects, key)
+	s.sorted = nil
+}
+
+// Content returns what an object has, and false if there is none.
+func (s *Server) Content(key string) (string, bool) {
+	s.mu.Lock()
+	o, there := s.objects[key]
+	s.mu.Unlock()
+	if !there {
+		return "", false
+	}
+	return o.read(), true
+}
+
+func (o Object) read() string {
+	b := make([]byte, o.Size)
+	_, _ = io.ReadFull(io.NewSectionReader(o.Content, 0, o.Size), b)
+	return string(b)
+}
+
+// SetHook has a hook see each request; nil ends that.
+func (s *Server) SetHook(h Hook) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hook = h
+}
+
+// Fail answers the first requests that match by a status, a code and headers; all of them
+// if times is -1.
+func (s *Server) Fail(times int, match func(*http.Request) bool, status int, code string, header ...string) {
+	var left atomic.Int64
+	left.Store(int64(times))
+	s.SetHook(func(w http.ResponseWriter, r *http.Request) bool {
+		if !match(r) || times >= 0 && left.Add(-1) < 0 {
+			return false
+		}
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		Refuse(w, r, status, code)
+		return true
+	})
+}
+
+// Refuse answers a request by an error of S3.
+func Refuse(w http.ResponseWriter, r *http.Request, status int, code string) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>words of the server</Message></Error>", code)
+	}
+}
+
+// Asked returns the requests since the last call: method, key and query, without the values.
+func (s *Server) Asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.requests
+	s.requests = nil
+	return list
+}
+
+// Signed returns the headers that sign requests.
+func (s *Server) Signed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.auth)
+}
+
+// Sent returns how many bytes of an object have left the server.
+func (s *Server) Sent(key string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent[key]
+}
+
+// Most returns how many requests were being answered at a time at most.
+func (s *Server) Most() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
+// Rest waits until no request is being answered: a client that is gone may have left some.
+func (s *Server) Rest() {
+	for {
+		s.mu.Lock()
+		n := s.running
+		s.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// KeyOf returns the key that a request is about; "" is the bucket's own.
+func KeyOf(r *http.Request) string {
+	_, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	return key
+}
+
+// ServeHTTP answers a request, unless the hook does.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := slices.Sorted(maps.Keys(r.URL.Query()))
+	s.mu.Lock()
+	s.requests = append(s.requests, strings.TrimSpace(r.Method+" "+KeyOf(r)+" "+strings.Join(query, "&")))
+	s.auth = append(s.auth, r.Header.Get("Authorization"))
+	s.running++
+	s.most = max(s.most, s.running)
+	hook := s.hook
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.running--
+		s.mu.Unlock()
+	}()
+	if hook == nil || !hook(w, r) {
+		s.Answer(w, r)
+	}
+}
+
+// Answer answers a request as a server does that has no faults.
+func (s *Server) Answer(w http.ResponseWriter, r *http.Request) {
+	key := KeyOf(r)
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	if sum := md5.Sum(body); r.Header.Get("Content-Md5") != "" && r.Header.Get("Content-Md5") != base64.StdEncoding.EncodeToString(sum[:]) {
+		Refuse(w, r, 400, "BadDigest")
+		return
+	}
+	q := r.URL.Query()
+	s.mu.Lock()
+	if (r.Method == "GET" || r.Method == "HEAD") && key != "" && !q.Has("uploadId") {
+		o, there := s.objects[key]
+		s.mu.Unlock()
+		if !there {
+			Refuse(w, r, 404, "NoSuchKey")
+			return
+		}
+		o.serve(&countedAnswer{w, s, key}, r)
+		return
+	}
+	defer s.mu.Unlock()
+	switch {
+	case key == "" && r.Method == "GET" && q.Has("uploads"):
+		s.listUploads(w, q)
+	case key == "" && r.Method == "GET":
+		s.list(w, q)
+	case q.Has("uploads") && r.Method == "POST":
+		s.beginUpload(w, key)
+	case q.Has("uploadId"):
+		s.multipart(w, r, key, q, body)
+	case r.Method == "PUT":
+		if _, there := s.objects[key]; there && r.Header.Get("If-None-Match") == "*" {
+			Refuse(w, r, 412, "PreconditionFailed")
+			return
+		}
+		o := NewObject(string(body))
+		s.put(key, o)
+		w.Header().Set("ETag", `"`+o.ETag+`"`)
+	case r.Method == "DELETE":
+		s.delete(key)
+		w.WriteHeader(204)
+	}
+}
+
+// serve answers a GET or HEAD.
+func (o Object) serve(w http.ResponseWriter, r *http.Request) {
+	if m := r.Header.Get("If-Match"); m != "" && m != `"`+o.ETag+`"` {
+		Refuse(w, r, 412, "PreconditionFailed")
+		return
+	}
+	first, last := int64(0), o.Size-1
+	status := 200
+	if s, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes="); ok {
+		a, b, _ := strings.Cut(s, "-")
+		first, _ = strconv.ParseInt(a, 10, 64)
+		if n, err := strconv.ParseInt(b, 10, 64); err == nil {
+			last = min(last, n)
+		}
+		if first > last {
+			Refuse(w, r, 416, "InvalidRange")
+			return
+		}
+		status = 206
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, o.Size))
+	}
+	w.Header().Set("ETag", `"`+o.ETag+`"`)
+	w.Header().Set("Last-Modified", time.Unix(1_000_000_000, 0).UTC().Format(http.TimeFormat))
+	w.Header().Set("Content-Length", strconv.FormatInt(last-first+1, 10))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = io.Copy(w, io.NewSectionReader(o.Content, first, last-first+1))
+	}
+}
+
+// A countedAnswer counts what is sent of an object.
+type countedAnswer struct {
+	http.ResponseWriter
+	server *Server
+	key    string
+}
+
+func (a *countedAnswer) Write(p []byte) (int, error) {
+	n, err := a.ResponseWriter.Write(p)
+	a.server.mu.Lock()
+	defer a.server.mu.Unlock()
+	a.server.sent[a.key] += int64(n)
+	return n, err
+}
+
+func sumOf(etag string) []byte {
+	sum, _ := hex.DecodeString(etag)
+	return sum
+}
+
+// answerXML answers by XML. If the client is gone, it sees that it is not whole.
+func answerXML(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/xml")
+	_ = xml.NewEncoder(w).Encode(v)
+}
