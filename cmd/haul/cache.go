@@ -39,19 +39,22 @@ const (
 	cacheLsHelp = `List the files of which a cache has blocks.
 
 Each line has how many bytes are there, of how many, the source and the name. Two versions
-of a file are two lines.`
+of a file are two lines.
+
+The last line counts the files in DIR that the cache has not made, if there are some.`
 
 	cacheVerifyHelp = `Read all blocks in a cache and compare their checksums.
 
 Blocks with another content than was stored are removed and printed, and the exit code is
-1. A server fetches them again. Files in DIR/objects that the cache has not made are
-printed, too: they do not count against --cache-size, and a server removes them when it
-starts.`
+1. A server fetches them again.
+
+Files in DIR that the cache has not made are printed, too. They do not count against
+--cache-size, and a server removes those in DIR/objects when it starts.`
 
 	cacheClearHelp = `Remove all blocks from a cache.
 
 A server that uses it continues with the blocks that it has open, and fetches the others
-again.`
+again. Files in DIR that the cache has not made stay, and are printed.`
 )
 
 // newCacheCommand returns a command for the cache in a directory.
@@ -70,16 +73,20 @@ func newCacheCommand(name, short, help string, run func(ctx context.Context, out
 
 func listCache(ctx context.Context, out io.Writer, dir string) error {
 	var all []cache.Object
+	var foreign int64
 	err := cache.List(ctx, dir, func(o cache.Object) error {
 		all = append(all, o)
 		return nil
-	})
+	}, func(string) { foreign++ })
 	slices.SortFunc(all, func(a, b cache.Object) int {
 		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
 	})
 	shown := console.NameFormat(out)
 	for _, o := range all {
 		fmt.Fprintf(out, "%8s of %8s  %s  %s\n", console.HumanSize(o.Bytes), console.HumanSize(o.Size), shown(o.Source), shown(o.Name))
+	}
+	if foreign > 0 {
+		fmt.Fprintf(out, "and %s that the cache has not made; haul cache verify names them\n", console.Plural(foreign, "file"))
 	}
 	return failure.Local.Wrap(err)
 }
@@ -88,9 +95,7 @@ func verifyCache(ctx context.Context, out io.Writer, dir string) error {
 	shown := console.NameFormat(out)
 	r, err := cache.Verify(ctx, dir, func(o cache.Object, block int64, err error) {
 		fmt.Fprintf(out, "%s  %s, block %d: %v\n", shown(o.Source), shown(o.Name), block, err)
-	}, func(name string) {
-		fmt.Fprintf(out, "%s: the cache has not made this; a server removes it when it starts\n", shown(name))
-	})
+	}, nameForeign(out, ""))
 	if err != nil {
 		return failure.Local.Wrap(err)
 	}
@@ -102,9 +107,21 @@ func verifyCache(ctx context.Context, out io.Writer, dir string) error {
 }
 
 func clearCache(ctx context.Context, out io.Writer, dir string) error {
-	r, err := cache.Clear(ctx, dir)
+	r, err := cache.Clear(ctx, dir, nameForeign(out, "kept "))
 	if err == nil {
 		fmt.Fprintf(out, "removed %s, %s, %s\n", console.Plural(r.Objects, "file"), console.Plural(r.Blocks, "block"), console.FormatBytes(r.Bytes))
 	}
 	return failure.Local.Wrap(err)
+}
+
+// nameForeign returns a function that prints the name of a file which the cache has not made.
+func nameForeign(out io.Writer, before string) func(name string) {
+	shown := console.NameFormat(out)
+	return func(name string) {
+		what := "the cache has not made this"
+		if cache.IsSwept(name) {
+			what += "; a server removes it when it starts"
+		}
+		fmt.Fprintf(out, "%s%s: %s\n", before, shown(name), what)
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +59,17 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(exitFailed, "https://mirror.example/  boot/kernel, block 0: its content is not what was stored\n1 file, 1 block, 6.0 kB\n", "1 block", "verify", dir)
-	want(0, "removed 0 files, 0 blocks, 0 B\n", "", "clear", dir)
+	// Files that the cache has not made are named, and stay.
+	for _, name := range []string{"README", "objects/core"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := "README: the cache has not made this\n%sobjects/core: the cache has not made this; a server removes it when it starts\n"
+	want(0, "and 2 files that the cache has not made; haul cache verify names them\n", "", "ls", dir)
+	want(0, fmt.Sprintf(named, "")+"0 files, 0 blocks, 0 B\n", "", "verify", dir)
+	want(0, "kept "+fmt.Sprintf(named, "kept ")+"removed 0 files, 0 blocks, 0 B\n", "", "clear", dir)
+	want(0, "and 2 files that the cache has not made; haul cache verify names them\n", "", "ls", dir)
 	want(exitLocal, "", "is no cache", "ls", t.TempDir())
 	want(exitUsage, "", "DIR", "clear")
 }

@@ -56,7 +56,7 @@ func TestKilled(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		_ = c.Close()
-		if _, err := Clear(t.Context(), dir); err != nil {
+		if _, err := Clear(t.Context(), dir, func(name string) { t.Error(name) }); err != nil {
 			t.Error(err)
 		}
 	}

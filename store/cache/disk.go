@@ -40,6 +40,7 @@ const (
 	objectsName  = "objects"
 	infoName     = "info"
 	doomedPrefix = "replaced-"
+	idLen        = 16 // bytes of the hash that are an ID
 
 	// pageSize is the unit of a file system in which files are counted.
 	pageSize = 4096
@@ -91,7 +92,13 @@ func (i identity) id() string {
 		fmt.Fprintf(h, "%d %s\n", len(s), s)
 	}
 	fmt.Fprintf(h, "%d", i.size)
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return hex.EncodeToString(h.Sum(nil)[:idLen])
+}
+
+// isObjectName reports whether a directory of objects may be the cache's.
+func isObjectName(dir string) bool {
+	sum, err := hex.DecodeString(dir)
+	return err == nil && len(sum) == idLen || strings.HasPrefix(dir, doomedPrefix)
 }
 
 func (i identity) String() string {
@@ -335,6 +342,29 @@ type foundBlock struct {
 }
 
 func (b foundBlock) name() string { return blockName(b.index, b.sum) }
+
+// foreign calls f with the names of all in the directory but its two entries.
+func (d *disk) foreign(f func(name string)) error {
+	dir, err := d.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for {
+		names, err := dir.Readdirnames(256)
+		for _, name := range names {
+			if name != markerName && name != objectsName {
+				f(name)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
 
 // eachObject calls f for each directory of an object, in no order, with what info says, and
 // foreign for what is no directory.

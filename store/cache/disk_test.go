@@ -219,7 +219,7 @@ func TestBadDirectory(t *testing.T) {
 	if _, err := Open(Config{Dir: dir, Size: MinSize}); err == nil {
 		t.Error("another version is taken")
 	}
-	if err := List(t.Context(), t.TempDir(), nil); !errors.Is(err, errNoCache) {
+	if err := List(t.Context(), t.TempDir(), nil, nil); !errors.Is(err, errNoCache) {
 		t.Errorf("List of no cache: %v", err)
 	}
 }
@@ -234,10 +234,11 @@ func TestList(t *testing.T) {
 	wantFile(t, s, "empty", l.put("empty", 0))
 	eventually(t, "it is stored", func() bool { return c.Stats().Blocks == 3 })
 	var all []string
+	none := func(name string) { t.Errorf("%s is foreign", name) }
 	err := List(t.Context(), dir, func(o Object) error {
 		all = append(all, fmt.Sprintf("%+v", o))
 		return nil
-	})
+	}, none)
 	want := fmt.Sprintf("%+v", Object{Source: "lab", Name: "dir/odd \"name\"\n\xff", Version: "v 1", Size: v.size, Blocks: 3, Of: 3, Bytes: v.size})
 	if err != nil || len(all) != 1 || all[0] != want {
 		t.Errorf("List: %q, %v, want %q", all, err, want)
@@ -246,29 +247,67 @@ func TestList(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file+"x", make([]byte, blockSize), 0o600), os.Rename(file+"x", file)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"core", filepath.Base(filepath.Dir(file)) + "/notes"} {
-		if err := os.WriteFile(filepath.Join(dir, objectsName, name), []byte("not a block"), 0o600); err != nil {
+	foreignNames := []string{"README", "objects/core", path.Join("objects", filepath.Base(filepath.Dir(file)), "notes"), "objects/photos"}
+	slices.Sort(foreignNames)
+	if err := os.MkdirAll(filepath.Join(dir, objectsName, "photos", "2026"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(foreignNames, "objects/photos/2026/1.jpg") {
+		if name == "objects/photos" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("not a block"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	found := 0
 	var foreign []string
+	collect := func(name string) { foreign = append(foreign, name) }
+	wantForeign := func(what string) {
+		t.Helper()
+		slices.Sort(foreign)
+		if !slices.Equal(foreign, foreignNames) {
+			t.Errorf("%s finds the foreign files %q, want %q", what, foreign, foreignNames)
+		}
+		foreign = nil
+	}
+	found := 0
 	r, err := Verify(t.Context(), dir, func(_ Object, b int64, err error) {
 		if found++; b != 1 || !errors.Is(err, errBadBlock) {
 			t.Errorf("block %d: %v", b, err)
 		}
-	}, func(name string) { foreign = append(foreign, path.Base(name)) })
-	slices.Sort(foreign)
-	if err != nil || r != (Result{Objects: 1, Blocks: 3, Bytes: v.size, Corrupt: 1, Foreign: 2}) || found != 1 || !slices.Equal(foreign, []string{"core", "notes"}) {
-		t.Errorf("Verify = %+v, %v, %d found, and %q", r, err, found, foreign)
+	}, collect)
+	if err != nil || r != (Result{Objects: 1, Blocks: 3, Bytes: v.size, Corrupt: 1, Foreign: 4}) || found != 1 {
+		t.Errorf("Verify = %+v, %v, %d found", r, err, found)
 	}
-	if r, err := Clear(t.Context(), dir); err != nil || r.Blocks != 2 {
+	wantForeign("Verify")
+	if err := List(t.Context(), dir, func(Object) error { return nil }, collect); err != nil {
+		t.Error(err)
+	}
+	wantForeign("List")
+	if r, err := Clear(t.Context(), dir, collect); err != nil || r.Blocks != 2 {
 		t.Errorf("Clear = %+v, %v", r, err)
 	}
+	wantForeign("Clear")
 	wantFile(t, s, "dir/odd \"name\"\n\xff", v)
 	_ = c.Close()
-	if r, err := Clear(t.Context(), dir); err != nil || r.Objects > 1 {
+	if r, err := Clear(t.Context(), dir, collect); err != nil || r.Objects > 1 || r.Foreign != 4 {
 		t.Errorf("Clear = %+v, %v", r, err)
+	}
+	wantForeign("Clear of a cache that is not in use")
+	if err := List(t.Context(), dir, func(o Object) error { return fmt.Errorf("%+v is left", o) }, collect); err != nil {
+		t.Error(err)
+	}
+	wantForeign("List behind that")
+	if _, err := os.Stat(filepath.Join(dir, objectsName, "photos", "2026", "1.jpg")); err != nil {
+		t.Error(err)
+	}
+	for _, name := range foreignNames {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Clear(t.Context(), dir, none); err != nil {
+		t.Error(err)
 	}
 	if left, _ := os.ReadDir(filepath.Join(dir, objectsName)); len(left) > 0 {
 		t.Errorf("left: %v", left)

@@ -21,23 +21,30 @@ type Object struct {
 	Bytes   int64  // that are there
 }
 
-// List calls each for what the cache in dir has, in no order. It may be in use.
-func List(ctx context.Context, dir string, each func(Object) error) error {
-	return walk(ctx, dir, func(_ *disk, _ string, o Object, _ []foundBlock) error { return each(o) }, func(string) {})
+// List calls each for what the cache in dir has, and foreign with the name in dir of each file or
+// directory that the cache has not made, in no order. It may be in use.
+func List(ctx context.Context, dir string, each func(Object) error, foreign func(name string)) error {
+	return walk(ctx, dir, func(_ *disk, _ string, o Object, _ []foundBlock) error { return each(o) }, foreign)
 }
 
 // walk calls f for each object of the cache in dir that has blocks, and foreign with the names
-// in dir of files that the cache has not made.
+// in dir of what the cache has not made.
 func walk(ctx context.Context, dir string, f func(d *disk, at string, o Object, blocks []foundBlock) error, foreign func(name string)) error {
 	d, err := openDisk(dir, false)
 	if err != nil {
 		return err
 	}
 	defer d.close()
+	if err := d.foreign(foreign); err != nil {
+		return err
+	}
 	return d.eachObject(ctx, func(at string, i identity, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case !isObjectName(at):
+			foreign(path.Join(objectsName, at))
+			return nil
 		case err != nil || strings.HasPrefix(at, doomedPrefix): // being made, or removed
 			return nil
 		}
@@ -68,12 +75,16 @@ type Result struct {
 	Blocks  int64
 	Bytes   int64
 	Corrupt int64 // blocks whose content was not what was stored; they are removed
-	Foreign int64 // files among those of the cache which it has not made: they are not counted against its size, and go with the next start
+	Foreign int64 // files and directories in that of the cache which it has not made: see [IsSwept]
 }
 
+// IsSwept reports whether a file that the cache has not made, of a name that [List], [Verify] or
+// [Clear] has given, goes when a server that uses the cache starts: one among the blocks,
+// which is not counted against the size. None of these three removes it.
+func IsSwept(name string) bool { return strings.HasPrefix(name, objectsName+"/") }
+
 // Verify reads all blocks of the cache in dir and removes those that are corrupt; bad is
-// called for each, and foreign with the name in dir of each file that the cache has not made. It
-// may be in use.
+// called for each, and foreign as by List. It may be in use.
 func Verify(ctx context.Context, dir string, bad func(o Object, block int64, err error), foreign func(name string)) (r Result, err error) {
 	err = walk(ctx, dir, func(d *disk, at string, o Object, blocks []foundBlock) error {
 		r.Objects++
@@ -118,10 +129,10 @@ func (d *disk) verify(at string, o Object, b foundBlock) error {
 	return checkBlock(f, blockLen(o.Size, b.index), b.sum)
 }
 
-// Clear removes all that the cache in dir has. It may be in use: then the server continues with
-// the blocks that it has open, fetches the others again, and counts those that are gone until
-// it would have removed them.
-func Clear(ctx context.Context, dir string) (r Result, err error) {
+// Clear removes all that the cache in dir has, and calls foreign as List does for what stays. It
+// may be in use: then the server continues with the blocks that it has open, fetches the others
+// again, and counts those that are gone until it would have removed them.
+func Clear(ctx context.Context, dir string, foreign func(name string)) (r Result, err error) {
 	err = walk(ctx, dir, func(d *disk, at string, _ Object, blocks []foundBlock) error {
 		r.Objects++
 		for _, b := range blocks {
@@ -132,7 +143,10 @@ func Clear(ctx context.Context, dir string) (r Result, err error) {
 			r.Bytes += b.size
 		}
 		return nil
-	}, func(string) {})
+	}, func(name string) {
+		r.Foreign++
+		foreign(name)
+	})
 	if err != nil {
 		return r, err
 	}
@@ -147,8 +161,27 @@ func Clear(ctx context.Context, dir string) (r Result, err error) {
 	if _, err := d.local.Sweep(ctx); err != nil {
 		return r, err
 	}
-	return r, d.eachObject(ctx, func(at string, i identity, _ error) error {
-		_, err := d.take(ctx, at, i, errBadBlock)
+	return r, d.eachObject(ctx, func(at string, _ identity, _ error) error {
+		if !isObjectName(at) {
+			return nil
+		}
+		return d.empty(ctx, at)
+	}, func(string) error { return nil })
+}
+
+// empty removes the directory of an object, but for what the cache has not made.
+func (d *disk) empty(ctx context.Context, at string) error {
+	blocks, others, err := d.blocks(ctx, at)
+	if err != nil {
 		return err
-	}, d.objects.RemoveAll)
+	}
+	for _, b := range blocks {
+		if err := d.remove(at, b.name()); err != nil {
+			return err
+		}
+	}
+	if len(others) > 0 {
+		return nil
+	}
+	return d.removeObject(at)
 }

@@ -255,7 +255,7 @@ func TestCounts(t *testing.T) {
 	if err := List(t.Context(), dir, func(o Object) error {
 		want += objectCost
 		return nil
-	}); err != nil {
+	}, func(name string) { t.Error(name) }); err != nil {
 		t.Error(err)
 	}
 	for _, file := range blockFiles(t, dir) {
