@@ -105,6 +105,9 @@ fuzz: ## every fuzz target, FUZZTIME runs of each
 mutants: ## put the bugs of scripts/mutants.txt into the code, one at a time, and see the tests notice them; FILES=REGEXP for a part
 	nice $(GO) run scripts/mutants.go '$(FILES)'
 
+# The second run is of what speaks UDP. SFTP, HTTP and S3 do not: TestSources has the portable path serve their sources over TFTP. The
+# fleet does, for 40 s, and in ways that others of that run show: TestReplicasRun (replicas of a bucket with caches), TestThousand and
+# TestNetworkRestart.
 interop: ## against programs that others wrote; what speaks UDP with both UDP paths
 	-@scripts/install-peers
 	$(GO) test -count=1 $(PATIENCE) ./interop

@@ -4,6 +4,7 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -218,12 +219,57 @@ func wantHealthy(t *testing.T, url string) {
 	}
 }
 
+// inImage runs a program as a container of the Dockerfile does: it has no file but its own, a
+// directory for the cache, and /proc; its user may write to the cache alone, and nothing gives it
+// more rights.
+func inImage(t *testing.T, p program) program {
+	t.Helper()
+	needRoot(t, "a root directory of its own")
+	b, err := os.ReadFile(replicasDir + "Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(name string) string {
+		m := regexp.MustCompile(`(?m)^` + name + ` (.+)$`).FindStringSubmatch(string(b))
+		if m == nil {
+			t.Fatalf("the Dockerfile has no %s", name)
+		}
+		return m[1]
+	}
+	var from, to, entry string
+	if n, err := fmt.Sscanf(step("COPY"), "%s %s", &from, &to); n != 2 || from != "haul" || step("FROM") != "scratch" {
+		t.Fatalf("the Dockerfile copies %s to %s, %v", from, to, err)
+	}
+	if _, err := fmt.Sscanf(step("ENTRYPOINT"), "[%q]", &entry); err != nil || entry != to {
+		t.Fatalf("the entry point is %s, %v", entry, err)
+	}
+	var uid, gid int
+	if n, err := fmt.Sscanf(step("USER"), "%d:%d", &uid, &gid); n != 2 || uid == 0 {
+		t.Fatalf("the user is %d:%d, %v", uid, gid, err)
+	}
+	root := t.TempDir()
+	binary, err := os.ReadFile(p.path)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, to), binary, 0o755)
+	}
+	cache := filepath.Join(root, step("WORKDIR"))
+	if err = errors.Join(err, os.MkdirAll(cache, 0o755), os.Mkdir(filepath.Join(root, "proc"), 0o755)); err == nil {
+		err = os.Chown(cache, uid, gid)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.args = []string{"--no-new-privs", find(t, "util-linux", "unshare").path, "--mount-proc=/proc", "--root=" + root, fmt.Sprint("--setgid=", gid), fmt.Sprint("--setuid=", uid), entry}
+	p.path = find(t, "util-linux", "setpriv").path
+	return p
+}
+
 // exampleReplica is one process with the command of the examples: with ports that are
-// free, a store and a directory for its cache, and otherwise as it is.
+// free and a store, and otherwise as it is.
 func exampleReplica(t *testing.T, store string) (d *daemon, loader, image, health string) {
 	t.Helper()
 	c := readContainer(t, "Deployment", "haul")
-	h, args := c.as(haul(t), "store:7070", store, "/var/cache/haul", t.TempDir())
+	h, args := c.as(inImage(t, haul(t)), "store:7070", store)
 	for i := range args {
 		args[i] = regexp.MustCompile(`=:\d+$`).ReplaceAllString(args[i], "=127.0.0.1:0")
 	}
