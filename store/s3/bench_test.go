@@ -2,13 +2,64 @@ package s3
 
 import (
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
+	"github.com/haul-project/haul/store/treecopy"
 )
+
+// minioAlone returns a client of package minio alone for the server of a store.
+func minioAlone(b *testing.B, s *Store) *minio.Client {
+	b.Helper()
+	c, err := minio.New(s.Endpoint(), &minio.Options{Creds: credentials.NewStaticV4(testKeys.ID, testKeys.Secret, ""), Region: "us-east-1"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+// BenchmarkGet copies a file of versitygw over loopback to a local one, as haul get does, beside
+// FGetObject of package minio.
+func BenchmarkGet(b *testing.B) {
+	const size = 256 << 20
+	s, dir := newStore(b, "", startGateway(b)), b.TempDir()
+	put(b, s, "f", randomBytes(size), store.Create{Size: size})
+	alone := minioAlone(b, s)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer root.Close()
+	for name, get := range map[string]func() error{
+		"haul": func() error {
+			_, err := treecopy.Copy(b.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: s, Name: "f"}}, To: localdir.New(root), Target: "f"})
+			return err
+		},
+		"minio": func() error {
+			return alone.FGetObject(b.Context(), "b12", "f", filepath.Join(dir, "f"), minio.GetObjectOptions{})
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(size)
+			for b.Loop() {
+				if err := get(); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := os.Remove(filepath.Join(dir, "f")); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
+	}
+}
 
 // BenchmarkReadInOrder reads a file of versitygw over loopback in order, as a server does that
 // has no cache, beside package minio alone.
@@ -16,10 +67,7 @@ func BenchmarkReadInOrder(b *testing.B) {
 	const size = 64 << 20
 	s := newStore(b, "", startGateway(b))
 	put(b, s, "f", randomBytes(size), store.Create{Size: size})
-	alone, err := minio.New(s.Endpoint(), &minio.Options{Creds: credentials.NewStaticV4(testKeys.ID, testKeys.Secret, "")})
-	if err != nil {
-		b.Fatal(err)
-	}
+	alone := minioAlone(b, s)
 	for name, open := range map[string]func() (io.Reader, io.Closer, error){
 		"haul": func() (io.Reader, io.Closer, error) {
 			f, err := s.Open(b.Context(), "f")
