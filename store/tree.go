@@ -103,6 +103,10 @@ type Features struct {
 	// no other way, as on a web server.
 	ImpliedDirs bool
 
+	// CheapListings means that OpenDir describes files as Lstat does, hundreds of them by one
+	// request, where Lstat takes one each.
+	CheapListings bool
+
 	// VerifiedResume means that a [Resumer] has itself held what it kept against
 	// [Create].Source. It need not be a [ReadableUpload].
 	VerifiedResume bool

@@ -204,7 +204,7 @@ func splitTarget(words []string) (files []string, to remote.Location, err error)
 	return files, to, nil
 }
 
-const parallelHelp = "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP and HTTP/2"
+const parallelHelp = "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP, HTTP/2 and S3"
 
 // copyFlags are the flags of get and put.
 type copyFlags struct {
@@ -282,9 +282,8 @@ func (f *copyFlags) config(cmd *cobra.Command, p remote.Protocol) (cfg copying.C
 		Stdin:   cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
 	}
 	if cmd.Flags().Changed("parallel") {
-		cfg.Parallel = f.parallel
+		cfg.Parallel, cfg.Remote.Conns = f.parallel, f.parallel
 	}
-	cfg.Remote.Conns = f.parallel
 	cfg.Remote.TFTP, err = f.tftp.config()
 	return cfg, err
 }

@@ -131,9 +131,10 @@ Names and numbers:
   A copy ends at 4,000,000 directories, as links on a server may lead in a circle.
 
   --parallel N bounds both the files that are copied at once and the connections to each
-  server. Without it there are at most 8 connections to a server. haul copies 8 large files
-  at a time, and besides them 64 small ones over SFTP and HTTP/2. Over SFTP it is up
-  to 512 where the round trip is long, as far as the server can have them open.
+  server. Without it there are at most 8 connections to a server, and 256 to one of S3.
+  haul copies 8 large files at a time, and besides them 64 small ones over SFTP, HTTP/2 and
+  S3. Over SFTP and S3 it is up to 512 where the round trip is long, as far as the server
+  can have them open, or the connections carry them.
 
 Over SFTP:
   - haul gives up on a server that cannot be reached after 30 s (change that by

@@ -9,7 +9,7 @@ import (
 
 // The defaults of the fields of [Config] that are zero.
 const (
-	DefaultConns  = 64
+	DefaultConns  = 256
 	DefaultLanes  = 16
 	DefaultMemory = 512 << 20
 

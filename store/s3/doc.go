@@ -13,9 +13,10 @@
 // # Files
 //
 // To open a file is one GET of all of it, which brings what is read in order from the
-// start. Else it is read by requests for ranges, each of which names the ETag of the
-// object that was opened, or the time of its last change if it has none: a file that is
-// replaced meanwhile gives [store.ErrChanged], and never a mix of two.
+// start; or no request, if a listing has just described it ([Store.OpenListed]). Else it is
+// read by requests for ranges, each of which names the ETag of the object that was opened, or
+// the time of its last change if it has none: a file that is replaced meanwhile gives
+// [store.ErrChanged], and never a mix of two.
 //
 // A file up to the size of one part is written by one PUT, a larger one by a multipart
 // upload, whose parts may come in any order. It has its name when it is whole, and not

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"crypto/md5"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -35,12 +36,15 @@ type file struct {
 	name   string
 	key    string
 	info   info
+	listed bool            // it was opened without a request: see OpenListed
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
 
 	mu   sync.Mutex
 	next int64 // mu: where the last read has ended
 	run  int64 // mu: how much was asked for last, in order
+	told bool  // mu: as in info, with what has come since
+	md5  bool  // mu
 }
 
 var _ store.Identifier = (*file)(nil)
@@ -52,6 +56,23 @@ func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 	if err != nil {
 		return nil, s.fail("open", name, err)
 	}
+	return f, nil
+}
+
+// OpenListed opens a file that a listing of the store, or Stat, has just described, without a
+// request. If the file has changed since, the first read gives [store.ErrChanged]. A file that has
+// no ETag is opened as by Open.
+func (s *Store) OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
+	i, ok := listed.(info)
+	if !ok || i.dir || i.etag == "" {
+		return s.Open(ctx, name)
+	}
+	key, err := s.key(ctx, name)
+	if err != nil {
+		return nil, s.fail("open", name, err)
+	}
+	f := &file{s: s, name: name, key: key, info: i, listed: true, told: i.told, md5: i.md5}
+	f.ctx, f.cancel = context.WithCancelCause(context.Background())
 	return f, nil
 }
 
@@ -105,6 +126,7 @@ func (f *file) getAll() (body io.ReadCloser, err error) {
 			_ = b.Close()
 			return err
 		}
+		f.tell(f.info)
 		body = b
 		return nil
 	})
@@ -135,13 +157,38 @@ func (f *file) Identity() (store.Identity, bool) {
 // Location is the URL.
 func (f *file) Location() string { return f.s.URL(f.name) }
 
-// Hash returns the MD5 of the whole file, where that is its ETag.
-func (f *file) Hash(_ context.Context, off, n int64, algorithms ...string) (string, []byte, error) {
+// Hash returns the MD5 of the whole file, where that is its ETag. Of a file that was listed, and
+// not read yet, it asks the server whether it is.
+func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (string, []byte, error) {
 	sum, err := hex.DecodeString(f.info.etag)
-	if err != nil || !f.info.md5 || off != 0 || n != f.info.size || !slices.Contains(algorithms, "md5") {
+	if err != nil || len(sum) != md5.Size || off != 0 || n != f.info.size || !slices.Contains(algorithms, "md5") {
+		return "", nil, errors.ErrUnsupported
+	}
+	f.mu.Lock()
+	told, isMD5 := f.told, f.md5
+	f.mu.Unlock()
+	if !told {
+		i, err := f.s.head(ctx, f.name, f.key)
+		if err == nil && !i.same(f.info) {
+			err = store.ErrChanged
+		}
+		if err != nil {
+			return "", nil, f.s.fail("hash", f.name, err)
+		}
+		f.tell(i)
+		isMD5 = i.md5
+	}
+	if !isMD5 {
 		return "", nil, errors.ErrUnsupported
 	}
 	return "md5", sum, nil
+}
+
+// tell notes what an answer says that a listing does not.
+func (f *file) tell(i info) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told, f.md5 = true, i.md5
 }
 
 // Close ends what is under way.
@@ -201,6 +248,9 @@ func (f *file) check(got minio.ObjectInfo, span string, off, n int64) error {
 	}
 	if got.Size >= 0 && got.Size != n {
 		return fmt.Errorf("%w: it sends %d bytes, where %d were asked for", ErrProtocol, got.Size, n)
+	}
+	if i, err := infoOf(f.name, got); err == nil {
+		f.tell(i)
 	}
 	return nil
 }
@@ -276,7 +326,10 @@ func (f *file) readSome(p []byte, off int64) (int, error) {
 func (f *file) begin(off, need int64) (io.ReadCloser, int64, error) {
 	f.mu.Lock()
 	run := need
-	if off == f.next && off > 0 {
+	switch {
+	case off == 0 && f.listed && f.run == 0:
+		f.run, run = firstRun, f.info.size // as Open asks
+	case off == f.next && off > 0:
 		f.run = min(max(runGrowth*f.run, firstRun), f.info.size)
 		run = max(f.run, need)
 	}

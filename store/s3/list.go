@@ -188,6 +188,7 @@ func (e *entries) entry() (fs.FileInfo, error) {
 			return info{name: name, dir: true}, nil
 		}
 		if i, err := infoOf(name, o); err == nil {
+			i.md5, i.told = false, false
 			return i, nil
 		}
 		return info{name: name, size: max(0, o.Size), time: o.LastModified}, nil

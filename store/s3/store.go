@@ -313,6 +313,7 @@ type info struct {
 	time time.Time
 	etag string // without its quotes; "" if it has none
 	md5  bool   // the ETag is the MD5 of the content
+	told bool   // an answer about the object alone has said whether it is; a listing does not
 
 	// The server's clock shows at least settleTime more than time, so that what is written from
 	// now on has another time: it shows versions where there is no ETag (RFC 9110 §8.8.2.2).
@@ -354,7 +355,7 @@ func infoOf(name string, o minio.ObjectInfo) (info, error) {
 	if o.Size < 0 {
 		return info{}, fmt.Errorf("%w: it has no size", ErrProtocol)
 	}
-	i := info{name: path.Base(name), size: o.Size, time: o.LastModified, etag: o.ETag}
+	i := info{name: path.Base(name), size: o.Size, time: o.LastModified, etag: o.ETag, told: true}
 	encrypted := o.Metadata.Get("X-Amz-Server-Side-Encryption")
 	i.md5 = len(o.ETag) == 32 && (encrypted == "" || encrypted == "AES256") && o.Metadata.Get("X-Amz-Server-Side-Encryption-Customer-Algorithm") == ""
 	return i, nil
@@ -377,6 +378,8 @@ func (i info) Mode() fs.FileMode {
 	return 0o644
 }
 
-// Features are those of S3: a directory comes with its first file, and a file has the
-// time of its upload.
-func (*Store) Features() store.Features { return store.Features{OwnTimes: true, ImpliedDirs: true} }
+// Features are those of S3: a directory comes with its first file, a file has the time of its
+// upload, and a listing describes a thousand files.
+func (*Store) Features() store.Features {
+	return store.Features{OwnTimes: true, ImpliedDirs: true, CheapListings: true}
+}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/internal/servertext"
@@ -52,6 +53,8 @@ func withPatience(ctx context.Context, d time.Duration) context.Context {
 type transport struct {
 	s    *Store
 	http *http.Transport
+	pace pace
+	trip atomic.Int64 // the shortest time from a request to its answer; 0 before the first
 }
 
 func newTransport(s *Store) *transport {
@@ -76,7 +79,9 @@ func newTransport(s *Store) *transport {
 	if c.TLS != nil {
 		t.TLSClientConfig = c.TLS.Clone()
 	}
-	return &transport{s, t}
+	made := &transport{s: s, http: t}
+	made.pace.init(c.Conns)
+	return made
 }
 
 // RoundTrip sends one request. It and its answer end with the store, and if nothing
@@ -92,12 +97,25 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x.unlink = context.AfterFunc(t.s.life, func() { cancel(fs.ErrClosed) })
 	// To wait for a connection is to wait for other requests, which have their own timers.
 	x.timer = time.AfterFunc(math.MaxInt64, func() { cancel(ErrStalled) })
-	req = req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.timer.Reset(patience) }}))
+	var sent time.Time
+	req = req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		sent = time.Now()
+		x.timer.Reset(patience)
+	}}))
 	req.Header.Set("User-Agent", c.UserAgent)
 	if req.Body != nil && req.Body != http.NoBody {
 		req.Body = &sentBody{x, req.Body, patience}
 	}
+	at, err := t.pace.begin(ctx)
+	if err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		x.end()
+		return nil, err
+	}
 	resp, err := t.http.RoundTrip(req)
+	t.pace.end(at, err == nil && isBusy(resp.StatusCode))
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -106,6 +124,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.timer.Stop()
+	t.noteTrip(time.Since(sent))
 	t.s.reached.Store(true)
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
 		*a = answer{method: req.Method, status: resp.StatusCode, came: time.Now(), after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
@@ -118,6 +137,16 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	isFile := resp.StatusCode == http.StatusPartialContent || resp.StatusCode == http.StatusOK && ctx.Value(wholeKey{}) != nil
 	resp.Body = &gotBody{x: x, ReadCloser: resp.Body, part: isFile}
 	return resp, nil
+}
+
+// noteTrip notes how long an answer took.
+func (t *transport) noteTrip(d time.Duration) {
+	for {
+		least := t.trip.Load()
+		if least != 0 && int64(d) >= least || t.trip.CompareAndSwap(least, int64(d)) {
+			return
+		}
+	}
 }
 
 // retryAfter reads a Retry-After (RFC 9110 §10.2.3); 0 for none.

@@ -66,6 +66,7 @@ type copier struct {
 	files        chan struct{} // one for each file on its way; nil if only the workers bound them
 	dirs         atomic.Int64  // that were begun, up to Options.MaxDirs
 	aside        atomic.Int64  // directories and links that are kept for later, up to maxAside
+	there        atomic.Int64  // entries of all dir.there, up to maxAllThere
 	foldsOnce    sync.Once
 	folds        bool // see foldsCase
 	walks        sync.WaitGroup
@@ -255,6 +256,8 @@ type dir struct {
 	made     bool   // its target is there
 	fresh    bool   // it was made just now: nothing is in it but what this copy put there
 	mark     string // says that the top is the source's copy, and not finished; "" for none
+
+	there map[string]fs.FileInfo // what its target had at first, by name; nil if that was not listed
 
 	pending atomic.Int64 // what is in it and not done, and its listing
 	links   []*file      // symbolic links to be made; until it is listed

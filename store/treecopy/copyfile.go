@@ -78,7 +78,7 @@ func (c *copier) tryVersion(f *file, anew int) (Outcome, error) {
 // lookAtTarget looks what has the name that the file is to have.
 func (c *copier) lookAtTarget(f *file) error {
 	if f.dir != nil && !f.dir.fresh {
-		fi, err := c.to.Lstat(c.ctx, f.to)
+		fi, err := c.lookUp(f.dir, f.to)
 		switch {
 		case err == nil:
 			f.old = fi
@@ -99,10 +99,23 @@ func (c *copier) lookAtTarget(f *file) error {
 
 // open opens the source.
 func (f *file) open(ctx context.Context) (store.File, error) {
-	if l, ok := f.tree.(ListedOpener); ok && f.listed {
-		return l.OpenListed(ctx, f.from, f.info)
+	if f.listed {
+		return openDescribed(ctx, f.tree, f.from, f.info)
 	}
 	return f.tree.Open(ctx, f.from)
+}
+
+// An opener is a [SourceTree] or a [TargetTree].
+type opener interface {
+	Open(ctx context.Context, name string) (store.File, error)
+}
+
+// openDescribed opens a file that its tree has just described.
+func openDescribed(ctx context.Context, tree opener, name string, fi fs.FileInfo) (store.File, error) {
+	if l, ok := tree.(ListedOpener); ok {
+		return l.OpenListed(ctx, name, fi)
+	}
+	return tree.Open(ctx, name)
 }
 
 // unchanged reports whether the file need not be copied, and whether its content
@@ -130,7 +143,7 @@ func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 		return false, false, err
 	}
 	defer src.Close()
-	dst, err := c.to.Open(c.ctx, f.to)
+	dst, err := openDescribed(c.ctx, given(c.to), f.to, f.old)
 	if err != nil {
 		return false, false, err
 	}

@@ -3,7 +3,9 @@ package treecopy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +65,52 @@ func TestImpliedDirectories(t *testing.T) {
 		t.Errorf("%+v, %v, %v", r, s.outcomes, err)
 	}
 	wantBytes(t, to, "dir/sub/y", []byte("this is dir/sub/y"))
+}
+
+// A listingServer is a server whose listings are cheap. It counts what is looked up.
+type listingServer struct {
+	store.Tree
+	lookups atomic.Int64
+}
+
+func (*listingServer) Features() store.Features {
+	return store.Features{ImpliedDirs: true, OwnTimes: true, CheapListings: true}
+}
+
+func (l *listingServer) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	l.lookups.Add(1)
+	return l.Tree.Lstat(ctx, name)
+}
+
+// Where listings are cheap, directories that are there are listed, and no file in them is
+// looked up; unless there are very many. The result is the same.
+func TestCheapListings(t *testing.T) {
+	const most = 10_000 // entries: maxThere
+	from := world(t)
+	for _, more := range []int{0, most - 2, most - 1} {
+		to := store.Mem(0)
+		put(t, to, "dir/sub/y", []byte("old"))
+		put(t, to, "dir/x", []byte("this is dir/x"))
+		mkdir(t, to, "dir/sub/z.log")
+		for i := range more {
+			put(t, to, fmt.Sprintf("dir/sub/%d", i), nil)
+		}
+		l := &listingServer{Tree: to}
+		o := treecopy.Options{Recursive: true, Unchanged: treecopy.Hash}
+		r, s, err := copyAll(t.Context(), from, l, ".", o, "dir")
+		if !errors.Is(err, treecopy.ErrConflict) || r.Copied != 2 || r.Same != 1 || r.Failed != 1 || r.Made != 1 ||
+			s.outcomes["dir/sub"].What != treecopy.Present || s.outcomes["dir/x"].What != treecopy.Same {
+			t.Errorf("%d more: %+v, %v, %v", more, r, s.outcomes, err)
+		}
+		wantBytes(t, to, "dir/sub/y", []byte("this is dir/sub/y"))
+		want := int64(1) // dir itself
+		if more+2 > most {
+			want += 2 // the files in dir/sub
+		}
+		if n := l.lookups.Load(); n != want {
+			t.Errorf("%d more: %d lookups, want %d", more, n, want)
+		}
+	}
 }
 
 // A sweptServer is a fileServer that removes what earlier copies left.

@@ -398,8 +398,8 @@ type Resolver interface {
 	RealPath(ctx context.Context, name string) (string, error)
 }
 
-// A ListedOpener is a [SourceTree] that opens a file which a listing has just
-// described, and need not look again what it is.
+// A ListedOpener is a [SourceTree] or a [TargetTree] that opens a file which a listing, or
+// Lstat, has just described, and need not look again what it is.
 type ListedOpener interface {
 	OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error)
 }
@@ -412,7 +412,7 @@ type Distant interface {
 	RoundTrip() time.Duration
 
 	// OpenFiles returns how many files and directories may be open at a time; 0 if that
-	// is not known.
+	// is not known, or nothing is ever open.
 	OpenFiles() int
 
 	// TooManyOpen reports whether an error of opening a file or a directory may come of

@@ -89,6 +89,9 @@ func (c *copier) walk(d *dir) {
 	if d.item != nil { // else it is not copied itself
 		c.reportMade(d)
 	}
+	if !d.fresh {
+		c.listTarget(d)
+	}
 	below, err := c.list(d, entries)
 	if err != nil {
 		c.unlisted(d, err)
@@ -151,7 +154,7 @@ func (c *copier) makeDir(d *dir) error {
 		return fmt.Errorf("%w: it is the directory that is copied to", fs.ErrInvalid)
 	}
 	if !d.parent.fresh {
-		fi, err := c.to.Lstat(c.ctx, d.to)
+		fi, err := c.lookUp(d.parent, d.to)
 		switch {
 		case err == nil && fi.IsDir():
 			return nil
@@ -340,6 +343,7 @@ func (c *copier) lookAt(d *dir, list []fs.FileInfo, errs []error) {
 // closeDir makes the links of a directory in which all else is done, and gives
 // the directory its attributes: what is done in it would change its times.
 func (c *copier) closeDir(d *dir) {
+	c.forgetThere(d)
 	if c.ctx.Err() != nil {
 		return
 	}

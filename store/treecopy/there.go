@@ -1,0 +1,89 @@
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// maxThere is how many entries the listing of a directory of the target may have that
+	// takes the place of looking its files up one by one, and maxAllThere how many those
+	// listings have together that are held at a time.
+	maxThere    = 10_000
+	maxAllThere = 100_000
+)
+
+// listTarget lists what the target of a directory has, where that costs less than to look up
+// each file. If there is too much, or it cannot be listed, the files are looked up.
+func (c *copier) listTarget(d *dir) {
+	l, ok := given(c.to).(interface {
+		OpenDir(ctx context.Context, name string) (store.Entries, error)
+	})
+	if !ok || !c.features.CheapListings {
+		return
+	}
+	there := map[string]fs.FileInfo{}
+	entries, err := l.OpenDir(c.ctx, d.to)
+	if err == nil {
+		err = c.readThere(entries, there)
+		_ = entries.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.there.Add(-int64(len(there)))
+		return
+	}
+	d.there = there
+}
+
+// errTooMany says that a directory has more than it is worth to list.
+var errTooMany = errors.New("too many entries")
+
+// readThere reads a listing to its end.
+func (c *copier) readThere(entries store.Entries, there map[string]fs.FileInfo) error {
+	into := make([]fs.FileInfo, listBatch)
+	for {
+		n, err := entries.Next(into)
+		for _, fi := range into[:n] {
+			old := there[fi.Name()]
+			switch {
+			case old != nil && !old.IsDir():
+				continue // a file and a directory of one name: Lstat describes the file
+			case old == nil && len(there) == maxThere:
+				return errTooMany
+			case old == nil && c.there.Add(1) > maxAllThere:
+				c.there.Add(-1)
+				return errTooMany
+			}
+			there[fi.Name()] = fi
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// lookUp describes what has a name in the target of d, which is there already. d is nil for
+// a file that becomes the target.
+func (c *copier) lookUp(d *dir, name string) (fs.FileInfo, error) {
+	if d == nil || d.there == nil {
+		return c.to.Lstat(c.ctx, name)
+	}
+	if fi := d.there[path.Base(name)]; fi != nil {
+		return fi, nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+// forgetThere ends the use of what listTarget has found.
+func (c *copier) forgetThere(d *dir) {
+	c.there.Add(-int64(len(d.there)))
+	d.there = nil
+}
