@@ -95,7 +95,7 @@ func (f *guardFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return f.judge(guard.Compare(lines), lines)
+	return f.judge(guard.Compare(loads, lines), lines)
 }
 
 // measure gives each load its rounds, and those with a suspect more. When the time is over
@@ -129,8 +129,8 @@ func (f *guardFlags) measure(ctx context.Context, loads []suite.Scenario, file i
 		if err != nil {
 			return nil, err
 		}
-		suspects := guard.Suspects(guard.Compare(lines))
-		if loads = slices.DeleteFunc(loads, func(s suite.Scenario) bool { return !slices.Contains(suspects, s.Name) }); len(loads) == 0 {
+		suspects := guard.Suspects(guard.Compare(loads, lines))
+		if loads = slices.DeleteFunc(slices.Clone(loads), func(s suite.Scenario) bool { return !slices.Contains(suspects, s.Name) }); len(loads) == 0 {
 			break
 		}
 	}
@@ -148,7 +148,7 @@ func (f *guardFlags) judge(figures []guard.Figure, lines []record.Line) error {
 		if err := suite.Sane(l); err != nil {
 			fmt.Fprintf(f.stdout, "failed: %v\n", err)
 		} else if l.Absent != "" && len(missing) > 0 {
-			fmt.Fprintf(f.stdout, "not tried: %s %s: %s\n", l.Scenario.Name, l.Contender.Name, l.Absent)
+			fmt.Fprintf(f.stdout, "not tried: %s: %s\n", strings.TrimSpace(l.Scenario.Name+" "+l.Contender.Name), l.Absent)
 		}
 	}
 	for _, v := range []guard.Verdict{guard.Better, guard.PerhapsBetter} {

@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/haul-project/haul/bench/guard"
+	"github.com/haul-project/haul/bench/suite"
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
@@ -34,11 +38,13 @@ func TestGuardThatMeasuresNothing(t *testing.T) {
 
 // Where the time ended before loads that may be worse had all rounds, a guard does not pass.
 func TestGuardThatIsNotCertain(t *testing.T) {
+	loads := []suite.Scenario{{Scenario: record.Scenario{Name: "a"}}}
 	for _, tt := range []struct {
 		rounds int
 		before float64 // CPU time for a packet, which is 2 now
 		want   string
 	}{
+		{0, 1, "2 figures had fewer than 5 rounds and were not compared"},
 		{guard.Rounds, 1, "not certain, as there were fewer than 12 rounds: a: server us/packet +100.0 %"},
 		{guard.MoreRounds - 1, 1, "not certain, as there were fewer than 12 rounds: a: server us/packet +100.0 %"},
 		{guard.MoreRounds, 1, "worse than before"},
@@ -55,9 +61,59 @@ func TestGuardThatIsNotCertain(t *testing.T) {
 		}
 		var out bytes.Buffer
 		f := guardFlags{stdout: &out}
-		err := f.judge(guard.Compare(lines), lines)
+		err := f.judge(guard.Compare(loads, lines), lines)
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%d rounds, %v before and 2 now: %v, want %q\n%s", tt.rounds, tt.before, err, tt.want, &out)
+		}
+	}
+}
+
+// A build of the last commit is compared with the commit before it, also where files that are
+// no part of it are not committed; one of work on the last commit is compared with that.
+func TestGuardScriptSelectsBase(t *testing.T) {
+	dir := t.TempDir()
+	run := func(name string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "MAKE=true", "BASE=", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+		}
+		return string(out)
+	}
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script, err := os.ReadFile("../scripts/bench-guard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("scripts/bench-guard", string(script))
+	put(".gitignore", "/bin/\n")
+	put("bin/bench", "#!/bin/sh\n")
+	put("cmd/main.go", "package main\n")
+	run("git", "init", "-q")
+	for _, subject := range []string{"first", "second"} {
+		run("git", "add", ".")
+		run("git", "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", subject)
+	}
+	for _, tt := range []struct{ change, base string }{
+		{".gitignore", "first"}, // as it was
+		{"bench-1.jsonl", "first"},
+		{"README.md", "first"},
+		{"cmd/new.go", "second"},
+	} {
+		put(tt.change, "/bin/\n")
+		if out := run("scripts/bench-guard"); !strings.HasPrefix(out, "comparing with ") || !strings.HasSuffix(out, " "+tt.base+"\n") {
+			t.Errorf("with a change of %s: %q, want %s", tt.change, out, tt.base)
 		}
 	}
 }

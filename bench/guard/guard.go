@@ -104,17 +104,15 @@ var (
 	client = []kind{{record.ClientCPUPerGB, "client s/GB"}}
 )
 
-// Compare returns the figures of all loads that lines are about, in their order.
-func Compare(lines []record.Line) []Figure {
+// Compare returns the figures of some loads from their lines. A load without lines has
+// figures that were not compared.
+func Compare(loads []suite.Scenario, lines []record.Line) []Figure {
 	var all []Figure
-	for i, l := range lines {
-		if l.Scenario.Name == "" || slices.ContainsFunc(lines[:i], func(o record.Line) bool { return o.Scenario.Name == l.Scenario.Name }) {
-			continue
-		}
-		rounds := pairs(lines, l.Scenario.Name)
-		all = append(all, figure(rounds, l.Scenario.Name, speeds, false), figure(rounds, l.Scenario.Name, server, true))
-		if l.Scenario.Protocol == record.SFTP { // haul is the client, too
-			all = append(all, figure(rounds, l.Scenario.Name, client, true))
+	for _, load := range loads {
+		rounds := pairs(lines, load.Name)
+		all = append(all, figure(rounds, load.Name, speeds, false), figure(rounds, load.Name, server, true))
+		if load.Protocol == record.SFTP { // haul is the client, too
+			all = append(all, figure(rounds, load.Name, client, true))
 		}
 	}
 	return all

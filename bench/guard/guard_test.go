@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/haul-project/haul/bench/suite"
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
@@ -101,19 +102,23 @@ func TestCompare(t *testing.T) {
 			lines = append(lines, line("b", "haul before to haul before", round, 50, 1, 3), line("b", "haul to haul", round, 60, 1, 3))
 		}
 	}
+	loads := []suite.Scenario{
+		{Scenario: record.Scenario{Name: "a"}}, {Scenario: record.Scenario{Name: "b", Protocol: record.SFTP}},
+		{Scenario: record.Scenario{Name: "c"}}, {Scenario: record.Scenario{Name: "d"}},
+	}
 	failed := line("b", "haul to haul", 0, 60, 1, 3)
 	failed.Error = "no answer"
 	lines = append(lines, record.Line{Contender: record.Contender{Name: "haul before portable"}, Round: -1, Absent: "not built"},
 		line("c", "haul", 0, 1, 1), line("c", "haul before", 1, 1, 1))
-	all := Compare(lines)
+	all := Compare(loads, lines)
 	if got := Named(all, Worse); !slices.Equal(got, []string{"a: server us/packet +10.0 %"}) {
 		t.Errorf("worse are %q", got)
 	}
 	if got := Suspects(all); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("suspects are %q", got)
 	}
-	if got := len(Named(all, Unknown)); got != 2 {
-		t.Errorf("%d figures were not compared, and c has two", got)
+	if got := len(Named(all, Unknown)); got != 4 {
+		t.Errorf("%d figures were not compared: c has two, and so has d, which has no lines", got)
 	}
 	var table bytes.Buffer
 	if err := Print(&table, all); err != nil {
@@ -127,6 +132,8 @@ func TestCompare(t *testing.T) {
 		"      server us/packet  1       1    +0.0 %   5, +0.0 % to +0.0 %\n" +
 		"      client s/GB       3       3    +0.0 %   5, +0.0 % to +0.0 %\n" +
 		"c     MB/s                                                            not compared\n" +
+		"      server s/GB                                                     not compared\n" +
+		"d     MB/s                                                            not compared\n" +
 		"      server s/GB                                                     not compared\n"
 	if got := table.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -136,7 +143,7 @@ func TestCompare(t *testing.T) {
 			lines[i] = failed
 		}
 	}
-	if got := len(Named(Compare(lines), Unknown)); got != 5 {
+	if got := len(Named(Compare(loads, lines), Unknown)); got != 7 {
 		t.Errorf("%d figures were not compared: a round in which a build failed does not count", got)
 	}
 }
