@@ -87,8 +87,9 @@ func readable(name string) []string {
 }
 
 // isOwn reports whether a directory has such files alone: one of ssh or of AWS, or one of
-// a service below /run.
+// a service below /run. Kubernetes keeps tokens below /var/run, in a directory that is another
+// whenever they are renewed.
 func isOwn(dir string) bool {
 	parent, base := filepath.Split(dir)
-	return base == ".ssh" || base == ".aws" || strings.HasPrefix(parent, "/run/")
+	return base == ".ssh" || base == ".aws" || strings.HasPrefix(parent, "/run/") || strings.HasPrefix(parent, "/var/run/")
 }

@@ -54,16 +54,24 @@ type sftpTree struct {
 	dirs map[string]time.Time // mu: directories that are in root, and when that was found
 }
 
-// errOutside is the error of a name that leads out of the directory, whatever is there.
-var errOutside = fmt.Errorf("%w: a symbolic link leads out of the directory that is served", fs.ErrPermission)
+// errOutside is the error of a name that leads out of the directory, whatever is there, and
+// errUnresolved that of a link on a server whose paths still have links in them, as those of
+// pkg/sftp have.
+var (
+	errOutside    = fmt.Errorf("%w: a symbolic link leads out of the directory that is served", fs.ErrPermission)
+	errUnresolved = fmt.Errorf("%w: the server does not say where a symbolic link leads", fs.ErrPermission)
+)
 
-// within returns an error unless a name of the server's is one below root, or root.
-func (t *sftpTree) within(ctx context.Context, name string) error {
-	real, err := t.RealPath(ctx, name)
-	if err != nil {
+// within returns an error unless a symbolic link of the server leads to something below root,
+// or root.
+func (t *sftpTree) within(ctx context.Context, link string) error {
+	real, err := t.RealPath(ctx, link)
+	switch {
+	case err != nil:
 		return err
-	}
-	if real != t.root && !strings.HasPrefix(real, strings.TrimSuffix(t.root, "/")+"/") {
+	case real == path.Join(t.root, link):
+		return errUnresolved
+	case real != t.root && !strings.HasPrefix(real, strings.TrimSuffix(t.root, "/")+"/"):
 		return errOutside
 	}
 	return nil
@@ -81,11 +89,18 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	if ok && now.Sub(found) < dirTime {
 		return nil
 	}
-	if err := t.within(ctx, name); err != nil {
+	fi, err := t.Lstat(ctx, name) // with the directories above
+	if err == nil && fi.Mode().Type() == fs.ModeSymlink {
+		err = t.within(ctx, name)
+	}
+	if err != nil {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if above, ok := t.dirs[path.Dir(name)]; ok && above.Before(now) {
+		now = above // it is known no longer than that one
+	}
 	if len(t.dirs) >= maxDirs {
 		clear(t.dirs)
 	}
