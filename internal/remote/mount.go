@@ -91,6 +91,14 @@ func (m *Mount) bucketNeeds() openssh.Needs {
 	if u, err := url.Parse("//" + m.bucket.Endpoint()); err == nil && u.Port() != "" {
 		n.Ports = append(n.Ports, portOf(u))
 	}
+	for _, scheme := range []string{"http", "https"} {
+		n.Ports = append(n.Ports, proxyPorts(&url.URL{Scheme: scheme, Host: m.bucket.Endpoint()})...)
+	}
+	for _, server := range s3.CredentialServers() {
+		if u, err := url.Parse(server); err == nil {
+			n.Ports = append(n.Ports, portOf(u))
+		}
+	}
 	home, _ := os.UserHomeDir()
 	for _, name := range s3.CredentialFiles() {
 		if rest, ok := strings.CutPrefix(name, home); ok {
@@ -129,13 +137,19 @@ func (m *Mount) Needs() openssh.Needs {
 	if name := netrcFile(&m.cfg); name != "" {
 		n.Files = append(n.Files, name)
 	}
-	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy != nil {
-		n.Ports = append(n.Ports, portOf(proxy))
-	}
+	n.Ports = append(n.Ports, proxyPorts(u)...)
 	if !slices.Contains(n.Ports, httpsPort) {
 		n.Ports = append(n.Ports, httpsPort) // where redirects often lead
 	}
 	return n
+}
+
+// proxyPorts returns the port of the proxy for a URL, if there is one.
+func proxyPorts(u *url.URL) []int {
+	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy != nil {
+		return []int{portOf(proxy)}
+	}
+	return nil
 }
 
 const (

@@ -147,11 +147,28 @@ func (e *environment) region(f awsFiles) string {
 	return ""
 }
 
-// CredentialFiles returns the paths of the files that keys and settings may come from.
-// They are read again while a store is in use.
+// CredentialFiles returns the paths of the files that keys and settings may come from: those
+// of the tools of AWS, and the tokens for which a container gets its keys. They are read again
+// while a store is in use.
 func CredentialFiles() []string {
 	p := newEnvironment(nil).paths()
-	return p[:]
+	return append(p[:], variables("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")...)
+}
+
+// CredentialServers returns the URLs of the services that are set to give keys to this machine
+// or container.
+func CredentialServers() []string {
+	return variables("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_EC2_METADATA_SERVICE_ENDPOINT")
+}
+
+// variables returns the values of those of some variables that have one.
+func variables(names ...string) (values []string) {
+	for _, name := range names {
+		if v := os.Getenv(name); v != "" {
+			values = append(values, v)
+		}
+	}
+	return values
 }
 
 // readSections reads a file of the AWS tools. Errors have none of its text.
