@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -151,6 +152,12 @@ func (b *bootFlags) resolve(cmd *cobra.Command) error {
 	}
 	b.config.Plan.Firmware = boot.Firmwares()[i]
 	b.config.Plan.Lost = b.lost / 100
+	if b.svg != "" {
+		// Not only after the run.
+		if fi, err := os.Stat(filepath.Dir(b.svg)); err != nil || !fi.IsDir() {
+			return failure.Usage.Errorf("--svg %s: there is no such directory", console.Visible(b.svg))
+		}
+	}
 	if b.simulate {
 		return b.resolveSite()
 	}
@@ -163,8 +170,8 @@ func (b *bootFlags) resolve(cmd *cobra.Command) error {
 	}
 	for _, s := range b.images {
 		u, err := url.Parse(s)
-		if err != nil {
-			return failure.Usage.Errorf("--image: %w", err)
+		if err != nil { // the error would show a password
+			return failure.Usage.Errorf("--image: not a URL of the form http://host/name")
 		}
 		b.config.Images = append(b.config.Images, u)
 	}

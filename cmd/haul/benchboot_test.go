@@ -122,22 +122,27 @@ var badBootValues = []struct{ flag, value, says, with string }{
 	{"no-resume", "x", "true or false", ""},
 	{"seed", "-1", "0 or above", ""},
 	{"json", "x", "true or false", ""},
-	{"svg", "", "", ""}, // any name
+	{"svg", "/dev/null/up.svg", "no such directory", "--simulate"},
 	{"loader", "http://h/f", "not of the form", ""},
 	{"image", "ftp://h/f", "not of the form", ""},
+	{"image", "http://user:sesame@h:x/f", "--image: not a URL", ""},
 	{"simulate", "x", "true or false", ""},
 	{"replicas", "0", "1 to 10000", "--simulate"},
 	{"link", "0", "above 0", "--simulate"},
+	{"link", "1e-300", "ten years", "--simulate"},
 	{"cores", "-1", "above 0", "--simulate"},
 	{"loader-size", "5x", "20MB", "--simulate"},
 	{"image-size", "x", "20MB", "--simulate"},
+	{"image-size", "9000000000000000000", "64 PiB", "--simulate"},
 	{"machine-link", "0", "above 0", "--simulate"},
 	{"round-trip", "0s", "above 0", "--simulate"},
 	{"store-link", "NaN", "above 0", "--simulate"},
 	{"no-cache", "true", "is for --simulate", ""},
 	{"replica-lost", "1s", "is for --simulate", ""},
 	{"replica-back", "1s", "--replica-lost", "--simulate --replica-lost=2s"},
+	{"replica-back", "1s", "--replica-lost", "--simulate"},
 	{"withdraw", "soon", "10s", "--simulate"},
+	{"withdraw", "-1s", "0 or more", "--simulate"},
 }
 
 func TestBenchBootBadValues(t *testing.T) {

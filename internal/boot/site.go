@@ -35,6 +35,13 @@ const (
 	MaxReplicas  = 10_000
 )
 
+// maxContent is the most bytes that all machines fetch, and maxSpan the longest time that a
+// site takes. Both are far below what overflows, as machines fetch again what is lost.
+const (
+	maxContent = 1 << 56
+	maxSpan    = 10 * 365 * 24 * time.Hour
+)
+
 // A Site is what [Simulate] computes: machines, replicas of haul, and the store with the
 // files. Rates are in bytes a second, on the wire.
 type Site struct {
@@ -93,8 +100,14 @@ func (s *Site) Check() error {
 		return fmt.Errorf("machine-link %v: must be above 0 and at most a million Gb/s", s.MachineLink/Gigabit)
 	case s.RoundTrip <= 0 || s.RoundTrip > time.Minute:
 		return fmt.Errorf("round-trip %v: must be above 0 and at most a minute", s.RoundTrip)
-	case s.LostAt < 0 || s.BackAt < 0 || s.BackAt > 0 && s.BackAt <= s.LostAt:
+	case s.LostAt < 0 || s.BackAt < 0 || s.BackAt > 0 && (s.LostAt == 0 || s.BackAt <= s.LostAt):
 		return errors.New("replica-back must be after --replica-lost")
+	case s.Withdraw < 0:
+		return fmt.Errorf("withdraw %v: must be 0 or more", s.Withdraw)
+	case float64(s.Machines)*(float64(s.Loader)+float64(s.Image)) > maxContent:
+		return errors.New("loader-size and --image-size: all machines together must fetch 64 PiB at most")
+	case s.span() > maxSpan.Seconds() || max(s.LostAt, s.BackAt, s.Withdraw) > maxSpan:
+		return errors.New("link, --machine-link, --store-link, --cores and times: this takes more than ten years")
 	}
 	return s.Plan.Check()
 }
@@ -106,6 +119,14 @@ func (s *Site) perByte() (wire, cpu [2]float64) {
 	wire = [2]float64{(block + tftpOverhead) / block, float64(tcpPacket) / tcpSegment}
 	cpu = [2]float64{PacketCPU / block, ByteCPU}
 	return wire, cpu
+}
+
+// span returns how long the slowest of the links and cores takes, in seconds.
+func (s *Site) span() float64 {
+	wire, cpu := s.perByte()
+	n, l, i := float64(s.Machines), float64(s.Loader), float64(s.Image)
+	one := l*wire[0] + i*wire[1]
+	return max(n*one/s.Link, n*(l*cpu[0]+i*cpu[1])/s.Cores, n*one/s.Store, one/s.MachineLink)
 }
 
 // A Bound is what a site cannot be faster than: the arithmetic that Simulate repeats.
