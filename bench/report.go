@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -111,6 +112,9 @@ func saveCharts(dir string, r *report.Report) error {
 	charts, err := r.Charts()
 	if err != nil {
 		return err
+	}
+	if len(charts) == 0 {
+		return errors.New("--charts: the results are of nothing that there is a chart of")
 	}
 	for name, svg := range charts {
 		if err := save(filepath.Join(dir, name), svg); err != nil {

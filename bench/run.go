@@ -192,6 +192,9 @@ func (f *runFlags) limit(ctx context.Context) (context.Context, context.CancelFu
 
 // choose selects the scenarios.
 func (f *runFlags) choose() error {
+	if f.suite.Rounds < 0 {
+		return fmt.Errorf("--rounds %d: must be 0 or more", f.suite.Rounds)
+	}
 	f.scenarios = suite.Full()
 	switch {
 	case f.quick:

@@ -87,6 +87,7 @@ func TestRunRefuses(t *testing.T) {
 		{"run --quick --smoke", "quick smoke"},
 		{"run --out a --resume b", "out resume"},
 		{"run --only nothing-of-this", "--list"},
+		{"run --rounds -1", "--rounds -1: must be 0 or more"},
 		{"run --only (", "--only"},
 		{"run --haul " + none + " --out " + file, "there is no haul to measure at " + none},
 		{"run --haul " + none + " --out " + file, `"make build" builds it`},
@@ -242,5 +243,24 @@ func TestReportSparesResults(t *testing.T) {
 	}
 	if b, err := os.ReadFile(results); err != nil || string(b) != line {
 		t.Errorf("the results are now %q, %v", b, err)
+	}
+}
+
+// A report of something else than results, or a chart of what has none, is an error that says so.
+func TestReportRefuses(t *testing.T) {
+	dir := t.TempDir()
+	long, results := filepath.Join(dir, "long"), filepath.Join(dir, "results")
+	for path, text := range map[string][]byte{long: make([]byte, 2<<20), results: []byte("{\"format\":2}\n")} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"report " + long, "so these are no results"},
+		{"report " + results + " --charts " + dir, "nothing that there is a chart of"},
+	} {
+		if _, err := bench(t, strings.Fields(tt.args)...); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v; want %q", tt.args, err, tt.want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -79,6 +80,9 @@ func read(from io.Reader) (lines []record.Line, others int, err error) {
 		}
 		rename(&l.Scenario)
 		lines = append(lines, l)
+	}
+	if errors.Is(s.Err(), bufio.ErrTooLong) {
+		return nil, 0, fmt.Errorf("a line has more than %d bytes, so these are no results", maxLine)
 	}
 	return lines, others, s.Err()
 }
