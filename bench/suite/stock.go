@@ -18,8 +18,9 @@ import (
 	"github.com/haul-project/haul/bench/suite/record"
 )
 
-// maxOutput bounds what is kept of a program's output, in bytes.
-const maxOutput = 64 << 10
+// maxOutput bounds what is kept of a program's output, in bytes: of curl a line for each of
+// thousands of transfers.
+const maxOutput = 1 << 20
 
 // run runs a command and returns what it printed to standard output. Its error
 // has what it said to standard error.

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +108,17 @@ func TestLoadIn(t *testing.T) {
 	tally := st.loadTally(l, peer.Usage{Wall: 4e9, CPU: 2e9})
 	if tally.requests != 1000 || tally.bytes != 10_000 || tally.figures[record.Failed] != 15 || tally.figures[record.GeneratorCPU] != 0.5 || len(tally.warnings) != 5 {
 		t.Errorf("%+v", tally)
+	}
+}
+
+// What curl prints is kept for as many transfers as any load has.
+func TestTransfersAreKept(t *testing.T) {
+	var out bounded
+	for range guardSmall {
+		fmt.Fprintf(&out, "%d %f %s\n", kiB, 0.5, httpVersion(false))
+	}
+	if _, err := transfersIn(out.b, guardSmall, kiB, httpVersion(false)); err != nil {
+		t.Error(err)
 	}
 }
 
