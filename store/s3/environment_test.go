@@ -200,7 +200,7 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	for _, bucket := range []string{"", "a/b", "a\x00"} {
+	for _, bucket := range []string{"", "a/b", "a\x00", "ab", "a..b", "192.0.2.1"} {
 		if _, err := New(bucket, "", Config{}); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("New(%q): %v", bucket, err)
 		}

@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"crypto/tls"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -204,16 +206,28 @@ func explain(err error, a *answer) error {
 	return plain(err)
 }
 
-// plain takes away the URL that package http puts around an error.
+// plain takes away the URL that package http puts around an error, and says of an answer that
+// package xml cannot read what it is.
 func plain(err error) error {
 	u, ok := errors.AsType[*url.Error](err)
 	switch {
+	case !ok && isBadXML(err):
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	case !ok:
 		return err
 	case strings.HasPrefix(u.Err.Error(), "Connection closed by foreign host"):
 		return io.ErrUnexpectedEOF
 	}
 	return u.Err
+}
+
+// isBadXML reports whether an error is one of package xml, or of a value in an answer.
+func isBadXML(err error) bool {
+	_, syntax := errors.AsType[*xml.SyntaxError](err)
+	_, element := errors.AsType[xml.UnmarshalError](err)
+	_, number := errors.AsType[*strconv.NumError](err)
+	_, date := errors.AsType[*time.ParseError](err)
+	return syntax || element || number || date
 }
 
 // isLoss reports whether an error may be gone if the same is tried again.

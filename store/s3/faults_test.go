@@ -208,6 +208,18 @@ func TestWrongAnswers(t *testing.T) {
 	if _, err := s.Open(t.Context(), "f"); !errors.Is(err, ErrProtocol) {
 		t.Errorf("Open, of which a part comes: %v", err)
 	}
+	for _, list := range []string{
+		"<ListBucketResult><Contents><Key>\x1b[31m</Key>", "<html><p>", "<ListBucketResult><Contents><Size>many</Size></Contents></ListBucketResult>",
+		"<ListBucketResult><Contents><LastModified>now</LastModified></Contents></ListBucketResult>",
+	} {
+		f.setHook(func(w http.ResponseWriter, _ *http.Request) bool {
+			_, _ = io.WriteString(w, list)
+			return true
+		})
+		if _, err := s.ReadDir(t.Context(), "."); !errors.Is(err, ErrProtocol) {
+			t.Errorf("ReadDir, which gets %s: %v", list, err)
+		}
+	}
 }
 
 // Refusals say what to do, and are of the kinds that package store has.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/internal/rules"
@@ -52,10 +53,11 @@ var _ store.Tree = (*Store)(nil)
 // New returns the store of what is below a prefix in a bucket; "" and "." are all of
 // it. It does not connect yet.
 func New(bucket, prefix string, c Config) (*Store, error) {
+	if err := s3utils.CheckValidBucketName(bucket); err != nil {
+		return nil, fmt.Errorf("s3: %w: the name of the bucket is %q: %w", fs.ErrInvalid, bucket, err)
+	}
 	prefix = strings.Trim(prefix, "/")
 	switch {
-	case bucket == "" || strings.ContainsAny(bucket, "/\x00"):
-		return nil, fmt.Errorf("s3: %w: the name of the bucket is %q", fs.ErrInvalid, bucket)
 	case prefix == "" || prefix == ".":
 		prefix = ""
 	case !store.ValidName(prefix) || !utf8.ValidString(prefix):
