@@ -104,13 +104,22 @@ func Parse(s string) (Location, error) {
 			l.Path = below
 		}
 	}
-	if err == errPassword || err == errWebPassword || err == errKeysInURL {
+	switch {
+	case err == errPassword || err == errWebPassword || err == errKeysInURL:
 		return l, failure.Usage.Wrap(err)
-	}
-	if err != nil {
+	case err != nil && isURL && mayHoldPassword(rest):
+		return l, failure.Usage.Errorf("a %s URL: it has a mistake, and is not shown, since it may hold a password, which does not belong there", console.Visible(scheme))
+	case err != nil:
 		return l, failure.Usage.Errorf("location %q: %w", s, err)
 	}
 	return l, nil
+}
+
+// mayHoldPassword reports whether what follows the scheme of a URL may have a password before
+// an @, which may have any characters if the URL is not right.
+func mayHoldPassword(rest string) bool {
+	at := strings.LastIndexByte(rest, '@')
+	return at >= 0 && strings.Contains(rest[:at], ":")
 }
 
 // parseURL reads what follows the scheme of a URL.

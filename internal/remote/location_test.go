@@ -137,6 +137,8 @@ func TestParseRefuses(t *testing.T) {
 		"s3:///a":                              "no bucket",
 		"s3://id:secret@bucket/a":              "AWS_PROFILE",
 		"s3://bucket/a?b":                      "%3F",
+		"https://me:se/secret@host/a":          "may hold a password",
+		"ftp://me:secret@host/a":               "may hold a password",
 		"s3:/bucket/a":                         "write s3://bucket/a for a URL",
 	} {
 		l, err := Parse(s)

@@ -240,7 +240,7 @@ func (cfg *Config) checkFiles(m *mistakes) {
 	if f.Upload == site.UploadNone {
 		m.when(cfg.TFTP.UploadParents, "upload-parents", "--upload-parents: without --upload nothing can be uploaded")
 		m.when(cfg.NoFsync && !cfg.ServesSFTP() && (cfg.HTTP.Users == "" || !cfg.ServesHTTP()), "no-fsync", "--no-fsync: without --upload nothing can be uploaded")
-		m.when(f.UploadDir != "", "upload-dir", "--upload-dir %s: without --upload nothing can be uploaded", f.UploadDir)
+		m.when(f.UploadDir != "", "upload-dir", "--upload-dir: without --upload nothing can be uploaded")
 	}
 }
 
