@@ -111,7 +111,7 @@ func TestLoadIn(t *testing.T) {
 	}
 }
 
-// What curl prints is kept for as many transfers as any load has.
+// The output of curl is kept for as many transfers as any load has.
 func TestTransfersAreKept(t *testing.T) {
 	var out bounded
 	for range guardSmall {
