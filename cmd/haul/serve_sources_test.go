@@ -27,6 +27,11 @@ func TestSourcesChecked(t *testing.T) {
 	if code, out, msg = haul(t, "config", "check", file); code != exitUsage || !strings.Contains(msg, "haul.toml:5") || !strings.Contains(msg, "64 MiB") {
 		t.Errorf("code %d: %s%s", code, out, msg)
 	}
+	// The URL with a password is not shown.
+	code, _, msg = haul(t, "serve", "--dry-run", dir, "--upload-dir", "https://anna:sesame@mirror.invalid/")
+	if code != exitUsage || !strings.Contains(msg, "--upload-dir: a password") || strings.Contains(msg, "sesame") {
+		t.Errorf("code %d: %s", code, msg)
+	}
 	// A user cannot have a part of a source.
 	users := filepath.Join(dir, "users")
 	if code, _, msg = haul(t, "user", "add", "anna", "--users", users, "--root", "anna", "--key", keyLine(t)); code != 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/source"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/tftp/trace"
@@ -240,7 +241,8 @@ func (cfg *Config) checkFiles(m *mistakes) {
 	if f.Upload == site.UploadNone {
 		m.when(cfg.TFTP.UploadParents, "upload-parents", "--upload-parents: without --upload nothing can be uploaded")
 		m.when(cfg.NoFsync && !cfg.ServesSFTP() && (cfg.HTTP.Users == "" || !cfg.ServesHTTP()), "no-fsync", "--no-fsync: without --upload nothing can be uploaded")
-		m.when(f.UploadDir != "", "upload-dir", "--upload-dir: without --upload nothing can be uploaded")
+		m.when(f.UploadDir != "" && (!source.IsRemote(f.UploadDir) || source.Check(f.UploadDir) == nil), // else it may have a password
+			"upload-dir", "--upload-dir %s: without --upload nothing can be uploaded", f.UploadDir)
 	}
 }
 

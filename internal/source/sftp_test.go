@@ -12,19 +12,23 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// A linkedStore is a server of SFTP with symbolic links, whose names are in links with the
-// paths that they lead to. It follows them.
+// A linkedStore is a server of SFTP that serves /srv, with symbolic links: by their names, what
+// READLINK says of them.
 type linkedStore struct {
 	store.Tree
-	links   map[string]string
-	lexical bool // RealPath returns links as they are
+	links map[string]string
+	real  map[string]string // to what they lead; nil if RealPath returns them as they are
 }
 
 func (s linkedStore) RealPath(_ context.Context, name string) (string, error) {
-	if to := s.links[name]; to != "" && !s.lexical {
+	if to := s.real[name]; to != "" {
 		return to, nil
 	}
 	return path.Join("/srv", name), nil
+}
+
+func (s linkedStore) Readlink(_ context.Context, name string) (string, error) {
+	return s.links[name], nil
 }
 
 func (s linkedStore) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
@@ -44,44 +48,51 @@ type linkInfo struct{ fs.FileInfo }
 func (linkInfo) Mode() fs.FileMode { return fs.ModeSymlink | 0o777 }
 func (linkInfo) IsDir() bool       { return false }
 
-// Links that lead out of the directory are not followed, and on a server that does not say
-// where links lead, none are.
+// Links that lead out of the directory are not followed, whether the server resolves links, as
+// that of OpenSSH does, or not, as that of haul.
 func TestLinksThatLeadOut(t *testing.T) {
 	mem := store.Mem(0)
-	for _, dir := range []string{"d", "d/e", "in", "out"} {
+	for _, dir := range []string{"d", "d/e", "in", "out", "up"} {
 		if err := mem.Mkdir(t.Context(), dir, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	names := []string{"d/e/f", "in/f", "out/f", "f", "inside", "outside"}
+	links := map[string]string{
+		"in": "d", "up": "in/e/../../..", "out": "/etc", "inside": "./f", "absolute": "/srv/d/e/f", "outside": "d/../../srv2/f", "far": "/srv2/f",
+		"circle": "circle", "through": "in/e/f", "d/e/back": "../../inside", "d/e/away": "../../out/f",
+	}
+	real := map[string]string{
+		"in": "/srv/d", "up": "/", "out": "/etc", "inside": "/srv/f", "absolute": "/srv/d/e/f", "outside": "/srv2/f", "far": "/srv2/f",
+		"circle": "/", "through": "/srv/d/e/f", "d/e/back": "/srv/f", "d/e/away": "/etc/f",
+	}
+	allowed := map[string]bool{"d/e/f": true, "in/f": true, "f": true, "inside": true, "absolute": true, "through": true, "d/e/back": true}
+	names := []string{"d/e/f", "in/f", "out/f", "up/f", "f"}
+	for name := range links {
+		if fi, err := mem.Stat(t.Context(), name); err != nil || !fi.IsDir() {
+			names = append(names, name)
+		}
+	}
 	for _, name := range names {
 		storetest.Put(t, mem, name, name)
 	}
-	links := map[string]string{"in": "/srv/d", "out": "/etc", "inside": "/srv/f", "outside": "/srv2/f"}
-	for _, tt := range []struct {
-		lexical bool
-		want    map[string]error
-	}{
-		{false, map[string]error{"out/f": errOutside, "outside": errOutside}},
-		{true, map[string]error{"out/f": errUnresolved, "outside": errUnresolved, "in/f": errUnresolved, "inside": errUnresolved}},
-	} {
-		tree := &sftpTree{sftpStore: linkedStore{mem, links, tt.lexical}, root: "/srv", dirs: map[string]time.Time{}}
+	for _, real := range []map[string]string{real, nil} {
+		tree := &sftpTree{sftpStore: linkedStore{mem, links, real}, root: "/srv", dirs: map[string]time.Time{}}
 		for range 2 { // what is known of directories is used then
 			for _, name := range names {
 				f, err := tree.Open(t.Context(), name)
 				if err == nil {
 					f.Close()
 				}
-				if !errors.Is(err, tt.want[name]) || (err == nil) != (tt.want[name] == nil) {
-					t.Errorf("lexical %v: open %s: %v, want %v", tt.lexical, name, err, tt.want[name])
+				if (err == nil) != allowed[name] || err != nil && !errors.Is(err, fs.ErrPermission) {
+					t.Errorf("links are resolved: %v; open %s: %v", real != nil, name, err)
 				}
 			}
 		}
 		if _, err := tree.OpenDir(t.Context(), "out"); !errors.Is(err, fs.ErrPermission) {
-			t.Errorf("lexical %v: list out: %v", tt.lexical, err)
+			t.Errorf("links are resolved: %v; list out: %v", real != nil, err)
 		}
 		if u, err := tree.Create(t.Context(), "out/new", store.Create{}); err == nil {
-			t.Errorf("lexical %v: a file is created outside", tt.lexical)
+			t.Errorf("links are resolved: %v; a file is created outside", real != nil)
 			u.Close()
 		}
 	}
