@@ -234,15 +234,14 @@ func (cfg *Config) checkHTTP(m *mistakes) {
 	cfg.checkPrecompressed(m)
 }
 
-// checkFiles checks the rules for clients who do not log in.
+// checkFiles checks the rules for clients who do not log in. A URL with a mistake may have a password, and is not shown.
 func (cfg *Config) checkFiles(m *mistakes) {
 	f := &cfg.Files
 	m.when(f.Shared && f.PerClient == site.NotPerClient, "shared", "--shared goes with --per-client; without it all clients share DIR")
 	if f.Upload == site.UploadNone {
 		m.when(cfg.TFTP.UploadParents, "upload-parents", "--upload-parents: without --upload nothing can be uploaded")
 		m.when(cfg.NoFsync && !cfg.ServesSFTP() && (cfg.HTTP.Users == "" || !cfg.ServesHTTP()), "no-fsync", "--no-fsync: without --upload nothing can be uploaded")
-		m.when(f.UploadDir != "" && (!source.IsRemote(f.UploadDir) || source.Check(f.UploadDir) == nil), // else it may have a password
-			"upload-dir", "--upload-dir %s: without --upload nothing can be uploaded", f.UploadDir)
+		m.when(f.UploadDir != "" && (!source.IsRemote(f.UploadDir) || source.Check(f.UploadDir) == nil), "upload-dir", "--upload-dir %s: without --upload nothing can be uploaded", f.UploadDir)
 	}
 }
 

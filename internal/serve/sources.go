@@ -18,11 +18,9 @@ func (cfg *Config) dirs() []string {
 func (cfg *Config) checkSources(m *mistakes) {
 	remote := false
 	check := func(setting, text, dir string) {
-		if source.IsRemote(dir) {
-			remote = true
-			if err := source.Check(dir); err != nil {
-				m.add(setting, text+"%w", err)
-			}
+		remote = remote || source.IsRemote(dir)
+		if err := source.Check(dir); err != nil && source.IsRemote(dir) {
+			m.add(setting, text+"%w", err)
 		}
 	}
 	for _, dir := range cfg.Dirs {

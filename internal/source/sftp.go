@@ -70,7 +70,7 @@ func (t *sftpTree) within(ctx context.Context, link string) error {
 	real, err := t.RealPath(ctx, link)
 	if err == nil && real == path.Join(t.root, link) { // it cleans paths, and looks at nothing
 		dir, links := ".", 0
-		for _, part := range strings.SplitSeq(link, "/") {
+		for part := range strings.SplitSeq(link, "/") {
 			if dir, err = t.step(ctx, dir, part, &links); err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ func (t *sftpTree) step(ctx context.Context, dir, part string, links *int) (stri
 		}
 		dir = "."
 	}
-	for _, part := range strings.SplitSeq(to, "/") {
+	for part := range strings.SplitSeq(to, "/") {
 		if err == nil {
 			dir, err = t.step(ctx, dir, part, links)
 		}
