@@ -212,7 +212,7 @@ func TestWrongAnswers(t *testing.T) {
 		"<ListBucketResult><Contents><Key>\x1b[31m</Key>", "<html><p>", "<ListBucketResult><Contents><Size>many</Size></Contents></ListBucketResult>",
 		"<ListBucketResult><Contents><LastModified>now</LastModified></Contents></ListBucketResult>",
 	} {
-		f.setHook(func(w http.ResponseWriter, _ *http.Request) bool {
+		f.SetHook(func(w http.ResponseWriter, _ *http.Request) bool {
 			_, _ = io.WriteString(w, list)
 			return true
 		})
