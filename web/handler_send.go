@@ -139,13 +139,14 @@ func (x *exchange) inSteps(n int64, move func(n int64) (int64, error)) error {
 		most = min(max(r/8, minStep), maxStep) // or the deadline of a step would be the rate's
 		step = min(step, most)
 	}
-	for n > 0 {
+	for sent := int64(0); n > 0; {
 		began := time.Now()
 		x.patient(0)
 		part := min(n, step)
 		moved, err := move(part)
 		wait := x.addSent(moved)
 		n -= moved
+		sent += moved
 		if err == nil && moved < part {
 			err = ErrShrunk
 		}
@@ -154,7 +155,7 @@ func (x *exchange) inSteps(n int64, move func(n int64) (int64, error)) error {
 		}
 		switch took := time.Since(began); {
 		case took < quickStep:
-			step = min(2*step, most)
+			step = min(2*step, most, sent) // so that blocks of a cache are sent whole
 		case took > slowStep:
 			step = max(step/2, minStep)
 		}

@@ -182,7 +182,7 @@ func (f *file) readBlock(p []byte, index int64, from int) (int, error) {
 	c := f.o.c
 	for {
 		c.mu.Lock()
-		f.reach(index)
+		f.reach(index, true)
 		b := f.o.blocks[index]
 		if b == nil {
 			n, err := f.readFetched(p, index, from)
@@ -273,8 +273,9 @@ func (c *Cache) copyFetched(t *fetch, p []byte, from int) int {
 }
 
 // reach notes that a reader is at a block. If it has come there in order, blocks behind are
-// fetched ahead, more each time, and the next is opened. The caller holds mu.
-func (f *file) reach(index int64) {
+// fetched ahead, more each time. The next is opened, if the reader cannot wait for that, or if
+// it has to be compared with its checksum. The caller holds mu.
+func (f *file) reach(index int64, waits bool) {
 	if index == f.at {
 		return
 	}
@@ -295,7 +296,7 @@ func (f *file) reach(index int64) {
 		b.used = c.now()
 	}
 	last := min(index+f.span, blocksOf(o.size)-1)
-	if next := o.blocks[index+1]; next != nil && next.file == nil && next.opening == nil && index < last {
+	if next := o.blocks[index+1]; next != nil && next.file == nil && next.opening == nil && index < last && (!waits || !next.checked) {
 		c.start(func() { _ = f.open(next) })
 	}
 	if b == nil && index < last {
@@ -415,7 +416,7 @@ func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
 func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 	c, index, from := f.o.c, off/blockSize, off%blockSize
 	c.mu.Lock()
-	f.reach(index)
+	f.reach(index, false)
 	if t := f.o.fetches[index]; t != nil && t.buf != nil && t.filled > int(from) {
 		return c.scatter(t, bufs, int(from)), nil
 	}

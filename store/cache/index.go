@@ -59,6 +59,7 @@ type block struct {
 
 	file    store.File // if it is open
 	try     store.TryReader
+	lent    bool          // a reader has the offset of file
 	checked bool          // its checksum was right, or this process has written it
 	opening chan struct{} // closed when the file is open, or could not be opened
 	used    time.Time
@@ -177,8 +178,14 @@ func (c *Cache) closeSome() {
 // done ends a use of a block. A block that was dropped meanwhile goes with the last. The
 // caller does not hold mu.
 func (c *Cache) done(b *block) {
-	if b.refs.Add(-1) == 0 && b.dropped.Load() {
+	switch {
+	case b.refs.Add(-1) > 0:
+	case b.dropped.Load():
 		c.delete(b)
+	case c.isClosed.Load():
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.closeFile(b)
 	}
 }
 

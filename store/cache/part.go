@@ -9,8 +9,9 @@ import (
 
 var _ store.PartOpener = (*file)(nil)
 
-// OpenPart opens the file of a block once more, since each reader needs an offset of its own.
-// The block keeps its room until end is called.
+// OpenPart returns the file of a block, with the offset of the file, which one reader has at
+// a time; for others the file is opened once more. The block keeps its room until end is
+// called.
 func (f *file) OpenPart(off, n int64) (part *os.File, length int64, end func(), ok bool) {
 	if off < 0 || n <= 0 || off >= f.o.size || f.o.written.Load() || f.ended() != nil {
 		return nil, 0, nil, false
@@ -18,32 +19,60 @@ func (f *file) OpenPart(off, n int64) (part *os.File, length int64, end func(), 
 	c, index, from := f.o.c, off/blockSize, off%blockSize
 	c.mu.Lock()
 	b := f.o.blocks[index]
-	if b == nil || b.place == nil || !b.checked {
+	if b == nil {
 		c.mu.Unlock()
 		return nil, 0, nil, false
 	}
-	f.reach(index)
+	f.reach(index, true)
 	b.refs.Add(1)
 	c.use(b)
-	dir := b.o.dir
 	c.mu.Unlock()
-	opened, err := c.openFile(b, dir)
-	if err == nil {
-		if part, ok = store.SystemFile(opened); ok {
-			_, err = part.Seek(from, io.SeekStart)
-		}
+	opened, end, err := f.borrow(b)
+	if err != nil {
+		return nil, 0, nil, false // ReadAt fetches it again, or has the error
+	}
+	if part, ok = store.SystemFile(opened); ok {
+		_, err = part.Seek(from, io.SeekStart)
 	}
 	if err != nil || !ok {
-		if opened != nil {
-			_ = opened.Close()
-		}
-		c.done(b)
+		end()
 		return nil, 0, nil, false
 	}
 	length = min(n, int64(b.size)-from)
 	c.count.bytesServed.Add(uint64(length))
-	return part, length, func() {
+	return part, length, end, true
+}
+
+// borrow returns the file of a block, with an offset that is the caller's until end is called,
+// which ends a use of the block, too. So does an error.
+func (f *file) borrow(b *block) (opened store.File, end func(), err error) {
+	c := f.o.c
+	if err := f.open(b); err != nil {
+		c.done(b)
+		return nil, nil, err
+	}
+	c.mu.Lock()
+	opened, good, dir := b.file, b.checked && b.place != nil, b.o.dir
+	own := good && opened != nil && !b.lent
+	b.lent = b.lent || own
+	c.mu.Unlock()
+	if own {
+		return opened, func() {
+			c.mu.Lock()
+			b.lent = false
+			c.mu.Unlock()
+			c.done(b)
+		}, nil
+	}
+	if err = errBadBlock; good {
+		opened, err = c.openFile(b, dir)
+	}
+	if err != nil {
+		c.done(b)
+		return nil, nil, err
+	}
+	return opened, func() {
 		_ = opened.Close()
 		c.done(b)
-	}, true
+	}, nil
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // The blocks of a cached file are files of the system, each with an offset of its own for each
-// reader. A block that nobody has fetched is none. One that has to go meanwhile can be read to
-// its end, and keeps its room until then.
+// reader, also of two at once. A block that nobody has fetched is none. One that has to go
+// meanwhile can be read to its end, and keeps its room until then.
 func TestOpenPart(t *testing.T) {
 	const size = 2*blockSize + 100
 	_, f := warm(t, size)
@@ -39,6 +39,14 @@ func TestOpenPart(t *testing.T) {
 	if !ok {
 		t.Fatal("there is no part")
 	}
+	other, n, endOther, ok := parts.OpenPart(1, 100)
+	if !ok {
+		t.Fatal("there is no part for another reader")
+	}
+	if got, err := io.ReadAll(io.LimitReader(other, n)); err != nil || !bytes.Equal(got, want[1:101]) {
+		t.Errorf("a part of another reader: %d bytes, %v", len(got), err)
+	}
+	endOther()
 	o := f.(*file).o
 	c := o.c
 	before := c.Stats().Held

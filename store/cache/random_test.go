@@ -191,18 +191,21 @@ func (w *world) close(i int) {
 	w.open = append(w.open[:i], w.open[i+1:]...)
 }
 
-// read reads some of a file in one of two ways.
+// read reads some of a file in one of three ways.
 func (w *world) read(f reader) {
 	off := w.r.Int64N(f.v.size + 10)
 	p := make([]byte, 1+w.r.IntN([]int{10, 2000, 200_000}[w.r.IntN(3)]))
 	var n int
 	var err error
-	if w.r.IntN(2) == 0 {
+	switch w.r.IntN(3) {
+	case 0:
 		n, err = f.ReadAt(p, off)
 		if n < len(p) && err == nil {
 			w.t.Errorf("ReadAt returned %d of %d bytes, and no error", n, len(p))
 		}
-	} else {
+	case 1:
+		n, err = readPart(f, p, off)
+	default:
 		cut := w.r.IntN(len(p))
 		n, err = f.File.(store.TryReader).TryReadAt([][]byte{p[:cut], p[cut:]}, off)
 	}
@@ -216,6 +219,16 @@ func (w *world) read(f reader) {
 	default:
 		w.t.Errorf("reading %d bytes at %d of %+v: %d, %v", len(p), off, f.v, n, err)
 	}
+}
+
+// readPart reads the part that a file has at off.
+func readPart(f reader, p []byte, off int64) (int, error) {
+	part, length, end, ok := f.File.(store.PartOpener).OpenPart(off, int64(len(p)))
+	if !ok {
+		return 0, store.ErrWouldBlock
+	}
+	defer end()
+	return io.ReadFull(part, p[:length])
 }
 
 // isReplaced reports whether v is no version that a file has now.
