@@ -28,7 +28,7 @@ func farAway(t *testing.T, trip time.Duration, f func(t *testing.T, far *s3test.
 			return false
 		})
 		server := &http.Server{Handler: far}
-		go server.Serve(l)
+		go func() { _ = server.Serve(l) }()
 		t.Cleanup(func() { server.Close() })
 		f(t, far, newStore(t, "", Config{
 			Endpoint: "http://far.test", Region: "us-east-1", Keys: testKeys.get,
