@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	maxNames   = 1 << 16 // names of one source that are remembered, absent ones included
-	maxVersion = 1 << 10 // bytes of a version that is remembered: a server may send an ETag of any length
+	maxNames     = 1 << 16  // names of one source that are remembered, absent ones included
+	maxNameBytes = 16 << 20 // of them together: clients choose names, of up to 4 kB
+	maxVersion   = 1 << 10  // bytes of a version that is remembered: a server may send an ETag of any length
 
 	// staleWait is how long a source may take to answer, or staleRetry how long it is not asked
 	// again after it has failed, where the answer that is there may be used instead.
@@ -33,6 +34,7 @@ type front struct {
 	location string
 	source   store.Store
 	names    map[string]*entry // guarded by Cache.mu
+	bytes    int               // Cache.mu: of the names
 	running  int               // Cache.mu: fetches under way
 }
 
@@ -112,21 +114,24 @@ func (s *front) entry(name string) *entry {
 	if n == nil {
 		n = &entry{}
 		s.names[name] = n
+		s.bytes += len(name)
 		s.tidy(name)
 	}
 	return n
 }
 
-// tidy forgets some names if they are too many, but not that one. The caller holds mu.
+// tidy forgets some names if they are too many or too long, but not that one. The caller
+// holds mu.
 func (s *front) tidy(but string) {
 	tries := 0
 	for other, n := range s.names {
-		if tries++; len(s.names) <= maxNames || tries > 64 {
+		if tries++; len(s.names) <= maxNames && s.bytes <= maxNameBytes || tries > 64 {
 			return
 		}
 		if other != but && n.writers == 0 && n.open == nil && n.stat == nil && (n.object == nil || n.object.readers == 0) {
 			s.lead(n, nil)
 			delete(s.names, other)
+			s.bytes -= len(other)
 		}
 	}
 }
@@ -142,7 +147,7 @@ func (s *front) leadToFound() {
 		}
 	}
 	for name, o := range latest {
-		if len(s.names) >= maxNames {
+		if len(s.names) >= maxNames || s.bytes >= maxNameBytes {
 			return
 		}
 		if n := s.entry(name); n.object == nil {

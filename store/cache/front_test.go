@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"io/fs"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -99,6 +100,17 @@ func TestAbsent(t *testing.T) {
 	}
 	if n := len(s.(*front).names); n > maxNames {
 		t.Errorf("%d names are remembered, %d are the most", n, maxNames)
+	}
+	long := strings.Repeat("x", 4000)
+	for i := range maxNameBytes/len(long) + 1000 {
+		_, _ = s.Stat(t.Context(), "missing/"+time.Duration(i).String()+long)
+	}
+	bytes := 0
+	for name := range s.(*front).names {
+		bytes += len(name)
+	}
+	if bytes > maxNameBytes || bytes < maxNameBytes/2 {
+		t.Errorf("%d bytes of names are remembered, %d are the most", bytes, maxNameBytes)
 	}
 }
 
