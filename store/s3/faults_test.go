@@ -421,6 +421,33 @@ func TestLargeObject(t *testing.T) {
 	}
 }
 
+// FetchTo writes each byte once, also those of an answer that was there before.
+func TestFetchesOnce(t *testing.T) {
+	f := newFake(t)
+	data := randomBytes(3*fetchChunk + 5)
+	f.Put("f", string(data))
+	file, err := f.store().Open(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	sink := &countingSink{sliceSink: make(sliceSink, len(data))}
+	n, err := file.(fetcher).FetchTo(t.Context(), sink, 0)
+	if err != nil || n != int64(len(data)) || sink.n.Load() != n || !bytes.Equal(sink.sliceSink, data) {
+		t.Errorf("%d bytes, %v, by writes of %d bytes", n, err, sink.n.Load())
+	}
+}
+
+type countingSink struct {
+	sliceSink
+	n atomic.Int64
+}
+
+func (s *countingSink) WriteAt(p []byte, off int64) (int, error) {
+	s.n.Add(int64(len(p)))
+	return s.sliceSink.WriteAt(p, off)
+}
+
 type shiftSink struct {
 	off  int64
 	mu   sync.Mutex

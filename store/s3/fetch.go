@@ -168,7 +168,7 @@ func (x *download) copy(off, end int64) (n int64, local bool, err error) {
 	defer copyBuffers.Put(buf)
 	for st.at < end {
 		at := st.at
-		got, err := st.Read(buf[:])
+		got, err := st.Read(buf[:min(end-at, copyBuffer)]) // the answer may be longer than the range
 		if got > 0 {
 			if _, e := x.w.WriteAt(buf[:got], at); e != nil {
 				return n, true, e
