@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -19,6 +21,10 @@ func TestMain(m *testing.M) {
 	if temp, err = os.MkdirTemp("", "haul-interop-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	// Below nohup, SIGHUP is ignored by tests, and would be by haul.
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	code := m.Run()
 	_ = os.RemoveAll(temp)

@@ -26,7 +26,7 @@ func TestUnknownWords(t *testing.T) {
 		{"completion xyzzy", `there is no command "haul completion xyzzy"; "haul completion --help" lists all`},
 		{"completion bsh", `there is no command "haul completion bsh"; did you mean "haul completion bash"?`},
 		{"help size", `there is no help on "size"; did you mean "haul help sizes"?`},
-		{"help serve foo", `there is no help on "serve foo"; haul help serve has the topics tftp, sftp, http, files, limits, ops`},
+		{"help serve xyzzy", `there is no help on "serve xyzzy"; haul help serve has the topics tftp, sftp, http, files, boot, limits, ops`},
 		{"mv l.txt h:/x", "mv l.txt: that is a local file; write sftp://HOST/PATH or HOST:PATH"},
 		{"rm l.txt", "rm l.txt: that is a local file; write sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY or HOST:PATH"},
 		{"help serve tfpt", `there is no help on "serve tfpt"; did you mean "haul help serve tftp"?`},
