@@ -90,6 +90,16 @@ const minMAC = 6
 // ParseMAC reads a MAC in hexadecimal, 6 to 16 bytes with two digits each, separated by
 // colons or by hyphens.
 func ParseMAC(text string) (MAC, error) {
+	m, err := parseMAC(text)
+	if err == nil && m.n < minMAC {
+		err = fmt.Errorf("%q is too short for a MAC: it has 6 bytes, as in 52:54:00:12:34:56", text)
+		m = MAC{}
+	}
+	return m, err
+}
+
+// parseMAC is the same for 1 to 16 bytes.
+func parseMAC(text string) (MAC, error) {
 	var b []byte
 	for part := range strings.SplitSeq(strings.ReplaceAll(text, "-", ":"), ":") {
 		n, err := strconv.ParseUint(part, 16, 8)
@@ -97,9 +107,6 @@ func ParseMAC(text string) (MAC, error) {
 			return MAC{}, fmt.Errorf("%q is not a MAC; write it as 52:54:00:12:34:56", text)
 		}
 		b = append(b, byte(n))
-	}
-	if len(b) < minMAC {
-		return MAC{}, fmt.Errorf("%q is too short for a MAC: it has 6 bytes, as in 52:54:00:12:34:56", text)
 	}
 	return MakeMAC(b), nil
 }
@@ -120,8 +127,8 @@ func (m MAC) String() string {
 // MarshalText returns the MAC as String does.
 func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText reads a MAC as [ParseMAC] does.
+// UnmarshalText reads what MarshalText returns, also for the short addresses that clients may have.
 func (m *MAC) UnmarshalText(text []byte) (err error) {
-	*m, err = ParseMAC(string(text))
+	*m, err = parseMAC(string(text))
 	return err
 }

@@ -49,6 +49,7 @@ func bootHostsValue(to *map[pxe.MAC]pxe.Host) *value {
 		hosts := map[pxe.MAC]pxe.Host{}
 		for _, s := range all {
 			text, rule, ok := strings.Cut(s, "=")
+			rule = strings.TrimLeft(rule, "/")
 			if !ok || rule == "" {
 				return fmt.Errorf("%q: it is MAC=FILE, or MAC=ignore, MAC=direct or MAC=redirect", s)
 			}
@@ -79,7 +80,7 @@ func addHostRule(host *pxe.Host, rule string) bool {
 	case pxe.Redirect.String():
 		host.Form = pxe.Redirect
 	default:
-		host.File = strings.TrimLeft(rule, "/")
+		host.File = rule
 		return !before.Ignore && before.File == ""
 	}
 	return !before.Ignore && before.Form == pxe.AnyForm

@@ -148,7 +148,7 @@ func readOffer(p *pxe.Packet, from netip.AddrPort) Offer {
 		o.Address = a
 	}
 	if v, ok := p.Option(pxe.OptionTFTPServer); ok {
-		if a, err := netip.ParseAddr(text(v)); err == nil {
+		if a, err := netip.ParseAddr(text(v)); err == nil && a.Is4() {
 			o.Next = a
 		}
 	}

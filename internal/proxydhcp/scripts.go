@@ -61,8 +61,10 @@ func (b *scripts) script(ctx context.Context) []byte {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), menuTime)
 		defer cancel()
 		menu := readMenu(ctx, b.files)
-		menu.Default, menu.Timeout = b.standard, b.timeout
-		b.menu, b.at = menu.AppendScript(nil), time.Now()
+		if b.at = time.Now(); b.menu == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 { // or files could not be read now
+			menu.Default, menu.Timeout = b.standard, b.timeout
+			b.menu = menu.AppendScript(nil)
+		}
 	}
 	return b.menu
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/store"
@@ -52,10 +53,11 @@ func TestScripts(t *testing.T) {
 		t.Errorf("the menu is\n%s", first)
 	}
 	put("loader/entries/own.conf", "title Own\nlinux /debian/linux\n")
+	made.at = time.Now().Add(time.Hour)
 	if read(pxe.ScriptName) != first {
 		t.Error("the menu is made anew for each client")
 	}
-	made.at = made.at.Add(-scriptsHold)
+	made.at = time.Now().Add(-scriptsHold)
 	if second := read(pxe.ScriptName); !strings.Contains(second, "item entry0 Own") {
 		t.Errorf("with an entry the menu is\n%s", second)
 	}

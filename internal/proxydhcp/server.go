@@ -289,7 +289,7 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (*
 	if s.config.Address.IsValid() {
 		shown = s.config.Address
 	}
-	unicast := came.to != broadcast && !by.broadcasts(came.to)
+	unicast := came.to != broadcast && !s.interfaces.broadcasts(came.to)
 	e.Interface = by.Name
 	e.Answer = s.decide.Handle(now, packet, pxe.Arrival{
 		Port:     port,

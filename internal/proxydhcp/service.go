@@ -125,7 +125,7 @@ func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 	}
 	for _, arch := range []pxe.Arch{pxe.BIOS, pxe.X64} {
 		if offered[arch] == "" && b.failure == "" {
-			say("no boot file for %v: install Debian's package ipxe, or put %s into %s", arch, loaderNames[arch][0], c.Dir)
+			say("no boot file for %v: install Debian's package ipxe and restart haul, or put %s into %s", arch, loaderNames[arch][0], c.Dir)
 		}
 	}
 	if c.TFTPPort != 0 && c.TFTPPort != tftpPort {
@@ -204,6 +204,8 @@ func (b *Service) FindLoaders(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			return
+		case <-b.closed: // a successor has the machines
 			return
 		case <-time.After(every):
 			b.offer(ctx)

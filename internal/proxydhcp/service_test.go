@@ -58,7 +58,7 @@ func TestServiceFindsLoaders(t *testing.T) {
 		want := []string{
 			"answering boot clients on eth0 192.0.2.9 (ProxyDHCP on ports 67 and 4011); your DHCP server gives them addresses",
 			"boot files: BIOS undionly.kpxe, UEFI arm64 own.efi",
-			"no boot file for UEFI x64: install Debian's package ipxe, or put ipxe-shimx64.efi into /srv",
+			"no boot file for UEFI x64: install Debian's package ipxe and restart haul, or put ipxe-shimx64.efi into /srv",
 			"TFTP is on port 6969, and firmware asks port 69: PCs will not boot by TFTP",
 			"iPXE gets a menu of 0 entries, which waits for a choice; a boot.ipxe in /srv replaces it",
 		}

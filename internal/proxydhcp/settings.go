@@ -70,6 +70,7 @@ func (s *Settings) LoaderDirs(dir string) (all []string) {
 // says that clients can fetch files by TFTP or HTTP. It opens nothing.
 func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting, format string, args ...any)) {
 	if !s.Answer {
+		when(s.DryRun, "boot", "--dry-run and --advise of haul boot go with --boot")
 		when(len(s.Interfaces) > 0, "interface", "--interface is for boot clients; add --boot")
 		when(len(s.Files) > 0, "boot-file", "--boot-file goes with --boot")
 		when(len(s.Hosts) > 0, "boot-host", "--boot-host goes with --boot")

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -165,23 +166,30 @@ func (d *Diagnosis) chooseBoot(offer *proxydhcp.Offer, answers []proxydhcp.Offer
 func (d *Diagnosis) follow(ctx context.Context, k proxydhcp.Kind, o *proxydhcp.Offer, fetches bool) {
 	d.File = o.File
 	switch {
-	case d.File == "": // as for a Raspberry Pi
+	case d.File == "" && o.Menu && k.Name != "pi":
+		d.Next = fmt.Sprintf("it shows the boot menu of %v", o.Server)
+		return
+	case d.File == "" && k.Name != "pi":
+		d.problem("%v names no boot file", o.Server)
+		d.Next = "it continues with its next boot device"
+		return
+	case d.File == "":
 		d.Next = fmt.Sprintf("it asks %v by TFTP for names of its own", o.Next)
 		return
 	case !strings.Contains(d.File, "://"):
-		d.File = "tftp://" + o.Next.String() + "/" + strings.TrimPrefix(d.File, "/")
+		d.File = (&url.URL{Scheme: "tftp", Host: o.Next.String(), Path: "/" + strings.TrimPrefix(d.File, "/")}).String()
 	}
 	if !fetches {
 		d.Next = "it fetches " + d.File
 		return
 	}
-	var err error
-	if d.Bytes, err = fetch(ctx, d.File); err != nil {
+	n, err := fetch(ctx, d.File)
+	if err != nil {
 		d.problem("%s cannot be fetched: %v", d.File, err)
 		d.Next = "it fails to load its boot file, and continues with its next boot device"
 		return
 	}
-	d.Next = "it starts " + d.File
+	d.Bytes, d.Next = n, "it starts "+d.File
 	if k.IPXE() {
 		d.Next = "it runs the script " + d.File
 	}

@@ -82,7 +82,7 @@ func (cfg *Config) separate() error {
 	}
 	uploads := resolved(cfg.Files.UploadDir)
 	all := cfg.dirs()
-	for _, dir := range all[:len(all)-1] {
+	for _, dir := range append(cfg.Boot.LoaderDirs(cfg.Dirs[0]), all[:len(all)-1]...) {
 		if source.Overlap(dir, cfg.Files.UploadDir) {
 			return usagef("upload-dir", "--upload-dir %s: uploads could be read from %s; choose another", cfg.Files.UploadDir, dir)
 		}
