@@ -263,8 +263,9 @@ func SystemFile(f File) (*os.File, bool) {
 // A PartOpener is a [File] whose bytes are in several files of the operating system, for
 // callers that have the kernel send them (sendfile).
 type PartOpener interface {
-	// OpenPart opens the file that has the bytes at off. It is at their place, and has
-	// length of them in a row, at most n; end closes it. It returns false where there is
+	// OpenPart returns a file that has the bytes at off. It is at their place, and that
+	// offset is the caller's until they call end; the file is not theirs to close. It has
+	// length of these bytes in a row, at most n. It returns false where there is
 	// none at the moment: ReadAt reads, or waits for, these bytes.
 	OpenPart(off, n int64) (part *os.File, length int64, end func(), ok bool)
 }

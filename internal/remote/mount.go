@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/haul-project/haul/internal/failure"
@@ -99,13 +98,7 @@ func (m *Mount) bucketNeeds() openssh.Needs {
 			n.Ports = append(n.Ports, portOf(u))
 		}
 	}
-	home, _ := os.UserHomeDir()
-	for _, name := range s3.CredentialFiles() {
-		if rest, ok := strings.CutPrefix(name, home); ok {
-			name = m.getenv("HOME") + rest
-		}
-		n.Files = append(n.Files, name)
-	}
+	n.Files = append(n.Files, s3.CredentialFiles(m.getenv)...)
 	return n
 }
 

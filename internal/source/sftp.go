@@ -19,9 +19,6 @@ const (
 	// served, and maxDirs how many are known.
 	dirTime = 10 * time.Second
 	maxDirs = 1024
-
-	// maxLinks is how many links one name leads through, on a server that does not resolve them.
-	maxLinks = 16
 )
 
 // An sftpStore is what package sftpclient calls a directory of a server.
@@ -57,74 +54,17 @@ type sftpTree struct {
 	dirs map[string]time.Time // mu: directories that are in root, and when that was found
 }
 
-// errOutside is the error of a name that leads out of the directory, whatever is there, and
-// errLinks that of a link that leads to a link, and so on.
-var (
-	errOutside = fmt.Errorf("%w: a symbolic link leads out of the directory that is served", fs.ErrPermission)
-	errLinks   = fmt.Errorf("%w: a symbolic link leads through more than %d others", fs.ErrPermission, maxLinks)
-)
+// errOutside is the error of a name that leads out of the directory, whatever is there.
+var errOutside = fmt.Errorf("%w: a symbolic link leads out of the directory that is served", fs.ErrPermission)
 
 // within returns an error unless a symbolic link of the server leads to something below root,
 // or root.
 func (t *sftpTree) within(ctx context.Context, link string) error {
-	real, err := t.RealPath(ctx, link)
-	if err == nil && real == path.Join(t.root, link) { // it cleans paths, and looks at nothing
-		dir, links := ".", 0
-		for part := range strings.SplitSeq(link, "/") {
-			if dir, err = t.step(ctx, dir, part, &links); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if _, inside := t.below(real); err == nil && !inside {
-		return errOutside
+	real, err := t.RealPath(ctx, link) // which resolves what the server leaves
+	if err == nil && real != t.root && !strings.HasPrefix(real, strings.TrimSuffix(t.root, "/")+"/") {
+		err = errOutside
 	}
 	return err
-}
-
-// below returns the name of a path of the server's, and whether it is below root, or root.
-func (t *sftpTree) below(real string) (name string, ok bool) {
-	if real == t.root {
-		return ".", true
-	}
-	return strings.CutPrefix(real, strings.TrimSuffix(t.root, "/")+"/")
-}
-
-// step returns the name to which a part of another one leads, from a directory whose name has
-// no links. It is for servers that do not resolve links themselves. links counts those that
-// were followed.
-func (t *sftpTree) step(ctx context.Context, dir, part string, links *int) (string, error) {
-	switch {
-	case part == "" || part == ".":
-		return dir, nil
-	case part == ".." && dir == ".":
-		return "", errOutside
-	case part == "..":
-		return path.Dir(dir), nil
-	}
-	name := path.Join(dir, part)
-	fi, err := t.sftpStore.Lstat(ctx, name)
-	if err != nil || fi.Mode().Type() != fs.ModeSymlink {
-		return name, err
-	}
-	if *links++; *links > maxLinks {
-		return "", errLinks
-	}
-	to, err := t.sftpStore.Readlink(ctx, name)
-	if err == nil && path.IsAbs(to) {
-		inside := false
-		if to, inside = t.below(to); !inside {
-			return "", errOutside
-		}
-		dir = "."
-	}
-	for part := range strings.SplitSeq(to, "/") {
-		if err == nil {
-			dir, err = t.step(ctx, dir, part, links)
-		}
-	}
-	return dir, err
 }
 
 // dir returns an error if a directory leads out.

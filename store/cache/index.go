@@ -185,7 +185,9 @@ func (c *Cache) done(b *block) {
 	case c.isClosed.Load():
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.closeFile(b)
+		if b.refs.Load() == 0 { // or its last reader closes it
+			c.closeFile(b)
+		}
 	}
 }
 

@@ -114,7 +114,7 @@ func writeMem(m store.Store, name, content string) error {
 // A server that has no time for more than so many requests at a time gets fewer, and soon
 // refuses few. No file fails.
 func TestPace(t *testing.T) {
-	const files, room, trip = 1500, 20, 20 * time.Millisecond
+	const files, room, trip = 1500, 64, 20 * time.Millisecond
 	farAway(t, trip, func(t *testing.T, far *s3test.Server, s *Store) {
 		var running, refused atomic.Int64
 		far.SetHook(func(w http.ResponseWriter, r *http.Request) bool {

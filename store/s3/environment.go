@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -149,10 +150,11 @@ func (e *environment) region(f awsFiles) string {
 
 // CredentialFiles returns the paths of the files that keys and settings may come from: those
 // of the tools of AWS, and the tokens for which a container gets its keys. They are read again
-// while a store is in use.
-func CredentialFiles() []string {
-	p := newEnvironment(nil).paths()
-	return append(p[:], variables("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")...)
+// while a store is in use. get is as [Config.Getenv].
+func CredentialFiles(get func(string) string) []string {
+	p := newEnvironment(get).paths()
+	files := slices.DeleteFunc(p[:], func(name string) bool { return name == "" })
+	return append(files, variables("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")...)
 }
 
 // CredentialServers returns the URLs of the services that are set to give keys to this machine

@@ -60,11 +60,11 @@ func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 }
 
 // OpenListed opens a file that a listing of the store, or Stat, has just described, without a
-// request. If the file has changed since, the first read gives [store.ErrChanged]. A file that has
-// no ETag is opened as by Open.
+// request. If the file has changed since, the first read gives [store.ErrChanged]. A file that is
+// empty, or has no ETag, is opened as by Open.
 func (s *Store) OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
 	i, ok := listed.(info)
-	if !ok || i.dir || i.etag == "" {
+	if !ok || i.dir || i.etag == "" || i.size == 0 { // nothing of it would be read
 		return s.Open(ctx, name)
 	}
 	key, err := s.key(ctx, name)
@@ -213,6 +213,9 @@ func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	}
 	if err := guard(); err != nil {
 		return nil, err
+	}
+	if off == 0 && n == f.info.size {
+		ctx = context.WithValue(ctx, wholeKey{}, true) // the answer may be the file, of any size
 	}
 	var body io.ReadCloser
 	err := f.s.once(ctx, func(ctx context.Context) error {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A memory is how many bytes the uploads of a store may hold. Those that want more than
-// is free wait, in the order in which they came.
+// A memory bounds what is used at a time: bytes of uploads, or requests. Those that want more
+// than is free wait, in the order in which they came.
 type memory struct {
 	mu      sync.Mutex
 	free    int64     // mu: bytes

@@ -7,7 +7,8 @@ import (
 )
 
 // minPace is how many requests may wait for an answer, however often the server has no time.
-const minPace = 4
+// With fewer, those for objects that hang would keep others from being sent.
+const minPace = 32
 
 // A pace bounds how many requests wait for an answer at a time: as many as there may be
 // connections, until the server says that it has no time. Then it is half of those that are

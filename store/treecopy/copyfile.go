@@ -149,7 +149,7 @@ func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 	}
 	defer dst.Close()
 	same, err = how(src, dst, f.info.Size())
-	if errors.Is(err, errors.ErrUnsupported) {
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) { // gone since it was listed
 		return false, false, nil
 	}
 	return same, same, err

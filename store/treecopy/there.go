@@ -18,8 +18,8 @@ const (
 	maxAllThere = 100_000
 )
 
-// listTarget lists what the target of a directory has, where that costs less than to look up
-// each file. If there is too much, or it cannot be listed, the files are looked up.
+// listTarget lists what the target of a directory has, where a listing describes hundreds of
+// files by one request. If there is too much, or it cannot be listed, the files are looked up.
 func (c *copier) listTarget(d *dir) {
 	l, ok := given(c.to).(interface {
 		OpenDir(ctx context.Context, name string) (store.Entries, error)
@@ -29,11 +29,14 @@ func (c *copier) listTarget(d *dir) {
 	}
 	there := map[string]fs.FileInfo{}
 	entries, err := l.OpenDir(c.ctx, d.to)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = c.readThere(entries, there)
 		_ = entries.Close()
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		c.there.Add(-int64(len(there)))
 		return
 	}
