@@ -95,6 +95,11 @@ func TestMAC(t *testing.T) {
 			t.Errorf("%q: got %v, %v", text, mac, err)
 		}
 	}
+	// A client may have a shorter one.
+	var short MAC
+	if err := short.UnmarshalText([]byte("52:54")); err != nil || short != MakeMAC([]byte{0x52, 0x54}) {
+		t.Errorf("52:54 is %v, %v", short, err)
+	}
 	if MakeMAC(make([]byte, 17)) != (MAC{}) || MakeMAC(make([]byte, 6)) == (MAC{}) {
 		t.Error("17 bytes are a MAC, or six zeros are none")
 	}

@@ -12,7 +12,7 @@ import (
 
 // These are refused before a socket is open, and the message says why.
 func TestBootRefuses(t *testing.T) {
-	dir := t.TempDir()
+	dir, other := t.TempDir(), t.TempDir()
 	const mac = "52:54:00:12:34:56"
 	for _, c := range []struct {
 		args []string
@@ -31,6 +31,10 @@ func TestBootRefuses(t *testing.T) {
 		{[]string{dir, "--boot-relay", "2001:db8::/32"}, exitUsage, "IPv4"},
 		{[]string{dir, "--boot-address", "255.255.255.255"}, exitUsage, "of a machine"},
 		{[]string{dir, "--boot-timeout", "-1s"}, exitUsage, "--boot-timeout"},
+		{[]string{dir, "--boot=false", "--advise", "kea"}, exitUsage, "go with --boot"},
+		{[]string{dir, "--boot=false", "--dry-run"}, exitUsage, "go with --boot"},
+		{[]string{dir, "--upload", "create", "--upload-dir", other, "--boot-loaders", other}, exitUsage, "choose"},
+		{[]string{dir, "--boot-host", mac + "=/"}, exitUsage, "it is MAC=FILE"},
 		{[]string{dir, "--advise", "udhcpd"}, exitUsage, "--advise udhcpd: it is one of dnsmasq, isc, kea"},
 		// An interface may appear, so this is no mistake in the settings: a service manager tries again.
 		{[]string{dir, "--interface", "nosuch0"}, exitFailed, "nosuch0"},

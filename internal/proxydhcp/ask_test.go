@@ -49,6 +49,22 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// A name of a TFTP server is no address, nor is an address with a zone, which may have any bytes.
+func TestOfferOfTFTPServer(t *testing.T) {
+	from := netip.MustParseAddrPort("192.0.2.9:67")
+	for name, want := range map[string]string{"192.0.2.7": "192.0.2.7", "fe80::1%\x1b]0;": "192.0.2.9", "boot": "192.0.2.9"} {
+		b := pxe.AppendHeader(nil, &pxe.Header{Op: pxe.BootReply, HType: 1, HLen: 6})
+		b = append(append(b, byte(pxe.OptionTFTPServer), byte(len(name))), name...)
+		p, err := pxe.Parse(pxe.AppendEnd(b, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := readOffer(&p, from).Next; got.String() != want {
+			t.Errorf("of %q: %v, want %s", name, got, want)
+		}
+	}
+}
+
 // Option 43 of a server may be anything.
 func FuzzVendorOption(f *testing.F) {
 	for _, seed := range []string{"", "\x06\x01\x08\xff", "\x00\x06\x01\x07", "\x06\xff", "\x09\x00", "\x06\x01"} {

@@ -101,7 +101,13 @@ func TestFollow(t *testing.T) {
 		fetches    bool
 		want       Diagnosis
 	}{
-		"none":        {kind: "pi", want: Diagnosis{Next: "it asks 192.0.2.1 by TFTP for names of its own"}},
+		"none": {kind: "pi", want: Diagnosis{Next: "it asks 192.0.2.1 by TFTP for names of its own"}},
+		"none, and a PC": {kind: "x64", want: Diagnosis{
+			Next: "it continues with its next boot device", Problems: []string{haul.String() + " names no boot file"},
+		}},
+		"a name that wants escapes": {kind: "x64", file: "a %#?.efi", want: Diagnosis{
+			File: "tftp://192.0.2.1/a%20%25%23%3F.efi", Next: "it fetches tftp://192.0.2.1/a%20%25%23%3F.efi",
+		}},
 		"not fetched": {kind: "x64", file: "/ipxe.efi", want: Diagnosis{File: "tftp://192.0.2.1/ipxe.efi", Next: "it fetches tftp://192.0.2.1/ipxe.efi"}},
 		"script":      {kind: "ipxe", file: web.URL + "/boot.ipxe", fetches: true, want: Diagnosis{File: web.URL + "/boot.ipxe", Bytes: 7, Next: "it runs the script " + web.URL + "/boot.ipxe"}},
 		"program":     {kind: "http-x64", file: web.URL + "/boot.ipxe", fetches: true, want: Diagnosis{File: web.URL + "/boot.ipxe", Bytes: 7, Next: "it starts " + web.URL + "/boot.ipxe"}},

@@ -234,10 +234,16 @@ func TestOpenListed(t *testing.T) {
 
 // A tree whose files are replaced after the listing is copied as it is then.
 func TestReplacedSinceListed(t *testing.T) {
+	for _, old := range []string{"old", ""} {
+		t.Run(fmt.Sprintf("%d bytes", len(old)), func(t *testing.T) { replacedSinceListed(t, old) })
+	}
+}
+
+func replacedSinceListed(t *testing.T, old string) {
 	f := newFake(t)
 	s := f.store()
-	f.Put("d/gone", "old")
-	f.Put("d/new", "old")
+	f.Put("d/gone", old)
+	f.Put("d/new", old)
 	f.SetHook(func(_ http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "/d/") {
 			return false
