@@ -26,7 +26,7 @@ type dirSync struct {
 	users  int
 	begun  int64      // fsyncs that have begun
 	ended  int64      // and ended
-	failed int64      // the number of the last that failed, from 1; 0 for none
+	failed int64      // the number of the last of these that failed, from 1; 0 for none
 	err    error      // and its error
 	next   *syncGroup // waits for an fsync that has not begun; nil if nobody does
 	last   *syncGroup // has the one that began last; nil if none has
@@ -36,6 +36,8 @@ type dirSync struct {
 type syncGroup struct {
 	waiting int           // mu of dirSyncs
 	done    chan struct{} // closed at its end
+	failed  int64         // failed and err of the dirSync then: those that begin later do not concern the group
+	err     error
 }
 
 // errNoSync is the error of an fsync that has panicked.
@@ -61,8 +63,10 @@ func (d *Dir) durably(dir *os.Root, change func() error) error {
 	if err := change(); err != nil {
 		return err
 	}
-	syncs.wait(s, fsync)
-	return syncs.failure(s, first)
+	if g := syncs.wait(s, fsync); g.failed >= first {
+		return g.err
+	}
+	return nil
 }
 
 // enter returns the place of a directory, and the number of the first fsync whose
@@ -89,9 +93,9 @@ func (t *dirSyncs) leave(id dirID, s *dirSync) {
 	}
 }
 
-// wait returns when an fsync has ended that began after the call. It makes that itself
-// if nobody else waits for it.
-func (t *dirSyncs) wait(s *dirSync, fsync func() error) {
+// wait returns when an fsync has ended that began after the call, with all who waited
+// for it. It makes that fsync itself if nobody else waits.
+func (t *dirSyncs) wait(s *dirSync, fsync func() error) *syncGroup {
 	t.mu.Lock()
 	g, leads := s.next, s.next == nil
 	if leads {
@@ -103,12 +107,13 @@ func (t *dirSyncs) wait(s *dirSync, fsync func() error) {
 	t.mu.Unlock()
 	if !leads {
 		<-g.done
-		return
+		return g
 	}
 	if last != nil {
 		<-last.done
 	}
 	t.run(s, g, fsync)
+	return g
 }
 
 // run makes the fsync of a group, which is the next of its directory.
@@ -125,18 +130,8 @@ func (t *dirSyncs) run(s *dirSync, g *syncGroup, fsync func() error) {
 		if err != nil {
 			s.failed, s.err = s.ended, err
 		}
+		g.failed, g.err = s.failed, s.err
 		close(g.done)
 	}()
 	err = fsync()
-}
-
-// failure returns the error of the last fsync that failed, if it has that number at
-// least.
-func (t *dirSyncs) failure(s *dirSync, first int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s.failed >= first {
-		return s.err
-	}
-	return nil
 }
