@@ -79,19 +79,22 @@ portable-rest:
 
 # Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages (arch_test.go) have
 # neither time nor goroutines of their own.
-TOGETHER = haul-project/haul$$|/(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn))$$
+TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn))$$
 PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|pipeline)|tcp/internal/flow|pxe)$$
+
+# The tests of the root package read files, in one goroutine.
+RACE = $(GO) list ./... | grep -vE '/interop$$|haul-project/haul$$'
 
 race: race-timed race-together race-pure ## all tests under the race detector
 
 race-timed: ## one package at a time: the detector makes servers in tests slower than their clients' timers
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$($(GO) list $(UNIT) | grep -vE '$(TOGETHER)|$(PURE)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$($(RACE) | grep -vE '$(TOGETHER)|$(PURE)')
 
 race-together:
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race $$($(GO) list $(UNIT) | grep -E '$(TOGETHER)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race $$($(RACE) | grep -E '$(TOGETHER)')
 
 race-pure:
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race $$($(GO) list $(UNIT) | grep -E '$(PURE)')
+	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race $$($(RACE) | grep -E '$(PURE)')
 
 cover: ## how much of each package its own tests run, and in all; line by line in bin/cover.html
 	@mkdir -p bin
