@@ -25,9 +25,9 @@ var converters = map[string]struct {
 }
 
 // load returns what haul makes of a file.
-func load(t *testing.T, text string) (serve.Config, error) {
+func load(t *testing.T, dir, text string) (serve.Config, error) {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), config.FileName)
+	name := filepath.Join(dir, config.FileName)
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestConvert(t *testing.T) {
 			}
 		}
 		want, wantErr := resolve(s, "")
-		loaded, err := load(t, got)
+		loaded, err := load(t, t.TempDir(), got)
 		if !reflect.DeepEqual(loaded, want) || (err == nil) != (wantErr == nil) {
 			t.Errorf("%s: loaded as\n%+v (%v), want\n%+v (%v)", name, loaded, err, want, wantErr)
 		}
@@ -126,6 +126,7 @@ func fuzz(f *testing.F, kind string) {
 		f.Add(string(text))
 	}
 	c := converters[kind]
+	dir := f.TempDir() // one for all: to make one takes longer than all else here
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := c.convert(c.file, text)
 		if err != nil {
@@ -134,7 +135,7 @@ func fuzz(f *testing.F, kind string) {
 			}
 			return
 		}
-		_, err = load(t, got)
+		_, err = load(t, dir, got)
 		if err != nil && !strings.Contains(got, "\n# "+c.file+": nothing to serve: ") {
 			t.Errorf("%q: converted to\n%s\nwhich fails: %v", text, got, err)
 		}
