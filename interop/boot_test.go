@@ -140,7 +140,7 @@ func TestBootUEFI(t *testing.T) {
 	for _, c := range "show.efi quiet 1 2\x00" {
 		commandLine = append(commandLine, byte(c), 0)
 	}
-	wantFile(t, memory, append(commandLine, data...))
+	wantFile(t, memory, append(commandLine, sumOf(data)...))
 	wantBootLogged(t, b.haul,
 		`result=offered .*client=PXE arch="UEFI x64" form=redirect file=snponly.efi`,
 		`result=offered .*client=iPXE arch="UEFI x64" form=any file=boot.ipxe`)
@@ -178,7 +178,7 @@ func TestBootUEFIDirect(t *testing.T) {
 	})
 }
 
-// directSize is how much the program shows that machines without port 4011 load.
+// directSize is how much data the program has that machines without port 4011 load.
 const directSize = 1<<20 + 777
 
 // newNetWithout4011 is a newBootNet whose cable loses all packets to port 4011. The channel
@@ -208,7 +208,7 @@ func (b *bootNet) bootsDirect(t *testing.T, offers ...string) {
 	memory := filepath.Join(t.TempDir(), "memory")
 	m := b.powerOn(t, "virtio-net-pci,romfile=", "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"), "-debugcon", "file:"+memory)
 	m.awaitOff(t)
-	wantFile(t, memory, content(directSize))
+	wantFile(t, memory, sumOf(content(directSize)))
 	wantBootLogged(t, b.haul, offers...)
 	wantLogged(t, logged(t, b.haul), `probe show.efi .*`, `done show.efi .*`)
 }
@@ -221,7 +221,7 @@ func TestBootUEFIOverHTTP(t *testing.T) {
 	memory := filepath.Join(t.TempDir(), "memory")
 	m := b.powerOn(t, "virtio-net-pci,romfile=", append(httpBootOnly, "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"), "-debugcon", "file:"+memory)...)
 	m.awaitOff(t)
-	wantFile(t, memory, data)
+	wantFile(t, memory, sumOf(data))
 	wantBootLogged(t, b.haul, `result=offered .*client="HTTP boot" arch="UEFI x64" form=any file=show.efi`)
 }
 

@@ -11,8 +11,8 @@ import (
 
 // A PC boots by its network card's firmware, which is iPXE. That gets a script
 // from haul, and by the script a kernel and a file. The kernel is ours: it has
-// the emulator write down its command line, and the file as it lies in the machine's
-// memory.
+// the emulator write down its command line, and the sum of the file as it lies in the
+// machine's memory.
 func TestFirmwareIPXE(t *testing.T) {
 	t.Parallel()
 	const size = 4<<20 + 777

@@ -2,11 +2,15 @@
 
 package interop
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+)
 
 // kernelShower returns a kernel for PCs, in the format of Linux (its boot protocol, version
-// 2.02), that writes its command line and its initrd to the emulator's debug port, and ends
-// the machine.
+// 2.02), that writes its command line and the sum of its initrd to the emulator's debug port,
+// and ends the machine.
 func kernelShower() []byte {
 	const (
 		sector   = 512
@@ -55,12 +59,36 @@ func kernelShower() []byte {
 		0xee,                      // out dx, al
 		0x8b, 0xb3, 0x18, 2, 0, 0, // mov esi, [ebx+0x218]  the initrd
 		0x8b, 0x8b, 0x1c, 2, 0, 0, // mov ecx, [ebx+0x21c]  its length
-		0xf3, 0x6e, //                rep outsb
 	)
-	return append(b, switchOff...)
+	return slices.Concat(b, showSum, switchOff)
 }
 
 // shown is what a kernelShower writes.
 func shown(commandLine string, initrd []byte) []byte {
-	return append([]byte(commandLine+"\n"), initrd...)
+	return append([]byte(commandLine+"\n"), sumOf(initrd)...)
+}
+
+// showSum is x86 machine code, of 32 and of 64 bits, that writes the sum of the ECX bytes at
+// ESI to the debug port. The bytes themselves would take the emulator a system call each.
+var showSum = []byte{
+	0xfc,                         // cld
+	0xbb, 0xc5, 0x9d, 0x1c, 0x81, // mov ebx, 0x811c9dc5
+	0xac,             //             lodsb
+	0x0f, 0xb6, 0xc0, //             movzx eax, al
+	0x31, 0xc3, //                   xor ebx, eax
+	0x69, 0xdb, 0x93, 1, 0, 1, //    imul ebx, ebx, 0x1000193
+	0xe2, 0xf2, //                   loop to the lodsb
+	0xba, 0xe9, 0, 0, 0, //          mov edx, 0xe9
+	0xb9, 4, 0, 0, 0, //             mov ecx, 4
+	0xc1, 0xc3, 8, //                rol ebx, 8
+	0x88, 0xd8, //                   mov al, bl
+	0xee,       //                   out dx, al
+	0xe2, 0xf8, //                   loop to the rol
+}
+
+// sumOf is what showSum writes of some bytes: their FNV-1a hash of 32 bits.
+func sumOf(b []byte) []byte {
+	h := fnv.New32a()
+	_, _ = h.Write(b)
+	return h.Sum(nil)
 }
