@@ -73,7 +73,7 @@ var atftp = client{
 		return append(atftpOptions(o), "--put", "-r", remote, "-l", local, s.Addr().String(), port(s))
 	},
 	asks: []options{{}, {block: 8}, {block: 1428}, {block: 65464}, {window: 1}, {window: 8}, {block: 1428, window: 16}},
-	long: options{block: 8},
+	long: options{block: 8, window: 8}, // the others' are in lock-step
 }
 
 func atftpOptions(o options) (args []string) {

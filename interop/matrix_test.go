@@ -91,11 +91,11 @@ func edges(o options) []int {
 	return append(sizes, 10*block*max(1, o.window)+7)
 }
 
-// rollover returns the sizes around the end of the 16-bit block numbers: in
-// 65535 blocks, in 65536 (the last is empty and its number 0), and in one more.
+// rollover returns the sizes behind the end of the 16-bit block numbers: in 65536 blocks
+// (the last is empty and its number 0), and in one more.
 func rollover(o options) []int {
 	block := cmp.Or(o.block, 512)
-	return []int{65535*block - 1, 65535 * block, 65536*block + 1}
+	return []int{65535 * block, 65536*block + 1}
 }
 
 // An exchange is one client, one server, and the directory it serves.
