@@ -111,10 +111,14 @@ mutants: ## put the bugs of scripts/mutants.txt into the code, one at a time, an
 # The second run is of what speaks UDP. SFTP, HTTP and S3 do not: TestSources has the portable path serve their sources over TFTP. The
 # fleet does, for 40 s, and in ways that others of that run show: TestReplicasRun (replicas of a bucket with caches), TestThousand and
 # TestNetworkRestart.
+# With the other UDP path the services, and what haul sends to boot clients, are the same, and the
+# firmware's TFTP is in TestFirmware, so that no other machine is switched on.
+UDP_ALIKE = ^Test(SFTP|HTTP|S3|NetworkFleet|SystemdGuide|Boot(Beside|BIOS|UEFI|Secure)|Firmware(GuideBucket|.*OverHTTP))
+
 interop: ## against programs that others wrote; what speaks UDP with both UDP paths
 	-@scripts/install-peers
 	$(GO) test -count=1 $(PATIENCE) ./interop
-	$(GO) test -count=1 $(PATIENCE) $(VETTED) -short -tags haul_portable -skip '^Test(SFTP|HTTP|S3|NetworkFleet)' ./interop
+	$(GO) test -count=1 $(PATIENCE) $(VETTED) -short -tags haul_portable -skip '$(UDP_ALIKE)' ./interop
 
 # No file of ours is for one processor, so that lint has vetted what linux/arm64 gets, too.
 cross: ## build for every system that we ship to, and vet for those that lint has not seen

@@ -94,9 +94,6 @@ func TestBootBesideDHCPServer(t *testing.T) {
 // default it boots: a kernel with its command line and its initrd. This card has iPXE too,
 // which the cable hides until the other iPXE was asked for.
 func TestBootBIOS(t *testing.T) {
-	if testing.Short() {
-		t.Skip("what haul sends to boot clients is the same on the portable path")
-	}
 	t.Parallel()
 	const size = 1<<20 + 777
 	b := newBootNet(t, fill(t, t.TempDir(), map[string][]byte{
@@ -150,9 +147,6 @@ func TestBootUEFI(t *testing.T) {
 // file itself. It gets such an offer by a rule, or when it is switched on again after a boot
 // that failed.
 func TestBootUEFIDirect(t *testing.T) {
-	if testing.Short() {
-		t.Skip("what haul sends to boot clients is the same on the portable path")
-	}
 	const (
 		redirect = `result=offered .*client=PXE arch="UEFI x64" form=redirect file=show.efi`
 		direct   = `result=offered .*client=PXE arch="UEFI x64" form=direct file=show.efi`

@@ -15,9 +15,6 @@ import (
 // The guide's way from a bucket to a machine works as it is written: its commands run on a
 // host of their own, and the machine gets its script by TFTP and what that names by HTTP.
 func TestFirmwareGuideBucket(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the other tests of firmware are of the portable path, too")
-	}
 	t.Parallel()
 	const size = 4<<20 + 777
 	scripts := guideScripts(t, "### Boot a machine from a bucket")

@@ -114,9 +114,6 @@ func (m *computer) serves(t *testing.T) {
 // The commands of the guide, and nothing else, make a server on an empty machine that
 // serves all protocols, follows its file, and is there again after each kind of end.
 func TestSystemdGuide(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the services are the same with each UDP path")
-	}
 	t.Parallel()
 	m := newcomer(t)
 	for _, script := range guideScripts(t, "### From an empty machine") {
