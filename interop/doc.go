@@ -22,6 +22,6 @@
 //
 //	go test ./interop                     # against haul as it is built here
 //	go test -tags haul_portable ./interop # against its portable UDP path
-//	go test -short ./interop              # without the files of 65536 blocks, or of 70 MiB
+//	go test -short ./interop              # without the files of 65536 blocks, or of 34 MiB
 //	go test -run SFTP ./interop           # SFTP alone
 package interop

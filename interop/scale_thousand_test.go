@@ -33,7 +33,7 @@ const (
 // after its first block until the server says that all are under way, and then
 // continues to the end.
 func TestThousand(t *testing.T) {
-	small, large := options{}, options{block: 1428, window: 8}
+	small, large := options{block: 1428}, options{block: 1428, window: 8}
 	for _, c := range []crowd{
 		{name: "downloads in lock-step", ask: small, buffers: thousand * 8 << 10},
 		{name: "downloads in windows", ask: large, buffers: 0},

@@ -55,6 +55,9 @@ func testResume(t *testing.T, x *meeting) {
 	}
 }
 
+// largeMiB is more than haul sends before it first notes how far it is, in MiB.
+const largeMiB = 34
+
 // largeFile writes so many MiB, of which most are zeros.
 func largeFile(t *testing.T, name string, mib int64) {
 	t.Helper()
@@ -106,7 +109,7 @@ func testLarge(t *testing.T, x *meeting) {
 		t.Skip("short")
 	}
 	there, up := filepath.Join(x.served, "there"), filepath.Join(x.local, "up")
-	largeFile(t, there, 70)
+	largeFile(t, there, largeMiB)
 	x.must(t, []string{"get", x.remote("there"), up}, []string{"put", up, x.remote("back")})
 	sameFiles(t, there, filepath.Join(x.served, "back"))
 }

@@ -94,7 +94,7 @@ func tradeLarge(t *testing.T, tl *tool, _ sftpServer, served string) {
 	}
 	local := t.TempDir()
 	there, up := filepath.Join(served, "there"), filepath.Join(local, "up")
-	largeFile(t, there, 70)
+	largeFile(t, there, largeMiB)
 	tl.get(t, "large/there", up)
 	sameFiles(t, there, up)
 	tl.put(t, "large/back", up)
@@ -218,8 +218,8 @@ func tradeList(t *testing.T, tl *tool, _ sftpServer, served string) {
 		t.Skipf("%s lists nothing", tl.name)
 	}
 	var want []string
-	for i := range 5000 {
-		want = append(want, fmt.Sprintf("an-entry-with-a-name-of-some-length-%05d", i))
+	for i := range 2000 { // of so long names that the list takes many packets
+		want = append(want, fmt.Sprintf("an-entry-with-a-long-name-%0140d", i))
 		write(t, filepath.Join(served, want[i]), nil)
 	}
 	got := tl.list(t, "list")
