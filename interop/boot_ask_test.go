@@ -61,10 +61,10 @@ func (n *node) doctorPXE(t *testing.T, link string, code int, as string, want ..
 }
 
 // Machines of each kind get an address of the DHCP server and a boot file of haul, which they
-// can fetch.
+// can fetch. With UEFI they ask port 4011 for it, unless a rule has the offer name it.
 func TestBootDoctor(t *testing.T) {
 	t.Parallel()
-	b := newAskNet(t)
+	b := newAskNet(t, "--boot-host", "52:54:00:12:34:58=direct")
 	b.doctor(t, 0, "bios,x64,http-x64,ipxe,pi",
 		`10.69.0.3 gives the address 10.69.0.2`,
 		`(?s)BIOS on br0.*10.69.0.1 names the boot file undionly.kpxe of 10.69.0.1\n.*next: it starts tftp://10.69.0.1/undionly.kpxe`,
@@ -72,6 +72,8 @@ func TestBootDoctor(t *testing.T) {
 		`(?s)HTTP boot on br0.*next: it starts http://10.69.0.1/snponly.efi`,
 		`(?s)iPXE on UEFI x64 on br0.*next: it runs the script http://10.69.0.1/boot.ipxe`,
 		`(?s)Raspberry Pi on br0.*next: it asks 10.69.0.1 by TFTP for names of its own`)
+	b.doctor(t, 0, "x64 --mac 52:54:00:12:34:58", `10.69.0.1 names the boot file snponly.efi of 10.69.0.1\n`)
+	wantBootLogged(t, b.haul, `result=offered mac=52:54:00:12:34:58 client=PXE arch="UEFI x64" form=direct file=snponly.efi`)
 	b.doctor(t, 1, "arm64", `problem: no server names a boot file for it`, `next: it does not boot from the network`)
 	wantBootLogged(t, b.haul, `result=unanswered .*arch="UEFI arm64" why="no boot file for UEFI arm64"`)
 
