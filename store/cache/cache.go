@@ -36,7 +36,7 @@ type Config struct {
 	Dir string
 
 	// Size is the most bytes that the directory takes on the disk at any moment, with the
-	// blocks that are being fetched. At least MinSize.
+	// blocks that are being stored. At least MinSize.
 	Size int64
 
 	// Fresh is how long the cache answers for a file without asking the source whether it
@@ -86,7 +86,7 @@ type Stats struct {
 	Evictions  uint64 // blocks removed to make room
 
 	Size     int64         // Config.Size
-	Held     int64         // bytes of the directory, with room set aside for fetches
+	Held     int64         // bytes of the directory, with room set aside for blocks to store
 	Memory   int64         // bytes of blocks in memory
 	Objects  int           // versions of files that have blocks, or that a name leads to
 	Blocks   int           // in the directory

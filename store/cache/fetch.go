@@ -273,16 +273,10 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	c.mu.Unlock()
 	n := blockLen(o.size, t.index)
 	if !c.takeMemory(ctx, from, t, n) {
-		o.end(t, context.Cause(ctx), 0)
+		o.end(t, context.Cause(ctx))
 		return
 	}
 	c.count.fetches.Add(1)
-	c.mu.Lock()
-	room := o.roomFor(n)
-	c.mu.Unlock()
-	if !c.reserve(room) {
-		room = 0
-	}
 	var err error
 	for try := 1; try <= maxTries; try++ {
 		if err = o.fill(ctx, s, t, n); err == nil || ctx.Err() != nil || errors.Is(err, store.ErrChanged) {
@@ -297,10 +291,9 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 		c.mu.Unlock()
 	}()
 	if err == nil {
-		c.tasks.Go(func() { o.end(t, nil, room) })
+		c.tasks.Go(func() { o.end(t, nil) })
 		return
 	}
-	c.unreserve(room)
 	if o.leaveTo(s, t) {
 		return
 	}
@@ -309,7 +302,7 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 		c.trouble("a block could not be fetched", err, "source", o.source, "file", o.name, "block", t.index)
 		from.expire(o)
 	}
-	o.end(t, err, 0)
+	o.end(t, err)
 }
 
 // leaveTo leaves a fetch to the other streams of the object if this one has no source: the
@@ -328,13 +321,12 @@ func (o *object) leaveTo(s *stream, t *fetch) bool {
 }
 
 // end gives the readers of a fetch what came of it, and stores the block if there is room
-// for it.
-func (o *object) end(t *fetch, err error, room int64) {
+// for it. Blocks are removed for that only here: no reader waits for the disk meanwhile.
+func (o *object) end(t *fetch, err error) {
 	c := o.c
 	stored := false
-	if err == nil && room > 0 {
-		left, saveErr := o.save(t.index, t.buf, t.sum, room)
-		c.unreserve(left)
+	if err == nil {
+		saveErr := o.store(t)
 		stored = saveErr == nil
 		if saveErr != nil && saveErr != errNotStored {
 			c.count.diskErrors.Add(1)

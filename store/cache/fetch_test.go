@@ -284,6 +284,67 @@ func TestStreams(t *testing.T) {
 	<-done
 }
 
+// A diskCounter counts the calls of a cache to its directory.
+type diskCounter struct {
+	store.Tree
+	n atomic.Int32
+}
+
+func (d *diskCounter) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	d.n.Add(1)
+	return d.Tree.Create(ctx, name, c)
+}
+
+func (d *diskCounter) Open(ctx context.Context, name string) (store.File, error) {
+	d.n.Add(1)
+	return d.Tree.Open(ctx, name)
+}
+
+func (d *diskCounter) Remove(ctx context.Context, name string) error {
+	d.n.Add(1)
+	return d.Tree.Remove(ctx, name)
+}
+
+func (d *diskCounter) RemoveDir(ctx context.Context, name string) error {
+	d.n.Add(1)
+	return d.Tree.RemoveDir(ctx, name)
+}
+
+// The first bytes of a file that is not there cost one question to the source, and no call to
+// the disk, even if the cache is full and another block has to go.
+func TestFirstBytes(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	s := c.Store("lab", l)
+	wantFile(t, s, "old", l.put("old", blockSize))
+	eventually(t, "it is stored", func() bool { return c.Stats().Blocks == 1 })
+	c.mu.Lock()
+	c.cfg.Size = c.held // there is no room for another block
+	c.mu.Unlock()
+	disk := &diskCounter{Tree: c.disk.files}
+	c.disk.files = disk
+	l.opens, l.stats = 0, 0
+	rest := make(chan struct{})
+	l.before = func(off int64) error {
+		if off > 0 {
+			<-rest
+		}
+		return nil
+	}
+	v := l.put("new", blockSize)
+	f := openFile(t, s, "new")
+	wantBytes(t, f, v, 0, minPiece)
+	wantAsks(t, l, 1, 0)
+	if n, st := disk.n.Load(), c.Stats(); n != 0 || st.Evictions != 0 {
+		t.Errorf("before the first bytes there are %d calls to the disk, %+v", n, st)
+	}
+	close(rest)
+	eventually(t, "it is stored", func() bool { st := c.Stats(); return st.Evictions == 1 && st.Blocks == 1 && st.Memory == 0 })
+	wantBytes(t, f, v, 0, blockSize)
+	if disk.n.Load() == 0 {
+		t.Error("no call to the disk is counted")
+	}
+}
+
 // A disk that is full, or that fails, costs nothing but the cache: what is read is right,
 // each block is fetched once as long as there is memory, and the log has one line.
 func TestDiskFull(t *testing.T) {

@@ -304,6 +304,20 @@ func (c *Cache) unreserve(n int64) {
 	c.mu.Unlock()
 }
 
+// store sets room aside for a block that came from the source, and saves it there.
+func (o *object) store(t *fetch) error {
+	c := o.c
+	c.mu.Lock()
+	room := o.roomFor(len(t.buf))
+	c.mu.Unlock()
+	if !c.reserve(room) {
+		return errNotStored
+	}
+	left, err := o.save(t.index, t.buf, t.sum, room)
+	c.unreserve(left)
+	return err
+}
+
 // save stores a block that came from the source. The object gets its directory with its
 // first block. room is set aside for both; save returns how much of it was not used.
 func (o *object) save(index int64, data []byte, sum uint32, room int64) (left int64, err error) {
