@@ -13,6 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 // newLog returns a log, and how many lines it has.
@@ -114,6 +117,76 @@ func TestRestart(t *testing.T) {
 	_ = c.Close()
 	if r, err := Verify(t.Context(), dir, func(o Object, b int64, err error) { t.Error(o, b, err) }, func(name string) { t.Error(name) }); err != nil || r.Blocks != 10 {
 		t.Errorf("Verify = %+v, %v", r, err)
+	}
+}
+
+// A block that somebody changes while this process has its file open is found out when a reader
+// comes to it, by whichever call, and when its file is opened again.
+func TestBlockChangesInUse(t *testing.T) {
+	l, dir := newLab(), t.TempDir()
+	v := l.put("f", 2*blockSize)
+	c := openCache(t, Config{Dir: dir})
+	s := c.Store("lab", l)
+	wantFile(t, s, "f", v)
+	stored := func() bool { return c.Stats().Blocks == 2 }
+	eventually(t, "it is stored", stored)
+	if f, err := os.Open(blockFiles(t, dir)[0]); err != nil {
+		t.Fatal(err)
+	} else if fi, err := f.Stat(); err != nil {
+		t.Fatal(err)
+	} else if _, ok := localdir.IdentityOf(fi); !ok {
+		t.Skip("this system does not show that a file has changed")
+	} else {
+		f.Close()
+	}
+	try := func(f store.File) {
+		if _, err := f.(store.TryReader).TryReadAt([][]byte{make([]byte, 10)}, 0); err == nil {
+			t.Error("a changed block was read without a look at its checksum")
+		}
+		wantBytes(t, f, v, 0, blockSize)
+	}
+	for i, read := range []func(store.File){
+		func(f store.File) { wantBytes(t, f, v, 0, blockSize) },
+		try,
+		func(f store.File) {
+			if _, _, end, ok := f.(store.PartOpener).OpenPart(0, 10); ok {
+				t.Error("a changed block is a part")
+				end()
+			}
+			wantBytes(t, f, v, 0, blockSize)
+		},
+		func(f store.File) {
+			c.mu.Lock()
+			for _, b := range f.(*file).o.blocks {
+				c.closeFile(b)
+			}
+			c.mu.Unlock()
+			wantBytes(t, f, v, 0, blockSize)
+		},
+	} {
+		if files := blockFiles(t, dir); len(files) != 2 {
+			t.Fatal(files)
+		} else if err := os.WriteFile(files[0], make([]byte, blockSize), 0o600); err != nil { // in place
+			t.Fatal(err)
+		}
+		read(openFile(t, s, "f"))
+		if n := c.Stats().Corrupt; n != uint64(i+1) {
+			t.Errorf("after change %d: %d corrupt blocks", i+1, n)
+		}
+		eventually(t, "it is stored again", stored)
+	}
+	// One that has changed in nothing but its attributes is read once more, and good.
+	if err := os.Chmod(blockFiles(t, dir)[0], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fetched := c.Stats().Fetches
+	f := openFile(t, s, "f")
+	try(f)
+	if n, err := f.(store.TryReader).TryReadAt([][]byte{make([]byte, 10)}, 0); n != 10 && !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a good block: %d bytes, %v", n, err)
+	}
+	if n := c.Stats().Fetches; n != fetched {
+		t.Errorf("a good block was fetched again")
 	}
 }
 

@@ -182,7 +182,7 @@ func (f *file) readBlock(p []byte, index int64, from int) (int, error) {
 	c := f.o.c
 	for {
 		c.mu.Lock()
-		f.reach(index, true)
+		first := f.reach(index, true)
 		b := f.o.blocks[index]
 		if b == nil {
 			n, err := f.readFetched(p, index, from)
@@ -198,11 +198,18 @@ func (f *file) readBlock(p []byte, index int64, from int) (int, error) {
 			}
 			continue
 		}
-		file := b.file
+		file, check := b.file, first || !b.checked
 		b.refs.Add(1)
 		c.use(b)
 		c.mu.Unlock()
-		n, err := file.ReadAt(p, int64(from))
+		var n int
+		var err error
+		if check {
+			err = c.verify(b, file)
+		}
+		if err == nil {
+			n, err = file.ReadAt(p, int64(from))
+		}
 		if n < len(p) {
 			if err == nil || err == io.EOF {
 				err = errBadBlock
@@ -274,10 +281,11 @@ func (c *Cache) copyFetched(t *fetch, p []byte, from int) int {
 
 // reach notes that a reader is at a block. If it has come there in order, blocks behind are
 // fetched ahead, more each time. The next is opened, if the reader cannot wait for that, or if
-// it has to be compared with its checksum. The caller holds mu.
-func (f *file) reach(index int64, waits bool) {
+// it has to be compared with its checksum. It reports whether the reader was elsewhere before.
+// The caller holds mu.
+func (f *file) reach(index int64, waits bool) bool {
 	if index == f.at {
-		return
+		return false
 	}
 	o, c := f.o, f.o.c
 	b, t := o.blocks[index], o.fetches[index]
@@ -307,6 +315,7 @@ func (f *file) reach(index int64, waits bool) {
 			o.request(i, true)
 		}
 	}
+	return true
 }
 
 // open opens the file of a block and compares its checksum, or waits until another reader
@@ -324,20 +333,14 @@ func (f *file) open(b *block) error {
 	}
 	b.opening = make(chan struct{})
 	b.refs.Add(1)
-	dir, check := b.o.dir, !b.checked
+	dir := b.o.dir
 	c.mu.Unlock()
 	opened, err := c.openFile(b, dir)
-	if err == nil && check {
-		if err = checkBlock(opened, b.size, b.sum); err != nil {
-			_ = opened.Close()
-		}
-	}
 	if err != nil {
 		c.drop(b, err)
 	}
 	c.mu.Lock()
 	if err == nil {
-		b.checked = true
 		c.keepOpen(b, opened)
 		c.use(b)
 	}
@@ -348,12 +351,20 @@ func (f *file) open(b *block) error {
 	return nil
 }
 
-// openFile opens the file of a block, whose directory may have got another name meanwhile.
+// openFile opens the file of a block, whose directory may have got another name meanwhile, and
+// compares its checksum if it has to.
 func (c *Cache) openFile(b *block, dir string) (store.File, error) {
 	for {
 		f, err := c.disk.openBlock(dir, b.index, b.sum)
+		if err == nil {
+			if err = c.verify(b, f); err != nil {
+				_ = f.Close()
+				return nil, err
+			}
+			return f, nil
+		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return f, err
+			return nil, err
 		}
 		c.mu.Lock()
 		was := dir
@@ -416,12 +427,12 @@ func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
 func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 	c, index, from := f.o.c, off/blockSize, off%blockSize
 	c.mu.Lock()
-	f.reach(index, false)
+	first := f.reach(index, false)
 	if t := f.o.fetches[index]; t != nil && t.buf != nil && t.filled > int(from) {
 		return c.scatter(t, bufs, int(from)), nil
 	}
 	b := f.o.blocks[index]
-	if b == nil || b.file == nil {
+	if b == nil || b.file == nil || !b.checked {
 		c.mu.Unlock()
 		return 0, store.ErrWouldBlock
 	}
@@ -429,10 +440,14 @@ func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 		c.mu.Unlock()
 		return 0, errors.ErrUnsupported
 	}
-	try := b.try
+	try, file := b.try, b.file
 	b.refs.Add(1)
 	c.use(b)
 	c.mu.Unlock()
+	if first && !c.isIntact(b, file) { // ReadAt verifies it
+		c.done(b)
+		return 0, store.ErrWouldBlock
+	}
 	n, err := try.TryReadAt(bufs, from)
 	if err == errors.ErrUnsupported {
 		c.noTries.Store(true)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
 )
 
 const (
@@ -59,9 +60,10 @@ type block struct {
 
 	file    store.File // if it is open
 	try     store.TryReader
-	lent    bool          // a reader has the offset of file
-	checked bool          // its checksum was right, or this process has written it
-	opening chan struct{} // closed when the file is open, or could not be opened
+	lent    bool           // a reader has the offset of file
+	checked bool           // its checksum was right, or this process has written it
+	seen    store.Identity // of its file then; zero where the system has none
+	opening chan struct{}  // closed when the file is open, or could not be opened
 	used    time.Time
 	place   *list.Element // in Cache.blocks
 	opened  *list.Element // in Cache.open
@@ -415,6 +417,40 @@ func (c *Cache) clearGone(o *object) {
 	}
 }
 
+// isIntact reports whether the file of a block is as it was when its checksum was right. It
+// waits for no disk, since the file is open.
+func (c *Cache) isIntact(b *block, f store.File) bool {
+	id := identityOf(f)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.checked = b.checked && id == b.seen
+	return b.checked
+}
+
+// verify returns errBadBlock for the file of a block that is not what was stored. It reads the
+// file if something has changed that, or its attributes, since it was read last.
+func (c *Cache) verify(b *block, f store.File) error {
+	if c.isIntact(b, f) {
+		return nil
+	}
+	id := identityOf(f)
+	if err := checkBlock(f, b.size, b.sum); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.checked, b.seen = true, id
+	return nil
+}
+
+// identityOf returns the identity that a file has now.
+func identityOf(f store.File) (id store.Identity) {
+	if fi, err := f.Stat(); err == nil {
+		id, _ = localdir.IdentityOf(fi)
+	}
+	return id
+}
+
 // put writes a block and opens it.
 func (c *Cache) put(dir string, b *block, data []byte) (store.File, error) {
 	if err := c.disk.write(path.Join(dir, b.name()), data); err != nil {
@@ -423,6 +459,8 @@ func (c *Cache) put(dir string, b *block, data []byte) (store.File, error) {
 	f, err := c.disk.openBlock(dir, b.index, b.sum)
 	if err != nil {
 		_ = c.disk.remove(dir, b.name())
+		return nil, err
 	}
-	return f, err
+	b.seen = identityOf(f)
+	return f, nil
 }

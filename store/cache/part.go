@@ -52,11 +52,16 @@ func (f *file) borrow(b *block) (opened store.File, end func(), err error) {
 		return nil, nil, err
 	}
 	c.mu.Lock()
-	opened, good, dir := b.file, b.checked && b.place != nil, b.o.dir
-	own := good && opened != nil && !b.lent
+	opened, there, dir := b.file, b.place != nil, b.o.dir
+	own := there && opened != nil && !b.lent
 	b.lent = b.lent || own
 	c.mu.Unlock()
 	if own {
+		if err := c.verify(b, opened); err != nil {
+			c.drop(b, err)
+			c.done(b)
+			return nil, nil, err
+		}
 		return opened, func() {
 			c.mu.Lock()
 			b.lent = false
@@ -64,8 +69,10 @@ func (f *file) borrow(b *block) (opened store.File, end func(), err error) {
 			c.done(b)
 		}, nil
 	}
-	if err = errBadBlock; good {
-		opened, err = c.openFile(b, dir)
+	if err = errBadBlock; there {
+		if opened, err = c.openFile(b, dir); err != nil {
+			c.drop(b, err)
+		}
 	}
 	if err != nil {
 		c.done(b)

@@ -98,11 +98,12 @@ func (f *dirFile) Identity() (store.Identity, bool) {
 	if err != nil {
 		return store.Identity{}, false
 	}
-	return identityOf(fi)
+	return IdentityOf(fi)
 }
 
-// identityOf returns the Identity of a described file.
-func identityOf(fi fs.FileInfo) (store.Identity, bool) {
+// IdentityOf returns the [store.Identity] of a file as its Stat has described it, or false where
+// the system has none.
+func IdentityOf(fi fs.FileInfo) (store.Identity, bool) {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
 		return store.Identity{}, false

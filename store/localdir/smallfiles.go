@@ -57,7 +57,7 @@ func (s *SmallFiles) find(d *Dir, name string, info fs.FileInfo) (store.File, bo
 	if s == nil || info.Size() > keptSize {
 		return nil, false
 	}
-	id, ok := identityOf(info)
+	id, ok := IdentityOf(info)
 	if !ok {
 		return nil, false
 	}
@@ -100,8 +100,8 @@ func (s *SmallFiles) add(f store.File, d *Dir, name string, before, info fs.File
 // identity means that opening it would succeed again, with the same content. A change while it
 // was opened may have been of its permissions.
 func (s *SmallFiles) shareable(f store.File, before, info fs.FileInfo) (store.Identity, bool) {
-	id, ok := identityOf(info)
-	if was, _ := identityOf(before); !ok || id != was {
+	id, ok := IdentityOf(info)
+	if was, _ := IdentityOf(before); !ok || id != was {
 		return id, false
 	}
 	now := time.Now

@@ -235,7 +235,7 @@ func TestSmallFilesThatJustChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, _ := identityOf(fi)
+	id, _ := IdentityOf(fi)
 	for _, c := range []struct {
 		age  time.Duration
 		kept int
@@ -410,7 +410,7 @@ func BenchmarkSmallFile(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	id, _ := identityOf(info)
+	id, _ := IdentityOf(info)
 	s := &SmallFiles{kept: map[store.Identity]*keptFile{id: {users: 1}}}
 	d := &Dir{}
 	b.ReportAllocs()
