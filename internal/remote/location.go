@@ -13,6 +13,7 @@ import (
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/openssh"
 	"github.com/haul-project/haul/store/s3"
+	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
 // A Protocol is how a location is reached.
@@ -126,7 +127,10 @@ func mayHoldPassword(rest string) bool {
 func (l *Location) parseURL(scheme, rest string) (err error) {
 	l.Protocol = schemes[scheme]
 	switch l.Protocol {
-	case TFTP: // ParseTFTP reads it
+	case TFTP:
+		if _, err = tftpclient.ParseURL(l.Text); !mayHoldPassword(rest) {
+			err = nil // ParseTFTP has it
+		}
 	case SFTP:
 		l.server, l.Path, err = parseSFTP(rest)
 	case HTTP:

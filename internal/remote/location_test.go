@@ -139,6 +139,8 @@ func TestParseRefuses(t *testing.T) {
 		"s3://bucket/a?b":                      "%3F",
 		"https://me:se/secret@host/a":          "may hold a password",
 		"ftp://me:secret@host/a":               "may hold a password",
+		"tftp://me:secret@host/a":              "may hold a password",
+		"tftp://me:x/secret@host/a":            "may hold a password",
 		"s3:/bucket/a":                         "write s3://bucket/a for a URL",
 	} {
 		l, err := Parse(s)

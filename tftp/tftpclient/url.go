@@ -27,11 +27,19 @@ type Target struct {
 // no part of the name; for a name with a leading slash there are two.
 func ParseURL(s string) (Target, error) {
 	u, err := url.Parse(s)
+	shown := fmt.Sprintf("URL %q", s)
+	_, rest, _ := strings.Cut(s, "://")
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 && strings.Contains(rest[:at], ":") {
+		shown = "a URL that is not shown, since it may hold a password"
+		if err != nil {
+			err = fmt.Errorf("%s: it is not of the form tftp://host/name", shown)
+		}
+	}
 	if err != nil {
 		return Target{}, err // it names the URL
 	}
+	fail := func(why string) (Target, error) { return Target{}, fmt.Errorf("%s: %s", shown, why) }
 	t := Target{Host: u.Hostname(), Name: strings.TrimPrefix(u.Path, "/")}
-	fail := func(why string) (Target, error) { return Target{}, fmt.Errorf("URL %q: %s", s, why) }
 	switch {
 	case !strings.EqualFold(u.Scheme, "tftp"):
 		return fail("not of the form tftp://host/name")

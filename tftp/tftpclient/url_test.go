@@ -37,6 +37,12 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want a refusal", bad, got, err)
 		}
 	}
+	for _, bad := range []string{"tftp://me:secret@h/x", "tftp://me:secret@h:x/y", "tftp://me:x/secret@h/y", "TFTP://me:secret@h/%zz", "tftp://me:secret"} {
+		_, err := ParseURL(bad + "@h/x")
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want a refusal without the password", bad, err)
+		}
+	}
 }
 
 // A parsed URL can be written as a URL again.
