@@ -24,6 +24,10 @@ var (
 	// reached, does not answer, or does not let this one in. It may be back later.
 	ErrUnavailable = errors.New("the files cannot be reached")
 
+	// ErrUnsettled says that a file has changed within the last seconds, and could change
+	// again with nothing to show for it. It can be opened a moment later.
+	ErrUnsettled = errors.New("the file has only just changed")
+
 	// ErrBusy says that an upload which is to be resumed is still under way.
 	ErrBusy = errors.New("another copy to the same file is under way")
 )

@@ -23,6 +23,8 @@ func errorPacketFor(err error) (transfer.ErrorCode, string) {
 		return transfer.AccessViolation, said.ForClient()
 	case errors.Is(err, store.ErrUnavailable):
 		return transfer.NotDefined, "the server cannot reach its files, try again"
+	case errors.Is(err, store.ErrUnsettled):
+		return transfer.NotDefined, "the file has just changed, try again"
 	case errors.Is(err, errNoDirectory):
 		return transfer.FileNotFound, "directory not found"
 	case errors.Is(err, fs.ErrNotExist):

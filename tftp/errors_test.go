@@ -148,6 +148,7 @@ func TestErrorPacketFor(t *testing.T) {
 		fs.ErrInvalid:        transfer.AccessViolation,
 		store.ErrNotRegular:  transfer.AccessViolation,
 		store.ErrNoSpace:     transfer.DiskFull,
+		store.ErrUnsettled:   transfer.NotDefined,
 		fileio.ErrTooLarge:   transfer.DiskFull,
 		errUploadsOff:        transfer.AccessViolation,
 		errBusy:              transfer.NotDefined,

@@ -108,6 +108,8 @@ func statusOf(method string, err error) (status int, text string) {
 		return http.StatusForbidden, said.ForClient()
 	case errors.Is(err, store.ErrUnavailable):
 		return http.StatusBadGateway, "the server cannot reach its files"
+	case errors.Is(err, store.ErrUnsettled):
+		return http.StatusServiceUnavailable, "the file has just changed: ask again"
 	case errors.Is(err, store.ErrChanged): // since its conditions were looked at
 		return errCondition.status, errCondition.text
 	case errors.Is(err, store.ErrNoSpace):

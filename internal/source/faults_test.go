@@ -257,6 +257,25 @@ func TestFaultsAreWarnings(t *testing.T) {
 	}
 }
 
+// A file without an ETag that has just changed is no fault of its server: nothing is logged.
+func TestUnsettledIsNoFault(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+		_, _ = w.Write([]byte("content"))
+	}))
+	defer bucket.Close()
+	t.Setenv("AWS_ENDPOINT_URL", bucket.URL)
+	s, log := open(t, "s3://bucket", t.TempDir())
+	if _, err := s.Open(t.Context(), "f"); !errors.Is(err, store.ErrUnsettled) || errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	if n := s.Stats().Failures; n > 0 || strings.Contains(log.String(), "WARN") {
+		t.Errorf("%d failures, and the log has %q", n, log)
+	}
+}
+
 // A write waits for a source that is late as a read does: nothing was sent yet.
 func TestWritesWaitAtStart(t *testing.T) {
 	files := store.Mem(0)

@@ -362,7 +362,7 @@ func (l *link) hasAnswered() bool {
 
 // answers are the errors by which a server that works refuses something.
 var answers = []error{
-	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrNoSpace, store.ErrBusy, errors.ErrUnsupported, io.EOF,
+	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled, store.ErrNoSpace, store.ErrBusy, errors.ErrUnsupported, io.EOF,
 }
 
 // isFault reports whether an error is of the server, or of the way to it.

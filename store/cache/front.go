@@ -427,7 +427,7 @@ func (s *front) failed(n *entry, valid bool, err error, name string) {
 // isAnswer reports whether an error says something about the name, rather than that the
 // source could not be asked.
 func isAnswer(err error) bool {
-	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular} {
+	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled} {
 		if errors.Is(err, kind) {
 			return true
 		}

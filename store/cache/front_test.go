@@ -156,6 +156,28 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// That a file has just changed is an answer: the source is not away for that, nothing is logged,
+// and what was known of the file is not served any more.
+func TestUnsettled(t *testing.T) {
+	log, lines := newLog()
+	l, c := newLab(), openCache(t, Config{Stale: time.Hour, Log: log})
+	k, s := setClock(c), c.Store("lab", l)
+	wantFile(t, s, "f", l.put("f", 100))
+	eventually(t, "it is stored", func() bool { return c.Stats().Blocks == 1 })
+	k.add(DefaultFresh)
+	l.set(func(l *lab) { l.away = store.ErrUnsettled })
+	for range 2 {
+		if _, err := s.Open(t.Context(), "f"); !errors.Is(err, store.ErrUnsettled) {
+			t.Errorf("Open: %v", err)
+		}
+	}
+	if st := c.Stats(); st.SourceErrors+st.Stale > 0 || lines() > 0 {
+		t.Errorf("%d lines in the log, %+v", lines(), st)
+	}
+	l.set(func(l *lab) { l.away = nil })
+	wantFile(t, s, "f", l.put("f", 200))
+}
+
 // Changes through the cache show at once, whatever is fresh, and leave nothing of the old
 // content on the disk once its readers have closed it.
 func TestChanges(t *testing.T) {

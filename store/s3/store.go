@@ -329,7 +329,7 @@ const settleTime = 2 * time.Second
 func (i info) unmodifiedSince() time.Time { return i.time.UTC().Add(time.Second) }
 
 // errUnsettled says that nothing distinguishes two versions of an object.
-var errUnsettled = fmt.Errorf("%w: it has no ETag, as files that were not put there by S3, and by the server's clock it has changed within the last 2 s, or will; open it again later", ErrProtocol)
+var errUnsettled = fmt.Errorf("%w (%w): it has no ETag, as files that were not put there by S3, and by the server's clock it has changed within the last 2 s, or will; open it again later", store.ErrUnsettled, ErrProtocol)
 
 // version is the same for two objects of one name only if they are of one content; "" if nothing
 // shows that.

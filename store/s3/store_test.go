@@ -210,7 +210,7 @@ func TestWithoutETag(t *testing.T) {
 		t.Error(err)
 	}
 	write(data, time.Now().Add(time.Hour))
-	if _, err := s.Open(t.Context(), "f"); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), "open it again later") {
+	if _, err := s.Open(t.Context(), "f"); !errors.Is(err, ErrProtocol) || !errors.Is(err, store.ErrUnsettled) || !strings.Contains(err.Error(), "open it again later") {
 		t.Errorf("of a file that may change again: %v", err)
 	}
 	if fi, err := s.Stat(t.Context(), "f"); err != nil || fi.Size() != int64(len(data)) {

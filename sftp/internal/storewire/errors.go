@@ -25,6 +25,7 @@ var errorKinds = [...]struct {
 }{
 	{io.EOF, wire.EOF, "End of file"},
 	{store.ErrUnavailable, wire.Failure, "The server cannot reach its files"},
+	{store.ErrUnsettled, wire.Failure, "The file has only just changed"},
 	{errors.ErrUnsupported, wire.Unsupported, "Operation unsupported"},
 	{store.ErrNoSpace, wire.Failure, "No space left"},
 	{store.ErrNotRegular, wire.Failure, "Not a regular file"},

@@ -32,6 +32,7 @@ func TestStatusOf(t *testing.T) {
 		{fs.ErrInvalid, wire.BadMessage, fs.ErrInvalid},
 		{errors.ErrUnsupported, wire.Unsupported, errors.ErrUnsupported},
 		{store.ErrNoSpace, wire.Failure, store.ErrNoSpace},
+		{store.ErrUnsettled, wire.Failure, store.ErrUnsettled},
 		{store.ErrNotRegular, wire.Failure, store.ErrNotRegular},
 		{ErrNotEmpty, wire.Failure, ErrNotEmpty},
 		{ErrNotEmpty, wire.Failure, fs.ErrExist},
