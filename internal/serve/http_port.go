@@ -122,7 +122,7 @@ func (p *httpPort) serve(l *tcp.Listener) error {
 
 // serveHTTP2 serves TLS connections that have agreed on HTTP/2.
 func (p *httpPort) serveHTTP2(l net.Listener) error {
-	return p.http2.Serve(writebehind.Listener(l, cmp.Or(p.stall, web.DefaultStall)))
+	return p.http2.Serve(writebehind.Listener(l, cmp.Or(p.stall, web.DefaultStall), httpHeaderTime))
 }
 
 // close ends all requests and connections, and waits for the requests to be logged.

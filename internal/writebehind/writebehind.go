@@ -5,6 +5,9 @@
 // starts a goroutine for each, and waits until that has encrypted and sent the frame. As the
 // frame has a head, it takes two TLS records and two system calls. A [Conn] accepts a frame
 // at the cost of a copy, and fills the records.
+//
+// A Conn also ends a connection whose client begins the head of a request, and does not finish
+// it in time: that server has a limit for heads of HTTP/1 only.
 package writebehind
 
 import (
@@ -80,7 +83,10 @@ type Conn struct {
 	stall  time.Duration
 	budget *budget
 
-	reading sync.Mutex // held to read
+	reading  sync.Mutex // held to read
+	heads    heads      // reading
+	headTime time.Duration
+	headEnd  *time.Timer // reading: ends the head that has begun; nil if none has
 
 	mu      sync.Mutex
 	changed sync.Cond // of mu: any of the following
@@ -89,15 +95,16 @@ type Conn struct {
 	sending bool      // mu: what is before filling is being sent
 	started bool      // mu: run was
 	closed  bool      // mu
+	late    bool      // mu: a head took too long
 	err     error     // mu: why nothing can be sent any more
 
 	discarded chan struct{} // mu: closed when discard ends; nil if Close did not start it
 }
 
 // newConn returns a Conn over c, whose handshake is complete. It takes its buffers from b.
-func newConn(c *tls.Conn, stall time.Duration, b *budget) *Conn {
+func newConn(c *tls.Conn, stall, headTime time.Duration, b *budget) *Conn {
 	state := c.ConnectionState()
-	w := &Conn{Conn: c, state: &state, stall: stall, budget: b}
+	w := &Conn{Conn: c, state: &state, stall: stall, budget: b, headTime: headTime, heads: heads{skip: prefaceSize}}
 	w.changed.L = &w.mu
 	return w
 }
@@ -111,11 +118,39 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 // SetWriteDeadline has no effect.
 func (c *Conn) SetWriteDeadline(time.Time) error { return nil }
 
-// Read reads from the connection.
+// Read reads from the connection. To the server, a client with a head that takes too long has
+// left.
 func (c *Conn) Read(b []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	before := c.heads.begun
+	c.heads.take(b[:n])
+	if c.headEnd != nil && (!c.heads.open || c.heads.begun != before) {
+		c.headEnd.Stop()
+		c.headEnd = nil
+	}
+	if c.heads.open && c.headEnd == nil {
+		c.headEnd = time.AfterFunc(c.headTime, c.endReading)
+	}
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.late {
+			err = io.EOF
+		}
+	}
+	return n, err
+}
+
+// endReading ends the connection for its reader.
+func (c *Conn) endReading() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.late = true
+		_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
+	}
 }
 
 // Write sends or buffers b.
@@ -258,15 +293,16 @@ func (c *Conn) Close() error {
 
 // Listener returns a listener for the connections of l, which are TLS connections after their
 // handshake: each it returns is a [Conn]. A peer that does not take 16 KiB within the time of
-// stall loses the connection.
-func Listener(l net.Listener, stall time.Duration) net.Listener {
-	return listener{l, stall, newBudget(maxBuffers)}
+// stall loses the connection. So does one that does not complete the head of a request within
+// headTime.
+func Listener(l net.Listener, stall, headTime time.Duration) net.Listener {
+	return listener{l, stall, headTime, newBudget(maxBuffers)}
 }
 
 type listener struct {
 	net.Listener
-	stall  time.Duration
-	budget *budget
+	stall, headTime time.Duration
+	budget          *budget
 }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -274,5 +310,5 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConn(c.(*tls.Conn), l.stall, l.budget), nil
+	return newConn(c.(*tls.Conn), l.stall, l.headTime, l.budget), nil
 }

@@ -16,7 +16,10 @@ import (
 	"github.com/haul-project/haul/tcp/certs"
 )
 
-const stall = time.Minute
+const (
+	stall    = time.Minute
+	headTime = 10 * time.Second
+)
 
 // A countedConn counts the writes of TLS below a Conn: each is one record.
 type countedConn struct {
@@ -60,7 +63,7 @@ func overTLS(t *testing.T, here, there net.Conn, b *budget) (c *Conn, peer *tls.
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = there.Close(); _ = here.Close() })
-	return newConn(s, stall, b), peer
+	return newConn(s, stall, headTime, b), peer
 }
 
 // Writes of all sizes arrive in their order, and Close loses none.

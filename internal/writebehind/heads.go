@@ -1,0 +1,55 @@
+package writebehind
+
+import "encoding/binary"
+
+// Of HTTP/2 (RFC 9113 §3.4, §4.1, §6.2, §6.10).
+const (
+	prefaceSize = 24 // what a client sends first
+	frameHead   = 9
+
+	headersFrame      = 1
+	continuationFrame = 9
+	endHeaders        = 4 // a flag of both
+)
+
+// heads follows the frames that a client sends, and knows whether the head of a request has
+// begun and not ended. Nothing else of the frames is checked here.
+type heads struct {
+	skip  int // bytes of the preface, or of a frame, that are still to come
+	frame [frameHead]byte
+	have  int  // bytes of frame that have come
+	ends  bool // the head ends with the frame
+	open  bool // a head has begun and not ended
+	begun int  // how many heads have
+}
+
+// take takes in what was read.
+func (h *heads) take(b []byte) {
+	for {
+		n := min(h.skip, len(b))
+		h.skip -= n
+		b = b[n:]
+		if h.skip == 0 && h.ends {
+			h.open, h.ends = false, false
+		}
+		if len(b) == 0 {
+			return
+		}
+		n = copy(h.frame[h.have:], b)
+		h.have += n
+		b = b[n:]
+		if h.have < frameHead {
+			return
+		}
+		h.have = 0
+		h.skip = int(binary.BigEndian.Uint32(h.frame[:]) >> 8)
+		switch h.frame[3] {
+		case headersFrame:
+			h.open = true
+			h.begun++
+			h.ends = h.frame[4]&endHeaders != 0
+		case continuationFrame:
+			h.ends = h.frame[4]&endHeaders != 0
+		}
+	}
+}
