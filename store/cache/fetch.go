@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/haul-project/haul/store"
 )
@@ -18,6 +19,10 @@ const (
 	maxAhead   = 16 // blocks fetched ahead of a reader
 	maxQueue   = 64 // of a file, behind which nothing is fetched ahead
 	maxTries   = 2  // times that a block is fetched before its readers get the error
+
+	// retryWithin is how soon a source must fail to be tried again: one that takes longer has
+	// tried what it could.
+	retryWithin = 2 * time.Second
 )
 
 var (
@@ -78,9 +83,10 @@ func (t *fetch) advance() {
 
 // A stream fetches blocks of an object, one after the other.
 type stream struct {
-	at    int64   // mu: the block that it fetches; the one before its first at the beginning
-	src   *origin // mu, but for the stream itself, which alone sets it
-	piece int     // bytes that it reads at once
+	at    int64     // mu: the block that it fetches; the one before its first at the beginning
+	src   *origin   // mu, but for the stream itself, which alone sets it
+	piece int       // bytes that it reads at once
+	asked time.Time // when it asked the source last
 }
 
 // request returns the fetch of a block that is not on the disk, and begins one if there is
@@ -279,7 +285,7 @@ func (o *object) fetch(ctx context.Context, s *stream, t *fetch) {
 	c.count.fetches.Add(1)
 	var err error
 	for try := 1; try <= maxTries; try++ {
-		if err = o.fill(ctx, s, t, n); err == nil || ctx.Err() != nil || errors.Is(err, store.ErrChanged) {
+		if err = o.fill(ctx, s, t, n); err == nil || ctx.Err() != nil || errors.Is(err, store.ErrChanged) || time.Since(s.asked) > retryWithin {
 			break
 		}
 	}

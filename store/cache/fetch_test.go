@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/haul-project/haul/store"
@@ -231,6 +232,31 @@ func TestSourceFails(t *testing.T) {
 	l.put("h", 1000)
 	if _, err := openFile(t, s, "h").ReadAt(make([]byte, 10), 0); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a source that ends early: %v", err)
+	}
+}
+
+// A source that fails after a while has tried for so long, and is not tried again: its readers
+// wait no longer than without a cache.
+func TestSourceFailsLate(t *testing.T) {
+	for took, tries := range map[time.Duration]int{time.Second: maxTries, 20 * time.Second: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			l, c := newLab(), openCache(t, Config{})
+			l.put("f", blockSize)
+			l.before = func(int64) error {
+				time.Sleep(took)
+				return errAway
+			}
+			f := openFile(t, c.Store("lab", l), "f")
+			began := time.Now()
+			if _, err := f.ReadAt(make([]byte, 10), 0); !errors.Is(err, errAway) {
+				t.Error(err)
+			}
+			if waited := time.Since(began); waited != time.Duration(tries)*took || l.reads[0] != tries {
+				t.Errorf("a source that fails after %v is tried %d times, in %v; want %d", took, l.reads[0], waited, tries)
+			}
+			_ = f.Close()
+			_ = c.Close()
+		})
 	}
 }
 

@@ -41,7 +41,7 @@ func (s *origin) close() {
 
 // fill reads the bytes of a fetch that are missing.
 func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err error) {
-	if s.src == nil {
+	if s.asked = time.Now(); s.src == nil {
 		src, err := o.openOrigin(ctx, t.index*blockSize+int64(t.filled))
 		if err != nil {
 			return err
@@ -55,9 +55,9 @@ func (o *object) fill(ctx context.Context, s *stream, t *fetch, n int) (err erro
 		}
 	}()
 	for at := t.filled; at < n; { // filled is this stream's to change
-		began := time.Now()
+		s.asked = time.Now()
 		got, err := s.src.file.ReadAt(t.buf[at:min(at+s.piece, n)], t.index*blockSize+int64(at))
-		s.pace(time.Since(began))
+		s.pace(time.Since(s.asked))
 		o.c.count.bytesFetched.Add(uint64(got))
 		sum := crc32.Update(t.sum, castagnoli, t.buf[at:at+got]) // while the processor has them
 		at += got
