@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -254,6 +255,41 @@ func TestFaultsAreWarnings(t *testing.T) {
 			t.Errorf("%s: the log has %q", tt.code, text)
 		}
 		bucket.Close()
+	}
+}
+
+// A source that sends a byte now and then does not hold its readers: the read fails in the time of
+// so many bytes, and shows in the log and the counters. The source is not away for that.
+func TestTrickle(t *testing.T) {
+	ended := make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"v"`)
+		w.Header().Set("Content-Length", strconv.Itoa(4*leastBytes))
+		for w.(http.Flusher).Flush(); r.Context().Err() == nil; time.Sleep(5 * time.Millisecond) {
+			_, _ = w.Write([]byte("x"))
+			w.(http.Flusher).Flush()
+		}
+		close(ended)
+	}))
+	defer web.Close()
+	s, log := open(t, web.URL, t.TempDir())
+	s.link.least = 100 * time.Millisecond
+	f, err := s.Open(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := f.ReadAt(make([]byte, leastBytes), 0); n == 0 || !errors.Is(err, errTrickle) || errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, errTrickle) {
+		t.Errorf("another read: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	<-ended // the connection is not left
+	if n := s.Stats(); n.Failures == 0 || n.Away || !strings.Contains(log.String(), errTrickle.Error()) {
+		t.Errorf("%+v; the log has %q", n, log)
 	}
 }
 

@@ -3,9 +3,11 @@ package source
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/store"
@@ -19,7 +21,14 @@ const (
 	// one of the same size and time is the same: times there are in whole seconds, and
 	// clocks differ.
 	settled = time.Minute
+
+	// leastBytes have to come in each leastTime that a read waits, as of a peer of the HTTP
+	// server: else a source that gives a byte now and then would hold its readers for ever.
+	leastBytes = 16 << 10
+	leastTime  = time.Minute
 )
+
+var errTrickle = fmt.Errorf("the source sends less than %d KiB in %v", leastBytes>>10, leastTime)
 
 // A file is one of a source, open for reading. Where its connection may be lost for good,
 // it is opened again by the next one.
@@ -34,6 +43,8 @@ type file struct {
 	info   fs.FileInfo // mu: as it was first
 	opened time.Time   // mu
 	ended  bool        // mu
+
+	trickle atomic.Bool // a read took too long, and the file was closed for that
 }
 
 // open opens the file by the connection that there is.
@@ -85,7 +96,7 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 		f.mu.RLock()
 		now, s := f.file, f.span
 		f.mu.RUnlock()
-		got, err := now.ReadAt(p[n:], off+int64(n))
+		got, err := f.readSome(now, p[n:], off+int64(n))
 		n += got
 		f.tree.link.read.Add(uint64(max(got, 0)))
 		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrClosed) && f.isEnded() {
@@ -104,6 +115,21 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 			return n, err
 		}
 	}
+}
+
+// readSome is a ReadAt of the source's file, which is closed if that takes too long.
+func (f *file) readSome(now store.File, p []byte, off int64) (int, error) {
+	portions := time.Duration(1 + len(p)/leastBytes)
+	late := time.AfterFunc(portions*f.tree.link.least, func() {
+		f.trickle.Store(true)
+		_ = now.Close()
+	})
+	n, err := now.ReadAt(p, off)
+	late.Stop()
+	if err != nil && err != io.EOF && f.trickle.Load() {
+		err = &fs.PathError{Op: "read", Path: f.name, Err: errTrickle}
+	}
+	return n, err
 }
 
 func (f *file) isEnded() bool {
@@ -139,7 +165,10 @@ func (f *file) Close() error {
 	}
 	f.ended = true
 	defer f.span.end()
-	return f.file.Close()
+	if err := f.file.Close(); !f.trickle.Load() {
+		return err
+	}
+	return nil
 }
 
 // A versioned file is one whose server says which version it is.

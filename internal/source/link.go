@@ -48,6 +48,7 @@ type link struct {
 	reopens bool             // files that are open are opened again on another connection
 	log     func(slog.Level, string, ...slog.Attr)
 	wait    time.Duration // what a call may take
+	least   time.Duration // leastTime, but in tests
 	places  chan struct{}
 	life    context.Context
 	end     context.CancelCauseFunc
@@ -81,7 +82,7 @@ type dialing struct {
 }
 
 func newLink(text string, wait time.Duration, say func(slog.Level, string, ...slog.Attr)) *link {
-	l := &link{text: text, wait: wait, log: say, places: make(chan struct{}, maxCalls)}
+	l := &link{text: text, wait: wait, least: leastTime, log: say, places: make(chan struct{}, maxCalls)}
 	l.life, l.end = context.WithCancelCause(context.Background())
 	return l
 }
