@@ -8,6 +8,36 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
+// As a cache is closed, a block whose last reader leaves is closed, but not below another one that
+// has got it in between.
+func TestNextReaderAtClose(t *testing.T) {
+	_, f := warm(t, 100)
+	o := f.(*file).o
+	c := o.c
+	b := o.blocks[0]
+	wantBytes(t, f, version{}, 0, 100) // it is open
+	b.refs.Add(1)
+	c.isClosed.Store(true)
+	c.mu.Lock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.done(b)
+	}()
+	eventually(t, "the reader has left", func() bool { return b.refs.Load() == 0 })
+	b.refs.Add(1) // with mu held, as by ReadAt
+	c.mu.Unlock()
+	<-done
+	if n, err := b.file.ReadAt(make([]byte, 100), 0); n != 100 {
+		t.Errorf("the next reader gets %d bytes, %v", n, err)
+	}
+	c.done(b)
+	if b.file != nil {
+		t.Error("the file is open behind its last reader")
+	}
+	c.isClosed.Store(false)
+}
+
 // The blocks of a cached file are files of the system, each with an offset of its own for each
 // reader, also of two at once. A block that nobody has fetched is none. One that has to go
 // meanwhile can be read to its end, and keeps its room until then.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -230,6 +231,30 @@ func TestOpenListed(t *testing.T) {
 	f.Asked()
 	open(info{name: "f", size: 7})
 	wantAsked("to open one without an ETag", "GET f")
+}
+
+// A server that has no ranges sends all of a file for one that is all of it, of any size.
+func TestWholeForRange(t *testing.T) {
+	f := newFake(t)
+	data := string(randomBytes(maxAnswer + 1))
+	f.Put("f", data)
+	s := f.store()
+	fi, err := s.Stat(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.SetHook(func(_ http.ResponseWriter, r *http.Request) bool {
+		r.Header.Del("Range")
+		return false
+	})
+	opened, err := s.OpenListed(t.Context(), "f", fi)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	if got, err := io.ReadAll(io.NewSectionReader(opened, 0, fi.Size())); err != nil || string(got) != data {
+		t.Errorf("%d bytes of %d, %v", len(got), len(data), err)
+	}
 }
 
 // A tree whose files are replaced after the listing is copied as it is then.

@@ -144,11 +144,10 @@ func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 	}
 	defer src.Close()
 	dst, err := openDescribed(c.ctx, given(c.to), f.to, f.old)
-	if err != nil {
-		return false, false, err
+	if err == nil {
+		defer dst.Close()
+		same, err = how(src, dst, f.info.Size())
 	}
-	defer dst.Close()
-	same, err = how(src, dst, f.info.Size())
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) { // gone since it was listed
 		return false, false, nil
 	}

@@ -113,6 +113,41 @@ func TestCheapListings(t *testing.T) {
 	}
 }
 
+// A goneServer is a server whose files are removed as soon as they are listed: they cannot be
+// opened, or, opened without a request, not be read.
+type goneServer struct {
+	store.Tree
+	late bool
+}
+
+var errGone = &fs.PathError{Op: "open", Path: "f", Err: fs.ErrNotExist}
+
+func (g goneServer) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := g.Tree.Open(ctx, name)
+	if err != nil || g.late {
+		return goneFile{f}, err
+	}
+	return nil, errors.Join(errGone, f.Close())
+}
+
+type goneFile struct{ store.File }
+
+func (goneFile) ReadAt([]byte, int64) (int, error) { return 0, errGone }
+
+// A file of the target that is gone since it was listed is copied as if it had not been there.
+func TestGoneSinceListed(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		from, to := store.Mem(0), store.Mem(0)
+		put(t, from, "f", []byte("data"))
+		put(t, to, "f", []byte("atad"))
+		r, s, err := copyAll(t.Context(), from, goneServer{to, late}, ".", treecopy.Options{Unchanged: treecopy.Hash}, "f")
+		if err != nil || r.Copied != 1 {
+			t.Errorf("late %v: %+v, %v, %v", late, r, s.outcomes, err)
+		}
+		wantBytes(t, to, "f", []byte("data"))
+	}
+}
+
 // A sweptServer is a fileServer that removes what earlier copies left.
 type sweptServer struct {
 	fileServer
