@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -64,27 +65,42 @@ const (
 	newInterface   = time.Second
 )
 
-// interfaces are those that a server answers by. They may go and come back.
+// interfaces are those that a server answers by. They may go and come back. Any goroutine may
+// call the methods, and none but refresh waits for the system.
 type interfaces struct {
 	names []string // empty: all but loopback
 	list  func() ([]Interface, error)
-	all   []Interface
-	read  time.Time
+
+	mu      sync.Mutex
+	all     []Interface // mu
+	read    time.Time   // mu: when the latest reading began
+	reading bool        // mu
 }
 
-// find returns an interface by its index.
+// find returns an interface by its index. If the list is old, it is read in the background: by
+// an interface that has just appeared, the first packet finds none.
 func (t *interfaces) find(index int, now time.Time) (Interface, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	found, ok := t.lookUp(index)
-	if age := now.Sub(t.read); age > interfacesHold || !ok && age > newInterface {
-		if all, err := t.list(); err == nil { // otherwise those from before stay
-			t.all = all
-		}
-		t.read = now
-		found, ok = t.lookUp(index)
+	if age := now.Sub(t.read); !t.reading && (age > interfacesHold || !ok && age > newInterface) {
+		t.reading, t.read = true, now
+		go t.refresh()
 	}
 	return found, ok
 }
 
+// refresh reads the list.
+func (t *interfaces) refresh() {
+	all, err := t.list()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reading = false; err == nil { // otherwise those from before stay
+		t.all = all
+	}
+}
+
+// lookUp is find in the present list. The caller holds mu.
 func (t *interfaces) lookUp(index int) (Interface, bool) {
 	at := slices.IndexFunc(t.all, func(i Interface) bool { return i.Index == index })
 	if at < 0 || len(t.names) > 0 && !slices.Contains(t.names, t.all[at].Name) {
@@ -95,6 +111,8 @@ func (t *interfaces) lookUp(index int) (Interface, bool) {
 
 // broadcasts reports whether an address is a broadcast address of a network of this machine.
 func (t *interfaces) broadcasts(a netip.Addr) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return slices.ContainsFunc(t.all, func(i Interface) bool { return i.broadcasts(a) })
 }
 

@@ -4,41 +4,77 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/haul-project/haul/pxe"
 )
 
 // A list of interfaces holds for a while. One that is unknown is looked for at most once a
 // second, and one that has gone is forgotten.
 func TestInterfacesComeAndGo(t *testing.T) {
-	eth := Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")}}
-	var there []Interface
-	var failure error
-	reads := 0
-	now := time.Unix(1_000_000, 0)
-	all := interfaces{list: func() ([]Interface, error) { reads++; return there, failure }}
-	want := func(what string, index int, found bool, sofar int) {
-		t.Helper()
-		if got, ok := all.find(index, now); ok != found || ok && got.Name != "eth0" || reads != sofar {
-			t.Errorf("%s: found %v %v after %d reads, want %v after %d", what, got.Name, ok, reads, found, sofar)
+	synctest.Test(t, func(t *testing.T) {
+		eth := Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")}}
+		var there []Interface
+		var failure error
+		reads := 0
+		all := interfaces{list: func() ([]Interface, error) { reads++; return there, failure }}
+		want := func(what string, found bool, sofar int) {
+			t.Helper()
+			got, ok := all.find(2, time.Now())
+			synctest.Wait()
+			if ok != found || ok && got.Name != "eth0" || reads != sofar {
+				t.Errorf("%s: found %v %v after %d reads, want %v after %d", what, got.Name, ok, reads, found, sofar)
+			}
 		}
-	}
-	want("at first", 2, false, 1)
-	there = []Interface{eth}
-	want("at once", 2, false, 1)
-	now = now.Add(newInterface + time.Millisecond)
-	want("after a second", 2, true, 2)
-	now = now.Add(newInterface + time.Millisecond)
-	want("a known one", 2, true, 2)
-	now = now.Add(interfacesHold)
-	failure = errors.New("no list")
-	want("when it cannot be read", 2, true, 3)
-	now, there, failure = now.Add(interfacesHold+time.Millisecond), nil, nil
-	want("when it has gone", 2, false, 4)
+		want("at first", false, 1)
+		there = []Interface{eth}
+		want("at once", false, 1)
+		time.Sleep(newInterface + time.Millisecond)
+		want("after a second", false, 2)
+		want("a known one", true, 2)
+		failure = errors.New("no list")
+		time.Sleep(interfacesHold + time.Millisecond)
+		want("when it cannot be read", true, 3)
+		want("after that", true, 3)
+		there, failure = nil, nil
+		time.Sleep(interfacesHold + time.Millisecond)
+		want("when it has gone", true, 4)
+		want("after that", false, 4)
 
-	all = interfaces{names: []string{"eth1"}, list: func() ([]Interface, error) { return []Interface{eth}, nil }}
-	if _, ok := all.find(2, now); ok {
-		t.Error("an interface that is not named is found")
-	}
+		all = interfaces{names: []string{"eth1"}, all: []Interface{eth}, read: time.Now()}
+		if _, ok := all.find(2, time.Now()); ok {
+			t.Error("an interface that is not named is found")
+		}
+	})
+}
+
+// A system that takes long to list its interfaces delays no answer, and is not asked again
+// meanwhile.
+func TestSlowInterfaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, Config{}, Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")}})
+		reads := 0
+		s.interfaces.list = func() ([]Interface, error) {
+			reads++
+			time.Sleep(time.Hour)
+			return nil, errors.New("no list")
+		}
+		began := time.Now()
+		for range 3 {
+			e, _ := s.handle(fromX64(t, pxe.Discover, pxe.Addr{}), arrival{peer: netip.MustParseAddrPort("0.0.0.0:68"), to: broadcast, index: 2}, 67, nil)
+			if waited := time.Since(began); e.Answer.Reason != pxe.Answered || waited != 0 {
+				t.Errorf("%v after %v", e.Answer.Reason, waited)
+			}
+			s.handle(nil, arrival{index: 3}, 67, nil)
+			time.Sleep(interfacesHold + time.Second)
+			began = time.Now()
+		}
+		if reads != 1 {
+			t.Errorf("the interfaces are listed %d times at once", reads)
+		}
+		time.Sleep(time.Hour) // no goroutine may be left
+	})
 }
 
 // The address that clients get is that of their own network, if there is one.

@@ -93,3 +93,40 @@ func TestScriptOfClientThatLeaves(t *testing.T) {
 		t.Errorf("the menu is\n%s", menu)
 	}
 }
+
+// absent is a store whose directories cannot be read for a while.
+type absent struct {
+	*store.MemStore
+	gone bool
+}
+
+func (a *absent) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	if a.gone {
+		return nil, store.ErrUnavailable
+	}
+	return a.MemStore.ReadDir(ctx, name)
+}
+
+// While files cannot be read, clients get the menu from before. Without files it is empty.
+func TestMenuOfFilesThatAreAway(t *testing.T) {
+	files := &absent{MemStore: store.Mem(0)}
+	storetest.Put(t, files, "linux", "kernel")
+	storetest.Put(t, files, "initrd.gz", "initrd")
+	made := &scripts{files: files}
+	for _, step := range []struct {
+		what string
+		do   func()
+		want bool
+	}{
+		{"at first", func() {}, true},
+		{"when the files are away", func() { files.gone = true }, true},
+		{"when the files are back", func() { files.gone = false }, true},
+		{"when the files are gone", func() { files.MemStore = store.Mem(0) }, false},
+	} {
+		step.do()
+		made.at = time.Now().Add(-scriptsHold)
+		if menu := string(made.script(t.Context())); strings.Contains(menu, "kernel /linux") != step.want {
+			t.Errorf("%s the menu is\n%s", step.what, menu)
+		}
+	}
+}

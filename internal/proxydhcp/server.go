@@ -76,9 +76,10 @@ type Server struct {
 	closed  chan struct{}
 	close   sync.Once
 
-	mu         sync.Mutex
-	decide     *pxe.Server // mu
-	interfaces interfaces  // mu
+	interfaces interfaces
+
+	mu     sync.Mutex
+	decide *pxe.Server // mu
 }
 
 // New returns a server. A rule that is wrong is an error.
@@ -217,6 +218,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.Close)()
 	s.serving.Store(true)
 	defer s.serving.Store(false)
+	s.interfaces.refresh()
 	var running sync.WaitGroup
 	errs := make([]error, len(s.sockets))
 	for i, one := range s.sockets {
@@ -277,8 +279,6 @@ func (s *Server) run(from *socket) error {
 func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (*Event, departure) {
 	now := time.Now()
 	e := &Event{Request: packet, From: came.peer, Port: port}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	by, ok := s.interfaces.find(came.index, now)
 	if !ok {
 		e.Answer.Reason = pxe.OtherLink
@@ -291,6 +291,7 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (*
 	}
 	unicast := came.to != broadcast && !s.interfaces.broadcasts(came.to)
 	e.Interface = by.Name
+	s.mu.Lock()
 	e.Answer = s.decide.Handle(now, packet, pxe.Arrival{
 		Port:     port,
 		From:     came.peer.Addr().As4(),
@@ -299,6 +300,7 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (*
 		Unicast:  unicast,
 		Server:   shown.As4(),
 	}, buf)
+	s.mu.Unlock()
 	if unicast && came.to.Is4() && !came.to.IsMulticast() {
 		own = came.to // firmware takes no answer from another address than it asked
 	}

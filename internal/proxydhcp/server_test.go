@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// newTestServer returns a server that knows one interface.
-func newTestServer(t *testing.T, c Config, link Interface) *Server {
+// newTestServer returns a server that knows such interfaces.
+func newTestServer(t *testing.T, c Config, links ...Interface) *Server {
 	t.Helper()
 	if c.Rules.Files == nil {
 		c.Rules.Files = map[pxe.Arch]string{pxe.X64: "ipxe.efi"}
@@ -24,7 +24,8 @@ func newTestServer(t *testing.T, c Config, link Interface) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.interfaces.list = func() ([]Interface, error) { return []Interface{link}, nil }
+	s.interfaces.list = func() ([]Interface, error) { return links, nil }
+	s.interfaces.refresh()
 	return s
 }
 
@@ -43,7 +44,9 @@ func fromX64(t *testing.T, kind uint8, giaddr pxe.Addr) []byte {
 // The source and the destination of a packet decide, too: nobody has haul send to a network
 // that they are not in, or to all machines of one by its broadcast address.
 func TestSources(t *testing.T) {
-	s := newTestServer(t, Config{Rules: pxe.Rules{Relays: []pxe.Network{{}}}}, Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24"), netip.MustParsePrefix("192.0.2.100/32")}})
+	s := newTestServer(t, Config{Rules: pxe.Rules{Relays: []pxe.Network{{}}}},
+		Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24"), netip.MustParsePrefix("192.0.2.100/32")}},
+		Interface{Name: "eth1", Index: 4, Prefixes: []netip.Prefix{netip.MustParsePrefix("198.51.100.9/24")}})
 	for name, test := range map[string]struct {
 		port             uint16
 		from, to, giaddr string
@@ -61,6 +64,9 @@ func TestSources(t *testing.T) {
 		"relay":                           {port: 67, from: "198.51.100.1:67", to: "192.0.2.9", giaddr: "198.51.100.1", sentTo: "198.51.100.1:67"},
 		"relay on the link":               {port: 67, from: "192.0.2.1:67", to: "192.0.2.9", giaddr: "192.0.2.1", sentTo: "192.0.2.1:67", index: 2},
 		"relay that is all machines":      {port: 67, from: "192.0.2.66:67", to: "192.0.2.9", giaddr: "192.0.2.255", err: errToBroadcast},
+		"relay that is all of eth1":       {port: 67, from: "192.0.2.66:67", to: "192.0.2.9", giaddr: "198.51.100.255", err: errToBroadcast},
+		"broadcast to eth1's network":     {port: 67, from: "0.0.0.0:68", to: "198.51.100.255", sentTo: "255.255.255.255:68", index: 2},
+		"PXE, to all of eth1":             {port: 4011, from: "192.0.2.77:4011", to: "198.51.100.255", sentTo: "192.0.2.77:4011", index: 2},
 		"PXE":                             {port: 4011, from: "192.0.2.77:4011", to: "192.0.2.9", sentTo: "192.0.2.77:4011", index: 2},
 		"PXE, asked at another address":   {port: 4011, from: "192.0.2.77:4011", to: "192.0.2.100", sentTo: "192.0.2.77:4011", sentFrom: "192.0.2.100", index: 2},
 		"multicast":                       {port: 67, from: "192.0.2.77:68", to: "224.0.0.1", sentTo: "255.255.255.255:68", index: 2},

@@ -151,6 +151,30 @@ func TestServiceKeepsLoaders(t *testing.T) {
 	})
 }
 
+// A service whose sockets a successor has looks for nothing more: the machines are the
+// successor's.
+func TestServiceEndsAtHandover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := store.Mem(0)
+		b, _ := newTestService(t, Settings{Answer: true})
+		defer b.Close()
+		b.Announce(Clients{Files: files, Dir: "/srv"}, func(string, ...any) {})
+		ended := make(chan struct{})
+		go func() {
+			b.FindLoaders(context.Background())
+			close(ended)
+		}()
+		synctest.Wait()
+		b.Server.Close()
+		synctest.Wait()
+		select {
+		case <-ended:
+		default:
+			t.Fatal("it still looks for boot files")
+		}
+	})
+}
+
 // Answers and boot clients without one are logged; clients that do not boot are not. Lines
 // about those without an answer are bounded, and the rest is counted in one line.
 func TestEventLog(t *testing.T) {

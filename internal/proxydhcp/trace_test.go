@@ -21,6 +21,7 @@ func traced(t *testing.T, json, dryRun bool, packets ...[]byte) string {
 	b.log.Close()
 	b.log = newEventLog(console.NewLogger(&out, json, 0), true, dryRun)
 	b.interfaces.list = func() ([]Interface, error) { return b.links, nil }
+	b.interfaces.refresh()
 	for i, packet := range packets {
 		came := arrival{peer: netip.MustParseAddrPort("0.0.0.0:68"), to: broadcast, index: b.links[0].Index}
 		port := uint16(pxe.PortDHCP)
