@@ -22,51 +22,51 @@ const (
 	menuTime = 10 * time.Second
 )
 
-// Scripts returns a store of the scripts for iPXE that follow from other files: the menu, and
-// autoexec.ipxe. After timeout the menu boots the entry standard, or the disk for ""; a
+// Scripts returns a store of the scripts that follow from other files: the menu for iPXE and
+// that for GRUB, and autoexec.ipxe. After timeout the menu boots the entry standard, or the disk for ""; a
 // timeout of 0 waits for ever.
 func Scripts(files store.Store, standard string, timeout time.Duration) store.Store {
 	return &scripts{files: files, standard: standard, timeout: timeout}
 }
 
-// scripts is a store of the scripts for iPXE that follow from other files.
+// scripts is a store of the scripts that follow from other files.
 type scripts struct {
 	files    store.Store
 	standard string
 	timeout  time.Duration
 
-	mu   sync.Mutex
-	menu []byte    // mu
-	at   time.Time // mu: when menu was made
+	mu    sync.Mutex
+	menus map[string][]byte // mu: by their names; nil before the first
+	at    time.Time         // mu: when they were made
 }
 
 var _ store.Lister = (*scripts)(nil)
 
 func (b *scripts) Open(ctx context.Context, name string) (store.File, error) {
 	switch name {
-	case pxe.ScriptName:
-		return store.FromBytes(name, b.script(ctx)), nil
+	case pxe.ScriptName, pxe.GRUBName:
+		return store.FromBytes(name, b.menu(ctx, name)), nil
 	case pxe.AutoexecName:
 		return store.FromBytes(name, pxe.AppendAutoexec(nil)), nil
 	}
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// script returns the menu, which is made anew if it is old. It is for all clients: one that
-// leaves does not cut it short.
-func (b *scripts) script(ctx context.Context) []byte {
+// menu returns the menu of a name. All are made anew if they are old. They are for all clients:
+// one that leaves does not cut them short.
+func (b *scripts) menu(ctx context.Context, name string) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.menu == nil || time.Since(b.at) >= scriptsHold {
+	if b.menus == nil || time.Since(b.at) >= scriptsHold {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), menuTime)
 		defer cancel()
 		menu := readMenu(ctx, b.files)
-		if b.at = time.Now(); b.menu == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 { // or files could not be read now
+		if b.at = time.Now(); b.menus == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 { // or files could not be read now
 			menu.Default, menu.Timeout = b.standard, b.timeout
-			b.menu = menu.AppendScript(nil)
+			b.menus = map[string][]byte{pxe.ScriptName: menu.AppendScript(nil), pxe.GRUBName: menu.AppendGRUB(nil)}
 		}
 	}
-	return b.menu
+	return b.menus[name]
 }
 
 // readMenu makes a menu of the files of a store.

@@ -61,6 +61,9 @@ func TestScripts(t *testing.T) {
 	if second := read(pxe.ScriptName); !strings.Contains(second, "item entry0 Own") {
 		t.Errorf("with an entry the menu is\n%s", second)
 	}
+	if menu := read(pxe.GRUBName); !strings.Contains(menu, "menuentry 'Own'") || !strings.Contains(menu, "linux '/debian/linux'") {
+		t.Errorf("for GRUB the menu is\n%s", menu)
+	}
 	if !strings.Contains(read(pxe.AutoexecName), "dhcp") {
 		t.Error("autoexec.ipxe has no dhcp")
 	}
@@ -89,7 +92,7 @@ func TestScriptOfClientThatLeaves(t *testing.T) {
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	made := &scripts{files: dutiful{files}}
-	if menu := string(made.script(left)); !strings.Contains(menu, "kernel /linux") {
+	if menu := string(made.menu(left, pxe.ScriptName)); !strings.Contains(menu, "kernel /linux") {
 		t.Errorf("the menu is\n%s", menu)
 	}
 }
@@ -125,7 +128,7 @@ func TestMenuOfFilesThatAreAway(t *testing.T) {
 	} {
 		step.do()
 		made.at = time.Now().Add(-scriptsHold)
-		if menu := string(made.script(t.Context())); strings.Contains(menu, "kernel /linux") != step.want {
+		if menu := string(made.menu(t.Context(), pxe.ScriptName)); strings.Contains(menu, "kernel /linux") != step.want {
 			t.Errorf("%s the menu is\n%s", step.what, menu)
 		}
 	}

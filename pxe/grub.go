@@ -1,0 +1,121 @@
+package pxe
+
+import (
+	"strconv"
+	"strings"
+)
+
+// GRUBName is the script that GRUB looks for on the server which it came from: see
+// [Menu.AppendGRUB].
+const GRUBName = "grub/grub.cfg"
+
+// AppendGRUB appends the menu as a script for GRUB, for the name [GRUBName]. With Secure Boot,
+// GRUB boots what iPXE may not: kernels that are signed.
+//
+// Titles, names and options may have any content, as in [Menu.AppendScript]. An entry that GRUB
+// cannot boot is left out, such as one with a backslash or a single quote in its options, in
+// front of which GRUB puts a backslash.
+func (m *Menu) AppendGRUB(b []byte) []byte {
+	// After HTTP boot, GRUB without a driver for HTTP is sent here by TFTP.
+	b = append(b, `if [ "$config_directory" = "(tftp,$net_default_server)/grub" ]; then
+	set root="tftp,$net_default_server"
+fi
+set default=`...)
+	if i := m.index(m.Default); m.Default != "" && i >= 0 && m.Entries[i].checkGRUB() {
+		b = appendLabel(b, i)
+	} else {
+		b = append(b, "local"...)
+	}
+	if m.Timeout > 0 {
+		b = strconv.AppendInt(append(b, "\nset timeout="...), max(int64(m.Timeout.Seconds()), 1), 10)
+	}
+	b = append(b, '\n')
+	b = append(b, grubDisk...)
+	for i := range m.Entries {
+		if e := &m.Entries[i]; e.check() == nil && e.checkGRUB() {
+			b = e.appendGRUB(b, i)
+		}
+	}
+	return b
+}
+
+// grubDisk boots the disk. Firmware that GRUB returns to may show its setup and not try the
+// next device, so GRUB looks for the boot loaders of distributions itself, and then for the
+// one of UEFI's default name.
+const grubDisk = `menuentry 'Disk of this machine' --id local {
+	set suffix=x64
+	if [ "$grub_cpu" = arm64 ]; then
+		set suffix=aa64
+	fi
+	if [ "$grub_platform" = efi ]; then
+		for name in debian/shim ubuntu/shim fedora/shim redhat/shim centos/shim rocky/shim almalinux/shim opensuse/shim sles/shim BOOT/BOOT; do
+			if search --no-floppy --file --set=disk "/EFI/$name$suffix.efi"; then
+				chainloader "($disk)/EFI/$name$suffix.efi"
+				boot
+			fi
+		done
+	fi
+	exit 1
+}
+`
+
+// grubConditions are true where a kernel of an architecture runs, as conditions are for iPXE.
+var grubConditions = map[Arch]string{
+	IA32:        `"$grub_cpu" = i386`,
+	X64:         `"$grub_cpu" = x86_64 -o "$grub_platform" = pc`,
+	ARM:         `"$grub_cpu" = arm`,
+	ARM64:       `"$grub_cpu" = arm64`,
+	RISCV64:     `"$grub_cpu" = riscv64`,
+	LoongArch64: `"$grub_cpu" = loongarch64`,
+}
+
+// checkGRUB reports whether GRUB can boot the entry, with the options as they are.
+func (e *Entry) checkGRUB() bool {
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	return !strings.ContainsAny(e.Options, `\'`) && !strings.ContainsFunc(e.Linux+strings.Join(e.Initrds, ""), control)
+}
+
+func (e *Entry) appendGRUB(b []byte, i int) []byte {
+	condition := grubConditions[e.Arch]
+	if condition != "" {
+		b = append(append(append(b, "if [ "...), condition...), " ]; then\n"...)
+	}
+	b = appendQuoted(append(b, "menuentry"...), printable(e.Title))
+	b = append(appendLabel(append(b, " --id "...), i), " {\n\tlinux"...)
+	b = appendQuoted(b, "/"+e.Linux)
+	for _, word := range kernelWords(e.Options) {
+		b = appendQuoted(b, word)
+	}
+	if len(e.Initrds) > 0 {
+		b = append(b, "\n\tinitrd"...)
+		for _, name := range e.Initrds {
+			b = appendQuoted(b, "/"+name)
+		}
+	}
+	b = append(b, "\n}\n"...)
+	if condition != "" {
+		b = append(b, "fi\n"...)
+	}
+	return b
+}
+
+// appendQuoted appends a space and a word, which GRUB takes as it is.
+func appendQuoted(b []byte, word string) []byte {
+	b = append(b, " '"...)
+	b = append(b, strings.ReplaceAll(word, "'", `'\''`)...)
+	return append(b, '\'')
+}
+
+// kernelWords cuts options into words as a kernel does, which reads white space between double
+// quotes as part of a word. GRUB quotes such a word again.
+func kernelWords(options string) []string {
+	quoted := false
+	words := strings.FieldsFunc(options, func(r rune) bool {
+		quoted = quoted != (r == '"')
+		return !quoted && (r == ' ' || r == '\t')
+	})
+	for i := range words {
+		words[i] = strings.ReplaceAll(words[i], `"`, "")
+	}
+	return words
+}

@@ -1,0 +1,104 @@
+package pxe
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/internal/golden"
+)
+
+// The script for GRUB has the entries and the default of the menu.
+func TestGRUB(t *testing.T) {
+	m := ReadMenu(treeOf(map[string]string{
+		"loader/entries/b-debian.conf": "title Debian GNU/Linux 13 (trixie)\narchitecture x64\nlinux /debian/vmlinuz\n" +
+			"initrd /microcode.img\ninitrd /debian/initrd.img\noptions root=/dev/sda1 dyndbg=\"file a.c +p\"\n",
+		"loader/entries/a-fedora.conf": "title It's Fedora'; reboot; '\nlinux /fedora/vm linu'z\noptions $tuned_params ; reboot\n",
+		"loader/entries/c-odd.conf":    "title GRUB would change this\nlinux /l\noptions a\\b\n",
+	}))
+	m.Default, m.Timeout = "b-debian", 10*time.Second
+	golden.Compare(t, "grub-entries.txt", string(m.AppendGRUB(nil)))
+	m.Default, m.Timeout = "c-odd", 0
+	if s := string(m.AppendGRUB(nil)); !strings.Contains(s, "set default=local\nmenuentry") || strings.Contains(s, "entry2") {
+		t.Errorf("an entry that GRUB cannot boot is there, or a time:\n%s", s)
+	}
+}
+
+// grubWords cuts a command of GRUB into words, as far as the script for it needs that. ok is
+// false if there is more than words: a variable, or a second command.
+func grubWords(line string) (words []string, ok bool) {
+	for line = strings.TrimLeft(line, "\t "); line != ""; line = strings.TrimLeft(line, " ") {
+		word := ""
+		for line != "" && line[0] != ' ' {
+			switch line[0] {
+			case '\'':
+				text, rest, closed := strings.Cut(line[1:], "'")
+				if !closed {
+					return nil, false
+				}
+				word, line = word+text, rest
+			case '\\':
+				if line = line[1:]; line == "" {
+					return nil, false
+				}
+				word, line = word+line[:1], line[1:]
+			case '$', '"', ';', '&', '|', '#', '<', '>', '*':
+				return nil, false
+			default:
+				word, line = word+line[:1], line[1:]
+			}
+		}
+		words = append(words, word)
+	}
+	return words, true
+}
+
+// Whatever an entry has, GRUB sees one title, one kernel with its options, and its initrds.
+func FuzzGRUB(f *testing.F) {
+	f.Add("Debian", "vmlinuz", `root=/dev/sda1 a="b c"`)
+	f.Add("'; reboot; '", "a'b", "$root ${root} ; reboot # x")
+	f.Add("a\nreboot", "\n", "a\"b c")
+	f.Fuzz(func(t *testing.T, title, kernel, options string) {
+		e := Entry{Name: "x", Title: title, Linux: kernel, Initrds: []string{kernel, "b"}, Options: options}
+		m := Menu{Entries: []Entry{e}}
+		_, script, there := strings.Cut(string(m.AppendGRUB(nil)), "exit 1\n}\n")
+		if !there {
+			t.Fatal("there is no entry for the disk")
+		}
+		if e.check() != nil || !e.checkGRUB() {
+			if script != "" {
+				t.Fatalf("the entry is there: %q", script)
+			}
+			return
+		}
+		lines := strings.Split(script, "\n")
+		if len(lines) != 5 {
+			t.Fatalf("%d lines: %q", len(lines), script)
+		}
+		for i, want := range [][]string{
+			{"menuentry", printable(title), "--id", "entry0", "{"},
+			append([]string{"linux", "/" + kernel}, kernelWords(options)...),
+			{"initrd", "/" + kernel, "/b"},
+		} {
+			if got, ok := grubWords(lines[i]); !ok || !slices.Equal(got, want) {
+				t.Fatalf("the words are %q, want %q", got, want)
+			}
+		}
+	})
+}
+
+// A kernel takes white space between quotes for a part of a word.
+func TestKernelWords(t *testing.T) {
+	for options, want := range map[string][]string{
+		"":                       nil,
+		" a  b\tc ":              {"a", "b", "c"},
+		`a="b c" d`:              {"a=b c", "d"},
+		`"a b"=c "d`:             {"a b=c", "d"},
+		`dyndbg="file a.c +p" q`: {"dyndbg=file a.c +p", "q"},
+	} {
+		if got := kernelWords(options); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", options, got, want)
+		}
+	}
+}
