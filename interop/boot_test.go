@@ -5,7 +5,6 @@ package interop
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -26,18 +25,30 @@ const dhcpHost = "10.69.0.3"
 // newBootNet lays the network, and serves dir by "haul boot".
 func newBootNet(t *testing.T, dir string, args ...string) *bootNet {
 	t.Helper()
-	b := &bootNet{machine: newNode(t), netdev: toCable, server: newNode(t)}
-	dhcp := newNode(t)
+	b, dhcp := layBootNet(t)
+	dhcp.do(t, func() { leaseAddress(t) })
+	b.serve(t, dir, args...)
+	return b
+}
+
+// layBootNet lays the network, on which nothing runs yet. dhcp is for the DHCP server.
+func layBootNet(t *testing.T) (b *bootNet, dhcp *node) {
+	t.Helper()
+	b, dhcp = &bootNet{machine: newNode(t), netdev: toCable, server: newNode(t)}, newNode(t)
 	b.machine.ip(t, "link add br0 type bridge", "link set br0 up", "tuntap add "+cable+" mode tap", "link set "+cable+" master br0 up")
 	join(t, b.machine, "to-haul", b.server, eth, 1500)
 	join(t, b.machine, "to-dhcp", dhcp, cable, 1500) // named as where leaseAddress expects it
 	b.machine.ip(t, "link set to-haul master br0", "link set to-dhcp master br0")
 	b.server.ip(t, address(eth, host+"/24"))
 	dhcp.ip(t, address(cable, dhcpHost+"/24"))
-	dhcp.do(t, func() { leaseAddress(t) })
+	return b, dhcp
+}
+
+// serve serves dir by "haul boot".
+func (b *bootNet) serve(t *testing.T, dir string, args ...string) {
+	t.Helper()
 	b.haul = b.server.start(t, haul(t), bootArgs(t, dir, args...)...)
 	b.haul.ready(t, regexp.MustCompile(`(answering|deciding about) boot clients on `))
-	return b
 }
 
 func bootArgs(t *testing.T, dir string, args ...string) []string {
@@ -209,55 +220,9 @@ func TestBootUEFIOverHTTP(t *testing.T) {
 	wantBootLogged(t, b.haul, `result=offered .*client="HTTP boot" arch="UEFI x64" form=any file=show.efi`)
 }
 
-// httpBootOnly has OVMF boot by HTTP alone, and so at once.
-var httpBootOnly = []string{"-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=no", "-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=no"}
-
-// secureBoot has OVMF start only what Microsoft's keys, or Debian's shim, have signed.
-func secureBoot(t *testing.T) []string {
-	t.Helper()
-	vars := filepath.Join(t.TempDir(), "vars.fd")
-	keys, err := os.ReadFile(needFile(t, "ovmf", "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"))
-	if err == nil {
-		err = os.WriteFile(vars, keys, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(httpBootOnly, "-machine", "q35,smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on",
-		"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+needFile(t, "ovmf", "/usr/share/OVMF/OVMF_CODE_4M.ms.fd"),
-		"-drive", "if=pflash,format=raw,unit=1,file="+vars)
-}
-
-// Firmware with Secure Boot loads shim by HTTP boot, and shim loads GRUB. There it ends:
-// Debian 12's GRUB 2.06 cannot use the network after HTTP boot, and shows its prompt. The
-// firmware refuses a program that nobody signed.
-func TestBootSecure(t *testing.T) {
-	t.Parallel()
-	dir := fill(t, t.TempDir(), map[string][]byte{
-		"unsigned.efi": selfShower(content(777)),
-	})
-	for name, signed := range map[string]string{
-		"shimx64.efi": needFile(t, "shim-signed", "/usr/lib/shim/shimx64.efi.signed"),
-		"grubx64.efi": needFile(t, "grub-efi-amd64-signed", "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed"),
-	} {
-		b, err := os.ReadFile(signed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fill(t, dir, map[string][]byte{name: b})
-	}
-	t.Run("signed", func(t *testing.T) {
-		t.Parallel()
-		b := newBootNet(t, dir, "--boot-file", "x64=shimx64.efi")
-		m := b.powerOn(t, "virtio-net-pci,romfile=", secureBoot(t)...)
-		m.await(t, `grub> `)
-		wantHTTPLogged(t, b.haul, `result=done direction=read file=/shimx64.efi .*status=200`, `result=done direction=read file=/grubx64.efi .*status=200`)
-	})
-	t.Run("unsigned", func(t *testing.T) {
-		t.Parallel()
-		b := newBootNet(t, dir, "--boot-file", "x64=unsigned.efi")
-		m := b.powerOn(t, "virtio-net-pci,romfile=", secureBoot(t)...)
-		m.await(t, `Access Denied|Security Violation`)
-		wantHTTPLogged(t, b.haul, `result=done direction=read file=/unsigned.efi .*status=200`)
-	})
-}
+// withoutIPv6 has OVMF boot by PXE and HTTP over IPv4, and so sooner; httpBootOnly by HTTP
+// alone, and so at once.
+var (
+	withoutIPv6  = []string{"-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=no"}
+	httpBootOnly = append([]string{"-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=no"}, withoutIPv6...)
+)
