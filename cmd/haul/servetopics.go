@@ -124,7 +124,7 @@ Boot files come from DIR, from DIR/ipxe, or from Debian's package ipxe:
 
 A Raspberry Pi asks for names of its own. --boot-file names other boot files, such as
 GRUB. For Secure Boot give shim by --boot-file x64=shimx64.efi, and put grubx64.efi
-beside it: firmware that boots by HTTP (UEFI HTTP boot) loads both.
+beside it. GRUB boots signed kernels, and gets the menu as grub/grub.cfg.
 
 iPXE gets boot.ipxe: the one in DIR, or else a menu that haul makes from the entries in
 DIR/loader/entries (Boot Loader Specification), or from each directory that has a kernel
