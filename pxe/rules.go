@@ -77,8 +77,10 @@ type Rules struct {
 	// without a slash in front.
 	Files map[Arch]string
 
-	// HTTPPort is where the same files are served by HTTP. 0 means that they are not.
-	HTTPPort uint16
+	// HTTPPort is where the same files are served by HTTP, at each address of this server. 0
+	// means that they are not. HTTPPorts are the ports of single addresses, in place of that.
+	HTTPPort  uint16
+	HTTPPorts map[Addr]uint16
 
 	// Hosts are the rules for single machines. With KnownOnly all other machines are left
 	// without an answer.
@@ -137,9 +139,17 @@ func checkFile(name string) error {
 // clone returns a copy that the program cannot change.
 func (r *Rules) clone() Rules {
 	c := *r
-	c.Files, c.Hosts = maps.Clone(r.Files), maps.Clone(r.Hosts)
+	c.Files, c.Hosts, c.HTTPPorts = maps.Clone(r.Files), maps.Clone(r.Hosts), maps.Clone(r.HTTPPorts)
 	c.Relays = append([]Network(nil), r.Relays...)
 	return c
+}
+
+// httpPort returns the port of HTTP at an address of this server; 0 for none.
+func (r *Rules) httpPort(server Addr) uint16 {
+	if port, ok := r.HTTPPorts[server]; ok {
+		return port
+	}
+	return r.HTTPPort
 }
 
 // relayed reports whether an address is in the networks of the relay agents.

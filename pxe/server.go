@@ -192,7 +192,7 @@ func (s *Server) admitClass(from Arrival, a *Answer, host Host) Reason {
 	case Pi, IPXE:
 		return Answered
 	case HTTPClient:
-		if s.rules.HTTPPort == 0 {
+		if s.rules.httpPort(from.Server) == 0 {
 			return NoHTTP
 		}
 		if from.Port == PortPXE {
@@ -230,7 +230,7 @@ func isScript(name string) bool { return strings.HasSuffix(name, ".ipxe") }
 
 // choose fills in the file and the form of an answer, and remembers them.
 func (s *Server) choose(now time.Time, p *Packet, from Arrival, a *Answer, host Host, m *machine) location {
-	loc := location{name: s.loader(a.Client.Arch, host), port: s.rules.HTTPPort}
+	loc := location{name: s.loader(a.Client.Arch, host), port: s.rules.httpPort(from.Server)}
 	if from.Port == PortPXE || a.Client.Class == IPXE && m.client.Class == PXEClient {
 		m.forms = m.forms.progress()
 	}
@@ -261,7 +261,7 @@ func (s *Server) choose(now time.Time, p *Packet, from Arrival, a *Answer, host 
 
 // chooseScript gives iPXE its script, or a better iPXE first.
 func (s *Server) chooseScript(now time.Time, p *Packet, c Client, host Host, m *machine, loc *location) {
-	if lacks := !c.Starts || !c.HTTP && s.rules.HTTPPort != 0; !lacks {
+	if lacks := !c.Starts || !c.HTTP && loc.port != 0; !lacks {
 		m.chain = chainMemory{}
 	} else if loc.name != "" {
 		var again bool
@@ -274,7 +274,7 @@ func (s *Server) chooseScript(now time.Time, p *Packet, c Client, host Host, m *
 		loc.name = host.File
 	}
 	loc.scheme = "tftp://"
-	if c.HTTP && s.rules.HTTPPort != 0 {
+	if c.HTTP && loc.port != 0 {
 		loc.scheme = "http://"
 	}
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/haul-project/haul/internal/proxydhcp"
 	"github.com/haul-project/haul/internal/pxedoctor"
 	"github.com/haul-project/haul/pxe"
 )
@@ -33,6 +35,7 @@ func TestBootRefuses(t *testing.T) {
 		{[]string{dir, "--boot-timeout", "-1s"}, exitUsage, "--boot-timeout"},
 		{[]string{dir, "--boot=false", "--advise", "kea"}, exitUsage, "go with --boot"},
 		{[]string{dir, "--boot=false", "--dry-run"}, exitUsage, "go with --boot"},
+		{[]string{dir, "--per-client", "ip"}, exitUsage, "add --shared"},
 		{[]string{dir, "--upload", "create", "--upload-dir", other, "--boot-loaders", other}, exitUsage, "choose"},
 		{[]string{dir, "--boot-host", mac + "=/"}, exitUsage, "it is MAC=FILE"},
 		{[]string{dir, "--advise", "udhcpd"}, exitUsage, "--advise udhcpd: it is one of dnsmasq, isc, kea"},
@@ -41,6 +44,23 @@ func TestBootRefuses(t *testing.T) {
 	} {
 		if code, msg := refuse(t, append([]string{"boot"}, c.args...)...); code != c.code || !strings.Contains(msg, c.says) {
 			t.Errorf("haul boot %q: exit code %d, want %d, and a message with %q:\n%s", c.args, code, c.code, c.says, msg)
+		}
+	}
+}
+
+// A dry run of serve prints what boot clients would get.
+func TestServeDryRunBoot(t *testing.T) {
+	if _, err := proxydhcp.Interfaces(nil); err != nil {
+		t.Skip(err)
+	}
+	dir, loaders := t.TempDir(), t.TempDir()
+	for _, name := range []string{filepath.Join(dir, "linux"), filepath.Join(dir, "initrd.gz"), filepath.Join(loaders, "undionly.kpxe")} {
+		writeFile(t, name, "")
+	}
+	code, out, msg := haul(t, "serve", dir, "-n", "--boot", "--boot-loaders", loaders, "--tftp", "127.0.0.1:6969", "--http", "127.0.0.1:8080")
+	for _, want := range []string{"would answer boot clients on ", "boot files: BIOS undionly.kpxe", "TFTP is on port 6969", "a menu of 1 entries"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("exit code %d; the output lacks %q:\n%s%s", code, want, out, msg)
 		}
 	}
 }

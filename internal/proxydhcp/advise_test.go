@@ -23,7 +23,7 @@ func TestAdvise(t *testing.T) {
 		defer b.Close()
 		change(b)
 		var out bytes.Buffer
-		err := b.Advise(Clients{Files: files, HTTPPort: 8080}, &out)
+		err := b.Advise(Clients{Files: files, HTTP: []netip.AddrPort{netip.MustParseAddrPort("0.0.0.0:8080")}}, &out)
 		return out.String(), err
 	}
 	for _, server := range dhcpadvice.Servers() {

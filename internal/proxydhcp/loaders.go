@@ -37,6 +37,54 @@ func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]str
 	return found, failed
 }
 
+// secondStages are what boot files load from beside themselves.
+var secondStages = []string{"grubx64.efi", "grubaa64.efi", "grubia32.efi"}
+
+// BootFiles returns the boot files of a store, those of the settings and those that are found,
+// and no other file of it.
+func (s *Settings) BootFiles(files store.Store) store.Store {
+	b := &bootFiles{files: files, names: map[string]bool{}}
+	add := func(names ...string) {
+		for _, name := range names {
+			b.names[name] = true
+		}
+	}
+	for _, names := range loaderNames {
+		add(names...)
+	}
+	add(secondStages...)
+	for _, name := range s.Files {
+		add(name)
+	}
+	for _, h := range s.Hosts {
+		add(h.File)
+	}
+	return b
+}
+
+// bootFiles are some files of a store.
+type bootFiles struct {
+	unlisted
+	files store.Store
+	names map[string]bool
+}
+
+var _ store.Lister = (*bootFiles)(nil)
+
+func (b *bootFiles) Open(ctx context.Context, name string) (store.File, error) {
+	if !b.names[name] {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return b.files.Open(ctx, name)
+}
+
+func (b *bootFiles) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if !b.names[name] {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	}
+	return b.files.Stat(ctx, name)
+}
+
 // firstFile returns the first of some names that is a file of a store; "" for none.
 func firstFile(ctx context.Context, files store.Store, names []string) (string, error) {
 	for _, name := range names {

@@ -31,6 +31,7 @@ func Scripts(files store.Store, standard string, timeout time.Duration) store.St
 
 // scripts is a store of the scripts that follow from other files.
 type scripts struct {
+	unlisted
 	files    store.Store
 	standard string
 	timeout  time.Duration
@@ -125,12 +126,14 @@ func (b *scripts) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return f.Stat()
 }
 
-func (b *scripts) Create(_ context.Context, name string, _ store.Create) (store.Upload, error) {
+// unlisted is what a store of files does that nobody changes, and that are in no directory.
+type unlisted struct{}
+
+func (unlisted) Create(_ context.Context, name string, _ store.Create) (store.Upload, error) {
 	return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrPermission}
 }
 
-// ReadDir lists nothing: the scripts are in no directory.
-func (b *scripts) ReadDir(_ context.Context, name string) ([]fs.DirEntry, error) {
+func (unlisted) ReadDir(_ context.Context, name string) ([]fs.DirEntry, error) {
 	if name != "." {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}

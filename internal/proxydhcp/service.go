@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -47,8 +48,12 @@ type Clients struct {
 	Files    store.Store // the files that they get
 	Dir      string      // the first directory of those, for people
 	Remote   bool        // some of them are on another machine
+	Planned  bool        // nothing is open, nor will be
 	TFTPPort uint16      // 0 for none
-	HTTPPort uint16      // 0 for none
+
+	// HTTP is where they are served by HTTP; no address means all of this machine. A client
+	// gets URLs of an address that it reaches: neither loopback nor that of another network.
+	HTTP []netip.AddrPort
 }
 
 // NewService returns a service with checked settings. With trace it logs each packet. It
@@ -60,7 +65,7 @@ func NewService(s Settings, trace bool, log *slog.Logger) (*Service, error) {
 	}
 	b := &Service{settings: s, links: links}
 	b.Server, err = New(Config{
-		Rules: s.rules(nil, 0), Interfaces: s.Interfaces, Address: s.Address, DryRun: s.DryRun,
+		Rules: s.rules(nil, nil), Interfaces: s.Interfaces, Address: s.Address, DryRun: s.DryRun,
 		Report: func(e Event) { b.log.report(e) },
 		Staged: func(m pxe.Machine, file string) { b.log.staged(m, file) },
 	})
@@ -109,7 +114,10 @@ func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 	defer cancel()
 	offered := b.offer(ctx)
 	how := "answering boot clients on %s (ProxyDHCP on ports %d and %d); your DHCP server gives them addresses"
-	if b.settings.DryRun {
+	switch {
+	case c.Planned:
+		how = "would answer boot clients on %s (ProxyDHCP on ports %d and %d); your DHCP server gives them addresses"
+	case b.settings.DryRun:
 		how = "deciding about boot clients on %s (ProxyDHCP on ports %d and %d), and sending nothing"
 	}
 	say(how, linkNames(b.links), pxe.PortDHCP, pxe.PortPXE)
@@ -181,7 +189,7 @@ func (b *Service) Advise(c Clients, out io.Writer) error {
 	if err != nil {
 		return failure.Local.Errorf("look for boot files: %w", err)
 	}
-	r := b.settings.rules(found, c.HTTPPort)
+	r := b.settings.rules(found, c.HTTP)
 	offerings, err := r.Offerings(addr.As4())
 	if err != nil {
 		return failure.Usage.Wrap(err)
@@ -226,7 +234,7 @@ func (b *Service) offer(ctx context.Context) map[pxe.Arch]string {
 	if b.failure != before && err != nil {
 		b.log.Say(slog.LevelWarn, "boot files are looked for again later", slog.String("error", b.failure))
 	}
-	r := b.settings.rules(b.found, b.clients.HTTPPort)
+	r := b.settings.rules(b.found, b.clients.HTTP)
 	if err := b.SetRules(r); err != nil {
 		b.log.Say(slog.LevelWarn, "boot files stay as they were", slog.String("error", err.Error()))
 		return nil

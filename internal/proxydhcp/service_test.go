@@ -23,7 +23,7 @@ import (
 // newTestService returns a service without sockets or interfaces, and its log.
 func newTestService(t *testing.T, s Settings) (*Service, *bytes.Buffer) {
 	t.Helper()
-	srv, err := New(Config{Rules: s.rules(nil, 0)})
+	srv, err := New(Config{Rules: s.rules(nil, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

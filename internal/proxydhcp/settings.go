@@ -93,16 +93,25 @@ func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting, format
 	if !only4 {
 		return
 	}
-	_, err := pxe.NewServer(s.rules(nil, 0))
+	_, err := pxe.NewServer(s.rules(nil, nil))
 	when(err != nil, "boot-file", "%w", err)
 }
 
-// rules returns the rules of the settings. found are the boot files that are there. A port
-// of 0 is none.
-func (s *Settings) rules(found map[pxe.Arch]string, httpPort uint16) pxe.Rules {
-	r := pxe.Rules{Files: map[pxe.Arch]string{}, HTTPPort: httpPort, Hosts: s.Hosts, KnownOnly: s.KnownOnly}
+// rules returns the rules of the settings. found are the boot files that are there, and http
+// is where HTTP is served.
+func (s *Settings) rules(found map[pxe.Arch]string, http []netip.AddrPort) pxe.Rules {
+	r := pxe.Rules{Files: map[pxe.Arch]string{}, HTTPPorts: map[pxe.Addr]uint16{}, Hosts: s.Hosts, KnownOnly: s.KnownOnly}
 	for _, files := range []map[pxe.Arch]string{found, s.Files} {
 		maps.Copy(r.Files, files)
+	}
+	for _, at := range slices.Backward(http) { // the first of several counts
+		switch addr := at.Addr().Unmap(); {
+		case at.Port() == 0 || addr.IsLoopback() || addr.Is6() && !addr.IsUnspecified(): // out of reach
+		case !addr.IsValid() || addr.IsUnspecified() || s.Address.IsValid():
+			r.HTTPPort = at.Port()
+		default:
+			r.HTTPPorts[addr.As4()] = at.Port()
+		}
 	}
 	for _, p := range s.Relays {
 		r.Relays = append(r.Relays, pxe.Network{Addr: p.Addr().As4(), Bits: p.Bits()})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,4 +53,53 @@ func broken(s *Settings, servesFiles bool) (flags []string) {
 		}
 	})
 	return flags
+}
+
+// Clients get URLs of the first address of HTTP that they reach: never one of loopback, of
+// another interface, or of IPv6.
+func TestReachableHTTP(t *testing.T) {
+	at := func(text string) (all []netip.AddrPort) {
+		for one := range strings.FieldsSeq(text) {
+			all = append(all, netip.MustParseAddrPort(one))
+		}
+		return all
+	}
+	x64, _ := ParseKind("http-x64")
+	for _, test := range []struct {
+		http    string
+		address netip.Addr
+		want    string // of clients at 192.0.2.9
+	}{
+		{http: "", want: ""},
+		{http: "0.0.0.0:80", want: "http://192.0.2.9/l.efi"},
+		{http: "[::]:8080 0.0.0.0:80", want: "http://192.0.2.9:8080/l.efi"},
+		{http: "127.0.0.1:8080", want: ""},
+		{http: "[::1]:8080 [2001:db8::9]:80", want: ""},
+		{http: "127.0.0.1:8080 198.51.100.9:81 [::ffff:192.0.2.9]:82 192.0.2.9:83", want: "http://192.0.2.9:82/l.efi"},
+		{http: "198.51.100.9:81", want: ""},
+		{http: "198.51.100.9:81 127.0.0.1:8080", address: netip.MustParseAddr("192.0.2.9"), want: "http://192.0.2.9:81/l.efi"},
+	} {
+		s := Settings{Answer: true, Address: test.address, Files: map[pxe.Arch]string{pxe.X64: "l.efi"}}
+		decide, err := pxe.NewServer(s.rules(nil, at(test.http)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := x64.appendRequest(nil, pxe.Discover, RandomMAC(), 7, pxe.Addr{})
+		a := decide.Handle(time.Now(), request, pxe.Arrival{Port: pxe.PortDHCP, FromPort: clientPort, Server: pxe.Addr{192, 0, 2, 9}}, nil)
+		got := ""
+		if a.Packet != nil {
+			p, err := pxe.Parse(a.Packet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := readOffer(&p, netip.AddrPort{})
+			got = o.File
+		}
+		if got != test.want {
+			t.Errorf("HTTP on %q: the URL is %q (%v), want %q", test.http, got, a.Why(), test.want)
+		}
+	}
+	if r := (&Settings{}).rules(nil, []netip.AddrPort{netip.AddrPortFrom(netip.Addr{}, 80)}); r.HTTPPort != 80 {
+		t.Error("all addresses of this machine do not count")
+	}
 }

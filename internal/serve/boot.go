@@ -30,6 +30,8 @@ type bootService struct {
 	out    io.Writer
 	files  *publicFiles
 	others []service // for the ports that clients are sent to
+
+	planned bool // nothing will be opened
 }
 
 // openBoot opens what answers to boot clients need except the sockets. It comes before the
@@ -77,21 +79,30 @@ func (b *bootService) announce() {
 func (b *bootService) clients() proxydhcp.Clients {
 	c := proxydhcp.Clients{
 		Files: b.files.site.Roots[len(b.files.site.Roots)-1].Files, Dir: b.cfg.Dirs[0],
-		Remote: slices.ContainsFunc(b.cfg.Dirs, source.IsRemote),
+		Remote: slices.ContainsFunc(b.cfg.Dirs, source.IsRemote), Planned: b.planned,
 	}
-	if b.cfg.Boot.DryRun && b.cfg.servesBootHTTP() {
-		_, text, _ := net.SplitHostPort(b.cfg.HTTP.Listen[0])
-		port, _ := net.LookupPort("tcp", text)
-		c.HTTPPort = uint16(port)
+	if b.planned || b.cfg.Boot.DryRun {
+		if b.cfg.ServesTFTP() {
+			if at, err := net.ResolveUDPAddr("udp", b.cfg.TFTP.Listen[0]); err == nil {
+				c.TFTPPort = at.AddrPort().Port()
+			}
+		}
+		for _, addr := range b.cfg.HTTP.Listen {
+			if at, err := net.ResolveTCPAddr("tcp", addr); err == nil && b.cfg.servesBootHTTP() {
+				c.HTTP = append(c.HTTP, at.AddrPort())
+			}
+		}
+		return c
 	}
 	for _, s := range b.others {
 		switch s := s.(type) {
 		case *tftpService:
 			c.TFTPPort = s.listener.Addrs()[0].Port()
 		case *httpService:
-			if b.cfg.servesBootHTTP() && len(s.plain.sockets) > 0 {
-				at, _ := netip.ParseAddrPort(s.plain.sockets[0].Addr().String())
-				c.HTTPPort = at.Port()
+			for _, one := range s.plain.sockets {
+				if at, err := netip.ParseAddrPort(one.Addr().String()); err == nil && b.cfg.servesBootHTTP() {
+					c.HTTP = append(c.HTTP, at)
+				}
 			}
 		}
 	}
@@ -109,16 +120,27 @@ func (b *bootService) sockets() (all []handover.Socket, err error) {
 	return all, err
 }
 
-// withBootFiles adds to the files of all clients what boot clients need besides: boot files
-// of DIR/ipxe and of the directory for them, and the scripts that haul makes.
-func (cfg *Config) withBootFiles(s *publicFiles, files store.Store) (store.Store, error) {
-	layers := []store.Store{files}
+// addBootFiles adds to the files of all clients what boot clients need besides: boot files of
+// DIR/ipxe and of the directory for them, and the scripts that haul makes. Clients with another
+// directory get the same boot files, which all offers name, and scripts for what is there.
+func (cfg *Config) addBootFiles(s *publicFiles) error {
+	last := len(s.site.Roots) - 1
+	layers := []store.Store{s.site.Roots[last].Files}
 	for _, dir := range cfg.Boot.LoaderDirs(cfg.Dirs[0]) {
 		layer, err := s.openTree(cfg, dir, false)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		layers = append(layers, layer)
 	}
-	return store.Layers(append(layers, proxydhcp.Scripts(files, cfg.Boot.Default, cfg.Boot.Timeout))...), nil
+	for i := range s.site.Roots {
+		root := &s.site.Roots[i]
+		scripts := proxydhcp.Scripts(root.Files, cfg.Boot.Default, cfg.Boot.Timeout)
+		if i == last {
+			root.Files = store.Layers(append(layers, scripts)...)
+		} else {
+			root.Files = store.Layers(root.Files, cfg.Boot.BootFiles(store.Layers(layers...)), scripts)
+		}
+	}
+	return nil
 }

@@ -1,12 +1,16 @@
 package serve
 
 import (
+	"errors"
 	"io"
+	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/site"
 )
 
@@ -31,8 +35,16 @@ func TestBootFiles(t *testing.T) {
 	}
 	write(filepath.Join(loaders, "undionly.kpxe"), "of the others")
 
+	lab := t.TempDir()
+	for _, name := range []string{"linux", "initrd"} {
+		write(filepath.Join(lab, "suse", name), "of the lab")
+		write(filepath.Join(dir, "debian", name), "of the directory")
+	}
+
 	var opened []string
 	cfg := Default()
+	cfg.Files.Roots = []Root{{For: site.Match{Nets: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")}}, Dir: lab}}
+	cfg.Boot.Hosts = map[pxe.MAC]pxe.Host{pxe.MakeMAC([]byte{2, 0, 0, 0, 0, 1}): {File: "debian/linux"}}
 	cfg.Dirs, cfg.Boot.Answer, cfg.Boot.LoaderDir = []string{dir}, true, loaders
 	cfg.requested = func(_ site.Client, name string) { opened = append(opened, name) }
 	files, err := cfg.openPublicFiles(nil)
@@ -40,9 +52,10 @@ func TestBootFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer files.close()
+	client := site.Client{}
 	read := func(name string) string {
 		t.Helper()
-		f, err := files.site.Open(t.Context(), site.Client{}, name)
+		f, err := files.site.Open(t.Context(), client, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,6 +77,23 @@ func TestBootFiles(t *testing.T) {
 	write(filepath.Join(dir, "boot.ipxe"), "#!ipxe\n# own\n")
 	if got := read("boot.ipxe"); !strings.Contains(got, "own") {
 		t.Errorf("the directory's own script is not used, but %q", got)
+	}
+
+	// A client with another directory gets the boot files, which offers name, and a menu of its
+	// own, and nothing else of the directory.
+	client.Peer = netip.MustParseAddr("192.0.2.7")
+	for name, want := range map[string]string{"snponly.efi": "of the directory", "undionly.kpxe": "of the others", "debian/linux": "of the directory", "suse/linux": "of the lab"} {
+		if got := read(name); got != want {
+			t.Errorf("another directory: %s is %q, want %q", name, got, want)
+		}
+	}
+	for _, name := range []string{"boot.ipxe", "grub/grub.cfg"} {
+		if menu := read(name); !strings.Contains(menu, "/suse/linux") || strings.Contains(menu, "debian/linux") {
+			t.Errorf("another directory: %s is\n%s", name, menu)
+		}
+	}
+	if _, err := files.site.Open(t.Context(), client, "debian/initrd"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another directory: a file of the first one: %v", err)
 	}
 
 	cfg.Boot.LoaderDir = filepath.Join(loaders, "none")

@@ -237,6 +237,7 @@ func (cfg *Config) checkHTTP(m *mistakes) {
 // checkFiles checks the rules for clients who do not log in. A URL with a mistake may have a password, and is not shown.
 func (cfg *Config) checkFiles(m *mistakes) {
 	f := &cfg.Files
+	m.when(cfg.Boot.Answer && f.PerClient != site.NotPerClient && !f.Shared, "per-client", "--per-client with --boot: a machine with a directory of its own would get no boot files; add --shared")
 	m.when(f.Shared && f.PerClient == site.NotPerClient, "shared", "--shared goes with --per-client; without it all clients share DIR")
 	if f.Upload == site.UploadNone {
 		m.when(cfg.TFTP.UploadParents, "upload-parents", "--upload-parents: without --upload nothing can be uploaded")

@@ -28,6 +28,12 @@ func DryRun(cfg Config, out io.Writer) error {
 		return boot.Advise(boot.clients(), out)
 	}
 	cfg.announceDryRun(out)
+	for _, s := range all {
+		if boot, ok := s.(*bootService); ok {
+			boot.planned, boot.out = true, out
+			boot.announce()
+		}
+	}
 	return nil
 }
 

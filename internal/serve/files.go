@@ -64,8 +64,7 @@ func (cfg *Config) openRoots(s *publicFiles) error {
 		return err
 	}
 	if cfg.Boot.Answer {
-		last := &s.site.Roots[len(s.site.Roots)-1]
-		if last.Files, err = cfg.withBootFiles(s, last.Files); err != nil {
+		if err := cfg.addBootFiles(s); err != nil {
 			return inSetting("boot-loaders", err)
 		}
 	}
