@@ -37,8 +37,8 @@ var rules = map[string]rule{
 		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
-		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp pxe",
-		tests:   "internal/race internal/s3test internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
+		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp",
+		tests:   "pxe internal/race internal/s3test internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
 	},
 	"internal/config":          {imports: "tftp tftp/trace pxe site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure", tests: "internal/golden internal/serve"},

@@ -40,9 +40,9 @@ func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]str
 // secondStages are what boot files load from beside themselves.
 var secondStages = []string{"grubx64.efi", "grubaa64.efi", "grubia32.efi"}
 
-// BootFiles returns the boot files of a store, those of the settings and those that are found,
+// bootFiles returns the boot files of a store, those of the settings and those that are found,
 // and no other file of it.
-func (s *Settings) BootFiles(files store.Store) store.Store {
+func (s *Settings) bootFiles(files store.Store) store.Store {
 	b := &bootFiles{files: files, names: map[string]bool{}}
 	add := func(names ...string) {
 		for _, name := range names {

@@ -22,11 +22,20 @@ const (
 	menuTime = 10 * time.Second
 )
 
-// Scripts returns a store of the scripts that follow from other files: the menu for iPXE and
-// that for GRUB, and autoexec.ipxe. After timeout the menu boots the entry standard, or the disk for ""; a
-// timeout of 0 waits for ever.
-func Scripts(files store.Store, standard string, timeout time.Duration) store.Store {
-	return &scripts{files: files, standard: standard, timeout: timeout}
+// AddFiles adds to files that are served what boot clients need besides: boot files of
+// loaders, and the scripts that follow from the files, which are the menus for iPXE and GRUB
+// and autoexec.ipxe. The last files are for most clients. Clients that have others get the same
+// boot files, which all offers name, and scripts for their own.
+func (s *Settings) AddFiles(served []*store.Store, loaders []store.Store) {
+	common := store.Layers(append([]store.Store{*served[len(served)-1]}, loaders...)...)
+	for i, files := range served {
+		made := &scripts{files: *files, standard: s.Default, timeout: s.Timeout}
+		if i < len(served)-1 {
+			*files = store.Layers(*files, s.bootFiles(common), made)
+		} else {
+			*files = store.Layers(common, made)
+		}
+	}
 }
 
 // scripts is a store of the scripts that follow from other files.

@@ -113,6 +113,9 @@ func (s *Server) Open(ctx context.Context) error {
 	return nil
 }
 
+// Opened reports whether the ports are open.
+func (s *Server) Opened() bool { return len(s.sockets) > 0 }
+
 // Adopt takes the sockets of a predecessor, as [Server.Files] returned them, in place of
 // Open. It duplicates them; the caller closes the files.
 func (s *Server) Adopt(files []*os.File) error {
@@ -128,6 +131,9 @@ func (s *Server) Adopt(files []*os.File) error {
 	}
 	return nil
 }
+
+// FileNames are names for what [Server.Files] returns, in its order.
+var FileNames = []string{fmt.Sprintf(":%d", pxe.PortDHCP), fmt.Sprintf(":%d", pxe.PortPXE), "memory"}
 
 // ports are those of the sockets, in their order.
 var ports = []uint16{pxe.PortDHCP, pxe.PortPXE}
@@ -157,7 +163,7 @@ func closeFiles(files []*os.File) {
 }
 
 // Shares reports whether another DHCP server of this machine has port 67.
-func (s *Server) Shares() bool { return len(s.sockets) > 0 && s.sockets[0].raw }
+func (s *Server) Shares() bool { return s.Opened() && s.sockets[0].raw }
 
 // SetRules replaces the rules.
 func (s *Server) SetRules(r pxe.Rules) error {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -45,15 +46,23 @@ type Service struct {
 
 // Clients are where boot clients are sent to.
 type Clients struct {
-	Files    store.Store // the files that they get
-	Dir      string      // the first directory of those, for people
-	Remote   bool        // some of them are on another machine
-	Planned  bool        // nothing is open, nor will be
-	TFTPPort uint16      // 0 for none
+	Files  store.Store // the files that they get
+	Dir    string      // the first directory of those, for people
+	Remote bool        // some of them are on another machine
 
-	// HTTP is where they are served by HTTP; no address means all of this machine. A client
-	// gets URLs of an address that it reaches: neither loopback nor that of another network.
-	HTTP []netip.AddrPort
+	// TFTP and HTTP are where they are served; an invalid address means all of this machine. A
+	// client gets URLs of an address that it reaches: neither loopback nor that of another network.
+	TFTP, HTTP []netip.AddrPort
+}
+
+// Planned returns where a server would be that listens at addresses of the settings.
+func Planned(listen []string) (all []netip.AddrPort) {
+	for _, addr := range listen {
+		if at, err := net.ResolveTCPAddr("tcp", addr); err == nil {
+			all = append(all, at.AddrPort())
+		}
+	}
+	return all
 }
 
 // NewService returns a service with checked settings. With trace it logs each packet. It
@@ -115,7 +124,7 @@ func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 	offered := b.offer(ctx)
 	how := "answering boot clients on %s (ProxyDHCP on ports %d and %d); your DHCP server gives them addresses"
 	switch {
-	case c.Planned:
+	case !b.Opened():
 		how = "would answer boot clients on %s (ProxyDHCP on ports %d and %d); your DHCP server gives them addresses"
 	case b.settings.DryRun:
 		how = "deciding about boot clients on %s (ProxyDHCP on ports %d and %d), and sending nothing"
@@ -136,8 +145,8 @@ func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 			say("no boot file for %v: install Debian's package ipxe and restart haul, or put %s into %s", arch, loaderNames[arch][0], c.Dir)
 		}
 	}
-	if c.TFTPPort != 0 && c.TFTPPort != tftpPort {
-		say("TFTP is on port %d, and firmware asks port %d: PCs will not boot by TFTP", c.TFTPPort, tftpPort)
+	if len(c.TFTP) > 0 && c.TFTP[0].Port() != tftpPort {
+		say("TFTP is on port %d, and firmware asks port %d: PCs will not boot by TFTP", c.TFTP[0].Port(), tftpPort)
 	}
 	b.announceMenu(ctx, say)
 }

@@ -54,9 +54,9 @@ func TestServiceFindsLoaders(t *testing.T) {
 		b, _ := newTestService(t, Settings{Answer: true, Files: map[pxe.Arch]string{pxe.ARM64: "own.efi"}})
 		defer b.Close()
 		var said []string
-		b.Announce(Clients{Files: files, Dir: "/srv", TFTPPort: 6969}, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+		b.Announce(Clients{Files: files, Dir: "/srv", TFTP: []netip.AddrPort{netip.MustParseAddrPort("0.0.0.0:6969")}}, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
 		want := []string{
-			"answering boot clients on eth0 192.0.2.9 (ProxyDHCP on ports 67 and 4011); your DHCP server gives them addresses",
+			"would answer boot clients on eth0 192.0.2.9 (ProxyDHCP on ports 67 and 4011); your DHCP server gives them addresses",
 			"boot files: BIOS undionly.kpxe, UEFI arm64 own.efi",
 			"no boot file for UEFI x64: install Debian's package ipxe and restart haul, or put ipxe-shimx64.efi into /srv",
 			"TFTP is on port 6969, and firmware asks port 69: PCs will not boot by TFTP",

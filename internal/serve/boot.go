@@ -2,10 +2,8 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -15,13 +13,9 @@ import (
 	"github.com/haul-project/haul/internal/proxydhcp"
 	"github.com/haul-project/haul/internal/source"
 	"github.com/haul-project/haul/meter"
-	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
 )
-
-// bootAddrs name the files of a bootService in a handover: sockets, and what it remembers.
-var bootAddrs = []string{fmt.Sprintf(":%d", pxe.PortDHCP), fmt.Sprintf(":%d", pxe.PortPXE), "memory"}
 
 // A bootService answers machines that boot from the network, beside their DHCP server.
 type bootService struct {
@@ -30,8 +24,6 @@ type bootService struct {
 	out    io.Writer
 	files  *publicFiles
 	others []service // for the ports that clients are sent to
-
-	planned bool // nothing will be opened
 }
 
 // openBoot opens what answers to boot clients need except the sockets. It comes before the
@@ -61,7 +53,7 @@ func (b *bootService) serve(ctx context.Context) error       { return b.Serve(ct
 func (b *bootService) sandboxPaths(c *privilege.Confinement) { b.files.sandboxPaths(c) }
 
 func (b *bootService) listen(ctx context.Context, passed *handover.Inherited) error {
-	return b.Listen(ctx, passed.Boot(bootAddrs))
+	return b.Listen(ctx, passed.Boot(proxydhcp.FileNames))
 }
 
 func (b *bootService) close() {
@@ -74,37 +66,28 @@ func (b *bootService) announce() {
 	b.Announce(b.clients(), func(format string, args ...any) { b.cfg.say(b.out, format, args...) })
 }
 
-// clients returns where clients are sent to. In a dry run nothing is open, and the settings
-// count.
+// clients returns where clients are sent to: by the settings in a dry run, which opens nothing.
 func (b *bootService) clients() proxydhcp.Clients {
-	c := proxydhcp.Clients{
-		Files: b.files.site.Roots[len(b.files.site.Roots)-1].Files, Dir: b.cfg.Dirs[0],
-		Remote: slices.ContainsFunc(b.cfg.Dirs, source.IsRemote), Planned: b.planned,
-	}
-	if b.planned || b.cfg.Boot.DryRun {
-		if b.cfg.ServesTFTP() {
-			if at, err := net.ResolveUDPAddr("udp", b.cfg.TFTP.Listen[0]); err == nil {
-				c.TFTPPort = at.AddrPort().Port()
-			}
-		}
-		for _, addr := range b.cfg.HTTP.Listen {
-			if at, err := net.ResolveTCPAddr("tcp", addr); err == nil && b.cfg.servesBootHTTP() {
-				c.HTTP = append(c.HTTP, at.AddrPort())
-			}
-		}
-		return c
+	last := b.files.site.Roots[len(b.files.site.Roots)-1]
+	c := proxydhcp.Clients{Files: last.Files, Dir: b.cfg.Dirs[0], Remote: slices.ContainsFunc(b.cfg.Dirs, source.IsRemote)}
+	if b.cfg.Boot.DryRun || !b.Opened() {
+		c.TFTP, c.HTTP = proxydhcp.Planned(b.cfg.TFTP.Listen), proxydhcp.Planned(b.cfg.HTTP.Listen)
 	}
 	for _, s := range b.others {
 		switch s := s.(type) {
 		case *tftpService:
-			c.TFTPPort = s.listener.Addrs()[0].Port()
+			if s.listener != nil {
+				c.TFTP = s.listener.Addrs()
+			}
 		case *httpService:
 			for _, one := range s.plain.sockets {
-				if at, err := netip.ParseAddrPort(one.Addr().String()); err == nil && b.cfg.servesBootHTTP() {
-					c.HTTP = append(c.HTTP, at)
-				}
+				at, _ := netip.ParseAddrPort(one.Addr().String())
+				c.HTTP = append(c.HTTP, at)
 			}
 		}
+	}
+	if !b.cfg.servesBootHTTP() {
+		c.HTTP = nil
 	}
 	return c
 }
@@ -115,32 +98,25 @@ func (cfg *Config) servesBootHTTP() bool { return anyAddr(cfg.HTTP.Listen) && cf
 func (b *bootService) sockets() (all []handover.Socket, err error) {
 	files, err := b.Files()
 	for i, f := range files {
-		all = append(all, handover.Socket{Service: handover.Boot, Addr: bootAddrs[i], File: f})
+		all = append(all, handover.Socket{Service: handover.Boot, Addr: proxydhcp.FileNames[i], File: f})
 	}
 	return all, err
 }
 
-// addBootFiles adds to the files of all clients what boot clients need besides: boot files of
-// DIR/ipxe and of the directory for them, and the scripts that haul makes. Clients with another
-// directory get the same boot files, which all offers name, and scripts for what is there.
+// addBootFiles adds what boot clients need besides to the files that are served.
 func (cfg *Config) addBootFiles(s *publicFiles) error {
-	last := len(s.site.Roots) - 1
-	layers := []store.Store{s.site.Roots[last].Files}
+	var loaders []store.Store
+	var served []*store.Store
 	for _, dir := range cfg.Boot.LoaderDirs(cfg.Dirs[0]) {
 		layer, err := s.openTree(cfg, dir, false)
 		if err != nil {
-			return err
+			return inSetting("boot-loaders", err)
 		}
-		layers = append(layers, layer)
+		loaders = append(loaders, layer)
 	}
 	for i := range s.site.Roots {
-		root := &s.site.Roots[i]
-		scripts := proxydhcp.Scripts(root.Files, cfg.Boot.Default, cfg.Boot.Timeout)
-		if i == last {
-			root.Files = store.Layers(append(layers, scripts)...)
-		} else {
-			root.Files = store.Layers(root.Files, cfg.Boot.BootFiles(store.Layers(layers...)), scripts)
-		}
+		served = append(served, &s.site.Roots[i].Files)
 	}
+	cfg.Boot.AddFiles(served, loaders)
 	return nil
 }

@@ -23,16 +23,13 @@ func DryRun(cfg Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	boot, ok := all[len(all)-1].(*bootService)
 	if cfg.Boot.Advise != "" {
-		boot := all[0].(*bootService)
 		return boot.Advise(boot.clients(), out)
 	}
-	cfg.announceDryRun(out)
-	for _, s := range all {
-		if boot, ok := s.(*bootService); ok {
-			boot.planned, boot.out = true, out
-			boot.announce()
-		}
+	if cfg.announceDryRun(out); ok {
+		boot.out = out
+		boot.announce()
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (cfg *Config) openRoots(s *publicFiles) error {
 	}
 	if cfg.Boot.Answer {
 		if err := cfg.addBootFiles(s); err != nil {
-			return inSetting("boot-loaders", err)
+			return err
 		}
 	}
 	if err := cfg.separate(); err != nil {
