@@ -129,7 +129,8 @@ beside it. GRUB boots signed kernels, and gets the menu as grub/grub.cfg.
 iPXE gets boot.ipxe: the one in DIR, or else a menu that haul makes from the entries in
 DIR/loader/entries (Boot Loader Specification), or from each directory that has a kernel
 and an initrd. It begins with hosts/MAC.ipxe, such as hosts/52-54-00-12-34-56.ipxe, if
-that file is in DIR, and boots the local disk after 10 seconds.
+that file is in DIR, and boots the local disk after 10 seconds. A machine for which
+--root names another directory gets the boot files as well, and a menu of what is there.
 
 Relay agents are answered if --boot-relay has their network. In a container, broadcasts
 arrive only with the network of the host.
