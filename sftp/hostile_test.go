@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
@@ -26,10 +27,10 @@ var hostileActs = map[string]struct {
 	lives bool // the session can be used after it
 }{
 	"global requests": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
-		if err := s.writeMany(20_000, message(80, "keepalive@openssh.com", false)); err != nil {
+		if err := s.writeMany(race.Fewer(20_000, 10), message(80, "keepalive@openssh.com", false)); err != nil {
 			return err
 		}
-		for range 2000 { // all of which are answered
+		for range race.Fewer(2000, 10) { // all of which are answered
 			if err := s.write(message(80, "tcpip-forward", true, "0.0.0.0", uint32(22))); err != nil {
 				return err
 			}
@@ -40,10 +41,10 @@ var hostileActs = map[string]struct {
 		return nil
 	}, true},
 	"long global requests": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
-		return s.writeMany(500, message(80, strings.Repeat("x", 200<<10), false))
+		return s.writeMany(race.Fewer(500, 10), message(80, strings.Repeat("x", 200<<10), false))
 	}, true},
 	"channel requests": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
-		for range 5000 {
+		for range race.Fewer(5000, 10) {
 			for _, r := range [][]byte{
 				message(msgChannelRequest, theirs, "env", false, "LANG", strings.Repeat("x", 1000)),
 				message(msgChannelRequest, theirs, "signal", false, "KILL"),
@@ -57,8 +58,8 @@ var hostileActs = map[string]struct {
 		return nil
 	}, true},
 	"sessions that are refused": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
-		refused := 0
-		for i := range 5000 {
+		refused, most := 0, race.Fewer(5000, 10)
+		for i := range most {
 			if err := s.write(message(msgChannelOpen, "session", uint32(i+1), uint32(1<<20), uint32(1<<15))); err != nil {
 				return err
 			}
@@ -70,16 +71,16 @@ var hostileActs = map[string]struct {
 				refused++
 			}
 		}
-		if want := 5000 - (DefaultMaxChannels - 1); refused != want {
+		if want := most - (DefaultMaxChannels - 1); refused != want {
 			return &unexpectedMessage{refused, want}
 		}
 		return nil
 	}, true},
 	"window of nothing": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
-		return s.writeMany(50_000, message(msgWindowAdjust, theirs, uint32(0)))
+		return s.writeMany(race.Fewer(50_000, 10), message(msgWindowAdjust, theirs, uint32(0)))
 	}, true},
 	"window byte by byte": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
-		return s.writeMany(50_000, message(msgWindowAdjust, theirs, uint32(1)))
+		return s.writeMany(race.Fewer(50_000, 10), message(msgWindowAdjust, theirs, uint32(1)))
 	}, true},
 	"window beyond its type": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		return s.writeMany(5, message(msgWindowAdjust, theirs, uint32(1<<31)))
@@ -93,10 +94,10 @@ var hostileActs = map[string]struct {
 		return s.write(message(msgChannelData, theirs, make([]byte, 33<<10)))
 	}, false},
 	"data without any": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
-		return s.writeMany(50_000, message(msgChannelData, theirs, ""))
+		return s.writeMany(race.Fewer(50_000, 10), message(msgChannelData, theirs, ""))
 	}, true},
 	"data of another kind": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
-		return s.writeMany(50_000, message(msgExtendedData, theirs, uint32(7), ""))
+		return s.writeMany(race.Fewer(50_000, 10), message(msgExtendedData, theirs, uint32(7), ""))
 	}, true},
 	"channels that nobody opened": {func(s *rawSSH, _ *sftpPeer, theirs uint32) error {
 		return s.writeMany(10, message(msgChannelData, theirs+99, "x"))
@@ -119,7 +120,7 @@ var hostileActs = map[string]struct {
 		return s.writeMany(2, message(msgChannelClose, theirs))
 	}, false},
 	"key exchanges": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
-		for range 300 {
+		for range race.Fewer(300, 10) {
 			if err := s.rekey(); err != nil {
 				return err
 			}
@@ -139,7 +140,7 @@ var hostileActs = map[string]struct {
 		return s.writeMany(1000, message(msgPing, make([]byte, 1000)))
 	}, true},
 	"ignored messages": {func(s *rawSSH, _ *sftpPeer, _ uint32) error {
-		return s.writeMany(1000, message(msgIgnore, make([]byte, 30<<10)))
+		return s.writeMany(race.Fewer(1000, 10), message(msgIgnore, make([]byte, 30<<10)))
 	}, true},
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
@@ -35,7 +36,7 @@ func heap() int64 {
 
 // Channels that are opened and refused leave nothing behind (CVE-2026-39827).
 func TestRefusedChannels(t *testing.T) {
-	n := 100_000
+	n := race.Fewer(100_000, 10)
 	if testing.Short() {
 		n = 5_000
 	}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
 )
@@ -167,7 +168,7 @@ func inBothModes(t *testing.T, program string, test func(o *openSSHClient)) {
 
 func TestOpenSSHFiles(t *testing.T) {
 	inBothModes(t, "sftp", func(o *openSSHClient) {
-		for _, size := range []int{0, 1, 1000, 32 << 10, 255<<10 - 1, 255 << 10, 255<<10 + 1, 10<<20 + 7} {
+		for _, size := range []int{0, 1, 1000, 32 << 10, 255<<10 - 1, 255 << 10, 255<<10 + 1, 3<<20 + 7} {
 			data := testBytes(size)
 			o.file(o.local, "up", data)
 			o.batch("put up there", "get there down", "rm there")
@@ -248,7 +249,7 @@ func TestOpenSSHCommands(t *testing.T) {
 // OpenSSH's client resumes uploads and downloads.
 func TestOpenSSHResume(t *testing.T) {
 	inBothModes(t, "sftp", func(o *openSSHClient) {
-		data := testBytes(5 << 20)
+		data := testBytes(2 << 20)
 		for _, have := range []int{0, 1, 1 << 20, len(data) - 1} {
 			o.file(o.local, "up", data)
 			o.file(o.served, "up", data[:have])
@@ -267,7 +268,7 @@ func TestOpenSSHTree(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	tree := map[string]string{"a/b/c/deep": "deep", "a/empty": "", "with space": "x", "-dash": "y", "日本": "z", "qu'ote": "q"}
-	for i := range 300 {
+	for i := range race.Fewer(300, 3) {
 		tree[fmt.Sprintf("many/%03d", i)] = fmt.Sprint(i)
 	}
 	check := func(o *openSSHClient, dir string) {

@@ -21,12 +21,12 @@ func TestRates(t *testing.T) {
 		read          bool
 		least, atMost time.Duration
 	}{
-		{"one reads", 1 << 20, 0, 1, 1, true, 8 * time.Second, 9 * time.Second},
-		{"one writes", 1 << 20, 0, 1, 1, false, 8 * time.Second, 9 * time.Second},
-		{"on several connections", 1 << 20, 0, 1, 4, true, 32 * time.Second, 36 * time.Second},
-		{"two users", 1 << 20, 0, 2, 1, true, 8 * time.Second, 9 * time.Second},
-		{"two users of a limited server", 1 << 20, 1 << 20, 2, 1, true, 16 * time.Second, 18 * time.Second},
-		{"of a faster server", 1 << 20, 4 << 20, 2, 2, false, 16 * time.Second, 18 * time.Second},
+		{"one reads", 256 << 10, 0, 1, 1, true, 8 * time.Second, 9 * time.Second},
+		{"one writes", 256 << 10, 0, 1, 1, false, 8 * time.Second, 9 * time.Second},
+		{"on several connections", 256 << 10, 0, 1, 4, true, 32 * time.Second, 36 * time.Second},
+		{"two users", 256 << 10, 0, 2, 1, true, 8 * time.Second, 9 * time.Second},
+		{"two users of a limited server", 256 << 10, 256 << 10, 2, 1, true, 16 * time.Second, 18 * time.Second},
+		{"of a faster server", 256 << 10, 1 << 20, 2, 2, false, 16 * time.Second, 18 * time.Second},
 		{"no limit", 0, 0, 2, 2, false, 0, 0},
 	}
 	for _, test := range tests {
@@ -34,7 +34,7 @@ func TestRates(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDirectServer(t, func(s *Server, _ *Account) { s.Rate = test.all })
 				tree := d.account.Tree
-				data := testBytes(8 << 20)
+				data := testBytes(2 << 20)
 				f, err := tree.OpenFile(t.Context(), "file", store.Access{Write: true, Create: true})
 				if err != nil {
 					t.Fatal(err)

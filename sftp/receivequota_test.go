@@ -114,7 +114,7 @@ func TestQuotaWindows(t *testing.T) {
 		p.send(channelWindow, channelWindow*21/20)
 	}
 	b := make([]byte, 64<<10) // which is never more than there is
-	for range 500 {
+	for range race.Fewer(500, 5) {
 		for i, q := range queues {
 			if n, err := q.Read(b); n != len(b) || err != nil {
 				t.Fatal(n, err)
@@ -393,7 +393,7 @@ func TestTinyPackets(t *testing.T) {
 			before, most := heap(), int64(0)
 			window := channelWindow - 30_000
 			if race.Enabled { // for what the goroutines do, fewer are enough
-				window /= 16
+				window /= 16 * test.channels
 			}
 			pieces := make([][]byte, len(theirs))
 			for i, id := range theirs {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 )
@@ -62,7 +64,7 @@ func (w *wireEnd) Read(p []byte) (int, error) {
 		}
 		s.change.Wait()
 	}
-	n := copy(p, s.b)
+	n := race.Copy(p, s.b)
 	s.b = s.b[n:]
 	s.change.Broadcast()
 	return n, nil
@@ -82,7 +84,9 @@ func (w *wireEnd) Write(p []byte) (n int, err error) {
 			s.change.Wait()
 		default:
 			some := min(free, len(p))
-			s.b = append(s.b, p[:some]...)
+			at := len(s.b)
+			s.b = slices.Grow(s.b, some)[:at+some]
+			race.Copy(s.b[at:], p)
 			n, p = n+some, p[some:]
 			s.wrote += int64(some)
 			s.change.Broadcast()

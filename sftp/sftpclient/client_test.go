@@ -1,7 +1,6 @@
 package sftpclient
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
@@ -143,12 +143,12 @@ func fetchAndCompare(ctx context.Context, c *Client, name string, want []byte) e
 		return err
 	}
 	defer f.Close()
-	var b growingFile
+	b := growingFile{b: make([]byte, 0, len(want))}
 	n, err := f.FetchTo(ctx, &b, 0)
 	if err != nil {
 		return err
 	}
-	if n != int64(len(want)) || !bytes.Equal(b.b, want) {
+	if n != int64(len(want)) || !race.Equal(b.b, want) {
 		return fmt.Errorf("fetched %d bytes, other than the file's %d", n, len(want))
 	}
 	return nil
@@ -175,7 +175,7 @@ func (b *growingFile) WriteAt(p []byte, off int64) (int, error) {
 		}
 		b.b = b.b[:n]
 	}
-	return copy(b.b[off:], p), nil
+	return race.Copy(b.b[off:], p), nil
 }
 
 func TestRequestSizes(t *testing.T) {

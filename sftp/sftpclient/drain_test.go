@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
@@ -23,7 +24,7 @@ func TestDrain(t *testing.T) {
 		most  time.Duration
 	}{
 		{"small", 5000, 1, 1, 0},
-		{"several lanes", 300 << 20, 1, 2, 3 * latency},
+		{"several lanes", int64(race.Fewer(300<<20, 2)), 1, 2, 3 * latency},
 		{"several files", 5000, 3, 3, 3 * latency},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package sftpclient
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -136,12 +135,13 @@ func TestCancelledWhileConnecting(t *testing.T) {
 
 // A server that lets nobody else in, or some only, is not asked again.
 func TestFewLogins(t *testing.T) {
+	data := pattern(64<<20, 1)
+	tree := treeOf(t, data)
 	for _, conns := range []int{0, 1, 3} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newFakeServer()
 			far(p)
-			data := pattern(64<<20, 1)
-			p.put(t, "f", data)
+			p.tree = tree
 			var asked, left atomic.Int64
 			left.Store(int64(conns))
 			c, err := newClient(t.Context(), p.connect(), true, Config{First: "f", Expect: FirstSize, RoundTrip: earlyTrip}, func(context.Context) (mux.Carrier, error) {
@@ -177,12 +177,13 @@ func TestLosesBeginningConnections(t *testing.T) {
 	if race.Enabled { // which follows each byte
 		step = 5 * earlyTrip / 2
 	}
+	tree := treeOf(t, data)
 	for _, put := range []bool{false, true} {
 		for after := 4 * earlyTrip; after < 9*earlyTrip; after += step {
 			synctest.Test(t, func(t *testing.T) {
 				p := newFakeServer()
 				far(p)
-				p.put(t, "f", data)
+				p.tree = tree
 				config := Config{First: "f", Expect: FirstSize, RoundTrip: earlyTrip}
 				if put {
 					config = Config{Expect: int64(len(data)), RoundTrip: earlyTrip}
@@ -202,7 +203,7 @@ func TestLosesBeginningConnections(t *testing.T) {
 				})
 				c := p.client(t, config)
 				if put {
-					if err := uploadAll(t.Context(), c, "g", data); err != nil || !bytes.Equal(p.get(t, "g"), data) {
+					if err := uploadAll(t.Context(), c, "g", data); err != nil || !race.Equal(p.get(t, "g"), data) {
 						t.Errorf("lost after %v: %v, or other bytes", after, err)
 					}
 				} else if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {

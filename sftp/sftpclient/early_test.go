@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
@@ -233,6 +234,7 @@ func TestLateServer(t *testing.T) {
 // opened: what is read ahead from another, or too early to know, is not used.
 func TestGuessedHandles(t *testing.T) {
 	data := pattern(64<<20, 7)
+	tree := treeOf(t, data)
 	further := func(s *fakeSession) bool { return s.n > 1 }
 	garbage := func(q wire.Request) []byte {
 		return wire.AppendData(nil, q.ID, bytes.Repeat([]byte{0xee}, int(q.Length)))
@@ -289,7 +291,7 @@ func TestGuessedHandles(t *testing.T) {
 				p := newFakeServer()
 				far(p)
 				p.sessions = 1 // no lane but those of the other connections
-				p.put(t, "f", data)
+				p.tree = tree
 				var used atomic.Int64
 				p.hook = func(s *fakeSession, q wire.Request, b []byte) ([]byte, bool) {
 					if further(s) && q.Type == wire.TypeRead {
@@ -358,7 +360,7 @@ func TestGuessedWronglyAndLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := make([]byte, len(data))
-		if n, err := f.ReadAt(b, 0); n != len(b) || err != nil || !bytes.Equal(b, data) {
+		if n, err := f.ReadAt(b, 0); n != len(b) || err != nil || !race.Equal(b, data) {
 			t.Errorf("ReadAt = %d, %v, or other bytes", n, err)
 		}
 		if p.mu.Lock(); late == 0 {

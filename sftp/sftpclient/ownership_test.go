@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
 )
 
@@ -233,7 +234,7 @@ func TestHaulToHaulContends(t *testing.T) {
 			defer f.Close()
 			return io.ReadAll(io.NewSectionReader(f, 0, 8<<20))
 		}
-		for seed := range uint64(20) {
+		for seed := range uint64(race.Fewer(20, 4)) {
 			for _, sources := range [][2]string{{"one", "one"}, {"one", "two"}} {
 				_ = tree.Remove(t.Context(), "f")
 				contend(t, client, read, sources, seed)

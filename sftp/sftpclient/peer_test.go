@@ -410,6 +410,14 @@ func (p *fakeServer) put(t testing.TB, name string, data []byte) {
 	}
 }
 
+// treeOf returns a store with the file f, for several servers.
+func treeOf(t testing.TB, data []byte) store.Tree {
+	t.Helper()
+	p := newFakeServer()
+	p.put(t, "f", data)
+	return p.tree
+}
+
 // get returns what a file at the peer has.
 func (p *fakeServer) get(t testing.TB, name string) []byte {
 	t.Helper()

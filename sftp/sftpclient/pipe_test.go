@@ -3,8 +3,11 @@ package sftpclient
 import (
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/haul-project/haul/internal/race"
 )
 
 // A netLink is a way to a server: each byte arrives latency later, and no
@@ -45,6 +48,7 @@ type netPipe struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	queue   []netParcel // mu: by the time of arrival
+	spare   [][]byte    // mu: of parcels that were read, as new memory costs the race detector more
 	leaves  time.Time   // mu: when the last of them has left
 	unread  int         // mu: bytes that count against the window
 	total   int64       // mu: bytes written
@@ -54,8 +58,20 @@ type netPipe struct {
 }
 
 type netParcel struct {
-	at time.Time
-	b  []byte
+	at   time.Time
+	b    []byte
+	read int // of them
+}
+
+// parcel returns a copy of b. The caller holds mu.
+func (p *netPipe) parcel(b []byte) []byte {
+	var c []byte
+	if last := len(p.spare) - 1; last >= 0 {
+		c, p.spare = p.spare[last][:0], p.spare[:last]
+	}
+	c = slices.Grow(c, len(b))[:len(b)]
+	race.Copy(c, b)
+	return c
 }
 
 func newNetPipe(k *netLink) *netPipe {
@@ -96,7 +112,7 @@ func (p *netPipe) Write(b []byte) (n int, err error) {
 			keep = int(min(int64(some), max(0, p.cutAt-p.total)))
 		}
 		if keep > 0 {
-			p.queue = append(p.queue, netParcel{p.leaves.Add(p.link.latency), append([]byte(nil), b[:keep]...)})
+			p.queue = append(p.queue, netParcel{at: p.leaves.Add(p.link.latency), b: p.parcel(b[:keep])})
 		}
 		p.total += int64(some)
 		p.unread += some
@@ -123,8 +139,10 @@ func (p *netPipe) Read(b []byte) (int, error) {
 				p.mu.Lock()
 				continue
 			}
-			n := copy(b, p.queue[0].b)
-			if p.queue[0].b = p.queue[0].b[n:]; len(p.queue[0].b) == 0 {
+			first := &p.queue[0]
+			n := race.Copy(b, first.b[first.read:])
+			if first.read += n; first.read == len(first.b) {
+				p.spare = append(p.spare, first.b)
 				p.queue = p.queue[1:]
 			}
 			p.credit(n)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
@@ -74,7 +75,7 @@ func TestMovesFiles(t *testing.T) {
 					if err := uploadAll(t.Context(), c, name, data); err != nil {
 						t.Errorf("put %d bytes: %v", size, err)
 					}
-					if !bytes.Equal(p.get(t, name), data) {
+					if !race.Equal(p.get(t, name), data) {
 						t.Errorf("put %d bytes: the server has others", size)
 					}
 					if err := fetchAndCompare(t.Context(), c, name, data); err != nil {
@@ -85,11 +86,11 @@ func TestMovesFiles(t *testing.T) {
 						t.Fatal(err)
 					}
 					b := make([]byte, size+10)
-					if n, err := f.ReadAt(b, 0); n != size || err != io.EOF || !bytes.Equal(b[:n], data) {
+					if n, err := f.ReadAt(b, 0); n != size || err != io.EOF || !race.Equal(b[:n], data) {
 						t.Errorf("ReadAt of %d bytes = %d, %v", size, n, err)
 					}
 					out := bytes.NewBuffer(make([]byte, 0, size+1))
-					if n, err := f.WriteTo(out); n != int64(size) || err != nil || !bytes.Equal(out.Bytes(), data) {
+					if n, err := f.WriteTo(out); n != int64(size) || err != nil || !race.Equal(out.Bytes(), data) {
 						t.Errorf("WriteTo of %d bytes = %d, %v", size, n, err)
 					}
 					if off := int64(size / 3); true {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
@@ -49,7 +50,7 @@ func TestRandomTrees(t *testing.T) {
 		t.Run(fmt.Sprint(pair[0], " to ", pair[1]), func(t *testing.T) {
 			seed := seed + uint64(i)
 			repeat.OnFailure(t, fmt.Sprintf("-seed=%d", seed-uint64(i)))
-			for round := range uint64(3) {
+			for round := range uint64(race.Fewer(3, 3)) {
 				rnd := rand.New(rand.NewPCG(seed, round))
 				from, served := newTree[pair[0]](t)
 				to, dest := newTree[pair[1]](t)

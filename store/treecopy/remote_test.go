@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
@@ -53,7 +54,9 @@ func (l *line) Write(b []byte) (int, error) {
 	}
 	l.written += int64(len(b))
 	if len(keep) > 0 {
-		l.queue = append(l.queue, parcel{time.Now().Add(l.latency), append([]byte(nil), keep...)})
+		kept := make([]byte, len(keep))
+		race.Copy(kept, keep)
+		l.queue = append(l.queue, parcel{time.Now().Add(l.latency), kept})
 	}
 	l.closed = l.closed || l.cut > 0 && l.written >= l.cut
 	l.changed.Broadcast()
@@ -74,7 +77,7 @@ func (l *line) Read(b []byte) (int, error) {
 				l.mu.Lock()
 				continue
 			}
-			n := copy(b, l.queue[0].b)
+			n := race.Copy(b, l.queue[0].b)
 			if l.queue[0].b = l.queue[0].b[n:]; len(l.queue[0].b) == 0 {
 				l.queue = l.queue[1:]
 			}

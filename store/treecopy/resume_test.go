@@ -248,7 +248,7 @@ func TestKilled(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("processes cannot be killed like that there")
 	}
-	data := pattern(72<<20, 1)
+	data := pattern(52<<20, 1)
 	for _, way := range []string{"download", "upload", "hidden upload"} {
 		t.Run(way, func(t *testing.T) {
 			local, localDir := dirTree(t)

@@ -14,13 +14,13 @@ import (
 
 // Holes stay holes, whichever way the file goes, and zeros become some.
 func TestSparse(t *testing.T) {
-	const size = 300 << 20
+	const size = 100 << 20
 	for _, way := range []string{"local", "download", "upload", "in place"} {
 		for _, last := range []bool{false, true} {
 			t.Run(fmt.Sprint(way, " ", last), func(t *testing.T) {
 				local, dir := dirTree(t)
 				dest, destDir := dirTree(t)
-				pieces := map[int64][]byte{1 << 20: pattern(100_000, 1), 1<<20 + 200_000: pattern(10, 2), 200<<20 + 5: pattern(70_000, 3)}
+				pieces := map[int64][]byte{1 << 20: pattern(100_000, 1), 1<<20 + 200_000: pattern(10, 2), 60<<20 + 5: pattern(70_000, 3)}
 				if last {
 					pieces[size-3] = []byte("end")
 				}
