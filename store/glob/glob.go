@@ -164,7 +164,7 @@ func (x *expansion) below(dir string, elems []string, depth int) error {
 		if !matches(elem, fi.Name()) {
 			return nil
 		}
-		name := path.Join(dir, fi.Name())
+		name := join(dir, fi.Name())
 		if len(rest) == 0 {
 			return x.add(name, fi)
 		}
@@ -198,7 +198,7 @@ func (x *expansion) anyDepth(dir string, elems []string, depth int) error {
 	}
 	var into []string
 	err := x.each(dir, func(fi fs.FileInfo) error {
-		name := path.Join(dir, fi.Name())
+		name := join(dir, fi.Name())
 		if fi.IsDir() && !hidden(fi.Name()) {
 			into = append(into, name)
 		}
@@ -266,6 +266,15 @@ func (x *expansion) each(dir string, f func(fs.FileInfo) error) error {
 			return nil
 		}
 	}
+}
+
+// join returns the name of an entry that each has given of a directory. Both names are
+// clean, so that [path.Join], which takes long with deep ones, would change nothing.
+func join(dir, name string) string {
+	if dir == "." {
+		return name
+	}
+	return dir + "/" + name
 }
 
 func (x *expansion) add(name string, fi fs.FileInfo) error {
