@@ -21,7 +21,8 @@ import (
 )
 
 // A crowd of clients comes and goes all the time: each fetches one file, or uploads one,
-// again and again, and compares the contents.
+// again and again, and compares the contents. Between two it waits for a moment, lest the
+// crowd need the processors that the server and other tests need.
 type crowd struct {
 	stop   atomic.Bool
 	served []atomic.Int64 // by client
@@ -32,6 +33,8 @@ type crowd struct {
 const (
 	crowdFile = "image"
 	crowdSize = 256 << 10
+
+	crowdPause = 20 * time.Millisecond
 )
 
 // newCrowd starts clients of a server that serves a directory. After an upload over TFTP a
@@ -95,6 +98,7 @@ func newCrowd(s *sftpChild, config *ssh.ClientConfig, dir string, tftpPut bool) 
 					s.t.Errorf("%s %d: %v", name, n, err)
 				}
 				served.Add(1)
+				time.Sleep(crowdPause)
 			}
 		})
 	}

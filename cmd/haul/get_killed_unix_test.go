@@ -18,16 +18,9 @@ import (
 const killedSize = 64 << 20
 
 // killedContent makes the content of a file whose copy is cut off.
-func killedContent(t *testing.T) []byte {
-	t.Helper()
-	content := make([]byte, killedSize)
-	random := rand.New(rand.NewPCG(1, 0))
-	for i := 0; i < killedSize; i += 8 {
-		n := random.Uint64()
-		for j := range 8 {
-			content[i+j] = byte(n >> (8 * j))
-		}
-	}
+func killedContent(size int) []byte {
+	content := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(content)
 	return content
 }
 
@@ -72,7 +65,7 @@ func testKilled(t *testing.T, content []byte, between *relay, args []string, sen
 
 func TestHTTPKilled(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	content := killedContent(t)
+	content := killedContent(killedSize)
 	l := startWeb(t, nil)
 	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("ETag", `"1"`)
@@ -85,7 +78,7 @@ func TestHTTPKilled(t *testing.T) {
 
 func TestSFTPKilled(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	content := killedContent(t)
+	content := killedContent(killedSize)
 	mem := store.Mem(1 << 30)
 	u, err := mem.Create(t.Context(), "big", store.Create{Size: killedSize})
 	if err != nil {

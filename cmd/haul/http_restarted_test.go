@@ -97,7 +97,7 @@ func (s *httpChild) awaitStrong(name string) {
 // A server is killed in the middle of a get. When it is back, the get resumes.
 func TestHTTPServerRestartedGet(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	content := killedContent(t)[:restartedSize]
+	content := killedContent(restartedSize)
 	dir := servedDir(t, map[string]string{"big": string(content)})
 	here, s := t.TempDir(), startHTTP(t, dir)
 	s.awaitStrong("/big")
@@ -125,7 +125,7 @@ func TestHTTPServerRestartedGet(t *testing.T) {
 // Nothing is left behind.
 func TestHTTPServerRestartedPut(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	content := killedContent(t)[:restartedSize]
+	content := killedContent(restartedSize)
 	file, dir := filepath.Join(t.TempDir(), "big"), servedDir(t, nil)
 	writeFile(t, file, string(content))
 	s := startHTTP(t, dir, "--upload", "create")
