@@ -20,10 +20,12 @@ const Patience = time.Minute
 // Eventually waits until something is so.
 func Eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(Patience); !is(); time.Sleep(time.Millisecond) {
+	pause := time.Millisecond
+	for deadline := time.Now().Add(Patience); !is(); time.Sleep(pause) {
 		if time.Now().After(deadline) {
 			t.Fatal("never: " + what)
 		}
+		pause = min(2*pause, 16*time.Millisecond)
 	}
 }
 
