@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
@@ -90,7 +91,10 @@ func moveMany(w *simWorld) {
 
 // Thousands of transfers in one process, most of them at once.
 func TestThousandsOfTransfers(t *testing.T) {
-	const transfers = 2000
+	transfers := 2000
+	if race.Enabled {
+		transfers = 500
+	}
 	inWorld(t, func(w *simWorld, s *Server) {
 		w.net.Default = sim.Link{Latency: 5 * time.Millisecond, Loss: 0.01}
 	}, func(w *simWorld) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
@@ -139,15 +140,19 @@ func TestRollover(t *testing.T) {
 		l := serve(t, Server{Store: mem, Upload: OverwriteUploads, Plain: plain})
 		for _, roll := range []transfer.Rollover{transfer.RolloverDefault, transfer.RolloverZero, transfer.RolloverOne} {
 			c := tftpclient.Client{BlockSize: 8, Window: 64, Rollover: roll, Plain: plain}
-			for _, blocks := range []int{65535, 65536} {
+			sizes := []int{65535, 65536}
+			if race.Enabled { // one goroutine counts
+				sizes = sizes[1:]
+			}
+			for _, blocks := range sizes {
 				thereAndBack(t, &c, l, mem, fmt.Sprintf("%d-%d", roll, blocks), blocks*8+3)
 			}
-			if !plain {
+			if !plain && !race.Enabled {
 				thereAndBack(t, &c, l, mem, fmt.Sprintf("%d-twice", roll), (2*65536+7)*8)
 			}
 			defer c.Wait()
 		}
-		if !plain {
+		if !plain && !race.Enabled {
 			c := tftpclient.Client{BlockSize: 8, Window: 1}
 			thereAndBack(t, &c, l, mem, "lockstep", 65536*8+1)
 			c.Wait()

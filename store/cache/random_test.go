@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
 )
@@ -50,6 +51,9 @@ const (
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	seed, rounds := *randomSeed, 8
+	if race.Enabled {
+		rounds = 2
+	}
 	if seed != 0 {
 		rounds = 1
 	}
