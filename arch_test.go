@@ -125,7 +125,7 @@ var rules = map[string]rule{
 	"store":                          {imports: "internal/tempname store/internal/rules", tests: "store/localdir store/storetest"},
 	"store/localdir":                 {imports: "internal/tempname internal/filelock internal/localfs store store/internal/rules", tests: "internal/race store/storetest"},
 	"store/internal/rules":           {},
-	"store/s3":                       {imports: "internal/pipeline internal/rate internal/servertext store store/internal/rules", tests: "internal/pipelisten internal/s3test store/treecopy store/localdir store/storetest"},
+	"store/s3":                       {imports: "internal/pipeline internal/rate internal/servertext store store/internal/rules", tests: "internal/race internal/pipelisten internal/s3test store/treecopy store/localdir store/storetest"},
 	"store/cache":                    {imports: "internal/filelock store store/localdir", tests: "internal/race internal/repeat store/storetest web/webclient"},
 	"store/treecopy":                 {imports: "internal/tempname store store/glob internal/rate", tests: "sftp sftp/sftpclient internal/leak internal/race internal/repeat store/storetest store/localdir"},
 	"store/glob":                     {imports: "store", tests: "store/localdir"},
