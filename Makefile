@@ -83,18 +83,20 @@ TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir
 PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|pipeline)|tcp/internal/flow|pxe)$$
 
 # The tests of the root package read files, in one goroutine.
+# A process with the detector sleeps for a second at its end, for threads that have found a race. Those of the tests end often.
+DETECTOR = CGO_ENABLED=1 GORACE=atexit_sleep_ms=100
 RACE = $(GO) list ./... | grep -vE '/interop$$|haul-project/haul$$'
 
 race: race-timed race-together race-pure ## all tests under the race detector
 
 race-timed: ## one package at a time: the detector makes servers in tests slower than their clients' timers
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$($(RACE) | grep -vE '$(TOGETHER)|$(PURE)')
+	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$($(RACE) | grep -vE '$(TOGETHER)|$(PURE)')
 
 race-together:
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race $$($(RACE) | grep -E '$(TOGETHER)')
+	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$($(RACE) | grep -E '$(TOGETHER)')
 
 race-pure:
-	CGO_ENABLED=1 $(GO) test $(PATIENCE) $(VETTED) -race $$($(RACE) | grep -E '$(PURE)')
+	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$($(RACE) | grep -E '$(PURE)')
 
 cover: ## how much of each package its own tests run, and in all; line by line in bin/cover.html
 	@mkdir -p bin

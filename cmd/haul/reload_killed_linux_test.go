@@ -274,7 +274,7 @@ const (
 // descriptors, processes and memory return to their level.
 func TestReloadKilled(t *testing.T) {
 	t.Parallel() // at its end it waits for servers that repeat their last ACK
-	rounds, quiet := 50, quietReloads
+	rounds, quiet := 100, quietReloads
 	if testing.Short() || race.Enabled { // each step by each signal once
 		rounds, quiet = 10, quietReloads/8
 	}
