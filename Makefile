@@ -82,9 +82,10 @@ portable-rest:
 TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn))$$
 PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|pipeline)|tcp/internal/flow|pxe)$$
 
-# The tests of the root package read files, in one goroutine.
 # A process with the detector sleeps for a second at its end, for threads that have found a race. Those of the tests end often.
 DETECTOR = CGO_ENABLED=1 GORACE=atexit_sleep_ms=100
+
+# The tests of the root package read files, in one goroutine.
 RACE = $(GO) list ./... | grep -vE '/interop$$|haul-project/haul$$'
 
 race: race-timed race-together race-pure ## all tests under the race detector
