@@ -90,6 +90,9 @@ func FuzzParseTarget(f *testing.F) {
 		if strings.ContainsAny(target.Host, "\n\x00 ;`$") || target.Host[0] == '-' || strings.ContainsAny(target.User, "\n\x00;`") || strings.HasPrefix(target.User, "-") {
 			t.Errorf("%q is %+v", s, target)
 		}
+		if target.Port == 22 {
+			target.Port = 0 // as String leaves it out
+		}
 		if again, err := ParseTarget(target.String()); err == nil && again != target && !strings.HasPrefix(strings.ToLower(target.String()), "s") {
 			t.Errorf("%q is %+v, and again %+v", s, target, again)
 		}

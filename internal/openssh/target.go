@@ -119,7 +119,7 @@ func hostPort(host string, port int) string {
 	return "[" + host + "]:" + strconv.Itoa(port)
 }
 
-// String returns user@host:port.
+// String returns user@host:port, without a port that is 22 or not known.
 func (t Target) String() string {
 	s := hostPort(t.Host, t.Port)
 	if t.User != "" {
