@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/haul-project/haul/store"
 )
@@ -319,7 +320,7 @@ func (f *file) reach(index int64, waits bool) bool {
 }
 
 // open opens the file of a block and compares its checksum, or waits until another reader
-// has. A block that cannot be used is dropped.
+// has. A block that cannot be used is dropped; it is an error if too many files are open.
 func (f *file) open(b *block) error {
 	c := f.o.c
 	c.mu.Lock()
@@ -336,9 +337,6 @@ func (f *file) open(b *block) error {
 	dir := b.o.dir
 	c.mu.Unlock()
 	opened, err := c.openFile(b, dir)
-	if err != nil {
-		c.drop(b, err)
-	}
 	c.mu.Lock()
 	if err == nil {
 		c.keepOpen(b, opened)
@@ -348,32 +346,41 @@ func (f *file) open(b *block) error {
 	b.opening = nil
 	c.mu.Unlock()
 	c.done(b)
+	if isOutOfFiles(err) {
+		return err
+	}
 	return nil
 }
 
 // openFile opens the file of a block, whose directory may have got another name meanwhile, and
-// compares its checksum if it has to.
+// compares its checksum if it has to. A block that cannot be used is dropped.
 func (c *Cache) openFile(b *block, dir string) (store.File, error) {
-	for {
-		f, err := c.disk.openBlock(dir, b.index, b.sum)
-		if err == nil {
-			if err = c.verify(b, f); err != nil {
-				_ = f.Close()
-				return nil, err
-			}
-			return f, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
+	f, err := c.disk.openBlock(dir, b.index, b.sum)
+	for errors.Is(err, fs.ErrNotExist) {
 		c.mu.Lock()
 		was := dir
 		dir = b.o.dir
 		c.mu.Unlock()
 		if dir == was {
-			return nil, err
+			break
 		}
+		f, err = c.disk.openBlock(dir, b.index, b.sum)
 	}
+	if err == nil {
+		if err = c.verify(b, f); err == nil {
+			return f, nil
+		}
+		_ = f.Close()
+	}
+	if !isOutOfFiles(err) {
+		c.drop(b, err)
+	}
+	return nil, err
+}
+
+// isOutOfFiles reports whether too many files are open, which says nothing about one of them.
+func isOutOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // A crossing is the end of a TryReadAt that began in another block, kept for the next one.

@@ -70,9 +70,7 @@ func (f *file) borrow(b *block) (opened store.File, end func(), err error) {
 		}, nil
 	}
 	if err = errBadBlock; there {
-		if opened, err = c.openFile(b, dir); err != nil {
-			c.drop(b, err)
-		}
+		opened, err = c.openFile(b, dir)
 	}
 	if err != nil {
 		c.done(b)

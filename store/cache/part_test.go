@@ -2,7 +2,10 @@ package cache
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
+	"syscall"
 	"testing"
 
 	"github.com/haul-project/haul/store"
@@ -96,5 +99,49 @@ func TestOpenPart(t *testing.T) {
 	end()
 	if held := c.Stats().Held; held > before-blockSize {
 		t.Errorf("%d bytes are held of %d, though nobody uses the block", held, before)
+	}
+}
+
+// noFiles is a directory of which no file can be opened.
+type noFiles struct {
+	store.Tree
+	err error
+}
+
+func (n noFiles) Open(context.Context, string) (store.File, error) { return nil, n.err }
+
+// Blocks whose files cannot be opened, since too many are open, stay: there is no part, and a read
+// fails.
+func TestTooManyOpen(t *testing.T) {
+	_, f := warm(t, 100)
+	o := f.(*file).o
+	c, b := o.c, o.blocks[0]
+	disk := c.disk.files
+	wantBytes(t, f, version{}, 0, 100) // it is open
+	parts := f.(store.PartOpener)
+	for _, err := range []error{syscall.EMFILE, syscall.ENFILE} {
+		_, _, end, ok := parts.OpenPart(0, 100)
+		if !ok {
+			t.Fatal("there is no part")
+		}
+		c.disk.files = noFiles{disk, err}
+		if _, _, _, ok := parts.OpenPart(0, 100); ok {
+			t.Errorf("%v: another reader has a part", err)
+		}
+		end()
+		c.mu.Lock()
+		c.closeFile(b)
+		c.mu.Unlock()
+		if _, _, _, ok := parts.OpenPart(0, 100); ok {
+			t.Errorf("%v: there is a part", err)
+		}
+		if n, got := f.ReadAt(make([]byte, 100), 0); n > 0 || !errors.Is(got, err) {
+			t.Errorf("%v: %d bytes, %v", err, n, got)
+		}
+		c.disk.files = disk
+		wantBytes(t, f, version{}, 0, 100)
+	}
+	if n := c.Stats(); o.blocks[0] != b || n.Fetches != 1 || n.DiskErrors > 0 {
+		t.Errorf("a good block was dropped: %+v", n)
 	}
 }
