@@ -262,6 +262,7 @@ func TestFaultsAreWarnings(t *testing.T) {
 // so many bytes, and shows in the log and the counters. The source is not away for that.
 func TestTrickle(t *testing.T) {
 	ended := make(chan struct{})
+	var end sync.Once
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"v"`)
 		w.Header().Set("Content-Length", strconv.Itoa(4*leastBytes))
@@ -269,7 +270,7 @@ func TestTrickle(t *testing.T) {
 			_, _ = w.Write([]byte("x"))
 			w.(http.Flusher).Flush()
 		}
-		close(ended)
+		end.Do(func() { close(ended) })
 	}))
 	defer web.Close()
 	s, log := open(t, web.URL, t.TempDir())
@@ -278,7 +279,7 @@ func TestTrickle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := f.ReadAt(make([]byte, leastBytes), 0); n == 0 || !errors.Is(err, errTrickle) || errors.Is(err, store.ErrUnavailable) {
+	if n, err := f.ReadAt(make([]byte, leastBytes), 0); n == leastBytes || !errors.Is(err, errTrickle) || errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, errTrickle) {

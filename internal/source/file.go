@@ -44,7 +44,7 @@ type file struct {
 	opened time.Time   // mu
 	ended  bool        // mu
 
-	trickle atomic.Bool // a read took too long, and the file was closed for that
+	slow atomic.Pointer[store.File] // whose read took too long, and which was closed for that
 }
 
 // open opens the file by the connection that there is.
@@ -121,15 +121,20 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 func (f *file) readSome(now store.File, p []byte, off int64) (int, error) {
 	portions := time.Duration(1 + len(p)/leastBytes)
 	late := time.AfterFunc(portions*f.tree.link.least, func() {
-		f.trickle.Store(true)
+		f.slow.Store(&now)
 		_ = now.Close()
 	})
 	n, err := now.ReadAt(p, off)
-	late.Stop()
-	if err != nil && err != io.EOF && f.trickle.Load() {
+	if !late.Stop() || err != nil && err != io.EOF && f.isSlow(now) { // by this read, or another one
 		err = &fs.PathError{Op: "read", Path: f.name, Err: errTrickle}
 	}
 	return n, err
+}
+
+// isSlow reports whether a file was closed since a read of it took too long.
+func (f *file) isSlow(now store.File) bool {
+	slow := f.slow.Load()
+	return slow != nil && *slow == now
 }
 
 func (f *file) isEnded() bool {
@@ -165,7 +170,7 @@ func (f *file) Close() error {
 	}
 	f.ended = true
 	defer f.span.end()
-	if err := f.file.Close(); !f.trickle.Load() {
+	if err := f.file.Close(); !f.isSlow(f.file) {
 		return err
 	}
 	return nil
