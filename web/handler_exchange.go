@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/store"
 )
 
 const (
@@ -298,8 +299,12 @@ func (x *exchange) reply(status int, text string) {
 	}
 }
 
-// retryAfter is how many seconds a client is asked to wait when the server is busy.
-const retryAfter = 1
+// retryAfter is how many seconds a client is asked to wait when the server is busy, and
+// settleAfter when a file has just changed: after that, another change would show.
+const (
+	retryAfter  = 1
+	settleAfter = 2
+)
 
 // fail answers an error, before anything else was sent.
 func (x *exchange) fail(err error) {
@@ -316,7 +321,11 @@ func (x *exchange) fail(err error) {
 		delete(x.w.Header(), key) // they are the file's, and this is none
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusLocked {
-		x.set("Retry-After", strconv.Itoa(retryAfter))
+		after := retryAfter
+		if errors.Is(err, store.ErrUnsettled) {
+			after = settleAfter
+		}
+		x.set("Retry-After", strconv.Itoa(after))
 	}
 	x.reply(status, text)
 }

@@ -319,6 +319,7 @@ func TestErrors(t *testing.T) {
 		{store.ErrNotRegular, 403, 409},
 		{store.ErrNoSpace, 507, 507},
 		{store.ErrBusy, 423, 423},
+		{store.ErrUnsettled, 503, 503},
 		{errors.ErrUnsupported, 501, 501},
 		{syscall.ELOOP, 404, 404},
 		{syscall.EFBIG, 413, 413},
@@ -338,6 +339,9 @@ func TestErrors(t *testing.T) {
 			}
 			if x := <-told; !errors.Is(x.Err, test.err) || x.Status != status {
 				t.Errorf("%v: %s: reported %d, %v", test.err, request, x.Status, x.Err)
+			}
+			if test.err == store.ErrUnsettled {
+				a.wantField(t, "Retry-After", "2")
 			}
 		}
 	}
