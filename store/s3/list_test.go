@@ -92,11 +92,11 @@ func TestOddKeys(t *testing.T) {
 	}
 }
 
-// A directory of 70,000 names is listed page by page, even if pages are lost; ReadDir
+// A directory of 100,000 names is listed page by page, even if pages are lost; ReadDir
 // refuses it, as a list is held in memory.
 func TestManyNames(t *testing.T) {
 	f := newFake(t)
-	files := 70_000
+	files := 100_000
 	if race.Enabled { // more pages have no other interleavings
 		files = 10_000
 	}
