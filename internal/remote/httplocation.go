@@ -13,6 +13,9 @@ import (
 // errWebPassword says that there is a password in a URL of HTTP. The URL is not shown.
 var errWebPassword = errors.New("a password does not belong in a URL, where others can see it; haul asks for it, or ~/.netrc or --password-file has it")
 
+// errColon says that a user's name has a colon, maybe before a password. The URL is not shown.
+var errColon = errors.New("a user's name cannot have a colon in basic authentication (RFC 7617)")
+
 // A webSite is a web server as a location names it.
 type webSite struct {
 	root  string // its URL: scheme, host and port, and a slash
@@ -44,7 +47,7 @@ func parseHTTP(scheme, s string) (site webSite, name string, err error) {
 			return site, "", err
 		}
 		if strings.ContainsAny(site.user, ":\x00\r\n") {
-			return site, "", errors.New("a user's name cannot have a colon in basic authentication (RFC 7617)")
+			return site, "", errColon
 		}
 	}
 	u, err := url.Parse(scheme + "://" + host + rest)

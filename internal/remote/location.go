@@ -92,6 +92,8 @@ func Parse(s string) (Location, error) {
 		return l, failure.Usage.Errorf("location %q: a name cannot hold a NUL", s)
 	case isURL:
 		err = l.parseURL(scheme, rest)
+	case isHost && isScheme(host) && strings.HasPrefix(path, "/") && tftpclient.MayHoldPassword(path):
+		return l, failure.Usage.Errorf("a location that begins with %s:/ is not shown, since it may hold a password, which does not belong there: a URL begins with %s://", host, host)
 	case isHost && isScheme(host) && strings.HasPrefix(path, "/"):
 		err = fmt.Errorf("write %s:/%s for a URL, and sftp://%s%s for the file %s on a host named %s", host, path, host, path, path, host)
 	case isHost:
@@ -106,9 +108,9 @@ func Parse(s string) (Location, error) {
 		}
 	}
 	switch {
-	case err == errPassword || err == errWebPassword || err == errKeysInURL:
+	case err == errPassword || err == errWebPassword || err == errColon || err == errKeysInURL:
 		return l, failure.Usage.Wrap(err)
-	case err != nil && isURL && mayHoldPassword(rest):
+	case err != nil && isURL && tftpclient.MayHoldPassword(rest):
 		return l, failure.Usage.Errorf("a %s URL: it has a mistake, and is not shown, since it may hold a password, which does not belong there", console.Visible(scheme))
 	case err != nil:
 		return l, failure.Usage.Errorf("location %q: %w", s, err)
@@ -116,19 +118,12 @@ func Parse(s string) (Location, error) {
 	return l, nil
 }
 
-// mayHoldPassword reports whether what follows the scheme of a URL may have a password before
-// an @, which may have any characters if the URL is not right.
-func mayHoldPassword(rest string) bool {
-	at := strings.LastIndexByte(rest, '@')
-	return at >= 0 && strings.Contains(rest[:at], ":")
-}
-
 // parseURL reads what follows the scheme of a URL.
 func (l *Location) parseURL(scheme, rest string) (err error) {
 	l.Protocol = schemes[scheme]
 	switch l.Protocol {
 	case TFTP:
-		if _, err = tftpclient.ParseURL(l.Text); !mayHoldPassword(rest) {
+		if _, err = tftpclient.ParseURL(l.Text); !tftpclient.MayHoldPassword(rest) {
 			err = nil // ParseTFTP has it
 		}
 	case SFTP:

@@ -141,6 +141,9 @@ func TestParseRefuses(t *testing.T) {
 		"ftp://me:secret@host/a":               "may hold a password",
 		"tftp://me:secret@host/a":              "may hold a password",
 		"tftp://me:x/secret@host/a":            "may hold a password",
+		"sftp:/me:secret@host/a":               "may hold a password",
+		"sftp://me%3Asecret@host:x/a":          "may hold a password",
+		"tftp://me%3asecret@host/a":            "may hold a password",
 		"s3:/bucket/a":                         "write s3://bucket/a for a URL",
 	} {
 		l, err := Parse(s)

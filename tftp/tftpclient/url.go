@@ -28,8 +28,7 @@ type Target struct {
 func ParseURL(s string) (Target, error) {
 	u, err := url.Parse(s)
 	shown := fmt.Sprintf("URL %q", s)
-	_, rest, _ := strings.Cut(s, "://")
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 && strings.Contains(rest[:at], ":") {
+	if MayHoldPassword(s) {
 		shown = "a URL that is not shown, since it may hold a password"
 		if err != nil {
 			err = fmt.Errorf("%s: it is not of the form tftp://host/name", shown)
@@ -73,6 +72,16 @@ func ParseURL(s string) (Target, error) {
 		return fail("a name cannot hold a NUL")
 	}
 	return t, nil
+}
+
+// MayHoldPassword reports whether a URL, with or without its scheme, may have a password before an
+// @. It may have any characters if the URL is not right, and the colon before it may be %3A.
+func MayHoldPassword(s string) bool {
+	if _, rest, ok := strings.Cut(s, "://"); ok {
+		s = rest
+	}
+	at := strings.LastIndexByte(s, '@')
+	return at >= 0 && (strings.Contains(s[:at], ":") || strings.Contains(strings.ToUpper(s[:at]), "%3A"))
 }
 
 // isAddr reports whether a host is an address. Its zone is an interface's name,

@@ -37,8 +37,9 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want a refusal", bad, got, err)
 		}
 	}
-	for _, bad := range []string{"tftp://me:secret@h/x", "tftp://me:secret@h:x/y", "tftp://me:x/secret@h/y", "TFTP://me:secret@h/%zz", "tftp://me:secret"} {
-		_, err := ParseURL(bad + "@h/x")
+	for _, bad := range []string{"tftp://me:secret@h/x", "tftp://me:secret@h:x/y", "tftp://me:x/secret@h/y", "TFTP://me:secret@h/%zz", "tftp://me:secret@",
+		"me:secret@h/x", "tftp:me:secret@h/x", "tftp:/me:secret@h/x", "tftp://me%3Asecret@h/x", "tftp:/me%3asecret@h/x", "tftp:///me:secret@h/x"} {
+		_, err := ParseURL(bad)
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want a refusal without the password", bad, err)
 		}
