@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
@@ -164,9 +165,20 @@ func TestBlockChangesInUse(t *testing.T) {
 			wantBytes(t, f, v, 0, blockSize)
 		},
 	} {
-		if files := blockFiles(t, dir); len(files) != 2 {
+		files := blockFiles(t, dir)
+		if len(files) != 2 {
 			t.Fatal(files)
-		} else if err := os.WriteFile(files[0], make([]byte, blockSize), 0o600); err != nil { // in place
+		}
+		// A change within the tick of the clock in which it was written would not show.
+		eventually(t, "the block's time is over", func() bool {
+			fi, err := os.Stat(files[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, _ := localdir.IdentityOf(fi)
+			return time.Since(id.Changed()) > tickTime
+		})
+		if err := os.WriteFile(files[0], make([]byte, blockSize), 0o600); err != nil { // in place
 			t.Fatal(err)
 		}
 		read(openFile(t, s, "f"))

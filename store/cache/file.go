@@ -388,8 +388,8 @@ type crossing struct{ bufs [][]byte }
 
 var crossings = sync.Pool{New: func() any { return new(crossing) }}
 
-// TryReadAt reads from the files of blocks that are open, and from memory. It does not
-// allocate.
+// TryReadAt reads from the files of blocks that are open, and from memory. It allocates once for
+// each block that a reader comes to, by an fstat, and else not.
 func (f *file) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.fail("read", fs.ErrInvalid)
