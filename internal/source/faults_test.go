@@ -294,6 +294,34 @@ func TestTrickle(t *testing.T) {
 	}
 }
 
+// lateFile answers a read once it is closed, as if nothing had happened.
+type lateFile struct {
+	store.File
+	closed chan struct{}
+}
+
+func (f *lateFile) ReadAt(p []byte, _ int64) (int, error) { <-f.closed; return len(p), nil }
+
+func (f *lateFile) Close() error { close(f.closed); return nil }
+
+// lostFile is a file whose connection is lost.
+type lostFile struct{ store.File }
+
+func (lostFile) ReadAt([]byte, int64) (int, error) { return 0, fs.ErrClosed }
+
+// A read that ends just as its file is closed, since it took too long, has the error for that. A read
+// of a file that was opened in its place has its own error.
+func TestTrickleEndsLate(t *testing.T) {
+	f := &file{tree: &tree{link: &link{least: time.Millisecond}}}
+	if n, err := f.readSome(&lateFile{closed: make(chan struct{})}, make([]byte, 10), 0); n != 10 || !errors.Is(err, errTrickle) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	f.tree.link.least = time.Hour
+	if _, err := f.readSome(lostFile{}, make([]byte, 10), 0); !errors.Is(err, fs.ErrClosed) || errors.Is(err, errTrickle) {
+		t.Errorf("another file: %v", err)
+	}
+}
+
 // A file without an ETag that has just changed is no fault of its server: nothing is logged.
 func TestUnsettledIsNoFault(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
