@@ -58,15 +58,15 @@ func isBroadcast(p netip.Prefix, a netip.Addr) bool {
 	return host == 0 || host == hosts
 }
 
-// How long a list of interfaces holds. An interface that appears is looked up within the
-// shorter time, however often packets come by it.
+// How often the interfaces are listed. While packets come by one that is not in the list, it
+// is the shorter time.
 const (
-	interfacesHold = 5 * time.Second
-	newInterface   = time.Second
+	interfacesEvery = 5 * time.Second
+	newInterface    = time.Second
 )
 
 // interfaces are those that a server answers by. They may go and come back. Any goroutine may
-// call the methods, and none but refresh waits for the system.
+// call the methods, and none but refresh and follow waits for the system.
 type interfaces struct {
 	names []string // empty: all but loopback
 	list  func() ([]Interface, error)
@@ -77,21 +77,43 @@ type interfaces struct {
 	reading bool        // mu
 }
 
-// find returns an interface by its index. If the list is old, it is read in the background: by
-// an interface that has just appeared, the first packet finds none.
+// find returns an interface by its index. For one that is not in the list, that is read in the
+// background: by an interface that has just appeared, the first packet finds none.
 func (t *interfaces) find(index int, now time.Time) (Interface, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	found, ok := t.lookUp(index)
-	if age := now.Sub(t.read); !t.reading && (age > interfacesHold || !ok && age > newInterface) {
-		t.reading, t.read = true, now
+	if !ok && !t.reading && now.Sub(t.read) > newInterface {
+		t.read = now
 		go t.refresh()
 	}
 	return found, ok
 }
 
-// refresh reads the list.
+// follow reads the list again and again until done is closed: the first packet after a quiet
+// time gets an address that this machine has now.
+func (t *interfaces) follow(done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(interfacesEvery):
+			t.refresh()
+		}
+	}
+}
+
+// refresh reads the list, unless that is under way.
 func (t *interfaces) refresh() {
+	t.mu.Lock()
+	busy := t.reading
+	if !busy {
+		t.reading, t.read = true, time.Now()
+	}
+	t.mu.Unlock()
+	if busy {
+		return
+	}
 	all, err := t.list()
 	t.mu.Lock()
 	defer t.mu.Unlock()

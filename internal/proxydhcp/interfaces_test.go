@@ -3,6 +3,7 @@ package proxydhcp
 import (
 	"errors"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,37 +11,64 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// A list of interfaces holds for a while. One that is unknown is looked for at most once a
-// second, and one that has gone is forgotten.
+// The interfaces are listed every few seconds, without a packet as well: one that has got
+// another address answers from that, and one that has gone is forgotten. One that is unknown is
+// looked for at most once a second.
 func TestInterfacesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eth := Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")}}
-		var there []Interface
-		var failure error
-		reads := 0
-		all := interfaces{list: func() ([]Interface, error) { reads++; return there, failure }}
+		var mu sync.Mutex
+		var there []Interface // mu
+		var failure error     // mu
+		reads := 0            // mu
+		set := func(links []Interface, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			there, failure = links, err
+		}
+		all := interfaces{list: func() ([]Interface, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			reads++
+			return there, failure
+		}}
 		want := func(what string, found bool, sofar int) {
 			t.Helper()
+			synctest.Wait()
 			got, ok := all.find(2, time.Now())
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if ok != found || ok && got.Name != "eth0" || reads != sofar {
 				t.Errorf("%s: found %v %v after %d reads, want %v after %d", what, got.Name, ok, reads, found, sofar)
 			}
 		}
 		want("at first", false, 1)
-		there = []Interface{eth}
+		set([]Interface{eth}, nil)
 		want("at once", false, 1)
 		time.Sleep(newInterface + time.Millisecond)
 		want("after a second", false, 2)
 		want("a known one", true, 2)
-		failure = errors.New("no list")
-		time.Sleep(interfacesHold + time.Millisecond)
-		want("when it cannot be read", true, 3)
-		want("after that", true, 3)
-		there, failure = nil, nil
-		time.Sleep(interfacesHold + time.Millisecond)
-		want("when it has gone", true, 4)
-		want("after that", false, 4)
+		all.refresh() // as Serve does
+		want("after a look for all", true, 3)
+		done := make(chan struct{})
+		defer close(done)
+		go all.follow(done)
+		set([]Interface{eth}, errors.New("no list"))
+		time.Sleep(interfacesEvery + time.Millisecond)
+		want("when it cannot be read", true, 4)
+		eth.Prefixes = []netip.Prefix{netip.MustParsePrefix("198.51.100.9/24")}
+		set([]Interface{eth}, nil)
+		time.Sleep(interfacesEvery)
+		synctest.Wait()
+		if got, _ := all.find(2, time.Now()); got.address(netip.IPv4Unspecified()).String() != "198.51.100.9" {
+			t.Errorf("after it has got another address, it has %v", got.Prefixes)
+		}
+		set(nil, nil)
+		time.Sleep(interfacesEvery)
+		want("when it has gone", false, 6)
+		all.refresh()
+		want("after a look that found none", false, 7)
 
 		all = interfaces{names: []string{"eth1"}, all: []Interface{eth}, read: time.Now()}
 		if _, ok := all.find(2, time.Now()); ok {
@@ -67,7 +95,7 @@ func TestSlowInterfaces(t *testing.T) {
 				t.Errorf("%v after %v", e.Answer.Reason, waited)
 			}
 			s.handle(nil, arrival{index: 3}, 67, nil)
-			time.Sleep(interfacesHold + time.Second)
+			time.Sleep(interfacesEvery + time.Second)
 			began = time.Now()
 		}
 		if synctest.Wait(); reads != 1 {

@@ -225,6 +225,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.serving.Store(true)
 	defer s.serving.Store(false)
 	s.interfaces.refresh()
+	go s.interfaces.follow(s.closed)
 	var running sync.WaitGroup
 	errs := make([]error, len(s.sockets))
 	for i, one := range s.sockets {
