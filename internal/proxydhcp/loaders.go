@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path"
 
 	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/store"
@@ -53,11 +54,19 @@ func (s *Settings) bootFiles(files store.Store) store.Store {
 		add(names...)
 	}
 	add(secondStages...)
-	for _, name := range s.Files {
+	addOwn := func(name string) {
 		add(name)
+		for _, stage := range secondStages {
+			add(path.Join(path.Dir(name), stage))
+		}
+	}
+	for _, name := range s.Files {
+		addOwn(name)
 	}
 	for _, h := range s.Hosts {
-		add(h.File)
+		if h.File != "" {
+			addOwn(h.File)
+		}
 	}
 	return b
 }

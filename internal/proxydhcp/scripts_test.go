@@ -74,6 +74,34 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// Clients with files of their own get the boot files of the settings, and GRUB from the
+// directory of each, where shim looks for it. They get no other file.
+func TestOwnBootFiles(t *testing.T) {
+	own, common := store.Store(store.Mem(0)), store.Store(store.Mem(0))
+	names := []string{"undionly.kpxe", "grubx64.efi", "debian/shimx64.efi", "debian/grubx64.efi", "fedora/shimaa64.efi", "fedora/grubaa64.efi"}
+	for _, name := range append(names, "secret", "debian/secret", "other/grubx64.efi") {
+		storetest.Put(t, common, name, "")
+	}
+	s := Settings{
+		Files: map[pxe.Arch]string{pxe.X64: "debian/shimx64.efi"},
+		Hosts: map[pxe.MAC]pxe.Host{RandomMAC(): {File: "fedora/shimaa64.efi"}, RandomMAC(): {Ignore: true}},
+	}
+	s.AddFiles([]*store.Store{&own, &common}, nil)
+	for _, name := range names {
+		if _, err := own.Stat(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"secret", "debian/secret", "other/grubx64.efi"} {
+		if _, err := own.Stat(t.Context(), name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if b := s.bootFiles(common).(*bootFiles); b.names[""] {
+		t.Error("a machine that is left alone adds the empty name")
+	}
+}
+
 // dutiful is a store that does nothing for a client that has left.
 type dutiful struct{ *store.MemStore }
 
