@@ -107,10 +107,10 @@ func (s *Settings) rules(found map[pxe.Arch]string, http []netip.AddrPort) pxe.R
 	for _, at := range slices.Backward(http) { // the first of several counts
 		switch addr := at.Addr().Unmap(); {
 		case at.Port() == 0 || addr.IsLoopback() || addr.Is6() && !addr.IsUnspecified(): // out of reach
-		case !addr.IsValid() || addr.IsUnspecified() || s.Address.IsValid():
-			r.HTTPPort = at.Port()
-		default:
+		case addr.Is4() && !addr.IsUnspecified() && (addr == s.Address || !s.Address.IsValid()):
 			r.HTTPPorts[addr.As4()] = at.Port()
+		default: // all addresses, or one to which a router may pass requests for Address
+			r.HTTPPort = at.Port()
 		}
 	}
 	for _, p := range s.Relays {

@@ -77,6 +77,7 @@ func TestReachableHTTP(t *testing.T) {
 		{http: "[::1]:8080 [2001:db8::9]:80", want: ""},
 		{http: "127.0.0.1:8080 198.51.100.9:81 [::ffff:192.0.2.9]:82 192.0.2.9:83", want: "http://192.0.2.9:82/l.efi"},
 		{http: "198.51.100.9:81", want: ""},
+		{http: "198.51.100.9:81 192.0.2.9:83", address: netip.MustParseAddr("192.0.2.9"), want: "http://192.0.2.9:83/l.efi"},
 		{http: "198.51.100.9:81 127.0.0.1:8080", address: netip.MustParseAddr("192.0.2.9"), want: "http://192.0.2.9:81/l.efi"},
 	} {
 		s := Settings{Answer: true, Address: test.address, Files: map[pxe.Arch]string{pxe.X64: "l.efi"}}
