@@ -80,7 +80,11 @@ func (e *Entry) appendGRUB(b []byte, i int) []byte {
 	if condition != "" {
 		b = append(append(append(b, "if [ "...), condition...), " ]; then\n"...)
 	}
-	b = appendQuoted(append(b, "menuentry"...), printable(e.Title))
+	title := printable(e.Title)
+	if strings.HasPrefix(title, "-") {
+		title = " " + title // otherwise it may be an option of menuentry
+	}
+	b = appendQuoted(append(b, "menuentry"...), title)
 	b = append(appendLabel(append(b, " --id "...), i), " {\n\tlinux"...)
 	b = appendQuoted(b, "/"+e.Linux)
 	for _, word := range kernelWords(e.Options) {

@@ -16,6 +16,7 @@ func TestGRUB(t *testing.T) {
 			"initrd /microcode.img\ninitrd /debian/initrd.img\noptions root=/dev/sda1 dyndbg=\"file a.c +p\"\n",
 		"loader/entries/a-fedora.conf": "title It's Fedora'; reboot; '\nlinux /fedora/vm linu'z\noptions $tuned_params ; reboot\n",
 		"loader/entries/c-odd.conf":    "title GRUB would change this\nlinux /l\noptions a\\b\n",
+		"loader/entries/d-dash.conf":   "title --unrestricted\nlinux /l\n",
 	}))
 	m.Default, m.Timeout = "b-debian", 10*time.Second
 	golden.Compare(t, "grub-entries.txt", string(m.AppendGRUB(nil)))
@@ -59,6 +60,7 @@ func FuzzGRUB(f *testing.F) {
 	f.Add("Debian", "vmlinuz", `root=/dev/sda1 a="b c"`)
 	f.Add("'; reboot; '", "a'b", "$root ${root} ; reboot # x")
 	f.Add("a\nreboot", "\n", "a\"b c")
+	f.Add("--id=local", "-", "--help")
 	f.Fuzz(func(t *testing.T, title, kernel, options string) {
 		e := Entry{Name: "x", Title: title, Linux: kernel, Initrds: []string{kernel, "b"}, Options: options}
 		m := Menu{Entries: []Entry{e}}
@@ -76,8 +78,12 @@ func FuzzGRUB(f *testing.F) {
 		if len(lines) != 5 {
 			t.Fatalf("%d lines: %q", len(lines), script)
 		}
+		want := printable(title)
+		if strings.HasPrefix(want, "-") { // GRUB takes a word that begins so for options
+			want = " " + want
+		}
 		for i, want := range [][]string{
-			{"menuentry", printable(title), "--id", "entry0", "{"},
+			{"menuentry", want, "--id", "entry0", "{"},
 			append([]string{"linux", "/" + kernel}, kernelWords(options)...),
 			{"initrd", "/" + kernel, "/b"},
 		} {
