@@ -41,10 +41,15 @@ set default=`...)
 
 // grubDisk boots the disk. Firmware that GRUB returns to may show its setup and not try the
 // next device, so GRUB looks for the boot loaders of distributions itself, and then for the
-// one of UEFI's default name.
+// one of UEFI's default name, which has the architecture as UEFI calls it (UEFI 2.10 §3.5.1.1).
+// Of those, arm, riscv64 and loongarch64 have the same name for GRUB.
 const grubDisk = `menuentry 'Disk of this machine' --id local {
-	set suffix=x64
-	if [ "$grub_cpu" = arm64 ]; then
+	set suffix=$grub_cpu
+	if [ "$grub_cpu" = x86_64 ]; then
+		set suffix=x64
+	elif [ "$grub_cpu" = i386 ]; then
+		set suffix=ia32
+	elif [ "$grub_cpu" = arm64 ]; then
 		set suffix=aa64
 	fi
 	if [ "$grub_platform" = efi ]; then
