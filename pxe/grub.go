@@ -1,6 +1,8 @@
 package pxe
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -14,14 +16,14 @@ const GRUBName = "grub/grub.cfg"
 //
 // Titles, names and options may have any content, as in [Menu.AppendScript]. An entry that GRUB
 // cannot boot is left out, such as one with a backslash or a single quote in its options, in
-// front of which GRUB puts a backslash.
+// front of which GRUB puts a backslash: see [Menu.GRUBProblems].
 func (m *Menu) AppendGRUB(b []byte) []byte {
 	// After HTTP boot, GRUB without a driver for HTTP is sent here by TFTP.
 	b = append(b, `if [ "$config_directory" = "(tftp,$net_default_server)/grub" ]; then
 	set root="tftp,$net_default_server"
 fi
 set default=`...)
-	if i := m.index(m.Default); m.Default != "" && i >= 0 && m.Entries[i].checkGRUB() {
+	if i := m.index(m.Default); m.Default != "" && i >= 0 && m.Entries[i].checkGRUB() == nil {
 		b = appendLabel(b, i)
 	} else {
 		b = append(b, "local"...)
@@ -32,11 +34,22 @@ set default=`...)
 	b = append(b, '\n')
 	b = append(b, grubDisk...)
 	for i := range m.Entries {
-		if e := &m.Entries[i]; e.check() == nil && e.checkGRUB() {
+		if e := &m.Entries[i]; e.check() == nil && e.checkGRUB() == nil {
 			b = e.appendGRUB(b, i)
 		}
 	}
 	return b
+}
+
+// GRUBProblems returns the entries that the menu for iPXE has, and that for GRUB has not, and why.
+func (m *Menu) GRUBProblems() (all []error) {
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		if err := e.checkGRUB(); err != nil && e.check() == nil {
+			all = append(all, fmt.Errorf("%s: %w", e.Name, err))
+		}
+	}
+	return all
 }
 
 // grubDisk boots the disk. Firmware that GRUB returns to may show its setup and not try the
@@ -74,10 +87,16 @@ var grubConditions = map[Arch]string{
 	LoongArch64: `"$grub_cpu" = loongarch64`,
 }
 
-// checkGRUB reports whether GRUB can boot the entry, with the options as they are.
-func (e *Entry) checkGRUB() bool {
+// checkGRUB returns why GRUB cannot boot the entry with the options as they are.
+func (e *Entry) checkGRUB() error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
-	return !strings.ContainsAny(e.Options, `\'`) && !strings.ContainsFunc(e.Linux+strings.Join(e.Initrds, ""), control)
+	switch {
+	case strings.ContainsAny(e.Options, `\'`):
+		return errors.New("its options have a single quote or a backslash")
+	case strings.ContainsFunc(e.Linux+strings.Join(e.Initrds, ""), control):
+		return errors.New("the name of a file has a control character")
+	}
+	return nil
 }
 
 func (e *Entry) appendGRUB(b []byte, i int) []byte {

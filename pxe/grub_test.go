@@ -68,7 +68,7 @@ func FuzzGRUB(f *testing.F) {
 		if !there {
 			t.Fatal("there is no entry for the disk")
 		}
-		if e.check() != nil || !e.checkGRUB() {
+		if e.check() != nil || e.checkGRUB() != nil {
 			if script != "" {
 				t.Fatalf("the entry is there: %q", script)
 			}

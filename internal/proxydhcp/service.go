@@ -158,6 +158,9 @@ func (b *Service) announceMenu(ctx context.Context, say func(format string, args
 	for _, problem := range m.Problems {
 		say("left out of the menu: %v", problem)
 	}
+	for _, problem := range m.GRUBProblems() {
+		say("left out of GRUB's menu: %v", problem)
+	}
 	first := m.Default
 	if err := m.Check(); err != nil {
 		say("--boot-default: %v; that is the disk now", err)
