@@ -37,7 +37,7 @@ var reasonTexts = [NumReasons]string{
 	HostUnknown: "no rule knows this host",
 	NoArch:      "unknown architecture",
 	NoFile:      "no boot file for this architecture",
-	NoHTTP:      "it boots by HTTP, which is not served",
+	NoHTTP:      "it boots by HTTP, which is served at no address that it reaches",
 	HTTPAtPXE:   "it boots by HTTP and asks the port of PXE",
 	OtherRelay:  "its relay agent is in none of the networks of relay agents",
 	OffLink:     "its address is neither on this link nor in a network of relay agents",

@@ -51,7 +51,8 @@ type Clients struct {
 	Remote bool        // some of them are on another machine
 
 	// TFTP and HTTP are where they are served; an invalid address means all of this machine. A
-	// client gets URLs of an address that it reaches: neither loopback nor that of another network.
+	// client gets URLs of an address of HTTP that it reaches: neither loopback nor that of another
+	// network. TFTP is taken to be at the address that answers have.
 	TFTP, HTTP []netip.AddrPort
 }
 
@@ -145,10 +146,21 @@ func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 			say("no boot file for %v: install Debian's package ipxe and restart haul, or put %s into %s", arch, loaderNames[arch][0], c.Dir)
 		}
 	}
-	if len(c.TFTP) > 0 && c.TFTP[0].Port() != tftpPort {
+	atFirmwares := func(at netip.AddrPort) bool { return at.Port() == tftpPort }
+	if len(c.TFTP) > 0 && !slices.ContainsFunc(c.TFTP, atFirmwares) {
 		say("TFTP is on port %d, and firmware asks port %d: PCs will not boot by TFTP", c.TFTP[0].Port(), tftpPort)
 	}
+	if len(c.HTTP) > 0 && !b.reachHTTP() {
+		say("HTTP is at no address that boot clients reach: they get no URLs; serve it at an address of theirs, or at all: --http :80")
+	}
 	b.announceMenu(ctx, say)
+}
+
+// reachHTTP reports whether clients reach HTTP at an address that they are sent to.
+func (b *Service) reachHTTP() bool {
+	r := b.settings.rules(nil, b.clients.HTTP)
+	reached := func(p netip.Prefix) bool { return r.HTTPPorts[p.Addr().As4()] != 0 }
+	return r.HTTPPort != 0 || b.settings.Address.IsValid() && len(r.HTTPPorts) > 0 || slices.ContainsFunc(b.links, func(i Interface) bool { return slices.ContainsFunc(i.Prefixes, reached) })
 }
 
 // announceMenu has say print what iPXE will show.

@@ -80,6 +80,34 @@ func TestServiceFindsLoaders(t *testing.T) {
 	})
 }
 
+// A service says that firmware or boot clients do not reach what is served, and only then.
+func TestServiceAnnouncesAddresses(t *testing.T) {
+	at := netip.MustParseAddrPort
+	for _, test := range []struct {
+		address    netip.Addr
+		tftp, http []netip.AddrPort
+		want       []string
+	}{
+		{tftp: []netip.AddrPort{at("127.0.0.1:6969"), at("0.0.0.0:69")}, http: []netip.AddrPort{at("127.0.0.1:80"), at("192.0.2.9:80")}},
+		{http: []netip.AddrPort{at("[::]:80")}},
+		{http: []netip.AddrPort{at("203.0.113.1:80")}, address: netip.MustParseAddr("203.0.113.1")},
+		{tftp: []netip.AddrPort{at("0.0.0.0:6969")}, want: []string{"TFTP is on port 6969,"}},
+		{http: []netip.AddrPort{at("127.0.0.1:80"), at("198.51.100.9:80")}, want: []string{"HTTP is at no address that boot clients reach"}},
+	} {
+		b, _ := newTestService(t, Settings{Answer: true, Address: test.address})
+		var said []string
+		b.Announce(Clients{Files: store.Mem(0), TFTP: test.tftp, HTTP: test.http}, func(format string, args ...any) {
+			if strings.HasPrefix(format, "TFTP") || strings.HasPrefix(format, "HTTP") {
+				said = append(said, fmt.Sprintf(format, args...))
+			}
+		})
+		b.Close()
+		if !slices.EqualFunc(said, test.want, strings.HasPrefix) {
+			t.Errorf("TFTP at %v and HTTP at %v: it says %q, want %q", test.tftp, test.http, said, test.want)
+		}
+	}
+}
+
 // A service says what the menu is, what it lacks, and what is booted in the end.
 func TestServiceAnnouncesMenu(t *testing.T) {
 	files := store.Mem(0)
