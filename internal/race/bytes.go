@@ -1,3 +1,6 @@
+// Package race reports whether the race detector runs, for tests that it makes slow, or whose
+// allocations it adds to. Copy and Equal do for long data what the built-in copy and
+// bytes.Equal do, with less of the detector's work, and Fewer makes a test shorter under it.
 package race
 
 import "bytes"
@@ -40,11 +43,11 @@ func Equal(a, b []byte) bool {
 	return order == 0
 }
 
-// Fewer returns n, and a part of it, at least 1, if the detector runs: for a test that
-// shows a bound by how much it does, where the code of fewer runs is the same.
-func Fewer(n, part int) int {
+// Fewer returns n, or n/divisor, at least 1, if the detector runs: for a test that shows a
+// bound by how much it does, where the code of fewer runs is the same.
+func Fewer(n, divisor int) int {
 	if Enabled {
-		return max(1, n/part)
+		return max(1, n/divisor)
 	}
 	return n
 }
