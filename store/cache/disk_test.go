@@ -50,14 +50,30 @@ func blockFiles(t testing.TB, dir string) []string {
 	return all
 }
 
-// used returns how many bytes of the disk the files of a cache take.
-func used(t testing.TB, dir string) (sum int64) {
+// used returns how many bytes the files below dir take, in pages. Blocks may come and go
+// meanwhile, and one walk could count a block that has made room for another it counts too:
+// so two walks must find the same.
+func used(t testing.TB, dir string) int64 {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+	for sum, found := filesIn(t, dir); ; {
+		again, same := filesIn(t, dir)
+		if same == found {
+			return sum
+		}
+		sum, found = again, same
+	}
+}
+
+// filesIn returns the sum of the sizes of what is below dir, in pages, and all names and sizes.
+func filesIn(t testing.TB, dir string) (sum int64, found string) {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err == nil {
 			var fi fs.FileInfo
 			if fi, err = e.Info(); err == nil {
 				sum += (fi.Size() + pageSize - 1) / pageSize * pageSize
+				fmt.Fprintln(&all, name, fi.Size())
 			}
 		}
 		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
@@ -68,7 +84,7 @@ func used(t testing.TB, dir string) (sum int64) {
 	if err != nil {
 		t.Error(err)
 	}
-	return sum
+	return sum, all.String()
 }
 
 // The next process has what the one before has stored. A block that was changed since, or
