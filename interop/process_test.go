@@ -136,12 +136,47 @@ func (p program) start(t *testing.T, args ...string) *daemon {
 		close(d.done)
 	}()
 	t.Cleanup(func() {
+		lines := 60
+		if t.Failed() && filepath.Base(p.path) == "haul" {
+			t.Logf("threads of haul: name, state, where it waits in the kernel, system call\n%s", d.threads())
+			d.dumpGoroutines()
+			lines = 600
+		}
 		_ = d.stop()
 		if t.Failed() {
-			t.Logf("%s said:\n%s", filepath.Base(p.path), d.said(60))
+			t.Logf("%s said:\n%s", filepath.Base(p.path), d.said(lines))
 		}
 	})
 	return d
+}
+
+// threads describes what the daemon's threads do, where the system has /proc and the daemon runs.
+func (d *daemon) threads() string {
+	var all strings.Builder
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", d.cmd.Process.Pid)) // the pattern is valid
+	for _, task := range tasks {
+		for _, name := range []string{"comm", "stat", "wchan", "syscall"} {
+			b, _ := os.ReadFile(filepath.Join(task, name)) // the thread may have ended
+			fields := strings.Fields(string(b))
+			if name == "stat" {
+				fields = fields[min(2, len(fields)):min(3, len(fields))] // after the number and the name
+			}
+			fmt.Fprint(&all, strings.Join(fields, " "), "  ")
+		}
+		all.WriteByte('\n')
+	}
+	return all.String()
+}
+
+// dumpGoroutines ends a daemon that is a Go program, and has it print its goroutines first.
+func (d *daemon) dumpGoroutines() {
+	if d.told || d.cmd.Process.Signal(syscall.SIGQUIT) != nil {
+		return // it ends, or has ended
+	}
+	select {
+	case <-d.done:
+	case <-time.After(endPatience):
+	}
 }
 
 // ready waits until the daemon has said what matches a pattern, and returns the match
