@@ -171,24 +171,16 @@ func listInterfaces() ([]Interface, error) {
 	if err != nil {
 		return nil, err
 	}
+	prefixes, err := networks(system)
+	if err != nil {
+		return nil, err
+	}
 	var all []Interface
 	for _, s := range system {
-		if s.Flags&net.FlagUp == 0 || s.Flags&net.FlagLoopback != 0 {
+		if s.Flags&net.FlagUp == 0 || s.Flags&net.FlagLoopback != 0 || len(prefixes[s.Index]) == 0 {
 			continue
 		}
-		addrs, err := s.Addrs()
-		if err != nil {
-			continue // it has just gone
-		}
-		i := Interface{Name: s.Name, Index: s.Index, Broadcasts: s.Flags&net.FlagBroadcast != 0}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
-				i.Prefixes = append(i.Prefixes, p)
-			}
-		}
-		if len(i.Prefixes) > 0 {
-			all = append(all, i)
-		}
+		all = append(all, Interface{Name: s.Name, Index: s.Index, Broadcasts: s.Flags&net.FlagBroadcast != 0, Prefixes: prefixes[s.Index]})
 	}
 	return all, nil
 }

@@ -2,7 +2,9 @@ package proxydhcp
 
 import (
 	"errors"
+	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -129,5 +131,35 @@ func TestInterfaceHosts(t *testing.T) {
 	}
 	if all := (Interface{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/0")}}); !all.broadcasts(netip.MustParseAddr("255.255.255.255")) || !all.contains(netip.MustParseAddr("192.0.2.1")) {
 		t.Error("a network of all addresses is wrong")
+	}
+}
+
+// The networks of an interface are those that package net knows.
+func TestNetworks(t *testing.T) {
+	system, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := networks(system)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range system {
+		if s.Flags&net.FlagLoopback == 0 {
+			continue // it may change meanwhile
+		}
+		addrs, err := s.Addrs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []netip.Prefix
+		for _, a := range addrs {
+			if p := netip.MustParsePrefix(a.String()); p.Addr().Is4() {
+				want = append(want, p)
+			}
+		}
+		if !slices.Equal(all[s.Index], want) {
+			t.Errorf("%s has %v, want %v", s.Name, all[s.Index], want)
+		}
 	}
 }

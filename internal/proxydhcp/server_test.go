@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,6 +177,7 @@ func TestAdopt(t *testing.T) {
 }
 
 // A socket that fails for long ends the server, which says so: a service manager starts another.
+// Until then it lists the interfaces at its start, and again after interfacesEvery.
 func TestServeEndsAfterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dhcp, _ := listenLoopback(t)
@@ -189,8 +191,13 @@ func TestServeEndsAfterErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		var reads atomic.Int32
+		s.interfaces.list = func() ([]Interface, error) { reads.Add(1); return nil, nil }
 		began := time.Now()
 		err := s.Serve(t.Context())
+		if n := reads.Load(); n != 2 {
+			t.Errorf("the interfaces are listed %d times, want 2", n)
+		}
 		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "receive on port ") || took != (maxErrors-1)*errorPause {
 			t.Errorf("%v after %v", err, took)
 		}

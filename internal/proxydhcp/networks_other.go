@@ -1,0 +1,26 @@
+//go:build !linux
+
+package proxydhcp
+
+import (
+	"net"
+	"net/netip"
+)
+
+// networks returns the networks of IPv4 of interfaces, by their indexes, with the address of this
+// machine in each.
+func networks(system []net.Interface) (map[int][]netip.Prefix, error) {
+	all := map[int][]netip.Prefix{}
+	for _, s := range system {
+		addrs, err := s.Addrs()
+		if err != nil {
+			continue // it has just gone
+		}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
+				all[s.Index] = append(all[s.Index], p)
+			}
+		}
+	}
+	return all, nil
+}
