@@ -54,7 +54,7 @@ func Ask(ctx context.Context, k Kind, by Interface, mac pxe.MAC, wait time.Durat
 	xid := rand.Uint32()
 	d := departure{from: by.Prefixes[0].Addr(), to: netip.AddrPortFrom(broadcast, pxe.PortDHCP), index: by.Index}
 	packet := k.appendRequest(nil, pxe.Discover, mac, xid, pxe.Addr{})
-	send := func() error { _, err := s.send(nil, packet, d); return err }
+	send := func() error { return s.sendOne(packet, d) }
 	return collect(ctx, s, wait, maxOffers, send, func(p *pxe.Packet, came arrival) bool {
 		return came.index == by.Index && p.XID == xid && p.MAC() == mac && p.Type() == pxe.Offer
 	})
@@ -80,7 +80,7 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac pxe.MAC, server neti
 	if by.contains(server) {
 		d.index = by.Index // or else a server on this computer would see it come by loopback
 	}
-	send := func() error { _, err := s.send(nil, packet, d); return err }
+	send := func() error { return s.sendOne(packet, d) }
 	return collect(ctx, s, wait, 1, send, func(p *pxe.Packet, _ arrival) bool {
 		return p.XID == xid && p.MAC() == mac && p.Type() == pxe.Ack
 	})
@@ -92,7 +92,7 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac pxe.MAC, server neti
 func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send func() error, fits func(*pxe.Packet, arrival) bool) (offers []Offer, err error) {
 	again := time.Now()
 	end := again.Add(wait)
-	buf := make([]byte, maxPacket)
+	in := newInbox(1)
 	defer context.AfterFunc(ctx, s.close)()
 	for len(offers) < limit {
 		until := end
@@ -108,7 +108,7 @@ func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send
 		if err := s.conn.SetReadDeadline(until); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
-		packet, came, err := s.receive(buf)
+		packets, err := s.receive(in)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -119,11 +119,11 @@ func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send
 		case err != nil:
 			return nil, err
 		}
-		p, err := pxe.Parse(packet)
-		if err != nil || p.Op != pxe.BootReply || !fits(&p, came) {
+		p, err := pxe.Parse(packets[0].packet)
+		if err != nil || p.Op != pxe.BootReply || !fits(&p, packets[0].arrival) {
 			continue
 		}
-		if o := readOffer(&p, came.peer); !slices.Contains(offers, o) {
+		if o := readOffer(&p, packets[0].peer); !slices.Contains(offers, o) {
 			offers = append(offers, o)
 		}
 	}

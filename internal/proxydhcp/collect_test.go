@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,5 +93,33 @@ func TestCollectEnough(t *testing.T) {
 	offers, err := collect(t.Context(), s, time.Hour, 1, func() error { answer(); return nil }, anyPacket)
 	if err != nil || len(offers) != 1 {
 		t.Errorf("%v, %d answers", err, len(offers))
+	}
+}
+
+// A packet that cannot be sent says so, and the others of a batch are sent.
+func TestSendBatch(t *testing.T) {
+	t.Parallel()
+	s, _ := asker(t)
+	from, to := netip.MustParseAddr("127.0.0.1"), s.conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	out, errs := newOutbox(3), make([]error, 3)
+	s.add(out, []byte("first"), departure{from: from, to: to}, &errs[0])
+	s.add(out, []byte("lost"), departure{from: netip.MustParseAddr("192.0.2.9"), to: to}, &errs[1]) // not an address of this machine
+	s.add(out, []byte("last"), departure{from: from, to: to}, &errs[2])
+	s.send(out)
+	if errs[0] != nil || errs[1] == nil || errs[2] != nil {
+		t.Errorf("the errors are %v", errs)
+	}
+	var came []string
+	for in := newInbox(2); len(came) < 2; {
+		packets, err := s.receive(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range packets {
+			came = append(came, string(p.packet))
+		}
+	}
+	if !slices.Equal(came, []string{"first", "last"}) {
+		t.Errorf("%q came", came)
 	}
 }

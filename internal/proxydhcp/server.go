@@ -5,8 +5,8 @@
 // From top to bottom: service.go is the whole of it by a user's settings, which settings.go
 // has, with log.go for log and counts; server.go receives, decides and sends; ask.go and
 // kinds.go are the other side, which asks as machines do; scripts.go and loaders.go have the
-// files that boot clients get besides those that are served; interfaces.go knows this
-// machine's addresses; socket.go and share_linux.go are the sockets.
+// files that boot clients get besides those that are served; interfaces.go and
+// networks_linux.go know this machine's addresses; socket.go and share_linux.go are the sockets.
 package proxydhcp
 
 import (
@@ -254,9 +254,10 @@ func (s *Server) Close() {
 
 // run answers the packets of a socket until that is closed, or fails too often.
 func (s *Server) run(from *socket) error {
-	in, out, datagram := make([]byte, maxPacket), make([]byte, 0, pxe.MaxReply), make([]byte, 0, headerLen+pxe.MaxReply)
+	in, out := newInbox(batchSize), newOutbox(batchSize)
+	events, answers := make([]Event, batchSize), make([]byte, batchSize*pxe.MaxReply)
 	for failed := 0; ; {
-		packet, came, err := from.receive(in)
+		packets, err := from.receive(in)
 		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
@@ -272,20 +273,26 @@ func (s *Server) run(from *socket) error {
 			continue
 		}
 		failed = 0
-		e, send := s.handle(packet, came, from.port, out[:0])
-		if len(e.Answer.Packet) > 0 && !s.config.DryRun {
-			datagram, e.Err = from.send(datagram, e.Answer.Packet, send)
+		for i, p := range packets {
+			buf := answers[i*pxe.MaxReply:][:0:pxe.MaxReply]
+			e, to := s.handle(p.packet, p.arrival, from.port, buf)
+			if events[i] = e; len(e.Answer.Packet) > 0 && !s.config.DryRun {
+				from.add(out, e.Answer.Packet, to, &events[i].Err)
+			}
 		}
+		from.send(out)
 		if s.config.Report != nil {
-			s.config.Report(*e)
+			for i := range packets {
+				s.config.Report(events[i])
+			}
 		}
 	}
 }
 
 // handle decides about a packet, and where the answer goes if there is one.
-func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (*Event, departure) {
+func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (Event, departure) {
 	now := time.Now()
-	e := &Event{Request: packet, From: came.peer, Port: port}
+	e := Event{Request: packet, From: came.peer, Port: port}
 	by, ok := s.interfaces.find(came.index, now)
 	if !ok {
 		e.Answer.Reason = pxe.OtherLink

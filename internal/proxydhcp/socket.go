@@ -92,43 +92,72 @@ func adoptSocket(f *os.File, port uint16) (*socket, error) {
 
 func (s *socket) close() { _ = s.conn.Close() }
 
-// receive waits for a packet, and reads it into buf. The slice that it returns is part of
-// buf.
-func (s *socket) receive(buf []byte) ([]byte, arrival, error) {
-	for {
-		n, cm, from, err := s.conn.ReadFrom(buf)
-		if err != nil {
-			return nil, arrival{}, err
-		}
-		packet, peer, ok := s.payload(buf[:n], from)
-		if !ok || cm == nil {
-			continue // cut short, or of an unknown interface: nothing can be said about it
-		}
-		to, _ := netip.AddrFromSlice(cm.Dst.To4())
-		return packet, arrival{peer: peer, to: to, index: cm.IfIndex}, nil
-	}
+// batchSize is how many packets one call receives, and how many answers one call sends.
+const batchSize = 32
+
+// An inbox is memory for what one call receives.
+type inbox struct {
+	messages []ipv4.Message
+	packets  []received
 }
 
-// payload returns the DHCP packet of a datagram, and its sender.
-func (s *socket) payload(datagram []byte, from net.Addr) ([]byte, netip.AddrPort, bool) {
+// A received is a packet, and how it came.
+type received struct {
+	packet []byte
+	arrival
+}
+
+func newInbox(size int) *inbox {
+	in := &inbox{messages: make([]ipv4.Message, size)}
+	for i := range in.messages {
+		in.messages[i] = ipv4.Message{Buffers: [][]byte{make([]byte, maxPacket)}, OOB: ipv4.NewControlMessage(ipv4.FlagInterface | ipv4.FlagDst)}
+	}
+	return in
+}
+
+// receive waits for packets. They are valid until the next call with the same inbox.
+func (s *socket) receive(in *inbox) ([]received, error) {
+	for in.packets = in.packets[:0]; len(in.packets) == 0; {
+		n, err := s.conn.ReadBatch(in.messages, 0)
+		if err != nil {
+			return nil, err
+		}
+		for i := range in.messages[:n] {
+			m := &in.messages[i]
+			packet, peer, ok := s.payload(m.Buffers[0][:m.N], m.Addr)
+			var cm ipv4.ControlMessage
+			if !ok || cm.Parse(m.OOB[:m.NN]) != nil || cm.IfIndex == 0 {
+				continue // cut short, or of an unknown interface: nothing can be said about it
+			}
+			to, _ := netip.AddrFromSlice(cm.Dst.To4())
+			in.packets = append(in.packets, received{packet, arrival{peer: peer, to: to, index: cm.IfIndex}})
+		}
+	}
+	return in.packets, nil
+}
+
+// payload returns the DHCP packet of what the kernel passed on, and its sender. A raw socket
+// gets the IP header, too.
+func (s *socket) payload(b []byte, from net.Addr) ([]byte, netip.AddrPort, bool) {
 	if !s.raw {
 		at, ok := from.(*net.UDPAddr)
 		if !ok {
 			return nil, netip.AddrPort{}, false
 		}
 		peer := at.AddrPort()
-		return datagram, netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), true
+		return b, netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), true
 	}
 	at, ok := from.(*net.IPAddr)
-	if !ok {
+	if !ok || len(b) == 0 {
 		return nil, netip.AddrPort{}, false
 	}
+	b = b[min(int(b[0]&15)*4, len(b)):] // behind the IP header (RFC 791 §3.1)
 	ip, ok := netip.AddrFromSlice(at.IP.To4())
-	h, whole := parseHeader(datagram)
+	h, whole := parseHeader(b)
 	if !ok || !whole || h.to != s.port {
 		return nil, netip.AddrPort{}, false
 	}
-	return datagram[headerLen:h.length], netip.AddrPortFrom(ip, h.from), true
+	return b[headerLen:h.length], netip.AddrPortFrom(ip, h.from), true
 }
 
 // A departure is how a packet is sent.
@@ -138,14 +167,62 @@ type departure struct {
 	index int // of the interface; 0 leaves it to the routes
 }
 
-// send sends a packet. buf is for what comes before it, and returned to be used again.
-func (s *socket) send(buf, packet []byte, d departure) ([]byte, error) {
-	cm := &ipv4.ControlMessage{Src: d.from.AsSlice(), IfIndex: d.index}
-	if !s.raw {
-		_, err := s.conn.WriteTo(packet, cm, net.UDPAddrFromAddrPort(d.to))
-		return buf, err
+// An outbox has packets for one call to send.
+type outbox struct {
+	messages  []ipv4.Message // all that there is room for
+	errs      []*error       // of those that were added
+	datagrams [][]byte       // memory for packets with their headers
+
+	// How the latest packet is sent, as the kernel wants it. Many go the same way.
+	last departure
+	addr net.Addr
+	oob  []byte
+}
+
+func newOutbox(size int) *outbox {
+	out := &outbox{messages: make([]ipv4.Message, size), datagrams: make([][]byte, size)}
+	for i := range out.messages {
+		out.messages[i].Buffers = make([][]byte, 1)
 	}
-	buf = appendDatagram(buf[:0], netip.AddrPortFrom(d.from, s.port), d.to, packet)
-	_, err := s.conn.WriteTo(buf, cm, &net.IPAddr{IP: d.to.Addr().AsSlice()})
-	return buf, err
+	return out
+}
+
+// add adds a packet, which must stay as it is until it is sent. If that fails, err is set.
+func (s *socket) add(out *outbox, packet []byte, d departure, err *error) {
+	if out.addr == nil || d != out.last {
+		cm := ipv4.ControlMessage{Src: d.from.AsSlice(), IfIndex: d.index}
+		out.last, out.oob, out.addr = d, cm.Marshal(), net.UDPAddrFromAddrPort(d.to)
+		if s.raw {
+			out.addr = &net.IPAddr{IP: d.to.Addr().AsSlice()}
+		}
+	}
+	i := len(out.errs)
+	if s.raw {
+		out.datagrams[i] = appendDatagram(out.datagrams[i][:0], netip.AddrPortFrom(d.from, s.port), d.to, packet)
+		packet = out.datagrams[i]
+	}
+	m := &out.messages[i]
+	m.Buffers[0], m.OOB, m.Addr = packet, out.oob, out.addr
+	out.errs = append(out.errs, err)
+}
+
+// send sends what was added, in its order. A packet that cannot be sent does not keep back the
+// others.
+func (s *socket) send(out *outbox) {
+	for at := 0; at < len(out.errs); {
+		n, err := s.conn.WriteBatch(out.messages[at:len(out.errs)], 0)
+		if n < 1 { // the first of them failed
+			*out.errs[at], n = err, 1
+		}
+		at += n
+	}
+	out.errs = out.errs[:0]
+}
+
+// sendOne sends one packet.
+func (s *socket) sendOne(packet []byte, d departure) (err error) {
+	out := newOutbox(1)
+	s.add(out, packet, d, &err)
+	s.send(out)
+	return err
 }

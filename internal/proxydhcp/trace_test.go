@@ -29,7 +29,7 @@ func traced(t *testing.T, json, dryRun bool, packets ...[]byte) string {
 			came.index++ // by an interface that is not answered
 		}
 		e, _ := b.handle(packet, came, port, nil)
-		b.log.report(*e)
+		b.log.report(e)
 	}
 	b.Close()
 	lines := out.String()
