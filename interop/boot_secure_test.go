@@ -28,7 +28,7 @@ func secureBoot(t *testing.T, args ...string) []string {
 func signedFiles(t *testing.T) string {
 	t.Helper()
 	dir := fill(t, t.TempDir(), map[string][]byte{
-		"loader/entries/show.conf": []byte("title It's what was loaded\nlinux /debian/vmlinuz\ninitrd /debian/initrd\noptions quiet console=ttyS0 panic=-1 shown=\"a b\" 1 2\n"),
+		"loader/entries/show.conf": []byte("title It's what was loaded\nlinux /debian/" + oddKernel + "\ninitrd /debian/initrd\noptions quiet console=ttyS0 panic=-1 shown=\"a b\" 1 2\n"),
 		"debian/initrd":            initrdOf(t, "./testdata/init"),
 	})
 	const pkg = "linux-image-cloud-amd64"
@@ -36,11 +36,14 @@ func signedFiles(t *testing.T) string {
 	if len(kernels) == 0 {
 		absent(t, "there is no kernel; scripts/install-peers fetches it (package %s)", pkg)
 	}
-	mustCopy(t, kernels[0], filepath.Join(dir, "debian/vmlinuz"))
+	mustCopy(t, kernels[0], filepath.Join(dir, "debian", oddKernel))
 	mustCopy(t, needFile(t, "shim-signed", "/usr/lib/shim/shimx64.efi.signed"), filepath.Join(dir, "shimx64.efi"))
 	mustCopy(t, needFile(t, "grub-efi-amd64-signed", "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed"), filepath.Join(dir, "grubx64.efi"))
 	return dir
 }
+
+// oddKernel is the name of a kernel, which GRUB asks for as it is by TFTP.
+const oddKernel = "vmlinuz%20ü?#1"
 
 // initrdOf returns an initrd that has a program as its only file, init.
 func initrdOf(t *testing.T, source string) []byte {
@@ -111,7 +114,7 @@ func TestBootSecure(t *testing.T) {
 		b.serve(t, signedFiles(t), menu...)
 		m := b.powerOn(t, "virtio-net-pci,romfile=", secureBoot(t, withoutIPv6...)...)
 		m.awaitShown(t)
-		wantBootLogged(t, b.haul, `result=loader .*file=shimx64.efi`, `result=script .*file=grub/grub.cfg`, `result=kernel .*file=debian/vmlinuz`)
+		wantBootLogged(t, b.haul, `result=loader .*file=shimx64.efi`, `result=script .*file=grub/grub.cfg`, `result=kernel .*file="?debian/vmlinuz%20ü`)
 	})
 
 	t.Run("unsigned", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package pxe
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -55,7 +56,8 @@ func (m *Menu) GRUBProblems() (all []error) {
 // grubDisk boots the disk. Firmware that GRUB returns to may show its setup and not try the
 // next device, so GRUB looks for the boot loaders of distributions itself, and then for the
 // one of UEFI's default name, which has the architecture as UEFI calls it (UEFI 2.10 §3.5.1.1).
-// Of those, arm, riscv64 and loongarch64 have the same name for GRUB.
+// A GRUB that has its modules from the network knows no partitions without those for them.
+// Of the names, arm, riscv64 and loongarch64 have the same name for GRUB.
 const grubDisk = `menuentry 'Disk of this machine' --id local {
 	set suffix=$grub_cpu
 	if [ "$grub_cpu" = x86_64 ]; then
@@ -66,6 +68,9 @@ const grubDisk = `menuentry 'Disk of this machine' --id local {
 		set suffix=aa64
 	fi
 	if [ "$grub_platform" = efi ]; then
+		insmod part_gpt
+		insmod part_msdos
+		insmod fat
 		for name in debian/shim ubuntu/shim fedora/shim redhat/shim centos/shim rocky/shim almalinux/shim opensuse/shim sles/shim BOOT/BOOT; do
 			if search --no-floppy --file --set=disk "/EFI/$name$suffix.efi"; then
 				chainloader "($disk)/EFI/$name$suffix.efi"
@@ -109,22 +114,40 @@ func (e *Entry) appendGRUB(b []byte, i int) []byte {
 		title = " " + title // otherwise it may be an option of menuentry
 	}
 	b = appendQuoted(append(b, "menuentry"...), title)
-	b = append(appendLabel(append(b, " --id "...), i), " {\n\tlinux"...)
-	b = appendQuoted(b, "/"+e.Linux)
-	for _, word := range kernelWords(e.Options) {
-		b = appendQuoted(b, word)
+	b = append(appendLabel(append(b, " --id "...), i), " {\n"...)
+	asIs := e.appendGRUBFiles(nil, func(name string) string { return name })
+	encoded := e.appendGRUBFiles(nil, func(name string) string { return string(appendPath(nil, name)) })
+	if bytes.Equal(asIs, encoded) {
+		b = append(b, asIs...)
+	} else {
+		// GRUB encodes no name: what it sends by HTTP has to be part of a URL.
+		b = append(b, "\tif [ \"$root\" = \"tftp,$net_default_server\" ]; then\n"...)
+		b = append(append(append(b, asIs...), "\telse\n"...), encoded...)
+		b = append(b, "\tfi\n"...)
 	}
-	if len(e.Initrds) > 0 {
-		b = append(b, "\n\tinitrd"...)
-		for _, name := range e.Initrds {
-			b = appendQuoted(b, "/"+name)
-		}
-	}
-	b = append(b, "\n}\n"...)
+	b = append(b, "}\n"...)
 	if condition != "" {
 		b = append(b, "fi\n"...)
 	}
 	return b
+}
+
+// appendGRUBFiles appends the commands that load an entry. path returns the name by which GRUB
+// asks for a file.
+func (e *Entry) appendGRUBFiles(b []byte, path func(name string) string) []byte {
+	b = appendQuoted(append(b, "\tlinux"...), "/"+path(e.Linux))
+	for _, word := range kernelWords(e.Options) {
+		b = appendQuoted(b, word)
+	}
+	b = append(b, '\n')
+	if len(e.Initrds) == 0 {
+		return b
+	}
+	b = append(b, "\tinitrd"...)
+	for _, name := range e.Initrds {
+		b = appendQuoted(b, "/"+path(name))
+	}
+	return append(b, '\n')
 }
 
 // appendQuoted appends a space and a word, which GRUB takes as it is.

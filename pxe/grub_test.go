@@ -55,12 +55,14 @@ func grubWords(line string) (words []string, ok bool) {
 	return words, true
 }
 
-// Whatever an entry has, GRUB sees one title, one kernel with its options, and its initrds.
+// Whatever an entry has, GRUB sees one title, one kernel with its options, and its initrds. By
+// HTTP their names are parts of URLs.
 func FuzzGRUB(f *testing.F) {
 	f.Add("Debian", "vmlinuz", `root=/dev/sda1 a="b c"`)
 	f.Add("'; reboot; '", "a'b", "$root ${root} ; reboot # x")
 	f.Add("a\nreboot", "\n", "a\"b c")
 	f.Add("--id=local", "-", "--help")
+	f.Add("a", "50%25 off?/#1/ü", "")
 	f.Fuzz(func(t *testing.T, title, kernel, options string) {
 		e := Entry{Name: "x", Title: title, Linux: kernel, Initrds: []string{kernel, "b"}, Options: options}
 		m := Menu{Entries: []Entry{e}}
@@ -75,18 +77,23 @@ func FuzzGRUB(f *testing.F) {
 			return
 		}
 		lines := strings.Split(script, "\n")
-		if len(lines) != 5 {
+		words := [][]string{{"linux", "/" + kernel}, {"initrd", "/" + kernel, "/b"}}
+		words[0] = append(words[0], kernelWords(options)...)
+		if encoded := string(appendPath(nil, kernel)); encoded != kernel { // by TFTP, and else
+			if lines[1] != "\tif [ \"$root\" = \"tftp,$net_default_server\" ]; then" || lines[4] != "\telse" || lines[7] != "\tfi" {
+				t.Fatalf("it does not depend on the protocol: %q", script)
+			}
+			lines = slices.Concat(lines[:1], lines[2:4], lines[5:7], lines[8:])
+			words = append(words, slices.Concat([]string{"linux", "/" + encoded}, words[0][2:]), []string{"initrd", "/" + encoded, "/b"})
+		}
+		if len(lines) != 3+len(words) {
 			t.Fatalf("%d lines: %q", len(lines), script)
 		}
 		want := printable(title)
 		if strings.HasPrefix(want, "-") { // GRUB takes a word that begins so for options
 			want = " " + want
 		}
-		for i, want := range [][]string{
-			{"menuentry", want, "--id", "entry0", "{"},
-			append([]string{"linux", "/" + kernel}, kernelWords(options)...),
-			{"initrd", "/" + kernel, "/b"},
-		} {
+		for i, want := range slices.Insert(words, 0, []string{"menuentry", want, "--id", "entry0", "{"}) {
 			if got, ok := grubWords(lines[i]); !ok || !slices.Equal(got, want) {
 				t.Fatalf("the words are %q, want %q", got, want)
 			}

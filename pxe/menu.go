@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // A Menu is what iPXE shows, and what it does if nobody chooses.
@@ -26,6 +27,17 @@ func (m *Menu) Check() error {
 		return fmt.Errorf("no entry has the name %q, which is to be booted by default", m.Default)
 	}
 	return nil
+}
+
+// IPXEProblems returns the entries that iPXE of early 2019, which Debian 12 has, cannot load.
+// Such an iPXE asks by HTTP for another name than that of the script, if it is not ASCII.
+func (m *Menu) IPXEProblems() (all []error) {
+	for _, e := range m.Entries {
+		if strings.ContainsFunc(e.Linux+strings.Join(e.Initrds, ""), func(r rune) bool { return r >= utf8.RuneSelf }) {
+			all = append(all, fmt.Errorf("%s: the name of a file has letters that are not ASCII", e.Name))
+		}
+	}
+	return all
 }
 
 func (m *Menu) index(name string) int {

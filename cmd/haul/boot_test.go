@@ -58,7 +58,7 @@ func TestServeDryRunBoot(t *testing.T) {
 		writeFile(t, name, "")
 	}
 	code, out, msg := haul(t, "serve", dir, "-n", "--boot", "--boot-loaders", loaders, "--tftp", "127.0.0.1:6969", "--http", "127.0.0.1:8080")
-	for _, want := range []string{"would answer boot clients on ", "boot files: BIOS undionly.kpxe", "TFTP is on port 6969", "a menu of 1 entries"} {
+	for _, want := range []string{"would answer boot clients on ", "boot files: BIOS undionly.kpxe", "TFTP is on port 6969", "a menu of 1 entry,"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d; the output lacks %q:\n%s%s", code, want, out, msg)
 		}

@@ -173,6 +173,9 @@ func (b *Service) announceMenu(ctx context.Context, say func(format string, args
 	for _, problem := range m.GRUBProblems() {
 		say("left out of GRUB's menu: %v", problem)
 	}
+	for _, problem := range m.IPXEProblems() {
+		say("iPXE of Debian 12 cannot load %v; rename it, or use a later iPXE", problem)
+	}
 	first := m.Default
 	if err := m.Check(); err != nil {
 		say("--boot-default: %v; that is the disk now", err)
@@ -182,7 +185,11 @@ func (b *Service) announceMenu(ctx context.Context, say func(format string, args
 	if m.Timeout > 0 {
 		then = fmt.Sprintf("boots %s after %v", cmp.Or(first, "the disk"), m.Timeout)
 	}
-	say("iPXE gets a menu of %d entries, which %s; a %s in %s replaces it", len(m.Entries), then, pxe.ScriptName, b.clients.Dir)
+	entries := fmt.Sprint(len(m.Entries), " entries")
+	if len(m.Entries) == 1 {
+		entries = "1 entry"
+	}
+	say("iPXE gets a menu of %s, which %s; a %s in %s replaces it", entries, then, pxe.ScriptName, b.clients.Dir)
 }
 
 const tftpPort = 69

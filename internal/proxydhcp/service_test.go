@@ -113,9 +113,10 @@ func TestServiceAnnouncesMenu(t *testing.T) {
 	files := store.Mem(0)
 	storetest.Put(t, files, "loader/entries/own.conf", "title Own\nlinux /linux\n")
 	storetest.Put(t, files, "loader/entries/quote.conf", "linux /linux\noptions a=don't\n")
+	storetest.Put(t, files, "loader/entries/umlaut.conf", "linux /linux\ninitrd /für\n")
 	storetest.Put(t, files, "loader/entries/windows.conf", "title Windows\nefi /w.efi\n")
 	for standard, want := range map[string][]string{
-		"":    {"left out of the menu: loader/entries/windows.conf: it has no line linux", "left out of GRUB's menu: quote: its options have a single quote or a backslash\n", "a menu of 2 entries, which boots the disk after 10s;"},
+		"":    {"left out of the menu: loader/entries/windows.conf: it has no line linux", "left out of GRUB's menu: quote: its options have a single quote or a backslash\n", "iPXE of Debian 12 cannot load umlaut: the name of a file has letters that are not ASCII;", "a menu of 3 entries, which boots the disk after 10s;"},
 		"own": {"which boots own after 10s;"},
 		"owm": {`--boot-default: no entry has the name "owm", which is to be booted by default; that is the disk now`, "which boots the disk after 10s;"},
 	} {
