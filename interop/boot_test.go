@@ -101,17 +101,17 @@ func TestBootBesideDHCPServer(t *testing.T) {
 	wantHTTPLogged(t, d, `result=done direction=read file=/boot.ipxe .*status=200`, fmt.Sprintf(`result=done direction=read file=/image .*bytes=%d`, size))
 }
 
-// A PC with a BIOS, whose card knows PXE, loads iPXE by TFTP. iPXE shows the menu, whose
-// default it boots: a kernel with its command line and its initrd. This card has iPXE too,
-// which the cable hides until the other iPXE was asked for.
+// A PC with a BIOS, whose card knows PXE, loads iPXE by TFTP. iPXE shows the menu, where
+// somebody chooses an entry: a kernel with its command line and its initrd, whose names are not
+// plain. This card has iPXE too, which the cable hides until the other iPXE was asked for.
 func TestBootBIOS(t *testing.T) {
 	t.Parallel()
 	const size = 1<<20 + 777
 	b := newBootNet(t, fill(t, t.TempDir(), map[string][]byte{
-		"loader/entries/show.conf": []byte("title Show what was loaded\nlinux /show\ninitrd /image\noptions quiet 1 2\n"),
-		"show":                     kernelShower(),
-		"image":                    content(size),
-	}), "--boot-default", "show", "--boot-timeout", "1s")
+		"loader/entries/show.conf": []byte("title Show what was loaded\nlinux /50% off #1/" + oddName + "\ninitrd /" + oddName + ".img\narchitecture x64\noptions quiet 1 2\n"),
+		"50% off #1/" + oddName:    kernelShower(),
+		oddName + ".img":           content(size),
+	}), "--boot-timeout", "1h")
 	loaded := false
 	b.holdCable(t, func(frame []byte) bool {
 		switch port, data, _ := datagram(frame); {
@@ -124,6 +124,7 @@ func TestBootBIOS(t *testing.T) {
 	})
 	memory := filepath.Join(t.TempDir(), "memory")
 	m := b.powerOn(t, "e1000", "-debugcon", "file:"+memory)
+	m.chooseSecond(t, "Show what was loaded")
 	m.awaitOff(t)
 	wantFile(t, memory, shown("initrd=initrd0.img quiet 1 2", content(size)))
 	wantBootLogged(t, b.haul,
@@ -131,27 +132,45 @@ func TestBootBIOS(t *testing.T) {
 		`result=offered .*client=iPXE arch=BIOS form=any file=boot.ipxe`)
 }
 
+// oddName is the name of a file that URLs have in another form. It has no white space, which
+// separates names in an entry, and only ASCII: see [pxe.Menu.IPXEProblems].
+const oddName = `a%20b?c&d+e="f'g|h`
+
 // A PC with UEFI asks port 4011 for its boot file, loads iPXE by TFTP, and iPXE shows the
-// menu, whose default it boots: a program for UEFI in a directory of entries, with its command
-// line.
+// menu of a plain directory with a kernel and an initrd. Somebody chooses them.
 func TestBootUEFI(t *testing.T) {
 	t.Parallel()
 	data := content(1<<20 + 777)
 	b := newBootNet(t, fill(t, t.TempDir(), map[string][]byte{
-		"loader/entries/show.conf": []byte("title Show what was loaded\nlinux /efi/show.efi\narchitecture x64\noptions quiet 1 2\n"),
-		"efi/show.efi":             commandShower(data),
-	}), "--boot-default", "show", "--boot-timeout", "1s")
+		"debian/linux":     commandShower(data),
+		"debian/initrd.gz": content(777),
+	}), "--boot-timeout", "1h")
 	memory := filepath.Join(t.TempDir(), "memory")
 	m := b.powerOn(t, "virtio-net-pci,romfile=", "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"), "-debugcon", "file:"+memory)
+	m.chooseSecond(t, "debian")
 	m.awaitOff(t)
 	var commandLine []byte
-	for _, c := range "show.efi quiet 1 2\x00" {
+	for _, c := range "linux initrd=initrd0.img\x00" {
 		commandLine = append(commandLine, byte(c), 0)
 	}
 	wantFile(t, memory, append(commandLine, sumOf(data)...))
 	wantBootLogged(t, b.haul,
 		`result=offered .*client=PXE arch="UEFI x64" form=redirect file=snponly.efi`,
 		`result=offered .*client=iPXE arch="UEFI x64" form=any file=boot.ipxe`)
+	wantHTTPLogged(t, b.haul, `result=done direction=read file=/debian/initrd.gz .*bytes=777`)
+}
+
+// chooseSecond chooses the second line of a menu, which has this title.
+func (m *machine) chooseSecond(t *testing.T, title string) {
+	t.Helper()
+	m.await(t, regexp.QuoteMeta(title))
+	const down = "\x1b[B"
+	m.console.SetWriteDeadline(time.Now().Add(patience))
+	if _, err := m.console.Write([]byte(down)); err != nil {
+		t.Fatalf("the console, choosing %q: %v", title, err)
+	}
+	m.await(t, regexp.QuoteMeta(title)) // it is shown as chosen
+	m.press(t, '\r')
 }
 
 // Where port 4011 cannot be reached, a machine with UEFI boots by an offer that has the boot
