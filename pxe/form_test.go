@@ -90,6 +90,10 @@ func TestStages(t *testing.T) {
 			{0, "PXE", Offered}, {1, "shimx64.efi", Loader}, {1, "grubx64.efi", Loader}, {1, "grub/grub.cfg", Script},
 			{1, "vmlinuz.efi", Kernel},
 		},
+		"GRUB with modules": {
+			{0, "PXE", Offered}, {1, "grub/core.0", Loader}, {1, "/grub/i386-pc/normal.mod", Loader}, {1, "/grub/grub.cfg-0A450002", Script},
+			{1, "/grub/i386-pc/command.lst", Script}, {1, "/grub/grub.cfg", Script}, {1, "/grub/i386-pc/linux.mod", Script}, {1, "/linux", Kernel},
+		},
 		"a Raspberry Pi":   {{0, "Raspberry Pi", Offered}, {1, "start4.elf", Kernel}},
 		"U-Boot":           {{0, "U-Boot", Offered}, {1, "boot.scr.uimg", Loader}, {1, "Image", Kernel}},
 		"iPXE starts anew": {{0, "iPXE", Offered}, {1, "boot.ipxe", Script}, {time.Second, "iPXE", Offered}},

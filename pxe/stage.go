@@ -73,16 +73,21 @@ func (b boot) requested(now time.Time, name, loader string) boot {
 // stageOf returns which stage a request for a file belongs to.
 func stageOf(name, loader string, before Stage) Stage {
 	name = strings.TrimPrefix(name, "/")
-	ending := name[strings.LastIndexByte(name, '.')+1:]
-	switch strings.ToLower(ending) {
+	ending := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
+	switch ending {
 	case "ipxe", "cfg":
 		return Script
+	case "mod", "lst": // parts of GRUB
+		return max(before, Loader)
 	case "efi", "kpxe", "kkpxe", "kkkpxe", "pxe", "0":
 		if before < Script {
 			return Loader
 		}
 	}
-	if name == loader && before < Script {
+	switch {
+	case strings.HasPrefix(ending, "cfg-"): // grub.cfg-0A450002: GRUB tries names of this machine first
+		return Script
+	case name == loader && before < Script:
 		return Loader
 	}
 	return Kernel
