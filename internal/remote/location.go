@@ -92,14 +92,13 @@ func Parse(s string) (Location, error) {
 		return l, failure.Usage.Errorf("location %q: a name cannot hold a NUL", s)
 	case isURL:
 		err = l.parseURL(scheme, rest)
-	case isHost && isScheme(host) && strings.HasPrefix(path, "/") && tftpclient.MayHoldPassword(path):
-		return l, failure.Usage.Errorf("a location that begins with %s:/ is not shown, since it may hold a password, which does not belong there: a URL begins with %s://", host, host)
 	case isHost && isScheme(host) && strings.HasPrefix(path, "/"):
 		err = fmt.Errorf("write %s:/%s for a URL, and sftp://%s%s for the file %s on a host named %s", host, path, host, path, path, host)
 	case isHost:
 		l.Protocol = SFTP
 		if port, _, ok := strings.Cut(path, "/"); ok && isPort(port) {
-			return l, failure.Usage.Errorf("location %q: is %s a port? write tftp://%s or sftp://%s; for a directory of that name, %s:./%s", s, port, s, s, host, path)
+			err = fmt.Errorf("is %s a port? write tftp://%s or sftp://%s; for a directory of that name, %s:./%s", port, s, s, host, path)
+			break
 		}
 		l.server, err = parseServer(host)
 		l.Path = path
@@ -110,8 +109,12 @@ func Parse(s string) (Location, error) {
 	switch {
 	case err == errPassword || err == errWebPassword || err == errColon || err == errKeysInURL:
 		return l, failure.Usage.Wrap(err)
-	case err != nil && isURL && tftpclient.MayHoldPassword(rest):
-		return l, failure.Usage.Errorf("a %s URL: it has a mistake, and is not shown, since it may hold a password, which does not belong there", console.Visible(scheme))
+	case err != nil && tftpclient.MayHoldPassword(s):
+		what := "a location (a URL is sftp://HOST/PATH)"
+		if isURL {
+			what = fmt.Sprintf("a %s URL", console.Visible(scheme))
+		}
+		return l, failure.Usage.Errorf("%s: it has a mistake, and is not shown, since it may hold a password, which does not belong there", what)
 	case err != nil:
 		return l, failure.Usage.Errorf("location %q: %w", s, err)
 	}
