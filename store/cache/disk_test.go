@@ -12,7 +12,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/haul-project/haul/store"
@@ -216,6 +218,51 @@ func TestBlockChangesInUse(t *testing.T) {
 	if n := c.Stats().Fetches; n != fetched {
 		t.Errorf("a good block was fetched again")
 	}
+}
+
+// A checkedFile holds the first read of a piece to compute a checksum, and counts them.
+type checkedFile struct {
+	store.File
+	pieces atomic.Int32
+	goOn   chan struct{}
+}
+
+func (f *checkedFile) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) == checkPiece {
+		f.pieces.Add(1)
+		<-f.goOn
+	}
+	return f.File.ReadAt(p, off)
+}
+
+// Many readers that come to a block which may have changed have it read once for its checksum.
+func TestOneComparesForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, c := newLab(), openCache(t, Config{})
+		v := l.put("f", blockSize)
+		s := c.Store("lab", l)
+		f := openFile(t, s, "f")
+		wantBytes(t, f, v, 0, blockSize)
+		eventually(t, "it is stored", func() bool { return c.Stats().Blocks == 1 })
+		b := f.(*file).o.blocks[0]
+		slow := &checkedFile{File: b.file, goOn: make(chan struct{})}
+		c.mu.Lock()
+		b.file, b.checked = slow, false
+		c.mu.Unlock()
+		for range 8 {
+			f := openFile(t, s, "f")
+			go wantBytes(t, f, v, 0, 10)
+		}
+		synctest.Wait()
+		if n := slow.pieces.Load(); n != 1 {
+			t.Errorf("%d readers compare the block with its checksum", n)
+		}
+		close(slow.goOn)
+		synctest.Wait()
+		if n := slow.pieces.Load(); n != blockSize/checkPiece {
+			t.Errorf("%d pieces were read for the checksum of one block", n)
+		}
+	})
 }
 
 // Files that do not belong there, and those of a process that died, are removed by the

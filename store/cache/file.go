@@ -192,25 +192,22 @@ func (f *file) readBlock(p []byte, index int64, from int) (int, error) {
 			}
 			continue
 		}
-		if b.file == nil {
+		if !b.ready() {
 			c.mu.Unlock()
 			if err := f.open(b); err != nil {
 				return 0, err
 			}
 			continue
 		}
-		file, check := b.file, first || !b.checked
+		file := b.file
 		b.refs.Add(1)
 		c.use(b)
 		c.mu.Unlock()
-		var n int
-		var err error
-		if check {
-			err = c.verify(b, file)
+		if first && !c.isIntact(b, file) {
+			c.done(b)
+			continue
 		}
-		if err == nil {
-			n, err = file.ReadAt(p, int64(from))
-		}
+		n, err := file.ReadAt(p, int64(from))
 		if n < len(p) {
 			if err == nil || err == io.EOF {
 				err = errBadBlock
@@ -319,8 +316,8 @@ func (f *file) reach(index int64, waits bool) bool {
 	return true
 }
 
-// open opens the file of a block and compares its checksum, or waits until another reader
-// has. A block that cannot be used is dropped; it is an error if too many files are open.
+// open opens the file of a block, compares the checksum if it has to, or waits until another
+// reader has. A block that cannot be used is dropped; it is an error if too many files are open.
 func (f *file) open(b *block) error {
 	c := f.o.c
 	c.mu.Lock()
@@ -328,17 +325,23 @@ func (f *file) open(b *block) error {
 		c.mu.Unlock()
 		return f.await(wait)
 	}
-	if b.place == nil || b.file != nil {
+	if b.place == nil || b.ready() {
 		c.mu.Unlock()
 		return nil
 	}
 	b.opening = make(chan struct{})
 	b.refs.Add(1)
-	dir := b.o.dir
+	opened, dir := b.file, b.o.dir
 	c.mu.Unlock()
-	opened, err := c.openFile(b, dir)
+	isNew := opened == nil
+	var err error
+	if isNew {
+		opened, err = c.openFile(b, dir)
+	} else if err = c.verify(b, opened); err != nil {
+		c.drop(b, err)
+	}
 	c.mu.Lock()
-	if err == nil {
+	if err == nil && isNew {
 		c.keepOpen(b, opened)
 		c.use(b)
 	}
@@ -439,7 +442,7 @@ func (f *file) tryBlock(bufs [][]byte, off int64) (int, error) {
 		return c.scatter(t, bufs, int(from)), nil
 	}
 	b := f.o.blocks[index]
-	if b == nil || b.file == nil || !b.checked {
+	if b == nil || !b.ready() {
 		c.mu.Unlock()
 		return 0, store.ErrWouldBlock
 	}

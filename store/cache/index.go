@@ -63,7 +63,7 @@ type block struct {
 	lent    bool           // a reader has the offset of file
 	checked bool           // its checksum was right, or this process has written it
 	seen    store.Identity // of its file then; zero where the system has none
-	opening chan struct{}  // closed when the file is open, or could not be opened
+	opening chan struct{}  // closed when the file is ready, or the block cannot be used
 	used    time.Time
 	place   *list.Element // in Cache.blocks
 	opened  *list.Element // in Cache.open
@@ -71,6 +71,10 @@ type block struct {
 
 func (b *block) cost() int64  { return blockCost(b.size) }
 func (b *block) name() string { return blockName(b.index, b.sum) }
+
+// ready reports whether the file of a block can be read: it is open, and its checksum was right
+// when somebody looked last. The caller holds Cache.mu.
+func (b *block) ready() bool { return b.file != nil && b.checked }
 
 // newObject returns an object without blocks. The caller holds mu.
 func (c *Cache) newObject(i identity) *object {
@@ -328,7 +332,7 @@ func (o *object) save(index int64, data []byte, sum uint32, room int64) (left in
 	defer c.storing.RUnlock()
 	o.saving.Lock()
 	defer o.saving.Unlock()
-	b := &block{o: o, index: index, size: len(data), sum: sum, checked: true}
+	b := &block{o: o, index: index, size: len(data), sum: sum}
 	left = room - b.cost()
 	c.mu.Lock()
 	ok, have := c.writing && !o.gone && c.objects[o.id()] == o, o.onDisk
@@ -360,7 +364,9 @@ func (o *object) save(index int64, data []byte, sum uint32, room int64) (left in
 	defer c.mu.Unlock()
 	b.used = c.now()
 	o.add(b)
-	c.keepOpen(b, f)
+	if f != nil {
+		c.keepOpen(b, f)
+	}
 	return left, nil
 }
 
@@ -451,16 +457,19 @@ func identityOf(f store.File) (id store.Identity) {
 	return id
 }
 
-// put writes a block and opens it.
+// put writes a block and opens it, unless too many files are open: then it returns no file.
 func (c *Cache) put(dir string, b *block, data []byte) (store.File, error) {
 	if err := c.disk.write(path.Join(dir, b.name()), data); err != nil {
 		return nil, err
 	}
 	f, err := c.disk.openBlock(dir, b.index, b.sum)
-	if err != nil {
+	switch {
+	case isOutOfFiles(err):
+		return nil, nil
+	case err != nil:
 		_ = c.disk.remove(dir, b.name())
 		return nil, err
 	}
-	b.seen = identityOf(f)
+	b.checked, b.seen = true, identityOf(f)
 	return f, nil
 }

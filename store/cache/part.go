@@ -47,21 +47,22 @@ func (f *file) OpenPart(off, n int64) (part *os.File, length int64, end func(), 
 // which ends a use of the block, too. So does an error.
 func (f *file) borrow(b *block) (opened store.File, end func(), err error) {
 	c := f.o.c
+	c.mu.Lock()
+	before := b.file // open as long as b is in use
+	c.mu.Unlock()
+	if before != nil {
+		_ = c.isIntact(b, before)
+	}
 	if err := f.open(b); err != nil {
 		c.done(b)
 		return nil, nil, err
 	}
 	c.mu.Lock()
 	opened, there, dir := b.file, b.place != nil, b.o.dir
-	own := there && opened != nil && !b.lent
+	own := there && b.ready() && !b.lent
 	b.lent = b.lent || own
 	c.mu.Unlock()
 	if own {
-		if err := c.verify(b, opened); err != nil {
-			c.drop(b, err)
-			c.done(b)
-			return nil, nil, err
-		}
 		return opened, func() {
 			c.mu.Lock()
 			b.lent = false

@@ -145,3 +145,19 @@ func TestTooManyOpen(t *testing.T) {
 		t.Errorf("a good block was dropped: %+v", n)
 	}
 }
+
+// A block that was just stored, and cannot be opened since too many files are, stays. As nobody knows
+// whether its file has changed meanwhile, it is compared with its checksum.
+func TestTooManyOpenAtStore(t *testing.T) {
+	l, c := newLab(), openCache(t, Config{})
+	disk := c.disk.files
+	c.disk.files = noFiles{disk, syscall.EMFILE}
+	s, v := c.Store("lab", l), l.put("f", 1000)
+	wantFile(t, s, "f", v)
+	eventually(t, "it is stored", func() bool { st := c.Stats(); return st.Blocks == 1 && st.Memory == 0 })
+	c.disk.files = disk
+	wantFile(t, s, "f", v)
+	if st := c.Stats(); st.Fetches != 1 || st.DiskErrors > 0 || st.Corrupt > 0 {
+		t.Errorf("%+v", st)
+	}
+}
