@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/haul-project/haul/internal/serve/servetest"
@@ -274,7 +275,7 @@ func TestTrickle(t *testing.T) {
 	}))
 	defer web.Close()
 	s, log := open(t, web.URL, t.TempDir())
-	s.link.least = 100 * time.Millisecond
+	s.link.least = 20 * time.Millisecond
 	f, err := s.Open(t.Context(), "f")
 	if err != nil {
 		t.Fatal(err)
@@ -308,6 +309,17 @@ func (f *lateFile) Close() error { close(f.closed); return nil }
 type lostFile struct{ store.File }
 
 func (lostFile) ReadAt([]byte, int64) (int, error) { return 0, fs.ErrClosed }
+
+// A read of as much as haul reads at once ends in minutes, however slowly the bytes come.
+func TestTrickleTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, began := &file{tree: &tree{link: newLink("", 0, nil)}}, time.Now()
+		_, err := f.readSome(&lateFile{closed: make(chan struct{})}, make([]byte, 256<<10), 0)
+		if took := time.Since(began); took != 220*time.Second || !errors.Is(err, errTrickle) {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
 
 // A read that ends just as its file is closed, since it took too long, has the error for that. A read
 // of a file that was opened in its place has its own error.

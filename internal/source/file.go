@@ -22,10 +22,12 @@ const (
 	// clocks differ.
 	settled = time.Minute
 
-	// leastBytes have to come in each leastTime that a read waits, as of a peer of the HTTP
-	// server: else a source that gives a byte now and then would hold its readers for ever.
+	// A read may take readTime, for a source that has gone or asks to come again later, and
+	// leastTime for each leastBytes: else a source that gives a byte now and then would hold
+	// its readers for ever.
+	readTime   = time.Minute
 	leastBytes = 16 << 10
-	leastTime  = time.Minute
+	leastTime  = 10 * time.Second
 )
 
 var errTrickle = fmt.Errorf("the source sends less than %d KiB in %v", leastBytes>>10, leastTime)
@@ -119,7 +121,7 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 
 // readSome is a ReadAt of the source's file, which is closed if that takes too long.
 func (f *file) readSome(now store.File, p []byte, off int64) (int, error) {
-	portions := time.Duration(1 + len(p)/leastBytes)
+	portions := readTime/leastTime + time.Duration(len(p)/leastBytes)
 	late := time.AfterFunc(portions*f.tree.link.least, func() {
 		f.slow.Store(&now)
 		_ = now.Close()

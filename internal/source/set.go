@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os/user"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/haul-project/haul/internal/failure"
@@ -94,9 +95,7 @@ func (s *Set) openCache(c Caching, become *privilege.User, takesOver bool, log *
 		c.Fresh = -1
 	}
 	s.cache, err = cache.Open(cache.Config{Dir: c.Dir, Size: c.Size, Fresh: c.Fresh, Stale: c.Stale, Wait: takesOver, Log: log})
-	if errors.Is(err, fs.ErrPermission) {
-		err = fmt.Errorf("%w; give --cache a directory that the user haul runs as may write, and nobody else", err)
-	}
+	err = adviseCache(err)
 	if err != nil || become == nil {
 		return err
 	}
@@ -104,6 +103,17 @@ func (s *Set) openCache(c Caching, become *privilege.User, takesOver bool, log *
 		return fmt.Errorf("--cache %s: %w", c.Dir, err)
 	}
 	return nil
+}
+
+// adviseCache adds to an error of a cache's directory what the user can do.
+func adviseCache(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w; give --cache a directory that the user haul runs as may write, and nobody else", err)
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w; make room there, or give --cache a directory of another disk", err)
+	}
+	return err
 }
 
 // accountOf returns the user whose keys and passwords are used: the one that the process is

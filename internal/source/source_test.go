@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -221,5 +222,14 @@ func TestCacheOfEndpoint(t *testing.T) {
 	}
 	if n := c.Stats().Objects; n != 4 {
 		t.Errorf("the cache has %d objects, want 4", n)
+	}
+}
+
+// A cache whose directory cannot be used says what to do.
+func TestCacheAdvice(t *testing.T) {
+	for err, words := range map[error]string{fs.ErrPermission: "may write", syscall.ENOSPC: "make room", io.EOF: ""} {
+		if got := adviseCache(&fs.PathError{Op: "open", Path: "f", Err: err}); !errors.Is(got, err) || !strings.Contains(got.Error(), words) {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }
