@@ -2,6 +2,7 @@ package writebehind
 
 import (
 	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,5 +68,43 @@ func TestHeadTime(t *testing.T) {
 				<-over
 			})
 		})
+	}
+}
+
+// pieces is a connection on which the head of a request comes as the server of net/http reads it:
+// what a frame begins with, and then the rest.
+type pieces struct {
+	net.Conn
+	all  string
+	sent int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	n := copy(b, p.all[p.sent:])
+	p.sent = (p.sent + n) % len(p.all)
+	return n, nil
+}
+
+// requests returns what reads a request.
+func requests() (read func()) {
+	c := &Conn{Conn: &pieces{all: frameOf(headersFrame, endHeaders, 40)}, headTime: headTime}
+	var b [40]byte
+	return func() {
+		_, _ = c.Read(b[:frameHead])
+		_, _ = c.Read(b[:])
+	}
+}
+
+// To bound the time of a head allocates nothing for a request.
+func TestHeadsDoNotAllocate(t *testing.T) {
+	if n := testing.AllocsPerRun(100, requests()); n > 0 {
+		t.Errorf("a request takes %v allocations", n)
+	}
+}
+
+func BenchmarkHeads(b *testing.B) {
+	read := requests()
+	for b.Loop() {
+		read()
 	}
 }

@@ -86,7 +86,8 @@ type Conn struct {
 	reading  sync.Mutex // held to read
 	heads    heads      // reading
 	headTime time.Duration
-	headEnd  *time.Timer // reading: ends the head that has begun; nil if none has
+	headEnd  *time.Timer // reading: ends the head that has begun; nil before the first
+	timed    bool        // reading: headEnd runs
 
 	mu      sync.Mutex
 	changed sync.Cond // of mu: any of the following
@@ -126,13 +127,17 @@ func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	before := c.heads.begun
 	c.heads.take(b[:n])
-	if c.headEnd != nil && (!c.heads.open || c.heads.begun != before) {
+	if c.timed && (!c.heads.open || c.heads.begun != before) {
 		c.headEnd.Stop()
-		c.headEnd = nil
+		c.timed = false
 	}
-	if c.heads.open && c.headEnd == nil {
+	switch begins := c.heads.open && !c.timed; {
+	case begins && c.headEnd == nil:
 		c.headEnd = time.AfterFunc(c.headTime, c.endReading)
+	case begins:
+		c.headEnd.Reset(c.headTime)
 	}
+	c.timed = c.heads.open
 	if err != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
