@@ -101,7 +101,7 @@ func verifyCache(ctx context.Context, out io.Writer, dir string) error {
 	}
 	fmt.Fprintf(out, "%s, %s, %s\n", console.Plural(r.Objects, "file"), console.Plural(r.Blocks, "block"), console.FormatBytes(r.Bytes))
 	if r.Corrupt > 0 {
-		return fmt.Errorf("%s of the cache in %s had another content than was stored, and went", console.Plural(r.Corrupt, "block"), dir)
+		return fmt.Errorf("%s of the cache in %s had another content than was stored, and went: a server fetches what it needs again", console.Plural(r.Corrupt, "block"), dir)
 	}
 	return nil
 }
