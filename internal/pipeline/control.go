@@ -58,6 +58,8 @@ type control struct {
 	least   time.Duration // least round trip; 0 before the first
 	leastAt time.Duration // when it was last confirmed
 
+	shortest time.Duration // round trip of all, however old; 0 before the first
+
 	probe  uint32        // number of the latest measurement of least
 	probes bool          // it is under way
 	stale  time.Duration // least when it began
@@ -149,6 +151,9 @@ func (c *control) measureTrip(now time.Duration, f flight) {
 		c.smooth = trip
 	}
 	c.smooth += (trip - c.smooth) / 8
+	if c.shortest == 0 || trip < c.shortest {
+		c.shortest = trip
+	}
 	switch {
 	case c.probes && f.probe == c.probe:
 		c.probes = false

@@ -63,6 +63,9 @@ func orDefault(n, otherwise int) int {
 // outstanding there would be missing on the others.
 func (k *Link) Widen(n int) { k.bytes.extra = int64(max(n, 0)) }
 
+// SetFloor sets the window's floor, [Limits].MinBytes until then.
+func (k *Link) SetFloor(n int) { k.bytes.floor = min(int64(n), k.bytes.ceiling) }
+
 // Window returns how many bytes may be outstanding now.
 func (k *Link) Window() int { return int(k.bytes.window()) }
 
@@ -79,6 +82,10 @@ func (k *Link) Full() bool { return k.table.used >= k.requests }
 
 // RoundTrip returns the least round trip of late, or 0 before the first.
 func (k *Link) RoundTrip() time.Duration { return k.bytes.least }
+
+// Shortest returns the shortest round trip ever, or 0 before the first. No distance is
+// longer.
+func (k *Link) Shortest() time.Duration { return k.bytes.shortest }
 
 // Moved returns how many bytes were moved.
 func (k *Link) Moved() int64 { return k.bytes.delivered }

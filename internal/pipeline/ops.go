@@ -76,3 +76,6 @@ func (o *Ops) Outstanding() int { return int(o.requests.out) }
 
 // RoundTrip returns the least round trip of late, or 0 before the first.
 func (o *Ops) RoundTrip() time.Duration { return o.requests.least }
+
+// Shortest returns the shortest round trip ever, or 0 before the first.
+func (o *Ops) Shortest() time.Duration { return o.requests.shortest }

@@ -49,6 +49,7 @@ type Mux struct {
 	queue      Queue[*Transfer]       // mu: those that may have something to ask
 	calls      Queue[*Call]           // mu: those not sent yet
 	transfers  map[*Transfer]struct{} // mu
+	reads      int                    // mu: of these, those that read
 	prefetched *prefetched            // mu: nil if there is none, or it was taken
 	ready      chan struct{}          // closed when New is done
 	closing    int                    // mu: handles whose CLOSE nobody waits for, and that is not answered
@@ -97,6 +98,7 @@ func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, e
 	m.link = pipeline.NewLink(limits)
 	m.ops = pipeline.NewOps(pipeline.OpsLimits{Min: minCalls})
 	m.pool.link, m.pool.ops = m.link, m.ops
+	m.pool.setFloor(m.reads)
 	if m.prefetched = g.prefetched; m.prefetched != nil {
 		m.learnHandle(m.prefetched.handle)
 	}

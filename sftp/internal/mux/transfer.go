@@ -78,6 +78,7 @@ func (m *Mux) Begin(t *Transfer, p pipeline.Config) {
 		t.Notified = make(chan struct{}, 1)
 	}
 	m.transfers[t] = struct{}{}
+	m.countReads(t, 1)
 	t.File.users++
 	t.File.spread(1, 0)
 	if t.Err == nil {
@@ -99,8 +100,17 @@ func (t *Transfer) Finish() {
 
 // forget takes a transfer out of the list once nothing is outstanding.
 func (t *Transfer) forget() {
-	if t.Plan.Outstanding() == 0 {
+	if _, ok := t.mux.transfers[t]; ok && t.Plan.Outstanding() == 0 {
 		delete(t.mux.transfers, t)
+		t.mux.countReads(t, -1)
+	}
+}
+
+// countReads counts a transfer that reads, or forgets it with n = -1. The caller holds mu.
+func (m *Mux) countReads(t *Transfer, n int) {
+	if !t.writes() {
+		m.reads += n
+		m.pool.setFloor(m.reads)
 	}
 }
 

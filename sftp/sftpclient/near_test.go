@@ -1,0 +1,75 @@
+package sftpclient
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// A slowServer answers as one that is held to a share of a core: in each slowPeriod it works
+// for slowShare, and takes slowMB for a mebibyte.
+type slowServer struct {
+	mu     sync.Mutex
+	begin  time.Time     // mu
+	worked time.Duration // mu: as if it were never held up
+}
+
+const (
+	slowPeriod = 100 * time.Millisecond
+	slowShare  = slowPeriod / 12
+	slowMB     = 8 * time.Millisecond
+)
+
+// hook waits until the work of a request is done.
+func (s *slowServer) hook(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+	bytes := len(q.Data)
+	if q.Type == wire.TypeRead {
+		bytes = int(q.Length)
+	}
+	s.mu.Lock()
+	if s.begin.IsZero() {
+		s.begin, s.worked = time.Now(), slowShare // the login took the first share
+	}
+	now := time.Since(s.begin)
+	could := now/slowPeriod*slowShare + min(now%slowPeriod, slowShare)
+	s.worked = max(s.worked, could) + slowMB*time.Duration(bytes)/(1<<20)
+	done := s.worked/slowShare*slowPeriod + s.worked%slowShare
+	s.mu.Unlock()
+	time.Sleep(done - now)
+	return nil, false
+}
+
+// An upload to a server that is near, and held to a small share of a core, has only so much in
+// flight as that server's cache holds, in one session, although each round trip takes long.
+func TestSlowNearServer(t *testing.T) {
+	const size = 64 << 20
+	most, slow := 0, slowServer{}
+	withFakeServer(t, Config{RoundTrip: 200 * time.Microsecond}, func(p *fakeServer) {
+		far(p)
+		p.link.latency, p.link.shared = 100*time.Microsecond, 1<<30
+		p.tree, p.hook = newEndlessTree(size), slow.hook
+	}, func(t *testing.T, p *fakeServer, c *Client) {
+		f, err := c.Create(t.Context(), "void")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if n, err := f.FillFrom(t.Context(), readerAtFunc(func(b []byte, _ int64) (int, error) {
+			most = max(most, c.mux.State().InFlight)
+			return len(b), nil
+		}), 0, size); n != size || err != nil {
+			t.Errorf("FillFrom = %d, %v", n, err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if most > 1<<20 || p.opened > 1 || p.made > 1 {
+			t.Errorf("%d bytes in flight, %d sessions, %d connections", most, p.opened, p.made)
+		}
+	})
+}
+
+type readerAtFunc func([]byte, int64) (int, error)
+
+func (f readerAtFunc) ReadAt(b []byte, off int64) (int, error) { return f(b, off) }
