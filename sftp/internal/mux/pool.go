@@ -28,7 +28,7 @@ const (
 
 	// nearWrites is the window's floor where nothing but WRITEs goes to a server that is
 	// near. What waits there is out of its processor's cache when its turn comes: with
-	// the common floor, sshd takes 1.4 times the processor time for a byte.
+	// the common floor, sshd takes 1.5 times the processor time for a byte.
 	nearWrites = 3 * wire.CommonData
 
 	// someConns bounds the connections of all but the longest paths. From longTrip on
