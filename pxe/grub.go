@@ -42,11 +42,12 @@ set default=`...)
 	return b
 }
 
-// GRUBProblems returns the entries that the menu for iPXE has, and that for GRUB has not, and why.
+// GRUBProblems returns the entries that the menu for iPXE has, and that for GRUB has not, and why:
+// the first of them.
 func (m *Menu) GRUBProblems() (all []error) {
 	for i := range m.Entries {
 		e := &m.Entries[i]
-		if err := e.checkGRUB(); err != nil && e.check() == nil {
+		if err := e.checkGRUB(); err != nil && e.check() == nil && len(all) < maxProblems {
 			all = append(all, fmt.Errorf("%s: %w", e.Name, err))
 		}
 	}

@@ -29,11 +29,11 @@ func (m *Menu) Check() error {
 	return nil
 }
 
-// IPXEProblems returns the entries that iPXE of early 2019, which Debian 12 has, cannot load.
+// IPXEProblems returns the first entries that iPXE of early 2019, which Debian 12 has, cannot load.
 // Such an iPXE asks by HTTP for another name than that of the script, if it is not ASCII.
 func (m *Menu) IPXEProblems() (all []error) {
 	for _, e := range m.Entries {
-		if strings.ContainsFunc(e.Linux+strings.Join(e.Initrds, ""), func(r rune) bool { return r >= utf8.RuneSelf }) {
+		if len(all) < maxProblems && strings.ContainsFunc(e.Linux+strings.Join(e.Initrds, ""), func(r rune) bool { return r >= utf8.RuneSelf }) {
 			all = append(all, fmt.Errorf("%s: the name of a file has letters that are not ASCII", e.Name))
 		}
 	}

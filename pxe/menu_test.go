@@ -142,6 +142,13 @@ func TestMenuIsBounded(t *testing.T) {
 			t.Errorf("%s: %d entries, %v", test.name, len(m.Entries), m.Problems)
 		}
 	}
+	var odd Menu
+	for i := range 2 * maxProblems {
+		odd.Entries = append(odd.Entries, Entry{Name: fmt.Sprint(i), Linux: "\u00fc\n"})
+	}
+	if g, i := len(odd.GRUBProblems()), len(odd.IPXEProblems()); g != maxProblems || i != maxProblems {
+		t.Errorf("%d problems of GRUB's menu and %d of iPXE's, want %d of each", g, i, maxProblems)
+	}
 }
 
 // commands cuts a script as iPXE does it (its core/exec.c, core/settings.c, image/script.c):

@@ -2,6 +2,7 @@ package proxydhcp
 
 import (
 	"bytes"
+	"net"
 	"net/netip"
 	"testing"
 )
@@ -39,5 +40,28 @@ func TestHeaderIsNotWhole(t *testing.T) {
 	// A frame's padding follows the datagram.
 	if h, whole := parseHeader([]byte{0, 67, 0, 68, 0, 9, 0, 0, 1, 0, 0}); !whole || h.length != 9 {
 		t.Errorf("with padding: %+v, %v", h, whole)
+	}
+}
+
+// A raw socket gets the IP header before the datagram, with its options. One that says it is longer
+// than all that came is no packet.
+func TestPayloadBehindIPHeader(t *testing.T) {
+	from, to := netip.MustParseAddrPort("192.0.2.9:67"), netip.MustParseAddrPort("255.255.255.255:67")
+	datagram := appendDatagram(nil, from, to, []byte("packet"))
+	s := &socket{raw: true, port: 67}
+	for _, test := range []struct {
+		words byte // length of the header, in its first byte
+		bytes int  // of it that came
+		whole bool
+	}{{5, 20, true}, {6, 24, true}, {15, 60, true}, {15, 20, false}, {0, 20, false}} {
+		b := append(make([]byte, test.bytes), datagram...)
+		b[0] = 4<<4 | test.words
+		packet, peer, ok := s.payload(b, &net.IPAddr{IP: net.IPv4(192, 0, 2, 9)})
+		if ok != test.whole || ok && (string(packet) != "packet" || peer != from) {
+			t.Errorf("header of %d words in %d bytes: %q from %v, %v", test.words, test.bytes, packet, peer, ok)
+		}
+	}
+	if _, _, ok := s.payload(nil, &net.IPAddr{IP: net.IPv4(192, 0, 2, 9)}); ok {
+		t.Error("no byte is taken as a packet")
 	}
 }

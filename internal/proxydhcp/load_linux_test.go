@@ -243,11 +243,11 @@ func BenchmarkCrowd(b *testing.B) {
 					for i := n; i < end; i++ {
 						sent[i] = time.Now()
 					}
-					left, err := c.socket.conn.WriteBatch(requests[n:end], 0)
+					done, err := c.socket.conn.WriteBatch(requests[n:end], 0)
 					if err != nil {
 						b.Fatal(err)
 					}
-					n += left
+					n += done
 				}
 				time.Sleep(time.Second) // the bound of all machines is for a second
 			}

@@ -212,7 +212,7 @@ func (s *socket) send(out *outbox) {
 	for at := 0; at < len(out.errs); {
 		n, err := s.conn.WriteBatch(out.messages[at:len(out.errs)], 0)
 		if n < 1 { // the first of them failed
-			*out.errs[at], n = err, 1
+			*out.errs[at], n = fmt.Errorf("send to %v: %w", out.messages[at].Addr, err), 1
 		}
 		at += n
 	}

@@ -89,7 +89,7 @@ func Parse(s string) (Location, error) {
 	case s == "":
 		return l, failure.Usage.Errorf("a location is empty; . is the current directory, and HOST: a home directory")
 	case strings.IndexByte(s, 0) >= 0:
-		return l, failure.Usage.Errorf("location %q: a name cannot hold a NUL", s)
+		err = errors.New("a name cannot hold a NUL")
 	case isURL:
 		err = l.parseURL(scheme, rest)
 	case isHost && isScheme(host) && strings.HasPrefix(path, "/"):
@@ -110,7 +110,7 @@ func Parse(s string) (Location, error) {
 	case err == errPassword || err == errWebPassword || err == errColon || err == errKeysInURL:
 		return l, failure.Usage.Wrap(err)
 	case err != nil && tftpclient.MayHoldPassword(s):
-		what := "a location (a URL is sftp://HOST/PATH)"
+		what := "a location (sftp://HOST:PORT/PATH, or HOST:PATH)"
 		if isURL {
 			what = fmt.Sprintf("a %s URL", console.Visible(scheme))
 		}

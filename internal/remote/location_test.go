@@ -143,6 +143,7 @@ func TestParseRefuses(t *testing.T) {
 		"tftp://me:x/secret@host/a":            "may hold a password",
 		"sftp:/me:secret@host/a":               "may hold a password",
 		"sftp:6969/me:secret@host":             "may hold a password",
+		"sftp://me:secret@host/a\x00b":         "may hold a password",
 		"me%3Asecret@host:6969/a":              "may hold a password",
 		"ho st:me:secret@host/a":               "may hold a password",
 		"sftp://me%3Asecret@host:x/a":          "may hold a password",

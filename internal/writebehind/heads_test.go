@@ -87,7 +87,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 
 // requests returns what reads a request.
 func requests() (read func()) {
-	c := &Conn{Conn: &pieces{all: frameOf(headersFrame, endHeaders, 40)}, headTime: headTime}
+	c := &Conn{Conn: &pieces{all: frameOf(headersFrame, endHeaders, 40)}, headTime: time.Hour}
 	var b [40]byte
 	return func() {
 		_, _ = c.Read(b[:frameHead])

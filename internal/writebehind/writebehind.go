@@ -127,15 +127,13 @@ func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	before := c.heads.begun
 	c.heads.take(b[:n])
-	if c.timed && (!c.heads.open || c.heads.begun != before) {
-		c.headEnd.Stop()
-		c.timed = false
-	}
-	switch begins := c.heads.open && !c.timed; {
+	switch begins := c.heads.open && (!c.timed || c.heads.begun != before); {
 	case begins && c.headEnd == nil:
 		c.headEnd = time.AfterFunc(c.headTime, c.endReading)
 	case begins:
 		c.headEnd.Reset(c.headTime)
+	case c.timed && !c.heads.open:
+		c.headEnd.Stop()
 	}
 	c.timed = c.heads.open
 	if err != nil {

@@ -337,8 +337,7 @@ func (s *remoteTree) SetAttr(ctx context.Context, name string, a store.Attr, fol
 	return s.fail("setattr", name, err)
 }
 
-// RoundTrip returns the shortest time that a request has taken of late; 0 before the
-// first.
+// RoundTrip returns what is known of the round trip to the server; 0 before the first.
 func (s *remoteTree) RoundTrip() time.Duration { return s.c.mux.RoundTrip() }
 
 // OpenFiles returns how many files and directories the server lets the client have open,

@@ -164,8 +164,7 @@ func (m *Mux) State() State {
 	return s
 }
 
-// RoundTrip returns the shortest round trip known of late, of requests with data and
-// without; 0 before the first.
+// RoundTrip returns what is known of the round trip to the server; 0 before the first.
 func (m *Mux) RoundTrip() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -156,7 +156,7 @@ func (p *lanePool) trip() time.Duration {
 // setFloor sets the window's floor for so many transfers that read.
 func (p *lanePool) setFloor(reads int) {
 	n := pipeline.DefaultMinBytes
-	if p.isNear() && reads == 0 {
+	if reads == 0 && p.isNear() && p.trip() < farTrip {
 		n = nearWrites
 	}
 	p.link.SetFloor(n)
