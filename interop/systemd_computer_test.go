@@ -186,8 +186,13 @@ func (m *computer) path(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(m.pid), "root", name)
 }
 
-// source is the directory on the machine that has what "make build" leaves.
-const source = "/root/haul"
+const (
+	// home is the directory of root on the machine, which the host's passwd file names.
+	home = "/root"
+
+	// source is the directory on the machine that has what "make build" leaves.
+	source = home + "/haul"
+)
 
 // try runs a shell script on the machine, as root, in the source tree. It ends with the
 // first command that fails.
@@ -196,7 +201,7 @@ func (m *computer) try(script string) (string, error) {
 	defer cancel()
 	nsenter := program{path: "/usr/bin/nsenter", args: []string{
 		"--target", strconv.Itoa(m.pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup",
-		"env", "-i", "HOME=/root", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "sh", "-euc",
+		"env", "-i", "HOME=" + home, "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "sh", "-euc",
 	}}
 	return nsenter.run(ctx, "mkdir -p "+source+"; cd "+source+"\n"+script)
 }

@@ -66,10 +66,10 @@ func newcomer(t *testing.T) *computer {
 		t.Fatal(err)
 	}
 	for name, b := range map[string][]byte{
-		source + "/bin/haul":        binary,
-		"/root/.ssh/id_ed25519":     pem.EncodeToMemory(block),
-		"/root/.ssh/id_ed25519.pub": ssh.MarshalAuthorizedKey(public),
-		"/root/.ssh/config":         []byte("StrictHostKeyChecking accept-new\n"), // as a person answers
+		source + "/bin/haul":          binary,
+		home + "/.ssh/id_ed25519":     pem.EncodeToMemory(block),
+		home + "/.ssh/id_ed25519.pub": ssh.MarshalAuthorizedKey(public),
+		home + "/.ssh/config":         []byte("StrictHostKeyChecking accept-new\n"), // as a person answers
 	} {
 		if err := os.WriteFile(m.path(name), b, 0o600); err != nil {
 			t.Fatal(err)
