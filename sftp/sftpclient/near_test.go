@@ -42,8 +42,8 @@ func (s *slowServer) hook(_ *fakeSession, q wire.Request, _ []byte) ([]byte, boo
 	return nil, false
 }
 
-// An upload to a server that is near, and held to a small share of a core, has only so much in
-// flight as that server's cache holds, although each round trip takes long.
+// An upload to a server that is near, and held to a small share of a core, has less than a mebibyte
+// in flight, although each round trip takes long.
 func TestSlowNearServer(t *testing.T) {
 	const size = 64 << 20
 	most, slow := 0, slowServer{}

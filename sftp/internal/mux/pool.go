@@ -26,9 +26,9 @@ const (
 	// time, and each further login costs it more of that.
 	lateBytes = 8 << 20
 
-	// nearWrites is the window's floor where nothing but WRITEs goes to a server that is
-	// near. What waits there is out of its processor's cache when its turn comes: with
-	// the common floor, sshd takes 1.5 times the processor time for a byte.
+	// nearWrites is the window's floor if all transfers are uploads, and the server is near.
+	// With the common floor sshd takes 1.5 times the processor time for a byte, presumably
+	// because data waits there for longer than the processor's cache keeps it.
 	nearWrites = 3 * wire.CommonData
 
 	// someConns bounds the connections of all but the longest paths. From longTrip on
