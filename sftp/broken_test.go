@@ -66,6 +66,7 @@ func TestBroken(t *testing.T) {
 	if n < 1 || n > 3 {
 		t.Errorf("%d connections before the peer was kept out", n)
 	}
+	w.conns.Wait() // Disconnected is called before a connection is no longer counted
 	if c := w.server.Counters(); c.Stuck != int64(stuck) || c.Conns != 0 || c.Handles != 0 || c.Sessions != 0 || c.Panics != 0 {
 		t.Errorf("%+v", c)
 	}

@@ -77,7 +77,7 @@ func runCase(t *testing.T, name string, configure func(*Server), f func(*testbed
 			configure(&s)
 		}
 		t.Cleanup(func() { wantNoTemps(t, dir) }) // once the server has ended
-		l := serve(t, s)
+		l := serveAt(t, s, badPeerAddr())
 		tb := &testbed{T: t, dir: dir, store: st, server: l, bad: newBadPeer(t, l)}
 		tb.good = newGoodPeer(t, l, st)
 		f(tb)
@@ -94,10 +94,21 @@ func runCase(t *testing.T, name string, configure func(*Server), f func(*testbed
 	before.check(t, name)
 }
 
+// badPeerAddr is the address of servers that bad peers attack, and of these peers. Floods
+// come from ports that are soon free. Tests of other packages, which run at the same time,
+// get them for their clients, and the server's answers with them. A client ignores those of
+// another address than it asked.
+func badPeerAddr() string {
+	if runtime.GOOS == "linux" {
+		return "127.0.7.1:0" // other systems have but one address of this kind
+	}
+	return "127.0.0.1:0"
+}
+
 // newBadPeer returns a peer whose datagrams come and go one by one.
 func newBadPeer(t testing.TB, l *Listener) *tftptest.Peer {
 	t.Helper()
-	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{Plain: true})
+	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort(badPeerAddr()), udp.Config{Plain: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func (tb *testbed) flood(to net.Addr, packet func(i int) []byte, ports int) {
 	var err error
 	for i := range floodSize {
 		if conn == nil {
-			if conn, err = net.ListenPacket("udp4", "127.0.0.1:0"); err != nil {
+			if conn, err = net.ListenPacket("udp4", badPeerAddr()); err != nil {
 				tb.Fatal(err)
 			}
 		}
