@@ -136,9 +136,7 @@ func (f *fetch) loop() {
 			f.timeIsUp()
 			return
 		case !ok:
-			if f.window > 1 && f.nacked != f.want && f.want-1 > f.acked {
-				f.short++
-			}
+			f.windowEnded()
 			if tries++; tries >= maxTries || tries > 1 && len(f.others) > 0 {
 				f.stalled()
 				return
@@ -206,7 +204,22 @@ func (f *fetch) data(p packet) {
 	case ahead > 0 && f.noNACK:
 		f.early[f.want+ahead] = append([]byte(nil), p.data...)
 	case f.everyAck, f.nacked != f.want:
+		if ahead == -1 && time.Since(f.moved) >= serverTimer {
+			f.windowEnded()
+		}
 		f.nack()
+	}
+}
+
+// serverTimer is less than servers wait for an acknowledgement. A copy that the network
+// makes of a block comes sooner.
+const serverTimer = 100 * time.Millisecond
+
+// windowEnded notes that the server sends no more before the window is full, or its latest
+// block again: it waits for an acknowledgement.
+func (f *fetch) windowEnded() {
+	if f.window > 1 && f.nacked != f.want && f.want-1 > f.acked {
+		f.short++
 	}
 }
 

@@ -3,11 +3,13 @@ package transfer
 import (
 	"container/heap"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/haul-project/haul/internal/golden"
+	"github.com/haul-project/haul/internal/repeat"
 )
 
 // An ubootWorld is a Sender that serves U-Boot's own TFTP (net/tftp.c) through
@@ -26,7 +28,11 @@ type ubootWorld struct {
 	whole                  bool
 
 	now, base time.Time
-	free      time.Time // when the queue is empty
+	free      time.Time                            // when the queue is empty
+	leaves    []time.Time                          // when each packet of the queue leaves it
+	pauses    func() (after, length time.Duration) // of the peer, from the latest one on; nil for none
+	pause     time.Time                            // when the next begins
+	paused    time.Duration                        // and how long it is
 	evs       eventHeap
 	seq       int
 	sent      int64
@@ -99,10 +105,15 @@ func (w *ubootWorld) drive() {
 			if w.free.Before(w.now) {
 				w.free = w.now
 			}
-			if w.free.Sub(w.now) > time.Duration(w.queue-1)*w.drain {
+			for len(w.leaves) > 0 && !w.leaves[0].After(w.now) {
+				w.leaves = w.leaves[1:]
+			}
+			if int64(len(w.leaves)) >= w.queue {
 				continue
 			}
+			w.waitForPeer()
 			w.free = w.free.Add(w.drain)
+			w.leaves = append(w.leaves, w.free)
 			last := k == w.s.total
 			w.at(w.free.Add(w.delay), func() { w.data(k, last) })
 		}
@@ -114,9 +125,21 @@ func (w *ubootWorld) drive() {
 	}
 }
 
+// waitForPeer has the queue stand still while the peer pauses.
+func (w *ubootWorld) waitForPeer() {
+	for w.pauses != nil && !w.free.Before(w.pause) {
+		if resumes := w.pause.Add(w.paused); w.free.Before(resumes) {
+			w.free = resumes
+		}
+		after, length := w.pauses()
+		w.pause, w.paused = w.pause.Add(w.paused+after), length
+	}
+}
+
 func (w *ubootWorld) run(blocks int64) (time.Duration, error) {
 	w.base = time.Unix(1_000_000, 0)
 	w.now, w.nextACK = w.base, w.window
+	w.pause = w.base
 	w.s.Answer(w.now, Options{BlockSize: 8, Window: int(w.window)}, blocks*8-1)
 	w.s.AppendReply(w.now, nil)
 	w.arm()
@@ -163,4 +186,29 @@ func TestShortQueues(t *testing.T) {
 		b.WriteString("\n")
 	}
 	golden.Compare(t, "queues.txt", b.String())
+}
+
+// A peer that pauses answers late, at times, what it answers soon at others. That neither
+// hides that timeouts are right, nor has each wait twice as long as the one before until
+// U-Boot's own timer, which repeats an ACK ten times at most.
+func TestShortQueueBusyPeer(t *testing.T) {
+	repeat.OnFailure(t)
+	const blocks = 715
+	for _, pause := range []time.Duration{0, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond} {
+		for _, every := range []time.Duration{5 * time.Millisecond, 100 * time.Millisecond} {
+			for seed := range uint64(30) {
+				rng := rand.New(rand.NewPCG(1, seed))
+				w := &ubootWorld{
+					window: 16, queue: 15, drain: 20 * time.Microsecond, delay: 100 * time.Microsecond, oack: 2 * time.Millisecond,
+					pauses: func() (after, length time.Duration) {
+						return time.Duration(rng.ExpFloat64() * float64(every)), time.Duration(rng.Float64() * float64(pause))
+					},
+				}
+				took, err := w.run(blocks)
+				if most := time.Second + blocks*pause/10; err != nil || w.timeouts > 0 || took > most {
+					t.Errorf("seed %d, pauses of up to %v every %v: took %v, at most %v was expected; %d timeouts of U-Boot's; %v", seed, pause, every, took, most, w.timeouts, err)
+				}
+			}
+		}
+	}
 }

@@ -27,7 +27,7 @@ func (s *Sender) advance(now time.Time, k int64) {
 	trip := s.timer.shortest()
 	s.echo, s.hasty = 0, false
 	if silent {
-		s.timedOut(k, now.Sub(s.recovery.began) < trip)
+		s.timedOut(k, now.Sub(s.recovery.began))
 	}
 	s.deadline = time.Time{}
 	if s.recovery.tried(now, k, trip, s.measured) {
@@ -104,16 +104,24 @@ func (s *Sender) tried(now time.Time) {
 	s.deadline = now.Add(s.rto())
 }
 
-// timedOut learns from an acknowledgement of k, the first since a timeout. One
-// that comes sooner than an answer can was on its way before.
-func (s *Sender) timedOut(k int64, early bool) {
+// promptPart is the part of a timeout within which an answer to it is prompt.
+const promptPart = 8
+
+// timedOut learns from an acknowledgement of k, the first since a timeout, how long after
+// it that came. One that comes sooner than an answer can was on its way before. One that
+// comes soon, after a long wait, answers what the timeout sent: the timeout was right.
+func (s *Sender) timedOut(k int64, after time.Duration) {
 	if k < s.recovery.end {
-		s.timer.eased() // the timeout was right: something was lost
+		s.timer.eased() // something was lost
 		return
 	}
+	early := after < s.timer.shortest()
 	s.echo, s.hasty = k, early
-	if early {
+	switch {
+	case early && s.measured: // an OACK may take longer than all that follows
 		s.timer.hasty()
+	case after <= max(2*s.timer.trip(), s.rto()/promptPart):
+		s.timer.eased()
 	}
 }
 
