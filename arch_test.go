@@ -40,8 +40,8 @@ var rules = map[string]rule{
 		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp",
 		tests:   "pxe internal/race internal/s3test internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
 	},
-	"internal/config":          {imports: "tftp tftp/trace pxe site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
-	"internal/config/convert":  {imports: "internal/config internal/console internal/failure", tests: "internal/golden internal/serve"},
+	"internal/config":          {imports: "tftp tftp/trace tftp/transfer pxe site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
+	"internal/config/convert":  {imports: "internal/config internal/console internal/failure tftp/transfer", tests: "internal/golden internal/serve"},
 	"internal/serve/servetest": {imports: "internal/s3test sftp tftp users"}, // for tests
 	"internal/metricsserver":   {tests: "internal/serve/servetest meter"},
 	"internal/source": {

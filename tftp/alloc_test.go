@@ -71,8 +71,11 @@ func TestNothingAllocatedPerPacket(t *testing.T) {
 
 // A transfer costs a few small pieces of memory, for its name and its file.
 func TestLittleAllocatedPerTransfer(t *testing.T) {
-	m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 100}, Upload: OverwriteUploads})
-	read, write := tftptest.RRQ("boot/image"), tftptest.WRQ("boot/image")
+	m := newSteppedServer(Server{
+		Store: &tftptest.Endless{Size: 100}, Upload: OverwriteUploads,
+		Refuse: []Refusal{refusal("tsize", "10.0.0.0/8"), refusal("tsize,blksize", "192.0.0.0/16")}, Rollover: []RolloverRule{{Rollover: transfer.RolloverOne}},
+	})
+	read, write := tftptest.RRQ("boot/image", "blksize", "1024"), tftptest.WRQ("boot/image", "tsize", "7")
 	first, short := tftptest.ACK(1), tftptest.Data(1, make([]byte, 100))
 	i := 0
 	whole := func() {

@@ -350,12 +350,12 @@ func TestImpossiblePeers(t *testing.T) {
 	request := tftptest.RRQ("image")
 	for _, peer := range []string{"192.0.2.1:0", "0.0.0.0:7", "224.0.0.1:7", "[ff02::1]:7", "[::]:7"} {
 		m := udp.Message{Peer: netip.MustParseAddrPort(peer), Data: request}
-		if _, fault, ok := parseRequest(&m, request, addrPort(serverIP, transfer.Port)); ok || fault != nil {
+		if _, fault, ok := new(Server).parseRequest(&m, request, addrPort(serverIP, transfer.Port)); ok || fault != nil {
 			t.Errorf("a request from %s is taken in, or answered by %v", peer, fault)
 		}
 	}
 	m := udp.Message{Peer: netip.MustParseAddrPort("192.0.2.1:1"), Data: request}
-	if _, _, ok := parseRequest(&m, request, addrPort(serverIP, transfer.Port)); !ok {
+	if _, _, ok := new(Server).parseRequest(&m, request, addrPort(serverIP, transfer.Port)); !ok {
 		t.Error("a good request is not taken in")
 	}
 }

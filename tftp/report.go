@@ -105,7 +105,7 @@ func (l *Listener) write(t *Transfer) {
 			slog.Duration("lost", t.Lost.Round(time.Microsecond)))
 	}
 	if t.stopsAtRollover() {
-		attrs = append(attrs, slog.String("hint", "the client may not count beyond 65535 blocks: have it ask for a larger blksize"))
+		attrs = append(attrs, slog.String("hint", "the client may not count beyond 65535 blocks, or not as it is served: have it ask for a larger blksize, or set its rollover"))
 	}
 	if t.Err != nil && t.Outcome != Probe {
 		attrs = append(attrs, slog.String("error", t.Err.Error()))
@@ -150,14 +150,18 @@ func formatOptions(m transfer.Mode, o transfer.Options) string {
 			b = strconv.AppendInt(b, v, 10)
 		}
 	}
-	add("blksize", int64(o.BlockSize))
+	if o.PowerOfTwo {
+		add("blksize2", int64(o.BlockSize))
+	} else {
+		add("blksize", int64(o.BlockSize))
+	}
 	add("windowsize", int64(o.Window))
 	add("tsize", o.Size)
 	add("timeout", int64(o.Timeout/time.Second))
 	add("utimeout", o.MicroTimeout.Microseconds())
 	if o.Rollover != transfer.RolloverDefault {
 		b = append(b, " rollover="...)
-		b = strconv.AppendInt(b, int64(o.Rollover-transfer.RolloverZero), 10)
+		b = strconv.AppendInt(b, int64(o.Rollover.Next()), 10)
 	}
 	return string(b)
 }

@@ -446,7 +446,7 @@ func TestRoutesManyDoors(t *testing.T) {
 
 // request returns the request that a packet is.
 func request(peer netip.AddrPort, b []byte) Request {
-	q, _, ok := parseRequest(message(peer, b), b, addrPort(serverIP, transfer.Port))
+	q, _, ok := new(Server).parseRequest(message(peer, b), b, addrPort(serverIP, transfer.Port))
 	if !ok {
 		panic("no request")
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/haul-project/haul/store"
@@ -80,6 +81,12 @@ type Server struct {
 	// DefaultWindow, other zero fields the whole range of the RFCs.
 	Limits transfer.Limits
 
+	// Refuse has options that some clients do not get: those of all rules for a client.
+	// Rollover has what clients expect behind block 65535 that do not ask for it: the
+	// first rule for a client counts. Without one it is Limits.Rollover.
+	Refuse   []Refusal
+	Rollover []RolloverRule
+
 	// MTU holds block sizes down, so that packets need no fragments, which
 	// boot ROMs cannot join. 0 asks the kernel for each peer's path, above 0
 	// it is the size of an IP packet in bytes, below 0 nothing is held down.
@@ -128,6 +135,8 @@ func (s *Server) check() error {
 		return fmt.Errorf("tftp: server has nothing to serve: set Store, Read or Write")
 	case s.Bandwidth < 0 || s.BandwidthPerClient < 0:
 		return fmt.Errorf("tftp: a bandwidth of %d bytes a second, and %d for each client: neither may be negative", s.Bandwidth, s.BandwidthPerClient)
+	case slices.ContainsFunc(s.Rollover, func(r RolloverRule) bool { return r.Rollover > transfer.RolloverOne }):
+		return fmt.Errorf("tftp: a rule for the rollover is for RolloverZero or RolloverOne")
 	case s.FirstPort > s.LastPort:
 		return fmt.Errorf("tftp: ports %d to %d are no range", s.FirstPort, s.LastPort)
 	case s.FirstPort == 0 && s.LastPort != 0:

@@ -1,6 +1,7 @@
 package tftp
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/netip"
@@ -217,6 +218,7 @@ func (s *session) agree(now time.Time) {
 // limits returns the server's, with a block size that fits the peer's path.
 func (s *session) limits() transfer.Limits {
 	limits := s.shard.server.Limits
+	limits.Rollover = cmp.Or(s.shard.server.rolloverOf(s.peer.Addr()), limits.Rollover)
 	if s.mtu > 0 {
 		fits := max(packetio.BlockIn(s.mtu, s.peer.Addr()), transfer.MinBlockSize)
 		if limits.BlockSize == 0 || limits.BlockSize > fits {

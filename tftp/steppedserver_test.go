@@ -41,7 +41,7 @@ func newSteppedServer(s Server) *steppedServer {
 // ask gives the server a request packet.
 func (m *steppedServer) ask(peer netip.AddrPort, b []byte) {
 	msg := udp.Message{Peer: peer, Data: b}
-	if q, _, ok := parseRequest(&msg, b, addrPort(serverIP, transfer.Port)); ok {
+	if q, _, ok := m.parseRequest(&msg, b, addrPort(serverIP, transfer.Port)); ok {
 		m.sh.push(q)
 	}
 }

@@ -97,28 +97,37 @@ func TestReload(t *testing.T) {
 	c.wantExit(0)
 }
 
-// The successor reads the configuration file again.
+// The successor reads the configuration file again: here it refuses an option from then on.
 func TestReloadFile(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(first, "kernel"), "first")
 	writeFile(t, filepath.Join(second, "kernel"), "second")
 	file := filepath.Join(t.TempDir(), "haul.toml")
 	set := func(dir, more string) {
-		writeFile(t, file, fmt.Sprintf("dirs = [%q]\n%s[tftp]\nlisten = [\"127.0.0.1:0\"]\n", dir, more))
+		writeFile(t, file, fmt.Sprintf("dirs = [%q]\n[tftp]\nlisten = [\"127.0.0.1:0\"]\n%s", dir, more))
 	}
 	set(first, "")
 	c := runChild(t, childOptions{}, "serve", "--config", file)
 	c.awaitURL()
 	c.wantGet("kernel", "first")
+	wantAnswer := func(answer string) {
+		t.Helper()
+		r := c.dial()
+		r.send("\x00\x01kernel\x00octet\x00blksize\x00600\x00")
+		r.want(answer)
+		r.send("\x00\x05\x00\x00enough\x00")
+	}
+	wantAnswer("\x00\x06blksize\x00600\x00")
 	set(second, "singel_port = true\n")
 	c.signal(syscall.SIGHUP)
 	c.await("level=ERROR", "reload: there is no successor", file, "singel_port", "\n")
 	c.wantGet("kernel", "first")
-	set(second, "")
+	set(second, "refuse = ['blksize 127.0.0.0/8']\n")
 	c.signal(syscall.SIGHUP)
 	pid := c.succeeded(1)
 	c.awaitEnd(c.cmd.Process.Pid)
 	c.wantGet("kernel", "second")
+	wantAnswer("\x00\x03\x00\x01second")
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// --blksize and --windowsize bound the options of TFTP clients, and --max-per-client
+// --blksize and --windowsize bound the options of TFTP clients, --refuse takes some out, and --max-per-client
 // and --max-transfers the number of transfers.
 func TestServeTFTPLimits(t *testing.T) {
 	image := strings.Repeat("x", 10_000)
 	dir := servedDir(t, map[string]string{"image": image})
-	const ask = "\x00\x01image\x00octet\x00blksize\x001400\x00windowsize\x0064\x00"
+	const ask = "\x00\x01image\x00octet\x00blksize\x001400\x00tsize\x000\x00windowsize\x0064\x00"
 	for flag, refusal := range map[string]string{
 		"--max-per-client": "too many transfers of this address",
 		"--max-transfers":  "server is busy, try again",
 	} {
-		c := startChild(t, childOptions{}, dir, "--blksize", "600", "--windowsize", "4", "--loops", "1", flag, "1")
+		c := startChild(t, childOptions{}, dir, "--blksize", "600", "--windowsize", "4", "--refuse", "tsize 127.0.0.0/8", "--loops", "1", flag, "1")
 		first := c.dial()
 		first.send(ask)
 		first.want("\x00\x06blksize\x00600\x00windowsize\x004\x00")

@@ -44,7 +44,14 @@ TFTP has no users: every client may read, and may write only where --upload allo
 cannot have that.
 
 Each transfer has a port of its own. Behind NAT or in a container, use --single-port,
-or open the --ports in the firewall.`
+or open the --ports in the firewall.
+
+For firmware with mistakes, some clients can be served otherwise, by their address:
+  --refuse 'tsize 10.1.0.0/16' ignores an option of these clients, as if haul did not know
+    it; --refuse tsize,windowsize those of all clients. All rules for a client count.
+    The options are blksize, blksize2, tsize, timeout, utimeout, windowsize, rollover.
+  --rollover '1 10.2.0.0/16' continues with block 1 after block 65535, where most clients
+    expect 0. The first rule for a client counts.`
 
 const serveSFTPHelp = `Serve files over SFTP.
 

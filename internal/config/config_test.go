@@ -71,6 +71,8 @@ var samples = map[string][2]string{
 	"tftp.mtu":                  {"1500", "1_500"},
 	"tftp.blksize":              {"1428", "1428"},
 	"tftp.windowsize":           {"16", "0x10"},
+	"tftp.refuse":               {"tsize,BLKSIZE 10.0.0.0/8", `["tsize,BLKSIZE 10.0.0.0/8"]`},
+	"tftp.rollover":             {"1 10.2.0.0/16,192.0.2.7", `"1 10.2.0.0/16,192.0.2.7"`},
 	"tftp.memory":               {"64MiB", `"64MiB"`},
 	"tftp.trace":                {"192.0.2.7,10.0.0.0/8", `["192.0.2.7", "10.0.0.0/8"]`},
 	"sftp.listen":               {":2022", `":2022"`},

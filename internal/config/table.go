@@ -25,6 +25,8 @@ func (s *Settings) tftp() []*Setting {
 		},
 		{Key: "tftp.blksize", Flag: "blksize", Group: "TFTP", value: intValue(&c.BlockSize), Help: "agree to TFTP blocks of at most `N` bytes (0: any)"},
 		{Key: "tftp.windowsize", Flag: "windowsize", Group: "TFTP", value: intValue(&c.WindowSize), Help: "agree to TFTP windows of at most `N` blocks"},
+		{Key: "tftp.refuse", Flag: "refuse", Group: "TFTP", value: refusalsValue(&c.Refuse), Help: "do not agree to options, as `OPTIONS [NETWORKS]`: 'tsize,blksize 10.1.0.0/16', or tsize alone for all clients; repeat for more"},
+		{Key: "tftp.rollover", Flag: "rollover", Group: "TFTP", value: rolloversValue(&c.Rollover), Help: "continue with block 0 or 1 after block 65535 if a client does not ask for either, as `0|1 [NETWORKS]`: '1 10.2.0.0/16'; repeat for more, the first that has a client counts"},
 		{Key: "tftp.no_offload", Flag: "no-offload", Group: "TFTP", value: boolValue(&c.NoOffload), Help: "do not let the kernel split and join datagrams"},
 		{Key: "tftp.upload_parents", Flag: "upload-parents", Group: "TFTP", value: boolValue(&c.UploadParents), Help: "make missing directories for uploads over TFTP, as uploads over HTTP do"},
 		{Key: "tftp.max_transfers", Flag: "max-transfers", Group: "limits", value: intValue(&c.MaxTransfers), Help: "at most `N` TFTP transfers at a time"},

@@ -138,8 +138,10 @@ type TFTP struct {
 
 	// Bandwidth and BandwidthPerClient limit the bytes a second each way, of all transfers
 	// together and of those of one address; 0 means no limit.
-	Bandwidth          int64
-	BandwidthPerClient int64
+	Bandwidth, BandwidthPerClient int64
+
+	Refuse   []tftp.Refusal      // options that some clients do not get
+	Rollover []tftp.RolloverRule // what some clients expect behind block 65535
 
 	NoOffload     bool // the kernel does not split and join datagrams
 	UploadParents bool // uploads create missing directories

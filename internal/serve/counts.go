@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/tcp"
@@ -13,17 +14,10 @@ func (cfg *Config) counts() *meter.Registry {
 		return nil
 	}
 	c := meter.Config{Version: cfg.Version}
-	if cfg.ServesTFTP() {
-		c.Protocols = append(c.Protocols, meter.TFTP)
-	}
-	if cfg.ServesSFTP() {
-		c.Protocols = append(c.Protocols, meter.SFTP)
-	}
-	if anyAddr(cfg.HTTP.Listen) {
-		c.Protocols = append(c.Protocols, meter.HTTP)
-	}
-	if anyAddr(cfg.HTTP.ListenTLS) {
-		c.Protocols = append(c.Protocols, meter.HTTPS)
+	for _, name := range cfg.services() {
+		if name != handover.Boot { // which transfers no files
+			c.Protocols = append(c.Protocols, meter.Protocol(name)) // both packages have the same names
+		}
 	}
 	return meter.New(c)
 }

@@ -78,6 +78,8 @@ func (cfg *Config) server() *tftp.Server {
 		MaxPerClient: cfg.TFTP.MaxPerClient,
 		Rate:         cfg.TFTP.Rate,
 		Bandwidth:    cfg.TFTP.Bandwidth,
+		Refuse:       cfg.TFTP.Refuse,
+		Rollover:     cfg.TFTP.Rollover,
 		Memory:       cfg.TFTP.Memory,
 		Loops:        cfg.TFTP.Loops,
 		Grace:        cfg.Grace,

@@ -13,6 +13,7 @@ func FuzzParseRequest(f *testing.F) {
 		"\x00\x01u-boot.img\x00octet\x00timeout\x005\x00tsize\x00262144\x00blksize\x001468\x00windowsize\x0016\x00",
 		"\x00\x01f\x00octet\x00tsize\x00enable\x00multicast\x00\x00",
 		"\x00\x02f\x00NetASCII\x00utimeout\x0010000\x00rollover\x001\x00",
+		"\x00\x01f\x00octet\x00blksize2\x001428\x00blksize\x001428\x00",
 		"\x00\x02f\x00mail\x00",
 		"\x00\x01f\x00octet\x00blksize",
 	} {
@@ -32,6 +33,12 @@ func FuzzParseRequest(f *testing.F) {
 		again := AppendRequest(nil, q)
 		if p, err := ParseRequest(again); err != nil || p != q || len(again) > len(b) {
 			t.Fatalf("%x became %x: %+v, then %+v, %v", b, again, q, p, err)
+		}
+		if p, err := ParseRequestWithout(^OptionSet(0), b); err != nil || p.Offer != (Options{}) || p.Name != q.Name {
+			t.Fatalf("all options are refused, and %x is read as %+v, %v", b, p, err)
+		}
+		if agreed := (Limits{Rollover: RolloverOne}).Agree(q, 1000); agreed.Rollover.Next() == 0 && q.Offer.Rollover != RolloverZero || len(appendOptions(nil, agreed)) > len(b) {
+			t.Fatalf("%+v was answered by %+v, by a server that continues with 1", q.Offer, agreed)
 		}
 		agreed := Limits{}.Agree(q, 1000)
 		if agreed.Check() != nil || agreed.BlockSize > q.Offer.BlockSize || agreed.Window > min(q.Offer.Window, safeWindow) {

@@ -5,7 +5,7 @@ package transfer
 
 // A Rollover says which number follows 65535 on the wire. No RFC does, so
 // peers differ; nearly all continue with 0. It is negotiated by the option
-// "rollover" that tftp-hpa introduced.
+// "rollover" that tftp-hpa introduced, or known of a peer by its address.
 type Rollover uint8
 
 // The rollovers.
@@ -13,14 +13,25 @@ const (
 	RolloverDefault Rollover = iota // not negotiated: to 0
 	RolloverZero                    // 65535, 0, 1, …
 	RolloverOne                     // 65535, 1, 2, …
+
+	// RolloverOneUnasked is RolloverOne of [Limits] for a peer that did not ask: no OACK has it.
+	RolloverOneUnasked
 )
+
+// Next returns the number that follows 65535: 0 or 1.
+func (r Rollover) Next() int {
+	if r >= RolloverOne {
+		return 1
+	}
+	return 0
+}
 
 // oneCycle is how many blocks share no number when 65535 is followed by 1.
 const oneCycle = 65535
 
 // wireNumber narrows a block number.
 func wireNumber(block int64, roll Rollover) uint16 {
-	if roll == RolloverOne && block > 0 {
+	if roll >= RolloverOne && block > 0 {
 		return uint16((block-1)%oneCycle + 1)
 	}
 	return uint16(block)
@@ -29,7 +40,7 @@ func wireNumber(block int64, roll Rollover) uint16 {
 // widen returns the greatest block not above limit that has the given number
 // on the wire, or -1 if there is none.
 func widen(limit int64, wire uint16, roll Rollover) int64 {
-	if roll != RolloverOne {
+	if roll < RolloverOne {
 		return max(-1, limit-int64(uint16(limit)-wire))
 	}
 	if wire == 0 {

@@ -23,7 +23,7 @@ func TestWireNumber(t *testing.T) {
 		{1 << 40, 0, 256},
 	}
 	for _, test := range tests {
-		for roll, want := range map[Rollover]uint16{RolloverDefault: test.zero, RolloverZero: test.zero, RolloverOne: test.one} {
+		for roll, want := range map[Rollover]uint16{RolloverDefault: test.zero, RolloverZero: test.zero, RolloverOne: test.one, RolloverOneUnasked: test.one} {
 			if got := wireNumber(test.block, roll); got != want {
 				t.Errorf("wireNumber(%d, %d) = %d, want %d", test.block, roll, got, want)
 			}
@@ -53,7 +53,7 @@ func TestWiden(t *testing.T) {
 		{131071, 1, 65537, 131071},
 	}
 	for _, test := range tests {
-		for roll, want := range map[Rollover]int64{RolloverDefault: test.zero, RolloverZero: test.zero, RolloverOne: test.one} {
+		for roll, want := range map[Rollover]int64{RolloverDefault: test.zero, RolloverZero: test.zero, RolloverOne: test.one, RolloverOneUnasked: test.one} {
 			if got := widen(test.limit, test.wire, roll); got != want {
 				t.Errorf("widen(%d, %d, %d) = %d, want %d", test.limit, test.wire, roll, got, want)
 			}

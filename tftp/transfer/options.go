@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/bits"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -30,12 +33,50 @@ const (
 // The option names, in the lower case in which they are sent.
 const (
 	optBlockSize    = "blksize"
+	optBlockSize2   = "blksize2"
 	optSize         = "tsize"
 	optTimeout      = "timeout"
 	optMicroTimeout = "utimeout"
 	optWindow       = "windowsize"
 	optRollover     = "rollover"
 )
+
+var optionNames = [...]string{optBlockSize, optBlockSize2, optSize, optTimeout, optMicroTimeout, optWindow, optRollover}
+
+// An OptionSet is a set of the options that this package knows.
+type OptionSet uint8
+
+// ParseOptionSet reads the names of options, with commas between them, in any case.
+func ParseOptionSet(names string) (set OptionSet, err error) {
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.Index(optionNames[:], strings.ToLower(name))
+		if i < 0 {
+			return 0, fmt.Errorf("there is no option %q; the options are %s", name, strings.Join(optionNames[:], ", "))
+		}
+		set |= 1 << i
+	}
+	return set, nil
+}
+
+// String returns the names of the options, as [ParseOptionSet] reads them.
+func (set OptionSet) String() string {
+	var names []string
+	for i, name := range optionNames {
+		if set&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+func (set OptionSet) has(name []byte) bool {
+	for i, known := range optionNames {
+		if set&(1<<i) != 0 && equalFold(name, known) {
+			return true
+		}
+	}
+	return false
+}
 
 // Options are the values that two peers agree on before data flows. A zero
 // field was not offered, or not agreed on.
@@ -45,12 +86,18 @@ type Options struct {
 	Timeout      time.Duration // timeout: whole seconds, 1 s to 255 s
 	MicroTimeout time.Duration // utimeout: whole microseconds, 10 ms to 255 s
 	Rollover     Rollover      // rollover: which block number follows 65535
+	PowerOfTwo   bool          // BlockSize is of blksize2: a server confirms a power of two
 	HasSize      bool          // tsize is present, with Size as its value
 	Size         int64         // bytes in the file
 }
 
 // IsZero reports whether no option is present.
-func (o Options) IsZero() bool { return o == Options{} }
+func (o Options) IsZero() bool {
+	if o.Rollover > RolloverOne {
+		o.Rollover = RolloverDefault
+	}
+	return o == Options{}
+}
 
 // Check reports a value outside the range that its option has.
 func (o Options) Check() error {
@@ -63,6 +110,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("timeout %v is not whole seconds in %v to %v", o.Timeout, minTimeout, maxTimeout)
 	case o.MicroTimeout != 0 && (o.MicroTimeout < minMicroTimeout || o.MicroTimeout > maxTimeout):
 		return fmt.Errorf("utimeout %v is not in %v to %v", o.MicroTimeout, minMicroTimeout, maxTimeout)
+	case o.Rollover > RolloverOne:
+		return errors.New("rollover is not 0 or 1")
 	}
 	return nil
 }
@@ -81,6 +130,9 @@ type Limits struct {
 	Window     int           // most blocks a window
 	MinTimeout time.Duration // shortest timeout confirmed
 	MaxTimeout time.Duration // longest timeout confirmed
+
+	// Rollover is for a peer that does not ask for one, and holds without being confirmed.
+	Rollover Rollover
 }
 
 // Agree returns the options to confirm for a request: only what was offered,
@@ -94,6 +146,12 @@ func (l Limits) Agree(r Request, size int64) Options {
 	}
 	if l.Window > 0 {
 		o.Window = min(o.Window, l.Window)
+	}
+	if o.PowerOfTwo && o.BlockSize > 0 {
+		o.BlockSize = 1 << (bits.Len(uint(o.BlockSize)) - 1)
+	}
+	if o.Rollover == RolloverDefault && l.Rollover == RolloverOne {
+		o.Rollover = RolloverOneUnasked
 	}
 	o.limitWindow(r.Mode)
 	// A timeout is confirmed as it is or not at all (RFC 2349).
@@ -129,7 +187,10 @@ func (l Limits) confirms(timeout time.Duration) bool {
 
 // appendOptions appends the options present, as names and decimal values.
 func appendOptions(b []byte, o Options) []byte {
-	if o.BlockSize != 0 {
+	switch {
+	case o.BlockSize != 0 && o.PowerOfTwo:
+		b = appendOption(b, optBlockSize2, int64(o.BlockSize))
+	case o.BlockSize != 0:
 		b = appendOption(b, optBlockSize, int64(o.BlockSize))
 	}
 	if o.HasSize {
@@ -144,7 +205,7 @@ func appendOptions(b []byte, o Options) []byte {
 	if o.Window != 0 {
 		b = appendOption(b, optWindow, int64(o.Window))
 	}
-	if o.Rollover != RolloverDefault {
+	if o.Rollover == RolloverZero || o.Rollover == RolloverOne {
 		b = appendOption(b, optRollover, int64(o.Rollover-RolloverZero))
 	}
 	return b
@@ -158,17 +219,19 @@ func appendOption(b []byte, name string, value int64) []byte {
 // errMalformed marks an option that is known but has no valid value.
 var errMalformed = errors.New("value out of range")
 
-// parseOffer reads the options of a request. Options that are unknown,
+// parseOffer reads the options of a request. Options that are unknown, refused,
 // malformed or cut off are ignored (RFC 2347); of an option given twice the
-// first counts.
-func parseOffer(b []byte) Options {
+// first counts, and so it does of blksize and blksize2.
+func parseOffer(b []byte, refused OptionSet) Options {
 	var o Options
 	for {
 		name, value, rest, ok := cutOption(b)
 		if !ok {
 			return o
 		}
-		_, _ = o.set(name, value) // not for us to judge: just not confirmed
+		if refused == 0 || !refused.has(name) {
+			_, _ = o.set(name, value) // not for us to judge: just not confirmed
+		}
 		b = rest
 	}
 }
@@ -237,6 +300,10 @@ func (o *Options) set(name, value []byte) (known bool, err error) {
 		if valid = in(0, 1); valid && o.Rollover == RolloverDefault {
 			o.Rollover = RolloverZero + Rollover(n)
 		}
+	case equalFold(name, optBlockSize2):
+		if valid = in(MinBlockSize, MaxBlockSize); valid && o.BlockSize == 0 {
+			o.BlockSize, o.PowerOfTwo = int(n), true
+		}
 	default:
 		return false, nil
 	}
@@ -259,6 +326,10 @@ func (o Options) confirmedBy(ack Options, write bool) error {
 	switch {
 	case ack.BlockSize > o.BlockSize:
 		return fmt.Errorf("blksize %d where at most %d was asked", ack.BlockSize, o.BlockSize)
+	case ack.PowerOfTwo && !o.PowerOfTwo:
+		return errors.New("blksize2 was not asked for")
+	case ack.BlockSize != 0 && !ack.PowerOfTwo && o.PowerOfTwo:
+		return errors.New("blksize was not asked for")
 	case ack.Window > o.Window:
 		return fmt.Errorf("windowsize %d where at most %d was asked", ack.Window, o.Window)
 	case ack.Timeout != 0 && ack.Timeout != o.Timeout:

@@ -68,7 +68,10 @@ func OpcodeOf(b []byte) Opcode {
 // ParseRequest reads a read or write request (RFC 1350 §5, RFC 2347). Mode and
 // option names count in any case; options that are unknown, malformed or
 // repeated are passed over. Its error is always an [*Error] to answer with.
-func ParseRequest(b []byte) (Request, error) {
+func ParseRequest(b []byte) (Request, error) { return ParseRequestWithout(0, b) }
+
+// ParseRequestWithout is ParseRequest for a server that does not know the options of refused.
+func ParseRequestWithout(refused OptionSet, b []byte) (Request, error) {
 	op := OpcodeOf(b)
 	if op != ReadRequest && op != WriteRequest {
 		return Request{}, &Error{Code: IllegalOperation, Message: "not a request"}
@@ -92,7 +95,7 @@ func ParseRequest(b []byte) (Request, error) {
 	default:
 		return Request{}, &Error{Code: IllegalOperation, Message: "mode is neither octet nor netascii"}
 	}
-	r.Offer = parseOffer(rest)
+	r.Offer = parseOffer(rest, refused)
 	return r, nil
 }
 

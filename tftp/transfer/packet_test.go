@@ -58,6 +58,7 @@ func TestOptionRanges(t *testing.T) {
 		good, bad []string
 	}{
 		{optBlockSize, []string{"8", "512", "65464"}, []string{"7", "0", "65465", "65536", "131080"}},
+		{optBlockSize2, []string{"8", "1000", "65464"}, []string{"7", "0", "65465"}},
 		{optWindow, []string{"1", "65535"}, []string{"0", "65536", "65537"}},
 		{optTimeout, []string{"1", "255"}, []string{"0", "256"}},
 		{optMicroTimeout, []string{"10000", "255000000"}, []string{"0", "9999", "255000001"}},
@@ -72,12 +73,12 @@ func TestOptionRanges(t *testing.T) {
 		for i, value := range append(append(test.good, test.bad...), never...) {
 			good := i < len(test.good)
 			for _, name := range []string{test.name, strings.ToUpper(test.name), strings.ToUpper(test.name[:1]) + test.name[1:]} {
-				o := parseOffer([]byte(name + "\x00" + value + "\x00"))
+				o := parseOffer([]byte(name+"\x00"+value+"\x00"), 0)
 				if o.IsZero() == good || o.Check() != nil {
 					t.Errorf("offer of %s %q: got %+v", name, value, o)
 				}
 				// Options behind it count all the same.
-				o = parseOffer([]byte(name + "\x00" + value + "\x00x\x00y\x00" + test.name + "\x00" + test.good[0] + "\x00"))
+				o = parseOffer([]byte(name+"\x00"+value+"\x00x\x00y\x00"+test.name+"\x00"+test.good[0]+"\x00"), 0)
 				if o.IsZero() {
 					t.Errorf("%s %q hides what follows it", name, value)
 				}

@@ -17,7 +17,9 @@ import (
 // The role of the machine, and how it begins:
 //
 //	file 1100                 it serves reads of a file of 1100 bytes
-//	limits blksize=1024 …     what it will confirm (blksize, windowsize, timeout at most)
+//	limits blksize=1024 …     what it will confirm (blksize, windowsize, timeout at most),
+//	                          and the rollover of peers that ask for none
+//	refuse tsize,blksize      options that it does not know
 //	<- RRQ "f" octet …        a first request makes it a server's Sender
 //	<- WRQ "f" octet …        or Receiver
 //	get "f" octet …           it is a client that reads
@@ -66,6 +68,7 @@ type play struct {
 	m         machine // s or r
 	size      int64
 	limits    Limits
+	refused   OptionSet
 	slow      bool
 	quiet     bool // nothing is written
 	over      bool // "done" is written
@@ -105,9 +108,13 @@ func (p *play) Step(line string, say func(format string, args ...any)) error {
 		_, err := fmt.Sscan(rest, &p.size)
 		return err
 	case "limits":
-		o := parseOffer(optionBytes(strings.Fields(rest)))
-		p.limits = Limits{BlockSize: o.BlockSize, Window: o.Window, MaxTimeout: o.Timeout}
+		o := parseOffer(optionBytes(strings.Fields(rest)), 0)
+		p.limits = Limits{BlockSize: o.BlockSize, Window: o.Window, MaxTimeout: o.Timeout, Rollover: o.Rollover}
 		return nil
+	case "refuse":
+		var err error
+		p.refused, err = ParseOptionSet(rest)
+		return err
 	case "put":
 		text, request, _ := strings.Cut(rest, " ")
 		size, err := strconv.ParseInt(text, 10, 64)
@@ -175,7 +182,7 @@ func (p *play) arrive(b []byte) {
 		p.m.Repeat(p.now)
 		return
 	default:
-		q, err := ParseRequest(b)
+		q, err := ParseRequestWithout(p.refused, b)
 		if e, ok := err.(*Error); ok {
 			p.say("-> %s", decode(AppendError(nil, e.Code, e.Message)))
 			return

@@ -192,12 +192,9 @@ func (d *draft) hide(line int, words string) {
 
 // Keys that several converters set.
 const (
-	listen    = "tftp.listen"
-	user      = "user"
-	dirs      = "dirs"
-	blockSize = "tftp.blksize"
-	ports     = "tftp.ports"
+	listen = "tftp.listen"
+	user   = "user"
+	dirs   = "dirs"
+	refuse = "tftp.refuse"
+	ports  = "tftp.ports"
 )
-
-// noOptions is the largest block of a transfer without options, in bytes (RFC 1350).
-const noOptions = "512"

@@ -51,14 +51,14 @@ func TestConvert(t *testing.T) {
 	for name, settings := range map[string][]string{
 		"tftpd-hpa/debian": {"tftp.listen=:69", "user=tftp", "dirs=/srv/tftp"},
 		"tftpd-hpa/options": {
-			"tftp.listen=192.0.2.1:69", "user=boot:net", "tftp.blksize=1468", "tftp.ports=4000-4007", "files.map=/etc/tftpd.remap",
+			"tftp.listen=192.0.2.1:69", "user=boot:net", "tftp.blksize=1468", "tftp.ports=4000-4007", "tftp.refuse=tsize", "files.map=/etc/tftpd.remap",
 			"files.upload=overwrite", "dirs=/srv/tftp;/srv/more",
 		},
-		"tftpd-hpa/ipv6":    {"tftp.listen=[::]:69", "user=nobody", "tftp.blksize=512", "tftp.windowsize=1", "dirs=/srv/c;/srv/a;b"},
+		"tftpd-hpa/ipv6":    {"tftp.listen=[::]:69", "user=nobody", "tftp.blksize=1400", "tftp.refuse=blksize;windowsize", "dirs=/srv/c;/srv/a;b"},
 		"tftpd-hpa/refused": {"tftp.listen=127.0.0.1:69", "user=nobody", "dirs=/srv/tftp"},
-		"tftpd-hpa/unknown": {"tftp.listen=127.0.0.1:69", "user=nobody", "files.upload=create"},
+		"tftpd-hpa/unknown": {"tftp.listen=127.0.0.1:69", "user=nobody", "tftp.refuse=blksize2", "files.upload=create"},
 		"dnsmasq/boot": {
-			"tftp.listen=192.0.2.1:69;[2001:db8::1]:69", "user=dnsmasq:boot", "tftp.max_transfers=200", "tftp.mtu=1400", "tftp.blksize=512",
+			"tftp.listen=192.0.2.1:69;[2001:db8::1]:69", "user=dnsmasq:boot", "tftp.max_transfers=200", "tftp.mtu=1400", "tftp.refuse=blksize",
 			"tftp.ports=4000-5000", "files.fold_case=true", "files.per_client=mac", "log.quiet=true", "dirs=/srv/tftp #1, boot",
 		},
 		"dnsmasq/interface": {"tftp.listen=127.0.0.1:69", "user=nobody", "dirs=/srv/tftp"},

@@ -159,7 +159,7 @@ func (d *dnsmasq) apply(l *directive) {
 	case "tftp-lowercase":
 		set("files.fold_case", "true")
 	case "tftp-no-blocksize":
-		set(blockSize, noOptions)
+		set(refuse, "blksize")
 	case "tftp-single-port":
 		set("tftp.single_port", "true")
 	case "tftp-port-range":

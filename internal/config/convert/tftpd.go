@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"strings"
+
+	"github.com/haul-project/haul/tftp/transfer"
 )
 
 // TFTPD converts the file of variables by which Debian starts tftpd-hpa:
@@ -191,7 +193,7 @@ func (t *tftpd) apply(o option) {
 	case 'm':
 		t.set("files.map", o.line, o.words, o.value)
 	case 'B':
-		t.set(blockSize, o.line, o.words, o.value)
+		t.set("tftp.blksize", o.line, o.words, o.value)
 	case 'R':
 		t.set(ports, o.line, o.words, strings.Replace(o.value, ":", "-", 1))
 	case 'r':
@@ -222,17 +224,22 @@ func (t *tftpd) settings() {
 		}
 		t.set(dirs, t.dirs[0].line, t.dirs[0].name, names...)
 	}
-	for _, o := range t.refused {
-		switch o.value {
-		case "blksize":
-			t.set(blockSize, o.line, o.words, noOptions)
-		case "windowsize":
-			t.set("tftp.windowsize", o.line, o.words, "1")
-		default:
-			t.note(o.line, o.words, "haul has no setting to refuse this option")
-		}
-	}
+	t.refusals()
 	t.rights()
+}
+
+// refusals sets the options that clients do not get. in.tftpd does not start with one that
+// it does not know.
+func (t *tftpd) refusals() {
+	var names []string
+	for _, o := range t.refused {
+		if _, err := transfer.ParseOptionSet(o.value); err != nil {
+			t.note(o.line, o.words, err.Error())
+			continue
+		}
+		names = append(names, o.value)
+		t.set(refuse, o.line, o.words, names...)
+	}
 }
 
 // rights sets what clients may read and write, and explains the differences.

@@ -1,0 +1,34 @@
+package transfer
+
+import (
+	"strings"
+	"testing"
+)
+
+// Sets of options are written as they are read, and a name that is no option is refused.
+func TestOptionSet(t *testing.T) {
+	all := strings.Join(optionNames[:], ",")
+	for names, want := range map[string]string{"tsize": "tsize", "TSize,BLKSIZE,tsize": "blksize,tsize", all: all} {
+		if set, err := ParseOptionSet(names); err != nil || set.String() != want {
+			t.Errorf("%s: %v (%v), want %s", names, set, err, want)
+		}
+	}
+	for _, names := range []string{"", ",", "tsize,", "tsize, blksize", "tsiz", "multicast", "tsize\x00", "ｔsize"} {
+		if set, err := ParseOptionSet(names); err == nil || !strings.Contains(err.Error(), "the options are blksize,") || set != 0 {
+			t.Errorf("%q is read as %v: %v", names, set, err)
+		}
+	}
+}
+
+// A name is refused in any case, and no name that only begins like it.
+func TestOptionSetHas(t *testing.T) {
+	set, err := ParseOptionSet("blksize,rollover")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"blksize": true, "BlkSize": true, "rollover": true, "blksize2": false, "blksiz": false, "": false, "tsize": false, "unknown": false} {
+		if set.has([]byte(name)) != want {
+			t.Errorf("%q is refused: %v", name, !want)
+		}
+	}
+}
