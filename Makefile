@@ -22,10 +22,14 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build run quick test check vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure cover fuzz mutants interop cross bench bench-quick bench-guard bench-peers bench-test sizes microbench peers clean FORCE
+.PHONY: build man run quick test check vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure cover fuzz mutants interop cross bench bench-quick bench-guard bench-peers bench-test sizes microbench peers clean FORCE
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
+
+# The date of the pages is that of the commit.
+man: build ## bin/man, the manual pages
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH-$$(git log -1 --format=%ct 2>/dev/null)} bin/haul man bin/man
 
 run: build ## serve DIR, by default a small sample tree
 	@[ '$(DIR)' != bin/sample ] || scripts/sample-tree bin/sample
@@ -80,7 +84,7 @@ portable-rest:
 # Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages (arch_test.go) have
 # neither time nor goroutines of their own.
 TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn))$$
-PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|pipeline)|tcp/internal/flow|pxe)$$
+PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|manpage|pipeline)|tcp/internal/flow|pxe)$$
 
 # A process with the detector sleeps for a second at its end, for threads that have found a race. Those of the tests end often.
 DETECTOR = CGO_ENABLED=1 GORACE=atexit_sleep_ms=100

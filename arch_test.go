@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "internal/boot internal/bootload internal/dhcpadvice internal/proxydhcp internal/pxedoctor pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/s3 store/cache store/treecopy internal/copying internal/fileops internal/remote internal/config internal/config/convert internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
+		imports: "internal/boot internal/bootload internal/dhcpadvice internal/proxydhcp internal/pxedoctor pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/s3 store/cache store/treecopy internal/copying internal/fileops internal/remote internal/config internal/config/convert internal/manpage internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
 		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
@@ -91,6 +91,7 @@ var rules = map[string]rule{
 	"internal/pipeline":              {pure: true, tests: "internal/race internal/repeat internal/golden"},
 	"meter":                          {},
 	"internal/console":               {}, // knows no protocol
+	"internal/manpage":               {pure: true},
 	"internal/failure":               {},
 	"internal/smallfile":             {},
 	"internal/filelock":              {},

@@ -82,12 +82,15 @@ func printCommands(out io.Writer, cmd *cobra.Command) {
 	fmt.Fprint(out, "\nCommands:\n")
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() || c.Name() == "help" {
+		if isListed(c) {
 			fmt.Fprintf(w, "  %s\t%s\n", c.Name(), c.Short)
 		}
 	}
 	_ = w.Flush() // out reports what fails
 }
+
+// isListed reports whether a command has a place in the help of the one above it.
+func isListed(c *cobra.Command) bool { return c.IsAvailableCommand() || c.Name() == "help" }
 
 // printCommon prints the common flags of a command. It reports whether it has a list of
 // them.
@@ -107,6 +110,19 @@ func printCommon(out io.Writer, cmd *cobra.Command) bool {
 // printGroups prints the flags of a command group by group, first those without one.
 // Those about the help are left out without all.
 func printGroups(out io.Writer, cmd *cobra.Command, all bool) {
+	for _, g := range groupsOf(cmd, all) {
+		fmt.Fprintf(out, "\n%s:\n%s", g.title, flagUsages(g.flags))
+	}
+}
+
+// A namedFlags is a group of a command's flags, with its title.
+type namedFlags struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// groupsOf returns the groups that printGroups prints, in order.
+func groupsOf(cmd *cobra.Command, all bool) (groups []namedFlags) {
 	var names []string
 	sets := map[string]*pflag.FlagSet{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -125,8 +141,9 @@ func printGroups(out io.Writer, cmd *cobra.Command, all bool) {
 		if name != "" {
 			title += " for " + name
 		}
-		fmt.Fprintf(out, "\n%s:\n%s", title, flagUsages(sets[name]))
+		groups = append(groups, namedFlags{title, sets[name]})
 	}
+	return groups
 }
 
 // groupRank is where --help-all prints a group.
@@ -235,12 +252,17 @@ func printTopic(out io.Writer, root *cobra.Command, t topic) error {
 	if err != nil {
 		return err
 	}
+	_, err = fmt.Fprintf(out, "\nFlags:\n%s", flagUsages(flagsOf(cmd, t.flags)))
+	return failure.Local.Wrap(err)
+}
+
+// flagsOf returns the flags of a command that belong to a group.
+func flagsOf(cmd *cobra.Command, group string) *pflag.FlagSet {
 	set := newFlagSet()
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if groupOf(f) == t.flags {
+		if groupOf(f) == group {
 			set.AddFlag(f)
 		}
 	})
-	_, err = fmt.Fprintf(out, "\nFlags:\n%s", flagUsages(set))
-	return failure.Local.Wrap(err)
+	return set
 }

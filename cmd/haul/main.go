@@ -92,7 +92,7 @@ func newRoot() *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	addVersionFlag(root)
 	root.AddCommand(newServe(), newBoot(), newConfig(), newCache(), newGet(), newPut(), newLs(), newStat(), newRm(), newMv(), newMkdir(), newDf(),
-		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
+		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newMan(), newVersion())
 	addCompletion(root)
 	root.SetHelpFunc(printHelp)
 	addHelp(root)

@@ -1,0 +1,165 @@
+// Package manpage writes pages of a manual in the language of man(7). Its input is plain
+// text, as help texts have it. Nothing that the text holds becomes a request to the formatter.
+package manpage
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// A Page is one page that is being written.
+type Page struct{ b strings.Builder }
+
+// New begins a page. The name is that of the page, such as haul-get, and the date is shown
+// as it is; "" shows none. The source is the program with its version.
+func New(name string, section int, date, source, title string) *Page {
+	p := &Page{}
+	p.macro("TH", strings.ToUpper(name), fmt.Sprint(section), date, source, title)
+	p.b.WriteString(".nh\n.ad l\n") // no hyphens in names, no spaces between words
+	return p
+}
+
+// String returns the page.
+func (p *Page) String() string { return p.b.String() }
+
+// Name writes the first section, from which apropos(1) takes its line.
+func (p *Page) Name(name, short string) {
+	p.Section("NAME")
+	fmt.Fprintf(&p.b, "%s \\- %s\n", escape(name), escape(short))
+}
+
+// Section begins a section, and Subsection a part of it.
+func (p *Page) Section(title string) { p.macro("SH", title) }
+
+// Subsection begins a part of a section.
+func (p *Page) Subsection(title string) { p.macro("SS", title) }
+
+// Command writes how a command is called: its words in bold, and the rest.
+func (p *Page) Command(words, rest string) {
+	fmt.Fprintf(&p.b, ".PP\n\\fB%s\\fR %s\n", escape(words), escape(rest))
+}
+
+// Item writes an entry of a list: a term in bold, and the text below it.
+func (p *Page) Item(term, text string) {
+	fmt.Fprintf(&p.b, ".TP\n\\fB%s\\fR\n%s\n", escape(term), escape(text))
+}
+
+// Verbatim writes lines as they are.
+func (p *Page) Verbatim(lines ...string) {
+	p.b.WriteString(".PP\n.nf\n")
+	for _, line := range lines {
+		p.b.WriteString(escape(line) + "\n")
+	}
+	p.b.WriteString(".fi\n")
+}
+
+// Text writes paragraphs, which an empty line separates. Indented lines are a list, if they
+// have a term, two spaces and a text each; they are paragraphs of their own, if they are long;
+// else they are left as they are.
+func (p *Page) Text(text string) {
+	for block := range strings.SplitSeq(text, "\n\n") {
+		lines := strings.Split(strings.Trim(block, "\n"), "\n")
+		n := 0
+		for n < len(lines) && indentOf(lines[n]) == 0 {
+			n++
+		}
+		if head := strings.Join(lines[:n], " "); head != "" {
+			fmt.Fprintf(&p.b, ".PP\n%s\n", escape(head))
+		}
+		if lines = lines[n:]; len(lines) == 0 {
+			continue
+		}
+		if list := listOf(lines); list != nil {
+			for _, item := range list {
+				p.Item(item[0], item[1])
+			}
+		} else if hanging := paragraphsOf(lines); hanging != nil {
+			for _, text := range hanging {
+				fmt.Fprintf(&p.b, ".IP \"\" 2\n%s\n", escape(text))
+			}
+		} else {
+			p.Verbatim(lines...)
+		}
+	}
+}
+
+// row matches a line of a list.
+var row = regexp.MustCompile(`^ +(\S.*?)  +(\S.*)$`)
+
+// listOf returns the terms and texts of a list; nil if the lines are none.
+func listOf(lines []string) (list [][2]string) {
+	column := -1
+	for _, line := range lines {
+		m := row.FindStringSubmatchIndex(line)
+		switch {
+		case m != nil && !strings.Contains(line[m[4]:], "  "):
+			column = m[4]
+			list = append(list, [2]string{line[m[2]:m[3]], line[m[4]:]})
+		case m == nil && column > 0 && indentOf(line) == column:
+			list[len(list)-1][1] += " " + strings.TrimSpace(line)
+		default:
+			return nil
+		}
+	}
+	return list
+}
+
+// proseWidth is how long the longest line of indented sentences is at least; examples are
+// shorter.
+const proseWidth = 60
+
+// paragraphsOf returns the paragraphs of indented sentences; nil if the lines are none. If
+// some lines are indented more than others, each of the others begins a paragraph.
+func paragraphsOf(lines []string) (all []string) {
+	least, most, longest := indentOf(lines[0]), 0, 0
+	for _, line := range lines {
+		least, most, longest = min(least, indentOf(line)), max(most, indentOf(line)), max(longest, len(line))
+	}
+	if longest < proseWidth {
+		return nil
+	}
+	for i, line := range lines {
+		text := strings.TrimSpace(line)
+		if strings.Contains(text, "  ") {
+			return nil
+		}
+		if i == 0 || strings.HasPrefix(text, "- ") || most > least && indentOf(line) == least {
+			all = append(all, text)
+		} else {
+			all[len(all)-1] += " " + text
+		}
+	}
+	return all
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// macro writes a request with its arguments.
+func (p *Page) macro(name string, arguments ...string) {
+	p.b.WriteString("." + name)
+	for _, a := range arguments {
+		p.b.WriteString(` "` + escape(a) + `"`)
+	}
+	p.b.WriteByte('\n')
+}
+
+// special are the characters that a formatter would take for something else, or print
+// as another.
+var special = strings.NewReplacer(`\`, `\(rs`, "-", `\-`, `"`, `\(dq`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, "\n", " ", "\t", " ", "\r", " ")
+
+// escape writes a text of one line, which begins no request.
+func escape(text string) string {
+	var b strings.Builder
+	for _, r := range special.Replace(text) {
+		if r < ' ' || r > '~' {
+			fmt.Fprintf(&b, `\[u%04X]`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	if s := b.String(); strings.HasPrefix(s, ".") {
+		return `\&` + s
+	}
+	return b.String()
+}
