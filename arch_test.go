@@ -59,6 +59,10 @@ var rules = map[string]rule{
 	},
 	"examples/bucket":                {imports: "store/s3 tftp", tests: "tftp/tftpclient"},
 	"examples/collect":               {imports: "store tftp", tests: "tftp/tftpclient"},
+	"examples/dropbox":               {imports: "sftp store/localdir users", tests: "sftp/sftpclient"},
+	"examples/hash":                  {imports: "store web/webclient"},
+	"examples/readthrough":           {imports: "store/cache tftp web/webclient", tests: "tftp/tftpclient"},
+	"examples/tlsecho":               {imports: "tcp tcp/certs"},
 	"interop":                        {}, // knows haul by its binary alone
 	"internal/bootload":              {imports: "internal/boot internal/console internal/ownprocess tftp/tftpclient tftp/transfer", tests: "tftp store internal/leak"},
 	"tftp/load":                      {imports: "tftp/tftpclient tftp/transfer internal/console internal/ownprocess", tests: "tftp store internal/leak"},

@@ -1,7 +1,6 @@
-// Collect takes uploads by TFTP into memory, and names and counts them as they
-// arrive: what a program does that collects crash dumps or configurations. No
-// byte touches the disk, and none is copied on its way from the server's buffer
-// to the program.
+// Collect takes the configurations that switches send by TFTP ("copy running-config
+// tftp://HOST/config"), and prints which are new or have changed. They stay in memory: no byte
+// touches the disk, and none is copied on its way from the server's buffer to the program.
 //
 //	go run ./examples/collect 127.0.0.1:6969
 package main
@@ -14,14 +13,17 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"sync/atomic"
+	"path"
+	"sync"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
 )
 
-// limit is what the files that arrive, and those not let go of, may take.
-const limit = 1 << 30 // bytes
+const (
+	limit    = 1 << 30 // bytes that files take that arrive, or are not closed yet
+	maxKnown = 1 << 16 // files whose last content is known; names come from anybody
+)
 
 func main() {
 	if len(os.Args) != 2 {
@@ -36,20 +38,16 @@ func main() {
 
 // collect serves until ctx ends. listening, if set, is called with the address.
 func collect(ctx context.Context, addr string, out io.Writer, listening func(addr string)) error {
-	var count atomic.Int64
-	arrived := func(name string, f store.File) {
-		defer f.Close() // gives its memory back
-		info, err := f.Stat()
+	c := &collector{out: out, known: map[string][sha256.Size]byte{}}
+	files := store.Sink(limit, c.arrived)
+	s := tftp.Server{Write: func(ctx context.Context, r *tftp.Request) (store.Upload, error) {
+		name, err := store.CleanName(r.Name)
 		if err != nil {
-			return
+			return nil, err
 		}
-		sum := sha256.New()
-		if _, err := io.Copy(sum, io.NewSectionReader(f, 0, info.Size())); err != nil {
-			return
-		}
-		fmt.Fprintf(out, "%d: %s, %d bytes, %.8x\n", count.Add(1), name, info.Size(), sum.Sum(nil))
-	}
-	s := tftp.Server{Store: store.Sink(limit, arrived), Upload: tftp.OverwriteUploads}
+		// The directory says which switch it is: all may use one name.
+		return files.Create(ctx, path.Join(r.Peer.Addr().Unmap().String(), name), store.Create{Size: r.Announced()})
+	}}
 	l, err := s.Listen(ctx, addr)
 	if err != nil {
 		return err
@@ -58,4 +56,41 @@ func collect(ctx context.Context, addr string, out io.Writer, listening func(add
 		listening(l.Addr().String())
 	}
 	return l.Serve(ctx)
+}
+
+// A collector knows what has arrived.
+type collector struct {
+	out   io.Writer
+	mu    sync.Mutex
+	count int
+	known map[string][sha256.Size]byte // mu
+}
+
+// arrived takes a whole file. The switch waits for it, so what takes long belongs in a
+// goroutine.
+func (c *collector) arrived(name string, f store.File) {
+	defer f.Close() // gives its memory back
+	info, err := f.Stat()
+	if err != nil {
+		return
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, io.NewSectionReader(f, 0, info.Size())); err != nil {
+		return
+	}
+	sum := [sha256.Size]byte(hash.Sum(nil))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state, last := "new", c.known[name]
+	switch {
+	case last == sum:
+		state = "the same"
+	case last != [sha256.Size]byte{}:
+		state = "changed"
+	case len(c.known) == maxKnown:
+		clear(c.known)
+	}
+	c.known[name] = sum
+	c.count++
+	fmt.Fprintf(c.out, "%d: %q is %s, %d bytes, %.8x\n", c.count, name, state, info.Size(), sum)
 }

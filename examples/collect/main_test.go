@@ -24,7 +24,7 @@ func (s *shared) Write(p []byte) (int, error) {
 	return s.b.Write(p)
 }
 
-// Three files at once, as in the experiment that this program comes from.
+// Three files at once, and then one of them again, once as it was and once changed.
 func TestCollect(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out shared
@@ -34,23 +34,29 @@ func TestCollect(t *testing.T) {
 	base := "tftp://" + <-addr + "/"
 
 	var c tftpclient.Client
-	var wg sync.WaitGroup
-	var want []string
-	for i := range 3 {
-		b := bytes.Repeat([]byte{byte('a' + i)}, 1_000_000+i)
-		name := fmt.Sprintf("file%d", i)
-		want = append(want, fmt.Sprintf("%s, %d bytes, %.8x", name, len(b), sha256.Sum256(b)))
+	var mu sync.Mutex
+	var want []string // mu
+	put := func(name, state string, b []byte) {
 		target, err := tftpclient.ParseURL(base + name)
-		if err != nil {
-			t.Fatal(err)
+		if err == nil {
+			_, err = c.Put(ctx, target, bytes.NewReader(b), int64(len(b)))
 		}
-		wg.Go(func() {
-			if _, err := c.Put(ctx, target, bytes.NewReader(b), int64(len(b))); err != nil {
-				t.Error(err)
-			}
-		})
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		want = append(want, fmt.Sprintf("%q is %s, %d bytes, %.8x\n", "127.0.0.1/"+name, state, len(b), sha256.Sum256(b)))
+	}
+	content := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, 1_000_000+i) }
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() { put(fmt.Sprintf("file%d", i), "new", content(i)) })
 	}
 	wg.Wait()
+	put("file0", "the same", content(0))
+	put("file0", "changed", content(3))
+	c.Wait()
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -61,7 +67,7 @@ func TestCollect(t *testing.T) {
 			t.Errorf("no line %q in\n%s", w, got)
 		}
 	}
-	if n := strings.Count(got, "\n"); n != 3 || !strings.Contains(got, "3: ") {
-		t.Errorf("%d lines for 3 files:\n%s", n, got)
+	if n := strings.Count(got, "\n"); n != len(want) || !strings.Contains(got, "\n5: ") {
+		t.Errorf("%d lines for %d files:\n%s", n, len(want), got)
 	}
 }

@@ -1,0 +1,61 @@
+// Readthrough serves by TFTP what a web server has. It fetches a file when the first machine
+// asks for it, and keeps it in a directory for all others: machines of a branch office boot
+// from a mirror elsewhere, and each file crosses the line once.
+//
+//	go run ./examples/readthrough https://mirror.example/boot/ /var/cache/boot 127.0.0.1:6969
+//
+// With the store of examples/bucket in place of the web client it does so for a bucket of S3.
+package main
+
+import (
+	"context"
+	"log"
+	"log/slog"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/haul-project/haul/store/cache"
+	"github.com/haul-project/haul/tftp"
+	"github.com/haul-project/haul/web/webclient"
+)
+
+const (
+	size  = 20 << 30           // bytes of the disk
+	fresh = time.Minute        // for so long a file is served without asking whether it has changed
+	stale = 7 * 24 * time.Hour // and for so long while the web server cannot be reached
+)
+
+func main() {
+	if len(os.Args) != 4 {
+		log.Fatal("usage: readthrough URL DIR HOST:PORT")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := serve(ctx, os.Args[1], os.Args[2], os.Args[3], nil); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// serve serves until ctx ends. listening, if set, is called with the address.
+func serve(ctx context.Context, url, dir, addr string, listening func(addr string)) error {
+	source, err := webclient.New(url, webclient.Config{})
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	kept, err := cache.Open(cache.Config{Dir: dir, Size: size, Fresh: fresh, Stale: stale, Log: slog.Default()})
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	s := tftp.Server{Store: kept.Store(url, source), Log: slog.Default()} // without Upload it only reads
+	l, err := s.Listen(ctx, addr)
+	if err != nil {
+		return err
+	}
+	if listening != nil {
+		listening(l.Addr().String())
+	}
+	return l.Serve(ctx)
+}
