@@ -172,6 +172,23 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
+// Each package for programs shows how to begin, by an example that runs.
+func TestExamples(t *testing.T) {
+	has := map[string]bool{}
+	for name, src := range readTree(t, ".") {
+		pkg := path.Dir(name)
+		if first, _, _ := strings.Cut(pkg, "/"); !strings.Contains("/"+pkg+"/", "/internal/") && !slices.Contains(strings.Fields(". cmd examples interop scripts"), first) {
+			runs := strings.HasSuffix(name, "_test.go") && strings.Contains(src, "\nfunc Example") && strings.Contains(src, "\t// Output:")
+			has[pkg] = has[pkg] || runs
+		}
+	}
+	for pkg, ok := range has {
+		if !ok {
+			t.Errorf("package %s has no testable example", pkg)
+		}
+	}
+}
+
 // readTree returns the Go files of this module, by their slash-separated path.
 func readTree(t *testing.T, root string) map[string]string {
 	files := map[string]string{}
