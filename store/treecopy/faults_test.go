@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -292,11 +293,22 @@ func TestCanceled(t *testing.T) {
 		put(t, bad.Tree, "d/large", pattern(10<<20, 1))
 		for _, after := range []int64{1, 100_000, 3 << 20} {
 			ctx, hooks := stopAfter(t, after)
+			var begun sync.Map // items that have no outcome
+			hooks.Started = func(i *treecopy.Item) { begun.Store(i, true) }
+			hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) {
+				if begun.Delete(i); o.What == treecopy.Failed {
+					t.Errorf("%s failed: %v", i.From, o.Err)
+				}
+			}
 			j := treecopy.Job{To: to, Target: "copy/", Sources: []treecopy.Source{{Tree: from, Name: "d"}}, Options: recursive, Hooks: hooks}
 			r, err := treecopy.Copy(ctx, j)
 			if !errors.Is(err, context.Canceled) || r.Failed != 0 {
 				t.Errorf("%+v, %v", r, err)
 			}
+			begun.Range(func(i, _ any) bool {
+				t.Errorf("%s has no outcome", i.(*treecopy.Item).From)
+				return true
+			})
 			for name, text := range contents(t, dest, false) {
 				from := strings.TrimPrefix(name, "copy/")
 				fi, err := bad.Tree.Stat(t.Context(), from)
@@ -346,15 +358,14 @@ func TestFailedBeforeTheEnd(t *testing.T) {
 	}
 	for _, fatal := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())
-		var failed atomic.Int64
+		var failed, asked atomic.Int64
 		j := treecopy.Job{Sources: []treecopy.Source{{Tree: from, Name: "d"}}, To: store.Mem(0), Options: recursive}
 		if fatal {
-			j.Options.Fatal = func(error) bool { return failed.Add(1) == 3 }
-		} else {
-			j.Hooks.Ended = func(_ *treecopy.Item, o treecopy.Outcome) {
-				if o.What == treecopy.Failed && failed.Add(1) == 3 {
-					cancel()
-				}
+			j.Options.Fatal = func(error) bool { return asked.Add(1) == 3 }
+		}
+		j.Hooks.Ended = func(_ *treecopy.Item, o treecopy.Outcome) {
+			if o.What == treecopy.Failed && failed.Add(1) == 3 && !fatal {
+				cancel()
 			}
 		}
 		r, err := treecopy.Copy(ctx, j)
@@ -364,6 +375,8 @@ func TestFailedBeforeTheEnd(t *testing.T) {
 			t.Errorf("fatal %v: %+v, %v", fatal, r, err)
 		} else if want := min(r.Failed, treecopy.MaxErrors); fatal && int64(len(e.Errors)) != want || !fatal && int64(len(e.Errors)) != want+1 {
 			t.Errorf("fatal %v: %d errors of %d", fatal, len(e.Errors), r.Failed)
+		} else if failed.Load() != r.Failed { // those after the end are unfinished
+			t.Errorf("fatal %v: the hook got %d failed entries of %d", fatal, failed.Load(), r.Failed)
 		}
 	}
 }

@@ -93,6 +93,7 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 	switch o.What {
 	case Failed:
 		if counted = r.ctx.Err() == nil; !counted {
+			o.What = Unfinished
 			break
 		}
 		e := &EntryError{From: i.shown(), To: i.To, Err: o.Err}

@@ -33,7 +33,7 @@ func (c *copier) findSources(sources []Source) ([]start, error) {
 	var starts []start
 	for i, s := range sources {
 		if errs[i] != nil {
-			c.report.failed(&Item{From: s.Name, As: s.Shown, Of: i}, errs[i])
+			c.report.failed(&Item{From: s.Name, As: s.Shown, Of: i, Type: fs.ModeIrregular}, errs[i])
 			continue
 		}
 		for _, one := range found[i] {

@@ -303,7 +303,7 @@ type Outcome struct {
 	Bytes    int64 // that were moved
 	Resumed  int64 // bytes that were there from an earlier copy
 	Verified bool
-	Err      error // if What is Failed, or why it was Skipped
+	Err      error // if What is Failed or Unfinished, or why it was Skipped
 }
 
 // A What is the kind of an [Outcome].
@@ -317,11 +317,12 @@ const (
 	Same                // a file that is unchanged
 	Skipped             // a symbolic link, a device or the like: see [Options]; or a directory: see [store.Features].ImpliedDirs
 	Failed
+	Unfinished // an entry that was under way when the copy ended; Outcome.Err says how that was noticed
 )
 
 // String returns it in a word.
 func (w What) String() string {
-	names := [...]string{"copied", "made", "present", "same", "skipped", "failed"}
+	names := [...]string{"copied", "made", "present", "same", "skipped", "failed", "unfinished"}
 	if w < 0 || int(w) >= len(names) {
 		return fmt.Sprintf("What(%d)", int(w))
 	}
