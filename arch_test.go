@@ -33,7 +33,7 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "internal/boot internal/bootload internal/dhcpadvice internal/proxydhcp internal/pxedoctor pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/s3 store/cache store/treecopy internal/copying internal/fileops internal/remote internal/config internal/config/convert internal/manpage internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
+		imports: "internal/boot internal/bootload internal/dhcpadvice internal/proxydhcp internal/pxedoctor pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/glob store/s3 store/cache store/treecopy internal/copying internal/events internal/fileops internal/remote internal/config internal/config/convert internal/manpage internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh",
 		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest",
 	},
 	"internal/serve": {
@@ -48,10 +48,10 @@ var rules = map[string]rule{
 		imports: "internal/failure internal/linequeue internal/openssh internal/privilege internal/remote meter store store/cache web/webclient",
 		tests:   "internal/serve/servetest sftp users web store/localdir store/storetest",
 	},
-	"internal/fileops": {imports: "store store/treecopy internal/remote internal/console internal/failure"},
+	"internal/fileops": {imports: "store store/treecopy internal/remote internal/console internal/events internal/failure"},
 	"internal/copying": {
-		imports: "tftp/tftpclient sftp/sftpclient web/webclient store store/localdir store/glob store/s3 store/treecopy internal/remote internal/console internal/failure internal/rate",
-		tests:   "tftp internal/serve/servetest",
+		imports: "tftp/tftpclient sftp/sftpclient web/webclient store store/localdir store/glob store/s3 store/treecopy internal/remote internal/console internal/events internal/failure internal/rate",
+		tests:   "tftp internal/golden internal/serve/servetest",
 	},
 	"internal/remote": {
 		imports: "tftp/tftpclient tftp/trace tftp/transfer sftp/sftpclient web/webclient store store/glob store/s3 store/treecopy internal/console internal/failure internal/openssh",
@@ -94,7 +94,8 @@ var rules = map[string]rule{
 	"sftp/internal/wire":             {pure: true},
 	"internal/pipeline":              {pure: true, tests: "internal/race internal/repeat internal/golden"},
 	"meter":                          {},
-	"internal/console":               {}, // knows no protocol
+	"internal/console":               {tests: "internal/serve/servetest"}, // knows no protocol
+	"internal/events":                {imports: "internal/console internal/failure"},
 	"internal/manpage":               {pure: true},
 	"internal/failure":               {},
 	"internal/smallfile":             {},

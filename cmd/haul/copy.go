@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"os"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/copying"
+	"github.com/haul-project/haul/internal/events"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store/glob"
@@ -45,7 +47,7 @@ func newGet() *cobra.Command {
 		Long:        getHelp,
 		Example:     getExamples,
 		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns", "sizes"),
+		Annotations: more("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet json batch identity jump port", "copying", "locations", "patterns", "sizes", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			from, local, err := splitSources(words)
 			if err != nil {
@@ -58,12 +60,21 @@ func newGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if f.json {
+				if err := checkApart(cmd.OutOrStdout(), local); err != nil {
+					return err
+				}
+			}
 			relaxCollector(from[0].Protocol, f.recursive)
-			return copying.Get(cmd.Context(), cfg, from, local)
+			return withEvents(cmd, f.json, f.events(words[:len(from)], cmp.Or(local, ".")), func(log *events.Log) error {
+				cfg.Events = log
+				return copying.Get(cmd.Context(), cfg, from, local)
+			})
 		},
 	}
 	cmd.Flags().IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	cmd.Flags().BoolVar(&f.json, "json", false, eventsFlagHelp)
 	addGroup(cmd, f.tftp.addDownloads, "TFTP")
 	addGroup(cmd, f.add, remote.WithTrees()...)
 	addServers(cmd, &f.ssh, &f.web)
@@ -152,7 +163,7 @@ func newPut() *cobra.Command {
 		Long:        putHelp,
 		Example:     putExamples,
 		Args:        args(cobra.MinimumNArgs(2)),
-		Annotations: more("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns", "sizes"),
+		Annotations: more("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet json batch identity jump port", "copying", "locations", "patterns", "sizes", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			files, to, err := splitTarget(words)
 			if err != nil {
@@ -166,11 +177,15 @@ func newPut() *cobra.Command {
 				return err
 			}
 			relaxCollector(to.Protocol, f.recursive)
-			return copying.Put(cmd.Context(), cfg, files, to)
+			return withEvents(cmd, f.json, f.events(files, to.Text), func(log *events.Log) error {
+				cfg.Events = log
+				return copying.Put(cmd.Context(), cfg, files, to)
+			})
 		},
 	}
 	cmd.Flags().IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	cmd.Flags().BoolVar(&f.json, "json", false, eventsFlagHelp)
 	addGroup(cmd, f.tftp.add, "TFTP")
 	addGroup(cmd, f.add, remote.WithTrees()...)
 	addServers(cmd, &f.ssh, &f.web)
@@ -213,6 +228,7 @@ type copyFlags struct {
 	tftp      tftpFlags
 	parallel  int
 	quiet     bool
+	json      bool
 	recursive bool
 	resume    bool
 	unchanged unchangedFlag
@@ -286,6 +302,11 @@ func (f *copyFlags) config(cmd *cobra.Command, p remote.Protocol) (cfg copying.C
 	}
 	cfg.Remote.TFTP, err = f.tftp.config()
 	return cfg, err
+}
+
+// events returns what the events of a copy begin with.
+func (f *copyFlags) events(sources []string, to string) events.Config {
+	return events.Config{Sources: sources, To: to, DryRun: f.dryRun, Quiet: f.quiet}
 }
 
 // sendable refuses flags that mean nothing for files that are sent over HTTP or S3.

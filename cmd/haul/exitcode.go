@@ -32,6 +32,18 @@ const (
 	exitInterrupted = 130
 )
 
+// causes are the words for the exit codes, as events have them.
+var causes = map[int]string{
+	exitFailed: "failed", exitUsage: "usage", exitNotFound: "not-found", exitRefused: "refused",
+	exitNoAnswer: "no-answer", exitLocal: "local", exitInterrupted: "interrupted",
+}
+
+// classify returns the exit code of an error, and the word for it.
+func classify(err error) (code int, cause string) {
+	code = exitCode(err)
+	return code, causes[code]
+}
+
 // gravest has the exit codes in the order of gravity: first what the user can mend on this
 // machine and what concerns all files, last what concerns one file.
 var gravest = []int{exitUsage, exitInterrupted, exitLocal, exitNoAnswer, exitRefused, exitNotFound, exitFailed}

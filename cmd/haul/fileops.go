@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/events"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/fileops"
 	"github.com/haul-project/haul/internal/remote"
@@ -138,16 +139,22 @@ func newRm() *cobra.Command {
 	var f sshFlags
 	var w webFlags
 	var m fileops.RemoveConfig
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:         "rm LOCATION...",
 		Short:       "Remove files on a server",
 		Long:        rmHelp,
 		Example:     "  haul rm host:old.img\n  haul rm 'host:logs/*.gz'\n  haul rm -n 'host:logs/**/*.gz'\n  haul rm -rf sftp://backup@192.0.2.1/srv/2019",
 		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("recursive force dry-run verbose batch identity jump port", "locations", "patterns"),
+		Annotations: more("recursive force dry-run verbose json batch identity jump port", "locations", "patterns", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
-				return fileops.Remove(ctx, s, list, m, cmd.OutOrStdout())
+			return withEvents(cmd, asJSON, events.Config{Sources: words, DryRun: m.DryRun}, func(log *events.Log) error {
+				if m.Events = log; log != nil {
+					f.say = log.Note
+				}
+				return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
+					return fileops.Remove(ctx, s, list, m, cmd.OutOrStdout())
+				})
 			})
 		},
 	}
@@ -156,6 +163,7 @@ func newRm() *cobra.Command {
 	flags.BoolVarP(&m.Force, "force", "f", false, "ignore files that do not exist")
 	flags.BoolVarP(&m.DryRun, "dry-run", "n", false, "print what would be removed, and remove nothing")
 	flags.BoolVarP(&m.Verbose, "verbose", "v", false, "print the names of what is removed; a directory is one line")
+	flags.BoolVar(&asJSON, "json", false, eventsFlagHelp)
 	addServers(cmd, &f, &w)
 	return cmd
 }

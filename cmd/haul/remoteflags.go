@@ -18,6 +18,8 @@ import (
 type loginFlags struct {
 	batch        bool
 	passwordFile string
+
+	say func(text string) // prints what servers have to say; nil for standard error
 }
 
 func (f *loginFlags) add(cmd *cobra.Command) {
@@ -115,6 +117,9 @@ func remoteConfig(f *sshFlags, w *webFlags, stderr io.Writer) remote.Config {
 		UserAgent: "haul",
 		Stderr:    stderr,
 		Say:       func(text string) { fmt.Fprintln(stderr, "haul:", text) },
+	}
+	if f.say != nil {
+		c.Say = f.say
 	}
 	if version != "" {
 		c.UserAgent += "/" + version

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -44,4 +45,12 @@ func (w *PlainWriter) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// WriteJSON writes a value on a line of its own, in characters that do nothing to a
+// terminal.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(NewPlainWriter(w))
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/haul-project/haul/internal/events"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/sftp/sftpclient"
@@ -63,7 +64,9 @@ func Put(ctx context.Context, cfg Config, files []string, to remote.Location) er
 		if err != nil {
 			return err
 		}
-		r.refused = append(r.refused, refused...)
+		for _, s := range refused {
+			r.refuse(s)
+		}
 		for _, s := range sources {
 			r.names.add(s.text, false, filepath.FromSlash, s.Source)
 			j.Sources = append(j.Sources, s.Source)
@@ -142,6 +145,9 @@ type Config struct {
 	Remote  remote.Config // Say and Quiet are set here
 	Verbose bool          // print the name of each file
 	Quiet   bool          // print nothing but errors
+
+	// Events, if set, gets what is done, and then nothing is printed but errors.
+	Events *events.Log
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

@@ -127,10 +127,17 @@ type localSource struct {
 	text string
 }
 
+// A refusedSource is what is not copied, and why.
+type refusedSource struct {
+	name string // as it was typed
+	mode fs.FileMode
+	err  error
+}
+
 // sources returns what is to be copied of a local name: a file, what is in
 // a directory, or, where no shell has expanded it, what matches a pattern. It returns
 // an error for each that is not copied.
-func (f *localFiles) sources(ctx context.Context, file string) (all []localSource, refused []error, err error) {
+func (f *localFiles) sources(ctx context.Context, file string) (all []localSource, refused []refusedSource, err error) {
 	if file == "-" {
 		return nil, nil, failure.Usage.Errorf("standard input goes to the server alone, without other files")
 	}
@@ -146,7 +153,7 @@ func (f *localFiles) sources(ctx context.Context, file string) (all []localSourc
 			return nil, nil, failure.Local.Wrap(err)
 		}
 		if err := f.check(info); err != nil {
-			refused = append(refused, fmt.Errorf("put %s: %w", console.Visible(name), err))
+			refused = append(refused, refusedSource{name, info.Mode(), fmt.Errorf("put %s: %w", console.Visible(name), err)})
 			continue
 		}
 		s, err := f.source(name)

@@ -114,7 +114,17 @@ func (n *sourceNames) reword(err error) error {
 	if !ok {
 		return err
 	}
-	return failure.Reword(fmt.Sprintf("%s %s: %s", n.verb, console.Visible(name), n.inTarget(e.Err, e.To, reason(e.Err))), err)
+	return failure.Reword(n.text(name, e), err)
+}
+
+// inWords returns the error of an entry whose name the command line would give as name.
+func (n *sourceNames) inWords(name string, e *treecopy.EntryError) error {
+	return failure.Reword(n.text(name, e), e)
+}
+
+// text says which entry failed, and why.
+func (n *sourceNames) text(name string, e *treecopy.EntryError) string {
+	return fmt.Sprintf("%s %s: %s", n.verb, console.Visible(name), n.inTarget(e.Err, e.To, reason(e.Err)))
 }
 
 // inTarget puts the directory of the target in front of the name of a local file: trees

@@ -7,10 +7,18 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/store/treecopy"
 )
+
+// The terminals of these tests can do everything, whatever that of the tests can.
+func init() {
+	_ = os.Setenv("TERM", "xterm")
+	_ = os.Unsetenv("NO_COLOR")
+}
 
 // newTerminal opens a terminal, and notes what it shows.
 func newTerminal(t *testing.T) (slave *os.File, screen *servetest.Buffer) {
@@ -28,37 +36,60 @@ func await(t *testing.T, screen *servetest.Buffer, text string) string {
 	return screen.String()
 }
 
-// Nothing is drawn before the first file is found, as a password may be asked for.
-func TestNoBarsOverQuestions(t *testing.T) {
+// Nothing is drawn before the first file is found, nor while a question is open: a password
+// may be asked for.
+func TestNoLinesOverQuestions(t *testing.T) {
 	t.Parallel()
 	slave, screen := newTerminal(t)
-	p := newCopyProgress(slave, false)
+	p := newProgress(&Config{Stderr: slave}, true, shownName)
 	time.Sleep(5 * console.RedrawEvery)
 	_, _ = slave.WriteString("Password: ")
 	if text := await(t, screen, "Password: "); text != "Password: " {
 		t.Errorf("before the question: %q", text)
 	}
-	p.hooks().Found(treecopy.Totals{Files: 2, Bytes: 1000})
+	p.setFound(treecopy.Totals{Files: 2, Bytes: 1000})
 	await(t, screen, "1.0 kB or more")
+	resume := p.Pause()
+	_, _ = slave.WriteString("Again: ")
+	time.Sleep(5 * console.RedrawEvery)
+	if text := await(t, screen, "Again: "); !strings.HasSuffix(text, "\x1b[1A\x1b[JAgain: ") {
+		t.Errorf("around the second question: %q", text)
+	}
+	resume()
+	await(t, screen, "Again: 0 B of 1.0 kB or more")
 	p.end()
 }
 
-// Messages of all who have something to say go above the bars, and none is lost
-// when the bars have ended.
-func TestMessagesAndBars(t *testing.T) {
+// Messages of all who have something to say go above the lines that change, and none is lost
+// at the end, when those are taken away.
+func TestMessagesAndLines(t *testing.T) {
 	t.Parallel()
 	slave, screen := newTerminal(t)
 	r := &run{Config: &Config{Stderr: slave}}
-	p := newCopyProgress(slave, false)
-	r.progress.Store(p.Progress)
-	p.hooks().Found(treecopy.Totals{Files: 2, Bytes: 1000})
+	p := r.newProgress(true, shownName)
+	p.setFound(treecopy.Totals{Files: 2, Bytes: 1000})
 	await(t, screen, "1.0 kB or more")
 	r.say("the first")
-	await(t, screen, "haul: the first\r\n")
-	if text := await(t, screen, "0 B of"); strings.Contains(text, "or more, 0 of 2 files, 0 B/shaul") {
-		t.Errorf("the message is behind a bar: %q", text)
+	if text := await(t, screen, "haul: the first\r\n0 B of"); !strings.Contains(text, "\x1b[1A\x1b[Jhaul: the first\r\n") {
+		t.Errorf("the message is behind a line: %q", text)
 	}
 	p.end()
 	r.say("the last")
-	await(t, screen, "haul: the last\r\n")
+	if text := await(t, screen, "haul: the last\r\n"); !strings.HasSuffix(text, "\x1b[1A\x1b[Jhaul: the last\r\n") {
+		t.Errorf("the lines are not taken away: %q", text)
+	}
+}
+
+// Lines fit when the terminal becomes narrower during a copy.
+func TestResize(t *testing.T) {
+	t.Parallel()
+	slave, screen := newTerminal(t)
+	p := newProgress(&Config{Stderr: slave}, true, shownName)
+	p.setFound(treecopy.Totals{Files: 2, Bytes: 1000})
+	await(t, screen, "0 B of 1.0 kB or more, 0 of 2 files, 0 B/s")
+	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 20}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, screen, "\r\x1b[3A0 B/s\x1b[K\r\n\x1b[J") // the line was wrapped to three
+	p.end()
 }

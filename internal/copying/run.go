@@ -7,12 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/events"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
@@ -30,10 +33,10 @@ type run struct {
 	names sourceNames
 	// targetAt returns a name in the tree of the target as it could be typed.
 	targetAt func(name string) string
-	refused  []error                          // of sources that are not copied at all
-	progress atomic.Pointer[console.Progress] // what is shown
-	saidWhy  sync.Map                         // reasons why --continue cannot resume
-	empty    atomic.Int64                     // directories that a server without directories does not get
+	refused  []error                  // of sources that are not copied at all
+	progress atomic.Pointer[progress] // what is shown
+	saidWhy  sync.Map                 // reasons why --continue cannot resume
+	empty    atomic.Int64             // directories that a server without directories does not get
 }
 
 func newRun(cfg *Config, over remote.Protocol, get bool) *run {
@@ -42,23 +45,35 @@ func newRun(cfg *Config, over remote.Protocol, get bool) *run {
 		r.names.verb = "get"
 	}
 	c := cfg.Remote
-	c.Say, c.Quiet = r.say, cfg.Quiet
+	c.Say, c.Quiet, c.Asking = r.say, cfg.Quiet, r.pause
 	r.servers = remote.New(c)
 	return r
 }
 
-// say prints a message, above the bars if there are any.
+// say prints a message, above the lines that change if there are any.
 func (r *run) say(text string) {
-	if p := r.progress.Load(); p != nil {
+	p := r.progress.Load()
+	switch {
+	case r.Events != nil:
+		r.Events.Note(text)
+	case p != nil:
 		p.Printf("haul: %s\n", text)
-		return
+	default:
+		fmt.Fprintln(r.Stderr, "haul:", text)
 	}
-	fmt.Fprintln(r.Stderr, "haul:", text)
 }
 
-// newProgress shows a transfer of one stream.
-func (r *run) newProgress(bars bool) *console.Progress {
-	p := console.NewProgress(r.Stderr, r.Quiet, bars)
+// pause takes the lines away that change, until a question has its answer.
+func (r *run) pause() (resume func()) {
+	if p := r.progress.Load(); p != nil {
+		return p.Pause()
+	}
+	return func() {}
+}
+
+// newProgress shows a copy.
+func (r *run) newProgress(live bool, nameOf func(*treecopy.Item) string) *progress {
+	p := newProgress(r.Config, live, nameOf)
 	r.progress.Store(p)
 	return p
 }
@@ -108,33 +123,14 @@ func umask() fs.FileMode {
 // copy runs a job, shows how it goes, and sums it up.
 func (r *run) copy(ctx context.Context, j treecopy.Job) error {
 	j.Options = r.options()
-	p := newCopyProgress(r.Stderr, r.Quiet || r.DryRun)
-	r.progress.Store(p.Progress)
-	j.Hooks = p.hooks()
+	p := r.newProgress(true, r.names.of)
 	var plan dryRunPlan
-	switch {
-	case r.DryRun:
-		j.Hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) { plan.add(i, o, r.names.of(i), r.targetAt(i.To)) }
-	case r.Verbose && !r.Quiet:
-		show := j.Hooks.Ended
-		j.Hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) {
-			show(i, o)
-			p.verbose(o, r.names.of(i), r.targetAt(i.To))
-		}
-	}
-	told := j.Hooks.Ended
-	j.Hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) {
-		if errors.Is(o.Err, treecopy.ErrEmpty) {
-			r.empty.Add(1)
-		}
-		told(i, o)
-	}
-	j.Hooks.FromStart = r.fromStart
+	j.Hooks = r.hooks(p, &plan)
 	began := time.Now()
 	result, err := treecopy.Copy(ctx, j)
 	p.end()
 	result.Failed += int64(len(r.refused))
-	if !r.Quiet {
+	if !r.isSilent() {
 		if r.DryRun {
 			result.Bytes = plan.bytes
 		}
@@ -143,6 +139,51 @@ func (r *run) copy(ctx context.Context, j treecopy.Job) error {
 		}
 	}
 	return r.explain(ctx, errors.Join(err, plan.print(r.Stdout)))
+}
+
+// hooks returns the hooks of a job, which show it or add to the plan of a dry run.
+func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
+	return treecopy.Hooks{
+		Found: func(t treecopy.Totals) {
+			p.setFound(t)
+			if t.All {
+				r.Events.Emit(&events.Found{Files: t.Files, Bytes: t.Bytes})
+			}
+		},
+		Started:   func(i *treecopy.Item) { p.begin(i, r.targetAt(i.To)) },
+		Progress:  p.progressed,
+		FromStart: r.fromStart,
+		Ended: func(i *treecopy.Item, o treecopy.Outcome) {
+			took := p.ended(i)
+			if errors.Is(o.Err, treecopy.ErrEmpty) {
+				r.empty.Add(1)
+			}
+			switch {
+			case r.Events != nil:
+				r.emit(p, i, o, took)
+			case r.DryRun:
+				plan.add(i, o, r.names.of(i), r.targetAt(i.To))
+			case r.Verbose && !r.Quiet:
+				p.verbose(o, r.names.of(i), r.targetAt(i.To))
+			}
+		},
+	}
+}
+
+// emit writes the event of what became of an entry.
+func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.Duration) {
+	to := ""
+	if i.To != "" {
+		to = r.targetAt(i.To)
+	}
+	entry := p.entryOf(i, to)
+	if o.What == treecopy.Failed {
+		_ = r.Events.Failed(entry, r.failure(r.names.inWords(r.names.of(i), &treecopy.EntryError{From: i.From, To: i.To, Err: o.Err})))
+		return // explain knows of it
+	}
+	if e := outcomeEvent(entry, o, took, r.DryRun); e != nil {
+		r.Events.Emit(e)
+	}
 }
 
 // fromStart says, once for each reason, that --continue cannot resume a file.
@@ -189,43 +230,53 @@ func (e *Error) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.err }
 
+// failure returns an error of this copy, with what can be done about it.
+func (r *run) failure(err error) error { return &Error{r.get, advise(err)} }
+
+// reword returns an error of treecopy in the words of the command line. Of an entry's an
+// event was written when it failed.
+func (r *run) reword(err error) error {
+	if _, ok := errors.AsType[*treecopy.EntryError](err); ok {
+		return events.Reported(r.failure(r.names.reword(err)))
+	}
+	return r.failure(r.names.reword(err))
+}
+
+// refuse notes that a local source is not copied at all.
+func (r *run) refuse(s refusedSource) {
+	err := r.failure(s.err)
+	r.refused = append(r.refused, r.Events.Failed(events.NewEntry(s.name, "", s.mode), err))
+}
+
 // explain adds to the error of a copy what can be done about it.
 func (r *run) explain(ctx context.Context, err error) error {
-	var errs []error
-	for _, e := range r.refused {
-		errs = append(errs, &Error{r.get, advise(e)})
-	}
+	errs := slices.Clone(r.refused)
 	if err == nil {
 		return errors.Join(errs...)
 	}
 	if incomplete, ok := errors.AsType[*treecopy.IncompleteError](err); ok {
 		for _, e := range incomplete.Errors {
-			errs = append(errs, &Error{r.get, advise(r.names.reword(e))})
+			errs = append(errs, r.reword(e))
 		}
 		if more := incomplete.Failed - int64(len(incomplete.Errors)); more > 0 {
-			errs = append(errs, &Error{r.get, fmt.Errorf("and %d more failed", more)})
+			errs = append(errs, events.Reported(r.failure(fmt.Errorf("and %d more failed", more))))
 		}
 	} else {
-		errs = append(errs, &Error{r.get, advise(r.names.reword(err))})
+		errs = append(errs, r.reword(err))
 	}
 	switch {
 	case r.DryRun:
 	case r.Continue && !r.get && r.Recursive && r.over != remote.SFTP && (ctx.Err() != nil || remote.IsNoAnswer(err)):
-		errs = append(errs, noteError("what has come is kept, and the same command resumes there; but if TARGET was made by it, name the source as LOCAL/., or it would go below that"))
+		errs = append(errs, failure.Note("what has come is kept, and the same command resumes there; but if TARGET was made by it, name the source as LOCAL/., or it would go below that"))
 	case r.Continue && (ctx.Err() != nil || remote.IsNoAnswer(err)):
-		errs = append(errs, noteError("what has come is kept; the same command resumes there"))
+		errs = append(errs, failure.Note("what has come is kept; the same command resumes there"))
 	case ctx.Err() != nil && r.InPlace:
-		errs = append(errs, noteError("files that were being written are not whole; a run with --continue resumes there"))
+		errs = append(errs, failure.Note("files that were being written are not whole; a run with --continue resumes there"))
 	case ctx.Err() != nil:
-		errs = append(errs, noteError("files that were not whole are gone; with --continue they would have been kept"))
+		errs = append(errs, failure.Note("files that were not whole are gone; with --continue they would have been kept"))
 	}
 	return errors.Join(errs...)
 }
-
-// A noteError is a line behind errors that says what to do.
-type noteError string
-
-func (n noteError) Error() string { return string(n) }
 
 // advise adds what can be done about the error of one file.
 func advise(err error) error {

@@ -1,16 +1,17 @@
 package copying
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"strings"
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/events"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/internal/remote"
@@ -91,17 +92,29 @@ func (r *run) getStream(ctx context.Context, from []remote.Location, local strin
 		defer pipe.Close()
 		to = pipe
 	}
-	show := r.newProgress(local != "-" || !console.IsTerminal(r.Stdout))
-	line := show.Begin(console.Visible(path.Base(found[0].Name)))
-	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { line.Update(n, size) }}
+	i := &treecopy.Item{From: found[0].Name, As: l.Text, Size: cmp.Or(size, unknownSize)}
+	show := r.showSingle(local != "-" || !console.IsTerminal(r.Stdout), i, local)
+	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { show.movedTo(i, n, size) }}
 	w.pace.Set(r.Limit)
 	n, err := readAll(ctx, f, w, name)
 	if isReplaced(err) {
 		err = fmt.Errorf("%w; %s", err, afterReplaced(n, name))
 	}
-	line.End(n, err)
-	show.Wait()
-	return err
+	show.end()
+	return show.complete(ctx, i, local, singleResult{bytes: n, err: err})
+}
+
+// showSingle shows the copy of one file that is not part of a tree, and begins it.
+func (r *run) showSingle(live bool, i *treecopy.Item, to string) *progress {
+	p := r.newProgress(live, shownName)
+	if i.Size == unknownSize {
+		p.expect(1)
+	} else {
+		p.setFound(treecopy.Totals{Files: 1, Bytes: i.Size, All: true})
+		r.Events.Emit(&events.Found{Files: 1, Bytes: i.Size})
+	}
+	p.begin(i, to)
+	return p
 }
 
 // afterReplaced says what to do about a file that has another version before all of it
@@ -170,17 +183,16 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 			return failure.Remote.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)
 		}
 	}
-	show := r.newProgress(true)
-	line := show.Begin(console.Visible(path.Base(name)))
-	n, err := r.sendStream(ctx, c, name, line)
-	line.End(n, err)
-	show.Wait()
-	return err
+	i := &treecopy.Item{From: name, As: "-", Size: unknownSize}
+	show := r.showSingle(true, i, to.Text)
+	n, err := r.sendStream(ctx, c, name, func(n int64) { show.movedTo(i, n, 0) })
+	show.end()
+	return show.complete(ctx, i, to.Text, singleResult{bytes: n, err: err})
 }
 
 // sendStream sends standard input to a file of that name. It is hidden until it
 // is whole, unless the flags say otherwise.
-func (r *run) sendStream(ctx context.Context, c remote.Server, name string, line *console.ProgressLine) (int64, error) {
+func (r *run) sendStream(ctx context.Context, c remote.Server, name string, moved func(int64)) (int64, error) {
 	u, err := c.Create(ctx, name, r.InPlace)
 	if err != nil {
 		return 0, failure.Remote.Errorf("put - to %s: %w", console.Visible(name), err)
@@ -198,7 +210,7 @@ func (r *run) sendStream(ctx context.Context, c remote.Server, name string, line
 				return at, failure.Remote.Errorf("put - to %s: %w", console.Visible(name), err)
 			}
 			at += int64(n)
-			line.Update(at, 0)
+			moved(at)
 			if err := rate.Sleep(ctx, pace.Take(time.Now(), n)); err != nil {
 				return at, err
 			}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path"
@@ -16,6 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/treecopy"
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
@@ -25,8 +25,7 @@ func getTFTP(ctx context.Context, cfg *Config, from []remote.Location, local str
 	if err != nil {
 		return err
 	}
-	bars := local != "-" && !cfg.Remote.TFTP.Trace.Text // they would mix with the file, or the packets
-	return runJobs(ctx, cfg, jobs, console.NewProgress(cfg.Stderr, cfg.Quiet, bars))
+	return runJobs(ctx, cfg, jobs, local != "-" || !console.IsTerminal(cfg.Stdout))
 }
 
 // putTFTP sends files over TFTP.
@@ -35,12 +34,14 @@ func putTFTP(ctx context.Context, cfg *Config, files []string, to remote.Locatio
 	if err != nil {
 		return err
 	}
-	return runJobs(ctx, cfg, jobs, console.NewProgress(cfg.Stderr, cfg.Quiet, !cfg.Remote.TFTP.Trace.Text))
+	return runJobs(ctx, cfg, jobs, true)
 }
 
 // A transferJob is one file to move.
 type transferJob struct {
-	label string // for bars and messages
+	name  string // on the server, or of the local file
+	shown string // the source as it could be typed
+	to    string // the target, the same
 	run   func(context.Context, *tftpclient.Client) (tftpclient.Result, error)
 }
 
@@ -75,7 +76,7 @@ func downloads(cfg *Config, from []remote.Location, local string) ([]transferJob
 			return nil, failure.Usage.Errorf("%v and %s would both become %s", t, other, to)
 		}
 		taken[to] = l.Text
-		jobs = append(jobs, transferJob{label: path.Base(t.Name), run: func(ctx context.Context, c *tftpclient.Client) (tftpclient.Result, error) {
+		jobs = append(jobs, transferJob{name: t.Name, shown: l.Text, to: to, run: func(ctx context.Context, c *tftpclient.Client) (tftpclient.Result, error) {
 			return download(ctx, c, t, to, cfg.Stdout)
 		}})
 	}
@@ -133,7 +134,7 @@ func uploads(cfg *Config, files []string, at remote.Location) ([]transferJob, er
 		if intoDir {
 			to.Name += filepath.Base(file)
 		}
-		jobs = append(jobs, transferJob{label: filepath.Base(file), run: func(ctx context.Context, c *tftpclient.Client) (tftpclient.Result, error) {
+		jobs = append(jobs, transferJob{name: filepath.ToSlash(file), shown: file, to: to.String(), run: func(ctx context.Context, c *tftpclient.Client) (tftpclient.Result, error) {
 			return c.PutFile(ctx, file, to.String())
 		}})
 	}
@@ -141,26 +142,28 @@ func uploads(cfg *Config, files []string, at remote.Location) ([]transferJob, er
 }
 
 // runJobs moves files, some at the same time, and returns all errors.
-func runJobs(ctx context.Context, cfg *Config, jobs []transferJob, show *console.Progress) error {
+func runJobs(ctx context.Context, cfg *Config, jobs []transferJob, live bool) error {
 	t, err := remote.OpenTFTP(cfg.Remote.TFTP, cfg.Stderr)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	defer show.Wait()
+	show := newProgress(cfg, live && !cfg.Remote.TFTP.Trace.Text, shownName) // they would mix with the packets
+	defer show.end()
+	show.expect(len(jobs))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, cmp.Or(cfg.Parallel, DefaultParallel))
 	errs := make([]error, len(jobs))
-	for i, j := range jobs {
+	for n, j := range jobs {
 		c := t.Client()
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			line := show.Begin(j.label)
-			c.Progress = line.Update
+			i := &treecopy.Item{From: j.name, As: j.shown, Size: unknownSize}
+			show.begin(i, j.to)
+			c.Progress = func(bytes, size int64) { show.movedTo(i, bytes, size) }
 			res, err := j.run(ctx, c)
-			line.EndAfter(res.Bytes, res.Duration, fmt.Sprintf(", %d packets/s, %d resends", console.PerSecond(res.Packets(), res.Duration), res.Resent), err)
-			errs[i] = err
+			errs[n] = show.complete(ctx, i, j.to, singleResult{res.Bytes, res.Duration, res.Packets(), res.Resent, err})
 			if res.Resent+res.Timeouts+res.Duplicates > 0 {
 				c.Wait() // on a path that loses packets the last one may be lost too
 			}

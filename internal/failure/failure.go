@@ -58,6 +58,12 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether target is the error's kind.
 func (e *Error) Is(target error) bool { return target == e.Kind }
 
+// A Note is no failure of its own: it is printed behind errors, and says what to do.
+type Note string
+
+// Error implements error.
+func (n Note) Error() string { return string(n) }
+
 // Reword returns an error in other words: it has that text, and is err besides.
 func Reword(text string, err error) error { return &reworded{text, err} }
 

@@ -2,7 +2,6 @@ package fileops
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -201,12 +200,9 @@ func longRow(e entry, o owners, now time.Time, human bool) []string {
 	return []string{mode, links, owner, group, size, changed}
 }
 
-// writeJSON writes a value on a line of its own, in characters that do nothing to
-// a terminal.
+// writeJSON writes a value on a line of its own.
 func writeJSON(w io.Writer, v any) []error {
-	e := json.NewEncoder(console.NewPlainWriter(w))
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	if err := console.WriteJSON(w, v); err != nil {
 		return []error{failure.Local.Wrap(err)}
 	}
 	return nil

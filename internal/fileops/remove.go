@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/events"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
 )
@@ -21,6 +22,9 @@ type RemoveConfig struct {
 	Force     bool // ignore files that do not exist
 	DryRun    bool // print names, and remove nothing
 	Verbose   bool // print the names of what is removed
+
+	// Events, if set, gets what is done, and then nothing is printed.
+	Events *events.Log
 }
 
 // A removal is one run of haul rm.
@@ -55,10 +59,17 @@ func (m *removal) note(err error) {
 	}
 }
 
-// say prints a name, unless one before could not be written.
-func (m *removal) say(name string) {
-	if m.mute {
+// gone says that a file or a directory is removed, or would be. A name is printed unless
+// one before could not be written.
+func (m *removal) gone(name string, t fs.FileMode) {
+	switch {
+	case m.Events != nil:
+		m.Events.Emit(&events.Removed{Entry: events.NewEntry(name, "", t), DryRun: m.DryRun})
 		return
+	case m.mute || !m.DryRun && !m.Verbose:
+		return
+	case t.IsDir():
+		name += "/"
 	}
 	if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
 		m.errs, m.mute = append(m.errs, failure.Local.Errorf("write the names: %w", err)), true
@@ -90,11 +101,14 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 			continue
 		}
 		name := console.Visible(f.Name)
-		isDir := false
+		kind := fs.FileMode(0)
 		if dirs || m.DryRun || f.Info != nil { // else the server refuses to remove a directory
 			fi, e := remote.Describe(ctx, c, f, false)
-			err, isDir = e, e == nil && fi.IsDir()
+			if err, kind = e, fs.ModeIrregular; e == nil {
+				kind = fi.Mode().Type()
+			}
 		}
+		isDir := kind.IsDir()
 		switch {
 		case err != nil:
 		case !isDir && strings.HasSuffix(l.Path, "/"):
@@ -108,23 +122,29 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 				gone[f.Name] = true
 			}
 		default:
-			err = m.removeFile(ctx, c, f.Name)
+			err = m.removeFile(ctx, c, f.Name, kind)
 		}
-		m.note(failure.Remote.Wrap(err))
+		m.note(m.failed(f.Name, kind, failure.Remote.Wrap(err)))
 	}
 	return nil
 }
 
+// failed says that what a server has was not removed, and returns the error.
+func (m *removal) failed(name string, t fs.FileMode, err error) error {
+	if m.Force && errors.Is(err, fs.ErrNotExist) {
+		return err // that is ignored
+	}
+	return m.Events.Failed(events.NewEntry(name, "", t), err)
+}
+
 // removeFile removes a file, or prints its name.
-func (m *removal) removeFile(ctx context.Context, c remote.Server, name string) error {
+func (m *removal) removeFile(ctx context.Context, c remote.Server, name string, t fs.FileMode) error {
 	if !m.DryRun {
 		if err := c.Remove(ctx, name); err != nil {
 			return err
 		}
 	}
-	if m.DryRun || m.Verbose {
-		m.say(name)
-	}
+	m.gone(name, t)
 	return nil
 }
 
@@ -136,9 +156,7 @@ func (m *removal) removeDir(ctx context.Context, c remote.Server, name string) e
 	if err := c.(remote.DirRemover).RemoveAll(ctx, name); err != nil {
 		return err
 	}
-	if m.Verbose {
-		m.say(name + "/")
-	}
+	m.gone(name, fs.ModeDir)
 	return nil
 }
 
@@ -154,7 +172,7 @@ func (m *removal) sayAll(ctx context.Context, c remote.Server, dir string, depth
 	case m.dirs > maxListDirs:
 		return fmt.Errorf("list %s: it is directory %d, and no more are listed", console.Visible(dir), maxListDirs+1)
 	}
-	m.say(dir + "/")
+	m.gone(dir, fs.ModeDir)
 	entries, first := c.List(ctx, dir, false)
 	slash := func(e fs.DirEntry) string {
 		if e.IsDir() {
@@ -166,7 +184,7 @@ func (m *removal) sayAll(ctx context.Context, c remote.Server, dir string, depth
 	for _, e := range entries {
 		name := below(dir, e.Name())
 		if !e.IsDir() {
-			m.say(name)
+			m.gone(name, e.Type())
 		} else if err := m.sayAll(ctx, c, name, depth+1); first == nil {
 			first = err
 		}

@@ -33,6 +33,8 @@ type asker struct {
 	mu      sync.Mutex
 	restore func() // mu: while a question is open, puts the terminal right
 	ended   bool   // mu
+
+	asking func() (done func()) // [Config].Asking
 }
 
 // end gives up on a question that is open, so that the terminal shows again what
@@ -102,6 +104,9 @@ func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error)
 	program, first := askpass()
 	if first {
 		return askProgram(ctx, program, text)
+	}
+	if a.asking != nil {
+		defer a.asking()()
 	}
 	in, out, err := openTerminal()
 	if err != nil && program != "" {

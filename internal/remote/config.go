@@ -50,6 +50,10 @@ type Config struct {
 	// warnings alone.
 	Say   func(text string)
 	Quiet bool
+
+	// Asking, if set, is called before something is asked on the terminal, and what it
+	// returns when that is over: so that nothing else is drawn there.
+	Asking func() (done func())
 }
 
 // Patience is how long a server may take.

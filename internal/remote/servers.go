@@ -20,7 +20,7 @@ type Servers struct {
 
 // New returns an empty set of connections.
 func New(cfg Config) *Servers {
-	a := new(asker)
+	a := &asker{asking: cfg.Asking}
 	n := newNotices(cfg.Say)
 	return &Servers{asker: a, ssh: newSSHDialer(&cfg, n, a), web: webDialer{&cfg, n, a}, open: map[string]Server{}}
 }

@@ -1,0 +1,14 @@
+package console
+
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// takesEscapes has a console take escape sequences, and reports whether it does.
+func takesEscapes(f *os.File) bool {
+	var mode uint32
+	h := windows.Handle(f.Fd())
+	return windows.GetConsoleMode(h, &mode) == nil && windows.SetConsoleMode(h, mode|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) == nil
+}
