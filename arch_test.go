@@ -74,8 +74,9 @@ var rules = map[string]rule{
 	"tftp/internal/packetio":         {imports: "tftp/transfer udp store"},
 	"site":                           {imports: "tftp/remap store", tests: "store/storetest store/localdir"},
 	"sftp":                           {imports: "internal/tempname sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race internal/repeat internal/golden store/storetest store/localdir"},
-	"sftp/sftpclient":                {imports: "internal/tempname sftp/internal/mux sftp/internal/storewire sftp/internal/wire internal/pipeline internal/rate internal/sshconn store", tests: "internal/leak internal/race store/storetest sftp users internal/repeat store/localdir"},
+	"sftp/sftpclient":                {imports: "internal/tempname sftp/internal/mux sftp/internal/storewire sftp/internal/uploadrecord sftp/internal/wire internal/pipeline internal/rate internal/sshconn store", tests: "internal/leak internal/race store/storetest sftp users internal/repeat store/localdir"},
 	"sftp/internal/mux":              {imports: "sftp/internal/wire internal/pipeline internal/rate internal/sshconn"},
+	"sftp/internal/uploadrecord":     {imports: "internal/tempname sftp/internal/wire"},
 	"sftp/internal/storewire":        {imports: "sftp/internal/wire store"},
 	"internal/sshconn":               {tests: "internal/leak"},
 	"internal/race":                  {},                           // for tests: nobody's imports, only their tests

@@ -91,7 +91,7 @@ func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms
 	if !c.server.Ext.Has(wire.ExtCheckFileName) {
 		return "", nil, pathError("hash", name, errors.ErrUnsupported)
 	}
-	if off < 0 || n < 0 || off > maxFile || len(algorithms) == 0 {
+	if off < 0 || n < 0 || off > wire.MaxFile || len(algorithms) == 0 {
 		return "", nil, pathError("hash", name, fs.ErrInvalid)
 	}
 	list := strings.Join(algorithms, ",")
@@ -111,7 +111,7 @@ func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (al
 	switch {
 	case !f.c.server.Ext.Has(wire.ExtCheckFileHandle) || n == 0:
 		return "", nil, f.fail("hash", errors.ErrUnsupported)
-	case off < 0 || n < 0 || off > maxFile || len(algorithms) == 0:
+	case off < 0 || n < 0 || off > wire.MaxFile || len(algorithms) == 0:
 		return "", nil, f.fail("hash", fs.ErrInvalid)
 	}
 	if err := f.awaitWrites(ctx); err != nil {

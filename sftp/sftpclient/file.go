@@ -219,7 +219,7 @@ func (f *File) Truncate(size int64) error {
 // SetAttr changes what a says of the file. One of two owners, or of two times,
 // takes a question for the other.
 func (f *File) SetAttr(a store.Attr) error {
-	if a.Size != nil && (*a.Size < 0 || *a.Size > maxFile) {
+	if a.Size != nil && (*a.Size < 0 || *a.Size > wire.MaxFile) {
 		return f.fail("setattr", fs.ErrInvalid)
 	}
 	if err := f.forWriting("setattr", 0, 0); err != nil {

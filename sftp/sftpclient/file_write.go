@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/haul-project/haul/sftp/internal/mux"
+	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
 // Write writes p at the end of what Read and Write have done so far, and behind
@@ -139,7 +140,7 @@ func (f *File) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 	if err := f.forWriting("write", off, 0); err != nil {
 		return 0, err
 	}
-	if size > maxFile-off {
+	if size > wire.MaxFile-off {
 		return 0, f.fail("write", errSize)
 	}
 	f.mu.Lock()

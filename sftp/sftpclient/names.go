@@ -161,7 +161,7 @@ func (c *Client) SetAttr(ctx context.Context, name string, a store.Attr, follow 
 
 func (c *Client) setAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
 	send, stat := wire.AppendSetstat, c.Stat
-	if a.Size != nil && (*a.Size < 0 || *a.Size > maxFile) {
+	if a.Size != nil && (*a.Size < 0 || *a.Size > wire.MaxFile) {
 		return fs.ErrInvalid
 	}
 	if !follow {

@@ -65,7 +65,7 @@ func (f *openedFile) forWriting(op string, off int64, n int) error {
 		return f.fail(op, context.Cause(f.life))
 	case f.access == os.O_RDONLY:
 		return f.fail(op, errNotWriting)
-	case off < 0 || off > maxFile-int64(n):
+	case off < 0 || off > wire.MaxFile-int64(n):
 		return f.fail(op, fs.ErrInvalid)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/race"
+	"github.com/haul-project/haul/sftp/internal/uploadrecord"
 	"github.com/haul-project/haul/store"
 )
 
@@ -376,12 +377,12 @@ func TestRecordsAlternate(t *testing.T) {
 				t.Error(err)
 			}
 			b := p.get(t, nameIn([]byte(k.record.name)))
-			if r, ok := newestRecord(b); !ok || r.whole != whole+1 {
-				t.Errorf("the newest record has %d bytes, want %d", r.whole, whole+1)
+			if r, ok := uploadrecord.Newest(b); !ok || r.Whole != whole+1 {
+				t.Errorf("the newest record has %d bytes, want %d", r.Whole, whole+1)
 			}
-			one, ok1 := parseRecord(b)
-			two, ok2 := parseRecord(b[min(recordSlot, len(b)):])
-			if !ok1 || !ok2 || one.seq+1 != two.seq && two.seq+1 != one.seq {
+			one, ok1 := uploadrecord.Parse(b)
+			two, ok2 := uploadrecord.Parse(b[min(uploadrecord.Slot, len(b)):])
+			if !ok1 || !ok2 || one.Seq+1 != two.Seq && two.Seq+1 != one.Seq {
 				t.Errorf("after %d bytes there are the records %+v, %+v", whole+1, one, two)
 			}
 		}
@@ -396,7 +397,7 @@ func TestRecordsAlternate(t *testing.T) {
 func TestLeavesForeignRecords(t *testing.T) {
 	const size = 1 << 20
 	data := pattern(size, 1)
-	foreign := resumeRecord{seq: 7, whole: 5, size: size, source: 9, open: true, file: recordFile}.appendTo(nil)
+	foreign := uploadrecord.Record{Seq: 7, Whole: 5, Size: size, Source: 9, Open: true, File: "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}.AppendTo(nil)
 	for name, content := range map[string][]byte{"another's": foreign, "no record": []byte("text"), "an empty file": {}} {
 		for _, act := range []string{"mark", "Close", "Discard"} {
 			withFakeServer(t, Config{}, nil, func(t *testing.T, p *fakeServer, c *Client) {

@@ -1,75 +1,18 @@
 package sftpclient
 
 import (
-	"sync"
-
-	"github.com/haul-project/haul/sftp/internal/mux"
-
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
-	"slices"
+	"sync"
 
-	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/sftp/internal/mux"
+	"github.com/haul-project/haul/sftp/internal/uploadrecord"
 	"github.com/haul-project/haul/sftp/internal/wire"
 	"github.com/haul-project/haul/store"
 )
-
-// A resumeRecord says how much of a resumable upload is whole. It is a line of text, in
-// one of two places in turn, so that one that is cut short leaves the other.
-type resumeRecord struct {
-	seq    uint64 // of two, the one with the higher counts
-	whole  int64  // bytes, from the start
-	size   int64  // that the file is expected to have; 0 if unknown
-	source uint64 // a hash of Create.Source
-	open   bool   // the upload that wrote it may still be under way
-	file   string // what is random in the hidden file's name
-}
-
-const (
-	recordLine = "haul-upload 2 seq=%d whole=%d size=%d source=%016x open=%t file=%s"
-	recordSum  = " crc=%08x\n"
-	recordSlot = 256 // bytes from one place to the other
-)
-
-// appendTo appends r as it is stored.
-func (r resumeRecord) appendTo(b []byte) []byte {
-	start := len(b)
-	b = fmt.Appendf(b, recordLine, r.seq, r.whole, r.size, r.source, r.open, r.file)
-	return fmt.Appendf(b, recordSum, crc32.ChecksumIEEE(b[start:]))
-}
-
-// parseRecord returns false for what is no record.
-func parseRecord(b []byte) (r resumeRecord, ok bool) {
-	line, _, _ := bytes.Cut(b, []byte{'\n'})
-	if len(line) >= recordSlot {
-		return resumeRecord{}, false
-	}
-	var sum uint32
-	_, err := fmt.Sscanf(string(line)+"\n", recordLine+recordSum, &r.seq, &r.whole, &r.size, &r.source, &r.open, &r.file, &sum)
-	// Whatever else Sscanf takes for the same is not what was written.
-	if err != nil || r.whole < 0 || r.whole > maxFile || r.size < 0 || !tempname.IsKey(r.file) ||
-		!bytes.Equal(r.appendTo(nil), append(slices.Clip(line), '\n')) {
-		return resumeRecord{}, false
-	}
-	return r, true
-}
-
-// newestRecord returns the newest of the two in b, or false if there is none.
-func newestRecord(b []byte) (newest resumeRecord, ok bool) {
-	for _, at := range [...]int{0, recordSlot} {
-		r, valid := parseRecord(b[min(at, len(b)):])
-		if valid && (!ok || r.seq > newest.seq) {
-			newest, ok = r, true
-		}
-	}
-	return newest, ok
-}
 
 // An uploadRecord is the file that has the record of an upload.
 type uploadRecord struct {
@@ -88,7 +31,7 @@ type uploadRecord struct {
 }
 
 // read reads the record of an earlier upload. Other content counts as no record.
-func (u *uploadRecord) read(ctx context.Context) (r resumeRecord, ok bool, err error) {
+func (u *uploadRecord) read(ctx context.Context) (r uploadrecord.Record, ok bool, err error) {
 	f, err := u.c.openRegular(ctx, u.name)
 	if err != nil {
 		if isStatus(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -102,13 +45,13 @@ func (u *uploadRecord) read(ctx context.Context) (r resumeRecord, ok bool, err e
 }
 
 // recordIn returns the record that a file has, or false if it has none.
-func recordIn(f *File) (r resumeRecord, ok bool, err error) {
-	b := make([]byte, 2*recordSlot)
+func recordIn(f *File) (r uploadrecord.Record, ok bool, err error) {
+	b := make([]byte, 2*uploadrecord.Slot)
 	n, err := f.ReadAt(b, 0) // what is missing is no record
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	r, ok = newestRecord(b[:n])
+	r, ok = uploadrecord.Newest(b[:n])
 	return r, ok, err
 }
 
@@ -152,36 +95,36 @@ func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) er
 	// Users who may only upload cannot read; but nobody else can put a record in place
 	// of theirs either.
 	now, ok, err := recordIn(f)
-	if !errors.Is(err, fs.ErrPermission) && (!ok || now.file != u.token) {
+	if !errors.Is(err, fs.ErrPermission) && (!ok || now.File != u.token) {
 		_ = f.Close()
 		u.lost = true
 		return store.ErrBusy
 	}
 	r := u.state(whole)
 	// begin begins with 1, in the first place.
-	_, err = f.WriteAt(r.appendTo(nil), int64((r.seq+1)%2)*recordSlot)
+	_, err = f.WriteAt(r.AppendTo(nil), int64((r.Seq+1)%2)*uploadrecord.Slot)
 	if e := f.Close(); err == nil {
 		err = e
 	}
 	if err == nil {
-		u.seq, u.marked = r.seq, whole
+		u.seq, u.marked = r.Seq, whole
 	}
 	return err
 }
 
 // state returns what is to be recorded next.
-func (u *uploadRecord) state(whole int64) resumeRecord {
-	return resumeRecord{seq: u.seq + 1, whole: whole, size: u.size, source: u.source, open: !u.closing, file: u.token}
+func (u *uploadRecord) state(whole int64) uploadrecord.Record {
+	return uploadrecord.Record{Seq: u.seq + 1, Whole: whole, Size: u.size, Source: u.source, Open: !u.closing, File: u.token}
 }
 
 // begin puts a record of this upload in the place of what is there. The
 // caller holds mu, or is alone.
 func (u *uploadRecord) begin(ctx context.Context, whole int64) error {
 	r := u.state(whole)
-	if err := u.c.createEmpty(ctx, u.name, r.appendTo(nil)); err != nil {
+	if err := u.c.createEmpty(ctx, u.name, r.AppendTo(nil)); err != nil {
 		return err
 	}
-	u.seq, u.marked = r.seq, whole
+	u.seq, u.marked = r.Seq, whole
 	return nil
 }
 
@@ -205,7 +148,7 @@ func (u *uploadRecord) whose(ctx context.Context) (ours bool, err error) {
 	}
 	defer f.Close()
 	r, ok, err := recordIn(f)
-	return ok && r.file == u.token, err
+	return ok && r.File == u.token, err
 }
 
 // maxCreateTries is how often something may have the hidden name while a file of that name

@@ -3,7 +3,6 @@ package sftpclient
 import (
 	"context"
 	"io/fs"
-	"math"
 	"strings"
 
 	"github.com/haul-project/haul/internal/tempname"
@@ -18,10 +17,6 @@ func checkPath(name string) error {
 	}
 	return nil
 }
-
-// maxFile is the size that no file has, in bytes. It leaves room for offsets of
-// requests behind it, as the codec wants it.
-const maxFile = math.MaxInt64 - math.MaxUint32
 
 // pathCall makes a call about one name.
 func pathCall(append func(b []byte, id uint32, name string) []byte, name string) func([]byte, uint32) []byte {

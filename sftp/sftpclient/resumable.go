@@ -123,13 +123,13 @@ func (k *resumableUpload) restore() error {
 	if err != nil || !ok {
 		return err
 	}
-	left := k.hidden(r.file)
-	if r.source != k.record.source || r.size != k.record.size || r.whole == 0 {
+	left := k.hidden(r.File)
+	if r.Source != k.record.source || r.Size != k.record.size || r.Whole == 0 {
 		return k.c.removeIfAny(k.ctx, left)
 	}
 	// The record first: an upload whose file has another name finds in it that
 	// another upload has renamed the file.
-	if err := k.record.begin(k.ctx, r.whole); err != nil {
+	if err := k.record.begin(k.ctx, r.Whole); err != nil {
 		return err
 	}
 	if err := k.c.Rename(k.ctx, left, k.temp); err != nil {
@@ -138,15 +138,15 @@ func (k *resumableUpload) restore() error {
 		}
 		return err
 	}
-	f, err := k.takeOver(r.whole)
+	f, err := k.takeOver(r.Whole)
 	if err != nil || f == nil {
 		if e := k.c.removeIfAny(k.ctx, k.temp); err == nil {
 			err = e
 		}
 		return err
 	}
-	k.f, k.resumed, k.whole, k.behind, k.high = f, r.whole, r.whole, r.whole, r.whole
-	if r.open {
+	k.f, k.resumed, k.whole, k.behind, k.high = f, r.Whole, r.Whole, r.Whole, r.Whole
+	if r.Open {
 		k.exclusiveFrom = time.Now().Add(takeoverWait)
 	}
 	return nil

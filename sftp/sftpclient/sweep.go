@@ -49,7 +49,7 @@ func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
 			return s.fail("sweep", dir, err)
 		}
 		if r, ok, _ := recordIn(f); ok {
-			wanted[tempname.New(r.file, tempname.Upload)] = true
+			wanted[tempname.New(r.File, tempname.Upload)] = true
 		}
 		_ = f.Close()
 	}

@@ -28,7 +28,10 @@
 // came: the driver checks what may be done with them.
 package wire
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // ProtocolVersion is the version of SFTP that is spoken here. A server answers
 // INIT with it, whatever the client offers, as OpenSSH's does.
@@ -39,6 +42,10 @@ const (
 	// MaxPacket is the longest packet, in bytes, with its length field. OpenSSH
 	// takes 256 KiB; there is some room more, so that 256 KiB of data fit.
 	MaxPacket = 256<<10 + 1<<10
+
+	// MaxFile is the size that no file has, in bytes. It leaves room for offsets of requests
+	// behind it.
+	MaxFile = math.MaxInt64 - math.MaxUint32
 
 	MaxHandle = 256  // bytes a handle (draft, section 7)
 	MaxPath   = 4096 // bytes a path of a request; OpenSSH answers BadMessage as well

@@ -1,0 +1,66 @@
+// Package uploadrecord writes and reads what the SFTP client notes of an upload that can be
+// resumed, in a file beside it.
+package uploadrecord
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"slices"
+
+	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// A Record says how much of a resumable upload is whole. It is a line of text, in
+// one of two places in turn, so that one that is cut short leaves the other.
+type Record struct {
+	Seq    uint64 // of two, the one with the higher counts
+	Whole  int64  // bytes, from the start
+	Size   int64  // that the file is expected to have; 0 if unknown
+	Source uint64 // a hash of Create.Source
+	Open   bool   // the upload that wrote it may still be under way
+	File   string // what is random in the hidden file's name
+}
+
+const (
+	recordLine = "haul-upload 2 seq=%d whole=%d size=%d source=%016x open=%t file=%s"
+	recordSum  = " crc=%08x\n"
+)
+
+// Slot is how many bytes it is from one place to the other.
+const Slot = 256
+
+// AppendTo appends r as it is stored, in less than Slot bytes.
+func (r Record) AppendTo(b []byte) []byte {
+	start := len(b)
+	b = fmt.Appendf(b, recordLine, r.Seq, r.Whole, r.Size, r.Source, r.Open, r.File)
+	return fmt.Appendf(b, recordSum, crc32.ChecksumIEEE(b[start:]))
+}
+
+// Parse returns false for what is no record.
+func Parse(b []byte) (r Record, ok bool) {
+	line, _, _ := bytes.Cut(b, []byte{'\n'})
+	if len(line) >= Slot {
+		return Record{}, false
+	}
+	var sum uint32
+	_, err := fmt.Sscanf(string(line)+"\n", recordLine+recordSum, &r.Seq, &r.Whole, &r.Size, &r.Source, &r.Open, &r.File, &sum)
+	// Whatever else Sscanf takes for the same is not what was written.
+	if err != nil || r.Whole < 0 || r.Whole > wire.MaxFile || r.Size < 0 || !tempname.IsKey(r.File) ||
+		!bytes.Equal(r.AppendTo(nil), append(slices.Clip(line), '\n')) {
+		return Record{}, false
+	}
+	return r, true
+}
+
+// Newest returns the newest of the two in b, or false if there is none.
+func Newest(b []byte) (newest Record, ok bool) {
+	for _, at := range [...]int{0, Slot} {
+		r, valid := Parse(b[min(at, len(b)):])
+		if valid && (!ok || r.Seq > newest.Seq) {
+			newest, ok = r, true
+		}
+	}
+	return newest, ok
+}
