@@ -134,7 +134,7 @@ func (d *Dialer) rawLink(ctx context.Context, dest *Destination, limit time.Dura
 		if err != nil {
 			return nil, fmt.Errorf("ProxyCommand: %w", err)
 		}
-		return &link{conn: p, cut: p.cut, proxy: p}, nil
+		return &link{conn: p, cut: p.Cut, proxy: p}, nil
 	}
 	conn, trip, err := dialTCP(ctx, dest, limit)
 	if err != nil {

@@ -153,7 +153,7 @@ func TestProxyCommand(t *testing.T) {
 		t.Error(err)
 	}
 	select {
-	case <-c.link.proxy.done:
+	case <-c.link.proxy.Done():
 	default:
 		t.Error("the command runs on")
 	}
