@@ -2,6 +2,7 @@ package sftpclient
 
 import (
 	"context"
+	"io"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -69,6 +70,11 @@ type Config struct {
 	// [New] without it stays with the connection it has. The Client
 	// closes what Connect makes.
 	Connect func(ctx context.Context) (*ssh.Client, error)
+
+	// ConnectStream makes a further session of a client of [NewStream], on a stream that
+	// the Client closes. It counts as a connection, as most streams need a login of their
+	// own. If one cannot be made, those that are there have to do.
+	ConnectStream func(ctx context.Context) (io.ReadWriteCloser, error)
 
 	// Timeout is how long it may take to make a connection, handshake and
 	// log-in included, and how long to open a channel; 0 means DefaultTimeout.

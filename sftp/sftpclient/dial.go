@@ -3,6 +3,7 @@ package sftpclient
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 
 	"golang.org/x/crypto/ssh"
@@ -33,7 +34,7 @@ func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Conf
 	if further == nil {
 		further = dial
 	}
-	c, err := newClient(ctx, mux.OverSSH(first), true, config, mux.Connector(further))
+	c, err := newClient(ctx, mux.OverSSH(first), true, config, mux.Connector(further, mux.OverSSH))
 	if err != nil {
 		return nil, fmt.Errorf("begin SFTP session with %s: %w", addr, err)
 	}
@@ -52,7 +53,30 @@ func Gather(c net.Conn) net.Conn { return sshconn.New(c) }
 // New opens an SFTP session on a connection, which remains the caller's
 // to close, after the Client.
 func New(ctx context.Context, conn *ssh.Client, config Config) (*Client, error) {
-	c, err := newClient(ctx, mux.OverSSH(conn), false, config, mux.Connector(config.Connect))
+	c, err := newClient(ctx, mux.OverSSH(conn), false, config, mux.Connector(config.Connect, mux.OverSSH))
+	if err != nil {
+		return nil, fmt.Errorf("begin SFTP session: %w", err)
+	}
+	return c, nil
+}
+
+// NewStream opens an SFTP session over any stream that leads to a server: the standard
+// input and output of "ssh -s HOST sftp" or of an sftp-server, a channel of another SSH
+// library, a socket. Further sessions are streams of config.ConnectStream; without it this
+// one has to do.
+//
+// The Client closes the stream, even if NewStream fails. Close of a stream has to end a
+// Read and a Write that wait, and may be called more than once.
+//
+// ctx ends NewStream, but not the Client. If it has a deadline, that replaces config.Timeout
+// for the first session: a program such as ssh may have to ask the user for a password
+// before it carries a byte.
+//
+// As the version of the server is not known, the Client takes it for one that may
+// carry out requests of a session out of order, and waits more often than over SSH of its own.
+func NewStream(ctx context.Context, stream io.ReadWriteCloser, config Config) (*Client, error) {
+	config.Lanes = 1
+	c, err := newClient(ctx, mux.OverStream(stream), true, config, mux.Connector(config.ConnectStream, mux.OverStream))
 	if err != nil {
 		return nil, fmt.Errorf("begin SFTP session: %w", err)
 	}

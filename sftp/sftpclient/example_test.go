@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"net"
+	"os/exec"
 
 	"golang.org/x/crypto/ssh"
 
@@ -135,4 +137,48 @@ func ExampleClient_Store() {
 	// .
 	// report
 	// <nil>
+}
+
+// OpenSSH's ssh logs in, as its user has set it up, and the client speaks SFTP over it.
+func ExampleNewStream() {
+	ctx := context.Background()
+	connect := func(context.Context) (io.ReadWriteCloser, error) {
+		cmd := exec.Command("ssh", "-s", "--", "files.example", "sftp")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, err
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return nil, err
+		}
+		return sshStream{out, in, cmd}, cmd.Start()
+	}
+	first, err := connect(ctx)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	// A large file on a long path gets further streams.
+	c, err := sftpclient.NewStream(ctx, first, sftpclient.Config{ConnectStream: connect})
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	defer c.Close()
+	names, err := c.ReadDir(ctx, ".")
+	fmt.Println(len(names), err)
+}
+
+// An sshStream is a process of ssh as a stream.
+type sshStream struct {
+	io.Reader
+	io.WriteCloser
+	cmd *exec.Cmd
+}
+
+func (s sshStream) Close() error {
+	_ = s.WriteCloser.Close() // ssh ends when its input does,
+	_ = s.cmd.Process.Kill()  // and does not wait for the network
+	return s.cmd.Wait()
 }

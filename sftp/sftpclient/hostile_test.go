@@ -347,7 +347,7 @@ func TestGreetings(t *testing.T) {
 		{"nothing", nil, ""},
 		{"old version", wire.AppendVersion(nil, 2, nil), "version 2"},
 		{"status", wire.AppendStatus(nil, 0, wire.Failure, "go away"), "STATUS"},
-		{"text", []byte("This account is not available.\n"), "length"},
+		{"text", []byte("This account is not available.\n"), "it sends text"},
 		{"cut", []byte{0, 0}, ""},
 		{"limits for another", append(wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs()), wire.AppendLimitsReply(nil, 9, wire.Limits{})...), "id 9"},
 		{"no limits", append(wire.AppendVersion(nil, 3, wire.AllExtensions.Pairs()), wire.AppendHandle(nil, 1, "x")...), "HANDLE"},

@@ -5,19 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"golang.org/x/crypto/ssh"
 )
 
-// A Carrier is what lanes are opened on: an SSH connection.
+// A Carrier is what lanes are opened on: an SSH connection, or a stream that is a session
+// itself.
 type Carrier interface {
-	// Open begins a session, an SSH channel, in which the server speaks SFTP. If careful, it
+	// Open begins a session, in which the server speaks SFTP. If careful, it
 	// waits until the server has agreed to do so, which takes a round trip.
-	// Where the server allows no more of them, the error is errRefused. Close of a
+	// Where the server allows no more of them, the error is ErrNoSession. Close of a
 	// session may block if the connection does.
 	Open(ctx context.Context, careful bool) (io.ReadWriteCloser, error)
 
-	// Ping returns once the server has answered something, or cannot.
+	// Ping returns once the server has answered something, or cannot. Where nothing but a
+	// session could ask it, the error is [errors.ErrUnsupported].
 	Ping() error
 
 	Close() error
@@ -34,6 +37,24 @@ var (
 	errNoSubsystem = errors.New("server refuses the sftp subsystem")
 )
 
+// A stream is one session, and what it runs over.
+type stream struct {
+	io.ReadWriteCloser
+	opened atomic.Bool
+}
+
+// OverStream returns a Carrier of one session.
+func OverStream(s io.ReadWriteCloser) Carrier { return &stream{ReadWriteCloser: s} }
+
+func (s *stream) Open(context.Context, bool) (io.ReadWriteCloser, error) {
+	if s.opened.Swap(true) {
+		return nil, ErrNoSession
+	}
+	return s.ReadWriteCloser, nil
+}
+
+func (s *stream) Ping() error { return errors.ErrUnsupported }
+
 // An sshConn is a connection of x/crypto.
 type sshConn struct {
 	client *ssh.Client
@@ -41,7 +62,7 @@ type sshConn struct {
 }
 
 // OverSSH returns a Carrier for a connection of x/crypto/ssh.
-func OverSSH(c *ssh.Client) sshConn {
+func OverSSH(c *ssh.Client) Carrier {
 	ended := make(chan struct{})
 	go func() {
 		_ = c.Wait()

@@ -12,8 +12,9 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// Connector returns what makes further connections for a mux, nil if connect is.
-func Connector(connect func(context.Context) (*ssh.Client, error)) func(context.Context) (Carrier, error) {
+// Connector returns what makes further connections for a mux, nil if connect is. over makes
+// a Carrier of what connect returns.
+func Connector[C any](connect func(context.Context) (C, error), over func(C) Carrier) func(context.Context) (Carrier, error) {
 	if connect == nil {
 		return nil
 	}
@@ -22,7 +23,7 @@ func Connector(connect func(context.Context) (*ssh.Client, error)) func(context.
 		if err != nil {
 			return nil, err
 		}
-		return OverSSH(c), nil
+		return over(c), nil
 	}
 }
 

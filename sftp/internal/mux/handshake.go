@@ -1,8 +1,14 @@
 package mux
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
@@ -45,13 +51,21 @@ func (l *Lane) exchange(careful bool, first string) (g announcement, err error) 
 	}
 	p, err := l.reply()
 	if err != nil {
-		return g, err
+		return g, l.textBefore(err)
 	}
 	if p.Type != wire.TypeVersion {
 		return g, fmt.Errorf("%w: %v in answer to INIT", ErrProtocol, p.Type)
 	}
 	if p.Version < wire.ProtocolVersion {
 		return g, fmt.Errorf("server speaks version %d of SFTP, and %d is spoken here", p.Version, wire.ProtocolVersion)
+	}
+	if l.conn.isStream() { // what came before may have been a login, with questions to a user
+		late := time.AfterFunc(l.mux.config.Timeout, func() { _ = l.stream.Close() })
+		defer func() {
+			if !late.Stop() {
+				err = ErrHandshakeTime
+			}
+		}()
 	}
 	g.ext = p.Pairs.Known()
 	if s := l.mux.Server; s != nil && g.ext != s.Ext {
@@ -75,6 +89,27 @@ func (l *Lane) exchange(careful bool, first string) (g announcement, err error) 
 		return g, errOtherServer
 	}
 	return g, nil
+}
+
+// maxText is how many bytes are shown of text that comes where VERSION should.
+const maxText = 80
+
+// textBefore says of a first packet that makes no sense that it is text, if it is. Clients
+// that take its first letters for a length complain of a packet of a gigabyte or more.
+func (l *Lane) textBefore(err error) error {
+	if !errors.Is(err, ErrProtocol) {
+		return err
+	}
+	more, _ := l.in.Peek(min(l.in.Buffered(), maxText))
+	text := append(l.head[:wire.HeaderSize:wire.HeaderSize], more...)
+	if end := bytes.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) && !unicode.IsSpace(r) }); end >= 0 {
+		text = text[:end]
+	}
+	words := strings.Join(strings.Fields(string(text)), " ")
+	if len(words) < 2 {
+		return err
+	}
+	return fmt.Errorf("%w: it sends text where SFTP begins: %q; if a startup file of the account's shell prints that, such as .bashrc, it must not do so without a terminal", ErrProtocol, words)
 }
 
 // errOtherServer is the error of a further session: the next server behind the same name

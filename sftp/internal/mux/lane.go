@@ -27,6 +27,10 @@ const (
 	// maxSpare is the most bytes of a buffer for requests that is kept.
 	maxSpare = 64 << 10
 
+	// longAnswer is how long a server may be silent over a request that takes long, such as
+	// to hash a file, where it cannot be asked whether it is alive.
+	longAnswer = time.Hour
+
 	// laneEnd is how long a lane that has failed may take to end before its
 	// connection is closed.
 	laneEnd = 5 * time.Second
@@ -252,7 +256,7 @@ func (l *Lane) look() {
 	switch {
 	case idle < stall:
 		l.timer.Reset(stall - idle)
-	case l.slow > 0:
+	case l.slow > 0 && (!l.conn.isStream() || idle < longAnswer):
 		// To copy or to hash a large file takes long, and requests behind it wait.
 		// Check whether the connection is alive.
 		l.conn.ping(&l.mux.mu)

@@ -17,6 +17,9 @@ const hastyTime = 5 * time.Second
 // firstLane opens a lane on the first connection. It finds out what the server can do,
 // and how its sessions have to be opened.
 func (m *Mux) firstLane(ctx context.Context, conn *connection) (*Lane, announcement, error) {
+	if conn.isStream() {
+		return m.newLane(ctx, conn, false, m.config.First) // it is no second session
+	}
 	hasty, cancel := context.WithTimeoutCause(ctx, hastyTime, ErrHandshakeTime)
 	defer cancel()
 	l, g, err := m.newLane(hasty, conn, false, m.config.First)
@@ -142,6 +145,9 @@ func (m *Mux) grow(want int, left int64) {
 		return
 	}
 	conns, each := m.pool.worth(want, left)
+	if m.pool.streams {
+		want = min(want, max(conns, 1)) // each costs a login
+	}
 	m.connect(conns)
 	for _, conn := range m.pool.conns {
 		for conn.carrier != nil && len(conn.open) > 0 && len(conn.open)+conn.opening < min(each, conn.limit) {
@@ -216,7 +222,7 @@ func (m *Mux) openLane(conn *connection) {
 	case errors.Is(err, ErrNoSession) && len(conn.open) > 0:
 		conn.limit = len(conn.open) // and never asked for more again
 	case len(conn.open) == 0 && conn.opening == 0:
-		if m.drop(conn); conn.carrier == nil {
+		if m.drop(conn); conn.carrier == nil || conn.isStream() && !conn.served {
 			m.pool.maxConns = max(1, len(m.pool.conns)) // no other can be made
 		}
 	default:
@@ -292,7 +298,9 @@ func (m *Mux) drop(conn *connection) {
 // and nothing reads what was to be sent. The caller holds mu.
 func (m *Mux) ended(l *Lane) {
 	l.conn.open = slices.DeleteFunc(l.conn.open, func(o *Lane) bool { return o == l })
-	m.last = l.err
+	if m.last = l.err; l.conn.isStream() {
+		l.conn.limit = 0 // it was its session
+	}
 	now := time.Now()
 	m.losses.add(now, l.era)
 	if errors.Is(l.err, ErrProtocol) {

@@ -64,15 +64,19 @@ type Mux struct {
 const minCalls = 128
 
 // New begins with one lane on one connection. If that is owned, it is closed
-// with the mux, or if there is an error.
+// with the mux, or if there is an error. Over a stream a deadline of ctx replaces the
+// time for a handshake: there may be a login in it, with questions to a user.
 func New(ctx context.Context, first Carrier, owned bool, config Config) (*Mux, error) {
 	m := &Mux{config: config, transfers: map[*Transfer]struct{}{}, ready: make(chan struct{})}
 	m.ctx, m.stop = context.WithCancelCause(context.Background())
 	conn := &connection{carrier: first, owned: owned, limit: config.Lanes, opening: 1}
-	m.pool = lanePool{canConnect: config.Connect != nil, maxConns: config.Conns, lanesEach: config.Lanes, seed: config.Trip, conns: []*connection{conn}}
+	m.pool = lanePool{canConnect: config.Connect != nil, maxConns: config.Conns, lanesEach: config.Lanes, streams: conn.isStream(), seed: config.Trip, conns: []*connection{conn}}
 	m.expect(config.Expect)
-	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, ErrHandshakeTime)
-	defer cancel()
+	if _, limited := ctx.Deadline(); !limited || !conn.isStream() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, config.Timeout, ErrHandshakeTime)
+		defer cancel()
+	}
 	l, g, err := m.firstLane(ctx, conn)
 	if err != nil {
 		m.mu.Lock()

@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -20,10 +21,10 @@ const (
 	farBytes = 64 << 20
 	farLanes = 2
 
-	// Requests to a server that took the connection within farTrip show that it is far
-	// only once so many bytes have come or gone, and only if none of them was answered
-	// within farTrip. A server with little processor time is late as well, but not each
-	// time, and each further login costs it more of that.
+	// Requests to a server that took the connection within farTrip, or that a stream leads
+	// to, show that it is far only once so many bytes have come or gone, and only if none
+	// of them was answered within farTrip. A server with little processor time is late as
+	// well, but not each time, and each further login costs it more of that.
 	lateBytes = 8 << 20
 
 	// nearWrites is the window's floor if all transfers are uploads, and the server is near.
@@ -60,6 +61,7 @@ type lanePool struct {
 	seed       time.Duration // the round trip until one is measured; 0 if it is not known
 	maxConns   int           // that there may be
 	lanesEach  int           // that a connection may have
+	streams    bool          // connections are streams, of one lane each
 
 	conns   []*connection
 	lanes   []*Lane // by number; nil where there is none
@@ -114,7 +116,7 @@ func (p *lanePool) worth(want int, left int64) (conns, each int) {
 		most = min(most, someConns)
 	}
 	switch {
-	case !p.canConnect:
+	case !p.canConnect, p.streams && p.seed == 0 && (p.link == nil || p.link.Moved() < lateBytes):
 	case trip >= farTrip && left >= farBytes:
 		return most, farLanes
 	case p.link == nil:
@@ -138,10 +140,10 @@ func (p *lanePool) trip() time.Duration {
 		return p.seed
 	}
 	data, calls := p.link.RoundTrip(), p.ops.RoundTrip()
-	if p.isNear() {
-		if p.link.Moved() < lateBytes {
-			return p.seed
-		}
+	if p.isNear() && p.link.Moved() < lateBytes {
+		return p.seed
+	}
+	if p.isNear() || p.streams {
 		data, calls = p.link.Shortest(), p.ops.Shortest()
 	}
 	switch {
@@ -248,6 +250,12 @@ type connection struct {
 	pinging bool
 }
 
+// isStream reports whether a connection is one session, and no more.
+func (c *connection) isStream() bool {
+	_, is := c.carrier.(*stream)
+	return is
+}
+
 // ping asks whether a connection is alive, and closes it if there is no answer in
 // the time after which a server has stalled. The caller holds mu, the lock of the mux.
 func (c *connection) ping(mu *sync.Mutex) {
@@ -261,7 +269,7 @@ func (c *connection) ping(mu *sync.Mutex) {
 		mu.Lock()
 		defer mu.Unlock()
 		c.pinging = false
-		if err != nil {
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			c.abandon()
 		}
 	}()

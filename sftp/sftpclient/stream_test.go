@@ -1,0 +1,231 @@
+package sftpclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// connectStream makes a session of its own connection, as a program that logs in does.
+func (p *fakeServer) connectStream(context.Context) (io.ReadWriteCloser, error) {
+	return p.connect().openOne(3)
+}
+
+// A further session is a stream of its own, and one that cannot be made, or on which no
+// server answers, means fewer of them. It is not tried again and again: each costs a login.
+func TestStreams(t *testing.T) {
+	const size, known = 96 << 20, 100 * time.Millisecond
+	for _, test := range []struct {
+		name    string
+		trip    time.Duration // that is known before
+		near    bool
+		further func(p *fakeServer, n int64) (io.ReadWriteCloser, error)
+		lanes   int
+		tries   int64
+	}{
+		{name: "one alone", lanes: 1},
+		{"near", 0, true, func(p *fakeServer, _ int64) (io.ReadWriteCloser, error) { return p.connectStream(context.Background()) }, 1, 0},
+		{"far, which shows later", 0, false, func(p *fakeServer, _ int64) (io.ReadWriteCloser, error) { return p.connectStream(context.Background()) }, 8, 7},
+		{"as many as help", known, false, func(p *fakeServer, _ int64) (io.ReadWriteCloser, error) { return p.connectStream(context.Background()) }, 8, 7},
+		{"none can be made", known, false, func(*fakeServer, int64) (io.ReadWriteCloser, error) { return nil, errors.New("no program") }, 1, 7},
+		{"two, and others that end at once", known, false, func(p *fakeServer, n int64) (io.ReadWriteCloser, error) {
+			s, err := p.connectStream(context.Background())
+			if n > 2 {
+				time.Sleep(p.link.roundTrip())
+				_ = s.Close()
+			}
+			return s, err
+		}, 3, 7},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newFakeServer()
+				p.link.latency = 50 * time.Millisecond
+				if test.near {
+					p.link.latency = time.Millisecond
+				}
+				config := Config{First: "void", Expect: FirstSize, RoundTrip: test.trip}
+				p.tree = endlessTree{p.tree, size, &atomic.Int64{}}
+				first, err := p.connectStream(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				var tries atomic.Int64
+				if test.further != nil {
+					config.ConnectStream = func(context.Context) (io.ReadWriteCloser, error) { return test.further(p, tries.Add(1)) }
+				}
+				c, err := NewStream(t.Context(), first, config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f, err := c.Open(t.Context(), "void")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n, err := f.FetchTo(t.Context(), nowhere{}, 0); n != size || err != nil {
+					t.Errorf("FetchTo = %d, %v", n, err)
+				}
+				if got := c.Path(); got.Lanes != test.lanes || tries.Load() > test.tries {
+					t.Errorf("%d lanes, and %d streams were begun; want %d, and at most %d", got.Lanes, tries.Load(), test.lanes, test.tries)
+				}
+				_ = f.Close()
+				p.end(t, c)
+			})
+		})
+	}
+}
+
+// A lost stream is replaced by another one, over which a copy continues; without
+// ConnectStream it fails.
+func TestStreamLost(t *testing.T) {
+	for _, replaced := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newFakeServer()
+			p.link.latency = time.Millisecond
+			p.put(t, "f", pattern(4<<20, 1))
+			first, err := p.connectStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := Config{Conns: 1}
+			if replaced {
+				config.ConnectStream = p.connectStream
+			}
+			c, err := NewStream(t.Context(), first, config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+				if q.Type == wire.TypeRead && s.n == 1 && q.Offset > 0 {
+					s.kill()
+				}
+				return nil, false
+			}
+			f, err := c.Open(t.Context(), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b growingFile
+			_, err = f.FetchTo(t.Context(), &b, 0)
+			if replaced && (err != nil || string(b.b) != string(pattern(4<<20, 1))) || !replaced && !errors.Is(err, ErrConnectionLost) {
+				t.Errorf("replaced %v: %d bytes, %v", replaced, len(b.b), err)
+			}
+			_ = f.Close()
+			_ = c.Close()
+			p.wait.Wait()
+		})
+	}
+}
+
+// The error quotes text that a shell prints before the protocol begins, in place of the length
+// of a packet.
+func TestTextBeforeTheProtocol(t *testing.T) {
+	for text, want := range map[string]string{
+		"This account is closed.\n":              `"This account is closed."`,
+		"hi\n":                                   `"hi"`,
+		"Grüße von \x1b[1mhost\n":                `"Grüße von"`,
+		strings.Repeat("x", 1<<20):               strings.Repeat("x", 80),
+		"\xff\xff\xff\xff is no text of a shell": "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			here, there := newNetStreams(&netLink{})
+			go func() {
+				_, _ = io.WriteString(there, text)
+				_, _ = there.Write(wire.AppendVersion(nil, wire.ProtocolVersion, nil))
+			}()
+			_, err := NewStream(t.Context(), here, Config{})
+			if !errors.Is(err, ErrProtocol) || strings.Contains(err.Error(), "startup file") != (want != "") || !strings.Contains(err.Error(), want) {
+				t.Errorf("after %.30q: %v", text, err)
+			}
+			_ = there.Close()
+		})
+	}
+}
+
+// Without a deadline of the context, a first session has Config.Timeout to answer; with one,
+// it has as long as that is. Either way the stream is closed.
+func TestStreamTimeout(t *testing.T) {
+	for _, limit := range []time.Duration{0, 5 * time.Second, 5 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			here, _ := newNetStreams(&netLink{})
+			ctx, want := t.Context(), DefaultTimeout
+			if limit > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, limit)
+				defer cancel()
+				want = limit
+			}
+			begin := time.Now()
+			_, err := NewStream(ctx, here, Config{})
+			if err == nil || time.Since(begin) != want {
+				t.Errorf("with a limit of %v: %v after %v", limit, err, time.Since(begin))
+			}
+			if n, err := here.Read(make([]byte, 1)); err == nil {
+				t.Errorf("the stream is open: %d", n)
+			}
+		})
+	}
+}
+
+// However long a login may take, a server that has answered once has no longer than usual
+// for the rest of the handshake: it may hang in opening a fifo, which was asked for along
+// with that.
+func TestStreamHangsBehindTheLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeServer()
+		p.hook = func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) { return nil, q.Type == wire.TypeOpen }
+		s, err := p.connectStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		begin := time.Now()
+		if _, err := NewStream(ctx, s, Config{First: "fifo"}); !errors.Is(err, ErrStalled) || time.Since(begin) != DefaultTimeout {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		p.wait.Wait()
+	})
+}
+
+// A request that takes long is waited for over a stream too, where the server cannot be
+// asked whether it is alive, but not for ever.
+func TestStreamLongRequest(t *testing.T) {
+	for _, takes := range []time.Duration{10 * time.Minute, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newFakeServer()
+			p.put(t, "f", []byte("x"))
+			p.hook = func(s *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+				if q.Type != wire.TypeExtended || q.Extension != wire.ExtCheckFileName {
+					return nil, false
+				}
+				if time.Sleep(takes); takes == 0 {
+					return nil, true
+				}
+				return s.answer(q), true
+			}
+			s, err := p.connectStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := NewStream(t.Context(), s, Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			_, _, err = c.Hash(t.Context(), "f", 0, 0, "sha256")
+			if took := time.Since(begin); takes > 0 && (err != nil || took != takes) || takes == 0 && (!errors.Is(err, ErrStalled) || took > 4*time.Hour) {
+				t.Errorf("an answer after %v: %v, after %v", takes, err, took)
+			}
+			_ = c.Close()
+			p.wait.Wait()
+		})
+	}
+}
