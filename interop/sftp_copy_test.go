@@ -15,11 +15,10 @@ import (
 )
 
 // haulTool is our command line.
-var haulTool = toolMaker{"haul", newHaulTool}
+var haulTool = toolMaker{"haul", func(t *testing.T, l login) *tool { return newHaulTool(t, haul(t), "--batch", "-F", l.sshConfig(t)) }}
 
-func newHaulTool(t *testing.T, l login) *tool {
-	p := haul(t)
-	flags := []string{"--batch", "-F", l.sshConfig(t)}
+// newHaulTool is a haul with flags that lead to the server of that name.
+func newHaulTool(t *testing.T, p program, flags ...string) *tool {
 	args := func(command string, more ...string) []string {
 		return append(append([]string{command}, flags...), more...)
 	}

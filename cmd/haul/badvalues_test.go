@@ -35,6 +35,9 @@ var badFlagValues = []struct{ command, flag, value, says string }{
 	{"ls", "option", "x", "KEY=VALUE"},
 	{"ls", "option", "Port=x", "1 to 65535"},
 	{"ls", "jump", ":", "destination"},
+	{"ls", "ssh", "", "it takes a command"},
+	{"ls", "ssh", "''", "it takes a command"},
+	{"ls", "ssh", "'ssh", "a quotation mark is missing"},
 	{"ls", "by-time", "x", "true or false"},
 	{"ls", "by-size", "x", "true or false"},
 }
@@ -63,7 +66,7 @@ func TestBadFlagValues(t *testing.T) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if says := kinds[f.Value.Type()]; says != "" {
 				refuse(command, f.Name, "%", says)
-			} else if !slices.Contains([]string{"string", "stringSlice", "stringArray", "HOW"}, f.Value.Type()) {
+			} else if !slices.Contains([]string{"string", "stringSlice", "stringArray", "HOW", "COMMAND"}, f.Value.Type()) {
 				t.Errorf("%s --%s: nothing checks values of type %s", command, f.Name, f.Value.Type())
 			}
 		})

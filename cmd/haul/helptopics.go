@@ -73,6 +73,11 @@ Over SFTP, haul reads ~/.ssh/config and known_hosts, and uses the keys and the a
 that ssh uses, with jump hosts and proxy commands. It asks for passwords and
 passphrases on the terminal, or by the program that SSH_ASKPASS names.
 
+With --ssh, the ssh of this machine logs in, and haul speaks SFTP over "ssh -s HOST
+sftp": for Kerberos, hardware keys, or a connection that ControlMaster shares. It gets
+-i, -J, -P, -F, -o and --batch. --ssh='ssh -v' runs it with options, and no shell reads
+them; another program has to take the same options. --ssh needs its =.
+
 Over HTTP, passwords come from ~/.netrc or --password-file; else haul asks on the
 terminal if the server wants one. It sends a password to no other server. Proxies are
 those of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. --cacert trusts a certificate that the
@@ -138,7 +143,8 @@ Names and numbers:
 
 Over SFTP:
   - haul gives up on a server that cannot be reached after 30 s (change that by
-    -o ConnectTimeout=N or in ssh_config), and on a login after 2 minutes.
+    -o ConnectTimeout=N or in ssh_config), and on a login after 2 minutes; with --ssh
+    on both after 150 s, or after 30 s with --batch.
   - If a server owes an answer and is silent for 60 s, haul asks again in a new session. If
     the third session is silent too, haul gives up: after 3 minutes.
 

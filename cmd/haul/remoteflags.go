@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/internal/subprocess"
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
@@ -36,6 +38,7 @@ type sshFlags struct {
 	port       int
 	config     string
 	options    []string
+	command    commandFlag
 
 	// Of get and put alone; 0 means automatic.
 	requests    int
@@ -52,6 +55,8 @@ func (f *sshFlags) add(cmd *cobra.Command) {
 	flags.IntVarP(&f.port, "port", "P", 0, "connect to this `PORT`, unless a URL has one")
 	flags.StringVarP(&f.config, "ssh-config", "F", "", "read this `FILE` instead of ~/.ssh/config; none for no file")
 	flags.StringArrayVarP(&f.options, "option", "o", nil, "set an option of ssh_config, as `KEY=VALUE`; repeat for more")
+	flags.Var(&f.command, "ssh", "log in by running ssh, or `COMMAND`, with the options of ssh")
+	flags.Lookup("ssh").NoOptDefVal = "ssh"
 	f.loginFlags.add(cmd)
 }
 
@@ -68,6 +73,9 @@ func (f *sshFlags) check() error {
 	if f.port < 0 || f.port > 65535 || f.port == 0 && f.flags.Changed("port") {
 		return failure.Usage.Errorf("--port %d: choose 1 to 65535", f.port)
 	}
+	if len(f.command) > 0 && f.passwordFile != "" {
+		return failure.Usage.Errorf("--password-file and --ssh: ssh asks for a password itself, and reads no file; use a key, an agent, or a program named by SSH_ASKPASS")
+	}
 	for _, o := range f.options {
 		if !strings.ContainsAny(o, "= \t") {
 			return failure.Usage.Errorf("-o %s: it takes a setting of ssh_config, KEY=VALUE, and no output file: that is the last argument of haul get", console.Visible(o))
@@ -81,6 +89,25 @@ func (f *sshFlags) check() error {
 	}
 	return nil
 }
+
+// commandFlag is the value of --ssh: the words of a command; none for SSH of our own.
+type commandFlag []string
+
+// Set splits it.
+func (c *commandFlag) Set(s string) error {
+	words, err := subprocess.Split(s)
+	if err == nil && (len(words) == 0 || words[0] == "") {
+		err = errors.New("it takes a command, such as --ssh='ssh -v'; --ssh alone runs ssh")
+	}
+	*c = words
+	return err
+}
+
+// String returns the words.
+func (c *commandFlag) String() string { return strings.Join(*c, " ") }
+
+// Type names what Set takes, for the help text.
+func (c *commandFlag) Type() string { return "COMMAND" }
 
 // webFlags are the flags about certificates.
 type webFlags struct {
@@ -109,7 +136,7 @@ func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
 func remoteConfig(f *sshFlags, w *webFlags, stderr io.Writer) remote.Config {
 	c := remote.Config{
 		SSH: remote.SSHConfig{
-			Identities: f.identities, Jump: f.jump, Port: f.port, ConfigFile: f.config, Options: f.options,
+			Identities: f.identities, Jump: f.jump, Port: f.port, ConfigFile: f.config, Options: f.options, Command: f.command,
 			Requests: f.requests, RequestBytes: int(f.requestSize),
 		},
 		Web:   remote.WebConfig{CACert: w.cacert, Insecure: w.insecure},

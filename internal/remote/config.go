@@ -71,6 +71,10 @@ type SSHConfig struct {
 	ConfigFile string   // instead of ~/.ssh/config
 	Options    []string // of ssh_config, as KEY=VALUE
 
+	// Command is a program with arguments over which SFTP runs, such as ssh; what is above
+	// is passed on to it. Empty means that this process speaks SSH itself.
+	Command []string
+
 	Requests     int // in flight at most, over one connection; 0 means automatic
 	RequestBytes int // of a request at most; 0 means automatic
 }

@@ -45,19 +45,24 @@ func (d *sshDialer) notify(text string) {
 // An sftpServer is a server of SFTP.
 type sftpServer struct {
 	*sftpclient.Client
-	ssh *openssh.Client
+	ssh *openssh.Client // nil if it runs over programs, which the Client ends
 }
 
 // Close closes the connection before the sessions, which would wait for the server to
 // agree. First it sends what closes files on the server.
 func (c *sftpServer) Close() error {
 	c.Drain()
-	_ = c.ssh.Close()
+	if c.ssh != nil {
+		_ = c.ssh.Close()
+	}
 	return c.Client.Close()
 }
 
 // connect connects to the server of a location.
 func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpServer, error) {
+	if len(d.cfg.SSH.Command) > 0 {
+		return d.connectBy(ctx, l, to)
+	}
 	dest, err := d.resolve(ctx, l)
 	if err != nil {
 		return nil, err
@@ -84,17 +89,23 @@ func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l L
 	if err != nil {
 		return nil, err
 	}
-	c, err := sftpclient.New(ctx, s.Client, sftpclient.Config{
-		Connect: d.further(dest), First: to.First, Conns: d.cfg.Conns,
-		Expect: to.Expect, RoundTrip: s.RoundTrip(),
-		Requests: d.cfg.SSH.Requests, RequestBytes: d.cfg.SSH.RequestBytes,
-		Timeout: d.cfg.Patience.Answer, Stall: d.cfg.Patience.Stall,
-	})
+	config := d.clientConfig(to)
+	config.Connect, config.RoundTrip = d.further(dest), s.RoundTrip()
+	c, err := sftpclient.New(ctx, s.Client, config)
 	if err != nil {
 		_ = s.Close()
 		return nil, failure.Remote.Errorf("%v: %w", l.server, err)
 	}
 	return &sftpServer{Client: c, ssh: s}, nil
+}
+
+// clientConfig returns what is the same whatever SFTP runs over.
+func (d *sshDialer) clientConfig(to Intent) sftpclient.Config {
+	return sftpclient.Config{
+		First: to.First, Expect: to.Expect, Conns: d.cfg.Conns,
+		Requests: d.cfg.SSH.Requests, RequestBytes: d.cfg.SSH.RequestBytes,
+		Timeout: d.cfg.Patience.Answer, Stall: d.cfg.Patience.Stall,
+	}
 }
 
 // further returns what makes further connections to a server. They ask nothing, as a
@@ -280,6 +291,9 @@ func adviseSSH(err error, l Location, cfg *Config) error {
 
 // same reports whether two locations are one user's files on one server.
 func (d *sshDialer) same(ctx context.Context, a, b Location) (bool, error) {
+	if len(d.cfg.SSH.Command) > 0 {
+		return a.server == b.server, nil // what the program's configuration makes of them is not known
+	}
 	x, err := d.resolve(ctx, a)
 	if err != nil {
 		return false, err

@@ -1,0 +1,144 @@
+//go:build unix
+
+package interop
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// overSSH returns haul, with the flags by which it runs OpenSSH's ssh, and a file in which
+// each of these processes is noted. Lines of the configuration may follow.
+func overSSH(t *testing.T, l login, config ...string) (p program, flags []string, pids string) {
+	t.Helper()
+	ssh := findOpenSSH(t, "ssh")
+	p = haul(t)
+	p.env = append(p.env, ssh.env...)
+	pids = filepath.Join(t.TempDir(), "pids")
+	command := fmt.Sprintf(`--ssh=/bin/sh -c 'echo $$ >> "$0" && exec "$@"' '%s' '%s'`, pids, ssh.path)
+	return p, []string{command, "-F", l.sshConfig(t, config...)}, pids
+}
+
+// shared lets processes of ssh share a connection, which ends with the test.
+func shared(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	ssh := findOpenSSH(t, "ssh")
+	t.Cleanup(func() {
+		_ = exec.Command(ssh.path, "-F", "none", "-o", "ControlPath="+dir+"/s", "-O", "exit", "server").Run() // it may have ended with sshd
+	})
+	return []string{"ControlMaster auto", "ControlPath " + dir + "/s", "ControlPersist 20"}
+}
+
+// wantNone checks that none of the processes in a file is left, and returns how many there were.
+func wantNone(t *testing.T, file string) int {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(string(b))
+	for _, w := range words {
+		if pid, err := strconv.Atoi(w); err != nil || syscall.Kill(pid, 0) != syscall.ESRCH {
+			t.Errorf("process %s is left, %v", w, err)
+		}
+	}
+	return len(words)
+}
+
+// TestSFTPOverSSH has our command line use servers by OpenSSH's ssh: files and trees, both ways.
+func TestSFTPOverSSH(t *testing.T) {
+	maker := toolMaker{"haul --ssh", func(t *testing.T, l login) *tool {
+		p, flags, pids := overSSH(t, l)
+		t.Cleanup(func() { wantNone(t, pids) })
+		return newHaulTool(t, p, flags...)
+	}}
+	trade(t, maker, sshdInternal, "tree", "missing")
+	trade(t, maker, haulHidden, "sizes", "list")
+}
+
+// With ControlMaster all commands, and all lanes, share one login. Lanes that the server does
+// not allow are left out.
+func TestSFTPOverSharedSSH(t *testing.T) {
+	t.Parallel()
+	dir, local := realDir(t), t.TempDir()
+	const size = 80 << 20
+	data := content(size)
+	write(t, filepath.Join(dir, "there"), data)
+	l, d := startSSHDAnd(t, dir, "Subsystem sftp internal-sftp", "MaxSessions 3")
+	w := newWire(t, l.addr, 5*time.Millisecond, 0) // far enough for several lanes
+	control := shared(t)
+	p, flags, pids := overSSH(t, w.through(l), control...)
+	down := filepath.Join(local, "down")
+	mustRun(t, p, "", append([]string{"ls"}, append(flags, "server:")...)...)
+	mustRun(t, p, "", append([]string{"get", "-q"}, append(flags, "server:there", down)...)...)
+	wantFile(t, down, data)
+	if n := wantNone(t, pids); n < 4 {
+		t.Errorf("%d processes: one for ls, and for get no more than two", n)
+	}
+	// ssh makes a connection of its own where the shared one has no more room.
+	logins, sessions := strings.Count(d.said(1000), "Accepted publickey"), strings.Count(d.said(1000), "subsystem 'sftp'")
+	if logins >= sessions || sessions < 4 {
+		t.Errorf("%d logins, %d sessions", logins, sessions)
+	}
+}
+
+// ssh that is killed in the middle of a copy is replaced, and if it is killed each time, the copy
+// fails. Nothing is left behind.
+func TestSFTPOverKilledSSH(t *testing.T) {
+	t.Parallel()
+	dir, local := realDir(t), t.TempDir()
+	const size = 8 << 20
+	data := content(size)
+	write(t, filepath.Join(dir, "there"), data)
+	up := write(t, filepath.Join(local, "up"), data)
+	l := startSSHD(t, dir, "Subsystem sftp internal-sftp")
+	for _, c := range []struct {
+		file string
+		args []string
+	}{
+		{filepath.Join(local, "down"), []string{"get", "server:there", filepath.Join(local, "down")}},
+		{filepath.Join(dir, "back"), []string{"put", up, "server:back"}},
+	} {
+		w := newWire(t, l.addr, 0, 0)
+		p, flags, pids := overSSH(t, w.through(l))
+		cmd := p.command(t.Context(), append(append(c.args, flags...), "-q", "--limit", "16M")...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		for w.moved.Load() < size/4 {
+			select {
+			case err := <-ended:
+				t.Fatalf("%s ended before ssh was killed: %v", c.args[0], err)
+			case <-time.After(time.Millisecond):
+			}
+		}
+		b, err := os.ReadFile(pids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pid := range strings.FieldsSeq(string(b)) {
+			if n, err := strconv.Atoi(pid); err == nil {
+				_ = syscall.Kill(n, syscall.SIGKILL)
+			}
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("%s, with ssh killed once: %v", c.args[0], err)
+		}
+		wantFile(t, c.file, data)
+		if n := wantNone(t, pids); n < 2 {
+			t.Errorf("%d processes", n)
+		}
+	}
+	wantOnly(t, local, "down", "up")
+	wantOnly(t, dir, "back", "there")
+}
