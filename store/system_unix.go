@@ -20,14 +20,16 @@ func systemDetails(fi fs.FileInfo) (Details, bool) {
 	}, true
 }
 
-// userPerm is found at the start, since to read the umask is to set it, for
-// all goroutines.
-var userPerm = func() fs.FileMode {
+// umask is found at the start, since to read it is to set it, for all goroutines.
+var umask = func() fs.FileMode {
 	mask := syscall.Umask(0)
 	syscall.Umask(mask)
-	return 0o666 &^ fs.FileMode(mask)
+	return fs.FileMode(mask)
 }()
 
 // UserPerm returns the permission bits that a new file of this process's user
 // has by the umask, for Create.Perm.
-func UserPerm() fs.FileMode { return userPerm }
+func UserPerm() fs.FileMode { return 0o666 &^ umask }
+
+// Umask returns the bits that new files of this process's user do not get.
+func Umask() fs.FileMode { return umask }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -125,6 +126,181 @@ have.`,
 	return cmd
 }
 
+const treeHelp = `Print directories on a server as trees, as tree(1) does.
+
+Entries are sorted by name; names that begin with a dot are left out without -a. haul
+follows no symbolic links, and shows where they lead. The last line counts what is below
+the locations: everything but directories is a file there. On a terminal, characters of a
+name that do not print are shown as escapes.`
+
+func newTree() *cobra.Command {
+	var f sshFlags
+	var w webFlags
+	var t fileops.TreeConfig
+	cmd := &cobra.Command{
+		Use:         "tree LOCATION...",
+		Short:       "Print directories on a server as trees",
+		Long:        treeHelp,
+		Example:     "  haul tree host:\n  haul tree -d -L 2 https://example.com/images/\n  haul tree -ah s3://bucket/backup/",
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("level all directories size human-readable batch identity jump port", "locations", "patterns"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			if t.Depth < 0 || t.Depth == 0 && cmd.Flags().Changed("level") {
+				return failure.Usage.Errorf("--level %d: must be above 0", t.Depth)
+			}
+			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
+				return fileops.Tree(ctx, s, list, t, cmd.OutOrStdout())
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVarP(&t.Depth, "level", "L", 0, "go at most `N` levels deep")
+	flags.BoolVarP(&t.All, "all", "a", false, "print names that begin with a dot too")
+	flags.BoolVarP(&t.DirsOnly, "directories", "d", false, "print directories only")
+	flags.BoolVarP(&t.Sizes, "size", "s", false, "print sizes, in bytes")
+	humanFlag(cmd, &t.Human, "print sizes as 1.5M")
+	addServers(cmd, &f, &w)
+	return cmd
+}
+
+const catHelp = `Write files on a server to standard output, one after the other.
+
+A file that cannot be read is reported, and those behind it are written nevertheless.
+--offset and --count select a part of each file; an offset below 0 counts from the end.
+"haul get FILE -" writes one file, with progress and --limit, over TFTP too.`
+
+func newCat() *cobra.Command {
+	var f sshFlags
+	var w webFlags
+	var c fileops.CatConfig
+	cmd := &cobra.Command{
+		Use:         "cat LOCATION...",
+		Short:       "Write files on a server to standard output",
+		Long:        catHelp,
+		Example:     "  haul cat host:notes.txt\n  haul cat 'host:logs/*.gz' | zcat\n  haul cat --offset -1000 https://example.com/log",
+		Args:        args(cobra.MinimumNArgs(1)),
+		Annotations: more("offset count batch identity jump port", "locations", "patterns"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			if c.Count < -1 || c.Count < 0 && cmd.Flags().Changed("count") {
+				return failure.Usage.Errorf("--count %d: must not be below 0", c.Count)
+			}
+			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
+				return fileops.Cat(ctx, s, list, c, cmd.OutOrStdout())
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&c.Offset, "offset", 0, "begin at byte `N` of each file; below 0 from its end")
+	cmd.Flags().Int64Var(&c.Count, "count", -1, "write at most `N` bytes of each file")
+	cmd.Flags().Lookup("count").DefValue = "" // all
+	addServers(cmd, &f, &w)
+	return cmd
+}
+
+const sumHelp = `Print hashes of files on a server, or check them, as sha256sum does.
+
+A server that can hash a file does so, and the file is not moved: over SFTP one with
+check-file, as haul's, and over S3 where it keeps the hash of the whole file. Else haul
+reads the file. --read always does: then the hash is of what has arrived. A file of this
+machine is hashed as well.
+
+--check reads lists of hashes on this machine, - for standard input, and compares the
+files in them: those below LOCATION, or without it those of this machine. Its messages are
+those of sha256sum. Without --algorithm, the length of each hash says what it is. haul
+fails if a file differs or cannot be read, or if no line of a list is a hash.`
+
+const sumExamples = `  haul sum host:disk.img
+  haul sum -r host:images/ > SHA256SUMS
+  haul sum --check SHA256SUMS host:
+  haul sum --check SHA256SUMS --ignore-missing --quiet
+  haul sum --algorithm md5 --tag 's3://bucket/*.iso'`
+
+func newSum() *cobra.Command {
+	var f sshFlags
+	var w webFlags
+	var c fileops.SumConfig
+	var lists []string
+	cmd := &cobra.Command{
+		Use:         "sum LOCATION... | sum --check LIST [LOCATION]",
+		Short:       "Print or check hashes of files on a server",
+		Long:        sumHelp,
+		Example:     sumExamples,
+		Annotations: more("algorithm recursive check quiet status ignore-missing strict tag read batch identity jump port", "locations", "patterns"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			c.Say = func(err error) { printError(cmd.ErrOrStderr(), err) }
+			if err := checkSumFlags(cmd, words, lists); err != nil {
+				return err
+			}
+			run := func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
+				if len(lists) == 0 {
+					return fileops.Sum(ctx, s, list, c, cmd.OutOrStdout())
+				}
+				return checkSums(ctx, cmd, s, lists, list, c)
+			}
+			if len(words) == 0 {
+				return run(cmd.Context(), nil, nil)
+			}
+			return onServersOrHere(cmd, &f, &w, words, run)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&c.Algorithm, "algorithm", "a", "", "`NAME` of the hash: md5, sha1, sha224, sha256 (the default), sha384 or sha512")
+	flags.BoolVarP(&c.Recursive, "recursive", "r", false, "sum all files in directories")
+	flags.BoolVar(&c.Read, "read", false, "read every file, and do not ask the server for its hash")
+	flags.BoolVar(&c.Tag, "tag", false, "print lines as BSD does, with the name of the algorithm")
+	flags.BoolVarP(&c.Zero, "zero", "z", false, "end lines with a NUL, and escape no names")
+	flags.StringArrayVarP(&lists, "check", "c", nil, "check the files in this `LIST`; repeat for more")
+	flags.BoolVarP(&c.Quiet, "quiet", "q", false, "with --check, print no OK")
+	flags.BoolVar(&c.Status, "status", false, "with --check, print no results: the exit code has them")
+	flags.BoolVar(&c.IgnoreMissing, "ignore-missing", false, "with --check, pass over files that do not exist")
+	flags.BoolVar(&c.Strict, "strict", false, "with --check, fail if a line is no hash")
+	flags.BoolVarP(&c.Warn, "warn", "w", false, "with --check, name each line that is no hash")
+	completeWords(cmd, "algorithm", "md5", "sha1", "sha224", "sha256", "sha384", "sha512")
+	addServers(cmd, &f, &w)
+	return cmd
+}
+
+// checkSumFlags refuses flags of haul sum that do not go together.
+func checkSumFlags(cmd *cobra.Command, words, lists []string) error {
+	wrong, where := []string{"quiet", "status", "ignore-missing", "strict", "warn"}, "without"
+	switch {
+	case len(lists) > 0:
+		wrong, where = []string{"tag", "zero", "recursive"}, "with"
+		if len(words) > 1 {
+			return failure.Usage.Errorf("sum --check: one LOCATION has all files of the lists; %q is too much", words[1])
+		}
+	case len(words) == 0:
+		return failure.Usage.Errorf("sum: LOCATION is missing")
+	}
+	for _, name := range wrong {
+		if cmd.Flags().Changed(name) {
+			return failure.Usage.Errorf("--%s: not %s --check", name, where)
+		}
+	}
+	return nil
+}
+
+// checkSums checks lists of files below a location, if there is one.
+func checkSums(ctx context.Context, cmd *cobra.Command, s *remote.Servers, names []string, at []remote.Location, c fileops.SumConfig) error {
+	var lists []fileops.SumList
+	for _, name := range names {
+		if name == "-" {
+			lists = append(lists, fileops.SumList{Name: "standard input", Reader: cmd.InOrStdin()})
+			continue
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return failure.Local.Wrap(err)
+		}
+		defer f.Close()
+		lists = append(lists, fileops.SumList{Name: name, Reader: f})
+	}
+	var base *remote.Location
+	if len(at) > 0 {
+		base = &at[0]
+	}
+	return fileops.CheckSums(ctx, s, lists, base, c, cmd.OutOrStdout())
+}
+
 const rmHelp = `Remove files on a server, and with -r directories with all that is in them.
 
 haul removes symbolic links, and not what they lead to. A name that ends in a slash is
@@ -216,6 +392,26 @@ func newMkdir() *cobra.Command {
 	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make the directories above too; one that exists is no error")
 	f.add(cmd)
 	return cmd
+}
+
+// onServersOrHere is [onServers] for a command that files of this machine are good for too.
+func onServersOrHere(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run func(context.Context, *remote.Servers, []remote.Location) error) error {
+	list, err := remote.ParseAll(words)
+	if err != nil {
+		return err
+	}
+	for _, l := range list {
+		if l.IsRemote() {
+			return onServers(cmd, f, w, words, run)
+		}
+		if err := remote.MissingScheme(l.Text); err != nil {
+			return err
+		}
+	}
+	if err := onlyFlagsOf(remote.Local, cmd); err != nil {
+		return err
+	}
+	return run(cmd.Context(), nil, list)
 }
 
 // onServers runs a command on locations that are all of one protocol. w is nil for a

@@ -28,8 +28,8 @@ const rootHelp = `haul moves files over SFTP, HTTP(S), S3 and TFTP as fast as th
 
 It is server and client in one program. The location of a file selects the protocol:
 it is HOST:PATH, or a URL that begins with sftp://, http://, https://, s3:// or tftp://.
-SFTP has all commands, HTTP all but mv, mkdir and df, S3 all but mkdir and df, and TFTP
-get, put, probe and doctor.`
+SFTP has all commands, HTTP all but mv, mkdir, chmod, ln and df, S3 all but mkdir, chmod,
+ln and df, and TFTP get, put, probe and doctor.`
 
 const rootExamples = `  haul serve DIR                    serve the files under DIR
   haul get HOST:FILE                fetch a file over SFTP, with -r a directory
@@ -91,7 +91,7 @@ func newRoot() *cobra.Command {
 	})
 	root.SetHelpCommand(newHelp())
 	addVersionFlag(root)
-	root.AddCommand(newServe(), newBoot(), newConfig(), newCache(), newGet(), newPut(), newLs(), newStat(), newRm(), newMv(), newMkdir(), newDf(),
+	root.AddCommand(newServe(), newBoot(), newConfig(), newCache(), newGet(), newPut(), newLs(), newTree(), newStat(), newSum(), newCat(), newRm(), newMv(), newChmod(), newLn(), newMkdir(), newDf(),
 		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newMan(), newVersion())
 	addCompletion(root)
 	root.SetHelpFunc(printHelp)
@@ -188,6 +188,9 @@ func printError(out io.Writer, err error) {
 		for _, err := range several {
 			printError(out, err)
 		}
+		return
+	}
+	if errors.Is(err, failure.Said) {
 		return
 	}
 	text := console.Visible(err.Error())

@@ -19,7 +19,6 @@ import (
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
-	"github.com/haul-project/haul/web/webclient"
 )
 
 // A run is one haul get or haul put over SFTP, HTTP or S3.
@@ -93,7 +92,7 @@ func (r *run) options() treecopy.Options {
 		o.Fatal = isFatal
 	}
 	if r.get && r.over != remote.SFTP {
-		o.Replaced = isReplaced
+		o.Replaced = remote.IsReplaced
 	}
 	return o
 }
@@ -101,12 +100,6 @@ func (r *run) options() treecopy.Options {
 // isFatal reports whether an error ends a copy, as all files behind would fail too.
 func isFatal(err error) bool {
 	return errors.Is(err, store.ErrNoSpace) || remote.IsLost(err)
-}
-
-// isReplaced reports whether an error says that a server has another version of a file
-// by now, of which what it says may be shorter.
-func isReplaced(err error) bool {
-	return errors.Is(err, webclient.ErrChanged) || errors.Is(err, store.ErrChanged) || errors.Is(err, treecopy.ErrChanged)
 }
 
 // umask returns the bits that new files do not get. It takes the right to execute from

@@ -3,7 +3,6 @@ package copying
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +14,6 @@ import (
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/internal/remote"
-	"github.com/haul-project/haul/sftp/sftpclient"
-	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -96,10 +93,7 @@ func (r *run) getStream(ctx context.Context, from []remote.Location, local strin
 	show := r.showSingle(local != "-" || !console.IsTerminal(r.Stdout), i, local)
 	w := &pacedWriter{ctx: ctx, w: to, note: func(n int64) { show.movedTo(i, n, size) }}
 	w.pace.Set(r.Limit)
-	n, err := readAll(ctx, f, w, name)
-	if isReplaced(err) {
-		err = fmt.Errorf("%w; %s", err, afterReplaced(n, name))
-	}
+	n, err := remote.Stream(ctx, f, w, name)
 	show.end()
 	return show.complete(ctx, i, local, singleResult{bytes: n, err: err})
 }
@@ -115,55 +109,6 @@ func (r *run) showSingle(live bool, i *treecopy.Item, to string) *progress {
 	}
 	p.begin(i, to)
 	return p
-}
-
-// afterReplaced says what to do about a file that has another version before all of it
-// has gone to a stream, which messages call name. The rest is of no use to what is there.
-func afterReplaced(sent int64, name string) string {
-	if sent == 0 {
-		return "nothing has gone to " + name + ": run it again"
-	}
-	return fmt.Sprintf("%d bytes of what it was before have gone to %s, which cannot take them back: "+
-		"discard them and run it again, or fetch to a file, for which haul begins anew by itself", sent, name)
-}
-
-// readAll writes a remote file to w, which messages call name. A file that can do it
-// itself has several requests in flight.
-func readAll(ctx context.Context, f store.File, w io.Writer, name string) (at int64, err error) {
-	if f, ok := f.(io.WriterTo); ok {
-		n, err := f.WriteTo(w)
-		if transfer, ok := errors.AsType[*sftpclient.TransferError](err); ok && transfer.Local && ctx.Err() == nil {
-			err = failure.Local.Errorf("write %s: %w", name, transfer.Err)
-		}
-		return n, asSide(err)
-	}
-	buf := make([]byte, streamBytes)
-	for {
-		n, err := f.ReadAt(buf, at)
-		if n > 0 {
-			if _, err := w.Write(buf[:n]); err != nil {
-				if errors.Is(err, context.Canceled) {
-					return at, err
-				}
-				return at, failure.Local.Errorf("write %s: %w", name, err)
-			}
-			at += int64(n)
-		}
-		if err == io.EOF {
-			return at, nil
-		}
-		if err != nil {
-			return at, failure.Remote.Wrap(err)
-		}
-	}
-}
-
-// asSide marks an error as the server's unless it is this machine's.
-func asSide(err error) error {
-	if err == nil || errors.Is(err, failure.Local) {
-		return err
-	}
-	return failure.Remote.Wrap(err)
 }
 
 // putStream sends standard input to a file.

@@ -20,6 +20,7 @@ const (
 	Remote Kind = "remote failure" // a server cannot do something, or does not want to
 	Dial   Kind = "no connection"  // nobody answers, or lets haul log in
 	Listen Kind = "cannot listen"  // a server cannot open its sockets
+	Said   Kind = "printed before" // the user has read of it, so that it only decides the exit code
 )
 
 // Error implements error, for [errors.Is].

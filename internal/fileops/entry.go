@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -56,26 +55,10 @@ func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow b
 	return c, list, errs
 }
 
-// maxQuestions is how many questions a server gets at a time, where each answer is one of
-// many.
-const maxQuestions = 64
-
 // readLinks finds out where symbolic links lead. One that cannot be read leads
 // nowhere that is shown.
 func readLinks(ctx context.Context, c remote.Server, list []entry) {
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxQuestions)
-	for i, e := range list {
-		if e.Mode().Type() != fs.ModeSymlink {
-			continue
-		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			list[i].target, _ = c.Readlink(ctx, e.path)
-		})
-	}
-	wg.Wait()
+	ask(list, isLink, func(i int, e entry) { list[i].target, _ = c.Readlink(ctx, e.path) })
 }
 
 // owners are the names of users and groups, by their numbers, as far as the

@@ -1,5 +1,5 @@
-// Package fileops is what haul ls, stat, probe, df, rm, mv and mkdir do with the files of a
-// server, and what they print.
+// Package fileops is what haul ls, tree, stat, sum, cat, probe, df, rm, mv, mkdir, chmod and ln
+// do with the files of a server, and what they print.
 package fileops
 
 import (
@@ -8,16 +8,6 @@ import (
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
-	"github.com/haul-project/haul/store/treecopy"
-)
-
-// maxListDepth, maxListDirs and maxListErrors are how deep ls -R goes, how many
-// directories it lists and how many errors it prints: a server can make up directories
-// without end.
-const (
-	maxListDepth  = 1000
-	maxListDirs   = treecopy.DefaultMaxDirs
-	maxListErrors = 1000
 )
 
 // below returns the path of a name in a directory.

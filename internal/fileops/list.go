@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -42,10 +41,9 @@ const (
 // A lister is one run of haul ls.
 type lister struct {
 	ListConfig
+	problems
+	walk
 	out    *bufio.Writer
-	errs   []error
-	more   int                 // errors besides
-	dirs   int                 // directories that were begun
 	name   func(string) string // how names are shown
 	now    time.Time
 	titles bool // each directory has a line with its name
@@ -59,10 +57,7 @@ func List(ctx context.Context, s *remote.Servers, at []remote.Location, cfg List
 	if err := l.out.Flush(); err != nil {
 		l.errs = append(l.errs, failure.Local.Errorf("write the list: %w", err))
 	}
-	if l.more > 0 {
-		l.errs = append(l.errs, failure.Remote.Errorf("%d more errors are not shown", l.more))
-	}
-	return errors.Join(l.errs...)
+	return l.err()
 }
 
 // run lists the locations: the files among them first, as ls does.
@@ -104,13 +99,6 @@ func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.
 	}
 }
 
-// failed notes errors, to be printed at the end.
-func (l *lister) failed(errs ...error) {
-	n := min(len(errs), max(maxListErrors-len(l.errs), 0))
-	l.errs = append(l.errs, errs[:n]...)
-	l.more += len(errs) - n
-}
-
 // directory lists one.
 func (l *lister) directory(ctx context.Context, c remote.Server, dir string, depth int) {
 	entries, err := c.List(ctx, dir, l.detailed())
@@ -143,20 +131,16 @@ func (l *lister) directory(ctx context.Context, c remote.Server, dir string, dep
 
 // listBelow lists the directories of a list that was printed, with -R.
 func (l *lister) listBelow(ctx context.Context, c remote.Server, dir string, depth int, list []entry) {
-	if l.Recursive && depth == maxListDepth {
-		l.failed(failure.Remote.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth))
-		return
-	}
 	for _, e := range list {
-		if !l.Recursive || ctx.Err() != nil || l.dirs > maxListDirs {
+		if !l.Recursive || ctx.Err() != nil || l.full() {
 			return
 		}
 		if name := e.Name(); !e.IsDir() || name == "." || !store.ValidName(name) { // a hostile listing may have any
 			continue
 		}
-		if l.dirs++; l.dirs > maxListDirs {
-			l.failed(failure.Remote.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", console.Visible(e.path), l.dirs))
-			return
+		if err := l.enter(ctx, e.path, depth+1); err != nil {
+			l.failed(err)
+			continue
 		}
 		l.directory(ctx, c, e.path, depth+1)
 	}

@@ -56,7 +56,7 @@ func TestListBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := lister{ListConfig: ListConfig{Recursive: true}, dirs: maxListDirs - 1}
+	l := lister{ListConfig: ListConfig{Recursive: true}, walk: walk{dirs: maxListDirs - 1}}
 	two := []entry{{FileInfo: dir, path: "a"}, {FileInfo: dir, path: "b"}}
 	for range 2 {
 		l.listBelow(t.Context(), c, ".", 0, two)

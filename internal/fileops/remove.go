@@ -33,7 +33,7 @@ type removal struct {
 	out  io.Writer
 	name func(string) string // how names are shown
 	errs []error
-	dirs int  // directories that sayAll has begun
+	walk      // of sayAll
 	mute bool // the output cannot be written
 }
 
@@ -164,13 +164,8 @@ func (m *removal) removeDir(ctx context.Context, c remote.Server, name string) e
 // directories end in a slash. It returns the first error. It keeps no names, and ends at
 // maxListDirs directories: a server can make them up without end.
 func (m *removal) sayAll(ctx context.Context, c remote.Server, dir string, depth int) error {
-	switch m.dirs++; {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case depth > maxListDepth:
-		return fmt.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth)
-	case m.dirs > maxListDirs:
-		return fmt.Errorf("list %s: it is directory %d, and no more are listed", console.Visible(dir), maxListDirs+1)
+	if err := m.enter(ctx, dir, depth); err != nil {
+		return err
 	}
 	m.gone(dir, fs.ModeDir)
 	entries, first := c.List(ctx, dir, false)

@@ -48,6 +48,17 @@ type Renamer interface {
 	Move(ctx context.Context, from, to string) error   // and replace nothing
 }
 
+// A Linker can give files further names, and make symbolic links.
+type Linker interface {
+	Link(ctx context.Context, from, to string) error
+	Symlink(ctx context.Context, target, name string) error
+}
+
+// A Chmoder can set permissions. It follows symbolic links.
+type Chmoder interface {
+	Chmod(ctx context.Context, name string, mode fs.FileMode) error
+}
+
 // A DirMaker can make directories.
 type DirMaker interface {
 	Mkdir(ctx context.Context, name string, perm fs.FileMode) error

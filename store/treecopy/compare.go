@@ -43,11 +43,11 @@ func (c *copier) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
 	if n == 0 {
 		return true, nil
 	}
-	algorithm, sum, err := hashOf(c.ctx, a, n, algorithms...)
+	algorithm, sum, err := HashOf(c.ctx, a, n, algorithms...)
 	if errors.Is(err, errors.ErrUnsupported) {
 		// Then the other decides which it is.
 		a, b = b, a
-		algorithm, sum, err = hashOf(c.ctx, a, n, algorithms...)
+		algorithm, sum, err = HashOf(c.ctx, a, n, algorithms...)
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		if cheaply && (remote(a) || remote(b)) {
@@ -59,7 +59,7 @@ func (c *copier) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, other, err := hashOf(c.ctx, b, n, algorithm)
+	_, other, err := HashOf(c.ctx, b, n, algorithm)
 	if errors.Is(err, errors.ErrUnsupported) {
 		other, err = c.read(b, n, algorithm, cheaply)
 	}
@@ -69,8 +69,18 @@ func (c *copier) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
 	return bytes.Equal(sum, other), nil
 }
 
-// hashOf asks for the hash of the first n bytes of a file.
-func hashOf(ctx context.Context, f store.File, n int64, wanted ...string) (algorithm string, sum []byte, err error) {
+// NewHash returns a hash by the name that a [Hasher] has for it; nil if there is none.
+func NewHash(algorithm string) hash.Hash {
+	if begin := hashes[algorithm]; begin != nil {
+		return begin()
+	}
+	return nil
+}
+
+// HashOf asks for the hash of the first n bytes of a file, by the first of the algorithms
+// that its server has. The file is not read: if it is no [Hasher], or has none of them, the
+// error is errors.ErrUnsupported.
+func HashOf(ctx context.Context, f store.File, n int64, wanted ...string) (algorithm string, sum []byte, err error) {
 	h, ok := f.(Hasher)
 	if !ok {
 		return "", nil, errors.ErrUnsupported

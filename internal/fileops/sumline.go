@@ -1,0 +1,159 @@
+package fileops
+
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+// An algorithm is one of a hash, with the name that lines of BSD have for it.
+type algorithm struct {
+	name, tag string
+	bytes     int // of a sum
+}
+
+// sumAlgorithms are those of sha256sum and its siblings, each of another length.
+var sumAlgorithms = []algorithm{
+	{"md5", "MD5", 16}, {"sha1", "SHA1", 20}, {"sha224", "SHA224", 28},
+	{"sha256", "SHA256", 32}, {"sha384", "SHA384", 48}, {"sha512", "SHA512", 64},
+}
+
+// algorithmNamed returns the algorithm of a name, or of a tag.
+func algorithmNamed(name string) (algorithm, bool) {
+	i := slices.IndexFunc(sumAlgorithms, func(a algorithm) bool { return a.name == name || a.tag == name })
+	if i < 0 {
+		return algorithm{}, false
+	}
+	return sumAlgorithms[i], true
+}
+
+// escapes are what the names in lines have in place of characters that end lines.
+var (
+	escapes   = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`)
+	unescapes = map[byte]byte{'\\': '\\', 'n': '\n', 'r': '\r'}
+)
+
+// escapeName returns a name as lines have it, and what stands in front of the line then.
+func escapeName(name string) (escaped, mark string) {
+	if !strings.ContainsAny(name, "\\\n\r") {
+		return name, ""
+	}
+	return escapes.Replace(name), `\`
+}
+
+// unescapeName reads what escapeName has written.
+func unescapeName(s string) (name string, ok bool) {
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '\\' {
+			i++
+			if i == len(s) {
+				return "", false
+			}
+			if c, ok = unescapes[s[i]]; !ok {
+				return "", false
+			}
+		}
+		b = append(b, c)
+	}
+	return string(b), true
+}
+
+// formatSum returns the line of a file as sha256sum writes it, without its end: with tag as
+// BSD does, and with raw names as they are.
+func formatSum(a algorithm, sum []byte, name string, tag, raw bool) string {
+	mark := ""
+	if !raw {
+		name, mark = escapeName(name)
+	}
+	if tag {
+		return mark + a.tag + " (" + name + ") = " + hex.EncodeToString(sum)
+	}
+	return mark + hex.EncodeToString(sum) + "  " + name
+}
+
+// A sumLine is a line of a list of sums.
+type sumLine struct {
+	algorithm
+	sum  []byte
+	name string
+}
+
+// A sumParser reads lines as sha256sum --check does.
+type sumParser struct {
+	only *algorithm // nil takes the tag, or what has sums of that length
+
+	// A list has one space between sum and name in all of its lines, or two characters: a
+	// leading space of a name would have two meanings.
+	oneSpace, twoSpaces bool
+}
+
+// parse reads a line without its end.
+func (p *sumParser) parse(line string) (l sumLine, ok bool) {
+	line = strings.TrimLeft(line, " \t")
+	line, escaped := strings.CutPrefix(line, `\`)
+	if word, rest, found := strings.Cut(line, "("); found && p.isTag(strings.TrimSuffix(word, " ")) {
+		l, ok = parseTagged(strings.TrimSuffix(word, " "), rest)
+	} else {
+		l, ok = p.parsePlain(line)
+	}
+	if ok && escaped {
+		l.name, ok = unescapeName(l.name)
+	}
+	return l, ok && l.name != "" && strings.IndexByte(l.name, 0) < 0
+}
+
+// isTag reports whether a word is the tag of an algorithm that may be.
+func (p *sumParser) isTag(word string) bool {
+	a, ok := algorithmNamed(word)
+	return ok && a.tag == word && (p.only == nil || *p.only == a)
+}
+
+// parseTagged reads NAME) = SUM.
+func parseTagged(tag, rest string) (l sumLine, ok bool) {
+	l.algorithm, _ = algorithmNamed(tag)
+	end := strings.LastIndexByte(rest, ')')
+	if end < 0 {
+		return l, false
+	}
+	l.name = rest[:end]
+	digits, ok := strings.CutPrefix(strings.TrimLeft(rest[end+1:], " \t"), "=")
+	if !ok {
+		return l, false
+	}
+	return l, l.setSum(strings.TrimLeft(digits, " \t"))
+}
+
+// parsePlain reads SUM  NAME, or SUM *NAME, or SUM NAME.
+func (p *sumParser) parsePlain(line string) (l sumLine, ok bool) {
+	end := strings.IndexAny(line, " \t")
+	if end < 0 {
+		return l, false
+	}
+	i := slices.IndexFunc(sumAlgorithms, func(a algorithm) bool { return 2*a.bytes == end && (p.only == nil || *p.only == a) })
+	if i < 0 {
+		return l, false
+	}
+	l.algorithm = sumAlgorithms[i]
+	if !l.setSum(line[:end]) {
+		return l, false
+	}
+	l.name = line[end+1:]
+	if len(l.name) > 1 && (l.name[0] == ' ' || l.name[0] == '*') && !p.oneSpace {
+		p.twoSpaces, l.name = true, l.name[1:]
+		return l, true
+	}
+	if p.twoSpaces || l.name == "" {
+		return l, false
+	}
+	p.oneSpace = true
+	return l, true
+}
+
+// setSum reads the digits of a sum.
+func (l *sumLine) setSum(digits string) bool {
+	sum, err := hex.DecodeString(digits)
+	l.sum = sum
+	return err == nil && len(sum) == l.bytes
+}
