@@ -5,10 +5,65 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/copying"
 	"github.com/haul-project/haul/internal/fileops"
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/store"
 )
+
+const cpHelp = `Copy files on SFTP, S3 and web servers.
+
+As with cp(1), sources go into TO if that is a directory; else the one source becomes TO.
+Several sources, and a TO that ends in a slash, make the directory if it is missing. A
+pattern stands for the names that match.
+
+The server copies a file itself if it can: over SFTP by the extension copy-data, which
+OpenSSH and haul have, and S3 does, in one bucket or between two. Else, and between
+servers, the data passes through this machine. -v says which. A copy appears under its name
+when it is complete. Nothing is copied to itself, and no directory into itself.`
+
+const cpExamples = `  haul cp host:db.sql host:backup/
+  haul cp -r -p host:www host:www.old
+  haul cp -v s3://bucket/a.img s3://archive/2026/a.img
+  haul cp -r hosta:data hostb:`
+
+func newCp() *cobra.Command {
+	f := copyFlags{parallel: 1} // the flag is not one of cp
+	cmd := &cobra.Command{
+		Use:         "cp FROM... TO",
+		Short:       "Copy files on servers",
+		Long:        cpHelp,
+		Example:     cpExamples,
+		Args:        args(cobra.MinimumNArgs(2)),
+		Annotations: more("recursive preserve links verify dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			list, err := serverLocations(cmd, true, words)
+			if err != nil {
+				return err
+			}
+			last := len(list) - 1
+			cfg, err := f.config(cmd, list[last].Protocol)
+			if err != nil {
+				return err
+			}
+			if err := f.sendable(list[last].Protocol); err != nil {
+				return err
+			}
+			return copying.Cp(cmd.Context(), cfg, list[:last], list[last])
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
+	flags.BoolVarP(&f.preserve, "preserve", "p", false, "keep permissions and times")
+	flags.Var(&f.links, "links", "symbolic links in directories: `HOW` is skip, keep or follow")
+	flags.BoolVar(&f.verify, "verify", false, "compare each copy with its source")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name each file that is copied, with the way it takes")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	completeWords(cmd, "links", linkWords[:]...)
+	addServers(cmd, &f.ssh, &f.web)
+	return cmd
+}
 
 const chmodHelp = `Change permissions of files on an SFTP server, as chmod(1) does.
 

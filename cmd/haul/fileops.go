@@ -417,20 +417,9 @@ func onServersOrHere(cmd *cobra.Command, f *sshFlags, w *webFlags, words []strin
 // onServers runs a command on locations that are all of one protocol. w is nil for a
 // command that HTTP has no method for.
 func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run func(context.Context, *remote.Servers, []remote.Location) error) error {
-	list, err := remote.ParseAll(words)
+	list, err := serverLocations(cmd, w != nil, words)
 	if err != nil {
 		return err
-	}
-	for _, l := range list {
-		switch {
-		case !l.IsRemote() || l.Protocol == remote.TFTP && cmd.Name() != "probe":
-			if w == nil && list[0].Protocol == remote.HTTP {
-				l = list[0] // the first mistake
-			}
-			return noFiles(cmd.Name(), l, w != nil)
-		case l.Protocol != list[0].Protocol:
-			return mixed(cmd.Name(), list[0], l)
-		}
 	}
 	if err := onlyFlagsOf(list[0].Protocol, cmd); err != nil {
 		return err
@@ -446,6 +435,26 @@ func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run
 	s := remote.New(c)
 	defer s.Close()
 	return run(cmd.Context(), s, list)
+}
+
+// serverLocations reads locations on servers, all of one protocol, which HTTP may be.
+func serverLocations(cmd *cobra.Command, overHTTP bool, words []string) ([]remote.Location, error) {
+	list, err := remote.ParseAll(words)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range list {
+		switch {
+		case !l.IsRemote() || l.Protocol == remote.TFTP && cmd.Name() != "probe":
+			if !overHTTP && list[0].Protocol == remote.HTTP {
+				l = list[0] // the first mistake
+			}
+			return nil, noFiles(cmd.Name(), l, overHTTP)
+		case l.Protocol != list[0].Protocol:
+			return nil, mixed(cmd.Name(), list[0], l)
+		}
+	}
+	return list, nil
 }
 
 // noFiles refuses a location where no files can be looked after.

@@ -11,7 +11,7 @@ import (
 
 // Bounds of the help of a command.
 const (
-	maxHelpLines      = 60
+	maxHelpLines      = 60 // without the list of commands
 	maxParagraphLines = 6
 	maxParagraphs     = 3
 	maxCommonFlags    = 16
@@ -66,7 +66,7 @@ func helpProblems(cmd *cobra.Command, help string) (problems []string) {
 	if !strings.Contains(help, "\nExamples:\n  "+cmd.CommandPath()) {
 		problems = append(problems, "has no example")
 	}
-	if strings.Count(help, "\n") > maxHelpLines {
+	if strings.Count(help, "\n")-len(cmd.Commands()) > maxHelpLines {
 		problems = append(problems, "is too long")
 	}
 	if len(strings.Fields(cmd.Annotations[commonFlags])) > maxCommonFlags {

@@ -91,7 +91,7 @@ func newRoot() *cobra.Command {
 	})
 	root.SetHelpCommand(newHelp())
 	addVersionFlag(root)
-	root.AddCommand(newServe(), newBoot(), newConfig(), newCache(), newGet(), newPut(), newLs(), newTree(), newStat(), newSum(), newCat(), newRm(), newMv(), newChmod(), newLn(), newMkdir(), newDf(),
+	root.AddCommand(newServe(), newBoot(), newConfig(), newCache(), newGet(), newPut(), newLs(), newTree(), newStat(), newSum(), newCat(), newRm(), newCp(), newMv(), newChmod(), newLn(), newMkdir(), newDf(),
 		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newMan(), newVersion())
 	addCompletion(root)
 	root.SetHelpFunc(printHelp)

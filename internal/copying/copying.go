@@ -1,5 +1,5 @@
-// Package copying is what haul get and haul put do: it copies files between this machine
-// and a server, from and to streams too, shows how that goes, and says in the words of the
+// Package copying is what haul get, put and cp do: it copies files between this machine
+// and a server, or on servers, from and to streams too, shows how that goes, and says in the words of the
 // command line what became of it.
 package copying
 
@@ -22,7 +22,7 @@ func Get(ctx context.Context, cfg Config, from []remote.Location, local string) 
 	if from[0].Protocol == remote.TFTP {
 		return getTFTP(ctx, &cfg, from, local)
 	}
-	r := newRun(&cfg, from[0].Protocol, true)
+	r := newRun(&cfg, from[0].Protocol, "get")
 	defer r.close()
 	if local == "-" || isPipe(local) {
 		return r.getStream(ctx, from, local)
@@ -53,7 +53,7 @@ func Put(ctx context.Context, cfg Config, files []string, to remote.Location) er
 	if to.Protocol == remote.TFTP {
 		return putTFTP(ctx, &cfg, files, to)
 	}
-	r := newRun(&cfg, to.Protocol, false)
+	r := newRun(&cfg, to.Protocol, "put")
 	defer r.close()
 	if len(files) == 1 && files[0] == "-" {
 		return r.putStream(ctx, to)
@@ -88,6 +88,48 @@ func Put(ctx context.Context, cfg Config, files []string, to remote.Location) er
 	return r.copy(ctx, j)
 }
 
+// Cp copies what is at locations to another, all of one protocol. A server copies its files
+// itself, if it can.
+func Cp(ctx context.Context, cfg Config, from []remote.Location, to remote.Location) error {
+	r := newRun(&cfg, to.Protocol, "cp")
+	defer r.close()
+	c, err := r.servers.Connect(ctx, to, remote.Intent{})
+	if err != nil {
+		return err
+	}
+	p, err := c.Target(ctx, to, len(from) > 1)
+	if err != nil {
+		return err
+	}
+	r.targetAt = to.At
+	j := treecopy.Job{To: p.Tree, Origin: to.Origin(), Target: p.Name}
+	for _, l := range from {
+		same, err := r.servers.Same(ctx, l, to)
+		if err != nil {
+			return err
+		}
+		source, err := r.cpSource(ctx, l, c, same)
+		if err != nil {
+			return err
+		}
+		if same { // however it is spelled
+			source.Origin = j.Origin
+		}
+		r.names.add(l.Text, l.IsURL(), l.At, source)
+		j.Sources = append(j.Sources, source)
+	}
+	return r.copy(ctx, j)
+}
+
+// cpSource returns a location as a source, on the server of the target if it is the same.
+func (r *run) cpSource(ctx context.Context, l remote.Location, target remote.Server, same bool) (treecopy.Source, error) {
+	if !same {
+		return r.remoteSource(ctx, l, "")
+	}
+	p, err := target.Source(ctx, l)
+	return treecopy.Source{Tree: p.Tree, Name: p.Name}, err
+}
+
 // movesAll reports whether all of a file is going to be moved, as fast as it can be.
 func (r *run) movesAll() bool {
 	return !r.DryRun && !r.Continue && r.Unchanged == treecopy.Never && r.Limit == 0
@@ -120,7 +162,7 @@ func (r *run) toWrite(files []string) (i remote.Intent) {
 // be read there first, if that is known.
 func (r *run) remoteSource(ctx context.Context, l remote.Location, first string) (treecopy.Source, error) {
 	if l.Protocol == remote.HTTP && l.Path == "" && !r.Recursive {
-		return treecopy.Source{}, failure.Usage.Errorf("get %v: the URL names no file; -r fetches all that the server lists", l)
+		return treecopy.Source{}, failure.Usage.Errorf("%s %v: the URL names no file; -r fetches all that the server lists", r.names.verb, l)
 	}
 	c, err := r.servers.Connect(ctx, l, r.toRead(first))
 	if err != nil {

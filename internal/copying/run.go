@@ -21,12 +21,13 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A run is one haul get or haul put over SFTP, HTTP or S3.
+// A run is one haul get, haul put or haul cp over SFTP, HTTP or S3.
 type run struct {
 	*Config
 	servers *remote.Servers
 	over    remote.Protocol
-	get     bool // or put
+	get     bool // or put; cp gets, and then puts
+	cp      bool
 
 	local localFiles
 	names sourceNames
@@ -38,11 +39,8 @@ type run struct {
 	empty    atomic.Int64             // directories that a server without directories does not get
 }
 
-func newRun(cfg *Config, over remote.Protocol, get bool) *run {
-	r := &run{Config: cfg, over: over, get: get, local: localFiles{cfg, map[string]*os.Root{}}, names: sourceNames{verb: "put"}}
-	if get {
-		r.names.verb = "get"
-	}
+func newRun(cfg *Config, over remote.Protocol, verb string) *run {
+	r := &run{Config: cfg, over: over, get: verb != "put", cp: verb == "cp", local: localFiles{cfg, map[string]*os.Root{}}, names: sourceNames{verb: verb}}
 	c := cfg.Remote
 	c.Say, c.Quiet, c.Asking = r.say, cfg.Quiet, r.pause
 	r.servers = remote.New(c)
@@ -157,7 +155,7 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 			case r.DryRun:
 				plan.add(i, o, r.names.of(i), r.targetAt(i.To))
 			case r.Verbose && !r.Quiet:
-				p.verbose(o, r.names.of(i), r.targetAt(i.To))
+				p.verbose(o, r.names.of(i), r.targetAt(i.To)+r.way(i, o))
 			}
 		},
 	}
@@ -177,6 +175,17 @@ func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.
 	if e := outcomeEvent(entry, o, took, r.DryRun); e != nil {
 		r.Events.Emit(e)
 	}
+}
+
+// way says of a file that was copied which way it took, where there are two.
+func (r *run) way(i *treecopy.Item, o treecopy.Outcome) string {
+	switch {
+	case !r.cp || o.What != treecopy.Copied || i.Type != 0 || o.Bytes == 0:
+		return ""
+	case o.Cloned:
+		return " (on the server)"
+	}
+	return " (through this machine)"
 }
 
 // fromStart says, once for each reason, that --continue cannot resume a file.
@@ -265,6 +274,8 @@ func (r *run) explain(ctx context.Context, err error) error {
 		errs = append(errs, failure.Note("what has come is kept; the same command resumes there"))
 	case ctx.Err() != nil && r.InPlace:
 		errs = append(errs, failure.Note("files that were being written are not whole; a run with --continue resumes there"))
+	case ctx.Err() != nil && r.cp:
+		errs = append(errs, failure.Note("files that were not whole are gone"))
 	case ctx.Err() != nil:
 		errs = append(errs, failure.Note("files that were not whole are gone; with --continue they would have been kept"))
 	}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -243,6 +244,8 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request) {
 		s.beginUpload(w, key)
 	case q.Has("uploadId"):
 		s.multipart(w, r, key, q, body)
+	case r.Method == "PUT" && r.Header.Get("X-Amz-Copy-Source") != "":
+		s.copy(w, r, key)
 	case r.Method == "PUT":
 		if _, there := s.objects[key]; there && r.Header.Get("If-None-Match") == "*" {
 			Refuse(w, r, 412, "PreconditionFailed")
@@ -254,6 +257,26 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request) {
 	case r.Method == "DELETE":
 		s.delete(key)
 		w.WriteHeader(204)
+	}
+}
+
+// copy answers CopyObject. Whatever the bucket of the source is called, it is this one.
+func (s *Server) copy(w http.ResponseWriter, r *http.Request, key string) {
+	name, err := url.PathUnescape(strings.TrimPrefix(r.Header.Get("X-Amz-Copy-Source"), "/"))
+	_, from, _ := strings.Cut(name, "/")
+	o, there := s.objects[from]
+	switch match := r.Header.Get("X-Amz-Copy-Source-If-Match"); {
+	case err != nil || !there:
+		Refuse(w, r, 404, "NoSuchKey")
+	case match != "" && strings.Trim(match, `"`) != o.ETag:
+		Refuse(w, r, 412, "PreconditionFailed")
+	default:
+		s.put(key, o)
+		answerXML(w, struct {
+			XMLName      xml.Name `xml:"CopyObjectResult"`
+			ETag         string
+			LastModified time.Time
+		}{ETag: `"` + o.ETag + `"`, LastModified: time.Unix(1_000_000_000, 0).UTC()})
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 
 	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/wire"
@@ -38,36 +40,68 @@ func (c *Client) copyFile(ctx context.Context, from, to string) (n int64, err er
 	if err != nil {
 		return 0, err
 	}
-	// A handle is good on its lane only, and this takes two.
-	a, err := src.remote.Handle(ctx)
-	if err != nil {
-		return 0, err
-	}
-	u, err := c.create(ctx, to, store.Create{Size: fi.Size(), Perm: fi.Mode().Perm()}, a.Lane)
+	u, err := c.create(ctx, to, store.Create{Size: fi.Size(), Perm: fi.Mode().Perm()}, nil)
 	if err != nil {
 		return 0, err
 	}
 	defer u.Close()
-	b, err := u.f.remote.Handle(ctx)
+	if n, err = u.CloneFrom(ctx, src, func(int64) {}); err != nil {
+		return n, err
+	}
+	return n, u.Commit()
+}
+
+// CloneFrom has the server copy all of a file that this client has open (copy-data). copied
+// is called with how many bytes came to be there, now and then. It returns how many there are.
+func (u *upload) CloneFrom(ctx context.Context, from store.File, copied func(n int64)) (n int64, err error) {
+	src, ok := from.(*File)
+	if !ok || src.c != u.c || !u.c.server.Ext.Has(wire.ExtCopyData) {
+		return 0, errors.ErrUnsupported
+	}
+	fi, err := src.Stat()
 	if err != nil {
 		return 0, err
 	}
-	if b.Lane != a.Lane {
-		return 0, fmt.Errorf("%w: no session has both files open", ErrConnectionLost)
+	// A handle is good on its lane only, and this takes two.
+	to, err := u.f.remote.Handle(ctx)
+	if err != nil {
+		return 0, err
+	}
+	a, ok := src.remote.OnLane(to.Lane)
+	if !ok {
+		again, err := u.c.openFile(ctx, src.remote.Path, os.O_RDONLY, 0, mux.OpenOptions{On: to.Lane})
+		if err != nil {
+			return 0, err
+		}
+		defer again.Close()
+		now, err := again.Stat()
+		if err != nil {
+			return 0, err
+		}
+		if now.Size() != fi.Size() || !now.ModTime().Equal(fi.ModTime()) {
+			return 0, fmt.Errorf("%s: %w", src.name, store.ErrChanged)
+		}
+		if a, ok = again.remote.OnLane(to.Lane); !ok {
+			return 0, fmt.Errorf("%w: no session has both files open", ErrConnectionLost)
+		}
 	}
 	u.f.wrote()
 	for n < fi.Size() {
 		some := min(fi.Size()-n, maxCopyData)
-		err := c.mux.Do(ctx, &mux.Call{Lane: a.Lane, Take: mux.TakeOK, Slow: true, Build: func(p []byte, id uint32) []byte {
-			return wire.AppendCopyData(p, id, a.Handle, n, some, b.Handle, n)
+		err := u.c.mux.Do(ctx, &mux.Call{Lane: a.Lane, Take: mux.TakeOK, Slow: true, Build: func(p []byte, id uint32) []byte {
+			return wire.AppendCopyData(p, id, a.Handle, n, some, to.Handle, n)
 		}})
+		if errors.Is(err, io.EOF) {
+			break // it has become shorter
+		}
 		if err != nil {
-			return n, err
+			return n, u.c.explain(ctx, u.temp, err)
 		}
 		n += some
+		copied(some)
 	}
-	if fi, err = u.f.Stat(); err != nil { // the original may have become shorter
+	if fi, err = u.f.Stat(); err != nil {
 		return n, err
 	}
-	return fi.Size(), u.Commit()
+	return fi.Size(), nil
 }

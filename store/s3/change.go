@@ -220,7 +220,7 @@ func (s *Store) rename(ctx context.Context, from, to string, replace bool) error
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err := s.copy(ctx, s.prefix+from, target, i, replace); err != nil {
+	if err := s.copy(ctx, s.bucket, s.prefix+from, target, i, replace); err != nil {
 		return fmt.Errorf("to copy it to %s: %w", s.URL(to), err)
 	}
 	now, err := s.head(ctx, from, s.prefix+from)
@@ -236,9 +236,9 @@ func (s *Store) rename(ctx context.Context, from, to string, replace bool) error
 	return nil
 }
 
-// copy has the server copy an object.
-func (s *Store) copy(ctx context.Context, from, to string, i info, replace bool) error {
-	src := minio.CopySrcOptions{Bucket: s.bucket, Object: from, MatchETag: i.etag}
+// copy has the server copy an object of a bucket.
+func (s *Store) copy(ctx context.Context, bucket, from, to string, i info, replace bool) error {
+	src := minio.CopySrcOptions{Bucket: bucket, Object: from, MatchETag: i.etag}
 	if i.etag == "" {
 		src.MatchUnmodifiedSince = i.unmodifiedSince()
 	}
@@ -251,7 +251,7 @@ func (s *Store) copy(ctx context.Context, from, to string, i info, replace bool)
 	}
 	var o minio.ObjectInfo
 	err := s.do(ctx, func(ctx context.Context) (err error) {
-		o, err = s.server.StatObject(ctx, s.bucket, from, minio.StatObjectOptions{})
+		o, err = s.server.StatObject(ctx, bucket, from, minio.StatObjectOptions{})
 		return err
 	})
 	if err != nil {
@@ -279,7 +279,7 @@ func (s *Store) copy(ctx context.Context, from, to string, i info, replace bool)
 	if err != nil {
 		return err
 	}
-	list, err := s.copyParts(ctx, from, to, id, i)
+	list, err := s.copyParts(ctx, bucket, from, to, id, i)
 	if err == nil && i.etag == "" { // an older file may have its name now, which is unmodified since
 		if now, e := s.head(ctx, i.name, from); e != nil || !now.same(i) {
 			err = cmp.Or(e, store.ErrChanged)
@@ -311,7 +311,7 @@ func taken(err error) error {
 }
 
 // copyParts has the server copy an object to the parts of a multipart upload.
-func (s *Store) copyParts(ctx context.Context, from, to, id string, i info) ([]minio.CompletePart, error) {
+func (s *Store) copyParts(ctx context.Context, bucket, from, to, id string, i info) ([]minio.CompletePart, error) {
 	size := max(copyPart, i.size/maxParts+1)
 	list := make([]minio.CompletePart, (i.size+size-1)/size)
 	ctx, cancel := context.WithCancelCause(withPatience(ctx, maxJoin))
@@ -328,7 +328,7 @@ func (s *Store) copyParts(ctx context.Context, from, to, id string, i info) ([]m
 			defer func() { <-lanes }()
 			off := int64(n) * size
 			err := s.do(ctx, func(ctx context.Context) (err error) {
-				list[n], err = s.server.CopyObjectPart(ctx, s.bucket, from, s.bucket, to, id, n+1, off, min(size, i.size-off), guard)
+				list[n], err = s.server.CopyObjectPart(ctx, bucket, from, s.bucket, to, id, n+1, off, min(size, i.size-off), guard)
 				if err == nil && list[n].ETag == "" {
 					err = fmt.Errorf("%w: a copied part has no ETag", ErrProtocol)
 				}

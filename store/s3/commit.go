@@ -46,16 +46,19 @@ func (u *upload) commit() error {
 		return err
 	}
 	u.ended = true
-	size, multi := u.size, u.multi && u.size > 0
+	source, size, multi := u.source, u.size, u.multi && u.size > 0
 	var whole []byte
 	if t := u.parts[0]; t != nil && t.state == filling {
 		whole = t.buf
 	}
 	u.mu.Unlock()
 	var err error
-	if multi {
+	switch {
+	case source != nil:
+		err = u.s.copy(u.ctx, source.s.bucket, source.key, u.key, source.info, !u.create.Exclusive)
+	case multi:
 		err = u.commitParts(size)
-	} else {
+	default:
 		if int64(len(whole)) < size {
 			whole = append(whole, make([]byte, size-int64(len(whole)))...)
 		}

@@ -24,6 +24,7 @@ type upload struct {
 	name   string
 	key    string
 	create store.Create
+	source *file // that the server is to copy; nil for an upload that is written
 	part   int64 // bytes of each but the last
 	most   int   // parts that are held
 	ctx    context.Context
@@ -138,6 +139,20 @@ func (u *upload) begin() (id string, err error) {
 	defer u.mu.Unlock()
 	u.id = id
 	return id, err
+}
+
+// CloneFrom has the server copy all of an object, at Commit: so nothing has the name before.
+// Both are in buckets of one server, by the same keys.
+func (u *upload) CloneFrom(_ context.Context, from store.File, copied func(n int64)) (int64, error) {
+	src, ok := from.(*file)
+	if !ok || src.s.host != u.s.host || src.s.secure != u.s.secure || src.info.version() == "" || src.info.etag == "" && src.s.bucket != u.s.bucket {
+		return 0, errors.ErrUnsupported
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.source, u.size = src, src.info.size
+	copied(u.size)
+	return u.size, nil
 }
 
 // fail ends the upload by an error, if it is the first.

@@ -55,6 +55,11 @@ type copier struct {
 	whole  target      // the job's own
 	target fs.FileInfo // the directory that all goes below; nil if there is none
 
+	// origin is that of the job's tree: see [Job]. If there is one, a server may copy files
+	// itself, and to open one is not to have it sent: so all are opened as described.
+	origin  string
+	realTop string // the path of the target; "" if no source is of that origin
+
 	landed atomic.Bool // something was begun below the target
 
 	contained bool // to is a part of the job's tree that was opened: see [Subtree]
@@ -81,7 +86,7 @@ func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copi
 	if err != nil {
 		return nil, err
 	}
-	c := &copier{opts: j.Options, ctx: ctx, to: to, prefix: ".", whole: to, features: to.Features()}
+	c := &copier{opts: j.Options, ctx: ctx, to: to, prefix: ".", whole: to, features: to.Features(), origin: j.Origin}
 	c.report = report{hooks: &j.Hooks, fatal: j.Options.Fatal, ctx: ctx, stop: stop}
 	c.setDefaults()
 	return c, nil

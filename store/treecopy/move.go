@@ -26,6 +26,8 @@ type move struct {
 
 	mu   sync.Mutex
 	high int64 // mu: the bytes reported to the hooks
+
+	cloned bool // the target's server has copied it
 }
 
 // note reports n bytes more to the hooks.
@@ -66,6 +68,13 @@ func (m *move) run(off int64) (end int64, err error) {
 	fetcher, fetches := m.src.(Fetcher)
 	filler, fills := m.dst.(Filler)
 	size := m.f.info.Size()
+	if cloner, ok := m.dst.(Cloner); ok && off == 0 && size > 0 && m.c.opts.Limit == 0 {
+		end, err := cloner.CloneFrom(m.c.ctx, m.src, m.note)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			m.cloned = err == nil
+			return end, err
+		}
+	}
 	switch {
 	case fetches && fills:
 		// If both are of one connection, what the one has got and not stored

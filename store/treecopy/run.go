@@ -49,6 +49,9 @@ func (c *copier) run(j Job) error {
 	if err := p.placeSources(len(j.Sources), starts); err != nil {
 		return err
 	}
+	if starts = c.apart(p, starts); len(starts) == 0 {
+		return nil
+	}
 	if c.opts.DryRun && p.info == nil && !c.features.ImpliedDirs {
 		if err := c.lookAbove(p.name); err != nil {
 			return err
@@ -186,7 +189,7 @@ func (c *copier) removeEmpty(name, mark string) {
 
 // beginFile begins with the one file that becomes the target.
 func (c *copier) beginFile(s start, p *place) {
-	f := &file{source: &s, tree: s.tree, from: s.name, to: p.name, info: s.info, old: p.info}
+	f := &file{source: &s, tree: s.tree, from: s.name, to: p.name, info: s.info, listed: c.origin != "", old: p.info}
 	f.item = c.fileItem(f)
 	c.report.found(1, f.item.Size)
 	c.report.foundAll()
@@ -198,7 +201,7 @@ func (c *copier) beginFile(s start, p *place) {
 func (c *copier) beginBelow(s start, p *place, top *dir) {
 	switch {
 	case !s.isDir():
-		f := &file{dir: top, source: &s, tree: s.tree, from: s.name, to: path.Join(top.to, s.as), info: s.info}
+		f := &file{dir: top, source: &s, tree: s.tree, from: s.name, to: path.Join(top.to, s.as), info: s.info, listed: c.origin != ""}
 		f.item = c.fileItem(f)
 		c.report.found(1, f.item.Size)
 		top.pending.Add(1)

@@ -39,7 +39,7 @@ func (c *copier) findSources(sources []Source) ([]start, error) {
 		for _, one := range found[i] {
 			one.index = i
 			if err := c.checkStart(one); err != nil {
-				c.report.failed(&Item{From: one.name, As: one.shown, Of: i, Type: one.info.Mode().Type()}, err)
+				c.failedStart(one, err)
 				continue
 			}
 			starts = append(starts, one)

@@ -107,6 +107,7 @@ type TargetTree interface {
 type Job struct {
 	Sources []Source
 	To      TargetTree
+	Origin  string // identifies To, as [Source].Origin does; what is in To is not copied to itself then
 	Target  string // a name in To; "" and "." are its root. It is no pattern.
 	Options Options
 	Hooks   Hooks
@@ -303,6 +304,7 @@ type Outcome struct {
 	Bytes    int64 // that were moved
 	Resumed  int64 // bytes that were there from an earlier copy
 	Verified bool
+	Cloned   bool  // the server has copied it: see [Cloner]
 	Err      error // if What is Failed or Unfinished, or why it was Skipped
 }
 
@@ -376,6 +378,14 @@ type Fetcher interface {
 // without a gap. It may read r again until it is committed or closed.
 type Filler interface {
 	FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error)
+}
+
+// A Cloner is a [store.Upload] that can have its server copy all of a file which the same
+// server has. It calls copied with how many bytes it has copied, now and then, and returns how
+// many there are. If it cannot do that with this file, nothing is done, and the error is
+// errors.ErrUnsupported.
+type Cloner interface {
+	CloneFrom(ctx context.Context, from store.File, copied func(n int64)) (int64, error)
 }
 
 // A Hasher is a [store.File] that can return the hash of a part of itself without

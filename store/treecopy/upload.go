@@ -21,7 +21,7 @@ func (c *copier) upload(f *file, src store.File) (out Outcome, err error) {
 	m := &move{c: c, f: f, src: src, dst: u}
 	m.note(resumed)
 	end, err := m.run(resumed)
-	out = Outcome{Bytes: m.moved(resumed), Resumed: resumed}
+	out = Outcome{Bytes: m.moved(resumed), Resumed: resumed, Cloned: m.cloned}
 	if err == nil {
 		var late store.Attr
 		if late, err = c.complete(f, src, u, end, &out); err == nil && late != (store.Attr{}) {

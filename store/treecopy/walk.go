@@ -264,6 +264,8 @@ func (c *copier) take(d *dir, list []fs.FileInfo, names *listedNames) (below []*
 		switch {
 		case t == fs.ModeDir && (led.link || d.followed > 0) && d.leadsBack(led.origin(d, f.info)):
 			c.report.failed(f.item, ErrLoop)
+		case t == fs.ModeDir && led.link && c.holdsTarget(d, led.real):
+			c.report.failed(f.item, fmt.Errorf("%w: it leads to the directory that is copied to", ErrLoop))
 		case t == fs.ModeDir && led.link && d.followed == maxFollowed:
 			c.report.failed(f.item, fmt.Errorf("%w: more than %d symbolic links below each other", fs.ErrInvalid, maxFollowed))
 		case err != nil && (t == fs.ModeDir || t == fs.ModeSymlink): // there is no room for it either

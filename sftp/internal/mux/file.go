@@ -170,6 +170,17 @@ func (f *File) First() (Handle, bool) {
 	return Handle{}, false
 }
 
+// OnLane returns the handle on a lane, if the file is open there.
+func (f *File) OnLane(l *Lane) (Handle, bool) {
+	f.mux.mu.Lock()
+	defer f.mux.mu.Unlock()
+	i := slices.IndexFunc(f.handles, func(h Handle) bool { return h.Lane == l && l.err == nil })
+	if i < 0 {
+		return Handle{}, false
+	}
+	return f.handles[i], true
+}
+
 // fail makes the file unusable. The caller holds mu.
 func (f *File) fail(err error) {
 	if f.err != nil || len(f.handles) > 0 {
