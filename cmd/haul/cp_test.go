@@ -133,13 +133,20 @@ func TestCpThroughHere(t *testing.T) {
 	wantTree(t, w.dir, map[string]string{"a": files["a"], "d/f": "F", "d/a": files["a"]})
 }
 
-// Buckets of one server copy objects without sending them.
-func TestCpS3(t *testing.T) {
+// startBucket starts a server of S3, and has haul find it.
+func startBucket(t *testing.T) *s3test.Server {
+	t.Helper()
 	s := s3test.New(t)
 	t.Setenv("AWS_ENDPOINT_URL", s.URL)
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	t.Setenv("AWS_REGION", "us-east-1")
+	return s
+}
+
+// Buckets of one server copy objects without sending them.
+func TestCpS3(t *testing.T) {
+	s := startBucket(t)
 	content := strings.Repeat("x", 1<<20)
 	s.Put("a", content)
 	s.Put("d/f g", "F")

@@ -20,7 +20,7 @@ type topic struct {
 func allTopics() []topic {
 	return []topic{
 		{name: "locations", short: "How files on servers are written, and how haul logs in", text: locationsHelp},
-		{name: "copying", short: "How get and put resume, skip, follow links and wait", text: copyingHelp},
+		{name: "copying", short: "How get, put and cp resume, skip, follow links and wait", text: copyingHelp},
 		{name: "patterns", short: "Which names *, ? and ** match", text: patternsHelp},
 		{name: "sizes", short: "How sizes are written: 20M, 20MiB, 20MB", text: sizesHelp},
 		{name: "json", short: "What --json prints", text: jsonHelp},
@@ -184,9 +184,9 @@ Over S3:
 
 const patternsHelp = `Patterns name several files at once.
 
-get, ls, stat and rm expand a pattern in a location on a server. Put it in quotes, so
-that the shell leaves it alone: haul get 'host:logs/**/*.gz' . put expands
-those in local names that the shell left alone.
+get, cp, ls, tree, stat, sum, cat, rm and chmod expand a pattern in a location on a
+server. Put it in quotes, so that the shell leaves it alone: haul get 'host:logs/**/*.gz' .
+put expands those in local names that the shell left alone.
 
   *      any characters but a slash
   ?      one character but a slash
@@ -258,7 +258,7 @@ core_seconds (the bounds), cpu_seconds, store_reads, store_bytes and replicas.`
 const exitCodesHelp = `The meaning of the exit codes.
 
   0    everything was done
-  1    a transfer failed
+  1    a transfer failed, or sum --check found a file that differs
   2    the command line is wrong
   3    the server has no such file
   4    the server refused, or its host key or the login was refused
@@ -316,8 +316,8 @@ So --limit 20M is 20,971,520 bytes a second, and --limit 20MB is 20,000,000. dd,
 split and others of coreutils read sizes in the same way.
 
 haul prints sizes in kB, MB and GB of 1,000, 1,000,000 and 1,000,000,000 bytes. There
-are three exceptions: "haul ls -h" and "haul df -h" print K, M and G of 1,024, as ls
-and df do; "haul df" without -h prints KiB; and "haul user list" prints each limit as
-an exact SIZE.
+are three exceptions: "haul ls -h", "haul tree -h" and "haul df -h" print K, M and G of
+1,024, as ls and df do; "haul df" without -h prints KiB; and "haul user list" prints each
+limit as an exact SIZE.
 
 The lengths of packets (--blksize, --mtu, --trace-hex) are plain numbers of bytes.`

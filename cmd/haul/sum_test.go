@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,4 +145,73 @@ func withoutMissing(text string) string {
 		}
 	}
 	return strings.Join(kept, "\n")
+}
+
+// A bucket's own hashes are used where they are of the whole object, and else it is read.
+func TestSumS3(t *testing.T) {
+	s := startBucket(t)
+	s.Put("a", "content")
+	want := fmt.Sprintf("%x  a\n", sha256.Sum256([]byte("content")))
+	sum := sha256.Sum256([]byte("content"))
+	kept := base64.StdEncoding.EncodeToString(sum[:])
+	wrong := sha256.Sum256([]byte("parts"))
+	for _, c := range []struct {
+		sum, mode string
+		sent      bool
+	}{
+		{kept, "FULL_OBJECT", false}, {kept, "", false}, {"", "", true}, {base64.StdEncoding.EncodeToString(wrong[:]) + "-2", "COMPOSITE", true},
+		{base64.StdEncoding.EncodeToString(wrong[:]), "COMPOSITE", true}, {"nonsense", "", true}, {kept[:40], "", true},
+	} {
+		s.SetHook(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Header.Get("X-Amz-Checksum-Mode") == "ENABLED" && c.sum != "" {
+				w.Header().Set("X-Amz-Checksum-Sha256", c.sum)
+				w.Header().Set("X-Amz-Checksum-Type", c.mode)
+			}
+			return false
+		})
+		before := s.Sent("a")
+		code, out, msg := haul(t, "sum", "s3://bucket/a")
+		if sent := s.Sent("a") > before; code != 0 || out != want || sent != c.sent {
+			t.Errorf("%q of type %q: exit code %d, %q, %s; was the file sent? %v", c.sum, c.mode, code, out, msg, sent)
+		}
+	}
+	before := s.Sent("a")
+	if code, out, _ := haul(t, "sum", "--algorithm", "md5", "s3://bucket/a"); code != 0 || out != "9a0364b9e99bb480dd25e1f0284c8555  a\n" || s.Sent("a") != before {
+		t.Errorf("by MD5, which is the ETag: exit code %d, %q", code, out)
+	}
+	list := filepath.Join(t.TempDir(), "list")
+	writeFile(t, list, want+fmt.Sprintf("%x  ../a\n", sum)+strings.Replace(want, "  a", "  none", 1))
+	if code, out, _ := haul(t, "sum", "--check", list, "s3://bucket/"); code != exitNotFound || out != "a: OK\n../a: OK\nnone: FAILED open or read\n" {
+		t.Errorf("a list: exit code %d, %q", code, out)
+	}
+}
+
+// Flags that do not go together, and lists that cannot be read, are refused.
+func TestSumUsage(t *testing.T) {
+	l := startLab(t, map[string]string{"a": "A"})
+	list := filepath.Join(t.TempDir(), "list")
+	writeFile(t, list, fmt.Sprintf("%x  a\n", sha256.Sum256([]byte("A"))))
+	for args, want := range map[string]int{
+		"": exitUsage, "--algorithm sha3 lab:a": exitUsage, "--quiet lab:a": exitUsage, "--status lab:a": exitUsage, "--strict lab:a": exitUsage, "--warn lab:a": exitUsage,
+		"--ignore-missing lab:a": exitUsage, "--tag --check " + list: exitUsage, "--zero --check " + list: exitUsage, "-r --check " + list: exitUsage, "--check " + list + " lab: lab:": exitUsage,
+		"--check /none/list lab:": exitLocal, "lab:a local": exitUsage, "tftp://host/a": exitUsage, "--check " + list + " lab:": 0, "--check " + list + " lab:none": exitNotFound,
+		"--check " + list + " --algorithm md5 lab:": exitFailed, "--check " + filepath.Dir(list) + " lab:": exitLocal, "lab:a https://host/a": exitUsage,
+	} {
+		if code, _, msg := l.haul(append([]string{"sum"}, strings.Fields(args)...)...); code != want {
+			t.Errorf("sum %s: exit code %d, want %d: %s", args, code, want, msg)
+		}
+	}
+}
+
+// The names in a list lead nowhere but below the location that is said, over HTTP and S3; a
+// line that is too long is a bad line.
+func TestSumHostileList(t *testing.T) {
+	w := startWeb(t, map[string]string{"d/a": "A"})
+	sum := fmt.Sprintf("%x  ", sha256.Sum256([]byte("A")))
+	list := filepath.Join(t.TempDir(), "list")
+	writeFile(t, list, sum+"a\n"+sum+strings.Repeat("x", 70_000)+"\n"+sum+"/a\n"+sum+"\x1b]0;t\x07\n")
+	code, out, msg := printed(t, []string{"sum", "--check", list, w.URL + "/d/"})
+	if code != exitNotFound || out != "a: OK\n/a: OK\n\x1b]0;t\x07: FAILED open or read\n" || !strings.Contains(msg, "WARNING: 1 line is improperly formatted") || strings.Contains(msg, "\x1b") {
+		t.Errorf("exit code %d, %q, %q", code, out, msg)
+	}
 }

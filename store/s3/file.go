@@ -3,7 +3,9 @@ package s3
 import (
 	"context"
 	"crypto/md5"
+	"crypto/sha1"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -158,8 +160,12 @@ func (f *file) Identity() (store.Identity, bool) {
 func (f *file) Location() string { return f.s.URL(f.name) }
 
 // Hash returns the MD5 of the whole file, where that is its ETag. Of a file that was listed, and
-// not read yet, it asks the server whether it is.
+// not read yet, it asks the server whether it is. If MD5 is not among the algorithms, it asks for
+// the SHA-256 or SHA-1 that some uploads have the server keep.
 func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (string, []byte, error) {
+	if off == 0 && n == f.info.size && !slices.Contains(algorithms, "md5") {
+		return f.checksum(ctx, algorithms)
+	}
 	sum, err := hex.DecodeString(f.info.etag)
 	if err != nil || len(sum) != md5.Size || off != 0 || n != f.info.size || !slices.Contains(algorithms, "md5") {
 		return "", nil, errors.ErrUnsupported
@@ -182,6 +188,38 @@ func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (st
 		return "", nil, errors.ErrUnsupported
 	}
 	return "md5", sum, nil
+}
+
+// checksum returns what the server keeps of the whole object, by the first algorithm that it has.
+// That of an object of several parts is a hash of the hashes of these, and of no use here.
+func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byte, error) {
+	if !slices.Contains(algorithms, "sha256") && !slices.Contains(algorithms, "sha1") {
+		return "", nil, errors.ErrUnsupported
+	}
+	var o minio.ObjectInfo
+	err := f.s.do(ctx, func(ctx context.Context) (err error) {
+		o, err = f.s.server.StatObject(ctx, f.s.bucket, f.key, minio.StatObjectOptions{Checksum: true})
+		return err
+	})
+	var now info
+	if err == nil {
+		now, err = infoOf(f.name, o)
+	}
+	if err == nil && !now.same(f.info) {
+		err = store.ErrChanged
+	}
+	if err != nil {
+		return "", nil, f.s.fail("hash", f.name, err)
+	}
+	kept := map[string]string{"sha256": o.ChecksumSHA256, "sha1": o.ChecksumSHA1}
+	sizes := map[string]int{"sha256": sha256.Size, "sha1": sha1.Size}
+	for _, a := range algorithms {
+		sum, err := base64.StdEncoding.DecodeString(kept[a]) // those of parts have their number behind
+		if err == nil && kept[a] != "" && len(sum) == sizes[a] && (o.ChecksumMode == "" || o.ChecksumMode == minio.ChecksumFullObjectMode.String()) {
+			return a, sum, nil
+		}
+	}
+	return "", nil, errors.ErrUnsupported
 }
 
 // tell notes what an answer says that a listing does not.
