@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -40,18 +41,13 @@ func TestCp(t *testing.T) {
 		if code != 0 || !strings.Contains(msg, c.says) {
 			t.Errorf("cp %s: exit code %d, %s", c.args, code, msg)
 		}
-		all := map[string]string{}
-		for name, content := range files {
-			all[name] = content
-		}
-		for name, content := range c.want {
-			all[name] = content
-		}
+		all := maps.Clone(files)
+		maps.Copy(all, c.want)
 		wantTree(t, l.dir, all)
 	}
 }
 
-// What cp does not do leaves everything as it was.
+// A refused cp leaves everything as it was.
 func TestCpRefused(t *testing.T) {
 	files := map[string]string{"a": "A", "d/f": "F", "d/sub/g": "G", "in/x": ""}
 	l, w := startLab(t, files), startWeb(t, files)
@@ -71,10 +67,8 @@ func TestCpRefused(t *testing.T) {
 			t.Errorf("cp %s: exit code %d, want %d: %s", args, code, want, msg)
 		}
 	}
-	all := map[string]string{"none/a": "A"}
-	for name, content := range files {
-		all[name] = content
-	}
+	all := maps.Clone(files)
+	all["none/a"] = "A"
 	wantTree(t, l.dir, all)
 	wantTree(t, w.dir, files)
 }

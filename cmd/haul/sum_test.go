@@ -139,7 +139,7 @@ func printed(t *testing.T, args []string) (code int, stdout, stderr string) {
 // withoutMissing leaves out the lines about a file that is missing.
 func withoutMissing(text string) string {
 	var kept []string
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if !strings.Contains(line, "o such file") && !strings.Contains(line, "none: ") {
 			kept = append(kept, line)
 		}

@@ -101,7 +101,7 @@ func TestBadModes(t *testing.T) {
 	}
 }
 
-// What the umask spares, and what directories keep, without chmod(1).
+// The umask spares bits, and directories keep some; without chmod(1).
 func TestModes(t *testing.T) {
 	for _, c := range []struct {
 		mode, old string

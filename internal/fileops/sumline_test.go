@@ -51,7 +51,7 @@ func TestParseSum(t *testing.T) {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
-	// What is said is what is read.
+	// No other algorithm than the one that is asked for is read.
 	a, _ := algorithmNamed("sha1")
 	for line, want := range map[string]bool{md5 + "  f": false, sha1 + "  f": true, "MD5 (f) = " + md5: false, "SHA1 (f) = " + sha1: true} {
 		if _, ok := (&sumParser{only: &a}).parse(line); ok != want {

@@ -154,7 +154,7 @@ func (s *remoteTree) Create(ctx context.Context, name string, c store.Create) (s
 		}
 		return u, nil
 	}
-	u, err := s.c.create(ctx, p, c, nil)
+	u, err := s.c.create(ctx, p, c)
 	if err != nil {
 		return nil, s.fail("create", name, s.c.explain(ctx, p, err))
 	}

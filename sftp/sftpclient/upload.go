@@ -45,14 +45,14 @@ var (
 	_ store.ReadableUpload = (*upload)(nil)
 )
 
-// create begins an upload, on a lane or on any for nil.
-func (c *Client) create(ctx context.Context, name string, o store.Create, on *mux.Lane) (*upload, error) {
+// create begins an upload.
+func (c *Client) create(ctx context.Context, name string, o store.Create) (*upload, error) {
 	if err := checkPath(name); err != nil {
 		return nil, err
 	}
 	room := c.askRoom(ctx, path.Dir(name), o.Size) // at the same time
 	u := c.newUpload(ctx, name, o)
-	err := u.begin(on, true)
+	err := u.begin(true)
 	if full := room(); full != nil {
 		if err == nil {
 			_ = u.discard()
@@ -75,7 +75,7 @@ func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *up
 
 // begin creates the hidden file, and looks what is in its place at the same
 // time. If that is a symbolic link, it continues with what that leads to.
-func (u *upload) begin(on *mux.Lane, follow bool) error {
+func (u *upload) begin(follow bool) error {
 	dir, _ := path.Split(u.target)
 	u.temp = dir + tempname.New(tempname.Random(), tempname.Upload)
 	var old wire.Attrs
@@ -85,7 +85,7 @@ func (u *upload) begin(on *mux.Lane, follow bool) error {
 		missing = refused(mux.TakeAttrs(&old)(p))
 		return missing
 	}
-	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, mux.OpenOptions{On: on, Also: look, Patient: true})
+	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, mux.OpenOptions{Also: look, Patient: true})
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (u *upload) begin(on *mux.Lane, follow bool) error {
 	if u.target, err = u.c.linkTarget(u.ctx, u.target); err != nil {
 		return err
 	}
-	return u.begin(on, false)
+	return u.begin(false)
 }
 
 // replaces takes over the permissions of what is in the upload's place, or

@@ -170,17 +170,6 @@ func (f *File) First() (Handle, bool) {
 	return Handle{}, false
 }
 
-// OnLane returns the handle on a lane, if the file is open there.
-func (f *File) OnLane(l *Lane) (Handle, bool) {
-	f.mux.mu.Lock()
-	defer f.mux.mu.Unlock()
-	i := slices.IndexFunc(f.handles, func(h Handle) bool { return h.Lane == l && l.err == nil })
-	if i < 0 {
-		return Handle{}, false
-	}
-	return f.handles[i], true
-}
-
 // fail makes the file unusable. The caller holds mu.
 func (f *File) fail(err error) {
 	if f.err != nil || len(f.handles) > 0 {
@@ -231,23 +220,28 @@ func (f *File) Handle(ctx context.Context) (Handle, error) {
 		if f.mux.err != nil {
 			return Handle{}, f.mux.err
 		}
-		if f.changes == nil {
-			f.changes = make(chan struct{})
-		}
-		changes := f.changes
-		f.spread(1, 0)
-		f.mux.mu.Unlock()
-		var err error
-		select {
-		case <-changes:
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
-		f.mux.mu.Lock()
-		if err != nil {
+		if err := f.awaitChange(ctx, func() { f.spread(1, 0) }); err != nil {
 			return Handle{}, err
 		}
 	}
+}
+
+// awaitChange calls begin, and waits until handles or err have changed. The caller holds mu,
+// which is given up meanwhile.
+func (f *File) awaitChange(ctx context.Context, begin func()) (err error) {
+	if f.changes == nil {
+		f.changes = make(chan struct{})
+	}
+	changes := f.changes
+	begin()
+	f.mux.mu.Unlock()
+	defer f.mux.mu.Lock()
+	select {
+	case <-changes:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return err
 }
 
 // Ask asks something about the open file, and asks again if the lane is lost

@@ -187,7 +187,6 @@ func (f *File) mayAskAgain(err error) bool {
 // OpenOptions says how openFile opens a file. Unless it says otherwise, what the file
 // is like is asked at the same time.
 type OpenOptions struct {
-	On     *Lane       // to be open there; nil for anywhere
 	Also   *Call       // to be asked in place of what the file is like
 	Listed *wire.Attrs // what it is like, so that nothing is asked
 
@@ -200,7 +199,7 @@ type OpenOptions struct {
 // there before.
 func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs, how OpenOptions) (was, err error) {
 	m := f.mux
-	if flags == wire.OpenRead && how.On == nil && how.Also == nil {
+	if flags == wire.OpenRead && how.Also == nil {
 		if p := m.takePrefetched(f.Path); p != nil {
 			f.Known, f.Content = p.attrs, p.whole()
 			if p.open == nil {
@@ -221,7 +220,7 @@ func (f *File) Open(ctx context.Context, flags wire.OpenFlags, attrs wire.Attrs,
 			stat = &Call{Take: TakeAttrs(&f.Known), Build: func(b []byte, id uint32) []byte { return wire.AppendStat(b, id, f.Path) }}
 		}
 		var h string
-		open := &Call{Lane: how.On, Take: TakeHandle(&h), Build: func(b []byte, id uint32) []byte {
+		open := &Call{Take: TakeHandle(&h), Build: func(b []byte, id uint32) []byte {
 			return wire.AppendOpen(b, id, f.Path, flags, attrs)
 		}}
 		open.Orphan = func() { m.CloseHandle(Handle{open.At, h}) }
