@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -234,7 +233,7 @@ func newSum() *cobra.Command {
 				if len(lists) == 0 {
 					return fileops.Sum(ctx, s, list, c, cmd.OutOrStdout())
 				}
-				return checkSums(ctx, cmd, s, lists, list, c)
+				return fileops.CheckSums(ctx, s, lists, list, c, cmd.InOrStdin(), cmd.OutOrStdout())
 			}
 			if len(words) == 0 {
 				return run(cmd.Context(), nil, nil)
@@ -277,28 +276,6 @@ func checkSumFlags(cmd *cobra.Command, words, lists []string) error {
 		}
 	}
 	return nil
-}
-
-// checkSums checks lists of files below a location, if there is one.
-func checkSums(ctx context.Context, cmd *cobra.Command, s *remote.Servers, names []string, at []remote.Location, c fileops.SumConfig) error {
-	var lists []fileops.SumList
-	for _, name := range names {
-		if name == "-" {
-			lists = append(lists, fileops.SumList{Name: "standard input", Reader: cmd.InOrStdin()})
-			continue
-		}
-		f, err := os.Open(name)
-		if err != nil {
-			return failure.Local.Wrap(err)
-		}
-		defer f.Close()
-		lists = append(lists, fileops.SumList{Name: name, Reader: f})
-	}
-	var base *remote.Location
-	if len(at) > 0 {
-		base = &at[0]
-	}
-	return fileops.CheckSums(ctx, s, lists, base, c, cmd.OutOrStdout())
 }
 
 const rmHelp = `Remove files on a server, and with -r directories with all that is in them.

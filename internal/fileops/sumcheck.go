@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -21,35 +22,46 @@ import (
 // bad line.
 const maxSumLine = 64 << 10
 
-// A SumList is a list of sums, as sha256sum writes it.
-type SumList struct {
-	Name string // for messages
-	io.Reader
-}
-
-// CheckSums compares files with lists of their sums, as sha256sum --check does. The names in
-// them are below a location, or as they are where that is nil.
-func CheckSums(ctx context.Context, servers *remote.Servers, lists []SumList, at *remote.Location, cfg SumConfig, out io.Writer) error {
+// CheckSums compares files with lists of their sums, as sha256sum --check does: files of this
+// machine, of which - is stdin. The names in them are below the first location, or as they are
+// where there is none.
+func CheckSums(ctx context.Context, servers *remote.Servers, lists []string, at []remote.Location, cfg SumConfig, stdin io.Reader, out io.Writer) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
 	base := sumBase{place: localFiles{}, join: localBelow("")}
-	if at != nil && at.Protocol == remote.Local {
-		base.join = localBelow(at.Path)
-	} else if at != nil {
-		c, dir, err := servers.At(ctx, *at)
+	if len(at) > 0 && at[0].Protocol == remote.Local {
+		base.join = localBelow(at[0].Path)
+	} else if len(at) > 0 {
+		c, dir, err := servers.At(ctx, at[0])
 		if err != nil {
 			return err
 		}
 		base = sumBase{serverFiles{c}, func(name string) string { return serverBelow(c, dir, name) }}
 	}
 	s := newSummer(cfg, out)
-	for _, l := range lists {
+	for _, name := range lists {
+		l := sumList{name, stdin}
+		if name == "-" {
+			l.name = "standard input"
+		} else if f, err := os.Open(name); err != nil {
+			s.failed(failure.Local.Wrap(err))
+			continue
+		} else {
+			defer f.Close()
+			l.Reader = f
+		}
 		if ctx.Err() == nil {
 			s.checkList(ctx, l, base)
 		}
 	}
 	return s.flush()
+}
+
+// A sumList is a list of sums, as sha256sum writes it.
+type sumList struct {
+	name string // for messages
+	io.Reader
 }
 
 // A sumBase is what the names in a list are below.
@@ -82,14 +94,14 @@ func serverBelow(c remote.Server, dir, name string) string {
 type checked struct{ lines, bad, unread, wrong, right int }
 
 // checkList checks the files of one list.
-func (s *summer) checkList(ctx context.Context, l SumList, base sumBase) {
+func (s *summer) checkList(ctx context.Context, l sumList, base sumBase) {
 	var n checked
 	var broken error
 	inOrder(s.lines(l, base, &broken), func(j sumJob) ([]byte, error) { return s.sum(ctx, j, j.want.algorithm) }, func(j sumJob, sum []byte, err error) bool {
 		if j.bad > 0 {
 			n.bad++
 			if s.Warn && !s.Status {
-				s.Say(fmt.Errorf("%s: %d: improperly formatted %schecksum line", console.Visible(l.Name), j.bad, s.kind()))
+				s.Say(fmt.Errorf("%s: %d: improperly formatted %schecksum line", console.Visible(l.name), j.bad, s.kind()))
 			}
 			return true
 		}
@@ -124,7 +136,7 @@ func (s *summer) checkList(ctx context.Context, l SumList, base sumBase) {
 	})
 	s.failed(broken)
 	if broken == nil && ctx.Err() == nil {
-		s.conclude(l.Name, n)
+		s.conclude(l.name, n)
 	}
 }
 
@@ -137,7 +149,7 @@ func (s *summer) kind() string {
 }
 
 // lines returns the lines of a list as jobs. Comments and empty lines are none.
-func (s *summer) lines(l SumList, base sumBase, broken *error) iter.Seq[sumJob] {
+func (s *summer) lines(l sumList, base sumBase, broken *error) iter.Seq[sumJob] {
 	return func(yield func(sumJob) bool) {
 		p := new(sumParser)
 		if a, ok := algorithmNamed(s.Algorithm); ok {
@@ -151,7 +163,7 @@ func (s *summer) lines(l SumList, base sumBase, broken *error) iter.Seq[sumJob] 
 				_, err = in.ReadSlice('\n')
 			}
 			if err != nil && err != io.EOF {
-				*broken = failure.Local.Errorf("read %s: %w", console.Visible(l.Name), err)
+				*broken = failure.Local.Errorf("read %s: %w", console.Visible(l.name), err)
 				return
 			}
 			line := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")

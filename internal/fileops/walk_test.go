@@ -123,12 +123,13 @@ func TestFullOutput(t *testing.T) {
 	if err := p.err(); !errors.Is(err, failure.Local) || strings.Count(err.Error(), "no room") != 1 {
 		t.Errorf("chmod -v: %v", err)
 	}
-	list := SumList{"list", strings.NewReader(strings.Repeat("0", 64) + "  none\n")}
-	if err := CheckSums(t.Context(), nil, []SumList{list}, nil, SumConfig{Say: func(error) {}}, fullWriter{}); !errors.Is(err, failure.Local) {
+	stdin := []string{"-"}
+	list := strings.NewReader(strings.Repeat("0", 64) + "  none\n")
+	if err := CheckSums(t.Context(), nil, stdin, nil, SumConfig{Say: func(error) {}}, list, fullWriter{}); !errors.Is(err, failure.Local) {
 		t.Errorf("sum --check: %v", err)
 	}
-	list.Reader = io.MultiReader(strings.NewReader("\n"), badReader{})
-	if err := CheckSums(t.Context(), nil, []SumList{list}, nil, SumConfig{}, new(bytes.Buffer)); !errors.Is(err, failure.Local) || !strings.Contains(err.Error(), "read list") {
+	bad := io.MultiReader(strings.NewReader("\n"), badReader{})
+	if err := CheckSums(t.Context(), nil, stdin, nil, SumConfig{}, bad, new(bytes.Buffer)); !errors.Is(err, failure.Local) || !strings.Contains(err.Error(), "read standard input") {
 		t.Errorf("a list that cannot be read: %v", err)
 	}
 }
