@@ -142,7 +142,7 @@ func newTree() *cobra.Command {
 		Long:        treeHelp,
 		Example:     "  haul tree host:\n  haul tree -d -L 2 https://example.com/images/\n  haul tree -ah s3://bucket/backup/",
 		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("level all directories size human-readable batch identity jump port", "locations", "patterns"),
+		Annotations: more("level all directories sizes human-readable batch identity jump port", "locations", "patterns"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if t.Depth < 0 || t.Depth == 0 && cmd.Flags().Changed("level") {
 				return failure.Usage.Errorf("--level %d: must be above 0", t.Depth)
@@ -156,7 +156,7 @@ func newTree() *cobra.Command {
 	flags.IntVarP(&t.Depth, "level", "L", 0, "go at most `N` levels deep")
 	flags.BoolVarP(&t.All, "all", "a", false, "print names that begin with a dot too")
 	flags.BoolVarP(&t.DirsOnly, "directories", "d", false, "print directories only")
-	flags.BoolVarP(&t.Sizes, "size", "s", false, "print sizes, in bytes")
+	flags.BoolVarP(&t.Sizes, "sizes", "s", false, "print sizes, in bytes")
 	humanFlag(cmd, &t.Human, "print sizes as 1.5M")
 	addServers(cmd, &f, &w)
 	return cmd
@@ -219,7 +219,7 @@ func newSum() *cobra.Command {
 	var c fileops.SumConfig
 	var lists []string
 	cmd := &cobra.Command{
-		Use:         "sum LOCATION... | sum --check LIST [LOCATION]",
+		Use:         "sum LOCATION... | sum --check FILE [LOCATION]",
 		Short:       "Print or check hashes of files on a server",
 		Long:        sumHelp,
 		Example:     sumExamples,
@@ -247,7 +247,7 @@ func newSum() *cobra.Command {
 	flags.BoolVar(&c.Read, "read", false, "read every file, and do not ask the server for its hash")
 	flags.BoolVar(&c.Tag, "tag", false, "print lines as BSD does, with the name of the algorithm")
 	flags.BoolVarP(&c.Zero, "zero", "z", false, "end lines with a NUL, and escape no names")
-	flags.StringArrayVarP(&lists, "check", "c", nil, "check the files in this `LIST`; repeat for more")
+	flags.StringArrayVarP(&lists, "check", "c", nil, "check the files that `FILE` lists; repeat for more")
 	flags.BoolVarP(&c.Quiet, "quiet", "q", false, "with --check, print no OK")
 	flags.BoolVar(&c.Status, "status", false, "with --check, print no results: the exit code has them")
 	flags.BoolVar(&c.IgnoreMissing, "ignore-missing", false, "with --check, pass over files that do not exist")
