@@ -181,38 +181,38 @@ func TestCpFull(t *testing.T) {
 	wantTree(t, l.dir, map[string]string{"a": strings.Repeat("x", 100_000), "b": "old"})
 }
 
-// A slowTree calls written when something is written to a file.
-type slowTree struct {
+// A watchedTree calls written when something is written to a file.
+type watchedTree struct {
 	store.Tree
 	written func()
 }
 
-func (s slowTree) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+func (s watchedTree) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
 	u, err := s.Tree.Create(ctx, name, c)
-	return slowUpload{u, s.written}, err
+	return watchedUpload{u, s.written}, err
 }
 
-func (s slowTree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+func (s watchedTree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	h, err := s.Tree.OpenFile(ctx, name, a)
-	return slowHandle{h, s.written}, err
+	return watchedHandle{h, s.written}, err
 }
 
-type slowUpload struct {
+type watchedUpload struct {
 	store.Upload
 	written func()
 }
 
-func (u slowUpload) WriteAt(p []byte, off int64) (int, error) {
+func (u watchedUpload) WriteAt(p []byte, off int64) (int, error) {
 	u.written()
 	return u.Upload.WriteAt(p, off)
 }
 
-type slowHandle struct {
+type watchedHandle struct {
 	store.Handle
 	written func()
 }
 
-func (h slowHandle) WriteAt(p []byte, off int64) (int, error) {
+func (h watchedHandle) WriteAt(p []byte, off int64) (int, error) {
 	h.written()
 	return h.Handle.WriteAt(p, off)
 }
@@ -222,7 +222,7 @@ func TestCpInterrupted(t *testing.T) {
 	var interrupt atomic.Pointer[context.CancelFunc]
 	written := func() { (*interrupt.Load())() }
 	files := map[string]string{"a": strings.Repeat("x", 100_000), "b": "old", "d/f": "F", "d/g": "G"}
-	l := startLabWith(t, labOptions{tree: func(tr store.Tree) store.Tree { return slowTree{tr, written} }}, files)
+	l := startLabWith(t, labOptions{tree: func(tr store.Tree) store.Tree { return watchedTree{tr, written} }}, files)
 	for _, args := range []string{"lab:a lab:b", "lab:a lab:c", "-r lab:d lab:new"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
