@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
@@ -27,7 +28,7 @@ func newBench() *cobra.Command {
 		Short:   "Measure a server under load",
 		Long:    benchHelp,
 		Example: "  haul bench files /srv/tftp --size 1MB --count 100\n  haul bench tftp tftp://192.0.2.1/f{} -c 100 --names 100 --pattern\n  haul bench boot --machines 1000 --loader tftp://192.0.2.1/ipxe.efi --image http://192.0.2.1/root.img",
-		Args:    noCommand,
+		Args:    program.NoCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newBenchTFTP(), newBenchBoot(), newBenchFiles())
@@ -66,8 +67,8 @@ func newBenchTFTP() *cobra.Command {
 		Short:       "Put a TFTP server under load",
 		Long:        benchTFTPHelp,
 		Example:     benchTFTPExamples,
-		Args:        args(cobra.ExactArgs(1)),
-		Annotations: more("concurrency transfers names rate put size blksize windowsize loss timeout duration pattern verify json", "json", "sizes"),
+		Args:        commandline.Args(cobra.ExactArgs(1)),
+		Annotations: commandline.More("concurrency transfers names rate put size blksize windowsize loss timeout duration pattern verify json", "json", "sizes"),
 		RunE: func(cmd *cobra.Command, urls []string) error {
 			var err error
 			if cmd.Flags().Changed("concurrency") && l.Concurrency < 1 {
@@ -176,7 +177,7 @@ func newBenchFiles() *cobra.Command {
 		Short:   "Make files for a benchmark",
 		Long:    benchFilesHelp,
 		Example: benchFilesExamples,
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    commandline.Args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			switch {
 			case count < 1 || count > load.MaxNames:

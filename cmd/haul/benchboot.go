@@ -16,6 +16,7 @@ import (
 
 	"github.com/haul-project/haul/internal/boot"
 	"github.com/haul-project/haul/internal/bootload"
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
@@ -68,8 +69,8 @@ func newBenchBoot() *cobra.Command {
 		Short:       "Boot many machines at once",
 		Long:        benchBootHelp,
 		Example:     benchBootExamples,
-		Args:        args(cobra.NoArgs),
-		Annotations: more("machines arrival loader image firmware lost svg json simulate replicas link image-size", "json", "sizes"),
+		Args:        commandline.Args(cobra.NoArgs),
+		Annotations: commandline.More("machines arrival loader image firmware lost svg json simulate replicas link image-size", "json", "sizes"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := b.resolve(cmd); err != nil {
 				return err

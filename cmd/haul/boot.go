@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/config"
 	"github.com/haul-project/haul/internal/dhcpadvice"
 	"github.com/haul-project/haul/internal/serve"
@@ -37,7 +38,7 @@ func newBoot() *cobra.Command {
 		Short:   "Boot machines from the network, beside their DHCP server",
 		Long:    bootHelp,
 		Example: bootExamples,
-		Annotations: more("interface boot-file boot-host boot-known dry-run advise tftp http listing upload allow user config metrics quiet trace",
+		Annotations: commandline.More("interface boot-file boot-host boot-known dry-run advise tftp http listing upload allow user config metrics quiet trace",
 			"serve boot", "serve tftp", "serve http", "serve files", "serve limits", "serve ops"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := f.resolve(cmd, args)
@@ -55,9 +56,9 @@ func newBoot() *cobra.Command {
 	f.addSettings(cmd, config.NewBoot())
 	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "decide and log who would be answered; send nothing, and serve no files")
 	cmd.Flags().StringVar(&advise, "advise", "", "print lines by which this `SERVER` for DHCP names the boot files itself, and exit: dnsmasq, isc or kea")
-	completeWords(cmd, "advise", dhcpadvice.Servers()...)
-	group(cmd, "dry-run", "boot")
-	group(cmd, "advise", "boot")
+	commandline.CompleteWords(cmd, "advise", dhcpadvice.Servers()...)
+	commandline.Group(cmd, "dry-run", "boot")
+	commandline.Group(cmd, "advise", "boot")
 	cmd.ValidArgsFunction = completeDirs
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/store/cache"
@@ -25,7 +26,7 @@ func newCache() *cobra.Command {
 		Short:   "List, check and clear the cache of a server",
 		Long:    cacheHelp,
 		Example: "  haul cache ls /var/cache/haul\n  haul cache verify /var/cache/haul",
-		Args:    noCommand,
+		Args:    program.NoCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
@@ -64,7 +65,7 @@ func newCacheCommand(name, short, help string, run func(ctx context.Context, out
 		Short:   short,
 		Long:    help,
 		Example: "  haul cache " + name + " /var/cache/haul",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    commandline.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return run(cmd.Context(), cmd.OutOrStdout(), args[0])
 		},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/copying"
 	"github.com/haul-project/haul/internal/fileops"
 	"github.com/haul-project/haul/internal/remote"
@@ -34,8 +35,8 @@ func newCp() *cobra.Command {
 		Short:       "Copy files on servers",
 		Long:        cpHelp,
 		Example:     cpExamples,
-		Args:        args(cobra.MinimumNArgs(2)),
-		Annotations: more("recursive preserve links verify dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns"),
+		Args:        commandline.Args(cobra.MinimumNArgs(2)),
+		Annotations: commandline.More("recursive preserve links verify dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			list, err := serverLocations(cmd, true, words)
 			if err != nil {
@@ -60,7 +61,7 @@ func newCp() *cobra.Command {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name each file that is copied, with the way it takes")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
-	completeWords(cmd, "links", linkWords[:]...)
+	commandline.CompleteWords(cmd, "links", linkWords[:]...)
 	addServers(cmd, &f.ssh, &f.web)
 	return cmd
 }
@@ -82,8 +83,8 @@ func newChmod() *cobra.Command {
 		Short:       "Change permissions on an SFTP server",
 		Long:        chmodHelp,
 		Example:     "  haul chmod 640 host:secret.txt\n  haul chmod -R u=rwX,go=rX host:www",
-		Args:        args(cobra.MinimumNArgs(2)),
-		Annotations: more("recursive verbose batch identity jump port", "locations", "patterns"),
+		Args:        commandline.Args(cobra.MinimumNArgs(2)),
+		Annotations: commandline.More("recursive verbose batch identity jump port", "locations", "patterns"),
 		RunE: func(cmd *cobra.Command, words []string) (err error) {
 			if c.Mode, err = fileops.ParseMode(words[0], store.Umask()); err != nil {
 				return err
@@ -117,8 +118,8 @@ func newLn() *cobra.Command {
 		Short:       "Make links on an SFTP server",
 		Long:        lnHelp,
 		Example:     "  haul ln -s releases/42 host:current\n  haul ln -sfn releases/43 host:current\n  haul ln host:disk.img host:backup/disk.img",
-		Args:        args(cobra.MinimumNArgs(2)),
-		Annotations: more("symbolic force no-dereference batch identity jump port", "locations"),
+		Args:        commandline.Args(cobra.MinimumNArgs(2)),
+		Annotations: commandline.More("symbolic force no-dereference batch identity jump port", "locations"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			last := len(words) - 1
 			return onServers(cmd, &f, nil, words[last:], func(ctx context.Context, s *remote.Servers, list []remote.Location) error {

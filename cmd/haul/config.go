@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/config"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
@@ -23,8 +24,8 @@ func newConfig() *cobra.Command {
 		Short:       "Check, show and make the configuration of a server",
 		Long:        configHelp,
 		Example:     "  haul config check /etc/haul/haul.toml\n  haul config show --origin\n  haul config convert --tftpd-hpa /etc/default/tftpd-hpa",
-		Annotations: more("", "configuration"),
-		Args:        noCommand,
+		Annotations: commandline.More("", "configuration"),
+		Args:        program.NoCommand,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConfigCheck(), newConfigShow(), newConfigConvert())
@@ -47,8 +48,8 @@ func newConfigCheck() *cobra.Command {
 		Short:       "Report all mistakes of a configuration",
 		Long:        configCheckHelp,
 		Example:     "  haul config check\n  haul config check new.toml\n  haul config check --pid 1234",
-		Args:        args(cobra.MaximumNArgs(1)),
-		Annotations: more("pid", "configuration"),
+		Args:        commandline.Args(cobra.MaximumNArgs(1)),
+		Annotations: commandline.More("pid", "configuration"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var words []string
 			var err error
@@ -120,7 +121,7 @@ func newConfigShow() *cobra.Command {
 		Short:       "Print the settings that a server would have",
 		Long:        configShowHelp,
 		Example:     "  haul config show\n  haul config show --origin --tftp :6969 /srv/tftp",
-		Annotations: more("config origin", "configuration"),
+		Annotations: commandline.More("config origin", "configuration"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := f.resolve(cmd, args); err != nil {
 				return mistakes(err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/config"
 	"github.com/haul-project/haul/internal/config/convert"
 	"github.com/haul-project/haul/internal/console"
@@ -30,7 +31,7 @@ func newConfigConvert() *cobra.Command {
 		Short:       "Print a configuration file made from other settings",
 		Long:        configConvertHelp,
 		Example:     configConvertExamples,
-		Annotations: more("", "configuration"),
+		Annotations: commandline.More("", "configuration"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := 0
 			for _, one := range []bool{len(args) > 0, tftpd != "", dnsmasq != ""} {

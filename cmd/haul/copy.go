@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/copying"
 	"github.com/haul-project/haul/internal/events"
@@ -46,8 +47,8 @@ func newGet() *cobra.Command {
 		Short:       "Fetch files",
 		Long:        getHelp,
 		Example:     getExamples,
-		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet json batch identity jump port", "copying", "locations", "patterns", "sizes", "json"),
+		Args:        commandline.Args(cobra.MinimumNArgs(1)),
+		Annotations: commandline.More("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet json batch identity jump port", "copying", "locations", "patterns", "sizes", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			from, local, err := splitSources(words)
 			if err != nil {
@@ -75,10 +76,10 @@ func newGet() *cobra.Command {
 	cmd.Flags().IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
 	cmd.Flags().BoolVar(&f.json, "json", false, eventsFlagHelp)
-	addGroup(cmd, f.tftp.addDownloads, "TFTP")
-	addGroup(cmd, f.add, remote.WithTrees()...)
+	commandline.AddGroup(cmd, f.tftp.addDownloads, "TFTP")
+	commandline.AddGroup(cmd, f.add, remote.WithTrees()...)
 	addServers(cmd, &f.ssh, &f.web)
-	addGroup(cmd, f.ssh.addRequests, "SFTP")
+	commandline.AddGroup(cmd, f.ssh.addRequests, "SFTP")
 	return cmd
 }
 
@@ -162,8 +163,8 @@ func newPut() *cobra.Command {
 		Short:       "Send files",
 		Long:        putHelp,
 		Example:     putExamples,
-		Args:        args(cobra.MinimumNArgs(2)),
-		Annotations: more("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet json batch identity jump port", "copying", "locations", "patterns", "sizes", "json"),
+		Args:        commandline.Args(cobra.MinimumNArgs(2)),
+		Annotations: commandline.More("recursive preserve continue unchanged verify links limit parallel dry-run verbose quiet json batch identity jump port", "copying", "locations", "patterns", "sizes", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			files, to, err := splitTarget(words)
 			if err != nil {
@@ -186,10 +187,10 @@ func newPut() *cobra.Command {
 	cmd.Flags().IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
 	cmd.Flags().BoolVar(&f.json, "json", false, eventsFlagHelp)
-	addGroup(cmd, f.tftp.add, "TFTP")
-	addGroup(cmd, f.add, remote.WithTrees()...)
+	commandline.AddGroup(cmd, f.tftp.add, "TFTP")
+	commandline.AddGroup(cmd, f.add, remote.WithTrees()...)
 	addServers(cmd, &f.ssh, &f.web)
-	addGroup(cmd, f.ssh.addRequests, "SFTP")
+	commandline.AddGroup(cmd, f.ssh.addRequests, "SFTP")
 	return cmd
 }
 
@@ -257,8 +258,8 @@ func (f *copyFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.verify, "verify", false, "compare each copy with its source")
 	flags.BoolVar(&f.fsync, "fsync", false, "wait until each file is on the disk")
 	flags.BoolVar(&f.inPlace, "in-place", false, "write to the target itself, where others see it grow")
-	completeWords(cmd, "unchanged", "time", "hash")
-	completeWords(cmd, "links", linkWords[:]...)
+	commandline.CompleteWords(cmd, "unchanged", "time", "hash")
+	commandline.CompleteWords(cmd, "links", linkWords[:]...)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name each file that is copied or skipped, with the reason")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
@@ -44,8 +45,8 @@ func newDoctor() *cobra.Command {
 		Short:       "Examine a server as many clients would",
 		Long:        doctorHelp,
 		Example:     doctorExamples,
-		Args:        args(cobra.ExactArgs(1)),
-		Annotations: more("", "json", "sizes"),
+		Args:        commandline.Args(cobra.ExactArgs(1)),
+		Annotations: commandline.More("", "json", "sizes"),
 		RunE: func(cmd *cobra.Command, urls []string) error {
 			var err error
 			if c.Target, err = remote.ParseTFTP(urls[0]); err != nil {

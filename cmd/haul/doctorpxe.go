@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/proxydhcp"
@@ -48,8 +49,8 @@ func newDoctorPXE() *cobra.Command {
 		Short:       "Ask this network as machines that boot would",
 		Long:        doctorPXEHelp,
 		Example:     doctorPXEExamples,
-		Args:        args(cobra.NoArgs),
-		Annotations: more("", "serve boot"),
+		Args:        commandline.Args(cobra.NoArgs),
+		Annotations: commandline.More("", "serve boot"),
 		RunE:        func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()

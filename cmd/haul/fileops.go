@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/events"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/fileops"
@@ -40,8 +41,8 @@ func newLs() *cobra.Command {
 		Short:       "List files on a server",
 		Long:        lsHelp,
 		Example:     lsExamples,
-		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("long all recursive by-time by-size reverse human-readable json batch identity jump port", "locations", "patterns", "json"),
+		Args:        commandline.Args(cobra.MinimumNArgs(1)),
+		Annotations: commandline.More("long all recursive by-time by-size reverse human-readable json batch identity jump port", "locations", "patterns", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
 				return fileops.List(ctx, s, list, l, cmd.OutOrStdout())
@@ -85,8 +86,8 @@ func newStat() *cobra.Command {
 haul prints type, size, permissions, owner, times, and where a symbolic link leads, as
 far as the server reports them.`,
 		Example:     "  haul stat host:images/disk.raw\n  haul stat --json sftp://backup@192.0.2.1/srv/a | jq .size",
-		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("json dereference batch identity jump port", "locations", "patterns", "json"),
+		Args:        commandline.Args(cobra.MinimumNArgs(1)),
+		Annotations: commandline.More("json dereference batch identity jump port", "locations", "patterns", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
 				return fileops.Stat(ctx, s, list, follow, asJSON, cmd.OutOrStdout())
@@ -111,8 +112,8 @@ haul prints the size, and how much is used and free, in KiB or with -h in larger
 units. The server needs the extension statvfs@openssh.com, which OpenSSH and haul
 have.`,
 		Example:     "  haul df -h host:/srv",
-		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("human-readable json batch identity jump port", "locations", "sizes", "json"),
+		Args:        commandline.Args(cobra.MinimumNArgs(1)),
+		Annotations: commandline.More("human-readable json batch identity jump port", "locations", "sizes", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
 				return fileops.Space(ctx, s, list, human, asJSON, cmd.OutOrStdout())
@@ -141,8 +142,8 @@ func newTree() *cobra.Command {
 		Short:       "Print directories on a server as trees",
 		Long:        treeHelp,
 		Example:     "  haul tree host:\n  haul tree -d -L 2 https://example.com/images/\n  haul tree -ah s3://bucket/backup/",
-		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("level all directories sizes human-readable batch identity jump port", "locations", "patterns"),
+		Args:        commandline.Args(cobra.MinimumNArgs(1)),
+		Annotations: commandline.More("level all directories sizes human-readable batch identity jump port", "locations", "patterns"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if t.Depth < 0 || t.Depth == 0 && cmd.Flags().Changed("level") {
 				return failure.Usage.Errorf("--level %d: must be above 0", t.Depth)
@@ -177,8 +178,8 @@ func newCat() *cobra.Command {
 		Short:       "Write files on a server to standard output",
 		Long:        catHelp,
 		Example:     "  haul cat host:notes.txt\n  haul cat 'host:logs/*.gz' | zcat\n  haul cat --offset -1000 https://example.com/log",
-		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("offset count batch identity jump port", "locations", "patterns"),
+		Args:        commandline.Args(cobra.MinimumNArgs(1)),
+		Annotations: commandline.More("offset count batch identity jump port", "locations", "patterns"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if c.Count < -1 || c.Count < 0 && cmd.Flags().Changed("count") {
 				return failure.Usage.Errorf("--count %d: must not be below 0", c.Count)
@@ -223,7 +224,7 @@ func newSum() *cobra.Command {
 		Short:       "Print or check hashes of files on a server",
 		Long:        sumHelp,
 		Example:     sumExamples,
-		Annotations: more("algorithm recursive check quiet status ignore-missing strict tag read batch identity jump port", "locations", "patterns"),
+		Annotations: commandline.More("algorithm recursive check quiet status ignore-missing strict tag read batch identity jump port", "locations", "patterns"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			c.Say = func(err error) { printError(cmd.ErrOrStderr(), err) }
 			if err := checkSumFlags(cmd, words, lists); err != nil {
@@ -253,7 +254,7 @@ func newSum() *cobra.Command {
 	flags.BoolVar(&c.IgnoreMissing, "ignore-missing", false, "with --check, pass over files that do not exist")
 	flags.BoolVar(&c.Strict, "strict", false, "with --check, fail if a line is no hash")
 	flags.BoolVarP(&c.Warn, "warn", "w", false, "with --check, name each line that is no hash")
-	completeWords(cmd, "algorithm", "md5", "sha1", "sha224", "sha256", "sha384", "sha512")
+	commandline.CompleteWords(cmd, "algorithm", "md5", "sha1", "sha224", "sha256", "sha384", "sha512")
 	addServers(cmd, &f, &w)
 	return cmd
 }
@@ -298,8 +299,8 @@ func newRm() *cobra.Command {
 		Short:       "Remove files on a server",
 		Long:        rmHelp,
 		Example:     "  haul rm host:old.img\n  haul rm 'host:logs/*.gz'\n  haul rm -n 'host:logs/**/*.gz'\n  haul rm -rf sftp://backup@192.0.2.1/srv/2019",
-		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("recursive force dry-run verbose json batch identity jump port", "locations", "patterns", "json"),
+		Args:        commandline.Args(cobra.MinimumNArgs(1)),
+		Annotations: commandline.More("recursive force dry-run verbose json batch identity jump port", "locations", "patterns", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return withEvents(cmd, asJSON, events.Config{Sources: words, DryRun: m.DryRun}, func(log *events.Log) error {
 				if m.Events = log; log != nil {
@@ -337,8 +338,8 @@ S3 renames nothing: the server copies the file, and haul then removes the old on
 are there for a while, and stay if haul is killed in between. FROM and TO are in the same
 bucket, and FROM is no directory.`,
 		Example:     "  haul mv host:upload/new.img host:images/current.img\n  haul mv -n sftp://host/srv/a sftp://host/srv/b",
-		Args:        args(cobra.ExactArgs(2)),
-		Annotations: more("no-clobber batch identity jump port", "locations"),
+		Args:        commandline.Args(cobra.ExactArgs(2)),
+		Annotations: commandline.More("no-clobber batch identity jump port", "locations"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
 				return fileops.Move(ctx, s, list[0], list[1], keep)
@@ -358,8 +359,8 @@ func newMkdir() *cobra.Command {
 		Short:       "Make directories on an SFTP server",
 		Long:        "Make directories on an SFTP server.\n\nThe server's umask decides their permissions.",
 		Example:     "  haul mkdir host:incoming\n  haul mkdir -p sftp://backup@192.0.2.1/srv/2026/11",
-		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("parents batch identity jump port", "locations"),
+		Args:        commandline.Args(cobra.MinimumNArgs(1)),
+		Annotations: commandline.More("parents batch identity jump port", "locations"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return onServers(cmd, &f, nil, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
 				return fileops.Mkdir(ctx, s, list, parents)
@@ -477,8 +478,8 @@ func newProbe() *cobra.Command {
 		Short:       "Print the size of files without fetching them",
 		Long:        probeHelp,
 		Example:     probeExamples,
-		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("quiet batch password-file identity jump port cacert blksize timeout trace", "locations"),
+		Args:        commandline.Args(cobra.MinimumNArgs(1)),
+		Annotations: commandline.More("quiet batch password-file identity jump port cacert blksize timeout trace", "locations"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			list, err := remote.ParseAll(words)
 			if err != nil {
@@ -511,7 +512,7 @@ func newProbe() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing but sizes and errors")
-	addGroup(cmd, f.add, "TFTP")
+	commandline.AddGroup(cmd, f.add, "TFTP")
 	addServers(cmd, &s, &w)
 	return cmd
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/internal/commandline"
 )
 
 // Bounds of the help of a command.
@@ -69,7 +72,7 @@ func helpProblems(cmd *cobra.Command, help string) (problems []string) {
 	if strings.Count(help, "\n")-len(cmd.Commands()) > maxHelpLines {
 		problems = append(problems, "is too long")
 	}
-	if len(strings.Fields(cmd.Annotations[commonFlags])) > maxCommonFlags {
+	if len(commandline.CommonFlags(cmd)) > maxCommonFlags {
 		problems = append(problems, "has too many common flags")
 	}
 	paragraphs := strings.Split(cmd.Long, "\n\n")[1:]
@@ -88,7 +91,7 @@ func helpProblems(cmd *cobra.Command, help string) (problems []string) {
 		} else {
 			name = prefix + name
 		}
-		if _, ok := findTopic(name); !ok {
+		if !slices.ContainsFunc(program.Topics, func(t commandline.Topic) bool { return t.Name == name }) {
 			problems = append(problems, "names a topic that does not exist: "+name)
 		}
 	}
@@ -101,7 +104,7 @@ func longParagraphs(paragraphs []string) (problems []string) {
 		lines := strings.Split(p, "\n")
 		tooWide := false
 		for _, l := range lines {
-			tooWide = tooWide || len(l) > helpWidth
+			tooWide = tooWide || len(l) > commandline.Width
 		}
 		// Tables may be longer than text.
 		if text := !strings.Contains(p, "\n  "); tooWide || text && len(lines) > maxParagraphLines {
@@ -115,20 +118,20 @@ func longParagraphs(paragraphs []string) (problems []string) {
 // flag of a command that has such topics is in one of them.
 func TestHelpTopics(t *testing.T) {
 	printed := map[string]string{} // command: the topics with its flags
-	for _, topic := range allTopics() {
-		code, out, errs := haul(t, append([]string{"help"}, strings.Fields(topic.name)...)...)
-		if code != 0 || errs != "" || !strings.HasPrefix(out, topic.text) {
-			t.Errorf("haul help %s: exit code %d, %s", topic.name, code, errs)
+	for _, topic := range program.Topics {
+		code, out, errs := haul(t, append([]string{"help"}, strings.Fields(topic.Name)...)...)
+		if code != 0 || errs != "" || !strings.HasPrefix(out, topic.Text) {
+			t.Errorf("haul help %s: exit code %d, %s", topic.Name, code, errs)
 		}
-		printed[topic.of] += out
-		if !sentenceFirst.MatchString(topic.text) {
-			t.Errorf("haul help %s does not begin with a sentence", topic.name)
+		printed[topic.Of] += out
+		if !sentenceFirst.MatchString(topic.Text) {
+			t.Errorf("haul help %s does not begin with a sentence", topic.Name)
 		}
-		for _, problem := range longParagraphs(strings.Split(topic.text, "\n\n")) {
-			t.Errorf("haul help %s %s", topic.name, problem)
+		for _, problem := range longParagraphs(strings.Split(topic.Text, "\n\n")) {
+			t.Errorf("haul help %s %s", topic.Name, problem)
 		}
-		if topic.of != "" && strings.Count(out, "\n") > maxHelpLines {
-			t.Errorf("haul help %s is too long", topic.name)
+		if topic.Of != "" && strings.Count(out, "\n") > maxHelpLines {
+			t.Errorf("haul help %s is too long", topic.Name)
 		}
 	}
 	for _, cmd := range allCommands(newRoot()) {

@@ -2,60 +2,33 @@ package main
 
 import (
 	"slices"
-	"strings"
+
+	"github.com/haul-project/haul/internal/commandline"
+	"github.com/haul-project/haul/internal/config"
+	"github.com/haul-project/haul/internal/remote"
 )
 
-// A topic is a page of "haul help" that belongs to no single command, or explains one
-// group of a command's flags.
-type topic struct {
-	name  string // what follows "haul help"
-	short string
-	text  string
-
-	of    string // the command whose flags follow the text; "" for none
-	flags string // their group
-}
-
-// allTopics returns the topics in the order in which they are listed.
-func allTopics() []topic {
-	return []topic{
-		{name: "locations", short: "How files on servers are written, and how haul logs in", text: locationsHelp},
-		{name: "copying", short: "How get, put and cp resume, skip, follow links and wait", text: copyingHelp},
-		{name: "patterns", short: "Which names *, ? and ** match", text: patternsHelp},
-		{name: "sizes", short: "How sizes are written: 20M, 20MiB, 20MB", text: sizesHelp},
-		{name: "json", short: "What --json prints", text: jsonHelp},
-		{name: "exit-codes", short: "What the exit codes mean", text: exitCodesHelp},
-		{name: "users-file", short: "What the file of users may hold", text: usersFileHelp},
-		{name: "configuration", short: "Settings of a server: file, variables, flags, reload", text: configurationHelp},
-		{name: "serve tftp", short: "Serve TFTP: ports, options, packets", text: serveTFTPHelp, of: "serve", flags: "TFTP"},
-		{name: "serve sftp", short: "Serve SFTP: users and host keys", text: serveSFTPHelp, of: "serve", flags: "SFTP"},
-		{name: "serve http", short: "Serve HTTP and HTTPS: TLS, logins, listings, proxies", text: serveHTTPHelp, of: "serve", flags: "HTTP"},
-		{name: "serve files", short: "Which files clients get, and what they may write", text: serveFilesHelp, of: "serve", flags: "files"},
-		{name: "serve boot", short: "Boot files, menus, Secure Boot, rules for machines, relay agents", text: serveBootHelp, of: "serve", flags: "boot"},
-		{name: "serve limits", short: "Limit clients, connections and bytes a second", text: serveLimitsHelp, of: "serve", flags: "limits"},
-		{name: "serve ops", short: "Signals, restarts, rights, logs, metrics and packet traces", text: serveOpsHelp, of: "serve", flags: "ops"},
-	}
-}
-
-// findTopic returns the topic of this name.
-func findTopic(name string) (topic, bool) {
-	all := allTopics()
-	if i := slices.IndexFunc(all, func(t topic) bool { return t.name == name }); i >= 0 {
-		return all[i], true
-	}
-	return topic{}, false
-}
-
-// topicsBelow returns the topics that have these words in front, by their last word.
-func topicsBelow(words string) (below []topic) {
-	for _, t := range allTopics() {
-		i := strings.LastIndexByte(t.name, ' ') + 1
-		if strings.TrimSuffix(t.name[:i], " ") == words {
-			t.name = t.name[i:]
-			below = append(below, t)
-		}
-	}
-	return below
+// program is what the help has besides the commands.
+var program = &commandline.Program{
+	Version: versionString(),
+	Groups:  slices.Concat([]string{commandline.GroupName(remote.WithTrees()), loginGroup, webGroup}, config.Groups),
+	Topics: []commandline.Topic{
+		{Name: "locations", Short: "How files on servers are written, and how haul logs in", Text: locationsHelp},
+		{Name: "copying", Short: "How get, put and cp resume, skip, follow links and wait", Text: copyingHelp},
+		{Name: "patterns", Short: "Which names *, ? and ** match", Text: patternsHelp},
+		{Name: "sizes", Short: "How sizes are written: 20M, 20MiB, 20MB", Text: sizesHelp},
+		{Name: "json", Short: "What --json prints", Text: jsonHelp},
+		{Name: "exit-codes", Short: "What the exit codes mean", Text: exitCodesHelp},
+		{Name: "users-file", Short: "What the file of users may hold", Text: usersFileHelp},
+		{Name: "configuration", Short: "Settings of a server: file, variables, flags, reload", Text: configurationHelp},
+		{Name: "serve tftp", Short: "Serve TFTP: ports, options, packets", Text: serveTFTPHelp, Of: "serve", Flags: "TFTP"},
+		{Name: "serve sftp", Short: "Serve SFTP: users and host keys", Text: serveSFTPHelp, Of: "serve", Flags: "SFTP"},
+		{Name: "serve http", Short: "Serve HTTP and HTTPS: TLS, logins, listings, proxies", Text: serveHTTPHelp, Of: "serve", Flags: "HTTP"},
+		{Name: "serve files", Short: "Which files clients get, and what they may write", Text: serveFilesHelp, Of: "serve", Flags: "files"},
+		{Name: "serve boot", Short: "Boot files, menus, Secure Boot, rules for machines, relay agents", Text: serveBootHelp, Of: "serve", Flags: "boot"},
+		{Name: "serve limits", Short: "Limit clients, connections and bytes a second", Text: serveLimitsHelp, Of: "serve", Flags: "limits"},
+		{Name: "serve ops", Short: "Signals, restarts, rights, logs, metrics and packet traces", Text: serveOpsHelp, Of: "serve", Flags: "ops"},
+	},
 }
 
 const locationsHelp = `How files on servers are written, and how haul logs in.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
@@ -77,25 +78,15 @@ func newRoot() *cobra.Command {
 		Example:       rootExamples,
 		SilenceErrors: true, // main prints them, once
 		SilenceUsage:  true,
-		Args:          noCommand,
+		Args:          program.NoCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
-		PersistentPreRun: beforeRun,
+		PersistentPreRun: commandline.BeforeRun,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		// Of "haul user shwo --users f" the command is what is wrong, not its flag.
-		if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
-			return noCommand(cmd, cmd.Flags().Args())
-		}
-		return failure.Usage.Wrap(flagError(cmd, err))
-	})
-	root.SetHelpCommand(newHelp())
 	addVersionFlag(root)
 	root.AddCommand(newServe(), newBoot(), newConfig(), newCache(), newGet(), newPut(), newLs(), newTree(), newStat(), newSum(), newCat(), newRm(), newCp(), newMv(), newChmod(), newLn(), newMkdir(), newDf(),
-		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newMan(), newVersion())
-	addCompletion(root)
-	root.SetHelpFunc(printHelp)
-	addHelp(root)
+		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
+	program.Setup(root)
 	return root
 }
 
@@ -208,7 +199,7 @@ func newVersion() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  haul version",
-		Args:    args(cobra.NoArgs),
+		Args:    commandline.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
 			return failure.Local.Wrap(err)

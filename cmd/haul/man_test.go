@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/internal/commandline"
 )
 
 // writtenManual returns the pages that haul man writes, by name.
@@ -49,7 +51,7 @@ func TestMan(t *testing.T) {
 	want := map[string]bool{"haul-help.1": true}
 	for _, cmd := range append(allCommands(newRoot()), newRoot()) {
 		name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
-		if want[name] = true; !isListed(cmd) && cmd.HasParent() {
+		if want[name] = true; !commandline.IsListed(cmd) && cmd.HasParent() {
 			delete(want, name)
 			continue
 		}
@@ -60,8 +62,8 @@ func TestMan(t *testing.T) {
 			}
 		})
 	}
-	for _, topic := range allTopics() {
-		want["haul-"+strings.ReplaceAll(topic.name, " ", "-")+".7"] = true
+	for _, topic := range program.Topics {
+		want["haul-"+strings.ReplaceAll(topic.Name, " ", "-")+".7"] = true
 	}
 	for name, page := range pages {
 		if !want[name] {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/site"
@@ -29,8 +30,8 @@ func newMap() *cobra.Command {
 		Short:       "Try rules that rewrite names",
 		Long:        "Try rules that rewrite names, before a server uses them.",
 		Example:     "  haul map test rules '\\boot\\bcd'",
-		Annotations: more("", "serve files"),
-		Args:        noCommand,
+		Annotations: commandline.More("", "serve files"),
+		Args:        program.NoCommand,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newMapTest())
@@ -46,8 +47,8 @@ func newMapTest() *cobra.Command {
 		Short:       "Show what a map makes of names",
 		Long:        mapTestHelp,
 		Example:     mapTestExamples,
-		Args:        args(cobra.MinimumNArgs(1)),
-		Annotations: more("", "serve files"),
+		Args:        commandline.Args(cobra.MinimumNArgs(1)),
+		Annotations: commandline.More("", "serve files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := netip.ParseAddr(from)
 			if err != nil {

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
@@ -122,14 +124,14 @@ func (f *webFlags) add(cmd *cobra.Command) {
 }
 
 // The groups of flags that several kinds of servers share, but not all.
-var loginGroup, webGroup = groupName([]string{"SFTP", "HTTP"}), groupName([]string{"HTTP", "S3"})
+var loginGroup, webGroup = commandline.GroupName([]string{"SFTP", "HTTP"}), commandline.GroupName([]string{"HTTP", "S3"})
 
 // addServers adds the flags about each kind of server.
 func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
-	addGroup(cmd, ssh.add, "SFTP")
-	addGroup(cmd, web.add, "HTTP", "S3")
-	group(cmd, "batch", remote.WithTrees()...)
-	group(cmd, "password-file", "SFTP", "HTTP")
+	commandline.AddGroup(cmd, ssh.add, "SFTP")
+	commandline.AddGroup(cmd, web.add, "HTTP", "S3")
+	commandline.Group(cmd, "batch", remote.WithTrees()...)
+	commandline.Group(cmd, "password-file", "SFTP", "HTTP")
 }
 
 // remoteConfig returns what the flags say of servers, which have their say on stderr.
@@ -152,4 +154,24 @@ func remoteConfig(f *sshFlags, w *webFlags, stderr io.Writer) remote.Config {
 		c.UserAgent += "/" + version
 	}
 	return c
+}
+
+// onlyFlagsOf refuses flags that the protocol does not have.
+func onlyFlagsOf(p remote.Protocol, cmd *cobra.Command) error {
+	var wrong []string
+	other, option := "", false
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if of := commandline.Groups(f); len(of) > 0 && !slices.Contains(of, p.String()) {
+			option = option || f.Name == "option"
+			wrong = append(wrong, "--"+f.Name)
+			other = commandline.GroupName(of)
+		}
+	})
+	if len(wrong) == 0 {
+		return nil
+	}
+	if option && len(wrong) == 1 && cmd.Name() == "get" {
+		return failure.Usage.Errorf("-o: a setting of SSH, which %s does not have; the file to write is the last argument: haul get SOURCE FILE", p)
+	}
+	return failure.Usage.Errorf("%s: a flag of %s, which %s does not have", strings.Join(wrong, ", "), other, p)
 }

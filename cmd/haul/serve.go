@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/config"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
@@ -47,7 +48,7 @@ func newServe() *cobra.Command {
 		Short:   "Serve the files of a directory",
 		Long:    serveHelp,
 		Example: serveExamples,
-		Annotations: more("tftp sftp http https cert key users http-auth listing upload upload-dir allow user config metrics quiet",
+		Annotations: commandline.More("tftp sftp http https cert key users http-auth listing upload upload-dir allow user config metrics quiet",
 			"serve tftp", "serve sftp", "serve http", "serve files", "serve boot", "serve limits", "serve ops"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := f.resolve(cmd, args)
@@ -62,7 +63,7 @@ func newServe() *cobra.Command {
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "check the settings, and print what would be served, without opening a socket")
-	group(cmd, "dry-run", "ops")
+	commandline.Group(cmd, "dry-run", "ops")
 	cmd.ValidArgsFunction = completeDirs
 	return cmd
 }
@@ -87,13 +88,13 @@ func (f *serveFlags) addSettings(cmd *cobra.Command, s *config.Settings) {
 		if s.Flag == "" {
 			continue
 		}
-		group(cmd, s.Flag, s.Group)
+		commandline.Group(cmd, s.Flag, s.Group)
 		if words := s.Words(); len(words) > 0 {
-			completeWords(cmd, s.Flag, words...)
+			commandline.CompleteWords(cmd, s.Flag, words...)
 		}
 	}
 	cmd.Flags().StringVar(&f.file, "config", "", "read settings from `FILE`; without DIR the default is "+config.DefaultFiles)
-	group(cmd, "config", "ops")
+	commandline.Group(cmd, "config", "ops")
 }
 
 // parse parses a command line of "haul serve", without these two words. The command that
@@ -104,7 +105,7 @@ func (f *serveFlags) parse(words []string) (*cobra.Command, error) {
 	f.add(serve)
 	serve.Flags().BoolP("dry-run", "n", false, "") // is no setting
 	if err := serve.ParseFlags(words); err != nil {
-		return nil, failure.Usage.Wrap(flagError(serve, err))
+		return nil, failure.Usage.Wrap(commandline.FlagError(serve, err))
 	}
 	return serve, nil
 }

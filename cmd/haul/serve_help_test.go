@@ -91,8 +91,8 @@ func TestDocumentedFlags(t *testing.T) {
 	for _, cmd := range append(allCommands(newRoot()), newRoot()) {
 		texts[cmd.CommandPath()+" --help"] = cmd.Long + cmd.Example
 	}
-	for _, topic := range allTopics() {
-		texts["haul help "+topic.name] = topic.text
+	for _, topic := range program.Topics {
+		texts["haul help "+topic.Name] = topic.Text
 	}
 	for _, path := range []string{"README.md", "docs/guide.md", "packaging/README.md", "packaging/systemd/haul.service", "packaging/systemd/haul-sftp.service"} {
 		b, err := os.ReadFile(filepath.Join("..", "..", path))

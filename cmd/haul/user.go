@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve"
@@ -34,8 +35,8 @@ func newUser() *cobra.Command {
 		Short:       "Manage the users who may log in by SFTP or HTTP",
 		Long:        userHelp,
 		Example:     "  haul user add alice --key ~/.ssh/id_ed25519.pub --root alice\n  haul user list",
-		Annotations: more("", "users-file"),
-		Args:        noCommand,
+		Annotations: commandline.More("", "users-file"),
+		Args:        program.NoCommand,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newUserAdd(), newUserList(), newUserShow(), newUserSet(), newUserKey(), newUserPassword(),
@@ -55,7 +56,7 @@ func newUserList() *cobra.Command {
 		Short:   "List the users",
 		Long:    userListHelp,
 		Example: "  haul user list\n  haul user list --users ./users",
-		Args:    args(cobra.NoArgs),
+		Args:    commandline.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, _, err := file.open()
 			if err != nil {
@@ -103,7 +104,7 @@ func newUserRemove() *cobra.Command {
 		Short:   "Remove users",
 		Long:    userRemoveHelp,
 		Example: "  haul user remove alice",
-		Args:    args(cobra.MinimumNArgs(1)),
+		Args:    commandline.Args(cobra.MinimumNArgs(1)),
 	}
 	file.change(cmd, func(cmd *cobra.Command, path string, names []string) error {
 		for _, name := range names {
@@ -130,7 +131,7 @@ func newUserDisable(disable bool) *cobra.Command {
 		cmd.Use, cmd.Short, cmd.Example = "enable NAME...", "Let disabled users log in again", "  haul user enable alice"
 		cmd.Long = "Let users log in again after \"haul user disable\"."
 	}
-	cmd.Args = args(cobra.MinimumNArgs(1))
+	cmd.Args = commandline.Args(cobra.MinimumNArgs(1))
 	file.change(cmd, func(cmd *cobra.Command, path string, names []string) error {
 		verb, _, _ := strings.Cut(cmd.Use, " ")
 		for _, name := range names {
@@ -151,7 +152,7 @@ func newUserShow() *cobra.Command {
 		Short:   "Show one user",
 		Long:    "Show all settings of one user, defaults of the file included.\n\nOf the password haul shows only its kind, and of keys the fingerprint, the comment and the\noptions.",
 		Example: "  haul user show alice",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    commandline.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return showUser(cmd.OutOrStdout(), &file, args[0])
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/users"
@@ -41,7 +42,7 @@ const userAddExamples = `  haul user add alice                          asks for
 
 // completeAccess makes the shell complete --access.
 func completeAccess(cmd *cobra.Command) {
-	completeWords(cmd, "access", users.Full.String(), users.ReadOnly.String(), users.UploadOnly.String())
+	commandline.CompleteWords(cmd, "access", users.Full.String(), users.ReadOnly.String(), users.UploadOnly.String())
 }
 
 // addFlags are the flags of "haul user add".
@@ -61,8 +62,8 @@ func newUserAdd() *cobra.Command {
 		Short:       "Add a user",
 		Long:        userAddHelp,
 		Example:     userAddExamples,
-		Args:        args(cobra.ExactArgs(1)),
-		Annotations: more("", "users-file", "sizes"),
+		Args:        commandline.Args(cobra.ExactArgs(1)),
+		Annotations: commandline.More("", "users-file", "sizes"),
 		RunE:        func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	f.file.add(cmd)
@@ -191,8 +192,8 @@ func newUserSet() *cobra.Command {
 		Short:       "Change what a user may do",
 		Long:        userSetHelp,
 		Example:     userSetExamples,
-		Args:        args(cobra.ExactArgs(1)),
-		Annotations: more("", "users-file", "sizes"),
+		Args:        commandline.Args(cobra.ExactArgs(1)),
+		Annotations: commandline.More("", "users-file", "sizes"),
 	}
 	file.change(cmd, func(cmd *cobra.Command, path string, args []string) error {
 		nets, err := parseNetworks("from", from)
@@ -234,7 +235,7 @@ func newUserSet() *cobra.Command {
 	flags.StringSliceVar(&from, "from", nil, "let the user log in from this `NETWORK` only; several are separated by commas")
 	flags.StringVar(&require, "require", "", "require this for a login: `HOW` is any or key+password")
 	completeAccess(cmd)
-	completeWords(cmd, "require", users.AnyMethod.String(), users.KeyAndPassword.String())
+	commandline.CompleteWords(cmd, "require", users.AnyMethod.String(), users.KeyAndPassword.String())
 	return cmd
 }
 
@@ -257,7 +258,7 @@ func newUserPassword() *cobra.Command {
 		Short:   "Set a user's password",
 		Long:    userPasswordHelp,
 		Example: userPasswordExamples,
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    commandline.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
 			if none && p.stdin {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/smallfile"
@@ -31,7 +32,7 @@ func newUserKey() *cobra.Command {
 		Short:   "Add, remove or list a user's keys",
 		Long:    userKeyHelp,
 		Example: userKeyExamples,
-		Args:    noCommand,
+		Args:    program.NoCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newUserKeyAdd(), newUserKeyRemove(), newUserKeyList())
@@ -46,7 +47,7 @@ func newUserKeyAdd() *cobra.Command {
 		Long: "Add public keys to a user.\n\nA KEY is a file such as id_ed25519.pub or authorized_keys, the line of such a file, or - for\n" +
 			"standard input. The options of the line apply.",
 		Example: "  haul user key add alice ~/.ssh/id_ed25519.pub",
-		Args:    args(cobra.MinimumNArgs(2)),
+		Args:    commandline.Args(cobra.MinimumNArgs(2)),
 	}
 	file.change(cmd, func(cmd *cobra.Command, path string, args []string) error {
 		var keys []users.Key
@@ -75,7 +76,7 @@ func newUserKeyRemove() *cobra.Command {
 		Short:   "Remove keys from a user",
 		Long:    "Remove keys from a user.\n\nA KEY is a fingerprint as \"haul user key list\" prints it, or the comment of one key. Keys\nin other files have to be removed there.",
 		Example: "  haul user key remove alice alice@laptop",
-		Args:    args(cobra.MinimumNArgs(2)),
+		Args:    commandline.Args(cobra.MinimumNArgs(2)),
 	}
 	file.change(cmd, func(cmd *cobra.Command, path string, args []string) error {
 		u, err := file.find(args[0])
@@ -105,7 +106,7 @@ func newUserKeyList() *cobra.Command {
 		Short:   "List a user's keys",
 		Long:    "List the keys of a user, one a line: options, type, fingerprint and comment.\n\nKeys in files that the users file names are listed too.",
 		Example: "  haul user key list alice",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    commandline.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			u, err := file.find(args[0])
 			if err != nil {

@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"cmp"
@@ -27,23 +27,25 @@ haul always writes the same pages.`
 const manExamples = `  haul man /usr/local/share/man
   haul man ~/.local/share/man`
 
-func newMan() *cobra.Command {
+func (p *Program) newMan() *cobra.Command {
 	return &cobra.Command{
-		Use:               "man DIR",
-		Hidden:            true, // for packages and for "make man"
-		Short:             "Write the manual pages",
-		Long:              manHelp,
-		Example:           manExamples,
-		Args:              args(cobra.ExactArgs(1)),
-		ValidArgsFunction: completeDirs,
+		Use:     "man DIR",
+		Hidden:  true, // for packages and for "make man"
+		Short:   "Write the manual pages",
+		Long:    manHelp,
+		Example: manExamples,
+		Args:    Args(cobra.ExactArgs(1)),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			date, err := manDate(os.Getenv("SOURCE_DATE_EPOCH"))
 			if err != nil {
 				return err
 			}
-			for _, p := range newManual(cmd.Root(), date) {
-				if err := p.writeTo(args[0]); err != nil {
-					return failure.Local.Errorf("write the page %s.%d: %w", p.name, p.section, err)
+			for _, page := range p.manual(cmd.Root(), date) {
+				if err := page.writeTo(args[0]); err != nil {
+					return failure.Local.Errorf("write the page %s.%d: %w", page.name, page.section, err)
 				}
 			}
 			return nil
@@ -76,42 +78,42 @@ type manPage struct {
 	*manpage.Page
 }
 
-// newManual returns the pages of a command with all below it, and of the topics.
-func newManual(root *cobra.Command, date string) (pages []manPage) {
+// manual returns the pages of a command with all below it, and of the topics.
+func (p *Program) manual(root *cobra.Command, date string) (pages []manPage) {
 	begin := func(words string, section int, short string) manPage {
 		name := strings.ReplaceAll(words, " ", "-")
-		p := manPage{name, section, manpage.New(name, section, date, "haul "+versionString(), "haul")}
-		p.Name(name, short)
-		return p
+		page := manPage{name, section, manpage.New(name, section, date, "haul "+p.Version, "haul")}
+		page.Name(name, short)
+		return page
 	}
 	var add func(*cobra.Command)
 	add = func(cmd *cobra.Command) {
-		p := begin(cmd.CommandPath(), manCommands, cmd.Short)
-		p.describe(cmd)
-		pages = append(pages, p)
+		page := begin(cmd.CommandPath(), manCommands, cmd.Short)
+		page.describe(p, cmd)
+		pages = append(pages, page)
 		for _, c := range cmd.Commands() {
-			if isListed(c) {
+			if IsListed(c) {
 				add(c)
 			}
 		}
 	}
 	add(root)
-	for _, t := range allTopics() {
-		p := begin("haul "+t.name, manTopics, t.short)
-		p.Section("DESCRIPTION")
-		p.Text(t.text)
-		if cmd, _, err := root.Find(strings.Fields(t.of)); err == nil && t.of != "" {
-			p.Section("OPTIONS")
-			p.flags(flagsOf(cmd, t.flags))
+	for _, t := range p.Topics {
+		page := begin("haul "+t.Name, manTopics, t.Short)
+		page.Section("DESCRIPTION")
+		page.Text(t.Text)
+		if cmd, _, err := root.Find(strings.Fields(t.Of)); err == nil && t.Of != "" {
+			page.Section("OPTIONS")
+			page.flags(flagsOf(cmd, t.Flags))
 		}
-		p.seeAlso("haul(1)")
-		pages = append(pages, p)
+		page.seeAlso("haul(1)")
+		pages = append(pages, page)
 	}
 	return pages
 }
 
 // describe writes what the help of a command has, in the order of a manual.
-func (p manPage) describe(cmd *cobra.Command) {
+func (p manPage) describe(of *Program, cmd *cobra.Command) {
 	p.Section("SYNOPSIS")
 	p.Command(cmd.CommandPath(), strings.TrimSpace(strings.TrimPrefix(usageLine(cmd), cmd.CommandPath())+" [FLAGS]"))
 	p.Section("DESCRIPTION")
@@ -119,19 +121,19 @@ func (p manPage) describe(cmd *cobra.Command) {
 	if cmd.HasAvailableSubCommands() {
 		p.Section("COMMANDS")
 		for _, c := range cmd.Commands() {
-			if isListed(c) {
+			if IsListed(c) {
 				p.Item(pageOf(c.CommandPath(), manCommands), c.Short)
 			}
 		}
 	}
 	if !cmd.HasParent() {
 		p.Section("TOPICS")
-		for _, t := range allTopics() {
-			p.Item(pageOf("haul "+t.name, manTopics), t.short)
+		for _, t := range of.Topics {
+			p.Item(pageOf("haul "+t.Name, manTopics), t.Short)
 		}
 	}
 	p.Section("OPTIONS")
-	for _, g := range groupsOf(cmd, true) {
+	for _, g := range of.groupsOf(cmd, true) {
 		if g.title != "Flags" {
 			p.Subsection(g.title)
 		}

@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"errors"
@@ -41,9 +41,9 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	return fmt.Errorf("there is no flag --%s in %q%s", name, cmd.CommandPath(), hint)
 }
 
-// flagError says what is wrong with a flag. Package pflag would quote the parser of
+// FlagError says what is wrong with a flag. Package pflag would quote the parser of
 // its value, which speaks to programmers.
-func flagError(cmd *cobra.Command, err error) error {
+func FlagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return unknownFlag(cmd, unknown)
 	}
@@ -62,9 +62,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %q: %s", f.Name, bad.GetValue(), kind)
 }
 
-// noCommand refuses a word that is no command of cmd, and names the nearest that
+// NoCommand refuses a word that is no command of cmd, and names the nearest that
 // is.
-func noCommand(cmd *cobra.Command, args []string) error {
+func (p *Program) NoCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -75,16 +75,16 @@ func noCommand(cmd *cobra.Command, args []string) error {
 		}
 	}
 	hint := fmt.Sprintf("%q lists all", cmd.CommandPath()+" --help")
-	if t, ok := findTopic(args[0]); ok {
-		hint = fmt.Sprintf("did you mean %q?", "haul help "+t.name)
+	if t, ok := p.findTopic(args[0]); ok {
+		hint = fmt.Sprintf("did you mean %q?", "haul help "+t.Name)
 	} else if near := console.Nearest(args[0], names); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0])
 	}
 	return failure.Usage.Errorf("there is no command %q; %s", cmd.CommandPath()+" "+args[0], hint)
 }
 
-// args turns cobra's complaints about arguments into usage errors.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+// Args turns cobra's complaints about arguments into usage errors.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
 			return failure.Usage.Errorf("%w; usage: %s", lacking(cmd, args, err), cmd.UseLine())
@@ -115,7 +115,7 @@ func lacking(cmd *cobra.Command, args []string, err error) error {
 // flagUsages prints flags. Package pflag prints --flag VALUE[=default] where the value may be
 // left out, though it has to follow an equals sign: this is --flag[=VALUE] instead.
 func flagUsages(set *pflag.FlagSet) string {
-	text := set.FlagUsagesWrapped(helpWidth)
+	text := set.FlagUsagesWrapped(Width)
 	set.VisitAll(func(f *pflag.Flag) {
 		value, _ := pflag.UnquoteUsage(f)
 		if was := fmt.Sprintf("%s[=%s]", value, f.NoOptDefVal); value != "" && f.NoOptDefVal != "" {

@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"io"
@@ -11,20 +11,20 @@ import (
 // wordsOfFlag is the annotation of a flag with the words that complete it.
 const wordsOfFlag = "haul_words"
 
-// completeWords makes the shell complete a flag by these words.
-func completeWords(cmd *cobra.Command, flag string, words ...cobra.Completion) {
+// CompleteWords makes the shell complete a flag by these words.
+func CompleteWords(cmd *cobra.Command, flag string, words ...cobra.Completion) {
 	cobra.CheckErr(cmd.Flags().SetAnnotation(flag, wordsOfFlag, words))
 }
 
 // addCompletion adds cobra's command that prints completions, and has it refuse a
 // shell that it does not know.
-func addCompletion(root *cobra.Command) {
+func (p *Program) addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
 		cmd.Short = "Print completions for a shell"
 		cmd.Long = "Print completions of haul's commands, flags and file names for a shell."
 		cmd.Example = "  haul completion bash > /etc/bash_completion.d/haul\n  haul completion fish > ~/.config/fish/completions/haul.fish"
-		cmd.Args = noCommand
+		cmd.Args = p.NoCommand
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		for _, shell := range cmd.Commands() {
 			shell.Short, shell.Example = "Print completions for "+shell.Name(), completionExamples[shell.Name()]
@@ -98,8 +98,9 @@ func plainUsages(of *cobra.Command) {
 	}
 }
 
-// beforeRun silences package log, and prepares the commands that complete words for shells.
-func beforeRun(cmd *cobra.Command, _ []string) {
+// BeforeRun silences package log, and prepares the commands that complete words for shells.
+// It is for the root's PersistentPreRun.
+func BeforeRun(cmd *cobra.Command, _ []string) {
 	// http.Transport has no logger of its own. It writes here about servers, in lines with bytes
 	// of theirs, and returns errors for all that matters. Nothing else of haul uses package log.
 	log.SetOutput(io.Discard)

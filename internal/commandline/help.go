@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"cmp"
@@ -12,24 +12,22 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/haul-project/haul/internal/config"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/remote"
 )
 
-// Annotations of a command, for [printHelp].
+// Annotations of a command, for printHelp.
 const (
 	commonFlags = "common flags" // what --help shows of the flags
 	helpTopics  = "topics"       // what else to read
 )
 
-// helpWidth is how wide the help is at most, in characters.
-const helpWidth = 92
+// Width is how wide the help is at most, in characters.
+const Width = 92
 
-// more annotates a command: which flags --help shows, in this order, and the topics of
+// More annotates a command: which flags --help shows, in this order, and the topics of
 // "haul help" that it names. Without common flags it shows all.
-func more(common string, topics ...string) map[string]string {
+func More(common string, topics ...string) map[string]string {
 	return map[string]string{commonFlags: common, helpTopics: strings.Join(topics, " | ")}
 }
 
@@ -49,7 +47,7 @@ func addHelp(cmd *cobra.Command) {
 }
 
 // printHelp prints the help of a command, in the same order for all of them.
-func printHelp(cmd *cobra.Command, _ []string) {
+func (p *Program) printHelp(cmd *cobra.Command, _ []string) {
 	out := cmd.OutOrStdout()
 	first, rest, _ := strings.Cut(cmp.Or(cmd.Long, cmd.Short+"."), "\n")
 	fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n", first, usageLine(cmd))
@@ -61,9 +59,9 @@ func printHelp(cmd *cobra.Command, _ []string) {
 	}
 	printCommands(out, cmd)
 	if all := cmd.Flags().Changed("help-all"); all || !printCommon(out, cmd) {
-		printGroups(out, cmd, all)
+		p.printGroups(out, cmd, all)
 	}
-	printMore(out, cmd)
+	p.printMore(out, cmd)
 }
 
 // usageLine is the line that shows how to call a command.
@@ -82,20 +80,23 @@ func printCommands(out io.Writer, cmd *cobra.Command) {
 	fmt.Fprint(out, "\nCommands:\n")
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	for _, c := range cmd.Commands() {
-		if isListed(c) {
+		if IsListed(c) {
 			fmt.Fprintf(w, "  %s\t%s\n", c.Name(), c.Short)
 		}
 	}
 	_ = w.Flush() // out reports what fails
 }
 
-// isListed reports whether a command has a place in the help of the one above it.
-func isListed(c *cobra.Command) bool { return c.IsAvailableCommand() || c.Name() == "help" }
+// IsListed reports whether a command has a place in the help of the one above it.
+func IsListed(c *cobra.Command) bool { return c.IsAvailableCommand() || c.Name() == "help" }
+
+// CommonFlags returns the names of the flags that --help shows; none if it shows all.
+func CommonFlags(cmd *cobra.Command) []string { return strings.Fields(cmd.Annotations[commonFlags]) }
 
 // printCommon prints the common flags of a command. It reports whether it has a list of
 // them.
 func printCommon(out io.Writer, cmd *cobra.Command) bool {
-	names := strings.Fields(cmd.Annotations[commonFlags])
+	names := CommonFlags(cmd)
 	if len(names) == 0 {
 		return false
 	}
@@ -109,8 +110,8 @@ func printCommon(out io.Writer, cmd *cobra.Command) bool {
 
 // printGroups prints the flags of a command group by group, first those without one.
 // Those about the help are left out without all.
-func printGroups(out io.Writer, cmd *cobra.Command, all bool) {
-	for _, g := range groupsOf(cmd, all) {
+func (p *Program) printGroups(out io.Writer, cmd *cobra.Command, all bool) {
+	for _, g := range p.groupsOf(cmd, all) {
 		fmt.Fprintf(out, "\n%s:\n%s", g.title, flagUsages(g.flags))
 	}
 }
@@ -122,7 +123,7 @@ type namedFlags struct {
 }
 
 // groupsOf returns the groups that printGroups prints, in order.
-func groupsOf(cmd *cobra.Command, all bool) (groups []namedFlags) {
+func (p *Program) groupsOf(cmd *cobra.Command, all bool) (groups []namedFlags) {
 	var names []string
 	sets := map[string]*pflag.FlagSet{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -135,7 +136,7 @@ func groupsOf(cmd *cobra.Command, all bool) (groups []namedFlags) {
 		}
 		sets[name].AddFlag(f)
 	})
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(groupRank(a), groupRank(b)) })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(p.groupRank(a), p.groupRank(b)) })
 	for _, name := range names {
 		title := "Flags"
 		if name != "" {
@@ -147,8 +148,11 @@ func groupsOf(cmd *cobra.Command, all bool) (groups []namedFlags) {
 }
 
 // groupRank is where --help-all prints a group.
-func groupRank(name string) int {
-	return slices.Index(append([]string{"", groupName(remote.WithTrees()), loginGroup, webGroup}, config.Groups...), name)
+func (p *Program) groupRank(name string) int {
+	if name == "" {
+		return -1
+	}
+	return slices.Index(p.Groups, name)
 }
 
 // newFlagSet returns a set that keeps the order of its flags.
@@ -159,14 +163,14 @@ func newFlagSet() *pflag.FlagSet {
 }
 
 // printMore prints where to read on.
-func printMore(out io.Writer, cmd *cobra.Command) {
+func (p *Program) printMore(out io.Writer, cmd *cobra.Command) {
 	var places []string
 	switch topics := cmd.Annotations[helpTopics]; {
 	case !cmd.HasParent():
 		fmt.Fprint(out, "\nTopics:\n")
 		w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-		for _, t := range allTopics() {
-			fmt.Fprintf(w, "  %s\t%s\n", t.name, t.short)
+		for _, t := range p.Topics {
+			fmt.Fprintf(w, "  %s\t%s\n", t.Name, t.Short)
 		}
 		_ = w.Flush() // out reports what fails
 		places = append(places, "haul help TOPIC", "haul COMMAND --help")
@@ -183,33 +187,33 @@ func printMore(out io.Writer, cmd *cobra.Command) {
 
 // newHelp is "haul help". Cobra's own reports no error for a command that does not
 // exist, and knows no topics.
-func newHelp() *cobra.Command {
+func (p *Program) newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND|TOPIC]",
 		Short:   "Print the help of a command or a topic",
 		Example: "  haul help get\n  haul help copying\n  haul help serve files",
 		RunE: func(help *cobra.Command, words []string) error {
-			if t, ok := findTopic(strings.Join(words, " ")); ok {
-				return printTopic(help.OutOrStdout(), help.Root(), t)
+			if t, ok := p.findTopic(strings.Join(words, " ")); ok {
+				return p.printTopic(help.OutOrStdout(), help.Root(), t)
 			}
 			cmd, rest, err := help.Root().Find(words)
 			if err != nil || len(rest) > 0 {
-				return noHelp(cmd, words, rest)
+				return p.noHelp(cmd, words, rest)
 			}
 			return cmd.Help()
 		},
-		ValidArgsFunction: completeHelp,
+		ValidArgsFunction: p.completeHelp,
 	}
 }
 
 // noHelp refuses words that are no command and no topic. rest are those that follow the
 // command.
-func noHelp(cmd *cobra.Command, words, rest []string) error {
+func (p *Program) noHelp(cmd *cobra.Command, words, rest []string) error {
 	last := len(words) - 1
 	above := strings.Join(words[:last], " ")
 	var names []string
-	for _, t := range topicsBelow(above) {
-		names = append(names, t.name)
+	for _, t := range p.topicsBelow(above) {
+		names = append(names, t.Name)
 	}
 	if near := console.Nearest(words[last], names); len(near) > 0 {
 		return failure.Usage.Errorf("there is no help on %q; did you mean %q?", strings.Join(words, " "), "haul help "+strings.TrimSpace(above+" "+near[0]))
@@ -220,14 +224,14 @@ func noHelp(cmd *cobra.Command, words, rest []string) error {
 	if len(rest) == 0 {
 		rest = words
 	}
-	if err := noCommand(cmd, rest); cmd.HasParent() || strings.Contains(err.Error(), "did you mean") {
+	if err := p.NoCommand(cmd, rest); cmd.HasParent() || strings.Contains(err.Error(), "did you mean") {
 		return err
 	}
 	return failure.Usage.Errorf("there is no command or topic %q; \"haul help\" lists all", words[0])
 }
 
 // completeHelp completes the words behind "haul help".
-func completeHelp(help *cobra.Command, words []string, _ string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+func (p *Program) completeHelp(help *cobra.Command, words []string, _ string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
 	cmd, rest, err := help.Root().Find(words)
 	if err != nil || len(rest) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -237,22 +241,22 @@ func completeHelp(help *cobra.Command, words []string, _ string) (list []cobra.C
 			list = append(list, cobra.CompletionWithDesc(c.Name(), c.Short))
 		}
 	}
-	for _, t := range topicsBelow(strings.Join(words, " ")) {
-		list = append(list, cobra.CompletionWithDesc(t.name, t.short))
+	for _, t := range p.topicsBelow(strings.Join(words, " ")) {
+		list = append(list, cobra.CompletionWithDesc(t.Name, t.Short))
 	}
 	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
 // printTopic prints a topic, and the flags that it explains.
-func printTopic(out io.Writer, root *cobra.Command, t topic) error {
-	if _, err := fmt.Fprintln(out, t.text); err != nil || t.of == "" {
+func (p *Program) printTopic(out io.Writer, root *cobra.Command, t Topic) error {
+	if _, err := fmt.Fprintln(out, t.Text); err != nil || t.Of == "" {
 		return failure.Local.Wrap(err)
 	}
-	cmd, _, err := root.Find(strings.Fields(t.of))
+	cmd, _, err := root.Find(strings.Fields(t.Of))
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\nFlags:\n%s", flagUsages(flagsOf(cmd, t.flags)))
+	_, err = fmt.Fprintf(out, "\nFlags:\n%s", flagUsages(flagsOf(cmd, t.Flags)))
 	return failure.Local.Wrap(err)
 }
 
