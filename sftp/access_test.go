@@ -376,7 +376,7 @@ func TestLeavesAfterClose(t *testing.T) {
 				t.Fatal(err)
 			}
 			client.Close()
-			if err := newSession(c.ctx, c, server).serve(); err != nil {
+			if err := newSession(c.ctx, &c.userConn, server).serve(); err != nil {
 				t.Error(err)
 			}
 		}

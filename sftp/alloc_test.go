@@ -51,7 +51,7 @@ func TestAllocates(t *testing.T) {
 			for _, size := range []int{100, 32 << 10, maxData} {
 				d := newDirectServer(t, func(_ *Server, a *Account) { a.Tree, a.Hidden = tree, hidden })
 				script := &scriptedStream{}
-				s := newSession(t.Context(), d.connect(), script)
+				s := newSession(t.Context(), &d.connect().userConn, script)
 				play := func(b []byte) {
 					script.requests, script.left = b, b
 					for {
@@ -111,7 +111,7 @@ func TestIdleMemory(t *testing.T) {
 	before := heap()
 	for range 1000 {
 		script := &scriptedStream{left: wire.AppendInit(nil, 3)}
-		s := newSession(t.Context(), c, script)
+		s := newSession(t.Context(), &c.userConn, script)
 		for {
 			packet, err := s.next()
 			if err != nil {

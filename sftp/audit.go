@@ -22,13 +22,13 @@ const (
 
 // mayReport counts what was refused, and returns whether it is to be reported, and
 // whether that is the last.
-func (c *serverConn) mayReport() (report, last bool) {
+func (c *userConn) mayReport() (report, last bool) {
 	n := c.refusals.Add(1)
 	return n <= maxRefusals, n == maxRefusals
 }
 
 // refused reports a request of SSH that the server refused.
-func (c *serverConn) refused(what, detail string) {
+func (c *userConn) refused(what, detail string) {
 	if c.server.Refused == nil {
 		return
 	}
@@ -53,7 +53,7 @@ func (s *session) looked(what, name string, err error) error {
 }
 
 // audit reports an operation. It returns err.
-func (c *serverConn) audit(what, name, to string, err error) error {
+func (c *userConn) audit(what, name, to string, err error) error {
 	if c.server.Audit != nil {
 		c.server.Audit(&Operation{Conn: c.info, What: what, Name: shown(name), To: to, Err: err})
 	}

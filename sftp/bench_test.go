@@ -21,7 +21,7 @@ import (
 func benchSession(b *testing.B, tree store.Tree, size int, request func(b []byte, h string, off int64) []byte) {
 	d := newDirectServer(b, func(_ *Server, a *Account) { a.Tree = tree })
 	script := &scriptedStream{}
-	s := newSession(b.Context(), d.connect(), script)
+	s := newSession(b.Context(), &d.connect().userConn, script)
 	defer s.end()
 	play := func(p []byte) {
 		script.left = p

@@ -78,7 +78,7 @@ func (c *serverConn) service(ctx context.Context, ch ssh.Channel, data *queue, r
 	switch r.Type {
 	case "subsystem":
 		if text == subsystem {
-			return func() { c.serveSession(ctx, ch, data) }
+			return func() { c.serveChannelSession(ctx, ch, data) }
 		}
 	case "exec":
 		if cmd, ok := parseHashCommand(text); ok && c.account.Access != users.UploadOnly {
@@ -111,15 +111,11 @@ func (c *serverConn) discard(r io.Reader) {
 	}
 }
 
-// serveSession speaks SFTP on a channel, whose data comes by a queue, until the
-// peer has had enough, or breaks its rules.
-func (c *serverConn) serveSession(ctx context.Context, ch ssh.Channel, data *queue) {
-	var err error
-	defer c.recover(&err)
-	c.server.counts.sessions.Add(1)
-	defer c.server.counts.sessions.Add(-1)
+// serveChannelSession speaks SFTP on a channel, whose data comes by a queue.
+func (c *serverConn) serveChannelSession(ctx context.Context, ch ssh.Channel, data *queue) {
+	defer c.recover(nil)
 	status := uint32(0)
-	if err = newSession(ctx, c, fromQueue{data, ch}).serve(); err != nil {
+	if c.serveSession(ctx, fromQueue{data, ch}) != nil {
 		status = 1
 	}
 	endChannel(ch, status)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"path"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,11 +14,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/internal/penalty"
-	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/internal/sshconn"
-	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/sftp/internal/wire"
-	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
 )
 
@@ -38,23 +33,13 @@ var errLeft = errors.New("the client left")
 // milliseconds, or what Close of the connection lingers.
 const maxWait = sshconn.Linger + 4*time.Second
 
-// A serverConn is one connection of a server.
+// A serverConn is one connection of a server, over SSH.
 type serverConn struct {
-	server *Server
-	nc     *sshconn.Conn   // to close it lets what was written go out first
-	ctx    context.Context // ends with the connection, which ends with it
-	cancel context.CancelCauseFunc
-	visit  *penalty.Visit
-	info   *Conn
+	userConn
+	nc    *sshconn.Conn // to close it lets what was written go out first
+	visit *penalty.Visit
 
-	// Set by the login, and not changed after.
-	account  *Account
-	tree     store.Tree // what the access leaves of the account's
-	home     string     // where relative names begin, as the store has it
-	throttle *rate.Pair
-	draft    bool // the client sends SYMLINK in the draft's order
-
-	entered chan struct{} // closed when that is set
+	entered chan struct{} // closed when the login has set the account
 
 	locked  error  // handshake only: a password was not checked, as too many were wrong before
 	guessed func() // handshake only: ends the turn of the password that is being checked; nil if there is none
@@ -62,19 +47,13 @@ type serverConn struct {
 	quota receiveQuota // of what comes
 
 	channels atomic.Int64 // of this connection, as long as either side may use them
-	handles  atomic.Int64
-	commands atomic.Int64 // until their exit status is sent
-	refusals atomic.Int64 // what was refused and is reported, but for changes
-	active   atomic.Int64 // when a request came or a reply went, in nanoseconds since it began
-	ending   atomic.Bool  // to end as soon as nothing is open
 
 	work sync.WaitGroup // all goroutines of the connection but the one that serves it
 }
 
 func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.Visit) *serverConn {
-	c := &serverConn{server: s, nc: sshconn.New(nc), visit: visit, entered: make(chan struct{})}
-	c.info = &Conn{Peer: nc.RemoteAddr(), Local: nc.LocalAddr(), Began: time.Now()}
-	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c := &serverConn{nc: sshconn.New(nc), visit: visit, entered: make(chan struct{})}
+	c.begin(ctx, s, nc.RemoteAddr(), nc.LocalAddr())
 	c.quota.stop, c.quota.run, c.quota.windows = c.cancel, c.work.Go, &s.windows
 	return c
 }
@@ -89,15 +68,7 @@ func (c *serverConn) serve(soft context.Context) {
 		c.server.counts.failures.Add(1)
 		c.punish(err)
 	}
-	c.info.Err, c.info.Duration = err, time.Since(c.info.Began)
-	c.reportEnd()
-}
-
-func (c *serverConn) reportEnd() {
-	defer c.recover(nil)
-	if c.server.Disconnected != nil {
-		c.server.Disconnected(c.info)
-	}
+	c.reportEnd(err)
 }
 
 // punish notes what a connection without a login did wrong. One that merely ended is
@@ -116,21 +87,6 @@ func (c *serverConn) punish(err error) {
 // fail notes an offence, and reports if the peer is refused from now on.
 func (c *serverConn) fail(o penalty.Offence) {
 	c.server.lockedOut(c.info.Peer, c.visit.Fail(time.Now(), o))
-}
-
-// recover is deferred where a panic must end the connection and nothing else. It
-// sets err, if that is not nil.
-func (c *serverConn) recover(err *error) {
-	v := recover()
-	if v == nil {
-		return
-	}
-	c.server.counts.panics.Add(1)
-	e := &panicError{v, debug.Stack()}
-	c.cancel(e)
-	if err != nil {
-		*err = e
-	}
 }
 
 // run logs in and serves.
@@ -160,15 +116,9 @@ func (c *serverConn) run(soft context.Context) (err error) {
 		return c.reason(err)
 	}
 	loggedIn()
-	defer c.watchIdle()()
-	if life := c.account.Life; life != nil {
-		defer context.AfterFunc(life, func() { c.cancel(context.Cause(life)) })()
-	}
 	stop := context.AfterFunc(soft, c.finish)
 	defer stop()
-	if c.server.Connected != nil {
-		c.server.Connected(c.info)
-	}
+	defer c.watch()()
 	for nc := range channels {
 		c.accept(nc)
 	}
@@ -228,23 +178,6 @@ func (c *serverConn) wait(sc *ssh.ServerConn) error {
 	c.server.counts.stuck.Add(1)
 	c.fail(penalty.Malformed)
 	return errBroken
-}
-
-// reason returns why the connection was ended here, if it was, and err otherwise:
-// all that comes of closing it is no news.
-func (c *serverConn) reason(err error) error {
-	if cause := context.Cause(c.ctx); cause != nil {
-		return cause
-	}
-	return err
-}
-
-// abandoned returns why something ends that the client did not close.
-func (c *serverConn) abandoned() error {
-	if cause := context.Cause(c.ctx); cause != nil && cause != errLeft {
-		return fmt.Errorf("%w: %w", ErrEnded, cause)
-	}
-	return ErrAbandoned
 }
 
 // isFarewell reports whether a connection ended because the client meant it to.
@@ -338,8 +271,8 @@ func (c *serverConn) login(sc *ssh.ServerConn) error {
 	ctx, done := context.WithTimeoutCause(c.ctx, c.server.loginGrace(), errLoginGrace)
 	defer done()
 	account, err := c.server.Login(ctx, sc)
-	if err == nil && (account == nil || account.Tree == nil) {
-		err = errors.New("no files came of Login")
+	if err == nil {
+		err = account.check()
 	}
 	if err == nil {
 		err = context.Cause(ctx)
@@ -355,90 +288,4 @@ func (c *serverConn) login(sc *ssh.ServerConn) error {
 	c.enter(account)
 	close(c.entered)
 	return nil
-}
-
-// enter begins with an account.
-func (c *serverConn) enter(a *Account) {
-	c.account, c.info.Account = a, a
-	if a.User != "" {
-		c.info.User = a.User
-	}
-	switch c.tree = a.Tree; a.Access {
-	case users.Full:
-		if a.CreateOnly {
-			c.tree = store.CreateOnly(a.Tree, isTempName)
-		}
-	case users.UploadOnly:
-		c.tree = store.UploadOnly(a.Tree, isTempName)
-	default:
-		c.tree = store.ReadOnly(store.Finished(a.Tree))
-	}
-	if c.home = path.Clean("/" + a.Dir)[1:]; c.home == "" {
-		c.home = "."
-	}
-	c.throttle = c.server.accounts.Enter(c.info.User, a.Rate)
-	c.touch()
-}
-
-// isTempName reports whether a name is one that haul's client gives a file until it
-// is whole. It is chosen at random, so a client that names the file has made it, on
-// whichever of their connections. The name of a record is none: it follows from the
-// name of the file that is uploaded.
-func isTempName(name string) bool {
-	return tempname.Is(path.Base(name), tempname.Upload)
-}
-
-// leave ends with it.
-func (c *serverConn) leave() {
-	if c.account == nil {
-		return
-	}
-	c.server.accounts.Leave(c.info.User)
-	if c.account.Close != nil {
-		c.account.Close()
-	}
-}
-
-// finish lets the connection come to an end: at once if nothing is open, or as
-// soon as nothing is.
-func (c *serverConn) finish() {
-	c.ending.Store(true)
-	c.endIfIdle()
-}
-
-// endIfIdle ends a connection that is to end and has nothing open, and reports whether
-// it does.
-func (c *serverConn) endIfIdle() bool {
-	if !c.ending.Load() || c.handles.Load() > 0 || c.commands.Load() > 0 {
-		return false
-	}
-	c.cancel(errEnding)
-	return true
-}
-
-// touch notes that the connection is in use.
-func (c *serverConn) touch() { c.active.Store(int64(time.Since(c.info.Began))) }
-
-// watchIdle ends the connection when it has not been in use for long. It
-// returns what stops it.
-func (c *serverConn) watchIdle() (stop func()) {
-	limit := c.server.idleTimeout()
-	if limit == 0 {
-		return func() {}
-	}
-	var mu sync.Mutex
-	var timer *time.Timer
-	mu.Lock()
-	defer mu.Unlock()
-	timer = time.AfterFunc(limit, func() {
-		left := limit - (time.Since(c.info.Began) - time.Duration(c.active.Load()))
-		if left <= 0 {
-			c.cancel(errIdle)
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		timer.Reset(left)
-	})
-	return func() { timer.Stop() }
 }

@@ -225,7 +225,7 @@ func TestCheckFile(t *testing.T) {
 // The number of hashes is bounded for the longest file that there can be.
 func TestCheckFileLongest(t *testing.T) {
 	d := newDirectServer(t, nil)
-	s := newSession(t.Context(), d.connect(), nil)
+	s := newSession(t.Context(), &d.connect().userConn, nil)
 	for _, size := range []int64{math.MaxInt64, math.MaxInt64 - 254, math.MaxInt64 - 255, 1 << 62, maxHashes/sha256.Size*256 + 1} {
 		_, err := s.hashFile(longFile{size: size}, &wire.Request{BlockSize: 256}, sha256.New())
 		if !errors.Is(err, errManyHashes) {
@@ -280,7 +280,7 @@ func TestCopyDataSameFile(t *testing.T) {
 // A file that grows while it is copied is copied as long as it was.
 func TestCopyDataGrows(t *testing.T) {
 	d := newDirectServer(t, nil)
-	s := newSession(t.Context(), d.connect(), nil)
+	s := newSession(t.Context(), &d.connect().userConn, nil)
 	grown := &growingFile{}
 	from := &sessionHandle{name: "from", file: grown}
 	to := &sessionHandle{name: "to", file: grown}

@@ -33,7 +33,7 @@ func TestAnswersBeforeData(t *testing.T) {
 		b = wire.AppendRead(b, 3+id, handle, 0, 32<<10)
 	}
 	stream := &writesStream{Reader: bytes.NewReader(b)}
-	if err := newSession(t.Context(), d.connect(), stream).serve(); err != nil {
+	if err := newSession(t.Context(), &d.connect().userConn, stream).serve(); err != nil {
 		t.Fatal(err)
 	}
 	if len(stream.writes) != 2 {

@@ -71,7 +71,7 @@ func FuzzSession(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		rw := &fuzzedStream{in: script[1:]}
-		s := newSession(ctx, c, rw)
+		s := newSession(ctx, &c.userConn, rw)
 		rw.session = s
 		err = s.serve()
 		if ctx.Err() != nil {

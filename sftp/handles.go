@@ -18,7 +18,7 @@ const handleSize = 8
 // A sessionHandle is a file or a directory that a client has open.
 type sessionHandle struct {
 	key      string        // by which the client knows it: where in the table, and a number that is not used again
-	conn     *serverConn   // of the session
+	conn     *userConn     // of the session
 	name     string        // the store's, as asked for
 	file     store.Handle  // of a file; nil of an upload
 	upload   *hiddenUpload // a hidden one
@@ -114,7 +114,7 @@ func (s *session) file(key []byte) *sessionHandle {
 }
 
 // reserve counts a handle that is to be opened, unless there are too many.
-func (c *serverConn) reserve() error {
+func (c *userConn) reserve() error {
 	if n := c.handles.Add(1); n > int64(c.server.maxHandles()) {
 		c.handles.Add(-1)
 		return storewire.ErrBusy
@@ -123,7 +123,7 @@ func (c *serverConn) reserve() error {
 	return nil
 }
 
-func (c *serverConn) unreserve() {
+func (c *userConn) unreserve() {
 	c.handles.Add(-1)
 	c.server.counts.handles.Add(-1)
 }

@@ -374,7 +374,7 @@ func TestWriteSize(t *testing.T) {
 	client, server := newWires("192.0.2.1")
 	longest := 0
 	c.work.Go(func() {
-		_ = newSession(c.ctx, c, measuredWriter{server, &longest}).serve()
+		_ = newSession(c.ctx, &c.userConn, measuredWriter{server, &longest}).serve()
 		server.Close()
 	})
 	p := &sftpPeer{t: t, rw: client}

@@ -215,7 +215,7 @@ func FuzzPaths(f *testing.F) {
 		if strings.Contains(home, "\x00") {
 			return
 		}
-		s := &session{conn: &serverConn{info: &Conn{}, server: &Server{}}}
+		s := &session{conn: &userConn{info: &Conn{}, server: &Server{}}}
 		s.conn.enter(&Account{Tree: store.Mem(0), Dir: home})
 		name, err := s.resolve([]byte(path))
 		if strings.Contains(path, "\x00") != (err != nil) {

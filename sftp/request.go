@@ -7,6 +7,10 @@ import (
 // answer answers one request, which is also in s.request. An error ends the
 // session; what is wrong with the request alone becomes its answer.
 func (s *session) answer(q *wire.Request) error {
+	if s.conn.refuses.has(q) {
+		s.status(s.refuse(q))
+		return nil
+	}
 	switch q.Type {
 	case wire.TypeRead:
 		return s.read(q)

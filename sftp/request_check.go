@@ -93,7 +93,7 @@ func (s *session) checkSums(q *wire.Request, h hash.Hash) ([]byte, error) {
 }
 
 // openToHash opens the file of that name for reading.
-func (c *serverConn) openToHash(ctx context.Context, name string) (store.Handle, error) {
+func (c *userConn) openToHash(ctx context.Context, name string) (store.Handle, error) {
 	if err := c.publishPending(name); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (s *session) hashFile(f store.Handle, q *wire.Request, h hash.Hash) (sums [
 }
 
 // hashBlock hashes n bytes, or what there is of them, in turn with others.
-func (c *serverConn) hashBlock(ctx context.Context, r io.Reader, n int64, h hash.Hash) (done int64, err error) {
+func (c *userConn) hashBlock(ctx context.Context, r io.Reader, n int64, h hash.Hash) (done int64, err error) {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)
 	for done < n {
@@ -154,7 +154,7 @@ func (c *serverConn) hashBlock(ctx context.Context, r io.Reader, n int64, h hash
 	return done, nil
 }
 
-func (c *serverConn) hashInTurn(ctx context.Context, r io.Reader, buf []byte, h hash.Hash) (int64, error) {
+func (c *userConn) hashInTurn(ctx context.Context, r io.Reader, buf []byte, h hash.Hash) (int64, error) {
 	select {
 	case c.server.hashing <- struct{}{}:
 	case <-ctx.Done():

@@ -1,5 +1,5 @@
-// Package sftp serves files by SFTP, over golang.org/x/crypto/ssh. Package sftpclient
-// is the client.
+// Package sftp serves files by SFTP, over golang.org/x/crypto/ssh or over what the program
+// has. Package sftpclient is the client.
 //
 // A [Server] logs users in by the program's own ssh.ServerConfig, and serves each of
 // them the tree of an [Account], a store.Tree. It needs no account of the
@@ -134,6 +134,10 @@ type Account struct {
 	// CreateOnly takes from full access the right to change or remove what was there
 	// before the connection: see [store.CreateOnly].
 	CreateOnly bool
+
+	// Refused are the names of requests that are answered by PERMISSION_DENIED, as
+	// [Requests] has them. Extensions among them are not announced.
+	Refused []string
 
 	// Hidden keeps files from sight while they are uploaded. One that is opened
 	// for writing only, and created or emptied, is published when it is closed, and

@@ -74,7 +74,7 @@ func (b *sessionBuffer) reset() {
 // are answered in the order in which they came, and while there are more of
 // them the replies gather, to go out together.
 type session struct {
-	conn *serverConn
+	conn *userConn
 	ctx  context.Context // ends with the channel
 	rw   io.ReadWriter
 
@@ -90,7 +90,7 @@ type session struct {
 	long    []byte // of a name in a listing
 }
 
-func newSession(ctx context.Context, c *serverConn, rw io.ReadWriter) *session {
+func newSession(ctx context.Context, c *userConn, rw io.ReadWriter) *session {
 	s := &session{conn: c, ctx: ctx, rw: rw}
 	s.in.reset()
 	s.out.reset()
@@ -259,7 +259,7 @@ func (s *session) handle(packet []byte) (err error) {
 	}
 	if q.Type == wire.TypeInit {
 		s.begun = true
-		s.out.b = wire.AppendVersion(s.out.b, wire.ProtocolVersion, extensionPairs)
+		s.out.b = wire.AppendVersion(s.out.b, wire.ProtocolVersion, (wire.AllExtensions &^ s.conn.refuses.extensions).Pairs())
 		return nil
 	}
 	if !s.begun {
@@ -270,9 +270,6 @@ func (s *session) handle(packet []byte) (err error) {
 	}
 	return s.answer(q)
 }
-
-// extensionPairs are what VERSION announces.
-var extensionPairs = wire.AllExtensions.Pairs()
 
 // resolve returns the store's name for a path. It is the one place where paths
 // of clients become names: all that reads "/" or ".." has to come through here.
@@ -288,7 +285,7 @@ func (s *session) resolve(p []byte) (string, error) {
 	return s.conn.join(string(p)), nil
 }
 
-func (c *serverConn) join(p string) string {
+func (c *userConn) join(p string) string {
 	if !strings.HasPrefix(p, "/") {
 		p = "/" + c.home + "/" + p
 	}
@@ -308,7 +305,7 @@ func (s *session) resolveBoth(from, to []byte) (a, b string, err error) {
 
 // expand replaces "~" at the beginning, which stands for the home directory of
 // the user, and of no other.
-func (c *serverConn) expand(p string) (string, error) {
+func (c *userConn) expand(p string) (string, error) {
 	user, ok := strings.CutPrefix(p, "~")
 	if !ok {
 		return c.join(p), nil

@@ -390,7 +390,7 @@ func TestInitFirst(t *testing.T) {
 		client, server := newWires("192.0.2.1")
 		ended := make(chan error, 1)
 		c.work.Go(func() {
-			ended <- newSession(c.ctx, c, server).serve()
+			ended <- newSession(c.ctx, &c.userConn, server).serve()
 			server.Close()
 		})
 		p := &sftpPeer{t: t, rw: client}
@@ -413,7 +413,7 @@ func TestInitFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		client.out.closed = true
-		if err := newSession(c.ctx, c, server).serve(); !errors.Is(err, test.want) {
+		if err := newSession(c.ctx, &c.userConn, server).serve(); !errors.Is(err, test.want) {
 			t.Errorf("after %d bytes the session ends by %v, want %v", test.bytes, err, test.want)
 		}
 	}

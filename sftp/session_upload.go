@@ -27,7 +27,7 @@ type hiddenUpload struct {
 	path string // on the disk
 
 	mu     sync.RWMutex     // held by writers to read, and to write by what must be alone
-	conn   *serverConn      // mu: of the first user
+	conn   *userConn        // mu: of the first user
 	hidden store.Upload     // mu: nil once it is published or discarded
 	placed store.Handle     // mu: in place, once it is published so
 	failed error            // mu: why there is neither; fs.ErrClosed if all went well
@@ -78,7 +78,7 @@ func (a *Account) addsOnly() bool { return a.Access == users.UploadOnly || a.Cre
 
 // pending returns the hidden upload of that name, or nil. Those who may only read have
 // nothing to do with one, and those who may only add with none of another connection.
-func (c *serverConn) pending(name string) *hiddenUpload {
+func (c *userConn) pending(name string) *hiddenUpload {
 	if !c.account.Hidden || c.account.Access == users.ReadOnly {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (c *serverConn) pending(name string) *hiddenUpload {
 	return u
 }
 
-func (u *hiddenUpload) of(c *serverConn) bool {
+func (u *hiddenUpload) of(c *userConn) bool {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	return u.conn == c
@@ -97,7 +97,7 @@ func (u *hiddenUpload) of(c *serverConn) bool {
 
 // publishPending ends the hiding of an upload, if there is one of that name. A request
 // that would be refused in any case does not end it.
-func (c *serverConn) publishPending(name string) error {
+func (c *userConn) publishPending(name string) error {
 	u := c.pending(name)
 	if u == nil || c.account.Access != users.Full {
 		return nil
@@ -107,7 +107,7 @@ func (c *serverConn) publishPending(name string) error {
 
 // publishOwn is publishPending for requests that accounts which may only upload can
 // make of their own files too.
-func (c *serverConn) publishOwn(name string) error {
+func (c *userConn) publishOwn(name string) error {
 	if u := c.pending(name); u != nil {
 		return u.publishInPlace()
 	}

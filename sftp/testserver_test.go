@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
@@ -138,15 +137,16 @@ func newDirectServer(t testing.TB, set func(s *Server, a *Account)) *directServe
 	return d
 }
 
+// A directConn is a connection of a directServer.
+type directConn struct {
+	userConn
+	work sync.WaitGroup // its sessions
+}
+
 // connect makes a connection of the account.
-func (d *directServer) connect() *serverConn {
-	_, nc := newWires("192.0.2.1")
-	var g penalty.Guard
-	v, err := g.Admit(time.Now(), mustAddr("192.0.2.1:1").Addr())
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	c := newServerConn(d.server, context.Background(), nc, v)
+func (d *directServer) connect() *directConn {
+	c := new(directConn)
+	c.begin(context.Background(), d.server, nil, nil)
 	c.enter(d.account)
 	d.t.Cleanup(func() {
 		c.cancel(errEnding)
@@ -163,13 +163,11 @@ func (d *directServer) connect() *serverConn {
 }
 
 // session begins a session of a connection.
-func (d *directServer) session(c *serverConn) *sftpPeer {
+func (d *directServer) session(c *directConn) *sftpPeer {
 	client, server := newWires("192.0.2.1")
 	c.work.Go(func() {
 		defer server.Close()
-		var err error
-		defer c.recover(&err)
-		err = newSession(c.ctx, c, server).serve()
+		_ = c.serveSession(c.ctx, server)
 	})
 	stop := context.AfterFunc(c.ctx, func() { server.Close() })
 	d.t.Cleanup(func() { client.Close(); stop() })
@@ -179,7 +177,7 @@ func (d *directServer) session(c *serverConn) *sftpPeer {
 }
 
 // hangUp ends a session as a peer does that dies, and waits until it is over.
-func (p *sftpPeer) hangUp(c *serverConn) {
+func (p *sftpPeer) hangUp(c *directConn) {
 	p.rw.(*wireEnd).Close()
 	c.cancel(errLeft)
 	c.work.Wait()

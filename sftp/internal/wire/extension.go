@@ -81,13 +81,22 @@ func (s Extensions) With(e Extension) Extensions { return s | 1<<e }
 // Without returns the set without e.
 func (s Extensions) Without(e Extension) Extensions { return s &^ (1 << e) }
 
+// All yields each extension of the set.
+func (s Extensions) All() iter.Seq[Extension] {
+	return func(yield func(e Extension) bool) {
+		for e := Extension(1); e < numExtensions; e++ {
+			if s.Has(e) && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
 // Pairs returns what a server announces that has these: see [AppendVersion].
 func (s Extensions) Pairs() []Pair {
 	var pairs []Pair
-	for e := Extension(1); e < numExtensions; e++ {
-		if s.Has(e) {
-			pairs = append(pairs, extensions[e])
-		}
+	for e := range s.All() {
+		pairs = append(pairs, extensions[e])
 	}
 	return pairs
 }

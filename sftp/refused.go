@@ -1,0 +1,87 @@
+package sftp
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// A requestSet is a set of kinds of requests.
+type requestSet struct {
+	types      uint32 // by the number of the type; EXTENDED is not there
+	extensions wire.Extensions
+}
+
+// firstType and lastType are the types that clients may send, but for INIT and EXTENDED.
+const (
+	firstType = wire.TypeOpen
+	lastType  = wire.TypeSymlink
+)
+
+func (r requestSet) has(q *wire.Request) bool {
+	if q.Type == wire.TypeExtended {
+		return r.extensions.Has(q.Extension)
+	}
+	return r.types&(1<<q.Type) != 0
+}
+
+// Requests returns the names of the requests that there are, as OpenSSH's sftp-server has
+// them for its options -P and -p: those of version 3, such as "open", and the extensions,
+// such as "posix-rename".
+func Requests() []string {
+	var names []string
+	for t := firstType; t <= lastType; t++ {
+		names = append(names, typeName(t))
+	}
+	for _, p := range wire.AllExtensions.Pairs() {
+		names = append(names, extensionName(p.Name))
+	}
+	return names
+}
+
+func typeName(t wire.Type) string { return strings.ToLower(t.String()) }
+
+// extensionName is the name of an extension without whose it is.
+func extensionName(name string) string {
+	name, _, _ = strings.Cut(name, "@")
+	return name
+}
+
+// requestsNamed returns the requests of these names.
+func requestsNamed(names []string) (r requestSet, err error) {
+	for _, name := range names {
+		found := false
+		for t := firstType; t <= lastType; t++ {
+			if name == typeName(t) {
+				r.types, found = r.types|1<<t, true
+			}
+		}
+		for e := range wire.AllExtensions.All() {
+			if name == extensionName(e.String()) {
+				r.extensions, found = r.extensions.With(e), true
+			}
+		}
+		if !found {
+			return requestSet{}, fmt.Errorf("there is no request %q", name)
+		}
+	}
+	return r, nil
+}
+
+// refuse reports a request that is refused whatever it asks for, and returns the error.
+func (s *session) refuse(q *wire.Request) error {
+	name := typeName(q.Type)
+	if q.Type == wire.TypeExtended {
+		name = extensionName(q.Extension.String())
+	}
+	path, err := s.resolve(q.Path)
+	if h := s.handles.get(q.Handle); h != nil {
+		path = h.name
+	}
+	if err != nil {
+		return err
+	}
+	return s.looked(name, path, fs.ErrPermission)
+}
