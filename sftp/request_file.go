@@ -63,7 +63,9 @@ func (s *session) openHandle(h *sessionHandle, q *wire.Request) (err error) {
 	switch {
 	case c.account.Hidden && c.account.Access != users.ReadOnly && writesOnly &&
 		flags&wire.OpenCreate != 0 && flags&flagsAnew != 0:
-		return s.createHidden(h, perm, flags&wire.OpenExclusive != 0)
+		if err := s.createHidden(h, perm, flags&wire.OpenExclusive != 0); !errors.Is(err, store.ErrInPlace) {
+			return err
+		}
 	case writesOnly && flags&flagsAnew == 0:
 		if u := c.pending(h.name); u != nil && u.enter(h) {
 			return nil

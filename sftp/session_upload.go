@@ -114,8 +114,8 @@ func (c *userConn) publishOwn(name string) error {
 	return nil
 }
 
-// createHidden begins an upload with a first handle. A mode of 0 cannot be given
-// at once, as that has another meaning there.
+// createHidden begins an upload with a first handle. It fails with [store.ErrInPlace] where
+// the file has to be written in place.
 func (s *session) createHidden(h *sessionHandle, perm fs.FileMode, exclusive bool) error {
 	// It may outlive the channel: see leave.
 	ctx := context.WithoutCancel(s.ctx)
@@ -123,8 +123,12 @@ func (s *session) createHidden(h *sessionHandle, perm fs.FileMode, exclusive boo
 	if err != nil {
 		return err
 	}
+	none := perm == 0 // which cannot be given at once, as that has another meaning there
+	if p, ok := hidden.(store.PermUpload); ok && !none {
+		perm = p.Perm()
+	}
 	u := &hiddenUpload{key: uploadKey{s.conn.info.User, h.name}, path: store.LocationOf(hidden), conn: s.conn, hidden: hidden, perm: perm}
-	if perm == 0 {
+	if none {
 		u.attr.Mode = &u.perm
 	}
 	u.enter(h)

@@ -28,6 +28,10 @@ var (
 	// again with nothing to show for it. It can be opened a moment later.
 	ErrUnsettled = errors.New("the file has only just changed")
 
+	// ErrInPlace says that an upload cannot replace the file of that name, or would change
+	// more of it than its content. It can be opened, and written in place.
+	ErrInPlace = errors.New("the file can only be written in place")
+
 	// ErrBusy says that an upload which is to be resumed is still under way.
 	ErrBusy = errors.New("another copy to the same file is under way")
 )

@@ -164,6 +164,13 @@ type AttrUpload interface {
 	SetAttr(a Attr) error
 }
 
+// A PermUpload is an [Upload] that knows the permission bits which the file gets by Commit,
+// unless others are set: see [AttrUpload].
+type PermUpload interface {
+	Upload
+	Perm() fs.FileMode
+}
+
 // A ReadableUpload is an [Upload] that can be read before it is committed.
 type ReadableUpload interface {
 	Upload

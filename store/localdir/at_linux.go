@@ -4,7 +4,6 @@ package localdir
 
 import (
 	"errors"
-	"os"
 	"path"
 	"syscall"
 	"time"
@@ -17,7 +16,7 @@ import (
 // at calls f with the directory of name, reached without leaving the root, and
 // with the last element of name.
 func (d *Dir) at(name string, f func(dir int, base string) error) error {
-	dir, err := d.root.OpenFile(path.Dir(name)+"/.", os.O_RDONLY, 0)
+	dir, err := d.root.OpenFile(path.Dir(name)+"/.", pathOnly, 0)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,9 @@ func (u *dirUpload) begin() (up store.Upload, err error) {
 	if isTemp(u.base) {
 		return nil, rules.ErrReserved
 	}
-	if _, err := u.perm(); err != nil {
+	if _, err := u.perm(); err == store.ErrNotRegular && u.store.Native {
+		return nil, store.ErrInPlace // a device can be opened
+	} else if err != nil {
 		return nil, err
 	}
 	if u.c.Resume != "" {
@@ -82,7 +84,12 @@ func (u *dirUpload) begin() (up store.Upload, err error) {
 		_ = u.removeTemp()
 		u.file, u.temp = nil, ""
 	}
-	if err := u.openTemp(); err != nil {
+	if u.store.Native {
+		err = u.openReplacing()
+	} else {
+		err = u.openTemp()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return u, u.checkSpace(0)

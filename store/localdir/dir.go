@@ -63,7 +63,15 @@ type Dir struct {
 	// returns files without Seek and SyscallConn. Set it before the store is used.
 	Small *SmallFiles
 
-	root       dirRoot
+	// Native is for files of the user that this process runs as. It leaves to the system
+	// what that decides for the user's programs. New files and directories get the
+	// permissions that the umask and the access list of their directory leave of those
+	// asked for. OpenFile opens devices too. And Create fails with [store.ErrInPlace] where
+	// a new file would differ from the present one in more than the content. Set it before
+	// the store is used.
+	Native bool
+
+	root       root
 	escape     error // what root itself says of names that leave it
 	checkpoint int64 // checkpointBytes, but in tests
 	makers     makers
@@ -153,6 +161,34 @@ func (d *Dir) classify(err error) error {
 	return err
 }
 
+// A directory is where names are looked up. An [os.Root] is one.
+type directory interface {
+	Name() string
+	Stat(name string) (fs.FileInfo, error)
+	Lstat(name string) (fs.FileInfo, error)
+	OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error)
+	Readlink(name string) (string, error)
+	Rename(from, to string) error
+	Link(from, to string) error
+	Remove(name string) error
+	Close() error
+}
+
+// A root is the directory of a store.
+type root interface {
+	directory
+	OpenRoot(name string) (*os.Root, error)
+	Mkdir(name string, perm fs.FileMode) error
+	Symlink(target, name string) error
+	Chmod(name string, mode fs.FileMode) error
+	Chown(name string, uid, gid int) error
+	Lchown(name string, uid, gid int) error
+	Chtimes(name string, atime, mtime time.Time) error
+
+	directory(name string) (directory, error) // opens one, for the names in it
+	bare() directory                          // without what follows absolute links
+}
+
 // A dirRoot is a directory that no name leads out of. With LinksFromRoot it follows
 // absolute symbolic links as well.
 //
@@ -193,11 +229,11 @@ func (d *Dir) call(name string, f func() error) error {
 // descriptors: the file's and its directory's.
 type dirUpload struct {
 	store *Dir
-	name  string   // the caller's, for errors
-	dir   *os.Root // the target's directory, even if that is moved
-	base  string   // the target's name there
-	temp  string   // the hidden file's name there; "" once it is renamed
-	file  *os.File // the hidden file, locked against sweeps
+	name  string    // the caller's, for errors
+	dir   directory // the target's directory, even if that is moved; of a systemRoot by its path
+	base  string    // the target's name there
+	temp  string    // the hidden file's name there; "" once it is renamed
+	file  *os.File  // the hidden file, locked against sweeps
 	c     store.Create
 	after func()   // called when the hidden file is gone, or named
 	made  []string // directories to be removed if nothing comes of it, from the root of the store; see makers
@@ -216,7 +252,7 @@ func (u *dirUpload) call(name string, f func() error) error { return u.store.cal
 func (u *dirUpload) fail(op string, err error) error        { return u.store.fail(op, u.name, err) }
 
 // openRegular opens a hidden file, and nothing else that has its name.
-func openRegular(dir *os.Root, name string, flags int) (*os.File, error) {
+func openRegular(dir directory, name string, flags int) (*os.File, error) {
 	fi, err := dir.Lstat(name)
 	if err != nil {
 		return nil, err

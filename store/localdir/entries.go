@@ -33,7 +33,7 @@ func (d *Dir) openDir(ctx context.Context, name string) (*dirEntries, error) {
 		return nil, err
 	}
 	// See readDir for the dot.
-	dir, err := d.root.OpenRoot(name + "/.")
+	dir, err := d.root.directory(name + "/.")
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ type dirEntries struct {
 	store  *Dir
 	ctx    context.Context // OpenDir's
 	name   string
-	dir    *os.Root
+	dir    directory
 	names  *os.File
 	closed atomic.Bool
 }

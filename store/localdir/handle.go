@@ -60,7 +60,7 @@ func (d *Dir) openFile(ctx context.Context, name string, a store.Access) (*dirHa
 }
 
 // openInPlace opens the file base in dir, or creates it, and knows which.
-func (d *Dir) openInPlace(dir *os.Root, base string, a store.Access) (*os.File, error) {
+func (d *Dir) openInPlace(dir directory, base string, a store.Access) (*os.File, error) {
 	for range maxOpenTries {
 		if !a.Exclusive {
 			f, err := d.openOld(dir, base, a)
@@ -92,12 +92,12 @@ func flags(a store.Access) int {
 	return all | os.O_RDONLY
 }
 
-func (d *Dir) openOld(dir *os.Root, base string, a store.Access) (*os.File, error) {
+func (d *Dir) openOld(dir directory, base string, a store.Access) (*os.File, error) {
 	fi, err := dir.Lstat(base)
 	if err != nil {
 		return nil, err
 	}
-	if !fi.Mode().IsRegular() {
+	if !d.opens(fi.Mode()) {
 		return nil, store.ErrNotRegular
 	}
 	if err := d.hook("open"); err != nil {
@@ -125,7 +125,7 @@ func (d *Dir) prepare(f *os.File, a store.Access) error {
 	if err != nil {
 		return err
 	}
-	if !fi.Mode().IsRegular() {
+	if !d.opens(fi.Mode()) {
 		return store.ErrNotRegular
 	}
 	if a.Writes() && fi.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
@@ -140,13 +140,13 @@ func (d *Dir) prepare(f *os.File, a store.Access) error {
 	return nil
 }
 
-func (d *Dir) openNew(dir *os.Root, base string, a store.Access) (f *os.File, err error) {
+func (d *Dir) openNew(dir directory, base string, a store.Access) (f *os.File, err error) {
 	err = d.call("create", func() error {
-		f, err = dir.OpenFile(base, flags(a)|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err = dir.OpenFile(base, flags(a)|os.O_CREATE|os.O_EXCL, d.firstPerm(a.Perm))
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || d.Native {
+		return f, err
 	}
 	err = d.call("chmod", func() error { return f.Chmod(rules.FilePerm(a.Perm)) })
 	if err != nil {
@@ -300,7 +300,7 @@ func (d *Dir) setAttr(ctx context.Context, name string, a store.Attr, follow boo
 			err = rules.ErrLinkAttr
 		}
 		return cmp.Or(err, d.change(d.linkTarget(name), store.Attr{UID: a.UID, GID: a.GID, AccessTime: a.AccessTime, ModTime: a.ModTime}))
-	case (a.Mode != nil || a.ChangesOwner()) && d.isRoot(fi):
+	case (a.Mode != nil || a.ChangesOwner()) && !d.Native && d.isRoot(fi):
 		err = rules.ErrRoot
 		a.Mode, a.UID, a.GID = nil, nil, nil
 	}

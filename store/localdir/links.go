@@ -125,6 +125,16 @@ func (r dirRoot) OpenRoot(name string) (root *os.Root, err error) {
 	return root, err
 }
 
+func (r dirRoot) directory(name string) (directory, error) {
+	root, err := r.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return root, nil
+}
+
+func (r dirRoot) bare() directory { return r.Root }
+
 func (r dirRoot) Readlink(name string) (text string, err error) {
 	err = r.try(name, false, func(name string) (err error) { text, err = r.Root.Readlink(name); return err })
 	return text, err
@@ -235,7 +245,7 @@ func (d *Dir) mkdir(name string, perm fs.FileMode) error {
 		return err
 	}
 	fi, err := d.root.Lstat(name)
-	if err == nil && fi.Mode().Perm() != perm && runtime.GOOS != "windows" { // because of the umask
+	if err == nil && fi.Mode().Perm() != perm && !d.Native && runtime.GOOS != "windows" { // because of the umask
 		err = d.call("chmod", func() error { return d.root.Chmod(name, d.newMode(fi, perm)) })
 	}
 	if err != nil {

@@ -3,7 +3,6 @@ package localdir
 import (
 	"context"
 	"io/fs"
-	"os"
 	"path"
 	"syscall"
 
@@ -49,7 +48,7 @@ func checkMovable(ctx context.Context, name string) error {
 // resolve finds the directory of a file that is to be written, and the name it
 // has there, following symbolic links at the end of name if follow says so. The
 // caller closes dir, unless there is an error.
-func (d *Dir) resolve(name string, follow bool) (dir *os.Root, base string, err error) {
+func (d *Dir) resolve(name string, follow bool) (dir directory, base string, err error) {
 	for range maxLinks + 1 {
 		parent, base := path.Split(name)
 		dir, base, err := d.openParent(parent, base)
@@ -76,12 +75,12 @@ func (d *Dir) resolve(name string, follow bool) (dir *os.Root, base string, err 
 }
 
 // openParent opens parent, which is empty or ends in a slash.
-func (d *Dir) openParent(parent, base string) (*os.Root, string, error) {
+func (d *Dir) openParent(parent, base string) (directory, string, error) {
 	if base == "" || base == ".." { // where a link may lead
 		return nil, "", store.ErrNotRegular
 	}
 	// Asked for what is in parent, root opens parent as a directory only. Asked
 	// for parent itself, it would open a pipe of that name, and wait.
-	dir, err := d.root.OpenRoot("./" + parent + ".")
+	dir, err := d.root.directory("./" + parent + ".")
 	return dir, base, err
 }

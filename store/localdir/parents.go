@@ -79,7 +79,7 @@ func (u *dirUpload) mkdir(name string) error {
 	if u.c.NoSync {
 		return mkdir()
 	}
-	above, err := u.store.root.OpenRoot("./" + path.Dir(name) + "/.")
+	above, err := u.store.root.directory("./" + path.Dir(name) + "/.")
 	if err != nil {
 		return err
 	}

@@ -329,7 +329,7 @@ func TestSmallFileMethods(t *testing.T) {
 		if at := store.LocationOf(f); at != filepath.Join(path, "f") {
 			t.Errorf("its place is %q", at)
 		}
-		alone, err := New(d.root.Root).Open(t.Context(), "f")
+		alone, err := New(d.root.(dirRoot).Root).Open(t.Context(), "f")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -133,7 +133,7 @@ func (s *sweep) resumable(name string) bool {
 
 // remove removes a temporary file unless an upload holds its lock.
 func (s *sweep) remove(name string) (bool, error) {
-	root := s.store.root.Root
+	root := s.store.root.bare()
 	// NFS locks only what is open for writing; a file whose upload died just
 	// before it was published may by then be read-only.
 	f, err := root.OpenFile(name, os.O_RDWR|syscall.O_NONBLOCK, 0)
@@ -176,7 +176,7 @@ func (s *sweep) reclaim(name string) (removed bool, err error) {
 	if !strings.HasSuffix(name, string(tempname.Keep)) {
 		return false, nil
 	}
-	root := s.store.root.Root
+	root := s.store.root.bare()
 	f, err := openRegular(root, name, os.O_RDWR)
 	if err != nil {
 		return false, err
@@ -227,7 +227,7 @@ func (s *sweep) surplus(name string, f *os.File) (safe int64, modified time.Time
 // marked returns how much of a kept file its mark says is safe: nothing if there is
 // no mark yet. It reports false if the mark is not to be trusted.
 func (s *sweep) marked(name string, f *os.File, fi fs.FileInfo) (safe int64, ok bool) {
-	marks, err := openRegular(s.store.root.Root, strings.TrimSuffix(name, string(tempname.Keep))+string(tempname.Mark), os.O_RDONLY)
+	marks, err := openRegular(s.store.root.bare(), strings.TrimSuffix(name, string(tempname.Keep))+string(tempname.Mark), os.O_RDONLY)
 	if err != nil {
 		return 0, errors.Is(err, fs.ErrNotExist)
 	}

@@ -1,8 +1,11 @@
 package localdir
 
 import (
+	"cmp"
+	"maps"
 	"os"
 	"path"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -11,6 +14,10 @@ import (
 
 	"github.com/haul-project/haul/store"
 )
+
+// pathOnly opens a directory for the calls that look names up in it, or ask about it. The
+// user may search it then, and need not have the right to list it.
+const pathOnly = unix.O_PATH | unix.O_DIRECTORY
 
 // timespecs returns two times for utimensat(2). A zero one is left as it is.
 func timespecs(atime, mtime time.Time) (ts [2]unix.Timespec, err error) {
@@ -114,7 +121,7 @@ func space(f *os.File) (store.Space, error) {
 
 // Birth returns what distinguishes the file of that name from earlier ones.
 func (d *Dir) Birth(name string) store.Birth {
-	dir, err := d.root.OpenFile(path.Dir(name)+"/.", os.O_RDONLY, 0)
+	dir, err := d.root.OpenFile(path.Dir(name)+"/.", pathOnly, 0)
 	if err != nil {
 		return store.Birth{}
 	}
@@ -130,4 +137,51 @@ func (d *Dir) Birth(name string) store.Birth {
 		Inode:  st.Ino,
 		At:     st.Btime.Sec*1e9 + int64(st.Btime.Nsec),
 	}
+}
+
+// maxExtras is how many bytes the names of a file's extended attributes, or the value of one,
+// may have to be compared.
+const maxExtras = 4 << 10
+
+// sameExtras reports whether two files have the same extended attributes, an access list
+// among them.
+func sameExtras(a, b *os.File) bool {
+	x, err := extras(a)
+	if err != nil {
+		return false
+	}
+	y, err := extras(b)
+	return err == nil && maps.Equal(x, y)
+}
+
+// extras returns the extended attributes of a file.
+func extras(f *os.File) (map[string]string, error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	var failed error
+	err = c.Control(func(fd uintptr) {
+		var names, value [maxExtras]byte
+		n, err := unix.Flistxattr(int(fd), names[:])
+		if err == unix.EOPNOTSUPP || err == unix.ENOSYS {
+			return
+		}
+		if failed = err; err != nil {
+			return
+		}
+		for name := range strings.SplitSeq(strings.TrimSuffix(string(names[:n]), "\x00"), "\x00") {
+			if name == "" {
+				continue
+			}
+			n, err := unix.Fgetxattr(int(fd), name, value[:])
+			if err != nil {
+				failed = err
+				return
+			}
+			all[name] = string(value[:n])
+		}
+	})
+	return all, cmp.Or(err, failed)
 }

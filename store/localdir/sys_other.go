@@ -9,7 +9,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-const largeFile = 0 // only Linux has the flag
+const (
+	largeFile = 0           // only Linux has the flag
+	pathOnly  = os.O_RDONLY // nor is there one of those that open no more than the name
+)
+
+// sameExtras has nothing to compare: there are no extended attributes that haul knows of.
+func sameExtras(*os.File, *os.File) bool { return true }
 
 // A dirFile is an open file of a [Dir]. There is no portable way to know what
 // is in memory, so it is no TryReader.

@@ -10,7 +10,7 @@ import (
 )
 
 // syncDir makes the names in dir durable.
-func syncDir(dir *os.Root) error {
+func syncDir(dir directory) error {
 	f, err := dir.OpenFile(".", os.O_RDONLY|fileFlags, 0)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func syncDir(dir *os.Root) error {
 type dirID struct{ device, inode uint64 }
 
 // identify returns the identity of a directory, or false if it cannot be found out.
-func identify(dir *os.Root) (dirID, bool) {
+func identify(dir directory) (dirID, bool) {
 	fi, err := dir.Stat(".")
 	if err != nil {
 		return dirID{}, false

@@ -13,13 +13,13 @@ import (
 )
 
 // syncDir does nothing: Windows journals names and has no call to wait for it.
-func syncDir(*os.Root) error { return nil }
+func syncDir(directory) error { return nil }
 
 // A dirID is what no other existing directory has.
 type dirID struct{}
 
 // identify returns nothing: nobody waits for directories.
-func identify(*os.Root) (dirID, bool) { return dirID{}, false }
+func identify(directory) (dirID, bool) { return dirID{}, false }
 
 // isNoSpace reports whether err says that the file system has no room.
 func isNoSpace(err error) bool {

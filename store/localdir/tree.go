@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/internal/rules"
 )
@@ -87,6 +88,53 @@ func (d *Dir) sweepDir(ctx context.Context, name string) (removed bool) {
 		return true
 	})
 	return removed
+}
+
+// RemoveIf removes a file that nothing has changed: see [store.RemoveIf].
+func (d *Dir) RemoveIf(ctx context.Context, name string, was fs.FileInfo) error {
+	fi, err := d.lstat(ctx, name)
+	if err == nil && fi.IsDir() {
+		err = rules.ErrIsDir
+	}
+	if err == nil {
+		err = d.removeUnchanged(name, was)
+	}
+	if err != nil {
+		return d.fail("remove", name, err)
+	}
+	return nil
+}
+
+func (d *Dir) removeUnchanged(name string, was fs.FileInfo) error {
+	parent, _ := path.Split(name)
+	base := tempname.New(tempname.Random(), tempname.Part)
+	hidden := parent + base
+	dir, _, err := d.openParent(parent, base)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	// Nothing else has the random name, and this rename is one step on every system.
+	if err := d.rename(name, hidden, true); err != nil {
+		return err
+	}
+	fi, err := dir.Lstat(base)
+	if err == nil && fi.Mode().Type() == fs.ModeSymlink {
+		fi, err = d.root.Stat(hidden)
+	}
+	if err == nil && os.SameFile(fi, was) && fi.Size() == was.Size() && fi.ModTime().Equal(was.ModTime()) {
+		err = d.call("remove", func() error { return d.unlink(hidden) })
+		if err == nil || errors.Is(err, fs.ErrNotExist) { // a sweep was quicker
+			return nil
+		}
+	} else {
+		err = store.ErrChanged
+	}
+	backErr := d.rename(hidden, name, false)
+	if errors.Is(backErr, fs.ErrExist) {
+		backErr = d.unlink(hidden)
+	}
+	return errors.Join(err, backErr)
 }
 
 // Rename gives what has the name from the name to: see [store.Tree]. On Linux a name
@@ -172,7 +220,7 @@ func (d *Dir) Sub(ctx context.Context, name string) (store.Tree, io.Closer, erro
 		return nil, nil, d.fail("open", name, err)
 	}
 	sub := New(root)
-	sub.SpecialBits, sub.NoSync, sub.LinksFromRoot, sub.Small = d.SpecialBits, d.NoSync, d.LinksFromRoot, d.Small
+	sub.SpecialBits, sub.NoSync, sub.LinksFromRoot, sub.Small, sub.Native = d.SpecialBits, d.NoSync, d.LinksFromRoot, d.Small, d.Native
 	sub.checkpoint, sub.before = d.checkpoint, d.before
 	return sub, root, nil
 }
@@ -190,7 +238,7 @@ func (d *Dir) Space(ctx context.Context, name string) (store.Space, error) {
 	if !fi.IsDir() {
 		name = path.Dir(name)
 	}
-	f, err := d.root.OpenFile(name+"/.", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := d.root.OpenFile(name+"/.", pathOnly|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return store.Space{}, d.fail("statvfs", name, err)
 	}

@@ -52,6 +52,8 @@ func (u *dirUpload) resize(n int64) error {
 func (u *dirUpload) perm() (fs.FileMode, error) {
 	fi, err := u.dir.Lstat(u.base)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && u.store.Native && u.file != nil:
+		return permOf(u.file) // the system's choice
 	case errors.Is(err, fs.ErrNotExist):
 		return rules.FilePerm(u.c.Perm), nil
 	case err != nil:
@@ -64,12 +66,23 @@ func (u *dirUpload) perm() (fs.FileMode, error) {
 	return fi.Mode().Perm(), nil
 }
 
+// Perm returns the permission bits that the file would get by Commit now.
+func (u *dirUpload) Perm() fs.FileMode {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.done {
+		return 0
+	}
+	perm, _ := u.perm() // an error is Commit's as well
+	return perm
+}
+
 // openTemp creates the hidden file and locks it.
 func (u *dirUpload) openTemp() error {
 	for range maxTempTries {
 		name := tempname.New(tempname.Random(), tempname.Part)
 		err := u.call("create", func() (err error) {
-			u.file, err = u.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|fileFlags, 0o600)
+			u.file, err = u.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|fileFlags, u.store.firstPerm(u.c.Perm))
 			return err
 		})
 		if err != nil {
