@@ -42,10 +42,11 @@ func (s *session) extended(q *wire.Request) error {
 	case wire.ExtExpandPath:
 		return s.expandPath(q)
 	case wire.ExtHomeDirectory:
-		if u := string(q.User); u != "" && u != s.conn.info.User {
+		home, ok := s.conn.homeOf(string(q.User))
+		if !ok {
 			return errNoUser
 		}
-		return s.name(shown(s.conn.home), nil)
+		return s.name(home, nil)
 	case wire.ExtUsersGroupsByID:
 		return s.owners(q)
 	case wire.ExtCopyData:
@@ -56,7 +57,7 @@ func (s *session) extended(q *wire.Request) error {
 	return errors.ErrUnsupported
 }
 
-// errNoUser is the answer about any user but the client's own.
+// errNoUser is the answer about a user whose home is not known.
 var errNoUser = errors.New("no such user")
 
 func (s *session) expandPath(q *wire.Request) error {

@@ -127,9 +127,14 @@ type Account struct {
 	User string
 
 	Tree   store.Tree   // what the user sees as /
-	Dir    string       // where the user begins, and "~" is: below /, slash-separated; "" means /
+	Dir    string       // where the user begins: below /, slash-separated; "" means /
 	Access users.Access // what the user may do with it; zero means all
 	Rate   int64        // bytes a second each way; 0 means no limit
+
+	// Home returns where "~" and the home-directory extension lead for a user of that name,
+	// as the client sees it, or false if there is none. Without it, the account's own user
+	// is at home in Dir, and nobody else anywhere.
+	Home func(user string) (dir string, ok bool)
 
 	// CreateOnly takes from full access the right to change or remove what was there
 	// before the connection: see [store.CreateOnly].

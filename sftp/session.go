@@ -2,6 +2,7 @@ package sftp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -303,16 +304,27 @@ func (s *session) resolveBoth(from, to []byte) (a, b string, err error) {
 	return a, b, err
 }
 
-// expand replaces "~" at the beginning, which stands for the home directory of
-// the user, and of no other.
+// expand replaces "~" at the beginning, which stands for the home directory of the user,
+// and "~user", which stands for that of another.
 func (c *userConn) expand(p string) (string, error) {
 	user, ok := strings.CutPrefix(p, "~")
 	if !ok {
 		return c.join(p), nil
 	}
 	user, rest, _ := strings.Cut(user, "/")
-	if user != "" && user != c.info.User {
+	home, ok := c.homeOf(user)
+	if !ok {
 		return "", fs.ErrNotExist
 	}
-	return c.join("./" + rest), nil
+	return c.join(home + "/" + rest), nil
+}
+
+// homeOf returns the home directory of a user, as the client has it; the client's own if
+// the name is empty.
+func (c *userConn) homeOf(user string) (string, bool) {
+	user = cmp.Or(user, c.info.User)
+	if c.account.Home != nil {
+		return c.account.Home(user)
+	}
+	return shown(c.home), user == c.info.User
 }

@@ -85,7 +85,7 @@ func newRoot() *cobra.Command {
 	}
 	addVersionFlag(root)
 	root.AddCommand(newServe(), newBoot(), newConfig(), newCache(), newGet(), newPut(), newLs(), newTree(), newStat(), newSum(), newCat(), newRm(), newCp(), newMv(), newChmod(), newLn(), newMkdir(), newDf(),
-		newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
+		newSFTPServer(), newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
 	program.Setup(root)
 	return root
 }

@@ -1,0 +1,57 @@
+//go:build unix
+
+package sftpserver
+
+import (
+	"log/syslog"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// set sets the umask of the process, if one is given.
+func (u *Umask) set() error {
+	if u.given {
+		syscall.Umask(u.bits)
+	}
+	return nil
+}
+
+// openStdio returns the standard input and output as a stream of which Close ends what
+// waits. A client that leaves is an error of the next write then, and no signal that ends
+// the process before it has cleaned up.
+func openStdio(in, out *os.File) (stdio, error) {
+	signal.Ignore(syscall.SIGPIPE)
+	var all [2]*os.File
+	for i, f := range [...]*os.File{in, out} {
+		fd, err := syscall.Dup(int(f.Fd()))
+		if err != nil {
+			return stdio{}, err
+		}
+		syscall.CloseOnExec(fd)
+		if err := syscall.SetNonblock(fd, true); err != nil {
+			return stdio{}, err
+		}
+		all[i] = os.NewFile(uintptr(fd), f.Name())
+	}
+	return stdio{all[0], all[1]}, nil
+}
+
+// openSyslog connects to the syslog of this machine.
+func openSyslog(f Facility) (write func(l Level, text string), closeLog func(), err error) {
+	w, err := syslog.New(syslog.Priority(f)<<3|syslog.LOG_INFO, logName)
+	if err != nil {
+		return nil, nil, err
+	}
+	write = func(l Level, text string) {
+		switch { // an error has nowhere to go
+		case l <= levelError:
+			_ = w.Err(text)
+		case l <= levelVerbose:
+			_ = w.Info(text)
+		default:
+			_ = w.Debug(text)
+		}
+	}
+	return write, func() { _ = w.Close() }, nil
+}
