@@ -1,6 +1,7 @@
 package sftp
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"strings"
@@ -21,7 +22,7 @@ func (s *session) stat(q *wire.Request, follow bool) error {
 		}
 	}
 	look := s.conn.tree.Lstat
-	if follow {
+	if follow || bytes.HasSuffix(q.Path, []byte("/")) { // which asks for a directory, be it by a link
 		look = s.conn.tree.Stat
 	}
 	fi, err := look(s.ctx, name)

@@ -179,6 +179,11 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("attributes are %+v", a)
 		}
 	}
+	p.want(wire.OK, wire.AppendMkdir(nil, p.n(), "folder", wire.Attrs{}))
+	p.want(wire.OK, wire.AppendSymlink(nil, p.n(), "folder", "short"))
+	if a := p.attrs(wire.AppendLstat(nil, p.n(), "short/")); a.Mode.Type() != wire.ModeDir {
+		t.Errorf("LSTAT of a link with a slash behind: %v", a.Mode)
+	}
 	if a := p.attrs(wire.AppendLstat(nil, p.n(), "link")); a.Mode.Type() != wire.ModeSymlink {
 		t.Errorf("LSTAT of a link is %v", a.Mode)
 	}

@@ -9,9 +9,13 @@ import (
 	"syscall"
 )
 
-// syncDir makes the names in dir durable.
+// syncDir makes the names in dir durable, unless this user may write to dir and not read
+// it: then there is no way to ask for that.
 func syncDir(dir directory) error {
 	f, err := dir.OpenFile(".", os.O_RDONLY|fileFlags, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

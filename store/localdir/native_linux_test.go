@@ -1,0 +1,215 @@
+package localdir_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/localdir"
+)
+
+// machineDir returns a new directory, and the name that it has in the store of the machine.
+func machineDir(t *testing.T) (dir, name string) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, strings.TrimPrefix(dir, "/")
+}
+
+// The store of the machine follows each link where the system does, and opens what the
+// system opens for the user.
+func TestMachine(t *testing.T) {
+	dir, in := machineDir(t)
+	m := localdir.Machine()
+	if err := upload(t, m, in+"/file", "content", store.Create{}); err != nil {
+		t.Fatal(err)
+	}
+	symlink(t, dir+"/file", dir, "absolute")
+	symlink(t, "../"+filepath.Base(dir)+"/absolute", dir, "relative")
+	for _, name := range []string{"file", "absolute", "relative"} {
+		h, err := m.OpenFile(t.Context(), in+"/"+name, store.Access{Read: true})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		b := make([]byte, 7)
+		if _, err := h.ReadAt(b, 0); err != nil || string(b) != "content" {
+			t.Errorf("%s has %q, %v", name, b, err)
+		}
+		_ = h.Close()
+	}
+	if err := upload(t, m, in+"/relative", "new", store.Create{}); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(dir + "/file"); err != nil || string(b) != "new" {
+		t.Errorf("the upload to a link makes %q, %v", b, err)
+	}
+	if err := m.Rename(t.Context(), in+"/file", in+"/moved", false); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(m.Mkdir(t.Context(), in+"/dir", 0o755), m.Link(t.Context(), in+"/moved", in+"/dir/second"),
+		m.Symlink(t.Context(), "second", in+"/dir/link"), m.Remove(t.Context(), in+"/dir/second"), m.Remove(t.Context(), in+"/dir/link"),
+		m.RemoveDir(t.Context(), in+"/dir")); err != nil {
+		t.Error(err)
+	}
+	if sp, err := m.Space(t.Context(), in); err != nil || sp.Total == 0 {
+		t.Errorf("space: %+v, %v", sp, err)
+	}
+	if fi, err := m.Stat(t.Context(), "."); err != nil || !fi.IsDir() {
+		t.Errorf("the root is %v, %v", fi, err)
+	}
+	if _, err := m.Create(t.Context(), in+"/missing/file", store.Create{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an upload to a directory that is missing: %v", err)
+	}
+	if _, err := m.Create(t.Context(), in+"/moved/file", store.Create{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an upload below a file: %v", err)
+	}
+}
+
+// Devices are opened, and pipes are not: to open one could wait for ever.
+func TestMachineDevices(t *testing.T) {
+	dir, in := machineDir(t)
+	m := localdir.Machine()
+	if _, err := m.Create(t.Context(), "dev/null", store.Create{}); !errors.Is(err, store.ErrInPlace) {
+		t.Errorf("an upload to a device: %v", err)
+	}
+	h, err := m.OpenFile(t.Context(), "dev/null", store.Access{Write: true, Create: true, Truncate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := h.WriteAt([]byte("x"), 0); n != 1 || err != nil {
+		t.Errorf("writing to a device: %d, %v", n, err)
+	}
+	_ = h.Close()
+	if err := unix.Mkfifo(dir+"/pipe", 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []store.Access{{Read: true}, {Write: true}} {
+		if _, err := m.OpenFile(t.Context(), in+"/pipe", a); !errors.Is(err, store.ErrNotRegular) {
+			t.Errorf("opening a pipe: %v", err)
+		}
+	}
+}
+
+// New files get what the umask leaves of the permissions asked for.
+func TestMachineUmask(t *testing.T) {
+	dir, in := machineDir(t)
+	m := localdir.Machine()
+	old := syscall.Umask(0o027)
+	defer syscall.Umask(old)
+	up := begin(t, m, in+"/upload", store.Create{Perm: 0o666})
+	if p, ok := up.(store.PermUpload); !ok || p.Perm() != 0o640 {
+		t.Errorf("before it is committed the upload will have other permissions than 640: %v", up)
+	}
+	h, err := m.OpenFile(t.Context(), in+"/placed", store.Access{Write: true, Create: true, Perm: 0o666})
+	if err := errors.Join(err, up.Commit(), m.Mkdir(t.Context(), in+"/dir", 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.Close()
+	for name, want := range map[string]fs.FileMode{"upload": 0o640, "placed": 0o640, "dir": 0o750} {
+		if fi, err := os.Stat(filepath.Join(dir, name)); err != nil || fi.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want %v", name, fi.Mode(), err, want)
+		}
+	}
+}
+
+// An upload replaces a file only if nothing but the content changes, and the user could
+// have written to it.
+func TestNativeInPlace(t *testing.T) {
+	for what, prepare := range map[string]func(file string) error{
+		"another name": func(file string) error { return os.Link(file, file+"2") },
+		"an attribute": func(file string) error { return unix.Setxattr(file, "user.haul", []byte("x"), 0) },
+		"no directory to write to": func(file string) error {
+			return errors.Join(os.Chmod(file, 0o666), os.Chmod(filepath.Dir(file), 0o555))
+		},
+		"a file that is read-only": func(file string) error { return os.Chmod(file, 0o444) },
+		"another owner": func(file string) error {
+			return errors.Join(os.Chown(file, 1, 1), os.Chmod(file, 0o666))
+		},
+		"another group": func(file string) error { return os.Chown(file, -1, 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir, in := machineDir(t)
+			writeFile(t, dir, "sub/file", "old")
+			sub := filepath.Join(dir, "sub")
+			if os.Getuid() == 0 {
+				for _, p := range []string{sub, sub + "/file"} {
+					if err := os.Chown(p, nobody, 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for d := dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+				_ = os.Chmod(d, 0o755)
+			}
+			err := prepare(filepath.Join(sub, "file"))
+			if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) {
+				t.Skip("this user or this file system cannot do that")
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.Stat(sub + "/file")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.Chmod(sub, 0o755)
+			m := localdir.Machine()
+			dropRoot(t, func() {
+				if _, err = m.Create(t.Context(), in+"/sub/file", store.Create{}); !errors.Is(err, store.ErrInPlace) {
+					t.Errorf("an upload: %v", err)
+				}
+			})
+			after, err := os.Stat(sub + "/file")
+			if err != nil || !os.SameFile(before, after) || after.Size() != 3 {
+				t.Errorf("the file is now %v, %v", after, err)
+			}
+			if list, _ := os.ReadDir(sub); len(list) > 2 {
+				t.Errorf("left behind are %v", list)
+			}
+		})
+	}
+}
+
+// A directory that the user may search and not list is no obstacle on the way, nor is one
+// without the right to read where a file is created and renamed.
+func TestMachineSearchOnly(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs directories of another user")
+	}
+	dir, in := machineDir(t)
+	for d := dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop := dir + "/drop"
+	if err := errors.Join(os.Mkdir(drop, 0o733), os.Chmod(drop, 0o733)); err != nil {
+		t.Fatal(err)
+	}
+	m := localdir.Machine()
+	dropRoot(t, func() {
+		for range 2 {
+			if err := upload(t, m, in+"/drop/file", "content", store.Create{}); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := m.Rename(t.Context(), in+"/drop/file", in+"/drop/new", false); err != nil {
+			t.Error(err)
+		}
+		if err := m.Remove(t.Context(), in+"/drop/new"); err != nil {
+			t.Error(err)
+		}
+		if _, err := m.OpenDir(t.Context(), in+"/drop"); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("listing it: %v", err)
+		}
+	})
+}
