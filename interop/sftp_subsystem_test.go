@@ -3,8 +3,15 @@
 package interop
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // sshd with haul for its subsystem: the login is OpenSSH's, and the files are haul's.
@@ -25,13 +32,141 @@ func startSubsystem(t *testing.T, dir string, options ...string) login {
 	return startSSHD(t, dir, "Subsystem sftp "+strings.Join(append([]string{haul(t).path, "sftp-server"}, options...), " "))
 }
 
-// TestSFTPSubsystem has the clients use haul below an sshd.
+// TestSFTPSubsystem has the clients use haul below an sshd. How each library speaks is
+// TestSFTPServer's subject, so of those one does all here that files can do.
 func TestSFTPSubsystem(t *testing.T) {
-	for _, d := range append(sftpPeerDrivers, haulDriver) {
-		exercise(t, d, subsystemHidden)
-	}
+	exercise(t, haulDriver, subsystemHidden, "sizes", "names", "rename", "links", "attributes", "directories", "space", "pieces", "publish", "copy")
 	for _, m := range sftpTools {
-		trade(t, m, subsystemHidden)
-		trade(t, m, subsystemInPlace, "resume")
+		trade(t, m, subsystemHidden, "sizes", "tree", "missing")
+		if m.name == "sftp" {
+			trade(t, m, subsystemInPlace, "resume")
+		}
+	}
+}
+
+// TestSFTPSubsystemRestic has restic keep a repository behind haul: it writes each file
+// under another name first, and renames it.
+func TestSFTPSubsystemRestic(t *testing.T) {
+	t.Parallel()
+	served, local, back := realDir(t), realDir(t), realDir(t)
+	l := startSubsystem(t, served)
+	p := find(t, "restic", "restic")
+	command := findOpenSSH(t, "ssh").path + " -F " + l.sshConfig(t) + " server -s sftp"
+	p.args = []string{"--repo", "sftp:server:repository", "-o", "sftp.command=" + command, "--no-cache", "--quiet"}
+	p.env = append(p.env, "RESTIC_PASSWORD=correct horse", "HOME="+t.TempDir())
+	files := map[string][]byte{"empty": nil, "small": content(1000), "large": content(3 << 20), "dir/in it": content(70_000)}
+	for name, data := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(local, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(local, name), data)
+	}
+	mustRun(t, p, "", "init")
+	mustRun(t, p, "", "backup", local)
+	write(t, filepath.Join(local, "small"), content(2000))
+	files["small"] = content(2000)
+	mustRun(t, p, "", "backup", local)
+	mustRun(t, p, "", "forget", "--keep-last", "1", "--prune")
+	mustRun(t, p, "", "check", "--read-data")
+	mustRun(t, p, "", "restore", "latest", "--target", back)
+	for name, data := range files {
+		wantFile(t, filepath.Join(back, local, name), data)
+	}
+}
+
+// TestSFTPSubsystemOwnTests runs the tests that pkg/sftp has for programs like OpenSSH's
+// sftp-server, with haul in its place.
+func TestSFTPSubsystemOwnTests(t *testing.T) {
+	t.Parallel()
+	server := filepath.Join(t.TempDir(), "sftp-server")
+	if err := os.WriteFile(server, []byte("#!/bin/sh\nexec '"+haul(t).path+"' sftp-server \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := exec.Command("go", "list", "-C", "testdata/pkgsftp", "-f", "{{.Dir}}", "github.com/pkg/sftp").Output()
+	tests := program{path: filepath.Join(t.TempDir(), "tests")}
+	if err == nil {
+		var out []byte
+		out, err = exec.Command("go", "test", "-C", "testdata/pkgsftp", "-c", "-o", tests.path, "github.com/pkg/sftp").CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w\n%s", err, out)
+		}
+	}
+	if err != nil {
+		absent(t, "pkg/sftp's tests cannot be built: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	// One test wants to be in a directory with the name of the package's, without a version.
+	cmd := tests.command(ctx, "-integration", "-sftp", server, "-sftp_client", findOpenSSH(t, "sftp").path, "-test.skip", "^TestGlob$")
+	cmd.Dir = strings.TrimSpace(string(dir))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out[max(0, len(out)-4000):])
+	}
+}
+
+// TestSFTPSubsystemCut cuts off an upload of OpenSSH's sftp. What was there before stays,
+// nothing else is there, and the same put works afterwards. With --in-place the part is
+// there, and reput continues with it.
+func TestSFTPSubsystemCut(t *testing.T) {
+	t.Parallel()
+	for _, inPlace := range []bool{false, true} {
+		served, up := realDir(t), filepath.Join(t.TempDir(), "up")
+		server, again := haul(t).path+" sftp-server", "put "
+		if inPlace {
+			server, again = server+" --in-place", "reput "
+		}
+		write(t, filepath.Join(served, "old"), content(10))
+		largeFile(t, up, 4)
+		sftp := func(ctx context.Context, line string, options ...string) *exec.Cmd {
+			cmd := findOpenSSH(t, "sftp").command(ctx, append(options, "-q", "-D", server, "-b", "-")...)
+			cmd.Dir, cmd.Stdin = served, strings.NewReader(line+"\n")
+			cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // which it passes on
+			return cmd
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cut := sftp(ctx, "put "+up+" old", "-l", "4000") // kbit/s: it takes eight seconds
+		if err := cut.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "a part of the upload", func() bool {
+			parts, _ := filepath.Glob(filepath.Join(served, map[bool]string{false: ".haul-*.part", true: "old"}[inPlace]))
+			return len(parts) == 1 && sizeOf(parts[0]) > 100_000
+		})
+		cancel()
+		if err := cut.Wait(); err == nil {
+			t.Fatal("the upload was not cut off")
+		}
+		await(t, "the end of the server", func() bool {
+			parts, _ := filepath.Glob(filepath.Join(served, ".haul-*"))
+			return len(parts) == 0
+		})
+		if !inPlace {
+			wantFile(t, filepath.Join(served, "old"), content(10))
+		} else if n := sizeOf(filepath.Join(served, "old")); n < 100_000 || n >= 4<<20 {
+			t.Errorf("in place, %d bytes are there", n)
+		}
+		if out, err := sftp(t.Context(), again+up+" old").CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", again, err, out)
+		}
+		sameFiles(t, up, filepath.Join(served, "old"))
+		wantOnly(t, served, "old")
+	}
+}
+
+func sizeOf(name string) int64 {
+	fi, err := os.Stat(name)
+	if err != nil {
+		return 0
+	}
+	return fi.Size()
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for begin := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begin) > startPatience {
+			t.Fatalf("no %s within %v", what, startPatience)
+		}
 	}
 }
