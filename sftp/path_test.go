@@ -205,6 +205,18 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
+// lastParent finds elements that are "..", and no others.
+func TestLastParent(t *testing.T) {
+	for path, want := range map[string]int{
+		"": 0, "..": 2, "/..": 3, "a/..": 4, "a/../b": 4, "../b": 2, "a/../b/../c": 9,
+		"...": 0, "a..": 0, "..a": 0, "a/..b/c": 0, "../...": 2, "....": 0, "/../..a": 3, ".": 0,
+	} {
+		if got := lastParent([]byte(path)); got != want {
+			t.Errorf("in %q the last ends at %d, want %d", path, got, want)
+		}
+	}
+}
+
 // FuzzPaths holds what becomes of paths against what names are.
 func FuzzPaths(f *testing.F) {
 	for _, s := range []string{"", ".", "..", "/", "a/../../b", "//", "~", "\x00", `C:\x`, "a/./b/.."} {

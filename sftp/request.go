@@ -50,8 +50,7 @@ func (s *session) do(q *wire.Request) error {
 	case wire.TypeRmdir:
 		return s.rmdir(q)
 	case wire.TypeRealpath:
-		name, err := s.resolve(q.Path)
-		return s.name(shown(name), err)
+		return s.answerPath(q, string(q.Path), nil)
 	case wire.TypeRename:
 		return s.rename(q, false)
 	case wire.TypeReadlink:

@@ -1,6 +1,7 @@
 package sftp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -61,11 +62,19 @@ func (s *session) extended(q *wire.Request) error {
 var errNoUser = errors.New("no such user")
 
 func (s *session) expandPath(q *wire.Request) error {
-	if _, err := s.resolve(q.Path); err != nil {
-		return err
+	p, err := s.conn.expand(string(q.Path))
+	return s.answerPath(q, p, err)
+}
+
+// answerPath answers by what a path leads to, unless there is an error.
+func (s *session) answerPath(q *wire.Request, p string, err error) error {
+	if bytes.IndexByte(q.Path, 0) >= 0 {
+		return fs.ErrInvalid
 	}
-	name, err := s.conn.expand(string(q.Path))
-	return s.name(shown(name), err)
+	if err == nil {
+		p, err = s.realpath(p)
+	}
+	return s.name(p, err)
 }
 
 func (s *session) fstatvfs(q *wire.Request) error {

@@ -136,6 +136,11 @@ type Account struct {
 	// is at home in Dir, and nobody else anywhere.
 	Home func(user string) (dir string, ok bool)
 
+	// Resolve returns what an absolute path leads to, without symbolic links and "..", as
+	// realpath(3) does; but the last element need not exist. It answers REALPATH, and says
+	// what ".." means behind a link. Without it paths are taken as text.
+	Resolve func(path string) (string, error)
+
 	// CreateOnly takes from full access the right to change or remove what was there
 	// before the connection: see [store.CreateOnly].
 	CreateOnly bool

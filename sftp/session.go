@@ -275,25 +275,58 @@ func (s *session) handle(packet []byte) (err error) {
 // resolve returns the store's name for a path. It is the one place where paths
 // of clients become names: all that reads "/" or ".." has to come through here.
 //
-// A path is taken as text. It is absolute or begins in the home directory, ".."
-// in the root is the root, and nothing on the way has to exist, so that it
-// does not show what does. Symbolic links are for the store, which follows none out of
-// its root.
+// A path is taken as text, unless [Account].Resolve says otherwise. It is absolute or
+// begins in the home directory, ".." in the root is the root, and nothing on the way has
+// to exist, so that it does not show what does. Symbolic links are for the store, which
+// follows none out of its root.
 func (s *session) resolve(p []byte) (string, error) {
 	if bytes.IndexByte(p, 0) >= 0 {
 		return "", fs.ErrInvalid
 	}
-	return s.conn.join(string(p)), nil
+	c := s.conn
+	if c.account.Resolve != nil {
+		if at := lastParent(p); at > 0 {
+			above, err := c.account.Resolve(c.absolute(string(p[:at])))
+			return c.join(above + "/" + string(p[at:])), err
+		}
+	}
+	return c.join(string(p)), nil
+}
+
+// lastParent returns where the last ".." among the elements of a path ends, or 0.
+func lastParent(p []byte) int {
+	for at := len(p); ; {
+		at = bytes.LastIndex(p[:at], []byte(".."))
+		switch end := at + 2; {
+		case at < 0:
+			return 0
+		case (at == 0 || p[at-1] == '/') && (end == len(p) || p[end] == '/'):
+			return end
+		}
+		at++ // "..." has it twice
+	}
+}
+
+// realpath returns the path that REALPATH and expand-path answer for a path.
+func (s *session) realpath(p string) (string, error) {
+	if s.conn.account.Resolve == nil {
+		return shown(s.conn.join(p)), nil
+	}
+	return s.conn.account.Resolve(s.conn.absolute(p))
 }
 
 func (c *userConn) join(p string) string {
-	if !strings.HasPrefix(p, "/") {
-		p = "/" + c.home + "/" + p
-	}
-	if p = path.Clean(p)[1:]; p == "" {
+	if p = path.Clean(c.absolute(p))[1:]; p == "" {
 		return "."
 	}
 	return p
+}
+
+func (c *userConn) absolute(p string) string {
+	if strings.HasPrefix(p, "/") {
+		return p
+	}
+	return "/" + c.home + "/" + p
 }
 
 // resolveBoth is resolve for two.
@@ -309,14 +342,14 @@ func (s *session) resolveBoth(from, to []byte) (a, b string, err error) {
 func (c *userConn) expand(p string) (string, error) {
 	user, ok := strings.CutPrefix(p, "~")
 	if !ok {
-		return c.join(p), nil
+		return p, nil
 	}
 	user, rest, _ := strings.Cut(user, "/")
 	home, ok := c.homeOf(user)
 	if !ok {
 		return "", fs.ErrNotExist
 	}
-	return c.join(home + "/" + rest), nil
+	return home + "/" + rest, nil
 }
 
 // homeOf returns the home directory of a user, as the client has it; the client's own if

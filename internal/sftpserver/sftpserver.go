@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
 	"path"
@@ -124,7 +125,7 @@ func (c *Config) open(a *sftp.Account, self *user.User, log *log) (closeFiles fu
 		return nil, failure.Usage.Errorf("sftp-server: --root DIR is missing: on Windows there is no directory above all others")
 	default:
 		files = localdir.Machine()
-		a.Home = homeOf
+		a.Home, a.Resolve = homeOf, resolve
 		if start, err = filepath.Abs(start); err != nil {
 			return nil, failure.Local.Errorf("finding out the working directory: %w", err)
 		}
@@ -149,6 +150,22 @@ func nameOf(p string) string {
 		return "."
 	}
 	return p
+}
+
+// resolve is [sftp.Account].Resolve for the machine's own root.
+func resolve(p string) (string, error) {
+	full, err := filepath.EvalSymlinks(p)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return full, err
+	}
+	above, base := path.Split(strings.TrimRight(p, "/"))
+	if base == "." || base == ".." || base == "" {
+		return "", err
+	}
+	if above, err = filepath.EvalSymlinks(above); err != nil {
+		return "", err
+	}
+	return filepath.Join(above, base), nil
 }
 
 // homeOf returns the home directory of a user of this machine.

@@ -235,6 +235,54 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// Paths lead where they lead the system, which OpenSSH's sftp asks for before "cd".
+func TestRealpath(t *testing.T) {
+	d := dir(t)
+	if err := errors.Join(os.MkdirAll(filepath.Join(d, "a/b"), 0o755), os.Symlink("a/b", filepath.Join(d, "link")),
+		os.WriteFile(filepath.Join(d, "a/file"), []byte("x"), 0o644), os.Symlink("nowhere", filepath.Join(d, "dangling"))); err != nil {
+		t.Fatal(err)
+	}
+	p := run(t, Config{Start: d})
+	p.begin()
+	for of, want := range map[string]string{
+		"link": "/a/b", "link/..": "/a", "link/../file": "/a/file", "link/new": "/a/b/new", "link/../..": "", "a/../link/": "/a/b", "dangling": "/dangling", ".../x/..": "-", "a..b": "/a..b",
+	} {
+		if want == "-" {
+			if answer, _ := p.ask(typeRealpath, of); answer != typeStatus {
+				t.Errorf("%s, of which a part is missing, is answered by %d", of, answer)
+			}
+		} else if got := p.path(of); got != d+want {
+			t.Errorf("%s is %s, want %s", of, got, d+want)
+		}
+	}
+	for _, missing := range []string{"none/x", "none/../a", "a/file/..", ".../.."} {
+		if answer, _ := p.ask(typeRealpath, missing); answer != typeStatus {
+			t.Errorf("%s is answered by %d", missing, answer)
+		}
+	}
+	if answer, _ := p.ask(typeStat, "link/../file"); answer != typeAttrs {
+		t.Error("behind a link, .. is taken as text")
+	}
+	p.want(statusMissing, typeStat, "none/../a")
+	self, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := filepath.EvalSymlinks(self.HomeDir)
+	if err != nil {
+		t.Skipf("the home directory of this user: %v", err)
+	}
+	for _, of := range []string{"~", "~/", "~" + self.Username} {
+		if answer, body := p.ask(typeExtended, "expand-path@openssh.com", of); answer != typeName || !strings.Contains(string(body), home) {
+			t.Errorf("%s is answered by %d, %q", of, answer, body)
+		}
+	}
+	p.want(statusMissing, typeExtended, "expand-path@openssh.com", "~nobody of that name/x")
+	if answer, body := p.ask(typeExtended, "home-directory", self.Username); answer != typeName || !strings.Contains(string(body), self.HomeDir) {
+		t.Errorf("the home directory is answered by %d, %q", answer, body)
+	}
+}
+
 // A session of which nobody can make anything begins elsewhere, or not at all.
 func TestStart(t *testing.T) {
 	self, err := user.Current()
