@@ -104,9 +104,9 @@ func TestSFTPSubsystemOwnTests(t *testing.T) {
 	}
 }
 
-// TestSFTPSubsystemCut cuts off an upload of OpenSSH's sftp. What was there before stays,
-// nothing else is there, and the same put works afterwards. With --in-place the part is
-// there, and reput continues with it.
+// TestSFTPSubsystemCut cuts off an upload of OpenSSH's sftp. The file that was there before
+// stays, alone, and the same put works afterwards. With --in-place the part is there, and
+// reput continues with it.
 func TestSFTPSubsystemCut(t *testing.T) {
 	t.Parallel()
 	for _, inPlace := range []bool{false, true} {

@@ -55,7 +55,7 @@ func (c *userConn) begin(ctx context.Context, s *Server, peer, local net.Addr) {
 //
 // ServeSession closes rw, and returns when the session is over. If the peer has ended it,
 // that is no error. If ctx ends, the session does: Close of rw has to end a Read and a
-// Write that wait. What the peer had open then counts as abandoned, see [Account].Hidden.
+// Write that wait. Files that the peer has open then are abandoned: see [Account].Hidden.
 // The [Conn] of the hooks has the addresses of rw if that is a net.Conn, and none
 // otherwise.
 func (s *Server) ServeSession(ctx context.Context, rw io.ReadWriteCloser, a *Account) error {

@@ -84,7 +84,7 @@ func TestServeSessionEnds(t *testing.T) {
 	}
 }
 
-// What is no SFTP ends the session with an error, and a panic of a hook does too.
+// Bytes that are no SFTP end the session with an error, and a panic of a hook does too.
 func TestServeSessionBroken(t *testing.T) {
 	for what, bytes := range map[string]string{
 		"text":         "GET / HTTP/1.1\r\n\r\n",

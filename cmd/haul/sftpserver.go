@@ -15,25 +15,21 @@ import (
 
 const sftpServerHelp = `Serve one SFTP session on standard input and output.
 
-sshd does the login and runs this as the user, with this line in sshd_config:
-
+sshd does the login and runs this as the user, by a line in sshd_config:
   Subsystem sftp /usr/bin/haul sftp-server
+It serves all files of the machine with the rights of the user, or with --root those below
+a directory. The short options are those of OpenSSH's sftp-server. In DIR, %d is the user's
+home directory, %u the user's name, and %% is %.
 
-It serves all files of the machine with the rights of the user, or with --root those
-below a directory. The short options are those of OpenSSH's sftp-server.
+A file appears under its name when the client has closed it, and an upload that is cut off
+leaves what was there before. A file is written in place where another could not replace
+it, or would have another owner, group or access list, or lose a second name. --in-place
+writes all in place, as OpenSSH does: then a client can resume an upload that was cut off.`
 
-A file that is uploaded appears under its name when the client has closed it, and an
-upload that is cut off leaves what was there before. A file is written in place instead
-where a new one could not replace it or would have another owner, group, access list or
-fewer names; or if the client opens it to be read and changed. --in-place writes all
-files in place, as OpenSSH does: a client can then resume an upload that was cut off.
-
-%d in DIR is the user's home directory, %u the user's name, and %% is %.`
-
-const sftpServerExamples = `  Subsystem sftp /usr/bin/haul sftp-server
-  Subsystem sftp /usr/bin/haul sftp-server -l INFO -u 027
-  Subsystem sftp /usr/bin/haul sftp-server -R --root /srv/public
-  sftp -D 'haul sftp-server'`
+const sftpServerExamples = `  haul sftp-server -l INFO -u 027          log each file, and keep new ones from others
+  haul sftp-server -R --root /srv/public   a directory to read from
+  haul sftp-server -P remove,rmdir         nothing can be removed
+  haul sftp-server -Q requests             the names that -P and -p take`
 
 func newSFTPServer() *cobra.Command {
 	c := sftpserver.Config{Level: sftpserver.DefaultLevel, Facility: sftpserver.DefaultFacility}

@@ -23,6 +23,7 @@ func (u *Umask) Set(text string) error {
 	return nil
 }
 
+// String returns the number, or nothing if none is given.
 func (u *Umask) String() string {
 	if !u.given {
 		return ""
@@ -67,6 +68,7 @@ func (l *Level) Set(text string) error {
 	return nil
 }
 
+// String returns the name.
 func (l *Level) String() string { return levels[*l] }
 
 // Type is the name of the value in the help.
@@ -94,6 +96,7 @@ func (f *Facility) Set(text string) error {
 	return nil
 }
 
+// String returns the name.
 func (f *Facility) String() string {
 	for name, n := range facilities {
 		if n == *f {
