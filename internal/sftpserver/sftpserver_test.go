@@ -425,6 +425,31 @@ func TestCutUpload(t *testing.T) {
 	}
 }
 
+// A file that cannot be replaced without another change is written in place.
+func TestWrittenInPlace(t *testing.T) {
+	d := dir(t)
+	first, second := filepath.Join(d, "first"), filepath.Join(d, "second")
+	if err := errors.Join(os.WriteFile(first, []byte("what was there"), 0o644), os.Link(first, second)); err != nil {
+		t.Fatal(err)
+	}
+	p := run(t, Config{Start: d})
+	p.begin()
+	for _, name := range []string{"first", "/dev/null"} {
+		h := p.open(name)
+		p.want(statusOK, typeWrite, h, int64(0), "new")
+		p.want(statusOK, typeClose, h)
+	}
+	if err := p.end(); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{first, second} {
+		if b, err := os.ReadFile(name); string(b) != "new" {
+			t.Errorf("%s has %q, %v", name, b, err)
+		}
+	}
+	wantOnly(t, d, "first", "second")
+}
+
 // A client that takes no more answers ends the session, not the process.
 func TestNobodyReads(t *testing.T) {
 	p := run(t, Config{Start: dir(t)})

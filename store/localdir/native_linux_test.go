@@ -1,6 +1,7 @@
 package localdir_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -119,6 +120,46 @@ func TestMachineUmask(t *testing.T) {
 		if fi, err := os.Stat(filepath.Join(dir, name)); err != nil || fi.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v; want %v", name, fi.Mode(), err, want)
 		}
+	}
+}
+
+// In a directory with a default access list, that takes the place of the umask: a group can
+// share what its members upload.
+func TestMachineDefaultACL(t *testing.T) {
+	dir, in := machineDir(t)
+	list := binary.LittleEndian.AppendUint32(nil, 2) // the version, and then tag, permissions and id (acl(5))
+	for _, e := range []struct {
+		tag, perm uint16
+		id        uint32
+	}{{0x01, 7, ^uint32(0)}, {0x04, 5, ^uint32(0)}, {0x08, 7, 12345}, {0x10, 7, ^uint32(0)}, {0x20, 5, ^uint32(0)}} {
+		list = binary.LittleEndian.AppendUint16(list, e.tag)
+		list = binary.LittleEndian.AppendUint16(list, e.perm)
+		list = binary.LittleEndian.AppendUint32(list, e.id)
+	}
+	err := unix.Setxattr(dir, "system.posix_acl_default", list, 0)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("this file system has no access lists")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	m := localdir.Machine()
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	if err := errors.Join(upload(t, m, in+"/file", "x", store.Create{Perm: 0o666}), m.Mkdir(t.Context(), in+"/dir", 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]fs.FileMode{"file": 0o664, "dir": 0o775} {
+		fi, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || fi.Mode().Perm() != want { // the bits of the group are the mask of the list
+			t.Errorf("%s: %v, %v; want %v", name, fi.Mode(), err, want)
+		}
+		if _, err := unix.Getxattr(filepath.Join(dir, name), "system.posix_acl_access", nil); err != nil {
+			t.Errorf("%s has no access list: %v", name, err)
+		}
+	}
+	// The list of a file that is replaced is the same as the new one's.
+	if err := upload(t, m, in+"/file", "new", store.Create{}); err != nil && !errors.Is(err, store.ErrInPlace) {
+		t.Error(err)
 	}
 }
 
