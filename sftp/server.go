@@ -146,7 +146,8 @@ type Account struct {
 	CreateOnly bool
 
 	// Refused are the names of requests that are answered by PERMISSION_DENIED, as
-	// [Requests] has them. Extensions among them are not announced.
+	// [Requests] has them; with any other name there is no login. Extensions among them
+	// are not announced.
 	Refused []string
 
 	// Hidden keeps files from sight while they are uploaded. One that is opened

@@ -95,8 +95,10 @@ func (l *log) closed(t *sftp.Transfer) {
 
 // operation logs a change, or one that failed or was refused.
 func (l *log) operation(o *sftp.Operation) {
-	text := fmt.Sprintf("%s name \"%s\"", o.What, o.Name)
+	text := fmt.Sprintf("%s \"%s\"", o.What, o.Name)
 	switch o.What {
+	case "mkdir", "remove", "rmdir":
+		text = fmt.Sprintf("%s name \"%s\"", o.What, o.Name)
 	case "rename", "link":
 		text = fmt.Sprintf("%s old \"%s\" new \"%s\"", o.What, o.Name, o.To)
 	case "symlink":

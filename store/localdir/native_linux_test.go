@@ -202,7 +202,7 @@ func TestNativeInPlace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer os.Chmod(sub, 0o755)
+			defer func() { _ = os.Chmod(sub, 0o755) }()
 			m := localdir.Machine()
 			dropRoot(t, func() {
 				if _, err = m.Create(t.Context(), in+"/sub/file", store.Create{}); !errors.Is(err, store.ErrInPlace) {
