@@ -1,6 +1,7 @@
 package sftpserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -59,7 +60,9 @@ func (l *log) observe(s *sftp.Server, name string) {
 		l.printf(levelInfo, "session opened for local user %s from [%s]", name, from)
 	}
 	s.Disconnected = func(c *sftp.Conn) {
-		if c.Err != nil {
+		if errors.Is(c.Err, context.Canceled) {
+			l.printf(levelInfo, "session ended by a signal")
+		} else if c.Err != nil {
 			l.printf(levelError, "session failed: %v", c.Err)
 		}
 		l.printf(levelInfo, "session closed for local user %s from [%s]", name, from)
