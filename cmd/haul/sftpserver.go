@@ -62,7 +62,7 @@ func newSFTPServer() *cobra.Command {
 	flags.VarP(&c.Umask, "umask", "u", "the umask of new files and directories, in octal")
 	flags.StringSliceVarP(&c.Deny, "deny-requests", "P", nil, "refuse these `REQUESTS`, with commas in between")
 	flags.StringSliceVarP(&c.Allow, "allow-requests", "p", nil, "take only these `REQUESTS`")
-	flags.StringVarP(&query, "query", "Q", "", "list the names that -P and -p take, and end: `requests`")
+	flags.StringVarP(&query, "query", "Q", "", "list the names that -P and -p take, and end; `WHAT` is requests")
 	flags.BoolVar(&c.InPlace, "in-place", false, "show a file while it is uploaded, and keep the part of an upload that is cut off")
 	flags.BoolVar(&c.NoFsync, "no-fsync", false, "do not wait until uploads are on the disk")
 	flags.VarP(&c.Level, "log-level", "l", "what to log: QUIET, FATAL, ERROR, INFO, VERBOSE or DEBUG")
