@@ -40,6 +40,7 @@ var badFlagValues = []struct{ command, flag, value, says string }{
 	{"ls", "ssh", "'ssh", "a quotation mark is missing"},
 	{"ls", "by-time", "x", "true or false"},
 	{"ls", "by-size", "x", "true or false"},
+	{"sftp-server", "umask", "888", "octal"},
 }
 
 // Each flag that takes a number, a size or a time refuses what is none, and every
@@ -59,7 +60,7 @@ func TestBadFlagValues(t *testing.T) {
 	}
 	kinds := map[string]string{
 		"bool": "true or false", "boolfunc": "true or false", "int": "whole number", "duration": "with its unit", "SIZE": "haul help sizes",
-		"float64": "number", "uint64": "whole number", "int64": "whole number",
+		"float64": "number", "UMASK": "octal", "LEVEL": "QUIET, FATAL", "FACILITY": "LOCAL0", "uint64": "whole number", "int64": "whole number",
 	}
 	for _, cmd := range allCommands(newRoot()) {
 		command := strings.TrimPrefix(cmd.CommandPath(), "haul ")
