@@ -60,16 +60,16 @@ func (x *exchange) list() {
 		x.fail(err)
 		return
 	}
-	how.sort(entries)
+	found := how.keep(entries)
+	how.sort(found)
 	x.set("Content-Type", mediaType)
-	// Nothing in a list runs, whatever the names in it are.
-	x.set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	x.set("Content-Security-Policy", pagePolicy)
 	x.writeHeader(http.StatusOK)
 	w := listingWriter{x}
 	if how.json {
-		err = writeJSON(w, entries)
+		err = writeJSON(w, found)
 	} else {
-		err = writeHTML(w, x.Name, how, entries)
+		err = writeHTML(w, x.Name, how, found, len(entries))
 	}
 	if err != nil {
 		x.abort(err)

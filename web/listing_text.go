@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
-	"html"
 	"io"
 	"net/url"
 	"slices"
@@ -15,7 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-const listingBuffer = 32 << 10 // bytes written at a time
+const (
+	listingBuffer = 32 << 10 // bytes written at a time
+	maxSearch     = 255      // bytes of what is searched for in names: no name is longer
+)
 
 // writeJSON writes a listing as an array of objects:
 //
@@ -61,84 +62,6 @@ func writeJSON(to io.Writer, entries []entry) error {
 	return w.Flush()
 }
 
-// listingHead begins a listing for people. On a narrow screen, names are broken into
-// as many lines as they need, and dates into two, so that all columns can be seen.
-const listingHead = `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<title>%[1]s</title>
-<style>
-body{font:1em/1.5 sans-serif;margin:1.5em;color-scheme:light dark}
-h1,td{overflow-wrap:anywhere}
-td,th{padding:0 2em 0 0;text-align:left;vertical-align:top}
-td+td,th+th{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
-@media(max-width:40em){body{margin:.75em}h1{font-size:1.3em}td,th{padding:.2em .75em .2em 0}td+td+td{white-space:normal;overflow-wrap:normal;min-width:5.5em}td:last-child,th:last-child{padding-right:0}}
-</style>
-</head><body><h1>%[1]s</h1>
-<table>
-<tr>`
-
-// writeHTML writes a listing for people. It escapes all text that is not its own.
-func writeHTML(to io.Writer, name string, how listingQuery, entries []entry) error {
-	w := bufio.NewWriterSize(to, listingBuffer)
-	title := name
-	if name != "/" {
-		title += "/"
-	}
-	fmt.Fprintf(w, listingHead, html.EscapeString(strings.ToValidUTF8(title, "\ufffd")))
-	for _, c := range listingColumns {
-		fmt.Fprint(w, how.heading(c.by, c.heading))
-	}
-	fmt.Fprint(w, "\n")
-	if name != "/" {
-		fmt.Fprint(w, "<tr><td><a href=\"../\">../</a><td><td>\n")
-	}
-	for i := range entries {
-		e := &entries[i]
-		shown, size := e.name, readableSize(e.size)
-		if e.dir {
-			shown, size = shown+"/", ""
-		}
-		// Relative, and with "./" before a name that would look like a scheme.
-		link := url.URL{Path: shown}
-		b := append(w.AvailableBuffer(), `<tr><td><a href="`...)
-		b = append(append(b, html.EscapeString(link.String())...), `">`...)
-		b = append(append(b, html.EscapeString(strings.ToValidUTF8(shown, "\ufffd"))...), "</a><td>"...)
-		b = append(append(b, size...), "<td>"...)
-		b = time.Unix(e.modified, 0).UTC().AppendFormat(b, "2006-01-02 15:04")
-		if _, err := w.Write(append(b, '\n')); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(w, "</table>\n<p>Entries: %d. Times are UTC.</p>\n</body></html>\n", len(entries))
-	return w.Flush()
-}
-
-// heading returns the heading of a column. Its link sorts by the column, or turns the
-// order round.
-func (q listingQuery) heading(by, text string) string {
-	state, order := "", "asc"
-	switch {
-	case q.by == by && q.descending:
-		state, text = ` aria-sort="descending"`, text+" ▼"
-	case q.by == by:
-		state, order, text = ` aria-sort="ascending"`, "desc", text+" ▲"
-	}
-	return fmt.Sprintf(`<th scope="col"%s><a href="?sort=%s&amp;order=%s">%s</a>`, state, by, order, text)
-}
-
-// readableSize returns a number of bytes as people read it, in units of 1024.
-func readableSize(n int64) string {
-	const units = "KMGTPE"
-	if n < 1024 {
-		return itoa(n) + " B"
-	}
-	value, unit := float64(n)/1024, 0
-	for value >= 1024 && unit < len(units)-1 {
-		value, unit = value/1024, unit+1
-	}
-	return fmt.Sprintf("%.1f %ciB", value, units[unit])
-}
-
 // An entry is a line of a listing.
 type entry struct {
 	name     string
@@ -154,6 +77,7 @@ type listingQuery struct {
 	json       bool   // rather than HTML
 	by         string // one of listingColumns
 	descending bool
+	search     string // a part of the names; "" asks for all
 }
 
 // listingColumns are what a listing can be sorted by, and the headings of its columns.
@@ -168,8 +92,34 @@ func (x *exchange) listingQuery() listingQuery {
 			q.by = c.by
 		}
 	}
-	q.entries = q.json || query.Has("list") || query.Has("sort")
+	q.search = cut(query.Get("q"), maxSearch)
+	q.entries = q.json || query.Has("list") || query.Has("sort") || query.Has("q")
 	return q
+}
+
+func (q listingQuery) order() string {
+	if q.descending {
+		return "desc"
+	}
+	return "asc"
+}
+
+// link returns the query for the same directory in another order, or for other entries.
+func (q listingQuery) link(by, order, search string) string {
+	link := "?sort=" + by + "&order=" + order
+	if search != "" {
+		link += "&q=" + url.QueryEscape(search)
+	}
+	return link
+}
+
+// keep returns the entries with the text that is searched for in their names, in any case.
+func (q listingQuery) keep(entries []entry) []entry {
+	if q.search == "" {
+		return entries
+	}
+	want := strings.ToLower(q.search)
+	return slices.DeleteFunc(entries, func(e entry) bool { return !strings.Contains(strings.ToLower(e.name), want) })
 }
 
 // prefersJSON reports whether Accept names JSON, and likes HTML no better.

@@ -130,7 +130,7 @@ func TestServeHTTPIndex(t *testing.T) {
 	s.await("open in a browser: " + s.at + "/\n")
 	s.want(200, "<p>home", "GET /", "")
 	for _, target := range []string{"/?list", "/bare/"} {
-		if resp, body := s.ask("GET "+target, ""); resp.StatusCode != 200 || !strings.Contains(body, "Entries:") {
+		if resp, body := s.ask("GET "+target, ""); resp.StatusCode != 200 || !strings.Contains(body, `id="count"`) {
 			t.Errorf("%s: %d %s", target, resp.StatusCode, body)
 		}
 	}

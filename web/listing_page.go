@@ -1,0 +1,168 @@
+package web
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"html"
+	"html/template"
+	"io"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxCrumbs is how many of the directories above have links in the page of a listing: the
+// first, and the last ones.
+const maxCrumbs = 16
+
+//go:embed page
+var pageFiles embed.FS
+
+// pageTemplate has what is before and after the lines of the entries. The lines are
+// written without a template, which would take twenty times as long for them.
+var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
+
+// The parts of the page that run or are laid out, and the policy that allows them alone:
+// nothing else in a page runs, whatever the names in it are.
+var (
+	pageStyle  = pagePart("page.css")
+	listScript = pagePart("list.js")
+
+	pagePolicy = "default-src 'none'; img-src data:; style-src " + hashOf(pageStyle) + "; script-src " + hashOf(listScript) +
+		"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+func pagePart(name string) string {
+	text, err := pageFiles.ReadFile("page/" + name)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// hashOf returns the source expression for a style or a script (CSP level 3 §2.3.1).
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// A page is what the template shows of a listing.
+type page struct {
+	Title, Name string
+	Above       []crumb
+	Columns     []column
+	Search      string // what was searched for; "" if all entries are there
+	By, Order   string
+	Count       string
+	All         string // the link to all entries
+	Style       template.CSS
+	Script      template.JS
+}
+
+// A crumb leads to a directory above; without a link it stands for several.
+type crumb struct{ Name, Link string }
+
+// A column is the heading of one. Its link sorts by the column, or turns the order round.
+type column struct{ Heading, Link, Sorted, Arrow string }
+
+// writeHTML writes a listing for people. It escapes all text that is not its own. all is
+// how many entries there are, of which those in entries have been searched for.
+func writeHTML(to io.Writer, name string, how listingQuery, entries []entry, all int) error {
+	w := bufio.NewWriterSize(to, listingBuffer)
+	p := newPage(name, how, len(entries), all)
+	if err := pageTemplate.ExecuteTemplate(w, "head", p); err != nil {
+		return err
+	}
+	for i := range entries {
+		e := &entries[i]
+		shown, size := e.name, readableSize(e.size)
+		if e.dir {
+			shown, size = shown+"/", ""
+		}
+		// Relative, and with "./" before a name that would look like a scheme.
+		link := url.URL{Path: shown}
+		b := append(w.AvailableBuffer(), `<tr><td><a href="`...)
+		b = append(append(b, html.EscapeString(link.String())...), `"><bdi>`...)
+		b = append(append(b, html.EscapeString(strings.ToValidUTF8(shown, "\ufffd"))...), "</bdi></a><td"...)
+		if e.size >= 1024 && !e.dir {
+			b = append(append(append(b, ` title="`...), itoa(e.size)...), ` bytes"`...)
+		}
+		b = append(append(append(b, '>'), size...), "<td>"...)
+		b = time.Unix(e.modified, 0).UTC().AppendFormat(b, "2006-01-02 15:04")
+		if _, err := w.Write(append(b, '\n')); err != nil {
+			return err
+		}
+	}
+	if err := pageTemplate.ExecuteTemplate(w, "foot", p); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+func newPage(name string, how listingQuery, n, all int) *page {
+	p := &page{
+		Title: name, Name: name, Search: how.search, By: how.by, Order: how.order(), Count: countOf(n, all), All: how.link(how.by, how.order(), ""),
+		Style: template.CSS(pageStyle), Script: template.JS(listScript),
+	}
+	if name != "/" {
+		p.Title, p.Name, p.Above = name+"/", path.Base(name), crumbsOf(name)
+	}
+	p.Title, p.Name = strings.ToValidUTF8(p.Title, "\ufffd"), strings.ToValidUTF8(p.Name, "\ufffd")
+	for _, c := range listingColumns {
+		heading := column{Heading: c.heading, Link: how.link(c.by, "asc", how.search)}
+		switch {
+		case how.by == c.by && how.descending:
+			heading.Sorted, heading.Arrow = "descending", "▼"
+		case how.by == c.by:
+			heading.Link, heading.Sorted, heading.Arrow = how.link(c.by, "desc", how.search), "ascending", "▲"
+		}
+		p.Columns = append(p.Columns, heading)
+	}
+	return p
+}
+
+// crumbsOf returns the directories that a directory is in. Their links are relative, as a
+// handler in front of this one may have removed a prefix off the path.
+func crumbsOf(name string) []crumb {
+	parts := strings.Split(name[1:], "/")
+	crumbs := []crumb{{"/", strings.Repeat("../", len(parts))}}
+	for i, part := range parts[:len(parts)-1] {
+		up := len(parts) - 1 - i
+		switch {
+		case up < maxCrumbs-1:
+			crumbs = append(crumbs, crumb{strings.ToValidUTF8(part, "\ufffd"), strings.Repeat("../", up)})
+		case len(crumbs) == 1:
+			crumbs = append(crumbs, crumb{Name: "…"})
+		}
+	}
+	return crumbs
+}
+
+// countOf says how many entries there are.
+func countOf(n, all int) string {
+	text := itoa(int64(all))
+	if n < all {
+		text = itoa(int64(n)) + " of " + text
+	}
+	if all == 1 {
+		return text + " entry"
+	}
+	return text + " entries"
+}
+
+// readableSize returns a number of bytes as people read it, in units of 1024.
+func readableSize(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return itoa(n) + " B"
+	}
+	value, unit := float64(n)/1024, 0
+	for value >= 1024 && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
+	}
+	return strconv.FormatFloat(value, 'f', 1, 64) + " " + units[unit:unit+1] + "iB"
+}
