@@ -113,13 +113,15 @@ func (c *commandFlag) Type() string { return "COMMAND" }
 
 // webFlags are the flags about certificates.
 type webFlags struct {
-	cacert   string
-	insecure bool
+	cacert      string
+	fingerprint string
+	insecure    bool
 }
 
 func (f *webFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.cacert, "cacert", "", "trust the certificates in `FILE` (PEM), and not those of the system")
+	flags.StringVar(&f.fingerprint, "fingerprint", "", "trust the server whose certificate has this `SHA256`, which \"haul serve --https\" prints, and no other")
 	flags.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate: anybody may be the server")
 }
 
@@ -141,7 +143,7 @@ func remoteConfig(f *sshFlags, w *webFlags, stderr io.Writer) remote.Config {
 			Identities: f.identities, Jump: f.jump, Port: f.port, ConfigFile: f.config, Options: f.options, Command: f.command,
 			Requests: f.requests, RequestBytes: int(f.requestSize),
 		},
-		Web:   remote.WebConfig{CACert: w.cacert, Insecure: w.insecure},
+		Web:   remote.WebConfig{CACert: w.cacert, Fingerprint: w.fingerprint, Insecure: w.insecure},
 		Batch: f.batch, PasswordFile: f.passwordFile,
 		UserAgent: "haul",
 		Stderr:    stderr,

@@ -65,7 +65,7 @@ var badValues = []struct {
 	{"http", "80", "HOST:PORT"},
 	{"http", "127.0.0.1:65536", "HOST:PORT"},
 	{"https", "443", "HOST:PORT"},
-	{"https", "127.0.0.1:0", "--cert FILE"},
+	{"https", "127.0.0.1:65536", "HOST:PORT"},
 	{"cert", "x", "add --https"},
 	{"key", "x", "--cert"},
 	{"listing", "x", "true or false"},

@@ -76,6 +76,11 @@ HTTPS, and may do what that file says ("haul help users-file"). Behind a proxy t
 does TLS, --http-plain-auth takes passwords over HTTP, and --http-proxy reads each
 client's address from the proxy's PROXY header.
 
+Without --cert, haul makes a self-signed certificate at the first start and prints its
+fingerprint, which "haul get --fingerprint" checks. It keeps it in $STATE_DIRECTORY,
+/var/lib/haul for root, or ~/.local/state/haul. A start in its last 30 days makes a
+new one.
+
 GET takes ranges and conditions. For a directory it sends the index.html in it
 (--index); with --listing, it lists a directory that has none. PUT makes missing
 directories, and can resume an upload that was cut off.`

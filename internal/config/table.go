@@ -74,7 +74,7 @@ func (s *Settings) http() []*Setting {
 	c := &s.config.HTTP
 	return []*Setting{
 		{Key: "http.listen", Flag: "http", Group: "HTTP", value: textsValue(&c.Listen), Help: "serve HTTP on `ADDRESS`, such as :8080"},
-		{Key: "https.listen", Flag: "https", Group: "HTTP", value: textsValue(&c.ListenTLS), Help: "serve HTTPS on `ADDRESS`, such as :8443; needs --cert"},
+		{Key: "https.listen", Flag: "https", Group: "HTTP", value: textsValue(&c.ListenTLS), Help: "serve HTTPS on `ADDRESS`, such as :8443; self-signed without --cert"},
 		{Key: "https.cert", Flag: "cert", Group: "HTTP", value: textValue(&c.Cert), Help: "certificate for HTTPS, with its intermediates: a PEM `FILE`, read again when it changes"},
 		{Key: "https.key", Flag: "key", Group: "HTTP", value: textValue(&c.Key), Help: "private key of the certificate: a PEM `FILE` (default: that of --cert)"},
 		{Key: "http.listing", Flag: "listing", Group: "HTTP", value: boolValue(&c.Listing), Help: "list directories over HTTP, as HTML or JSON"},

@@ -81,6 +81,7 @@ type SSHConfig struct {
 
 // A WebConfig says which web servers are trusted.
 type WebConfig struct {
-	CACert   string // a file with certificates, instead of those of the system
-	Insecure bool   // do not check certificates
+	CACert      string // a file with certificates, instead of those of the system
+	Fingerprint string // the SHA-256 of the server's certificate, in hexadecimal, instead of all other checks
+	Insecure    bool   // do not check certificates
 }

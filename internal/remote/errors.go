@@ -1,7 +1,9 @@
 package remote
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -60,12 +62,26 @@ func Advice(err error) string {
 		return "that port speaks SSH: its URL begins with sftp://"
 	case answered && status.Code == http.StatusUnauthorized:
 		return "the user or the password is wrong, or this user may not log in from here"
-	case signer:
-		return "--cacert FILE trusts the certificates in FILE: put there the one that signed the server's, or the server's own if it is self-signed"
+	case signer, misnamed && selfSigned(name.Certificate):
+		return trustAdvice(err)
 	case misnamed && name.Host != "":
 		return fmt.Sprintf("the server's certificate is not for %s: use one of its names in the URL", console.Visible(name.Host))
 	case errors.Is(err, http.ErrSchemeMismatch), strings.Contains(err.Error(), `no SSH server: it says "HTTP/`):
 		return "that port speaks HTTP without TLS: its URL begins with http://"
 	}
 	return ""
+}
+
+// selfSigned reports whether a certificate names itself as its signer.
+func selfSigned(c *x509.Certificate) bool {
+	return len(c.RawIssuer) > 0 && bytes.Equal(c.RawIssuer, c.RawSubject)
+}
+
+// trustAdvice says how to trust a server whose certificate nobody vouches for.
+func trustAdvice(err error) string {
+	said := "--cacert FILE trusts the certificates in FILE: put there the one that signed the server's, or the server's own if it is self-signed"
+	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok && len(bad.UnverifiedCertificates) > 0 {
+		said += fmt.Sprintf("; or --fingerprint %x trusts it, if the server itself shows this SHA-256 of its certificate", sha256.Sum256(bad.UnverifiedCertificates[0].Raw))
+	}
+	return said
 }

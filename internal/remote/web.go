@@ -1,13 +1,17 @@
 package remote
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
@@ -98,10 +102,14 @@ func (d webDialer) client(root string, l Location, first string) (*webclient.Cli
 // tls returns what the configuration says of certificates.
 func (c *WebConfig) tls() (*tls.Config, error) {
 	t := &tls.Config{InsecureSkipVerify: c.Insecure}
-	if c.CACert == "" {
+	switch {
+	case c.Fingerprint != "" && (c.CACert != "" || c.Insecure):
+		return nil, failure.Usage.Errorf("--fingerprint is checked instead of all else; leave out --cacert and --insecure")
+	case c.Fingerprint != "":
+		return t, pin(t, c.Fingerprint)
+	case c.CACert == "":
 		return t, nil
-	}
-	if c.Insecure {
+	case c.Insecure:
 		return nil, failure.Usage.Errorf("--cacert and --insecure: the second checks nothing")
 	}
 	text, err := readBounded(c.CACert)
@@ -113,6 +121,23 @@ func (c *WebConfig) tls() (*tls.Config, error) {
 		return nil, failure.Local.Errorf("--cacert %s: there is no certificate in it (PEM, -----BEGIN CERTIFICATE-----)", console.Visible(c.CACert))
 	}
 	return t, nil
+}
+
+// pin has connections accept one certificate alone, whatever its names and its signer are.
+func pin(t *tls.Config, fingerprint string) error {
+	want, err := hex.DecodeString(strings.ReplaceAll(fingerprint, ":", ""))
+	if err != nil || len(want) != sha256.Size {
+		return failure.Usage.Errorf("--fingerprint %s: it is a SHA-256, of 64 hexadecimal digits with or without colons", console.Visible(fingerprint))
+	}
+	t.InsecureSkipVerify = true // VerifyConnection does
+	t.VerifyConnection = func(s tls.ConnectionState) error {
+		if sum := sha256.Sum256(s.PeerCertificates[0].Raw); !bytes.Equal(sum[:], want) {
+			err := fmt.Errorf("its certificate has the SHA-256 fingerprint %x, and --fingerprint wants another; has the server been replaced, or is another one on the way?", sum)
+			return &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err}
+		}
+		return nil
+	}
+	return nil
 }
 
 // password finds the user and the password for a server: in netrc, or from who

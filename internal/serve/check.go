@@ -219,7 +219,6 @@ func (cfg *Config) checkHTTP(m *mistakes) {
 	if secure {
 		m.checkAddrs("https", "tcp", h.ListenTLS)
 	}
-	m.when(secure && h.Cert == "", "https", "--https takes --cert FILE, and --key FILE if the key is not in it")
 	m.when(h.Cert != "" && !secure, "cert", "--cert is for HTTPS, which is not served; add --https :443")
 	m.when(h.Key != "" && h.Cert == "", "key", "--key goes with --cert")
 	m.when(strings.ContainsAny(h.Index, `/\`) || h.Index == "." || h.Index == "..", "index", "--index takes the name of a file in each directory, such as index.html, and no path")

@@ -48,7 +48,7 @@ func TestCheck(t *testing.T) {
 		{"upload", func(c *Config) {
 			c.TFTP.Listen, c.HTTP.Listen, c.Files.Upload = nil, []string{":80"}, site.UploadUnique
 		}},
-		{"https", func(c *Config) { c.HTTP.ListenTLS = []string{":443"} }},
+		{"https", func(c *Config) { c.HTTP.ListenTLS = []string{"443"} }},
 		{"http-auth", func(c *Config) { c.HTTP.Listen, c.HTTP.Users = []string{":80"}, "/etc/haul/users" }},
 		{"sftp-conns", func(c *Config) { c.SFTP.MaxConns = 0 }},
 		{"rate", func(c *Config) { c.TFTP.Rate = -2 }},

@@ -191,10 +191,10 @@ const NoHostKeys = "none"
 type HTTP struct {
 	Listen    []string // the addresses of HTTP; the default is ":80"
 	FallBack  bool     // port 8080 is used if the process cannot have those
-	ListenTLS []string // the addresses of HTTPS, which take Cert; none by default
+	ListenTLS []string // the addresses of HTTPS; none by default
 
 	// Cert and Key are PEM files: the certificate with its intermediates, and its
-	// private key. The default of Key is Cert.
+	// private key. The default of Key is Cert; without Cert, HTTPS has a self-signed one.
 	Cert, Key string
 
 	Listing       bool   // shows the entries of directories

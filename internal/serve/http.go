@@ -26,6 +26,7 @@ import (
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/tcp/certs"
 	"github.com/haul-project/haul/users"
 	"github.com/haul-project/haul/web"
 )
@@ -61,6 +62,7 @@ type httpService struct {
 	sessions *userSessions // nil without
 
 	plain, secure httpPort
+	ownCertDir    string // "" without a certificate of the server's own
 
 	retired chan time.Duration
 	limit   time.Duration // for requests under way once there is a successor; set before the requests learn of the end
@@ -93,9 +95,14 @@ func (cfg *Config) openHTTP(owners []int, counts *meter.Registry, log *slog.Logg
 	}
 	s.plain.scheme, s.plain.asked = handover.HTTP, cfg.HTTP.Listen
 	s.secure.scheme, s.secure.asked = handover.HTTPS, cfg.HTTP.ListenTLS
-	if cfg.HTTP.Cert != "" {
+	switch {
+	case cfg.HTTP.Cert != "":
 		if s.secure.accept.TLS, err = s.openCertificate(); err != nil {
 			return nil, inSetting("cert", err)
+		}
+	case anyAddr(cfg.HTTP.ListenTLS):
+		if s.ownCertDir, err = stateDir("cert", "a certificate by --cert FILE"); err != nil {
+			return nil, err
 		}
 	}
 	for _, p := range s.ports() {
@@ -152,6 +159,9 @@ func (s *httpService) secrets() (all []secret) {
 			flag = "--cert"
 		}
 		all = append(all, secret{flag: flag, what: "the key of the certificate", path: s.cfg.HTTP.pair().Key})
+	}
+	if s.ownCertDir != "" {
+		all = append(all, secret{"--https", "the key of the server's own certificate", certs.OwnFile(s.ownCertDir), "; --cert FILE names another certificate"})
 	}
 	if s.sessions != nil {
 		all = append(all, secret{flag: "--http-auth", what: "the users file", path: s.sessions.file})
@@ -218,6 +228,11 @@ func (s *httpService) close() {
 // listen opens the sockets, unless systemd or a predecessor has done so.
 func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (err error) {
 	s.fitDescriptors(ownprocess.OpenFiles())
+	if s.ownCertDir != "" {
+		if err := s.ownCertificate(); err != nil {
+			return err
+		}
+	}
 	for _, p := range s.ports() {
 		p.accept.Proxies, p.accept.UnixProxies = s.cfg.HTTP.Proxies, s.cfg.HTTP.UnixProxies
 		p.accept.HandshakeTimeout, p.accept.Log = httpHeaderTime, s.logger
@@ -335,7 +350,9 @@ func (s *httpService) announce() {
 }
 
 func (s *httpService) sandboxPaths(c *privilege.Confinement) {
-	c.Read = append(c.Read, s.cfg.HTTP.reads()...)
+	if s.cfg.HTTP.Cert != "" {
+		c.Read = append(c.Read, s.cfg.HTTP.pair().Dirs()...)
+	}
 	if s.files != nil {
 		s.files.sandboxPaths(c)
 		return

@@ -1,24 +1,16 @@
 package serve
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"path/filepath"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/tcp/certs"
 )
-
-// httpSuites are those of TLS 1.2: with forward secrecy and authenticated encryption
-// (RFC 9325 §4.2). TLS 1.3 has no others.
-var httpSuites = []uint16{
-	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-}
 
 // openCertificate loads the certificate, which is loaded again when its files change.
 func (s *httpService) openCertificate() (*tls.Config, error) {
@@ -35,32 +27,23 @@ func (s *httpService) openCertificate() (*tls.Config, error) {
 	for _, err := range set.Warnings() {
 		set.Report(err)
 	}
-	return &tls.Config{
-		GetCertificate: set.GetCertificate, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12, CipherSuites: httpSuites,
-	}, nil
+	return certs.ServerConfig(set.GetCertificate), nil
+}
+
+// ownCertificate loads the certificate that this server makes for itself, or makes it.
+func (s *httpService) ownCertificate() error {
+	cert, created, err := certs.Own(s.ownCertDir, certs.HostsOf(s.cfg.HTTP.ListenTLS...)...)
+	if err != nil {
+		return inSetting("https", failure.Local.Errorf("--https without --cert: %w; --cert FILE names another certificate", err))
+	}
+	s.secure.accept.TLS = certs.ServerConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil })
+	said := map[bool]string{true: "made the", false: "the"}[created]
+	s.cfg.say(s.out, "HTTPS: %s self-signed certificate %s, which is valid until %s; clients can check it with haul get --fingerprint %s",
+		said, certs.OwnFile(s.ownCertDir), cert.Leaf.NotAfter.UTC().Format(time.DateOnly), certs.Fingerprint(cert.Leaf))
+	return nil
 }
 
 // pair returns the files of the certificate.
 func (cfg *HTTP) pair() certs.Pair {
-	p := certs.Pair{Cert: cfg.Cert, Key: cfg.Key}
-	if p.Key == "" {
-		p.Key = p.Cert
-	}
-	return p
-}
-
-// reads returns the directories of the certificate, where a new one will appear.
-func (cfg *HTTP) reads() []string {
-	if cfg.Cert == "" {
-		return nil
-	}
-	var dirs []string
-	for _, file := range []string{cfg.pair().Cert, cfg.pair().Key} {
-		dirs = append(dirs, filepath.Dir(file))
-		if real, err := filepath.EvalSymlinks(file); err == nil { // as certbot has it
-			dirs = append(dirs, filepath.Dir(real))
-		}
-	}
-	slices.Sort(dirs)
-	return slices.Compact(dirs)
+	return certs.Pair{Cert: cfg.Cert, Key: cmp.Or(cfg.Key, cfg.Cert)}
 }

@@ -52,11 +52,12 @@ func (e noUsersFileError) Error() string {
 
 func (e noUsersFileError) Unwrap() error { return e.err }
 
-// defaultHostKeys returns the default directory of host keys.
-func defaultHostKeys() (string, error) {
+// stateDir returns the default directory of host keys and certificates. Without one the error
+// is in a setting, and says what to name.
+func stateDir(setting, instead string) (string, error) {
 	dir, err := ownDir("STATE_DIRECTORY", "/var/lib/haul", "XDG_STATE_HOME", ".local/state")
 	if err != nil {
-		return "", usagef("host-keys", "%w; name a directory for the host keys by --host-keys DIR", err)
+		return "", usagef(setting, "%w; name %s", err, instead)
 	}
 	return dir, nil
 }

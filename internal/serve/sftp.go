@@ -72,7 +72,7 @@ func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logg
 		return nil, inSetting("users", err)
 	}
 	if s.hostKeys = cfg.SFTP.HostKeys; s.hostKeys == "" {
-		if s.hostKeys, err = defaultHostKeys(); err != nil {
+		if s.hostKeys, err = stateDir("host-keys", "a directory for the host keys by --host-keys DIR"); err != nil {
 			return nil, err
 		}
 	}

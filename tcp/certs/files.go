@@ -10,7 +10,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,6 +30,19 @@ func (p Pair) String() string {
 		return p.Cert
 	}
 	return p.Cert + " with key " + p.Key
+}
+
+// Dirs returns the directories in which new files of the pair appear: those of the files, and
+// those to which symbolic links lead, as certbot has them.
+func (p Pair) Dirs() (dirs []string) {
+	for _, file := range []string{p.Cert, p.Key} {
+		dirs = append(dirs, filepath.Dir(file))
+		if real, err := filepath.EvalSymlinks(file); err == nil {
+			dirs = append(dirs, filepath.Dir(real))
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
 
 // maxCertFile is how long a file may be, in bytes. Chains are some kilobytes.
