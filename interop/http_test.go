@@ -167,3 +167,53 @@ func selfSign(t *testing.T, name string, life time.Duration) {
 		t.Fatal(err)
 	}
 }
+
+// Programs of others unpack what haul archives, as a file and, as zip too, from a stream.
+func TestHTTPArchives(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	names := []string{"kernel", "sub/deep/initrd", "sub/" + strings.Repeat("long", 40) + "/" + strings.Repeat("name", 40), "ü b&c", "empty"}
+	for i, name := range names {
+		file := filepath.Join(dir, "lab", name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, content(webSizes[len(webSizes)-1-i]), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "lab", ".hidden"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	url, _ := serveWeb(t, dir, "--http", "127.0.0.1:0", "--listing")
+	curl, busybox, python := find(t, "curl", "curl"), find(t, "busybox", "busybox"), find(t, "python3", "python3")
+	for _, c := range []struct {
+		kind   string
+		unpack func(archive string)
+	}{
+		{"tar", func(a string) { do(t, program{path: "/bin/tar"}, "-x", "-p", "-f", a, "-C", filepath.Dir(a)) }},
+		{"tar", func(a string) { do(t, busybox, "tar", "-x", "-f", a, "-C", filepath.Dir(a)) }},
+		{"zip", func(a string) {
+			do(t, python, "-c", "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; z.extractall(sys.argv[2])", a, filepath.Dir(a))
+		}},
+		{"zip", func(a string) { do(t, busybox, "unzip", "-q", a, "-d", filepath.Dir(a)) }},
+		{"zip", func(a string) {
+			do(t, program{path: "/bin/sh"}, "-c", `"$0" unzip -q - -d "$2" <"$1"`, busybox.path, a, filepath.Dir(a))
+		}},
+	} {
+		here := t.TempDir()
+		archive := filepath.Join(here, "archive")
+		do(t, curl, "--silent", "--fail", "--output", archive, url+"/lab/?archive="+c.kind)
+		c.unpack(archive)
+		for i, name := range names {
+			if webSizes[len(webSizes)-1-i] > 0 {
+				wantFile(t, filepath.Join(here, "lab", name), content(webSizes[len(webSizes)-1-i]))
+			} else if _, err := os.Stat(filepath.Join(here, "lab", name)); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(here, "lab", ".hidden")); err == nil {
+			t.Error("a hidden file is in the archive")
+		}
+	}
+}

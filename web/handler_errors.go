@@ -21,22 +21,25 @@ func (f *failure) Error() string { return f.text }
 
 // The errors of requests.
 var (
-	errTarget      = &failure{http.StatusBadRequest, "the target of the request is no path"}
-	errDots        = &failure{http.StatusBadRequest, "the path has . or .. in it"}
-	errBackslash   = &failure{http.StatusBadRequest, "the path has a backslash in it; write a slash"}
-	errSlash       = &failure{http.StatusBadRequest, "the path has a slash in a name (%2F)"}
-	errDoubleSlash = &failure{http.StatusBadRequest, "the path has two slashes in a row; write one"}
-	errBadName     = &failure{http.StatusBadRequest, "the path has a NUL in it"}
-	errLongName    = &failure{http.StatusRequestURITooLong, "the path is too long"}
-	errMethod      = &failure{http.StatusMethodNotAllowed, "the method is not allowed here"}
-	errNoUploads   = &failure{http.StatusMethodNotAllowed, "uploads are not allowed here"}
-	errNoRemovals  = &failure{http.StatusMethodNotAllowed, "files cannot be removed here"}
-	errUploadOnly  = &failure{http.StatusForbidden, "this access is for uploads only"}
-	errCondition   = &failure{http.StatusPreconditionFailed, "a condition of the request does not hold"}
-	errRange       = &failure{http.StatusRequestedRangeNotSatisfiable, "the file has no such range"}
-	errManyListed  = &failure{http.StatusInsufficientStorage, "the directory has too many entries to be listed"}
-	errManyFiles   = &failure{http.StatusServiceUnavailable, "the server has too many files open"}
-	errListing     = &failure{http.StatusServiceUnavailable, "too many large directories are being listed"}
+	errTarget       = &failure{http.StatusBadRequest, "the target of the request is no path"}
+	errDots         = &failure{http.StatusBadRequest, "the path has . or .. in it"}
+	errBackslash    = &failure{http.StatusBadRequest, "the path has a backslash in it; write a slash"}
+	errSlash        = &failure{http.StatusBadRequest, "the path has a slash in a name (%2F)"}
+	errDoubleSlash  = &failure{http.StatusBadRequest, "the path has two slashes in a row; write one"}
+	errBadName      = &failure{http.StatusBadRequest, "the path has a NUL in it"}
+	errLongName     = &failure{http.StatusRequestURITooLong, "the path is too long"}
+	errMethod       = &failure{http.StatusMethodNotAllowed, "the method is not allowed here"}
+	errNoUploads    = &failure{http.StatusMethodNotAllowed, "uploads are not allowed here"}
+	errNoRemovals   = &failure{http.StatusMethodNotAllowed, "files cannot be removed here"}
+	errUploadOnly   = &failure{http.StatusForbidden, "this access is for uploads only"}
+	errCondition    = &failure{http.StatusPreconditionFailed, "a condition of the request does not hold"}
+	errRange        = &failure{http.StatusRequestedRangeNotSatisfiable, "the file has no such range"}
+	errArchive      = &failure{http.StatusBadRequest, "there are archives of two kinds: archive=tar and archive=zip"}
+	errManyListed   = &failure{http.StatusInsufficientStorage, "the directory has too many entries to be listed"}
+	errDeepArchive  = &failure{http.StatusInsufficientStorage, "the directories are too deep for an archive"}
+	errLargeArchive = &failure{http.StatusInsufficientStorage, "there are too many files for an archive"}
+	errManyFiles    = &failure{http.StatusServiceUnavailable, "the server has too many files open"}
+	errListing      = &failure{http.StatusServiceUnavailable, "too many large directories are being listed"}
 )
 
 // The errors of uploads.

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/haul-project/haul/store"
 )
@@ -39,8 +40,12 @@ type dirOpener interface {
 
 // list answers with the entries of a directory.
 func (x *exchange) list() {
-	x.set("Vary", "Accept")
 	how := x.listingQuery()
+	if how.archive != "" {
+		x.archive(how.archive)
+		return
+	}
+	x.set("Vary", "Accept")
 	mediaType := "text/html; charset=utf-8"
 	if how.json {
 		mediaType = "application/json"
@@ -54,7 +59,7 @@ func (x *exchange) list() {
 		x.writeHeader(http.StatusOK)
 		return
 	}
-	entries, err := x.entries()
+	entries, err := x.entries(x.name)
 	defer x.h.listed.give(len(entries))
 	if err != nil {
 		x.fail(err)
@@ -65,7 +70,7 @@ func (x *exchange) list() {
 	x.set("Content-Type", mediaType)
 	x.set("Content-Security-Policy", pagePolicy)
 	x.writeHeader(http.StatusOK)
-	w := listingWriter{x}
+	w := pieceWriter{x}
 	if how.json {
 		err = writeJSON(w, found)
 	} else {
@@ -89,23 +94,24 @@ func (x *exchange) isDirectory() error {
 
 // A gathering is the entries of a directory as they are read.
 type gathering struct {
+	name  string // the directory
 	list  []entry
 	above []fs.FileInfo // the directory, and those that it is in; nil until it is needed
 }
 
-// entries returns the entries of the directory, in no order, without those that no
+// entries returns the entries of a directory, in no order, without those that no
 // client could get: what is neither file nor directory, links that lead nowhere or
 // out, and names that no path can spell. It leaves out links that lead to a
 // directory which they are in, too: a client that follows all links would never
 // finish. As many as it returns, with or without an error, count as listed.
-func (x *exchange) entries() (list []entry, err error) {
-	g := &gathering{}
+func (x *exchange) entries(name string) (list []entry, err error) {
+	g := &gathering{name: name}
 	switch s := x.acct.Store.(type) {
 	case dirOpener:
 		err = x.readEntries(s, g)
 	case store.Lister:
 		var all []fs.DirEntry
-		if all, err = s.ReadDir(x.ctx(), x.name); err != nil {
+		if all, err = s.ReadDir(x.ctx(), name); err != nil {
 			return nil, err
 		}
 		for _, e := range all {
@@ -124,7 +130,7 @@ func (x *exchange) entries() (list []entry, err error) {
 }
 
 func (x *exchange) readEntries(s dirOpener, g *gathering) error {
-	dir, err := s.OpenDir(x.ctx(), x.name)
+	dir, err := s.OpenDir(x.ctx(), g.name)
 	if err != nil {
 		return err
 	}
@@ -153,7 +159,7 @@ func (x *exchange) addEntry(g *gathering, fi fs.FileInfo) error {
 	}
 	if fi.Mode().Type() == fs.ModeSymlink {
 		var err error
-		if fi, err = x.acct.Store.Stat(x.ctx(), path.Join(x.name, name)); err != nil {
+		if fi, err = x.acct.Store.Stat(x.ctx(), path.Join(g.name, name)); err != nil {
 			return x.ctx().Err()
 		}
 		if fi.IsDir() && x.isAbove(g, fi) {
@@ -169,19 +175,23 @@ func (x *exchange) addEntry(g *gathering, fi fs.FileInfo) error {
 	if err := x.h.listed.take(1); err != nil {
 		return err
 	}
-	g.list = append(g.list, entry{name, fi.Size(), fi.ModTime().Unix(), fi.IsDir()})
+	g.list = append(g.list, entryOf(name, fi))
 	return nil
+}
+
+func entryOf(name string, fi fs.FileInfo) entry {
+	return entry{name, fi.Size(), fi.ModTime().Unix(), fi.Mode().Perm(), fi.IsDir()}
 }
 
 // isAbove reports whether a directory is the one that is listed, or one that it is
 // in, or may be.
 func (x *exchange) isAbove(g *gathering, dir fs.FileInfo) bool {
-	if strings.Count(x.name, "/") >= maxAbove {
+	if strings.Count(g.name, "/") >= maxAbove {
 		return true
 	}
 	if g.above == nil {
 		g.above = []fs.FileInfo{} // once, whatever comes of it
-		for name := x.name; ; name = path.Dir(name) {
+		for name := g.name; ; name = path.Dir(name) {
 			if fi, err := x.acct.Store.Stat(x.ctx(), name); err == nil {
 				g.above = append(g.above, fi)
 			}
@@ -193,16 +203,16 @@ func (x *exchange) isAbove(g *gathering, dir fs.FileInfo) bool {
 	return slices.ContainsFunc(g.above, func(fi fs.FileInfo) bool { return store.SameFile(fi, dir) })
 }
 
-// A listingWriter sends a listing as it is written, and gives the peer time for
-// each piece.
-type listingWriter struct{ x *exchange }
+// A pieceWriter sends a listing or an archive as it is written, and gives the peer the
+// time of Handler.Stall for each minStep bytes.
+type pieceWriter struct{ x *exchange }
 
-func (l listingWriter) Write(p []byte) (int, error) {
-	l.x.patient(0)
-	n, err := l.x.w.Write(p)
-	wait := l.x.addSent(int64(n))
+func (p pieceWriter) Write(b []byte) (int, error) {
+	p.x.patient(time.Duration(max(0, len(b)-1)/minStep) * p.x.h.stall())
+	n, err := p.x.w.Write(b)
+	wait := p.x.addSent(int64(n))
 	if err == nil {
-		err = l.x.pause(wait)
+		err = p.x.pause(wait)
 	}
 	return n, err
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"net/url"
 	"slices"
 	"strings"
@@ -66,7 +67,8 @@ func writeJSON(to io.Writer, entries []entry) error {
 type entry struct {
 	name     string
 	size     int64
-	modified int64 // Unix seconds
+	modified int64       // Unix seconds
+	mode     fs.FileMode // the permissions
 	dir      bool
 }
 
@@ -78,6 +80,7 @@ type listingQuery struct {
 	by         string // one of listingColumns
 	descending bool
 	search     string // a part of the names; "" asks for all
+	archive    string // the kind of archive; "" asks for a list
 }
 
 // listingColumns are what a listing can be sorted by, and the headings of its columns.
@@ -93,7 +96,8 @@ func (x *exchange) listingQuery() listingQuery {
 		}
 	}
 	q.search = cut(query.Get("q"), maxSearch)
-	q.entries = q.json || query.Has("list") || query.Has("sort") || query.Has("q")
+	q.entries = q.json || query.Has("list") || query.Has("sort") || query.Has("q") || query.Has("archive")
+	q.archive = query.Get("archive")
 	return q
 }
 

@@ -82,8 +82,9 @@ fingerprint, which "haul get --fingerprint" checks. It keeps it in $STATE_DIRECT
 new one.
 
 GET takes ranges and conditions. For a directory it sends the index.html in it
-(--index); with --listing, it lists a directory that has none. PUT makes missing
-directories, and can resume an upload that was cut off.`
+(--index); with --listing, it lists a directory that has none, and sends any as a
+tar or zip (?archive=tar). PUT makes missing directories, and can resume an upload
+that was cut off.`
 
 const serveFilesHelp = `Which files clients get, and what they may write.
 

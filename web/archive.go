@@ -1,0 +1,235 @@
+package web
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// Bounds of an archive.
+const (
+	maxArchived     = 1 << 20 // entries, as many as all listings together
+	maxArchiveDepth = 128     // directories below the first one
+
+	// An entry of a zip is in memory until the end. It counts as so many of a listing,
+	// and one more for each zipNameBytes of its name.
+	zipListed    = 4
+	zipNameBytes = 64
+)
+
+// archiveTypes are the kinds of archives, with their media types.
+var archiveTypes = map[string]string{"tar": "application/x-tar", "zip": "application/zip"}
+
+// An archiver writes an archive. The names end in a slash if they are directories'.
+type archiver interface {
+	add(name string, mode fs.FileMode, modified time.Time, size int64) (io.Writer, error)
+	Close() error
+}
+
+// An archiving is an archive as it is written.
+type archiving struct {
+	x     *exchange
+	out   archiver
+	buf   *[copyBytes]byte
+	n     int // entries so far
+	held  int // entries of listings and of zips that are in memory
+	asZip bool
+}
+
+// archive answers with a directory and all that is below it. It has what a client would
+// get that follows the listings.
+func (x *exchange) archive(kind string) {
+	mediaType, ok := archiveTypes[kind]
+	if !ok {
+		x.fail(errArchive)
+		return
+	}
+	a := &archiving{x: x, asZip: kind == "zip"}
+	defer func() { x.h.listed.give(a.held) }()
+	var list []entry
+	err := x.isDirectory()
+	if err == nil && !x.bodiless() {
+		list, err = a.list(x.name)
+	}
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	x.set("Content-Type", mediaType)
+	x.set("Content-Disposition", attachment(path.Base(x.Name), kind))
+	x.set("Accept-Ranges", "none")
+	if x.bodiless() {
+		x.writeHeader(http.StatusOK)
+		return
+	}
+	x.Status = http.StatusOK
+	x.started()
+	x.writeHeader(http.StatusOK)
+	if err := a.write(list); err != nil {
+		x.abort(err)
+	}
+}
+
+// attachment returns the field by which a browser names what it saves (RFC 6266).
+func attachment(name, kind string) string {
+	if name == "/" {
+		name = "files"
+	}
+	name = strings.ToValidUTF8(name, "_") + "." + kind
+	plain := []byte(name)
+	for i, c := range plain {
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"\/:*?<>|%`, c) >= 0 {
+			plain[i] = '_'
+		}
+	}
+	field := `attachment; filename="` + string(plain) + `"`
+	if string(plain) != name {
+		field += "; filename*=UTF-8''" + strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
+	}
+	return field
+}
+
+// write writes the archive.
+func (a *archiving) write(list []entry) error {
+	a.buf = copyBuffers.Get().(*[copyBytes]byte)
+	defer copyBuffers.Put(a.buf)
+	w := bufio.NewWriterSize(pieceWriter{a.x}, listingBuffer)
+	if a.asZip {
+		a.out = newZip(w)
+	} else {
+		a.out = newTar(w)
+	}
+	as := "files/"
+	if a.x.name != "." {
+		as = path.Base(a.x.name) + "/"
+	}
+	root := entry{modified: a.x.Began.Unix(), mode: 0o755}
+	if fi, err := a.x.acct.Store.Stat(a.x.ctx(), a.x.name); err == nil {
+		root = entryOf("", fi)
+	}
+	if err := a.directory(a.x.name, as, root, list, 0); err != nil {
+		return err // without an end, by which a program would take it for whole
+	}
+	if err := a.out.Close(); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// list returns the entries of a directory, which count as listed.
+func (a *archiving) list(name string) ([]entry, error) {
+	list, err := a.x.entries(name)
+	a.held += len(list)
+	return list, err
+}
+
+func (a *archiving) release(n int) {
+	a.held -= n
+	a.x.h.listed.give(n)
+}
+
+// directory writes a directory. First come its files, since then only the names of the
+// directories need to be remembered.
+func (a *archiving) directory(name, as string, dir entry, list []entry, depth int) error {
+	if depth > maxArchiveDepth {
+		return errDeepArchive
+	}
+	if _, err := a.add(as, dir, 0); err != nil {
+		return err
+	}
+	listingQuery{by: "name"}.sort(list)
+	for _, e := range list {
+		if !e.dir {
+			if err := a.file(path.Join(name, e.name), as+e.name); err != nil {
+				return err
+			}
+		}
+	}
+	all := len(list)
+	dirs := slices.DeleteFunc(list, func(e entry) bool { return !e.dir })
+	dirs = slices.Clone(dirs)
+	a.release(all - len(dirs))
+	for _, e := range dirs {
+		below := path.Join(name, e.name)
+		list, err := a.list(below)
+		if err == nil {
+			err = a.directory(below, as+e.name+"/", e, list, depth+1)
+		} else if leftOut(err) {
+			a.release(len(list))
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	a.release(len(dirs))
+	return nil
+}
+
+// file writes a file. Its size is that of the open file: one that grows meanwhile is cut
+// there, as in any answer.
+func (a *archiving) file(name, as string) error {
+	if err := a.x.ctx().Err(); err != nil {
+		return err
+	}
+	f, err := a.x.acct.Store.Open(a.x.ctx(), name)
+	if err != nil {
+		if leftOut(err) {
+			return nil
+		}
+		return err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	e := entryOf("", fi)
+	w, err := a.add(as, e, e.size)
+	if err != nil {
+		return err
+	}
+	moved, err := copyAt(w, f, 0, e.size, a.buf[:])
+	if err == nil && moved < e.size {
+		err = ErrShrunk
+	}
+	return err
+}
+
+// leftOut reports whether an error is that a client does not get what has a name: it may
+// not read it, it has gone, or it is something else by now.
+func leftOut(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrNotRegular)
+}
+
+// add begins an entry of the archive.
+func (a *archiving) add(as string, e entry, size int64) (io.Writer, error) {
+	if a.n++; a.n > maxArchived {
+		return nil, errLargeArchive
+	}
+	if a.asZip {
+		weight := zipListed + len(as)/zipNameBytes
+		if err := a.x.h.listed.take(weight); err != nil {
+			return nil, err
+		}
+		a.held += weight
+	}
+	mode := e.mode
+	switch {
+	case mode != 0: // a store may have none
+	case e.dir:
+		mode = 0o755
+	default:
+		mode = 0o644
+	}
+	return a.out.add(as, mode, time.Unix(e.modified, 0).UTC(), size)
+}

@@ -1,0 +1,343 @@
+package web_test
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/web"
+)
+
+// unpack returns what is in an archive, by names: permissions, time and content.
+func unpack(t *testing.T, kind, body string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	add := func(name string, info fs.FileInfo, r io.Reader) {
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, twice := all[name]; twice || strings.HasPrefix(name, "/") || strings.Contains("/"+name, "/../") {
+			t.Errorf("%s is there twice, or leads out", name)
+		}
+		all[name] = fmt.Sprintf("%v %s %s", info.Mode(), info.ModTime().UTC().Format(time.DateTime), content)
+	}
+	if kind == "tar" {
+		for r := tar.NewReader(strings.NewReader(body)); ; {
+			h, err := r.Next()
+			if err == io.EOF {
+				return all
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			add(h.Name, h.FileInfo(), r)
+		}
+	}
+	z, err := zip.NewReader(strings.NewReader(body), int64(len(body)))
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
+		t.Fatal(err)
+	}
+	for _, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(f.Name, f.FileInfo(), r)
+		r.Close()
+	}
+	return all
+}
+
+// A directory comes as tar or zip, with permissions and times, under its name.
+func TestArchive(t *testing.T) {
+	files := map[string]string{
+		"lab/kernel": "image", "lab/sub/inner": strings.Repeat("x", 70_000), "lab/sub/deep/empty": "", "lab/" + strings.Repeat("long", 50): "l",
+		"lab/ünï & \"co\"": "u", "lab/new\nline": "n", "lab/-rf": "m", "other/x": "x",
+	}
+	st := mem(t, files)
+	for _, dir := range []string{"lab", "lab/sub", "lab/sub/deep"} {
+		touch(t, st, dir, old)
+	}
+	mode := fs.FileMode(0o755)
+	if err := st.SetAttr(t.Context(), "lab/kernel", store.Attr{Mode: &mode}, true); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, st, "lab/-rf", time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC))
+	h := &web.Handler{Store: st, Listing: true, Index: "kernel"}
+	for kind, mediaType := range map[string]string{"tar": "application/x-tar", "zip": "application/zip"} {
+		a := ask(t, h, "GET /lab/?archive="+kind, "", "Range: bytes=0-1", `If-None-Match: *`)
+		a.want(t, 200, "*")
+		a.wantField(t, "Content-Type", mediaType)
+		a.wantField(t, "Content-Disposition", `attachment; filename="lab.`+kind+`"`)
+		a.wantField(t, "Etag", "")
+		got := unpack(t, kind, a.body)
+		want := map[string]string{"lab/": "", "lab/sub/": "", "lab/sub/deep/": ""}
+		for name, content := range files {
+			if strings.HasPrefix(name, "lab/") {
+				want[name] = content
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s has %d entries, want %d", kind, len(got), len(want))
+		}
+		for name, content := range want {
+			perm, at := "-rw-r--r--", "2026-01-02 03:04:05"
+			switch {
+			case strings.HasSuffix(name, "/"):
+				perm = "drwxr-xr-x"
+			case name == "lab/kernel":
+				perm = "-rwxr-xr-x"
+			case name == "lab/-rf":
+				at = map[string]string{"tar": "1970-01-01 00:00:00", "zip": "1980-01-01 00:00:00"}[kind]
+			}
+			if got[name] != perm+" "+at+" "+content {
+				t.Errorf("%s: %q is %.80q, want %s %s %.40q", kind, name, got[name], perm, at, content)
+			}
+		}
+		head := ask(t, h, "HEAD /lab/?archive="+kind, "")
+		head.want(t, 200, "")
+		head.wantField(t, "Content-Disposition", `attachment; filename="lab.`+kind+`"`)
+		if all := unpack(t, kind, ask(t, h, "GET /?archive="+kind, "").body); len(all) != len(want)+3 || all["files/other/x"] == "" {
+			t.Errorf("all as %s: %d entries", kind, len(all))
+		}
+	}
+	ask(t, h, "GET /lab?archive=tar", "").wantField(t, "Location", "lab/?archive=tar")
+	for request, status := range map[string]int{
+		"GET /lab/?archive=rar": 400, "GET /lab/?archive=tar%00": 400, "GET /none/?archive=tar": 404, "HEAD /none/?archive=tar": 404, "GET /lab/kernel/?archive=tar": 404, "POST /lab/?archive=tar": 405,
+	} {
+		ask(t, h, request, "").want(t, status, "*")
+	}
+	ask(t, h, "GET /lab/kernel?archive=tar", "").want(t, 200, "image")
+	ask(t, &web.Handler{Store: st}, "GET /lab/?archive=tar", "").want(t, 404, "*")
+	ask(t, &web.Handler{Store: st, Listing: true, Access: web.AccessUploadOnly}, "GET /lab/?archive=tar", "").want(t, 403, "*")
+	if body := ask(t, h, "GET /lab/?list", "").body; !strings.Contains(body, `<button name="archive" value="zip">`) {
+		t.Error("the page does not offer it")
+	}
+}
+
+// A browser saves an archive under a name that is one everywhere.
+func TestArchiveNames(t *testing.T) {
+	for name, want := range map[string]string{
+		`a "b";c`: `filename="a__b_;c.tar"; filename*=UTF-8''a%20%22b%22%3Bc.tar`, "ü\n": `filename="___.tar"; filename*=UTF-8''%C3%BC%0A.tar`, ".x": `filename=".x.tar"`, "a:b": `filename="a_b.tar"; filename*=UTF-8''a%3Ab.tar`,
+	} {
+		h := &web.Handler{Store: mem(t, map[string]string{name + "/x": "x"}), Listing: true}
+		target := "/" + strings.NewReplacer(" ", "%20", `"`, "%22", "\n", "%0A").Replace(name) + "/?archive=tar"
+		ask(t, h, "HEAD "+target, "").wantField(t, "Content-Disposition", "attachment; "+want)
+	}
+	ask(t, &web.Handler{Store: mem(t, nil), Listing: true}, "HEAD /?archive=zip", "").wantField(t, "Content-Disposition", `attachment; filename="files.zip"`)
+}
+
+// An archive has what listings have: links as what they lead to, none that leads out or
+// back, and no device; and it leaves out what a client may not read.
+func TestArchiveOfOddFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs links, and names that Windows does not have")
+	}
+	st, path := dir(t, map[string]string{"d/file": "x", "d/sub/f": "x", `d/back\slash`: "x", "d/.haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part": "x", "out/secret": "x", "d/\xff": "x"})
+	for link, to := range map[string]string{"tofile": "file", "todir": "sub", "dangling": "none", "outside": "/etc/passwd", "up": "..", "loop": "loop", "sub/self": ".", "sub/top": "../..", "aside": "../out"} {
+		if err := os.Symlink(to, filepath.Join(path, "d", link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &web.Handler{Store: hidden{st}, Listing: true}
+	for _, kind := range []string{"tar", "zip"} {
+		var names []string
+		for name, what := range unpack(t, kind, ask(t, h, "GET /d/?archive="+kind, "").body) {
+			if strings.HasPrefix(what, "L") {
+				t.Errorf("%s is a link", name)
+			}
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		if got, want := strings.Join(names, " "), "d/ d/aside/ d/file d/sub/ d/sub/f d/todir/ d/todir/f d/tofile d/\xff"; got != want {
+			t.Errorf("%s has %q, want %q", kind, got, want)
+		}
+	}
+}
+
+// hidden is a store that refuses to open what is secret.
+type hidden struct{ store.Tree }
+
+func (h hidden) Open(ctx context.Context, name string) (store.File, error) {
+	if strings.HasSuffix(name, "/secret") {
+		return nil, fs.ErrPermission
+	}
+	return h.Tree.Open(ctx, name)
+}
+
+// spoiled is a store one of whose files fails while it is read, or is shorter than it says.
+type spoiled struct {
+	store.Tree
+	err error
+}
+
+func (s spoiled) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := s.Tree.Open(ctx, name)
+	if err == nil && strings.HasSuffix(name, "/m") {
+		f = spoiledFile{f, s.err}
+	}
+	return f, err
+}
+
+type spoiledFile struct {
+	store.File
+	err error
+}
+
+func (f spoiledFile) ReadAt(p []byte, off int64) (int, error) {
+	if off > 0 {
+		return 0, f.err
+	}
+	n, _ := f.File.ReadAt(p[:min(len(p), 1000)], off)
+	return n, f.err
+}
+
+// An archive that cannot be completed ends with its connection, and is not well-formed.
+func TestArchiveBroken(t *testing.T) {
+	st := mem(t, map[string]string{"d/a": strings.Repeat("a", 300_001), "d/m": strings.Repeat("m", 200_000), "d/z": "zzz"})
+	for _, kind := range []string{"tar", "zip"} {
+		for _, err := range []error{io.EOF, errors.New("the disk fails")} {
+			h := &web.Handler{Store: spoiled{st, err}, Listing: true}
+			all := ended(h)
+			s := serve(t, h)
+			resp, reqErr := s.Client().Get(s.URL + "/d/?archive=" + kind)
+			if reqErr != nil {
+				t.Fatal(reqErr)
+			}
+			body, readErr := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if x := <-all; readErr == nil || !errors.Is(x.Err, err) && !errors.Is(x.Err, web.ErrShrunk) {
+				t.Errorf("%s: the client reads %v, and the server reports %v", kind, readErr, x.Err)
+			}
+			if _, zipErr := zip.NewReader(strings.NewReader(string(body)), int64(len(body))); kind == "zip" && zipErr == nil {
+				t.Error("the zip is well-formed")
+			}
+			if kind == "tar" && strings.HasSuffix(string(body), strings.Repeat("\x00", 1024)) {
+				t.Error("the tar has its end")
+			}
+		}
+	}
+}
+
+// maze is a store of directories without end.
+type maze struct {
+	store.Store
+	files int
+}
+
+func (m maze) Stat(context.Context, string) (fs.FileInfo, error) { return mazeDir{}, nil }
+
+func (m maze) Open(context.Context, string) (store.File, error) { return nil, fs.ErrNotExist }
+
+func (m maze) OpenDir(context.Context, string) (store.Entries, error) {
+	return &mazeEntries{crowdEntries{m.files}, true}, nil
+}
+
+type mazeEntries struct {
+	crowdEntries
+	dir bool
+}
+
+func (m *mazeEntries) Next(into []fs.FileInfo) (int, error) {
+	if m.dir {
+		m.dir = false
+		into[0] = mazeDir{}
+		return 1, nil
+	}
+	return m.crowdEntries.Next(into)
+}
+
+type mazeDir struct{ crowdInfo }
+
+func (mazeDir) Name() string      { return "dir" }
+func (mazeDir) IsDir() bool       { return true }
+func (mazeDir) Mode() fs.FileMode { return fs.ModeDir | 0o755 }
+
+// Depth has a bound, and so has what is in memory. All of it is given back.
+func TestArchiveBounds(t *testing.T) {
+	for _, kind := range []string{"tar", "zip"} {
+		h := &web.Handler{Store: maze{files: 100}, Listing: true}
+		all := ended(h)
+		ask(t, h, "GET /d/?archive="+kind, "")
+		if x := <-all; x.Err == nil || !strings.Contains(x.Err.Error(), "too deep") {
+			t.Errorf("%s: %v", kind, x.Err)
+		}
+	}
+	h := &web.Handler{Store: flat{crowd{n: web.MaxListing + 1}}, Listing: true}
+	ask(t, h, "GET /?archive=tar", "").want(t, http.StatusInsufficientStorage, "the directory has too many entries to be listed\n")
+	h = &web.Handler{Store: flat{crowd{n: web.MaxListing}}, Listing: true}
+	all := ended(h)
+	// A zip keeps its entries to the end.
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "/?archive=zip", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		h.ServeHTTP(&discard{header: http.Header{}}, r)
+	}()
+	if x := <-all; x.Err == nil || !strings.Contains(x.Err.Error(), "too many large directories") {
+		t.Errorf("a zip of %d entries: %v", web.MaxListing, x.Err)
+	}
+	ask(t, h, "GET /?json", "").want(t, 200, "*")
+}
+
+// flat is a crowd whose files are empty and can be opened.
+type flat struct{ crowd }
+
+func (f flat) Stat(context.Context, string) (fs.FileInfo, error) { return nil, fs.ErrNotExist }
+
+func (f flat) Open(_ context.Context, name string) (store.File, error) {
+	return emptyFile{crowdInfo(name)}, nil
+}
+
+type emptyFile struct{ crowdInfo }
+
+func (e emptyFile) Stat() (fs.FileInfo, error)        { return emptyInfo(e), nil }
+func (e emptyFile) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
+func (e emptyFile) Close() error                      { return nil }
+
+type emptyInfo struct{ crowdInfo }
+
+func (emptyInfo) Size() int64 { return 0 }
+
+// A client that leaves ends the walk, and a limit holds for archives.
+func TestArchiveClientGone(t *testing.T) {
+	h := &web.Handler{Store: flat{crowd{n: 100_000}}, Listing: true, Rate: 1 << 20}
+	all := ended(h)
+	s := serve(t, h)
+	began := time.Now()
+	resp, err := s.Client().Get(s.URL + "/?archive=tar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, resp.Body, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < 500*time.Millisecond {
+		t.Errorf("1 MiB at 1 MiB/s has come in %v", took)
+	}
+	resp.Body.Close()
+	select {
+	case x := <-all:
+		if x.Err == nil || x.Sent() > 40<<20 {
+			t.Errorf("it was sent to the end: %d bytes, %v", x.Sent(), x.Err)
+		}
+	case <-time.After(patience):
+		t.Error("the walk does not end")
+	}
+}
