@@ -98,7 +98,16 @@ func (x *exchange) enterRate() {
 	}
 }
 
+// crossOrigin finds requests that would change something and that another site's page has
+// a browser send. A browser asks before it sends a PUT or a DELETE for such a page, and no
+// answer here allows it; this is for browsers that would not ask.
+var crossOrigin http.CrossOriginProtection
+
 func (x *exchange) serve() {
+	if crossOrigin.Check(x.r) != nil {
+		x.fail(errCrossOrigin)
+		return
+	}
 	err := x.waitForRate()
 	if err == nil && x.r.Method != http.MethodOptions {
 		err = x.takeOpening()

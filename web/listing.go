@@ -68,13 +68,17 @@ func (x *exchange) list() {
 	found := how.keep(entries)
 	how.sort(found)
 	x.set("Content-Type", mediaType)
-	x.set("Content-Security-Policy", pagePolicy)
+	if x.acct.Access.writes() {
+		x.set("Content-Security-Policy", uploadPolicy)
+	} else {
+		x.set("Content-Security-Policy", pagePolicy)
+	}
 	x.writeHeader(http.StatusOK)
 	w := pieceWriter{x}
 	if how.json {
 		err = writeJSON(w, found)
 	} else {
-		err = writeHTML(w, x.Name, how, found, len(entries))
+		err = writeHTML(w, x.Name, x.acct.Access, how, found, len(entries))
 	}
 	if err != nil {
 		x.abort(err)

@@ -29,12 +29,18 @@ var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
 // The parts of the page that run or are laid out, and the policy that allows them alone:
 // nothing else in a page runs, whatever the names in it are.
 var (
-	pageStyle  = pagePart("page.css")
-	listScript = pagePart("list.js")
+	pageStyle    = pagePart("page.css")
+	listScript   = pagePart("list.js")
+	uploadScript = pagePart("upload.js")
 
-	pagePolicy = "default-src 'none'; img-src data:; style-src " + hashOf(pageStyle) + "; script-src " + hashOf(listScript) +
-		"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	pagePolicy   = policyOf(hashOf(listScript))
+	uploadPolicy = policyOf(hashOf(listScript)+" "+hashOf(uploadScript)) + "; connect-src 'self'"
 )
+
+func policyOf(scripts string) string {
+	return "default-src 'none'; img-src data:; style-src " + hashOf(pageStyle) + "; script-src " + scripts +
+		"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+}
 
 func pagePart(name string) string {
 	text, err := pageFiles.ReadFile("page/" + name)
@@ -59,8 +65,10 @@ type page struct {
 	By, Order   string
 	Count       string
 	All         string // the link to all entries
+	Uploads     bool
+	Replaces    bool // an upload may replace a file
 	Style       template.CSS
-	Script      template.JS
+	Scripts     []template.JS
 }
 
 // A crumb leads to a directory above; without a link it stands for several.
@@ -71,9 +79,12 @@ type column struct{ Heading, Link, Sorted, Arrow string }
 
 // writeHTML writes a listing for people. It escapes all text that is not its own. all is
 // how many entries there are, of which those in entries have been searched for.
-func writeHTML(to io.Writer, name string, how listingQuery, entries []entry, all int) error {
+func writeHTML(to io.Writer, name string, access Access, how listingQuery, entries []entry, all int) error {
 	w := bufio.NewWriterSize(to, listingBuffer)
 	p := newPage(name, how, len(entries), all)
+	if access.writes() {
+		p.Uploads, p.Replaces, p.Scripts = true, access.replaces(), append(p.Scripts, template.JS(uploadScript))
+	}
 	if err := pageTemplate.ExecuteTemplate(w, "head", p); err != nil {
 		return err
 	}
@@ -106,7 +117,7 @@ func writeHTML(to io.Writer, name string, how listingQuery, entries []entry, all
 func newPage(name string, how listingQuery, n, all int) *page {
 	p := &page{
 		Title: name, Name: name, Search: how.search, By: how.by, Order: how.order(), Count: countOf(n, all), All: how.link(how.by, how.order(), ""),
-		Style: template.CSS(pageStyle), Script: template.JS(listScript),
+		Style: template.CSS(pageStyle), Scripts: []template.JS{template.JS(listScript)},
 	}
 	if name != "/" {
 		p.Title, p.Name, p.Above = name+"/", path.Base(name), crumbsOf(name)

@@ -27,8 +27,12 @@ func policyFor(t *testing.T, body string) string {
 		}
 		return list
 	}
-	return "default-src 'none'; img-src data:; style-src" + hashes("style") + "; script-src" + hashes("script") +
+	policy := "default-src 'none'; img-src data:; style-src" + hashes("style") + "; script-src" + hashes("script") +
 		"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	if strings.Contains(body, `id="upload"`) {
+		policy += "; connect-src 'self'"
+	}
+	return policy
 }
 
 // The links of a page lead to the directories above, wherever the handler is mounted, and
@@ -93,4 +97,56 @@ func TestListingSearch(t *testing.T) {
 		t.Errorf("as JSON: %q", names)
 	}
 	ask(t, h, "GET /?json&q=initrd", "").want(t, 200, "[\n{\"name\":\"initrd\",\"type\":\"file\",\"size\":1,\"mtime\":\"2026-01-02T03:04:05Z\"}\n]\n")
+}
+
+// The page takes uploads where the client may upload.
+func TestListingUploads(t *testing.T) {
+	st := mem(t, map[string]string{"d/x": "x"})
+	for access, want := range map[web.Access]string{
+		web.AccessRead: "", web.AccessCreate: `data-replaces="false"`, web.AccessOverwrite: `data-replaces="true"`, web.AccessFull: `data-replaces="true"`,
+	} {
+		a := ask(t, &web.Handler{Store: st, Listing: true, Access: access}, "GET /d/", "")
+		if strings.Contains(a.body, `id="upload"`) != (want != "") || !strings.Contains(a.body, want) {
+			t.Errorf("access %d: the page lacks %q, or takes uploads", access, want)
+		}
+		a.wantField(t, "Content-Security-Policy", policyFor(t, a.body))
+	}
+}
+
+// Pages of other sites cannot change files, though the browser that shows them may have a
+// password for this server; programs and pages of this one can.
+func TestCrossOrigin(t *testing.T) {
+	st := mem(t, nil)
+	h := &web.Handler{Store: st, Listing: true, Access: web.AccessFull}
+	for _, c := range []struct {
+		fields string
+		status int
+	}{
+		{"", 201}, {"Sec-Fetch-Site: same-origin", 201}, {"Sec-Fetch-Site: none", 201}, {"Origin: http://example.com", 201},
+		{"Sec-Fetch-Site: same-origin\nOrigin: https://behind.a.proxy.example", 201},
+		{"Sec-Fetch-Site: cross-site", 403}, {"Sec-Fetch-Site: same-site", 403}, {"Origin: http://evil.example", 403}, {"Origin: http://example.com:81", 403}, {"Origin: null", 403},
+		{"Sec-Fetch-Site: cross-site\nOrigin: http://example.com", 403}, {"Sec-Fetch-Site: nonsense", 403},
+	} {
+		fields := strings.Split(c.fields, "\n")
+		if c.fields == "" {
+			fields = nil
+		}
+		ask(t, h, "PUT http://example.com/f", "x", fields...).want(t, c.status, "*")
+		if got := content(t, st, "f"); (got == "x") != (c.status == 201) {
+			t.Errorf("%q: there is %q", c.fields, got)
+		}
+		removed := ask(t, h, "DELETE http://example.com/f", "", fields...)
+		if (removed.status == 204) != (c.status == 201) {
+			t.Errorf("%q: DELETE is answered %d", c.fields, removed.status)
+		}
+		ask(t, h, "GET http://example.com/", "", fields...).want(t, 200, "*")
+		// Browsers ask first, and get no leave.
+		preflight := ask(t, h, "OPTIONS http://example.com/f", "", append(fields, "Access-Control-Request-Method: PUT")...)
+		preflight.want(t, 204, "")
+		for key := range preflight.header {
+			if strings.HasPrefix(key, "Access-Control-") {
+				t.Errorf("%q: OPTIONS is answered with %s", c.fields, key)
+			}
+		}
+	}
 }
