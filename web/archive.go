@@ -198,7 +198,7 @@ func (a *archiving) file(name, as string) error {
 	if err != nil {
 		return err
 	}
-	moved, err := copyAt(w, f, 0, e.size, a.buf[:])
+	moved, err := copyAt(w, f, 0, e.size, a.buf[:listingBuffer])
 	if err == nil && moved < e.size {
 		err = ErrShrunk
 	}

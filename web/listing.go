@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/haul-project/haul/store"
 )
@@ -207,12 +206,13 @@ func (x *exchange) isAbove(g *gathering, dir fs.FileInfo) bool {
 	return slices.ContainsFunc(g.above, func(fi fs.FileInfo) bool { return store.SameFile(fi, dir) })
 }
 
-// A pieceWriter sends a listing or an archive as it is written, and gives the peer the
-// time of Handler.Stall for each minStep bytes.
+// A pieceWriter sends a listing or an archive as it is written, and gives the peer time
+// for each piece. None is larger than listingBuffer, so that one who takes nothing is
+// noticed soon.
 type pieceWriter struct{ x *exchange }
 
 func (p pieceWriter) Write(b []byte) (int, error) {
-	p.x.patient(time.Duration(max(0, len(b)-1)/minStep) * p.x.h.stall())
+	p.x.patient(0)
 	n, err := p.x.w.Write(b)
 	wait := p.x.addSent(int64(n))
 	if err == nil {
