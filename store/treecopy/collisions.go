@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/store/filter"
 )
 
 // maxNames is how many names of one listing are remembered, to find those that
@@ -23,8 +24,24 @@ var namesSeed = maphash.MakeSeed()
 
 // listedNames are the files and directories of one listing so far.
 type listedNames struct {
-	seen  map[uint64]uint64 // by the hash of the name without regard to case, that of the name itself
-	twice int               // names that were there before
+	seen  map[uint64]uint64   // by the hash of the name without regard to case, that of the name itself
+	twice int                 // names that were there before
+	all   map[string]struct{} // whatever has a name: what else the target has is to be deleted; nil if nothing is
+}
+
+func newListedNames(all bool) *listedNames {
+	n := &listedNames{seen: map[uint64]uint64{}}
+	if all {
+		n.all = map[string]struct{}{}
+	}
+	return n
+}
+
+// note notes that the listing has a name.
+func (n *listedNames) note(name string, v filter.Verdict, d *Deletion) {
+	if n.all != nil && (v != filter.Skip || !d.Excluded) {
+		n.all[name] = struct{}{}
+	}
 }
 
 // errTwice says that a listing has a name twice.

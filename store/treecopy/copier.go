@@ -66,6 +66,8 @@ type copier struct {
 
 	features store.Features
 
+	mirror *mirror // nil without Options.Delete
+
 	smallLimit   smallLimit
 	slots        chan struct{} // one for each directory that is listed besides others
 	files        chan struct{} // one for each file on its way; nil if only the workers bound them
@@ -89,6 +91,14 @@ func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copi
 	c := &copier{opts: j.Options, ctx: ctx, to: to, prefix: ".", whole: to, features: to.Features(), origin: j.Origin}
 	c.report = report{hooks: &j.Hooks, fatal: j.Options.Fatal, ctx: ctx, stop: stop}
 	c.setDefaults()
+	if o := &c.opts; o.Delete != nil {
+		if len(j.Sources) != 1 || !o.Recursive || o.NoClobber {
+			return nil, fmt.Errorf("copy to %s: %w: deletions take one directory as the source, Recursive, and no NoClobber", printable(j.Target), fs.ErrInvalid)
+		}
+		if c.mirror, err = newMirror(c, *o.Delete); err != nil {
+			return nil, fmt.Errorf("copy to %s: %w", printable(j.Target), err)
+		}
+	}
 	return c, nil
 }
 
@@ -112,7 +122,13 @@ func (c *copier) setDefaults() {
 	c.smallLimit.init(given(c.to), o.InPlace)
 	c.slots = make(chan struct{}, lists-1) // the goroutine that finds directories lists one itself
 	c.sweepSlots = make(chan struct{}, sweepsAtOnce)
+	c.openQueues()
+}
+
+// openQueues opens the queues of files, for workers that are yet to be started.
+func (c *copier) openQueues() {
 	c.small, c.large = make(chan *file, maxQueue), make(chan *file, maxQueue)
+	c.smallLimit.restart()
 }
 
 // A target is a [TargetTree] with all that is asked of one without ImpliedDirs.
@@ -212,10 +228,15 @@ func (s *start) showAs(name string) string {
 	if name == s.name {
 		return s.shown
 	}
-	if s.name != "." {
-		name = strings.TrimPrefix(name, s.name+"/")
+	return path.Join(s.shown, s.below(name))
+}
+
+// below returns what comes behind the source in a name in its tree.
+func (s *start) below(name string) string {
+	if s.name == "." {
+		return name
 	}
-	return path.Join(s.shown, name)
+	return strings.TrimPrefix(name, s.name+"/")
 }
 
 // display returns what messages call it.
@@ -241,6 +262,7 @@ type file struct {
 	old    fs.FileInfo // what has the target's name; nil if nothing does
 	opened fs.FileInfo // of the source, when it was opened; nil if it is remote
 
+	cleared bool // what is in its way will be deleted, or is
 	started bool // the hook Started was called
 	created bool // it has its name, in place, and may have to be begun anew
 }
@@ -261,6 +283,12 @@ type dir struct {
 	made     bool   // its target is there
 	fresh    bool   // it was made just now: nothing is in it but what this copy put there
 	mark     string // says that the top is the source's copy, and not finished; "" for none
+
+	cleared bool      // what is in its way will be deleted, or is
+	lazy    bool      // it is made with the first file that is copied to it
+	making  sync.Once // of a lazy one
+	unmade  error     // why a lazy one could not be made
+	held    bool      // it gets attributes last, when what is to be deleted is
 
 	there map[string]fs.FileInfo // what its target had at first, by name; nil if that was not listed
 

@@ -29,11 +29,20 @@ func (c *copier) copyFile(f *file) (Outcome, error) {
 	if c.ctx.Err() != nil {
 		return Outcome{}, errNotTried
 	}
+	if err := c.needDir(f.dir); err != nil {
+		return Outcome{}, err
+	}
 	if err := c.lookAtTarget(f); err != nil {
 		return Outcome{}, err
 	}
+	if c.opts.NoClobber && f.old != nil {
+		return Outcome{What: Existing}, nil
+	}
 	for anew := 0; ; anew++ {
 		out, err := c.tryVersion(f, anew)
+		if c.opts.NoClobber && errors.Is(err, fs.ErrExist) { // it came meanwhile
+			return Outcome{What: Existing}, nil
+		}
 		if anew == maxAnew || !c.replaced(err) {
 			return out, err
 		}
@@ -78,7 +87,7 @@ func (c *copier) tryVersion(f *file, anew int) (Outcome, error) {
 // lookAtTarget looks what has the name that the file is to have.
 func (c *copier) lookAtTarget(f *file) error {
 	if f.dir != nil && !f.dir.fresh {
-		fi, err := c.lookUp(f.dir, f.to)
+		fi, err := c.lookUp(f.dir, f.to, f.cleared)
 		switch {
 		case err == nil:
 			f.old = fi
@@ -87,7 +96,7 @@ func (c *copier) lookAtTarget(f *file) error {
 		}
 	}
 	switch {
-	case f.old == nil:
+	case f.old == nil || c.opts.NoClobber:
 		return nil
 	case store.SameFile(f.old, f.info):
 		return fmt.Errorf("%w: the source and the target are one file", fs.ErrInvalid)
@@ -195,8 +204,13 @@ func (c *copier) tryLink(f *file) (What, error) {
 	if err != nil {
 		return 0, err
 	}
-	fi, err := c.to.Lstat(c.ctx, f.to)
+	if err := c.needDir(f.dir); err != nil {
+		return 0, err
+	}
+	fi, err := c.lookUp(nil, f.to, f.cleared)
 	switch {
+	case err == nil && c.opts.NoClobber:
+		return Existing, nil
 	case err == nil && fi.Mode().Type() != fs.ModeSymlink:
 		return 0, inTheWay(fi)
 	case err == nil:

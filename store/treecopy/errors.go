@@ -38,6 +38,13 @@ var (
 	// ErrTooManyDirs says that there are more directories than Options.MaxDirs.
 	ErrTooManyDirs = errors.New("too many directories")
 
+	// ErrTooManyDeletions says that more would be deleted than Deletion.Max. Nothing was.
+	ErrTooManyDeletions = errors.New("nothing was deleted")
+
+	// ErrEmptySource says that there is nothing in the source, and so all of the target
+	// would be deleted. See Deletion.EmptySource. Nothing was.
+	ErrEmptySource = errors.New("nothing was deleted, as the source is empty: it may be a file system that is not mounted")
+
 	// ErrUnsafeName says that a listing has a name that no entry may have.
 	ErrUnsafeName = errors.New("a name that is not safe")
 )

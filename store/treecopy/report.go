@@ -114,6 +114,12 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 		r.sums.Same++
 	case Skipped:
 		r.sums.Skipped++
+	case Existing:
+		r.sums.Existing++
+	case Moved:
+		r.sums.Moved++
+	case Deleted:
+		r.sums.Deleted++
 	}
 	if !refused {
 		r.sums.Bytes += o.Bytes
@@ -124,6 +130,20 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 		r.hooks.Ended(i, o)
 	}
 	return counted
+}
+
+// excluded counts an entry that a filter excludes.
+func (r *report) excluded() {
+	r.mu.Lock()
+	r.sums.Excluded++
+	r.mu.Unlock()
+}
+
+// undeleted counts what stays as something has failed.
+func (r *report) undeleted(n int64) {
+	r.mu.Lock()
+	r.sums.Undeleted = n
+	r.mu.Unlock()
 }
 
 // kept counts a directory that keeps its permissions and times.

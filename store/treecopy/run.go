@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"sync"
 )
@@ -14,7 +15,7 @@ import (
 // A nil error says that everything was copied or skipped as it should be. An
 // [*IncompleteError] says that something was not. Any other error means that
 // the copy did not begin, or that ctx has ended, or that an error was
-// Options.Fatal; if something had failed before that, an [*IncompleteError] has
+// Options.Fatal, or that deletions were refused; if something had failed before that, an [*IncompleteError] has
 // both.
 func Copy(ctx context.Context, j Job) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -24,6 +25,9 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 		return Result{}, err
 	}
 	err = c.run(j)
+	if c.mirror != nil && err == nil {
+		err = c.mirror.err
+	}
 	switch {
 	case ctx.Err() != nil:
 		err = c.report.err(context.Cause(ctx))
@@ -48,6 +52,9 @@ func (c *copier) run(j Job) error {
 	}
 	if err := p.placeSources(len(j.Sources), starts); err != nil {
 		return err
+	}
+	if c.mirror != nil && (len(starts) != 1 || !starts[0].isDir() || !p.exact && !starts[0].contents) {
+		return fmt.Errorf("copy %s to %s: %w: only the contents of one directory can have all else deleted", printable(starts[0].display()), printable(p.name), fs.ErrInvalid)
 	}
 	if starts = c.apart(p, starts); len(starts) == 0 {
 		return nil
@@ -77,6 +84,9 @@ func (c *copier) run(j Job) error {
 	if !top.fresh {
 		c.sweep(top.to)
 	}
+	if c.mirror != nil {
+		c.mirror.begin(top)
+	}
 	c.startWorkers(func() {
 		for _, s := range starts {
 			if c.ctx.Err() == nil {
@@ -84,8 +94,14 @@ func (c *copier) run(j Job) error {
 			}
 		}
 		c.walks.Wait()
+		if c.mirror != nil {
+			c.mirror.prepare()
+		}
 		c.report.foundAll()
 	})
+	if c.mirror != nil {
+		c.mirror.complete()
+	}
 	c.finish(top)
 	return nil
 }

@@ -46,17 +46,24 @@ type smallLimit struct {
 	others  int           // mu: refusals that were due to something else
 }
 
-// init sets the limit for a target. The first worker is yet to be started. A copy in place
+// init sets the limit for a target. A copy in place
 // that fails leaves all files that are on their way under their own names, so there are
 // never more than on a short path.
 func (l *smallLimit) init(target any, inPlace bool) {
-	l.target, l.workers = target, 1
+	l.target = target
 	l.handles, l.most = MaxSmall, MaxSmall
 	if inPlace {
 		l.most = smallAtOnce
 	}
 	l.changed.L = &l.mu
 	l.measure(target)
+}
+
+// restart counts one worker, which is yet to be started.
+func (l *smallLimit) restart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.workers = 1
 }
 
 // measure takes what a tree knows of the path to its server. The shortest round trip of

@@ -24,7 +24,8 @@ func (c *copier) listTarget(d *dir) {
 	l, ok := given(c.to).(interface {
 		OpenDir(ctx context.Context, name string) (store.Entries, error)
 	})
-	if !ok || !c.features.CheapListings {
+	all := c.mirror != nil && !c.features.ImpliedDirs // its types decide what is in the way
+	if !ok || !c.features.CheapListings && !all {
 		return
 	}
 	there := map[string]fs.FileInfo{}
@@ -38,6 +39,9 @@ func (c *copier) listTarget(d *dir) {
 	}
 	if err != nil {
 		c.there.Add(-int64(len(there)))
+		if all {
+			c.mirror.unlisted(d, err)
+		}
 		return
 	}
 	d.there = there
@@ -48,6 +52,10 @@ var errTooMany = errors.New("too many entries")
 
 // readThere reads a listing to its end.
 func (c *copier) readThere(entries store.Entries, there map[string]fs.FileInfo) error {
+	one, all := maxThere, int64(maxAllThere)
+	if c.mirror != nil {
+		one, all = maxExtra, maxExtra
+	}
 	into := make([]fs.FileInfo, listBatch)
 	for {
 		n, err := entries.Next(into)
@@ -56,9 +64,9 @@ func (c *copier) readThere(entries store.Entries, there map[string]fs.FileInfo) 
 			switch {
 			case old != nil && !old.IsDir():
 				continue // a file and a directory of one name: Lstat describes the file
-			case old == nil && len(there) == maxThere:
+			case old == nil && len(there) == one:
 				return errTooMany
-			case old == nil && c.there.Add(1) > maxAllThere:
+			case old == nil && c.there.Add(1) > all:
 				c.there.Add(-1)
 				return errTooMany
 			}
@@ -74,15 +82,22 @@ func (c *copier) readThere(entries store.Entries, there map[string]fs.FileInfo) 
 }
 
 // lookUp describes what has a name in the target of d, which is there already. d is nil for
-// a file that becomes the target.
-func (c *copier) lookUp(d *dir, name string) (fs.FileInfo, error) {
-	if d == nil || d.there == nil {
+// a file that becomes the target. cleared says that what had the name at first is deleted.
+func (c *copier) lookUp(d *dir, name string, cleared bool) (fs.FileInfo, error) {
+	switch {
+	case cleared && c.opts.DryRun:
+		return nil, fs.ErrNotExist
+	case d == nil || d.there == nil || cleared:
 		return c.to.Lstat(c.ctx, name)
 	}
-	if fi := d.there[path.Base(name)]; fi != nil {
-		return fi, nil
+	fi := d.there[path.Base(name)]
+	switch {
+	case fi == nil:
+		return nil, fs.ErrNotExist
+	case fi.Mode().Type() == fs.ModeIrregular: // the listing does not describe it
+		return c.to.Lstat(c.ctx, name)
 	}
-	return nil, fs.ErrNotExist
+	return fi, nil
 }
 
 // forgetThere ends the use of what listTarget has found.

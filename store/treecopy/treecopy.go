@@ -28,7 +28,8 @@
 //     directory, and that is all the slash means.
 //   - Two sources that would become the same are refused before anything is
 //     copied; so is a source with a ".." that leads out of its tree.
-//   - A file does not replace a directory, nor a directory a file.
+//   - A file does not replace a directory, nor a directory a file, but with
+//     Options.Delete.
 //
 // # What the other side cannot do
 //
@@ -41,6 +42,14 @@
 // target that can open a part of itself ([Subtree]) is used through that part
 // alone. Symbolic links are made only if they are asked for, with their text as
 // it is, and after all else.
+//
+// # Deletions
+//
+// With Options.Delete the target becomes what the source is: what the source does
+// not have is removed. That happens when all is copied, and only if nothing has
+// failed. A directory of the source that cannot be listed to its end has failed, so
+// what is missing in a listing is not removed by mistake. Before that, the source is
+// asked for each name that is to go. Nothing is removed through a symbolic link.
 //
 // # Errors
 //
@@ -56,6 +65,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/filter"
 	"github.com/haul-project/haul/store/glob"
 )
 
@@ -181,6 +191,21 @@ type Options struct {
 	// FileTimes does so for files and symbolic links alone.
 	FileTimes bool
 
+	// Filter says what is left out of a directory that is copied. Names for its rules
+	// are those below the source. A source that is named is copied whatever the rules
+	// say. A directory that is excluded, and in which files are included, is made with
+	// the first of them.
+	Filter *filter.Rules
+
+	// NoClobber leaves what has a name in the target as it is.
+	NoClobber bool
+
+	// Delete, if set, removes from the target what the source does not have. It takes one
+	// source, a directory whose contents go to the target, and excludes NoClobber. A
+	// file that the source has under another name now is renamed in the target, where both
+	// sides can compare the content without moving it.
+	Delete *Deletion
+
 	// Links says what becomes of symbolic links below a source. A source that
 	// is named is followed itself.
 	Links Links
@@ -221,6 +246,22 @@ type Options struct {
 	// another version while it was copied. The file is begun anew then, twice at
 	// most, the last time as one stream if it is a [Streamer].
 	Replaced func(error) bool
+}
+
+// A Deletion says what [Options].Delete removes. What Options.Filter excludes is not removed,
+// nor a directory that holds such a file. The zero value removes nothing.
+type Deletion struct {
+	// Max is how many files, symbolic links and directories are removed at most; below 0
+	// means any number. If there are more, none is removed, and Copy returns
+	// ErrTooManyDeletions.
+	Max int64
+
+	// Excluded removes what Options.Filter excludes, too.
+	Excluded bool
+
+	// EmptySource allows deletions if the source has no entries at all. Without it Copy
+	// returns ErrEmptySource, as the source may be a file system that is not mounted.
+	EmptySource bool
 }
 
 // fileTimes reports whether files and symbolic links get the times of their sources.
@@ -304,8 +345,9 @@ type Outcome struct {
 	Bytes    int64 // that were moved
 	Resumed  int64 // bytes that were there from an earlier copy
 	Verified bool
-	Cloned   bool  // the server has copied it: see [Cloner]
-	Err      error // if What is Failed or Unfinished, or why it was Skipped
+	Cloned   bool   // the server has copied it: see [Cloner]
+	Was      string // of a Moved file: its old name in the tree of the target
+	Err      error  // if What is Failed or Unfinished, or why it was Skipped
 }
 
 // A What is the kind of an [Outcome].
@@ -320,11 +362,14 @@ const (
 	Skipped             // a symbolic link, a device or the like: see [Options]; or a directory: see [store.Features].ImpliedDirs
 	Failed
 	Unfinished // an entry that was under way when the copy ended; Outcome.Err says how that was noticed
+	Existing   // a file that is left alone: see [Options].NoClobber
+	Moved      // a file that had another name in the target
+	Deleted    // of the target; From is the name that it would have in the source
 )
 
 // String returns it in a word.
 func (w What) String() string {
-	names := [...]string{"copied", "made", "present", "same", "skipped", "failed", "unfinished"}
+	names := [...]string{"copied", "made", "present", "same", "skipped", "failed", "unfinished", "existing", "moved", "deleted"}
 	if w < 0 || int(w) >= len(names) {
 		return fmt.Sprintf("What(%d)", int(w))
 	}
@@ -338,6 +383,10 @@ func (w What) Would() string {
 		return "would copy"
 	case Made:
 		return "would make"
+	case Moved:
+		return "would move"
+	case Deleted:
+		return "would delete"
 	}
 	return w.String()
 }
@@ -349,6 +398,15 @@ type Result struct {
 	Skipped int64 // symbolic links, devices and the like
 	Made    int64 // directories
 	Failed  int64
+
+	Excluded int64 // what Options.Filter excludes in directories that were listed
+	Existing int64 // files that were left alone: see Options.NoClobber
+	Moved    int64 // files
+	Deleted  int64 // files, symbolic links and directories
+
+	// Undeleted counts what was to be deleted, with all that is in it, and is not, as
+	// something has failed.
+	Undeleted int64
 
 	// Kept counts the directories that were there and keep their permissions and
 	// times, as the target does not allow changing them.

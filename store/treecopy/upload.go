@@ -237,8 +237,11 @@ func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
 
 // mustBeNew reports whether nothing may have the name of a file: else a symbolic link
 // made since, by this copy or another program, would be written through. It is not
-// asked of a server, where a repeated request could meet the file of the first.
-func (c *copier) mustBeNew(f *file) bool { return c.contained && f.old == nil && !f.created }
+// asked of a server, where a repeated request could meet the file of the first, unless
+// Options.NoClobber asks for it.
+func (c *copier) mustBeNew(f *file) bool {
+	return (c.contained || c.opts.NoClobber) && f.old == nil && !f.created
+}
 
 // partThere returns how much of a file that was written in place is there. As
 // that may have gaps, all of it has to be the same as the source, and both sides

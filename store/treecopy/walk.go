@@ -10,6 +10,7 @@ import (
 
 	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/filter"
 )
 
 const (
@@ -80,21 +81,23 @@ func (c *copier) walk(d *dir) {
 			c.report.failed(d.item, err)
 			return
 		}
-		d.made = true
-		c.landed.Store(true)
-		if !d.fresh {
+		if d.made && !d.fresh {
 			c.sweep(d.to)
 		}
 	}
-	if d.item != nil { // else it is not copied itself
+	if d.item != nil && d.made { // else it is not copied itself
 		c.reportMade(d)
 	}
 	if !d.fresh {
 		c.listTarget(d)
 	}
-	below, err := c.list(d, entries)
-	if err != nil {
+	names := newListedNames(c.mirror != nil && !d.fresh)
+	below, err := c.list(d, entries, names)
+	switch {
+	case err != nil:
 		c.unlisted(d, err)
+	case names.all != nil && c.ctx.Err() == nil:
+		c.mirror.findExtra(d, names.all)
 	}
 	for i, b := range below {
 		below[i] = nil // it need not stay until the last one is done
@@ -145,33 +148,83 @@ func (c *copier) setAside() error {
 	return nil
 }
 
-// makeDir makes the target of a directory, unless it is there.
+// makeDir makes the target of a directory, unless it is there, or is to be made later.
 func (c *copier) makeDir(d *dir) error {
+	there, err := c.findDir(d)
 	switch {
-	case d.depth > maxDepth:
-		return fmt.Errorf("%w: deeper than %d directories", fs.ErrInvalid, maxDepth)
-	case c.target != nil && store.SameFile(d.info, c.target):
-		return fmt.Errorf("%w: it is the directory that is copied to", fs.ErrInvalid)
-	}
-	if !d.parent.fresh {
-		fi, err := c.lookUp(d.parent, d.to)
-		switch {
-		case err == nil && fi.IsDir():
-			return nil
-		case err == nil:
-			return inTheWay(fi)
-		case !errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case there:
+	case d.lazy:
+		d.fresh = true
+		return nil
+	default:
+		if err := c.needDir(d.parent); err != nil {
+			return err
+		}
+		d.fresh = true
+		if err := c.mkdir(d); err != nil {
 			return err
 		}
 	}
-	d.fresh = true
+	d.made = true
+	c.landed.Store(true)
+	return nil
+}
+
+// needDir makes a directory that is made later, if it is not there: something is to be put
+// into it.
+func (c *copier) needDir(d *dir) error {
+	if d == nil || !d.lazy {
+		return nil
+	}
+	d.making.Do(func() {
+		if d.made {
+			return
+		}
+		if d.unmade = c.needDir(d.parent); d.unmade != nil {
+			return
+		}
+		if d.unmade = c.mkdir(d); d.unmade == nil {
+			d.made = true
+			c.landed.Store(true)
+			c.reportMade(d)
+		}
+	})
+	return d.unmade
+}
+
+// findDir reports whether the target has a directory.
+func (c *copier) findDir(d *dir) (there bool, err error) {
+	switch {
+	case d.depth > maxDepth:
+		return false, fmt.Errorf("%w: deeper than %d directories", fs.ErrInvalid, maxDepth)
+	case c.target != nil && store.SameFile(d.info, c.target):
+		return false, fmt.Errorf("%w: it is the directory that is copied to", fs.ErrInvalid)
+	case d.parent.fresh:
+		return false, nil
+	}
+	fi, err := c.lookUp(d.parent, d.to, d.cleared)
+	switch {
+	case err == nil && fi.IsDir():
+		return true, nil
+	case err == nil:
+		return false, inTheWay(fi)
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	}
+	return false, err
+}
+
+// mkdir makes the target of a directory that was missing.
+func (c *copier) mkdir(d *dir) error {
 	if c.opts.DryRun || c.features.ImpliedDirs {
 		return nil
 	}
 	err := c.to.Mkdir(c.ctx, d.to, c.dirMode(d.info)|ownerAll)
 	if errors.Is(err, fs.ErrExist) {
 		// It came between, or the listing has it twice.
-		d.fresh = false
+		d.fresh = d.lazy // others read that of a lazy one by now
 		fi, e := c.to.Lstat(c.ctx, d.to)
 		switch {
 		case e == nil && fi.IsDir():
@@ -207,9 +260,9 @@ func (c *copier) endImplied(d *dir) {
 }
 
 // list hands the files of a directory over, and returns the directories in it.
-func (c *copier) list(d *dir, entries store.Entries) (below []*dir, err error) {
+func (c *copier) list(d *dir, entries store.Entries, names *listedNames) (below []*dir, err error) {
 	defer entries.Close()
-	into, names := make([]fs.FileInfo, listBatch), &listedNames{seen: map[uint64]uint64{}}
+	into := make([]fs.FileInfo, listBatch)
 	for {
 		n, err := entries.Next(into)
 		some, e := c.take(d, into[:n], names)
@@ -223,6 +276,8 @@ func (c *copier) list(d *dir, entries store.Entries) (below []*dir, err error) {
 			return below, e
 		case names.twice > maxTwice:
 			return below, fmt.Errorf("%w: more than %d of them", errTwice, maxTwice)
+		case len(names.all) > maxExtra:
+			return below, fmt.Errorf("%w, of which some may have to be deleted in the target: more than %d", errTooMany, maxExtra)
 		}
 	}
 }
@@ -250,6 +305,12 @@ func (c *copier) take(d *dir, list []fs.FileInfo, names *listedNames) (below []*
 			c.report.failed(f.item, fmt.Errorf("%w: %.200q in the listing of %s", ErrUnsafeName, fi.Name(), printable(d.from)))
 			continue
 		}
+		verdict := c.opts.Filter.Match(d.source.below(f.from), f.info.IsDir())
+		names.note(fi.Name(), verdict, c.opts.Delete)
+		if verdict == filter.Skip {
+			c.report.excluded()
+			continue
+		}
 		if leads[i] != nil {
 			c.report.failed(f.item, leads[i])
 			continue
@@ -274,14 +335,22 @@ func (c *copier) take(d *dir, list []fs.FileInfo, names *listedNames) (below []*
 				break
 			}
 			b := c.child(d, d.source, f.from, fi.Name(), f.info)
+			b.lazy = verdict == filter.Enter
 			if led.link {
 				b.followed++
 				b.origin = led.origin(d, f.info)
 			}
-			below = append(below, b)
+			if c.mirror == nil || !c.mirror.blocked(d, b.item, &b.cleared, func() { c.aside.Add(-1); c.spawn(b) }) {
+				below = append(below, b)
+			}
 		case t == fs.ModeSymlink && c.opts.Links == KeepLinks:
-			if err = c.setAside(); err == nil {
+			if err = c.setAside(); err != nil {
+				break
+			}
+			if c.mirror == nil || !c.mirror.blocked(d, f.item, &f.cleared, func() { d.links = append(d.links, f); c.finish(d) }) {
 				d.links = append(d.links, f)
+			} else {
+				d.pending.Add(1)
 			}
 		case t == 0, t == fs.ModeIrregular: // or so one may hope
 			files = append(files, f)
@@ -296,7 +365,9 @@ func (c *copier) take(d *dir, list []fs.FileInfo, names *listedNames) (below []*
 	c.report.found(int64(len(files)), bytes)
 	d.pending.Add(int64(len(files)))
 	for _, f := range files {
-		c.queue(f)
+		if c.mirror == nil || !c.mirror.blocked(d, f.item, &f.cleared, func() { c.queue(f) }) && !c.mirror.postpone(f) {
+			c.queue(f)
+		}
 	}
 	return below, err
 }
@@ -356,7 +427,7 @@ func (c *copier) closeDir(d *dir) {
 		c.endImplied(d)
 		return
 	}
-	if !d.made || d.info == nil || c.opts.DryRun {
+	if !d.made || d.info == nil || c.opts.DryRun || d.held || c.opts.NoClobber && !d.fresh {
 		return
 	}
 	c.unmark(d) // that would change its times too, and its mode may forbid it

@@ -1,0 +1,433 @@
+package treecopy_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/filter"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// mirroring are the options of a sync that may delete anything.
+func mirroring() treecopy.Options {
+	return treecopy.Options{Recursive: true, Unchanged: treecopy.SizeAndTime, FileTimes: true, Links: treecopy.KeepLinks, Delete: &treecopy.Deletion{Max: -1}}
+}
+
+func rulesOf(t *testing.T, text string) *filter.Rules {
+	t.Helper()
+	r := new(filter.Rules)
+	if err := r.AddText(text); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// grow makes files, whose content is their name, directories, whose names end in a slash, and
+// links, written as NAME>TEXT. All have one time.
+func grow(t testing.TB, tree store.Tree, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if link, text, ok := strings.Cut(name, ">"); ok {
+			mkdir(t, tree, path.Dir(link))
+			if err := tree.Symlink(t.Context(), text, link); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if dir, ok := strings.CutSuffix(name, "/"); ok {
+			mkdir(t, tree, dir)
+			continue
+		}
+		put(t, tree, name, []byte(name))
+		setTime(t, tree, name, time.Unix(1_500_000_000, 0))
+	}
+}
+
+// namesIn returns the names in a tree, sorted. Those of directories end in a slash.
+func namesIn(t testing.TB, tree store.Tree) string {
+	t.Helper()
+	var names []string
+	for name, text := range contents(t, tree, false) {
+		if text[0] == 'd' {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// eachMirror calls f with each kind of target, and a source in memory that may be put behind a
+// server.
+func eachMirror(t *testing.T, f func(t *testing.T, from, to, source, dest store.Tree)) {
+	for _, way := range []string{"local", "memory", "download", "upload"} {
+		t.Run(way, func(t *testing.T) {
+			source, dest := store.Tree(store.Mem(0)), store.Tree(store.Mem(0))
+			if way != "memory" {
+				dest, _ = dirTree(t)
+			}
+			from, to := source, dest
+			switch way {
+			case "download":
+				from = remoteTree(t, source, false)
+			case "upload":
+				to = remoteTree(t, dest, true)
+			}
+			f(t, from, to, source, dest)
+		})
+	}
+}
+
+// The target becomes what the source is. What a filter excludes stays, with the directories that it
+// is in, and with Excluded it goes too.
+func TestMirror(t *testing.T) {
+	source := []string{"new", "same", "d/new", "d/same", "empty/", "link>same", "file-now", "dir-now/x", "link-now>x", "skipped.o"}
+	target := []string{"same", "d/same", "d/old", "old", "gone/a/b", "gone/c", "oldlink>same", "file-now/sub/y", "dir-now", "link-now/z",
+		"skipped.o", "old.o", "d/old.o", "half/old.o", "half/old", "case>nowhere"}
+	base := "d/ d/new d/same dir-now/ dir-now/x empty/ file-now link link-now new same"
+	tests := []struct {
+		name     string
+		rules    string
+		excluded bool
+		want     string
+		deleted  int64
+	}{
+		{"all", "", false, base + " skipped.o", 19},
+		{"filtered", "- *.o", false, base + " d/old.o half/ half/old.o old.o skipped.o", 15},
+		{"excluded too", "- *.o", true, base, 20},
+	}
+	eachMirror(t, func(t *testing.T, from, to, from0, dest store.Tree) {
+		grow(t, from0, source...)
+		for _, test := range tests {
+			grow(t, dest, "t/")
+			for _, name := range target {
+				grow(t, dest, "t/"+name)
+			}
+			o := mirroring()
+			o.Filter, o.Delete.Excluded = rulesOf(t, test.rules), test.excluded
+			dry := o
+			dry.DryRun = true
+			before := contents(t, dest, true)
+			d, _, err := copyAll(t.Context(), from, to, "t/", dry, ".")
+			if err != nil || d.Deleted != test.deleted {
+				t.Errorf("%s, dry: %+v, %v", test.name, d, err)
+			}
+			wantSame(t, before, contents(t, dest, true))
+			r, s, err := copyAll(t.Context(), from, to, "t/", o, ".")
+			if err != nil || r.Deleted != test.deleted || r.Failed != 0 {
+				t.Errorf("%s: %+v, %v, %+v", test.name, r, err, s.outcomes)
+			}
+			if d.Copied != r.Copied || d.Made != r.Made || d.Same != r.Same {
+				t.Errorf("%s: a dry run says %+v, and it is %+v", test.name, d, r)
+			}
+			wantPaths(t, dest, test.want)
+			r, _, err = copyAll(t.Context(), from, to, "t/", o, ".")
+			if err != nil || r.Copied != 0 || r.Deleted != 0 {
+				t.Errorf("%s, again: %+v, %v", test.name, r, err)
+			}
+			r, _, err = copyAll(t.Context(), store.Mem(0), to, "t/", treecopy.Options{Recursive: true, Delete: &treecopy.Deletion{Max: -1, EmptySource: true}}, ".")
+			if err != nil || r.Deleted == 0 {
+				t.Errorf("%s, to clean up: %+v, %v", test.name, r, err)
+			}
+		}
+	})
+}
+
+// wantPaths compares the names below "t".
+func wantPaths(t *testing.T, dest store.Tree, want string) {
+	t.Helper()
+	list := strings.Fields(want)
+	slices.Sort(list)
+	got := strings.TrimPrefix(namesIn(t, dest), "t/ ")
+	if got = strings.ReplaceAll(" "+got, " t/", " ")[1:]; got != strings.Join(list, " ") {
+		t.Errorf("the target has\n%s, want\n%s", got, strings.Join(list, " "))
+	}
+}
+
+// Nothing is deleted if anything has failed, or if that was not meant.
+func TestNothingDeleted(t *testing.T) {
+	tests := []struct {
+		name    string
+		source  []string
+		change  func(o *treecopy.Options, bad *faulty)
+		want    error
+		copied  string
+		deleted int64
+	}{
+		{"a directory cannot be listed", []string{"a", "d/x"}, func(_ *treecopy.Options, bad *faulty) { bad.list = map[string]error{"d": fs.ErrPermission} }, fs.ErrPermission, "a", 0},
+		{"a file cannot be read", []string{"a", "b"}, func(_ *treecopy.Options, bad *faulty) { bad.open = map[string]error{"b": fs.ErrPermission} }, fs.ErrPermission, "a", 0},
+		{"the source is empty", nil, nil, treecopy.ErrEmptySource, "", 0},
+		{"more than may be", []string{"a"}, func(o *treecopy.Options, _ *faulty) { o.Delete.Max = 4 }, treecopy.ErrTooManyDeletions, "a", 0},
+		{"as many as may be", []string{"a"}, func(o *treecopy.Options, _ *faulty) { o.Delete.Max = 5 }, nil, "a", 5},
+		{"none may be", []string{"a"}, func(o *treecopy.Options, _ *faulty) { o.Delete = &treecopy.Deletion{} }, treecopy.ErrTooManyDeletions, "a", 0},
+	}
+	for _, test := range tests {
+		eachWay(t, func(t *testing.T, bad *faulty, from, to, dest store.Tree) {
+			grow(t, bad.Tree, test.source...)
+			grow(t, dest, "old", "d/old", "gone/old")
+			o := mirroring()
+			if test.change != nil {
+				test.change(&o, bad)
+			}
+			r, _, err := copyAll(t.Context(), from, to, ".", o, ".")
+			if !errors.Is(err, test.want) || r.Deleted != test.deleted || test.want != nil && !errors.Is(err, treecopy.ErrEmptySource) && !errors.Is(err, treecopy.ErrTooManyDeletions) && r.Undeleted == 0 {
+				t.Errorf("%s: %+v, %v", test.name, r, err)
+			}
+			want := "d/ d/old gone/ gone/old old"
+			if test.deleted > 0 {
+				want = ""
+			}
+			if got := strings.TrimSpace(strings.TrimPrefix(namesIn(t, dest), test.copied)); got != want {
+				t.Errorf("%s: the target has %s, want %s and %s", test.name, got, test.copied, want)
+			}
+		})
+	}
+}
+
+// What is asked for is one directory.
+func TestMirrorOfOneDirectory(t *testing.T) {
+	tree := store.Mem(0)
+	grow(t, tree, "f", "d/x", "e/y", "t/")
+	for _, names := range [][]string{{"f"}, {"d"}, {"d/.", "e/."}, {"*"}} {
+		if r, _, err := copyAll(t.Context(), tree, tree, "t/", mirroring(), names...); !errors.Is(err, fs.ErrInvalid) || r.Deleted+r.Copied > 0 {
+			t.Errorf("%q: %+v, %v", names, r, err)
+		}
+	}
+	o := mirroring()
+	o.NoClobber = true
+	if _, _, err := copyAll(t.Context(), tree, tree, "t/", o, "d/."); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("with NoClobber: %v", err)
+	}
+}
+
+// What moved is renamed in the target, if both sides can compare the content; else it is copied.
+func TestMoved(t *testing.T) {
+	eachMirror(t, func(t *testing.T, from, to, source, dest store.Tree) {
+		big := pattern(200_000, 1)
+		other := pattern(200_000, 2)
+		for name, data := range map[string][]byte{"new/deep/big": big, "other": other, "small": []byte("1")} {
+			put(t, source, name, data)
+		}
+		for name, data := range map[string][]byte{"old/big": big, "was": pattern(200_000, 3), "tiny": []byte("1")} {
+			put(t, dest, name, data)
+		}
+		for _, tree := range []store.Tree{source, dest} {
+			for name := range contents(t, tree, false) {
+				setTime(t, tree, name, time.Unix(1_500_000_000, 0))
+			}
+		}
+		o := mirroring()
+		o.DryRun = true
+		if r, _, err := copyAll(t.Context(), from, to, "./", o, "."); err != nil || r.Moved != 1 || r.Copied != 2 || r.Deleted != 3 {
+			t.Errorf("dry: %+v, %v", r, err)
+		}
+		o.DryRun = false
+		r, s, err := copyAll(t.Context(), from, to, "./", o, ".")
+		if err != nil || r.Moved != 1 || r.Copied != 2 || r.Deleted != 3 || s.outcomes["new/deep/big"].Was != "old/big" {
+			t.Errorf("%+v, %v, %+v", r, err, s.outcomes)
+		}
+		if got := namesIn(t, dest); got != "new/ new/deep/ new/deep/big other small" {
+			t.Errorf("the target has %s", got)
+		}
+		wantBytes(t, dest, "new/deep/big", big)
+		wantBytes(t, dest, "other", other)
+	})
+}
+
+// An entry that the listing of the source does not have, and the source does, stays. A target that
+// changes the case of names does not lose its copies.
+func TestListingsThatHide(t *testing.T) {
+	source, dest := &hiding{Tree: store.Mem(0), hidden: "secret"}, store.Mem(0)
+	grow(t, source.Tree, "a", "secret", "d/secret")
+	grow(t, dest, "secret", "d/secret", "old")
+	if r, _, err := copyAll(t.Context(), source, dest, "./", mirroring(), "."); err != nil || r.Deleted != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if got := namesIn(t, dest); got != "a d/ d/secret secret" {
+		t.Errorf("the target has %s", got)
+	}
+	plain := store.Mem(0)
+	grow(t, plain, "A", "README")
+	lower := &lowering{Tree: store.Mem(0)}
+	for range 2 {
+		if r, _, err := copyAll(t.Context(), plain, lower, "./", mirroring(), "."); err != nil || r.Deleted != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	if got := namesIn(t, lower.Tree); got != "a readme" {
+		t.Errorf("the target has %s", got)
+	}
+	// A name that differs in case only is another one elsewhere.
+	grow(t, dest, "A", "Secret")
+	if r, _, err := copyAll(t.Context(), source, dest, "./", mirroring(), "."); err != nil || r.Deleted != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A hiding tree does not list a name.
+type hiding struct {
+	store.Tree
+	hidden string
+}
+
+func (h *hiding) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	e, err := h.Tree.OpenDir(ctx, name)
+	return hidingEntries{e, h.hidden}, err
+}
+
+type hidingEntries struct {
+	store.Entries
+	hidden string
+}
+
+func (h hidingEntries) Next(into []fs.FileInfo) (int, error) {
+	n, err := h.Entries.Next(into)
+	kept := slices.DeleteFunc(slices.Clone(into[:n]), func(fi fs.FileInfo) bool { return fi.Name() == h.hidden })
+	return copy(into, kept), err
+}
+
+// A lowering tree has all names in lower case, as some file systems do.
+type lowering struct{ store.Tree }
+
+func (l *lowering) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return l.Tree.Lstat(ctx, strings.ToLower(name))
+}
+func (l *lowering) Open(ctx context.Context, name string) (store.File, error) {
+	return l.Tree.Open(ctx, strings.ToLower(name))
+}
+func (l *lowering) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	return l.Tree.Create(ctx, strings.ToLower(name), c)
+}
+func (l *lowering) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
+	return l.Tree.SetAttr(ctx, strings.ToLower(name), a, follow)
+}
+
+// A target that lists names which no entry may have loses nothing.
+func TestHostileTarget(t *testing.T) {
+	for _, name := range []string{"..", ".", "", "../up", "a/b", "/etc/passwd", "nul\x00"} {
+		source, dest := store.Mem(0), &lying{Tree: store.Mem(0), name: name}
+		grow(t, source, "a")
+		grow(t, dest.Tree, "old")
+		r, _, err := copyAll(t.Context(), source, dest, "./", mirroring(), ".")
+		if !errors.Is(err, treecopy.ErrUnsafeName) || r.Deleted != 0 || len(dest.removed) > 0 {
+			t.Errorf("%q: %+v, %v, removed %q", name, r, err, dest.removed)
+		}
+	}
+}
+
+// A lying tree lists a name that it does not have.
+type lying struct {
+	store.Tree
+	name    string
+	removed []string
+}
+
+func (l *lying) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	e, err := l.Tree.OpenDir(ctx, name)
+	return &lyingEntries{e, l.name, false}, err
+}
+
+func (l *lying) Remove(ctx context.Context, name string) error {
+	l.removed = append(l.removed, name)
+	return l.Tree.Remove(ctx, name)
+}
+
+type lyingEntries struct {
+	store.Entries
+	name string
+	said bool
+}
+
+func (l *lyingEntries) Next(into []fs.FileInfo) (int, error) {
+	n, err := l.Entries.Next(into[:len(into)-1])
+	if err == io.EOF && !l.said {
+		l.said = true
+		into[n] = named{fakeInfo{}, l.name}
+		return n + 1, nil
+	}
+	return n, err
+}
+
+type named struct {
+	fs.FileInfo
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+type fakeInfo struct{}
+
+func (fakeInfo) Name() string       { return "" }
+func (fakeInfo) Size() int64        { return 1 }
+func (fakeInfo) Mode() fs.FileMode  { return 0o644 }
+func (fakeInfo) ModTime() time.Time { return time.Time{} }
+func (fakeInfo) IsDir() bool        { return false }
+func (fakeInfo) Sys() any           { return nil }
+
+// A symbolic link that takes the place of a directory of the target is not gone through.
+func TestNoDeletionThroughLinks(t *testing.T) {
+	source := store.Mem(0)
+	dest := &swapping{Tree: store.Mem(0)}
+	grow(t, source, "a", "d/keep")
+	grow(t, dest.Tree, "d/keep", "d/old", "elsewhere/old", "elsewhere/keep")
+	o := mirroring()
+	o.Filter = rulesOf(t, "- /elsewhere/")
+	r, _, err := copyAll(t.Context(), source, dest, "./", o, ".")
+	if err == nil || r.Deleted != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if got := namesIn(t, dest.Tree); !strings.Contains(got, "elsewhere/old") {
+		t.Errorf("the target has %s", got)
+	}
+}
+
+// A swapping tree replaces the directory d by a link when the source has all been copied.
+type swapping struct {
+	store.Tree
+	done bool
+}
+
+func (s *swapping) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if name == "d" && !s.done {
+		s.done = true
+		_ = s.Tree.Rename(ctx, "d", "elsewhere/d", false)
+		_ = s.Tree.Symlink(ctx, "elsewhere", "d")
+	}
+	return s.Tree.Lstat(ctx, name)
+}
+
+// Directories have their times when all in them is deleted.
+func TestTimesAfterDeletions(t *testing.T) {
+	source, sourceDir := dirTree(t)
+	dest, destDir := dirTree(t)
+	grow(t, source, "d/a", "d/e/b", "d/e/x/c")
+	grow(t, dest, "d/old", "d/e/gone/old", "d/e/x", "d/a/y")
+	for _, name := range []string{"d/e/x", "d/e", "d"} {
+		setTime(t, source, name, time.Unix(1_200_000_000, 0))
+		setMode(t, source, name, 0o555)
+	}
+	t.Cleanup(func() {
+		for _, dir := range []string{sourceDir, destDir} {
+			for _, name := range []string{"d", "d/e", "d/e/x"} {
+				_ = os.Chmod(filepath.Join(dir, name), 0o755)
+			}
+		}
+	})
+	o := mirroring()
+	o.PreserveMode, o.PreserveTimes = true, true
+	r, _, err := copyAll(t.Context(), source, dest, "./", o, ".")
+	if err != nil || r.Deleted != 6 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	wantSame(t, contents(t, source, true), contents(t, dest, true))
+}

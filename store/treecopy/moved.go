@@ -1,0 +1,124 @@
+package treecopy
+
+import (
+	"path"
+
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// minMoved is from how many bytes on a file is looked for under another name in the target.
+	// To copy a smaller one takes no longer than to compare hashes.
+	minMoved = smallFile + 1
+
+	// maxPostponed is how many files are not copied until it is known whether they have moved.
+	maxPostponed = 1 << 17
+)
+
+// postpone reports whether a file is to be copied when the walk is done, as the target may have
+// it under another name.
+func (m *mirror) postpone(f *file) bool {
+	d := f.dir
+	missing := d.fresh || d.there != nil && d.there[path.Base(f.to)] == nil
+	if m.walked || m.top.fresh || m.c.features.OwnTimes || !missing || f.info.Size() < minMoved || f.info.ModTime().IsZero() {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.postponed) == maxPostponed {
+		return false
+	}
+	m.postponed = append(m.postponed, f)
+	return true
+}
+
+// A looks is what a file that has moved keeps.
+type looks struct{ size, seconds int64 }
+
+// findMoved returns the files that were postponed and that the target has under another name,
+// by these. They are not to be deleted.
+func (m *mirror) findMoved() map[*file]*extra {
+	there := map[looks][]*extra{}
+	for _, level := range m.doomed {
+		for _, x := range level {
+			if x.info.Mode().IsRegular() {
+				k := looks{x.info.Size(), x.info.ModTime().Unix()}
+				there[k] = append(there[k], x)
+			}
+		}
+	}
+	found := make([]*extra, len(m.postponed))
+	if len(there) > 0 {
+		inParallel(len(found), func(i int) { found[i] = m.oldName(m.postponed[i], there) })
+	}
+	moved := map[*file]*extra{}
+	for i, x := range found {
+		if x != nil && !x.keep {
+			x.keep = true
+			moved[m.postponed[i]] = x
+		}
+	}
+	return moved
+}
+
+// oldName returns the extra file that has the content of f, or nil if there is none, or none that
+// both sides can compare without moving it.
+func (m *mirror) oldName(f *file, there map[looks][]*extra) *extra {
+	for _, x := range there[looks{f.info.Size(), f.info.ModTime().Unix()}] {
+		if m.c.ctx.Err() == nil && m.sameContent(f, x) {
+			return x
+		}
+	}
+	return nil
+}
+
+func (m *mirror) sameContent(f *file, x *extra) bool {
+	src, err := f.open(m.c.ctx)
+	if err != nil {
+		return false
+	}
+	defer src.Close()
+	var dst store.File
+	if dst, err = openDescribed(m.c.ctx, given(m.c.to), x.name, x.info); err != nil {
+		return false
+	}
+	defer dst.Close()
+	same, err := m.c.equalCheaply(src, dst, f.info.Size())
+	return err == nil && same
+}
+
+// rename gives files in the target their new names. A file for which that fails stays postponed,
+// and what has its content is deleted.
+func (m *mirror) rename(moved map[*file]*extra) {
+	left := m.postponed[:0]
+	for _, f := range m.postponed {
+		x := moved[f]
+		if x == nil || !m.renameFile(f, x) {
+			if left = append(left, f); x != nil {
+				x.keep = false
+			}
+		}
+	}
+	m.postponed = left
+}
+
+// renameFile renames a file in the target, and reports whether it is done.
+func (m *mirror) renameFile(f *file, x *extra) bool {
+	if m.c.needDir(f.dir) != nil {
+		return false
+	}
+	out := Outcome{What: Moved, Was: x.item.To}
+	if !m.c.opts.DryRun {
+		if m.c.to.Rename(m.c.ctx, x.name, f.to, false) != nil {
+			return false
+		}
+		f.old = x.info
+		if err := m.c.updateAttrs(f); err != nil {
+			out.What, out.Err = Failed, err
+		}
+	}
+	f.dir.fill()
+	m.c.report.fileEnded(f.item, out)
+	m.c.finish(f.dir)
+	return true
+}
