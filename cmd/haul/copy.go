@@ -222,7 +222,7 @@ func splitTarget(words []string) (files []string, to remote.Location, err error)
 
 const parallelHelp = "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP, HTTP/2 and S3"
 
-// copyFlags are the flags of get and put.
+// copyFlags are the flags of get, put and sync.
 type copyFlags struct {
 	ssh       sshFlags
 	web       webFlags
@@ -242,26 +242,38 @@ type copyFlags struct {
 	inPlace   bool
 	dryRun    bool
 	verbose   bool
+	noClobber bool
+	filters   []filterSource // in their order on the command line
 }
 
-// add adds those of all but TFTP.
+// add adds those of get and put for all but TFTP.
 func (f *copyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
-	flags.BoolVar(&f.resume, "continue", false, "resume where an earlier run with --continue was cut off; keep the received part if this one is")
 	flags.Var(&f.unchanged, "unchanged", "skip files that are unchanged: `HOW` is time (same size and time; keeps times; the default) or hash (same content)")
 	flags.Lookup("unchanged").NoOptDefVal = "time"
+	flags.BoolVar(&f.inPlace, "in-place", false, "write to the target itself, where others see it grow")
+	commandline.CompleteWords(cmd, "unchanged", "time", "hash")
+	f.addShared(cmd)
+}
+
+// addShared adds those of get, put and sync for all but TFTP.
+func (f *copyFlags) addShared(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.resume, "continue", false, "resume where an earlier run with --continue was cut off; keep the received part if this one is")
 	flags.BoolVarP(&f.preserve, "preserve", "p", false, "keep permissions and times")
 	flags.Var(&f.links, "links", "symbolic links in directories: `HOW` is skip, keep or follow")
 	flags.BoolVar(&f.sparse, "sparse", false, "leave holes where there are zeros")
 	flags.Var(&f.limit, "limit", "bytes a second for all files together, such as 20MB (0: no limit)")
 	flags.BoolVar(&f.verify, "verify", false, "compare each copy with its source")
 	flags.BoolVar(&f.fsync, "fsync", false, "wait until each file is on the disk")
-	flags.BoolVar(&f.inPlace, "in-place", false, "write to the target itself, where others see it grow")
-	commandline.CompleteWords(cmd, "unchanged", "time", "hash")
 	commandline.CompleteWords(cmd, "links", linkWords[:]...)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name each file that is copied or skipped, with the reason")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
+	flags.BoolVar(&f.noClobber, "no-clobber", false, "leave files alone that are there already")
+	for _, k := range []filterKind{exclude, include, filterFrom} {
+		flags.Var(filterFlag{k, &f.filters}, string(k), k.usage())
+	}
 }
 
 // config returns what the flags say for a copy over a protocol.
@@ -292,6 +304,7 @@ func (f *copyFlags) config(cmd *cobra.Command, p remote.Protocol) (cfg copying.C
 			Durable:       f.fsync,
 			InPlace:       f.inPlace,
 			DryRun:        f.dryRun,
+			NoClobber:     f.noClobber,
 		},
 		Remote:  remoteConfig(&f.ssh, &f.web, cmd.ErrOrStderr()),
 		Verbose: f.verbose,
@@ -300,6 +313,14 @@ func (f *copyFlags) config(cmd *cobra.Command, p remote.Protocol) (cfg copying.C
 	}
 	if cmd.Flags().Changed("parallel") {
 		cfg.Parallel, cfg.Remote.Conns = f.parallel, f.parallel
+	}
+	if len(f.filters) > 0 {
+		if cmd.Flags().Lookup("recursive") != nil && !f.recursive {
+			return cfg, failure.Usage.Errorf("--%s: it is for what is in directories, with -r; a SOURCE that is named is copied", f.filters[0].kind)
+		}
+		if cfg.Filter, err = readFilters(f.filters); err != nil {
+			return cfg, err
+		}
 	}
 	cfg.Remote.TFTP, err = f.tftp.config()
 	return cfg, err

@@ -14,8 +14,8 @@ var program = &commandline.Program{
 	Groups:  slices.Concat([]string{commandline.GroupName(remote.WithTrees()), loginGroup, webGroup}, config.Groups),
 	Topics: []commandline.Topic{
 		{Name: "locations", Short: "How files on servers are written, and how haul logs in", Text: locationsHelp},
-		{Name: "copying", Short: "How get, put and cp resume, skip, follow links and wait", Text: copyingHelp},
-		{Name: "patterns", Short: "Which names *, ? and ** match", Text: patternsHelp},
+		{Name: "copying", Short: "How get, put, sync and cp resume, skip, follow links and wait", Text: copyingHelp},
+		{Name: "patterns", Short: "Which names *, ? and ** match; --exclude, --include, --filter-from", Text: patternsHelp},
 		{Name: "sizes", Short: "How sizes are written: 20M, 20MiB, 20MB", Text: sizesHelp},
 		{Name: "json", Short: "What --json prints", Text: jsonHelp},
 		{Name: "exit-codes", Short: "What the exit codes mean", Text: exitCodesHelp},
@@ -64,7 +64,7 @@ cloud that the machine runs in. A KEY is written as in other URLs: a space is %2
 --password-file reads a password from the first line of a file. With --batch, haul never
 asks, and fails if the server wants an answer.`
 
-const copyingHelp = `How get and put copy files over SFTP, HTTP and S3.
+const copyingHelp = `How get, put and sync copy files over SFTP, HTTP and S3.
 
 Resuming:
   --continue keeps the received part of a file if the copy is cut off, even by a kill. The
@@ -86,6 +86,16 @@ Unchanged files:
                     files that it copies, so that the next run finds them unchanged
   --unchanged=hash  skips files of the same content, whatever their time; put over HTTP
                     and S3 has only this one, as a file has the time of its upload there
+  --no-clobber      leaves alone files that are there already
+
+  sync skips files of the same size and time, and with --checksum of the same content. To
+  HTTP and S3 it always compares content: by the server's hash, or by reading the file.
+
+Deleting:
+  sync --delete asks SOURCE for each name that is to go, as a listing may hide some. It
+  deletes nothing through a symbolic link. If something in DEST is of another kind than
+  in SOURCE, such as a directory in place of a file, it is deleted and then copied. A
+  directory stays if a file in it is excluded.
 
 Permissions and times:
   -p keeps both for everything that is copied. A directory that existed, and that the
@@ -168,7 +178,27 @@ put expands those in local names that the shell left alone.
   \*     a character that would mean something else, as itself
 
 A name that begins with a dot matches only if the pattern has the dot too. ** follows no
-symbolic links. A pattern that ends in a slash matches directories only.`
+symbolic links. A pattern that ends in a slash matches directories only.
+
+Filters choose files in the directories that get -r, put -r and sync copy, by the rules of
+rclone. The first rule that matches a file decides, in the order of the command line; a
+file that none matches is copied, unless there is an --include.
+
+  --exclude PATTERN   leaves files out
+  --include PATTERN   copies files, and leaves out those that no rule matches
+  --filter-from FILE  has a rule in each line: "+ PATTERN" includes, "- PATTERN" excludes,
+                      "!" removes all rules before it, and # begins a comment
+
+They match the name below the directory that is copied, with a dot in front or without:
+  *.o      files of this kind in any directory; {*.o,*.a} are two kinds
+  /notes   the file of this name in the directory itself
+  .git/    directories of this name, wherever they are, with all that is in them
+  /a/**    all that is in the directory a; ** is one element or more, between slashes
+  [!a-z]*  files whose name does not begin with one of these characters
+
+A pattern without a slash at its end matches files only: to leave out the directory
+node_modules, write node_modules/. In DEST, sync --delete leaves excluded files alone,
+unless --delete-excluded is given.`
 
 const jsonHelp = `The output of --json.
 

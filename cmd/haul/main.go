@@ -27,10 +27,9 @@ import (
 
 const rootHelp = `haul moves files over SFTP, HTTP(S), S3 and TFTP as fast as the link allows.
 
-It is server and client in one program. The location of a file selects the protocol:
-it is HOST:PATH, or a URL that begins with sftp://, http://, https://, s3:// or tftp://.
-SFTP has all commands, HTTP all but mv, mkdir, chmod, ln and df, S3 all but mkdir, chmod,
-ln and df, and TFTP get, put, probe and doctor.`
+It is server and client in one program. A file is HOST:PATH, or a URL of sftp, http,
+https, s3 or tftp. SFTP has all commands, HTTP all but mv, mkdir, chmod, ln and df, S3
+all but mkdir, chmod, ln and df, and TFTP get, put, probe and doctor.`
 
 const rootExamples = `  haul serve DIR                    serve the files under DIR
   haul get HOST:FILE                fetch a file over SFTP, with -r a directory
@@ -84,7 +83,7 @@ func newRoot() *cobra.Command {
 		PersistentPreRun: commandline.BeforeRun,
 	}
 	addVersionFlag(root)
-	root.AddCommand(newServe(), newBoot(), newConfig(), newCache(), newGet(), newPut(), newLs(), newTree(), newStat(), newSum(), newCat(), newRm(), newCp(), newMv(), newChmod(), newLn(), newMkdir(), newDf(),
+	root.AddCommand(newServe(), newBoot(), newConfig(), newCache(), newGet(), newPut(), newSync(), newLs(), newTree(), newStat(), newSum(), newCat(), newRm(), newCp(), newMv(), newChmod(), newLn(), newMkdir(), newDf(),
 		newSFTPServer(), newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
 	program.Setup(root)
 	return root

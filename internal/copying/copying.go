@@ -1,4 +1,4 @@
-// Package copying is what haul get, put and cp do: it copies files between this machine
+// Package copying is what haul get, put, sync and cp do: it copies files between this machine
 // and a server, or on servers, from and to streams too, shows how that goes, and says in the words of the
 // command line what became of it.
 package copying
@@ -181,7 +181,7 @@ const DefaultParallel = 8
 // A Config says how files are copied, and between what.
 type Config struct {
 	// Options are those of a copy over SFTP, HTTP or S3. Umask, FileTimes, Fatal and Replaced
-	// are set here.
+	// are set here, and of Sync Recursive and, if it is Never, Unchanged.
 	treecopy.Options
 
 	Remote  remote.Config // Say and Quiet are set here

@@ -45,7 +45,11 @@ func (p *dryRunPlan) print(out io.Writer) error {
 	name := console.NameFormat(out)
 	w := bufio.NewWriter(out)
 	for _, l := range p.lines {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", l.what, l.size, name(l.from), name(l.to))
+		fmt.Fprintf(w, "%s\t%d\t", l.what, l.size)
+		if l.from != "" { // else it is deleted
+			fmt.Fprintf(w, "%s\t", name(l.from))
+		}
+		fmt.Fprintln(w, name(l.to))
 	}
 	if err := w.Flush(); err != nil {
 		return failure.Local.Errorf("write the plan: %w", err)

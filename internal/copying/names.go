@@ -30,11 +30,15 @@ type typedSource struct {
 
 // sourceNames are the sources of a copy, by the words of the command line.
 type sourceNames struct {
-	verb string // get or put
+	verb string // get, put or sync
 	list []typedSource
 
 	// localAt returns a name in the target of a get as it could be typed.
 	localAt func(name string) string
+
+	// targetAt returns any name in the target as it could be typed. Only what is deleted there
+	// needs it.
+	targetAt func(name string) string
 }
 
 // of returns the source of an entry as the command line would name it.
@@ -109,6 +113,9 @@ func (n *sourceNames) reword(err error) error {
 	e, ok := errors.AsType[*treecopy.EntryError](err)
 	if !ok {
 		return failure.Reword(n.inTarget(err, "", err.Error()), err)
+	}
+	if e.From == "" {
+		return failure.Reword(fmt.Sprintf("%s: delete %s: %s", n.verb, console.Visible(n.targetAt(e.To)), n.inTarget(e.Err, e.To, reason(e.Err))), err)
 	}
 	name, ok := n.failed(e)
 	if !ok {

@@ -114,8 +114,12 @@ func (p *progress) event(s copyState) *events.Progress {
 // verbose prints what became of an entry.
 func (p *progress) verbose(o treecopy.Outcome, from, to string) {
 	switch o.What {
-	case treecopy.Copied, treecopy.Made:
+	case treecopy.Copied, treecopy.Made, treecopy.Moved:
 		p.Printf("%v %s -> %s\n", o.What, console.Visible(from), console.Visible(to))
+	case treecopy.Deleted:
+		p.Printf("deleted %s\n", console.Visible(to))
+	case treecopy.Existing:
+		p.Printf("left alone %s\n", console.Visible(to))
 	case treecopy.Same:
 		p.Printf("unchanged %s\n", console.Visible(from))
 	case treecopy.Skipped:
@@ -189,6 +193,10 @@ func outcomeEvent(e events.Entry, o treecopy.Outcome, took time.Duration, dryRun
 		return &events.Unchanged{Entry: e, Verified: o.Verified}
 	case treecopy.Skipped:
 		return &events.Skipped{Entry: e, Reason: console.Visible(o.Err.Error())}
+	case treecopy.Existing:
+		return &events.Skipped{Entry: e, Reason: "there already"}
+	case treecopy.Deleted:
+		return &events.Removed{Entry: e, DryRun: dryRun}
 	case treecopy.Unfinished:
 		return &events.Unfinished{Entry: e, Bytes: o.Bytes}
 	}

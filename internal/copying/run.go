@@ -21,12 +21,12 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A run is one haul get, haul put or haul cp over SFTP, HTTP or S3.
+// A run is one haul get, put, sync or cp over SFTP, HTTP or S3.
 type run struct {
 	*Config
 	servers *remote.Servers
 	over    remote.Protocol
-	get     bool // or put; cp gets, and then puts
+	get     bool // from a server; cp gets, and then puts
 	cp      bool
 
 	local localFiles
@@ -85,8 +85,8 @@ func (r *run) close() {
 func (r *run) options() treecopy.Options {
 	o := r.Options
 	o.Umask = umask()
-	o.FileTimes = o.Unchanged == treecopy.SizeAndTime // or nothing would be found unchanged
-	if r.servers.Len() == 1 {                         // else the copy from another may continue
+	o.FileTimes = o.FileTimes || o.Unchanged == treecopy.SizeAndTime // or nothing would be found unchanged
+	if r.servers.Len() == 1 {                                        // else the copy from another may continue
 		o.Fatal = isFatal
 	}
 	if r.get && r.over != remote.SFTP {
@@ -153,9 +153,9 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 			case r.Events != nil:
 				r.emit(p, i, o, took)
 			case r.DryRun:
-				plan.add(i, o, r.names.of(i), r.targetAt(i.To))
+				plan.add(i, o, r.from(i, o), r.targetAt(i.To))
 			case r.Verbose && !r.Quiet:
-				p.verbose(o, r.names.of(i), r.targetAt(i.To)+r.way(i, o))
+				p.verbose(o, r.from(i, o), r.targetAt(i.To)+r.way(i, o))
 			}
 		},
 	}
@@ -188,6 +188,17 @@ func (r *run) way(i *treecopy.Item, o treecopy.Outcome) string {
 	return " (through this machine)"
 }
 
+// from returns what an entry was copied or renamed from; "" for what is deleted.
+func (r *run) from(i *treecopy.Item, o treecopy.Outcome) string {
+	switch {
+	case i.Extra:
+		return ""
+	case o.What == treecopy.Moved:
+		return r.targetAt(o.Was)
+	}
+	return r.names.of(i)
+}
+
 // fromStart says, once for each reason, that --continue cannot resume a file.
 func (r *run) fromStart(i *treecopy.Item, why error) {
 	if _, said := r.saidWhy.LoadOrStore(why.Error(), true); !said && !r.Quiet {
@@ -204,15 +215,26 @@ func (r *run) summary(s treecopy.Result, took time.Duration) string {
 		parts = append(parts, fmt.Sprintf("%s, %s in %v, %s/s", console.Plural(s.Copied, "file"), console.FormatBytes(s.Bytes),
 			console.FormatDuration(took), console.FormatBytes(console.PerSecond(s.Bytes, took))))
 	}
+	for _, change := range []struct {
+		n           int64
+		done, would string
+	}{{s.Moved, "renamed", "rename"}, {s.Deleted, "deleted", "delete"}} {
+		switch {
+		case change.n > 0 && r.DryRun:
+			parts = append(parts, fmt.Sprintf("would %s %d", change.would, change.n))
+		case change.n > 0:
+			parts = append(parts, fmt.Sprintf("%d %s", change.n, change.done))
+		}
+	}
 	if s.Resumed > 0 {
 		parts = append(parts, console.FormatBytes(s.Resumed)+" were there before")
 	}
 	for _, other := range []struct {
 		n    int64
 		what string
-	}{{s.Same, "unchanged"}, {s.Skipped - r.empty.Load(), "skipped (symlinks, special files)"},
+	}{{s.Same, "unchanged"}, {s.Existing, "left alone (there already)"}, {s.Excluded, "excluded"}, {s.Skipped - r.empty.Load(), "skipped (symlinks, special files)"},
 		{r.empty.Load(), fmt.Sprintf("left out (directories without files, which %v cannot make)", r.over)}, {s.Kept, "kept their permissions and times (directories that may not be changed)"},
-		{s.Failed, "failed"}, {s.Left, "unfinished"}} {
+		{s.Failed, "failed"}, {s.Undeleted, "not deleted, as something failed"}, {s.Left, "unfinished"}} {
 		if other.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", other.n, other.what))
 		}
@@ -222,7 +244,7 @@ func (r *run) summary(s treecopy.Result, took time.Duration) string {
 
 // An Error is why a copy over SFTP, HTTP or S3 is not complete.
 type Error struct {
-	Get bool // or put
+	Get bool // from a server
 	err error
 }
 
@@ -287,6 +309,10 @@ func advise(err error) error {
 	switch {
 	case errors.Is(err, treecopy.ErrDirectory):
 		return fmt.Errorf("%w (use -r)", err)
+	case errors.Is(err, treecopy.ErrTooManyDeletions):
+		return fmt.Errorf("sync: %w (--max-delete)", err)
+	case errors.Is(err, treecopy.ErrEmptySource):
+		return fmt.Errorf("sync: %w; --force deletes nevertheless", err)
 	case errors.Is(err, store.ErrBusy):
 		return fmt.Errorf("%w; wait for it, or leave out --continue", err)
 	}

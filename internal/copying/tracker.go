@@ -91,6 +91,9 @@ func (t *tracker) sized(size int64) {
 func (t *tracker) ended(i *treecopy.Item) (took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if i.Extra {
+		return 0
+	}
 	if i.Type == 0 {
 		t.files++
 	}

@@ -73,7 +73,7 @@ func TestIncludeOnly(t *testing.T) {
 	}
 }
 
-// What is no pattern, or is beyond a bound, is an error that names it.
+// A line that is no rule, or is beyond a bound, is an error that names it.
 func TestRefused(t *testing.T) {
 	for _, rules := range []string{
 		"- ", "- /", "-a", "* x", "- [a", "- {a", "- a}", "- a]", `- a\`, "- a**b", "- ***", "- {a,**}", "- {{a.*}}",

@@ -73,9 +73,9 @@ func (e *IncompleteError) Error() string {
 // Unwrap returns the errors of the entries.
 func (e *IncompleteError) Unwrap() []error { return e.Errors }
 
-// An EntryError says why an entry was not copied.
+// An EntryError says why an entry was not copied, or not deleted.
 type EntryError struct {
-	From string // in the tree of its source, or as that is shown
+	From string // in the tree of its source, or as that is shown; "" for one of the target that is to be deleted
 	To   string // in the tree of the target; "" if it has no name there
 	Err  error
 }
@@ -83,6 +83,9 @@ type EntryError struct {
 // Error names the entry, and says what went wrong. Bytes that could harm a
 // terminal are escaped.
 func (e *EntryError) Error() string {
+	if e.From == "" {
+		return fmt.Sprintf("delete %s: %v", printable(e.To), e.Err)
+	}
 	return fmt.Sprintf("copy %s: %v", printable(e.From), e.Err)
 }
 

@@ -26,7 +26,7 @@ const maxExtra = 1 << 20
 // A mirror makes the target what the source is: Options.Delete.
 //
 // While the source is walked, each directory of the target is compared with its listing
-// (findExtra). What is extra there is looked at when the walk is done (prepare), and deleted when
+// (findExtra). Extra entries there are looked at when the walk is done (prepare), and deleted when
 // all copies are (complete). If anything has failed by then, nothing is.
 type mirror struct {
 	Deletion
@@ -124,7 +124,7 @@ func (m *mirror) newExtra(d *dir, from, to string, fi fs.FileInfo) *extra {
 	name := path.Join(from, fi.Name())
 	x.depth, x.rel = strings.Count(x.name, "/"), d.source.below(name)
 	x.item = &Item{From: name, As: d.source.showAs(name), To: m.c.outside(x.name), Of: d.source.index,
-		Type: fi.Mode().Type() &^ fs.ModeIrregular, Size: max(fi.Size(), 0), Time: fi.ModTime()}
+		Type: fi.Mode().Type() &^ fs.ModeIrregular, Size: max(fi.Size(), 0), Time: fi.ModTime(), Extra: true}
 	if x.verdict = m.c.opts.Filter.Match(x.rel, fi.IsDir()); m.Excluded {
 		x.verdict = filter.Take
 	}
@@ -136,7 +136,7 @@ func (m *mirror) newExtra(d *dir, from, to string, fi fs.FileInfo) *extra {
 	n := m.count
 	m.mu.Unlock()
 	if n == maxExtra+1 {
-		m.c.report.failed(x.item, fmt.Errorf("delete it: more than %d entries are not in the source", maxExtra))
+		m.c.report.failed(x.item, fmt.Errorf("%w: more than %d entries are not in the source", errTooMany, maxExtra))
 	}
 	if n > maxExtra {
 		return nil
@@ -287,7 +287,7 @@ func (m *mirror) confirm() {
 		case err == nil:
 			x.keep = true
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid):
-			m.c.report.failed(x.item, fmt.Errorf("delete it: whether the source has it is not known: %w", err))
+			m.c.report.failed(x.item, fmt.Errorf("whether the source has it is not known: %w", err))
 		case x.twin != "":
 			if x.keep, err = m.isTwin(x); err != nil {
 				m.unlisted(x.dir, err)
@@ -321,7 +321,7 @@ func (m *mirror) expand() {
 		inParallel(len(level), func(i int) {
 			if x := level[i]; x.info.IsDir() && !x.keep {
 				if err := m.list(x); err != nil {
-					m.c.report.failed(x.item, fmt.Errorf("list it, to delete it: %w", err))
+					m.c.report.failed(x.item, fmt.Errorf("list it: %w", err))
 				}
 			}
 		})

@@ -88,8 +88,8 @@ func eachMirror(t *testing.T, f func(t *testing.T, from, to, source, dest store.
 	}
 }
 
-// The target becomes what the source is. What a filter excludes stays, with the directories that it
-// is in, and with Excluded it goes too.
+// The target becomes what the source is. Files that a filter excludes stay, with the directories
+// that they are in, and with Excluded they go too.
 func TestMirror(t *testing.T) {
 	source := []string{"new", "same", "d/new", "d/same", "empty/", "link>same", "file-now", "dir-now/x", "link-now>x", "skipped.o"}
 	target := []string{"same", "d/same", "d/old", "old", "gone/a/b", "gone/c", "oldlink>same", "file-now/sub/y", "dir-now", "link-now/z",
@@ -194,7 +194,7 @@ func TestNothingDeleted(t *testing.T) {
 	}
 }
 
-// What is asked for is one directory.
+// A copy of anything but one directory deletes nothing.
 func TestMirrorOfOneDirectory(t *testing.T) {
 	tree := store.Mem(0)
 	grow(t, tree, "f", "d/x", "e/y", "t/")
@@ -210,7 +210,7 @@ func TestMirrorOfOneDirectory(t *testing.T) {
 	}
 }
 
-// What moved is renamed in the target, if both sides can compare the content; else it is copied.
+// A file that moved is renamed in the target, if both sides can compare the content; else it is copied.
 func TestMoved(t *testing.T) {
 	eachMirror(t, func(t *testing.T, from, to, source, dest store.Tree) {
 		big := pattern(200_000, 1)

@@ -3,7 +3,6 @@ package treecopy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 )
@@ -59,7 +58,7 @@ func (m *mirror) removeAll() {
 			switch {
 			case x.keep:
 			case m.reached(path.Dir(x.name), real) != nil:
-				m.c.report.failed(x.item, fmt.Errorf("delete it: %w", real[path.Dir(x.name)]))
+				m.c.report.failed(x.item, real[path.Dir(x.name)])
 			case x.info.IsDir():
 				dirs[i] = append(dirs[i], x)
 			default:
@@ -102,7 +101,7 @@ func (m *mirror) removeEach(list []*extra, remove func(ctx context.Context, name
 			err = remove(m.c.ctx, x.name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			m.c.report.failed(x.item, fmt.Errorf("delete it: %w", err))
+			m.c.report.failed(x.item, err)
 			return
 		}
 		m.c.report.ended(x.item, Outcome{What: Deleted})

@@ -97,6 +97,9 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 			break
 		}
 		e := &EntryError{From: i.shown(), To: i.To, Err: o.Err}
+		if i.Extra {
+			e.From = ""
+		}
 		r.sums.Failed++
 		if r.fatal != nil && r.fatal(o.Err) {
 			r.stop(e) // and [report.err] gets it from there

@@ -25,8 +25,8 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 		return Result{}, err
 	}
 	err = c.run(j)
-	if c.mirror != nil && err == nil {
-		err = c.mirror.err
+	if c.mirror != nil && c.mirror.err != nil {
+		err = c.report.err(c.mirror.err)
 	}
 	switch {
 	case ctx.Err() != nil:

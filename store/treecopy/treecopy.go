@@ -45,8 +45,8 @@
 //
 // # Deletions
 //
-// With Options.Delete the target becomes what the source is: what the source does
-// not have is removed. That happens when all is copied, and only if nothing has
+// With Options.Delete the target becomes what the source is: entries that the source
+// does not have are removed. That happens when all is copied, and only if nothing has
 // failed. A directory of the source that cannot be listed to its end has failed, so
 // what is missing in a listing is not removed by mistake. Before that, the source is
 // asked for each name that is to go. Nothing is removed through a symbolic link.
@@ -248,7 +248,7 @@ type Options struct {
 	Replaced func(error) bool
 }
 
-// A Deletion says what [Options].Delete removes. What Options.Filter excludes is not removed,
+// A Deletion says what [Options].Delete removes. Entries that Options.Filter excludes are not removed,
 // nor a directory that holds such a file. The zero value removes nothing.
 type Deletion struct {
 	// Max is how many files, symbolic links and directories are removed at most; below 0
@@ -329,6 +329,10 @@ type Item struct {
 	Type fs.FileMode // 0 for files; else ModeDir, ModeSymlink, ModeIrregular and so on
 	Size int64       // of a file, in bytes, as its directory lists it
 	Time time.Time   // when it was modified; zero if that is not known
+
+	// Extra says that it is an entry of the target that is to be deleted. From is the name
+	// that it would have in the source.
+	Extra bool
 }
 
 // shown returns what messages call it.
@@ -364,7 +368,7 @@ const (
 	Unfinished // an entry that was under way when the copy ended; Outcome.Err says how that was noticed
 	Existing   // a file that is left alone: see [Options].NoClobber
 	Moved      // a file that had another name in the target
-	Deleted    // of the target; From is the name that it would have in the source
+	Deleted    // an entry of the target: see [Item].Extra
 )
 
 // String returns it in a word.

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/haul-project/haul/internal/commandline"
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/copying"
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/internal/smallfile"
+	"github.com/haul-project/haul/store/filter"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+const syncHelp = `Make a directory like another one, over SFTP, HTTP(S) or S3.
+
+SOURCE and DEST are directories, and at least one of them is on a server. haul copies what
+is new or changed in SOURCE to DEST, which it makes if it is missing, and keeps the times
+of files: a file of the same size and time is unchanged. --delete then deletes in DEST what
+SOURCE does not have. -n prints what would be done, and does nothing.
+
+haul deletes when all copies are done, and only if nothing has failed: SOURCE was listed to
+its end, and is not empty, as a disk that is not mounted is. Excluded files stay. A file
+with a new name in SOURCE is renamed in DEST if a hash of the server shows that it is the
+same.
+
+If haul is killed, no file in DEST is half there, and the same command does the rest.`
+
+const syncExamples = `  haul sync -n --delete photos host:backup/photos     what would be copied and deleted
+  haul sync --delete --max-delete 100 photos host:backup/photos
+  haul sync host:/srv/www www
+  haul sync --exclude '*.o' --exclude .git/ src https://me@example.com/src/
+  haul sync --include '*.jpg' s3://bucket/photos photos`
+
+// syncFlags are the flags of sync.
+type syncFlags struct {
+	copyFlags
+	checksum       bool
+	delete         bool
+	maxDelete      int64
+	deleteExcluded bool
+	force          bool
+}
+
+func newSync() *cobra.Command {
+	var f syncFlags
+	cmd := &cobra.Command{
+		Use:         "sync SOURCE DEST",
+		Short:       "Make a directory like another one",
+		Long:        syncHelp,
+		Example:     syncExamples,
+		Args:        commandline.Args(cobra.ExactArgs(2)),
+		Annotations: commandline.More("delete max-delete exclude include filter-from checksum preserve links limit dry-run verbose quiet batch identity jump port", "copying", "patterns", "locations", "sizes"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			list, err := remote.ParseAll(words)
+			if err != nil {
+				return err
+			}
+			from, to := list[0], list[1]
+			cfg, err := f.config(cmd, from, to)
+			if err != nil {
+				return err
+			}
+			return copying.Sync(cmd.Context(), cfg, from, to)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	flags.BoolVar(&f.checksum, "checksum", false, "compare the content of files of the same size, instead of their times")
+	flags.BoolVar(&f.delete, "delete", false, "delete in DEST what SOURCE does not have")
+	flags.Int64Var(&f.maxDelete, "max-delete", -1, "delete nothing if it would be more than `N` files and directories (-1: no limit)")
+	flags.BoolVar(&f.deleteExcluded, "delete-excluded", false, "delete in DEST what is excluded, too")
+	flags.BoolVar(&f.force, "force", false, "delete even if SOURCE is empty")
+	commandline.AddGroup(cmd, f.addShared, remote.WithTrees()...)
+	addServers(cmd, &f.ssh, &f.web)
+	commandline.AddGroup(cmd, f.ssh.addRequests, "SFTP")
+	return cmd
+}
+
+// config returns what the flags say for a sync between two directories.
+func (f *syncFlags) config(cmd *cobra.Command, from, to remote.Location) (cfg copying.Config, err error) {
+	for _, l := range []remote.Location{from, to} {
+		if l.Protocol == remote.TFTP {
+			return cfg, failure.Usage.Errorf("sync %v: TFTP lists no directories, and deletes no files; sync works over SFTP, HTTP and S3", l)
+		}
+		if err := remote.MissingScheme(l.Text); !l.IsRemote() && err != nil {
+			return cfg, err
+		}
+	}
+	over := to.Protocol
+	switch {
+	case !from.IsRemote() && !to.IsRemote():
+		return cfg, failure.Usage.Errorf("sync %v to %v: both are on this machine; one has to be HOST:PATH, sftp://HOST/PATH, https://HOST/PATH or s3://BUCKET/KEY", from, to)
+	case !to.IsRemote():
+		over = from.Protocol
+	case from.IsRemote():
+		if err := onlyFlagsOf(from.Protocol, cmd); err != nil {
+			return cfg, err
+		}
+	}
+	for _, no := range []struct {
+		set  bool
+		name string
+	}{{f.maxDelete >= 0, "max-delete"}, {f.deleteExcluded, "delete-excluded"}, {f.force, "force"}} {
+		if no.set && !f.delete {
+			return cfg, failure.Usage.Errorf("--%s: it is for --delete", no.name)
+		}
+	}
+	switch {
+	case f.maxDelete < -1:
+		return cfg, failure.Usage.Errorf("--max-delete %d: choose 0 or more, or -1 for no limit", f.maxDelete)
+	case f.delete && f.noClobber:
+		return cfg, failure.Usage.Errorf("--delete and --no-clobber: the second leaves alone what is there")
+	}
+	if cfg, err = f.copyFlags.config(cmd, over); err != nil {
+		return cfg, err
+	}
+	if to.IsRemote() {
+		if err := f.sendable(to.Protocol); err != nil {
+			return cfg, err
+		}
+	}
+	if f.checksum {
+		cfg.Unchanged = treecopy.Hash
+	}
+	if f.delete {
+		cfg.Delete = &treecopy.Deletion{Max: f.maxDelete, Excluded: f.deleteExcluded, EmptySource: f.force}
+	}
+	return cfg, nil
+}
+
+// A filterKind is a flag that adds rules to a filter, by its name.
+type filterKind string
+
+const (
+	exclude    filterKind = "exclude"
+	include    filterKind = "include"
+	filterFrom filterKind = "filter-from"
+)
+
+// usage is the flag's line in the help.
+func (k filterKind) usage() string {
+	switch k {
+	case exclude:
+		return "leave out files in directories that match `PATTERN`; DIR/ is a directory; repeat for more"
+	case include:
+		return "take files that match `PATTERN`, and leave out those that match no rule; repeat for more"
+	}
+	return "read rules from `FILE`: + PATTERN includes, - PATTERN excludes; the first that matches decides"
+}
+
+// A filterSource is one flag of rules with its value.
+type filterSource struct {
+	kind  filterKind
+	value string
+}
+
+// A filterFlag collects the flags of rules in the order of the command line.
+type filterFlag struct {
+	kind filterKind
+	all  *[]filterSource
+}
+
+// Set adds a value.
+func (f filterFlag) Set(s string) error {
+	*f.all = append(*f.all, filterSource{f.kind, s})
+	return nil
+}
+
+// String returns the default.
+func (filterFlag) String() string { return "" }
+
+// Type says that Set takes text.
+func (filterFlag) Type() string { return "string" }
+
+// maxFilterFile is how many bytes a file of rules has at most.
+const maxFilterFile = 1 << 20
+
+// readFilters returns the rules of flags.
+func readFilters(list []filterSource) (*filter.Rules, error) {
+	rules := new(filter.Rules)
+	for _, s := range list {
+		if s.kind != filterFrom {
+			if err := rules.Add(s.kind == include, s.value); err != nil {
+				return nil, failure.Usage.Errorf("--%s: %w; see: haul help patterns", s.kind, err)
+			}
+			if s.kind == include {
+				rules.IncludeOnly()
+			}
+			continue
+		}
+		text, err := smallfile.Read(s.value, maxFilterFile)
+		if err != nil {
+			return nil, failure.Local.Errorf("--filter-from %s: %w", console.Visible(s.value), err)
+		}
+		if err := rules.AddText(string(text)); err != nil {
+			return nil, failure.Usage.Errorf("--filter-from %s: %w; see: haul help patterns", console.Visible(s.value), err)
+		}
+	}
+	return rules, nil
+}
