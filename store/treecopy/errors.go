@@ -43,7 +43,7 @@ var (
 
 	// ErrEmptySource says that there is nothing in the source, and so all of the target
 	// would be deleted. See Deletion.EmptySource. Nothing was.
-	ErrEmptySource = errors.New("nothing was deleted, as the source is empty: it may be a file system that is not mounted")
+	ErrEmptySource = errors.New("nothing was deleted, as the source has nothing to copy: it may be a file system that is not mounted")
 
 	// ErrUnsafeName says that a listing has a name that no entry may have.
 	ErrUnsafeName = errors.New("a name that is not safe")

@@ -279,11 +279,9 @@ func (m *mirror) confirm() {
 		if x.inWay || m.c.ctx.Err() != nil {
 			return
 		}
-		if m.Excluded && m.c.opts.Filter.Match(x.rel, x.info.IsDir()) == filter.Skip {
-			return // whatever the source has
-		}
-		_, err := x.dir.tree.Lstat(m.c.ctx, x.item.From)
+		fi, err := x.dir.tree.Lstat(m.c.ctx, x.item.From)
 		switch {
+		case err == nil && m.Excluded && m.c.opts.Filter.Match(x.rel, fi.IsDir()) == filter.Skip:
 		case err == nil:
 			x.keep = true
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid):

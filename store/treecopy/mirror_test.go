@@ -166,6 +166,7 @@ func TestNothingDeleted(t *testing.T) {
 	}{
 		{"a directory cannot be listed", []string{"a", "d/x"}, func(_ *treecopy.Options, bad *faulty) { bad.list = map[string]error{"d": fs.ErrPermission} }, fs.ErrPermission, "a", 0},
 		{"a file cannot be read", []string{"a", "b"}, func(_ *treecopy.Options, bad *faulty) { bad.open = map[string]error{"b": fs.ErrPermission} }, fs.ErrPermission, "a", 0},
+		{"a file is gone since it was listed", []string{"a", "b"}, func(_ *treecopy.Options, bad *faulty) { bad.open = map[string]error{"b": fs.ErrNotExist} }, fs.ErrNotExist, "a", 0},
 		{"the source is empty", nil, nil, treecopy.ErrEmptySource, "", 0},
 		{"more than may be", []string{"a"}, func(o *treecopy.Options, _ *faulty) { o.Delete.Max = 4 }, treecopy.ErrTooManyDeletions, "a", 0},
 		{"as many as may be", []string{"a"}, func(o *treecopy.Options, _ *faulty) { o.Delete.Max = 5 }, nil, "a", 5},
@@ -192,6 +193,67 @@ func TestNothingDeleted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// If the target is full, nothing is deleted to make room.
+func TestMirrorFull(t *testing.T) {
+	source, dest := store.Mem(0), store.Mem(300_000)
+	put(t, source, "big", pattern(200_000, 1))
+	put(t, dest, "old", pattern(200_000, 2))
+	r, _, err := copyAll(t.Context(), source, dest, "./", mirroring(), ".")
+	if !errors.Is(err, store.ErrNoSpace) || r.Undeleted != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if got := namesIn(t, dest); got != "old" {
+		t.Errorf("the target has %s", got)
+	}
+}
+
+// NoClobber leaves alone whatever has a name, though it came after the target was looked at.
+func TestNoClobber(t *testing.T) {
+	for _, inPlace := range []bool{false, true} {
+		source, dest := store.Mem(0), &racing{Tree: store.Mem(0)}
+		grow(t, source, "file", "late", "link>file", "dir", "new")
+		grow(t, dest.Tree, "file>x", "link", "dir/")
+		o := treecopy.Options{Recursive: true, NoClobber: true, InPlace: inPlace, Links: treecopy.KeepLinks}
+		r, s, err := copyAll(t.Context(), source, dest, "./", o, ".")
+		if err != nil || r.Existing != 4 || r.Copied != 1 || s.outcomes["late"].What != treecopy.Existing {
+			t.Errorf("in place: %v: %+v, %v, %+v", inPlace, r, err, s.outcomes)
+		}
+		wantBytes(t, dest.Tree, "late", []byte("other"))
+		if got := namesIn(t, dest.Tree); got != "dir/ file late link new" {
+			t.Errorf("the target has %s", got)
+		}
+	}
+}
+
+// A racing tree has a file late when it is written.
+type racing struct{ store.Tree }
+
+func (r *racing) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	u, err := r.Tree.Create(ctx, name, c)
+	return u, errors.Join(err, r.race(ctx, name))
+}
+
+func (r *racing) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	if err := r.race(ctx, name); err != nil {
+		return nil, err
+	}
+	return r.Tree.OpenFile(ctx, name, a)
+}
+
+func (r *racing) race(ctx context.Context, name string) error {
+	if name != "late" {
+		return nil
+	}
+	u, err := r.Tree.Create(ctx, name, store.Create{})
+	if err != nil {
+		return err
+	}
+	if _, err = u.WriteAt([]byte("other"), 0); err != nil {
+		return err
+	}
+	return u.Commit()
 }
 
 // A copy of anything but one directory deletes nothing.
