@@ -2,12 +2,15 @@ package main
 
 import (
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/serve/servetest"
 )
 
 // treeOf returns the files below a directory with their content, as NAME=CONTENT, sorted, and the
@@ -132,6 +135,53 @@ func TestSyncHTTP(t *testing.T) {
 		l, here := startWeb(t, nil), t.TempDir()
 		testSync(t, run(t), filepath.Join(l.dir, "from"), l.URL+"/from", here, here)
 	})
+}
+
+func TestSyncS3(t *testing.T) {
+	b, here, back := servetest.NewBucket(t), t.TempDir(), t.TempDir()
+	for _, v := range b.Env() {
+		key, value, _ := strings.Cut(v, "=")
+		t.Setenv(key, value)
+	}
+	must := func(want string, args ...string) {
+		t.Helper()
+		if code, _, msg := haul(t, append([]string{"sync", "--delete"}, args...)...); code != 0 || !strings.Contains(msg, want) {
+			t.Errorf("%q: exit code %d, %s, want %q", args, code, msg, want)
+		}
+	}
+	b.Put("other/stays", "1")
+	b.Put("to/old/x", "2")
+	b.Put("to/keep.o", "3")
+	b.Put("to/d/b", "4")
+	writeTree(t, here, "a=1 d/b=5 d/e/c=6")
+	must("2 deleted", here, "s3://bucket/to") // in S3 directories go with their files
+	must("0 files, 0 B", here, "s3://bucket/to")
+	writeTree(t, back, "gone/y=7 a=1")
+	must("2 deleted", "s3://bucket/to", back)
+	if got := treeOf(t, back); got != "a=1 d/b=5 d/e/c=6" {
+		t.Errorf("DEST has %s", got)
+	}
+	must("0 files, 0 B", "s3://bucket/to", back)
+	if text, ok := b.Content("other/stays"); !ok || text != "1" {
+		t.Errorf("outside of DEST: %q, %v", text, ok)
+	}
+}
+
+// A web server that lists no directories has files that haul cannot find.
+func TestSyncUnlisted(t *testing.T) {
+	l, here := startWeb(t, map[string]string{"to/old": "1"}), t.TempDir()
+	writeTree(t, here, "a=1")
+	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/") {
+			http.NotFound(w, r)
+		}
+		return strings.HasSuffix(r.URL.Path, "/")
+	})
+	code, _, msg := haul(t, "sync", "--delete", here, l.URL+"/to")
+	if code == 0 || !strings.Contains(msg, "list what the target has") {
+		t.Errorf("exit code %d, %s", code, msg)
+	}
+	wantFile(t, filepath.Join(l.dir, "to", "a"), "1")
 }
 
 // A file with a new name is renamed on the server.

@@ -33,6 +33,7 @@ type mirror struct {
 	c      *copier
 	lister lister
 
+	source *start
 	top    *dir
 	walked bool        // all that is postponed is known
 	filled atomic.Bool // the source has an entry
@@ -86,14 +87,18 @@ func newMirror(c *copier, d Deletion) (*mirror, error) {
 	return &mirror{Deletion: d, c: c, lister: l}, nil
 }
 
-// begin notes the directory that all goes below, and the tree that it is in.
-func (m *mirror) begin(top *dir) {
-	m.top, m.lister = top, given(m.c.to).(lister)
+// begin notes the source, the directory that all goes below, and the tree that this is in.
+func (m *mirror) begin(source *start, top *dir) {
+	m.source, m.top, m.lister = source, top, given(m.c.to).(lister)
 }
 
 // unlisted reports a directory of the target that cannot be listed.
 func (m *mirror) unlisted(d *dir, err error) {
-	m.c.report.failed(m.c.dirItem(d.source, d.from, d.to, time.Time{}), fmt.Errorf("list what the target has, to delete what the source does not have: %w", err))
+	from := d.from
+	if d.source == nil { // it is the directory that all goes below
+		from = m.source.name
+	}
+	m.c.report.failed(m.c.dirItem(m.source, from, d.to, time.Time{}), fmt.Errorf("list what the target has, to delete what the source does not have: %w", err))
 }
 
 // hold has a directory get its attributes when all is deleted. The caller holds mu.

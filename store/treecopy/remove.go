@@ -10,6 +10,7 @@ import (
 // complete deletes what is extra, and copies what was in the way of. It comes after all copies.
 func (m *mirror) complete() {
 	c := m.c
+	m.checkListed()
 	if m.mayDelete() && m.doomed != nil {
 		m.removeAll()
 	} else if n := max(m.doomedCount(), int64(len(m.extras))); n > 0 {
@@ -37,6 +38,22 @@ func (m *mirror) complete() {
 	}
 	for _, d := range m.held {
 		c.finish(d)
+	}
+}
+
+// checkListed reports a target that has files, and lists none: what is extra there cannot be found.
+func (m *mirror) checkListed() {
+	c := m.c
+	r := c.report.result()
+	if !c.features.ImpliedDirs || c.opts.DryRun || len(m.extras) > 0 || r.Copied+r.Same == 0 || !m.mayDelete() {
+		return
+	}
+	entries, err := m.lister.OpenDir(c.ctx, m.top.to)
+	if err == nil {
+		err = entries.Close()
+	}
+	if err != nil {
+		m.unlisted(m.top, err)
 	}
 }
 

@@ -85,7 +85,7 @@ func (c *copier) run(j Job) error {
 		c.sweep(top.to)
 	}
 	if c.mirror != nil {
-		c.mirror.begin(top)
+		c.mirror.begin(&starts[0], top)
 	}
 	c.startWorkers(func() {
 		for _, s := range starts {

@@ -1,0 +1,141 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// A stopping tree stops at an operation that the test chooses, until it is let go.
+type stopping struct {
+	store.Tree
+	mu      sync.Mutex
+	left    int           // mu: operations before that; below 0 for none
+	reached chan struct{} // is closed there
+	release chan struct{}
+}
+
+// stopAfter has the tree stop at the operation behind n others.
+func (s *stopping) stopAfter(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left, s.reached, s.release = n, make(chan struct{}), make(chan struct{})
+}
+
+func (s *stopping) step() {
+	s.mu.Lock()
+	s.left--
+	left, reached, release := s.left, s.reached, s.release
+	s.mu.Unlock()
+	if left == -1 {
+		close(reached)
+		<-release
+	}
+}
+
+func (s *stopping) Remove(ctx context.Context, name string) error {
+	s.step()
+	return s.Tree.Remove(ctx, name)
+}
+
+func (s *stopping) RemoveDir(ctx context.Context, name string) error {
+	s.step()
+	return s.Tree.RemoveDir(ctx, name)
+}
+
+func (s *stopping) Rename(ctx context.Context, from, to string, replace bool) error {
+	s.step()
+	return s.Tree.Rename(ctx, from, to, replace)
+}
+
+func (s *stopping) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	s.step()
+	return s.Tree.Mkdir(ctx, name, perm)
+}
+
+func (s *stopping) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	s.step()
+	return s.Tree.OpenFile(ctx, name, a)
+}
+
+// A sync that is killed at any of its operations on the server leaves each name with all of its
+// old content or all of the new. The next run does the rest.
+func TestSyncKilled(t *testing.T) {
+	t.Parallel()
+	big := strings.Repeat("moved", 50_000)
+	source, dest := "a=new d/b=new file=new made/c=new renamed="+big, "a=older d/b=older gone/x=1 gone/y/z=2 file/was=3 was="+big
+	whole := map[string]bool{}
+	for _, f := range strings.Fields(source + " " + dest) {
+		whole[f] = true
+	}
+	s := &stopping{left: -1}
+	l := startLabWith(t, labOptions{tree: func(tree store.Tree) store.Tree { s.Tree = tree; return s }}, nil)
+	here := t.TempDir()
+	writeTree(t, here, source)
+	done, kills := false, 0
+	for n := 0; !done; n += 3 {
+		to := fmt.Sprintf("to%d", n)
+		dir := filepath.Join(l.dir, to)
+		writeTree(t, dir, dest)
+		s.stopAfter(n)
+		args := l.args("sync", "--delete", here, "lab:"+to)
+		c := runChild(t, childOptions{}, args...)
+		select {
+		case <-s.reached:
+			kills++
+			_ = c.cmd.Process.Kill()
+			c.wantExit(-1)
+			close(s.release)
+		case <-endOf(c.stderr):
+			c.wantExit(0)
+			done = true
+		case <-time.After(labPatience):
+			t.Fatal("neither reached nor done")
+		}
+		for _, f := range named(t, dir) {
+			if !strings.HasSuffix(f, "/") && !whole[f] {
+				t.Errorf("killed after %d operations: %.100s", n, f)
+			}
+		}
+		l.must("sync", "--delete", here, "lab:"+to)
+		if got := strings.Join(named(t, dir), " "); got != source {
+			t.Errorf("killed after %d operations, and the next run makes %.300s", n, got)
+		}
+	}
+	if kills < 5 {
+		t.Errorf("killed %d times only", kills)
+	}
+}
+
+// named returns the files below a directory as treeOf does, but for uploads under way.
+func named(t *testing.T, dir string) []string {
+	return slices.DeleteFunc(strings.Fields(treeOf(t, dir)), func(f string) bool { return strings.Contains(f, ".haul-") })
+}
+
+// endOf returns what is closed when a process has ended.
+func endOf(s *transcript) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			s.mu.Lock()
+			over, grown := s.over, s.grown
+			s.mu.Unlock()
+			if over {
+				return
+			}
+			<-grown
+		}
+	}()
+	return ended
+}
