@@ -388,7 +388,7 @@ func (w What) Would() string {
 	case Made:
 		return "would make"
 	case Moved:
-		return "would move"
+		return "would rename"
 	case Deleted:
 		return "would delete"
 	}
