@@ -75,7 +75,7 @@ func TestSyncKilled(t *testing.T) {
 	big := strings.Repeat("moved", 50_000)
 	source, dest := "a=new d/b=new file=new made/c=new renamed="+big, "a=older d/b=older gone/x=1 gone/y/z=2 file/was=3 was="+big
 	whole := map[string]bool{}
-	for _, f := range strings.Fields(source + " " + dest) {
+	for f := range strings.FieldsSeq(source + " " + dest) {
 		whole[f] = true
 	}
 	s := &stopping{left: -1}

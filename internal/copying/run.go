@@ -28,6 +28,7 @@ type run struct {
 	over    remote.Protocol
 	get     bool // from a server; cp gets, and then puts
 	cp      bool
+	sync    bool
 
 	local localFiles
 	names sourceNames
@@ -40,7 +41,7 @@ type run struct {
 }
 
 func newRun(cfg *Config, over remote.Protocol, verb string) *run {
-	r := &run{Config: cfg, over: over, get: verb != "put", cp: verb == "cp", local: localFiles{cfg, map[string]*os.Root{}}, names: sourceNames{verb: verb}}
+	r := &run{Config: cfg, over: over, get: verb != "put", cp: verb == "cp", sync: verb == "sync", local: localFiles{cfg, map[string]*os.Root{}}, names: sourceNames{verb: verb}}
 	c := cfg.Remote
 	c.Say, c.Quiet, c.Asking = r.say, cfg.Quiet, r.pause
 	r.servers = remote.New(c)
@@ -152,6 +153,7 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 			switch {
 			case r.Events != nil:
 				r.emit(p, i, o, took)
+			case r.DryRun && r.sync && o.What == treecopy.Same: // most files, and the summary counts them
 			case r.DryRun:
 				plan.add(i, o, r.from(i, o), r.targetAt(i.To))
 			case r.Verbose && !r.Quiet:

@@ -99,7 +99,7 @@ func (r *Rules) AddText(text string) error {
 		case strings.HasPrefix(line, "+ "), strings.HasPrefix(line, "- "):
 			err = r.Add(line[0] == '+', line[2:])
 		default:
-			err = fmt.Errorf("%.200q is no rule: write + PATTERN, - PATTERN or !", line)
+			err = fmt.Errorf("%.200q is no rule: write ! to remove all before, + PATTERN or - PATTERN", line)
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)

@@ -45,7 +45,7 @@ func TestMatch(t *testing.T) {
 			continue
 		}
 		for want, names := range []string{filter.Take: test.take, filter.Enter: test.enter, filter.Skip: test.skip} {
-			for _, name := range strings.Split(names, " ") {
+			for name := range strings.SplitSeq(names, " ") {
 				if name == "" {
 					continue
 				}

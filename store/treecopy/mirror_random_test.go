@@ -107,7 +107,7 @@ func wantMirrored(t *testing.T, o treecopy.Options, source, dest store.Tree) map
 			}
 			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 				if verdictOn(o.Filter, dir, true) == filter.Take {
-					want[dir] = fs.FileMode(fs.ModeDir | 0o755).String()
+					want[dir] = (fs.ModeDir | 0o755).String()
 				}
 			}
 		}

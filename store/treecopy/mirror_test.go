@@ -374,15 +374,19 @@ func (l *lowering) SetAttr(ctx context.Context, name string, a store.Attr, follo
 	return l.Tree.SetAttr(ctx, strings.ToLower(name), a, follow)
 }
 
-// A target that lists names which no entry may have loses nothing.
-func TestHostileTarget(t *testing.T) {
+// Where one side lists names that no entry may have, nothing is deleted.
+func TestHostileListings(t *testing.T) {
 	for _, name := range []string{"..", ".", "", "../up", "a/b", "/etc/passwd", "nul\x00"} {
 		source, dest := store.Mem(0), &lying{Tree: store.Mem(0), name: name}
 		grow(t, source, "a")
 		grow(t, dest.Tree, "old")
 		r, _, err := copyAll(t.Context(), source, dest, "./", mirroring(), ".")
 		if !errors.Is(err, treecopy.ErrUnsafeName) || r.Deleted != 0 || len(dest.removed) > 0 {
-			t.Errorf("%q: %+v, %v, removed %q", name, r, err, dest.removed)
+			t.Errorf("%q in the target: %+v, %v, removed %q", name, r, err, dest.removed)
+		}
+		r, _, err = copyAll(t.Context(), &lying{Tree: source, name: name}, dest.Tree, "./", mirroring(), ".")
+		if !errors.Is(err, treecopy.ErrUnsafeName) || r.Deleted != 0 || r.Undeleted != 1 {
+			t.Errorf("%q in the source: %+v, %v", name, r, err)
 		}
 	}
 }

@@ -427,10 +427,13 @@ func (c *copier) closeDir(d *dir) {
 		c.endImplied(d)
 		return
 	}
-	if !d.made || d.info == nil || c.opts.DryRun || d.held || c.opts.NoClobber && !d.fresh {
+	if !d.made || d.info == nil || c.opts.DryRun || d.held {
 		return
 	}
 	c.unmark(d) // that would change its times too, and its mode may forbid it
+	if c.opts.NoClobber && !d.fresh {
+		return
+	}
 	var a store.Attr
 	want := c.dirMode(d.info)
 	switch {
