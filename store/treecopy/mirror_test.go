@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -472,28 +470,31 @@ func (s *swapping) Lstat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return s.Tree.Lstat(ctx, name)
 }
 
-// Directories have their times when all in them is deleted.
-func TestTimesAfterDeletions(t *testing.T) {
-	source, sourceDir := dirTree(t)
-	dest, destDir := dirTree(t)
-	grow(t, source, "d/a", "d/e/b", "d/e/x/c")
-	grow(t, dest, "d/old", "d/e/gone/old", "d/e/x", "d/a/y")
-	for _, name := range []string{"d/e/x", "d/e", "d"} {
+// Directories have their modes and times when all in them is deleted, and not before.
+func TestAttributesAfterDeletions(t *testing.T) {
+	source, dest := store.Mem(0), &guarded{store.Mem(0)}
+	grow(t, source, "d/a", "d/e/b", "d/e/x/c", "p/q")
+	grow(t, dest.Tree, "d/old", "d/e/gone/old", "d/e/x", "d/a/y", "p/old")
+	for _, name := range []string{"d/e/x", "d/e", "d", "p"} {
 		setTime(t, source, name, time.Unix(1_200_000_000, 0))
 		setMode(t, source, name, 0o555)
 	}
-	t.Cleanup(func() {
-		for _, dir := range []string{sourceDir, destDir} {
-			for _, name := range []string{"d", "d/e", "d/e/x"} {
-				_ = os.Chmod(filepath.Join(dir, name), 0o755)
-			}
-		}
-	})
 	o := mirroring()
 	o.PreserveMode, o.PreserveTimes = true, true
 	r, _, err := copyAll(t.Context(), source, dest, "./", o, ".")
-	if err != nil || r.Deleted != 6 {
+	if err != nil || r.Deleted != 7 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	wantSame(t, contents(t, source, true), contents(t, dest, true))
+	wantSame(t, contents(t, source, true), contents(t, dest.Tree, true))
+}
+
+// A guarded tree removes nothing from a directory that its owner may not write, as a system does
+// for all but root.
+type guarded struct{ store.Tree }
+
+func (g *guarded) Remove(ctx context.Context, name string) error {
+	if fi, err := g.Lstat(ctx, path.Dir(name)); err == nil && fi.Mode().Perm()&0o200 == 0 {
+		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrPermission}
+	}
+	return g.Tree.Remove(ctx, name)
 }
