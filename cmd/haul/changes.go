@@ -36,7 +36,7 @@ func newCp() *cobra.Command {
 		Long:        cpHelp,
 		Example:     cpExamples,
 		Args:        commandline.Args(cobra.MinimumNArgs(2)),
-		Annotations: commandline.More("recursive preserve links verify dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns"),
+		Annotations: commandline.More("recursive preserve no-clobber links verify dry-run verbose quiet batch identity jump port", "copying", "locations", "patterns"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			list, err := serverLocations(cmd, true, words)
 			if err != nil {
@@ -56,6 +56,7 @@ func newCp() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
 	flags.BoolVarP(&f.preserve, "preserve", "p", false, "keep permissions and times")
+	flags.BoolVarP(&f.noClobber, "no-clobber", "n", false, "leave files alone that are there already")
 	flags.Var(&f.links, "links", "symbolic links in directories: `HOW` is skip, keep or follow")
 	flags.BoolVar(&f.verify, "verify", false, "compare each copy with its source")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")

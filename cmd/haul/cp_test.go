@@ -32,6 +32,8 @@ func TestCp(t *testing.T) {
 		{"-r lab:d/. lab:in", map[string]string{"in/f": "F", "in/sub/g": "G"}, ""},
 		{"lab:d/[fg] lab:in", map[string]string{"in/f": "F"}, ""},
 		{"-r --dry-run lab:d lab:new", nil, "would copy 2 files"},
+		{"-n lab:a lab:in/x", nil, "0 files"},
+		{"-rn lab:d lab:a lab:in", map[string]string{"in/a": "A", "in/d/f": "F", "in/d/sub/g": "G"}, ""},
 		{"--verify -v lab:a lab:b", map[string]string{"b": "A"}, "(on the server)"},
 		{"-r lab:d lab:dd", map[string]string{"dd/f": "F", "dd/sub/g": "G"}, ""}, // whose name only begins alike
 		{"-v lab:a twin:b", map[string]string{"b": "A"}, "(on the server)"},      // the same server
