@@ -207,7 +207,7 @@ ls and stat print one object for each entry, on a line of its own: path, name, t
 group, links and target. Members that the server does not report are missing. A path
 or a name that is not UTF-8 has its bytes in path_bytes or name_bytes too, in base64.
 
-get, put and rm print one object for each event, on a line of its own: docs/json.md
+get, put, sync and rm print one object for each event, on a line of its own: docs/json.md
 lists all fields. Each has event and time; those of one file have path, to, type and size
 as well, and path_bytes and to_bytes for names that are not UTF-8.
   start       version (of this format), command, sources, to, dry_run
@@ -216,14 +216,14 @@ as well, and path_bytes and to_bytes for names that are not UTF-8.
   progress    twice a second: files, bytes, total_files, total_bytes, final, rate,
               remaining, active, current (path, bytes, size of files under way)
   copied      bytes, resumed, verified, seconds, and over TFTP packets, resent
-  made, unchanged, skipped (reason), removed
+  made, unchanged, skipped (reason), removed, renamed (was)
   failed      error, cause, exit_code; the others are tried nevertheless
   unfinished  a file that was under way when the command ended early
   note        message
   error       of no single file: error, cause, exit_code
   end         result (ok, incomplete, failed, interrupted), exit_code, files, bytes,
-              resumed, unchanged, made, skipped, removed, failed, unfinished, seconds,
-              rate, dry_run
+              resumed, unchanged, made, skipped, removed, renamed, failed, unfinished,
+              seconds, rate, dry_run
 Sizes are in bytes, rates in bytes a second, durations in seconds. cause is the word for
 an exit code: failed, usage, not-found, refused, no-answer, local, interrupted. Errors are
 on standard error as well; progress and summaries are not printed. A mistake on the

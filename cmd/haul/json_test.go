@@ -93,7 +93,7 @@ func (s *eventSchema) check(t *testing.T, out string) (events []map[string]any) 
 	if end["files"] != counts["copied"] {
 		t.Errorf("the end has %v files:\n%s", end["files"], out)
 	}
-	for _, kind := range []string{"unchanged", "made", "skipped", "removed", "failed", "unfinished"} {
+	for _, kind := range []string{"unchanged", "made", "skipped", "removed", "renamed", "failed", "unfinished"} {
 		if end[kind] != counts[kind] {
 			t.Errorf("the end has %v for %s:\n%s", end[kind], kind, out)
 		}
@@ -252,6 +252,30 @@ func (s *eventSchema) testAll(t *testing.T, files map[string]string, hostile str
 		s.run(t, l.haul, jsonRun{[]string{"rm", "-n", "-r", "lab:up"}, 0, "ok", strings.TrimSpace(strings.Repeat("removed ", 5))})
 		s.run(t, l.haul, jsonRun{[]string{"rm", "lab:" + hostile, "lab:d", "lab:none"}, exitRefused, "incomplete", "failed failed removed"})
 		s.run(t, l.haul, jsonRun{[]string{"rm", "-r", "-f", "lab:up", "lab:none"}, 0, "ok", "removed"})
+	})
+	t.Run("sync", func(t *testing.T) {
+		t.Parallel()
+		l, here := startLab(t, nil), t.TempDir()
+		big := strings.Repeat("0123456789abcdef", 20_000)
+		writeTree(t, here, "new/name="+big+" a=1 b=2")
+		writeTree(t, l.dir, "to/old="+big+" to/gone/x=3 to/b=2")
+		for _, dry := range []bool{true, false} {
+			args, kinds := []string{"sync", "--delete", "--checksum", here, "lab:to"}, "copied file found made removed removed renamed unchanged"
+			if dry {
+				args, kinds = append(args, "-n"), strings.Replace(kinds, "file ", "", 1)
+			}
+			got := s.run(t, l.haul, jsonRun{args, 0, "ok", kinds})
+			if e := find(got, "renamed"); len(e) == 1 && (e[0]["was"] != "lab:to/old" || e[0]["to"] != "lab:to/new/name") {
+				t.Errorf("%v", e[0])
+			}
+			for _, e := range find(got, "removed") {
+				if !strings.HasPrefix(e["path"].(string), "lab:to/gone") {
+					t.Errorf("%v", e)
+				}
+			}
+		}
+		s.run(t, l.haul, jsonRun{[]string{"sync", here, "lab:none/none"}, exitNotFound, "failed", "error"})
+		s.run(t, l.haul, jsonRun{[]string{"sync", filepath.Join(here, "none"), "lab:to"}, exitLocal, "failed", "error"})
 	})
 	t.Run("bytes", func(t *testing.T) {
 		if runtime.GOOS != "linux" {

@@ -6,6 +6,7 @@ import (
 	"github.com/haul-project/haul/internal/commandline"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/copying"
+	"github.com/haul-project/haul/internal/events"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
 	"github.com/haul-project/haul/internal/smallfile"
@@ -51,7 +52,7 @@ func newSync() *cobra.Command {
 		Long:        syncHelp,
 		Example:     syncExamples,
 		Args:        commandline.Args(cobra.ExactArgs(2)),
-		Annotations: commandline.More("delete max-delete exclude include filter-from checksum preserve links limit dry-run verbose quiet batch identity jump port", "copying", "patterns", "locations", "sizes"),
+		Annotations: commandline.More("delete max-delete exclude include filter-from checksum preserve limit dry-run verbose quiet json batch identity jump port", "copying", "patterns", "locations", "sizes", "json"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			list, err := remote.ParseAll(words)
 			if err != nil {
@@ -62,12 +63,16 @@ func newSync() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return copying.Sync(cmd.Context(), cfg, from, to)
+			return withEvents(cmd, f.json, f.events(words[:1], words[1]), func(log *events.Log) error {
+				cfg.Events = log
+				return copying.Sync(cmd.Context(), cfg, from, to)
+			})
 		},
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	flags.BoolVar(&f.json, "json", false, eventsFlagHelp)
 	flags.BoolVar(&f.checksum, "checksum", false, "compare the content of files of the same size, instead of their times")
 	flags.BoolVar(&f.delete, "delete", false, "delete in DEST what SOURCE does not have")
 	flags.Int64Var(&f.maxDelete, "max-delete", -1, "delete nothing if it would be more than `N` files and directories (-1: no limit)")

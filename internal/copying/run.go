@@ -170,6 +170,13 @@ func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.
 		to = r.targetAt(i.To)
 	}
 	entry := p.entryOf(i, to)
+	switch {
+	case i.Extra: // it is in the target alone
+		entry = events.NewEntry(to, "", i.Type)
+	case o.What == treecopy.Moved:
+		r.Events.Emit(events.NewRenamed(entry, r.targetAt(o.Was), r.DryRun))
+		return
+	}
 	if o.What == treecopy.Failed {
 		_ = r.Events.Failed(entry, r.failure(r.names.inWords(r.names.of(i), &treecopy.EntryError{From: i.From, To: i.To, Err: o.Err})))
 		return // explain knows of it

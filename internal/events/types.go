@@ -176,6 +176,22 @@ type Removed struct {
 
 func (*Removed) name() string { return "removed" }
 
+// Renamed says that a file of the target has a new name, as it has in the source.
+type Renamed struct {
+	head
+	Entry
+	Was      string `json:"was"` // as Entry.To is
+	WasBytes []byte `json:"was_bytes,omitempty"`
+	DryRun   bool   `json:"dry_run,omitempty"`
+}
+
+// NewRenamed describes a file that had another name in the target.
+func NewRenamed(e Entry, was string, dryRun bool) *Renamed {
+	return &Renamed{Entry: e, Was: was, WasBytes: exactBytes(was), DryRun: dryRun}
+}
+
+func (*Renamed) name() string { return "renamed" }
+
 // Unfinished says that a file was under way when the command ended.
 type Unfinished struct {
 	head
@@ -226,6 +242,7 @@ type counts struct {
 	Made       int64 `json:"made"`
 	Skipped    int64 `json:"skipped"`
 	Removed    int64 `json:"removed"`
+	Renamed    int64 `json:"renamed"`
 	Failed     int64 `json:"failed"`
 	Unfinished int64 `json:"unfinished"`
 }
@@ -245,6 +262,8 @@ func (c *counts) add(e Event) {
 		c.Skipped++
 	case *Removed:
 		c.Removed++
+	case *Renamed:
+		c.Renamed++
 	case *failed:
 		c.Failed++
 	case *Unfinished:
