@@ -77,6 +77,13 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 // Requests returns the names of the requests that Allow and Deny can name.
 func Requests() []string { return sftp.Requests() }
 
+// hashing are the requests of haul alone that give away what another request does: of a range
+// of one byte, a hash is as good as the byte. A list for OpenSSH's server cannot have them.
+var hashing = map[string][]string{
+	"open": {"check-file-name"},
+	"read": {"check-file", "check-file-handle", "check-file-name"},
+}
+
 // refused returns the names of the requests to refuse.
 func (c *Config) refused() ([]string, error) {
 	all := Requests()
@@ -88,6 +95,9 @@ func (c *Config) refused() ([]string, error) {
 		}
 	}
 	refused := slices.Clone(c.Deny)
+	for _, name := range c.Deny {
+		refused = append(refused, hashing[name]...)
+	}
 	if c.Allow != nil {
 		for _, name := range all {
 			if !slices.Contains(c.Allow, name) {

@@ -386,6 +386,28 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// A user who may not read a file, or not open one, gets no hashes of its bytes.
+func TestRequestsHashes(t *testing.T) {
+	d := dir(t)
+	if err := os.WriteFile(filepath.Join(d, "file"), []byte("secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"read", "open"} {
+		p := run(t, Config{Start: d, Deny: []string{name}})
+		p.begin()
+		first := []any{"sha256", int64(0), int64(1), 0}
+		p.want(statusRefused, typeExtended, append([]any{"check-file-name", "file"}, first...)...)
+		if name == "read" {
+			handle := p.open("new")
+			p.want(statusRefused, typeExtended, append([]any{"check-file-handle", handle}, first...)...)
+			p.want(statusRefused, typeExtended, append([]any{"check-file", handle}, first...)...)
+		}
+		if err := p.end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Uploads that are cut off leave nothing, and what was there before stays, whether the
 // client leaves, in the midst of a packet too, or the server is to end. In place, the part
 // stays, for a client that resumes.
