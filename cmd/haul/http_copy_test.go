@@ -255,6 +255,7 @@ func TestHTTPSides(t *testing.T) {
 		{"get --password-file HERE/none AT/a HERE", exitUsage, "USER@HOST"},
 		{"get --cacert HERE/none AT/a HERE", exitLocal, "none"},
 		{"get --cacert HERE/x --insecure AT/a HERE", exitUsage, "--insecure"},
+		{"get --fingerprint " + strings.Repeat("0", 64) + " AT/a HERE", exitUsage, "no certificate over http"},
 		{"get -i key AT/a HERE", exitUsage, "a flag of SFTP"},
 		{"get AT/a host:b HERE", exitUsage, "of the same protocol"},
 		{"mv AT/a AT/b", exitUsage, "HTTP has no way to rename"},

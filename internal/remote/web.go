@@ -77,6 +77,8 @@ func (d webDialer) client(root string, l Location, first string) (*webclient.Cli
 		return nil, err
 	}
 	switch {
+	case d.cfg.Web.Fingerprint != "" && u.Scheme == "http":
+		return nil, failure.Usage.Errorf("--fingerprint: %s shows no certificate over http, and anybody can be the server; give its https URL", u.Host)
 	case d.cfg.Web.Insecure && u.Scheme == "https":
 		d.notices.printf("WARNING: --insecure: the identity of %s is not checked; anybody on the way can read and change all that is sent", u.Host)
 	case d.cfg.PasswordFile != "" && u.Scheme == "http":
