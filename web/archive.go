@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/haul-project/haul/store"
@@ -208,7 +209,8 @@ func (a *archiving) file(name, as string) error {
 // leftOut reports whether an error is that a client does not get what has a name: it may
 // not read it, it has gone, or it is something else by now.
 func leftOut(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrNotRegular)
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrNotRegular) ||
+		errors.Is(err, syscall.ELOOP)
 }
 
 // add begins an entry of the archive.

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -142,12 +143,13 @@ func TestArchiveNames(t *testing.T) {
 }
 
 // An archive has what listings have: links as what they lead to, none that leads out or
-// back, and no device; and it leaves out what a client may not read.
+// back, and no device; and it leaves out what a client may not read, and a file that is replaced by a
+// link meanwhile.
 func TestArchiveOfOddFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs links, and names that Windows does not have")
 	}
-	st, path := dir(t, map[string]string{"d/file": "x", "d/sub/f": "x", `d/back\slash`: "x", "d/.haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part": "x", "out/secret": "x", "d/\xff": "x"})
+	st, path := dir(t, map[string]string{"d/file": "x", "d/sub/f": "x", "d/replaced": "x", `d/back\slash`: "x", "d/.haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part": "x", "out/secret": "x", "d/\xff": "x"})
 	for link, to := range map[string]string{"tofile": "file", "todir": "sub", "dangling": "none", "outside": "/etc/passwd", "up": "..", "loop": "loop", "sub/self": ".", "sub/top": "../..", "aside": "../out"} {
 		if err := os.Symlink(to, filepath.Join(path, "d", link)); err != nil {
 			t.Fatal(err)
@@ -169,12 +171,15 @@ func TestArchiveOfOddFiles(t *testing.T) {
 	}
 }
 
-// hidden is a store that refuses to open what is secret.
+// hidden is a store that refuses to open what is secret, and where a link has replaced a file.
 type hidden struct{ store.Tree }
 
 func (h hidden) Open(ctx context.Context, name string) (store.File, error) {
 	if strings.HasSuffix(name, "/secret") {
 		return nil, fs.ErrPermission
+	}
+	if strings.HasSuffix(name, "/replaced") {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
 	}
 	return h.Tree.Open(ctx, name)
 }
