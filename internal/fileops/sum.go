@@ -157,8 +157,8 @@ func (s *summer) findLocal(name string, yield func(sumJob) bool) bool {
 	if fi, err := os.Stat(name); err != nil || !fi.IsDir() || !s.Recursive {
 		return yield(sumJob{place: localFiles{}, name: name})
 	}
-	err := filepath.WalkDir(name, func(name string, e fs.DirEntry, err error) error {
-		more := true
+	more := true
+	_ = filepath.WalkDir(name, func(name string, e fs.DirEntry, err error) error { // errors are yielded
 		switch {
 		case err != nil:
 			more = yield(sumJob{err: failure.Local.Wrap(err)})
@@ -170,7 +170,7 @@ func (s *summer) findLocal(name string, yield func(sumJob) bool) bool {
 		}
 		return nil
 	})
-	return err == nil
+	return more
 }
 
 // sum returns the sum of a file: the server's, if it has one of that algorithm, or what
