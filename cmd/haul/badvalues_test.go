@@ -38,6 +38,8 @@ var badFlagValues = []struct{ command, flag, value, says string }{
 	{"ls", "ssh", "", "it takes a command"},
 	{"ls", "ssh", "''", "it takes a command"},
 	{"ls", "ssh", "'ssh", "a quotation mark is missing"},
+	{"ls", "fingerprint", "", "it is empty"},
+	{"ls", "cacert", "", "it is empty"},
 	{"ls", "by-time", "x", "true or false"},
 	{"ls", "by-size", "x", "true or false"},
 	{"sftp-server", "umask", "888", "octal"},

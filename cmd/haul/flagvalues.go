@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net/netip"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,25 @@ import (
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/site"
 )
+
+// A filledFlag is text that is not empty. An empty variable of a shell would else stand for
+// trust in every certificate of the system.
+type filledFlag string
+
+// Set takes the text.
+func (f *filledFlag) Set(s string) error {
+	if s == "" {
+		return errors.New("it is empty; leave the flag out to trust what the system trusts")
+	}
+	*f = filledFlag(s)
+	return nil
+}
+
+// String returns the text.
+func (f *filledFlag) String() string { return string(*f) }
+
+// Type says that Set takes text.
+func (f *filledFlag) Type() string { return "string" }
 
 // sizeVar adds a flag that takes a size.
 func sizeVar(flags *pflag.FlagSet, to *int64, name string, value int64, usage string) {

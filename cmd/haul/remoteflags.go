@@ -120,8 +120,8 @@ type webFlags struct {
 
 func (f *webFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.cacert, "cacert", "", "trust the certificates in `FILE` (PEM), and not those of the system")
-	flags.StringVar(&f.fingerprint, "fingerprint", "", "trust the server whose certificate has this `SHA256`, which \"haul serve --https\" prints, and no other")
+	flags.Var((*filledFlag)(&f.cacert), "cacert", "trust the certificates in `FILE` (PEM), and not those of the system")
+	flags.Var((*filledFlag)(&f.fingerprint), "fingerprint", "trust the server whose certificate has this `SHA256`, which \"haul serve --https\" prints, and no other")
 	flags.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate: anybody may be the server")
 }
 

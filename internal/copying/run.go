@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -85,7 +83,7 @@ func (r *run) close() {
 // options returns the options of a copy.
 func (r *run) options() treecopy.Options {
 	o := r.Options
-	o.Umask = umask()
+	o.Umask = store.Umask()
 	o.FileTimes = o.FileTimes || o.Unchanged == treecopy.SizeAndTime // or nothing would be found unchanged
 	if r.servers.Len() == 1 {                                        // else the copy from another may continue
 		o.Fatal = isFatal
@@ -99,17 +97,6 @@ func (r *run) options() treecopy.Options {
 // isFatal reports whether an error ends a copy, as all files behind would fail too.
 func isFatal(err error) bool {
 	return errors.Is(err, store.ErrNoSpace) || remote.IsLost(err)
-}
-
-// umask returns the bits that new files do not get. It takes the right to execute from
-// those who may not read: the umask of new files, which are never executable, does not
-// cover it, and copies may have it.
-func umask() fs.FileMode {
-	if runtime.GOOS == "windows" {
-		return 0
-	}
-	mask := 0o666 &^ store.UserPerm()
-	return mask | (mask&0o444)>>2
 }
 
 // copy runs a job, shows how it goes, and sums it up.

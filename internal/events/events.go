@@ -57,7 +57,8 @@ type Log struct {
 	done  chan struct{} // closed when the writer has ended
 	late  chan struct{} // closed some time after ctx has ended
 	lost  atomic.Int64
-	err   error // of the writer; for when done is closed
+	stop  func() bool // from waiting for the end of ctx
+	err   error       // of the writer; for when done is closed
 
 	mu   sync.Mutex
 	sums counts // mu
@@ -66,7 +67,7 @@ type Log struct {
 // Begin returns a log that has the first event. ctx is that of the command.
 func Begin(ctx context.Context, cfg Config) *Log {
 	l := &Log{Config: cfg, ctx: ctx, began: time.Now(), lines: make(chan []byte, maxQueue), done: make(chan struct{}), late: make(chan struct{})}
-	context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(l.late) }) })
+	l.stop = context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(l.late) }) })
 	go l.write()
 	e := &start{Version: Version, Command: cfg.Command, Sources: cfg.Sources, To: cfg.To, ToBytes: exactBytes(cfg.To), DryRun: cfg.DryRun}
 	exact := false
@@ -158,6 +159,7 @@ func (l *Log) End(err error) error {
 	if l == nil {
 		return err
 	}
+	defer l.stop()
 	e := &end{Result: resultOK, DryRun: l.DryRun}
 	if err != nil {
 		e.Result = resultIncomplete

@@ -38,7 +38,7 @@ func Own(dir string, hosts ...string) (cert *tls.Certificate, created bool, err 
 
 func own(dir string, now time.Time, hosts []string) (cert *tls.Certificate, created bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("make the directory of the certificate: %w", err)
 	}
 	file := OwnFile(dir)
 	cert, err = loadOwn(file, now)
