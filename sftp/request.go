@@ -7,7 +7,7 @@ import (
 // answer answers one request, which is also in s.request. An error ends the
 // session; what is wrong with the request alone becomes its answer.
 func (s *session) answer(q *wire.Request) error {
-	if s.conn.refuses.has(q) {
+	if r := s.conn.refuses; r != nil && r.has(q) {
 		s.status(s.refuse(q))
 		return nil
 	}

@@ -260,7 +260,11 @@ func (s *session) handle(packet []byte) (err error) {
 	}
 	if q.Type == wire.TypeInit {
 		s.begun = true
-		s.out.b = wire.AppendVersion(s.out.b, wire.ProtocolVersion, (wire.AllExtensions &^ s.conn.refuses.extensions).Pairs())
+		offered := wire.AllExtensions
+		if r := s.conn.refuses; r != nil {
+			offered &^= r.extensions
+		}
+		s.out.b = wire.AppendVersion(s.out.b, wire.ProtocolVersion, offered.Pairs())
 		return nil
 	}
 	if !s.begun {

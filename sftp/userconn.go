@@ -31,8 +31,8 @@ type userConn struct {
 	tree     store.Tree // what the access leaves of the account's
 	home     string     // where relative names begin, as the store has it
 	throttle *rate.Pair
-	refuses  requestSet
-	draft    bool // the client sends SYMLINK in the draft's order
+	refuses  *requestSet // nil for none
+	draft    bool        // the client sends SYMLINK in the draft's order
 
 	handles  atomic.Int64
 	commands atomic.Int64 // until their exit status is sent
@@ -163,7 +163,10 @@ func (c *userConn) enter(a *Account) {
 	if c.home = path.Clean("/" + a.Dir)[1:]; c.home == "" {
 		c.home = "."
 	}
-	c.refuses, _ = requestsNamed(a.Refused)
+	if len(a.Refused) > 0 {
+		refused, _ := requestsNamed(a.Refused) // check has found no mistake
+		c.refuses = &refused
+	}
 	c.throttle = c.server.accounts.Enter(c.info.User, a.Rate)
 	c.touch()
 }

@@ -158,19 +158,20 @@ func TestVersions(t *testing.T) {
 	if name, got, err := c.Hash(t.Context(), 0, 3, "sha256", "md5"); name != "md5" || !bytes.Equal(got, sum[:]) || err != nil {
 		t.Errorf("%s %x, %v", name, got, err)
 	}
-	for what, hash := range map[string]func() (string, []byte, error){
-		"a part of the file": func() (string, []byte, error) { return c.Hash(t.Context(), 0, 2, "md5") },
-		"another algorithm":  func() (string, []byte, error) { return c.Hash(t.Context(), 0, 3, "sha256") },
-		"several parts": func() (string, []byte, error) {
-			o := s3test.NewObject("two")
-			o.ETag = "0123456789abcdef0123456789abcdef-2"
-			f.PutObject("f", o)
-			return open().Hash(t.Context(), 0, 3, "md5")
-		},
-	} {
-		if _, _, err := hash(); !errors.Is(err, errors.ErrUnsupported) {
+	unknown := func(what string, f *file, n int64, algorithm string) {
+		t.Helper()
+		if _, _, err := f.Hash(t.Context(), 0, n, algorithm); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	unknown("a part of the file", c, 2, "md5")
+	unknown("another algorithm", c, 3, "sha256")
+	o := s3test.NewObject("two")
+	o.ETag = "0123456789abcdef0123456789abcdef-2"
+	f.PutObject("f", o)
+	unknown("several parts", open(), 3, "md5")
+	if _, _, err := c.Hash(t.Context(), 0, 3, "sha256"); !errors.Is(err, store.ErrChanged) {
+		t.Errorf("the hash of a file that was replaced: %v", err)
 	}
 }
 
