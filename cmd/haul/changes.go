@@ -32,6 +32,7 @@ func newCp() *cobra.Command {
 	f := copyFlags{parallel: 1} // the flag is not one of cp
 	cmd := &cobra.Command{
 		Use:         "cp FROM... TO",
+		SuggestFor:  []string{"copyto"},
 		Short:       "Copy files on servers",
 		Long:        cpHelp,
 		Example:     cpExamples,

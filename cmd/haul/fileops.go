@@ -191,7 +191,7 @@ func newCat() *cobra.Command {
 	}
 	cmd.Flags().Int64Var(&c.Offset, "offset", 0, "begin at byte `N` of each file; below 0 from its end")
 	cmd.Flags().Int64Var(&c.Count, "count", -1, "write at most `N` bytes of each file")
-	cmd.Flags().Lookup("count").DefValue = "" // all
+	cmd.Flags().Lookup("count").DefValue = "0" // help shows no zero: all
 	addServers(cmd, &f, &w)
 	return cmd
 }
@@ -221,6 +221,7 @@ func newSum() *cobra.Command {
 	var lists []string
 	cmd := &cobra.Command{
 		Use:         "sum LOCATION... | sum --check FILE [LOCATION]",
+		SuggestFor:  []string{"check", "hashsum", "md5sum", "sha1sum", "sha256sum"},
 		Short:       "Print or check hashes of files on a server",
 		Long:        sumHelp,
 		Example:     sumExamples,
@@ -296,6 +297,7 @@ func newRm() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:         "rm LOCATION...",
+		SuggestFor:  []string{"delete", "deletefile", "purge", "rmdir"},
 		Short:       "Remove files on a server",
 		Long:        rmHelp,
 		Example:     "  haul rm host:old.img\n  haul rm 'host:logs/*.gz'\n  haul rm -n 'host:logs/**/*.gz'\n  haul rm -rf sftp://backup@192.0.2.1/srv/2019",
@@ -326,8 +328,9 @@ func newMv() *cobra.Command {
 	var f sshFlags
 	var keep bool
 	cmd := &cobra.Command{
-		Use:   "mv FROM TO",
-		Short: "Rename a file on an SFTP or S3 server",
+		Use:        "mv FROM TO",
+		SuggestFor: []string{"moveto", "rename"},
+		Short:      "Rename a file on an SFTP or S3 server",
 		Long: `Rename a file or a directory on an SFTP server, or a file on an S3 server.
 
 If TO is a directory, FROM moves into it under its own name. Otherwise it replaces a

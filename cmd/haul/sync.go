@@ -48,6 +48,7 @@ func newSync() *cobra.Command {
 	var f syncFlags
 	cmd := &cobra.Command{
 		Use:         "sync SOURCE DEST",
+		SuggestFor:  []string{"mirror"},
 		Short:       "Make a directory like another one",
 		Long:        syncHelp,
 		Example:     syncExamples,

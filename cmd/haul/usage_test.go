@@ -47,6 +47,14 @@ func TestUnknownWords(t *testing.T) {
 		{"serve --uplaod create .", `there is no flag --uplaod in "haul serve"; did you mean --upload?`},
 		{"ls --jsn h:", `there is no flag --jsn in "haul ls"; did you mean --json?`},
 		{"ls --xyzzy h:", `there is no flag --xyzzy in "haul ls"`},
+		{"mirror a h:b", `there is no command "haul mirror"; did you mean "haul sync"?`},
+		{"check a h:b", `there is no command "haul check"; did you mean "haul sum"?`},
+		{"purge h:b", `there is no command "haul purge"; did you mean "haul rm"?`},
+		{"rename h:a h:b", `there is no command "haul rename"; did you mean "haul mv"?`},
+		{"copyto h:a h:b", `there is no command "haul copyto"; did you mean "haul cp"?`},
+		{"sync --transfers 4 a h:", `there is no flag --transfers in "haul sync"; did you mean --parallel?`},
+		{"get --resume h:a", `there is no flag --resume in "haul get"; did you mean --continue?`},
+		{"ls --transfers 4 h:", `there is no flag --transfers in "haul ls"`},
 		{"ls -Z h:", `there is no flag -Z in "haul ls"`},
 		{"user --xyzzy", `there is no flag --xyzzy in "haul user"`},
 	} {
@@ -72,6 +80,15 @@ func TestUsageHint(t *testing.T) {
 		printFailure(&out, cmd, err)
 		if !strings.HasSuffix(out.String(), "\nsee: "+want+" --help\n") {
 			t.Errorf("haul %s: %q", args, out.String())
+		}
+	}
+}
+
+// Help names no default that is empty.
+func TestHelpHasNoEmptyDefault(t *testing.T) {
+	for _, cmd := range allCommands(newRoot()) {
+		if text := cmd.Flags().FlagUsages(); strings.Contains(text, "(default )") {
+			t.Errorf("%s: %s", cmd.CommandPath(), text)
 		}
 	}
 }

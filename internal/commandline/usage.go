@@ -3,6 +3,7 @@ package commandline
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,18 @@ var valueKinds = map[string]string{
 	"duration": "it is a time with its unit, such as 300ms, 10s or 2m",
 }
 
+// otherNames are flags of rclone, lftp, curl and rsync, with ours for the same.
+var otherNames = map[string]string{
+	"transfers": "parallel", "checkers": "parallel", "jobs": "parallel",
+	"bwlimit": "limit", "limit-rate": "limit", "rate-limit": "limit",
+	"resume": "continue", "partial": "continue", "continue-at": "continue",
+	"ignore-existing": "no-clobber", "skip-existing": "no-clobber",
+	"exclude-from": "filter-from", "include-from": "filter-from",
+	"copy-links": "links", "dereference": "links",
+	"archive": "preserve", "perms": "preserve", "times": "preserve",
+	"delete-before": "delete", "delete-after": "delete", "delete-during": "delete",
+}
+
 // unknownFlag names a flag that a command does not have, and the nearest that it
 // has.
 func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
@@ -35,7 +48,9 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	hint := ""
-	if near := console.Nearest(name, names); len(near) > 0 {
+	if ours := otherNames[name]; cmd.Flags().Lookup(ours) != nil {
+		hint = fmt.Sprintf("; did you mean --%s?", ours)
+	} else if near := console.Nearest(name, names); len(near) > 0 {
 		hint = fmt.Sprintf("; did you mean --%s?", near[0])
 	}
 	return fmt.Errorf("there is no flag --%s in %q%s", name, cmd.CommandPath(), hint)
@@ -62,21 +77,27 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %q: %s", f.Name, bad.GetValue(), kind)
 }
 
-// NoCommand refuses a word that is no command of cmd, and names the nearest that
-// is.
+// NoCommand refuses a word that is no command of cmd, and names the one that other
+// programs call so (SuggestFor), or else the nearest.
 func (p *Program) NoCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	var names []string
+	ours := ""
 	for _, c := range cmd.Commands() {
 		if !c.Hidden {
 			names = append(names, c.Name())
+		}
+		if slices.Contains(c.SuggestFor, args[0]) {
+			ours = c.Name()
 		}
 	}
 	hint := fmt.Sprintf("%q lists all", cmd.CommandPath()+" --help")
 	if t, ok := p.findTopic(args[0]); ok {
 		hint = fmt.Sprintf("did you mean %q?", "haul help "+t.Name)
+	} else if ours != "" {
+		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+ours)
 	} else if near := console.Nearest(args[0], names); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0])
 	}
