@@ -74,7 +74,7 @@ func splitShell(line string) (words []string) {
 // beforehand.
 var (
 	flagWord     = regexp.MustCompile(`(?:^|[^-\w])--([a-z][a-z-]*[a-z])`)
-	foreignFlags = regexp.MustCompile(`(?:systemctl|useradd|sysctl|systemd-analyze|systemd-tmpfiles|docker|podman|journalctl|setcap|curl|go)\b[^\n` + "`" + `]*`)
+	foreignFlags = regexp.MustCompile(`(?:systemctl|useradd|sysctl|systemd-analyze|systemd-tmpfiles|docker|podman|journalctl|setcap|curl|rclone|go)\b[^\n` + "`" + `]*`)
 )
 
 // Every flag that the documents name exists.
