@@ -95,7 +95,7 @@ func Sum(ctx context.Context, servers *remote.Servers, at []remote.Location, cfg
 	if cfg.Zero {
 		end = "\x00"
 	}
-	inOrder(s.find(ctx, servers, at), func(j sumJob) ([]byte, error) { return s.sum(ctx, j, a) }, func(j sumJob, sum []byte, err error) bool {
+	s.inOrder(ctx, s.find(ctx, servers, at), func(j sumJob) ([]byte, error) { return s.sum(ctx, j, a) }, func(j sumJob, sum []byte, err error) bool {
 		s.failed(err)
 		if err == nil {
 			line := formatSum(a, sum, j.name, cfg.Tag, cfg.Zero)
@@ -257,27 +257,15 @@ func (localFiles) open(_ context.Context, name string, _ fs.FileInfo) (store.Fil
 	return f, nil
 }
 
-func (localFiles) read(ctx context.Context, f store.File, w io.Writer) error {
-	_, err := io.Copy(w, contextReader{ctx, f.(io.Reader)})
+func (localFiles) read(_ context.Context, f store.File, w io.Writer) error {
+	_, err := io.Copy(w, f.(io.Reader))
 	return failure.Local.Wrap(err)
 }
 
-// A contextReader ends with its context.
-type contextReader struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (r contextReader) Read(p []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, context.Cause(r.ctx)
-	}
-	return r.Reader.Read(p)
-}
-
 // inOrder calls work for jobs, maxSums of them at once, and use for what comes of each, in
-// the order of the jobs. It ends when use returns false.
-func inOrder(jobs iter.Seq[sumJob], work func(sumJob) ([]byte, error), use func(sumJob, []byte, error) bool) {
+// the order of the jobs. It returns false if use does, or the context ends: then it does not
+// wait for jobs and work that are under way, as a pipe may never have more to read.
+func (s *summer) inOrder(ctx context.Context, jobs iter.Seq[sumJob], work func(sumJob) ([]byte, error), use func(sumJob, []byte, error) bool) bool {
 	type task struct {
 		sumJob
 		sum  []byte
@@ -285,6 +273,7 @@ func inOrder(jobs iter.Seq[sumJob], work func(sumJob) ([]byte, error), use func(
 		done chan struct{}
 	}
 	queue, over := make(chan *task, maxSums-1), make(chan struct{})
+	defer close(over)
 	go func() {
 		defer close(queue)
 		for j := range jobs {
@@ -300,13 +289,24 @@ func inOrder(jobs iter.Seq[sumJob], work func(sumJob) ([]byte, error), use func(
 			}()
 		}
 	}()
-	more := true
-	for t := range queue {
-		<-t.done
-		if more && !use(t.sumJob, t.sum, t.err) {
-			more = false
-			close(over)
+	for {
+		select {
+		case t, more := <-queue:
+			if !more {
+				return true
+			}
+			select {
+			case <-t.done:
+				if !use(t.sumJob, t.sum, t.err) {
+					return false
+				}
+				continue
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
 		}
+		s.failed(context.Cause(ctx))
+		return false
 	}
 }
 

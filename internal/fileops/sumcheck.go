@@ -41,18 +41,12 @@ func CheckSums(ctx context.Context, servers *remote.Servers, lists []string, at 
 	}
 	s := newSummer(cfg, out)
 	for _, name := range lists {
-		l := sumList{name, stdin}
+		l := sumList{name, func() (io.ReadCloser, error) { return os.Open(name) }}
 		if name == "-" {
-			l.name = "standard input"
-		} else if f, err := os.Open(name); err != nil {
-			s.failed(failure.Local.Wrap(err))
-			continue
-		} else {
-			defer f.Close()
-			l.Reader = f
+			l = sumList{"standard input", func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}
 		}
-		if ctx.Err() == nil {
-			s.checkList(ctx, l, base)
+		if !s.checkList(ctx, l, base) {
+			break
 		}
 	}
 	return s.flush()
@@ -61,7 +55,7 @@ func CheckSums(ctx context.Context, servers *remote.Servers, lists []string, at 
 // A sumList is a list of sums, as sha256sum writes it.
 type sumList struct {
 	name string // for messages
-	io.Reader
+	open func() (io.ReadCloser, error)
 }
 
 // A sumBase is what the names in a list are below.
@@ -93,11 +87,11 @@ func serverBelow(c remote.Server, dir, name string) string {
 // checked counts what became of a list.
 type checked struct{ lines, bad, unread, wrong, right int }
 
-// checkList checks the files of one list.
-func (s *summer) checkList(ctx context.Context, l sumList, base sumBase) {
+// checkList checks the files of one list. It returns false if nothing more can be checked.
+func (s *summer) checkList(ctx context.Context, l sumList, base sumBase) bool {
 	var n checked
 	var broken error
-	inOrder(s.lines(l, base, &broken), func(j sumJob) ([]byte, error) { return s.sum(ctx, j, j.want.algorithm) }, func(j sumJob, sum []byte, err error) bool {
+	all := s.inOrder(ctx, s.lines(l, base, &broken), func(j sumJob) ([]byte, error) { return s.sum(ctx, j, j.want.algorithm) }, func(j sumJob, sum []byte, err error) bool {
 		if j.bad > 0 {
 			n.bad++
 			if s.Warn && !s.Status {
@@ -134,10 +128,12 @@ func (s *summer) checkList(ctx context.Context, l sumList, base sumBase) {
 		}
 		return !remote.IsLost(err)
 	})
-	s.failed(broken)
-	if broken == nil && ctx.Err() == nil {
+	if all && broken == nil {
 		s.conclude(l.name, n)
+	} else if all {
+		s.failed(broken)
 	}
+	return all
 }
 
 // kind names the algorithm that messages are about, if it is said.
@@ -155,7 +151,13 @@ func (s *summer) lines(l sumList, base sumBase, broken *error) iter.Seq[sumJob] 
 		if a, ok := algorithmNamed(s.Algorithm); ok {
 			p.only = &a
 		}
-		in := bufio.NewReaderSize(l, maxSumLine)
+		f, err := l.open()
+		if err != nil {
+			*broken = failure.Local.Wrap(err)
+			return
+		}
+		defer f.Close()
+		in := bufio.NewReaderSize(f, maxSumLine)
 		for number := 1; ; number++ {
 			text, err := in.ReadSlice('\n')
 			long := err == bufio.ErrBufferFull

@@ -1,0 +1,54 @@
+//go:build unix
+
+package fileops
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/haul-project/haul/internal/remote"
+)
+
+// A run that is interrupted does not wait for a pipe: neither for one that a list comes
+// from, nor for one that is to be hashed.
+func TestSumInterrupted(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // ends what waits to open it
+		if f, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
+			_ = f.Close()
+		}
+	})
+	line := strings.Repeat("0", 64) + "  " + pipe + "\n"
+	silent, writer := io.Pipe()
+	t.Cleanup(func() { _ = writer.Close() })
+	check := func(list string, stdin io.Reader) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return CheckSums(ctx, nil, []string{list}, nil, SumConfig{Say: func(err error) { t.Error(err) }}, stdin, io.Discard)
+		}
+	}
+	for name, run := range map[string]func(context.Context) error{
+		"a silent list":            check("-", silent),
+		"a list that is a pipe":    check(pipe, nil),
+		"a pipe that a list names": check("-", strings.NewReader(line)),
+		"a pipe that is a location": func(ctx context.Context) error {
+			return Sum(ctx, nil, []remote.Location{{Protocol: remote.Local, Path: pipe}}, SumConfig{}, io.Discard)
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- run(ctx) }()
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
