@@ -50,7 +50,7 @@ var rules = map[string]rule{
 		imports: "internal/failure internal/linequeue internal/openssh internal/privilege internal/remote meter store store/cache web/webclient",
 		tests:   "internal/serve/servetest sftp users web store/localdir store/storetest",
 	},
-	"internal/fileops": {imports: "store store/treecopy internal/remote internal/console internal/events internal/failure internal/tempname"},
+	"internal/fileops": {imports: "store store/treecopy internal/remote internal/console internal/events internal/failure internal/tempname", tests: "sftp/sftpclient"},
 	"internal/copying": {
 		imports: "tftp/tftpclient sftp/sftpclient web/webclient store store/localdir store/glob store/s3 store/treecopy internal/remote internal/console internal/events internal/failure internal/rate",
 		tests:   "tftp internal/golden internal/serve/servetest",

@@ -128,10 +128,12 @@ func (s *summer) checkList(ctx context.Context, l sumList, base sumBase) bool {
 		}
 		return !remote.IsLost(err)
 	})
-	if all && broken == nil {
-		s.conclude(l.name, n)
-	} else if all {
+	switch {
+	case !all && ctx.Err() != nil:
+	case all && broken != nil:
 		s.failed(broken)
+	default:
+		s.conclude(l.name, n)
 	}
 	return all
 }
