@@ -87,6 +87,7 @@ func TestInterruptedWithoutReader(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &stuckReader{release: make(chan struct{})}
 		l := Begin(ctx, config(out))
+		synctest.Wait() // the start is being written, and the writer takes no other lines
 		ended := make(chan error)
 		go func() {
 			for range 3 * maxQueue {
