@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -160,5 +161,30 @@ func wantCounted(t *testing.T, r *Registry, want float64) {
 	}
 	if sum != want {
 		t.Errorf("%v bytes are counted, want %v", sum, want)
+	}
+}
+
+// A program learns of each transfer that has ended, once, with its whole name and what was
+// measured where that was not reported.
+func TestEnded(t *testing.T) {
+	var got []Ended
+	r := New(Config{Ended: func(e Ended) { got = append(got, e) }})
+	long := strings.Repeat("n", 2*maxName)
+	broken := errors.New("broken")
+	a := r.Begin(Info{Protocol: SFTP, Peer: peer, Name: long, User: "alice"})
+	a.Add(7)
+	a.End(End{Result: Failed, Bytes: 3, File: long, Path: "/srv/n", Err: broken})
+	a.End(End{Result: Done})
+	b := r.Begin(Info{Protocol: TFTP, Write: true, Name: "b"})
+	b.End(End{Result: Done, Bytes: 9, Duration: time.Minute, Stored: "b-1"})
+	if len(got) != 2 {
+		t.Fatalf("%d ends are reported, want 2", len(got))
+	}
+	if e := got[0]; e.ID != 1 || e.File != long || len(e.Name) > maxName || e.User != "alice" || e.Peer != peer ||
+		e.Bytes != 7 || e.Duration <= 0 || e.Path != "/srv/n" || e.Err != broken || e.Result != Failed {
+		t.Errorf("the first is %+v", e)
+	}
+	if e := got[1]; e.File != "b" || !e.Write || e.Bytes != 9 || e.Duration != time.Minute || e.Stored != "b-1" {
+		t.Errorf("the second is %+v", e)
 	}
 }

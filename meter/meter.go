@@ -32,6 +32,7 @@
 package meter
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -121,6 +122,11 @@ type Config struct {
 	// so that a first failure is seen as an increase. Other protocols' appear
 	// with their first transfer or refusal.
 	Protocols []Protocol
+
+	// Ended is called for each transfer that ends, also for one that Live does not list.
+	// The goroutine that has called End calls it, so it must not wait. It may be called by
+	// several goroutines at the same time.
+	Ended func(Ended)
 }
 
 // A Registry counts transfers and lists those under way. Use [New] for one; a
@@ -131,6 +137,7 @@ type Registry struct {
 	counts   []protocolCounts // one for each of protocols, and one for others
 	live     table
 	conns    conns
+	ended    func(Ended) // nil if nobody is to know
 }
 
 // New returns a Registry that has counted nothing yet. Several may live in one
@@ -141,6 +148,7 @@ func New(c Config) *Registry {
 		families: newFamilies(),
 		counts:   make([]protocolCounts, len(protocols)+1),
 		conns:    conns{servers: make([][]ConnServer, len(protocols)+1)},
+		ended:    c.Ended,
 	}
 	r.registerAll(c.Version)
 	for _, p := range c.Protocols {
@@ -157,12 +165,14 @@ func (r *Registry) of(p Protocol) *protocolCounts {
 	return c
 }
 
-// Info is what is known of a transfer when it begins.
+// Info is what is known of a transfer when it begins. Peer, Name and User are for Live and
+// for Config.Ended only.
 type Info struct {
 	Protocol Protocol
 	Write    bool           // the client sends the file; otherwise it reads it
-	Peer     netip.AddrPort // the other side; for Live only
-	Name     string         // of the file, as the peer gave it; for Live only
+	Peer     netip.AddrPort // the other side
+	Name     string         // of the file, as the peer gave it; cut after 256 bytes
+	User     string         // who has logged in; "" if nobody has
 	Began    time.Time      // zero means now
 }
 
@@ -262,6 +272,19 @@ type End struct {
 	Resent     int64 // of those sent, the ones that had been sent before
 	Duplicates int64 // of those received, the ones that had come before
 	Timeouts   int64 // times a timer ran out
+
+	// For Config.Ended only.
+	File   string // the whole name, as the peer gave it; "" means Info.Name
+	Path   string // of the file on the disk; "" where that is not known
+	Stored string // the name that an upload got, if it is not the peer's
+	Err    error  // why the transfer ended; nil if it ended well
+}
+
+// Ended is a transfer that has ended.
+type Ended struct {
+	ID uint64 // its number among all since the start
+	Info
+	End // with File, Bytes and Duration
 }
 
 // End counts the transfer as ended. It does so once; a second call does
@@ -275,6 +298,9 @@ func (t *Transfer) End(e End) {
 	if !r.live.remove(t) {
 		return
 	}
+	if e.Duration == 0 {
+		e.Duration = time.Since(t.info.Began)
+	}
 	c.live.Dec()
 	c.results[place(results, e.Result)].Inc()
 	r.families.countPackets(c, e)
@@ -282,11 +308,13 @@ func (t *Transfer) End(e End) {
 		c.rtt.Observe(e.RTT.Seconds())
 	}
 	if e.Result.complete() {
-		if e.Duration == 0 {
-			e.Duration = time.Since(t.info.Began)
-		}
 		c.duration.Observe(max(e.Duration, 0).Seconds())
 		c.size.Observe(float64(t.bytes.Load()))
+	}
+	if r.ended != nil {
+		e.Bytes = t.bytes.Load()
+		e.File = cmp.Or(e.File, t.info.Name)
+		r.ended(Ended{ID: t.id, Info: t.info, End: e})
 	}
 }
 

@@ -42,6 +42,10 @@ func countTransfers(srv *tftp.Server, counts *meter.Registry) {
 			Resent:     t.Resent,
 			Duplicates: t.Duplicates,
 			Timeouts:   t.Timeouts,
+			File:       t.Name,
+			Path:       t.Path,
+			Stored:     t.Stored(),
+			Err:        t.Err,
 		})
 	}
 	srv.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }

@@ -212,7 +212,7 @@ func (l *sftpLog) left(c *sftp.Conn) {
 // started counts a transfer that begins.
 func (l *sftpLog) started(t *sftp.Transfer) {
 	peer, _ := netip.ParseAddrPort(t.Conn.Peer.String())
-	m := l.counts.Begin(meter.Info{Protocol: meter.SFTP, Write: t.Write, Peer: peer, Name: t.Name, Began: t.Began})
+	m := l.counts.Begin(meter.Info{Protocol: meter.SFTP, Write: t.Write, Peer: peer, Name: t.Name, User: t.Conn.User, Began: t.Began})
 	m.Follow(func() int64 { return t.Sent() + t.Received() })
 	t.Value = m
 }
@@ -232,7 +232,7 @@ func (l *sftpLog) ended(t *sftp.Transfer) {
 	}
 	bytes := t.Sent() + t.Received()
 	if m, ok := t.Value.(*meter.Transfer); ok {
-		m.End(meter.End{Result: result, Bytes: bytes, Duration: t.Duration})
+		m.End(meter.End{Result: result, Bytes: bytes, Duration: t.Duration, File: t.Name, Path: t.Path, Err: t.Err})
 	}
 	attrs := append(make([]slog.Attr, 0, 12),
 		slog.String("result", string(result)),
