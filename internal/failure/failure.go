@@ -50,6 +50,11 @@ type Error struct {
 	Err error
 }
 
+// Mistake returns a wrong use of the setting that has this name, as [fmt.Errorf] makes it.
+func Mistake(setting, format string, args ...any) error {
+	return &Error{Kind: Usage, Setting: setting, Err: fmt.Errorf(format, args...)}
+}
+
 // Error returns the text of the cause.
 func (e *Error) Error() string { return e.Err.Error() }
 

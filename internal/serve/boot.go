@@ -12,6 +12,7 @@ import (
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/internal/proxydhcp"
 	"github.com/haul-project/haul/internal/source"
+	"github.com/haul-project/haul/internal/userroots"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
@@ -42,15 +43,15 @@ func (cfg *Config) openBoot(log *slog.Logger, out io.Writer) (*bootService, erro
 	return &bootService{Service: s, cfg: cfg, out: out, files: files}, nil
 }
 
-func (b *bootService) secrets() []secret                     { return nil }
-func (b *bootService) keepSecret(all []secret) error         { return b.files.keepSecret(all) }
-func (b *bootService) name() string                          { return handover.Boot }
-func (b *bootService) alive() bool                           { return b.Serving() }
-func (b *bootService) registerMetrics(r *meter.Registry)     { b.RegisterMetrics(r) }
-func (b *bootService) startBackground(ctx context.Context)   { go b.FindLoaders(ctx) }
-func (b *bootService) retire(time.Duration)                  { b.Server.Close() } // an answer takes no time
-func (b *bootService) serve(ctx context.Context) error       { return b.Serve(ctx) }
-func (b *bootService) sandboxPaths(c *privilege.Confinement) { b.files.sandboxPaths(c) }
+func (b *bootService) secrets() []userroots.Secret             { return nil }
+func (b *bootService) keepSecret(all []userroots.Secret) error { return b.files.keepSecret(all) }
+func (b *bootService) name() string                            { return handover.Boot }
+func (b *bootService) alive() bool                             { return b.Serving() }
+func (b *bootService) registerMetrics(r *meter.Registry)       { b.RegisterMetrics(r) }
+func (b *bootService) startBackground(ctx context.Context)     { go b.FindLoaders(ctx) }
+func (b *bootService) retire(time.Duration)                    { b.Server.Close() } // an answer takes no time
+func (b *bootService) serve(ctx context.Context) error         { return b.Serve(ctx) }
+func (b *bootService) sandboxPaths(c *privilege.Confinement)   { b.files.sandboxPaths(c) }
 
 func (b *bootService) listen(ctx context.Context, passed *handover.Inherited) error {
 	return b.Listen(ctx, passed.Boot(proxydhcp.FileNames))

@@ -22,7 +22,7 @@ type mistakes []error
 
 // add adds a mistake in a setting; "" is none in particular.
 func (m *mistakes) add(setting, format string, args ...any) {
-	*m = append(*m, usagef(setting, format, args...))
+	*m = append(*m, failure.Mistake(setting, format, args...))
 }
 
 // when adds a mistake if there is one.
@@ -265,9 +265,4 @@ func inSetting(setting string, err error) error {
 		return err
 	}
 	return &failure.Error{Kind: of.Kind, Setting: setting, Err: err}
-}
-
-// usagef returns a mistake in a setting.
-func usagef(setting, format string, args ...any) error {
-	return &failure.Error{Kind: failure.Usage, Setting: setting, Err: fmt.Errorf(format, args...)}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/internal/smallfile"
 	"github.com/haul-project/haul/internal/source"
+	"github.com/haul-project/haul/internal/userroots"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
@@ -79,41 +80,24 @@ func (cfg *Config) separate() error {
 	if cfg.Files.UploadDir == "" {
 		return nil
 	}
-	uploads := resolved(cfg.Files.UploadDir)
+	uploads := userroots.RealPath(cfg.Files.UploadDir)
 	all := cfg.dirs()
 	for _, dir := range append(cfg.Boot.LoaderDirs(cfg.Dirs[0]), all[:len(all)-1]...) {
 		if source.Overlap(dir, cfg.Files.UploadDir) {
-			return usagef("upload-dir", "--upload-dir %s: uploads could be read from %s; choose another", cfg.Files.UploadDir, dir)
+			return failure.Mistake("upload-dir", "--upload-dir %s: uploads could be read from %s; choose another", cfg.Files.UploadDir, dir)
 		}
 		if source.IsRemote(dir) || source.IsRemote(cfg.Files.UploadDir) {
 			continue
 		}
-		served := resolved(dir)
-		if within(uploads, served) {
-			return usagef("upload-dir", "--upload-dir %s: it is in %s, from which it would be read; choose one outside", cfg.Files.UploadDir, dir)
+		served := userroots.RealPath(dir)
+		if userroots.Within(uploads, served) {
+			return failure.Mistake("upload-dir", "--upload-dir %s: it is in %s, from which it would be read; choose one outside", cfg.Files.UploadDir, dir)
 		}
-		if within(served, uploads) {
-			return usagef("upload-dir", "--upload-dir %s: %s is in it, so that uploads could be read; choose another", cfg.Files.UploadDir, dir)
+		if userroots.Within(served, uploads) {
+			return failure.Mistake("upload-dir", "--upload-dir %s: %s is in it, so that uploads could be read; choose another", cfg.Files.UploadDir, dir)
 		}
 	}
 	return nil
-}
-
-// resolved returns a path with its symbolic links resolved, if it exists.
-func resolved(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	if absolute, err := filepath.Abs(path); err == nil {
-		path = absolute
-	}
-	return path
-}
-
-// within reports whether a path is dir, or below it.
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // readRules reads the rules for names and the neighbour table, and checks the site.
@@ -128,7 +112,7 @@ func (cfg *Config) readRules(s *publicFiles) error {
 	if s.site.NeedsNeighbours() {
 		table, err := site.KernelNeighbours()
 		if err != nil {
-			return usagef("", "hardware (MAC) addresses in --root, --per-client or --access: %w", err)
+			return failure.Usage.Errorf("hardware (MAC) addresses in --root, --per-client or --access: %w", err)
 		}
 		s.site.Neighbours = table
 	}
@@ -146,7 +130,7 @@ func ReadMap(path string) (*remap.Rules, error) {
 	}
 	rules, err := remap.Parse(string(text))
 	if err != nil {
-		return nil, usagef("map", "map %s: %w", path, err)
+		return nil, failure.Mistake("map", "map %s: %w", path, err)
 	}
 	return rules, nil
 }
@@ -202,14 +186,14 @@ func (cfg *Config) shown(files store.Tree) store.Tree {
 
 func (s *publicFiles) openDir(dir string, writable bool) (*localdir.Dir, error) {
 	if dir == "" {
-		return nil, usagef("", "the name of a directory is empty; use . for the current directory")
+		return nil, failure.Usage.Errorf("the name of a directory is empty; use . for the current directory")
 	}
 	root, err := os.OpenRoot(dir)
 	if _, notDir := netip.ParseAddr(dir); err != nil && notDir == nil {
-		return nil, usagef("", "serve %s: there is no such directory; if it belongs to --trace, write --trace=%s", dir, dir)
+		return nil, failure.Usage.Errorf("serve %s: there is no such directory; if it belongs to --trace, write --trace=%s", dir, dir)
 	}
 	if scheme, rest, ok := strings.Cut(dir, ":/"); err != nil && ok && source.IsRemote(scheme+"://"+rest) {
-		return nil, usagef("", "serve %s: there is no such directory; write %s://%s for a URL", dir, scheme, strings.TrimLeft(rest, "/"))
+		return nil, failure.Usage.Errorf("serve %s: there is no such directory; write %s://%s for a URL", dir, scheme, strings.TrimLeft(rest, "/"))
 	}
 	if err != nil {
 		return nil, failure.Local.Errorf("serve %s: %w", dir, console.WithoutPath(err))

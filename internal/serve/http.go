@@ -18,10 +18,12 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/internal/ownprocess"
 	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/internal/userroots"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
@@ -58,8 +60,8 @@ type httpService struct {
 	files    *publicFiles // for everybody; nil with users
 	whole    *web.Account // for everybody, if all get the same
 	small    localdir.SmallFiles
-	roots    *userRoots    // of users; nil without
-	sessions *userSessions // nil without
+	roots    *userroots.Roots // of users; nil without
+	sessions *userSessions    // nil without
 
 	plain, secure httpPort
 	ownCertDir    string // "" without a certificate of the server's own
@@ -129,7 +131,7 @@ func (s *httpService) openFiles() (err error) {
 
 // openUsers loads the users file, and opens the directory of users.
 func (s *httpService) openUsers(owners []int) (err error) {
-	if s.roots, err = openUserRoots(s.cfg.Dirs[0], s.cfg.sources.Tree(s.cfg.Dirs[0]), false, s.cfg.NoFsync, &s.small); err != nil {
+	if s.roots, err = userroots.Open(s.cfg.Dirs[0], s.cfg.sources.Tree(s.cfg.Dirs[0]), userroots.Options{NoSync: s.cfg.NoFsync, Small: &s.small}); err != nil {
 		return inSetting("dirs", err)
 	}
 	file, err := filepath.Abs(s.cfg.HTTP.Users)
@@ -141,10 +143,10 @@ func (s *httpService) openUsers(owners []int) (err error) {
 		return inSetting("http-auth", err)
 	}
 	if len(dir.Names()) == 0 {
-		return usagef("http-auth", "the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)
+		return failure.Mistake("http-auth", "the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)
 	}
-	s.roots.learn(dir)
-	if err := s.roots.checkSource(dir); err != nil {
+	s.roots.Learn(dir)
+	if err := s.roots.CheckSource(dir); err != nil {
 		return inSetting("http-auth", err)
 	}
 	s.sessions = &userSessions{dir: dir, file: file}
@@ -152,28 +154,28 @@ func (s *httpService) openUsers(owners []int) (err error) {
 	return nil
 }
 
-func (s *httpService) secrets() (all []secret) {
+func (s *httpService) secrets() (all []userroots.Secret) {
 	if s.cfg.HTTP.Cert != "" {
 		flag := "--key"
 		if s.cfg.HTTP.Key == "" {
 			flag = "--cert"
 		}
-		all = append(all, secret{flag: flag, what: "the key of the certificate", path: s.cfg.HTTP.pair().Key})
+		all = append(all, userroots.Secret{Flag: flag, What: "the key of the certificate", Path: s.cfg.HTTP.pair().Key})
 	}
 	if s.ownCertDir != "" {
-		all = append(all, secret{"--https", "the key of the server's own certificate", certs.OwnFile(s.ownCertDir), "; --cert FILE names another certificate"})
+		all = append(all, userroots.Secret{Flag: "--https", What: "the key of the server's own certificate", Path: certs.OwnFile(s.ownCertDir), Instead: "; --cert FILE names another certificate"})
 	}
 	if s.sessions != nil {
-		all = append(all, secret{flag: "--http-auth", what: "the users file", path: s.sessions.file})
+		all = append(all, userroots.Secret{Flag: "--http-auth", What: "the users file", Path: s.sessions.file})
 	}
 	return all
 }
 
-func (s *httpService) keepSecret(all []secret) error {
+func (s *httpService) keepSecret(all []userroots.Secret) error {
 	if s.files != nil {
 		return s.files.keepSecret(all)
 	}
-	return s.roots.keepSecret(s.sessions.dir, all)
+	return s.roots.KeepSecret(s.sessions.dir, all)
 }
 
 // account is the handler's hook for the account of a client.
@@ -185,7 +187,7 @@ func (s *httpService) account(_ context.Context, v web.Visitor) (*web.Account, e
 		return nil, fs.ErrPermission
 	}
 	u := v.Login.User
-	files, created, leave, err := s.roots.enter(u)
+	files, created, leave, err := s.roots.Enter(u)
 	if created {
 		s.log.Say(slog.LevelInfo, "http: created a user's directory", slog.String("user", u.Name), slog.String("root", u.Root))
 	}
@@ -221,7 +223,7 @@ func (s *httpService) close() {
 		s.files.close()
 	}
 	if s.roots != nil {
-		s.roots.close()
+		s.roots.Close()
 	}
 }
 
@@ -258,7 +260,7 @@ func (s *httpService) listen(ctx context.Context, passed *handover.Inherited) (e
 func (s *httpService) fitDescriptors(limit int) {
 	each := filesPerRequest
 	if s.sessions != nil {
-		each += s.roots.filesPerVisit(s.sessions.dir)
+		each += s.roots.FilesPerVisit(s.sessions.dir)
 	}
 	var conns int
 	conns, s.small.Max, s.handler.MaxOpen = s.cfg.httpBounds(limit, each)
@@ -357,8 +359,8 @@ func (s *httpService) sandboxPaths(c *privilege.Confinement) {
 		s.files.sandboxPaths(c)
 		return
 	}
-	c.Trees = append(c.Trees, s.roots.mainDir()...)
-	c.Trees = append(c.Trees, existing(s.roots.outside(s.sessions.dir))...)
+	c.Trees = append(c.Trees, s.roots.MainDir()...)
+	c.Trees = append(c.Trees, existing(s.roots.Outside(s.sessions.dir))...)
 	c.Read = append(c.Read, s.sessions.reads()...)
 }
 
@@ -375,12 +377,12 @@ func (s *httpService) startBackground(ctx context.Context) {
 		if err != nil {
 			s.log.Say(slog.LevelWarn, "http users: the previous file stays in force", slog.String("error", err.Error()))
 		} else if changed {
-			s.roots.learn(s.sessions.dir)
+			s.roots.Learn(s.sessions.dir)
 			s.log.Say(slog.LevelInfo, "http users: the changed file is in force", slog.Int("users", len(s.sessions.dir.Names())))
 			s.sessions.endRevoked(func(*session, string) {}) // each request is logged when it ends
 		}
 	})
-	go sweepOften(ctx, s.log.Say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.sessions.dir)) })
+	go sweepOften(ctx, s.log.Say, func() (int, error) { return s.roots.Sweep(ctx, s.roots.Outside(s.sessions.dir)) })
 }
 
 func (s *httpService) sockets() (all []handover.Socket, err error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/internal/source"
+	"github.com/haul-project/haul/internal/userroots"
 	"github.com/haul-project/haul/internal/writebehind"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/site"
@@ -98,11 +99,11 @@ func TestRootsTakeDescriptors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		roots, err := openUserRoots(served, nil, false, false, nil)
+		roots, err := userroots.Open(served, nil, userroots.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer roots.close()
+		defer roots.Close()
 		s := &sftpService{
 			srv: &sftp.Server{MaxConns: 1000}, roots: roots, sessions: &userSessions{dir: dir},
 			log: newSFTPLog(slog.New(slog.DiscardHandler), nil),

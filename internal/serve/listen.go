@@ -122,7 +122,7 @@ func (cfg *Config) congestionError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		advice = "; \"modprobe tcp_" + cfg.Congestion + "\" may add it"
 	}
-	return usagef("tcp-congestion", "--tcp-congestion: %w%s", refused, advice)
+	return failure.Mistake("tcp-congestion", "--tcp-congestion: %w%s", refused, advice)
 }
 
 // restrict has a server refuse what --allow and --deny do. All that it refuses is counted

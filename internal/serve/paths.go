@@ -22,7 +22,7 @@ const (
 func DefaultUsersFile() (string, error) {
 	dir, err := ownDir("CONFIGURATION_DIRECTORY", "/etc/haul", "XDG_CONFIG_HOME", ".config")
 	if err != nil {
-		return "", usagef("users", "%w; name the users file by --users FILE", err)
+		return "", failure.Mistake("users", "%w; name the users file by --users FILE", err)
 	}
 	return filepath.Join(dir, "users"), nil
 }
@@ -57,7 +57,7 @@ func (e noUsersFileError) Unwrap() error { return e.err }
 func stateDir(setting, instead string) (string, error) {
 	dir, err := ownDir("STATE_DIRECTORY", "/var/lib/haul", "XDG_STATE_HOME", ".local/state")
 	if err != nil {
-		return "", usagef(setting, "%w; name %s", err, instead)
+		return "", failure.Mistake(setting, "%w; name %s", err, instead)
 	}
 	return dir, nil
 }
@@ -80,23 +80,4 @@ func ownDir(systemd, root, xdg, below string) (string, error) {
 		return "", errors.New("there is no home directory ($HOME is not set)")
 	}
 	return filepath.Join(home, below, "haul"), nil
-}
-
-// realPath returns a path without symbolic links. Its last parts need not exist.
-func realPath(path string) string {
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return path
-	}
-	for dir, rest := absolute, ""; ; {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, rest)
-		}
-		rest = filepath.Join(filepath.Base(dir), rest)
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return absolute
-		}
-		dir = parent
-	}
 }

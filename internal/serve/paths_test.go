@@ -10,30 +10,6 @@ import (
 	"github.com/haul-project/haul/internal/serve/servetest"
 )
 
-// A place is the same however it is written, and may be made of parts that are
-// not there yet.
-func TestSettledPath(t *testing.T) {
-	dir := realPath(t.TempDir())
-	if err := os.MkdirAll(filepath.Join(dir, "real/deep"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
-		t.Skip(err)
-	}
-	for path, want := range map[string]string{
-		"real":            "real",
-		"link":            "real",
-		"link/deep":       "real/deep",
-		"link/none/x":     "real/none/x",
-		"none":            "none",
-		"real/../link/./": "real",
-	} {
-		if got := realPath(dir + "/" + path); got != filepath.Join(dir, want) {
-			t.Errorf("%s is %s, want %s", path, got, want)
-		}
-	}
-}
-
 // Where users and host keys are looked for when nothing names a place.
 func TestDefaultPlaces(t *testing.T) {
 	for _, name := range []string{"CONFIGURATION_DIRECTORY", "STATE_DIRECTORY", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {

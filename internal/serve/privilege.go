@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/privilege"
 )
 
@@ -16,7 +17,7 @@ func userToBecome(spec string) (*privilege.User, error) {
 	}
 	u, err := privilege.LookUp(spec)
 	if err != nil {
-		return nil, usagef("user", "--user: %w", err)
+		return nil, failure.Mistake("user", "--user: %w", err)
 	}
 	return &u, nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/metricsserver"
 	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/internal/userroots"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/udp"
 )
@@ -30,8 +31,8 @@ import (
 // A service is one of the protocols of a server. Its methods are called in this
 // order.
 type service interface {
-	secrets() []secret             // its files that no client may have
-	keepSecret(all []secret) error // refuses to serve a secret of any service
+	secrets() []userroots.Secret             // its files that no client may have
+	keepSecret(all []userroots.Secret) error // refuses to serve a secret of any service
 	listen(ctx context.Context, passed *handover.Inherited) error
 	registerMetrics(counts *meter.Registry) // adds its own counts
 	announce()                              // prints its addresses, and how to use it
@@ -310,7 +311,7 @@ func (cfg *Config) startSpawner(env []string) (*handover.Spawner, error) {
 	case errors.Is(err, handover.ErrNoRestart) && !cfg.Restartable:
 		return nil, nil
 	case errors.Is(err, handover.ErrNoRestart):
-		return nil, usagef("restartable", "--restartable: %w", err)
+		return nil, failure.Mistake("restartable", "--restartable: %w", err)
 	case err != nil:
 		return nil, fmt.Errorf("start the process that starts successors: %w", err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/ownprocess"
 	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/internal/userroots"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/tcp"
@@ -39,7 +40,7 @@ type sftpService struct {
 	out      io.Writer
 	srv      *sftp.Server
 	sessions *userSessions
-	roots    *userRoots
+	roots    *userroots.Roots
 	keys     []users.HostKey
 	owners   []int  // users besides root who may own the host keys
 	hostKeys string // their directory, or NoHostKeys
@@ -56,7 +57,7 @@ type sftpService struct {
 // root. counts may be nil.
 func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
 	s := &sftpService{cfg: cfg, out: out, owners: owners, retired: make(chan time.Duration, 1)}
-	if s.roots, err = openUserRoots(cfg.Dirs[0], cfg.sources.Tree(cfg.Dirs[0]), cfg.SFTP.SpecialBits, cfg.NoFsync, nil); err != nil {
+	if s.roots, err = userroots.Open(cfg.Dirs[0], cfg.sources.Tree(cfg.Dirs[0]), userroots.Options{SpecialBits: cfg.SFTP.SpecialBits, NoSync: cfg.NoFsync}); err != nil {
 		return nil, inSetting("dirs", err)
 	}
 	defer func() {
@@ -67,8 +68,8 @@ func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logg
 	if s.sessions, err = cfg.openSessions(owners); err != nil {
 		return nil, inSetting("users", err)
 	}
-	s.roots.learn(s.sessions.dir)
-	if err := s.roots.checkSource(s.sessions.dir); err != nil {
+	s.roots.Learn(s.sessions.dir)
+	if err := s.roots.CheckSource(s.sessions.dir); err != nil {
 		return nil, inSetting("users", err)
 	}
 	if s.hostKeys = cfg.SFTP.HostKeys; s.hostKeys == "" {
@@ -108,26 +109,26 @@ func (s *sftpService) openKeys() (err error) {
 	return nil
 }
 
-func (s *sftpService) secrets() (all []secret) {
+func (s *sftpService) secrets() (all []userroots.Secret) {
 	if s.hostKeys != NoHostKeys {
-		all = append(all, secret{"--host-keys", "the server's host keys", s.hostKeys, "; --host-keys none uses a key for this run only, in memory"})
+		all = append(all, userroots.Secret{Flag: "--host-keys", What: "the server's host keys", Path: s.hostKeys, Instead: "; --host-keys none uses a key for this run only, in memory"})
 	}
 	if s.sessions.file != "" {
-		all = append(all, secret{flag: "--users", what: "the users file", path: s.sessions.file})
+		all = append(all, userroots.Secret{Flag: "--users", What: "the users file", Path: s.sessions.file})
 	}
 	for _, list := range s.sessions.dir.Lists() {
-		all = append(all, secret{flag: "--users", what: "the list " + list + " that the users file names", path: list})
+		all = append(all, userroots.Secret{Flag: "--users", What: "the list " + list + " that the users file names", Path: list})
 	}
 	return all
 }
 
-func (s *sftpService) keepSecret(all []secret) error {
-	return s.roots.keepSecret(s.sessions.dir, all)
+func (s *sftpService) keepSecret(all []userroots.Secret) error {
+	return s.roots.KeepSecret(s.sessions.dir, all)
 }
 
 // fitDescriptors lowers the number of connections to what the descriptors allow.
 func (s *sftpService) fitDescriptors(limit int) {
-	most := max(1, (limit-min(spareFiles, limit/2))/(filesPerConn+s.roots.filesPerVisit(s.sessions.dir)))
+	most := max(1, (limit-min(spareFiles, limit/2))/(filesPerConn+s.roots.FilesPerVisit(s.sessions.dir)))
 	if s.srv.MaxConns > most {
 		if s.srv.MaxConns != defaultConns || most < fewConns {
 			s.log.Logger.Info(fmt.Sprintf("open-file limit %d allows %d SSH connections; raise ulimit -n (LimitNOFILE=) for more", limit, most))
@@ -145,7 +146,7 @@ func (s *sftpService) close() {
 		s.log.badConns.Flush()
 		s.log.Close()
 	}
-	s.roots.close()
+	s.roots.Close()
 }
 
 // configure is the server's hook for a new connection.
@@ -172,7 +173,7 @@ func (s *sftpService) login(_ context.Context, c *ssh.ServerConn) (*sftp.Account
 
 // account returns a user's account.
 func (s *sftpService) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account, error) {
-	files, created, leave, err := s.roots.enter(l.User)
+	files, created, leave, err := s.roots.Enter(l.User)
 	if created {
 		s.log.Say(slog.LevelInfo, "sftp: created a user's directory", slog.String("user", l.User.Name), slog.String("root", l.User.Root))
 	}
@@ -284,8 +285,8 @@ func (s *sftpService) warn() {
 }
 
 func (s *sftpService) sandboxPaths(c *privilege.Confinement) {
-	c.Trees = append(c.Trees, s.roots.mainDir()...)
-	for _, path := range s.roots.outside(s.sessions.dir) {
+	c.Trees = append(c.Trees, s.roots.MainDir()...)
+	for _, path := range s.roots.Outside(s.sessions.dir) {
 		if _, err := os.Stat(path); err == nil { // otherwise checkRoots logs it
 			c.Trees = append(c.Trees, path)
 		}
@@ -308,30 +309,22 @@ func (s *sftpService) startBackground(ctx context.Context) {
 	}
 	go func() { // a disk that hangs delays nobody
 		if u, _ := s.sessions.dir.User(users.OneTimeUser); s.sessions.file == "" && u.Access != users.ReadOnly {
-			warnUnwritable("sftp", s.roots.mainDir(), s.log.Say)
+			warnUnwritable("sftp", s.roots.MainDir(), s.log.Say)
 		}
 		s.checkRoots()
 		s.sessions.watch(ctx, s.reloaded)
 	}()
-	go sweepOften(ctx, s.log.Say, func() (int, error) { return s.roots.sweep(ctx, s.roots.outside(s.sessions.dir)) })
+	go sweepOften(ctx, s.log.Say, func() (int, error) { return s.roots.Sweep(ctx, s.roots.Outside(s.sessions.dir)) })
 }
 
-// checkRoots logs roots that cannot be opened. Roots below DIR are created when they are
-// needed.
+// checkRoots logs roots that cannot be opened.
 func (s *sftpService) checkRoots() {
-	failed := 0
-	for _, p := range s.roots.places(s.sessions.dir) {
-		root, _, err := s.roots.openPlace(p)
-		if err == nil {
-			_ = root.Close()
-			continue
-		}
-		if failed++; failed <= maxRootsLogged {
-			s.log.Say(slog.LevelWarn, "sftp users: a root cannot be opened, so its users cannot log in", slog.String("error", err.Error()))
-		}
+	failed := s.roots.Unopenable(s.sessions.dir)
+	for _, err := range failed[:min(len(failed), maxRootsLogged)] {
+		s.log.Say(slog.LevelWarn, "sftp users: a root cannot be opened, so its users cannot log in", slog.String("error", err.Error()))
 	}
-	if failed > maxRootsLogged {
-		s.log.Say(slog.LevelWarn, "sftp users: more roots cannot be opened", slog.Int("roots", failed-maxRootsLogged))
+	if more := len(failed) - maxRootsLogged; more > 0 {
+		s.log.Say(slog.LevelWarn, "sftp users: more roots cannot be opened", slog.Int("roots", more))
 	}
 }
 
@@ -347,7 +340,7 @@ func (s *sftpService) reloaded(changed bool, err error) {
 	}
 	s.log.Say(slog.LevelInfo, "sftp users: the changed file is in force", slog.Int("users", len(s.sessions.dir.Names())))
 	s.warn()
-	s.roots.learn(s.sessions.dir)
+	s.roots.Learn(s.sessions.dir)
 	s.checkRoots()
 	s.sessions.endRevoked(func(g *session, why string) {
 		s.log.Say(slog.LevelWarn, "sftp users: ending a connection", slog.String("user", g.login.User.Name),

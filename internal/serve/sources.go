@@ -3,6 +3,7 @@ package serve
 import (
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/internal/source"
+	"github.com/haul-project/haul/internal/userroots"
 )
 
 // dirs returns all directories and URLs that are served or uploaded to.
@@ -36,12 +37,12 @@ func (cfg *Config) checkSources(m *mistakes) {
 }
 
 // sourceSecrets returns what no client may have: keys and passwords, and the cache.
-func (cfg *Config) sourceSecrets() (all []secret) {
+func (cfg *Config) sourceSecrets() (all []userroots.Secret) {
 	for _, path := range cfg.sources.Needs().Secrets {
-		all = append(all, secret{flag: "dirs", what: "a key or a password for a source", path: path})
+		all = append(all, userroots.Secret{Flag: "dirs", What: "a key or a password for a source", Path: path})
 	}
 	if cfg.Cache.Dir != "" {
-		all = append(all, secret{flag: "--cache", what: "the cache", path: cfg.Cache.Dir})
+		all = append(all, userroots.Secret{Flag: "--cache", What: "the cache", Path: cfg.Cache.Dir})
 	}
 	return all
 }

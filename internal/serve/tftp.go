@@ -16,6 +16,7 @@ import (
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/ownprocess"
 	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/internal/userroots"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/site"
 	"github.com/haul-project/haul/store/localdir"
@@ -92,9 +93,9 @@ func (cfg *Config) server() *tftp.Server {
 	}
 }
 
-func (t *tftpService) secrets() []secret { return nil }
+func (t *tftpService) secrets() []userroots.Secret { return nil }
 
-func (t *tftpService) keepSecret(all []secret) error { return t.files.keepSecret(all) }
+func (t *tftpService) keepSecret(all []userroots.Secret) error { return t.files.keepSecret(all) }
 
 func (t *tftpService) close() {
 	if t.listener != nil {

@@ -76,7 +76,7 @@ func (cfg *Config) openSessions(owners []int) (*userSessions, error) {
 		p.dir, p.password, err = users.OneTime(access)
 		return p, err
 	case policy != site.UploadNone && !cfg.ServesAnybody():
-		return nil, usagef("upload", "--upload is for those without an account, and the users in %s have their access there; \"haul user set NAME --access WHAT\" changes it", file)
+		return nil, failure.Mistake("upload", "--upload is for those without an account, and the users in %s have their access there; \"haul user set NAME --access WHAT\" changes it", file)
 	}
 	if p.dir, err = OpenUsersFile(file, owners...); err != nil {
 		if cfg.SFTP.Users == "" {
@@ -85,7 +85,7 @@ func (cfg *Config) openSessions(owners []int) (*userSessions, error) {
 		return nil, err
 	}
 	if len(p.dir.Names()) == 0 {
-		return nil, usagef("users", "the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)
+		return nil, failure.Mistake("users", "the users file %s has no users, so nobody could log in; \"haul user add NAME --users %s\" adds one", file, file)
 	}
 	return p, nil
 }

@@ -1,4 +1,4 @@
-package serve
+package userroots
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ var wholeDir = place{path: "."}
 func (p place) String() string { return filepath.Join(p.tree, filepath.FromSlash(p.path)) }
 
 // place returns where a user's root is.
-func (r *userRoots) place(root string) (place, error) {
+func (r *Roots) place(root string) (place, error) {
 	if filepath.IsAbs(root) {
 		r.mu.Lock()
 		trees := r.trees
@@ -46,7 +46,7 @@ const maxRootLinks = 40
 
 // resolve returns the place of an absolute path. It follows symbolic links until
 // it arrives in DIR or in another user's tree, and none from there on.
-func (r *userRoots) resolve(path string, trees map[string]bool) place {
+func (r *Roots) resolve(path string, trees map[string]bool) place {
 	at, rest := splitRoot(path)
 	for links := 0; ; {
 		info, err := os.Lstat(at)
@@ -90,9 +90,9 @@ func relative(names []string) string {
 	return strings.Join(names, "/")
 }
 
-// learn records which trees belong to users, so that no link in one of them decides
+// Learn records which trees belong to users, so that no link in one of them decides
 // where another user's root is. Call it whenever the users change.
-func (r *userRoots) learn(dir *users.Directory) {
+func (r *Roots) Learn(dir *users.Directory) {
 	roots := absoluteRoots(dir)
 	// The outer before the inner, which cannot move the outer.
 	slices.SortFunc(roots, func(a, b string) int { return len(a) - len(b) })
@@ -121,7 +121,7 @@ func absoluteRoots(dir *users.Directory) (roots []string) {
 }
 
 // places returns the roots of users that are not below DIR, each once.
-func (r *userRoots) places(dir *users.Directory) (places []place) {
+func (r *Roots) places(dir *users.Directory) (places []place) {
 	seen := map[place]bool{}
 	for _, root := range absoluteRoots(dir) {
 		if p, err := r.place(root); err == nil && p.tree != "" && !seen[p] {
@@ -132,9 +132,9 @@ func (r *userRoots) places(dir *users.Directory) (places []place) {
 	return places
 }
 
-// outside returns the trees that hold the roots of users that are not below DIR,
+// Outside returns the trees that hold the roots of users that are not below DIR,
 // each once.
-func (r *userRoots) outside(dir *users.Directory) (trees []string) {
+func (r *Roots) Outside(dir *users.Directory) (trees []string) {
 	seen := map[string]bool{}
 	for _, p := range r.places(dir) {
 		if !seen[p.tree] {

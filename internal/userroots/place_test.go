@@ -1,6 +1,6 @@
 //go:build unix
 
-package serve
+package userroots
 
 import (
 	"io"
@@ -15,13 +15,13 @@ import (
 
 // enterRoot opens the directory of one of the users, and returns what the file
 // "who" in it says.
-func enterRoot(t *testing.T, r *userRoots, dir *users.Directory, name string) (string, error) {
+func enterRoot(t *testing.T, r *Roots, dir *users.Directory, name string) (string, error) {
 	t.Helper()
 	u, ok := dir.User(name)
 	if !ok {
 		t.Fatal("no such user:", name)
 	}
-	files, _, leave, err := r.enter(u)
+	files, _, leave, err := r.Enter(u)
 	if err != nil {
 		return "", err
 	}
@@ -42,7 +42,7 @@ func enterRoot(t *testing.T, r *userRoots, dir *users.Directory, name string) (s
 // what the root of another user is, wherever that tree is and however the users
 // file names it. Links that the operator has made outside all trees are followed.
 func TestRootInsideAnotherUsersTree(t *testing.T) {
-	top := realPath(t.TempDir())
+	top := RealPath(t.TempDir())
 	in := func(parts ...string) string { return filepath.Join(append([]string{top}, parts...)...) }
 	for _, path := range []string{in("dir", "outer", "inner"), in("else", "outer", "inner"), in("secret"), in("plain")} {
 		servetest.WriteFile(t, filepath.Join(path, "who"), filepath.Base(path))
@@ -78,12 +78,12 @@ func TestRootInsideAnotherUsersTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots, err := openUserRoots(in("dir"), nil, false, false, nil)
+	roots, err := Open(in("dir"), nil, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer roots.close()
-	roots.learn(dir)
+	defer roots.Close()
+	roots.Learn(dir)
 	for name := range inner {
 		if who, err := enterRoot(t, roots, dir, name); err != nil || who != "inner" {
 			t.Errorf("%s is in %q (%v)", name, who, err)
@@ -109,6 +109,6 @@ func TestRootInsideAnotherUsersTree(t *testing.T) {
 				t.Errorf("%s is in %q (%v)", name, who, err)
 			}
 		}
-		roots.learn(dir)
+		roots.Learn(dir)
 	}
 }

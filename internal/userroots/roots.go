@@ -1,4 +1,6 @@
-package serve
+// Package userroots opens the directories of users who log in, and keeps the files of the
+// server itself out of everything that is served.
+package userroots
 
 import (
 	"cmp"
@@ -22,38 +24,43 @@ import (
 // Other users of the machine may not enter it.
 const rootPerm = 0o750
 
-// userRoots are the directories of users. Each is open as long as a connection uses it.
-type userRoots struct {
+// Options say how the files of users are written and read.
+type Options struct {
+	SpecialBits bool                 // users may set setuid, setgid and sticky bits
+	NoSync      bool                 // uploads do not wait for the disk
+	Small       *localdir.SmallFiles // small files that stay open; may be nil
+}
+
+// Roots are the directories of users. Each is open as long as a connection uses it.
+type Roots struct {
+	options Options
 	main    *os.Root      // of DIR; nil if that is a source on another machine
 	dir     string        // DIR, without symbolic links, or the URL of the source
 	files   store.Tree    // of DIR
 	local   *localdir.Dir // the same; nil if it is a source
-	secrets []secret      // what no root may hold
+	secrets []Secret      // what no root may hold
 	self    fs.FileInfo   // DIR itself
-	special bool          // users may set setuid, setgid and sticky bits
-	noSync  bool          // uploads do not wait for the disk
-	small   *localdir.SmallFiles
 
 	mu    sync.Mutex
-	open  map[place]*userRoot // mu
+	open  map[place]*openRoot // mu
 	trees map[string]bool     // mu: roots outside DIR, without symbolic links; replaced whole
 }
 
-// An userRoot is a directory in use.
-type userRoot struct {
+// An openRoot is a directory in use.
+type openRoot struct {
 	root   *os.Root
 	files  *localdir.Dir
-	shared int // mu of userRoots: by how many connections
+	shared int // mu of Roots: by how many connections
 }
 
-// openUserRoots opens DIR. special lets users set the setuid, setgid and sticky bits;
-// with noSync uploads do not wait for the disk. remote is the source that DIR names, or nil.
-func openUserRoots(dir string, remote store.Tree, special, noSync bool, small *localdir.SmallFiles) (*userRoots, error) {
+// Open opens DIR. remote is the source that DIR names, or nil if it is a directory of this
+// machine.
+func Open(dir string, remote store.Tree, o Options) (*Roots, error) {
 	if remote != nil {
-		return &userRoots{dir: dir, files: remote, special: special, noSync: noSync, small: small, open: map[place]*userRoot{}}, nil
+		return &Roots{options: o, dir: dir, files: remote, open: map[place]*openRoot{}}, nil
 	}
 	if dir == "" {
-		return nil, usagef("", "the name of a directory is empty; use . for the current directory")
+		return nil, failure.Usage.Errorf("the name of a directory is empty; use . for the current directory")
 	}
 	main, err := os.OpenRoot(dir)
 	if err != nil {
@@ -64,29 +71,30 @@ func openUserRoots(dir string, remote store.Tree, special, noSync bool, small *l
 		_ = main.Close()
 		return nil, failure.Local.Errorf("serve %s: %w", dir, console.WithoutPath(err))
 	}
-	r := &userRoots{main: main, dir: realPath(dir), self: self, special: special, noSync: noSync, small: small, open: map[place]*userRoot{}}
+	r := &Roots{options: o, main: main, dir: RealPath(dir), self: self, open: map[place]*openRoot{}}
 	r.local = r.filesIn(main, wholeDir)
 	r.files = r.local
 	return r, nil
 }
 
 // filesIn returns the files of a root that was opened for a place.
-func (r *userRoots) filesIn(root *os.Root, p place) *localdir.Dir {
+func (r *Roots) filesIn(root *os.Root, p place) *localdir.Dir {
 	files := localdir.New(root)
 	files.Path = filepath.Join(cmp.Or(p.tree, r.dir), filepath.FromSlash(p.path))
-	files.SpecialBits, files.NoSync, files.LinksFromRoot, files.Small = r.special, r.noSync, true, r.small
+	files.SpecialBits, files.NoSync, files.LinksFromRoot, files.Small = r.options.SpecialBits, r.options.NoSync, true, r.options.Small
 	return files
 }
 
-// mainDir returns DIR, or nothing if that is a source.
-func (r *userRoots) mainDir() []string {
+// MainDir returns DIR, or nothing if that is a source.
+func (r *Roots) MainDir() []string {
 	if r.main == nil {
 		return nil
 	}
 	return []string{r.dir}
 }
 
-func (r *userRoots) close() {
+// Close closes all directories.
+func (r *Roots) Close() {
 	if r.main != nil {
 		_ = r.main.Close()
 	}
@@ -95,9 +103,9 @@ func (r *userRoots) close() {
 	}
 }
 
-// enter returns a user's files, and a function to call when the user has left. A missing
+// Enter returns a user's files, and a function to call when the user has left. A missing
 // directory below DIR is created.
-func (r *userRoots) enter(u users.User) (files store.Tree, created bool, leave func(), err error) {
+func (r *Roots) Enter(u users.User) (files store.Tree, created bool, leave func(), err error) {
 	p, err := r.place(u.Root)
 	if err != nil {
 		return nil, false, nil, err
@@ -118,7 +126,7 @@ func (r *userRoots) enter(u users.User) (files store.Tree, created bool, leave f
 
 // take counts one more connection that uses a root. If the root is not open yet, root is
 // the directory that was opened for it, or nil to only look.
-func (r *userRoots) take(p place, root *os.Root) *userRoot {
+func (r *Roots) take(p place, root *os.Root) *openRoot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := r.open[p]
@@ -128,14 +136,14 @@ func (r *userRoots) take(p place, root *os.Root) *userRoot {
 	case o == nil && root == nil:
 		return nil
 	case o == nil:
-		o = &userRoot{root: root, files: r.filesIn(root, p)}
+		o = &openRoot{root: root, files: r.filesIn(root, p)}
 		r.open[p] = o
 	}
 	o.shared++
 	return o
 }
 
-func (r *userRoots) give(p place) {
+func (r *Roots) give(p place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := r.open[p]
@@ -146,7 +154,7 @@ func (r *userRoots) give(p place) {
 }
 
 // openPlace opens the directory of a user. A missing directory below DIR is created.
-func (r *userRoots) openPlace(p place) (_ *os.Root, created bool, err error) {
+func (r *Roots) openPlace(p place) (_ *os.Root, created bool, err error) {
 	base := r.main
 	if p.tree == "" && base == nil {
 		return nil, false, r.noRootBelow(p.path)
@@ -171,14 +179,28 @@ func (r *userRoots) openPlace(p place) (_ *os.Root, created bool, err error) {
 	return root, created, err
 }
 
+// Unopenable returns why roots of users that are not below DIR cannot be opened, one error
+// for each. Roots below DIR are made when they are needed.
+func (r *Roots) Unopenable(dir *users.Directory) (all []error) {
+	for _, p := range r.places(dir) {
+		root, _, err := r.openPlace(p)
+		if err != nil {
+			all = append(all, err)
+			continue
+		}
+		_ = root.Close()
+	}
+	return all
+}
+
 // noRootBelow is the error of a root below a source: nothing there could keep its user from
 // the files of others, as symbolic links lead wherever the server lets them.
-func (r *userRoots) noRootBelow(root string) error {
+func (r *Roots) noRootBelow(root string) error {
 	return fmt.Errorf("the root %s is below %s, which is a source on another machine: there users can have all of it only; leave out the root, or give an absolute path on this machine", root, r.dir)
 }
 
-// checkSource refuses users who have a root below a source.
-func (r *userRoots) checkSource(dir *users.Directory) error {
+// CheckSource refuses users who have a root below a source.
+func (r *Roots) CheckSource(dir *users.Directory) error {
 	for _, name := range dir.Names() {
 		u, ok := dir.User(name)
 		if p, err := r.place(u.Root); ok && !u.Disabled && r.main == nil && err == nil && p.tree == "" && p != wholeDir {
@@ -201,24 +223,24 @@ func explainRoot(err error) error {
 }
 
 // checkApart refuses a directory that contains a secret.
-func (r *userRoots) checkApart(path string) error {
+func (r *Roots) checkApart(path string) error {
 	for _, s := range r.secrets {
 		if s.isIn(path) {
-			return fmt.Errorf("%s holds %s, %s, which its user could read or change; choose another", path, s.what, s.path)
+			return fmt.Errorf("%s holds %s, %s, which its user could read or change; choose another", path, s.What, s.Path)
 		}
 	}
 	return nil
 }
 
-// keepSecret refuses secrets in DIR and in the roots of the current users. Roots of
+// KeepSecret refuses secrets in DIR and in the roots of the current users. Roots of
 // later users are checked when they are opened.
-func (r *userRoots) keepSecret(dir *users.Directory, all []secret) error {
+func (r *Roots) KeepSecret(dir *users.Directory, all []Secret) error {
 	r.secrets = all
-	served := r.outside(dir)
+	served := r.Outside(dir)
 	if r.main != nil {
 		served = append(served, r.dir)
 	}
-	return checkApart(served, all)
+	return CheckApart(served, all)
 }
 
 // openBelow opens a directory below another, and creates it if asked to. It follows no
@@ -272,10 +294,10 @@ func openChild(dir *os.Root, name string, create bool) (_ *os.Root, created bool
 	return root, created, nil
 }
 
-// filesPerVisit returns how many descriptors a connection or a request needs besides its
+// FilesPerVisit returns how many descriptors a connection or a request needs besides its
 // own: one for its user's directory, unless all users have DIR. Connections may all be of
 // different users, now or after a change of the users file.
-func (r *userRoots) filesPerVisit(dir *users.Directory) int {
+func (r *Roots) FilesPerVisit(dir *users.Directory) int {
 	for _, name := range dir.Names() {
 		u, ok := dir.User(name)
 		if !ok || u.Disabled {
@@ -288,9 +310,9 @@ func (r *userRoots) filesPerVisit(dir *users.Directory) int {
 	return 0
 }
 
-// sweep removes leftovers of uploads to a killed server from DIR and some other
+// Sweep removes leftovers of uploads to a killed server from DIR and some other
 // directories.
-func (r *userRoots) sweep(ctx context.Context, others []string) (removed int, err error) {
+func (r *Roots) Sweep(ctx context.Context, others []string) (removed int, err error) {
 	if r.local != nil {
 		removed, err = r.local.Sweep(ctx)
 	}
