@@ -15,7 +15,9 @@ import (
 // A client that hangs up after a download has closed what it had open, on each lane, and
 // has waited for that no longer than it takes.
 func TestDrain(t *testing.T) {
-	const latency = 50 * time.Millisecond
+	const latency = 50 * time.Millisecond // one way
+	// A lane may have sent an OPEN just before: the CLOSE goes when that is answered.
+	const most = 4 * latency
 	for _, test := range []struct {
 		name  string
 		size  int64
@@ -24,8 +26,8 @@ func TestDrain(t *testing.T) {
 		most  time.Duration
 	}{
 		{"small", 5000, 1, 1, 0},
-		{"several lanes", int64(race.Fewer(300<<20, 2)), 1, 2, 3 * latency},
-		{"several files", 5000, 3, 3, 3 * latency},
+		{"several lanes", int64(race.Fewer(300<<20, 2)), 1, 2, most},
+		{"several files", 5000, 3, 3, most},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
