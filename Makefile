@@ -22,7 +22,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build man run quick test check vet lint unit portable portable-timed portable-rest race race-timed race-together race-pure cover fuzz mutants interop cross bench bench-quick bench-guard bench-peers bench-test sizes microbench peers clean FORCE
+.PHONY: build man run quick test check vet lint unit portable portable-timed portable-rest race race-timed race-together cover fuzz mutants interop cross bench bench-quick bench-guard bench-peers bench-test sizes microbench peers clean FORCE
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
@@ -75,33 +75,33 @@ unit: ## also checks formatting, comments and who imports whom: arch_test.go
 
 portable: portable-timed portable-rest ## the paths of other systems, here, where they differ
 
+# SFTP and HTTP know no UDP: of the command's tests, those of TFTP and of both together are run.
 portable-timed:
-	packages=$$(GO='$(GO)' scripts/portable-packages | grep -vE '$(TOGETHER)') && $(GO) test $(PATIENCE) $(VETTED) -tags haul_portable $$packages
+	packages=$$(GO='$(GO)' scripts/portable-packages | grep -vE '$(TOGETHER)') && \
+		$(GO) test $(PATIENCE) $(VETTED) -tags haul_portable -skip '^Test(Serve)?(SFTP|HTTP($$|[^A]))' $$packages
 
 portable-rest:
 	packages=$$(GO='$(GO)' scripts/portable-packages | grep -E '$(TOGETHER)') && $(GO) test $(PATIENCE) $(VETTED) -tags haul_portable $$packages
 
-# Packages whose tests bear company: their time is virtual, or they have no timers to miss. Pure packages (arch_test.go) have
-# neither time nor goroutines of their own.
+# Packages whose tests bear company: their time is virtual, or they have no timers to miss.
 TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn))$$
+
+# Pure packages can race with nobody: arch_test.go lets them have no goroutine, no lock and no unsafe memory.
 PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|manpage|pipeline)|tcp/internal/flow|pxe)$$
 
 # A process with the detector sleeps for a second at its end, for threads that have found a race. Those of the tests end often.
 DETECTOR = CGO_ENABLED=1 GORACE=atexit_sleep_ms=100
 
 # The tests of the root package read files, in one goroutine.
-RACE = $(GO) list ./... | grep -vE '/interop$$|haul-project/haul$$'
+RACE = $(GO) list ./... | grep -vE '/interop$$|haul-project/haul$$|$(PURE)'
 
-race: race-timed race-together race-pure ## all tests under the race detector
+race: race-timed race-together ## all tests under the race detector
 
 race-timed: ## one package at a time: the detector makes servers in tests slower than their clients' timers
-	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$($(RACE) | grep -vE '$(TOGETHER)|$(PURE)')
+	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$($(RACE) | grep -vE '$(TOGETHER)')
 
 race-together:
 	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$($(RACE) | grep -E '$(TOGETHER)')
-
-race-pure:
-	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$($(RACE) | grep -E '$(PURE)')
 
 cover: ## how much of each package its own tests run, and in all; line by line in bin/cover.html
 	@mkdir -p bin
