@@ -126,7 +126,7 @@ var rules = map[string]rule{
 	"tcp/internal/rawsock":           {},
 	"tcp/internal/sendfile":          {imports: "internal/localfs"},
 	"tcp/internal/sources":           {tests: "internal/repeat"},
-	"tcp/certs":                      {},
+	"tcp/certs":                      {imports: "internal/filelock"},
 	"internal/openssh":               {imports: "internal/sshconn internal/subprocess internal/wildcard", tests: "internal/leak internal/repeat"},
 	"users":                          {imports: "internal/filelock internal/wildcard", tests: "internal/leak"},
 	"internal/handover":              {imports: "tcp udp", tests: "internal/handover/handovertest"},

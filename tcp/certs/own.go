@@ -16,13 +16,22 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/haul-project/haul/internal/filelock"
 )
 
-// ownFile is the name of the file with the key and the certificate.
-const ownFile = "https.pem"
+// The names in the directory of a server's own certificate.
+const (
+	ownFile = "https.pem"       // the key and the certificate
+	ownNew  = ".https.pem.new"  // those of a server that makes them, or was killed meanwhile
+	ownLock = ".https.pem.lock" // locked by a server that makes them
+)
 
-// maxHosts is how many names and addresses of a machine such a certificate is for.
-const maxHosts = 64
+const (
+	maxHosts     = 64               // names and addresses that such a certificate is for
+	lockPatience = 10 * time.Second // for another server that makes one
+	lockEvery    = 10 * time.Millisecond
+)
 
 // OwnFile returns the file in which a directory keeps a server's own certificate.
 func OwnFile(dir string) string { return filepath.Join(dir, ownFile) }
@@ -30,8 +39,9 @@ func OwnFile(dir string) string { return filepath.Join(dir, ownFile) }
 // Own returns the self-signed certificate that a server keeps for itself in a directory,
 // one file with the key, which only its owner can read. If there is none yet, or if it
 // expires within 30 days, Own makes it for the hosts: created reports that, since clients
-// that trust an earlier one have to trust the new one. It is there whole or not at all,
-// even if another server makes one at the same time.
+// that trust an earlier one have to trust the new one. Servers that need one at the same
+// time get the same one, and wait up to 10 s for the one that makes it. The file is there
+// whole or not at all; what a process leaves that is killed, the next one replaces.
 func Own(dir string, hosts ...string) (cert *tls.Certificate, created bool, err error) {
 	return own(dir, time.Now(), hosts)
 }
@@ -41,60 +51,92 @@ func own(dir string, now time.Time, hosts []string) (cert *tls.Certificate, crea
 		return nil, false, fmt.Errorf("make the directory of the certificate: %w", err)
 	}
 	file := OwnFile(dir)
-	cert, err = loadOwn(file, now)
-	missing := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case err == nil && now.Add(expiresSoon).Before(cert.Leaf.NotAfter):
-		return cert, false, nil
-	case err != nil && !missing:
-		return nil, false, err
+	if cert, err = loadOwn(file, now); cert != nil || err != nil {
+		return cert, false, err
 	}
-	made, err := selfSigned(now, hosts)
+	unlock, err := lockOwn(filepath.Join(dir, ownLock))
 	if err != nil {
 		return nil, false, fmt.Errorf("make certificate %s: %w", file, err)
 	}
-	if err := writeOwn(file, made, missing); err != nil {
+	defer unlock()
+	if cert, err = loadOwn(file, now); cert != nil || err != nil { // that of another server
+		return cert, false, err
+	}
+	made, err := selfSigned(now, hosts)
+	if err == nil {
+		err = writeOwn(file, filepath.Join(dir, ownNew), made)
+	}
+	if err != nil {
 		return nil, false, fmt.Errorf("make certificate %s: %w", file, err)
 	}
-	cert, err = loadOwn(file, now) // perhaps that of another server
-	return cert, err == nil && cert.Leaf.Equal(made.Leaf), err
+	return &made, true, nil
 }
 
+// loadOwn loads the certificate. It returns none if one has to be made.
 func loadOwn(file string, now time.Time) (*tls.Certificate, error) {
 	files, err := readPair(Pair{Cert: file, Key: file}, now)
 	defer files.forget()
-	if err != nil {
-		return nil, err
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	if perm := files.key.info.Mode().Perm(); perm&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("certificate %s: other users of this machine may read or change its key (permissions %04o); remove the file, and a new one is made", file, perm)
+	var cert *tls.Certificate
+	if err == nil {
+		err = ownerOnly(files.key.info)
 	}
-	cert, err := files.parse()
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w; remove %s, and a new one is made", err, file)
+	if err == nil {
+		cert, err = files.parse()
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("load certificate %s: %w; remove the file, and the next start makes a new one", file, err)
+	case !now.Add(expiresSoon).Before(cert.Leaf.NotAfter):
+		return nil, nil
 	}
 	return cert, nil
 }
 
-// writeOwn writes a certificate and its key. If the file is not there, one that has come up
-// meanwhile stays.
-func writeOwn(file string, cert tls.Certificate, missing bool) error {
-	temp, err := os.MkdirTemp(filepath.Dir(file), "."+ownFile+".*")
+func ownerOnly(info fs.FileInfo) error {
+	if perm := info.Mode().Perm(); perm&0o077 != 0 && runtime.GOOS != "windows" {
+		return fmt.Errorf("other users of this machine may read or change its key (permissions %04o)", perm)
+	}
+	return nil
+}
+
+// lockOwn waits until no other process makes a certificate. unlock lets the next one.
+func lockOwn(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(temp) }() // a file that remains is a key that is not used
-	whole := OwnFile(temp)
-	if err := (Pair{Cert: whole, Key: whole}).Create(cert); err != nil {
-		return err
-	}
-	if missing {
-		// A link never replaces a file, as a rename would.
-		if err := os.Link(whole, file); err == nil || errors.Is(err, fs.ErrExist) {
-			return nil
+	for late := time.Now().Add(lockPatience); ; time.Sleep(lockEvery) {
+		locked, err := filelock.Try(f)
+		switch {
+		case locked:
+			return func() { _ = f.Close() }, nil
+		case err != nil:
+			err = fmt.Errorf("lock %s against other servers: %w", path, err)
+		case time.Now().After(late):
+			err = fmt.Errorf("another process has made one for %v, and holds %s: end it, and start again", lockPatience, path)
+		default:
+			continue
 		}
+		_ = f.Close()
+		return nil, err
 	}
-	return os.Rename(whole, file)
+}
+
+// writeOwn writes a certificate and its key. The caller holds the lock.
+func writeOwn(file, temp string, cert tls.Certificate) error {
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of one that was killed
+		return err
+	}
+	if err := (Pair{Cert: temp, Key: temp}).Create(cert); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, file); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return nil
 }
 
 // Fingerprint returns the SHA-256 of a certificate in hexadecimal, as browsers show it.

@@ -1,13 +1,20 @@
 package certs
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -38,9 +45,7 @@ func TestOwn(t *testing.T) {
 	if perm := info.Mode().Perm(); perm != 0o600 && runtime.GOOS != "windows" {
 		t.Errorf("the file has permissions %v", perm)
 	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("left over: %v", left)
-	}
+	wantOwn(t, dir)
 	now := time.Now()
 	for _, at := range []struct {
 		days int
@@ -50,6 +55,122 @@ func TestOwn(t *testing.T) {
 		if err != nil || made != at.made || (Fingerprint(cert.Leaf) != prints[0]) != (at.days > 334) {
 			t.Errorf("after %d days: made %v, %v", at.days, made, err)
 		}
+	}
+}
+
+// wantOwn checks that a directory has a certificate, and no key besides.
+func wantOwn(t *testing.T, dir string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	if err != nil || !slices.Equal(names, []string{ownLock, ownFile}) {
+		t.Errorf("the directory has %q, %v", names, err)
+	}
+	if lock, err := os.ReadFile(filepath.Join(dir, ownLock)); len(lock) > 0 || err != nil {
+		t.Errorf("the lock has %d bytes, %v", len(lock), err)
+	}
+}
+
+// Servers that renew the certificate at once have the same one, and one of them says that it
+// has made it.
+func TestOwnRenewedAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	if _, _, err := own(dir, time.Now().AddDate(0, 0, -400), []string{"h.example"}); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var made atomic.Int32
+	prints := make([]string, 8)
+	for i := range prints {
+		all.Go(func() {
+			cert, created, err := Own(dir, "h.example")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if prints[i] = Fingerprint(cert.Leaf); created {
+				made.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if len(slices.Compact(prints)) != 1 || made.Load() != 1 {
+		t.Errorf("%d have made it, and the fingerprints are %q", made.Load(), prints)
+	}
+	if cert, created, err := Own(dir, "h.example"); err != nil || created || Fingerprint(cert.Leaf) != prints[0] {
+		t.Errorf("the next server makes another one: %v, %v", created, err)
+	}
+	wantOwn(t, dir)
+}
+
+// A server does not wait for ever for another one that hangs.
+func TestOwnLocked(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := lockOwn(filepath.Join(dir, ownLock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	synctest.Test(t, func(t *testing.T) {
+		_, _, err := Own(dir, "h.example")
+		if err == nil || !strings.Contains(err.Error(), "make certificate "+OwnFile(dir)+": another process") || !strings.Contains(err.Error(), ownLock) {
+			t.Errorf("it is locked: %v", err)
+		}
+	})
+}
+
+// A process that is killed while it makes a certificate, wherever that is, leaves nothing
+// that stays: the next one needs no help.
+func TestOwnKilled(t *testing.T) {
+	const env = "HAUL_TEST_OWN"
+	if dir := os.Getenv(env); dir != "" {
+		fmt.Println("ready")
+		for now := time.Now(); ; now = now.AddDate(1, 0, 0) { // each is expired
+			if _, _, err := own(dir, now, []string{"h.example"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dir := t.TempDir()
+	for i := range 30 {
+		c := exec.Command(os.Args[0], "-test.run=^TestOwnKilled$")
+		c.Env = append(os.Environ(), env+"="+dir)
+		out, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err == nil {
+			_, err = bufio.NewReader(out).ReadString('\n')
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i) * 100 * time.Microsecond) // somewhere
+		if err := c.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = c.Wait()
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 3 {
+			t.Errorf("left over: %v, %v", left, err)
+		}
+		if _, err := loadOwn(OwnFile(dir), time.Now()); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, left := range []string{"", "-----BEGIN PRIVATE KEY-----\nMIGH"} { // just created, and half written
+		if err := os.WriteFile(filepath.Join(dir, ownNew), []byte(left), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(OwnFile(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if _, created, err := Own(dir, "h.example"); err != nil || !created {
+			t.Errorf("after %q: made %v, %v", left, created, err)
+		}
+		wantOwn(t, dir)
 	}
 }
 
@@ -80,8 +201,8 @@ func TestOwnBad(t *testing.T) {
 		perm os.FileMode
 		says string
 	}{
-		{string(good), 0o644, "chmod"}, {string(good), 0o620, "permissions 0620"},
-		{string(good[:len(good)/2]), 0o600, "cut off"}, {"", 0o600, "PEM"}, {"text", 0o600, "remove " + file},
+		{string(good), 0o644, "other users of this machine"}, {string(good), 0o620, "permissions 0620"},
+		{string(good[:len(good)/2]), 0o600, "cut off"}, {"", 0o600, "PEM"}, {"text", 0o600, "nothing in it is PEM"},
 		{string(good[:begin]) + string(otherCert), 0o600, "does not match"},
 	} {
 		err := os.WriteFile(file, []byte(c.text), 0o600)
@@ -92,10 +213,7 @@ func TestOwnBad(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err = Own(dir, "h.example")
-		if c.says == "chmod" {
-			c.says = "other users of this machine"
-		}
-		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), file) {
+		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "load certificate "+file) || !strings.Contains(err.Error(), "remove the file") {
 			t.Errorf("%.20q %v: %v, want %q", c.text, c.perm, err, c.says)
 		}
 		if now, err := os.ReadFile(file); err != nil || string(now) != c.text {
