@@ -124,11 +124,25 @@ func ParseMatch(s string) (Match, error) {
 // ParseNetwork reads an address or a network, or several with commas between them, and
 // nothing else that a Match may have.
 func ParseNetwork(s string) ([]netip.Prefix, error) {
-	m, err := ParseMatch(s)
-	if err != nil || len(m.Nets) == 0 || len(m.MACs)+len(m.Listeners) > 0 {
-		return nil, errors.New("it is an address or a network, such as 192.0.2.0/24 or 2001:db8::/32")
+	words := strings.Split(s, ",")
+	if len(words) > maxAlternatives {
+		return nil, fmt.Errorf("more than %d networks", maxAlternatives)
 	}
-	return m.Nets, nil
+	var all []netip.Prefix
+	for _, word := range words {
+		p, ok, err := parsePrefix(word)
+		if !ok {
+			err = errors.New("it is an address or a network, such as 192.0.2.0/24 or 2001:db8::/32")
+		}
+		if err != nil && len(words) > 1 {
+			err = fmt.Errorf("%q: %w", word, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }
 
 func (m *Match) add(word string) error {
@@ -137,17 +151,10 @@ func (m *Match) add(word string) error {
 		m.Listeners = append(m.Listeners, l)
 		return err
 	}
-	if strings.Contains(word, "/") {
-		p, err := parseNet(word)
+	if p, ok, err := parsePrefix(word); err != nil {
+		return fmt.Errorf("%q: %w", word, err)
+	} else if ok {
 		m.Nets = append(m.Nets, p)
-		return err
-	}
-	if a, err := netip.ParseAddr(word); err == nil {
-		if a.Zone() != "" {
-			return fmt.Errorf("%q has a zone; leave out %%%s", word, a.Zone())
-		}
-		a = a.Unmap()
-		m.Nets = append(m.Nets, netip.PrefixFrom(a, a.BitLen()))
 		return nil
 	}
 	if mac, ok := parseMAC(word); ok {
@@ -180,17 +187,29 @@ func parseMAC(s string) (MAC, bool) {
 	return mac, err == nil
 }
 
-func parseNet(s string) (netip.Prefix, error) {
-	p, err := netip.ParsePrefix(s)
-	switch {
-	case err != nil:
-		return p, fmt.Errorf("%q is no network; write it like 10.0.0.0/8 or 2001:db8::/32", s)
-	case p.Addr().Is4In6():
-		return p, fmt.Errorf("%q: write an IPv4 network like 10.0.0.0/8", s)
-	case p != p.Masked():
-		return p, fmt.Errorf("%q has bits set beyond the first %d; write %s", s, p.Bits(), p.Masked())
+// parsePrefix reads a network or an address. It reports false for what looks like neither.
+func parsePrefix(s string) (p netip.Prefix, ok bool, err error) {
+	if strings.Contains(s, "/") {
+		p, err = netip.ParsePrefix(s)
+		switch {
+		case err != nil:
+			err = errors.New("it is no network; write it like 10.0.0.0/8 or 2001:db8::/32")
+		case p.Addr().Is4In6():
+			err = errors.New("write an IPv4 network like 10.0.0.0/8")
+		case p != p.Masked():
+			err = fmt.Errorf("it has bits set beyond the first %d; write %s for the network, or %s for that address alone", p.Bits(), p.Masked(), p.Addr())
+		}
+		return p, true, err
 	}
-	return p, nil
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return p, false, nil
+	}
+	if a.Zone() != "" {
+		return p, true, fmt.Errorf("it has a zone; leave out %%%s", a.Zone())
+	}
+	a = a.Unmap()
+	return netip.PrefixFrom(a, a.BitLen()), true, nil
 }
 
 func parseListener(s string) (Listener, error) {

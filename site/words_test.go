@@ -38,7 +38,7 @@ func TestParseMatchFaults(t *testing.T) {
 		{"", "for everybody write *"},
 		{"10.0.0.0/8,", "nothing between two commas"},
 		{"*,10.0.0.1", "* is everybody and stands alone"},
-		{"10.0.0.1/8", `"10.0.0.1/8" has bits set beyond the first 8; write 10.0.0.0/8`},
+		{"10.0.0.1/8", `"10.0.0.1/8": it has bits set beyond the first 8; write 10.0.0.0/8 for the network, or 10.0.0.1 for that address alone`},
 		{"10.0.0.0/33", "is no network; write it like 10.0.0.0/8"},
 		{"10.0.0/8", "is no network"},
 		{"::ffff:10.0.0.0/104", "write an IPv4 network"},

@@ -54,7 +54,7 @@ var badValues = []struct {
 	{"boot-default", "debian", "goes with"},
 	{"boot-timeout", "x", "300ms"},
 	{"refuse", "multicast", "the options are blksize"},
-	{"refuse", "tsize 10.0.0.0/33", "such as 192.0.2.0/24"},
+	{"refuse", "tsize 10.0.0.0/33", "write it like 10.0.0.0/8"},
 	{"rollover", "2", "it is 0 or 1"},
 	{"tftp", "", "nothing to serve"},
 	{"tftp", "69", "HOST:PORT"},

@@ -149,7 +149,7 @@ func TestUserAddRefused(t *testing.T) {
 		{"", []string{"bob", "--key", key, "--root", "../x"}, exitUsage, ".."},
 		{"", []string{"bob", "--key", key, "--root", "a\nuser eve"}, exitUsage, "control characters"},
 		{"", []string{"bob", "--key", key, "--access", "all"}, exitUsage, "--access"},
-		{"", []string{"bob", "--key", key, "--from", "10.0.0.1/8"}, exitUsage, "192.0.2.0/24"},
+		{"", []string{"bob", "--key", key, "--from", "10.0.0.1/8"}, exitUsage, "write 10.0.0.0/8"},
 		{"", []string{"bob", "--key", key, "--limit", "x"}, exitUsage, "--limit"},
 		{"", []string{"b/ob", "--key", key}, exitUsage, "name"},
 		{"", []string{"", "--key", key}, exitUsage, "name"},
