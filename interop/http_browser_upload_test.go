@@ -171,6 +171,16 @@ func TestHTTPBrowserDrop(t *testing.T) {
 	p.want("document.querySelectorAll('[aria-label=\"Replace one\"]').length", 0)
 	wantFile(t, filepath.Join(dir, "one"), []byte("old"))
 
+	// A file that has changed since it was chosen cannot be read. Once dismissed, it no longer counts.
+	if err := os.WriteFile(filepath.Join(here, "one"), content(11), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.eval("document.querySelector('[aria-label=\"Try again one\"]').click()")
+	p.await(state("one") + "?.startsWith('the file cannot be read')")
+	p.want("document.getElementById('uploaded').innerText", "1 uploaded, 1 not uploaded")
+	p.eval("document.querySelector('[aria-label=\"Dismiss one\"]').click()")
+	p.want("document.getElementById('uploaded').innerText", "1 uploaded")
+
 	p.drop(filepath.Join(here, "slow"))
 	p.await(state("slow") + "?.includes(' of ')")
 	p.eval("document.querySelector('[aria-label=\"Cancel slow\"]').click()")

@@ -66,7 +66,7 @@ func (x *exchange) archive(kind string) {
 		return
 	}
 	x.set("Content-Type", mediaType)
-	x.set("Content-Disposition", attachment(path.Base(x.Name), kind))
+	x.set("Content-Disposition", attachment(x.archiveName()+"."+kind))
 	x.set("Accept-Ranges", "none")
 	if x.bodiless() {
 		x.writeHeader(http.StatusOK)
@@ -80,12 +80,17 @@ func (x *exchange) archive(kind string) {
 	}
 }
 
-// attachment returns the field by which a browser names what it saves (RFC 6266).
-func attachment(name, kind string) string {
-	if name == "/" {
-		name = "files"
+// archiveName returns the name of the archive, and of the directory in it.
+func (x *exchange) archiveName() string {
+	if x.name == "." {
+		return "files"
 	}
-	name = strings.ToValidUTF8(name, "_") + "." + kind
+	return path.Base(x.name)
+}
+
+// attachment returns the field by which a browser names what it saves (RFC 6266).
+func attachment(name string) string {
+	name = strings.ToValidUTF8(name, "_")
 	plain := []byte(name)
 	for i, c := range plain {
 		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"\/:*?<>|%`, c) >= 0 {
@@ -109,15 +114,11 @@ func (a *archiving) write(list []entry) error {
 	} else {
 		a.out = newTar(w)
 	}
-	as := "files/"
-	if a.x.name != "." {
-		as = path.Base(a.x.name) + "/"
-	}
 	root := entry{modified: a.x.Began.Unix(), mode: 0o755}
 	if fi, err := a.x.acct.Store.Stat(a.x.ctx(), a.x.name); err == nil {
 		root = entryOf("", fi)
 	}
-	if err := a.directory(a.x.name, as, root, list, 0); err != nil {
+	if err := a.directory(a.x.name, a.x.archiveName()+"/", root, list, 0); err != nil {
 		return err // without an end, by which a program would take it for whole
 	}
 	if err := a.out.Close(); err != nil {
@@ -156,8 +157,7 @@ func (a *archiving) directory(name, as string, dir entry, list []entry, depth in
 		}
 	}
 	all := len(list)
-	dirs := slices.DeleteFunc(list, func(e entry) bool { return !e.dir })
-	dirs = slices.Clone(dirs)
+	dirs := slices.Clone(slices.DeleteFunc(list, func(e entry) bool { return !e.dir })) // lets go of the files
 	a.release(all - len(dirs))
 	for _, e := range dirs {
 		below := path.Join(name, e.name)

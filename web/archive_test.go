@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -235,6 +238,126 @@ func TestArchiveBroken(t *testing.T) {
 				t.Error("the tar has its end")
 			}
 		}
+	}
+}
+
+// hardNames are the hardest of what a file system may have.
+var hardNames = []string{
+	"new\nline", "a\r\nContent-Type: x", "\x01\x1b[31m", `"quotes" & 'apostrophes'`, "<script>alert(1)<", "-rf", " space ", "tab\t",
+	"con", "c:", "\xff\xfe", "caf\xe9", "bidi\u202e", "ü", "\u2028", "=1+2", "a=b", strings.Repeat("x", 255), strings.Repeat("ü", 127), strings.Repeat("\xff", 255),
+}
+
+// Any names, at any depth, are in an archive as they are, and none is more than a name.
+func TestArchiveOfHardNames(t *testing.T) {
+	deep := strings.TrimSuffix(strings.Repeat(strings.Repeat("d", 255)+"/", 15), "/")
+	files := map[string]string{"d/<" + "/script><script>alert(1)<" + "/script>": "x", "d/" + deep: "deep"}
+	for _, name := range hardNames {
+		files["d/"+name] = name
+		files["d/dir"+name[:len(name)/2]+"/"+name] = name
+	}
+	h := &web.Handler{Store: mem(t, files), Listing: true}
+	for _, kind := range []string{"tar", "zip"} {
+		got := unpack(t, kind, ask(t, h, "GET /d/?archive="+kind, "").body)
+		for name, content := range files {
+			if !strings.HasSuffix(got[name], " "+content) {
+				t.Errorf("%s: %.80q has %.80q", kind, name, got[name])
+			}
+			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+				if _, ok := got[dir+"/"]; !ok {
+					t.Errorf("%s lacks %.80q/", kind, dir)
+				}
+			}
+		}
+	}
+	for dir, want := range map[string]string{"/d/%3C/": "script><script>alert(1)<", "/d/%3C/script%3E%3Cscript%3Ealert(1)%3C/": ""} {
+		a := ask(t, h, "GET "+dir, "")
+		a.wantField(t, "Content-Security-Policy", policyFor(t, a.body))
+		if strings.Contains(a.body, "<script>alert") || !strings.Contains(a.body, html.EscapeString(want)) {
+			t.Errorf("%s: a name is more than a name: %s", dir, a.body)
+		}
+	}
+}
+
+// A file that grows while it is archived is there as long as it was.
+func TestArchiveOfGrowingFile(t *testing.T) {
+	const size = 200_000
+	for _, kind := range []string{"tar", "zip"} {
+		st, path := dir(t, map[string]string{"d/a": "a", "d/grows": strings.Repeat("g", size), "d/z": "z"})
+		h := &web.Handler{Store: growing{st, filepath.Join(path, "d/grows")}, Listing: true}
+		got := unpack(t, kind, ask(t, h, "GET /d/?archive="+kind, "").body)
+		for name, content := range map[string]string{"d/a": "a", "d/grows": strings.Repeat("g", size), "d/z": "z"} {
+			if !strings.HasSuffix(got[name], " "+content) {
+				t.Errorf("%s: %s is %.60q of %d bytes", kind, name, got[name], len(got[name]))
+			}
+		}
+		if fi, err := os.Stat(filepath.Join(path, "d/grows")); err != nil || fi.Size() <= size {
+			t.Errorf("the file has not grown: %v", err)
+		}
+	}
+}
+
+// growing is a store one of whose files grows whenever it is read.
+type growing struct {
+	store.Tree
+	path string
+}
+
+func (g growing) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := g.Tree.Open(ctx, name)
+	if err == nil && strings.HasSuffix(name, "/grows") {
+		f = growingFile{f, g.path}
+	}
+	return f, err
+}
+
+type growingFile struct {
+	store.File
+	path string
+}
+
+func (g growingFile) ReadAt(p []byte, off int64) (int, error) {
+	f, err := os.OpenFile(g.path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return 0, err
+	}
+	_, err = f.WriteString(strings.Repeat("n", 10_000))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return 0, err
+	}
+	return g.File.ReadAt(p, off)
+}
+
+// A directory of 100,000 files is archived whole.
+func TestArchiveOfLargeDirectory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const n = 100_000
+	h := &web.Handler{Store: flat{crowd{n: n}}, Listing: true}
+	for _, kind := range []string{"tar", "zip"} {
+		if got := unpack(t, kind, ask(t, h, "GET /?archive="+kind, "").body); len(got) != n+1 {
+			t.Errorf("%s has %d entries", kind, len(got))
+		}
+	}
+}
+
+// A client that takes nothing of an archive is let go.
+func TestArchiveStalled(t *testing.T) {
+	for _, kind := range []string{"tar", "zip"} {
+		h := &web.Handler{Store: flat{crowd{n: 200_000}}, Listing: true, Stall: 50 * time.Millisecond} // more than any socket's buffer
+		all := ended(h)
+		c, err := net.Dial("tcp", serve(t, h).Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := fmt.Fprintf(c, "GET /?archive=%s HTTP/1.1\r\nHost: x\r\n\r\n", kind); err != nil {
+			t.Fatal(err)
+		}
+		if x := <-all; !errors.Is(x.Err, os.ErrDeadlineExceeded) || x.Status != 200 {
+			t.Errorf("%s: ended with %d, %v", kind, x.Status, x.Err)
+		}
+		ask(t, h, "GET /?json", "").want(t, 200, "*") // and holds nothing
 	}
 }
 

@@ -56,7 +56,11 @@ func (x *exchange) hasIndex() bool {
 // directory answers for a directory: by its index, unless its entries are asked for,
 // or by a list of them.
 func (x *exchange) directory() {
-	if x.h.Index != "" && (!x.h.Listing || !x.listingQuery().entries) {
+	var how listingQuery
+	if x.h.Listing {
+		how = x.listingQuery()
+	}
+	if x.h.Index != "" && !how.entries {
 		name := path.Join(x.name, x.h.Index)
 		f, err := x.acct.Store.Open(x.ctx(), name)
 		switch {
@@ -73,7 +77,7 @@ func (x *exchange) directory() {
 		}
 	}
 	if x.h.Listing {
-		x.list()
+		x.list(how)
 		return
 	}
 	x.fail(ErrNotListed)

@@ -38,8 +38,7 @@ type dirOpener interface {
 }
 
 // list answers with the entries of a directory.
-func (x *exchange) list() {
-	how := x.listingQuery()
+func (x *exchange) list(how listingQuery) {
 	if how.archive != "" {
 		x.archive(how.archive)
 		return

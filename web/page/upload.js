@@ -86,7 +86,7 @@
 			try {
 				await file.slice(0, 1).arrayBuffer();
 			} catch {
-				return fail(item, 'the file cannot be read; if it has changed, choose it again', 'Dismiss', () => item.line.remove());
+				return fail(item, 'the file cannot be read; if it has changed, choose it again', 'Dismiss', () => dismiss(item));
 			}
 			item.state.textContent = 'sending';
 			const answer = await attempt(item);
@@ -131,6 +131,12 @@
 		item.bar.value = 0;
 		button(item, label, action);
 		failed++;
+		report();
+	}
+
+	function dismiss(item) {
+		failed--;
+		item.line.remove();
 		report();
 	}
 
