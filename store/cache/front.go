@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"io/fs"
 	"strconv"
 	"time"
@@ -16,9 +15,8 @@ const (
 	maxNameBytes = 16 << 20 // of them together: clients choose names, of up to 4 kB
 	maxVersion   = 1 << 10  // bytes of a version that is remembered: a server may send an ETag of any length
 
-	// staleWait is how long a source may take to answer, or staleRetry how long it is not asked
-	// again after it has failed, where the answer that is there may be used instead.
-	staleWait  = 2 * time.Second
+	// staleRetry is how long a source is not asked again after it has failed, where the answer
+	// that is there may be used instead.
 	staleRetry = time.Second
 
 	// A file that has changed within the time that its source cannot tell two changes
@@ -49,17 +47,6 @@ type entry struct {
 	writers int         // handles that write in place
 	open    *ask
 	stat    *ask
-}
-
-// An ask is a question to the source, for all who want to know at once.
-type ask struct {
-	done    chan struct{} // closed after the fields below are set
-	object  *object       // which has a reader more, until the last of waiting has left
-	file    *origin       // if it cannot be kept: it is for one of waiting
-	info    fs.FileInfo
-	err     error
-	waiting int // guarded by Cache.mu
-	cancel  context.CancelFunc
 }
 
 // versionOf returns what distinguishes the version of a file or a description. It reports
@@ -189,21 +176,35 @@ func (s *front) expire(o *object) {
 	}
 }
 
+// enter begins to open or to describe a name, and returns what is known of it, with mu held.
+// It returns nothing, and does not hold mu, if the source itself has to answer, as what writes
+// in place changes the file.
+func (s *front) enter(ctx context.Context, op, name string) (*entry, error) {
+	if err := s.check(ctx, op, name); err != nil {
+		return nil, err
+	}
+	s.c.mu.Lock()
+	n := s.entry(name)
+	switch {
+	case n.writers > 0:
+		s.c.mu.Unlock()
+		return nil, nil
+	case s.c.now().Before(n.absent):
+		s.c.mu.Unlock()
+		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+	}
+	return n, nil
+}
+
 // Open opens a file of the source, or what the cache has of it.
 func (s *front) Open(ctx context.Context, name string) (store.File, error) {
 	c := s.c
-	if err := s.check(ctx, "open", name); err != nil {
+	n, err := s.enter(ctx, "open", name)
+	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	n := s.entry(name)
-	if n.writers > 0 {
-		c.mu.Unlock()
+	if n == nil {
 		return s.source.Open(ctx, name)
-	}
-	if c.now().Before(n.absent) {
-		c.mu.Unlock()
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
 	if o := n.object; o != nil && (s.fresh(n) && o.readable() || s.mayStale(n) && c.now().Sub(n.failed) < staleRetry) {
 		f := o.newFile(ctx)
@@ -213,12 +214,7 @@ func (s *front) Open(ctx context.Context, name string) (store.File, error) {
 		c.mu.Unlock()
 		return f, nil
 	}
-	a := n.open
-	if a == nil {
-		a = s.begin(func(ctx context.Context, a *ask) { s.askOpen(ctx, n, name, a) })
-		n.open = a
-	}
-	a.waiting++
+	a := s.join(&n.open, func(ctx context.Context, a *ask) { s.askOpen(ctx, n, name, a) })
 	c.mu.Unlock()
 	defer s.leave(&n.open, a)
 	if err := s.wait(ctx, n, a); err != nil {
@@ -255,64 +251,6 @@ func (s *front) fresh(n *entry) bool {
 func (s *front) mayStale(n *entry) bool {
 	return s.c.cfg.Stale > 0 && n.object != nil && !n.known.IsZero() &&
 		s.c.now().Sub(n.known) < max(s.c.cfg.Fresh, 0)+s.c.cfg.Stale
-}
-
-// begin begins a question. The caller holds mu.
-func (s *front) begin(run func(ctx context.Context, a *ask)) *ask {
-	ctx, cancel := context.WithCancel(s.c.ctx)
-	a := &ask{done: make(chan struct{}), cancel: cancel}
-	s.c.start(func() {
-		defer cancel()
-		run(ctx, a)
-	})
-	return a
-}
-
-// wait waits for the answer to a question.
-func (s *front) wait(ctx context.Context, n *entry, a *ask) error {
-	var late <-chan time.Time
-	s.c.mu.Lock()
-	if s.mayStale(n) {
-		t := time.NewTimer(staleWait)
-		defer t.Stop()
-		late = t.C
-	}
-	s.c.mu.Unlock()
-	defer store.BeginWait(ctx)()
-	select {
-	case <-a.done:
-		return a.err
-	case <-late:
-		return errSlow
-	case <-s.c.ctx.Done():
-		return fs.ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// leave ends the wait for a question. With the last, the question ends too.
-func (s *front) leave(at **ask, a *ask) {
-	c := s.c
-	c.mu.Lock()
-	a.waiting--
-	if a.waiting > 0 {
-		c.mu.Unlock()
-		return
-	}
-	if *at == a {
-		*at = nil // nobody else may join it
-	}
-	o, src := a.object, a.file
-	a.file = nil
-	c.mu.Unlock()
-	a.cancel()
-	if src != nil {
-		src.close()
-	}
-	if o != nil {
-		o.release()
-	}
 }
 
 // askOpen opens a file at the source.
@@ -363,20 +301,6 @@ func (s *front) askOpen(ctx context.Context, n *entry, name string, a *ask) {
 	// If nobody waits any more, the last to leave has not seen the answer.
 }
 
-// finish answers a question. If nobody waits any more, the answer is of no use. The caller
-// holds mu.
-func (c *Cache) finish(a *ask, o *object, file *origin, err error) {
-	a.err = err
-	if a.waiting > 0 {
-		a.object, a.file = o, file
-	} else if o != nil {
-		c.tasks.Go(o.release)
-	} else if file != nil {
-		c.tasks.Go(file.close)
-	}
-	close(a.done)
-}
-
 // look asks the source only to describe a file that can be read without opening it, if that
 // shows whether it is still the one. It returns nothing if the file has to be opened.
 func (s *front) look(ctx context.Context, n *entry, name string) (*origin, *object, error) {
@@ -402,39 +326,6 @@ func (s *front) look(ctx context.Context, n *entry, name string) (*origin, *obje
 	return nil, nil, nil
 }
 
-// failed notes that the source has answered with an error. The caller holds mu.
-func (s *front) failed(n *entry, valid bool, err error, name string) {
-	c := s.c
-	if errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
-		return // nobody waits any more
-	}
-	if isAnswer(err) {
-		if valid {
-			s.lead(n, nil)
-			n.info = nil
-			n.checked, n.known = time.Time{}, time.Time{}
-			if errors.Is(err, fs.ErrNotExist) && c.cfg.Absent > 0 {
-				n.absent = c.now().Add(c.cfg.Absent)
-			}
-		}
-		return
-	}
-	n.failed = c.now()
-	c.count.sourceErrors.Add(1)
-	c.start(func() { c.trouble("a source cannot be reached", err, "source", s.location, "file", name) })
-}
-
-// isAnswer reports whether an error says something about the name, rather than that the
-// source could not be asked.
-func isAnswer(err error) bool {
-	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
-}
-
 // openStale opens what the cache has of a file, as the source cannot be asked.
 func (s *front) openStale(ctx context.Context, n *entry, name string, err error) (store.File, error) {
 	c := s.c
@@ -457,32 +348,21 @@ func (s *front) openStale(ctx context.Context, n *entry, name string, err error)
 // Stat describes a name of the source.
 func (s *front) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	c := s.c
-	if err := s.check(ctx, "stat", name); err != nil {
+	n, err := s.enter(ctx, "stat", name)
+	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	n := s.entry(name)
-	if n.writers > 0 {
-		c.mu.Unlock()
+	if n == nil {
 		return s.source.Stat(ctx, name)
-	}
-	if c.now().Before(n.absent) {
-		c.mu.Unlock()
-		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 	}
 	if fi := n.described(); fi != nil && s.fresh(n) {
 		c.mu.Unlock()
 		return fi, nil
 	}
-	a := n.stat
-	if a == nil {
-		a = s.begin(func(ctx context.Context, a *ask) { s.askStat(ctx, n, name, a) })
-		n.stat = a
-	}
-	a.waiting++
+	a := s.join(&n.stat, func(ctx context.Context, a *ask) { s.askStat(ctx, n, name, a) })
 	c.mu.Unlock()
 	defer s.leave(&n.stat, a)
-	err := s.wait(ctx, n, a)
+	err = s.wait(ctx, n, a)
 	if err == nil {
 		return a.info, nil
 	}

@@ -1,0 +1,135 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// staleWait is how long a source may take to answer, where the answer that is there may be
+// used instead.
+const staleWait = 2 * time.Second
+
+// An ask is a question to the source, for all who want to know at once.
+type ask struct {
+	done    chan struct{} // closed after the fields below are set
+	object  *object       // which has a reader more, until the last of waiting has left
+	file    *origin       // if it cannot be kept: it is for one of waiting
+	info    fs.FileInfo
+	err     error
+	waiting int // guarded by Cache.mu
+	cancel  context.CancelFunc
+}
+
+// join joins a question, or begins it. The caller holds mu, and calls leave later.
+func (s *front) join(at **ask, run func(ctx context.Context, a *ask)) *ask {
+	a := *at
+	if a == nil {
+		ctx, cancel := context.WithCancel(s.c.ctx)
+		a = &ask{done: make(chan struct{}), cancel: cancel}
+		*at = a
+		s.c.start(func() {
+			defer cancel()
+			run(ctx, a)
+		})
+	}
+	a.waiting++
+	return a
+}
+
+// wait waits for the answer to a question.
+func (s *front) wait(ctx context.Context, n *entry, a *ask) error {
+	var late <-chan time.Time
+	s.c.mu.Lock()
+	if s.mayStale(n) {
+		t := time.NewTimer(staleWait)
+		defer t.Stop()
+		late = t.C
+	}
+	s.c.mu.Unlock()
+	defer store.BeginWait(ctx)()
+	select {
+	case <-a.done:
+		return a.err
+	case <-late:
+		return errSlow
+	case <-s.c.ctx.Done():
+		return fs.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// leave ends the wait for a question. With the last, the question ends too.
+func (s *front) leave(at **ask, a *ask) {
+	c := s.c
+	c.mu.Lock()
+	a.waiting--
+	if a.waiting > 0 {
+		c.mu.Unlock()
+		return
+	}
+	if *at == a {
+		*at = nil // nobody else may join it
+	}
+	o, src := a.object, a.file
+	a.file = nil
+	c.mu.Unlock()
+	a.cancel()
+	if src != nil {
+		src.close()
+	}
+	if o != nil {
+		o.release()
+	}
+}
+
+// finish answers a question. If nobody waits any more, the answer is of no use. The caller
+// holds mu.
+func (c *Cache) finish(a *ask, o *object, file *origin, err error) {
+	a.err = err
+	if a.waiting > 0 {
+		a.object, a.file = o, file
+	} else if o != nil {
+		c.tasks.Go(o.release)
+	} else if file != nil {
+		c.tasks.Go(file.close)
+	}
+	close(a.done)
+}
+
+// failed notes that the source has answered with an error. The caller holds mu.
+func (s *front) failed(n *entry, valid bool, err error, name string) {
+	c := s.c
+	if errors.Is(err, context.Canceled) && c.ctx.Err() == nil {
+		return // nobody waits any more
+	}
+	if isAnswer(err) {
+		if valid {
+			s.lead(n, nil)
+			n.info = nil
+			n.checked, n.known = time.Time{}, time.Time{}
+			if errors.Is(err, fs.ErrNotExist) && c.cfg.Absent > 0 {
+				n.absent = c.now().Add(c.cfg.Absent)
+			}
+		}
+		return
+	}
+	n.failed = c.now()
+	c.count.sourceErrors.Add(1)
+	c.start(func() { c.trouble("a source cannot be reached", err, "source", s.location, "file", name) })
+}
+
+// isAnswer reports whether an error says something about the name, rather than that the
+// source could not be asked.
+func isAnswer(err error) bool {
+	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
