@@ -4,23 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log"
 	"os"
+	"path/filepath"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// Write a file into a directory. It has its name when it is whole, and nothing outside of the
-// directory can be reached.
+// Nothing outside of the directory can be reached: not by a name, not by a link that another
+// program has made, and not by an upload. For the life of an upload see package store.
 func Example() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
+	if err := os.Symlink(os.TempDir(), filepath.Join(dir, "out")); err != nil {
+		log.Fatal(err)
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		log.Fatal(err)
@@ -28,30 +31,14 @@ func Example() {
 	defer root.Close()
 	ctx, files := context.Background(), localdir.New(root)
 
-	u, err := files.Create(ctx, "etc/motd", store.Create{Parents: true})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer u.Close()
-	if _, err := u.WriteAt([]byte("be well\n"), 0); err != nil {
-		log.Fatal(err)
-	}
-	_, err = files.Stat(ctx, "etc/motd")
-	fmt.Println("before:", errors.Is(err, fs.ErrNotExist))
-	if err := u.Commit(); err != nil {
-		log.Fatal(err)
-	}
-	f, err := files.Open(ctx, "etc/motd")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
-	fmt.Printf("after: %q, %v\n", text, err)
 	_, err = files.Open(ctx, "../etc/passwd")
 	fmt.Println(err)
+	_, err = files.Stat(ctx, "out")
+	fmt.Println("through a link:", errors.Is(err, fs.ErrPermission))
+	_, err = files.Create(ctx, "out/passwd", store.Create{})
+	fmt.Println("upload through a link:", errors.Is(err, fs.ErrPermission))
 	// Output:
-	// before: true
-	// after: "be well\n", <nil>
 	// open ../etc/passwd: invalid argument
+	// through a link: true
+	// upload through a link: true
 }
