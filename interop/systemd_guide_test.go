@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -130,6 +131,7 @@ func TestSystemdGuide(t *testing.T) {
 	m.reloads(t)
 	m.refusesMistakes(t)
 	m.refusesWithoutFile(t)
+	sum := m.makesCertificate(t)
 
 	for _, end := range []string{"systemctl restart haul", "systemctl kill --kill-whom=main --signal=KILL haul"} {
 		old := m.main(t)
@@ -140,6 +142,33 @@ func TestSystemdGuide(t *testing.T) {
 	m.successorDies(t)
 	m.reboot(t)
 	m.serves(t)
+	m.servesHTTPS(t, sum)
+}
+
+// makesCertificate has the machine serve HTTPS without a certificate. The service makes one,
+// and a reload keeps it.
+func (m *computer) makesCertificate(t *testing.T) (fingerprint string) {
+	t.Helper()
+	m.run(t, `printf '[https]\nlisten = [":443"]\n' >>/etc/haul/haul.toml; systemctl restart haul`)
+	said := m.run(t, "journalctl --no-pager --unit haul")
+	found := regexp.MustCompile(`made the self-signed certificate /var/lib/haul-http/https.pem.* --fingerprint ([0-9a-f]{64})\b`).FindStringSubmatch(said)
+	if found == nil {
+		t.Fatalf("the journal has no fingerprint:\n%s", said)
+	}
+	m.servesHTTPS(t, found[1])
+	old := m.main(t)
+	m.run(t, "systemctl reload haul")
+	m.replaced(t, old)
+	m.servesHTTPS(t, found[1])
+	return found[1]
+}
+
+// servesHTTPS fails the test unless the machine has a certificate over HTTPS.
+func (m *computer) servesHTTPS(t *testing.T, fingerprint string) {
+	t.Helper()
+	if out, err := m.try("haul get --fingerprint " + fingerprint + " https://127.0.0.1/hello.txt -"); err != nil || !strings.HasPrefix(out, "Hello\n") {
+		t.Errorf("haul get https: %v, %s", err, out)
+	}
 }
 
 // reloads has the machine reload its file in the middle of transfers, which end well in
