@@ -31,7 +31,7 @@ func Get(ctx context.Context, cfg Config, from []remote.Location, local string) 
 	if err != nil {
 		return err
 	}
-	r.targetAt, r.names.localAt = to.at, to.at
+	r.names.targetAt, r.names.toLocal = to.at, true
 	j := treecopy.Job{To: to.tree, Target: to.name}
 	for _, l := range from {
 		first := ""
@@ -75,7 +75,7 @@ func Put(ctx context.Context, cfg Config, files []string, to remote.Location) er
 	if len(j.Sources) == 0 {
 		return r.explain(ctx, nil)
 	}
-	r.targetAt = to.At
+	r.names.targetAt = to.At
 	c, err := r.servers.Connect(ctx, to, r.toWrite(files))
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func Cp(ctx context.Context, cfg Config, from []remote.Location, to remote.Locat
 	if err != nil {
 		return err
 	}
-	r.targetAt = to.At
+	r.names.targetAt = to.At
 	j := treecopy.Job{To: p.Tree, Origin: to.Origin(), Target: p.Name}
 	for _, l := range from {
 		same, err := r.servers.Same(ctx, l, to)

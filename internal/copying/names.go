@@ -33,12 +33,9 @@ type sourceNames struct {
 	verb string // get, put or sync
 	list []typedSource
 
-	// localAt returns a name in the target of a get as it could be typed.
-	localAt func(name string) string
-
-	// targetAt returns any name in the target as it could be typed. Only what is deleted there
-	// needs it.
+	// targetAt returns a name in the tree of the target as it could be typed.
 	targetAt func(name string) string
+	toLocal  bool // the target is on this machine
 }
 
 // of returns the source of an entry as the command line would name it.
@@ -138,10 +135,10 @@ func (n *sourceNames) text(name string, e *treecopy.EntryError) string {
 // name their files without it. to is the name in the target, or "" if it is the file's.
 func (n *sourceNames) inTarget(err error, to, text string) string {
 	p, ok := errors.AsType[*fs.PathError](err)
-	if !ok || n.localAt == nil || remote.IsRemote(p) || to != "" && path.Base(p.Path) != path.Base(to) {
+	if !ok || !n.toLocal || remote.IsRemote(p) || to != "" && path.Base(p.Path) != path.Base(to) {
 		return text
 	}
-	full := fs.PathError{Op: p.Op, Path: n.localAt(path.Clean(cmp.Or(to, p.Path))), Err: p.Err}
+	full := fs.PathError{Op: p.Op, Path: n.targetAt(path.Clean(cmp.Or(to, p.Path))), Err: p.Err}
 	return strings.Replace(text, p.Error(), full.Error(), 1)
 }
 

@@ -36,7 +36,7 @@ func TestReasons(t *testing.T) {
 // The error of a local file of a get has the directory of the target.
 func TestRewordLocal(t *testing.T) {
 	dir := t.TempDir()
-	n := sourceNames{verb: "get", localAt: localAt(dir)}
+	n := sourceNames{verb: "get", targetAt: localAt(dir), toLocal: true}
 	n.add("h:d", false, strings.Clone, treecopy.Source{Name: "d"})
 	denied := &fs.PathError{Op: "create", Path: "d/f", Err: fs.ErrPermission}
 	want := "get h:d/f: create " + filepath.Join(dir, "d", "f") + ": " + fs.ErrPermission.Error()

@@ -28,10 +28,8 @@ type run struct {
 	cp      bool
 	sync    bool
 
-	local localFiles
-	names sourceNames
-	// targetAt returns a name in the tree of the target as it could be typed.
-	targetAt func(name string) string
+	local    localFiles
+	names    sourceNames
 	refused  []error                  // of sources that are not copied at all
 	progress atomic.Pointer[progress] // what is shown
 	saidWhy  sync.Map                 // reasons why --continue cannot resume
@@ -129,7 +127,7 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 				r.Events.Emit(&events.Found{Files: t.Files, Bytes: t.Bytes})
 			}
 		},
-		Started:   func(i *treecopy.Item) { p.begin(i, r.targetAt(i.To)) },
+		Started:   func(i *treecopy.Item) { p.begin(i, r.names.targetAt(i.To)) },
 		Progress:  p.progressed,
 		FromStart: r.fromStart,
 		Ended: func(i *treecopy.Item, o treecopy.Outcome) {
@@ -142,9 +140,9 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 				r.emit(p, i, o, took)
 			case r.DryRun && r.sync && o.What == treecopy.Same: // most files, and the summary counts them
 			case r.DryRun:
-				plan.add(i, o, r.from(i, o), r.targetAt(i.To))
+				plan.add(i, o, r.from(i, o), r.names.targetAt(i.To))
 			case r.Verbose && !r.Quiet:
-				p.verbose(o, r.from(i, o), r.targetAt(i.To)+r.way(i, o))
+				p.verbose(o, r.from(i, o), r.names.targetAt(i.To)+r.way(i, o))
 			}
 		},
 	}
@@ -154,14 +152,14 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.Duration) {
 	to := ""
 	if i.To != "" {
-		to = r.targetAt(i.To)
+		to = r.names.targetAt(i.To)
 	}
 	entry := p.entryOf(i, to)
 	switch {
 	case i.Extra: // it is in the target alone
 		entry = events.NewEntry(to, "", i.Type)
 	case o.What == treecopy.Moved:
-		r.Events.Emit(events.NewRenamed(entry, r.targetAt(o.Was), r.DryRun))
+		r.Events.Emit(events.NewRenamed(entry, r.names.targetAt(o.Was), r.DryRun))
 		return
 	}
 	if o.What == treecopy.Failed {
@@ -190,7 +188,7 @@ func (r *run) from(i *treecopy.Item, o treecopy.Outcome) string {
 	case i.Extra:
 		return ""
 	case o.What == treecopy.Moved:
-		return r.targetAt(o.Was)
+		return r.names.targetAt(o.Was)
 	}
 	return r.names.of(i)
 }

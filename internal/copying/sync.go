@@ -48,15 +48,14 @@ func Sync(ctx context.Context, cfg Config, from, to remote.Location) error {
 		if err := r.checkNested(ctx, from, to, source, p); err != nil {
 			return err
 		}
-		r.targetAt, j.To, j.Target = to.At, p.Tree, p.Name
+		r.names.targetAt, j.To, j.Target = to.At, p.Tree, p.Name
 	} else {
 		p, err := r.local.target(strings.TrimRight(filepath.ToSlash(to.Path), "/")+"/", false)
 		if err != nil {
 			return err
 		}
-		r.targetAt, r.names.localAt, j.To, j.Target = p.at, p.at, p.tree, p.name
+		r.names.targetAt, r.names.toLocal, j.To, j.Target = p.at, true, p.tree, p.name
 	}
-	r.names.targetAt = r.targetAt
 	return r.copy(ctx, j)
 }
 
