@@ -81,21 +81,28 @@ func (p *permit) below(ctx context.Context, c remote.Server, dir string, depth i
 	}
 	p.set(ctx, c, files)
 	for _, e := range dirs {
-		if ctx.Err() != nil || p.full() {
-			return
+		if !p.over(c) {
+			p.change(ctx, c, e, true, depth+1)
 		}
-		p.change(ctx, c, e, true, depth+1)
 	}
 }
 
 // set changes entries, those that have other permissions by now.
 func (p *permit) set(ctx context.Context, c remote.Server, list []entry) {
+	if p.over(c) {
+		return
+	}
 	done, errs := make([]bool, len(list)), make([]error, len(list))
 	ask(list, func(entry) bool { return ctx.Err() == nil }, func(i int, e entry) {
 		done[i], errs[i] = p.setOne(ctx, c, e)
 	})
+	if ctx.Err() != nil {
+		p.failed(context.Cause(ctx))
+		p.ended = true
+	}
 	for i, e := range list {
 		p.failed(failure.Remote.Wrap(errs[i]))
+		p.lose(c, errs[i])
 		if done[i] && p.Verbose {
 			if _, err := fmt.Fprintln(p.out, p.name(e.path)); err != nil {
 				p.failed(failure.Local.Errorf("write the names: %w", err))

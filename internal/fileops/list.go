@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
-	"github.com/haul-project/haul/store"
 )
 
 // A ListConfig says what haul ls prints.
@@ -53,10 +51,9 @@ type lister struct {
 // List lists what is at locations.
 func List(ctx context.Context, s *remote.Servers, at []remote.Location, cfg ListConfig, out io.Writer) error {
 	l := &lister{ListConfig: cfg, out: bufio.NewWriterSize(out, 64<<10), name: console.NameFormat(out), now: time.Now()}
+	l.flush = l.out.Flush
 	l.run(ctx, s, at)
-	if err := l.out.Flush(); err != nil {
-		l.errs = append(l.errs, failure.Local.Errorf("write the list: %w", err))
-	}
+	l.failed(l.write())
 	return l.err()
 }
 
@@ -99,11 +96,11 @@ func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.
 	}
 }
 
-// directory lists one.
+// directory lists one, and with -R those in it.
 func (l *lister) directory(ctx context.Context, c remote.Server, dir string, depth int) {
-	entries, err := c.List(ctx, dir, l.detailed())
-	if err != nil {
-		l.failed(failure.Remote.Wrap(err))
+	list, errs := l.list(ctx, c, dir, depth, l.detailed())
+	l.failed(errs...)
+	if list == nil {
 		return
 	}
 	if l.titles && !l.JSON {
@@ -113,36 +110,12 @@ func (l *lister) directory(ctx context.Context, c remote.Server, dir string, dep
 		fmt.Fprintf(l.out, "%s:\n", l.name(dir))
 	}
 	l.begun = true
-	list := make([]entry, 0, len(entries))
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") && !l.All {
-			continue
-		}
-		fi, err := e.Info()
-		if err != nil {
-			l.failed(failure.Remote.Wrap(err))
-			continue
-		}
-		list = append(list, entry{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name(), modeless: !c.HasModes()})
-	}
+	list = slices.DeleteFunc(list, func(e entry) bool { return strings.HasPrefix(e.shown, ".") && !l.All })
 	l.print(ctx, c, list)
-	l.listBelow(ctx, c, dir, depth, list)
-}
-
-// listBelow lists the directories of a list that was printed, with -R.
-func (l *lister) listBelow(ctx context.Context, c remote.Server, dir string, depth int, list []entry) {
 	for _, e := range list {
-		if !l.Recursive || ctx.Err() != nil || l.full() {
-			return
+		if l.Recursive && e.IsDir() && !l.over(c) {
+			l.directory(ctx, c, e.path, depth+1)
 		}
-		if name := e.Name(); !e.IsDir() || name == "." || !store.ValidName(name) { // a hostile listing may have any
-			continue
-		}
-		if err := l.enter(ctx, e.path, depth+1); err != nil {
-			l.failed(err)
-			continue
-		}
-		l.directory(ctx, c, e.path, depth+1)
 	}
 }
 
@@ -179,7 +152,7 @@ func (l *lister) print(ctx context.Context, c remote.Server, list []entry) {
 	owners := ownersOf(ctx, c, list)
 	if l.JSON {
 		for _, e := range list {
-			l.failed(writeJSON(l.out, describe(e, owners))...)
+			_ = console.WriteJSON(l.out, describe(e, owners)) // write reports what fails
 		}
 		return
 	}

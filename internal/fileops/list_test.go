@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -52,14 +51,9 @@ func TestListBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.Stat(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := lister{ListConfig: ListConfig{Recursive: true}, walk: walk{dirs: maxListDirs - 1}}
-	two := []entry{{FileInfo: dir, path: "a"}, {FileInfo: dir, path: "b"}}
-	for range 2 {
-		l.listBelow(t.Context(), c, ".", 0, two)
+	l := lister{walk: walk{dirs: maxListDirs - 1}}
+	for _, dir := range []string{"a", "b", "c"} {
+		l.directory(t.Context(), c, dir, 0)
 	}
 	if len(l.errs) != 2 || !strings.Contains(l.errs[0].Error(), "readdir") || !strings.Contains(l.errs[1].Error(), "no more are listed") {
 		t.Errorf("%v", l.errs)

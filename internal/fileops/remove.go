@@ -73,6 +73,7 @@ func (m *removal) gone(name string, t fs.FileMode) {
 	}
 	if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
 		m.errs, m.mute = append(m.errs, failure.Local.Errorf("write the names: %w", err)), true
+		m.ended = m.DryRun // which does nothing but print
 	}
 }
 
@@ -164,23 +165,29 @@ func (m *removal) removeDir(ctx context.Context, c remote.Server, name string) e
 // directories end in a slash. It returns the first error. It keeps no names, and ends at
 // maxListDirs directories: a server can make them up without end.
 func (m *removal) sayAll(ctx context.Context, c remote.Server, dir string, depth int) error {
-	if err := m.enter(ctx, dir, depth); err != nil {
-		return err
+	list, errs := m.list(ctx, c, dir, depth, false)
+	var first error
+	if len(errs) > 0 {
+		first = errs[0]
+	}
+	if list == nil {
+		return first
 	}
 	m.gone(dir, fs.ModeDir)
-	entries, first := c.List(ctx, dir, false)
-	slash := func(e fs.DirEntry) string {
+	slash := func(e entry) string {
 		if e.IsDir() {
-			return e.Name() + "/"
+			return e.shown + "/"
 		}
-		return e.Name()
+		return e.shown
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(slash(a), slash(b)) })
-	for _, e := range entries {
-		name := below(dir, e.Name())
+	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(slash(a), slash(b)) })
+	for _, e := range list {
+		if m.over(c) {
+			break
+		}
 		if !e.IsDir() {
-			m.gone(name, e.Type())
-		} else if err := m.sayAll(ctx, c, name, depth+1); first == nil {
+			m.gone(e.path, e.Mode().Type())
+		} else if err := m.sayAll(ctx, c, e.path, depth+1); first == nil {
 			first = err
 		}
 	}

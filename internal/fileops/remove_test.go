@@ -9,7 +9,8 @@ import (
 // rm -n ends at a bound, as a server can make up directories.
 func TestRemoveBounds(t *testing.T) {
 	m := removal{out: io.Discard, name: strings.Clone, walk: walk{dirs: maxListDirs}}
-	if err := m.sayAll(t.Context(), nil, "d", 0); err == nil || m.errs != nil {
-		t.Errorf("one directory too many: %v, %v", err, m.errs)
+	wide := &liar{names: []string{"a/"}}
+	if err := m.sayAll(t.Context(), wide, "d", 0); err == nil || !strings.Contains(err.Error(), "no more are listed") || m.errs != nil || wide.listed > 0 {
+		t.Errorf("one directory too many: %v, %v, %d listings", err, m.errs, wide.listed)
 	}
 }

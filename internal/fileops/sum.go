@@ -1,14 +1,12 @@
 package fileops
 
 import (
-	"bufio"
 	"context"
-	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
 	"os"
-	"path/filepath"
 
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
@@ -65,20 +63,21 @@ type sumJob struct {
 type summer struct {
 	SumConfig
 	problems
-	out  *bufio.Writer
+	out  io.Writer
 	name func(string) string // how names are shown
 }
 
 func newSummer(cfg SumConfig, out io.Writer) *summer {
-	return &summer{SumConfig: cfg, out: bufio.NewWriter(out), name: console.NameFormat(out)}
+	return &summer{SumConfig: cfg, out: out, name: console.NameFormat(out)}
 }
 
-// flush ends the output.
-func (s *summer) flush() error {
-	if err := s.out.Flush(); err != nil {
+// print writes a line as soon as it is known, and reports whether it could.
+func (s *summer) print(line string) bool {
+	_, err := io.WriteString(s.out, line)
+	if err != nil {
 		s.failed(failure.Local.Errorf("write the sums: %w", err))
 	}
-	return s.err()
+	return err == nil
 }
 
 // Sum prints the sums of files, as sha256sum does.
@@ -102,12 +101,11 @@ func Sum(ctx context.Context, servers *remote.Servers, at []remote.Location, cfg
 			if !cfg.Zero {
 				line = s.name(line)
 			}
-			_, err = s.out.WriteString(line + end)
-			return err == nil
+			return s.print(line + end)
 		}
 		return ctx.Err() == nil && !remote.IsLost(err)
 	})
-	return s.flush()
+	return s.err()
 }
 
 // find returns all files that locations stand for.
@@ -115,22 +113,30 @@ func (s *summer) find(ctx context.Context, servers *remote.Servers, at []remote.
 	return func(yield func(sumJob) bool) {
 		w := new(walk)
 		for _, l := range at {
-			if l.Protocol == remote.Local {
-				if !s.findLocal(l.Path, yield) {
-					return
-				}
-				continue
-			}
-			c, list, errs := entries(ctx, servers, l, true)
-			if !s.yieldAll(ctx, w, c, list, errs, -1, yield) {
+			place, list, errs := s.named(ctx, servers, l)
+			if !s.yieldAll(ctx, w, place, list, errs, -1, yield) {
 				return
 			}
 		}
 	}
 }
 
-// yieldAll yields entries, and with Recursive what is in those that are directories.
-func (s *summer) yieldAll(ctx context.Context, w *walk, c remote.Server, list []entry, errs []error, depth int, yield func(sumJob) bool) bool {
+// named describes what a location stands for, and says where that is.
+func (s *summer) named(ctx context.Context, servers *remote.Servers, l remote.Location) (sumPlace, []entry, []error) {
+	if l.Protocol != remote.Local {
+		c, list, errs := entries(ctx, servers, l, true)
+		return serverFiles{c}, list, errs
+	}
+	fi, err := os.Stat(l.Path)
+	if err != nil {
+		return localFiles{}, nil, []error{failure.Local.Wrap(err)}
+	}
+	return localFiles{}, []entry{{FileInfo: fi, path: l.Path, shown: l.Path}}, nil
+}
+
+// yieldAll yields entries, and with Recursive what is in those that are directories. It leaves
+// out of directories what get -r does.
+func (s *summer) yieldAll(ctx context.Context, w *walk, place sumPlace, list []entry, errs []error, depth int, yield func(sumJob) bool) bool {
 	for _, err := range errs {
 		if !yield(sumJob{err: err}) {
 			return false
@@ -138,39 +144,17 @@ func (s *summer) yieldAll(ctx context.Context, w *walk, c remote.Server, list []
 	}
 	for _, e := range list {
 		switch {
-		case depth >= 0 && (tempname.Is(e.shown) || isLink(e) || w.full()):
-			// as get -r leaves them out
+		case depth >= 0 && (tempname.Is(e.shown) || isSpecial(e) || w.over(place)):
 		case e.IsDir() && s.Recursive:
-			below, errs := w.list(ctx, c, e.path, depth+1, true)
-			if !s.yieldAll(ctx, w, c, below, errs, depth+1, yield) {
+			below, errs := w.list(ctx, place, e.path, depth+1, true)
+			if !s.yieldAll(ctx, w, place, below, errs, depth+1, yield) {
 				return false
 			}
-		case !yield(sumJob{place: serverFiles{c}, name: e.path, info: e.FileInfo}):
+		case !yield(sumJob{place: place, name: e.path, info: e.FileInfo}):
 			return false
 		}
 	}
 	return true
-}
-
-// findLocal is yieldAll for a file of this machine.
-func (s *summer) findLocal(name string, yield func(sumJob) bool) bool {
-	if fi, err := os.Stat(name); err != nil || !fi.IsDir() || !s.Recursive {
-		return yield(sumJob{place: localFiles{}, name: name})
-	}
-	more := true
-	_ = filepath.WalkDir(name, func(name string, e fs.DirEntry, err error) error { // errors are yielded
-		switch {
-		case err != nil:
-			more = yield(sumJob{err: failure.Local.Wrap(err)})
-		case e.Type().IsRegular() && !tempname.Is(e.Name()):
-			more = yield(sumJob{place: localFiles{}, name: name})
-		}
-		if !more {
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return more
 }
 
 // sum returns the sum of a file: the server's, if it has one of that algorithm, or what
@@ -179,6 +163,11 @@ func (s *summer) sum(ctx context.Context, j sumJob, a algorithm) ([]byte, error)
 	if j.err != nil {
 		return nil, j.err
 	}
+	sum, err := s.hash(ctx, j, a)
+	return sum, sideOf(j.place).Wrap(err)
+}
+
+func (s *summer) hash(ctx context.Context, j sumJob, a algorithm) ([]byte, error) {
 	if j.info != nil && j.info.IsDir() {
 		return nil, directory(j.name)
 	}
@@ -190,7 +179,7 @@ func (s *summer) sum(ctx context.Context, j sumJob, a algorithm) ([]byte, error)
 	fi, err := f.Stat()
 	switch {
 	case err != nil:
-		return nil, failure.Remote.Wrap(err)
+		return nil, err
 	case fi.IsDir():
 		return nil, directory(j.name)
 	case !s.Read && fi.Size() > 0:
@@ -199,7 +188,7 @@ func (s *summer) sum(ctx context.Context, j sumJob, a algorithm) ([]byte, error)
 			return sum, nil
 		}
 		if ctx.Err() != nil || remote.IsLost(err) {
-			return nil, failure.Remote.Wrap(err)
+			return nil, err
 		}
 	}
 	h := treecopy.NewHash(a.name)
@@ -210,11 +199,13 @@ func (s *summer) sum(ctx context.Context, j sumJob, a algorithm) ([]byte, error)
 }
 
 func directory(name string) error {
-	return failure.Remote.Errorf("sum %s: %w; -r sums all that is in it", name, treecopy.ErrDirectory)
+	return fmt.Errorf("sum %s: %w; -r sums all that is in it", console.Visible(name), treecopy.ErrDirectory)
 }
 
 // A sumPlace is where files are that are hashed.
 type sumPlace interface {
+	dirLister
+
 	// open opens a file, which fi describes unless that is nil.
 	open(ctx context.Context, name string, fi fs.FileInfo) (store.File, error)
 
@@ -222,23 +213,30 @@ type sumPlace interface {
 	read(ctx context.Context, f store.File, w io.Writer) error
 }
 
+// sideOf returns the kind of the errors of a place.
+func sideOf(place dirLister) failure.Kind {
+	if place == (localFiles{}) {
+		return failure.Local
+	}
+	return failure.Remote
+}
+
 // serverFiles are those of a server.
 type serverFiles struct{ remote.Server }
 
-func (p serverFiles) open(ctx context.Context, name string, fi fs.FileInfo) (f store.File, err error) {
+func (p serverFiles) open(ctx context.Context, name string, fi fs.FileInfo) (_ store.File, err error) {
 	if l, ok := p.Server.(treecopy.ListedOpener); ok { // to open a file may have it sent, and a sum needs none of it
 		if fi == nil {
 			fi, err = p.Stat(ctx, name)
 		}
 		if err == nil && !fi.IsDir() {
-			f, err = l.OpenListed(ctx, name, fi)
-			return f, failure.Remote.Wrap(err)
+			return l.OpenListed(ctx, name, fi)
 		}
 	}
-	if err == nil {
-		f, err = p.Open(ctx, name)
+	if err != nil {
+		return nil, err
 	}
-	return f, failure.Remote.Wrap(err)
+	return p.Open(ctx, name)
 }
 
 func (serverFiles) read(ctx context.Context, f store.File, w io.Writer) error {
@@ -249,22 +247,42 @@ func (serverFiles) read(ctx context.Context, f store.File, w io.Writer) error {
 // localFiles are those of this machine.
 type localFiles struct{}
 
-func (localFiles) open(_ context.Context, name string, _ fs.FileInfo) (store.File, error) {
-	f, err := os.Open(name)
+// maxLocalEntries is how many entries a directory of this machine has at most, as one of a
+// server has.
+const maxLocalEntries = 1 << 20
+
+// List lists a directory, always with details.
+func (localFiles) List(_ context.Context, dir string, _ bool) ([]fs.DirEntry, error) {
+	d, err := os.Open(dir)
 	if err != nil {
-		return nil, failure.Local.Wrap(err)
+		return nil, err
 	}
-	return f, nil
+	defer d.Close()
+	list, err := d.ReadDir(maxLocalEntries + 1)
+	switch {
+	case err == io.EOF: // it is empty
+		return nil, nil
+	case len(list) > maxLocalEntries:
+		return nil, fmt.Errorf("list %s: more than %d entries", console.Visible(dir), maxLocalEntries)
+	}
+	return list, err
+}
+
+// HasModes reports that there are permissions.
+func (localFiles) HasModes() bool { return true }
+
+func (localFiles) open(_ context.Context, name string, _ fs.FileInfo) (store.File, error) {
+	return os.Open(name)
 }
 
 func (localFiles) read(_ context.Context, f store.File, w io.Writer) error {
 	_, err := io.Copy(w, f.(io.Reader))
-	return failure.Local.Wrap(err)
+	return err
 }
 
-// inOrder calls work for jobs, maxSums of them at once, and use for what comes of each, in
-// the order of the jobs. It returns false if use does, or the context ends: then it does not
-// wait for jobs and work that are under way, as a pipe may never have more to read.
+// inOrder calls work with maxSums jobs at once, and use with each result in the order of the
+// jobs. It returns false if use does, or if the context ends. Then it does not wait for work
+// that is under way: a pipe may never have more to read.
 func (s *summer) inOrder(ctx context.Context, jobs iter.Seq[sumJob], work func(sumJob) ([]byte, error), use func(sumJob, []byte, error) bool) bool {
 	type task struct {
 		sumJob
@@ -309,6 +327,3 @@ func (s *summer) inOrder(ctx context.Context, jobs iter.Seq[sumJob], work func(s
 		return false
 	}
 }
-
-// isMissing reports whether a file is not there.
-func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -52,3 +52,22 @@ func TestSumInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// In directories, sum -r leaves out what is no file: to open a pipe may wait for ever.
+func TestSumSpecialFiles(t *testing.T) {
+	dir := t.TempDir()
+	err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "f"), nil, 0o600)
+	}
+	if err == nil {
+		err = os.Symlink("f", filepath.Join(dir, "link"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := Sum(t.Context(), nil, []remote.Location{{Protocol: remote.Local, Path: dir}}, SumConfig{Recursive: true}, &out); err != nil || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("%v, %q", err, out.String())
+	}
+}

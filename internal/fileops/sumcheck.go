@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path"
@@ -49,7 +50,7 @@ func CheckSums(ctx context.Context, servers *remote.Servers, lists []string, at 
 			break
 		}
 	}
-	return s.flush()
+	return s.err()
 }
 
 // A sumList is a list of sums, as sha256sum writes it.
@@ -84,58 +85,71 @@ func serverBelow(c remote.Server, dir, name string) string {
 	return below(dir, name)
 }
 
-// checked counts what became of a list.
-type checked struct{ lines, bad, unread, wrong, right int }
+// A listCheck is a list whose files are checked, with how many of its lines were what.
+type listCheck struct {
+	*summer
+	list string // its name
+
+	files, bad, unread, wrong, right int
+}
 
 // checkList checks the files of one list. It returns false if nothing more can be checked.
 func (s *summer) checkList(ctx context.Context, l sumList, base sumBase) bool {
-	var n checked
+	n := listCheck{summer: s, list: console.Visible(l.name)}
 	var broken error
-	all := s.inOrder(ctx, s.lines(l, base, &broken), func(j sumJob) ([]byte, error) { return s.sum(ctx, j, j.want.algorithm) }, func(j sumJob, sum []byte, err error) bool {
-		if j.bad > 0 {
-			n.bad++
-			if s.Warn && !s.Status {
-				s.Say(fmt.Errorf("%s: %d: improperly formatted %schecksum line", console.Visible(l.name), j.bad, s.kind()))
-			}
-			return true
-		}
-		n.lines++
-		verdict := "OK"
-		switch {
-		case err != nil && ctx.Err() != nil:
-			s.failed(err)
-			return false
-		case isMissing(err) && s.IgnoreMissing:
-			return true
-		case err != nil:
-			n.unread++
-			verdict = "FAILED open or read"
-			s.Say(err)
-			s.failed(failure.Said.Wrap(err))
-		case !bytes.Equal(sum, j.want.sum):
-			n.wrong++
-			verdict = "FAILED"
-		default:
-			n.right++
-		}
-		if !s.Status && (verdict != "OK" || !s.Quiet) {
-			name, mark := j.want.name, ""
-			if strings.Contains(name, "\n") { // else all stays as it is, as with sha256sum
-				name, mark = escapeName(name)
-			}
-			_, e := fmt.Fprintf(s.out, "%s%s: %s\n", mark, s.name(name), verdict)
-			return e == nil && !remote.IsLost(err)
-		}
-		return !remote.IsLost(err)
-	})
+	work := func(j sumJob) ([]byte, error) { return s.sum(ctx, j, j.want.algorithm) }
+	use := func(j sumJob, sum []byte, err error) bool { return n.compare(ctx, j, sum, err) }
+	all := s.inOrder(ctx, s.lines(l, base, &broken), work, use)
 	switch {
 	case !all && ctx.Err() != nil:
 	case all && broken != nil:
 		s.failed(broken)
 	default:
-		s.conclude(l.name, n)
+		n.conclude()
 	}
 	return all
+}
+
+// compare compares the sum of a file with that of its line. It returns false if nothing more can
+// be checked.
+func (n *listCheck) compare(ctx context.Context, j sumJob, sum []byte, err error) bool {
+	if j.bad > 0 {
+		n.bad++
+		if n.Warn && !n.Status {
+			n.Say(fmt.Errorf("%s: %d: improperly formatted %schecksum line", n.list, j.bad, n.kind()))
+		}
+		return true
+	}
+	n.files++
+	verdict := "OK"
+	switch {
+	case err != nil && ctx.Err() != nil:
+		n.failed(err)
+		return false
+	case n.IgnoreMissing && errors.Is(err, fs.ErrNotExist):
+		return true
+	case err != nil:
+		n.unread++
+		verdict = "FAILED open or read"
+		n.Say(err)
+		n.failed(failure.Said.Wrap(err))
+	case !bytes.Equal(sum, j.want.sum):
+		n.wrong++
+		verdict = "FAILED"
+	default:
+		n.right++
+	}
+	printed := n.Status || verdict == "OK" && n.Quiet || n.printVerdict(j.want.name, verdict)
+	return printed && !remote.IsLost(err)
+}
+
+// printVerdict prints what became of a file, and reports whether it could.
+func (s *summer) printVerdict(name, verdict string) bool {
+	mark := ""
+	if strings.Contains(name, "\n") { // else all stays as it is, as with sha256sum
+		name, mark = escapeSumName(name)
+	}
+	return s.print(fmt.Sprintf("%s%s: %s\n", mark, s.name(name), verdict))
 }
 
 // kind names the algorithm that messages are about, if it is said.
@@ -187,30 +201,30 @@ func (s *summer) lines(l sumList, base sumBase, broken *error) iter.Seq[sumJob] 
 	}
 }
 
-// conclude sums up a list in the words of sha256sum.
-func (s *summer) conclude(list string, n checked) {
-	if n.lines == 0 {
-		s.failed(fmt.Errorf("%s: no properly formatted checksum lines found", console.Visible(list)))
+// conclude sums up the list in the words of sha256sum.
+func (n *listCheck) conclude() {
+	if n.files == 0 {
+		n.failed(fmt.Errorf("%s: no properly formatted checksum lines found", n.list))
 		return
 	}
-	warn := func(n int, one, several string) {
+	warn := func(count int, one, several string) {
 		switch {
-		case n == 0 || s.Status:
-		case n == 1:
-			s.Say(fmt.Errorf("WARNING: 1 %s", one))
+		case count == 0 || n.Status:
+		case count == 1:
+			n.Say(fmt.Errorf("WARNING: 1 %s", one))
 		default:
-			s.Say(fmt.Errorf("WARNING: %d %s", n, several))
+			n.Say(fmt.Errorf("WARNING: %d %s", count, several))
 		}
 	}
 	warn(n.bad, "line is improperly formatted", "lines are improperly formatted")
 	warn(n.unread, "listed file could not be read", "listed files could not be read")
 	warn(n.wrong, "computed checksum did NOT match", "computed checksums did NOT match")
-	none := s.IgnoreMissing && n.right == 0
-	if none && !s.Status {
-		s.Say(fmt.Errorf("%s: no file was verified", console.Visible(list)))
+	none := n.IgnoreMissing && n.right == 0
+	if none && !n.Status {
+		n.Say(fmt.Errorf("%s: no file was verified", n.list))
 	}
-	if none || n.wrong > 0 || s.Strict && n.bad > 0 {
-		s.failed(failure.Said.Wrap(errUnverified))
+	if none || n.wrong > 0 || n.Strict && n.bad > 0 {
+		n.failed(failure.Said.Wrap(errUnverified))
 	}
 }
 

@@ -28,7 +28,7 @@ func TestSumCheckLosesServer(t *testing.T) {
 	list := strings.Repeat(strings.Repeat("0", 64)+"  a\n", 3)
 	l := sumList{"list", func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(list)), nil }}
 	more := s.checkList(t.Context(), l, sumBase{lostFiles{}, func(name string) string { return name }})
-	err := s.flush()
+	err := s.err()
 	if want := []string{sftpclient.ErrConnectionLost.Error(), "WARNING: 1 listed file could not be read"}; more || !slices.Equal(said, want) || out.String() != "a: FAILED open or read\n" {
 		t.Errorf("%v, %q, %q", more, said, out.String())
 	}

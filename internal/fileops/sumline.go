@@ -33,16 +33,16 @@ var (
 	unescapes = map[byte]byte{'\\': '\\', 'n': '\n', 'r': '\r'}
 )
 
-// escapeName returns a name as lines have it, and what stands in front of the line then.
-func escapeName(name string) (escaped, mark string) {
+// escapeSumName returns a name as lines have it, and what stands in front of the line then.
+func escapeSumName(name string) (escaped, mark string) {
 	if !strings.ContainsAny(name, "\\\n\r") {
 		return name, ""
 	}
 	return escapes.Replace(name), `\`
 }
 
-// unescapeName reads what escapeName has written.
-func unescapeName(s string) (name string, ok bool) {
+// unescapeSumName reads what escapeSumName has written.
+func unescapeSumName(s string) (name string, ok bool) {
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -65,7 +65,7 @@ func unescapeName(s string) (name string, ok bool) {
 func formatSum(a algorithm, sum []byte, name string, tag, raw bool) string {
 	mark := ""
 	if !raw {
-		name, mark = escapeName(name)
+		name, mark = escapeSumName(name)
 	}
 	if tag {
 		return mark + a.tag + " (" + name + ") = " + hex.EncodeToString(sum)
@@ -99,7 +99,7 @@ func (p *sumParser) parse(line string) (l sumLine, ok bool) {
 		l, ok = p.parsePlain(line)
 	}
 	if ok && escaped {
-		l.name, ok = unescapeName(l.name)
+		l.name, ok = unescapeSumName(l.name)
 	}
 	return l, ok && l.name != "" && strings.IndexByte(l.name, 0) < 0
 }

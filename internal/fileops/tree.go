@@ -37,7 +37,11 @@ type drawing struct {
 // Tree prints directories with all that is in them, as tree(1) does.
 func Tree(ctx context.Context, s *remote.Servers, at []remote.Location, cfg TreeConfig, out io.Writer) error {
 	d := &drawing{TreeConfig: cfg, out: bufio.NewWriterSize(out, 64<<10), name: console.NameFormat(out), detailed: cfg.Sizes || cfg.Human}
+	d.flush = d.out.Flush
 	for _, l := range at {
+		if d.ended {
+			break
+		}
 		c, list, errs := entries(ctx, s, l, true)
 		d.failed(errs...)
 		for _, e := range list {
@@ -58,9 +62,7 @@ func Tree(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Tree
 		fmt.Fprintf(d.out, ", %s", console.Plural(d.shownFiles, "file"))
 	}
 	fmt.Fprintln(d.out)
-	if err := d.out.Flush(); err != nil {
-		d.failed(failure.Local.Errorf("write the list: %w", err))
-	}
+	d.failed(d.write())
 	return d.err()
 }
 
@@ -73,6 +75,9 @@ func (d *drawing) below(ctx context.Context, c remote.Server, dir, prefix string
 	})
 	readLinks(ctx, c, list)
 	for i, e := range list {
+		if d.over(c) {
+			return
+		}
 		branch, next := "├── ", "│   "
 		if i == len(list)-1 {
 			branch, next = "└── ", "    "
@@ -87,7 +92,7 @@ func (d *drawing) below(ctx context.Context, c remote.Server, dir, prefix string
 			continue
 		}
 		d.shownDirs++
-		if (d.Depth == 0 || depth < d.Depth) && !d.full() && ctx.Err() == nil {
+		if d.Depth == 0 || depth < d.Depth {
 			d.below(ctx, c, e.path, prefix+next, depth+1)
 		}
 	}

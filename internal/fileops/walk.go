@@ -38,7 +38,7 @@ func (p *problems) failed(errs ...error) {
 		case err == nil:
 		case len(p.errs) < maxListErrors:
 			p.errs = append(p.errs, err)
-		default:
+		case !errors.Is(err, failure.Said):
 			p.more++
 		}
 	}
@@ -52,50 +52,88 @@ func (p *problems) err() error {
 	return errors.Join(p.errs...)
 }
 
-// A walk counts the directories of one run.
-type walk struct{ dirs int }
+// A dirLister lists directories: it is a server, or this machine.
+type dirLister interface {
+	List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error)
+	HasModes() bool
+}
 
-// enter returns why a directory is not listed: it is too deep, or one too many.
-func (w *walk) enter(ctx context.Context, dir string, depth int) error {
-	switch w.dirs++; {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case depth > maxListDepth:
-		return failure.Remote.Errorf("list %s: deeper than %d directories", console.Visible(dir), maxListDepth)
-	case w.full():
-		return failure.Remote.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", console.Visible(dir), maxListDirs+1)
+// A walk lists the directories of one run, as many as are allowed.
+type walk struct {
+	// flush writes what the run has printed; nil for a run that does not end where it cannot
+	// print.
+	flush func() error
+
+	dirs  int       // how many were to be listed
+	ended bool      // no more directories are listed
+	lost  dirLister // the server that is gone
+}
+
+// over reports whether nothing more is listed there. An error has told the user.
+func (w *walk) over(c dirLister) bool { return w.ended || w.lost != nil && c == w.lost }
+
+// write writes what the run has printed. The walk ends with the first error, which is
+// returned once.
+func (w *walk) write() error {
+	if w.flush == nil {
+		return nil
+	}
+	if err := w.flush(); err != nil {
+		w.flush, w.ended = nil, true
+		return failure.Local.Errorf("write the list: %w", err)
 	}
 	return nil
 }
 
-// full reports whether enter has refused a directory as one too many.
-func (w *walk) full() bool { return w.dirs > maxListDirs }
-
-// list returns what is in a directory, sorted by name, with the errors of entries. A name
-// that is not one of an entry is such an error: a hostile listing may have any.
-func (w *walk) list(ctx context.Context, c remote.Server, dir string, depth int, details bool) ([]entry, []error) {
-	if err := w.enter(ctx, dir, depth); err != nil {
+// list returns what is in a directory, sorted by name, with the errors of entries; nil if it
+// cannot be listed. A name that is not one of an entry is such an error: a hostile listing may
+// have any.
+func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, details bool) ([]entry, []error) {
+	if w.over(c) {
+		return nil, nil
+	}
+	if err := w.write(); err != nil {
 		return nil, []error{err}
+	}
+	side, shown := sideOf(c), console.Visible(dir)
+	switch w.dirs++; {
+	case ctx.Err() != nil:
+		w.ended = true
+		return nil, []error{context.Cause(ctx)}
+	case depth > maxListDepth:
+		return nil, []error{side.Errorf("list %s: deeper than %d directories", shown, maxListDepth)}
+	case w.dirs > maxListDirs:
+		w.ended = true
+		return nil, []error{side.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", shown, w.dirs)}
 	}
 	found, err := c.List(ctx, dir, details)
 	if err != nil {
-		return nil, []error{failure.Remote.Wrap(err)}
+		w.lose(c, err)
+		w.ended = ctx.Err() != nil
+		return nil, []error{side.Wrap(err)}
 	}
 	list := make([]entry, 0, len(found))
 	var errs []error
 	for _, e := range found {
 		fi, err := e.Info()
 		if name := e.Name(); err == nil && (!store.ValidName(name) || name == "." || strings.Contains(name, "/")) {
-			err = fmt.Errorf("list %s: the server lists %.200q, which is no name of an entry", console.Visible(dir), name)
+			err = fmt.Errorf("list %s: the listing has %.200q, which is no name of an entry", shown, name)
 		}
 		if err != nil {
-			errs = append(errs, failure.Remote.Wrap(err))
+			errs = append(errs, side.Wrap(err))
 			continue
 		}
 		list = append(list, entry{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name(), modeless: !c.HasModes()})
 	}
 	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(a.shown, b.shown) })
 	return list, errs
+}
+
+// lose remembers a server that is gone, if an error says that it is.
+func (w *walk) lose(c dirLister, err error) {
+	if remote.IsLost(err) {
+		w.lost = c
+	}
 }
 
 // maxQuestions is how many questions a server gets at a time, where each answer is one of
@@ -121,3 +159,7 @@ func ask(list []entry, about func(entry) bool, f func(i int, e entry)) {
 
 // isLink reports whether an entry is a symbolic link.
 func isLink(e entry) bool { return e.Mode().Type() == fs.ModeSymlink }
+
+// isSpecial reports whether an entry is a device, a pipe or a socket, or a symbolic link. A
+// server that does not tell what it is has a file.
+func isSpecial(e entry) bool { return e.Mode().Type()&^(fs.ModeDir|fs.ModeIrregular) != 0 }

@@ -1,12 +1,14 @@
 package fileops
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,12 +16,14 @@ import (
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
 // A liar is a server each of whose directories has the same entries, whatever they are called.
 type liar struct {
 	remote.Server
 	names  []string // those of directories end in a slash
+	err    error    // of each listing
 	listed int
 
 	mu    sync.Mutex
@@ -28,6 +32,9 @@ type liar struct {
 
 func (l *liar) List(_ context.Context, dir string, _ bool) (list []fs.DirEntry, err error) {
 	l.listed++
+	if l.err != nil {
+		return nil, l.err
+	}
 	for _, name := range l.names {
 		list = append(list, fs.FileInfoToDirEntry(lie(name)))
 	}
@@ -99,15 +106,15 @@ func TestWalkHostile(t *testing.T) {
 	w := &walk{dirs: maxListDirs - 2}
 	n := 0
 	list, errs = w.list(t.Context(), wide, "d", 0, true)
-	s.yieldAll(t.Context(), w, wide, list, errs, 0, func(j sumJob) bool { n++; return j.err != nil })
-	if n != 1 || wide.listed != 2 || !w.full() {
+	s.yieldAll(t.Context(), w, serverFiles{wide}, list, errs, 0, func(j sumJob) bool { n++; return j.err != nil })
+	if n != 1 || wide.listed != 2 || !w.ended {
 		t.Errorf("%d jobs, %d listings", n, wide.listed)
 	}
 	var many problems
 	for range maxListErrors + 3 {
-		many.failed(io.EOF, nil)
+		many.failed(io.EOF, nil, failure.Said.Wrap(io.EOF))
 	}
-	if err := many.err(); strings.Count(err.Error(), "EOF") != maxListErrors || !strings.Contains(err.Error(), "3 more errors") {
+	if err := many.err(); strings.Count(err.Error(), "EOF") != maxListErrors || !strings.Contains(err.Error(), fmt.Sprintf("\n%d more errors are not", maxListErrors/2+3)) {
 		t.Errorf("%.100v", err)
 	}
 }
@@ -141,3 +148,85 @@ func (fullWriter) Write([]byte) (int, error) { return 0, fmt.Errorf("no room") }
 type badReader struct{}
 
 func (badReader) Read([]byte) (int, error) { return 0, fmt.Errorf("no disk") }
+
+// A list or a tree that cannot be written ends there, and does not list what else there is. So
+// does rm -n; rm -v and chmod -v do their work nevertheless.
+func TestWalkEndsWithOutput(t *testing.T) {
+	mode, err := ParseMode("700", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := func() *bufio.Writer { return bufio.NewWriterSize(fullWriter{}, 16) }
+	for name, c := range map[string]struct {
+		most int // listings
+		run  func(*liar) error
+	}{
+		"ls -R": {1, func(s *liar) error {
+			out := full()
+			l := &lister{ListConfig: ListConfig{Recursive: true}, out: out, name: strings.Clone, walk: walk{flush: out.Flush}}
+			l.directory(t.Context(), s, "d", 0)
+			return l.err()
+		}},
+		"tree": {1, func(s *liar) error {
+			out := full()
+			d := &drawing{out: out, name: strings.Clone, walk: walk{flush: out.Flush}}
+			d.below(t.Context(), s, "d", "", 1)
+			return d.err()
+		}},
+		"rm -n": {1, func(s *liar) error {
+			m := &removal{RemoveConfig: RemoveConfig{DryRun: true}, out: fullWriter{}, name: strings.Clone}
+			return errors.Join(m.sayAll(t.Context(), s, "d", 0), errors.Join(m.errs...))
+		}},
+		"chmod -v": {3, func(s *liar) error {
+			p := &permit{ChmodConfig: ChmodConfig{Mode: mode, Recursive: true, Verbose: true}, out: fullWriter{}, name: strings.Clone}
+			p.below(t.Context(), s, "d", maxListDepth-1)
+			p.errs = slices.DeleteFunc(p.errs, func(err error) bool { return strings.Contains(err.Error(), "deeper than") })
+			return p.err()
+		}},
+	} {
+		s := &liar{names: []string{"a/", "b/", "f"}, modes: map[string]fs.FileMode{}}
+		err := c.run(s)
+		if !errors.Is(err, failure.Local) || strings.Count(err.Error(), "no room") != 1 || strings.Contains(err.Error(), "\n") || s.listed != c.most {
+			t.Errorf("%s: %v after %d listings, want %d", name, err, s.listed, c.most)
+		}
+	}
+}
+
+// A server that is gone is asked for no other directory; another one is.
+func TestWalkLosesServer(t *testing.T) {
+	gone, other := &liar{names: []string{"a/"}, err: sftpclient.ErrConnectionLost}, &liar{names: []string{"f"}}
+	var out strings.Builder
+	d := &drawing{out: bufio.NewWriter(&out), name: strings.Clone}
+	for _, s := range []*liar{gone, gone, other} {
+		d.below(t.Context(), s, "d", "", 1)
+	}
+	_ = d.out.Flush() // to a builder
+	if err := d.err(); !remote.IsLost(err) || len(d.errs) != 1 || gone.listed != 1 || out.String() != "└── f\n" {
+		t.Errorf("%v after %d listings, printed %q", err, gone.listed, out.String())
+	}
+	p := &permit{out: io.Discard, name: strings.Clone, walk: walk{lost: gone}}
+	p.set(t.Context(), gone, []entry{{FileInfo: lie("f"), path: "f"}})
+	if len(p.errs) > 0 || gone.modes != nil {
+		t.Errorf("chmod asks it: %v", p.errs)
+	}
+}
+
+// An interruption between two questions is an error all the same.
+func TestWalkInterrupted(t *testing.T) {
+	mode, err := ParseMode("700", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := &permit{ChmodConfig: ChmodConfig{Mode: mode}, out: io.Discard, name: strings.Clone}
+	p.set(ctx, &liar{}, []entry{{FileInfo: lie("f"), path: "f"}})
+	var out strings.Builder
+	d := &drawing{out: bufio.NewWriter(&out), name: strings.Clone}
+	d.below(ctx, &liar{names: []string{"f"}}, "d", "", 1)
+	for what, err := range map[string]error{"chmod": p.err(), "tree": d.err()} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
