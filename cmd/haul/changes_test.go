@@ -208,7 +208,7 @@ func TestCat(t *testing.T) {
 	if code, out, msg := l.haul("cat", "lab:none", "lab:d", "lab:a"); code != exitRefused || out != "12345" || !strings.Contains(msg, "none") {
 		t.Errorf("behind what cannot be read: exit code %d, %q, %s", code, out, msg)
 	}
-	for _, args := range []string{"--count -2 lab:a", "--count x lab:a", "local", "tftp://host/a", "lab:a https://host/b"} {
+	for _, args := range []string{"--count -1 lab:a", "--count -2 lab:a", "--count x lab:a", "local", "tftp://host/a", "lab:a https://host/b"} {
 		if code, _, _ := l.haul(append([]string{"cat"}, strings.Fields(args)...)...); code != exitUsage {
 			t.Errorf("cat %s: exit code %d", args, code)
 		}

@@ -181,7 +181,10 @@ func newCat() *cobra.Command {
 		Args:        commandline.Args(cobra.MinimumNArgs(1)),
 		Annotations: commandline.More("offset count batch identity jump port", "locations", "patterns"),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			if c.Count < -1 || c.Count < 0 && cmd.Flags().Changed("count") {
+			switch {
+			case !cmd.Flags().Changed("count"):
+				c.Count = -1
+			case c.Count < 0:
 				return failure.Usage.Errorf("--count %d: must not be below 0", c.Count)
 			}
 			return onServers(cmd, &f, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
@@ -190,94 +193,9 @@ func newCat() *cobra.Command {
 		},
 	}
 	cmd.Flags().Int64Var(&c.Offset, "offset", 0, "begin at byte `N` of each file; below 0 from its end")
-	cmd.Flags().Int64Var(&c.Count, "count", -1, "write at most `N` bytes of each file")
-	cmd.Flags().Lookup("count").DefValue = "0" // help shows no zero: all
+	cmd.Flags().Int64Var(&c.Count, "count", 0, "write at most `N` bytes of each file")
 	addServers(cmd, &f, &w)
 	return cmd
-}
-
-const sumHelp = `Print hashes of files on a server, or check them, as sha256sum does.
-
-A server that can hash a file does so, and the file is not moved: over SFTP one with
-check-file, as haul's, and over S3 where it keeps the hash of the whole file. Else haul
-reads the file. --read always does: then the hash is of what has arrived. A file of this
-machine is hashed as well.
-
---check reads lists of hashes on this machine, - for standard input, and compares the
-files in them: those below LOCATION, or without it those of this machine. Its messages are
-those of sha256sum. Without --algorithm, the length of each hash says what it is. haul
-fails if a file differs or cannot be read, or if no line of a list is a hash.`
-
-const sumExamples = `  haul sum host:disk.img
-  haul sum -r host:images/ > SHA256SUMS
-  haul sum --check SHA256SUMS host:
-  haul sum --check SHA256SUMS --ignore-missing --quiet
-  haul sum --algorithm md5 --tag 's3://bucket/*.iso'`
-
-func newSum() *cobra.Command {
-	var f sshFlags
-	var w webFlags
-	var c fileops.SumConfig
-	var lists []string
-	cmd := &cobra.Command{
-		Use:         "sum LOCATION... | sum --check FILE [LOCATION]",
-		SuggestFor:  []string{"check", "hashsum", "md5sum", "sha1sum", "sha256sum"},
-		Short:       "Print or check hashes of files on a server",
-		Long:        sumHelp,
-		Example:     sumExamples,
-		Annotations: commandline.More("algorithm recursive check quiet status ignore-missing strict tag read batch identity jump port", "locations", "patterns"),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			c.Say = func(err error) { printError(cmd.ErrOrStderr(), err) }
-			if err := checkSumFlags(cmd, words, lists); err != nil {
-				return err
-			}
-			run := func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
-				if len(lists) == 0 {
-					return fileops.Sum(ctx, s, list, c, cmd.OutOrStdout())
-				}
-				return fileops.CheckSums(ctx, s, lists, list, c, cmd.InOrStdin(), cmd.OutOrStdout())
-			}
-			if len(words) == 0 {
-				return run(cmd.Context(), nil, nil)
-			}
-			return onServersOrHere(cmd, &f, &w, words, run)
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVarP(&c.Algorithm, "algorithm", "a", "", "`NAME` of the hash: md5, sha1, sha224, sha256 (the default), sha384 or sha512")
-	flags.BoolVarP(&c.Recursive, "recursive", "r", false, "sum all files in directories")
-	flags.BoolVar(&c.Read, "read", false, "read every file, and do not ask the server for its hash")
-	flags.BoolVar(&c.Tag, "tag", false, "print lines as BSD does, with the name of the algorithm")
-	flags.BoolVarP(&c.Zero, "zero", "z", false, "end lines with a NUL, and escape no names")
-	flags.StringArrayVarP(&lists, "check", "c", nil, "check the files that `FILE` lists; repeat for more")
-	flags.BoolVarP(&c.Quiet, "quiet", "q", false, "with --check, print no OK")
-	flags.BoolVar(&c.Status, "status", false, "with --check, print no results: the exit code has them")
-	flags.BoolVar(&c.IgnoreMissing, "ignore-missing", false, "with --check, pass over files that do not exist")
-	flags.BoolVar(&c.Strict, "strict", false, "with --check, fail if a line is no hash")
-	flags.BoolVarP(&c.Warn, "warn", "w", false, "with --check, name each line that is no hash")
-	commandline.CompleteWords(cmd, "algorithm", "md5", "sha1", "sha224", "sha256", "sha384", "sha512")
-	addServers(cmd, &f, &w)
-	return cmd
-}
-
-// checkSumFlags refuses flags of haul sum that do not go together.
-func checkSumFlags(cmd *cobra.Command, words, lists []string) error {
-	wrong, where := []string{"quiet", "status", "ignore-missing", "strict", "warn"}, "without"
-	switch {
-	case len(lists) > 0:
-		wrong, where = []string{"tag", "zero", "recursive"}, "with"
-		if len(words) > 1 {
-			return failure.Usage.Errorf("sum --check: one LOCATION has all files of the lists; %q is too much", words[1])
-		}
-	case len(words) == 0:
-		return failure.Usage.Errorf("sum: LOCATION is missing")
-	}
-	for _, name := range wrong {
-		if cmd.Flags().Changed(name) {
-			return failure.Usage.Errorf("--%s: not %s --check", name, where)
-		}
-	}
-	return nil
 }
 
 const rmHelp = `Remove files on a server, and with -r directories with all that is in them.
@@ -372,150 +290,5 @@ func newMkdir() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make the directories above too; one that exists is no error")
 	f.add(cmd)
-	return cmd
-}
-
-// onServersOrHere is [onServers] for a command that files of this machine are good for too.
-func onServersOrHere(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run func(context.Context, *remote.Servers, []remote.Location) error) error {
-	list, err := remote.ParseAll(words)
-	if err != nil {
-		return err
-	}
-	for _, l := range list {
-		if l.IsRemote() {
-			return onServers(cmd, f, w, words, run)
-		}
-		if err := remote.MissingScheme(l.Text); err != nil {
-			return err
-		}
-	}
-	if err := onlyFlagsOf(remote.Local, cmd); err != nil {
-		return err
-	}
-	return run(cmd.Context(), nil, list)
-}
-
-// onServers runs a command on locations that are all of one protocol. w is nil for a
-// command that HTTP has no method for.
-func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run func(context.Context, *remote.Servers, []remote.Location) error) error {
-	list, err := serverLocations(cmd, w != nil, words)
-	if err != nil {
-		return err
-	}
-	if err := onlyFlagsOf(list[0].Protocol, cmd); err != nil {
-		return err
-	}
-	if err := f.check(); err != nil {
-		return err
-	}
-	if w == nil {
-		w = new(webFlags)
-	}
-	c := remoteConfig(f, w, cmd.ErrOrStderr())
-	c.Quiet, _ = cmd.Flags().GetBool("quiet") // which not all commands have
-	s := remote.New(c)
-	defer s.Close()
-	return run(cmd.Context(), s, list)
-}
-
-// serverLocations reads locations on servers, all of one protocol, which HTTP may be.
-func serverLocations(cmd *cobra.Command, overHTTP bool, words []string) ([]remote.Location, error) {
-	list, err := remote.ParseAll(words)
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range list {
-		switch {
-		case !l.IsRemote() || l.Protocol == remote.TFTP && cmd.Name() != "probe":
-			if !overHTTP && list[0].Protocol == remote.HTTP {
-				l = list[0] // the first mistake
-			}
-			return nil, noFiles(cmd.Name(), l, overHTTP)
-		case l.Protocol != list[0].Protocol:
-			return nil, mixed(cmd.Name(), list[0], l)
-		}
-	}
-	return list, nil
-}
-
-// noFiles refuses a location where no files can be looked after.
-func noFiles(command string, l remote.Location, overHTTP bool) error {
-	over, write, advice := "SFTP", "sftp://HOST/PATH or HOST:PATH", ""
-	if overHTTP {
-		over, write = "SFTP, HTTP and S3", "sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY or HOST:PATH"
-	}
-	if !l.IsRemote() {
-		return failure.Usage.Errorf("%s %v: that is a local file; write %s", command, l, write)
-	}
-	if l.Protocol == remote.HTTP {
-		return failure.Usage.Errorf("%s %v: HTTP has no way to do that; %s works over SFTP", command, l, command)
-	}
-	if command == "stat" {
-		advice = `; "haul probe" prints the size of a file`
-	}
-	return failure.Usage.Errorf("%s %v: %v can only get and put single files; %s works over %s%s", command, l, l.Protocol, command, over, advice)
-}
-
-// mixed refuses locations of several protocols.
-func mixed(command string, first, l remote.Location) error {
-	return failure.Usage.Errorf("%s %v and %v: all locations of one command have to be of the same protocol", command, first, l)
-}
-
-const probeHelp = `Print the size of files on SFTP, HTTP(S), S3 or TFTP servers, in bytes.
-
-Of several locations, each line has the location too. haul fetches no data: it asks
-with HEAD over S3 and HTTP, or for one byte if the server has no HEAD, and with the option
-tsize over TFTP.`
-
-const probeExamples = `  haul probe tftp://192.0.2.1/boot/kernel
-  haul probe https://example.com/images/disk.img
-  haul probe --batch host:backup/db.sql.gz`
-
-func newProbe() *cobra.Command {
-	var f tftpFlags
-	var quiet bool
-	var s sshFlags
-	var w webFlags
-	cmd := &cobra.Command{
-		Use:         "probe LOCATION...",
-		Short:       "Print the size of files without fetching them",
-		Long:        probeHelp,
-		Example:     probeExamples,
-		Args:        commandline.Args(cobra.MinimumNArgs(1)),
-		Annotations: commandline.More("quiet batch password-file identity jump port cacert blksize timeout trace", "locations"),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			list, err := remote.ParseAll(words)
-			if err != nil {
-				return err
-			}
-			if list[0].Protocol == remote.Local {
-				if err := remote.MissingScheme(list[0].Text); err != nil {
-					return err
-				}
-				return failure.Usage.Errorf("probe %v: that is a local file; a location is a URL sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY or tftp://HOST/FILE, or HOST:PATH", list[0])
-			}
-			if list[0].Protocol != remote.TFTP {
-				return onServers(cmd, &s, &w, words, func(ctx context.Context, s *remote.Servers, list []remote.Location) error {
-					return fileops.Probe(ctx, s, list, cmd.OutOrStdout())
-				})
-			}
-			for _, l := range list {
-				if l.IsRemote() && l.Protocol != remote.TFTP {
-					return mixed("probe", list[0], l)
-				}
-			}
-			if err := onlyFlagsOf(remote.TFTP, cmd); err != nil {
-				return err
-			}
-			cfg, err := f.config()
-			if err != nil {
-				return err
-			}
-			return fileops.ProbeTFTP(cmd.Context(), cfg, list, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing but sizes and errors")
-	commandline.AddGroup(cmd, f.add, "TFTP")
-	addServers(cmd, &s, &w)
 	return cmd
 }

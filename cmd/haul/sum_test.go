@@ -51,6 +51,12 @@ func TestSum(t *testing.T) {
 	if code, got, msg := haul(t, append([]string{"sum", "--"}, names...)...); got != want || code != 0 {
 		t.Errorf("here:\n%s%s", got, msg)
 	}
+	if code, got, msg := haul(t, "sum", "sub/in"); code != 0 || !strings.HasSuffix(got, "  sub/in\n") {
+		t.Errorf("a path here: %q, %s", got, msg)
+	}
+	if code, _, msg := haul(t, "sum", "sub"); code != exitLocal || !strings.Contains(msg, "-r") {
+		t.Errorf("a directory here: exit code %d, %s", code, msg)
+	}
 	if got := l.must("sum", "-r", "lab:sub"); got != fmt.Sprintf("%x  sub/in\n", sha256.Sum256([]byte("5"))) {
 		t.Errorf("a directory: %q", got)
 	}
