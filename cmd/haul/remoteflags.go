@@ -175,5 +175,5 @@ func onlyFlagsOf(p remote.Protocol, cmd *cobra.Command) error {
 	if option && len(wrong) == 1 && cmd.Name() == "get" {
 		return failure.Usage.Errorf("-o: a setting of SSH, which %s does not have; the file to write is the last argument: haul get SOURCE FILE", p)
 	}
-	return failure.Usage.Errorf("%s: a flag of %s, which %s does not have", strings.Join(wrong, ", "), other, p)
+	return failure.Usage.Errorf("%s: a flag of %s, not of %s", strings.Join(wrong, ", "), other, p)
 }

@@ -274,7 +274,7 @@ func TestSFTPCopyExitCodes(t *testing.T) {
 		{"get lab:f tftp://127.0.0.1/f .", exitUsage, "the same protocol"},
 		{"get lab:f lab:", exitUsage, "get writes to this machine"},
 		{"get lab:f -o mine", exitUsage, "last argument of haul get"},
-		{"get --blksize 512 lab:f", exitUsage, "--blksize: a flag of TFTP, which SFTP does not have"},
+		{"get --blksize 512 lab:f", exitUsage, "--blksize: a flag of TFTP, not of SFTP"},
 		{"get --trace --timeout 1s lab:f", exitUsage, "--timeout, --trace"},
 		{"get --netascii=false lab:f", exitUsage, "--netascii"},
 		{"put --windowsize 4 mine lab:", exitUsage, "--windowsize"},
@@ -304,7 +304,7 @@ func TestSFTPCopyExitCodes(t *testing.T) {
 		"put -p mine tftp://127.0.0.1/f":            "--preserve: a flag of SFTP, HTTP and S3",
 		"put --batch=false mine tftp://127.0.0.1/f": "--batch: a flag of SFTP, HTTP and S3",
 	} {
-		want := flags + ", which TFTP does not have"
+		want := flags + ", not of TFTP"
 		if code, _, msg := haul(t, strings.Fields(args)...); code != exitUsage || !strings.Contains(msg, want) {
 			t.Errorf("haul %s: exit code %d, want %d, and %q: %s", args, code, exitUsage, want, msg)
 		}

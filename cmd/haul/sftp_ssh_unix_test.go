@@ -194,7 +194,7 @@ func TestSSHCommand(t *testing.T) {
 func TestSSHCommandMistakes(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"get|--ssh|--password-file|f|h:f|.", "--password-file and --ssh"},
-		{"get|--ssh|https://h/f|.", "--ssh: a flag of SFTP, which HTTP does not have"},
+		{"get|--ssh|https://h/f|.", "--ssh: a flag of SFTP, not of HTTP"},
 		{"get|--ssh|--|-oProxyCommand=x:f|.", "the host has characters that no host has"},
 		{"get|--ssh|--|-lme@h:f|.", "the user has characters that no user should have"},
 	} {
