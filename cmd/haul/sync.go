@@ -19,7 +19,8 @@ const syncHelp = `Make a directory like another one, over SFTP, HTTP(S) or S3.
 SOURCE and DEST are directories, and at least one of them is on a server. haul copies what
 is new or changed in SOURCE to DEST, which it makes if it is missing, and keeps the times
 of files: a file of the same size and time is unchanged. --delete then deletes in DEST what
-SOURCE does not have. -n prints what would be done, and does nothing.
+SOURCE does not have. -n prints what would be done, does nothing, and exits with 0 even if
+there are differences.
 
 haul deletes when all copies are done, and only if nothing has failed: SOURCE was listed to
 its end, and is not empty, as a disk that is not mounted is. Excluded files stay. A file
@@ -90,9 +91,6 @@ func (f *syncFlags) config(cmd *cobra.Command, from, to remote.Location) (cfg co
 	for _, l := range []remote.Location{from, to} {
 		if l.Protocol == remote.TFTP {
 			return cfg, failure.Usage.Errorf("sync %v: TFTP lists no directories, and deletes no files; sync works over SFTP, HTTP and S3", l)
-		}
-		if err := remote.MissingScheme(l.Text); !l.IsRemote() && err != nil {
-			return cfg, err
 		}
 	}
 	over := to.Protocol

@@ -282,3 +282,16 @@ func TestFiltersOfGetAndPut(t *testing.T) {
 		}
 	}
 }
+
+// A directory of this machine may be a path without a dot or a slash in front.
+func TestSyncRelativePath(t *testing.T) {
+	l := startLab(t, map[string]string{})
+	here := t.TempDir()
+	writeTree(t, here, "photos/2026/a=1")
+	t.Chdir(here)
+	l.must("sync", "photos/2026", "lab:copy")
+	l.must("sync", "lab:copy", "photos/back")
+	if got := treeOf(t, here); got != "photos/2026/a=1 photos/back/a=1" {
+		t.Errorf("%s", got)
+	}
+}
