@@ -73,13 +73,8 @@ func newGet() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
-	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
-	cmd.Flags().BoolVar(&f.json, "json", false, eventsFlagHelp)
 	commandline.AddGroup(cmd, f.tftp.addDownloads, "TFTP")
-	commandline.AddGroup(cmd, f.add, remote.WithTrees()...)
-	addServers(cmd, &f.ssh, &f.web)
-	commandline.AddGroup(cmd, f.ssh.addRequests, "SFTP")
+	f.addCopying(cmd, f.add)
 	return cmd
 }
 
@@ -184,13 +179,8 @@ func newPut() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
-	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
-	cmd.Flags().BoolVar(&f.json, "json", false, eventsFlagHelp)
 	commandline.AddGroup(cmd, f.tftp.add, "TFTP")
-	commandline.AddGroup(cmd, f.add, remote.WithTrees()...)
-	addServers(cmd, &f.ssh, &f.web)
-	commandline.AddGroup(cmd, f.ssh.addRequests, "SFTP")
+	f.addCopying(cmd, f.add)
 	return cmd
 }
 
@@ -220,8 +210,6 @@ func splitTarget(words []string) (files []string, to remote.Location, err error)
 	return files, to, nil
 }
 
-const parallelHelp = "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP, HTTP/2 and S3"
-
 // copyFlags are the flags of get, put and sync.
 type copyFlags struct {
 	ssh       sshFlags
@@ -244,6 +232,18 @@ type copyFlags struct {
 	verbose   bool
 	noClobber bool
 	filters   []filterSource // in their order on the command line
+}
+
+// addCopying adds the flags that get, put and sync have alike, and by add those of one of them
+// for all protocols but TFTP.
+func (f *copyFlags) addCopying(cmd *cobra.Command, add func(*cobra.Command)) {
+	flags := cmd.Flags()
+	flags.IntVar(&f.parallel, "parallel", copying.DefaultParallel, "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP, HTTP/2 and S3")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	flags.BoolVar(&f.json, "json", false, eventsFlagHelp)
+	commandline.AddGroup(cmd, add, remote.WithTrees()...)
+	addServers(cmd, &f.ssh, &f.web)
+	commandline.AddGroup(cmd, f.ssh.addRequests, "SFTP")
 }
 
 // add adds those of get and put for all but TFTP.

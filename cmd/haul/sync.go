@@ -72,17 +72,12 @@ func newSync() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&f.parallel, "parallel", copying.DefaultParallel, parallelHelp)
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
-	flags.BoolVar(&f.json, "json", false, eventsFlagHelp)
 	flags.BoolVar(&f.checksum, "checksum", false, "compare the content of files of the same size, instead of their times")
 	flags.BoolVar(&f.delete, "delete", false, "delete in DEST what SOURCE does not have")
 	flags.Int64Var(&f.maxDelete, "max-delete", -1, "delete nothing if it would be more than `N` files and directories (-1: no limit)")
 	flags.BoolVar(&f.deleteExcluded, "delete-excluded", false, "delete in DEST what is excluded, too")
 	flags.BoolVar(&f.force, "force", false, "delete even if SOURCE is empty")
-	commandline.AddGroup(cmd, f.addShared, remote.WithTrees()...)
-	addServers(cmd, &f.ssh, &f.web)
-	commandline.AddGroup(cmd, f.ssh.addRequests, "SFTP")
+	f.addCopying(cmd, f.addShared)
 	return cmd
 }
 
