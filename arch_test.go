@@ -57,7 +57,7 @@ var rules = map[string]rule{
 		tests:   "tftp internal/golden internal/serve/servetest",
 	},
 	"internal/remote": {
-		imports: "tftp/tftpclient tftp/trace tftp/transfer sftp/sftpclient web/webclient store store/glob store/s3 store/treecopy internal/console internal/failure internal/openssh internal/subprocess",
+		imports: "tftp/tftpclient tftp/trace tftp/transfer sftp/sftpclient web/webclient store store/glob store/s3 store/treecopy internal/console internal/failure internal/openssh internal/runs internal/subprocess",
 		tests:   "sftp users internal/serve/servetest",
 	},
 	"examples/bucket":                {imports: "store/s3 tftp", tests: "tftp/tftpclient"},
@@ -104,6 +104,7 @@ var rules = map[string]rule{
 	"internal/failure":               {},
 	"internal/smallfile":             {},
 	"internal/filelock":              {},
+	"internal/runs":                  {imports: "internal/filelock internal/tempname"},
 	"internal/tempname":              {},
 	"internal/linequeue":             {},
 	"internal/ownprocess":            {},

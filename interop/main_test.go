@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	_ = os.Setenv("XDG_STATE_HOME", filepath.Join(temp, "state"))
 	// Below nohup, SIGHUP is ignored by tests, and would be by haul.
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -29,6 +30,12 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv(v) // of the user who runs the tests
 	}
 	_ = os.Setenv("NETRC", filepath.Join(os.TempDir(), "haul-test-without", "netrc")) // nor the passwords of theirs
+	state, err := os.MkdirTemp("", "haul-test-state-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	_ = os.Setenv("XDG_STATE_HOME", state)
 	// A program with the race detector in it sleeps for a second when it ends, lest
 	// a race of its last moment be missed. Children end when all is done.
 	if _, ok := os.LookupEnv("GORACE"); !ok {
@@ -47,7 +54,9 @@ func TestMain(m *testing.M) {
 		cfg.Unconfined = true
 		return serve.Run(ctx, cfg, out)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	_ = os.RemoveAll(state)
+	os.Exit(code)
 }
 
 // The tests of internal/serve use these as well.

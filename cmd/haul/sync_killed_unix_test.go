@@ -65,15 +65,45 @@ func (s *stopping) Mkdir(ctx context.Context, name string, perm fs.FileMode) err
 
 func (s *stopping) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	s.step()
-	return s.Tree.OpenFile(ctx, name, a)
+	h, err := s.Tree.OpenFile(ctx, name, a)
+	if err != nil {
+		return nil, err
+	}
+	return stoppingHandle{h, s}, nil
+}
+
+func (s *stopping) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	s.step()
+	return s.Tree.OpenDir(ctx, name)
+}
+
+type stoppingHandle struct {
+	store.Handle
+	s *stopping
+}
+
+func (h stoppingHandle) ReadAt(p []byte, off int64) (int, error) {
+	h.s.step()
+	return h.Handle.ReadAt(p, off)
+}
+
+func (h stoppingHandle) WriteAt(p []byte, off int64) (int, error) {
+	h.s.step()
+	return h.Handle.WriteAt(p, off)
 }
 
 // A sync that is killed at any of its operations on the server leaves each name with all of its
-// old content or all of the new. The next run does the rest.
+// old content or all of the new. The next run does the rest, and removes what the killed one left.
 func TestSyncKilled(t *testing.T) {
 	t.Parallel()
+	t.Run("put", func(t *testing.T) { testSyncKilled(t, true) })
+	t.Run("get", func(t *testing.T) { testSyncKilled(t, false) })
+}
+
+func testSyncKilled(t *testing.T, put bool) {
+	t.Parallel()
 	big := strings.Repeat("moved", 50_000)
-	source, dest := "a=new d/b=new file=new made/c=new renamed="+big, "a=older d/b=older gone/x=1 gone/y/z=2 file/was=3 was="+big
+	source, dest := "a=new d/b=new file=new large="+big+big+" made/c=new renamed="+big, "a=older d/b=older gone/x=1 gone/y/z=2 file/was=3 was="+big
 	whole := map[string]bool{}
 	for f := range strings.FieldsSeq(source + " " + dest) {
 		whole[f] = true
@@ -81,15 +111,22 @@ func TestSyncKilled(t *testing.T) {
 	s := &stopping{left: -1}
 	l := startLabWith(t, labOptions{tree: func(tree store.Tree) store.Tree { s.Tree = tree; return s }}, nil)
 	here := t.TempDir()
-	writeTree(t, here, source)
+	from, fromDir := here, here
+	if !put {
+		from, fromDir = "lab:from", filepath.Join(l.dir, "from")
+	}
+	writeTree(t, fromDir, source)
 	done, kills := false, 0
 	for n := 0; !done; n += 3 {
-		to := fmt.Sprintf("to%d", n)
-		dir := filepath.Join(l.dir, to)
+		to := fmt.Sprintf("lab:to%d", n)
+		dir := filepath.Join(l.dir, to[len("lab:"):])
+		if !put {
+			to = filepath.Join(here, fmt.Sprint(n))
+			dir = to
+		}
 		writeTree(t, dir, dest)
 		s.stopAfter(n)
-		args := l.args("sync", "--delete", here, "lab:"+to)
-		c := runChild(t, childOptions{}, args...)
+		c := runChild(t, childOptions{}, l.args("sync", "--delete", from, to)...)
 		select {
 		case <-s.reached:
 			kills++
@@ -102,13 +139,15 @@ func TestSyncKilled(t *testing.T) {
 		case <-time.After(labPatience):
 			t.Fatal("neither reached nor done")
 		}
+		s.stopAfter(-1)
+		eventually(t, "the server notices", func() bool { return l.server.Counters().Conns == 0 })
 		for _, f := range named(t, dir) {
 			if !strings.HasSuffix(f, "/") && !whole[f] {
 				t.Errorf("killed after %d operations: %.100s", n, f)
 			}
 		}
-		l.must("sync", "--delete", here, "lab:"+to)
-		if got := strings.Join(named(t, dir), " "); got != source {
+		l.must("sync", "--delete", from, to)
+		if got := treeOf(t, dir); got != source {
 			t.Errorf("killed after %d operations, and the next run makes %.300s", n, got)
 		}
 	}

@@ -33,6 +33,7 @@ func (s *Servers) Close() {
 		wg.Go(func() { _ = c.Close() })
 	}
 	wg.Wait()
+	s.ssh.runs.End()
 }
 
 // Len returns how many servers are connected to.

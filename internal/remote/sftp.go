@@ -16,6 +16,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/openssh"
+	"github.com/haul-project/haul/internal/runs"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 )
@@ -25,10 +26,11 @@ type sshDialer struct {
 	cfg     *Config
 	notices *notices
 	dialer  openssh.Dialer
+	runs    *runs.Runs
 }
 
 func newSSHDialer(cfg *Config, n *notices, a *asker) *sshDialer {
-	d := &sshDialer{cfg: cfg, notices: n}
+	d := &sshDialer{cfg: cfg, notices: n, runs: runs.OfUser()}
 	d.dialer = openssh.Dialer{Notify: d.notify, Wrap: sftpclient.Gather, Stderr: cfg.Stderr}
 	if !cfg.Batch {
 		d.dialer.Prompter = a
@@ -104,7 +106,7 @@ func (d *sshDialer) clientConfig(to Intent) sftpclient.Config {
 	return sftpclient.Config{
 		First: to.First, Expect: to.Expect, Conns: d.cfg.Conns,
 		Requests: d.cfg.SSH.Requests, RequestBytes: d.cfg.SSH.RequestBytes,
-		Timeout: d.cfg.Patience.Answer, Stall: d.cfg.Patience.Stall,
+		Timeout: d.cfg.Patience.Answer, Stall: d.cfg.Patience.Stall, Runs: d.runs,
 	}
 }
 

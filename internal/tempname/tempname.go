@@ -39,6 +39,19 @@ func New(key string, k Kind) string { return prefix + key + string(k) }
 // Random returns a key that nobody can guess.
 func Random() string { return rand.Text()[:keyBytes] }
 
+// RunBytes is how many characters of a key are the ID of the run that it is of, if it has one: 65
+// bits.
+const RunBytes = 13
+
+// NewRun returns the ID of a run.
+func NewRun() string { return Random()[:RunBytes] }
+
+// RandomOf returns a key of a run that nobody can guess. Without an ID it is [Random].
+func RandomOf(run string) string { return run + Random()[len(run):] }
+
+// RunOf returns the ID of the run that a name is of for which [Is] reports true. It may be none's.
+func RunOf(base string) string { return base[len(prefix):][:RunBytes] }
+
 // Hash returns the key of what text describes.
 func Hash(text string) string {
 	sum := sha256.Sum256([]byte(text))

@@ -89,6 +89,11 @@ type Config struct {
 	// NoWriteBehind makes File.Write wait until the server has the bytes.
 	NoReadAhead, NoWriteBehind bool
 
+	// Runs, if set, has the hidden names of uploads say which run of the program they are of,
+	// and removes at once what a run has left that was killed, or lost its connection.
+	// Without it they are removed when they are old.
+	Runs Runs
+
 	// Requests, if above zero, is the most requests to read or write data that
 	// may be outstanding, at most MaxRequests; with 1 nothing overlaps. The
 	// client then uses one channel. RequestBytes, if above zero, is the most
@@ -99,6 +104,20 @@ type Config struct {
 	// Delay leaves Nagle's algorithm on (no TCP_NODELAY) in connections that
 	// Dial makes.
 	Delay bool
+}
+
+// Runs are the runs of a program on one machine. Several goroutines call its methods.
+type Runs interface {
+	// ID returns the ID of this run, which no other run has: 13 of the characters A to Z and
+	// 2 to 7; "" for none.
+	ID() string
+
+	// Ended reports whether a run of that ID has ended. It is asked of what any hidden name
+	// has in the place of an ID.
+	Ended(id string) bool
+
+	// Left notes that a hidden file of this run may be left.
+	Left()
 }
 
 func (c *Config) setDefaults() {

@@ -81,7 +81,7 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 	dir, base := path.Split(k.target)
 	k.dir = dir
 	r := &k.record
-	r.c, r.token = c, tempname.Random()
+	r.c, r.token = c, c.newKey()
 	r.name = k.dir + tempname.New(tempname.Resume(o.Resume, base), tempname.Record)
 	r.size, r.source = max(o.Size, 0), binary.BigEndian.Uint64(source[:])
 	k.temp = k.hidden(r.token)
@@ -381,10 +381,7 @@ func (k *resumableUpload) Close() error {
 	if k.record.marked == 0 || k.record.lost || k.record.blind { // nothing could be resumed
 		err = k.discardAll(ctx)
 	}
-	if err != nil {
-		return k.fail("keep", err)
-	}
-	return nil
+	return k.fail("keep", err)
 }
 
 // Discard ends the upload and keeps nothing.
@@ -399,10 +396,7 @@ func (k *resumableUpload) Discard() error {
 	defer cancel()
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()
-	if err := k.discardAll(ctx); err != nil {
-		return k.fail("discard", err)
-	}
-	return nil
+	return k.fail("discard", k.discardAll(ctx))
 }
 
 // discardAll removes the record, and then what it describes. The caller holds

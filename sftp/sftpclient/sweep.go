@@ -24,9 +24,9 @@ const (
 )
 
 // SweepDir removes what uploads left in a directory whose process died: files of
-// their names that are the owner's alone, and that were not written to for a
-// day, or for a week if they can be resumed. It looks at no more than 16384
-// entries. Files that cannot be removed are passed over.
+// their names that are of a run which has ended, as Config.Runs knows, or that are the
+// owner's alone and were not written to for a day. Those that can be resumed stay for a week. It
+// looks at no more than 16384 entries. Files that cannot be removed are passed over.
 func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
 	p, err := s.path(ctx, dir)
 	if err != nil {
@@ -61,8 +61,15 @@ func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
 	return nil
 }
 
-// leftovers returns the uploads in a directory that are old, and the records that
-// are not.
+// ofEnded reports whether an entry is the hidden file of a run that has ended. It may have the
+// permissions that it was to have in the end.
+func (c *Client) ofEnded(fi fs.FileInfo) bool {
+	return c.config.Runs != nil && fi.Mode().IsRegular() && tempname.Is(fi.Name(), tempname.Upload) &&
+		c.config.Runs.Ended(tempname.RunOf(fi.Name()))
+}
+
+// leftovers returns the uploads in a directory that are old, or of runs that have ended, and the
+// records that are not old.
 func (c *Client) leftovers(ctx context.Context, dir string, now time.Time) (old, records []string, err error) {
 	d, err := c.openDir(ctx, dir, func(name string) bool { return !isUpload(name) })
 	if err != nil {
@@ -74,13 +81,17 @@ func (c *Client) leftovers(ctx context.Context, dir string, now time.Time) (old,
 		n, err := d.Next(list)
 		seen += n
 		for _, fi := range list[:n] {
+			name := path.Join(dir, fi.Name())
+			if c.ofEnded(fi) {
+				old = append(old, name)
+				continue
+			}
 			// Others could not have made it so, and what the server does not
 			// describe is nothing to judge.
 			if !fi.Mode().IsRegular() || fi.Mode().Perm() != firstPerm || fi.ModTime().IsZero() {
 				continue
 			}
 			age := now.Sub(fi.ModTime())
-			name := path.Join(dir, fi.Name())
 			record := tempname.Is(fi.Name(), tempname.Record)
 			switch {
 			case record && age < sweepResumable:

@@ -77,7 +77,7 @@ func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *up
 // time. If that is a symbolic link, it continues with what that leads to.
 func (u *upload) begin(follow bool) error {
 	dir, _ := path.Split(u.target)
-	u.temp = dir + tempname.New(tempname.Random(), tempname.Upload)
+	u.temp = dir + tempname.New(u.c.newKey(), tempname.Upload)
 	var old wire.Attrs
 	missing := error(nil)
 	look := &mux.Call{Build: pathCall(wire.AppendLstat, u.target)}
@@ -87,6 +87,9 @@ func (u *upload) begin(follow bool) error {
 	}
 	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, mux.OpenOptions{Also: look, Patient: true})
 	if err != nil {
+		if !isStatus(err) { // the server may have created it
+			u.c.left()
+		}
 		return err
 	}
 	u.f, f.remote.Own = f, true
@@ -204,9 +207,7 @@ func (u *upload) Commit() error {
 	return nil
 }
 
-func (u *upload) fail(op string, err error) error {
-	return pathError(op, u.target, err)
-}
+func (u *upload) fail(op string, err error) error { return fail(op, u.target, err) }
 
 func (u *upload) publish() error {
 	f := u.f
@@ -370,10 +371,7 @@ func (u *upload) Close() error {
 	if !u.end() {
 		return nil
 	}
-	if err := u.discard(); err != nil {
-		return u.fail("discard", err)
-	}
-	return nil
+	return u.fail("discard", u.discard())
 }
 
 // discard removes the hidden file, even if the context has ended.
@@ -381,9 +379,24 @@ func (u *upload) discard() error {
 	_ = u.f.close(false) // it need not be cut
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), u.c.config.Timeout)
 	defer cancel()
-	err := u.c.RemoveFile(ctx, u.temp)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	err := u.c.removeIfAny(ctx, u.temp)
+	if err != nil {
+		u.c.left()
 	}
 	return err
+}
+
+// newKey returns the key of a hidden file of this run.
+func (c *Client) newKey() string {
+	if c.config.Runs == nil {
+		return tempname.Random()
+	}
+	return tempname.RandomOf(c.config.Runs.ID())
+}
+
+// left notes that a hidden file may be left.
+func (c *Client) left() {
+	if c.config.Runs != nil {
+		c.config.Runs.Left()
+	}
 }

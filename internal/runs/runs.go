@@ -1,0 +1,159 @@
+// Package runs shows whether a run of haul that left something on a server is still alive. A run
+// has an ID, which its hidden files on servers have in their names, and a file of this ID on this
+// machine, which it holds locked. So the next run on this machine knows which of them are in use.
+package runs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/internal/filelock"
+	"github.com/haul-project/haul/internal/tempname"
+)
+
+const (
+	// keepFor is how long the file of a run is kept that was killed, or has left something.
+	keepFor = 30 * 24 * time.Hour
+
+	// maxRuns is how many such files there are at most. Then further runs have no ID.
+	maxRuns = 1000
+)
+
+// Runs are the runs of one user on this machine, and among them the one of this process. Any
+// goroutine may call its methods.
+type Runs struct {
+	dir  string
+	host string // of the machine: other ones may have the directory too
+
+	begin sync.Once
+	id    string
+	file  *os.File // locked while the run lasts; nil if it has no ID
+
+	mu    sync.Mutex
+	ended map[string]bool // mu: runs of which that is known
+	left  bool            // mu: see Left
+}
+
+// OfUser returns the runs of this user, whose files are in haul/runs below $XDG_STATE_HOME or
+// ~/.local/state. Without a home directory no run has an ID.
+func OfUser() *Runs {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return in(filepath.Join(dir, "haul", "runs"))
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return in("")
+	}
+	return in(filepath.Join(home, ".local", "state", "haul", "runs"))
+}
+
+// in returns the runs whose files are in a directory, which need not exist; "" for none.
+func in(dir string) *Runs {
+	host, _ := os.Hostname()
+	return &Runs{dir: dir, host: tempname.Hash("haul run on " + host), ended: map[string]bool{}}
+}
+
+// ID returns the ID of this run, which begins with the first call. It is "" where no file can be
+// made and locked.
+func (r *Runs) ID() string {
+	r.begin.Do(func() {
+		id := tempname.NewRun()
+		if f, err := r.make(id); err == nil {
+			r.id, r.file = id, f
+		}
+	})
+	return r.id
+}
+
+func (r *Runs) name(id string) string { return filepath.Join(r.dir, id+"-"+r.host) }
+
+// make makes the file of a run, and locks it.
+func (r *Runs) make(id string) (*os.File, error) {
+	if err := os.MkdirAll(r.dir, 0o700); err != nil { // also if there is none
+		return nil, err
+	}
+	if err := r.tidy(); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(r.name(id), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if locked, err := filelock.Try(f); !locked {
+		_ = f.Close()
+		_ = os.Remove(r.name(id))
+		return nil, errors.Join(errors.New("no lock"), err)
+	}
+	return f, nil
+}
+
+// tidy removes the files of runs that ended long ago. It fails if there are too many others.
+func (r *Runs) tidy() error {
+	list, err := os.ReadDir(r.dir)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, e := range list {
+		name := filepath.Join(r.dir, e.Name())
+		fi, err := e.Info()
+		if err == nil && time.Since(fi.ModTime()) > keepFor && free(name) && os.Remove(name) == nil {
+			continue
+		}
+		n++
+	}
+	if n >= maxRuns {
+		return errors.New("too many runs")
+	}
+	return nil
+}
+
+// free reports whether a file is there, and no process has it locked.
+func free(name string) bool {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	locked, err := filelock.Try(f)
+	return err == nil && locked
+}
+
+// Ended reports whether a run was on this machine, and has ended. Of runs of other machines, and
+// of those that left nothing, it reports false.
+func (r *Runs) Ended(id string) bool {
+	if len(id) != tempname.RunBytes || r.dir == "" {
+		return false
+	}
+	r.mu.Lock() // for two at once, the lock of the first would be that of a run
+	defer r.mu.Unlock()
+	if !r.ended[id] && free(r.name(id)) {
+		r.ended[id] = true
+	}
+	return r.ended[id]
+}
+
+// Left notes that something may be left on a server: the next run is to know that this one has
+// ended.
+func (r *Runs) Left() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = true
+}
+
+// End ends this run, once nothing of it is under way.
+func (r *Runs) End() {
+	r.begin.Do(func() {})
+	if r.file == nil {
+		return
+	}
+	_ = r.file.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.left {
+		_ = os.Remove(r.name(r.id))
+	}
+}
