@@ -64,6 +64,11 @@ func (c *copier) tryVersion(f *file, anew int) (Outcome, error) {
 	if c.opts.DryRun {
 		return Outcome{What: Copied}, nil
 	}
+	if c.contained && f.dir != nil && f.dir.there != nil && anew == 0 {
+		if err := c.lookAgain(f); err != nil {
+			return Outcome{}, err
+		}
+	}
 	if !f.started {
 		f.started = true
 		c.report.started(f.item)
@@ -95,6 +100,23 @@ func (c *copier) lookAtTarget(f *file) error {
 			return err
 		}
 	}
+	return c.checkOld(f)
+}
+
+// lookAgain looks what has the name of a file that is about to be written, as the listing that said
+// it may be old: nothing is written through a symbolic link that came since.
+func (c *copier) lookAgain(f *file) (err error) {
+	if f.old, err = c.to.Lstat(c.ctx, f.to); errors.Is(err, fs.ErrNotExist) {
+		f.old, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.checkOld(f)
+}
+
+// checkOld returns an error if the file may not replace what has its name.
+func (c *copier) checkOld(f *file) error {
 	switch {
 	case f.old == nil || c.opts.NoClobber:
 		return nil

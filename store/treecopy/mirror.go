@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,11 +29,11 @@ const maxExtra = 1 << 20
 //
 // While the source is walked, each directory of the target is compared with its listing
 // (findExtra). Extra entries there are looked at when the walk is done (prepare), and deleted when
-// all copies are (complete). If anything has failed by then, nothing is.
+// all copies are (complete). If anything has failed by then, nothing is. A nil mirror leaves what is
+// extra alone.
 type mirror struct {
 	Deletion
-	c      *copier
-	lister lister
+	c *copier
 
 	source *start
 	top    *dir
@@ -46,6 +48,7 @@ type mirror struct {
 	held      []*dir     // mu: directories that have something extra
 	postponed []*file    // mu: files that the target does not have, or under another name
 	doomed    [][]*extra // what is to be deleted, by how deep it is; nil until that is known
+	reach     sync.Map   // see reached
 }
 
 // A lister is a target whose directories can be listed, and from which files can be removed.
@@ -77,19 +80,48 @@ type block struct {
 	dir  *dir
 	old  fs.FileInfo
 	copy func()
+	gone bool // it is not in the source any more, and that is reported
 }
 
 func newMirror(c *copier, d Deletion) (*mirror, error) {
-	l, ok := given(c.to).(lister)
-	if !ok {
+	if _, ok := given(c.to).(lister); !ok {
 		return nil, fmt.Errorf("%w: the target lists no directories, or removes no files", errors.ErrUnsupported)
 	}
-	return &mirror{Deletion: d, c: c, lister: l}, nil
+	return &mirror{Deletion: d, c: c}, nil
 }
 
-// begin notes the source, the directory that all goes below, and the tree that this is in.
+// lister returns the target, which is a part of the job's once that is opened.
+func (m *mirror) lister() lister { return given(m.c.to).(lister) }
+
+// check returns an error unless the contents of one directory go to the target.
+func (m *mirror) check(p *place, starts []start) error {
+	if m == nil || len(starts) == 1 && starts[0].isDir() && (p.exact || starts[0].contents) {
+		return nil
+	}
+	return fmt.Errorf("copy %s to %s: %w: only the contents of one directory can have all else deleted", printable(starts[0].display()), printable(p.name), fs.ErrInvalid)
+}
+
+// begin notes the source, and the directory that all goes below.
 func (m *mirror) begin(source *start, top *dir) {
-	m.source, m.top, m.lister = source, top, given(m.c.to).(lister)
+	if m != nil {
+		m.source, m.top = source, top
+	}
+}
+
+// compares reports whether the target of a directory may have what the source does not.
+func (m *mirror) compares(d *dir) bool { return m != nil && !d.fresh }
+
+// needsTypes reports whether each directory of the target is to be listed, as the types of its
+// entries decide what is in the way.
+func (m *mirror) needsTypes() bool { return m != nil && !m.c.features.ImpliedDirs }
+
+// room returns how many entries the listing of one directory of the target may have, and how many
+// those listings have together that are held at a time.
+func (m *mirror) room() (one int, all int64) {
+	if m == nil {
+		return maxThere, maxAllThere
+	}
+	return maxExtra, maxExtra
 }
 
 // unlisted reports a directory of the target that cannot be listed.
@@ -152,7 +184,7 @@ func (m *mirror) newExtra(d *dir, from, to string, fi fs.FileInfo) *extra {
 // eachEntry calls f with what a directory of the target has. One that is not there has nothing.
 // An error of f comes after all others.
 func (m *mirror) eachEntry(dir string, f func(fi fs.FileInfo) error) error {
-	entries, err := m.lister.OpenDir(m.c.ctx, dir)
+	entries, err := m.lister().OpenDir(m.c.ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -239,6 +271,9 @@ func fold(name string) string { return strings.ToLower(norm.NFC.String(name)) }
 // blocked reports whether something of another kind has the name of an entry of d. Then that is
 // to be deleted, and copy called afterwards. cleared is set at once.
 func (m *mirror) blocked(d *dir, i *Item, cleared *bool, copy func()) bool {
+	if m == nil {
+		return false
+	}
 	old := d.there[path.Base(i.To)]
 	if old == nil || old.Mode().Type() == i.Type || old.Mode().Type() == fs.ModeIrregular {
 		return false
@@ -249,7 +284,7 @@ func (m *mirror) blocked(d *dir, i *Item, cleared *bool, copy func()) bool {
 	}
 	x.inWay, *cleared = true, true
 	m.mu.Lock()
-	m.blocks = append(m.blocks, &block{i, d, old, copy})
+	m.blocks = append(m.blocks, &block{item: i, dir: d, old: old, copy: copy})
 	m.mu.Unlock()
 	return true
 }
@@ -257,6 +292,9 @@ func (m *mirror) blocked(d *dir, i *Item, cleared *bool, copy func()) bool {
 // prepare finds out what is to be deleted once the walk is done, and what has only moved. Then
 // what was postponed is copied. It runs besides copies.
 func (m *mirror) prepare() {
+	if m == nil {
+		return
+	}
 	m.walked = true
 	if len(m.extras) > 0 && m.mayDelete() {
 		m.confirm()
@@ -277,7 +315,7 @@ func (m *mirror) mayDelete() bool {
 }
 
 // confirm asks the source for each extra entry: one that came meanwhile, or that a listing
-// does not show, stays.
+// does not show, stays. It asks for what extra entries are in the way of, too.
 func (m *mirror) confirm() {
 	inParallel(len(m.extras), func(i int) {
 		x := m.extras[i]
@@ -291,30 +329,63 @@ func (m *mirror) confirm() {
 			x.keep = true
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid):
 			m.c.report.failed(x.item, fmt.Errorf("whether the source has it is not known: %w", err))
-		case x.twin != "":
-			if x.keep, err = m.isTwin(x); err != nil {
-				m.unlisted(x.dir, err)
-			}
+		}
+	})
+	m.keepTwins()
+	inParallel(len(m.blocks), func(i int) {
+		b := m.blocks[i]
+		look := b.dir.tree.Lstat
+		if m.c.opts.Links == FollowLinks {
+			look = b.dir.tree.Stat
+		}
+		fi, err := look(m.c.ctx, b.item.From)
+		if err == nil && fi.Mode().Type()&^fs.ModeIrregular != b.item.Type {
+			err = ErrChanged
+		}
+		if b.gone = err != nil; b.gone {
+			m.c.report.failed(b.item, err)
 		}
 	})
 }
 
-// isTwin reports whether an entry is the copy of its twin, whose name the target has changed:
-// then the target has something by the name of the twin, and does not list it.
-func (m *mirror) isTwin(x *extra) (bool, error) {
-	dir := path.Dir(x.name)
-	if _, err := m.c.to.Lstat(m.c.ctx, path.Join(dir, x.twin)); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
+// keepTwins keeps the entries that are the copies of their twins, whose names the target has
+// changed: then the target has something by the name of the twin, and does not list it.
+func (m *mirror) keepTwins() {
+	listed := map[*dir]map[string]bool{} // by the names of twins: whether the target lists them
+	var twins []*extra
+	for _, x := range m.extras {
+		if x.twin == "" || x.keep || x.inWay {
+			continue
 		}
-		return false, err
+		if listed[x.dir] == nil {
+			listed[x.dir] = map[string]bool{}
+		}
+		listed[x.dir][x.twin] = false
+		twins = append(twins, x)
 	}
-	listed := false
-	err := m.eachEntry(dir, func(fi fs.FileInfo) error {
-		listed = listed || fi.Name() == x.twin
-		return nil
+	dirs := slices.Collect(maps.Keys(listed))
+	inParallel(len(dirs), func(i int) {
+		names := listed[dirs[i]]
+		err := m.eachEntry(dirs[i].to, func(fi fs.FileInfo) error {
+			if _, ok := names[fi.Name()]; ok {
+				names[fi.Name()] = true
+			}
+			return nil
+		})
+		if err != nil {
+			m.unlisted(dirs[i], err)
+		}
 	})
-	return !listed, err
+	inParallel(len(twins), func(i int) {
+		x := twins[i]
+		if listed[x.dir][x.twin] || m.c.ctx.Err() != nil {
+			return
+		}
+		_, err := m.c.to.Lstat(m.c.ctx, path.Join(x.dir.to, x.twin))
+		if x.keep = err == nil; err != nil && !errors.Is(err, fs.ErrNotExist) {
+			m.unlisted(x.dir, err)
+		}
+	})
 }
 
 // expand finds what is in the directories that the source does not have, and then what of all

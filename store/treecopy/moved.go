@@ -1,6 +1,7 @@
 package treecopy
 
 import (
+	"io/fs"
 	"path"
 
 	"github.com/haul-project/haul/store"
@@ -13,11 +14,19 @@ const (
 
 	// maxPostponed is how many files are not copied until it is known whether they have moved.
 	maxPostponed = 1 << 17
+
+	// maxAlike is how many files of the target of one size, time and name are compared with one
+	// that may have moved, and how many of any name. There may be thousands, as in an archive that was
+	// unpacked, and both sides read all of a file for its hash.
+	maxAlike = 4
 )
 
 // postpone reports whether a file is to be copied when the walk is done, as the target may have
 // it under another name.
 func (m *mirror) postpone(f *file) bool {
+	if m == nil {
+		return false
+	}
 	d := f.dir
 	missing := d.fresh || d.there != nil && d.there[path.Base(f.to)] == nil
 	if m.walked || m.top.fresh || m.c.features.OwnTimes || !missing || f.info.Size() < minMoved || f.info.ModTime().IsZero() {
@@ -33,7 +42,14 @@ func (m *mirror) postpone(f *file) bool {
 }
 
 // A looks is what a file that has moved keeps.
-type looks struct{ size, seconds int64 }
+type looks struct {
+	size, seconds int64
+	base          string // the last element of its name; "" for any
+}
+
+func looksOf(fi fs.FileInfo, base string) looks {
+	return looks{fi.Size(), fi.ModTime().Unix(), base}
+}
 
 // findMoved returns the files that were postponed and that the target has under another name,
 // by these. They are not to be deleted.
@@ -41,9 +57,13 @@ func (m *mirror) findMoved() map[*file]*extra {
 	there := map[looks][]*extra{}
 	for _, level := range m.doomed {
 		for _, x := range level {
-			if x.info.Mode().IsRegular() {
-				k := looks{x.info.Size(), x.info.ModTime().Unix()}
-				there[k] = append(there[k], x)
+			if !x.info.Mode().IsRegular() {
+				continue
+			}
+			for _, base := range []string{path.Base(x.name), ""} {
+				if k := looksOf(x.info, base); len(there[k]) < maxAlike {
+					there[k] = append(there[k], x)
+				}
 			}
 		}
 	}
@@ -64,9 +84,11 @@ func (m *mirror) findMoved() map[*file]*extra {
 // oldName returns the extra file that has the content of f, or nil if there is none, or none that
 // both sides can compare without moving it.
 func (m *mirror) oldName(f *file, there map[looks][]*extra) *extra {
-	for _, x := range there[looks{f.info.Size(), f.info.ModTime().Unix()}] {
-		if m.c.ctx.Err() == nil && m.sameContent(f, x) {
-			return x
+	for _, base := range []string{path.Base(f.to), ""} {
+		for _, x := range there[looksOf(f.info, base)] {
+			if m.c.ctx.Err() == nil && m.sameContent(f, x) {
+				return x
+			}
 		}
 	}
 	return nil

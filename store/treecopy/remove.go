@@ -5,10 +5,15 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 )
 
-// complete deletes what is extra, and copies what was in the way of. It comes after all copies.
-func (m *mirror) complete() {
+// complete deletes what is extra, and copies what that was in the way of. It comes after all
+// copies. It returns why nothing may be deleted, though nothing has failed.
+func (m *mirror) complete() error {
+	if m == nil {
+		return nil
+	}
 	c := m.c
 	m.checkListed()
 	if m.mayDelete() && m.doomed != nil {
@@ -28,7 +33,9 @@ func (m *mirror) complete() {
 		})
 	} else {
 		for _, b := range blocks {
-			c.report.failed(b.item, inTheWay(b.old))
+			if !b.gone {
+				c.report.failed(b.item, inTheWay(b.old))
+			}
 			c.finish(b.dir)
 		}
 	}
@@ -39,6 +46,7 @@ func (m *mirror) complete() {
 	for _, d := range m.held {
 		c.finish(d)
 	}
+	return m.err
 }
 
 // checkListed reports a target that has files, and lists none: what is extra there cannot be found.
@@ -48,7 +56,7 @@ func (m *mirror) checkListed() {
 	if !c.features.ImpliedDirs || c.opts.DryRun || len(m.extras) > 0 || r.Copied+r.Same == 0 || !m.mayDelete() {
 		return
 	}
-	entries, err := m.lister.OpenDir(c.ctx, m.top.to)
+	entries, err := m.lister().OpenDir(c.ctx, m.top.to)
 	if err == nil {
 		err = entries.Close()
 	}
@@ -69,13 +77,10 @@ func (c *copier) reopen(d *dir) {
 func (m *mirror) removeAll() {
 	var files []*extra
 	dirs := make([][]*extra, len(m.doomed))
-	real := map[string]error{m.top.to: nil}
 	for i, level := range m.doomed {
 		for _, x := range level {
 			switch {
 			case x.keep:
-			case m.reached(path.Dir(x.name), real) != nil:
-				m.c.report.failed(x.item, real[path.Dir(x.name)])
 			case x.info.IsDir():
 				dirs[i] = append(dirs[i], x)
 			default:
@@ -83,26 +88,30 @@ func (m *mirror) removeAll() {
 			}
 		}
 	}
-	m.removeEach(files, m.lister.Remove)
-	for i := range dirs {
-		m.removeEach(dirs[len(dirs)-1-i], m.removeDir)
+	m.removeEach(files, m.lister().Remove)
+	for _, level := range slices.Backward(dirs) {
+		m.removeEach(level, m.removeDir)
 	}
 }
 
 // reached returns an error if a symbolic link has taken the place of a directory, or of one that
-// it is in: nothing is deleted through it. real are the results so far.
-func (m *mirror) reached(dir string, real map[string]error) error {
-	err, ok := real[dir]
-	if ok || m.c.features.ImpliedDirs {
+// it is in: nothing is deleted through it. A directory is looked at once, or by a few at a time.
+func (m *mirror) reached(dir string) error {
+	if dir == m.top.to || m.c.features.ImpliedDirs {
+		return nil
+	}
+	if known, ok := m.reach.Load(dir); ok {
+		err, _ := known.(error)
 		return err
 	}
-	if err = m.reached(path.Dir(dir), real); err == nil {
+	err := m.reached(path.Dir(dir))
+	if err == nil {
 		var fi fs.FileInfo
 		if fi, err = m.c.to.Lstat(m.c.ctx, dir); err == nil && !fi.IsDir() {
 			err = inTheWay(fi)
 		}
 	}
-	real[dir] = err
+	m.reach.Store(dir, err)
 	return err
 }
 
@@ -113,8 +122,8 @@ func (m *mirror) removeEach(list []*extra, remove func(ctx context.Context, name
 			return
 		}
 		x := list[i]
-		var err error
-		if !m.c.opts.DryRun {
+		err := m.reached(path.Dir(x.name))
+		if err == nil && !m.c.opts.DryRun {
 			err = remove(m.c.ctx, x.name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
 	"sync"
 )
@@ -25,9 +24,6 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 		return Result{}, err
 	}
 	err = c.run(j)
-	if c.mirror != nil && c.mirror.err != nil {
-		err = c.report.err(c.mirror.err)
-	}
 	switch {
 	case ctx.Err() != nil:
 		err = c.report.err(context.Cause(ctx))
@@ -53,8 +49,8 @@ func (c *copier) run(j Job) error {
 	if err := p.placeSources(len(j.Sources), starts); err != nil {
 		return err
 	}
-	if c.mirror != nil && (len(starts) != 1 || !starts[0].isDir() || !p.exact && !starts[0].contents) {
-		return fmt.Errorf("copy %s to %s: %w: only the contents of one directory can have all else deleted", printable(starts[0].display()), printable(p.name), fs.ErrInvalid)
+	if err := c.mirror.check(p, starts); err != nil {
+		return err
 	}
 	if starts = c.apart(p, starts); len(starts) == 0 {
 		return nil
@@ -84,9 +80,7 @@ func (c *copier) run(j Job) error {
 	if !top.fresh {
 		c.sweep(top.to)
 	}
-	if c.mirror != nil {
-		c.mirror.begin(&starts[0], top)
-	}
+	c.mirror.begin(&starts[0], top)
 	c.startWorkers(func() {
 		for _, s := range starts {
 			if c.ctx.Err() == nil {
@@ -94,15 +88,14 @@ func (c *copier) run(j Job) error {
 			}
 		}
 		c.walks.Wait()
-		if c.mirror != nil {
-			c.mirror.prepare()
-		}
+		c.mirror.prepare()
 		c.report.foundAll()
 	})
-	if c.mirror != nil {
-		c.mirror.complete()
-	}
+	refused := c.mirror.complete()
 	c.finish(top)
+	if refused != nil {
+		return c.report.err(refused)
+	}
 	return nil
 }
 

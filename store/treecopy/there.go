@@ -24,8 +24,8 @@ func (c *copier) listTarget(d *dir) {
 	l, ok := given(c.to).(interface {
 		OpenDir(ctx context.Context, name string) (store.Entries, error)
 	})
-	all := c.mirror != nil && !c.features.ImpliedDirs // its types decide what is in the way
-	if !ok || !c.features.CheapListings && !all {
+	must := c.mirror.needsTypes()
+	if !ok || !c.features.CheapListings && !must {
 		return
 	}
 	there := map[string]fs.FileInfo{}
@@ -39,7 +39,7 @@ func (c *copier) listTarget(d *dir) {
 	}
 	if err != nil {
 		c.there.Add(-int64(len(there)))
-		if all {
+		if must {
 			c.mirror.unlisted(d, err)
 		}
 		return
@@ -52,10 +52,7 @@ var errTooMany = errors.New("too many entries")
 
 // readThere reads a listing to its end.
 func (c *copier) readThere(entries store.Entries, there map[string]fs.FileInfo) error {
-	one, all := maxThere, int64(maxAllThere)
-	if c.mirror != nil {
-		one, all = maxExtra, maxExtra
-	}
+	one, all := c.mirror.room()
 	into := make([]fs.FileInfo, listBatch)
 	for {
 		n, err := entries.Next(into)

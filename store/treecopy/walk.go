@@ -91,7 +91,7 @@ func (c *copier) walk(d *dir) {
 	if !d.fresh {
 		c.listTarget(d)
 	}
-	names := newListedNames(c.mirror != nil && !d.fresh)
+	names := newListedNames(c.mirror.compares(d))
 	below, err := c.list(d, entries, names)
 	switch {
 	case err != nil:
@@ -340,14 +340,14 @@ func (c *copier) take(d *dir, list []fs.FileInfo, names *listedNames) (below []*
 				b.followed++
 				b.origin = led.origin(d, f.info)
 			}
-			if c.mirror == nil || !c.mirror.blocked(d, b.item, &b.cleared, func() { c.aside.Add(-1); c.spawn(b) }) {
+			if !c.mirror.blocked(d, b.item, &b.cleared, func() { c.aside.Add(-1); c.spawn(b) }) {
 				below = append(below, b)
 			}
 		case t == fs.ModeSymlink && c.opts.Links == KeepLinks:
 			if err = c.setAside(); err != nil {
 				break
 			}
-			if c.mirror == nil || !c.mirror.blocked(d, f.item, &f.cleared, func() { d.links = append(d.links, f); c.finish(d) }) {
+			if !c.mirror.blocked(d, f.item, &f.cleared, func() { d.links = append(d.links, f); c.finish(d) }) {
 				d.links = append(d.links, f)
 			} else {
 				d.pending.Add(1)
@@ -365,7 +365,7 @@ func (c *copier) take(d *dir, list []fs.FileInfo, names *listedNames) (below []*
 	c.report.found(int64(len(files)), bytes)
 	d.pending.Add(int64(len(files)))
 	for _, f := range files {
-		if c.mirror == nil || !c.mirror.blocked(d, f.item, &f.cleared, func() { c.queue(f) }) && !c.mirror.postpone(f) {
+		if !c.mirror.blocked(d, f.item, &f.cleared, func() { c.queue(f) }) && !c.mirror.postpone(f) {
 			c.queue(f)
 		}
 	}
