@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -231,6 +232,7 @@ type copyFlags struct {
 	dryRun    bool
 	verbose   bool
 	noClobber bool
+	update    bool
 	filters   []filterSource // in their order on the command line
 }
 
@@ -250,10 +252,10 @@ func (f *copyFlags) addCopying(cmd *cobra.Command, add func(*cobra.Command)) {
 func (f *copyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
-	flags.Var(&f.unchanged, "unchanged", "skip files that are unchanged: `HOW` is time (same size and time; keeps times; the default) or hash (same content)")
+	flags.Var(&f.unchanged, "unchanged", "skip files that are unchanged: `HOW` is time (same size and time; keeps times; the default), size (same size) or hash (same content)")
 	flags.Lookup("unchanged").NoOptDefVal = "time"
 	flags.BoolVar(&f.inPlace, "in-place", false, "write to the target itself, where others see it grow")
-	commandline.CompleteWords(cmd, "unchanged", "time", "hash")
+	commandline.CompleteWords(cmd, "unchanged", unchangedWords[treecopy.SizeAndTime:]...)
 	f.addShared(cmd)
 }
 
@@ -271,6 +273,7 @@ func (f *copyFlags) addShared(cmd *cobra.Command) {
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name each file that is copied or skipped, with the reason")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
 	flags.BoolVar(&f.noClobber, "no-clobber", false, "leave files alone that are there already")
+	flags.BoolVar(&f.update, "update", false, "leave files alone that are newer than their source")
 	for _, k := range []filterKind{exclude, include, filterFrom} {
 		flags.Var(filterFlag{k, &f.filters}, string(k), k.usage())
 	}
@@ -305,6 +308,7 @@ func (f *copyFlags) config(cmd *cobra.Command, p remote.Protocol) (cfg copying.C
 			InPlace:       f.inPlace,
 			DryRun:        f.dryRun,
 			NoClobber:     f.noClobber,
+			Update:        f.update,
 		},
 		Remote:  remoteConfig(&f.ssh, &f.web, cmd.ErrOrStderr()),
 		Verbose: f.verbose,
@@ -357,23 +361,20 @@ func (f *copyFlags) sendable(p remote.Protocol) error {
 // An unchangedFlag is a treecopy.Unchanged on the command line.
 type unchangedFlag treecopy.Unchanged
 
+var unchangedWords = [...]string{treecopy.Never: "", treecopy.SizeAndTime: "time", treecopy.Hash: "hash", treecopy.Size: "size"}
+
 // Set reads it.
 func (u *unchangedFlag) Set(s string) error {
-	switch s {
-	case "time":
-		*u = unchangedFlag(treecopy.SizeAndTime)
-	case "hash":
-		*u = unchangedFlag(treecopy.Hash)
-	default:
-		return errors.New("it is time or hash")
+	i := slices.Index(unchangedWords[:], s)
+	if i < int(treecopy.SizeAndTime) {
+		return errors.New("it is time, size or hash")
 	}
+	*u = unchangedFlag(i)
 	return nil
 }
 
 // String returns what Set takes.
-func (u *unchangedFlag) String() string {
-	return [...]string{treecopy.Never: "", treecopy.SizeAndTime: "time", treecopy.Hash: "hash"}[*u]
-}
+func (u *unchangedFlag) String() string { return unchangedWords[*u] }
 
 // Type names what Set takes, for the help text.
 func (u *unchangedFlag) Type() string { return "HOW" }
@@ -385,13 +386,12 @@ var linkWords = [...]string{treecopy.SkipLinks: "skip", treecopy.KeepLinks: "kee
 
 // Set reads it.
 func (l *linksFlag) Set(s string) error {
-	for i, w := range linkWords {
-		if s == w {
-			*l = linksFlag(i)
-			return nil
-		}
+	i := slices.Index(linkWords[:], s)
+	if i < 0 {
+		return errors.New("it is skip, keep or follow")
 	}
-	return errors.New("it is skip, keep or follow")
+	*l = linksFlag(i)
+	return nil
 }
 
 // String returns what Set takes.

@@ -84,12 +84,17 @@ Resuming:
 Unchanged files:
   --unchanged       skips files of the same size and time, and keeps the times of the
                     files that it copies, so that the next run finds them unchanged
-  --unchanged=hash  skips files of the same content, whatever their time; put over HTTP
-                    and S3 has only this one, as a file has the time of its upload there
+  --unchanged=size  skips files of the same size, whatever their time
+  --unchanged=hash  skips files of the same content, whatever their time
+  --update          leaves alone files that are newer than their source
   --no-clobber      leaves alone files that are there already
 
-  sync skips files of the same size and time, and with --checksum of the same content. To
-  HTTP and S3 it always compares content: by the server's hash, or by reading the file.
+  Over HTTP and S3 a file has the time of its upload: put does without --unchanged=time
+  there, and --update leaves alone what was uploaded after its source was changed.
+
+  sync skips files of the same size and time, with --checksum of the same content, and
+  with --size-only of the same size. To HTTP and S3 it compares content unless --size-only
+  is given: by the server's hash, or by reading the file.
 
 Deleting:
   sync --delete asks SOURCE for each name that is to go, as a listing may hide some. It

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,16 +19,18 @@ func TestGuideComingFrom(t *testing.T) {
 	const there = "logs/1.log=1 logs/x.tmp=T www/old=O www/i.html=old big=B"
 	type result struct{ there, here, out string }
 	results := map[string]result{
-		"put -rp --links follow site host:www/": {there: "big=B logs/1.log=1 logs/x.tmp=T www/i.html=old www/old=O www/site/i.html=I www/site/x.tmp=T"},
-		"get -p 'host:logs/*.log' in/":          {here: "1.log=1 a=A in/1.log=1 site/i.html=I site/x.tmp=T"},
-		"put --limit 1MB a host:":               {there: "a=A big=B logs/1.log=1 logs/x.tmp=T www/i.html=old www/old=O"},
-		"put a host:":                           {there: "a=A big=B logs/1.log=1 logs/x.tmp=T www/i.html=old www/old=O"},
-		"mkdir -p host:new":                     {there: "big=B logs/1.log=1 logs/x.tmp=T new/ www/i.html=old www/old=O"},
-		"chmod 700 host:logs":                   {},
-		"ln -s www host:current":                {},
-		"rm 'host:logs/*.tmp'":                  {there: "big=B logs/1.log=1 www/i.html=old www/old=O"},
-		"sync site host:www":                    {there: "big=B logs/1.log=1 logs/x.tmp=T www/i.html=I www/old=O www/x.tmp=T"},
-		"sync --no-clobber site host:www":       {there: "big=B logs/1.log=1 logs/x.tmp=T www/i.html=old www/old=O www/x.tmp=T"},
+		"put -rp --links follow site host:www/":   {there: "big=B logs/1.log=1 logs/x.tmp=T www/i.html=old www/old=O www/site/i.html=I www/site/x.tmp=T"},
+		"get -p 'host:logs/*.log' in/":            {here: "1.log=1 a=A in/1.log=1 site/i.html=I site/x.tmp=T"},
+		"put --limit 1MB a host:":                 {there: "a=A big=B logs/1.log=1 logs/x.tmp=T www/i.html=old www/old=O"},
+		"put a host:":                             {there: "a=A big=B logs/1.log=1 logs/x.tmp=T www/i.html=old www/old=O"},
+		"mkdir -p host:new":                       {there: "big=B logs/1.log=1 logs/x.tmp=T new/ www/i.html=old www/old=O"},
+		"chmod 700 host:logs":                     {},
+		"ln -s www host:current":                  {},
+		"rm 'host:logs/*.tmp'":                    {there: "big=B logs/1.log=1 www/i.html=old www/old=O"},
+		"sync site host:www":                      {there: "big=B logs/1.log=1 logs/x.tmp=T www/i.html=I www/old=O www/x.tmp=T"},
+		"sync --no-clobber site host:www":         {there: "big=B logs/1.log=1 logs/x.tmp=T www/i.html=old www/old=O www/x.tmp=T"},
+		"sync --update site host:www":             {there: "big=B logs/1.log=1 logs/x.tmp=T www/i.html=I www/old=O www/x.tmp=T"},
+		"sync --delete --size-only site host:www": {there: "big=B logs/1.log=1 logs/x.tmp=T www/i.html=I www/x.tmp=T"},
 		"sync --delete --max-delete 10 --exclude '*.tmp' site host:www": {there: "big=B logs/1.log=1 logs/x.tmp=T www/i.html=I"},
 		"sync -n --delete site host:www":                                {out: "would delete"},
 		"put a host:b":                                                  {there: "b=A big=B logs/1.log=1 logs/x.tmp=T www/i.html=old www/old=O"},
@@ -80,5 +83,30 @@ func TestGuideComingFrom(t *testing.T) {
 				t.Errorf("%v, %v", info, err)
 			}
 		})
+	}
+}
+
+// The guide's way to choose files by age has find write the rules, whatever the names are.
+func TestGuideFilterByAge(t *testing.T) {
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)\n  ```\n  (\\{ find [^\n]*)\n  haul (sync [^\n]*)\n  ```").FindStringSubmatch(string(guide))
+	if block == nil {
+		t.Fatal("the guide has no such commands")
+	}
+	l, dir := startLab(t, nil), t.TempDir()
+	t.Chdir(dir)
+	writeTree(t, dir, "site/old=1 site/d/old=2")
+	for _, name := range []string{"new", "d/[x]{y}*?", `back\slash`, "d/#"} {
+		writeFile(t, filepath.Join(dir, "site", name), "N")
+	}
+	if out, err := exec.Command("sh", "-c", block[1]).CombinedOutput(); err != nil {
+		t.Skipf("find of this system has no -printf: %v, %s", err, out)
+	}
+	l.must(splitShell(strings.ReplaceAll(block[2], "host:", "lab:"))...)
+	if got, want := treeOf(t, filepath.Join(l.dir, "www")), `back\slash=N d/#=N d/[x]{y}*?=N new=N`; got != want {
+		t.Errorf("the server has %s, want %s", got, want)
 	}
 }

@@ -39,6 +39,7 @@ const syncExamples = `  haul sync -n --delete photos host:backup/photos     what
 type syncFlags struct {
 	copyFlags
 	checksum       bool
+	sizeOnly       bool
 	delete         bool
 	maxDelete      int64
 	deleteExcluded bool
@@ -73,6 +74,7 @@ func newSync() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.checksum, "checksum", false, "compare the content of files of the same size, instead of their times")
+	flags.BoolVar(&f.sizeOnly, "size-only", false, "take files of the same size for unchanged, whatever their times are")
 	flags.BoolVar(&f.delete, "delete", false, "delete in DEST what SOURCE does not have")
 	flags.Int64Var(&f.maxDelete, "max-delete", -1, "delete nothing if it would be more than `N` files and directories (-1: no limit)")
 	flags.BoolVar(&f.deleteExcluded, "delete-excluded", false, "delete in DEST what is excluded, too")
@@ -110,6 +112,8 @@ func (f *syncFlags) config(cmd *cobra.Command, from, to remote.Location) (cfg co
 	switch {
 	case f.maxDelete < -1:
 		return cfg, failure.Usage.Errorf("--max-delete %d: choose 0 or more, or -1 for no limit", f.maxDelete)
+	case f.checksum && f.sizeOnly:
+		return cfg, failure.Usage.Errorf("--checksum and --size-only: choose one")
 	case f.delete && f.noClobber:
 		return cfg, failure.Usage.Errorf("--delete and --no-clobber: the second leaves alone what is there")
 	}
@@ -121,8 +125,11 @@ func (f *syncFlags) config(cmd *cobra.Command, from, to remote.Location) (cfg co
 			return cfg, err
 		}
 	}
-	if f.checksum {
+	switch {
+	case f.checksum:
 		cfg.Unchanged = treecopy.Hash
+	case f.sizeOnly:
+		cfg.Unchanged = treecopy.Size
 	}
 	if f.delete {
 		cfg.Delete = &treecopy.Deletion{Max: f.maxDelete, Excluded: f.deleteExcluded, EmptySource: f.force}

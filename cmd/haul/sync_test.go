@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -228,6 +229,7 @@ func TestSyncRefused(t *testing.T) {
 		{"--delete-excluded HERE lab:d", exitUsage, "it is for --delete"},
 		{"--delete --max-delete -2 HERE lab:d", exitUsage, "0 or more"},
 		{"--delete --no-clobber HERE lab:d", exitUsage, "--no-clobber"},
+		{"--checksum --size-only HERE lab:d", exitUsage, "choose one"},
 		{"--exclude [ HERE lab:d", exitUsage, "--exclude: pattern"},
 		{"--include a**b HERE lab:d", exitUsage, "between slashes"},
 		{"--filter-from HERE/rules HERE lab:d", exitUsage, "line 2"},
@@ -251,6 +253,49 @@ func TestSyncRefused(t *testing.T) {
 	l.must("sync", "--delete", "--force", empty, "lab:d")
 	if got := treeOf(t, filepath.Join(l.dir, "d")); got != "./" {
 		t.Errorf("with --force the server has %s", got)
+	}
+}
+
+// --update leaves alone what is newer in DEST, and --size-only what has the same size: for get and
+// put as well.
+func TestSyncUpdate(t *testing.T) {
+	l, w, here := startLab(t, nil), startWeb(t, map[string]string{"to/sub/x": ""}), t.TempDir()
+	const source, dest = "newer=new older=new same=new longer=longer", "newer=old older=old same=old longer=old"
+	writeTree(t, here, source)
+	for i, test := range []struct{ args, want, says string }{
+		{"sync --update HERE lab:TO", "longer=longer newer=old older=new same=old", "1 left alone (newer than their source)"},
+		{"sync --size-only HERE lab:TO", "longer=longer newer=old older=old same=old", "3 unchanged"},
+		{"sync --size-only --update HERE lab:TO", "longer=longer newer=old older=old same=old", "2 unchanged; 1 left alone"},
+		{"put -r --update HERE/. lab:TO", "longer=longer newer=old older=new same=new", "1 left alone"},
+		{"put -r --unchanged=size HERE/. lab:TO", "longer=longer newer=old older=old same=old", "3 unchanged"},
+		{"sync --size-only HERE WEB/TO", "longer=longer newer=old older=old same=old", "3 unchanged"},
+		{"put -r --unchanged=size HERE/. WEB/TO", "longer=longer newer=old older=old same=old", "3 unchanged"},
+		{"put -r --update HERE/. WEB/TO", "longer=longer newer=old older=new same=new", "1 left alone"},
+	} {
+		to := fmt.Sprint("to", i)
+		dir, run := filepath.Join(l.dir, to), l.haul
+		if strings.Contains(test.args, "WEB") {
+			dir, run = filepath.Join(w.dir, to), func(args ...string) (int, string, string) { return haul(t, args...) }
+		}
+		writeTree(t, dir, dest)
+		for name, ahead := range map[string]time.Duration{"newer": time.Hour, "older": -time.Hour} {
+			at := time.Unix(1_600_000_000, 0).Add(ahead)
+			if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		args := strings.Fields(strings.NewReplacer("HERE", here, "TO", to, "WEB", w.URL).Replace(test.args))
+		if code, _, msg := run(args...); code != 0 || !strings.Contains(msg, test.says) {
+			t.Errorf("%s: exit code %d, %s, want %q", test.args, code, msg, test.says)
+		}
+		if got := treeOf(t, dir); got != test.want {
+			t.Errorf("%s: DEST has %s, want %s", test.args, got, test.want)
+		}
+	}
+	for _, args := range [][]string{{"get", "--update", "lab:f", "-"}, {"put", "--unchanged", here, w.URL + "/to/"}} {
+		if code, _, msg := l.haul(args...); code != exitUsage {
+			t.Errorf("%q: exit code %d, %s", args, code, msg)
+		}
 	}
 }
 

@@ -191,10 +191,8 @@ func outcomeEvent(e events.Entry, o treecopy.Outcome, took time.Duration, dryRun
 		return &events.Made{Entry: e, DryRun: dryRun}
 	case treecopy.Same:
 		return &events.Unchanged{Entry: e, Verified: o.Verified}
-	case treecopy.Skipped:
+	case treecopy.Skipped, treecopy.Existing:
 		return &events.Skipped{Entry: e, Reason: console.Visible(o.Err.Error())}
-	case treecopy.Existing:
-		return &events.Skipped{Entry: e, Reason: "there already"}
 	case treecopy.Deleted:
 		return &events.Removed{Entry: e, DryRun: dryRun}
 	case treecopy.Unfinished:

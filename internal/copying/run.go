@@ -223,10 +223,14 @@ func (r *run) summary(s treecopy.Result, took time.Duration) string {
 	if s.Resumed > 0 {
 		parts = append(parts, console.FormatBytes(s.Resumed)+" were there before")
 	}
+	alone := "left alone (there already)"
+	if r.Update && !r.NoClobber {
+		alone = "left alone (newer than their source)"
+	}
 	for _, other := range []struct {
 		n    int64
 		what string
-	}{{s.Same, "unchanged"}, {s.Existing, "left alone (there already)"}, {s.Excluded, "excluded"}, {s.Skipped - r.empty.Load(), "skipped (symlinks, special files)"},
+	}{{s.Same, "unchanged"}, {s.Existing, alone}, {s.Excluded, "excluded"}, {s.Skipped - r.empty.Load(), "skipped (symlinks, special files)"},
 		{r.empty.Load(), fmt.Sprintf("left out (directories without files, which %v cannot make)", r.over)}, {s.Kept, "kept their permissions and times (directories that may not be changed)"},
 		{s.Failed, "failed"}, {s.Undeleted, "not deleted, as something failed"}, {s.Left, "unfinished"}} {
 		if other.n > 0 {

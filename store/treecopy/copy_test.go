@@ -335,6 +335,9 @@ func TestUnchanged(t *testing.T) {
 		{"to be continued, newer and another", treecopy.Options{Continue: true}, "atad", then.Add(time.Hour), false},
 		{"the same to the second, verified", treecopy.Options{Unchanged: treecopy.SizeAndTime, Verify: true}, "atad", then, false},
 		{"verified, and the same", treecopy.Options{Unchanged: treecopy.SizeAndTime, Verify: true}, "data", then, true},
+		{"the same size", treecopy.Options{Unchanged: treecopy.Size}, "atad", then.Add(-time.Hour), true},
+		{"the same size, verified", treecopy.Options{Unchanged: treecopy.Size, Verify: true}, "atad", then, false},
+		{"of another size", treecopy.Options{Unchanged: treecopy.Size}, "date.", then, false},
 		{"not finished before", treecopy.Options{Continue: true}, "dat", then.Add(time.Hour), false},
 		{"to be continued, older and another", treecopy.Options{Continue: true}, "atad", then.Add(-time.Hour), false},
 	}
@@ -360,6 +363,53 @@ func TestUnchanged(t *testing.T) {
 		}
 	}
 }
+
+// Update leaves alone what is newer in the target, to the second, and copies the rest.
+func TestUpdate(t *testing.T) {
+	then := time.Unix(1_000_000_000, 999)
+	from, to := store.Mem(0), store.Mem(0)
+	for name, ahead := range map[string]time.Duration{"newer": time.Second, "same": 500, "older": -time.Second, "missing": 0} {
+		put(t, from, name, []byte("source of "+name))
+		setTime(t, from, name, then)
+		if name != "missing" {
+			put(t, to, name, []byte("old"))
+			setTime(t, to, name, then.Add(ahead))
+		}
+	}
+	for _, dry := range []bool{true, false} {
+		r, s, err := copyAll(t.Context(), from, to, ".", treecopy.Options{Recursive: true, Update: true, DryRun: dry}, "./.")
+		if err != nil || r.Existing != 1 || r.Copied != 3 || s.outcomes["newer"].Err == nil {
+			t.Errorf("dry %v: %+v, %v", dry, r, err)
+		}
+	}
+	wantBytes(t, to, "newer", []byte("old"))
+	wantBytes(t, to, "same", []byte("source of same"))
+	if r, _, err := copyAll(t.Context(), timeless{from}, to, ".", treecopy.Options{Recursive: true, Update: true}, "./."); err != nil || r.Copied != 4 {
+		t.Errorf("of a source without times: %+v, %v", r, err)
+	}
+}
+
+// A timeless tree does not know when files were modified.
+type timeless struct{ store.Tree }
+
+func (l timeless) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	e, err := l.Tree.OpenDir(ctx, name)
+	return timelessEntries{e}, err
+}
+
+type timelessEntries struct{ store.Entries }
+
+func (e timelessEntries) Next(into []fs.FileInfo) (int, error) {
+	n, err := e.Entries.Next(into)
+	for i := range into[:n] {
+		into[i] = timelessInfo{into[i]}
+	}
+	return n, err
+}
+
+type timelessInfo struct{ fs.FileInfo }
+
+func (timelessInfo) ModTime() time.Time { return time.Time{} }
 
 // A file that is not copied, as it is the same, has the mode and the time of its source.
 func TestUnchangedHasAttributes(t *testing.T) {

@@ -35,18 +35,33 @@ func (c *copier) copyFile(f *file) (Outcome, error) {
 	if err := c.lookAtTarget(f); err != nil {
 		return Outcome{}, err
 	}
-	if c.opts.NoClobber && f.old != nil {
-		return Outcome{What: Existing}, nil
+	switch {
+	case f.old == nil:
+	case c.opts.NoClobber:
+		return existing, nil
+	case c.opts.Update && newer(f.old, f.info):
+		return Outcome{What: Existing, Err: errNewer}, nil
 	}
 	for anew := 0; ; anew++ {
 		out, err := c.tryVersion(f, anew)
 		if c.opts.NoClobber && errors.Is(err, fs.ErrExist) { // it came meanwhile
-			return Outcome{What: Existing}, nil
+			return existing, nil
 		}
 		if anew == maxAnew || !c.replaced(err) {
 			return out, err
 		}
 	}
+}
+
+// existing is the outcome of what Options.NoClobber leaves alone.
+var existing = Outcome{What: Existing, Err: errors.New("there already")}
+
+// errNewer says why Options.Update leaves a file alone.
+var errNewer = errors.New("newer than its source")
+
+// newer reports whether a file was modified later than its source, as far as both are known.
+func newer(old, source fs.FileInfo) bool {
+	return !source.ModTime().IsZero() && old.ModTime().Unix() > source.ModTime().Unix()
 }
 
 // tryVersion copies the version of a file that there is now, unless the target has
@@ -160,7 +175,7 @@ func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 	how := c.equal
 	switch {
 	case c.opts.Unchanged == Hash:
-	case sameTime && (c.opts.Unchanged == SizeAndTime || c.opts.Continue):
+	case c.opts.Unchanged == Size, sameTime && (c.opts.Unchanged == SizeAndTime || c.opts.Continue):
 		if !c.opts.Verify {
 			return true, false, nil
 		}
@@ -212,58 +227,58 @@ func (c *copier) copyLink(f *file) {
 	if c.ctx.Err() != nil {
 		return
 	}
-	what, err := c.tryLink(f)
+	out, err := c.tryLink(f)
 	if err != nil {
 		c.report.failed(f.item, err)
 		return
 	}
 	c.landed.Store(true)
-	c.report.ended(f.item, Outcome{What: what})
+	c.report.ended(f.item, out)
 }
 
-func (c *copier) tryLink(f *file) (What, error) {
+func (c *copier) tryLink(f *file) (out Outcome, err error) {
 	text, err := f.tree.Readlink(c.ctx, f.from)
 	if err != nil {
-		return 0, err
+		return out, err
 	}
 	if err := c.needDir(f.dir); err != nil {
-		return 0, err
+		return out, err
 	}
 	fi, err := c.lookUp(nil, f.to, f.cleared)
 	switch {
 	case err == nil && c.opts.NoClobber:
-		return Existing, nil
+		return existing, nil
 	case err == nil && fi.Mode().Type() != fs.ModeSymlink:
-		return 0, inTheWay(fi)
+		return out, inTheWay(fi)
 	case err == nil:
 		if old, err := c.to.Readlink(c.ctx, f.to); err == nil && old == text {
-			return Same, nil
+			return Outcome{What: Same}, nil
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return 0, err
+		return out, err
 	}
 	if c.opts.DryRun {
-		return Copied, nil
+		return Outcome{What: Copied}, nil
 	}
 	if err == nil {
 		if err := c.to.Remove(c.ctx, f.to); err != nil {
-			return 0, err
+			return out, err
 		}
 	}
 	if err := c.to.Symlink(c.ctx, text, f.to); err != nil {
-		return 0, err
+		return out, err
 	}
 	if c.opts.fileTimes() {
 		var a store.Attr
 		a.AccessTime, a.ModTime = timesOf(f.info)
 		if a.ModTime.IsZero() {
-			return Copied, nil
+			return Outcome{What: Copied}, nil
 		}
 		if err := c.to.SetAttr(c.ctx, f.to, a, false); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			return 0, err
+			return out, err
 		}
 	}
-	return Copied, nil
+	return Outcome{What: Copied}, nil
 }
 
 // maxAnew is how often a file is begun anew whose source was replaced meanwhile.

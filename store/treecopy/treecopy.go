@@ -180,6 +180,11 @@ type Options struct {
 	// NoClobber leaves what has a name in the target as it is.
 	NoClobber bool
 
+	// Update leaves files of the target as they are that have a later modification time than
+	// their source, in seconds. In a target with [store.Features].OwnTimes that is the time of the
+	// upload.
+	Update bool
+
 	// Delete, if set, removes from the target what the source does not have. It takes one
 	// source, a directory whose contents go to the target, and excludes NoClobber. A
 	// file that the source has under another name now is renamed in the target, where both
@@ -200,7 +205,7 @@ type Options struct {
 	// Verify compares each file with its source after it was copied and, where
 	// the target can, before it has its name: by the hash that a server
 	// computes, if it offers that, else by reading it again. Files taken to be
-	// unchanged by their time are compared as well, and copied if they differ.
+	// unchanged by their size or time are compared as well, and copied if they differ.
 	Verify bool
 
 	// Durable waits for each file until it is on the target's disk. Without
@@ -255,6 +260,7 @@ const (
 	Never       Unchanged = iota // nothing: all is copied
 	SizeAndTime                  // what has the same size and modification time, to the second: of use with PreserveTimes, and a target that keeps times
 	Hash                         // what has the same size and SHA-256, or what else both sides can compute
+	Size                         // what has the same size
 )
 
 // Links says what becomes of symbolic links.
@@ -331,7 +337,7 @@ type Outcome struct {
 	Verified bool
 	Cloned   bool   // the server has copied it: see [Cloner]
 	Was      string // of a Moved file: its old name in the tree of the target
-	Err      error  // if What is Failed or Unfinished, or why it was Skipped
+	Err      error  // if What is Failed or Unfinished, or why it is Skipped or Existing
 }
 
 // A What is the kind of an [Outcome].
@@ -346,7 +352,7 @@ const (
 	Skipped             // a symbolic link, a device or the like: see [Options]; or a directory: see [store.Features].ImpliedDirs
 	Failed
 	Unfinished // an entry that was under way when the copy ended; Outcome.Err says how that was noticed
-	Existing   // a file that is left alone: see [Options].NoClobber
+	Existing   // a file that is left alone: see [Options].NoClobber and Update
 	Moved      // a file that had another name in the target
 	Deleted    // an entry of the target: see [Item].Extra
 )
@@ -384,7 +390,7 @@ type Result struct {
 	Failed  int64
 
 	Excluded int64 // what Options.Filter excludes in directories that were listed
-	Existing int64 // files that were left alone: see Options.NoClobber
+	Existing int64 // files that were left alone: see Options.NoClobber and Update
 	Moved    int64 // files
 	Deleted  int64 // files, symbolic links and directories
 
