@@ -299,6 +299,28 @@ func TestSyncUpdate(t *testing.T) {
 	}
 }
 
+// Of sources that do not exist, nothing is printed but the errors.
+func TestNothingToSumUp(t *testing.T) {
+	l, w, here := startLab(t, nil), startWeb(t, nil), t.TempDir()
+	for _, test := range []struct {
+		args  string
+		lines int
+	}{
+		{"sync lab:none HERE", 1}, {"sync --delete -n lab:none HERE", 1}, {"sync HERE/none lab:", 1}, {"sync WEB/none HERE", 1},
+		{"get lab:none HERE", 1}, {"get -r lab:none lab:neither HERE", 2}, {"get WEB/none HERE", 1}, {"put HERE/none lab:", 1},
+		{"cp lab:none lab:other", 1},
+	} {
+		args := strings.Fields(strings.NewReplacer("HERE", here, "WEB", w.URL).Replace(test.args))
+		run := l.haul
+		if strings.Contains(test.args, "WEB") {
+			run = func(args ...string) (int, string, string) { return haul(t, args...) }
+		}
+		if code, out, msg := run(args...); code == 0 || out != "" || len(strings.Split(strings.TrimSpace(msg), "\n")) != test.lines {
+			t.Errorf("%s: exit code %d, %s%s", test.args, code, out, msg)
+		}
+	}
+}
+
 // get and put leave out files by the same rules, and leave existing ones alone.
 func TestFiltersOfGetAndPut(t *testing.T) {
 	l, here := startLab(t, nil), t.TempDir()

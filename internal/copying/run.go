@@ -111,11 +111,21 @@ func (r *run) copy(ctx context.Context, j treecopy.Job) error {
 		if r.DryRun {
 			result.Bytes = plan.bytes
 		}
-		if !remote.IsNoAnswer(err) || result.Copied+result.Same+result.Bytes > 0 {
+		if worthSummary(result, err) {
 			fmt.Fprintln(r.Stderr, r.summary(result, time.Since(began)))
 		}
 	}
 	return r.explain(ctx, errors.Join(err, plan.print(r.Stdout)))
+}
+
+// worthSummary reports whether there is more to say of a copy than its error: a source that does
+// not exist, or a server that does not answer, leaves nothing to sum up.
+func worthSummary(s treecopy.Result, err error) bool {
+	if remote.IsNoAnswer(err) {
+		return s.Copied+s.Same+s.Bytes > 0
+	}
+	s.Failed = 0
+	return err == nil || s != treecopy.Result{}
 }
 
 // hooks returns the hooks of a job, which show it or add to the plan of a dry run.
