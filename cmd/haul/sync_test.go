@@ -200,6 +200,20 @@ func TestSyncMoved(t *testing.T) {
 	}
 }
 
+// A server that has both directories copies its files itself.
+func TestSyncOnOneServer(t *testing.T) {
+	l := startLab(t, nil)
+	big := strings.Repeat("0123456789abcdef", 200_000)
+	writeTree(t, l.dir, "from/big="+big+" from/d/small=1 to/big=old")
+	l.must("sync", "lab:from", "twin:to")
+	if got := treeOf(t, filepath.Join(l.dir, "to")); got != "big="+big+" d/small=1" {
+		t.Errorf("DEST has %.100s", got)
+	}
+	if n := l.server.Counters().Sent; n > int64(len(big))/10 {
+		t.Errorf("the server sent %d bytes of files", n)
+	}
+}
+
 // A command that makes no sense is refused before anything is done, and an empty SOURCE deletes
 // nothing.
 func TestSyncRefused(t *testing.T) {

@@ -31,11 +31,11 @@ func Sync(ctx context.Context, cfg Config, from, to remote.Location) error {
 	r := newRun(&cfg, over, "sync")
 	r.get = from.IsRemote()
 	defer r.close()
+	var j treecopy.Job
 	source, err := r.syncSource(ctx, from)
 	if err != nil {
 		return err
 	}
-	j := treecopy.Job{Sources: []treecopy.Source{source}}
 	if to.IsRemote() {
 		c, err := r.servers.Connect(ctx, to, remote.Intent{})
 		if err != nil {
@@ -45,10 +45,12 @@ func Sync(ctx context.Context, cfg Config, from, to remote.Location) error {
 		if err != nil {
 			return err
 		}
-		if err := r.checkNested(ctx, from, to, source, p); err != nil {
-			return err
-		}
 		r.names.targetAt, j.To, j.Target = to.At, p.Tree, p.Name
+		if from.IsRemote() {
+			if err := r.sameServer(ctx, from, to, c, &source, &j); err != nil {
+				return err
+			}
+		}
 	} else {
 		p, err := r.local.target(strings.TrimRight(filepath.ToSlash(to.Path), "/")+"/", false)
 		if err != nil {
@@ -56,6 +58,7 @@ func Sync(ctx context.Context, cfg Config, from, to remote.Location) error {
 		}
 		r.names.targetAt, r.names.toLocal, j.To, j.Target = p.at, true, p.tree, p.name
 	}
+	j.Sources = []treecopy.Source{source}
 	return r.copy(ctx, j)
 }
 
@@ -83,39 +86,20 @@ func (r *run) syncSource(ctx context.Context, from remote.Location) (s treecopy.
 	return s, nil
 }
 
-// checkNested refuses directories of one server of which one is in the other: copies would be
-// copied again, or the source deleted.
-func (r *run) checkNested(ctx context.Context, from, to remote.Location, s treecopy.Source, p remote.Place) error {
-	if !from.IsRemote() {
-		return nil
-	}
+// sameServer has a server copy its files itself if it has both directories. It refuses those of
+// which one is in the other: copies would be copied again, or the source deleted.
+func (r *run) sameServer(ctx context.Context, from, to remote.Location, c remote.Server, s *treecopy.Source, j *treecopy.Job) error {
 	same, err := r.servers.Same(ctx, from, to)
 	if err != nil || !same {
 		return err
 	}
-	source := realPath(ctx, s.Tree, strings.TrimSuffix(s.Name, "/."))
-	target := realPath(ctx, p.Tree, path.Join(p.Name, "."))
-	if isBelow(source, target) || isBelow(target, source) {
+	p, err := c.Source(ctx, from) // by the connection of the target
+	if err != nil {
+		return err
+	}
+	if treecopy.Nested(ctx, p.Tree, p.Name, j.To, j.Target) {
 		return failure.Usage.Errorf("sync %v to %v: one is in the other", from, to)
 	}
+	s.Tree, s.Origin, j.Origin = p.Tree, to.Origin(), to.Origin()
 	return nil
-}
-
-// realPath returns where a name of a tree leads, as far as the tree reports it. Of a name that
-// is not there yet it asks for the directory above.
-func realPath(ctx context.Context, tree treecopy.SourceTree, name string) string {
-	r, ok := tree.(treecopy.Resolver)
-	if !ok {
-		return path.Join("/", name)
-	}
-	real, err := r.RealPath(ctx, name)
-	if err != nil && path.Dir(name) != name {
-		return path.Join(realPath(ctx, tree, path.Dir(name)), path.Base(name))
-	}
-	return path.Join("/", real)
-}
-
-// isBelow reports whether a path is a directory, or below it.
-func isBelow(dir, name string) bool {
-	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
 }

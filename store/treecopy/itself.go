@@ -1,6 +1,7 @@
 package treecopy
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"path"
@@ -16,9 +17,9 @@ func (c *copier) apart(p *place, starts []start) (kept []start) {
 			continue
 		}
 		if c.realTop == "" {
-			c.realTop = c.realOf(given(c.to), p.name)
+			c.realTop = realOf(c.ctx, given(c.to), p.name)
 		}
-		to, from := c.realTop, c.realOf(s.tree, s.name)
+		to, from := c.realTop, realOf(c.ctx, s.tree, s.name)
 		if !p.exact && !s.contents {
 			to = path.Join(to, s.as)
 		}
@@ -45,15 +46,26 @@ func (c *copier) holdsTarget(d *dir, real string) bool {
 	return c.realTop != "" && real != "" && d.source.origin == c.origin && (real == c.realTop || isBelow(c.realTop, real))
 }
 
+// Nested reports whether two directories are one, or one is in the other. Their trees are of one
+// user on one server. A name need not exist.
+func Nested(ctx context.Context, aTree any, a string, bTree any, b string) bool {
+	a, b = realOf(ctx, aTree, a), realOf(ctx, bTree, b)
+	return a == b || isBelow(a, b) || isBelow(b, a)
+}
+
 // realOf returns the path of a name in a tree, without symbolic links as far as the tree can
-// tell.
-func (c *copier) realOf(tree any, name string) string {
-	if r, ok := tree.(Resolver); ok {
-		if real, err := r.RealPath(c.ctx, name); err == nil {
-			return path.Clean(real)
-		}
+// tell. Of a name that is not there it asks for the directory above.
+func realOf(ctx context.Context, tree any, name string) string {
+	name = path.Clean(name)
+	r, ok := tree.(Resolver)
+	if !ok {
+		return path.Join("/", name)
 	}
-	return path.Clean("/" + name)
+	real, err := r.RealPath(ctx, name)
+	if above := path.Dir(name); err != nil && above != name {
+		return path.Join(realOf(ctx, tree, above), path.Base(name))
+	}
+	return path.Join("/", real)
 }
 
 // isBelow reports whether a path is below another.
