@@ -1,9 +1,11 @@
 package sftpclient
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -124,8 +126,112 @@ func TestStreamLost(t *testing.T) {
 	}
 }
 
+// A stream that is lost takes along what was granted to a file and not read yet. Another may
+// be there before the source has given what it was asked for: then the copy continues on that.
+func TestStreamLostUnderASlowSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeServer()
+		p.link.latency = time.Millisecond
+		first, err := p.connectStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewStream(t.Context(), first, Config{Conns: 1, ConnectStream: p.connectStream})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.OpenFile(t.Context(), "f", os.O_WRONLY|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := pattern(4<<20, 1)
+		r := &slowSource{r: bytes.NewReader(data), slow: 2, meanwhile: p.endFirst}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if n, err := f.FillFrom(ctx, r, 0, int64(len(data))); n != int64(len(data)) || err != nil {
+			t.Errorf("FillFrom = %d, %v", n, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if !bytes.Equal(p.get(t, "f"), data) || p.opened != 2 {
+			t.Errorf("the file is not the same, or %d sessions were begun, and not 2", p.opened)
+		}
+		p.end(t, c)
+	})
+}
+
+// A slowSource takes two seconds for one of its reads, in the middle of which something happens.
+type slowSource struct {
+	r         io.ReaderAt
+	reads     int
+	slow      int // which one
+	meanwhile func()
+}
+
+func (s *slowSource) ReadAt(p []byte, off int64) (int, error) {
+	if s.reads++; s.reads == s.slow {
+		time.Sleep(time.Second)
+		s.meanwhile()
+		time.Sleep(time.Second)
+	}
+	return s.r.ReadAt(p, off)
+}
+
+// A session that has failed may not have ended yet, as its writer is still at work. A request
+// about a file that is open there goes to the next session.
+func TestStreamFailsBeforeItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeServer()
+		p.put(t, "f", []byte("content"))
+		s, err := p.connectStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := &slowWriter{ReadWriteCloser: s}
+		c, err := NewStream(t.Context(), first, Config{ConnectStream: p.connectStream})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.OpenFile(t.Context(), "f", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.takes.Store(int64(2 * time.Second))
+		other := make(chan error, 1)
+		go func() {
+			_, err := c.Stat(t.Context(), "f")
+			other <- err
+		}()
+		time.Sleep(time.Second)
+		p.endFirst()
+		synctest.Wait()
+		if fi, err := f.Stat(); err != nil || fi.Size() != 7 {
+			t.Errorf("the file is %v, %v", fi, err)
+		}
+		if err := <-other; err != nil {
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		p.end(t, c)
+	})
+}
+
+// A slowWriter is a stream each Write to which takes some time.
+type slowWriter struct {
+	io.ReadWriteCloser
+	takes atomic.Int64
+}
+
+func (s *slowWriter) Write(p []byte) (int, error) {
+	time.Sleep(time.Duration(s.takes.Load()))
+	return s.ReadWriteCloser.Write(p)
+}
+
 // The error quotes text that a shell prints before the protocol begins, in place of the length
-// of a packet.
+// of a packet, even if that is all.
 func TestTextBeforeTheProtocol(t *testing.T) {
 	for text, want := range map[string]string{
 		"This account is closed.\n":              `"This account is closed."`,

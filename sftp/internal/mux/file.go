@@ -220,7 +220,12 @@ func (f *File) Handle(ctx context.Context) (Handle, error) {
 		if f.mux.err != nil {
 			return Handle{}, f.mux.err
 		}
-		if err := f.awaitChange(ctx, func() { f.spread(1, 0) }); err != nil {
+		err := f.awaitChange(ctx, func() {
+			// A lane that has failed takes some time to end. Then only transfers hear of it.
+			f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Lane.err != nil })
+			f.spread(1, 0)
+		})
+		if err != nil {
 			return Handle{}, err
 		}
 	}

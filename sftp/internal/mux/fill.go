@@ -60,6 +60,7 @@ func (f *File) Fill(ctx, life context.Context, r io.ReaderAt, p pipeline.Config,
 		}
 		if len(x.todo) > 0 {
 			x.load(r, p.Size)
+			t.changed(time.Now()) // whatever came of it: another may be granted
 			continue
 		}
 		if err := t.Wait(ctx, life, time.Time{}); err != nil {
@@ -92,11 +93,9 @@ func (x *fill) load(r io.ReaderAt, size int64) {
 	b := NewBuffer(WriteHead + g.Len)
 	n, err := r.ReadAt(b.Bytes[WriteHead:WriteHead+g.Len], g.Offset)
 	m.mu.Lock()
-	now := time.Now()
 	switch {
 	case !g.stands(t):
 		b.Free()
-		return
 	case n >= g.Len:
 		g.Send(b.Bytes, g.Len, b)
 	case err == io.EOF && size < 0:
@@ -116,7 +115,6 @@ func (x *fill) load(r io.ReaderAt, size int64) {
 		b.Free()
 		t.localFailed(g.Request.ID, err)
 	}
-	t.changed(now)
 }
 
 // giveBack gives back what is not wanted any more, as the transfer has failed.

@@ -131,7 +131,7 @@ func (l *Lane) fail(err error) {
 	if l.err != nil {
 		return
 	}
-	l.err = err
+	l.err, l.mux.last = err, err
 	l.due.Signal()
 	// Closing a channel may block as long as the connection does; if it takes too
 	// long, the connection is closed.

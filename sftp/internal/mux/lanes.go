@@ -298,7 +298,7 @@ func (m *Mux) drop(conn *connection) {
 // and nothing reads what was to be sent. The caller holds mu.
 func (m *Mux) ended(l *Lane) {
 	l.conn.open = slices.DeleteFunc(l.conn.open, func(o *Lane) bool { return o == l })
-	if m.last = l.err; l.conn.isStream() {
+	if l.conn.isStream() {
 		l.conn.limit = 0 // it was its session
 	}
 	now := time.Now()
