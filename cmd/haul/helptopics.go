@@ -67,8 +67,11 @@ asks, and fails if the server wants an answer.`
 const copyingHelp = `How get, put and sync copy files over SFTP, HTTP and S3.
 
 Resuming:
-  --continue keeps the received part of a file if the copy is cut off, even by a kill. The
-  next run with --continue resumes there. If haul cannot resume a file, it says why.
+  --continue keeps the received part of a file if the copy is cut off. The next run with
+  --continue resumes there. If haul cannot resume a file, it says why.
+
+  After kill -9 the next run resumes a little before: get by up to 16 MiB of a file, and
+  put over SFTP by what came in some 5 s, at most 32 MiB.
 
   A file that is complete is copied again, unless
     - it has the size and the time of its source: use -p from the first run on, or

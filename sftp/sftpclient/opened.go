@@ -158,7 +158,7 @@ func (f *openedFile) fillFrom(ctx context.Context, r io.ReaderAt, off, size int6
 	if f.confirmed != nil {
 		progress = func(whole int64) { f.confirmed(off, whole) }
 	}
-	moved, local, err := f.remote.Fill(ctx, f.life, r, f.fillConfig(off, size), f.c.recordEvery, progress)
+	moved, local, err := f.remote.Fill(ctx, f.life, r, f.fillConfig(off, size), min(f.c.recordEvery, recordLeast), progress)
 	if err == nil {
 		return moved, nil
 	}

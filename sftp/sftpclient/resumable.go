@@ -18,9 +18,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// recordEvery is how much of an upload that is to be resumed may be lost: after
-// as much, its record is brought up to date.
-const recordEvery = 32 << 20
+// How much of an upload that is to be resumed may be lost: its record is brought up to date
+// after recordEvery bytes, and after recordTime if there are recordLeast more by then.
+const (
+	recordEvery = 32 << 20
+	recordLeast = 1 << 20
+	recordTime  = 5 * time.Second
+)
 
 // A resumableUpload is an upload with a record beside its hidden file, of a name that
 // the next upload of the same file by the same one finds. It says which the hidden
@@ -50,7 +54,9 @@ type resumableUpload struct {
 	whole   int64          // mu: what the server has confirmed, from the start
 	behind  int64          // mu: what was written without a gap, confirmed or not
 	high    int64          // mu: the end of what was written
-	due     bool           // mu: a record is being written
+	noted   int64          // mu: what the record said last, or was to say
+	notedAt time.Time      // mu: and when
+	noting  bool           // mu: a record is being written
 	pending sync.WaitGroup // the goroutine that does so
 }
 
@@ -102,6 +108,7 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 	k.f.name = k.target // for messages
 	k.f.confirmed, k.f.uncut = k.confirm, true
 	k.owner.last = time.Now()
+	k.noted, k.notedAt = k.resumed, k.owner.last
 	return k, nil
 }
 
@@ -208,11 +215,17 @@ func (k *resumableUpload) confirm(start, end int64) {
 		return
 	}
 	k.whole, k.behind = end, max(k.behind, end)
-	if k.due {
+	if !k.due(end) {
 		return
 	}
-	k.due = true
+	k.noting = true
 	k.pending.Go(k.updateRecord)
+}
+
+// due reports whether a record has to be begun if all up to end is whole. The caller holds mu.
+func (k *resumableUpload) due(end int64) bool {
+	more := end - k.noted
+	return !k.noting && (more >= k.c.recordEvery || more >= recordLeast && time.Since(k.notedAt) >= recordTime)
 }
 
 // synced returns the file that is to be on the server's disk before a record counts, or
@@ -228,23 +241,18 @@ func (k *resumableUpload) synced() *mux.File {
 func (k *resumableUpload) updateRecord() {
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()
-	for {
+	for again := true; again; {
 		k.mu.Lock()
 		whole := k.whole
-		k.due = whole-k.record.marked >= k.c.recordEvery
-		due := k.due
+		k.noted, k.notedAt = whole, time.Now()
 		k.mu.Unlock()
-		if !due {
-			return
-		}
-		if err := k.record.mark(k.ctx, whole, k.synced()); err != nil {
-			// Only less can be resumed now. A later confirmation may
-			// try again.
-			k.mu.Lock()
-			k.due = false
-			k.mu.Unlock()
-			return
-		}
+		// If this fails, only less can be resumed. A later confirmation tries again.
+		err := k.record.mark(k.ctx, whole, k.synced())
+		k.mu.Lock()
+		k.noting = false
+		again = err == nil && k.due(k.whole)
+		k.noting = again
+		k.mu.Unlock()
 	}
 }
 
@@ -263,7 +271,7 @@ func (k *resumableUpload) WriteAt(p []byte, off int64) (int, error) {
 	if off <= k.behind {
 		k.behind = max(k.behind, off+int64(n))
 	}
-	behind, due := k.behind, k.behind-k.whole >= k.c.recordEvery
+	behind, due := k.behind, k.due(k.behind)
 	k.mu.Unlock()
 	if due && err == nil {
 		if err = k.f.awaitWrites(k.ctx); err == nil {
@@ -309,14 +317,22 @@ func (k *resumableUpload) Truncate(size int64) error {
 func (k *resumableUpload) moveBack(off int64) error {
 	k.mu.Lock()
 	k.whole = min(k.whole, max(off, 0))
-	whole := k.whole
+	whole, less := k.whole, k.noted <= k.whole // and so is what the record says
 	k.mu.Unlock()
-	k.record.mu.Lock()
-	defer k.record.mu.Unlock()
-	if k.record.marked <= whole || k.record.lost {
+	if less {
 		return nil
 	}
-	return k.record.mark(k.ctx, whole, nil)
+	k.record.mu.Lock()
+	defer k.record.mu.Unlock()
+	if k.record.marked > whole && !k.record.lost {
+		if err := k.record.mark(k.ctx, whole, nil); err != nil {
+			return err
+		}
+	}
+	k.mu.Lock()
+	k.noted = min(k.noted, whole)
+	k.mu.Unlock()
+	return nil
 }
 
 // Commit gives the file its name. If the context has ended it does nothing, and

@@ -2,8 +2,12 @@ package sftpclient
 
 import (
 	"bytes"
+	"io"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/haul-project/haul/store"
 )
 
 // A slowReader takes its time over each read, as one does that is held back.
@@ -46,4 +50,47 @@ func TestResumesSlowSources(t *testing.T) {
 			t.Error("the file has other bytes")
 		}
 	})
+}
+
+// On a slow path an upload whose process is killed loses what came in the last seconds, and
+// not all of the 32 MiB after which there is a record in any case.
+func TestResumesSlowPaths(t *testing.T) {
+	const size, killed = 8 << 20, 13 * time.Second
+	for name, send := range map[string]func(k *resumableUpload, r *bytes.Reader) error{
+		"at once": func(k *resumableUpload, r *bytes.Reader) error {
+			_, err := k.FillFrom(k.ctx, r, 0, size)
+			return err
+		},
+		"piece by piece": func(k *resumableUpload, r *bytes.Reader) error {
+			_, err := io.CopyBuffer(io.NewOffsetWriter(k, 0), struct{ io.Reader }{r}, make([]byte, 32<<10))
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newFakeServer()
+			p.link = netLink{latency: 10 * time.Millisecond, rate: 256 << 10}
+			begin := func() (*Client, *resumableUpload) {
+				c := p.client(t, Config{RequestBytes: 32 << 10, Memory: 64 << 10})
+				u, err := c.Store("").Create(t.Context(), "f", store.Create{Size: size, Resume: "me", Source: "this"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c, u.(*resumableUpload)
+			}
+			c, k := begin()
+			time.AfterFunc(killed, func() { _ = c.Close() }) // after which it can record nothing
+			if send(k, bytes.NewReader(pattern(size, 4))) == nil {
+				t.Errorf("%s: it is not cut off", name)
+			}
+			next, again := begin()
+			most := int64(killed/time.Second) * p.link.rate
+			least := most - int64(recordTime/time.Second)*p.link.rate - recordLeast
+			if n := again.Resumed(); n < least || n > most {
+				t.Errorf("%s: %d bytes are there, want %d to %d", name, n, least, most)
+			}
+			_ = again.Discard()
+			_ = next.Close()
+			p.wait.Wait()
+		})
+	}
 }
