@@ -76,9 +76,10 @@ func (d webDialer) client(root string, l Location, first string) (*webclient.Cli
 	if o.TLS, err = d.cfg.Web.tls(); err != nil {
 		return nil, err
 	}
+	if err := d.cfg.Web.checkPin(u.Scheme != "http", u.Host, "give"); err != nil {
+		return nil, err
+	}
 	switch {
-	case d.cfg.Web.Fingerprint != "" && u.Scheme == "http":
-		return nil, failure.Usage.Errorf("--fingerprint: %s shows no certificate over http, and anybody can be the server; give its https URL", u.Host)
 	case d.cfg.Web.Insecure && u.Scheme == "https":
 		d.notices.printf("WARNING: --insecure: the identity of %s is not checked; anybody on the way can read and change all that is sent", u.Host)
 	case d.cfg.PasswordFile != "" && u.Scheme == "http":
@@ -123,6 +124,15 @@ func (c *WebConfig) tls() (*tls.Config, error) {
 		return nil, failure.Local.Errorf("--cacert %s: there is no certificate in it (PEM, -----BEGIN CERTIFICATE-----)", console.Visible(c.CACert))
 	}
 	return t, nil
+}
+
+// checkPin refuses a fingerprint for a server that shows no certificate. give is what the user
+// can do with its https URL.
+func (c *WebConfig) checkPin(secure bool, host, give string) error {
+	if c.Fingerprint == "" || secure {
+		return nil
+	}
+	return failure.Usage.Errorf("--fingerprint: %s shows no certificate over http, and anybody can be the server; %s its https URL", host, give)
 }
 
 // pin has connections accept one certificate alone, whatever its names and its signer are.

@@ -183,6 +183,9 @@ func (s *Store) URL(name string) string {
 // Endpoint returns the host of the server, with its port.
 func (s *Store) Endpoint() string { return s.host }
 
+// Secure reports whether the server is reached over TLS.
+func (s *Store) Secure() bool { return s.secure }
+
 // key returns the key of a name; fs.ErrInvalid for one that none has.
 func (s *Store) key(ctx context.Context, name string) (string, error) {
 	if ctx.Err() != nil {
