@@ -33,7 +33,7 @@ func newLog(c Config, stderr io.Writer) *log {
 	case c.Stderr:
 		l.write = func(_ Level, text string) { fmt.Fprintf(stderr, "%s\r\n", text) } // of sshd it goes to a terminal
 	default:
-		if w, closeLog, err := openSyslog(c.Facility); err == nil {
+		if w, closeLog, err := openSyslog(c.Facility, c.syslog); err == nil {
 			l.write, l.close = w, closeLog
 		}
 	}

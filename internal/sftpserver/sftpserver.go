@@ -37,6 +37,8 @@ type Config struct {
 	Level    Level    // what to log
 	Facility Facility // of syslog
 	Stderr   bool     // log to the standard error instead
+
+	syslog string // the socket of a syslog; "" is that of this machine
 }
 
 // Run serves one session on in and out until the client ends it, which is no error, or ctx

@@ -73,7 +73,9 @@ func run(t *testing.T, c Config) *peer {
 	p := &peer{t: t, to: to, from: from, ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	p.cancel = cancel
-	c.Stderr, c.Level = true, levelDebug3
+	if c.syslog == "" {
+		c.Stderr, c.Level = true, levelDebug3
+	}
 	go func() {
 		err := Run(ctx, c, in, out, &p.log)
 		_ = in.Close()

@@ -19,6 +19,6 @@ func (u *Umask) set() error {
 
 func openStdio(in, out *os.File) (stdio, error) { return stdio{in, out}, nil }
 
-func openSyslog(Facility) (write func(l Level, text string), closeLog func(), err error) {
+func openSyslog(Facility, string) (write func(l Level, text string), closeLog func(), err error) {
 	return nil, nil, errors.ErrUnsupported
 }

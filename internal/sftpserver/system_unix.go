@@ -37,9 +37,13 @@ func openStdio(in, out *os.File) (stdio, error) {
 	return stdio{all[0], all[1]}, nil
 }
 
-// openSyslog connects to the syslog of this machine.
-func openSyslog(f Facility) (write func(l Level, text string), closeLog func(), err error) {
-	w, err := syslog.New(syslog.Priority(f)<<3|syslog.LOG_INFO, logName)
+// openSyslog connects to the syslog of a socket, or of this machine.
+func openSyslog(f Facility, socket string) (write func(l Level, text string), closeLog func(), err error) {
+	network := ""
+	if socket != "" {
+		network = "unixgram"
+	}
+	w, err := syslog.Dial(network, socket, syslog.Priority(f)<<3|syslog.LOG_INFO, logName)
 	if err != nil {
 		return nil, nil, err
 	}
