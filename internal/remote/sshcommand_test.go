@@ -7,7 +7,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -88,6 +91,46 @@ func TestSSHCommandHangs(t *testing.T) {
 	defer cancel()
 	if _, err := s.Connect(ctx, l, Intent{}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("it ended before the context: %v", err)
+	}
+}
+
+// A program that stops in a session, as ssh does whose network has vanished, is given up when the
+// server has been silent for as long as it may be, in as many sessions as a request is made in.
+// None of the programs is left, though they heed no signal but the last.
+func TestSSHCommandStops(t *testing.T) {
+	t.Parallel()
+	pids := filepath.Join(t.TempDir(), "pids")
+	// VERSION, and a STATUS that refuses to say what the limits are.
+	const script = `echo $$ >> "$0"; printf '\0\0\0\5\2\0\0\0\3\0\0\0\21\145\0\0\0\1\0\0\0\10\0\0\0\0\0\0\0\0'; kill -STOP $$`
+	l, err := Parse("lab:f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{SSH: SSHConfig{Command: []string{"/bin/sh", "-c", script, pids}}, Patience: Patience{Stall: 50 * time.Millisecond}, Batch: true, Say: func(string) {}})
+	c, err := s.Connect(t.Context(), l, Intent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	_, err = c.Stat(t.Context(), "f")
+	if !errors.Is(err, sftpclient.ErrStalled) || !IsNoAnswer(err) || !strings.Contains(err.Error(), "server does not answer for") {
+		t.Errorf("a request fails by %v", err)
+	}
+	s.Close()
+	if took := time.Since(begin); took > time.Minute {
+		t.Errorf("it takes %v", took)
+	}
+	b, err := os.ReadFile(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range strings.Fields(string(b)) {
+		if pid, err := strconv.Atoi(word); err != nil || syscall.Kill(pid, 0) != syscall.ESRCH {
+			t.Errorf("process %s is left, %v", word, err)
+		}
+	}
+	if n := len(strings.Fields(string(b))); n < 2 {
+		t.Errorf("%d processes were started", n)
 	}
 }
 
