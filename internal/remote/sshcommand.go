@@ -83,7 +83,11 @@ func (d *sshDialer) start(t openssh.Target, said *commandText, batch bool) (*sub
 	words := d.commandLine(t, batch)
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stderr = said
-	p, err := subprocess.Start(cmd)
+	start := subprocess.Start
+	if batch {
+		start = subprocess.StartGroup // it asks nothing, and so needs no terminal
+	}
+	p, err := start(cmd)
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return nil, failure.Local.Errorf("--ssh: there is no program %s: install it, or leave out --ssh and haul logs in by itself", console.Visible(words[0]))

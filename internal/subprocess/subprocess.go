@@ -4,7 +4,9 @@ package subprocess
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"sync"
@@ -24,9 +26,10 @@ const (
 
 // A Process is a program that runs. Its methods may be called at once.
 type Process struct {
-	in  *os.File // its output
-	out *os.File // its input
-	cmd *exec.Cmd
+	in    *os.File // its output
+	out   *os.File // its input
+	cmd   *exec.Cmd
+	group bool // it has a process group of its own
 
 	// Explain, if set before the first Read, makes the error of Read and Write when the
 	// program has ended by itself. how is what [exec.Cmd.Wait] returned.
@@ -40,30 +43,54 @@ type Process struct {
 }
 
 // Start starts a program. Its standard input and output must not be set.
-func Start(cmd *exec.Cmd) (*Process, error) {
+func Start(cmd *exec.Cmd) (*Process, error) { return start(cmd, false) }
+
+// StartGroup is Start of a program with a process group of its own, where the system has
+// such: signals of the terminal do not reach it, and what ends it ends what it has started
+// too. Such a program must not ask on the terminal: the system would stop it.
+func StartGroup(cmd *exec.Cmd) (*Process, error) { return start(cmd, ownGroup(cmd)) }
+
+func start(cmd *exec.Cmd, group bool) (*Process, error) {
 	theirIn, out, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, cannotStart(cmd, err)
 	}
 	in, theirOut, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(err, theirIn.Close(), out.Close())
+		return nil, errors.Join(cannotStart(cmd, err), theirIn.Close(), out.Close())
 	}
 	widen(in)
 	widen(out)
-	p := &Process{in: in, out: out, cmd: cmd, done: make(chan struct{})}
+	p := &Process{in: in, out: out, cmd: cmd, group: group, done: make(chan struct{})}
 	cmd.Stdin, cmd.Stdout = theirIn, theirOut
 	cmd.WaitDelay = endTime // for what it left behind with its standard error
 	err = cmd.Start()
 	_, _ = theirIn.Close(), theirOut.Close()
 	if err != nil {
-		return nil, errors.Join(err, in.Close(), out.Close())
+		return nil, errors.Join(cannotStart(cmd, err), in.Close(), out.Close())
 	}
 	go func() {
 		p.err = cmd.Wait()
 		close(p.done)
 	}()
 	return p, nil
+}
+
+// cannotStart says which program does not start, and what the user can do about it.
+func cannotStart(cmd *exec.Cmd, err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err // its path is the program's
+	}
+	advice := ""
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		advice = "; it has to be an executable file (chmod +x)"
+	case errors.Is(err, syscall.ENOEXEC):
+		advice = "; a script has to begin with a line such as #!/bin/sh"
+	case errors.Is(err, syscall.EMFILE):
+		advice = "; raise the limit of open files (ulimit -n)"
+	}
+	return fmt.Errorf("start %s: %w%s", cmd.Path, err, advice)
 }
 
 // SetGrace has Close wait so long for a program to end by itself, since its input has
@@ -109,7 +136,7 @@ func (p *Process) Close() error {
 		if p.awaitEnd(time.Duration(p.grace.Load())) || p.signal(syscall.SIGHUP) || p.awaitEnd(endTime) {
 			return
 		}
-		_ = p.cmd.Process.Kill()
+		_ = p.send(syscall.SIGKILL)
 		<-p.done
 	})
 	return nil
@@ -129,23 +156,31 @@ func (p *Process) awaitEnd(limit time.Duration) bool {
 	}
 }
 
-// signal sends a signal to the program, unless it has ended.
-func (p *Process) signal(sig os.Signal) (ended bool) {
+// signal sends a signal to the program, and to its group, unless the program has ended: then
+// its number may be another's.
+func (p *Process) signal(sig syscall.Signal) (ended bool) {
 	select {
 	case <-p.done:
 		return true
 	default:
 	}
 	p.ended.Store(true)
-	if p.cmd.Process.Signal(sig) != nil {
+	if p.send(sig) != nil {
 		_ = p.cmd.Process.Kill() // where there are no signals
 	}
 	return false
 }
 
+func (p *Process) send(sig syscall.Signal) error {
+	if p.group {
+		return signalGroup(p.cmd.Process.Pid, sig)
+	}
+	return p.cmd.Process.Signal(sig)
+}
+
 // Cut ends the program at once, so that all waiting on it ends.
 func (p *Process) Cut() {
-	p.signal(os.Kill)
+	p.signal(syscall.SIGKILL)
 	_, _ = p.in.Close(), p.out.Close()
 }
 

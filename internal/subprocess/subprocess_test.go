@@ -3,8 +3,12 @@
 package subprocess_test
 
 import (
+	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -83,5 +87,56 @@ func TestExplain(t *testing.T) {
 	}
 	if _, err := p.Write([]byte("x")); err != io.ErrUnexpectedEOF {
 		t.Errorf("write: %v", err)
+	}
+}
+
+// A program with a group of its own takes along what it has started, even if only a shell
+// stands between.
+func TestStartGroup(t *testing.T) {
+	alive, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.Close()
+	cmd := exec.Command("/bin/sh", "-c", "sleep 1000 & echo; wait")
+	cmd.ExtraFiles = []*os.File{theirs} // which all of them have open
+	p, err := subprocess.StartGroup(cmd)
+	_ = theirs.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(p, make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	_ = alive.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := alive.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("a process is left: %v", err)
+	}
+}
+
+// The error of a program that does not start names it, and says what to do.
+func TestStartFails(t *testing.T) {
+	dir := t.TempDir()
+	for name, test := range map[string]struct {
+		mode fs.FileMode
+		want string
+	}{
+		"plain":  {0o644, "permission denied; it has to be an executable file (chmod +x)"},
+		"script": {0o755, "exec format error; a script has to begin with a line such as #!/bin/sh"},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("exec ssh \"$@\"\n"), test.mode); err != nil {
+			t.Fatal(err)
+		}
+		p, err := subprocess.Start(exec.Command(path))
+		if p != nil || err == nil || err.Error() != "start "+path+": "+test.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := subprocess.Start(exec.Command("/nonexistent/ssh")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a program that is missing: %v", err)
 	}
 }
