@@ -273,7 +273,7 @@ const exitCodesHelp = `The meaning of the exit codes.
   2    the command line is wrong
   3    the server has no such file
   4    the server refused, or its host key or the login was refused
-  5    the server did not answer, or the connection was lost
+  5    no server of the protocol answered, or the connection was lost
   6    a local file could not be read or written
   130  interrupted
 

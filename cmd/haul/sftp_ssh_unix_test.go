@@ -281,7 +281,7 @@ func TestSSHCommandInterrupted(t *testing.T) {
 // length of a gigabyte.
 func TestSSHCommandNoise(t *testing.T) {
 	l := startSSHLab(t, map[string]string{"f": "content"})
-	if code, _, msg := haul(t, "get", l.flag("noisy"), "lab:f", "-"); code != exitFailed || !strings.Contains(msg, `"Welcome to the lab"; if a startup file`) {
+	if code, _, msg := haul(t, "get", l.flag("noisy"), "lab:f", "-"); code != exitNoAnswer || !strings.Contains(msg, `"Welcome to the lab"; if a startup file`) {
 		t.Errorf("exit code %d, %s", code, msg)
 	}
 	l.wantEnded(1)

@@ -96,9 +96,19 @@ func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l L
 	c, err := sftpclient.New(ctx, s.Client, config)
 	if err != nil {
 		_ = s.Close()
-		return nil, failure.Remote.Errorf("%v: %w", l.server, err)
+		return nil, noSession(l, err)
 	}
 	return &sftpServer{Client: c, ssh: s}, nil
+}
+
+// noSession says that a server was reached, and that no session begins. One that does not
+// speak SFTP from the start counts as none.
+func noSession(l Location, err error) error {
+	kind := failure.Remote
+	if errors.Is(err, sftpclient.ErrProtocol) {
+		kind = failure.Dial
+	}
+	return kind.Errorf("%v: %w", l.server, err)
 }
 
 // clientConfig returns what is the same whatever SFTP runs over.

@@ -147,7 +147,7 @@ func (d *sshDialer) explain(ctx context.Context, l Location, err error) error {
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case errors.Is(err, sftpclient.ErrProtocol):
-		return failure.Remote.Errorf("%v: %w", l.server, err)
+		return noSession(l, err)
 	case ended:
 		err = end
 		if advice := end.advice(d.cfg.Batch); advice != "" {

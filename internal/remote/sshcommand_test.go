@@ -51,7 +51,8 @@ func TestSSHCommandFails(t *testing.T) {
 		{"echo 'ssh: connect to host lab port 22: Connection refused' >&2; exit 255", `sh has ended with exit code 255 (it says "ssh: connect to host lab port 22: Connection refused")`, []error{failure.Dial}},
 		{"exec 2>&-; kill -9 $$", "sh has ended by a signal: killed", []error{failure.Dial}},
 		{"exit 0", "sh has ended, and no server has answered", []error{failure.Dial}},
-		{"echo 'This account is not available'; cat >/dev/null", `me@lab: begin SFTP session: SFTP protocol violated by the server: it sends text where SFTP begins: "This account is not available"`, []error{failure.Remote, sftpclient.ErrProtocol}},
+		{"echo 'This account is not available'; cat >/dev/null", `me@lab: begin SFTP session: SFTP protocol violated by the server: it sends text where SFTP begins: "This account is not available"`, []error{failure.Dial, sftpclient.ErrProtocol}},
+		{"echo hi", `it sends text where SFTP begins: "hi"`, []error{failure.Dial, sftpclient.ErrProtocol}},
 	} {
 		t.Run(test.want, func(t *testing.T) {
 			t.Parallel() // it waits for a signal that does not come

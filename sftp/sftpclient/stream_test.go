@@ -240,18 +240,20 @@ func TestTextBeforeTheProtocol(t *testing.T) {
 		strings.Repeat("x", 1<<20):               strings.Repeat("x", 80),
 		"\xff\xff\xff\xff is no text of a shell": "",
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			here, there := newNetStreams(&netLink{})
-			go func() {
-				_, _ = io.WriteString(there, text)
-				_, _ = there.Write(wire.AppendVersion(nil, wire.ProtocolVersion, nil))
-			}()
-			_, err := NewStream(t.Context(), here, Config{})
-			if !errors.Is(err, ErrProtocol) || strings.Contains(err.Error(), "startup file") != (want != "") || !strings.Contains(err.Error(), want) {
-				t.Errorf("after %.30q: %v", text, err)
-			}
-			_ = there.Close()
-		})
+		for _, more := range [][]byte{wire.AppendVersion(nil, wire.ProtocolVersion, nil), nil} {
+			synctest.Test(t, func(t *testing.T) {
+				here, there := newNetStreams(&netLink{})
+				go func() {
+					_, _ = there.Write(append([]byte(text), more...))
+					_ = there.Close()
+				}()
+				_, err := NewStream(t.Context(), here, Config{})
+				if !errors.Is(err, ErrProtocol) || strings.Contains(err.Error(), "startup file") != (want != "") || !strings.Contains(err.Error(), want) {
+					t.Errorf("after %.30q: %v", text, err)
+				}
+				_ = there.Close()
+			})
+		}
 	}
 }
 

@@ -46,12 +46,17 @@ func (l *Lane) exchange(careful bool, first string) (g announcement, err error) 
 		}
 		b = l.appendAhead(b)
 	}
-	if err := l.send(b); err != nil {
-		return g, lost("write", err)
+	sent := l.send(b)
+	err = l.lookAhead()
+	if sent != nil && !errors.Is(err, ErrProtocol) { // or it has said something, and ended
+		err = lost("write", sent)
+	}
+	if err != nil {
+		return g, err
 	}
 	p, err := l.reply()
 	if err != nil {
-		return g, l.textBefore(err)
+		return g, err
 	}
 	if p.Type != wire.TypeVersion {
 		return g, fmt.Errorf("%w: %v in answer to INIT", ErrProtocol, p.Type)
@@ -94,14 +99,19 @@ func (l *Lane) exchange(careful bool, first string) (g announcement, err error) 
 // maxText is how many bytes are shown of text that comes where VERSION should.
 const maxText = 80
 
-// textBefore says of a first packet that makes no sense that it is text, if it is. Clients
-// that take its first letters for a length complain of a packet of a gigabyte or more.
-func (l *Lane) textBefore(err error) error {
-	if !errors.Is(err, ErrProtocol) {
-		return err
+// lookAhead waits for the first packet, and says of what comes in its place that it is text, if
+// it is. Clients that take its first letters for a length complain of a packet of a gigabyte or
+// more.
+func (l *Lane) lookAhead() error {
+	head, err := l.in.Peek(wire.HeaderSize)
+	if err != nil {
+		err = lost("read", err)
+	} else if _, err = wire.ParseHeader(head); err == nil {
+		return nil
+	} else {
+		err = Violation(err)
 	}
-	more, _ := l.in.Peek(min(l.in.Buffered(), maxText))
-	text := append(l.head[:wire.HeaderSize:wire.HeaderSize], more...)
+	text, _ := l.in.Peek(min(l.in.Buffered(), maxText))
 	if end := bytes.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) && !unicode.IsSpace(r) }); end >= 0 {
 		text = text[:end]
 	}
