@@ -95,20 +95,21 @@ func permOf(f *os.File) (fs.FileMode, error) {
 // file has other names, another owner, an access list or other extended attributes.
 func (u *dirUpload) openReplacing() error {
 	if _, err := u.dir.Lstat(u.base); errors.Is(err, fs.ErrNotExist) {
-		return u.openTemp()
+		return u.openTemp(u.store.firstPerm(u.c.Perm))
 	}
 	old, err := openRegular(u.dir, u.base, os.O_WRONLY)
 	if err != nil {
 		return store.ErrInPlace // where the same error comes
 	}
 	defer old.Close()
-	if err := u.openTemp(); errors.Is(err, fs.ErrPermission) {
-		return store.ErrInPlace
-	} else if err != nil {
-		return err
-	}
 	fi, err := old.Stat()
 	if err != nil {
+		return err
+	}
+	// Nobody may read more of the new content than of the old, before Commit either.
+	if err := u.openTemp(fi.Mode().Perm()); errors.Is(err, fs.ErrPermission) {
+		return store.ErrInPlace
+	} else if err != nil {
 		return err
 	}
 	fresh, err := u.file.Stat()

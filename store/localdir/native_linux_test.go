@@ -254,3 +254,29 @@ func TestMachineSearchOnly(t *testing.T) {
 		}
 	})
 }
+
+// An upload that is to replace a file is never open to more users than that file is, whatever
+// permissions the client asks for.
+func TestMachineReplacesPrivately(t *testing.T) {
+	dir, in := machineDir(t)
+	if err := os.WriteFile(dir+"/key", []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u, err := localdir.Machine().Create(t.Context(), in+"/key", store.Create{Perm: 0o666})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, _ := filepath.Glob(dir + "/.haul-*")
+	if len(names) != 1 {
+		t.Fatalf("hidden are %q", names)
+	}
+	if fi, err := os.Lstat(names[0]); err != nil || fi.Mode() != 0o600 {
+		t.Errorf("on its way it is %v, %v", fi.Mode(), err)
+	}
+	if err := u.Commit(); err != nil {
+		t.Error(err)
+	}
+	if fi, err := os.Lstat(dir + "/key"); err != nil || fi.Mode() != 0o600 {
+		t.Errorf("then it is %v, %v", fi.Mode(), err)
+	}
+}

@@ -77,12 +77,12 @@ func (u *dirUpload) Perm() fs.FileMode {
 	return perm
 }
 
-// openTemp creates the hidden file and locks it.
-func (u *dirUpload) openTemp() error {
+// openTemp creates the hidden file, with these permissions at the most, and locks it.
+func (u *dirUpload) openTemp(perm fs.FileMode) error {
 	for range maxTempTries {
 		name := tempname.New(tempname.Random(), tempname.Part)
 		err := u.call("create", func() (err error) {
-			u.file, err = u.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|fileFlags, u.store.firstPerm(u.c.Perm))
+			u.file, err = u.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|fileFlags, perm)
 			return err
 		})
 		if err != nil {
