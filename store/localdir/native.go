@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/internal/rules"
 )
@@ -79,6 +80,16 @@ func (d *Dir) firstPerm(perm fs.FileMode) fs.FileMode {
 		return rules.FilePerm(perm)
 	}
 	return 0o600
+}
+
+// firstKey returns the key of the name that the hidden file gets if that is free. Nobody sweeps
+// a Native store, so that of a file is always the same: if the process of an upload is killed,
+// the next of that file finds and removes what it left.
+func (u *dirUpload) firstKey() string {
+	if u.store.Native {
+		return tempname.Hash("haul part\x00" + u.base)
+	}
+	return tempname.Random()
 }
 
 func permOf(f *os.File) (fs.FileMode, error) {

@@ -255,6 +255,67 @@ func TestMachineSearchOnly(t *testing.T) {
 	})
 }
 
+// The next upload of a file removes what one left whose process was killed. It leaves alone
+// the hidden file of an upload under way, and what else may have its name.
+func TestMachineLeftover(t *testing.T) {
+	dir, in := machineDir(t)
+	m := localdir.Machine()
+	hidden := func(want int) []string {
+		t.Helper()
+		names, err := filepath.Glob(dir + "/.haul-*")
+		if err != nil || len(names) != want {
+			t.Fatalf("hidden are %q, %v; want %d", names, err, want)
+		}
+		return names
+	}
+	begin := func() store.Upload {
+		t.Helper()
+		u, err := m.Create(t.Context(), in+"/file", store.Create{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	commit := func(u store.Upload, content string) {
+		t.Helper()
+		_, err := u.WriteAt([]byte(content), 0)
+		if err = errors.Join(err, u.Commit()); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(dir + "/file"); err != nil || string(b) != content {
+			t.Errorf("the file has %q, %v; want %q", b, err, content)
+		}
+	}
+	first := begin()
+	name := hidden(1)[0]
+	second := begin()
+	hidden(2)
+	commit(second, "second")
+	commit(first, "first")
+	hidden(0)
+
+	if err := os.WriteFile(name, []byte("left behind"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := begin()
+	if hidden(1)[0] != name {
+		t.Errorf("hidden is %q, want %s again", hidden(1), name)
+	}
+	commit(next, "next")
+	hidden(0)
+
+	symlink(t, "file", dir, filepath.Base(name))
+	commit(begin(), "beside a link")
+	if err := os.Remove(name); err != nil {
+		t.Errorf("the link is gone: %v", err)
+	}
+	if err := os.Mkdir(name, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	commit(begin(), "beside a directory")
+	hidden(1)
+}
+
 // An upload that is to replace a file is never open to more users than that file is, whatever
 // permissions the client asks for.
 func TestMachineReplacesPrivately(t *testing.T) {

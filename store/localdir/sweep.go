@@ -131,14 +131,17 @@ func (s *sweep) resumable(name string) bool {
 	return err == nil && time.Since(fi.ModTime()) < keepFor
 }
 
-// remove removes a temporary file unless an upload holds its lock.
 func (s *sweep) remove(name string) (bool, error) {
-	root := s.store.root.bare()
+	return removeLeftover(s.store.root.bare(), name)
+}
+
+// removeLeftover removes a hidden file unless an upload holds its lock.
+func removeLeftover(dir directory, name string) (bool, error) {
 	// NFS locks only what is open for writing; a file whose upload died just
 	// before it was published may by then be read-only.
-	f, err := root.OpenFile(name, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	f, err := openRegular(dir, name, os.O_RDWR)
 	if errors.Is(err, fs.ErrPermission) {
-		f, err = root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		f, err = openRegular(dir, name, os.O_RDONLY)
 	}
 	if err != nil {
 		return false, err
@@ -148,7 +151,7 @@ func (s *sweep) remove(name string) (bool, error) {
 	if err != nil || !locked {
 		return false, err
 	}
-	err = root.Remove(name)
+	err = dir.Remove(name)
 	return err == nil, err
 }
 

@@ -79,15 +79,23 @@ func (u *dirUpload) Perm() fs.FileMode {
 
 // openTemp creates the hidden file, with these permissions at the most, and locks it.
 func (u *dirUpload) openTemp(perm fs.FileMode) error {
+	key := u.firstKey()
 	for range maxTempTries {
-		name := tempname.New(tempname.Random(), tempname.Part)
+		name := tempname.New(key, tempname.Part)
 		err := u.call("create", func() (err error) {
 			u.file, err = u.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|fileFlags, perm)
 			return err
 		})
+		if errors.Is(err, fs.ErrExist) {
+			if removed, _ := removeLeftover(u.dir, name); !removed {
+				key = tempname.Random()
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}
+		key = tempname.Random()
 		u.temp = name
 		if err := u.store.hook("lock"); err != nil {
 			return err
