@@ -125,13 +125,14 @@ func TestSSHCommandStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range strings.Fields(string(b)) {
+	started := strings.Fields(string(b))
+	for _, word := range started {
 		if pid, err := strconv.Atoi(word); err != nil || syscall.Kill(pid, 0) != syscall.ESRCH {
 			t.Errorf("process %s is left, %v", word, err)
 		}
 	}
-	if n := len(strings.Fields(string(b))); n < 2 {
-		t.Errorf("%d processes were started", n)
+	if len(started) < 2 {
+		t.Errorf("%d processes were started", len(started))
 	}
 }
 
