@@ -3,7 +3,6 @@ package sftpclient
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"time"
@@ -22,25 +21,6 @@ const fullTime = 5 * time.Second
 // failed.
 const fullFor = 5 * time.Second
 
-// A fullError is a refusal without a reason, of a server whose disk is full.
-// OpenSSH's server has no other word for that: ENOSPC is SSH_FX_FAILURE.
-type fullError struct{ err error }
-
-func (fullError) Error() string { return "the server has no space left on its disk" }
-
-// Unwrap returns [store.ErrNoSpace] and the refusal.
-func (e fullError) Unwrap() []error { return []error{store.ErrNoSpace, e.err} }
-
-// A roomError says that a file is larger than the room on the server's disk.
-type roomError struct{ free, size int64 }
-
-func (e roomError) Error() string {
-	return fmt.Sprintf("the server has %.1f MB free on its disk, and the file has %.1f MB", float64(e.free)/1e6, float64(e.size)/1e6)
-}
-
-// Unwrap returns [store.ErrNoSpace].
-func (roomError) Unwrap() error { return store.ErrNoSpace }
-
 // explain adds to the error of writing a file, or of making one, that the disk is
 // full, if the server refused without a reason and its disk is. To find out it
 // asks the server, even if the context has ended.
@@ -53,12 +33,12 @@ func (c *Client) explain(ctx context.Context, name string, err error) error {
 	switch e := err.(type) {
 	case *TransferError:
 		full := *e
-		full.Err = fullError{e.Err}
+		full.Err = storewire.FullError{Refusal: e.Err}
 		return &full
 	case *fs.PathError:
-		return pathError(e.Op, e.Path, fullError{e.Err})
+		return pathError(e.Op, e.Path, storewire.FullError{Refusal: e.Err})
 	}
-	return fullError{err}
+	return storewire.FullError{Refusal: err}
 }
 
 // isFull reports whether there is no room for another request of data, or for
@@ -106,7 +86,7 @@ func (c *Client) askRoom(ctx context.Context, dir string, size int64) (await fun
 	return func() error {
 		err := c.mux.Await(ctx, k)
 		if s := storewire.SpaceOf(v); err == nil && s.Total > 0 && s.Free < size {
-			return roomError{s.Free, size}
+			return storewire.RoomError{Free: s.Free, Size: size}
 		}
 		return nil
 	}

@@ -102,3 +102,24 @@ var (
 
 // ErrBusy says that as many handles are open as may be.
 var ErrBusy = errors.New("too many open files and directories")
+
+// A FullError is a refusal without a reason, of a server whose disk is full.
+// OpenSSH's server has no other word for that: ENOSPC is SSH_FX_FAILURE.
+type FullError struct{ Refusal error }
+
+// Error says that the disk is full.
+func (FullError) Error() string { return "the server has no space left on its disk" }
+
+// Unwrap returns [store.ErrNoSpace] and the refusal.
+func (e FullError) Unwrap() []error { return []error{store.ErrNoSpace, e.Refusal} }
+
+// A RoomError says that a file has more bytes than are free on the server's disk.
+type RoomError struct{ Free, Size int64 }
+
+// Error says how much is free, and how much it would take.
+func (e RoomError) Error() string {
+	return fmt.Sprintf("the server has %.1f MB free on its disk, and the file has %.1f MB", float64(e.Free)/1e6, float64(e.Size)/1e6)
+}
+
+// Unwrap returns [store.ErrNoSpace].
+func (RoomError) Unwrap() error { return store.ErrNoSpace }
