@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -92,6 +93,14 @@ func (n *node) do(t *testing.T, f func()) {
 	}
 	if !<-done {
 		t.FailNow()
+	}
+}
+
+// dialer returns a function that connects from the node.
+func (n *node) dialer(t *testing.T) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		n.do(t, func() { c, err = new(net.Dialer).DialContext(ctx, network, address) })
+		return c, err
 	}
 }
 

@@ -4,13 +4,11 @@ package interop
 
 import (
 	"bytes"
-	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -215,10 +213,7 @@ func (m *computer) reloads(t *testing.T) {
 // beginHTTP begins to fetch a file from the machine.
 func (m *computer) beginHTTP(t *testing.T, name string) *http.Response {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
-		m.do(t, func() { c, err = (&net.Dialer{}).DialContext(ctx, network, address) })
-		return c, err
-	}}}
+	client := http.Client{Transport: &http.Transport{DialContext: m.dialer(t)}}
 	answer, err := client.Get("http://127.0.0.1/" + name)
 	if err != nil {
 		t.Fatal(err)
