@@ -23,7 +23,7 @@ const replicasDir = "../examples/replicas/"
 
 func readYAML(t *testing.T, name string) []any {
 	t.Helper()
-	b, err := os.ReadFile(replicasDir + name)
+	b, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func readYAML(t *testing.T, name string) []any {
 // manifest returns the document of kubernetes.yaml with a kind and a name.
 func manifest(t *testing.T, kind, name string) map[string]any {
 	t.Helper()
-	for _, doc := range readYAML(t, "kubernetes.yaml") {
+	for _, doc := range readYAML(t, replicasDir+"kubernetes.yaml") {
 		if part[string](t, doc, "kind") == kind && part[string](t, doc, "metadata.name") == name {
 			return doc.(map[string]any)
 		}
@@ -86,7 +86,7 @@ func scalars(list []any) (s []string) {
 // The compose file and the manifests run the same store and the same haul, without
 // privileges, and name the ports, probes and directories that they have.
 func TestReplicasExamples(t *testing.T) {
-	services := part[map[string]any](t, readYAML(t, "compose.yaml")[0], "services")
+	services := part[map[string]any](t, readYAML(t, replicasDir+"compose.yaml")[0], "services")
 	for _, x := range []struct{ kind, name, health, port, volume, replicas string }{
 		{"StatefulSet", "store", "/health", "s3", "/data", "1"},
 		{"Deployment", "haul", "/healthz", "metrics", "/var/cache/haul", "3"},
@@ -225,7 +225,7 @@ func wantHealthy(t *testing.T, url string) {
 func inImage(t *testing.T, p program) program {
 	t.Helper()
 	needRoot(t, "a root directory of its own")
-	b, err := os.ReadFile(replicasDir + "Dockerfile")
+	b, err := os.ReadFile("../packaging/Dockerfile")
 	if err != nil {
 		t.Fatal(err)
 	}
