@@ -3,8 +3,6 @@
 package interop
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,43 +15,26 @@ import (
 func TestFirmwareGuideBucket(t *testing.T) {
 	t.Parallel()
 	const size = 4<<20 + 777
-	scripts := guideScripts(t, "### Boot a machine from a bucket")
-	n, dir := newNode(t), t.TempDir()
-	write := func(name string, b []byte, mode os.FileMode) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, b, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("boot/boot.ipxe", []byte(scripts[0]), 0o644)
-	write("boot/kernel", kernelShower(), 0o644)
-	write("boot/initrd", content(size), 0o644)
+	scripts := docScripts(t, "guide.md", "### Boot a machine from a bucket")
 	const pkg = "qemu-system-x86"
 	pc := find(t, pkg, "qemu-system-x86_64")
-	for name, command := range map[string]string{
-		"haul":      haul(t).path,
+	d := newDesk(t, newNode(t), map[string]string{
 		"versitygw": find(t, "versitygw", "versitygw").path,
 		"qemu-system-x86_64": strings.Join(append(pc.env, pc.path), " ") + " -accel tcg -display none -no-reboot" +
 			" -L " + peerFile(pkg, "/usr/share/qemu") + " -L " + peerFile(pkg, "/usr/share/seabios") + " -L " + peerFile(pkg, "/usr/lib/ipxe/qemu") +
 			" -debugcon file:memory -device isa-debug-exit,iobase=0x501,iosize=1", // see kernelShower and switchOff
-	} {
-		write("bin/"+name, fmt.Appendf(nil, "#!/bin/sh\nexec env %s \"$@\"\n", command), 0o755)
-	}
-	shell := program{path: "/bin/sh", env: []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir}, args: []string{"-ec"}}
+	})
+	fill(t, filepath.Join(d.dir, "boot"), map[string][]byte{"boot.ipxe": []byte(scripts[0]), "kernel": kernelShower(), "initrd": content(size)})
 	const asPeopleType = "until haul ls s3://images/ >/dev/null 2>&1; do sleep 0.05; done\n" // after versitygw has started
-	server := n.start(t, shell, "cd "+dir+"\n"+scripts[1]+asPeopleType+scripts[2])
+	server := d.begin(t, scripts[1]+asPeopleType+scripts[2])
 	server.await(t, "http://127.0.0.1:8080")
-	machine := n.start(t, shell, "cd "+dir+"\n"+scripts[3])
+	machine := d.begin(t, scripts[3])
 	select {
 	case <-machine.done: // it has switched itself off
 	case <-time.After(patience):
 		t.Fatalf("the machine is still on after %v", patience)
 	}
-	wantFile(t, filepath.Join(dir, "memory"), shown("", content(size)))
+	wantFile(t, filepath.Join(d.dir, "memory"), shown("", content(size)))
 	for _, file := range []string{`tftp result=done direction=read file=boot.ipxe`, `http result=done direction=read file=/?kernel`, `http result=done direction=read file=/?initrd`} {
 		server.ready(t, regexp.MustCompile("msg="+file))
 	}

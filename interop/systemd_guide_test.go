@@ -19,26 +19,6 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// guideScripts returns the blocks of commands in a section of the guide.
-func guideScripts(t *testing.T, heading string) (scripts []string) {
-	t.Helper()
-	b, err := os.ReadFile("../docs/guide.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(b), "\n"+heading+"\n")
-	if !found {
-		t.Fatalf("the guide has no section %q", heading)
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
-	for i, part := range strings.Split(section, "```\n") {
-		if i%2 == 1 {
-			scripts = append(scripts, part)
-		}
-	}
-	return scripts
-}
-
 // newcomer makes a machine that has what the guide takes for granted: the source tree
 // with the binary, and a key of the user's.
 func newcomer(t *testing.T) *computer {
@@ -115,7 +95,7 @@ func (m *computer) serves(t *testing.T) {
 func TestSystemdGuide(t *testing.T) {
 	t.Parallel()
 	m := newcomer(t)
-	for _, script := range guideScripts(t, "### From an empty machine") {
+	for _, script := range docScripts(t, "guide.md", "### From an empty machine") {
 		if !strings.Contains(script, "systemctl reload haul") {
 			m.run(t, script)
 			continue
