@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -48,8 +49,10 @@ func layBootNet(t *testing.T) (b *bootNet, dhcp *node) {
 func (b *bootNet) serve(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	b.haul = b.server.start(t, haul(t), bootArgs(t, dir, args...)...)
-	b.haul.ready(t, regexp.MustCompile(`(answering|deciding about) boot clients on `))
+	b.haul.ready(t, answering)
 }
+
+var answering = regexp.MustCompile(`(answering|deciding about) boot clients on `)
 
 func bootArgs(t *testing.T, dir string, args ...string) []string {
 	t.Helper()
@@ -137,14 +140,23 @@ func TestBootBIOS(t *testing.T) {
 const oddName = `a%20b?c&d+e="f'g|h`
 
 // A PC with UEFI asks port 4011 for its boot file, loads iPXE by TFTP, and iPXE shows the
-// menu of a plain directory with a kernel and an initrd. Somebody chooses them.
+// menu of a plain directory with a kernel and an initrd. Somebody chooses them. haul runs by the
+// commands of the cookbook, for which the mirror is a directory.
 func TestBootUEFI(t *testing.T) {
 	t.Parallel()
 	data := content(1<<20 + 777)
-	b := newBootNet(t, fill(t, t.TempDir(), map[string][]byte{
-		"debian/linux":     commandShower(data),
-		"debian/initrd.gz": content(777),
-	}), "--boot-timeout", "1h")
+	scripts := recipe(t, "A PXE lab beside a home router", 3)
+	b, dhcp := layBootNet(t)
+	dhcp.do(t, func() { leaseAddress(t) })
+	d := newDesk(t, b.server, map[string]string{"sudo": "", "apt-get": "true", "curl": `sh -c 'cp "$HOME/mirror/${2##*/}" .' curl`})
+	fill(t, filepath.Join(d.dir, "mirror"), map[string][]byte{"linux": commandShower(data), "initrd.gz": content(777)})
+	b.haul = d.begin(t, "export HAUL_BOOT_TIMEOUT=1h HAUL_BOOT_LOADER_DIR="+needFile(t, "ipxe", "/usr/lib/ipxe")+"\n"+scripts[0])
+	b.haul.ready(t, answering)
+	other := newNode(t)
+	join(t, b.machine, "to-other", other, eth, 1500)
+	b.machine.ip(t, "link set to-other master br0")
+	other.ip(t, address(eth, "10.69.0.4/24"))
+	wantDialogue(t, newDesk(t, other, nil).try(t), scripts[2])
 	memory := filepath.Join(t.TempDir(), "memory")
 	m := b.powerOn(t, "virtio-net-pci,romfile=", "-bios", needFile(t, "ovmf", "/usr/share/ovmf/OVMF.fd"), "-debugcon", "file:"+memory)
 	m.chooseSecond(t, "debian")
@@ -158,6 +170,11 @@ func TestBootUEFI(t *testing.T) {
 		`result=offered .*client=PXE arch="UEFI x64" form=redirect file=snponly.efi`,
 		`result=offered .*client=iPXE arch="UEFI x64" form=any file=boot.ipxe`)
 	wantHTTPLogged(t, b.haul, `result=done direction=read file=/debian/initrd.gz .*bytes=777`)
+	var lines []string
+	for line := range strings.Lines(scripts[1]) {
+		lines = append(lines, regexp.QuoteMeta(strings.TrimPrefix(strings.TrimSpace(line), "msg=boot ")))
+	}
+	wantBootLogged(t, b.haul, lines...)
 }
 
 // chooseSecond chooses the second line of a menu, which has this title.
