@@ -46,6 +46,7 @@ type fleet struct {
 	programs []program // with the environment to reach the bucket
 	caches   []string  // directories
 	store    *storeCounter
+	recipe   []string // of the cookbook: it fills the bucket, starts a replica, and boots machines
 }
 
 // newFleet fills the bucket and starts the replicas.
@@ -53,8 +54,9 @@ func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	s := serveS3(t)
 	dir := fill(t, t.TempDir(), map[string][]byte{"loader": content(fleetLoader), "image": content(fleetImage)})
-	do(t, s.haul, "put", "-r", dir+"/.", "s3://bucket/boot/")
-	f := &fleet{hub: newNode(t)}
+	f := &fleet{hub: newNode(t), recipe: recipe(t, "Three replicas on a bucket", 3)}
+	_, put, _ := strings.Cut(f.recipe[0], "\n") // behind the variables, which s.haul has
+	do(t, s.haul, wordsOf(t, put, "/srv/boot", dir)...)
 	var port int
 	f.store, port = countStore(t, f.hub, s.url)
 	for i := range fleetReplicas {
@@ -76,9 +78,19 @@ func newFleet(t *testing.T) *fleet {
 // begin starts a replica, again if it has ended. It finds its cache as it was.
 func (f *fleet) begin(t *testing.T, i int) {
 	t.Helper()
-	f.replicas[i] = f.nodes[i].start(t, f.programs[i], serveArgs("s3://bucket/boot", "--cache", f.caches[i], "--cache-size", "64MiB",
-		"--tftp", ":69", "--http", ":80", "--single-port", "--rate", "-1")...)
+	f.replicas[i] = f.nodes[i].start(t, f.programs[i], wordsOf(t, f.recipe[1], "/var/cache/haul", f.caches[i], "20GB", "64MiB")...)
 	f.replicas[i].await(t, "tftp://")
+}
+
+// wordsOf returns the arguments of a command of haul in the recipe, in which some texts are
+// replaced: pairs of old and new.
+func wordsOf(t *testing.T, script string, pairs ...string) []string {
+	t.Helper()
+	words := strings.Fields(strings.NewReplacer(append(pairs, "\\\n", "", "s3://images", "s3://bucket")...).Replace(script))
+	if words[0] != "haul" {
+		t.Fatalf("%q is no command of haul", script)
+	}
+	return words[1:]
 }
 
 // awaitLoad returns when a replica has ended so many transfers.
@@ -96,19 +108,20 @@ func (f *fleet) awaitLoad(t *testing.T, i, transfers int, machines *daemon) {
 	}
 }
 
-// A thousand machines boot from three replicas, some lose power, one replica is killed
-// half-way and stays away, and another one is restarted: all machines come up, with the
-// same bytes. Each replica fetches each byte of each file from the bucket once, the
-// restarted one in both its lives together, since its cache has kept what it had.
+// By the cookbook's commands a thousand machines boot from three replicas. Some lose power,
+// one replica is killed half-way and stays away, and another one is restarted: all machines
+// come up, with the same bytes. Each replica fetches each byte of each file from the bucket
+// once, the restarted one in both its lives together, since its cache has kept what it had.
 func TestNetworkFleet(t *testing.T) {
 	f := newFleet(t)
 	svg := filepath.Join(t.TempDir(), "up.svg")
 	// With this seed the first machine that loses power is the 131st: a fetch that has one
 	// reader ends with it, and would begin again.
-	args := []string{"bench", "boot", "--json", "--seed", "1", "-n", fmt.Sprint(fleetMachines), "--arrival", "linear:4s", "--lost", "2", "--away", "500ms", "--svg", svg}
+	pairs := []string{"1000", fmt.Sprint(fleetMachines), "linear:30s", "linear:4s"}
 	for i := range fleetReplicas {
-		args = append(args, "--loader", "tftp://"+replicaAddress(i)+"/loader", "--image", "http://"+replicaAddress(i)+"/image")
+		pairs = append(pairs, fmt.Sprint("192.0.2.", i+1), replicaAddress(i))
 	}
+	args := append(wordsOf(t, f.recipe[2], pairs...), "--json", "--seed", "1", "--lost", "2", "--away", "500ms", "--svg", svg)
 	machines := f.hub.start(t, haul(t), args...)
 	f.awaitLoad(t, 0, fleetLoaded, machines)
 	if err := f.replicas[0].cmd.Process.Signal(syscall.SIGKILL); err != nil {
