@@ -5,6 +5,7 @@ package interop
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -36,4 +37,15 @@ systemd-tmpfiles --create`)
 	}
 	second.run(t, "haul put --password-file password running-config sftp://sw12@192.0.2.1:2022/sw12-monday")
 	wantFile(t, m.path("/srv/switches/192.0.2.12/sw12-monday"), content(30_000))
+
+	// The recipe says how these fail.
+	second.run(t, "echo wrong >password; ! haul put --password-file password running-config sftp://sw12@192.0.2.1:2022/sw12-tuesday")
+	third := cookDesk(t, m, "192.0.2.13")
+	fill(t, third.dir, map[string][]byte{"running-config": content(40_000)})
+	third.run(t, "haul put running-config tftp://192.0.2.1/running-config")
+	saved, _ = filepath.Glob(m.path("/srv/switches/running-config.*"))
+	if said := m.run(t, "journalctl --no-pager -u haul -o cat"); len(saved) != 1 ||
+		!strings.Contains(said, "stored="+filepath.Base(saved[0])) || !strings.Contains(said, `msg="sftp login" result=refused`) {
+		t.Errorf("of a switch without a directory there are %q, and haul's log is\n%s", saved, said)
+	}
 }
