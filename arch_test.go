@@ -47,6 +47,7 @@ var rules = map[string]rule{
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure tftp/transfer", tests: "internal/golden internal/serve"},
 	"internal/serve/servetest": {imports: "internal/s3test sftp tftp users"}, // for tests
 	"internal/metricsserver":   {tests: "internal/serve/servetest meter"},
+	"internal/passwords":       {imports: "internal/penalty users"},
 	"internal/source": {
 		imports: "internal/failure internal/linequeue internal/openssh internal/privilege internal/remote meter store store/cache web/webclient",
 		tests:   "internal/serve/servetest sftp users web store/localdir store/storetest",
@@ -93,7 +94,7 @@ var rules = map[string]rule{
 	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak internal/golden"},
 	"tftp/remap":                     {pure: true},
 	"tftp/transfer":                  {pure: true, tests: "internal/race internal/repeat internal/golden"},
-	"web":                            {imports: "internal/penalty internal/rate store users", tests: "internal/leak internal/race internal/repeat internal/golden internal/pipelisten store/storetest store/localdir"},
+	"web":                            {imports: "internal/passwords internal/penalty internal/rate store users", tests: "internal/leak internal/race internal/repeat internal/golden internal/pipelisten store/storetest store/localdir"},
 	"web/webclient":                  {imports: "internal/pipeline internal/rate internal/servertext store", tests: "store/treecopy web internal/repeat internal/pipelisten store/storetest store/localdir"},
 	"sftp/internal/wire":             {pure: true},
 	"internal/pipeline":              {pure: true, tests: "internal/race internal/repeat internal/golden"},

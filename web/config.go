@@ -3,14 +3,13 @@ package web
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/internal/passwords"
 	"github.com/haul-project/haul/internal/rate"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/users"
@@ -129,7 +128,7 @@ type Handler struct {
 	everybody Account
 	rate      rate.Pair
 	payers    rate.Accounts[payer]
-	logins    logins
+	logins    passwords.Checker
 	listed    listedEntries
 	open      openings
 	counts    counts
@@ -168,28 +167,6 @@ func (h *Handler) stall() time.Duration { return cmp.Or(h.Stall, DefaultStall) }
 // counts are the Counters.
 type counts struct {
 	active, requests, refused, failed, logins, failures, sent, received atomic.Int64
-}
-
-// logins checks names and passwords, and remembers those that were right.
-//
-// It remembers a hash over name, password, and the client's address, keyed with a
-// secret of this process. So a login proven at one address lets no client at
-// another try it without being counted.
-type logins struct {
-	guard penalty.Guard
-	key   [sha256.Size]byte
-
-	mu    sync.Mutex
-	known map[[sha256.Size]byte]*verdict // mu
-}
-
-// A verdict is what the check of a password came to.
-type verdict struct {
-	done  chan struct{} // closed when the check is over; what follows is then there to be read
-	err   error
-	name  string
-	login *users.Login // nil if err is not
-	until time.Time    // when it is forgotten
 }
 
 // listedEntries are those in memory.

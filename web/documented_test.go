@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/passwords"
 )
 
 // The numbers in docs/http.md are those of the server.
@@ -34,9 +36,9 @@ func TestDocumentedNumbers(t *testing.T) {
 		fmt.Sprintf("| upload without a length | %d GiB,", DefaultMaxUnsized>>30),
 		fmt.Sprintf("| silence of a peer | %d minute |", DefaultStall/time.Minute),
 		fmt.Sprintf("| least rate of an upload, and of an answer that is taken | %d KiB a minute |", minStep>>10),
-		fmt.Sprintf("| passwords known again | %s |", thousands(maxVerified)),
-		fmt.Sprintf("is known again for %d minutes", verifiedFor/time.Minute),
-		fmt.Sprintf("| requests that wait for a password to be checked | %d, of one address %d |", maxChecks, maxChecksPerSource),
+		fmt.Sprintf("| passwords known again | %s |", thousands(passwords.MaxVerified)),
+		fmt.Sprintf("is known again for %d minutes", passwords.VerifiedFor/time.Minute),
+		fmt.Sprintf("| requests that wait for a password to be checked | %d, of one address %d |", passwords.MaxChecks, passwords.MaxChecksPerSource),
 		fmt.Sprintf("| requests at a time that have files open, or lists | %s,", thousands(DefaultMaxOpen)),
 		fmt.Sprintf("| logged of what clients say: agent, name, range | %d bytes each |", max(maxAgent, maxLogged)),
 		fmt.Sprintf("Up to %d KiB are one read and one write", smallBody>>10),

@@ -14,7 +14,7 @@ var errNoAccount = errors.New("web: the handler lacks Store or Account; with Use
 func (h *Handler) init() {
 	h.everybody = Account{Store: h.Store, Access: h.Access}
 	h.rate.Set(h.Rate)
-	h.logins.init(h)
+	h.logins.Users, h.logins.Exempt, h.logins.Checked = h.Users, h.Exempt, h.audit
 }
 
 // ServeHTTP answers a request.

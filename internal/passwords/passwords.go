@@ -1,0 +1,221 @@
+// Package passwords checks the names and passwords that requests of HTTP bring (RFC 7617),
+// each of them anew: it knows again those that were right, and lets nobody guess for long.
+package passwords
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/users"
+)
+
+const (
+	// VerifiedFor is how long a password that was right is known again without
+	// being hashed. Browsers send it with each request, and to hash it takes
+	// some 20 ms and 19 MiB.
+	VerifiedFor = 5 * time.Minute
+
+	// MaxVerified is how many of them are known at a time.
+	MaxVerified = 4096
+
+	// MaxChecks and MaxChecksPerSource are how many requests may wait for a password to
+	// be checked. One client has several connections, which all come at once; package
+	// users has how many are checked at a time.
+	MaxChecks, MaxChecksPerSource = 256, 64
+)
+
+// A Checker checks names and passwords, and remembers those that were right. Its fields are
+// set before its first use.
+//
+// It remembers a hash over name, password, and the client's address, keyed with a
+// secret of this process. So a login proven at one address lets no client at
+// another try it without being counted.
+type Checker struct {
+	Users  *users.Directory
+	Exempt []netip.Prefix // not refused for wrong passwords
+
+	// Checked, if set, is called for each password that was checked, and was not known again.
+	Checked func(name string, from netip.Addr, err error)
+
+	once  sync.Once
+	guard penalty.Guard
+	key   [sha256.Size]byte
+
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]*verdict // mu
+}
+
+// A verdict is what the check of a password came to.
+type verdict struct {
+	done  chan struct{} // closed when the check is over; what follows is then there to be read
+	err   error
+	name  string
+	login *users.Login // nil if err is not
+	until time.Time    // when it is forgotten
+}
+
+func (l *Checker) init() {
+	l.guard = penalty.Guard{MaxHandshakes: MaxChecks, MaxHandshakesPerSource: MaxChecksPerSource, Exempt: l.Exempt}
+	_, _ = rand.Read(l.key[:]) // never fails
+	l.known = map[[sha256.Size]byte]*verdict{}
+}
+
+// An attempt is a name and a password that came from an address.
+type attempt struct {
+	at       time.Time
+	from     netip.Addr
+	name     string
+	password string
+}
+
+// Check returns the login of a name and password, which came at a time from an address. Its
+// errors are a *penalty.Refusal, a *users.Refusal, users.ErrBusy, or why ctx has ended.
+//
+// A source that has guessed too often gets no answer for a while, not even to what is
+// known: otherwise it could continue to guess at that.
+func (l *Checker) Check(ctx context.Context, at time.Time, from netip.Addr, name, password string) (*users.Login, error) {
+	l.once.Do(l.init)
+	visit, err := l.guard.Admit(at, from)
+	if err != nil {
+		return nil, err
+	}
+	// Only a password that was wrong costs anything. Visitors who end in another way
+	// owe for it, so each has succeeded.
+	defer func() {
+		visit.Succeed()
+		visit.End(time.Now())
+	}()
+	if err := visit.Guess(at); err != nil {
+		return nil, err
+	}
+	key := l.hash(from, name, password)
+	for {
+		v, mine := l.claim(key, name)
+		if mine {
+			return l.verify(ctx, visit, key, v, attempt{at, from, name, password})
+		}
+		select {
+		case <-v.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if v.err == nil {
+			if v.holds(l.Users) {
+				return v.login, nil
+			}
+			l.forget(key, v)
+			continue
+		}
+		if _, wrong := errors.AsType[*users.Refusal](v.err); wrong || errors.Is(v.err, users.ErrBusy) {
+			return nil, v.err
+		}
+		// The request that asked first ended before there was an answer.
+	}
+}
+
+// hash returns what a password is known by.
+func (l *Checker) hash(from netip.Addr, name, password string) (sum [sha256.Size]byte) {
+	mac := hmac.New(sha256.New, l.key[:])
+	addr := from.Unmap().WithZone("").As16()
+	mac.Write(addr[:])
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(len(name)))
+	mac.Write(n[:])
+	mac.Write([]byte(name))
+	mac.Write([]byte(password))
+	mac.Sum(sum[:0])
+	return sum
+}
+
+// claim returns the verdict on a password, known or under way; or one that is the
+// caller's to reach.
+func (l *Checker) claim(key [sha256.Size]byte, name string) (v *verdict, mine bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v = l.known[key]
+	if v != nil && (v.until.IsZero() || time.Now().Before(v.until)) {
+		return v, false
+	}
+	if v == nil && len(l.known) >= MaxVerified {
+		l.makeRoom(time.Now())
+	}
+	v = &verdict{done: make(chan struct{}), name: name}
+	l.known[key] = v
+	return v, true
+}
+
+// makeRoom forgets what is too old, or else any verdict that is reached: its user
+// only has to wait a little longer once. The caller holds mu.
+func (l *Checker) makeRoom(now time.Time) {
+	for key, v := range l.known {
+		if !v.until.IsZero() && now.After(v.until) {
+			delete(l.known, key)
+		}
+	}
+	if len(l.known) < MaxVerified {
+		return
+	}
+	for key, v := range l.known {
+		if !v.until.IsZero() {
+			delete(l.known, key)
+			return
+		}
+	}
+}
+
+// forget forgets a verdict, unless it has been replaced.
+func (l *Checker) forget(key [sha256.Size]byte, v *verdict) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known[key] == v {
+		delete(l.known, key)
+	}
+}
+
+// verify checks a password, and lets all who wait for it know.
+func (l *Checker) verify(ctx context.Context, visit *penalty.Visit, key [sha256.Size]byte, v *verdict, a attempt) (*users.Login, error) {
+	login, err := l.checkPassword(ctx, visit, a)
+	l.mu.Lock()
+	v.err = err
+	if err == nil {
+		v.login, v.until = login, time.Now().Add(VerifiedFor)
+	} else if l.known[key] == v {
+		delete(l.known, key)
+	}
+	l.mu.Unlock()
+	close(v.done)
+	if l.Checked != nil {
+		l.Checked(a.name, a.from, err)
+	}
+	return login, err
+}
+
+// checkPassword checks a password when it is the turn of the visitor's source. One
+// that is wrong counts before the next of the source is checked.
+func (l *Checker) checkPassword(ctx context.Context, visit *penalty.Visit, a attempt) (*users.Login, error) {
+	end, err := visit.BeginGuess(ctx, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	login, err := l.Users.Password(ctx, users.Attempt{Now: a.at, Peer: a.from}, a.name, []byte(a.password))
+	if _, wrong := errors.AsType[*users.Refusal](err); wrong {
+		visit.Fail(time.Now(), penalty.BadLogin)
+	}
+	return login, err
+}
+
+// holds reports whether a verdict is still good: if the users have changed so that it
+// is not, it has to be reached anew.
+func (v *verdict) holds(d *users.Directory) bool {
+	u, ok := d.User(v.name)
+	return ok && u.Limit == v.login.User.Limit && d.Recheck(v.login) == nil
+}
