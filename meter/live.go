@@ -98,6 +98,7 @@ type Snapshot struct {
 	ID    uint64 // its number among all since the start; later ones have higher
 	Info         // Began is never zero
 	Bytes int64  // moved so far
+	Way          // zero unless the protocol measures it: see Transfer.Measure
 }
 
 // Live lists the transfers under way, in no order. It holds no lock while the
@@ -125,7 +126,7 @@ func (p *part) snapshot(list []Snapshot) []Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range p.live {
-		list = append(list, Snapshot{ID: t.id, Info: t.info, Bytes: t.progress()})
+		list = append(list, Snapshot{ID: t.id, Info: t.info, Bytes: t.progress(), Way: t.measured()})
 	}
 	return list
 }

@@ -44,6 +44,24 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// A protocol is asked for its measures when somebody looks.
+func TestMeasure(t *testing.T) {
+	r := New(Config{})
+	var way Way
+	x := r.Begin(Info{Protocol: TFTP, Size: 9})
+	x.Measure(func() Way { return way })
+	for _, want := range []Way{{}, {RTT: time.Millisecond, Window: 4, Resent: 2}} {
+		way = want
+		for s := range r.Live() {
+			if s.Way != want || s.Size != 9 {
+				t.Errorf("%+v, want %+v", s, want)
+			}
+		}
+	}
+	x.End(End{})
+	(*Transfer)(nil).Measure(func() Way { return way })
+}
+
 // Entries may go in any order, and the caller may stop early.
 func TestLiveOrder(t *testing.T) {
 	r := New(Config{})

@@ -173,6 +173,7 @@ type Info struct {
 	Peer     netip.AddrPort // the other side
 	Name     string         // of the file, as the peer gave it; cut after 256 bytes
 	User     string         // who has logged in; "" if nobody has
+	Size     int64          // of the file, in bytes; 0 if it is not known
 	Began    time.Time      // zero means now
 }
 
@@ -192,6 +193,7 @@ type Transfer struct {
 	info     Info
 	bytes    atomic.Int64 // moved so far
 	moved    atomic.Pointer[func() int64]
+	way      atomic.Pointer[func() Way]
 
 	slot    int   // in its part of the table, noSlot if not listed; under the part's lock
 	counted int64 // of bytes, those in the counter already; under the part's lock
@@ -248,6 +250,29 @@ func (t *Transfer) Follow(moved func() int64) {
 	}
 }
 
+// A Way is what a protocol measures of the way to its peer.
+type Way struct {
+	RTT    time.Duration // the smoothed round trip; 0 means not measured
+	Window int           // how much is under way at most, in blocks; 0 means that the protocol has no window
+	Resent int64         // datagrams sent again
+}
+
+// Measure has a transfer ask what is measured of the way to its peer, for Live. way must not
+// wait.
+func (t *Transfer) Measure(way func() Way) {
+	if t != nil {
+		t.way.Store(&way)
+	}
+}
+
+// measured returns what the protocol has measured.
+func (t *Transfer) measured() (w Way) {
+	if way := t.way.Load(); way != nil {
+		w = (*way)()
+	}
+	return w
+}
+
 // progress returns how many bytes have been moved so far.
 func (t *Transfer) progress() int64 {
 	if moved := t.moved.Load(); moved != nil {
@@ -278,6 +303,10 @@ type End struct {
 	Path   string // of the file on the disk; "" where that is not known
 	Stored string // the name that an upload got, if it is not the peer's
 	Err    error  // why the transfer ended; nil if it ended well
+
+	// Routine says that clients let transfers end like this every day, such as by asking for a
+	// file that is not there: nobody needs to look.
+	Routine bool
 }
 
 // Ended is a transfer that has ended.

@@ -72,7 +72,7 @@ func (l *Listener) writeLine(s line) {
 // write writes a transfer's line.
 func (l *Listener) write(t *Transfer) {
 	level := slog.LevelInfo
-	if t.Err != nil && !t.routine() {
+	if t.Err != nil && !t.Routine() {
 		level = slog.LevelWarn
 	}
 	ctx := context.Background()
@@ -127,11 +127,11 @@ func (t *Transfer) stopsAtRollover() bool {
 	return last >= 1<<16-2 && last <= 1<<16
 }
 
-// routine reports whether a transfer that did not run to its end did what
+// Routine reports whether a transfer that did not run to its end did what
 // clients do every day: ask for the size only, look for a configuration under
 // one name after the other, as pxelinux and GRUB do, or close a file after the
 // first blocks, as GRUB does.
-func (t *Transfer) routine() bool {
+func (t *Transfer) Routine() bool {
 	if t.Write {
 		return false
 	}
@@ -203,7 +203,12 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 
 // describe returns the Transfer of a session that begins.
 func (s *session) describe() *Transfer {
-	t := &Transfer{Request: s.request, Size: -1, Began: s.began}
+	both := new(struct { // one allocation
+		Transfer
+		progress
+	})
+	t := &both.Transfer
+	t.Request, t.Size, t.Began, t.progress = s.request, -1, s.began, &both.progress
 	if s.state != opening { // before that a worker has it
 		t.Path = s.path
 	}

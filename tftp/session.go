@@ -179,6 +179,7 @@ func (s *session) start(now time.Time) {
 	if l := s.shard.server; l.Started != nil {
 		s.info = s.describe()
 		s.info.Agreed = s.agreed()
+		s.info.progress.window = max(1, s.info.Agreed.Window)
 		l.call(l.Started, s.info)
 	}
 }
@@ -299,10 +300,16 @@ func (s *session) advance(now time.Time) {
 		return
 	case s.request.Write:
 		s.shard.out.AddReply(now, s.peer, s.local, s.receiver)
+		if s.info != nil {
+			s.info.progress.report(s.receiver.Received(), s.receiver.Stats())
+		}
 		s.checkMachine(now, s.receiver)
 	default:
 		s.shard.out.AddReply(now, s.peer, s.local, s.sender)
 		s.sendData(now)
+		if s.info != nil {
+			s.info.progress.report(s.sender.Acked(), s.sender.Stats())
+		}
 		s.checkMachine(now, s.sender)
 	}
 }

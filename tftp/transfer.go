@@ -54,6 +54,8 @@ type Transfer struct {
 	Lost     time.Duration // and for the timer, as nothing came from the peer
 	transfer.Stats
 
+	progress *progress // nil of a transfer that no session has described
+
 	waiting bool // for the store, when it ended
 	stored  string
 }

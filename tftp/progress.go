@@ -1,0 +1,44 @@
+package tftp
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// A Progress is how far a transfer is, and what is measured of the way to the peer.
+type Progress struct {
+	Bytes  int64         // that the peer has acknowledged, or sent
+	Resent int64         // datagrams that were sent again, up to 4,294,967,295
+	RTT    time.Duration // the smoothed round trip, in microseconds up to 71 minutes; 0 before the first measurement
+	Window int           // blocks that are sent before one is acknowledged
+}
+
+// progress is what a session's loop reports of its transfer, for others to read.
+type progress struct {
+	window int // set before others know of the transfer
+	bytes  atomic.Int64
+	way    atomic.Uint64 // the round trip in microseconds, and the datagrams sent again below
+}
+
+// Progress returns how far a transfer is. Any goroutine may call it at any time between
+// [Server.Started] and [Server.Ended]; it does not wait.
+func (t *Transfer) Progress() Progress {
+	if t.progress == nil {
+		return Progress{}
+	}
+	way := t.progress.way.Load()
+	return Progress{
+		Bytes: t.progress.bytes.Load(), Resent: int64(way & math.MaxUint32), RTT: time.Duration(way>>32) * time.Microsecond,
+		Window: t.progress.window,
+	}
+}
+
+// report takes how far a transfer is.
+func (p *progress) report(bytes int64, s transfer.Stats) {
+	p.bytes.Store(bytes)
+	rtt := min(uint64(s.RTT/time.Microsecond), math.MaxUint32)
+	p.way.Store(rtt<<32 | min(uint64(s.Resent), math.MaxUint32))
+}
