@@ -33,12 +33,12 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "internal/boot internal/bootload internal/dhcpadvice internal/proxydhcp internal/pxedoctor pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/filter store/glob store/s3 store/cache store/treecopy internal/copying internal/events internal/fileops internal/remote internal/config internal/config/convert internal/commandline internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh internal/subprocess internal/sftpserver",
-		tests:   "tftp sftp tcp/certs udp internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest internal/s3test",
+		imports: "internal/boot internal/bootload internal/dhcpadvice internal/proxydhcp internal/pxedoctor pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/filter store/glob store/s3 store/cache store/treecopy internal/copying internal/events internal/fileops internal/remote internal/config internal/config/convert internal/commandline internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh internal/subprocess internal/sftpserver internal/top",
+		tests:   "tftp sftp tcp/certs udp internal/status internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest internal/s3test",
 	},
 	"internal/commandline": {imports: "internal/manpage internal/console internal/failure"},
 	"internal/serve": {
-		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp internal/userroots",
+		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp internal/status internal/userroots",
 		tests:   "pxe internal/race internal/s3test internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
 	},
 	"internal/userroots":       {imports: "internal/console internal/failure store store/localdir users", tests: "internal/serve/servetest"},
@@ -47,6 +47,8 @@ var rules = map[string]rule{
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure tftp/transfer", tests: "internal/golden internal/serve"},
 	"internal/serve/servetest": {imports: "internal/s3test sftp tftp users"}, // for tests
 	"internal/metricsserver":   {tests: "internal/serve/servetest meter"},
+	"internal/status":          {imports: "internal/console internal/passwords internal/penalty meter pxe store users", tests: "internal/leak"},
+	"internal/top":             {imports: "internal/console internal/failure internal/status", tests: "internal/golden meter"},
 	"internal/passwords":       {imports: "internal/penalty users"},
 	"internal/source": {
 		imports: "internal/failure internal/linequeue internal/openssh internal/privilege internal/remote meter store store/cache web/webclient",

@@ -43,6 +43,9 @@ var badFlagValues = []struct{ command, flag, value, says string }{
 	{"ls", "by-time", "x", "true or false"},
 	{"ls", "by-size", "x", "true or false"},
 	{"sftp-server", "umask", "888", "octal"},
+	{"top", "every", "0s", "100ms or more"},
+	{"top", "every", "x", "with its unit"},
+	{"top", "fingerprint", "x", "64 hexadecimal digits"},
 }
 
 // Each flag that takes a number, a size or a time refuses what is none, and every

@@ -27,7 +27,7 @@ var program = &commandline.Program{
 		{Name: "serve files", Short: "Which files clients get, and what they may write", Text: serveFilesHelp, Of: "serve", Flags: "files"},
 		{Name: "serve boot", Short: "Boot files, menus, Secure Boot, rules for machines, relay agents", Text: serveBootHelp, Of: "serve", Flags: "boot"},
 		{Name: "serve limits", Short: "Limit clients, connections and bytes a second", Text: serveLimitsHelp, Of: "serve", Flags: "limits"},
-		{Name: "serve ops", Short: "Signals, restarts, rights, logs, metrics and packet traces", Text: serveOpsHelp, Of: "serve", Flags: "ops"},
+		{Name: "serve ops", Short: "Signals, restarts, rights, logs, status page, metrics, packet traces", Text: serveOpsHelp, Of: "serve", Flags: "ops"},
 	},
 }
 

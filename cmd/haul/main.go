@@ -84,7 +84,7 @@ func newRoot() *cobra.Command {
 	}
 	addVersionFlag(root)
 	root.AddCommand(newServe(), newBoot(), newConfig(), newCache(), newGet(), newPut(), newSync(), newLs(), newTree(), newStat(), newSum(), newCat(), newRm(), newCp(), newMv(), newChmod(), newLn(), newMkdir(), newDf(),
-		newSFTPServer(), newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
+		newSFTPServer(), newTop(), newProbe(), newDoctor(), newBench(), newMap(), newUser(), newVersion())
 	program.Setup(root)
 	return root
 }

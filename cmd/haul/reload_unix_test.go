@@ -167,11 +167,12 @@ func (r *rawClient) end() {
 func TestReloadAddresses(t *testing.T) {
 	content := strings.Repeat("x", 3*512+1)
 	o, set := newReloads(t)
-	c := startChild(t, o, bigDir(t), "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+	c := startChild(t, o, bigDir(t), "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--status", "127.0.0.1:0")
 	web := &httpChild{child: c}
 	web.awaitHTTP("http")
 	metrics := wordAfter(c.await("metrics at ", "/metrics"), "metrics at http://")
 	metrics = strings.TrimSuffix(metrics, "/metrics")
+	page := c.statusURL()
 	pid := c.cmd.Process.Pid
 	n := 0
 	reload := func(settings string) (said string) {
@@ -195,6 +196,9 @@ func TestReloadAddresses(t *testing.T) {
 	second := "tftp://" + wordAfter(said, " on tftp://") + "/"
 	if second == first || !strings.Contains(said, " on "+strings.TrimSuffix(first, "/")) {
 		t.Errorf("the new addresses are in %s", said)
+	}
+	if again := wordAfter(said, "status page at "); again != page+"/" {
+		t.Errorf("the status page was at %s, and is at %s", page, again)
 	}
 	for _, c.url = range []string{first, second} {
 		c.wantGet("kernel", content)

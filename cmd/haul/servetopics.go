@@ -158,7 +158,7 @@ SFTP and HTTP count all addresses of an IPv6 /64 as one; TFTP counts each by its
 Three wrong passwords block further passwords from that address for a time, longer each
 time.`
 
-const serveOpsHelp = `Run a server: signals, restarts, rights, logs, metrics and packet traces.
+const serveOpsHelp = `Run a server: signals, restarts, rights, logs, status page, metrics and packet traces.
 
 After the first signal, transfers under way have --grace to finish. A second signal ends
 haul at once.
@@ -172,4 +172,5 @@ or after an hour. If the new process fails, the old one continues to serve. With
 Once everything is open, haul gives up root (--user) and all capabilities, and the
 kernel denies it all files but those that it serves, where it can (Landlock).
 
-haul logs each transfer, login and change on standard error, in one line.`
+haul logs each transfer, login and change on standard error, in one line. With --status it
+serves a page on what it does; "haul top" shows that on a terminal.`

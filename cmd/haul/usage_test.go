@@ -35,7 +35,7 @@ func TestUnknownWords(t *testing.T) {
 		{"get a", "get a: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY or tftp://HOST/FILE, or HOST:PATH"},
 		{"df tftp://h/a", "df tftp://h/a: TFTP can only get and put single files; df works over SFTP"},
 		{"help srve", `there is no command "haul srve"; did you mean "haul serve"?`},
-		{"help nope", `there is no command or topic "nope"; "haul help" lists all`},
+		{"help nowhere", `there is no command or topic "nowhere"; "haul help" lists all`},
 		{"help user nope", `there is no command "haul user nope"; "haul user --help" lists all`},
 		{"mv http://h/a b", "mv http://h/a: HTTP has no way to do that; mv works over SFTP"},
 		{"mv b http://h/a", "mv b: that is a local file; write sftp://HOST/PATH or HOST:PATH"},

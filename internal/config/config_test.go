@@ -105,6 +105,8 @@ var samples = map[string][2]string{
 	"allow":                     {"10.0.0.0/8", `"10.0.0.0/8"`},
 	"deny":                      {"192.0.2.7", `["192.0.2.7"]`},
 	"grace":                     {"1m30s", `"1m30s"`},
+	"status.listen":             {"127.0.0.1:9070", `"127.0.0.1:9070"`},
+	"status.hosts":              {"admin.example,status.example", `["admin.example", "status.example"]`},
 	"metrics.listen":            {"127.0.0.1:9069", `"127.0.0.1:9069"`},
 	"log.format":                {"json", `"json"`},
 }
@@ -117,6 +119,9 @@ var needs = map[string]string{
 	"https.listen": "https.cert = 'x'", "https.cert": "https.listen = ':443'", "https.key": "https.listen = ':443'\nhttps.cert = 'x'",
 	"http.users": "http.plain_passwords = true", "http.plain_passwords": "http.users = 'x'", "http.exempt": "http.users = 'x'\nhttp.plain_passwords = true",
 	"files.shared": "files.per_client = 'ip'", "files.upload_dir": "files.upload = 'create'", "tftp.upload_parents": "files.upload = 'create'",
+	"status.users": "status.listen = '127.0.0.1:9070'\nstatus.cert = 'x'", "status.cert": "status.listen = '127.0.0.1:9070'\nstatus.users = 'x'",
+	"status.key":   "status.listen = '127.0.0.1:9070'\nstatus.users = 'x'\nstatus.cert = 'x'",
+	"status.hosts": "status.listen = '127.0.0.1:9070'", "status.pprof": "status.listen = '127.0.0.1:9070'",
 	"no_fsync":        "files.upload = 'create'",
 	"tftp.trace_hex":  "tftp.trace = 'all'",
 	"boot.interfaces": "boot.answer = true", "boot.files": "boot.answer = true", "boot.hosts": "boot.answer = true",

@@ -162,6 +162,15 @@ func (s *Settings) server() []*Setting {
 			Key: "metrics.listen", Flag: "metrics", Group: "ops", value: textValue(&c.Metrics),
 			Help: "serve Prometheus metrics on `ADDRESS` over HTTP; all who can connect can read them, so use 127.0.0.1:PORT",
 		},
+		{
+			Key: "status.listen", Flag: "status", Group: "ops", value: textValue(&c.Status.Listen),
+			Help: "serve a page and JSON on what the server does on `ADDRESS`, such as 127.0.0.1:9070; any other than this machine's own takes --status-users and --status-cert",
+		},
+		{Key: "status.users", Flag: "status-users", Group: "ops", value: textValue(&c.Status.Users), Help: "show the status page to the users in `FILE` only, by password"},
+		{Key: "status.cert", Flag: "status-cert", Group: "ops", value: textValue(&c.Status.Cert), Help: "serve the status page over TLS with the certificate in this PEM `FILE`"},
+		{Key: "status.key", Flag: "status-key", Group: "ops", value: textValue(&c.Status.Key), Help: "private key of that certificate: a PEM `FILE` (default: that of --status-cert)"},
+		{Key: "status.hosts", Flag: "status-host", Group: "ops", value: textsValue(&c.Status.Hosts), Help: "let browsers reach the status page by this `NAME` without a login, besides localhost; several are separated by commas"},
+		{Key: "status.pprof", Flag: "status-pprof", Group: "ops", value: boolValue(&c.Status.Profiles), Help: "show profiles of the process, too, at /debug/pprof/ of the status page"},
 		{Key: "log.format", Flag: "log-format", Group: "ops", value: textValue(&c.LogFormat), words: strings.Fields("text json"), Help: "log in this `FORMAT`: text or json"},
 		{Key: "log.quiet", Flag: "quiet", letter: "q", Group: "ops", value: boolValue(&c.Quiet), Help: "log failures only"},
 	}

@@ -34,6 +34,23 @@ const (
 	rateOver = 5 * time.Second
 )
 
+// Bar draws how much of a whole is done, in so many columns.
+func Bar(done, whole int64, columns int, color bool) string {
+	inside := columns - 2
+	n := 0
+	if whole > 0 {
+		n = int(float64(min(max(done, 0), whole)) / float64(whole) * float64(inside))
+	}
+	fill := strings.Repeat("=", n)
+	if n > 0 && n < inside {
+		fill = fill[1:] + ">"
+	}
+	if color && n > 0 {
+		fill = Green(fill)
+	}
+	return "[" + fill + strings.Repeat(" ", inside-n) + "]"
+}
+
 // Clip cuts a line to so many columns.
 func Clip(line string, columns int) string {
 	return runewidth.Truncate(line, max(columns, 0), "")

@@ -63,6 +63,9 @@ func NewScreen(out io.Writer, live bool) *Screen {
 // Live reports whether lines can change.
 func (s *Screen) Live() bool { return s.mode != plain }
 
+// ManyLines reports whether several lines can change.
+func (s *Screen) ManyLines() bool { return s.mode == full }
+
 // A Canvas is what lines have to fit in.
 type Canvas struct {
 	Columns, Rows int

@@ -76,7 +76,7 @@ func (f activeFile) line(label string, c console.Canvas) string {
 		return console.Clip(label+percent+"  "+counters, c.Columns)
 	}
 	rest := console.Clip(percent+"  "+counters, c.Columns-console.Columns(label)-1-barWidth)
-	return label + " " + bar(f.moved, f.size, barWidth, c.Color) + rest
+	return label + " " + console.Bar(f.moved, f.size, barWidth, c.Color) + rest
 }
 
 // singleLine shows the only file.
@@ -86,26 +86,9 @@ func (s copyState) singleLine(c console.Canvas) string {
 	room := c.Columns - console.Columns(label) - 1
 	text := console.Clip(s.fitting(room), room)
 	if width := min(room-console.Columns(text)-1, maxBar); width >= minBar && f.size > 0 {
-		return label + " " + bar(f.moved, f.size, width, c.Color) + " " + text
+		return label + " " + console.Bar(f.moved, f.size, width, c.Color) + " " + text
 	}
 	return console.Clip(label+" "+text, c.Columns)
-}
-
-// bar draws how much of a whole is done, in so many columns.
-func bar(done, whole int64, columns int, color bool) string {
-	inside := columns - 2
-	n := 0
-	if whole > 0 {
-		n = int(float64(min(max(done, 0), whole)) / float64(whole) * float64(inside))
-	}
-	fill := strings.Repeat("=", n)
-	if n > 0 && n < inside {
-		fill = fill[1:] + ">"
-	}
-	if color && n > 0 {
-		fill = console.Green(fill)
-	}
-	return "[" + fill + strings.Repeat(" ", inside-n) + "]"
 }
 
 // percentOf returns how much of a whole is done, at most all.

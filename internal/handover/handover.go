@@ -50,6 +50,7 @@ const (
 	HTTP    = "http"
 	HTTPS   = "https"
 	Metrics = "metrics"
+	Status  = "status"
 	Boot    = "boot"
 )
 

@@ -135,7 +135,7 @@ func (p *Inherited) adopt(s Socket, served, unix []string) error {
 		add = p.newDatagram
 	case Boot:
 		add = p.newUnread
-	case SFTP, HTTP, HTTPS, Metrics:
+	case SFTP, HTTP, HTTPS, Metrics, Status:
 	default:
 		return fmt.Errorf("the predecessor handed over a socket for %q, which this version of haul does not serve", s.Service)
 	}
@@ -241,9 +241,10 @@ func (p *Inherited) Stream(service string, addrs []string, o tcp.Options) (place
 	return places, nil
 }
 
-// Metrics takes the listening socket for metrics, or nil if it is to be opened.
-func (p *Inherited) Metrics(addr string) (l net.Listener, err error) {
-	for _, g := range p.take(Metrics, []string{addr}) {
+// Admin takes the listening socket for a service that operators ask, Metrics or Status, or nil
+// if it is to be opened.
+func (p *Inherited) Admin(service, addr string) (l net.Listener, err error) {
+	for _, g := range p.take(service, []string{addr}) {
 		if len(g.sockets) > 0 {
 			l, err = net.FileListener(g.sockets[0].File)
 		}

@@ -126,10 +126,10 @@ func TestInheritByAddress(t *testing.T) {
 	}
 	stream(HTTP, "b:80")
 	stream(HTTPS, any4, "a:80") // that of HTTP, but no port that the kernel chose for HTTP
-	if l, err := p.Metrics("a:91"); l != nil || err != nil {
+	if l, err := p.Admin(Metrics, "a:91"); l != nil || err != nil {
 		t.Errorf("metrics at %v, %v", l, err)
 	}
-	l, err := p.Metrics("a:90")
+	l, err := p.Admin(Metrics, "a:90")
 	if err != nil {
 		t.Fatal(err)
 	}

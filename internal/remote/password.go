@@ -32,8 +32,8 @@ func readBounded(name string) ([]byte, error) {
 	return text, err
 }
 
-// passwordIn returns the password in the first line of a file, or "" if name is.
-func passwordIn(name string) (string, error) {
+// PasswordIn returns the password in the first line of a file, or "" if name is.
+func PasswordIn(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}

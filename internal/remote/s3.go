@@ -17,7 +17,7 @@ import (
 func (d webDialer) connectS3(l Location) (s3Server, error) {
 	o := s3.Config{UserAgent: d.cfg.UserAgent, Conns: d.cfg.Conns, Lanes: d.cfg.Conns}
 	var err error
-	if o.TLS, err = d.cfg.Web.tls(); err != nil {
+	if o.TLS, err = d.cfg.Web.TLS(); err != nil {
 		return s3Server{}, err
 	}
 	if d.cfg.Web.Insecure {

@@ -74,7 +74,7 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 			d.notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
 		}
 	}
-	if dest.Password, err = passwordIn(d.cfg.PasswordFile); err != nil {
+	if dest.Password, err = PasswordIn(d.cfg.PasswordFile); err != nil {
 		return nil, err
 	}
 	c, err := d.connectTo(ctx, dest, l, to)

@@ -73,7 +73,7 @@ func (d webDialer) client(root string, l Location, first string) (*webclient.Cli
 	}
 	o.Waiting = func(status int, pause time.Duration) { d.waiting(u.Host, status, pause) }
 	o.Reconnecting = func(err error, pause time.Duration) { d.reconnecting(u.Host, err, pause) }
-	if o.TLS, err = d.cfg.Web.tls(); err != nil {
+	if o.TLS, err = d.cfg.Web.TLS(); err != nil {
 		return nil, err
 	}
 	if err := d.cfg.Web.checkPin(u.Scheme != "http", u.Host, "give"); err != nil {
@@ -102,8 +102,8 @@ func (d webDialer) client(root string, l Location, first string) (*webclient.Cli
 	return c, nil
 }
 
-// tls returns what the configuration says of certificates.
-func (c *WebConfig) tls() (*tls.Config, error) {
+// TLS returns what the configuration says of certificates.
+func (c *WebConfig) TLS() (*tls.Config, error) {
 	t := &tls.Config{InsecureSkipVerify: c.Insecure}
 	switch {
 	case c.Fingerprint != "" && (c.CACert != "" || c.Insecure):
@@ -204,7 +204,7 @@ func loginOf(l Location, passwordFile string) (func(context.Context, string, str
 	if l.site.user == "" {
 		return nil, failure.Usage.Errorf("--password-file: whose password is it? write the user into the URL: https://USER@HOST/PATH")
 	}
-	password, err := passwordIn(passwordFile)
+	password, err := PasswordIn(passwordFile)
 	return func(_ context.Context, user, _, _ string) (string, string, error) { return user, password, nil }, err
 }
 

@@ -69,6 +69,7 @@ func (cfg *Config) Check() error {
 	if cfg.Metrics != "" {
 		m.checkAddrs("metrics", "tcp", []string{cfg.Metrics})
 	}
+	cfg.Status.check(&m)
 	if cfg.ServesAnybody() {
 		cfg.checkFiles(&m)
 	}

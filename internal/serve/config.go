@@ -72,6 +72,8 @@ type Config struct {
 	// Metrics is the address of metrics for Prometheus; "" means none.
 	Metrics string
 
+	Status Status
+
 	// Version is the program's version, for the metrics.
 	Version string
 
@@ -81,6 +83,7 @@ type Config struct {
 	// Quiet logs failures only.
 	Quiet bool
 
+	status    statusPage
 	sources   source.Set                // once open has opened them
 	requested func(site.Client, string) // is called for each file that a client opens; nil without Boot
 }

@@ -2,15 +2,16 @@ package serve
 
 import (
 	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/status"
 	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/tftp"
 )
 
-// counts returns the registry for the metrics, or nil without --metrics.
+// counts returns the registry for the metrics and the status page, or nil without both.
 func (cfg *Config) counts() *meter.Registry {
-	if cfg.Metrics == "" {
+	if cfg.Metrics == "" && cfg.Status.Listen == "" {
 		return nil
 	}
 	c := meter.Config{Version: cfg.Version}
@@ -19,15 +20,29 @@ func (cfg *Config) counts() *meter.Registry {
 			c.Protocols = append(c.Protocols, meter.Protocol(name)) // both packages have the same names
 		}
 	}
-	return meter.New(c)
+	if cfg.Status.Listen == "" {
+		return meter.New(c)
+	}
+	cfg.status.board = &status.Board{Version: cfg.Version, Protocols: c.Protocols}
+	c.Ended = cfg.status.board.Ended
+	cfg.status.board.Transfers = meter.New(c)
+	return cfg.status.board.Transfers
 }
 
 // countTransfers sets the hooks that count a server's transfers.
 func countTransfers(srv *tftp.Server, counts *meter.Registry) {
 	begin := func(t *tftp.Transfer) *meter.Transfer {
-		return counts.Begin(meter.Info{Protocol: meter.TFTP, Write: t.Write, Peer: t.Peer, Name: t.Name, Began: t.Began})
+		return counts.Begin(meter.Info{Protocol: meter.TFTP, Write: t.Write, Peer: t.Peer, Name: t.Name, Size: t.Size, Began: t.Began})
 	}
-	srv.Started = func(t *tftp.Transfer) { t.Value = begin(t) }
+	srv.Started = func(t *tftp.Transfer) {
+		m := begin(t)
+		m.Follow(func() int64 { return t.Progress().Bytes })
+		m.Measure(func() meter.Way {
+			p := t.Progress()
+			return meter.Way{RTT: p.RTT, Window: p.Window, Resent: p.Resent}
+		})
+		t.Value = m
+	}
 	srv.Ended = func(t *tftp.Transfer) {
 		m, started := t.Value.(*meter.Transfer)
 		if !started {
@@ -46,6 +61,7 @@ func countTransfers(srv *tftp.Server, counts *meter.Registry) {
 			Path:       t.Path,
 			Stored:     t.Stored(),
 			Err:        t.Err,
+			Routine:    t.Routine(),
 		})
 	}
 	srv.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }

@@ -40,7 +40,7 @@ func (l *httpLog) begin(x *web.Exchange) *meter.Transfer {
 	if x.TLS {
 		protocol = meter.HTTPS
 	}
-	return l.counts.Begin(meter.Info{Protocol: protocol, Write: x.Method == http.MethodPut, Peer: x.Peer, Name: x.Name, User: x.User, Began: x.Began})
+	return l.counts.Begin(meter.Info{Protocol: protocol, Write: x.Method == http.MethodPut, Peer: x.Peer, Name: x.Name, User: x.User, Size: x.Size, Began: x.Began})
 }
 
 // started counts a transfer that begins.
@@ -58,7 +58,7 @@ func (l *httpLog) ended(x *web.Exchange) {
 	if !ok {
 		m = l.begin(x)
 	}
-	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration, File: x.Name, Path: x.Path, Err: x.Err})
+	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration, File: x.Name, Path: x.Path, Err: x.Err, Routine: level < slog.LevelWarn})
 	if !l.Enabled(level) {
 		return
 	}

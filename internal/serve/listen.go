@@ -28,6 +28,7 @@ var listenAdvice = map[string]struct {
 	handover.HTTP:    {free: ":8080"},
 	handover.HTTPS:   {free: ":8443"},
 	handover.Metrics: {free: ":9069", all: ", and :PORT is all of them"},
+	handover.Status:  {free: "127.0.0.1:9070"},
 }
 
 // listenError adds to an error what the operator can do about it. The address was given

@@ -63,12 +63,12 @@ func TestFallBackReasons(t *testing.T) {
 }
 
 func TestMetricsListenErrors(t *testing.T) {
-	s, err := listenMetrics(t.Context(), "127.0.0.1:0", nil)
+	s, err := openAdmin(t.Context(), new(handover.Inherited), handover.Metrics, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	again, err := listenMetrics(t.Context(), s.Addr().String(), nil)
+	again, err := openAdmin(t.Context(), new(handover.Inherited), handover.Metrics, s.Addr().String())
 	if err == nil {
 		again.Close()
 	}

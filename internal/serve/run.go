@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ import (
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
-	"github.com/haul-project/haul/internal/metricsserver"
 	"github.com/haul-project/haul/internal/privilege"
 	"github.com/haul-project/haul/internal/userroots"
 	"github.com/haul-project/haul/meter"
@@ -103,12 +101,10 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 			return err
 		}
 	}
-	metrics, err := cfg.startMetrics(ctx, all, counts, passed, log, out)
+	admin, err := cfg.startAdmin(ctx, all, counts, passed, log, out)
+	defer func() { closeAdmin(admin) }()
 	if err != nil {
 		return err
-	}
-	if metrics != nil {
-		defer metrics.Close()
 	}
 	passed.Close() // addresses that are no longer configured
 	sandbox := privilege.Confinement{Read: []string{"/proc/self"}}
@@ -117,6 +113,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		s.sandboxPaths(&sandbox)
 	}
 	cfg.sandboxSources(&sandbox)
+	cfg.sandboxStatus(&sandbox)
 	cfg.announceAccess(out)
 	cfg.boundHeap()
 	cfg.boundThreads()
@@ -130,7 +127,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	}
 	spawner.Serving()
 	cfg.sources.Probe(ctx)
-	return cfg.runAll(ctx, all, metrics, manager, restart, log)
+	return cfg.runAll(ctx, all, admin, manager, restart, log)
 }
 
 // open checks the configuration, and opens all that the server needs except its sockets. The
@@ -148,7 +145,10 @@ func (cfg *Config) open(before *handover.Predecessor, counts *meter.Registry, lo
 	if all, err = cfg.openServices(ownUsers(user), before, counts, log, out); err != nil {
 		return nil, all, err
 	}
-	return user, all, keepSecrets(all, cfg.sourceSecrets())
+	if err := cfg.openStatus(ownUsers(user), log); err != nil {
+		return nil, all, err
+	}
+	return user, all, keepSecrets(all, append(cfg.sourceSecrets(), cfg.statusSecrets()...))
 }
 
 // openServices opens what the protocols need except their sockets. The caller closes the
@@ -194,49 +194,9 @@ func closeServices(all []service) {
 	}
 }
 
-// A metricsPort shows the metrics of all services.
-type metricsPort struct {
-	*metricsserver.Server
-	socket net.Listener
-	asked  string // its address as configured
-}
-
-// startMetrics serves the metrics of all services. It returns nil without --metrics.
-func (cfg *Config) startMetrics(ctx context.Context, all []service, counts *meter.Registry, passed *handover.Inherited, log *slog.Logger, out io.Writer) (*metricsPort, error) {
-	if counts == nil {
-		return nil, nil
-	}
-	for _, s := range all {
-		s.registerMetrics(counts)
-	}
-	cfg.sources.RegisterMetrics(counts)
-	open, err := passed.Metrics(cfg.Metrics)
-	if err != nil {
-		return nil, failure.Listen.Wrap(err)
-	}
-	if open == nil {
-		if open, err = listenMetrics(ctx, cfg.Metrics, rivalAt(passed, "tcp", cfg.Metrics)); err != nil {
-			return nil, err
-		}
-	}
-	m := &metricsPort{metricsserver.New(ctx, open, counts.Handler(), log), open, cfg.Metrics}
-	cfg.say(out, "metrics at http://%v/metrics", m.Addr())
-	return m, nil
-}
-
-// listenMetrics opens a socket.
-func listenMetrics(ctx context.Context, addr string, rival net.Addr) (net.Listener, error) {
-	var config net.ListenConfig
-	socket, err := config.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, listenError(handover.Metrics, err, rival)
-	}
-	return socket, nil
-}
-
 // runAll serves, and keeps the service manager informed. If one service fails, all end.
-// After a successor has taken over, each finishes what is under way. metrics may be nil.
-func (cfg *Config) runAll(ctx context.Context, all []service, metrics *metricsPort, m *handover.Manager, restart *handover.Restarter, log *slog.Logger) error {
+// After a successor has taken over, each finishes what is under way.
+func (cfg *Config) runAll(ctx context.Context, all []service, admin []*adminPort, m *handover.Manager, restart *handover.Restarter, log *slog.Logger) error {
 	var names []string
 	for _, s := range all {
 		names = append(names, s.String())
@@ -252,7 +212,7 @@ func (cfg *Config) runAll(ctx context.Context, all []service, metrics *metricsPo
 	}
 	watched, unwatch := context.WithCancel(running) // by the service manager
 	defer unwatch()
-	restart.Sockets = func() ([]handover.Socket, error) { return allSockets(all, metrics) }
+	restart.Sockets = func() ([]handover.Socket, error) { return allSockets(all, admin) }
 	restart.HandOver = func(pid int) {
 		// The manager must know the successor before that reports to it.
 		unwatch()
@@ -264,9 +224,7 @@ func (cfg *Config) runAll(ctx context.Context, all []service, metrics *metricsPo
 		}
 	}
 	restart.Retire = func() {
-		if metrics != nil {
-			metrics.Close()
-		}
+		closeAdmin(admin)
 		cfg.sources.Release()
 		for _, s := range all {
 			s.retire(handover.RetireTime)
@@ -343,13 +301,13 @@ func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait
 }
 
 // allSockets returns the sockets for a successor.
-func allSockets(all []service, metrics *metricsPort) (sockets []handover.Socket, err error) {
+func allSockets(all []service, admin []*adminPort) (sockets []handover.Socket, err error) {
 	for _, s := range all {
 		some, failed := s.sockets()
 		sockets, err = append(sockets, some...), errors.Join(err, failed)
 	}
-	if metrics != nil {
-		some, failed := handover.FromListener(handover.Metrics, metrics.socket, metrics.asked)
+	for _, p := range admin {
+		some, failed := handover.FromListener(p.service, p.socket, p.asked)
 		sockets, err = append(sockets, some...), errors.Join(err, failed)
 	}
 	if err != nil {

@@ -232,7 +232,7 @@ func (l *sftpLog) ended(t *sftp.Transfer) {
 	}
 	bytes := t.Sent() + t.Received()
 	if m, ok := t.Value.(*meter.Transfer); ok {
-		m.End(meter.End{Result: result, Bytes: bytes, Duration: t.Duration, File: t.Name, Path: t.Path, Err: t.Err})
+		m.End(meter.End{Result: result, Bytes: bytes, Duration: t.Duration, File: t.Name, Path: t.Path, Err: t.Err, Routine: level < slog.LevelWarn})
 	}
 	attrs := append(make([]slog.Attr, 0, 12),
 		slog.String("result", string(result)),

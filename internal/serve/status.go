@@ -1,0 +1,190 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+
+	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/metricsserver"
+	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/internal/status"
+	"github.com/haul-project/haul/internal/userroots"
+	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/tcp/certs"
+)
+
+// Status are the settings of the status page.
+type Status struct {
+	// Listen is its address; "" means none. At one that others than this machine can reach,
+	// it takes Users and Cert.
+	Listen string
+
+	Users     string   // the users file of those who may look; "" lets all who can connect look
+	Cert, Key string   // as of HTTPS
+	Hosts     []string // names by which browsers reach the page without Users
+	Profiles  bool     // shows profiles of the process, too
+}
+
+func (s *Status) check(m *mistakes) {
+	for _, one := range []struct {
+		flag  string
+		given bool
+	}{{"status-users", s.Users != ""}, {"status-cert", s.Cert != ""}, {"status-key", s.Key != ""}, {"status-host", len(s.Hosts) > 0}, {"status-pprof", s.Profiles}} {
+		m.when(one.given && s.Listen == "", one.flag, "--%s is for the status page, which is not served; add --status 127.0.0.1:9070", one.flag)
+	}
+	if s.Listen == "" {
+		return
+	}
+	m.when(s.Users != "" && s.Cert == "", "status-users", "--status-users: all on the way could read the passwords; add --status-cert FILE")
+	m.when(s.Cert != "" && s.Users == "", "status-cert", "--status-cert goes with --status-users: without it nobody is asked for a password")
+	m.when(s.Key != "" && s.Cert == "", "status-key", "--status-key goes with --status-cert")
+	m.when(len(s.Hosts) > 0 && s.Users != "", "status-host", "--status-host is for a page without --status-users; with it every name will do")
+	before := len(*m)
+	m.checkAddrs("status", "tcp", []string{s.Listen})
+	m.when(len(*m) == before && s.Users == "" && !status.Loopback(s.Listen), "status",
+		"--status %s: others can reach that address, and would see names of files and addresses of clients; add --status-users FILE and --status-cert FILE, or listen at 127.0.0.1:PORT", s.Listen)
+}
+
+// pair returns the files of the certificate.
+func (s *Status) pair() certs.Pair { return certs.Pair{Cert: s.Cert, Key: cmp.Or(s.Key, s.Cert)} }
+
+// A statusPage is what the status page needs besides its socket.
+type statusPage struct {
+	board *status.Board
+	users *userSessions // nil if nobody has to log in
+	tls   *tls.Config
+}
+
+// openStatus opens what the status page needs besides its socket.
+func (cfg *Config) openStatus(owners []int, log *slog.Logger) error {
+	s := &cfg.Status
+	if s.Listen == "" || s.Users == "" {
+		return nil
+	}
+	file, err := filepath.Abs(s.Users)
+	if err != nil {
+		return err
+	}
+	dir, err := OpenUsersFile(file, owners...)
+	if err != nil {
+		return inSetting("status-users", err)
+	}
+	set, err := certs.Load(s.pair())
+	if err != nil {
+		return inSetting("status-cert", failure.Local.Wrap(err))
+	}
+	set.Report = func(err error) { log.Warn("status certificate", "error", err) }
+	for _, err := range set.Warnings() {
+		set.Report(err)
+	}
+	cfg.status.users, cfg.status.tls = &userSessions{dir: dir, file: file}, certs.ServerConfig(set.GetCertificate)
+	return nil
+}
+
+// statusSecrets are the files of the status page that no client may have.
+func (cfg *Config) statusSecrets() (all []userroots.Secret) {
+	if cfg.status.users == nil {
+		return nil
+	}
+	return []userroots.Secret{
+		{Flag: "--status-users", What: "the users file of the status page", Path: cfg.status.users.file},
+		{Flag: "--status-key", What: "the key of the status page", Path: cfg.Status.pair().Key},
+	}
+}
+
+// sandboxStatus adds the files that the status page reads again when they change.
+func (cfg *Config) sandboxStatus(c *privilege.Confinement) {
+	if cfg.status.users != nil {
+		c.Read = append(append(c.Read, cfg.status.users.reads()...), cfg.Status.pair().Dirs()...)
+	}
+}
+
+// An adminPort shows operators what the server does.
+type adminPort struct {
+	service, asked string // the address as configured
+	socket         net.Listener
+	close          func()
+}
+
+// startAdmin serves the metrics and the status page of all services. The caller closes the
+// ports, also if there is an error.
+func (cfg *Config) startAdmin(ctx context.Context, all []service, counts *meter.Registry, passed *handover.Inherited, log *slog.Logger, out io.Writer) (ports []*adminPort, err error) {
+	if counts == nil {
+		return nil, nil
+	}
+	for _, s := range all {
+		s.registerMetrics(counts)
+	}
+	cfg.sources.RegisterMetrics(counts)
+	open := func(service, addr string) *adminPort {
+		if addr == "" || err != nil {
+			return nil
+		}
+		var socket net.Listener
+		if socket, err = openAdmin(ctx, passed, service, addr); err != nil {
+			return nil
+		}
+		p := &adminPort{service: service, asked: addr, socket: socket, close: func() { _ = socket.Close() }}
+		ports = append(ports, p)
+		return p
+	}
+	if p := open(handover.Metrics, cfg.Metrics); p != nil {
+		p.close = metricsserver.New(ctx, p.socket, counts.Handler(), log).Close
+		cfg.say(out, "metrics at http://%v/metrics", p.socket.Addr())
+	}
+	if p := open(handover.Status, cfg.Status.Listen); p != nil {
+		err = cfg.startStatus(ctx, p, all, log, out)
+	}
+	return ports, err
+}
+
+func closeAdmin(ports []*adminPort) {
+	for _, p := range ports {
+		p.close()
+	}
+}
+
+// openAdmin returns the socket for a service at an address: that of a predecessor, or a new one.
+func openAdmin(ctx context.Context, passed *handover.Inherited, service, addr string) (net.Listener, error) {
+	open, err := passed.Admin(service, addr)
+	if err != nil {
+		return nil, failure.Listen.Wrap(err)
+	}
+	if open == nil {
+		if open, err = new(net.ListenConfig).Listen(ctx, "tcp", addr); err != nil {
+			return nil, listenError(service, err, rivalAt(passed, "tcp", addr))
+		}
+	}
+	return open, nil
+}
+
+// startStatus serves the status page on a port.
+func (cfg *Config) startStatus(ctx context.Context, p *adminPort, all []service, log *slog.Logger, out io.Writer) error {
+	if at := p.socket.Addr().String(); cfg.status.users == nil && !status.Loopback(at) { // such as localhost in a strange /etc/hosts
+		return failure.Mistake("status", "--status %s: that is %s, which others can reach; add --status-users FILE and --status-cert FILE, or listen at 127.0.0.1:PORT", p.asked, at)
+	}
+	c, scheme := status.Config{Hosts: cfg.Status.Hosts, TLS: cfg.status.tls, Profiles: cfg.Status.Profiles, Log: log}, "http"
+	if users := cfg.status.users; users != nil {
+		c.Login, scheme = status.NewLogin(users.dir, log), "https"
+		go users.watch(ctx, func(changed bool, err error) {
+			if err != nil {
+				log.Warn("status users: the previous file stays in force", "error", err)
+			} else if changed {
+				log.Info("status users: the changed file is in force", "users", len(users.dir.Names()))
+			}
+		})
+	}
+	if i := slices.IndexFunc(all, func(s service) bool { return s.name() == handover.Boot }); i >= 0 {
+		cfg.status.board.Machines = all[i].(*bootService).Machines
+	}
+	p.close = status.Serve(ctx, p.socket, cfg.status.board, c).Close
+	cfg.say(out, "status page at %s://%v/", scheme, p.socket.Addr())
+	return nil
+}

@@ -1,0 +1,58 @@
+package status
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Loopback reports whether an address of a setting, HOST:PORT, is one that this machine alone
+// can reach.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && (strings.EqualFold(host, "localhost") || isLoopback(host))
+}
+
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// admit lets requests through that may be answered, and bounds their time.
+func (s *Server) admit(c Config, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.answer)) // the connection has deadlines
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		switch {
+		case c.Login != nil:
+			var ok bool
+			if r, ok = c.Login.admit(w, r); !ok {
+				return
+			}
+		case !admitsHost(r.Host, c.Hosts):
+			http.Error(w, "This server answers to localhost and to its addresses only; --status-host NAME adds a name.", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// admitsHost reports whether a Host header has no name that a stranger may own.
+func admitsHost(host string, names []string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return strings.EqualFold(host, "localhost") || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(host, n) })
+}

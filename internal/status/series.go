@@ -1,0 +1,47 @@
+package status
+
+import "time"
+
+const (
+	// sampleEvery is the time between two samples, and samples how many there are: an hour.
+	sampleEvery = 5 * time.Second
+	samples     = 720
+)
+
+// A sample is what one protocol did in a time: the differences of counts, and how many
+// transfers there were at its end.
+type sample struct{ bytes, ended, failed, sent, resent, live int64 }
+
+// A series has the latest samples of each protocol.
+type series struct {
+	next, n   int // where the next sample goes, and how many there are
+	at        time.Time
+	before    []sample // the counts at the latest sample
+	protocols [][samples]sample
+}
+
+// add adds a sample, from the counts since the start.
+func (s *series) add(now time.Time, totals []sample) {
+	for i, t := range totals {
+		var was sample
+		if s.before != nil {
+			was = s.before[i]
+		}
+		s.protocols[i][s.next] = sample{
+			bytes: t.bytes - was.bytes, ended: t.ended - was.ended, failed: t.failed - was.failed,
+			sent: t.sent - was.sent, resent: t.resent - was.resent, live: t.live,
+		}
+	}
+	s.before, s.at = totals, now
+	s.next = (s.next + 1) % samples
+	s.n = min(s.n+1, samples)
+}
+
+// of returns the samples of a protocol, the oldest first.
+func (s *series) of(i int) []sample {
+	list := make([]sample, 0, s.n)
+	for k := range s.n {
+		list = append(list, s.protocols[i][(s.next-s.n+k+samples)%samples])
+	}
+	return list
+}

@@ -1,0 +1,138 @@
+package status
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// limits bound what a client can use.
+type limits struct {
+	header      time.Duration // until a request is complete
+	answer      time.Duration // from then on, until the answer has been read
+	event       time.Duration // until an event has been read
+	idle        time.Duration // between requests of a connection
+	grace       time.Duration // for answers under way when the server ends
+	profile     time.Duration // the longest profile
+	headerBytes int           // of a request; net/http adds 4096
+	connections int           // at the same time; more are closed at once
+	watchers    int           // who get events, at the same time
+}
+
+// usual suit a few people with browsers, and some programs.
+var usual = limits{
+	header:      5 * time.Second,
+	answer:      20 * time.Second,
+	event:       5 * time.Second,
+	idle:        30 * time.Second,
+	grace:       time.Second,
+	profile:     time.Minute,
+	headerBytes: 8 << 10,
+	connections: 64,
+	watchers:    16,
+}
+
+// A Config says who may look at a board, and what they get besides.
+type Config struct {
+	// Hosts are the names by which browsers may reach a server without Login, besides
+	// localhost and addresses. Another name is that of a page which wants to read the board
+	// through the browser of somebody who may (DNS rebinding).
+	Hosts []string
+
+	// Login, if it is set, checks who asks. TLS has to be set then.
+	Login *Login
+	TLS   *tls.Config // nil means none
+
+	Profiles bool // shows profiles of the process, of package net/http/pprof
+	Log      *slog.Logger
+}
+
+// A Server shows a Board.
+type Server struct {
+	http     http.Server
+	socket   net.Listener
+	log      *slog.Logger
+	limits   limits
+	open     atomic.Int64 // connections
+	watchers atomic.Int64
+	end      context.CancelFunc // of all requests
+	ended    chan struct{}
+}
+
+// Serve serves a board on a socket until Close, and has it take samples. When serving ends,
+// the board shows that the server only waits for its transfers.
+func Serve(serving context.Context, socket net.Listener, b *Board, c Config) *Server {
+	return usual.serve(serving, socket, b, c)
+}
+
+func (l limits) serve(serving context.Context, socket net.Listener, b *Board, c Config) *Server {
+	ctx, end := context.WithCancel(context.Background())
+	context.AfterFunc(serving, func() { b.draining.Store(true) })
+	s := &Server{socket: socket, log: c.Log, limits: l, end: end, ended: make(chan struct{})}
+	s.http = http.Server{
+		Handler:                      s.admit(c, s.routes(b, c)),
+		BaseContext:                  func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout:            l.header,
+		ReadTimeout:                  l.header,
+		IdleTimeout:                  l.idle,
+		MaxHeaderBytes:               l.headerBytes,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // strangers cause most
+		ConnState:                    s.count,
+		Protocols:                    new(http.Protocols),
+	}
+	s.http.Protocols.SetHTTP1(true)
+	listen := socket
+	if c.TLS != nil {
+		config := c.TLS.Clone()
+		config.NextProtos = []string{"http/1.1"}
+		listen = tls.NewListener(socket, config)
+	}
+	go b.run(ctx)
+	go s.run(listen)
+	return s
+}
+
+// Addr returns the address of the socket.
+func (s *Server) Addr() net.Addr { return s.socket.Addr() }
+
+// Socket returns the socket, for a successor.
+func (s *Server) Socket() net.Listener { return s.socket }
+
+// run serves until Close. If the socket fails before that, the page ends and the transfers
+// continue.
+func (s *Server) run(listen net.Listener) {
+	defer close(s.ended)
+	if err := s.http.Serve(listen); !errors.Is(err, http.ErrServerClosed) {
+		s.log.Error("status page ended", "address", s.Addr().String(), "error", err)
+	}
+}
+
+// count closes a new connection if there are too many.
+func (s *Server) count(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if s.open.Add(1) > int64(s.limits.connections) {
+			_ = c.Close() // it has no request yet
+		}
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
+}
+
+// Close ends the server: answers under way have the grace, other connections are closed. It
+// may be called again.
+func (s *Server) Close() {
+	s.end()
+	ctx, cancel := context.WithTimeout(context.Background(), s.limits.grace)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		_ = s.http.Close() // the error is of sockets that are gone either way
+	}
+	<-s.ended
+}

@@ -1,0 +1,86 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/internal/golden"
+	"github.com/haul-project/haul/internal/status"
+)
+
+// busy is a server with so many transfers, and with strange names among them.
+func busy(transfers int) (s state) {
+	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	s.info = status.Info{Version: "v1.4.0", Host: "rack-7", Time: at, Started: at.Add(-26*time.Hour - 5*time.Second), Protocols: []status.Totals{
+		{Protocol: "tftp", Live: int64(transfers), Rate: 12e6, Bytes: 345e9, Ended: 12345, Failed: 7}, {Protocol: "https", Ended: 2},
+	}}
+	names := []string{"images/rack-7/vmlinuz-6.1.0-amd64", "kernel", "a/very/long/path/of/directories/that/does/not/fit/anywhere/initrd.img", "日本語の長い名前のファイル.txt", "bad\x1b[2J\nname", "rtl\u202egnp.exe"}
+	s.transfers.Total = transfers
+	for i := range transfers {
+		size := int64(100e6)
+		t := status.Transfer{Protocol: "tftp", Direction: "read", Peer: fmt.Sprint("192.0.2.", i, ":2070"), File: names[i%len(names)], Bytes: int64(i) * 7e6, Size: &size, Rate: int64(12e6 / (i + 1)), Window: 4, RoundTrip: 0.00123, Resent: int64(i)}
+		switch i % len(names) {
+		case 1:
+			t.Protocol, t.Direction, t.User, t.Size, t.Window, t.RoundTrip, t.Peer = "https", "write", "alice\x07", nil, 0, 0, "[2001:db8::1234:5678]:51234"
+		case 3:
+			t.RoundTrip = 0
+		}
+		s.transfers.Transfers = append(s.transfers.Transfers, t)
+	}
+	return s
+}
+
+// troubled has failures and machines that are stuck besides.
+func troubled(s state) state {
+	for i := range 12 {
+		s.failures.Failures = append(s.failures.Failures, status.Failure{Time: time.Date(2026, 11, 26, 11, 59, 59-i, 0, time.Local), Protocol: "tftp", Direction: "read", Peer: "192.0.2.7:2070", File: "new\nline", Result: "peer silent", Cause: "no answer for 25s"})
+		s.machines.Machines = append(s.machines.Machines, status.Machine{MAC: fmt.Sprintf("52:54:00:00:00:%02x", i), Address: "192.0.2.7", Arch: "UEFI x64", Stage: "stuck", Before: "loader", Age: 125})
+	}
+	s.machines.Stages = map[string]int{"stuck": 12, "kernel": 3, "offered": 0}
+	return s
+}
+
+// Lines fit terminals of several widths and heights.
+func TestScreens(t *testing.T) {
+	ending := troubled(busy(2))
+	ending.info.Draining, ending.lost = true, "connection refused\x1b[31m"
+	var got strings.Builder
+	for _, c := range []struct {
+		what          string
+		s             state
+		columns, rows int
+	}{
+		{"120 columns", busy(7), 119, 23},
+		{"80 columns", troubled(busy(6)), 79, 23},
+		{"60 columns", busy(6), 59, 23},
+		{"40 columns", busy(6), 39, 23},
+		{"20 columns", troubled(busy(6)), 19, 23},
+		{"200 transfers, 12 rows", troubled(busy(200)), 79, 11},
+		{"4 rows", troubled(busy(6)), 79, 4},
+		{"a row", troubled(busy(6)), 79, 1},
+		{"nothing is under way", busy(0), 79, 23},
+		{"no answer", ending, 79, 23},
+		{"a column", busy(2), 1, 23},
+		{"no server", state{}, 79, 23},
+		{"printed once", troubled(busy(2)), plainColumns, plainRows},
+	} {
+		got.WriteString("--- " + c.what + "\n")
+		lines := c.s.lines(console.Canvas{Columns: c.columns, Rows: c.rows})
+		if len(lines) > c.rows {
+			t.Errorf("%s: %d lines in %d rows", c.what, len(lines), c.rows)
+		}
+		for _, l := range lines {
+			if console.Columns(l) > c.columns {
+				t.Errorf("%s: %q takes %d columns of %d", c.what, l, console.Columns(l), c.columns)
+			}
+			if l != console.Visible(l) && !strings.Contains(l, `\`) {
+				t.Errorf("%s: %q can control a terminal", c.what, l)
+			}
+			got.WriteString(l + "\n")
+		}
+	}
+	golden.Compare(t, "screens.txt", got.String())
+}
