@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -101,7 +102,8 @@ func (f *families) all() []prometheus.Collector {
 type protocolCounts struct {
 	once       sync.Once // they appear when the protocol is first used
 	refused    []prometheus.Counter
-	directions [2]directionCounts // read and write
+	away       [len(allReasons) + 1]atomic.Int64 // as refused
+	directions [2]directionCounts                // read and write
 }
 
 func (c *protocolCounts) direction(write bool) *directionCounts {

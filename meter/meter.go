@@ -92,7 +92,10 @@ const (
 	Stopping  Reason = "stopping"  // the server ends
 )
 
-var reasons = []Reason{Busy, Rate, Address, Denied, Malformed, Overload, Stopping}
+var (
+	allReasons = [...]Reason{Busy, Rate, Address, Denied, Malformed, Overload, Stopping}
+	reasons    = allReasons[:]
+)
 
 // other is the value of a label for what is not in its list.
 const other = "other"
@@ -350,6 +353,24 @@ func (t *Transfer) End(e End) {
 // Refuse counts n requests that were turned away before they became transfers.
 func (r *Registry) Refuse(p Protocol, why Reason, n int64) {
 	if r != nil {
-		r.of(p).refused[place(reasons, why)].Add(float64(n))
+		c, at := r.of(p), place(reasons, why)
+		c.refused[at].Add(float64(n))
+		c.away[at].Add(n)
 	}
+}
+
+// Refused returns how many requests were turned away before they became transfers, by why.
+// Reasons that have not occurred are left out.
+func (r *Registry) Refused(p Protocol) map[Reason]int64 {
+	all := map[Reason]int64{}
+	if r == nil {
+		return all
+	}
+	c := &r.counts[place(protocols, p)]
+	for i := range c.away {
+		if n := c.away[i].Load(); n > 0 {
+			all[Reason(word(reasons, i))] = n
+		}
+	}
+	return all
 }

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -65,6 +66,10 @@ func TestTransfers(t *testing.T) {
 	r.Begin(Info{Protocol: TFTP})
 	r.Refuse(TFTP, Busy, 1)
 	r.Refuse(TFTP, Busy, 1)
+	r.Refuse(TFTP, "mood", 3)
+	if got := r.Refused(TFTP); !maps.Equal(got, map[Reason]int64{Busy: 2, other: 3}) || len(r.Refused(SFTP)) > 0 || len((*Registry)(nil).Refused(TFTP)) > 0 {
+		t.Errorf("refused are %v", got)
+	}
 
 	for series, want := range map[string]float64{
 		`haul_transfers_total{direction="read",protocol="tftp",result="done"}`:         1,

@@ -32,6 +32,8 @@ type Totals struct {
 	Bytes    int64  `json:"bytes"` // moved
 	Ended    int64  `json:"ended"` // transfers
 	Failed   int64  `json:"failed"`
+
+	TurnedAway map[meter.Reason]int64 `json:"turned_away"` // requests that a limit refused, by why
 }
 
 // Transfers is the answer to /api/v1/transfers.

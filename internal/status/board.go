@@ -172,7 +172,7 @@ func (b *Board) look(now time.Time) *snapshot {
 	s := &snapshot{at: now, transfers: []Transfer{}}
 	ended := b.ended()
 	for at, p := range b.Protocols {
-		s.totals = append(s.totals, Totals{Protocol: string(p), Ended: ended[at].ended, Failed: ended[at].failed, Bytes: ended[at].bytes})
+		s.totals = append(s.totals, Totals{Protocol: string(p), Ended: ended[at].ended, Failed: ended[at].failed, Bytes: ended[at].bytes, TurnedAway: b.Transfers.Refused(p)})
 	}
 	for t := range b.Transfers.Live() {
 		rate := b.rate(&t, now)

@@ -37,7 +37,11 @@ func TestRate(t *testing.T) {
 	b.sample(day.Add(15 * time.Second))
 	old.Reached(60e6)
 	r.Begin(meter.Info{Protocol: meter.HTTPS, Write: true, Name: "new", User: "alice", Began: day.Add(19 * time.Second)}).Reached(3e6)
+	r.Refuse(meter.TFTP, meter.Busy, 3)
 	s := b.snapshot(day.Add(20 * time.Second))
+	if note := s.page(b).Protocols.Note; !strings.Contains(note, "TFTP turned away 3 requests: as many are under way as may be, see --max-transfers.") {
+		t.Errorf("the note is %q", note)
+	}
 	if len(s.transfers) != 2 {
 		t.Fatalf("%d transfers", len(s.transfers))
 	}
@@ -48,7 +52,7 @@ func TestRate(t *testing.T) {
 	if slow.File != "old" || slow.Rate != 1e6 || slow.Peer != "192.0.2.7:2070" || slow.Size == nil || *slow.Size != 100e6 || slow.Bytes != 60e6 {
 		t.Errorf("the slow one is %+v", slow)
 	}
-	if got := fmt.Sprintf("%+v", s.totals); got != "[{Protocol:tftp Live:1 Rate:1000000 Bytes:60000000 Ended:0 Failed:0} {Protocol:https Live:1 Rate:3000000 Bytes:3000000 Ended:0 Failed:0}]" {
+	if got := fmt.Sprintf("%+v", s.totals); got != "[{Protocol:tftp Live:1 Rate:1000000 Bytes:60000000 Ended:0 Failed:0 TurnedAway:map[busy:3]} {Protocol:https Live:1 Rate:3000000 Bytes:3000000 Ended:0 Failed:0 TurnedAway:map[]}]" {
 		t.Errorf("the totals are %s", got)
 	}
 	if again := b.snapshot(day.Add(20*time.Second + freshFor/2)); again != s {

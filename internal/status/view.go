@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/meter"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -108,11 +111,18 @@ func newView(i Info, s *snapshot, hour Series, failed []Failure) *view {
 }
 
 func totalsTable(all []Totals) table {
-	t := table{ID: "protocols", Caption: "Protocols", Heads: []string{"Protocol", "Under way", "Rate", "Moved", "Ended", "Failed"}}
+	t := table{ID: "protocols", Caption: "Protocols", Heads: []string{"Protocol", "Under way", "Rate", "Moved", "Ended", "Failed", "Turned away"}}
+	var why []string
 	for _, p := range all {
-		t.Rows = append(t.Rows, row{Key: p.Protocol, Cells: cells(strings.ToUpper(p.Protocol), number(p.Live), rate(p.Rate), console.FormatBytes(p.Bytes), number(p.Ended), number(p.Failed))})
+		away := int64(0)
+		for _, reason := range slices.Sorted(maps.Keys(p.TurnedAway)) {
+			n := p.TurnedAway[reason]
+			away += n
+			why = append(why, fmt.Sprintf(" %s turned away %s: %s.", strings.ToUpper(p.Protocol), console.Plural(n, "request"), limitOf(p.Protocol, reason)))
+		}
+		t.Rows = append(t.Rows, row{Key: p.Protocol, Cells: cells(strings.ToUpper(p.Protocol), number(p.Live), rate(p.Rate), console.FormatBytes(p.Bytes), number(p.Ended), number(p.Failed), number(away))})
 	}
-	t.Note = "Moved, ended and failed count from the start of the server."
+	t.Note = "Moved, ended, failed and turned away count from the start of the server." + strings.Join(why, "")
 	return t
 }
 
@@ -142,6 +152,30 @@ func transfersTable(all []Transfer) table {
 		t.Note = console.Plural(n, "transfer") + " are under way, the fastest first."
 	}
 	return t
+}
+
+// limitOf says which limit has turned requests away, and what sets it.
+func limitOf(protocol string, why meter.Reason) string {
+	flags := map[meter.Reason]map[string]string{
+		meter.Busy:    {"tftp": "--max-transfers", "sftp": "--sftp-conns"},
+		meter.Rate:    {"tftp": "--rate"},
+		meter.Address: {"tftp": "--max-per-client", "sftp": "--sftp-conns-per-source", "http": "--http-conns-per-source", "https": "--http-conns-per-source"},
+		meter.Denied:  {"tftp": "--allow and --deny", "sftp": "--allow and --deny", "http": "--allow and --deny", "https": "--allow and --deny"},
+	}
+	text := map[meter.Reason]string{
+		meter.Busy: "as many are under way as may be", meter.Rate: "more a second from one address than may be", meter.Address: "more from one address than may be",
+		meter.Denied: "their addresses are not served", meter.Malformed: "no request that the protocol knows", meter.Overload: "more came at once than could be looked at", meter.Stopping: "the server ends",
+	}[why]
+	switch {
+	case text == "":
+		text = string(why)
+	case why == meter.Address && protocol != "tftp":
+		text += ", or after wrong passwords"
+	}
+	if flag := flags[why][protocol]; flag != "" {
+		text += ", see " + flag
+	}
+	return text
 }
 
 // hourTable sums up the last hour, for those who cannot see the chart.

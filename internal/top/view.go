@@ -2,6 +2,8 @@ package top
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,6 +85,13 @@ func (s state) head() []string {
 	}
 	for _, p := range s.info.Protocols {
 		lines = append(lines, fmt.Sprintf("%-6s%5d under way %11s  %s moved, %d ended, %d failed", strings.ToUpper(console.Visible(p.Protocol)), p.Live, rate(p.Rate), console.FormatBytes(p.Bytes), p.Ended, p.Failed))
+		var away []string
+		for _, why := range slices.Sorted(maps.Keys(p.TurnedAway)) {
+			away = append(away, fmt.Sprint(p.TurnedAway[why], " ", console.Visible(string(why))))
+		}
+		if len(away) > 0 {
+			lines = append(lines, "  turned away: "+strings.Join(away, ", "))
+		}
 	}
 	return lines
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/golden"
 	"github.com/haul-project/haul/internal/status"
+	"github.com/haul-project/haul/meter"
 )
 
 // busy is a server with so many transfers, and with strange names among them.
@@ -35,6 +36,7 @@ func busy(transfers int) (s state) {
 
 // troubled has failures and machines that are stuck besides.
 func troubled(s state) state {
+	s.info.Protocols[0].TurnedAway = map[meter.Reason]int64{meter.Busy: 12, meter.Rate: 3}
 	for i := range 12 {
 		s.failures.Failures = append(s.failures.Failures, status.Failure{Time: time.Date(2026, 11, 26, 11, 59, 59-i, 0, time.Local), Protocol: "tftp", Direction: "read", Peer: "192.0.2.7:2070", File: "new\nline", Result: "peer silent", Cause: "no answer for 25s"})
 		s.machines.Machines = append(s.machines.Machines, status.Machine{MAC: fmt.Sprintf("52:54:00:00:00:%02x", i), Address: "192.0.2.7", Arch: "UEFI x64", Stage: "stuck", Before: "loader", Age: 125})
