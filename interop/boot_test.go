@@ -5,6 +5,8 @@ package interop
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -66,6 +68,27 @@ func (b *bootNet) powerOn(t *testing.T, card string, args ...string) (m *machine
 	return m
 }
 
+// machines returns what the status page has of machines, for programs.
+func (b *bootNet) machines(t *testing.T) string {
+	t.Helper()
+	var c net.Conn
+	var err error
+	b.server.do(t, func() { c, err = net.Dial("tcp", "127.0.0.1:9070") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(startPatience))
+	if _, err := io.WriteString(c, "GET /api/v1/machines HTTP/1.0\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
 // wantBootLogged wants lines about boot clients in haul's log, in their order.
 func wantBootLogged(t *testing.T, d *daemon, want ...string) {
 	t.Helper()
@@ -114,7 +137,7 @@ func TestBootBIOS(t *testing.T) {
 		"loader/entries/show.conf": []byte("title Show what was loaded\nlinux /50% off #1/" + oddName + "\ninitrd /" + oddName + ".img\narchitecture x64\noptions quiet 1 2\n"),
 		"50% off #1/" + oddName:    kernelShower(),
 		oddName + ".img":           content(size),
-	}), "--boot-timeout", "1h")
+	}), "--boot-timeout", "1h", "--status", "127.0.0.1:9070")
 	loaded := false
 	b.holdCable(t, func(frame []byte) bool {
 		switch port, data, _ := datagram(frame); {
@@ -128,6 +151,9 @@ func TestBootBIOS(t *testing.T) {
 	memory := filepath.Join(t.TempDir(), "memory")
 	m := b.powerOn(t, "e1000", "-debugcon", "file:"+memory)
 	m.chooseSecond(t, "Show what was loaded")
+	if got, want := b.machines(t), regexp.MustCompile(`"mac":"52:54:00:12:34:56","address":"10\.69\.0\.[0-9]+","client":"iPXE","arch":"BIOS","stage":"(script|kernel)"`); !want.MatchString(got) {
+		t.Errorf("the status page has %s", got)
+	}
 	m.awaitOff(t)
 	wantFile(t, memory, shown("initrd=initrd0.img quiet 1 2", content(size)))
 	wantBootLogged(t, b.haul,
