@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/internal/fdline"
 )
 
 // A Predecessor is the process that hands its sockets to this one. A nil Predecessor is
@@ -41,7 +43,7 @@ func FindPredecessor() (*Predecessor, error) {
 	}
 	// The line first: if that is none, the descriptors behind it are not ours.
 	f := os.NewFile(firstHanded-1, "line to the predecessor")
-	line, err := lineOf(f)
+	line, err := fdline.Of(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s is set, and haul sets it for its own successor only: %w", handedVar, err)
 	}

@@ -6,17 +6,19 @@ import (
 	"bufio"
 	"net"
 	"testing"
+
+	"github.com/haul-project/haul/internal/fdline"
 )
 
 // pair returns both ends of a line.
 func pair(t *testing.T) (ours, theirs *net.UnixConn) {
 	t.Helper()
-	ours, file, err := newLine()
+	ours, file, err := fdline.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if theirs, err = lineOf(file); err != nil {
+	if theirs, err = fdline.Of(file); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
@@ -45,7 +47,7 @@ func TestProcessOneKnowsTheSuccessor(t *testing.T) {
 	}
 	asked := make(chan string, 1)
 	go func() {
-		text, _, _ := receiveLines(processOne)
+		text, _, _ := fdline.Receive(processOne)
 		asked <- text
 		state.serving(second)
 		_, _ = processOne.Write([]byte("signals go there\n"))

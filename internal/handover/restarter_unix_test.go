@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/fdline"
 )
 
 // patience is how long a test waits for what must come.
@@ -37,12 +39,12 @@ func die() error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 var childRoles = map[string]func(p *Predecessor) error{
 	"dies at once": func(*Predecessor) error { return die() },
 	"fails": func(p *Predecessor) error {
-		p.Fail(errors.New("no such\nline,\r\n" + strings.Repeat("x", 2*maxLine)))
+		p.Fail(errors.New("no such\nline,\r\n" + strings.Repeat("x", 2*fdline.MaxLine)))
 		os.Exit(7)
 		return nil
 	},
 	"talks nonsense": func(p *Predecessor) error {
-		_, err := io.Copy(p.line, strings.NewReader(strings.Repeat("x", 2*maxLine)))
+		_, err := io.Copy(p.line, strings.NewReader(strings.Repeat("x", 2*fdline.MaxLine)))
 		return err
 	},
 	"is never ready": func(p *Predecessor) error { return wantWord(p, "stop") },
@@ -206,18 +208,18 @@ func TestRequestPassedOn(t *testing.T) {
 // then, and the first notices that it can send no more: no request is lost without a line
 // in a log.
 func TestRequestAtTheEnd(t *testing.T) {
-	first, theirs, err := newLine()
+	first, theirs, err := fdline.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	line, err := lineOf(theirs)
+	line, err := fdline.Of(theirs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer line.Close()
 	_ = theirs.Close()
-	next, last, err := newLine()
+	next, last, err := fdline.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +276,7 @@ func TestHangup(t *testing.T) {
 // A server whose child has ended before it, after a restart of its own, logs nothing when
 // it cannot report its end.
 func TestChildEndedFirst(t *testing.T) {
-	line, theirs, err := newLine()
+	line, theirs, err := fdline.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,12 +296,12 @@ func TestChildEndedFirst(t *testing.T) {
 // A server of process 1 reports that it serves and has a child started soon after. The kernel
 // may give process 1 both lines at once.
 func TestLinesTogether(t *testing.T) {
-	ours, theirs, err := newLine()
+	ours, theirs, err := fdline.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ours.Close()
-	line, err := lineOf(theirs)
+	line, err := fdline.Of(theirs)
 	if err != nil {
 		t.Fatal(err)
 	}

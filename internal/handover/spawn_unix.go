@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/internal/fdline"
 )
 
 // IsSpawner reports whether this process is a spawner, and returns what it then runs.
@@ -93,7 +95,7 @@ func (s *spawnState) begin() error {
 		return err
 	}
 	f := os.NewFile(3, "line")
-	line, err := lineOf(f)
+	line, err := fdline.Of(f)
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,7 @@ func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	defer line.Close()
 	var last *spawned // that it had started
 	for {
-		texts, files, err := receiveLines(line)
+		texts, files, err := fdline.Receive(line)
 		if err != nil {
 			return
 		}
@@ -165,7 +167,7 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	}
 	var line *net.UnixConn
 	if s.init {
-		ours, theirs, err := newLine()
+		ours, theirs, err := fdline.Pair()
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/internal/fdline"
 )
 
 // A Spawner is the process that starts children, as the server sees it.
@@ -56,7 +58,7 @@ func FindSpawner(wanted bool) (*Spawner, error) {
 	}
 	f := os.NewFile(uintptr(fd), "line to process 1")
 	defer f.Close()
-	line, err := lineOf(f)
+	line, err := fdline.Of(f)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +86,7 @@ const maxAnswer = 8 << 10
 // the rights that this process has now, and ends with it. The error is [ErrNoRestart] where
 // there can be none.
 func StartSpawner(env []string) (*Spawner, error) {
-	ours, theirs, err := newLine()
+	ours, theirs, err := fdline.Pair()
 	if err != nil {
 		return nil, err
 	}
@@ -170,10 +172,10 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 		names = append(names, h.name())
 	}
 	text := "start " + strings.Join(names, ",") + "\n"
-	if len(text) > maxLine {
-		return nil, fmt.Errorf("hand over %d sockets: their addresses have %d bytes, more than %d", len(sockets), len(text), maxLine)
+	if len(text) > fdline.MaxLine {
+		return nil, fmt.Errorf("hand over %d sockets: their addresses have %d bytes, more than %d", len(sockets), len(text), fdline.MaxLine)
 	}
-	ours, theirs, err := newLine()
+	ours, theirs, err := fdline.Pair()
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +194,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 		<-cut
 		return true
 	})
-	n := &child{line: ours, lines: bufio.NewReader(io.LimitReader(ours, maxLine))}
+	n := &child{line: ours, lines: bufio.NewReader(io.LimitReader(ours, fdline.MaxLine))}
 	defer func() {
 		late()
 		s.line.SetDeadline(time.Time{})
@@ -285,23 +287,7 @@ func (s *Spawner) request(text string, line *os.File, sockets []Socket) error {
 	for _, h := range sockets {
 		files = append(files, h.File)
 	}
-	fds := make([]int, len(files))
-	for i, f := range files {
-		// Fd would have reads of the socket block, those of this process as well:
-		// its duplicates share that.
-		raw, err := f.SyscallConn()
-		if err == nil {
-			err = raw.Control(func(fd uintptr) { fds[i] = int(fd) })
-		}
-		if err != nil {
-			return err
-		}
-	}
-	n, _, err := s.line.WriteMsgUnix([]byte(text), syscall.UnixRights(fds...), nil)
-	if err == nil && n < len(text) {
-		_, err = s.line.Write([]byte(text[n:]))
-	}
-	return err
+	return fdline.Send(s.line, text, files)
 }
 
 // started returns the number of the process that was started.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package handover
+package fdline
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// newLine makes a line between this process and one that it starts.
-func newLine() (ours *net.UnixConn, theirs *os.File, err error) {
+// Pair makes a line between this process and one that it starts.
+func Pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err == nil {
@@ -26,14 +26,14 @@ func newLine() (ours *net.UnixConn, theirs *os.File, err error) {
 	near := os.NewFile(uintptr(fds[0]), "line")
 	defer near.Close()
 	theirs = os.NewFile(uintptr(fds[1]), "line")
-	if ours, err = lineOf(near); err != nil {
+	if ours, err = Of(near); err != nil {
 		_ = theirs.Close()
 	}
 	return ours, theirs, err
 }
 
-// lineOf is the line of which f is an end.
-func lineOf(f *os.File) (*net.UnixConn, error) {
+// Of returns the line of which f is an end. The caller closes both.
+func Of(f *os.File) (*net.UnixConn, error) {
 	c, err := net.FileConn(f)
 	if err != nil {
 		return nil, err
@@ -46,15 +46,34 @@ func lineOf(f *os.File) (*net.UnixConn, error) {
 	return line, nil
 }
 
-// maxLine is how long a line may be, in bytes: room for [maxHanded] addresses.
-const maxLine = 64 << 10
+// Send sends a line of text, which ends in a line feed, and files with it. The other side gets
+// duplicates.
+func Send(line *net.UnixConn, text string, files []*os.File) error {
+	fds := make([]int, len(files))
+	for i, f := range files {
+		// Fd would have reads of a socket block, those of this process as well: its
+		// duplicates share that.
+		raw, err := f.SyscallConn()
+		if err == nil {
+			err = raw.Control(func(fd uintptr) { fds[i] = int(fd) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	n, _, err := line.WriteMsgUnix([]byte(text), syscall.UnixRights(fds...), nil)
+	if err == nil && n < len(text) {
+		_, err = line.Write([]byte(text[n:]))
+	}
+	return err
+}
 
-// receiveLines returns the next line, without its end, and the files that came with it. Lines
+// Receive returns the next line, without its end, and the files that came with it. Lines
 // that were sent shortly before or after it may be there too.
-func receiveLines(line *net.UnixConn) (texts string, files []*os.File, err error) {
+func Receive(line *net.UnixConn) (texts string, files []*os.File, err error) {
 	var all []byte
-	b := make([]byte, maxLine)
-	oob := make([]byte, syscall.CmsgSpace(4*(maxHanded+1)))
+	b := make([]byte, MaxLine)
+	oob := make([]byte, syscall.CmsgSpace(4*MaxFiles))
 	for {
 		n, m, _, _, err := line.ReadMsgUnix(b, oob)
 		if err == nil && n == 0 {
@@ -64,7 +83,7 @@ func receiveLines(line *net.UnixConn) (texts string, files []*os.File, err error
 			return "", files, err
 		}
 		files = append(files, filesBeside(oob[:m])...)
-		if all = append(all, b[:n]...); len(all) > maxLine {
+		if all = append(all, b[:n]...); len(all) > MaxLine {
 			return "", files, errors.New("a line is too long")
 		}
 		if texts, whole := strings.CutSuffix(string(all), "\n"); whole {
