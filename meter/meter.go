@@ -306,6 +306,7 @@ type End struct {
 	Path   string // of the file on the disk; "" where that is not known
 	Stored string // the name that an upload got, if it is not the peer's
 	Err    error  // why the transfer ended; nil if it ended well
+	Detail any    // what else the caller of End knows
 
 	// Routine says that clients let transfers end like this every day, such as by asking for a
 	// file that is not there: nobody needs to look.

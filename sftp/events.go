@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+
+	"github.com/haul-project/haul/store"
 )
 
 // A Conn describes one connection to the hooks of a [Server]. The fields below Value
@@ -50,7 +52,22 @@ type Transfer struct {
 	Err      error
 	Duration time.Duration
 
+	// Part is set if other handles continue the upload: the file is not there yet.
+	Part bool
+
+	// Published is the file that was written, as it was when this handle was closed. It is
+	// nil of one that was only read, has no name, or has other handles that end it, and
+	// where the files cannot tell.
+	Published *store.Published
+
 	traffic
+}
+
+// written notes the file that a handle has written in place.
+func (t *Transfer) written(h store.Handle) {
+	if info, err := h.Stat(); err == nil {
+		t.Published = &store.Published{Info: info, When: time.Now()}
+	}
 }
 
 // An Operation describes to the audit hook of a [Server] one request that changes

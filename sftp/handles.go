@@ -161,6 +161,9 @@ func (s *session) release(h *sessionHandle, why error) (err error) {
 	case h.upload != nil:
 		err = h.upload.leave(h, why)
 	default:
+		if h.transfer.Write && s.conn.server.Ended != nil {
+			h.transfer.written(h.file)
+		}
 		err = h.file.Close()
 	}
 	h.transfer.fail(why)

@@ -270,7 +270,10 @@ func (u *hiddenUpload) publishInPlace() error {
 	case u.hidden == nil:
 		return u.failed
 	}
-	if err := u.publish(); err != nil {
+	hidden := u.hidden
+	err := u.publish()
+	store.PublishedBy(hidden).Close() // it is written further
+	if err != nil {
 		return err
 	}
 	placed, err := u.conn.tree.OpenFile(context.WithoutCancel(u.conn.ctx), u.key.name, store.Access{Write: true})
@@ -357,7 +360,10 @@ func (u *hiddenUpload) leave(h *sessionHandle, why error) error {
 	u.users = slices.DeleteFunc(u.users, func(o *sessionHandle) bool { return o == h })
 	switch last := len(u.users) == 0; {
 	case u.hidden != nil && first && why == nil:
-		return u.publish()
+		hidden := u.hidden
+		err := u.publish()
+		h.transfer.Published = store.PublishedBy(hidden)
+		return err
 	case u.hidden != nil && last:
 		hidden := u.hidden
 		u.hidden, u.failed = nil, fs.ErrClosed
@@ -366,11 +372,13 @@ func (u *hiddenUpload) leave(h *sessionHandle, why error) error {
 	case u.placed != nil && last:
 		placed := u.placed
 		u.placed, u.failed = nil, fs.ErrClosed
+		h.transfer.written(placed)
 		return placed.Close()
 	case u.hidden == nil && u.placed == nil && first && u.failed != fs.ErrClosed:
 		return u.failed
 	case first && !last: // the first may have closed what it had
 		u.conn = u.users[0].conn
 	}
+	h.transfer.Part = u.hidden != nil
 	return nil
 }

@@ -197,6 +197,9 @@ func (u *Upload) StoredName() string { return u.Name }
 // Location returns the path on the disk that the file gets: see [store.LocationOf].
 func (u *Upload) Location() string { return store.LocationOf(u.Upload) }
 
+// Published is for [store.PublishedBy].
+func (u *Upload) Published() *store.Published { return store.PublishedBy(u.Upload) }
+
 // For returns the site as one client sees it.
 func (s *Site) For(c Client) store.Store { return view{s, c} }
 

@@ -18,6 +18,7 @@ type (
 type viewUpload interface {
 	Upload
 	Located
+	Published() *Published
 }
 
 // CarryUpload returns outer, which is around inner, with the methods that inner has besides
@@ -92,3 +93,6 @@ func (u *observedUpload) Commit() error {
 
 // Location returns the path that the upload is for.
 func (u *observedUpload) Location() string { return LocationOf(u.Upload) }
+
+// Published is for [PublishedBy].
+func (u *observedUpload) Published() *Published { return PublishedBy(u.Upload) }

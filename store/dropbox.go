@@ -333,5 +333,8 @@ func (u *uploadOnly) hides(name string, dir bool) bool {
 // Location returns the path that the upload is for.
 func (o ownUpload) Location() string { return LocationOf(o.Upload) }
 
+// Published is for [PublishedBy].
+func (o ownUpload) Published() *Published { return PublishedBy(o.Upload) }
+
 // Location returns the path by which the file was opened.
 func (h uploadHandle) Location() string { return LocationOf(h.Handle) }

@@ -162,3 +162,6 @@ func (l listerLayers) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, 
 
 // Location returns the path that the upload is for.
 func (u *layersUpload) Location() string { return LocationOf(u.Upload) }
+
+// Published is for [PublishedBy].
+func (u *layersUpload) Published() *Published { return PublishedBy(u.Upload) }

@@ -293,6 +293,40 @@ func LocationOf(f any) string {
 	return ""
 }
 
+// Published is a file on the disk as it was when an [Upload] had just given it its name, or
+// when a [Handle] that has written it was closed.
+type Published struct {
+	Info fs.FileInfo // of two files that have had the name, [os.SameFile] finds the one
+	When time.Time
+
+	// File is open for reading, whatever has the name by now. It is nil where only the path
+	// leads there. Close closes it.
+	File *os.File
+
+	// Closed, if set, is called when File is closed.
+	Closed func()
+}
+
+// Close closes the file, if it is open.
+func (p *Published) Close() {
+	if p == nil || p.File == nil {
+		return
+	}
+	_ = p.File.Close() // it was read
+	if p.File = nil; p.Closed != nil {
+		p.Closed()
+	}
+}
+
+// PublishedBy returns what an [Upload] has published, once; the caller closes it. It is nil
+// before, and where the store does not know: see the method Published, which an Upload may have.
+func PublishedBy(u Upload) *Published {
+	if p, ok := u.(interface{ Published() *Published }); ok {
+		return p.Published()
+	}
+	return nil
+}
+
 // Attr is what [Tree.SetAttr] changes. A nil pointer and a zero time leave what
 // they stand for as it is. Each is tried, whatever becomes of the others, and the
 // error is the first: the size, so that a file which becomes read-only can still be

@@ -47,7 +47,9 @@ func (s *session) Work() {
 	case fileio.FlushJob:
 		s.jobErr = s.buffer.Flush(s.upload)
 	case fileio.CommitJob:
-		s.jobErr = s.buffer.Commit(s.upload)
+		if s.jobErr = s.buffer.Commit(s.upload); s.jobErr == nil {
+			s.published = store.PublishedBy(s.upload)
+		}
 		s.closeFiles() // here, as a job of its own would cost as much again as it does
 	case fileio.CloseJob:
 		s.closeFiles()

@@ -186,7 +186,7 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 		t.Disk += now.Sub(s.waits.since)
 		t.waiting = true
 	}
-	t.stored = s.stored
+	t.stored, t.Published = s.stored, s.published
 	switch {
 	case s.state == opening: // the machine has not begun
 	case s.request.Write:

@@ -63,6 +63,8 @@ type session struct {
 	path     string // of the file or the upload on the disk, "" if unknown
 	jobErr   error
 	fetch    fileio.FetchBuffer
+
+	published *store.Published // by an upload; nil before
 }
 
 type state uint8

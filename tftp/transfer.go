@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
@@ -53,6 +54,10 @@ type Transfer struct {
 	Disk     time.Duration // of Duration, waiting for the store
 	Lost     time.Duration // and for the timer, as nothing came from the peer
 	transfer.Stats
+
+	// Published is the file of an upload; nil if it got no name, or the store does not know:
+	// see [store.PublishedBy].
+	Published *store.Published
 
 	progress *progress // nil of a transfer that no session has described
 

@@ -195,6 +195,10 @@ type Exchange struct {
 	Err      error  // why it failed, or the file was not sent or taken whole
 	Duration time.Duration
 
+	// Published is the file of an upload; nil if it got no name, or the store does not know:
+	// see [store.PublishedBy].
+	Published *store.Published
+
 	sent, received atomic.Int64
 }
 

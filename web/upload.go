@@ -250,6 +250,7 @@ func (x *exchange) publish(u store.Upload, exists bool) error {
 	if err := u.Commit(); err != nil {
 		return err
 	}
+	x.Published = store.PublishedBy(u)
 	if exists {
 		x.writeHeader(http.StatusNoContent)
 		return nil

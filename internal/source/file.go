@@ -199,6 +199,9 @@ type upload struct {
 	caller context.Context // of Create
 }
 
+// Published is for [store.PublishedBy]: no file of another machine is on the disk here.
+func (u *upload) Published() *store.Published { return nil }
+
 func (u *upload) WriteAt(p []byte, off int64) (int, error) {
 	defer store.BeginWait(u.caller)()
 	n, err := u.Upload.WriteAt(p, off)

@@ -63,6 +63,10 @@ type Dir struct {
 	// returns files without Seek and SyscallConn. Set it before the store is used.
 	Small *SmallFiles
 
+	// Kept, if set, has published uploads describe themselves, and stay open: see
+	// [KeptUploads]. Set it before the store is used.
+	Kept *KeptUploads
+
 	// Native is for files of the user that this process runs as. It leaves to the system
 	// what that decides for the user's programs. New files and directories get the
 	// permissions that the umask and the access list of their directory leave of those
@@ -246,6 +250,8 @@ type dirUpload struct {
 	dirty int64      // mu: bytes written since the disk was last set going
 	attr  store.Attr // mu: mode and times to have by Commit
 	done  bool       // mu: committed or closed
+
+	published *store.Published // mu: until somebody takes it
 }
 
 func (u *dirUpload) call(name string, f func() error) error { return u.store.call(name, f) }

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/haul-project/haul/internal/filelock"
 	"github.com/haul-project/haul/internal/tempname"
@@ -237,6 +239,9 @@ func (u *dirUpload) Commit() error {
 	u.done = true
 	err := u.publish()
 	if err == nil {
+		if k := u.store.Kept; k != nil {
+			u.published = k.keep(u)
+		}
 		u.store.makers.keep(u)
 	}
 	_ = u.discard() // what is left of it, a sweep removes
@@ -358,3 +363,48 @@ func (u *dirUpload) removeTemp() error {
 
 // Location returns the path that the upload is for.
 func (u *dirUpload) Location() string { return u.store.location(u.name) }
+
+// KeptUploads have Commit open each published file for reading, so that it can be read whatever
+// becomes of its name: see [store.PublishedBy]. Several stores may share one.
+type KeptUploads struct {
+	// Max bounds how many are open at a time. More are not opened.
+	Max int64
+
+	open atomic.Int64
+}
+
+// keep describes what an upload has published, and opens it if there is room. It is called
+// when the file has its name.
+func (k *KeptUploads) keep(u *dirUpload) *store.Published {
+	info, err := u.file.Stat()
+	if err != nil {
+		return nil
+	}
+	p := &store.Published{Info: info, When: time.Now()}
+	if k.open.Add(1) > k.Max {
+		k.open.Add(-1)
+		return p
+	}
+	f, err := u.dir.OpenFile(u.base, os.O_RDONLY|fileFlags, 0)
+	if err == nil {
+		if now, statErr := f.Stat(); statErr != nil || !os.SameFile(now, info) {
+			_ = f.Close()
+			err = os.ErrNotExist // it was replaced just now
+		}
+	}
+	if err != nil {
+		k.open.Add(-1)
+		return p
+	}
+	p.File, p.Closed = f, func() { k.open.Add(-1) }
+	return p
+}
+
+// Published is for [store.PublishedBy].
+func (u *dirUpload) Published() *store.Published {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	p := u.published
+	u.published = nil
+	return p
+}
