@@ -71,12 +71,13 @@ func (q *Queue[T]) Run() {
 	}
 }
 
-// Close waits until Run has written the lines, but no longer than Grace. Later lines are
-// lost. It is called once.
-func (q *Queue[T]) Close() {
+// Close waits until Run has written the lines, but no longer than Grace. It returns how many
+// are still to be written. Later lines are lost. It is called once.
+func (q *Queue[T]) Close() (left int) {
 	close(q.closed)
 	select {
 	case <-q.done:
 	case <-time.After(Grace):
 	}
+	return len(q.lines)
 }

@@ -1,0 +1,53 @@
+//go:build linux || darwin
+
+package audit
+
+import (
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A disk that is full costs lines, and no part of one is left. When there is room again, the
+// file says how many are missing.
+func TestFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	l, said := open(t, path)
+	l.write(event("1")) // the goroutine that writes has nothing to do
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The largest size of a file stands in for the end of a disk: a write stops there.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGXFSZ)
+	defer signal.Stop(signals)
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	full := limit
+	full.Cur = uint64(info.Size()) + 10
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"2", "3", "4"} {
+		l.write(event(name))
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, path, uploaded("1"))
+	l.write(event("5"))
+	if l.lost.Load() != 3 || l.written.Load() != 3 {
+		t.Errorf("%d lines are lost, %d written", l.lost.Load(), l.written.Load())
+	}
+	l.Close()
+	wantLines(t, path, uploaded("1"), line{Event: "lost", Lines: 3}, uploaded("5"))
+	if strings.Count(said.String(), "cannot be written") != 1 || !strings.Contains(said.String(), "lines=3") {
+		t.Error(said)
+	}
+}

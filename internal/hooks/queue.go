@@ -1,0 +1,356 @@
+package hooks
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/internal/activity"
+	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/internal/privilege"
+	"github.com/haul-project/haul/internal/smallfile"
+	"github.com/haul-project/haul/meter"
+)
+
+const (
+	// maxRunning is how many hooks run at a time.
+	maxRunning = 4
+
+	// maxQueue is how many runs wait for their turn. More are dropped and counted.
+	maxQueue = 1024
+
+	// maxLine is how long a line between the server and its helper may be, in bytes: an event
+	// has four names of activity.maxName bytes at most, once escaped and once in base64, and
+	// all of it in base64.
+	maxLine = 512 << 10
+
+	// startTime is how long the helper may take to be there when the server starts.
+	startTime = 10 * time.Second
+
+	// closeTime is how long the hooks of events that wait may take when the server ends.
+	closeTime = 10 * time.Second
+
+	// spareTime is how long the helper may take to report, once a hook has to have ended.
+	spareTime = 10 * time.Second
+)
+
+// A Config says what to run, and how.
+type Config struct {
+	Hooks []Hook
+	User  *privilege.User // to become; nil to stay the same
+	Env   []string        // the environment of the helper; programs get a part of it
+	Log   *slog.Logger
+}
+
+// CheckFiles reads the keys, and looks for the programs. The error says which hook is wrong.
+func CheckFiles(all []Hook) error {
+	_, err := readKeys(all)
+	return err
+}
+
+// readKeys returns the keys of hooks, nil for those without one.
+func readKeys(all []Hook) (keys [][]byte, err error) {
+	for _, h := range all {
+		var key []byte
+		if h.Key != "" {
+			if key, err = smallfile.Read(h.Key, maxKey); err != nil {
+				return nil, fmt.Errorf("read the key of the hook for %s: %w", h.Target(), err)
+			}
+			if key = []byte(strings.TrimRight(string(key), "\r\n")); len(key) < minKey {
+				return nil, fmt.Errorf("the key of the hook for %s in %s has %d bytes, and needs %d at least", h.Target(), h.Key, len(key), minKey)
+			}
+		}
+		if len(h.Run) > 0 {
+			if err := checkProgram(h.Run[0]); err != nil {
+				return nil, fmt.Errorf("the hook's program %w", err)
+			}
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// A Queue has hooks run. A nil *Queue has none.
+type Queue struct {
+	hooks   []Hook
+	log     *linequeue.Log
+	failed  linequeue.RateLimited
+	dropped linequeue.RateLimited
+	helper  *helper
+	waiting chan waiting
+	closing chan struct{} // closed when the server ends
+	gone    chan struct{} // closed when there will be no further helper
+	lines   [maxRunning]chan net.Conn
+	working sync.WaitGroup
+
+	results  [len(results)]atomic.Int64
+	lost     atomic.Int64
+	restarts atomic.Int64
+}
+
+// A waiting run is an event for a hook.
+type waiting struct {
+	hook  int
+	event activity.Event
+}
+
+// results are the ways in which a run ends.
+var results = [...]string{"done", "failed", "timeout"}
+
+// Start starts the helper, which has what rights this process has until it becomes the user.
+// The error is one of the configuration, or of starting it.
+func Start(cfg Config) (*Queue, error) {
+	keys, err := readKeys(cfg.Hooks)
+	if err != nil {
+		return nil, err
+	}
+	q := &Queue{
+		hooks: cfg.Hooks, log: linequeue.NewLog(cfg.Log),
+		waiting: make(chan waiting, maxQueue), closing: make(chan struct{}), gone: make(chan struct{}),
+	}
+	q.failed = linequeue.RateLimited{Log: q.log, Message: "hook", Unit: "runs"}
+	q.dropped = linequeue.RateLimited{Log: q.log, Message: "hooks are not run", Unit: "runs"}
+	for i := range q.lines {
+		q.lines[i] = make(chan net.Conn, 1)
+	}
+	q.helper, err = startHelper(setup{Hooks: cfg.Hooks, Keys: keys, User: cfg.User}, cfg.Env)
+	if err == nil {
+		err = q.connect(startTime)
+	}
+	if err != nil {
+		q.helper.close()
+		q.log.Close()
+		return nil, fmt.Errorf("start the process that runs hooks: %w", err)
+	}
+	go q.follow()
+	for i := range q.lines {
+		q.working.Go(func() { q.work(q.lines[i]) })
+	}
+	return q, nil
+}
+
+// connect waits for the lines to the next helper. Those to the one before have ended.
+func (q *Queue) connect(limit time.Duration) error {
+	all, err := q.helper.next(limit)
+	if err != nil {
+		return err
+	}
+	for i, c := range all {
+		select {
+		case old := <-q.lines[i]: // that nobody has taken
+			_ = old.Close()
+		default:
+		}
+		q.lines[i] <- c
+	}
+	return nil
+}
+
+// follow takes the lines to each further helper.
+func (q *Queue) follow() {
+	defer close(q.gone)
+	for {
+		err := q.connect(0)
+		if err != nil {
+			if !isClosed(q.closing) {
+				q.log.Say(slog.LevelError, "hooks: the process that starts the helper has ended; once the helper ends too, no hook runs", slog.String("error", err.Error()))
+			}
+			return
+		}
+		q.restarts.Add(1)
+		q.log.Say(slog.LevelWarn, "hooks: the helper has died, and runs again")
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Send has the hooks run that are for the event. It never waits.
+func (q *Queue) Send(e activity.Event) {
+	if q == nil {
+		return
+	}
+	for i := range q.hooks {
+		if !q.hooks[i].wants(e.Event) {
+			continue
+		}
+		w := waiting{i, e}
+		if isClosed(q.closing) {
+			q.drop("the server ends", w)
+			continue
+		}
+		select {
+		case q.waiting <- w:
+		default:
+			q.drop("too many wait", w)
+		}
+	}
+}
+
+// drop counts a run that there will not be, or of which nobody knows how it ended.
+func (q *Queue) drop(why string, w waiting) {
+	q.lost.Add(1)
+	q.dropped.Count(slog.LevelWarn, why, w.event.Peer, slog.String("event", string(w.event.Event)), slog.String("file", w.event.File))
+}
+
+// next returns the next run, or false when the server ends and none waits.
+func (q *Queue) next() (w waiting, ok bool) {
+	select {
+	case w = <-q.waiting:
+		return w, true
+	case <-q.closing:
+	}
+	select {
+	case w = <-q.waiting:
+		return w, true
+	default:
+		return w, false
+	}
+}
+
+// work has hooks run one after the other, by the helper at the other end of its lines.
+func (q *Queue) work(lines <-chan net.Conn) {
+	var line *workerLine
+	defer func() { line.close() }()
+	for {
+		w, ok := q.next()
+		if !ok {
+			return
+		}
+		for done := false; !done; {
+			if line == nil {
+				if line = q.newLine(lines); line == nil {
+					q.drop("the helper is gone", w)
+					break
+				}
+			}
+			sent, err := q.run(line, w)
+			if done = sent; err != nil { // otherwise the run was not begun, and the next helper gets it
+				line.close()
+				line = nil
+				if sent {
+					q.drop("the helper died", w)
+				}
+			}
+		}
+	}
+}
+
+// newLine waits for a line to a helper. It returns nil if there will be none.
+func (q *Queue) newLine(lines <-chan net.Conn) *workerLine {
+	select {
+	case c := <-lines:
+		return &workerLine{Conn: c, lines: bufio.NewReaderSize(c, maxLine)}
+	default:
+	}
+	select {
+	case c := <-lines:
+		return &workerLine{Conn: c, lines: bufio.NewReaderSize(c, maxLine)}
+	case <-q.gone:
+		return nil
+	}
+}
+
+// A workerLine is a line to the helper, which runs one hook for it at a time.
+type workerLine struct {
+	net.Conn
+	lines *bufio.Reader
+}
+
+func (l *workerLine) close() {
+	if l != nil {
+		_ = l.Conn.Close()
+	}
+}
+
+// run has a hook run, and waits for the result. It reports whether the helper may have begun.
+func (q *Queue) run(line *workerLine, w waiting) (sent bool, err error) {
+	h := &q.hooks[w.hook]
+	text, err := json.Marshal(order{Hook: w.hook, Event: w.event.AppendLine(nil), Variables: bytesOf(w.event.Variables())})
+	if err != nil { // cannot be
+		return true, err
+	}
+	_ = line.SetDeadline(time.Now().Add(h.timeout() + spareTime))
+	if _, err := line.Write(append(text, '\n')); err != nil {
+		return false, err
+	}
+	answer, err := line.lines.ReadSlice('\n')
+	if err != nil {
+		return true, err
+	}
+	var o outcome
+	if err := json.Unmarshal(answer, &o); err != nil {
+		return true, err
+	}
+	i := slices.Index(results[:], o.Result)
+	if i < 0 {
+		return true, errors.New("the helper reports no result")
+	}
+	q.results[i].Add(1)
+	if i > 0 {
+		q.failed.Count(slog.LevelWarn, h.Target()+": "+o.Result, w.event.Peer,
+			slog.String("event", string(w.event.Event)), slog.String("file", w.event.File), slog.String("error", o.Error))
+	}
+	return true, nil
+}
+
+func bytesOf(texts []string) (all [][]byte) {
+	for _, t := range texts {
+		all = append(all, []byte(t))
+	}
+	return all
+}
+
+// RegisterMetrics adds the counts.
+func (q *Queue) RegisterMetrics(r *meter.Registry) {
+	if q == nil {
+		return
+	}
+	for i, result := range results {
+		r.Counter("hook_runs_total", "Hooks that were run.", q.results[i].Load, "result", result)
+	}
+	r.Counter("hook_runs_lost_total", "Hooks that were not run as too many waited, or whose helper died.", q.lost.Load)
+	r.Counter("hook_helper_restarts_total", "Times that the process that runs hooks has died, and was started again.", q.restarts.Load)
+	r.Gauge("hook_runs_waiting", "Hooks that wait for their turn.", func() float64 { return float64(len(q.waiting)) })
+}
+
+// Close has the hooks run that wait, for some seconds, and then ends the helper. Hooks that run
+// may end by themselves, as long as they may take.
+func (q *Queue) Close() {
+	if q == nil {
+		return
+	}
+	close(q.closing)
+	done := make(chan struct{})
+	go func() { q.working.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(closeTime):
+	}
+	q.helper.close()
+	for left := true; left; {
+		select {
+		case w := <-q.waiting:
+			q.drop("the server ends", w)
+		default:
+			left = false
+		}
+	}
+	q.failed.Flush()
+	q.dropped.Flush()
+	q.log.Close()
+}
