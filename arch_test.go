@@ -33,17 +33,17 @@ type rule struct {
 var rules = map[string]rule{
 	".": {},
 	"cmd/haul": {
-		imports: "internal/boot internal/bootload internal/dhcpadvice internal/proxydhcp internal/pxedoctor pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/filter store/glob store/s3 store/cache store/treecopy internal/copying internal/events internal/fileops internal/remote internal/config internal/config/convert internal/commandline internal/serve internal/console internal/failure internal/smallfile internal/handover internal/openssh internal/subprocess internal/sftpserver internal/top",
+		imports: "internal/boot internal/bootload internal/dhcpadvice internal/proxydhcp internal/pxedoctor pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/filter store/glob store/s3 store/cache store/treecopy internal/copying internal/events internal/fileops internal/remote internal/config internal/config/convert internal/commandline internal/serve internal/console internal/failure internal/smallfile internal/handover internal/hooks internal/openssh internal/subprocess internal/sftpserver internal/top",
 		tests:   "tftp sftp tcp/certs udp internal/status internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest internal/s3test",
 	},
 	"internal/commandline": {imports: "internal/manpage internal/console internal/failure"},
 	"internal/serve": {
-		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp internal/status internal/userroots",
+		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp internal/status internal/userroots internal/activity internal/observe",
 		tests:   "pxe internal/race internal/s3test internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
 	},
 	"internal/userroots":       {imports: "internal/console internal/failure store store/localdir users", tests: "internal/serve/servetest"},
 	"internal/sftpserver":      {imports: "internal/console internal/failure sftp store/localdir users"},
-	"internal/config":          {imports: "tftp tftp/trace tftp/transfer pxe site internal/serve internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
+	"internal/config":          {imports: "tftp tftp/trace tftp/transfer pxe site internal/serve internal/hooks internal/observe internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure tftp/transfer", tests: "internal/golden internal/serve"},
 	"internal/serve/servetest": {imports: "internal/s3test sftp tftp users"}, // for tests
 	"internal/metricsserver":   {tests: "internal/serve/servetest meter"},

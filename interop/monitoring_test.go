@@ -95,13 +95,14 @@ func unexported(expr, scrape string) (missing []string) {
 	return missing
 }
 
-// scrapeAll returns the metrics of a server that has all services, and a source with a cache.
+// scrapeAll returns the metrics of a server that has all services, a source with a cache, hooks and an audit log.
 func scrapeAll(t *testing.T) string {
 	t.Helper()
 	n := newLink(t).server
 	n.serve(t, t.TempDir(), "--tftp", host+":6969", "--http", host+":8080")
 	d := n.start(t, haul(t), bootArgs(t, "http://"+host+":8080/", "--cache", t.TempDir(), "--cache-size", "64MiB",
 		"--tftp", host+":69", "--http", host+":80", "--sftp", host+":2022",
+		"--audit", filepath.Join(t.TempDir(), "audit.jsonl"), "--hook", "on=uploaded run=/bin/true",
 		"--users", usersFile(t), "--host-keys", t.TempDir(), "--metrics", host+":9100")...)
 	d.ready(t, regexp.MustCompile(`msg=confined`)) // what it may read from then on, metrics have for long
 	client := http.Client{Transport: &http.Transport{DialContext: n.dialer(t)}}

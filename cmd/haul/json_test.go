@@ -32,6 +32,7 @@ type eventField struct {
 // eventSchema are the fields of each kind of event; those of an object in a progress event
 // are of the kind "current".
 type eventSchema struct {
+	doc   string // its name
 	kinds map[string]map[string]eventField
 
 	mu   sync.Mutex
@@ -41,13 +42,16 @@ type eventSchema struct {
 var eventRow = regexp.MustCompile("^\\| `(\\w+)` \\| (\\w+) \\| (yes|no) \\|")
 
 // readEventSchema reads the tables of docs/json.md.
-func readEventSchema(t *testing.T) *eventSchema {
+func readEventSchema(t *testing.T) *eventSchema { return readSchema(t, "json.md", 15) }
+
+// readSchema reads the tables of a document, which has so many kinds of events at least.
+func readSchema(t *testing.T, doc string, least int) *eventSchema {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/json.md")
+	text, err := os.ReadFile("../../docs/" + doc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &eventSchema{kinds: map[string]map[string]eventField{}, seen: map[string]bool{}}
+	s := &eventSchema{doc: doc, kinds: map[string]map[string]eventField{}, seen: map[string]bool{}}
 	common := map[string]eventField{}
 	fields := common
 	for line := range strings.Lines(string(text)) {
@@ -62,7 +66,7 @@ func readEventSchema(t *testing.T) *eventSchema {
 			fields[m[1]] = eventField{m[2], m[3] == "yes"}
 		}
 	}
-	if len(s.kinds) < 15 || len(common) != 2 {
+	if len(s.kinds) < least || len(common) != 2 {
 		t.Fatalf("%d kinds of events and %d common fields; is the search at fault?", len(s.kinds), len(common))
 	}
 	return s
@@ -106,7 +110,7 @@ func (s *eventSchema) object(t *testing.T, kind string, e map[string]any) {
 	t.Helper()
 	fields, ok := s.kinds[kind]
 	if !ok {
-		t.Errorf("docs/json.md has no event %q: %v", kind, e)
+		t.Errorf("docs/%s has no event %q: %v", s.doc, kind, e)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +128,7 @@ func (s *eventSchema) object(t *testing.T, kind string, e map[string]any) {
 	}
 	for name := range e {
 		if _, ok := fields[name]; !ok {
-			t.Errorf("docs/json.md has no field %s of %s: %v", name, kind, e)
+			t.Errorf("docs/%s has no field %s of %s: %v", s.doc, name, kind, e)
 		}
 	}
 	if list, ok := e["current"].([]any); ok {
@@ -164,6 +168,8 @@ func isOfKind(v any, kind string) bool {
 	case "boolean":
 		_, ok := v.(bool)
 		return ok
+	case "hash":
+		return v == nil || isText && len(text) == 64
 	case "objects":
 		return isList
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/internal/hooks"
 	"github.com/haul-project/haul/internal/remote"
 )
 
@@ -45,6 +46,9 @@ func main() {
 func haulMain() int {
 	if spawner, is := handover.IsSpawner(); is {
 		return spawner()
+	}
+	if helper, is := hooks.IsHelper(); is {
+		return helper()
 	}
 	ctx, stop := interruptible()
 	defer stop()

@@ -176,6 +176,8 @@ var badValues = []struct {
 	{"user", "no-such-user", ""},
 	{"log-format", "xml", "text or json"},
 	{"log-format", "", "text or json"},
+	{"audit-hash", "md5", "choose sha256"},
+	{"hook", "on=upload run=/bin/true", "there is no event"},
 	{"quiet", "x", "true or false"},
 	{"no-offload", "x", "true or false"},
 	{"trace", "x", "192.0.2.0/24"},
@@ -186,7 +188,7 @@ var badValues = []struct {
 
 // testedElsewhere are flags whose bad values are files that cannot be read or
 // written; and the one that is looked at when the port is open.
-var testedElsewhere = map[string]bool{"map": true, "pcap": true, "users": true, "host-keys": true, "config": true, "boot-loaders": true}
+var testedElsewhere = map[string]bool{"map": true, "pcap": true, "users": true, "host-keys": true, "config": true, "boot-loaders": true, "audit": true}
 
 func TestServeBadValues(t *testing.T) {
 	dir := t.TempDir()

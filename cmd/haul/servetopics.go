@@ -173,4 +173,9 @@ Once everything is open, haul gives up root (--user) and all capabilities, and t
 kernel denies it all files but those that it serves, where it can (Landlock).
 
 haul logs each transfer, login and change on standard error, in one line. With --status it
-serves a page on what it does; "haul top" shows that on a terminal.`
+serves a page on what it does; "haul top" shows that on a terminal. --audit FILE has the
+lines as JSON, and says how many are missing; --audit-hash adds the hash of each upload.
+
+--hook 'on=uploaded,failed run=/usr/local/bin/scan --quiet' runs a program for such events,
+with the event as JSON on its standard input; url=https://HOST/PATH posts it. Others are
+downloaded, login, login_failed and boot. No transfer waits for a hook.`

@@ -123,7 +123,7 @@ func complete(t *testing.T, words ...string) (list []string, directive cobra.She
 
 // completedWords are the flags whose values are words.
 var completedWords = map[string][]string{
-	"serve upload": {"create", "overwrite", "unique"}, "serve per-client": {"ip", "mac"}, "serve log-format": {"text", "json"}, "serve mtu": {"auto", "none", "1500"}, "serve advise": {"dnsmasq", "isc", "kea"}, // of haul boot
+	"serve audit-hash": {"sha256"}, "serve upload": {"create", "overwrite", "unique"}, "serve per-client": {"ip", "mac"}, "serve log-format": {"text", "json"}, "serve mtu": {"auto", "none", "1500"}, "serve advise": {"dnsmasq", "isc", "kea"}, // of haul boot
 	"get links": {"skip", "keep", "follow"}, "put links": {"skip", "keep", "follow"}, "sync links": {"skip", "keep", "follow"}, "get unchanged": {"time", "size", "hash"}, "put unchanged": {"time", "size", "hash"},
 	"cp links": {"skip", "keep", "follow"}, "sum algorithm": {"md5", "sha1", "sha224", "sha256", "sha384", "sha512"},
 	"user add access": {"full", "read-only", "upload-only"}, "user set access": {"full", "read-only", "upload-only"}, "user set require": {"any", "key+password"},

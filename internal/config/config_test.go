@@ -109,6 +109,8 @@ var samples = map[string][2]string{
 	"status.hosts":              {"admin.example,status.example", `["admin.example", "status.example"]`},
 	"metrics.listen":            {"127.0.0.1:9069", `"127.0.0.1:9069"`},
 	"log.format":                {"json", `"json"`},
+	"log.audit_hash":            {"sha256", `"sha256"`},
+	"hook":                      {"on=uploaded,failed run=/bin/true 'a b'", `["on=uploaded,failed run=/bin/true 'a b'"]`},
 }
 
 // remoteRoot is a source on another machine, for which there is a cache.
@@ -124,6 +126,7 @@ var needs = map[string]string{
 	"status.hosts": "status.listen = '127.0.0.1:9070'", "status.pprof": "status.listen = '127.0.0.1:9070'",
 	"no_fsync":        "files.upload = 'create'",
 	"tftp.trace_hex":  "tftp.trace = 'all'",
+	"log.audit_hash":  "log.audit = 'x'",
 	"boot.interfaces": "boot.answer = true", "boot.files": "boot.answer = true", "boot.hosts": "boot.answer = true",
 	"boot.known_only": "boot.answer = true\nboot.hosts = ['52:54:00:12:34:56=ignore']",
 	"boot.relays":     "boot.answer = true", "boot.address": "boot.answer = true", "boot.default": "boot.answer = true",

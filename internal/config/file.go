@@ -55,6 +55,7 @@ func (s *Settings) fromFile(from Sources) (wrong []mistake, err error) {
 	for f.parser.NextExpression() && len(f.wrong) <= maxMistakes {
 		f.expression(f.parser.Expression())
 	}
+	f.endHook()
 	if err := f.parser.Error(); err != nil {
 		return nil, failure.Usage.Errorf("%s: %w", from.File, err)
 	}
@@ -71,6 +72,7 @@ type fileReader struct {
 	parser   unstable.Parser
 	table    string // the current table, with a period behind it; "" at the top
 	skip     bool   // there is no such table, which was reported
+	hooks    hookReader
 	wrong    []mistake
 }
 
@@ -78,17 +80,27 @@ func (f *fileReader) expression(e *unstable.Node) {
 	switch e.Kind {
 	case unstable.Table, unstable.ArrayTable:
 		key, at := f.key(e)
+		f.endHook()
 		f.table = key + "."
 		switch f.skip = true; {
+		case key == hookTable && e.Kind == unstable.ArrayTable:
+			f.skip = false
+			f.beginHook(at)
+		case key == hookTable:
+			f.mistake(at, "[%s] is one of several tables, each of which begins with [[%[1]s]]", key)
 		case !f.settings.hasTable(f.table):
-			f.mistake(at, "there is no table [%s]%s", key, didYouMean(key, f.settings.tables()))
+			f.mistake(at, "there is no table [%s]%s", key, didYouMean(key, append(f.settings.tables(), hookTable)))
 		case e.Kind == unstable.ArrayTable:
 			f.mistake(at, "[[%s]] begins one of several tables, and there is only one: [%[1]s]", key)
 		default:
 			f.skip = false
 		}
 	case unstable.KeyValue:
-		if !f.skip {
+		switch {
+		case f.skip:
+		case f.hooks.hook != nil:
+			f.hookField(e)
+		default:
 			f.keyValue(f.table, e)
 		}
 	}
@@ -194,7 +206,7 @@ func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 		if v.Kind != unstable.Integer && v.Kind != unstable.String {
 			return errors.New("it is a whole number, or text in quotes")
 		}
-	case kindList:
+	case kindList, kindTables:
 		parts, err := texts(v)
 		if err != nil {
 			return err

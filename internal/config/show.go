@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/haul-project/haul/internal/hooks"
 )
 
 // Write writes the settings as a file that has the same effect. With origins, each line
@@ -31,7 +33,7 @@ func (s *Settings) write(out io.Writer, origins bool, wanted func(*Setting) bool
 			if !below {
 				of, name = "", one.Key
 			}
-			if of != table || !wanted(one) {
+			if of != table || !wanted(one) || one.value.kind == kindTables {
 				continue
 			}
 			if text := one.value.get(); !utf8.ValidString(text) {
@@ -44,8 +46,39 @@ func (s *Settings) write(out io.Writer, origins bool, wanted func(*Setting) bool
 			s.writeLine(&b, one, name, origins)
 		}
 	}
+	if err := s.writeHooks(&b, origins); err != nil {
+		return err
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// writeHooks writes a table for each hook.
+func (s *Settings) writeHooks(b *strings.Builder, origins bool) error {
+	for _, h := range s.config.Observe.Hooks {
+		if text := h.String(); !utf8.ValidString(text) {
+			return fmt.Errorf("the hook %q is not UTF-8: a file cannot have it", text)
+		}
+		fmt.Fprintf(b, "\n[[%s]]", hookTable)
+		if origins {
+			fmt.Fprintf(b, "  # %s", s.find(hookTable).origin)
+		}
+		b.WriteByte('\n')
+		for _, field := range hooks.Fields {
+			var parts []string
+			for _, p := range h.Get(field) {
+				parts = append(parts, quote(p))
+			}
+			switch {
+			case len(parts) == 0:
+			case field == "on" || field == "run":
+				fmt.Fprintf(b, "%s = [%s]\n", field, strings.Join(parts, ", "))
+			default:
+				fmt.Fprintf(b, "%s = %s\n", field, parts[0])
+			}
+		}
+	}
+	return nil
 }
 
 func (s *Settings) writeLine(b *strings.Builder, one *Setting, name string, origins bool) {

@@ -29,6 +29,7 @@ const (
 	kindNumber      // a whole number
 	kindEither      // text, or a whole number: a size, a port, an MTU
 	kindList        // an array of texts, or one text
+	kindTables      // the same, or a table for each part, which begins with [[NAME]]
 )
 
 // A value is the value of a setting. It is a [pflag.Value].

@@ -20,6 +20,9 @@ const (
 	writeDir = readDir | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
 		ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
+	// The accesses in the directory of a log.
+	writeLog = readFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg
+
 	// The further accesses below a tree of a user's own.
 	makeLink = landlock.AccessFSSet(ll.AccessFSMakeSym)
 
@@ -113,7 +116,7 @@ func rulesFor(c Confinement, abi int) ([]landlock.Rule, error) {
 	for _, w := range []struct {
 		paths  []string
 		access landlock.AccessFSSet
-	}{{c.Write, access}, {c.Trees, access | makeLink}} {
+	}{{c.Write, access}, {c.Trees, access | makeLink}, {c.Logs, writeLog}} {
 		for _, path := range w.paths {
 			info, err := os.Stat(path)
 			if err != nil {

@@ -464,6 +464,9 @@ func TestRules(t *testing.T) {
 		{"tree", Confinement{Trees: []string{dir + "/tree"}}, 7, []string{
 			"REQUIRE {write_file,read_file,read_dir,remove_dir,remove_file,make_dir,make_reg,make_sym,refer,truncate} for paths [" + dir + "/tree]",
 		}},
+		{"a log", Confinement{Logs: []string{dir + "/write"}}, 7, []string{
+			"REQUIRE {write_file,read_file,make_reg,truncate} for paths [" + dir + "/write]",
+		}},
 		{"a port and a socket", Confinement{Connect: []uint16{443}, Sockets: []string{dir + "/certificate"}}, 9, []string{
 			"REQUIRE {resolve_unix} for paths [" + dir + "/certificate]",
 			"ALLOW {connect_tcp} on port 443",

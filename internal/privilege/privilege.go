@@ -93,6 +93,10 @@ type Confinement struct {
 	// made: for users who lay out trees of their own.
 	Trees []string
 
+	// Logs names directories in which files may be made, read and written, and no more: for
+	// a log that begins a new file when another program has renamed the old one.
+	Logs []string
+
 	// Sockets names unix sockets of other processes that may be connected to. Kernels
 	// before Linux 7.0 restrict none.
 	Sockets []string

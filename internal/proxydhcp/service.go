@@ -42,6 +42,10 @@ type Service struct {
 	clients  Clients
 	found    map[pxe.Arch]string // boot files, at the latest look
 	failure  string              // of the latest look; "" for none
+
+	// Staged is called when a machine has reached another stage, by a request for a file if
+	// one is named. It must not wait. Set it before Serve.
+	Staged func(m pxe.Machine, file string)
 }
 
 // Clients are where boot clients are sent to.
@@ -77,7 +81,11 @@ func NewService(s Settings, trace bool, log *slog.Logger) (*Service, error) {
 	b.Server, err = New(Config{
 		Rules: s.rules(nil, nil), Interfaces: s.Interfaces, Address: s.Address, DryRun: s.DryRun,
 		Report: func(e Event) { b.log.report(e) },
-		Staged: func(m pxe.Machine, file string) { b.log.staged(m, file) },
+		Staged: func(m pxe.Machine, file string) {
+			if b.log.staged(m, file); b.Staged != nil {
+				b.Staged(m, file)
+			}
+		},
 	})
 	if err != nil {
 		return nil, failure.Usage.Wrap(err)

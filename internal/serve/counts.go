@@ -9,12 +9,18 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// counts returns the registry for the metrics and the status page, or nil without both.
+// counts returns the registry that all transfers are reported to, or nil if nobody is to learn
+// of them.
 func (cfg *Config) counts() *meter.Registry {
-	if cfg.Metrics == "" && cfg.Status.Listen == "" {
+	if cfg.Metrics == "" && cfg.Status.Listen == "" && !cfg.Observe.Wanted() {
 		return nil
 	}
 	c := meter.Config{Version: cfg.Version}
+	cfg.observers = cfg.Observe.New()
+	report := cfg.observers.Report
+	if report != nil {
+		c.Ended = report.Ended
+	}
 	for _, name := range cfg.services() {
 		if name != handover.Boot { // which transfers no files
 			c.Protocols = append(c.Protocols, meter.Protocol(name)) // both packages have the same names
@@ -23,10 +29,11 @@ func (cfg *Config) counts() *meter.Registry {
 	if cfg.Status.Listen == "" {
 		return meter.New(c)
 	}
-	cfg.status.board = &status.Board{Version: cfg.Version, Protocols: c.Protocols}
-	c.Ended = cfg.status.board.Ended
-	cfg.status.board.Transfers = meter.New(c)
-	return cfg.status.board.Transfers
+	board := &status.Board{Version: cfg.Version, Protocols: c.Protocols}
+	c.Ended = func(e meter.Ended) { board.Ended(e); report.Ended(e) }
+	board.Transfers = meter.New(c)
+	cfg.status.board = board
+	return board.Transfers
 }
 
 // countTransfers sets the hooks that count a server's transfers.
@@ -62,6 +69,7 @@ func countTransfers(srv *tftp.Server, counts *meter.Registry) {
 			Stored:     t.Stored(),
 			Err:        t.Err,
 			Routine:    t.Routine(),
+			Detail:     t,
 		})
 	}
 	srv.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/haul-project/haul/internal/activity"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/meter"
@@ -19,7 +20,8 @@ import (
 // An httpLog writes the log of HTTP, and counts for the metrics.
 type httpLog struct {
 	*linequeue.Log
-	counts *meter.Registry // nil counts nothing
+	counts *meter.Registry    // nil counts nothing
+	report *activity.Reporter // nil reports nothing
 	away   refusedConns
 
 	fewFiles string // what the operator can do about too few descriptors; "" if there are enough
@@ -58,7 +60,7 @@ func (l *httpLog) ended(x *web.Exchange) {
 	if !ok {
 		m = l.begin(x)
 	}
-	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration, File: x.Name, Path: x.Path, Err: x.Err, Routine: level < slog.LevelWarn})
+	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration, File: x.Name, Path: x.Path, Err: x.Err, Detail: x, Routine: level < slog.LevelWarn})
 	if !l.Enabled(level) {
 		return
 	}
@@ -174,4 +176,5 @@ func (l *httpLog) attempt(e users.Event) {
 		attrs = append(attrs, slog.String("error", e.Reason))
 	}
 	l.Say(level, "http login", attrs...)
+	l.report.Login(meter.HTTP, peerText(e.Peer), e)
 }

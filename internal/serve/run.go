@@ -96,6 +96,10 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		restart.Spawner = spawner
 	}
 	defer restart.Close()
+	defer cfg.observers.Close()
+	if err := cfg.observers.Open(&cfg.Observe, env, user, log); err != nil {
+		return err
+	}
 	for _, s := range all {
 		if err := s.listen(ctx, passed); err != nil {
 			return err
@@ -114,7 +118,9 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	}
 	cfg.sandboxSources(&sandbox)
 	cfg.sandboxStatus(&sandbox)
+	cfg.Observe.SandboxPaths(&sandbox)
 	cfg.announceAccess(out)
+	cfg.Observe.Announce(func(format string, args ...any) { cfg.say(out, format, args...) })
 	cfg.boundHeap()
 	cfg.boundThreads()
 	if !cfg.Unconfined {
@@ -148,7 +154,10 @@ func (cfg *Config) open(before *handover.Predecessor, counts *meter.Registry, lo
 	if err := cfg.openStatus(ownUsers(user), log); err != nil {
 		return nil, all, err
 	}
-	return user, all, keepSecrets(all, append(cfg.sourceSecrets(), cfg.statusSecrets()...))
+	if err := cfg.Observe.CheckFiles(); err != nil {
+		return nil, all, err
+	}
+	return user, all, keepSecrets(all, slices.Concat(cfg.sourceSecrets(), cfg.statusSecrets(), cfg.Observe.Secrets()))
 }
 
 // openServices opens what the protocols need except their sockets. The caller closes the

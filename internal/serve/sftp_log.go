@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/internal/activity"
 	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/internal/penalty"
@@ -25,7 +26,8 @@ import (
 // An sftpLog writes the log of SFTP, and counts for the metrics.
 type sftpLog struct {
 	*linequeue.Log
-	counts   *meter.Registry // nil counts nothing
+	counts   *meter.Registry    // nil counts nothing
+	report   *activity.Reporter // nil reports nothing
 	away     refusedConns
 	locked   linequeue.RateLimited // networks that are refused for a time
 	badConns failedConns           // without a valid PROXY header
@@ -108,11 +110,13 @@ func (l *sftpLog) attempt(t *tries, peer net.Addr, e users.Event) {
 		l.mu.Unlock()
 		l.Say(slog.LevelWarn, "sftp login", slog.String("result", "refused"), slog.String("user", e.User),
 			slog.String("peer", connPeer(peer)), slog.String("method", e.Method), slog.String("error", e.Reason))
+		l.report.Login(meter.SFTP, connPeer(peer), e)
 	}
 }
 
 // accepted logs a login.
 func (l *sftpLog) accepted(c *ssh.ServerConn, u *users.Login) {
+	l.report.Login(meter.SFTP, connPeer(c.RemoteAddr()), users.Event{Outcome: users.Accepted, User: u.User.Name, Method: u.Method, Key: u.Key})
 	attrs := append(make([]slog.Attr, 0, 12),
 		slog.String("result", "accepted"),
 		slog.String("user", u.User.Name),
@@ -139,6 +143,7 @@ func (l *sftpLog) failed(c *ssh.ServerConn, user string, err error) {
 	l.mu.Unlock()
 	l.Say(slog.LevelError, "sftp login", slog.String("result", "failed"), slog.String("user", user),
 		slog.String("peer", connPeer(c.RemoteAddr())), slog.String("error", err.Error()))
+	l.report.Login(meter.SFTP, connPeer(c.RemoteAddr()), users.Event{Outcome: users.Refused, User: user, Reason: err.Error()})
 }
 
 // maxShown bounds how much of a name from a stranger is logged, in bytes.
@@ -171,6 +176,7 @@ func (l *sftpLog) disconnected(c *sftp.Conn) {
 			attrs = append(attrs, slog.Int("keys tried", t.keys))
 		}
 		l.Say(slog.LevelWarn, "sftp login", attrs...)
+		l.report.Login(meter.SFTP, connPeer(c.Peer), users.Event{Outcome: users.Refused, User: c.User, Method: "publickey", Key: t.key, Reason: t.reason})
 	case t.logged:
 	default: // such as a port scanner
 		attrs[0] = slog.String("result", "none")
@@ -192,6 +198,7 @@ func shortError(err error) string {
 }
 
 func (l *sftpLog) left(c *sftp.Conn) {
+	l.report.Left(c)
 	level, result := slog.LevelInfo, "done"
 	attrs := append(make([]slog.Attr, 0, 8),
 		slog.String("user", c.User),
@@ -232,7 +239,7 @@ func (l *sftpLog) ended(t *sftp.Transfer) {
 	}
 	bytes := t.Sent() + t.Received()
 	if m, ok := t.Value.(*meter.Transfer); ok {
-		m.End(meter.End{Result: result, Bytes: bytes, Duration: t.Duration, File: t.Name, Path: t.Path, Err: t.Err, Routine: level < slog.LevelWarn})
+		m.End(meter.End{Result: result, Bytes: bytes, Duration: t.Duration, File: t.Name, Path: t.Path, Err: t.Err, Detail: t, Routine: level < slog.LevelWarn})
 	}
 	attrs := append(make([]slog.Attr, 0, 12),
 		slog.String("result", string(result)),
@@ -292,6 +299,7 @@ func (l *sftpLog) operation(o *sftp.Operation) {
 		attrs = append(attrs, slog.String("error", o.Err.Error()))
 	}
 	l.Say(level, "sftp", attrs...)
+	l.report.Changed(o, connPeer(o.Conn.Peer), result)
 }
 
 // refused logs a request for something that the server does not offer, such as a shell.
@@ -316,6 +324,7 @@ func (l *sftpLog) refused(r *sftp.Refusal) {
 		attrs = append(attrs, slog.String("note", "further requests of this connection are not logged"))
 	}
 	l.Say(slog.LevelWarn, "sftp", attrs...)
+	l.report.Refused(r, connPeer(r.Conn.Peer))
 }
 
 // notAllowed is the cause of connections that --allow and --deny refuse.

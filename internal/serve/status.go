@@ -123,6 +123,7 @@ func (cfg *Config) startAdmin(ctx context.Context, all []service, counts *meter.
 		s.registerMetrics(counts)
 	}
 	cfg.sources.RegisterMetrics(counts)
+	cfg.observers.RegisterMetrics(counts)
 	open := func(service, addr string) *adminPort {
 		if addr == "" || err != nil {
 			return nil

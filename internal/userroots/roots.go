@@ -26,9 +26,10 @@ const rootPerm = 0o750
 
 // Options say how the files of users are written and read.
 type Options struct {
-	SpecialBits bool                 // users may set setuid, setgid and sticky bits
-	NoSync      bool                 // uploads do not wait for the disk
-	Small       *localdir.SmallFiles // small files that stay open; may be nil
+	SpecialBits bool                  // users may set setuid, setgid and sticky bits
+	NoSync      bool                  // uploads do not wait for the disk
+	Small       *localdir.SmallFiles  // small files that stay open; may be nil
+	Kept        *localdir.KeptUploads // uploads that stay open; may be nil
 }
 
 // Roots are the directories of users. Each is open as long as a connection uses it.
@@ -81,7 +82,7 @@ func Open(dir string, remote store.Tree, o Options) (*Roots, error) {
 func (r *Roots) filesIn(root *os.Root, p place) *localdir.Dir {
 	files := localdir.New(root)
 	files.Path = filepath.Join(cmp.Or(p.tree, r.dir), filepath.FromSlash(p.path))
-	files.SpecialBits, files.NoSync, files.LinksFromRoot, files.Small = r.options.SpecialBits, r.options.NoSync, true, r.options.Small
+	files.SpecialBits, files.NoSync, files.LinksFromRoot, files.Small, files.Kept = r.options.SpecialBits, r.options.NoSync, true, r.options.Small, r.options.Kept
 	return files
 }
 
