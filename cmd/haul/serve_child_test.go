@@ -105,6 +105,9 @@ func runChild(t *testing.T, o childOptions, args ...string) *child {
 		c.stderr.end()
 	}()
 	t.Cleanup(func() {
+		if t.Failed() {
+			c.sayWhereItIs()
+		}
 		c.cmd.Process.Kill()
 		c.stderr.await(func(_ string, ended bool) bool { return ended })
 		if t.Failed() {
@@ -391,4 +394,11 @@ func errText(err error) string {
 		return "done"
 	}
 	return err.Error()
+}
+
+// sayWhereItIs has a child that runs print its goroutines, and waits until it has ended.
+func (c *child) sayWhereItIs() {
+	if c.cmd.Process.Signal(syscall.SIGQUIT) == nil { // which Windows does not have
+		c.stderr.await(func(_ string, ended bool) bool { return ended })
+	}
 }
