@@ -98,7 +98,8 @@ portable-rest:
 	packages=$$(GO='$(GO)' scripts/portable-packages | grep -E '$(TOGETHER)') && $(GO) test $(PATIENCE) $(VETTED) -tags haul_portable $$packages
 
 # Packages whose tests bear company: their time is virtual, or they have no timers to miss.
-TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn))$$
+TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn)|$(UNTIMED))$$
+UNTIMED = meter|site|sftp/internal/(mux|storewire|uploadrecord)|store/(filter|glob|internal/rules)|internal/(config|config/convert|console|dhcpadvice|events|failure|localfs|runs|smallfile|tempname|top|userroots)
 
 # Pure packages can race with nobody: arch_test.go lets them have no goroutine, no lock and no unsafe memory.
 PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|manpage|pipeline)|tcp/internal/flow|pxe)$$
