@@ -100,8 +100,10 @@ func scrapeAll(t *testing.T) string {
 	t.Helper()
 	n := newLink(t).server
 	n.serve(t, t.TempDir(), "--tftp", host+":6969", "--http", host+":8080")
-	d := n.start(t, haul(t), bootArgs(t, "http://"+host+":8080/", "--cache", t.TempDir(), "--cache-size", "64MiB",
-		"--tftp", host+":69", "--http", host+":80", "--sftp", host+":2022",
+	p := haul(t)
+	p.env = append(p.env, "STATE_DIRECTORY="+t.TempDir()) // for the certificate of HTTPS
+	d := n.start(t, p, bootArgs(t, "http://"+host+":8080/", "--cache", t.TempDir(), "--cache-size", "64MiB",
+		"--tftp", host+":69", "--http", host+":80", "--https", host+":443", "--sftp", host+":2022",
 		"--audit", filepath.Join(t.TempDir(), "audit.jsonl"), "--hook", "on=uploaded run=/bin/true",
 		"--users", usersFile(t), "--host-keys", t.TempDir(), "--metrics", host+":9100")...)
 	d.ready(t, regexp.MustCompile(`msg=confined`)) // what it may read from then on, metrics have for long
@@ -174,7 +176,7 @@ func TestMonitoringRules(t *testing.T) {
 	alerts := strings.Split(string(rules), "      - alert: ")
 	for i, alert := range alerts[1:] {
 		name, _, _ := strings.Cut(alert, "\n")
-		never := regexp.MustCompile(`( == 0| > [0-9.]+)\n`).ReplaceAllString(alert, " > 1e9\n")
+		never := regexp.MustCompile(`( == 0| [<>] [0-9.]+)\n`).ReplaceAllString(alert, " > 1e9\n")
 		changed := strings.Join(slices.Concat(alerts[:i+1], []string{never}, alerts[i+2:]), "      - alert: ")
 		if err := os.WriteFile(filepath.Join(dir, "alerts.yml"), []byte(changed), 0o644); err != nil {
 			t.Fatal(err)

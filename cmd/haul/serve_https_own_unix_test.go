@@ -4,21 +4,28 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// Without --cert, HTTPS has a certificate that stays, and clients can check it by its
-// fingerprint alone.
+// Without --cert, HTTPS has a certificate that stays, clients can check it by its
+// fingerprint alone, and the metrics have when it expires.
 func TestServeOwnCertificate(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir, state, here := servedDir(t, map[string]string{"kernel": "image"}), t.TempDir(), t.TempDir()
 	start := func(want string) (url, fingerprint string) {
-		s := &httpChild{child: runChild(t, childOptions{env: []string{"STATE_DIRECTORY=" + state}}, "serve", "--https", "127.0.0.1:0", dir)}
+		s := &httpChild{child: runChild(t, childOptions{env: []string{"STATE_DIRECTORY=" + state}}, "serve", "--https", "127.0.0.1:0", "--metrics", "127.0.0.1:0", dir)}
 		s.awaitHTTP("https")
+		pair, err := tls.LoadX509KeyPair(filepath.Join(state, "https.pem"), filepath.Join(state, "https.pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.wantMetric("haul_certificate_expiry_timestamp_seconds " + strconv.FormatFloat(float64(pair.Leaf.NotAfter.Unix()), 'g', -1, 64))
 		text := s.await("HTTPS: "+want+" self-signed certificate "+filepath.Join(state, "https.pem"), "--fingerprint ", "\n")
 		return s.at, regexp.MustCompile(`--fingerprint ([0-9a-f]{64})\b`).FindStringSubmatch(s.stderr.String() + text)[1]
 	}

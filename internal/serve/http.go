@@ -64,7 +64,8 @@ type httpService struct {
 	sessions *userSessions    // nil without
 
 	plain, secure httpPort
-	ownCertDir    string // "" without a certificate of the server's own
+	ownCertDir    string           // "" without a certificate of the server's own
+	expires       func() time.Time // of the certificate; nil without HTTPS
 
 	retired chan time.Duration
 	limit   time.Duration // for requests under way once there is a successor; set before the requests learn of the end
@@ -450,6 +451,10 @@ func (s *httpService) registerMetrics(counts *meter.Registry) {
 		if len(p.sockets) > 0 {
 			counts.Connections(meter.Protocol(p.scheme), connServer(&p.accept))
 		}
+	}
+	if s.expires != nil {
+		counts.Gauge("certificate_expiry_timestamp_seconds", "When the certificate of HTTPS expires, in seconds since 1970.",
+			func() float64 { return float64(s.expires().Unix()) })
 	}
 	counts.Counter("http_log_lines_lost_total", "Lines on HTTP for which the log was too slow.", s.log.Lost)
 }

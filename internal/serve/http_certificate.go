@@ -27,6 +27,7 @@ func (s *httpService) openCertificate() (*tls.Config, error) {
 	for _, err := range set.Warnings() {
 		set.Report(err)
 	}
+	s.expires = set.Expires
 	return certs.ServerConfig(set.GetCertificate), nil
 }
 
@@ -37,6 +38,7 @@ func (s *httpService) ownCertificate() error {
 		return inSetting("https", failure.Local.Errorf("--https without --cert: %w; --cert FILE names another certificate", err))
 	}
 	s.secure.accept.TLS = certs.ServerConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil })
+	s.expires = func() time.Time { return cert.Leaf.NotAfter }
 	said := map[bool]string{true: "made the", false: "the"}[created]
 	s.cfg.say(s.out, "HTTPS: %s self-signed certificate %s, which is valid until %s; clients can check it with haul get --fingerprint %s",
 		said, certs.OwnFile(s.ownCertDir), cert.Leaf.NotAfter.UTC().Format(time.DateOnly), certs.Fingerprint(cert.Leaf))
