@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -20,7 +22,7 @@ type limits struct {
 	grace       time.Duration // for answers under way when the server ends
 	profile     time.Duration // the longest profile
 	headerBytes int           // of a request; net/http adds 4096
-	connections int           // at the same time; more are closed at once
+	connections int           // at the same time; see count
 	watchers    int           // who get events, at the same time
 }
 
@@ -58,10 +60,13 @@ type Server struct {
 	socket   net.Listener
 	log      *slog.Logger
 	limits   limits
-	open     atomic.Int64 // connections
 	watchers atomic.Int64
 	end      context.CancelFunc // of all requests
 	ended    chan struct{}
+
+	mu   sync.Mutex
+	open int        // mu: connections
+	idle []net.Conn // mu: of those, the ones between requests, the longest first
 }
 
 // Serve serves a board on a socket until Close, and has it take samples. When serving ends,
@@ -113,15 +118,32 @@ func (s *Server) run(listen net.Listener) {
 	}
 }
 
-// count closes a new connection if there are too many.
+// count makes room for a new connection if there are too many: it closes the one that is idle
+// for longest, so that clients who keep connections shut nobody out. Without an idle one it
+// closes the new one.
 func (s *Server) count(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := slices.Index(s.idle, c); at >= 0 {
+		s.idle = slices.Delete(s.idle, at, at+1)
+	}
 	switch state {
-	case http.StateNew:
-		if s.open.Add(1) > int64(s.limits.connections) {
-			_ = c.Close() // it has no request yet
-		}
+	case http.StateIdle:
+		s.idle = append(s.idle, c)
 	case http.StateClosed, http.StateHijacked:
-		s.open.Add(-1)
+		s.open--
+	case http.StateNew:
+		if s.open++; s.open <= s.limits.connections {
+			return
+		}
+		if len(s.idle) > 0 {
+			c = s.idle[0]
+			s.idle = slices.Delete(s.idle, 0, 1)
+		}
+		if t, ok := c.(*tls.Conn); ok {
+			c = t.NetConn() // to say goodbye by TLS may take seconds
+		}
+		_ = c.Close()
 	}
 }
 

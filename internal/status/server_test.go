@@ -343,7 +343,12 @@ func TestSlowWatcher(t *testing.T) {
 	if _, err := io.WriteString(c, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(patience); s.open.Load() != 0 || s.watchers.Load() != 0; time.Sleep(10 * time.Millisecond) {
+	open := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.open
+	}
+	for end := time.Now().Add(patience); open() != 0 || s.watchers.Load() != 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the server still waits for its watcher")
 		}
@@ -361,31 +366,71 @@ func (l *smallBuffers) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// More connections than allowed are closed.
+// Of too many connections, the one that is idle for longest is closed; without an idle one, the
+// new one.
 func TestConnections(t *testing.T) {
-	l := patient
-	l.connections = 1
-	b, _ := newBoard()
-	url := start(t, l, b, Config{})
-	addr := strings.TrimPrefix(url, "http://")
-	dial := func() net.Conn {
-		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
-		if err != nil {
-			t.Fatal(err)
+	s := &Server{limits: limits{connections: 3}}
+	var conns []net.Conn
+	add := func(then ...http.ConnState) {
+		here, there := net.Pipe()
+		t.Cleanup(func() { there.Close() })
+		conns = append(conns, here)
+		for _, state := range append([]http.ConnState{http.StateNew}, then...) {
+			s.count(here, state)
 		}
-		t.Cleanup(func() { c.Close() })
-		_ = c.SetDeadline(time.Now().Add(patience))
-		return c
 	}
-	first := dial()
-	if _, err := io.WriteString(first, "GET /api/v1/info HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
+	want := func(what string, closed ...int) {
+		t.Helper()
+		var got []int
+		for i, c := range conns {
+			if c.SetDeadline(time.Time{}) != nil { // as of a closed pipe
+				got = append(got, i)
+			}
+		}
+		if !slices.Equal(got, closed) {
+			t.Errorf("%s: connections %v are closed, not %v", what, got, closed)
+		}
 	}
-	if _, err := bufio.NewReader(first).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	if b, err := io.ReadAll(dial()); len(b) > 0 {
-		t.Errorf("one too many was answered by %q, %v", b, err)
+	add(http.StateActive, http.StateIdle)
+	add(http.StateActive, http.StateIdle)
+	add(http.StateActive, http.StateIdle)
+	s.count(conns[0], http.StateActive)
+	s.count(conns[0], http.StateIdle)
+	want("as many as may be")
+	add(http.StateActive)
+	want("one more", 1)
+	s.count(conns[1], http.StateClosed)
+	s.count(conns[0], http.StateActive)
+	s.count(conns[2], http.StateActive)
+	add()
+	want("one more than are busy", 1, 4)
+	s.count(conns[4], http.StateClosed)
+	s.count(conns[3], http.StateClosed)
+	add(http.StateActive)
+	want("as many as may be again", 1, 4)
+}
+
+// Clients who keep connections open shut nobody out.
+func TestIdleConnections(t *testing.T) {
+	l := patient
+	l.connections = 2
+	b, _ := newBoard()
+	addr := strings.TrimPrefix(start(t, l, b, Config{}), "http://")
+	for range 8 {
+		for end := time.Now().Add(patience); ; { // until the server has seen that one before is idle
+			c, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			_ = c.SetDeadline(time.Now().Add(patience))
+			_, _ = io.WriteString(c, "GET /api/v1/info HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			if line, err := bufio.NewReader(c).ReadString('\n'); strings.HasPrefix(line, "HTTP/1.1 200 ") {
+				break
+			} else if time.Now().After(end) {
+				t.Fatalf("a new connection was answered by %q, %v", line, err)
+			}
+		}
 	}
 }
 
