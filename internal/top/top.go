@@ -3,11 +3,13 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -96,12 +98,19 @@ func newTop(ctx context.Context, c Config) (*top, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, failure.Usage.Errorf("%s: it is the URL of a status page, such as %s", console.Visible(c.URL), DefaultURL)
 	}
+	// A status page redirects nobody, and another server could have a password sent elsewhere.
+	client := *cmp.Or(c.Client, http.DefaultClient)
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c.Client = &client
 	t := &top{Config: c, base: u}
 	if u.User != nil {
 		if _, ok := u.User.Password(); ok {
 			return nil, failure.Usage.Errorf("the URL has a password, which others can see in the list of processes; leave it out to be asked, or use --password-file FILE")
 		}
 		t.user = u.User.Username()
+		if u.Scheme != "https" && !status.Loopback(net.JoinHostPort(u.Hostname(), "")) {
+			return nil, failure.Usage.Errorf("%s: all on the way could read the password; a status page with users is at https://%s", console.Visible(c.URL), console.Visible(u.Host))
+		}
 		if t.password, err = c.Password(ctx, t.user, u.Host); err != nil {
 			return nil, err
 		}
@@ -120,6 +129,9 @@ func (t *top) look(ctx context.Context) (s state, err error) {
 	}{{"info", &s.info}, {fmt.Sprint("transfers?limit=", maxTransfers), &s.transfers}, {"failures", &s.failures}, {"machines", &s.machines}} {
 		if err := t.get(ctx, one.path, one.into); err != nil {
 			return s, err
+		}
+		if s.info.Started.IsZero() {
+			return s, failure.Remote.Errorf("%v: that is no status page of haul: its JSON says nothing of a server", t.base)
 		}
 	}
 	return s, nil

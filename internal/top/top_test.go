@@ -54,7 +54,14 @@ func TestErrors(t *testing.T) {
 		case strings.HasPrefix(r.URL.Path, "/host/"):
 			http.Error(w, "no\x1bsuch host", http.StatusForbidden)
 		case strings.HasPrefix(r.URL.Path, "/login/") && name == "alice" && password == "secret":
+			_, _ = io.WriteString(w, `{"started":"2026-11-26T12:00:00Z"}`)
+		case strings.HasPrefix(r.URL.Path, "/empty/"):
 			_, _ = io.WriteString(w, "{}")
+		case strings.HasPrefix(r.URL.Path, "/moved/"):
+			http.Redirect(w, r, strings.Replace(r.URL.Path, "moved", "login", 1), http.StatusFound)
+		case strings.HasPrefix(r.URL.Path, "/endless/"):
+			for _, err := io.WriteString(w, `{"version":"`); err == nil; _, err = w.Write(bytes.Repeat([]byte("v"), 1<<20)) {
+			}
 		default:
 			_, _ = io.WriteString(w, "<html>")
 		}
@@ -64,6 +71,7 @@ func TestErrors(t *testing.T) {
 	with := func(path, user string) string {
 		return strings.Replace(srv.URL, "http://", "http://"+user, 1) + path
 	}
+	secret := func(context.Context, string, string) (string, error) { return "secret", nil }
 	for url, want := range map[string]struct {
 		kind failure.Kind
 		text string
@@ -74,9 +82,13 @@ func TestErrors(t *testing.T) {
 		with("/locked", ""):        {failure.Dial, "https://USER@"},
 		with("/host", ""):          {failure.Remote, `no\x1bsuch host`},
 		with("/", ""):              {failure.Remote, "no status page"},
+		with("/empty", ""):         {failure.Remote, "no status page"},
+		with("/endless", ""):       {failure.Remote, "no status page"},
+		with("/moved", "alice@"):   {failure.Remote, "302"},
+		"http://alice@192.0.2.1":   {failure.Usage, "https://192.0.2.1"},
 		"http://127.0.0.1:1":       {failure.Dial, "--status"},
 	} {
-		err := Run(t.Context(), Config{URL: url, Every: time.Second, Out: io.Discard})
+		err := Run(t.Context(), Config{URL: url, Every: time.Second, Out: io.Discard, Password: secret})
 		if !errors.Is(err, want.kind) || !strings.Contains(err.Error(), want.text) {
 			t.Errorf("%s: %v", url, err)
 		}
