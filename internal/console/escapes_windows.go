@@ -1,14 +1,10 @@
 package console
 
-import (
-	"os"
-
-	"golang.org/x/sys/windows"
-)
+import "golang.org/x/sys/windows"
 
 // takesEscapes has a console take escape sequences, and reports whether it does.
-func takesEscapes(f *os.File) bool {
+func takesEscapes(fd uintptr) bool {
 	var mode uint32
-	h := windows.Handle(f.Fd())
+	h := windows.Handle(fd)
 	return windows.GetConsoleMode(h, &mode) == nil && windows.SetConsoleMode(h, mode|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) == nil
 }

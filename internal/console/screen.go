@@ -20,14 +20,17 @@ const (
 	full                      // several lines, and colour
 )
 
+// A descriptor is a file, or what writes to one.
+type descriptor interface{ Fd() uintptr }
+
 // modeOf returns what may be done on out. NO_COLOR forbids every escape sequence, and
 // TERM=dumb what moves the cursor as well.
 func modeOf(out io.Writer, getenv func(string) string) screenMode {
-	f, ok := out.(*os.File)
+	f, ok := out.(descriptor)
 	switch {
 	case !ok || !term.IsTerminal(int(f.Fd())) || getenv("TERM") == "dumb":
 		return plain
-	case getenv("NO_COLOR") != "" || !takesEscapes(f):
+	case getenv("NO_COLOR") != "" || !takesEscapes(f.Fd()):
 		return oneLine
 	}
 	return full
@@ -51,7 +54,7 @@ func NewScreen(out io.Writer, live bool) *Screen {
 		s.mode = modeOf(out, os.Getenv)
 	}
 	if s.mode != plain {
-		fd := int(out.(*os.File).Fd())
+		fd := int(out.(descriptor).Fd())
 		s.size = func() (columns, rows int) {
 			columns, rows, _ = term.GetSize(fd) // 0 if that is not known
 			return cmp.Or(columns, 80), cmp.Or(rows, 24)
