@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -173,6 +174,45 @@ func TestStatusBrowser(t *testing.T) {
 			})
 		}
 	}
+}
+
+// After a reload with another protocol, the page that is open has that too.
+func TestStatusBrowserReload(t *testing.T) {
+	t.Parallel()
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "haul.toml")
+	if err := os.WriteFile(filepath.Join(dir, "kernel"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	configure := func(more string) {
+		t.Helper()
+		settings := fmt.Sprintf("dirs = [%q]\n[tftp]\nlisten = [\"127.0.0.1:0\"]\n[status]\nlisten = \"127.0.0.1:0\"\n", dir)
+		if err := os.WriteFile(file, []byte(settings+more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure("")
+	d := haul(t).start(t, "serve", "--restartable", "--config", file)
+	page := d.ready(t, statusSaid)[1]
+	p := startBrowser(t).open(t, page+"/", 1280, 844, "light")
+	p.await("document.getElementById('live').innerText === 'Updated every second.'")
+	p.want("document.getElementById('protocols').rows.length", 1)
+	// A client that is slow keeps the old process. With it, the new one would be killed: they are
+	// in one group of processes.
+	readSlowly(t, regexp.MustCompile(`on tftp://(\S+)`).FindStringSubmatch(d.said(100))[1], "kernel", time.Second)
+	p.await("document.getElementById('transfers').rows.length === 1")
+	configure("[http]\nlisten = [\"127.0.0.1:0\"]\n")
+	p.loaded = false
+	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for !p.loaded {
+		p.receive()
+	}
+	p.await("document.getElementById('protocols').rows.length === 2")
+	p.await("document.getElementById('legend').innerText.includes('HTTP')")
+	p.await("document.getElementById('live').innerText === 'Updated every second.'")
+	p.eval("window.before = document.getElementById('up').innerText")
+	p.await("document.getElementById('up').innerText !== window.before")
 }
 
 // Without scripts all tables are there.

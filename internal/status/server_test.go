@@ -287,13 +287,17 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	read()
+	_, page := ask(t, "GET", url+"/", nil)
+	if server := string(parts["server"]); len(server) < 3 || !strings.Contains(page, "data-server="+server) {
+		t.Errorf("the page is not that of server %s", server)
+	}
 	for name := range strings.FieldsSeq("state up protocols transfers chart hour failures") {
 		if parts[name] == nil {
 			t.Errorf("the first event has no %s", name)
 		}
 	}
 	read()
-	if parts["up"] == nil || parts["failures"] != nil || parts["transfers"] != nil {
+	if parts["up"] == nil || parts["server"] != nil || parts["failures"] != nil || parts["transfers"] != nil {
 		t.Errorf("the second event has %v", parts)
 	}
 	x := r.Begin(meter.Info{Protocol: meter.TFTP, Name: "kernel", Size: 200})

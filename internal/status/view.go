@@ -30,6 +30,7 @@ const (
 // the script into the page that is there, so nothing is formatted in two places.
 type view struct {
 	Title, Host, Version string
+	Server               string // another one has its own page; the script loads that
 	State                string
 	Up                   string
 	Protocols            table
@@ -88,7 +89,7 @@ func (s *snapshot) page(b *Board) *view {
 
 func newView(i Info, s *snapshot, hour Series, failed []Failure) *view {
 	v := &view{
-		Title: "haul status", Host: i.Host, Version: i.Version, State: "serving",
+		Title: "haul status", Host: i.Host, Version: i.Version, Server: strconv.FormatInt(i.Started.UnixNano(), 36), State: "serving",
 		Up:        "up for " + i.Time.Sub(i.Started).Round(time.Second).String() + ", at " + i.Time.Format("2006-01-02 15:04:05") + " UTC",
 		Protocols: totalsTable(i.Protocols), Transfers: transfersTable(s.transfers), Chart: newChart(hour), Hour: hourTable(hour), Failures: failuresTable(failed),
 	}
@@ -99,7 +100,7 @@ func newView(i Info, s *snapshot, hour Series, failed []Failure) *view {
 		v.State = "ending: it accepts nothing more, and waits for transfers"
 	}
 	all := []section{
-		{"state", v.State}, {"up", v.Up}, {"protocols", v.Protocols}, {"transfers", v.Transfers}, {"chart", v.Chart}, {"hour", v.Hour}, {"failures", v.Failures},
+		{"server", v.Server}, {"state", v.State}, {"up", v.Up}, {"protocols", v.Protocols}, {"transfers", v.Transfers}, {"chart", v.Chart}, {"hour", v.Hour}, {"failures", v.Failures},
 	}
 	if s.machines != nil {
 		m := machinesTable(s.machines, s.stages)

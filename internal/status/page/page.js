@@ -52,7 +52,12 @@
 	}
 
 	function show(event) {
-		const parts = JSON.parse(event.data);
+		const parts = JSON.parse(event.data), { server } = parts;
+		delete parts.server;
+		if (server && server !== document.documentElement.dataset.server) { // after a restart, maybe with other parts
+			source.close();
+			return location.reload();
+		}
 		for (const name in parts) {
 			const at = byId(name);
 			if (name === 'chart') chart(parts.chart);
