@@ -227,5 +227,15 @@ func invalid(s string) []byte {
 	return []byte(s)
 }
 
-// clip returns the beginning of a text.
-func clip(s string, most int) string { return s[:min(len(s), most)] }
+// clip returns the beginning of a text: whole characters, if it has any.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for end := most; end > most-utf8.UTFMax; end-- {
+		if utf8.RuneStart(s[end]) {
+			return s[:end]
+		}
+	}
+	return s[:most]
+}

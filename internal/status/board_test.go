@@ -115,10 +115,14 @@ func TestFailures(t *testing.T) {
 	if f := list[1]; f.File != fmt.Sprint("file", maxFailures+43) || len(f.Cause) != maxCause || f.Advice != "" {
 		t.Errorf("the one before is %+v", f)
 	}
+	end(strings.Repeat("n", maxName-1)+"é", meter.End{Result: meter.Failed, File: strings.Repeat("n", maxName-1) + "é"})
+	if f := b.failures.list()[0]; f.File != strings.Repeat("n", maxName-1) || f.FileBytes != nil {
+		t.Errorf("a long name became %q, %q", f.File, f.FileBytes)
+	}
 	if f := list[maxFailures-1]; f.File != "file45" {
 		t.Errorf("the oldest is %s", f.File)
 	}
-	if n := b.snapshot(day).totals[0]; n.Ended != maxFailures+50 || n.Failed != maxFailures+45 {
+	if n := b.snapshot(day).totals[0]; n.Ended != maxFailures+51 || n.Failed != maxFailures+46 {
 		t.Errorf("the totals are %+v", n)
 	}
 }
