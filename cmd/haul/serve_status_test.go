@@ -84,6 +84,10 @@ func TestServeStatusRefused(t *testing.T) {
 		{[]string{"--status", ":0", "--status-users", file}, "could read the passwords"},
 		{[]string{"--status", ":0", "--status-cert", file}, "--status-cert goes with --status-users"},
 		{[]string{"--status", "127.0.0.1:0", "--status-users", file, "--status-cert", file, "--status-host", "x"}, "every name will do"},
+		{[]string{"--status", "127.0.0.1:0", "--status-host", "status.example:9070"}, "without port"},
+		{[]string{"--status", "127.0.0.1:0", "--status-host", "http://status.example"}, "without port"},
+		{[]string{"--status", "127.0.0.1:9070", "--metrics", "127.0.0.1:9070"}, "--metrics and --status have the same address"},
+		{[]string{"--status", "127.0.0.1:9070", "--http", "127.0.0.1:9070"}, "--http and --status have the same address"},
 		{[]string{"--status-pprof"}, "add --status 127.0.0.1:9070"},
 	} {
 		said := runChild(t, childOptions{}, append(append([]string{"serve", t.TempDir()}, anyPort...), c.args...)...).wantExit(exitUsage)

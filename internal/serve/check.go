@@ -90,14 +90,14 @@ func (m *mistakes) checkAddrs(flag, network string, addrs []string) {
 	}
 }
 
-// checkDistinct refuses one address for two protocols over TCP. The system would report
+// checkDistinct refuses one address for two services over TCP. The system would report
 // that another server uses it.
 func (cfg *Config) checkDistinct(m *mistakes) {
 	has := map[string]string{}
 	for _, p := range []struct {
 		flag  string
 		addrs []string
-	}{{"sftp", cfg.SFTP.Listen}, {"http", cfg.HTTP.Listen}, {"https", cfg.HTTP.ListenTLS}} {
+	}{{"sftp", cfg.SFTP.Listen}, {"http", cfg.HTTP.Listen}, {"https", cfg.HTTP.ListenTLS}, {"metrics", []string{cfg.Metrics}}, {"status", []string{cfg.Status.Listen}}} {
 		for _, addr := range p.addrs {
 			if _, port, err := net.SplitHostPort(addr); err != nil || port == "0" {
 				continue

@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/haul-project/haul/internal/failure"
 	"github.com/haul-project/haul/internal/handover"
@@ -46,6 +47,9 @@ func (s *Status) check(m *mistakes) {
 	m.when(s.Cert != "" && s.Users == "", "status-cert", "--status-cert goes with --status-users: without it nobody is asked for a password")
 	m.when(s.Key != "" && s.Cert == "", "status-key", "--status-key goes with --status-cert")
 	m.when(len(s.Hosts) > 0 && s.Users != "", "status-host", "--status-host is for a page without --status-users; with it every name will do")
+	for _, name := range s.Hosts {
+		m.when(name == "" || strings.ContainsAny(name, ":/*[] ") || strings.HasSuffix(name, "."), "status-host", "--status-host %q: it is a name as in status.example, without port, http:// or *", name)
+	}
 	before := len(*m)
 	m.checkAddrs("status", "tcp", []string{s.Listen})
 	m.when(len(*m) == before && s.Users == "" && !status.Loopback(s.Listen), "status",
