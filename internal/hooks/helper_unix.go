@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -71,11 +72,14 @@ func newCommand(role, title string, env []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// helperEnv leaves out what is for the server alone: what systemd has said to it.
+// helperVars are the variables that the helper needs to post. It has no others: the programs that it
+// runs can read its environment in /proc, and that of the server may have passwords in it.
+var helperVars = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG"}
+
+// helperEnv returns what of an environment the supervisor and the helper get.
 func helperEnv(env []string) (kept []string) {
 	for _, v := range env {
-		name, _, _ := strings.Cut(v, "=")
-		if name != roleVar && name != "NOTIFY_SOCKET" && !strings.HasPrefix(name, "LISTEN_") && !strings.HasPrefix(name, "WATCHDOG_") {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(helperVars, strings.ToUpper(name)) {
 			kept = append(kept, v)
 		}
 	}
