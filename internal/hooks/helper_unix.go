@@ -35,6 +35,9 @@ const (
 	restartWait = time.Second
 
 	firstLine = 3 // the descriptor of the first line
+
+	// maxInherited is how many descriptors are looked at that the process above may have left open.
+	maxInherited = 1024
 )
 
 // IsHelper reports whether this process is one of those that haul has started for hooks, and
@@ -184,9 +187,18 @@ func keepSignals() {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
 }
 
+// closeInPrograms has the programs that this process starts inherit none of its descriptors: neither
+// its lines, nor what the program that has started haul left open.
+func closeInPrograms() {
+	for fd := firstLine; fd < maxInherited; fd++ {
+		syscall.CloseOnExec(fd) // most are not open
+	}
+}
+
 // runSupervisor starts helpers until the server ends.
 func runSupervisor() int {
 	keepSignals()
+	closeInPrograms()
 	file := os.NewFile(firstLine, "line")
 	line, err := fdline.Of(file)
 	if err != nil {

@@ -34,6 +34,7 @@ const (
 // runHelper runs hooks for the server until that ends.
 func runHelper() int {
 	keepSignals()
+	closeInPrograms()
 	var s setup
 	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
 		fmt.Fprintln(os.Stderr, "haul: run hooks:", err)

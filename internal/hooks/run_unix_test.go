@@ -207,6 +207,24 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// A program has the standard descriptors alone, whatever has started haul has left open.
+func TestDescriptors(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no /proc")
+	}
+	left, err := syscall.Dup(int(os.Stderr.Fd())) // Dup leaves it open for programs
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(left) })
+	r := newRig(t, 0, `exec ls /proc/self/fd >"$1/descriptors"`)
+	r.Send(activity.Event{Event: activity.Uploaded})
+	r.await("done", 1)
+	if got := r.read("descriptors"); got != "0\n1\n2\n3\n" { // 3 is the directory that ls reads
+		t.Errorf("a program has the descriptors %q", got)
+	}
+}
+
 // A program that hangs is ended when its time is over, with all that it has started.
 func TestHang(t *testing.T) {
 	t.Parallel() // it waits most of the time
