@@ -63,11 +63,15 @@ func Open(path string, log *slog.Logger) (*Log, error) {
 	return l, nil
 }
 
-// open opens the file that has the name.
+// open opens the file that has the name. A symbolic link is refused: the directory may be that of
+// the user that the server becomes, and a reload opens the file as root.
 func (l *Log) open() error {
 	// Without O_NONBLOCK a pipe would wait for its reader.
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, perm)
+	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK|noFollow, perm)
 	if err != nil {
+		if info, failed := os.Lstat(l.path); failed == nil && info.Mode()&os.ModeSymlink != 0 {
+			return fmt.Errorf("open %s: it is a symbolic link; name the file that it leads to", l.path)
+		}
 		return err
 	}
 	info, err := f.Stat()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -27,4 +28,31 @@ func TestPipe(t *testing.T) {
 		l.Close()
 		t.Error("a pipe is taken for a log")
 	}
+}
+
+// A symbolic link in place of the log leads nowhere: neither is its file opened, nor made.
+func TestLink(t *testing.T) {
+	dir := t.TempDir()
+	path, victim := filepath.Join(dir, "audit"), filepath.Join(dir, "victim")
+	if err := os.Symlink(victim, path); err != nil {
+		t.Fatal(err)
+	}
+	refused := func() {
+		t.Helper()
+		l, err := Open(path, slog.New(slog.DiscardHandler))
+		if err == nil {
+			l.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "symbolic link") {
+			t.Errorf("a link is taken for a log: %v", err)
+		}
+	}
+	refused()
+	if _, err := os.Stat(victim); err == nil {
+		t.Error("the file that the link leads to was made")
+	}
+	if err := os.WriteFile(victim, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused()
 }
