@@ -235,8 +235,8 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Target names what a hook does, for people: its program, or where it posts to, without what a
-// query may have of secrets.
+// Target names what a hook does, for people: its program, or the server that it posts to. The path
+// of a URL is not shown: those of chat services are secrets.
 func (h *Hook) Target() string {
 	if len(h.Run) > 0 {
 		return h.Run[0]
@@ -245,7 +245,7 @@ func (h *Hook) Target() string {
 	if err != nil {
 		return "url"
 	}
-	return u.Scheme + "://" + u.Host + u.EscapedPath()
+	return u.Scheme + "://" + u.Host
 }
 
 // Summary says for people which events lead to what.

@@ -55,10 +55,10 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// The name of a hook, which is printed and logged, has no secret of a query.
+// The name of a hook, which is printed and logged, has no secret of a path or a query.
 func TestTarget(t *testing.T) {
-	h := Hook{On: []activity.Kind{activity.Uploaded}, URL: "https://example.org/in?token=secret"}
-	if got := h.Summary(); got != "uploaded: posts to https://example.org/in" {
+	h := Hook{On: []activity.Kind{activity.Uploaded}, URL: "https://example.org/in/secret?token=secret"}
+	if got := h.Summary(); got != "uploaded: posts to https://example.org" {
 		t.Errorf("%q", got)
 	}
 }
