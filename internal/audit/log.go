@@ -56,7 +56,10 @@ func Open(path string, log *slog.Logger) (*Log, error) {
 	}
 	l := &Log{path: path, log: log}
 	if err := l.open(); err != nil {
-		return nil, err
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%w; make its directory first", err)
+		}
+		return nil, fmt.Errorf("start the audit log: %w", err)
 	}
 	l.lines = linequeue.New(l.write, l.gap)
 	go l.lines.Run()

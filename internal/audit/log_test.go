@@ -179,12 +179,20 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// A file that is not a regular one is refused.
+// A file that is not a regular one is refused. The error says what it is that cannot be opened, and
+// what to do.
 func TestOpenErrors(t *testing.T) {
-	for _, path := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none", "audit.jsonl"), os.DevNull} {
-		if l, err := Open(path, slog.New(slog.DiscardHandler)); err == nil {
+	for path, want := range map[string]string{
+		t.TempDir(): "audit log",
+		filepath.Join(t.TempDir(), "none", "audit.jsonl"): "make its directory first",
+		os.DevNull: "not a regular file",
+	} {
+		l, err := Open(path, slog.New(slog.DiscardHandler))
+		if err == nil {
 			l.Close()
-			t.Errorf("%s is opened", path)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 	}
 }

@@ -113,7 +113,10 @@ func checkProgram(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return err // says "stat /usr/local/bin/scan: no such file or directory"
+		if of, ok := errors.AsType[*os.PathError](err); ok {
+			err = of.Err // without "stat"
+		}
+		return fmt.Errorf("%s: %w", path, err)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file", path)
 	case info.Mode().Perm()&0o111 == 0:

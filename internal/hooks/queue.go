@@ -161,7 +161,7 @@ func (q *Queue) follow() {
 		err := q.connect(0)
 		if err != nil {
 			if !isClosed(q.closing) {
-				q.log.Say(slog.LevelError, "hooks: the process that starts the helper has ended; once the helper ends too, no hook runs", slog.String("error", err.Error()))
+				q.log.Say(slog.LevelError, "hooks: the process that starts the helper has ended; once the helper ends too, no hook runs until haul is reloaded or started again", slog.String("error", err.Error()))
 			}
 			return
 		}

@@ -386,7 +386,7 @@ func TestStartErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, h := range map[string]Hook{
-		"no such file":  {Run: []string{filepath.Join(dir, "none")}},
+		"program " + filepath.Join(dir, "none") + ": no such file": {Run: []string{filepath.Join(dir, "none")}},
 		"chmod +x":      {Run: []string{plain}},
 		"not a regular": {Run: []string{dir}},
 		"needs 16":      {URL: "http://127.0.0.1/", Key: short},
