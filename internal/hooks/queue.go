@@ -90,6 +90,7 @@ type Queue struct {
 	gone    chan struct{} // closed when there will be no further helper
 	lines   [maxRunning]chan net.Conn
 	working sync.WaitGroup
+	running atomic.Int64
 
 	results  [len(results)]atomic.Int64
 	lost     atomic.Int64
@@ -238,7 +239,9 @@ func (q *Queue) work(lines <-chan net.Conn) {
 					break
 				}
 			}
+			q.running.Add(1)
 			sent, err := q.run(line, w)
+			q.running.Add(-1)
 			if done = sent; err != nil { // otherwise the run was not begun, and the next helper gets it
 				line.close()
 				line = nil
@@ -331,15 +334,18 @@ func (q *Queue) RegisterMetrics(r *meter.Registry) {
 // Close has the hooks run that wait, for some seconds, and then ends the helper. Hooks that run
 // may end by themselves, as long as they may take.
 func (q *Queue) Close() {
-	if q == nil {
-		return
+	if q != nil {
+		q.close(closeTime)
 	}
+}
+
+func (q *Queue) close(limit time.Duration) {
 	close(q.closing)
 	done := make(chan struct{})
 	go func() { q.working.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(closeTime):
+	case <-time.After(limit):
 	}
 	q.helper.close()
 	for left := true; left; {
@@ -349,6 +355,9 @@ func (q *Queue) Close() {
 		default:
 			left = false
 		}
+	}
+	if n := q.running.Load(); n > 0 {
+		q.log.Say(slog.LevelWarn, "hooks: some still run as the server ends; how they end is not logged", slog.Int64("runs", n))
 	}
 	q.failed.Flush()
 	q.dropped.Flush()

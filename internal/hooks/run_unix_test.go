@@ -375,6 +375,34 @@ func TestClose(t *testing.T) {
 	eventually(t, "the helper has ended", func() bool { return !r.alive("helper-7") })
 }
 
+// Hooks that run longer than the server waits for them end by themselves, and the log has their
+// number. Those that wait are not run.
+func TestCloseRunning(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	r := &rig{t: t, dir: t.TempDir()}
+	hook := Hook{On: activity.HookKinds, Run: []string{"/bin/sh", "-c", `: >"$0/began-$HAUL_FILE"; while ! [ -e "$0/go" ]; do sleep 0.05; done; : >"$0/ended-$HAUL_FILE"`, r.dir}}
+	q, err := Start(Config{Hooks: []Hook{hook}, Env: os.Environ(), Log: slog.New(slog.NewTextHandler(&r.log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := func(name string) bool { _, err := os.Stat(filepath.Join(r.dir, name)); return err == nil }
+	for i := range maxRunning {
+		q.Send(activity.Event{Event: activity.Uploaded, File: strconv.Itoa(i)})
+		eventually(t, "it runs", func() bool { return there("began-" + strconv.Itoa(i)) })
+	}
+	q.Send(activity.Event{Event: activity.Uploaded, File: "waits"})
+	q.close(time.Millisecond)
+	if said := r.log.String(); !strings.Contains(said, fmt.Sprint("runs=", maxRunning)) || q.lost.Load() != 1 {
+		t.Errorf("%d are lost: %s", q.lost.Load(), said)
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxRunning {
+		eventually(t, "it ends", func() bool { return there("ended-" + strconv.Itoa(i)) })
+	}
+}
+
 // A program or a key that is not there is an error before anything is served.
 func TestStartErrors(t *testing.T) {
 	dir := t.TempDir()
