@@ -26,7 +26,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$
 # All packages but the interop tests, which need peers and have a target of their own.
 UNIT = $$($(GO) list ./... | grep -v /interop$$)
 
-.PHONY: build man binaries packages run quick test check vet lint unit portable portable-timed portable-rest race race-timed race-together cover fuzz mutants interop cross bench bench-quick bench-guard bench-peers bench-test sizes microbench peers clean FORCE
+.PHONY: build man binaries packages run quick test check vet lint unit portable portable-timed portable-rest race race-timed race-together cover fuzz mutants interop soak cross bench bench-quick bench-guard bench-peers bench-test sizes microbench peers clean FORCE
 
 build: ## bin/haul, one static binary
 	$(BUILD) -o bin/haul ./cmd/haul
@@ -132,15 +132,22 @@ mutants: ## put the bugs of scripts/mutants.txt into the code, one at a time, an
 
 # The second run is of what speaks UDP. SFTP, HTTP and S3 do not: TestSources has the portable path serve their sources over TFTP. The
 # fleet does, for 40 s, and in ways that others of that run show: TestReplicasRun (replicas of a bucket with caches), TestThousand and
-# TestNetworkRestart.
+# TestNetworkRestart. So does TestSoakAll: TestSoak.
 # With the other UDP path the services, and what haul sends to boot clients, are the same, and the
 # firmware's TFTP is in TestFirmware, so that no other machine is switched on. Packages have the path that is fast.
-UDP_ALIKE = ^Test(SFTP|HTTP|S3|ARM|Package|Monitoring|Kubernetes|NetworkFleet|SystemdGuide|Boot(Beside|BIOS|UEFI|Secure)|Firmware(GuideBucket|.*OverHTTP))
+UDP_ALIKE = ^Test(SoakAll|SFTP|HTTP|S3|ARM|Package|Monitoring|Kubernetes|NetworkFleet|SystemdGuide|Boot(Beside|BIOS|UEFI|Secure)|Firmware(GuideBucket|.*OverHTTP))
 
 interop: ## against programs that others wrote; what speaks UDP with both UDP paths
 	-@scripts/install-peers
 	$(GO) test -count=1 $(PATIENCE) ./interop
 	$(GO) test -count=1 $(PATIENCE) $(VETTED) -short -tags haul_portable -skip '$(UDP_ALIKE)' ./interop
+
+SOAK ?= 1h
+
+soak: ## all protocols for SOAK, with reloads and faults: does haul stay as large as it was? And TFTP for 20 times 6 simulated hours. Wants root
+	HAUL_SOAK=6h $(GO) test -count=20 $(VETTED) -v -run '^TestSoakSimulated$$' ./tftp
+	@mkdir -p bin
+	HAUL_SOAK=$(SOAK) HAUL_SOAK_TABLE='$(CURDIR)/bin' $(GO) test -count=1 -timeout 0 -v -run '^TestSoakAll$$' ./interop
 
 # No file of ours is for one processor, so that lint has vetted what linux/arm64 gets, too.
 cross: binaries ## build for every system that we ship to, and vet for those that lint has not seen

@@ -88,6 +88,7 @@ type soak struct {
 	vanishUntil time.Time // later vanished peers would delay the end
 	vanished    atomic.Int64
 	failed      failures
+	fulls       atomic.Int64 // odd while the disk is full, and counted up at each change
 
 	mu   sync.Mutex
 	done map[string]int // what was done, by name
@@ -184,6 +185,10 @@ func (k *soak) replace(n uint64) error {
 	}
 	return os.Rename(name, filepath.Join(k.dir, "replaced"))
 }
+
+// excuse reports whether something may fail that began when fulls was as given: the disk
+// was full at the time.
+func (k *soak) excuse(fulls int64) bool { return fulls%2 == 1 || k.fulls.Load() != fulls }
 
 // did counts what was done.
 func (k *soak) did(what string) {

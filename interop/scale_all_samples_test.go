@@ -1,0 +1,227 @@
+//go:build linux
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// How much the median of the last quarter may be above that of the second, the first of
+// which the server has warmed up in.
+const (
+	flatFrom        = 5 * time.Minute // a shorter soak is all warm-up
+	flatMemory      = 8 << 20         // bytes, besides a tenth of what it was
+	flatDescriptors = 12
+	flatGoroutines  = 24
+	flatThreads     = 6
+
+	// Besides, a server that has a successor stays until it has given up those who vanished.
+	soakProcesses = 2 // the server, and its helper that starts successors
+)
+
+// A process is one of the server's.
+type process struct {
+	pid, parent int
+	state       string // as in /proc/PID/stat: Z is a zombie
+	began       int64  // ticks of the system's clock
+}
+
+// processes returns those of the server's group, but for the shell that holds it.
+func (a *soakAll) processes() (all []process) {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		_, after, found := strings.Cut(string(text), ") ")
+		words := strings.Fields(after)
+		if err != nil || !found || len(words) < 20 || words[2] != strconv.Itoa(a.group) {
+			continue
+		}
+		comm, _, _ := strings.Cut(string(text), ") ")
+		_, comm, _ = strings.Cut(comm, "(")
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		parent, _ := strconv.Atoi(words[1])
+		// A child that its parent has outlived is the system's to wait for.
+		if comm == "sh" || comm == "cat" || words[0] == "Z" && (parent == 1 || parent == a.group) {
+			continue
+		}
+		began, _ := strconv.ParseInt(words[19], 10, 64)
+		all = append(all, process{pid, parent, words[0], began})
+	}
+	return all
+}
+
+// serving returns the process that serves: the parent of the latest helper.
+func (a *soakAll) serving() (pid int) {
+	var latest int64
+	for _, p := range a.processes() {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // it may have ended
+		if p.began >= latest && strings.Contains(string(command), "starts successors") {
+			pid, latest = p.parent, p.began
+		}
+	}
+	return pid
+}
+
+// A level is what the server had at a time.
+type level struct {
+	at                               time.Duration // since the first
+	resident                         int64         // bytes of the process
+	descriptors, goroutines, threads int
+	processes, zombies               int
+	transfers                        int // that have ended since the process began
+}
+
+// scrape reads the metrics. Whoever asks a process that ends at that moment may have to
+// ask again.
+func (a *soakAll) scrape(ctx context.Context) (s sample, err error) {
+	for range 3 {
+		if s, err = a.m.scrape(ctx); err == nil || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			break
+		}
+		a.did("scrape that a reload cut")
+	}
+	return s, err
+}
+
+// sample notes what the server has.
+func (a *soakAll) sample(ctx context.Context) error {
+	s, err := a.scrape(ctx)
+	if err != nil {
+		return err
+	}
+	l := level{at: time.Since(a.began), goroutines: int(s["go_goroutines"]), transfers: int(s["haul_transfers_total"])}
+	for _, p := range a.processes() {
+		l.processes++
+		if p.state == "Z" {
+			l.zombies++
+		}
+	}
+	pid := a.pid.Load()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	entries, err2 := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err := errors.Join(err, err2); err != nil {
+		if a.pid.Load() != pid {
+			return nil // it has just been replaced
+		}
+		return err
+	}
+	l.descriptors = len(entries)
+	for line := range strings.Lines(string(status)) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		n, _ := strconv.ParseInt(words[1], 10, 64)
+		switch words[0] {
+		case "VmRSS:":
+			l.resident = n << 10
+		case "Threads:":
+			l.threads = int(n)
+		}
+	}
+	a.samples = append(a.samples, l)
+	return nil
+}
+
+// flat compares the second quarter of the samples with the last.
+func (a *soakAll) flat(t *testing.T, name string) {
+	t.Helper()
+	var table strings.Builder
+	table.WriteString("second\tresident KiB\tdescriptors\tgoroutines\tthreads\tprocesses\tzombies\ttransfers\n")
+	for _, l := range a.samples {
+		fmt.Fprintf(&table, "%.0f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.at.Seconds(), l.resident>>10, l.descriptors,
+			l.goroutines, l.threads, l.processes, l.zombies, l.transfers)
+	}
+	if dir := os.Getenv("HAUL_SOAK_TABLE"); dir != "" {
+		t.Logf("in %s:\n%s", write(t, filepath.Join(dir, "soak-"+name+".tsv"), []byte(table.String())), table.String())
+	}
+	quarter := len(a.samples) / 4
+	if quarter == 0 {
+		t.Fatalf("%d samples are too few", len(a.samples))
+	}
+	for _, c := range []struct {
+		what  string
+		value func(level) int64
+		more  func(before int64) int64
+	}{
+		{"resident bytes", func(l level) int64 { return l.resident }, func(n int64) int64 { return flatMemory + n/10 }},
+		{"descriptors", func(l level) int64 { return int64(l.descriptors) }, func(int64) int64 { return flatDescriptors }},
+		{"goroutines", func(l level) int64 { return int64(l.goroutines) }, func(int64) int64 { return flatGoroutines }},
+		{"threads", func(l level) int64 { return int64(l.threads) }, func(int64) int64 { return flatThreads }},
+		{"processes", func(l level) int64 { return int64(l.processes) }, func(int64) int64 { return int64(soakSilence/a.often(reloadEvery)) + 1 }},
+	} {
+		var medians []int64
+		most := int64(math.MinInt64)
+		for q := range 4 {
+			part := a.samples[q*quarter : (q+1)*quarter]
+			var values []int64
+			for _, l := range part {
+				values = append(values, c.value(l))
+				most = max(most, c.value(l))
+			}
+			slices.Sort(values)
+			medians = append(medians, values[len(values)/2])
+		}
+		t.Logf("%s: medians of the quarters %d, most %d", c.what, medians, most)
+		if grown := medians[3] - medians[1]; a.length >= flatFrom && grown > c.more(medians[1]) {
+			t.Errorf("%s have grown by %d, from %d; %d are allowed", c.what, grown, medians[1], c.more(medians[1]))
+		}
+	}
+}
+
+// watch has the status page open, as a browser has: its stream, again whenever it ends.
+func (a *soakAll) watch(ctx context.Context) {
+	client := http.Client{Transport: aloneTransport()}
+	for failed := 0; ctx.Err() == nil; {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.page+"/events", http.NoBody)
+		if err != nil {
+			a.failed.add(err)
+			return
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			if failed++; failed == 3 && ctx.Err() == nil {
+				a.failed.add(fmt.Errorf("the status page's stream: %w", err))
+				return
+			}
+			continue
+		}
+		failed = 0
+		if answer.StatusCode != http.StatusOK {
+			a.failed.add(fmt.Errorf("the status page's stream: %s", answer.Status))
+		}
+		a.did("stream of the page")
+		_, _ = io.Copy(io.Discard, answer.Body) // a reload ends it
+		answer.Body.Close()
+	}
+}
+
+// top is what an administrator looks at.
+func (a *soakAll) top(uint64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	said, err := a.server.run(ctx, "top", a.page)
+	if err != nil || !strings.Contains(said, "TFTP") {
+		return fmt.Errorf("haul top: %w, and it said %q", err, said)
+	}
+	a.did("haul top")
+	return nil
+}
+
+// aloneTransport connects anew for each request.
+func aloneTransport() *http.Transport { return &http.Transport{DisableKeepAlives: true} }
+
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }
