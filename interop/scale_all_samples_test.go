@@ -29,7 +29,7 @@ const (
 	flatThreads     = 6
 
 	// Besides, a server that has a successor stays until it has given up those who vanished.
-	soakProcesses = 2 // the server, and its helper that starts successors
+	soakProcesses = 4 // the server, its helper that starts successors, and two for hooks
 )
 
 // A process is one of the server's.
@@ -161,7 +161,7 @@ func (a *soakAll) flat(t *testing.T, name string) {
 		{"descriptors", func(l level) int64 { return int64(l.descriptors) }, func(int64) int64 { return flatDescriptors }},
 		{"goroutines", func(l level) int64 { return int64(l.goroutines) }, func(int64) int64 { return flatGoroutines }},
 		{"threads", func(l level) int64 { return int64(l.threads) }, func(int64) int64 { return flatThreads }},
-		{"processes", func(l level) int64 { return int64(l.processes) }, func(int64) int64 { return int64(soakSilence/a.often(reloadEvery)) + 1 }},
+		{"processes", func(l level) int64 { return int64(l.processes) }, func(int64) int64 { return soakProcesses * (1 + int64(soakSilence/a.often(reloadEvery))) }},
 	} {
 		var medians []int64
 		most := int64(math.MinInt64)

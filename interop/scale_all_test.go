@@ -138,6 +138,10 @@ pprof = true
 upload = "overwrite"
 [log]
 quiet = true
+audit = %q
+[[hook]]
+on = ["uploaded", "failed", "login_failed"]
+run = [%q]
 `
 
 var servingTFTP = regexp.MustCompile(`serving \S+ on tftp://(127\.0\.0\.1:[0-9]+)`)
@@ -146,7 +150,8 @@ var servingTFTP = regexp.MustCompile(`serving \S+ on tftp://(127\.0\.0\.1:[0-9]+
 // shell in it ends them all when this process ends.
 func (a *soakAll) serve(t *testing.T, base string) {
 	t.Helper()
-	settings := write(t, filepath.Join(base, "haul.toml"), fmt.Appendf(nil, soakSettings, a.dir, usersFile(t), t.TempDir()))
+	settings := write(t, filepath.Join(base, "haul.toml"), fmt.Appendf(nil, soakSettings, a.dir, usersFile(t), t.TempDir(),
+		filepath.Join(base, "audit"), must[string](t)(exec.LookPath("true"))))
 	log, err := os.Create(filepath.Join(base, "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -305,7 +310,11 @@ func (a *soakAll) end(t *testing.T, name string) {
 	}
 	a.m.await(t, "the end of all transfers", func(s sample) bool { return s["haul_transfers_live"] == 0 })
 	a.m.healthy(t)
-	a.await(t, "only the server and its helper, and no zombie", func() bool { return len(a.processes()) <= soakProcesses })
+	s := a.m.await(t, "hooks have run", func(s sample) bool { return s["haul_hook_runs_total"] > 0 })
+	if n := s["haul_hook_runs_lost_total"]; n != 0 {
+		t.Errorf("%v runs of hooks are lost", n)
+	}
+	a.await(t, "only the server and its helpers, and no zombie", func() bool { return len(a.processes()) <= soakProcesses })
 	if err := os.RemoveAll(a.staging); err != nil {
 		t.Error(err)
 	}
