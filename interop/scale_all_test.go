@@ -75,6 +75,7 @@ type soakAll struct {
 
 	others  []*treeClient // that use HTTP or SFTP
 	began   time.Time
+	rest    level // before all work
 	samples []level
 }
 
@@ -105,6 +106,7 @@ func newSoakAll(t *testing.T) *soakAll {
 	a := &soakAll{soak: k, server: haul(t)}
 	a.serve(t, base)
 	a.began = time.Now()
+	a.rest = must[level](t)(a.level(t.Context()))
 	k.vanishUntil = a.began.Add(max(k.length/4, k.length-soakSilence))
 	for i := range allClients {
 		k.clients = append(k.clients, &soaker{soak: k, id: i, random: rand.New(rand.NewPCG(k.seed, uint64(i)))})
@@ -315,6 +317,12 @@ func (a *soakAll) end(t *testing.T, name string) {
 		t.Errorf("%v runs of hooks are lost", n)
 	}
 	a.await(t, "only the server and its helpers, and no zombie", func() bool { return len(a.processes()) <= soakProcesses })
+	var now level
+	a.await(t, fmt.Sprintf("no more descriptors and goroutines than before all work, %d and %d", a.rest.descriptors, a.rest.goroutines), func() bool {
+		now = must[level](t)(a.level(t.Context()))
+		return now.descriptors <= a.rest.descriptors+spareDescriptors && now.goroutines <= a.rest.goroutines+soakGoroutines
+	})
+	t.Logf("at rest, before and after: %d and %d descriptors, %d and %d goroutines", a.rest.descriptors, now.descriptors, a.rest.goroutines, now.goroutines)
 	if err := os.RemoveAll(a.staging); err != nil {
 		t.Error(err)
 	}
