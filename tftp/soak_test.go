@@ -16,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/internal/sim"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
@@ -53,7 +52,6 @@ func TestSoakSimulated(t *testing.T) {
 		}
 	}
 	t.Logf("seed %d, %v", seed, length)
-	repeat.OnFailure(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, seed)
 		w.net.Default = sim.Link{Latency: 3 * time.Millisecond, Jitter: 2 * time.Millisecond, Rate: 4 << 20, Loss: 0.02, Duplicate: 0.02, Reorder: 0.05}
