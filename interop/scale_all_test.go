@@ -162,6 +162,8 @@ func (a *soakAll) serve(t *testing.T, base string) {
 	d := &daemon{log: log.Name(), done: make(chan struct{})}
 	d.cmd = exec.Command("sh", "-c", `"$@" & echo "pid $!"; cat; kill -9 0`, "sh", a.server.path, "serve", "--config", settings)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A server refuses variables whose names look like those of its settings.
+	d.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HAUL_SOAK") })
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	hold, err := d.cmd.StdinPipe()
 	if err == nil {
