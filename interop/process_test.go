@@ -138,7 +138,7 @@ func (p program) start(t *testing.T, args ...string) *daemon {
 	t.Cleanup(func() {
 		lines := 60
 		if t.Failed() && filepath.Base(p.path) == "haul" {
-			t.Logf("threads of haul: name, state, where it waits in the kernel, system call\n%s", d.threads())
+			t.Logf("UDP sockets, and threads of haul: name, state, where it waits in the kernel, system call\n%s", d.threads())
 			d.dumpGoroutines()
 			lines = 600
 		}
@@ -150,9 +150,14 @@ func (p program) start(t *testing.T, args ...string) *daemon {
 	return d
 }
 
-// threads describes what the daemon's threads do, where the system has /proc and the daemon runs.
+// threads describes what the daemon's threads do, and what the kernel has queued and dropped for the
+// UDP sockets of its network, where the system has /proc and the daemon runs.
 func (d *daemon) threads() string {
 	var all strings.Builder
+	for _, table := range []string{"udp", "udp6"} {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", d.cmd.Process.Pid, table))
+		all.Write(b[:min(len(b), 16<<10)])
+	}
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", d.cmd.Process.Pid)) // the pattern is valid
 	for _, task := range tasks {
 		for _, name := range []string{"comm", "stat", "wchan", "syscall"} {

@@ -396,8 +396,15 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// sayWhereItIs has a child that runs print its goroutines, and waits until it has ended.
+// sayWhereItIs shows what the kernel has queued and dropped for UDP sockets, has a child that
+// runs print its goroutines, and waits until it has ended.
 func (c *child) sayWhereItIs() {
+	for _, table := range []string{"udp", "udp6"} {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", c.cmd.Process.Pid, table))
+		if err == nil { // on Linux, and it runs
+			c.t.Logf("sockets of the network:\n%s", b[:min(len(b), 16<<10)])
+		}
+	}
 	if c.cmd.Process.Signal(syscall.SIGQUIT) == nil { // which Windows does not have
 		c.stderr.await(func(_ string, ended bool) bool { return ended })
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // --blksize and --windowsize bound the options of TFTP clients, --refuse takes some out, and --max-per-client
@@ -32,7 +33,16 @@ func TestServeTFTPLimits(t *testing.T) {
 		second.want("\x00\x05\x00\x00" + refusal + "\x00")
 		first.send("\x00\x05\x00\x00enough\x00")
 		c.await(`result="ended by peer"`)
-		c.wantGet("image", image)
+		// Its place is free once a worker has given its file back.
+		for late := time.Now().Add(patience); ; {
+			code, got, errs := haul(t, "get", "-q", c.url+"image", "-")
+			if code == 0 && got == image {
+				break
+			}
+			if !strings.Contains(errs, refusal) || time.Now().After(late) {
+				t.Fatalf("%s: exit code %d, %d bytes, %s", flag, code, len(got), errs)
+			}
+		}
 		c.stop()
 	}
 }
