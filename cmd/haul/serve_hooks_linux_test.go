@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/internal/race"
 )
 
 // A hookDir is a directory in which hooks leave what they were given.
@@ -325,7 +327,7 @@ func TestServeHooksSecrets(t *testing.T) {
 // The hashes of thousands of uploads by three protocols at once are those of what was sent.
 func TestServeAuditHashes(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	each := 1000
+	each := race.Fewer(1000, 10)
 	if testing.Short() {
 		each = 50
 	}
