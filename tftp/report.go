@@ -186,7 +186,10 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 		t.Disk += now.Sub(s.waits.since)
 		t.waiting = true
 	}
-	t.stored, t.Published = s.stored, s.published
+	t.stored = s.stored
+	if s.job == fileio.NoJob { // otherwise a worker may be about to set it
+		t.Published = s.published
+	}
 	switch {
 	case s.state == opening: // the machine has not begun
 	case s.request.Write:
