@@ -72,7 +72,7 @@ func TestPostAgain(t *testing.T) {
 	}
 }
 
-// Whoever answers 500 for ever is given up; a redirection or a refusal is not tried again, and
+// A server that answers 500 for ever is given up; a redirection or a refusal is not tried again, and
 // leads nowhere else.
 func TestPostRefused(t *testing.T) {
 	t.Parallel() // it waits most of the time

@@ -120,7 +120,7 @@ func (s *setup) runProgram(h *Hook, o order) error {
 		return err
 	}
 	defer said.Close()
-	// Files, so that Wait waits for the program alone, not for who else holds them.
+	// Files, so that Wait waits for the program alone, not for others that hold them.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, output, output
 	err = cmd.Start()
 	_, _ = stdin.Close(), output.Close()
