@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/haul-project/haul/meter"
@@ -34,17 +35,9 @@ func (r *Reporter) send(e Event) {
 	if r.Audit != nil && e.Event != Boot {
 		r.Audit(e)
 	}
-	if r.Hook != nil && isHookKind(e.Event) {
+	if r.Hook != nil && slices.Contains(HookKinds, e.Event) {
 		r.Hook(e)
 	}
-}
-
-func isHookKind(k Kind) bool {
-	switch k {
-	case Uploaded, Downloaded, Failed, Login, LoginFailed, Boot:
-		return true
-	}
-	return false
 }
 
 // unixPeer stands for a proxy that connects by a unix socket, as in the log.
