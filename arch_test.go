@@ -47,8 +47,9 @@ var rules = map[string]rule{
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure tftp/transfer", tests: "internal/golden internal/serve"},
 	"internal/serve/servetest": {imports: "internal/s3test sftp tftp users"}, // for tests
 	"internal/metricsserver":   {tests: "internal/serve/servetest meter"},
-	"internal/status":          {imports: "internal/console internal/passwords internal/penalty meter pxe store users", tests: "internal/leak"},
+	"internal/status":          {imports: "internal/console internal/passwords internal/penalty internal/webpage meter pxe store users", tests: "internal/leak"},
 	"internal/top":             {imports: "internal/console internal/failure internal/status", tests: "internal/golden meter"},
+	"internal/webpage":         {},
 	"internal/passwords":       {imports: "internal/penalty users"},
 	"internal/source": {
 		imports: "internal/failure internal/linequeue internal/openssh internal/privilege internal/remote meter store store/cache web/webclient",
@@ -96,7 +97,7 @@ var rules = map[string]rule{
 	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak internal/golden"},
 	"tftp/remap":                     {pure: true},
 	"tftp/transfer":                  {pure: true, tests: "internal/race internal/repeat internal/golden"},
-	"web":                            {imports: "internal/passwords internal/penalty internal/rate store users", tests: "internal/leak internal/race internal/repeat internal/golden internal/pipelisten store/storetest store/localdir"},
+	"web":                            {imports: "internal/passwords internal/penalty internal/rate internal/webpage store users", tests: "internal/leak internal/race internal/repeat internal/golden internal/pipelisten store/storetest store/localdir"},
 	"web/webclient":                  {imports: "internal/pipeline internal/rate internal/servertext store", tests: "store/treecopy web internal/repeat internal/pipelisten store/storetest store/localdir"},
 	"sftp/internal/wire":             {pure: true},
 	"internal/pipeline":              {pure: true, tests: "internal/race internal/repeat internal/golden"},

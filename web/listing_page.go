@@ -2,9 +2,7 @@ package web
 
 import (
 	"bufio"
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"html"
 	"html/template"
 	"io"
@@ -13,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/haul-project/haul/internal/webpage"
 )
 
 // maxCrumbs is how many of the directories above have links in the page of a listing: the
@@ -29,31 +29,17 @@ var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
 // The parts of the page that run or are laid out, and the policy that allows them alone:
 // nothing else in a page runs, whatever the names in it are.
 var (
-	pageStyle    = pagePart("page.css")
-	listScript   = pagePart("list.js")
-	uploadScript = pagePart("upload.js")
+	pageStyle    = webpage.Part(pageFiles, "page/page.css")
+	listScript   = webpage.Part(pageFiles, "page/list.js")
+	uploadScript = webpage.Part(pageFiles, "page/upload.js")
 
-	pagePolicy   = policyOf(hashOf(listScript))
-	uploadPolicy = policyOf(hashOf(listScript)+" "+hashOf(uploadScript)) + "; connect-src 'self'"
+	pagePolicy   = policyOf(webpage.Source(listScript))
+	uploadPolicy = policyOf(webpage.Source(listScript)+" "+webpage.Source(uploadScript)) + "; connect-src 'self'"
 )
 
 func policyOf(scripts string) string {
-	return "default-src 'none'; img-src data:; style-src " + hashOf(pageStyle) + "; script-src " + scripts +
+	return "default-src 'none'; img-src data:; style-src " + webpage.Source(pageStyle) + "; script-src " + scripts +
 		"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-}
-
-func pagePart(name string) string {
-	text, err := pageFiles.ReadFile("page/" + name)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-// hashOf returns the source expression for a style or a script (CSP level 3 §2.3.1).
-func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 // A page is what the template shows of a listing.
