@@ -35,6 +35,9 @@ func FormatBytes(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
+// FormatRate writes a rate in bytes a second, in decimal units.
+func FormatRate(n int64) string { return FormatBytes(n) + "/s" }
+
 // Plural returns a number of things: "1 file", "2 files".
 func Plural(n int64, what string) string {
 	if n == 1 {

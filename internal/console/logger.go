@@ -33,7 +33,7 @@ func forPrograms(_ []string, a slog.Attr) slog.Attr {
 // forPeople writes rates with a unit.
 func forPeople(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == "rate" && a.Value.Kind() == slog.KindInt64 {
-		a.Value = slog.StringValue(FormatBytes(a.Value.Int64()) + "/s")
+		a.Value = slog.StringValue(FormatRate(a.Value.Int64()))
 	}
 	return a
 }

@@ -153,7 +153,7 @@ func (s copyState) count() string {
 	return fmt.Sprintf("%d of %d files", s.files, max(s.found.Files, s.files))
 }
 
-func (s copyState) speed() string { return console.FormatBytes(s.rate) + "/s" }
+func (s copyState) speed() string { return console.FormatRate(s.rate) }
 
 func (s copyState) wait() string {
 	if left := s.left(); left > 0 {

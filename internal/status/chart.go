@@ -3,6 +3,8 @@ package status
 import (
 	"strconv"
 	"strings"
+
+	"github.com/haul-project/haul/internal/console"
 )
 
 // The chart's size, in units of its own: it is stretched to the page.
@@ -33,14 +35,14 @@ func newChart(s Series) chart {
 		}
 	}
 	step := int64(s.Step)
-	c := chart{Most: rate(top / step), Text: "Rates in the last hour."}
+	c := chart{Most: console.FormatRate(top / step), Text: "Rates in the last hour."}
 	for _, p := range s.Protocols {
 		latest, most := int64(0), int64(0)
 		for _, n := range p.Bytes {
 			latest, most = n, max(most, n)
 		}
 		l := line{Name: strings.ToUpper(p.Protocol), Path: path(p.Bytes, top)}
-		l.Text = l.Name + ": now " + rate(latest/step) + ", " + rate(most/step) + " at most"
+		l.Text = l.Name + ": now " + console.FormatRate(latest/step) + ", " + console.FormatRate(most/step) + " at most"
 		c.Lines = append(c.Lines, l)
 		c.Text += " " + l.Text + "."
 	}

@@ -121,7 +121,7 @@ func totalsTable(all []Totals) table {
 			away += n
 			why = append(why, fmt.Sprintf(" %s turned away %s: %s.", strings.ToUpper(p.Protocol), console.Plural(n, "request"), limitOf(p.Protocol, reason)))
 		}
-		t.Rows = append(t.Rows, row{Key: p.Protocol, Cells: cells(strings.ToUpper(p.Protocol), number(p.Live), rate(p.Rate), console.FormatBytes(p.Bytes), number(p.Ended), number(p.Failed), number(away))})
+		t.Rows = append(t.Rows, row{Key: p.Protocol, Cells: cells(strings.ToUpper(p.Protocol), number(p.Live), console.FormatRate(p.Rate), console.FormatBytes(p.Bytes), number(p.Ended), number(p.Failed), number(away))})
 	}
 	t.Note = "Moved, ended, failed and turned away count from the start of the server." + strings.Join(why, "")
 	return t
@@ -142,7 +142,7 @@ func transfersTable(all []Transfer) table {
 		if one.RoundTrip > 0 {
 			trip = console.FormatDuration(time.Duration(one.RoundTrip * float64(time.Second))).String()
 		}
-		t.Rows = append(t.Rows, row{Key: strconv.FormatUint(one.ID, 10), Cells: append(c, cells(rate(one.Rate), window, trip, resent)...)})
+		t.Rows = append(t.Rows, row{Key: strconv.FormatUint(one.ID, 10), Cells: append(c, cells(console.FormatRate(one.Rate), window, trip, resent)...)})
 	}
 	switch n := int64(len(all)); {
 	case n > maxRows:
@@ -286,8 +286,6 @@ func (s sections) event(known sections) []byte {
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
-
-func rate(n int64) string { return console.FormatBytes(n) + "/s" }
 
 func sum(all []int64) (n int64) {
 	for _, one := range all {

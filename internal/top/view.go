@@ -37,7 +37,7 @@ var columns = []column{
 	{"PROTOCOL", 11, 70, func(t *status.Transfer) string { return strings.ToUpper(t.Protocol) + " " + t.Direction }},
 	{"DONE", 5, 0, percent},
 	{"MOVED", 9, 50, func(t *status.Transfer) string { return console.FormatBytes(t.Bytes) }},
-	{"RATE", 11, 30, func(t *status.Transfer) string { return rate(t.Rate) }},
+	{"RATE", 11, 30, func(t *status.Transfer) string { return console.FormatRate(t.Rate) }},
 	{"WINDOW", 6, 88, func(t *status.Transfer) string { return some(int64(t.Window), t.Window > 0) }},
 	{"TRIP", 8, 96, trip},
 	{"RESENT", 6, 80, func(t *status.Transfer) string { return some(t.Resent, t.Window > 0) }},
@@ -84,7 +84,7 @@ func (s state) head() []string {
 		lines = append(lines, "no answer: "+console.Visible(s.lost))
 	}
 	for _, p := range s.info.Protocols {
-		lines = append(lines, fmt.Sprintf("%-6s%5d under way %11s  %s moved, %d ended, %d failed", strings.ToUpper(console.Visible(p.Protocol)), p.Live, rate(p.Rate), console.FormatBytes(p.Bytes), p.Ended, p.Failed))
+		lines = append(lines, fmt.Sprintf("%-6s%5d under way %11s  %s moved, %d ended, %d failed", strings.ToUpper(console.Visible(p.Protocol)), p.Live, console.FormatRate(p.Rate), console.FormatBytes(p.Bytes), p.Ended, p.Failed))
 		var away []string
 		for _, why := range slices.Sorted(maps.Keys(p.TurnedAway)) {
 			away = append(away, fmt.Sprint(p.TurnedAway[why], " ", console.Visible(string(why))))
@@ -223,8 +223,6 @@ func some(n int64, known bool) string {
 	}
 	return strconv.FormatInt(n, 10)
 }
-
-func rate(n int64) string { return console.FormatBytes(n) + "/s" }
 
 func who(t *status.Transfer) string {
 	if t.User == "" {
