@@ -26,8 +26,7 @@ type TargetTree interface {
 	Features() store.Features
 }
 
-// What follows is optional: a tree, a file or an upload that has such methods is copied faster, or
-// better, by them.
+// The interfaces below are optional. A copy uses them if a tree, a file or an upload has their methods.
 
 // A Fetcher is a [store.File] that writes itself to w, from off up to its end,
 // by its fastest way. It returns how many bytes from off on have come without a
