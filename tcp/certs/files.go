@@ -99,15 +99,16 @@ func (f *pairFiles) forget() {
 func readPair(p Pair, now time.Time) (f pairFiles, err error) {
 	var certErr, keyErr error
 	f.cert, f.certPEM, certErr = readCertFile(p.Cert, now)
-	f.key, f.keyPEM, keyErr = readCertFile(p.Key, now)
+	if p.Key == p.Cert { // read once: between two reads another process may replace it
+		f.key, f.keyPEM = f.cert, f.certPEM
+	} else {
+		f.key, f.keyPEM, keyErr = readCertFile(p.Key, now)
+	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%d %d\n%s%s", len(f.certPEM), len(f.keyPEM), f.certPEM, f.keyPEM)
 	sum.Sum(f.content[:0])
 	if f.key.info != nil && runtime.GOOS != "windows" { // which has no such permissions
 		f.keyOpen = f.key.info.Mode().Perm()&0o007 != 0
-	}
-	if p.Cert == p.Key {
-		keyErr = nil // it is the same
 	}
 	if err = errors.Join(certErr, keyErr); err != nil {
 		f.fault = err.Error()
