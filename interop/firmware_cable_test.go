@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -41,8 +40,11 @@ func serveCable(t *testing.T, dir string, args ...string) *daemon {
 func layCable(t *testing.T) {
 	t.Helper()
 	needRoot(t, "a network namespace")
-	// Never unlocked: such a thread ends with its goroutine, and is not used again.
-	runtime.LockOSThread()
+	goBack, err := lockThread()
+	t.Cleanup(goBack)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		absent(t, "no network namespace: %v", err)
 	}

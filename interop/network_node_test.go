@@ -69,14 +69,69 @@ func nodeIn(t *testing.T, enter func() error) (*node, error) {
 	return n, <-ready
 }
 
-// live is the thread in the namespace. It is never unlocked: such a thread
-// ends with its goroutine, and is not used again.
+// live is the thread in the namespace.
 func (n *node) live(enter func() error, ready chan<- error) {
-	runtime.LockOSThread()
+	goBack, err := lockThread()
 	n.tid = unix.Gettid()
-	ready <- enter()
+	if err == nil {
+		err = enter()
+	}
+	ready <- err
 	for f := range n.orders {
 		f()
+	}
+	goBack()
+}
+
+// lockThread keeps the goroutine on its thread, which is to enter another network. goBack
+// brings the thread back to the network of now, for any goroutine to use.
+//
+// A thread must not end with its goroutine: with it the kernel kills the programs that it started
+// before, for any other test (PR_SET_PDEATHSIG, see diesWithUs).
+func lockThread() (goBack func(), err error) {
+	runtime.LockOSThread()
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return func() {}, err
+	}
+	return func() {
+		defer home.Close()
+		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil { // else nobody else may use the thread
+			runtime.UnlockOSThread()
+		}
+	}, nil
+}
+
+// A program outlives a node whose thread has started it before.
+func TestNodesLeaveTheirThreads(t *testing.T) {
+	needRoot(t, "a network namespace")
+	sleep := find(t, "coreutils", "sleep")
+	var before, after string
+	var d *daemon
+	ended := make(chan error)
+	go func() {
+		runtime.LockOSThread() // so that all is done on one thread
+		d = sleep.start(t, "600")
+		before, _ = os.Readlink("/proc/thread-self/ns/net")
+		goBack, err := lockThread()
+		if err == nil {
+			err = unix.Unshare(unix.CLONE_NEWNET)
+		}
+		goBack()
+		after, _ = os.Readlink("/proc/thread-self/ns/net")
+		runtime.UnlockOSThread()
+		ended <- err
+	}()
+	if err := <-ended; err != nil {
+		absent(t, "no network namespace: %v", err)
+	}
+	if before == "" || after != before {
+		t.Errorf("the thread was in the network %q, and is in %q", before, after)
+	}
+	select {
+	case <-d.done:
+		t.Errorf("the program has ended: %v", d.err)
+	case <-time.After(200 * time.Millisecond): // a thread that ends is gone by then
 	}
 }
 
