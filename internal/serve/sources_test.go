@@ -336,7 +336,7 @@ func TestServeRedirectedSource(t *testing.T) {
 		return
 	}
 	s.want("GET", "/kernel", "", http.StatusBadGateway, "*")
-	servetest.Eventually(t, "the log says why", func() bool { return strings.Contains(s.log.String(), "redirects to") })
+	servetest.Eventually(t, "the log says why", func() bool { return strings.Contains(s.log.String(), "source: cannot be reached") })
 	if to := s.word(`level=WARN msg="source: cannot be reached.*redirects to (\S+), which this process may not connect to`); "http://"+to != target.URL {
 		t.Errorf("the log names %s, want %s", to, target.URL)
 	}
