@@ -139,7 +139,7 @@ var rules = map[string]rule{
 	"internal/hooks":                 {imports: "internal/activity internal/fdline internal/linequeue internal/privilege internal/smallfile internal/subprocess meter"},
 	"internal/observe":               {imports: "internal/activity internal/audit internal/failure internal/hooks internal/ownprocess internal/privilege internal/userroots meter store/localdir"},
 	"internal/fdline":                {},
-	"internal/handover":              {imports: "internal/fdline tcp udp", tests: "internal/handover/handovertest"},
+	"internal/handover":              {imports: "internal/fdline internal/privilege tcp udp", tests: "internal/handover/handovertest"},
 	"internal/handover/handovertest": {},
 	"internal/privilege":             {},
 	"udp":                            {tests: "internal/leak"},

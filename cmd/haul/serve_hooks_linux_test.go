@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -173,9 +174,10 @@ mv "$1/new.$HAUL_EVENT" "$1/$HAUL_EVENT"
 // socket of it leads anywhere but to the server.
 func wantHelper(t *testing.T, pid int) {
 	t.Helper()
-	if os.Geteuid() == 0 {
-		wantThreads(t, pid, nobody, nobody, "")
+	if os.Geteuid() != 0 {
+		return // it is hidden
 	}
+	wantThreads(t, pid, nobody, nobody, "")
 	inet := ""
 	for _, name := range []string{"tcp", "tcp6", "udp", "udp6"} {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, name))
@@ -203,6 +205,60 @@ func wantHelper(t *testing.T, pid int) {
 	}
 	if sockets == 0 || sockets > 4 {
 		t.Errorf("the helper has %d sockets", sockets)
+	}
+}
+
+// A program of a hook is a process of the same user as the server, the helper, the supervisor and the
+// spawner. It can read the environment, the memory and the descriptors of none of them.
+func TestServeHooksHidden(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	starts := map[string]*syscall.SysProcAttr{"as it is": nil}
+	if os.Geteuid() == 0 {
+		exe, err := os.Executable()
+		if err := errors.Join(err, openUpTo(exe)); err != nil { // for the spawner
+			t.Fatal(err)
+		}
+		starts["without root"] = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	for name, attr := range starts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, run := newHookDir(t, `
+parent() { read -r _ _ _ parent _ <"/proc/$1/stat"; echo "$parent"; }
+helper=$PPID
+supervisor=$(parent "$helper")
+server=$(parent "$supervisor")
+sleep 1000 <&- >&- 2>&- &
+for process in child=$! helper=$helper supervisor=$supervisor server=$server $(sed 's/[0-9]*/below-server=&/g' /proc/$server/task/*/children); do
+	proc=/proc/${process#*=}
+	echo "found ${process%=*}"
+	cat $proc/environ >"$1/read" 2>&- && echo "read environ of ${process%=*}"
+	ls $proc/fd/ >"$1/read" 2>&- && echo "read fd of ${process%=*}"
+	(: <$proc/mem) 2>&- && echo "read mem of ${process%=*}"
+done >"$1/new"
+mv "$1/new" "$1/done"
+`)
+			dir := servedDir(t, map[string]string{"kernel": "image"})
+			openUp(t, dir)
+			args := []string{"--restartable", "--hook", "on=downloaded " + run, dir}
+			if attr == nil && os.Geteuid() == 0 {
+				args = append(args, "--user", fmt.Sprintf("%d:%d", nobody, nobody))
+			}
+			c := startChild(t, childOptions{attr: attr}, args...)
+			c.wantGet("kernel", "image")
+			got := d.await("done")
+			for _, line := range []string{"found helper", "found supervisor", "found server", "found below-server", "read environ of child", "read fd of child"} {
+				if !strings.Contains(got, line+"\n") {
+					t.Errorf("%q is missing in %q", line, got) // otherwise the rest shows nothing
+				}
+			}
+			for line := range strings.Lines(got) {
+				if strings.HasPrefix(line, "read ") && !strings.HasSuffix(line, " child\n") {
+					t.Errorf("a hook can %s", line)
+				}
+			}
+			c.stop()
+		})
 	}
 }
 

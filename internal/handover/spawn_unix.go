@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/fdline"
+	"github.com/haul-project/haul/internal/privilege"
 )
 
 // IsSpawner reports whether this process is a spawner, and returns what it then runs.
@@ -54,6 +55,10 @@ type spawned struct {
 // runSpawner starts children for the server that has started it, until that ends. As
 // process 1 it starts the first server as well, and ends with the last.
 func runSpawner() int {
+	if err := privilege.Hide(); err != nil { // the environment may have passwords in it
+		fmt.Fprintln(os.Stderr, "haul: start successors:", err)
+		return 1
+	}
 	s := &spawnState{init: os.Getpid() == 1, over: make(chan struct{}), children: map[int]*spawned{}}
 	s.exe, s.noExe = os.Executable()
 	signals, ended := make(chan os.Signal, 16), make(chan os.Signal, 1)

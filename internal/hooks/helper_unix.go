@@ -75,8 +75,8 @@ func newCommand(role, title string, env []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// helperVars are the variables that the helper needs to post. It has no others: the programs that it
-// runs can read its environment in /proc, and that of the server may have passwords in it.
+// helperVars are the variables that the helper needs to post. It has no others: the environment of the
+// server may have passwords in it, and on some systems programs can read that of the helper.
 var helperVars = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG"}
 
 // helperEnv returns what of an environment the supervisor and the helper get.
@@ -210,7 +210,10 @@ func runSupervisor() int {
 	}
 	_ = file.Close()
 	var text []byte
-	if text, err = io.ReadAll(os.Stdin); err == nil {
+	if err = privilege.Hide(); err == nil {
+		text, err = io.ReadAll(os.Stdin)
+	}
+	if err == nil {
 		err = supervise(line, text)
 	}
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/fdline"
+	"github.com/haul-project/haul/internal/privilege"
 )
 
 const (
@@ -35,8 +36,12 @@ const (
 func runHelper() int {
 	keepSignals()
 	closeInPrograms()
+	err := privilege.Hide() // before it knows a key
 	var s setup
-	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
+	if err == nil {
+		err = json.NewDecoder(os.Stdin).Decode(&s)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "haul: run hooks:", err)
 		return 1
 	}

@@ -44,6 +44,15 @@ func (s *Settings) Check(when func(wrong bool, setting, format string, args ...a
 	when(s.AuditHash != "" && !s.Wanted(), "audit-hash", "--audit-hash goes with --audit or --hook: without them nobody learns of the hashes")
 }
 
+// HideProcess keeps the programs of hooks, which run as the same user, from reading the secrets
+// of this process.
+func (s *Settings) HideProcess() error {
+	if len(s.Hooks) == 0 {
+		return nil
+	}
+	return privilege.Hide()
+}
+
 // CheckFiles reads the keys of hooks, and looks for their programs.
 func (s *Settings) CheckFiles() error {
 	if err := hooks.CheckFiles(s.Hooks); err != nil {

@@ -47,6 +47,10 @@ func drop(u User) error {
 		if err := become(u); err != nil {
 			return err
 		}
+		// The kernel does this too, unless fs.suid_dumpable is 1. The memory may have root's secrets in it.
+		if err := Hide(); err != nil {
+			return err
+		}
 	}
 	if err := DropCapabilities(); err != nil {
 		return err
@@ -208,6 +212,16 @@ func dropBounding() error {
 		if err != nil {
 			return fmt.Errorf("bounding set: %w", err)
 		}
+	}
+	return nil
+}
+
+// Hide keeps other processes of the same user from reading the memory, the environment and the
+// descriptors of this process, and from tracing it. Its memory is in no core file either. Programs
+// that it runs are not hidden. Root may still do all of this.
+func Hide() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // of all threads
+		return fmt.Errorf("hide the memory of the process from its user: %w", err)
 	}
 	return nil
 }

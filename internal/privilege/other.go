@@ -19,6 +19,9 @@ func Drop(u User) error { return unsupported("become user " + u.Name) }
 // DropCapabilities would give up capabilities.
 func DropCapabilities() error { return unsupported("drop capabilities") }
 
+// Hide does nothing.
+func Hide() error { return nil }
+
 // Confine would restrict the process to the files it needs.
 func Confine(Confinement) (string, error) { return "", unsupported("confine the process") }
 

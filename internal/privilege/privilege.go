@@ -18,8 +18,8 @@
 // Everything here acts on the whole process, which in Go means all of its
 // threads: a credential of Linux belongs to a thread.
 //
-// Only Linux is supported. Elsewhere every function returns an error that
-// wraps [errors.ErrUnsupported].
+// Only Linux is supported. Elsewhere Hide does nothing, and every other function
+// returns an error that wraps [errors.ErrUnsupported].
 package privilege
 
 import (

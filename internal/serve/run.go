@@ -68,6 +68,9 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	if err != nil {
 		return err
 	}
+	if err := cfg.Observe.HideProcess(); err != nil {
+		return err
+	}
 	env := os.Environ() // some of it is removed below, as it is for this process alone
 	log, counts := cfg.log(out), cfg.counts()
 	user, all, err := cfg.open(before, counts, log, out)
