@@ -39,6 +39,7 @@ const (
 	closeTime = 10 * time.Second
 
 	// spareTime is how long the helper may take to report, once a hook has to have ended.
+	// It covers killTime, outputTime, and the pauses between posts.
 	spareTime = 10 * time.Second
 )
 
@@ -103,8 +104,8 @@ type waiting struct {
 	event activity.Event
 }
 
-// results are the ways in which a run ends.
-var results = [...]string{"done", "failed", "timeout"}
+// results are the ways in which a run ends. A program is stuck if it was killed and does not end.
+var results = [...]string{"done", "failed", "timeout", "stuck"}
 
 // Start starts the helper, which has what rights this process has until it becomes the user.
 // The error is one of the configuration, or of starting it.

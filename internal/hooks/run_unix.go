@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,16 +31,35 @@ const (
 	// outputTime is how long the output of a program is read once it has ended, if a process
 	// that has left its group holds it.
 	outputTime = time.Second
+
+	// killTime is how long a program may take to end once it is killed. One that waits for a disk
+	// or for a file server takes longer, or never ends.
+	killTime = 5 * time.Second
+
+	// maxStuck is how many programs that do not end there may be until no further one is begun.
+	maxStuck = 16
+
+	// lookEvery is the time between two looks for processes that a program has left. It begins
+	// with firstLook, and doubles.
+	firstLook, lookEvery = time.Millisecond, time.Second
 )
+
+// A runner runs hooks. All lines share it.
+type runner struct {
+	setup
+	killTime time.Duration             // [killTime], or less in a test
+	wait     func(cmd *exec.Cmd) error // until a program has ended
+	stuck    atomic.Int64              // programs that were killed, and have not ended
+}
 
 // runHelper runs hooks for the server until that ends.
 func runHelper() int {
 	keepSignals()
 	closeInPrograms()
 	err := privilege.Hide() // before it knows a key
-	var s setup
+	r := &runner{killTime: killTime, wait: (*exec.Cmd).Wait}
 	if err == nil {
-		err = json.NewDecoder(os.Stdin).Decode(&s)
+		err = json.NewDecoder(os.Stdin).Decode(&r.setup)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "haul: run hooks:", err)
@@ -54,14 +74,14 @@ func runHelper() int {
 			fmt.Fprintln(os.Stderr, "haul: run hooks:", err)
 			return 1
 		}
-		running.Go(func() { s.serve(line) })
+		running.Go(func() { r.serve(line) })
 	}
 	running.Wait()
 	return 0
 }
 
 // serve carries out the orders of a line until it ends.
-func (s *setup) serve(line net.Conn) {
+func (r *runner) serve(line net.Conn) {
 	// The kernel ends a program with the thread that has started it: see programAttr.
 	runtime.LockOSThread()
 	defer line.Close()
@@ -73,8 +93,8 @@ func (s *setup) serve(line net.Conn) {
 		}
 		var o order
 		result := outcome{Result: "failed", Error: "the order makes no sense"}
-		if err := json.Unmarshal(text, &o); err == nil && o.Hook >= 0 && o.Hook < len(s.Hooks) {
-			result = s.do(o)
+		if err := json.Unmarshal(text, &o); err == nil && o.Hook >= 0 && o.Hook < len(r.Hooks) {
+			result = r.do(o)
 		}
 		answer, err := json.Marshal(result)
 		if err == nil {
@@ -87,15 +107,17 @@ func (s *setup) serve(line net.Conn) {
 }
 
 // do runs a hook.
-func (s *setup) do(o order) outcome {
-	h := &s.Hooks[o.Hook]
+func (r *runner) do(o order) outcome {
+	h := &r.Hooks[o.Hook]
 	var err error
 	if h.URL != "" {
-		err = post(h.timeout(), h.URL, s.Keys[o.Hook], o.Event)
+		err = post(h.timeout(), h.URL, r.Keys[o.Hook], o.Event)
 	} else {
-		err = s.runProgram(h, o)
+		err = r.runProgram(h, o)
 	}
 	switch {
+	case errors.Is(err, errStuck):
+		return outcome{"stuck", err.Error()}
 	case errors.Is(err, context.DeadlineExceeded):
 		return outcome{"timeout", fmt.Sprintf("it has not ended in %v: %v", h.timeout(), err)}
 	case err != nil:
@@ -104,13 +126,17 @@ func (s *setup) do(o order) outcome {
 	return outcome{Result: "done"}
 }
 
+// errStuck is of a program that does not end.
+var errStuck = fmt.Errorf("its processes were killed, and %v later not all of them have ended", killTime)
+
 // runProgram runs a program in a process group of its own, which ends with it.
-func (s *setup) runProgram(h *Hook, o order) error {
-	ctx, stop := context.WithTimeout(context.Background(), h.timeout())
-	defer stop()
+func (r *runner) runProgram(h *Hook, o order) error {
+	if n := r.stuck.Load(); n >= maxStuck {
+		return fmt.Errorf("it was not begun, since %d programs before it were killed and have not ended; look for processes in state D, and for the disk or the file server that they wait for", n)
+	}
 	cmd := exec.Command(h.Run[0], h.Run[1:]...)
 	cmd.Dir, cmd.SysProcAttr = "/", programAttr()
-	cmd.Env = append(cmd.Env, s.Env...)
+	cmd.Env = append(cmd.Env, r.Env...)
 	for _, v := range o.Variables {
 		cmd.Env = append(cmd.Env, string(v))
 	}
@@ -138,19 +164,54 @@ func (s *setup) runProgram(h *Hook, o order) error {
 	}()
 	last := make(chan string, 1)
 	go func() { last <- readLast(said) }()
-	group := cmd.Process.Pid
-	unwatch := context.AfterFunc(ctx, func() { _ = syscall.Kill(-group, syscall.SIGKILL) })
-	err = cmd.Wait()
-	if !unwatch() {
-		err = ctx.Err()
-	}
-	_ = syscall.Kill(-group, syscall.SIGKILL) // what it has left running
+	err = r.await(cmd, h.timeout())
 	_ = said.SetReadDeadline(time.Now().Add(outputTime))
 	text := strings.TrimSpace(<-last)
 	if err != nil && text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
 	return err
+}
+
+// await waits until a program has ended, kills it when its time is over, and in either case what
+// it has left running.
+func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
+	ended := make(chan error, 1)
+	go func() { ended <- r.wait(cmd) }()
+	group := cmd.Process.Pid
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	var err error
+	killed := false
+	select {
+	case err = <-ended:
+	case <-timer.C:
+		err, killed = context.DeadlineExceeded, true
+	}
+	if syscall.Kill(-group, syscall.SIGKILL) != nil && !killed {
+		return err // there is nothing left
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if killed {
+			<-ended
+		}
+		for pause := firstLook; syscall.Kill(-group, 0) == nil; pause = min(2*pause, lookEvery) {
+			time.Sleep(pause)
+		}
+	}()
+	select {
+	case <-gone:
+		return err
+	case <-time.After(r.killTime):
+	}
+	r.stuck.Add(1)
+	go func() {
+		<-gone
+		r.stuck.Add(-1)
+	}()
+	return errStuck
 }
 
 // readLast reads all, and returns the last of it.

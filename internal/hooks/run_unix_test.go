@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -241,6 +242,62 @@ func TestHang(t *testing.T) {
 	eventually(t, "logged", func() bool {
 		return strings.Contains(r.log.String(), "timeout") && strings.Contains(r.log.String(), "file=f")
 	})
+}
+
+// A program that does not end though it was killed, as it waits for a disk, does not hold its line:
+// the next event is run. From maxStuck such programs on no further one is begun.
+func TestStuck(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	release, left := make(chan struct{}), make(chan *exec.Cmd, maxStuck)
+	r := &runner{killTime: time.Millisecond, wait: func(cmd *exec.Cmd) error {
+		switch {
+		case slices.Contains(cmd.Args, "hangs"):
+			<-release
+		case slices.Contains(cmd.Args, "leaves"):
+			left <- cmd // as if its only process were another one of its group
+			return nil
+		}
+		return cmd.Wait()
+	}}
+	sleep := func(what string) Hook {
+		return Hook{Run: []string{"/bin/sh", "-c", "exec sleep 1000", what}, Timeout: time.Millisecond}
+	}
+	r.Hooks = []Hook{sleep("hangs"), sleep("leaves"), {Run: []string{"/bin/sh", "-c", ":"}}}
+	ours, theirs := net.Pipe()
+	served := make(chan struct{})
+	go func() { defer close(served); r.serve(theirs) }()
+	answers := json.NewDecoder(ours)
+	run := func(hook int) (o outcome) {
+		t.Helper()
+		if err := json.NewEncoder(ours).Encode(order{Hook: hook}); err != nil {
+			t.Fatal(err)
+		}
+		if err := answers.Decode(&o); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	for i := range maxStuck {
+		if o := run(2); o.Result != "done" {
+			t.Fatalf("%+v", o)
+		}
+		if o := run(i % 2); o.Result != "stuck" {
+			t.Fatalf("%+v", o)
+		}
+	}
+	if o := run(2); o.Result != "failed" || !strings.Contains(o.Error, "16 programs") {
+		t.Errorf("%+v", o)
+	}
+	close(release)
+	for range maxStuck / 2 {
+		_ = (<-left).Wait() // it was killed
+	}
+	eventually(t, "they have ended", func() bool { return r.stuck.Load() == 0 })
+	if o := run(2); o.Result != "done" {
+		t.Errorf("%+v", o)
+	}
+	_ = ours.Close()
+	<-served
 }
 
 // Processes that a program leaves running end with it, and hold nobody by its output.
