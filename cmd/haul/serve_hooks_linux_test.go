@@ -262,6 +262,56 @@ mv "$1/new" "$1/done"
 	}
 }
 
+// A supervisor that is killed is shown by a metric until a reload has started another one. The
+// processes for hooks end with a server that is killed.
+func TestServeHooksKilled(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	d, run := newHookDir(t, `
+read -r _ _ _ supervisor _ <"/proc/$PPID/stat"
+read -r _ _ _ server _ <"/proc/$supervisor/stat"
+echo "$PPID $supervisor $server" >"$1/new"
+mv "$1/new" "$1/processes"
+`)
+	dir := servedDir(t, map[string]string{"kernel": "image"})
+	c := startSettled(t, "--restartable", "--metrics", "127.0.0.1:0", "--hook", "on=downloaded "+run, dir)
+	processes := func() (helper, supervisor, server int) {
+		t.Helper()
+		_ = os.Remove(filepath.Join(d.path, "processes"))
+		c.wantGet("kernel", "image")
+		if _, err := fmt.Sscan(d.await("processes"), &helper, &supervisor, &server); err != nil {
+			t.Fatal(err)
+		}
+		return helper, supervisor, server
+	}
+	kill := func(pid int) {
+		t.Helper()
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	helper, supervisor, _ := processes()
+	c.wantMetric("haul_hook_supervisor_up 1")
+	kill(supervisor)
+	c.wantMetric("haul_hook_supervisor_up 0")
+	c.await("level=ERROR", "the supervisor has died")
+	kill(helper)
+	eventually(t, "a hook is lost", func() bool {
+		c.wantGet("kernel", "image")
+		_, metrics := c.scrape("/metrics")
+		return !strings.Contains(metrics, "\nhaul_hook_runs_lost_total 0\n")
+	})
+	c.signal(syscall.SIGUSR2)
+	successor := c.succeeded(1)
+	c.wantMetric("haul_hook_supervisor_up 1")
+	helper, supervisor, server := processes()
+	if server != successor {
+		t.Errorf("hooks are run for process %d, want %d", server, successor)
+	}
+	kill(successor)
+	c.awaitEnd(supervisor)
+	c.awaitEnd(helper)
+}
+
 // Logins, changes and refusals over SFTP and HTTP are in the audit log and start hooks.
 func TestServeAuditLogins(t *testing.T) {
 	t.Parallel() // it waits most of the time

@@ -3,6 +3,7 @@
 package hooks
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,9 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -126,7 +129,10 @@ func checkProgram(path string) error {
 }
 
 // A helper is the supervisor as the server sees it.
-type helper struct{ line *net.UnixConn }
+type helper struct {
+	line    *net.UnixConn
+	started int // how many helpers it has started
+}
 
 // startHelper starts the supervisor. next then returns the lines to its first helper.
 func startHelper(s setup, env []string) (*helper, error) {
@@ -135,7 +141,7 @@ func startHelper(s setup, env []string) (*helper, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	h := &helper{ours}
+	h := &helper{line: ours}
 	s.Env = programEnv(env, s.User == nil)
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -153,8 +159,9 @@ func startHelper(s setup, env []string) (*helper, error) {
 	return h, nil
 }
 
-// next waits for the lines to the next helper, no longer than limit if that is above 0.
-func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, err error) {
+// next waits for the lines to the next helper, no longer than limit if that is above 0. number is
+// the one that kill takes.
+func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number int, err error) {
 	if limit > 0 {
 		_ = h.line.SetReadDeadline(time.Now().Add(limit))
 		defer h.line.SetReadDeadline(time.Time{})
@@ -174,7 +181,15 @@ func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, err erro
 	for i := 0; err == nil && i < len(lines); i++ {
 		lines[i], err = fdline.Of(files[i])
 	}
-	return lines, err
+	h.started++
+	return lines, h.started, err
+}
+
+// kill has a helper killed, if it is not the one before by now. The supervisor then starts
+// another one.
+func (h *helper) kill(number int) {
+	_ = h.line.SetWriteDeadline(time.Now().Add(killTime))
+	_, _ = fmt.Fprintln(h.line, number) // a supervisor that has died does not matter any more
 }
 
 // close ends the supervisor, and so the helper, once the hooks that run have ended.
@@ -238,15 +253,20 @@ func supervise(line *net.UnixConn, text []byte) error {
 		return err
 	}
 	ended := make(chan struct{})
+	var now current
 	go func() {
-		_, _ = io.Copy(io.Discard, line) // the server says nothing
-		close(ended)
+		defer close(ended)
+		for said := bufio.NewScanner(line); said.Scan(); {
+			now.kill(said.Text())
+		}
 	}()
 	adoptOrphans()
 	for first := true; ; first = false {
-		pid, err := startOne(line, text)
+		p, err := startOne(line, text)
 		if err == nil {
-			waitFor(pid)
+			now.set(p)
+			waitFor(p.Pid)
+			now.set(nil)
 		} else if first {
 			return err
 		}
@@ -261,6 +281,30 @@ func supervise(line *net.UnixConn, text []byte) error {
 	}
 }
 
+// current is the helper that runs.
+type current struct {
+	mu      sync.Mutex
+	process *os.Process // mu: nil if none runs
+	started int         // mu: how many were
+}
+
+func (c *current) set(p *os.Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process = p; p != nil {
+		c.started++
+	}
+}
+
+// kill kills the helper if it has this number, and not another one that was started since.
+func (c *current) kill(number string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process != nil && number == strconv.Itoa(c.started) {
+		_ = c.process.Kill() // it may have ended
+	}
+}
+
 // waitFor waits for a child, and meanwhile for orphans, whatever each has died of.
 func waitFor(child int) {
 	for {
@@ -272,10 +316,10 @@ func waitFor(child int) {
 }
 
 // startOne starts a helper, and sends the server its ends of the lines.
-func startOne(line *net.UnixConn, text []byte) (pid int, err error) {
+func startOne(line *net.UnixConn, text []byte) (*os.Process, error) {
 	cmd, err := newCommand(helperRole, helperTitle, os.Environ())
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var server []*os.File
 	defer func() {
@@ -286,26 +330,24 @@ func startOne(line *net.UnixConn, text []byte) (pid int, err error) {
 	for range maxRunning {
 		ours, theirs, err := fdline.Pair()
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		f, err := ours.File()
 		_ = ours.Close()
 		cmd.ExtraFiles = append(cmd.ExtraFiles, theirs)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		server = append(server, f)
 	}
 	cmd.Stdin = bytes.NewReader(text)
 	if err := cmd.Start(); err != nil {
-		return 0, err
+		return nil, err
 	}
-	pid = cmd.Process.Pid
 	if err := fdline.Send(line, "helper\n", server); err != nil && !errors.Is(err, syscall.EPIPE) {
 		_ = cmd.Process.Kill()
-		waitFor(pid)
-		return 0, err
+		waitFor(cmd.Process.Pid)
+		return nil, err
 	}
-	_ = cmd.Process.Release() // waitFor waits for it
-	return pid, nil
+	return cmd.Process, nil
 }

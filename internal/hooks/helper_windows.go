@@ -17,8 +17,10 @@ type helper struct{}
 
 func startHelper(setup, []string) (*helper, error) { return nil, errors.ErrUnsupported }
 
-func (*helper) next(time.Duration) (lines [maxRunning]net.Conn, err error) {
-	return lines, errors.ErrUnsupported
+func (*helper) next(time.Duration) (lines [maxRunning]net.Conn, number int, err error) {
+	return lines, 0, errors.ErrUnsupported
 }
+
+func (*helper) kill(int) {}
 
 func (*helper) close() {}

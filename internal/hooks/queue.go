@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +39,8 @@ const (
 	// closeTime is how long the hooks of events that wait may take when the server ends.
 	closeTime = 10 * time.Second
 
-	// spareTime is how long the helper may take to report, once a hook has to have ended.
+	// spareTime is how long the helper may take to report, once a hook has to have ended. A helper
+	// that takes longer was stopped, or hangs, and is killed.
 	// It covers killTime, outputTime, and the pauses between posts.
 	spareTime = 10 * time.Second
 )
@@ -88,8 +90,8 @@ type Queue struct {
 	helper  *helper
 	waiting chan waiting
 	closing chan struct{} // closed when the server ends
-	gone    chan struct{} // closed when there will be no further helper
-	lines   [maxRunning]chan net.Conn
+	gone    chan struct{} // closed when the supervisor has died: there will be no further helper
+	lines   [maxRunning]chan helperEnd
 	working sync.WaitGroup
 	running atomic.Int64
 
@@ -121,7 +123,7 @@ func Start(cfg Config) (*Queue, error) {
 	q.failed = linequeue.RateLimited{Log: q.log, Message: "hook", Unit: "runs"}
 	q.dropped = linequeue.RateLimited{Log: q.log, Message: "hooks are not run", Unit: "runs"}
 	for i := range q.lines {
-		q.lines[i] = make(chan net.Conn, 1)
+		q.lines[i] = make(chan helperEnd, 1)
 	}
 	q.helper, err = startHelper(setup{Hooks: cfg.Hooks, Keys: keys, User: cfg.User}, cfg.Env)
 	if err == nil {
@@ -141,7 +143,7 @@ func Start(cfg Config) (*Queue, error) {
 
 // connect waits for the lines to the next helper. Those to the one before have ended.
 func (q *Queue) connect(limit time.Duration) error {
-	all, err := q.helper.next(limit)
+	all, number, err := q.helper.next(limit)
 	if err != nil {
 		return err
 	}
@@ -151,7 +153,7 @@ func (q *Queue) connect(limit time.Duration) error {
 			_ = old.Close()
 		default:
 		}
-		q.lines[i] <- c
+		q.lines[i] <- helperEnd{c, number}
 	}
 	return nil
 }
@@ -160,10 +162,9 @@ func (q *Queue) connect(limit time.Duration) error {
 func (q *Queue) follow() {
 	defer close(q.gone)
 	for {
-		err := q.connect(0)
-		if err != nil {
+		if err := q.connect(0); err != nil {
 			if !isClosed(q.closing) {
-				q.log.Say(slog.LevelError, "hooks: the process that starts the helper has ended; once the helper ends too, no hook runs until haul is reloaded or started again", slog.String("error", err.Error()))
+				q.log.Say(slog.LevelError, "hooks: the supervisor has died, which starts the helper again; the helper runs hooks as long as it lives, and none is run after that: reload haul, or start it again", slog.String("error", err.Error()))
 			}
 			return
 		}
@@ -225,7 +226,7 @@ func (q *Queue) next() (w waiting, ok bool) {
 }
 
 // work has hooks run one after the other, by the helper at the other end of its lines.
-func (q *Queue) work(lines <-chan net.Conn) {
+func (q *Queue) work(lines <-chan helperEnd) {
 	var line *workerLine
 	defer func() { line.close() }()
 	for {
@@ -243,37 +244,49 @@ func (q *Queue) work(lines <-chan net.Conn) {
 			q.running.Add(1)
 			sent, err := q.run(line, w)
 			q.running.Add(-1)
-			if done = sent; err != nil { // otherwise the run was not begun, and the next helper gets it
-				line.close()
-				line = nil
-				if sent {
-					q.drop("the helper died", w)
-				}
+			if done = sent; err == nil {
+				continue
+			}
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				q.helper.kill(line.number)
+			}
+			line.close()
+			line = nil
+			if sent { // otherwise the run was not begun, and the next helper gets it
+				q.drop("the helper died", w)
 			}
 		}
 	}
 }
 
 // newLine waits for a line to a helper. It returns nil if there will be none.
-func (q *Queue) newLine(lines <-chan net.Conn) *workerLine {
+func (q *Queue) newLine(lines <-chan helperEnd) *workerLine {
 	select {
 	case c := <-lines:
-		return &workerLine{Conn: c, lines: bufio.NewReaderSize(c, maxLine)}
+		return newWorkerLine(c)
 	default:
 	}
 	select {
 	case c := <-lines:
-		return &workerLine{Conn: c, lines: bufio.NewReaderSize(c, maxLine)}
+		return newWorkerLine(c)
 	case <-q.gone:
 		return nil
 	}
 }
 
+// A helperEnd is the server's end of a line to a helper.
+type helperEnd struct {
+	net.Conn
+	number int // of the helper, from 1 on
+}
+
 // A workerLine is a line to the helper, which runs one hook for it at a time.
 type workerLine struct {
-	net.Conn
+	helperEnd
 	lines *bufio.Reader
 }
+
+func newWorkerLine(c helperEnd) *workerLine { return &workerLine{c, bufio.NewReaderSize(c, maxLine)} }
 
 func (l *workerLine) close() {
 	if l != nil {
@@ -329,6 +342,12 @@ func (q *Queue) RegisterMetrics(r *meter.Registry) {
 	}
 	r.Counter("hook_runs_lost_total", "Hooks that were not run as too many waited, or whose helper died.", q.lost.Load)
 	r.Counter("hook_helper_restarts_total", "Times that the process that runs hooks has died, and was started again.", q.restarts.Load)
+	r.Gauge("hook_supervisor_up", "1 while the process lives that starts the one that runs hooks. At 0 no hook is run once that has died too.", func() float64 {
+		if isClosed(q.gone) {
+			return 0
+		}
+		return 1
+	})
 	r.Gauge("hook_runs_waiting", "Hooks that wait for their turn.", func() float64 { return float64(len(q.waiting)) })
 }
 

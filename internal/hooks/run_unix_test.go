@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +23,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/activity"
+	"github.com/haul-project/haul/meter"
 )
 
 // TestMain has this program be the supervisor and the helper that it starts.
@@ -391,6 +394,89 @@ func TestHelperKilled(t *testing.T) {
 	}
 	if runtime.GOOS == "linux" {
 		eventually(t, "the program has ended", func() bool { return !r.alive("self") })
+	}
+}
+
+// signalTo sends a signal to the process whose number is in a file.
+func (r *rig) signalTo(name string, s syscall.Signal) {
+	r.t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(r.read(name)))
+	if err == nil {
+		err = syscall.Kill(pid, s)
+	}
+	if err != nil {
+		r.t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// A helper that does not answer, as it was stopped, is killed and started again. The event is
+// counted as lost.
+func TestHelperStopped(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	if testing.Short() {
+		t.Skip("it takes spareTime")
+	}
+	r := newRig(t, time.Second, `echo $PPID >"$1/helper"`)
+	r.Send(activity.Event{Event: activity.Uploaded})
+	eventually(t, "a run", func() bool { return r.ended() == 1 })
+	r.signalTo("helper", syscall.SIGSTOP)
+	for range maxRunning {
+		r.Send(activity.Event{Event: activity.Uploaded})
+	}
+	eventually(t, "they are lost", func() bool { return r.lost.Load() == maxRunning })
+	eventually(t, "a new helper", func() bool { return r.restarts.Load() == 1 })
+	for range 2 * maxRunning {
+		r.Send(activity.Event{Event: activity.Uploaded})
+	}
+	eventually(t, "runs", func() bool { return r.ended() == 1+2*maxRunning })
+}
+
+// ended returns how many runs have had a result.
+func (r *rig) ended() (n int64) {
+	for i := range r.results {
+		n += r.results[i].Load()
+	}
+	return n
+}
+
+// The death of the supervisor is logged once, and a metric shows it. The helper runs hooks until it
+// dies too; what comes after that is counted as lost.
+func TestSupervisorKilled(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no /proc")
+	}
+	r := newRig(t, 0, `read -r _ _ _ supervisor _ </proc/$PPID/stat; echo $PPID >"$1/helper"; echo $supervisor >"$1/supervisor"`)
+	counts := meter.New(meter.Config{})
+	r.RegisterMetrics(counts)
+	up := func() string {
+		answer := httptest.NewRecorder()
+		counts.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		_, value, _ := strings.Cut(answer.Body.String(), "\nhaul_hook_supervisor_up ")
+		value, _, _ = strings.Cut(value, "\n")
+		return value
+	}
+	r.Send(activity.Event{Event: activity.Uploaded})
+	r.await("done", 1)
+	if got := up(); got != "1" {
+		t.Errorf("up is %q", got)
+	}
+	r.signalTo("supervisor", syscall.SIGKILL)
+	eventually(t, "the metric shows it", func() bool { return up() == "0" })
+	r.Send(activity.Event{Event: activity.Uploaded})
+	r.await("done", 2)
+	r.signalTo("helper", syscall.SIGKILL)
+	const more = 3 * maxRunning
+	for range more {
+		r.Send(activity.Event{Event: activity.Uploaded})
+	}
+	eventually(t, "all are run or lost", func() bool { return r.results[0].Load()+r.lost.Load() == 2+more })
+	if r.restarts.Load() != 0 || r.lost.Load() < more-maxRunning {
+		t.Errorf("%d restarts, %d are lost", r.restarts.Load(), r.lost.Load())
+	}
+	eventually(t, "logged", func() bool { return strings.Contains(r.log.String(), "the helper is gone") })
+	if said := r.log.String(); strings.Count(said, "level=ERROR") != 1 || !strings.Contains(said, "the supervisor has died") {
+		t.Error(said)
 	}
 }
 
