@@ -17,11 +17,49 @@ func TestFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l, said := open(t, path)
 	l.write(event("1")) // the goroutine that writes has nothing to do
+	whileFull(t, path, func() {
+		for _, name := range []string{"2", "3", "4"} {
+			l.write(event(name))
+		}
+	})
+	wantLines(t, path, uploaded("1"))
+	l.write(event("5"))
+	if l.lost.Load() != 3 || l.written.Load() != 3 {
+		t.Errorf("%d lines are lost, %d written", l.lost.Load(), l.written.Load())
+	}
+	l.Close()
+	wantLines(t, path, uploaded("1"), line{Event: "lost", Lines: 3}, uploaded("5"))
+	if strings.Count(said.String(), "cannot be written") != 1 || !strings.Contains(said.String(), "lines=3") {
+		t.Error(said)
+	}
+}
+
+// A line that a killed process has left incomplete stays apart from the next one, also if the disk
+// is full in between.
+func TestFullTorn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	const torn = `{"event":"uploa`
+	if err := os.WriteFile(path, []byte(torn), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, _ := open(t, path)
+	whileFull(t, path, func() { l.write(event("1")) })
+	l.write(event("2"))
+	l.Close()
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.HasPrefix(string(text), torn+"\n{") {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// whileFull calls do while a file may have some bytes more, and then no more. The largest size of a
+// file stands in for the end of a disk: a write stops there.
+func whileFull(t *testing.T, path string, do func()) {
+	t.Helper()
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The largest size of a file stands in for the end of a disk: a write stops there.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGXFSZ)
 	defer signal.Stop(signals)
@@ -34,20 +72,8 @@ func TestFull(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"2", "3", "4"} {
-		l.write(event(name))
-	}
+	do()
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		t.Fatal(err)
-	}
-	wantLines(t, path, uploaded("1"))
-	l.write(event("5"))
-	if l.lost.Load() != 3 || l.written.Load() != 3 {
-		t.Errorf("%d lines are lost, %d written", l.lost.Load(), l.written.Load())
-	}
-	l.Close()
-	wantLines(t, path, uploaded("1"), line{Event: "lost", Lines: 3}, uploaded("5"))
-	if strings.Count(said.String(), "cannot be written") != 1 || !strings.Contains(said.String(), "lines=3") {
-		t.Error(said)
 	}
 }

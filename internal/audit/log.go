@@ -151,8 +151,8 @@ func (l *Log) writeLine(e activity.Event) error {
 	if l.missing == 0 {
 		l.log.Error("audit: a line cannot be written; later ones are tried, and the file will say how many are lost", "error", err)
 	}
-	if n > 0 {
-		l.torn = l.cut(int64(n)) != nil
+	if n > 0 && l.cut(int64(n)) != nil { // otherwise the file ends as before
+		l.torn = true
 	}
 	return err
 }
