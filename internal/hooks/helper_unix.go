@@ -160,7 +160,7 @@ func startHelper(s setup, env []string) (*helper, error) {
 }
 
 // next waits for the lines to the next helper, no longer than limit if that is above 0. number is
-// the one that kill takes.
+// the one that kill takes. An error that wraps errNoLines is of this helper alone.
 func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number int, err error) {
 	if limit > 0 {
 		_ = h.line.SetReadDeadline(time.Now().Add(limit))
@@ -172,16 +172,27 @@ func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number i
 			_ = f.Close()
 		}
 	}()
-	if why, failed := strings.CutPrefix(text, "failed "); failed && err == nil {
-		err = errors.New(why)
+	if err != nil {
+		return lines, 0, err
 	}
-	if err == nil && len(files) != len(lines) {
-		err = fmt.Errorf("it has sent %q and %d files", text, len(files))
+	if why, failed := strings.CutPrefix(text, "failed "); failed {
+		return lines, 0, errors.New(why)
+	}
+	h.started++
+	if len(files) != len(lines) {
+		err = fmt.Errorf("%d of %d have arrived; this process may have too many open files", len(files), len(lines))
 	}
 	for i := 0; err == nil && i < len(lines); i++ {
 		lines[i], err = fdline.Of(files[i])
 	}
-	h.started++
+	if err != nil {
+		for _, c := range lines {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+		err = fmt.Errorf("%w: %w", errNoLines, err)
+	}
 	return lines, h.started, err
 }
 

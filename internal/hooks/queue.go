@@ -25,9 +25,6 @@ const (
 	// maxRunning is how many hooks run at a time.
 	maxRunning = 4
 
-	// maxQueue is how many runs wait for their turn. More are dropped and counted.
-	maxQueue = 1024
-
 	// maxLine is how long a line between the server and its helper may be, in bytes: an event
 	// has four names of activity.maxName bytes at most, once escaped and once in base64, and
 	// all of it in base64.
@@ -88,7 +85,7 @@ type Queue struct {
 	failed  linequeue.RateLimited
 	dropped linequeue.RateLimited
 	helper  *helper
-	waiting chan waiting
+	waiting *turns
 	closing chan struct{} // closed when the server ends
 	gone    chan struct{} // closed when the supervisor has died: there will be no further helper
 	lines   [maxRunning]chan helperEnd
@@ -98,12 +95,6 @@ type Queue struct {
 	results  [len(results)]atomic.Int64
 	lost     atomic.Int64
 	restarts atomic.Int64
-}
-
-// A waiting run is an event for a hook.
-type waiting struct {
-	hook  int
-	event activity.Event
 }
 
 // results are the ways in which a run ends. A program is stuck if it was killed and does not end.
@@ -116,15 +107,7 @@ func Start(cfg Config) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &Queue{
-		hooks: cfg.Hooks, log: linequeue.NewLog(cfg.Log),
-		waiting: make(chan waiting, maxQueue), closing: make(chan struct{}), gone: make(chan struct{}),
-	}
-	q.failed = linequeue.RateLimited{Log: q.log, Message: "hook", Unit: "runs"}
-	q.dropped = linequeue.RateLimited{Log: q.log, Message: "hooks are not run", Unit: "runs"}
-	for i := range q.lines {
-		q.lines[i] = make(chan helperEnd, 1)
-	}
+	q := newQueue(cfg)
 	q.helper, err = startHelper(setup{Hooks: cfg.Hooks, Keys: keys, User: cfg.User}, cfg.Env)
 	if err == nil {
 		err = q.connect(startTime)
@@ -140,6 +123,22 @@ func Start(cfg Config) (*Queue, error) {
 	}
 	return q, nil
 }
+
+func newQueue(cfg Config) *Queue {
+	q := &Queue{
+		hooks: cfg.Hooks, log: linequeue.NewLog(cfg.Log),
+		waiting: newTurns(len(cfg.Hooks)), closing: make(chan struct{}), gone: make(chan struct{}),
+	}
+	q.failed = linequeue.RateLimited{Log: q.log, Message: "hook", Unit: "runs"}
+	q.dropped = linequeue.RateLimited{Log: q.log, Message: "hooks are not run", Unit: "runs"}
+	for i := range q.lines {
+		q.lines[i] = make(chan helperEnd, 1)
+	}
+	return q
+}
+
+// errNoLines is of a helper whose lines this process did not get: it may have too many open files.
+var errNoLines = errors.New("take the lines to the helper")
 
 // connect waits for the lines to the next helper. Those to the one before have ended.
 func (q *Queue) connect(limit time.Duration) error {
@@ -161,15 +160,24 @@ func (q *Queue) connect(limit time.Duration) error {
 // follow takes the lines to each further helper.
 func (q *Queue) follow() {
 	defer close(q.gone)
-	for {
-		if err := q.connect(0); err != nil {
+	for logged := false; ; {
+		err := q.connect(0)
+		switch {
+		case err == nil:
+			q.restarts.Add(1)
+			q.log.Say(slog.LevelWarn, "hooks: the helper has died, and runs again")
+			logged = false
+		case errors.Is(err, errNoLines): // the helper ends, as its lines do
+			if !logged {
+				q.log.Say(slog.LevelError, "hooks: the helper has died, and the next one cannot be used; others are tried", slog.String("error", err.Error()))
+			}
+			logged = true
+		default:
 			if !isClosed(q.closing) {
 				q.log.Say(slog.LevelError, "hooks: the supervisor has died, which starts the helper again; the helper runs hooks as long as it lives, and none is run after that: reload haul, or start it again", slog.String("error", err.Error()))
 			}
 			return
 		}
-		q.restarts.Add(1)
-		q.log.Say(slog.LevelWarn, "hooks: the helper has died, and runs again")
 	}
 }
 
@@ -192,13 +200,10 @@ func (q *Queue) Send(e activity.Event) {
 			continue
 		}
 		w := waiting{i, e}
-		if isClosed(q.closing) {
+		switch {
+		case isClosed(q.closing):
 			q.drop("the server ends", w)
-			continue
-		}
-		select {
-		case q.waiting <- w:
-		default:
+		case !q.waiting.add(w):
 			q.drop("too many wait", w)
 		}
 	}
@@ -213,13 +218,13 @@ func (q *Queue) drop(why string, w waiting) {
 // next returns the next run, or false when the server ends and none waits.
 func (q *Queue) next() (w waiting, ok bool) {
 	select {
-	case w = <-q.waiting:
-		return w, true
+	case <-q.waiting.some:
+		return q.waiting.take(), true
 	case <-q.closing:
 	}
 	select {
-	case w = <-q.waiting:
-		return w, true
+	case <-q.waiting.some:
+		return q.waiting.take(), true
 	default:
 		return w, false
 	}
@@ -348,7 +353,7 @@ func (q *Queue) RegisterMetrics(r *meter.Registry) {
 		}
 		return 1
 	})
-	r.Gauge("hook_runs_waiting", "Hooks that wait for their turn.", func() float64 { return float64(len(q.waiting)) })
+	r.Gauge("hook_runs_waiting", "Hooks that wait for their turn.", func() float64 { return float64(len(q.waiting.some)) })
 }
 
 // Close has the hooks run that wait, for some seconds, and then ends the helper. Hooks that run
@@ -370,8 +375,8 @@ func (q *Queue) close(limit time.Duration) {
 	q.helper.close()
 	for left := true; left; {
 		select {
-		case w := <-q.waiting:
-			q.drop("the server ends", w)
+		case <-q.waiting.some:
+			q.drop("the server ends", q.waiting.take())
 		default:
 			left = false
 		}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/activity"
+	"github.com/haul-project/haul/internal/fdline"
 	"github.com/haul-project/haul/meter"
 )
 
@@ -480,6 +481,53 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 }
 
+// A helper whose lines do not all arrive, as the server has too many open files, is given up. The next one
+// runs hooks.
+func TestLinesMissing(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	ours, file, err := fdline.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := fdline.Of(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	var log logBuffer
+	q := newQueue(Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	q.helper = &helper{line: ours}
+	go q.follow()
+	defer q.Close()
+	ends := make([]*os.File, maxRunning)
+	for i := range ends {
+		near, far, err := fdline.Pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer near.Close()
+		defer far.Close()
+		ends[i] = far
+	}
+	for _, files := range [][]*os.File{ends[1:], ends[1:], ends} {
+		if err := fdline.Send(theirs, "helper\n", files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range q.lines {
+		c := <-q.lines[i]
+		if c.number != 3 {
+			t.Errorf("line %d leads to helper %d", i, c.number)
+		}
+		_ = c.Close()
+	}
+	_ = theirs.Close()
+	<-q.gone
+	if said := log.String(); strings.Count(said, "cannot be used") != 1 || !strings.Contains(said, "3 of 4 have arrived") {
+		t.Error(said)
+	}
+}
+
 // Events that do not fit are counted and logged, and nobody waits.
 func TestOverflow(t *testing.T) {
 	t.Parallel() // it waits most of the time
@@ -488,7 +536,7 @@ func TestOverflow(t *testing.T) {
 	for i := range maxRunning {
 		r.Send(activity.Event{Event: activity.Uploaded, File: "first" + strconv.Itoa(i)})
 	}
-	eventually(t, "they run", func() bool { return len(r.waiting) == 0 })
+	eventually(t, "they run", func() bool { return len(r.waiting.some) == 0 })
 	for i := range maxQueue + more {
 		r.Send(activity.Event{Event: activity.Login, File: strconv.Itoa(i)})
 	}
