@@ -146,10 +146,10 @@ func (e *Event) Variables() []string {
 		"HAUL_EVENT=" + string(e.Event),
 		"HAUL_PROTOCOL=" + e.Protocol,
 		"HAUL_RESULT=" + e.Result,
-		"HAUL_FILE=" + cut(e.File),
-		"HAUL_PATH=" + cut(e.Path),
+		"HAUL_FILE=" + cut(e.File, maxName),
+		"HAUL_PATH=" + cut(e.Path, maxName),
 		"HAUL_PEER=" + e.Peer,
-		"HAUL_USER=" + cut(e.User),
+		"HAUL_USER=" + cut(e.User, maxText),
 		"HAUL_BYTES=" + count,
 		"HAUL_SHA256=" + sum,
 	}
@@ -162,4 +162,4 @@ func (e *Event) Variables() []string {
 	return all
 }
 
-func cut(name string) string { return name[:min(len(name), maxName)] }
+func cut(text string, most int) string { return text[:min(len(text), most)] }

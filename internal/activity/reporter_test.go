@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -146,5 +147,16 @@ func TestHiddenNames(t *testing.T) {
 	}
 	if len(got) != len(want)+1 {
 		t.Errorf("%d events of more uploads than are held", len(got)-len(want))
+	}
+}
+
+// A text has the same length in a variable as in JSON.
+func TestVariablesCut(t *testing.T) {
+	e := Event{User: strings.Repeat("u", maxName), File: strings.Repeat("f", 2*maxName)}
+	all := e.Variables()
+	for _, want := range []string{"HAUL_USER=" + e.User[:maxText], "HAUL_FILE=" + e.File[:maxName]} {
+		if !slices.Contains(all, want) {
+			t.Errorf("%.14s... is missing", want)
+		}
 	}
 }

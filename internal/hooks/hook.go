@@ -4,7 +4,8 @@
 // before the confinement, starts two more processes of this program:
 //
 //	server      has a [Queue] of events, and sends each to the helper when that has room
-//	supervisor  gives up its rights, and then does nothing but start the helper, again if it dies
+//	supervisor  gives up its rights, and then does nothing but start the helper, again if it dies,
+//	            and kill it if the server reports that it hangs
 //	helper      runs programs and posts, at most maxRunning at a time
 //
 // The helper has no sockets but maxRunning lines to the server, one for each hook that runs. The

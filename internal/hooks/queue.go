@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -252,9 +251,7 @@ func (q *Queue) work(lines <-chan helperEnd) {
 			if done = sent; err == nil {
 				continue
 			}
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				q.helper.kill(line.number)
-			}
+			q.helper.kill(line.number) // if it lives, it hangs, or has given the line up
 			line.close()
 			line = nil
 			if sent { // otherwise the run was not begun, and the next helper gets it

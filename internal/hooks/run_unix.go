@@ -28,6 +28,9 @@ const (
 	// last of it. The rest is read and dropped.
 	maxOutput = 1 << 10
 
+	// maxError is how much of an error is reported, in bytes. One to post has what the receiver has answered.
+	maxError = 2 * maxOutput
+
 	// outputTime is how long the output of a program is read once it has ended, if a process
 	// that has left its group holds it.
 	outputTime = time.Second
@@ -115,15 +118,18 @@ func (r *runner) do(o order) outcome {
 	} else {
 		err = r.runProgram(h, o)
 	}
+	if err == nil {
+		return outcome{Result: "done"}
+	}
+	said := err.Error()
+	said = said[:min(len(said), maxError)]
 	switch {
 	case errors.Is(err, errStuck):
-		return outcome{"stuck", err.Error()}
+		return outcome{"stuck", said}
 	case errors.Is(err, context.DeadlineExceeded):
-		return outcome{"timeout", fmt.Sprintf("it has not ended in %v: %v", h.timeout(), err)}
-	case err != nil:
-		return outcome{"failed", err.Error()}
+		return outcome{"timeout", fmt.Sprintf("it has not ended in %v: %s", h.timeout(), said)}
 	}
-	return outcome{Result: "done"}
+	return outcome{"failed", said}
 }
 
 // errStuck is of a program that does not end.

@@ -3,6 +3,7 @@
 package hooks
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -302,6 +303,30 @@ func TestStuck(t *testing.T) {
 	}
 	_ = ours.Close()
 	<-served
+}
+
+// An error that a receiver of posts has caused has a bound.
+func TestLongAnswer(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 403 %s\r\nContent-Length: 0\r\n\r\n", strings.Repeat("n", maxAnswer/2))
+		}
+	}()
+	r := &runner{setup: setup{Hooks: []Hook{{URL: "http://" + l.Addr().String()}}, Keys: make([][]byte, 1)}}
+	if o := r.do(order{Event: []byte("{}\n")}); o.Result != "failed" || len(o.Error) != maxError || !strings.Contains(o.Error, "403 nnn") {
+		t.Errorf("%s: %d bytes, %.100s", o.Result, len(o.Error), o.Error)
+	}
 }
 
 // Processes that a program leaves running end with it, and hold nobody by its output.
