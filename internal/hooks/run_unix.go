@@ -182,15 +182,20 @@ func (r *runner) runProgram(h *Hook, o order) error {
 // await waits until a program has ended, kills it when its time is over, and in either case what
 // it has left running.
 func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
-	ended := make(chan error, 1)
-	go func() { ended <- r.wait(cmd) }()
+	var result error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		result = r.wait(cmd)
+	}()
 	group := cmd.Process.Pid
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	var err error
 	killed := false
 	select {
-	case err = <-ended:
+	case <-ended:
+		err = result
 	case <-timer.C:
 		err, killed = context.DeadlineExceeded, true
 	}
@@ -200,9 +205,7 @@ func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		if killed {
-			<-ended
-		}
+		<-ended
 		for pause := firstLook; syscall.Kill(-group, 0) == nil; pause = min(2*pause, lookEvery) {
 			time.Sleep(pause)
 		}
