@@ -20,6 +20,8 @@ func FindSpawner(bool) (*Spawner, error) { return nil, nil }
 // IsInit reports false.
 func (*Spawner) IsInit() bool { return false }
 
+func (*Spawner) gone() <-chan struct{} { return nil }
+
 // Serving does nothing.
 func (*Spawner) Serving() {}
 

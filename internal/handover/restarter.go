@@ -51,11 +51,17 @@ func (r *Restarter) Ended(service string) {
 // Run waits for requests until ctx ends. This process continues to serve if anything fails
 // before the child serves. Then it passes requests on to the child.
 func (r *Restarter) Run(ctx context.Context) {
+	gone := r.Spawner.gone()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-r.Requests.c:
 			r.handle(ctx)
+		case <-gone:
+			gone = nil
+			if !r.Retired() && ctx.Err() == nil {
+				r.Log.Error("restart: this process serves on, but can have no successor until it is stopped and started", "error", errSpawnerGone)
+			}
 		}
 	}
 	r.Predecessor.Hangup() // what it passes on from now on, its log has as lost
@@ -67,6 +73,9 @@ func (r *Restarter) Run(ctx context.Context) {
 	default:
 	}
 }
+
+// errSpawnerGone is why a server can have no successor: it may start none itself.
+var errSpawnerGone = errors.New("the process that starts successors has ended, though nobody should end it; stop and start haul, which cuts transfers that last longer than --grace")
 
 func (r *Restarter) handle(ctx context.Context) {
 	switch {

@@ -177,6 +177,24 @@ func TestChildFails(t *testing.T) {
 	}
 }
 
+// A server whose spawner ends says so at once, and at each request, with what helps.
+func TestSpawnerEnds(t *testing.T) {
+	r := &Restarter{Reload: true}
+	log, request := startRestarter(t, "serves", r)
+	wantError := func(want string) {
+		t.Helper()
+		for log.Scan() && !strings.Contains(log.Text(), "level=ERROR") {
+		}
+		if !strings.Contains(log.Text(), want) || !strings.Contains(log.Text(), "stop and start haul") {
+			t.Errorf("logged %.500s, want %q and what helps", log.Text(), want)
+		}
+	}
+	r.Spawner.Close()
+	wantError("can have no successor")
+	request()
+	wantError("reload: there is no successor")
+}
+
 // A server hands over when its child serves, and process 1 is the parent of that. Requests
 // that come later, or came meanwhile, are for the child.
 func TestRequestPassedOn(t *testing.T) {

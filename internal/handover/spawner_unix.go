@@ -120,6 +120,14 @@ func StartSpawner(env []string) (*Spawner, error) {
 // service manager.
 func (s *Spawner) IsInit() bool { return s != nil && s.init }
 
+// gone is closed when the spawner has ended; nil if that ends this process, too.
+func (s *Spawner) gone() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	return s.ended
+}
+
 // Serving reports that this process serves, for which process 1 passes signals on to it.
 func (s *Spawner) Serving() {
 	if s.IsInit() {
@@ -164,6 +172,11 @@ func (s *Spawner) Close() error {
 // start starts a child with the sockets, and waits until it is ready. A child that
 // is not ready when ctx ends is killed.
 func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err error) {
+	select {
+	case <-s.gone():
+		return nil, errSpawnerGone
+	default:
+	}
 	if s.lost != nil {
 		return nil, fmt.Errorf("the process that starts successors no longer answers: %w", s.lost)
 	}
