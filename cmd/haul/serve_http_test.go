@@ -271,6 +271,7 @@ func TestServeHTTPS(t *testing.T) {
 		"msg=http result=done direction=write file=/new user=alice peer=127.0.0.1:",
 		"msg=http result=done operation=DELETE file=/new user=alice",
 		"HTTP: 2 users, from " + file,
+		"msg=\"https certificate: the new one is in force\" expires=",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q", want)

@@ -143,7 +143,7 @@ func TestServeSFTPConfinedUsers(t *testing.T) {
 	s.stop()
 }
 
-// A users file that cannot be read any more is logged at once, and the server keeps the
+// A users file that cannot be read any more is logged, and the server keeps the
 // users that it has.
 func TestServeSFTPUsersUnreadable(t *testing.T) {
 	t.Parallel() // it waits most of the time

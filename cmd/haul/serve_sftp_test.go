@@ -347,6 +347,8 @@ func TestServeSFTPReload(t *testing.T) {
 	writeUsers(t, path, withAlice+withBob+"nonsense\n")
 	s.await("the previous file stays in force", "line 5")
 	s.login(s.as("alice", alice))
+	writeUsers(t, path, withAlice+withBob) // the author learns that this was right
+	s.await("the file has no mistake any more", "users=2")
 
 	// Users who are removed are disconnected, and so are those whose rights have changed.
 	half, err := s.files(s.as("alice", alice)).OpenFile(t.Context(), "half", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)

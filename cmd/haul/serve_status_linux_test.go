@@ -74,3 +74,17 @@ func TestServeStatusLogin(t *testing.T) {
 		t.Errorf("a directory with the secrets is served: %s", said)
 	}
 }
+
+// A key that the user of --user may not read is served, and the log says that the next one will
+// not be.
+func TestServeCertificateUnreadable(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	needRoot(t)
+	flags, _ := certificate(t, t.TempDir())
+	if err := os.Chmod(flags[3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := startSettled(t, append([]string{servedDir(t, nil), "--https", "127.0.0.1:0"}, flags...)...)
+	c.await("https certificate: a new one is not loaded before a restart", "chgrp, chmod 640", fmt.Sprint("uid=", nobody), flags[3]+": permission denied")
+	c.stopSettled()
+}

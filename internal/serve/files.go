@@ -227,7 +227,7 @@ func (s *publicFiles) close() {
 
 // warnUnwritable warns of directories that uploads cannot be written to. Call it when the
 // process has changed to its final user.
-func warnUnwritable(protocol string, dirs []string, say func(slog.Level, string, ...slog.Attr)) {
+func warnUnwritable(protocol string, dirs []string, say sayFunc) {
 	for _, dir := range dirs {
 		if err := privilege.CheckWritable(dir); err != nil {
 			say(slog.LevelWarn, protocol+": uploads will fail, as the user that haul runs as cannot write to the directory; change its owner or mode, or leave out --upload",
@@ -253,7 +253,7 @@ const sweepEvery = 24 * time.Hour
 
 // sweepOften sweeps at the start and then every sweepEvery, until ctx ends: resumable
 // uploads are kept for a while.
-func sweepOften(ctx context.Context, say func(slog.Level, string, ...slog.Attr), sweep func() (removed int, err error)) {
+func sweepOften(ctx context.Context, say sayFunc, sweep func() (removed int, err error)) {
 	for {
 		n, err := sweep()
 		if n > 0 {

@@ -375,14 +375,9 @@ func (s *httpService) startBackground(ctx context.Context) {
 		}()
 		return
 	}
-	go s.sessions.watch(ctx, func(changed bool, err error) {
-		if err != nil {
-			s.log.Say(slog.LevelWarn, "http users: the previous file stays in force", slog.String("error", err.Error()))
-		} else if changed {
-			s.roots.Learn(s.sessions.dir)
-			s.log.Say(slog.LevelInfo, "http users: the changed file is in force", slog.Int("users", len(s.sessions.dir.Names())))
-			s.sessions.endRevoked(func(*session, string) {}) // each request is logged when it ends
-		}
+	go s.sessions.watch(ctx, "http", s.log.Say, func() {
+		s.roots.Learn(s.sessions.dir)
+		s.sessions.endRevoked(func(*session, string) {}) // each request is logged when it ends
 	})
 	go sweepOften(ctx, s.log.Say, func() (int, error) { return s.roots.Sweep(ctx, s.roots.Outside(s.sessions.dir)) })
 }

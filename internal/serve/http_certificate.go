@@ -3,8 +3,11 @@ package serve
 import (
 	"cmp"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,14 +24,41 @@ func (s *httpService) openCertificate() (*tls.Config, error) {
 		}
 		return nil, failure.Local.Wrap(err)
 	}
+	logCertificate(set, "https", s.log.Say)
+	s.expires = set.Expires
+	return certs.ServerConfig(set.GetCertificate), nil
+}
+
+// logCertificate logs what is wrong with a certificate, and when a new one is in force.
+func logCertificate(set *certs.Set, name string, say sayFunc) {
 	set.Report = func(err error) {
-		s.log.Say(slog.LevelWarn, "https certificate", slog.String("error", err.Error()))
+		say(slog.LevelWarn, name+" certificate", slog.String("error", err.Error()))
+	}
+	set.Taken = func(cert *x509.Certificate) {
+		say(slog.LevelInfo, name+" certificate: the new one is in force", slog.Time("expires", cert.NotAfter.UTC()))
 	}
 	for _, err := range set.Warnings() {
 		set.Report(err)
 	}
-	s.expires = set.Expires
-	return certs.ServerConfig(set.GetCertificate), nil
+}
+
+// warnUnreadable logs which certificates cannot be loaded again, as the user that this process
+// has become may not read them.
+func (cfg *Config) warnUnreadable(log *slog.Logger) {
+	for name, pair := range map[string]certs.Pair{"https": cfg.HTTP.pair(), "status": cfg.Status.pair()} {
+		for _, file := range slices.Compact([]string{pair.Cert, pair.Key}) {
+			if file == "" {
+				continue
+			}
+			f, err := os.Open(file)
+			if err == nil {
+				_ = f.Close()
+				continue
+			}
+			log.Warn(name+" certificate: a new one is not loaded before a restart; let the user that haul runs as read the files (chgrp, chmod 640)",
+				"uid", os.Getuid(), "error", err)
+		}
+	}
 }
 
 // ownCertificate loads the certificate that this server makes for itself, or makes it.

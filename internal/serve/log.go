@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,5 +24,14 @@ func (cfg *Config) say(out io.Writer, format string, args ...any) {
 		slog.New(slog.NewJSONHandler(out, nil)).Info(text)
 	} else {
 		fmt.Fprintf(out, "haul: %s\n", console.Visible(text))
+	}
+}
+
+// A sayFunc writes a line of the log.
+type sayFunc = func(slog.Level, string, ...slog.Attr)
+
+func sayTo(log *slog.Logger) sayFunc {
+	return func(level slog.Level, msg string, attrs ...slog.Attr) {
+		log.LogAttrs(context.Background(), level, msg, attrs...)
 	}
 }

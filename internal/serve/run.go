@@ -222,6 +222,7 @@ func (cfg *Config) runAll(ctx context.Context, all []service, admin []*adminPort
 	for _, s := range all {
 		s.startBackground(running)
 	}
+	cfg.warnUnreadable(log)
 	watched, unwatch := context.WithCancel(running) // by the service manager
 	defer unwatch()
 	restart.Sockets = func() ([]handover.Socket, error) { return allSockets(all, admin) }

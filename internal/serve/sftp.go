@@ -298,10 +298,6 @@ func (s *sftpService) sandboxPaths(c *privilege.Confinement) {
 // startBackground logs what the process cannot read as the user that it changed to, and
 // starts background work.
 func (s *sftpService) startBackground(ctx context.Context) {
-	if err := s.sessions.unreadable(); err != nil {
-		s.log.Say(slog.LevelWarn, "sftp users: changes of the users file are not noticed before a restart; let the user that haul runs as read it (chgrp, chmod 640)",
-			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
-	}
 	for _, dir := range s.sessions.reads() {
 		if slices.Contains(sharedDirs, dir) {
 			s.log.Say(slog.LevelInfo, "sftp users: the users file, or a file that it names, shares a directory with other files, which the confinement lets haul read too; use a directory of its own",
@@ -313,7 +309,7 @@ func (s *sftpService) startBackground(ctx context.Context) {
 			warnUnwritable("sftp", s.roots.MainDir(), s.log.Say)
 		}
 		s.checkRoots()
-		s.sessions.watch(ctx, s.reloaded)
+		s.sessions.watch(ctx, "sftp", s.log.Say, s.reloaded)
 	}()
 	go sweepOften(ctx, s.log.Say, func() (int, error) { return s.roots.Sweep(ctx, s.roots.Outside(s.sessions.dir)) })
 }
@@ -329,17 +325,9 @@ func (s *sftpService) checkRoots() {
 	}
 }
 
-// reloaded logs a change of the users file, and ends connections whose login is no longer
-// valid.
-func (s *sftpService) reloaded(changed bool, err error) {
-	if err != nil {
-		s.log.Say(slog.LevelWarn, "sftp users: the previous file stays in force", slog.String("error", err.Error()))
-		return
-	}
-	if !changed {
-		return
-	}
-	s.log.Say(slog.LevelInfo, "sftp users: the changed file is in force", slog.Int("users", len(s.sessions.dir.Names())))
+// reloaded is called when the users file has changed: it ends connections whose login is no
+// longer valid.
+func (s *sftpService) reloaded() {
 	s.warn()
 	s.roots.Learn(s.sessions.dir)
 	s.checkRoots()

@@ -84,10 +84,7 @@ func (cfg *Config) openStatus(owners []int, log *slog.Logger) error {
 	if err != nil {
 		return inSetting("status-cert", failure.Local.Wrap(err))
 	}
-	set.Report = func(err error) { log.Warn("status certificate", "error", err) }
-	for _, err := range set.Warnings() {
-		set.Report(err)
-	}
+	logCertificate(set, "status", sayTo(log))
 	cfg.status.users, cfg.status.tls = &userSessions{dir: dir, file: file}, certs.ServerConfig(set.GetCertificate)
 	return nil
 }
@@ -178,13 +175,7 @@ func (cfg *Config) startStatus(ctx context.Context, p *adminPort, all []service,
 	c, scheme := status.Config{Hosts: cfg.Status.Hosts, TLS: cfg.status.tls, Profiles: cfg.Status.Profiles, Log: log}, "http"
 	if users := cfg.status.users; users != nil {
 		c.Login, scheme = status.NewLogin(users.dir, log), "https"
-		go users.watch(ctx, func(changed bool, err error) {
-			if err != nil {
-				log.Warn("status users: the previous file stays in force", "error", err)
-			} else if changed {
-				log.Info("status users: the changed file is in force", "users", len(users.dir.Names()))
-			}
-		})
+		go users.watch(ctx, "status", sayTo(log), func() {}) // requests that last look for themselves
 	}
 	if i := slices.IndexFunc(all, func(s service) bool { return s.name() == handover.Boot }); i >= 0 {
 		cfg.status.board.Machines = all[i].(*bootService).Machines

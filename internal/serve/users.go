@@ -3,8 +3,8 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -125,18 +125,6 @@ func (p *userSessions) reads() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// unreadable returns why changes of the users file will not be noticed, or nil.
-func (p *userSessions) unreadable() error {
-	if p.file == "" {
-		return nil
-	}
-	f, err := os.Open(p.file)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
 // enter begins a session, unless the users file has changed and now refuses the login.
 // The context ends when the login is no longer valid. The caller calls leave at the end
 // of the session.
@@ -173,9 +161,10 @@ func (p *userSessions) endRevoked(report func(g *session, why string)) {
 	}
 }
 
-// watch reloads the users file whenever it has changed, until ctx ends, and reports the
-// result: an error only if it differs from the last.
-func (p *userSessions) watch(ctx context.Context, report func(changed bool, err error)) {
+// watch reloads the users file whenever it has changed, until ctx ends, and logs that: a mistake
+// in it once, and when that is mended. It calls changed after each change. The name says whose
+// users they are: "sftp".
+func (p *userSessions) watch(ctx context.Context, name string, say sayFunc, changed func()) {
 	if p.file == "" {
 		return
 	}
@@ -187,11 +176,23 @@ func (p *userSessions) watch(ctx context.Context, report func(changed bool, err 
 		case <-time.After(pause):
 		}
 		began := time.Now()
-		changed, err := p.dir.Reload()
+		news, err := p.dir.Reload()
 		pause = max(reloadEvery, reloadShare*time.Since(began))
-		text := fmt.Sprint(err)
-		if changed || err != nil && text != last {
-			report(changed, err)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		switch {
+		case errors.Is(err, fs.ErrPermission) && text != last:
+			say(slog.LevelWarn, name+" users: changes are not noticed before a restart, as the file, or one that it names, cannot be read; let the user that haul runs as read it (chgrp, chmod 640)",
+				slog.Int("uid", os.Getuid()), slog.String("error", text))
+		case text != "" && (news || text != last):
+			say(slog.LevelWarn, name+" users: the previous file stays in force", slog.String("error", text))
+		case news:
+			say(slog.LevelInfo, name+" users: the changed file is in force", slog.Int("users", len(p.dir.Names())))
+			changed()
+		case text == "" && last != "":
+			say(slog.LevelInfo, name+" users: the file has no mistake any more, and nothing that is not in force", slog.Int("users", len(p.dir.Names())))
 		}
 		last = text
 	}

@@ -51,6 +51,10 @@ type Set struct {
 	// call it at the same time. Set it before the first handshake.
 	Report func(error)
 
+	// Taken, if set, is called with each certificate that has come into force in the place of
+	// another one, as Report is.
+	Taken func(*x509.Certificate)
+
 	now     func() time.Time // for tests
 	next    atomic.Int64     // Unix nanoseconds: when to look again
 	current atomic.Pointer[certTable]
@@ -68,6 +72,7 @@ type certPair struct {
 
 	looks    int      // that have found the fault
 	reported bool     // the fault was passed to Report
+	taken    bool     // cert came into force, and was not passed to Taken
 	expiry   expiring // as last passed to Report
 }
 
@@ -168,7 +173,11 @@ func (c *Set) check() {
 	c.next.Store(now.Add(checkEvery).UnixNano())
 	c.look(now)
 	var news []error
+	var taken []*x509.Certificate
 	for _, p := range c.pairs {
+		if p.taken {
+			taken, p.taken = append(taken, p.cert.Leaf), false
+		}
 		// At the first look the second file may just not have been written yet.
 		if p.fault != nil && p.looks > 1 && !p.reported {
 			news = append(news, fmt.Errorf("%w; the previous certificate stays in force", p.faultError()))
@@ -180,6 +189,11 @@ func (c *Set) check() {
 		}
 	}
 	c.mu.Unlock()
+	if c.Taken != nil {
+		for _, cert := range taken {
+			c.Taken(cert)
+		}
+	}
 	if c.Report != nil {
 		for _, err := range news {
 			c.Report(err)
@@ -221,6 +235,7 @@ func (p *certPair) load(now time.Time) bool {
 	if err != nil {
 		return false
 	}
+	p.taken = p.cert != nil
 	p.cert, p.expiry = cert, notSoon
 	return true
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -223,6 +224,8 @@ func TestSetReplaced(t *testing.T) {
 			c := loadCerts(t, p)
 			var said []error
 			c.Report = func(err error) { said = append(said, err) }
+			var taken []string
+			c.Taken = func(cert *x509.Certificate) { taken = append(taken, cert.DNSNames...) }
 			wantShown(t, c, "", was)
 			replaceFile(t, q.Cert, p.Cert, rename)
 			wantShown(t, c, "", was)
@@ -233,6 +236,10 @@ func TestSetReplaced(t *testing.T) {
 			wantShown(t, c, "", is)
 			if len(said) > 0 || c.Warnings() != nil {
 				t.Errorf("said %v, warns %v", said, c.Warnings())
+			}
+			wantShown(t, c, "", is)
+			if !slices.Equal(taken, is.Leaf.DNSNames) {
+				t.Errorf("new certificates for %q were reported, want %q once", taken, is.Leaf.DNSNames)
 			}
 		})
 	}
