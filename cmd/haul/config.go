@@ -42,7 +42,7 @@ mistake, the exit code is not 0.
 command line. A server without a file, which SIGHUP would end, is a mistake.`
 
 func newConfigCheck() *cobra.Command {
-	pid := 0
+	pid, file := 0, ""
 	cmd := &cobra.Command{
 		Use:         "check [FILE]",
 		Short:       "Report all mistakes of a configuration",
@@ -53,11 +53,16 @@ func newConfigCheck() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var words []string
 			var err error
+			if file != "" {
+				args = append(args, file)
+			}
 			switch given := cmd.Flags().Changed("pid"); {
 			case given && len(args) > 0:
 				return failure.Usage.Errorf("--pid names a server, which has a file: FILE has no effect")
 			case given:
 				words, err = runningServer(pid)
+			case len(args) > 1:
+				return failure.Usage.Errorf("--config names the file, as %s does: name one", args[0])
 			case len(args) > 0:
 				words = []string{"--config", args[0]}
 			case config.DefaultFile() == "":
@@ -81,6 +86,7 @@ func newConfigCheck() *cobra.Command {
 			return mistakes(err)
 		},
 	}
+	cmd.Flags().StringVar(&file, "config", "", "check `FILE`, as if it stood alone")
 	cmd.Flags().IntVar(&pid, "pid", 0, "check what the running server with process number `PID` would read at SIGHUP")
 	return cmd
 }

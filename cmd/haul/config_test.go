@@ -26,7 +26,7 @@ func writeConfig(t *testing.T, text string) string {
 // and by its dry run, with each mistake on a line of its own.
 func TestConfigMistakes(t *testing.T) {
 	name := writeConfig(t, "dirs = ['/srv']\n[tftp]\nsingel_port = true\nmtu = 5\n")
-	for _, args := range [][]string{{"config", "check", name}, {"serve", "--config", name}, {"serve", "-n", "--config", name}, {"config", "show", "--config", name}} {
+	for _, args := range [][]string{{"config", "check", name}, {"config", "check", "--config", name}, {"serve", "--config", name}, {"serve", "-n", "--config", name}, {"config", "show", "--config", name}} {
 		code, out, message := haul(t, args...)
 		want := "haul: " + name + `:3:1: [tftp] has no key singel_port; did you mean single_port?` + "\n" + name + ":4:1: tftp.mtu 5: it is auto, none, or 68 to 65535 bytes\n2 mistakes"
 		if code != exitUsage || out != "" || "haul: "+message != want {
@@ -55,9 +55,10 @@ func TestConfigCheckOpensFiles(t *testing.T) {
 	t.Setenv("CONFIGURATION_DIRECTORY", t.TempDir())
 	t.Setenv("HAUL_SFTP_HOST_KEYS", keys)
 	pcap := filepath.Join(t.TempDir(), "pcap")
-	name := writeConfig(t, "dirs = ['"+dir+"']\nuser = '65534'\ntftp = {listen = ':69', pcap = '"+pcap+"'}\nsftp.listen = ':22'\n")
+	name := writeConfig(t, "dirs = ['"+dir+"']\nuser = '65534'\ntftp = {listen = ':69', pcap = '"+pcap+"'}\nsftp.listen = ':22'\nstatus.listen = '127.0.0.1:9070'\n")
 	code, out, message := haul(t, "config", "check", name)
-	if code != 0 || message != "" || !strings.Contains(out, "would serve "+dir+" over TFTP on :69\n") || !strings.Contains(out, "would serve "+dir+" over SFTP on :22\n") {
+	if code != 0 || message != "" || !strings.Contains(out, "would serve "+dir+" over TFTP on :69\n") || !strings.Contains(out, "would serve "+dir+" over SFTP on :22\n") ||
+		!strings.Contains(out, "would serve the status page on http://127.0.0.1:9070/\n") {
 		t.Errorf("exit code %d, %s%s", code, out, message)
 	}
 	for _, path := range []string{keys, pcap} {
@@ -71,6 +72,10 @@ func TestConfigCheckOpensFiles(t *testing.T) {
 	code, out, message = haul(t, "config", "check", writeConfig(t, "dirs = ['"+dir+"']\nhttps = {listen = ':443', cert = '"+dir+"/none.pem'}\n"))
 	if code != exitLocal || !strings.Contains(message, "haul.toml:2:27: ") || !strings.Contains(message, "none.pem") {
 		t.Errorf("exit code %d, %s%s", code, out, message)
+	}
+	code, _, message = haul(t, "config", "check", name, "--config", name)
+	if code != exitUsage || !strings.Contains(message, "name one") {
+		t.Errorf("exit code %d, %s", code, message)
 	}
 	code, out, message = haul(t, "config", "check", dir+"/none.toml")
 	if code != exitLocal || !strings.Contains(message, "none.toml") {

@@ -67,6 +67,10 @@ func TestServeStatusLogin(t *testing.T) {
 	if code, out, errs := haul(t, "top", url, "--insecure", "--password-file", password); code != 0 || !strings.Contains(out, "TFTP") {
 		t.Errorf("haul top: exit code %d, %s%s", code, out, errs)
 	}
+	// There is nobody to ask for the password.
+	if code, _, errs := haul(t, "top", url, "--insecure"); code != exitUsage || !strings.Contains(errs, "no terminal to ask for a password; --password-file FILE") {
+		t.Errorf("haul top: exit code %d, %s", code, errs)
+	}
 	c.stopSettled()
 
 	said := runChild(t, childOptions{}, append(append([]string{"serve", secrets}, anyPort...), args...)...).wantExit(exitUsage)

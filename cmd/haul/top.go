@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -56,6 +57,9 @@ func newTop() *cobra.Command {
 					return remote.PasswordIn(passwordFile)
 				}
 				password, err := console.AskPassword(ctx, os.Stdin, cmd.ErrOrStderr(), fmt.Sprintf("Password of %s@%s: ", console.Visible(user), console.Visible(host)))
+				if errors.Is(err, console.ErrNoTerminal) {
+					return "", failure.Usage.Errorf("%w; --password-file FILE names a file that has it", err)
+				}
 				return string(password), failure.Dial.Wrap(err)
 			}
 			return top.Run(cmd.Context(), c)

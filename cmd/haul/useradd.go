@@ -326,7 +326,7 @@ func (p *passwordFlags) get(cmd *cobra.Command, name string) ([]byte, error) {
 	}
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return nil, failure.Usage.Errorf("there is no terminal to ask for a password; --password-stdin reads it from standard input")
+		return nil, failure.Usage.Errorf("%w; --password-stdin reads it from standard input", console.ErrNoTerminal)
 	}
 	first, err := console.AskPassword(cmd.Context(), in, cmd.ErrOrStderr(), fmt.Sprintf("Password for %s: ", name))
 	if err != nil {

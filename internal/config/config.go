@@ -90,6 +90,8 @@ type Settings struct {
 	all    []*Setting
 	config serve.Config
 	file   string // that was read; "" if none was
+
+	hookTables []Origin // of the hooks, if they are from the file
 }
 
 // New returns the settings with their defaults.

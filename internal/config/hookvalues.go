@@ -1,6 +1,9 @@
 package config
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/haul-project/haul/internal/hooks"
@@ -44,13 +47,23 @@ func (f *fileReader) beginHook(at Origin) {
 // hookField reads a key of the table.
 func (f *fileReader) hookField(e *unstable.Node) {
 	key, at := f.key(e)
+	refuse := func(format string, args ...any) {
+		f.hooks.refused, f.hooks.setting.refused = true, true
+		f.mistake(at, "[[%s]] "+format, append([]any{hookTable}, args...)...)
+	}
+	if !slices.Contains(hooks.Fields, key) {
+		refuse("has no key %s%s", key, didYouMean(key, hooks.Fields))
+		return
+	}
 	parts, err := texts(e.Value())
+	if err != nil && !hooks.IsList(key) {
+		err = errors.New("it is text in quotes")
+	}
 	if err == nil {
 		err = f.hooks.hook.Set(key, parts...)
 	}
 	if err != nil {
-		f.hooks.refused, f.hooks.setting.refused = true, true
-		f.mistake(at, "[[%s]] %s %s: %w", hookTable, key, f.source(e.Value()), err)
+		refuse("%s %s: %w", key, f.source(e.Value()), err)
 	}
 }
 
@@ -63,6 +76,7 @@ func (f *fileReader) endHook() {
 	err := h.Check()
 	if err == nil {
 		err = f.hooks.setting.value.list.set(h.String())
+		f.settings.hookTables = append(f.settings.hookTables, f.hooks.at)
 	}
 	if err != nil {
 		f.hooks.setting.refused = true

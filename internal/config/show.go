@@ -55,13 +55,17 @@ func (s *Settings) write(out io.Writer, origins bool, wanted func(*Setting) bool
 
 // writeHooks writes a table for each hook.
 func (s *Settings) writeHooks(b *strings.Builder, origins bool) error {
-	for _, h := range s.config.Observe.Hooks {
+	for i, h := range s.config.Observe.Hooks {
 		if text := h.String(); !utf8.ValidString(text) {
 			return fmt.Errorf("the hook %q is not UTF-8: a file cannot have it", text)
 		}
 		fmt.Fprintf(b, "\n[[%s]]", hookTable)
 		if origins {
-			fmt.Fprintf(b, "  # %s", s.find(hookTable).origin)
+			at := s.find(hookTable).origin
+			if at.File != "" {
+				at = s.hookTables[i]
+			}
+			fmt.Fprintf(b, "  # %s", at)
 		}
 		b.WriteByte('\n')
 		for _, field := range hooks.Fields {
@@ -71,7 +75,7 @@ func (s *Settings) writeHooks(b *strings.Builder, origins bool) error {
 			}
 			switch {
 			case len(parts) == 0:
-			case field == "on" || field == "run":
+			case hooks.IsList(field):
 				fmt.Fprintf(b, "%s = [%s]\n", field, strings.Join(parts, ", "))
 			default:
 				fmt.Fprintf(b, "%s = %s\n", field, parts[0])

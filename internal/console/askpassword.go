@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,13 +10,16 @@ import (
 	"golang.org/x/term"
 )
 
+// ErrNoTerminal is the error of [AskPassword] without one.
+var ErrNoTerminal = errors.New("there is no terminal to ask for a password")
+
 // AskPassword reads a password from a terminal without showing it. If ctx ends
 // before, the terminal is as it was.
 func AskPassword(ctx context.Context, in *os.File, out io.Writer, prompt string) ([]byte, error) {
 	fd := int(in.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
-		return nil, fmt.Errorf("ask for a password: %w", err)
+		return nil, ErrNoTerminal
 	}
 	fmt.Fprint(out, prompt)
 	defer fmt.Fprintln(out)

@@ -61,7 +61,10 @@ type Hook struct {
 // Fields are the names of what a hook consists of, in the order of [Hook.String].
 var Fields = []string{"on", "timeout", "key", "url", "run"}
 
-// Set sets a field by its name. on and run have several parts, the others one.
+// IsList reports whether a field has several parts.
+func IsList(field string) bool { return field == "on" || field == "run" }
+
+// Set sets a field by its name, which has one part or is a list.
 func (h *Hook) Set(field string, parts ...string) error {
 	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > maxWord || strings.IndexByte(p, 0) >= 0 }) {
 		return fmt.Errorf("a word has at most %d bytes, and no zero byte", maxWord)

@@ -63,6 +63,13 @@ func (cfg *Config) announceDryRun(out io.Writer) {
 	if cfg.Metrics != "" {
 		cfg.say(out, "would serve metrics on http://%s/metrics", cfg.Metrics)
 	}
+	switch {
+	case cfg.Status.Listen == "":
+	case cfg.Status.Users == "":
+		cfg.say(out, "would serve the status page on http://%s/", cfg.Status.Listen)
+	default:
+		cfg.say(out, "would serve the status page on https://%s/, to the users in %s", cfg.Status.Listen, cfg.Status.Users)
+	}
 }
 
 // announceAccess prints what clients without a login may do.
