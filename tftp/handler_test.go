@@ -76,6 +76,7 @@ func TestHandlerErrors(t *testing.T) {
 		{fmt.Errorf("%w: %w", secret, fs.ErrPermission), transfer.AccessViolation, "access violation"},
 		{fs.ErrExist, transfer.FileExists, "file already exists"},
 		{store.ErrNoSpace, transfer.DiskFull, "no space left on the server"},
+		{store.ErrUnavailable, transfer.NotDefined, "the server cannot reach its files, try again"},
 		{secret, transfer.NotDefined, "server error"},
 		{context.DeadlineExceeded, transfer.NotDefined, "server error"},
 		{&transfer.Error{Code: transfer.NoSuchUser, Message: "who are you?"}, transfer.NoSuchUser, "who are you?"},
@@ -92,7 +93,11 @@ func TestHandlerErrors(t *testing.T) {
 			if !ok || fault.Code != test.code || fault.Message != test.text {
 				t.Errorf("%v became %v", test.err, err)
 			}
-			w.wantResults(map[Outcome]int{Refused: 1})
+			want := Refused
+			if test.err == store.ErrNoSpace || test.err == store.ErrUnavailable { // which the operator has to mend
+				want = Failed
+			}
+			w.wantResults(map[Outcome]int{want: 1})
 		})
 	}
 }

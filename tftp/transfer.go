@@ -81,7 +81,7 @@ const (
 	EndedByPeer Outcome = "ended by peer" // by an ERROR
 	PeerSilent  Outcome = "peer silent"   // it has stopped to answer, or never did
 	Replaced    Outcome = "replaced"      // it began anew
-	Failed      Outcome = "failed"        // on our side, or the peer broke the rules
+	Failed      Outcome = "failed"        // on our side, as by a full disk, or the peer broke the rules
 )
 
 // Outcomes lists them all.
@@ -99,7 +99,7 @@ func (t *Transfer) outcome() Outcome {
 		return Done
 	case errors.Is(t.Err, errReplaced):
 		return Replaced
-	case t.Sent == 0:
+	case t.Sent == 0 && !errors.Is(t.Err, store.ErrNoSpace) && !errors.Is(t.Err, store.ErrUnavailable):
 		return Refused
 	case errors.As(t.Err, &fault) && fault.Remote && t.isProbe(fault.Code):
 		return Probe

@@ -23,7 +23,7 @@ type Kind string
 const (
 	Uploaded    Kind = "uploaded"     // a file has arrived, and has its name
 	Downloaded  Kind = "downloaded"   // a file was sent whole, or the part that was asked for
-	Failed      Kind = "failed"       // a transfer that had begun did not end well
+	Failed      Kind = "failed"       // a transfer that had begun did not end well, or could not begin by a fault on our side
 	Login       Kind = "login"        // somebody has logged in
 	LoginFailed Kind = "login_failed" // somebody could not
 	Boot        Kind = "boot"         // a machine that boots has reached another stage
