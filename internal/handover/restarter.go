@@ -30,11 +30,15 @@ type Restarter struct {
 	// Retire is called then: new connections are for the child.
 	Retire func()
 
-	next atomic.Pointer[child] // nil until there is one
+	next   atomic.Pointer[child] // nil until there is one
+	failed atomic.Int64
 }
 
 // Retired reports whether a child has taken over.
 func (r *Restarter) Retired() bool { return r != nil && r.next.Load() != nil }
+
+// Failures returns how many requests had no successor, since it failed or could not be started.
+func (r *Restarter) Failures() int64 { return r.failed.Load() }
 
 // Ended reports to the child, if there is one, that a service of this process has ended.
 // A child that is gone, as after a restart of its own, waits for nothing.
@@ -89,6 +93,7 @@ func (r *Restarter) handle(ctx context.Context) {
 	r.Log.Info("restart: starting a successor")
 	next, err := r.spawn(ctx)
 	if err != nil {
+		r.failed.Add(1)
 		failed := "restart: there is no successor, and this process continues to serve"
 		if r.Reload {
 			failed = "reload: there is no successor, and this process continues to serve with the previous configuration"
