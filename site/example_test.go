@@ -72,6 +72,6 @@ func Example() {
 	fmt.Println(up.(*site.Upload).Name)
 	// Output:
 	// default linux
-	// true refused: access denied: access rule 1: deny read * *.key
+	// true access denied: access rule 1: deny read * *.key
 	// config.20261122T101500.123Z.txt
 }

@@ -19,12 +19,13 @@ type Refusal struct {
 	Reason error
 }
 
-// Error returns the message and the reason. It is for the log.
+// Error returns the message and the reason. It is for the log, which says besides that this is a
+// refusal.
 func (r *Refusal) Error() string {
 	if r.Reason == nil {
-		return "refused: " + r.Message
+		return r.Message
 	}
-	return fmt.Sprintf("refused: %s: %v", r.Message, r.Reason)
+	return fmt.Sprintf("%s: %v", r.Message, r.Reason)
 }
 
 // ForClient returns the message, so that a package that does not know this one

@@ -121,7 +121,7 @@ rP ^any$   else
 		}
 	}
 	_, err := s.Open(t.Context(), client("10.0.0.7"), "evil")
-	if _, ok := errors.AsType[*remap.Abort](err); !ok || err.Error() != `refused: no evil: refused by the map file, line 2: "no evil"` {
+	if _, ok := errors.AsType[*remap.Abort](err); !ok || err.Error() != `no evil: refused by the map file, line 2: "no evil"` {
 		t.Error(err)
 	}
 	// For E rules a name that an upload would be refused for does not exist.
@@ -197,7 +197,7 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	_, err := s.Open(t.Context(), client("10.2.0.1"), "f")
-	if err == nil || err.Error() != "refused: access denied: access rule 7: deny all * *" {
+	if err == nil || err.Error() != "access denied: access rule 7: deny all * *" {
 		t.Error(err)
 	}
 	s.FoldCase = true
