@@ -191,6 +191,9 @@ func (l *Log) follow() {
 		l.stays = true
 		return
 	}
+	if l.stays {
+		l.log.Info("audit: the file has its name again, and lines go there", "file", l.path)
+	}
 	l.stays = false
 }
 

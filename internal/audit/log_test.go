@@ -163,6 +163,9 @@ func TestRenamed(t *testing.T) {
 		add("6")
 		l.Close()
 		wantLines(t, path, uploaded("6"))
+		if !strings.Contains(said.String(), "audit: the file has its name again") {
+			t.Errorf("that it is over is not logged: %s", said)
+		}
 	})
 }
 
