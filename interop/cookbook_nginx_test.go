@@ -52,7 +52,7 @@ func TestCookbookNginx(t *testing.T) {
 	for _, fault := range []struct{ spoil, ask, see, want string }{
 		{"sed -i 's/client_max_body_size 0;//' /etc/nginx/sites-enabled/site", "haul put --cacert files.crt disk.img" + below + "third.img", "", "413"},
 		{"chgrp root /run/haul-http.sock", "curl --insecure https://" + cookServer, "cat /var/log/nginx/error.log", "connect() to unix:/run/haul-http.sock failed (13: Permission denied)"},
-		{"chgrp www-data /run/haul-http.sock; sed -i '/proxy_protocol/d' /etc/nginx/nginx.conf", "curl --insecure https://" + cookServer, "journalctl --no-pager -u haul -o cat", `cause="no PROXY header"`},
+		{"chgrp www-data /run/haul-http.sock; sed -i '/proxy_protocol/d' /etc/nginx/modules-enabled/90-haul.conf", "curl --insecure https://" + cookServer, "journalctl --no-pager -u haul -o cat", `cause="no PROXY header"`},
 	} {
 		m.run(t, fault.spoil+"\nsystemctl restart nginx")
 		out, err := d.try(t)(fault.ask)

@@ -30,6 +30,10 @@ install -m 755 bin/haul /usr/bin/haul`)
 	wantDialogue(t, partner.try(t), scripts[1])
 	wantFile(t, m.path("/srv/partners/acme/report.pdf"), content(size))
 
+	// With bash for a shell, what a partner uploads runs no command.
+	m.run(t, "usermod --shell /bin/bash acme")
+	partner.run(t, "echo 'echo ran >/tmp/ran' >.bashrc; haul put .bashrc acme@"+cookServer+":; haul ls acme@"+cookServer+":/; haul rm acme@"+cookServer+":.bashrc")
+	m.run(t, "test ! -e /tmp/ran")
 	for _, fault := range []struct{ spoil, see, want string }{
 		{"usermod --shell /usr/sbin/nologin acme", "", "This account is currently not available"},
 		{"usermod --shell /bin/sh acme; mv /srv/partners/acme /srv/partners/other", "journalctl --no-pager -t sftp-server -o cat", "--root /srv/partners/acme: open /srv/partners/acme: no such file or directory"},

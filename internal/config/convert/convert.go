@@ -106,6 +106,11 @@ func (d *draft) finish() (string, error) {
 	for refused { // each time fewer are left
 		s, refused = d.settings()
 	}
+	for _, a := range d.given {
+		if a.key == user {
+			d.note(a.line, a.words, "haul becomes this user if root starts it. haul.service has a user of its own, and starts only without the line on user")
+		}
+	}
 	slices.SortStableFunc(d.notes, func(a, b note) int { return cmp.Compare(a.line, b.line) })
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Converted from %s.\n", console.Visible(d.file))
