@@ -182,7 +182,7 @@ func TestServeUserWithoutRoot(t *testing.T) {
 	dir := t.TempDir()
 	openUp(t, dir)
 	c := runChild(t, childOptions{attr: attr}, append([]string{"serve", "--user", "4712:4712", dir}, anyPort...)...)
-	if said := c.wantExit(exitFailed); !strings.Contains(said, "start it as root") {
+	if said := c.wantExit(exitUsage); !strings.Contains(said, "start it as root") || strings.Contains(said, "serving") {
 		t.Errorf("said %s", said)
 	}
 	c = startChild(t, childOptions{attr: attr}, "--user", "4711:4711", dir)

@@ -33,13 +33,10 @@ func Drop(u User) error {
 }
 
 func drop(u User) error {
-	if u.UID <= 0 || u.GID < 0 {
-		return errors.New("that is root; name a user with fewer rights")
+	if err := allowed(u); err != nil {
+		return err
 	}
 	if !is(u) {
-		if os.Geteuid() != 0 {
-			return fmt.Errorf("%w: this process is not root; start it as root, or without a user to become", syscall.EPERM)
-		}
 		// It takes CAP_SETPCAP, which goes with the user.
 		if err := dropBounding(); err != nil {
 			return err
@@ -60,6 +57,24 @@ func drop(u User) error {
 	}
 	if syscall.Setresuid(-1, 0, -1) == nil {
 		return errors.New("it could become root again")
+	}
+	return nil
+}
+
+// Allowed returns the error that [Drop] would return for a process that is neither u nor root.
+func Allowed(u User) error {
+	if err := allowed(u); err != nil {
+		return fmt.Errorf("become user %s: %w", u.Name, err)
+	}
+	return nil
+}
+
+func allowed(u User) error {
+	switch {
+	case u.UID <= 0 || u.GID < 0:
+		return errors.New("that is root; name a user with fewer rights")
+	case !is(u) && os.Geteuid() != 0:
+		return fmt.Errorf("%w: this process is not root; start it as root, or as that user (User= of a service), or leave the user out", syscall.EPERM)
 	}
 	return nil
 }

@@ -16,6 +16,9 @@ func LookUp(spec string) (User, error) {
 // Drop would become another user.
 func Drop(u User) error { return unsupported("become user " + u.Name) }
 
+// Allowed would say whether Drop is.
+func Allowed(u User) error { return Drop(u) }
+
 // DropCapabilities would give up capabilities.
 func DropCapabilities() error { return unsupported("drop capabilities") }
 

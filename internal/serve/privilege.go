@@ -22,6 +22,18 @@ func userToBecome(spec string) (*privilege.User, error) {
 	return &u, nil
 }
 
+// mayBecome returns an error if this process cannot become a user. "haul config check" does
+// not ask: others run it than the server.
+func (cfg *Config) mayBecome(user *privilege.User) error {
+	if user == nil || cfg.Unconfined {
+		return nil
+	}
+	if err := privilege.Allowed(*user); err != nil {
+		return failure.Mistake("user", "--user: %w", err)
+	}
+	return nil
+}
+
 // ownUsers returns the numbers of the users that the server runs as: the user who started
 // it, and the user it changes to, if any.
 func ownUsers(become *privilege.User) []int {

@@ -75,6 +75,9 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	log, counts := cfg.log(out), cfg.counts()
 	user, all, err := cfg.open(before, counts, log, out)
 	defer func() { closeServices(all); cfg.sources.Close() }()
+	if err == nil {
+		err = cfg.mayBecome(user)
+	}
 	if err != nil {
 		return err
 	}
