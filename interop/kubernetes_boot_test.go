@@ -23,7 +23,7 @@ func TestKubernetesBoot(t *testing.T) {
 		"hostNetwork": "true", "containers.0.securityContext.capabilities.drop.0": "ALL", "containers.0.securityContext.runAsUser": "0",
 		"containers.0.securityContext.allowPrivilegeEscalation": "false", "containers.0.securityContext.readOnlyRootFilesystem": "true",
 		"volumes.0.hostPath.path": "/srv/boot", "containers.0.volumeMounts.0.mountPath": "/srv/boot", "containers.0.volumeMounts.0.readOnly": "true",
-		"containers.0.ports.0.containerPort": "9100", "containers.0.readinessProbe.httpGet.path": "/healthz",
+		"containers.0.ports.0.containerPort": "9069", "containers.0.readinessProbe.httpGet.path": "/healthz",
 	} {
 		if got := part[string](t, pod, path); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
@@ -52,7 +52,7 @@ func TestKubernetesBoot(t *testing.T) {
 	l.client.doctorPXE(t, eth, 1, "x64", `names the boot file ipxe.efi of `+host, "fetched tftp://"+host+"/ipxe.efi")
 
 	client := http.Client{Transport: &http.Transport{DialContext: l.server.dialer(t)}}
-	answer, err := client.Get("http://127.0.0.1:9100/healthz")
+	answer, err := client.Get("http://127.0.0.1:9069/healthz")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,6 +130,10 @@ func TestReplicasExamples(t *testing.T) {
 			t.Errorf("the service selects %s, and the pods are %s", got, labels)
 		}
 	}
+	spread := part[string](t, manifest(t, "Deployment", "haul"), "spec.template.spec.topologySpreadConstraints.0.labelSelector.matchLabels.app")
+	if spread != "haul" {
+		t.Errorf("the pods that are spread over nodes are %s", spread)
+	}
 	haul, service := readContainer(t, "Deployment", "haul"), part[map[string]any](t, services, "haul")
 	// Each port of the container is that of a flag, above 1024, and the services lead to it.
 	for _, flag := range []string{"tftp", "http", "metrics"} {
