@@ -3,13 +3,20 @@
 
 GO       ?= go
 DIR      ?= bin/sample
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# By itself git takes as many digits of the commit as are unique in a clone.
+VERSION  ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo devel)
 FUZZTIME ?= 200000x
 TARGETS  := linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 
 # The first Raspberry Pi and the Zero have it, and Raspberry Pi OS calls them armhf, as Debian does the
 # 7. The instructions of the 7 would exclude them, and speed up little: hashes and ciphers use none.
 export GOARM := 6
+
+# What is shipped runs on each processor of its kind, and is the same, whatever the builder's environment asks for.
+binaries: export GOAMD64 := v1
+binaries: export GOARM64 := v8.0
+binaries: export GOFLAGS :=
+binaries: export GOEXPERIMENT :=
 
 # golangci-lint is built here by the Go toolchain, since the module proxy is all
 # that it needs: two minutes on two cores the first time, nothing after that.

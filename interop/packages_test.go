@@ -30,8 +30,8 @@ func makePackages(version string, environment ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	script := fmt.Sprintf(`set -e; tree=$(pwd)
-		tar -C .. --exclude=./bin --exclude=./.git --exclude=./bench --exclude=./docs --exclude=./interop -c . | tar -C %[1]s -x
+	script := fmt.Sprintf(`set -e; umask "${UMASK:-022}"; tree=$(pwd)
+		tar -C .. --exclude=./bin --exclude=./.git --exclude=./bench --exclude=./interop -c . | tar -C %[1]s -x
 		cd %[1]s
 		for t in %[2]s; do mkdir -p "bin/${t%%/*}-${t#*/}"; done
 		for f in bin/linux-arm/haul bin/darwin-arm64/haul bin/windows-amd64/haul.exe; do echo "of another system" >$f; done
@@ -81,7 +81,7 @@ func TestPackagesSameBytes(t *testing.T) {
 	t.Parallel()
 	first := packages(t, firstPackages)
 	second, err := makePackages("v1.0.0", "TZ=Pacific/Auckland", "LC_ALL=C.UTF-8", "LANG=de_DE.UTF-8", "GZIP_OPT=-1", "HOME="+t.TempDir(),
-		"GOCACHE="+goEnv(t, "GOCACHE"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "UMASK=077")
+		"GOCACHE="+goEnv(t, "GOCACHE"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "UMASK=077", "GOFLAGS=-tags=haul_portable")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestPackageArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"man/man1/haul-serve.1", "completions/haul.bash", "completions/_haul", "packaging/systemd/haul.service", "LICENSE"} {
+	for _, name := range []string{"docs/guide.md", "man/man1/haul-serve.1", "completions/haul.bash", "completions/_haul", "packaging/systemd/haul.service", "LICENSE"} {
 		if len(files[name]) == 0 {
 			t.Errorf("no %s", name)
 		}
