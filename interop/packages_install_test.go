@@ -95,6 +95,39 @@ haul ls sftp://alice@127.0.0.1:2022/ # and remember its key`)
 	}
 }
 
+// Without the tools of systemd the package makes its user and directories by itself. It warns of a user haul that was
+// there before, whose rights haul-sftp.service would have.
+func TestPackageInstallElsewhere(t *testing.T) {
+	t.Parallel()
+	m := newcomer(t)
+	m.run(t, "rm -f /usr/sbin/policy-rc.d; getent passwd haul && userdel haul || true")
+	b, err := os.ReadFile(debOf(t, packages(t, firstPackages)))
+	if err == nil {
+		err = os.WriteFile(m.path(source+"/haul.deb"), b, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Triggers are for others: the database of manual pages takes long.
+	out := m.run(t, `unshare --mount sh -euc 'mount -t tmpfs none /run
+for tool in systemd-sysusers systemd-tmpfiles systemctl deb-systemd-helper deb-systemd-invoke; do
+	mount --bind /dev/null "$(command -v "$tool")"
+done
+dpkg --no-triggers --install haul.deb 2>&1
+dpkg --no-triggers --install haul.deb 2>&1
+haul serve --dry-run --user haul /srv/tftp'
+stat --format '%n %U:%G %a' /srv/tftp /srv/sftp /etc/haul/users`)
+	if want := "/srv/tftp root:root 755\n/srv/sftp haul:haul 750\n/etc/haul/users root:haul 640\n"; !strings.HasSuffix(out, want) || strings.Contains(out, "not found") {
+		t.Errorf("without systemd:\n%s\nwant at the end\n%s", out, want)
+	}
+	const warning = "there is a user haul already, at home in /home/haul"
+	out = m.run(t, `dpkg --no-triggers --purge haul; userdel haul; useradd --home-dir /home/haul haul; dpkg --no-triggers --install haul.deb 2>&1`)
+	again := m.run(t, "dpkg --no-triggers --install haul.deb 2>&1")
+	if !strings.Contains(out, warning) || strings.Contains(again, warning) {
+		t.Errorf("the user haul was there before:\n%s\nand then an upgrade:\n%s", out, again)
+	}
+}
+
 // ours lists the files that are the package's, or of its users.
 func (m *computer) ours(t *testing.T) []string {
 	t.Helper()
