@@ -14,8 +14,6 @@ package handover
 
 import (
 	"errors"
-	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -92,20 +90,6 @@ func CloseSockets(all []Socket) {
 			_ = s.File.Close()
 		}
 	}
-}
-
-// FromListener duplicates the socket of a listener of package net, whose address was
-// configured as addr.
-func FromListener(service string, l net.Listener, addr string) ([]Socket, error) {
-	f, ok := l.(interface{ File() (*os.File, error) })
-	if !ok {
-		return nil, fmt.Errorf("hand %v over: %w", l.Addr(), errors.ErrUnsupported)
-	}
-	file, err := f.File()
-	if err != nil {
-		return nil, fmt.Errorf("hand %v over: %w", l.Addr(), err)
-	}
-	return []Socket{{Service: service, Addr: addr, File: file}}, nil
 }
 
 // FromTCP duplicates sockets of package tcp. Item i of asked is how the address of item i

@@ -241,18 +241,6 @@ func (p *Inherited) Stream(service string, addrs []string, o tcp.Options) (place
 	return places, nil
 }
 
-// Admin takes the listening socket for a service that operators ask, Metrics or Status, or nil
-// if it is to be opened.
-func (p *Inherited) Admin(service, addr string) (l net.Listener, err error) {
-	for _, g := range p.take(service, []string{addr}) {
-		if len(g.sockets) > 0 {
-			l, err = net.FileListener(g.sockets[0].File)
-		}
-		closeInherited(g.sockets)
-	}
-	return l, err
-}
-
 // Boot takes the sockets for boot clients at these addresses, in their order, and other files
 // that the predecessor named like this; none if they are to be opened. The caller closes the
 // files.

@@ -126,16 +126,9 @@ func TestInheritByAddress(t *testing.T) {
 	}
 	stream(HTTP, "b:80")
 	stream(HTTPS, any4, "a:80") // that of HTTP, but no port that the kernel chose for HTTP
-	if l, err := p.Admin(Metrics, "a:91"); l != nil || err != nil {
-		t.Errorf("metrics at %v, %v", l, err)
-	}
-	l, err := p.Admin(Metrics, "a:90")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	got = append(got, l.Addr().String())
-	want := []string{any4 + " " + tftpAt[1], "new:69", "b:69 " + tftpAt[2], "b:80 " + httpAt[2], any4, "a:80 " + httpAt[0], metricsAt[0]}
+	stream(Metrics, "a:91")
+	stream(Metrics, "a:90")
+	want := []string{any4 + " " + tftpAt[1], "new:69", "b:69 " + tftpAt[2], "b:80 " + httpAt[2], any4, "a:80 " + httpAt[0], "a:91", "a:90 " + metricsAt[0]}
 	if !slices.Equal(got, want) {
 		t.Errorf("took %q\nwant %q", got, want)
 	}

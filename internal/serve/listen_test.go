@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,17 +65,69 @@ func TestFallBackReasons(t *testing.T) {
 }
 
 func TestMetricsListenErrors(t *testing.T) {
-	s, err := openAdmin(t.Context(), new(handover.Inherited), handover.Metrics, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	again, err := openAdmin(t.Context(), new(handover.Inherited), handover.Metrics, s.Addr().String())
+	cfg := Default()
+	_, l := openTestAdmin(t, "127.0.0.1:0")
+	again, _, err := cfg.openAdmin(t.Context(), new(handover.Inherited), handover.Metrics, l.Addr().String(), slog.New(slog.DiscardHandler))
 	if err == nil {
-		again.Close()
+		again.close()
 	}
 	if !errors.Is(err, failure.Listen) || !strings.Contains(err.Error(), "another server has that port") {
 		t.Errorf("a port that is taken: %v", err)
+	}
+}
+
+// openTestAdmin opens a port for operators until the test ends.
+func openTestAdmin(t *testing.T, addr string) (*adminPort, net.Listener) {
+	t.Helper()
+	cfg := Default()
+	p, l, err := cfg.openAdmin(t.Context(), new(handover.Inherited), handover.Metrics, addr, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	return p, l
+}
+
+// One address cannot have all connections to a port for operators, unless only this machine
+// reaches that.
+func TestAdminConnections(t *testing.T) {
+	for addr, limited := range map[string]bool{"0.0.0.0:0": true, "127.0.0.1:0": false} {
+		_, l := openTestAdmin(t, addr)
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		go func() {
+			for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+				_, _ = io.WriteString(c, "x")
+				go func() {
+					_, _ = io.Copy(io.Discard, c) // until the client goes
+					c.Close()
+				}()
+			}
+		}()
+		// served reports whether a new connection is.
+		served := func(d net.Dialer) bool {
+			t.Helper()
+			c, err := d.DialContext(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", port))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			n, _ := c.Read(make([]byte, 1))
+			return n == 1
+		}
+		for range adminConnsPerSource {
+			if !served(net.Dialer{}) {
+				t.Errorf("%s: fewer than %d connections are served", addr, adminConnsPerSource)
+			}
+		}
+		if ok := served(net.Dialer{}); ok == limited {
+			t.Errorf("%s: that one more is served is %v", addr, ok)
+		}
+		if runtime.GOOS != "linux" { // it has more addresses of this machine
+			continue
+		}
+		if !served(net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}) {
+			t.Errorf("%s: another address is not served", addr)
+		}
 	}
 }
 

@@ -324,7 +324,7 @@ func allSockets(all []service, admin []*adminPort) (sockets []handover.Socket, e
 		sockets, err = append(sockets, some...), errors.Join(err, failed)
 	}
 	for _, p := range admin {
-		some, failed := handover.FromListener(p.service, p.socket, p.asked)
+		some, failed := handover.FromTCP(p.service, p.sockets, p.asked)
 		sockets, err = append(sockets, some...), errors.Join(err, failed)
 	}
 	if err != nil {

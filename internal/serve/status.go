@@ -18,6 +18,7 @@ import (
 	"github.com/haul-project/haul/internal/status"
 	"github.com/haul-project/haul/internal/userroots"
 	"github.com/haul-project/haul/meter"
+	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/tcp/certs"
 )
 
@@ -107,11 +108,18 @@ func (cfg *Config) sandboxStatus(c *privilege.Confinement) {
 	}
 }
 
+// adminConnsPerSource is how many connections one address (IPv6: one /64) may have to a port for
+// operators that others than this machine can reach. Such a port has 64, and 16 browsers get what
+// changes of the status page: so one address cannot take all of either.
+const adminConnsPerSource = 12
+
 // An adminPort shows operators what the server does.
 type adminPort struct {
-	service, asked string // the address as configured
-	socket         net.Listener
-	close          func()
+	service string
+	accept  tcp.Server
+	sockets []*tcp.Socket
+	asked   []string // the address as configured
+	close   func()
 }
 
 // startAdmin serves the metrics and the status page of all services. The caller closes the
@@ -125,26 +133,30 @@ func (cfg *Config) startAdmin(ctx context.Context, all []service, counts *meter.
 	}
 	cfg.sources.RegisterMetrics(counts)
 	cfg.observers.RegisterMetrics(counts)
-	open := func(service, addr string) *adminPort {
-		if addr == "" || err != nil {
+	for _, one := range []struct {
+		service, addr string
+		start         func(p *adminPort, l net.Listener) error
+	}{
+		{handover.Metrics, cfg.Metrics, func(p *adminPort, l net.Listener) error {
+			p.close = metricsserver.New(ctx, l, counts.Handler(), log).Close
+			cfg.say(out, "metrics at http://%v/metrics", l.Addr())
 			return nil
+		}},
+		{handover.Status, cfg.Status.Listen, func(p *adminPort, l net.Listener) error { return cfg.startStatus(ctx, p, l, all, log, out) }},
+	} {
+		if one.addr == "" {
+			continue
 		}
-		var socket net.Listener
-		if socket, err = openAdmin(ctx, passed, service, addr); err != nil {
-			return nil
+		p, l, err := cfg.openAdmin(ctx, passed, one.service, one.addr, log)
+		if err != nil {
+			return ports, err
 		}
-		p := &adminPort{service: service, asked: addr, socket: socket, close: func() { _ = socket.Close() }}
 		ports = append(ports, p)
-		return p
+		if err := one.start(p, l); err != nil {
+			return ports, err
+		}
 	}
-	if p := open(handover.Metrics, cfg.Metrics); p != nil {
-		p.close = metricsserver.New(ctx, p.socket, counts.Handler(), log).Close
-		cfg.say(out, "metrics at http://%v/metrics", p.socket.Addr())
-	}
-	if p := open(handover.Status, cfg.Status.Listen); p != nil {
-		err = cfg.startStatus(ctx, p, all, log, out)
-	}
-	return ports, err
+	return ports, nil
 }
 
 func closeAdmin(ports []*adminPort) {
@@ -153,24 +165,28 @@ func closeAdmin(ports []*adminPort) {
 	}
 }
 
-// openAdmin returns the socket for a service at an address: that of a predecessor, or a new one.
-func openAdmin(ctx context.Context, passed *handover.Inherited, service, addr string) (net.Listener, error) {
-	open, err := passed.Admin(service, addr)
-	if err != nil {
-		return nil, failure.Listen.Wrap(err)
+// openAdmin opens a port, or takes it over from a predecessor. It has no limit for each address
+// where all clients have this machine's.
+func (cfg *Config) openAdmin(ctx context.Context, passed *handover.Inherited, service, addr string, log *slog.Logger) (p *adminPort, l net.Listener, err error) {
+	p = &adminPort{service: service, accept: tcp.Server{Log: log}}
+	if p.sockets, p.asked, err = cfg.listenTCP(ctx, passed, service, []string{addr}, tcp.Options{Sockets: 1}); err != nil {
+		closeAll(p.sockets)
+		return nil, nil, err
 	}
-	if open == nil {
-		if open, err = new(net.ListenConfig).Listen(ctx, "tcp", addr); err != nil {
-			return nil, listenError(service, err, rivalAt(passed, "tcp", addr))
-		}
+	if !status.Loopback(p.sockets[0].Addr().String()) {
+		p.accept.MaxConnsPerSource = adminConnsPerSource
 	}
-	return open, nil
+	if l, err = p.accept.Listener(p.sockets...); err != nil {
+		return nil, nil, err
+	}
+	p.close = func() { _ = l.Close() }
+	return p, l, nil
 }
 
 // startStatus serves the status page on a port.
-func (cfg *Config) startStatus(ctx context.Context, p *adminPort, all []service, log *slog.Logger, out io.Writer) error {
-	if at := p.socket.Addr().String(); cfg.status.users == nil && !status.Loopback(at) { // such as localhost in a strange /etc/hosts
-		return failure.Mistake("status", "--status %s: that is %s, which others can reach; add --status-users FILE and --status-cert FILE, or listen at 127.0.0.1:PORT", p.asked, at)
+func (cfg *Config) startStatus(ctx context.Context, p *adminPort, l net.Listener, all []service, log *slog.Logger, out io.Writer) error {
+	if at := l.Addr().String(); cfg.status.users == nil && !status.Loopback(at) { // such as localhost in a strange /etc/hosts
+		return failure.Mistake("status", "--status %s: that is %s, which others can reach; add --status-users FILE and --status-cert FILE, or listen at 127.0.0.1:PORT", cfg.Status.Listen, at)
 	}
 	c, scheme := status.Config{Hosts: cfg.Status.Hosts, TLS: cfg.status.tls, Profiles: cfg.Status.Profiles, Log: log}, "http"
 	if users := cfg.status.users; users != nil {
@@ -180,7 +196,7 @@ func (cfg *Config) startStatus(ctx context.Context, p *adminPort, all []service,
 	if i := slices.IndexFunc(all, func(s service) bool { return s.name() == handover.Boot }); i >= 0 {
 		cfg.status.board.Machines = all[i].(*bootService).Machines
 	}
-	p.close = status.Serve(ctx, p.socket, cfg.status.board, c).Close
-	cfg.say(out, "status page at %s://%v/", scheme, p.socket.Addr())
+	p.close = status.Serve(ctx, l, cfg.status.board, c).Close
+	cfg.say(out, "status page at %s://%v/", scheme, l.Addr())
 	return nil
 }

@@ -106,9 +106,6 @@ func (l limits) serve(serving context.Context, socket net.Listener, b *Board, c 
 // Addr returns the address of the socket.
 func (s *Server) Addr() net.Addr { return s.socket.Addr() }
 
-// Socket returns the socket, for a successor.
-func (s *Server) Socket() net.Listener { return s.socket }
-
 // run serves until Close. If the socket fails before that, the page ends and the transfers
 // continue.
 func (s *Server) run(listen net.Listener) {
