@@ -188,6 +188,14 @@ func TestReloadAddresses(t *testing.T) {
 	}
 	first := c.url
 	transfer := c.halfway("kernel")
+	metric := func(want string) {
+		t.Helper()
+		got, err := fetchOnce(http.DefaultClient, page+"/metrics")
+		http.DefaultClient.CloseIdleConnections()
+		if err != nil || !strings.Contains(got, "\n"+want+"\n") {
+			t.Errorf("the metrics have no %s: %v", want, err)
+		}
+	}
 
 	// Another address of TFTP in front of the first one, none of HTTP and metrics.
 	said := reload(`{"TFTP": {"Listen": ["localhost:0", "127.0.0.1:0"]}, "HTTP": {"Listen": []}, "Metrics": ""}`)
@@ -218,11 +226,13 @@ func TestReloadAddresses(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 
 	// An address that includes the one before cannot be opened beside it.
+	metric("haul_config_last_reload_successful 1")
 	set(fmt.Sprintf(`{"TFTP": {"Listen": [":%s"]}}`, port))
 	if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	c.await("level=ERROR", "restart haul for this change", "\n")
+	metric("haul_config_last_reload_successful 0")
 	c.wantGet("kernel", content)
 	transfer.end() // of the first server
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {

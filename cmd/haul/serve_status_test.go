@@ -62,6 +62,14 @@ func TestServeStatus(t *testing.T) {
 	if code != 0 || errs != "" || !strings.Contains(out, "kernel") || !strings.Contains(out, "write kernel from 127.0.0.1") || strings.Contains(out, "\x1b") {
 		t.Errorf("haul top: exit code %d, %s%s", code, out, errs)
 	}
+	events, err := http.Get(c.statusURL() + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := fetchOnce(http.DefaultClient, c.statusURL()+"/metrics"); err != nil || !strings.Contains(got, "\nhaul_status_watchers 1\n") {
+		t.Errorf("the metrics do not count who watches: %v", err)
+	}
+	events.Body.Close()
 	transfer.end()
 	c.stop()
 	if code, _, errs := haul(t, "top", c.statusURL()); code != exitNoAnswer || !strings.Contains(errs, "--status") {

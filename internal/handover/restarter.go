@@ -31,14 +31,14 @@ type Restarter struct {
 	Retire func()
 
 	next   atomic.Pointer[child] // nil until there is one
-	failed atomic.Int64
+	failed atomic.Bool           // see Failed
 }
 
 // Retired reports whether a child has taken over.
 func (r *Restarter) Retired() bool { return r != nil && r.next.Load() != nil }
 
-// Failures returns how many requests had no successor, since it failed or could not be started.
-func (r *Restarter) Failures() int64 { return r.failed.Load() }
+// Failed reports whether the latest request has led to no child.
+func (r *Restarter) Failed() bool { return r.failed.Load() }
 
 // Ended reports to the child, if there is one, that a service of this process has ended.
 // A child that is gone, as after a restart of its own, waits for nothing.
@@ -87,13 +87,14 @@ func (r *Restarter) handle(ctx context.Context) {
 		r.passOn()
 		return
 	case r.Spawner == nil:
+		r.failed.Store(true)
 		r.Log.Warn("restart: SIGUSR2 restarts a server that was started with --restartable, which this one was not")
 		return
 	}
 	r.Log.Info("restart: starting a successor")
 	next, err := r.spawn(ctx)
+	r.failed.Store(err != nil)
 	if err != nil {
-		r.failed.Add(1)
 		failed := "restart: there is no successor, and this process continues to serve"
 		if r.Reload {
 			failed = "reload: there is no successor, and this process continues to serve with the previous configuration"

@@ -170,8 +170,8 @@ func TestChildFails(t *testing.T) {
 					}
 				}
 			}
-			if r.Retired() || r.Failures() == 0 {
-				t.Errorf("retired %v, with %d failures", r.Retired(), r.Failures())
+			if r.Retired() || !r.Failed() {
+				t.Errorf("retired: %v, failed: %v", r.Retired(), r.Failed())
 			}
 		})
 	}

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"time"
+
 	"github.com/haul-project/haul/internal/handover"
 	"github.com/haul-project/haul/internal/status"
 	"github.com/haul-project/haul/meter"
@@ -34,6 +36,19 @@ func (cfg *Config) counts() *meter.Registry {
 	board.Transfers = meter.New(c)
 	cfg.status.board = board
 	return board.Transfers
+}
+
+// registerReloads adds how reloads and restarts end, by the names that Prometheus has for its
+// own. One that succeeds begins a process, with counts of its own.
+func registerReloads(counts *meter.Registry, r *handover.Restarter) {
+	read := float64(time.Now().Unix())
+	counts.Gauge("config_last_reload_success_timestamp_seconds", "When this process read its settings.", func() float64 { return read })
+	counts.Gauge("config_last_reload_successful", "0 if the latest reload or restart failed, and this process continues with the settings that it has; otherwise 1.", func() float64 {
+		if r.Failed() {
+			return 0
+		}
+		return 1
+	})
 }
 
 // countTransfers sets the hooks that count a server's transfers.

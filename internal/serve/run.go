@@ -103,6 +103,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		restart.Spawner = spawner
 	}
 	defer restart.Close()
+	registerReloads(counts, restart)
 	defer cfg.observers.Close()
 	if err := cfg.observers.Open(&cfg.Observe, env, user, log); err != nil {
 		return err

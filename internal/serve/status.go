@@ -142,7 +142,7 @@ func (cfg *Config) startAdmin(ctx context.Context, all []service, counts *meter.
 			cfg.say(out, "metrics at http://%v/metrics", l.Addr())
 			return nil
 		}},
-		{handover.Status, cfg.Status.Listen, func(p *adminPort, l net.Listener) error { return cfg.startStatus(ctx, p, l, all, log, out) }},
+		{handover.Status, cfg.Status.Listen, func(p *adminPort, l net.Listener) error { return cfg.startStatus(ctx, p, l, all, counts, log, out) }},
 	} {
 		if one.addr == "" {
 			continue
@@ -184,7 +184,7 @@ func (cfg *Config) openAdmin(ctx context.Context, passed *handover.Inherited, se
 }
 
 // startStatus serves the status page on a port.
-func (cfg *Config) startStatus(ctx context.Context, p *adminPort, l net.Listener, all []service, log *slog.Logger, out io.Writer) error {
+func (cfg *Config) startStatus(ctx context.Context, p *adminPort, l net.Listener, all []service, counts *meter.Registry, log *slog.Logger, out io.Writer) error {
 	if at := l.Addr().String(); cfg.status.users == nil && !status.Loopback(at) { // such as localhost in a strange /etc/hosts
 		return failure.Mistake("status", "--status %s: that is %s, which others can reach; add --status-users FILE and --status-cert FILE, or listen at 127.0.0.1:PORT", cfg.Status.Listen, at)
 	}
@@ -196,7 +196,9 @@ func (cfg *Config) startStatus(ctx context.Context, p *adminPort, l net.Listener
 	if i := slices.IndexFunc(all, func(s service) bool { return s.name() == handover.Boot }); i >= 0 {
 		cfg.status.board.Machines = all[i].(*bootService).Machines
 	}
-	p.close = status.Serve(ctx, l, cfg.status.board, c).Close
+	page := status.Serve(ctx, l, cfg.status.board, c)
+	p.close = page.Close
+	counts.Gauge("status_watchers", "Browsers that get what changes of the status page.", func() float64 { return float64(page.Watchers()) })
 	cfg.say(out, "status page at %s://%v/", scheme, l.Addr())
 	return nil
 }

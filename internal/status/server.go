@@ -106,6 +106,9 @@ func (l limits) serve(serving context.Context, socket net.Listener, b *Board, c 
 // Addr returns the address of the socket.
 func (s *Server) Addr() net.Addr { return s.socket.Addr() }
 
+// Watchers returns how many clients get events.
+func (s *Server) Watchers() int64 { return s.watchers.Load() }
+
 // run serves until Close. If the socket fails before that, the page ends and the transfers
 // continue.
 func (s *Server) run(listen net.Listener) {

@@ -352,7 +352,7 @@ func TestSlowWatcher(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.open
 	}
-	for end := time.Now().Add(patience); open() != 0 || s.watchers.Load() != 0; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); open() != 0 || s.Watchers() != 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the server still waits for its watcher")
 		}
