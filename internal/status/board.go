@@ -118,21 +118,27 @@ func (b *Board) sample(now time.Time) {
 		oldest = map[uint64]int64{}
 	}
 	b.marks[0], b.marks[1] = b.marks[1], marks{now, oldest}
-	// A transfer that ends from here on may be in neither sum, and is in the next sample.
+	b.series.add(now, b.totals(func(t *meter.Snapshot, _ int) { oldest[t.ID] = t.Bytes }))
+}
+
+// totals returns the counts of each of Protocols, transfers under way included. It calls each
+// for those, with the place of their protocol, -1 for another. The caller holds mu.
+func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 	totals := b.ended()
 	for t := range b.Transfers.Live() {
-		oldest[t.ID] = t.Bytes
-		if at := slices.Index(b.Protocols, t.Protocol); at >= 0 {
+		at := slices.Index(b.Protocols, t.Protocol)
+		if each(&t, at); at >= 0 {
 			totals[at].live++
 			totals[at].bytes += t.Bytes
 		}
 	}
 	for at := range totals {
+		// A transfer that has ended meanwhile may be in neither sum. It is in the next.
 		c := &b.counts[at]
 		c.most = max(c.most, totals[at].bytes)
 		totals[at].bytes = c.most
 	}
-	b.series.add(now, totals)
+	return totals
 }
 
 // ended returns the counts of transfers that have ended, for each of Protocols.
@@ -140,7 +146,8 @@ func (b *Board) ended() []sample {
 	totals := make([]sample, len(b.counts))
 	for at := range b.counts {
 		c := &b.counts[at]
-		totals[at] = sample{ended: c.ended.Load(), failed: c.failed.Load(), bytes: c.bytes.Load(), sent: c.sent.Load(), resent: c.resent.Load()}
+		// What is counted last is read first: never are there more failures than ends.
+		totals[at] = sample{failed: c.failed.Load(), resent: c.resent.Load(), sent: c.sent.Load(), bytes: c.bytes.Load(), ended: c.ended.Load()}
 	}
 	return totals
 }
@@ -170,18 +177,17 @@ func (b *Board) snapshot(now time.Time) *snapshot {
 // look makes a snapshot. The caller holds mu.
 func (b *Board) look(now time.Time) *snapshot {
 	s := &snapshot{at: now, transfers: []Transfer{}}
-	ended := b.ended()
-	for at, p := range b.Protocols {
-		s.totals = append(s.totals, Totals{Protocol: string(p), Ended: ended[at].ended, Failed: ended[at].failed, Bytes: ended[at].bytes, TurnedAway: b.Transfers.Refused(p)})
-	}
-	for t := range b.Transfers.Live() {
-		rate := b.rate(&t, now)
-		s.transfers = append(s.transfers, newTransfer(&t, rate))
-		if at := slices.Index(b.Protocols, t.Protocol); at >= 0 {
-			s.totals[at].Live++
-			s.totals[at].Rate += rate
-			s.totals[at].Bytes += t.Bytes
+	rates := make([]int64, len(b.Protocols))
+	totals := b.totals(func(t *meter.Snapshot, at int) {
+		rate := b.rate(t, now)
+		s.transfers = append(s.transfers, newTransfer(t, rate))
+		if at >= 0 {
+			rates[at] += rate
 		}
+	})
+	for at, p := range b.Protocols {
+		n := totals[at]
+		s.totals = append(s.totals, Totals{Protocol: string(p), Live: n.live, Rate: rates[at], Bytes: n.bytes, Ended: n.ended, Failed: n.failed, TurnedAway: b.Transfers.Refused(p)})
 	}
 	// By the order of magnitude, so that transfers of one speed keep their places.
 	slices.SortFunc(s.transfers, func(x, y Transfer) int {

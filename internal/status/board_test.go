@@ -90,6 +90,25 @@ func TestSamples(t *testing.T) {
 	}
 }
 
+// What was moved never becomes less, also if a transfer ends while they are added up.
+func TestMovedStays(t *testing.T) {
+	b, r := newBoard()
+	first, second := r.Begin(meter.Info{Protocol: meter.TFTP}), r.Begin(meter.Info{Protocol: meter.TFTP})
+	second.Reached(1000)
+	if n := b.snapshot(day).totals[0].Bytes; n != 1000 {
+		t.Fatalf("%d bytes", n)
+	}
+	first.Follow(func() int64 { // is asked once those that have ended are added up
+		second.End(meter.End{Result: meter.Done})
+		return 0
+	})
+	for i := range 2 {
+		if n := b.snapshot(day.Add(time.Duration(i+1) * freshFor)).totals[0].Bytes; n != 1000 {
+			t.Errorf("%d bytes", n)
+		}
+	}
+}
+
 // The latest failures are kept, with advice; ends that are daily routine are none.
 func TestFailures(t *testing.T) {
 	b, r := newBoard()
