@@ -96,16 +96,23 @@ func TestDocumented(t *testing.T) {
 		}
 		r.Ended(meter.Ended{Info: meter.Info{Protocol: meter.SFTP, Write: write, User: odd, Began: time.Now(), Peer: netip.MustParseAddrPort("192.0.2.1:5")}, End: e})
 	}
+	request := func(x *web.Exchange, result meter.Result) {
+		x.Path, x.User, x.Began, x.Err = "/srv/"+odd, odd, time.Now(), errors.New("why")
+		if result == meter.Done {
+			x.Err = nil
+		}
+		r.Requested(meter.HTTP, x, result)
+	}
 	for _, file := range []string{odd, long} {
 		end(true, meter.End{Result: meter.Done, File: file, Stored: odd, Detail: &web.Exchange{Method: http.MethodPut, Status: http.StatusCreated}})
 		end(false, meter.End{Result: meter.Done, File: file, Detail: &web.Exchange{Method: http.MethodGet, Status: http.StatusOK}})
 		end(true, meter.End{Result: meter.Failed, File: file, Stored: odd, Detail: &web.Exchange{Method: http.MethodPut, Status: http.StatusInternalServerError}})
 		end(true, meter.End{Result: meter.Refused, File: file})
-		end(false, meter.End{Result: meter.Refused, File: file, Detail: &web.Exchange{Method: http.MethodPost, Status: http.StatusMethodNotAllowed}})
+		request(&web.Exchange{Method: http.MethodPost, Status: http.StatusMethodNotAllowed, Name: file}, meter.Refused)
 		end(false, meter.End{Result: meter.Probe, File: file})
-		end(false, meter.End{Result: meter.Done, File: file, Detail: &web.Exchange{Method: http.MethodOptions, Status: http.StatusNoContent}})
+		request(&web.Exchange{Method: http.MethodOptions, Status: http.StatusNoContent, Name: file}, meter.Done)
 		end(true, meter.End{Result: meter.Done, File: file, Detail: &sftp.Transfer{Conn: conn, Name: file, Write: true, Part: true}})
-		end(false, meter.End{Result: meter.Refused, File: file, Detail: &web.Exchange{Method: http.MethodDelete, Status: http.StatusForbidden}})
+		request(&web.Exchange{Method: http.MethodDelete, Status: http.StatusForbidden, Name: file}, meter.Refused)
 		r.Changed(&sftp.Operation{Conn: conn, What: "rename", Name: file, To: odd, Err: errors.New("why")}, "192.0.2.1:5", meter.Failed)
 		r.Boot(pxe.Machine{MAC: mac, Addr: pxe.Addr{192, 0, 2, 9}, Stage: pxe.Kernel}, file)
 	}

@@ -40,8 +40,14 @@ func (r *Reporter) send(e Event) {
 	}
 }
 
-// unixPeer stands for a proxy that connects by a unix socket, as in the log.
-const unixPeer = "unix"
+// peerText returns the address of a peer: "unix" for a proxy that connects by a unix socket, as
+// in the log.
+func peerText(peer netip.AddrPort) string {
+	if !peer.IsValid() {
+		return "unix"
+	}
+	return peer.String()
+}
 
 // Ended reports a transfer. [meter.End].Detail is what the protocol's server has reported.
 func (r *Reporter) Ended(t meter.Ended) {
@@ -52,9 +58,7 @@ func (r *Reporter) Ended(t meter.Ended) {
 		Event: kindOf(t), Time: time.Now(), Protocol: string(t.Protocol), Result: string(t.Result), User: t.User,
 		File: cmp.Or(t.File, t.Name), Path: t.Path, Stored: t.Stored, Bytes: &t.Bytes, Error: textOf(t.Err),
 	}
-	if e.Peer = unixPeer; t.Peer.IsValid() {
-		e.Peer = t.Peer.String()
-	}
+	e.Peer = peerText(t.Peer)
 	e.took(t.Began, t.Duration)
 	var published *store.Published
 	switch d := t.Detail.(type) {
@@ -73,7 +77,7 @@ func (r *Reporter) Ended(t meter.Ended) {
 		}
 	case *web.Exchange:
 		published, e.Status = d.Published, d.Status
-		r.ofExchange(&e, d)
+		e.ofExchange(d)
 	}
 	r.finish(e, published)
 }
@@ -88,16 +92,28 @@ func (r *Reporter) finish(e Event, file *store.Published) {
 	r.send(e)
 }
 
-// ofExchange makes an event of HTTP what it is: a request may be none that sends a file.
-func (r *Reporter) ofExchange(e *Event, x *web.Exchange) {
+// Requested reports a request of HTTP that sends a file neither way: neither GET, HEAD nor PUT.
+func (r *Reporter) Requested(p meter.Protocol, x *web.Exchange, result meter.Result) {
+	if r == nil {
+		return
+	}
+	e := Event{
+		Event: Refused, Time: time.Now(), Protocol: string(p), Result: string(result), Operation: x.Method,
+		Peer: peerText(x.Peer), User: x.User, File: x.Name, Path: x.Path, Status: x.Status, Error: textOf(x.Err),
+	}
 	switch {
 	case x.Method == http.MethodDelete:
-		e.Event, e.Operation, e.Bytes = Changed, "remove", nil
-	case x.Method != http.MethodGet && x.Method != http.MethodHead && x.Method != http.MethodPut:
-		e.Event, e.Operation, e.Bytes = Refused, x.Method, nil
-		if x.Status < http.StatusBadRequest {
-			e.Event = Probed
-		}
+		e.Event, e.Operation = Changed, "remove"
+	case x.Status < http.StatusBadRequest:
+		e.Event = Probed
+	}
+	e.took(x.Began, x.Duration)
+	r.send(e)
+}
+
+// ofExchange makes an event of HTTP what it is: it may have sent nothing.
+func (e *Event) ofExchange(x *web.Exchange) {
+	switch {
 	case e.Event == Downloaded && x.Status != http.StatusOK && x.Status != http.StatusPartialContent:
 		e.Event = Probed // it has the file already
 	case e.Event == Uploaded && x.Status == http.StatusAccepted && x.Received() == 0:

@@ -43,9 +43,6 @@ func TestEnded(t *testing.T) {
 		{"not modified", of(false, meter.Done, request(http.MethodGet, http.StatusNotModified)), Probed, false},
 		{"PUT", of(true, meter.Done, request(http.MethodPut, http.StatusCreated)), Uploaded, true},
 		{"how much is there", of(true, meter.Done, request(http.MethodPut, http.StatusAccepted)), Probed, false},
-		{"DELETE", of(false, meter.Done, request(http.MethodDelete, http.StatusNoContent)), Changed, false},
-		{"OPTIONS", of(false, meter.Done, request(http.MethodOptions, http.StatusNoContent)), Probed, false},
-		{"POST", of(false, meter.Refused, request(http.MethodPost, http.StatusMethodNotAllowed)), Refused, false},
 		{"read by a handle for both", of(true, meter.Done, &sftp.Transfer{Read: true, Write: true}), Downloaded, true},
 		{"an empty file", of(true, meter.Done, &sftp.Transfer{Write: true}), Uploaded, true},
 	} {
@@ -54,6 +51,30 @@ func TestEnded(t *testing.T) {
 		r.Ended(one.ended)
 		if len(audit) != 1 || audit[0].Event != one.kind || audit[0].Peer != "192.0.2.1:5" || (len(hook) == 1) != one.hook {
 			t.Errorf("%s: %+v, %d hooks", one.what, audit, len(hook))
+		}
+	}
+}
+
+// A request of HTTP that sends no file is what it asks for.
+func TestRequested(t *testing.T) {
+	(*Reporter)(nil).Requested(meter.HTTP, &web.Exchange{}, meter.Done)
+	for _, c := range []struct {
+		method    string
+		status    int
+		result    meter.Result
+		kind      Kind
+		operation string
+	}{
+		{http.MethodDelete, http.StatusNoContent, meter.Done, Changed, "remove"},
+		{http.MethodDelete, http.StatusForbidden, meter.Refused, Changed, "remove"},
+		{http.MethodOptions, http.StatusNoContent, meter.Done, Probed, "OPTIONS"},
+		{http.MethodPost, http.StatusMethodNotAllowed, meter.Refused, Refused, "POST"},
+	} {
+		var audit []Event
+		r := &Reporter{Audit: func(e Event) { audit = append(audit, e) }, Hook: func(e Event) { t.Errorf("a hook gets %+v", e) }}
+		r.Requested(meter.HTTPS, &web.Exchange{Method: c.method, Status: c.status, Name: "/f", User: "alice"}, c.result)
+		if e := audit[0]; e.Event != c.kind || e.Operation != c.operation || e.Result != string(c.result) || e.Status != c.status || e.File != "/f" || e.User != "alice" || e.Peer != "unix" || e.Bytes != nil {
+			t.Errorf("%s, status %d: %+v", c.method, c.status, e)
 		}
 	}
 }

@@ -37,12 +37,15 @@ func (l *httpLog) observe(h *web.Handler) {
 	h.Started, h.Ended, h.Audit = l.started, l.ended, l.attempt
 }
 
-func (l *httpLog) begin(x *web.Exchange) *meter.Transfer {
-	protocol := meter.HTTP
+func protocolOf(x *web.Exchange) meter.Protocol {
 	if x.TLS {
-		protocol = meter.HTTPS
+		return meter.HTTPS
 	}
-	return l.counts.Begin(meter.Info{Protocol: protocol, Write: x.Method == http.MethodPut, Peer: x.Peer, Name: x.Name, User: x.User, Size: x.Size, Began: x.Began})
+	return meter.HTTP
+}
+
+func (l *httpLog) begin(x *web.Exchange) *meter.Transfer {
+	return l.counts.Begin(meter.Info{Protocol: protocolOf(x), Write: x.Method == http.MethodPut, Peer: x.Peer, Name: x.Name, User: x.User, Size: x.Size, Began: x.Began})
 }
 
 // started counts a transfer that begins.
@@ -56,24 +59,21 @@ func (l *httpLog) started(x *web.Exchange) {
 func (l *httpLog) ended(x *web.Exchange) {
 	level, result := outcomeOf(x)
 	bytes := x.Sent() + x.Received()
-	m, ok := x.Value.(*meter.Transfer)
-	if !ok {
-		m = l.begin(x)
+	kind := slog.String("direction", "read")
+	switch x.Method {
+	case http.MethodGet, http.MethodHead:
+		l.endTransfer(x, level, result, bytes)
+	case http.MethodPut:
+		kind = slog.String("direction", "write")
+		l.endTransfer(x, level, result, bytes)
+	default:
+		kind = slog.String("operation", x.Method)
+		l.report.Requested(protocolOf(x), x, result)
 	}
-	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration, File: x.Name, Path: x.Path, Err: x.Err, Detail: x, Routine: level < slog.LevelWarn})
 	if !l.Enabled(level) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 14), slog.String("result", string(result)))
-	switch x.Method {
-	case http.MethodGet, http.MethodHead:
-		attrs = append(attrs, slog.String("direction", "read"))
-	case http.MethodPut:
-		attrs = append(attrs, slog.String("direction", "write"))
-	default:
-		attrs = append(attrs, slog.String("operation", x.Method))
-	}
-	attrs = append(attrs, slog.String("file", x.Name))
+	attrs := append(make([]slog.Attr, 0, 14), slog.String("result", string(result)), kind, slog.String("file", x.Name))
 	if x.User != "" {
 		attrs = append(attrs, slog.String("user", x.User))
 	}
@@ -102,6 +102,15 @@ func (l *httpLog) ended(x *web.Exchange) {
 		attrs = append(attrs, slog.String("advice", l.fewFiles))
 	}
 	l.Say(level, "http", attrs...)
+}
+
+// endTransfer counts a request that has sent a file, or should have.
+func (l *httpLog) endTransfer(x *web.Exchange, level slog.Level, result meter.Result, bytes int64) {
+	m, ok := x.Value.(*meter.Transfer)
+	if !ok {
+		m = l.begin(x)
+	}
+	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration, File: x.Name, Path: x.Path, Err: x.Err, Detail: x, Routine: level < slog.LevelWarn})
 }
 
 // unixProxy stands in the log for a proxy that connects by a unix socket.

@@ -50,6 +50,20 @@ func TestHTTPOutcome(t *testing.T) {
 	}
 }
 
+// Requests that send no file are not transfers: in neither the metrics nor the status page.
+func TestHTTPTransfers(t *testing.T) {
+	var ended []string
+	counts := meter.New(meter.Config{Ended: func(e meter.Ended) { ended = append(ended, e.Detail.(*web.Exchange).Method) }})
+	l := newHTTPLog(slog.New(slog.DiscardHandler), counts)
+	defer l.Close()
+	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodPost} {
+		l.ended(&web.Exchange{Method: method, Status: http.StatusForbidden})
+	}
+	if got := strings.Join(ended, " "); got != "GET HEAD PUT" {
+		t.Errorf("the transfers are %s", got)
+	}
+}
+
 // The line of a request that was refused for want of descriptors says what to do about it.
 func TestHTTPLogNamesLimit(t *testing.T) {
 	var out bytes.Buffer
