@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/internal/serve"
+	"github.com/haul-project/haul/internal/status"
 )
 
 // reloadVar has a child reload at SIGHUP. It names a file with settings, as JSON, that
@@ -187,6 +188,7 @@ func TestReloadAddresses(t *testing.T) {
 		return c.stderr.String()[before:]
 	}
 	first := c.url
+	c.wantPut("kernel", "other", exitRefused)
 	transfer := c.halfway("kernel")
 	metric := func(want string) {
 		t.Helper()
@@ -211,6 +213,9 @@ func TestReloadAddresses(t *testing.T) {
 	for _, c.url = range []string{first, second} {
 		c.wantGet("kernel", content)
 	}
+	askStatus(c, "/api/v1/failures", func(s status.Failures) bool { // of the first server
+		return len(s.Failures) == 1 && s.Failures[0].File == "kernel" && s.Failures[0].Direction == "write"
+	})
 
 	// Now the second alone, by its number, and HTTP again.
 	_, port, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(second, "tftp://"), "/"), ":")

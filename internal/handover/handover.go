@@ -36,6 +36,9 @@ const (
 	// readyTime is the default of [Restarter.ReadyTime].
 	readyTime = time.Minute
 
+	// MaxHistory is how many bytes a child gets to remember.
+	MaxHistory = 4 << 20
+
 	// RetireTime is how long the transfers and connections of a server may continue
 	// after its child has taken over. Then they end as at a signal.
 	RetireTime = time.Hour

@@ -5,6 +5,7 @@ package handover
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -24,6 +25,10 @@ type Predecessor struct {
 	lines   *bufio.Scanner
 	sockets []Socket
 	serving bool // this process does
+
+	// History, if it is set before Ready, is called once with what [Restarter.History] of the
+	// predecessor returns, when this process serves.
+	History func(history []byte)
 
 	over  chan struct{} // closed when the line has been read to its end
 	mu    sync.Mutex
@@ -105,6 +110,7 @@ func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
 // read reads which services of the predecessor have ended, until all have.
 func (p *Predecessor) read(r *Requests) {
 	defer close(p.over)
+	var history []byte
 	for p.lines.Scan() {
 		text := p.lines.Text()
 		if text == "again" {
@@ -114,6 +120,13 @@ func (p *Predecessor) read(r *Requests) {
 			p.mu.Lock()
 			closeOnce(p.service(service))
 			p.mu.Unlock()
+		}
+		if chunk, ok := strings.CutPrefix(text, "history "); ok && len(history) <= MaxHistory {
+			history, _ = base64.StdEncoding.AppendDecode(history, []byte(chunk)) // whoever reads it checks it
+		}
+		if text == "history" && p.History != nil {
+			p.History(history)
+			p.History, history = nil, nil
 		}
 	}
 	p.mu.Lock()

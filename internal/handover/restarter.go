@@ -30,6 +30,10 @@ type Restarter struct {
 	// Retire is called then: new connections are for the child.
 	Retire func()
 
+	// History, if it is set, is called then, and returns what the child gets to remember: see
+	// [Predecessor]. More than MaxHistory bytes are left out.
+	History func() []byte
+
 	next   atomic.Pointer[child] // nil until there is one
 	failed atomic.Bool           // see Failed
 }
@@ -108,6 +112,11 @@ func (r *Restarter) handle(ctx context.Context) {
 	r.HandOver(next.pid)
 	r.Ended(manager)
 	r.Retire()
+	if r.History != nil {
+		if err := next.remember(r.History()); err != nil {
+			r.Log.Warn("restart: the successor does not get what the status page has of the past", "error", err)
+		}
+	}
 }
 
 // manager is reported as a service that has ended when the service manager knows the child.

@@ -4,7 +4,9 @@ package handover
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -308,6 +310,54 @@ func TestChildEndedFirst(t *testing.T) {
 	r.Ended(HTTP)
 	if log.Len() > 0 {
 		t.Errorf("logged %s", log.String())
+	}
+}
+
+// A child gets what it is to remember whole, whatever else is on the line; or nothing if it is too
+// long or the server before it dies meanwhile.
+func TestRemember(t *testing.T) {
+	requests := NewRequests(false)
+	defer requests.Close()
+	for _, c := range []struct {
+		length int
+		cut    bool
+		want   int // calls
+	}{{MaxHistory, false, 1}, {1, false, 1}, {historyChunk, false, 1}, {0, false, 0}, {MaxHistory + 1, false, 0}, {2 * historyChunk, true, 0}} {
+		ours, theirs, err := fdline.Pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := fdline.Of(theirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = theirs.Close()
+		sent := bytes.Repeat([]byte{0, '\n', 0xff, 'x', 7}, c.length/5+1)[:c.length]
+		calls := 0
+		p := &Predecessor{line: line, lines: bufio.NewScanner(line), over: make(chan struct{}), ended: map[string]chan struct{}{}, serving: true, History: func(got []byte) {
+			if calls++; !bytes.Equal(got, sent) {
+				t.Errorf("%d bytes have become %d", len(sent), len(got))
+			}
+		}}
+		go p.read(requests)
+		n := &child{line: ours}
+		if c.cut {
+			err = n.write("history " + base64.StdEncoding.EncodeToString(sent[:historyChunk]) + "\n")
+		} else {
+			err = errors.Join(n.ended(HTTP), n.remember(sent), n.ended(SFTP))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		_ = n.Close()
+		<-p.over
+		if calls != c.want {
+			t.Errorf("%d bytes: remembered %d times", c.length, calls)
+		}
+		if len(p.ended) != 2 && !c.cut {
+			t.Errorf("it knows of %d services that have ended", len(p.ended))
+		}
+		_ = line.Close()
 	}
 }
 

@@ -5,12 +5,14 @@ package handover
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -373,6 +375,23 @@ func (n *child) again() error { return n.write("again\n") }
 
 // ended reports that a service of this process has ended.
 func (n *child) ended(service string) error { return n.write("over " + service + "\n") }
+
+// historyChunk is how much of a history is in one line, in bytes: a child that knows no history
+// has room for such a line, and passes it over.
+const historyChunk = 24 << 10
+
+// remember sends what the child is to remember: in lines, and an empty one behind the last.
+func (n *child) remember(history []byte) error {
+	if len(history) == 0 || len(history) > MaxHistory {
+		return nil
+	}
+	for chunk := range slices.Chunk(history, historyChunk) {
+		if err := n.write("history " + base64.StdEncoding.EncodeToString(chunk) + "\n"); err != nil {
+			return err
+		}
+	}
+	return n.write("history\n")
+}
 
 // writeTime is how long the other side may take to read a line.
 const writeTime = 5 * time.Second

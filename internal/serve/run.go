@@ -92,7 +92,6 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	}
 	defer passed.Close()
 	restart := &handover.Restarter{Requests: requests, Predecessor: before, Reload: cfg.Reload, Log: log}
-	counts.Counter("restart_failures_total", "Reloads and restarts that failed: this process serves on as before.", restart.Failures)
 	if spawner == nil && cfg.restarts() {
 		if spawner, err = cfg.startSpawner(env); err != nil {
 			return err
@@ -103,6 +102,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		restart.Spawner = spawner
 	}
 	defer restart.Close()
+	cfg.keepHistory(before, restart, log)
 	registerReloads(counts, restart)
 	defer cfg.observers.Close()
 	if err := cfg.observers.Open(&cfg.Observe, env, user, log); err != nil {

@@ -183,6 +183,23 @@ func (cfg *Config) openAdmin(ctx context.Context, passed *handover.Inherited, se
 	return p, l, nil
 }
 
+// keepHistory has the status page show the last hour and the failures of the process before, and
+// has the next one get those of this.
+func (cfg *Config) keepHistory(before *handover.Predecessor, next *handover.Restarter, log *slog.Logger) {
+	board := cfg.status.board
+	if board == nil {
+		return
+	}
+	next.History = board.History
+	if before != nil {
+		before.History = func(text []byte) {
+			if err := board.Remember(text); err != nil {
+				log.Info("status page: it begins anew", "error", err)
+			}
+		}
+	}
+}
+
 // startStatus serves the status page on a port.
 func (cfg *Config) startStatus(ctx context.Context, p *adminPort, l net.Listener, all []service, counts *meter.Registry, log *slog.Logger, out io.Writer) error {
 	if at := l.Addr().String(); cfg.status.users == nil && !status.Loopback(at) { // such as localhost in a strange /etc/hosts

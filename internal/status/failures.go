@@ -24,7 +24,7 @@ const (
 // failures keeps the latest.
 type failures struct {
 	mu   sync.Mutex
-	n    uint64               // mu: since the start
+	n    uint64               // mu: since the start, those of the processes before included
 	last [maxFailures]Failure // mu
 }
 
@@ -41,6 +41,11 @@ func (f *failures) add(one Failure) {
 func (f *failures) list() []Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.kept()
+}
+
+// kept is list for a caller that holds mu.
+func (f *failures) kept() []Failure {
 	list := make([]Failure, 0, min(f.n, maxFailures))
 	for i := range min(f.n, maxFailures) {
 		list = append(list, f.last[(f.n-i)%maxFailures])

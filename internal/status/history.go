@@ -1,0 +1,105 @@
+package status
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// historyVersion is that of the form of a history. A board passes over those of others.
+const historyVersion = 1
+
+// A history is what a board of a new process takes over: the last hour and the failures.
+type history struct {
+	Version  int       `json:"version"`
+	Hour     Series    `json:"hour"`
+	Failures []Failure `json:"failures"`
+}
+
+// History returns what the board of the next process should know. Its size is bounded by the
+// numbers of samples and failures: it is less than 2 MB.
+func (b *Board) History() []byte {
+	text, err := json.Marshal(history{historyVersion, b.hour(), b.failures.list()})
+	if err != nil {
+		panic(err) // only values that have no JSON fail
+	}
+	return text
+}
+
+// Remember puts what a board of the process before returned by History before what this one has
+// already. Protocols that are no longer served are left out.
+func (b *Board) Remember(text []byte) error {
+	var h history
+	if err := json.Unmarshal(text, &h); err != nil {
+		return fmt.Errorf("history of the status page: %w", err)
+	}
+	if h.Version != historyVersion || h.Hour.Step != sampleEvery.Seconds() {
+		return fmt.Errorf("history of the status page: its form is version %d, not %d", h.Version, historyVersion)
+	}
+	past := make([][]sample, len(b.Protocols))
+	length := 0
+	for _, p := range h.Hour.Protocols {
+		list, ok := p.samples()
+		if !ok {
+			return errors.New("history of the status page: its samples do not go together")
+		}
+		length = max(length, len(list))
+		for i := range b.Protocols {
+			if string(b.Protocols[i]) == p.Protocol {
+				past[i] = list
+			}
+		}
+	}
+	b.init()
+	b.mu.Lock()
+	b.series.putBefore(past, length)
+	if b.series.at.IsZero() {
+		b.series.at = h.Hour.Time
+	}
+	b.shown = nil
+	b.mu.Unlock()
+	b.failures.putBefore(h.Failures)
+	return nil
+}
+
+// samples returns the samples of a protocol. It reports false if some have other lengths.
+func (p *ProtocolSeries) samples() (list []sample, ok bool) {
+	for _, one := range [][]int64{p.Live, p.Ended, p.Failed, p.Sent, p.Resent} {
+		if len(one) != len(p.Bytes) {
+			return nil, false
+		}
+	}
+	for i := range p.Bytes {
+		list = append(list, sample{bytes: p.Bytes[i], live: p.Live[i], ended: p.Ended[i], failed: p.Failed[i], sent: p.Sent[i], resent: p.Resent[i]})
+	}
+	return list, true
+}
+
+// putBefore puts so many samples of each protocol before those that there are. A protocol that
+// has fewer did nothing before them.
+func (s *series) putBefore(past [][]sample, length int) {
+	n := min(s.n+length, samples)
+	for i := range s.protocols {
+		all := slices.Concat(make([]sample, length-len(past[i])), past[i], s.of(i))
+		copy(s.protocols[i][:], all[len(all)-n:])
+	}
+	s.n, s.next = n, n%samples
+}
+
+// putBefore puts failures of the process before, the latest first, before those that there
+// are. These get the numbers that follow.
+func (f *failures) putBefore(past []Failure) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := append(f.kept(), past...)
+	if len(past) >= maxFailures {
+		f.n += past[0].ID
+	} else {
+		f.n += uint64(len(past))
+	}
+	for i := range min(f.n, uint64(len(all)), maxFailures) {
+		all[i].ID = f.n - i
+		f.last[(f.n-i)%maxFailures] = all[i]
+	}
+}
