@@ -86,14 +86,14 @@ var rules = map[string]rule{
 	"sftp/internal/uploadrecord":     {imports: "internal/tempname sftp/internal/wire"},
 	"sftp/internal/storewire":        {imports: "sftp/internal/wire store"},
 	"internal/sshconn":               {tests: "internal/leak"},
-	"internal/race":                  {},                           // for tests: nobody's imports, only their tests
-	"internal/sim":                   {imports: "udp store"},       // for tests: nobody's imports, only their tests
-	"internal/instructions":          {tests: "internal/race"},     // a test
-	"internal/repeat":                {},                           // for tests
-	"internal/pipelisten":            {},                           // for tests
-	"internal/s3test":                {},                           // for tests
-	"internal/golden":                {imports: "internal/repeat"}, // the same
-	"internal/leak":                  {},                           // the same
+	"internal/race":                  {},                                            // for tests: nobody's imports, only their tests
+	"internal/sim":                   {imports: "udp store"},                        // for tests: nobody's imports, only their tests
+	"internal/instructions":          {tests: "internal/race"},                      // a test
+	"internal/repeat":                {},                                            // for tests
+	"internal/pipelisten":            {},                                            // for tests
+	"internal/s3test":                {},                                            // for tests
+	"internal/golden":                {imports: "internal/console internal/repeat"}, // the same
+	"internal/leak":                  {},                                            // the same
 	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak internal/golden"},
 	"tftp/remap":                     {pure: true},
 	"tftp/transfer":                  {pure: true, tests: "internal/race internal/repeat internal/golden"},

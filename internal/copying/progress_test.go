@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/golden"
 	"github.com/haul-project/haul/internal/serve/servetest"
 	"github.com/haul-project/haul/store/treecopy"
@@ -134,36 +133,18 @@ func TestScreens(t *testing.T) {
 	single.found = treecopy.Totals{Files: 1, Bytes: 40e6, All: true}
 	single.active[0].moved, single.active[0].size = 13e6, 40e6
 	unknown := copyState{found: treecopy.Totals{Files: 1}, moved: 2e6, rate: 1e6, active: []activeFile{{&treecopy.Item{From: "dump.sql"}, underWay{moved: 2e6}}}}
-	var got strings.Builder
-	for _, c := range []struct {
-		what          string
-		s             copyState
-		columns, rows int
-	}{
-		{"six files, 80 columns", screenState(6), 79, 23},
-		{"six files, 40 columns", screenState(6), 39, 23},
-		{"six files, 20 columns", screenState(6), 19, 23},
-		{"twenty files, 6 rows", screenState(20), 79, 5},
-		{"twenty files, 40 rows", screenState(20), 59, 39},
-		{"a row", screenState(6), 79, 1},
-		{"no file is slow", screenState(0), 79, 23},
-		{"one file, 80 columns", single, 79, 23},
-		{"one file, 40 columns", single, 39, 23},
-		{"one file, 20 columns", single, 19, 23},
-		{"a stream", unknown, 79, 23},
-		{"a column", screenState(2), 1, 23},
-	} {
-		got.WriteString("--- " + c.what + "\n")
-		lines := c.s.lines(console.Canvas{Columns: c.columns, Rows: c.rows})
-		if len(lines) > c.rows {
-			t.Errorf("%s: %d lines in %d rows", c.what, len(lines), c.rows)
-		}
-		for _, l := range lines {
-			if console.Columns(l) > c.columns {
-				t.Errorf("%s: %q takes %d columns of %d", c.what, l, console.Columns(l), c.columns)
-			}
-			got.WriteString(l + "\n")
-		}
-	}
-	golden.Compare(t, "screens.txt", got.String())
+	var all golden.Screens
+	all.Add(t, "six files, 80 columns", screenState(6).lines, 79, 23)
+	all.Add(t, "six files, 40 columns", screenState(6).lines, 39, 23)
+	all.Add(t, "six files, 20 columns", screenState(6).lines, 19, 23)
+	all.Add(t, "twenty files, 6 rows", screenState(20).lines, 79, 5)
+	all.Add(t, "twenty files, 40 rows", screenState(20).lines, 59, 39)
+	all.Add(t, "a row", screenState(6).lines, 79, 1)
+	all.Add(t, "no file is slow", screenState(0).lines, 79, 23)
+	all.Add(t, "one file, 80 columns", single.lines, 79, 23)
+	all.Add(t, "one file, 40 columns", single.lines, 39, 23)
+	all.Add(t, "one file, 20 columns", single.lines, 19, 23)
+	all.Add(t, "a stream", unknown.lines, 79, 23)
+	all.Add(t, "a column", screenState(2).lines, 1, 23)
+	all.Compare(t, "screens.txt")
 }

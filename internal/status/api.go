@@ -150,17 +150,13 @@ func newMachine(m *pxe.Machine, now time.Time) Machine {
 	return out
 }
 
-// stages are those of machines, in the order in which they are shown.
-var stages = []pxe.Stage{pxe.Stuck, pxe.Offered, pxe.Loader, pxe.Script, pxe.Kernel, pxe.Quiet}
-
-// stageOrder returns the place of a stage among those.
-func stageOrder(stage string) int {
-	for i, s := range stages {
-		if s.String() == stage {
-			return i
-		}
+// Stages returns those of machines, in the order in which they are shown.
+func Stages() []string {
+	var all []string
+	for _, s := range []pxe.Stage{pxe.Stuck, pxe.Offered, pxe.Loader, pxe.Script, pxe.Kernel, pxe.Quiet} {
+		all = append(all, s.String())
 	}
-	return len(stages)
+	return all
 }
 
 // info returns the answer to /api/v1/info.
@@ -188,8 +184,8 @@ func (b *Board) hour() Series {
 // byStage counts machines.
 func byStage(machines []Machine) map[string]int {
 	counts := map[string]int{}
-	for _, s := range stages {
-		counts[s.String()] = 0
+	for _, s := range Stages() {
+		counts[s] = 0
 	}
 	for i := range machines {
 		counts[machines[i].Stage]++

@@ -198,7 +198,10 @@ func (b *Board) look(now time.Time) *snapshot {
 		for _, m := range b.Machines() {
 			s.machines = append(s.machines, newMachine(&m, now))
 		}
-		slices.SortStableFunc(s.machines, func(x, y Machine) int { return cmp.Compare(stageOrder(x.Stage), stageOrder(y.Stage)) })
+		stages := Stages()
+		slices.SortStableFunc(s.machines, func(x, y Machine) int {
+			return cmp.Compare(slices.Index(stages, x.Stage), slices.Index(stages, y.Stage))
+		})
 	}
 	s.stages, s.machines = byStage(s.machines), s.machines[:min(len(s.machines), maxMachines)]
 	return s

@@ -90,7 +90,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// What was moved never becomes less, also if a transfer ends while they are added up.
+// The bytes that were moved never become fewer, also if a transfer ends while they are added up.
 func TestMovedStays(t *testing.T) {
 	b, r := newBoard()
 	first, second := r.Begin(meter.Info{Protocol: meter.TFTP}), r.Begin(meter.Info{Protocol: meter.TFTP})

@@ -235,9 +235,9 @@ func machinesTable(all []Machine, counts map[string]int) table {
 		return t
 	}
 	var parts []string
-	for _, s := range stages {
-		if n := counts[s.String()]; n > 0 {
-			parts = append(parts, number(int64(n))+" "+s.String())
+	for _, s := range Stages() {
+		if n := counts[s]; n > 0 {
+			parts = append(parts, number(int64(n))+" "+s)
 		}
 	}
 	t.Note = strings.Join(parts, ", ") + "."

@@ -91,9 +91,6 @@ func newTop(ctx context.Context, c Config) (*top, error) {
 	if c.URL == "" {
 		c.URL = DefaultURL
 	}
-	if c.Client == nil {
-		c.Client = http.DefaultClient
-	}
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, failure.Usage.Errorf("%s: it is the URL of a status page, such as %s", console.Visible(c.URL), DefaultURL)

@@ -102,7 +102,7 @@ func (s state) machineLines() (lines []string) {
 		return nil
 	}
 	var counts []string
-	for stage := range strings.FieldsSeq("stuck offered loader script kernel quiet") {
+	for _, stage := range status.Stages() {
 		if n := s.machines.Stages[stage]; n > 0 {
 			counts = append(counts, fmt.Sprint(n, " ", stage))
 		}

@@ -2,11 +2,9 @@ package top
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/console"
 	"github.com/haul-project/haul/internal/golden"
 	"github.com/haul-project/haul/internal/status"
 	"github.com/haul-project/haul/meter"
@@ -49,40 +47,19 @@ func troubled(s state) state {
 func TestScreens(t *testing.T) {
 	ending := troubled(busy(2))
 	ending.info.Draining, ending.lost = true, "connection refused\x1b[31m"
-	var got strings.Builder
-	for _, c := range []struct {
-		what          string
-		s             state
-		columns, rows int
-	}{
-		{"120 columns", busy(7), 119, 23},
-		{"80 columns", troubled(busy(6)), 79, 23},
-		{"60 columns", busy(6), 59, 23},
-		{"40 columns", busy(6), 39, 23},
-		{"20 columns", troubled(busy(6)), 19, 23},
-		{"200 transfers, 12 rows", troubled(busy(200)), 79, 11},
-		{"4 rows", troubled(busy(6)), 79, 4},
-		{"a row", troubled(busy(6)), 79, 1},
-		{"nothing is under way", busy(0), 79, 23},
-		{"no answer", ending, 79, 23},
-		{"a column", busy(2), 1, 23},
-		{"no server", state{}, 79, 23},
-		{"printed once", troubled(busy(2)), plainColumns, plainRows},
-	} {
-		got.WriteString("--- " + c.what + "\n")
-		lines := c.s.lines(console.Canvas{Columns: c.columns, Rows: c.rows})
-		if len(lines) > c.rows {
-			t.Errorf("%s: %d lines in %d rows", c.what, len(lines), c.rows)
-		}
-		for _, l := range lines {
-			if console.Columns(l) > c.columns {
-				t.Errorf("%s: %q takes %d columns of %d", c.what, l, console.Columns(l), c.columns)
-			}
-			if l != console.Visible(l) && !strings.Contains(l, `\`) {
-				t.Errorf("%s: %q can control a terminal", c.what, l)
-			}
-			got.WriteString(l + "\n")
-		}
-	}
-	golden.Compare(t, "screens.txt", got.String())
+	var all golden.Screens
+	all.Add(t, "120 columns", busy(7).lines, 119, 23)
+	all.Add(t, "80 columns", troubled(busy(6)).lines, 79, 23)
+	all.Add(t, "60 columns", busy(6).lines, 59, 23)
+	all.Add(t, "40 columns", busy(6).lines, 39, 23)
+	all.Add(t, "20 columns", troubled(busy(6)).lines, 19, 23)
+	all.Add(t, "200 transfers, 12 rows", troubled(busy(200)).lines, 79, 11)
+	all.Add(t, "4 rows", troubled(busy(6)).lines, 79, 4)
+	all.Add(t, "a row", troubled(busy(6)).lines, 79, 1)
+	all.Add(t, "nothing is under way", busy(0).lines, 79, 23)
+	all.Add(t, "no answer", ending.lines, 79, 23)
+	all.Add(t, "a column", busy(2).lines, 1, 23)
+	all.Add(t, "no server", state{}.lines, 79, 23)
+	all.Add(t, "printed once", troubled(busy(2)).lines, plainColumns, plainRows)
+	all.Compare(t, "screens.txt")
 }
