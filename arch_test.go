@@ -38,12 +38,12 @@ var rules = map[string]rule{
 	},
 	"internal/commandline": {imports: "internal/manpage internal/console internal/failure"},
 	"internal/serve": {
-		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp internal/status internal/userroots internal/activity internal/observe",
+		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp internal/status internal/userroots internal/activity internal/notify",
 		tests:   "pxe internal/race internal/s3test internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
 	},
 	"internal/userroots":       {imports: "internal/console internal/failure store store/localdir users", tests: "internal/serve/servetest"},
 	"internal/sftpserver":      {imports: "internal/console internal/failure sftp store/localdir users"},
-	"internal/config":          {imports: "tftp tftp/trace tftp/transfer pxe site internal/serve internal/hooks internal/observe internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
+	"internal/config":          {imports: "tftp tftp/trace tftp/transfer pxe site internal/serve internal/hooks internal/notify internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure tftp/transfer", tests: "internal/golden internal/serve"},
 	"internal/serve/servetest": {imports: "internal/s3test sftp tftp users"}, // for tests
 	"internal/metricsserver":   {tests: "internal/serve/servetest meter"},
@@ -137,7 +137,7 @@ var rules = map[string]rule{
 	"internal/activity":              {imports: "internal/console internal/tempname meter pxe sftp store tftp users web"},
 	"internal/audit":                 {imports: "internal/activity internal/console internal/linequeue meter store"},
 	"internal/hooks":                 {imports: "internal/activity internal/fdline internal/linequeue internal/privilege internal/smallfile internal/subprocess meter"},
-	"internal/observe":               {imports: "internal/activity internal/audit internal/failure internal/hooks internal/ownprocess internal/privilege internal/userroots meter store/localdir"},
+	"internal/notify":                {imports: "internal/activity internal/audit internal/failure internal/hooks internal/ownprocess internal/privilege internal/userroots meter store/localdir"},
 	"internal/fdline":                {},
 	"internal/handover":              {imports: "internal/fdline internal/privilege tcp udp", tests: "internal/handover/handovertest"},
 	"internal/handover/handovertest": {},

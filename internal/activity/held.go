@@ -72,8 +72,8 @@ func (h *held) take(o *sftp.Operation) (e Event, file *store.Published, ok bool)
 	return e, u.file, true
 }
 
-// Left reports the uploads of a connection that has ended and given them no names.
-func (r *Reporter) Left(c *sftp.Conn) {
+// ConnEnded reports the uploads to which a connection of SFTP, which has ended, has given no names.
+func (r *Reporter) ConnEnded(c *sftp.Conn) {
 	if r == nil {
 		return
 	}

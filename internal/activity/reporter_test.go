@@ -141,9 +141,9 @@ func TestHiddenNames(t *testing.T) {
 	r.Changed(&sftp.Operation{Conn: conn, What: "rename", Name: hidden("A"), To: "/in/file"}, "192.0.2.1:5", meter.Done)
 	ended("/in/plain", 6, false)
 	ended("/in/plain", 7, true)
-	r.Left(&sftp.Conn{})
-	r.Left(conn)
-	r.Left(conn)
+	r.ConnEnded(&sftp.Conn{})
+	r.ConnEnded(conn)
+	r.ConnEnded(conn)
 	want := []struct {
 		kind       Kind
 		file, path string

@@ -30,19 +30,19 @@ func TestHookTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, h := range cfg.Observe.Hooks {
+	for _, h := range cfg.Notify.Hooks {
 		got = append(got, h.String())
 	}
 	want := []string{
 		`on=uploaded,failed run=/usr/local/bin/scan 'a b' 'it'\''s' ''`,
 		"on=login timeout=5s key=/etc/haul/hook.key url=https://example.org/in?a=b",
 	}
-	if !reflect.DeepEqual(got, want) || cfg.Observe.Audit == "" {
+	if !reflect.DeepEqual(got, want) || cfg.Notify.Audit == "" {
 		t.Errorf("%q, want %q", got, want)
 	}
 	shown := write(t, s, true)
 	if _, again, err := resolve(t, source{file: shown}); err != nil || !reflect.DeepEqual(again, cfg) {
-		t.Errorf("%v: %+v\n%s", err, again.Observe.Hooks, shown)
+		t.Errorf("%v: %+v\n%s", err, again.Notify.Hooks, shown)
 	}
 	for _, want := range []string{"[[hook]]  # haul.toml:2:3\non = [\"uploaded\", \"failed\"]\n", "[[hook]]  # haul.toml:6:3\non = [\"login\"]\n"} {
 		if !strings.Contains(shown, want) {
@@ -51,12 +51,12 @@ func TestHookTables(t *testing.T) {
 	}
 	// A flag or a variable counts for more than all tables.
 	_, cfg, err = resolve(t, source{file: someHooks, flags: []string{"--hook", "on=boot run=/bin/a", "--hook", "on=boot run=/bin/b"}})
-	if err != nil || len(cfg.Observe.Hooks) != 2 || cfg.Observe.Hooks[1].String() != "on=boot run=/bin/b" {
-		t.Errorf("%v, %+v", err, cfg.Observe.Hooks)
+	if err != nil || len(cfg.Notify.Hooks) != 2 || cfg.Notify.Hooks[1].String() != "on=boot run=/bin/b" {
+		t.Errorf("%v, %+v", err, cfg.Notify.Hooks)
 	}
 	_, cfg, err = resolve(t, source{file: someHooks, env: map[string]string{"HAUL_HOOK": "on=boot run=/bin/a b,c"}})
-	if err != nil || len(cfg.Observe.Hooks) != 1 || cfg.Observe.Hooks[0].String() != "on=boot run=/bin/a b,c" {
-		t.Errorf("%v, %+v", err, cfg.Observe.Hooks)
+	if err != nil || len(cfg.Notify.Hooks) != 1 || cfg.Notify.Hooks[0].String() != "on=boot run=/bin/a b,c" {
+		t.Errorf("%v, %+v", err, cfg.Notify.Hooks)
 	}
 }
 

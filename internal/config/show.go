@@ -55,7 +55,7 @@ func (s *Settings) write(out io.Writer, origins bool, wanted func(*Setting) bool
 
 // writeHooks writes a table for each hook.
 func (s *Settings) writeHooks(b *strings.Builder, origins bool) error {
-	for i, h := range s.config.Observe.Hooks {
+	for i, h := range s.config.Notify.Hooks {
 		if text := h.String(); !utf8.ValidString(text) {
 			return fmt.Errorf("the hook %q is not UTF-8: a file cannot have it", text)
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/haul-project/haul/internal/observe"
+	"github.com/haul-project/haul/internal/notify"
 	"github.com/haul-project/haul/internal/serve"
 	"github.com/haul-project/haul/tftp"
 )
@@ -173,10 +173,10 @@ func (s *Settings) server() []*Setting {
 		{Key: "status.hosts", Flag: "status-host", Group: "ops", value: textsValue(&c.Status.Hosts), Help: "let browsers reach the status page by this `NAME` without a login, besides localhost; several are separated by commas"},
 		{Key: "status.pprof", Flag: "status-pprof", Group: "ops", value: boolValue(&c.Status.Profiles), Help: "show profiles of the process, too, at /debug/pprof/ of the status page"},
 		{Key: "log.format", Flag: "log-format", Group: "ops", value: textValue(&c.LogFormat), words: strings.Fields("text json"), Help: "log in this `FORMAT`: text or json"},
-		{Key: "log.audit", Flag: "audit", Group: "ops", value: textValue(&c.Observe.Audit), Help: "log transfers, changes and logins to `FILE`, as JSON"},
-		{Key: "log.audit_hash", Flag: "audit-hash", Group: "ops", value: textValue(&c.Observe.AuditHash), words: []string{observe.SHA256}, Help: "hash uploads for --audit and --hook: `HASH` is sha256"},
+		{Key: "log.audit", Flag: "audit", Group: "ops", value: textValue(&c.Notify.Audit), Help: "log transfers, changes and logins to `FILE`, as JSON"},
+		{Key: "log.audit_hash", Flag: "audit-hash", Group: "ops", value: textValue(&c.Notify.AuditHash), words: []string{notify.SHA256}, Help: "hash uploads for --audit and --hook: `HASH` is sha256"},
 		{
-			Key: hookTable, Flag: "hook", Group: "ops", value: hooksValue(&c.Observe.Hooks),
+			Key: hookTable, Flag: "hook", Group: "ops", value: hooksValue(&c.Notify.Hooks),
 			Help: "run a program or post to a URL by this `HOOK`; repeat it",
 		},
 		{Key: "log.quiet", Flag: "quiet", letter: "q", Group: "ops", value: boolValue(&c.Quiet), Help: "log failures only"},

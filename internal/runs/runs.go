@@ -136,9 +136,9 @@ func (r *Runs) Ended(id string) bool {
 	return r.ended[id]
 }
 
-// Left notes that something may be left on a server: the next run is to know that this one has
+// NoteLeftover notes that something may be left on a server: the next run is to know that this one has
 // ended.
-func (r *Runs) Left() {
+func (r *Runs) NoteLeftover() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left = true

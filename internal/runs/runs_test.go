@@ -31,7 +31,7 @@ func TestEnded(t *testing.T) {
 			t.Errorf("it has the ID %q, and has ended", id)
 		}
 		if left {
-			run.Left()
+			run.NoteLeftover()
 		}
 		run.End()
 		var asked sync.WaitGroup
@@ -60,7 +60,7 @@ func TestOtherMachine(t *testing.T) {
 	there := in(dir)
 	there.host = "other"
 	id := there.ID()
-	there.Left()
+	there.NoteLeftover()
 	there.End()
 	if len(files(t, dir)) != 1 || in(dir).Ended(id) {
 		t.Error("a run of another machine has ended")

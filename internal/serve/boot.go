@@ -39,7 +39,7 @@ func (cfg *Config) openBoot(log *slog.Logger, out io.Writer) (*bootService, erro
 		files.close()
 		return nil, err
 	}
-	s.Staged = cfg.observers.Report.Boot
+	s.Staged = cfg.notifier.Report.Boot
 	cfg.requested = func(c site.Client, name string) { s.Requested(c.Peer, name) }
 	return &bootService{Service: s, cfg: cfg, out: out, files: files}, nil
 }

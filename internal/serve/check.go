@@ -65,7 +65,7 @@ func (cfg *Config) Check() error {
 	cfg.checkDistinct(&m)
 	m.when(cfg.LogFormat != "text" && cfg.LogFormat != "json", "log-format", "--log-format %s: choose text or json", cfg.LogFormat)
 	cfg.checkCongestion(&m)
-	cfg.Observe.Check(m.when)
+	cfg.Notify.Check(m.when)
 	m.when(cfg.SFTP.HostKeys == NoHostKeys && cfg.restarts(), "host-keys", "--host-keys none: after a restart clients would meet another key; --restartable needs a directory of host keys")
 	if cfg.Metrics != "" {
 		m.checkAddrs("metrics", "tcp", []string{cfg.Metrics})

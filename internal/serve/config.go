@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/haul-project/haul/internal/observe"
+	"github.com/haul-project/haul/internal/notify"
 	"github.com/haul-project/haul/internal/penalty"
 	"github.com/haul-project/haul/internal/proxydhcp"
 	"github.com/haul-project/haul/internal/source"
@@ -84,10 +84,10 @@ type Config struct {
 	// Quiet logs failures only.
 	Quiet bool
 
-	// Observe are the settings of hooks and the audit log.
-	Observe observe.Settings
+	// Notify are the settings of hooks and the audit log.
+	Notify notify.Settings
 
-	observers observe.Observers // once run has made them
+	notifier  notify.Notifier // once run has made them
 	status    statusPage
 	sources   source.Set                // once open has opened them
 	requested func(site.Client, string) // is called for each file that a client opens; nil without Boot

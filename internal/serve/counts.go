@@ -14,12 +14,12 @@ import (
 // counts returns the registry that all transfers are reported to, or nil if nobody is to learn
 // of them.
 func (cfg *Config) counts() *meter.Registry {
-	if cfg.Metrics == "" && cfg.Status.Listen == "" && !cfg.Observe.Wanted() {
+	if cfg.Metrics == "" && cfg.Status.Listen == "" && !cfg.Notify.Wanted() {
 		return nil
 	}
 	c := meter.Config{Version: cfg.Version}
-	cfg.observers = cfg.Observe.New()
-	report := cfg.observers.Report
+	cfg.notifier = cfg.Notify.New()
+	report := cfg.notifier.Report
 	if report != nil {
 		c.Ended = report.Ended
 	}

@@ -56,7 +56,7 @@ func (cfg *Config) announceDryRun(out io.Writer) {
 	if cfg.HTTP.Users != "" {
 		cfg.say(out, "over HTTP the users in %s may log in", cfg.HTTP.Users)
 	}
-	cfg.Observe.Announce(func(format string, args ...any) { cfg.say(out, format, args...) })
+	cfg.Notify.Announce(func(format string, args ...any) { cfg.say(out, format, args...) })
 	if cfg.User != "" {
 		cfg.say(out, "would become %s", cfg.User)
 	}

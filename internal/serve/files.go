@@ -41,7 +41,7 @@ func (cfg *Config) openPublicFiles(small *localdir.SmallFiles) (*publicFiles, er
 		return nil, err
 	}
 	for _, files := range s.uploads {
-		files.NoSync, files.Kept = cfg.NoFsync, cfg.observers.Kept
+		files.NoSync, files.Kept = cfg.NoFsync, cfg.notifier.Kept
 	}
 	return s, nil
 }

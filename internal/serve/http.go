@@ -87,7 +87,7 @@ func (cfg *Config) openHTTP(owners []int, counts *meter.Registry, log *slog.Logg
 		Account: s.account, Listing: cfg.HTTP.Listing, Index: cfg.HTTP.Index, Precompressed: cfg.HTTP.Precompressed, PlainPasswords: cfg.HTTP.PlainPasswords,
 		Exempt: cfg.HTTP.Exempt, MaxUpload: cfg.Files.MaxUpload, Rate: cfg.HTTP.Rate, RatePerSource: cfg.HTTP.RatePerSource,
 	}
-	s.log.report = cfg.observers.Report
+	s.log.report = cfg.notifier.Report
 	s.log.observe(s.handler)
 	if cfg.HTTP.Users != "" {
 		err = s.openUsers(owners)
@@ -133,7 +133,7 @@ func (s *httpService) openFiles() (err error) {
 
 // openUsers loads the users file, and opens the directory of users.
 func (s *httpService) openUsers(owners []int) (err error) {
-	if s.roots, err = userroots.Open(s.cfg.Dirs[0], s.cfg.sources.Tree(s.cfg.Dirs[0]), userroots.Options{NoSync: s.cfg.NoFsync, Small: &s.small, Kept: s.cfg.observers.Kept}); err != nil {
+	if s.roots, err = userroots.Open(s.cfg.Dirs[0], s.cfg.sources.Tree(s.cfg.Dirs[0]), userroots.Options{NoSync: s.cfg.NoFsync, Small: &s.small, Kept: s.cfg.notifier.Kept}); err != nil {
 		return inSetting("dirs", err)
 	}
 	file, err := filepath.Abs(s.cfg.HTTP.Users)

@@ -68,7 +68,7 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	if err != nil {
 		return err
 	}
-	if err := cfg.Observe.HideProcess(); err != nil {
+	if err := cfg.Notify.HideProcess(); err != nil {
 		return err
 	}
 	env := os.Environ() // some of it is removed below, as it is for this process alone
@@ -104,8 +104,8 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	defer restart.Close()
 	cfg.keepHistory(before, restart, log)
 	registerReloads(counts, restart)
-	defer cfg.observers.Close()
-	if err := cfg.observers.Open(&cfg.Observe, env, user, log); err != nil {
+	defer cfg.notifier.Close()
+	if err := cfg.notifier.Open(&cfg.Notify, env, user, log); err != nil {
 		return err
 	}
 	for _, s := range all {
@@ -126,9 +126,9 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 	}
 	cfg.sandboxSources(&sandbox)
 	cfg.sandboxStatus(&sandbox)
-	cfg.Observe.SandboxPaths(&sandbox)
+	cfg.Notify.SandboxPaths(&sandbox)
 	cfg.announceAccess(out)
-	cfg.Observe.Announce(func(format string, args ...any) { cfg.say(out, format, args...) })
+	cfg.Notify.Announce(func(format string, args ...any) { cfg.say(out, format, args...) })
 	cfg.boundHeap()
 	cfg.boundThreads()
 	if !cfg.Unconfined {
@@ -162,10 +162,10 @@ func (cfg *Config) open(before *handover.Predecessor, counts *meter.Registry, lo
 	if err := cfg.openStatus(ownUsers(user), log); err != nil {
 		return nil, all, err
 	}
-	if err := cfg.Observe.CheckFiles(); err != nil {
+	if err := cfg.Notify.CheckFiles(); err != nil {
 		return nil, all, err
 	}
-	return user, all, keepSecrets(all, slices.Concat(cfg.sourceSecrets(), cfg.statusSecrets(), cfg.Observe.Secrets()))
+	return user, all, keepSecrets(all, slices.Concat(cfg.sourceSecrets(), cfg.statusSecrets(), cfg.Notify.Secrets()))
 }
 
 // openServices opens what the protocols need except their sockets. The caller closes the

@@ -57,7 +57,7 @@ type sftpService struct {
 // root. counts may be nil.
 func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logger, out io.Writer) (_ *sftpService, err error) {
 	s := &sftpService{cfg: cfg, out: out, owners: owners, retired: make(chan time.Duration, 1)}
-	if s.roots, err = userroots.Open(cfg.Dirs[0], cfg.sources.Tree(cfg.Dirs[0]), userroots.Options{SpecialBits: cfg.SFTP.SpecialBits, NoSync: cfg.NoFsync, Kept: cfg.observers.Kept}); err != nil {
+	if s.roots, err = userroots.Open(cfg.Dirs[0], cfg.sources.Tree(cfg.Dirs[0]), userroots.Options{SpecialBits: cfg.SFTP.SpecialBits, NoSync: cfg.NoFsync, Kept: cfg.notifier.Kept}); err != nil {
 		return nil, inSetting("dirs", err)
 	}
 	defer func() {
@@ -78,7 +78,7 @@ func (cfg *Config) openSFTP(owners []int, counts *meter.Registry, log *slog.Logg
 		}
 	}
 	s.log = newSFTPLog(log, counts)
-	s.log.report = cfg.observers.Report
+	s.log.report = cfg.notifier.Report
 	s.srv = &sftp.Server{
 		SSH: s.configure, Login: s.login,
 		Grace: cfg.Grace, Rate: cfg.SFTP.Rate, MaxConns: cfg.SFTP.MaxConns, MaxConnsPerSource: cfg.SFTP.MaxConnsPerSource,

@@ -198,7 +198,7 @@ func shortError(err error) string {
 }
 
 func (l *sftpLog) left(c *sftp.Conn) {
-	l.report.Left(c)
+	l.report.ConnEnded(c)
 	level, result := slog.LevelInfo, "done"
 	attrs := append(make([]slog.Attr, 0, 8),
 		slog.String("user", c.User),

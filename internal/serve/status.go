@@ -132,7 +132,7 @@ func (cfg *Config) startAdmin(ctx context.Context, all []service, counts *meter.
 		s.registerMetrics(counts)
 	}
 	cfg.sources.RegisterMetrics(counts)
-	cfg.observers.RegisterMetrics(counts)
+	cfg.notifier.RegisterMetrics(counts)
 	for _, one := range []struct {
 		service, addr string
 		start         func(p *adminPort, l net.Listener) error

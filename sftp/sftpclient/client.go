@@ -116,8 +116,8 @@ type Runs interface {
 	// has in the place of an ID.
 	Ended(id string) bool
 
-	// Left notes that a hidden file of this run may be left.
-	Left()
+	// NoteLeftover notes that a hidden file of this run may be left.
+	NoteLeftover()
 }
 
 func (c *Config) setDefaults() {

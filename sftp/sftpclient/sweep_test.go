@@ -69,7 +69,7 @@ type fakeRuns struct {
 
 func (r *fakeRuns) ID() string           { return r.id }
 func (r *fakeRuns) Ended(id string) bool { return slices.Contains(r.ended, id) }
-func (r *fakeRuns) Left()                { r.left = true }
+func (r *fakeRuns) NoteLeftover()        { r.left = true }
 
 // A sweep removes at once what a run left that has ended, whatever its permissions are, but
 // nothing of other runs, and nothing that can be resumed.

@@ -88,7 +88,7 @@ func (u *upload) begin(follow bool) error {
 	f, err := u.c.openFile(u.ctx, u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm, mux.OpenOptions{Also: look, Patient: true})
 	if err != nil {
 		if !isStatus(err) { // the server may have created it
-			u.c.left()
+			u.c.noteLeftover()
 		}
 		return err
 	}
@@ -381,7 +381,7 @@ func (u *upload) discard() error {
 	defer cancel()
 	err := u.c.removeIfAny(ctx, u.temp)
 	if err != nil {
-		u.c.left()
+		u.c.noteLeftover()
 	}
 	return err
 }
@@ -394,9 +394,9 @@ func (c *Client) newKey() string {
 	return tempname.RandomOf(c.config.Runs.ID())
 }
 
-// left notes that a hidden file may be left.
-func (c *Client) left() {
+// noteLeftover notes that a hidden file may be left.
+func (c *Client) noteLeftover() {
 	if c.config.Runs != nil {
-		c.config.Runs.Left()
+		c.config.Runs.NoteLeftover()
 	}
 }

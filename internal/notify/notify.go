@@ -1,6 +1,6 @@
-// Package observe assembles what learns of the clients of a server: the audit log, the hashes of
-// uploads, and the hooks.
-package observe
+// Package notify assembles what a server reports of its clients to others: the audit log, the
+// hashes of uploads, and the hooks.
+package notify
 
 import (
 	"log/slog"
@@ -100,8 +100,8 @@ func (s *Settings) SandboxPaths(c *privilege.Confinement) {
 // descriptors. Of more the hash is made by their names, if they still have them.
 const mostKept = 1024
 
-// Observers learn what clients do.
-type Observers struct {
+// A Notifier hands on what clients do.
+type Notifier struct {
 	// Report takes what the protocols report; nil if nobody is to learn of it.
 	Report *activity.Reporter
 
@@ -114,51 +114,51 @@ type Observers struct {
 }
 
 // New returns what the protocols report to. Nothing comes of that before Open.
-func (s *Settings) New() (o Observers) {
+func (s *Settings) New() (n Notifier) {
 	if s.Wanted() {
-		o.Report = new(activity.Reporter)
+		n.Report = new(activity.Reporter)
 	}
 	if s.AuditHash != "" {
-		o.Kept = &localdir.KeptUploads{Max: min(mostKept, int64(ownprocess.OpenFiles()/16))}
+		n.Kept = &localdir.KeptUploads{Max: min(mostKept, int64(ownprocess.OpenFiles()/16))}
 	}
-	return o
+	return n
 }
 
 // Open opens the audit log, and starts the process that runs hooks: while this one still may.
 // That process has the environment, and becomes the user; nil is none. The caller closes the
-// observers, also if there is an error.
-func (o *Observers) Open(s *Settings, env []string, user *privilege.User, log *slog.Logger) (err error) {
+// Notifier, also if there is an error.
+func (n *Notifier) Open(s *Settings, env []string, user *privilege.User, log *slog.Logger) (err error) {
 	if s.Audit != "" {
-		if o.audit, err = audit.Open(s.Audit, log); err != nil {
+		if n.audit, err = audit.Open(s.Audit, log); err != nil {
 			return &failure.Error{Kind: failure.Local, Setting: "audit", Err: err}
 		}
-		o.Report.Audit = o.audit.Add
+		n.Report.Audit = n.audit.Add
 	}
 	if len(s.Hooks) > 0 {
-		if o.hooks, err = hooks.Start(hooks.Config{Hooks: s.Hooks, User: user, Env: env, Log: log}); err != nil {
+		if n.hooks, err = hooks.Start(hooks.Config{Hooks: s.Hooks, User: user, Env: env, Log: log}); err != nil {
 			return &failure.Error{Kind: failure.Local, Setting: "hook", Err: err}
 		}
-		o.Report.Hook = o.hooks.Send
+		n.Report.Hook = n.hooks.Send
 	}
 	if s.AuditHash != "" {
-		o.hasher = audit.NewHasher()
-		o.Report.Hash = o.hasher.Hash
+		n.hasher = audit.NewHasher()
+		n.Report.Hash = n.hasher.Hash
 	}
 	return nil
 }
 
 // RegisterMetrics adds the counts.
-func (o *Observers) RegisterMetrics(r *meter.Registry) {
-	o.hooks.RegisterMetrics(r)
-	o.audit.RegisterMetrics(r)
-	o.hasher.RegisterMetrics(r)
+func (n *Notifier) RegisterMetrics(r *meter.Registry) {
+	n.hooks.RegisterMetrics(r)
+	n.audit.RegisterMetrics(r)
+	n.hasher.RegisterMetrics(r)
 }
 
-// Close ends the observers, once no client does anything.
-func (o *Observers) Close() {
-	if left := o.hasher.Close(); left > 0 && o.audit != nil {
-		o.audit.Add(activity.Event{Event: activity.Lost, Time: time.Now(), Lines: left})
+// Close ends it, once no client does anything.
+func (n *Notifier) Close() {
+	if left := n.hasher.Close(); left > 0 && n.audit != nil {
+		n.audit.Add(activity.Event{Event: activity.Lost, Time: time.Now(), Lines: left})
 	}
-	o.hooks.Close()
-	o.audit.Close()
+	n.hooks.Close()
+	n.audit.Close()
 }
