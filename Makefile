@@ -87,12 +87,12 @@ bin/golangci-lint-$(LINT):
 # For a test that hangs. The slowest packages, which are nice to all others, take more than ten minutes on a busy machine.
 PATIENCE = -timeout 30m
 
-# Lint has vetted both variants. go test would vet them once more, with all that they import.
+# Lint vets all variants. go test would vet them once more, with all that they import.
 VETTED = -vet=off
 
 unit: ## also checks formatting, comments and who imports whom: arch_test.go
-	$(GO) test $(PATIENCE) $(TWICE) $(UNIT)
-	cd pxe/difftest && $(GO) test $(PATIENCE) ./...
+	$(GO) test $(PATIENCE) $(VETTED) $(TWICE) $(UNIT)
+	cd pxe/difftest && $(GO) test $(PATIENCE) $(VETTED) ./...
 
 portable: portable-timed portable-rest ## the paths of other systems, here, where they differ
 
@@ -108,22 +108,16 @@ portable-rest:
 TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn)|$(UNTIMED))$$
 UNTIMED = meter|site|sftp/internal/(mux|storewire|uploadrecord)|store/(filter|glob|internal/rules)|internal/(config|config/convert|console|dhcpadvice|events|failure|localfs|runs|smallfile|tempname|top|userroots)
 
-# Pure packages can race with nobody: arch_test.go lets them have no goroutine, no lock and no unsafe memory.
-PURE = /(tftp/(transfer|remap)|sftp/internal/wire|internal/(boot|manpage|pipeline)|tcp/internal/flow|pxe)$$
-
 # A process with the detector sleeps for a second at its end, for threads that have found a race. Those of the tests end often.
 DETECTOR = CGO_ENABLED=1 GORACE=atexit_sleep_ms=100
 
-# The tests of the root package read files, in one goroutine.
-RACE = $(GO) list ./... | grep -vE '/interop$$|haul-project/haul$$|$(PURE)'
-
-race: race-timed race-together ## all tests under the race detector
+race: race-timed race-together ## all tests of packages with concurrency under the race detector
 
 race-timed: ## one package at a time: the detector makes servers in tests slower than their clients' timers
-	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$($(RACE) | grep -vE '$(TOGETHER)')
+	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$(scripts/race-packages | grep -vE '$(TOGETHER)')
 
 race-together:
-	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$($(RACE) | grep -E '$(TOGETHER)')
+	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$(scripts/race-packages | grep -E '$(TOGETHER)')
 
 cover: ## how much of each package its own tests run, and in all; line by line in bin/cover.html
 	@mkdir -p bin
@@ -146,7 +140,7 @@ UDP_ALIKE = ^Test(SoakAll|SFTP|HTTP|S3|ARM|Package|Monitoring|Kubernetes|Network
 
 interop: ## against programs that others wrote; what speaks UDP with both UDP paths
 	-@scripts/install-peers
-	$(GO) test -count=1 $(PATIENCE) ./interop
+	$(GO) test -count=1 $(PATIENCE) $(VETTED) ./interop
 	$(GO) test -count=1 $(PATIENCE) $(VETTED) -short -tags haul_portable -skip '$(UDP_ALIKE)' ./interop
 
 SOAK ?= 1h

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/web"
 )
@@ -332,7 +333,7 @@ func TestArchiveOfLargeDirectory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	const n = 100_000
+	n := race.Fewer(100_000, 10)
 	h := &web.Handler{Store: flat{crowd{n: n}}, Listing: true}
 	for _, kind := range []string{"tar", "zip"} {
 		if got := unpack(t, kind, ask(t, h, "GET /?archive="+kind, "").body); len(got) != n+1 {

@@ -19,6 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/web"
@@ -311,7 +312,7 @@ func TestLargeListing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	const n = 100_000
+	n := race.Fewer(100_000, 10)
 	path := t.TempDir()
 	for i := range n {
 		if err := os.WriteFile(filepath.Join(path, fmt.Sprintf("%06d", i*7919%n)), nil, 0o644); err != nil {
