@@ -46,8 +46,9 @@ var rules = map[string]rule{
 	"internal/config":          {imports: "tftp tftp/trace tftp/transfer pxe site internal/serve internal/hooks internal/notify internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
 	"internal/config/convert":  {imports: "internal/config internal/console internal/failure tftp/transfer", tests: "internal/golden internal/serve"},
 	"internal/serve/servetest": {imports: "internal/s3test sftp tftp users"}, // for tests
-	"internal/metricsserver":   {tests: "internal/serve/servetest meter"},
-	"internal/status":          {imports: "internal/console internal/passwords internal/penalty internal/webpage meter pxe store users", tests: "internal/handover internal/leak"},
+	"internal/httpend":         {},
+	"internal/metricsserver":   {imports: "internal/httpend", tests: "internal/serve/servetest meter"},
+	"internal/status":          {imports: "internal/console internal/httpend internal/passwords internal/penalty internal/webpage meter pxe store users", tests: "internal/handover internal/leak"},
 	"internal/top":             {imports: "internal/console internal/failure internal/status", tests: "internal/golden meter"},
 	"internal/webpage":         {},
 	"internal/passwords":       {imports: "internal/penalty users"},

@@ -4,13 +4,14 @@ package metricsserver
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/haul-project/haul/internal/httpend"
 )
 
 // metricsLimits limit what a client of the metrics can use. Each connection answers one
@@ -40,7 +41,9 @@ type Server struct {
 	log    *slog.Logger
 	limits metricsLimits
 	open   atomic.Int64 // connections
-	ended  chan struct{}
+
+	closing atomic.Bool
+	ended   chan struct{}
 }
 
 // New serves three paths on a socket until Close: /metrics by the handler, /healthz, and /
@@ -105,7 +108,7 @@ func (s *Server) Addr() net.Addr { return s.socket.Addr() }
 // the transfers continue.
 func (s *Server) run() {
 	defer close(s.ended)
-	if err := s.http.Serve(s.socket); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(s.socket); !s.closing.Load() {
 		s.log.Error("metrics ended", "address", s.Addr().String(), "error", err)
 	}
 }
@@ -125,10 +128,6 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 // Close ends the server: answers under way have the grace, other connections are closed.
 // It may be called again.
 func (s *Server) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), s.limits.grace)
-	defer cancel()
-	if err := s.http.Shutdown(ctx); err != nil {
-		_ = s.http.Close() // the error is of sockets that are gone either way
-	}
-	<-s.ended
+	s.closing.Store(true)
+	httpend.Finish(&s.http, s.socket, s.ended, s.open.Load, s.limits.grace)
 }

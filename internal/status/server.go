@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/haul-project/haul/internal/httpend"
 )
 
 // limits bound what a client can use.
@@ -62,6 +63,7 @@ type Server struct {
 	limits   limits
 	watchers atomic.Int64
 	end      context.CancelFunc // of all requests
+	closing  atomic.Bool
 	ended    chan struct{}
 
 	mu   sync.Mutex
@@ -113,7 +115,7 @@ func (s *Server) Watchers() int64 { return s.watchers.Load() }
 // continue.
 func (s *Server) run(listen net.Listener) {
 	defer close(s.ended)
-	if err := s.http.Serve(listen); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(listen); !s.closing.Load() {
 		s.log.Error("status page ended", "address", s.Addr().String(), "error", err)
 	}
 }
@@ -150,11 +152,13 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 // Close ends the server: answers under way have the grace, other connections are closed. It
 // may be called again.
 func (s *Server) Close() {
+	s.closing.Store(true)
 	s.end()
-	ctx, cancel := context.WithTimeout(context.Background(), s.limits.grace)
-	defer cancel()
-	if err := s.http.Shutdown(ctx); err != nil {
-		_ = s.http.Close() // the error is of sockets that are gone either way
-	}
-	<-s.ended
+	httpend.Finish(&s.http, s.socket, s.ended, s.connections, s.limits.grace)
+}
+
+func (s *Server) connections() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.open)
 }
