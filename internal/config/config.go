@@ -91,7 +91,7 @@ type Settings struct {
 	config serve.Config
 	file   string // that was read; "" if none was
 
-	hookTables []Origin // of the hooks, if they are from the file
+	hookTables []Origin // of the hooks, if they are tables of the file
 }
 
 // New returns the settings with their defaults.

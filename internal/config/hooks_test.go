@@ -60,6 +60,21 @@ func TestHookTables(t *testing.T) {
 	}
 }
 
+// A list of hooks in place of tables is shown as tables, too, with the place of the list.
+func TestHookList(t *testing.T) {
+	s, cfg, err := resolve(t, source{file: "dirs = [\"/srv\"]\nhook = [\"on=boot run=/bin/a\", \"on=boot run=/bin/b\"]\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := write(t, s, true)
+	if _, again, err := resolve(t, source{file: shown}); err != nil || !reflect.DeepEqual(again, cfg) {
+		t.Errorf("%v: %+v\n%s", err, again.Notify.Hooks, shown)
+	}
+	if n := strings.Count(shown, "[[hook]]  # haul.toml:2:1\n"); n != 2 {
+		t.Errorf("the place is shown %d times in\n%s", n, shown)
+	}
+}
+
 // All mistakes in hooks are reported, each with its line.
 func TestHookMistakes(t *testing.T) {
 	_, _, err := resolve(t, source{file: `dirs = ["/srv"]

@@ -62,7 +62,7 @@ func (s *Settings) writeHooks(b *strings.Builder, origins bool) error {
 		fmt.Fprintf(b, "\n[[%s]]", hookTable)
 		if origins {
 			at := s.find(hookTable).origin
-			if at.File != "" {
+			if i < len(s.hookTables) {
 				at = s.hookTables[i]
 			}
 			fmt.Fprintf(b, "  # %s", at)
