@@ -143,15 +143,15 @@ func TestServeSFTPConfinedUsers(t *testing.T) {
 	s.stop()
 }
 
-// A users file that cannot be read any more is logged, and the server keeps the
-// users that it has.
+// A users file that cannot be read any more is logged at once, also if it is old, and the server
+// keeps the users that it has.
 func TestServeSFTPUsersUnreadable(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	needRoot(t)
 	dir := servedDir(t, nil)
 	login, key := newLogin(t)
 	path := usersFile(t, "user alice\n  key "+key+"\n")
-	if err := os.Chmod(path, 0o600); err != nil {
+	if err := errors.Join(os.Chmod(path, 0o600), os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour))); err != nil {
 		t.Fatal(err)
 	}
 	s := startSettledSFTP(t, dir, "--users", path)

@@ -47,16 +47,10 @@ func logCertificate(set *certs.Set, name string, say sayFunc) {
 func (cfg *Config) warnUnreadable(log *slog.Logger) {
 	for name, pair := range map[string]certs.Pair{"https": cfg.HTTP.pair(), "status": cfg.Status.pair()} {
 		for _, file := range slices.Compact([]string{pair.Cert, pair.Key}) {
-			if file == "" {
-				continue
+			if err := unreadable(file); err != nil {
+				log.Warn(name+" certificate: a new one is not loaded before a restart; let the user that haul runs as read the files (chgrp, chmod 640)",
+					"uid", os.Getuid(), "error", err)
 			}
-			f, err := os.Open(file)
-			if err == nil {
-				_ = f.Close()
-				continue
-			}
-			log.Warn(name+" certificate: a new one is not loaded before a restart; let the user that haul runs as read the files (chgrp, chmod 640)",
-				"uid", os.Getuid(), "error", err)
 		}
 	}
 }

@@ -161,12 +161,32 @@ func (p *userSessions) endRevoked(report func(g *session, why string)) {
 	}
 }
 
+// unreadable returns why this process may not read one of these files; nil if it may read all.
+func unreadable(files ...string) error {
+	for _, file := range files {
+		f, err := os.Open(file)
+		if errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		_ = f.Close() // of nil it does nothing
+	}
+	return nil
+}
+
 // watch reloads the users file whenever it has changed, until ctx ends, and logs that: a mistake
 // in it once, and when that is mended. It calls changed after each change. The name says whose
-// users they are: "sftp".
+// users they are: "sftp". That the file cannot be read again is logged at once, before it changes.
 func (p *userSessions) watch(ctx context.Context, name string, say sayFunc, changed func()) {
 	if p.file == "" {
 		return
+	}
+	blind := func(err error) {
+		say(slog.LevelWarn, name+" users: changes are not noticed before a restart, as the file, or one that it names, cannot be read; let the user that haul runs as read it (chgrp, chmod 640)",
+			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
+	}
+	was := unreadable(p.dir.Files()...) // Reload reads files that have changed
+	if was != nil {
+		blind(was)
 	}
 	last := ""
 	for pause := reloadEvery; ; {
@@ -184,8 +204,9 @@ func (p *userSessions) watch(ctx context.Context, name string, say sayFunc, chan
 		}
 		switch {
 		case errors.Is(err, fs.ErrPermission) && text != last:
-			say(slog.LevelWarn, name+" users: changes are not noticed before a restart, as the file, or one that it names, cannot be read; let the user that haul runs as read it (chgrp, chmod 640)",
-				slog.Int("uid", os.Getuid()), slog.String("error", text))
+			if was == nil { // otherwise it was young at the start, and is still the same
+				blind(err)
+			}
 		case text != "" && (news || text != last):
 			say(slog.LevelWarn, name+" users: the previous file stays in force", slog.String("error", text))
 		case news:
@@ -194,6 +215,6 @@ func (p *userSessions) watch(ctx context.Context, name string, say sayFunc, chan
 		case text == "" && last != "":
 			say(slog.LevelInfo, name+" users: the file has no mistake any more, and nothing that is not in force", slog.Int("users", len(p.dir.Names())))
 		}
-		last = text
+		last, was = text, nil
 	}
 }
