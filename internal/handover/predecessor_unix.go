@@ -121,7 +121,7 @@ func (p *Predecessor) read(r *Requests) {
 			closeOnce(p.service(service))
 			p.mu.Unlock()
 		}
-		if chunk, ok := strings.CutPrefix(text, "history "); ok && len(history) <= MaxHistory {
+		if chunk, ok := strings.CutPrefix(text, "history "); ok && p.History != nil && len(history) <= MaxHistory {
 			history, _ = base64.StdEncoding.AppendDecode(history, []byte(chunk)) // whoever reads it checks it
 		}
 		if text == "history" && p.History != nil {

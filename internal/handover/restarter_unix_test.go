@@ -361,6 +361,41 @@ func TestRemember(t *testing.T) {
 	}
 }
 
+// A child that does not read for a while gets no history, and all that the server reports after that.
+func TestRememberSlowly(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	if testing.Short() {
+		t.Skip("it takes writeTime")
+	}
+	requests := NewRequests(false)
+	defer requests.Close()
+	ours, theirs, err := fdline.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := fdline.Of(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer line.Close()
+	_ = theirs.Close()
+	n := &child{line: ours}
+	if err := n.remember(make([]byte, MaxHistory)); err == nil {
+		t.Fatal("the line has room for all of it")
+	}
+	p := &Predecessor{line: line, lines: bufio.NewScanner(line), over: make(chan struct{}), ended: map[string]chan struct{}{}, serving: true, History: func([]byte) {
+		t.Error("a part of the history is taken for all of it")
+	}}
+	go p.read(requests)
+	if err := errors.Join(n.ended(HTTP), n.ended(SFTP), n.Close()); err != nil {
+		t.Error(err)
+	}
+	<-p.over
+	if p.ended[HTTP] == nil || p.ended[SFTP] == nil {
+		t.Errorf("it knows of %d services that have ended", len(p.ended))
+	}
+}
+
 // A server of process 1 reports that it serves and has a child started soon after. The kernel
 // may give process 1 both lines at once.
 func TestLinesTogether(t *testing.T) {

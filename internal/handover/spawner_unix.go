@@ -353,6 +353,7 @@ type child struct {
 
 	mu   sync.Mutex
 	line *net.UnixConn // mu: writing
+	torn bool          // mu: the latest line has no end
 }
 
 // hear waits for a word.
@@ -400,7 +401,11 @@ func (n *child) write(text string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.line.SetWriteDeadline(time.Now().Add(writeTime))
-	_, err := n.line.Write([]byte(text))
+	if n.torn {
+		text = "\n" + text
+	}
+	sent, err := n.line.Write([]byte(text))
+	n.torn = n.torn && sent == 0 || sent > 0 && sent < len(text)
 	return err
 }
 
