@@ -41,7 +41,7 @@ func (b *Board) Remember(text []byte) error {
 	length := 0
 	for _, p := range h.Hour.Protocols {
 		list, ok := p.samples()
-		if !ok {
+		if !ok || len(list) > samples {
 			return errors.New("history of the status page: its samples do not go together")
 		}
 		length = max(length, len(list))

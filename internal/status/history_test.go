@@ -103,13 +103,19 @@ func TestHistoryOfOthers(t *testing.T) {
 	b.failures.add(Failure{File: "own"})
 	before := string(b.History())
 	odd := history{Version: historyVersion, Hour: Series{Step: 5, Protocols: []ProtocolSeries{{Protocol: "tftp", Bytes: []int64{1}}}}}
-	text, err := json.Marshal(odd)
-	if err != nil {
-		t.Fatal(err)
+	more := make([]int64, samples+1)
+	long := history{Version: historyVersion, Hour: Series{Step: 5, Protocols: []ProtocolSeries{{Protocol: "tftp", Bytes: more, Live: more, Ended: more, Failed: more, Sent: more, Resent: more}}}}
+	texts := []string{"", "nonsense", "{}", `{"version":2,"hour":{"step":5}}`, `{"version":1,"hour":{"step":1}}`}
+	for _, h := range []history{odd, long} {
+		text, err := json.Marshal(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
 	}
-	for _, text := range []string{"", "nonsense", "{}", `{"version":2,"hour":{"step":5}}`, `{"version":1,"hour":{"step":1}}`, string(text)} {
+	for _, text := range texts {
 		if err := b.Remember([]byte(text)); err == nil {
-			t.Errorf("%q is taken", text)
+			t.Errorf("%.200q is taken", text)
 		}
 	}
 	if after := string(b.History()); after != before {
