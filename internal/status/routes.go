@@ -76,7 +76,8 @@ func (b *Board) serveTransfers(w http.ResponseWriter, r *http.Request) {
 	answer(w, Transfers{Time: now.at.UTC(), Total: len(now.transfers), Transfers: now.transfers[:min(limit, len(now.transfers))]})
 }
 
-// serveEvents sends what has changed of the page once a second, until the client has gone.
+// serveEvents sends what has changed of the page once a second, until the client has gone,
+// or the server ends.
 func (s *Server) serveEvents(b *Board, l *Login, w http.ResponseWriter, r *http.Request) {
 	defer s.watchers.Add(-1)
 	if s.watchers.Add(1) > int64(s.limits.watchers) {
@@ -105,6 +106,8 @@ func (s *Server) serveEvents(b *Board, l *Login, w http.ResponseWriter, r *http.
 		known = now
 		select {
 		case <-r.Context().Done():
+			return
+		case <-s.over:
 			return
 		case <-tick.C:
 		}

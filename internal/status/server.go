@@ -62,7 +62,8 @@ type Server struct {
 	log      *slog.Logger
 	limits   limits
 	watchers atomic.Int64
-	end      context.CancelFunc // of all requests
+	end      context.CancelFunc // of samples and events
+	over     <-chan struct{}    // closed by end
 	closing  atomic.Bool
 	ended    chan struct{}
 
@@ -80,10 +81,9 @@ func Serve(serving context.Context, socket net.Listener, b *Board, c Config) *Se
 func (l limits) serve(serving context.Context, socket net.Listener, b *Board, c Config) *Server {
 	ctx, end := context.WithCancel(context.Background())
 	context.AfterFunc(serving, func() { b.draining.Store(true) })
-	s := &Server{socket: socket, log: c.Log, limits: l, end: end, ended: make(chan struct{})}
+	s := &Server{socket: socket, log: c.Log, limits: l, end: end, over: ctx.Done(), ended: make(chan struct{})}
 	s.http = http.Server{
 		Handler:                      s.admit(c, s.routes(b, c)),
-		BaseContext:                  func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout:            l.header,
 		ReadTimeout:                  l.header,
 		IdleTimeout:                  l.idle,
@@ -149,8 +149,8 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Close ends the server: answers under way have the grace, other connections are closed. It
-// may be called again.
+// Close ends the server: events end, answers under way have the grace, other connections are closed.
+// It may be called again.
 func (s *Server) Close() {
 	s.closing.Store(true)
 	s.end()

@@ -153,9 +153,9 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// With a login nobody gets anything without one, whatever the host, and too many wrong
-// passwords get no answer.
-func TestLogin(t *testing.T) {
+// rightPassword returns the hash of the password "right".
+func rightPassword(t *testing.T) users.Hash {
+	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,13 @@ func TestLogin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := users.New(users.User{Name: "alice", Password: password})
+	return password
+}
+
+// With a login nobody gets anything without one, whatever the host, and too many wrong
+// passwords get no answer.
+func TestLogin(t *testing.T) {
+	d, err := users.New(users.User{Name: "alice", Password: rightPassword(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,6 +204,79 @@ func TestLogin(t *testing.T) {
 	}
 	if a, _ := ask(t, "GET", url+"/", as("alice", "right")); a.StatusCode != 429 || a.Header.Get("Retry-After") == "" {
 		t.Errorf("status %d with the right password after many wrong ones", a.StatusCode)
+	}
+}
+
+// lateListener gives out its last connections when it is closed, as one of package tcp does with
+// those that it has accepted by then.
+type lateListener struct {
+	net.Listener
+	last chan net.Conn
+}
+
+func (l *lateListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		select {
+		case c := <-l.last:
+			return c, nil
+		default:
+		}
+	}
+	return c, err
+}
+
+// Requests that come as the server ends are answered, also if their password has to be checked.
+func TestLoginAtEnd(t *testing.T) {
+	const clients = 4
+	listen := func() net.Listener {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	d, err := users.New(users.User{Name: "alice", Password: rightPassword(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := listen()
+	defer other.Close()
+	late := &lateListener{listen(), make(chan net.Conn, clients)}
+	var conns []net.Conn
+	q, err := http.NewRequestWithContext(t.Context(), "GET", "http://haul/api/v1/info", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.SetBasicAuth("alice", "right")
+	for range clients {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", other.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		accepted, err := other.Accept()
+		if err == nil {
+			err = q.Write(c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+		late.last <- accepted
+	}
+	b, _ := newBoard()
+	l := patient
+	l.grace = patience
+	l.serve(t.Context(), late, b, Config{Login: NewLogin(d, slog.New(slog.DiscardHandler)), Log: slog.New(slog.DiscardHandler)}).Close()
+	for _, c := range conns {
+		a, err := http.ReadResponse(bufio.NewReader(c), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Body.Close(); a.StatusCode != 200 {
+			t.Errorf("status %d", a.StatusCode)
+		}
 	}
 }
 
