@@ -173,7 +173,7 @@ func (q *Queue) follow() {
 			logged = true
 		default:
 			if !isClosed(q.closing) {
-				q.log.Say(slog.LevelError, "hooks: the supervisor has died, which starts the helper again; the helper runs hooks as long as it lives, and none is run after that: reload haul, or start it again", slog.String("error", err.Error()))
+				q.log.Say(slog.LevelError, "hooks: the supervisor has died, so nothing starts the helper again; it runs hooks as long as it lives, and none is run after that: reload haul, or start it again", slog.String("error", err.Error()))
 			}
 			return
 		}
@@ -344,7 +344,7 @@ func (q *Queue) RegisterMetrics(r *meter.Registry) {
 	}
 	r.Counter("hook_runs_lost_total", "Hooks that were not run as too many waited, or whose helper died.", q.lost.Load)
 	r.Counter("hook_helper_restarts_total", "Times that the process that runs hooks has died, and was started again.", q.restarts.Load)
-	r.Gauge("hook_supervisor_up", "1 while the process lives that starts the one that runs hooks. At 0 no hook is run once that has died too.", func() float64 {
+	r.Gauge("hook_supervisor_up", "1 while the process lives that starts the helper for hooks again. At 0 no hook is run once the helper has died too.", func() float64 {
 		if isClosed(q.gone) {
 			return 0
 		}
