@@ -156,6 +156,58 @@ func testSyncKilled(t *testing.T, put bool) {
 	}
 }
 
+// A nameless tree refuses to rename the first time, once it is let go.
+type nameless struct {
+	store.Tree
+	once    sync.Once
+	reached chan struct{} // is closed when it is asked first
+	release chan struct{}
+}
+
+func (s *nameless) Rename(ctx context.Context, from, to string, replace bool) error {
+	first := false
+	s.once.Do(func() {
+		first = true
+		close(s.reached)
+		<-s.release
+	})
+	if first {
+		return fs.ErrPermission
+	}
+	return s.Tree.Rename(ctx, from, to, replace)
+}
+
+// A put that is killed before its file has a name leaves a hidden one. The next put removes it,
+// even if a thousand runs were killed before.
+func TestPutKilled(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", state)
+	for i := range 1000 {
+		writeFile(t, filepath.Join(state, "haul", "runs", fmt.Sprint(i)), "")
+	}
+	s := &nameless{reached: make(chan struct{}), release: make(chan struct{})}
+	l := startLabWith(t, labOptions{tree: func(tree store.Tree) store.Tree { s.Tree = tree; return s }}, nil)
+	file := filepath.Join(t.TempDir(), "file")
+	writeFile(t, file, "content")
+	c := runChild(t, childOptions{}, l.args("put", file, "lab:file")...)
+	select {
+	case <-s.reached:
+	case <-time.After(labPatience):
+		t.Fatal("it renames nothing")
+	}
+	_ = c.cmd.Process.Kill()
+	c.wantExit(-1)
+	close(s.release)
+	eventually(t, "the server notices", func() bool { return l.server.Counters().Conns == 0 })
+	if left := treeOf(t, l.dir); !strings.HasPrefix(left, ".haul-") {
+		t.Errorf("the killed run has left %q: what does this test show?", left)
+	}
+	l.must("put", file, "lab:file")
+	if got := treeOf(t, l.dir); got != "file=content" {
+		t.Errorf("after the next run there are %q", got)
+	}
+}
+
 // named returns the files below a directory as treeOf does, but for uploads under way.
 func named(t *testing.T, dir string) []string {
 	return slices.DeleteFunc(strings.Fields(treeOf(t, dir)), func(f string) bool { return strings.Contains(f, ".haul-") })

@@ -5,8 +5,10 @@ package runs
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +20,8 @@ const (
 	// keepFor is how long the file of a run is kept that was killed, or has left something.
 	keepFor = 30 * 24 * time.Hour
 
-	// maxRuns is how many such files there are at most. Then further runs have no ID.
+	// maxRuns is how many files there are at most. The oldest of runs that have ended make room
+	// for others. If so many runs are alive, further ones have no ID.
 	maxRuns = 1000
 )
 
@@ -27,6 +30,7 @@ const (
 type Runs struct {
 	dir  string
 	host string // of the machine: other ones may have the directory too
+	most int    // files there
 
 	begin sync.Once
 	id    string
@@ -53,7 +57,7 @@ func OfUser() *Runs {
 // in returns the runs whose files are in a directory, which need not exist; "" for none.
 func in(dir string) *Runs {
 	host, _ := os.Hostname()
-	return &Runs{dir: dir, host: tempname.Hash("haul run on " + host), ended: map[string]bool{}}
+	return &Runs{dir: dir, host: tempname.Hash("haul run on " + host), most: maxRuns, ended: map[string]bool{}}
 }
 
 // ID returns the ID of this run, which begins with the first call. It is "" where no file can be
@@ -90,22 +94,30 @@ func (r *Runs) make(id string) (*os.File, error) {
 	return f, nil
 }
 
-// tidy removes the files of runs that ended long ago. It fails if there are too many others.
+// tidy removes the files of runs that ended long ago, and the oldest of others that have ended, if
+// there are too many. It fails if too many are alive.
 func (r *Runs) tidy() error {
 	list, err := os.ReadDir(r.dir)
 	if err != nil {
 		return err
 	}
-	n := 0
+	var files []fs.FileInfo
 	for _, e := range list {
-		name := filepath.Join(r.dir, e.Name())
-		fi, err := e.Info()
-		if err == nil && time.Since(fi.ModTime()) > keepFor && free(name) && os.Remove(name) == nil {
-			continue
+		if fi, err := e.Info(); err == nil {
+			files = append(files, fi)
 		}
-		n++
 	}
-	if n >= maxRuns {
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	n := len(files)
+	for _, fi := range files {
+		if n < r.most && time.Since(fi.ModTime()) <= keepFor {
+			break
+		}
+		if name := filepath.Join(r.dir, fi.Name()); free(name) && os.Remove(name) == nil {
+			n--
+		}
+	}
+	if n >= r.most {
 		return errors.New("too many runs")
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/filelock"
 	"github.com/haul-project/haul/internal/tempname"
 )
 
@@ -67,19 +68,77 @@ func TestOtherMachine(t *testing.T) {
 	}
 }
 
-// The files of old runs are removed, but for those of runs that last. Without a directory, or with
-// too many runs, there is no ID.
-func TestNoID(t *testing.T) {
+const fewRuns = 10
+
+// few returns the runs of a directory that may have fewRuns files.
+func few(dir string) *Runs {
+	r := in(dir)
+	r.most = fewRuns
+	return r
+}
+
+// With too many runs, the oldest that has ended is forgotten, and no later one. None that is alive is.
+func TestManyRuns(t *testing.T) {
 	dir := t.TempDir()
-	lasting := in(dir)
-	lasting.ID()
-	for i := range maxRuns {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600); err != nil {
-			t.Fatal(err)
+	alive := few(dir)
+	id := func(i int) string { return fmt.Sprintf("%0*d", tempname.RunBytes, i) }
+	for i := range fewRuns - 1 {
+		writeAged(t, alive.name(id(i)), time.Duration(fewRuns-i)*time.Minute)
+	}
+	writeAged(t, alive.name(alive.ID()), fewRuns*time.Hour)
+	run := few(dir)
+	if run.ID() == "" || len(files(t, dir)) != fewRuns {
+		t.Errorf("the ID is %q, and there are %d files", run.ID(), len(files(t, dir)))
+	}
+	for i, want := range []bool{false, true, true} {
+		if run.Ended(id(i)) != want {
+			t.Errorf("it is known of run %d that it has ended: %v, want %v", i, !want, want)
 		}
 	}
-	if id := in(dir).ID(); id != "" {
+	if _, err := os.Stat(alive.name(alive.ID())); err != nil {
+		t.Error(err)
+	}
+	run.End()
+	alive.End()
+}
+
+// writeAged gives an empty file an age.
+func writeAged(t *testing.T, name string, age time.Duration) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	then := time.Now().Add(-age)
+	if err := os.Chtimes(name, then, then); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The files of old runs are removed, but for those of runs that last. Without a directory, or with
+// too many runs that last, there is no ID.
+func TestNoID(t *testing.T) {
+	dir := t.TempDir()
+	lasting := few(dir)
+	lasting.ID()
+	var locks []*os.File
+	for i := range fewRuns - 1 {
+		f, err := os.Create(filepath.Join(dir, fmt.Sprint(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if locked, err := filelock.Try(f); !locked {
+			t.Fatal(err)
+		}
+		locks = append(locks, f)
+	}
+	if id := few(dir).ID(); id != "" {
 		t.Errorf("with too many runs the ID is %s", id)
+	}
+	for _, f := range locks {
+		_ = f.Close()
 	}
 	old := time.Now().Add(-keepFor - time.Hour)
 	for _, name := range files(t, dir) {
@@ -87,7 +146,7 @@ func TestNoID(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run := in(dir)
+	run := few(dir)
 	if run.ID() == "" || len(files(t, dir)) != 2 {
 		t.Errorf("there are %q", files(t, dir))
 	}
