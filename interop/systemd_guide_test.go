@@ -121,6 +121,18 @@ func TestSystemdGuide(t *testing.T) {
 	m.reboot(t)
 	m.serves(t)
 	m.servesHTTPS(t, sum)
+	m.reloadsHooks(t)
+}
+
+// reloadsHooks has the machine reload a server with hooks, which other processes of its user may
+// not look at.
+func (m *computer) reloadsHooks(t *testing.T) {
+	t.Helper()
+	for range 2 { // the first reload brings the hook
+		old := m.main(t)
+		m.run(t, `grep -q "^\[\[hook" /etc/haul/haul.toml || printf '[[hook]]\non = ["login"]\nrun = ["/bin/true"]\n' >>/etc/haul/haul.toml; systemctl reload haul`)
+		m.replaced(t, old)
+	}
 }
 
 // makesCertificate has the machine serve HTTPS without a certificate. The service makes one,

@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -95,6 +97,9 @@ func newConfigCheck() *cobra.Command {
 // "haul serve".
 func runningServer(pid int) ([]string, error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if errors.Is(err, fs.ErrNotExist) && isProcess(pid) {
+		return nil, failure.Local.Errorf("read the command line of process %d: the system hides it, as a server with hooks lets no process of its user look; take ProtectProc=invisible out of its unit, or run this as root", pid)
+	}
 	if err != nil {
 		return nil, failure.Local.Errorf("read the command line of process %d: %w", pid, err)
 	}
@@ -103,6 +108,16 @@ func runningServer(pid int) ([]string, error) {
 		return nil, failure.Usage.Errorf("process %d is none of haul serve, but %q", pid, words)
 	}
 	return words[2:], nil
+}
+
+// isProcess reports whether there is a process with a number.
+func isProcess(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	err = p.Signal(syscall.Signal(0))
+	return err == nil || errors.Is(err, fs.ErrPermission)
 }
 
 // mistakes adds to several mistakes how many they are.
