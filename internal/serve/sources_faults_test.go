@@ -214,7 +214,7 @@ func TestServeBucketFaults(t *testing.T) {
 			if cached {
 				cacheDir = filepath.Join(t.TempDir(), "cache")
 			}
-			s := startSourceServer(t, "s3://bucket/", bucketHome(t, "id"), cacheDir, append(bucketEnv(b), patienceVar+"=2s")...)
+			s := startSourceServer(t, "s3://bucket/", bucketHome(t, "id"), cacheDir, append(bucketEnv(b), patienceVar+"=5s")...)
 			var clients sync.WaitGroup
 			for _, f := range sourceFaults {
 				for protocol, get := range s.fetchers() {
