@@ -147,7 +147,7 @@ func (n *node) withoutFamily(t *testing.T, family uint32) {
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: unsafe.SliceData(filter)}
 	var err error
 	n.do(t, func() {
-		// Of this thread alone, and what it starts. Nobody else gets it.
+		n.changed = true // of this thread alone, and what it starts
 		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err == nil {
 			err = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
 		}

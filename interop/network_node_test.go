@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,8 +38,9 @@ const waitMost = time.Minute
 // nothing of it can be left behind: it is there as long as one thread of ours
 // and the programs started from that.
 type node struct {
-	tid    int
-	orders chan func() // for the thread; closed at the end
+	tid     int
+	orders  chan func() // for the thread; closed at the end
+	changed bool        // the thread has more than another network, for good; used by it alone
 }
 
 // newNode makes a node with nothing but loopback.
@@ -79,6 +81,9 @@ func (n *node) live(enter func() error, ready chan<- error) {
 	ready <- err
 	for f := range n.orders {
 		f()
+	}
+	if n.changed {
+		select {} // nobody else may use the thread, and it must not end: see lockThread
 	}
 	goBack()
 }
@@ -133,6 +138,34 @@ func TestNodesLeaveTheirThreads(t *testing.T) {
 		t.Errorf("the program has ended: %v", d.err)
 	case <-time.After(200 * time.Millisecond): // a thread that ends is gone by then
 	}
+}
+
+// Nobody else gets a thread that may not use a family of addresses.
+func TestNodesKeepTheirFilters(t *testing.T) {
+	t.Run("node", func(t *testing.T) { newNode(t).withoutFamily(t, unix.AF_INET6) })
+	var all sync.WaitGroup
+	const threads = 100 // at once, so that those which are there already are used, too
+	reached := make(chan struct{}, threads)
+	release := make(chan struct{})
+	for range threads {
+		all.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			reached <- struct{}{}
+			<-release
+			s, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = unix.Close(s)
+		})
+	}
+	for range threads {
+		<-reached
+	}
+	close(release)
+	all.Wait()
 }
 
 // do calls f on the node's thread: sockets that it opens and programs that it
