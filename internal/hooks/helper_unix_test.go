@@ -171,6 +171,8 @@ func TestLinesMissing(t *testing.T) {
 	}
 	_ = theirs.Close()
 	<-q.gone
+	// The log is written by a goroutine of its own. Its last line is on the supervisor.
+	eventually(t, "the log is whole", func() bool { return strings.Contains(log.String(), "the supervisor has died") })
 	if said := log.String(); strings.Count(said, "cannot be used") != 1 || !strings.Contains(said, "3 of 4 have arrived") {
 		t.Error(said)
 	}
