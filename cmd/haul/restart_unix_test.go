@@ -35,7 +35,11 @@ func (c *child) succeeded(n int) (pid int) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	p, err := os.FindProcess(pid) // by its number alone another process could be killed, at the end
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = p.Kill() })
 	return pid
 }
 
