@@ -13,6 +13,7 @@ import (
 const (
 	maxNames     = 1 << 16  // names of one source that are remembered, absent ones included
 	maxNameBytes = 16 << 20 // of them together: clients choose names, of up to 4 kB
+	maxInUse     = 64       // names that are looked at in vain for some to forget
 	maxVersion   = 1 << 10  // bytes of a version that is remembered: a server may send an ETag of any length
 
 	// staleRetry is how long a source is not asked again after it has failed, where the answer
@@ -107,15 +108,17 @@ func (s *front) entry(name string) *entry {
 	return n
 }
 
-// tidy forgets some names if they are too many or too long, but not that one. The caller
-// holds mu.
+// tidy forgets some names if they are too many or too long, but not that one. It gives up after
+// maxInUse names that are in use. The caller holds mu.
 func (s *front) tidy(but string) {
-	tries := 0
+	inUse := 0
 	for other, n := range s.names {
-		if tries++; len(s.names) <= maxNames && s.bytes <= maxNameBytes || tries > 64 {
+		switch {
+		case len(s.names) <= maxNames && s.bytes <= maxNameBytes || inUse > maxInUse:
 			return
-		}
-		if other != but && n.writers == 0 && n.open == nil && n.stat == nil && (n.object == nil || n.object.readers == 0) {
+		case other == but || n.writers > 0 || n.open != nil || n.stat != nil || n.object != nil && n.object.readers > 0:
+			inUse++
+		default:
 			s.lead(n, nil)
 			delete(s.names, other)
 			s.bytes -= len(other)

@@ -104,6 +104,9 @@ func TestAbsent(t *testing.T) {
 	long := strings.Repeat("x", 4000)
 	for i := range maxNameBytes/len(long) + 1000 {
 		_, _ = s.Stat(t.Context(), "missing/"+time.Duration(i).String()+long)
+		if n := s.(*front).bytes; n > maxNameBytes { // also while most names are short
+			t.Fatalf("%d bytes of names are remembered, %d are the most", n, maxNameBytes)
+		}
 	}
 	bytes := 0
 	for name := range s.(*front).names {
