@@ -114,10 +114,10 @@ DETECTOR = CGO_ENABLED=1 GORACE=atexit_sleep_ms=100
 race: race-timed race-together ## all tests of packages with concurrency under the race detector
 
 race-timed: ## one package at a time: the detector makes servers in tests slower than their clients' timers
-	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$(scripts/race-packages | grep -vE '$(TOGETHER)')
+	packages=$$(scripts/race-packages | grep -vE '$(TOGETHER)') && $(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$packages
 
 race-together:
-	$(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$(scripts/race-packages | grep -E '$(TOGETHER)')
+	packages=$$(scripts/race-packages | grep -E '$(TOGETHER)') && $(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$packages
 
 cover: ## how much of each package its own tests run, and in all; line by line in bin/cover.html
 	@mkdir -p bin
