@@ -228,17 +228,7 @@ func TestRequestPassedOn(t *testing.T) {
 // then, and the first notices that it can send no more: no request is lost without a line
 // in a log.
 func TestRequestAtTheEnd(t *testing.T) {
-	first, theirs, err := fdline.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Close()
-	line, err := fdline.Of(theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer line.Close()
-	_ = theirs.Close()
+	first, line := pair(t)
 	next, last, err := fdline.Pair()
 	if err != nil {
 		t.Fatal(err)
@@ -323,15 +313,7 @@ func TestRemember(t *testing.T) {
 		cut    bool
 		want   int // calls
 	}{{MaxHistory, false, 1}, {1, false, 1}, {historyChunk, false, 1}, {0, false, 0}, {MaxHistory + 1, false, 0}, {2 * historyChunk, true, 0}} {
-		ours, theirs, err := fdline.Pair()
-		if err != nil {
-			t.Fatal(err)
-		}
-		line, err := fdline.Of(theirs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = theirs.Close()
+		ours, line := pair(t)
 		sent := bytes.Repeat([]byte{0, '\n', 0xff, 'x', 7}, c.length/5+1)[:c.length]
 		calls := 0
 		p := &Predecessor{line: line, lines: bufio.NewScanner(line), over: make(chan struct{}), ended: map[string]chan struct{}{}, serving: true, History: func(got []byte) {
@@ -341,6 +323,7 @@ func TestRemember(t *testing.T) {
 		}}
 		go p.read(requests)
 		n := &child{line: ours}
+		var err error
 		if c.cut {
 			err = n.write("history " + base64.StdEncoding.EncodeToString(sent[:historyChunk]) + "\n")
 		} else {
@@ -369,16 +352,7 @@ func TestRememberSlowly(t *testing.T) {
 	}
 	requests := NewRequests(false)
 	defer requests.Close()
-	ours, theirs, err := fdline.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := fdline.Of(theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer line.Close()
-	_ = theirs.Close()
+	ours, line := pair(t)
 	n := &child{line: ours}
 	if err := n.remember(make([]byte, MaxHistory)); err == nil {
 		t.Fatal("the line has room for all of it")
@@ -399,16 +373,7 @@ func TestRememberSlowly(t *testing.T) {
 // A server of process 1 reports that it serves and has a child started soon after. The kernel
 // may give process 1 both lines at once.
 func TestLinesTogether(t *testing.T) {
-	ours, theirs, err := fdline.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ours.Close()
-	line, err := fdline.Of(theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = theirs.Close()
+	ours, line := pair(t)
 	server := &spawned{pid: os.Getpid(), ended: make(chan struct{})}
 	s := &spawnState{init: true, children: map[int]*spawned{server.pid: server}}
 	if _, err := ours.Write([]byte("serving\nkill\n")); err != nil {
