@@ -146,7 +146,7 @@ func (b *Board) ended() []sample {
 	totals := make([]sample, len(b.counts))
 	for at := range b.counts {
 		c := &b.counts[at]
-		// What is counted last is read first: never are there more failures than ends.
+		// The failures are read before the ends, since they are counted after them: so they are never more.
 		totals[at] = sample{failed: c.failed.Load(), resent: c.resent.Load(), sent: c.sent.Load(), bytes: c.bytes.Load(), ended: c.ended.Load()}
 	}
 	return totals
