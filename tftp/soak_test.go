@@ -26,7 +26,7 @@ const (
 	soakLength  = 10 * time.Minute // of simulated time, unless HAUL_SOAK says otherwise
 	soakClients = 4
 	soakPause   = 20 * time.Second // at most, between two transfers of a client
-	soakFaults  = 0.3              // of the minutes, in which the disk fails now and then
+	soakFaults  = 3                // minutes, of which the disk fails in one, whatever the seed
 	soakMemory  = 4 << 20          // bytes that the second half may have more than the first
 )
 
@@ -103,12 +103,13 @@ func (s *simSoak) settled() (goroutines int, heap uint64) {
 	return runtime.NumGoroutine(), m.HeapAlloc
 }
 
-// A soakDisk fails in some minutes, and stalls in others.
+// A soakDisk fails and stalls now and then in one minute of soakFaults, and surely at its first call there.
 type soakDisk struct {
 	mu     sync.Mutex
 	random *rand.Rand // mu
 	minute int64      // mu
-	bad    bool       // mu
+	bad    bool       // mu: in this minute
+	first  bool       // mu: the first call of such a minute is yet to come
 	failed int        // mu
 }
 
@@ -122,13 +123,15 @@ func (d *soakDisk) faults() int {
 func (d *soakDisk) before(c sim.Call) error {
 	d.mu.Lock()
 	if m := time.Now().Unix() / 60; m != d.minute {
-		d.minute, d.bad = m, d.random.Float64() < soakFaults
+		d.bad = m%soakFaults == 0
+		d.minute, d.first = m, d.bad
 	}
 	fault := 100
 	if d.bad {
 		fault = d.random.IntN(20)
 	}
-	if fault == 0 && c.Op != sim.TryRead {
+	if c.Op != sim.TryRead && (fault == 0 || d.first) {
+		fault, d.first = 0, false
 		d.failed++
 	}
 	d.mu.Unlock()
