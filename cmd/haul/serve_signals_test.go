@@ -11,11 +11,14 @@ import (
 	"time"
 )
 
-// halfway begins to fetch a file, and stops to answer in the midst of it.
+// halfway begins to fetch a file, and stops to answer in the midst of it. With that timeout
+// the server waits for it for five minutes, and not for half a minute.
 func (c *child) halfway(name string) *rawClient {
 	c.t.Helper()
 	r := c.dial()
-	r.send(readRequest(name))
+	r.send(readRequest(name) + "timeout\x0060\x00")
+	r.want("\x00\x06timeout\x0060\x00")
+	r.send(ack(0))
 	r.wantData(1)
 	r.send(ack(1))
 	r.wantData(2)
