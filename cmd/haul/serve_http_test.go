@@ -448,7 +448,7 @@ func TestServeHTTPSDrains(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image"})
 	flags, trust := certificate(t, t.TempDir())
-	s := startHTTPS(t, trust, append(flags, dir, "--grace", "1m", "--metrics", "127.0.0.1:0")...)
+	s := startHTTPS(t, trust, append(flags, dir, "--upload", "create", "--grace", "1m", "--metrics", "127.0.0.1:0")...)
 	host := strings.TrimPrefix(s.at, "https://")
 	if resp, body := s.ask("GET /kernel", ""); resp.Proto != "HTTP/2.0" || body != "image" {
 		t.Errorf("%s: %q", resp.Proto, body)
@@ -466,7 +466,7 @@ func TestServeHTTPSDrains(t *testing.T) {
 	for _, c := range []*tls.Conn{slow, second} {
 		c.SetDeadline(time.Now().Add(patience))
 	}
-	fmt.Fprint(slow, "GET /kernel HTTP/1.1\r\n")
+	fmt.Fprint(slow, "PUT /new HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
 	// The preface of HTTP/2, and empty SETTINGS: RFC 9113 §3.4.
 	fmt.Fprint(second, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	s.wantMetric(`haul_connections{protocol="https"} 3`)
@@ -475,11 +475,12 @@ func TestServeHTTPSDrains(t *testing.T) {
 	if _, err := io.Copy(io.Discard, second); err != nil {
 		t.Errorf("the end of HTTP/2: %v", err)
 	}
-	fmt.Fprint(slow, "Host: x\r\n\r\n")
+	fmt.Fprint(slow, "cde")
 	answer, err := io.ReadAll(slow)
-	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") || !strings.HasSuffix(string(answer), "image") {
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 201") {
 		t.Errorf("%q, %v", answer, err)
 	}
+	wantFile(t, filepath.Join(dir, "new"), "abcde")
 	s.wantExit(0)
 }
 

@@ -141,3 +141,39 @@ func TestServeHTTPLastCall(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A request whose head takes longer than net/http's five seconds is answered, although the end
+// began before it was there, and the last call is over.
+func TestServeHTTPSlowHead(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	p := &httpPort{lastCall: time.Millisecond}
+	p.http1.ReadHeaderTimeout = servetest.Patience
+	addr, end, ended := serveUntil(t, p)
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(servetest.Patience))
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(6100 * time.Millisecond) // it counts in whole seconds
+	end()
+	servetest.AwaitRefused(t, c.RemoteAddr().String())
+	time.Sleep(50 * time.Millisecond) // in which a server that did not wait would close the connection
+	if _, err := io.WriteString(c, "Host: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal("no answer:", err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "image" || !resp.Close {
+		t.Errorf("%q, %v; the last: %v", body, err, resp.Close)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -37,7 +37,11 @@ type httpPort struct {
 	// silent has the connections of HTTP/2 that have sent no request yet, and since when.
 	silent sync.Map
 
+	// idle has the connections of HTTP/1 between two requests.
+	idle sync.Map
+
 	ending   atomic.Bool   // each answer of HTTP/1 closes its connection
+	called   atomic.Bool   // the last call is over: none is kept idle
 	lastCall time.Duration // 0 means httpLastCall
 	stall    time.Duration // of HTTP/2; 0 means web.DefaultStall
 }
@@ -48,7 +52,8 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 	p.shutdown = shutdown
 	for _, s := range []*http.Server{&p.http1, &p.http2} {
 		s.BaseContext = func(net.Listener) context.Context { return requests }
-		s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = httpHeaderTime, httpIdleTime, httpHeaderBytes
+		s.ReadHeaderTimeout = cmp.Or(s.ReadHeaderTimeout, httpHeaderTime)
+		s.IdleTimeout, s.MaxHeaderBytes = httpIdleTime, httpHeaderBytes
 		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: httpStreams}
 		s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 		s.DisableGeneralOptionsHandler = true
@@ -71,6 +76,16 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 	p.http2.ConnState = func(c net.Conn, state http.ConnState) {
 		if state == http.StateClosed {
 			p.silent.Delete(c)
+		}
+	}
+	p.http1.ConnState = func(c net.Conn, state http.ConnState) {
+		if state != http.StateIdle {
+			p.idle.Delete(c)
+			return
+		}
+		p.idle.Store(c, nil)
+		if p.called.Load() {
+			_ = c.Close()
 		}
 	}
 	p.http1.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -155,8 +170,9 @@ const (
 // When patient ends first, it cuts those that are left.
 //
 // Over HTTP/2, Shutdown announces the end, after a last call, and no request is lost. Over
-// HTTP/1 it could drop a request that has just been read, so such a connection ends with
-// its next answer, or after httpLastCall if it is idle.
+// HTTP/1 it could drop a request that has just been read, and SetKeepAlivesEnabled one
+// whose head takes more than five seconds. So such a connection ends with its next answer,
+// after httpLastCall if it is idle, and after httpHeaderTime if it never sends a request.
 func (p *httpPort) drain(patient context.Context, l *tcp.Listener) {
 	defer p.close()
 	var second sync.WaitGroup
@@ -168,11 +184,18 @@ func (p *httpPort) drain(patient context.Context, l *tcp.Listener) {
 		for connected.Err() == nil && !p.goAway(patient) {
 		}
 	})
-	last := time.AfterFunc(cmp.Or(p.lastCall, httpLastCall), func() {
-		p.http1.SetKeepAlivesEnabled(false) // closes those that are idle
-	})
+	last := time.AfterFunc(cmp.Or(p.lastCall, httpLastCall), p.closeIdle)
 	defer last.Stop()
 	l.Drain(patient)
+}
+
+// closeIdle closes the connections of HTTP/1 that wait for a request, and those that will.
+func (p *httpPort) closeIdle() {
+	p.called.Store(true)
+	p.idle.Range(func(c, _ any) bool {
+		_ = c.(net.Conn).Close()
+		return true
+	})
 }
 
 // awaitRequests gives each connection of HTTP/2 the time to send a request that is on its
