@@ -113,8 +113,8 @@ DETECTOR = CGO_ENABLED=1 GORACE=atexit_sleep_ms=100
 
 race: race-timed race-together ## all tests of packages with concurrency under the race detector
 
-race-timed: ## one package at a time: the detector makes servers in tests slower than their clients' timers
-	packages=$$(scripts/race-packages | grep -vE '$(TOGETHER)') && $(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race -p 1 $$packages
+race-timed: ## with nothing beside it but itself: the detector makes servers in tests slower than their clients' timers
+	packages=$$(scripts/race-packages | grep -vE '$(TOGETHER)') && $(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$packages
 
 race-together:
 	packages=$$(scripts/race-packages | grep -E '$(TOGETHER)') && $(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$packages
