@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -520,13 +521,41 @@ func TestHostileFiles(t *testing.T) {
 		}
 	}
 	for _, name := range []string{os.DevNull, t.TempDir()} {
-		_, err := config.New().Resolve(config.Sources{
-			Given:  func(string) bool { return false },
-			Lookup: func(string) (string, bool) { return "", false },
-			File:   name,
-		})
-		if !strings.Contains(fmt.Sprint(err), name+": not a regular file") || !errors.Is(err, failure.Local) {
+		if err := resolveFile(name); !strings.Contains(fmt.Sprint(err), name+": not a regular file") || !errors.Is(err, failure.Local) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// resolveFile reads the settings of a file that is on the disk.
+func resolveFile(name string) error {
+	_, err := config.New().Resolve(config.Sources{
+		Given:  func(string) bool { return false },
+		Lookup: func(string) (string, bool) { return "", false },
+		File:   name,
+	})
+	return err
+}
+
+// A file to which everybody may write is refused: it names programs that the server runs.
+func TestFileOfEverybody(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there, the mode of a file does not say who may write to it")
+	}
+	name := filepath.Join(t.TempDir(), config.FileName)
+	if err := os.WriteFile(name, []byte("dirs = ['/srv']\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]string{
+		0o600: "", 0o664: "",
+		0o666: name + ": everybody may write to it (mode 0666): chmod o-w " + name,
+		0o602: name + ": everybody may write to it (mode 0602): chmod o-w " + name,
+	} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := resolveFile(name); want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("mode %04o: %v", mode, err)
 		}
 	}
 }

@@ -34,7 +34,7 @@ const maxMistakes = 100
 func (s *Settings) fromFile(from Sources) (wrong []mistake, err error) {
 	read := from.Read
 	if read == nil {
-		read = func(name string) ([]byte, error) { return smallfile.Read(name, maxFile) }
+		read = func(name string) ([]byte, error) { return smallfile.ReadTrusted(name, maxFile) }
 	}
 	data, err := read(from.File)
 	if err != nil {

@@ -6,11 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"runtime"
 )
 
 // Read reads a regular file of at most so many bytes.
-func Read(path string, most int64) ([]byte, error) {
+func Read(path string, most int64) ([]byte, error) { return read(path, most, 0) }
+
+// ReadTrusted is Read for a file that says what to do. It refuses one to which others than its
+// owner and group may write, but on Windows, where the mode of a file says nothing of that.
+func ReadTrusted(path string, most int64) ([]byte, error) { return read(path, most, 0o002) }
+
+func read(path string, most int64, forbidden fs.FileMode) ([]byte, error) {
 	info, err := os.Stat(path) // first: opening a pipe waits for a writer
 	if err != nil {
 		return nil, err
@@ -23,6 +31,12 @@ func Read(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return nil, err
+	}
+	if perm := info.Mode().Perm(); perm&forbidden != 0 && runtime.GOOS != "windows" {
+		return nil, fmt.Errorf("everybody may write to it (mode %04o): chmod o-w %s", perm, path)
+	}
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(b)) > most {
 		err = fmt.Errorf("it has more than %d bytes", most)
