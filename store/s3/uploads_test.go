@@ -293,11 +293,12 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// waitForParts waits until the server has so many parts of the upload of "f".
+// waitForParts waits until the server has so many parts of the upload of "f", from the first on.
+// They are sent at the same time, and a later one may come first.
 func waitForParts(t *testing.T, s *Store, parts int) {
 	for range 3000 {
 		if list, err := s.server.ListMultipartUploads(t.Context(), "b12", "f", "", "", "", 0); err == nil && len(list.Uploads) == 1 {
-			if have, err := s.server.ListObjectParts(t.Context(), "b12", "f", list.Uploads[0].UploadID, 0, 0); err == nil && len(have.ObjectParts) >= parts {
+			if have, err := s.server.ListObjectParts(t.Context(), "b12", "f", list.Uploads[0].UploadID, 0, 0); err == nil && len(have.ObjectParts) >= parts && have.ObjectParts[parts-1].PartNumber == parts {
 				return
 			}
 		}
