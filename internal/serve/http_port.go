@@ -37,13 +37,13 @@ type httpPort struct {
 	// silent has the connections of HTTP/2 that have sent no request yet, and since when.
 	silent sync.Map
 
-	// idle has the connections of HTTP/1 between two requests.
+	// idle has the connections of HTTP/1, each with an atomic.Bool: it waits for another request.
 	idle sync.Map
 
-	ending   atomic.Bool   // each answer of HTTP/1 closes its connection
-	called   atomic.Bool   // the last call is over: none is kept idle
-	lastCall time.Duration // 0 means httpLastCall
-	stall    time.Duration // of HTTP/2; 0 means web.DefaultStall
+	ending     atomic.Bool   // each answer of HTTP/1 closes its connection
+	closesIdle atomic.Bool   // the last call is over
+	lastCall   time.Duration // 0 means httpLastCall
+	stall      time.Duration // of HTTP/2; 0 means web.DefaultStall
 }
 
 // open prepares the servers.
@@ -79,13 +79,18 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 		}
 	}
 	p.http1.ConnState = func(c net.Conn, state http.ConnState) {
-		if state != http.StateIdle {
+		switch state {
+		case http.StateNew:
+			p.idle.Store(c, new(atomic.Bool))
+		case http.StateClosed, http.StateHijacked:
 			p.idle.Delete(c)
-			return
-		}
-		p.idle.Store(c, nil)
-		if p.called.Load() {
-			_ = c.Close()
+		case http.StateActive, http.StateIdle:
+			if idle, ok := p.idle.Load(c); ok {
+				idle.(*atomic.Bool).Store(state == http.StateIdle)
+			}
+			if state == http.StateIdle && p.closesIdle.Load() {
+				_ = c.Close()
+			}
 		}
 	}
 	p.http1.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -191,9 +196,11 @@ func (p *httpPort) drain(patient context.Context, l *tcp.Listener) {
 
 // closeIdle closes the connections of HTTP/1 that wait for a request, and those that will.
 func (p *httpPort) closeIdle() {
-	p.called.Store(true)
-	p.idle.Range(func(c, _ any) bool {
-		_ = c.(net.Conn).Close()
+	p.closesIdle.Store(true)
+	p.idle.Range(func(c, idle any) bool {
+		if idle.(*atomic.Bool).Load() {
+			_ = c.(net.Conn).Close()
+		}
 		return true
 	})
 }
