@@ -9,7 +9,7 @@ import (
 type Limits struct {
 	LaneBytes int // most bytes outstanding on one lane
 	MinBytes  int // the window's floor, and where it begins
-	MaxBytes  int // the window's ceiling: the bound on memory
+	MaxBytes  int // the window's ceiling: the bound on memory, but for one request beside those that are held
 	Lanes     int // most lanes; above MaxLanes means MaxLanes
 	Requests  int // most requests outstanding, 1 to MaxOutstanding, which is the default
 }
@@ -22,6 +22,7 @@ type Link struct {
 	bytes     control
 	table     table[request]
 	lanes     [MaxLanes]int64 // bytes outstanding on each
+	held      int64           // of the bytes outstanding, those of requests that are held
 	open      uint64          // lanes that have asked for work, one bit each
 }
 
@@ -37,6 +38,8 @@ type request struct {
 	// or are a repetition, have none.
 	older, younger int32
 	waits          bool
+
+	held bool // it is not under way: see Config.Held and Hold
 }
 
 // NewLink returns a link with nothing outstanding.
@@ -163,8 +166,45 @@ func (k *Link) Find(id uint32) (Pending, bool) {
 	return p, true
 }
 
-// room reports whether a request of n bytes may go out on a lane now.
-func (k *Link) room(now time.Duration, lane int, n int64) bool {
+// Hold notes that the answer to a request has come, but that its bytes have yet to be stored.
+// An id that is not outstanding is passed over.
+func (k *Link) Hold(id uint32) {
+	if i := k.table.find(id); i != none {
+		k.hold(k.table.at(i))
+	}
+}
+
+func (k *Link) hold(r *request) {
+	if !r.held {
+		r.held = true
+		k.held += r.units
+	}
+}
+
+// Sent notes that a request of a plan with [Config].Held has gone out. An id that is not
+// outstanding is passed over.
+func (k *Link) Sent(id uint32) {
+	if i := k.table.find(id); i != none {
+		k.release(k.table.at(i))
+	}
+}
+
+func (k *Link) release(r *request) {
+	if r.held {
+		r.held = false
+		k.held -= r.units
+	}
+}
+
+// room reports whether a request of n bytes may go out on a lane now, or be held.
+//
+// While all that is outstanding is held, one that goes out at once may do so, however small the
+// window is: those that are held may wait for its answer, where a file of the server is copied to
+// another.
+func (k *Link) room(now time.Duration, lane int, n int64, held bool) bool {
+	if !held && k.held == k.bytes.out && k.table.used < MaxOutstanding {
+		return true
+	}
 	if k.lanes[lane]+n > k.laneBytes || !k.bytes.room(n) || k.Full() {
 		k.bytes.refused(now)
 		return false
@@ -174,6 +214,7 @@ func (k *Link) room(now time.Duration, lane int, n int64) bool {
 
 // remove forgets an outstanding request and returns it.
 func (k *Link) remove(i int32) request {
+	k.release(k.table.at(i))
 	r := *k.table.at(i)
 	k.lanes[r.lane] -= r.units
 	k.table.remove(i)

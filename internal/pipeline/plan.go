@@ -27,6 +27,10 @@ type Config struct {
 	// where nothing else is left to ask: reads can be repeated, writes should
 	// not arrive again after a file was closed.
 	Repeat bool
+
+	// Held says that a request does not go out when [Plan.Next] returns it, but when
+	// [Link.Sent] says so: the data of a write may have to be read first.
+	Held bool
 }
 
 // A Plan moves one file. It never sees its bytes.
@@ -42,6 +46,7 @@ type Plan struct {
 	chunk    int64
 	span     int64
 	repeats  bool
+	held     bool
 
 	out    int // requests outstanding, on all lanes
 	asked  int // pieces asked for
@@ -59,7 +64,7 @@ type Plan struct {
 
 // New returns a plan of which nothing has been asked for.
 func New(c Config) *Plan {
-	p := &Plan{link: c.Link, start: max(c.Offset, 0), limit: math.MaxInt64, oldest: none, youngest: none, repeats: c.Repeat, shrinkTo: minChunk}
+	p := &Plan{link: c.Link, start: max(c.Offset, 0), limit: math.MaxInt64, oldest: none, youngest: none, repeats: c.Repeat, held: c.Held, shrinkTo: minChunk}
 	if p.link == nil {
 		p.link = NewLink(Limits{})
 	}
@@ -96,7 +101,7 @@ func (p *Plan) Next(now time.Time, lane int) (Request, bool) {
 	if n == 0 {
 		return p.repeat(t, lane)
 	}
-	if !k.room(t, lane, n) {
+	if !k.room(t, lane, n, p.held) {
 		return Request{}, false
 	}
 	off := p.pieces.all[p.pieces.holes[0]].off
@@ -147,6 +152,9 @@ func (p *Plan) ask(t time.Duration, lane int, i int32, off, n int64) (index int3
 	index, id := k.table.add(request{
 		flight: k.bytes.sent(t, n), plan: p, off: off, lane: int32(lane), piece: i, older: none, younger: none,
 	})
+	if p.held {
+		k.hold(k.table.at(index))
+	}
 	s := &p.pieces.all[i]
 	if s.asks[0] == none {
 		s.asks[0] = index

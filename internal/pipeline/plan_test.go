@@ -437,3 +437,37 @@ func TestLeft(t *testing.T) {
 		}
 	}
 }
+
+// Writes that wait for their data are outstanding, and take room, and so are reads whose data
+// waits to be stored. They do not keep back one other request, for whose answer they may wait.
+func TestHeldRequestsLetOneThrough(t *testing.T) {
+	const chunk = 100
+	link := NewLink(Limits{LaneBytes: 2 * chunk, MinBytes: 2 * chunk, MaxBytes: 2 * chunk})
+	writes := newHand(t, Config{Link: link, Size: 10 * chunk, Chunk: chunk, Held: true})
+	reads := newHand(t, Config{Link: link, Size: 10 * chunk, Chunk: chunk})
+	held := writes.want(0, Range{0, 100}, Range{100, 200})
+	one := reads.want(0, Range{0, 100})
+	writes.want(0)
+	reads.ok(reads.p.Reply(reads.tick(), one[0], chunk))
+	two := reads.want(0, Range{100, 200})
+	reads.ok(reads.p.Reply(reads.tick(), two[0], chunk))
+
+	link.Sent(held[0])
+	link.Sent(held[0]) // once more changes nothing
+	link.Sent(12345)
+	reads.want(0)
+	writes.ok(writes.p.Reply(writes.tick(), held[0], chunk))
+	three := reads.want(0, Range{200, 300})
+
+	others := newHand(t, Config{Link: link, Size: chunk, Chunk: chunk})
+	others.want(0)
+	link.Hold(three[0])
+	link.Hold(three[0])
+	link.Hold(12345)
+	others.want(0, Range{0, 100})
+	link.LaneLost(0)
+	if link.held != 0 || link.Outstanding(0) != 0 {
+		t.Errorf("%d bytes are held, and %d outstanding, on a lane that is lost", link.held, link.Outstanding(0))
+	}
+	writes.want(0, Range{100, 200}, Range{200, 300})
+}

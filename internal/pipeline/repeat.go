@@ -40,7 +40,7 @@ func (p *Plan) repeat(t time.Duration, lane int) (Request, bool) {
 		}
 		s := &p.pieces.all[r.piece]
 		n := s.end - s.off // all of it, even if chunks have become smaller
-		if !k.room(t, lane, n) {
+		if !k.room(t, lane, n, p.held) {
 			break
 		}
 		p.unqueue(x)

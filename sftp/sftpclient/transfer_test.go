@@ -438,3 +438,45 @@ func TestWithoutOverlap(t *testing.T) {
 		})
 	}
 }
+
+// Files are copied to others of the same client, although so little may be in flight that what
+// waits for the copier takes all of it: writes for their data, or data for its place.
+func TestCopyWithinClient(t *testing.T) {
+	const size = 8 << 20
+	for what, move := range map[string]func(ctx context.Context, from, to *File) (int64, error){
+		"FillFrom": func(ctx context.Context, from, to *File) (int64, error) { return to.FillFrom(ctx, from, 0, size) },
+		"FetchTo":  func(ctx context.Context, from, to *File) (int64, error) { return from.FetchTo(ctx, to, 0) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			withFakeServer(t, Config{Memory: 512 << 10}, func(p *fakeServer) { p.link.latency = 20 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
+				var all sync.WaitGroup
+				for i := range 3 {
+					p.put(t, fmt.Sprint("from", i), pattern(size, byte(i)))
+					all.Go(func() {
+						from, err := c.Open(t.Context(), fmt.Sprint("from", i))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						defer from.Close()
+						to, err := c.Create(t.Context(), fmt.Sprint("to", i))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						n, err := move(t.Context(), from, to)
+						if err := errors.Join(err, to.Close()); n != size || err != nil {
+							t.Errorf("%d, %v", n, err)
+						}
+					})
+				}
+				all.Wait()
+				for i := range 3 {
+					if name := fmt.Sprint("to", i); !bytes.Equal(p.get(t, name), pattern(size, byte(i))) {
+						t.Errorf("%s has other bytes", name)
+					}
+				}
+			})
+		})
+	}
+}

@@ -9,9 +9,8 @@ import (
 )
 
 // A fetch moves a file to a writer. Data that has come waits in buffers for the
-// goroutine of the writer, so a slow writer delays no lane. But the data keeps its part
-// of the window: a writer that itself writes to a file of the same client might wait for
-// itself.
+// goroutine of the writer, so a slow writer delays no lane. Until then it is held: it keeps
+// its part of the window, but a writer that writes to a file of the same client gets on.
 type fetch struct {
 	t       *Transfer
 	arrived []arrival // mux.mu
@@ -29,6 +28,7 @@ func (f *fetch) Place(pipeline.Request) []byte { return nil }
 
 func (f *fetch) Received(_ time.Time, id uint32, off int64, b *Buffer, n int) {
 	f.arrived = append(f.arrived, arrival{id, off, n, b})
+	f.t.mux.link.Hold(id)
 	f.t.Notify()
 }
 

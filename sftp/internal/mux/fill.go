@@ -41,6 +41,7 @@ func (f *File) Fill(ctx, life context.Context, r io.ReaderAt, p pipeline.Config,
 	x := &fill{}
 	t := &Transfer{File: f, Source: x}
 	x.t = t
+	p.Held = true
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Begin(t, p)

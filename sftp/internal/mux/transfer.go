@@ -302,6 +302,7 @@ func (g Grant) Send(b []byte, n int, in Memory) {
 	at := WriteHead - wire.WriteHeaderSize(g.at.Handle)
 	wire.AppendWriteHeader(b[at:at:WriteHead], g.asked.id, g.at.Handle, g.Offset, n)
 	g.asked.n, g.asked.sent = n, true
+	g.at.Lane.mux.link.Sent(g.Request.ID)
 	g.at.Lane.expect(false)
 	g.at.Lane.push(outgoing{b[at : WriteHead+n], in})
 }
