@@ -113,7 +113,7 @@ DETECTOR = CGO_ENABLED=1 GORACE=atexit_sleep_ms=100
 
 race: race-timed race-together ## all tests of packages with concurrency under the race detector
 
-race-timed: ## with nothing beside it but itself: the detector makes servers in tests slower than their clients' timers
+race-timed: ## no other tests beside these: the detector makes servers in tests slower than their clients' timers
 	packages=$$(scripts/race-packages | grep -vE '$(TOGETHER)') && $(DETECTOR) $(GO) test $(PATIENCE) $(VETTED) -race $$packages
 
 race-together:

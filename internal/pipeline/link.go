@@ -9,7 +9,7 @@ import (
 type Limits struct {
 	LaneBytes int // most bytes outstanding on one lane
 	MinBytes  int // the window's floor, and where it begins
-	MaxBytes  int // the window's ceiling: the bound on memory, but for one request beside those that are held
+	MaxBytes  int // the window's ceiling: the bound on memory, but for one request of each plan: see Plan.room
 	Lanes     int // most lanes; above MaxLanes means MaxLanes
 	Requests  int // most requests outstanding, 1 to MaxOutstanding, which is the default
 }
@@ -22,7 +22,7 @@ type Link struct {
 	bytes     control
 	table     table[request]
 	lanes     [MaxLanes]int64 // bytes outstanding on each
-	held      int64           // of the bytes outstanding, those of requests that are held
+	heldBytes int64           // of the bytes outstanding, those of requests that are held
 	open      uint64          // lanes that have asked for work, one bit each
 }
 
@@ -177,34 +177,25 @@ func (k *Link) Hold(id uint32) {
 func (k *Link) hold(r *request) {
 	if !r.held {
 		r.held = true
-		k.held += r.units
+		k.heldBytes += r.units
 	}
 }
 
-// Sent notes that a request of a plan with [Config].Held has gone out. An id that is not
-// outstanding is passed over.
+// Sent notes that a request of a plan with [Config].Held has gone out, and is not held any more.
+// An id that is not outstanding is passed over.
 func (k *Link) Sent(id uint32) {
-	if i := k.table.find(id); i != none {
-		k.release(k.table.at(i))
+	i := k.table.find(id)
+	if i == none {
+		return
 	}
-}
-
-func (k *Link) release(r *request) {
-	if r.held {
+	if r := k.table.at(i); r.held {
 		r.held = false
-		k.held -= r.units
+		k.heldBytes -= r.units
 	}
 }
 
-// room reports whether a request of n bytes may go out on a lane now, or be held.
-//
-// While all that is outstanding is held, one that goes out at once may do so, however small the
-// window is: those that are held may wait for its answer, where a file of the server is copied to
-// another.
-func (k *Link) room(now time.Duration, lane int, n int64, held bool) bool {
-	if !held && k.held == k.bytes.out && k.table.used < MaxOutstanding {
-		return true
-	}
+// room reports whether the window and a lane hold n bytes more.
+func (k *Link) room(now time.Duration, lane int, n int64) bool {
 	if k.lanes[lane]+n > k.laneBytes || !k.bytes.room(n) || k.Full() {
 		k.bytes.refused(now)
 		return false
@@ -214,8 +205,10 @@ func (k *Link) room(now time.Duration, lane int, n int64, held bool) bool {
 
 // remove forgets an outstanding request and returns it.
 func (k *Link) remove(i int32) request {
-	k.release(k.table.at(i))
 	r := *k.table.at(i)
+	if r.held {
+		k.heldBytes -= r.units
+	}
 	k.lanes[r.lane] -= r.units
 	k.table.remove(i)
 	return r

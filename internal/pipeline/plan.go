@@ -28,8 +28,8 @@ type Config struct {
 	// not arrive again after a file was closed.
 	Repeat bool
 
-	// Held says that a request does not go out when [Plan.Next] returns it, but when
-	// [Link.Sent] says so: the data of a write may have to be read first.
+	// Held says that a request does not go out when [Plan.Next] returns it. It is held until
+	// [Link.Sent]: the data of a write may have to be read first.
 	Held bool
 }
 
@@ -101,7 +101,7 @@ func (p *Plan) Next(now time.Time, lane int) (Request, bool) {
 	if n == 0 {
 		return p.repeat(t, lane)
 	}
-	if !k.room(t, lane, n, p.held) {
+	if !p.room(t, lane, n) {
 		return Request{}, false
 	}
 	off := p.pieces.all[p.pieces.holes[0]].off
@@ -146,14 +146,27 @@ func (p *Plan) due() int64 {
 	return n
 }
 
+// room reports whether a request of n bytes may go out on a lane now.
+//
+// While all that is outstanding is held, a plan that has nothing outstanding gets one request,
+// however small the window is. Those that are held may wait for its answer, as when a file is
+// copied to another of the same server.
+func (p *Plan) room(t time.Duration, lane int, n int64) bool {
+	k := p.link
+	if p.out == 0 && k.heldBytes == k.bytes.out && !k.table.full() {
+		return true
+	}
+	return k.room(t, lane, n)
+}
+
 // ask sends a request for n bytes at off, for a piece.
 func (p *Plan) ask(t time.Duration, lane int, i int32, off, n int64) (index int32, r Request) {
 	k := p.link
 	index, id := k.table.add(request{
-		flight: k.bytes.sent(t, n), plan: p, off: off, lane: int32(lane), piece: i, older: none, younger: none,
+		flight: k.bytes.sent(t, n), plan: p, off: off, lane: int32(lane), piece: i, older: none, younger: none, held: p.held,
 	})
 	if p.held {
-		k.hold(k.table.at(index))
+		k.heldBytes += n
 	}
 	s := &p.pieces.all[i]
 	if s.asks[0] == none {

@@ -34,13 +34,13 @@ func (p *Plan) repeat(t time.Duration, lane int) (Request, bool) {
 		if t-r.sentAt < p.late() {
 			break // and so are all after it
 		}
-		if int(r.lane) == lane {
+		if int(r.lane) == lane || r.held { // it has this lane, or its answer is here
 			x = r.younger
 			continue
 		}
 		s := &p.pieces.all[r.piece]
 		n := s.end - s.off // all of it, even if chunks have become smaller
-		if !k.room(t, lane, n, p.held) {
+		if !p.room(t, lane, n) {
 			break
 		}
 		p.unqueue(x)

@@ -37,8 +37,8 @@ type httpPort struct {
 	// silent has the connections of HTTP/2 that have sent no request yet, and since when.
 	silent sync.Map
 
-	// idle has the connections of HTTP/1, each with an atomic.Bool: it waits for another request.
-	idle sync.Map
+	// http1Conns has the connections of HTTP/1, each with an atomic.Bool: it waits for another request.
+	http1Conns sync.Map
 
 	ending     atomic.Bool   // each answer of HTTP/1 closes its connection
 	closesIdle atomic.Bool   // the last call is over
@@ -81,11 +81,11 @@ func (p *httpPort) open(handler http.Handler, log *slog.Logger) {
 	p.http1.ConnState = func(c net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
-			p.idle.Store(c, new(atomic.Bool))
+			p.http1Conns.Store(c, new(atomic.Bool))
 		case http.StateClosed, http.StateHijacked:
-			p.idle.Delete(c)
+			p.http1Conns.Delete(c)
 		case http.StateActive, http.StateIdle:
-			if idle, ok := p.idle.Load(c); ok {
+			if idle, ok := p.http1Conns.Load(c); ok {
 				idle.(*atomic.Bool).Store(state == http.StateIdle)
 			}
 			if state == http.StateIdle && p.closesIdle.Load() {
@@ -175,9 +175,10 @@ const (
 // When patient ends first, it cuts those that are left.
 //
 // Over HTTP/2, Shutdown announces the end, after a last call, and no request is lost. Over
-// HTTP/1 it could drop a request that has just been read, and SetKeepAlivesEnabled one
-// whose head takes more than five seconds. So such a connection ends with its next answer,
-// after httpLastCall if it is idle, and after httpHeaderTime if it never sends a request.
+// HTTP/1 it could drop a request that has just been read, and SetKeepAlivesEnabled the first
+// request of a connection, if its head takes more than five seconds. So such a connection
+// ends with its next answer, after httpLastCall if it is idle, and after httpHeaderTime if
+// it never sends a request.
 func (p *httpPort) drain(patient context.Context, l *tcp.Listener) {
 	defer p.close()
 	var second sync.WaitGroup
@@ -197,7 +198,7 @@ func (p *httpPort) drain(patient context.Context, l *tcp.Listener) {
 // closeIdle closes the connections of HTTP/1 that wait for a request, and those that will.
 func (p *httpPort) closeIdle() {
 	p.closesIdle.Store(true)
-	p.idle.Range(func(c, idle any) bool {
+	p.http1Conns.Range(func(c, idle any) bool {
 		if idle.(*atomic.Bool).Load() {
 			_ = c.(net.Conn).Close()
 		}

@@ -95,8 +95,9 @@ type Config struct {
 	Runs Runs
 
 	// Requests, if above zero, is the most requests to read or write data that
-	// may be outstanding, at most MaxRequests; with 1 nothing overlaps. The
-	// client then uses one channel. RequestBytes, if above zero, is the most
+	// may be outstanding, at most MaxRequests; with 1 nothing overlaps, unless
+	// FillFrom or FetchTo copy a file to another of the same client. The client
+	// then uses one channel. RequestBytes, if above zero, is the most
 	// bytes of each, at most MaxRequestBytes. With either, First has no effect.
 	Requests     int
 	RequestBytes int

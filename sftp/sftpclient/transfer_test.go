@@ -446,6 +446,14 @@ func TestCopyWithinClient(t *testing.T) {
 	for what, move := range map[string]func(ctx context.Context, from, to *File) (int64, error){
 		"FillFrom": func(ctx context.Context, from, to *File) (int64, error) { return to.FillFrom(ctx, from, 0, size) },
 		"FetchTo":  func(ctx context.Context, from, to *File) (int64, error) { return from.FetchTo(ctx, to, 0) },
+		"FillFrom in FetchTo": func(ctx context.Context, from, to *File) (int64, error) {
+			return from.FetchTo(ctx, writerAtFunc(func(p []byte, off int64) (int, error) {
+				n, err := to.FillFrom(ctx, readerAtFunc(func(b []byte, at int64) (int, error) {
+					return copy(b, p[at-off:]), nil
+				}), off, int64(len(p)))
+				return int(n), err
+			}), 0)
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			withFakeServer(t, Config{Memory: 512 << 10}, func(p *fakeServer) { p.link.latency = 20 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
@@ -479,4 +487,30 @@ func TestCopyWithinClient(t *testing.T) {
 			})
 		})
 	}
+}
+
+type writerAtFunc func(p []byte, off int64) (int, error)
+
+func (f writerAtFunc) WriteAt(p []byte, off int64) (int, error) { return f(p, off) }
+
+// Data that waits for a slow writer is bounded, too.
+func TestMemoryOfSlowWriter(t *testing.T) {
+	const memory = 1 << 20
+	withFakeServer(t, Config{Memory: memory}, nil, func(t *testing.T, p *fakeServer, c *Client) {
+		p.put(t, "f", pattern(16<<20, 1))
+		f, err := c.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		most := 0
+		_, err = f.FetchTo(t.Context(), writerAtFunc(func(p []byte, _ int64) (int, error) {
+			time.Sleep(time.Second)
+			most = max(most, c.mux.State().InFlight)
+			return len(p), nil
+		}), 0)
+		if err != nil || most == 0 || most > memory {
+			t.Errorf("%d bytes in flight, %v", most, err)
+		}
+	})
 }

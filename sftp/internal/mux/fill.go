@@ -135,6 +135,7 @@ func (x *fill) drain(ctx context.Context) {
 		}
 	}
 	x.todo = nil
+	t.mux.GrantRoom(time.Now())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	for !t.Over() {
