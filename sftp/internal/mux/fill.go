@@ -135,7 +135,6 @@ func (x *fill) drain(ctx context.Context) {
 		}
 	}
 	x.todo = nil
-	t.mux.GrantRoom(time.Now())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	for !t.Over() {

@@ -96,7 +96,6 @@ func (t *Transfer) Finish() {
 	t.Plan.Stop(ErrAbandoned)
 	t.File.users--
 	t.forget()
-	t.mux.GrantRoom(time.Now()) // what it held and gave back is answered by nobody
 }
 
 // forget takes a transfer out of the list once nothing is outstanding.
