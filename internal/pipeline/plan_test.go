@@ -472,3 +472,22 @@ func TestHeldRequestsLetOneThrough(t *testing.T) {
 	}
 	writes.want(0, Range{100, 200}, Range{200, 300})
 }
+
+// A range is late on one lane, but its answer is here and waits to be stored: another lane does
+// not ask for it.
+func TestHeldIsNotRepeated(t *testing.T) {
+	for _, here := range []bool{false, true} {
+		k := NewLink(Limits{LaneBytes: 100})
+		h := newHand(t, Config{Link: k, Size: 20, Chunk: 10, Repeat: true})
+		a := h.want(0, Range{0, 10}, Range{10, 20})
+		h.want(1)
+		h.reply(a[0], 10)
+		h.now = h.p.Deadline()
+		if here {
+			k.Hold(a[1])
+			h.want(1)
+		} else {
+			h.want(1, Range{10, 20})
+		}
+	}
+}
