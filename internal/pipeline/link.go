@@ -169,13 +169,11 @@ func (k *Link) Find(id uint32) (Pending, bool) {
 // Hold notes that the answer to a request has come, but that its bytes have yet to be stored.
 // An id that is not outstanding is passed over.
 func (k *Link) Hold(id uint32) {
-	if i := k.table.find(id); i != none {
-		k.hold(k.table.at(i))
+	i := k.table.find(id)
+	if i == none {
+		return
 	}
-}
-
-func (k *Link) hold(r *request) {
-	if !r.held {
+	if r := k.table.at(i); !r.held {
 		r.held = true
 		k.heldBytes += r.units
 	}

@@ -10,7 +10,7 @@ import (
 
 // A fetch moves a file to a writer. Data that has come waits in buffers for the
 // goroutine of the writer, so a slow writer delays no lane. Until then it is held: it keeps
-// its part of the window, but a writer that writes to a file of the same client gets on.
+// its part of the window, but does not keep back a writer that writes to a file of the same client.
 type fetch struct {
 	t       *Transfer
 	arrived []arrival // mux.mu
