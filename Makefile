@@ -105,8 +105,8 @@ portable-rest:
 	packages=$$(GO='$(GO)' scripts/portable-packages | grep -E '$(TOGETHER)') && $(GO) test $(PATIENCE) $(VETTED) -tags haul_portable $$packages
 
 # Packages whose tests bear company: their time is virtual, or they have no timers to miss.
-TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|internal/(openssh|penalty|rate|sshconn)|$(UNTIMED))$$
-UNTIMED = meter|site|sftp/internal/(mux|storewire|uploadrecord)|store/(filter|glob|internal/rules)|internal/(config|config/convert|console|dhcpadvice|events|failure|localfs|runs|smallfile|tempname|top|userroots)
+TOGETHER = /(sftp|sftp/sftpclient|tcp|web|web/webclient|store/(treecopy|localdir|cache|s3)|store|users|client/openssh|internal/(penalty|rate|sshconn)|$(UNTIMED))$$
+UNTIMED = sftp/internal/(mux|storewire|uploadrecord)|store/(filter|glob|internal/rules)|internal/(localfs|tempname)|cli/(console|events|failure|top)|client/runs|boot/dhcpadvice|server/(config|config/convert|meter|site|userroots)|system/smallfile
 
 # A process with the detector sleeps for a second at its end, for threads that have found a race. Those of the tests end often.
 DETECTOR = CGO_ENABLED=1 GORACE=atexit_sleep_ms=100

@@ -20,140 +20,103 @@ import (
 
 const module = "github.com/haul-project/haul"
 
-// A rule says what one package may do. Package lists are separated by spaces.
-type rule struct {
-	pure    bool   // no I/O, no clock, no goroutines: see pureImports
-	imports string // packages of ours it may import
-	tests   string // and those that only its tests may
+// levels is the architecture, from the top down. A package imports only packages from the
+// lines below its own, so packages on one line do not know each other. A package that is
+// missing here may not exist: a new one begins with a place here. ~ stands for
+// cmd/haul/internal, the program. Go itself keeps the libraries from importing that.
+var levels = [][]string{
+	// The program.
+	fields("cmd/haul"),
+	fields("~/server/config/convert"),
+	fields("~/server/config"),
+	fields("~/server/serve ~/client/copying ~/client/fileops"),
+	fields("~/server/notify"),
+	fields("~/server/audit ~/server/hooks ~/server/source"),
+	fields("~/server/activity ~/server/sftpserver ~/client/remote ~/cli/top ~/boot/bootload ~/boot/pxedoctor ~/tftp/load ~/tftp/doctor"),
+	fields("~/server/handover ~/server/status ~/server/userroots ~/server/site ~/client/openssh ~/client/runs ~/boot/proxydhcp"),
+	fields("~/server/metricsserver ~/cli/commandline ~/cli/events ~/boot/dhcpadvice ~/tftp/trace"),
+	fields("~/server/meter ~/server/httpend ~/server/writebehind ~/cli/console ~/cli/failure ~/cli/manpage ~/boot ~/tftp/remap"),
+	fields("~/system/fdline ~/system/ownprocess ~/system/privilege ~/system/smallfile ~/system/subprocess"),
+
+	// The libraries.
+	fields("sftp sftp/sftpclient tftp tftp/tftpclient web web/webclient store/treecopy store/cache"),
+	fields("sftp/internal/mux sftp/internal/storewire sftp/internal/uploadrecord tftp/internal/fileio tftp/internal/packetio store/glob store/localdir store/s3 tcp internal/passwords"),
+	fields("store users internal/certs tcp/internal/sendfile"),
+	fields("pxe tftp/transfer udp sftp/internal/wire store/filter store/internal/rules tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sources"),
+	fields("internal/filelock internal/linequeue internal/localfs internal/penalty internal/pipeline internal/rate internal/servertext internal/sshconn internal/tempname internal/webpage internal/wildcard"),
 }
 
-// The architecture. Imports point down this table, and packages on one level
-// leave each other alone. A package that is not here may not exist, so a new
-// one begins with a line here.
-var rules = map[string]rule{
-	".": {},
-	"cmd/haul": {
-		imports: "internal/boot internal/bootload internal/dhcpadvice internal/proxydhcp internal/pxedoctor pxe tftp/doctor tftp/load tftp/trace tftp/transfer sftp/sftpclient web/webclient users site store store/filter store/glob store/s3 store/cache store/treecopy internal/copying internal/events internal/fileops internal/remote internal/config internal/config/convert internal/commandline internal/serve internal/console internal/failure internal/smallfile internal/handover internal/hooks internal/openssh internal/subprocess internal/sftpserver internal/top",
-		tests:   "tftp sftp tcp/certs udp internal/status internal/serve/servetest internal/handover/handovertest internal/repeat internal/race internal/golden store/localdir store/storetest internal/s3test",
-	},
-	"internal/commandline": {imports: "internal/manpage internal/console internal/failure"},
-	"internal/serve": {
-		imports: "tftp tftp/tftpclient tftp/trace tftp/transfer tftp/remap sftp web tcp tcp/certs users site meter udp store store/localdir internal/console internal/failure internal/linequeue internal/ownprocess internal/smallfile internal/handover internal/privilege internal/penalty internal/writebehind store/cache internal/metricsserver internal/source internal/proxydhcp internal/status internal/userroots internal/activity internal/notify",
-		tests:   "pxe internal/race internal/s3test internal/serve/servetest internal/handover/handovertest internal/pipelisten store/storetest sftp/sftpclient",
-	},
-	"internal/userroots":       {imports: "internal/console internal/failure store store/localdir users", tests: "internal/serve/servetest"},
-	"internal/sftpserver":      {imports: "internal/console internal/failure sftp store/localdir users"},
-	"internal/config":          {imports: "tftp tftp/trace tftp/transfer pxe site internal/serve internal/hooks internal/notify internal/console internal/failure internal/smallfile", tests: "tcp internal/golden"},
-	"internal/config/convert":  {imports: "internal/config internal/console internal/failure tftp/transfer", tests: "internal/golden internal/serve"},
-	"internal/serve/servetest": {imports: "internal/s3test sftp tftp users"}, // for tests
-	"internal/httpend":         {},
-	"internal/metricsserver":   {imports: "internal/httpend", tests: "internal/serve/servetest meter"},
-	"internal/status":          {imports: "internal/console internal/httpend internal/passwords internal/penalty internal/webpage meter pxe store users", tests: "internal/handover internal/leak"},
-	"internal/top":             {imports: "internal/console internal/failure internal/status", tests: "internal/golden meter"},
-	"internal/webpage":         {},
-	"internal/passwords":       {imports: "internal/penalty users"},
-	"internal/source": {
-		imports: "internal/failure internal/linequeue internal/openssh internal/privilege internal/remote meter store store/cache web/webclient",
-		tests:   "internal/serve/servetest sftp users web store/localdir store/storetest",
-	},
-	"internal/fileops": {imports: "store store/treecopy internal/remote internal/console internal/events internal/failure internal/tempname", tests: "sftp/sftpclient"},
-	"internal/copying": {
-		imports: "tftp/tftpclient sftp/sftpclient web/webclient store store/localdir store/glob store/s3 store/treecopy internal/remote internal/console internal/events internal/failure internal/rate",
-		tests:   "tftp internal/golden internal/serve/servetest",
-	},
-	"internal/remote": {
-		imports: "tftp/tftpclient tftp/trace tftp/transfer sftp/sftpclient web/webclient store store/glob store/s3 store/treecopy internal/console internal/failure internal/openssh internal/runs internal/subprocess",
-		tests:   "sftp users internal/serve/servetest",
-	},
-	"examples/bucket":                {imports: "store/s3 tftp", tests: "tftp/tftpclient"},
-	"examples/collect":               {imports: "store tftp", tests: "tftp/tftpclient"},
-	"examples/dropbox":               {imports: "sftp store/localdir users", tests: "sftp/sftpclient"},
-	"examples/hash":                  {imports: "store web/webclient"},
-	"examples/readthrough":           {imports: "store/cache tftp web/webclient", tests: "tftp/tftpclient"},
-	"examples/tlsecho":               {imports: "tcp tcp/certs"},
-	"interop":                        {}, // knows haul by its binary alone
-	"internal/bootload":              {imports: "internal/boot internal/console internal/ownprocess tftp/tftpclient tftp/transfer", tests: "tftp store internal/leak"},
-	"tftp/load":                      {imports: "tftp/tftpclient tftp/transfer internal/console internal/ownprocess", tests: "tftp store internal/leak"},
-	"tftp/doctor":                    {imports: "tftp/tftpclient tftp/transfer udp", tests: "internal/serve/servetest tftp store internal/leak store/storetest"},
-	"tftp":                           {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store internal/linequeue internal/rate", tests: "store/localdir tftp/tftpclient tftp/internal/tftptest internal/sim internal/leak internal/race internal/repeat store/storetest"},
-	"tftp/tftpclient":                {imports: "tftp/internal/fileio tftp/internal/packetio tftp/transfer udp store store/localdir", tests: "tftp tftp/internal/tftptest internal/leak internal/race internal/repeat store/storetest"},
-	"tftp/internal/fileio":           {imports: "tftp/transfer store"},
-	"tftp/internal/tftptest":         {imports: "tftp/internal/packetio tftp/transfer udp store"}, // for tests
-	"tftp/internal/packetio":         {imports: "tftp/transfer udp store"},
-	"site":                           {imports: "tftp/remap store", tests: "store/storetest store/localdir"},
-	"sftp":                           {imports: "internal/tempname sftp/internal/storewire sftp/internal/wire internal/penalty internal/rate internal/sshconn store users", tests: "internal/leak internal/race internal/repeat internal/golden store/storetest store/localdir"},
-	"sftp/sftpclient":                {imports: "internal/tempname sftp/internal/mux sftp/internal/storewire sftp/internal/uploadrecord sftp/internal/wire internal/pipeline internal/rate internal/sshconn store", tests: "internal/leak internal/race store/storetest sftp users internal/repeat store/localdir"},
-	"sftp/internal/mux":              {imports: "sftp/internal/wire internal/pipeline internal/rate internal/sshconn"},
-	"sftp/internal/uploadrecord":     {imports: "internal/tempname sftp/internal/wire"},
-	"sftp/internal/storewire":        {imports: "sftp/internal/wire store"},
-	"internal/sshconn":               {tests: "internal/leak"},
-	"internal/race":                  {},                                            // for tests: nobody's imports, only their tests
-	"internal/sim":                   {imports: "udp store"},                        // for tests: nobody's imports, only their tests
-	"internal/instructions":          {tests: "internal/race"},                      // a test
-	"internal/repeat":                {},                                            // for tests
-	"internal/pipelisten":            {},                                            // for tests
-	"internal/s3test":                {},                                            // for tests
-	"internal/golden":                {imports: "internal/console internal/repeat"}, // the same
-	"internal/leak":                  {},                                            // the same
-	"tftp/trace":                     {imports: "tftp/transfer", tests: "internal/leak internal/golden"},
-	"tftp/remap":                     {pure: true},
-	"tftp/transfer":                  {pure: true, tests: "internal/race internal/repeat internal/golden"},
-	"web":                            {imports: "internal/passwords internal/penalty internal/rate internal/webpage store users", tests: "internal/leak internal/race internal/repeat internal/golden internal/pipelisten store/storetest store/localdir"},
-	"web/webclient":                  {imports: "internal/pipeline internal/rate internal/servertext store", tests: "store/treecopy web internal/repeat internal/pipelisten store/storetest store/localdir"},
-	"sftp/internal/wire":             {pure: true},
-	"internal/pipeline":              {pure: true, tests: "internal/race internal/repeat internal/golden"},
-	"meter":                          {},
-	"internal/console":               {tests: "internal/serve/servetest"}, // knows no protocol
-	"internal/events":                {imports: "internal/console internal/failure"},
-	"internal/manpage":               {pure: true},
-	"internal/failure":               {},
-	"internal/smallfile":             {},
-	"internal/filelock":              {},
-	"internal/runs":                  {imports: "internal/filelock internal/tempname"},
-	"internal/tempname":              {},
-	"internal/linequeue":             {},
-	"internal/ownprocess":            {},
-	"internal/penalty":               {tests: "internal/repeat"},
-	"internal/rate":                  {},
-	"internal/servertext":            {pure: true},
-	"internal/subprocess":            {},
-	"internal/wildcard":              {pure: true},
-	"internal/localfs":               {},
-	"pxe":                            {pure: true, tests: "internal/golden internal/race"},
-	"internal/pxedoctor":             {imports: "internal/console internal/proxydhcp pxe store tftp/tftpclient"},
-	"internal/dhcpadvice":            {imports: "pxe", tests: "internal/golden"},
-	"internal/proxydhcp":             {imports: "internal/dhcpadvice internal/failure internal/linequeue meter pxe store", tests: "internal/console internal/golden internal/leak store/storetest"},
-	"internal/boot":                  {pure: true, tests: "internal/golden internal/race internal/repeat"},
-	"internal/writebehind":           {tests: "tcp/certs"},
-	"tcp":                            {imports: "tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sendfile tcp/internal/sources", tests: "internal/leak tcp/certs"},
-	"tcp/internal/deadline":          {},
-	"tcp/internal/flow":              {pure: true, tests: "internal/repeat"},
-	"tcp/internal/proxy":             {},
-	"tcp/internal/rawsock":           {},
-	"tcp/internal/sendfile":          {imports: "internal/localfs"},
-	"tcp/internal/sources":           {tests: "internal/repeat"},
-	"tcp/certs":                      {imports: "internal/filelock"},
-	"internal/openssh":               {imports: "internal/sshconn internal/subprocess internal/wildcard", tests: "internal/leak internal/repeat"},
-	"users":                          {imports: "internal/filelock internal/wildcard", tests: "internal/leak"},
-	"internal/activity":              {imports: "internal/console internal/tempname meter pxe sftp store tftp users web"},
-	"internal/audit":                 {imports: "internal/activity internal/console internal/linequeue meter store"},
-	"internal/hooks":                 {imports: "internal/activity internal/fdline internal/linequeue internal/privilege internal/smallfile internal/subprocess meter"},
-	"internal/notify":                {imports: "internal/activity internal/audit internal/failure internal/hooks internal/ownprocess internal/privilege internal/userroots meter store/localdir"},
-	"internal/fdline":                {},
-	"internal/handover":              {imports: "internal/fdline internal/privilege tcp udp", tests: "internal/handover/handovertest"},
-	"internal/handover/handovertest": {},
-	"internal/privilege":             {},
-	"udp":                            {tests: "internal/leak"},
-	"store":                          {imports: "internal/tempname store/internal/rules", tests: "store/localdir store/storetest"},
-	"store/localdir":                 {imports: "internal/tempname internal/filelock internal/localfs store store/internal/rules", tests: "internal/race store/storetest"},
-	"store/internal/rules":           {},
-	"store/s3":                       {imports: "internal/pipeline internal/rate internal/servertext store store/internal/rules", tests: "internal/race internal/pipelisten internal/s3test store/treecopy store/localdir store/storetest"},
-	"store/cache":                    {imports: "internal/filelock store store/localdir", tests: "internal/race internal/repeat store/storetest web/webclient"},
-	"store/filter":                   {},
-	"store/treecopy":                 {imports: "internal/tempname store store/filter store/glob internal/rate", tests: "sftp sftp/sftpclient internal/leak internal/race internal/repeat store/storetest store/localdir"},
-	"store/glob":                     {imports: "store", tests: "store/localdir"},
-	"store/storetest":                {imports: "store"},
-	"scripts":                        {},
+// forTests are the packages that only tests import. Like tests, they may import all.
+// An example imports what programs may import, and interop and scripts nothing of ours.
+var forTests = fields("~/server/servetest ~/server/handovertest ~/cli/screentest tftp/internal/tftptest store/storetest internal/golden internal/instructions internal/leak internal/pipelisten internal/race internal/repeat internal/s3test internal/sim")
+
+// pure packages do no I/O, and have no clock and no goroutines: see pureImports.
+var pure = fields("tftp/transfer sftp/internal/wire tcp/internal/flow pxe internal/pipeline internal/servertext internal/wildcard ~/boot ~/tftp/remap ~/cli/manpage")
+
+// foreign are the modules of others that each library links. Programs that import a
+// library get these and no more.
+var foreign = map[string]string{
+	"internal/filelock":     "golang.org/x/sys",
+	"internal/localfs":      "golang.org/x/sys",
+	"sftp":                  "golang.org/x/crypto",
+	"sftp/internal/mux":     "golang.org/x/crypto",
+	"sftp/sftpclient":       "golang.org/x/crypto",
+	"store":                 "golang.org/x/sys",
+	"store/filter":          "github.com/bmatcuk/doublestar",
+	"store/localdir":        "golang.org/x/sys",
+	"store/s3":              "github.com/minio/minio-go",
+	"store/treecopy":        "golang.org/x/sys golang.org/x/text",
+	"tcp":                   "golang.org/x/sys",
+	"tcp/internal/rawsock":  "golang.org/x/sys",
+	"tcp/internal/sendfile": "golang.org/x/sys",
+	"udp":                   "golang.org/x/sys",
+	"users":                 "golang.org/x/crypto",
+	"web/webclient":         "golang.org/x/net",
+}
+
+// fields splits a list of packages and writes their paths out.
+func fields(list string) []string {
+	return strings.Fields(strings.ReplaceAll(list, "~", program))
+}
+
+// program is the folder of what only the command uses.
+const program = "cmd/haul/internal"
+
+// level returns the place of a package in levels, from the top, and false if it has none.
+func level(pkg string) (int, bool) {
+	for i, all := range levels {
+		if slices.Contains(all, pkg) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// mayImport explains why code of a package, not a test, may not import another package
+// of ours, or returns "".
+func mayImport(pkg, other string) string {
+	from, ok := level(pkg)
+	to, known := level(other)
+	switch top, _, _ := strings.Cut(pkg, "/"); {
+	case slices.Contains(forTests, pkg):
+		return ""
+	case slices.Contains(forTests, other):
+		return "it is for tests"
+	case top == "examples" && (strings.HasPrefix(other, "internal/") || strings.Contains(other, "/internal/")):
+		return "an example has what programs may import"
+	case top == "examples":
+		return ""
+	case !ok || !known || from >= to:
+		return "it is not below"
+	}
+	return ""
+}
+
+// hasPlace reports whether a package is in the architecture.
+func hasPlace(pkg string) bool {
+	_, ok := level(pkg)
+	top, _, _ := strings.Cut(pkg, "/")
+	return ok || slices.Contains(forTests, pkg) || slices.Contains([]string{".", "examples", "interop", "scripts"}, top)
 }
 
 // How large a package may be, without its tests: one can be read in an hour.
@@ -169,7 +132,7 @@ type size struct {
 }
 
 var larger = map[string]size{
-	"internal/serve": {5000, 31, "a few files for each protocol that it assembles"},
+	program + "/server/serve": {5000, 31, "a few files for each protocol that it assembles"},
 }
 
 // pureImports are the imports of a pure package. Packages that do I/O are missing, and
@@ -195,7 +158,7 @@ func TestExamples(t *testing.T) {
 	has := map[string]bool{}
 	for name, src := range readTree(t, ".") {
 		pkg := path.Dir(name)
-		if first, _, _ := strings.Cut(pkg, "/"); !strings.Contains("/"+pkg+"/", "/internal/") && !slices.Contains(strings.Fields(". cmd examples interop scripts"), first) {
+		if first, _, _ := strings.Cut(pkg, "/"); !strings.Contains("/"+pkg+"/", "/internal/") && !slices.Contains([]string{".", "cmd", "examples", "interop", "scripts"}, first) {
 			runs := strings.HasSuffix(name, "_test.go") && strings.Contains(src, "\nfunc Example") && strings.Contains(src, "\t// Output:")
 			has[pkg] = has[pkg] || runs
 		}
@@ -243,7 +206,6 @@ func check(files map[string]string) (problems []string) {
 		problems = append(problems, fset.Position(at).String()+": "+fmt.Sprintf(f, args...))
 	}
 	documented := map[string]bool{} // false: has code, no package comment yet
-	imported := map[string]bool{}   // by "importer imported"; false: only by its tests
 	sizes := map[string]size{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		file, err := parser.ParseFile(fset, name, files[name], parser.ParseComments)
@@ -255,27 +217,24 @@ func check(files map[string]string) (problems []string) {
 			report(file.Package, "not formatted by gofmt")
 		}
 		pkg, test := path.Dir(name), strings.HasSuffix(name, "_test.go")
-		r, ok := rules[pkg]
-		if !ok {
-			report(file.Package, "package %s is missing from the table", pkg)
+		if !hasPlace(pkg) {
+			report(file.Package, "package %s is missing from the levels", pkg)
 			continue
 		}
-		allowed := strings.Fields(r.imports)
-		if test {
-			allowed = append(strings.Fields(r.imports+" "+r.tests), pkg)
-		}
+		isPure := slices.Contains(pure, pkg)
 		for _, spec := range file.Imports {
 			p, _ := strconv.Unquote(spec.Path.Value)
 			if ours, ok := strings.CutPrefix(p, module+"/"); ok {
-				if !slices.Contains(allowed, ours) {
-					report(spec.Pos(), "%s may not import %s", pkg, ours)
+				if why := mayImport(pkg, ours); why != "" && !test {
+					report(spec.Pos(), "%s may not import %s: %s", pkg, ours, why)
 				}
-				imported[pkg+" "+ours] = imported[pkg+" "+ours] || !test
-			} else if pkg != "cmd/haul" && pkg != "internal/commandline" && strings.HasPrefix(p, "github.com/spf13/") && (pkg != "internal/config" || p != "github.com/spf13/pflag") {
+			} else if pkg != "cmd/haul" && pkg != program+"/cli/commandline" && strings.HasPrefix(p, "github.com/spf13/") && (pkg != program+"/server/config" || p != "github.com/spf13/pflag") {
 				report(spec.Pos(), "%s may not import %s: the command line is for cmd/haul", pkg, spec.Path.Value)
-			} else if r.pure && !test && (!slices.Contains(pureImports, p) || spec.Name != nil) {
+			} else if isPure && !test && (!slices.Contains(pureImports, p) || spec.Name != nil) {
 				// A renamed import would hide time.Now from checkPure.
 				report(spec.Pos(), "pure package %s may not import %s", pkg, spec.Path.Value)
+			} else if !test && !mayLink(pkg, p) {
+				report(spec.Pos(), "%s may not import %s: programs that import it would get that, too", pkg, spec.Path.Value)
 			}
 		}
 		if test {
@@ -284,7 +243,7 @@ func check(files map[string]string) (problems []string) {
 		documented[pkg] = documented[pkg] || file.Doc != nil
 		sizes[pkg] = size{lines: sizes[pkg].lines + strings.Count(files[name], "\n"), files: sizes[pkg].files + 1}
 		checkComments(file, report)
-		if r.pure {
+		if isPure {
 			checkPure(file, report)
 		}
 	}
@@ -293,7 +252,6 @@ func check(files map[string]string) (problems []string) {
 			problems = append(problems, "package "+pkg+" has no package comment")
 		}
 	}
-	problems = append(problems, unused(documented, imported)...)
 	for pkg, is := range sizes {
 		most, ok := larger[pkg]
 		if !ok {
@@ -307,21 +265,13 @@ func check(files map[string]string) (problems []string) {
 	return problems
 }
 
-// unused returns what the table allows to a package that is there, and nothing does.
-func unused(there, imported map[string]bool) (problems []string) {
-	for _, pkg := range slices.Sorted(maps.Keys(there)) {
-		for p := range strings.FieldsSeq(rules[pkg].imports) {
-			if there[p] && !imported[pkg+" "+p] {
-				problems = append(problems, fmt.Sprintf("package %s may import %s and does not: shorten its line in the table", pkg, p))
-			}
-		}
-		for p := range strings.FieldsSeq(rules[pkg].tests) {
-			if byCode, ok := imported[pkg+" "+p]; there[p] && (!ok || byCode) {
-				problems = append(problems, fmt.Sprintf("tests of package %s may import %s and need not be allowed to: shorten its line in the table", pkg, p))
-			}
-		}
-	}
-	return problems
+// mayLink reports whether a package may import one of another module. The program and
+// tests may import all that go.mod has.
+func mayLink(pkg, other string) bool {
+	first, _, _ := strings.Cut(other, "/")
+	top, _, _ := strings.Cut(pkg, "/")
+	return !strings.Contains(first, ".") || slices.Contains([]string{"cmd", "examples", "interop", "scripts"}, top) || slices.Contains(forTests, pkg) ||
+		slices.ContainsFunc(strings.Fields(foreign[pkg]), func(module string) bool { return other == module || strings.HasPrefix(other, module+"/") })
 }
 
 // checkPure reports goroutines, channels and clocks.
@@ -389,26 +339,24 @@ func receiver(d *ast.FuncDecl) string {
 	return name
 }
 
-// An import that the table allows and nothing needs must be found, in a package and in its tests.
-func TestCheckFindsUnusedRules(t *testing.T) {
-	files := map[string]string{
-		"internal/rate/a.go":    "// Package rate is planted.\npackage rate\n",
-		"internal/sshconn/a.go": "// Package sshconn is planted.\npackage sshconn\n",
-		"internal/leak/a.go":    "// Package leak is planted.\npackage leak\n",
-		"sftp/a.go":             "// Package sftp is planted.\npackage sftp\n\nimport _ \"" + module + "/internal/rate\"\n",
+// Each package of the lists exists.
+func TestLevelsExist(t *testing.T) {
+	there := map[string]bool{}
+	for name := range readTree(t, ".") {
+		there[path.Dir(name)] = true
 	}
-	want := []string{
-		"tests of package internal/sshconn may import internal/leak and need not be allowed to",
-		"package sftp may import internal/sshconn and does not",
-		"tests of package sftp may import internal/leak and need not be allowed to",
+	listed := append(slices.Concat(levels...), forTests...)
+	for i, pkg := range listed {
+		if !there[pkg] {
+			t.Errorf("package %s does not exist: take it out of the list", pkg)
+		}
+		if slices.Contains(listed[:i], pkg) {
+			t.Errorf("package %s is listed twice", pkg)
+		}
 	}
-	got := check(files)
-	if len(got) != len(want) {
-		t.Fatalf("want %d problems, got %q", len(want), got)
-	}
-	for i, problem := range got {
-		if !strings.HasPrefix(problem, want[i]) {
-			t.Errorf("want %q, got %q", want[i], problem)
+	for _, pkg := range append(slices.Collect(maps.Keys(foreign)), pure...) {
+		if !there[pkg] {
+			t.Errorf("package %s does not exist: take it out of the list", pkg)
 		}
 	}
 }
@@ -433,12 +381,16 @@ func TestCheckFindsPlantedFaults(t *testing.T) {
 		{"addresses", "tftp/transfer/a.go", transfer + "import _ \"net/netip\"\n", `may not import "net/netip"`},
 		{"locks", "tftp/transfer/a.go", transfer + "import \"sync\"\n\nvar mu sync.Mutex\n", `may not import "sync"`},
 		{"tests of a pure package are free", "tftp/transfer/a_test.go", "package transfer\n\nimport _ \"os\"\n\nfunc f() { go f() }\n", ""},
-		{"but keep to the table", "tftp/transfer/a_test.go", "package transfer\n\nimport _ \"" + module + "/udp\"\n", "tftp/transfer may not import udp"},
-		{"command line", "internal/serve/a.go", "// Package serve is planted.\npackage serve\n\nimport _ \"github.com/spf13/pflag\"\n", "the command line is for cmd/haul"},
-		{"upward import", "udp/a.go", "// Package udp is planted.\npackage udp\n\nimport _ \"" + module + "/tftp\"\n", "udp may not import tftp"},
-		{"simulator in the product", "tftp/a.go", "// Package tftp is planted.\npackage tftp\n\nimport _ \"" + module + "/internal/sim\"\n", "tftp may not import internal/sim"},
+		{"command line", program + "/server/serve/a.go", "// Package serve is planted.\npackage serve\n\nimport _ \"github.com/spf13/pflag\"\n", "the command line is for cmd/haul"},
+		{"upward import", "udp/a.go", "// Package udp is planted.\npackage udp\n\nimport _ \"" + module + "/tftp\"\n", "udp may not import tftp: it is not below"},
+		{"import of an equal", "tftp/a.go", "// Package tftp is planted.\npackage tftp\n\nimport _ \"" + module + "/sftp\"\n", "tftp may not import sftp: it is not below"},
+		{"import within an example", "examples/hash/a.go", "// Package main is planted.\npackage main\n\nimport _ \"" + module + "/internal/rate\"\n", "an example has what programs may import"},
+		{"another module", "udp/a.go", "// Package udp is planted.\npackage udp\n\nimport _ \"golang.org/x/net/ipv4\"\n", "udp may not import \"golang.org/x/net/ipv4\""},
+		{"a module that is allowed", "udp/a.go", "// Package udp is planted.\npackage udp\n\nimport _ \"golang.org/x/sys/unix\"\n", ""},
+		{"another module in the program", program + "/cli/top/a.go", "// Package top is planted.\npackage top\n\nimport _ \"golang.org/x/term\"\n", ""},
+		{"simulator in the product", "tftp/a.go", "// Package tftp is planted.\npackage tftp\n\nimport _ \"" + module + "/internal/sim\"\n", "tftp may not import internal/sim: it is for tests"},
 		{"simulator in its tests", "tftp/a_test.go", "package tftp_test\n\nimport (\n\t_ \"" + module + "/internal/sim\"\n\t_ \"" + module + "/tftp\"\n)\n", ""},
-		{"unknown package", "util/a.go", "// Package util is planted.\npackage util\n", "util is missing from the table"},
+		{"unknown package", "util/a.go", "// Package util is planted.\npackage util\n", "util is missing from the levels"},
 		{"format", "udp/a.go", "// Package udp is planted.\npackage udp\nvar  x int\n", "not formatted"},
 		{"package comment", "udp/a.go", "package udp\n", "package udp has no package comment"},
 		{"function comment", "udp/a.go", "// Package udp is planted.\npackage udp\n\nfunc Read() {}\n", "exported Read has no comment"},

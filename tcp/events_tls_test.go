@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/tcp/certs"
+	"github.com/haul-project/haul/internal/certs"
 )
 
 // With TLS each connection has a goroutine, and the same happens.

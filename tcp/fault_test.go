@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/tcp/certs"
+	"github.com/haul-project/haul/internal/certs"
 )
 
 // How long a test waits for what must come. Machines may be slow, so only a

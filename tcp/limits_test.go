@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/tcp/certs"
+	"github.com/haul-project/haul/internal/certs"
 )
 
 // A panic of Refused is logged and counted, and ends nothing but the connection that is

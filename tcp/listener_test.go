@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/tcp/certs"
+	"github.com/haul-project/haul/internal/certs"
 )
 
 // Connections accepted before a Listener was closed are still handed over: their

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
-	"github.com/haul-project/haul/internal/serve/servetest"
+	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
 )

@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/haul-project/haul/internal/boot"
-	"github.com/haul-project/haul/internal/bootload"
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/boot"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/bootload"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
 const benchBootHelp = `Act as many machines that boot at once, and report when they are up.

@@ -3,10 +3,10 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/config"
-	"github.com/haul-project/haul/internal/dhcpadvice"
-	"github.com/haul-project/haul/internal/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcpadvice"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/server/config"
+	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
 )
 
 const bootHelp = `Boot machines from the network, beside the DHCP server that is there.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/haul-project/haul/internal/proxydhcp"
-	"github.com/haul-project/haul/internal/pxedoctor"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/proxydhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxedoctor"
 	"github.com/haul-project/haul/pxe"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/store/cache"
 )
 

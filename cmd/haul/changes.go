@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/copying"
-	"github.com/haul-project/haul/internal/fileops"
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/client/copying"
+	"github.com/haul-project/haul/cmd/haul/internal/client/fileops"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 	"github.com/haul-project/haul/store"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
 // modesOf returns the permissions of files below a directory.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/config"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/server/config"
+	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
 )
 
 const configHelp = `Check, show and make the configuration of "haul serve".

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/haul-project/haul/internal/config"
-	"github.com/haul-project/haul/internal/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/config"
+	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
 )
 
 // writeConfig writes a configuration file, and returns its name.

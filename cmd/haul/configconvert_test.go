@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/haul-project/haul/internal/config/convert"
+	"github.com/haul-project/haul/cmd/haul/internal/server/config/convert"
 )
 
 // A command line becomes a file of the same effect, which "haul serve" takes.

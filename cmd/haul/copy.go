@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/copying"
-	"github.com/haul-project/haul/internal/events"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/events"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/copying"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/store/treecopy"
 )

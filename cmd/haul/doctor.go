@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/remote"
-	"github.com/haul-project/haul/internal/serve"
-	"github.com/haul-project/haul/tftp/doctor"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/tftp/doctor"
 )
 
 const doctorHelp = `Examine a TFTP server as many clients would, and explain which rules it breaks.

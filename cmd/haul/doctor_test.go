@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/tftp/doctor"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp"
-	"github.com/haul-project/haul/tftp/doctor"
 )
 
 // The doctor recognizes a server that stalls by the clock. So its tests have only each other

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/proxydhcp"
-	"github.com/haul-project/haul/internal/pxedoctor"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/proxydhcp"
+	"github.com/haul-project/haul/cmd/haul/internal/boot/pxedoctor"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/pxe"
 )
 

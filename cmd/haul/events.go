@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/events"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/events"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
 const eventsFlagHelp = "print a JSON object for each event: see haul help json"

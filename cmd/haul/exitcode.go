@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/haul-project/haul/internal/copying"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/openssh"
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/copying"
+	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/s3"

@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/events"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/fileops"
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/events"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/fileops"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
 const lsHelp = `List files on an SFTP, an S3 or a web server.

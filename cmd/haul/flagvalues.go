@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/site"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/server/site"
 )
 
 // A filledFlag is text that is not empty. An empty variable of a shell would else stand for

@@ -4,7 +4,7 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
 // A copy of files over SFTP collects garbage less often, and one of a tree does not. GOGC as

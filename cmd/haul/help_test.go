@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/haul-project/haul/internal/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
 )
 
 // Bounds of the help of a command.

@@ -3,9 +3,9 @@ package main
 import (
 	"slices"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/config"
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/server/config"
 )
 
 // program is what the help has besides the commands.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
 func TestHTTPGet(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
 // haul waits for a server that asks for it, and prints the reason: once, and not with

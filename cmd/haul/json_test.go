@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/serve/servetest"
+	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp"
 )

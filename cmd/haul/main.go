@@ -18,12 +18,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/handover"
-	"github.com/haul-project/haul/internal/hooks"
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/server/handover"
+	"github.com/haul-project/haul/cmd/haul/internal/server/hooks"
 )
 
 const rootHelp = `haul moves files over SFTP, HTTP(S), S3 and TFTP as fast as the link allows.

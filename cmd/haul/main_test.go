@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/serve/servetest"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp"

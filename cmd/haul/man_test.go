@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/haul-project/haul/internal/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
 )
 
 // writtenManual returns the pages that haul man writes, by name.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/fileops"
-	"github.com/haul-project/haul/internal/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/client/fileops"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
 const probeHelp = `Print the size of files on SFTP, HTTP(S), S3 or TFTP servers, in bytes.

@@ -20,8 +20,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
 	"github.com/haul-project/haul/internal/race"
-	"github.com/haul-project/haul/internal/serve"
 )
 
 // dieVar names a file with the step at which a successor dies as by kill -9; "" is none.

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/haul-project/haul/internal/serve"
-	"github.com/haul-project/haul/internal/status"
+	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/status"
 )
 
 // reloadVar has a child reload at SIGHUP. It names a file with settings, as JSON, that

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/haul-project/haul/internal/serve/servetest"
+	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
 // The successor of a reload has the cache, and fetches nothing that is in it, while the

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/haul-project/haul/internal/config"
-	"github.com/haul-project/haul/internal/handover"
+	"github.com/haul-project/haul/cmd/haul/internal/server/config"
+	"github.com/haul-project/haul/cmd/haul/internal/server/handover"
 )
 
 // allCommands are haul's own commands, those of a command included.

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/tcp/certs"
+	"github.com/haul-project/haul/internal/certs"
 	"github.com/haul-project/haul/users"
 )
 

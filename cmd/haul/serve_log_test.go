@@ -14,7 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
 // logLines returns the lines of the log, without what haul says in its own name

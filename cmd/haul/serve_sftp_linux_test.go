@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/handover/handovertest"
+	"github.com/haul-project/haul/cmd/haul/internal/server/handovertest"
 	"github.com/haul-project/haul/store"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/haul-project/haul/internal/serve/servetest"
+	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
 // A source need not be there for a check of the settings, which connects to nothing; a URL

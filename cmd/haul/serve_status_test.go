@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/status"
+	"github.com/haul-project/haul/cmd/haul/internal/server/status"
 )
 
 // statusURL returns the URL of the status page.

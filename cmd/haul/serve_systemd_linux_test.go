@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/haul-project/haul/internal/handover/handovertest"
+	"github.com/haul-project/haul/cmd/haul/internal/server/handovertest"
 )
 
 // passedSockets opens sockets as systemd does for a socket unit, and returns

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/haul-project/haul/internal/hooks"
-	"github.com/haul-project/haul/internal/serve"
-	"github.com/haul-project/haul/internal/serve/servetest"
+	"github.com/haul-project/haul/cmd/haul/internal/server/hooks"
+	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
 // TestMain keeps "haul serve" from confining this process, which has other

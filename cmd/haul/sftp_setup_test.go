@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/haul-project/haul/internal/serve/servetest"
+	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"

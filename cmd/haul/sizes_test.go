@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/haul-project/haul/internal/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
 // Every row of the table in the help text is what Set reads.

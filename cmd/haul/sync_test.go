@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/internal/serve/servetest"
+	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
 // treeOf returns the files below a directory with their content, as NAME=CONTENT, sorted, and the

@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/config"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/remote"
-	"github.com/haul-project/haul/tftp/trace"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/cmd/haul/internal/server/config"
+	"github.com/haul-project/haul/cmd/haul/internal/tftp/trace"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 

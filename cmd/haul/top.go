@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/remote"
-	"github.com/haul-project/haul/internal/top"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/top"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
 const topHelp = `Show what a server does: transfers under way, machines that boot, and failures.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/haul-project/haul/internal/commandline"
-	"github.com/haul-project/haul/internal/console"
-	"github.com/haul-project/haul/internal/failure"
-	"github.com/haul-project/haul/internal/smallfile"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/system/smallfile"
 	"github.com/haul-project/haul/users"
 )
 

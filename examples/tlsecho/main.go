@@ -1,7 +1,7 @@
 // Tlsecho sends back what it receives over TLS: a server for a protocol of one's own begins
-// like this. If there is no certificate yet it makes one. A certificate that is replaced
-// while it runs, as by an ACME client, counts from the next connection on.
+// like this.
 //
+//	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out cert.pem -subj /CN=localhost
 //	go run ./examples/tlsecho cert.pem key.pem 127.0.0.1:7007
 //	openssl s_client -quiet -connect 127.0.0.1:7007 -CAfile cert.pem
 package main
@@ -9,9 +9,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
-	"io/fs"
 	"log"
 	"net"
 	"os"
@@ -19,7 +17,6 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/tcp"
-	"github.com/haul-project/haul/tcp/certs"
 )
 
 func main() {
@@ -28,29 +25,19 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := serve(ctx, certs.Pair{Cert: os.Args[1], Key: os.Args[2]}, os.Args[3], nil); err != nil {
+	if err := serve(ctx, os.Args[1], os.Args[2], os.Args[3], nil); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // serve serves until ctx ends. listening, if set, is called with the address.
-func serve(ctx context.Context, pair certs.Pair, addr string, listening func(addr string)) error {
-	if _, err := os.Stat(pair.Cert); errors.Is(err, fs.ErrNotExist) {
-		cert, err := certs.SelfSigned("localhost", "127.0.0.1")
-		if err != nil {
-			return err
-		}
-		if err := pair.Create(cert); err != nil {
-			return err
-		}
-	}
-	set, err := certs.Load(pair)
+func serve(ctx context.Context, cert, key, addr string, listening func(addr string)) error {
+	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		return err
 	}
-	set.Report = func(err error) { log.Print(err) }
 	s := tcp.Server{
-		TLS:         &tls.Config{GetCertificate: set.GetCertificate},
+		TLS:         &tls.Config{Certificates: []tls.Certificate{pair}},
 		IdleTimeout: time.Minute,
 		MaxConns:    10_000,
 		Handle:      func(_ context.Context, c net.Conn) { _, _ = io.Copy(c, c) }, // it may block

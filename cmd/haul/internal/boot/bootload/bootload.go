@@ -1,0 +1,301 @@
+// Package bootload plays machines that boot, against real servers: each fetches a loader
+// by TFTP and an image by HTTP, as package boot decides. Nothing is kept of the files,
+// but all machines must have got the same.
+package bootload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/boot"
+	"github.com/haul-project/haul/cmd/haul/internal/system/ownprocess"
+	"github.com/haul-project/haul/tftp/tftpclient"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+// Bounds of a [Config].
+const (
+	MaxMachines = 10_000
+	MaxServers  = 64 // of the loader, and of the image
+
+	// maxCauses is how many different reasons a Report names; the rest is counted as
+	// otherCauses.
+	maxCauses   = 32
+	otherCauses = "other reasons"
+
+	// maxDallying is how many loaders that are done may still answer repeats.
+	maxDallying = 1024
+
+	// maxHeader is how many bytes the headers of an answer may have.
+	maxHeader = 64 << 10
+
+	progressEvery = 200 * time.Millisecond
+)
+
+// A Config says which machines boot from which servers.
+type Config struct {
+	Machines int // 1 to MaxMachines
+	Arrival  boot.Arrival
+
+	// Plan is what the machines do. Run sets its Loaders and Images.
+	Plan boot.Plan
+
+	// Loaders and Images are where the files are: several stand for one address, behind
+	// which a machine gets one of them. One of both may be empty.
+	Loaders []tftpclient.Target
+	Images  []*url.URL // of http or https
+
+	// Progress, if set, is called some times a second, and not after Run has returned.
+	Progress func(Progress)
+}
+
+// A Progress is how far a run is.
+type Progress struct {
+	Elapsed              time.Duration
+	Machines, On         int // on: switched on so far
+	Up, Failed           int
+	LoaderBytes, ImBytes int64
+}
+
+// Check reports what is wrong with c. It names the flag of "haul bench boot".
+func (c *Config) Check() error {
+	switch {
+	case c.Machines < 1 || c.Machines > MaxMachines:
+		return fmt.Errorf("machines %d: must be 1 to %d", c.Machines, MaxMachines)
+	case len(c.Loaders)+len(c.Images) == 0:
+		return errors.New("loader and --image are both missing: name what the machines fetch")
+	case len(c.Loaders) > MaxServers:
+		return fmt.Errorf("loader is given %d times: %d are the most", len(c.Loaders), MaxServers)
+	case len(c.Images) > MaxServers:
+		return fmt.Errorf("image is given %d times: %d are the most", len(c.Images), MaxServers)
+	}
+	for _, t := range c.Loaders {
+		if err := t.Check(); err != nil {
+			return fmt.Errorf("loader %v: %w", t, err)
+		}
+		if t.Mode != transfer.Octet {
+			return fmt.Errorf("loader %v: must be in mode octet", t)
+		}
+	}
+	for _, u := range c.Images {
+		if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("image %q: not of the form http://host/name", u.Redacted())
+		}
+	}
+	return c.Plan.Check()
+}
+
+// A run is one fleet that boots.
+type run struct {
+	config *Config
+	plan   boot.Plan
+	pool   *tftpclient.Pool
+	http   *http.Transport
+	seed   maphash.Seed
+	began  time.Time
+	heard  atomic.Bool  // a server has said something
+	loader atomic.Int64 // the size of the loader; 0 as long as no machine has it whole
+	cancel context.CancelCauseFunc
+
+	mu     sync.Mutex
+	report Report     // mu
+	on     int        // mu: machines switched on
+	want   [2]*digest // mu: the loader and the image of the first machine
+}
+
+// Run boots the machines, and reports how they came up. That machines fail is no error
+// of Run's. Its error says why the run could not be made, or not to its end: ctx has
+// ended, no server answers ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or
+// the process may not open as many sockets. The Report then has what was done until then.
+func (c *Config) Run(ctx context.Context) (Report, error) {
+	if err := c.Check(); err != nil {
+		return Report{}, err
+	}
+	if err := ownprocess.MayOpen(c.Machines+min(c.Machines, maxDallying), "sockets of machines"); err != nil {
+		return Report{}, err
+	}
+	life, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &run{config: c, plan: c.Plan, seed: maphash.MakeSeed(), cancel: cancel}
+	r.plan.Loaders, r.plan.Images = len(c.Loaders), len(c.Images)
+	r.report = newReport(c)
+	r.open()
+	cpu := ownprocess.CPUTime()
+	r.began = time.Now()
+	stop := r.show()
+	r.boot(life)
+	stop()
+	_ = r.pool.Close() // nothing is under way
+	r.http.CloseIdleConnections()
+	r.report.finish(time.Since(r.began), ownprocess.CPUTime()-cpu)
+	if err := ctx.Err(); err != nil {
+		return r.report, err
+	}
+	if life.Err() != nil {
+		return r.report, context.Cause(life)
+	}
+	return r.report, nil
+}
+
+// open makes the clients.
+func (r *run) open() {
+	f := r.plan.Firmware
+	r.pool = &tftpclient.Pool{
+		Offer:     &transfer.Options{BlockSize: f.BlockSize, Window: f.Window, HasSize: true},
+		Transfers: r.config.Machines,
+		Sockets:   r.config.Machines,
+		MinTimer:  f.Repeat,
+		NoDally:   true,
+	}
+	r.http = &http.Transport{
+		DialContext:            (&net.Dialer{}).DialContext, // Plan.Stall ends it
+		DisableKeepAlives:      true,                        // each machine has a connection of its own
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+	}
+}
+
+// boot switches the machines on, and returns when each is up, has failed, or was cut off.
+func (r *run) boot(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for n, at := range r.config.Arrival.Times(r.config.Machines, r.plan.Seed) {
+		if !sleep(ctx, time.Until(r.began.Add(at))) {
+			return
+		}
+		r.mu.Lock()
+		r.on++
+		r.report.arrived = append(r.report.arrived, at)
+		r.mu.Unlock()
+		s := &seat{run: r, machine: r.plan.Machine(n), on: at}
+		all.Go(func() { s.boot(ctx) })
+	}
+}
+
+// sleep waits, and returns false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// show calls Progress until stop is called.
+func (r *run) show() (stop func()) {
+	if r.config.Progress == nil {
+		return func() {}
+	}
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(progressEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				r.config.Progress(r.progress())
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-ended }
+}
+
+func (r *run) progress() Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Progress{
+		Elapsed: time.Since(r.began), Machines: r.config.Machines, On: r.on, Up: len(r.report.up), Failed: r.report.Failed,
+		LoaderBytes: r.report.Count.Loader, ImBytes: r.report.Count.Image,
+	}
+}
+
+// ended counts a transfer from a server.
+func (r *run) ended(step boot.Step, server int, how boot.Outcome, cause string, bytes int64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.report.server(step, server)
+	s.Transfers++
+	s.Bytes += bytes
+	if how == boot.Whole || how == boot.Vanished {
+		return
+	}
+	s.Failed++
+	count(r.report.Retried, cause)
+	if r.heard.Load() {
+		return
+	}
+	// One of several servers may be away: each has to fail twice.
+	servers := r.report.Loaders
+	if step == boot.Fetch {
+		servers = r.report.Images
+	}
+	for _, s := range servers {
+		if s.Failed < 2 {
+			return
+		}
+	}
+	why := transfer.ErrSilent
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		why = syscall.ECONNREFUSED
+	}
+	r.cancel(fmt.Errorf("no server answers (%s): %w", cause, why))
+}
+
+// left notes that a machine is up, has failed, or was cut off.
+func (r *run) left(s *seat) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rep := &r.report
+	rep.Count.Add(s.machine.Count())
+	switch s.machine.Order().Step {
+	case boot.Up:
+		rep.up = append(rep.up, s.up)
+		rep.took = append(rep.took, s.up-s.on)
+	case boot.Failed:
+		rep.Failed++
+		count(rep.Failures, s.machine.Cause())
+	}
+}
+
+// count counts a cause.
+func count(causes map[string]int, cause string) {
+	if _, ok := causes[cause]; !ok && len(causes) >= maxCauses {
+		cause = otherCauses
+	}
+	causes[cause]++
+}
+
+// same reports whether a whole file is as that of the first machine.
+func (r *run) same(step boot.Step, d digest) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first, size := &r.want[0], &r.report.LoaderSize
+	if step == boot.Fetch {
+		first, size = &r.want[1], &r.report.ImageSize
+	}
+	if *first == nil {
+		*first, *size = &d, d.size
+		if step == boot.Load {
+			r.loader.Store(d.size)
+		}
+	}
+	return **first == d
+}

@@ -1,0 +1,280 @@
+package bootload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/boot"
+	"github.com/haul-project/haul/tftp/tftpclient"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+var (
+	errStalled = errors.New("nothing came for too long")
+	errWrong   = errors.New("content differs from that of the first machine")
+	errRange   = errors.New("the server sends another range than asked for")
+)
+
+// A seat is one machine, with the transfer that it has under way.
+type seat struct {
+	run     *run
+	on, up  time.Duration // since the run began
+	content content       // of the goroutine or the pool's loop that moves the file
+
+	mu      sync.Mutex
+	machine boot.Machine // mu, while a transfer is under way
+	timer   *time.Timer  // mu: looks whether the transfer has stalled
+}
+
+// boot runs the machine until it is up, has failed, or ctx has ended.
+func (s *seat) boot(ctx context.Context) {
+	defer s.run.left(s)
+	s.machine.PowerOn(time.Now())
+	for {
+		switch o := s.machine.Order(); o.Step {
+		case boot.Wait:
+			if !sleep(ctx, time.Until(o.Until)) {
+				return
+			}
+			s.machine.Expire(time.Now())
+		case boot.Load, boot.Fetch:
+			s.attempt(ctx, o)
+			if ctx.Err() != nil && s.machine.Order().Step != boot.Up {
+				return
+			}
+		default:
+			s.up = time.Since(s.run.began)
+			return
+		}
+	}
+}
+
+// attempt makes one transfer.
+func (s *seat) attempt(ctx context.Context, o boot.Order) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.mu.Lock()
+	before := s.machine.Count()
+	s.timer = time.AfterFunc(time.Until(s.machine.Deadline()), func() { s.look(cancel) })
+	s.mu.Unlock()
+	move, what := s.load, "loader"
+	if o.Step == boot.Fetch {
+		move, what = s.fetch, "image"
+	}
+	err := move(ctx, o)
+	if err == nil && !s.run.same(o.Step, s.content.digest()) {
+		err = errWrong
+	}
+	how, cause := judge(err, context.Cause(ctx))
+	if cause != "" {
+		cause = what + ": " + cause
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer.Stop()
+	s.timer = nil
+	s.machine.Ended(time.Now(), how, cause)
+	if ctx.Err() != nil && context.Cause(ctx) != errStalled {
+		return // the run was broken off
+	}
+	after := s.machine.Count()
+	s.run.ended(o.Step, o.Server, how, cause, after.Loader-before.Loader+after.Image-before.Image, err)
+}
+
+// look breaks the transfer off if nothing came for too long.
+func (s *seat) look(cancel context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.timer == nil:
+	case s.machine.Expire(time.Now()):
+		cancel(errStalled)
+	default:
+		s.timer.Reset(time.Until(s.machine.Deadline()))
+	}
+}
+
+// moved notes what has come, and reports whether the machine loses power.
+func (s *seat) moved(got, size int64) (vanish bool) {
+	s.run.heard.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.Moved(time.Now(), got, size)
+}
+
+// load fetches the loader.
+func (s *seat) load(ctx context.Context, o boot.Order) error {
+	s.content.begin(s.run.seed)
+	w := &loaderWriter{seat: s}
+	done := make(chan error, 1)
+	err := s.run.pool.GetBlocks(ctx, s.run.config.Loaders[o.Server], w, func(res tftpclient.Result, err error) {
+		if res.First > 0 {
+			s.run.heard.Store(true)
+		}
+		done <- err
+	})
+	if err != nil {
+		return err
+	}
+	return <-done
+}
+
+// A loaderWriter takes the blocks of a loader.
+type loaderWriter struct {
+	seat *seat
+	got  int64
+}
+
+// WriteBlock takes a block, and vanishes with the machine. A writer learns the size
+// at the end alone, so a machine loses power at a part of what the first machine got.
+func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64) error {
+	w.got += int64(len(data))
+	w.seat.content.writeAt(off, data)
+	if !last {
+		size = w.seat.run.loader.Load()
+	}
+	if w.seat.moved(w.got, max(size, 0)) {
+		return tftpclient.ErrVanish
+	}
+	return nil
+}
+
+// buffers are for reading images.
+var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// fetch fetches the image from an offset on.
+func (s *seat) fetch(ctx context.Context, o boot.Order) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.run.config.Images[o.Server].String(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", "haul bench boot")
+	if o.Offset > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", o.Offset))
+	}
+	client := http.Client{Transport: s.run.http}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	s.run.heard.Store(true)
+	size, err := s.answered(resp, o.Offset)
+	if err != nil {
+		return err
+	}
+	return s.read(resp.Body, size)
+}
+
+// answered takes the head of an answer, and returns the size of the whole file; 0 if it
+// is not known.
+func (s *seat) answered(resp *http.Response, offset int64) (size int64, err error) {
+	switch {
+	case resp.StatusCode == http.StatusPartialContent && offset > 0:
+		var from, to, total int64
+		_, err := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &total)
+		if err != nil || from != offset {
+			return 0, errRange
+		}
+		return total, nil
+	case resp.StatusCode != http.StatusOK:
+		return 0, statusError(resp.StatusCode)
+	case offset > 0:
+		s.mu.Lock()
+		s.machine.Restarted(time.Now())
+		s.mu.Unlock()
+	}
+	s.content.begin(s.run.seed)
+	return max(resp.ContentLength, 0), nil
+}
+
+// read reads the rest of the image.
+func (s *seat) read(body io.Reader, size int64) error {
+	buf := buffers.Get().(*[32 << 10]byte)
+	defer buffers.Put(buf)
+	for {
+		n, err := body.Read(buf[:])
+		s.content.write(buf[:n])
+		if n > 0 && s.moved(s.content.at, size) {
+			return tftpclient.ErrVanish
+		}
+		switch {
+		case err == nil:
+		case err != io.EOF:
+			return err
+		case size > 0 && s.content.at != size:
+			return io.ErrUnexpectedEOF
+		default:
+			return nil
+		}
+	}
+}
+
+// A statusError is an answer of HTTP without the file.
+type statusError int
+
+func (e statusError) Error() string {
+	return fmt.Sprintf("HTTP %d %s", int(e), http.StatusText(int(e)))
+}
+
+// judge says how a transfer ended, and why: in a few words, so that causes can be
+// counted. end is why its context has ended.
+func judge(err, end error) (boot.Outcome, string) {
+	if err == nil {
+		return boot.Whole, ""
+	}
+	if errors.Is(err, tftpclient.ErrVanish) {
+		return boot.Vanished, ""
+	}
+	if errors.Is(err, errWrong) {
+		return boot.Wrong, errWrong.Error()
+	}
+	if end != nil {
+		return boot.Broken, end.Error()
+	}
+	if status, ok := errors.AsType[statusError](err); ok {
+		switch {
+		case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+			return boot.Busy, status.Error()
+		case status >= http.StatusInternalServerError:
+			return boot.Broken, status.Error()
+		}
+		return boot.Denied, status.Error()
+	}
+	if fault, ok := errors.AsType[*transfer.Error](err); ok && fault.Remote {
+		if fault.Code == transfer.NotDefined {
+			return boot.Broken, fault.Error() // a server that has no place, or ends
+		}
+		return boot.Denied, fault.Error()
+	}
+	return boot.Broken, reason(err)
+}
+
+// reason returns the last error of a chain, without the addresses that would make each
+// one different.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "connection lost"
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	for errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
+	}
+	return err.Error()
+}

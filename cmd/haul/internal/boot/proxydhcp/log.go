@@ -1,0 +1,153 @@
+package proxydhcp
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/pxe"
+)
+
+// maxLines is how many lines a second boot clients get that are not answered, or whose answer
+// cannot be sent. Their number, and how often they ask, is up to them; what is left out is
+// counted in one line.
+const maxLines = 20
+
+// An eventLog logs and counts what becomes of the packets of boot clients. Other clients of
+// DHCP are not logged without trace.
+type eventLog struct {
+	*linequeue.Log
+	left   linequeue.RateLimited // lines that are left out
+	trace  bool
+	dryRun bool
+
+	replies    [pxe.NumArchs][pxe.NumForms]atomic.Int64
+	unanswered [pxe.NumReasons]atomic.Int64
+
+	mu     sync.Mutex
+	second time.Time // mu: when the count of lines began
+	lines  int       // mu
+}
+
+func newEventLog(log *slog.Logger, trace, dryRun bool) *eventLog {
+	q := linequeue.NewLog(log)
+	return &eventLog{Log: q, left: linequeue.RateLimited{Log: q, Message: "boot: lines left out", Unit: "packets"}, trace: trace, dryRun: dryRun}
+}
+
+// report logs and counts a packet.
+func (l *eventLog) report(e Event) {
+	a := &e.Answer
+	result, level := "offered", slog.LevelInfo
+	switch {
+	case a.Reason != pxe.Answered:
+		l.unanswered[a.Reason].Add(1)
+		result = "unanswered"
+	case e.Err != nil:
+		result, level = "failed", slog.LevelWarn
+	case l.dryRun:
+		result = "would be offered"
+	default:
+		l.replies[a.Client.Arch][a.Form].Add(1)
+	}
+	// A boot client sends packets to its DHCP server, too, such as REQUEST. They need no answer.
+	boots := a.Client.Class != pxe.NoClass && a.Reason != pxe.NotDiscover
+	if !boots && !l.trace || !l.takes(e) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("result", result), slog.String("mac", a.MAC.String()), slog.String("client", a.Client.Class.String()), slog.String("arch", a.Client.Arch.String())}
+	if a.Reason != pxe.Answered {
+		attrs = append(attrs, slog.String("why", a.Why()))
+	} else {
+		attrs = append(attrs, slog.String("form", a.Form.String()), slog.String("file", a.File))
+	}
+	attrs = append(attrs, slog.String("on", e.Interface))
+	if l.trace {
+		attrs = append(attrs, slog.Any("peer", e.From), slog.Int("port", int(e.Port)), packetAttr("request", e.Request))
+		if a.Packet != nil {
+			attrs = append(attrs, slog.String("to", fmt.Sprintf("%v:%d", a.To, a.ToPort)), packetAttr("answer", a.Packet))
+		}
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.String("error", e.Err.Error()))
+	}
+	l.Say(level, "boot", attrs...)
+}
+
+// staged logs that a machine has reached another stage, by a request for a file if one is
+// named.
+func (l *eventLog) staged(m pxe.Machine, file string) {
+	// Whole rooms of machines may be stuck at a time; requests for files have lines of their own.
+	if file == "" && !l.takesLine(m.Stage.String(), m.MAC) {
+		return
+	}
+	level := slog.LevelInfo
+	attrs := []slog.Attr{slog.String("result", m.Stage.String()), slog.String("mac", m.MAC.String()), slog.String("client", m.Client.Class.String()),
+		slog.String("arch", m.Client.Arch.String()), slog.String("peer", m.Addr.String())}
+	switch {
+	case m.Stage == pxe.Stuck:
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.String("why", "nothing came after the stage "+m.Before.String()))
+	case file != "":
+		attrs = append(attrs, slog.String("file", file))
+	}
+	l.Say(level, "boot", attrs...)
+}
+
+// takes reports whether there may be another line in this second. Those of answers are few:
+// package pxe bounds them.
+func (l *eventLog) takes(e Event) bool {
+	cause := e.Answer.Reason.String()
+	switch {
+	case l.trace:
+		return true
+	case e.Err != nil:
+		cause = "the answer cannot be sent"
+	case e.Answer.Reason == pxe.Answered:
+		return true
+	}
+	return l.takesLine(cause, e.Answer.MAC)
+}
+
+// takesLine is takes for a line that no other bound is for.
+func (l *eventLog) takesLine(cause string, mac pxe.MAC) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.second) >= time.Second {
+		l.second, l.lines = now, 0
+	}
+	if l.lines++; l.lines <= maxLines {
+		return true
+	}
+	l.left.Count(slog.LevelWarn, cause, mac.String())
+	return false
+}
+
+// Close writes what is queued.
+func (l *eventLog) Close() {
+	l.left.Flush()
+	l.Log.Close()
+}
+
+// registerMetrics adds the counts, and the machines by stage.
+func (l *eventLog) registerMetrics(r *meter.Registry, srv *Server) {
+	for arch := range l.replies {
+		for form := range l.replies[arch] {
+			r.Counter("boot_replies_total", "Answers to boot clients.", l.replies[arch][form].Load,
+				"arch", pxe.Arch(arch).String(), "form", pxe.Form(form).String())
+		}
+	}
+	for reason := range l.unanswered {
+		if why := pxe.Reason(reason); why != pxe.Answered {
+			r.Counter("boot_unanswered_total", "Packets of DHCP clients that were not answered.", l.unanswered[reason].Load, "reason", why.String())
+		}
+	}
+	for stage := pxe.Offered; stage < pxe.NumStages; stage++ {
+		r.Gauge("boot_machines", "Machines that booted lately, by how far they have come.", func() float64 {
+			return float64(srv.Count(stage))
+		}, "stage", stage.String())
+	}
+}

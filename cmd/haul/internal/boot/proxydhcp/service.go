@@ -1,0 +1,282 @@
+package proxydhcp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcpadvice"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// findLoadersEvery is how soon a boot file that has appeared is offered. On another
+	// machine each look costs it some twenty requests, and so it is findRemoteEvery.
+	findLoadersEvery = 5 * time.Second
+	findRemoteEvery  = time.Minute
+
+	// announceTime bounds how long the files are looked at before the server starts.
+	announceTime = 5 * time.Second
+)
+
+// A Service is a [Server] by [Settings]: it offers the boot files that it finds, and logs,
+// counts and announces its answers. The methods [Service.Listen], [Service.Announce],
+// [Service.FindLoaders], [Server.Serve] and [Service.Close] are called in this order.
+type Service struct {
+	*Server
+	settings Settings
+	log      *eventLog
+	links    []Interface // at the start
+	clients  Clients
+	found    map[pxe.Arch]string // boot files, at the latest look
+	failure  string              // of the latest look; "" for none
+
+	// Staged is called when a machine has reached another stage, by a request for a file if
+	// one is named. It must not wait. Set it before Serve.
+	Staged func(m pxe.Machine, file string)
+}
+
+// Clients are where boot clients are sent to.
+type Clients struct {
+	Files  store.Store // the files that they get
+	Dir    string      // the first directory of those, for people
+	Remote bool        // some of them are on another machine
+
+	// TFTP and HTTP are where they are served; an invalid address means all of this machine. A
+	// client gets URLs of an address of HTTP that it reaches: neither loopback nor that of another
+	// network. TFTP is taken to be at the address that answers have.
+	TFTP, HTTP []netip.AddrPort
+}
+
+// Planned returns where a server would be that listens at addresses of the settings.
+func Planned(listen []string) (all []netip.AddrPort) {
+	for _, addr := range listen {
+		if at, err := net.ResolveTCPAddr("tcp", addr); err == nil {
+			all = append(all, at.AddrPort())
+		}
+	}
+	return all
+}
+
+// NewService returns a service with checked settings. With trace it logs each packet. It
+// fails if no interface is ready; that may change.
+func NewService(s Settings, trace bool, log *slog.Logger) (*Service, error) {
+	links, err := Interfaces(s.Interfaces)
+	if err != nil {
+		return nil, &failure.Error{Kind: failure.Listen, Setting: "interface", Err: fmt.Errorf("answer boot clients: %w", err)}
+	}
+	b := &Service{settings: s, links: links}
+	b.Server, err = New(Config{
+		Rules: s.rules(nil, nil), Interfaces: s.Interfaces, Address: s.Address, DryRun: s.DryRun,
+		Report: func(e Event) { b.log.report(e) },
+		Staged: func(m pxe.Machine, file string) {
+			if b.log.staged(m, file); b.Staged != nil {
+				b.Staged(m, file)
+			}
+		},
+	})
+	if err != nil {
+		return nil, failure.Usage.Wrap(err)
+	}
+	b.log = newEventLog(log, trace, s.DryRun)
+	return b, nil
+}
+
+// String names the interfaces.
+func (b *Service) String() string { return "boot clients on " + linkNames(b.links) }
+
+// RegisterMetrics adds the counts.
+func (b *Service) RegisterMetrics(r *meter.Registry) { b.log.registerMetrics(r, b.Server) }
+
+// Listen opens the sockets, or takes those of a predecessor, as [Server.Files] returned
+// them, and closes these files.
+func (b *Service) Listen(ctx context.Context, passed []*os.File) error {
+	if len(passed) > 0 {
+		defer closeFiles(passed)
+		if len(passed) > len(ports) {
+			b.takeMemory(passed[len(ports)])
+		}
+		if err := b.Adopt(passed); err != nil {
+			return failure.Listen.Errorf("answer boot clients: %w", err)
+		}
+		return nil
+	}
+	if err := b.Open(ctx); err != nil {
+		return failure.Listen.Errorf("answer boot clients: %w", err)
+	}
+	return nil
+}
+
+// Close closes the sockets, and writes the rest of the log.
+func (b *Service) Close() {
+	b.Server.Close()
+	b.log.Close()
+}
+
+// Announce looks for boot files, and has say print who is answered with which of them.
+func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
+	b.clients = c
+	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
+	defer cancel()
+	offered := b.offer(ctx)
+	how := "answering boot clients on %s (ProxyDHCP on ports %d and %d); your DHCP server gives them addresses"
+	switch {
+	case !b.Opened():
+		how = "would answer boot clients on %s (ProxyDHCP on ports %d and %d); your DHCP server gives them addresses"
+	case b.settings.DryRun:
+		how = "deciding about boot clients on %s (ProxyDHCP on ports %d and %d), and sending nothing"
+	}
+	say(how, linkNames(b.links), pxe.PortDHCP, pxe.PortPXE)
+	if b.Shares() {
+		say("another DHCP server of this machine has port %d; both get what clients send", pxe.PortDHCP)
+	}
+	var have []string
+	for _, arch := range slices.Sorted(maps.Keys(offered)) {
+		have = append(have, fmt.Sprintf("%v %s", arch, offered[arch]))
+	}
+	if len(have) > 0 {
+		say("boot files: %s", strings.Join(have, ", "))
+	}
+	for _, arch := range []pxe.Arch{pxe.BIOS, pxe.X64} {
+		if offered[arch] == "" && b.failure == "" {
+			say("no boot file for %v: install Debian's package ipxe and restart haul, or put %s into %s", arch, loaderNames[arch][0], c.Dir)
+		}
+	}
+	atFirmwares := func(at netip.AddrPort) bool { return at.Port() == tftpPort }
+	if len(c.TFTP) > 0 && !slices.ContainsFunc(c.TFTP, atFirmwares) {
+		say("TFTP is on port %d, and firmware asks port %d: PCs will not boot by TFTP", c.TFTP[0].Port(), tftpPort)
+	}
+	if len(c.HTTP) > 0 && !b.reachHTTP() {
+		say("HTTP is at no address that boot clients reach: they get no URLs; serve it at an address of theirs, or at all: --http :80")
+	}
+	b.announceMenu(ctx, say)
+}
+
+// reachHTTP reports whether clients reach HTTP at an address that they are sent to.
+func (b *Service) reachHTTP() bool {
+	r := b.settings.rules(nil, b.clients.HTTP)
+	reached := func(p netip.Prefix) bool { return r.HTTPPorts[p.Addr().As4()] != 0 }
+	return r.HTTPPort != 0 || b.settings.Address.IsValid() && len(r.HTTPPorts) > 0 || slices.ContainsFunc(b.links, func(i Interface) bool { return slices.ContainsFunc(i.Prefixes, reached) })
+}
+
+// announceMenu has say print what iPXE will show.
+func (b *Service) announceMenu(ctx context.Context, say func(format string, args ...any)) {
+	m := readMenu(ctx, b.clients.Files)
+	m.Default, m.Timeout = b.settings.Default, b.settings.Timeout
+	for _, problem := range m.Problems {
+		say("left out of the menu: %v", problem)
+	}
+	for _, problem := range m.GRUBProblems() {
+		say("left out of GRUB's menu: %v", problem)
+	}
+	for _, problem := range m.IPXEProblems() {
+		say("iPXE of Debian 12 cannot load %v; rename it, or use a later iPXE", problem)
+	}
+	first := m.Default
+	if err := m.Check(); err != nil {
+		say("--boot-default: %v; that is the disk now", err)
+		first = ""
+	}
+	then := "waits for a choice"
+	if m.Timeout > 0 {
+		then = fmt.Sprintf("boots %s after %v", cmp.Or(first, "the disk"), m.Timeout)
+	}
+	entries := fmt.Sprint(len(m.Entries), " entries")
+	if len(m.Entries) == 1 {
+		entries = "1 entry"
+	}
+	say("iPXE gets a menu of %s, which %s; a %s in %s replaces it", entries, then, pxe.ScriptName, b.clients.Dir)
+}
+
+const tftpPort = 69
+
+// linkNames lists interfaces with their addresses.
+func linkNames(links []Interface) string {
+	var names []string
+	for _, l := range links {
+		names = append(names, l.Name+" "+l.Prefixes[0].Addr().String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// Advise writes lines for the DHCP server of the settings, by which it sends boot clients
+// here itself. It opens nothing, and sends nothing.
+func (b *Service) Advise(c Clients, out io.Writer) error {
+	addr := b.settings.Address
+	switch {
+	case addr.IsValid():
+	case len(b.links) == 1:
+		addr = b.links[0].Prefixes[0].Addr()
+	default:
+		return failure.Usage.Errorf("--advise: clients may reach this machine at several addresses (%s); choose one by --interface or --boot-address", linkNames(b.links))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
+	defer cancel()
+	found, err := findLoaders(ctx, c.Files, nil)
+	if err != nil {
+		return failure.Local.Errorf("look for boot files: %w", err)
+	}
+	r := b.settings.rules(found, c.HTTP)
+	offerings, err := r.Offerings(addr.As4())
+	if err != nil {
+		return failure.Usage.Wrap(err)
+	}
+	lines, err := dhcpadvice.Write(b.settings.Advise, addr.As4(), offerings)
+	if err != nil {
+		return failure.Usage.Errorf("--advise: %w", err)
+	}
+	_, err = io.WriteString(out, lines)
+	return failure.Local.Wrap(err)
+}
+
+// FindLoaders looks for boot files that appear or go, and for machines that make no more
+// requests, until ctx ends.
+func (b *Service) FindLoaders(ctx context.Context) {
+	every := findLoadersEvery
+	if b.clients.Remote {
+		every = findRemoteEvery
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.closed: // a successor has the machines
+			return
+		case <-time.After(every):
+			b.offer(ctx)
+			b.reportChanges()
+		}
+	}
+}
+
+// offer offers the boot files that are there and those of the settings, and returns them. It
+// logs that some could not be looked for, once for each reason.
+func (b *Service) offer(ctx context.Context) map[pxe.Arch]string {
+	var err error
+	b.found, err = findLoaders(ctx, b.clients.Files, b.found)
+	before := b.failure
+	if b.failure = ""; err != nil {
+		b.failure = err.Error()
+	}
+	if b.failure != before && err != nil {
+		b.log.Say(slog.LevelWarn, "boot files are looked for again later", slog.String("error", b.failure))
+	}
+	r := b.settings.rules(b.found, b.clients.HTTP)
+	if err := b.SetRules(r); err != nil {
+		b.log.Say(slog.LevelWarn, "boot files stay as they were", slog.String("error", err.Error()))
+		return nil
+	}
+	return r.Files
+}

@@ -1,0 +1,120 @@
+package proxydhcp
+
+import (
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcpadvice"
+	"github.com/haul-project/haul/pxe"
+)
+
+// Settings are those of a [Service]. The DHCP server of the network stays as it is: see
+// package pxe.
+type Settings struct {
+	Answer bool // boot clients are answered, on ports 67 and 4011 of UDP
+
+	// DryRun has the service decide and log as usual, and send nothing. No files are served.
+	DryRun bool
+
+	// Advise is the DHCP server, of [dhcpadvice.Servers], for which lines are written in
+	// place of answers: see [Service.Advise]. It goes with DryRun.
+	Advise string
+
+	Interfaces []string       // whose clients are answered; empty means all but loopback
+	Address    netip.Addr     // where clients reach this machine; the zero address means that of the interface
+	Relays     []netip.Prefix // of relay agents and the clients behind them; IPv4
+
+	Files     map[pxe.Arch]string // boot files, in place of those that are found
+	Hosts     map[pxe.MAC]pxe.Host
+	KnownOnly bool // only machines in Hosts are answered
+
+	// Default is the entry of the menu that is booted after Timeout if nobody chooses: the
+	// name of its file without .conf, or its directory. "" is the machine's own disk. A
+	// Timeout of 0 waits for ever.
+	Default string
+	Timeout time.Duration
+
+	// LoaderDir is a directory with boot files, in which files are found that are not in the
+	// directories that are served; "" means none.
+	LoaderDir string
+}
+
+// DefaultLoaderDir is where Debian's package ipxe has its files.
+const DefaultLoaderDir = "/usr/lib/ipxe"
+
+// DefaultSettings returns settings that answer nobody.
+func DefaultSettings() Settings {
+	return Settings{LoaderDir: DefaultLoaderDir, Timeout: 10 * time.Second}
+}
+
+// LoaderDirs returns the directories with boot files besides those that are served, of which
+// dir is the first. One that the user has not named may be missing.
+func (s *Settings) LoaderDirs(dir string) (all []string) {
+	for _, one := range []string{filepath.Join(dir, "ipxe"), s.LoaderDir} {
+		info, err := os.Stat(one)
+		named := one == s.LoaderDir && one != DefaultLoaderDir
+		if one != "" && (named || err == nil && info.IsDir()) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// Check calls when for each rule about the settings. wrong says that they break it; setting
+// is its flag, and the text, which has a format of package fmt, is the mistake. servesFiles
+// says that clients can fetch files by TFTP or HTTP. It opens nothing.
+func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting, format string, args ...any)) {
+	if !s.Answer {
+		when(s.DryRun, "boot", "--dry-run and --advise of haul boot go with --boot")
+		when(len(s.Interfaces) > 0, "interface", "--interface is for boot clients; add --boot")
+		when(len(s.Files) > 0, "boot-file", "--boot-file goes with --boot")
+		when(len(s.Hosts) > 0, "boot-host", "--boot-host goes with --boot")
+		when(s.KnownOnly, "boot-known", "--boot-known goes with --boot")
+		when(s.Address.IsValid(), "boot-address", "--boot-address goes with --boot")
+		when(len(s.Relays) > 0, "boot-relay", "--boot-relay goes with --boot")
+		when(s.Default != "", "boot-default", "--boot-default goes with --boot")
+		return
+	}
+	when(!servesFiles && !s.DryRun, "boot", "--boot: boot clients fetch files by TFTP and HTTP, and neither is served; add --tftp :69")
+	when(s.Advise != "" && !slices.Contains(dhcpadvice.Servers(), s.Advise), "boot", "--advise %s: it is one of %s", s.Advise, strings.Join(dhcpadvice.Servers(), ", "))
+	when(s.Timeout < 0, "boot-timeout", "--boot-timeout %v: must not be below 0", s.Timeout)
+	when(s.KnownOnly && len(s.Hosts) == 0, "boot-known", "--boot-known answers only the machines of --boot-host, and none is named")
+	when(s.Address.IsValid() && (!s.Address.Is4() || !s.Address.IsGlobalUnicast()), "boot-address", "--boot-address %v: it is the IPv4 address of a machine", s.Address)
+	only4 := true
+	for _, p := range s.Relays {
+		only4 = only4 && p.Addr().Is4()
+		when(!p.Addr().Is4(), "boot-relay", "--boot-relay %v: it is a network of IPv4", p)
+	}
+	if !only4 {
+		return
+	}
+	_, err := pxe.NewServer(s.rules(nil, nil))
+	when(err != nil, "boot-file", "%w", err)
+}
+
+// rules returns the rules of the settings. found are the boot files that are there, and http
+// is where HTTP is served.
+func (s *Settings) rules(found map[pxe.Arch]string, http []netip.AddrPort) pxe.Rules {
+	r := pxe.Rules{Files: map[pxe.Arch]string{}, HTTPPorts: map[pxe.Addr]uint16{}, Hosts: s.Hosts, KnownOnly: s.KnownOnly}
+	for _, files := range []map[pxe.Arch]string{found, s.Files} {
+		maps.Copy(r.Files, files)
+	}
+	for _, at := range slices.Backward(http) { // the first of several counts
+		switch addr := at.Addr().Unmap(); {
+		case at.Port() == 0 || addr.IsLoopback() || addr.Is6() && !addr.IsUnspecified(): // out of reach
+		case addr.Is4() && !addr.IsUnspecified() && (addr == s.Address || !s.Address.IsValid()):
+			r.HTTPPorts[addr.As4()] = at.Port()
+		default: // all addresses, or one to which a router may pass requests for Address
+			r.HTTPPort = at.Port()
+		}
+	}
+	for _, p := range s.Relays {
+		r.Relays = append(r.Relays, pxe.Network{Addr: p.Addr().As4(), Bits: p.Bits()})
+	}
+	return r
+}

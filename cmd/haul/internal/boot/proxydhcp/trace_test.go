@@ -1,0 +1,151 @@
+package proxydhcp
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/internal/golden"
+	"github.com/haul-project/haul/pxe"
+)
+
+// traced has a service with trace log packets, and returns its log.
+func traced(t *testing.T, json, dryRun bool, packets ...[]byte) string {
+	t.Helper()
+	var out bytes.Buffer
+	b, _ := newTestService(t, Settings{Answer: true, Files: map[pxe.Arch]string{pxe.X64: "ipxe.efi"}, Relays: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}})
+	b.log.Close()
+	b.log = newEventLog(console.NewLogger(&out, json, 0), true, dryRun)
+	b.interfaces.list = func() ([]Interface, error) { return b.links, nil }
+	b.interfaces.refresh()
+	for i, packet := range packets {
+		came := arrival{peer: netip.MustParseAddrPort("0.0.0.0:68"), to: broadcast, index: b.links[0].Index}
+		port := uint16(pxe.PortDHCP)
+		if i == len(packets)-1 {
+			came.index++ // by an interface that is not answered
+		}
+		e, _ := b.handle(packet, came, port, nil)
+		b.log.report(e)
+	}
+	b.Close()
+	lines := out.String()
+	for _, line := range strings.SplitAfter(lines, "\n") { // the time of each
+		if at := strings.Index(line, "level"); at >= 0 {
+			lines = strings.Replace(lines, line, line[at:], 1)
+		}
+	}
+	return lines
+}
+
+// tracePackets are one of each fate: answered, of a relay agent, of a client that does not
+// boot, with hostile bytes, no DHCP, and by an interface that is not answered.
+func tracePackets() [][]byte {
+	x64, _ := ParseKind("x64")
+	ipxe, _ := ParseKind("ipxe")
+	mac := pxe.MakeMAC([]byte{0x52, 0x54, 0, 0x12, 0x34, 0x56})
+	option := func(code uint8, value string) []byte {
+		b := x64.appendRequest(nil, pxe.Discover, mac, 7, pxe.Addr{})
+		return pxe.AppendEnd(pxe.AppendOption(b[:optionsEnd(b)], code, []byte(value)), 0)
+	}
+	relayed := option(pxe.OptionRelayAgent, "\x01\x04eth0")
+	copy(relayed[24:], []byte{198, 51, 100, 1})
+	windows := pxe.AppendHeader(nil, &pxe.Header{Op: pxe.BootRequest, HType: 1, HLen: 6, XID: 9, HardwareAddr: [16]byte{2, 2, 2, 2, 2, 2}})
+	windows = append(windows, pxe.OptionMessageType, 1, pxe.Request)
+	windows = pxe.AppendOption(windows, 12, []byte("PC"))
+	windows = pxe.AppendOption(windows, pxe.OptionAddress, []byte{192, 0, 2, 50})
+	windows = pxe.AppendEnd(pxe.AppendOption(windows, pxe.OptionVendorClass, []byte("MSFT 5.0")), 0)
+	return [][]byte{
+		x64.appendRequest(nil, pxe.Discover, mac, 7, pxe.Addr{}),
+		ipxe.appendRequest(nil, pxe.Discover, mac, 8, pxe.Addr{}),
+		relayed, windows,
+		option(pxe.OptionUserClass, "\x1b[2J\n\" 43=evil\xff"),
+		[]byte("no packet\x1b]0;title\x07" + strings.Repeat("x", 100)),
+		x64.appendRequest(nil, pxe.Discover, mac, 7, pxe.Addr{}),
+	}
+}
+
+// optionsEnd returns where the options of a packet end.
+func optionsEnd(b []byte) int {
+	at := 240
+	for b[at] != pxe.OptionEnd {
+		at += 2 + int(b[at+1])
+	}
+	return at
+}
+
+// A trace has a line for each packet, with its options, the answer, or the reason for none.
+// Bytes of strangers are escaped.
+func TestTrace(t *testing.T) {
+	for name, json := range map[string]bool{"trace.txt": false, "trace.json": true} {
+		got := traced(t, json, false, tracePackets()...)
+		golden.Compare(t, name, got)
+		if n := strings.Count(got, "\n"); n != len(tracePackets()) {
+			t.Errorf("%s: %d lines for %d packets", name, n, len(tracePackets()))
+		}
+		if i := strings.IndexFunc(got, func(r rune) bool { return r < ' ' && r != '\n' || r == '\ufffd' }); i >= 0 {
+			t.Errorf("%s: the character %q is not escaped", name, got[i:i+1])
+		}
+	}
+	// In a dry run the lines are the same, but for the result.
+	dry := traced(t, false, true, tracePackets()...)
+	if want := strings.ReplaceAll(traced(t, false, false, tracePackets()...), "result=offered", `result="would be offered"`); dry != want {
+		t.Errorf("in a dry run:\n%s\nwant:\n%s", dry, want)
+	}
+}
+
+// The trace of any packet is a line.
+func FuzzTrace(f *testing.F) {
+	for _, b := range tracePackets() {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, json := range []bool{false, true} {
+			var out bytes.Buffer
+			log := newEventLog(console.NewLogger(&out, json, 0), true, false)
+			log.report(Event{Request: slices.Clone(b), From: netip.MustParseAddrPort("0.0.0.0:68"), Answer: pxe.Answer{Reason: pxe.NoFile}})
+			log.Close()
+			if s := out.String(); strings.Count(s, "\n") != 1 || strings.ContainsAny(s, "\x1b\x00\r") {
+				t.Fatalf("%q", s)
+			}
+		}
+	})
+}
+
+// A machine's stages are logged as they come, and counted.
+func TestStagesAreLogged(t *testing.T) {
+	b, out := newTestService(t, Settings{Answer: true, Files: map[pxe.Arch]string{pxe.X64: "ipxe.efi"}})
+	b.config.Staged = b.log.staged
+	x64, _ := ParseKind("x64")
+	mac := pxe.MakeMAC([]byte{0x52, 0x54, 0, 0x12, 0x34, 0x56})
+	at := pxe.Arrival{Port: pxe.PortPXE, From: pxe.Addr{192, 0, 2, 50}, FromPort: 4011, OnLink: true, Server: pxe.Addr{192, 0, 2, 9}}
+	now := time.Now().Add(-time.Hour)
+	b.decide.Handle(now, x64.appendRequest(nil, pxe.Request, mac, 7, pxe.Addr{}), at, nil)
+	b.reportChanges()
+	peer := netip.MustParseAddr("::ffff:192.0.2.50")
+	for _, name := range []string{"ipxe.efi", "ipxe.efi", "boot.ipxe", "debian/linux", "debian/initrd"} {
+		b.Requested(peer, name)
+	}
+	b.Requested(netip.MustParseAddr("192.0.2.51"), "stranger")
+	if n := b.Count(pxe.Kernel); n != 1 {
+		t.Errorf("%d machines load a kernel, want 1", n)
+	}
+	b.Close()
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		_, line, _ = strings.Cut(line, "level=")
+		got = append(got, strings.ReplaceAll(strings.TrimSpace(line), `mac=52:54:00:12:34:56 client=PXE arch="UEFI x64" peer=192.0.2.50`, "M"))
+	}
+	want := []string{
+		`WARN msg=boot result=stuck M why="nothing came after the stage offered"`,
+		"INFO msg=boot result=loader M file=ipxe.efi",
+		"INFO msg=boot result=script M file=boot.ipxe",
+		"INFO msg=boot result=kernel M file=debian/linux",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the log is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,196 @@
+// Package pxedoctor asks a network as a machine that boots would, follows the answers as its
+// firmware does, and says what it would do next. It is behind "haul doctor pxe".
+//
+// From top to bottom: pxedoctor.go asks and judges; fetch.go fetches boot files.
+package pxedoctor
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/boot/proxydhcp"
+	"github.com/haul-project/haul/pxe"
+)
+
+// A Diagnosis is what one kind of machine would get.
+type Diagnosis struct {
+	Kind      string `json:"kind"`
+	Interface string `json:"interface"`
+	MAC       string `json:"mac"`
+
+	Offers   []Offer  `json:"offers"`
+	Problems []string `json:"problems"` // each keeps the machine from booting, or makes that luck
+	File     string   `json:"file,omitempty"`
+	Bytes    int64    `json:"bytes,omitempty"` // of the file; 0 if it was not fetched
+	Next     string   `json:"next"`
+}
+
+// An Offer is one answer.
+type Offer struct {
+	Server  netip.Addr `json:"server"`
+	Address string     `json:"address,omitempty"` // that it gives
+	Class   string     `json:"class,omitempty"`   // "PXEClient" or "HTTPClient"
+	File    string     `json:"file,omitempty"`
+	From    string     `json:"from,omitempty"` // the server of the file
+	Form    string     `json:"form,omitempty"` // of an offer to a PXE client: see [pxe.Form]
+	Port    uint16     `json:"port"`           // of the server: 67 or 4011
+}
+
+// Config says how to ask.
+type Config struct {
+	By    proxydhcp.Interface // to ask by
+	MAC   pxe.MAC             // of the machine
+	Wait  time.Duration       // for answers, each time
+	Fetch bool                // fetches the boot file
+}
+
+// Ask asks as one kind of machine, and follows what it would do. The error says that this
+// computer could not ask; it needs root.
+func (c *Config) Ask(ctx context.Context, k proxydhcp.Kind) (*Diagnosis, error) {
+	offers, err := proxydhcp.Ask(ctx, k, c.By, c.MAC, c.Wait)
+	if err != nil {
+		return nil, err
+	}
+	d := &Diagnosis{Kind: k.Text, Interface: c.By.Name, MAC: c.MAC.String(), Problems: []string{}, Offers: []Offer{}}
+	d.add(offers, pxe.PortDHCP)
+	file := d.choose(k, offers)
+	if file != nil && asksAgain(k, file) {
+		answers, err := proxydhcp.AskBoot(ctx, k, c.By, c.MAC, file.Server, c.Wait)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, err
+		case err != nil: // as for an address that nothing leads to
+			d.problem("%v cannot be asked on port %d: %v", file.Server, pxe.PortPXE, err)
+		}
+		d.add(answers, pxe.PortPXE)
+		file = d.chooseBoot(file, answers)
+	}
+	if file == nil || len(d.Problems) > 0 && file.File == "" {
+		d.Next = "it does not boot from the network, and continues with its next boot device"
+		return d, nil
+	}
+	d.follow(ctx, k, file, c.Fetch)
+	return d, nil
+}
+
+// asksAgain reports whether a machine asks port 4011 for the file of an offer.
+func asksAgain(k proxydhcp.Kind, o *proxydhcp.Offer) bool {
+	return o.Redirects() && !k.HTTP() && !k.IPXE() && !o.Menu
+}
+
+func (d *Diagnosis) problem(format string, args ...any) {
+	d.Problems = append(d.Problems, fmt.Sprintf(format, args...))
+}
+
+func (d *Diagnosis) add(offers []proxydhcp.Offer, port uint16) {
+	for _, o := range offers {
+		r := Offer{Server: o.Server, Class: o.Class, File: o.File, Port: port}
+		if o.Address.IsValid() {
+			r.Address = o.Address.String()
+		}
+		if o.File != "" {
+			r.From = o.Next.String()
+		}
+		if o.Class == "PXEClient" && port == pxe.PortDHCP {
+			r.Form = pxe.Redirect.String()
+			if o.Direct {
+				r.Form = pxe.Direct.String()
+			}
+		}
+		d.Offers = append(d.Offers, r)
+	}
+}
+
+// choose returns the answer whose boot file the machine takes, or nil, and notes what is
+// wrong. Firmware takes an address from one server, and the file from the same one or from
+// a ProxyDHCP server; which of several is luck.
+func (d *Diagnosis) choose(k proxydhcp.Kind, offers []proxydhcp.Offer) (file *proxydhcp.Offer) {
+	addresses := 0
+	for i := range offers {
+		o := &offers[i]
+		if o.Address.IsValid() {
+			addresses++
+		}
+		switch {
+		case !namesFile(k, o):
+		case file == nil:
+			file = o
+		case o.File != file.File || o.Next != file.Next:
+			d.problem("%v and %v contradict each other: the machine gets %s or %s", file.Server, o.Server, shownFile(file), shownFile(o))
+		}
+	}
+	if addresses == 0 {
+		d.problem("no DHCP server gives an address")
+	}
+	if file == nil {
+		d.problem("no server names a boot file for it")
+	}
+	return file
+}
+
+// namesFile reports whether a machine gets a boot file by an offer, also if it has to ask
+// port 4011 for that, or to show a menu.
+func namesFile(k proxydhcp.Kind, o *proxydhcp.Offer) bool {
+	if k.HTTP() {
+		return o.Class == "HTTPClient" && o.File != ""
+	}
+	return o.Class != "HTTPClient" && (o.File != "" || o.Redirects() || o.Menu)
+}
+
+func shownFile(o *proxydhcp.Offer) string {
+	if o.File == "" {
+		return "what " + o.Server.String() + " says on port 4011"
+	}
+	return o.File + " from " + o.Next.String()
+}
+
+// chooseBoot returns the answer of port 4011 that the machine takes. Without one it takes
+// the file of the offer, if that has one.
+func (d *Diagnosis) chooseBoot(offer *proxydhcp.Offer, answers []proxydhcp.Offer) *proxydhcp.Offer {
+	switch {
+	case len(answers) > 0:
+		return &answers[0]
+	case offer.File != "":
+		return offer
+	}
+	d.problem("%v does not answer on port %d, where the machine asks for its boot file", offer.Server, pxe.PortPXE)
+	return nil
+}
+
+// follow fetches the boot file of an answer if asked to, and notes what the machine does with
+// it.
+func (d *Diagnosis) follow(ctx context.Context, k proxydhcp.Kind, o *proxydhcp.Offer, fetches bool) {
+	d.File = o.File
+	switch {
+	case d.File == "" && o.Menu && k.Name != "pi":
+		d.Next = fmt.Sprintf("it shows the boot menu of %v", o.Server)
+		return
+	case d.File == "" && k.Name != "pi":
+		d.problem("%v names no boot file", o.Server)
+		d.Next = "it continues with its next boot device"
+		return
+	case d.File == "":
+		d.Next = fmt.Sprintf("it asks %v by TFTP for names of its own", o.Next)
+		return
+	case !strings.Contains(d.File, "://"):
+		d.File = (&url.URL{Scheme: "tftp", Host: o.Next.String(), Path: "/" + strings.TrimPrefix(d.File, "/")}).String()
+	}
+	if !fetches {
+		d.Next = "it fetches " + d.File
+		return
+	}
+	n, err := fetch(ctx, d.File)
+	if err != nil {
+		d.problem("%s cannot be fetched: %v", d.File, err)
+		d.Next = "it fails to load its boot file, and continues with its next boot device"
+		return
+	}
+	d.Bytes, d.Next = n, "it starts "+d.File
+	if k.IPXE() {
+		d.Next = "it runs the script " + d.File
+	}
+}

@@ -1,0 +1,148 @@
+package commandline
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+)
+
+// valueKinds say what a flag takes, by the name that package pflag has for its
+// type.
+var valueKinds = map[string]string{
+	"bool":     "it is true or false",
+	"boolfunc": "it is true or false",
+	"int":      "it is a whole number",
+	"int64":    "it is a whole number",
+	"uint64":   "it is a whole number, 0 or above",
+	"float64":  "it is a number, such as 0.5 or 2000",
+	"duration": "it is a time with its unit, such as 300ms, 10s or 2m",
+}
+
+// otherNames are flags of rclone, lftp, curl and rsync, with ours for the same.
+var otherNames = map[string]string{
+	"transfers": "parallel", "checkers": "parallel", "jobs": "parallel",
+	"bwlimit": "limit", "limit-rate": "limit", "rate-limit": "limit",
+	"resume": "continue", "partial": "continue", "continue-at": "continue",
+	"ignore-existing": "no-clobber", "skip-existing": "no-clobber",
+	"exclude-from": "filter-from", "include-from": "filter-from",
+	"copy-links": "links", "dereference": "links",
+	"archive": "preserve", "perms": "preserve", "times": "preserve",
+	"delete-before": "delete", "delete-after": "delete", "delete-during": "delete",
+}
+
+// unknownFlag names a flag that a command does not have, and the nearest that it
+// has.
+func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
+	name := err.GetSpecifiedName()
+	if letters := err.GetSpecifiedShortnames(); letters != "" {
+		return fmt.Errorf("there is no flag -%s in %q", name, cmd.CommandPath())
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	hint := ""
+	if ours := otherNames[name]; cmd.Flags().Lookup(ours) != nil {
+		hint = fmt.Sprintf("; did you mean --%s?", ours)
+	} else if near := console.Nearest(name, names); len(near) > 0 {
+		hint = fmt.Sprintf("; did you mean --%s?", near[0])
+	}
+	return fmt.Errorf("there is no flag --%s in %q%s", name, cmd.CommandPath(), hint)
+}
+
+// FlagError says what is wrong with a flag. Package pflag would quote the parser of
+// its value, which speaks to programmers.
+func FlagError(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return unknownFlag(cmd, unknown)
+	}
+	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	f := bad.GetFlag()
+	kind, ok := valueKinds[f.Value.Type()]
+	switch {
+	case !ok: // a type of ours, with words of its own
+		return fmt.Errorf("--%s %q: %w", f.Name, bad.GetValue(), bad.Unwrap())
+	case errors.Is(err, strconv.ErrRange):
+		kind = "the number is out of range"
+	}
+	return fmt.Errorf("--%s %q: %s", f.Name, bad.GetValue(), kind)
+}
+
+// NoCommand refuses a word that is no command of cmd, and names the one that other
+// programs call so (SuggestFor), or else the nearest.
+func (p *Program) NoCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	ours := ""
+	for _, c := range cmd.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+		if slices.Contains(c.SuggestFor, args[0]) {
+			ours = c.Name()
+		}
+	}
+	hint := fmt.Sprintf("%q lists all", cmd.CommandPath()+" --help")
+	if t, ok := p.findTopic(args[0]); ok {
+		hint = fmt.Sprintf("did you mean %q?", "haul help "+t.Name)
+	} else if ours != "" {
+		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+ours)
+	} else if near := console.Nearest(args[0], names); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0])
+	}
+	return failure.Usage.Errorf("there is no command %q; %s", cmd.CommandPath()+" "+args[0], hint)
+}
+
+// Args turns cobra's complaints about arguments into usage errors.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return failure.Usage.Errorf("%w; usage: %s", lacking(cmd, args, err), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// lacking says what is missing on a command line, which package cobra only counts.
+func lacking(cmd *cobra.Command, args []string, err error) error {
+	words := strings.Fields(cmd.Use)[1:] // those in capitals have to be there
+	n := 0
+	for _, w := range words {
+		name := strings.TrimSuffix(w, "...")
+		if strings.HasPrefix(w, "[") || name != strings.ToUpper(name) {
+			continue
+		}
+		if n++; n > len(args) {
+			return fmt.Errorf("%s: %s is missing", cmd.Name(), name)
+		}
+	}
+	if n > 0 && len(args) > n {
+		return fmt.Errorf("%s: unexpected argument %q", cmd.Name(), args[n])
+	}
+	return err
+}
+
+// flagUsages prints flags. Package pflag prints --flag VALUE[=default] where the value may be
+// left out, though it has to follow an equals sign: this is --flag[=VALUE] instead.
+func flagUsages(set *pflag.FlagSet) string {
+	text := set.FlagUsagesWrapped(Width)
+	set.VisitAll(func(f *pflag.Flag) {
+		value, _ := pflag.UnquoteUsage(f)
+		if was := fmt.Sprintf("%s[=%s]", value, f.NoOptDefVal); value != "" && f.NoOptDefVal != "" {
+			is := fmt.Sprintf("[=%s]", value)
+			text = strings.Replace(text, "--"+f.Name+" "+was, "--"+f.Name+is+strings.Repeat(" ", len(" "+was)-len(is)), 1)
+		}
+	})
+	return text
+}

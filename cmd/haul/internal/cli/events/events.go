@@ -1,0 +1,269 @@
+// Package events writes what a command does as lines of JSON: one object for each event, as
+// docs/json.md describes them. A nil [Log] writes nothing.
+package events
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+)
+
+// Version is that of the format: it grows when an event or a field changes its meaning or
+// is no longer there, and stays when one is added.
+const Version = 1
+
+const (
+	// maxQueue is how many lines wait for the reader. Then what causes events waits.
+	maxQueue = 256
+
+	// maxBatch is how many bytes of waiting lines one write has, besides the last line.
+	maxBatch = 64 << 10
+
+	// grace is how long an interrupted command waits for its reader.
+	grace = time.Second
+
+	// Every is the least time between two events of kind progress.
+	Every = 500 * time.Millisecond
+)
+
+// A Config says what a log is of.
+type Config struct {
+	Out     io.Writer
+	Command string
+	Sources []string
+	To      string // "" if the command has no target
+	DryRun  bool
+	Quiet   bool // only start, failed, error and end
+
+	// Classify returns the exit code of an error, and the word for it.
+	Classify func(error) (code int, cause string)
+}
+
+// A Log writes events. A goroutine of its own writes the lines, so that a slow reader holds
+// up what waits for room in the queue, and no transfer that is under way.
+type Log struct {
+	Config
+	ctx   context.Context
+	began time.Time
+	lines chan []byte   // nil ends the writer
+	done  chan struct{} // closed when the writer has ended
+	late  chan struct{} // closed some time after ctx has ended
+	lost  atomic.Int64
+	stop  func() bool // from waiting for the end of ctx
+	err   error       // of the writer; for when done is closed
+
+	mu   sync.Mutex
+	sums counts // mu
+}
+
+// Begin returns a log that has the first event. ctx is that of the command.
+func Begin(ctx context.Context, cfg Config) *Log {
+	l := &Log{Config: cfg, ctx: ctx, began: time.Now(), lines: make(chan []byte, maxQueue), done: make(chan struct{}), late: make(chan struct{})}
+	l.stop = context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(l.late) }) })
+	go l.write()
+	e := &start{Version: Version, Command: cfg.Command, Sources: cfg.Sources, To: cfg.To, ToBytes: exactBytes(cfg.To), DryRun: cfg.DryRun}
+	exact := false
+	for _, s := range cfg.Sources {
+		exact = exact || exactBytes(s) != nil
+		e.SourcesBytes = append(e.SourcesBytes, []byte(s))
+	}
+	if !exact {
+		e.SourcesBytes = nil
+	}
+	l.Emit(e)
+	return l
+}
+
+// Emit writes an event. It waits while many others have not been read.
+func (l *Log) Emit(e Event) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.sums.add(e)
+	l.mu.Unlock()
+	if l.Quiet && !isEssential(e) {
+		return
+	}
+	l.queue(encode(e))
+}
+
+// isEssential reports whether an event is written although the log is a quiet one.
+func isEssential(e Event) bool {
+	switch e.(type) {
+	case *start, *failed, *commandFailed, *end:
+		return true
+	}
+	return false
+}
+
+// Offer writes an event, unless others have not been read: the next one of its kind says
+// more.
+func (l *Log) Offer(e Event) {
+	if l == nil || l.Quiet || len(l.lines) > 0 {
+		return
+	}
+	select {
+	case l.lines <- encode(e):
+	default:
+	}
+}
+
+// Note writes a message for people.
+func (l *Log) Note(text string) { l.Emit(&note{Message: console.Visible(text)}) }
+
+// Failed writes that an entry failed, and why. It returns the error, of which End then
+// knows that it was written.
+func (l *Log) Failed(e Entry, err error) error {
+	if l == nil || err == nil {
+		return err
+	}
+	l.Emit(&failed{Entry: e, fault: l.fault(err)})
+	return Reported(err)
+}
+
+// fault describes an error.
+func (l *Log) fault(err error) fault {
+	code, cause := l.Classify(err)
+	return fault{console.Visible(err.Error()), cause, code}
+}
+
+// Reported marks an error as one that an event of an entry is about.
+func Reported(err error) error {
+	several := failure.Joined(err)
+	if len(several) == 0 {
+		return &reportedError{err}
+	}
+	marked := make([]error, len(several))
+	for i, err := range several {
+		marked[i] = Reported(err)
+	}
+	return errors.Join(marked...)
+}
+
+type reportedError struct{ error }
+
+func (r *reportedError) Unwrap() error { return r.error }
+
+// End writes what else there is to say of the error that a command ends with, and the last
+// event. It returns the error, with that of writing if there was one.
+func (l *Log) End(err error) error {
+	if l == nil {
+		return err
+	}
+	defer l.stop()
+	e := &end{Result: resultOK, DryRun: l.DryRun}
+	if err != nil {
+		e.Result = resultIncomplete
+		e.ExitCode, _ = l.Classify(err)
+		l.explain(err, e)
+	}
+	took := time.Since(l.began)
+	e.Seconds = Seconds(took)
+	l.mu.Lock()
+	e.counts = l.sums
+	l.mu.Unlock()
+	e.Rate = console.PerSecond(e.Bytes, took)
+	e.Lost = l.lost.Load()
+	l.queue(encode(e))
+	l.queue(nil)
+	if l.written() && l.err != nil {
+		err = errors.Join(err, failure.Local.Errorf("write the events: %w", l.err))
+	}
+	return err
+}
+
+// written waits until all lines are written, and reports whether they are. After an
+// interruption it does not wait for ever.
+func (l *Log) written() bool {
+	select {
+	case <-l.done:
+		return true
+	case <-l.late:
+	}
+	select {
+	case <-l.done:
+		return true
+	case <-time.After(grace):
+		return false
+	}
+}
+
+// explain writes the errors that no other event is about, and decides on the result.
+func (l *Log) explain(err error, e *end) {
+	if several := failure.Joined(err); len(several) > 0 {
+		for _, err := range several {
+			l.explain(err, e)
+		}
+		return
+	}
+	_, reported := errors.AsType[*reportedError](err)
+	advice, advises := errors.AsType[failure.Note](err)
+	switch {
+	case errors.Is(err, context.Canceled) && l.ctx.Err() != nil:
+		e.Result = resultInterrupted
+	case advises:
+		l.Note(advice.Error())
+	case !reported:
+		l.Emit(&commandFailed{fault: l.fault(err)})
+		if e.Result == resultIncomplete {
+			e.Result = resultFailed
+		}
+	}
+}
+
+// Seconds returns a time in seconds, to the millisecond.
+func Seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e3) / 1e3 }
+
+// encode returns the line of an event.
+func encode(e Event) []byte {
+	e.stamp(e.name(), time.Now())
+	var b bytes.Buffer
+	_ = console.WriteJSON(&b, e) // a buffer takes all, and the types are known
+	return b.Bytes()
+}
+
+// queue has a line written. It waits until there is room, or the command has been
+// interrupted for some time.
+func (l *Log) queue(line []byte) {
+	select {
+	case l.lines <- line:
+		return
+	default:
+	}
+	select {
+	case l.lines <- line:
+	case <-l.done:
+	case <-l.late:
+		l.lost.Add(1)
+	}
+}
+
+// write writes the lines, as many as are there at a time. When one cannot be written, the
+// others are not: the command ends as it would have.
+func (l *Log) write() {
+	defer close(l.done)
+	var batch []byte
+	for {
+		line := <-l.lines
+		batch = append(batch[:0], line...)
+		for line != nil && len(l.lines) > 0 && len(batch) < maxBatch {
+			line = <-l.lines
+			batch = append(batch, line...)
+		}
+		if l.err == nil {
+			_, l.err = l.Out.Write(batch)
+		}
+		if line == nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package events
+
+import (
+	"io/fs"
+	"time"
+	"unicode/utf8"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+)
+
+// An Event is a pointer to one of the types of this package that have the fields of an
+// event. docs/json.md describes them.
+type Event interface {
+	name() string
+	stamp(event string, now time.Time)
+}
+
+// head are the fields that all events have.
+type head struct {
+	Event string    `json:"event"`
+	Time  time.Time `json:"time"`
+}
+
+func (h *head) stamp(event string, now time.Time) {
+	h.Event, h.Time = event, now.UTC().Truncate(time.Millisecond)
+}
+
+// start is the first event of a command.
+type start struct {
+	head
+	Version      int      `json:"version"`
+	Command      string   `json:"command"`
+	Sources      []string `json:"sources"`
+	SourcesBytes [][]byte `json:"sources_bytes,omitempty"`
+	To           string   `json:"to,omitempty"`
+	ToBytes      []byte   `json:"to_bytes,omitempty"`
+	DryRun       bool     `json:"dry_run"`
+}
+
+func (*start) name() string { return "start" }
+
+// Found says that everything is listed that is to be copied.
+type Found struct {
+	head
+	Files int64 `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+func (*Found) name() string { return "found" }
+
+// Progress says how far a copy is.
+type Progress struct {
+	head
+	Files      int64     `json:"files"` // that are done
+	Bytes      int64     `json:"bytes"` // that are there
+	TotalFiles int64     `json:"total_files"`
+	TotalBytes int64     `json:"total_bytes"`
+	Final      bool      `json:"final"` // the totals are those of Found
+	Rate       int64     `json:"rate"`
+	Remaining  *float64  `json:"remaining,omitempty"` // seconds
+	Active     int       `json:"active"`              // files under way
+	Current    []Current `json:"current"`             // some of them
+}
+
+func (*Progress) name() string { return "progress" }
+
+// Current is a file that is under way.
+type Current struct {
+	Path      string `json:"path"`
+	PathBytes []byte `json:"path_bytes,omitempty"`
+	Bytes     int64  `json:"bytes"`
+	Size      *int64 `json:"size,omitempty"`
+}
+
+// NewCurrent returns how far a file is. A size of 0 or less is not known.
+func NewCurrent(path string, bytes, size int64) Current {
+	return Current{Path: path, PathBytes: exactBytes(path), Bytes: bytes, Size: knownSize(size)}
+}
+
+// An Entry is what all events of one file, directory or symbolic link have.
+type Entry struct {
+	Path      string `json:"path"`
+	PathBytes []byte `json:"path_bytes,omitempty"`
+	To        string `json:"to,omitempty"`
+	ToBytes   []byte `json:"to_bytes,omitempty"`
+	Type      string `json:"type"`
+	Size      *int64 `json:"size,omitempty"`
+}
+
+// NewEntry describes what is at path, and copied to a name; that is "" where nothing is
+// copied.
+func NewEntry(path, to string, t fs.FileMode) Entry {
+	return Entry{Path: path, PathBytes: exactBytes(path), To: to, ToBytes: exactBytes(to), Type: console.TypeName(t)}
+}
+
+// Sized adds the size of a file. One below 0 is not known.
+func (e Entry) Sized(size int64) Entry {
+	if size >= 0 {
+		e.Size = &size
+	}
+	return e
+}
+
+// exactBytes returns the bytes of a name that a JSON string cannot have.
+func exactBytes(name string) []byte {
+	if utf8.ValidString(name) {
+		return nil
+	}
+	return []byte(name)
+}
+
+// knownSize returns a size, or nil if it is not known.
+func knownSize(size int64) *int64 {
+	if size <= 0 {
+		return nil
+	}
+	return &size
+}
+
+// File says that a file is about to be copied.
+type File struct {
+	head
+	Entry
+}
+
+func (*File) name() string { return "file" }
+
+// Copied says that a file is complete and has its name, or that a symbolic link is made.
+type Copied struct {
+	head
+	Entry
+	Bytes    int64   `json:"bytes"` // that were moved
+	Resumed  int64   `json:"resumed,omitempty"`
+	Verified bool    `json:"verified,omitempty"`
+	Seconds  float64 `json:"seconds"`
+	Packets  int64   `json:"packets,omitempty"` // of TFTP
+	Resent   int64   `json:"resent,omitempty"`
+	DryRun   bool    `json:"dry_run,omitempty"`
+}
+
+func (*Copied) name() string { return "copied" }
+
+// Made says that a directory was made.
+type Made struct {
+	head
+	Entry
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+func (*Made) name() string { return "made" }
+
+// Unchanged says that a file was not copied, as the target has it.
+type Unchanged struct {
+	head
+	Entry
+	Verified bool `json:"verified,omitempty"` // the content was compared
+}
+
+func (*Unchanged) name() string { return "unchanged" }
+
+// Skipped says that an entry was left out, and why.
+type Skipped struct {
+	head
+	Entry
+	Reason string `json:"reason"`
+}
+
+func (*Skipped) name() string { return "skipped" }
+
+// Removed says that an entry is gone.
+type Removed struct {
+	head
+	Entry
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+func (*Removed) name() string { return "removed" }
+
+// Renamed says that a file of the target has a new name, as it has in the source.
+type Renamed struct {
+	head
+	Entry
+	Was      string `json:"was"` // as Entry.To is
+	WasBytes []byte `json:"was_bytes,omitempty"`
+	DryRun   bool   `json:"dry_run,omitempty"`
+}
+
+// NewRenamed describes a file that had another name in the target.
+func NewRenamed(e Entry, was string, dryRun bool) *Renamed {
+	return &Renamed{Entry: e, Was: was, WasBytes: exactBytes(was), DryRun: dryRun}
+}
+
+func (*Renamed) name() string { return "renamed" }
+
+// Unfinished says that a file was under way when the command ended.
+type Unfinished struct {
+	head
+	Entry
+	Bytes int64 `json:"bytes"` // that were moved
+}
+
+func (*Unfinished) name() string { return "unfinished" }
+
+// failed says that an entry failed, and why.
+type failed struct {
+	head
+	Entry
+	fault
+}
+
+func (*failed) name() string { return "failed" }
+
+// note is a message for people that is no error.
+type note struct {
+	head
+	Message string `json:"message"`
+}
+
+func (*note) name() string { return "note" }
+
+// fault is an error as events have it.
+type fault struct {
+	Error    string `json:"error"`
+	Cause    string `json:"cause"`
+	ExitCode int    `json:"exit_code"`
+}
+
+// commandFailed is an error that is not of one entry, or ends the command.
+type commandFailed struct {
+	head
+	fault
+}
+
+func (*commandFailed) name() string { return "error" }
+
+// counts are how many of the events of each kind there were.
+type counts struct {
+	Files      int64 `json:"files"` // copied
+	Bytes      int64 `json:"bytes"` // moved
+	Resumed    int64 `json:"resumed"`
+	Unchanged  int64 `json:"unchanged"`
+	Made       int64 `json:"made"`
+	Skipped    int64 `json:"skipped"`
+	Removed    int64 `json:"removed"`
+	Renamed    int64 `json:"renamed"`
+	Failed     int64 `json:"failed"`
+	Unfinished int64 `json:"unfinished"`
+}
+
+// add counts an event.
+func (c *counts) add(e Event) {
+	switch e := e.(type) {
+	case *Copied:
+		c.Files++
+		c.Bytes += e.Bytes
+		c.Resumed += e.Resumed
+	case *Unchanged:
+		c.Unchanged++
+	case *Made:
+		c.Made++
+	case *Skipped:
+		c.Skipped++
+	case *Removed:
+		c.Removed++
+	case *Renamed:
+		c.Renamed++
+	case *failed:
+		c.Failed++
+	case *Unfinished:
+		c.Unfinished++
+		c.Bytes += e.Bytes
+	}
+}
+
+// The results of a command.
+const (
+	resultOK          = "ok"          // everything was done
+	resultIncomplete  = "incomplete"  // some entries failed
+	resultFailed      = "failed"      // an error event says why
+	resultInterrupted = "interrupted" // by a signal
+)
+
+// end is the last event of a command.
+type end struct {
+	head
+	Result   string `json:"result"`
+	ExitCode int    `json:"exit_code"`
+	counts
+	Seconds float64 `json:"seconds"`
+	Rate    int64   `json:"rate"`
+	DryRun  bool    `json:"dry_run"`
+	Lost    int64   `json:"lost,omitempty"` // events that the reader was too slow for
+}
+
+func (*end) name() string { return "end" }

@@ -1,0 +1,39 @@
+// Package screentest is for tests. It checks what a program shows on terminals of several
+// sizes, and compares it with a file in testdata.
+package screentest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/internal/golden"
+)
+
+// Screens are what a program shows on terminals of several sizes.
+type Screens struct{ text strings.Builder }
+
+// Add adds a screen. It has to fit the terminal, and must contain no control characters.
+func (s *Screens) Add(t *testing.T, what string, lines func(console.Canvas) []string, columns, rows int) {
+	t.Helper()
+	s.text.WriteString("--- " + what + "\n")
+	all := lines(console.Canvas{Columns: columns, Rows: rows})
+	if len(all) > rows {
+		t.Errorf("%s: %d lines in %d rows", what, len(all), rows)
+	}
+	for _, l := range all {
+		if n := console.Columns(l); n > columns {
+			t.Errorf("%s: %q takes %d columns of %d", what, l, n, columns)
+		}
+		if plain := strings.ReplaceAll(l, `\`, "/"); plain != console.Visible(plain) {
+			t.Errorf("%s: %q can control a terminal", what, l)
+		}
+		s.text.WriteString(l + "\n")
+	}
+}
+
+// Compare compares the screens with a file in testdata.
+func (s *Screens) Compare(t *testing.T, name string) {
+	t.Helper()
+	golden.Compare(t, name, s.text.String())
+}

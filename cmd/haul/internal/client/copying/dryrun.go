@@ -1,0 +1,58 @@
+package copying
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// A dryRunPlan is what a copy would do.
+type dryRunPlan struct {
+	mu    sync.Mutex
+	bytes int64         // mu: of the files that would be copied
+	lines []plannedItem // mu
+}
+
+type plannedItem struct {
+	what     string
+	size     int64
+	from, to string
+}
+
+// add notes what would become of an entry.
+func (p *dryRunPlan) add(i *treecopy.Item, o treecopy.Outcome, from, to string) {
+	if o.What == treecopy.Present || o.What == treecopy.Failed {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o.What == treecopy.Copied {
+		p.bytes += i.Size
+	}
+	p.lines = append(p.lines, plannedItem{o.What.Would(), i.Size, from, to})
+}
+
+// print prints the plan, sorted by the names of the sources.
+func (p *dryRunPlan) print(out io.Writer) error {
+	slices.SortFunc(p.lines, func(a, b plannedItem) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	name := console.NameFormat(out)
+	w := bufio.NewWriter(out)
+	for _, l := range p.lines {
+		fmt.Fprintf(w, "%s\t%d\t", l.what, l.size)
+		if l.from != "" { // else it is deleted
+			fmt.Fprintf(w, "%s\t", name(l.from))
+		}
+		fmt.Fprintln(w, name(l.to))
+	}
+	if err := w.Flush(); err != nil {
+		return failure.Local.Errorf("write the plan: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package copying
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/glob"
+	"github.com/haul-project/haul/store/localdir"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// localFiles are the files of this machine that a copy reads or writes.
+type localFiles struct {
+	*Config
+	roots map[string]*os.Root // directories, by path
+}
+
+// close closes the directories.
+func (f *localFiles) close() {
+	for _, root := range f.roots {
+		_ = root.Close()
+	}
+}
+
+// localAt returns names in a local directory as they could be typed.
+func localAt(dir string) func(name string) string {
+	if dir = filepath.Clean(dir); dir == "." {
+		return filepath.FromSlash
+	}
+	dir = strings.TrimSuffix(dir, string(filepath.Separator)) + string(filepath.Separator)
+	return func(name string) string { return dir + filepath.FromSlash(name) }
+}
+
+// root opens a local directory, once.
+func (f *localFiles) root(dir string) (*os.Root, error) {
+	if root := f.roots[dir]; root != nil {
+		return root, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, failure.Local.Wrap(err)
+	}
+	f.roots[dir] = root
+	return root, nil
+}
+
+// A localPlace is a name in a local directory.
+type localPlace struct {
+	tree *localdir.Dir
+	name string
+	at   func(name string) string // names in the tree as they could be typed
+}
+
+// target returns the tree and the name in it that files are copied to. The
+// user's own links lead where they lead; below them nothing does.
+func (f *localFiles) target(local string, several bool) (localPlace, error) {
+	dir, name := local, ""
+	if local == "" {
+		dir = "."
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err == nil && info.IsDir():
+		if s := filepath.ToSlash(dir); s == "." || strings.HasSuffix(s, "/") || strings.HasSuffix(s, "/.") {
+			name = "./" // sources go below it, even if it is one's unfinished copy
+		} else if f.Continue && f.Recursive && !f.DryRun {
+			// If it is, it gets the source's mode, which takes what it is in.
+			if p, ok := f.inParent(dir); ok {
+				return p, nil
+			}
+		}
+	case several && err == nil:
+		return localPlace{}, failure.Usage.Errorf("several sources need a directory, and %s is none", console.Visible(local))
+	default:
+		if real, err := filepath.EvalSymlinks(local); err == nil {
+			local = real
+		}
+		dir, name = filepath.Split(strings.TrimRight(filepath.ToSlash(local), "/"))
+		if dir = filepath.FromSlash(dir); dir == "" {
+			dir = "."
+		}
+		if several || strings.HasSuffix(filepath.ToSlash(local), "/") {
+			name += "/"
+		}
+	}
+	root, err := f.root(dir)
+	if err != nil {
+		return localPlace{}, err
+	}
+	return localPlace{localdir.New(root), name, localAt(dir)}, nil
+}
+
+// inParent returns a directory as a name in the directory that it is in, if that
+// can be opened.
+func (f *localFiles) inParent(dir string) (localPlace, bool) {
+	real, err := filepath.Abs(dir)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	above, name := filepath.Split(real)
+	if err != nil || name == "" {
+		return localPlace{}, false
+	}
+	root, err := f.root(above)
+	if err != nil {
+		return localPlace{}, false
+	}
+	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // no link: say it as it was typed
+		above = filepath.Dir(clean)
+	}
+	return localPlace{localdir.New(root), name, localAt(above)}, true
+}
+
+// A localSource is a source, and how it was typed.
+type localSource struct {
+	treecopy.Source
+	text string
+}
+
+// A refusedSource is what is not copied, and why.
+type refusedSource struct {
+	name string // as it was typed
+	mode fs.FileMode
+	err  error
+}
+
+// sources returns what is to be copied of a local name: a file, what is in
+// a directory, or, where no shell has expanded it, what matches a pattern. It returns
+// an error for each that is not copied.
+func (f *localFiles) sources(ctx context.Context, file string) (all []localSource, refused []refusedSource, err error) {
+	if file == "-" {
+		return nil, nil, failure.Usage.Errorf("standard input goes to the server alone, without other files")
+	}
+	names := []string{file}
+	if _, err := os.Lstat(file); errors.Is(err, os.ErrNotExist) && glob.HasMeta(filepath.ToSlash(file)) {
+		if names, err = localMatches(ctx, file); err != nil {
+			return nil, nil, failure.Local.Errorf("put %s: %w", console.Visible(file), err)
+		}
+	}
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, nil, failure.Local.Wrap(err)
+		}
+		if err := f.check(info); err != nil {
+			refused = append(refused, refusedSource{name, info.Mode(), fmt.Errorf("put %s: %w", console.Visible(name), err)})
+			continue
+		}
+		s, err := f.source(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, localSource{s, name})
+	}
+	return all, refused, nil
+}
+
+// check returns an error for what is not copied.
+func (f *localFiles) check(info fs.FileInfo) error {
+	switch {
+	case info.IsDir() && !f.Recursive:
+		return treecopy.ErrDirectory
+	case !info.IsDir() && !info.Mode().IsRegular():
+		return fmt.Errorf("%w; use - for a stream", store.ErrNotRegular)
+	}
+	return nil
+}
+
+// source returns one file or directory. A link is followed, and what it leads to
+// is copied under the link's name.
+func (f *localFiles) source(file string) (treecopy.Source, error) {
+	slashed := filepath.ToSlash(file)
+	contents := slashed == "." || strings.HasSuffix(slashed, "/.")
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return treecopy.Source{}, failure.Local.Wrap(err)
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return treecopy.Source{}, failure.Local.Wrap(err)
+	}
+	as := path.Base(path.Clean(slashed))
+	if as == ".." || as == "." || as == "/" {
+		abs, err := filepath.Abs(file)
+		if err != nil {
+			return treecopy.Source{}, failure.Local.Wrap(err)
+		}
+		as = filepath.Base(abs)
+	}
+	dir, name := filepath.Split(real)
+	if info.IsDir() {
+		dir, name = real, "."
+	}
+	if contents || as == string(filepath.Separator) {
+		as = ""
+	}
+	if dir == "" {
+		dir = "."
+	}
+	root, err := f.root(dir)
+	if err != nil {
+		return treecopy.Source{}, err
+	}
+	origin, err := filepath.Abs(dir)
+	if err != nil {
+		return treecopy.Source{}, failure.Local.Wrap(err)
+	}
+	return treecopy.Source{Tree: localdir.New(root), Name: name, As: as, Origin: origin}, nil
+}
+
+// localMatches returns the local names that a pattern matches.
+func localMatches(ctx context.Context, pattern string) ([]string, error) {
+	volume := filepath.VolumeName(pattern)
+	pattern = filepath.ToSlash(pattern[len(volume):])
+	above := localNames(volume)
+	if rest := strings.TrimLeft(pattern, "/"); rest != pattern {
+		above, pattern = above+"/", rest
+	}
+	found, err := glob.Expand(ctx, above, pattern)
+	names := make([]string, len(found))
+	for i, m := range found {
+		names[i] = above.path(m.Name)
+	}
+	return names, err
+}
+
+// localNames are the files of this machine, by names that come behind a prefix.
+// Symbolic links lead where they lead, as the user expects of their own.
+type localNames string
+
+func (l localNames) path(name string) string { return filepath.FromSlash(string(l) + name) }
+
+// Stat describes a file, or what a symbolic link leads to.
+func (l localNames) Stat(_ context.Context, name string) (fs.FileInfo, error) {
+	return os.Stat(l.path(name))
+}
+
+// Lstat describes a file, or a symbolic link.
+func (l localNames) Lstat(_ context.Context, name string) (fs.FileInfo, error) {
+	return os.Lstat(l.path(name))
+}
+
+// OpenDir lists a directory. With the dot the system opens nothing else: to open a
+// named pipe might wait for ever.
+func (l localNames) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	root, err := os.OpenRoot(l.path(name + "/."))
+	if errors.Is(err, syscall.ENOTDIR) {
+		err = &fs.PathError{Op: "opendir", Path: l.path(name), Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return localdir.New(root).OpenDir(ctx, ".")
+}

@@ -1,0 +1,136 @@
+package copying
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+)
+
+// A stream is an Upload to what cannot be rewound. It relies on Get writing in
+// order.
+type stream struct {
+	w  io.Writer
+	at int64
+}
+
+func (s *stream) WriteAt(p []byte, off int64) (int, error) {
+	if off != s.at {
+		return 0, failure.Local.Errorf("data at %d cannot be written to a stream at %d", off, s.at)
+	}
+	n, err := s.w.Write(p)
+	s.at += int64(n)
+	return n, failure.Local.Wrap(err)
+}
+
+func (s *stream) Truncate(size int64) error {
+	if size != s.at {
+		return failure.Local.Errorf("a stream cannot be cut")
+	}
+	return nil
+}
+
+func (s *stream) Commit() error { return nil }
+func (s *stream) Close() error  { return nil }
+
+// readerMayWait reports whether the reader of w may take its time, as a pager
+// does. A transfer cannot: the server gives up.
+func readerMayWait(w io.Writer) bool {
+	f, ok := w.(interface {
+		Fd() uintptr
+		Stat() (fs.FileInfo, error)
+	})
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 || term.IsTerminal(int(f.Fd()))
+}
+
+// A spool stands between a transfer and a slow reader: a temporary file that
+// the transfer fills at its own pace, and a goroutine empties.
+type spool struct {
+	stream
+	file  *os.File
+	grown chan struct{} // has a token when there is more to copy
+	ended chan struct{} // closed when no more will come
+	done  chan error    // gets the copier's error
+}
+
+// newSpool returns a spool to w. The caller ends it by wait.
+func newSpool(w io.Writer) (*spool, error) {
+	f, err := os.CreateTemp("", "haul-*")
+	if err != nil {
+		return nil, failure.Local.Wrap(err)
+	}
+	_ = os.Remove(f.Name()) // it lives until it is closed; where that is not possible, wait removes it
+	s := &spool{file: f, grown: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan error, 1)}
+	s.w = f
+	go func() { s.done <- s.copy(w) }()
+	return s, nil
+}
+
+func (s *spool) WriteAt(p []byte, off int64) (int, error) {
+	n, err := s.stream.WriteAt(p, off)
+	select {
+	case s.grown <- struct{}{}:
+	default:
+	}
+	return n, err
+}
+
+// copy empties the spool into w, until no more will come.
+func (s *spool) copy(w io.Writer) error {
+	var at int64
+	for over := false; ; {
+		n, err := io.Copy(w, io.NewSectionReader(s.file, at, 1<<62-at))
+		at += n
+		if err != nil || over {
+			return failure.Local.Wrap(err)
+		}
+		select {
+		case <-s.grown:
+		case <-s.ended:
+			over = true // once more, for what came before the end
+		}
+	}
+}
+
+// wait returns when the reader has everything, or has gone, or ctx has ended.
+func (s *spool) wait(ctx context.Context) error {
+	close(s.ended)
+	defer func() {
+		_ = s.file.Close()
+		_ = os.Remove(s.file.Name())
+	}()
+	select {
+	case err := <-s.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// openPipe opens a pipe or a device for writing. A pipe waits for its reader,
+// as long as ctx lasts.
+func openPipe(ctx context.Context, path string) (*os.File, error) {
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	got := make(chan opened, 1)
+	go func() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		got <- opened{f, err}
+	}()
+	select {
+	case o := <-got:
+		return o.f, failure.Local.Wrap(o.err)
+	case <-ctx.Done():
+		return nil, ctx.Err() // the goroutine ends with the process
+	}
+}

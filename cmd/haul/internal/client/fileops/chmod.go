@@ -1,0 +1,130 @@
+package fileops
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+)
+
+// A ChmodConfig says what haul chmod changes, and prints.
+type ChmodConfig struct {
+	Mode      Mode
+	Recursive bool // directories with all that is in them
+	Verbose   bool // print the names of what is changed
+}
+
+// A permit is one run of haul chmod.
+type permit struct {
+	ChmodConfig
+	problems
+	walk
+	out  io.Writer
+	name func(string) string // how names are shown
+}
+
+// Chmod changes the permissions of what is at locations.
+func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg ChmodConfig, out io.Writer) error {
+	p := &permit{ChmodConfig: cfg, out: out, name: console.NameFormat(out)}
+	for _, l := range at {
+		c, list, errs := entries(ctx, s, l, true) // what is named is followed
+		if _, ok := c.(remote.Chmoder); c != nil && !ok {
+			return lacks("chmod", l, "set permissions")
+		}
+		p.failed(errs...)
+		for _, e := range list {
+			inside := p.Recursive && e.IsDir()
+			if named, err := c.Lstat(ctx, e.path); inside && (err != nil || named.Mode().Type() == fs.ModeSymlink && !l.IsDirName()) {
+				p.failed(failure.Remote.Wrap(err)) // -R follows no link
+				inside = false
+			}
+			p.change(ctx, c, e, inside, 0)
+		}
+	}
+	return p.err()
+}
+
+// change changes an entry, and with inside what is in it. A directory that loses rights
+// is changed behind what is in it, and any other before: else they may be missing.
+func (p *permit) change(ctx context.Context, c remote.Server, e entry, inside bool, depth int) {
+	const enter = readAll | executeIt
+	old := console.UnixBits(e.Mode())
+	last := inside && old&^p.Mode.apply(old, true)&enter != 0
+	if !last {
+		p.set(ctx, c, []entry{e})
+	}
+	if inside {
+		p.below(ctx, c, e.path, depth)
+	}
+	if last {
+		p.set(ctx, c, []entry{e})
+	}
+}
+
+// below changes what is in a directory. Symbolic links have no permissions, and are not
+// followed.
+func (p *permit) below(ctx context.Context, c remote.Server, dir string, depth int) {
+	list, errs := p.list(ctx, c, dir, depth, true)
+	p.failed(errs...)
+	var files, dirs []entry
+	for _, e := range list {
+		switch {
+		case e.IsDir():
+			dirs = append(dirs, e)
+		case !isLink(e):
+			files = append(files, e)
+		}
+	}
+	p.set(ctx, c, files)
+	for _, e := range dirs {
+		if !p.over(c) {
+			p.change(ctx, c, e, true, depth+1)
+		}
+	}
+}
+
+// set changes entries, those that have other permissions by now.
+func (p *permit) set(ctx context.Context, c remote.Server, list []entry) {
+	if p.over(c) {
+		return
+	}
+	done, errs := make([]bool, len(list)), make([]error, len(list))
+	ask(list, func(entry) bool { return ctx.Err() == nil }, func(i int, e entry) {
+		done[i], errs[i] = p.setOne(ctx, c, e)
+	})
+	if ctx.Err() != nil {
+		p.failed(context.Cause(ctx))
+		p.ended = true
+	}
+	for i, e := range list {
+		p.failed(failure.Remote.Wrap(errs[i]))
+		p.lose(c, errs[i])
+		if done[i] && p.Verbose {
+			if _, err := fmt.Fprintln(p.out, p.name(e.path)); err != nil {
+				p.failed(failure.Local.Errorf("write the names: %w", err))
+				p.Verbose = false
+			}
+		}
+	}
+}
+
+func (p *permit) setOne(ctx context.Context, c remote.Server, e entry) (changed bool, err error) {
+	mode := e.Mode()
+	if mode&fs.ModeIrregular != 0 { // its listing did not say
+		fi, err := c.Lstat(ctx, e.path)
+		if err != nil || fi.Mode().Type() == fs.ModeSymlink {
+			return false, err
+		}
+		mode = fi.Mode()
+	}
+	old := console.UnixBits(mode)
+	bits := p.Mode.apply(old, mode.IsDir())
+	if bits == old {
+		return false, nil
+	}
+	return true, c.(remote.Chmoder).Chmod(ctx, e.path, fileMode(bits))
+}

@@ -1,0 +1,192 @@
+package fileops
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/store"
+)
+
+// An entry is what a server has, with the directory it was found in.
+type entry struct {
+	fs.FileInfo
+	path   string // for the server
+	shown  string // as it is printed: the name, or the path that was asked for
+	target string // of a symbolic link
+
+	modeless bool // the protocol does not tell modes
+}
+
+// sized reports whether the size of an entry is known. HTTP has none of directories.
+func (e entry) sized() bool { return e.Size() >= 0 && (!e.modeless || !e.IsDir()) }
+
+// entries describes all that a location stands for, or with follow what that leads to.
+func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow bool) (c remote.Server, list []entry, errs []error) {
+	c, err := s.Connect(ctx, l, remote.Intent{})
+	if err != nil {
+		return nil, nil, []error{err}
+	}
+	found, err := remote.Find(ctx, c, l)
+	if err != nil {
+		return nil, nil, []error{err}
+	}
+	for _, m := range found {
+		fi, err := remote.Describe(ctx, c, m, follow)
+		if err == nil && l.IsDirName() && fi.Mode().IsRegular() {
+			err = fmt.Errorf("%v: is not a directory", l)
+		}
+		if err != nil {
+			errs = append(errs, failure.Remote.Wrap(err))
+			continue
+		}
+		list = append(list, entry{FileInfo: fi, path: m.Name, shown: m.Name, modeless: !c.HasModes()})
+	}
+	return c, list, errs
+}
+
+// readLinks finds out where symbolic links lead. One that cannot be read leads
+// nowhere that is shown.
+func readLinks(ctx context.Context, c remote.Server, list []entry) {
+	ask(list, isLink, func(i int, e entry) { list[i].target, _ = c.Readlink(ctx, e.path) })
+}
+
+// owners are the names of users and groups, by their numbers, as far as the
+// server reports them.
+type owners struct{ users, groups map[uint32]string }
+
+// ownersOf asks for the names of the owners of files.
+func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
+	uids, gids := map[uint32]string{}, map[uint32]string{}
+	for _, e := range list {
+		if d, ok := store.DetailsOf(e); ok {
+			uids[d.UID], gids[d.GID] = "", ""
+		}
+	}
+	u, g := slices.Sorted(maps.Keys(uids)), slices.Sorted(maps.Keys(gids))
+	namer, ok := c.(remote.OwnerNamer)
+	if !ok || len(u)+len(g) == 0 {
+		return owners{}
+	}
+	users, groups, err := namer.OwnerNames(ctx, u, g)
+	if err != nil {
+		return owners{} // then numbers have to do
+	}
+	for i, id := range u {
+		uids[id] = users[i]
+	}
+	for i, id := range g {
+		gids[id] = groups[i]
+	}
+	return owners{uids, gids}
+}
+
+// nameOr returns a name, or the number if there is none.
+func nameOr(name string, id uint32) string {
+	if name == "" {
+		return strconv.FormatUint(uint64(id), 10)
+	}
+	return name
+}
+
+// A described is an entry as JSON says it.
+type described struct {
+	Path      string     `json:"path"`
+	PathBytes []byte     `json:"path_bytes,omitempty"` // if it is no UTF-8
+	Name      string     `json:"name"`
+	NameBytes []byte     `json:"name_bytes,omitempty"`
+	Type      string     `json:"type"`
+	Size      *int64     `json:"size,omitempty"`
+	Mode      string     `json:"mode,omitempty"`
+	Modified  *time.Time `json:"modified,omitempty"`
+	Accessed  *time.Time `json:"accessed,omitempty"`
+	UID       *uint32    `json:"uid,omitempty"`
+	GID       *uint32    `json:"gid,omitempty"`
+	Owner     string     `json:"owner,omitempty"`
+	Group     string     `json:"group,omitempty"`
+	Links     uint64     `json:"links,omitempty"`
+	Target    string     `json:"target,omitempty"`
+}
+
+// fileSize is the size of a file. Directories come behind all files: the size that some
+// servers give them says nothing of what is in them, and HTTP has none.
+func (e entry) fileSize() int64 {
+	if e.IsDir() {
+		return math.MinInt64
+	}
+	return e.Size()
+}
+
+// describe returns what is known of an entry.
+func describe(e entry, o owners) described {
+	d := described{Path: e.path, Name: e.Name(), Type: console.TypeName(e.Mode()), Target: e.target}
+	if !utf8.ValidString(e.path) {
+		d.PathBytes = []byte(e.path)
+	}
+	if !utf8.ValidString(e.Name()) {
+		d.NameBytes = []byte(e.Name())
+	}
+	if size := e.Size(); e.Mode()&fs.ModeIrregular == 0 && e.sized() {
+		d.Size = &size
+	}
+	if e.Mode()&fs.ModeIrregular == 0 && !e.modeless {
+		d.Mode = fmt.Sprintf("%04o", console.UnixBits(e.Mode()))
+	}
+	if t := e.ModTime(); !t.IsZero() {
+		t = t.UTC()
+		d.Modified = &t
+	}
+	if more, ok := store.DetailsOf(e); ok {
+		d.UID, d.GID, d.Links = &more.UID, &more.GID, more.Links
+		d.Owner, d.Group = o.users[more.UID], o.groups[more.GID]
+		if t := more.AccessTime; !t.IsZero() {
+			t = t.UTC()
+			d.Accessed = &t
+		}
+	}
+	return d
+}
+
+// sftpColumns are the columns of ls -l without the name. HTTP has three of them:
+// type, size and time.
+const sftpColumns = 6
+
+// longRow returns the columns of ls -l, but for the name.
+func longRow(e entry, o owners, now time.Time, human bool) []string {
+	links, owner, group, size := console.Unknown, console.Unknown, console.Unknown, strconv.FormatInt(e.Size(), 10)
+	switch {
+	case !e.sized():
+		size = console.Unknown
+	case human:
+		size = console.HumanSize(e.Size())
+	}
+	if d, ok := store.DetailsOf(e); ok {
+		owner, group = nameOr(o.users[d.UID], d.UID), nameOr(o.groups[d.GID], d.GID)
+		if d.Links > 0 {
+			links = strconv.FormatUint(d.Links, 10)
+		}
+	}
+	mode, changed := console.ModeString(e.Mode()), console.ListTime(e.ModTime(), now)
+	if e.modeless {
+		return []string{mode[:1], size, changed}
+	}
+	return []string{mode, links, owner, group, size, changed}
+}
+
+// writeJSON writes a value on a line of its own.
+func writeJSON(w io.Writer, v any) []error {
+	if err := console.WriteJSON(w, v); err != nil {
+		return []error{failure.Local.Wrap(err)}
+	}
+	return nil
+}

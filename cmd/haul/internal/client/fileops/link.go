@@ -1,0 +1,151 @@
+package fileops
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/internal/tempname"
+)
+
+// A LinkConfig says which links haul ln makes.
+type LinkConfig struct {
+	Symbolic bool
+	Force    bool // replace files and links of that name
+	NoDeref  bool // a symbolic link to a directory is replaced, and not entered
+}
+
+// Link makes links at a location to targets: locations on the same server or, for
+// symbolic links, text that the links are to have. Several targets need a directory.
+func Link(ctx context.Context, s *remote.Servers, targets []string, at remote.Location, cfg LinkConfig) error {
+	c, to, err := s.At(ctx, at)
+	if err != nil {
+		return err
+	}
+	linker, ok := c.(remote.Linker)
+	if !ok || at.Protocol != remote.SFTP { // a bucket has the methods, to refuse it
+		return lacks("ln", at, "make links")
+	}
+	isDir, err := linksGoInto(ctx, c, to, cfg.NoDeref)
+	switch {
+	case err != nil:
+		return failure.Remote.Wrap(err)
+	case !isDir && (len(targets) > 1 || strings.HasSuffix(to, "/")):
+		return failure.Remote.Errorf("ln %v: there is no directory of that name", at)
+	}
+	var errs []error
+	for _, text := range targets {
+		target, err := linkText(ctx, s, text, at, cfg.Symbolic)
+		if err != nil {
+			return err
+		}
+		name := to
+		if isDir {
+			name = below(to, path.Base(strings.TrimRight(target, "/")))
+		}
+		errs = append(errs, failure.Remote.Wrap(link{cfg, c, linker}.make(ctx, target, name)))
+	}
+	return errors.Join(errs...)
+}
+
+// linksGoInto reports whether a name is that of a directory, in which links go.
+func linksGoInto(ctx context.Context, c remote.Server, name string, noDeref bool) (bool, error) {
+	look := c.Stat
+	if noDeref {
+		look, name = c.Lstat, cmp.Or(strings.TrimRight(name, "/"), "/")
+	}
+	fi, err := look(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && fi.IsDir(), err
+}
+
+// linkText returns the text of a symbolic link, or the name of what is to have another.
+func linkText(ctx context.Context, s *remote.Servers, text string, at remote.Location, symbolic bool) (string, error) {
+	l, err := remote.Parse(text)
+	switch {
+	case symbolic && text == "":
+		return "", failure.Usage.Errorf("ln -s: the text of a link is empty")
+	case symbolic && err == nil && l.IsRemote():
+		return "", failure.Usage.Errorf("ln -s %v: the text of a link is a path on its server, without the host; a name with a colon is ./%v", l, l)
+	case symbolic && strings.IndexByte(text, 0) >= 0:
+		return "", failure.Usage.Errorf("ln -s: the text of a link cannot hold a NUL")
+	case symbolic:
+		return text, nil
+	case err != nil:
+		return "", err
+	case !l.IsRemote():
+		return "", failure.Usage.Errorf("ln %v: that is a local file; write it as the other one, or -s for a symbolic link of that text", l)
+	}
+	same, err := s.Same(ctx, l, at)
+	if err == nil && !same {
+		err = failure.Usage.Errorf("ln: %v and %v are on different servers, and a file has names on one", l, at)
+	}
+	if err != nil {
+		return "", err
+	}
+	_, name, err := s.At(ctx, l)
+	return name, err
+}
+
+// A link is one that is to be made.
+type link struct {
+	LinkConfig
+	c remote.Server
+	remote.Linker
+}
+
+// make makes a link. With Force another one is made first and then renamed, so that the
+// name always has the old file or the new one.
+func (l link) make(ctx context.Context, target, name string) error {
+	err := l.create(ctx, target, name)
+	if !l.Force || !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	old, err := l.c.Lstat(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case old.IsDir():
+		return fmt.Errorf("ln: %s is a directory, and is not replaced: %w", console.Visible(name), fs.ErrExist)
+	case !l.Symbolic && path.Clean(target) == path.Clean(name):
+		return fmt.Errorf("ln: %s and %s are the same file", console.Visible(target), console.Visible(name))
+	}
+	dir, _ := path.Split(name)
+	temp := dir + tempname.New(tempname.Random(), tempname.Upload)
+	if err := l.create(ctx, target, temp); err != nil {
+		return err
+	}
+	err = l.c.(remote.Renamer).Rename(ctx, temp, name)
+	if errors.Is(err, fs.ErrExist) { // the server replaces nothing in one step
+		if err = l.c.Remove(ctx, name); err == nil {
+			err = l.c.(remote.Renamer).Rename(ctx, temp, name)
+		}
+	}
+	// To rename a file to another name of it does nothing: rename(2).
+	if err != nil || !l.Symbolic {
+		if e := l.c.Remove(context.WithoutCancel(ctx), temp); err == nil && !errors.Is(e, fs.ErrNotExist) {
+			err = e
+		}
+	}
+	return err
+}
+
+func (l link) create(ctx context.Context, target, name string) error {
+	if l.Symbolic {
+		return l.Symlink(ctx, target, name)
+	}
+	err := l.Link(ctx, target, name)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = fmt.Errorf("%w; the server lacks hardlink@openssh.com: -s makes a symbolic link", err)
+	}
+	return err
+}

@@ -1,0 +1,179 @@
+package fileops
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+)
+
+// A ListConfig says what haul ls prints.
+type ListConfig struct {
+	Long      bool // permissions, owner, size and time
+	Recursive bool
+	All       bool // names that begin with a dot too
+	JSON      bool // an object for each entry
+	Human     bool // short sizes
+	Order     Order
+	Reverse   bool
+}
+
+// An Order is an order of entries. Those that are equal in it are in that of their names.
+type Order int
+
+// The orders.
+const (
+	ByName Order = iota
+	ByTime       // newest first
+	BySize       // largest first, and directories behind all files
+)
+
+// A lister is one run of haul ls.
+type lister struct {
+	ListConfig
+	problems
+	walk
+	out    *bufio.Writer
+	name   func(string) string // how names are shown
+	now    time.Time
+	titles bool // each directory has a line with its name
+	begun  bool // something was printed
+}
+
+// List lists what is at locations.
+func List(ctx context.Context, s *remote.Servers, at []remote.Location, cfg ListConfig, out io.Writer) error {
+	l := &lister{ListConfig: cfg, out: bufio.NewWriterSize(out, 64<<10), name: console.NameFormat(out), now: time.Now()}
+	l.flush = l.out.Flush
+	l.run(ctx, s, at)
+	l.failed(l.write())
+	return l.err()
+}
+
+// run lists the locations: the files among them first, as ls does.
+func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.Location) {
+	type found struct {
+		c remote.Server
+		entry
+	}
+	var files, dirs []found
+	for _, loc := range locations {
+		c, list, errs := entries(ctx, s, loc, false)
+		l.failed(errs...)
+		for _, e := range list {
+			if e.Mode().Type() == fs.ModeSymlink && !l.Long {
+				if to, err := c.Stat(ctx, e.path); err == nil && to.IsDir() {
+					e.FileInfo = to // as ls does
+				}
+			}
+			if e.IsDir() {
+				dirs = append(dirs, found{c, e})
+			} else {
+				files = append(files, found{c, e})
+			}
+		}
+	}
+	l.titles = l.Recursive || len(files)+len(dirs) > 1 || len(locations) > 1
+	for len(files) > 0 { // those of one server after the other
+		c := files[0].c
+		var same []entry
+		for len(files) > 0 && files[0].c == c {
+			same = append(same, files[0].entry)
+			files = files[1:]
+		}
+		l.print(ctx, c, same)
+		l.begun = true
+	}
+	for _, d := range dirs {
+		l.directory(ctx, d.c, d.path, 0)
+	}
+}
+
+// directory lists one, and with -R those in it.
+func (l *lister) directory(ctx context.Context, c remote.Server, dir string, depth int) {
+	list, errs := l.list(ctx, c, dir, depth, l.detailed())
+	l.failed(errs...)
+	if list == nil {
+		return
+	}
+	if l.titles && !l.JSON {
+		if l.begun {
+			fmt.Fprintln(l.out)
+		}
+		fmt.Fprintf(l.out, "%s:\n", l.name(dir))
+	}
+	l.begun = true
+	list = slices.DeleteFunc(list, func(e entry) bool { return strings.HasPrefix(e.shown, ".") && !l.All })
+	l.print(ctx, c, list)
+	for _, e := range list {
+		if l.Recursive && e.IsDir() && !l.over(c) {
+			l.directory(ctx, c, e.path, depth+1)
+		}
+	}
+}
+
+// sort sorts entries in the order that was asked for.
+func (l *lister) sort(list []entry) {
+	slices.SortFunc(list, func(a, b entry) int {
+		c := 0
+		switch l.Order {
+		case ByTime:
+			c = b.ModTime().Compare(a.ModTime())
+		case BySize:
+			c = cmp.Compare(b.fileSize(), a.fileSize())
+		}
+		if c = cmp.Or(c, cmp.Compare(a.shown, b.shown)); l.Reverse {
+			c = -c
+		}
+		return c
+	})
+}
+
+// detailed reports whether more than names is needed of entries.
+func (l *lister) detailed() bool { return l.Long || l.JSON || l.Order != ByName }
+
+// print prints the entries of one directory.
+func (l *lister) print(ctx context.Context, c remote.Server, list []entry) {
+	l.sort(list)
+	if !l.Long && !l.JSON {
+		for _, e := range list {
+			fmt.Fprintln(l.out, l.name(e.shown))
+		}
+		return
+	}
+	readLinks(ctx, c, list)
+	owners := ownersOf(ctx, c, list)
+	if l.JSON {
+		for _, e := range list {
+			_ = console.WriteJSON(l.out, describe(e, owners)) // write reports what fails
+		}
+		return
+	}
+	rows := make([][]string, len(list))
+	for i, e := range list {
+		rows[i] = longRow(e, owners, l.now, l.Human)
+	}
+	widths := console.ColumnWidths(rows)
+	for i, row := range rows {
+		for j, cell := range row {
+			// Numbers to the right, words to the left, as ls has it.
+			width := widths[j]
+			if len(row) == sftpColumns && (j == 2 || j == 3) {
+				width = -width
+			}
+			fmt.Fprintf(l.out, "%*s ", width, l.name(cell))
+		}
+		fmt.Fprint(l.out, l.name(list[i].shown))
+		if list[i].target != "" {
+			fmt.Fprintf(l.out, " -> %s", l.name(list[i].target))
+		}
+		fmt.Fprintln(l.out)
+	}
+}

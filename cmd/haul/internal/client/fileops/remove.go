@@ -1,0 +1,195 @@
+package fileops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/events"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+)
+
+// A RemoveConfig says what haul rm removes, and prints.
+type RemoveConfig struct {
+	Recursive bool // directories with all that is in them
+	Force     bool // ignore files that do not exist
+	DryRun    bool // print names, and remove nothing
+	Verbose   bool // print the names of what is removed
+
+	// Events, if set, gets what is done, and then nothing is printed.
+	Events *events.Log
+}
+
+// A removal is one run of haul rm.
+type removal struct {
+	RemoveConfig
+	out  io.Writer
+	name func(string) string // how names are shown
+	errs []error
+	walk      // of sayAll
+	mute bool // the output cannot be written
+}
+
+// Remove removes what is at locations.
+func Remove(ctx context.Context, s *remote.Servers, at []remote.Location, cfg RemoveConfig, out io.Writer) error {
+	for _, l := range at {
+		if err := checkPrecious("rm", l); err != nil {
+			return err
+		}
+	}
+	m := &removal{RemoveConfig: cfg, out: out, name: console.NameFormat(out)}
+	for _, l := range at {
+		m.note(m.remove(ctx, s, l))
+	}
+	return errors.Join(m.errs...)
+}
+
+// note keeps an error for the end, unless it is that of a missing file and those
+// are ignored.
+func (m *removal) note(err error) {
+	if err != nil && (!m.Force || !errors.Is(err, fs.ErrNotExist)) {
+		m.errs = append(m.errs, err)
+	}
+}
+
+// gone says that a file or a directory is removed, or would be. A name is printed unless
+// one before could not be written.
+func (m *removal) gone(name string, t fs.FileMode) {
+	switch {
+	case m.Events != nil:
+		m.Events.Emit(&events.Removed{Entry: events.NewEntry(name, "", t), DryRun: m.DryRun})
+		return
+	case m.mute || !m.DryRun && !m.Verbose:
+		return
+	case t.IsDir():
+		name += "/"
+	}
+	if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
+		m.errs, m.mute = append(m.errs, failure.Local.Errorf("write the names: %w", err)), true
+		m.ended = m.DryRun // which does nothing but print
+	}
+}
+
+// remove removes what is at a location.
+func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Location) error {
+	c, err := s.Connect(ctx, l, remote.Intent{})
+	if err != nil {
+		return err
+	}
+	_, dirs := c.(remote.DirRemover)
+	switch {
+	case !dirs && m.Recursive:
+		return failure.Usage.Errorf("rm %v: %v can remove single files only, without -r", l, l.Protocol)
+	case !dirs && l.IsDirName():
+		return failure.Usage.Errorf("rm %v: is a directory, and %v can remove files only", l, l.Protocol)
+	}
+	found, err := remote.Find(ctx, c, l)
+	if err != nil {
+		return err
+	}
+	gone := map[string]bool{} // directories
+	for _, f := range found {
+		f.Name = strings.TrimRight(f.Name, "/")
+		if gone[path.Dir(f.Name)] {
+			gone[f.Name] = true
+			continue
+		}
+		name := console.Visible(f.Name)
+		kind := fs.FileMode(0)
+		if dirs || m.DryRun || f.Info != nil { // else the server refuses to remove a directory
+			fi, e := remote.Describe(ctx, c, f, false)
+			if err, kind = e, fs.ModeIrregular; e == nil {
+				kind = fi.Mode().Type()
+			}
+		}
+		isDir := kind.IsDir()
+		switch {
+		case err != nil:
+		case !isDir && strings.HasSuffix(l.Path, "/"):
+			err = fmt.Errorf("%s/ is not a directory; without the slash %s itself is removed", name, name)
+		case isDir && !dirs:
+			err = fmt.Errorf("rm %s: is a directory, and %v can remove files only", name, l.Protocol)
+		case isDir && !m.Recursive:
+			err = fmt.Errorf("%s is a directory; -r removes it with all that is in it", name)
+		case isDir:
+			if err = m.removeDir(ctx, c, f.Name); err == nil {
+				gone[f.Name] = true
+			}
+		default:
+			err = m.removeFile(ctx, c, f.Name, kind)
+		}
+		m.note(m.failed(f.Name, kind, failure.Remote.Wrap(err)))
+	}
+	return nil
+}
+
+// failed says that what a server has was not removed, and returns the error.
+func (m *removal) failed(name string, t fs.FileMode, err error) error {
+	if m.Force && errors.Is(err, fs.ErrNotExist) {
+		return err // that is ignored
+	}
+	return m.Events.Failed(events.NewEntry(name, "", t), err)
+}
+
+// removeFile removes a file, or prints its name.
+func (m *removal) removeFile(ctx context.Context, c remote.Server, name string, t fs.FileMode) error {
+	if !m.DryRun {
+		if err := c.Remove(ctx, name); err != nil {
+			return err
+		}
+	}
+	m.gone(name, t)
+	return nil
+}
+
+// removeDir removes a directory with all that is in it, or prints the names.
+func (m *removal) removeDir(ctx context.Context, c remote.Server, name string) error {
+	if m.DryRun {
+		return m.sayAll(ctx, c, name, 0)
+	}
+	if err := c.(remote.DirRemover).RemoveAll(ctx, name); err != nil {
+		return err
+	}
+	m.gone(name, fs.ModeDir)
+	return nil
+}
+
+// sayAll prints the names of a directory and of all that is in it, sorted. Those of
+// directories end in a slash. It returns the first error. It keeps no names, and ends at
+// maxListDirs directories: a server can make them up without end.
+func (m *removal) sayAll(ctx context.Context, c remote.Server, dir string, depth int) error {
+	list, errs := m.list(ctx, c, dir, depth, false)
+	var first error
+	if len(errs) > 0 {
+		first = errs[0]
+	}
+	if list == nil {
+		return first
+	}
+	m.gone(dir, fs.ModeDir)
+	slash := func(e entry) string {
+		if e.IsDir() {
+			return e.shown + "/"
+		}
+		return e.shown
+	}
+	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(slash(a), slash(b)) })
+	for _, e := range list {
+		if m.over(c) {
+			break
+		}
+		if !e.IsDir() {
+			m.gone(e.path, e.Mode().Type())
+		} else if err := m.sayAll(ctx, c, e.path, depth+1); first == nil {
+			first = err
+		}
+	}
+	return first
+}

@@ -1,0 +1,77 @@
+package fileops
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+)
+
+// Move renames what is at one location to another. With keep it replaces nothing.
+func Move(ctx context.Context, s *remote.Servers, from, to remote.Location, keep bool) error {
+	if err := checkPrecious("mv", from); err != nil {
+		return err
+	}
+	same, err := s.Same(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	if !same {
+		return failure.Usage.Errorf("mv: %v and %v are on different servers; get the file and put it", from, to)
+	}
+	c, a, err := s.At(ctx, from)
+	if err != nil {
+		return err
+	}
+	renamer, ok := c.(remote.Renamer)
+	if !ok {
+		return lacks("mv", from, "rename a file; get it and put it")
+	}
+	b, err := c.Path(ctx, to)
+	if err != nil {
+		return err
+	}
+	a = strings.TrimRight(a, "/")
+	switch fi, err := c.Stat(ctx, b); {
+	case err == nil && fi.IsDir():
+		b = below(b, path.Base(a))
+	case err == nil && strings.HasSuffix(b, "/"):
+		return failure.Remote.Errorf("mv %v: %v is not a directory", from, to)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return failure.Remote.Wrap(err)
+	case err != nil && strings.HasSuffix(b, "/"):
+		return failure.Remote.Errorf("mv %v: there is no directory %v: %w", from, to, err)
+	}
+	if keep {
+		return failure.Remote.Wrap(renamer.Move(ctx, a, b))
+	}
+	return failure.Remote.Wrap(renamer.Rename(ctx, a, b))
+}
+
+// Mkdir makes directories, and with parents those above them too.
+func Mkdir(ctx context.Context, s *remote.Servers, at []remote.Location, parents bool) error {
+	var errs []error
+	for _, l := range at {
+		errs = append(errs, mkdir(ctx, s, l, parents))
+	}
+	return errors.Join(errs...)
+}
+
+func mkdir(ctx context.Context, s *remote.Servers, l remote.Location, parents bool) error {
+	c, name, err := s.At(ctx, l)
+	if err != nil {
+		return err
+	}
+	maker, ok := c.(remote.DirMaker)
+	switch {
+	case !ok:
+		return lacks("mkdir", l, "make a directory alone; put makes it with a file")
+	case parents:
+		return failure.Remote.Wrap(maker.MkdirAll(ctx, name, 0o777))
+	}
+	return failure.Remote.Wrap(maker.Mkdir(ctx, name, 0o777))
+}

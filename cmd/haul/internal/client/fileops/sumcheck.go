@@ -1,0 +1,232 @@
+package fileops
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+)
+
+// maxSumLine is how many bytes a line of a list of sums may have. One that is longer is a
+// bad line.
+const maxSumLine = 64 << 10
+
+// CheckSums compares files with lists of their sums, as sha256sum --check does: files of this
+// machine, of which - is stdin. The names in them are below the first location, or as they are
+// where there is none.
+func CheckSums(ctx context.Context, servers *remote.Servers, lists []string, at []remote.Location, cfg SumConfig, stdin io.Reader, out io.Writer) error {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	base := sumBase{place: localFiles{}, join: localBelow("")}
+	if len(at) > 0 && at[0].Protocol == remote.Local {
+		base.join = localBelow(at[0].Path)
+	} else if len(at) > 0 {
+		c, dir, err := servers.At(ctx, at[0])
+		if err != nil {
+			return err
+		}
+		base = sumBase{serverFiles{c}, func(name string) string { return serverBelow(c, dir, name) }}
+	}
+	s := newSummer(cfg, out)
+	for _, name := range lists {
+		l := sumList{name, func() (io.ReadCloser, error) { return os.Open(name) }}
+		if name == "-" {
+			l = sumList{"standard input", func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}
+		}
+		if !s.checkList(ctx, l, base) {
+			break
+		}
+	}
+	return s.err()
+}
+
+// A sumList is a list of sums, as sha256sum writes it.
+type sumList struct {
+	name string // for messages
+	open func() (io.ReadCloser, error)
+}
+
+// A sumBase is what the names in a list are below.
+type sumBase struct {
+	place sumPlace
+	join  func(name string) string
+}
+
+func localBelow(dir string) func(string) string {
+	return func(name string) string {
+		if dir == "" || filepath.IsAbs(name) {
+			return name
+		}
+		return filepath.Join(dir, name)
+	}
+}
+
+// serverBelow returns a name on a server. No name leads out of a bucket or a web server.
+func serverBelow(c remote.Server, dir, name string) string {
+	switch {
+	case !c.HasModes():
+		return strings.TrimPrefix(path.Clean("/"+dir+"/"+name), "/")
+	case strings.HasPrefix(name, "/"):
+		return name
+	}
+	return below(dir, name)
+}
+
+// A listCheck is a list whose files are checked, with how many of its lines were what.
+type listCheck struct {
+	*summer
+	list string // its name
+
+	files, bad, unread, wrong, right int
+}
+
+// checkList checks the files of one list. It returns false if nothing more can be checked.
+func (s *summer) checkList(ctx context.Context, l sumList, base sumBase) bool {
+	n := listCheck{summer: s, list: console.Visible(l.name)}
+	var broken error
+	work := func(j sumJob) ([]byte, error) { return s.sum(ctx, j, j.want.algorithm) }
+	use := func(j sumJob, sum []byte, err error) bool { return n.compare(ctx, j, sum, err) }
+	all := s.inOrder(ctx, s.lines(l, base, &broken), work, use)
+	switch {
+	case !all && ctx.Err() != nil:
+	case all && broken != nil:
+		s.failed(broken)
+	default:
+		n.conclude()
+	}
+	return all
+}
+
+// compare compares the sum of a file with that of its line. It returns false if nothing more can
+// be checked.
+func (n *listCheck) compare(ctx context.Context, j sumJob, sum []byte, err error) bool {
+	if j.bad > 0 {
+		n.bad++
+		if n.Warn && !n.Status {
+			n.Say(fmt.Errorf("%s: %d: improperly formatted %schecksum line", n.list, j.bad, n.kind()))
+		}
+		return true
+	}
+	n.files++
+	verdict := "OK"
+	switch {
+	case err != nil && ctx.Err() != nil:
+		n.failed(err)
+		return false
+	case n.IgnoreMissing && errors.Is(err, fs.ErrNotExist):
+		return true
+	case err != nil:
+		n.unread++
+		verdict = "FAILED open or read"
+		n.Say(err)
+		n.failed(failure.Said.Wrap(err))
+	case !bytes.Equal(sum, j.want.sum):
+		n.wrong++
+		verdict = "FAILED"
+	default:
+		n.right++
+	}
+	printed := n.Status || verdict == "OK" && n.Quiet || n.printVerdict(j.want.name, verdict)
+	return printed && !remote.IsLost(err)
+}
+
+// printVerdict prints what became of a file, and reports whether it could.
+func (s *summer) printVerdict(name, verdict string) bool {
+	mark := ""
+	if strings.Contains(name, "\n") { // else all stays as it is, as with sha256sum
+		name, mark = escapeSumName(name)
+	}
+	return s.print(fmt.Sprintf("%s%s: %s\n", mark, s.name(name), verdict))
+}
+
+// kind names the algorithm that messages are about, if it is said.
+func (s *summer) kind() string {
+	if a, ok := algorithmNamed(s.Algorithm); ok {
+		return a.tag + " "
+	}
+	return ""
+}
+
+// lines returns the lines of a list as jobs. Comments and empty lines are none.
+func (s *summer) lines(l sumList, base sumBase, broken *error) iter.Seq[sumJob] {
+	return func(yield func(sumJob) bool) {
+		p := new(sumParser)
+		if a, ok := algorithmNamed(s.Algorithm); ok {
+			p.only = &a
+		}
+		f, err := l.open()
+		if err != nil {
+			*broken = failure.Local.Wrap(err)
+			return
+		}
+		defer f.Close()
+		in := bufio.NewReaderSize(f, maxSumLine)
+		for number := 1; ; number++ {
+			text, err := in.ReadSlice('\n')
+			long := err == bufio.ErrBufferFull
+			for err == bufio.ErrBufferFull {
+				_, err = in.ReadSlice('\n')
+			}
+			if err != nil && err != io.EOF {
+				*broken = failure.Local.Errorf("read %s: %w", console.Visible(l.name), err)
+				return
+			}
+			line := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+			if long || line != "" && line[0] != '#' {
+				j := sumJob{place: base.place, bad: number}
+				if want, ok := p.parse(line); ok && !long {
+					j = sumJob{place: base.place, name: base.join(want.name), want: want}
+				}
+				if !yield(j) {
+					return
+				}
+			}
+			if err == io.EOF {
+				return
+			}
+		}
+	}
+}
+
+// conclude sums up the list in the words of sha256sum.
+func (n *listCheck) conclude() {
+	if n.files == 0 {
+		n.failed(fmt.Errorf("%s: no properly formatted checksum lines found", n.list))
+		return
+	}
+	warn := func(count int, one, several string) {
+		switch {
+		case count == 0 || n.Status:
+		case count == 1:
+			n.Say(fmt.Errorf("WARNING: 1 %s", one))
+		default:
+			n.Say(fmt.Errorf("WARNING: %d %s", count, several))
+		}
+	}
+	warn(n.bad, "line is improperly formatted", "lines are improperly formatted")
+	warn(n.unread, "listed file could not be read", "listed files could not be read")
+	warn(n.wrong, "computed checksum did NOT match", "computed checksums did NOT match")
+	none := n.IgnoreMissing && n.right == 0
+	if none && !n.Status {
+		n.Say(fmt.Errorf("%s: no file was verified", n.list))
+	}
+	if none || n.wrong > 0 || n.Strict && n.bad > 0 {
+		n.failed(failure.Said.Wrap(errUnverified))
+	}
+}
+
+// errUnverified says that some files are not as a list has them.
+var errUnverified = errors.New("not all files could be verified")

@@ -1,0 +1,165 @@
+package fileops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// maxListDepth, maxListDirs and maxListErrors are how deep commands go into directories,
+// how many directories they list and how many errors they print: a server can make up
+// directories without end.
+const (
+	maxListDepth  = 1000
+	maxListDirs   = treecopy.DefaultMaxDirs
+	maxListErrors = 1000
+)
+
+// problems are the errors of one run, to be printed at the end.
+type problems struct {
+	errs []error
+	more int // besides
+}
+
+// failed notes errors; nil is none.
+func (p *problems) failed(errs ...error) {
+	for _, err := range errs {
+		switch {
+		case err == nil:
+		case len(p.errs) < maxListErrors:
+			p.errs = append(p.errs, err)
+		case !errors.Is(err, failure.Said):
+			p.more++
+		}
+	}
+}
+
+// err returns all errors, or nil.
+func (p *problems) err() error {
+	if p.more > 0 {
+		return errors.Join(append(p.errs, failure.Remote.Errorf("%d more errors are not shown", p.more))...)
+	}
+	return errors.Join(p.errs...)
+}
+
+// A dirLister lists directories: it is a server, or this machine.
+type dirLister interface {
+	List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error)
+	HasModes() bool
+}
+
+// A walk lists the directories of one run, as many as are allowed.
+type walk struct {
+	// flush writes what the run has printed; nil for a run that does not end where it cannot
+	// print.
+	flush func() error
+
+	dirs  int       // how many were to be listed
+	ended bool      // no more directories are listed
+	lost  dirLister // the server that is gone
+}
+
+// over reports whether nothing more is listed there. An error has told the user.
+func (w *walk) over(c dirLister) bool { return w.ended || w.lost != nil && c == w.lost }
+
+// write writes what the run has printed. The walk ends with the first error, which is
+// returned once.
+func (w *walk) write() error {
+	if w.flush == nil {
+		return nil
+	}
+	if err := w.flush(); err != nil {
+		w.flush, w.ended = nil, true
+		return failure.Local.Errorf("write the list: %w", err)
+	}
+	return nil
+}
+
+// list returns what is in a directory, sorted by name, with the errors of entries; nil if it
+// cannot be listed. A name that is not one of an entry is such an error: a hostile listing may
+// have any.
+func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, details bool) ([]entry, []error) {
+	if w.over(c) {
+		return nil, nil
+	}
+	if err := w.write(); err != nil {
+		return nil, []error{err}
+	}
+	side, shown := sideOf(c), console.Visible(dir)
+	switch w.dirs++; {
+	case ctx.Err() != nil:
+		w.ended = true
+		return nil, []error{context.Cause(ctx)}
+	case depth > maxListDepth:
+		return nil, []error{side.Errorf("list %s: deeper than %d directories", shown, maxListDepth)}
+	case w.dirs > maxListDirs:
+		w.ended = true
+		return nil, []error{side.Errorf("list %s: it is directory %d, and no more are listed; list the directories above it one by one", shown, w.dirs)}
+	}
+	found, err := c.List(ctx, dir, details)
+	if err != nil {
+		w.lose(c, err)
+		w.ended = ctx.Err() != nil
+		return nil, []error{side.Wrap(err)}
+	}
+	list := make([]entry, 0, len(found))
+	var errs []error
+	for _, e := range found {
+		fi, err := e.Info()
+		if name := e.Name(); err == nil && (!store.ValidName(name) || name == "." || strings.Contains(name, "/")) {
+			err = fmt.Errorf("list %s: the listing has %.200q, which is no name of an entry", shown, name)
+		}
+		if err != nil {
+			errs = append(errs, side.Wrap(err))
+			continue
+		}
+		list = append(list, entry{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name(), modeless: !c.HasModes()})
+	}
+	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(a.shown, b.shown) })
+	return list, errs
+}
+
+// lose remembers a server that is gone, if an error says that it is.
+func (w *walk) lose(c dirLister, err error) {
+	if remote.IsLost(err) {
+		w.lost = c
+	}
+}
+
+// maxQuestions is how many questions a server gets at a time, where each answer is one of
+// many.
+const maxQuestions = 64
+
+// ask calls f, which asks a server something, with each entry that it is about.
+func ask(list []entry, about func(entry) bool, f func(i int, e entry)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxQuestions)
+	for i, e := range list {
+		if !about(e) {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f(i, e)
+		})
+	}
+	wg.Wait()
+}
+
+// isLink reports whether an entry is a symbolic link.
+func isLink(e entry) bool { return e.Mode().Type() == fs.ModeSymlink }
+
+// isSpecial reports whether an entry is a device, a pipe or a socket, or a symbolic link. A
+// server that does not tell what it is has a file.
+func isSpecial(e entry) bool { return e.Mode().Type()&^(fs.ModeDir|fs.ModeIrregular) != 0 }

@@ -1,0 +1,54 @@
+package openssh
+
+import (
+	"net"
+	"os"
+	"os/exec"
+
+	"github.com/haul-project/haul/cmd/haul/internal/system/subprocess"
+)
+
+// A proxyConn is a ProxyCommand as a connection.
+type proxyConn struct{ *subprocess.Process }
+
+// startProxy starts a command of the configuration. The shell makes way for
+// it, so that ending it ends no mere shell.
+func (d *Dialer) startProxy(command string) (*proxyConn, error) {
+	shell, err := thisSystem(nil).shell()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(shell, "-c", "exec "+command)
+	if cmd.Stderr = d.Stderr; d.Stderr == nil {
+		cmd.Stderr = os.Stderr
+	}
+	p, err := subprocess.Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return &proxyConn{p}, nil
+}
+
+// status says how the command ended, if it did so by itself.
+func (p *proxyConn) status() string {
+	if p == nil {
+		return ""
+	}
+	switch how, ok := p.Status(); {
+	case !ok:
+		return ""
+	case how == nil:
+		return "ProxyCommand ended"
+	default:
+		return "ProxyCommand: " + how.Error()
+	}
+}
+
+// A proxyAddr stands for an address that is not known.
+type proxyAddr struct{}
+
+func (proxyAddr) Network() string { return "pipe" }
+func (proxyAddr) String() string  { return "ProxyCommand" }
+
+func (p *proxyConn) LocalAddr() net.Addr  { return proxyAddr{} }
+func (p *proxyConn) RemoteAddr() net.Addr { return proxyAddr{} }

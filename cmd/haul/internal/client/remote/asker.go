@@ -1,0 +1,198 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
+)
+
+// maxAnswer bounds what is typed in answer to a question, in bytes.
+const maxAnswer = 4 << 10
+
+// maxUnclear is how many answers may be neither yes nor no. A program that asks
+// may have but one.
+const maxUnclear = 3
+
+// errNoTerminal lets openssh continue with methods that need no answer.
+var errNoTerminal = fmt.Errorf("%w: there is no terminal", openssh.ErrBatch)
+
+// An asker asks on the terminal, which need be neither standard input nor
+// output: those may carry a file. Where SSH_ASKPASS names a program and there is
+// no terminal, or SSH_ASKPASS_REQUIRE says so, that program asks. It is an [openssh.Prompter], and so has one
+// question at a time.
+type asker struct {
+	mu      sync.Mutex
+	restore func() // mu: while a question is open, puts the terminal right
+	ended   bool   // mu
+
+	asking func() (done func()) // [Config].Asking
+}
+
+// end gives up on a question that is open, so that the terminal shows again what
+// is typed.
+func (a *asker) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	if a.restore != nil {
+		a.restore()
+		a.restore = nil
+	}
+}
+
+// Password implements [openssh.Prompter].
+func (a *asker) Password(ctx context.Context, user, host string) (string, error) {
+	return a.ask(ctx, fmt.Sprintf("Password of %s@%s: ", user, host), false)
+}
+
+// Passphrase implements [openssh.Prompter].
+func (a *asker) Passphrase(ctx context.Context, keyFile string) (string, error) {
+	return a.ask(ctx, fmt.Sprintf("Passphrase of the key %s (empty to do without it): ", console.Visible(keyFile)), false)
+}
+
+// Confirm implements [openssh.Prompter].
+func (a *asker) Confirm(ctx context.Context, text string) (bool, error) {
+	prompt := text + " (yes/no) "
+	for range maxUnclear {
+		answer, err := a.ask(ctx, prompt, true)
+		if err != nil {
+			return false, err
+		}
+		switch strings.ToLower(strings.TrimSpace(answer)) {
+		case "yes", "y":
+			return true, nil
+		case "no", "n":
+			return false, nil
+		}
+		prompt = `Please write "yes" or "no": `
+	}
+	return false, errors.New("the answer was neither yes nor no")
+}
+
+// KeyboardInteractive implements [openssh.Prompter].
+func (a *asker) KeyboardInteractive(ctx context.Context, c openssh.Challenge) ([]string, error) {
+	head := fmt.Sprintf("%s@%s asks:\n", c.User, c.Host) // its words could pretend to be anybody's
+	for _, text := range []string{c.Name, c.Instruction} {
+		if text = strings.TrimSpace(text); text != "" {
+			head += text + "\n"
+		}
+	}
+	var answers []string
+	for _, q := range c.Questions {
+		answer, err := a.ask(ctx, head+strings.TrimRight(q.Text, " ")+" ", q.Echo)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, answer)
+		head = ""
+	}
+	return answers, nil
+}
+
+// ask shows a text, and returns the line that is typed behind it, or what a
+// program answers instead.
+func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error) {
+	program, first := askpass()
+	if first {
+		return askProgram(ctx, program, text)
+	}
+	if a.asking != nil {
+		defer a.asking()()
+	}
+	in, out, err := openTerminal()
+	if err != nil && program != "" {
+		return askProgram(ctx, program, text)
+	}
+	if err != nil {
+		return "", errNoTerminal
+	}
+	state, err := term.GetState(int(in.Fd()))
+	if err != nil {
+		return "", errors.Join(errNoTerminal, in.Close(), out.Close())
+	}
+	a.mu.Lock()
+	if a.ended {
+		a.mu.Unlock()
+		return "", errors.Join(errNoTerminal, in.Close(), out.Close())
+	}
+	a.restore = func() {
+		_ = term.Restore(int(in.Fd()), state)
+		fmt.Fprintln(out)
+	}
+	a.mu.Unlock()
+
+	type typed struct {
+		line string
+		err  error
+	}
+	done := make(chan typed, 1)
+	go func() {
+		var t typed
+		if _, t.err = io.WriteString(out, text); t.err == nil && echo {
+			t.line, t.err = readLine(in)
+		} else if t.err == nil {
+			var secret []byte
+			secret, t.err = term.ReadPassword(int(in.Fd()))
+			t.line = string(secret)
+			fmt.Fprintln(out) // that of the user was not shown
+		}
+		done <- t
+	}()
+	select {
+	case t := <-done:
+		a.mu.Lock()
+		a.restore = nil
+		a.mu.Unlock()
+		if err := errors.Join(in.Close(), out.Close()); t.err == nil {
+			t.err = err
+		}
+		if t.err != nil {
+			return "", fmt.Errorf("no answer from the terminal: %w", t.err)
+		}
+		return t.line, nil
+	case <-ctx.Done():
+		a.end() // the goroutine waits for the user, and ends with the process
+		return "", ctx.Err()
+	}
+}
+
+// readLine reads to the end of a line, and nothing behind it.
+func readLine(r io.Reader) (string, error) {
+	var line []byte
+	one := make([]byte, 1)
+	for len(line) < maxAnswer {
+		n, err := r.Read(one)
+		switch {
+		case n == 1 && one[0] == '\n':
+			return strings.TrimSuffix(string(line), "\r"), nil
+		case n == 1:
+			line = append(line, one[0])
+		case err == io.EOF:
+			return "", io.ErrUnexpectedEOF
+		case err != nil:
+			return "", err
+		}
+	}
+	return "", errTooLong
+}
+
+// openTerminal opens the terminal of this process for reading and writing.
+func openTerminal() (in, out *os.File, err error) {
+	if in, err = os.OpenFile(terminalIn, os.O_RDWR, 0); err != nil {
+		return nil, nil, err
+	}
+	if out, err = os.OpenFile(terminalOut, os.O_RDWR, 0); err != nil {
+		_ = in.Close()
+		return nil, nil, err
+	}
+	return in, out, nil
+}

@@ -1,0 +1,256 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
+	"github.com/haul-project/haul/store/s3"
+	"github.com/haul-project/haul/tftp/tftpclient"
+)
+
+// A Protocol is how a location is reached.
+type Protocol int
+
+// The protocols.
+const (
+	Local Protocol = iota // a file of this machine
+	TFTP
+	SFTP
+	HTTP // and HTTPS
+	S3
+)
+
+// WithTrees are the names of the protocols whose servers are a [Server].
+func WithTrees() []string { return []string{SFTP.String(), HTTP.String(), S3.String()} }
+
+// String returns the protocol's name.
+func (p Protocol) String() string {
+	switch p {
+	case TFTP:
+		return "TFTP"
+	case SFTP:
+		return "SFTP"
+	case HTTP:
+		return "HTTP"
+	case S3:
+		return "S3"
+	}
+	return "local files"
+}
+
+// A Location is where files are, as the command line says it.
+type Location struct {
+	Text     string // as it was typed
+	Protocol Protocol
+
+	// Of SFTP:
+	server openssh.Target
+
+	// Of HTTP:
+	site webSite
+
+	// Of S3:
+	bucket string
+
+	// Path is the name of a local file, or that on the SFTP server: absolute,
+	// or below the home directory, which itself is "". Beginning with a tilde
+	// and a user's name, it is below theirs. On a web server it is below the root,
+	// and in a bucket it is the key, without a slash in front. For TFTP there is Text alone.
+	Path string
+}
+
+// IsRemote reports whether it is on a server.
+func (l Location) IsRemote() bool { return l.Protocol != Local }
+
+// Origin is text that differs for each server and user.
+func (l Location) Origin() string {
+	return fmt.Sprintf("%v %q %q %q", l.Protocol, l.server, l.site, l.bucket)
+}
+
+// String returns what was typed, safe to print.
+func (l Location) String() string { return console.Visible(l.Text) }
+
+// Parse reads a location: a URL of SFTP, HTTP, S3 or TFTP, host:path as scp has
+// it, or else the path of a local file. Errors are usage errors.
+func Parse(s string) (Location, error) {
+	l := Location{Text: s, Path: s}
+	scheme, rest, isURL := cutScheme(s)
+	host, path, isHost := cutHost(s)
+	var err error
+	switch {
+	case s == "":
+		return l, failure.Usage.Errorf("a location is empty; . is the current directory, and HOST: a home directory")
+	case strings.IndexByte(s, 0) >= 0:
+		err = errors.New("a name cannot hold a NUL")
+	case isURL:
+		err = l.parseURL(scheme, rest)
+	case isHost && isScheme(host) && strings.HasPrefix(path, "/"):
+		err = fmt.Errorf("write %s:/%s for a URL, and sftp://%s%s for the file %s on a host named %s", host, path, host, path, path, host)
+	case isHost:
+		l.Protocol = SFTP
+		if port, _, ok := strings.Cut(path, "/"); ok && isPort(port) {
+			err = fmt.Errorf("is %s a port? write tftp://%s or sftp://%s; for a directory of that name, %s:./%s", port, s, s, host, path)
+			break
+		}
+		l.server, err = parseServer(host)
+		l.Path = path
+		if below, ok := cutHome(path); ok {
+			l.Path = below
+		}
+	}
+	switch {
+	case err == errPassword || err == errWebPassword || err == errColon || err == errKeysInURL:
+		return l, failure.Usage.Wrap(err)
+	case err != nil && tftpclient.MayHoldPassword(s):
+		what := "a location (sftp://HOST:PORT/PATH, or HOST:PATH)"
+		if isURL {
+			what = fmt.Sprintf("a %s URL", console.Visible(scheme))
+		}
+		return l, failure.Usage.Errorf("%s: it has a mistake, and is not shown, since it may hold a password, which does not belong there", what)
+	case err != nil:
+		return l, failure.Usage.Errorf("location %q: %w", s, err)
+	}
+	return l, nil
+}
+
+// parseURL reads what follows the scheme of a URL.
+func (l *Location) parseURL(scheme, rest string) (err error) {
+	l.Protocol = schemes[scheme]
+	switch l.Protocol {
+	case TFTP:
+		if _, err = tftpclient.ParseURL(l.Text); !tftpclient.MayHoldPassword(rest) {
+			err = nil // ParseTFTP has it
+		}
+	case SFTP:
+		l.server, l.Path, err = parseSFTP(rest)
+	case HTTP:
+		l.site, l.Path, err = parseHTTP(scheme, rest)
+	case S3:
+		if bucket, _, _ := strings.Cut(rest, "/"); strings.Contains(bucket, "@") {
+			return errKeysInURL
+		}
+		l.bucket, l.Path, err = s3.ParseURL(scheme + "://" + rest)
+	default:
+		err = fmt.Errorf("haul does not speak %s; it reads sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY and tftp://HOST/NAME, and a local file is ./%s", console.Visible(scheme), console.Visible(l.Text))
+	}
+	return err
+}
+
+// errKeysInURL says that there is more than a bucket in a URL of S3. The URL is not shown.
+var errKeysInURL = errors.New("keys do not belong in a URL, where others can see them; AWS_PROFILE names those of a file")
+
+// cutScheme splits a URL behind its "://". The scheme comes in lower case.
+func cutScheme(s string) (scheme, rest string, ok bool) {
+	scheme, rest, ok = strings.Cut(s, "://")
+	if !ok || scheme == "" {
+		return "", "", false
+	}
+	const letters, others = "abcdefghijklmnopqrstuvwxyz", "0123456789+-." // RFC 3986, section 3.1
+	for i, c := range []byte(strings.ToLower(scheme)) {
+		if strings.IndexByte(letters, c) < 0 && (i == 0 || strings.IndexByte(others, c) < 0) {
+			return "", "", false
+		}
+	}
+	return strings.ToLower(scheme), rest, true
+}
+
+// schemes are those of the URLs that haul reads.
+var schemes = map[string]Protocol{"tftp": TFTP, "sftp": SFTP, "http": HTTP, "https": HTTP, "s3": S3}
+
+// isScheme reports whether a word is the scheme of URLs that haul reads.
+func isScheme(s string) bool { return schemes[strings.ToLower(s)] != Local }
+
+// cutHost splits host:path where scp would: at the first colon, unless a slash
+// comes before it, or nothing. An address of IPv6 is in brackets.
+func cutHost(s string) (host, path string, ok bool) {
+	if runtime.GOOS == "windows" && filepath.VolumeName(s) != "" {
+		return "", "", false // a drive
+	}
+	begin := 0
+	if open := strings.IndexByte(s, '['); open == 0 || open > 0 && s[open-1] == '@' {
+		end := strings.Index(s, "]:")
+		if end < 0 || strings.IndexByte(s[:end], '/') >= 0 {
+			return "", "", false
+		}
+		begin = end
+	}
+	host, path, ok = strings.Cut(s[begin:], ":")
+	if host = s[:begin] + host; !ok || host == "" || strings.IndexByte(host, '/') >= 0 {
+		return "", "", false
+	}
+	return host, path, true
+}
+
+// ParseAll reads several locations.
+func ParseAll(words []string) ([]Location, error) {
+	list := make([]Location, 0, len(words))
+	for _, w := range words {
+		l, err := Parse(w)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+// webName returns the location's name in the tree of its server.
+func (l Location) webName() string {
+	if name := path.Clean("/" + l.Path)[1:]; name != "" {
+		return name
+	}
+	return "."
+}
+
+// IsDirName reports whether a location can be a directory only.
+func (l Location) IsDirName() bool {
+	return l.Path == "" || strings.HasSuffix(l.Path, "/") || strings.HasSuffix("/"+l.Path, "/.")
+}
+
+// PlainName returns what a server is asked for where a location is just the name of
+// something there, or nothing where it takes more to find out.
+func (l Location) PlainName() string {
+	clean := path.Clean(l.Path)
+	switch {
+	case l.Protocol == HTTP && !l.IsDirName():
+		return l.webName()
+	case l.Path == "" || strings.HasPrefix(l.Path, "~") || strings.HasSuffix(l.Path, "/"):
+		return ""
+	case clean == "/" || clean == "." || clean == ".." || strings.HasPrefix(clean, "../"):
+		return ""
+	}
+	return clean
+}
+
+// IsURL reports whether it was typed as a URL.
+func (l Location) IsURL() bool {
+	_, _, is := cutScheme(l.Text)
+	return is
+}
+
+// At returns a name in the tree that the location is in, as it could be typed.
+func (l Location) At(name string) string {
+	scheme, rest, isURL := cutScheme(l.Text)
+	if !isURL {
+		host, _, _ := cutHost(l.Text)
+		if strings.HasPrefix(l.Path, "/") {
+			return host + ":/" + name
+		}
+		return host + ":" + name
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	authority, _, _ = strings.Cut(authority, "?")
+	root := scheme + "://" + authority + "/"
+	if l.Protocol == SFTP && !strings.HasPrefix(l.Path, "/") {
+		root += "~/"
+	}
+	return root + (&url.URL{Path: name}).EscapedPath()
+}

@@ -1,0 +1,227 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
+	"github.com/haul-project/haul/sftp/sftpclient"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/s3"
+	"github.com/haul-project/haul/web/webclient"
+)
+
+// A Mount is a directory of a server as a server of files uses it: it is connected to
+// again and again, by a process that nobody sits at, and that has dropped its rights.
+type Mount struct {
+	location Location
+	cfg      Config
+	notices  *notices
+	ssh      openssh.Destination
+	bucket   *s3.Store
+}
+
+// NewMount resolves the location of a directory on a server of SFTP or HTTP, or of a bucket.
+// It reads what ssh and the tools of AWS are configured to do, and connects to nothing.
+// Errors are usage errors, or say what of a configuration cannot be used.
+func NewMount(ctx context.Context, l Location, cfg Config) (*Mount, error) {
+	cfg.Batch, cfg.served = true, true
+	m := &Mount{location: l, cfg: cfg, notices: newNotices(cfg.Say)}
+	switch l.Protocol {
+	case HTTP:
+		if l.site.query != "" {
+			return nil, failure.Usage.Errorf("a source has no query (?...): it would show in lists of processes")
+		}
+		return m, nil
+	case S3:
+		return m, m.openBucket()
+	case SFTP:
+	default:
+		return nil, failure.Usage.Errorf("source %v: it is a directory, or a URL of https, sftp or s3", l)
+	}
+	var err error
+	if m.ssh, err = newSSHDialer(&m.cfg, m.notices, nil).resolve(ctx, l); err != nil {
+		return nil, failure.Local.Errorf("source %v: %w", l, err)
+	}
+	m.ssh.BatchMode = true
+	if n := m.ssh.Needs(); len(n.Commands) > 0 {
+		return nil, failure.Local.Errorf("source %v: its ProxyCommand in ssh_config cannot run, as a server of haul starts no programs; use ProxyJump", l)
+	}
+	return m, nil
+}
+
+// openBucket resolves the server of a bucket.
+func (m *Mount) openBucket() (err error) {
+	p := m.cfg.Patience
+	m.bucket, err = s3.New(m.location.bucket, m.location.Path, s3.Config{
+		Conns: m.cfg.Conns, ConnectTimeout: p.Answer, AnswerTimeout: p.Answer, StallTimeout: p.Stall, UserAgent: m.cfg.UserAgent, Getenv: m.getenv,
+		Waiting: func(err error, _ time.Duration) {
+			if m.cfg.Again != nil {
+				m.cfg.Again(err)
+			}
+		},
+	})
+	if err != nil {
+		return failure.Usage.Errorf("source %v: %w", m.location, err)
+	}
+	return nil
+}
+
+// getenv returns a variable as the account would have it.
+func (m *Mount) getenv(key string) string {
+	if key == "HOME" && m.cfg.Account != nil {
+		return m.cfg.Account.HomeDir
+	}
+	return os.Getenv(key)
+}
+
+// bucketNeeds returns what it takes to reach a bucket, and to have the keys for it. A
+// machine or a container of a cloud gets them over plain HTTP, at an address of its own link.
+func (m *Mount) bucketNeeds() openssh.Needs {
+	n := openssh.Needs{Ports: []int{httpPort, httpsPort}}
+	if u, err := url.Parse("//" + m.bucket.Endpoint()); err == nil && u.Port() != "" {
+		n.Ports = append(n.Ports, portOf(u))
+	}
+	for _, scheme := range []string{"http", "https"} {
+		n.Ports = append(n.Ports, proxyPorts(&url.URL{Scheme: scheme, Host: m.bucket.Endpoint()})...)
+	}
+	for _, server := range s3.CredentialServers() {
+		if u, err := url.Parse(server); err == nil {
+			n.Ports = append(n.Ports, portOf(u))
+		}
+	}
+	n.Files = append(n.Files, s3.CredentialFiles(m.getenv)...)
+	return n
+}
+
+// Identity returns what no other directory has: the URL, and the server that it leads to by the
+// configuration of ssh or of the tools of AWS.
+func (m *Mount) Identity() string {
+	switch m.location.Protocol {
+	case SFTP:
+		return fmt.Sprintf("%v at %s", m.location, m.ssh.Endpoint())
+	case S3:
+		return fmt.Sprintf("%v at %s", m.location, m.bucket.Endpoint())
+	}
+	return m.location.String()
+}
+
+// Needs are what [Mount.Connect] takes from the system.
+func (m *Mount) Needs() openssh.Needs {
+	switch m.location.Protocol {
+	case SFTP:
+		return m.ssh.Needs()
+	case S3:
+		return m.bucketNeeds()
+	}
+	u, err := url.Parse(m.location.site.root)
+	if err != nil {
+		return openssh.Needs{}
+	}
+	n := openssh.Needs{Ports: []int{portOf(u)}}
+	if name := netrcFile(&m.cfg); name != "" {
+		n.Files = append(n.Files, name)
+	}
+	n.Ports = append(n.Ports, proxyPorts(u)...)
+	if !slices.Contains(n.Ports, httpsPort) {
+		n.Ports = append(n.Ports, httpsPort) // where redirects often lead
+	}
+	return n
+}
+
+// proxyPorts returns the port of the proxy for a URL, if there is one.
+func proxyPorts(u *url.URL) []int {
+	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy != nil {
+		return []int{portOf(proxy)}
+	}
+	return nil
+}
+
+const (
+	httpPort  = 80
+	httpsPort = 443
+	socksPort = 1080
+)
+
+// portOf returns the port of a URL of http, https or a SOCKS proxy.
+func portOf(u *url.URL) int {
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		return int(n)
+	}
+	switch u.Scheme {
+	case "https":
+		return httpsPort
+	case "http":
+		return httpPort
+	}
+	return socksPort
+}
+
+// Connect logs in, with keys and passwords as they are now, and returns the directory: of
+// SFTP and of a bucket a [store.Tree], of HTTP a *[webclient.Client]. Over HTTP, and to a
+// bucket, the first request connects. close ends the connection.
+func (m *Mount) Connect(ctx context.Context) (files store.Store, close func(), err error) {
+	switch m.location.Protocol {
+	case S3:
+		return m.bucket, func() { _ = m.bucket.Close() }, nil
+	case HTTP:
+		root := m.location.site.root + (&url.URL{Path: m.location.Path}).EscapedPath()
+		w, err := webDialer{&m.cfg, m.notices, new(asker)}.client(root, m.location, "")
+		if err != nil {
+			return nil, nil, err
+		}
+		return w, func() { _ = w.Close() }, nil
+	}
+	d := newSSHDialer(&m.cfg, m.notices, nil)
+	s, err := d.connectTo(ctx, m.ssh, m.location, Intent{})
+	if err != nil {
+		return nil, nil, adviseMount(err)
+	}
+	dir, err := s.Path(ctx, m.location)
+	if err != nil {
+		_ = s.Close()
+		return nil, nil, err
+	}
+	return s.Store(dir), func() { _ = s.Close() }, nil
+}
+
+// adviseMount adds what an operator can do about a connection that was not made.
+func adviseMount(err error) error {
+	e, ok := errors.AsType[*openssh.HostKeyError](err)
+	switch {
+	case ok && e.Fault == openssh.Unknown:
+		return fmt.Errorf("%w; compare it with what the server's keeper says, and add it to known_hosts, for example by ssh as the user that haul runs as", err)
+	case errors.Is(err, openssh.ErrAuth):
+		return fmt.Errorf("%w; haul logs in by the keys and the agent that ssh would use as the user that haul runs as, and asks nobody", err)
+	}
+	return err
+}
+
+// IsRefusal reports whether a server was reached and lets this machine not in, or is not
+// the one that is expected: to try again is of use only when somebody has changed something.
+func IsRefusal(err error) bool {
+	return errors.Is(err, openssh.ErrAuth) || errors.Is(err, openssh.ErrHostKey) || errors.Is(err, openssh.ErrConfig) || errors.Is(err, openssh.ErrRefused) ||
+		errors.Is(err, webclient.ErrLogin) || errors.Is(err, s3.ErrLogin) || errors.Is(err, s3.ErrNoBucket) || errors.Is(err, s3.ErrEndpoint) || webclient.IsCertificateError(err)
+}
+
+// IsAway reports whether an error says that a server cannot be reached, has no time, or
+// does not let this machine in, rather than something about one file.
+func IsAway(err error) bool {
+	status, answered := errors.AsType[*webclient.StatusError](err)
+	switch {
+	case IsRefusal(err), IsNoAnswer(err), errors.Is(err, sftpclient.ErrClosed), errors.Is(err, sftpclient.ErrProtocol):
+		return true
+	case answered:
+		return status.Code == http.StatusTooManyRequests || status.Code == http.StatusBadGateway ||
+			status.Code == http.StatusServiceUnavailable || status.Code == http.StatusGatewayTimeout
+	}
+	return false
+}

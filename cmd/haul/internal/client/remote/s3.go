@@ -1,0 +1,101 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/s3"
+)
+
+// connectS3 returns the bucket of a location. Its server and the keys come from where the
+// tools of AWS find them.
+func (d webDialer) connectS3(l Location) (s3Server, error) {
+	o := s3.Config{UserAgent: d.cfg.UserAgent, Conns: d.cfg.Conns, Lanes: d.cfg.Conns}
+	var err error
+	if o.TLS, err = d.cfg.Web.TLS(); err != nil {
+		return s3Server{}, err
+	}
+	if d.cfg.Web.Insecure {
+		d.notices.printf("WARNING: --insecure: the identity of the S3 server is not checked; anybody on the way can read and change all that is sent")
+	}
+	o.Waiting = func(err error, pause time.Duration) {
+		if !d.cfg.Quiet && pause >= minNotedPause {
+			d.notices.print("wait s3 "+l.bucket, fmt.Sprintf("note: s3://%s: %v; haul waits before it tries again, %v this time", l.bucket, err, pause.Round(time.Second)))
+		}
+	}
+	c, err := s3.New(l.bucket, "", o)
+	if err != nil {
+		return s3Server{}, failure.Usage.Errorf("location %v: %w", l, err)
+	}
+	if err := d.cfg.Web.checkPin(c.Secure(), c.Endpoint(), "set AWS_ENDPOINT_URL to"); err != nil {
+		_ = c.Close()
+		return s3Server{}, err
+	}
+	return s3Server{c}, nil
+}
+
+// An s3Server is a bucket. There are no modes, links or owners, and a file is renamed by
+// a copy.
+type s3Server struct{ *s3.Store }
+
+// Path returns the name of a location.
+func (s3Server) Path(_ context.Context, l Location) (string, error) { return l.webName(), nil }
+
+// Source has a name in the bucket.
+func (b s3Server) Source(_ context.Context, l Location) (Place, error) {
+	return Place{Tree: b.Store, Name: inRoot("/" + l.Path)}, nil
+}
+
+// Target is Source, with directories that are there if the user says so.
+func (b s3Server) Target(_ context.Context, l Location, several bool) (Place, error) {
+	p, dir := targetOf(l, several)
+	p.Tree = s3Tree{b.Store, dir}
+	return p, nil
+}
+
+// Create begins a file that appears when it is whole.
+func (b s3Server) Create(ctx context.Context, name string, _ bool) (store.Upload, error) {
+	return b.Store.Create(ctx, name, store.Create{})
+}
+
+// Rename gives a file another name, and replaces what has it.
+func (b s3Server) Rename(ctx context.Context, from, to string) error {
+	return b.Store.Rename(ctx, from, to, true)
+}
+
+// Move gives a file another name, and replaces nothing.
+func (b s3Server) Move(ctx context.Context, from, to string) error {
+	return b.Store.Rename(ctx, from, to, false)
+}
+
+// HasModes reports that there are no permissions.
+func (s3Server) HasModes() bool { return false }
+
+// List lists a directory, always with details.
+func (b s3Server) List(ctx context.Context, dir string, _ bool) ([]fs.DirEntry, error) {
+	return listAll(b.OpenDir(ctx, dir))
+}
+
+// An s3Tree is a bucket that files are sent to.
+type s3Tree struct {
+	*s3.Store
+	dir string // a name that the user says is a directory's; "" for none
+}
+
+// Stat takes the directory for there.
+func (t s3Tree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if name == t.dir {
+		return assumedDir(path.Base(name)), nil
+	}
+	return t.Store.Stat(ctx, name)
+}
+
+// Lstat is Stat.
+func (t s3Tree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return t.Stat(ctx, name)
+}

@@ -1,0 +1,116 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+)
+
+// Servers are the connections of one command, one for each server and user that it
+// names.
+type Servers struct {
+	asker *asker
+	ssh   *sshDialer
+	web   webDialer
+	open  map[string]Server // by the origins of locations
+}
+
+// New returns an empty set of connections.
+func New(cfg Config) *Servers {
+	a := &asker{asking: cfg.Asking}
+	n := newNotices(cfg.Say)
+	return &Servers{asker: a, ssh: newSSHDialer(&cfg, n, a), web: webDialer{&cfg, n, a}, open: map[string]Server{}}
+}
+
+// Close ends all connections, and leaves the terminal as it was.
+func (s *Servers) Close() {
+	s.asker.end()
+	var wg sync.WaitGroup
+	for _, c := range s.open {
+		wg.Go(func() { _ = c.Close() })
+	}
+	wg.Wait()
+	s.ssh.runs.End()
+}
+
+// Len returns how many servers are connected to.
+func (s *Servers) Len() int { return len(s.open) }
+
+// An Intent is what a server is connected to for, as far as that is known.
+type Intent struct {
+	First  string // the file that is going to be read first
+	Expect int64  // bytes of one file that are going to be moved; sftpclient.FirstSize for all of First
+}
+
+// Connect returns the server of a location, and connects to it the first time. One
+// goroutine at a time may call it.
+func (s *Servers) Connect(ctx context.Context, l Location, to Intent) (c Server, err error) {
+	if c := s.open[l.Origin()]; c != nil {
+		return c, nil
+	}
+	switch l.Protocol {
+	case SFTP:
+		c, err = s.ssh.connect(ctx, l, to)
+	case HTTP:
+		c, err = s.web.connect(l, to.First)
+	case S3:
+		c, err = s.web.connectS3(l)
+	default:
+		err = failure.Usage.Errorf("location %v: its protocol is not one of SFTP, HTTP and S3", l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.open[l.Origin()] = c
+	return c, nil
+}
+
+// At returns the server of a location and its name there.
+func (s *Servers) At(ctx context.Context, l Location) (Server, string, error) {
+	c, err := s.Connect(ctx, l, Intent{})
+	if err != nil {
+		return nil, "", err
+	}
+	name, err := c.Path(ctx, l)
+	return c, name, err
+}
+
+// Same reports whether two locations are one user's files on one server, however they
+// are spelled.
+func (s *Servers) Same(ctx context.Context, a, b Location) (bool, error) {
+	if a.Origin() == b.Origin() || a.Protocol != SFTP {
+		return a.Origin() == b.Origin(), nil
+	}
+	return s.ssh.same(ctx, a, b)
+}
+
+// notices print each text once: many come with every connection.
+type notices struct {
+	say  func(text string)
+	mu   sync.Mutex
+	said map[string]bool // mu
+}
+
+func newNotices(say func(text string)) *notices {
+	return &notices{say: say, said: map[string]bool{}}
+}
+
+// printf prints a text, once.
+func (n *notices) printf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	n.print(text, text)
+}
+
+// print prints a text, if it is the first about something.
+func (n *notices) print(about, text string) {
+	n.mu.Lock()
+	first := !n.said[about]
+	n.said[about] = true
+	n.mu.Unlock()
+	if first {
+		n.say(console.VisibleLines(text))
+	}
+}

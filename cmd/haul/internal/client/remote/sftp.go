@@ -1,0 +1,316 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
+	"github.com/haul-project/haul/cmd/haul/internal/client/runs"
+	"github.com/haul-project/haul/sftp/sftpclient"
+	"github.com/haul-project/haul/store"
+)
+
+// An sshDialer connects to servers by SSH.
+type sshDialer struct {
+	cfg     *Config
+	notices *notices
+	dialer  openssh.Dialer
+	runs    *runs.Runs
+}
+
+func newSSHDialer(cfg *Config, n *notices, a *asker) *sshDialer {
+	d := &sshDialer{cfg: cfg, notices: n, runs: runs.OfUser()}
+	d.dialer = openssh.Dialer{Notify: d.notify, Wrap: sftpclient.Gather, Stderr: cfg.Stderr}
+	if !cfg.Batch {
+		d.dialer.Prompter = a
+	}
+	return d
+}
+
+func (d *sshDialer) notify(text string) {
+	if !d.cfg.Quiet {
+		d.notices.print(text, text)
+	}
+}
+
+// An sftpServer is a server of SFTP.
+type sftpServer struct {
+	*sftpclient.Client
+	ssh *openssh.Client // nil if it runs over programs, which the Client ends
+}
+
+// Close closes the connection before the sessions, which would wait for the server to
+// agree. First it sends what closes files on the server.
+func (c *sftpServer) Close() error {
+	c.Drain()
+	if c.ssh != nil {
+		_ = c.ssh.Close()
+	}
+	return c.Client.Close()
+}
+
+// connect connects to the server of a location.
+func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpServer, error) {
+	if len(d.cfg.SSH.Command) > 0 {
+		return d.connectBy(ctx, l, to)
+	}
+	dest, err := d.resolve(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	for _, setting := range dest.Ignored {
+		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // of a file for ssh it need not be news
+			d.notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
+		}
+	}
+	if dest.Password, err = PasswordIn(d.cfg.PasswordFile); err != nil {
+		return nil, err
+	}
+	c, err := d.connectTo(ctx, dest, l, to)
+	if _, ok := errors.AsType[*failure.Error](err); err != nil && !ok {
+		err = failure.Dial.Wrap(adviseSSH(err, l, d.cfg))
+	}
+	return c, err
+}
+
+// connectTo connects to a server that was resolved. An error of the connection has no
+// kind yet.
+func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l Location, to Intent) (*sftpServer, error) {
+	s, err := d.dialer.Dial(ctx, dest)
+	if err != nil {
+		return nil, err
+	}
+	config := d.clientConfig(to)
+	config.Connect, config.RoundTrip = d.further(dest), s.RoundTrip()
+	c, err := sftpclient.New(ctx, s.Client, config)
+	if err != nil {
+		_ = s.Close()
+		return nil, noSession(l, err)
+	}
+	return &sftpServer{Client: c, ssh: s}, nil
+}
+
+// noSession says that a server was reached, and that no session begins. One that does not
+// speak SFTP from the start counts as none.
+func noSession(l Location, err error) error {
+	kind := failure.Remote
+	if errors.Is(err, sftpclient.ErrProtocol) {
+		kind = failure.Dial
+	}
+	return kind.Errorf("%v: %w", l.server, err)
+}
+
+// clientConfig returns what is the same whatever SFTP runs over.
+func (d *sshDialer) clientConfig(to Intent) sftpclient.Config {
+	return sftpclient.Config{
+		First: to.First, Expect: to.Expect, Conns: d.cfg.Conns,
+		Requests: d.cfg.SSH.Requests, RequestBytes: d.cfg.SSH.RequestBytes,
+		Timeout: d.cfg.Patience.Answer, Stall: d.cfg.Patience.Stall, Runs: d.runs,
+	}
+}
+
+// further returns what makes further connections to a server. They ask nothing, as a
+// question in the middle of a transfer would come unexpectedly: the dialer remembers the
+// answers for the first.
+func (d *sshDialer) further(dest openssh.Destination) func(context.Context) (*ssh.Client, error) {
+	dest.BatchMode = true
+	return func(ctx context.Context) (*ssh.Client, error) {
+		c, err := d.dialer.Dial(ctx, dest)
+		if err != nil {
+			return nil, err
+		}
+		return c.Client, nil // whose end takes along what it runs over
+	}
+}
+
+// resolve finds out how to reach the server of a location.
+func (d *sshDialer) resolve(ctx context.Context, l Location) (openssh.Destination, error) {
+	c := &d.cfg.SSH
+	return openssh.Resolve(ctx, destination(l.server), openssh.Overrides{
+		File: c.ConfigFile, Port: c.Port, Jump: c.Jump, Identities: d.identities(), Options: c.Options,
+		NoExec: d.cfg.served, Account: d.cfg.Account,
+	})
+}
+
+// identities returns the files of -i that are there, and warns of others. As for
+// ssh, those named in the configuration or the usual ones then have to do.
+func (d *sshDialer) identities() (names []string) {
+	for _, name := range d.cfg.SSH.Identities {
+		_, err := os.Stat(name)
+		// A name that has to be expanded is looked for later.
+		if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(name, "~") && !strings.ContainsAny(name, "%$") && name != "none" {
+			if _, e := os.Stat(name + ".pub"); e != nil { // the key may be an agent's
+				d.notify(fmt.Sprintf("warning: -i %s is left out: no such file", name))
+				continue
+			}
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// destination returns a server for package openssh to read. A port that was
+// given is in it, even that of SSH: it comes before the configuration's.
+func destination(t openssh.Target) string {
+	if t.Port == 0 {
+		return t.String()
+	}
+	s := fmt.Sprintf("[%s]:%d", t.Host, t.Port)
+	if t.User != "" {
+		s = t.User + "@" + s
+	}
+	return s
+}
+
+// Path returns the name of a location for the server: what begins with a tilde
+// and a user's name is below that user's home directory.
+func (c *sftpServer) Path(ctx context.Context, l Location) (string, error) {
+	switch {
+	case l.Path == "":
+		return ".", nil
+	case !strings.HasPrefix(l.Path, "~"):
+		return l.Path, nil
+	}
+	p, err := c.ExpandPath(ctx, l.Path)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return "", failure.Remote.Errorf("%v: the server does not tell where ~USER is; a name with a tilde is ./%s: %w", l, console.Visible(l.Path), err)
+	}
+	return p, failure.Remote.Wrap(err)
+}
+
+// Source has a name below "/", or else below the home directory.
+func (c *sftpServer) Source(ctx context.Context, l Location) (p Place, err error) {
+	if p.Name, err = c.Path(ctx, l); err != nil {
+		return Place{}, err
+	}
+	if first, _, _ := strings.Cut(path.Clean(p.Name), "/"); first == ".." {
+		// A tree has nothing above it, so it has to be the whole one.
+		home, err := c.HomeDir(ctx, "")
+		if err != nil {
+			return Place{}, failure.Remote.Wrap(err)
+		}
+		p.Name = strings.TrimRight(home, "/") + "/" + p.Name
+	}
+	if strings.HasPrefix(p.Name, "/") {
+		p.Dir, p.Name = "/", inRoot(p.Name)
+	}
+	p.Tree = c.Store(p.Dir)
+	return p, nil
+}
+
+// Target is Source.
+func (c *sftpServer) Target(ctx context.Context, l Location, several bool) (Place, error) {
+	p, err := c.Source(ctx, l)
+	if several {
+		p = p.ofSeveral()
+	}
+	return p, err
+}
+
+// List lists a directory, always with details.
+func (c *sftpServer) List(ctx context.Context, dir string, _ bool) ([]fs.DirEntry, error) {
+	return c.ReadDir(ctx, dir)
+}
+
+// Open opens a file to be read.
+func (c *sftpServer) Open(ctx context.Context, name string) (store.File, error) {
+	f, err := c.Client.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Create begins a file that appears when it is whole, or is written where it is.
+func (c *sftpServer) Create(ctx context.Context, name string, inPlace bool) (store.Upload, error) {
+	if inPlace {
+		f, err := c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, store.UserPerm())
+		if err != nil {
+			return nil, err
+		}
+		return openUpload{f}, nil
+	}
+	dir, base := ".", name
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		dir, base = name[:max(i, 1)], name[i+1:]
+	}
+	return c.Store(dir).Create(ctx, base, store.Create{Perm: store.UserPerm()})
+}
+
+// An openUpload is a file that is written where it is, as an upload.
+type openUpload struct{ *sftpclient.File }
+
+// Commit waits until the server has all that was written.
+func (u openUpload) Commit() error { return u.File.Close() }
+
+// Remove removes a file, and never a directory.
+func (c *sftpServer) Remove(ctx context.Context, name string) error { return c.RemoveFile(ctx, name) }
+
+// HasModes reports that there are permissions.
+func (c *sftpServer) HasModes() bool { return true }
+
+// adviseSSH adds what a user can do about a connection that was not made.
+func adviseSSH(err error, l Location, cfg *Config) error {
+	if e, ok := errors.AsType[*openssh.HostKeyError](err); ok && e.Fault == openssh.Unknown {
+		advice := "compare that with what the server's keeper says, and "
+		if errors.Is(err, openssh.ErrBatch) {
+			advice += "run haul once on a terminal and without --batch, or "
+		}
+		return fmt.Errorf("%w; %saccept it by -o StrictHostKeyChecking=accept-new", err, advice)
+	}
+	if errors.Is(err, openssh.ErrAuth) {
+		var advice []string
+		if len(cfg.SSH.Identities) == 0 {
+			advice = append(advice, "name a key by -i FILE")
+		}
+		login, ok := errors.AsType[*openssh.AuthError](err)
+		keysOnly := ok && len(login.Allowed) == 1 && login.Allowed[0] == "publickey"
+		if l.server.User == "" {
+			advice = append(advice, "another user by USER@HOST")
+		}
+		switch {
+		case cfg.PasswordFile != "", keysOnly:
+		case cfg.Batch:
+			advice = append(advice, "leave out --batch to be asked, or use --password-file")
+		case errors.Is(err, openssh.ErrBatch):
+			advice = append(advice, "use --password-file")
+		}
+		if len(advice) > 0 {
+			return fmt.Errorf("%w; %s", err, strings.Join(advice, ", or "))
+		}
+		return err
+	}
+	if dial, ok := errors.AsType[*net.OpError](err); ok && errors.Is(err, syscall.ECONNREFUSED) && dial.Addr != nil {
+		text := fmt.Sprintf("nothing listens at %v", dial.Addr)
+		if l.server.Port == 0 && cfg.SSH.Port == 0 {
+			text += "; a port other than SSH's is given by -P, or in the URL"
+		}
+		return failure.Reword(text, err)
+	}
+	return err
+}
+
+// same reports whether two locations are one user's files on one server.
+func (d *sshDialer) same(ctx context.Context, a, b Location) (bool, error) {
+	if len(d.cfg.SSH.Command) > 0 {
+		return a.server == b.server, nil // what the program's configuration makes of them is not known
+	}
+	x, err := d.resolve(ctx, a)
+	if err != nil {
+		return false, err
+	}
+	y, err := d.resolve(ctx, b)
+	direct := x.Jump == nil && y.Jump == nil && x.ProxyCommand == y.ProxyCommand
+	return direct && x.User == y.User && strings.EqualFold(x.Host, y.Host) && x.Port == y.Port, err
+}

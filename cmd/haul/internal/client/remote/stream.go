@@ -1,0 +1,101 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/sftp/sftpclient"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/treecopy"
+	"github.com/haul-project/haul/web/webclient"
+)
+
+// streamBytes is how much of a stream is read at once.
+const streamBytes = 256 << 10
+
+// Stream writes a remote file to w, which messages call name, in order, and returns how many
+// bytes it has written. A file that can do it itself has several requests in flight. An error
+// of w is a [failure.Local].
+func Stream(ctx context.Context, f store.File, w io.Writer, name string) (int64, error) {
+	n, err := stream(ctx, f, w, name)
+	if IsReplaced(err) {
+		err = fmt.Errorf("%w; %s", err, afterReplaced(n, name))
+	}
+	return n, err
+}
+
+func stream(ctx context.Context, f store.File, w io.Writer, name string) (int64, error) {
+	if f, ok := f.(io.WriterTo); ok {
+		n, err := f.WriteTo(w)
+		if transfer, ok := errors.AsType[*sftpclient.TransferError](err); ok && transfer.Local && ctx.Err() == nil {
+			err = failure.Local.Errorf("write %s: %w", name, transfer.Err)
+		}
+		return n, asSide(err)
+	}
+	return StreamPart(ctx, f, w, name, 0, -1)
+}
+
+// StreamPart is [Stream] of a part: n bytes from off on, or all for less than 0. A file that
+// ends before has fewer.
+func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off, n int64) (done int64, err error) {
+	if n < 0 {
+		n = math.MaxInt64 - off
+	}
+	var r io.Reader = io.NewSectionReader(f, off, n)
+	if s, ok := f.(io.ReadSeeker); ok { // which reads ahead
+		if _, err := s.Seek(off, io.SeekStart); err != nil {
+			return 0, failure.Remote.Wrap(err)
+		}
+		r = s
+	}
+	buf := make([]byte, streamBytes)
+	for done < n {
+		got, err := r.Read(buf[:min(int64(len(buf)), n-done)])
+		if got > 0 {
+			if _, err := w.Write(buf[:got]); err != nil {
+				if errors.Is(err, context.Canceled) {
+					return done, err
+				}
+				return done, failure.Local.Errorf("write %s: %w", name, err)
+			}
+			done += int64(got)
+		}
+		switch {
+		case err == io.EOF:
+			return done, nil
+		case err != nil:
+			return done, failure.Remote.Wrap(err)
+		case ctx.Err() != nil:
+			return done, context.Cause(ctx)
+		}
+	}
+	return done, nil
+}
+
+// asSide marks an error as the server's unless it is this machine's.
+func asSide(err error) error {
+	if err == nil || errors.Is(err, failure.Local) {
+		return err
+	}
+	return failure.Remote.Wrap(err)
+}
+
+// IsReplaced reports whether an error says that a server has another version of a file
+// by now, of which what it says may be shorter.
+func IsReplaced(err error) bool {
+	return errors.Is(err, webclient.ErrChanged) || errors.Is(err, store.ErrChanged) || errors.Is(err, treecopy.ErrChanged)
+}
+
+// afterReplaced says what to do about a file that has another version before all of it
+// has gone to a stream, which messages call name. The rest is of no use to what is there.
+func afterReplaced(sent int64, name string) string {
+	if sent == 0 {
+		return "nothing has gone to " + name + ": run it again"
+	}
+	return fmt.Sprintf("%d bytes of what it was before have gone to %s, which cannot take them back: "+
+		"discard them and run it again, or fetch to a file, for which haul begins anew by itself", sent, name)
+}

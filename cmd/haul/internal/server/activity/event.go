@@ -1,0 +1,165 @@
+// Package activity describes what clients do to a server, for its hooks and its audit log.
+//
+// An [Event] is one such thing, as a line of JSON and as variables for a program. A
+// [Reporter] makes events of what the protocols report, and hands them on.
+package activity
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+)
+
+// A Kind is what an event is about.
+type Kind string
+
+// The kinds. The first six can be chosen for a hook.
+const (
+	Uploaded    Kind = "uploaded"     // a file has arrived, and has its name
+	Downloaded  Kind = "downloaded"   // a file was sent whole, or the part that was asked for
+	Failed      Kind = "failed"       // a transfer that had begun did not end well, or could not begin by a fault on our side
+	Login       Kind = "login"        // somebody has logged in
+	LoginFailed Kind = "login_failed" // somebody could not
+	Boot        Kind = "boot"         // a machine that boots has reached another stage
+
+	Refused Kind = "refused" // a transfer was refused before it began
+	Probed  Kind = "probed"  // only the size of a file was asked for
+	Part    Kind = "part"    // a part of an upload has arrived, or what has arrived has no name yet
+	Changed Kind = "changed" // a file or a directory was changed otherwise, or should have been
+	Lost    Kind = "lost"    // of the audit log: lines are missing
+)
+
+// HookKinds are the kinds of events that can start a hook.
+var HookKinds = []Kind{Uploaded, Downloaded, Failed, Login, LoginFailed, Boot}
+
+// maxName is how long a name in an event may be, in bytes: no path of a file is longer. The
+// rest of a longer one is left out.
+const maxName = 4 << 10
+
+// maxText is how long other texts of clients may be, in bytes.
+const maxText = 1 << 10
+
+// An Event is something that a client has done, or tried. docs/hooks.md describes the fields.
+// Those that do not apply have their zero value.
+type Event struct {
+	Event     Kind      `json:"event"`
+	Time      time.Time `json:"time"`
+	Protocol  string    `json:"protocol,omitempty"`
+	Result    string    `json:"result,omitempty"`
+	Operation string    `json:"operation,omitempty"`
+	Peer      string    `json:"peer,omitempty"`
+	User      string    `json:"user,omitempty"`
+	UserBytes []byte    `json:"user_bytes,omitempty"`
+	Method    string    `json:"method,omitempty"`
+	Key       string    `json:"key,omitempty"`
+
+	File        string `json:"file,omitempty"`
+	FileBytes   []byte `json:"file_bytes,omitempty"`
+	Path        string `json:"path,omitempty"`
+	PathBytes   []byte `json:"path_bytes,omitempty"`
+	To          string `json:"to,omitempty"`
+	ToBytes     []byte `json:"to_bytes,omitempty"`
+	Stored      string `json:"stored,omitempty"`
+	StoredBytes []byte `json:"stored_bytes,omitempty"`
+	Cut         bool   `json:"cut,omitempty"`
+
+	Bytes   *int64     `json:"bytes,omitempty"`
+	Began   *time.Time `json:"began,omitempty"`
+	Seconds *float64   `json:"seconds,omitempty"`
+	Status  int        `json:"status,omitempty"`
+	SHA256  *Sum       `json:"sha256,omitempty"`
+	Why     string     `json:"why,omitempty"`
+
+	MAC   string `json:"mac,omitempty"`
+	Arch  string `json:"arch,omitempty"`
+	Stage string `json:"stage,omitempty"`
+
+	Error string `json:"error,omitempty"`
+	Lines int64  `json:"lines,omitempty"`
+}
+
+// A Sum is a hash in hexadecimal digits; "" is one that could not be made, in JSON null.
+type Sum string
+
+// MarshalJSON implements [json.Marshaler].
+func (s Sum) MarshalJSON() ([]byte, error) {
+	if s == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(s))
+}
+
+// took sets the time that something has taken, in seconds to the millisecond.
+func (e *Event) took(began time.Time, d time.Duration) {
+	began, seconds := began.UTC().Truncate(time.Millisecond), math.Round(d.Seconds()*1e3)/1e3
+	e.Began, e.Seconds = &began, &seconds
+}
+
+// AppendLine appends the event as one line of JSON, with its end.
+func (e *Event) AppendLine(b []byte) []byte {
+	line := *e
+	line.Time = e.Time.UTC().Truncate(time.Millisecond)
+	for _, t := range []struct {
+		text  *string
+		bytes *[]byte
+		most  int
+	}{
+		{&line.User, &line.UserBytes, maxText},
+		{&line.File, &line.FileBytes, maxName},
+		{&line.Path, &line.PathBytes, maxName},
+		{&line.To, &line.ToBytes, maxName},
+		{&line.Stored, &line.StoredBytes, maxName},
+		{&line.Key, nil, maxText},
+		{&line.Error, nil, maxText},
+		{&line.Operation, nil, maxText},
+	} {
+		if len(*t.text) > t.most {
+			*t.text, line.Cut = (*t.text)[:t.most], true
+		}
+		if t.bytes != nil && !utf8.ValidString(*t.text) {
+			*t.bytes = []byte(*t.text)
+		}
+	}
+	out := bytes.NewBuffer(b)
+	_ = console.WriteJSON(out, &line) // a buffer takes all, and the types are known
+	return out.Bytes()
+}
+
+// Variables returns the event as variables of the environment, NAME=VALUE: the same ones for
+// each event, empty where they do not apply. Names are the bytes that the client sent. One
+// with a zero byte, which no variable can have, is left empty.
+func (e *Event) Variables() []string {
+	count, sum := "", ""
+	if e.Bytes != nil {
+		count = strconv.FormatInt(*e.Bytes, 10)
+	}
+	if e.SHA256 != nil {
+		sum = string(*e.SHA256)
+	}
+	all := []string{
+		"HAUL_EVENT=" + string(e.Event),
+		"HAUL_PROTOCOL=" + e.Protocol,
+		"HAUL_RESULT=" + e.Result,
+		"HAUL_FILE=" + cut(e.File, maxName),
+		"HAUL_PATH=" + cut(e.Path, maxName),
+		"HAUL_PEER=" + e.Peer,
+		"HAUL_USER=" + cut(e.User, maxText),
+		"HAUL_BYTES=" + count,
+		"HAUL_SHA256=" + sum,
+	}
+	for i, v := range all {
+		if strings.IndexByte(v, 0) >= 0 {
+			name, _, _ := strings.Cut(v, "=")
+			all[i] = name + "="
+		}
+	}
+	return all
+}
+
+func cut(text string, most int) string { return text[:min(len(text), most)] }

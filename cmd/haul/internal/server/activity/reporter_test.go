@@ -1,0 +1,183 @@
+package activity
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+	"github.com/haul-project/haul/web"
+)
+
+// Each transfer makes one event of the right kind; hooks get those that they can be for.
+func TestEnded(t *testing.T) {
+	type test struct {
+		what  string
+		ended meter.Ended
+		kind  Kind
+		hook  bool
+	}
+	of := func(write bool, result meter.Result, detail any) meter.Ended {
+		return meter.Ended{Info: meter.Info{Protocol: meter.HTTP, Write: write, Name: "n", Peer: netip.MustParseAddrPort("192.0.2.1:5")}, End: meter.End{Result: result, Detail: detail}}
+	}
+	request := func(method string, status int) *web.Exchange { return &web.Exchange{Method: method, Status: status} }
+	for _, one := range []test{
+		{"upload", of(true, meter.Done, nil), Uploaded, true},
+		{"download", of(false, meter.Done, nil), Downloaded, true},
+		{"download without a last ACK", of(false, meter.Unconfirmed, nil), Downloaded, true},
+		{"size", of(false, meter.Probe, nil), Probed, false},
+		{"missing", of(false, meter.Refused, nil), Refused, false},
+		{"failed", of(false, meter.Failed, nil), Failed, true},
+		{"gone", of(true, meter.PeerSilent, nil), Failed, true},
+		{"GET", of(false, meter.Done, request(http.MethodGet, http.StatusOK)), Downloaded, true},
+		{"range", of(false, meter.Done, request(http.MethodGet, http.StatusPartialContent)), Downloaded, true},
+		{"not modified", of(false, meter.Done, request(http.MethodGet, http.StatusNotModified)), Probed, false},
+		{"PUT", of(true, meter.Done, request(http.MethodPut, http.StatusCreated)), Uploaded, true},
+		{"how much is there", of(true, meter.Done, request(http.MethodPut, http.StatusAccepted)), Probed, false},
+		{"read by a handle for both", of(true, meter.Done, &sftp.Transfer{Read: true, Write: true}), Downloaded, true},
+		{"an empty file", of(true, meter.Done, &sftp.Transfer{Write: true}), Uploaded, true},
+	} {
+		var audit, hook []Event
+		r := &Reporter{Audit: func(e Event) { audit = append(audit, e) }, Hook: func(e Event) { hook = append(hook, e) }}
+		r.Ended(one.ended)
+		if len(audit) != 1 || audit[0].Event != one.kind || audit[0].Peer != "192.0.2.1:5" || (len(hook) == 1) != one.hook {
+			t.Errorf("%s: %+v, %d hooks", one.what, audit, len(hook))
+		}
+	}
+}
+
+// A request of HTTP that sends no file is what it asks for.
+func TestRequested(t *testing.T) {
+	(*Reporter)(nil).Requested(meter.HTTP, &web.Exchange{}, meter.Done)
+	for _, c := range []struct {
+		method    string
+		status    int
+		result    meter.Result
+		kind      Kind
+		operation string
+	}{
+		{http.MethodDelete, http.StatusNoContent, meter.Done, Changed, "remove"},
+		{http.MethodDelete, http.StatusForbidden, meter.Refused, Changed, "remove"},
+		{http.MethodOptions, http.StatusNoContent, meter.Done, Probed, "OPTIONS"},
+		{http.MethodPost, http.StatusMethodNotAllowed, meter.Refused, Refused, "POST"},
+	} {
+		var audit []Event
+		r := &Reporter{Audit: func(e Event) { audit = append(audit, e) }, Hook: func(e Event) { t.Errorf("a hook gets %+v", e) }}
+		r.Requested(meter.HTTPS, &web.Exchange{Method: c.method, Status: c.status, Name: "/f", User: "alice"}, c.result)
+		if e := audit[0]; e.Event != c.kind || e.Operation != c.operation || e.Result != string(c.result) || e.Status != c.status || e.File != "/f" || e.User != "alice" || e.Peer != "unix" || e.Bytes != nil {
+			t.Errorf("%s, status %d: %+v", c.method, c.status, e)
+		}
+	}
+}
+
+// An upload waits for its hash, with what the protocol knows of the file.
+func TestHashed(t *testing.T) {
+	info, err := os.Stat(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Event
+	r := &Reporter{
+		Audit: func(e Event) { got = append(got, e) },
+		Hash: func(e Event, file *store.Published, then func(Event)) {
+			if file.Info != info {
+				t.Error("the file is another")
+			}
+			sum := Sum("abc")
+			e.SHA256 = &sum
+			then(e)
+		},
+	}
+	r.Ended(meter.Ended{Info: meter.Info{Write: true}, End: meter.End{Result: meter.Done, Detail: &web.Exchange{Method: http.MethodPut, Status: http.StatusCreated, Published: &store.Published{Info: info}}}})
+	r.Ended(meter.Ended{Info: meter.Info{Write: true}, End: meter.End{Result: meter.Failed, Err: errors.New("broken")}})
+	if len(got) != 2 || *got[0].SHA256 != "abc" || got[1].SHA256 != nil || got[1].Error != "broken" || got[1].Peer != "unix" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Nobody who is asked for nothing does anything, and logins are what they were.
+func TestLogin(t *testing.T) {
+	var none *Reporter
+	none.Login(meter.HTTP, "192.0.2.1", users.Event{})
+	none.Ended(meter.Ended{})
+	var got []Event
+	r := &Reporter{Hook: func(e Event) { got = append(got, e) }}
+	r.Login(meter.SFTP, "192.0.2.1:5", users.Event{Outcome: users.Accepted, User: "alice", Method: "publickey", Key: "SHA256:x"})
+	r.Login(meter.HTTP, "192.0.2.1", users.Event{Outcome: users.Refused, User: "bob", Method: "password", Reason: "wrong"})
+	if len(got) != 2 || got[0].Event != Login || got[0].Result != "accepted" || got[0].Key != "SHA256:x" ||
+		got[1].Event != LoginFailed || got[1].Error != "wrong" || got[1].User != "bob" || time.Since(got[1].Time) > time.Hour {
+		t.Errorf("%+v", got)
+	}
+}
+
+// An upload of haul's client is reported when it gets its name, with all that its handles have
+// written; one that gets none is no upload.
+func TestHiddenNames(t *testing.T) {
+	var got []Event
+	r := &Reporter{Audit: func(e Event) { got = append(got, e) }}
+	conn := &sftp.Conn{User: "alice"}
+	hidden := func(key string) string { return "/in/.haul-" + strings.Repeat(key, 26) + ".upload" }
+	ended := func(name string, bytes int64, part bool) {
+		r.Ended(meter.Ended{
+			Info: meter.Info{Protocol: meter.SFTP, Write: true, User: "alice", Name: name, Began: time.Now()},
+			End:  meter.End{Result: meter.Done, Bytes: bytes, File: name, Path: "/srv/alice" + name, Detail: &sftp.Transfer{Conn: conn, Name: name, Write: true, Part: part}},
+		})
+	}
+	ended(hidden("A"), 3, false)
+	ended(hidden("A"), 4, false)
+	ended(hidden("B"), 5, false)
+	if len(got) != 0 {
+		t.Fatalf("%+v is reported too soon", got)
+	}
+	r.Changed(&sftp.Operation{Conn: conn, What: "rename", Name: hidden("A"), To: "/in/file"}, "192.0.2.1:5", meter.Done)
+	ended("/in/plain", 6, false)
+	ended("/in/plain", 7, true)
+	r.ConnEnded(&sftp.Conn{})
+	r.ConnEnded(conn)
+	r.ConnEnded(conn)
+	want := []struct {
+		kind       Kind
+		file, path string
+		bytes      int64
+	}{
+		{Uploaded, "/in/file", "/srv/alice/in/file", 7},
+		{Changed, hidden("A"), "", 0},
+		{Uploaded, "/in/plain", "/srv/alice/in/plain", 6},
+		{Part, "/in/plain", "/srv/alice/in/plain", 7},
+		{Part, hidden("B"), "/srv/alice" + hidden("B"), 5},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%+v", got)
+	}
+	for i, w := range want {
+		if e := got[i]; e.Event != w.kind || e.File != w.file || e.Path != w.path || w.bytes > 0 && *e.Bytes != w.bytes {
+			t.Errorf("event %d is %+v, want %+v", i, e, w)
+		}
+	}
+	for i := range maxHeld + 1 {
+		ended("/"+strconv.Itoa(i)+hidden("C"), 1, false)
+	}
+	if len(got) != len(want)+1 {
+		t.Errorf("%d events of more uploads than are held", len(got)-len(want))
+	}
+}
+
+// A text has the same length in a variable as in JSON.
+func TestVariablesCut(t *testing.T) {
+	e := Event{User: strings.Repeat("u", maxName), File: strings.Repeat("f", 2*maxName)}
+	all := e.Variables()
+	for _, want := range []string{"HAUL_USER=" + e.User[:maxText], "HAUL_FILE=" + e.File[:maxName]} {
+		if !slices.Contains(all, want) {
+			t.Errorf("%.14s... is missing", want)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// hashers are the goroutines that make hashes: few, since clients wait for the others.
+	hashers = 2
+
+	// maxHashes is how many files wait for their hash.
+	maxHashes = 1 << 14
+
+	hashBuffer = 256 << 10 // bytes read at a time
+
+	// hashGrace is how long the files that wait may take when the server ends.
+	hashGrace = 5 * time.Second
+)
+
+// A Hasher makes the SHA-256 of uploaded files, once they have their names.
+type Hasher struct {
+	waiting chan hashing
+	closing chan struct{} // closed when the server ends
+	late    atomic.Bool   // what waits gets no hash any more
+	working sync.WaitGroup
+
+	pending, made, missed atomic.Int64
+}
+
+// A hashing is a file that waits for its hash.
+type hashing struct {
+	event activity.Event
+	file  *store.Published
+	then  func(activity.Event)
+}
+
+// NewHasher returns a Hasher that is at work.
+func NewHasher() *Hasher {
+	h := &Hasher{waiting: make(chan hashing, maxHashes), closing: make(chan struct{})}
+	for range hashers {
+		h.working.Go(h.work)
+	}
+	return h
+}
+
+// Hash has the hash of an uploaded file made, and calls then with the event that has it, or
+// says why there is none. file is what was published, nil if that is not known; it is closed. Another
+// file that has its name by now is not taken for it. Hash never waits; then may be called at
+// once.
+func (h *Hasher) Hash(e activity.Event, file *store.Published, then func(activity.Event)) {
+	one := hashing{e, file, then}
+	h.pending.Add(1)
+	if file == nil || file.File == nil && e.Path == "" {
+		h.finish(one, "", errUnknown)
+		return
+	}
+	select {
+	case h.waiting <- one:
+	default:
+		h.finish(one, "", errMany)
+	}
+}
+
+// Why there is no hash.
+var (
+	errUnknown  = errors.New("the server does not know which file it is on a disk of this machine")
+	errMany     = errors.New("too many files wait for their hash")
+	errReplaced = errors.New("the file was replaced, changed or removed before it was read")
+	errChanged  = errors.New("the file was changed while it was read")
+	errEnds     = errors.New("the server ends")
+)
+
+func (h *Hasher) work() {
+	buf := make([]byte, hashBuffer)
+	for one, ok := h.next(); ok; one, ok = h.next() {
+		sum, err := h.sum(one, buf)
+		h.finish(one, sum, err)
+	}
+}
+
+// next returns the next file, or false when the server ends and none waits.
+func (h *Hasher) next() (one hashing, ok bool) {
+	select {
+	case one = <-h.waiting:
+		return one, true
+	case <-h.closing:
+	}
+	select {
+	case one = <-h.waiting:
+		return one, true
+	default:
+		return one, false
+	}
+}
+
+func (h *Hasher) finish(one hashing, sum activity.Sum, err error) {
+	one.event.SHA256 = &sum
+	if err != nil {
+		h.missed.Add(1)
+		one.event.Why = err.Error()
+	} else {
+		h.made.Add(1)
+	}
+	one.file.Close()
+	one.then(one.event)
+	h.pending.Add(-1)
+}
+
+// sum returns the hash of the file that was published.
+func (h *Hasher) sum(one hashing, buf []byte) (activity.Sum, error) {
+	if h.late.Load() {
+		return "", errEnds
+	}
+	f := one.file.File
+	if f == nil {
+		var err error
+		if f, err = one.find(); err != nil {
+			return "", err
+		}
+		defer f.Close()
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return "", console.WithoutPath(err)
+	}
+	if info.Size() != one.file.Info.Size() || written(one.file.Info, info, one.file.When) {
+		return "", errReplaced
+	}
+	began, hash := time.Now(), sha256.New()
+	n, err := io.CopyBuffer(struct{ io.Writer }{hash}, struct{ io.Reader }{&untilLate{f, h}}, buf)
+	if err != nil {
+		return "", console.WithoutPath(err)
+	}
+	now, err := f.Stat()
+	if err != nil {
+		return "", console.WithoutPath(err)
+	}
+	if n != info.Size() || now.Size() != n || written(info, now, began) {
+		return "", errChanged
+	}
+	return activity.Sum(hex.EncodeToString(hash.Sum(nil))), nil
+}
+
+// written reports whether a file may have been written to since a moment at which it was as
+// before. Clients set its time once it is there, to one of the past.
+func written(before, now fs.FileInfo, since time.Time) bool {
+	const clock = time.Second // the times of files may be behind
+	return !now.ModTime().Equal(before.ModTime()) && now.ModTime().After(since.Add(-clock))
+}
+
+// find opens what has the path of the file. That may be another one, which may even have the
+// same number as the file had, so that its time has to be the same too.
+func (one *hashing) find() (*os.File, error) {
+	f, err := os.OpenFile(one.event.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe waits for nobody
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errReplaced
+	}
+	var info fs.FileInfo
+	if err == nil {
+		if info, err = f.Stat(); err == nil && (!os.SameFile(info, one.file.Info) || !info.ModTime().Equal(one.file.Info.ModTime())) {
+			err = errReplaced
+		}
+		if err != nil {
+			_ = f.Close()
+		}
+	}
+	if err != nil {
+		return nil, console.WithoutPath(err)
+	}
+	return f, nil
+}
+
+// untilLate reads a file until the server ends.
+type untilLate struct {
+	file   *os.File
+	hasher *Hasher
+}
+
+func (u *untilLate) Read(b []byte) (int, error) {
+	if u.hasher.late.Load() {
+		return 0, errEnds
+	}
+	return u.file.Read(b)
+}
+
+// RegisterMetrics adds the counts. Those of a nil *Hasher are none.
+func (h *Hasher) RegisterMetrics(r *meter.Registry) {
+	if h == nil {
+		return
+	}
+	r.Counter("audit_hashes_total", "Hashes of uploads.", h.made.Load, "result", "done")
+	r.Counter("audit_hashes_total", "Hashes of uploads.", h.missed.Load, "result", "failed")
+	r.Gauge("audit_hashes_waiting", "Uploads that wait for their hash.", func() float64 { return float64(len(h.waiting)) })
+}
+
+// Close makes the hashes of the files that wait, for some seconds. It returns of how many
+// uploads nobody will learn, since a disk hangs.
+func (h *Hasher) Close() (left int64) {
+	if h == nil {
+		return 0
+	}
+	close(h.closing)
+	done := make(chan struct{})
+	go func() { h.working.Wait(); close(done) }()
+	timer := time.AfterFunc(hashGrace, func() { h.late.Store(true) })
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-time.After(2 * hashGrace):
+	}
+	return h.pending.Load()
+}

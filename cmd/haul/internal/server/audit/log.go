@@ -1,0 +1,220 @@
+// Package audit writes who has done what to a server: a file of lines of JSON, to which lines
+// are only added, and the hashes of what was uploaded.
+//
+// The log is complete, or says what it has lost. A line that could not be written, as the disk
+// was full or too slow, is counted, and the number is a line of its own once there is room.
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/internal/linequeue"
+)
+
+const (
+	// lookEvery is how often the log looks whether the file was renamed, before a line.
+	lookEvery = time.Second
+
+	// perm are the permissions of a new file.
+	perm = 0o600
+)
+
+// A Log is an audit log. Lines are queued and written by a goroutine of its own.
+type Log struct {
+	path  string
+	log   *slog.Logger
+	lines *linequeue.Queue[activity.Event]
+
+	// Of the goroutine that writes.
+	file    *os.File
+	info    os.FileInfo // of file
+	looked  time.Time   // when the log looked whether file has its name
+	stays   bool        // it could not be opened anew, which is logged
+	torn    bool        // the file ends with a part of a line
+	missing int64       // lines that were lost, and no line says so yet
+	buf     []byte
+
+	written, lost atomic.Int64
+}
+
+// Open opens a log, and makes the file if it is missing. Lines that a process before this one
+// has left incomplete are ended. The log says in log what happens to it.
+func Open(path string, log *slog.Logger) (*Log, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{path: path, log: log}
+	if err := l.open(); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%w; make its directory first", err)
+		}
+		return nil, fmt.Errorf("start the audit log: %w", err)
+	}
+	l.lines = linequeue.New(l.write, l.gap)
+	go l.lines.Run()
+	return l, nil
+}
+
+// open opens the file that has the name. A symbolic link is refused: the directory may be that of
+// the user that the server becomes, and a reload opens the file as root.
+func (l *Log) open() error {
+	// Without O_NONBLOCK a pipe would wait for its reader.
+	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK|noFollow, perm)
+	if err != nil {
+		if info, failed := os.Lstat(l.path); failed == nil && info.Mode()&os.ModeSymlink != 0 {
+			return fmt.Errorf("open %s: it is a symbolic link; name the file that it leads to", l.path)
+		}
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("open %s: it is not a regular file", l.path)
+	}
+	if err != nil {
+		_ = f.Close()
+		return err
+	}
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+	l.file, l.info, l.looked, l.torn = f, info, time.Now(), endsTorn(f, info.Size())
+	return nil
+}
+
+// endsTorn reports whether a file ends with a part of a line.
+func endsTorn(f *os.File, size int64) bool {
+	var last [1]byte
+	if size == 0 {
+		return false
+	}
+	n, _ := f.ReadAt(last[:], size-1)
+	return n == 1 && last[0] != '\n'
+}
+
+// Add adds a line. It never waits.
+func (l *Log) Add(e activity.Event) { l.lines.Add(e) }
+
+// write writes a line, and before it how many could not be written.
+func (l *Log) write(e activity.Event) {
+	l.follow()
+	if l.sayMissing() && l.writeLine(e) == nil {
+		return
+	}
+	l.missing++
+	l.lost.Add(1)
+}
+
+// gap writes that lines were lost for which the queue had no room.
+func (l *Log) gap(lost int64) {
+	l.missing += lost
+	l.sayMissing()
+}
+
+// sayMissing writes how many lines were lost, if there are any. It reports whether none is
+// left to be reported.
+func (l *Log) sayMissing() bool {
+	if l.missing == 0 {
+		return true
+	}
+	err := l.writeLine(activity.Event{Event: activity.Lost, Time: time.Now(), Lines: l.missing})
+	if err == nil {
+		l.log.Warn("audit: lines are lost, as the disk was too slow or full", "lines", l.missing, "file", l.path)
+		l.missing = 0
+	}
+	return err == nil
+}
+
+// writeLine writes a line whole or not at all.
+func (l *Log) writeLine(e activity.Event) error {
+	l.buf = l.buf[:0]
+	if l.torn {
+		l.buf = append(l.buf, '\n')
+	}
+	l.buf = e.AppendLine(l.buf)
+	n, err := l.file.Write(l.buf)
+	if err == nil {
+		l.torn = false
+		l.written.Add(1)
+		return nil
+	}
+	if l.missing == 0 {
+		l.log.Error("audit: a line cannot be written; later ones are tried, and the file will say how many are lost", "error", err)
+	}
+	if n > 0 && l.cut(int64(n)) != nil { // otherwise the file ends as before
+		l.torn = true
+	}
+	return err
+}
+
+// cut takes the part of a line away that was written last, unless another process has
+// written behind it.
+func (l *Log) cut(n int64) error {
+	end, err := l.file.Seek(0, io.SeekCurrent) // where the write has ended
+	if err != nil {
+		return err
+	}
+	info, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() != end {
+		return errors.New("another process has written")
+	}
+	return l.file.Truncate(end - n)
+}
+
+// follow opens the file anew if it no longer has its name: logrotate has renamed it.
+func (l *Log) follow() {
+	if time.Since(l.looked) < lookEvery {
+		return
+	}
+	l.looked = time.Now()
+	named, err := os.Stat(l.path)
+	if err == nil && os.SameFile(named, l.info) || err != nil && !errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if err := l.open(); err != nil {
+		if !l.stays {
+			l.log.Warn("audit: the file was renamed, and a new one cannot be opened; lines go to the old one", "error", err)
+		}
+		l.stays = true
+		return
+	}
+	if l.stays {
+		l.log.Info("audit: the file has its name again, and lines go there", "file", l.path)
+	}
+	l.stays = false
+}
+
+// RegisterMetrics adds the counts. Those of a nil *Log are none.
+func (l *Log) RegisterMetrics(r *meter.Registry) {
+	if l == nil {
+		return
+	}
+	r.Counter("audit_lines_total", "Lines of the audit log.", l.written.Load)
+	r.Counter("audit_lines_lost_total", "Lines of the audit log that could not be written.", func() int64 { return l.lost.Load() + l.lines.Lost() })
+}
+
+// Close writes the lines that are left, for a second.
+func (l *Log) Close() {
+	if l == nil {
+		return
+	}
+	if left := l.lines.Close(); left > 0 {
+		l.log.Error("audit: lines are lost, as the disk is too slow", "lines", left, "file", l.path)
+		return // the file is still in use
+	}
+	l.sayMissing()
+	_ = l.file.Close()
+}

@@ -1,0 +1,364 @@
+// Package config assembles the configuration of a server from four places: the defaults,
+// a file, variables of the environment, and the flags of a command line. Of a setting
+// that several of them have, the last counts.
+//
+// [Settings] is the only list of settings. Flags, the keys of the file, variables, their
+// completion, the table in the documentation and what "haul config show" prints come
+// from it.
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+)
+
+// A Setting is one setting of a server.
+type Setting struct {
+	Key   string // in the file: "tftp.single_port"
+	Flag  string // without dashes: "single-port"; "" for the arguments of the command
+	Group string // of the help: see [Groups]
+	Help  string // one sentence without its period; a word in backquotes stands for the value
+
+	letter  string   // the short flag
+	words   []string // what the value may be, for completion
+	without string   // the value of the flag if it stands alone
+	value   *value
+	initial string // the default, as text
+
+	origin  Origin
+	refused bool // what stands there cannot be read
+}
+
+// Groups are the groups of settings, in the order of the help.
+var Groups = []string{"SFTP", "HTTP", "TFTP", "files", "boot", "limits", "ops"}
+
+// Variable returns the name of the variable of a setting.
+func (s *Setting) Variable() string {
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
+}
+
+// LongFlag returns another name of the flag, which follows from the key.
+func (s *Setting) LongFlag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key) }
+
+// Default returns the default as text; "" if there is none.
+func (s *Setting) Default() string { return s.initial }
+
+// Words returns what the value may be, if there are only few.
+func (s *Setting) Words() []string { return s.words }
+
+// Origin returns where the value comes from.
+func (s *Setting) Origin() Origin { return s.origin }
+
+// An Origin is where the value of a setting comes from. The zero Origin is its default.
+type Origin struct {
+	File         string // with Line and Column, from 1
+	Line, Column int
+
+	Variable string
+	Flag     string // without dashes
+	Argument bool   // an argument of the command
+}
+
+// String returns the origin as people write it: "/etc/haul/haul.toml:7:1", "--user".
+func (o Origin) String() string {
+	switch {
+	case o.File != "":
+		return fmt.Sprintf("%s:%d:%d", o.File, o.Line, o.Column)
+	case o.Variable != "":
+		return o.Variable
+	case o.Flag != "":
+		return "--" + o.Flag
+	case o.Argument:
+		return "argument"
+	}
+	return "default"
+}
+
+// Settings are all settings of one server, bound to its configuration.
+type Settings struct {
+	all    []*Setting
+	config serve.Config
+	file   string // that was read; "" if none was
+
+	hookTables []Origin // of the hooks, if they are tables of the file
+}
+
+// New returns the settings with their defaults.
+func New() *Settings { return newSettings(serve.Default()) }
+
+// NewBoot returns the settings with the defaults of "haul boot".
+func NewBoot() *Settings {
+	c := serve.Default()
+	c.Boot.Answer = true
+	return newSettings(c)
+}
+
+func newSettings(defaults serve.Config) *Settings {
+	s := &Settings{config: defaults}
+	s.all = s.table()
+	for _, one := range s.all {
+		one.initial = one.value.String()
+	}
+	return s
+}
+
+// All returns the settings, group by group.
+func (s *Settings) All() []*Setting { return s.all }
+
+// AddFlags adds a flag for each setting. Each has two names: --single-port and, as its
+// key, --tftp-single-port.
+func (s *Settings) AddFlags(flags *pflag.FlagSet) {
+	short := map[string]string{}
+	for _, one := range s.all {
+		if one.Flag == "" {
+			continue
+		}
+		short[one.LongFlag()] = one.Flag
+		f := &pflag.Flag{Name: one.Flag, Shorthand: one.letter, Usage: one.Help, Value: one.value, DefValue: one.initial, NoOptDefVal: one.without}
+		if one.value.kind == kindBool {
+			f.NoOptDefVal = "true"
+		}
+		flags.AddFlag(f)
+	}
+	normal := flags.GetNormalizeFunc()
+	flags.SetNormalizeFunc(func(set *pflag.FlagSet, name string) pflag.NormalizedName {
+		return normal(set, cmp.Or(short[name], name))
+	})
+}
+
+// Sources are where settings come from besides their defaults.
+type Sources struct {
+	Dirs   []string                    // the arguments of the command
+	Given  func(flag string) bool      // reports whether a flag was set on the command line
+	Lookup func(string) (string, bool) // of the environment: os.LookupEnv
+	File   string                      // "" means none
+
+	// Environ is the environment as os.Environ has it, to find misspelled variables.
+	Environ []string
+
+	// Read reads the file; nil means that the system does.
+	Read func(name string) ([]byte, error)
+}
+
+// Resolve applies what file and variables say, where no flag does, and returns the
+// configuration. Flags have been parsed before. The error joins all mistakes, each a
+// [failure.Usage]; [serve.Config.Check] is part of it.
+func (s *Settings) Resolve(from Sources) (serve.Config, error) {
+	s.file = from.File
+	s.fromFlags(from)
+	wrong := append(s.fromVariables(from.Lookup), s.unknownVariables(from.Environ)...)
+	if from.File != "" {
+		s.config.Reload = true
+		some, err := s.fromFile(from)
+		if wrong = append(wrong, some...); err != nil {
+			return s.config, join(append(wrong, mistake{err: err}))
+		}
+	}
+	s.chooseProtocols()
+	wrong = append(wrong, s.check()...)
+	slices.SortStableFunc(wrong, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
+	return s.config, join(wrong)
+}
+
+// A mistake is one of a configuration.
+type mistake struct {
+	line int // of the file; 0 if it is elsewhere
+	err  error
+}
+
+func join(wrong []mistake) error {
+	var all []error
+	for _, one := range wrong {
+		all = append(all, one.err)
+	}
+	return errors.Join(all...)
+}
+
+// check returns what is wrong with values that can be read. It leaves out what follows from
+// others that cannot, or from a setting without effect.
+func (s *Settings) check() (wrong []mistake) {
+	useless := s.checkUseless()
+	for i, err := range append(useless, failure.Joined(s.config.Check())...) {
+		of := settingOf(err)
+		follows := i >= len(useless) && slices.ContainsFunc(useless, func(other error) bool { return settingOf(other) == of })
+		if one := s.find(of); one != nil {
+			follows = follows || one.refused
+		}
+		for _, word := range flagWord.FindAllString(err.Error(), -1) {
+			_, flag, _ := strings.Cut(word, "--")
+			one := s.find(flag)
+			follows = follows || one != nil && one.refused
+		}
+		if !follows {
+			wrong = append(wrong, mistake{s.line(err), s.locate(err)})
+		}
+	}
+	return wrong
+}
+
+// Set gives a setting a value, as a file would that has it at this place. A list takes
+// several parts.
+func (s *Settings) Set(key string, at Origin, parts ...string) error {
+	i := slices.IndexFunc(s.all, func(one *Setting) bool { return one.Key == key })
+	if i < 0 {
+		return fmt.Errorf("there is no setting %s", key)
+	}
+	one := s.all[i]
+	one.origin = at
+	if one.value.list != nil {
+		return one.value.list.set(parts...)
+	}
+	return one.value.Set(strings.Join(parts, ""))
+}
+
+// line returns the line of the file that a mistake is in; 0 if it is in none.
+func (s *Settings) line(err error) int {
+	if one := s.find(settingOf(err)); one != nil {
+		return one.origin.Line
+	}
+	return 0
+}
+
+// settingOf returns the flag that a mistake is about; "" if there is no single one.
+func settingOf(err error) string {
+	if mistake, ok := errors.AsType[*failure.Error](err); ok {
+		return mistake.Setting
+	}
+	return ""
+}
+
+// fromFlags notes which settings the command line has.
+func (s *Settings) fromFlags(from Sources) {
+	for _, one := range s.all {
+		switch {
+		case one.Flag != "" && from.Given(one.Flag):
+			one.origin = Origin{Flag: one.Flag}
+		case one.Flag == "" && len(from.Dirs) > 0:
+			one.origin = Origin{Argument: true}
+			_ = one.value.list.set(from.Dirs...) // takes all
+		}
+	}
+}
+
+// fromVariables sets what no flag has set. An empty variable is like none.
+func (s *Settings) fromVariables(lookup func(string) (string, bool)) (wrong []mistake) {
+	for _, one := range s.all {
+		text, ok := lookup(one.Variable())
+		if !ok || text == "" || one.given() {
+			continue
+		}
+		one.origin = Origin{Variable: one.Variable()}
+		if err := one.value.Set(text); err != nil {
+			one.refused = true
+			wrong = append(wrong, mistake{err: one.mistake(fmt.Errorf("%s %q: %w", one.Variable(), text, err))})
+		}
+	}
+	return wrong
+}
+
+// given reports whether a setting is not left at its default.
+func (s *Setting) given() bool { return s.origin != Origin{} }
+
+func (s *Setting) mistake(err error) error {
+	return &failure.Error{Kind: failure.Usage, Setting: s.Flag, Err: err}
+}
+
+// find returns the setting of a flag, or of a key; nil if there is none.
+func (s *Settings) find(name string) *Setting {
+	i := slices.IndexFunc(s.all, func(one *Setting) bool { return name != "" && (one.Flag == name || one.Key == name) })
+	if i < 0 {
+		return nil
+	}
+	return s.all[i]
+}
+
+// Located returns an error in the words of the places that the settings come from: instead
+// of flags it names keys of the file, with the line of the one that is wrong, or variables.
+func (s *Settings) Located(err error) error {
+	several := failure.Joined(err)
+	if several == nil {
+		return s.locate(err)
+	}
+	for i := range several {
+		several[i] = s.locate(several[i])
+	}
+	return errors.Join(several...)
+}
+
+// flagWord matches a flag in a message, with what is in front of it, or what is in quotes:
+// that is a value, or a command such as "haul user add NAME --users FILE", and is kept. In
+// the middle of a word two dashes are part of a name.
+var flagWord = regexp.MustCompile(`"(?:\\.|[^"\\])*"|(?:^|[\s(])--[a-z][a-z-]*[a-z]\b`)
+
+func (s *Settings) locate(err error) error {
+	mistake, ok := errors.AsType[*failure.Error](err)
+	if !ok {
+		return err
+	}
+	at := Origin{File: s.file} // if no single setting is wrong, the words are those of the file, if there is one
+	if one := s.find(mistake.Setting); one != nil && one.given() {
+		at = one.origin
+	}
+	text := flagWord.ReplaceAllStringFunc(err.Error(), func(word string) string {
+		before, flag, _ := strings.Cut(word, "--")
+		one := s.find(flag)
+		if one == nil || strings.HasPrefix(word, `"`) {
+			return word
+		}
+		return before + one.nameFor(at)
+	})
+	switch {
+	case at.Line > 0:
+		text = at.String() + ": " + text
+	case at.File != "" && mistake.Kind == failure.Usage:
+		text = at.File + ": " + text
+	}
+	return failure.Reword(text, err)
+}
+
+// nameFor returns the name that a setting has where its value comes from, or else where a
+// mistake is. A key of the file has its place too, if the mistake is elsewhere.
+func (s *Setting) nameFor(mistake Origin) string {
+	from := mistake
+	if s.given() {
+		from = s.origin
+	}
+	switch {
+	case from.File != "" && mistake.File == "":
+		return fmt.Sprintf("%s (%s)", s.Key, from)
+	case from.File != "":
+		return s.Key
+	case from.Variable != "":
+		return s.Variable()
+	}
+	return "--" + s.Flag
+}
+
+// FileName is the name of the configuration file in its directory.
+const FileName = "haul.toml"
+
+// DefaultFiles are the places of [DefaultFile], for help texts.
+const DefaultFiles = "$CONFIGURATION_DIRECTORY/" + FileName + " or else /etc/haul/" + FileName
+
+// DefaultFile returns the file that is read if none is named, or "" if there is none:
+// haul.toml in the directory that systemd names by CONFIGURATION_DIRECTORY, or else in
+// /etc/haul.
+func DefaultFile() string {
+	dir, _, _ := strings.Cut(os.Getenv("CONFIGURATION_DIRECTORY"), ":")
+	name := filepath.Join(cmp.Or(dir, "/etc/haul"), FileName)
+	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	return name
+}

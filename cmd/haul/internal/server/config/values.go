@@ -1,0 +1,381 @@
+package config
+
+import (
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/site"
+	"github.com/haul-project/haul/cmd/haul/internal/tftp/trace"
+)
+
+// A kind is the type of a value in a file.
+type kind int
+
+const (
+	kindText   kind = iota
+	kindBool        // true or false
+	kindNumber      // a whole number
+	kindEither      // text, or a whole number: a size, a port, an MTU
+	kindList        // an array of texts, or one text
+	kindTables      // the same, or a table for each part, which begins with [[NAME]]
+)
+
+// A value is the value of a setting. It is a [pflag.Value].
+type value struct {
+	kind kind
+	what string // its type, in the words of package pflag; "" means string
+	set  func(text string) error
+	get  func() string
+	list *items // of the kind list; nil for others
+}
+
+func (v *value) Set(s string) error { return v.set(s) }
+
+func (v *value) String() string {
+	if v == nil || v.get == nil {
+		return "" // package pflag asks a zero value for its text
+	}
+	return v.get()
+}
+
+// Type returns the type in the words of package pflag.
+func (v *value) Type() string { return cmp.Or(v.what, "string") }
+
+func textValue(to *string) *value {
+	return &value{
+		set: func(s string) error { *to = s; return nil },
+		get: func() string { return *to },
+	}
+}
+
+func boolValue(to *bool) *value {
+	return &value{
+		kind: kindBool,
+		what: "bool",
+		set: func(s string) error {
+			b, err := strconv.ParseBool(s)
+			if err != nil {
+				return errors.New("it is true or false")
+			}
+			*to = b
+			return nil
+		},
+		get: func() string { return strconv.FormatBool(*to) },
+	}
+}
+
+func intValue(to *int) *value {
+	return &value{
+		kind: kindNumber,
+		what: "int",
+		set: func(s string) error {
+			n, err := strconv.Atoi(s)
+			switch {
+			case errors.Is(err, strconv.ErrRange):
+				return errors.New("the number is out of range")
+			case err != nil:
+				return errors.New("it is a whole number")
+			}
+			*to = n
+			return nil
+		},
+		get: func() string { return strconv.Itoa(*to) },
+	}
+}
+
+func sizeValue(to *int64) *value {
+	size := (*console.ByteSize)(to)
+	return &value{kind: kindEither, what: size.Type(), set: size.Set, get: size.String}
+}
+
+func timeValue(to *time.Duration) *value {
+	return &value{
+		what: "duration",
+		set: func(s string) error {
+			d, err := time.ParseDuration(s)
+			if err != nil {
+				return errors.New("it is a time with its unit, such as 300ms, 10s or 2m")
+			}
+			*to = d
+			return nil
+		},
+		get: func() string { return to.String() },
+	}
+}
+
+// wordValue takes what parse does. Its text is what was given last.
+func wordValue[T any](to *T, parse func(string) (T, error)) *value {
+	given := ""
+	return &value{
+		set: func(s string) error {
+			v, err := parse(s)
+			if err == nil {
+				given, *to = s, v
+			}
+			return err
+		},
+		get: func() string { return given },
+	}
+}
+
+func policyValue(to *site.Policy) *value {
+	return wordValue(to, func(s string) (site.Policy, error) {
+		if s == "" {
+			return site.UploadNone, nil
+		}
+		p, err := site.ParsePolicy(s)
+		if err != nil || p == site.UploadNone {
+			return p, errors.New("choose create, overwrite or unique")
+		}
+		return p, nil
+	})
+}
+
+func perClientValue(to *site.PerClient) *value {
+	return wordValue(to, func(s string) (site.PerClient, error) {
+		if s == "" {
+			return site.NotPerClient, nil
+		}
+		return site.ParsePerClient(s)
+	})
+}
+
+// portsValue takes "FIRST-LAST", or one port.
+func portsValue(first, last *uint16) *value {
+	type ports struct{ first, last uint16 }
+	var all ports
+	v := wordValue(&all, func(s string) (ports, error) {
+		if s == "" {
+			return ports{}, nil
+		}
+		a, b, several := strings.Cut(s, "-")
+		if !several {
+			b = a
+		}
+		low, err1 := strconv.ParseUint(a, 10, 16)
+		high, err2 := strconv.ParseUint(b, 10, 16)
+		if err1 != nil || err2 != nil || low == 0 || low > high {
+			return ports{}, errors.New("it is FIRST-LAST, both from 1 to 65535")
+		}
+		return ports{uint16(low), uint16(high)}, nil
+	})
+	parse := v.set
+	v.kind = kindEither
+	v.set = func(s string) error {
+		err := parse(s)
+		*first, *last = all.first, all.last
+		return err
+	}
+	return v
+}
+
+func mtuValue(to *int) *value {
+	words := map[int]string{0: "auto", -1: "none"}
+	return &value{
+		kind: kindEither,
+		set: func(s string) error {
+			for n, word := range words {
+				if s == word {
+					*to = n
+					return nil
+				}
+			}
+			n, err := strconv.Atoi(s)
+			if err != nil || n < serve.MinMTU || n > serve.MaxMTU {
+				return serve.ErrMTU
+			}
+			*to = n
+			return nil
+		},
+		get: func() string {
+			if word, ok := words[*to]; ok {
+				return word
+			}
+			return strconv.Itoa(*to)
+		},
+	}
+}
+
+// items are the parts of a list, as they were given.
+type items struct {
+	given    []string
+	defaults bool                 // given are defaults: the first that is set replaces them
+	replace  func([]string) error // parses all of them
+}
+
+// set appends to a list; the first time it replaces its default.
+func (l *items) set(more ...string) error {
+	all := slices.Concat(l.given, more)
+	if l.defaults {
+		all = more
+	}
+	if err := l.replace(all); err != nil {
+		return err
+	}
+	l.given, l.defaults = all, false
+	return nil
+}
+
+// clear takes the defaults out of a list.
+func (l *items) clear() {
+	l.given = nil
+	_ = l.replace(nil) // nothing is wrong with an empty list
+}
+
+// listValue takes a list. A flag with commas has several parts if split is true, and one
+// otherwise.
+func listValue(split bool, defaults []string, replace func([]string) error) *value {
+	l := &items{given: defaults, defaults: true, replace: replace}
+	return &value{
+		kind: kindList,
+		what: "stringSlice",
+		list: l,
+		get:  func() string { return joinList(l.given) },
+		set: func(s string) error {
+			if !split {
+				return l.set(s)
+			}
+			parts, err := splitList(s)
+			if err != nil {
+				return err
+			}
+			return l.set(parts...)
+		},
+	}
+}
+
+func textsValue(to *[]string) *value {
+	return listValue(true, *to, func(all []string) error { *to = all; return nil })
+}
+
+// partsValue is a list whose parts are parsed one by one.
+func partsValue[T any](to *[]T, split bool, parse func(string) ([]T, error)) *value {
+	return listValue(split, nil, func(all []string) error {
+		parsed, err := parseParts(all, parse)
+		if err == nil {
+			*to = parsed
+		}
+		return err
+	})
+}
+
+// parseParts parses the parts of a list. Of several the error names the one that is wrong.
+func parseParts[T any](all []string, parse func(string) ([]T, error)) (parsed []T, err error) {
+	for _, s := range all {
+		some, err := parse(s)
+		switch {
+		case err != nil && len(all) > 1:
+			return nil, fmt.Errorf("%q: %w", s, err)
+		case err != nil:
+			return nil, err
+		}
+		parsed = append(parsed, some...)
+	}
+	return parsed, nil
+}
+
+func networksValue(to *[]netip.Prefix) *value { return partsValue(to, true, site.ParseNetwork) }
+
+func rulesValue(to *[]site.Rule) *value {
+	return partsValue(to, false, func(s string) ([]site.Rule, error) {
+		rule, err := site.ParseRule(s)
+		return []site.Rule{rule}, err
+	})
+}
+
+func rootsValue(to *[]serve.Root) *value {
+	return partsValue(to, false, func(s string) ([]serve.Root, error) {
+		root, err := parseRoot(s)
+		return []serve.Root{root}, err
+	})
+}
+
+// parseRoot reads "CLIENT=DIR". CLIENT may contain an equals sign itself, as in
+// "on=:6969", so the first that has a valid CLIENT in front of it counts.
+func parseRoot(word string) (serve.Root, error) {
+	var first error
+	for i := range len(word) {
+		if word[i] != '=' {
+			continue
+		}
+		m, err := site.ParseMatch(word[:i])
+		if err == nil {
+			return serve.Root{For: m, Dir: word[i+1:]}, nil
+		}
+		if first == nil || strings.HasPrefix(word, "on=") {
+			first = err
+		}
+	}
+	if first == nil {
+		first = errors.New("it is CLIENT=DIR")
+	}
+	return serve.Root{}, first
+}
+
+// Words that stand for more than one network.
+const (
+	AllPeers    = "all"  // in TraceValue: the packets of all peers
+	unixProxies = "unix" // in --http-proxy: all who connect by a unix socket
+)
+
+// proxiesValue takes networks, and "unix" for all who connect by a unix socket.
+func proxiesValue(to *[]netip.Prefix, unix *bool) *value {
+	return listValue(true, nil, func(all []string) (err error) {
+		networks := slices.DeleteFunc(slices.Clone(all), func(w string) bool { return w == unixProxies })
+		*unix = len(networks) < len(all)
+		*to, err = parseParts(networks, site.ParseNetwork)
+		return err
+	})
+}
+
+// TraceValue returns the value of a flag that says whose packets are shown: [AllPeers],
+// or addresses and networks.
+func TraceValue(to *trace.Setup) pflag.Value { return traceValue(to) }
+
+func traceValue(to *trace.Setup) *value {
+	return listValue(true, nil, func(all []string) (err error) {
+		to.Text, to.Only = len(all) > 0, nil
+		if !slices.Contains(all, AllPeers) {
+			to.Only, err = parseParts(all, site.ParseNetwork)
+		}
+		return err
+	})
+}
+
+// splitList reads a list of parts between commas; a part with a comma is in double
+// quotes.
+func splitList(s string) ([]string, error) {
+	if s == "" {
+		return nil, nil
+	}
+	r := csv.NewReader(strings.NewReader(s))
+	parts, err := r.Read()
+	if _, more := r.Read(); err != nil || more != io.EOF { // more is another line
+		return nil, errors.New("it is a list with commas, on one line; a part that has a comma or a quote stands in double quotes")
+	}
+	return parts, nil
+}
+
+// joinList writes a list as [splitList] reads it.
+func joinList(parts []string) string {
+	if len(parts) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	_ = w.Write(parts) // a strings.Builder takes all
+	w.Flush()
+	return strings.TrimSuffix(b.String(), "\n")
+}

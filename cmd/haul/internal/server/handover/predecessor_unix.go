@@ -1,0 +1,214 @@
+//go:build unix
+
+package handover
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/system/fdline"
+)
+
+// A Predecessor is the process that hands its sockets to this one. A nil Predecessor is
+// none: its methods do nothing.
+type Predecessor struct {
+	line    *net.UnixConn
+	lines   *bufio.Scanner
+	sockets []Socket
+	serving bool // this process does
+
+	// History, if it is set before Ready, is called once with what [Restarter.History] of the
+	// predecessor returns, when this process serves.
+	History func(history []byte)
+
+	over  chan struct{} // closed when the line has been read to its end
+	mu    sync.Mutex
+	ended map[string]chan struct{} // mu: services by name; closed when they have
+	gone  bool                     // mu: the whole process has ended
+}
+
+// FindPredecessor returns the predecessor, if this process was started to take over
+// from one. Call it once: it removes the variable that says so from the environment.
+func FindPredecessor() (*Predecessor, error) {
+	names, ok := os.LookupEnv(handedVar)
+	if !ok {
+		return nil, nil
+	}
+	if err := os.Unsetenv(handedVar); err != nil {
+		return nil, err
+	}
+	// The line first: if that is none, the descriptors behind it are not ours.
+	f := os.NewFile(firstHanded-1, "line to the predecessor")
+	line, err := fdline.Of(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s is set, and haul sets it for its own successor only: %w", handedVar, err)
+	}
+	_ = f.Close()
+	p := &Predecessor{line: line, lines: bufio.NewScanner(line), over: make(chan struct{}), ended: map[string]chan struct{}{}}
+	for i, name := range strings.Split(names, ",") {
+		switch {
+		case i == maxHanded:
+			_ = p.Close()
+			return nil, fmt.Errorf("%s names more than %d sockets", handedVar, maxHanded)
+		case name == "":
+			continue
+		}
+		syscall.CloseOnExec(firstHanded + i)
+		s, err := parseSocket(name)
+		if err != nil {
+			p.Fail(err)
+			_ = p.Close()
+			return nil, err
+		}
+		s.File = os.NewFile(uintptr(firstHanded+i), s.Service+" of the predecessor")
+		p.sockets = append(p.sockets, s)
+	}
+	return p, nil
+}
+
+// Take returns the sockets. The caller closes them.
+func (p *Predecessor) Take() []Socket {
+	if p == nil {
+		return nil
+	}
+	all := p.sockets
+	p.sockets = nil
+	return all
+}
+
+// Ready reports that this process can serve, and waits until it may. From then on,
+// requests that the predecessor passes on are added to r.
+func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
+	if p == nil {
+		return nil
+	}
+	stop := context.AfterFunc(ctx, func() { p.line.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := p.line.Write([]byte("ready\n")); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("the predecessor no longer waits for this process: %w", err)
+	}
+	// If it has died meanwhile, this process is the only one to serve.
+	if p.lines.Scan() && p.lines.Text() != "go" && ctx.Err() == nil {
+		return errors.New("the predecessor continues to serve")
+	}
+	_, _ = p.line.Write([]byte("serving\n"))
+	p.serving = true
+	go p.read(r)
+	p.Wait(ctx, manager) // which listens to this process once it knows it
+	return nil
+}
+
+// read reads which services of the predecessor have ended, until all have.
+func (p *Predecessor) read(r *Requests) {
+	defer close(p.over)
+	var history []byte
+	for p.lines.Scan() {
+		text := p.lines.Text()
+		if text == "again" {
+			r.add()
+		}
+		if service, ok := strings.CutPrefix(text, "over "); ok {
+			p.mu.Lock()
+			closeOnce(p.service(service))
+			p.mu.Unlock()
+		}
+		if chunk, ok := strings.CutPrefix(text, "history "); ok && p.History != nil && len(history) <= MaxHistory {
+			history, _ = base64.StdEncoding.AppendDecode(history, []byte(chunk)) // whoever reads it checks it
+		}
+		if text == "history" && p.History != nil {
+			p.History(history)
+			p.History, history = nil, nil
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = true
+	for _, c := range p.ended {
+		closeOnce(c)
+	}
+}
+
+// Hangup refuses further requests of the predecessor, and waits until those that it has
+// passed on are added. It is for a process that ends.
+func (p *Predecessor) Hangup() {
+	if p != nil && p.serving {
+		_ = p.line.CloseRead()
+		<-p.over
+	}
+}
+
+// maxFailure is how much of an error the predecessor gets to log, in bytes.
+const maxFailure = 4 << 10
+
+// Fail reports why this process cannot serve. It does nothing if err is nil, or this
+// process serves already.
+func (p *Predecessor) Fail(err error) {
+	if p == nil || err == nil || p.serving {
+		return
+	}
+	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	p.line.SetWriteDeadline(time.Now().Add(writeTime))
+	_, _ = p.line.Write([]byte("failed " + text[:min(len(text), maxFailure)] + "\n"))
+}
+
+// ReportFailure reports to the predecessor, if there is one, why this process ends before
+// [FindPredecessor] was called.
+func ReportFailure(err error) {
+	if p, _ := FindPredecessor(); p != nil {
+		p.Fail(err)
+		_ = p.Close()
+	}
+}
+
+// service returns a channel that is closed when a service has ended. The caller holds mu.
+func (p *Predecessor) service(name string) chan struct{} {
+	c := p.ended[name]
+	if c == nil {
+		c = make(chan struct{})
+		p.ended[name] = c
+	}
+	return c
+}
+
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+// Wait waits until a service of the predecessor has ended, or ctx has.
+func (p *Predecessor) Wait(ctx context.Context, name string) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	c := p.service(name)
+	if p.gone {
+		closeOnce(c)
+	}
+	p.mu.Unlock()
+	select {
+	case <-c:
+	case <-ctx.Done():
+	}
+}
+
+// Close ends the line, and closes the sockets that were not taken.
+func (p *Predecessor) Close() error {
+	if p == nil {
+		return nil
+	}
+	CloseSockets(p.sockets)
+	return p.line.Close()
+}

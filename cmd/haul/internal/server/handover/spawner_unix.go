@@ -1,0 +1,413 @@
+//go:build unix
+
+package handover
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/system/fdline"
+)
+
+// A Spawner is the process that starts children, as the server sees it.
+type Spawner struct {
+	line    *net.UnixConn
+	answers *bufio.Reader
+	init    bool          // it is process 1
+	ended   chan struct{} // closed when it has; nil if it is process 1
+	lost    error         // it has left a request open: its next answer would be to that one
+}
+
+// FindSpawner returns the spawner that has started this process, which is process 1; nil if
+// there is none. If wanted is set, and this is process 1 itself, it becomes a spawner, which
+// starts this program anew, and does not return. Call it once, before anything is open: it
+// removes from the environment what the spawner set.
+func FindSpawner(wanted bool) (*Spawner, error) {
+	text, ok := os.LookupEnv(lineVar)
+	if !ok {
+		if wanted && os.Getpid() == 1 {
+			return nil, becomeSpawner()
+		}
+		return nil, nil
+	}
+	if err := os.Unsetenv(lineVar); err != nil {
+		return nil, err
+	}
+	fd, err := strconv.Atoi(text)
+	if err != nil || fd < 3 {
+		return nil, fmt.Errorf("%s=%s is set, and haul sets it for its own successor only", lineVar, text)
+	}
+	// systemd meant process 1.
+	for _, name := range []string{"LISTEN_PID", "WATCHDOG_PID"} {
+		if os.Getenv(name) == "1" {
+			if err := os.Setenv(name, strconv.Itoa(os.Getpid())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	f := os.NewFile(uintptr(fd), "line to process 1")
+	defer f.Close()
+	line, err := fdline.Of(f)
+	if err != nil {
+		return nil, err
+	}
+	return newSpawner(line, true), nil
+}
+
+// becomeSpawner has this process run as a spawner.
+func becomeSpawner() error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	err = syscall.Exec(exe, append([]string{spawnerTitle}, os.Args...), append(os.Environ(), spawnerVar+"=1"))
+	return os.NewSyscallError("execve", err)
+}
+
+func newSpawner(line *net.UnixConn, isInit bool) *Spawner {
+	return &Spawner{line: line, answers: bufio.NewReaderSize(line, maxAnswer), init: isInit}
+}
+
+// maxAnswer is how long a spawner's answer may be, in bytes, without waiting for the rest.
+const maxAnswer = 8 << 10
+
+// StartSpawner starts a spawner, with the environment that its children get. It has all
+// the rights that this process has now, and ends with it. The error is [ErrNoRestart] where
+// there can be none.
+func StartSpawner(env []string) (*Spawner, error) {
+	ours, theirs, err := fdline.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	exe, err := os.Executable()
+	if err != nil {
+		_ = ours.Close()
+		return nil, err
+	}
+	cmd := exec.Command(exe)
+	// A list of processes shows the title; the arguments of its children follow, with
+	// the name of this program.
+	cmd.Args = append([]string{spawnerTitle}, os.Args...)
+	cmd.Env = append(spawnerEnv(env), spawnerVar+"=1")
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // for the children
+	if err := cmd.Start(); err != nil {
+		_ = ours.Close()
+		return nil, err
+	}
+	s := newSpawner(ours, false)
+	s.ended = make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // a request shows that it has ended
+		close(s.ended)
+	}()
+	return s, nil
+}
+
+// IsInit reports whether the spawner is process 1: it remains the main process for the
+// service manager.
+func (s *Spawner) IsInit() bool { return s != nil && s.init }
+
+// gone is closed when the spawner has ended; nil if that ends this process, too.
+func (s *Spawner) gone() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	return s.ended
+}
+
+// Serving reports that this process serves, for which process 1 passes signals on to it.
+func (s *Spawner) Serving() {
+	if s.IsInit() {
+		s.line.SetWriteDeadline(time.Now().Add(writeTime))
+		_, _ = s.line.Write([]byte("serving\n"))
+		s.line.SetWriteDeadline(time.Time{})
+	}
+}
+
+const (
+	// spawnerVar marks a process as a spawner.
+	spawnerVar = "HAUL_STARTER"
+
+	// lineVar has the descriptor of the line to the spawner, in a child of process 1.
+	lineVar = "HAUL_SPAWNER"
+
+	spawnerTitle = "haul: starts successors of"
+)
+
+// spawnerEnv leaves out what is for this process alone: systemd's sockets, and its
+// watchdog.
+func spawnerEnv(env []string) (kept []string) {
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		switch name {
+		case "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "WATCHDOG_PID", handedVar, spawnerVar, lineVar:
+		default:
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// Close ends the spawner. Its children continue.
+func (s *Spawner) Close() error {
+	if s == nil {
+		return nil
+	}
+	return s.line.Close()
+}
+
+// start starts a child with the sockets, and waits until it is ready. A child that
+// is not ready when ctx ends is killed.
+func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err error) {
+	select {
+	case <-s.gone():
+		return nil, errSpawnerGone
+	default:
+	}
+	if s.lost != nil {
+		return nil, fmt.Errorf("the process that starts successors no longer answers: %w", s.lost)
+	}
+	var names []string
+	for _, h := range sockets {
+		names = append(names, h.name())
+	}
+	text := "start " + strings.Join(names, ",") + "\n"
+	if len(text) > fdline.MaxLine {
+		return nil, fmt.Errorf("hand over %d sockets: their addresses have %d bytes, more than %d", len(sockets), len(text), fdline.MaxLine)
+	}
+	ours, theirs, err := fdline.Pair()
+	if err != nil {
+		return nil, err
+	}
+	// The end of ctx ends all waiting.
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		ours.SetDeadline(time.Unix(1, 0))
+		s.line.SetDeadline(time.Unix(1, 0))
+	})
+	// late reports whether it has. From then on, only this goroutine sets deadlines.
+	late := sync.OnceValue(func() bool {
+		if stop() {
+			return false
+		}
+		<-cut
+		return true
+	})
+	n := &child{line: ours, lines: bufio.NewReader(io.LimitReader(ours, fdline.MaxLine))}
+	defer func() {
+		late()
+		s.line.SetDeadline(time.Time{})
+		if err != nil {
+			_ = n.Close()
+			if cause := context.Cause(ctx); cause != nil {
+				err = fmt.Errorf("%w: %w", cause, err)
+			}
+		}
+	}()
+	err = s.request(text, theirs, sockets)
+	_ = theirs.Close()
+	if err != nil {
+		s.lost = err
+		return nil, fmt.Errorf("ask the process that starts successors: %w", err)
+	}
+	if n.pid, err = s.started(); err != nil {
+		late()
+		_ = n.write("stop\n") // in case it is started yet
+		return nil, err
+	}
+	err = n.hear("ready")
+	if late() && err == nil {
+		err = errors.New("it was ready too late")
+	}
+	if err != nil {
+		return nil, s.discard(n, err)
+	}
+	return n, nil
+}
+
+// begin lets the child serve, and waits until it reports that. If it does not, it is killed.
+// Otherwise this process needs no further child, and the spawner ends.
+func (s *Spawner) begin(ctx context.Context, n *child) error {
+	defer context.AfterFunc(ctx, func() { n.line.SetReadDeadline(time.Unix(1, 0)) })()
+	err := n.write("go\n")
+	if err == nil {
+		err = n.hear("serving")
+	}
+	if err != nil {
+		defer n.Close()
+		if cause := context.Cause(ctx); cause != nil {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
+		return s.discard(n, err)
+	}
+	if s.init {
+		s.handedOver()
+	}
+	s.release()
+	return nil
+}
+
+// handedOver reports to process 1 that the child it has started last takes over, and waits
+// until signals go there. Otherwise one could reach this process while it ends, and be lost.
+func (s *Spawner) handedOver() {
+	s.line.SetDeadline(time.Now().Add(writeTime))
+	defer s.line.SetDeadline(time.Time{})
+	_, err := s.line.Write([]byte("handed over\n"))
+	if err == nil {
+		_, err = s.answers.ReadString('\n')
+	}
+	s.lost = err // the child takes over all the same
+}
+
+// release ends a spawner whose child serves, unless it is process 1. The parent of the child
+// is then process 1. That may be systemd, which learns of the death of its own children
+// only: otherwise a child could die unnoticed as long as this process lives.
+func (s *Spawner) release() {
+	if s.init {
+		return
+	}
+	_ = s.Close()
+	select {
+	case <-s.ended:
+	case <-time.After(killTime):
+	}
+}
+
+// discard ends a child that has failed. Left alone, it would take the end of
+// its line for the death of this process, and serve.
+func (s *Spawner) discard(n *child, err error) error {
+	_ = n.write("stop\n")
+	return fmt.Errorf("the successor, process %d: %w; %w", n.pid, err, s.kill())
+}
+
+// request sends the sockets to the spawner, the line to the child first.
+func (s *Spawner) request(text string, line *os.File, sockets []Socket) error {
+	files := []*os.File{line}
+	for _, h := range sockets {
+		files = append(files, h.File)
+	}
+	return fdline.Send(s.line, text, files)
+}
+
+// started returns the number of the process that was started.
+func (s *Spawner) started() (pid int, err error) {
+	said, err := s.answers.ReadString('\n')
+	if err != nil {
+		s.lost = err
+		return 0, fmt.Errorf("wait for the process that starts successors: %w", err)
+	}
+	word, rest, _ := strings.Cut(strings.TrimSuffix(said, "\n"), " ")
+	if word == "failed" {
+		return 0, fmt.Errorf("start a successor: %s", rest)
+	}
+	if pid, err = strconv.Atoi(rest); word != "started" || err != nil {
+		return 0, fmt.Errorf("the process that starts successors said %q", said)
+	}
+	return pid, nil
+}
+
+// killTime is how long a killed process may take to die: one that waits for a disk dies
+// when the disk is back.
+const killTime = 5 * time.Second
+
+// stopTime is how long a child may take to end by itself before it is killed: its exit
+// status then shows why.
+const stopTime = time.Second
+
+// kill ends a child that has failed, and returns its exit status as an error.
+func (s *Spawner) kill() error {
+	s.line.SetDeadline(time.Now().Add(killTime))
+	defer s.line.SetDeadline(time.Time{})
+	var said string
+	_, err := s.line.Write([]byte("kill\n"))
+	if err == nil {
+		said, err = s.answers.ReadString('\n')
+	}
+	if err != nil {
+		s.lost = err
+		return fmt.Errorf("have it killed: %w", err)
+	}
+	return errors.New(strings.TrimSpace(said)) // "it has ended: exit status 2"
+}
+
+// A child is the process that takes over, as the server sees it.
+type child struct {
+	pid   int
+	lines *bufio.Reader // of line; used until it serves
+
+	mu   sync.Mutex
+	line *net.UnixConn // mu: writing
+	torn bool          // mu: the latest line has no end
+}
+
+// hear waits for a word.
+func (n *child) hear(word string) error {
+	said, err := n.lines.ReadString('\n')
+	said = strings.TrimSuffix(said, "\n")
+	switch text, failed := strings.CutPrefix(said, "failed "); {
+	case failed:
+		return errors.New(text)
+	case err != nil:
+		return fmt.Errorf("wait for it: %w", err)
+	case said != word:
+		return fmt.Errorf("it said %q", said)
+	}
+	return nil
+}
+
+// again asks it for a successor of its own: the request came too late to this process.
+func (n *child) again() error { return n.write("again\n") }
+
+// ended reports that a service of this process has ended.
+func (n *child) ended(service string) error { return n.write("over " + service + "\n") }
+
+// historyChunk is how much of a history is in one line, in bytes: a child that knows no history
+// has room for such a line, and passes it over.
+const historyChunk = 24 << 10
+
+// remember sends what the child is to remember: in lines, and an empty one behind the last.
+func (n *child) remember(history []byte) error {
+	if len(history) == 0 || len(history) > MaxHistory {
+		return nil
+	}
+	for chunk := range slices.Chunk(history, historyChunk) {
+		if err := n.write("history " + base64.StdEncoding.EncodeToString(chunk) + "\n"); err != nil {
+			return err
+		}
+	}
+	return n.write("history\n")
+}
+
+// writeTime is how long the other side may take to read a line.
+const writeTime = 5 * time.Second
+
+func (n *child) write(text string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.line.SetWriteDeadline(time.Now().Add(writeTime))
+	if n.torn {
+		text = "\n" + text
+	}
+	sent, err := n.line.Write([]byte(text))
+	n.torn = n.torn && sent == 0 || sent > 0 && sent < len(text)
+	return err
+}
+
+// Close ends the line, which the child takes for the end of this process.
+func (n *child) Close() error { return n.line.Close() }

@@ -1,0 +1,364 @@
+//go:build unix
+
+package hooks
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/system/fdline"
+	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
+)
+
+const (
+	// roleVar says what a process is that haul has started for hooks.
+	roleVar        = "HAUL_HOOKS"
+	supervisorRole = "supervisor"
+	helperRole     = "helper"
+
+	supervisorTitle = "haul: keeps the helper for hooks running"
+	helperTitle     = "haul: runs hooks"
+
+	// restartWait is how long the supervisor waits before it starts another helper.
+	restartWait = time.Second
+
+	firstLine = 3 // the descriptor of the first line
+
+	// maxInherited is how many descriptors are looked at that the process above may have left open.
+	maxInherited = 1024
+)
+
+// IsHelper reports whether this process is one of those that haul has started for hooks, and
+// returns what it then runs.
+func IsHelper() (run func() (exitCode int), is bool) {
+	switch {
+	case len(os.Args) != 1:
+	case os.Getenv(roleVar) == supervisorRole && os.Args[0] == supervisorTitle:
+		return runSupervisor, true
+	case os.Getenv(roleVar) == helperRole && os.Args[0] == helperTitle:
+		return runHelper, true
+	}
+	return nil, false
+}
+
+// self returns this program, also for a user who may not enter its directory, and if another
+// one has its name by now.
+func self() (string, error) {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}
+
+// newCommand returns a command that runs this program in another role.
+func newCommand(role, title string, env []string) (*exec.Cmd, error) {
+	exe, err := self()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(exe)
+	cmd.Args = []string{title}
+	cmd.Env = append(helperEnv(env), roleVar+"="+role)
+	cmd.Stderr = os.Stderr
+	return cmd, nil
+}
+
+// helperVars are the variables that the helper needs to post. It has no others: the environment of the
+// server may have passwords in it, and on some systems programs can read that of the helper.
+var helperVars = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG"}
+
+// helperEnv returns what of an environment the supervisor and the helper get.
+func helperEnv(env []string) (kept []string) {
+	for _, v := range env {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(helperVars, strings.ToUpper(name)) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// programEnv returns what of an environment programs get. The rest may have passwords in it.
+func programEnv(env []string, sameUser bool) (kept []string) {
+	path := false
+	for _, v := range env {
+		switch name, _, _ := strings.Cut(v, "="); {
+		case name == "PATH":
+			path = true
+		case name == "LANG", strings.HasPrefix(name, "LC_"), name == "TZ", name == "TMPDIR", name == "HOME" && sameUser:
+		default:
+			continue
+		}
+		kept = append(kept, v)
+	}
+	if !path {
+		kept = append(kept, "PATH=/usr/local/bin:/usr/bin:/bin")
+	}
+	return kept
+}
+
+// checkProgram says why a file cannot be run.
+func checkProgram(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		if of, ok := errors.AsType[*os.PathError](err); ok {
+			err = of.Err // without "stat"
+		}
+		return fmt.Errorf("%s: %w", path, err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", path)
+	case info.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("%s is not executable: chmod +x %[1]s", path)
+	}
+	return nil
+}
+
+// A helper is the supervisor as the server sees it.
+type helper struct {
+	line    *net.UnixConn
+	started int // how many helpers it has started
+}
+
+// startHelper starts the supervisor. next then returns the lines to its first helper.
+func startHelper(s setup, env []string) (*helper, error) {
+	ours, theirs, err := fdline.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	h := &helper{line: ours}
+	s.Env = programEnv(env, s.User == nil)
+	text, err := json.Marshal(s)
+	if err != nil {
+		return h, err
+	}
+	cmd, err := newCommand(supervisorRole, supervisorTitle, env)
+	if err != nil {
+		return h, err
+	}
+	cmd.Stdin, cmd.ExtraFiles = bytes.NewReader(text), []*os.File{theirs}
+	if err := cmd.Start(); err != nil {
+		return h, err
+	}
+	go func() { _ = cmd.Wait() }() // the end of the line shows it
+	return h, nil
+}
+
+// next waits for the lines to the next helper, no longer than limit if that is above 0. number is
+// the one that kill takes. An error that wraps errNoLines is of this helper alone.
+func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number int, err error) {
+	if limit > 0 {
+		_ = h.line.SetReadDeadline(time.Now().Add(limit))
+		defer h.line.SetReadDeadline(time.Time{})
+	}
+	text, files, err := fdline.Receive(h.line)
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	if err != nil {
+		return lines, 0, err
+	}
+	if why, failed := strings.CutPrefix(text, "failed "); failed {
+		return lines, 0, errors.New(why)
+	}
+	h.started++
+	if len(files) != len(lines) {
+		err = fmt.Errorf("%d of %d have arrived; this process may have too many open files", len(files), len(lines))
+	}
+	for i := 0; err == nil && i < len(lines); i++ {
+		lines[i], err = fdline.Of(files[i])
+	}
+	if err != nil {
+		for _, c := range lines {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+		err = fmt.Errorf("%w: %w", errNoLines, err)
+	}
+	return lines, h.started, err
+}
+
+// kill has a helper killed, if it is not the one before by now. The supervisor then starts
+// another one.
+func (h *helper) kill(number int) {
+	_ = h.line.SetWriteDeadline(time.Now().Add(killTime))
+	_, _ = fmt.Fprintln(h.line, number) // a supervisor that has died does not matter any more
+}
+
+// close ends the supervisor, and so the helper, once the hooks that run have ended.
+func (h *helper) close() {
+	if h != nil {
+		_ = h.line.Close()
+	}
+}
+
+// keepSignals has the signals that end the server leave this process alone: systemd and
+// terminals send them to all. Programs that are run get them as ever.
+func keepSignals() {
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
+}
+
+// closeInPrograms has the programs that this process starts inherit none of its descriptors: neither
+// its lines, nor what the program that has started haul left open.
+func closeInPrograms() {
+	for fd := firstLine; fd < maxInherited; fd++ {
+		syscall.CloseOnExec(fd) // most are not open
+	}
+}
+
+// runSupervisor starts helpers until the server ends.
+func runSupervisor() int {
+	keepSignals()
+	closeInPrograms()
+	file := os.NewFile(firstLine, "line")
+	line, err := fdline.Of(file)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "haul: keep the helper for hooks running:", err)
+		return 1
+	}
+	_ = file.Close()
+	var text []byte
+	if err = privilege.Hide(); err == nil {
+		text, err = io.ReadAll(os.Stdin)
+	}
+	if err == nil {
+		err = supervise(line, text)
+	}
+	if err != nil {
+		_ = fdline.Send(line, "failed "+strings.ReplaceAll(err.Error(), "\n", " ")+"\n", nil)
+		return 1
+	}
+	return 0
+}
+
+// supervise gives up the rights of this process, and starts helpers until the line ends. The
+// error is that of the first helper; a later one is tried again.
+func supervise(line *net.UnixConn, text []byte) error {
+	var s setup
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	err := privilege.DropCapabilities
+	if s.User != nil {
+		err = func() error { return privilege.Drop(*s.User) }
+	}
+	if err := err(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	ended := make(chan struct{})
+	var now current
+	go func() {
+		defer close(ended)
+		for said := bufio.NewScanner(line); said.Scan(); {
+			now.kill(said.Text())
+		}
+	}()
+	adoptOrphans()
+	for first := true; ; first = false {
+		p, err := startOne(line, text)
+		if err == nil {
+			now.set(p)
+			waitFor(p.Pid)
+			now.set(nil)
+		} else if first {
+			return err
+		}
+		select {
+		case <-ended:
+			return nil
+		case <-time.After(restartWait):
+		}
+		if isClosed(ended) {
+			return nil
+		}
+	}
+}
+
+// current is the helper that runs.
+type current struct {
+	mu      sync.Mutex
+	process *os.Process // mu: nil if none runs
+	started int         // mu: how many were
+}
+
+func (c *current) set(p *os.Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process = p; p != nil {
+		c.started++
+	}
+}
+
+// kill kills the helper if it has this number, and not another one that was started since.
+func (c *current) kill(number string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process != nil && number == strconv.Itoa(c.started) {
+		_ = c.process.Kill() // it may have ended
+	}
+}
+
+// waitFor waits for a child, and meanwhile for orphans, whatever each has died of.
+func waitFor(child int) {
+	for {
+		pid, err := syscall.Wait4(-1, nil, 0, nil)
+		if pid == child || err != nil && err != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// startOne starts a helper, and sends the server its ends of the lines.
+func startOne(line *net.UnixConn, text []byte) (*os.Process, error) {
+	cmd, err := newCommand(helperRole, helperTitle, os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	var server []*os.File
+	defer func() {
+		for _, f := range append(server, cmd.ExtraFiles...) {
+			_ = f.Close()
+		}
+	}()
+	for range maxRunning {
+		ours, theirs, err := fdline.Pair()
+		if err != nil {
+			return nil, err
+		}
+		f, err := ours.File()
+		_ = ours.Close()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, theirs)
+		if err != nil {
+			return nil, err
+		}
+		server = append(server, f)
+	}
+	cmd.Stdin = bytes.NewReader(text)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	if err := fdline.Send(line, "helper\n", server); err != nil && !errors.Is(err, syscall.EPIPE) {
+		_ = cmd.Process.Kill()
+		waitFor(cmd.Process.Pid)
+		return nil, err
+	}
+	return cmd.Process, nil
+}

@@ -1,0 +1,272 @@
+// Package hooks runs programs, and posts to URLs, when clients have done something.
+//
+// A server that is confined may execute nothing, and connect to nobody. So [Start], which comes
+// before the confinement, starts two more processes of this program:
+//
+//	server      has a [Queue] of events, and sends each to the helper when that has room
+//	supervisor  gives up its rights, and then does nothing but start the helper, again if it dies,
+//	            and kill it if the server reports that it hangs
+//	helper      runs programs and posts, at most maxRunning at a time
+//
+// The helper has no sockets but maxRunning lines to the server, one for each hook that runs. The
+// supervisor makes them for each helper, and passes the server its ends: so the end of a line
+// is the end of its helper. Each process ends with the one above it, once the hooks that run
+// have ended.
+package hooks
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
+	"github.com/haul-project/haul/cmd/haul/internal/system/subprocess"
+)
+
+// Bounds of hooks.
+const (
+	// DefaultTimeout is how long a hook may take.
+	DefaultTimeout = 30 * time.Second
+
+	// MaxTimeout is the most that [Hook].Timeout may be.
+	MaxTimeout = 10 * time.Minute
+
+	// MaxHooks is how many hooks there may be.
+	MaxHooks = 32
+
+	maxWords = 64      // of the command line of a program
+	maxWord  = 4 << 10 // bytes of each, and of a URL
+	minKey   = 16      // bytes of a key
+	maxKey   = 4 << 10 // and at most
+	minLimit = 1 * time.Second
+)
+
+// Supported reports whether this system can have hooks.
+const Supported = runtime.GOOS != "windows"
+
+// A Hook says what to do when clients do something.
+type Hook struct {
+	On      []activity.Kind // of these
+	Run     []string        // a program by its path, and its arguments; or
+	URL     string          // where the event is posted to
+	Key     string          // the file of the key that posts are signed with; "" signs none
+	Timeout time.Duration   // of a run, with all tries to post; 0 means DefaultTimeout
+}
+
+// Fields are the names of what a hook consists of, in the order of [Hook.String].
+var Fields = []string{"on", "timeout", "key", "url", "run"}
+
+// IsList reports whether a field has several parts.
+func IsList(field string) bool { return field == "on" || field == "run" }
+
+// Set sets a field by its name, which has one part or is a list.
+func (h *Hook) Set(field string, parts ...string) error {
+	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > maxWord || strings.IndexByte(p, 0) >= 0 }) {
+		return fmt.Errorf("a word has at most %d bytes, and no zero byte", maxWord)
+	}
+	switch field {
+	case "on":
+		return h.setKinds(parts)
+	case "run":
+		return h.setProgram(parts)
+	}
+	if len(parts) != 1 || parts[0] == "" {
+		return errors.New("it is one text")
+	}
+	switch text := parts[0]; field {
+	case "key":
+		h.Key = text
+	case "timeout":
+		d, err := time.ParseDuration(text)
+		if err != nil || d < minLimit || d > MaxTimeout {
+			return fmt.Errorf("it is a time with its unit, from %v to %v", minLimit, MaxTimeout)
+		}
+		h.Timeout = d
+	case "url":
+		u, err := url.Parse(text)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
+			return errors.New("it is a URL of http or https without a password; key signs what is posted")
+		}
+		h.URL = text
+	default:
+		return fmt.Errorf("a hook consists of %s", strings.Join(Fields, ", "))
+	}
+	return nil
+}
+
+func (h *Hook) setKinds(parts []string) error {
+	h.On = nil
+	for _, p := range parts {
+		if !slices.Contains(activity.HookKinds, activity.Kind(p)) {
+			return fmt.Errorf("there is no event %q; they are %s", p, kindNames())
+		}
+		if kind := activity.Kind(p); !slices.Contains(h.On, kind) {
+			h.On = append(h.On, kind)
+		}
+	}
+	return nil
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range activity.HookKinds {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (h *Hook) setProgram(words []string) error {
+	switch {
+	case len(words) == 0 || words[0] == "":
+		return errors.New("the program is missing")
+	case len(words) > maxWords:
+		return fmt.Errorf("a program has at most %d words with its name", maxWords)
+	case !filepath.IsAbs(words[0]):
+		return fmt.Errorf("%q: the program needs its whole path, such as /usr/local/bin/%s; there is no shell that would find it", words[0], filepath.Base(words[0]))
+	}
+	h.Run = words
+	return nil
+}
+
+// Check says what is missing in a hook, or is too much.
+func (h *Hook) Check() error {
+	switch {
+	case len(h.On) == 0:
+		return fmt.Errorf("a hook needs on, the events that it is for: %s", kindNames())
+	case len(h.Run) == 0 && h.URL == "":
+		return errors.New("a hook needs run, a program, or url, where events are posted to")
+	case len(h.Run) > 0 && h.URL != "":
+		return errors.New("a hook has run or url; write two hooks for both")
+	case h.Key != "" && h.URL == "":
+		return errors.New("key signs what is posted to a url, and there is none")
+	}
+	return nil
+}
+
+// Parse reads a hook as [Hook.String] writes it: FIELD=VALUE, separated by spaces, and all words
+// behind run= are those of its program. Quotes and backslashes are as in a shell that expands
+// nothing.
+func Parse(text string) (h Hook, err error) {
+	words, err := subprocess.Split(text)
+	if err != nil {
+		return h, err
+	}
+	var seen []string
+	for i, word := range words {
+		field, value, ok := strings.Cut(word, "=")
+		if !ok || !slices.Contains(Fields, field) {
+			return h, fmt.Errorf("%q is none of %s=; run= comes last, with the arguments of its program behind it", word, strings.Join(Fields, "=, "))
+		}
+		if slices.Contains(seen, field) {
+			return h, fmt.Errorf("%s= is there twice; write a hook for each", field)
+		}
+		seen = append(seen, field)
+		parts := []string{value}
+		switch field {
+		case "on":
+			parts = strings.Split(value, ",")
+		case "run":
+			parts = append(parts, words[i+1:]...)
+		}
+		if err := h.Set(field, parts...); err != nil {
+			return h, fmt.Errorf("%s: %w", field, err)
+		}
+		if field == "run" {
+			break
+		}
+	}
+	return h, h.Check()
+}
+
+// Get returns the parts of a field, as [Hook.Set] takes them; none if it is not set.
+func (h *Hook) Get(field string) (parts []string) {
+	switch field {
+	case "on":
+		for _, k := range h.On {
+			parts = append(parts, string(k))
+		}
+		return parts
+	case "run":
+		return h.Run
+	case "timeout":
+		if h.Timeout > 0 {
+			return []string{h.Timeout.String()}
+		}
+	case "key":
+		return given(h.Key)
+	case "url":
+		return given(h.URL)
+	}
+	return nil
+}
+
+func given(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}
+
+// String returns the hook as [Parse] reads it.
+func (h *Hook) String() string {
+	var words []string
+	for _, field := range Fields {
+		parts := h.Get(field)
+		switch {
+		case len(parts) == 0:
+			continue
+		case field == "on":
+			parts = []string{strings.Join(parts, ",")}
+		}
+		words = append(words, field+"="+quote(parts[0]))
+		for _, more := range parts[1:] {
+			words = append(words, quote(more))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// quote returns a word that [subprocess.Split] leaves as it is.
+func quote(word string) string {
+	if word != "" && !strings.ContainsAny(word, " \t\n\r'\"\\") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Target names what a hook does, for people: its program, or the server that it posts to. The path
+// of a URL is not shown: those of chat services are secrets.
+func (h *Hook) Target() string {
+	if len(h.Run) > 0 {
+		return h.Run[0]
+	}
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return "url"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// Summary says for people which events lead to what.
+func (h *Hook) Summary() string {
+	does := ": posts to "
+	if len(h.Run) > 0 {
+		does = ": runs "
+	}
+	return strings.Join(h.Get("on"), ", ") + does + h.Target()
+}
+
+// wants reports whether a hook is for events of a kind.
+func (h *Hook) wants(k activity.Kind) bool { return slices.Contains(h.On, k) }
+
+func (h *Hook) timeout() time.Duration {
+	if h.Timeout > 0 {
+		return h.Timeout
+	}
+	return DefaultTimeout
+}

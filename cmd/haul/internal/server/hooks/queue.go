@@ -1,0 +1,387 @@
+package hooks
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
+	"github.com/haul-project/haul/cmd/haul/internal/system/smallfile"
+	"github.com/haul-project/haul/internal/linequeue"
+)
+
+const (
+	// maxRunning is how many hooks run at a time.
+	maxRunning = 4
+
+	// maxLine is how long a line between the server and its helper may be, in bytes: an event
+	// has four names of activity.maxName bytes at most, once escaped and once in base64, and
+	// all of it in base64.
+	maxLine = 512 << 10
+
+	// startTime is how long the helper may take to be there when the server starts.
+	startTime = 10 * time.Second
+
+	// closeTime is how long the hooks of events that wait may take when the server ends.
+	closeTime = 10 * time.Second
+
+	// spareTime is how long the helper may take to report, once a hook has to have ended. A helper
+	// that takes longer was stopped, or hangs, and is killed.
+	// It covers killTime, outputTime, and the pauses between posts.
+	spareTime = 10 * time.Second
+)
+
+// A Config says what to run, and how.
+type Config struct {
+	Hooks []Hook
+	User  *privilege.User // to become; nil to stay the same
+	Env   []string        // the environment of the helper; programs get a part of it
+	Log   *slog.Logger
+}
+
+// CheckFiles reads the keys, and looks for the programs. The error says which hook is wrong.
+func CheckFiles(all []Hook) error {
+	_, err := readKeys(all)
+	return err
+}
+
+// readKeys returns the keys of hooks, nil for those without one.
+func readKeys(all []Hook) (keys [][]byte, err error) {
+	for _, h := range all {
+		var key []byte
+		if h.Key != "" {
+			if key, err = smallfile.Read(h.Key, maxKey); err != nil {
+				return nil, fmt.Errorf("read the key of the hook for %s: %w", h.Target(), err)
+			}
+			if key = []byte(strings.TrimRight(string(key), "\r\n")); len(key) < minKey {
+				return nil, fmt.Errorf("the key of the hook for %s in %s has %d bytes, and needs %d at least", h.Target(), h.Key, len(key), minKey)
+			}
+		}
+		if len(h.Run) > 0 {
+			if err := checkProgram(h.Run[0]); err != nil {
+				return nil, fmt.Errorf("the hook's program %w", err)
+			}
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// A Queue has hooks run. A nil *Queue has none.
+type Queue struct {
+	hooks   []Hook
+	log     *linequeue.Log
+	failed  linequeue.RateLimited
+	dropped linequeue.RateLimited
+	helper  *helper
+	waiting *turns
+	closing chan struct{} // closed when the server ends
+	gone    chan struct{} // closed when the supervisor has died: there will be no further helper
+	lines   [maxRunning]chan helperEnd
+	working sync.WaitGroup
+	running atomic.Int64
+
+	results  [len(results)]atomic.Int64
+	lost     atomic.Int64
+	restarts atomic.Int64
+}
+
+// results are the ways in which a run ends. A program is stuck if it was killed and does not end.
+var results = [...]string{"done", "failed", "timeout", "stuck"}
+
+// Start starts the helper, which has what rights this process has until it becomes the user.
+// The error is one of the configuration, or of starting it.
+func Start(cfg Config) (*Queue, error) {
+	keys, err := readKeys(cfg.Hooks)
+	if err != nil {
+		return nil, err
+	}
+	q := newQueue(cfg)
+	q.helper, err = startHelper(setup{Hooks: cfg.Hooks, Keys: keys, User: cfg.User}, cfg.Env)
+	if err == nil {
+		err = q.connect(startTime)
+	}
+	if err != nil {
+		q.helper.close()
+		q.log.Close()
+		return nil, fmt.Errorf("start the process that runs hooks: %w", err)
+	}
+	go q.follow()
+	for i := range q.lines {
+		q.working.Go(func() { q.work(q.lines[i]) })
+	}
+	return q, nil
+}
+
+func newQueue(cfg Config) *Queue {
+	q := &Queue{
+		hooks: cfg.Hooks, log: linequeue.NewLog(cfg.Log),
+		waiting: newTurns(len(cfg.Hooks)), closing: make(chan struct{}), gone: make(chan struct{}),
+	}
+	q.failed = linequeue.RateLimited{Log: q.log, Message: "hook", Unit: "runs"}
+	q.dropped = linequeue.RateLimited{Log: q.log, Message: "hooks are not run", Unit: "runs"}
+	for i := range q.lines {
+		q.lines[i] = make(chan helperEnd, 1)
+	}
+	return q
+}
+
+// errNoLines is of a helper whose lines this process did not get: it may have too many open files.
+var errNoLines = errors.New("take the lines to the helper")
+
+// connect waits for the lines to the next helper. Those to the one before have ended.
+func (q *Queue) connect(limit time.Duration) error {
+	all, number, err := q.helper.next(limit)
+	if err != nil {
+		return err
+	}
+	for i, c := range all {
+		select {
+		case old := <-q.lines[i]: // that nobody has taken
+			_ = old.Close()
+		default:
+		}
+		q.lines[i] <- helperEnd{c, number}
+	}
+	return nil
+}
+
+// follow takes the lines to each further helper.
+func (q *Queue) follow() {
+	defer close(q.gone)
+	for logged := false; ; {
+		err := q.connect(0)
+		switch {
+		case err == nil:
+			q.restarts.Add(1)
+			q.log.Say(slog.LevelWarn, "hooks: the helper has died, and runs again")
+			logged = false
+		case errors.Is(err, errNoLines): // the helper ends, as its lines do
+			if !logged {
+				q.log.Say(slog.LevelError, "hooks: the helper has died, and the next one cannot be used; others are tried", slog.String("error", err.Error()))
+			}
+			logged = true
+		default:
+			if !isClosed(q.closing) {
+				q.log.Say(slog.LevelError, "hooks: the supervisor has died, so nothing starts the helper again; it runs hooks as long as it lives, and none is run after that: reload haul, or start it again", slog.String("error", err.Error()))
+			}
+			return
+		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Send has the hooks run that are for the event. It never waits.
+func (q *Queue) Send(e activity.Event) {
+	if q == nil {
+		return
+	}
+	for i := range q.hooks {
+		if !q.hooks[i].wants(e.Event) {
+			continue
+		}
+		w := waiting{i, e}
+		switch {
+		case isClosed(q.closing):
+			q.drop("the server ends", w)
+		case !q.waiting.add(w):
+			q.drop("too many wait", w)
+		}
+	}
+}
+
+// drop counts a run that there will not be, or of which nobody knows how it ended.
+func (q *Queue) drop(why string, w waiting) {
+	q.lost.Add(1)
+	q.dropped.Count(slog.LevelWarn, why, w.event.Peer, slog.String("event", string(w.event.Event)), slog.String("file", w.event.File))
+}
+
+// next returns the next run, or false when the server ends and none waits.
+func (q *Queue) next() (w waiting, ok bool) {
+	select {
+	case <-q.waiting.some:
+		return q.waiting.take(), true
+	case <-q.closing:
+	}
+	select {
+	case <-q.waiting.some:
+		return q.waiting.take(), true
+	default:
+		return w, false
+	}
+}
+
+// work has hooks run one after the other, by the helper at the other end of its lines.
+func (q *Queue) work(lines <-chan helperEnd) {
+	var line *workerLine
+	defer func() { line.close() }()
+	for {
+		w, ok := q.next()
+		if !ok {
+			return
+		}
+		for done := false; !done; {
+			if line == nil {
+				if line = q.newLine(lines); line == nil {
+					q.drop("the helper is gone", w)
+					break
+				}
+			}
+			q.running.Add(1)
+			sent, err := q.run(line, w)
+			q.running.Add(-1)
+			if done = sent; err == nil {
+				continue
+			}
+			q.helper.kill(line.number) // if it lives, it hangs, or has given the line up
+			line.close()
+			line = nil
+			if sent { // otherwise the run was not begun, and the next helper gets it
+				q.drop("the helper died", w)
+			}
+		}
+	}
+}
+
+// newLine waits for a line to a helper. It returns nil if there will be none.
+func (q *Queue) newLine(lines <-chan helperEnd) *workerLine {
+	select {
+	case c := <-lines:
+		return newWorkerLine(c)
+	default:
+	}
+	select {
+	case c := <-lines:
+		return newWorkerLine(c)
+	case <-q.gone:
+		return nil
+	}
+}
+
+// A helperEnd is the server's end of a line to a helper.
+type helperEnd struct {
+	net.Conn
+	number int // of the helper, from 1 on
+}
+
+// A workerLine is a line to the helper, which runs one hook for it at a time.
+type workerLine struct {
+	helperEnd
+	lines *bufio.Reader
+}
+
+func newWorkerLine(c helperEnd) *workerLine { return &workerLine{c, bufio.NewReaderSize(c, maxLine)} }
+
+func (l *workerLine) close() {
+	if l != nil {
+		_ = l.Conn.Close()
+	}
+}
+
+// run has a hook run, and waits for the result. It reports whether the helper may have begun.
+func (q *Queue) run(line *workerLine, w waiting) (sent bool, err error) {
+	h := &q.hooks[w.hook]
+	text, err := json.Marshal(order{Hook: w.hook, Event: w.event.AppendLine(nil), Variables: bytesOf(w.event.Variables())})
+	if err != nil { // cannot be
+		return true, err
+	}
+	_ = line.SetDeadline(time.Now().Add(h.timeout() + spareTime))
+	if _, err := line.Write(append(text, '\n')); err != nil {
+		return false, err
+	}
+	answer, err := line.lines.ReadSlice('\n')
+	if err != nil {
+		return true, err
+	}
+	var o outcome
+	if err := json.Unmarshal(answer, &o); err != nil {
+		return true, err
+	}
+	i := slices.Index(results[:], o.Result)
+	if i < 0 {
+		return true, errors.New("the helper reports no result")
+	}
+	q.results[i].Add(1)
+	if i > 0 {
+		q.failed.Count(slog.LevelWarn, h.Target()+": "+o.Result, w.event.Peer,
+			slog.String("event", string(w.event.Event)), slog.String("file", w.event.File), slog.String("error", o.Error))
+	}
+	return true, nil
+}
+
+func bytesOf(texts []string) (all [][]byte) {
+	for _, t := range texts {
+		all = append(all, []byte(t))
+	}
+	return all
+}
+
+// RegisterMetrics adds the counts.
+func (q *Queue) RegisterMetrics(r *meter.Registry) {
+	if q == nil {
+		return
+	}
+	for i, result := range results {
+		r.Counter("hook_runs_total", "Hooks that were run.", q.results[i].Load, "result", result)
+	}
+	r.Counter("hook_runs_lost_total", "Hooks that were not run as too many waited, or whose helper died.", q.lost.Load)
+	r.Counter("hook_helper_restarts_total", "Times that the process that runs hooks has died, and was started again.", q.restarts.Load)
+	r.Gauge("hook_supervisor_up", "1 while the process lives that starts the helper for hooks again. At 0 no hook is run once the helper has died too.", func() float64 {
+		if isClosed(q.gone) {
+			return 0
+		}
+		return 1
+	})
+	r.Gauge("hook_runs_waiting", "Hooks that wait for their turn.", func() float64 { return float64(len(q.waiting.some)) })
+}
+
+// Close has the hooks run that wait, for some seconds, and then ends the helper. Hooks that run
+// may end by themselves, as long as they may take.
+func (q *Queue) Close() {
+	if q != nil {
+		q.close(closeTime)
+	}
+}
+
+func (q *Queue) close(limit time.Duration) {
+	close(q.closing)
+	done := make(chan struct{})
+	go func() { q.working.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(limit):
+	}
+	q.helper.close()
+	for left := true; left; {
+		select {
+		case <-q.waiting.some:
+			q.drop("the server ends", q.waiting.take())
+		default:
+			left = false
+		}
+	}
+	if n := q.running.Load(); n > 0 {
+		q.log.Say(slog.LevelWarn, "hooks: some still run as the server ends; how they end is not logged", slog.Int64("runs", n))
+	}
+	q.failed.Flush()
+	q.dropped.Flush()
+	q.log.Close()
+}

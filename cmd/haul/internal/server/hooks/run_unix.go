@@ -1,0 +1,238 @@
+//go:build unix
+
+package hooks
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/system/fdline"
+	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
+)
+
+const (
+	// maxOutput is how much of what a program prints is reported if it fails, in bytes: the
+	// last of it. The rest is read and dropped.
+	maxOutput = 1 << 10
+
+	// maxError is how much of an error is reported, in bytes. One to post has what the receiver has answered.
+	maxError = 2 * maxOutput
+
+	// outputTime is how long the output of a program is read once it has ended, if a process
+	// that has left its group holds it.
+	outputTime = time.Second
+
+	// killTime is how long a program may take to end once it is killed. One that waits for a disk
+	// or for a file server takes longer, or never ends.
+	killTime = 5 * time.Second
+
+	// maxStuck is how many programs that do not end there may be until no further one is begun.
+	maxStuck = 16
+
+	// lookEvery is the time between two looks for processes that a program has left. It begins
+	// with firstLook, and doubles.
+	firstLook, lookEvery = time.Millisecond, time.Second
+)
+
+// A runner runs hooks. All lines share it.
+type runner struct {
+	setup
+	killTime time.Duration             // [killTime], or less in a test
+	wait     func(cmd *exec.Cmd) error // until a program has ended
+	stuck    atomic.Int64              // programs that were killed, and have not ended
+}
+
+// runHelper runs hooks for the server until that ends.
+func runHelper() int {
+	keepSignals()
+	closeInPrograms()
+	err := privilege.Hide() // before it knows a key
+	r := &runner{killTime: killTime, wait: (*exec.Cmd).Wait}
+	if err == nil {
+		err = json.NewDecoder(os.Stdin).Decode(&r.setup)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "haul: run hooks:", err)
+		return 1
+	}
+	var running sync.WaitGroup
+	for i := range maxRunning {
+		f := os.NewFile(uintptr(firstLine+i), "line")
+		line, err := fdline.Of(f)
+		_ = f.Close()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "haul: run hooks:", err)
+			return 1
+		}
+		running.Go(func() { r.serve(line) })
+	}
+	running.Wait()
+	return 0
+}
+
+// serve carries out the orders of a line until it ends.
+func (r *runner) serve(line net.Conn) {
+	// The kernel ends a program with the thread that has started it: see programAttr.
+	runtime.LockOSThread()
+	defer line.Close()
+	lines := bufio.NewReaderSize(line, maxLine)
+	for {
+		text, err := lines.ReadSlice('\n')
+		if err != nil {
+			return
+		}
+		var o order
+		result := outcome{Result: "failed", Error: "the order makes no sense"}
+		if err := json.Unmarshal(text, &o); err == nil && o.Hook >= 0 && o.Hook < len(r.Hooks) {
+			result = r.do(o)
+		}
+		answer, err := json.Marshal(result)
+		if err == nil {
+			_, err = line.Write(append(answer, '\n'))
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// do runs a hook.
+func (r *runner) do(o order) outcome {
+	h := &r.Hooks[o.Hook]
+	var err error
+	if h.URL != "" {
+		err = post(h.timeout(), h.URL, r.Keys[o.Hook], o.Event)
+	} else {
+		err = r.runProgram(h, o)
+	}
+	if err == nil {
+		return outcome{Result: "done"}
+	}
+	said := err.Error()
+	said = said[:min(len(said), maxError)]
+	switch {
+	case errors.Is(err, errStuck):
+		return outcome{"stuck", said}
+	case errors.Is(err, context.DeadlineExceeded):
+		return outcome{"timeout", fmt.Sprintf("it has not ended in %v: %s", h.timeout(), said)}
+	}
+	return outcome{"failed", said}
+}
+
+// errStuck is of a program that does not end.
+var errStuck = fmt.Errorf("its processes were killed, and %v later not all of them have ended", killTime)
+
+// runProgram runs a program in a process group of its own, which ends with it.
+func (r *runner) runProgram(h *Hook, o order) error {
+	if n := r.stuck.Load(); n >= maxStuck {
+		return fmt.Errorf("it was not begun, since %d programs before it were killed and have not ended; look for processes in state D, and for the disk or the file server that they wait for", n)
+	}
+	cmd := exec.Command(h.Run[0], h.Run[1:]...)
+	cmd.Dir, cmd.SysProcAttr = "/", programAttr()
+	cmd.Env = append(cmd.Env, r.Env...)
+	for _, v := range o.Variables {
+		cmd.Env = append(cmd.Env, string(v))
+	}
+	stdin, event, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer event.Close()
+	said, output, err := os.Pipe()
+	if err != nil {
+		_ = stdin.Close()
+		return err
+	}
+	defer said.Close()
+	// Files, so that Wait waits for the program alone, not for others that hold them.
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, output, output
+	err = cmd.Start()
+	_, _ = stdin.Close(), output.Close()
+	if err != nil {
+		return err
+	}
+	go func() {
+		_, _ = event.Write(o.Event) // a program need not read it
+		_ = event.Close()
+	}()
+	last := make(chan string, 1)
+	go func() { last <- readLast(said) }()
+	err = r.await(cmd, h.timeout())
+	_ = said.SetReadDeadline(time.Now().Add(outputTime))
+	text := strings.TrimSpace(<-last)
+	if err != nil && text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return err
+}
+
+// await waits until a program has ended, kills it when its time is over, and in either case what
+// it has left running.
+func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
+	var result error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		result = r.wait(cmd)
+	}()
+	group := cmd.Process.Pid
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	var err error
+	killed := false
+	select {
+	case <-ended:
+		err = result
+	case <-timer.C:
+		err, killed = context.DeadlineExceeded, true
+	}
+	if syscall.Kill(-group, syscall.SIGKILL) != nil && !killed {
+		return err // there is nothing left
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		<-ended
+		for pause := firstLook; syscall.Kill(-group, 0) == nil; pause = min(2*pause, lookEvery) {
+			time.Sleep(pause)
+		}
+	}()
+	select {
+	case <-gone:
+		return err
+	case <-time.After(r.killTime):
+	}
+	r.stuck.Add(1)
+	go func() {
+		<-gone
+		r.stuck.Add(-1)
+	}()
+	return errStuck
+}
+
+// readLast reads all, and returns the last of it.
+func readLast(r io.Reader) string {
+	var kept []byte
+	piece := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(piece)
+		kept = append(kept, piece[:n]...)
+		kept = kept[max(0, len(kept)-maxOutput):]
+		if err != nil && !errors.Is(err, syscall.EINTR) {
+			return strings.ToValidUTF8(string(kept), "\ufffd")
+		}
+	}
+}

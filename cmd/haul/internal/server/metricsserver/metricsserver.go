@@ -1,0 +1,133 @@
+// Package metricsserver shows metrics and the health of a server by HTTP, with bounds for
+// whoever connects.
+package metricsserver
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/httpend"
+)
+
+// metricsLimits limit what a client of the metrics can use. Each connection answers one
+// request, so it lasts no longer than header + answer.
+type metricsLimits struct {
+	header      time.Duration // until a request's header and body are complete
+	answer      time.Duration // from then on, until the answer has been read
+	grace       time.Duration // for answers under way when the server ends
+	headerBytes int           // of a request; net/http adds 4096
+	connections int           // at the same time; more are closed at once
+}
+
+// metricsDefaults suit one or two scrapers on a network that works, at
+// intervals of seconds.
+var metricsDefaults = metricsLimits{
+	header:      5 * time.Second,
+	answer:      10 * time.Second,
+	grace:       time.Second,
+	headerBytes: 4 << 10,
+	connections: 64,
+}
+
+// A Server shows metrics and health.
+type Server struct {
+	http   http.Server
+	socket net.Listener
+	log    *slog.Logger
+	limits metricsLimits
+	open   atomic.Int64 // connections
+
+	closing atomic.Bool
+	ended   chan struct{}
+}
+
+// New serves three paths on a socket until Close: /metrics by the handler, /healthz, and /
+// with a line about them. When ctx ends, /healthz changes from 200 to 503 and the others
+// remain, so that the end of the transfers can be seen.
+//
+// There is no encryption and no password, so only those who may see the numbers should be
+// able to reach the socket.
+func New(ctx context.Context, socket net.Listener, metrics http.Handler, log *slog.Logger) *Server {
+	return metricsDefaults.serveOn(ctx, socket, metrics, log)
+}
+
+func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, metrics http.Handler, log *slog.Logger) *Server {
+	s := &Server{socket: socket, log: log, limits: limits, ended: make(chan struct{})}
+	s.http = http.Server{
+		Handler:                      metricsRoutes(ctx, metrics),
+		ReadHeaderTimeout:            limits.header,
+		ReadTimeout:                  limits.header,
+		WriteTimeout:                 limits.answer,
+		IdleTimeout:                  limits.header, // unused: no connection is kept
+		MaxHeaderBytes:               limits.headerBytes,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ConnState:                    s.count,
+	}
+	// A scrape comes every few seconds, so a new connection for each is cheap. A connection
+	// that is kept is one more that a stranger can hold.
+	s.http.SetKeepAlivesEnabled(false)
+	go s.run()
+	return s
+}
+
+// metricsRoutes answers requests. Methods other than GET and HEAD get 405, other paths
+// 404.
+func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
+	text := func(w http.ResponseWriter, status int, line string) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, line+"\n") // the client may be gone
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if ctx.Err() != nil {
+			text(w, http.StatusServiceUnavailable, "draining")
+			return
+		}
+		text(w, http.StatusOK, "ok")
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		text(w, http.StatusOK, "haul: metrics are at /metrics, health is at /healthz")
+	})
+	return mux
+}
+
+// Addr returns the address of the socket.
+func (s *Server) Addr() net.Addr { return s.socket.Addr() }
+
+// run serves until Close. If the socket fails before that, the metrics end and
+// the transfers continue.
+func (s *Server) run() {
+	defer close(s.ended)
+	if err := s.http.Serve(s.socket); !s.closing.Load() {
+		s.log.Error("metrics ended", "address", s.Addr().String(), "error", err)
+	}
+}
+
+// count closes a new connection if there are too many.
+func (s *Server) count(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if s.open.Add(1) > int64(s.limits.connections) {
+			_ = c.Close() // it has no request yet
+		}
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
+}
+
+// Close ends the server: answers under way have the grace, other connections are closed.
+// It may be called again.
+func (s *Server) Close() {
+	s.closing.Store(true)
+	httpend.Finish(&s.http, s.socket, s.ended, s.open.Load, s.limits.grace)
+}

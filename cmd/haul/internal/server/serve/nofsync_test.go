@@ -1,0 +1,23 @@
+package serve
+
+import (
+	"testing"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/site"
+)
+
+// NoFsync reaches the directory of clients without a login.
+func TestNoFsync(t *testing.T) {
+	for _, noFsync := range []bool{false, true} {
+		cfg := Default()
+		cfg.Dirs, cfg.Files.Upload, cfg.NoFsync = []string{t.TempDir()}, site.UploadCreate, noFsync
+		files, err := cfg.openPublicFiles(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer files.close()
+		if len(files.uploads) != 1 || files.uploads[0].NoSync != noFsync {
+			t.Errorf("NoFsync %v: without a login uploads go to %+v", noFsync, files.uploads)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package serve
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
+)
+
+// userToBecome looks up the user of --user; nil means none. It is called with the other
+// checks, before any socket is open.
+func userToBecome(spec string) (*privilege.User, error) {
+	if spec == "" {
+		return nil, nil
+	}
+	u, err := privilege.LookUp(spec)
+	if err != nil {
+		return nil, failure.Mistake("user", "--user: %w", err)
+	}
+	return &u, nil
+}
+
+// mayBecome returns an error if this process cannot become a user. "haul config check" does
+// not ask: others run it than the server.
+func (cfg *Config) mayBecome(user *privilege.User) error {
+	if user == nil || cfg.Unconfined {
+		return nil
+	}
+	if err := privilege.Allowed(*user); err != nil {
+		return failure.Mistake("user", "--user: %w", err)
+	}
+	return nil
+}
+
+// ownUsers returns the numbers of the users that the server runs as: the user who started
+// it, and the user it changes to, if any.
+func ownUsers(become *privilege.User) []int {
+	own := []int{os.Geteuid()}
+	if become != nil {
+		own = append(own, become.UID)
+	}
+	return own
+}
+
+// dropPrivileges drops the rights that the server no longer needs once everything is
+// open: files outside its directories, then root or capabilities. It cannot be undone,
+// and after an error the process must end.
+//
+// Confine comes first because it finds the directories by name, which the user may not be
+// able to reach. Where the system cannot confine a process, the server runs unconfined.
+func dropPrivileges(user *privilege.User, sandbox privilege.Confinement, log *slog.Logger) error {
+	what, err := privilege.Confine(sandbox)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+	case err != nil:
+		return err
+	default:
+		log.Info("confined", "by", what)
+	}
+	switch {
+	case user != nil:
+		return privilege.Drop(*user)
+	case os.Geteuid() == 0:
+		log.Warn("running as root: a bug in haul would have root's rights; use --user NAME")
+		return nil
+	}
+	if err := privilege.DropCapabilities(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+// Package sftpserver is "haul sftp-server": one SFTP session on the standard input and
+// output, for a user whom another program has let in, with the options of OpenSSH's
+// sftp-server(8).
+package sftpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/store/localdir"
+	"github.com/haul-project/haul/users"
+)
+
+// A Config is what the options say.
+type Config struct {
+	Root     string   // what the client sees as /, with the tokens of expand; "" is all of the machine
+	Start    string   // where the session begins, with the same tokens; "" is the working directory, or Root
+	ReadOnly bool     // refuse all that changes something
+	Allow    []string // requests to take, and no others; nil takes all
+	Deny     []string // requests to refuse
+	Umask    Umask    // of new files and directories
+	InPlace  bool     // show uploads as they come
+	NoFsync  bool     // do not wait for the disk
+	Level    Level    // what to log
+	Facility Facility // of syslog
+	Stderr   bool     // log to the standard error instead
+
+	syslog string // the socket of a syslog; "" is that of this machine
+}
+
+// Run serves one session on in and out until the client ends it, which is no error, or ctx
+// ends.
+func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) error {
+	self, err := user.Current()
+	if err != nil {
+		return failure.Local.Errorf("finding out whose session this is: %w", err)
+	}
+	refused, err := c.refused()
+	if err != nil {
+		return err
+	}
+	if err := c.Umask.set(); err != nil {
+		return err
+	}
+	log := newLog(c, stderr)
+	defer log.close()
+	a := &sftp.Account{User: self.Username, Refused: refused, Hidden: !c.InPlace}
+	if c.ReadOnly {
+		a.Access = users.ReadOnly
+	}
+	closeFiles, err := c.open(a, self, log)
+	if err != nil {
+		log.printf(levelFatal, "%v", err)
+		return err
+	}
+	defer closeFiles()
+	s := &sftp.Server{IdleTimeout: -1, Umask: -1, Owner: ownerName} // the umask is the process's own
+	log.observe(s, self.Username)
+	rw, err := openStdio(in, out)
+	if err != nil {
+		return failure.Local.Errorf("opening standard input and output: %w", err)
+	}
+	return s.ServeSession(ctx, rw, a)
+}
+
+// Requests returns the names of the requests that Allow and Deny can name.
+func Requests() []string { return sftp.Requests() }
+
+// hashing are the requests of haul alone that give away what another request does: of a range
+// of one byte, a hash is as good as the byte. A list for OpenSSH's server cannot have them.
+var hashing = map[string][]string{
+	"open": {"check-file-name"},
+	"read": {"check-file", "check-file-handle", "check-file-name"},
+}
+
+// refused returns the names of the requests to refuse.
+func (c *Config) refused() ([]string, error) {
+	all := Requests()
+	for flag, names := range map[string][]string{"-p": c.Allow, "-P": c.Deny} {
+		for _, name := range names {
+			if !slices.Contains(all, name) {
+				return nil, failure.Usage.Errorf("%s %q: there is no such request; -Q requests lists them", flag, name)
+			}
+		}
+	}
+	refused := slices.Clone(c.Deny)
+	for _, name := range c.Deny {
+		refused = append(refused, hashing[name]...)
+	}
+	if c.Allow != nil {
+		for _, name := range all {
+			if !slices.Contains(c.Allow, name) {
+				refused = append(refused, name)
+			}
+		}
+	}
+	return refused, nil
+}
+
+// open gives an account its files and the directory where it begins. It returns what closes
+// them.
+func (c *Config) open(a *sftp.Account, self *user.User, log *log) (closeFiles func(), err error) {
+	root, err := expand(c.Root, self)
+	if err != nil {
+		return nil, failure.Usage.Errorf("--root %s: %w", c.Root, err)
+	}
+	start, err := expand(c.Start, self)
+	if err != nil {
+		return nil, failure.Usage.Errorf("-d %s: %w", c.Start, err)
+	}
+	closeFiles = func() {}
+	var files *localdir.Dir
+	switch {
+	case root != "":
+		r, err := os.OpenRoot(root)
+		if err != nil {
+			return nil, failure.Local.Errorf("--root %s: %w", root, err)
+		}
+		closeFiles = func() { _ = r.Close() }
+		files = localdir.New(r)
+		files.Path, files.LinksFromRoot, files.SpecialBits, files.Native = root, true, true, true
+		start = path.Clean("/" + start)
+	case runtime.GOOS == "windows":
+		return nil, failure.Usage.Errorf("sftp-server: --root DIR is missing: on Windows there is no directory above all others")
+	default:
+		files = localdir.Machine()
+		a.Home, a.Resolve = homeOf, resolve
+		if start, err = filepath.Abs(start); err != nil {
+			return nil, failure.Local.Errorf("finding out the working directory: %w", err)
+		}
+	}
+	files.NoSync = c.NoFsync
+	a.Tree, a.Dir = files, start
+	if fi, err := files.Stat(context.Background(), nameOf(start)); err != nil || !fi.IsDir() {
+		if err == nil {
+			err = errors.New("not a directory")
+		}
+		log.printf(levelError, "the session cannot begin in %q: %v", start, err)
+		if a.Dir = "/"; root == "" {
+			a.Dir, _ = os.Getwd()
+		}
+	}
+	return closeFiles, nil
+}
+
+// nameOf returns the name that an absolute path has in a store.
+func nameOf(p string) string {
+	if p = strings.TrimPrefix(p, "/"); p == "" {
+		return "."
+	}
+	return p
+}
+
+// resolve is [sftp.Account].Resolve for the machine's own root.
+func resolve(p string) (string, error) {
+	full, err := filepath.EvalSymlinks(p)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return full, err
+	}
+	above, base := path.Split(strings.TrimRight(p, "/"))
+	if base == "." || base == ".." || base == "" {
+		return "", err
+	}
+	if above, err = filepath.EvalSymlinks(above); err != nil {
+		return "", err
+	}
+	return filepath.Join(above, base), nil
+}
+
+// homeOf returns the home directory of a user of this machine.
+func homeOf(name string) (string, bool) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return "", false
+	}
+	return u.HomeDir, true
+}
+
+// ownerName returns the name of a user or a group of this machine.
+func ownerName(id uint32, group bool) string {
+	text := strconv.FormatUint(uint64(id), 10)
+	if group {
+		if g, err := user.LookupGroupId(text); err == nil {
+			return g.Name
+		}
+		return ""
+	}
+	if u, err := user.LookupId(text); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+// expand replaces the tokens in a path as sftp-server(8) does: %d is the home directory of
+// the user, %u the user's name, and %% is %.
+func expand(text string, self *user.User) (string, error) {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, "%")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		switch {
+		case strings.HasPrefix(after, "%"):
+			b.WriteByte('%')
+		case strings.HasPrefix(after, "d"):
+			b.WriteString(self.HomeDir)
+		case strings.HasPrefix(after, "u"):
+			b.WriteString(self.Username)
+		default:
+			return "", fmt.Errorf("unknown token %q; there are %%d (home directory), %%u (user) and %%%%", "%"+after[:min(len(after), 1)])
+		}
+		text = after[1:]
+	}
+}
+
+// stdio is the standard input and output as one stream.
+type stdio struct{ in, out *os.File }
+
+func (s stdio) Read(p []byte) (int, error)  { return s.in.Read(p) }
+func (s stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
+func (s stdio) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }

@@ -1,0 +1,24 @@
+//go:build !unix
+
+package sftpserver
+
+import (
+	"errors"
+	"os"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+)
+
+// set refuses a umask, as no process has one here.
+func (u *Umask) set() error {
+	if u.given {
+		return failure.Usage.Errorf("-u %v: this system has no umask", u)
+	}
+	return nil
+}
+
+func openStdio(in, out *os.File) (stdio, error) { return stdio{in, out}, nil }
+
+func openSyslog(Facility, string) (write func(l Level, text string), closeLog func(), err error) {
+	return nil, nil, errors.ErrUnsupported
+}

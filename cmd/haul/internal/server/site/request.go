@@ -1,0 +1,197 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/haul-project/haul/cmd/haul/internal/tftp/remap"
+	"github.com/haul-project/haul/store"
+)
+
+// A request is one client's question for one name, and what has been found out
+// about the client. One goroutine has it.
+type request struct {
+	ctx    context.Context
+	site   *Site
+	client Client
+	write  bool
+
+	looked bool // mac, has and macErr are what the neighbour table says
+	mac    MAC
+	has    bool
+	macErr error
+}
+
+func (s *Site) request(ctx context.Context, c Client, write bool) *request {
+	return &request{ctx: ctx, site: s, client: c.plain(), write: write}
+}
+
+// A place is where a request leads: a name in a store, and another to try if a
+// read does not find it.
+type place struct {
+	store          store.Store
+	name, fallback string
+	claims         bool // it is below what would be the client's own directory, if there were one
+}
+
+func (p place) stat(ctx context.Context) (fs.FileInfo, error) {
+	fi, err := p.store.Stat(ctx, p.name)
+	if p.fallback != "" && errors.Is(err, fs.ErrNotExist) {
+		return p.store.Stat(ctx, p.fallback)
+	}
+	return fi, err
+}
+
+// place takes a name as the client sent it all the way.
+func (q *request) place(name string) (place, error) {
+	name, err := q.mapped(name)
+	if err != nil {
+		return place{}, err
+	}
+	return q.locate(name)
+}
+
+// locate finds the place of a name that needs no mapping any more.
+func (q *request) locate(name string) (place, error) {
+	clean, err := store.CleanName(name)
+	if err != nil {
+		return place{}, refuseName(err)
+	}
+	if err := q.allowed(clean); err != nil {
+		return place{}, err
+	}
+	root, err := q.root()
+	if err != nil {
+		return place{}, err
+	}
+	p := place{store: root.Files, name: clean}
+	if q.write && root.Uploads != nil {
+		p.store = root.Uploads
+	}
+	if p.store == nil {
+		return place{}, &Refusal{Message: "only uploads are allowed"}
+	}
+	return q.ownPlace(root, p)
+}
+
+func refuseName(err error) error {
+	if errors.Is(err, store.ErrNotRegular) {
+		return &Refusal{Message: "not a regular file", Reason: err}
+	}
+	return &Refusal{Message: "access violation", Reason: err}
+}
+
+// mapped applies the map.
+func (q *request) mapped(name string) (string, error) {
+	if q.site.Map == nil {
+		return name, nil
+	}
+	mapped, err := q.site.Map.Apply(MapQuery(name, q.write, q.client.Peer, q.exists))
+	if err == nil {
+		return mapped, nil
+	}
+	message := "file name cannot be mapped"
+	if abort, ok := errors.AsType[*remap.Abort](err); ok {
+		if message = presentable(abort.Message); message == "" {
+			message = "access denied"
+		}
+	}
+	return "", &Refusal{Message: message, Reason: err}
+}
+
+// exists reports whether the request could continue with a name.
+func (q *request) exists(name string) bool {
+	p, err := q.locate(name)
+	if err != nil {
+		return false
+	}
+	fi, err := p.stat(q.ctx)
+	if !q.write {
+		return err == nil && fi.Mode().IsRegular()
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true
+	case err != nil:
+		return false
+	}
+	return fi.Mode().IsRegular() && q.site.Upload != UploadCreate
+}
+
+// allowed asks the access rules about a clean name.
+func (q *request) allowed(name string) error {
+	if len(q.site.Access) == 0 {
+		return nil
+	}
+	n := newSubject(name)
+	allowing := exact
+	if q.site.FoldCase {
+		allowing = folded
+	}
+	for i := range q.site.Access {
+		r := &q.site.Access[i]
+		last := allowing
+		if r.Deny {
+			last = spelled
+		}
+		if !r.covers(q.write) || !r.Name.matches(n, last) {
+			continue
+		}
+		fits, err := q.fits(r.Who)
+		if err != nil {
+			return err
+		}
+		if fits && r.Deny {
+			return &Refusal{Message: "access denied", Reason: fmt.Errorf("access rule %d: %s", i+1, r)}
+		}
+		if fits {
+			return nil
+		}
+	}
+	return nil
+}
+
+// root returns the first root for the client.
+func (q *request) root() (*Root, error) {
+	for i := range q.site.Roots {
+		r := &q.site.Roots[i]
+		fits, err := q.fits(r.Match)
+		if err != nil {
+			return nil, err
+		}
+		if fits {
+			return r, nil
+		}
+	}
+	return nil, &Refusal{Message: "access denied", Reason: errors.New("no root is for this client")}
+}
+
+// fits reports whether m is for the client.
+func (q *request) fits(m Match) (bool, error) {
+	if m.IsZero() || m.fitsAddr(q.client) {
+		return true, nil
+	}
+	if len(m.MACs) == 0 {
+		return false, nil
+	}
+	mac, ok, err := q.hardware()
+	return ok && m.fitsMAC(mac), err
+}
+
+// hardware returns the client's hardware address, if it is known. It is looked
+// up once a request.
+func (q *request) hardware() (MAC, bool, error) {
+	if q.site.Neighbours == nil {
+		return MAC{}, false, nil
+	}
+	if !q.looked {
+		q.looked = true
+		q.mac, q.has, q.macErr = q.site.Neighbours.MAC(q.client.Peer)
+	}
+	if q.macErr != nil {
+		return MAC{}, false, fmt.Errorf("hardware address of %s: %w", q.client.Peer, q.macErr)
+	}
+	return q.mac, q.has, nil
+}

@@ -1,0 +1,379 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// While a source is away, each call tries to reach it, and waits for as long as a call
+	// may: a server that restarts is soon back, and a client that waits need not begin anew.
+	// After patience, calls fail at once, but for one every probeEvery.
+	patience   = 30 * time.Second
+	probeEvery = 5 * time.Second
+
+	// Between two tries to connect, in the middle; each time twice as long, up to most.
+	firstPause = 200 * time.Millisecond
+	mostPause  = 5 * time.Second
+
+	// logEvery is the time between two lines about a source that is away, between two
+	// about files that it could not give, and about requests that are sent again.
+	logEvery = time.Minute
+)
+
+var (
+	errSlow   = errors.New("no answer in time")
+	errClosed = fmt.Errorf("the source was closed: %w", fs.ErrClosed)
+)
+
+// A link is the way to the server of a source: the connection, who may use it, and what
+// was found out about it.
+type link struct {
+	text    string
+	connect func(context.Context) (store.Tree, func(), error)
+	renews  func(error) bool // whether another connection may do better
+	reopens bool             // files that are open are opened again on another connection
+	log     func(slog.Level, string, ...slog.Attr)
+	wait    time.Duration // what a call may take
+	least   time.Duration // leastTime, but in tests
+	places  chan struct{}
+	life    context.Context
+	end     context.CancelCauseFunc
+
+	calls, failures, repeats, connects, read atomic.Uint64
+
+	mu      sync.Mutex
+	conn    *conn     // mu: nil if there is none
+	dialing *dialing  // mu: nil if nobody connects
+	tries   int       // mu: to connect, that failed, in a row
+	away    time.Time // mu: since when the source is away; zero if it is not
+	probe   time.Time // mu: when it may be asked next, if it is away for long
+	err     error     // mu: why it is away
+	logged  time.Time // mu: when that was logged
+	faulty  time.Time // mu: when it was logged that a request has failed
+	warned  time.Time // mu: when it was logged that a request is sent again
+	reached bool      // mu: it has answered before
+}
+
+// A conn is a connection.
+type conn struct {
+	tree  store.Tree
+	close func()
+}
+
+// A dialing is a try to connect, which several may wait for.
+type dialing struct {
+	done chan struct{}
+	conn *conn
+	err  error
+}
+
+func newLink(text string, wait time.Duration, say func(slog.Level, string, ...slog.Attr)) *link {
+	l := &link{text: text, wait: wait, least: leastTime, log: say, places: make(chan struct{}, maxCalls)}
+	l.life, l.end = context.WithCancelCause(context.Background())
+	return l
+}
+
+func (l *link) say(level slog.Level, text string, attrs ...slog.Attr) {
+	l.log(level, text, append([]slog.Attr{slog.String("source", l.text)}, attrs...)...)
+}
+
+func (l *link) close() {
+	l.end(errClosed)
+	l.mu.Lock()
+	c := l.conn
+	l.conn = nil
+	l.mu.Unlock()
+	if c != nil {
+		c.close()
+	}
+}
+
+func (l *link) stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Stats{Calls: l.calls.Load(), Failures: l.failures.Load(), Again: l.repeats.Load(), Connects: l.connects.Load(), Read: l.read.Load(), Away: !l.away.IsZero()}
+}
+
+// A span is the life of a call, or of what it has opened.
+type span struct {
+	ctx    context.Context // ends with the caller's, with the link's, when the call takes too long, or by end
+	end    func()
+	conn   *conn
+	tree   store.Tree // of conn
+	opened io.Closer  // what the call has opened; nil for nothing
+}
+
+// call does something by the connection of a source, within the time of a call. If it succeeds, what
+// it has opened lives until the caller ends the span; else the span has ended. A call that
+// changes nothing, or was not sent, is done again, as long as there is time.
+func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*span, error) {
+	defer store.BeginWait(ctx)()
+	if err := l.admit(); err != nil {
+		return nil, err
+	}
+	s := new(span)
+	inner, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.life, func() { cancel(context.Cause(l.life)) })
+	s.ctx, s.end = inner, func() { stop(); cancel(fs.ErrClosed) }
+	timer := time.AfterFunc(l.wait, func() { cancel(errSlow) })
+	err := l.enter(s, changes, do)
+	if !timer.Stop() {
+		<-inner.Done()
+	}
+	if err == nil && inner.Err() != nil {
+		err = context.Cause(inner)
+		if s.opened != nil {
+			_ = s.opened.Close()
+		}
+	}
+	l.calls.Add(1)
+	if err != nil {
+		s.end()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return s, l.note(s.conn, err)
+}
+
+// enter waits for a place and a connection, and then does the call.
+func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
+	select {
+	case l.places <- struct{}{}:
+		defer func() { <-l.places }()
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+	for pause := firstPause; ; pause = min(2*pause, mostPause, l.wait/3) {
+		last := err
+		if s.conn, err = l.connection(s.ctx); err == nil {
+			s.tree = s.conn.tree
+			err = do(s)
+		}
+		if s.ctx.Err() != nil && last != nil {
+			return last // which says more than that there is no more time
+		}
+		if cause := context.Cause(s.ctx); cause != nil && !errors.Is(err, cause) {
+			return cause
+		}
+		if err == nil || s.conn == nil || !remote.IsAway(err) {
+			return err
+		}
+		l.early(err)
+		l.renew(s.conn, err)
+		if changes && !isUnsent(err) || remote.IsRefusal(err) {
+			return err
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-s.ctx.Done():
+			return err
+		}
+	}
+}
+
+// admit returns an error at once if the source is away for long.
+func (l *link) admit() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if l.away.IsZero() || now.Sub(l.away) < patience {
+		return nil
+	}
+	if now.Before(l.probe) {
+		return unavailable{l.err}
+	}
+	l.probe = now.Add(probeEvery)
+	return nil
+}
+
+// connection returns the connection that there is, or makes one. As long as ctx lasts it
+// tries again.
+func (l *link) connection(ctx context.Context) (*conn, error) {
+	var last error
+	for {
+		l.mu.Lock()
+		if c := l.conn; c != nil {
+			l.mu.Unlock()
+			return c, nil
+		}
+		if l.dialing == nil {
+			l.dialing = &dialing{done: make(chan struct{})}
+			go l.dial(l.dialing, l.tries)
+		}
+		d := l.dialing
+		l.mu.Unlock()
+		select {
+		case <-d.done:
+		case <-ctx.Done():
+			if last != nil {
+				return nil, last
+			}
+			return nil, context.Cause(ctx)
+		}
+		if d.err == nil {
+			return d.conn, nil
+		}
+		if last = d.err; remote.IsRefusal(last) || errors.Is(last, fs.ErrNotExist) {
+			return nil, last // and will be so for the next ten seconds
+		}
+	}
+}
+
+// dial connects, for all who wait for it, after the pause that the tries before it ask for.
+func (l *link) dial(d *dialing, tries int) {
+	defer close(d.done)
+	ctx, cancel := context.WithTimeoutCause(l.life, l.wait+mostPause, errSlow)
+	defer cancel()
+	if tries > 0 {
+		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // so that each call sees a try begin
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+		}
+	}
+	d.conn = new(conn)
+	if d.conn.tree, d.conn.close, d.err = l.connect(ctx); d.err != nil && ctx.Err() == nil {
+		l.early(d.err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dialing = nil
+	if d.err != nil {
+		l.tries++
+		if ctx.Err() != nil {
+			d.err = context.Cause(ctx)
+		}
+		return
+	}
+	if l.life.Err() != nil {
+		d.err = errClosed
+		go d.conn.close()
+		return
+	}
+	l.tries = 0
+	l.conn = d.conn
+	l.connects.Add(1)
+}
+
+// renew gives up a connection, if another one may do better.
+func (l *link) renew(c *conn, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c == l.conn && l.renews(err) {
+		l.conn = nil
+		l.tries++ // so that the next one is not made at once, and lost in the same way
+		go c.close()
+	}
+}
+
+// early notes that a source which has never answered is away, before the call has ended that
+// tries it again: an operator who has just started the server looks at the log.
+func (l *link) early(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.reached {
+		l.lost(err)
+	}
+}
+
+// lost notes that the source is away, and logs it, if it was not logged just before. The caller
+// holds mu.
+func (l *link) lost(err error) {
+	now := time.Now()
+	if l.away.IsZero() {
+		l.away, l.probe = now, now
+	}
+	l.err = err
+	if now.Sub(l.logged) >= logEvery {
+		l.logged = time.Now()
+		l.say(slog.LevelWarn, "source: cannot be reached; haul tries again", slog.String("error", err.Error()), slog.Uint64("failures", l.failures.Load()))
+	}
+}
+
+// note records how a call or a read has ended, and returns its error for the caller. c is
+// the connection, nil if there was none.
+func (l *link) note(c *conn, err error) error {
+	if errors.Is(err, errClosed) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if isFault(err) {
+		l.failures.Add(1)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if err == nil || c != nil && !isAway(err) {
+		if !l.away.IsZero() && l.logged.After(l.away) {
+			l.say(slog.LevelInfo, "source: reached again", slog.Duration("away", now.Sub(l.away).Round(time.Millisecond)))
+		}
+		l.away, l.err, l.reached = time.Time{}, nil, true
+		if isFault(err) && now.Sub(l.faulty) >= logEvery {
+			l.faulty = now
+			l.say(slog.LevelWarn, "source: a request has failed", slog.String("error", err.Error()), slog.Uint64("failures", l.failures.Load()))
+		}
+		return err
+	}
+	l.lost(err)
+	return unavailable{err}
+}
+
+// again notes that a request is sent again, for a reason that is often gone then.
+func (l *link) again(why error) {
+	n := l.repeats.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.warned) >= logEvery {
+		l.warned = now
+		l.say(slog.LevelWarn, "source: a request is sent again", slog.String("error", why.Error()), slog.Uint64("repeats", n))
+	}
+}
+
+// isAway reports whether an error is about the server, and not about one of its files.
+func isAway(err error) bool {
+	return errors.Is(err, errSlow) || errors.Is(err, store.ErrUnavailable) || remote.IsAway(err)
+}
+
+// isUnsent reports whether no connection was made.
+func isUnsent(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// hasAnswered reports whether the source has ever done so.
+func (l *link) hasAnswered() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reached
+}
+
+// answers are the errors by which a server that works refuses something.
+var answers = []error{
+	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled, store.ErrNoSpace, store.ErrBusy, errors.ErrUnsupported, io.EOF,
+}
+
+// isFault reports whether an error is of the server, or of the way to it.
+func isFault(err error) bool {
+	return isAway(err) || err != nil && !slices.ContainsFunc(answers, func(e error) bool { return errors.Is(err, e) })
+}
+
+// An unavailable is why a source cannot be reached.
+type unavailable struct{ error }
+
+// Unwrap returns no more than that: the reason may look like one of a file, as if that
+// were missing.
+func (unavailable) Unwrap() error { return store.ErrUnavailable }

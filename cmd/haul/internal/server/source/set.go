@@ -1,0 +1,234 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os/user"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
+	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/cache"
+)
+
+// Caching says what is kept on the disk of what was read from sources.
+type Caching struct {
+	Dir   string        // "" for nothing
+	Size  int64         // the most bytes that it takes
+	Fresh time.Duration // how long it is believed without asking the source; 0 asks each time
+	Stale time.Duration // how much longer while the source cannot be reached
+}
+
+// Check reports what is wrong with it, and of which setting. remote says that there is a
+// source for it.
+func (c Caching) Check(remote bool) (setting string, err error) {
+	switch {
+	case c.Dir == "" && c.Size != 0:
+		return "cache-size", errors.New("--cache-size goes with --cache DIR")
+	case c.Dir == "" && c.Stale != 0:
+		return "cache-stale", errors.New("--cache-stale goes with --cache DIR")
+	case c.Fresh < 0:
+		return "cache-fresh", fmt.Errorf("--cache-fresh %v: must not be below 0", c.Fresh)
+	case c.Stale < 0:
+		return "cache-stale", fmt.Errorf("--cache-stale %v: must not be below 0", c.Stale)
+	case c.Dir != "" && !remote:
+		return "cache", errors.New("--cache is for sources on other machines, such as https://HOST/DIR/, and none is served; directories need none")
+	case c.Dir != "" && c.Size == 0:
+		return "cache-size", fmt.Errorf("--cache goes with --cache-size BYTES, such as 20GB, of at least %d MiB", cache.MinSize>>20)
+	case c.Dir != "" && c.Size < cache.MinSize:
+		return "cache-size", fmt.Errorf("--cache-size %d: must be at least %d MiB, which is %d bytes", c.Size, cache.MinSize>>20, cache.MinSize)
+	}
+	return "", nil
+}
+
+// A Set are the sources of a server, each once for all protocols, and the cache in front of
+// them. The zero value has none.
+type Set struct {
+	// Account is as in [Config]; by default it is the user that is given to Open.
+	Account *user.User
+
+	// Patience is what a call may take; 0 means 10 s.
+	Patience time.Duration
+
+	all   map[string]*Source // by their URLs
+	cache *cache.Cache       // nil for none
+	lines *linequeue.Log
+}
+
+// Open opens those of some names that are URLs, for a process that is going to become a
+// user, or stays as it is for nil. takesOver says that another process may hold the cache
+// until it calls [Set.Release]. The caller closes the set, also if there is an error.
+func (s *Set) Open(ctx context.Context, names []string, c Caching, become *privilege.User, takesOver bool, log *slog.Logger) error {
+	s.all = map[string]*Source{}
+	s.lines = linequeue.NewLog(log)
+	cfg := Config{Say: s.lines.Say, Account: cmp.Or(s.Account, accountOf(become)), wait: s.Patience}
+	for _, name := range names {
+		if !IsRemote(name) || s.all[name] != nil {
+			continue
+		}
+		if s.cache == nil && c.Dir != "" {
+			if err := s.openCache(c, become, takesOver, log); err != nil {
+				return &failure.Error{Kind: failure.Local, Setting: "cache", Err: err}
+			}
+		}
+		cfg.Cache = s.cache
+		one, err := Open(ctx, name, cfg)
+		if err != nil {
+			return err
+		}
+		s.all[name] = one
+	}
+	return nil
+}
+
+func (s *Set) openCache(c Caching, become *privilege.User, takesOver bool, log *slog.Logger) (err error) {
+	if c.Fresh == 0 {
+		c.Fresh = -1
+	}
+	s.cache, err = cache.Open(cache.Config{Dir: c.Dir, Size: c.Size, Fresh: c.Fresh, Stale: c.Stale, Wait: takesOver, Log: log})
+	err = adviseCache(err)
+	if err != nil || become == nil {
+		return err
+	}
+	if err := privilege.Give(c.Dir, *become); err != nil {
+		return fmt.Errorf("--cache %s: %w", c.Dir, err)
+	}
+	return nil
+}
+
+// adviseCache adds to an error of a cache's directory what the user can do.
+func adviseCache(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w; give --cache a directory that the user haul runs as may write, and nobody else", err)
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w; make room there, or give --cache a directory of another disk", err)
+	}
+	return err
+}
+
+// accountOf returns the user whose keys and passwords are used: the one that the process is
+// going to be. It is nil for the one that it is.
+func accountOf(become *privilege.User) *user.User {
+	if become == nil {
+		return nil
+	}
+	uid := strconv.Itoa(become.UID)
+	if u, err := user.LookupId(uid); err == nil {
+		return u
+	}
+	return &user.User{Uid: uid, Gid: strconv.Itoa(become.GID), Username: become.Name, HomeDir: "/nonexistent"}
+}
+
+// Tree returns the source of a name; nil for a directory.
+func (s *Set) Tree(name string) store.Tree {
+	if one := s.all[name]; one != nil {
+		return one
+	}
+	return nil
+}
+
+// Needs returns what the sources take from the system.
+func (s *Set) Needs() (n Needs) {
+	for _, one := range s.all {
+		n.Add(one.Needs())
+	}
+	return n
+}
+
+// Probe asks each source for its root, for the log, and does not wait.
+func (s *Set) Probe(ctx context.Context) {
+	for _, one := range s.all {
+		go one.Probe(ctx)
+	}
+}
+
+// Release leaves the cache to a successor.
+func (s *Set) Release() {
+	if s.cache != nil {
+		_ = s.cache.Release() // it logs what it could not write
+	}
+}
+
+// Close closes the sources and the cache.
+func (s *Set) Close() {
+	for _, one := range s.all {
+		one.Close()
+	}
+	if s.cache != nil {
+		_ = s.cache.Close()
+	}
+	if s.lines != nil {
+		s.lines.Close()
+	}
+}
+
+// RegisterMetrics adds the counts of all sources together, and those of the cache.
+func (s *Set) RegisterMetrics(counts *meter.Registry) {
+	if len(s.all) == 0 {
+		return
+	}
+	sum := func(of func(Stats) uint64) func() int64 {
+		return func() (n int64) {
+			for _, one := range s.all {
+				n += int64(of(one.Stats()))
+			}
+			return n
+		}
+	}
+	for _, c := range []struct {
+		name, help string
+		of         func(Stats) uint64
+	}{
+		{"source_calls_total", "Requests to sources on other machines.", func(n Stats) uint64 { return n.Calls }},
+		{"source_failures_total", "Requests to sources and reads that failed because of the server or the way to it.", func(n Stats) uint64 { return n.Failures }},
+		{"source_repeats_total", "Requests to sources over HTTP and S3 that were sent again: there was no time for them, or a connection was lost.", func(n Stats) uint64 { return n.Again }},
+		{"source_connects_total", "Connections to SFTP servers, and clients of others, that were made.", func(n Stats) uint64 { return n.Connects }},
+		{"source_read_bytes_total", "Bytes of files read from sources.", func(n Stats) uint64 { return n.Read }},
+	} {
+		counts.Counter(c.name, c.help, sum(c.of))
+	}
+	away := sum(func(n Stats) uint64 {
+		if n.Away {
+			return 1
+		}
+		return 0
+	})
+	counts.Gauge("sources_away", "Sources that cannot be reached.", func() float64 { return float64(away()) })
+	if s.cache != nil {
+		registerCacheMetrics(counts, s.cache)
+	}
+}
+
+// registerCacheMetrics adds the counts of a cache.
+func registerCacheMetrics(counts *meter.Registry, c *cache.Cache) {
+	for _, one := range []struct {
+		name, help string
+		of         func(cache.Stats) uint64
+	}{
+		{"cache_hits_total", "Blocks that readers found in the cache.", func(n cache.Stats) uint64 { return n.Hits }},
+		{"cache_misses_total", "Blocks that readers waited for.", func(n cache.Stats) uint64 { return n.Misses }},
+		{"cache_served_bytes_total", "Bytes that readers got through the cache.", func(n cache.Stats) uint64 { return n.BytesServed }},
+		{"cache_fetched_bytes_total", "Bytes that the cache got from sources.", func(n cache.Stats) uint64 { return n.BytesFetched }},
+		{"cache_fetches_total", "Blocks that the cache has begun to fetch.", func(n cache.Stats) uint64 { return n.Fetches }},
+		{"cache_fetch_errors_total", "Fetches of blocks that failed.", func(n cache.Stats) uint64 { return n.FetchErrors }},
+		{"cache_source_errors_total", "Times that a source could not say whether a file has changed.", func(n cache.Stats) uint64 { return n.SourceErrors }},
+		{"cache_stale_total", "Files served although the source could not be asked.", func(n cache.Stats) uint64 { return n.Stale }},
+		{"cache_corrupt_total", "Blocks that were not what had been stored.", func(n cache.Stats) uint64 { return n.Corrupt }},
+		{"cache_disk_errors_total", "Times that the cache's directory could not be read or written.", func(n cache.Stats) uint64 { return n.DiskErrors }},
+		{"cache_evictions_total", "Blocks removed to make room.", func(n cache.Stats) uint64 { return n.Evictions }},
+	} {
+		counts.Counter(one.name, one.help, func() int64 { return int64(one.of(c.Stats())) })
+	}
+	counts.Gauge("cache_bytes", "Bytes of the cache's directory.", func() float64 { return float64(c.Stats().Held) })
+	counts.Gauge("cache_oldest_seconds", "Time since the last use of the block that goes next.", func() float64 { return c.Stats().Oldest.Seconds() })
+}

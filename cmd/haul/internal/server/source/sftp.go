@@ -1,0 +1,268 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// dirTime is how long a directory of an SFTP server is known to be in the one that is
+	// served, and maxDirs how many are known.
+	dirTime = 10 * time.Second
+	maxDirs = 1024
+)
+
+// An sftpStore is what package sftpclient calls a directory of a server.
+type sftpStore interface {
+	store.Tree
+	RealPath(ctx context.Context, name string) (string, error)
+	OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error)
+}
+
+// connectSFTP logs in to an SFTP server, and finds the directory.
+func connectSFTP(ctx context.Context, m *remote.Mount) (store.Tree, func(), error) {
+	files, closeIt, err := m.Connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &sftpTree{sftpStore: files.(sftpStore), dirs: map[string]time.Time{}}
+	if t.root, err = t.RealPath(ctx, "."); err != nil {
+		closeIt()
+		return nil, nil, fmt.Errorf("the directory to serve: %w", err)
+	}
+	return t, closeIt, nil
+}
+
+// An sftpTree is the directory of an SFTP server without what its symbolic links lead to
+// elsewhere: the server would follow them, to all that its user may read. Links come from
+// others than clients of haul, as none can be made in a source; so it is enough to look
+// just before.
+type sftpTree struct {
+	sftpStore
+	root string // its path, without links
+
+	mu   sync.Mutex
+	dirs map[string]time.Time // mu: directories that are in root, and when that was found
+}
+
+// errOutside is the error of a name that leads out of the directory, whatever is there.
+var errOutside = fmt.Errorf("%w: a symbolic link leads out of the directory that is served", fs.ErrPermission)
+
+// within returns an error unless a symbolic link of the server leads to something below root,
+// or root.
+func (t *sftpTree) within(ctx context.Context, link string) error {
+	real, err := t.RealPath(ctx, link) // which resolves what the server leaves
+	if err == nil && real != t.root && !strings.HasPrefix(real, strings.TrimSuffix(t.root, "/")+"/") {
+		err = errOutside
+	}
+	return err
+}
+
+// dir returns an error if a directory leads out.
+func (t *sftpTree) dir(ctx context.Context, name string) error {
+	if name == "." {
+		return nil
+	}
+	now := time.Now()
+	t.mu.Lock()
+	found, ok := t.dirs[name]
+	t.mu.Unlock()
+	if ok && now.Sub(found) < dirTime {
+		return nil
+	}
+	fi, err := t.Lstat(ctx, name) // with the directories above
+	if err == nil && fi.Mode().Type() == fs.ModeSymlink {
+		err = t.within(ctx, name)
+	}
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if above, ok := t.dirs[path.Dir(name)]; ok && above.Before(now) {
+		now = above // it is known no longer than that one
+	}
+	if len(t.dirs) >= maxDirs {
+		clear(t.dirs)
+	}
+	t.dirs[name] = now
+	return nil
+}
+
+// look describes what has a name, and what that leads to, if it is in the directory.
+func (t *sftpTree) look(ctx context.Context, op, name string) (fs.FileInfo, error) {
+	fi, err := t.Lstat(ctx, name)
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = &fs.PathError{Op: op, Path: e.Path, Err: e.Err}
+	}
+	if err != nil || fi.Mode().Type() != fs.ModeSymlink {
+		return fi, err
+	}
+	if err := t.within(ctx, name); err != nil {
+		return nil, failed(op, name, err)
+	}
+	return t.sftpStore.Stat(ctx, name)
+}
+
+// failed says what was attempted on what, once.
+func failed(op, name string, err error) error {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return err
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// above returns an error if the directory above a name leads out.
+func (t *sftpTree) above(ctx context.Context, op, name string) error {
+	if !store.ValidName(name) {
+		return &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	if err := t.dir(ctx, path.Dir(name)); err != nil {
+		return failed(op, name, err)
+	}
+	return nil
+}
+
+func (t *sftpTree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	if err := t.above(ctx, "lstat", name); err != nil {
+		return nil, err
+	}
+	return t.sftpStore.Lstat(ctx, name)
+}
+
+func (t *sftpTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return t.look(ctx, "stat", name)
+}
+
+func (t *sftpTree) Open(ctx context.Context, name string) (store.File, error) {
+	fi, err := t.look(ctx, "open", name)
+	if err != nil {
+		return nil, err
+	}
+	return t.OpenListed(ctx, name, fi)
+}
+
+func (t *sftpTree) Readlink(ctx context.Context, name string) (string, error) {
+	if err := t.above(ctx, "readlink", name); err != nil {
+		return "", err
+	}
+	return t.sftpStore.Readlink(ctx, name)
+}
+
+// list returns an error if a directory that is to be listed leads out.
+func (t *sftpTree) list(ctx context.Context, name string) error {
+	if !store.ValidName(name) {
+		return &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrInvalid}
+	}
+	if err := t.dir(ctx, name); err != nil {
+		return failed("readdir", name, err)
+	}
+	return nil
+}
+
+func (t *sftpTree) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	if err := t.list(ctx, name); err != nil {
+		return nil, err
+	}
+	return t.sftpStore.ReadDir(ctx, name)
+}
+
+func (t *sftpTree) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	if err := t.list(ctx, name); err != nil {
+		return nil, err
+	}
+	return t.sftpStore.OpenDir(ctx, name)
+}
+
+// target returns an error if what is going to be written leads out. It may be missing.
+func (t *sftpTree) target(ctx context.Context, op, name string) error {
+	switch _, err := t.look(ctx, op, name); {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return nil // what is wrong with the name, the server says
+	default:
+		return err
+	}
+}
+
+func (t *sftpTree) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	if err := t.target(ctx, "create", name); err != nil {
+		return nil, err
+	}
+	return t.sftpStore.Create(ctx, name, c)
+}
+
+func (t *sftpTree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	if err := t.target(ctx, "open", name); err != nil {
+		return nil, err
+	}
+	return t.sftpStore.OpenFile(ctx, name, a)
+}
+
+func (t *sftpTree) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	if err := t.above(ctx, "mkdir", name); err != nil {
+		return err
+	}
+	return t.sftpStore.Mkdir(ctx, name, perm)
+}
+
+// moved forgets what is known of directories: a name may be that of another one now.
+func (t *sftpTree) moved() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.dirs)
+}
+
+func (t *sftpTree) Remove(ctx context.Context, name string) error {
+	if err := t.above(ctx, "remove", name); err != nil {
+		return err
+	}
+	defer t.moved()
+	return t.sftpStore.Remove(ctx, name)
+}
+
+func (t *sftpTree) RemoveDir(ctx context.Context, name string) error {
+	if err := t.above(ctx, "rmdir", name); err != nil {
+		return err
+	}
+	defer t.moved()
+	return t.sftpStore.RemoveDir(ctx, name)
+}
+
+func (t *sftpTree) Rename(ctx context.Context, from, to string, replace bool) error {
+	for _, name := range []string{from, to} {
+		if err := t.above(ctx, "rename", name); err != nil {
+			return err
+		}
+	}
+	defer t.moved()
+	return t.sftpStore.Rename(ctx, from, to, replace)
+}
+
+func (t *sftpTree) Link(ctx context.Context, from, to string) error {
+	for _, name := range []string{from, to} {
+		if err := t.above(ctx, "link", name); err != nil {
+			return err
+		}
+	}
+	return t.sftpStore.Link(ctx, from, to)
+}
+
+func (t *sftpTree) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
+	check := t.above
+	if follow {
+		check = t.target
+	}
+	if err := check(ctx, "setattr", name); err != nil {
+		return err
+	}
+	return t.sftpStore.SetAttr(ctx, name, a, follow)
+}

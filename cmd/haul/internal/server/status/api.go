@@ -1,0 +1,237 @@
+package status
+
+import (
+	"math"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/pxe"
+)
+
+// The types below are what programs get: docs/status.md describes them. Sizes are in bytes,
+// rates in bytes a second, times in UTC and durations in seconds.
+
+// Info is the answer to /api/v1/info.
+type Info struct {
+	Version   string    `json:"version"`
+	Host      string    `json:"host,omitempty"`
+	Time      time.Time `json:"time"`
+	Started   time.Time `json:"started"`
+	Draining  bool      `json:"draining"` // the server ends, and waits for transfers
+	Protocols []Totals  `json:"protocols"`
+}
+
+// Totals are the counts of a protocol since the start.
+type Totals struct {
+	Protocol string `json:"protocol"`
+	Live     int64  `json:"live"`  // transfers under way
+	Rate     int64  `json:"rate"`  // of those together
+	Bytes    int64  `json:"bytes"` // moved
+	Ended    int64  `json:"ended"` // transfers
+	Failed   int64  `json:"failed"`
+
+	TurnedAway map[meter.Reason]int64 `json:"turned_away"` // requests that a limit refused, by why
+}
+
+// Transfers is the answer to /api/v1/transfers.
+type Transfers struct {
+	Time      time.Time  `json:"time"`
+	Total     int        `json:"total"`     // under way
+	Transfers []Transfer `json:"transfers"` // the fastest first, as many as were asked for
+}
+
+// A Transfer is one that is under way.
+type Transfer struct {
+	ID        uint64    `json:"id"`
+	Protocol  string    `json:"protocol"`
+	Direction string    `json:"direction"` // "read" or "write", from the client's side
+	Peer      string    `json:"peer"`
+	User      string    `json:"user,omitempty"`
+	File      string    `json:"file"`
+	FileBytes []byte    `json:"file_bytes,omitempty"` // if the name is not UTF-8
+	Started   time.Time `json:"started"`
+	Bytes     int64     `json:"bytes"` // moved
+	Size      *int64    `json:"size,omitempty"`
+	Rate      int64     `json:"rate"` // lately
+
+	// Of TFTP.
+	Window    int     `json:"window,omitempty"`     // blocks
+	RoundTrip float64 `json:"round_trip,omitempty"` // smoothed
+	Resent    int64   `json:"resent,omitempty"`     // packets
+}
+
+// Series is the answer to /api/v1/series.
+type Series struct {
+	Time      time.Time        `json:"time"` // of the latest sample
+	Step      float64          `json:"step"` // between samples
+	Protocols []ProtocolSeries `json:"protocols"`
+}
+
+// A ProtocolSeries has the samples of a protocol, the oldest first.
+type ProtocolSeries struct {
+	Protocol string  `json:"protocol"`
+	Bytes    []int64 `json:"bytes"`  // moved in each step
+	Live     []int64 `json:"live"`   // transfers under way at its end
+	Ended    []int64 `json:"ended"`  // transfers
+	Failed   []int64 `json:"failed"` // transfers
+	Sent     []int64 `json:"sent"`   // packets, by transfers that ended
+	Resent   []int64 `json:"resent"` // of those
+}
+
+// Failures is the answer to /api/v1/failures.
+type Failures struct {
+	Time     time.Time `json:"time"`
+	Failures []Failure `json:"failures"` // the latest first
+}
+
+// A Failure is a transfer that failed.
+type Failure struct {
+	ID        uint64    `json:"id"`
+	Time      time.Time `json:"time"`
+	Protocol  string    `json:"protocol"`
+	Direction string    `json:"direction"`
+	Peer      string    `json:"peer"`
+	User      string    `json:"user,omitempty"`
+	File      string    `json:"file"`
+	FileBytes []byte    `json:"file_bytes,omitempty"`
+	Result    string    `json:"result"` // as in the log
+	Cause     string    `json:"cause,omitempty"`
+	Advice    string    `json:"advice,omitempty"`
+	Bytes     int64     `json:"bytes"`
+	Seconds   float64   `json:"seconds"`
+}
+
+// Machines is the answer to /api/v1/machines.
+type Machines struct {
+	Time     time.Time      `json:"time"`
+	Stages   map[string]int `json:"stages"`   // how many machines are at each
+	Machines []Machine      `json:"machines"` // those that are stuck first
+}
+
+// A Machine boots, or has done so lately.
+type Machine struct {
+	MAC     string    `json:"mac"`
+	Address string    `json:"address,omitempty"`
+	Client  string    `json:"client"` // what asked last: "PXE", "iPXE"
+	Arch    string    `json:"arch"`
+	Stage   string    `json:"stage"`
+	Before  string    `json:"before,omitempty"` // the stage before "stuck" or "quiet"
+	File    string    `json:"file,omitempty"`   // that was offered
+	Last    time.Time `json:"last"`             // its latest request
+	Age     float64   `json:"age"`              // since that
+}
+
+func newTransfer(s *meter.Snapshot, rate int64) Transfer {
+	t := Transfer{
+		ID: s.ID, Protocol: string(s.Protocol), Direction: direction(s.Write), Peer: peerText(s.Peer), User: valid(s.User), File: valid(s.Name), FileBytes: invalid(s.Name),
+		Started: s.Began.UTC(), Bytes: s.Bytes, Rate: rate, Window: s.Window, RoundTrip: seconds(s.RTT), Resent: s.Resent,
+	}
+	if s.Size > 0 {
+		size := max(s.Size, s.Bytes)
+		t.Size = &size
+	}
+	return t
+}
+
+func newMachine(m *pxe.Machine, now time.Time) Machine {
+	out := Machine{
+		MAC: m.MAC.String(), Client: m.Client.Class.String(), Arch: m.Client.Arch.String(), Stage: m.Stage.String(), File: valid(m.File),
+		Last: m.Last.UTC(), Age: seconds(max(now.Sub(m.Last), 0)),
+	}
+	if m.Addr != (pxe.Addr{}) {
+		out.Address = m.Addr.String()
+	}
+	if m.Stage == pxe.Stuck || m.Stage == pxe.Quiet {
+		out.Before = m.Before.String()
+	}
+	return out
+}
+
+// Stages returns those of machines, in the order in which they are shown.
+func Stages() []string {
+	var all []string
+	for _, s := range []pxe.Stage{pxe.Stuck, pxe.Offered, pxe.Loader, pxe.Script, pxe.Kernel, pxe.Quiet} {
+		all = append(all, s.String())
+	}
+	return all
+}
+
+// info returns the answer to /api/v1/info.
+func (b *Board) info(s *snapshot) Info {
+	return Info{Version: b.Version, Host: b.host, Time: s.at.UTC(), Started: b.began.UTC(), Draining: b.draining.Load(), Protocols: s.totals}
+}
+
+// hour returns the answer to /api/v1/series.
+func (b *Board) hour() Series {
+	b.init()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := Series{Time: b.series.at.UTC(), Step: sampleEvery.Seconds(), Protocols: []ProtocolSeries{}}
+	for i, p := range b.Protocols {
+		one := ProtocolSeries{Protocol: string(p), Bytes: []int64{}, Live: []int64{}, Ended: []int64{}, Failed: []int64{}, Sent: []int64{}, Resent: []int64{}}
+		for _, s := range b.series.of(i) {
+			one.Bytes, one.Live, one.Ended = append(one.Bytes, s.bytes), append(one.Live, s.live), append(one.Ended, s.ended)
+			one.Failed, one.Sent, one.Resent = append(one.Failed, s.failed), append(one.Sent, s.sent), append(one.Resent, s.resent)
+		}
+		out.Protocols = append(out.Protocols, one)
+	}
+	return out
+}
+
+// byStage counts machines.
+func byStage(machines []Machine) map[string]int {
+	counts := map[string]int{}
+	for _, s := range Stages() {
+		counts[s] = 0
+	}
+	for i := range machines {
+		counts[machines[i].Stage]++
+	}
+	return counts
+}
+
+func direction(write bool) string {
+	if write {
+		return "write"
+	}
+	return "read"
+}
+
+// peerText returns an address without the form that IPv6 sockets give those of IPv4; "" if it
+// is not known.
+func peerText(a netip.AddrPort) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()).String()
+}
+
+// seconds returns a duration to the microsecond.
+func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e6 }
+
+// valid returns a text of strangers as UTF-8.
+func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+
+// invalid returns the bytes of a text that is not UTF-8, else nil.
+func invalid(s string) []byte {
+	if utf8.ValidString(s) {
+		return nil
+	}
+	return []byte(s)
+}
+
+// clip returns the beginning of a text: whole characters, if it has any.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for end := most; end > most-utf8.UTFMax; end-- {
+		if utf8.RuneStart(s[end]) {
+			return s[:end]
+		}
+	}
+	return s[:most]
+}

@@ -1,0 +1,225 @@
+// Package status shows what a server does: to people by a page, and to programs by JSON.
+//
+// A [Board] collects. It gets each transfer that ends by [Board.Ended], asks package meter
+// for those under way, and keeps the sums of the last hour. A [Server] shows it, by HTTP:
+// api.go has what programs get, view.go and page.go what people do.
+//
+// # Cost
+//
+// While nobody looks, a Board adds up the transfers under way every five seconds. Somebody who
+// looks gets what is a second old at most, and a thousand who look cost no more than one.
+package status
+
+import (
+	"cmp"
+	"context"
+	"math/bits"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/pxe"
+)
+
+const (
+	// freshFor is how long what is shown is not made anew.
+	freshFor = time.Second
+
+	// maxMachines is how many machines are shown.
+	maxMachines = 1 << 14
+)
+
+// A Board collects what a server does. Its fields are set before [Serve]; its methods may be called by any goroutine.
+type Board struct {
+	Version   string
+	Protocols []meter.Protocol     // those that are served, in the order in which they are shown
+	Transfers *meter.Registry      // whose Config.Ended calls [Board.Ended]
+	Machines  func() []pxe.Machine // that boot; nil if no boot clients are answered
+
+	once     sync.Once
+	began    time.Time
+	host     string
+	counts   []counts // for each of Protocols
+	failures failures
+	draining atomic.Bool
+
+	mu     sync.Mutex
+	series series // mu
+	marks  [2]marks
+	shown  *snapshot // mu; nil before the first
+}
+
+// counts are those of one protocol since the start.
+type counts struct {
+	ended, failed, bytes, sent, resent atomic.Int64
+	most                               int64 // bytes, those of transfers under way included; under the board's lock
+}
+
+// marks are how many bytes each transfer had moved at a time.
+type marks struct {
+	at    time.Time
+	bytes map[uint64]int64
+}
+
+// init prepares a Board before its first use.
+func (b *Board) init() {
+	b.once.Do(func() {
+		b.began = time.Now()
+		b.host, _ = os.Hostname() // "" if it has none
+		b.counts = make([]counts, len(b.Protocols))
+		b.series.protocols = make([][samples]sample, len(b.Protocols))
+	})
+}
+
+// Ended notes a transfer that has ended. It waits for nothing but a lock that others hold for
+// some microseconds.
+func (b *Board) Ended(e meter.Ended) {
+	b.init()
+	at := slices.Index(b.Protocols, e.Protocol)
+	if at < 0 {
+		return
+	}
+	c := &b.counts[at]
+	c.ended.Add(1)
+	c.bytes.Add(max(e.Bytes, 0))
+	c.sent.Add(max(e.Sent, 0))
+	c.resent.Add(max(e.Resent, 0))
+	if isFailure(e) {
+		c.failed.Add(1)
+		b.failures.add(newFailure(e, time.Now()))
+	}
+}
+
+// run takes samples until ctx ends.
+func (b *Board) run(ctx context.Context) {
+	b.init()
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			b.sample(now)
+		}
+	}
+}
+
+// sample adds a sample to the series, and marks where each transfer is.
+func (b *Board) sample(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	oldest := b.marks[0].bytes
+	clear(oldest)
+	if oldest == nil {
+		oldest = map[uint64]int64{}
+	}
+	b.marks[0], b.marks[1] = b.marks[1], marks{now, oldest}
+	b.series.add(now, b.totals(func(t *meter.Snapshot, _ int) { oldest[t.ID] = t.Bytes }))
+}
+
+// totals returns the counts of each of Protocols, transfers under way included. It calls each
+// for those, with the place of their protocol, -1 for another. The caller holds mu.
+func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
+	totals := b.ended()
+	for t := range b.Transfers.Live() {
+		at := slices.Index(b.Protocols, t.Protocol)
+		if each(&t, at); at >= 0 {
+			totals[at].live++
+			totals[at].bytes += t.Bytes
+		}
+	}
+	for at := range totals {
+		// A transfer that has ended meanwhile may be in neither sum. It is in the next.
+		c := &b.counts[at]
+		c.most = max(c.most, totals[at].bytes)
+		totals[at].bytes = c.most
+	}
+	return totals
+}
+
+// ended returns the counts of transfers that have ended, for each of Protocols.
+func (b *Board) ended() []sample {
+	totals := make([]sample, len(b.counts))
+	for at := range b.counts {
+		c := &b.counts[at]
+		// The failures are read before the ends, since they are counted after them: so they are never more.
+		totals[at] = sample{failed: c.failed.Load(), resent: c.resent.Load(), sent: c.sent.Load(), bytes: c.bytes.Load(), ended: c.ended.Load()}
+	}
+	return totals
+}
+
+// A snapshot is what a board shows at a time. It never changes.
+type snapshot struct {
+	at        time.Time
+	totals    []Totals
+	transfers []Transfer     // the fastest first
+	machines  []Machine      // those that are stuck first; nil if no boot clients are answered
+	stages    map[string]int // how many machines are at each, those included that are not shown
+	once      sync.Once
+	view      *view
+}
+
+// snapshot returns what the board shows now, or did within freshFor.
+func (b *Board) snapshot(now time.Time) *snapshot {
+	b.init()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shown == nil || now.Sub(b.shown.at) >= freshFor || now.Before(b.shown.at) {
+		b.shown = b.look(now)
+	}
+	return b.shown
+}
+
+// look makes a snapshot. The caller holds mu.
+func (b *Board) look(now time.Time) *snapshot {
+	s := &snapshot{at: now, transfers: []Transfer{}}
+	rates := make([]int64, len(b.Protocols))
+	totals := b.totals(func(t *meter.Snapshot, at int) {
+		rate := b.rate(t, now)
+		s.transfers = append(s.transfers, newTransfer(t, rate))
+		if at >= 0 {
+			rates[at] += rate
+		}
+	})
+	for at, p := range b.Protocols {
+		n := totals[at]
+		s.totals = append(s.totals, Totals{Protocol: string(p), Live: n.live, Rate: rates[at], Bytes: n.bytes, Ended: n.ended, Failed: n.failed, TurnedAway: b.Transfers.Refused(p)})
+	}
+	// By the order of magnitude, so that transfers of one speed keep their places.
+	slices.SortFunc(s.transfers, func(x, y Transfer) int {
+		return cmp.Or(cmp.Compare(bits.Len64(uint64(y.Rate)), bits.Len64(uint64(x.Rate))), cmp.Compare(x.ID, y.ID))
+	})
+	if b.Machines != nil {
+		s.machines = []Machine{}
+		for _, m := range b.Machines() {
+			s.machines = append(s.machines, newMachine(&m, now))
+		}
+		stages := Stages()
+		slices.SortStableFunc(s.machines, func(x, y Machine) int {
+			return cmp.Compare(slices.Index(stages, x.Stage), slices.Index(stages, y.Stage))
+		})
+	}
+	s.stages, s.machines = byStage(s.machines), s.machines[:min(len(s.machines), maxMachines)]
+	return s
+}
+
+// rate returns how many bytes a second a transfer has moved lately: in the last five to ten
+// seconds, or since it began. The caller holds mu.
+func (b *Board) rate(t *meter.Snapshot, now time.Time) int64 {
+	since, from := t.Began, int64(0)
+	for _, m := range b.marks {
+		if bytes, ok := m.bytes[t.ID]; ok {
+			since, from = m.at, bytes
+			break
+		}
+	}
+	took := now.Sub(since).Seconds()
+	if took <= 0 {
+		return 0
+	}
+	return int64(float64(max(t.Bytes-from, 0)) / max(took, 0.001))
+}

@@ -1,0 +1,67 @@
+package status
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+)
+
+// The chart's size, in units of its own: it is stretched to the page.
+const (
+	chartWidth  = samples
+	chartHeight = 160
+)
+
+// A chart has a line for each protocol.
+type chart struct {
+	Text  string `json:"text"` // what it shows, for those who cannot see it
+	Most  string `json:"most"` // the rate at its top
+	Lines []line `json:"lines"`
+}
+
+// A line is the rate of a protocol.
+type line struct {
+	Name string `json:"-"`
+	Text string `json:"text"`
+	Path string `json:"path"` // of SVG
+}
+
+func newChart(s Series) chart {
+	top := int64(1)
+	for _, p := range s.Protocols {
+		for _, n := range p.Bytes {
+			top = max(top, n)
+		}
+	}
+	step := int64(s.Step)
+	c := chart{Most: console.FormatRate(top / step), Text: "Rates in the last hour."}
+	for _, p := range s.Protocols {
+		latest, most := int64(0), int64(0)
+		for _, n := range p.Bytes {
+			latest, most = n, max(most, n)
+		}
+		l := line{Name: strings.ToUpper(p.Protocol), Path: path(p.Bytes, top)}
+		l.Text = l.Name + ": now " + console.FormatRate(latest/step) + ", " + console.FormatRate(most/step) + " at most"
+		c.Lines = append(c.Lines, l)
+		c.Text += " " + l.Text + "."
+	}
+	return c
+}
+
+// path returns a line through values, the latest at the right. Of equal values in a row it
+// has the first and the last.
+func path(values []int64, top int64) string {
+	var b []byte
+	y := func(i int) int { return chartHeight - int(float64(values[i])/float64(top)*chartHeight) }
+	for i := range values {
+		if i > 0 && i < len(values)-1 && y(i-1) == y(i) && y(i) == y(i+1) {
+			continue
+		}
+		b = append(b, "ML"[min(i, 1)])
+		b = strconv.AppendInt(b, int64(chartWidth-len(values)+i+1), 10)
+		b = append(b, ' ')
+		b = strconv.AppendInt(b, int64(y(i)), 10)
+	}
+	return string(b)
+}

@@ -1,0 +1,106 @@
+package status
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// maxFailures is how many failures are kept, the latest ones.
+	maxFailures = 256
+
+	// maxName is how much of a file's name is kept, in bytes, and maxCause how much of a cause.
+	maxName  = 256
+	maxCause = 512
+)
+
+// failures keeps the latest.
+type failures struct {
+	mu   sync.Mutex
+	n    uint64               // mu: since the start, those of the processes before included
+	last [maxFailures]Failure // mu
+}
+
+// add keeps a failure, in place of the oldest one.
+func (f *failures) add(one Failure) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+	one.ID = f.n
+	f.last[f.n%maxFailures] = one
+}
+
+// list returns those that are kept, the latest first.
+func (f *failures) list() []Failure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.kept()
+}
+
+// kept is list for a caller that holds mu.
+func (f *failures) kept() []Failure {
+	list := make([]Failure, 0, min(f.n, maxFailures))
+	for i := range min(f.n, maxFailures) {
+		list = append(list, f.last[(f.n-i)%maxFailures])
+	}
+	return list
+}
+
+// isFailure reports whether the end of a transfer needs somebody to look. Clients ask for a
+// size only, begin anew and look for files that are missing every day.
+func isFailure(e meter.Ended) bool {
+	switch e.Result {
+	case meter.Done, meter.Unconfirmed, meter.Probe, meter.Replaced:
+		return false
+	}
+	return !e.Routine
+}
+
+func newFailure(e meter.Ended, now time.Time) Failure {
+	f := Failure{
+		Time: now.UTC(), Protocol: string(e.Protocol), Direction: direction(e.Write), Peer: peerText(e.Peer), User: valid(e.User), File: valid(clip(e.File, maxName)),
+		FileBytes: invalid(clip(e.File, maxName)), Result: string(e.Result), Bytes: e.Bytes, Seconds: seconds(e.Duration), Advice: adviceOn(e),
+	}
+	if e.Err != nil {
+		f.Cause = valid(clip(e.Err.Error(), maxCause))
+	}
+	return f
+}
+
+// adviceOn returns what the operator can do about a failure; "" if that is not known.
+func adviceOn(e meter.Ended) string {
+	switch is := func(errs ...error) bool {
+		return slices.ContainsFunc(errs, func(one error) bool { return errors.Is(e.Err, one) })
+	}; {
+	case is(store.ErrNoSpace, syscall.ENOSPC, syscall.EDQUOT):
+		return "Free space on the disk, or raise the quota."
+	case is(syscall.EMFILE, syscall.ENFILE):
+		return "Raise the limit of open files: ulimit -n, or LimitNOFILE= of the unit."
+	case is(syscall.EROFS):
+		return "The file system is mounted read-only."
+	case is(syscall.EIO):
+		return "The disk reports an error; look into the kernel's log."
+	case is(fs.ErrPermission) && e.Write:
+		return "Look whether --upload, the user's access and the mode of the directory allow it."
+	case is(fs.ErrPermission):
+		return "Look at --access, and whether the user that haul runs as may read the file."
+	case is(fs.ErrNotExist):
+		return "Look for the name in the directory that is served; upper and lower case differ, unless --fold-case is set."
+	case is(fs.ErrExist):
+		return "A file has that name; --upload overwrite lets clients replace it."
+	case e.Result == meter.PeerSilent && e.Protocol == meter.TFTP && e.Bytes == 0:
+		return "Nothing came back: a firewall may block TFTP's other ports (--ports or --single-port), or the path may lose large packets (--mtu)."
+	case e.Result == meter.PeerSilent && e.Protocol == meter.TFTP:
+		return "The machine stopped answering: look whether it was switched off, and at its cable and switch port; many resends mean that the path loses packets."
+	case e.Result == meter.PeerSilent:
+		return "The client took nothing for a while: look whether it still runs, and at the network between."
+	}
+	return ""
+}

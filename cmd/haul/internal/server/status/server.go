@@ -1,0 +1,164 @@
+package status
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/httpend"
+)
+
+// limits bound what a client can use.
+type limits struct {
+	header      time.Duration // until a request is complete
+	answer      time.Duration // from then on, until the answer has been read
+	event       time.Duration // until an event has been read
+	idle        time.Duration // between requests of a connection
+	grace       time.Duration // for answers under way when the server ends
+	profile     time.Duration // the longest profile
+	headerBytes int           // of a request; net/http adds 4096
+	connections int           // at the same time; see count
+	watchers    int           // who get events, at the same time
+}
+
+// usual suit a few people with browsers, and some programs.
+var usual = limits{
+	header:      5 * time.Second,
+	answer:      20 * time.Second,
+	event:       5 * time.Second,
+	idle:        30 * time.Second,
+	grace:       time.Second,
+	profile:     time.Minute,
+	headerBytes: 8 << 10,
+	connections: 64,
+	watchers:    16,
+}
+
+// A Config says who may look at a board, and what they get besides.
+type Config struct {
+	// Hosts are the names by which browsers may reach a server without Login, besides
+	// localhost and addresses. Another name is that of a page which wants to read the board
+	// through the browser of somebody who may (DNS rebinding).
+	Hosts []string
+
+	// Login, if it is set, checks who asks. TLS has to be set then.
+	Login *Login
+	TLS   *tls.Config // nil means none
+
+	Profiles bool // shows profiles of the process, of package net/http/pprof
+	Log      *slog.Logger
+}
+
+// A Server shows a Board.
+type Server struct {
+	http     http.Server
+	socket   net.Listener
+	log      *slog.Logger
+	limits   limits
+	watchers atomic.Int64
+	end      context.CancelFunc // of samples and events
+	over     <-chan struct{}    // closed by end
+	closing  atomic.Bool
+	ended    chan struct{}
+
+	mu   sync.Mutex
+	open int        // mu: connections
+	idle []net.Conn // mu: of those, the ones between requests, the longest first
+}
+
+// Serve serves a board on a socket until Close, and has it take samples. When serving ends,
+// the board shows that the server only waits for its transfers.
+func Serve(serving context.Context, socket net.Listener, b *Board, c Config) *Server {
+	return usual.serve(serving, socket, b, c)
+}
+
+func (l limits) serve(serving context.Context, socket net.Listener, b *Board, c Config) *Server {
+	ctx, end := context.WithCancel(context.Background())
+	context.AfterFunc(serving, func() { b.draining.Store(true) })
+	s := &Server{socket: socket, log: c.Log, limits: l, end: end, over: ctx.Done(), ended: make(chan struct{})}
+	s.http = http.Server{
+		Handler:                      s.admit(c, s.routes(b, c)),
+		ReadHeaderTimeout:            l.header,
+		ReadTimeout:                  l.header,
+		IdleTimeout:                  l.idle,
+		MaxHeaderBytes:               l.headerBytes,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // strangers cause most
+		ConnState:                    s.count,
+		Protocols:                    new(http.Protocols),
+	}
+	s.http.Protocols.SetHTTP1(true)
+	listen := socket
+	if c.TLS != nil {
+		config := c.TLS.Clone()
+		config.NextProtos = []string{"http/1.1"}
+		listen = tls.NewListener(socket, config)
+	}
+	go b.run(ctx)
+	go s.run(listen)
+	return s
+}
+
+// Addr returns the address of the socket.
+func (s *Server) Addr() net.Addr { return s.socket.Addr() }
+
+// Watchers returns how many clients get events.
+func (s *Server) Watchers() int64 { return s.watchers.Load() }
+
+// run serves until Close. If the socket fails before that, the page ends and the transfers
+// continue.
+func (s *Server) run(listen net.Listener) {
+	defer close(s.ended)
+	if err := s.http.Serve(listen); !s.closing.Load() {
+		s.log.Error("status page ended", "address", s.Addr().String(), "error", err)
+	}
+}
+
+// count makes room for a new connection if there are too many: it closes the one that is idle
+// for longest, so that clients who keep connections shut nobody out. Without an idle one it
+// closes the new one.
+func (s *Server) count(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := slices.Index(s.idle, c); at >= 0 {
+		s.idle = slices.Delete(s.idle, at, at+1)
+	}
+	switch state {
+	case http.StateIdle:
+		s.idle = append(s.idle, c)
+	case http.StateClosed, http.StateHijacked:
+		s.open--
+	case http.StateNew:
+		if s.open++; s.open <= s.limits.connections {
+			return
+		}
+		if len(s.idle) > 0 {
+			c = s.idle[0]
+			s.idle = slices.Delete(s.idle, 0, 1)
+		}
+		if t, ok := c.(*tls.Conn); ok {
+			c = t.NetConn() // to say goodbye by TLS may take seconds
+		}
+		_ = c.Close()
+	}
+}
+
+// Close ends the server: events end, answers under way have the grace, other connections are closed.
+// It may be called again.
+func (s *Server) Close() {
+	s.closing.Store(true)
+	s.end()
+	httpend.Finish(&s.http, s.socket, s.ended, s.connections, s.limits.grace)
+}
+
+func (s *Server) connections() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.open)
+}

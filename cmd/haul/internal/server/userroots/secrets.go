@@ -1,0 +1,94 @@
+package userroots
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+)
+
+// A Secret is a file or a directory of the server that no client may read or change, by
+// any protocol.
+type Secret struct {
+	Flag    string // where it is named
+	What    string
+	Path    string
+	Instead string // how to run without the file; "" if there is no way
+}
+
+// CheckApart refuses to serve directories that hold a secret.
+func CheckApart(served []string, all []Secret) error {
+	for _, dir := range served {
+		for _, s := range all {
+			if s.isIn(RealPath(dir)) {
+				return failure.Mistake(strings.TrimPrefix(s.Flag, "--"), "%s %s: %s would be in %s, which is served, so that clients could read or change it; choose a place outside, or serve only the directories below that are needed%s",
+					s.Flag, s.Path, s.What, dir, s.Instead)
+			}
+		}
+	}
+	return nil
+}
+
+// isIn reports whether a secret is in a directory, whose path has no symbolic links, or
+// whether a link in that directory leads to it: a client that replaces the link would
+// choose what the secret is.
+func (s Secret) isIn(dir string) bool {
+	return Within(RealPath(s.Path), dir) ||
+		slices.ContainsFunc(linksTo(s.Path), func(link string) bool { return Within(link, dir) })
+}
+
+// linksTo returns where the symbolic links are that lead to a path. It follows as many
+// as a root may have.
+func linksTo(path string) (links []string) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil
+	}
+	at, rest := splitRoot(absolute)
+	for len(rest) > 0 && len(links) < maxRootLinks {
+		next := filepath.Join(at, rest[0])
+		rest = rest[1:]
+		target, err := os.Readlink(next)
+		if err != nil { // no link
+			at = next
+			continue
+		}
+		links = append(links, next)
+		more := strings.Split(filepath.ToSlash(target), "/")
+		if filepath.IsAbs(target) {
+			// Not cleaned: what ".." means depends on the links before it.
+			volume := filepath.VolumeName(target)
+			at = volume + string(filepath.Separator)
+			more = strings.Split(filepath.ToSlash(target[len(volume):]), "/")
+		}
+		rest = slices.Concat(more, rest)
+	}
+	return links
+}
+
+// RealPath returns a path without symbolic links. Its last parts need not exist.
+func RealPath(path string) string {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	for dir, rest := absolute, ""; ; {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return absolute
+		}
+		dir = parent
+	}
+}
+
+// Within reports whether a path is dir, or below it.
+func Within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}

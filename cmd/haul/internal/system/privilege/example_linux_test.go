@@ -1,0 +1,24 @@
+package privilege_test
+
+import (
+	"fmt"
+
+	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
+)
+
+// A server that started as root asks early whom to become. Confine and Drop
+// follow when everything is open; they leave no way back.
+func Example() {
+	if _, err := privilege.LookUp("root"); err != nil {
+		fmt.Println(err)
+	}
+	u, err := privilege.LookUp("993:990")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(u.UID, u.GID, u.Groups)
+	// Output:
+	// user "root": that is root; name a user with fewer rights
+	// 993 990 []
+}

@@ -1,0 +1,379 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/system/ownprocess"
+	"github.com/haul-project/haul/tftp/tftpclient"
+	"github.com/haul-project/haul/tftp/transfer"
+)
+
+const (
+	// maxErrors is how many different reasons a Report names.
+	maxErrors = 32
+
+	// otherErrors is what the rest is counted as.
+	otherErrors = "other errors"
+
+	// maxRefusals is how many transfers in a row, for each that may be under
+	// way, a server may refuse by having no socket before it counts as gone.
+	maxRefusals = 10
+
+	progressEvery = 200 * time.Millisecond
+
+	// maxDallying is how many transfers that are done may still answer repeats,
+	// beside those under way.
+	maxDallying = 1024
+)
+
+// A run is one series of transfers, made by a pool.
+type run struct {
+	load       *Load // with defaults
+	server     netip.AddrPort
+	target     tftpclient.Target // the server, and the name with its placeholder
+	references *references
+	warmup     bool
+	pool       *tftpclient.Pool
+	dice       *rand.Rand    // mu: decides which datagrams are lost
+	slots      chan struct{} // transfers under way, where there is a Rate
+
+	began time.Time
+	begun atomic.Int64  // number of the transfer to begin next
+	broke chan struct{} // closed when the run is to be broken off
+
+	mu       sync.Mutex
+	count    counts           // mu
+	refusals int64            // mu: in a row
+	errors   map[string]int64 // mu
+	agreed   transfer.Options // mu
+	broken   error            // mu: why the run cannot continue
+	free     []*task          // mu
+}
+
+// counts is what has been counted.
+type counts struct {
+	done, failed, cut, late      int64
+	packets                      int64
+	resent, duplicates, timeouts int64
+	ended                        time.Duration // the latest end of a transfer, since the run began
+	latency, first               histogram
+}
+
+func newRun(l *Load, server netip.AddrPort, refs *references, warmup bool) *run {
+	r := &run{
+		load: l, server: server, references: refs, warmup: warmup, target: l.Target,
+		dice:   rand.New(rand.NewPCG(l.Seed, 0)),
+		slots:  make(chan struct{}, l.Concurrency),
+		broke:  make(chan struct{}),
+		errors: make(map[string]int64),
+	}
+	r.target.Host, r.target.Port = server.Addr().String(), server.Port()
+	offer := transfer.Options{BlockSize: l.BlockSize, Window: l.Window, HasSize: !l.NoOptions}
+	r.pool = &tftpclient.Pool{
+		Offer:     &offer,
+		Transfers: l.Concurrency,
+		Sockets:   l.Concurrency + min(maxDallying, max(0, ownprocess.OpenFiles()-ownprocess.SpareFiles-l.Concurrency)),
+		Loops:     l.Loops,
+		Limit:     l.Timeout,
+		MinTimer:  l.MinTimer,
+		NoDally:   true,
+	}
+	if l.Loss > 0 {
+		r.pool.Lose = r.lose
+	}
+	return r
+}
+
+// lose decides whether a datagram gets lost.
+func (r *run) lose(bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dice.Float64() < r.load.Loss
+}
+
+// do makes the transfers.
+func (r *run) do(ctx context.Context) (Report, error) {
+	defer context.AfterFunc(ctx, r.stop)()
+	defer time.AfterFunc(r.load.unheard, r.listen).Stop()
+	cpu := ownprocess.CPUTime()
+	r.began = time.Now()
+	over := make(chan struct{})
+	go func() {
+		if r.load.Rate > 0 {
+			r.pace()
+		} else {
+			for range r.load.Concurrency {
+				r.next(r.began)
+			}
+		}
+		r.pool.Wait()
+		close(over)
+	}()
+	r.show(over)
+	report := r.report(ownprocess.CPUTime() - cpu)
+	_ = r.pool.Close() // there is nothing left to lose
+	if err := ctx.Err(); err != nil {
+		return report, err
+	}
+	return report, r.broken
+}
+
+// next begins the next transfer, unless there are no more to begin.
+func (r *run) next(now time.Time) {
+	if i, due, ok := r.claim(now); ok {
+		r.start(i, due)
+	}
+}
+
+// start begins the transfer with the given number.
+func (r *run) start(i int64, due time.Time) {
+	r.mu.Lock()
+	var t *task
+	if n := len(r.free); n > 0 {
+		t = r.free[n-1]
+		r.free = r.free[:n-1]
+	}
+	r.mu.Unlock()
+	if t == nil {
+		t = &task{run: r}
+		t.done = t.finish
+	}
+	if err := t.begin(i, due); err != nil {
+		if r.load.Rate > 0 {
+			<-r.slots
+		}
+		if !errors.Is(err, tftpclient.ErrPoolClosed) {
+			r.breakOff(err)
+		}
+	}
+}
+
+// pace begins transfers when they are due, as far as there is room.
+func (r *run) pace() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case r.slots <- struct{}{}:
+		case <-r.broke:
+			return
+		}
+		i, due, ok := r.claim(time.Now())
+		if !ok {
+			return
+		}
+		timer.Reset(time.Until(due))
+		select {
+		case <-timer.C:
+		case <-r.broke:
+			return
+		}
+		r.start(i, due)
+	}
+}
+
+// show calls Progress until the transfers are over. It breaks them off when that
+// is to be done.
+func (r *run) show(over chan struct{}) {
+	broke := r.broke
+	var tick <-chan time.Time // never, without Progress
+	if r.load.Progress != nil {
+		t := time.NewTicker(progressEvery)
+		defer t.Stop()
+		defer func() { r.load.Progress(r.progress()) }()
+		tick = t.C
+	}
+	for {
+		select {
+		case <-over:
+			return
+		case <-broke:
+			broke = nil
+			_ = r.pool.Close() // and so it is over
+		case <-tick:
+			r.load.Progress(r.progress())
+		}
+	}
+}
+
+func (r *run) progress() Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Progress{
+		Elapsed:   time.Since(r.began),
+		Warmup:    r.warmup,
+		Done:      r.count.done,
+		Failed:    r.count.failed,
+		Transfers: int64(r.load.Transfers),
+		Bytes:     r.pool.Stats().Bytes,
+	}
+}
+
+// heard reports whether the server has said something.
+func (r *run) heard() bool { return r.pool.Stats().Answered > 0 }
+
+// listen breaks the run off if the server has said nothing.
+func (r *run) listen() {
+	if !r.heard() {
+		r.breakOff(r.absent(transfer.ErrSilent))
+	}
+}
+
+// stop ends the transfers under way. Any goroutine may call it.
+func (r *run) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.halt()
+}
+
+// halt is stop. The caller holds mu.
+func (r *run) halt() {
+	if !r.stopped() {
+		close(r.broke)
+	}
+}
+
+// stopped reports whether the run is to be broken off.
+func (r *run) stopped() bool {
+	select {
+	case <-r.broke:
+		return true
+	default:
+		return false
+	}
+}
+
+// breakOff ends the run for the given reason.
+func (r *run) breakOff(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.breakOffLocked(err)
+}
+
+// breakOffLocked is breakOff. The caller holds mu.
+func (r *run) breakOffLocked(err error) {
+	if r.broken == nil {
+		r.broken = err
+	}
+	r.halt()
+}
+
+// claim returns the number of the next transfer, and when it is due, unless
+// there are no more to begin.
+func (r *run) claim(now time.Time) (i int64, due time.Time, ok bool) {
+	l := r.load
+	i = r.begun.Add(1) - 1
+	due = now
+	if l.Rate > 0 {
+		due = r.began.Add(dueAt(i, l.Rate))
+	}
+	over := l.Duration > 0 && i > 0 && max(due.Sub(r.began), now.Sub(r.began)) >= l.Duration
+	if over || l.Transfers > 0 && i >= int64(l.Transfers) || r.stopped() {
+		return 0, due, false
+	}
+	return i, due, true
+}
+
+// fault counts a failed transfer. The caller holds mu.
+func (r *run) fault(err error) {
+	text := err.Error()
+	if _, ok := r.errors[text]; !ok && len(r.errors) >= maxErrors {
+		text = otherErrors
+	}
+	r.errors[text]++
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return
+	}
+	if r.refusals++; !r.heard() || r.refusals >= maxRefusals*int64(r.load.Concurrency) {
+		r.breakOffLocked(r.absent(syscall.ECONNREFUSED))
+	}
+}
+
+// absent returns the error for a server that does not answer.
+func (r *run) absent(why error) error {
+	switch {
+	case r.heard():
+		return fmt.Errorf("the server at %v went away: %w", r.server, why)
+	case errors.Is(why, syscall.ECONNREFUSED):
+		return fmt.Errorf("no TFTP server listens at %v: %w", r.server, why)
+	}
+	return fmt.Errorf("nothing came from %v in %v (is a server there, and does a firewall let UDP through?): %w",
+		r.server, r.load.unheard, why)
+}
+
+// report sums up what has been counted.
+func (r *run) report(cpu time.Duration) Report {
+	st := r.pool.Stats()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := &r.count
+	rep := Report{
+		Duration: c.ended, Transfers: c.done, Failed: c.failed, Cut: c.cut, Late: c.late,
+		Errors: r.errors,
+		Bytes:  st.Bytes, Packets: c.packets,
+		Resent: c.resent, Duplicates: c.duplicates, Timeouts: c.timeouts,
+		Latency: c.latency.latency(), First: c.first.latency(),
+		BlockSize: transfer.DefaultBlockSize, Window: max(1, r.agreed.Window),
+		CPU: cpu, Loops: r.load.Loops,
+	}
+	if r.agreed.BlockSize != 0 {
+		rep.BlockSize = r.agreed.BlockSize
+	}
+	for _, idle := range st.Idle {
+		if c.ended > 0 {
+			rep.Busy = max(rep.Busy, 1-idle.Seconds()/c.ended.Seconds())
+		}
+	}
+	return rep
+}
+
+// references remembers what the first download of each file was: a sum of
+// hashes of its blocks, which takes 8 bytes for a file of any size, and is the
+// same for any order of the blocks.
+type references struct {
+	seed maphash.Seed
+	mu   sync.Mutex
+	sums map[reference]digest
+}
+
+// A reference distinguishes downloads that may differ: blocks of another size
+// have other hashes.
+type reference struct {
+	name  int64
+	block int
+}
+
+type digest struct {
+	sum  uint64
+	size int64
+}
+
+func newReferences() *references {
+	return &references{seed: maphash.MakeSeed(), sums: make(map[reference]digest)}
+}
+
+// block returns what one block adds to a file's sum.
+func (r *references) block(off int64, data []byte) uint64 {
+	return scramble(maphash.Bytes(r.seed, data) + scramble(uint64(off)))
+}
+
+// compare reports whether a whole file is as the first of its name was.
+func (r *references) compare(k reference, c digest) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	want, ok := r.sums[k]
+	if !ok {
+		r.sums[k] = c
+		return true
+	}
+	return c == want
+}
