@@ -119,22 +119,6 @@ func hasPlace(pkg string) bool {
 	return ok || slices.Contains(forTests, pkg) || slices.Contains([]string{".", "examples", "interop", "scripts"}, top)
 }
 
-// How large a package may be, without its tests: one can be read in an hour.
-const (
-	maxLines = 5000
-	maxFiles = 30
-)
-
-// A size is what a larger package may have, and why.
-type size struct {
-	lines, files int
-	reason       string
-}
-
-var larger = map[string]size{
-	program + "/server/serve": {5000, 31, "a few files for each protocol that it assembles"},
-}
-
 // pureImports are the imports of a pure package. Packages that do I/O are missing, and
 // so is net/netip: a machine speaks to one peer and need not know where it is.
 var pureImports = strings.Fields(`bytes cmp encoding/binary errors fmt iter maps
@@ -206,7 +190,6 @@ func check(files map[string]string) (problems []string) {
 		problems = append(problems, fset.Position(at).String()+": "+fmt.Sprintf(f, args...))
 	}
 	documented := map[string]bool{} // false: has code, no package comment yet
-	sizes := map[string]size{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		file, err := parser.ParseFile(fset, name, files[name], parser.ParseComments)
 		if err != nil {
@@ -241,7 +224,6 @@ func check(files map[string]string) (problems []string) {
 			continue
 		}
 		documented[pkg] = documented[pkg] || file.Doc != nil
-		sizes[pkg] = size{lines: sizes[pkg].lines + strings.Count(files[name], "\n"), files: sizes[pkg].files + 1}
 		checkComments(file, report)
 		if isPure {
 			checkPure(file, report)
@@ -250,16 +232,6 @@ func check(files map[string]string) (problems []string) {
 	for pkg, ok := range documented {
 		if !ok {
 			problems = append(problems, "package "+pkg+" has no package comment")
-		}
-	}
-	for pkg, is := range sizes {
-		most, ok := larger[pkg]
-		if !ok {
-			most = size{lines: maxLines, files: maxFiles}
-		}
-		if is.lines > most.lines || is.files > most.files {
-			problems = append(problems, fmt.Sprintf("package %s has %d lines in %d files without its tests, and %d in %d are the most: cut it",
-				pkg, is.lines, is.files, most.lines, most.files))
 		}
 	}
 	return problems
@@ -398,7 +370,6 @@ func TestCheckFindsPlantedFaults(t *testing.T) {
 		{"hidden type's method", "udp/a.go", "// Package udp is planted.\npackage udp\n\ntype conn int\n\nfunc (c *conn) Read() {}\n", ""},
 		{"group comment", "udp/a.go", "// Package udp is planted.\npackage udp\n\n// Limits.\nconst (\n\tMax = 1\n\tMin = 0\n)\n", ""},
 		{"type comment", "udp/a.go", "// Package udp is planted.\npackage udp\n\ntype Conn int\n", "exported Conn has no comment"},
-		{"too many lines", "udp/a.go", "// Package udp is planted.\npackage udp\n" + strings.Repeat("\n// Planted.\n", maxLines/2), "udp has 5002 lines"},
 		{"syntax", "udp/a.go", "package\n", "expected"},
 	}
 	for _, test := range tests {

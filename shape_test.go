@@ -1,0 +1,424 @@
+package haul
+
+import (
+	"fmt"
+	"go/ast"
+	"go/build/constraint"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The shape of a package decides whether a newcomer can read it from top to bottom.
+// These are its bounds. A place in overShape, with a reason, may go beyond one.
+const (
+	maxMethods    = 40 // of a type
+	maxFields     = 25 // of a struct
+	maxParameters = 7  // of a function
+	maxBack       = 10 // percent of the arrows between the files of a package that run back up; one arrow always may
+)
+
+// A package of more lines than this has probably more than one subject. The test logs it,
+// as a question and not as a fault: a package is cut by a seam, never by a number of lines.
+const manyLines = 5000
+
+// overShape gives the reason for each place that goes beyond a bound and should.
+var overShape = map[string]string{}
+
+// toCut are the places that went beyond a bound when the bounds were introduced. The list
+// only becomes shorter.
+var toCut = []string{
+	"cmd/haul arrows",
+	"cmd/haul/internal/boot/bootload arrows",
+	"cmd/haul/internal/boot/dhcpadvice arrows",
+	"cmd/haul/internal/boot/proxydhcp arrows",
+	"cmd/haul/internal/cli/commandline arrows",
+	"cmd/haul/internal/client/copying arrows",
+	"cmd/haul/internal/client/openssh arrows",
+	"cmd/haul/internal/client/openssh.Destination fields",
+	"cmd/haul/internal/client/remote arrows",
+	"cmd/haul/internal/server/activity.Event fields",
+	"cmd/haul/internal/server/config arrows",
+	"cmd/haul/internal/server/handover arrows",
+	"cmd/haul/internal/server/hooks arrows",
+	"cmd/haul/internal/server/meter arrows",
+	"cmd/haul/internal/server/serve arrows",
+	"cmd/haul/internal/server/serve.Config fields",
+	"cmd/haul/internal/server/serve.Config methods",
+	"cmd/haul/internal/server/sftpserver arrows",
+	"cmd/haul/internal/server/site arrows",
+	"cmd/haul/internal/server/source arrows",
+	"cmd/haul/internal/server/source.link fields",
+	"cmd/haul/internal/server/status arrows",
+	"cmd/haul/internal/tftp/doctor arrows",
+	"cmd/haul/internal/tftp/load arrows",
+	"cmd/haul/internal/tftp/load.result fields",
+	"cmd/haul/internal/tftp/remap arrows",
+	"cmd/haul/internal/tftp/trace arrows",
+	"internal/pipeline arrows",
+	"internal/pipeline.Plan methods",
+	"internal/s3test arrows",
+	"sftp arrows",
+	"sftp.Server fields",
+	"sftp.session methods",
+	"sftp/internal/mux arrows",
+	"sftp/internal/mux.Mux methods",
+	"sftp/internal/wire arrows",
+	"sftp/internal/wire.appendCheckFile parameters",
+	"sftp/sftpclient.Client methods",
+	"store.MemStore methods",
+	"store/cache arrows",
+	"store/localdir arrows",
+	"store/localdir.Dir methods",
+	"store/s3 arrows",
+	"store/s3.Store methods",
+	"store/storetest arrows",
+	"store/treecopy.copier fields",
+	"store/treecopy.copier methods",
+	"tcp arrows",
+	"tcp.Server fields",
+	"tftp arrows",
+	"tftp.Server fields",
+	"tftp.session fields",
+	"tftp.session methods",
+	"tftp.shard fields",
+	"tftp/tftpclient arrows",
+	"tftp/tftpclient.poolLoop fields",
+	"tftp/tftpclient.poolState fields",
+	"tftp/transfer arrows",
+	"tftp/transfer.Receiver fields",
+	"tftp/transfer.Sender fields",
+	"tftp/transfer.Sender methods",
+	"web.Handler fields",
+	"web.exchange methods",
+}
+
+// TestShape holds the packages of the product against the bounds, for Linux.
+func TestShape(t *testing.T) {
+	used := map[string]bool{}
+	for pkg, files := range productPackages(t) {
+		shape, err := measure(pkg, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, problem := range shape.problems() {
+			if used[problem.place] = true; overShape[problem.place] == "" && !slices.Contains(toCut, problem.place) {
+				t.Errorf("%s: %s", problem.place, problem.text)
+			}
+		}
+		if shape.lines > manyLines {
+			t.Logf("package %s has %d lines: does it have one subject?", pkg, shape.lines)
+		}
+		if testing.Verbose() && len(shape.arrows) > 0 {
+			t.Logf("%s: %d lines, %d files, %d arrows, %d back", pkg, shape.lines, len(files), len(shape.arrows), len(shape.back))
+			for _, a := range shape.back {
+				t.Logf("\t%s -> %s (%s)", a.from, a.to, strings.Join(shape.arrows[a], " "))
+			}
+		}
+	}
+	for _, place := range append(slices.Sorted(maps.Keys(overShape)), toCut...) {
+		if !used[place] {
+			t.Errorf("%s keeps to the bound: take it out of the list", place)
+		}
+	}
+}
+
+// productPackages returns the files of each package of the product, as Linux builds it.
+func productPackages(t *testing.T) map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for name, src := range readTree(t, ".") {
+		pkg := path.Dir(name)
+		top, _, _ := strings.Cut(pkg, "/")
+		if strings.HasSuffix(name, "_test.go") || !forLinux(name, src) || slices.Contains([]string{".", "examples", "interop", "scripts"}, top) {
+			continue
+		}
+		if all[pkg] == nil {
+			all[pkg] = map[string]string{}
+		}
+		all[pkg][name] = src
+	}
+	return all
+}
+
+// forLinux reports whether a file is built for linux/amd64 without further tags.
+func forLinux(name, src string) bool {
+	is := func(tag string) bool {
+		return slices.Contains([]string{"linux", "unix", "amd64"}, tag) || strings.HasPrefix(tag, "go1")
+	}
+	for _, part := range strings.Split(strings.TrimSuffix(path.Base(name), ".go"), "_")[1:] {
+		if slices.Contains([]string{"darwin", "windows", "arm", "arm64", "freebsd", "openbsd", "netbsd"}, part) {
+			return false
+		}
+	}
+	for line := range strings.Lines(src) {
+		if strings.HasPrefix(line, "package ") {
+			break
+		}
+		if expr, err := constraint.Parse(strings.TrimSpace(line)); err == nil && !expr.Eval(is) {
+			return false
+		}
+	}
+	return true
+}
+
+// An arrow leads from a file to another that declares what the first names.
+type arrow struct{ from, to string }
+
+// A shape is what can be measured of a package.
+type shape struct {
+	pkg        string
+	lines      int
+	methods    map[string]int     // by type
+	fields     map[string]int     // by struct
+	parameters map[string]int     // by function
+	arrows     map[arrow][]string // with the names used
+	back       []arrow            // in the best order of the files, those that lead upwards
+}
+
+// A problem is a bound that a place goes beyond.
+type problem struct{ place, text string }
+
+// problems lists where a shape goes beyond the bounds.
+func (s *shape) problems() (all []problem) {
+	over := func(what string, most int, counts map[string]int) {
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			if n := counts[name]; n > most {
+				all = append(all, problem{s.pkg + "." + name + " " + what, fmt.Sprintf("%d, and %d are the most", n, most)})
+			}
+		}
+	}
+	over("methods", maxMethods, s.methods)
+	over("fields", maxFields, s.fields)
+	over("parameters", maxParameters, s.parameters)
+	if back, n := len(s.back), len(s.arrows); back > 1 && back*100 > n*maxBack {
+		all = append(all, problem{s.pkg + " arrows", fmt.Sprintf("%d of %d between its files run back up, and %d %% are the most; go test -v -run TestShape . lists them", back, n, maxBack)})
+	}
+	return all
+}
+
+// nothing is an importer for which each package is empty. Names of other packages are then
+// unknown, and do not matter here.
+type nothing struct{}
+
+func (nothing) Import(name string) (*types.Package, error) {
+	p := types.NewPackage(name, path.Base(name))
+	p.MarkComplete()
+	return p, nil
+}
+
+// measure measures a package, whose files are given by their names.
+func measure(pkg string, files map[string]string) (*shape, error) {
+	s := &shape{pkg: pkg, methods: map[string]int{}, fields: map[string]int{}, parameters: map[string]int{}, arrows: map[arrow][]string{}}
+	fset := token.NewFileSet()
+	var parsed []*ast.File
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		file, err := parser.ParseFile(fset, name, files[name], parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		parsed = append(parsed, file)
+		s.lines += strings.Count(files[name], "\n")
+		s.count(file)
+	}
+	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
+	config := types.Config{Importer: nothing{}, Error: func(error) {}, FakeImportC: true}
+	_, _ = config.Check(pkg, fset, parsed, &info) // with errors, since the imports are empty
+	for id, object := range info.Uses {
+		if object.Pkg() == nil || object.Pkg().Path() != pkg {
+			continue
+		}
+		from, to := fset.Position(id.Pos()).Filename, fset.Position(object.Pos()).Filename
+		if from != to && to != "" && isDeclaration(object) {
+			a := arrow{path.Base(from), path.Base(to)}
+			if !slices.Contains(s.arrows[a], id.Name) {
+				s.arrows[a] = append(s.arrows[a], id.Name)
+			}
+		}
+	}
+	for _, names := range s.arrows {
+		slices.Sort(names)
+	}
+	s.back = backArrows(s.arrows)
+	return s, nil
+}
+
+// isDeclaration reports whether an object is declared by its package, and not within a
+// function: a function, a method, a type, a variable, a constant. Fields do not count,
+// since a method that names one has its type already.
+func isDeclaration(object types.Object) bool {
+	if v, ok := object.(*types.Var); ok && v.IsField() {
+		return false
+	}
+	if f, ok := object.(*types.Func); ok && f.Signature().Recv() != nil {
+		return true
+	}
+	return object.Parent() == object.Pkg().Scope()
+}
+
+// count counts methods, fields and parameters of a file.
+func (s *shape) count(file *ast.File) {
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				s.methods[receiver(d)]++
+				name = receiver(d) + "." + name
+			}
+			s.parameters[name] = d.Type.Params.NumFields()
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if t, ok := spec.(*ast.TypeSpec); ok {
+					if st, ok := t.Type.(*ast.StructType); ok {
+						s.fields[t.Name.Name] = st.Fields.NumFields()
+					}
+				}
+			}
+		}
+	}
+}
+
+// backArrows puts files in an order, top first, in which few arrows lead upwards, and
+// returns these. Files are moved one at a time, as long as that helps.
+func backArrows(arrows map[arrow][]string) (back []arrow) {
+	var order []string
+	for a := range arrows {
+		order = append(order, a.from, a.to)
+	}
+	slices.Sort(order)
+	order = slices.Compact(order)
+	out := func(f string) (n int) {
+		for a := range arrows {
+			if a.from == f {
+				n++
+			} else if a.to == f {
+				n--
+			}
+		}
+		return n
+	}
+	slices.SortStableFunc(order, func(a, b string) int { return out(b) - out(a) })
+	has := func(from, to string) int {
+		if _, ok := arrows[arrow{from, to}]; ok {
+			return 1
+		}
+		return 0
+	}
+	for moved := true; moved; {
+		moved = false
+		for i := range order {
+			// gain is by how much the back arrows become fewer if file i moves to place j.
+			best, to := 0, i
+			for gain, j := 0, i-1; j >= 0; j-- {
+				if gain += has(order[i], order[j]) - has(order[j], order[i]); gain > best {
+					best, to = gain, j
+				}
+			}
+			for gain, j := 0, i+1; j < len(order); j++ {
+				if gain += has(order[j], order[i]) - has(order[i], order[j]); gain > best {
+					best, to = gain, j
+				}
+			}
+			if to != i {
+				f := order[i]
+				order = slices.Insert(slices.Delete(order, i, i+1), to, f)
+				moved = true
+			}
+		}
+	}
+	for i, f := range order {
+		for _, above := range order[:i] {
+			if has(f, above) == 1 {
+				back = append(back, arrow{f, above})
+			}
+		}
+	}
+	return back
+}
+
+// Each planted fault must be found, and nothing but it.
+func TestShapeFindsPlantedFaults(t *testing.T) {
+	const p = "package p\n\n"
+	many := func(n int, line string) (text string) {
+		for i := range n {
+			text += fmt.Sprintf(line, i)
+		}
+		return text
+	}
+	// Each of n files names the next one.
+	down := func(n int) map[string]string {
+		files := map[string]string{}
+		for i := range n {
+			files[fmt.Sprintf("p/f%02d.go", i)] = p + fmt.Sprintf("func f%d() { f%d() }\n", i, i+1)
+		}
+		files[fmt.Sprintf("p/f%02d.go", n)] = p + fmt.Sprintf("func f%d() {}\n", n)
+		return files
+	}
+	circles := func(n int) map[string]string {
+		files := down(n)
+		files["p/f07.go"] += "\nvar _ = f0\n"
+		files[fmt.Sprintf("p/f%02d.go", n)] += "\nvar _ = f8\n"
+		return files
+	}
+	for _, test := range []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"methods", map[string]string{"p/a.go": p + "type T int\n" + many(maxMethods, "func (t *T) m%d() {}\n")}, ""},
+		{"a method too many", map[string]string{"p/a.go": p + "type T[A any] int\n" + many(maxMethods, "func (t *T[A]) m%d() {}\n"), "p/b.go": p + "func (t T[A]) x() {}\n"}, "p.T methods: 41,"},
+		{"fields", map[string]string{"p/a.go": p + "type T struct {\n" + many(maxFields, "f%d int\n") + "}\n"}, ""},
+		{"a field too many", map[string]string{"p/a.go": p + "type T struct {\na, b int\n" + many(maxFields-1, "f%d int\n") + "}\n"}, "p.T fields: 26,"},
+		{"a parameter too many", map[string]string{"p/a.go": p + "func f(a, b, c, d, e, f, g, h int) {}\n"}, "p.f parameters: 8,"},
+		{"a parameter too many of a method", map[string]string{"p/a.go": p + "func (T) f(a, b, c, d, e, f, g, h int) {}\n\ntype T int\n"}, "p.T.f parameters: 8,"},
+		{"downwards", down(20), ""},
+		{"one back", map[string]string{"p/a.go": p + "func a() { b() }\n", "p/b.go": p + "func b() { a() }\n"}, ""},
+		{"two back of many", circles(18), ""},
+		{"two back of fewer", circles(17), "p arrows: 2 of 19"},
+		{"methods count", map[string]string{
+			"p/a.go": p + "type A int\n\nfunc (a A) f(b B) { b.f(a) }\n", "p/b.go": p + "type B int\n\nfunc (b B) f(a A) { a.f(b) }\n",
+			"p/c.go": p + "type C int\n\nfunc (c C) f(d D) { d.f(c) }\n", "p/d.go": p + "type D int\n\nfunc (d D) f(c C) { c.f(d) }\n",
+		}, "p arrows: 2 of 4"},
+		{"fields and locals do not", map[string]string{
+			"p/a.go": p + "type A struct{ b int }\n\nfunc a() { var b B; b.a++ }\n", "p/b.go": p + "type B struct{ a int }\n\nfunc f() { a := 1; _ = a }\n",
+		}, ""},
+		{"names of other packages do not", map[string]string{"p/a.go": p + "import \"q\"\n\nfunc a() { q.B(); q.C() }\n", "p/b.go": p + "func B() { a() }\n", "p/c.go": p + "func C() { a() }\n"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, err := measure("p", test.files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, problem := range s.problems() {
+				got += problem.place + ": " + problem.text
+			}
+			if (test.want == "") != (got == "") || !strings.HasPrefix(got, test.want) {
+				t.Errorf("want %q, got %q", test.want, got)
+			}
+		})
+	}
+}
+
+// Only what Linux builds is measured: the same name may be in a file for each system.
+func TestForLinux(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a.go": true, "a_linux.go": true, "a_windows.go": false, "a_linux_arm64.go": false, "a_unix.go": true, "windows.go": true,
+	} {
+		if got := forLinux(name, "package p\n"); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	for line, want := range map[string]bool{
+		"//go:build linux": true, "//go:build !linux": false, "//go:build haul_portable || !linux": false, "//go:build ignore": false, "//go:build unix && !haul_portable": true,
+	} {
+		if got := forLinux("a.go", line+"\n\npackage p\n"); got != want {
+			t.Errorf("%s: %v", line, got)
+		}
+	}
+}
