@@ -13,7 +13,7 @@ import (
 
 // Where docs/scale.md has what this package computes.
 const (
-	scaleDoc   = "../../docs/scale.md"
+	scaleDoc   = "../../../../docs/scale.md"
 	scaleBegin = "<!-- scale:begin -->\n"
 	scaleEnd   = "<!-- scale:end -->"
 )
@@ -100,7 +100,7 @@ func size(n int64) string {
 
 // The figures that were measured are those of docs/benchmarks.md.
 func TestMeasuredFigures(t *testing.T) {
-	doc := readDoc(t, "../../docs/benchmarks.md")
+	doc := readDoc(t, "../../../../docs/benchmarks.md")
 	for row, want := range map[string]string{
 		"| 10000 files of 64kB down, 10000 at the same time, lock-step | server us/packet | ": fmt.Sprintf("%.2f |", PacketCPU*1e6),
 		"**8 times 256 MiB by HTTP, one after the other**":                                    fmt.Sprintf("| %.3f |", ByteCPU*1e9),

@@ -28,7 +28,7 @@ var fieldRow = regexp.MustCompile("^\\| `(\\w+)` \\| \\w+ \\| (yes|no) \\|")
 // each is always there.
 func readFields(t *testing.T) map[string]map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/hooks.md")
+	text, err := os.ReadFile("../../../../../docs/hooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -440,7 +440,7 @@ func TestDocumentedSettings(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Key, flag, standard, strings.ReplaceAll(help, "|", `\|`))
 	}
-	golden.Compare(t, "../../../docs/settings.md", b.String())
+	golden.Compare(t, "../../../../../../docs/settings.md", b.String())
 }
 
 // titles are those of groups whose name is none.

@@ -236,7 +236,7 @@ func TestBoundSFTP(t *testing.T) {
 
 // docs/http.md has the bounds of net/http's servers, and those have them.
 func TestDocumentedHTTPBounds(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "http.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "http.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

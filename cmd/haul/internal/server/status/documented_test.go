@@ -12,7 +12,7 @@ import (
 
 // docs/status.md has each field of the JSON, and the bounds of the server.
 func TestDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "status.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "status.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
