@@ -3,15 +3,12 @@
 package interop
 
 import (
-	"bytes"
-	"context"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // Every client must see a refusal as one, and nothing may change on disk.
@@ -35,34 +32,6 @@ func TestRefusals(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(x.dir, "new")); err == nil {
 				t.Error("the refused upload is there")
 			}
-		})
-	}
-}
-
-// With --upload create, what is there already stays as it is.
-func TestCreateDoesNotOverwrite(t *testing.T) {
-	for _, c := range append(peerClients, haulClient) {
-		t.Run(c.name, func(t *testing.T) {
-			x := begin(t, c, haulServer)
-			name, other := x.file(t, 1000), x.file(t, 2000)
-			if out, err := x.try(c.put(options{}, x.addr, name, filepath.Join(x.dir, other))); err == nil {
-				t.Errorf("overwriting was not refused:\n%s", out)
-			}
-			wantFile(t, filepath.Join(x.dir, name), content(1000))
-		})
-	}
-}
-
-func TestOverwrite(t *testing.T) {
-	for _, c := range append(peerClients, haulClient) {
-		t.Run(c.name, func(t *testing.T) {
-			x := begin(t, c, server{name: "haul", start: func(t *testing.T, dir string) netip.AddrPort {
-				a, _ := serve(t, dir, "--upload", "overwrite")
-				return a
-			}})
-			name, other := x.file(t, 2000), x.file(t, 1000)
-			x.do(t, c.put(options{}, x.addr, name, filepath.Join(x.dir, other)))
-			wantFile(t, filepath.Join(x.dir, name), content(1000))
 		})
 	}
 }
@@ -104,68 +73,4 @@ func TestTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-// A server told to end lets running transfers finish, and takes no new ones.
-func TestEndWaitsForTransfers(t *testing.T) {
-	dir := t.TempDir()
-	addr, d := serve(t, dir, "--grace", "5m")
-	x := &exchange{c: atftp, run: atftp.find(t), s: haulServer, addr: addr, dir: dir, sizes: map[int]bool{}}
-	size := 65535*8 - 1
-	name := x.file(t, size)
-	local := filepath.Join(t.TempDir(), "local")
-	result := make(chan error, 1)
-	go func() {
-		_, err := x.try(atftp.get(options{block: 8}, addr, name, local))
-		result <- err
-	}()
-	for running := false; !running; { // it takes a second or more in all
-		select {
-		case err := <-result:
-			t.Fatalf("ended before the server was stopped: %v", err)
-		case <-time.After(5 * time.Millisecond):
-			i, err := os.Stat(local)
-			running = err == nil && i.Size() > 0
-		}
-	}
-	d.end()
-	if err := <-result; err != nil {
-		t.Fatal(err)
-	}
-	wantFile(t, local, content(size))
-	if err := d.stop(); err != nil {
-		t.Errorf("haul serve, told to end: %v", err)
-	}
-}
-
-// The rest of the command line: several files, standard output, and probe.
-func TestCommands(t *testing.T) {
-	x := begin(t, haulClient, haulServer)
-	for _, size := range []int{0, 1000, 100_000} {
-		x.file(t, size)
-	}
-	into := t.TempDir()
-	x.do(t, []string{"get", "-q", url(x.addr, "f0"), url(x.addr, "f1000"), url(x.addr, "f100000"), into})
-	for name, size := range map[string]int{"f0": 0, "f1000": 1000, "f100000": 100_000} {
-		wantFile(t, filepath.Join(into, name), content(size))
-	}
-
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	out, err := x.run.command(ctx, "get", "-q", url(x.addr, "f1000"), "-").Output()
-	if err != nil || !bytes.Equal(out, content(1000)) {
-		t.Errorf("get to standard output: %v, %d bytes", err, len(out))
-	}
-	out, err = x.run.command(ctx, "probe", url(x.addr, "f100000")).Output()
-	if err != nil || !bytes.Contains(out, []byte("100000")) {
-		t.Errorf("probe: %v, said %q", err, out)
-	}
-
-	missing := filepath.Join(t.TempDir(), "missing")
-	if out, err := x.try([]string{"get", "-q", url(x.addr, "missing"), missing}); err == nil {
-		t.Errorf("getting what is not there succeeded:\n%s", out)
-	}
-	if _, err := os.Stat(missing); err == nil {
-		t.Error("a failed get left a file")
-	}
 }

@@ -3,8 +3,6 @@
 package interop
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -86,84 +84,6 @@ func TestNetworkRoots(t *testing.T) {
 			c.first.sends(t, haulClient, options{}, port69(host), map[int]string{own: other, common: base}[test.first4], "up", 500)
 			c.second.sends(t, haulClient, options{}, port69(toSecond), base, "up2", 500)
 		})
-	}
-}
-
-// Each client has a directory of its own, and cannot see that others have.
-func TestNetworkPerClient(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		kind, dir      string
-		first4, first6 int
-	}{
-		{"ip", guest, own, common},
-		{"ip", guest6, common, own},
-		{"mac", strings.ReplaceAll(firstMAC, ":", "-"), own, own},
-	} {
-		t.Run(test.dir, func(t *testing.T) {
-			t.Parallel()
-			c := newClients(t)
-			base := shelf(t, c.dir, "base", common)
-			mine := shelf(t, base, test.dir, own)
-			fill(t, base, map[string][]byte{"shared": content(300)})
-			c.l.server.serve(t, base, "--per-client", test.kind, "--upload", "create")
-			c.l.server.serve(t, base, "--per-client", test.kind, "--shared", "--tftp", ":6969")
-			c.wantFirst(t, port69(host), test.first4)
-			c.wantFirst(t, port69(host6), test.first6)
-			c.wantFirst(t, host+":6969", test.first4)
-			c.wantSecond(t, common)
-			c.second.ask(t, secondIP, port69(toSecond)).wantError(t, readOp, test.dir+"/f", 1, "file not found")
-			server, from := host, guest
-			if test.first4 != own {
-				server, from = host6, guest6
-			}
-			c.first.ask(t, from, port69(server)).wantError(t, readOp, "shared", 1, "file not found")
-			c.first.fetches(t, haulClient, options{}, strings.ReplaceAll(port69(server), ":69", ":6969"), "shared", content(300))
-			c.first.sends(t, haulClient, options{}, port69(server), mine, "up", 500)
-		})
-	}
-}
-
-// Access rules apply to the clients that they name, and the client learns no more than
-// that.
-func TestNetworkAccess(t *testing.T) {
-	t.Parallel()
-	c := newClients(t)
-	base := shelf(t, c.dir, "base", common)
-	fill(t, base, map[string][]byte{"secret.key": content(10)})
-	shelf(t, base, "lab", own)
-	if err := os.Mkdir(filepath.Join(base, "logs"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	c.l.server.serve(t, base, "--upload", "create",
-		"--access", "deny read * *.key", "--access", "allow read "+firstMAC+" lab/**", "--access", "deny read * lab/**",
-		"--access", "allow write "+guest+" logs/**", "--access", "deny write *")
-	c.wantFirst(t, port69(host), common)
-	c.wantSecond(t, common)
-	first := func() *asker { return c.first.ask(t, guest, port69(host)) }
-	first6 := func() *asker { return c.first.ask(t, guest6, port69(host6)) }
-	second := func() *asker { return c.second.ask(t, secondIP, port69(toSecond)) }
-	for _, ask := range []func() *asker{first, first6, second} {
-		ask().wantError(t, readOp, "secret.key", 2, "access denied")
-		ask().wantError(t, readOp, "./SECRET.KEY", 2, "access denied") // whether it is there or not
-		ask().wantError(t, writeOp, "f2", 2, "access denied")
-	}
-	c.first.fetches(t, haulClient, options{}, port69(host), "lab/f", content(own))
-	c.first.fetches(t, haulClient, options{}, port69(host6), "lab/f", content(own))
-	second().wantError(t, readOp, "lab/f", 2, "access denied")
-	c.first.sends(t, haulClient, options{}, port69(host), base, "logs/a", 500)
-	first6().wantError(t, writeOp, "logs/b", 2, "access denied")
-	second().wantError(t, writeOp, "logs/b", 2, "access denied")
-	second().wantError(t, writeOp, "logs/a", 2, "access denied")
-
-	// As people see it.
-	c.second.fails(t, 4, "access denied (ERROR 2)", "get", "-q", "tftp://"+port69(toSecond)+"/secret.key", "-")
-	out, err := c.second.run(t, tftpHPA.find(t), tftpHPA.get(options{}, endpoint(port69(toSecond)), "secret.key", filepath.Join(t.TempDir(), "local"))...)
-	if !strings.Contains(out, "Error code 2: access denied") {
-		t.Errorf("tftp-hpa: %v\n%s", err, out)
-	}
-	if out, err := c.second.run(t, curl.find(t), "--silent", "--show-error", "tftp://"+port69(toSecond)+"/secret.key"); err == nil {
-		t.Errorf("curl got what it must not:\n%s", out)
 	}
 }
 

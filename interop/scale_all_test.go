@@ -194,8 +194,8 @@ func (a *soakAll) serve(t *testing.T, base string) {
 	a.login = login{addr: d.ready(t, servingSFTP)[1], user: "haul", key: must[keyPair](t)(userKey()).file, dir: a.dir, home: "/"}
 	a.login.host = hostKeyOf(t, a.login.addr)
 	a.direct = a.login.sshConfig(t)
-	a.wire = newWire(t, a.login.addr, time.Millisecond, 0)
-	a.webWire = newWire(t, strings.TrimPrefix(a.web, "http://"), time.Millisecond, 0)
+	a.wire = newWire(t, a.login.addr, time.Millisecond)
+	a.webWire = newWire(t, strings.TrimPrefix(a.web, "http://"), time.Millisecond)
 	a.spoiled = a.wire.through(a.login).sshConfig(t)
 	a.m = &metered{daemon: d, addr: netip.MustParseAddrPort(addr), metrics: metricsAt.FindString(d.said(100))}
 	a.m.client.Timeout = scalePatience

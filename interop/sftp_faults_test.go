@@ -67,7 +67,7 @@ func TestSFTPMaxSessions(t *testing.T) {
 				dir, local := realDir(t), t.TempDir()
 				l, d := startSSHDAnd(t, dir, "Subsystem sftp internal-sftp", fmt.Sprint("MaxSessions ", sessions))
 				// So far away that one session's window is too little, and more are asked for.
-				far := newWire(t, l.addr, 50*time.Millisecond, 0).through(l)
+				far := newWire(t, l.addr, 50*time.Millisecond).through(l)
 				largeFile(t, filepath.Join(dir, "there"), 24)
 				answers, err := haulDriver.try(t, job{Lanes: 8, Conns: conns}, far,
 					[]string{"get", "there", filepath.Join(local, "f")}, []string{"put", filepath.Join(local, "f"), "back"}, []string{"list", "."})
@@ -85,120 +85,5 @@ func TestSFTPMaxSessions(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// A download that is cut leaves a beginning of the file, and resumes there.
-func TestSFTPCutDownload(t *testing.T) {
-	for _, s := range []sftpServer{sshdInternal, haulHidden} {
-		t.Run("haul and "+s.name, func(t *testing.T) {
-			t.Parallel()
-			dir := realDir(t)
-			l := s.start(t, dir)
-			const size = 12 << 20
-			data := content(size)
-			write(t, filepath.Join(dir, "there"), data)
-			for _, at := range []int64{5_000, 60_000, 1 << 20, 5<<20 + 1, 11 << 20} {
-				part := filepath.Join(t.TempDir(), "part")
-				w := newWire(t, l.addr, time.Millisecond, at)
-				answers, err := haulDriver.try(t, job{}, w.through(l), []string{"get", "there", part})
-				if err == nil && answers[0].Error == "" {
-					t.Fatalf("cut after %d bytes, the download succeeded", at)
-				}
-				if err == nil && answers[0].Kind != "lost" {
-					t.Errorf("cut after %d bytes: %s", at, answers[0].Error)
-				}
-				got, err := os.ReadFile(part)
-				if err != nil && !os.IsNotExist(err) {
-					t.Fatal(err)
-				}
-				if len(got) >= size || string(got) != string(data[:len(got)]) {
-					t.Fatalf("cut after %d bytes: the %d there are no beginning of the file", at, len(got))
-				}
-				if err := os.WriteFile(part, got, 0o644); err != nil { // it may not have begun at all
-					t.Fatal(err)
-				}
-				if a := haulDriver.do(t, l, []string{"reget", "there", part}); a[0].Error != "" {
-					t.Fatal(a[0].Error)
-				}
-				wantFile(t, part, data)
-			}
-		})
-	}
-}
-
-// An upload that is cut is seen by nobody where it was to be hidden, whether the
-// client or the server hides it, and what was there before is there still.
-func TestSFTPCutUpload(t *testing.T) {
-	for _, c := range []struct {
-		op string
-		s  sftpServer
-	}{{"publish", sshdInternal}, {"publish", haulInPlace}, {"put", haulHidden}, {"publish", haulHidden}} {
-		t.Run(c.op+" to "+c.s.name, func(t *testing.T) {
-			t.Parallel()
-			dir := realDir(t)
-			l := c.s.start(t, dir)
-			up := write(t, filepath.Join(t.TempDir(), "up"), content(12<<20))
-			for _, at := range []int64{60_000, 1 << 20, 11 << 20} {
-				write(t, filepath.Join(dir, "over"), []byte("old"))
-				for _, name := range []string{"new", "over"} {
-					w := newWire(t, l.addr, time.Millisecond, at)
-					answers, err := haulDriver.try(t, job{}, w.through(l), []string{c.op, up, name})
-					if err == nil && answers[0].Error == "" {
-						t.Fatalf("cut after %d bytes, the upload succeeded", at)
-					}
-				}
-				wantFile(t, filepath.Join(dir, "over"), []byte("old"))
-				if _, err := os.Lstat(filepath.Join(dir, "new")); err == nil {
-					t.Fatalf("cut after %d bytes, there is a file", at)
-				}
-			}
-			a := haulDriver.do(t, l, []string{c.op, up, "new"}, []string{c.op, up, "over"})
-			if a[0].Error != "" || a[1].Error != "" {
-				t.Fatal(a[0].Error, a[1].Error)
-			}
-			sameFiles(t, up, filepath.Join(dir, "new"))
-			sameFiles(t, up, filepath.Join(dir, "over"))
-			if c.s.name == haulHidden.name {
-				wantOnly(t, dir, "new", "over") // the server has cleared away what was cut
-			}
-		})
-	}
-}
-
-// OpenSSH's sftp resumes in place an upload that was cut off.
-func TestSFTPCutPeer(t *testing.T) {
-	dir, local := realDir(t), t.TempDir()
-	l := serveSFTP(t, dir, "--sftp-in-place")
-	const size = 12 << 20
-	data := content(size)
-	up := write(t, filepath.Join(local, "up"), data)
-	write(t, filepath.Join(dir, "there"), data)
-	for _, at := range []int64{60_000, 5 << 20} {
-		cut := newSFTPTool(t, newWire(t, l.addr, time.Millisecond, at).through(l))
-		down := filepath.Join(local, fmt.Sprint("down", at))
-		if err := cut.fails(t, "there", down); err == nil {
-			t.Fatal("the download succeeded over a wire that was cut")
-		}
-		tl := newSFTPTool(t, l)
-		if _, err := os.Stat(down); err == nil {
-			tl.reget(t, "there", down)
-			wantFile(t, down, data)
-		}
-		p := findOpenSSH(t, "sftp")
-		p.args = []string{"-q", "-S", findOpenSSH(t, "ssh").path, "-F", newWire(t, l.addr, time.Millisecond, at).through(l).sshConfig(t), "-b", "-"}
-		name := fmt.Sprint("back", at)
-		if _, err := runTool(t, p, "put "+up+" "+name+"\n", "server"); err == nil {
-			t.Fatal("the upload succeeded over a wire that was cut")
-		}
-		got, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			continue // cut before it began
-		}
-		if len(got) >= size || string(got) != string(data[:len(got)]) {
-			t.Errorf("cut after %d bytes: the %d there are no beginning of the file", at, len(got))
-		}
-		tl.reput(t, name, up)
-		wantFile(t, filepath.Join(dir, name), data)
 	}
 }

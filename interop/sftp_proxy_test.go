@@ -17,22 +17,20 @@ type wire struct {
 	to      string
 	latency time.Duration
 	moved   atomic.Int64 // bytes, both ways together
-	cutAt   atomic.Int64 // bytes after which it is cut; 0 for never
 
 	mu    sync.Mutex
 	conns []net.Conn // mu
 	wait  sync.WaitGroup
 }
 
-// newWire leads to an address. cutAt 0 leaves it whole.
-func newWire(t *testing.T, to string, latency time.Duration, cutAt int64) *wire {
+// newWire leads to an address.
+func newWire(t *testing.T, to string, latency time.Duration) *wire {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &wire{l: l, to: to, latency: latency}
-	w.cutAt.Store(cutAt)
 	w.wait.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -99,9 +97,7 @@ func (w *wire) carry(from, to net.Conn) {
 		n, err := from.Read(b)
 		if n > 0 {
 			parcels <- parcel{b[:n], time.Now().Add(w.latency)}
-			if at := w.cutAt.Load(); w.moved.Add(int64(n)) >= at && at > 0 {
-				w.cut()
-			}
+			w.moved.Add(int64(n))
 		}
 		if err != nil {
 			break

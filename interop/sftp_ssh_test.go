@@ -73,7 +73,7 @@ func TestSFTPOverSharedSSH(t *testing.T) {
 	data := content(size)
 	write(t, filepath.Join(dir, "there"), data)
 	l, d := startSSHDAnd(t, dir, "Subsystem sftp internal-sftp", "MaxSessions 3")
-	w := newWire(t, l.addr, 5*time.Millisecond, 0) // far enough for several lanes
+	w := newWire(t, l.addr, 5*time.Millisecond) // far enough for several lanes
 	control := shared(t)
 	p, flags, pids := overSSH(t, w.through(l), control...)
 	down := filepath.Join(local, "down")
@@ -88,57 +88,4 @@ func TestSFTPOverSharedSSH(t *testing.T) {
 	if logins >= sessions || sessions < 4 {
 		t.Errorf("%d logins, %d sessions", logins, sessions)
 	}
-}
-
-// ssh that is killed in the middle of a copy is replaced, and if it is killed each time, the copy
-// fails. Nothing is left behind.
-func TestSFTPOverKilledSSH(t *testing.T) {
-	t.Parallel()
-	dir, local := realDir(t), t.TempDir()
-	const size = 8 << 20
-	data := content(size)
-	write(t, filepath.Join(dir, "there"), data)
-	up := write(t, filepath.Join(local, "up"), data)
-	l := startSSHD(t, dir, "Subsystem sftp internal-sftp")
-	for _, c := range []struct {
-		file string
-		args []string
-	}{
-		{filepath.Join(local, "down"), []string{"get", "server:there", filepath.Join(local, "down")}},
-		{filepath.Join(dir, "back"), []string{"put", up, "server:back"}},
-	} {
-		w := newWire(t, l.addr, 0, 0)
-		p, flags, pids := overSSH(t, w.through(l))
-		cmd := p.command(t.Context(), append(append(c.args, flags...), "-q", "--limit", "16M")...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		for w.moved.Load() < size/4 {
-			select {
-			case err := <-ended:
-				t.Fatalf("%s ended before ssh was killed: %v", c.args[0], err)
-			case <-time.After(time.Millisecond):
-			}
-		}
-		b, err := os.ReadFile(pids)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for pid := range strings.FieldsSeq(string(b)) {
-			if n, err := strconv.Atoi(pid); err == nil {
-				_ = syscall.Kill(n, syscall.SIGKILL)
-			}
-		}
-		if err := <-ended; err != nil {
-			t.Errorf("%s, with ssh killed once: %v", c.args[0], err)
-		}
-		wantFile(t, c.file, data)
-		if n := wantNone(t, pids); n < 2 {
-			t.Errorf("%d processes", n)
-		}
-	}
-	wantOnly(t, local, "down", "up")
-	wantOnly(t, dir, "back", "there")
 }

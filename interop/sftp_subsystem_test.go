@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -102,63 +101,6 @@ func TestSFTPSubsystemOwnTests(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out[max(0, len(out)-4000):])
 	}
-}
-
-// TestSFTPSubsystemCut cuts off an upload of OpenSSH's sftp. The file that was there before
-// stays, alone, and the same put works afterwards. With --in-place the part is there, and
-// reput continues with it.
-func TestSFTPSubsystemCut(t *testing.T) {
-	t.Parallel()
-	for _, inPlace := range []bool{false, true} {
-		served, up := realDir(t), filepath.Join(t.TempDir(), "up")
-		server, again := haul(t).path+" sftp-server", "put "
-		if inPlace {
-			server, again = server+" --in-place", "reput "
-		}
-		write(t, filepath.Join(served, "old"), content(10))
-		largeFile(t, up, 4)
-		sftp := func(ctx context.Context, line string, options ...string) *exec.Cmd {
-			cmd := findOpenSSH(t, "sftp").command(ctx, append(options, "-q", "-D", server, "-b", "-")...)
-			cmd.Dir, cmd.Stdin = served, strings.NewReader(line+"\n")
-			cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // which it passes on
-			return cmd
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cut := sftp(ctx, "put "+up+" old", "-l", "4000") // kbit/s: it takes eight seconds
-		if err := cut.Start(); err != nil {
-			t.Fatal(err)
-		}
-		await(t, "a part of the upload", func() bool {
-			parts, _ := filepath.Glob(filepath.Join(served, map[bool]string{false: ".haul-*.part", true: "old"}[inPlace]))
-			return len(parts) == 1 && sizeOf(parts[0]) > 100_000
-		})
-		cancel()
-		if err := cut.Wait(); err == nil {
-			t.Fatal("the upload was not cut off")
-		}
-		await(t, "the end of the server", func() bool {
-			parts, _ := filepath.Glob(filepath.Join(served, ".haul-*"))
-			return len(parts) == 0
-		})
-		if !inPlace {
-			wantFile(t, filepath.Join(served, "old"), content(10))
-		} else if n := sizeOf(filepath.Join(served, "old")); n < 100_000 || n >= 4<<20 {
-			t.Errorf("in place, %d bytes are there", n)
-		}
-		if out, err := sftp(t.Context(), again+up+" old").CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", again, err, out)
-		}
-		sameFiles(t, up, filepath.Join(served, "old"))
-		wantOnly(t, served, "old")
-	}
-}
-
-func sizeOf(name string) int64 {
-	fi, err := os.Stat(name)
-	if err != nil {
-		return 0
-	}
-	return fi.Size()
 }
 
 // await waits until something is so.

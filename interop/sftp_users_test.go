@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -125,50 +124,6 @@ func wantOnly(t *testing.T, dir string, names ...string) {
 	}
 }
 
-var oneTimePassword = regexp.MustCompile(`log in as (\S+) with the password (\S+)`)
-
-// Without users there is one, whose password haul prints, and who is confined to that
-// directory. A restart makes another password, and keeps the host key.
-func TestSFTPOneTimePassword(t *testing.T) {
-	dir, keys := realDir(t), t.TempDir()
-	write(t, filepath.Join(dir, "file"), content(1000))
-	var before login
-	for i := range 2 {
-		l, d := beginSFTP(t, dir, "--host-keys", keys)
-		m := oneTimePassword.FindStringSubmatch(d.said(50))
-		if m == nil {
-			t.Fatal("haul reports no password")
-		}
-		l.user, l.password = m[1], m[2]
-		if i > 0 && (l.password == before.password || string(l.host.Marshal()) != string(before.host.Marshal())) {
-			t.Error("after a restart the password is the same, or the host key is not")
-		}
-		down := filepath.Join(t.TempDir(), "down")
-		if a := haulDriver.do(t, l, []string{"get", "file", down}); a[0].Error != "" {
-			t.Error(a[0].Error)
-		}
-		wantFile(t, down, content(1000))
-		for _, wrong := range []string{before.password, l.password + "x", " "} {
-			bad := l
-			if bad.password = wrong; wrong == "" {
-				continue
-			}
-			if _, err := haulDriver.try(t, job{}, bad, []string{"list", "."}); err == nil {
-				t.Errorf("the password %q opens it, too", wrong)
-			}
-		}
-		l.password = "" // the key of the other tests is nobody's here
-		if _, err := haulDriver.try(t, job{}, l, []string{"list", "."}); err == nil {
-			t.Error("a key that nobody has named opens it")
-		}
-		before = l
-		before.password = m[2]
-		if err := d.stop(); err != nil {
-			t.Errorf("haul serve, told to end: %v", err)
-		}
-	}
-}
-
 // Our client logs in with a password at a server of another make.
 func TestSFTPPassword(t *testing.T) {
 	dir := realDir(t)
@@ -248,56 +203,4 @@ func TestSFTPRights(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Users see no more than their root, whatever links and dots say.
-func TestSFTPConfined(t *testing.T) {
-	all := realDir(t)
-	if err := os.Mkdir(filepath.Join(all, "home"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(all, "secret"), []byte("secret"))
-	if err := os.Symlink("../secret", filepath.Join(all, "home/up")); err != nil {
-		t.Fatal(err)
-	}
-	l, _ := beginSFTP(t, all, "--users", usersFile(t, "root home"))
-	down := filepath.Join(t.TempDir(), "down")
-	for _, d := range append([]driver{haulDriver}, sftpPeerDrivers...) {
-		ops := [][]string{{"get", "../secret", down}, {"get", "/../secret", down}, {"get", "up", down}, {"get", filepath.Join(all, "secret"), down},
-			{"symlink", all, "out"}, {"get", "out/secret", down}, {"put", down, "out/new"}, {"remove", "out"}}
-		for i, a := range d.do(t, l, ops...) {
-			if (ops[i][0] == "symlink" || ops[i][0] == "remove") != (a.Error == "") {
-				t.Errorf("%s, %q: %q", d.name, ops[i], a.Error)
-			}
-		}
-	}
-	if b, err := os.ReadFile(down); err == nil && len(b) > 0 {
-		t.Errorf("somebody has got %q", b)
-	}
-	wantOnly(t, all, "home", "secret")
-}
-
-// Names are bytes: files whose names are not UTF-8 are listed, read, renamed, written
-// and removed like others.
-func TestSFTPInvalidNames(t *testing.T) {
-	dir := realDir(t)
-	for _, name := range append([]string{"good"}, invalidNames...) {
-		write(t, filepath.Join(dir, name), content(100))
-	}
-	l := serveSFTP(t, dir)
-	down := filepath.Join(t.TempDir(), "down")
-	ops := [][]string{{"list", "."}, {"get", "good", down}}
-	for _, name := range invalidNames {
-		ops = append(ops, []string{"get", name, down}, []string{"rename", name, "x"}, []string{"put", down, name + "\xff"},
-			[]string{"rename", "x", name}, []string{"remove", name})
-	}
-	a := haulDriver.do(t, l, ops...)
-	wantNames(t, a[0], append([]string{"cut\xe6\x97", "good"}, "latin\xe9", "\xff\xfe"))
-	for i, a := range a {
-		if a.Error != "" {
-			t.Errorf("%q: %q", ops[i], a.Error)
-		}
-	}
-	wantFile(t, down, content(100))
-	wantOnly(t, dir, "cut\xe6\x97\xff", "good", "latin\xe9\xff", "\xff\xfe\xff")
 }
