@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"github.com/haul-project/haul/internal/dhcp"
 )
 
 // A Class is the kind of a boot client, by which it can be answered.
@@ -56,26 +58,19 @@ type Client struct {
 	HTTP, Starts bool
 }
 
-// Features of iPXE, as options in option 175 (its include/ipxe/features.h).
-const (
-	FeatureHTTP    = 0x13
-	featureBZImage = 0x18
-	featureEFI     = 0x24
-)
-
-// Classify returns the class and the architecture of a packet's sender. Neither the
+// classify returns the class and the architecture of a packet's sender. Neither the
 // options 94 and 97 of RFC 4578 nor their lengths are demanded: some ROMs of Intel leave
 // out 97.
-func Classify(p *Packet) Client {
-	vendor, _ := p.Option(OptionVendorClass)
-	list, hasList := p.Option(OptionArchitecture)
+func classify(p *dhcp.Packet) Client {
+	vendor, _ := p.Option(dhcp.OptionVendorClass)
+	list, hasList := p.Option(dhcp.OptionArchitecture)
 	c := Client{Arch: firstArch(list, vendor)}
-	features, ipxe := p.Option(OptionIPXE)
+	features, ipxe := p.Option(dhcp.OptionIPXE)
 	switch {
 	case ipxe || isIPXE(p):
 		c.Class = IPXE
-		c.HTTP = suboption(features, FeatureHTTP) != nil
-		c.Starts = suboption(features, featureBZImage) != nil || suboption(features, featureEFI) != nil
+		c.HTTP = suboption(features, dhcp.FeatureHTTP) != nil
+		c.Starts = suboption(features, dhcp.FeatureBZImage) != nil || suboption(features, dhcp.FeatureEFI) != nil
 	case HTTPClient.begins(vendor):
 		c.Class = HTTPClient
 	case PXEClient.begins(vendor):
@@ -115,14 +110,11 @@ func firstArch(list, vendor []byte) Arch {
 	return archOf(uint16(number))
 }
 
-// UserClass is that of iPXE, in option 77.
-const UserClass = "iPXE"
-
 // isIPXE looks for iPXE among the user classes. iPXE sends its name bare; others frame
 // each class by its length, as RFC 3004 §4 wants it.
-func isIPXE(p *Packet) bool {
-	classes, _ := p.Option(OptionUserClass)
-	name := []byte(UserClass)
+func isIPXE(p *dhcp.Packet) bool {
+	classes, _ := p.Option(dhcp.OptionUserClass)
+	name := []byte(dhcp.UserClassIPXE)
 	if bytes.Equal(classes, name) {
 		return true
 	}
@@ -136,31 +128,20 @@ func isIPXE(p *Packet) bool {
 	return false
 }
 
-// PiVendors begin the MACs of Raspberry Pi boards.
-func PiVendors() [][3]byte { return slices.Clone(piVendors) }
-
-var piVendors = [][3]byte{
-	{0x28, 0xcd, 0xc1}, {0x2c, 0xcf, 0x67}, {0x88, 0xa2, 0x9e}, {0xb8, 0x27, 0xeb},
-	{0xd8, 0x3a, 0xdd}, {0xdc, 0xa6, 0x32}, {0xe4, 0x5f, 0x01},
-}
-
-// PiMachineID is in option 97 of a Raspberry Pi 4.
-const PiMachineID = "RPi"
-
 // isPi finds a Raspberry Pi that says it were a PC with a BIOS, as a Pi 4 does.
-func isPi(p *Packet) bool {
-	id, _ := p.Option(OptionMachineID)
-	return bytes.Contains(id, []byte(PiMachineID)) ||
-		p.HLen == 6 && slices.Contains(piVendors, [3]byte(p.HardwareAddr[:3]))
+func isPi(p *dhcp.Packet) bool {
+	id, _ := p.Option(dhcp.OptionMachineID)
+	return bytes.Contains(id, []byte(dhcp.PiMachineID)) ||
+		p.HLen == 6 && slices.Contains(dhcp.PiVendors, [3]byte(p.HardwareAddr[:3]))
 }
 
 // suboption returns the value of an option in an option: nil if it is absent, empty if it
 // has no bytes. Such options have no common way to be split, so the first one counts.
 func suboption(area []byte, code uint8) []byte {
 	for {
-		c, value, rest, ok := nextOption(area)
+		c, value, rest, ok := dhcp.NextOption(area)
 		switch {
-		case !ok || c == OptionEnd:
+		case !ok || c == dhcp.OptionEnd:
 			return nil
 		case c == code:
 			return slices.Clip(value)

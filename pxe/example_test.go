@@ -19,29 +19,31 @@ func Example() {
 		return
 	}
 
-	// The machine: 53 is the type of the message, 60 its class, 93 its architecture.
-	packet := pxe.AppendHeader(nil, &pxe.Header{
-		Op: pxe.BootRequest, HType: 1, HLen: 6, XID: 1,
-		HardwareAddr: [16]byte{0x52, 0x54, 0x00, 0x12, 0x34, 0x56},
-	})
-	packet = pxe.AppendOption(packet, pxe.OptionMessageType, []byte{pxe.Discover})
-	packet = pxe.AppendOption(packet, pxe.OptionVendorClass, []byte("PXEClient:Arch:00007:UNDI:003001"))
-	packet = pxe.AppendOption(packet, pxe.OptionArchitecture, []byte{0, 7})
-	packet = pxe.AppendEnd(packet, 0)
+	packet := discover(1, "\x3c\x20PXEClient:Arch:00007:UNDI:003001"+ // its class
+		"\x5d\x02\x00\x07") // its architecture: UEFI x64
 
 	// The driver sends what comes back to To and ToPort, and logs the rest.
 	now := time.Now()
-	answer := server.Handle(now, packet, pxe.Arrival{Port: pxe.PortDHCP, Server: pxe.Addr{192, 0, 2, 9}}, nil)
+	answer := server.Handle(now, packet, pxe.Arrival{Port: 67, Server: pxe.Addr{192, 0, 2, 9}}, nil)
 	fmt.Println(answer.MAC, answer.Client.Arch, answer.Why())
 	fmt.Println(answer.File, "as", answer.Form, "to", answer.To, answer.ToPort)
 
 	// Nothing goes to machines that do not boot from the network.
-	packet = pxe.AppendHeader(nil, &pxe.Header{Op: pxe.BootRequest, HType: 1, HLen: 6, XID: 2, HardwareAddr: [16]byte{0x52}})
-	packet = pxe.AppendEnd(pxe.AppendOption(packet, pxe.OptionMessageType, []byte{pxe.Discover}), 0)
-	answer = server.Handle(now, packet, pxe.Arrival{Port: pxe.PortDHCP, Server: pxe.Addr{192, 0, 2, 9}}, nil)
+	packet = discover(2, "")
+	answer = server.Handle(now, packet, pxe.Arrival{Port: 67, Server: pxe.Addr{192, 0, 2, 9}}, nil)
 	fmt.Println(len(answer.Packet), "bytes:", answer.Why())
 	// Output:
 	// 52:54:00:12:34:56 UEFI x64 answered
 	// ipxe.efi as redirect to 255.255.255.255 68
 	// 0 bytes: it does not boot from the network
+}
+
+// discover returns a DISCOVER of the machine 52:54:00:12:34:56 (RFC 2131 §2), as a driver
+// receives it.
+func discover(xid byte, options string) []byte {
+	packet := make([]byte, 240)
+	copy(packet, []byte{1, 1, 6, 0, 0, 0, 0, xid})                // BOOTREQUEST, Ethernet, 6 bytes
+	copy(packet[28:], []byte{0x52, 0x54, 0x00, 0x12, 0x34, 0x56}) // chaddr
+	copy(packet[236:], []byte{0x63, 0x82, 0x53, 0x63})            // the cookie
+	return append(packet, "\x35\x01\x01"+options+"\xff"...)
 }

@@ -4,17 +4,25 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/dhcp"
 )
+
+// packet returns a packet with options behind the cookie.
+func packet(options string) []byte {
+	h := dhcp.Header{Op: dhcp.BootRequest, HType: 1, HLen: 6, HardwareAddr: [16]byte{0x52, 0x54, 0, 0, 0, 1}}
+	return append(dhcp.AppendHeader(nil, &h), options...)
+}
 
 // requests are packets of each kind of client, as seeds and for the bounds.
 func requests() map[string][]byte {
 	all := map[string][]byte{}
 	add := func(name string, options ...string) {
-		b := append(packet(""), OptionMessageType, 1, Discover)
+		b := append(packet(""), dhcp.OptionMessageType, 1, dhcp.Discover)
 		for _, o := range options {
-			b = AppendOption(b, o[0], []byte(o[1:]))
+			b = dhcp.AppendOption(b, o[0], []byte(o[1:]))
 		}
-		all[name] = AppendEnd(b, 0)
+		all[name] = dhcp.AppendEnd(b, 0)
 	}
 	const uuid = "\x61\x000123456789abcdef"
 	add("bios", "\x3cPXEClient:Arch:00000:UNDI:002001", "\x5d\x00\x00")
@@ -43,31 +51,31 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		before := bytes.Clone(b)
-		p, err := Parse(b)
+		p, err := dhcp.Parse(b)
 		if err != nil {
 			return
 		}
-		again := AppendHeader(nil, &p.Header)
+		again := dhcp.AppendHeader(nil, &p.Header)
 		n := 0
 		for code, value := range p.Options() {
-			if code == OptionPad || code == OptionEnd || code == OptionOverload {
+			if code == dhcp.OptionPad || code == dhcp.OptionEnd || code == dhcp.OptionOverload {
 				t.Fatalf("%x: option %d", b, code)
 			}
-			again, n = AppendOption(again, code, value), n+1
+			again, n = dhcp.AppendOption(again, code, value), n+1
 		}
 		if !bytes.Equal(b, before) {
 			t.Fatalf("%x was changed to %x", before, b)
 		}
 		// Joined, pieces of an option take no more room; options in sname and file do, and END.
-		again = AppendEnd(again, 0)
-		if len(again) > max(MinPacket, len(b)+1+len(p.ServerName)+len(p.File)) {
+		again = dhcp.AppendEnd(again, 0)
+		if len(again) > max(dhcp.MinPacket, len(b)+1+len(p.ServerName)+len(p.File)) {
 			t.Fatalf("%x became %d bytes", b, len(again))
 		}
-		if len(again) > MaxRequest {
+		if len(again) > dhcp.MaxRequest {
 			return
 		}
-		q, err := Parse(again)
-		if err != nil || q.Header != p.Header || q.Type() != p.Type() || Classify(&q) != Classify(&p) {
+		q, err := dhcp.Parse(again)
+		if err != nil || q.Header != p.Header || q.Type() != p.Type() || classify(&q) != classify(&p) {
 			t.Fatalf("%x became %x: %v", b, again, err)
 		}
 		for code, value := range q.Options() {
@@ -86,13 +94,13 @@ func FuzzParse(f *testing.F) {
 // can be, and is small.
 func FuzzServer(f *testing.F) {
 	for _, b := range requests() {
-		f.Add(b, uint16(PortDHCP), []byte("\x00\x00\x00\x00"), uint16(68), false)
-		f.Add(b, uint16(PortPXE), []byte("\xc0\x00\x02\x4d"), uint16(4011), true)
+		f.Add(b, uint16(dhcp.PortServer), []byte("\x00\x00\x00\x00"), uint16(68), false)
+		f.Add(b, uint16(dhcp.PortPXE), []byte("\xc0\x00\x02\x4d"), uint16(4011), true)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, port uint16, source []byte, sourcePort uint16, onLink bool) {
 		from := Arrival{Port: port, FromPort: sourcePort, OnLink: onLink, Server: testServer}
 		copy(from.From[:], source)
-		p, err := Parse(b)
+		p, err := dhcp.Parse(b)
 		s := newServer(t)
 		for i := range 3 { // three power-ons, which may get different forms
 			a := s.Handle(start.Add(time.Duration(i)*time.Hour), b, from, nil)
@@ -101,7 +109,7 @@ func FuzzServer(f *testing.F) {
 			}
 			if a.Reason == Answered {
 				checkAnswer(t, &p, from, a, len(b))
-			} else if a.To != (Addr{}) || a.File != "" {
+			} else if a.To != (dhcp.Addr{}) || a.File != "" {
 				t.Fatalf("%x: %+v", b, a)
 			}
 		}
@@ -110,7 +118,7 @@ func FuzzServer(f *testing.F) {
 
 // fullRules have a file for every architecture, and relay agents everywhere.
 func fullRules() Rules {
-	r := Rules{Files: map[Arch]string{}, HTTPPort: 65535, Relays: []Network{{}}}
+	r := Rules{Files: map[Arch]string{}, HTTPPort: 65535, Relays: []dhcp.Network{{}}}
 	for a := BIOS; a < RaspberryPi; a++ {
 		r.Files[a] = "a/boot-file-of-some-length." + archTexts[a].name
 	}
@@ -118,39 +126,39 @@ func fullRules() Rules {
 }
 
 // checkAnswer checks what holds for all answers.
-func checkAnswer(t *testing.T, p *Packet, from Arrival, a Answer, size int) {
+func checkAnswer(t *testing.T, p *dhcp.Packet, from Arrival, a Answer, size int) {
 	t.Helper()
-	q, err := Parse(a.Packet)
+	q, err := dhcp.Parse(a.Packet)
 	if err != nil {
 		t.Fatalf("%x cannot be read: %v", a.Packet, err)
 	}
-	kind := byte(Offer)
-	if from.Port == PortPXE {
-		kind = Ack
+	kind := byte(dhcp.Offer)
+	if from.Port == dhcp.PortPXE {
+		kind = dhcp.Ack
 	}
 	switch {
-	case Classify(p).Class == NoClass || a.Client.Class == NoClass:
+	case classify(p).Class == NoClass || a.Client.Class == NoClass:
 		t.Fatal("an answer to what is no boot client")
-	case q.YourAddr != Addr{}:
+	case q.YourAddr != dhcp.Addr{}:
 		t.Fatalf("yiaddr is %v", q.YourAddr)
-	case q.Op != BootReply || q.Type() != kind || q.XID != p.XID || q.MAC() != p.MAC() || q.ServerAddr != testServer:
+	case q.Op != dhcp.BootReply || q.Type() != kind || q.XID != p.XID || q.MAC() != p.MAC() || q.ServerAddr != testServer:
 		t.Fatalf("the answer is %+v", q.Header)
-	case len(a.Packet) < MinPacket || len(a.Packet) > MaxReply || 10*len(a.Packet) > 24*size:
+	case len(a.Packet) < dhcp.MinPacket || len(a.Packet) > dhcp.MaxReply || 10*len(a.Packet) > 24*size:
 		t.Fatalf("%d bytes for %d", len(a.Packet), size)
 	}
 	switch {
-	case from.Port == PortPXE:
-		if a.To != from.From || a.ToPort != from.FromPort || !a.To.unicast() {
+	case from.Port == dhcp.PortPXE:
+		if a.To != from.From || a.ToPort != from.FromPort || !a.To.Unicast() {
 			t.Fatalf("sent to %v:%d", a.To, a.ToPort)
 		}
-	case p.RelayAddr != Addr{}:
-		if a.To != p.RelayAddr || a.ToPort != PortDHCP || !a.To.unicast() {
+	case p.RelayAddr != dhcp.Addr{}:
+		if a.To != p.RelayAddr || a.ToPort != dhcp.PortServer || !a.To.Unicast() {
 			t.Fatalf("sent to %v:%d", a.To, a.ToPort)
 		}
-	case a.To != Broadcast || a.ToPort != 68:
+	case a.To != dhcp.Broadcast || a.ToPort != 68:
 		t.Fatalf("sent to %v:%d", a.To, a.ToPort)
 	}
-	for _, code := range []uint8{OptionMachineID, OptionRelayAgent} {
+	for _, code := range []uint8{dhcp.OptionMachineID, dhcp.OptionRelayAgent} {
 		was, had := p.Option(code)
 		if is, has := q.Option(code); has != had || !bytes.Equal(is, was) {
 			t.Fatalf("option %d is %x, and was %x", code, is, was)

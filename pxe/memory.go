@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/haul-project/haul/internal/dhcp"
 )
 
 // A Memory is what a [Server] remembers of one machine, for a server that takes over. Its
 // fields have tags for JSON.
 type Memory struct {
-	MAC    MAC    `json:"mac"`
-	Addr   Addr   `json:"addr,omitzero"`
-	Class  Class  `json:"class"`
-	Arch   Arch   `json:"arch"`
-	HTTP   bool   `json:"http,omitzero"`
-	Starts bool   `json:"starts,omitzero"`
-	File   string `json:"file,omitzero"`
-	Form   Form   `json:"form,omitzero"`
+	MAC    dhcp.MAC  `json:"mac"`
+	Addr   dhcp.Addr `json:"addr,omitzero"`
+	Class  Class     `json:"class"`
+	Arch   Arch      `json:"arch"`
+	HTTP   bool      `json:"http,omitzero"`
+	Starts bool      `json:"starts,omitzero"`
+	File   string    `json:"file,omitzero"`
+	Form   Form      `json:"form,omitzero"`
 
 	// Which form of answers the machine understands.
 	Tried   Form      `json:"tried,omitzero"`
@@ -76,9 +78,9 @@ func (s *Server) Restore(now time.Time, m Memory) error {
 
 func (m *Memory) check(now time.Time) error {
 	switch {
-	case m.MAC == MAC{}:
+	case m.MAC == dhcp.MAC{}:
 		return errors.New("a machine without a MAC")
-	case m.Addr != Addr{} && !m.Addr.unicast():
+	case m.Addr != dhcp.Addr{} && !m.Addr.Unicast():
 		return fmt.Errorf("machine %v: %v is no address of a machine", m.MAC, m.Addr)
 	case m.Class > Pi || m.Arch >= NumArchs || m.Form >= NumForms || m.Tried >= NumForms || m.Stage > Kernel:
 		return fmt.Errorf("machine %v: a number is out of range", m.MAC)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/dhcp"
 )
 
 // A server that takes over knows which form a machine understands, and how far it has come.
@@ -13,7 +15,7 @@ import (
 func TestMemories(t *testing.T) {
 	rules := fullRules()
 	old, _ := NewServer(rules)
-	from := Arrival{Port: PortDHCP, FromPort: 68, Server: testServer}
+	from := Arrival{Port: dhcp.PortServer, FromPort: 68, Server: testServer}
 	all := requests()
 	discover := func(s *Server, at time.Duration, name string, last byte) Answer {
 		b := slices.Clone(all[name])
@@ -24,8 +26,8 @@ func TestMemories(t *testing.T) {
 	discover(old, time.Hour, "uefi", 2)
 	discover(old, time.Hour, "ipxe-lacks", 3)
 	discover(old, time.Hour, "http", 4)
-	old.Handle(start.Add(time.Hour), all["uefi"], Arrival{Port: PortPXE, From: Addr{192, 0, 2, 77}, FromPort: 4011, OnLink: true, Server: testServer}, nil)
-	old.Requested(start.Add(time.Hour), Addr{192, 0, 2, 77}, "boot.ipxe")
+	old.Handle(start.Add(time.Hour), all["uefi"], Arrival{Port: dhcp.PortPXE, From: dhcp.Addr{192, 0, 2, 77}, FromPort: 4011, OnLink: true, Server: testServer}, nil)
+	old.Requested(start.Add(time.Hour), dhcp.Addr{192, 0, 2, 77}, "boot.ipxe")
 
 	now := start.Add(time.Hour + time.Second)
 	saved := slices.Collect(old.Memories())
@@ -66,11 +68,11 @@ func TestMemories(t *testing.T) {
 
 // Memories that no server can have are refused, and a server keeps no more than its bound.
 func TestRestoreRefuses(t *testing.T) {
-	good := Memory{MAC: MakeMAC([]byte{1}), Class: PXEClient, Arch: X64, Stage: Offered, Since: start, Last: start}
+	good := Memory{MAC: dhcp.MakeMAC([]byte{1}), Class: PXEClient, Arch: X64, Stage: Offered, Since: start, Last: start}
 	s, _ := NewServer(Rules{})
 	for name, spoil := range map[string]func(*Memory){
-		"no MAC":  func(m *Memory) { m.MAC = MAC{} },
-		"address": func(m *Memory) { m.Addr = Broadcast },
+		"no MAC":  func(m *Memory) { m.MAC = dhcp.MAC{} },
+		"address": func(m *Memory) { m.Addr = dhcp.Broadcast },
 		"class":   func(m *Memory) { m.Class = 200 },
 		"arch":    func(m *Memory) { m.Arch = NumArchs },
 		"form":    func(m *Memory) { m.Form = NumForms },
@@ -96,7 +98,7 @@ func TestRestoreRefuses(t *testing.T) {
 	s.table.limit = 3
 	for i := range byte(5) {
 		m := good
-		m.MAC = MakeMAC([]byte{2, i})
+		m.MAC = dhcp.MakeMAC([]byte{2, i})
 		if err := s.Restore(start, m); err != nil {
 			t.Error(err)
 		}
@@ -123,10 +125,10 @@ func FuzzRestore(f *testing.F) {
 		for name, request := range requests() {
 			request = slices.Clone(request)
 			request[2] = uint8(copy(request[28:44], m.MAC.Bytes()))
-			from := Arrival{Port: PortDHCP, FromPort: 68, Server: testServer}
+			from := Arrival{Port: dhcp.PortServer, FromPort: 68, Server: testServer}
 			now = now.Add(time.Second)
 			a := s.Handle(now, request, from, nil)
-			if p, err := Parse(request); err == nil && a.Reason == Answered {
+			if p, err := dhcp.Parse(request); err == nil && a.Reason == Answered {
 				checkAnswer(t, &p, from, a, len(request))
 			} else if a.Reason == MachineRate {
 				t.Fatalf("%s: %+v", name, a)
@@ -138,7 +140,7 @@ func FuzzRestore(f *testing.F) {
 // Machines that become quiet or stuck are returned once; a request changes the stage at once.
 func TestChanges(t *testing.T) {
 	s := newServer(t)
-	from := Arrival{Port: PortDHCP, FromPort: 68, Server: testServer}
+	from := Arrival{Port: dhcp.PortServer, FromPort: 68, Server: testServer}
 	s.Handle(start, requests()["uefi"], from, nil)
 	changes := func(at time.Duration) (stages []Stage) {
 		for m := range s.Changes(start.Add(at)) {
@@ -155,13 +157,13 @@ func TestChanges(t *testing.T) {
 	if got := changes(stuckAfter + time.Second); got != nil {
 		t.Errorf("a second time: %v", got)
 	}
-	s.table.leased(MakeMAC(requests()["uefi"][28:34]), Addr{192, 0, 2, 7})
+	s.table.leased(dhcp.MakeMAC(requests()["uefi"][28:34]), dhcp.Addr{192, 0, 2, 7})
 	for i, step := range []struct {
 		name    string
 		want    Stage
 		changed bool
 	}{{"ipxe.efi", Loader, true}, {"ipxe.efi", Loader, false}, {"boot.ipxe", Script, true}} {
-		m, changed := s.Requested(start.Add(time.Hour), Addr{192, 0, 2, 7}, step.name)
+		m, changed := s.Requested(start.Add(time.Hour), dhcp.Addr{192, 0, 2, 7}, step.name)
 		if m.Stage != step.want || changed != step.changed {
 			t.Errorf("step %d: %v %v", i, m.Stage, changed)
 		}

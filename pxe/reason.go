@@ -7,19 +7,19 @@ type Reason uint8
 const (
 	Answered Reason = iota
 	Malformed
-	NotRequest
-	NoMAC
+	notRequest
+	noMAC
 	NotDiscover
-	NoBootClass
-	HostIgnored
-	HostUnknown
-	NoArch
+	noBootClass
+	hostIgnored
+	hostUnknown
+	noArch
 	NoFile
-	NoHTTP
-	HTTPAtPXE
-	OtherRelay
+	noHTTP
+	httpAtPXE
+	otherRelay
 	OffLink
-	TooLong
+	tooLong
 	MachineRate
 	TotalRate
 	OtherLink  // for a driver: it came by an interface whose clients are not answered
@@ -29,19 +29,19 @@ const (
 var reasonTexts = [NumReasons]string{
 	Answered:    "answered",
 	Malformed:   "malformed packet",
-	NotRequest:  "it is the answer of a server",
-	NoMAC:       "it has no hardware address",
+	notRequest:  "it is the answer of a server",
+	noMAC:       "it has no hardware address",
 	NotDiscover: "its type is not answered on this port",
-	NoBootClass: "it does not boot from the network",
-	HostIgnored: "a rule ignores this host",
-	HostUnknown: "no rule knows this host",
-	NoArch:      "unknown architecture",
+	noBootClass: "it does not boot from the network",
+	hostIgnored: "a rule ignores this host",
+	hostUnknown: "no rule knows this host",
+	noArch:      "unknown architecture",
 	NoFile:      "no boot file for this architecture",
-	NoHTTP:      "it boots by HTTP, which is served at no address that it reaches",
-	HTTPAtPXE:   "it boots by HTTP and asks the port of PXE",
-	OtherRelay:  "its relay agent is in none of the networks of relay agents",
+	noHTTP:      "it boots by HTTP, which is served at no address that it reaches",
+	httpAtPXE:   "it boots by HTTP and asks the port of PXE",
+	otherRelay:  "its relay agent is in none of the networks of relay agents",
 	OffLink:     "its address is neither on this link nor in a network of relay agents",
-	TooLong:     "the answer would be longer than 576 bytes",
+	tooLong:     "the answer would be longer than 576 bytes",
 	MachineRate: "too many requests of this machine",
 	TotalRate:   "too many requests in all",
 	OtherLink:   "it came by an interface whose clients are not answered",

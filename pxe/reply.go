@@ -1,6 +1,11 @@
 package pxe
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/internal/urlpath"
+)
 
 // A location is where a client finds its file.
 type location struct {
@@ -10,21 +15,21 @@ type location struct {
 }
 
 // append appends the location as option 67 has it.
-func (l *location) append(b []byte, server Addr) []byte {
+func (l *location) append(b []byte, server dhcp.Addr) []byte {
 	if l.scheme == "" {
 		return append(b, l.name...)
 	}
-	b = server.append(append(b, l.scheme...))
+	b = server.Append(append(b, l.scheme...))
 	if l.scheme == "http://" && l.port != 80 {
 		b = strconv.AppendUint(append(b, ':'), uint64(l.port), 10)
 	}
-	return appendPath(append(b, '/'), l.name)
+	return urlpath.Append(append(b, '/'), l.name)
 }
 
 // The values of option 43 that go to clients (PXE 2.1, table 2-1).
 var (
 	// takeFile is option 6, discovery control, with bit 3: take the file of the offer.
-	takeFile = []byte{6, 1, 8, OptionEnd}
+	takeFile = []byte{6, 1, 8, dhcp.OptionEnd}
 
 	// piMenu is a menu of PXE with one item, as the first stages of a Raspberry Pi look for it.
 	piMenu = []byte("\x06\x01\x08" +
@@ -40,73 +45,73 @@ const (
 )
 
 // appendReply appends an answer: an OFFER to port 67, an ACK to 4011.
-func appendReply(b []byte, p *Packet, from Arrival, a *Answer, loc location) []byte {
+func appendReply(b []byte, p *dhcp.Packet, from Arrival, a *Answer, loc location) []byte {
 	var space [maxFile + maxURLPath]byte
 	file := loc.append(space[:0], from.Server)
 	var text [16]byte
-	server := from.Server.append(text[:0])
+	server := from.Server.Append(text[:0])
 
-	h := Header{
-		Op: BootReply, HType: p.HType, HLen: p.HLen, XID: p.XID, Flags: p.Flags,
+	h := dhcp.Header{
+		Op: dhcp.BootReply, HType: p.HType, HLen: p.HLen, XID: p.XID, Flags: p.Flags,
 		ServerAddr: from.Server, RelayAddr: p.RelayAddr, HardwareAddr: p.HardwareAddr,
 	}
 	copy(h.ServerName[:], server)
 	if len(file) <= maxFile {
 		copy(h.File[:], file) // shim reads the file here only
 	}
-	kind := byte(Offer)
-	if from.Port == PortPXE {
-		kind, h.ClientAddr = Ack, p.ClientAddr
+	kind := byte(dhcp.Offer)
+	if from.Port == dhcp.PortPXE {
+		kind, h.ClientAddr = dhcp.Ack, p.ClientAddr
 	}
 
 	start := len(b)
-	b = AppendHeader(b, &h)
-	b = append(b, OptionMessageType, 1, kind)
-	b = AppendOption(b, OptionServer, from.Server[:])
+	b = dhcp.AppendHeader(b, &h)
+	b = append(b, dhcp.OptionMessageType, 1, kind)
+	b = dhcp.AppendOption(b, dhcp.OptionServer, from.Server[:])
 	class := PXEClient
 	if a.Client.Class == HTTPClient {
 		class = HTTPClient
 	}
-	b = AppendOption(b, OptionVendorClass, []byte(class.VendorClass()))
-	b = echo(b, p, OptionMachineID)
+	b = dhcp.AppendOption(b, dhcp.OptionVendorClass, []byte(class.VendorClass()))
+	b = echo(b, p, dhcp.OptionMachineID)
 	b = appendVendor(b, p, from, a)
 	if len(file) > 0 {
 		if a.Client.Class != HTTPClient {
-			b = AppendOption(b, OptionTFTPServer, server)
+			b = dhcp.AppendOption(b, dhcp.OptionTFTPServer, server)
 		}
-		b = AppendOption(b, OptionBootFile, file)
+		b = dhcp.AppendOption(b, dhcp.OptionBootFile, file)
 		// EDK2 writes a NUL behind option 67, which must not hit the code of the next one.
-		b = append(b, OptionPad)
+		b = append(b, dhcp.OptionPad)
 	}
-	b = echo(b, p, OptionRelayAgent) // last (RFC 3046 §2.2)
-	return AppendEnd(b, start)
+	b = echo(b, p, dhcp.OptionRelayAgent) // last (RFC 3046 §2.2)
+	return dhcp.AppendEnd(b, start)
 }
 
 // appendVendor appends option 43, if the client needs one.
-func appendVendor(b []byte, p *Packet, from Arrival, a *Answer) []byte {
+func appendVendor(b []byte, p *dhcp.Packet, from Arrival, a *Answer) []byte {
 	switch {
 	case a.Client.Class == Pi:
-		return AppendOption(b, OptionVendor, piMenu)
+		return dhcp.AppendOption(b, dhcp.OptionVendor, piMenu)
 	case a.Client.Class == HTTPClient:
 		return b
-	case from.Port == PortPXE:
-		vendor, _ := p.Option(OptionVendor)
+	case from.Port == dhcp.PortPXE:
+		vendor, _ := p.Option(dhcp.OptionVendor)
 		if item := suboption(vendor, pxeBootItem); len(item) == pxeBootItemSize {
-			value := [3 + pxeBootItemSize]byte{pxeBootItem, pxeBootItemSize, 2 + pxeBootItemSize: OptionEnd}
+			value := [3 + pxeBootItemSize]byte{pxeBootItem, pxeBootItemSize, 2 + pxeBootItemSize: dhcp.OptionEnd}
 			copy(value[2:], item)
-			return AppendOption(b, OptionVendor, value[:])
+			return dhcp.AppendOption(b, dhcp.OptionVendor, value[:])
 		}
 		return b
 	case a.Form == Redirect:
 		return b
 	}
-	return AppendOption(b, OptionVendor, takeFile)
+	return dhcp.AppendOption(b, dhcp.OptionVendor, takeFile)
 }
 
 // echo appends an option as the client or the relay agent sent it, if it did.
-func echo(b []byte, p *Packet, code uint8) []byte {
+func echo(b []byte, p *dhcp.Packet, code uint8) []byte {
 	if value, ok := p.Option(code); ok {
-		return AppendOption(b, code, value)
+		return dhcp.AppendOption(b, code, value)
 	}
 	return b
 }

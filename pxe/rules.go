@@ -5,17 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-)
 
-// Ports of the servers: DHCP (RFC 2131), and PXE (PXE 2.1 §2.2.3), where a client asks for
-// its boot file after a redirect.
-const (
-	PortDHCP = 67
-	PortPXE  = 4011
+	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/internal/urlpath"
 )
-
-// portClient is where clients listen.
-const portClient = 68
 
 // Bounds of names that an answer has, in bytes.
 const (
@@ -29,9 +22,6 @@ const (
 
 // ScriptName is the script that iPXE gets, unless the rule of its host names another one.
 const ScriptName = "boot.ipxe"
-
-// AutoexecName is the script that iPXE for UEFI looks for beside itself: see [AppendAutoexec].
-const AutoexecName = "autoexec.ipxe"
 
 // A Form is how an answer says where the boot file is. Firmware differs in which form it
 // understands, so a [Server] tries both.
@@ -80,15 +70,15 @@ type Rules struct {
 	// HTTPPort is where the same files are served by HTTP, at each address of this server. 0
 	// means that they are not. HTTPPorts are the ports of single addresses, in place of that.
 	HTTPPort  uint16
-	HTTPPorts map[Addr]uint16
+	HTTPPorts map[dhcp.Addr]uint16
 
 	// Hosts are the rules for single machines. With KnownOnly all other machines are left
 	// without an answer.
-	Hosts     map[MAC]Host
+	Hosts     map[dhcp.MAC]Host
 	KnownOnly bool
 
 	// Relays are the networks of the relay agents, and of the clients behind them.
-	Relays []Network
+	Relays []dhcp.Network
 }
 
 // check returns what is wrong with the rules.
@@ -102,7 +92,7 @@ func (r *Rules) check() error {
 		}
 	}
 	for mac, host := range r.Hosts {
-		if mac == (MAC{}) {
+		if mac == (dhcp.MAC{}) {
 			return errors.New("a rule for a host without a MAC")
 		}
 		if host.Form > Direct {
@@ -130,7 +120,7 @@ func checkFile(name string) error {
 		return fmt.Errorf("%q is not a name below the directory that is served", name)
 	case strings.ContainsFunc(name, control):
 		return fmt.Errorf("the name %q has a control character", name)
-	case len(name) > maxFile || len(appendPath(nil, name)) > maxURLPath:
+	case len(name) > maxFile || len(urlpath.Append(nil, name)) > maxURLPath:
 		return fmt.Errorf("the name %q is too long: %d bytes are the most, %d as part of a URL", name, maxFile, maxURLPath)
 	}
 	return nil
@@ -140,12 +130,12 @@ func checkFile(name string) error {
 func (r *Rules) clone() Rules {
 	c := *r
 	c.Files, c.Hosts, c.HTTPPorts = maps.Clone(r.Files), maps.Clone(r.Hosts), maps.Clone(r.HTTPPorts)
-	c.Relays = append([]Network(nil), r.Relays...)
+	c.Relays = append([]dhcp.Network(nil), r.Relays...)
 	return c
 }
 
 // httpPort returns the port of HTTP at an address of this server; 0 for none.
-func (r *Rules) httpPort(server Addr) uint16 {
+func (r *Rules) httpPort(server dhcp.Addr) uint16 {
 	if port, ok := r.HTTPPorts[server]; ok {
 		return port
 	}
@@ -153,25 +143,11 @@ func (r *Rules) httpPort(server Addr) uint16 {
 }
 
 // relayed reports whether an address is in the networks of the relay agents.
-func (r *Rules) relayed(a Addr) bool {
+func (r *Rules) relayed(a dhcp.Addr) bool {
 	for _, n := range r.Relays {
-		if a.unicast() && n.contains(a) {
+		if a.Unicast() && n.Contains(a) {
 			return true
 		}
 	}
 	return false
-}
-
-// appendPath appends a name as the path of a URL (RFC 3986 §3.3).
-func appendPath(b []byte, name string) []byte {
-	const digits = "0123456789ABCDEF"
-	for i := range len(name) {
-		switch c := name[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~/", c) >= 0:
-			b = append(b, c)
-		default:
-			b = append(b, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return b
 }

@@ -3,11 +3,13 @@ package pxe
 import (
 	"strings"
 	"testing"
+
+	"github.com/haul-project/haul/internal/dhcp"
 )
 
 // Rules that are wrong are refused, and the error names the rule.
 func TestRulesAreChecked(t *testing.T) {
-	mac := MakeMAC([]byte{0x52, 0x54, 0, 0, 0, 1})
+	mac := dhcp.MakeMAC([]byte{0x52, 0x54, 0, 0, 0, 1})
 	files := func(name string) Rules { return Rules{Files: map[Arch]string{X64: name}} }
 	for _, test := range []struct {
 		rules Rules
@@ -22,12 +24,12 @@ func TestRulesAreChecked(t *testing.T) {
 		{files(strings.Repeat("%", maxURLPath/3+1)), "too long"},
 		{Rules{Files: map[Arch]string{RaspberryPi: "x"}}, "Raspberry Pi"},
 		{Rules{Files: map[Arch]string{UnknownArch: "x"}}, "unknown architecture"},
-		{Rules{Hosts: map[MAC]Host{mac: {}}}, ""},
-		{Rules{Hosts: map[MAC]Host{mac: {File: "/x"}}}, mac.String()},
-		{Rules{Hosts: map[MAC]Host{mac: {Form: 9}}}, mac.String()},
-		{Rules{Hosts: map[MAC]Host{{}: {}}}, "without a MAC"},
-		{Rules{Relays: []Network{{Addr{10, 0, 0, 0}, 33}}}, "10.0.0.0/33"},
-		{Rules{Relays: []Network{{Addr{10, 0, 0, 0}, -1}}}, "10.0.0.0/-1"},
+		{Rules{Hosts: map[dhcp.MAC]Host{mac: {}}}, ""},
+		{Rules{Hosts: map[dhcp.MAC]Host{mac: {File: "/x"}}}, mac.String()},
+		{Rules{Hosts: map[dhcp.MAC]Host{mac: {Form: 9}}}, mac.String()},
+		{Rules{Hosts: map[dhcp.MAC]Host{{}: {}}}, "without a MAC"},
+		{Rules{Relays: []dhcp.Network{{Addr: dhcp.Addr{10, 0, 0, 0}, Bits: 33}}}, "10.0.0.0/33"},
+		{Rules{Relays: []dhcp.Network{{Addr: dhcp.Addr{10, 0, 0, 0}, Bits: -1}}}, "10.0.0.0/-1"},
 	} {
 		_, err := NewServer(test.rules)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {

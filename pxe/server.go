@@ -5,12 +5,14 @@ import (
 	"iter"
 	"strings"
 	"time"
+
+	"github.com/haul-project/haul/internal/dhcp"
 )
 
 // An Arrival is how a packet came.
 type Arrival struct {
-	Port     uint16 // on which it came: PortDHCP or PortPXE
-	From     Addr   // its source
+	Port     uint16    // on which it came: dhcp.PortServer or dhcp.PortPXE
+	From     dhcp.Addr // its source
 	FromPort uint16
 
 	// OnLink reports whether From is the address of a host in a network of the interface on
@@ -23,7 +25,7 @@ type Arrival struct {
 
 	// Server is the address of this server there, or the address that clients shall use
 	// instead. It begins the URLs as well.
-	Server Addr
+	Server dhcp.Addr
 }
 
 // An Answer is what follows from a packet.
@@ -31,12 +33,12 @@ type Answer struct {
 	Reason Reason // Answered, or why there is no answer
 	Packet []byte // what to send, appended to the caller's buffer; nil if there is no answer
 
-	// To and ToPort are the destination: a relay agent, the source of a request to PortPXE,
+	// To and ToPort are the destination: a relay agent, the source of a request to dhcp.PortPXE,
 	// or Broadcast on the interface on which the request came.
-	To     Addr
+	To     dhcp.Addr
 	ToPort uint16
 
-	MAC    MAC
+	MAC    dhcp.MAC
 	Client Client
 	Form   Form   // Direct or Redirect; AnyForm if the client has no choice
 	File   string // name of the file on this server; empty if the client has names of its own
@@ -53,8 +55,8 @@ func (a *Answer) Why() string {
 
 // A Machine is a boot client that a [Server] has answered.
 type Machine struct {
-	MAC    MAC
-	Addr   Addr // the address that it uses; zero if it is not known
+	MAC    dhcp.MAC
+	Addr   dhcp.Addr // the address that it uses; zero if it is not known
 	Client Client
 	Form   Form
 	File   string
@@ -91,14 +93,14 @@ func (s *Server) SetRules(r Rules) error {
 }
 
 // Handle decides about one packet, and appends the answer to buf, if there is one. The
-// answer is at most [MaxReply] bytes, assigns no address (yiaddr is 0), and goes to nobody but
+// answer is at most 576 bytes, assigns no address (yiaddr is 0), and goes to nobody but
 // boot clients.
 func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte) Answer {
-	p, err := Parse(request)
+	p, err := dhcp.Parse(request)
 	if err != nil {
 		return Answer{Reason: Malformed}
 	}
-	a := Answer{MAC: p.MAC(), Client: Classify(&p)}
+	a := Answer{MAC: p.MAC(), Client: classify(&p)}
 	host := s.rules.Hosts[a.MAC]
 	if r := s.admit(&p, from, &a, host); r != Answered {
 		return a.refused(r)
@@ -112,13 +114,13 @@ func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte)
 	m := s.table.use(a.MAC)
 	m.rate.count(now)
 	s.rate.count(now)
-	if from.Port == PortPXE {
+	if from.Port == dhcp.PortPXE {
 		s.table.leased(a.MAC, from.From)
 	}
 	chosen := s.choose(now, &p, from, &a, host, m)
 	packet := appendReply(buf, &p, from, &a, chosen)
-	if len(packet)-len(buf) > MaxReply {
-		return a.refused(TooLong)
+	if len(packet)-len(buf) > dhcp.MaxReply {
+		return a.refused(tooLong)
 	}
 	a.Packet = packet
 	m.client, m.file, m.form = a.Client, a.File, a.Form
@@ -132,57 +134,57 @@ func (a *Answer) refused(r Reason) Answer {
 }
 
 // admit decides whether a client is answered, apart from bounds, and where the answer goes.
-func (s *Server) admit(p *Packet, from Arrival, a *Answer, host Host) Reason {
+func (s *Server) admit(p *dhcp.Packet, from Arrival, a *Answer, host Host) Reason {
 	switch {
-	case p.Op != BootRequest:
-		return NotRequest
-	case a.MAC == MAC{}:
-		return NoMAC
+	case p.Op != dhcp.BootRequest:
+		return notRequest
+	case a.MAC == dhcp.MAC{}:
+		return noMAC
 	}
 	if r := s.admitType(p, from, a); r != Answered {
 		return r
 	}
 	if a.Client.Class == NoClass {
-		return NoBootClass
+		return noBootClass
 	}
 	if host.Ignore {
-		return HostIgnored
+		return hostIgnored
 	}
 	if _, known := s.rules.Hosts[a.MAC]; s.rules.KnownOnly && !known {
-		return HostUnknown
+		return hostUnknown
 	}
 	return s.admitClass(from, a, host)
 }
 
 // admitType decides by the type of the message and its source.
-func (s *Server) admitType(p *Packet, from Arrival, a *Answer) Reason {
+func (s *Server) admitType(p *dhcp.Packet, from Arrival, a *Answer) Reason {
 	kind := p.Type()
-	if from.Port == PortPXE {
+	if from.Port == dhcp.PortPXE {
 		a.To, a.ToPort = from.From, from.FromPort
 		switch {
-		case kind != Request && kind != Inform && kind != Discover:
+		case kind != dhcp.Request && kind != dhcp.Inform && kind != dhcp.Discover:
 			return NotDiscover
-		case !a.To.unicast() || a.ToPort == 0 || !from.OnLink && !s.rules.relayed(a.To):
+		case !a.To.Unicast() || a.ToPort == 0 || !from.OnLink && !s.rules.relayed(a.To):
 			return OffLink
 		}
 		return Answered
 	}
-	a.To, a.ToPort = Broadcast, portClient
+	a.To, a.ToPort = dhcp.Broadcast, dhcp.PortClient
 	switch {
-	case kind != Discover:
-		if kind == Request {
+	case kind != dhcp.Discover:
+		if kind == dhcp.Request {
 			s.leased(p)
 		}
 		return NotDiscover
-	case p.RelayAddr == Addr{}:
+	case p.RelayAddr == dhcp.Addr{}:
 		if from.Unicast && !from.OnLink {
 			return OffLink // the broadcast would reach a network that its sender is not in
 		}
 		return Answered
 	case !s.rules.relayed(p.RelayAddr):
-		return OtherRelay
+		return otherRelay
 	}
-	a.To, a.ToPort = p.RelayAddr, PortDHCP
+	a.To, a.ToPort = p.RelayAddr, dhcp.PortServer
 	return Answered
 }
 
@@ -193,27 +195,27 @@ func (s *Server) admitClass(from Arrival, a *Answer, host Host) Reason {
 		return Answered
 	case HTTPClient:
 		if s.rules.httpPort(from.Server) == 0 {
-			return NoHTTP
+			return noHTTP
 		}
-		if from.Port == PortPXE {
-			return HTTPAtPXE
+		if from.Port == dhcp.PortPXE {
+			return httpAtPXE
 		}
 	}
 	switch {
 	case s.loader(a.Client.Arch, host) != "":
 		return Answered
 	case a.Client.Arch == UnknownArch:
-		return NoArch
+		return noArch
 	}
 	return NoFile
 }
 
 // leased reads which address a boot client requests from the DHCP server: requests for
 // files come from it.
-func (s *Server) leased(p *Packet) {
+func (s *Server) leased(p *dhcp.Packet) {
 	addr := p.ClientAddr
-	if value, ok := p.Option(OptionAddress); ok && len(value) == len(addr) {
-		addr = Addr(value)
+	if value, ok := p.Option(dhcp.OptionAddress); ok && len(value) == len(addr) {
+		addr = dhcp.Addr(value)
 	}
 	s.table.leased(p.MAC(), addr)
 }
@@ -229,9 +231,9 @@ func (s *Server) loader(arch Arch, host Host) string {
 func isScript(name string) bool { return strings.HasSuffix(name, ".ipxe") }
 
 // choose fills in the file and the form of an answer, and remembers them.
-func (s *Server) choose(now time.Time, p *Packet, from Arrival, a *Answer, host Host, m *machine) location {
+func (s *Server) choose(now time.Time, p *dhcp.Packet, from Arrival, a *Answer, host Host, m *machine) location {
 	loc := location{name: s.loader(a.Client.Arch, host), port: s.rules.httpPort(from.Server)}
-	if from.Port == PortPXE || a.Client.Class == IPXE && m.client.Class == PXEClient {
+	if from.Port == dhcp.PortPXE || a.Client.Class == IPXE && m.client.Class == PXEClient {
 		m.forms = m.forms.progress()
 	}
 	switch a.Client.Class {
@@ -244,7 +246,7 @@ func (s *Server) choose(now time.Time, p *Packet, from Arrival, a *Answer, host 
 	case PXEClient:
 		a.Form = host.Form
 		switch {
-		case from.Port == PortPXE:
+		case from.Port == dhcp.PortPXE:
 			a.Form = Redirect
 		case host.Form == AnyForm:
 			first := Redirect
@@ -260,7 +262,7 @@ func (s *Server) choose(now time.Time, p *Packet, from Arrival, a *Answer, host 
 }
 
 // chooseScript gives iPXE its script, or a better iPXE first.
-func (s *Server) chooseScript(now time.Time, p *Packet, c Client, host Host, m *machine, loc *location) {
+func (s *Server) chooseScript(now time.Time, p *dhcp.Packet, c Client, host Host, m *machine, loc *location) {
 	if lacks := !c.Starts || !c.HTTP && loc.port != 0; !lacks {
 		m.chain = chainMemory{}
 	} else if loc.name != "" {
@@ -281,7 +283,7 @@ func (s *Server) chooseScript(now time.Time, p *Packet, c Client, host Host, m *
 
 // Requested notes that a client asked this server for a file, by TFTP or HTTP. It returns the
 // machine, and whether that reached another stage by it.
-func (s *Server) Requested(now time.Time, from Addr, name string) (m Machine, changed bool) {
+func (s *Server) Requested(now time.Time, from dhcp.Addr, name string) (m Machine, changed bool) {
 	at := s.table.at(from)
 	if at == nil {
 		return m, false

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/internal/race"
 )
 
@@ -24,13 +25,13 @@ func TestAnswers(t *testing.T) {
 	now := start
 	for name, b := range requests() {
 		now = now.Add(time.Second)
-		from := Arrival{Port: PortDHCP, FromPort: 68, Server: testServer}
+		from := Arrival{Port: dhcp.PortServer, FromPort: 68, Server: testServer}
 		a := s.Handle(now, b, from, nil)
 		if (a.Reason == Answered) == (name == "stranger") {
 			t.Errorf("%s: %v", name, a.Why())
 		}
 		if a.Reason == Answered {
-			p, _ := Parse(b)
+			p, _ := dhcp.Parse(b)
 			checkAnswer(t, &p, from, a, len(b))
 		}
 	}
@@ -40,7 +41,7 @@ func TestAnswers(t *testing.T) {
 func TestAnswerIsAppended(t *testing.T) {
 	s := newServer(t)
 	a := s.Handle(start, requests()["uefi"], Arrival{Server: testServer}, []byte("before"))
-	if !bytes.HasPrefix(a.Packet, []byte("before")) || len(a.Packet) < len("before")+MinPacket {
+	if !bytes.HasPrefix(a.Packet, []byte("before")) || len(a.Packet) < len("before")+dhcp.MinPacket {
 		t.Errorf("got %q", a.Packet)
 	}
 }
@@ -131,9 +132,9 @@ func TestMachinesAreBounded(t *testing.T) {
 			t.Fatal(a.Why())
 		}
 	}
-	lease := func(n int, addr Addr) {
-		b := append(packet(""), OptionMessageType, 1, Request)
-		b = AppendEnd(AppendOption(b, OptionAddress, addr[:]), 0)
+	lease := func(n int, addr dhcp.Addr) {
+		b := append(packet(""), dhcp.OptionMessageType, 1, dhcp.Request)
+		b = dhcp.AppendEnd(dhcp.AppendOption(b, dhcp.OptionAddress, addr[:]), 0)
 		s.Handle(now, numbered(b, n), Arrival{Server: testServer}, nil)
 	}
 	remembered := func() (list string) {
@@ -145,20 +146,20 @@ func TestMachinesAreBounded(t *testing.T) {
 	ask(1)
 	ask(2)
 	ask(3)
-	lease(1, Addr{192, 0, 2, 1})
-	lease(2, Addr{192, 0, 2, 2})
-	lease(4, Addr{192, 0, 2, 4}) // no boot client
+	lease(1, dhcp.Addr{192, 0, 2, 1})
+	lease(2, dhcp.Addr{192, 0, 2, 2})
+	lease(4, dhcp.Addr{192, 0, 2, 4}) // no boot client
 	if got, want := remembered(), "03=0.0.0.0 02=192.0.2.2 01=192.0.2.1 "; got != want {
 		t.Fatalf("got %s, want %s", got, want)
 	}
 	ask(2)
-	lease(3, Addr{192, 0, 2, 2}) // the address has another machine now
+	lease(3, dhcp.Addr{192, 0, 2, 2}) // the address has another machine now
 	ask(4)
 	ask(5)
 	if got, want := remembered(), "05=0.0.0.0 04=0.0.0.0 02=0.0.0.0 "; got != want {
 		t.Fatalf("got %s, want %s", got, want)
 	}
-	for _, addr := range []Addr{{192, 0, 2, 1}, {192, 0, 2, 2}, {192, 0, 2, 4}} {
+	for _, addr := range []dhcp.Addr{{192, 0, 2, 1}, {192, 0, 2, 2}, {192, 0, 2, 4}} {
 		if m := s.table.at(addr); m != nil {
 			t.Errorf("%v is still that of %v", addr, m.mac)
 		}
@@ -178,17 +179,17 @@ func TestTableStaysConsistent(t *testing.T) {
 	rnd := uint32(1)
 	for range 20_000 {
 		rnd = rnd*1664525 + 1013904223
-		mac := MakeMAC([]byte{byte(rnd >> 20 % 80)})
+		mac := dhcp.MakeMAC([]byte{byte(rnd >> 20 % 80)})
 		if rnd>>8&1 == 0 {
 			tab.use(mac)
 		} else {
-			tab.leased(mac, Addr{10, 0, 0, byte(rnd >> 12 % 60)})
+			tab.leased(mac, dhcp.Addr{10, 0, 0, byte(rnd >> 12 % 60)})
 		}
 	}
 	n, before := 0, int32(-1)
 	for i := tab.newest; i >= 0; i = tab.machines[i].older {
 		m := &tab.machines[i]
-		if m.newer != before || tab.find(m.mac) != m || m.addr != (Addr{}) && tab.at(m.addr) != m {
+		if m.newer != before || tab.find(m.mac) != m || m.addr != (dhcp.Addr{}) && tab.at(m.addr) != m {
 			t.Fatalf("machine %d of the order is %+v", n, m)
 		}
 		before, n = i, n+1
@@ -204,15 +205,15 @@ func TestHandleAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	s := newServer(t)
-	buf := make([]byte, 0, MaxReply)
+	buf := make([]byte, 0, dhcp.MaxReply)
 	for name, b := range requests() {
 		if name == "two pieces" || name == "overload" {
 			continue // their values are joined
 		}
 		now := start
 		for _, from := range []Arrival{
-			{Port: PortDHCP, FromPort: 68, Server: testServer},
-			{Port: PortPXE, From: Addr{192, 0, 2, 77}, FromPort: 4011, OnLink: true, Server: testServer},
+			{Port: dhcp.PortServer, FromPort: 68, Server: testServer},
+			{Port: dhcp.PortPXE, From: dhcp.Addr{192, 0, 2, 77}, FromPort: 4011, OnLink: true, Server: testServer},
 		} {
 			handle := func() {
 				now = now.Add(time.Second)
@@ -229,11 +230,11 @@ func TestHandleAllocatesNothing(t *testing.T) {
 
 func BenchmarkHandle(b *testing.B) {
 	s := newServer(b)
-	buf := make([]byte, 0, MaxReply)
+	buf := make([]byte, 0, dhcp.MaxReply)
 	all := requests()
-	hostile := append(packet(""), OptionMessageType, 1, Discover)
-	for len(hostile) < MaxRequest-2 {
-		hostile = append(hostile, OptionVendorClass, 1, 'x')
+	hostile := append(packet(""), dhcp.OptionMessageType, 1, dhcp.Discover)
+	for len(hostile) < dhcp.MaxRequest-2 {
+		hostile = append(hostile, dhcp.OptionVendorClass, 1, 'x')
 	}
 	all["hostile"] = hostile
 	for name, request := range all {

@@ -1,6 +1,10 @@
 package pxe
 
-import "time"
+import (
+	"time"
+
+	"github.com/haul-project/haul/internal/dhcp"
+)
 
 // Bounds of what a [Server] remembers and sends.
 const (
@@ -40,8 +44,8 @@ func (w *window) holds(now time.Time) bool {
 
 // A machine is what is remembered of one machine.
 type machine struct {
-	mac    MAC
-	addr   Addr // what it uses, as far as it is known; zero before that
+	mac    dhcp.MAC
+	addr   dhcp.Addr // what it uses, as far as it is known; zero before that
 	client Client
 	file   string
 	form   Form
@@ -58,17 +62,17 @@ type machine struct {
 type table struct {
 	limit          int
 	machines       []machine
-	byMAC          map[MAC]int32
-	byAddr         map[Addr]int32
+	byMAC          map[dhcp.MAC]int32
+	byAddr         map[dhcp.Addr]int32
 	newest, oldest int32
 }
 
 func newTable(limit int) table {
-	return table{limit: limit, byMAC: map[MAC]int32{}, byAddr: map[Addr]int32{}, newest: -1, oldest: -1}
+	return table{limit: limit, byMAC: map[dhcp.MAC]int32{}, byAddr: map[dhcp.Addr]int32{}, newest: -1, oldest: -1}
 }
 
 // find returns a machine that is remembered, or nil.
-func (t *table) find(mac MAC) *machine {
+func (t *table) find(mac dhcp.MAC) *machine {
 	if i, ok := t.byMAC[mac]; ok {
 		return &t.machines[i]
 	}
@@ -76,7 +80,7 @@ func (t *table) find(mac MAC) *machine {
 }
 
 // at returns the machine that uses an address, or nil.
-func (t *table) at(addr Addr) *machine {
+func (t *table) at(addr dhcp.Addr) *machine {
 	if i, ok := t.byAddr[addr]; ok {
 		return &t.machines[i]
 	}
@@ -84,7 +88,7 @@ func (t *table) at(addr Addr) *machine {
 }
 
 // use returns a machine, which is the newest from now on. The pointer holds until the next use.
-func (t *table) use(mac MAC) *machine {
+func (t *table) use(mac dhcp.MAC) *machine {
 	i, ok := t.byMAC[mac]
 	switch {
 	case ok:
@@ -96,7 +100,7 @@ func (t *table) use(mac MAC) *machine {
 	default:
 		i = t.oldest
 		t.unlink(i)
-		t.setAddr(i, Addr{})
+		t.setAddr(i, dhcp.Addr{})
 		delete(t.byMAC, t.machines[i].mac)
 		t.machines[i] = machine{mac: mac}
 		t.byMAC[mac] = i
@@ -127,23 +131,23 @@ func (t *table) unlink(i int32) {
 }
 
 // setAddr notes that a machine uses an address, and no other machine does.
-func (t *table) setAddr(i int32, addr Addr) {
+func (t *table) setAddr(i int32, addr dhcp.Addr) {
 	m := &t.machines[i]
 	if m.addr == addr {
 		return
 	}
 	delete(t.byAddr, m.addr)
 	if j, ok := t.byAddr[addr]; ok {
-		t.machines[j].addr = Addr{}
+		t.machines[j].addr = dhcp.Addr{}
 	}
-	if m.addr = addr; addr != (Addr{}) {
+	if m.addr = addr; addr != (dhcp.Addr{}) {
 		t.byAddr[addr] = i
 	}
 }
 
 // leased notes the address that a machine requests from the DHCP server.
-func (t *table) leased(mac MAC, addr Addr) {
-	if i, ok := t.byMAC[mac]; ok && addr.unicast() {
+func (t *table) leased(mac dhcp.MAC, addr dhcp.Addr) {
+	if i, ok := t.byMAC[mac]; ok && addr.Unicast() {
 		t.setAddr(i, addr)
 	}
 }

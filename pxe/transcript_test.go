@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/internal/golden"
 )
 
@@ -36,7 +37,7 @@ type transcript struct {
 	now    time.Time
 }
 
-var testServer = Addr{192, 0, 2, 9}
+var testServer = dhcp.Addr{192, 0, 2, 9}
 
 func (tr *transcript) Step(event string, say func(string, ...any)) error {
 	head, options, _ := strings.Cut(event, "\n")
@@ -84,7 +85,7 @@ func (tr *transcript) handle(packet []byte, from Arrival, say func(string, ...an
 	}
 }
 
-func parseAddr(s string) (a Addr, err error) {
+func parseAddr(s string) (a dhcp.Addr, err error) {
 	parts := strings.Split(s, ".")
 	if len(parts) != len(a) {
 		return a, fmt.Errorf("%q is not an address", s)
@@ -100,7 +101,7 @@ func parseAddr(s string) (a Addr, err error) {
 }
 
 func parseRules(words []string) (r Rules, err error) {
-	r.Files, r.Hosts = map[Arch]string{}, map[MAC]Host{}
+	r.Files, r.Hosts = map[Arch]string{}, map[dhcp.MAC]Host{}
 	for _, word := range words {
 		key, value, _ := strings.Cut(word, "=")
 		switch key {
@@ -110,7 +111,7 @@ func parseRules(words []string) (r Rules, err error) {
 			r.KnownOnly = true
 		case "relay":
 			addr, bits, _ := strings.Cut(value, "/")
-			var n Network
+			var n dhcp.Network
 			if n.Addr, err = parseAddr(addr); err == nil {
 				n.Bits, err = strconv.Atoi(bits)
 			}
@@ -129,9 +130,9 @@ func parseRules(words []string) (r Rules, err error) {
 	return r, nil
 }
 
-func addHost(hosts map[MAC]Host, text string) error {
+func addHost(hosts map[dhcp.MAC]Host, text string) error {
 	name, rule, _ := strings.Cut(text, ",")
-	mac, err := ParseMAC(name)
+	mac, err := dhcp.ParseMAC(name)
 	switch rule {
 	case "ignore":
 		hosts[mac] = Host{Ignore: true}
@@ -145,7 +146,7 @@ func addHost(hosts map[MAC]Host, text string) error {
 	return err
 }
 
-var messageTypes = map[string]byte{"discover": Discover, "request": Request, "inform": Inform, "release": 7, "offer": Offer, "bootp": 0}
+var messageTypes = map[string]byte{"discover": dhcp.Discover, "request": dhcp.Request, "inform": dhcp.Inform, "release": 7, "offer": dhcp.Offer, "bootp": 0}
 
 // parsePacket builds a packet: port, type, fields of the header, and options, one a line:
 // a code, and the value in hexadecimal or in quotes.
@@ -158,7 +159,7 @@ func parsePacket(words []string, options string) ([]byte, Arrival, error) {
 	if !ok {
 		return nil, Arrival{}, fmt.Errorf("unknown type %q", words[1])
 	}
-	h := Header{Op: BootRequest, HType: 1, HLen: 6}
+	h := dhcp.Header{Op: dhcp.BootRequest, HType: 1, HLen: 6}
 	from := Arrival{Port: uint16(port), FromPort: 68, OnLink: true, Server: testServer}
 	noEnd := false
 	for _, word := range words[2:] {
@@ -168,9 +169,9 @@ func parsePacket(words []string, options string) ([]byte, Arrival, error) {
 			return nil, from, err
 		}
 	}
-	b := AppendHeader(nil, &h)
+	b := dhcp.AppendHeader(nil, &h)
 	if kind != 0 {
-		b = append(b, OptionMessageType, 1, kind)
+		b = append(b, dhcp.OptionMessageType, 1, kind)
 	}
 	for line := range strings.Lines(options) {
 		var err error
@@ -181,7 +182,7 @@ func parsePacket(words []string, options string) ([]byte, Arrival, error) {
 	if noEnd {
 		return b, from, nil
 	}
-	return AppendEnd(b, 0), from, nil
+	return dhcp.AppendEnd(b, 0), from, nil
 }
 
 func appendLine(b []byte, line string) ([]byte, error) {
@@ -192,7 +193,7 @@ func appendLine(b []byte, line string) ([]byte, error) {
 		return b, err
 	}
 	value, err := parseValue(strings.TrimSpace(text))
-	return AppendOption(b, byte(n), value), err
+	return dhcp.AppendOption(b, byte(n), value), err
 }
 
 // parseValue reads pieces in hexadecimal and in quotes.
@@ -214,7 +215,7 @@ func parseValue(text string) (b []byte, err error) {
 	return b, nil
 }
 
-func setField(h *Header, from *Arrival, word string) (err error) {
+func setField(h *dhcp.Header, from *Arrival, word string) (err error) {
 	key, value, _ := strings.Cut(word, "=")
 	number := func(bits int) uint64 {
 		n, e := strconv.ParseUint(value, 0, bits)
@@ -282,9 +283,9 @@ func dump(b []byte) (lines []string) {
 	}{{"op", 4}, {"xid", 4}, {"secs", 2}, {"flags", 2}, {"ciaddr", 4}, {"yiaddr", 4}, {"siaddr", 4}, {"giaddr", 4}, {"chaddr", 16}, {"sname", 64}, {"file", 128}, {"cookie", 4}} {
 		field(f.name, f.size)
 	}
-	for len(b) > 0 && b[0] != OptionEnd {
+	for len(b) > 0 && b[0] != dhcp.OptionEnd {
 		n := 1
-		if b[0] != OptionPad {
+		if b[0] != dhcp.OptionPad {
 			n = 2 + int(b[1])
 		}
 		lines = append(lines, fmt.Sprintf("%-8d %s", b[0], hexAndText(b[:n])))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/haul-project/haul/cmd/haul/internal/boot/proxydhcp"
 	"github.com/haul-project/haul/cmd/haul/internal/boot/pxedoctor"
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/internal/dhcp"
 )
 
 // These are refused before a socket is open, and the message says why.
@@ -98,10 +98,10 @@ func TestDiagnosisText(t *testing.T) {
 			pxedoctor.Diagnosis{
 				Kind: "UEFI x64", Interface: "eth0", MAC: "02:00:00:00:00:01",
 				Offers: []pxedoctor.Offer{
-					{Server: netip.MustParseAddr("192.0.2.3"), Address: "192.0.2.50", Port: pxe.PortDHCP},
-					{Server: server, Class: "PXEClient", Form: "redirect", Port: pxe.PortDHCP},
-					{Server: server, File: "a\x1b[2J", From: "192.0.2.9", Port: pxe.PortPXE},
-					{Server: server, Port: pxe.PortDHCP},
+					{Server: netip.MustParseAddr("192.0.2.3"), Address: "192.0.2.50", Port: dhcp.PortServer},
+					{Server: server, Class: "PXEClient", Form: "redirect", Port: dhcp.PortServer},
+					{Server: server, File: "a\x1b[2J", From: "192.0.2.9", Port: dhcp.PortPXE},
+					{Server: server, Port: dhcp.PortServer},
 				},
 				File: "tftp://192.0.2.9/a\x1b[2J", Bytes: 1000, Next: "it starts a\x1b[2J",
 			},

@@ -17,6 +17,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -83,7 +84,7 @@ func (d *doctorPXE) run(ctx context.Context, out io.Writer) error {
 	mac := proxydhcp.RandomMAC()
 	if d.mac != "" {
 		var err error
-		if mac, err = pxe.ParseMAC(d.mac); err != nil {
+		if mac, err = dhcp.ParseMAC(d.mac); err != nil {
 			return failure.Usage.Errorf("--mac: %w", err)
 		}
 	}
@@ -169,7 +170,7 @@ func offerText(o pxedoctor.Offer) string {
 		says = append(says, "says nothing about a boot file")
 	}
 	at := ""
-	if o.Port == pxe.PortPXE {
+	if o.Port == dhcp.PortPXE {
 		at = " on port 4011"
 	}
 	return o.Server.String() + at + " " + strings.Join(says, ", ")

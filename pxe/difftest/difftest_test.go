@@ -9,16 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 	"github.com/insomniacslk/dhcp/dhcpv4"
 )
 
-var server = pxe.Addr{192, 0, 2, 9}
+var server = dhcp.Addr{192, 0, 2, 9}
 
 // discover returns a DISCOVER with such options.
 func discover(options string) []byte {
-	h := pxe.Header{Op: pxe.BootRequest, HType: 1, HLen: 6, XID: 0x12345678, HardwareAddr: [16]byte{0x52, 0x54, 0, 0, 0, 1}}
-	return append(append(pxe.AppendHeader(nil, &h), "\x35\x01\x01"...), options...)
+	h := dhcp.Header{Op: dhcp.BootRequest, HType: 1, HLen: 6, XID: 0x12345678, HardwareAddr: [16]byte{0x52, 0x54, 0, 0, 0, 1}}
+	return append(append(dhcp.AppendHeader(nil, &h), "\x35\x01\x01"...), options...)
 }
 
 func seeds() [][]byte {
@@ -44,11 +45,11 @@ func FuzzParse(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		ours, errOurs := pxe.Parse(b)
+		ours, errOurs := dhcp.Parse(b)
 		theirs, errTheirs := dhcpv4.FromBytes(bytes.Clone(b))
 		if errOurs == nil && errTheirs != nil {
 			// With END it must be readable for them, too.
-			if theirs, errTheirs = dhcpv4.FromBytes(append(bytes.Clone(b), pxe.OptionEnd)); errTheirs != nil {
+			if theirs, errTheirs = dhcpv4.FromBytes(append(bytes.Clone(b), dhcp.OptionEnd)); errTheirs != nil {
 				t.Fatalf("%x: pxe reads %+v, they do not even with END: %v", b, ours.Header, errTheirs)
 			}
 		}
@@ -56,7 +57,7 @@ func FuzzParse(f *testing.F) {
 		case errTheirs != nil:
 		case theirs.Options.Has(dhcpv4.OptionOptionOverload):
 		case errOurs != nil:
-			if len(b) <= pxe.MaxRequest && b[2] <= 16 {
+			if len(b) <= dhcp.MaxRequest && b[2] <= 16 {
 				t.Fatalf("%x: they read %v, pxe does not: %v", b, theirs, errOurs)
 			}
 		default:
@@ -84,15 +85,15 @@ func FuzzAnswers(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		from := pxe.Arrival{Port: pxe.PortDHCP, From: pxe.Addr{192, 0, 2, 77}, FromPort: 68, OnLink: true, Server: server}
+		from := pxe.Arrival{Port: dhcp.PortServer, From: dhcp.Addr{192, 0, 2, 77}, FromPort: 68, OnLink: true, Server: server}
 		if asksPXE {
-			from.Port = pxe.PortPXE
+			from.Port = dhcp.PortPXE
 		}
 		if a := s.Handle(time.Unix(1_000_000, 0), b, from, nil); a.Reason == pxe.Answered {
 			compare(t, a.Packet)
 		}
 		if theirs, err := dhcpv4.FromBytes(bytes.Clone(b)); err == nil && !theirs.Options.Has(dhcpv4.OptionOptionOverload) {
-			if written := theirs.ToBytes(); len(written) <= pxe.MaxRequest {
+			if written := theirs.ToBytes(); len(written) <= dhcp.MaxRequest {
 				compare(t, written)
 			}
 		}
@@ -102,7 +103,7 @@ func FuzzAnswers(f *testing.F) {
 // compare has both read a packet that both must be able to read.
 func compare(t *testing.T, b []byte) {
 	t.Helper()
-	ours, err := pxe.Parse(b)
+	ours, err := dhcp.Parse(b)
 	if err != nil {
 		t.Fatalf("%x: pxe: %v", b, err)
 	}
@@ -114,13 +115,13 @@ func compare(t *testing.T, b []byte) {
 }
 
 // same compares a packet as both have read it.
-func same(t *testing.T, ours *pxe.Packet, theirs *dhcpv4.DHCPv4) {
+func same(t *testing.T, ours *dhcp.Packet, theirs *dhcpv4.DHCPv4) {
 	t.Helper()
-	h := pxe.Header{
+	h := dhcp.Header{
 		Op: uint8(theirs.OpCode), HType: uint8(theirs.HWType), HLen: uint8(len(theirs.ClientHWAddr)), Hops: theirs.HopCount,
 		XID: binary.BigEndian.Uint32(theirs.TransactionID[:]), Secs: theirs.NumSeconds, Flags: theirs.Flags,
-		ClientAddr: pxe.Addr(theirs.ClientIPAddr), YourAddr: pxe.Addr(theirs.YourIPAddr),
-		ServerAddr: pxe.Addr(theirs.ServerIPAddr), RelayAddr: pxe.Addr(theirs.GatewayIPAddr),
+		ClientAddr: dhcp.Addr(theirs.ClientIPAddr), YourAddr: dhcp.Addr(theirs.YourIPAddr),
+		ServerAddr: dhcp.Addr(theirs.ServerIPAddr), RelayAddr: dhcp.Addr(theirs.GatewayIPAddr),
 	}
 	mine := ours.Header
 	copy(h.HardwareAddr[:], theirs.ClientHWAddr)

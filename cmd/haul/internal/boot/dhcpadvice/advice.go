@@ -1,8 +1,8 @@
 // Package dhcpadvice writes the lines by which a DHCP server names boot files itself, as
 // "haul boot" would beside it. It is behind "haul boot --advise".
 //
-// The offerings come from [pxe.Rules.Offerings]. From top to bottom: advice.go has what
-// the servers have in common; dnsmasq.go, isc.go and kea.go write for one server each.
+// The offerings come from [Offerings], which asks a [pxe.Server]. advice.go has what the
+// DHCP servers have in common; dnsmasq.go, isc.go and kea.go write for one server each.
 package dhcpadvice
 
 import (
@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -23,7 +24,7 @@ func Servers() []string { return []string{"dnsmasq", "isc", "kea"} }
 
 // Write returns lines for the configuration of a server of a kind. addr is where clients
 // reach haul, and all is what they get from it.
-func Write(server string, addr pxe.Addr, all []pxe.Offering) (string, error) {
+func Write(server string, addr dhcp.Addr, all []Offering) (string, error) {
 	write, ok := writers[server]
 	if !ok {
 		return "", fmt.Errorf("unknown DHCP server %q; these are known: %s", server, strings.Join(Servers(), ", "))
@@ -34,16 +35,16 @@ func Write(server string, addr pxe.Addr, all []pxe.Offering) (string, error) {
 // An advice is what a server has to say.
 type advice struct {
 	addr   string
-	all    []pxe.Offering
-	hosts  []pxe.MAC // that have offerings of their own
+	all    []Offering
+	hosts  []dhcp.MAC // that have offerings of their own
 	archs  []pxe.Arch
 	noHTTP bool // iPXE without HTTP gets something else
 }
 
-func newAdvice(addr string, all []pxe.Offering) *advice {
+func newAdvice(addr string, all []Offering) *advice {
 	a := &advice{addr: addr, all: all}
 	for _, o := range all {
-		if o.MAC != (pxe.MAC{}) && !slices.Contains(a.hosts, o.MAC) {
+		if o.MAC != (dhcp.MAC{}) && !slices.Contains(a.hosts, o.MAC) {
 			a.hosts = append(a.hosts, o.MAC)
 		}
 		if o.Arch != pxe.UnknownArch && !slices.Contains(a.archs, o.Arch) {
@@ -56,7 +57,7 @@ func newAdvice(addr string, all []pxe.Offering) *advice {
 
 // has reports whether clients of a class get something.
 func (a *advice) has(class pxe.Class) bool {
-	return slices.ContainsFunc(a.all, func(o pxe.Offering) bool { return o.Class == class })
+	return slices.ContainsFunc(a.all, func(o Offering) bool { return o.Class == class })
 }
 
 // firmware are the classes of an offering for [pxe.PXEClient].

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/internal/golden"
 	"github.com/haul-project/haul/pxe"
 )
 
-var server = pxe.Addr{192, 0, 2, 9}
+var server = dhcp.Addr{192, 0, 2, 9}
 
-func mac(last byte) pxe.MAC { return pxe.MakeMAC([]byte{0x52, 0x54, 0, 0x12, 0x34, last}) }
+func mac(last byte) dhcp.MAC { return dhcp.MakeMAC([]byte{0x52, 0x54, 0, 0x12, 0x34, last}) }
 
 // testRules have rules for single machines, and a file whose name has a meaning in files of
 // settings.
@@ -20,7 +21,7 @@ func testRules() pxe.Rules {
 	return pxe.Rules{
 		Files:    map[pxe.Arch]string{pxe.BIOS: "undionly.kpxe", pxe.X64: "ipxe.efi"},
 		HTTPPort: 80,
-		Hosts: map[pxe.MAC]pxe.Host{
+		Hosts: map[dhcp.MAC]pxe.Host{
 			mac(1): {Ignore: true},
 			mac(3): {File: `grub "new", #1 \x.efi`},
 			mac(4): {Form: pxe.Direct}, // gets what others get
@@ -30,7 +31,7 @@ func testRules() pxe.Rules {
 
 func write(t *testing.T, kind string, r pxe.Rules) string {
 	t.Helper()
-	all, err := r.Offerings(server)
+	all, err := Offerings(r, server)
 	if err != nil {
 		t.Fatal(err)
 	}

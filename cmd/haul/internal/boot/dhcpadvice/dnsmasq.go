@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -18,10 +19,10 @@ func dnsmasq(a *advice) string {
 		line("dhcp-vendorclass=set:haul-tftp,%s", class.VendorClass())
 	}
 	line("dhcp-vendorclass=set:haul-http,%s", pxe.HTTPClient.VendorClass())
-	line("dhcp-userclass=set:haul-ipxe,%s", pxe.UserClass)
-	line("dhcp-match=set:haul-ipxe,%d", pxe.OptionIPXE)
+	line("dhcp-userclass=set:haul-ipxe,%s", dhcp.UserClassIPXE)
+	line("dhcp-match=set:haul-ipxe,%d", dhcp.OptionIPXE)
 	if a.noHTTP {
-		line("dhcp-match=set:haul-ipxe-http,%d,%d", pxe.OptionIPXE, pxe.FeatureHTTP)
+		line("dhcp-match=set:haul-ipxe-http,%d,%d", dhcp.OptionIPXE, dhcp.FeatureHTTP)
 	}
 	arch := func(tag string, arch pxe.Arch) {
 		for _, n := range arch.Numbers() {
@@ -32,10 +33,10 @@ func dnsmasq(a *advice) string {
 		arch("haul-"+one.Name(), one)
 	}
 	if a.has(pxe.Pi) {
-		for _, vendor := range pxe.PiVendors() {
+		for _, vendor := range dhcp.PiVendors {
 			line("dhcp-mac=set:haul-pi-board,%s:*:*:*", colons(vendor[:]))
 		}
-		line("dhcp-match=set:haul-pi-board,%d,%s", pxe.OptionMachineID, pxe.PiMachineID)
+		line("dhcp-match=set:haul-pi-board,%d,%s", dhcp.OptionMachineID, dhcp.PiMachineID)
 		arch("haul-pi-bios", pxe.BIOS)
 		line("tag-if=set:haul-pi,tag:haul-pi-board,tag:haul-pi-bios")
 		arch("haul-pi", pxe.RaspberryPi)
@@ -50,20 +51,20 @@ func dnsmasq(a *advice) string {
 		}
 		tags := a.tags(o)
 		if o.VendorClass != "" {
-			line("dhcp-option-force=%s,%d,%s", tags, pxe.OptionVendorClass, o.VendorClass)
+			line("dhcp-option-force=%s,%d,%s", tags, dhcp.OptionVendorClass, o.VendorClass)
 		}
 		if len(o.Vendor) > 0 {
-			line("dhcp-option-force=%s,%d,%s", tags, pxe.OptionVendor, colons(o.Vendor))
+			line("dhcp-option-force=%s,%d,%s", tags, dhcp.OptionVendor, colons(o.Vendor))
 		}
 		line("dhcp-boot=%s,%s,%s,%s", tags, dnsmasqText(o.File), o.TFTPServer, a.addr)
 	}
 	return s.String()
 }
 
-func hostTag(mac pxe.MAC) string { return "haul-" + hex.EncodeToString(mac.Bytes()) }
+func hostTag(mac dhcp.MAC) string { return "haul-" + hex.EncodeToString(mac.Bytes()) }
 
 // tags returns the tags of the clients of an offering.
-func (a *advice) tags(o pxe.Offering) string {
+func (a *advice) tags(o Offering) string {
 	var tags []string
 	switch o.Class {
 	case pxe.IPXE:
@@ -84,7 +85,7 @@ func (a *advice) tags(o pxe.Offering) string {
 		tags = append(tags, "haul-"+o.Arch.Name())
 	}
 	switch {
-	case o.MAC != pxe.MAC{}:
+	case o.MAC != dhcp.MAC{}:
 		tags = append(tags, hostTag(o.MAC))
 	case len(a.hosts) > 0:
 		tags = append(tags, "!haul-host")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -28,10 +29,10 @@ func isc(a *advice) string {
 		s.WriteString("} ")
 		word = "elsif"
 	}
-	var host pxe.MAC
+	var host dhcp.MAC
 	// A machine with a rule of its own gets nothing else.
 	last := func() {
-		if host != (pxe.MAC{}) {
+		if host != (dhcp.MAC{}) {
 			when(iscHost(host))
 		}
 	}
@@ -48,19 +49,19 @@ func isc(a *advice) string {
 	return strings.TrimRight(s.String(), " ") + "\n"
 }
 
-func iscHost(mac pxe.MAC) string { return "hardware = 1:" + mac.String() }
+func iscHost(mac dhcp.MAC) string { return "hardware = 1:" + mac.String() }
 
 // iscCondition is true for the clients of an offering.
-func (a *advice) iscCondition(o pxe.Offering) string {
+func (a *advice) iscCondition(o Offering) string {
 	const vendor = "option vendor-class-identifier"
 	var all []string
-	if o.MAC != (pxe.MAC{}) {
+	if o.MAC != (dhcp.MAC{}) {
 		all = append(all, iscHost(o.MAC))
 	}
 	var classes []pxe.Class
 	switch o.Class {
 	case pxe.IPXE:
-		any := []string{fmt.Sprintf("option user-class = %q", pxe.UserClass), fmt.Sprintf("substring(option user-class, 1, %d) = %q", len(pxe.UserClass), pxe.UserClass)}
+		any := []string{fmt.Sprintf("option user-class = %q", dhcp.UserClassIPXE), fmt.Sprintf("substring(option user-class, 1, %d) = %q", len(dhcp.UserClassIPXE), dhcp.UserClassIPXE)}
 		switch {
 		case o.NoHTTP:
 			all = append(all, "not exists ipxe.http")
@@ -112,7 +113,7 @@ func iscArch(arch pxe.Arch) (any []string) {
 // iscPi is true for a Raspberry Pi, which may say that it has a BIOS.
 func iscPi() string {
 	var boards []string
-	for _, vendor := range pxe.PiVendors() {
+	for _, vendor := range dhcp.PiVendors {
 		boards = append(boards, "substring(hardware, 1, 3) = "+colons(vendor[:]))
 	}
 	bios := strings.Join(appendAny(nil, iscArch(pxe.BIOS)), "")
@@ -120,7 +121,7 @@ func iscPi() string {
 	return "(" + pi + " or " + bios + " and (" + strings.Join(boards, "\n    or ") + "))"
 }
 
-func (a *advice) iscStatements(o pxe.Offering) (all []string) {
+func (a *advice) iscStatements(o Offering) (all []string) {
 	if o.VendorClass != "" {
 		all = append(all, fmt.Sprintf("option vendor-class-identifier %q", o.VendorClass))
 	}

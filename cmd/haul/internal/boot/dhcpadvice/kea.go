@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -65,14 +66,14 @@ func kea(a *advice) string {
 }
 
 var keaIPXE = fmt.Sprintf("option[%d].exists or option[%d].hex == '%[3]s' or substring(option[%[2]d].hex, 1, %[4]d) == '%[3]s'",
-	pxe.OptionIPXE, pxe.OptionUserClass, pxe.UserClass, len(pxe.UserClass))
+	dhcp.OptionIPXE, dhcp.OptionUserClass, dhcp.UserClassIPXE, len(dhcp.UserClassIPXE))
 
-func keaHost(mac pxe.MAC) string { return "pkt4.mac == 0x" + hex.EncodeToString(mac.Bytes()) }
+func keaHost(mac dhcp.MAC) string { return "pkt4.mac == 0x" + hex.EncodeToString(mac.Bytes()) }
 
 func keaArch(arch pxe.Arch) string {
 	var any []string
 	for _, n := range arch.Numbers() {
-		any = append(any, fmt.Sprintf("substring(option[%d].hex, 0, 2) == 0x%s", pxe.OptionArchitecture, number(n)))
+		any = append(any, fmt.Sprintf("substring(option[%d].hex, 0, 2) == 0x%s", dhcp.OptionArchitecture, number(n)))
 	}
 	return "(" + strings.Join(any, " or ") + ")"
 }
@@ -80,7 +81,7 @@ func keaArch(arch pxe.Arch) string {
 // keaPi is true for a Raspberry Pi, which may say that it has a BIOS.
 func keaPi() string {
 	var boards []string
-	for _, vendor := range pxe.PiVendors() {
+	for _, vendor := range dhcp.PiVendors {
 		boards = append(boards, "substring(pkt4.mac, 0, 3) == 0x"+hex.EncodeToString(vendor[:]))
 	}
 	return keaVendor(pxe.Pi) + " and (" + keaArch(pxe.RaspberryPi) + " or " + keaArch(pxe.BIOS) + " and (" + strings.Join(boards, " or ") + "))"
@@ -89,12 +90,12 @@ func keaPi() string {
 func keaVendor(classes ...pxe.Class) string {
 	var any []string
 	for _, c := range classes {
-		any = append(any, fmt.Sprintf("substring(option[%d].hex, 0, %d) == '%s'", pxe.OptionVendorClass, len(c.VendorClass()), c.VendorClass()))
+		any = append(any, fmt.Sprintf("substring(option[%d].hex, 0, %d) == '%s'", dhcp.OptionVendorClass, len(c.VendorClass()), c.VendorClass()))
 	}
 	return "(" + strings.Join(any, " or ") + ")"
 }
 
-func (a *advice) keaClass(o pxe.Offering) keaClass {
+func (a *advice) keaClass(o Offering) keaClass {
 	name := []string{"haul"}
 	all := []string{"not member('haul-ipxe')"}
 	switch o.Class {
@@ -114,7 +115,7 @@ func (a *advice) keaClass(o pxe.Offering) keaClass {
 		name, all = append(name, o.Arch.Name()), append(all, keaArch(o.Arch))
 	}
 	switch {
-	case o.MAC != pxe.MAC{}:
+	case o.MAC != dhcp.MAC{}:
 		name, all = append(name, hex.EncodeToString(o.MAC.Bytes())), append(all, keaHost(o.MAC))
 	case len(a.hosts) > 0:
 		all = append(all, "not member('haul-host')")
@@ -128,7 +129,7 @@ func (a *advice) keaClass(o pxe.Offering) keaClass {
 	}
 	if len(o.Vendor) > 0 {
 		binary := false
-		c.Defines = []keaDef{{"vendor-encapsulated-options", pxe.OptionVendor, "binary"}}
+		c.Defines = []keaDef{{"vendor-encapsulated-options", dhcp.OptionVendor, "binary"}}
 		c.Options = append(c.Options, keaOption{"vendor-encapsulated-options", strings.ToUpper(hex.EncodeToString(o.Vendor)), &binary, true})
 	}
 	if o.TFTPServer != "" {

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/internal/dhcp"
 )
 
 const (
@@ -45,24 +45,24 @@ func (o *Offer) Redirects() bool { return o.Class == "PXEClient" && !o.Direct }
 
 // Ask broadcasts a DISCOVER of a machine by an interface, and returns the answers that come
 // within a time. It needs root, or CAP_NET_BIND_SERVICE and beside a DHCP client CAP_NET_RAW.
-func Ask(ctx context.Context, k Kind, by Interface, mac pxe.MAC, wait time.Duration) ([]Offer, error) {
+func Ask(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, wait time.Duration) ([]Offer, error) {
 	s, err := openSocket(ctx, clientPort, true)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
 	xid := rand.Uint32()
-	d := departure{from: by.Prefixes[0].Addr(), to: netip.AddrPortFrom(broadcast, pxe.PortDHCP), index: by.Index}
-	packet := k.appendRequest(nil, pxe.Discover, mac, xid, pxe.Addr{})
+	d := departure{from: by.Prefixes[0].Addr(), to: netip.AddrPortFrom(broadcast, dhcp.PortServer), index: by.Index}
+	packet := k.appendRequest(nil, dhcp.Discover, mac, xid, dhcp.Addr{})
 	send := func() error { return s.sendOne(packet, d) }
-	return collect(ctx, s, wait, maxOffers, send, func(p *pxe.Packet, came arrival) bool {
-		return came.index == by.Index && p.XID == xid && p.MAC() == mac && p.Type() == pxe.Offer
+	return collect(ctx, s, wait, maxOffers, send, func(p *dhcp.Packet, came arrival) bool {
+		return came.index == by.Index && p.XID == xid && p.MAC() == mac && p.Type() == dhcp.Offer
 	})
 }
 
 // AskBoot asks port 4011 of a server for the boot file, as a machine does after a redirect.
 // The machine has this computer's address. The result is empty if the server does not answer.
-func AskBoot(ctx context.Context, k Kind, by Interface, mac pxe.MAC, server netip.Addr, wait time.Duration) ([]Offer, error) {
+func AskBoot(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, server netip.Addr, wait time.Duration) ([]Offer, error) {
 	own := by.address(server)
 	var lc net.ListenConfig
 	c, err := lc.ListenPacket(ctx, "udp4", net.JoinHostPort(own.String(), "0"))
@@ -75,21 +75,21 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac pxe.MAC, server neti
 	}
 	defer s.close()
 	xid := rand.Uint32()
-	packet := k.appendRequest(nil, pxe.Request, mac, xid, own.As4())
-	d := departure{from: own, to: netip.AddrPortFrom(server, pxe.PortPXE)}
+	packet := k.appendRequest(nil, dhcp.Request, mac, xid, own.As4())
+	d := departure{from: own, to: netip.AddrPortFrom(server, dhcp.PortPXE)}
 	if by.contains(server) {
 		d.index = by.Index // or else a server on this computer would see it come by loopback
 	}
 	send := func() error { return s.sendOne(packet, d) }
-	return collect(ctx, s, wait, 1, send, func(p *pxe.Packet, _ arrival) bool {
-		return p.XID == xid && p.MAC() == mac && p.Type() == pxe.Ack
+	return collect(ctx, s, wait, 1, send, func(p *dhcp.Packet, _ arrival) bool {
+		return p.XID == xid && p.MAC() == mac && p.Type() == dhcp.Ack
 	})
 }
 
 // collect sends a packet, and gathers the answers that fit until the time is over, or there are
 // as many as the limit. As long as there is none it sends again. Otherwise it does not: a server
 // may answer the same machine differently the second time.
-func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send func() error, fits func(*pxe.Packet, arrival) bool) (offers []Offer, err error) {
+func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send func() error, fits func(*dhcp.Packet, arrival) bool) (offers []Offer, err error) {
 	again := time.Now()
 	end := again.Add(wait)
 	in := newInbox(1)
@@ -119,8 +119,8 @@ func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send
 		case err != nil:
 			return nil, err
 		}
-		p, err := pxe.Parse(packets[0].packet)
-		if err != nil || p.Op != pxe.BootReply || !fits(&p, packets[0].arrival) {
+		p, err := dhcp.Parse(packets[0].packet)
+		if err != nil || p.Op != dhcp.BootReply || !fits(&p, packets[0].arrival) {
 			continue
 		}
 		if o := readOffer(&p, packets[0].peer); !slices.Contains(offers, o) {
@@ -138,16 +138,16 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // readOffer reads what a machine would take from an answer.
-func readOffer(p *pxe.Packet, from netip.AddrPort) Offer {
+func readOffer(p *dhcp.Packet, from netip.AddrPort) Offer {
 	o := Offer{Server: from.Addr(), From: from, Next: from.Addr()}
-	addr := func(a pxe.Addr) (netip.Addr, bool) { return netip.AddrFrom4(a), a != pxe.Addr{} }
-	if v, ok := p.Option(pxe.OptionServer); ok && len(v) == 4 {
+	addr := func(a dhcp.Addr) (netip.Addr, bool) { return netip.AddrFrom4(a), a != dhcp.Addr{} }
+	if v, ok := p.Option(dhcp.OptionServer); ok && len(v) == 4 {
 		o.Server = netip.AddrFrom4([4]byte(v))
 	}
 	if a, ok := addr(p.YourAddr); ok {
 		o.Address = a
 	}
-	if v, ok := p.Option(pxe.OptionTFTPServer); ok {
+	if v, ok := p.Option(dhcp.OptionTFTPServer); ok {
 		if a, err := netip.ParseAddr(text(v)); err == nil && a.Is4() {
 			o.Next = a
 		}
@@ -156,24 +156,24 @@ func readOffer(p *pxe.Packet, from netip.AddrPort) Offer {
 		o.Next = a
 	}
 	o.File = text(p.File[:])
-	if v, ok := p.Option(pxe.OptionBootFile); ok {
+	if v, ok := p.Option(dhcp.OptionBootFile); ok {
 		o.File = text(v)
 	}
-	class, _ := p.Option(pxe.OptionVendorClass)
+	class, _ := p.Option(dhcp.OptionVendorClass)
 	for _, known := range []string{"PXEClient", "HTTPClient"} {
 		if bytes.HasPrefix(class, []byte(known)) {
 			o.Class = known
 		}
 	}
-	vendor, _ := p.Option(pxe.OptionVendor)
+	vendor, _ := p.Option(dhcp.OptionVendor)
 	o.Direct, o.Menu = readVendor(vendor)
 	return o
 }
 
 // readVendor reads the options of PXE in option 43.
 func readVendor(v []byte) (direct, menu bool) {
-	for len(v) >= 2 && v[0] != pxe.OptionEnd {
-		if v[0] == pxe.OptionPad {
+	for len(v) >= 2 && v[0] != dhcp.OptionEnd {
+		if v[0] == dhcp.OptionPad {
 			v = v[1:]
 			continue
 		}
@@ -199,7 +199,7 @@ func text(b []byte) string {
 }
 
 // RandomMAC returns a hardware address that no card has.
-func RandomMAC() pxe.MAC {
+func RandomMAC() dhcp.MAC {
 	n := rand.Uint64()
-	return pxe.MakeMAC([]byte{0x02, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32)})
+	return dhcp.MakeMAC([]byte{0x02, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32)})
 }

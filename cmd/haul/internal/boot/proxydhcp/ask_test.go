@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -28,13 +29,13 @@ func TestKinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			mac := RandomMAC()
-			packet := k.appendRequest(nil, pxe.Discover, mac, 7, pxe.Addr{})
+			packet := k.appendRequest(nil, dhcp.Discover, mac, 7, dhcp.Addr{})
 			server := netip.MustParseAddrPort("192.0.2.9:67")
-			a := s.Handle(time.Now(), packet, pxe.Arrival{Port: pxe.PortDHCP, FromPort: clientPort, Server: server.Addr().As4()}, nil)
+			a := s.Handle(time.Now(), packet, pxe.Arrival{Port: dhcp.PortServer, FromPort: clientPort, Server: server.Addr().As4()}, nil)
 			if a.Reason != pxe.Answered {
 				t.Fatal(a.Why())
 			}
-			p, err := pxe.Parse(a.Packet)
+			p, err := dhcp.Parse(a.Packet)
 			if err != nil || p.XID != 7 || p.MAC() != mac {
 				t.Fatalf("%v %d %v", err, p.XID, p.MAC())
 			}
@@ -53,9 +54,9 @@ func TestKinds(t *testing.T) {
 func TestOfferOfTFTPServer(t *testing.T) {
 	from := netip.MustParseAddrPort("192.0.2.9:67")
 	for name, want := range map[string]string{"192.0.2.7": "192.0.2.7", "fe80::1%\x1b]0;": "192.0.2.9", "boot": "192.0.2.9"} {
-		b := pxe.AppendHeader(nil, &pxe.Header{Op: pxe.BootReply, HType: 1, HLen: 6})
-		b = append(append(b, byte(pxe.OptionTFTPServer), byte(len(name))), name...)
-		p, err := pxe.Parse(pxe.AppendEnd(b, 0))
+		b := dhcp.AppendHeader(nil, &dhcp.Header{Op: dhcp.BootReply, HType: 1, HLen: 6})
+		b = append(append(b, byte(dhcp.OptionTFTPServer), byte(len(name))), name...)
+		p, err := dhcp.Parse(dhcp.AppendEnd(b, 0))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/internal/dhcp"
 )
 
 // asker returns a socket, and what sends it an answer, as a server does.
@@ -30,7 +30,7 @@ func asker(t *testing.T) (s *socket, answer func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	packet := pxe.AppendEnd(pxe.AppendHeader(nil, &pxe.Header{Op: pxe.BootReply, HType: 1, HLen: 6}), 0)
+	packet := dhcp.AppendEnd(dhcp.AppendHeader(nil, &dhcp.Header{Op: dhcp.BootReply, HType: 1, HLen: 6}), 0)
 	return s, func() {
 		if _, err := server.Write(packet); err != nil {
 			t.Error(err)
@@ -38,7 +38,7 @@ func asker(t *testing.T) (s *socket, answer func()) {
 	}
 }
 
-func anyPacket(*pxe.Packet, arrival) bool { return true }
+func anyPacket(*dhcp.Packet, arrival) bool { return true }
 
 // A request that was answered is not sent again: a server that answers a second one
 // differently would look like two.
@@ -46,7 +46,7 @@ func TestCollectAsksOnce(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	s, answer := asker(t)
 	sent, answered := 0, 0
-	offers, err := collect(t.Context(), s, askAgain+askAgain/4, maxOffers, func() error { sent++; answer(); return nil }, func(*pxe.Packet, arrival) bool {
+	offers, err := collect(t.Context(), s, askAgain+askAgain/4, maxOffers, func() error { sent++; answer(); return nil }, func(*dhcp.Packet, arrival) bool {
 		if answered == 0 {
 			answered = sent
 		}
@@ -81,7 +81,7 @@ func TestCollectEnds(t *testing.T) {
 	s, answer := asker(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	// Behind an answer the next deadline is an hour away.
-	_, err := collect(ctx, s, time.Hour, maxOffers, func() error { answer(); return nil }, func(*pxe.Packet, arrival) bool { cancel(); return true })
+	_, err := collect(ctx, s, time.Hour, maxOffers, func() error { answer(); return nil }, func(*dhcp.Packet, arrival) bool { cancel(); return true })
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -92,7 +93,7 @@ func TestSlowInterfaces(t *testing.T) {
 		}
 		began := time.Now()
 		for range 3 {
-			e, _ := s.handle(fromX64(t, pxe.Discover, pxe.Addr{}), arrival{peer: netip.MustParseAddrPort("0.0.0.0:68"), to: broadcast, index: 2}, 67, nil)
+			e, _ := s.handle(fromX64(t, dhcp.Discover, dhcp.Addr{}), arrival{peer: netip.MustParseAddrPort("0.0.0.0:68"), to: broadcast, index: 2}, 67, nil)
 			if waited := time.Since(began); e.Answer.Reason != pxe.Answered || waited != 0 {
 				t.Errorf("%v after %v", e.Answer.Reason, waited)
 			}

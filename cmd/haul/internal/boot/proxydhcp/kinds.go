@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/internal/dhcp"
 )
 
 // A Kind is a kind of machine that boots, as its packets show it.
@@ -51,27 +51,27 @@ func (k Kind) IPXE() bool { return k.ipxe != nil }
 
 // appendRequest appends a packet of a machine: a DISCOVER, or the REQUEST that goes to port
 // 4011. addr is the address that it has; zero before it has one.
-func (k Kind) appendRequest(b []byte, kind uint8, mac pxe.MAC, xid uint32, addr pxe.Addr) []byte {
+func (k Kind) appendRequest(b []byte, kind uint8, mac dhcp.MAC, xid uint32, addr dhcp.Addr) []byte {
 	const ethernet, broadcast = 1, 0x8000
 	start := len(b)
-	h := pxe.Header{Op: pxe.BootRequest, HType: ethernet, XID: xid, Flags: broadcast, ClientAddr: addr}
+	h := dhcp.Header{Op: dhcp.BootRequest, HType: ethernet, XID: xid, Flags: broadcast, ClientAddr: addr}
 	h.HLen = uint8(copy(h.HardwareAddr[:], mac.Bytes()))
-	b = pxe.AppendHeader(b, &h)
-	b = append(b, pxe.OptionMessageType, 1, kind)
+	b = dhcp.AppendHeader(b, &h)
+	b = append(b, dhcp.OptionMessageType, 1, kind)
 	// What it asks for: mask, router, DNS, name, vendor options, server name, boot file.
-	b = pxe.AppendOption(b, 55, []byte{1, 3, 6, 12, 43, 54, 60, 66, 67})
-	b = pxe.AppendOption(b, 57, []byte{0x05, 0xc0}) // it takes 1472 bytes
+	b = dhcp.AppendOption(b, 55, []byte{1, 3, 6, 12, 43, 54, 60, 66, 67})
+	b = dhcp.AppendOption(b, 57, []byte{0x05, 0xc0}) // it takes 1472 bytes
 	id := []byte(k.id)
 	if len(id) == 0 {
 		id = make([]byte, 16)
 	}
-	b = pxe.AppendOption(b, pxe.OptionMachineID, append([]byte{0}, id...))
-	b = pxe.AppendOption(b, pxe.OptionArchitecture, binary.BigEndian.AppendUint16(nil, k.arch))
-	b = pxe.AppendOption(b, 94, []byte{1, 3, 1}) // UNDI 3.1
-	b = pxe.AppendOption(b, pxe.OptionVendorClass, []byte(k.vendor))
+	b = dhcp.AppendOption(b, dhcp.OptionMachineID, append([]byte{0}, id...))
+	b = dhcp.AppendOption(b, dhcp.OptionArchitecture, binary.BigEndian.AppendUint16(nil, k.arch))
+	b = dhcp.AppendOption(b, 94, []byte{1, 3, 1}) // UNDI 3.1
+	b = dhcp.AppendOption(b, dhcp.OptionVendorClass, []byte(k.vendor))
 	if k.ipxe != nil {
-		b = pxe.AppendOption(b, pxe.OptionUserClass, []byte("iPXE"))
-		b = pxe.AppendOption(b, pxe.OptionIPXE, k.ipxe)
+		b = dhcp.AppendOption(b, dhcp.OptionUserClass, []byte("iPXE"))
+		b = dhcp.AppendOption(b, dhcp.OptionIPXE, k.ipxe)
 	}
-	return pxe.AppendEnd(b, start)
+	return dhcp.AppendEnd(b, start)
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/internal/leak"
 	"github.com/haul-project/haul/pxe"
 )
@@ -112,14 +113,14 @@ func (c *crowd) report(e Event) {
 	c.reported.Broadcast()
 }
 
-func crowdMAC(n int) pxe.MAC {
-	return pxe.MakeMAC(binary.BigEndian.AppendUint32([]byte{2, 0}, uint32(n)))
+func crowdMAC(n int) dhcp.MAC {
+	return dhcp.MakeMAC(binary.BigEndian.AppendUint32([]byte{2, 0}, uint32(n)))
 }
 
 // discover sends the DISCOVER of a machine, whose number it has as xid.
 func (c *crowd) discover(t testing.TB, kind Kind, n int) {
-	packet := kind.appendRequest(nil, pxe.Discover, crowdMAC(n), uint32(n), pxe.Addr{})
-	d := departure{from: loadServer, to: netip.AddrPortFrom(netip.AddrFrom4(pxe.Broadcast), pxe.PortDHCP), index: c.link.Index}
+	packet := kind.appendRequest(nil, dhcp.Discover, crowdMAC(n), uint32(n), dhcp.Addr{})
+	d := departure{from: loadServer, to: netip.AddrPortFrom(netip.AddrFrom4(dhcp.Broadcast), dhcp.PortServer), index: c.link.Index}
 	if err := c.socket.sendOne(packet, d); err != nil {
 		t.Error(err)
 	}
@@ -163,8 +164,8 @@ func TestCrowd(t *testing.T) {
 				return
 			}
 			for _, b := range packets {
-				p, err := pxe.Parse(b.packet)
-				if err != nil || p.YourAddr != (pxe.Addr{}) || crowdMAC(int(p.XID)) != p.MAC() {
+				p, err := dhcp.Parse(b.packet)
+				if err != nil || p.YourAddr != (dhcp.Addr{}) || crowdMAC(int(p.XID)) != p.MAC() {
 					t.Errorf("a wrong answer: %v % x", err, b.packet)
 					return
 				}
@@ -276,9 +277,9 @@ func (c *crowd) requests(b *testing.B, machines int) (all []ipv4.Message) {
 		b.Fatal(err)
 	}
 	cm := ipv4.ControlMessage{Src: loadServer.AsSlice(), IfIndex: c.link.Index}
-	oob, to := cm.Marshal(), &net.UDPAddr{IP: net.IPv4bcast, Port: pxe.PortDHCP}
+	oob, to := cm.Marshal(), &net.UDPAddr{IP: net.IPv4bcast, Port: dhcp.PortServer}
 	for n := range machines {
-		packet := x64.appendRequest(nil, pxe.Discover, crowdMAC(n), uint32(n), pxe.Addr{})
+		packet := x64.appendRequest(nil, dhcp.Discover, crowdMAC(n), uint32(n), dhcp.Addr{})
 		all = append(all, ipv4.Message{Buffers: [][]byte{packet}, OOB: oob, Addr: to})
 	}
 	return all

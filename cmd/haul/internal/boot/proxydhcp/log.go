@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/internal/linequeue"
 	"github.com/haul-project/haul/pxe"
 )
@@ -113,7 +114,7 @@ func (l *eventLog) takes(e Event) bool {
 }
 
 // takesLine is takes for a line that no other bound is for.
-func (l *eventLog) takesLine(cause string, mac pxe.MAC) bool {
+func (l *eventLog) takesLine(cause string, mac dhcp.MAC) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); now.Sub(l.second) >= time.Second {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -18,9 +19,9 @@ func offered(t *testing.T, s *Server, from, to int) {
 	x64, _ := ParseKind("x64")
 	at := time.Now().Add(-time.Hour)
 	for n := from; n < to; n++ {
-		mac := pxe.MakeMAC(binary.BigEndian.AppendUint32([]byte{2, 0}, uint32(n)))
-		packet := x64.appendRequest(nil, pxe.Discover, mac, uint32(n), pxe.Addr{})
-		a := s.decide.Handle(at.Add(time.Duration(n)*time.Millisecond), packet, pxe.Arrival{Port: pxe.PortDHCP, Server: pxe.Addr{192, 0, 2, 9}}, nil)
+		mac := dhcp.MakeMAC(binary.BigEndian.AppendUint32([]byte{2, 0}, uint32(n)))
+		packet := x64.appendRequest(nil, dhcp.Discover, mac, uint32(n), dhcp.Addr{})
+		a := s.decide.Handle(at.Add(time.Duration(n)*time.Millisecond), packet, pxe.Arrival{Port: dhcp.PortServer, Server: dhcp.Addr{192, 0, 2, 9}}, nil)
 		if a.Reason != pxe.Answered {
 			t.Fatal(a.Why())
 		}

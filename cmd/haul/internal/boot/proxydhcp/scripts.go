@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/bootmenu"
 	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/store"
 )
@@ -54,10 +55,10 @@ var _ store.Lister = (*scripts)(nil)
 
 func (b *scripts) Open(ctx context.Context, name string) (store.File, error) {
 	switch name {
-	case pxe.ScriptName, pxe.GRUBName:
+	case pxe.ScriptName, bootmenu.GRUBName:
 		return store.FromBytes(name, b.menu(ctx, name)), nil
-	case pxe.AutoexecName:
-		return store.FromBytes(name, pxe.AppendAutoexec(nil)), nil
+	case bootmenu.AutoexecName:
+		return store.FromBytes(name, bootmenu.AppendAutoexec(nil)), nil
 	}
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
@@ -73,15 +74,15 @@ func (b *scripts) menu(ctx context.Context, name string) []byte {
 		menu := readMenu(ctx, b.files)
 		if b.at = time.Now(); b.menus == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 { // or files could not be read now
 			menu.Default, menu.Timeout = b.standard, b.timeout
-			b.menus = map[string][]byte{pxe.ScriptName: menu.AppendScript(nil), pxe.GRUBName: menu.AppendGRUB(nil)}
+			b.menus = map[string][]byte{pxe.ScriptName: menu.AppendScript(nil), bootmenu.GRUBName: menu.AppendGRUB(nil)}
 		}
 	}
 	return b.menus[name]
 }
 
 // readMenu makes a menu of the files of a store.
-func readMenu(ctx context.Context, files store.Store) pxe.Menu {
-	return pxe.ReadMenu(menuFiles{ctx, files})
+func readMenu(ctx context.Context, files store.Store) bootmenu.Menu {
+	return bootmenu.Read(menuFiles{ctx, files})
 }
 
 // menuFiles are the files of a store in which a menu is looked for.

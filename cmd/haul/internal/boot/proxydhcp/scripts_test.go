@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/boot/bootmenu"
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
@@ -61,10 +63,10 @@ func TestScripts(t *testing.T) {
 	if second := read(pxe.ScriptName); !strings.Contains(second, "item entry0 Own") {
 		t.Errorf("with an entry the menu is\n%s", second)
 	}
-	if menu := read(pxe.GRUBName); !strings.Contains(menu, "menuentry 'Own'") || !strings.Contains(menu, "linux '/debian/linux'") {
+	if menu := read(bootmenu.GRUBName); !strings.Contains(menu, "menuentry 'Own'") || !strings.Contains(menu, "linux '/debian/linux'") {
 		t.Errorf("for GRUB the menu is\n%s", menu)
 	}
-	if !strings.Contains(read(pxe.AutoexecName), "dhcp") {
+	if !strings.Contains(read(bootmenu.AutoexecName), "dhcp") {
 		t.Error("autoexec.ipxe has no dhcp")
 	}
 	for _, name := range []string{".", "other", "debian/linux"} {
@@ -84,7 +86,7 @@ func TestOwnBootFiles(t *testing.T) {
 	}
 	s := Settings{
 		Files: map[pxe.Arch]string{pxe.X64: "debian/shimx64.efi"},
-		Hosts: map[pxe.MAC]pxe.Host{RandomMAC(): {File: "fedora/shimaa64.efi"}, RandomMAC(): {Ignore: true}},
+		Hosts: map[dhcp.MAC]pxe.Host{RandomMAC(): {File: "fedora/shimaa64.efi"}, RandomMAC(): {Ignore: true}},
 	}
 	s.AddFiles([]*store.Store{&own, &common}, nil)
 	for _, name := range names {

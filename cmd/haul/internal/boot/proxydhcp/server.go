@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -97,12 +98,12 @@ func New(c Config) (*Server, error) {
 // Open opens both ports. Another DHCP server of this machine may have port 67, if this
 // process has CAP_NET_RAW.
 func (s *Server) Open(ctx context.Context) error {
-	dhcp, err := openSocket(ctx, pxe.PortDHCP, true)
+	first, err := openSocket(ctx, dhcp.PortServer, true)
 	if err != nil {
 		return err
 	}
-	s.sockets = append(s.sockets, dhcp)
-	boot, err := openSocket(ctx, pxe.PortPXE, false)
+	s.sockets = append(s.sockets, first)
+	boot, err := openSocket(ctx, dhcp.PortPXE, false)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = fmt.Errorf("%w: another boot server of this machine has it, such as dnsmasq with pxe-service, or haul; end that one", err)
 	}
@@ -133,10 +134,10 @@ func (s *Server) Adopt(files []*os.File) error {
 }
 
 // FileNames are names for what [Server.Files] returns, in its order.
-var FileNames = []string{fmt.Sprintf(":%d", pxe.PortDHCP), fmt.Sprintf(":%d", pxe.PortPXE), "memory"}
+var FileNames = []string{fmt.Sprintf(":%d", dhcp.PortServer), fmt.Sprintf(":%d", dhcp.PortPXE), "memory"}
 
 // ports are those of the sockets, in their order.
-var ports = []uint16{pxe.PortDHCP, pxe.PortPXE}
+var ports = []uint16{dhcp.PortServer, dhcp.PortPXE}
 
 // Files returns duplicates of the sockets, and a file with what the server remembers, for a
 // successor.
@@ -255,7 +256,7 @@ func (s *Server) Close() {
 // run answers the packets of a socket until that is closed, or fails too often.
 func (s *Server) run(from *socket) error {
 	in, out := newInbox(batchSize), newOutbox(batchSize)
-	events, answers := make([]Event, batchSize), make([]byte, batchSize*pxe.MaxReply)
+	events, answers := make([]Event, batchSize), make([]byte, batchSize*dhcp.MaxReply)
 	for failed := 0; ; {
 		packets, err := from.receive(in)
 		if errors.Is(err, net.ErrClosed) {
@@ -274,7 +275,7 @@ func (s *Server) run(from *socket) error {
 		}
 		failed = 0
 		for i, p := range packets {
-			buf := answers[i*pxe.MaxReply:][:0:pxe.MaxReply]
+			buf := answers[i*dhcp.MaxReply:][:0:dhcp.MaxReply]
 			e, to := s.handle(p.packet, p.arrival, from.port, buf)
 			if events[i] = e; len(e.Answer.Packet) > 0 && !s.config.DryRun {
 				from.add(out, e.Answer.Packet, to, &events[i].Err)
@@ -320,7 +321,7 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (E
 	}
 	to := departure{from: own, to: netip.AddrPortFrom(netip.AddrFrom4(e.Answer.To), e.Answer.ToPort)}
 	switch {
-	case e.Answer.To == pxe.Broadcast, by.contains(to.to.Addr()):
+	case e.Answer.To == dhcp.Broadcast, by.contains(to.to.Addr()):
 		to.index = by.Index
 	case s.interfaces.broadcasts(to.to.Addr()):
 		e.Answer.Packet, e.Err = nil, errToBroadcast
@@ -329,7 +330,7 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (E
 }
 
 var (
-	broadcast = netip.AddrFrom4(pxe.Broadcast)
+	broadcast = netip.AddrFrom4(dhcp.Broadcast)
 
 	errToBroadcast = errors.New("the answer would go to a broadcast address")
 )

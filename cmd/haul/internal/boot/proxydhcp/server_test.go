@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -31,13 +32,13 @@ func newTestServer(t *testing.T, c Config, links ...Interface) *Server {
 }
 
 // fromX64 returns a packet of a machine with UEFI, which came by a relay agent at giaddr.
-func fromX64(t *testing.T, kind uint8, giaddr pxe.Addr) []byte {
+func fromX64(t *testing.T, kind uint8, giaddr dhcp.Addr) []byte {
 	t.Helper()
 	k, err := ParseKind("x64")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := k.appendRequest(nil, kind, RandomMAC(), 7, pxe.Addr{})
+	b := k.appendRequest(nil, kind, RandomMAC(), 7, dhcp.Addr{})
 	copy(b[24:], giaddr[:])
 	return b
 }
@@ -45,7 +46,7 @@ func fromX64(t *testing.T, kind uint8, giaddr pxe.Addr) []byte {
 // The source and the destination of a packet decide, too: nobody has haul send to a network
 // that they are not in, or to all machines of one by its broadcast address.
 func TestSources(t *testing.T) {
-	s := newTestServer(t, Config{Rules: pxe.Rules{Relays: []pxe.Network{{}}}},
+	s := newTestServer(t, Config{Rules: pxe.Rules{Relays: []dhcp.Network{{}}}},
 		Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24"), netip.MustParsePrefix("192.0.2.100/32")}},
 		Interface{Name: "eth1", Index: 4, Prefixes: []netip.Prefix{netip.MustParsePrefix("198.51.100.9/24")}})
 	for name, test := range map[string]struct {
@@ -76,7 +77,7 @@ func TestSources(t *testing.T) {
 		"PXE from an address that is far": {port: 4011, from: "203.0.113.5:4011", to: "192.0.2.9", sentTo: "203.0.113.5:4011"}, // relays are everywhere
 	} {
 		t.Run(name, func(t *testing.T) {
-			var giaddr pxe.Addr
+			var giaddr dhcp.Addr
 			if test.giaddr != "" {
 				giaddr = netip.MustParseAddr(test.giaddr).As4()
 			}
@@ -84,9 +85,9 @@ func TestSources(t *testing.T) {
 			if test.to != "" {
 				came.to = netip.MustParseAddr(test.to)
 			}
-			kind := uint8(pxe.Discover)
-			if test.port == pxe.PortPXE {
-				kind = pxe.Request
+			kind := uint8(dhcp.Discover)
+			if test.port == dhcp.PortPXE {
+				kind = dhcp.Request
 			}
 			e, d := s.handle(fromX64(t, kind, giaddr), came, test.port, nil)
 			if e.Answer.Reason != test.want || !errors.Is(e.Err, test.err) {
@@ -101,7 +102,7 @@ func TestSources(t *testing.T) {
 			}
 		})
 	}
-	if e, _ := s.handle(fromX64(t, pxe.Discover, pxe.Addr{}), arrival{peer: netip.MustParseAddrPort("0.0.0.0:68"), to: broadcast, index: 3}, 67, nil); e.Answer.Reason != pxe.OtherLink {
+	if e, _ := s.handle(fromX64(t, dhcp.Discover, dhcp.Addr{}), arrival{peer: netip.MustParseAddrPort("0.0.0.0:68"), to: broadcast, index: 3}, 67, nil); e.Answer.Reason != pxe.OtherLink {
 		t.Errorf("a packet of an unknown interface: %+v", e)
 	}
 }

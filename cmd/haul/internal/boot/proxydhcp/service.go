@@ -17,6 +17,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcpadvice"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/store"
 )
@@ -138,9 +139,9 @@ func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 	case b.settings.DryRun:
 		how = "deciding about boot clients on %s (ProxyDHCP on ports %d and %d), and sending nothing"
 	}
-	say(how, linkNames(b.links), pxe.PortDHCP, pxe.PortPXE)
+	say(how, linkNames(b.links), dhcp.PortServer, dhcp.PortPXE)
 	if b.Shares() {
-		say("another DHCP server of this machine has port %d; both get what clients send", pxe.PortDHCP)
+		say("another DHCP server of this machine has port %d; both get what clients send", dhcp.PortServer)
 	}
 	var have []string
 	for _, arch := range slices.Sorted(maps.Keys(offered)) {
@@ -229,7 +230,7 @@ func (b *Service) Advise(c Clients, out io.Writer) error {
 		return failure.Local.Errorf("look for boot files: %w", err)
 	}
 	r := b.settings.rules(found, c.HTTP)
-	offerings, err := r.Offerings(addr.As4())
+	offerings, err := dhcpadvice.Offerings(r, addr.As4())
 	if err != nil {
 		return failure.Usage.Wrap(err)
 	}

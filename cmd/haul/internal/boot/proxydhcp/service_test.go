@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
@@ -39,10 +40,10 @@ func answers(t *testing.T, b *Service, kind string) pxe.Reason {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packet := k.appendRequest(nil, pxe.Discover, RandomMAC(), 7, pxe.Addr{})
+	packet := k.appendRequest(nil, dhcp.Discover, RandomMAC(), 7, dhcp.Addr{})
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.decide.Handle(time.Now(), packet, pxe.Arrival{Port: pxe.PortDHCP, FromPort: clientPort, Server: pxe.Addr{192, 0, 2, 9}}, nil).Reason
+	return b.decide.Handle(time.Now(), packet, pxe.Arrival{Port: dhcp.PortServer, FromPort: clientPort, Server: dhcp.Addr{192, 0, 2, 9}}, nil).Reason
 }
 
 // A service says which boot files there are, and which machines have none. A file that

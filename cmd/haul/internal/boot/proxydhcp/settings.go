@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcpadvice"
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -30,7 +31,7 @@ type Settings struct {
 	Relays     []netip.Prefix // of relay agents and the clients behind them; IPv4
 
 	Files     map[pxe.Arch]string // boot files, in place of those that are found
-	Hosts     map[pxe.MAC]pxe.Host
+	Hosts     map[dhcp.MAC]pxe.Host
 	KnownOnly bool // only machines in Hosts are answered
 
 	// Default is the entry of the menu that is booted after Timeout if nobody chooses: the
@@ -100,7 +101,7 @@ func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting, format
 // rules returns the rules of the settings. found are the boot files that are there, and http
 // is where HTTP is served.
 func (s *Settings) rules(found map[pxe.Arch]string, http []netip.AddrPort) pxe.Rules {
-	r := pxe.Rules{Files: map[pxe.Arch]string{}, HTTPPorts: map[pxe.Addr]uint16{}, Hosts: s.Hosts, KnownOnly: s.KnownOnly}
+	r := pxe.Rules{Files: map[pxe.Arch]string{}, HTTPPorts: map[dhcp.Addr]uint16{}, Hosts: s.Hosts, KnownOnly: s.KnownOnly}
 	for _, files := range []map[pxe.Arch]string{found, s.Files} {
 		maps.Copy(r.Files, files)
 	}
@@ -114,7 +115,7 @@ func (s *Settings) rules(found map[pxe.Arch]string, http []netip.AddrPort) pxe.R
 		}
 	}
 	for _, p := range s.Relays {
-		r.Relays = append(r.Relays, pxe.Network{Addr: p.Addr().As4(), Bits: p.Bits()})
+		r.Relays = append(r.Relays, dhcp.Network{Addr: p.Addr().As4(), Bits: p.Bits()})
 	}
 	return r
 }

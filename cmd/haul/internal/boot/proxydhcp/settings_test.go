@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
 // Each rule about the settings names its flag, and settings that keep all rules break none.
 func TestCheckSettings(t *testing.T) {
-	host := map[pxe.MAC]pxe.Host{RandomMAC(): {Ignore: true}}
+	host := map[dhcp.MAC]pxe.Host{RandomMAC(): {Ignore: true}}
 	network, network6 := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}
 	files := map[pxe.Arch]string{pxe.X64: "shimx64.efi"}
 	addr, addr6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("2001:db8::9")
@@ -26,7 +27,7 @@ func TestCheckSettings(t *testing.T) {
 		"without answers": {s: Settings{Interfaces: []string{"eth0"}, Address: addr, Relays: network, Files: files, Hosts: host, KnownOnly: true, Default: "debian"}, want: []string{"interface", "boot-file", "boot-host", "boot-known", "boot-address", "boot-relay", "boot-default"}},
 		"known, and none": {s: Settings{Answer: true, KnownOnly: true}, want: []string{"boot-known"}},
 		"IPv6":            {s: Settings{Answer: true, Address: addr6, Relays: network6}, want: []string{"boot-address", "boot-relay"}},
-		"all machines":    {s: Settings{Answer: true, Address: netip.AddrFrom4(pxe.Broadcast)}, want: []string{"boot-address"}},
+		"all machines":    {s: Settings{Answer: true, Address: netip.AddrFrom4(dhcp.Broadcast)}, want: []string{"boot-address"}},
 		"no machine":      {s: Settings{Answer: true, Address: netip.IPv4Unspecified()}, want: []string{"boot-address"}},
 		"time":            {s: Settings{Answer: true, Timeout: -time.Second}, want: []string{"boot-timeout"}},
 		"name":            {s: Settings{Answer: true, Files: map[pxe.Arch]string{pxe.X64: ""}}, want: []string{"boot-file"}},
@@ -85,11 +86,11 @@ func TestReachableHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request := x64.appendRequest(nil, pxe.Discover, RandomMAC(), 7, pxe.Addr{})
-		a := decide.Handle(time.Now(), request, pxe.Arrival{Port: pxe.PortDHCP, FromPort: clientPort, Server: pxe.Addr{192, 0, 2, 9}}, nil)
+		request := x64.appendRequest(nil, dhcp.Discover, RandomMAC(), 7, dhcp.Addr{})
+		a := decide.Handle(time.Now(), request, pxe.Arrival{Port: dhcp.PortServer, FromPort: clientPort, Server: dhcp.Addr{192, 0, 2, 9}}, nil)
 		got := ""
 		if a.Packet != nil {
-			p, err := pxe.Parse(a.Packet)
+			p, err := dhcp.Parse(a.Packet)
 			if err != nil {
 				t.Fatal(err)
 			}

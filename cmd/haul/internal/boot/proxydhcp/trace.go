@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/haul-project/haul/pxe"
+	"github.com/haul-project/haul/internal/dhcp"
 )
 
 // maxMalformed is how many bytes are shown of what cannot be read.
@@ -16,7 +16,7 @@ const maxMalformed = 64
 // packetAttr shows a packet for people: its header where that is not zero, and its options
 // by their numbers. The log escapes what is not printable.
 func packetAttr(key string, b []byte) slog.Attr {
-	p, err := pxe.Parse(b)
+	p, err := dhcp.Parse(b)
 	if err != nil {
 		return slog.Group(key, slog.Int("bytes", len(b)), slog.String("error", err.Error()), slog.String("begin", fmt.Sprintf("% x", b[:min(len(b), maxMalformed)])))
 	}
@@ -28,9 +28,9 @@ func packetAttr(key string, b []byte) slog.Attr {
 	}
 	for _, f := range []struct {
 		name string
-		addr pxe.Addr
+		addr dhcp.Addr
 	}{{"ciaddr", p.ClientAddr}, {"yiaddr", p.YourAddr}, {"siaddr", p.ServerAddr}, {"giaddr", p.RelayAddr}} {
-		if f.addr != (pxe.Addr{}) {
+		if f.addr != (dhcp.Addr{}) {
 			attrs = append(attrs, slog.String(f.name, f.addr.String()))
 		}
 	}
@@ -40,7 +40,7 @@ func packetAttr(key string, b []byte) slog.Attr {
 		}
 	}
 	for code, value := range p.Options() {
-		if code != pxe.OptionMessageType {
+		if code != dhcp.OptionMessageType {
 			attrs = append(attrs, slog.String(strconv.Itoa(int(code)), optionText(code, value)))
 		}
 	}
@@ -59,13 +59,13 @@ func messageType(t uint8) string {
 // optionText shows the value of an option: text, numbers, or else bytes in hexadecimal.
 func optionText(code uint8, value []byte) string {
 	switch code {
-	case 12, pxe.OptionVendorClass, pxe.OptionTFTPServer, pxe.OptionBootFile, pxe.OptionUserClass: // 12 is the client's name
+	case 12, dhcp.OptionVendorClass, dhcp.OptionTFTPServer, dhcp.OptionBootFile, dhcp.OptionUserClass: // 12 is the client's name
 		return string(value)
-	case pxe.OptionAddress, pxe.OptionServer:
+	case dhcp.OptionAddress, dhcp.OptionServer:
 		if len(value) == 4 {
-			return pxe.Addr(value).String()
+			return dhcp.Addr(value).String()
 		}
-	case pxe.OptionArchitecture:
+	case dhcp.OptionArchitecture:
 		if len(value)%2 == 0 {
 			var all []string
 			for ; len(value) > 0; value = value[2:] {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/internal/golden"
 	"github.com/haul-project/haul/pxe"
 )
@@ -24,7 +25,7 @@ func traced(t *testing.T, json, dryRun bool, packets ...[]byte) string {
 	b.interfaces.refresh()
 	for i, packet := range packets {
 		came := arrival{peer: netip.MustParseAddrPort("0.0.0.0:68"), to: broadcast, index: b.links[0].Index}
-		port := uint16(pxe.PortDHCP)
+		port := uint16(dhcp.PortServer)
 		if i == len(packets)-1 {
 			came.index++ // by an interface that is not answered
 		}
@@ -46,32 +47,32 @@ func traced(t *testing.T, json, dryRun bool, packets ...[]byte) string {
 func tracePackets() [][]byte {
 	x64, _ := ParseKind("x64")
 	ipxe, _ := ParseKind("ipxe")
-	mac := pxe.MakeMAC([]byte{0x52, 0x54, 0, 0x12, 0x34, 0x56})
+	mac := dhcp.MakeMAC([]byte{0x52, 0x54, 0, 0x12, 0x34, 0x56})
 	option := func(code uint8, value string) []byte {
-		b := x64.appendRequest(nil, pxe.Discover, mac, 7, pxe.Addr{})
-		return pxe.AppendEnd(pxe.AppendOption(b[:optionsEnd(b)], code, []byte(value)), 0)
+		b := x64.appendRequest(nil, dhcp.Discover, mac, 7, dhcp.Addr{})
+		return dhcp.AppendEnd(dhcp.AppendOption(b[:optionsEnd(b)], code, []byte(value)), 0)
 	}
-	relayed := option(pxe.OptionRelayAgent, "\x01\x04eth0")
+	relayed := option(dhcp.OptionRelayAgent, "\x01\x04eth0")
 	copy(relayed[24:], []byte{198, 51, 100, 1})
-	windows := pxe.AppendHeader(nil, &pxe.Header{Op: pxe.BootRequest, HType: 1, HLen: 6, XID: 9, HardwareAddr: [16]byte{2, 2, 2, 2, 2, 2}})
-	windows = append(windows, pxe.OptionMessageType, 1, pxe.Request)
-	windows = pxe.AppendOption(windows, 12, []byte("PC"))
-	windows = pxe.AppendOption(windows, pxe.OptionAddress, []byte{192, 0, 2, 50})
-	windows = pxe.AppendEnd(pxe.AppendOption(windows, pxe.OptionVendorClass, []byte("MSFT 5.0")), 0)
+	windows := dhcp.AppendHeader(nil, &dhcp.Header{Op: dhcp.BootRequest, HType: 1, HLen: 6, XID: 9, HardwareAddr: [16]byte{2, 2, 2, 2, 2, 2}})
+	windows = append(windows, dhcp.OptionMessageType, 1, dhcp.Request)
+	windows = dhcp.AppendOption(windows, 12, []byte("PC"))
+	windows = dhcp.AppendOption(windows, dhcp.OptionAddress, []byte{192, 0, 2, 50})
+	windows = dhcp.AppendEnd(dhcp.AppendOption(windows, dhcp.OptionVendorClass, []byte("MSFT 5.0")), 0)
 	return [][]byte{
-		x64.appendRequest(nil, pxe.Discover, mac, 7, pxe.Addr{}),
-		ipxe.appendRequest(nil, pxe.Discover, mac, 8, pxe.Addr{}),
+		x64.appendRequest(nil, dhcp.Discover, mac, 7, dhcp.Addr{}),
+		ipxe.appendRequest(nil, dhcp.Discover, mac, 8, dhcp.Addr{}),
 		relayed, windows,
-		option(pxe.OptionUserClass, "\x1b[2J\n\" 43=evil\xff"),
+		option(dhcp.OptionUserClass, "\x1b[2J\n\" 43=evil\xff"),
 		[]byte("no packet\x1b]0;title\x07" + strings.Repeat("x", 100)),
-		x64.appendRequest(nil, pxe.Discover, mac, 7, pxe.Addr{}),
+		x64.appendRequest(nil, dhcp.Discover, mac, 7, dhcp.Addr{}),
 	}
 }
 
 // optionsEnd returns where the options of a packet end.
 func optionsEnd(b []byte) int {
 	at := 240
-	for b[at] != pxe.OptionEnd {
+	for b[at] != dhcp.OptionEnd {
 		at += 2 + int(b[at+1])
 	}
 	return at
@@ -120,10 +121,10 @@ func TestStagesAreLogged(t *testing.T) {
 	b, out := newTestService(t, Settings{Answer: true, Files: map[pxe.Arch]string{pxe.X64: "ipxe.efi"}})
 	b.config.Staged = b.log.staged
 	x64, _ := ParseKind("x64")
-	mac := pxe.MakeMAC([]byte{0x52, 0x54, 0, 0x12, 0x34, 0x56})
-	at := pxe.Arrival{Port: pxe.PortPXE, From: pxe.Addr{192, 0, 2, 50}, FromPort: 4011, OnLink: true, Server: pxe.Addr{192, 0, 2, 9}}
+	mac := dhcp.MakeMAC([]byte{0x52, 0x54, 0, 0x12, 0x34, 0x56})
+	at := pxe.Arrival{Port: dhcp.PortPXE, From: dhcp.Addr{192, 0, 2, 50}, FromPort: 4011, OnLink: true, Server: dhcp.Addr{192, 0, 2, 9}}
 	now := time.Now().Add(-time.Hour)
-	b.decide.Handle(now, x64.appendRequest(nil, pxe.Request, mac, 7, pxe.Addr{}), at, nil)
+	b.decide.Handle(now, x64.appendRequest(nil, dhcp.Request, mac, 7, dhcp.Addr{}), at, nil)
 	b.reportChanges()
 	peer := netip.MustParseAddr("::ffff:192.0.2.50")
 	for _, name := range []string{"ipxe.efi", "ipxe.efi", "boot.ipxe", "debian/linux", "debian/initrd"} {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/boot/proxydhcp"
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -43,7 +44,7 @@ type Offer struct {
 // Config says how to ask.
 type Config struct {
 	By    proxydhcp.Interface // to ask by
-	MAC   pxe.MAC             // of the machine
+	MAC   dhcp.MAC            // of the machine
 	Wait  time.Duration       // for answers, each time
 	Fetch bool                // fetches the boot file
 }
@@ -56,7 +57,7 @@ func (c *Config) Ask(ctx context.Context, k proxydhcp.Kind) (*Diagnosis, error) 
 		return nil, err
 	}
 	d := &Diagnosis{Kind: k.Text, Interface: c.By.Name, MAC: c.MAC.String(), Problems: []string{}, Offers: []Offer{}}
-	d.add(offers, pxe.PortDHCP)
+	d.add(offers, dhcp.PortServer)
 	file := d.choose(k, offers)
 	if file != nil && asksAgain(k, file) {
 		answers, err := proxydhcp.AskBoot(ctx, k, c.By, c.MAC, file.Server, c.Wait)
@@ -64,9 +65,9 @@ func (c *Config) Ask(ctx context.Context, k proxydhcp.Kind) (*Diagnosis, error) 
 		case err != nil && ctx.Err() != nil:
 			return nil, err
 		case err != nil: // as for an address that nothing leads to
-			d.problem("%v cannot be asked on port %d: %v", file.Server, pxe.PortPXE, err)
+			d.problem("%v cannot be asked on port %d: %v", file.Server, dhcp.PortPXE, err)
 		}
-		d.add(answers, pxe.PortPXE)
+		d.add(answers, dhcp.PortPXE)
 		file = d.chooseBoot(file, answers)
 	}
 	if file == nil || len(d.Problems) > 0 && file.File == "" {
@@ -95,7 +96,7 @@ func (d *Diagnosis) add(offers []proxydhcp.Offer, port uint16) {
 		if o.File != "" {
 			r.From = o.Next.String()
 		}
-		if o.Class == "PXEClient" && port == pxe.PortDHCP {
+		if o.Class == "PXEClient" && port == dhcp.PortServer {
 			r.Form = pxe.Redirect.String()
 			if o.Direct {
 				r.Form = pxe.Direct.String()
@@ -157,7 +158,7 @@ func (d *Diagnosis) chooseBoot(offer *proxydhcp.Offer, answers []proxydhcp.Offer
 	case offer.File != "":
 		return offer
 	}
-	d.problem("%v does not answer on port %d, where the machine asks for its boot file", offer.Server, pxe.PortPXE)
+	d.problem("%v does not answer on port %d, where the machine asks for its boot file", offer.Server, dhcp.PortPXE)
 	return nil
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	dhcp = netip.MustParseAddr("192.0.2.3") // gives addresses
-	haul = netip.MustParseAddr("192.0.2.1")
-	tftp = netip.MustParseAddr("192.0.2.7") // another boot server
+	dhcpServer = netip.MustParseAddr("192.0.2.3") // gives addresses
+	haul       = netip.MustParseAddr("192.0.2.1")
+	tftp       = netip.MustParseAddr("192.0.2.7") // another boot server
 )
 
 // kind returns a kind of machine.
@@ -31,7 +31,7 @@ func kind(t *testing.T, name string) proxydhcp.Kind {
 // It is a problem if a network lacks a server, or if servers contradict each other. The
 // answer that counts depends on the machine.
 func TestChoose(t *testing.T) {
-	address := proxydhcp.Offer{Server: dhcp, Address: netip.MustParseAddr("192.0.2.50"), Next: dhcp}
+	address := proxydhcp.Offer{Server: dhcpServer, Address: netip.MustParseAddr("192.0.2.50"), Next: dhcpServer}
 	redirect := proxydhcp.Offer{Server: haul, Next: haul, Class: "PXEClient"}
 	direct := proxydhcp.Offer{Server: haul, Next: haul, Class: "PXEClient", Direct: true, File: "ipxe.efi"}
 	other := proxydhcp.Offer{Server: tftp, Next: tftp, File: "pxelinux.0"}

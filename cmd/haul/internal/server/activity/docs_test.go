@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/store"
@@ -83,7 +84,7 @@ func TestDocumented(t *testing.T) {
 		},
 	}
 	const odd = "caf\xe9"
-	mac, err := pxe.ParseMAC("52:54:00:12:34:56")
+	mac, err := dhcp.ParseMAC("52:54:00:12:34:56")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestDocumented(t *testing.T) {
 		end(true, meter.End{Result: meter.Done, File: file, Detail: &sftp.Transfer{Conn: conn, Name: file, Write: true, Part: true}})
 		request(&web.Exchange{Method: http.MethodDelete, Status: http.StatusForbidden, Name: file}, meter.Refused)
 		r.Changed(&sftp.Operation{Conn: conn, What: "rename", Name: file, To: odd, Err: errors.New("why")}, "192.0.2.1:5", meter.Failed)
-		r.Boot(pxe.Machine{MAC: mac, Addr: pxe.Addr{192, 0, 2, 9}, Stage: pxe.Kernel}, file)
+		r.Boot(pxe.Machine{MAC: mac, Addr: dhcp.Addr{192, 0, 2, 9}, Stage: pxe.Kernel}, file)
 	}
 	r.Changed(&sftp.Operation{Conn: conn, What: "mkdir", Name: "/d"}, "unix", meter.Done)
 	r.Refused(&sftp.Refusal{Conn: conn, What: "exec", Detail: "rm -rf /"}, "192.0.2.1:5")

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -44,16 +45,16 @@ func bootFilesValue(to *map[pxe.Arch]string) *value {
 
 // bootHostsValue takes parts such as "52:54:00:12:34:56=ignore". Two parts for one machine,
 // with its file and its form, make one rule.
-func bootHostsValue(to *map[pxe.MAC]pxe.Host) *value {
+func bootHostsValue(to *map[dhcp.MAC]pxe.Host) *value {
 	return listValue(true, nil, func(all []string) error {
-		hosts := map[pxe.MAC]pxe.Host{}
+		hosts := map[dhcp.MAC]pxe.Host{}
 		for _, s := range all {
 			text, rule, ok := strings.Cut(s, "=")
 			rule = strings.TrimLeft(rule, "/")
 			if !ok || rule == "" {
 				return fmt.Errorf("%q: it is MAC=FILE, or MAC=ignore, MAC=direct or MAC=redirect", s)
 			}
-			mac, err := pxe.ParseMAC(text)
+			mac, err := dhcp.ParseMAC(text)
 			if err != nil {
 				return err
 			}

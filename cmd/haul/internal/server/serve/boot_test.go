@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/site"
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -44,7 +45,7 @@ func TestBootFiles(t *testing.T) {
 	var opened []string
 	cfg := Default()
 	cfg.Files.Roots = []Root{{For: site.Match{Nets: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")}}, Dir: lab}}
-	cfg.Boot.Hosts = map[pxe.MAC]pxe.Host{pxe.MakeMAC([]byte{2, 0, 0, 0, 0, 1}): {File: "debian/linux"}}
+	cfg.Boot.Hosts = map[dhcp.MAC]pxe.Host{dhcp.MakeMAC([]byte{2, 0, 0, 0, 0, 1}): {File: "debian/linux"}}
 	cfg.Dirs, cfg.Boot.Answer, cfg.Boot.LoaderDir = []string{dir}, true, loaders
 	cfg.requested = func(_ site.Client, name string) { opened = append(opened, name) }
 	files, err := cfg.openPublicFiles(nil)

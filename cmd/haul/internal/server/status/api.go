@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
 
@@ -141,7 +142,7 @@ func newMachine(m *pxe.Machine, now time.Time) Machine {
 		MAC: m.MAC.String(), Client: m.Client.Class.String(), Arch: m.Client.Arch.String(), Stage: m.Stage.String(), File: valid(m.File),
 		Last: m.Last.UTC(), Age: seconds(max(now.Sub(m.Last), 0)),
 	}
-	if m.Addr != (pxe.Addr{}) {
+	if m.Addr != (dhcp.Addr{}) {
 		out.Address = m.Addr.String()
 	}
 	if m.Stage == pxe.Stuck || m.Stage == pxe.Quiet {

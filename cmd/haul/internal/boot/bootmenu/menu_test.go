@@ -1,4 +1,4 @@
-package pxe
+package bootmenu
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"github.com/haul-project/haul/internal/golden"
+	"github.com/haul-project/haul/pxe"
 )
 
 // tree is a Files in memory.
@@ -68,7 +69,7 @@ func TestScripts(t *testing.T) {
 		"empty": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := ReadMenu(treeOf(files))
+			m := Read(treeOf(files))
 			script := string(m.AppendScript(nil))
 			for _, problem := range m.Problems {
 				script += fmt.Sprintf("\n(left out: %v)", problem)
@@ -81,7 +82,7 @@ func TestScripts(t *testing.T) {
 
 // A menu can boot an entry by default, or wait for ever.
 func TestMenuDefault(t *testing.T) {
-	m := ReadMenu(treeOf(map[string]string{"a/linux": "", "a/initrd": "", "b/linux": "", "b/initrd": ""}))
+	m := Read(treeOf(map[string]string{"a/linux": "", "a/initrd": "", "b/linux": "", "b/initrd": ""}))
 	m.Default, m.Timeout = "b", 0
 	if err := m.Check(); err != nil {
 		t.Error(err)
@@ -137,7 +138,7 @@ func TestMenuIsBounded(t *testing.T) {
 		files             map[string]string
 		entries, problems int
 	}{{"files", files, MaxEntries, 1}, {"directories", dirs, MaxEntries, 1}, {"too many directories", many, 0, 1}, {"broken", broken, 1, maxProblems}} {
-		m := ReadMenu(treeOf(test.files))
+		m := Read(treeOf(test.files))
 		if len(m.Entries) != test.entries || len(m.Problems) != test.problems {
 			t.Errorf("%s: %d entries, %v", test.name, len(m.Entries), m.Problems)
 		}
@@ -229,10 +230,10 @@ func FuzzMenu(f *testing.F) {
 				return
 			}
 		}
-		m := Menu{Entries: []Entry{e, {Name: dir, Title: dir, Linux: dir + "/l", Initrds: []string{dir + "/i"}, Arch: X64}}}
+		m := Menu{Entries: []Entry{e, {Name: dir, Title: dir, Linux: dir + "/l", Initrds: []string{dir + "/i"}, Arch: pxe.X64}}}
 		got := commands(string(m.AppendScript(nil)))
 		want := commands(string((&Menu{Entries: []Entry{
-			{Linux: "linux", Initrds: make([]string, len(e.Initrds))}, {Linux: "linux", Initrds: []string{"i"}, Arch: X64},
+			{Linux: "linux", Initrds: make([]string, len(e.Initrds))}, {Linux: "linux", Initrds: []string{"i"}, Arch: pxe.X64},
 		}}).AppendScript(nil)))
 		if len(got) != len(want) {
 			t.Fatalf("%d commands, want %d: %q", len(got), len(want), got)
@@ -275,7 +276,7 @@ func FuzzMenu(f *testing.F) {
 
 // The conditions and the names of the specification are about the same architectures.
 func TestEntryArchitectures(t *testing.T) {
-	known := map[Arch]bool{}
+	known := map[pxe.Arch]bool{}
 	for name, arch := range entryArchs {
 		if known[arch] = true; conditions[arch] == "" || name != strings.ToLower(name) {
 			t.Errorf("%s has no condition", name)

@@ -1,4 +1,4 @@
-package pxe
+package dhcp
 
 import (
 	"encoding/binary"
@@ -153,7 +153,7 @@ func (p *Packet) setArea(i int, area []byte) error {
 		var code uint8
 		var ok bool
 		before := rest
-		if code, _, rest, ok = nextOption(rest); !ok {
+		if code, _, rest, ok = NextOption(rest); !ok {
 			return fmt.Errorf("option %d runs past the end of its field", code)
 		}
 		if code == OptionEnd {
@@ -165,7 +165,7 @@ func (p *Packet) setArea(i int, area []byte) error {
 
 // nextOption cuts the first option off an area, without the padding before it. Its code is
 // OptionEnd at the end of the area as well. ok is false if the option does not fit the area.
-func nextOption(area []byte) (code uint8, value, rest []byte, ok bool) {
+func NextOption(area []byte) (code uint8, value, rest []byte, ok bool) {
 	for len(area) > 0 && area[0] == OptionPad {
 		area = area[1:]
 	}
@@ -183,7 +183,7 @@ func nextOption(area []byte) (code uint8, value, rest []byte, ok bool) {
 func (p *Packet) pieces(yield func(uint8, []byte) bool) {
 	for i, area := range p.areas {
 		for {
-			code, value, rest, ok := nextOption(area)
+			code, value, rest, ok := NextOption(area)
 			if !ok || code == OptionEnd {
 				break
 			}

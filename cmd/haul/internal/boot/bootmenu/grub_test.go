@@ -1,4 +1,4 @@
-package pxe
+package bootmenu
 
 import (
 	"slices"
@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/golden"
+	"github.com/haul-project/haul/internal/urlpath"
 )
 
 // The script for GRUB has the entries and the default of the menu.
 func TestGRUB(t *testing.T) {
-	m := ReadMenu(treeOf(map[string]string{
+	m := Read(treeOf(map[string]string{
 		"loader/entries/b-debian.conf": "title Debian GNU/Linux 13 (trixie)\narchitecture x64\nlinux /debian/vmlinuz\n" +
 			"initrd /microcode.img\ninitrd /debian/initrd.img\noptions root=/dev/sda1 dyndbg=\"file a.c +p\"\n",
 		"loader/entries/a-fedora.conf": "title It's Fedora'; reboot; '\nlinux /fedora/vm linu'z\noptions $tuned_params ; reboot\n",
@@ -79,7 +80,7 @@ func FuzzGRUB(f *testing.F) {
 		lines := strings.Split(script, "\n")
 		words := [][]string{{"linux", "/" + kernel}, {"initrd", "/" + kernel, "/b"}}
 		words[0] = append(words[0], kernelWords(options)...)
-		if encoded := string(appendPath(nil, kernel)); encoded != kernel { // by TFTP, and else
+		if encoded := string(urlpath.Append(nil, kernel)); encoded != kernel { // by TFTP, and else
 			if lines[1] != "\tif [ \"$root\" = \"tftp,$net_default_server\" ]; then" || lines[4] != "\telse" || lines[7] != "\tfi" {
 				t.Fatalf("it does not depend on the protocol: %q", script)
 			}

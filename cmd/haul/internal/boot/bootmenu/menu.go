@@ -1,4 +1,4 @@
-package pxe
+package bootmenu
 
 import (
 	"fmt"
@@ -6,7 +6,13 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/haul-project/haul/internal/urlpath"
+	"github.com/haul-project/haul/pxe"
 )
+
+// AutoexecName is the script that iPXE for UEFI looks for beside itself: see [AppendAutoexec].
+const AutoexecName = "autoexec.ipxe"
 
 // A Menu is what iPXE shows, and what it does if nobody chooses.
 type Menu struct {
@@ -49,7 +55,7 @@ func (m *Menu) index(name string) int {
 	return -1
 }
 
-// AppendScript appends the menu as a script for iPXE, for the name [ScriptName]. The script
+// AppendScript appends the menu as a script for iPXE, for the name [pxe.ScriptName]. The script
 // first runs hosts/MAC.ipxe instead, if that is there: a MAC is written as 52-54-00-12-34-56.
 // All files are fetched from where the script came from. A boot from the disk ends iPXE with
 // an error on UEFI: after a success firmware would show its menu and not try the next device.
@@ -97,24 +103,24 @@ func (m *Menu) AppendScript(b []byte) []byte {
 }
 
 // AppendAutoexec appends the script that iPXE for UEFI looks for beside itself, under the name
-// autoexec.ipxe. It gets an address, then the script that the answer to iPXE names, or else
-// [ScriptName].
+// autoexec.i It gets an address, then the script that the answer to iPXE names, or else
+// [pxe.ScriptName].
 func AppendAutoexec(b []byte) []byte {
 	return append(b, "#!ipxe\n"+
 		"dhcp ||\n"+
 		"isset ${proxydhcp/filename} && chain --autofree --replace ${proxydhcp/filename} ||\n"+
-		"chain --autofree --replace /"+ScriptName+"\n"...)
+		"chain --autofree --replace /"+pxe.ScriptName+"\n"...)
 }
 
 // conditions are commands of iPXE that succeed where a kernel of an architecture runs. With a
 // BIOS iPXE has 32 bits, and starts kernels of 64 as well.
-var conditions = map[Arch]string{
-	IA32:        "iseq ${buildarch} i386",
-	X64:         "iseq ${buildarch} x86_64 || iseq ${platform} pcbios",
-	ARM:         "iseq ${buildarch} arm32",
-	ARM64:       "iseq ${buildarch} arm64",
-	RISCV64:     "iseq ${buildarch} riscv64",
-	LoongArch64: "iseq ${buildarch} loong64",
+var conditions = map[pxe.Arch]string{
+	pxe.IA32:        "iseq ${buildarch} i386",
+	pxe.X64:         "iseq ${buildarch} x86_64 || iseq ${platform} pcbios",
+	pxe.ARM:         "iseq ${buildarch} arm32",
+	pxe.ARM64:       "iseq ${buildarch} arm64",
+	pxe.RISCV64:     "iseq ${buildarch} riscv64",
+	pxe.LoongArch64: "iseq ${buildarch} loong64",
 }
 
 // appendItem appends the line of the menu.
@@ -134,14 +140,14 @@ func (e *Entry) appendItem(b []byte, i int) []byte {
 // their names on its command line, or as iPXE passes them since 2020.
 func (e *Entry) appendBoot(b []byte, i int) []byte {
 	b = append(appendLabel(append(b, ':'), i), "\nimgfree ||\nkernel /"...)
-	b = appendPath(b, e.Linux)
+	b = urlpath.Append(b, e.Linux)
 	for n := range e.Initrds {
 		b = appendInitrd(append(b, " initrd="...), n)
 	}
 	b = append(appendWords(b, e.Options), " || goto failed\n"...)
 	for n, name := range e.Initrds {
 		b = append(appendInitrd(append(b, "initrd --name "...), n), " /"...)
-		b = append(appendPath(b, name), " || goto failed\n"...)
+		b = append(urlpath.Append(b, name), " || goto failed\n"...)
 	}
 	return append(b, "boot || goto failed\n"...)
 }

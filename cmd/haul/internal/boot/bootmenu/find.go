@@ -1,4 +1,6 @@
-package pxe
+// Package bootmenu finds kernels in a tree, and writes the menu from which a machine boots
+// them: a script for iPXE, and one for GRUB. [Read] makes the menu.
+package bootmenu
 
 import (
 	"fmt"
@@ -20,7 +22,7 @@ const (
 // entriesDir is where the Boot Loader Specification has the entries.
 const entriesDir = "loader/entries"
 
-// Files is the tree in which [ReadMenu] looks for kernels.
+// Files is the tree in which [Read] looks for kernels.
 type Files interface {
 	// Names returns the names in a directory, sorted. Those of directories end with a slash.
 	// "." is the top of the tree. The slice is the caller's.
@@ -30,10 +32,10 @@ type Files interface {
 	Read(name string, max int) ([]byte, error)
 }
 
-// ReadMenu makes a menu of the entries in loader/entries, in the order of their names. If no
+// Read makes a menu of the entries in loader/entries, in the order of their names. If no
 // such entry can be used, each directory that holds one kernel and one initrd is an entry.
 // Whatever is wrong about a single entry is in [Menu.Problems], and the others are there.
-func ReadMenu(files Files) Menu {
+func Read(files Files) Menu {
 	m := Menu{Timeout: 10 * time.Second}
 	m.readEntries(files)
 	if len(m.Entries) == 0 {

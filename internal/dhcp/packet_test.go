@@ -1,4 +1,4 @@
-package pxe
+package dhcp
 
 import (
 	"bytes"
@@ -118,62 +118,8 @@ func TestNetwork(t *testing.T) {
 		{Network{Addr{203, 0, 113, 1}, 32}, Addr{203, 0, 113, 1}, true},
 		{Network{Addr{203, 0, 113, 1}, 32}, Addr{203, 0, 113, 0}, false},
 	} {
-		if got := test.n.contains(test.a); got != test.want {
+		if got := test.n.Contains(test.a); got != test.want {
 			t.Errorf("%v in %v: got %v", test.a, test.n, got)
 		}
-	}
-}
-
-func TestClassifyArchitecture(t *testing.T) {
-	for _, test := range []struct {
-		list, vendor string
-		want         Arch
-	}{
-		{"\x00\x07", "PXEClient", X64},
-		{"\x00\x09", "PXEClient", X64},
-		{"\x00\x06", "PXEClient", IA32},
-		{"\x12\x34\x00\x0b\x00\x00", "PXEClient", ARM64},   // the first that is known
-		{"\x00\x0b\x00", "PXEClient", ARM64},               // half a number
-		{"\x00", "PXEClient:Arch:00000:UNDI:002001", BIOS}, // no number
-		{"\x12\x34", "PXEClient:Arch:00027:UNDI:003001", RISCV64},
-		{"", "PXEClient:Arch:00039", LoongArch64},
-		{"", "PXEClient:Arch:65543:UNDI:003001", UnknownArch},
-		{"", "PXEClient:Arch:", UnknownArch},
-		{"", "PXEClient", UnknownArch},
-		{"\x00\x0a", "PXEClient:Arch:00007", ARM}, // 93 counts first
-	} {
-		b := AppendOption(packet(""), OptionVendorClass, []byte(test.vendor))
-		if test.list != "" {
-			b = AppendOption(b, OptionArchitecture, []byte(test.list))
-		}
-		p, err := Parse(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := Classify(&p); got.Arch != test.want || got.Class != PXEClient {
-			t.Errorf("%q, %q: got %+v", test.list, test.vendor, got)
-		}
-	}
-}
-
-// Texts and names of architectures are complete, and each name is read again.
-func TestArchNames(t *testing.T) {
-	for a := range NumArchs {
-		if a.String() == "" {
-			t.Errorf("architecture %d has no text", a)
-		}
-		name := archTexts[a].name
-		got, err := ParseArch(name)
-		if settable := a != UnknownArch && a != RaspberryPi; (err == nil) != settable || settable && got != a {
-			t.Errorf("%q: got %v, %v", name, got, err)
-		}
-	}
-	for number, want := range map[uint16]Arch{0: BIOS, 1: UnknownArch, 41: RaspberryPi, 42: UnknownArch, 65535: UnknownArch} {
-		if got := archOf(number); got != want {
-			t.Errorf("%d: got %v", number, got)
-		}
-	}
-	if s := Arch(200).String(); s != UnknownArch.String() {
-		t.Errorf("got %q", s)
 	}
 }

@@ -1,4 +1,4 @@
-package pxe
+package dhcpadvice
 
 import (
 	"fmt"
@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/internal/dhcp"
+	"github.com/haul-project/haul/pxe"
 )
 
 func (o Offering) text() string {
@@ -21,10 +24,10 @@ func (o Offering) text() string {
 
 // The offerings of rules are listed by kind, and for machines that get something else.
 func TestOfferings(t *testing.T) {
-	mac := func(last byte) MAC { return MakeMAC([]byte{0x52, 0x54, 0, 0, 0, last}) }
-	rules := Rules{
-		Files: map[Arch]string{BIOS: "undionly.kpxe", X64: "ipxe.efi"}, HTTPPort: 8080,
-		Hosts: map[MAC]Host{mac(3): {File: "grub x64.efi"}, mac(1): {Ignore: true}, mac(2): {File: "own.ipxe"}, mac(4): {Form: Direct}},
+	mac := func(last byte) dhcp.MAC { return dhcp.MakeMAC([]byte{0x52, 0x54, 0, 0, 0, last}) }
+	rules := pxe.Rules{
+		Files: map[pxe.Arch]string{pxe.BIOS: "undionly.kpxe", pxe.X64: "ipxe.efi"}, HTTPPort: 8080,
+		Hosts: map[dhcp.MAC]pxe.Host{mac(3): {File: "grub x64.efi"}, mac(1): {Ignore: true}, mac(2): {File: "own.ipxe"}, mac(4): {Form: pxe.Direct}},
 	}
 	common := []string{
 		"iPXE  tftp://192.0.2.9/boot.ipxe without HTTP",
@@ -54,13 +57,13 @@ func TestOfferings(t *testing.T) {
 		"known machines": {func() { rules.KnownOnly = true }, [][]string{
 			of(two, script, common[2:]), of(three, common[:3], file), of(four, common),
 		}},
-		"no HTTP": {func() { rules = Rules{Files: map[Arch]string{BIOS: "a.0"}} }, [][]string{
+		"no HTTP": {func() { rules = pxe.Rules{Files: map[pxe.Arch]string{pxe.BIOS: "a.0"}} }, [][]string{
 			of("", []string{"iPXE  tftp://192.0.2.9/boot.ipxe"}, common[2:3], []string{"PXE bios a.0"}),
 		}},
 	} {
 		before := rules
 		test.change()
-		all, err := rules.Offerings(testServer)
+		all, err := Offerings(rules, server)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,30 +76,33 @@ func TestOfferings(t *testing.T) {
 		}
 		rules = before
 	}
-	rules.Files[X64] = "/absolute"
-	if _, err := rules.Offerings(testServer); err == nil {
+	rules.Files[pxe.X64] = "/absolute"
+	if _, err := Offerings(rules, server); err == nil {
 		t.Error("rules that are wrong have offerings")
 	}
 }
 
 // U-Boot gets the file of PXE firmware of its architecture, as [Offering.Class] says.
 func TestOfferingsOfUBoot(t *testing.T) {
-	rules := fullRules()
-	mac := MakeMAC([]byte{0x52, 0x54, 0, 0, 0, 1})
-	rules.Hosts = map[MAC]Host{mac: {File: "grub.efi"}}
-	s, err := NewServer(rules)
+	rules := pxe.Rules{Files: map[pxe.Arch]string{}, HTTPPort: 65535}
+	for a := pxe.BIOS; a < pxe.RaspberryPi; a++ {
+		rules.Files[a] = "a/boot-file-of-some-length." + a.Name()
+	}
+	mac := dhcp.MakeMAC([]byte{0x52, 0x54, 0, 0, 0, 1})
+	rules.Hosts = map[dhcp.MAC]pxe.Host{mac: {File: "grub.efi"}}
+	s, err := pxe.NewServer(rules)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := asker{Server: s, addr: testServer, now: time.Unix(0, 0)}
-	for _, mac := range []MAC{mac, rules.strangerMAC()} {
-		pxe, uboot := q.class(PXEClient, nil, mac), q.class(UBoot, nil, mac)
-		if len(pxe) == 0 || len(pxe) != len(uboot) {
-			t.Fatalf("%v: %d and %d offerings", mac, len(pxe), len(uboot))
+	q := asker{Server: s, addr: server, now: time.Unix(0, 0)}
+	for _, mac := range []dhcp.MAC{mac, strangerMAC(rules)} {
+		pc, uboot := q.class(pxe.PXEClient, nil, mac), q.class(pxe.UBoot, nil, mac)
+		if len(pc) == 0 || len(pc) != len(uboot) {
+			t.Fatalf("%v: %d and %d offerings", mac, len(pc), len(uboot))
 		}
-		for i := range pxe {
-			if pxe[i].File != uboot[i].File || pxe[i].Arch != uboot[i].Arch {
-				t.Errorf("%v: %+v and %+v", mac, pxe[i], uboot[i])
+		for i := range pc {
+			if pc[i].File != uboot[i].File || pc[i].Arch != uboot[i].Arch {
+				t.Errorf("%v: %+v and %+v", mac, pc[i], uboot[i])
 			}
 		}
 	}

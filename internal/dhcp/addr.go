@@ -1,4 +1,4 @@
-package pxe
+package dhcp
 
 import (
 	"fmt"
@@ -13,10 +13,10 @@ type Addr [4]byte
 var Broadcast = Addr{255, 255, 255, 255}
 
 // String returns the address in dotted decimal form.
-func (a Addr) String() string { return string(a.append(nil)) }
+func (a Addr) String() string { return string(a.Append(nil)) }
 
 // MarshalText returns the address as String does.
-func (a Addr) MarshalText() ([]byte, error) { return a.append(nil), nil }
+func (a Addr) MarshalText() ([]byte, error) { return a.Append(nil), nil }
 
 // UnmarshalText reads an address in dotted decimal form.
 func (a *Addr) UnmarshalText(text []byte) error {
@@ -34,7 +34,8 @@ func (a *Addr) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func (a Addr) append(b []byte) []byte {
+// Append appends the address in dotted decimal form.
+func (a Addr) Append(b []byte) []byte {
 	for i, n := range a {
 		if i > 0 {
 			b = append(b, '.')
@@ -46,7 +47,7 @@ func (a Addr) append(b []byte) []byte {
 
 // unicast reports whether one machine of a network may have the address. Loopback
 // addresses do not count.
-func (a Addr) unicast() bool { return a[0] != 0 && a[0] != 127 && a[0] < 224 }
+func (a Addr) Unicast() bool { return a[0] != 0 && a[0] != 127 && a[0] < 224 }
 
 func (a Addr) bits() uint32 {
 	return uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3])
@@ -59,7 +60,7 @@ type Network struct {
 }
 
 // contains reports whether an address is in the network.
-func (n Network) contains(a Addr) bool { return (n.Addr.bits()^a.bits())>>(32-n.Bits) == 0 }
+func (n Network) Contains(a Addr) bool { return (n.Addr.bits()^a.bits())>>(32-n.Bits) == 0 }
 
 // maxMAC is the longest hardware address that DHCP has room for, in bytes.
 const maxMAC = 16

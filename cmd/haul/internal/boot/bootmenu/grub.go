@@ -1,4 +1,4 @@
-package pxe
+package bootmenu
 
 import (
 	"bytes"
@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/haul-project/haul/internal/urlpath"
+	"github.com/haul-project/haul/pxe"
 )
 
 // GRUBName is the script that GRUB looks for on the server which it came from: see
@@ -84,13 +87,13 @@ const grubDisk = `menuentry 'Disk of this machine' --id local {
 `
 
 // grubConditions are true where a kernel of an architecture runs, as conditions are for iPXE.
-var grubConditions = map[Arch]string{
-	IA32:        `"$grub_cpu" = i386`,
-	X64:         `"$grub_cpu" = x86_64 -o "$grub_platform" = pc`,
-	ARM:         `"$grub_cpu" = arm`,
-	ARM64:       `"$grub_cpu" = arm64`,
-	RISCV64:     `"$grub_cpu" = riscv64`,
-	LoongArch64: `"$grub_cpu" = loongarch64`,
+var grubConditions = map[pxe.Arch]string{
+	pxe.IA32:        `"$grub_cpu" = i386`,
+	pxe.X64:         `"$grub_cpu" = x86_64 -o "$grub_platform" = pc`,
+	pxe.ARM:         `"$grub_cpu" = arm`,
+	pxe.ARM64:       `"$grub_cpu" = arm64`,
+	pxe.RISCV64:     `"$grub_cpu" = riscv64`,
+	pxe.LoongArch64: `"$grub_cpu" = loongarch64`,
 }
 
 // checkGRUB returns why GRUB cannot boot the entry with the options as they are.
@@ -117,7 +120,7 @@ func (e *Entry) appendGRUB(b []byte, i int) []byte {
 	b = appendQuoted(append(b, "menuentry"...), title)
 	b = append(appendLabel(append(b, " --id "...), i), " {\n"...)
 	asIs := e.appendGRUBFiles(nil, func(name string) string { return name })
-	encoded := e.appendGRUBFiles(nil, func(name string) string { return string(appendPath(nil, name)) })
+	encoded := e.appendGRUBFiles(nil, func(name string) string { return string(urlpath.Append(nil, name)) })
 	if bytes.Equal(asIs, encoded) {
 		b = append(b, asIs...)
 	} else {

@@ -1,10 +1,12 @@
-package pxe
+package bootmenu
 
 import (
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/haul-project/haul/pxe"
 )
 
 // Bounds of an entry.
@@ -23,12 +25,12 @@ type Entry struct {
 	Linux   string // names of files, without a slash in front
 	Initrds []string
 	Options string
-	Arch    Arch // UnknownArch if the entry is for every machine
+	Arch    pxe.Arch // UnknownArch if the entry is for every machine
 }
 
 // entryArchs are the architectures of the Boot Loader Specification, in lower case.
-var entryArchs = map[string]Arch{
-	"ia32": IA32, "x64": X64, "arm": ARM, "aa64": ARM64, "riscv64": RISCV64, "loongarch64": LoongArch64,
+var entryArchs = map[string]pxe.Arch{
+	"ia32": pxe.IA32, "x64": pxe.X64, "arm": pxe.ARM, "aa64": pxe.ARM64, "riscv64": pxe.RISCV64, "loongarch64": pxe.LoongArch64,
 }
 
 // parseEntry reads a file of loader/entries (UAPI.1, Boot Loader Specification, type #1).
@@ -58,7 +60,7 @@ func parseEntry(name string, text []byte) (e Entry, err error) {
 		case "options":
 			e.addOptions(value)
 		case "architecture":
-			if e.Arch = entryArchs[strings.ToLower(value)]; e.Arch == UnknownArch {
+			if e.Arch = entryArchs[strings.ToLower(value)]; e.Arch == pxe.UnknownArch {
 				err = fmt.Errorf("unknown architecture %q", value)
 			}
 		}

@@ -1,0 +1,23 @@
+package urlpath
+
+import (
+	"net/url"
+	"testing"
+)
+
+func TestAppend(t *testing.T) {
+	for name, want := range map[string]string{
+		"": "", "boot/a-b_c.d~e": "boot/a-b_c.d~e", "a b+c%?#": "a%20b%2Bc%25%3F%23", "ä\x00\xff": "%C3%A4%00%FF",
+	} {
+		got := string(Append(nil, name))
+		if got != want {
+			t.Errorf("%q: got %q", name, got)
+		}
+		if back, err := url.PathUnescape(got); back != name || err != nil {
+			t.Errorf("%q became %q, and is read as %q: %v", name, got, back, err)
+		}
+	}
+	if got := string(Append([]byte("http://h/"), "x y")); got != "http://h/x%20y" {
+		t.Errorf("got %q", got)
+	}
+}
