@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -136,11 +137,15 @@ func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
 	commandline.Group(cmd, "password-file", "SFTP", "HTTP")
 }
 
+// sshConfig is the file that takes the place of ~/.ssh/config without --ssh-config. Tests
+// set it: ~ is the home directory of the user database, whatever $HOME says.
+var sshConfig string
+
 // remoteConfig returns what the flags say of servers, which have their say on stderr.
 func remoteConfig(f *sshFlags, w *webFlags, stderr io.Writer) remote.Config {
 	c := remote.Config{
 		SSH: remote.SSHConfig{
-			Identities: f.identities, Jump: f.jump, Port: f.port, ConfigFile: f.config, Options: f.options, Command: f.command,
+			Identities: f.identities, Jump: f.jump, Port: f.port, ConfigFile: cmp.Or(f.config, sshConfig), Options: f.options, Command: f.command,
 			Requests: f.requests, RequestBytes: int(f.requestSize),
 		},
 		Web:   remote.WebConfig{CACert: w.cacert, Fingerprint: w.fingerprint, Insecure: w.insecure},

@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -307,62 +306,6 @@ func wantNames(t *testing.T, dir string, want ...string) {
 // Packets of RFC 1350 §5.
 func readRequest(name string) string { return "\x00\x01" + name + "\x00octet\x00" }
 func ack(block byte) string          { return "\x00\x04\x00" + string(block) }
-
-// A transcript is what a process says, for those who wait for a word of it.
-type transcript struct {
-	mu    sync.Mutex
-	text  strings.Builder
-	over  bool
-	grown chan struct{} // closed when there is more
-}
-
-func newTranscript() *transcript { return &transcript{grown: make(chan struct{})} }
-
-func (s *transcript) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text.Write(p)
-	s.wake()
-	return len(p), nil
-}
-
-func (s *transcript) wake() {
-	close(s.grown)
-	s.grown = make(chan struct{})
-}
-
-// end says that nothing more will come.
-func (s *transcript) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over = true
-	s.wake()
-}
-
-func (s *transcript) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
-// await returns the text as soon as enough says so; it is not ok if that takes
-// longer than patience.
-func (s *transcript) await(enough func(text string, ended bool) bool) (text string, ok bool) {
-	late := time.After(patience)
-	for {
-		s.mu.Lock()
-		text, over, grown := s.text.String(), s.over, s.grown
-		s.mu.Unlock()
-		if enough(text, over) {
-			return text, true
-		}
-		select {
-		case <-grown:
-		case <-late:
-			return text, false
-		}
-	}
-}
 
 // peekVar has a child try, at each SIGUSR1, what a server has no need of: to
 // read the file that it names, and to run a program. It shows what the kernel

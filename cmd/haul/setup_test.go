@@ -1,19 +1,21 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/hooks"
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
 	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
@@ -30,6 +32,14 @@ func TestMain(m *testing.M) {
 	if addr := os.Getenv(asProxy); addr != "" && len(os.Args) == 1 {
 		runProxy(addr)
 	}
+	testscript.Main(testRun{m}, map[string]func(){"haul": scriptHaul})
+}
+
+// A testRun runs the tests in an environment that the user who runs them does not change.
+type testRun struct{ *testing.M }
+
+// Run implements [testscript.TestingM].
+func (m testRun) Run() int {
 	for _, v := range []string{"SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY"} {
 		_ = os.Unsetenv(v) // of the user who runs the tests
 	}
@@ -37,14 +47,16 @@ func TestMain(m *testing.M) {
 	state, err := os.MkdirTemp("", "haul-test-state-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
+	defer os.RemoveAll(state)
 	_ = os.Setenv("XDG_STATE_HOME", state)
 	// A program with the race detector in it sleeps for a second when it ends, lest
 	// a race of its last moment be missed. Children end when all is done.
 	if _, ok := os.LookupEnv("GORACE"); !ok {
 		_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
 	}
+	setUmask()
 	flag.Parse()
 	setParallel()
 	// In the background of a shell, SIGINT is ignored by tests, and would be by their
@@ -54,13 +66,8 @@ func TestMain(m *testing.M) {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
-	runServer = func(ctx context.Context, cfg serve.Config, out io.Writer) error {
-		cfg.Unconfined = true
-		return serve.Run(ctx, cfg, out)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(state)
-	os.Exit(code)
+	runServer = unconfined
+	return m.M.Run()
 }
 
 // The tests of internal/serve use these as well.
@@ -92,3 +99,59 @@ func setParallel() {
 
 // asHaul has this test binary behave as haul.
 const asHaul = "HAUL_TEST_AS_HAUL"
+
+// A transcript is what a process says, for those who wait for a word of it.
+type transcript struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	over  bool
+	grown chan struct{} // closed when there is more
+}
+
+func newTranscript() *transcript { return &transcript{grown: make(chan struct{})} }
+
+func (s *transcript) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Write(p)
+	s.wake()
+	return len(p), nil
+}
+
+func (s *transcript) wake() {
+	close(s.grown)
+	s.grown = make(chan struct{})
+}
+
+// end says that nothing more will come.
+func (s *transcript) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.wake()
+}
+
+func (s *transcript) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// await returns the text as soon as enough says so; it is not ok if that takes
+// longer than patience.
+func (s *transcript) await(enough func(text string, ended bool) bool) (text string, ok bool) {
+	late := time.After(patience)
+	for {
+		s.mu.Lock()
+		text, over, grown := s.text.String(), s.over, s.grown
+		s.mu.Unlock()
+		if enough(text, over) {
+			return text, true
+		}
+		select {
+		case <-grown:
+		case <-late:
+			return text, false
+		}
+	}
+}

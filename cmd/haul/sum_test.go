@@ -25,49 +25,6 @@ func sumFiles() map[string]string {
 	return files
 }
 
-// The server's hashes, and those of what is read, over all protocols are what sha256sum prints.
-func TestSum(t *testing.T) {
-	files := sumFiles()
-	l, w := startLab(t, files), startWeb(t, files)
-	names := []string{"*star", "-dash", "empty", "plain", "two words"}
-	want := "" // of sha256sum
-	for _, name := range names {
-		want += fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte(files[name])), name)
-	}
-	var sftp, http []string
-	for _, name := range names {
-		sftp, http = append(sftp, "lab:"+name), append(http, w.URL+"/"+strings.ReplaceAll(name, " ", "%20"))
-	}
-	if got := l.must(append([]string{"sum"}, sftp...)...); got != want {
-		t.Errorf("over SFTP:\n%swant\n%s", got, want)
-	}
-	if got := l.must(append([]string{"sum", "--read"}, sftp...)...); got != want {
-		t.Errorf("read over SFTP:\n%swant\n%s", got, want)
-	}
-	if got := w.must(append([]string{"sum"}, http...)...); got != want {
-		t.Errorf("over HTTP:\n%swant\n%s", got, want)
-	}
-	t.Chdir(l.dir)
-	if code, got, msg := haul(t, append([]string{"sum", "--"}, names...)...); got != want || code != 0 {
-		t.Errorf("here:\n%s%s", got, msg)
-	}
-	if code, got, msg := haul(t, "sum", "sub/in"); code != 0 || !strings.HasSuffix(got, "  sub/in\n") {
-		t.Errorf("a path here: %q, %s", got, msg)
-	}
-	if code, _, msg := haul(t, "sum", "sub"); code != exitLocal || !strings.Contains(msg, "-r") {
-		t.Errorf("a directory here: exit code %d, %s", code, msg)
-	}
-	if got := l.must("sum", "-r", "lab:sub"); got != fmt.Sprintf("%x  sub/in\n", sha256.Sum256([]byte("5"))) {
-		t.Errorf("a directory: %q", got)
-	}
-	if got := l.must("sum", "--algorithm", "md5", "--tag", "lab:empty"); got != "MD5 (empty) = d41d8cd98f00b204e9800998ecf8427e\n" {
-		t.Errorf("by MD5, as BSD: %q", got)
-	}
-	if code, got, msg := l.haul("sum", "lab:sub", "lab:none", "lab:plain"); code != exitRefused || !strings.HasSuffix(got, "  plain\n") || !strings.Contains(msg, "-r") || !strings.Contains(msg, "none") {
-		t.Errorf("a directory, and a missing file: exit code %d, %q, %s", code, got, msg)
-	}
-}
-
 // Lists are written, and checked, byte for byte as sha256sum does it, if it is there.
 func TestSumAsCoreutils(t *testing.T) {
 	tool, err := exec.LookPath("sha256sum")
@@ -189,23 +146,6 @@ func TestSumS3(t *testing.T) {
 	writeFile(t, list, want+fmt.Sprintf("%x  ../a\n", sum)+strings.Replace(want, "  a", "  none", 1))
 	if code, out, _ := haul(t, "sum", "--check", list, "s3://bucket/"); code != exitNotFound || out != "a: OK\n../a: OK\nnone: FAILED open or read\n" {
 		t.Errorf("a list: exit code %d, %q", code, out)
-	}
-}
-
-// Flags that do not go together, and lists that cannot be read, are refused.
-func TestSumUsage(t *testing.T) {
-	l := startLab(t, map[string]string{"a": "A"})
-	list := filepath.Join(t.TempDir(), "list")
-	writeFile(t, list, fmt.Sprintf("%x  a\n", sha256.Sum256([]byte("A"))))
-	for args, want := range map[string]int{
-		"": exitUsage, "--algorithm sha3 lab:a": exitUsage, "--quiet lab:a": exitUsage, "--status lab:a": exitUsage, "--strict lab:a": exitUsage, "--warn lab:a": exitUsage,
-		"--ignore-missing lab:a": exitUsage, "--tag --check " + list: exitUsage, "--zero --check " + list: exitUsage, "-r --check " + list: exitUsage, "--check " + list + " lab: lab:": exitUsage,
-		"--check /none/list lab:": exitLocal, "lab:a local": exitUsage, "tftp://host/a": exitUsage, "--check " + list + " lab:": 0, "--check " + list + " lab:none": exitNotFound,
-		"--check " + list + " --algorithm md5 lab:": exitFailed, "--check " + filepath.Dir(list) + " lab:": exitLocal, "lab:a https://host/a": exitUsage,
-	} {
-		if code, _, msg := l.haul(append([]string{"sum"}, strings.Fields(args)...)...); code != want {
-			t.Errorf("sum %s: exit code %d, want %d: %s", args, code, want, msg)
-		}
 	}
 }
 

@@ -1,0 +1,619 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/internal/s3test"
+)
+
+// TestScript runs the scripts of testdata/script: commands as they are typed, and the
+// output that they print. Scripts of testscript's form have their own reference at
+// https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript. scriptCommands lists the
+// words that haul's scripts add to it.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                "testdata/script",
+		Setup:              setUpScript,
+		Cmds:               scriptCommands,
+		Condition:          scriptCondition,
+		RequireUniqueNames: true,
+		UpdateScripts:      os.Getenv("HAUL_UPDATE_SCRIPTS") != "",
+	})
+}
+
+var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"serve":       cmdServe,
+	"sftp-server": cmdSFTPServer,
+	"http-server": cmdHTTPServer,
+	"tftp-server": cmdTFTPServer,
+	"stop-server": cmdStopServer,
+	"wait-for":    cmdWaitFor,
+	"server-log":  cmdServerLog,
+	"signal":      cmdSignal,
+	"s3-server":   cmdS3Server,
+	"exits":       cmdExits,
+	"prints":      cmdPrints,
+	"says":        cmdSays,
+	"request":     cmdRequest,
+	"like":        cmdLike,
+	"files":       cmdFiles,
+	"fill":        cmdFill,
+	"touch":       cmdTouch,
+	"write":       cmdWrite,
+	"fifo":        cmdFIFO,
+}
+
+// scriptCondition adds conditions to those of testscript.
+func scriptCondition(name string) (bool, error) {
+	switch name {
+	case "root":
+		return os.Geteuid() == 0, nil
+	case "fifo":
+		return runtime.GOOS != "windows", nil
+	case "full-device":
+		_, err := os.Stat("/dev/full")
+		return err == nil, nil
+	}
+	return false, fmt.Errorf("unknown condition %q", name)
+}
+
+// confined is the variable by which a script lets "haul serve" confine itself. Otherwise
+// a server does what it may on a laptop, even if root runs the tests.
+const confined = "HAUL_TEST_CONFINED"
+
+// scriptHaul is the command haul of scripts.
+func scriptHaul() {
+	if os.Getenv(confined) == "" {
+		runServer = unconfined
+	}
+	sshConfig = filepath.Join(os.Getenv("HOME"), ".ssh", "config")
+	main()
+}
+
+// unconfined runs a server that does not confine its process.
+func unconfined(ctx context.Context, cfg serve.Config, out io.Writer) error {
+	cfg.Unconfined = true
+	return serve.Run(ctx, cfg, out)
+}
+
+// The user who logs in to the servers of sftp-server and http-server. The hash is of the
+// password, and is found in a millisecond.
+const (
+	scriptUser     = "me"
+	scriptPassword = "abracadabra"
+	scriptHash     = "$2a$04$oRG./awk3RcT3XocKXGt8erHrwJ2jq6k73J1pYqemhuXB3N7.JcVK"
+)
+
+// setUpScript makes the home directory $HOME, with a key for SSH and a password in $NETRC, the
+// users file $USERS with the user "me", whose these are, and the host key of all servers of
+// the script in $KEYS.
+func setUpScript(env *testscript.Env) error {
+	home := filepath.Join(env.WorkDir, ".home")
+	server := filepath.Join(env.WorkDir, ".server")
+	vars := map[string]string{
+		"HOME": home, "USERPROFILE": home,
+		"KEYS": filepath.Join(server, "keys"), "USERS": filepath.Join(server, "users"),
+		"CONFIGURATION_DIRECTORY": filepath.Join(server, "config"),
+		"NETRC":                   filepath.Join(home, ".netrc"),
+		"XDG_STATE_HOME":          filepath.Join(home, "state"),
+		"XDG_CONFIG_HOME":         filepath.Join(home, ".config"),
+		"TZ":                      "UTC", "LC_ALL": "C", "GORACE": "atexit_sleep_ms=0",
+		"UID": strconv.Itoa(os.Getuid()), "GID": strconv.Itoa(os.Getgid()),
+	}
+	for name, value := range vars {
+		env.Setenv(name, value)
+	}
+	for _, dir := range []string{filepath.Join(home, ".ssh"), vars["KEYS"], vars["CONFIGURATION_DIRECTORY"]} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	public, err := writeScriptKey(filepath.Join(home, ".ssh", "id_ed25519"))
+	if err != nil {
+		return err
+	}
+	if _, err := writeScriptKey(filepath.Join(vars["KEYS"], "ssh_host_ed25519_key")); err != nil {
+		return err
+	}
+	config := fmt.Sprintf("User %s\nIdentityFile %q\nUserKnownHostsFile %q\nGlobalKnownHostsFile none\nIdentityAgent none\nIdentitiesOnly yes\n",
+		scriptUser, filepath.Join(home, ".ssh", "id_ed25519"), filepath.Join(home, ".ssh", "known_hosts"))
+	if err := appendFile(filepath.Join(home, ".ssh", "config"), config); err != nil {
+		return err
+	}
+	env.Values[serversKey{}] = map[string]*scriptServer{}
+	return errors.Join(
+		os.WriteFile(vars["USERS"], fmt.Appendf(nil, "user %s\n  password %s\n  key %s", scriptUser, scriptHash, public), 0o600),
+		os.WriteFile(vars["NETRC"], fmt.Appendf(nil, "machine 127.0.0.1 login %s password %s\n", scriptUser, scriptPassword), 0o600))
+}
+
+// writeScriptKey writes a new private key, and the public one beside it, which it returns.
+func writeScriptKey(file string) (public []byte, err error) {
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, err
+	}
+	block, err := ssh.MarshalPrivateKey(key, "")
+	if err != nil {
+		return nil, err
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		return nil, err
+	}
+	public = ssh.MarshalAuthorizedKey(signer.PublicKey())
+	return public, errors.Join(os.WriteFile(file, pem.EncodeToMemory(block), 0o600), os.WriteFile(file+".pub", public, 0o644))
+}
+
+// serversKey is the key of a script's servers, by their names.
+type serversKey struct{}
+
+// A scriptServer is a "haul serve" in the background of a script.
+type scriptServer struct {
+	cmd *exec.Cmd
+	log *transcript
+}
+
+// cmdServe runs "serve [-as NAME] ARGS...": "haul serve ARGS..." in the background. It
+// returns when the server listens, and sets $TFTP, $SFTP, $HTTP and $HTTPS to the URLs
+// without the last slash, as the server prints them, $PORT to the last port, and $METRICS
+// and $STATUS to the addresses of these pages. To ssh the server of SFTP is known as NAME,
+// which is lab if it is not given.
+func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("a server that does not start is: exits CODE haul serve ...")
+	}
+	name := "lab"
+	if len(args) > 1 && args[0] == "-as" {
+		name, args = args[1], args[2:]
+	}
+	startScriptServer(ts, name, args)
+}
+
+// cmdSFTPServer runs "sftp-server [-as NAME] DIR [FLAGS...]": it serves DIR over SFTP to the
+// user "me", who may do all. Locations at the server begin with lab: or $SFTP.
+func cmdSFTPServer(ts *testscript.TestScript, neg bool, args []string) {
+	serveOne(ts, neg, args, "--sftp", "127.0.0.1:0", "--users", ts.Getenv("USERS"), "--host-keys", ts.Getenv("KEYS"))
+}
+
+// cmdHTTPServer runs "http-server [-as NAME] DIR [FLAGS...]": it serves DIR over HTTP to the
+// user "me", who may do all, and for whom haul finds the password in $NETRC.
+func cmdHTTPServer(ts *testscript.TestScript, neg bool, args []string) {
+	serveOne(ts, neg, args, "--http", "127.0.0.1:0", "--http-auth", ts.Getenv("USERS"), "--http-plain-auth", "--listing")
+}
+
+// cmdTFTPServer runs "tftp-server [-as NAME] DIR [FLAGS...]": it serves DIR over TFTP.
+func cmdTFTPServer(ts *testscript.TestScript, neg bool, args []string) {
+	serveOne(ts, neg, args, "--tftp", "127.0.0.1:0")
+}
+
+// serveOne serves the directory that args begin with, by one protocol.
+func serveOne(ts *testscript.TestScript, neg bool, args []string, flags ...string) {
+	name := "lab"
+	if len(args) > 1 && args[0] == "-as" {
+		name, args = args[1], args[2:]
+	}
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: %s-server [-as NAME] DIR [FLAGS...]", strings.TrimPrefix(flags[0], "--"))
+	}
+	ts.Check(os.MkdirAll(ts.MkAbs(args[0]), 0o755))
+	startScriptServer(ts, name, append(flags, args...))
+}
+
+func startScriptServer(ts *testscript.TestScript, name string, args []string) {
+	s := &scriptServer{log: newTranscript()}
+	ts.Logf("[background] haul serve %s", strings.Join(args, " "))
+	exe, err := exec.LookPath("haul")
+	ts.Check(err)
+	s.cmd = exec.Command(exe, append([]string{"serve"}, args...)...)
+	s.cmd.Dir = ts.MkAbs(".")
+	s.cmd.Env = scriptEnviron(ts)
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	ts.Check(s.cmd.Start())
+	go func() {
+		_ = s.cmd.Wait() // ProcessState has its result
+		s.log.end()
+	}()
+	ts.Defer(func() {
+		_ = s.cmd.Process.Kill()
+		s.log.await(func(_ string, ended bool) bool { return ended })
+		ts.Logf("[log of haul serve, %s]\n%s", name, s.log)
+	})
+	ts.Value(serversKey{}).(map[string]*scriptServer)[name] = s
+	text := ""
+	for _, pattern := range listening(args) {
+		text = s.await(ts, pattern)
+	}
+	if m := regexp.MustCompile(`(metrics|status page) on (https?://[^/\s]+)`).FindStringSubmatch(text); m != nil {
+		ts.Setenv(strings.ToUpper(strings.Fields(m[1])[0]), m[2])
+	}
+	for _, m := range regexp.MustCompile(`(?m)serving .* on ((tftp|sftp|https?)://[^/\s"]+:(\d+))`).FindAllStringSubmatch(text, -1) {
+		ts.Setenv(strings.ToUpper(m[2]), m[1])
+		ts.Setenv("PORT", m[3])
+		if m[2] == "sftp" {
+			ts.Check(knowScriptServer(ts, name, m[3]))
+		}
+	}
+}
+
+// scriptVars are the variables of a script that a server in its background has.
+var scriptVars = strings.Fields("PATH HOME USERPROFILE TMPDIR CONFIGURATION_DIRECTORY XDG_STATE_HOME XDG_CONFIG_HOME TZ LC_ALL GORACE GOCOVERDIR SYSTEMROOT " + confined)
+
+// scriptEnviron returns the environment of a server: that of the script, whose other
+// variables are named in $PASS, separated by blanks.
+func scriptEnviron(ts *testscript.TestScript) (env []string) {
+	for _, name := range append(scriptVars, strings.Fields(ts.Getenv("PASS"))...) {
+		if value := ts.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// listening matches what a server prints of each address that flags ask for.
+func listening(args []string) (patterns []string) {
+	for i, arg := range args[:len(args)-1] {
+		scheme, ok := strings.CutPrefix(arg, "--")
+		switch {
+		case !ok || args[i+1] == "":
+		case slices.Contains([]string{"tftp", "sftp", "http", "https"}, scheme):
+			patterns = append(patterns, " on ("+scheme+"://|the unix socket)")
+		case scheme == "metrics" || scheme == "status":
+			patterns = append(patterns, scheme+".* on https?://")
+		}
+	}
+	if len(patterns) == 0 {
+		patterns = append(patterns, "serving .* on ")
+	}
+	return patterns
+}
+
+// knowScriptServer adds a server to known_hosts and ssh_config.
+func knowScriptServer(ts *testscript.TestScript, name, port string) error {
+	key, err := os.ReadFile(filepath.Join(ts.Getenv("KEYS"), "ssh_host_ed25519_key.pub"))
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(ts.Getenv("HOME"), ".ssh")
+	return errors.Join(
+		appendFile(filepath.Join(dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%s %s", port, key)),
+		appendFile(filepath.Join(dir, "config"), fmt.Sprintf("Host %[1]s %[1]s-too\n  HostName 127.0.0.1\n  Port %[2]s\n", name, port)))
+}
+
+func appendFile(name, text string) error {
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// await waits until the output of a server matches, and returns it.
+func (s *scriptServer) await(ts *testscript.TestScript, pattern string) string {
+	re, err := regexp.Compile("(?m)" + pattern)
+	ts.Check(err)
+	matches := false
+	text, ok := s.log.await(func(text string, ended bool) bool {
+		matches = re.MatchString(text)
+		return matches || ended
+	})
+	if !ok || !matches {
+		ts.Fatalf("haul serve did not print %s", pattern)
+	}
+	return text
+}
+
+// theServer returns the server that args may begin with by "-as NAME", and the other args.
+func theServer(ts *testscript.TestScript, args []string) (*scriptServer, []string) {
+	name := "lab"
+	if len(args) > 1 && args[0] == "-as" {
+		name, args = args[1], args[2:]
+	}
+	s := ts.Value(serversKey{}).(map[string]*scriptServer)[name]
+	if s == nil {
+		ts.Fatalf("there is no server %s", name)
+	}
+	return s, args
+}
+
+// cmdWaitFor runs "wait-for [-as NAME] REGEXP": it waits until the server has printed a line
+// that matches.
+func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
+	s, args := theServer(ts, args)
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: wait-for [-as NAME] REGEXP")
+	}
+	s.await(ts, args[0])
+}
+
+// cmdServerLog runs "server-log [-as NAME]": the log of the server so far becomes the standard
+// output.
+func cmdServerLog(ts *testscript.TestScript, _ bool, args []string) {
+	s, _ := theServer(ts, args)
+	_, _ = io.WriteString(ts.Stdout(), s.log.String())
+}
+
+var scriptSignals = map[string]os.Signal{"HUP": syscall.SIGHUP, "INT": os.Interrupt, "TERM": syscall.SIGTERM, "KILL": os.Kill}
+
+// cmdSignal runs "signal [-as NAME] HUP|INT|TERM|KILL": the server gets the signal.
+func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
+	s, args := theServer(ts, args)
+	if neg || len(args) != 1 || scriptSignals[args[0]] == nil {
+		ts.Fatalf("usage: signal [-as NAME] HUP|INT|TERM|KILL")
+	}
+	ts.Check(s.cmd.Process.Signal(scriptSignals[args[0]]))
+}
+
+// cmdStopServer runs "stop-server [-as NAME] [CODE]": it ends the server by SIGTERM, or waits
+// for the end if it has ended already, and checks its exit code, which is 0 if none is given.
+// The log of the server becomes the standard output.
+func cmdStopServer(ts *testscript.TestScript, neg bool, args []string) {
+	s, args := theServer(ts, args)
+	want := 0
+	if neg || len(args) > 1 {
+		ts.Fatalf("usage: stop-server [-as NAME] [CODE]")
+	}
+	if len(args) == 1 {
+		var err error
+		want, err = strconv.Atoi(args[0])
+		ts.Check(err)
+	}
+	stop := os.Signal(syscall.SIGTERM)
+	if runtime.GOOS == "windows" {
+		stop, want = os.Kill, 1
+	}
+	if err := s.cmd.Process.Signal(stop); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		ts.Fatalf("%v", err)
+	}
+	text, ok := s.log.await(func(_ string, ended bool) bool { return ended })
+	if !ok {
+		ts.Fatalf("haul serve does not end")
+	}
+	_, _ = io.WriteString(ts.Stdout(), text)
+	if code := s.cmd.ProcessState.ExitCode(); code != want {
+		ts.Fatalf("haul serve has ended with the exit code %d", code)
+	}
+}
+
+// cmdS3Server runs "s3-server": an S3 server in this process, with one bucket whatever it is
+// called, which haul finds.
+func cmdS3Server(ts *testscript.TestScript, _ bool, _ []string) {
+	s := httptest.NewServer(s3test.NewHandler())
+	ts.Defer(s.Close)
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": s.URL, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1",
+		"PASS": "AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_REGION",
+	} {
+		ts.Setenv(name, value)
+	}
+}
+
+// cmdExits runs "exits CODE COMMAND [ARGS...]": the command must end with this exit code.
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARGS...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d", got)
+	}
+}
+
+// cmdPrints runs "prints LINE...": the standard output of the last command must be these
+// lines, in which <WORD> is as for like.
+func cmdPrints(ts *testscript.TestScript, neg bool, args []string) {
+	wantLines(ts, neg, "stdout", args)
+}
+
+// cmdSays runs "says LINE...": prints for the standard error.
+func cmdSays(ts *testscript.TestScript, neg bool, args []string) {
+	wantLines(ts, neg, "stderr", args)
+}
+
+func wantLines(ts *testscript.TestScript, neg bool, stream string, lines []string) {
+	if neg {
+		ts.Fatalf("prints and says know no !")
+	}
+	compareLines(ts, stream, "the lines", append(slices.Clone(lines), ""))
+}
+
+// shownHeaders are the fields that request prints, in this order.
+var shownHeaders = strings.Fields("Accept-Ranges Allow Content-Disposition Content-Encoding Content-Length Content-Range Content-Type Location Retry-After WWW-Authenticate")
+
+// cmdRequest runs "request METHOD URL [FIELD:VALUE...] [BODY]": an HTTP request. It prints the
+// status, some header fields and the body. A BODY is a file.
+func cmdRequest(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: request METHOD URL [FIELD:VALUE...] [BODY]")
+	}
+	var body io.Reader
+	header := http.Header{}
+	for _, arg := range args[2:] {
+		if key, value, ok := strings.Cut(arg, ":"); ok {
+			header.Add(key, strings.TrimSpace(value))
+		} else {
+			body = strings.NewReader(ts.ReadFile(arg))
+		}
+	}
+	r, err := http.NewRequest(args[0], args[1], body)
+	ts.Check(err)
+	r.Header = header
+	if host := header.Get("Host"); host != "" {
+		r.Host = host
+	}
+	transport := &http.Transport{DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	answer, err := transport.RoundTrip(r)
+	ts.Check(err)
+	defer answer.Body.Close()
+	out := ts.Stdout()
+	fmt.Fprintln(out, answer.Status)
+	for _, name := range shownHeaders {
+		for _, value := range answer.Header.Values(name) {
+			fmt.Fprintf(out, "%s: %s\n", name, value)
+		}
+	}
+	fmt.Fprintln(out)
+	_, err = io.Copy(out, answer.Body)
+	ts.Check(err)
+}
+
+// cmdLike runs "like FILE1 FILE2", as cmpenv does, but <WORD> in FILE2 stands for any text
+// in one line: a time, a rate or a port. FILE1 may be stdout or stderr.
+func cmdLike(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: like FILE1 FILE2")
+	}
+	compareLines(ts, args[0], args[1], strings.Split(os.Expand(ts.ReadFile(args[1]), ts.Getenv), "\n"))
+}
+
+// compareLines fails if a file, stdout or stderr is not like the lines that are wanted.
+func compareLines(ts *testscript.TestScript, file, name string, want []string) {
+	got := strings.Split(ts.ReadFile(file), "\n")
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || !likePattern(want[i]).MatchString(got[i]) {
+			ts.Fatalf("line %d of %s is not like %s. It has\n%s\nwant\n%s", i+1, file, name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// likePattern returns the pattern of a line.
+func likePattern(line string) *regexp.Regexp {
+	text := regexp.MustCompile(`<[a-z ]+>`).ReplaceAllString(regexp.QuoteMeta(line), ".+?")
+	return regexp.MustCompile("^" + text + "$")
+}
+
+// cmdFiles runs "files [-p|-l] DIR": it prints the names of all files below a directory, that
+// of a directory with a slash, and those of temporary files, too. With -p permissions are
+// before the name, and with -l also size and time.
+func cmdFiles(ts *testscript.TestScript, neg bool, args []string) {
+	format := "name"
+	if len(args) > 1 {
+		format, args = args[0], args[1:]
+	}
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: files [-p|-l] DIR")
+	}
+	top := ts.MkAbs(args[0])
+	ts.Check(filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == top {
+			return err
+		}
+		name, _ := filepath.Rel(top, path)
+		name = filepath.ToSlash(name)
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		switch link := d.Type() == fs.ModeSymlink; {
+		case link: // all have the same permissions
+		case format == "-p":
+			name = info.Mode().String() + " " + name
+		case format == "-l":
+			name = fmt.Sprintf("%s %d %s %s", info.Mode(), info.Size(), info.ModTime().UTC().Format(time.RFC3339), name)
+		}
+		switch {
+		case d.IsDir():
+			name += "/"
+		case d.Type() == fs.ModeSymlink:
+			to, _ := os.Readlink(path)
+			name += " -> " + to
+		}
+		_, err = fmt.Fprintln(ts.Stdout(), name)
+		return err
+	}))
+}
+
+// cmdFill runs "fill SIZE FILE...": it writes files of SIZE bytes, whose bytes do not repeat soon.
+func cmdFill(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: fill SIZE FILE...")
+	}
+	size, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var b bytes.Buffer
+	for i := 0; b.Len() < size; i++ {
+		fmt.Fprintln(&b, i, "times", i, "is", i*i)
+	}
+	for _, name := range args[1:] {
+		ts.Check(writeScriptFile(ts.MkAbs(name), b.Bytes()[:size]))
+	}
+}
+
+// cmdWrite runs "write FILE [TEXT]": it writes a file without the end of the line that files of
+// the script have. In FILE and TEXT \n, \xHH and the like are as in Go.
+func cmdWrite(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: write FILE [TEXT]")
+	}
+	name, err := unquoteWord(args[0])
+	ts.Check(err)
+	text, err := unquoteWord(strings.Join(args[1:], ""))
+	ts.Check(err)
+	ts.Check(writeScriptFile(ts.MkAbs(name), []byte(text)))
+}
+
+func unquoteWord(word string) (string, error) {
+	return strconv.Unquote(`"` + strings.ReplaceAll(word, `"`, `\"`) + `"`)
+}
+
+func writeScriptFile(name string, content []byte) error {
+	return errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, content, 0o644))
+}
+
+// cmdTouch runs "touch TIME FILE...": it sets the time of files, and makes those that are missing.
+func cmdTouch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: touch TIME FILE...")
+	}
+	at, err := time.Parse(time.RFC3339, args[0])
+	ts.Check(err)
+	for _, name := range args[1:] {
+		name = ts.MkAbs(name)
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			ts.Check(writeScriptFile(name, nil))
+		}
+		ts.Check(os.Chtimes(name, at, at))
+	}
+}
+
+// cmdFIFO runs "fifo FILE": it makes a named pipe.
+func cmdFIFO(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: fifo FILE")
+	}
+	ts.Check(makeFIFO(ts.MkAbs(args[0])))
+}
