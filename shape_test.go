@@ -83,7 +83,6 @@ var toCut = []string{
 	"tcp arrows",
 	"tcp.Server fields",
 	"tftp arrows",
-	"tftp.Server fields",
 	"tftp.session fields",
 	"tftp.session methods",
 	"tftp.shard fields",

@@ -97,7 +97,7 @@ func isRequest(b []byte) bool {
 
 // receiveRequest takes a request that came to the shard's own port.
 func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
-	q, fault, ok := sh.server.parseRequest(m, b, sh.conn.LocalAddr())
+	q, fault, ok := sh.server.config.parseRequest(m, b, sh.conn.LocalAddr())
 	switch {
 	case ok && m.Broadcast && sh.broadcastShard != nil:
 		if sh.forwardsBroadcast && !sh.broadcastShard.push(q) {

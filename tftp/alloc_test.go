@@ -21,7 +21,7 @@ func peerAt(i int) netip.AddrPort {
 // Packets of transfers under way cost no memory, whichever way they go.
 func TestNothingAllocatedPerPacket(t *testing.T) {
 	const window, peers = 8, 16
-	m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}, Upload: OverwriteUploads, MaxUpload: 1 << 50, Bandwidth: 1 << 40, BandwidthPerClient: 1 << 40})
+	m := newSteppedServer(Config{Store: &tftptest.Endless{Size: 1 << 40}, Upload: OverwriteUploads, MaxUpload: 1 << 50, Bandwidth: 1 << 40, BandwidthPerClient: 1 << 40})
 	for i := range peers {
 		if i%2 == 0 {
 			m.ask(peerAt(i), tftptest.RRQ("image", "windowsize", "8", "blksize", "1024"))
@@ -71,9 +71,9 @@ func TestNothingAllocatedPerPacket(t *testing.T) {
 
 // A transfer costs a few small pieces of memory, for its name and its file.
 func TestLittleAllocatedPerTransfer(t *testing.T) {
-	m := newSteppedServer(Server{
+	m := newSteppedServer(Config{
 		Store: &tftptest.Endless{Size: 100}, Upload: OverwriteUploads,
-		Refuse: []Refusal{refusal("tsize", "10.0.0.0/8"), refusal("tsize,blksize", "192.0.0.0/16")}, Rollover: []RolloverRule{{Rollover: transfer.RolloverOne}},
+		Rules: []ClientRule{refusal("tsize", "10.0.0.0/8"), refusal("tsize,blksize", "192.0.0.0/16"), {Rollover: transfer.RolloverOne}},
 	})
 	read, write := tftptest.RRQ("boot/image", "blksize", "1024"), tftptest.WRQ("boot/image", "tsize", "7")
 	first, short := tftptest.ACK(1), tftptest.Data(1, make([]byte, 100))
@@ -112,7 +112,7 @@ func TestLittleAllocatedPerTransfer(t *testing.T) {
 // The memory that 10,000 transfers need while they wait for their peers.
 func TestMemoryOfIdleSessions(t *testing.T) {
 	const sessions, most = 10_000, 3 << 10
-	m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}, Limits: transfer.Limits{Window: 64}})
+	m := newSteppedServer(Config{Store: &tftptest.Endless{Size: 1 << 40}, Limits: transfer.Limits{Window: 64}})
 	request := tftptest.RRQ("boot/image", "windowsize", "64", "blksize", "1428")
 	before := heap()
 	for i := range sessions {
@@ -164,7 +164,7 @@ func FuzzServer(f *testing.F) {
 		if len(steps) > 0 && steps[0]&32 != 0 {
 			uploads = OverwriteUploads
 		}
-		m := newSteppedServer(Server{Store: disk, Upload: uploads, MaxUpload: 1 << 16, MaxTransfers: 3})
+		m := newSteppedServer(Config{Store: disk, Upload: uploads, MaxUpload: 1 << 16, MaxTransfers: 3})
 		for len(steps) >= 2 {
 			how, n := steps[0], min(int(steps[1]), len(steps)-2)
 			b := steps[2 : 2+n]

@@ -223,7 +223,7 @@ func TestSilentPeer(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, func(w *simWorld, _ *Server) {
+			inWorld(t, func(w *simWorld, _ *Config) {
 				w.net.Default = sim.Link{Latency: time.Millisecond}
 			}, func(w *simWorld) {
 				w.put("image", 100_000)
@@ -238,7 +238,7 @@ func TestSilentPeer(t *testing.T) {
 				w.wantServed("mine", want)
 				time.Sleep(test.bound)
 				synctest.Wait()
-				if n := w.listener.Counters().Live; n != 0 {
+				if n := w.server.Counters().Live; n != 0 {
 					t.Errorf("%d transfers still wait after %v", n, test.bound)
 				}
 				w.wantResults(map[Outcome]int{test.outcome: 1, Done: 1})
@@ -288,7 +288,7 @@ func TestPeerWithoutProgress(t *testing.T) {
 					time.Sleep(500 * time.Millisecond)
 				}
 				synctest.Wait()
-				if n := w.listener.Counters().Live; n != 0 {
+				if n := w.server.Counters().Live; n != 0 {
 					t.Errorf("%d transfers continue", n)
 				}
 				w.wantServed("mine", want)

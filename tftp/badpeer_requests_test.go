@@ -116,7 +116,7 @@ func TestOddOptions(t *testing.T) {
 		{"blksize of 1000 digits", tftptest.RRQ(goodFile, "blksize", strings.Repeat("9", 1000)), plain},
 
 		{"windowsize 0", tftptest.RRQ(goodFile, "windowsize", "0"), plain},
-		{"windowsize 65535", tftptest.RRQ(goodFile, "windowsize", "65535"), tftptest.OACK("windowsize", fmt.Sprint(DefaultWindow))},
+		{"windowsize 65535", tftptest.RRQ(goodFile, "windowsize", "65535"), tftptest.OACK("windowsize", fmt.Sprint(defaultWindow))},
 		{"windowsize 65536", tftptest.RRQ(goodFile, "windowsize", "65536"), plain},
 		{"windowsize -1", tftptest.RRQ(goodFile, "windowsize", "-1"), plain},
 		{"both at their most", tftptest.RRQ(goodFile, "blksize", "65464", "windowsize", "65535"),
@@ -140,7 +140,7 @@ func TestOddOptions(t *testing.T) {
 			tftptest.OACK("blksize", "65464", "windowsize", fmt.Sprint(maxWindowBytes/65464))},
 	}
 	for _, test := range tests {
-		runCase(t, test.name, func(s *Server) { s.MaxUpload = 1 << 40 }, func(tb *testbed) {
+		runCase(t, test.name, func(s *Config) { s.MaxUpload = 1 << 40 }, func(tb *testbed) {
 			if len(test.request) > transfer.MaxRequest {
 				tb.Fatalf("a request of %d bytes tests nothing", len(test.request))
 			}
@@ -189,7 +189,7 @@ func TestUploadsThatBreakRules(t *testing.T) {
 	}
 	for _, test := range tests {
 		// The good peer's upload must fit, too.
-		runCase(t, test.name, func(s *Server) { s.MaxUpload = 5220 }, func(tb *testbed) {
+		runCase(t, test.name, func(s *Config) { s.MaxUpload = 5220 }, func(tb *testbed) {
 			p := tb.askAgain()
 			blocks := test.blocks
 			if test.name == "larger than allowed" {
@@ -252,7 +252,7 @@ func netascii(text string) string {
 // busy, and those that have theirs continue.
 func TestUploadsBeyondMemory(t *testing.T) {
 	watchHeap(t)
-	runCase(t, "windows larger than the memory", func(s *Server) { s.Memory = 256 << 10 }, func(tb *testbed) {
+	runCase(t, "windows larger than the memory", func(s *Config) { s.Memory = 256 << 10 }, func(tb *testbed) {
 		request := func(i int) []byte { return tftptest.WRQ(fmt.Sprint("new", i), "blksize", "65464") }
 		first := tb.askAgain()
 		first.Send(request(0))
@@ -269,8 +269,8 @@ func TestUploadsBeyondMemory(t *testing.T) {
 				tb.good.step()
 			}
 		}
-		if c := tb.server.Counters(); c.Held > tb.server.Memory {
-			tb.Errorf("%d bytes held of %d", c.Held, tb.server.Memory)
+		if c := tb.server.Counters(); c.Held > tb.server.config.Memory {
+			tb.Errorf("%d bytes held of %d", c.Held, tb.server.config.Memory)
 		}
 		first.Send(tftptest.Data(2, nil))
 		first.Want("the end of who came first", tftptest.ACK(2))

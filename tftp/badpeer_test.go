@@ -44,7 +44,7 @@ type testbed struct {
 	*testing.T
 	dir    string // what is served
 	store  *localdir.Dir
-	server *Listener
+	server *Server
 	bad    *tftptest.Peer
 	good   *goodPeer
 	leaves bool // transfers that the server is to end
@@ -66,18 +66,18 @@ func watchHeap(t *testing.T) {
 }
 
 // runCase runs a case on a server as configure leaves it.
-func runCase(t *testing.T, name string, configure func(*Server), f func(*testbed)) {
+func runCase(t *testing.T, name string, configure func(*Config), f func(*testbed)) {
 	t.Helper()
 	before, log := usageNow(), &checkedLog{}
 	t.Run(name, func(t *testing.T) {
 		repeat.OnFailure(t)
 		dir, st := realDir(t)
-		s := Server{Store: st, Upload: OverwriteUploads, Loops: 1, MTU: -1, Log: slog.New(log)}
+		s := Config{Store: st, Upload: OverwriteUploads, Loops: 1, MTU: -1, Log: slog.New(log)}
 		if configure != nil {
 			configure(&s)
 		}
 		t.Cleanup(func() { wantNoTemps(t, dir) }) // once the server has ended
-		l := serveAt(t, s, badPeerAddr())
+		l := serveAt(t, testHooks{}, s, badPeerAddr())
 		tb := &testbed{T: t, dir: dir, store: st, server: l, bad: newBadPeer(t, l)}
 		tb.good = newGoodPeer(t, l, st)
 		f(tb)
@@ -106,7 +106,7 @@ func badPeerAddr() string {
 }
 
 // newBadPeer returns a peer whose datagrams come and go one by one.
-func newBadPeer(t testing.TB, l *Listener) *tftptest.Peer {
+func newBadPeer(t testing.TB, l *Server) *tftptest.Peer {
 	t.Helper()
 	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort(badPeerAddr()), udp.Config{Plain: true})
 	if err != nil {
@@ -191,7 +191,7 @@ type goodPeer struct {
 	read, written  int    // blocks
 }
 
-func newGoodPeer(t testing.TB, l *Listener, st store.Store) *goodPeer {
+func newGoodPeer(t testing.TB, l *Server, st store.Store) *goodPeer {
 	t.Helper()
 	b := &goodPeer{t: t, store: st, want: tftptest.Content(goodFile, 10*512+100)}
 	storetest.Put(t, st, goodFile, b.want)

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// Transfers keep to the rates of a Server by waiting: a read before its next blocks, and an
+// Transfers keep to the rates of a Config by waiting: a read before its next blocks, and an
 // upload before its next ACK. No packet is dropped, and no loop waits. Each transfer waits
 // for its own bytes behind those that others have moved before, so all get their turn.
 
@@ -30,9 +30,9 @@ type bandwidth struct {
 	clients   rate.Accounts[netip.Addr]
 }
 
-func (b *bandwidth) set(s *Server) {
-	b.all.Set(s.Bandwidth)
-	b.perClient = s.BandwidthPerClient
+func (b *bandwidth) set(c *Config) {
+	b.all.Set(c.Bandwidth)
+	b.perClient = c.BandwidthPerClient
 }
 
 // enter has a transfer share the rate of its address, if there is one.
@@ -68,13 +68,13 @@ func (s *session) way(p *rate.Pair) *rate.Bucket {
 }
 
 // isLimited reports whether a rate holds for the transfer.
-func (s *session) isLimited() bool { return s.shard.server.Bandwidth > 0 || s.throttle != nil }
+func (s *session) isLimited() bool { return s.shard.server.config.Bandwidth > 0 || s.throttle != nil }
 
 // share returns how many bytes the transfer may move in maxHold if so many transfers share
 // its rates, or as many as do now if these are more.
 func (s *session) share(transfers int64) int64 {
-	l := s.shard.server
-	n := shareOf(s.way(&l.bandwidth.all), max(transfers, l.count.Load()))
+	srv := s.shard.server
+	n := shareOf(s.way(&srv.bandwidth.all), max(transfers, srv.count.Load()))
 	if own := s.throttle; own != nil {
 		n = min(n, shareOf(s.way(own), max(transfers, own.Users())))
 	}

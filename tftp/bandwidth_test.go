@@ -22,12 +22,12 @@ type pacedWorld struct {
 }
 
 // inPacedWorld runs f with a server that configure has limited.
-func inPacedWorld(t *testing.T, configure func(*Server), f func(*pacedWorld)) {
+func inPacedWorld(t *testing.T, configure func(*Config), f func(*pacedWorld)) {
 	t.Helper()
 	p := &pacedWorld{}
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		p.simWorld = w
-		s.Ended = func(e *Transfer) {
+		s.Hooks.Ended = func(e *Transfer) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.stats.Resent += e.Resent
@@ -90,7 +90,7 @@ func TestBandwidth(t *testing.T) {
 	const bandwidth, size = 400_000, 400 << 10
 	peers := []string{clientIP, clientIP, otherIP, clientIP}
 	for _, way := range everyWay {
-		inPacedWorld(t, func(s *Server) { s.Bandwidth = bandwidth }, func(p *pacedWorld) {
+		inPacedWorld(t, func(s *Config) { s.Bandwidth = bandwidth }, func(p *pacedWorld) {
 			want := time.Duration(len(peers)*size) * time.Second / bandwidth
 			for i, took := range p.race(peers, size, way.window, way.write) {
 				if took < want*3/4-rate.Burst || took > want*5/4 {
@@ -115,7 +115,7 @@ func (p *pacedWorld) wantNoRepeats(what string) {
 func TestBandwidthPerClient(t *testing.T) {
 	const bandwidth, size = 200_000, 300 << 10
 	for _, way := range everyWay {
-		inPacedWorld(t, func(s *Server) { s.BandwidthPerClient = bandwidth }, func(p *pacedWorld) {
+		inPacedWorld(t, func(s *Config) { s.BandwidthPerClient = bandwidth }, func(p *pacedWorld) {
 			each := size * time.Second / bandwidth
 			for i, took := range p.race([]string{clientIP, clientIP, clientIP, otherIP}, size, way.window, way.write) {
 				want := 3 * each
@@ -136,7 +136,7 @@ func TestBandwidthPerClient(t *testing.T) {
 func TestBandwidthOfSmallFiles(t *testing.T) {
 	const bandwidth, size, files = 10_000, 1000, 20
 	for _, write := range []bool{false, true} {
-		inPacedWorld(t, func(s *Server) { s.BandwidthPerClient = bandwidth }, func(p *pacedWorld) {
+		inPacedWorld(t, func(s *Config) { s.BandwidthPerClient = bandwidth }, func(p *pacedWorld) {
 			p.put("f", size)
 			began := time.Now()
 			for range files {
@@ -154,7 +154,7 @@ func TestBandwidthOfSmallFiles(t *testing.T) {
 func TestBandwidthHoldsNoPacketForLong(t *testing.T) {
 	const bandwidth, peers, blocks = 1000, 50, 5
 	for _, write := range []bool{false, true} {
-		inPacedWorld(t, func(s *Server) { s.Bandwidth = bandwidth }, func(p *pacedWorld) {
+		inPacedWorld(t, func(s *Config) { s.Bandwidth = bandwidth }, func(p *pacedWorld) {
 			request := []string{"blksize", "512"}
 			began := time.Now()
 			var all sync.WaitGroup
@@ -198,7 +198,7 @@ func TestBandwidthHoldsNoPacketForLong(t *testing.T) {
 
 // A peer that repeats its ACK while the next block is held gets that block once.
 func TestBandwidthIgnoresImpatience(t *testing.T) {
-	inPacedWorld(t, func(s *Server) { s.Bandwidth = 1024 }, func(p *pacedWorld) {
+	inPacedWorld(t, func(s *Config) { s.Bandwidth = 1024 }, func(p *pacedWorld) {
 		const size = 5*512 + 1
 		file := p.put("f", size)
 		peer := p.raw(clientIP)
@@ -226,7 +226,7 @@ func TestBandwidthIgnoresImpatience(t *testing.T) {
 // have to exceed it.
 func TestBandwidthBoundsWindows(t *testing.T) {
 	const bandwidth = 8192
-	inPacedWorld(t, func(s *Server) { s.Bandwidth = bandwidth }, func(p *pacedWorld) {
+	inPacedWorld(t, func(s *Config) { s.Bandwidth = bandwidth }, func(p *pacedWorld) {
 		p.put("f", 100)
 		for _, test := range []struct{ request, answer []byte }{
 			{tftptest.WRQ("g", "windowsize", "64"), tftptest.OACK("windowsize", "8")},
@@ -247,7 +247,7 @@ func TestBandwidthBoundsWindows(t *testing.T) {
 // A transfer in large windows gets no more than one in lock-step.
 func TestBandwidthIsFairToLockStep(t *testing.T) {
 	const bandwidth, size = 400_000, 400 << 10
-	inPacedWorld(t, func(s *Server) { s.Bandwidth = bandwidth }, func(p *pacedWorld) {
+	inPacedWorld(t, func(s *Config) { s.Bandwidth = bandwidth }, func(p *pacedWorld) {
 		p.put("f", size)
 		began, want := time.Now(), 2*size*time.Second/bandwidth
 		var all sync.WaitGroup

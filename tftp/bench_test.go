@@ -14,7 +14,7 @@ func BenchmarkLockStep(b *testing.B) {
 	const turn = 16
 	for _, peers := range []int{16, 100, 1000, 10_000} {
 		b.Run(fmt.Sprintf("%d", peers), func(b *testing.B) {
-			m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}, MaxTransfers: 2 * peers})
+			m := newSteppedServer(Config{Store: &tftptest.Endless{Size: 1 << 40}, MaxTransfers: 2 * peers})
 			for i := range peers {
 				m.ask(peerAt(i), tftptest.RRQ("image"))
 				m.turn(0)

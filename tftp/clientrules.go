@@ -6,33 +6,34 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A Refusal has options that are not agreed on with some clients, as if the server did
-// not know them.
-type Refusal struct {
-	Options  transfer.OptionSet
+// A ClientRule changes what some clients get.
+type ClientRule struct {
 	Networks []netip.Prefix // of the clients; empty means all
-}
 
-// A RolloverRule says what some clients expect behind block 65535, but do not ask for.
-type RolloverRule struct {
+	// Refuse lists options that the server ignores, as if it did not know them. All
+	// rules for a client apply.
+	Refuse transfer.OptionSet
+
+	// Rollover is the block number after 65535 for clients that do not negotiate it:
+	// RolloverZero or RolloverOne. The first rule for a client that sets it applies;
+	// without one, Limits.Rollover does.
 	Rollover transfer.Rollover
-	Networks []netip.Prefix // of the clients; empty means all
 }
 
-// refused returns the options that a client does not get: those of all rules for it.
-func (s *Server) refused(client netip.Addr) (set transfer.OptionSet) {
-	for _, r := range s.Refuse {
+// refused returns the options that a client does not get.
+func (c *Config) refused(client netip.Addr) (set transfer.OptionSet) {
+	for _, r := range c.Rules {
 		if isFor(r.Networks, client) {
-			set |= r.Options
+			set |= r.Refuse
 		}
 	}
 	return set
 }
 
-// rolloverOf returns the rollover of the first rule for a client.
-func (s *Server) rolloverOf(client netip.Addr) transfer.Rollover {
-	for _, r := range s.Rollover {
-		if isFor(r.Networks, client) {
+// rolloverOf returns the rollover that a rule sets for a client.
+func (c *Config) rolloverOf(client netip.Addr) transfer.Rollover {
+	for _, r := range c.Rules {
+		if r.Rollover != transfer.RolloverDefault && isFor(r.Networks, client) {
 			return r.Rollover
 		}
 	}

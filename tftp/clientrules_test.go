@@ -13,12 +13,12 @@ import (
 )
 
 // refusal returns a rule; an empty network means all clients.
-func refusal(options, network string) Refusal {
+func refusal(options, network string) ClientRule {
 	set, err := transfer.ParseOptionSet(options)
 	if err != nil {
 		panic(err)
 	}
-	r := Refusal{Options: set}
+	r := ClientRule{Refuse: set}
 	if network != "" {
 		r.Networks = []netip.Prefix{netip.MustParsePrefix(network)}
 	}
@@ -28,8 +28,8 @@ func refusal(options, network string) Refusal {
 // Options are refused to the clients of all rules that hold, whichever is first, and other
 // clients get them. A repeated request is still a repeat.
 func TestRefuse(t *testing.T) {
-	inWorld(t, func(_ *simWorld, s *Server) {
-		s.Refuse = []Refusal{refusal("tsize", otherIP+"/32"), refusal("timeout,windowsize", "192.0.2.0/24"), refusal("blksize", "198.51.100.0/24"), refusal("rollover", "")}
+	inWorld(t, func(_ *simWorld, s *Config) {
+		s.Rules = []ClientRule{refusal("tsize", otherIP+"/32"), refusal("timeout,windowsize", "192.0.2.0/24"), refusal("blksize", "198.51.100.0/24"), refusal("rollover", "")}
 	}, func(w *simWorld) {
 		file := w.put("f", 1000)
 		ask := tftptest.RRQ("f", "tsize", "0", "timeout", "1", "blksize", "1024", "windowsize", "4", "rollover", "1")
@@ -56,8 +56,8 @@ func TestRefuse(t *testing.T) {
 
 // An upload whose tsize is refused is not held to it: neither by the server nor by Write.
 func TestRefusedTsizeOfUpload(t *testing.T) {
-	inWorld(t, func(w *simWorld, s *Server) {
-		s.Refuse = []Refusal{refusal("tsize", otherIP+"/32")}
+	inWorld(t, func(w *simWorld, s *Config) {
+		s.Rules = []ClientRule{refusal("tsize", otherIP+"/32")}
 		s.MaxUpload = 1 << 20
 	}, func(w *simWorld) {
 		file := tftptest.Content("f", 700)
@@ -82,8 +82,8 @@ func TestRolloverRules(t *testing.T) {
 	if testing.Short() || race.Enabled {
 		t.Skip("moves a file of 65,540 blocks four times; who owns what is as in other transfers")
 	}
-	inWorld(t, func(_ *simWorld, s *Server) {
-		s.Rollover = []RolloverRule{
+	inWorld(t, func(_ *simWorld, s *Config) {
+		s.Rules = []ClientRule{
 			{Rollover: transfer.RolloverZero, Networks: []netip.Prefix{netip.MustParsePrefix(otherIP + "/32")}},
 			{Rollover: transfer.RolloverOne, Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
 		}
@@ -149,7 +149,7 @@ func TestBlockSize2(t *testing.T) {
 // Addresses are matched as people write them: an IPv4 address in its IPv6 form, and an
 // address with a zone, by the network that they are in.
 func TestRulesMatchAddresses(t *testing.T) {
-	s := Server{Refuse: []Refusal{refusal("tsize", "192.0.2.0/24"), refusal("blksize", "fe80::/10")}, Rollover: []RolloverRule{{Rollover: transfer.RolloverOne, Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}}}
+	s := Config{Rules: []ClientRule{refusal("tsize", "192.0.2.0/24"), refusal("blksize", "fe80::/10"), {Rollover: transfer.RolloverOne, Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}}}
 	for address, want := range map[string]string{
 		"192.0.2.7": "tsize", "::ffff:192.0.2.7": "tsize", "fe80::1%eth0": "blksize", "2001:db8::1": "", "192.0.3.7": "",
 	} {
@@ -165,7 +165,7 @@ func TestRulesMatchAddresses(t *testing.T) {
 
 // A rule for a rollover that nobody can have is refused.
 func TestBadRolloverRule(t *testing.T) {
-	s := Server{Store: store.Mem(1), Rollover: []RolloverRule{{Rollover: transfer.RolloverOneUnasked}}}
+	s := Config{Store: store.Mem(1), Rules: []ClientRule{{Rollover: transfer.RolloverOneUnasked}}}
 	if _, err := s.Listen(context.Background(), "127.0.0.1:0"); err == nil {
 		t.Error("the server listens")
 	}

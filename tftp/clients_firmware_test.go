@@ -139,7 +139,7 @@ func (u *uboot) take(b []byte) bool {
 // its own timer, of 5 s, if the server ignores that.
 func TestClientUBootWindow(t *testing.T) {
 	for _, lost := range []int{1, 6, 16, 17, 32, 69} { // in the midst and at the edges of windows
-		inWorld(t, func(w *simWorld, _ *Server) {
+		inWorld(t, func(w *simWorld, _ *Config) {
 			w.net.Default = sim.Link{Latency: time.Millisecond}
 			left := 1
 			w.net.Tap = func(p sim.Packet) bool {
@@ -254,7 +254,7 @@ func TestClientIPXE(t *testing.T) {
 // make more and more of them.
 func TestClientIPXEDoublingPath(t *testing.T) {
 	sent := 0
-	inWorld(t, func(w *simWorld, _ *Server) {
+	inWorld(t, func(w *simWorld, _ *Config) {
 		w.net.Default = sim.Link{Latency: time.Millisecond, Duplicate: 1}
 		w.net.Tap = func(p sim.Packet) bool {
 			if transfer.OpcodeOf(p.Data) == transfer.Data {

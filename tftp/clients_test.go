@@ -33,9 +33,9 @@ func playClient(t *testing.T, f func(*simWorld), want ...string) {
 		t.Run(fmt.Sprintf("single=%v", single), func(t *testing.T) {
 			var mu sync.Mutex
 			counted := map[Outcome]int{}
-			inWorld(t, func(_ *simWorld, s *Server) {
+			inWorld(t, func(_ *simWorld, s *Config) {
 				s.SinglePort = single
-				s.Ended = func(t *Transfer) {
+				s.Hooks.Ended = func(t *Transfer) {
 					mu.Lock()
 					defer mu.Unlock()
 					counted[t.Outcome]++
@@ -239,9 +239,9 @@ func TestBroadcastRequest(t *testing.T) {
 			b := tftptest.Content("image", 700)
 			storetest.Put(t, mem, "image", b)
 			var begun atomic.Int64
-			l := serveAt(t, Server{
-				Store: mem, Loops: test.loops, spread: true, SinglePort: test.single,
-				Started: func(*Transfer) { begun.Add(1) },
+			l := serveAt(t, testHooks{spread: true}, Config{
+				Store: mem, Loops: test.loops, SinglePort: test.single,
+				Hooks: Hooks{Started: func(*Transfer) { begun.Add(1) }},
 			}, ":0")
 			p := realPeer(t, l)
 			p.To = netip.AddrPortFrom(netip.MustParseAddr("127.255.255.255"), l.Addr().Port())

@@ -73,7 +73,7 @@ type clockPeer struct {
 
 func newJumping(t *testing.T) *jumping {
 	block := make([]byte, 512)
-	j := &jumping{steppedServer: newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}, Upload: OverwriteUploads}), t: t}
+	j := &jumping{steppedServer: newSteppedServer(Config{Store: &tftptest.Endless{Size: 1 << 40}, Upload: OverwriteUploads}), t: t}
 	j.now = time.Now() // with both clocks
 	j.peers = []clockPeer{
 		{name: "a read", begin: [][]byte{tftptest.RRQ("image"), tftptest.ACK(1), tftptest.ACK(2)}, next: tftptest.ACK(3), block: 3 * 512},
@@ -203,7 +203,7 @@ func TestClockJumpsKeepLimits(t *testing.T) {
 	for _, jump := range jumps {
 		t.Run(jump.name, func(t *testing.T) {
 			var g guard
-			g.reset(&Server{MaxTransfers: 100, MaxPerClient: 1, Rate: rate})
+			g.reset(&Config{MaxTransfers: 100, MaxPerClient: 1, Rate: rate})
 			now := time.Now()
 			granted := func(asked int) (n int) {
 				for range asked {

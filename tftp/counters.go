@@ -13,10 +13,10 @@ type Reason uint8
 const (
 	Malformed Reason = iota // no request, or not one of RFC 1350
 	Overload                // more requests than the loops can take
-	Denied                  // Server.Allow and Deny
-	Rate                    // Server.Rate
-	PerClient               // Server.MaxPerClient
-	Busy                    // Server.MaxTransfers
+	Denied                  // Config.Allow and Deny
+	Rate                    // Config.Rate
+	PerClient               // Config.MaxPerClient
+	Busy                    // Config.MaxTransfers
 	Stopping                // the server ends
 	reasons
 )
@@ -41,7 +41,7 @@ type Counters struct {
 
 	Live     int64 // transfers under way
 	Dallying int64 // transfers that are over, and still answer repeats
-	Held     int64 // bytes in buffers, of Server.Memory
+	Held     int64 // bytes in buffers, of Config.Memory
 }
 
 // totals are the counters of one loop. Each has its own: where several wrote to

@@ -13,7 +13,7 @@ import (
 // Uploads that are over and only answer repeats keep no others out, are bounded
 // themselves, and hold no file open.
 func TestDallyingUploads(t *testing.T) {
-	inWorld(t, func(_ *simWorld, s *Server) { s.MaxTransfers = 2 }, func(w *simWorld) {
+	inWorld(t, func(_ *simWorld, s *Config) { s.MaxTransfers = 2 }, func(w *simWorld) {
 		b := tftptest.Content("new", 3000)
 		for i := range 9 {
 			_, err := w.client().Put(context.Background(), target(fmt.Sprint("up", i)), bytes.NewReader(b), int64(len(b)))
@@ -21,7 +21,7 @@ func TestDallyingUploads(t *testing.T) {
 				t.Fatalf("upload %d: %v", i, err)
 			}
 			synctest.Wait()
-			if n := w.listener.dallying.Load(); n != min(2, int64(i+1)) {
+			if n := w.server.dallying.Load(); n != min(2, int64(i+1)) {
 				t.Errorf("%d uploads dally after %d", n, i+1)
 			}
 		}

@@ -33,7 +33,7 @@ func TestSlowStore(t *testing.T) {
 }
 
 func slowStore(t *testing.T, op string, pause time.Duration, reused bool) {
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		s.Loops = 1
 		w.net.Default = sim.Link{Latency: time.Millisecond}
 		w.disk.Before = func(c sim.Call) error {
@@ -111,7 +111,7 @@ func TestParkedReads(t *testing.T) {
 	}{"no TryReader": {noTry: true}, "unsupported": {before: unsupported}, "sometimes": {before: sometimes}}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *simWorld, _ *Server) {
+			inWorld(t, func(w *simWorld, _ *Config) {
 				w.net.Default = sim.Link{Latency: time.Millisecond, Loss: 0.01}
 				w.disk.NoTry, w.disk.Before = test.noTry, test.before
 			}, moveMany)
@@ -152,7 +152,7 @@ func TestUploadFails(t *testing.T) {
 // failUpload has the kth call of an op fail.
 func failUpload(t *testing.T, op string, k int, cause error, code transfer.ErrorCode) {
 	t.Run(fmt.Sprintf("%s %d: %v", op, k, cause), func(t *testing.T) {
-		inWorld(t, func(w *simWorld, s *Server) {
+		inWorld(t, func(w *simWorld, s *Config) {
 			w.net.Default = sim.Link{Latency: time.Millisecond}
 			w.disk.Before = func(c sim.Call) error {
 				if c.Op == op && c.N == k {
@@ -268,7 +268,7 @@ func TestFileShrinks(t *testing.T) {
 		for _, left := range []int{0, 100, 1024, 29_000, 30_000, 49_999} {
 			t.Run(fmt.Sprintf("%v/%d", mode, left), func(t *testing.T) {
 				f := &shrinking{data: tftptest.Content("text", 50_000)}
-				inWorld(t, func(w *simWorld, s *Server) {
+				inWorld(t, func(w *simWorld, s *Config) {
 					s.Store = oneFile{store.Mem(0), f}
 					w.net.Default = sim.Link{Latency: time.Millisecond, Rate: 10_000, Queue: time.Minute}
 				}, func(w *simWorld) {
@@ -287,7 +287,7 @@ func TestFileShrinks(t *testing.T) {
 // The same for a client's file.
 func TestClientFileShrinks(t *testing.T) {
 	for _, left := range []int{0, 100, 30_000, 49_999} {
-		inWorld(t, func(w *simWorld, s *Server) { w.net.Default = slowLink }, func(w *simWorld) {
+		inWorld(t, func(w *simWorld, s *Config) { w.net.Default = slowLink }, func(w *simWorld) {
 			f := &shrinking{data: tftptest.Content("text", 50_000)}
 			time.AfterFunc(time.Second, func() { f.cut(left) })
 			_, err := w.client().Put(context.Background(), target("new"), f, 50_000)
@@ -304,7 +304,7 @@ func TestClientFileShrinks(t *testing.T) {
 // A read error in the midst of a file is answered by an ERROR, not by data.
 func TestReadFails(t *testing.T) {
 	for _, noTry := range []bool{false, true} {
-		inWorld(t, func(w *simWorld, _ *Server) {
+		inWorld(t, func(w *simWorld, _ *Config) {
 			w.disk.NoTry = noTry
 			w.disk.Before = func(c sim.Call) error {
 				if c.N == 3 && (c.Op == sim.TryRead || c.Op == sim.Read) {

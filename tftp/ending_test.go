@@ -40,7 +40,7 @@ func TestPeerVanishes(t *testing.T) {
 	for _, test := range tests {
 		for _, write := range []bool{false, true} {
 			t.Run(test.name+"/"+map[bool]string{false: "read", true: "write"}[write], func(t *testing.T) {
-				inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = slowLink }, func(w *simWorld) {
+				inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = slowLink }, func(w *simWorld) {
 					want := w.put("image", 100_000)
 					here := &sim.Disk{Store: store.Mem(0)}
 					c := w.client()
@@ -65,7 +65,7 @@ func TestPeerVanishes(t *testing.T) {
 					if n := w.disk.Unclosed() + here.Unclosed(); n != 0 {
 						t.Errorf("%d files left open", n)
 					}
-					if n := w.listener.count.Load(); n != 0 {
+					if n := w.server.count.Load(); n != 0 {
 						t.Errorf("%d sessions left", n)
 					}
 					tftptest.WantNoFile(t, w.mem, "new")
@@ -95,7 +95,7 @@ func TestPeerNeverAnswers(t *testing.T) {
 				t.Errorf("%q brought %d packets of %d bytes in all", request, packets, size)
 			}
 			w.wantResults(map[Outcome]int{PeerSilent: 1})
-			if n := w.listener.count.Load(); n != 0 {
+			if n := w.server.count.Load(); n != 0 {
 				t.Errorf("%d sessions left", n)
 			}
 		})
@@ -107,7 +107,7 @@ func stopDuring(t *testing.T, grace time.Duration, check func(w *simWorld, get, 
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		w.net.Default = slowLink
-		w.start(func(w *simWorld, s *Server) { s.Grace = grace })
+		w.start(func(w *simWorld, s *Config) { s.Grace = grace })
 		want := w.put("image", 100_000)
 		here := store.Mem(0)
 		var wg sync.WaitGroup
@@ -181,7 +181,7 @@ func TestGraceEndsDuringJobs(t *testing.T) {
 					}
 					return nil
 				}
-				w.start(func(w *simWorld, s *Server) { s.Grace = time.Second })
+				w.start(func(w *simWorld, s *Config) { s.Grace = time.Second })
 				b := w.put("image", 50_000)
 				here := store.Mem(0)
 				c := w.client()
@@ -208,7 +208,7 @@ func TestGraceEndsDuringJobs(t *testing.T) {
 // A client whose context ends sends the server an ERROR, and keeps nothing.
 func TestClientCancels(t *testing.T) {
 	for _, write := range []bool{false, true} {
-		inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = slowLink }, func(w *simWorld) {
+		inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = slowLink }, func(w *simWorld) {
 			want := w.put("image", 100_000)
 			here := &sim.Disk{Store: store.Mem(0)}
 			ctx, cancel := context.WithCancelCause(context.Background())
@@ -273,10 +273,10 @@ func TestSocketFails(t *testing.T) {
 					return nil
 				}
 				var all []*broken
-				w.start(func(w *simWorld, s *Server) {
-					open := s.open
+				w.start(func(w *simWorld, s *Config) {
+					open := w.hooks.open
 					s.Loops = 1
-					s.open = func(ctx context.Context, at netip.AddrPort, c udp.Config) (packetio.Socket, error) {
+					w.hooks.open = func(ctx context.Context, at netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 						conn, err := open(ctx, at, c)
 						if err != nil {
 							return nil, err
@@ -313,12 +313,11 @@ func TestSocketFails(t *testing.T) {
 // A port that is taken is said to be, though a server's sockets share theirs.
 func TestPortTaken(t *testing.T) {
 	inWorld(t, nil, func(w *simWorld) {
-		s := Server{Store: w.mem, Loops: 2, spread: true}
-		s.open = w.opener(serverIP)
-		if _, err := s.Listen(context.Background(), net.JoinHostPort(serverIP, "69")); err == nil {
+		s := Config{Store: w.mem, Loops: 2}
+		if _, err := listen(context.Background(), testHooks{open: w.opener(serverIP), spread: true}, s, net.JoinHostPort(serverIP, "69")); err == nil {
 			t.Error("two servers on one port")
 		}
-		if n := w.net.Host(serverIP).Open(); n != len(w.listener.bindings[0].requestSockets)+len(w.listener.bindings[0].shards) {
+		if n := w.net.Host(serverIP).Open(); n != len(w.server.bindings[0].requestSockets)+len(w.server.bindings[0].shards) {
 			t.Errorf("%d sockets open after a Listen that failed", n)
 		}
 	})
@@ -331,8 +330,8 @@ func TestAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release = make(chan struct{}) // in the bubble
 		w := newWorld(t, 1)
-		w.start(func(_ *simWorld, s *Server) {
-			s.Started = func(*Transfer) {
+		w.start(func(_ *simWorld, s *Config) {
+			s.Hooks.Started = func(*Transfer) {
 				if stuck.Load() {
 					<-release // what a hook must not do
 				}
@@ -340,7 +339,7 @@ func TestAlive(t *testing.T) {
 		})
 		w.put("image", 100)
 		for range 3 {
-			if !w.listener.Alive() {
+			if !w.server.Alive() {
 				t.Error("not alive, though nothing is wrong")
 			}
 			time.Sleep(time.Second)
@@ -350,18 +349,18 @@ func TestAlive(t *testing.T) {
 		defer p.Close()
 		p.Send(tftptest.RRQ("image"))
 		time.Sleep(time.Second)
-		w.listener.Alive() // the loop took a turn before it got stuck
+		w.server.Alive() // the loop took a turn before it got stuck
 		time.Sleep(time.Second)
-		if w.listener.Alive() {
+		if w.server.Alive() {
 			t.Error("alive, though a loop hangs")
 		}
 		close(release)
 		p.News()
 		p.Send(tftptest.ACK(1))
 		time.Sleep(time.Second)
-		w.listener.Alive()
+		w.server.Alive()
 		time.Sleep(time.Second)
-		if !w.listener.Alive() {
+		if !w.server.Alive() {
 			t.Error("not alive, though the loop continues")
 		}
 		w.end()

@@ -76,7 +76,7 @@ func TestNamesInDirectory(t *testing.T) {
 		last := &tests[len(tests)-1]
 		last.name, last.read, last.write = "\xff\xfe", transfer.FileNotFound, ok
 	}
-	l := serve(t, Server{Store: st, Upload: OverwriteUploads})
+	l := serve(t, Config{Store: st, Upload: OverwriteUploads})
 	var c tftpclient.Client
 	for _, test := range tests {
 		_, err := c.Get(t.Context(), at(l, test.name), tftptest.Into(store.Mem(0), "x"))
@@ -168,7 +168,7 @@ func TestErrorPacketFor(t *testing.T) {
 // A refused upload says what is missing, or which name it may not have.
 func TestUploadRefusalNamesTheCause(t *testing.T) {
 	_, st := realDir(t)
-	l := serve(t, Server{Store: store.Visible(st), Upload: CreateUploads})
+	l := serve(t, Config{Store: store.Visible(st), Upload: CreateUploads})
 	var c tftpclient.Client
 	for name, want := range map[string]transfer.Error{
 		"missing/file": {Remote: true, Code: transfer.FileNotFound, Message: "directory not found"},

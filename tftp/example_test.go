@@ -34,7 +34,7 @@ func Example() {
 
 	// ListenAndServe(ctx, ":69") does these two steps in one.
 	ctx, stop := context.WithCancel(context.Background())
-	s := tftp.Server{Store: localdir.New(root)}
+	s := tftp.Config{Store: localdir.New(root)}
 	l, err := s.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		panic(err)
@@ -57,7 +57,7 @@ func Example() {
 // Answer requests from the program: here each client gets a file of its own.
 func ExampleServer_read() {
 	ctx, stop := context.WithCancel(context.Background())
-	s := tftp.Server{
+	s := tftp.Config{
 		Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 			if r.Name != "config" {
 				return nil, fs.ErrNotExist // ERROR 1 to the client
@@ -65,7 +65,7 @@ func ExampleServer_read() {
 			text := fmt.Sprintf("hostname lab-%v\n", r.Peer.Addr())
 			return store.FromBytes(r.Name, []byte(text)), nil
 		},
-		Ended: func(t *tftp.Transfer) { fmt.Println(t.Direction(), t.Name, t.Outcome, t.Bytes) },
+		Hooks: tftp.Hooks{Ended: func(t *tftp.Transfer) { fmt.Println(t.Direction(), t.Name, t.Outcome, t.Bytes) }},
 	}
 	l, err := s.Listen(ctx, "127.0.0.1:0")
 	if err != nil {

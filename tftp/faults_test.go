@@ -95,7 +95,7 @@ func TestThousandsOfTransfers(t *testing.T) {
 	if race.Enabled {
 		transfers = 500
 	}
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		w.net.Default = sim.Link{Latency: 5 * time.Millisecond, Loss: 0.01}
 	}, func(w *simWorld) {
 		want := w.put("image", 20_000)
@@ -134,7 +134,7 @@ func TestThousandsOfTransfers(t *testing.T) {
 // packets that the queue never empties again.
 func TestSlowLinkBothWays(t *testing.T) {
 	for range 20 { // goroutines take turns in another order each time
-		inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = slowLink }, func(w *simWorld) {
+		inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = slowLink }, func(w *simWorld) {
 			want := w.put("image", 100_000) // 10 s for the link
 			here, began := store.Mem(0), time.Now()
 			c := w.client()

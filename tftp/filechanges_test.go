@@ -131,7 +131,7 @@ func TestUploadPlaceChanges(t *testing.T) {
 		}, 2, ""},
 	}
 	for _, test := range tests {
-		runCase(t, test.name, func(s *Server) { s.Upload = test.kind }, func(tb *testbed) {
+		runCase(t, test.name, func(s *Config) { s.Upload = test.kind }, func(tb *testbed) {
 			want := tftptest.Content("new", 3000)
 			tb.must(os.Mkdir(filepath.Join(tb.dir, "d"), 0o755))
 			fault := tb.put(tb.askAgain(), "d/new", want, func() {
@@ -206,7 +206,7 @@ func TestTwoPeersOneName(t *testing.T) {
 		}
 		tftptest.WantFile(tb, tb.store, "image", one)
 	})
-	runCase(t, "two writes that do not", func(s *Server) { s.Upload = CreateUploads }, func(tb *testbed) {
+	runCase(t, "two writes that do not", func(s *Config) { s.Upload = CreateUploads }, func(tb *testbed) {
 		fault := tb.put(tb.askAgain(), "image", one, func() {
 			if fault := tb.put(tb.another(), "image", two, tb.stepBy); fault != nil {
 				tb.Errorf("who ended first: %q", fault)

@@ -17,7 +17,7 @@ func TestFilesBound(t *testing.T) {
 	for _, name := range []string{"f", "g", "h"} {
 		writeFile(t, dir, name, string(tftptest.Content(name, 2*maxAhead)))
 	}
-	l := serve(t, Server{Store: d, MaxFiles: 2, Upload: CreateUploads})
+	l := serve(t, Config{Store: d, MaxFiles: 2, Upload: CreateUploads})
 	begin := func(name string) *tftptest.Peer {
 		t.Helper()
 		p := newBadPeer(t, l)

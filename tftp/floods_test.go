@@ -27,7 +27,7 @@ func TestFloods(t *testing.T) {
 	port := func(tb *testbed) net.Addr { return net.UDPAddrFromAddrPort(tb.server.Addr()) }
 	tests := []struct {
 		name      string
-		configure func(*Server)
+		configure func(*Config)
 		to        func(*testbed) net.Addr
 		packet    func(i int) []byte
 		ports     int   // it comes from
@@ -38,22 +38,22 @@ func TestFloods(t *testing.T) {
 		counted   func(Counters) int64
 	}{
 		{
-			"requests beyond the rate", func(s *Server) { s.Rate = 100 }, port,
+			"requests beyond the rate", func(s *Config) { s.Rate = 100 }, port,
 			func(i int) []byte { return tftptest.RRQ(fmt.Sprint("image", i%2)) }, floodSize,
 			200, 100, 4 * 200, 10 + 4*100, func(c Counters) int64 { return c.TurnedAway[Rate] },
 		},
 		{
-			"requests beyond the number of transfers", func(s *Server) { s.MaxTransfers = 500 }, port,
+			"requests beyond the number of transfers", func(s *Config) { s.MaxTransfers = 500 }, port,
 			func(i int) []byte { return tftptest.RRQ(fmt.Sprint("image", i%2)) }, floodSize,
 			2 * 500, 0, 4 * 500, 10 + 4*500, func(c Counters) int64 { return c.TurnedAway[Busy] },
 		},
 		{
-			"writes beyond the number of an address", func(s *Server) { s.MaxPerClient = 100 }, port,
+			"writes beyond the number of an address", func(s *Config) { s.MaxPerClient = 100 }, port,
 			func(i int) []byte { return tftptest.WRQ(fmt.Sprint("new", i%50)) }, floodSize,
 			100, 0, 4 * 100, 10, func(c Counters) int64 { return c.TurnedAway[PerClient] },
 		},
 		{
-			"requests from one port", func(s *Server) { s.MaxTransfers = 1000 }, port,
+			"requests from one port", func(s *Config) { s.MaxTransfers = 1000 }, port,
 			func(i int) []byte { return tftptest.RRQ(fmt.Sprint("missing", i)) }, 1,
 			2 * 1000, 0, floodSize, 0, func(c Counters) int64 { return c.PacketsIn },
 		},
@@ -81,7 +81,7 @@ func TestFloods(t *testing.T) {
 		},
 	}
 	for _, test := range tests {
-		runCase(t, test.name, func(s *Server) {
+		runCase(t, test.name, func(s *Config) {
 			s.Grace = time.Millisecond // for what the flood has begun
 			if test.configure != nil {
 				test.configure(s)

@@ -64,12 +64,12 @@ type source struct {
 	refused packetio.RateLimit
 }
 
-func (g *guard) reset(s *Server) {
-	*g = guard{allow: s.Allow, deny: s.Deny, perClient: s.MaxPerClient, rate: s.Rate, rateOfLocal: s.Rate}
+func (g *guard) reset(c *Config) {
+	*g = guard{allow: c.Allow, deny: c.Deny, perClient: c.MaxPerClient, rate: c.Rate, rateOfLocal: c.Rate}
 	if g.rate == 0 {
-		g.rate, g.rateOfLocal = DefaultRate, -1
+		g.rate, g.rateOfLocal = defaultRate, -1
 	}
-	g.maxSources = max(minSources, 2*2*s.MaxTransfers)
+	g.maxSources = max(minSources, 2*2*c.MaxTransfers)
 	g.sources = make(map[netip.Addr]*source)
 }
 

@@ -49,19 +49,19 @@ func TestAllowAndDeny(t *testing.T) {
 func TestLimits(t *testing.T) {
 	tests := []struct {
 		name  string
-		limit func(*Server)
+		limit func(*Config)
 		text  string
 		code  transfer.ErrorCode
 		why   Reason
 	}{
-		{"per client", func(s *Server) { s.MaxPerClient = 2 }, "too many transfers of this address", transfer.NotDefined, PerClient},
-		{"rate", func(s *Server) { s.Rate = 1 }, "too many requests from this address", transfer.NotDefined, Rate},
-		{"denied", func(s *Server) { s.Deny = prefixes(otherIP + "/32") }, "access violation", transfer.AccessViolation, Denied},
-		{"not allowed", func(s *Server) { s.Allow = prefixes(clientIP + "/32") }, "access violation", transfer.AccessViolation, Denied},
+		{"per client", func(s *Config) { s.MaxPerClient = 2 }, "too many transfers of this address", transfer.NotDefined, PerClient},
+		{"rate", func(s *Config) { s.Rate = 1 }, "too many requests from this address", transfer.NotDefined, Rate},
+		{"denied", func(s *Config) { s.Deny = prefixes(otherIP + "/32") }, "access violation", transfer.AccessViolation, Denied},
+		{"not allowed", func(s *Config) { s.Allow = prefixes(clientIP + "/32") }, "access violation", transfer.AccessViolation, Denied},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, func(_ *simWorld, s *Server) { test.limit(s) }, func(w *simWorld) {
+			inWorld(t, func(_ *simWorld, s *Config) { test.limit(s) }, func(w *simWorld) {
 				want := w.put("image", 5000)
 				var peers []*tftptest.Peer
 				refused := 0
@@ -86,7 +86,7 @@ func TestLimits(t *testing.T) {
 				}
 				tftptest.WantFile(t, here, "image", want)
 				synctest.Wait()
-				if n := w.listener.Counters().TurnedAway[test.why]; n != int64(refused) {
+				if n := w.server.Counters().TurnedAway[test.why]; n != int64(refused) {
 					t.Errorf("%d counted of %d", n, refused)
 				}
 				w.wantResults(map[Outcome]int{Refused: refused})
@@ -109,7 +109,7 @@ func TestLimits(t *testing.T) {
 
 // Refusals are no weapon: an address gets only a few a second.
 func TestRefusalsAreRateLimited(t *testing.T) {
-	inWorld(t, func(_ *simWorld, s *Server) { s.Rate, s.Loops = 10, 1 }, func(w *simWorld) {
+	inWorld(t, func(_ *simWorld, s *Config) { s.Rate, s.Loops = 10, 1 }, func(w *simWorld) {
 		out := 0
 		w.net.Tap = func(p sim.Packet) bool {
 			if p.To.Addr() == netip.MustParseAddr(otherIP) {
@@ -126,7 +126,7 @@ func TestRefusalsAreRateLimited(t *testing.T) {
 		if most := 2*10 + 2*maxRefused; out > most || out < maxRefused {
 			t.Errorf("%d answers to 1000 requests at once, want at most %d", out, most)
 		}
-		if n := w.listener.Counters().TurnedAway[Rate]; n < 900 {
+		if n := w.server.Counters().TurnedAway[Rate]; n < 900 {
 			t.Errorf("%d counted", n)
 		}
 	})
@@ -155,7 +155,7 @@ func TestAmplification(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, func(_ *simWorld, s *Server) { s.Rate = 0 }, func(w *simWorld) {
+			inWorld(t, func(_ *simWorld, s *Config) { s.Rate = 0 }, func(w *simWorld) {
 				w.put("image", 100_000)
 				w.put("empty", 0)
 				wantFactor := w.countBytes(otherIP)
@@ -172,7 +172,7 @@ func TestAmplification(t *testing.T) {
 
 // Forged requests that fill the table keep others out for a second at most.
 func TestForgedRequestsMakeRoom(t *testing.T) {
-	inWorld(t, func(_ *simWorld, s *Server) { s.MaxTransfers, s.Loops = 8, 1 }, func(w *simWorld) {
+	inWorld(t, func(_ *simWorld, s *Config) { s.MaxTransfers, s.Loops = 8, 1 }, func(w *simWorld) {
 		want := w.put("image", 2000)
 		real := w.raw(otherIP) // one that continues must stay
 		defer real.Close()
@@ -226,7 +226,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	const transfers, sources, each = minSources / 2, 5 * minSources, 256
 	var g guard
 	before := heap()
-	g.reset(&Server{MaxTransfers: transfers, MaxPerClient: 1, Rate: 5})
+	g.reset(&Config{MaxTransfers: transfers, MaxPerClient: 1, Rate: 5})
 	now := time.Unix(1e9, 0)
 	busy := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, byte(i >> 16), byte(i >> 8), byte(i)}) }
 	for i := range 2 * transfers {
@@ -287,7 +287,7 @@ func TestAmplificationWithForgedACKs(t *testing.T) {
 	for _, test := range tests {
 		for _, single := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, single port %v", test.name, single), func(t *testing.T) {
-				inWorld(t, func(_ *simWorld, s *Server) { s.SinglePort = single }, func(w *simWorld) {
+				inWorld(t, func(_ *simWorld, s *Config) { s.SinglePort = single }, func(w *simWorld) {
 					w.put("f", 4<<20)
 					if test.known {
 						small := w.put("small", 1000)

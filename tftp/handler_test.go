@@ -30,7 +30,7 @@ func TestHandlers(t *testing.T) {
 		defer mu.Unlock()
 		asked = append(asked, *r)
 	}
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		s.Read = func(ctx context.Context, r *Request) (store.File, error) {
 			note(r)
 			return s.Store.Open(ctx, "generated")
@@ -85,7 +85,7 @@ func TestHandlerErrors(t *testing.T) {
 		{nil, transfer.FileNotFound, "file not found"}, // neither a file nor an error
 	}
 	for _, test := range tests {
-		inWorld(t, func(_ *simWorld, s *Server) {
+		inWorld(t, func(_ *simWorld, s *Config) {
 			s.Read = func(context.Context, *Request) (store.File, error) { return nil, test.err }
 		}, func(w *simWorld) {
 			_, err := w.client().Get(context.Background(), target("x"), nil)
@@ -105,14 +105,14 @@ func TestHandlerErrors(t *testing.T) {
 // A missing handler means refusal: a server with Read alone takes no uploads,
 // and the other way round.
 func TestHandlersMissing(t *testing.T) {
-	inWorld(t, func(_ *simWorld, s *Server) {
+	inWorld(t, func(_ *simWorld, s *Config) {
 		s.Store = nil
 		s.Read = func(context.Context, *Request) (store.File, error) { return nil, fs.ErrNotExist }
 	}, func(w *simWorld) {
 		_, err := w.client().Put(context.Background(), target("x"), bytes.NewReader(nil), 0)
 		tftptest.WantFault(t, err, transfer.AccessViolation)
 	})
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		s.Store = nil
 		s.Write = func(ctx context.Context, r *Request) (store.Upload, error) {
 			return w.mem.Create(ctx, r.Name, store.Create{})
@@ -121,7 +121,7 @@ func TestHandlersMissing(t *testing.T) {
 		_, err := w.client().Get(context.Background(), target("x"), nil)
 		tftptest.WantFault(t, err, transfer.AccessViolation)
 	})
-	if _, err := (&Server{}).Listen(t.Context(), ":0"); err == nil {
+	if _, err := (&Config{}).Listen(t.Context(), ":0"); err == nil {
 		t.Error("a server with nothing to serve listens")
 	}
 }
@@ -129,7 +129,7 @@ func TestHandlersMissing(t *testing.T) {
 // A handler's context ends with its transfer, however that ends.
 func TestHandlerContext(t *testing.T) {
 	images, slows := make(chan context.Context, 4), make(chan context.Context, 4)
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		s.Read = func(ctx context.Context, r *Request) (store.File, error) {
 			if r.Name == "slow" {
 				slows <- ctx
@@ -176,8 +176,8 @@ func TestHandlerContext(t *testing.T) {
 func TestHooks(t *testing.T) {
 	var mu sync.Mutex
 	var started, ended []*Transfer
-	inWorld(t, func(_ *simWorld, s *Server) {
-		s.Started = func(tr *Transfer) {
+	inWorld(t, func(_ *simWorld, s *Config) {
+		s.Hooks.Started = func(tr *Transfer) {
 			mu.Lock()
 			defer mu.Unlock()
 			tr.Value = len(started)
@@ -186,7 +186,7 @@ func TestHooks(t *testing.T) {
 				t.Errorf("started %+v", tr)
 			}
 		}
-		s.Ended = func(tr *Transfer) {
+		s.Hooks.Ended = func(tr *Transfer) {
 			mu.Lock()
 			defer mu.Unlock()
 			ended = append(ended, tr)
@@ -243,7 +243,7 @@ func (f brittleFile) ReadAt(p []byte, off int64) (int, error) {
 // A panic of the program that has us serve ends one transfer, and no other.
 func TestPanics(t *testing.T) {
 	for _, in := range []string{"Read", "ReadAt", "TryReadAt", "Started", "Ended"} {
-		inWorld(t, func(w *simWorld, s *Server) {
+		inWorld(t, func(w *simWorld, s *Config) {
 			s.Loops = 1
 			s.Read = func(ctx context.Context, r *Request) (store.File, error) {
 				f, err := w.disk.Open(ctx, "image")
@@ -263,7 +263,7 @@ func TestPanics(t *testing.T) {
 					}
 				}
 			}
-			s.Started, s.Ended = hook("Started"), hook("Ended")
+			s.Hooks.Started, s.Hooks.Ended = hook("Started"), hook("Ended")
 		}, func(w *simWorld) {
 			want := w.put("image", 2*maxAhead)
 			p := w.raw(otherIP)
@@ -287,7 +287,7 @@ func TestPanics(t *testing.T) {
 			}
 			tftptest.WantFile(t, here, "image", want)
 			synctest.Wait()
-			if n := w.listener.Counters().Crashes; n != 1 {
+			if n := w.server.Counters().Crashes; n != 1 {
 				t.Errorf("%d crashes counted", n)
 			}
 		})
@@ -296,7 +296,7 @@ func TestPanics(t *testing.T) {
 
 // An upload beyond the bound is refused before Write is asked.
 func TestHandlerUploadTooLarge(t *testing.T) {
-	inWorld(t, func(_ *simWorld, s *Server) {
+	inWorld(t, func(_ *simWorld, s *Config) {
 		s.MaxUpload = 100
 		s.Write = func(context.Context, *Request) (store.Upload, error) { return nil, syscall.EIO }
 	}, func(w *simWorld) {
@@ -331,7 +331,7 @@ func TestBrokenFiles(t *testing.T) {
 		"too much":      {size: 5000, read: returns(1<<20, nil)},
 	} {
 		for _, mode := range []transfer.Mode{transfer.Octet, transfer.Netascii} {
-			inWorld(t, func(_ *simWorld, s *Server) {
+			inWorld(t, func(_ *simWorld, s *Config) {
 				s.Read = func(context.Context, *Request) (store.File, error) { return f, nil }
 			}, func(w *simWorld) {
 				began, to := time.Now(), target("x")
@@ -358,7 +358,7 @@ func (u lazyUpload) StoredName() string { return "elsewhere" }
 
 // A store that takes less than it was given has not taken the file.
 func TestShortWriteIsNoSuccess(t *testing.T) {
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		s.Write = func(ctx context.Context, r *Request) (store.Upload, error) {
 			u, err := w.mem.Create(ctx, r.Name, store.Create{})
 			return lazyUpload{u}, err
@@ -376,7 +376,7 @@ func TestShortWriteIsNoSuccess(t *testing.T) {
 
 // A client that gives up while the store hangs is no size probe.
 func TestHangingStoreIsNoProbe(t *testing.T) {
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		w.disk.NoTry = true
 		w.disk.Before = func(c sim.Call) error {
 			if c.Op == sim.Read {

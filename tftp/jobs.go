@@ -20,8 +20,8 @@ const maxText = 64 << 20
 const maxScanners = 2
 
 // scanAll works for those who scan text files.
-func (l *Listener) scanAll() {
-	for s := range l.scans {
+func (srv *Server) scanAll() {
+	for s := range srv.scans {
 		s.Work()
 		s.shard.workDone(s)
 	}
@@ -61,16 +61,16 @@ func (s *session) HandBack() { s.shard.workDone(s) }
 
 // open asks the server's owner for what the request names.
 func (s *session) open() error {
-	l := s.shard.server
-	if l.MTU != 0 {
-		s.mtu = l.MTU
-	} else if l.mtu != nil && s.request.Offer.BlockSize > transfer.DefaultBlockSize {
-		s.mtu, _ = l.mtu(s.peer.Addr()) // without an answer, the client knows best
+	srv := s.shard.server
+	if srv.config.MTU != 0 {
+		s.mtu = srv.config.MTU
+	} else if srv.tests.mtu != nil && s.request.Offer.BlockSize > transfer.DefaultBlockSize {
+		s.mtu, _ = srv.tests.mtu(s.peer.Addr()) // without an answer, the client knows best
 	}
 	if s.request.Write {
 		return s.openUpload()
 	}
-	f, err := l.find(s.ctx, &s.request)
+	f, err := srv.find(s.ctx, &s.request)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *session) open() error {
 	if err := s.describeFile(); err != nil || s.readWhole() {
 		return err
 	}
-	if f, err = l.files.Share(f); err != nil {
+	if f, err = srv.files.Share(f); err != nil {
 		s.file = nil
 		return err
 	}
@@ -127,16 +127,16 @@ func (s *session) readWhole() bool {
 
 // openUpload begins the upload, which counts as a file.
 func (s *session) openUpload() (err error) {
-	l := s.shard.server
-	if err := l.files.Acquire(); err != nil {
+	srv := s.shard.server
+	if err := srv.files.Acquire(); err != nil {
 		return err
 	}
 	defer func() {
 		if s.upload == nil {
-			l.files.Release()
+			srv.files.Release()
 		}
 	}()
-	if s.upload, err = l.create(s.ctx, &s.request); err == nil {
+	if s.upload, err = srv.create(s.ctx, &s.request); err == nil {
 		s.locate(s.upload)
 	}
 	return err
@@ -150,44 +150,44 @@ func (s *session) locate(f any) {
 }
 
 // find opens what a read request names.
-func (l *Listener) find(ctx context.Context, r *Request) (store.File, error) {
-	if l.Read != nil {
-		f, err := l.Read(ctx, r)
+func (srv *Server) find(ctx context.Context, r *Request) (store.File, error) {
+	if srv.config.Read != nil {
+		f, err := srv.config.Read(ctx, r)
 		if err == nil && f == nil {
 			err = fs.ErrNotExist
 		}
 		return f, err
 	}
-	if l.Store == nil {
+	if srv.config.Store == nil {
 		return nil, errReadsOff
 	}
 	name, err := store.CleanName(r.Name)
 	if err != nil {
 		return nil, err
 	}
-	return l.Store.Open(ctx, name)
+	return srv.config.Store.Open(ctx, name)
 }
 
 // create begins what a write request names.
-func (l *Listener) create(ctx context.Context, r *Request) (store.Upload, error) {
-	if r.Offer.HasSize && r.Offer.Size > l.MaxUpload {
+func (srv *Server) create(ctx context.Context, r *Request) (store.Upload, error) {
+	if r.Offer.HasSize && r.Offer.Size > srv.config.MaxUpload {
 		return nil, fileio.ErrTooLarge
 	}
-	if l.Write != nil {
-		u, err := l.Write(ctx, r)
+	if srv.config.Write != nil {
+		u, err := srv.config.Write(ctx, r)
 		if err == nil && u == nil {
 			err = errUploadsOff
 		}
 		return u, err
 	}
-	if l.Store == nil || l.Upload == NoUploads {
+	if srv.config.Store == nil || srv.config.Upload == NoUploads {
 		return nil, errUploadsOff
 	}
 	name, err := store.CleanName(r.Name)
 	if err != nil {
 		return nil, err
 	}
-	u, err := l.Store.Create(ctx, name, store.Create{Size: r.Announced(), Exclusive: l.Upload == CreateUploads})
+	u, err := srv.config.Store.Create(ctx, name, store.Create{Size: r.Announced(), Exclusive: srv.config.Upload == CreateUploads})
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", errNoDirectory, err)
 	}

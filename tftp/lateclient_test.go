@@ -15,7 +15,7 @@ import (
 // takes what has come meanwhile before it counts anything as lost.
 func TestLateClientRepeatsNothing(t *testing.T) {
 	for _, window := range []int{1, 8} {
-		inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = sim.Link{Latency: time.Millisecond} }, func(w *simWorld) {
+		inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = sim.Link{Latency: time.Millisecond} }, func(w *simWorld) {
 			want, here := w.put("down", 100_000), store.Mem(0)
 			late := func() *simClient {
 				c, slept := w.client(), false

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A lifeContext is the context of one transfer, for [Server.Read] and Write. Few of them
+// A lifeContext is the context of one transfer, for [Config.Read] and Write. Few of them
 // wait for it, and so it is no context of package context before Done is called: that
 // would be known to the server's, which all loops share.
 type lifeContext struct {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -19,9 +18,11 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A Listener is a server with its sockets open.
-type Listener struct {
-	Server
+// A Server is a running server of files over TFTP: [Config.Listen] opens its sockets, and
+// [Server.Serve] answers requests.
+type Server struct {
+	config   Config // with defaults
+	tests    testHooks
 	bindings []*binding
 	guard    guard
 
@@ -43,9 +44,16 @@ type Listener struct {
 	dallying atomic.Int64 // transfers that are over, and still answer repeats
 }
 
+// testHooks are what only tests of this package set. The zero value is for all others.
+type testHooks struct {
+	open   packetio.Opener               // in place of packetio.Open; without mtu, no MTU is asked for
+	mtu    func(netip.Addr) (int, error) // in place of udp.PathMTU
+	spread bool                          // all loops count as busy, so each gets its share of transfers
+}
+
 // A binding is what serves one address.
 type binding struct {
-	listener       *Listener
+	server         *Server
 	requestSockets []packetio.Socket // where requests come in, sharing a port; none where the shards share it
 	counts         []shardCounters   // of each request socket
 	shards         []*shard
@@ -61,7 +69,8 @@ type binding struct {
 // stands for every address of the machine, in both families where it has them,
 // and port 0 lets the kernel choose. Without any address it is ":69".
 // Its errors wrap the kernel's, such as syscall.EADDRINUSE and EACCES.
-func (s *Server) Listen(ctx context.Context, addrs ...string) (*Listener, error) {
+// ctx bounds the name lookups only; its values reach Read and Write.
+func (c *Config) Listen(ctx context.Context, addrs ...string) (*Server, error) {
 	if len(addrs) == 0 {
 		addrs = []string{fmt.Sprintf(":%d", transfer.Port)}
 	}
@@ -69,45 +78,34 @@ func (s *Server) Listen(ctx context.Context, addrs ...string) (*Listener, error)
 	for i, addr := range addrs {
 		places[i].Addr = addr
 	}
-	return s.ListenAt(ctx, places...)
+	return c.ListenAt(ctx, places...)
 }
 
-// ListenOn takes requests from sockets that are open already, such as those
-// which systemd hands over, or [Listener.Files] of another process. Those of one
-// address share what comes to it. The Listener closes them in the end, or at once
-// if it fails.
-func (s *Server) ListenOn(ctx context.Context, conns ...*udp.Conn) (*Listener, error) {
-	var places []Place
-	for _, conn := range conns {
-		at := slices.IndexFunc(places, func(p Place) bool { return p.Conns[0].LocalAddr() == conn.LocalAddr() })
-		if at < 0 {
-			places = append(places, Place{Conns: []*udp.Conn{conn}})
-		} else {
-			places[at].Conns = append(places[at].Conns, conn)
-		}
-	}
-	return s.ListenAt(ctx, places...)
-}
-
-// A Place is where a Listener takes requests.
+// A Place is where a Server takes requests.
 type Place struct {
-	Addr  string      // to open, as for [Server.Listen]
-	Conns []*udp.Conn // open already, all at one address; then Addr does not count
+	Addr  string      // an address to open, as for [Config.Listen]
+	Conns []*udp.Conn // open sockets, all at one address; Addr then does not count
 }
 
-// ListenAt is Listen for places without Conns, and ListenOn for the others. Item i of
-// [Listener.Addrs] is for place i.
-func (s *Server) ListenAt(ctx context.Context, places ...Place) (*Listener, error) {
-	l, err := s.listener(ctx)
+// ListenAt is [Config.Listen] for addresses and for sockets that are open already, such as
+// those of systemd, or those that [Server.Files] of another process duplicated. Item i of
+// [Server.Addrs] is for place i. The Server closes the sockets in the end, and ListenAt
+// does so if it fails.
+func (c *Config) ListenAt(ctx context.Context, places ...Place) (*Server, error) {
+	return c.listen(ctx, testHooks{}, places)
+}
+
+func (c *Config) listen(ctx context.Context, tests testHooks, places []Place) (*Server, error) {
+	srv, err := c.server(ctx, tests)
 	if err == nil && len(places) == 0 {
 		err = errors.New("tftp: no socket to listen on")
 	}
 	for i, p := range places {
 		if err == nil && len(p.Conns) > 0 {
-			err = l.adopt(ctx, p.Conns)
-			places[i].Conns = nil // the Listener closes them
+			err = srv.adopt(ctx, p.Conns)
+			places[i].Conns = nil // the Server closes them
 		} else if err == nil {
-			err = l.bind(ctx, p.Addr)
+			err = srv.bind(ctx, p.Addr)
 		}
 	}
 	if err != nil {
@@ -116,51 +114,57 @@ func (s *Server) ListenAt(ctx context.Context, places ...Place) (*Listener, erro
 				_ = conn.Close()
 			}
 		}
-		if l != nil {
-			_ = l.Close()
+		if srv != nil {
+			_ = srv.Close()
 		}
 		return nil, err
 	}
-	l.share()
-	return l, nil
+	srv.share()
+	return srv, nil
 }
 
-// listener returns a Listener that has no sockets yet.
-func (s *Server) listener(ctx context.Context) (*Listener, error) {
-	if err := s.check(); err != nil {
+// server returns a Server that has no sockets yet.
+func (c *Config) server(ctx context.Context, tests testHooks) (*Server, error) {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
-	l := &Listener{Server: *s, began: time.Now(), retired: make(chan time.Duration, 1)}
-	l.setDefaults()
-	l.guard.reset(&l.Server)
-	l.bandwidth.set(&l.Server)
-	l.files.Max = l.MaxFiles
-	l.ctx, l.halt = context.WithCancel(store.WithWaits(context.WithoutCancel(ctx), l.workers.Lend))
-	l.workers.Init(3*l.MaxTransfers + l.Loops) // transfers, displaced ones, and those that dally
-	l.scans = make(chan *session, 2*l.MaxTransfers)
-	l.lines = linequeue.New(l.writeLine, func(lost int64) { l.Log.Warn("tftp: the log was too slow", "lines lost", lost) })
-	return l, nil
+	srv := &Server{config: *c, tests: tests, began: time.Now(), retired: make(chan time.Duration, 1)}
+	srv.config.setDefaults()
+	if tests.open == nil {
+		srv.tests.open = packetio.Open
+		if tests.mtu == nil {
+			srv.tests.mtu = udp.PathMTU
+		}
+	}
+	srv.guard.reset(&srv.config)
+	srv.bandwidth.set(&srv.config)
+	srv.files.Max = srv.config.MaxFiles
+	srv.ctx, srv.halt = context.WithCancel(store.WithWaits(context.WithoutCancel(ctx), srv.workers.Lend))
+	srv.workers.Init(3*srv.config.MaxTransfers + srv.config.Loops) // transfers, displaced ones, and those that dally
+	srv.scans = make(chan *session, 2*srv.config.MaxTransfers)
+	srv.lines = linequeue.New(srv.writeLine, func(lost int64) { srv.config.Log.Warn("tftp: the log was too slow", "lines lost", lost) })
+	return srv, nil
 }
 
 // share gives the shards the memory for buffers, and each request socket its counters.
-func (l *Listener) share() {
+func (srv *Server) share() {
 	n := 0
-	for _, b := range l.bindings {
+	for _, b := range srv.bindings {
 		n += len(b.shards)
 	}
-	for _, b := range l.bindings {
+	for _, b := range srv.bindings {
 		for range b.requestSockets {
-			b.counts = append(b.counts, l.newShardCounters())
+			b.counts = append(b.counts, srv.newShardCounters())
 		}
 	}
-	l.memory.set(l.Memory, n)
-	for sh := range l.allShards {
-		sh.memory.pool = &l.memory
+	srv.memory.set(srv.config.Memory, n)
+	for sh := range srv.allShards {
+		sh.memory.pool = &srv.memory
 	}
 }
 
 // bind opens the sockets for one address.
-func (l *Listener) bind(ctx context.Context, addr string) (err error) {
+func (srv *Server) bind(ctx context.Context, addr string) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("tftp: listen on %s: %w", addr, err)
@@ -170,10 +174,10 @@ func (l *Listener) bind(ctx context.Context, addr string) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &binding{listener: l}
-	l.bindings = append(l.bindings, b)
-	conns, err := l.openRequestSockets(ctx, at)
-	if l.SinglePort {
+	b := &binding{server: srv}
+	srv.bindings = append(srv.bindings, b)
+	conns, err := srv.openRequestSockets(ctx, at)
+	if srv.config.SinglePort {
 		for _, conn := range conns {
 			b.shards = append(b.shards, newShard(b, conn, true))
 		}
@@ -183,25 +187,25 @@ func (l *Listener) bind(ctx context.Context, addr string) (err error) {
 	} else if b.requestSockets = conns; err == nil {
 		err = b.openShards(ctx, at.Addr())
 	}
-	if err == nil && l.SinglePort {
+	if err == nil && srv.config.SinglePort {
 		err = b.discardEarly()
 	}
 	return err
 }
 
 // adopt makes a binding of sockets that are open already, at one address.
-func (l *Listener) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
-	b := &binding{listener: l}
-	l.bindings = append(l.bindings, b)
+func (srv *Server) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
+	b := &binding{server: srv}
+	srv.bindings = append(srv.bindings, b)
 	local := conns[0].LocalAddr()
 	at := local.Addr()
 	if at.IsUnspecified() && at.Is6() {
 		at = netip.Addr{} // both families, in case it is of both
 	}
 	for _, conn := range conns {
-		b.requestSockets = append(b.requestSockets, packetio.Trace(conn, l.Trace))
+		b.requestSockets = append(b.requestSockets, packetio.Trace(conn, srv.config.Hooks.Trace))
 	}
-	if l.SinglePort {
+	if srv.config.SinglePort {
 		for _, conn := range b.requestSockets {
 			b.shards = append(b.shards, newShard(b, conn, true))
 		}
@@ -219,21 +223,21 @@ func (l *Listener) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 
 // openRequestSockets opens the sockets that requests come to: one for each loop where
 // they can share the port.
-func (l *Listener) openRequestSockets(ctx context.Context, at netip.AddrPort) ([]packetio.Socket, error) {
+func (srv *Server) openRequestSockets(ctx context.Context, at netip.AddrPort) ([]packetio.Socket, error) {
 	// The first socket is opened alone: sockets that share a port would join
 	// another server's of the same user, and take half of its requests.
-	conn, err := l.openSocket(ctx, at, udp.Config{Busy: l.SinglePort})
+	conn, err := srv.openSocket(ctx, at, udp.Config{Busy: srv.config.SinglePort})
 	if err != nil {
 		return nil, err
 	}
-	if l.Loops == 1 || !udp.CanSharePort {
+	if srv.config.Loops == 1 || !udp.CanSharePort {
 		return []packetio.Socket{conn}, nil
 	}
 	at = netip.AddrPortFrom(at.Addr(), conn.LocalAddr().Port())
 	_ = conn.Close()
 	var conns []packetio.Socket
-	for range l.Loops {
-		conn, err := l.openSocket(ctx, at, udp.Config{Busy: l.SinglePort, ReusePort: true})
+	for range srv.config.Loops {
+		conn, err := srv.openSocket(ctx, at, udp.Config{Busy: srv.config.SinglePort, ReusePort: true})
 		if err != nil {
 			closeSockets(conns)
 			return nil, err
@@ -244,7 +248,7 @@ func (l *Listener) openRequestSockets(ctx context.Context, at netip.AddrPort) ([
 }
 
 func (b *binding) openBroadcastShard(ctx context.Context, at netip.Addr) error {
-	conn, err := b.listener.openSocket(ctx, netip.AddrPortFrom(at, 0), udp.Config{})
+	conn, err := b.server.openSocket(ctx, netip.AddrPortFrom(at, 0), udp.Config{})
 	if err != nil {
 		return err
 	}
@@ -259,10 +263,10 @@ func (b *binding) openBroadcastShard(ctx context.Context, at netip.Addr) error {
 // openShards opens a socket for each loop. If the port range has too few free
 // ports for all of them, fewer loops do.
 func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
-	l := b.listener
-	next := int(l.FirstPort)
-	for range l.Loops {
-		conn, err := l.openInRange(ctx, at, &next)
+	srv := b.server
+	next := int(srv.config.FirstPort)
+	for range srv.config.Loops {
+		conn, err := srv.openInRange(ctx, at, &next)
 		if errors.Is(err, ErrNoPort) && len(b.shards) > 0 {
 			return nil
 		}
@@ -279,14 +283,14 @@ func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
 var ErrNoPort = fmt.Errorf("no port of the range is free: %w", syscall.EADDRINUSE)
 
 // openInRange opens a socket on the first free port from *next on.
-func (l *Listener) openInRange(ctx context.Context, at netip.Addr, next *int) (packetio.Socket, error) {
-	if l.LastPort == 0 {
-		return l.openSocket(ctx, netip.AddrPortFrom(at, 0), udp.Config{Busy: true})
+func (srv *Server) openInRange(ctx context.Context, at netip.Addr, next *int) (packetio.Socket, error) {
+	if srv.config.LastPort == 0 {
+		return srv.openSocket(ctx, netip.AddrPortFrom(at, 0), udp.Config{Busy: true})
 	}
-	for *next <= int(l.LastPort) {
+	for *next <= int(srv.config.LastPort) {
 		port := uint16(*next)
 		*next++
-		conn, err := l.openSocket(ctx, netip.AddrPortFrom(at, port), udp.Config{Busy: true})
+		conn, err := srv.openSocket(ctx, netip.AddrPortFrom(at, port), udp.Config{Busy: true})
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return conn, err
 		}
@@ -294,13 +298,13 @@ func (l *Listener) openInRange(ctx context.Context, at netip.Addr, next *int) (p
 	return nil, ErrNoPort
 }
 
-func (l *Listener) openSocket(ctx context.Context, at netip.AddrPort, c udp.Config) (packetio.Socket, error) {
-	c.Plain = l.Plain
-	conn, err := l.open(ctx, at, c)
+func (srv *Server) openSocket(ctx context.Context, at netip.AddrPort, c udp.Config) (packetio.Socket, error) {
+	c.Plain = srv.config.Plain
+	conn, err := srv.tests.open(ctx, at, c)
 	if err != nil {
 		return nil, err
 	}
-	return packetio.Trace(conn, l.Trace), nil
+	return packetio.Trace(conn, srv.config.Hooks.Trace), nil
 }
 
 // discardEarly throws away what came while the sockets of a port were opened one by
@@ -346,12 +350,12 @@ func resolveListen(ctx context.Context, addr string) (netip.AddrPort, error) {
 }
 
 // Addr returns the first address on which requests are taken.
-func (l *Listener) Addr() netip.AddrPort { return l.bindings[0].addr() }
+func (srv *Server) Addr() netip.AddrPort { return srv.bindings[0].addr() }
 
 // Addrs returns all addresses on which requests are taken.
-func (l *Listener) Addrs() []netip.AddrPort {
+func (srv *Server) Addrs() []netip.AddrPort {
 	var all []netip.AddrPort
-	for _, b := range l.bindings {
+	for _, b := range srv.bindings {
 		all = append(all, b.addr())
 	}
 	return all
@@ -365,8 +369,8 @@ func (b *binding) addr() netip.AddrPort {
 }
 
 // allShards yields the shards of all bindings.
-func (l *Listener) allShards(yield func(*shard) bool) {
-	for _, b := range l.bindings {
+func (srv *Server) allShards(yield func(*shard) bool) {
+	for _, b := range srv.bindings {
 		for _, sh := range b.shards {
 			if !yield(sh) {
 				return
@@ -375,16 +379,16 @@ func (l *Listener) allShards(yield func(*shard) bool) {
 	}
 }
 
-// Close closes the sockets of a Listener that shall not serve after all. One
+// Close closes the sockets of a Server that shall not serve after all. One
 // that serves is ended by its context.
-func (l *Listener) Close() error {
-	for _, b := range l.bindings {
+func (srv *Server) Close() error {
+	for _, b := range srv.bindings {
 		closeSockets(b.requestSockets)
 		for _, sh := range b.shards {
 			_ = sh.conn.Close()
 		}
 	}
-	l.halt()
+	srv.halt()
 	return nil
 }
 
@@ -395,9 +399,9 @@ func closeSockets(sockets []packetio.Socket) {
 }
 
 // admit counts a new transfer, unless there are too many.
-func (l *Listener) admit() bool {
-	if l.count.Add(1) > int64(l.MaxTransfers) {
-		l.count.Add(-1)
+func (srv *Server) admit() bool {
+	if srv.count.Add(1) > int64(srv.config.MaxTransfers) {
+		srv.count.Add(-1)
 		return false
 	}
 	return true
@@ -406,26 +410,26 @@ func (l *Listener) admit() bool {
 // displace counts a transfer that takes the place of another, which may still
 // wait for its job. There may be as many of these again and no more, or a store
 // that hangs would gather jobs without bound.
-func (l *Listener) displace() bool {
-	if l.count.Add(1) > 2*int64(l.MaxTransfers) {
-		l.count.Add(-1)
+func (srv *Server) displace() bool {
+	if srv.count.Add(1) > 2*int64(srv.config.MaxTransfers) {
+		srv.count.Add(-1)
 		return false
 	}
 	return true
 }
 
 // leave takes back what admit counted.
-func (l *Listener) leave() { l.count.Add(-1) }
+func (srv *Server) leave() { srv.count.Add(-1) }
 
 // Counters returns the totals so far.
-func (l *Listener) Counters() Counters {
+func (srv *Server) Counters() Counters {
 	c := Counters{
-		LinesLost: l.lines.Lost(),
-		Crashes:   l.crashes.Load(),
-		Live:      l.count.Load(),
-		Dallying:  l.dallying.Load(),
+		LinesLost: srv.lines.Lost(),
+		Crashes:   srv.crashes.Load(),
+		Live:      srv.count.Load(),
+		Dallying:  srv.dallying.Load(),
 	}
-	for _, t := range l.totals {
+	for _, t := range srv.totals {
 		c.PacketsIn += t.packetsIn.Load()
 		c.PacketsOut += t.packetsOut.Load()
 		c.BytesIn += t.bytesIn.Load()
@@ -436,15 +440,15 @@ func (l *Listener) Counters() Counters {
 			c.TurnedAway[i] += t.turnedAway[i].Load()
 		}
 	}
-	for sh := range l.allShards {
+	for sh := range srv.allShards {
 		c.Held += sh.memory.held.Load()
 	}
 	return c
 }
 
 // newShardCounters returns the counters of one more loop. All are made before the loops run.
-func (l *Listener) newShardCounters() shardCounters {
+func (srv *Server) newShardCounters() shardCounters {
 	t := new(totals)
-	l.totals = append(l.totals, t)
+	srv.totals = append(srv.totals, t)
 	return shardCounters{totals: t}
 }

@@ -160,7 +160,7 @@ type lockstepServer struct {
 	out *tap
 }
 
-func newLockstepServer(t testing.TB, s Server) *lockstepServer {
+func newLockstepServer(t testing.TB, s Config) *lockstepServer {
 	m := newSteppedServer(s)
 	d := &lockstepServer{m, t, &tap{latest: map[netip.AddrPort][]byte{}}}
 	b := m.bindings[0]
@@ -181,7 +181,7 @@ func (d *lockstepServer) wantNothingShared(what string) {
 	if len(d.sh.shared) != 0 {
 		d.t.Errorf("%s: %d files are still shared", what, len(d.sh.shared))
 	}
-	wantAllFree(d.t, d.Listener, what)
+	wantAllFree(d.t, d.Server, what)
 }
 
 // A lockstepReader is a client in lock-step.

@@ -27,16 +27,16 @@ import (
 
 // serve runs a server on the loopback interface until the test ends, and then
 // looks for what it left behind.
-func serve(t testing.TB, s Server) *Listener {
+func serve(t testing.TB, s Config) *Server {
 	t.Helper()
-	return serveAt(t, s, "127.0.0.1:0")
+	return serveAt(t, testHooks{}, s, "127.0.0.1:0")
 }
 
-func serveAt(t testing.TB, s Server, addr string) *Listener {
+func serveAt(t testing.TB, hooks testHooks, s Config, addr string) *Server {
 	t.Helper()
 	repeat.OnFailure(t)
 	ctx, stop := context.WithCancel(context.Background())
-	l, err := s.Listen(ctx, addr)
+	l, err := listen(ctx, hooks, s, addr)
 	if err != nil {
 		stop()
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func serveAt(t testing.TB, s Server, addr string) *Listener {
 }
 
 // at names a file on a real server.
-func at(l *Listener, name string) tftpclient.Target {
+func at(l *Server, name string) tftpclient.Target {
 	return tftpclient.Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: name}
 }
 
@@ -70,7 +70,7 @@ func bothWays(t *testing.T, f func(t *testing.T, plain bool)) {
 func TestLoopback(t *testing.T) {
 	bothWays(t, func(t *testing.T, plain bool) {
 		mem := store.Mem(1 << 30)
-		l := serve(t, Server{Store: mem, Upload: OverwriteUploads, Plain: plain})
+		l := serve(t, Config{Store: mem, Upload: OverwriteUploads, Plain: plain})
 		options := map[string]*tftpclient.Client{
 			"none":     {NoOptions: true},
 			"defaults": {},
@@ -95,7 +95,7 @@ func TestLoopback(t *testing.T) {
 
 // thereAndBack sends a file of the given size, asks for its size, and fetches
 // it.
-func thereAndBack(t *testing.T, c *tftpclient.Client, l *Listener, mem store.Store, name string, size int) {
+func thereAndBack(t *testing.T, c *tftpclient.Client, l *Server, mem store.Store, name string, size int) {
 	t.Helper()
 	want := tftptest.Content(name, size)
 	ctx := t.Context()
@@ -137,7 +137,7 @@ func TestRollover(t *testing.T) {
 	}
 	bothWays(t, func(t *testing.T, plain bool) {
 		mem := store.Mem(1 << 30)
-		l := serve(t, Server{Store: mem, Upload: OverwriteUploads, Plain: plain})
+		l := serve(t, Config{Store: mem, Upload: OverwriteUploads, Plain: plain})
 		for _, roll := range []transfer.Rollover{transfer.RolloverDefault, transfer.RolloverZero, transfer.RolloverOne} {
 			c := tftpclient.Client{BlockSize: 8, Window: 64, Rollover: roll, Plain: plain}
 			sizes := []int{65535, 65536}
@@ -171,7 +171,7 @@ func TestNetascii(t *testing.T) {
 	}
 	bothWays(t, func(t *testing.T, plain bool) {
 		mem := store.Mem(1 << 30)
-		l := serve(t, Server{Store: mem, Upload: OverwriteUploads, Plain: plain})
+		l := serve(t, Config{Store: mem, Upload: OverwriteUploads, Plain: plain})
 		for _, c := range []*tftpclient.Client{{NoOptions: true}, {BlockSize: 512, Window: 8}, {BlockSize: 8, Window: 3}, {}} {
 			for name, text := range texts {
 				to := at(l, name)
@@ -224,7 +224,7 @@ func TestUploadRules(t *testing.T) {
 			dir, st := realDir(t)
 			writeFile(t, dir, "old", "as it was")
 			writeFile(t, dir, "dir/file", "")
-			l := serve(t, Server{Store: st, Upload: test.uploads, MaxUpload: limit})
+			l := serve(t, Config{Store: st, Upload: test.uploads, MaxUpload: limit})
 			c := tftpclient.Client{NoOptions: test.plain}
 			_, err := c.Put(t.Context(), at(l, test.name), bytes.NewReader(test.b), int64(len(test.b)))
 			if test.ok {
@@ -296,7 +296,7 @@ func wantNoTemps(t testing.TB, dir string) {
 // GetFile and PutFile, with real files on both sides.
 func TestFiles(t *testing.T) {
 	there, st := realDir(t)
-	l := serve(t, Server{Store: st, Upload: CreateUploads})
+	l := serve(t, Config{Store: st, Upload: CreateUploads})
 	here := t.TempDir()
 	writeFile(t, here, "a", string(tftptest.Content("a", 300_000)))
 	var c tftpclient.Client
@@ -334,7 +334,7 @@ func TestFiles(t *testing.T) {
 // A client cancelled in the midst of a transfer leaves nothing anywhere.
 func TestCancelLoopback(t *testing.T) {
 	dir, st := realDir(t)
-	l := serve(t, Server{Store: st, Upload: OverwriteUploads})
+	l := serve(t, Config{Store: st, Upload: OverwriteUploads})
 	writeFile(t, dir, "image", string(tftptest.Content("image", 1<<20)))
 	for _, write := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -384,7 +384,7 @@ func TestListen(t *testing.T) {
 			if strings.HasPrefix(addr, "[") && !hasIPv6(t) {
 				t.Skip("this host has no IPv6")
 			}
-			l := serveAt(t, Server{Store: mem, Loops: 3, spread: true}, addr)
+			l := serveAt(t, testHooks{spread: true}, Config{Store: mem, Loops: 3}, addr)
 			host := l.Addr().Addr()
 			if host.IsUnspecified() {
 				host = netip.MustParseAddr("127.0.0.1")
@@ -401,20 +401,20 @@ func TestListen(t *testing.T) {
 			tftptest.WantFile(t, here, "hello", []byte("hello"))
 			c.Wait()
 			for _, loops := range []int{1, 3} {
-				s := Server{Store: mem, Loops: loops, spread: true}
-				if _, err := s.Listen(t.Context(), l.Addr().String()); !errors.Is(err, syscall.EADDRINUSE) {
+				s := Config{Store: mem, Loops: loops}
+				if _, err := listen(t.Context(), testHooks{spread: true}, s, l.Addr().String()); !errors.Is(err, syscall.EADDRINUSE) {
 					t.Errorf("the same port again, %d loops: %v", loops, err)
 				}
 			}
 		})
 	}
-	s := Server{Store: mem}
+	s := Config{Store: mem}
 	for _, addr := range []string{"", "nonsense", "127.0.0.1", "127.0.0.1:http-no-such", "127.0.0.1:99999", "192.0.2.1:0"} {
 		if _, err := s.Listen(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "listen on "+addr) {
 			t.Errorf("listen on %q: %v", addr, err)
 		}
 	}
-	if _, err := new(Server).Listen(t.Context(), "127.0.0.1:0"); err == nil {
+	if _, err := new(Config).Listen(t.Context(), "127.0.0.1:0"); err == nil {
 		t.Error("a server without a store")
 	}
 	ctx, cancel := context.WithCancel(t.Context())

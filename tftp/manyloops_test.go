@@ -66,7 +66,7 @@ func newLoopsModel(t *testing.T, loops int, seed uint64) *loopsModel {
 	seed = cmp.Or(*loopsSeed, seed)
 	repeat.OnFailure(t, "-args", "-loops.seed", fmt.Sprint(seed))
 	m := &loopsModel{
-		steppedServer: manualRoutes(loops, Server{Store: &tftptest.Endless{Size: 1 << 30}}),
+		steppedServer: manualRoutes(loops, Config{Store: &tftptest.Endless{Size: 1 << 30}}),
 		t:             t, rng: rand.New(rand.NewPCG(seed, uint64(loops))), loops: map[*shard]*modelLoop{},
 	}
 	for sh := range m.allShards {
@@ -165,7 +165,7 @@ func (m *loopsModel) endAll() {
 	for m.ended < m.next {
 		m.tick()
 	}
-	wantAllFree(m.t, m.Listener, "once all have ended")
+	wantAllFree(m.t, m.Server, "once all have ended")
 }
 
 // balance returns how much work the loop with the most has had and the mean, from 0 to 1
@@ -289,7 +289,7 @@ func TestManyLoopsAtOnce(t *testing.T) {
 // The same requests on the wire, to a server whose memory is the default: every upload
 // gets the window that it asks for, though each loop's part would be too little.
 func TestManyLoopsGiveLargeWindows(t *testing.T) {
-	inWorld(t, func(_ *simWorld, s *Server) { s.Loops = 32 }, func(w *simWorld) {
+	inWorld(t, func(_ *simWorld, s *Config) { s.Loops = 32 }, func(w *simWorld) {
 		const uploads, window = 35, 256
 		var peers []*tftptest.Peer
 		for i := range uploads {
@@ -301,7 +301,7 @@ func TestManyLoopsGiveLargeWindows(t *testing.T) {
 			peers = append(peers, p)
 		}
 		synctest.Wait()
-		if held := w.listener.Counters().Held; held < uploads*window*2*1428 {
+		if held := w.server.Counters().Held; held < uploads*window*2*1428 {
 			t.Errorf("%d bytes held by %d uploads", held, uploads)
 		}
 		for _, p := range peers {
@@ -320,7 +320,7 @@ func TestPacketsShareNothing(t *testing.T) {
 	lib := newPagedStore(t, 1)
 	lib.put("image", tftptest.Content("image", 1<<20))
 	mem := store.Mem(1 << 30)
-	d := newLockstepServer(t, Server{Store: lib, Write: func(ctx context.Context, r *Request) (store.Upload, error) {
+	d := newLockstepServer(t, Config{Store: lib, Write: func(ctx context.Context, r *Request) (store.Upload, error) {
 		return mem.Create(ctx, r.Name, store.Create{})
 	}})
 	var all []*lockstepReader
@@ -386,11 +386,11 @@ func TestManyLoopsOnSockets(t *testing.T) {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {
 			mem := store.Mem(1 << 30)
 			var used sync.Map // sockets that answered
-			l := serve(t, Server{Store: mem, Upload: OverwriteUploads, Loops: loops, Trace: func(_ time.Time, sent bool, _, local netip.AddrPort, _ []byte) {
+			l := serve(t, Config{Store: mem, Upload: OverwriteUploads, Loops: loops, Hooks: Hooks{Trace: func(_ time.Time, sent bool, _, local netip.AddrPort, _ []byte) {
 				if sent {
 					used.Store(local.Port(), true)
 				}
-			}})
+			}}})
 			storetest.Put(t, mem, "image", make([]byte, 100_000))
 			for range loops { // each goes to a loop that has none
 				p := newBadPeer(t, l)

@@ -2,7 +2,7 @@ package tftp
 
 import "sync/atomic"
 
-// A pool is [Server.Memory]: what transfers may hold in buffers that have a transfer's
+// A pool is [Config.Memory]: what transfers may hold in buffers that have a transfer's
 // size. The few hundred bytes that each has in any case do not count. The loops lease
 // it in pieces (docs/decisions/023).
 type pool struct {

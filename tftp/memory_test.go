@@ -19,7 +19,7 @@ import (
 )
 
 // wantAllFree checks that no loop has memory, and none is promised.
-func wantAllFree(t testing.TB, l *Listener, what string) {
+func wantAllFree(t testing.TB, l *Server, what string) {
 	t.Helper()
 	if free, promised := l.memory.free.Load(), l.memory.promised.Load(); free != l.memory.limit || promised != 0 {
 		t.Errorf("%s: %d of %d bytes are free, %d promised", what, free, l.memory.limit, promised)
@@ -120,7 +120,7 @@ func TestLoopsShareMemory(t *testing.T) {
 // and those that have theirs continue.
 func TestMemoryOut(t *testing.T) {
 	const block = 8192
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		s.Loops, s.Memory = 1, 10*block
 		w.disk.NoTry = true // each read needs a buffer
 	}, func(w *simWorld) {
@@ -143,7 +143,7 @@ func TestMemoryOut(t *testing.T) {
 		if len(peers) < 5 || len(peers) > 10 || busy != 20-len(peers) {
 			t.Errorf("%d have a buffer and %d do not, of 20", len(peers), busy)
 		}
-		if held := w.listener.Counters().Held; held > 10*block || held == 0 {
+		if held := w.server.Counters().Held; held > 10*block || held == 0 {
 			t.Errorf("%d bytes held of %d", held, 10*block)
 		}
 		for _, p := range peers {
@@ -170,7 +170,7 @@ func TestMemoryOut(t *testing.T) {
 // ones smaller ones, and none is refused once it sends.
 func TestManyUploadsAtOnce(t *testing.T) {
 	const uploads, block = 300, 1024
-	inWorld(t, func(_ *simWorld, s *Server) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
+	inWorld(t, func(_ *simWorld, s *Config) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
 		var peers []*tftptest.Peer
 		var windows []int
 		for i := range uploads {
@@ -204,7 +204,7 @@ func TestManyUploadsAtOnce(t *testing.T) {
 
 // Forged uploads make windows smaller, as long as they last.
 func TestForgedUploadsPromiseLittle(t *testing.T) {
-	inWorld(t, func(_ *simWorld, s *Server) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
+	inWorld(t, func(_ *simWorld, s *Config) { s.Loops, s.Memory = 1, 16<<20 }, func(w *simWorld) {
 		for i := range 2000 {
 			p := w.raw(fmt.Sprintf("203.0.113.%d", 1+i%250))
 			defer p.Close()
@@ -218,7 +218,7 @@ func TestForgedUploadsPromiseLittle(t *testing.T) {
 		tftptest.WantFile(t, w.mem, "real", b)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		wantAllFree(t, w.listener, "once all are over")
+		wantAllFree(t, w.server, "once all are over")
 	})
 }
 
@@ -234,7 +234,7 @@ func TestUnansweredUploadsTakeNothing(t *testing.T) {
 			}
 			p.Close()
 		}
-		if held := w.listener.Counters().Held; held != 0 {
+		if held := w.server.Counters().Held; held != 0 {
 			t.Errorf("%d bytes taken for peers that never answered", held)
 		}
 	})
@@ -242,7 +242,7 @@ func TestUnansweredUploadsTakeNothing(t *testing.T) {
 
 // The buffers of a burst of transfers are not kept for ever.
 func TestSpareBuffersAreBounded(t *testing.T) {
-	l := &Listener{}
+	l := &Server{}
 	sh := &shard{server: l}
 	for range 4 * maxSpare {
 		s := &session{shard: sh, counted: true}

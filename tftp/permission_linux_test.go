@@ -70,7 +70,7 @@ func TestNoPermission(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "dir"), 0o755) })
-	l := serve(t, Server{Store: unprivileged{st}, Upload: OverwriteUploads})
+	l := serve(t, Config{Store: unprivileged{st}, Upload: OverwriteUploads})
 	var c tftpclient.Client
 	for _, name := range []string{"file", "dir/file"} {
 		_, err := c.Get(t.Context(), at(l, name), tftptest.Into(store.Mem(0), "x"))

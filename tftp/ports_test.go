@@ -25,7 +25,7 @@ import (
 // With a single port all that the server sends comes from the port asked.
 func TestSinglePort(t *testing.T) {
 	for _, loops := range []int{1, 3} {
-		inWorld(t, func(w *simWorld, s *Server) {
+		inWorld(t, func(w *simWorld, s *Config) {
 			s.SinglePort, s.Loops = true, loops
 			w.net.Default = sim.Link{Latency: 2 * time.Millisecond, Loss: 0.01}
 			w.net.Tap = func(p sim.Packet) bool {
@@ -72,7 +72,7 @@ func TestSinglePort(t *testing.T) {
 
 // On a single port, requests and the packets of transfers come mixed.
 func TestSinglePortMixed(t *testing.T) {
-	inWorld(t, func(_ *simWorld, s *Server) { s.SinglePort = true }, func(w *simWorld) {
+	inWorld(t, func(_ *simWorld, s *Config) { s.SinglePort = true }, func(w *simWorld) {
 		w.net.Glue = true
 		want, other := w.put("image", 2000), w.put("other", 700)
 		p := w.raw(otherIP)
@@ -100,7 +100,7 @@ func TestSinglePortMixed(t *testing.T) {
 		p.Send(tftptest.ACK(2))
 		p.Send(tftptest.ACK(2))
 		w.wantResults(map[Outcome]int{Replaced: 1, Done: 1})
-		if c := w.listener.Counters(); c.TurnedAway[Malformed] != 1 || c.Strays == 0 {
+		if c := w.server.Counters(); c.TurnedAway[Malformed] != 1 || c.Strays == 0 {
 			t.Errorf("counters: %+v", c)
 		}
 	})
@@ -114,10 +114,10 @@ func TestSinglePortDrained(t *testing.T) {
 		w.put("image", 100)
 		p := w.raw(otherIP)
 		defer p.Close()
-		w.start(func(w *simWorld, s *Server) {
+		w.start(func(w *simWorld, s *Config) {
 			s.SinglePort, s.Loops = true, 2
-			open, opened := s.open, 0
-			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
+			open, opened := w.hooks.open, 0
+			w.hooks.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 				conn, err := open(ctx, addr, c)
 				if opened++; opened == 2 { // the first of those that stay
 					p.Send(tftptest.RRQ("image"))
@@ -139,7 +139,7 @@ func TestSinglePortDrained(t *testing.T) {
 // Transfers take their ports from the range, past those that are taken.
 func TestPortRange(t *testing.T) {
 	var taken []packetio.Socket
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		s.FirstPort, s.LastPort, s.Loops = 5000, 5003, 2
 		for _, port := range []uint16{5000, 5002} {
 			conn, err := w.net.Host(serverIP).Listen(context.Background(), addrPort(serverIP, port), udp.Config{})
@@ -171,20 +171,20 @@ func TestPortRangeErrors(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		s    Server
+		s    Config
 		want error // nil for any
 	}{
-		{Server{FirstPort: 5000, LastPort: 5001}, syscall.EADDRINUSE},
-		{Server{FirstPort: 5001, LastPort: 5000}, nil},
-		{Server{FirstPort: 5000}, nil},
-		{Server{LastPort: 5000}, nil},
-		{Server{FirstPort: 1, LastPort: 2, SinglePort: true}, nil},
+		{Config{FirstPort: 5000, LastPort: 5001}, syscall.EADDRINUSE},
+		{Config{FirstPort: 5001, LastPort: 5000}, nil},
+		{Config{FirstPort: 5000}, nil},
+		{Config{LastPort: 5000}, nil},
+		{Config{FirstPort: 1, LastPort: 2, SinglePort: true}, nil},
 	} {
 		test.s.Store = store.Mem(0)
-		test.s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
+		open := func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 			return h.Listen(ctx, addr, c)
 		}
-		l, err := test.s.Listen(t.Context(), serverIP+":69")
+		l, err := listen(t.Context(), testHooks{open: open}, test.s, serverIP+":69")
 		if err == nil {
 			_ = l.Close()
 		}
@@ -196,11 +196,11 @@ func TestPortRangeErrors(t *testing.T) {
 		t.Errorf("%d sockets open", open)
 	}
 	// One free port does for many loops, and 65535 is a port like others.
-	s := Server{Store: store.Mem(0), FirstPort: 65535, LastPort: 65535, Loops: 4, spread: true}
-	s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
+	s := Config{Store: store.Mem(0), FirstPort: 65535, LastPort: 65535, Loops: 4}
+	open := func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 		return h.Listen(ctx, addr, c)
 	}
-	l, err := s.Listen(t.Context(), serverIP+":69")
+	l, err := listen(t.Context(), testHooks{open: open, spread: true}, s, serverIP+":69")
 	if err != nil || len(l.bindings[0].shards) != 1 || l.bindings[0].shards[0].conn.LocalAddr().Port() != 65535 {
 		t.Fatalf("one port for four loops: %v", err)
 	}
@@ -214,12 +214,12 @@ func TestSeveralAddresses(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 1)
 			h := w.net.Host("192.0.2.10", second, third)
-			s := Server{Store: w.disk, Loops: 2, spread: true, SinglePort: single, Rate: -1}
-			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
+			s := Config{Store: w.disk, Loops: 2, SinglePort: single, Rate: -1}
+			open := func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 				return h.Listen(ctx, addr, c)
 			}
 			ctx, stop := context.WithCancel(t.Context())
-			l, err := s.Listen(ctx, "192.0.2.10:69", second+":1069", "["+third+"]:69")
+			l, err := listen(ctx, testHooks{open: open, spread: true}, s, "192.0.2.10:69", second+":1069", "["+third+"]:69")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -250,7 +250,7 @@ func TestSeveralAddresses(t *testing.T) {
 }
 
 // Sockets that are open already serve as well.
-func TestListenOn(t *testing.T) {
+func TestListenOnOpenSockets(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		mem := store.Mem(0)
 		want := tftptest.Content("image", 3000)
@@ -259,8 +259,8 @@ func TestListenOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Server{Store: mem, SinglePort: single}
-		l, err := s.ListenOn(t.Context(), conn)
+		s := Config{Store: mem, SinglePort: single}
+		l, err := s.ListenAt(t.Context(), Place{Conns: []*udp.Conn{conn}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,8 +280,8 @@ func TestListenOn(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	s := Server{Store: store.Mem(0)}
-	if _, err := s.ListenOn(t.Context()); err == nil {
+	s := Config{Store: store.Mem(0)}
+	if _, err := s.ListenAt(t.Context()); err == nil {
 		t.Error("listens on nothing")
 	}
 }
@@ -312,18 +312,18 @@ func TestBlockSizeFitsPath(t *testing.T) {
 			w := newWorld(t, 1)
 			h := w.net.Host("192.0.2.10", "2001:db8::10")
 			w.put("image", 100_000)
-			s := Server{Store: w.disk, Loops: 1, MTU: test.mtu, Limits: transfer.Limits{BlockSize: 0}}
-			s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
+			s := Config{Store: w.disk, Loops: 1, MTU: test.mtu, Limits: transfer.Limits{BlockSize: 0}}
+			open := func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 				return h.Listen(ctx, addr, c)
 			}
-			s.mtu = func(a netip.Addr) (int, error) {
+			mtu := func(a netip.Addr) (int, error) {
 				if test.path == 0 {
 					return 0, syscall.ENETUNREACH
 				}
 				return test.path, nil
 			}
 			ctx, stop := context.WithCancel(t.Context())
-			l, err := s.Listen(ctx, ":69")
+			l, err := listen(ctx, testHooks{open: open, mtu: mtu}, s, ":69")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -350,18 +350,18 @@ func TestImpossiblePeers(t *testing.T) {
 	request := tftptest.RRQ("image")
 	for _, peer := range []string{"192.0.2.1:0", "0.0.0.0:7", "224.0.0.1:7", "[ff02::1]:7", "[::]:7"} {
 		m := udp.Message{Peer: netip.MustParseAddrPort(peer), Data: request}
-		if _, fault, ok := new(Server).parseRequest(&m, request, addrPort(serverIP, transfer.Port)); ok || fault != nil {
+		if _, fault, ok := new(Config).parseRequest(&m, request, addrPort(serverIP, transfer.Port)); ok || fault != nil {
 			t.Errorf("a request from %s is taken in, or answered by %v", peer, fault)
 		}
 	}
 	m := udp.Message{Peer: netip.MustParseAddrPort("192.0.2.1:1"), Data: request}
-	if _, _, ok := new(Server).parseRequest(&m, request, addrPort(serverIP, transfer.Port)); !ok {
+	if _, _, ok := new(Config).parseRequest(&m, request, addrPort(serverIP, transfer.Port)); !ok {
 		t.Error("a good request is not taken in")
 	}
 }
 
 // realPeer returns a peer on the loopback interface.
-func realPeer(t *testing.T, l *Listener) *tftptest.Peer {
+func realPeer(t *testing.T, l *Server) *tftptest.Peer {
 	t.Helper()
 	conn, err := udp.Listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{})
 	if err != nil {
@@ -379,7 +379,7 @@ func TestAnswersFromAddressAsked(t *testing.T) {
 	}
 	mem := store.Mem(0)
 	storetest.Put(t, mem, "image", []byte("image"))
-	l := serveAt(t, Server{Store: mem}, ":0")
+	l := serveAt(t, testHooks{}, Config{Store: mem}, ":0")
 	for _, ip := range []string{"127.0.0.1", "127.0.0.2", "127.9.8.7"} {
 		p := realPeer(t, l)
 		asked := netip.MustParseAddr(ip)

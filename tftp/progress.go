@@ -24,7 +24,7 @@ type progress struct {
 }
 
 // Progress returns how far a transfer is. Any goroutine may call it at any time between
-// [Server.Started] and [Server.Ended]; it does not wait.
+// [Config.Started] and [Config.Ended]; it does not wait.
 func (t *Transfer) Progress() Progress {
 	if t.progress == nil {
 		return Progress{}

@@ -12,8 +12,8 @@ import (
 // A transfer shows how far it is while it runs, and what its peer did to it.
 func TestLiveProgress(t *testing.T) {
 	var last atomic.Pointer[Transfer]
-	inWorld(t, func(_ *simWorld, s *Server) {
-		s.Started = func(tr *Transfer) {
+	inWorld(t, func(_ *simWorld, s *Config) {
+		s.Hooks.Started = func(tr *Transfer) {
 			if p := tr.Progress(); p.Bytes != 0 || p.Resent != 0 {
 				t.Errorf("at its begin it is at %+v", p)
 			}

@@ -44,7 +44,7 @@ func TestHeadOfWindow(t *testing.T) {
 		{16, 1, networkTrip / 2, []int{16}},
 		{16, 2, networkTrip, []int{32}},
 	} {
-		m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}})
+		m := newSteppedServer(Config{Store: &tftptest.Endless{Size: 1 << 40}})
 		conn := &writes{}
 		m.sh = newShard(m.bindings[0], conn, false)
 		m.bindings[0].shards = []*shard{m.sh}
@@ -88,7 +88,7 @@ func TestSmallFilesNeedOneJob(t *testing.T) {
 		mem := store.Mem(1 << 30)
 		want := tftptest.Content("image", tt.size)
 		storetest.Put(t, mem, "image", want)
-		d := newLockstepServer(t, Server{Store: mem, MaxFiles: 10})
+		d := newLockstepServer(t, Config{Store: mem, MaxFiles: 10})
 		var others int64
 		if tt.scarce {
 			d.sh.memory.take(&others, d.memory.limit/2+1)

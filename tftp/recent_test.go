@@ -10,7 +10,7 @@ import (
 // A peer that has asked for a file gets no ERROR for a late duplicate that
 // arrives before its request: it would take that for the answer.
 func TestNoErrorBeforeAnswer(t *testing.T) {
-	m := manualRoutes(2, Server{Store: &tftptest.Endless{Size: 100}})
+	m := manualRoutes(2, Config{Store: &tftptest.Endless{Size: 100}})
 	b := m.bindings[0]
 	peer, late := peerAt(1), []byte{0, 4, 0, 9}
 	sh := b.shards[1]
@@ -35,7 +35,7 @@ func TestNoErrorBeforeAnswer(t *testing.T) {
 // Nor does a peer that has just got the whole of a file, when its last ACK
 // comes twice.
 func TestNoErrorAfterLastACK(t *testing.T) {
-	m := manualRoutes(1, Server{Store: &tftptest.Endless{Size: 100}})
+	m := manualRoutes(1, Config{Store: &tftptest.Endless{Size: 100}})
 	sh, peer := m.bindings[0].shards[0], peerAt(1)
 	answered := func(packet []byte) bool {
 		sh.out.Flush()

@@ -15,7 +15,7 @@ import (
 // A client that drops what comes out of order gets the file all the same, in more
 // packets.
 func TestNoReorder(t *testing.T) {
-	inWorld(t, func(w *simWorld, _ *Server) {
+	inWorld(t, func(w *simWorld, _ *Config) {
 		w.net.Default = sim.Link{Latency: time.Millisecond, Loss: 0.02}
 	}, func(w *simWorld) {
 		want := w.put("image", 8_000_000)

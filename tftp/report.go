@@ -14,31 +14,31 @@ import (
 )
 
 // reportEnd reports a transfer that is over. It never waits.
-func (l *Listener) reportEnd(t *Transfer) {
-	if l.Ended != nil {
-		l.call(l.Ended, t)
+func (srv *Server) reportEnd(t *Transfer) {
+	if srv.config.Hooks.Ended != nil {
+		srv.call(srv.config.Hooks.Ended, t)
 	}
-	l.logLine(line{transfer: t})
+	srv.logLine(line{transfer: t})
 }
 
 // call runs a hook. Its panics are counted, and stop here.
-func (l *Listener) call(hook func(*Transfer), t *Transfer) {
+func (srv *Server) call(hook func(*Transfer), t *Transfer) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.crashes.Add(1)
-			l.logLine(line{crash: fileio.Crashed(p)})
+			srv.crashes.Add(1)
+			srv.logLine(line{crash: fileio.Crashed(p)})
 		}
 	}()
 	hook(t)
 }
 
 // reportsEnds reports whether anybody wants to know of transfers that are over.
-func (l *Listener) reportsEnds() bool { return l.Ended != nil || l.Log != nil }
+func (srv *Server) reportsEnds() bool { return srv.config.Hooks.Ended != nil || srv.config.Log != nil }
 
 // reportsEnd reports whether anybody wants to know that a transfer ended by err, or well. A
 // log that is for failures only does not want the latter.
-func (l *Listener) reportsEnd(err error) bool {
-	return l.Ended != nil || l.Log != nil && (err != nil || l.Log.Enabled(context.Background(), slog.LevelInfo))
+func (srv *Server) reportsEnd(err error) bool {
+	return srv.config.Hooks.Ended != nil || srv.config.Log != nil && (err != nil || srv.config.Log.Enabled(context.Background(), slog.LevelInfo))
 }
 
 // A line is one of the log: by default, that the server has ended.
@@ -48,35 +48,35 @@ type line struct {
 }
 
 // logLine hands a line to the log. It never waits.
-func (l *Listener) logLine(s line) {
-	if l.Log == nil {
+func (srv *Server) logLine(s line) {
+	if srv.config.Log == nil {
 		return
 	}
-	l.lines.Add(s)
+	srv.lines.Add(s)
 }
 
 // writeLine writes a line of the log.
-func (l *Listener) writeLine(s line) {
+func (srv *Server) writeLine(s line) {
 	switch {
 	case s.crash != nil:
-		l.Log.Error("tftp: a hook panics", "error", s.crash, "stack", fileio.StackOf(s.crash))
+		srv.config.Log.Error("tftp: a hook panics", "error", s.crash, "stack", fileio.StackOf(s.crash))
 	case s.transfer != nil:
-		l.write(s.transfer)
+		srv.write(s.transfer)
 	default:
-		c := l.Counters()
-		l.Log.Debug("tftp ended", "stray datagrams", c.Strays, "messages not sent", c.Unsent,
+		c := srv.Counters()
+		srv.config.Log.Debug("tftp ended", "stray datagrams", c.Strays, "messages not sent", c.Unsent,
 			"requests turned away", c.TurnedAway)
 	}
 }
 
 // write writes a transfer's line.
-func (l *Listener) write(t *Transfer) {
+func (srv *Server) write(t *Transfer) {
 	level := slog.LevelInfo
 	if t.Err != nil && !t.Routine() {
 		level = slog.LevelWarn
 	}
 	ctx := context.Background()
-	if !l.Log.Enabled(ctx, level) {
+	if !srv.config.Log.Enabled(ctx, level) {
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, 20),
@@ -95,10 +95,10 @@ func (l *Listener) write(t *Transfer) {
 	if t.Path != "" {
 		attrs = append(attrs, slog.String("path", t.Path))
 	}
-	if t.stored != "" {
-		attrs = append(attrs, slog.String("stored", t.stored))
+	if t.Stored != "" {
+		attrs = append(attrs, slog.String("stored", t.Stored))
 	}
-	if slow := t.Slow(); slow != "" {
+	if slow := t.slow(); slow != "" {
 		attrs = append(attrs,
 			slog.String("slow", slow),
 			slog.Duration("disk", t.Disk.Round(time.Microsecond)),
@@ -113,7 +113,7 @@ func (l *Listener) write(t *Transfer) {
 			attrs = append(attrs, slog.String("stack", stack))
 		}
 	}
-	l.Log.LogAttrs(ctx, level, "tftp", attrs...)
+	srv.config.Log.LogAttrs(ctx, level, "tftp", attrs...)
 }
 
 // stopsAtRollover reports whether a read ended where block numbers begin anew:
@@ -186,7 +186,7 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 		t.Disk += now.Sub(s.waits.since)
 		t.waiting = true
 	}
-	t.stored = s.stored
+	t.Stored = s.stored
 	if s.job == fileio.NoJob { // otherwise a worker may be about to set it
 		t.Published = s.published
 	}

@@ -25,7 +25,7 @@ import (
 
 // A transfer's line says who moved what, how, and how it went.
 func TestLog(t *testing.T) {
-	inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = sim.Link{Latency: 5 * time.Millisecond} }, func(w *simWorld) {
+	inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = sim.Link{Latency: 5 * time.Millisecond} }, func(w *simWorld) {
 		b := w.put("image", 10_000)
 		c := w.client()
 		c.Timeout, c.Rollover = 2*time.Second, transfer.RolloverOne
@@ -92,7 +92,7 @@ func TestStopsAtRollover(t *testing.T) {
 
 // A client reports its progress, now and then and at the end.
 func TestProgress(t *testing.T) {
-	inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = slowLink }, func(w *simWorld) {
+	inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = slowLink }, func(w *simWorld) {
 		b := w.put("image", 20_000)
 		for _, write := range []bool{false, true} {
 			var seen []int64
@@ -121,16 +121,16 @@ func TestProgress(t *testing.T) {
 func TestListenFails(t *testing.T) {
 	for k := range 8 {
 		n := sim.New(1)
-		s := Server{Store: store.Mem(0), Loops: 3, spread: true}
+		s := Config{Store: store.Mem(0), Loops: 3}
 		opened := 0
-		s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
+		open := func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 			if opened == k {
 				return nil, syscall.EMFILE
 			}
 			opened++
 			return n.Host(serverIP).Listen(ctx, addr, c)
 		}
-		l, err := s.Listen(t.Context(), serverIP+":69")
+		l, err := listen(t.Context(), testHooks{open: open, spread: true}, s, serverIP+":69")
 		if err == nil {
 			l.Close()
 		} else if !errors.Is(err, syscall.EMFILE) {
@@ -146,11 +146,11 @@ func TestListenFails(t *testing.T) {
 func TestListenAndServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := sim.New(1)
-		s := Server{Store: store.Mem(0), Loops: 1}
-		s.open = func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
+		s := Config{Store: store.Mem(0), Loops: 1}
+		open := func(ctx context.Context, addr netip.AddrPort, c udp.Config) (packetio.Socket, error) {
 			return n.Host(serverIP).Listen(ctx, addr, c)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		ctx, cancel := context.WithTimeout(packetio.WithOpener(t.Context(), open), time.Hour)
 		defer cancel()
 		if err := s.ListenAndServe(ctx, serverIP+":69"); err != nil || ctx.Err() == nil {
 			t.Errorf("ended: %v", err)
@@ -180,7 +180,7 @@ func TestStuckLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		w := newWorld(t, 1)
-		w.start(func(_ *simWorld, s *Server) { s.Log = slog.New(stuckLog{release}) })
+		w.start(func(_ *simWorld, s *Config) { s.Log = slog.New(stuckLog{release}) })
 		want := w.put("image", 100)
 		for i := range linequeue.Max + 100 {
 			p := w.raw(otherIP)
@@ -193,7 +193,7 @@ func TestStuckLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		tftptest.WantFile(t, here, "image", want)
-		if n := w.listener.lines.Lost(); n == 0 {
+		if n := w.server.lines.Lost(); n == 0 {
 			t.Error("no line was counted as lost")
 		}
 		w.end()
@@ -235,7 +235,7 @@ func TestSlow(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			inWorld(t, func(w *simWorld, _ *Server) {
+			inWorld(t, func(w *simWorld, _ *Config) {
 				if test.world != nil {
 					test.world(w)
 				}
@@ -267,9 +267,9 @@ func TestSlow(t *testing.T) {
 // A hook's panic has a line in the log, with the place.
 func TestHookPanicIsLogged(t *testing.T) {
 	var out bytes.Buffer
-	inWorld(t, func(_ *simWorld, s *Server) {
+	inWorld(t, func(_ *simWorld, s *Config) {
 		s.Log = textLog(&out)
-		s.Ended = func(*Transfer) { panic("of the program") }
+		s.Hooks.Ended = func(*Transfer) { panic("of the program") }
 	}, func(w *simWorld) {
 		_, _ = w.client().Get(context.Background(), target("missing"), nil)
 	})

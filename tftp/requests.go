@@ -42,7 +42,7 @@ func (b *binding) serveRequests(conn packetio.Socket, count *shardCounters) erro
 			}
 			for d := range m.Datagrams() {
 				count.received(1, len(d))
-				q, fault, ok := b.listener.parseRequest(m, d, at)
+				q, fault, ok := b.server.config.parseRequest(m, d, at)
 				switch {
 				case ok:
 					b.dispatch(q, count)
@@ -55,18 +55,18 @@ func (b *binding) serveRequests(conn packetio.Socket, count *shardCounters) erro
 			}
 		}
 		out.Flush()
-		count.flush(&out.Counts, b.listener.TurnedAway)
+		count.flush(&out.Counts, b.server.config.Hooks.TurnedAway)
 	}
 }
 
 // parseRequest reads a request to a socket bound to at. If it is none, fault is
 // what to answer, nil for nothing.
-func (s *Server) parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault *transfer.Error, ok bool) {
+func (c *Config) parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault *transfer.Error, ok bool) {
 	// No host can have sent a packet from there, and no answer can reach it.
 	if a := m.Peer.Addr(); m.Peer.Port() == 0 || a.IsUnspecified() || a.IsMulticast() {
 		return q, nil, false
 	}
-	parsed, err := transfer.ParseRequestWithout(s.refused(m.Peer.Addr()), b)
+	parsed, err := transfer.ParseRequestWithout(c.refused(m.Peer.Addr()), b)
 	if err == nil {
 		local := m.Local
 		if !local.IsValid() && !at.Addr().IsUnspecified() {

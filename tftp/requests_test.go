@@ -115,7 +115,7 @@ func TestNewRequestReplaces(t *testing.T) {
 					t.Errorf("%d files opened, want %d", n, 1+replaced)
 				}
 				w.wantResults(map[Outcome]int{Replaced: replaced})
-				if n := w.listener.count.Load(); n != 1 {
+				if n := w.server.count.Load(); n != 1 {
 					t.Errorf("%d sessions, want 1", n)
 				}
 			})
@@ -127,7 +127,7 @@ func TestNewRequestReplaces(t *testing.T) {
 // crosses the answer, and must not end what the answer began.
 func TestRepeatCrossesAnswer(t *testing.T) {
 	for _, op := range []string{sim.Open, sim.Create} {
-		inWorld(t, func(w *simWorld, _ *Server) {
+		inWorld(t, func(w *simWorld, _ *Config) {
 			w.disk.Before = func(c sim.Call) error {
 				if c.Op == op {
 					time.Sleep(2500 * time.Millisecond)
@@ -174,7 +174,7 @@ func TestRepeatCrossesAnswer(t *testing.T) {
 // A new request comes while the store is busy with the first.
 func TestReplacedWhileOpening(t *testing.T) {
 	for _, op := range []string{sim.Open, sim.Create, sim.Commit} {
-		inWorld(t, func(w *simWorld, _ *Server) {
+		inWorld(t, func(w *simWorld, _ *Config) {
 			w.disk.Before = func(c sim.Call) error {
 				if c.Op == op && c.Name == "first" {
 					time.Sleep(5 * time.Second)
@@ -204,7 +204,7 @@ func TestReplacedWhileOpening(t *testing.T) {
 			p.Send(tftptest.ACK(1))
 			p.WantNothing("the first request's answer", time.Minute)
 			w.wantResults(map[Outcome]int{Replaced: 1, Done: 1})
-			if n := w.listener.count.Load(); n != 0 {
+			if n := w.server.count.Load(); n != 0 {
 				t.Errorf("%d sessions left", n)
 			}
 		})
@@ -214,14 +214,14 @@ func TestReplacedWhileOpening(t *testing.T) {
 // Packets that belong to no transfer are answered by an ERROR, not too often,
 // and errors never: neither at the port for requests nor at that of transfers.
 func TestStrays(t *testing.T) {
-	inWorld(t, func(_ *simWorld, s *Server) { s.Loops = 1 }, func(w *simWorld) {
-		port := w.listener.bindings[0].shards[0].conn.LocalAddr()
+	inWorld(t, func(_ *simWorld, s *Config) { s.Loops = 1 }, func(w *simWorld) {
+		port := w.server.bindings[0].shards[0].conn.LocalAddr()
 		for _, b := range [][]byte{tftptest.ACK(1), tftptest.Data(1, nil), tftptest.RRQ("image"), tftptest.OACK(), {0, 99}} {
 			p := w.raw(otherIP)
 			p.To = port
 			p.Send(b)
 			p.WantError(fmt.Sprintf("%q to no transfer", b), transfer.UnknownID)
-			p.To = w.listener.Addr()
+			p.To = w.server.Addr()
 			if b[1] != 1 {
 				p.Send(b)
 				p.WantError(fmt.Sprintf("%q to the port for requests", b), transfer.IllegalOperation)
@@ -234,7 +234,7 @@ func TestStrays(t *testing.T) {
 			for _, to := range []bool{false, true} {
 				p.To = port
 				if to {
-					p.To = w.listener.Addr()
+					p.To = w.server.Addr()
 				}
 				p.Send(b)
 				p.WantNothing(fmt.Sprintf("answer to %q", b), time.Second)
@@ -257,7 +257,7 @@ func TestStrays(t *testing.T) {
 
 // Strangers that send to a live transfer get ERROR 5, and it continues.
 func TestStrangersDisturbNoTransfer(t *testing.T) {
-	inWorld(t, func(w *simWorld, s *Server) { w.net.Default = slowLink }, func(w *simWorld) {
+	inWorld(t, func(w *simWorld, s *Config) { w.net.Default = slowLink }, func(w *simWorld) {
 		want := w.put("image", 50_000)
 		here := store.Mem(0)
 		var wg sync.WaitGroup
@@ -286,7 +286,7 @@ func TestStrangersDisturbNoTransfer(t *testing.T) {
 // The network repeats a client's request from a different place: the server
 // answers twice, from two transfers. The client stays with the first.
 func TestTwoAnswers(t *testing.T) {
-	inWorld(t, func(w *simWorld, s *Server) { w.net.Default = sim.Link{Latency: time.Millisecond} }, func(w *simWorld) {
+	inWorld(t, func(w *simWorld, s *Config) { w.net.Default = sim.Link{Latency: time.Millisecond} }, func(w *simWorld) {
 		here := store.Mem(0)
 		var wg sync.WaitGroup
 		// A server by hand: it answers from two ports.
@@ -347,7 +347,7 @@ func TestAnswerFromElsewhere(t *testing.T) {
 
 // A stranger whom no answer can reach does not end a client's transfer.
 func TestUnreachableStranger(t *testing.T) {
-	inWorld(t, func(w *simWorld, _ *Server) { w.net.Default = sim.Link{Latency: 20 * time.Millisecond} }, func(w *simWorld) {
+	inWorld(t, func(w *simWorld, _ *Config) { w.net.Default = sim.Link{Latency: 20 * time.Millisecond} }, func(w *simWorld) {
 		want := w.put("image", 5000)
 		w.net.Route(otherIP, clientIP, sim.Link{})
 		p := w.raw(otherIP)
@@ -392,7 +392,7 @@ func TestNoServerThere(t *testing.T) {
 
 // A full server says so, and continues the transfers it has.
 func TestTooManyTransfers(t *testing.T) {
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		s.MaxTransfers = 3
 		w.net.Default = sim.Link{Latency: time.Millisecond, Rate: 10_000, Queue: time.Minute}
 	}, func(w *simWorld) {
@@ -426,7 +426,7 @@ func TestTooManyTransfers(t *testing.T) {
 // Uploads in large windows leave memory for others, and give it back as soon
 // as they are published.
 func TestManyLargeUploads(t *testing.T) {
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		s.Loops = 1
 		s.Limits.Window = transfer.MaxWindow
 		w.net.Default = sim.Link{Latency: time.Millisecond, Rate: 1 << 20, Queue: time.Hour}
@@ -448,24 +448,24 @@ func TestManyLargeUploads(t *testing.T) {
 			}
 			wg.Wait()
 			synctest.Wait()
-			wantAllFree(t, w.listener, "once all is published")
+			wantAllFree(t, w.server, "once all is published")
 		}
 	})
 }
 
 // An upload that finds no memory when its first block comes is ended.
 func TestNoMemoryForUpload(t *testing.T) {
-	inWorld(t, func(_ *simWorld, s *Server) { s.Loops = 1 }, func(w *simWorld) {
+	inWorld(t, func(_ *simWorld, s *Config) { s.Loops = 1 }, func(w *simWorld) {
 		if _, err := w.client().Put(context.Background(), target("one"), strings.NewReader("x"), 1); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		free := &w.listener.memory.free
+		free := &w.server.memory.free
 		free.Store(minRing - 1)
 		_, err := w.client().Put(context.Background(), target("two"), strings.NewReader("x"), 1)
 		tftptest.WantFault(t, err, transfer.NotDefined)
 		w.wantResults(map[Outcome]int{Done: 1, Failed: 1})
-		free.Store(w.listener.memory.limit)
+		free.Store(w.server.memory.limit)
 	})
 }

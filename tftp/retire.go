@@ -11,13 +11,13 @@ import (
 )
 
 // Files returns duplicates of the sockets that requests come to, a list for each of
-// [Listener.Addrs]. They are for a process that is to take the requests from now on
-// with [Server.ListenOn] or [Server.ListenAt]. The caller closes them. Between this
-// one's [Listener.Retire] and the other's Serve, requests wait in the sockets.
+// [Server.Addrs]. They are for a process that is to take the requests from now on
+// with [Config.ListenAt]. The caller closes them. Between this
+// one's [Server.Retire] and the other's Serve, requests wait in the sockets.
 //
 // With SinglePort the packets of running transfers come to the same sockets, so
 // the other process must not Serve before this one's Serve has returned.
-func (l *Listener) Files() (files [][]*os.File, err error) {
+func (srv *Server) Files() (files [][]*os.File, err error) {
 	defer func() {
 		if err != nil {
 			for _, f := range slices.Concat(files...) {
@@ -26,7 +26,7 @@ func (l *Listener) Files() (files [][]*os.File, err error) {
 			files = nil
 		}
 	}()
-	for _, b := range l.bindings {
+	for _, b := range srv.bindings {
 		sockets := b.requestSockets
 		for _, sh := range b.shards {
 			if sh.takesRequests {
@@ -47,26 +47,26 @@ func (l *Listener) Files() (files [][]*os.File, err error) {
 }
 
 // Retire says that another process takes the requests from now on, on sockets
-// that [Listener.Files] gave it. Serve takes no more, lets the transfers under way
+// that [Server.Files] gave it. Serve takes no more, lets the transfers under way
 // run to their end, however long that takes, and returns when the last has ended;
 // or ends them when limit is over, without the Grace. If its context ends
 // meanwhile, what is left gets the Grace. New requests are not refused: clients
 // repeat them, and the process that has the port then answers.
-func (l *Listener) Retire(limit time.Duration) {
+func (srv *Server) Retire(limit time.Duration) {
 	select {
-	case l.retired <- limit:
+	case srv.retired <- limit:
 	default: // it was called already
 	}
 }
 
 // retire waits for the end of the transfers under way. It returns how much
 // longer those may run that are left.
-func (l *Listener) retire(ctx context.Context, limit time.Duration, receivers, loops *sync.WaitGroup, failed <-chan error) (time.Duration, error) {
-	for _, b := range l.bindings {
+func (srv *Server) retire(ctx context.Context, limit time.Duration, receivers, loops *sync.WaitGroup, failed <-chan error) (time.Duration, error) {
+	for _, b := range srv.bindings {
 		closeSockets(b.requestSockets)
 	}
 	receivers.Wait() // the shards now have what these had read
-	for sh := range l.allShards {
+	for sh := range srv.allShards {
 		sh.stop(retiring)
 	}
 	over := make(chan struct{})
@@ -78,11 +78,11 @@ func (l *Listener) retire(ctx context.Context, limit time.Duration, receivers, l
 	defer timer.Stop()
 	select {
 	case <-over:
-		return l.Grace, nil
+		return srv.config.Grace, nil
 	case <-ctx.Done():
-		return l.Grace, nil
+		return srv.config.Grace, nil
 	case err := <-failed:
-		return l.Grace, err
+		return srv.config.Grace, err
 	case <-timer.C:
 		return 0, nil
 	}

@@ -24,7 +24,7 @@ type halfTransfer struct {
 	from *net.UDPAddr // who sends
 }
 
-func beginTransfer(t *testing.T, l *Listener, name string) *halfTransfer {
+func beginTransfer(t *testing.T, l *Server, name string) *halfTransfer {
 	t.Helper()
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -75,7 +75,7 @@ func (h *halfTransfer) end() {
 }
 
 // successorOf makes a server that has the sockets of another.
-func successorOf(t *testing.T, l *Listener, s Server) *Listener {
+func successorOf(t *testing.T, l *Server, s Config) *Server {
 	t.Helper()
 	files, err := l.Files()
 	if err != nil {
@@ -90,7 +90,7 @@ func successorOf(t *testing.T, l *Listener, s Server) *Listener {
 		conns = append(conns, conn)
 		f.Close()
 	}
-	next, err := s.ListenOn(context.Background(), conns...)
+	next, err := s.ListenAt(context.Background(), Place{Conns: conns})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,13 +105,13 @@ func TestRetire(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		for _, loops := range []int{1, 3} {
 			t.Run(fmt.Sprintf("single=%v/loops=%d", single, loops), func(t *testing.T) {
-				bothWays(t, func(t *testing.T, plain bool) { testRetire(t, Server{SinglePort: single, Loops: loops, Plain: plain}) })
+				bothWays(t, func(t *testing.T, plain bool) { testRetire(t, Config{SinglePort: single, Loops: loops, Plain: plain}) })
 			})
 		}
 	}
 }
 
-func testRetire(t *testing.T, s Server) {
+func testRetire(t *testing.T, s Config) {
 	mem := store.Mem(1 << 30)
 	s.Store = mem
 	image := tftptest.Content("image", 2*512+1)
@@ -172,7 +172,7 @@ func testRetire(t *testing.T, s Server) {
 func TestRetireLimit(t *testing.T) {
 	mem := store.Mem(1 << 30)
 	storetest.Put(t, mem, "image", tftptest.Content("image", 2*512+1))
-	l, err := (&Server{Store: mem, Grace: time.Hour}).Listen(t.Context(), "127.0.0.1:0")
+	l, err := (&Config{Store: mem, Grace: time.Hour}).Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (b *binding) route(now time.Time, q *Request) *shard {
 	defer r.mu.Unlock()
 	to, ok := r.to[peer]
 	if !ok {
-		if to.windowed = min(q.Offer.Window, b.listener.Limits.Window) > 1; to.windowed {
+		if to.windowed = min(q.Offer.Window, b.server.config.Limits.Window) > 1; to.windowed {
 			to.shard = b.leastBusy(now)
 			to.shard.windowed++
 		} else {
@@ -163,7 +163,7 @@ type occupancy struct {
 	spent time.Duration // in turns, since then; loop only
 
 	share atomic.Int64 // percent, of the latest whole span
-	until atomic.Int64 // its end, in nanoseconds since the Listener began
+	until atomic.Int64 // its end, in nanoseconds since the Server began
 }
 
 // turn notes a turn. Times count from base.
@@ -180,7 +180,7 @@ func (o *occupancy) turn(base, began, ended time.Time) {
 
 // full reports whether a shard's loop has no time to spare. The caller holds routes.mu.
 func (sh *shard) full(now time.Time) bool {
-	return sh.server.spread || sh.percentBusy(now)+int64(sh.newcomers.count(now)/newPerPercent) >= fullShare
+	return sh.server.tests.spread || sh.percentBusy(now)+int64(sh.newcomers.count(now)/newPerPercent) >= fullShare
 }
 
 // newcomers counts the transfers that a shard got since a time not long ago. The routes'

@@ -21,7 +21,7 @@ import (
 
 // manualRoutes returns a server with several shards, none of which takes turns
 // unless the test has it.
-func manualRoutes(shards int, s Server) *steppedServer {
+func manualRoutes(shards int, s Config) *steppedServer {
 	m := newSteppedServer(s)
 	b := m.bindings[0]
 	for range shards - 1 {
@@ -83,7 +83,7 @@ func TestRouteFills(t *testing.T) {
 		{"many have waited long", []int{0, 0, 0}, []int{fullInbox, 0, 0}, time.Hour, []int{1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := manualRoutes(3, Server{Store: &tftptest.Endless{Size: 100}})
+			m := manualRoutes(3, Config{Store: &tftptest.Endless{Size: 100}})
 			for i, percent := range tt.busy {
 				m.occupy(m.bindings[0].shards[i], percent)
 			}
@@ -98,7 +98,7 @@ func TestRouteFills(t *testing.T) {
 
 // Where all are full the fewest routes decide, with no regard to earlier ones.
 func TestRouteFewest(t *testing.T) {
-	m := manualRoutes(3, Server{Store: &tftptest.Endless{Size: 100}})
+	m := manualRoutes(3, Config{Store: &tftptest.Endless{Size: 100}})
 	b := m.bindings[0]
 	m.wantRoutes(t, 0, 0, 0, 0, 0, 0)
 	for _, sh := range b.shards {
@@ -189,7 +189,7 @@ func (m *steppedServer) wantRouted(t *testing.T, what string, want ...int) {
 // A repeated request goes to the loop that has the transfer, as long as there
 // is one, though others have more time by now.
 func TestRouteOfRepeat(t *testing.T) {
-	m := manualRoutes(2, Server{Store: &tftptest.Endless{Size: 100}})
+	m := manualRoutes(2, Config{Store: &tftptest.Endless{Size: 100}})
 	one, two := m.bindings[0].shards[0], m.bindings[0].shards[1]
 	m.occupy(one, 100)
 	m.send(peerAt(1), "image")
@@ -231,16 +231,16 @@ func TestRoutesVanish(t *testing.T) {
 	refuse := func(context.Context, *Request) (store.File, error) { return nil, errors.New("no") }
 	for _, tt := range []struct {
 		name   string
-		server Server
+		server Config
 		ask    []byte
 		twice  bool // once may well be taken
 	}{
-		{"denied", Server{Deny: []netip.Prefix{denied}}, tftptest.RRQ("image"), false},
-		{"no such file", Server{Read: refuse}, tftptest.RRQ("image"), false},
-		{"no uploads", Server{}, tftptest.WRQ("image"), false},
-		{"no such name", Server{}, tftptest.RRQ("../image"), false},
-		{"too many of one", Server{MaxPerClient: 1}, tftptest.RRQ("image"), true},
-		{"too many", Server{MaxTransfers: 1}, tftptest.RRQ("image"), true},
+		{"denied", Config{Deny: []netip.Prefix{denied}}, tftptest.RRQ("image"), false},
+		{"no such file", Config{Read: refuse}, tftptest.RRQ("image"), false},
+		{"no uploads", Config{}, tftptest.WRQ("image"), false},
+		{"no such name", Config{}, tftptest.RRQ("../image"), false},
+		{"too many of one", Config{MaxPerClient: 1}, tftptest.RRQ("image"), true},
+		{"too many", Config{MaxTransfers: 1}, tftptest.RRQ("image"), true},
 	} {
 		tt.server.Store = &tftptest.Endless{Size: 1 << 40}
 		m := manualRoutes(2, tt.server)
@@ -266,7 +266,7 @@ func TestRoutesVanish(t *testing.T) {
 // A request for which there is no room leaves no route behind, unless its
 // peer had one before.
 func TestRoutesOfFullInbox(t *testing.T) {
-	m := manualRoutes(1, Server{Store: &tftptest.Endless{Size: 1 << 40}, MaxTransfers: 10_000})
+	m := manualRoutes(1, Config{Store: &tftptest.Endless{Size: 1 << 40}, MaxTransfers: 10_000})
 	m.send(peerAt(0), "image")
 	m.see(m.sh, 0)
 	m.see(m.sh, 0)
@@ -290,12 +290,12 @@ func TestRoutesOfFullInbox(t *testing.T) {
 func TestRouteOfNextRequest(t *testing.T) {
 	var m *steppedServer
 	ended := false
-	m = manualRoutes(2, Server{Store: &tftptest.Endless{Size: 100}, Ended: func(*Transfer) {
+	m = manualRoutes(2, Config{Store: &tftptest.Endless{Size: 100}, Hooks: Hooks{Ended: func(*Transfer) {
 		if !ended { // a request socket hands it over at just this moment
 			ended = true
 			m.send(peerAt(1), "next")
 		}
-	}})
+	}}})
 	one, two := m.bindings[0].shards[0], m.bindings[0].shards[1]
 	m.send(peerAt(1), "image")
 	m.see(one, 0)
@@ -335,12 +335,12 @@ func TestLoopsUsed(t *testing.T) {
 	} {
 		const loops = 4
 		var used sync.Map
-		inWorld(t, func(w *simWorld, s *Server) {
-			s.spread, s.Loops = false, loops
+		inWorld(t, func(w *simWorld, s *Config) {
+			w.hooks.spread, s.Loops = false, loops
 			w.net.Default = sim.Link{Latency: 5 * time.Millisecond}
 			// Each datagram sent takes a loop so long, and a lock-step client
 			// wants one every 10 ms: ten of them fill half a loop.
-			s.Trace = func(_ time.Time, sent bool, _, local netip.AddrPort, _ []byte) {
+			s.Hooks.Trace = func(_ time.Time, sent bool, _, local netip.AddrPort, _ []byte) {
 				if sent && local.Port() != transfer.Port {
 					used.Store(local.Port(), true)
 					time.Sleep(500 * time.Microsecond)
@@ -384,11 +384,11 @@ func TestRoutesManyDoors(t *testing.T) {
 			live[p] += n
 			begun += max(n, 0)
 		}
-		inWorld(t, func(_ *simWorld, s *Server) {
-			s.spread, s.Loops, s.MaxTransfers = spread, 4, 300
+		inWorld(t, func(w *simWorld, s *Config) {
+			w.hooks.spread, s.Loops, s.MaxTransfers = spread, 4, 300
 			s.Deny = []netip.Prefix{netip.MustParsePrefix("192.0.0.0/28")}
-			s.Started = func(tr *Transfer) { tr.Value = true; note(tr.Peer, 1) }
-			s.Ended = func(tr *Transfer) {
+			s.Hooks.Started = func(tr *Transfer) { tr.Value = true; note(tr.Peer, 1) }
+			s.Hooks.Ended = func(tr *Transfer) {
 				if tr.Value != nil {
 					note(tr.Peer, -1)
 				}
@@ -396,7 +396,7 @@ func TestRoutesManyDoors(t *testing.T) {
 		}, func(w *simWorld) {
 			w.put("image", 5000)
 			w.put("other", 5000)
-			b := w.listener.bindings[0]
+			b := w.server.bindings[0]
 			routed := func() int {
 				b.routes.mu.Lock()
 				defer b.routes.mu.Unlock()
@@ -446,7 +446,7 @@ func TestRoutesManyDoors(t *testing.T) {
 
 // request returns the request that a packet is.
 func request(peer netip.AddrPort, b []byte) Request {
-	q, _, ok := new(Server).parseRequest(message(peer, b), b, addrPort(serverIP, transfer.Port))
+	q, _, ok := new(Config).parseRequest(message(peer, b), b, addrPort(serverIP, transfer.Port))
 	if !ok {
 		panic("no request")
 	}

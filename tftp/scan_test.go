@@ -16,7 +16,7 @@ import (
 // Scanning text files takes long, but delays no other transfers, nor the
 // server's end.
 func TestScansDelayNoOthers(t *testing.T) {
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		s.Grace = 5 * time.Second
 		w.disk.Before = func(c sim.Call) error {
 			if c.Op == sim.Read && c.Name == "text" {

@@ -11,21 +11,21 @@ import (
 // none of its calls, such as a network file system whose server is gone.
 const stuckGrace = 20 * time.Second
 
-// ErrStuck says that a server ended although calls to its store, or to its
+// errStuck says that a server ended although calls to its store, or to its
 // Read and Write, had not returned. They close what they have opened when they do.
-var ErrStuck = errors.New("tftp: the store does not answer")
+var errStuck = errors.New("tftp: the store does not answer")
 
 // Serve takes requests until ctx ends or a socket fails. Then it gives running
 // transfers the Grace to finish, ends the others, and closes the sockets. After
-// [Listener.Retire] it also returns when the last transfer has ended.
-func (l *Listener) Serve(ctx context.Context) error {
-	defer l.Close()
+// [Server.Retire] it also returns when the last transfer has ended.
+func (srv *Server) Serve(ctx context.Context) error {
+	defer srv.Close()
 	var scanners, receivers, loops sync.WaitGroup
 	for range maxScanners {
-		scanners.Go(func() { l.scanAll() })
+		scanners.Go(func() { srv.scanAll() })
 	}
-	l.workers.Start()
-	go l.lines.Run()
+	srv.workers.Start()
+	go srv.lines.Run()
 
 	// Only the first failure is kept; report never waits.
 	failed := make(chan error, 1)
@@ -38,7 +38,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 		default:
 		}
 	}
-	for _, b := range l.bindings {
+	for _, b := range srv.bindings {
 		for i, conn := range b.requestSockets {
 			receivers.Go(func() { report(b.serveRequests(conn, &b.counts[i])) })
 		}
@@ -48,39 +48,39 @@ func (l *Listener) Serve(ctx context.Context) error {
 	}
 
 	var err error
-	grace := l.Grace
+	grace := srv.config.Grace
 	select {
 	case <-ctx.Done():
-	case limit := <-l.retired:
-		grace, err = l.retire(ctx, limit, &receivers, &loops, failed)
+	case limit := <-srv.retired:
+		grace, err = srv.retire(ctx, limit, &receivers, &loops, failed)
 	case err = <-failed:
 	}
-	for _, b := range l.bindings {
+	for _, b := range srv.bindings {
 		closeSockets(b.requestSockets)
 	}
 	receivers.Wait()
-	stuck := l.stopShards(&loops, grace)
-	close(l.scans)
+	stuck := srv.stopShards(&loops, grace)
+	close(srv.scans)
 	if !stuck {
 		scanners.Wait()
 	}
-	l.workers.End(stuck)
+	srv.workers.End(stuck)
 	if stuck && err == nil {
-		err = ErrStuck
+		err = errStuck
 	}
-	for sh := range l.allShards {
+	for sh := range srv.allShards {
 		sh.closeAbandoned()
 	}
-	l.logLine(line{})
-	l.lines.Close()
+	srv.logLine(line{})
+	srv.lines.Close()
 	return err
 }
 
 // Alive reports whether each loop has taken a turn since it was asked last,
 // and has it take one: for a watchdog, which asks now and then.
-func (l *Listener) Alive() bool {
+func (srv *Server) Alive() bool {
 	alive := true
-	for sh := range l.allShards {
+	for sh := range srv.allShards {
 		turns := sh.turns.Load()
 		if turns == sh.asked.Swap(turns) {
 			alive = false
@@ -92,8 +92,8 @@ func (l *Listener) Alive() bool {
 
 // stopShards ends the loops, at once when grace is over. It reports
 // whether a job is out that may never return.
-func (l *Listener) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck bool) {
-	for sh := range l.allShards {
+func (srv *Server) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck bool) {
+	for sh := range srv.allShards {
 		sh.stop(draining)
 	}
 	ended := make(chan struct{})
@@ -106,8 +106,8 @@ func (l *Listener) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck
 		return false
 	case <-time.After(grace):
 	}
-	l.halt()
-	for sh := range l.allShards {
+	srv.halt()
+	for sh := range srv.allShards {
 		sh.stop(halting)
 	}
 	select {
@@ -115,7 +115,7 @@ func (l *Listener) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck
 		return false
 	case <-time.After(stuckGrace):
 	}
-	for sh := range l.allShards {
+	for sh := range srv.allShards {
 		sh.stop(abandoning)
 	}
 	<-ended
@@ -123,11 +123,11 @@ func (l *Listener) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck
 }
 
 // ListenAndServe serves until ctx ends, and then gives running transfers the
-// Grace to finish. Addresses are as for [Server.Listen].
-func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
-	l, err := s.Listen(ctx, addrs...)
+// Grace to finish. Addresses are as for [Config.Listen].
+func (c *Config) ListenAndServe(ctx context.Context, addrs ...string) error {
+	srv, err := c.Listen(ctx, addrs...)
 	if err != nil {
 		return err
 	}
-	return l.Serve(ctx)
+	return srv.Serve(ctx)
 }

@@ -121,10 +121,10 @@ func (s *session) begin(now time.Time, q Request) {
 	case !q.Write && s.sender == nil:
 		s.sender = new(transfer.Sender)
 	}
-	l := s.shard.server
-	s.throttle = l.bandwidth.enter(q.Peer.Addr())
-	if s.ctx = l.ctx; l.Read != nil || l.Write != nil {
-		s.life = &lifeContext{Context: l.ctx}
+	srv := s.shard.server
+	s.throttle = srv.bandwidth.enter(q.Peer.Addr())
+	if s.ctx = srv.ctx; srv.config.Read != nil || srv.config.Write != nil {
+		s.life = &lifeContext{Context: srv.ctx}
 		s.ctx = s.life
 	}
 }
@@ -178,11 +178,11 @@ func (s *session) start(now time.Time) {
 		s.shard.memory.lower(&s.fetchCost, s.size)
 	}
 	s.agree(now)
-	if l := s.shard.server; l.Started != nil {
+	if srv := s.shard.server; srv.config.Hooks.Started != nil {
 		s.info = s.describe()
 		s.info.Agreed = s.agreed()
 		s.info.progress.window = max(1, s.info.Agreed.Window)
-		l.call(l.Started, s.info)
+		srv.call(srv.config.Hooks.Started, s.info)
 	}
 }
 
@@ -220,8 +220,8 @@ func (s *session) agree(now time.Time) {
 
 // limits returns the server's, with a block size that fits the peer's path.
 func (s *session) limits() transfer.Limits {
-	limits := s.shard.server.Limits
-	limits.Rollover = cmp.Or(s.shard.server.rolloverOf(s.peer.Addr()), limits.Rollover)
+	limits := s.shard.server.config.Limits
+	limits.Rollover = cmp.Or(s.shard.server.config.rolloverOf(s.peer.Addr()), limits.Rollover)
 	if s.mtu > 0 {
 		fits := max(packetio.BlockIn(s.mtu, s.peer.Addr()), transfer.MinBlockSize)
 		if limits.BlockSize == 0 || limits.BlockSize > fits {

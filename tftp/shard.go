@@ -34,7 +34,7 @@ const (
 // A shard is one loop with the transfers whose peers fall to it. It has one
 // socket for all of them, and distinguishes them by the peer's address.
 type shard struct {
-	server            *Listener
+	server            *Server
 	routes            *routes // the binding's
 	conn              packetio.Socket
 	takesRequests     bool   // requests come here too: the port is the one that was asked
@@ -93,9 +93,9 @@ const (
 )
 
 func newShard(b *binding, conn packetio.Socket, front bool) *shard {
-	l, limits := b.listener, conn.Limits()
+	srv, limits := b.server, conn.Limits()
 	sh := &shard{
-		server:        l,
+		server:        srv,
 		routes:        &b.routes,
 		conn:          conn,
 		takesRequests: front,
@@ -103,7 +103,7 @@ func newShard(b *binding, conn packetio.Socket, front bool) *shard {
 		sessions:      make(map[netip.AddrPort]*session),
 		shared:        make(map[store.Identity]*sharedCache),
 	}
-	sh.count = l.newShardCounters()
+	sh.count = srv.newShardCounters()
 	sh.out = packetio.NewBatch(conn, batchMessages, batchBytes)
 	sh.asked.Store(-1)
 	size := max(limits.Datagram, transfer.HeaderSize+transfer.MaxBlockSize)
@@ -184,7 +184,7 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	sh.current = nil
 	sh.scheduled, sh.advanced = sh.scheduled[:0], 0
 	sh.flush()
-	sh.count.flush(&sh.out.Counts, sh.server.TurnedAway)
+	sh.count.flush(&sh.out.Counts, sh.server.config.Hooks.TurnedAway)
 	switch sh.ending {
 	case serving:
 		return false
@@ -413,7 +413,7 @@ func (sh *shard) dally(now time.Time, s *session) {
 	s.counted = false
 	sh.server.leave()
 	sh.server.guard.end(s.peer.Addr())
-	if sh.server.dallying.Add(1) > int64(sh.server.MaxTransfers) {
+	if sh.server.dallying.Add(1) > int64(sh.server.config.MaxTransfers) {
 		sh.end(now, s, nil)
 	}
 }

@@ -58,7 +58,7 @@ func TestSharedGivenBack(t *testing.T) {
 	for name, end := range ways {
 		lib := newPagedStore(t, 1)
 		v := lib.put("image", tftptest.Content("image", 100_000))
-		d := newLockstepServer(t, Server{Store: lib})
+		d := newLockstepServer(t, Config{Store: lib})
 		one, two := d.reads("image", 512), d.reads("image", 512)
 		for range 40 {
 			one.step()
@@ -86,7 +86,7 @@ func TestSharedGivenBack(t *testing.T) {
 	// And when the server ends.
 	lib := newPagedStore(t, 1)
 	lib.put("image", tftptest.Content("image", 100_000))
-	d := newLockstepServer(t, Server{Store: lib})
+	d := newLockstepServer(t, Config{Store: lib})
 	one, two := d.reads("image", 512), d.reads("image", 512)
 	one.step()
 	two.step()
@@ -101,7 +101,7 @@ func TestSharedShortOfMemory(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(left), 1))
 		lib := newPagedStore(t, 1)
 		v := lib.put("image", tftptest.Content("image", 100_000))
-		d := newLockstepServer(t, Server{Store: lib, Memory: limit})
+		d := newLockstepServer(t, Config{Store: lib, Memory: limit})
 		one, two := d.reads("image", 512), d.reads("image", 1428)
 		var others int64
 		if !d.sh.memory.take(&others, limit-left) {
@@ -132,7 +132,7 @@ func TestSharedShortOfMemory(t *testing.T) {
 	}
 	// All of a small memory is never taken for this.
 	lib := newPagedStore(t, 40)
-	d := newLockstepServer(t, Server{Store: lib, Memory: 40 * chunkSize})
+	d := newLockstepServer(t, Config{Store: lib, Memory: 40 * chunkSize})
 	var readers []*lockstepReader
 	for i := range 40 {
 		name := fmt.Sprint("image", i)
@@ -163,7 +163,7 @@ func TestSharedThrashing(t *testing.T) {
 		const apart = maxChunks * chunkSize
 		lib := newPagedStore(t, 1)
 		v := lib.put("image", tftptest.Content("image", apart+2000*block))
-		d := newLockstepServer(t, Server{Store: lib})
+		d := newLockstepServer(t, Config{Store: lib})
 		ahead, behind := d.reads("image", block), d.reads("image", block)
 		for range apart / block {
 			ahead.step()
@@ -221,7 +221,7 @@ func (z knownZeros) Identity() (store.Identity, bool)                    { retur
 func TestSharedAllocs(t *testing.T) {
 	const peers = 8
 	lib := newPagedStore(t, 1)
-	m := newSteppedServer(Server{Store: &knownEndless{file: knownZeros{&tftptest.Zeros{Size: 1 << 40}, lib.ids[0]}}})
+	m := newSteppedServer(Config{Store: &knownEndless{file: knownZeros{&tftptest.Zeros{Size: 1 << 40}, lib.ids[0]}}})
 	for i := range peers {
 		m.ask(peerAt(i), tftptest.RRQ("image", "blksize", []string{"512", "1000", "1428", "2048"}[i%4]))
 	}
@@ -267,7 +267,7 @@ func TestSharedOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	d := newLockstepServer(t, Server{Store: localdir.New(root)})
+	d := newLockstepServer(t, Config{Store: localdir.New(root)})
 	rng := rand.New(rand.NewPCG(1, 1))
 	var readers []*lockstepReader
 	var want [][]byte

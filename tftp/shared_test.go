@@ -24,7 +24,7 @@ func TestSharedContent(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
 		want := tftptest.Content("image", size)
 		v := lib.put("image", want)
-		d := newLockstepServer(t, Server{Store: lib})
+		d := newLockstepServer(t, Config{Store: lib})
 		var readers []*lockstepReader
 		alike := blocks[i%len(blocks)]
 		for _, block := range []int{alike, alike, blocks[rng.IntN(len(blocks))], blocks[rng.IntN(len(blocks))], 1428} {
@@ -64,7 +64,7 @@ func TestSharedReadsOnce(t *testing.T) {
 	for _, block := range []int{512, 1024, 1428, 2048} {
 		lib := newPagedStore(t, 1)
 		v := lib.put("image", tftptest.Content("image", size))
-		d := newLockstepServer(t, Server{Store: lib})
+		d := newLockstepServer(t, Config{Store: lib})
 		var readers []*lockstepReader
 		for range many {
 			readers = append(readers, d.reads("image", block))
@@ -93,7 +93,7 @@ func TestSharedInLockStepOnly(t *testing.T) {
 		"text":    tftptest.Packet(1, "image", "netascii", nil),
 		"upload":  tftptest.WRQ("other"),
 	} {
-		d := newLockstepServer(t, Server{Store: lib})
+		d := newLockstepServer(t, Config{Store: lib})
 		for range 3 {
 			lockstepReaders++
 			d.ask(peerAt(lockstepReaders*7), ask)
@@ -127,7 +127,7 @@ func TestSharedReplaced(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		const versions = 4
 		lib := newPagedStore(t, versions)
-		d := newLockstepServer(t, Server{Store: lib})
+		d := newLockstepServer(t, Config{Store: lib})
 		var readers []*lockstepReader
 		var want [][]byte
 		for i := range versions {
@@ -164,7 +164,7 @@ func TestSharedTruncated(t *testing.T) {
 		lib := newPagedStore(t, 1)
 		want := tftptest.Content("image", 30_000+rng.IntN(40_000))
 		v := lib.put("image", want)
-		d := newLockstepServer(t, Server{Store: lib})
+		d := newLockstepServer(t, Config{Store: lib})
 		var readers []*lockstepReader
 		for range 3 {
 			readers = append(readers, d.reads("image", []int{512, 1428, 2048}[rng.IntN(3)]))
@@ -210,7 +210,7 @@ func TestSharedCold(t *testing.T) {
 		if seed%10 == 9 {
 			v.try = func(int64) error { return errors.ErrUnsupported }
 		}
-		d := newLockstepServer(t, Server{Store: lib})
+		d := newLockstepServer(t, Config{Store: lib})
 		var readers []*lockstepReader
 		for range 4 {
 			readers = append(readers, d.reads("image", []int{512, 1000, 1428, 2048}[rng.IntN(4)]))
@@ -235,7 +235,7 @@ func TestSharedWrittenInPlace(t *testing.T) {
 	lib := newPagedStore(t, 1)
 	old, changed := bytes.Repeat([]byte("B"), size), bytes.Repeat([]byte("C"), size)
 	v := lib.put("image", bytes.Clone(old))
-	d := newLockstepServer(t, Server{Store: lib})
+	d := newLockstepServer(t, Config{Store: lib})
 	early := []*lockstepReader{d.reads("image", 512), d.reads("image", 512)}
 	for range 6 {
 		for _, p := range early {

@@ -36,9 +36,10 @@ type simWorld struct {
 	disk *sim.Disk // what the server serves: mem, with faults
 	log  *logRecords
 
-	listener *Listener
-	stop     context.CancelFunc
-	served   chan error
+	server *Server
+	hooks  testHooks // of server
+	stop   context.CancelFunc
+	served chan error
 
 	mu      sync.Mutex
 	clients []*simClient // mu
@@ -46,7 +47,7 @@ type simWorld struct {
 
 // inWorld runs f in a world whose server is as configure leaves it, and then
 // looks for what was left behind.
-func inWorld(t *testing.T, configure func(*simWorld, *Server), f func(*simWorld)) {
+func inWorld(t *testing.T, configure func(*simWorld, *Config), f func(*simWorld)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.start(configure)
@@ -65,21 +66,30 @@ func newWorld(t testing.TB, seed uint64) *simWorld {
 	return w
 }
 
-func (w *simWorld) start(configure func(*simWorld, *Server)) {
+func (w *simWorld) start(configure func(*simWorld, *Config)) {
 	w.t.Helper()
-	s := Server{Store: w.disk, Upload: OverwriteUploads, Loops: 2, spread: true, Rate: -1, Log: slog.New(w.log)}
-	s.open = w.opener(serverIP)
+	s := Config{Store: w.disk, Upload: OverwriteUploads, Loops: 2, Rate: -1, Log: slog.New(w.log)}
+	w.hooks = testHooks{open: w.opener(serverIP), spread: true}
 	if configure != nil {
 		configure(w, &s)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
-	l, err := s.Listen(ctx, serverIP+":69")
+	l, err := listen(ctx, w.hooks, s, serverIP+":69")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.listener, w.served = l, make(chan error, 1)
+	w.server, w.served = l, make(chan error, 1)
 	go func() { w.served <- l.Serve(ctx) }()
+}
+
+// listen is [Config.Listen] with hooks.
+func listen(ctx context.Context, hooks testHooks, c Config, addrs ...string) (*Server, error) {
+	places := make([]Place, len(addrs))
+	for i, addr := range addrs {
+		places[i].Addr = addr
+	}
+	return c.listen(ctx, hooks, places)
 }
 
 // opener opens sockets on a simulated host.
@@ -116,11 +126,11 @@ func (w *simWorld) wantClean() {
 	if n := w.net.Host(serverIP).Open(); n != 0 {
 		w.t.Errorf("%d server sockets left open", n)
 	}
-	wantIdle(w.t, w.listener)
+	wantIdle(w.t, w.server)
 }
 
 // wantIdle checks the shards of a server that has ended.
-func wantIdle(t testing.TB, l *Listener) {
+func wantIdle(t testing.TB, l *Server) {
 	t.Helper()
 	if n := l.count.Load(); n != 0 {
 		t.Errorf("%d sessions still counted", n)

@@ -15,22 +15,22 @@ import (
 // A steppedServer is a server with one shard whose turns a test takes itself: there
 // are no goroutines, and time is what the test says.
 type steppedServer struct {
-	*Listener
+	*Server
 	sh   *shard
 	conn *deadEnd
 	now  time.Time
 }
 
-func newSteppedServer(s Server) *steppedServer {
+func newSteppedServer(s Config) *steppedServer {
 	s.Rate = -1
-	s.mtu = func(netip.Addr) (int, error) { return 0, errors.ErrUnsupported }
-	l, err := s.listener(context.Background())
+	mtu := func(netip.Addr) (int, error) { return 0, errors.ErrUnsupported }
+	l, err := s.server(context.Background(), testHooks{mtu: mtu})
 	if err != nil {
 		panic(err)
 	}
 	l.workers.Waiting() // the test does the jobs
-	m := &steppedServer{Listener: l, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
-	b := &binding{listener: l}
+	m := &steppedServer{Server: l, conn: &deadEnd{}, now: time.Unix(1e9, 0)}
+	b := &binding{server: l}
 	m.sh = newShard(b, m.conn, false)
 	b.shards = []*shard{m.sh}
 	m.bindings = []*binding{b}
@@ -41,7 +41,7 @@ func newSteppedServer(s Server) *steppedServer {
 // ask gives the server a request packet.
 func (m *steppedServer) ask(peer netip.AddrPort, b []byte) {
 	msg := udp.Message{Peer: peer, Data: b}
-	if q, _, ok := m.parseRequest(&msg, b, addrPort(serverIP, transfer.Port)); ok {
+	if q, _, ok := m.config.parseRequest(&msg, b, addrPort(serverIP, transfer.Port)); ok {
 		m.sh.push(q)
 	}
 }
@@ -75,7 +75,7 @@ func (m *steppedServer) halt(t testing.TB) {
 	m.sh.stop(halting)
 	for range 10 {
 		if m.turn(0) {
-			wantIdle(t, m.Listener)
+			wantIdle(t, m.Server)
 			return
 		}
 	}

@@ -283,7 +283,7 @@ func (p partly) Create(ctx context.Context, name string, c store.Create) (store.
 // Files that may not be read or written are refused, and the answer does not
 // reveal whether a file is behind a closed directory.
 func TestFilePermissions(t *testing.T) {
-	runCase(t, "closed", func(s *Server) { s.Store = partly{s.Store} }, func(tb *testbed) {
+	runCase(t, "closed", func(s *Config) { s.Store = partly{s.Store} }, func(tb *testbed) {
 		writeFile(tb, tb.dir, "file", "secret")
 		writeFile(tb, tb.dir, "dir/file", "secret")
 		writeFile(tb, tb.dir, "read-only/file", "open")

@@ -1,18 +1,18 @@
 // Package tftp is a TFTP server (RFC 1350, 2347, 2348, 2349, 7440).
 //
-// A [Server] serves a [store.Store]:
+// A [Config] with a [store.Store] serves its files:
 //
 //	root, err := os.OpenRoot("/srv/tftp")
 //	if err != nil {
 //		return err
 //	}
-//	s := tftp.Server{Store: localdir.New(root)}
-//	return s.ListenAndServe(ctx, ":69")
+//	c := tftp.Config{Store: localdir.New(root)}
+//	return c.ListenAndServe(ctx, ":69")
 //
 // and ends when ctx does. In place of the store, Read and Write may answer each
 // request as they like, knowing who asks and where:
 //
-//	s := tftp.Server{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
+//	c := tftp.Config{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
 //		return store.FromBytes(r.Name, configFor(r.Peer.Addr())), nil
 //	}}
 //

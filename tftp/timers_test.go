@@ -80,7 +80,7 @@ func TestTimersWaitForTheSocket(t *testing.T) {
 		{maxBehind / 2, true, 0},
 		{2 * maxBehind, true, 1},
 	} {
-		m := newSteppedServer(Server{Store: &tftptest.Endless{Size: 1 << 40}})
+		m := newSteppedServer(Config{Store: &tftptest.Endless{Size: 1 << 40}})
 		m.ask(peerAt(0), tftptest.RRQ("image"))
 		m.turn(0)
 		m.turn(0)

@@ -29,8 +29,8 @@ func TestTrace(t *testing.T) {
 			*to = append(*to, fmt.Sprintf("%v %d %d", sent, transfer.OpcodeOf(b), len(b)))
 		}
 	}
-	inWorld(t, func(w *simWorld, s *Server) {
-		s.Trace, s.Loops = note(&server), 1
+	inWorld(t, func(w *simWorld, s *Config) {
+		s.Hooks.Trace, s.Loops = note(&server), 1
 		w.net.Glue = true
 	}, func(w *simWorld) {
 		w.put("image", 2500)

@@ -36,8 +36,8 @@ func (r *Request) Direction() string {
 	return "read"
 }
 
-// A Transfer is one transfer of a server, for [Server.Started] and
-// [Server.Ended]. The fields below Value are set at the end.
+// A Transfer is one transfer of a server, for [Hooks].Started and
+// Ended. The fields below Value are set at the end.
 type Transfer struct {
 	Request
 	Path   string           // of the file on the disk, once it is open; "" where that is not known
@@ -59,15 +59,14 @@ type Transfer struct {
 	// see [store.PublishedBy].
 	Published *store.Published
 
+	// Stored is the name that the store gave an upload, if that is not the client's
+	// and the store reports it: see [Config].Write.
+	Stored string
+
 	progress *progress // nil of a transfer that no session has described
 
 	waiting bool // for the store, when it ended
-	stored  string
 }
-
-// Stored returns the name that the store gave an upload, if that is another
-// than the client's, and the store reports it (see [Server.Write]).
-func (t *Transfer) Stored() string { return t.stored }
 
 // An Outcome says in a few words how a transfer ended.
 type Outcome string
@@ -83,9 +82,6 @@ const (
 	Replaced    Outcome = "replaced"      // it began anew
 	Failed      Outcome = "failed"        // on our side, as by a full disk, or the peer broke the rules
 )
-
-// Outcomes lists them all.
-var Outcomes = []Outcome{Done, Unconfirmed, Probe, Refused, EndedByPeer, PeerSilent, Replaced, Failed}
 
 var errReplaced = errors.New("peer began anew")
 
@@ -124,9 +120,9 @@ const (
 	slowRate  = 1 << 20
 )
 
-// Slow says what a slow transfer waited for most: "disk", "loss" (packets
+// slow says what a slow transfer waited for most: "disk", "loss" (packets
 // that never came, or went) or "peer"; it is empty for one that was not slow.
-func (t *Transfer) Slow() string {
+func (t *Transfer) slow() string {
 	switch {
 	case t.Duration < slowAfter, float64(t.Bytes) >= slowRate*t.Duration.Seconds():
 		return ""

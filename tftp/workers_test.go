@@ -20,7 +20,7 @@ import (
 // gone, keep no others from their files.
 func TestStuckStoreStopsNoOthers(t *testing.T) {
 	var release chan struct{}
-	inWorld(t, func(w *simWorld, _ *Server) {
+	inWorld(t, func(w *simWorld, _ *Config) {
 		release = make(chan struct{}) // in the bubble
 		w.disk.Before = func(c sim.Call) error {
 			if c.Name == "stuck" {
@@ -38,7 +38,7 @@ func TestStuckStoreStopsNoOthers(t *testing.T) {
 		time.Sleep(time.Second)
 		began, here := time.Now(), store.Mem(0)
 		if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
-			t.Errorf("%v; %d extra workers, %+v", err, w.listener.workers.Hired(), w.listener.Counters())
+			t.Errorf("%v; %d extra workers, %+v", err, w.server.workers.Hired(), w.server.Counters())
 		}
 		tftptest.WantFile(t, here, "image", want)
 		if took := time.Since(began); took > 2*time.Second {
@@ -46,7 +46,7 @@ func TestStuckStoreStopsNoOthers(t *testing.T) {
 		}
 		close(release)
 		time.Sleep(2 * fileio.WorkerIdle)
-		if n := w.listener.workers.Hired(); n != 0 {
+		if n := w.server.workers.Hired(); n != 0 {
 			t.Errorf("%d extra workers still there", n)
 		}
 	})
@@ -55,7 +55,7 @@ func TestStuckStoreStopsNoOthers(t *testing.T) {
 // No number of stuck calls hires workers without bound.
 func TestWorkersAreBounded(t *testing.T) {
 	var release chan struct{}
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		release = make(chan struct{}) // in the bubble
 		s.Loops = 1
 		w.disk.Before = func(sim.Call) error {
@@ -69,7 +69,7 @@ func TestWorkersAreBounded(t *testing.T) {
 			p.Send(tftptest.RRQ(fmt.Sprint("stuck", i)))
 			time.Sleep(fileio.WorkerPatience + time.Millisecond)
 		}
-		if n := w.listener.workers.Hired(); n != fileio.MaxWorkers-fileio.MinWorkers {
+		if n := w.server.workers.Hired(); n != fileio.MaxWorkers-fileio.MinWorkers {
 			t.Errorf("%d workers added, want %d", n, fileio.MaxWorkers-fileio.MinWorkers)
 		}
 		close(release)
@@ -87,7 +87,7 @@ func TestEndsBesideStuckStore(t *testing.T) {
 			}
 			return nil
 		}
-		w.start(func(_ *simWorld, s *Server) { s.Grace = time.Second })
+		w.start(func(_ *simWorld, s *Config) { s.Grace = time.Second })
 		w.put("image", 100)
 		p := w.raw(otherIP)
 		defer p.Close()
@@ -95,8 +95,8 @@ func TestEndsBesideStuckStore(t *testing.T) {
 		time.Sleep(time.Second)
 		began := time.Now()
 		w.stop()
-		if err := <-w.served; !errors.Is(err, ErrStuck) {
-			t.Errorf("Serve: %v, want ErrStuck", err)
+		if err := <-w.served; !errors.Is(err, errStuck) {
+			t.Errorf("Serve: %v, want errStuck", err)
 		}
 		if took := time.Since(began); took > time.Second+stuckGrace+linequeue.Grace {
 			t.Errorf("Serve took %v", took)
@@ -116,7 +116,7 @@ func TestEndsBesideStuckStore(t *testing.T) {
 // jobs has room for all, as what loses its place still waits for its job.
 func TestForgedRequestsAtStuckStore(t *testing.T) {
 	var release chan struct{}
-	inWorld(t, func(w *simWorld, s *Server) {
+	inWorld(t, func(w *simWorld, s *Config) {
 		release = make(chan struct{}) // in the bubble
 		s.Loops, s.MaxTransfers = 1, 8
 		w.disk.Before = func(c sim.Call) error {
@@ -143,8 +143,8 @@ func TestForgedRequestsAtStuckStore(t *testing.T) {
 			}
 			time.Sleep(suspectAge + time.Millisecond)
 		}
-		if n := w.listener.Counters().Live; n > 2*8 {
-			t.Errorf("%d transfers under way, at most 8, and as many that have lost their place, are allowed; %+v", n, w.listener.Counters())
+		if n := w.server.Counters().Live; n > 2*8 {
+			t.Errorf("%d transfers under way, at most 8, and as many that have lost their place, are allowed; %+v", n, w.server.Counters())
 		}
 		p.Send(tftptest.ErrorPacket(0, "enough"))
 	})

@@ -66,7 +66,7 @@ func (sh *shard) grantRing(s *session) error {
 	if !m.take(&s.ringCost, int64(size)) {
 		return errMemory
 	}
-	s.buffer.Reset(size, sh.server.MaxUpload, s.request.Mode)
+	s.buffer.Reset(size, sh.server.config.MaxUpload, s.request.Mode)
 	return nil
 }
 

@@ -56,7 +56,7 @@ func TestUploadSizeLies(t *testing.T) {
 func TestUploadThatDoesNotFit(t *testing.T) {
 	const room = 1 << 20
 	for _, handlers := range []bool{false, true} {
-		inWorld(t, func(w *simWorld, s *Server) {
+		inWorld(t, func(w *simWorld, s *Config) {
 			w.mem = store.Mem(room)
 			w.disk.Store = w.mem
 			if handlers {
@@ -261,7 +261,7 @@ func TestLargestWindow(t *testing.T) {
 func TestStoreSlowerThanNetwork(t *testing.T) {
 	for _, mode := range []transfer.Mode{transfer.Octet, transfer.Netascii} {
 		t.Run(mode.String(), func(t *testing.T) {
-			inWorld(t, func(w *simWorld, _ *Server) {
+			inWorld(t, func(w *simWorld, _ *Config) {
 				w.net.Default = sim.Link{Latency: time.Millisecond, Duplicate: 0.05, Reorder: 0.05}
 				w.disk.Before = func(c sim.Call) error {
 					if c.Op == sim.Write {
@@ -310,7 +310,7 @@ func TestSize(t *testing.T) {
 		tftptest.WantFault(t, err, transfer.FileNotFound)
 		w.wantResults(map[Outcome]int{Probe: 5, Refused: 1})
 		synctest.Wait()
-		if n := w.listener.count.Load(); n != 0 {
+		if n := w.server.count.Load(); n != 0 {
 			t.Errorf("%d sessions left", n)
 		}
 	})

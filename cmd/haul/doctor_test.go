@@ -59,7 +59,7 @@ func startPatient(t *testing.T, uploads tftp.Uploads, content string) (url strin
 	t.Helper()
 	mem := store.Mem(1 << 20)
 	storetest.Put(t, mem, "f", content)
-	return serveTFTP(t, tftp.Server{Store: mem, Upload: uploads, Grace: time.Millisecond})
+	return serveTFTP(t, tftp.Config{Store: mem, Upload: uploads, Grace: time.Millisecond})
 }
 
 func doctorFindsHaulWell(t *testing.T) {

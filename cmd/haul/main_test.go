@@ -57,11 +57,11 @@ func startServer(t *testing.T, uploads tftp.Uploads, files map[string]string) (d
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() }) // once the server has ended
-	return dir, serveTFTP(t, tftp.Server{Store: localdir.New(root), Upload: uploads})
+	return dir, serveTFTP(t, tftp.Config{Store: localdir.New(root), Upload: uploads})
 }
 
 // serveTFTP runs a server until the test ends, and returns the URL of its root.
-func serveTFTP(t *testing.T, s tftp.Server) (url string) {
+func serveTFTP(t *testing.T, s tftp.Config) (url string) {
 	t.Helper()
 	return "tftp://" + servetest.TFTP(t, s).String() + "/"
 }

@@ -39,7 +39,7 @@ func serve(ctx context.Context, url, addr string, c s3.Config, listening func(ad
 		return err
 	}
 	defer files.Close()
-	s := tftp.Server{Store: files} // without Upload it only reads
+	s := tftp.Config{Store: files} // without Upload it only reads
 	l, err := s.Listen(ctx, addr)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func main() {
 func collect(ctx context.Context, addr string, out io.Writer, listening func(addr string)) error {
 	c := &collector{out: out, known: map[string][sha256.Size]byte{}}
 	files := store.Sink(limit, c.arrived)
-	s := tftp.Server{Write: func(ctx context.Context, r *tftp.Request) (store.Upload, error) {
+	s := tftp.Config{Write: func(ctx context.Context, r *tftp.Request) (store.Upload, error) {
 		name, err := store.CleanName(r.Name)
 		if err != nil {
 			return nil, err

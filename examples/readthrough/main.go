@@ -49,7 +49,7 @@ func serve(ctx context.Context, url, dir, addr string, listening func(addr strin
 		return err
 	}
 	defer kept.Close()
-	s := tftp.Server{Store: kept.Store(url, source), Log: slog.Default()} // without Upload it only reads
+	s := tftp.Config{Store: kept.Store(url, source), Log: slog.Default()} // without Upload it only reads
 	l, err := s.Listen(ctx, addr)
 	if err != nil {
 		return err

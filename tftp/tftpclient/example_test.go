@@ -28,7 +28,7 @@ func serveFiles() (addr string, stop func()) {
 		panic(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := tftp.Server{Store: files, Upload: tftp.CreateUploads}
+	s := tftp.Config{Store: files, Upload: tftp.CreateUploads}
 	l, err := s.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		panic(err)

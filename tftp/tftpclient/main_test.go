@@ -15,12 +15,12 @@ func TestMain(m *testing.M) {
 
 // serve runs a server on the loopback interface until the test ends, and then
 // looks for what it left behind.
-func serve(t testing.TB, s tftp.Server) *tftp.Listener {
+func serve(t testing.TB, s tftp.Config) *tftp.Server {
 	t.Helper()
 	return serveAt(t, s, "127.0.0.1:0")
 }
 
-func serveAt(t testing.TB, s tftp.Server, addr string) *tftp.Listener {
+func serveAt(t testing.TB, s tftp.Config, addr string) *tftp.Server {
 	t.Helper()
 	repeat.OnFailure(t)
 	ctx, stop := context.WithCancel(context.Background())
@@ -44,6 +44,6 @@ func serveAt(t testing.TB, s tftp.Server, addr string) *tftp.Listener {
 }
 
 // at names a file on a real server.
-func at(l *tftp.Listener, name string) Target {
+func at(l *tftp.Server, name string) Target {
 	return Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: name}
 }

@@ -48,7 +48,7 @@ func TestPoolRefused(t *testing.T) {
 func TestPoolNames(t *testing.T) {
 	mem, here := store.Mem(0), store.Mem(0)
 	storetest.Put(t, mem, "file", []byte("content"))
-	l := serve(t, tftp.Server{Store: mem})
+	l := serve(t, tftp.Config{Store: mem})
 	p := newPool(t, &Pool{})
 	to := at(l, "file")
 	to.Host = "localhost" // ::1 comes first where there is IPv6
@@ -119,7 +119,7 @@ func TestPoolHosts(t *testing.T) {
 		mem := store.Mem(0)
 		name := fmt.Sprint("host", h)
 		storetest.Put(t, mem, "config", tftptest.Content(name, 20_000))
-		l := serveAt(t, tftp.Server{Store: mem}, fmt.Sprintf("127.0.0.%d:0", 20+h))
+		l := serveAt(t, tftp.Config{Store: mem}, fmt.Sprintf("127.0.0.%d:0", 20+h))
 		to := at(l, "config")
 		to.Host = l.Addr().Addr().String()
 		for i := range each {

@@ -109,7 +109,7 @@ func TestPoolThousands(t *testing.T) {
 		name := fmt.Sprint("file", i)
 		storetest.Put(t, mem, name, tftptest.Content(name, n))
 	}
-	l := serve(t, tftp.Server{Store: mem, Upload: tftp.CreateUploads})
+	l := serve(t, tftp.Config{Store: mem, Upload: tftp.CreateUploads})
 	p := newPool(t, &Pool{Sockets: 4, Loops: 2})
 	const transfers = 2000
 	for i := range transfers {
@@ -145,7 +145,7 @@ func TestPoolLossy(t *testing.T) {
 	text := []byte(strings.Repeat("a line\nand\r another\n", 500))
 	storetest.Put(t, mem, "file", tftptest.Content("file", 50_000))
 	storetest.Put(t, mem, "text", text)
-	l := serve(t, tftp.Server{Store: mem, Upload: tftp.OverwriteUploads})
+	l := serve(t, tftp.Config{Store: mem, Upload: tftp.OverwriteUploads})
 	for kind, c := range map[string]*Client{
 		"fast": {}, "plain": {NoOptions: true}, "lockstep": {Window: 1, BlockSize: 1000}, "small": {Window: 7, BlockSize: 400}, "in order": {Window: 8, NoReorder: true},
 	} {
@@ -240,7 +240,7 @@ func TestPoolStranger(t *testing.T) {
 // The errors of a pool are those of a Client.
 func TestPoolErrors(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
-		l := serve(t, tftp.Server{Store: store.Mem(0)})
+		l := serve(t, tftp.Config{Store: store.Mem(0)})
 		_, silent := handServer(t)
 		closed := listenUDP(t, "127.0.0.1:0")
 		nobody := Target{Host: "127.0.0.1", Port: closed.LocalAddr().Port(), Name: "file"}
@@ -333,7 +333,7 @@ func TestPoolCancel(t *testing.T) {
 func TestPoolStoreFails(t *testing.T) {
 	mem := store.Mem(0)
 	storetest.Put(t, mem, "file", tftptest.Content("file", 100_000))
-	l := serve(t, tftp.Server{Store: mem})
+	l := serve(t, tftp.Config{Store: mem})
 	for what, limit := range map[string]int64{"no room": 1000, "room for a half": 60_000} {
 		pool, here := newPool(t, &Pool{}), store.Mem(limit)
 		create := func(int64) (store.Upload, error) {

@@ -26,7 +26,7 @@ func TestPoolAllocatesNothingPerPacket(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	const few, many = 512 * 10, 512 * 600
-	l := serve(t, tftp.Server{Write: func(context.Context, *tftp.Request) (store.Upload, error) {
+	l := serve(t, tftp.Config{Write: func(context.Context, *tftp.Request) (store.Upload, error) {
 		return (*tftptest.Forgetful)(&tftptest.Endless{}), nil
 	}, Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 		size, err := strconv.ParseInt(r.Name, 10, 64)

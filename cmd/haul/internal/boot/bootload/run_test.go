@@ -34,7 +34,7 @@ var (
 func serveLoader(t *testing.T, open func() ([]byte, error)) tftpclient.Target {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := tftp.Server{Grace: time.Millisecond, Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
+	s := tftp.Config{Grace: time.Millisecond, Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 		b, err := open()
 		if err != nil {
 			return nil, err

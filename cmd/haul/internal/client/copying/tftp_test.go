@@ -26,7 +26,7 @@ func serveFile(t *testing.T, content string) (url string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() }) // once the server has ended
-	return "tftp://" + servetest.TFTP(t, tftp.Server{Store: localdir.New(root)}).String() + "/"
+	return "tftp://" + servetest.TFTP(t, tftp.Config{Store: localdir.New(root)}).String() + "/"
 }
 
 // A pager may read as slowly as it likes: the transfer does not wait for it.

@@ -34,7 +34,7 @@ func (s *Settings) tftp() []*Setting {
 		{Key: "tftp.max_per_client", Flag: "max-per-client", Group: "limits", value: intValue(&c.MaxPerClient), Help: "at most `N` TFTP transfers at a time for one address (0: no limit for single addresses)"},
 		{
 			Key: "tftp.requests_per_second", Flag: "rate", Group: "limits", value: intValue(&c.Rate),
-			Help: fmt.Sprintf("at most `N` TFTP requests a second from one address (0: %d, localhost exempt; -1: no limit)", tftp.DefaultRate),
+			Help: fmt.Sprintf("at most `N` TFTP requests a second from one address (0: %d, localhost exempt; -1: no limit)", tftp.Defaults().Rate),
 		},
 		{Key: "tftp.bandwidth", Flag: "tftp-bandwidth", Group: "limits", value: sizeValue(&c.Bandwidth), Help: "bytes a second each way for all TFTP transfers together, such as 50MB (0: no limit)"},
 		{Key: "tftp.bandwidth_per_client", Flag: "tftp-bandwidth-per-client", Group: "limits", value: sizeValue(&c.BandwidthPerClient), Help: "bytes a second each way for the TFTP transfers of one address, such as 5MB (0: no limit)"},

@@ -26,7 +26,7 @@ func boundNetworks(count *int, networks []netip.Prefix) error {
 
 // refusalsValue takes rules such as "tsize,blksize 10.1.0.0/16,10.2.0.0/16", and "tsize"
 // for all clients.
-func refusalsValue(to *[]tftp.Refusal) *value {
+func refusalsValue(to *[]tftp.ClientRule) *value {
 	return listValue(false, nil, func(all []string) error {
 		rules, err := parseParts(all, parseRefusal)
 		if err != nil {
@@ -43,18 +43,18 @@ func refusalsValue(to *[]tftp.Refusal) *value {
 	})
 }
 
-func parseRefusal(s string) ([]tftp.Refusal, error) {
+func parseRefusal(s string) ([]tftp.ClientRule, error) {
 	names, networks, err := parseClientRule(s)
 	if err != nil {
 		return nil, err
 	}
 	options, err := transfer.ParseOptionSet(names)
-	return []tftp.Refusal{{Options: options, Networks: networks}}, err
+	return []tftp.ClientRule{{Refuse: options, Networks: networks}}, err
 }
 
 // rolloversValue takes rules such as "1 10.2.0.0/16", and "1" for all clients. It refuses
 // one with a network that an earlier one has already: it would never count.
-func rolloversValue(to *[]tftp.RolloverRule) *value {
+func rolloversValue(to *[]tftp.ClientRule) *value {
 	return listValue(false, nil, func(all []string) error {
 		rules, err := parseParts(all, parseRollover)
 		if err != nil {
@@ -76,14 +76,14 @@ func rolloversValue(to *[]tftp.RolloverRule) *value {
 	})
 }
 
-func parseRollover(s string) ([]tftp.RolloverRule, error) {
+func parseRollover(s string) ([]tftp.ClientRule, error) {
 	number, networks, err := parseClientRule(s)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range []transfer.Rollover{transfer.RolloverZero, transfer.RolloverOne} {
 		if number == fmt.Sprint(r.Next()) {
-			return []tftp.RolloverRule{{Rollover: r, Networks: networks}}, nil
+			return []tftp.ClientRule{{Rollover: r, Networks: networks}}, nil
 		}
 	}
 	return nil, errors.New("it is 0 or 1, and networks behind a space if it is not for all clients: 1 10.2.0.0/16")

@@ -49,7 +49,14 @@ func TestTFTPClientRules(t *testing.T) {
 		_, cfg, err := resolve(t, source{dirs: []string{"/srv"}, flags: strings.Split(test.flags, "|")})
 		got := fmt.Sprint(err)
 		if err == nil {
-			got = fmt.Sprint("=", cfg.TFTP.Refuse, " ", cfg.TFTP.Rollover)
+			var refuse, rollover []any
+			for _, r := range cfg.TFTP.Refuse {
+				refuse = append(refuse, struct{ Set, Networks any }{r.Refuse, r.Networks})
+			}
+			for _, r := range cfg.TFTP.Rollover {
+				rollover = append(rollover, struct{ Next, Networks any }{r.Rollover, r.Networks})
+			}
+			got = fmt.Sprint("=", refuse, " ", rollover)
 		}
 		if want, isConfig := strings.CutPrefix(test.says, "="); isConfig && got != "="+want || !strings.Contains(got, want) {
 			t.Errorf("%.200s: %.1000s, want %s", test.flags, got, test.says)

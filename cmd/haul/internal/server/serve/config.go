@@ -51,7 +51,7 @@ type Config struct {
 	Congestion string
 
 	// Grace is how long transfers may continue once the server ends. It is above 0; the
-	// default is [tftp.DefaultGrace].
+	// default is that of [tftp.Defaults].
 	Grace time.Duration
 
 	// User is the user that the process changes to once its files and sockets are open:
@@ -110,7 +110,7 @@ type Files struct {
 	UploadDir string
 
 	// MaxUpload bounds an upload by TFTP or HTTP, users' as well. It is above 0; the
-	// default is [tftp.DefaultMaxUpload].
+	// default is that of [tftp.Defaults].
 	MaxUpload int64
 }
 
@@ -136,20 +136,20 @@ type TFTP struct {
 	// the kernel reports (the default), -1 for any that clients choose.
 	MTU int
 
-	MaxTransfers int   // at a time, 1 to 1,048,576; the default is tftp.DefaultMaxTransfers
+	MaxTransfers int   // at a time, 1 to 1,048,576; the default is that of tftp.Defaults
 	MaxPerClient int   // transfers at a time for one address; 0 means no limit
-	Rate         int   // requests a second from one address; 0 means tftp.DefaultRate, -1 no limit
+	Rate         int   // requests a second from one address; 0 means that of tftp.Defaults, -1 no limit
 	Loops        int   // event loops for each address, up to 1024; 0 means one for two CPUs
-	Memory       int64 // for the buffers of all transfers, 1 MiB to 1 TiB; the default is tftp.DefaultMemory
+	Memory       int64 // for the buffers of all transfers, 1 MiB to 1 TiB; the default is that of tftp.Defaults
 	BlockSize    int   // the largest block, in bytes; 0 means any
-	WindowSize   int   // the largest window, 1 to 65535 blocks; the default is tftp.DefaultWindow
+	WindowSize   int   // the largest window, 1 to 65535 blocks; the default is that of tftp.Defaults
 
 	// Bandwidth and BandwidthPerClient limit the bytes a second each way, of all transfers
 	// together and of those of one address; 0 means no limit.
 	Bandwidth, BandwidthPerClient int64
 
-	Refuse   []tftp.Refusal      // options that some clients do not get
-	Rollover []tftp.RolloverRule // what some clients expect behind block 65535
+	Refuse   []tftp.ClientRule // each sets Refuse
+	Rollover []tftp.ClientRule // each sets Rollover
 
 	NoOffload     bool // the kernel does not split and join datagrams
 	UploadParents bool // uploads create missing directories
@@ -227,15 +227,16 @@ type HTTP struct {
 
 // Default returns the settings of "haul serve" without flags: TFTP and HTTP, read-only.
 func Default() Config {
+	of := tftp.Defaults()
 	return Config{
-		Grace:     tftp.DefaultGrace,
+		Grace:     of.Grace,
 		LogFormat: "text",
 		TFTP: TFTP{
-			Listen: []string{":69"}, MaxTransfers: tftp.DefaultMaxTransfers, Memory: tftp.DefaultMemory, WindowSize: tftp.DefaultWindow,
+			Listen: []string{":69"}, MaxTransfers: of.MaxTransfers, Memory: of.Memory, WindowSize: of.Limits.Window,
 		},
 		SFTP:  SFTP{MaxConns: defaultConns, MaxConnsPerSource: penalty.DefaultMaxConnsPerSource},
 		HTTP:  HTTP{Listen: []string{":80"}, Index: "index.html"},
-		Files: Files{MaxUpload: tftp.DefaultMaxUpload},
+		Files: Files{MaxUpload: of.MaxUpload},
 		Boot:  proxydhcp.DefaultSettings(),
 		Cache: source.Caching{Fresh: cache.DefaultFresh},
 	}

@@ -52,11 +52,11 @@ func registerReloads(counts *meter.Registry, r *handover.Restarter) {
 }
 
 // countTransfers sets the hooks that count a server's transfers.
-func countTransfers(srv *tftp.Server, counts *meter.Registry) {
+func countTransfers(srv *tftp.Config, counts *meter.Registry) {
 	begin := func(t *tftp.Transfer) *meter.Transfer {
 		return counts.Begin(meter.Info{Protocol: meter.TFTP, Write: t.Write, Peer: t.Peer, Name: t.Name, Size: t.Size, Began: t.Began})
 	}
-	srv.Started = func(t *tftp.Transfer) {
+	srv.Hooks.Started = func(t *tftp.Transfer) {
 		m := begin(t)
 		m.Follow(func() int64 { return t.Progress().Bytes })
 		m.Measure(func() meter.Way {
@@ -65,7 +65,7 @@ func countTransfers(srv *tftp.Server, counts *meter.Registry) {
 		})
 		t.Value = m
 	}
-	srv.Ended = func(t *tftp.Transfer) {
+	srv.Hooks.Ended = func(t *tftp.Transfer) {
 		m, started := t.Value.(*meter.Transfer)
 		if !started {
 			m = begin(t)
@@ -81,17 +81,17 @@ func countTransfers(srv *tftp.Server, counts *meter.Registry) {
 			Timeouts:   t.Timeouts,
 			File:       t.Name,
 			Path:       t.Path,
-			Stored:     t.Stored(),
+			Stored:     t.Stored,
 			Err:        t.Err,
 			Routine:    t.Routine(),
 			Detail:     t,
 		})
 	}
-	srv.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }
+	srv.Hooks.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }
 }
 
 // registerTFTPMetrics adds the counts of a listener.
-func registerTFTPMetrics(counts *meter.Registry, l *tftp.Listener) {
+func registerTFTPMetrics(counts *meter.Registry, l *tftp.Server) {
 	for _, c := range []struct {
 		name, help string
 		value      func(tftp.Counters) int64

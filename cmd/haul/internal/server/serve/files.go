@@ -272,7 +272,7 @@ func sweepOften(ctx context.Context, say sayFunc, sweep func() (removed int, err
 
 // answerFrom makes a server answer by a site's rules. With parents, uploads make missing
 // directories.
-func answerFrom(srv *tftp.Server, s *site.Site, parents bool) {
+func answerFrom(srv *tftp.Config, s *site.Site, parents bool) {
 	client := func(r *tftp.Request) site.Client {
 		return site.Client{Peer: r.Peer.Addr(), Local: r.Local}
 	}

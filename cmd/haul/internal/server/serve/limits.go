@@ -123,7 +123,7 @@ const (
 
 // fitDescriptors limits the open files if there are too few descriptors for a file of
 // each transfer.
-func (cfg *Config) fitDescriptors(srv *tftp.Server, limit int) {
+func (cfg *Config) fitDescriptors(srv *tftp.Config, limit int) {
 	each := filesPerRead
 	if cfg.Files.Upload != site.UploadNone {
 		each = filesPerWrite
@@ -131,7 +131,7 @@ func (cfg *Config) fitDescriptors(srv *tftp.Server, limit int) {
 	most := max(1, (limit-min(spareFiles, limit/2))/each)
 	if srv.MaxTransfers > most {
 		srv.MaxFiles = most
-		if srv.MaxTransfers != tftp.DefaultMaxTransfers || most < fewFiles {
+		if srv.MaxTransfers != tftp.Defaults().MaxTransfers || most < fewFiles {
 			srv.Log.Info(fmt.Sprintf("open-file limit %d allows transfers of %d different files at once; raise ulimit -n (LimitNOFILE=) for more", limit, most))
 		}
 	}

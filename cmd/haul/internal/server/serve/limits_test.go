@@ -44,7 +44,7 @@ func TestFitDescriptors(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		cfg := Config{Files: Files{Upload: test.upload}}
-		srv := &tftp.Server{MaxTransfers: test.asked, Log: slog.New(slog.NewTextHandler(&out, nil))}
+		srv := &tftp.Config{MaxTransfers: test.asked, Log: slog.New(slog.NewTextHandler(&out, nil))}
 		cfg.fitDescriptors(srv, test.limit)
 		if srv.MaxTransfers != test.asked || srv.MaxFiles != test.want || test.logged != strings.Contains(out.String(), "ulimit") {
 			t.Errorf("%+v: %d transfers, %d files, %s", test, srv.MaxTransfers, srv.MaxFiles, out.String())
@@ -251,7 +251,7 @@ func TestDocumentedHTTPBounds(t *testing.T) {
 			fmt.Sprintf("| connections, in `haul serve` | %d,%03d a port", mostHTTPConns/1000, mostHTTPConns%1000),
 			fmt.Sprintf("| memory of a connection of HTTP/2 whose client reads slowly, in `haul serve` | %d KiB, and 128 KiB for each request; the former %d MiB for all connections together |", writebehind.MaxBuffered>>10, writebehind.MaxTotal>>20),
 			fmt.Sprintf("| files of up to 16 KiB that stay open for the next reader, for 2 seconds, in `haul serve` | %d, or an eighth", smallFiles),
-			fmt.Sprintf("| upload, in `haul serve`, of users too | %d GiB (`--max-upload`) |", tftp.DefaultMaxUpload>>30),
+			fmt.Sprintf("| upload, in `haul serve`, of users too | %d GiB (`--max-upload`) |", tftp.Defaults().MaxUpload>>30),
 		} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("docs/http.md does not say %q", want)

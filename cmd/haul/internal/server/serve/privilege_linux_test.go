@@ -65,8 +65,8 @@ func settledServer(dir, name string) error {
 		return err
 	}
 	defer root.Close()
-	s := &tftp.Server{Store: localdir.New(root), Upload: tftp.CreateUploads}
-	l, err := s.ListenOn(ctx, passed.Datagram(nil)[0].Conns...)
+	s := &tftp.Config{Store: localdir.New(root), Upload: tftp.CreateUploads}
+	l, err := s.ListenAt(ctx, tftp.Place{Conns: passed.Datagram(nil)[0].Conns})
 	if err != nil {
 		return err
 	}

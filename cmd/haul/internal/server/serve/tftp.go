@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -30,11 +31,11 @@ import (
 type tftpService struct {
 	cfg      *Config
 	out      io.Writer
-	srv      *tftp.Server
+	srv      *tftp.Config
 	files    *publicFiles
 	small    localdir.SmallFiles
 	tracer   *trace.Recorder       // nil without --trace and --pcap
-	listener *tftp.Listener        // nil before listen
+	listener *tftp.Server          // nil before listen
 	asked    []string              // the addresses of listener as configured; "" is systemd's
 	before   *handover.Predecessor // nil if there is none
 	shared   bool                  // transfers of the predecessor use the sockets
@@ -58,7 +59,7 @@ func (cfg *Config) openTFTP(before *handover.Predecessor, counts *meter.Registry
 		return nil, inSetting("pcap", failure.Local.Errorf("write %s: %w", cfg.Trace.Pcap, console.WithoutPath(err)))
 	}
 	if t.tracer != nil {
-		t.srv.Trace = t.tracer.Datagram
+		t.srv.Hooks.Trace = t.tracer.Datagram
 		t.srv.Log = slog.New(tracedLog{log.Handler(), t.tracer})
 	}
 	if counts != nil {
@@ -68,8 +69,8 @@ func (cfg *Config) openTFTP(before *handover.Predecessor, counts *meter.Registry
 }
 
 // server returns a server with the settings of TFTP.
-func (cfg *Config) server() *tftp.Server {
-	return &tftp.Server{
+func (cfg *Config) server() *tftp.Config {
+	return &tftp.Config{
 		SinglePort:   cfg.TFTP.SinglePort,
 		FirstPort:    cfg.TFTP.FirstPort,
 		LastPort:     cfg.TFTP.LastPort,
@@ -79,8 +80,7 @@ func (cfg *Config) server() *tftp.Server {
 		MaxPerClient: cfg.TFTP.MaxPerClient,
 		Rate:         cfg.TFTP.Rate,
 		Bandwidth:    cfg.TFTP.Bandwidth,
-		Refuse:       cfg.TFTP.Refuse,
-		Rollover:     cfg.TFTP.Rollover,
+		Rules:        slices.Concat(cfg.TFTP.Refuse, cfg.TFTP.Rollover),
 		Memory:       cfg.TFTP.Memory,
 		Loops:        cfg.TFTP.Loops,
 		Grace:        cfg.Grace,

@@ -14,7 +14,7 @@ import (
 )
 
 // TFTP runs a server on loopback until the test ends, and returns its address.
-func TFTP(t testing.TB, s tftp.Server) netip.AddrPort {
+func TFTP(t testing.TB, s tftp.Config) netip.AddrPort {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := s.Listen(ctx, "127.0.0.1:0")

@@ -26,7 +26,7 @@ func serve(t testing.TB, name string, content []byte, uploads tftp.Uploads) neti
 	t.Helper()
 	mem := store.Mem(1 << 30)
 	storetest.Put(t, mem, name, content)
-	s := tftp.Server{Store: mem, Upload: uploads, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Grace: time.Millisecond}
+	s := tftp.Config{Store: mem, Upload: uploads, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Grace: time.Millisecond}
 	return servetest.TFTP(t, s)
 }
 

@@ -14,7 +14,7 @@ import (
 // Have ten clients fetch a hundred files of haul's test content.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
-	server := tftp.Server{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
+	server := tftp.Config{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 		content := make([]byte, 20_000)
 		if _, err := load.Pattern(int64(len(content))).ReadAt(content, 0); err != nil {
 			return nil, err

@@ -21,7 +21,7 @@ import (
 )
 
 // start starts a server and returns a Target at it.
-func start(t *testing.T, s tftp.Server) tftpclient.Target {
+func start(t *testing.T, s tftp.Config) tftpclient.Target {
 	t.Helper()
 	s.Grace = time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
@@ -43,7 +43,7 @@ func start(t *testing.T, s tftp.Server) tftpclient.Target {
 // serve starts a server whose every file has the given content.
 func serve(t *testing.T, content []byte) tftpclient.Target {
 	t.Helper()
-	return start(t, tftp.Server{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
+	return start(t, tftp.Config{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 		return store.FromBytes(r.Name, content), nil
 	}})
 }
@@ -148,7 +148,7 @@ func TestUploads(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l := tt.load
 			mem := store.Mem(0)
-			l.Target = start(t, tftp.Server{Store: mem, Upload: tftp.OverwriteUploads})
+			l.Target = start(t, tftp.Config{Store: mem, Upload: tftp.OverwriteUploads})
 			l.Target.Name = "up{}"
 			l.Write, l.Size, l.Verify = true, size, true
 			l.Concurrency, l.Transfers = 4, 8
@@ -173,7 +173,7 @@ func TestUploads(t *testing.T) {
 // Data that a server loses or changes is found when it is fetched again.
 func TestVerifyFindsWhatWasLost(t *testing.T) {
 	mem := store.Mem(0)
-	target := start(t, tftp.Server{
+	target := start(t, tftp.Config{
 		Store: mem, Upload: tftp.OverwriteUploads,
 		Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 			return store.FromBytes(r.Name, make([]byte, 1000)), nil
@@ -210,7 +210,7 @@ func TestWrongContent(t *testing.T) {
 		var mu sync.Mutex
 		asked := 0
 		good := content(t, size)
-		target := start(t, tftp.Server{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
+		target := start(t, tftp.Config{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if asked++; asked == 3 {
@@ -223,7 +223,7 @@ func TestWrongContent(t *testing.T) {
 }
 
 func TestMissingFile(t *testing.T) {
-	target := start(t, tftp.Server{Read: func(context.Context, *tftp.Request) (store.File, error) { return nil, fs.ErrNotExist }})
+	target := start(t, tftp.Config{Read: func(context.Context, *tftp.Request) (store.File, error) { return nil, fs.ErrNotExist }})
 	r := finish(t, Load{Target: target, Concurrency: 3, Transfers: 7})
 	wantErrors(t, r, 7, "file not found")
 	if r.Transfers != 7 || r.Latency.Max != 0 {
@@ -236,7 +236,7 @@ func TestMissingFile(t *testing.T) {
 func TestNames(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[string]int{}
-	target := start(t, tftp.Server{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
+	target := start(t, tftp.Config{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 		mu.Lock()
 		asked[r.Name]++
 		mu.Unlock()
@@ -278,7 +278,7 @@ func TestSilentServer(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	target := start(t, tftp.Server{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
+	target := start(t, tftp.Config{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
@@ -293,7 +293,7 @@ func TestTimeout(t *testing.T) {
 // Transfers under way when the context ends are broken off, and the rest is
 // reported.
 func TestInterrupted(t *testing.T) {
-	target := start(t, tftp.Server{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
+	target := start(t, tftp.Config{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
 		if r.Name != "f0" {
 			<-ctx.Done()
 		}
@@ -334,7 +334,7 @@ func TestRate(t *testing.T) {
 
 // Where all places are taken, a transfer is late, and its wait is counted.
 func TestLate(t *testing.T) {
-	target := start(t, tftp.Server{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
+	target := start(t, tftp.Config{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
 		time.Sleep(30 * time.Millisecond)
 		return store.FromBytes(r.Name, nil), nil
 	}})

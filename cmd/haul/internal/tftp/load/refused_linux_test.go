@@ -30,7 +30,7 @@ func TestDeadServer(t *testing.T) {
 
 // A server that goes away ends the run too, before every transfer has tried.
 func TestServerGoesAway(t *testing.T) {
-	s := tftp.Server{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
+	s := tftp.Config{Read: func(_ context.Context, r *tftp.Request) (store.File, error) {
 		return store.FromBytes(r.Name, nil), nil
 	}}
 	ctx, cancel := context.WithCancel(t.Context())

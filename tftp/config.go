@@ -1,0 +1,188 @@
+package tftp
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// Uploads are the files of a [Config]'s Store that clients may write.
+type Uploads uint8
+
+// The kinds of uploads a server takes.
+const (
+	NoUploads        Uploads = iota // none
+	CreateUploads                   // new files; no existing file is touched
+	OverwriteUploads                // new files, and new content for existing ones
+)
+
+// A zero field of a Config stands for these.
+const (
+	defaultMaxTransfers = 16384
+	defaultMaxUpload    = 16 << 30  // bytes
+	defaultMemory       = 128 << 20 // bytes
+	defaultRate         = 1000      // requests per second from one address
+	defaultGrace        = 10 * time.Second
+
+	// defaultWindow is enough for 3 ms at 100 MB/s in blocks of 1432 bytes. It is also
+	// what one forged request and one forged ACK 0 can send to a victim.
+	defaultWindow = 256
+)
+
+// Defaults returns a Config with the numbers that the zero values of its fields stand for.
+func Defaults() Config {
+	return Config{
+		Limits:       transfer.Limits{Window: defaultWindow},
+		MaxUpload:    defaultMaxUpload,
+		MaxTransfers: defaultMaxTransfers,
+		MaxPerClient: defaultMaxTransfers,
+		Rate:         defaultRate,
+		Memory:       defaultMemory,
+		Loops:        (runtime.GOMAXPROCS(0) + 1) / 2, // the kernel's receive path and the workers need as much again
+		Grace:        defaultGrace,
+	}
+}
+
+// A Config has the settings of a server of files over TFTP. It needs a Store, or Read or
+// Write; the zero value of every other field has a meaning. [Config.Listen] copies it.
+type Config struct {
+	// Store holds the files to serve where Read and Write are nil. Names are cleaned
+	// by [store.CleanName].
+	Store  store.Store
+	Upload Uploads // which files of the Store clients may write
+
+	// Read answers a request for a file, and Write a request to store one. Workers
+	// call them, so both may block. ctx is cancelled when the transfer ends; the server
+	// then closes the file.
+	//
+	// An error becomes an ERROR packet with the code that fits: a *[transfer.Error] is sent
+	// as it is; fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and store.ErrNoSpace
+	// have codes of their own. The text of any other error is logged, and not sent.
+	//
+	// Write should pass [Request.Announced] to its store, so that an upload that
+	// does not fit is refused at once.
+	//
+	// An Upload may have a method StoredName() string, which returns the file's name if
+	// the client asked for another. It is for the log.
+	Read  func(ctx context.Context, r *Request) (store.File, error)
+	Write func(ctx context.Context, r *Request) (store.Upload, error)
+
+	// Hooks follow what happens.
+	Hooks Hooks
+
+	// Limits bounds what the server agrees on with clients. A zero Window means 256 blocks;
+	// other zero fields mean the whole range of the RFCs.
+	Limits transfer.Limits
+
+	// Rules change what some clients get.
+	Rules []ClientRule
+
+	// MTU bounds block sizes so that packets need no IP fragments, which
+	// boot ROMs cannot reassemble. 0 asks the kernel for the path MTU of each peer. A positive
+	// MTU is the size of an IP packet in bytes. A negative one sets no bound.
+	MTU int
+
+	SinglePort bool   // answer from the port that was asked, for NAT and containers
+	FirstPort  uint16 // the range of ports for transfers;
+	LastPort   uint16 // 0 lets the kernel choose
+
+	MaxUpload    int64          // largest upload in bytes; 0 means 16 GiB
+	MaxTransfers int            // at the same time; 0 means 16,384
+	MaxPerClient int            // transfers at the same time from one address; 0 means MaxTransfers
+	MaxFiles     int            // files and uploads open at the same time; a file with several readers counts once; 0 means no limit
+	Rate         int            // requests per second from one address; 0 means 1000, but no limit for loopback; negative means no limit
+	Bandwidth    int64          // bytes of data per second in each direction, for all transfers; 0 means no limit
+	Memory       int64          // most bytes in the buffers of transfers; 0 means 128 MiB
+	Allow        []netip.Prefix // clients that may ask; empty means all
+	Deny         []netip.Prefix // clients that may not, of those
+
+	// BandwidthPerClient is the Bandwidth of the transfers of one address. Both limits delay
+	// packets by up to half a second, and drop none. A rate that is too low for
+	// its transfers is exceeded.
+	BandwidthPerClient int64
+
+	// Loops is the largest number of event loops for each address. 0
+	// means one for every two CPUs. A loop is used when those before it are busy.
+	Loops int
+
+	// Grace is how long transfers may run on after the end. Calls to a store that hangs may
+	// take 20 s more. 0 means 10 s.
+	Grace time.Duration
+
+	Log   *slog.Logger // gets one line for each transfer; nil logs nothing
+	Plain bool         // use no kernel offloads, as on a system without them
+}
+
+// Hooks are functions that a server calls; each may be nil. An event loop calls them: work
+// that takes longer than a microsecond belongs in another goroutine.
+type Hooks struct {
+	// Started is called when packets begin to flow. Ended is called when a transfer
+	// is over, with its outcome and figures; also, without Started, for a request
+	// that was refused. Both get the same *Transfer.
+	Started func(*Transfer)
+	Ended   func(*Transfer)
+
+	// TurnedAway is called when a limit turned n requests away before they
+	// became transfers. To spare the log, Ended sees only some of them.
+	TurnedAway func(why Reason, n int64)
+
+	// Trace sees each datagram that comes and goes. Any loop may call
+	// it. It must not keep the data.
+	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
+}
+
+// check reports settings that make no sense.
+func (c *Config) check() error {
+	switch {
+	case c.Store == nil && c.Read == nil && c.Write == nil:
+		return fmt.Errorf("tftp: server has nothing to serve: set Store, Read or Write")
+	case c.Bandwidth < 0 || c.BandwidthPerClient < 0:
+		return fmt.Errorf("tftp: a bandwidth of %d bytes a second, and %d for each client: neither may be negative", c.Bandwidth, c.BandwidthPerClient)
+	case slices.ContainsFunc(c.Rules, func(r ClientRule) bool { return r.Rollover > transfer.RolloverOne }):
+		return fmt.Errorf("tftp: a rule for the rollover is for RolloverZero or RolloverOne")
+	case c.FirstPort > c.LastPort:
+		return fmt.Errorf("tftp: ports %d to %d are no range", c.FirstPort, c.LastPort)
+	case c.FirstPort == 0 && c.LastPort != 0:
+		return fmt.Errorf("tftp: ports %d to %d: a range begins above 0", c.FirstPort, c.LastPort)
+	case c.SinglePort && c.LastPort != 0:
+		return fmt.Errorf("tftp: a port range and a single port exclude each other")
+	}
+	return nil
+}
+
+// setDefaults replaces each zero that stands for a default by its number.
+func (c *Config) setDefaults() {
+	d := Defaults()
+	if c.Limits.Window == 0 {
+		c.Limits.Window = d.Limits.Window
+	}
+	if c.MaxTransfers <= 0 {
+		c.MaxTransfers = d.MaxTransfers
+	}
+	if c.MaxPerClient <= 0 {
+		c.MaxPerClient = c.MaxTransfers
+	}
+	if c.MaxUpload <= 0 {
+		c.MaxUpload = d.MaxUpload
+	}
+	if c.Memory <= 0 {
+		c.Memory = d.Memory
+	}
+	if c.Loops <= 0 {
+		c.Loops = d.Loops
+	}
+	if !udp.CanSharePort && c.SinglePort {
+		c.Loops = 1
+	}
+	if c.Grace <= 0 {
+		c.Grace = d.Grace
+	}
+}
