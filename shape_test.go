@@ -78,8 +78,6 @@ var toCut = []string{
 	"store/s3 arrows",
 	"store/s3.Store methods",
 	"store/storetest arrows",
-	"store/treecopy.copier fields",
-	"store/treecopy.copier methods",
 	"tcp arrows",
 	"tcp.Server fields",
 	"tftp arrows",

@@ -108,17 +108,18 @@ func TestSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		if full {
-			c.aside.Store(maxAside - 3)
+			c.closer.waiting.n.Store(maxWaiting - 3)
 		}
 		d := &dir{source: &start{tree: e}, tree: e, from: "top", to: "top"}
 		list := append(e.entries(), renamed{e.file, "another file"})
-		below, err := c.take(d, list, &listedNames{seen: map[uint64]uint64{}})
-		files := len(c.small)
-		if wrong := errors.Is(err, fs.ErrInvalid); wrong != full || files != 2 || c.report.sums.Found.Files != 2 {
-			t.Errorf("full %v: %d files, %v", full, files, err)
+		b := &batch{dir: d, names: newListedNames(false)}
+		c.walker.take(b, list)
+		files := len(c.queue.small)
+		if wrong := errors.Is(b.full, fs.ErrInvalid); wrong != full || files != 2 || c.report.sums.Found.Files != 2 {
+			t.Errorf("full %v: %d files, %v", full, files, b.full)
 		}
-		if want := map[bool]int{true: 2, false: 10}[full]; len(below) != want || len(d.links) != 1 {
-			t.Errorf("full %v: %d directories and %d links", full, len(below), len(d.links))
+		if want := map[bool]int{true: 2, false: 10}[full]; len(b.below) != want || len(d.links) != 1 {
+			t.Errorf("full %v: %d directories and %d links", full, len(b.below), len(d.links))
 		}
 	}
 }
@@ -144,7 +145,7 @@ func TestNothingStaysAside(t *testing.T) {
 	if err := c.run(j); err != nil || c.report.err(nil) != nil || c.report.sums.Copied != 4 || c.report.sums.Made != 4 {
 		t.Errorf("%+v, %v, %v", c.report.sums, err, c.report.err(nil))
 	}
-	if n := c.aside.Load(); n != 0 {
+	if n := c.closer.waiting.n.Load(); n != 0 {
 		t.Errorf("%d are still counted as waiting", n)
 	}
 }

@@ -1,14 +1,11 @@
 package treecopy
 
 import (
-	"context"
 	"fmt"
 	"hash/maphash"
-	"path"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/store/filter"
 )
 
@@ -50,46 +47,25 @@ var errTwice = fmt.Errorf("%w: the listing has the name twice", ErrConflict)
 // errCase says that two names are one for the target.
 var errCase = fmt.Errorf("%w: another file or directory has this name but for upper and lower case, and the target ignores case", ErrConflict)
 
-// checkTwice returns an error for an entry that would replace another one of the
-// same listing.
-func (c *copier) checkTwice(d *dir, names *listedNames, name string) error {
+// claim returns an error for an entry that would replace another one of the same listing. folds
+// reports whether names that differ in case only are one name in the target.
+func (n *listedNames) claim(name string, folds func() bool) error {
 	lower := name
 	if utf8.ValidString(name) { // to ToLower, all other bytes are one letter
 		lower = strings.ToLower(name)
 	}
 	folded, exact := maphash.String(namesSeed, lower), maphash.String(namesSeed, name)
-	first, there := names.seen[folded]
+	first, there := n.seen[folded]
 	switch {
 	case !there:
-		if len(names.seen) < maxNames {
-			names.seen[folded] = exact
+		if len(n.seen) < maxNames {
+			n.seen[folded] = exact
 		}
 	case first == exact:
-		names.twice++
+		n.twice++
 		return errTwice
-	case c.foldsCase(d):
+	case folds():
 		return errCase
 	}
 	return nil
-}
-
-// foldsCase reports whether the target takes names that differ in case for one, as
-// file systems of Windows and macOS do. It is asked once, with a directory that is
-// made for it; a target that makes none is assumed to distinguish them.
-func (c *copier) foldsCase(d *dir) bool {
-	c.foldsOnce.Do(func() {
-		if c.features.ImpliedDirs || c.opts.DryRun {
-			return
-		}
-		name := path.Join(d.to, tempname.New(tempname.Random(), tempname.Case))
-		if c.to.Mkdir(c.ctx, name, ownerAll) != nil {
-			return
-		}
-		_, err := c.to.Lstat(c.ctx, path.Join(d.to, strings.ToUpper(path.Base(name))))
-		c.folds = err == nil
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), removeTime)
-		defer cancel()
-		_ = c.to.RemoveDir(ctx, name)
-	})
-	return c.folds
 }

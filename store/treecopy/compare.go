@@ -11,9 +11,15 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"sync"
 
 	"github.com/haul-project/haul/store"
 )
+
+// copyBuffer is how many bytes are read at once where neither side has a faster way.
+const copyBuffer = 256 << 10
+
+var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 
 // overlap is how many bytes before the point where a copy resumes are compared,
 // where comparing all of them would cost as much as copying them.
@@ -29,39 +35,39 @@ var hashes = map[string]func() hash.Hash{
 }
 
 // equal reports whether two files have the same first n bytes.
-func (c *copier) equal(a, b store.File, n int64) (bool, error) {
-	return c.compare(a, b, n, false)
+func (t *task) equal(a, b store.File, n int64) (bool, error) {
+	return t.compare(a, b, n, false)
 }
 
 // equalCheaply is equal where that moves nothing from a server, and else
 // errors.ErrUnsupported.
-func (c *copier) equalCheaply(a, b store.File, n int64) (bool, error) {
-	return c.compare(a, b, n, true)
+func (t *task) equalCheaply(a, b store.File, n int64) (bool, error) {
+	return t.compare(a, b, n, true)
 }
 
-func (c *copier) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
+func (t *task) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
 	if n == 0 {
 		return true, nil
 	}
-	algorithm, sum, err := HashOf(c.ctx, a, n, algorithms...)
+	algorithm, sum, err := HashOf(t.ctx, a, n, algorithms...)
 	if errors.Is(err, errors.ErrUnsupported) {
 		// Then the other decides which it is.
 		a, b = b, a
-		algorithm, sum, err = HashOf(c.ctx, a, n, algorithms...)
+		algorithm, sum, err = HashOf(t.ctx, a, n, algorithms...)
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		if cheaply && (remote(a) || remote(b)) {
 			return false, errors.ErrUnsupported
 		}
 		algorithm = algorithms[0]
-		sum, err = c.read(a, n, algorithm, cheaply)
+		sum, err = t.read(a, n, algorithm, cheaply)
 	}
 	if err != nil {
 		return false, err
 	}
-	_, other, err := HashOf(c.ctx, b, n, algorithm)
+	_, other, err := HashOf(t.ctx, b, n, algorithm)
 	if errors.Is(err, errors.ErrUnsupported) {
-		other, err = c.read(b, n, algorithm, cheaply)
+		other, err = t.read(b, n, algorithm, cheaply)
 	}
 	if err != nil {
 		return false, err
@@ -100,12 +106,12 @@ func remote(f store.File) bool {
 
 // read computes the hash of the first n bytes of a file. A file that ends before
 // has the hash of what it has, and so another.
-func (c *copier) read(f store.File, n int64, algorithm string, cheaply bool) ([]byte, error) {
+func (t *task) read(f store.File, n int64, algorithm string, cheaply bool) ([]byte, error) {
 	if remote(f) && cheaply {
 		return nil, errors.ErrUnsupported
 	}
 	h := hashes[algorithm]()
-	err := c.eachPiece(f, 0, n, remote(f), func(p []byte) error {
+	err := t.eachPiece(f, 0, n, remote(f), func(p []byte) error {
 		_, err := h.Write(p)
 		return err
 	})
@@ -113,16 +119,16 @@ func (c *copier) read(f store.File, n int64, algorithm string, cheaply bool) ([]
 }
 
 // eachPiece calls f with what a file has from off up to end, in order.
-func (c *copier) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p []byte) error) error {
+func (t *task) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p []byte) error) error {
 	buf := copyBuffers.Get().(*[copyBuffer]byte)
 	defer copyBuffers.Put(buf)
 	for off < end {
-		if c.ctx.Err() != nil {
-			return context.Cause(c.ctx)
+		if t.ctx.Err() != nil {
+			return context.Cause(t.ctx)
 		}
 		p := buf[:min(int64(len(buf)), end-off)]
 		if limited {
-			if err := c.wait(c.ctx, len(p)); err != nil {
+			if err := t.wait(t.ctx, len(p)); err != nil {
 				return err
 			}
 		}
@@ -147,37 +153,37 @@ func (c *copier) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p
 
 // overlaps reports whether what an upload has from an earlier copy is the same as
 // the source has: all of it if that can be compared without moving it, else the end.
-func (c *copier) overlaps(src store.File, r store.Resumer, size int64) (bool, error) {
+func (t *task) overlaps(src store.File, r store.Resumer, size int64) (bool, error) {
 	n := r.Resumed()
 	if n > size {
 		return false, nil
 	}
 	u, ok := r.(store.ReadableUpload)
 	if !ok {
-		return c.features.VerifiedResume, nil // nothing else is taken on trust
+		return t.features.VerifiedResume, nil // nothing else is taken on trust
 	}
-	there, err := u.Open(c.ctx)
+	there, err := u.Open(t.ctx)
 	if err != nil {
 		return false, err
 	}
 	defer there.Close()
-	same, err := c.equalCheaply(src, there, n)
+	same, err := t.equalCheaply(src, there, n)
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return same, err
 	}
 	off := max(0, n-overlap)
-	a, err := c.readAll(src, off, n)
+	a, err := t.readAll(src, off, n)
 	if err != nil {
 		return false, err
 	}
-	b, err := c.readAll(there, off, n)
+	b, err := t.readAll(there, off, n)
 	return bytes.Equal(a, b), err
 }
 
 // readAll returns what a file has from off up to end, which is not much.
-func (c *copier) readAll(r io.ReaderAt, off, end int64) ([]byte, error) {
+func (t *task) readAll(r io.ReaderAt, off, end int64) ([]byte, error) {
 	b := make([]byte, 0, end-off)
-	err := c.eachPiece(r, off, end, false, func(p []byte) error {
+	err := t.eachPiece(r, off, end, false, func(p []byte) error {
 		b = append(b, p...)
 		return nil
 	})

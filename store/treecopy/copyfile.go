@@ -9,27 +9,18 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// ended reports what became of a file.
-func (c *copier) ended(f *file, out Outcome, err error) {
-	switch {
-	case err == errNotTried:
-		return
-	case err != nil:
-		out.What, out.Err = Failed, err
-	case out.What == Copied:
-		f.dir.fill()
-	}
-	c.report.fileEnded(f.item, out)
+// A fileCopier copies files, one at a time in each goroutine that calls it.
+type fileCopier struct {
+	*task
+	dirs     *dirMaker
+	listings *listings
 }
 
-// errNotTried says that the copy ended before a file was tried.
-var errNotTried = errors.New("not tried")
-
-func (c *copier) copyFile(f *file) (Outcome, error) {
+func (c *fileCopier) copy(f *file) (Outcome, error) {
 	if c.ctx.Err() != nil {
 		return Outcome{}, errNotTried
 	}
-	if err := c.needDir(f.dir); err != nil {
+	if err := c.dirs.need(f.dir); err != nil {
 		return Outcome{}, err
 	}
 	if err := c.lookAtTarget(f); err != nil {
@@ -53,6 +44,22 @@ func (c *copier) copyFile(f *file) (Outcome, error) {
 	}
 }
 
+// ended reports what became of a file.
+func (c *fileCopier) ended(f *file, out Outcome, err error) {
+	switch {
+	case err == errNotTried:
+		return
+	case err != nil:
+		out.What, out.Err = Failed, err
+	case out.What == Copied:
+		f.dir.fill()
+	}
+	c.report.fileEnded(f.item, out)
+}
+
+// errNotTried says that the copy ended before a file was tried.
+var errNotTried = errors.New("not tried")
+
 // existing is the outcome of what Options.NoClobber leaves alone.
 var existing = Outcome{What: Existing, Err: errors.New("there already")}
 
@@ -66,7 +73,7 @@ func newer(old, source fs.FileInfo) bool {
 
 // tryVersion copies the version of a file that there is now, unless the target has
 // it. anew is how many others were tried.
-func (c *copier) tryVersion(f *file, anew int) (Outcome, error) {
+func (c *fileCopier) tryVersion(f *file, anew int) (Outcome, error) {
 	if anew == 0 {
 		same, compared, err := c.unchanged(f)
 		if err != nil {
@@ -105,9 +112,9 @@ func (c *copier) tryVersion(f *file, anew int) (Outcome, error) {
 }
 
 // lookAtTarget looks what has the name that the file is to have.
-func (c *copier) lookAtTarget(f *file) error {
+func (c *fileCopier) lookAtTarget(f *file) error {
 	if f.dir != nil && !f.dir.fresh {
-		fi, err := c.lookUp(f.dir, f.to, f.cleared)
+		fi, err := c.listings.lookUp(f.dir, f.to, f.cleared)
 		switch {
 		case err == nil:
 			f.old = fi
@@ -120,7 +127,7 @@ func (c *copier) lookAtTarget(f *file) error {
 
 // lookAgain looks what has the name of a file that is about to be written, as the listing that said
 // it may be old: nothing is written through a symbolic link that came since.
-func (c *copier) lookAgain(f *file) (err error) {
+func (c *fileCopier) lookAgain(f *file) (err error) {
 	if f.old, err = c.to.Lstat(c.ctx, f.to); errors.Is(err, fs.ErrNotExist) {
 		f.old, err = nil, nil
 	}
@@ -131,7 +138,7 @@ func (c *copier) lookAgain(f *file) (err error) {
 }
 
 // checkOld returns an error if the file may not replace what has its name.
-func (c *copier) checkOld(f *file) error {
+func (c *fileCopier) checkOld(f *file) error {
 	switch {
 	case f.old == nil || c.opts.NoClobber:
 		return nil
@@ -166,7 +173,7 @@ func openDescribed(ctx context.Context, tree opener, name string, fi fs.FileInfo
 
 // unchanged reports whether the file need not be copied, and whether its content
 // was compared for that.
-func (c *copier) unchanged(f *file) (same, compared bool, err error) {
+func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 	if f.old == nil || f.old.Size() != f.info.Size() || !f.old.Mode().IsRegular() {
 		return false, false, nil
 	}
@@ -202,7 +209,7 @@ func (c *copier) unchanged(f *file) (same, compared bool, err error) {
 
 // updateAttrs gives a file that is not copied, as it is the same, what it shall
 // have besides its content, unless it has.
-func (c *copier) updateAttrs(f *file) error {
+func (c *fileCopier) updateAttrs(f *file) error {
 	if c.opts.DryRun {
 		return nil
 	}
@@ -222,63 +229,10 @@ func (c *copier) updateAttrs(f *file) error {
 	return nil
 }
 
-// copyLink makes a symbolic link.
-func (c *copier) copyLink(f *file) {
-	if c.ctx.Err() != nil {
-		return
-	}
-	out, err := c.tryLink(f)
-	if err != nil {
-		c.report.failed(f.item, err)
-		return
-	}
-	c.landed.Store(true)
-	c.report.ended(f.item, out)
-}
-
-func (c *copier) tryLink(f *file) (out Outcome, err error) {
-	text, err := f.tree.Readlink(c.ctx, f.from)
-	if err != nil {
-		return out, err
-	}
-	if err := c.needDir(f.dir); err != nil {
-		return out, err
-	}
-	fi, err := c.lookUp(nil, f.to, f.cleared)
-	switch {
-	case err == nil && c.opts.NoClobber:
-		return existing, nil
-	case err == nil && fi.Mode().Type() != fs.ModeSymlink:
-		return out, inTheWay(fi)
-	case err == nil:
-		if old, err := c.to.Readlink(c.ctx, f.to); err == nil && old == text {
-			return Outcome{What: Same}, nil
-		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return out, err
-	}
-	if c.opts.DryRun {
-		return Outcome{What: Copied}, nil
-	}
-	if err == nil {
-		if err := c.to.Remove(c.ctx, f.to); err != nil {
-			return out, err
-		}
-	}
-	if err := c.to.Symlink(c.ctx, text, f.to); err != nil {
-		return out, err
-	}
-	if c.opts.fileTimes() {
-		var a store.Attr
-		a.AccessTime, a.ModTime = timesOf(f.info)
-		if a.ModTime.IsZero() {
-			return Outcome{What: Copied}, nil
-		}
-		if err := c.to.SetAttr(c.ctx, f.to, a, false); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			return out, err
-		}
-	}
-	return Outcome{What: Copied}, nil
+// replaced reports whether an error says that there is another version of the
+// source by now.
+func (c *fileCopier) replaced(err error) bool {
+	return err != nil && c.opts.Replaced != nil && c.ctx.Err() == nil && c.opts.Replaced(err)
 }
 
 // maxAnew is how often a file is begun anew whose source was replaced meanwhile.

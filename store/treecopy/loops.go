@@ -7,6 +7,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
+// A dirIdentity distinguishes a directory of a source from others, so that links
+// which lead to a directory above themselves are found.
+type dirIdentity struct {
+	info fs.FileInfo // for store.SameFile; nil for none
+	real string      // by a Resolver; "" if that is not known
+}
+
 // below returns the identity of a directory in another.
 func (i dirIdentity) below(base string, fi fs.FileInfo) dirIdentity {
 	if i.real == "" {
@@ -16,26 +23,32 @@ func (i dirIdentity) below(base string, fi fs.FileInfo) dirIdentity {
 }
 
 // identityOf returns the identity of a source.
-func (c *copier) identityOf(s *start) dirIdentity {
+func (t *task) identityOf(s *start) dirIdentity {
 	i := dirIdentity{info: s.info}
-	if c.opts.Links == FollowLinks {
-		i.real = c.realPath(s.tree, s.name)
+	if t.opts.Links == FollowLinks {
+		i.real = t.realPath(s.tree, s.name)
 	}
 	return i
 }
 
 // realPath returns where a name of a source leads; "" if the tree does not know.
 // Then maxFollowed is the only bound.
-func (c *copier) realPath(tree SourceTree, name string) string {
+func (t *task) realPath(tree SourceTree, name string) string {
 	r, ok := tree.(Resolver)
 	if !ok {
 		return ""
 	}
-	real, err := r.RealPath(c.ctx, name)
+	real, err := r.RealPath(t.ctx, name)
 	if err != nil {
 		return ""
 	}
 	return real
+}
+
+// holdsTarget reports whether a directory that a symbolic link of a source leads to is where
+// all is copied to, or has that in it: there would be no end.
+func (t *task) holdsTarget(d *dir, real string) bool {
+	return t.realTop != "" && real != "" && d.source.origin == t.origin && (real == t.realTop || isBelow(t.realTop, real))
 }
 
 // leadsBack reports whether a directory is d, or one that d was reached through.

@@ -11,18 +11,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// copyBuffer is how many bytes are read at once where neither side has a way of
-// its own.
-const copyBuffer = 256 << 10
-
-var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
-
 // A move is the content of a file on its way.
 type move struct {
-	c   *copier
-	f   *file
-	src store.File
-	dst io.WriterAt
+	task *task
+	f    *file
+	src  store.File
+	dst  io.WriterAt
 
 	mu   sync.Mutex
 	high int64 // mu: the bytes reported to the hooks
@@ -35,7 +29,7 @@ func (m *move) note(n int64) {
 	m.mu.Lock()
 	m.high += n
 	m.mu.Unlock()
-	m.c.report.progress(m.f.item, n)
+	m.task.report.progress(m.f.item, n)
 }
 
 // reach reports bytes up to end to the hooks, unless it did before.
@@ -44,7 +38,7 @@ func (m *move) reach(end int64) {
 	n := max(0, end-m.high)
 	m.high += n
 	m.mu.Unlock()
-	m.c.report.progress(m.f.item, n)
+	m.task.report.progress(m.f.item, n)
 }
 
 // takeBack takes back the bytes reported to the hooks.
@@ -53,7 +47,7 @@ func (m *move) takeBack() {
 	n := m.high
 	m.high = 0
 	m.mu.Unlock()
-	m.c.report.progress(m.f.item, -n)
+	m.task.report.progress(m.f.item, -n)
 }
 
 // moved returns how many bytes were moved after those that were there.
@@ -68,8 +62,8 @@ func (m *move) run(off int64) (end int64, err error) {
 	fetcher, fetches := m.src.(Fetcher)
 	filler, fills := m.dst.(Filler)
 	size := m.f.info.Size()
-	if cloner, ok := m.dst.(Cloner); ok && off == 0 && size > 0 && m.c.opts.Limit == 0 {
-		end, err := cloner.CloneFrom(m.c.ctx, m.src, m.note)
+	if cloner, ok := m.dst.(Cloner); ok && off == 0 && size > 0 && m.task.opts.Limit == 0 {
+		end, err := cloner.CloneFrom(m.task.ctx, m.src, m.note)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			m.cloned = err == nil
 			return end, err
@@ -81,7 +75,7 @@ func (m *move) run(off int64) (end int64, err error) {
 		// would take the room that the other needs to store it. Piece by piece
 		// it reads ahead and writes behind.
 	case fetches:
-		n, err := fetcher.FetchTo(m.c.ctx, m.sink(), off)
+		n, err := fetcher.FetchTo(m.task.ctx, m.sink(), off)
 		return off + n, err
 	case m.leavesHoles() && off == 0:
 		err = eachData(m.src, size, func(from, to int64) error {
@@ -108,7 +102,7 @@ func (m *move) run(off int64) (end int64, err error) {
 // leavesHoles reports whether zeros are left out. A part that is kept has no gaps.
 func (m *move) leavesHoles() bool {
 	_, kept := m.dst.(store.Resumer)
-	return m.c.opts.Sparse && !kept
+	return m.task.opts.Sparse && !kept
 }
 
 func (m *move) sink() *sink { return &sink{m: m, skip: m.leavesHoles()} }
@@ -119,7 +113,7 @@ func (m *move) fill(w Filler, from, to int64) error {
 		return nil
 	}
 	s := &source{m: m}
-	_, err := w.FillFrom(m.c.ctx, s, from, to-from)
+	_, err := w.FillFrom(m.task.ctx, s, from, to-from)
 	if s.ended.Load() && err != nil {
 		return fmt.Errorf("%w: it had %d bytes, and ends before: %w", ErrChanged, m.f.info.Size(), io.ErrUnexpectedEOF)
 	}
@@ -138,7 +132,7 @@ func (m *move) loop(from, to int64) error {
 // pieces moves what the source has up to an offset, or up to its end.
 func (m *move) pieces(off, to int64) (end int64, err error) {
 	w := m.sink()
-	err = m.c.eachPiece(m.src, off, to, false, func(p []byte) error {
+	err = m.task.eachPiece(m.src, off, to, false, func(p []byte) error {
 		if _, err := w.WriteAt(p, off); err != nil {
 			return err
 		}
@@ -156,7 +150,7 @@ type sink struct {
 
 // WriteAt stores p, when the limit lets it.
 func (s *sink) WriteAt(p []byte, off int64) (n int, err error) {
-	if err := s.m.c.wait(s.m.c.ctx, len(p)); err != nil {
+	if err := s.m.task.wait(s.m.task.ctx, len(p)); err != nil {
 		return 0, err
 	}
 	if s.skip {
@@ -177,7 +171,7 @@ type source struct {
 
 // ReadAt reads, when the limit lets it.
 func (s *source) ReadAt(p []byte, off int64) (int, error) {
-	if err := s.m.c.wait(s.m.c.ctx, len(p)); err != nil {
+	if err := s.m.task.wait(s.m.task.ctx, len(p)); err != nil {
 		return 0, err
 	}
 	n, err := s.m.src.ReadAt(p, off)

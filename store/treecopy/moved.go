@@ -21,15 +21,34 @@ const (
 	maxAlike = 4
 )
 
+// A looks is what a file that has moved keeps.
+type looks struct {
+	size, seconds int64
+	base          string // the last element of its name; "" for any
+}
+
+func looksOf(fi fs.FileInfo, base string) looks {
+	return looks{fi.Size(), fi.ModTime().Unix(), base}
+}
+
+// movedFiles are the files that the target may have under another name. They are copied after the
+// walk, when that is known.
+type movedFiles struct {
+	*extras
+	dirs   *dirMaker
+	closer *closer
+	files  *fileCopier
+
+	walked    bool    // all that is postponed is known
+	postponed []*file // mu: files that the target does not have, or has under another name
+}
+
 // postpone reports whether a file is to be copied when the walk is done, as the target may have
 // it under another name.
-func (m *mirror) postpone(f *file) bool {
-	if m == nil {
-		return false
-	}
+func (m *movedFiles) postpone(f *file) bool {
 	d := f.dir
 	missing := d.fresh || d.there != nil && d.there[path.Base(f.to)] == nil
-	if m.walked || m.top.fresh || m.c.features.OwnTimes || !missing || f.info.Size() < minMoved || f.info.ModTime().IsZero() {
+	if m.walked || m.top.fresh || m.features.OwnTimes || !missing || f.info.Size() < minMoved || f.info.ModTime().IsZero() {
 		return false
 	}
 	m.mu.Lock()
@@ -41,21 +60,11 @@ func (m *mirror) postpone(f *file) bool {
 	return true
 }
 
-// A looks is what a file that has moved keeps.
-type looks struct {
-	size, seconds int64
-	base          string // the last element of its name; "" for any
-}
-
-func looksOf(fi fs.FileInfo, base string) looks {
-	return looks{fi.Size(), fi.ModTime().Unix(), base}
-}
-
-// findMoved returns the files that were postponed and that the target has under another name,
+// find returns the files that were postponed and that the target has under another name,
 // by these. They are not to be deleted.
-func (m *mirror) findMoved() map[*file]*extra {
+func (m *movedFiles) find() map[*file]*extra {
 	there := map[looks][]*extra{}
-	for _, level := range m.doomed {
+	for _, level := range m.toDelete {
 		for _, x := range level {
 			if !x.info.Mode().IsRegular() {
 				continue
@@ -83,10 +92,10 @@ func (m *mirror) findMoved() map[*file]*extra {
 
 // oldName returns the extra file that has the content of f, or nil if there is none, or none that
 // both sides can compare without moving it.
-func (m *mirror) oldName(f *file, there map[looks][]*extra) *extra {
+func (m *movedFiles) oldName(f *file, there map[looks][]*extra) *extra {
 	for _, base := range []string{path.Base(f.to), ""} {
 		for _, x := range there[looksOf(f.info, base)] {
-			if m.c.ctx.Err() == nil && m.sameContent(f, x) {
+			if m.ctx.Err() == nil && m.sameContent(f, x) {
 				return x
 			}
 		}
@@ -94,24 +103,24 @@ func (m *mirror) oldName(f *file, there map[looks][]*extra) *extra {
 	return nil
 }
 
-func (m *mirror) sameContent(f *file, x *extra) bool {
-	src, err := f.open(m.c.ctx)
+func (m *movedFiles) sameContent(f *file, x *extra) bool {
+	src, err := f.open(m.ctx)
 	if err != nil {
 		return false
 	}
 	defer src.Close()
 	var dst store.File
-	if dst, err = openDescribed(m.c.ctx, given(m.c.to), x.name, x.info); err != nil {
+	if dst, err = openDescribed(m.ctx, given(m.to), x.name, x.info); err != nil {
 		return false
 	}
 	defer dst.Close()
-	same, err := m.c.equalCheaply(src, dst, f.info.Size())
+	same, err := m.equalCheaply(src, dst, f.info.Size())
 	return err == nil && same
 }
 
 // rename gives files in the target their new names. A file for which that fails stays postponed,
 // and what has its content is deleted.
-func (m *mirror) rename(moved map[*file]*extra) {
+func (m *movedFiles) rename(moved map[*file]*extra) {
 	left := m.postponed[:0]
 	for _, f := range m.postponed {
 		x := moved[f]
@@ -125,22 +134,22 @@ func (m *mirror) rename(moved map[*file]*extra) {
 }
 
 // renameFile renames a file in the target, and reports whether it is done.
-func (m *mirror) renameFile(f *file, x *extra) bool {
-	if m.c.needDir(f.dir) != nil {
+func (m *movedFiles) renameFile(f *file, x *extra) bool {
+	if m.dirs.need(f.dir) != nil {
 		return false
 	}
 	out := Outcome{What: Moved, Was: x.item.To}
-	if !m.c.opts.DryRun {
-		if m.c.to.Rename(m.c.ctx, x.name, f.to, false) != nil {
+	if !m.opts.DryRun {
+		if m.to.Rename(m.ctx, x.name, f.to, false) != nil {
 			return false
 		}
 		f.old = x.info
-		if err := m.c.updateAttrs(f); err != nil {
+		if err := m.files.updateAttrs(f); err != nil {
 			out.What, out.Err = Failed, err
 		}
 	}
 	f.dir.fill()
-	m.c.report.fileEnded(f.item, out)
-	m.c.finish(f.dir)
+	m.report.fileEnded(f.item, out)
+	m.closer.finish(f.dir)
 	return true
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
-	"sync"
 )
 
 // Copy copies what j says, and returns when all is done or ctx has ended: then
@@ -33,37 +33,75 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 	return c.report.result(), err
 }
 
+// A copier is one [Copy]: it finds out what goes where, and has its parts copy it.
+type copier struct {
+	*task
+	placer      *placer
+	checkpoints *checkpoints
+	leftovers   *leftovers
+	closer      *closer
+	queue       *queue
+	walker      *walker
+}
+
+// newCopier returns a copier that stop ends.
+func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copier, error) {
+	t, err := newTask(ctx, stop, j)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		listings    = newListings(t)
+		checkpoints = &checkpoints{t}
+		leftovers   = newLeftovers(t)
+		dirs        = &dirMaker{task: t, listings: listings}
+		links       = &linkMaker{t, dirs, listings}
+		closer      = &closer{task: t, dirs: dirs, listings: listings, links: links, checkpoints: checkpoints}
+		queue       = newQueue(t, &fileCopier{t, dirs, listings}, closer)
+		walker      = newWalker(t, listings, leftovers, dirs, closer, queue)
+	)
+	if o := &t.opts; o.Delete != nil {
+		if len(j.Sources) != 1 || !o.Recursive || o.NoClobber {
+			return nil, fmt.Errorf("copy to %s: %w: deletions take one directory as the source, Recursive, and no NoClobber", printable(j.Target), fs.ErrInvalid)
+		}
+		if walker.mirror, err = newMirror(walker, *o.Delete); err != nil {
+			return nil, fmt.Errorf("copy to %s: %w", printable(j.Target), err)
+		}
+	}
+	return &copier{t, &placer{t}, checkpoints, leftovers, closer, queue, walker}, nil
+}
+
 // run copies everything, or returns why that could not begin.
 func (c *copier) run(j Job) error {
-	p, err := c.findTarget(j.Target)
+	p, err := c.placer.findTarget(j.Target)
 	if err != nil {
 		return err
 	}
-	starts, err := c.findSources(j.Sources)
+	starts, err := c.placer.findSources(j.Sources)
 	if err != nil || len(starts) == 0 {
 		return err
 	}
-	if err := c.findUnfinished(p, len(j.Sources), starts); err != nil {
+	if err := c.checkpoints.find(p, len(j.Sources), starts); err != nil {
 		return err
 	}
 	if err := p.placeSources(len(j.Sources), starts); err != nil {
 		return err
 	}
-	if err := c.mirror.check(p, starts); err != nil {
+	if err := c.walker.mirror.check(p, starts); err != nil {
 		return err
 	}
-	if starts = c.apart(p, starts); len(starts) == 0 {
+	if starts = c.placer.apart(p, starts); len(starts) == 0 {
 		return nil
 	}
 	if c.opts.DryRun && p.info == nil && !c.features.ImpliedDirs {
-		if err := c.lookAbove(p.name); err != nil {
+		if err := c.placer.lookAbove(p.name); err != nil {
 			return err
 		}
 	}
 	if p.exact && !starts[0].isDir() {
-		defer c.sweeps.Wait()
-		c.sweep(path.Dir(p.name))
-		c.startWorkers(func() { c.beginFile(starts[0], p) })
+		defer c.leftovers.running.Wait()
+		c.leftovers.removeFrom(path.Dir(p.name))
+		c.queue.run(func() { c.beginFile(starts[0], p) })
 		return nil
 	}
 	top, end, err := c.enter(p, starts)
@@ -71,86 +109,39 @@ func (c *copier) run(j Job) error {
 		return err
 	}
 	if top.fresh {
-		defer c.removeEmpty(p.name, top.mark)
+		defer c.removeEmpty(p.name, top.checkpoint)
 	}
 	if end != nil {
 		defer end.Close()
 	}
-	defer c.sweeps.Wait()
+	defer c.leftovers.running.Wait()
 	if !top.fresh {
-		c.sweep(top.to)
+		c.leftovers.removeFrom(top.to)
 	}
-	c.mirror.begin(&starts[0], top)
-	c.startWorkers(func() {
+	c.walker.mirror.begin(&starts[0], top)
+	c.queue.run(func() {
 		for _, s := range starts {
 			if c.ctx.Err() == nil {
 				c.beginBelow(s, p, top)
 			}
 		}
-		c.walks.Wait()
-		c.mirror.prepare()
+		c.walker.walks.Wait()
+		c.walker.mirror.prepare()
 		c.report.foundAll()
 	})
-	refused := c.mirror.complete()
-	c.finish(top)
+	refused := c.walker.mirror.complete()
+	c.closer.finish(top)
 	if refused != nil {
 		return c.report.err(refused)
 	}
 	return nil
 }
 
-// startWorkers copies the files that feed finds, until it returns and all are
-// done.
-func (c *copier) startWorkers(feed func()) {
-	var work sync.WaitGroup
-	for range c.opts.Parallel {
-		work.Go(func() {
-			for f := range c.large {
-				c.copyInTurn(f, false)
-			}
-		})
-	}
-	c.startSmall(&work)
-	feed()
-	close(c.small)
-	close(c.large)
-	work.Wait()
-}
-
-// startSmall starts a worker for small files. With its first file it starts the next one,
-// as long as more are worth having.
-func (c *copier) startSmall(work *sync.WaitGroup) {
-	work.Go(func() {
-		for f := range c.small {
-			if c.smallLimit.startAnother(f.tree) {
-				c.startSmall(work)
-			}
-			c.copyInTurn(f, true)
-		}
-	})
-}
-
-// copyInTurn copies a file once there are few enough on their way. If it cannot be opened
-// as too many are, it is tried again with fewer.
-func (c *copier) copyInTurn(f *file, small bool) {
-	if c.files != nil {
-		c.files <- struct{}{}
-		defer func() { <-c.files }()
-	}
-	var out Outcome
-	err := c.smallLimit.try(small, func() (err error) {
-		out, err = c.copyFile(f)
-		return err
-	})
-	c.ended(f, out, err)
-	c.finish(f.dir)
-}
-
 // enter opens the directory that all goes below, and makes it if it is missing.
 // A tree that can do so opens it as a tree of its own: then no name leads out of
 // it whatever becomes of it meanwhile. The caller closes end, if there is one.
 func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err error) {
-	top = &dir{to: p.name, made: true, mark: p.mark}
+	top = &dir{to: p.name, made: true, checkpoint: p.checkpoint}
 	top.pending.Store(1)
 	perm := 0o777 &^ c.opts.Umask
 	if p.exact {
@@ -164,15 +155,15 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 		if c.opts.DryRun || c.features.ImpliedDirs {
 			return top, nil, nil
 		}
-		if top.mark, err = c.makeTop(p, starts, perm|ownerAll); err != nil {
+		if top.checkpoint, err = c.checkpoints.make(p, starts, perm|ownerAll); err != nil {
 			return nil, nil, err
 		}
 		if c.target, err = c.to.Stat(c.ctx, p.name); err != nil {
 			return nil, nil, fmt.Errorf("look at the target directory: %w", err)
 		}
 	}
-	if p.mark != "" && !c.opts.DryRun {
-		c.renewMark(path.Join(p.name, p.mark))
+	if p.checkpoint != "" && !c.opts.DryRun {
+		c.checkpoints.renew(path.Join(p.name, p.checkpoint))
 	}
 	sub, ok := given(c.to).(Subtree)
 	if !ok {
@@ -187,13 +178,13 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 }
 
 // removeEmpty removes the directory that the copy has made as its target, with its
-// mark, if the copy failed and nothing has come to be in it.
-func (c *copier) removeEmpty(name, mark string) {
+// checkpoint, if the copy failed and nothing else came to be in it.
+func (c *copier) removeEmpty(name, checkpoint string) {
 	succeeded := c.ctx.Err() == nil && c.report.err(nil) == nil
-	if succeeded || c.opts.DryRun || c.features.ImpliedDirs || mark != "" && c.landed.Load() {
-		return // a mark stays with what is kept
+	if succeeded || c.opts.DryRun || c.features.ImpliedDirs || checkpoint != "" && c.landed.Load() {
+		return // a checkpoint stays with what is kept
 	}
-	c.removeMarked(name, mark)
+	c.checkpoints.remove(name, checkpoint)
 }
 
 // beginFile begins with the one file that becomes the target.
@@ -202,7 +193,7 @@ func (c *copier) beginFile(s start, p *place) {
 	f.item = c.fileItem(f)
 	c.report.found(1, f.item.Size)
 	c.report.foundAll()
-	c.queue(f)
+	c.queue.add(f)
 }
 
 // beginBelow begins with a source that goes below the target, or whose contents
@@ -214,19 +205,19 @@ func (c *copier) beginBelow(s start, p *place, top *dir) {
 		f.item = c.fileItem(f)
 		c.report.found(1, f.item.Size)
 		top.pending.Add(1)
-		c.queue(f)
+		c.queue.add(f)
 	case p.exact:
 		top.source, top.tree, top.from, top.origin = &s, s.tree, s.name, c.identityOf(&s)
 		top.pending.Add(1)
-		c.spawn(top)
+		c.walker.spawn(top)
 	case s.contents:
 		d := &dir{parent: top, source: &s, tree: s.tree, from: s.name, to: top.to, made: true, fresh: top.fresh, origin: c.identityOf(&s)}
 		d.pending.Store(1)
 		top.pending.Add(1)
-		c.spawn(d)
+		c.walker.spawn(d)
 	default:
-		d := c.child(top, &s, s.name, s.as, s.info)
+		d := c.walker.child(top, &s, s.name, s.as, s.info)
 		d.origin = c.identityOf(&s)
-		c.spawn(d)
+		c.walker.spawn(d)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// listsAtOnce is how many directories are listed at once.
+const listsAtOnce = 16
+
 const (
 	// smallAtOnce is how many small files are on their way at once over a short path.
 	smallAtOnce = 64

@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/glob"
 )
 
+// A placer finds the sources of a copy, and where they go.
+type placer struct{ *task }
+
 // findSources finds what the sources mean. A source that does not exist has that as
 // its error.
-func (c *copier) findSources(sources []Source) ([]start, error) {
+func (f *placer) findSources(sources []Source) ([]start, error) {
 	if len(sources) == 0 {
 		return nil, fmt.Errorf("copy: %w: no source", fs.ErrInvalid)
 	}
@@ -28,18 +32,18 @@ func (c *copier) findSources(sources []Source) ([]start, error) {
 	found := make([][]start, len(sources))
 	errs := make([]error, len(sources))
 	inParallel(len(sources), func(i int) {
-		found[i], errs[i] = c.findSource(c.ctx, sources[i])
+		found[i], errs[i] = f.findSource(f.ctx, sources[i])
 	})
 	var starts []start
 	for i, s := range sources {
 		if errs[i] != nil {
-			c.report.failed(&Item{From: s.Name, As: s.Shown, Of: i, Type: fs.ModeIrregular}, errs[i])
+			f.report.failed(&Item{From: s.Name, As: s.Shown, Of: i, Type: fs.ModeIrregular}, errs[i])
 			continue
 		}
 		for _, one := range found[i] {
 			one.index = i
-			if err := c.checkStart(one); err != nil {
-				c.failedStart(one, err)
+			if err := f.checkStart(one); err != nil {
+				f.failedStart(one, err)
 				continue
 			}
 			starts = append(starts, one)
@@ -52,11 +56,11 @@ func (c *copier) findSources(sources []Source) ([]start, error) {
 }
 
 // checkStart returns an error for what is not copied.
-func (c *copier) checkStart(s start) error {
+func (f *placer) checkStart(s start) error {
 	switch {
 	case s.err != nil:
 		return s.err
-	case s.isDir() && !c.opts.Recursive:
+	case s.isDir() && !f.opts.Recursive:
 		return ErrDirectory
 	case !s.isDir() && s.info.Mode().Type() != 0 && s.info.Mode().Type() != fs.ModeIrregular:
 		return store.ErrNotRegular
@@ -65,7 +69,7 @@ func (c *copier) checkStart(s start) error {
 }
 
 // findSource finds what one source means.
-func (c *copier) findSource(ctx context.Context, s Source) ([]start, error) {
+func (f *placer) findSource(ctx context.Context, s Source) ([]start, error) {
 	name, slash, dot, err := cleanName(s.Name)
 	if err != nil {
 		return nil, err
@@ -103,4 +107,147 @@ func (c *copier) findSource(ctx context.Context, s Source) ([]start, error) {
 		}
 	})
 	return starts, nil
+}
+
+// findTarget looks what the target is.
+func (f *placer) findTarget(target string) (*place, error) {
+	name, slash, _, err := cleanName(target)
+	if err != nil {
+		return nil, fmt.Errorf("copy to %s: %w", printable(target), err)
+	}
+	p := &place{name: name, slash: slash || name == ".", below: strings.HasSuffix(target, "/") || strings.HasSuffix(target, "/.")}
+	fi, err := f.to.Stat(f.ctx, name)
+	switch {
+	case err == nil:
+		p.info = fi
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("look at the target: %w", err)
+	}
+	if p.slash && p.info != nil && !p.info.IsDir() {
+		return nil, fmt.Errorf("copy to %s: that names a directory, and a file %w", printable(target), ErrConflict)
+	}
+	return p, nil
+}
+
+// A place is where things go.
+type place struct {
+	name       string      // in the job's tree
+	info       fs.FileInfo // of what it leads to; nil if there is nothing yet
+	slash      bool        // it must be a directory
+	exact      bool        // the one source becomes it, rather than going below it
+	below      bool        // it was said that sources go below it: by a slash
+	checkpoint string      // that an earlier copy left in it; "" for none
+}
+
+// lookAbove returns the error that a copy would run into if the directory that its
+// target goes into is not there.
+func (f *placer) lookAbove(name string) error {
+	above := path.Dir(name)
+	fi, err := f.to.Stat(f.ctx, above)
+	if err == nil && !fi.IsDir() {
+		err = fmt.Errorf("%w: not a directory", fs.ErrNotExist)
+	}
+	if err != nil {
+		return fmt.Errorf("copy to %s: the directory %s: %w", printable(name), printable(above), err)
+	}
+	return nil
+}
+
+// placeSources decides whether the sources, of which so many were named, go below p, or
+// the one becomes it.
+func (p *place) placeSources(named int, starts []start) error {
+	if p.exact {
+		return nil // an earlier copy has decided it
+	}
+	isDir := p.info != nil && p.info.IsDir()
+	if !p.slash && !isDir {
+		switch {
+		case named > 1 || len(starts) > 1:
+			if p.info == nil {
+				return fmt.Errorf("copy to %s: several sources go into a directory, and there is none of that name; a slash behind the name makes it: %w", printable(p.name), fs.ErrNotExist)
+			}
+			return fmt.Errorf("copy to %s: several sources go into a directory, and a file %w", printable(p.name), ErrConflict)
+		case p.info != nil && starts[0].isDir():
+			return fmt.Errorf("copy %s to %s: the first is a directory, and %w", printable(starts[0].display()), printable(p.name), inTheWay(p.info))
+		}
+		p.exact = true
+		return nil
+	}
+	if len(starts) == 1 && starts[0].contents && p.info == nil {
+		p.exact = true
+		return nil
+	}
+	first := make(map[string]*start, len(starts))
+	for i := range starts {
+		s := &starts[i]
+		as := s.as
+		if s.contents {
+			as = "."
+		}
+		if other := first[as]; other != nil {
+			return fmt.Errorf("%s and %s would both become %s: %w; copy them to different directories",
+				printable(other.display()), printable(s.display()), printable(path.Join(p.name, as)), errSameName)
+		}
+		first[as] = s
+	}
+	return nil
+}
+
+// apart returns the sources that would not become themselves, nor go into themselves. Where
+// the trees do not show that by the files, their paths do.
+func (f *placer) apart(p *place, starts []start) (kept []start) {
+	for _, s := range starts {
+		if f.origin == "" || s.origin != f.origin {
+			kept = append(kept, s)
+			continue
+		}
+		if f.realTop == "" {
+			f.realTop = realOf(f.ctx, given(f.to), p.name)
+		}
+		to, from := f.realTop, realOf(f.ctx, s.tree, s.name)
+		if !p.exact && !s.contents {
+			to = path.Join(to, s.as)
+		}
+		switch {
+		case to == from:
+			f.failedStart(s, fmt.Errorf("%w: the source and the target are one", fs.ErrInvalid))
+		case s.isDir() && isBelow(to, from):
+			f.failedStart(s, fmt.Errorf("%w: the target is in it", fs.ErrInvalid))
+		default:
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// failedStart reports a source that is not copied.
+func (f *placer) failedStart(s start, err error) {
+	f.report.failed(&Item{From: s.name, As: s.shown, Of: s.index, Type: s.info.Mode().Type()}, err)
+}
+
+// Nested reports whether two directories are one, or one is in the other. Their trees are of one
+// user on one server. A name need not exist.
+func Nested(ctx context.Context, aTree any, a string, bTree any, b string) bool {
+	a, b = realOf(ctx, aTree, a), realOf(ctx, bTree, b)
+	return a == b || isBelow(a, b) || isBelow(b, a)
+}
+
+// realOf returns the path of a name in a tree, without symbolic links as far as the tree can
+// tell. Of a name that is not there it asks for the directory above.
+func realOf(ctx context.Context, tree any, name string) string {
+	name = path.Clean(name)
+	r, ok := tree.(Resolver)
+	if !ok {
+		return path.Join("/", name)
+	}
+	real, err := r.RealPath(ctx, name)
+	if above := path.Dir(name); err != nil && above != name {
+		return path.Join(realOf(ctx, tree, above), path.Base(name))
+	}
+	return path.Join("/", real)
+}
+
+// isBelow reports whether a path is below another.
+func isBelow(name, dir string) bool {
+	return strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -6,41 +6,58 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"sync/atomic"
 
 	"github.com/haul-project/haul/store"
 )
 
 const (
-	// maxThere is how many entries the listing of a directory of the target may have that
-	// takes the place of looking its files up one by one, and maxAllThere how many those
-	// listings have together that are held at a time.
+	// listBatch is how many entries of a directory are read at once.
+	listBatch = 256
+
+	// maxThere is how many entries a listing of a directory of the target may have to replace
+	// looking up its files one by one. maxAllThere bounds all such listings that are held.
 	maxThere    = 10_000
 	maxAllThere = 100_000
 )
 
-// listTarget lists what the target of a directory has, where a listing describes hundreds of
+// listings describes what the target has already: by listing its directories, where that costs
+// less than asking for each name.
+type listings struct {
+	*task
+	held atomic.Int64 // entries of all dir.there
+
+	// Set to mirror the source, which needs every listing.
+	must     bool // the types of entries decide what is in the way
+	one      int  // entries of one directory at most
+	all      int64
+	unlisted func(*dir, error) // is called if a directory cannot be listed, and must be
+}
+
+func newListings(t *task) *listings { return &listings{task: t, one: maxThere, all: maxAllThere} }
+
+// list lists what the target of a directory has, where a listing describes hundreds of
 // files by one request. If there is too much, or it cannot be listed, the files are looked up.
-func (c *copier) listTarget(d *dir) {
-	l, ok := given(c.to).(interface {
+func (l *listings) list(d *dir) {
+	lister, ok := given(l.to).(interface {
 		OpenDir(ctx context.Context, name string) (store.Entries, error)
 	})
-	must := c.mirror.needsTypes()
-	if !ok || !c.features.CheapListings && !must {
+	if !ok || !l.features.CheapListings && !l.must {
 		return
 	}
 	there := map[string]fs.FileInfo{}
-	entries, err := l.OpenDir(c.ctx, d.to)
+	entries, err := lister.OpenDir(l.ctx, d.to)
 	switch {
 	case err == nil:
-		err = c.readThere(entries, there)
+		err = l.read(entries, there)
 		_ = entries.Close()
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	}
 	if err != nil {
-		c.there.Add(-int64(len(there)))
-		if must {
-			c.mirror.unlisted(d, err)
+		l.held.Add(-int64(len(there)))
+		if l.must {
+			l.unlisted(d, err)
 		}
 		return
 	}
@@ -50,9 +67,8 @@ func (c *copier) listTarget(d *dir) {
 // errTooMany says that a directory has more than it is worth to list.
 var errTooMany = errors.New("too many entries")
 
-// readThere reads a listing to its end.
-func (c *copier) readThere(entries store.Entries, there map[string]fs.FileInfo) error {
-	one, all := c.mirror.room()
+// read reads a listing to its end.
+func (l *listings) read(entries store.Entries, there map[string]fs.FileInfo) error {
 	into := make([]fs.FileInfo, listBatch)
 	for {
 		n, err := entries.Next(into)
@@ -61,10 +77,10 @@ func (c *copier) readThere(entries store.Entries, there map[string]fs.FileInfo) 
 			switch {
 			case old != nil && !old.IsDir():
 				continue // a file and a directory of one name: Lstat describes the file
-			case old == nil && len(there) == one:
+			case old == nil && len(there) == l.one:
 				return errTooMany
-			case old == nil && c.there.Add(1) > all:
-				c.there.Add(-1)
+			case old == nil && l.held.Add(1) > l.all:
+				l.held.Add(-1)
 				return errTooMany
 			}
 			there[fi.Name()] = fi
@@ -80,25 +96,25 @@ func (c *copier) readThere(entries store.Entries, there map[string]fs.FileInfo) 
 
 // lookUp describes what has a name in the target of d, which is there already. d is nil for
 // a file that becomes the target. cleared says that what had the name at first is deleted.
-func (c *copier) lookUp(d *dir, name string, cleared bool) (fs.FileInfo, error) {
+func (l *listings) lookUp(d *dir, name string, cleared bool) (fs.FileInfo, error) {
 	switch {
-	case cleared && c.opts.DryRun:
+	case cleared && l.opts.DryRun:
 		return nil, fs.ErrNotExist
 	case d == nil || d.there == nil || cleared:
-		return c.to.Lstat(c.ctx, name)
+		return l.to.Lstat(l.ctx, name)
 	}
 	fi := d.there[path.Base(name)]
 	switch {
 	case fi == nil:
 		return nil, fs.ErrNotExist
 	case fi.Mode().Type() == fs.ModeIrregular: // the listing does not describe it
-		return c.to.Lstat(c.ctx, name)
+		return l.to.Lstat(l.ctx, name)
 	}
 	return fi, nil
 }
 
-// forgetThere ends the use of what listTarget has found.
-func (c *copier) forgetThere(d *dir) {
-	c.there.Add(-int64(len(d.there)))
+// forget ends the use of what listTarget has found.
+func (l *listings) forget(d *dir) {
+	l.held.Add(-int64(len(d.there)))
 	d.there = nil
 }

@@ -12,13 +12,13 @@ import (
 const resumeFrom = 1 << 20
 
 // upload copies a file so that it has its name when it is whole.
-func (c *copier) upload(f *file, src store.File) (out Outcome, err error) {
+func (c *fileCopier) upload(f *file, src store.File) (out Outcome, err error) {
 	u, resumed, err := c.create(f, src)
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer u.Close() // keeps it, if it can be resumed
-	m := &move{c: c, f: f, src: src, dst: u}
+	m := &move{task: c.task, f: f, src: src, dst: u}
 	m.note(resumed)
 	end, err := m.run(resumed)
 	out = Outcome{Bytes: m.moved(resumed), Resumed: resumed, Cloned: m.cloned}
@@ -41,81 +41,8 @@ func (c *copier) upload(f *file, src store.File) (out Outcome, err error) {
 	return out, err
 }
 
-// complete makes an upload of end bytes what it shall be, and gives it its name.
-// It returns the attributes that are to be set then.
-func (c *copier) complete(f *file, src store.File, u store.Upload, end int64, out *Outcome) (late store.Attr, err error) {
-	if err := checkChanged(f, src, end); err != nil {
-		return late, err
-	}
-	if c.opts.Sparse { // there may be a hole at its end
-		if err := u.Truncate(end); err != nil {
-			return late, err
-		}
-	}
-	late = c.attrs(f)
-	if a, ok := u.(store.AttrUpload); ok && late != (store.Attr{}) {
-		if err := a.SetAttr(late); err != nil {
-			return late, err
-		}
-		late = store.Attr{}
-	}
-	if r, ok := u.(store.ReadableUpload); ok && c.opts.Verify {
-		written, err := r.Open(c.ctx)
-		if err != nil {
-			return late, toVerify(err)
-		}
-		same, err := c.equal(src, written, end)
-		_ = written.Close()
-		if err != nil {
-			return late, err
-		}
-		if !same {
-			return late, ErrDiffers
-		}
-		out.Verified = true
-	}
-	return late, u.Commit()
-}
-
-// verifyNamed compares a file that has its name by now.
-func (c *copier) verifyNamed(f *file, src store.File, end int64) error {
-	dst, err := c.to.Open(c.ctx, f.to)
-	if err != nil {
-		return toVerify(err)
-	}
-	defer dst.Close()
-	fi, err := dst.Stat()
-	if err != nil {
-		return err
-	}
-	same := fi.Size() == end
-	if same {
-		same, err = c.equal(src, dst, end)
-	}
-	if err == nil && !same {
-		err = ErrDiffers
-	}
-	return err
-}
-
-// toVerify says why a copy that could be written was to be read.
-func toVerify(err error) error { return fmt.Errorf("to verify it, it has to be read: %w", err) }
-
-// attrs returns what the copy shall have besides its content.
-func (c *copier) attrs(f *file) (a store.Attr) {
-	perm := c.mode(f.info, 0o666)
-	// To create a file with a mode of 0 means another.
-	if c.opts.PreserveMode || f.old == nil && perm == 0 && !c.features.ImpliedDirs {
-		a.Mode = &perm
-	}
-	if c.opts.fileTimes() {
-		a.AccessTime, a.ModTime = timesOf(f.info)
-	}
-	return a
-}
-
 // create begins an upload, or resumes one of which so many bytes are there.
-func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64, err error) {
+func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed int64, err error) {
 	size := f.info.Size()
 	o := store.Create{Size: size, Perm: c.mode(f.info, 0o666), NoSync: !c.opts.Durable, Exclusive: c.mustBeNew(f)}
 	if c.opts.Sparse {
@@ -169,6 +96,79 @@ func (c *copier) create(f *file, src store.File) (u store.Upload, resumed int64,
 	return u, 0, err
 }
 
+// complete makes an upload of end bytes what it shall be, and gives it its name.
+// It returns the attributes that are to be set then.
+func (c *fileCopier) complete(f *file, src store.File, u store.Upload, end int64, out *Outcome) (late store.Attr, err error) {
+	if err := checkChanged(f, src, end); err != nil {
+		return late, err
+	}
+	if c.opts.Sparse { // there may be a hole at its end
+		if err := u.Truncate(end); err != nil {
+			return late, err
+		}
+	}
+	late = c.attrs(f)
+	if a, ok := u.(store.AttrUpload); ok && late != (store.Attr{}) {
+		if err := a.SetAttr(late); err != nil {
+			return late, err
+		}
+		late = store.Attr{}
+	}
+	if r, ok := u.(store.ReadableUpload); ok && c.opts.Verify {
+		written, err := r.Open(c.ctx)
+		if err != nil {
+			return late, toVerify(err)
+		}
+		same, err := c.equal(src, written, end)
+		_ = written.Close()
+		if err != nil {
+			return late, err
+		}
+		if !same {
+			return late, ErrDiffers
+		}
+		out.Verified = true
+	}
+	return late, u.Commit()
+}
+
+// verifyNamed compares a file that has its name by now.
+func (c *fileCopier) verifyNamed(f *file, src store.File, end int64) error {
+	dst, err := c.to.Open(c.ctx, f.to)
+	if err != nil {
+		return toVerify(err)
+	}
+	defer dst.Close()
+	fi, err := dst.Stat()
+	if err != nil {
+		return err
+	}
+	same := fi.Size() == end
+	if same {
+		same, err = c.equal(src, dst, end)
+	}
+	if err == nil && !same {
+		err = ErrDiffers
+	}
+	return err
+}
+
+// toVerify says why a copy that could be written was to be read.
+func toVerify(err error) error { return fmt.Errorf("to verify it, it has to be read: %w", err) }
+
+// attrs returns what the copy shall have besides its content.
+func (c *fileCopier) attrs(f *file) (a store.Attr) {
+	perm := c.mode(f.info, 0o666)
+	// To create a file with a mode of 0 means another.
+	if c.opts.PreserveMode || f.old == nil && perm == 0 && !c.features.ImpliedDirs {
+		a.Mode = &perm
+	}
+	if c.opts.fileTimes() {
+		a.AccessTime, a.ModTime = timesOf(f.info)
+	}
+	return a
+}
+
 // checkChanged returns an error if the source is not what it was, as far as that
 // can be seen for nothing. That it has grown is no error: it is copied up to
 // where it ended.
@@ -190,7 +190,7 @@ func checkChanged(f *file, src store.File, end int64) error {
 }
 
 // inPlace copies a file to where its name is.
-func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
+func (c *fileCopier) inPlace(f *file, src store.File) (out Outcome, err error) {
 	a := store.Access{Write: true, Create: true, Perm: c.mode(f.info, 0o666)}
 	a.Exclusive = c.mustBeNew(f)
 	resumed, err := c.partThere(f, src)
@@ -204,7 +204,7 @@ func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
 	}
 	f.created = true
 	c.landed.Store(true)
-	m := &move{c: c, f: f, src: src, dst: h}
+	m := &move{task: c.task, f: f, src: src, dst: h}
 	m.note(resumed)
 	end, err := m.run(resumed)
 	out = Outcome{Bytes: m.moved(resumed), Resumed: resumed}
@@ -239,14 +239,14 @@ func (c *copier) inPlace(f *file, src store.File) (out Outcome, err error) {
 // made since, by this copy or another program, would be written through. It is not
 // asked of a server, where a repeated request could meet the file of the first, unless
 // Options.NoClobber asks for it.
-func (c *copier) mustBeNew(f *file) bool {
+func (c *fileCopier) mustBeNew(f *file) bool {
 	return (c.contained || c.opts.NoClobber) && f.old == nil && !f.created
 }
 
 // partThere returns how much of a file that was written in place is there. As
 // that may have gaps, all of it has to be the same as the source, and both sides
 // have to be able to compare it without moving it.
-func (c *copier) partThere(f *file, src store.File) (int64, error) {
+func (c *fileCopier) partThere(f *file, src store.File) (int64, error) {
 	if !c.opts.Continue || f.old == nil || f.old.Size() == 0 || f.old.Size() >= f.info.Size() {
 		return 0, nil
 	}
@@ -263,10 +263,4 @@ func (c *copier) partThere(f *file, src store.File) (int64, error) {
 		return 0, err
 	}
 	return f.old.Size(), nil
-}
-
-// replaced reports whether an error says that there is another version of the
-// source by now.
-func (c *copier) replaced(err error) bool {
-	return err != nil && c.opts.Replaced != nil && c.ctx.Err() == nil && c.opts.Replaced(err)
 }

@@ -1,0 +1,121 @@
+package treecopy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
+
+	"github.com/haul-project/haul/store"
+)
+
+// maxWaiting bounds the directories and symbolic links that wait: see [waiting].
+const maxWaiting = 1 << 20
+
+// waiting counts the directories and symbolic links of all listed directories that are kept for
+// later: a directory until its turn comes, so that no listing stays open for it, and a link until
+// everything else in its directory is there.
+type waiting struct{ n atomic.Int64 }
+
+func (w *waiting) add() error {
+	if w.n.Add(1) > maxWaiting {
+		w.n.Add(-1)
+		return fmt.Errorf("%w: more than %d directories and symbolic links wait to be copied; copy the directories in it one by one", fs.ErrInvalid, maxWaiting)
+	}
+	return nil
+}
+
+func (w *waiting) remove(n int) { w.n.Add(-int64(n)) }
+
+// A closer ends directories: it makes their symbolic links and sets their attributes once
+// everything else in them is done.
+type closer struct {
+	*task
+	dirs        *dirMaker
+	listings    *listings
+	links       *linkMaker
+	checkpoints *checkpoints
+	waiting     waiting
+}
+
+// finish notes that something in d is done, or its listing is.
+func (c *closer) finish(d *dir) {
+	for d != nil && d.pending.Add(-1) == 0 {
+		c.close(d)
+		d = d.parent
+	}
+}
+
+// close ends a directory in which all else is done. Its links come late as they could lead what is
+// copied elsewhere, and its attributes last: each change in the directory would change its times.
+func (c *closer) close(d *dir) {
+	c.listings.forget(d)
+	if c.ctx.Err() != nil {
+		return
+	}
+	inParallel(len(d.links), func(i int) { c.links.copy(d.links[i]) })
+	c.waiting.remove(len(d.links))
+	d.links = nil
+	switch {
+	case c.features.ImpliedDirs:
+		c.endImplied(d)
+	case d.made && d.info != nil && !c.opts.DryRun && !d.held:
+		c.checkpoints.end(d) // before the attributes, as the mode may forbid it
+		c.setAttrs(d)
+	}
+}
+
+// setAttrs gives the copy of a directory its permissions and times.
+func (c *closer) setAttrs(d *dir) {
+	if c.opts.NoClobber && !d.fresh {
+		return
+	}
+	var a store.Attr
+	want := c.dirMode(d.info)
+	switch {
+	case d.parent == nil && !d.fresh && d.checkpoint != "" && c.target.Mode().Perm() == want:
+	case d.fresh && want|ownerAll != want || c.opts.PreserveMode && !d.fresh:
+		a.Mode = &want
+	}
+	if c.opts.PreserveTimes {
+		a.AccessTime, a.ModTime = timesOf(d.info)
+	}
+	if a.Mode == nil && a.ModTime.IsZero() {
+		return
+	}
+	err := error(nil)
+	if d.parent == nil && a.Mode != nil {
+		// A tree does not change the mode of its own root: ask the job's tree.
+		err = c.whole.SetAttr(c.ctx, c.outside(d.to), store.Attr{Mode: a.Mode}, true)
+		a.Mode = nil
+	}
+	if err == nil && a != (store.Attr{}) {
+		err = c.to.SetAttr(c.ctx, d.to, a, true)
+	}
+	switch {
+	case err == nil:
+	case !d.fresh && errors.Is(err, fs.ErrPermission): // another user owns it; its contents are copied nevertheless
+		c.report.kept()
+	default:
+		c.report.failed(d.item, fmt.Errorf("its permissions and times cannot be set: %w", err))
+	}
+}
+
+// endImplied reports what became of a directory that comes to be with its files.
+func (c *closer) endImplied(d *dir) {
+	switch {
+	case d.item == nil || !d.made || !d.fresh:
+	case d.filled.Load():
+		c.report.ended(d.item, Outcome{What: Made})
+	case d.holds.Load(): // what became of its files is reported
+	default:
+		c.report.ended(d.item, Outcome{What: Skipped, Err: ErrEmpty})
+	}
+}
+
+// reopen has a directory finish again, and those that it is in after it.
+func (c *closer) reopen(d *dir) {
+	if d.pending.Add(1) == 1 && d.parent != nil {
+		c.reopen(d.parent)
+	}
+}

@@ -1,0 +1,159 @@
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/store"
+)
+
+// maxDepth is how many directories may be below each other.
+const maxDepth = 1000
+
+// A dirMaker makes the directories of the target.
+type dirMaker struct {
+	*task
+	listings *listings
+
+	begun     atomic.Int64 // directories, up to Options.MaxDirs
+	foldsOnce sync.Once
+	folds     bool // see foldsCase
+}
+
+// tooMany ends the copy once there are more directories than Options.MaxDirs.
+// A server can make up directories without end, and one whose links lead in a
+// circle has them.
+func (m *dirMaker) tooMany(d *dir) bool {
+	if m.begun.Add(1) <= m.opts.MaxDirs {
+		return false
+	}
+	m.report.stop(&EntryError{From: d.item.shown(), To: d.item.To, Err: fmt.Errorf("%w: it is directory %d; copy the directories above it one by one", ErrTooManyDirs, m.opts.MaxDirs+1)})
+	return true
+}
+
+// make makes the target of a directory, unless it is there, or is to be made later.
+func (m *dirMaker) make(d *dir) error {
+	there, err := m.find(d)
+	switch {
+	case err != nil:
+		return err
+	case there:
+	case d.lazy:
+		d.fresh = true
+		return nil
+	default:
+		if err := m.need(d.parent); err != nil {
+			return err
+		}
+		d.fresh = true
+		if err := m.mkdir(d); err != nil {
+			return err
+		}
+	}
+	d.made = true
+	m.landed.Store(true)
+	return nil
+}
+
+// need makes a directory that is made later, if it is not there: something is to be put
+// into it.
+func (m *dirMaker) need(d *dir) error {
+	if d == nil || !d.lazy {
+		return nil
+	}
+	d.making.Do(func() {
+		if d.made {
+			return
+		}
+		if d.unmade = m.need(d.parent); d.unmade != nil {
+			return
+		}
+		if d.unmade = m.mkdir(d); d.unmade == nil {
+			d.made = true
+			m.landed.Store(true)
+			m.reportMade(d)
+		}
+	})
+	return d.unmade
+}
+
+// find reports whether the target has a directory.
+func (m *dirMaker) find(d *dir) (there bool, err error) {
+	switch {
+	case d.depth > maxDepth:
+		return false, fmt.Errorf("%w: deeper than %d directories", fs.ErrInvalid, maxDepth)
+	case m.target != nil && store.SameFile(d.info, m.target):
+		return false, fmt.Errorf("%w: it is the directory that is copied to", fs.ErrInvalid)
+	case d.parent.fresh:
+		return false, nil
+	}
+	fi, err := m.listings.lookUp(d.parent, d.to, d.cleared)
+	switch {
+	case err == nil && fi.IsDir():
+		return true, nil
+	case err == nil:
+		return false, inTheWay(fi)
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	}
+	return false, err
+}
+
+// mkdir makes the target of a directory that was missing.
+func (m *dirMaker) mkdir(d *dir) error {
+	if m.opts.DryRun || m.features.ImpliedDirs {
+		return nil
+	}
+	err := m.to.Mkdir(m.ctx, d.to, m.dirMode(d.info)|ownerAll)
+	if errors.Is(err, fs.ErrExist) {
+		// It came between, or the listing has it twice.
+		d.fresh = d.lazy // others read that of a lazy one by now
+		fi, e := m.to.Lstat(m.ctx, d.to)
+		switch {
+		case e == nil && fi.IsDir():
+			return nil
+		case e == nil:
+			return inTheWay(fi)
+		}
+	}
+	return err
+}
+
+// reportMade reports that a directory was made, unless that is yet to be seen, or that it
+// was there.
+func (m *dirMaker) reportMade(d *dir) {
+	switch {
+	case !d.fresh:
+		m.report.ended(d.item, Outcome{What: Present})
+	case !m.features.ImpliedDirs:
+		m.report.ended(d.item, Outcome{What: Made})
+	}
+}
+
+// foldsCase reports whether the target takes names that differ in case for one, as
+// file systems of Windows and macOS do. It is asked once, with a directory that is
+// made for it; a target that makes none is assumed to distinguish them.
+func (m *dirMaker) foldsCase(d *dir) bool {
+	m.foldsOnce.Do(func() {
+		if m.features.ImpliedDirs || m.opts.DryRun {
+			return
+		}
+		name := path.Join(d.to, tempname.New(tempname.Random(), tempname.Case))
+		if m.to.Mkdir(m.ctx, name, ownerAll) != nil {
+			return
+		}
+		_, err := m.to.Lstat(m.ctx, path.Join(d.to, strings.ToUpper(path.Base(name))))
+		m.folds = err == nil
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), removeTime)
+		defer cancel()
+		_ = m.to.RemoveDir(ctx, name)
+	})
+	return m.folds
+}

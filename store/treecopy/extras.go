@@ -1,0 +1,179 @@
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/filter"
+)
+
+// maxExtra is how many entries of the target are held at a time that may have to be deleted, and
+// how many entries one directory may have on either side. With more nothing is deleted.
+const maxExtra = 1 << 20
+
+// A lister is a target whose directories can be listed, and from which files can be removed.
+type lister interface {
+	OpenDir(ctx context.Context, name string) (store.Entries, error)
+	Remove(ctx context.Context, name string) error
+}
+
+// An extra is an entry of the target that the source does not have.
+type extra struct {
+	item    *Item
+	dir     *dir   // the directory of the source whose copy it was found in, or below
+	name    string // in the tree that is copied to
+	rel     string // below the source, for the filter
+	info    fs.FileInfo
+	depth   int
+	inWay   bool   // the source has something of another kind by this name
+	variant string // what the source has that differs in case, or in how letters are composed; "" for nothing
+
+	verdict filter.Verdict
+	keep    bool // it is not deleted after all
+	below   []*extra
+}
+
+// A block is an entry of the source that cannot be copied before something of another kind is
+// deleted.
+type block struct {
+	item   *Item
+	dir    *dir
+	old    fs.FileInfo
+	resume func()
+	gone   bool // it is not in the source any more, and that is reported
+}
+
+// extras are the entries of the target that the source does not have.
+type extras struct {
+	*task
+	Deletion
+
+	source  *start
+	top     *dir
+	refused error // why nothing may be deleted, though nothing has failed
+
+	mu       sync.Mutex
+	list     []*extra   // mu: without what is in these
+	count    int        // mu: entries that are known
+	blocked  []*block   // mu: entries of the source that wait for deletions
+	held     []*dir     // mu: directories that have something extra
+	toDelete [][]*extra // by depth; nil until that is known
+}
+
+// lister returns the target, which is a part of the job's once that is opened.
+func (s *extras) lister() lister { return given(s.to).(lister) }
+
+// unlisted reports a directory of the target that cannot be listed.
+func (s *extras) unlisted(d *dir, err error) {
+	from := d.from
+	if d.source == nil { // it is the directory that all goes below
+		from = s.source.name
+	}
+	s.report.failed(s.dirItem(s.source, from, d.to, time.Time{}), fmt.Errorf("list what the target has, to delete what the source does not have: %w", err))
+}
+
+// hold has a directory get its attributes when all is deleted. The caller holds mu.
+func (s *extras) hold(d *dir) {
+	if !d.held {
+		d.held = true
+		s.held = append(s.held, d)
+	}
+}
+
+// add adds an entry of the target that is in the copy of d, unless a filter protects it.
+func (s *extras) add(d *dir, fi fs.FileInfo) *extra {
+	x := s.newExtra(d, d.from, d.to, fi)
+	if x == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold(d)
+	s.list = append(s.list, x)
+	return x
+}
+
+// newExtra describes an entry of the target that is to be deleted. It returns nil if it is not.
+// to is the directory that it is in, and from the name of that in the source.
+func (s *extras) newExtra(d *dir, from, to string, fi fs.FileInfo) *extra {
+	x := &extra{dir: d, name: path.Join(to, fi.Name()), info: fi}
+	name := path.Join(from, fi.Name())
+	x.depth, x.rel = strings.Count(x.name, "/"), d.source.below(name)
+	x.item = &Item{From: name, As: d.source.showAs(name), To: s.outside(x.name), Of: d.source.index,
+		Type: fi.Mode().Type() &^ fs.ModeIrregular, Size: max(fi.Size(), 0), Time: fi.ModTime(), Extra: true}
+	if x.verdict = s.opts.Filter.Match(x.rel, fi.IsDir()); s.Excluded {
+		x.verdict = filter.Take
+	}
+	if x.verdict == filter.Skip {
+		return nil
+	}
+	s.mu.Lock()
+	s.count++
+	n := s.count
+	s.mu.Unlock()
+	if n == maxExtra+1 {
+		s.report.failed(x.item, fmt.Errorf("%w: more than %d entries are not in the source", errTooMany, maxExtra))
+	}
+	if n > maxExtra {
+		return nil
+	}
+	return x
+}
+
+// eachEntry calls f with what a directory of the target has. One that is not there has nothing.
+// An error of f comes after all others.
+func (s *extras) eachEntry(dir string, f func(fi fs.FileInfo) error) error {
+	entries, err := s.lister().OpenDir(s.ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer entries.Close()
+	into := make([]fs.FileInfo, listBatch)
+	var first error
+	for {
+		n, err := entries.Next(into)
+		for _, fi := range into[:n] {
+			if e := s.entry(dir, fi, f); first == nil {
+				first = e
+			}
+		}
+		if err == io.EOF {
+			return first
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// entry calls f with an entry of a directory, once it is known what it is.
+func (s *extras) entry(dir string, fi fs.FileInfo, f func(fi fs.FileInfo) error) (err error) {
+	switch {
+	case tempname.Is(fi.Name()):
+		return nil
+	case !isElement(fi.Name()):
+		return fmt.Errorf("%w: %.200q in the listing of %s", ErrUnsafeName, fi.Name(), printable(dir))
+	case fi.Mode().Type() == fs.ModeIrregular:
+		if fi, err = s.to.Lstat(s.ctx, path.Join(dir, fi.Name())); err != nil {
+			return err
+		}
+	}
+	return f(fi)
+}
+
+// mayDelete reports whether nothing has kept the deletions from being safe so far.
+func (s *extras) mayDelete() bool {
+	return s.ctx.Err() == nil && s.report.err(nil) == nil && s.refused == nil
+}

@@ -1,0 +1,219 @@
+package treecopy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/haul-project/haul/internal/tempname"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/filter"
+)
+
+// maxFollowed is how many symbolic links to directories may be below each other. It bounds loops
+// where directories cannot be distinguished.
+const maxFollowed = 8
+
+// A kind says how entries of one type are copied.
+type kind struct {
+	claims bool // the entry needs its name in the target for itself
+	waits  bool // the entry waits until later: see [waiting]
+
+	check func(w *walker, b *batch, e *entry) error // returns why the entry cannot be copied; nil allows all
+	add   func(w *walker, b *batch, e *entry)       // hands the entry over
+}
+
+// kinds has the kinds of entries by their types.
+type kinds map[fs.FileMode]kind
+
+// kindsFor returns the kinds for one way to treat symbolic links. Links that are followed have
+// the type of what they lead to. What is missing here is not copied: see other.
+func kindsFor(l Links) kinds {
+	file := kind{claims: true, add: (*walker).addFile}
+	k := kinds{
+		0:                file,
+		fs.ModeIrregular: file, // the server does not describe it: it may be a file
+		fs.ModeDir:       {claims: true, waits: true, check: (*walker).checkDir, add: (*walker).addDir},
+	}
+	if l == KeepLinks { // links are made last, and replace nothing
+		k[fs.ModeSymlink] = kind{waits: true, add: (*walker).addLink}
+	}
+	return k
+}
+
+// other is the kind of what is not copied, such as devices.
+var other = kind{add: (*walker).skip}
+
+// An entry is one entry of a listing.
+type entry struct {
+	*file
+	name    string // as the listing has it
+	led     ledTo  // zero if the entry was not looked up
+	verdict filter.Verdict
+}
+
+// A batch is some entries of a directory.
+type batch struct {
+	dir   *dir
+	names *listedNames // of the directory so far
+	files []*file
+	bytes int64  // of files
+	below []*dir // directories, of all batches so far
+	full  error  // why no more may wait: see [waiting]
+	entry entry  // the one that is looked at
+}
+
+// take hands over some entries of a directory.
+func (w *walker) take(b *batch, list []fs.FileInfo) {
+	b.files, b.bytes = nil, 0
+	errs := make([]error, len(list))
+	w.lookAt(b.dir, list, errs)
+	for i, fi := range list {
+		e := &b.entry
+		w.describe(e, b.dir, fi)
+		if !w.admit(b, e, errs[i]) {
+			continue
+		}
+		k, ok := w.kinds[e.info.Mode().Type()]
+		if !ok {
+			k = other
+		}
+		if err := w.checkEntry(b, e, &k); err != nil {
+			w.report.failed(e.item, err)
+			continue
+		}
+		if k.waits {
+			if b.full == nil {
+				b.full = w.closer.waiting.add()
+			}
+			if b.full != nil {
+				continue
+			}
+		}
+		k.add(w, b, e)
+	}
+	w.queueFiles(b)
+}
+
+// describe sets e to an entry of the listing of d.
+func (w *walker) describe(e *entry, d *dir, fi fs.FileInfo) {
+	f := &file{dir: d, source: d.source, tree: d.tree, from: path.Join(d.from, fi.Name()), to: path.Join(d.to, fi.Name()), info: fi, listed: true}
+	*e = entry{file: f, name: fi.Name()}
+	if e.led, _ = fi.(ledTo); e.led.FileInfo != nil {
+		f.info, f.listed = e.led.FileInfo, false
+	}
+	f.item = w.fileItem(f)
+}
+
+// admit reports whether an entry is to be copied. looked is why it could not be looked up.
+func (w *walker) admit(b *batch, e *entry, looked error) bool {
+	if tempname.Is(e.name) {
+		return false
+	}
+	if !isElement(e.name) {
+		e.item.From, e.item.As, e.item.To = b.dir.from+"/"+e.name, "", ""
+		w.report.failed(e.item, fmt.Errorf("%w: %.200q in the listing of %s", ErrUnsafeName, e.name, printable(b.dir.from)))
+		return false
+	}
+	e.verdict = w.opts.Filter.Match(b.dir.source.below(e.from), e.info.IsDir())
+	b.names.note(e.name, e.verdict, w.opts.Delete)
+	switch {
+	case e.verdict == filter.Skip:
+		w.report.excluded()
+		return false
+	case looked != nil:
+		w.report.failed(e.item, looked)
+		return false
+	}
+	return true
+}
+
+// checkEntry returns why an entry cannot be copied.
+func (w *walker) checkEntry(b *batch, e *entry, k *kind) error {
+	if k.claims {
+		if err := b.names.claim(e.name, func() bool { return w.dirs.foldsCase(b.dir) }); err != nil {
+			return err
+		}
+	}
+	if k.check == nil {
+		return nil
+	}
+	return k.check(w, b, e)
+}
+
+// checkDir returns an error for a directory that a symbolic link leads to and that would have no
+// end.
+func (w *walker) checkDir(b *batch, e *entry) error {
+	d := b.dir
+	switch {
+	case (e.led.link || d.followed > 0) && d.leadsBack(e.led.origin(d, e.info)):
+		return ErrLoop
+	case e.led.link && w.holdsTarget(d, e.led.real):
+		return fmt.Errorf("%w: it leads to the directory that is copied to", ErrLoop)
+	case e.led.link && d.followed == maxFollowed:
+		return fmt.Errorf("%w: more than %d symbolic links below each other", fs.ErrInvalid, maxFollowed)
+	}
+	return nil
+}
+
+// addDir keeps a directory until its turn comes.
+func (w *walker) addDir(b *batch, e *entry) {
+	d := w.child(b.dir, b.dir.source, e.from, e.name, e.info)
+	d.lazy = e.verdict == filter.Enter
+	if e.led.link {
+		d.followed++
+		d.origin = e.led.origin(b.dir, e.info)
+	}
+	resume := func() { w.closer.waiting.remove(1); w.spawn(d) }
+	if !w.mirror.blocks(b.dir, d.item, &d.cleared, resume) {
+		b.below = append(b.below, d)
+	}
+}
+
+// addLink keeps a symbolic link until everything else in its directory is done.
+func (w *walker) addLink(b *batch, e *entry) {
+	d, f := b.dir, e.file
+	resume := func() { d.links = append(d.links, f); w.closer.finish(d) }
+	if w.mirror.blocks(d, f.item, &f.cleared, resume) {
+		d.pending.Add(1)
+		return
+	}
+	d.links = append(d.links, f)
+}
+
+// addFile adds a file to those that [walker.queueFiles] hands over.
+func (w *walker) addFile(b *batch, e *entry) {
+	b.files = append(b.files, e.file)
+	b.bytes = addSizes(b.bytes, e.item.Size)
+}
+
+// skip reports an entry that is not copied.
+func (w *walker) skip(_ *batch, e *entry) {
+	w.report.ended(e.item, Outcome{What: Skipped, Err: notCopied(e.info.Mode().Type())})
+}
+
+// queueFiles has the files of a batch copied. All of them count as under way first: else the
+// directory could end between two of them.
+func (w *walker) queueFiles(b *batch) {
+	if len(b.files) > 0 {
+		b.dir.hold()
+	}
+	w.report.found(int64(len(b.files)), b.bytes)
+	b.dir.pending.Add(int64(len(b.files)))
+	for _, f := range b.files {
+		if !w.mirror.blocks(b.dir, f.item, &f.cleared, func() { w.queue.add(f) }) && !w.mirror.postpone(f) {
+			w.queue.add(f)
+		}
+	}
+}
+
+// notCopied says why something is skipped.
+func notCopied(t fs.FileMode) error {
+	if t == fs.ModeSymlink {
+		return errSkippedLink
+	}
+	return store.ErrNotRegular
+}
+
+var errSkippedLink = errors.New("a symbolic link")

@@ -1,0 +1,37 @@
+package treecopy
+
+import (
+	"sync"
+)
+
+// removalsAtOnce is how many directories are cleared of leftovers at once, besides all else.
+const removalsAtOnce = 8
+
+// leftovers removes what earlier copies, whose processes were killed, left in the target.
+type leftovers struct {
+	*task
+	running sync.WaitGroup
+	slots   chan struct{}
+}
+
+func newLeftovers(t *task) *leftovers {
+	return &leftovers{task: t, slots: make(chan struct{}, removalsAtOnce)}
+}
+
+// removeFrom removes what earlier copies left in a directory of the target, besides
+// all else. That it cannot is no matter of this copy.
+func (l *leftovers) removeFrom(dir string) {
+	s, ok := given(l.to).(Sweeper)
+	if !ok || l.opts.DryRun {
+		return
+	}
+	select {
+	case l.slots <- struct{}{}:
+		l.running.Go(func() {
+			_ = s.SweepDir(l.ctx, dir)
+			<-l.slots
+		})
+	default:
+		_ = s.SweepDir(l.ctx, dir)
+	}
+}

@@ -1,0 +1,216 @@
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/internal/rate"
+	"github.com/haul-project/haul/store"
+)
+
+const (
+	// lookupsAtOnce is how many names are looked up at once.
+	lookupsAtOnce = 16
+
+	// removeTime bounds the time to remove what was begun when the copy has ended.
+	removeTime = 10 * time.Second
+
+	// ownerAll lets the owner of a directory fill it.
+	ownerAll = 0o700
+)
+
+// A task is what all parts of one [Copy] share.
+type task struct {
+	opts     Options
+	ctx      context.Context // ends when no more is to be done
+	limit    rate.Bucket
+	report   report
+	features store.Features
+
+	// Names in the target are those in to. It is the job's tree, or what that has by the
+	// name prefix.
+	to        target
+	prefix    string
+	whole     target      // the job's tree
+	contained bool        // to was opened as a part of the job's tree: see [Subtree]
+	target    fs.FileInfo // the directory that everything goes below; nil if there is none
+	landed    atomic.Bool // something was begun below the target
+
+	// origin identifies the job's tree: see [Job]. If it is set, a server may copy files
+	// itself, and opening one does not fetch it. Hence all are opened as described.
+	origin  string
+	realTop string // the path of the target; "" if no source has that origin
+}
+
+// newTask returns the task of a job. stop ends ctx.
+func newTask(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*task, error) {
+	to, err := j.target()
+	if err != nil {
+		return nil, err
+	}
+	t := &task{opts: j.Options, ctx: ctx, to: to, prefix: ".", whole: to, features: to.Features(), origin: j.Origin}
+	t.report = report{hooks: &j.Hooks, fatal: j.Options.Fatal, ctx: ctx, stop: stop}
+	if t.opts.Umask == 0 {
+		t.opts.Umask = DefaultUmask
+	}
+	if t.opts.MaxDirs <= 0 {
+		t.opts.MaxDirs = DefaultMaxDirs
+	}
+	t.limit.Set(t.opts.Limit)
+	return t, nil
+}
+
+// A target is a [TargetTree] with all that is asked of one without ImpliedDirs.
+type target interface {
+	TargetTree
+	editor
+}
+
+type editor interface {
+	OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error)
+	Mkdir(ctx context.Context, name string, perm fs.FileMode) error
+	Remove(ctx context.Context, name string) error
+	RemoveDir(ctx context.Context, name string) error
+	Rename(ctx context.Context, from, to string, replace bool) error
+	Symlink(ctx context.Context, target, name string) error
+	Readlink(ctx context.Context, name string) (string, error)
+	SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error
+}
+
+// target returns the target, or why it cannot have what the options ask for.
+func (j *Job) target() (target, error) {
+	if j.To == nil {
+		return nil, fmt.Errorf("copy to %s: %w: no tree", printable(j.Target), fs.ErrInvalid)
+	}
+	if t, ok := j.To.(target); ok {
+		return t, nil
+	}
+	o := &j.Options
+	if !j.To.Features().ImpliedDirs || o.InPlace || o.PreserveMode || o.fileTimes() || o.Links == KeepLinks {
+		return nil, fmt.Errorf("copy to %s: %w: the target takes whole files only, without permissions and times, and no symbolic links", printable(j.Target), errors.ErrUnsupported)
+	}
+	return wholeFiles{j.To, noEditor{}}, nil
+}
+
+// wholeFiles is a target that takes whole files only.
+type wholeFiles struct {
+	TargetTree
+	noEditor
+}
+
+// A noEditor is the editor of a target that has none: its methods fail by
+// [errors.ErrUnsupported].
+type noEditor struct{}
+
+func (noEditor) OpenFile(context.Context, string, store.Access) (store.Handle, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (noEditor) Mkdir(context.Context, string, fs.FileMode) error { return errors.ErrUnsupported }
+
+func (noEditor) Remove(context.Context, string) error { return errors.ErrUnsupported }
+
+func (noEditor) RemoveDir(context.Context, string) error { return errors.ErrUnsupported }
+
+func (noEditor) Rename(context.Context, string, string, bool) error {
+	return errors.ErrUnsupported
+}
+
+func (noEditor) Symlink(context.Context, string, string) error { return errors.ErrUnsupported }
+
+func (noEditor) Readlink(context.Context, string) (string, error) {
+	return "", errors.ErrUnsupported
+}
+
+func (noEditor) SetAttr(context.Context, string, store.Attr, bool) error {
+	return errors.ErrUnsupported
+}
+
+// given returns a target as the job has it, with the optional methods that it has.
+func given(t target) TargetTree {
+	if w, ok := t.(wholeFiles); ok {
+		return w.TargetTree
+	}
+	return t
+}
+
+// outside returns the name in the job's tree of what has a name in to.
+func (t *task) outside(name string) string { return path.Join(t.prefix, name) }
+
+// wait waits until n more bytes may move.
+func (t *task) wait(ctx context.Context, n int) error {
+	return rate.Sleep(ctx, t.limit.Take(time.Now(), n))
+}
+
+func (t *task) dirItem(s *start, from, to string, modified time.Time) *Item {
+	return &Item{From: from, As: s.showAs(from), To: t.outside(to), Of: s.index, Type: fs.ModeDir, Time: modified}
+}
+
+func (t *task) fileItem(f *file) *Item {
+	return &Item{From: f.from, As: f.source.showAs(f.from), To: t.outside(f.to), Of: f.source.index, Type: f.info.Mode().Type() &^ fs.ModeIrregular, Size: max(f.info.Size(), 0), Time: f.info.ModTime()}
+}
+
+// dirMode returns the permission bits for the copy of a directory.
+func (t *task) dirMode(fi fs.FileInfo) fs.FileMode { return t.mode(fi, 0o777) }
+
+// mode returns the permission bits for a copy: those of its source or, where they
+// are not known, usual.
+func (t *task) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
+	perm := fi.Mode().Perm()
+	if fi.Mode().Type() == fs.ModeIrregular && perm == 0 {
+		perm = usual
+	} else if t.opts.PreserveMode {
+		return perm
+	}
+	return perm &^ t.opts.Umask.Perm()
+}
+
+// timesOf returns when a file was last read and written; zero if that is not
+// known.
+func timesOf(fi fs.FileInfo) (accessed, modified time.Time) {
+	modified = fi.ModTime()
+	if modified.IsZero() {
+		return modified, modified
+	}
+	accessed = modified
+	if d, ok := store.DetailsOf(fi); ok && !d.AccessTime.IsZero() {
+		accessed = d.AccessTime
+	}
+	return accessed, modified
+}
+
+// who says whose uploads are resumed: see [store.Create]. Other users who send to
+// the same place have other sources.
+var who = sync.OnceValue(func() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("haul copy by %d on %s", os.Getuid(), host)
+})
+
+// inParallel calls f, which looks a name up, with each number below n, some at once.
+func inParallel(n int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range min(lookupsAtOnce, n) {
+		wait.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+}
