@@ -3,8 +3,7 @@
 
 GO       ?= go
 DIR      ?= bin/sample
-# By itself git takes as many digits of the commit as are unique in a clone.
-VERSION  ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo devel)
+VERSION  ?= $(shell scripts/version)
 FUZZTIME ?= 200000x
 TARGETS  := linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 
@@ -186,7 +185,7 @@ bin/haultcp-portable: FORCE
 
 FORCE:
 
-sizes: ## how large the binaries and packages are; writes the tables of docs/benchmarks.md
+sizes: ## how large the binaries are; writes the table of docs/benchmarks.md
 	GO='$(GO)' TARGETS='$(TARGETS)' scripts/sizes
 
 microbench: ## benchmarks beside the code

@@ -27,7 +27,10 @@ of throughput by windowsize and by round trip, of CPU by concurrency, and of
 the first seconds of a large file.`
 
 // outputs are the files that a report goes to; empty means not there.
-type outputs struct{ markdown, html, readme, docs, chart, charts string }
+type outputs struct {
+	markdown, html, readme, chart, charts string
+	docs                                  []string
+}
 
 func reportCommand() *cobra.Command {
 	var to outputs
@@ -35,7 +38,7 @@ func reportCommand() *cobra.Command {
 		Use:     "report FILE...",
 		Short:   "Make tables and plots of results",
 		Long:    reportHelp,
-		Example: "  bench report full.jsonl --html report.html\n  bench report bench/results/latest/*.jsonl --readme README.md --docs docs/benchmarks.md --chart docs/img/figures.svg --charts docs/img",
+		Example: "  bench report full.jsonl --html report.html\n  bench report bench/results/latest/*.jsonl --readme README.md --docs docs/benchmarks.md --docs bench/results/latest/README.md --chart docs/img/figures.svg --charts docs/img",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := to.spare(files); err != nil {
@@ -52,7 +55,7 @@ func reportCommand() *cobra.Command {
 	flags.StringVar(&to.markdown, "md", "", "write the report to this `file`, as Markdown")
 	flags.StringVar(&to.html, "html", "", "write it to this `file`, as a page with plots that needs nothing else")
 	flags.StringVar(&to.readme, "readme", "", "replace the few figures in this `document`")
-	flags.StringVar(&to.docs, "docs", "", "replace the named tables in this `document`")
+	flags.StringArrayVar(&to.docs, "docs", nil, "replace the named tables in this `document`; several times for several")
 	flags.StringVar(&to.chart, "chart", "", "write a chart of the few figures to this `file`, as SVG for light and dark pages")
 	flags.StringVar(&to.charts, "charts", "", "write the other charts into this `directory`, as SVG")
 	return cmd
@@ -60,7 +63,7 @@ func reportCommand() *cobra.Command {
 
 // spare refuses to write over the results that are to be reported.
 func (to outputs) spare(files []string) error {
-	for _, path := range []string{to.markdown, to.html, to.readme, to.docs, to.chart} {
+	for _, path := range append([]string{to.markdown, to.html, to.readme, to.chart}, to.docs...) {
 		out, err := os.Stat(path)
 		if err != nil {
 			continue // nothing is there
@@ -74,22 +77,31 @@ func (to outputs) spare(files []string) error {
 	return nil
 }
 
+// none reports whether the report goes to standard output.
+func (to outputs) none() bool {
+	return len(to.docs) == 0 && to.markdown+to.html+to.readme+to.chart+to.charts == ""
+}
+
 func (to outputs) write(stdout io.Writer, r *report.Report) error {
-	if to == (outputs{}) {
+	if to.none() {
 		_, err := io.WriteString(stdout, r.Markdown())
 		return err
 	}
-	for _, o := range []struct {
+	type output struct {
 		path string
 		make func(path string) error
-	}{
+	}
+	all := []output{
 		{to.markdown, func(path string) error { return save(path, r.Markdown()) }},
 		{to.html, func(path string) error { return savePage(path, r) }},
 		{to.readme, r.Readme},
-		{to.docs, r.Docs},
 		{to.chart, func(path string) error { return save(path, r.Chart()) }},
 		{to.charts, func(path string) error { return saveCharts(path, r) }},
-	} {
+	}
+	for _, path := range to.docs {
+		all = append(all, output{path, r.Docs})
+	}
+	for _, o := range all {
 		if o.path == "" {
 			continue
 		}

@@ -100,7 +100,10 @@ func TestResultsNameNoPaths(t *testing.T) {
 	}
 }
 
-// README, the charts and docs/benchmarks.md quote the newest committed results,
+// tables is the document with all tables of the newest committed results.
+const tables = "bench/results/latest/README.md"
+
+// README, the charts, docs/benchmarks.md and the tables quote the newest committed results,
 // and cannot drift from them.
 func TestDocumentsAreFromTheLatestResults(t *testing.T) {
 	latest, err := filepath.Glob("../results/latest/*.jsonl")
@@ -111,7 +114,7 @@ func TestDocumentsAreFromTheLatestResults(t *testing.T) {
 	readme := func(doc string) (string, error) { return replaced(doc, readmeBlock, r.Summary()) }
 	chart := func(string) (string, error) { return r.Chart(), nil }
 	documents := map[string]func(string) (string, error){
-		"README.md": readme, "docs/benchmarks.md": r.docs, "docs/img/figures.svg": chart,
+		"README.md": readme, "docs/benchmarks.md": r.docs, tables: r.docs, "docs/img/figures.svg": chart,
 	}
 	charts, err := r.Charts()
 	if err != nil {
@@ -132,13 +135,13 @@ func TestDocumentsAreFromTheLatestResults(t *testing.T) {
 	}
 }
 
-// docs/benchmarks.md has a block for each part of which something was measured.
+// There is a block for each part of which something was measured.
 func TestMeasuredSectionsAreInADocument(t *testing.T) {
 	latest, err := filepath.Glob("../results/latest/*.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := contents(t, "../../docs/benchmarks.md")
+	doc := contents(t, "../../docs/benchmarks.md") + contents(t, "../../"+tables)
 	for _, s := range loaded(t, latest...).Sections() {
 		if len(s.Tables) > 0 && !strings.Contains(doc, begin(s.Name)) {
 			t.Errorf("it has no place for %q: %s", s.Name, begin(s.Name))

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	module "github.com/haul-project/haul"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
@@ -194,7 +195,7 @@ func printError(out io.Writer, err error) {
 	fmt.Fprintln(out, "haul:", text)
 }
 
-// version is set by the Makefile; a build by "go install" knows its own.
+// version is set by the Makefile, with the commit. A build by "go install" has that of the module.
 var version string
 
 func newVersion() *cobra.Command {
@@ -222,11 +223,5 @@ func versionLine() string {
 }
 
 func versionString() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(unknown version)"
+	return cmp.Or(version, module.Version())
 }

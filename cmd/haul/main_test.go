@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	module "github.com/haul-project/haul"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 	"github.com/haul-project/haul/store"
@@ -283,6 +284,9 @@ func TestVersionAndCompletion(t *testing.T) {
 		t.Errorf("version: exit code %d, %q", code, out)
 	}
 	_, version, _ := haul(t, "version")
+	if !strings.HasPrefix(version, "haul "+module.Version()+" (") {
+		t.Errorf("version: %q, and the file VERSION has %q", version, module.Version())
+	}
 	for _, flag := range []string{"--version", "-V"} {
 		if code, out, _ := haul(t, flag); code != 0 || out != version {
 			t.Errorf("haul %s: exit code %d, %q; want %q", flag, code, out, version)

@@ -150,15 +150,12 @@ func remoteConfig(f *sshFlags, w *webFlags, stderr io.Writer) remote.Config {
 		},
 		Web:   remote.WebConfig{CACert: w.cacert, Fingerprint: w.fingerprint, Insecure: w.insecure},
 		Batch: f.batch, PasswordFile: f.passwordFile,
-		UserAgent: "haul",
+		UserAgent: "haul/" + versionString(),
 		Stderr:    stderr,
 		Say:       func(text string) { fmt.Fprintln(stderr, "haul:", text) },
 	}
 	if f.say != nil {
 		c.Say = f.say
-	}
-	if version != "" {
-		c.UserAgent += "/" + version
 	}
 	return c
 }
