@@ -1,25 +1,40 @@
 package tcp
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 )
+
+// partRead returns lines, and a channel that is closed once a part of a line has been read.
+func partRead() (onData func(*EventConn, []byte) int, read <-chan struct{}) {
+	done := make(chan struct{})
+	var once sync.Once
+	return func(c *EventConn, data []byte) int {
+		if len(data) > 0 && !bytes.ContainsRune(data, '\n') {
+			once.Do(func() { close(done) })
+		}
+		return lines(c, data)
+	}, done
+}
 
 // The end closes idle connections, lets a request that is under way be completed, and
 // after the Grace ends what is left.
 func TestEventsDrain(t *testing.T) {
 	var n ends
-	s := &Server{OnData: lines, OnEnd: n.note, Grace: -1, lastCall: 50 * time.Millisecond}
+	onData, read := partRead()
+	s := &Server{OnData: onData, OnEnd: n.note, Grace: -1, lastCall: 50 * time.Millisecond}
 	at, stop := serve(t, s)
 	idle, silent, half := dial(t, at), dial(t, at), dial(t, at)
 	_, _ = io.WriteString(idle, "x\n")
 	_, _ = io.ReadFull(idle, make([]byte, 2))
 	_, _ = io.WriteString(half, "ha")
 	eventually(t, "all are there", func() bool { return s.Counters().Conns == 3 })
-	time.Sleep(10 * time.Millisecond) // for "ha"
+	<-read
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	for _, c := range []net.Conn{idle, silent} {
@@ -30,7 +45,7 @@ func TestEventsDrain(t *testing.T) {
 	select {
 	case err := <-stopped:
 		t.Fatalf("it has not waited for a request: %v", err)
-	case <-time.After(10 * time.Millisecond):
+	case <-time.After(10 * time.Millisecond): // too little to notice is a pass, never a failure
 	}
 	_, _ = io.WriteString(half, "lf\n")
 	if b, err := io.ReadAll(half); string(b) != "half\n" || err != nil {
@@ -42,16 +57,18 @@ func TestEventsDrain(t *testing.T) {
 	n.want(t, 3, ErrDraining)
 }
 
+// The grace ends requests that are not complete, answers that nobody reads, and clients that wait for a place.
 func TestEventsGrace(t *testing.T) {
 	var n ends
-	s := &Server{OnData: lines, OnEnd: n.note, Grace: time.Millisecond, MaxConns: 2}
+	onData, read := partRead()
+	s := &Server{OnData: onData, OnEnd: n.note, Grace: time.Millisecond, MaxConns: 2}
 	at, stop := serve(t, s)
 	half, big := dial(t, at), dial(t, at)
 	_, _ = io.WriteString(half, "half")
 	_, _ = io.WriteString(big, "big\n")
 	_, _ = io.ReadFull(big, make([]byte, 1000))
 	dial(t, at) // waits for a place
-	time.Sleep(10 * time.Millisecond)
+	<-read
 	if err := stop(); !errors.Is(err, ErrCut) {
 		t.Errorf("Serve: %v", err)
 	}
