@@ -7,13 +7,10 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
-	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +18,6 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"github.com/haul-project/haul/internal/race"
-	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
 )
 
@@ -166,20 +161,6 @@ func inBothModes(t *testing.T, program string, test func(o *openSSHClient)) {
 	}
 }
 
-func TestOpenSSHFiles(t *testing.T) {
-	inBothModes(t, "sftp", func(o *openSSHClient) {
-		for _, size := range []int{0, 1, 1000, 32 << 10, 255<<10 - 1, 255 << 10, 255<<10 + 1, 3<<20 + 7} {
-			data := testBytes(size)
-			o.file(o.local, "up", data)
-			o.batch("put up there", "get there down", "rm there")
-			o.want(o.local, "down", data)
-			if left, _ := os.ReadDir(o.served); len(left) > 0 {
-				o.t.Errorf("%d bytes: left is %v", size, left)
-			}
-		}
-	})
-}
-
 func TestOpenSSHCommands(t *testing.T) {
 	inBothModes(t, "sftp", func(o *openSSHClient) {
 		t := o.t
@@ -244,130 +225,4 @@ func TestOpenSSHCommands(t *testing.T) {
 			t.Errorf("nothing says that a file is missing:\n%s", out)
 		}
 	})
-}
-
-// OpenSSH's client resumes uploads and downloads.
-func TestOpenSSHResume(t *testing.T) {
-	inBothModes(t, "sftp", func(o *openSSHClient) {
-		data := testBytes(2 << 20)
-		for _, have := range []int{0, 1, 1 << 20, len(data) - 1} {
-			o.file(o.local, "up", data)
-			o.file(o.served, "up", data[:have])
-			o.batch("reput up")
-			o.want(o.served, "up", data)
-			o.file(o.local, "down", data[:have])
-			o.batch("reget up down")
-			o.want(o.local, "down", data)
-		}
-	})
-}
-
-// A tree, with empty directories, odd names and many files, goes there and back.
-func TestOpenSSHTree(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	tree := map[string]string{"a/b/c/deep": "deep", "a/empty": "", "with space": "x", "-dash": "y", "日本": "z", "qu'ote": "q"}
-	for i := range race.Fewer(300, 3) {
-		tree[fmt.Sprintf("many/%03d", i)] = fmt.Sprint(i)
-	}
-	check := func(o *openSSHClient, dir string) {
-		o.t.Helper()
-		for name, data := range tree {
-			o.want(dir, name, data)
-		}
-		n := 0
-		_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, _ error) error {
-			if d.Type().IsRegular() {
-				n++
-			}
-			return nil
-		})
-		if n != len(tree) {
-			o.t.Errorf("%s holds %d files, want %d", dir, n, len(tree))
-		}
-		if fi, err := os.Stat(filepath.Join(dir, "a", "none")); err != nil || !fi.IsDir() {
-			o.t.Errorf("the empty directory: %v", err)
-		}
-	}
-	fill := func(o *openSSHClient) {
-		for name, data := range tree {
-			o.file(o.local, "tree/"+name, data)
-		}
-		if err := os.Mkdir(filepath.Join(o.local, "tree/a/none"), 0o755); err != nil {
-			o.t.Fatal(err)
-		}
-	}
-	t.Run("sftp", func(t *testing.T) {
-		inBothModes(t, "sftp", func(o *openSSHClient) {
-			fill(o)
-			o.batch("put -r tree", "get -pr tree back")
-			check(o, filepath.Join(o.served, "tree"))
-			check(o, filepath.Join(o.local, "back"))
-		})
-	})
-	t.Run("scp", func(t *testing.T) {
-		inBothModes(t, "scp", func(o *openSSHClient) {
-			fill(o)
-			for _, args := range [][]string{
-				{"-s", "-r", "tree", "127.0.0.1:"},
-				{"-s", "-pr", "127.0.0.1:tree", "back"},
-			} {
-				if out, err := o.run("scp", args...); err != nil {
-					t.Fatalf("%q: %v\n%s", args, err, out)
-				}
-			}
-			check(o, filepath.Join(o.served, "tree"))
-			check(o, filepath.Join(o.local, "back"))
-		})
-	})
-}
-
-func TestOpenSSHCopy(t *testing.T) {
-	inBothModes(t, "scp", func(o *openSSHClient) {
-		data := testBytes(2 << 20)
-		o.file(o.local, "up", data)
-		for _, args := range [][]string{
-			{"-s", "-p", "up", "127.0.0.1:/there"},
-			{"-s", "127.0.0.1:there", "down"},
-			{"-s", "127.0.0.1:~/there", "home"},
-		} {
-			if out, err := o.run("scp", args...); err != nil {
-				o.t.Errorf("%q: %v\n%s", args, err, out)
-			}
-		}
-		o.want(o.served, "there", data)
-		o.want(o.local, "down", data)
-		o.want(o.local, "home", data)
-		if out, err := o.run("scp", "-s", "127.0.0.1:none", "x"); err == nil {
-			o.t.Errorf("a file that is not there is copied\n%s", out)
-		}
-		// The old protocol would take a shell.
-		if out, err := o.run("scp", "-O", "up", "127.0.0.1:old"); err == nil {
-			o.t.Errorf("the old protocol works\n%s", out)
-		}
-		if out, err := o.run("ssh", "127.0.0.1", "id"); err == nil {
-			o.t.Errorf("there is a shell\n%s", out)
-		}
-	})
-}
-
-// A client reports to its user what the server does not allow.
-func TestOpenSSHRights(t *testing.T) {
-	o := newOpenSSHClient(t, "sftp", func(a *Account) { a.Tree = store.ReadOnly(a.Tree) })
-	o.file(o.served, "file", "content")
-	o.file(o.local, "up", "x")
-	out := o.batch("get file", "-put up", "-rm file", "-mkdir dir", "-rename file other", "-chmod 600 file")
-	o.want(o.local, "file", "content")
-	if n := strings.Count(strings.ToLower(out), "permission denied"); n != 5 {
-		t.Errorf("it is reported %d times:\n%s", n, out)
-	}
-	names := []string{}
-	left, _ := os.ReadDir(o.served)
-	for _, e := range left {
-		names = append(names, e.Name())
-	}
-	if !slices.Equal(names, []string{"file"}) {
-		t.Errorf("there is %q", names)
-	}
 }

@@ -160,45 +160,6 @@ func (tb *testbed) mid(f func(), read, write byte) {
 	tftptest.WantFile(tb, tb.store, "new", want[:1000])
 }
 
-// A new request from the port of a live transfer takes its place, whichever
-// the two are, and what was written before is not published.
-func TestNewRequestReplacesTransfer(t *testing.T) {
-	watchHeap(t)
-	requests := map[string][]byte{"read": tftptest.RRQ("image"), "read of another": tftptest.RRQ("other"),
-		"write": tftptest.WRQ("new"), "write of another": tftptest.WRQ("newer"), "write of the same": tftptest.WRQ("image")}
-	for first, one := range requests {
-		for second, two := range requests {
-			if first == second {
-				continue
-			}
-			runCase(t, first+", "+second, nil, func(tb *testbed) {
-				want := tftptest.Content("image", 2000)
-				writeFile(tb, tb.dir, "image", string(want))
-				writeFile(tb, tb.dir, "other", string(want))
-				p := tb.askAgain()
-				for round := range 5 {
-					for _, request := range [][]byte{one, two} {
-						p = tb.askAgain()
-						p.Send(request)
-						p.News()
-						p.Send(map[bool][]byte{true: tftptest.ACK(1), false: tftptest.Data(1, want[:512])}[request[1] == 1])
-						p.News()
-					}
-					if round == 0 {
-						tb.good.step()
-					}
-				}
-				tb.wantNoTransfersBut(3)
-				p.Send(tftptest.ErrorPacket(0, "enough"))
-				tb.wantNoTransfersBut(2)
-				tftptest.WantFile(tb, tb.store, "image", want)
-				tftptest.WantNoFile(tb, tb.store, "new")
-				tftptest.WantNoFile(tb, tb.store, "newer")
-			})
-		}
-	}
-}
-
 // A peer that falls silent is given up within a bound, in virtual time, and
 // keeps no others waiting.
 func TestSilentPeer(t *testing.T) {

@@ -219,30 +219,6 @@ func TestUploadsThatBreakRules(t *testing.T) {
 
 func textUpload() []byte { return tftptest.Packet(2, "new", "netascii", nil) }
 
-// Text files that make the most of the translation arrive as they are.
-func TestNetasciiEdges(t *testing.T) {
-	watchHeap(t)
-	for name, text := range map[string]string{
-		"line ends":       strings.Repeat("\n", 3000),
-		"CRs":             strings.Repeat("\r", 3000),
-		"CR at each edge": strings.Repeat(strings.Repeat("x", 511)+"\r", 5),
-		"LF at each edge": strings.Repeat(strings.Repeat("x", 511)+"\n", 5),
-		"NULs":            strings.Repeat("\x00", 3000),
-		"CR, NUL":         strings.Repeat("\r\x00", 1500),
-		"binary":          string(tftptest.Content("binary", 3000)),
-		"exactly a block": strings.Repeat("\n", 256),
-	} {
-		runCase(t, name, nil, func(tb *testbed) {
-			writeFile(tb, tb.dir, "text", text)
-			got, fault := tb.fetch(tb.askAgain(), "text", "netascii", func() { tb.good.step() })
-			if want := netascii(text); fault != nil || string(got) != want {
-				tb.Errorf("%d bytes of %d, %q", len(got), len(want), fault)
-			}
-			tb.wantNoTransfersBut(2)
-		})
-	}
-}
-
 // netascii translates a text the simple way.
 func netascii(text string) string {
 	return strings.NewReplacer("\n", "\r\n", "\r", "\r\x00").Replace(text)

@@ -76,32 +76,6 @@ func TestPeerVanishes(t *testing.T) {
 	}
 }
 
-// A client that asks and is never heard of again gets few packets.
-func TestPeerNeverAnswers(t *testing.T) {
-	for _, request := range [][]byte{
-		tftptest.RRQ("image"), tftptest.RRQ("image", "windowsize", "64", "blksize", "1428"), tftptest.WRQ("new"), tftptest.WRQ("new", "tsize", "5"),
-	} {
-		inWorld(t, nil, func(w *simWorld) {
-			w.put("image", 100_000)
-			p := w.raw(otherIP)
-			defer p.Close()
-			p.Send(request)
-			packets, size := 0, 0
-			for b := p.Next(time.Minute); b != nil; b = p.Next(time.Minute) {
-				packets++
-				size += len(b)
-			}
-			if packets == 0 || packets > 5 || size > 5*516 {
-				t.Errorf("%q brought %d packets of %d bytes in all", request, packets, size)
-			}
-			w.wantResults(map[Outcome]int{PeerSilent: 1})
-			if n := w.server.count.Load(); n != 0 {
-				t.Errorf("%d sessions left", n)
-			}
-		})
-	}
-}
-
 // stopDuring ends the server while one read and one write are under way.
 func stopDuring(t *testing.T, grace time.Duration, check func(w *simWorld, get, put error, took time.Duration)) {
 	synctest.Test(t, func(t *testing.T) {

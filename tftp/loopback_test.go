@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -329,50 +328,6 @@ func TestFiles(t *testing.T) {
 	c.Wait()
 	wantNoTemps(t, there)
 	wantNoTemps(t, here)
-}
-
-// A client cancelled in the midst of a transfer leaves nothing anywhere.
-func TestCancelLoopback(t *testing.T) {
-	dir, st := realDir(t)
-	l := serve(t, Config{Store: st, Upload: OverwriteUploads})
-	writeFile(t, dir, "image", string(tftptest.Content("image", 1<<20)))
-	for _, write := range []bool{false, true} {
-		ctx, cancel := context.WithCancel(t.Context())
-		c := tftpclient.Client{BlockSize: 512, Window: 1}
-		var err error
-		here, mine := realDir(t)
-		if write {
-			src := &watched{ReaderAt: bytes.NewReader(tftptest.Content("new", 1<<20)), at: 5000, call: cancel}
-			_, err = c.Put(ctx, at(l, "new"), src, 1<<20)
-		} else {
-			_, err = c.Get(ctx, at(l, "image"), func(size int64) (store.Upload, error) {
-				cancel()
-				return mine.Create(context.Background(), "image", store.Create{Size: size})
-			})
-		}
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%v, want context.Canceled", err)
-		}
-		tftptest.WantNoFile(t, mine, "image")
-		tftptest.WantNoFile(t, st, "new")
-		wantNoTemps(t, here)
-		wantNoTemps(t, dir) // the server has heard of it
-		cancel()
-	}
-}
-
-// A watched calls a function when it is read beyond an offset.
-type watched struct {
-	io.ReaderAt
-	at   int64
-	call func()
-}
-
-func (w *watched) ReadAt(p []byte, off int64) (int, error) {
-	if off >= w.at {
-		w.call()
-	}
-	return w.ReaderAt.ReadAt(p, off)
 }
 
 // Addresses to listen on, and ports that are taken.
