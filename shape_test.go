@@ -66,8 +66,6 @@ var toCut = []string{
 	"sftp arrows",
 	"sftp.Server fields",
 	"sftp.session methods",
-	"sftp/internal/mux arrows",
-	"sftp/internal/mux.Mux methods",
 	"sftp/internal/wire arrows",
 	"sftp/internal/wire.appendCheckFile parameters",
 	"sftp/sftpclient.Client methods",

@@ -125,7 +125,7 @@ func (z *zeroCarrier) Close() error {
 }
 
 func newZerosClient(t testing.TB, config Config) *Client {
-	config.Conns, config.Lanes = 1, 1
+	config.Conns, config.Sessions = 1, 1
 	z := &zeroCarrier{}
 	z.changed.L = &z.mu
 	c, err := newClient(context.Background(), z, true, config, nil)

@@ -22,11 +22,11 @@ const (
 
 // Defaults for the zero fields of a [Config].
 const (
-	DefaultConns   = 8
-	DefaultLanes   = 8        // OpenSSH's MaxSessions is 10
-	DefaultMemory  = 64 << 20 // bytes
-	DefaultTimeout = 30 * time.Second
-	DefaultStall   = time.Minute
+	DefaultConns    = 8
+	DefaultSessions = 8        // OpenSSH's MaxSessions is 10
+	DefaultMemory   = 64 << 20 // bytes
+	DefaultTimeout  = 30 * time.Second
+	DefaultStall    = time.Minute
 )
 
 // A Config says what a [Client] may use. The zero value fits all but special
@@ -39,9 +39,9 @@ type Config struct {
 	// more where the first connection has too few channels.
 	Conns int
 
-	// Lanes is how many SFTP channels a connection may have; 0 means
-	// DefaultLanes. A server that allows fewer gets fewer.
-	Lanes int
+	// Sessions is how many SFTP channels a connection may have; 0 means
+	// DefaultSessions. A server that allows fewer gets fewer.
+	Sessions int
 
 	// Memory is how many bytes may be in flight, and how many more may be in
 	// buffers of files: read ahead, or written and not yet sent. 0 means
@@ -123,20 +123,20 @@ type Runs interface {
 
 func (c *Config) setDefaults() {
 	set(&c.Conns, DefaultConns)
-	set(&c.Lanes, DefaultLanes)
+	set(&c.Sessions, DefaultSessions)
 	set(&c.Memory, DefaultMemory)
 	set(&c.Timeout, DefaultTimeout)
 	if c.Stall == 0 {
 		c.Stall = DefaultStall
 	}
 	if c.Requests > 0 {
-		c.Conns, c.Lanes = 1, 1
+		c.Conns, c.Sessions = 1, 1
 	}
 	if c.Requests > 0 || c.RequestBytes > 0 {
 		c.First, c.Expect = "", 0
 	}
-	c.Lanes = min(c.Lanes, pipeline.MaxLanes)
-	c.Conns = min(c.Conns, pipeline.MaxLanes/c.Lanes)
+	c.Sessions = min(c.Sessions, pipeline.MaxLanes)
+	c.Conns = min(c.Conns, pipeline.MaxLanes/c.Sessions)
 }
 
 // FirstSize as Expect of a [Config] stands for the size of the file First.
@@ -178,7 +178,6 @@ type Client struct {
 	server *mux.Server
 	mux    *mux.Mux
 	full   atomic.Int64 // when the server's disk was found full last, in nanoseconds since 1970
-	memory fileMemory
 
 	recordEvery int64 // see recordEvery; less in tests
 }
@@ -190,20 +189,20 @@ func (c *Client) Close() error { return c.mux.Close() }
 
 // A Path describes the path to the server, as far as the Client has measured it.
 type Path struct {
-	Conns, Lanes int           // that are open
-	Window       int           // bytes that may be in flight
-	InFlight     int           // bytes that are
-	RoundTrip    time.Duration // the least of late; 0 if not known yet
-	Rate         int64         // the best of late, bytes a second
-	ReadBytes    int           // most bytes a request to read
-	WriteBytes   int           // most bytes a request to write
+	Conns, Sessions int           // how many are open
+	Window          int           // bytes that may be in flight
+	InFlight        int           // bytes that are
+	RoundTrip       time.Duration // the least of late; 0 if not known yet
+	Rate            int64         // the best of late, bytes a second
+	ReadBytes       int           // most bytes a request to read
+	WriteBytes      int           // most bytes a request to write
 }
 
 // Path returns what is known of the path to the server now.
 func (c *Client) Path() Path {
 	s := c.mux.State()
 	return Path{
-		Conns: s.Conns, Lanes: s.Lanes, Window: s.Window, InFlight: s.InFlight,
+		Conns: s.Conns, Sessions: s.Sessions, Window: s.Window, InFlight: s.InFlight,
 		RoundTrip: s.RoundTrip, Rate: s.Rate, ReadBytes: c.server.ReadChunk, WriteBytes: c.server.WriteChunk,
 	}
 }

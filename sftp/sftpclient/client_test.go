@@ -129,7 +129,7 @@ func TestBeginsInTwoRoundTrips(t *testing.T) {
 		if got := trips(p, func() { c = p.client(t, Config{}) }); got > 2 {
 			t.Errorf("beginning took %.2f round trips, want 2", got)
 		}
-		if got := c.Path(); got.ReadBytes != 255<<10 || got.WriteBytes != 255<<10 || got.Lanes != 1 || got.Conns != 1 {
+		if got := c.Path(); got.ReadBytes != 255<<10 || got.WriteBytes != 255<<10 || got.Sessions != 1 || got.Conns != 1 {
 			t.Errorf("Path = %+v", got)
 		}
 		p.end(t, c)

@@ -266,9 +266,7 @@ func TestSmallUploadMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			uploads = append(uploads, u)
-			c.mux.Lock()
-			held := c.memory.held
-			c.mux.Unlock()
+			held := c.mux.State().Held
 			if held > memory+size {
 				t.Fatalf("%d bytes are held, and %d may be", held, memory)
 			}

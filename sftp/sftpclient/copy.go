@@ -54,7 +54,7 @@ func (u *upload) CloneFrom(ctx context.Context, from store.File, copied func(n i
 	if err != nil {
 		return 0, err
 	}
-	u.f.wrote()
+	u.f.noteWrite()
 	if err := src.remote.Clone(ctx, u.f.remote, fi.Size(), copied); err != nil {
 		return 0, u.c.explain(ctx, u.temp, err)
 	}

@@ -12,7 +12,7 @@ import (
 // Copies on the server are whole whichever sessions their files are open in: here the sources
 // are open in the first one, and new files in all.
 func TestCloneAcrossLanes(t *testing.T) {
-	withFakeServer(t, Config{Conns: 1, Lanes: 4}, func(p *fakeServer) { p.link.latency = 20 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
+	withFakeServer(t, Config{Conns: 1, Sessions: 4}, func(p *fakeServer) { p.link.latency = 20 * time.Millisecond }, func(t *testing.T, p *fakeServer, c *Client) {
 		ctx := t.Context()
 		data := pattern(1<<20, 1)
 		p.put(t, "f", data)
@@ -34,7 +34,7 @@ func TestCloneAcrossLanes(t *testing.T) {
 		if _, err := io.Copy(io.Discard, large); err != nil {
 			t.Fatal(err)
 		}
-		lanes, opened, read := c.Path().Lanes, p.count("OPEN"), p.count("READ")
+		lanes, opened, read := c.Path().Sessions, p.count("OPEN"), p.count("READ")
 		var copies sync.WaitGroup
 		for i, src := range sources {
 			copies.Go(func() {

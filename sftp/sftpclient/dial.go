@@ -1,10 +1,12 @@
 package sftpclient
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -19,11 +21,7 @@ import (
 // ctx ends Dial, but not the Client.
 func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (*Client, error) {
 	config.setDefaults()
-	dial := func(ctx context.Context) (*ssh.Client, error) {
-		c, _, err := mux.Dial(ctx, addr, login, config.Timeout, config.Delay)
-		return c, err
-	}
-	first, trip, err := mux.Dial(ctx, addr, login, config.Timeout, config.Delay)
+	first, trip, err := dial(ctx, addr, login, config.Timeout, config.Delay)
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +30,12 @@ func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Conf
 	}
 	further := config.Connect
 	if further == nil {
-		further = dial
+		further = func(ctx context.Context) (*ssh.Client, error) {
+			c, _, err := dial(ctx, addr, login, config.Timeout, config.Delay)
+			return c, err
+		}
 	}
-	c, err := newClient(ctx, mux.OverSSH(first), true, config, mux.Connector(further, mux.OverSSH))
+	c, err := newClient(ctx, mux.OverSSH(first), true, config, connector(further, mux.OverSSH))
 	if err != nil {
 		return nil, fmt.Errorf("begin SFTP session with %s: %w", addr, err)
 	}
@@ -53,7 +54,7 @@ func Gather(c net.Conn) net.Conn { return sshconn.New(c) }
 // New opens an SFTP session on a connection, which remains the caller's
 // to close, after the Client.
 func New(ctx context.Context, conn *ssh.Client, config Config) (*Client, error) {
-	c, err := newClient(ctx, mux.OverSSH(conn), false, config, mux.Connector(config.Connect, mux.OverSSH))
+	c, err := newClient(ctx, mux.OverSSH(conn), false, config, connector(config.Connect, mux.OverSSH))
 	if err != nil {
 		return nil, fmt.Errorf("begin SFTP session: %w", err)
 	}
@@ -75,8 +76,8 @@ func New(ctx context.Context, conn *ssh.Client, config Config) (*Client, error) 
 // As the version of the server is not known, the Client takes it for one that may
 // carry out requests of a session out of order, and waits more often than over SSH of its own.
 func NewStream(ctx context.Context, stream io.ReadWriteCloser, config Config) (*Client, error) {
-	config.Lanes = 1
-	c, err := newClient(ctx, mux.OverStream(stream), true, config, mux.Connector(config.ConnectStream, mux.OverStream))
+	config.Sessions = 1
+	c, err := newClient(ctx, mux.OverStream(stream), true, config, connector(config.ConnectStream, mux.OverStream))
 	if err != nil {
 		return nil, fmt.Errorf("begin SFTP session: %w", err)
 	}
@@ -88,7 +89,7 @@ func NewStream(ctx context.Context, stream io.ReadWriteCloser, config Config) (*
 func newClient(ctx context.Context, first mux.Carrier, owned bool, config Config, connect func(context.Context) (mux.Carrier, error)) (*Client, error) {
 	config.setDefaults()
 	m, err := mux.New(ctx, first, owned, mux.Config{
-		Conns: config.Conns, Lanes: config.Lanes, Memory: config.Memory, Requests: min(config.Requests, MaxRequests), RequestBytes: config.RequestBytes,
+		Conns: config.Conns, Sessions: config.Sessions, Memory: config.Memory, Requests: min(config.Requests, MaxRequests), RequestBytes: config.RequestBytes,
 		First: config.First, Expect: config.Expect, Trip: config.RoundTrip, Timeout: config.Timeout, Stall: config.Stall, Connect: connect,
 		Refused: refused,
 	})
@@ -96,4 +97,61 @@ func newClient(ctx context.Context, first mux.Carrier, owned bool, config Config
 		return nil, err
 	}
 	return &Client{config: config, server: m.Server, mux: m, recordEvery: recordEvery}, nil
+}
+
+// connector returns a function that makes further connections, or nil if connect is nil. over
+// makes a carrier of what connect returns.
+func connector[C any](connect func(context.Context) (C, error), over func(C) mux.Carrier) func(context.Context) (mux.Carrier, error) {
+	if connect == nil {
+		return nil
+	}
+	return func(ctx context.Context) (mux.Carrier, error) {
+		c, err := connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return over(c), nil
+	}
+}
+
+// dial makes a connection and logs in, within a time limit. It also returns how long it took to
+// connect, which is a round trip. delay leaves Nagle's algorithm on.
+func dial(ctx context.Context, addr string, config *ssh.ClientConfig, limit time.Duration, delay bool) (*ssh.Client, time.Duration, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, mux.ErrHandshakeTime)
+	defer cancel()
+	var d net.Dialer
+	trip := sshconn.TimeConnect(&d)
+	raw, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		// If ctx has ended, the dialer's error says only that it was interrupted.
+		return nil, 0, fmt.Errorf("connect to %s: %w", addr, cmp.Or(context.Cause(ctx), err))
+	}
+	if tcp, ok := raw.(*net.TCPConn); ok && delay {
+		if err := tcp.SetNoDelay(false); err != nil {
+			_ = raw.Close()
+			return nil, 0, fmt.Errorf("connect to %s: %w", addr, err)
+		}
+	}
+	took := trip()
+	sshconn.WidenSend(raw)
+	s, err := login(ctx, sshconn.New(raw), addr, config)
+	if err != nil {
+		return nil, 0, fmt.Errorf("log in to %s: %w", addr, err)
+	}
+	return s, took, nil
+}
+
+// login logs in over a connection, and closes it if that fails.
+func login(ctx context.Context, conn net.Conn, addr string, config *ssh.ClientConfig) (*ssh.Client, error) {
+	// x/crypto knows no contexts, so end what it waits for.
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	c, channels, requests, err := ssh.NewClientConn(conn, addr, config)
+	if !stop() {
+		_ = conn.Close()
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ssh.NewClient(c, channels, requests), nil
 }

@@ -1,6 +1,7 @@
 package sftpclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,14 +41,32 @@ import (
 // that comes after, but Close. Any goroutine may call the methods; Read, Write,
 // Seek, ReadFrom and WriteTo share one offset.
 type File struct {
-	*openedFile
+	c      *Client
+	name   string
+	remote *mux.File
+	access int // os.O_RDONLY, os.O_WRONLY or os.O_RDWR
+	append bool
+	made   bool   // it did not exist before
+	small  []byte // all of the file, if that came with the handshake
+
+	life context.Context // ends with the file, or with the context it was opened with
+
+	// confirmed, if set, is called with how far FillFrom has come: the server has all from
+	// start to end. It must not wait.
+	confirmed func(start, end int64)
+
+	// uncut is set if the file is not cut when writing fails: a record says what of it is
+	// whole, and it may belong to another upload by then.
+	uncut bool
 
 	mu     sync.Mutex
-	pos    int64       // mu: of Read and Write
-	next   int64       // mu: where the last ReadAt ended
-	ahead  *readAhead  // mu: what Read reads from; nil if nothing is read ahead
-	behind writeBehind // mu: what Write writes to
-	closed bool        // mu
+	pos    int64           // mu: of Read and Write
+	next   int64           // mu: where the last ReadAt ended
+	ahead  *mux.ReadAhead  // mu: what Read reads from; nil if nothing is read ahead
+	behind mux.WriteBehind // mu: what Write writes to
+	wrote  bool            // mu: the server was asked to write
+	broken error           // mu: why writing has failed, as the caller sees it
+	closed bool            // mu
 }
 
 var (
@@ -139,19 +158,19 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 	case err != nil:
 		return nil, err
 	}
-	o := &openedFile{c: c, name: name, remote: r, append: flags&wire.OpenAppend != 0, old: math.MaxInt64, small: r.Content}
-	o.access = flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
-	o.made = flags&wire.OpenExclusive != 0 || errors.Is(was, fs.ErrNotExist) && flags&wire.OpenCreate != 0
+	f := &File{c: c, name: name, remote: r, append: flags&wire.OpenAppend != 0, small: r.Content, next: -1}
+	f.access = flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
+	f.made = flags&wire.OpenExclusive != 0 || errors.Is(was, fs.ErrNotExist) && flags&wire.OpenCreate != 0
+	old := int64(math.MaxInt64)
 	switch {
-	case o.made, flags&wire.OpenTruncate != 0:
-		o.old = 0
+	case f.made, flags&wire.OpenTruncate != 0:
+		old = 0
 		r.Known = wire.Attrs{}
 	case existed && r.Known.Has(wire.AttrSize):
-		o.old = r.Known.Size
+		old = r.Known.Size
 	}
-	o.life, o.end = context.WithCancelCause(ctx)
-	f := &File{openedFile: o, next: -1}
-	f.behind.openedFile, f.behind.whole = o, math.MaxInt64
+	f.life = r.Live(ctx, old)
+	f.behind.Begin(r)
 	return f, nil
 }
 
@@ -222,12 +241,12 @@ func (f *File) SetAttr(a store.Attr) error {
 	if a.Size != nil && (*a.Size < 0 || *a.Size > wire.MaxFile) {
 		return f.fail("setattr", fs.ErrInvalid)
 	}
-	if err := f.forWriting("setattr", 0, 0); err != nil {
+	if err := f.mayWrite("setattr", 0, 0); err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.behind.await(f.life); err != nil {
+	if err := f.awaitBehind(f.life); err != nil {
 		return err
 	}
 	f.dropAhead()
@@ -238,7 +257,7 @@ func (f *File) SetAttr(a store.Attr) error {
 			return f.fail("setattr", err)
 		}
 	}
-	if err := f.setstat(f.life, storewire.ChangesOf(a, now)); err != nil {
+	if err := f.remote.SetAttrs(f.life, storewire.ChangesOf(a, now)); err != nil {
 		return f.fail("setattr", err)
 	}
 	return nil
@@ -280,12 +299,12 @@ func (f *File) Close() error { return f.close(true) }
 
 func (f *File) close(flush bool) error {
 	var err error
-	if flush && f.behind.dirty.Load() {
+	if flush && f.behind.Dirty() {
 		f.mu.Lock()
-		err = f.behind.await(f.life)
+		err = f.awaitBehind(f.life)
 		f.mu.Unlock()
 	}
-	f.end(fs.ErrClosed) // readers and writers release mu
+	f.remote.End() // readers and writers release mu
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -297,47 +316,107 @@ func (f *File) close(flush bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.life), f.c.config.Timeout)
 	defer cancel()
 	f.dropAhead()
-	cut := f.behind.finish(ctx, flush)
+	cut := f.behind.Finish(ctx, flush && !f.uncut)
 	if err == nil {
-		err = f.behind.err
+		err = cmp.Or(f.broken, f.transferError("write", f.behind.Err()))
 	}
 	if cut != nil {
-		err = errors.Join(err, cut)
+		err = errors.Join(err, f.fail("cut", cut))
 	}
-	if e := f.remote.Close(ctx, f.behind.wrote); err == nil && e != nil {
+	if e := f.remote.Close(ctx, f.wrote); err == nil && e != nil {
 		err = f.fail("close", e)
 	}
 	return err
 }
 
-// startAhead begins to read at an offset. The caller holds mu.
-func (f *File) startAhead(off, ahead int64) {
-	f.dropAhead()
-	f.ahead = f.newReadAhead(off, ahead)
-}
-
 // dropAhead forgets what was read ahead. The caller holds mu.
 func (f *File) dropAhead() {
 	if f.ahead != nil {
-		f.ahead.drop()
+		f.ahead.Drop()
 		f.ahead = nil
 	}
 }
 
-// awaitWrites waits until the server has confirmed what was written, and returns
-// what went wrong with it.
+// awaitWrites waits until the server has confirmed what was written, and returns what went
+// wrong with it.
 func (f *File) awaitWrites(ctx context.Context) error {
-	if !f.behind.dirty.Load() {
+	if !f.behind.Dirty() {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.behind.await(ctx)
+	return f.awaitBehind(ctx)
 }
 
-// wrote notes that the server was asked to write to the file.
-func (f *File) wrote() {
+// awaitBehind is awaitWrites for callers that hold mu.
+func (f *File) awaitBehind(ctx context.Context) error {
+	if f.broken != nil {
+		return f.broken
+	}
+	return f.writeError(f.behind.Await(ctx))
+}
+
+// writeError returns the first error of writing, as callers see it: err if there was none
+// before. The caller holds mu.
+func (f *File) writeError(err error) error {
+	if err != nil && f.broken == nil {
+		f.broken = f.c.explain(f.life, f.remote.Path, f.transferError("write", err))
+	}
+	return f.broken
+}
+
+// noteWrite notes that the server was asked to write to the file.
+func (f *File) noteWrite() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.behind.wrote = true
+	f.wrote = true
+}
+
+func (f *File) fail(op string, err error) error { return pathError(op, f.name, err) }
+
+// transferError returns a *mux.Failure as a *TransferError, unless the file was closed.
+func (f *File) transferError(op string, err error) error {
+	if errors.Is(err, fs.ErrClosed) {
+		return f.fail(op, fs.ErrClosed)
+	}
+	return f.asTransferError(op, err)
+}
+
+// asTransferError returns a *mux.Failure as a *TransferError, and other errors as they are.
+func (f *File) asTransferError(op string, err error) error {
+	if x, ok := errors.AsType[*mux.Failure](err); ok {
+		return &TransferError{Op: op, Name: f.name, Offset: x.Offset, Local: x.Local, Err: x.Err}
+	}
+	return err
+}
+
+var (
+	errNotReading = fmt.Errorf("%w: not open for reading", fs.ErrPermission)
+	errNotWriting = fmt.Errorf("%w: not open for writing", fs.ErrPermission)
+)
+
+// mayRead returns an error if the file cannot be read at off.
+func (f *File) mayRead(off int64) error {
+	switch {
+	case f.life.Err() != nil:
+		return f.fail("read", context.Cause(f.life))
+	case f.access == os.O_WRONLY:
+		return f.fail("read", errNotReading)
+	case off < 0:
+		return f.fail("read", fs.ErrInvalid)
+	}
+	return nil
+}
+
+// mayWrite returns an error if n bytes cannot be written at off.
+func (f *File) mayWrite(op string, off int64, n int) error {
+	switch {
+	case f.life.Err() != nil:
+		return f.fail(op, context.Cause(f.life))
+	case f.access == os.O_RDONLY:
+		return f.fail(op, errNotWriting)
+	case off < 0 || off > wire.MaxFile-int64(n):
+		return f.fail(op, fs.ErrInvalid)
+	}
+	return nil
 }

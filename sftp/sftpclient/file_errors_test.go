@@ -194,7 +194,7 @@ func TestOverlappingWritesBehindOthers(t *testing.T) {
 			if _, err := f.WriteAt(b, int64(at[0])); err != nil {
 				t.Errorf("WriteAt %d: %v", at[0], err)
 			}
-			if n := len(f.behind.runs); n != at[2] {
+			if n := f.behind.Runs(); n != at[2] {
 				t.Errorf("with write %d there are %d under way, want %d", i, n, at[2])
 			}
 		}
@@ -244,7 +244,7 @@ func TestOverlappingWritesInOrder(t *testing.T) {
 			if _, err := f.WriteAt(pattern(int(at[1]-at[0]), byte(at[0])), at[0]); err != nil {
 				t.Errorf("WriteAt %d: %v", at[0], err)
 			}
-			if n := len(f.behind.runs); n != 1 {
+			if n := f.behind.Runs(); n != 1 {
 				t.Errorf("with the write at %d there are %d under way", at[0], n)
 			}
 		}

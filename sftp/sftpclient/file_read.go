@@ -7,22 +7,41 @@ import (
 	"github.com/haul-project/haul/sftp/internal/mux"
 )
 
-// readAhead reads at off, where the reader is expected to continue. The caller
-// holds mu.
+// readAhead reads at off, where the reader is expected to continue. The caller holds mu.
 func (f *File) readAhead(p []byte, off int64) (n int, err error) {
-	r := f.ahead
-	if r == nil || r.pos != off {
-		f.startAhead(off, int64(max(len(p), f.c.server.ReadChunk)))
-		r = f.ahead
+	b, err := f.nextAt(off, int64(max(len(p), f.c.server.ReadChunk)))
+	if err != nil {
+		return 0, err
 	}
-	if len(r.block.b) == 0 {
-		if err := r.fill(); err != nil {
-			f.dropAhead() // the next try asks again
-			return 0, err
-		}
+	n = copy(p, b)
+	f.ahead.Took(n)
+	return n, nil
+}
+
+// nextAt returns bytes at off that were read ahead. If it has to begin to read ahead, it asks
+// for the next ahead bytes. The caller holds mu.
+func (f *File) nextAt(off, ahead int64) ([]byte, error) {
+	if f.ahead == nil || f.ahead.Pos() != off {
+		f.dropAhead()
+		f.ahead = f.remote.ReadAhead(off, ahead)
 	}
-	n = copy(p, r.block.b)
-	r.took(n)
+	b, err := f.ahead.Next()
+	if err != nil {
+		f.dropAhead() // the next try asks again
+		return nil, f.transferError("read", err)
+	}
+	return b, nil
+}
+
+// readDirect reads into p what the file has at off, in as many requests at once as it takes.
+func (f *File) readDirect(p []byte, off int64) (int, error) {
+	n, err := f.remote.ReadInto(p, off)
+	switch {
+	case err != nil:
+		return n, f.transferError("read", err)
+	case n < len(p):
+		return n, io.EOF
+	}
 	return n, nil
 }
 
@@ -33,10 +52,10 @@ func (f *File) Read(p []byte) (int, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.forReading(f.pos); err != nil {
+	if err := f.mayRead(f.pos); err != nil {
 		return 0, err
 	}
-	if err := f.behind.await(f.life); err != nil {
+	if err := f.awaitBehind(f.life); err != nil {
 		return 0, err
 	}
 	if f.c.config.NoReadAhead {
@@ -55,16 +74,19 @@ func (f *File) Read(p []byte) (int, error) {
 // ReadAt reads into p what is at off. A large p is filled by many requests at
 // once. See [File] about reading ahead.
 func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
-	if err := f.forReading(off); err != nil {
+	if err := f.mayRead(off); err != nil {
 		return 0, err
 	}
 	if len(p) == 0 {
 		return 0, nil
 	}
 	if f.small != nil {
-		return f.readSmall(p, off)
+		if n = copy(p, f.small[min(off, int64(len(f.small))):]); n < len(p) {
+			err = io.EOF
+		}
+		return n, err
 	}
-	if f.behind.dirty.Load() {
+	if f.behind.Dirty() {
 		if err := f.awaitWrites(f.life); err != nil {
 			return 0, err
 		}
@@ -90,7 +112,7 @@ func (f *File) inOrder(off int64, n int) bool {
 	if f.c.config.NoReadAhead || !f.mu.TryLock() {
 		return false
 	}
-	follows := off == f.next && n <= f.c.config.Memory/4 || f.ahead != nil && f.ahead.pos == off
+	follows := off == f.next && n <= f.c.config.Memory/4 || f.ahead != nil && f.ahead.Pos() == off
 	f.next = off + int64(n)
 	if !follows {
 		f.mu.Unlock()
@@ -103,37 +125,33 @@ func (f *File) inOrder(off int64, n int) bool {
 func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.forReading(f.pos); err != nil {
+	if err := f.mayRead(f.pos); err != nil {
 		return 0, err
 	}
-	if err := f.behind.await(f.life); err != nil {
+	if err := f.awaitBehind(f.life); err != nil {
 		return 0, err
 	}
 	if f.c.config.NoReadAhead {
 		return f.writeToDirect(w)
 	}
-	if f.ahead == nil || f.ahead.pos != f.pos {
-		f.startAhead(f.pos, int64(f.c.config.Memory))
+	memory := int64(f.c.config.Memory)
+	if f.ahead != nil {
+		f.ahead.Ahead(memory)
 	}
-	r := f.ahead
-	r.ahead = int64(f.c.config.Memory)
 	for {
-		if len(r.block.b) == 0 {
-			if err := r.fill(); err != nil {
-				f.dropAhead()
-				if err == io.EOF {
-					return n, nil
-				}
-				return n, err
-			}
+		b, err := f.nextAt(f.pos, memory)
+		if err == io.EOF {
+			return n, nil
 		}
-		b := r.block.b
+		if err != nil {
+			return n, err
+		}
 		some, err := w.Write(b)
 		if err == nil && some < len(b) {
 			err = io.ErrShortWrite
 		}
 		some = min(max(some, 0), len(b))
-		r.took(some)
+		f.ahead.Took(some)
 		f.pos += int64(some)
 		n += int64(some)
 		if err != nil {
@@ -170,14 +188,24 @@ func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
 // An error is a [*TransferError], whose Local is set if w has failed, or a context has ended.
 // Then w may have bytes behind the returned number too: cut it there.
 func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
-	if err := f.forReading(off); err != nil {
+	if err := f.mayRead(off); err != nil {
 		return 0, err
 	}
 	if f.small != nil {
-		return f.fetchSmall(w, off)
+		b := f.small[min(off, int64(len(f.small))):]
+		if len(b) == 0 {
+			return 0, nil
+		}
+		n, err := w.WriteAt(b, off)
+		if err != nil {
+			moved := int64(min(max(n, 0), len(b)))
+			return moved, &TransferError{Op: "read", Name: f.name, Offset: off + moved, Local: true, Err: err}
+		}
+		return int64(len(b)), nil
 	}
 	if err := f.awaitWrites(ctx); err != nil {
 		return 0, err
 	}
-	return f.fetch(ctx, w, off)
+	moved, err := f.remote.Fetch(ctx, w, off)
+	return moved, f.asTransferError("read", err)
 }

@@ -35,30 +35,20 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 
 // write writes p. The caller holds mu.
 func (f *File) write(p []byte, off int64) (n int, err error) {
-	if err := f.forWriting("write", off, len(p)); err != nil {
+	if err := f.mayWrite("write", off, len(p)); err != nil {
 		return 0, err
 	}
-	if f.behind.err != nil || len(p) == 0 {
-		return 0, f.behind.err
+	if f.broken != nil || len(p) == 0 {
+		return 0, f.broken
 	}
 	f.dropAhead()
-	f.behind.wrote = true
+	f.wrote = true
 	if f.c.config.NoWriteBehind {
 		n, err := f.fillFrom(f.life, at{bytes.NewReader(p), off}, off, int64(len(p)))
 		return int(n), err
 	}
-	r, err := f.behind.runAt(off, int64(len(p)))
-	if err != nil {
-		return 0, err
-	}
-	for n < len(p) {
-		some, err := r.add(p[n:])
-		n += some
-		if err != nil {
-			return n, f.behind.explained(f.behind.noteFailure(err))
-		}
-	}
-	return n, nil
+	n, err = f.behind.Write(p, off)
+	return n, f.writeError(err)
 }
 
 // An at is a reader at another place.
@@ -74,34 +64,29 @@ func (a at) ReadAt(p []byte, off int64) (int, error) { return a.r.ReadAt(p, off-
 func (f *File) ReadFrom(r io.Reader) (n int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.forWriting("write", f.pos, 0); err != nil {
+	if err := f.mayWrite("write", f.pos, 0); err != nil {
 		return 0, err
 	}
-	if f.behind.err != nil {
-		return 0, f.behind.err
+	if f.broken != nil {
+		return 0, f.broken
 	}
 	f.dropAhead()
-	f.behind.wrote = true
+	f.wrote = true
 	if f.c.config.NoWriteBehind {
 		return f.readFromDirect(r)
 	}
-	w, err := f.behind.runAt(f.pos, 1)
-	if err != nil {
-		return 0, err
+	n, err = f.behind.WriteFrom(r, f.pos)
+	f.pos += n
+	return n, f.behindError(err)
+}
+
+// behindError returns an error of f.behind that is of the file or of the reader. The caller
+// holds mu.
+func (f *File) behindError(err error) error {
+	if f.behind.Err() != nil {
+		return f.writeError(err)
 	}
-	for {
-		some, err := w.readFrom(r, f.pos, f.c.server.WriteChunk)
-		n += int64(some)
-		f.pos += int64(some)
-		switch {
-		case err == io.EOF:
-			return n, nil
-		case f.behind.err != nil:
-			return n, f.behind.explained(err)
-		case err != nil:
-			return n, err // of r
-		}
-	}
+	return f.asTransferError("write", err)
 }
 
 // readFromDirect is ReadFrom without writing behind.
@@ -137,21 +122,42 @@ func (f *File) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (in
 	if size < -1 {
 		return 0, f.fail("write", errSize)
 	}
-	if err := f.forWriting("write", off, 0); err != nil {
+	if err := f.mayWrite("write", off, 0); err != nil {
 		return 0, err
 	}
 	if size > wire.MaxFile-off {
 		return 0, f.fail("write", errSize)
 	}
 	f.mu.Lock()
-	err := f.behind.await(ctx)
+	err := f.awaitBehind(ctx)
 	f.dropAhead()
-	f.behind.wrote = true
+	f.wrote = true
 	f.mu.Unlock()
 	if err != nil {
 		return 0, err
 	}
 	return f.fillFrom(ctx, r, off, size)
+}
+
+// fillFrom is FillFrom for a file of which nothing is written behind.
+func (f *File) fillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
+	var progress func(whole int64)
+	if f.confirmed != nil {
+		progress = func(whole int64) { f.confirmed(off, whole) }
+	}
+	moved, err := f.remote.Fill(ctx, r, off, size, min(f.c.recordEvery, recordLeast), progress)
+	if err == nil {
+		return moved, nil
+	}
+	err = f.transferError("write", err)
+	err = f.c.explain(ctx, f.remote.Path, err) // before there is room again
+	if f.uncut {
+		return moved, err
+	}
+	if e := f.remote.Cut(ctx, off+moved); e != nil {
+		err = errors.Join(err, f.fail("cut", e))
+	}
+	return moved, err
 }
 
 var errSize = errors.New("no size that a file can have")

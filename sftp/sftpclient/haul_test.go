@@ -1,8 +1,6 @@
 package sftpclient
 
 import (
-	"github.com/haul-project/haul/sftp/internal/mux"
-
 	"bytes"
 	"context"
 	"crypto/ed25519"
@@ -73,7 +71,7 @@ func (h *haulHost) dial(ctx context.Context) (*ssh.Client, error) {
 	k.window = 64 << 20
 	a, b := newNetStreams(&k)
 	h.wait.Go(func() { h.server.ServeConn(h.ctx, sshconn.New(streamConn{b})) })
-	return mux.Login(ctx, sshconn.New(streamConn{a}), "host:22", h.config)
+	return login(ctx, sshconn.New(streamConn{a}), "host:22", h.config)
 }
 
 // client returns a client, and what ends it.
@@ -268,7 +266,7 @@ func BenchmarkHaulToHaul(b *testing.B) {
 				if !plain {
 					raw = sshconn.New(raw) // what Dial does
 				}
-				s, err := mux.Login(b.Context(), raw, l.Addr().String(), h.config)
+				s, err := login(b.Context(), raw, l.Addr().String(), h.config)
 				if err != nil {
 					b.Fatal(err)
 				}

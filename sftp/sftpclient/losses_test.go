@@ -107,7 +107,7 @@ func TestBacksOff(t *testing.T) {
 					}
 					return nil, answered[s] > test.reads
 				})
-				c := p.client(t, Config{Conns: test.lanes, Lanes: test.lanes})
+				c := p.client(t, Config{Conns: test.lanes, Sessions: test.lanes})
 				f, err := c.Open(t.Context(), "void")
 				if err != nil {
 					t.Fatal(err)

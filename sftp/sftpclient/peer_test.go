@@ -245,10 +245,8 @@ func wantIdle(t testing.TB, c *Client) {
 	if s := c.mux.State(); s.InFlight != 0 || s.Transfers != 0 || s.Requests {
 		t.Errorf("still under way: %+v", s)
 	}
-	c.mux.Lock()
-	defer c.mux.Unlock()
-	if c.memory.held != 0 {
-		t.Errorf("%d bytes still held by files", c.memory.held)
+	if held := c.mux.State().Held; held != 0 {
+		t.Errorf("%d bytes still held by files", held)
 	}
 }
 

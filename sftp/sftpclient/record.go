@@ -164,7 +164,7 @@ func (c *Client) createEmpty(ctx context.Context, name string, content []byte) e
 			if len(content) > 0 {
 				_, err = f.WriteAt(content, 0)
 			}
-			f.wrote()
+			f.noteWrite()
 			if e := f.Close(); err == nil {
 				err = e
 			}

@@ -1,8 +1,6 @@
 package sftpclient
 
 import (
-	"github.com/haul-project/haul/sftp/internal/mux"
-
 	"bytes"
 	"context"
 	"crypto/ed25519"
@@ -151,7 +149,7 @@ func TestDial(t *testing.T) {
 	addr := h.listen(t)
 	data := pattern(9<<20, 1)
 	p.put(t, "f", data)
-	for _, config := range []Config{{}, {Delay: true}, {Requests: 1}, {Conns: 3, Lanes: 1}} {
+	for _, config := range []Config{{}, {Delay: true}, {Requests: 1}, {Conns: 3, Sessions: 1}} {
 		c, err := Dial(t.Context(), addr, h.clientConfig("secret"), config)
 		if err != nil {
 			t.Fatal(err)
@@ -237,7 +235,7 @@ func withSSHHost(t *testing.T, configure func(*sshHost), f func(t *testing.T, h 
 		k := &netLink{latency: tripTime / 2, window: 64 << 20}
 		a, b := newNetStreams(k)
 		h.wait.Go(func() { h.serve(sshconn.New(streamConn{b})) })
-		s, err := mux.Login(t.Context(), sshconn.New(streamConn{a}), "host:22", h.clientConfig("secret"))
+		s, err := login(t.Context(), sshconn.New(streamConn{a}), "host:22", h.clientConfig("secret"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,8 +272,8 @@ func TestOverSSH(t *testing.T) {
 			t.Error(err)
 		}
 		// 20 on one lane.
-		if took > 15 || c.Path().Lanes < 4 {
-			t.Errorf("40 MiB took %.1f round trips on %d lanes", took, c.Path().Lanes)
+		if took > 15 || c.Path().Sessions < 4 {
+			t.Errorf("40 MiB took %.1f round trips on %d lanes", took, c.Path().Sessions)
 		}
 		if err := uploadAll(t.Context(), c, "g", data); err != nil {
 			t.Error(err)
@@ -305,7 +303,7 @@ func TestOverSSHWithFewSessions(t *testing.T) {
 			if err := fetchAndCompare(t.Context(), c, "f", data); err != nil {
 				t.Error(err)
 			}
-			if n := c.Path().Lanes; n != sessions {
+			if n := c.Path().Sessions; n != sessions {
 				t.Errorf("%d lanes, and the server opens %d sessions", n, sessions)
 			}
 			if err := c.Close(); err != nil {

@@ -216,7 +216,7 @@ func (s *remoteTree) OpenFile(ctx context.Context, name string, a store.Access) 
 		// The server's umask may have taken something away.
 		var attrs wire.Attrs
 		attrs.SetMode(wire.Mode(perm))
-		if err := f.setstat(ctx, attrs); err != nil {
+		if err := f.remote.SetAttrs(ctx, attrs); err != nil {
 			_ = f.Close()
 			return nil, s.fail("open", name, err)
 		}

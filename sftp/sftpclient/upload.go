@@ -227,9 +227,9 @@ func (u *upload) publish() error {
 	if u.c.server.Ext.Has(wire.ExtFsync) {
 		// All is on the disk: CLOSE can report nothing more. Sent
 		// on one lane, it comes before the new name.
-		f.end(fs.ErrClosed)
+		f.remote.End()
 		_ = f.remote.Close(u.ctx, false)
-		return u.rename(h.Lane)
+		return u.rename(h.Session)
 	}
 	if err := f.Close(); err != nil {
 		return err
@@ -271,13 +271,13 @@ func (u *upload) closeWith(a wire.Attrs) error {
 	// publishes it, whatever else is open, and then it is no upload any more.
 	h, ok := u.f.remote.First()
 	if !ok {
-		return fmt.Errorf("%w: %w", ErrConnectionLost, mux.ErrLaneLost)
+		return fmt.Errorf("%w: %w", ErrConnectionLost, mux.ErrSessionLost)
 	}
-	set := &mux.Call{Lane: h.Lane, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
+	set := &mux.Call{Session: h.Session, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
 		return wire.AppendFsetstat(b, id, h.Handle, a)
 	}}
 	u.c.mux.Start(set)
-	u.f.wrote() // so that it waits
+	u.f.noteWrite() // so that it waits
 	err := u.f.Close()
 	if e := u.c.mux.Await(u.ctx, set); err == nil {
 		err = e
@@ -295,11 +295,11 @@ func (u *upload) secure() (mux.Handle, error) {
 		if err != nil {
 			return h, err
 		}
-		calls := []*mux.Call{{Lane: h.Lane, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
+		calls := []*mux.Call{{Session: h.Session, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
 			return wire.AppendFsetstat(b, id, h.Handle, a)
 		}}}
 		if m.Server.Ext.Has(wire.ExtFsync) {
-			calls = append(calls, &mux.Call{Lane: h.Lane, Slow: true, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
+			calls = append(calls, &mux.Call{Session: h.Session, Slow: true, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
 				return wire.AppendFsync(b, id, h.Handle)
 			}})
 		}
@@ -309,7 +309,7 @@ func (u *upload) secure() (mux.Handle, error) {
 				err = e
 			}
 		}
-		if !errors.Is(err, mux.ErrLaneLost) || tries == mux.MaxTries {
+		if !errors.Is(err, mux.ErrSessionLost) || tries == mux.MaxTries {
 			return h, err
 		}
 	}
@@ -317,11 +317,11 @@ func (u *upload) secure() (mux.Handle, error) {
 
 // rename gives the file its name. on is the lane to do so, or nil for any. If
 // that lane is lost and the old name is gone, this upload has renamed it.
-func (u *upload) rename(on *mux.Lane) error {
+func (u *upload) rename(on *mux.Session) error {
 	for tries := 1; ; tries++ {
 		err := u.tryRename(on)
 		on = nil
-		if err == nil || !errors.Is(err, mux.ErrLaneLost) && tries == 1 {
+		if err == nil || !errors.Is(err, mux.ErrSessionLost) && tries == 1 {
 			return err
 		}
 		if _, e := u.c.Lstat(u.ctx, u.temp); errors.Is(e, fs.ErrNotExist) {
@@ -330,16 +330,16 @@ func (u *upload) rename(on *mux.Lane) error {
 			}
 			return nil
 		}
-		if !errors.Is(err, mux.ErrLaneLost) || tries == mux.MaxTries {
+		if !errors.Is(err, mux.ErrSessionLost) || tries == mux.MaxTries {
 			return err
 		}
 	}
 }
 
-func (u *upload) tryRename(on *mux.Lane) error {
+func (u *upload) tryRename(on *mux.Session) error {
 	c := u.c
 	rename := func(append func([]byte, uint32, string, string) []byte) error {
-		return c.mux.Do(u.ctx, &mux.Call{Lane: on, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
+		return c.mux.Do(u.ctx, &mux.Call{Session: on, Take: mux.TakeOK, Build: func(b []byte, id uint32) []byte {
 			return append(b, id, u.temp, u.target)
 		}})
 	}

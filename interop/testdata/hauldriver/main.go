@@ -59,7 +59,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := sftpclient.Dial(ctx, j.Addr, login, sftpclient.Config{Conns: j.Conns, Lanes: j.Lanes})
+	c, err := sftpclient.Dial(ctx, j.Addr, login, sftpclient.Config{Conns: j.Conns, Sessions: j.Lanes})
 	if err != nil {
 		return err
 	}

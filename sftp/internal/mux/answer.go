@@ -6,11 +6,11 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// The following functions check and take the answers of calls. For a STATUS that refuses
-// they return a *wire.StatusError, which Config.Refused replaces; for a reply of another
-// type than expected, an ErrProtocol.
+// The following functions check the answers of calls and store what they say. For a STATUS
+// that refuses they return a *wire.StatusError, which Config.Refused replaces. A reply of an
+// unexpected type is an ErrProtocol.
 
-// Unexpected is the error for an answer of another type than the one expected.
+// Unexpected returns the error of an answer that is not of the type wanted.
 func Unexpected(p *wire.Reply, want wire.Type) error {
 	if p.Type == wire.TypeStatus {
 		if err := p.Err(); err != nil {
@@ -50,7 +50,7 @@ func TakeAttrs(a *wire.Attrs) func(*wire.Reply) error {
 	}
 }
 
-// TakeExtended expects the answer of an extension, which parse reads.
+// TakeExtended expects the answer of an extension and reads it with parse.
 func TakeExtended(parse func(*wire.Reply) error) func(*wire.Reply) error {
 	return func(p *wire.Reply) error {
 		if p.Type != wire.TypeExtendedReply {

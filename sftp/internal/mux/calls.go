@@ -5,219 +5,252 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/haul-project/haul/internal/pipeline"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A Call is a request that carries no data of a file, and waits for one answer.
+// A Call is a request that carries no data of a file and has one answer.
 type Call struct {
 	Build func(b []byte, id uint32) []byte // appends the request
-	Take  func(p *wire.Reply) error        // takes the answer; the reply is gone after it
-	Then  func(err error)                  // is called with how it ended, once, under mux.mu
+	Take  func(p *wire.Reply) error        // takes the answer, which is invalid afterwards
 
-	Lane  *Lane // the one it has to go to; nil for any
-	Slow  bool  // it may take as long as it likes
-	Again bool  // it can be asked twice, so another lane may have it if one is lost
+	Session *Session // where it has to go; nil for any session
+	Slow    bool     // the answer may take long
+	Again   bool     // it may be carried out twice, so another session may repeat it
 
-	// Behind sends it behind the data that waits to be sent on its lane. Other calls
-	// overtake that.
+	// Behind sends the call after the data that waits to be sent in its session. Other calls
+	// overtake that data.
 	Behind bool
 
-	// All of mux.mu:
-	At     *Lane // the one it went to
-	state  callState
-	tries  int
-	done   chan error
-	Orphan func() // instead of Then, when the caller does not wait any more
+	// Orphan is called in place of then if the call succeeds and nobody waits for it any
+	// more. It runs under the lock of the mux.
+	Orphan func()
+
+	// Under mu:
+	calls *calls
+	then  func(err error) // is called once, with the result
+	at    *Session        // where it went
+	state callState
+	tries int
+	done  chan error
 }
 
+// A callState says how far a call has come.
 type callState uint8
 
 const (
 	callNew callState = iota
 	callQueued
 	callSent
-	callAnswered // and its answer is being read
+	callAnswered // the answer is being read
 	callEnded
 )
 
-// end ends a call. The caller holds mux.mu.
+// end ends a call.
 func (k *Call) end(err error) {
 	k.state = callEnded
-	if k.Then != nil {
-		k.Then(err)
+	if k.then != nil {
+		k.then(err)
 	} else if err == nil && k.Orphan != nil {
 		k.Orphan()
 	}
 }
 
-// A Handle is a handle and its lane.
-type Handle struct {
-	Lane   *Lane
-	Handle string
-}
+// At returns the session that the call went to, or nil.
+func (k *Call) At() *Session { return k.at }
 
-// Submit sends a call as soon as that is possible. The caller holds mu.
-func (m *Mux) Submit(k *Call) {
-	if m.err != nil {
-		k.end(m.err)
+// sessionLost repeats a call whose session has ended before the answer, or ends it.
+func (k *Call) sessionLost(inner uint32, err error) {
+	c := k.calls
+	c.ops.Lost(inner)
+	k.tries++
+	if k.Again && k.Session == nil && askAgain(err, k.tries) && c.err == nil && (k.then != nil || k.Orphan != nil) {
+		c.submit(k)
 		return
 	}
-	k.state = callQueued
-	m.calls.Push(k)
-	m.sendCalls(time.Now())
+	k.end(fmt.Errorf("%w: %w", ErrSessionLost, err))
 }
 
-// sendCalls sends calls as long as there is room. The caller holds mu.
-func (m *Mux) sendCalls(now time.Time) {
-	for m.calls.Len() > 0 {
-		k := m.calls.items[m.calls.head]
-		l := k.Lane
-		if l == nil {
-			if l = m.pool.idlest(); l == nil {
-				m.grow(1, 0)
+// A Handle is a handle of the server. It is valid in one session.
+type Handle struct {
+	Session *Session
+	Handle  string
+}
+
+// minCalls is how many requests without data may be in flight before it is known how many
+// make sense.
+const minCalls = 128
+
+// calls has the requests without data of a mux.
+type calls struct {
+	*core
+	opener *opener
+	pool   *pool
+	table  *requestTable
+	ops    *pipeline.Ops
+
+	// Under mu:
+	waiting queue[*Call]  // not sent yet
+	closing int           // CLOSEs that nobody waits for, and that are not answered
+	drained chan struct{} // closed when drain should look again; nil if nobody waits
+}
+
+// submit sends a call as soon as that is possible.
+func (c *calls) submit(k *Call) {
+	if c.err != nil {
+		k.end(c.err)
+		return
+	}
+	k.calls, k.state = c, callQueued
+	c.waiting.push(k)
+	c.send(time.Now())
+}
+
+// send sends calls as long as there is room.
+func (c *calls) send(now time.Time) {
+	for c.waiting.length() > 0 {
+		k := c.waiting.items[c.waiting.head]
+		s := k.Session
+		if s == nil {
+			if s = c.pool.idlest(); s == nil {
+				c.opener.grow(1, 0)
 				return
 			}
-		} else if l.err != nil {
-			m.calls.Pop()
-			k.end(fmt.Errorf("%w: %w", ErrLaneLost, l.err))
+		} else if s.err != nil {
+			c.waiting.pop()
+			k.end(fmt.Errorf("%w: %w", ErrSessionLost, s.err))
 			continue
 		}
-		inner, ok := m.ops.Next(now)
+		inner, ok := c.ops.Next(now)
 		if !ok {
 			return
 		}
-		m.calls.Pop()
-		a := m.table.add(l, inner)
-		a.call, a.sent = k, true
-		k.state, k.At = callSent, l
-		if k.Behind && l.bulk.Len() > 0 {
-			l.bulk.Push(outgoing{k.Build(nil, a.id), noMemory{}})
+		c.waiting.pop()
+		a := c.table.add(s, inner, k)
+		a.sent = true
+		k.state, k.at = callSent, s
+		if k.Behind && s.bulk.length() > 0 {
+			s.bulk.push(outgoing{k.Build(nil, a.id), noMemory{}})
 		} else {
-			l.text = k.Build(l.text, a.id)
+			s.text = k.Build(s.text, a.id)
 		}
-		l.expect(k.Slow)
-		l.due.Signal()
+		s.expect(k.Slow)
+		s.due.Signal()
 	}
 }
 
-// retry is called for a call whose lane has ended before the answer. The caller
-// holds mu.
-func (m *Mux) retry(k *Call, err error) {
-	k.tries++
-	if k.Again && k.Lane == nil && askAgain(err, k.tries) && m.err == nil && (k.Then != nil || k.Orphan != nil) {
-		m.Submit(k)
-		return
+// failAll fails the calls that were not sent.
+func (c *calls) failAll(err error) {
+	for {
+		k, ok := c.waiting.pop()
+		if !ok {
+			return
+		}
+		k.end(err)
 	}
-	k.end(fmt.Errorf("%w: %w", ErrLaneLost, err))
 }
 
-// Start sends calls, in one packet if there is room for all.
-func (m *Mux) Start(calls ...*Call) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.start(calls...)
-}
-
-// start is Start for callers that hold mu.
-func (m *Mux) start(calls ...*Call) {
-	for _, k := range calls {
+// start sends calls, in one packet if there is room for all.
+func (c *calls) start(list ...*Call) {
+	for _, k := range list {
 		done := make(chan error, 1)
-		k.done, k.Then = done, func(err error) { done <- err }
-		m.Submit(k)
+		k.done, k.then = done, func(err error) { done <- err }
+		c.submit(k)
 	}
 }
 
-// Await waits for the end of a call that was started.
-func (m *Mux) Await(ctx context.Context, k *Call) error {
+// await waits for the end of a call that was started. It takes mu.
+func (c *calls) await(ctx context.Context, k *Call) error {
 	select {
 	case err := <-k.done:
 		return Plain(err)
 	case <-ctx.Done():
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch k.state {
 	case callEnded:
 		return Plain(<-k.done)
 	case callQueued:
-		remove(&m.calls, k)
+		removeItem(&c.waiting, k)
 	}
-	k.Then = nil
+	k.then = nil
 	return context.Cause(ctx)
 }
 
-// Do sends a call and waits for its end.
-func (m *Mux) Do(ctx context.Context, k *Call) error {
+// do sends a call and waits for its end. It takes mu.
+func (c *calls) do(ctx context.Context, k *Call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	m.Start(k)
-	return m.Await(ctx, k)
+	c.mu.Lock()
+	c.start(k)
+	c.mu.Unlock()
+	return c.await(ctx, k)
 }
 
-// CloseHandle closes one handle, and does not wait. The caller holds mu.
-func (m *Mux) CloseHandle(h Handle) {
-	if h.Lane.err != nil || m.err != nil {
-		return // it went with the lane
+// closeHandle has the server close a handle, and does not wait.
+func (c *calls) closeHandle(h Handle) {
+	if h.Session.err != nil || c.err != nil {
+		return // the handle has ended with the session
 	}
-	m.closing++
-	m.Submit(&Call{Lane: h.Lane, Take: TakeOK, Then: m.handleClosed, Build: func(b []byte, id uint32) []byte {
+	c.closing++
+	c.submit(&Call{Session: h.Session, Take: TakeOK, then: c.handleClosed, Build: func(b []byte, id uint32) []byte {
 		return wire.AppendClose(b, id, h.Handle)
 	}})
 }
 
-// hangUpTime is how long Drain waits.
-const hangUpTime = time.Second
+// handleClosed is called when a CLOSE of closeHandle has ended.
+func (c *calls) handleClosed(error) {
+	c.closing--
+	c.wakeDrain()
+}
 
-// Drain waits, for a second at most, until the server has answered the CLOSEs for
-// which no caller waits: see Drain of the client.
-func (m *Mux) Drain() {
-	timer := time.NewTimer(hangUpTime)
+// drainTimeout is how long drain waits at most.
+const drainTimeout = time.Second
+
+// drain waits, for a second at most, until the server has answered the CLOSEs that nobody
+// waits for. If there is one, it is enough that it was sent: Drain of the client has the
+// reason. It takes mu.
+func (c *calls) drain() {
+	timer := time.NewTimer(drainTimeout)
 	defer timer.Stop()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	several := m.closing > 1
-	for m.closing > 0 && m.err == nil && (several || !m.requestsSent()) {
-		if m.drained == nil {
-			m.drained = make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	several := c.closing > 1
+	for c.closing > 0 && c.err == nil && (several || !c.allSent()) {
+		if c.drained == nil {
+			c.drained = make(chan struct{})
 		}
-		look := m.drained
-		m.mu.Unlock()
+		look := c.drained
+		c.mu.Unlock()
 		select {
 		case <-look:
-			m.mu.Lock()
+			c.mu.Lock()
 		case <-timer.C:
-			m.mu.Lock()
+			c.mu.Lock()
 			return
 		}
 	}
 }
 
-// requestsSent reports whether all requests but those of data have been sent. The caller
-// holds mu.
-func (m *Mux) requestsSent() bool {
-	if m.calls.Len() > 0 {
+// allSent reports whether all requests without data have been sent.
+func (c *calls) allSent() bool {
+	if c.waiting.length() > 0 {
 		return false
 	}
-	for _, l := range m.pool.lanes {
-		if l != nil && l.err == nil && (len(l.text) > 0 || l.sending) {
+	for _, s := range c.pool.sessions {
+		if s != nil && s.err == nil && (len(s.text) > 0 || s.sending) {
 			return false
 		}
 	}
 	return true
 }
 
-// handleClosed is called when a CLOSE of CloseHandle has ended. The caller
-// holds mu.
-func (m *Mux) handleClosed(error) {
-	m.closing--
-	m.wakeDrain()
-}
-
-// wakeDrain lets Drain check again. The caller holds mu.
-func (m *Mux) wakeDrain() {
-	if m.drained != nil {
-		close(m.drained)
-		m.drained = nil
+// wakeDrain lets drain look again.
+func (c *calls) wakeDrain() {
+	if c.drained != nil {
+		close(c.drained)
+		c.drained = nil
 	}
 }

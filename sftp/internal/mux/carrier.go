@@ -10,34 +10,33 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Carrier is what lanes are opened on: an SSH connection, or a stream that is a session
-// itself.
+// A Carrier is what sessions are opened on: an SSH connection, or a stream that is itself
+// the only session.
 type Carrier interface {
-	// Open begins a session, in which the server speaks SFTP. If careful, it
-	// waits until the server has agreed to do so, which takes a round trip.
-	// Where the server allows no more of them, the error is ErrNoSession. Close of a
-	// session may block if the connection does.
-	Open(ctx context.Context, careful bool) (io.ReadWriteCloser, error)
+	// Open begins an SFTP session. If sequential, it waits until the server has agreed to
+	// speak SFTP, which takes a round trip. The error is ErrNoSession if the server allows
+	// no more sessions. Close of a session may block if the connection does.
+	Open(ctx context.Context, sequential bool) (io.ReadWriteCloser, error)
 
-	// Ping returns once the server has answered something, or cannot. Where nothing but a
-	// session could ask it, the error is [errors.ErrUnsupported].
+	// Ping returns once the server has answered something, or cannot. The error is
+	// [errors.ErrUnsupported] if only a session could ask the server.
 	Ping() error
 
 	Close() error
 }
 
-// Errors of a connection on which no lane can be opened.
+// Errors of a connection on which no session can be opened.
 var (
-	// ErrNoSession says that the server allows no more sessions on a connection.
+	// ErrNoSession means that the server allows no more sessions on a connection.
 	ErrNoSession = errors.New("server opens no further session")
 
-	// ErrHandshakeTime says that a connection or a session took too long to be opened.
+	// ErrHandshakeTime means that it took too long to open a connection or a session.
 	ErrHandshakeTime = fmt.Errorf("%w within the time for a handshake", ErrStalled)
 
 	errNoSubsystem = errors.New("server refuses the sftp subsystem")
 )
 
-// A stream is one session, and what it runs over.
+// A stream is a carrier of one session.
 type stream struct {
 	io.ReadWriteCloser
 	opened atomic.Bool
@@ -71,14 +70,14 @@ func OverSSH(c *ssh.Client) Carrier {
 	return sshConn{c, ended}
 }
 
-func (s sshConn) Open(ctx context.Context, careful bool) (io.ReadWriteCloser, error) {
+func (s sshConn) Open(ctx context.Context, sequential bool) (io.ReadWriteCloser, error) {
 	type result struct {
 		ch  ssh.Channel
 		err error
 	}
 	opened := make(chan result, 1)
 	go func() {
-		ch, err := s.session(careful)
+		ch, err := s.session(sequential)
 		opened <- result{ch, err}
 	}()
 	done := func(r result) (io.ReadWriteCloser, error) {
@@ -107,14 +106,14 @@ func (s sshConn) Open(ctx context.Context, careful bool) (io.ReadWriteCloser, er
 			return done(r)
 		default:
 		}
-		// Package ssh drops the channels that wait for an answer before it takes
-		// notice of the end in what is sent. An open in between waits for
-		// ever, and so does its goroutine.
+		// Package ssh drops the channels that wait for an answer before it refuses to
+		// open others. A channel opened in between waits for ever, and so does its
+		// goroutine.
 		return nil, io.ErrUnexpectedEOF
 	}
 }
 
-func (s sshConn) session(careful bool) (ssh.Channel, error) {
+func (s sshConn) session(sequential bool) (ssh.Channel, error) {
 	ch, requests, err := s.client.OpenChannel("session", nil)
 	if _, ok := errors.AsType[*ssh.OpenChannelError](err); ok {
 		return nil, fmt.Errorf("%w: %w", ErrNoSession, err)
@@ -123,12 +122,12 @@ func (s sshConn) session(careful bool) (ssh.Channel, error) {
 		return nil, err
 	}
 	go ssh.DiscardRequests(requests)
-	// Unread bytes of stderr count against the window that the data has too.
+	// Unread bytes of stderr use up the channel's window, which the data needs.
 	go func() { _, _ = io.Copy(io.Discard, ch.Stderr()) }()
-	// Not careful, the first packet goes out right behind the request, as that
-	// of OpenSSH's client does: x/crypto would wait for the answer.
-	ok, err := ch.SendRequest("subsystem", careful, ssh.Marshal(struct{ Name string }{"sftp"}))
-	if err == nil && careful && !ok {
+	// If not sequential, the first packet goes out right behind the request, as with
+	// OpenSSH's client.
+	ok, err := ch.SendRequest("subsystem", sequential, ssh.Marshal(struct{ Name string }{"sftp"}))
+	if err == nil && sequential && !ok {
 		err = errNoSubsystem
 	}
 	if err != nil {

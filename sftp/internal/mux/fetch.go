@@ -8,12 +8,12 @@ import (
 	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// A fetch moves a file to a writer. Data that has come waits in buffers for the
-// goroutine of the writer, so a slow writer delays no lane. Until then it is held: it keeps
-// its part of the window, but does not keep back a writer that writes to a file of the same client.
+// A fetch moves a file to a writer. Data waits in buffers for the goroutine of the writer, so
+// that a slow writer delays no session. While it waits it is held: it takes up room in the
+// window, but does not keep back a writer that writes to a file of the same client.
 type fetch struct {
-	t       *Transfer
-	arrived []arrival // mux.mu
+	t    *transfer
+	came []arrival // under mu
 }
 
 // An arrival is data that has come and is not stored.
@@ -24,85 +24,84 @@ type arrival struct {
 	buffer *Buffer
 }
 
-func (f *fetch) Place(pipeline.Request) []byte { return nil }
+func (x *fetch) place(pipeline.Request) []byte { return nil }
 
-func (f *fetch) Received(_ time.Time, id uint32, off int64, b *Buffer, n int) {
-	f.arrived = append(f.arrived, arrival{id, off, n, b})
-	f.t.mux.link.Hold(id)
-	f.t.Notify()
+func (x *fetch) received(_ time.Time, id uint32, off int64, b *Buffer, n int) {
+	x.came = append(x.came, arrival{id, off, n, b})
+	x.t.all.link.Hold(id)
+	x.t.notify()
 }
 
-// drop gives the buffers back. The caller holds mux.mu.
-func (f *fetch) drop() {
-	for _, a := range f.arrived {
-		f.t.Plan.LocalFailed(a.id, ErrAbandoned)
+// drop frees the buffers.
+func (x *fetch) drop() {
+	for _, a := range x.came {
+		x.t.plan.LocalFailed(a.id, errAbandoned)
 		a.buffer.Free()
 	}
-	f.arrived = nil
+	x.came = nil
 }
 
-// Fetch writes the file from off up to its end to w, and returns how many bytes have
-// moved without a gap, and of an error whether it is of this side. size is how many
-// bytes there should be, or -1 if that is not known. The end of ctx or of life ends it.
-func (f *File) Fetch(ctx, life context.Context, w io.WriterAt, off, size int64) (moved int64, local bool, err error) {
-	m := f.mux
+// Fetch writes the file from off up to its end to w. It returns how many bytes have moved
+// without a gap, and a [*Failure] if that are not all. The end of ctx ends it, and so does the
+// end of the file's life.
+func (f *File) Fetch(ctx context.Context, w io.WriterAt, off int64) (moved int64, err error) {
 	x := &fetch{}
-	t := &Transfer{File: f, Sink: x}
+	t := &transfer{file: &f.handleSet, sink: x}
 	x.t = t
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.Begin(t, pipeline.Config{Offset: off, Size: size, UntilEOF: true, Repeat: true})
-	t.Advance(time.Now())
+	f.mux.mu.Lock()
+	defer f.mux.mu.Unlock()
+	f.mux.transfers.begin(t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true, Repeat: true})
+	t.advance(time.Now())
 	var tried time.Time // a deadline at which nothing could be done
-	for !t.Over() {
-		if err := contextError(ctx, life); err != nil {
-			t.Halt(err)
+	for !t.over() {
+		if err := contextError(ctx, f.life); err != nil {
+			t.halt(err)
 			break
 		}
-		if len(x.arrived) > 0 {
+		if len(x.came) > 0 {
 			x.store(w)
 			continue
 		}
-		until := t.Plan.Deadline()
+		until := t.plan.Deadline()
 		if until.Equal(tried) {
 			until = time.Time{} // only an answer changes anything
 		}
-		if err := t.Wait(ctx, life, until); err != nil {
-			t.Halt(err)
+		if err := t.wait(ctx, f.life, until); err != nil {
+			t.halt(err)
 			break
 		}
-		if now := time.Now(); !until.IsZero() && !now.Before(until) && !t.Over() {
+		if now := time.Now(); !until.IsZero() && !now.Before(until) && !t.over() {
 			tried = until
-			t.late(now)
+			t.repeatLate(now)
 		}
 	}
-	moved = t.Plan.Contiguous() - off
-	local, err = t.Failure()
+	end := t.plan.Contiguous()
+	local, err := t.failure()
 	x.drop()
-	t.Finish()
-	return moved, local, err
+	t.finish()
+	return end - off, asFailure(end, local, err)
 }
 
-// store stores the first arrival. The caller holds mux.mu.
-func (f *fetch) store(w io.WriterAt) {
-	a := f.arrived[0]
-	f.arrived = append(f.arrived[:0], f.arrived[1:]...)
-	t := f.t
-	m := t.mux
+// store stores the first arrival. It unlocks mu while it writes.
+func (x *fetch) store(w io.WriterAt) {
+	a := x.came[0]
+	x.came = append(x.came[:0], x.came[1:]...)
+	t := x.t
+	all := t.all
 	var err error
-	piece, known := m.link.Find(a.id)
+	piece, known := all.link.Find(a.id)
 	if from := piece.Missing.Start; known && piece.Missing.End > from && a.off+int64(a.n) > from {
-		// Of what was asked for twice, one answer is stored.
-		m.mu.Unlock()
+		// If bytes were asked for twice, only one answer is stored.
+		all.mu.Unlock()
 		_, err = w.WriteAt(a.buffer.Bytes[from-a.off:a.n], from)
-		m.mu.Lock()
+		all.mu.Lock()
 	}
 	a.buffer.Free()
 	now := time.Now()
 	if err != nil {
 		t.localFailed(a.id, err)
 	} else {
-		t.Plan.Reply(now, a.id, a.n)
+		t.plan.Reply(now, a.id, a.n)
 	}
 	t.changed(now)
 }
@@ -113,38 +112,37 @@ type direct struct {
 	off int64 // of p in the file
 }
 
-func (d *direct) Place(q pipeline.Request) []byte {
+func (d *direct) place(q pipeline.Request) []byte {
 	at := q.Offset - d.off
 	return d.p[at : at+int64(q.Len)]
 }
 
-func (d *direct) Received(time.Time, uint32, int64, *Buffer, int) {}
+func (d *direct) received(time.Time, uint32, int64, *Buffer, int) {}
 
-// ReadInto reads into p what the file has at off, in as many requests at once as it
-// takes. It returns how many bytes that were, fewer than p has at the end of the file,
-// and of an error whether it is of this side.
-func (f *File) ReadInto(life context.Context, p []byte, off int64) (n int, local bool, err error) {
+// ReadInto reads what the file has at off into p, in as many requests at once as it takes. It
+// returns how many bytes it has read, which are fewer than p has at the end of the file. An
+// error is a [*Failure].
+func (f *File) ReadInto(p []byte, off int64) (n int, err error) {
 	m := f.mux
-	t := &Transfer{File: f, Sink: &direct{p: p, off: off}}
+	t := &transfer{file: &f.handleSet, sink: &direct{p: p, off: off}}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.Begin(t, pipeline.Config{Offset: off, Size: int64(len(p))})
-	t.Advance(time.Now())
-	for !t.Over() {
-		if err := t.Wait(life, life, time.Time{}); err != nil {
-			t.Halt(err)
+	m.transfers.begin(t, pipeline.Config{Offset: off, Size: int64(len(p))})
+	t.advance(time.Now())
+	for !t.over() {
+		if err := t.wait(f.life, f.life, time.Time{}); err != nil {
+			t.halt(err)
 			break
 		}
 	}
-	n = int(t.Plan.Contiguous() - off)
-	local, err = t.Failure()
-	t.Finish()
-	for m.table.filling(t) {
-		// A lane writes to p. It is done when the packet has come, or the lane
-		// has ended.
+	end := t.plan.Contiguous()
+	local, err := t.failure()
+	t.finish()
+	for m.table.isFilling(t) {
+		// A session writes to p. It is done when the packet has come, or the session has ended.
 		m.mu.Unlock()
-		<-t.Notified
+		<-t.notified
 		m.mu.Lock()
 	}
-	return n, local, err
+	return int(end - off), asFailure(end, local, err)
 }

@@ -1,57 +1,60 @@
 package mux
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/haul-project/haul/internal/pipeline"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A File is a file that is open on the server, on one lane or on several:
-// a handle is good on the lane it was given on, and nowhere else.
+// A File is a file on the server, open in one session or in several.
 type File struct {
-	mux    *Mux
-	name   string         // as the caller has it
-	Path   string         // as the server is asked
-	access wire.OpenFlags // OpenRead, OpenWrite or both
+	handleSet
+	mux     *Mux
+	Content []byte // all of the file, if that came with the handshake
 
-	// Own is set if no other client knows the name: then what is opened again is
-	// the same file, and is not compared.
-	Own bool
+	life context.Context // ends with the file, or with the context it was opened with
+	end  context.CancelCauseFunc
 
-	// single is set if the file can only be used on the lane it was opened on:
-	// what is appended has to come in order.
-	single bool
-
-	// All of mux.mu:
-	Known   wire.Attrs // as the file was when it was opened
-	Content []byte     // all of it, if that came with the handshake
-	handles []Handle
-	ending  Handle        // one of these whose CLOSE was sent: see Closing
-	broke   int           // lanes under it on which the server broke the protocol,
-	brokeOn *Lane         // and the last of them
-	opening []*Lane       // opens under way, and where; nil for anywhere
-	users   int           // transfers
-	tries   int           // opens in a row that lost their lane
-	narrow  bool          // it is open on all lanes that it ever will be
-	closed  bool          // and so are what comes of opens under way
-	err     error         // why it is open nowhere
-	changes chan struct{} // closed when handles or err have changed; nil if nothing waits
-	reach   int64         // end of what has been written, at the most
-	sure    int64         // end of what the server has confirmed of that, at the least
+	old int64 // under mu: bytes the file had before it was opened; MaxInt64 if not known
 }
 
 // NewFile returns a file that is not open yet.
 func (m *Mux) NewFile(name string, flags wire.OpenFlags) *File {
-	return &File{mux: m, name: name, Path: name, access: flags & (wire.OpenRead | wire.OpenWrite), single: flags&wire.OpenAppend != 0}
+	return &File{mux: m, old: math.MaxInt64, handleSet: handleSet{
+		calls: &m.calls, name: name, Path: name,
+		access: flags & (wire.OpenRead | wire.OpenWrite), single: flags&wire.OpenAppend != 0,
+	}}
 }
 
-// SetAttrs changes attributes of the open file, and keeps what is known of it in step.
+// Live begins the life of a file that has been opened. It ends with ctx, and with cause
+// fs.ErrClosed by End. old is how many bytes the file had before, or MaxInt64 if that is not
+// known.
+func (f *File) Live(ctx context.Context, old int64) context.Context {
+	f.life, f.end = context.WithCancelCause(ctx)
+	f.old = old
+	return f.life
+}
+
+// End ends all that is under way with the file. It stays open on the server until Close.
+func (f *File) End() { f.end(fs.ErrClosed) }
+
+// sizeFrom returns how many bytes the file had from off on when it was opened, or -1 if that
+// is not known.
+func (f *File) sizeFrom(off int64) int64 {
+	if f.access != wire.OpenRead || f.old == math.MaxInt64 {
+		return -1
+	}
+	return max(0, f.old-off)
+}
+
+// SetAttrs changes attributes of the open file.
 func (f *File) SetAttrs(ctx context.Context, a wire.Attrs) error {
 	err := f.Ask(ctx, Call{Take: TakeOK, Again: true}, func(b []byte, id uint32, h string) []byte {
 		return wire.AppendFsetstat(b, id, h, a)
@@ -60,102 +63,31 @@ func (f *File) SetAttrs(ctx context.Context, a wire.Attrs) error {
 	defer f.mux.mu.Unlock()
 	if err == nil && a.Has(wire.AttrSize) {
 		f.Known.Size, f.sure, f.reach = a.Size, 0, a.Size
+		f.old = min(f.old, a.Size)
 	}
 	if f.Known.Flags&a.Flags&^wire.AttrSize != 0 {
-		f.Known.Flags &= wire.AttrSize // what else it was like is history
+		f.Known.Flags &= wire.AttrSize // the other attributes may have changed
 	}
 	return err
 }
 
-// End returns where the last byte that was sent ends, at the most.
-func (f *File) End() int64 {
+// cutTime is how long the request that cuts a file may take.
+const cutTime = 5 * time.Second
+
+// Cut cuts a file whose writing has failed to size, up to where it is known to be whole, but
+// not to less than it had when it was opened.
+func (f *File) Cut(ctx context.Context, size int64) error {
 	f.mux.mu.Lock()
-	defer f.mux.mu.Unlock()
-	return f.reach
-}
-
-// spread opens the file on further lanes until it is open on so many, and on so
-// many of each connection, as far as there are lanes. The caller holds mu.
-func (f *File) spread(want, even int) {
-	f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Lane.gone })
-	have := len(f.handles) + len(f.opening)
-	switch {
-	case f.err != nil || f.closed:
-		return
-	case have == 0:
-		f.reopen()
-		return
-	case f.narrow || f.single:
-		return
+	old, reach := f.old, f.reach
+	f.mux.mu.Unlock()
+	if f.single || old == math.MaxInt64 || reach <= max(size, old) {
+		return nil // nothing can be behind it, or it is not known what was
 	}
-	for ; ; have++ {
-		l := f.fresh()
-		if l == nil || have >= want && f.onConn(l.conn) >= even {
-			return
-		}
-		f.openOn(l)
-	}
-}
-
-// fresh returns a lane that the file is not open on, of the connection which it
-// is open on the fewest of, or nil if there is none.
-func (f *File) fresh() (best *Lane) {
-	least := math.MaxInt
-	for _, l := range f.mux.pool.lanes {
-		if l == nil || l.err != nil || !l.ready || f.on(l) || slices.Contains(f.opening, l) {
-			continue
-		}
-		if n := f.onConn(l.conn); n < least {
-			best, least = l, n
-		}
-	}
-	return best
-}
-
-// onConn returns on how many lanes of a connection the file is open, or about
-// to be.
-func (f *File) onConn(conn *connection) int {
-	n := 0
-	for _, h := range f.handles {
-		if h.Lane.conn == conn {
-			n++
-		}
-	}
-	for _, l := range f.opening {
-		if l != nil && l.conn == conn {
-			n++
-		}
-	}
-	return n
-}
-
-// widens reports whether the file can be opened on lanes that are yet to come.
-func (f *File) widens() bool { return !f.narrow && !f.single }
-
-// on reports whether the file is open on a lane.
-func (f *File) on(l *Lane) bool {
-	return slices.ContainsFunc(f.handles, func(h Handle) bool { return h.Lane == l })
-}
-
-// idlest returns the handle on the lane which has the least to do, of the
-// connection which has: the lanes of one share its path. Lanes that have room for
-// n bytes come first. The caller holds mu.
-func (f *File) idlest(n int) (best Handle, ok bool) {
-	type load struct{ full, conn, lane int }
-	var least load
-	for _, h := range f.handles {
-		if h.Lane.err != nil {
-			continue
-		}
-		l := load{conn: f.mux.pool.outstandingOn(h.Lane.conn), lane: f.mux.link.Outstanding(h.Lane.n)}
-		if l.lane+n > pipeline.DefaultLaneBytes {
-			l.full = 1
-		}
-		if !ok || cmp.Or(cmp.Compare(l.full, least.full), cmp.Compare(l.conn, least.conn), cmp.Compare(l.lane, least.lane)) < 0 {
-			best, least, ok = h, l, true
-		}
-	}
-	return best, ok
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutTime)
+	defer cancel()
+	var a wire.Attrs
+	a.SetSize(max(size, old))
+	return f.SetAttrs(ctx, a)
 }
 
 // First returns the handle that was opened first of those that there are.
@@ -163,94 +95,22 @@ func (f *File) First() (Handle, bool) {
 	f.mux.mu.Lock()
 	defer f.mux.mu.Unlock()
 	for _, h := range f.handles {
-		if h.Lane.err == nil {
+		if h.Session.err == nil {
 			return h, true
 		}
 	}
 	return Handle{}, false
 }
 
-// fail makes the file unusable. The caller holds mu.
-func (f *File) fail(err error) {
-	if f.err != nil || len(f.handles) > 0 {
-		return
-	}
-	f.endWith(Plain(err))
-}
-
-// endWith makes the file unusable even if it is open somewhere. The caller holds mu.
-func (f *File) endWith(err error) {
-	f.err = err
-	f.notifyWaiting()
-	for t := range f.mux.transfers {
-		if t.File == f && !t.gone {
-			t.fail(f.err)
-		}
-	}
-}
-
-// notifyWaiting wakes the goroutines that wait for changes.
-func (f *File) notifyWaiting() {
-	if f.changes != nil {
-		close(f.changes)
-		f.changes = nil
-	}
-}
-
-// laneGone forgets the handle on a lane that has ended. The caller holds mu.
-func (f *File) laneGone(l *Lane) {
-	f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Lane == l })
-	if len(f.handles)+len(f.opening) == 0 && f.err == nil {
-		f.tries++
-		f.reopen()
-	}
-}
-
 // Handle waits until the file is open somewhere, and returns where.
 func (f *File) Handle(ctx context.Context) (Handle, error) {
 	f.mux.mu.Lock()
 	defer f.mux.mu.Unlock()
-	for {
-		if h, ok := f.idlest(0); ok {
-			return h, nil
-		}
-		if f.err != nil {
-			return Handle{}, f.err
-		}
-		if f.mux.err != nil {
-			return Handle{}, f.mux.err
-		}
-		err := f.awaitChange(ctx, func() {
-			// A lane that has failed takes some time to end. Then only transfers hear of it.
-			f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Lane.err != nil })
-			f.spread(1, 0)
-		})
-		if err != nil {
-			return Handle{}, err
-		}
-	}
+	return f.await(ctx)
 }
 
-// awaitChange calls begin, and waits until handles or err have changed. The caller holds mu,
-// which is given up meanwhile.
-func (f *File) awaitChange(ctx context.Context, begin func()) (err error) {
-	if f.changes == nil {
-		f.changes = make(chan struct{})
-	}
-	changes := f.changes
-	begin()
-	f.mux.mu.Unlock()
-	defer f.mux.mu.Lock()
-	select {
-	case <-changes:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	return err
-}
-
-// Ask asks something about the open file, and asks again if the lane is lost
-// under it and again says so.
+// Ask sends a call about the open file, and sends it again in another session if its own is
+// lost and k.Again is set.
 func (f *File) Ask(ctx context.Context, k Call, build func(b []byte, id uint32, handle string) []byte) error {
 	for tries := 1; ; tries++ {
 		h, err := f.Handle(ctx)
@@ -258,18 +118,18 @@ func (f *File) Ask(ctx context.Context, k Call, build func(b []byte, id uint32, 
 			return err
 		}
 		next := k
-		next.Lane = h.Lane
+		next.Session = h.Session
 		next.Build = func(b []byte, id uint32) []byte { return build(b, id, h.Handle) }
 		err = f.mux.Do(ctx, &next)
-		if !errors.Is(err, ErrLaneLost) || !k.Again || !askAgain(err, tries) {
+		if !errors.Is(err, ErrSessionLost) || !k.Again || !askAgain(err, tries) {
 			return err
 		}
 	}
 }
 
-// Close closes the file on all lanes. If it waits, it returns the server's answer, and
-// else nil.
-func (f *File) Close(ctx context.Context, waits bool) error {
+// Close closes the file in all sessions. If wait is set, it waits for the server's answers and
+// returns the first error.
+func (f *File) Close(ctx context.Context, wait bool) error {
 	f.mux.mu.Lock()
 	f.closed = true
 	handles := slices.DeleteFunc(f.handles, func(h Handle) bool { return h == f.ending })
@@ -278,9 +138,9 @@ func (f *File) Close(ctx context.Context, waits bool) error {
 		f.err = fs.ErrClosed
 	}
 	f.notifyWaiting()
-	if !waits {
+	if !wait {
 		for _, h := range handles {
-			f.mux.CloseHandle(h)
+			f.calls.closeHandle(h)
 		}
 		f.mux.mu.Unlock()
 		return nil
@@ -289,7 +149,7 @@ func (f *File) Close(ctx context.Context, waits bool) error {
 	errs := make(chan error, len(handles))
 	for _, h := range handles {
 		go func() {
-			errs <- f.mux.Do(ctx, &Call{Lane: h.Lane, Take: TakeOK, Build: func(b []byte, id uint32) []byte {
+			errs <- f.mux.Do(ctx, &Call{Session: h.Session, Take: TakeOK, Build: func(b []byte, id uint32) []byte {
 				return wire.AppendClose(b, id, h.Handle)
 			}})
 		}()
@@ -301,4 +161,89 @@ func (f *File) Close(ctx context.Context, waits bool) error {
 		}
 	}
 	return first
+}
+
+// A Closing is an FSETSTAT and the CLOSE behind it, which follow WRITEs without waiting for
+// the answers to these.
+type Closing struct {
+	file     *File
+	set, end *Call
+}
+
+// closeBehind sends an FSETSTAT and a CLOSE behind the WRITEs to the file, all of which were
+// sent. It returns nil, and sends nothing, unless the file is open in one session alone: only
+// there requests are processed in order ([Server].InOrder).
+func (f *File) closeBehind(a wire.Attrs) *Closing {
+	if len(f.handles) != 1 || len(f.opening) > 0 || f.handles[0].Session.err != nil {
+		return nil
+	}
+	h := f.handles[0]
+	c := &Closing{file: f}
+	c.set = &Call{Session: h.Session, Behind: true, Take: TakeOK, Build: func(b []byte, id uint32) []byte {
+		return wire.AppendFsetstat(b, id, h.Handle, a)
+	}}
+	c.end = &Call{Session: h.Session, Behind: true, Take: TakeOK, Build: func(b []byte, id uint32) []byte {
+		return wire.AppendClose(b, id, h.Handle)
+	}}
+	// Once it is closed, the server may give the handle to another file.
+	f.ending = h
+	f.calls.start(c.set, c.end)
+	return c
+}
+
+// Await waits for both answers and returns the first error. If that is an ErrSessionLost,
+// neither may have been carried out.
+func (c *Closing) Await(ctx context.Context) error {
+	m := c.file.mux
+	err := m.Await(ctx, c.set)
+	if e := m.Await(ctx, c.end); err == nil || errors.Is(e, ErrSessionLost) {
+		err = e
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.end.at == nil {
+		c.file.ending = Handle{} // it was never sent
+	}
+	return err
+}
+
+// maxCopyData is how many bytes the server is asked to copy at once, so that a caller sees now
+// and then that it proceeds.
+const maxCopyData = 256 << 20
+
+// Clone has the server copy the first size bytes of a file to another, which is empty
+// (copy-data). copied is called with how many more bytes were copied. If the file has become
+// shorter, Clone copies what there is.
+func (f *File) Clone(ctx context.Context, to *File, size int64, copied func(n int64)) error {
+	// A handle is valid in its session only, and the request has two.
+	b, err := to.Handle(ctx)
+	if err != nil {
+		return err
+	}
+	f.mux.mu.Lock()
+	a, err := f.awaitIn(ctx, b.Session)
+	f.mux.mu.Unlock()
+	for n := int64(0); err == nil && n < size; {
+		some := min(size-n, maxCopyData)
+		err = f.mux.Do(ctx, &Call{Session: a.Session, Take: TakeOK, Slow: true, Build: func(p []byte, id uint32) []byte {
+			return wire.AppendCopyData(p, id, a.Handle, n, some, b.Handle, n)
+		}})
+		if err == nil {
+			n += some
+			copied(some)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// fillConfig returns the plan for writing size bytes at off; -1 stands for as many as come.
+func (f *File) fillConfig(off, size int64) pipeline.Config {
+	p := pipeline.Config{Offset: off, Size: size}
+	if f.single {
+		p.Span = int64(f.mux.Server.WriteChunk) // one WRITE after the other
+	}
+	return p
 }

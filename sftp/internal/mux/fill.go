@@ -4,110 +4,109 @@ import (
 	"context"
 	"io"
 	"time"
-
-	"github.com/haul-project/haul/internal/pipeline"
 )
 
-// drainTime is how long a write that was interrupted waits for the answers to
-// what is in flight: the file can only be cut when nothing comes after that.
-const drainTime = 5 * time.Second
+// fillEnd is how long a write that was interrupted waits for the answers to what is in flight:
+// the file can be cut only when no WRITE comes after that.
+const fillEnd = 5 * time.Second
 
-// maxTodo is how many WRITEs a transfer may be granted before it has read the
-// data for them. More would take room from others whose sources are faster.
+// maxTodo is how many WRITEs may be granted to a fill before it has read the data for them.
+// More would take room from others whose sources are faster.
 const maxTodo = 4
 
-// A fill writes a range of a file from a reader. The goroutine that needs it
-// reads, right into the packets.
+// A fill writes a range of a file from a reader. The goroutine that needs it reads straight
+// into the packets.
 type fill struct {
-	t    *Transfer
-	todo []Grant // mux.mu: to be read and sent
+	t    *transfer
+	todo []grant // under mu: to be read and sent
 }
 
-func (x *fill) Changed() {}
+func (x *fill) changed() {}
 
-func (x *fill) Ready() bool { return len(x.todo) < maxTodo }
+func (x *fill) ready() bool { return len(x.todo) < maxTodo }
 
-func (x *fill) Granted(g Grant) {
+func (x *fill) granted(g grant) {
 	x.todo = append(x.todo, g)
-	x.t.Notify()
+	x.t.notify()
 }
 
-// Fill writes the range of p from r to the file; with a size of -1 there, up to the end
-// of r. It returns how many bytes the server has confirmed without a gap, and of an error
-// whether it is of this side. progress, if it is not nil, is called with the end of these
-// whenever there are so many more. The end of ctx or of life ends it.
-func (f *File) Fill(ctx, life context.Context, r io.ReaderAt, p pipeline.Config, every int64, progress func(whole int64)) (moved int64, local bool, err error) {
-	m, off := f.mux, p.Offset
+// Fill writes size bytes of r, from off on, to the same offsets of the file, or up to the end
+// of r if size is -1. It returns how many bytes the server has confirmed without a gap, and a
+// [*Failure] if that are not all. If progress is not nil, it is called with the end of those
+// bytes each time that there are every more. The end of ctx ends Fill, and so does the end of
+// the file's life.
+func (f *File) Fill(ctx context.Context, r io.ReaderAt, off, size, every int64, progress func(end int64)) (moved int64, err error) {
+	m := f.mux
 	x := &fill{}
-	t := &Transfer{File: f, Source: x}
+	t := &transfer{file: &f.handleSet, source: x}
 	x.t = t
+	p := f.fillConfig(off, size)
 	p.Held = true
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.Begin(t, p)
-	t.Advance(time.Now())
+	m.transfers.begin(t, p)
+	t.advance(time.Now())
 	reported := off
-	for !t.Over() {
-		if err := contextError(ctx, life); err != nil {
-			t.Halt(err)
+	for !t.over() {
+		if err := contextError(ctx, f.life); err != nil {
+			t.halt(err)
 			break
 		}
-		if whole := t.Plan.Contiguous(); progress != nil && whole-reported >= every {
-			reported = whole
+		if end := t.plan.Contiguous(); progress != nil && end-reported >= every {
+			reported = end
 			m.mu.Unlock()
-			progress(whole)
+			progress(end)
 			m.mu.Lock()
 			continue
 		}
 		if len(x.todo) > 0 {
-			x.load(r, p.Size)
-			t.changed(time.Now()) // whatever came of it: another may be granted
+			x.load(r, size)
+			t.changed(time.Now()) // in any case another may be granted
 			continue
 		}
-		if err := t.Wait(ctx, life, time.Time{}); err != nil {
-			t.Halt(err)
+		if err := t.wait(ctx, f.life, time.Time{}); err != nil {
+			t.halt(err)
 			break
 		}
 	}
 	x.drain(ctx)
-	moved = t.Plan.Contiguous() - off
-	local, err = t.Failure()
-	t.Finish()
-	return moved, local, err
+	end := t.plan.Contiguous()
+	local, err := t.failure()
+	t.finish()
+	return end - off, asFailure(end, local, err)
 }
 
-// load reads what the first grant is about, and sends it. The caller holds
-// mux.mu.
+// load reads the data of the first grant, and sends it. It unlocks mu while it reads.
 func (x *fill) load(r io.ReaderAt, size int64) {
 	t := x.t
-	m := t.mux
+	mu := &t.all.mu
 	g := x.todo[0]
 	x.todo = append(x.todo[:0], x.todo[1:]...)
-	if !g.stands(t) {
+	if !g.isValid(t) {
 		return
 	}
-	if remote, local := t.Plan.Err(); remote != nil || local != nil {
+	if remote, local := t.plan.Err(); remote != nil || local != nil {
 		x.giveBack(g)
 		return
 	}
-	m.mu.Unlock()
+	mu.Unlock()
 	b := NewBuffer(WriteHead + g.Len)
 	n, err := r.ReadAt(b.Bytes[WriteHead:WriteHead+g.Len], g.Offset)
-	m.mu.Lock()
+	mu.Lock()
 	switch {
-	case !g.stands(t):
+	case !g.isValid(t):
 		b.Free()
 	case n >= g.Len:
-		g.Send(b.Bytes, g.Len, b)
+		g.send(t, b.Bytes, g.Len, b)
 	case err == io.EOF && size < 0:
-		t.Plan.EndAt(g.Offset + int64(n))
+		t.plan.EndAt(g.Offset + int64(n))
 		if n > 0 {
-			g.Send(b.Bytes, n, b)
+			g.send(t, b.Bytes, n, b)
 			break
 		}
 		g.withdraw(t)
 		b.Free()
-		t.Plan.LocalFailed(g.Request.ID, ErrAbandoned) // beyond the end it is none
+		t.plan.LocalFailed(g.Request.ID, errAbandoned) // no failure, as it is beyond the end
 	default:
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF
@@ -118,27 +117,26 @@ func (x *fill) load(r io.ReaderAt, size int64) {
 	}
 }
 
-// giveBack gives back what is not wanted any more, as the transfer has failed.
-// The caller holds mux.mu.
-func (x *fill) giveBack(g Grant) {
+// giveBack returns a grant that is not wanted any more, as the transfer has failed.
+func (x *fill) giveBack(g grant) {
 	g.withdraw(x.t)
-	x.t.Plan.LocalFailed(g.Request.ID, ErrAbandoned)
+	x.t.plan.LocalFailed(g.Request.ID, errAbandoned)
 }
 
-// drain gives back what was granted and not sent, and waits, for some time, for
-// what was sent. The caller holds mux.mu.
+// drain returns the grants that were not used, and waits, for some time, for the answers to the
+// others. It unlocks mu while it waits.
 func (x *fill) drain(ctx context.Context) {
 	t := x.t
 	for _, g := range x.todo {
-		if g.stands(t) {
+		if g.isValid(t) {
 			x.giveBack(g)
 		}
 	}
 	x.todo = nil
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fillEnd)
 	defer cancel()
-	for !t.Over() {
-		if t.Wait(ctx, ctx, time.Time{}) != nil {
+	for !t.over() {
+		if t.wait(ctx, ctx, time.Time{}) != nil {
 			return
 		}
 	}

@@ -13,48 +13,47 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// An announcement is what a server offers: extensions and limits.
-type announcement struct {
-	ext        wire.Extensions
-	limits     wire.Limits
-	prefetched *prefetched // nil if none was asked for
+// A greeting says how to begin a session.
+type greeting struct {
+	// sequential makes each request wait for the answer to the one before. Otherwise the
+	// request for limits and those for a first file are sent along with INIT: a server that
+	// does not know them refuses them.
+	sequential bool
+
+	first  string           // a file to ask for; "" for none
+	server *Server          // what the first session has found; nil in that one
+	large  func(size int64) // called if the first file is open and large
 }
 
-// limitsID is the id of the request for limits, which is sent before a lane
-// starts.
-const limitsID = 1
-
-// handshake exchanges INIT and VERSION. Unless careful, the request for limits, and those
-// for the first file, are sent along with INIT: a server that does not know them refuses
-// them.
-func (l *Lane) handshake(ctx context.Context, careful bool, first string) (announcement, error) {
-	stop := context.AfterFunc(ctx, func() { _ = l.stream.Close() })
-	g, err := l.exchange(careful, first)
+// handshake exchanges INIT and VERSION, and finds out what the server can do.
+func (s *Session) handshake(ctx context.Context, how greeting) (announcement, error) {
+	stop := context.AfterFunc(ctx, func() { _ = s.stream.Close() })
+	g, err := s.exchange(how)
 	if !stop() {
 		err = context.Cause(ctx)
 	}
 	return g, err
 }
 
-func (l *Lane) exchange(careful bool, first string) (g announcement, err error) {
+func (s *Session) exchange(how greeting) (g announcement, err error) {
 	b := wire.AppendInit(nil, wire.ProtocolVersion)
-	if !careful {
+	if !how.sequential {
 		b = wire.AppendLimits(b, limitsID)
-		if first != "" {
-			g.prefetched = &prefetched{name: first, lane: l}
+		if how.first != "" {
+			g.prefetched = &prefetched{name: how.first, session: s}
 			b = g.prefetched.ask(b)
 		}
-		b = l.appendAhead(b)
+		b = s.takeText(b)
 	}
-	sent := l.send(b)
-	err = l.lookAhead()
-	if sent != nil && !errors.Is(err, ErrProtocol) { // or it has said something, and ended
+	sent := s.send(b)
+	err = s.awaitPacket()
+	if sent != nil && !errors.Is(err, ErrProtocol) { // else the server has said why it ends
 		err = lost("write", sent)
 	}
 	if err != nil {
 		return g, err
 	}
-	p, err := l.reply()
+	p, err := s.reply()
 	if err != nil {
 		return g, err
 	}
@@ -62,10 +61,10 @@ func (l *Lane) exchange(careful bool, first string) (g announcement, err error) 
 		return g, fmt.Errorf("%w: %v in answer to INIT", ErrProtocol, p.Type)
 	}
 	if p.Version < wire.ProtocolVersion {
-		return g, fmt.Errorf("server speaks version %d of SFTP, and %d is spoken here", p.Version, wire.ProtocolVersion)
+		return g, fmt.Errorf("the server speaks version %d of SFTP, and the client version %d", p.Version, wire.ProtocolVersion)
 	}
-	if l.conn.isStream() { // what came before may have been a login, with questions to a user
-		late := time.AfterFunc(l.mux.config.Timeout, func() { _ = l.stream.Close() })
+	if s.conn.isStream() { // up to here it may have been a login, with questions to a user
+		late := time.AfterFunc(s.core.config.Timeout, func() { _ = s.stream.Close() })
 		defer func() {
 			if !late.Stop() {
 				err = ErrHandshakeTime
@@ -73,37 +72,40 @@ func (l *Lane) exchange(careful bool, first string) (g announcement, err error) 
 		}()
 	}
 	g.ext = p.Pairs.Known()
-	if s := l.mux.Server; s != nil && g.ext != s.Ext {
+	if how.server != nil && g.ext != how.server.Ext {
 		return g, errOtherServer
 	}
-	if careful {
+	if how.sequential {
 		if !g.ext.Has(wire.ExtLimits) {
 			return g, nil
 		}
-		if err := l.send(wire.AppendLimits(nil, limitsID)); err != nil {
+		if err := s.send(wire.AppendLimits(nil, limitsID)); err != nil {
 			return g, lost("write", err)
 		}
 	}
 	if g.prefetched != nil {
-		return g, l.answers(&g)
+		return g, s.prefetch(&g, how.large)
 	}
-	if err := l.limits(&g); err != nil {
+	if err := s.limits(&g); err != nil {
 		return g, err
 	}
-	if s := l.mux.Server; s != nil && g.limits != s.limits {
+	if how.server != nil && g.limits != how.server.limits {
 		return g, errOtherServer
 	}
 	return g, nil
 }
 
-// maxText is how many bytes are shown of text that comes where VERSION should.
+// errOtherServer is the error of a further session on what seems to be another server behind
+// the same name.
+var errOtherServer = fmt.Errorf("%w: a further session offers other extensions or limits than the first", ErrProtocol)
+
+// maxText is how many bytes of text an error shows that came in place of VERSION.
 const maxText = 80
 
-// lookAhead waits for the first packet, and says of what comes in its place that it is text, if
-// it is. Clients that take its first letters for a length complain of a packet of a gigabyte or
-// more.
-func (l *Lane) lookAhead() error {
-	head, err := l.in.Peek(wire.HeaderSize)
+// awaitPacket waits for the first packet. If text comes in its place, the error shows it:
+// taken for a length, its first letters would announce a packet of a gigabyte or more.
+func (s *Session) awaitPacket() error {
+	head, err := s.in.Peek(wire.HeaderSize)
 	if err != nil {
 		err = lost("read", err)
 	} else if _, err = wire.ParseHeader(head); err == nil {
@@ -111,7 +113,7 @@ func (l *Lane) lookAhead() error {
 	} else {
 		err = Violation(err)
 	}
-	text, _ := l.in.Peek(min(l.in.Buffered(), maxText))
+	text, _ := s.in.Peek(min(s.in.Buffered(), maxText))
 	if end := bytes.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) && !unicode.IsSpace(r) }); end >= 0 {
 		text = text[:end]
 	}
@@ -122,34 +124,31 @@ func (l *Lane) lookAhead() error {
 	return fmt.Errorf("%w: it sends text where SFTP begins: %q; if a startup file of the account's shell prints that, such as .bashrc, it must not do so without a terminal", ErrProtocol, words)
 }
 
-// errOtherServer is the error of a further session: the next server behind the same name
-// may be another one.
-var errOtherServer = fmt.Errorf("%w: a further session offers other extensions or limits than the first", ErrProtocol)
-
-// limits reads the answer to the request for limits, and those to what was asked ahead.
-func (l *Lane) limits(g *announcement) error {
+// limits reads the answer to the request for limits, and the answers to requests that were
+// sent along with it.
+func (s *Session) limits(g *announcement) error {
 	for {
-		h, err := l.header()
+		h, err := s.header()
 		if err != nil {
 			return err
 		}
 		if h.Type == wire.TypeData {
-			if err := l.mux.takeData(l); err != nil {
+			if err := s.owner.takeData(s); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := l.rest(h); err != nil {
+		if err := s.rest(h); err != nil {
 			return err
 		}
-		p, err := wire.ParseReply(l.body)
+		p, err := wire.ParseReply(s.body)
 		if err != nil {
 			return Violation(err)
 		}
 		if p.ID == limitsID {
 			return g.takeLimits(&p)
 		}
-		if err := l.mux.takeReply(l); err != nil {
+		if err := s.owner.takeReply(s); err != nil {
 			return err
 		}
 	}
@@ -164,4 +163,61 @@ func (g *announcement) takeLimits(p *wire.Reply) (err error) {
 		g.limits, err = p.Limits()
 	}
 	return Violation(err)
+}
+
+// prefetch reads the answers to the requests for limits and for a first file. It does not
+// wait for the data of a large file: that takes a round trip more than TCP's first flight,
+// and the transfer of the file asks for it again.
+func (s *Session) prefetch(g *announcement, large func(size int64)) error {
+	f := g.prefetched
+	for seen := 0; seen != prefetchIDs; {
+		if seen&prefetchKnows == prefetchKnows && f.isLarge() {
+			s.late = prefetchIDs &^ seen
+			break
+		}
+		p, err := s.reply()
+		if err != nil {
+			return err
+		}
+		if p.ID < limitsID || p.ID >= prefetchReadID+uint32(len(guessedHandles)) || seen&(1<<p.ID) != 0 {
+			return fmt.Errorf("%w: %v for id %d, under which nothing was asked", ErrProtocol, p.Type, p.ID)
+		}
+		seen |= 1 << p.ID
+		if p.ID == limitsID {
+			err = g.takeLimits(&p)
+		} else {
+			err = f.take(&p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// A file that cannot be opened is not moved, however large it is.
+	if large != nil && f.isLarge() {
+		large(f.attrs.Size)
+	}
+	f.finish(time.Now())
+	return nil
+}
+
+// isLate reports whether an answer is one that the handshake did not wait for, once for each
+// such answer. Only the reader calls it.
+func (s *Session) isLate(id uint32) bool {
+	if id >= prefetchReadID+uint32(len(guessedHandles)) || s.late&(1<<id) == 0 {
+		return false
+	}
+	s.late &^= 1 << id
+	return true
+}
+
+// skip reads past the data of a first file for which the handshake did not wait. Only the
+// reader calls it.
+func (s *Session) skip(n, extra int) error {
+	if n > prefetchData {
+		return fmt.Errorf("%w: %d bytes of data where %d were asked for", ErrProtocol, n, prefetchData)
+	}
+	if _, err := s.in.Discard(n + extra); err != nil {
+		return lost("read", err)
+	}
+	return nil
 }

@@ -4,47 +4,45 @@ import (
 	"time"
 )
 
-// A server may end sessions as often as it wants, and send a little each time:
-// what moves between two losses must not be enough to log in again and again
-// without a pause.
+// A server may end sessions as often as it likes and move a little data each time. That must
+// not be enough to make the client log in again and again without a pause.
 const (
-	// firstPause is how long the client waits after the second loss in short
-	// order before it opens another session; the first is made good at once. It
-	// doubles with each loss, up to maxPause.
+	// firstPause is how long the client waits after the second loss in a row before it
+	// opens another session. After the first it does not wait. The pause doubles with
+	// each loss, up to maxPause.
 	firstPause = 100 * time.Millisecond
 	maxPause   = 5 * time.Second
 
-	// calmTime is how long it takes for one loss to be forgotten.
+	// calmTime is the time after which one loss is forgotten.
 	calmTime = 30 * time.Second
 
-	// maxLosses is how many losses are made good in short order. calmBytes is
-	// how much has to move for one of them not to count; for the pauses it
-	// counts all the same.
+	// maxLosses is how many losses in a row the client makes good. For each calmBytes
+	// that move, one loss less counts. The length of the pauses does not depend on that.
 	maxLosses = 10
 	calmBytes = 1 << 20
 )
 
-// losses counts sessions that ended unexpectedly. Those that end together count as
-// one.
+// losses counts the sessions that ended unexpectedly. Sessions that end together count as
+// one loss: an epoch begins with each loss, and sessions of an earlier epoch do not count.
 type losses struct {
-	era   int       // how many there were; what was opened before the last counts with that
-	level int       // those not forgotten
-	spent int       // those that nothing made up for
-	moved int64     // bytes of files since the last
-	last  time.Time // when that was
+	epoch int       // how many losses there were
+	level int       // losses that are not forgotten
+	spent int       // losses that neither time nor moved bytes made up for
+	moved int64     // bytes of files since the last loss
+	last  time.Time // when the last loss was
 	until time.Time // no session is opened before
 }
 
 // forgotten returns how many losses time has made up for.
 func (s *losses) forgotten(now time.Time) int { return int(now.Sub(s.last) / calmTime) }
 
-// add counts the loss of a session that was opened in an era.
-func (s *losses) add(now time.Time, era int) {
-	if era != s.era {
+// add counts the loss of a session that was opened in an epoch.
+func (s *losses) add(now time.Time, epoch int) {
+	if epoch != s.epoch {
 		return
 	}
 	calm := s.forgotten(now)
-	s.era++
+	s.epoch++
 	s.level = max(0, s.level-calm) + 1
 	s.spent = max(0, s.spent-calm-int(s.moved/calmBytes)) + 1
 	s.moved, s.last = 0, now
@@ -53,5 +51,5 @@ func (s *losses) add(now time.Time, era int) {
 	}
 }
 
-// tooMany reports whether there is no sense in opening another session.
+// tooMany reports whether to give up opening sessions.
 func (s *losses) tooMany(now time.Time) bool { return s.spent-s.forgotten(now) > maxLosses }

@@ -1,8 +1,6 @@
 package mux
 
 import (
-	"errors"
-	"sync"
 	"time"
 
 	"github.com/haul-project/haul/internal/pipeline"
@@ -10,72 +8,70 @@ import (
 )
 
 const (
-	// farTrip is the shortest round trip at which TCP's window may limit a connection:
-	// with the common window of 4 MiB, one connection moves a gigabyte a second at
-	// this round trip, and less at longer ones.
+	// farTrip is the shortest round trip at which TCP's window may limit a connection. With
+	// the common window of 4 MiB, one connection moves a gigabyte a second at this round
+	// trip, and less at longer ones.
 	farTrip = 4 * time.Millisecond
 
-	// With farBytes left on such a path, all allowed connections are made at once,
-	// each with farLanes: to find out one by one that they help takes longer than to
-	// move this much.
-	farBytes = 64 << 20
-	farLanes = 2
+	// With farBytes left on such a path, all allowed connections are made at once, each with
+	// farSessions. To find out one by one that they help takes longer than to move so much.
+	farBytes    = 64 << 20
+	farSessions = 2
 
-	// Requests to a server that took the connection within farTrip, or that a stream leads
-	// to, show that it is far only once so many bytes have come or gone, and only if none
-	// of them was answered within farTrip. A server with little processor time is late as
-	// well, but not each time, and each further login costs it more of that.
+	// A server that accepted the connection within farTrip, or that a stream leads to, counts
+	// as far only after lateBytes have moved, and only if it answered no request within
+	// farTrip. A server that is short of processor time answers late too, but not always,
+	// and each further login costs it more of that time.
 	lateBytes = 8 << 20
 
-	// nearWrites is the window's floor if all transfers are uploads, and the server is near.
-	// With the common floor sshd takes 1.5 times the processor time for a byte, presumably
-	// because data waits there for longer than the processor's cache keeps it.
+	// nearWrites is the window's floor if all transfers are uploads and the server is near.
+	// With the common floor sshd needs 1.5 times the processor time for a byte, presumably
+	// because data waits there until it has left the processor's cache.
 	nearWrites = 3 * wire.CommonData
 
-	// someConns bounds the connections of all but the longest paths. From longTrip on
-	// as many are made as are allowed: each carries some 40 MB/s there.
+	// someConns bounds the connections on paths shorter than longTrip. On longer ones each
+	// connection carries some 40 MB/s, and all allowed connections are made.
 	someConns = 4
 	longTrip  = 50 * time.Millisecond
 
-	// loginTrips is how many round trips pass before a further connection
-	// carries its share: up to thirteen to log in and to open a session, and seven
-	// of TCP's slow start.
+	// loginTrips is how many round trips pass before a further connection carries its share:
+	// up to thirteen to log in and to open a session, and seven of TCP's slow start.
 	loginTrips = 20
 
-	// From cipherRate on, in bytes a second of one connection, its core is likely to be
-	// the limit, since it encrypts: that is more than a link of 1 Gb/s carries, and
-	// less than most processors encrypt. Further connections are made if cipherBytes
-	// are left: a login costs some 70 ms of a core on both sides, and if the server is
-	// short of cores, its sessions slow each other down.
+	// From cipherRate on, in bytes a second, a connection is likely to be limited by the
+	// core that encrypts it: it is more than a link of 1 Gb/s carries, and less than most
+	// cores encrypt. Further connections are made if cipherBytes are left. A login costs
+	// some 70 ms of a core on both sides, and if the server is short of cores, its sessions
+	// slow each other down.
 	cipherRate  = 150 << 20
 	cipherBytes = 512 << 20
 )
 
-// A lanePool has the connections and lanes of a mux, and decides how many are worth
-// having. Its methods are called under mux.mu.
-type lanePool struct {
-	link *pipeline.Link // of the mux; nil until it is known what the server can do
+// A pool has the connections and sessions of a mux, and decides how many are worth having.
+// It has no goroutines: the opener opens what the pool finds worth it.
+type pool struct {
+	link *pipeline.Link // nil until it is known what the server can do
 	ops  *pipeline.Ops  // the same
 
-	canConnect bool          // further connections can be made
-	seed       time.Duration // the round trip until one is measured; 0 if it is not known
-	maxConns   int           // that there may be
-	lanesEach  int           // that a connection may have
-	streams    bool          // connections are streams, of one lane each
+	canConnect   bool          // further connections can be made
+	seed         time.Duration // the round trip until one is measured; 0 if it is not known
+	maxConns     int           // the most connections
+	sessionsEach int           // the most sessions of a connection
+	streams      bool          // connections are streams, of one session each
 
-	conns   []*connection
-	lanes   []*Lane // by number; nil where there is none
-	opening int     // lanes
+	conns    []*connection
+	sessions []*Session // by number; nil where there is none
+	opening  int        // sessions
 }
 
 // isFull reports whether no further connection can be made.
-func (p *lanePool) isFull() bool { return !p.canConnect || len(p.conns) >= p.maxConns }
+func (p *pool) isFull() bool { return !p.canConnect || len(p.conns) >= p.maxConns }
 
-// open returns how many lanes are open.
-func (p *lanePool) open() int {
+// open returns how many sessions are open.
+func (p *pool) open() int {
 	n := 0
-	for _, l := range p.lanes {
-		if l != nil && l.ready {
+	for _, s := range p.sessions {
+		if s != nil && s.ready {
 			n++
 		}
 	}
@@ -83,33 +79,33 @@ func (p *lanePool) open() int {
 }
 
 // outstanding returns how many bytes are in flight.
-func (p *lanePool) outstanding() int {
+func (p *pool) outstanding() int {
 	n := 0
-	for i, l := range p.lanes {
-		if l != nil {
+	for i, s := range p.sessions {
+		if s != nil {
 			n += p.link.Outstanding(i)
 		}
 	}
 	return n
 }
 
-// outstandingOn is the same for the lanes of one connection.
-func (p *lanePool) outstandingOn(conn *connection) int {
+// outstandingOn returns how many bytes are in flight on one connection.
+func (p *pool) outstandingOn(conn *connection) int {
 	n := 0
-	for i, l := range p.lanes {
-		if l != nil && l.conn == conn {
+	for i, s := range p.sessions {
+		if s != nil && s.conn == conn {
 			n += p.link.Outstanding(i)
 		}
 	}
 	return n
 }
 
-// worth returns how many connections to make even before the channels of the first are
-// used up, if left bytes remain and want lanes would help, and how many lanes each
-// should have at least. Several connections help on a long path, where the peers' TCP
-// windows limit one, often to less than four lanes have room for; and on a fast one,
-// because each connection is encrypted by one core.
-func (p *lanePool) worth(want int, left int64) (conns, each int) {
+// worth returns how many connections to make even before the channels of the first are used
+// up, and how many sessions each should have at least, if left bytes remain and want sessions
+// would help. Several connections help on a long path, where the peers' TCP windows limit each
+// of them, often to less than four sessions have room for. They help on a fast path because
+// one core encrypts each connection.
+func (p *pool) worth(want int, left int64) (conns, each int) {
 	trip := p.trip()
 	most := p.maxConns
 	if trip < longTrip {
@@ -118,7 +114,7 @@ func (p *lanePool) worth(want int, left int64) (conns, each int) {
 	switch {
 	case !p.canConnect, p.streams && p.seed == 0 && (p.link == nil || p.link.Moved() < lateBytes):
 	case trip >= farTrip && left >= farBytes:
-		return most, farLanes
+		return most, farSessions
 	case p.link == nil:
 	case trip >= farTrip && left/loginTrips >= int64(p.link.Window()/2):
 		return min(want, most), 1
@@ -128,14 +124,14 @@ func (p *lanePool) worth(want int, left int64) (conns, each int) {
 	return 1, 1
 }
 
-// isNear reports whether the server, or something near that forwards to it, took the
-// connection within farTrip.
-func (p *lanePool) isNear() bool { return p.seed > 0 && p.seed < farTrip }
+// isNear reports whether the server, or a forwarder on the way to it, accepted the connection
+// within farTrip.
+func (p *pool) isNear() bool { return p.seed > 0 && p.seed < farTrip }
 
-// trip returns the shortest round trip known, of requests with data and without.
-// Before the first of these, or before lateBytes, it is that of making the connection,
-// which may lead to something near that forwards it.
-func (p *lanePool) trip() time.Duration {
+// trip returns the shortest round trip known, of requests with data and without. Before the
+// first answer it is the time that it took to connect. For a near server it is that until
+// lateBytes have moved.
+func (p *pool) trip() time.Duration {
 	if p.link == nil {
 		return p.seed
 	}
@@ -155,8 +151,8 @@ func (p *lanePool) trip() time.Duration {
 	return min(data, calls)
 }
 
-// setFloor sets the window's floor for so many transfers that read.
-func (p *lanePool) setFloor(reads int) {
+// setFloor sets the window's floor. reads is how many transfers read.
+func (p *pool) setFloor(reads int) {
 	n := pipeline.DefaultMinBytes
 	if reads == 0 && p.isNear() && p.trip() < farTrip {
 		n = nearWrites
@@ -164,22 +160,22 @@ func (p *lanePool) setFloor(reads int) {
 	p.link.SetFloor(n)
 }
 
-// widen enlarges the window for connections whose rate is not known yet: slow ones must
-// not take the room of fast ones. Those without a lane do not count, or the first would
-// take theirs before they are there.
-func (p *lanePool) widen() {
+// widen enlarges the window for further connections, whose rate is not known yet: slow ones
+// must not take the room of fast ones. Connections without a session do not count, as others
+// would take their room meanwhile.
+func (p *pool) widen() {
 	used := map[*connection]bool{}
-	for _, l := range p.lanes {
-		if l != nil {
-			used[l.conn] = true
+	for _, s := range p.sessions {
+		if s != nil {
+			used[s.conn] = true
 		}
 	}
 	p.link.Widen(max(len(used)-1, 0) * pipeline.DefaultLaneBytes)
 }
 
-// even returns on how many lanes of each connection a file should be open at
-// least, if it should be open on so many and so much of it is left.
-func (p *lanePool) even(want int, left int64) int {
+// even returns on how many sessions of each connection a file should be open at least. It
+// should be open on want sessions in all, and left bytes of it remain.
+func (p *pool) even(want int, left int64) int {
 	conns, each := p.worth(want, left)
 	if conns == 1 {
 		return 0
@@ -187,9 +183,9 @@ func (p *lanePool) even(want int, left int64) int {
 	return max(each, (want+len(p.conns)-1)/len(p.conns))
 }
 
-// usable returns how many lanes there are, or soon will be. Where connections
-// are made for their own sake, their lanes do not count before they are there.
-func (p *lanePool) usable() int {
+// usable returns how many sessions there are or soon will be. On a far path, sessions of
+// connections under way do not count.
+func (p *pool) usable() int {
 	n := p.open() + p.opening
 	if p.link != nil && p.trip() >= farTrip && p.open() > 0 {
 		for _, conn := range p.conns {
@@ -201,15 +197,15 @@ func (p *lanePool) usable() int {
 	return n
 }
 
-func (p *lanePool) newConnection() *connection {
-	conn := &connection{owned: true, limit: p.lanesEach}
+func (p *pool) newConnection() *connection {
+	conn := &connection{owned: true, limit: p.sessionsEach}
 	p.conns = append(p.conns, conn)
 	return conn
 }
 
-// place returns the connection with room for a lane which has the fewest, or
-// nil, and whether one is about to be made.
-func (p *lanePool) place() (best *connection, wait bool) {
+// place returns the connection with the fewest sessions that has room for another, or nil. If
+// it is nil, wait says whether a connection is about to be made.
+func (p *pool) place() (best *connection, wait bool) {
 	for _, conn := range p.conns {
 		if conn.carrier == nil {
 			wait = true
@@ -222,65 +218,17 @@ func (p *lanePool) place() (best *connection, wait bool) {
 	return best, wait && best == nil
 }
 
-// idlest returns the lane with the least to do, or nil.
-func (p *lanePool) idlest() *Lane {
-	var best *Lane
+// idlest returns the session with the least to do, or nil.
+func (p *pool) idlest() *Session {
+	var best *Session
 	least := 0
-	for i, l := range p.lanes {
-		if l == nil || l.err != nil || !l.ready {
+	for i, s := range p.sessions {
+		if s == nil || s.err != nil || !s.ready {
 			continue
 		}
-		if n := p.link.Outstanding(i) + l.pending; best == nil || n < least {
-			best, least = l, n
+		if n := p.link.Outstanding(i) + s.pending; best == nil || n < least {
+			best, least = s, n
 		}
 	}
 	return best
-}
-
-// A connection has lanes.
-type connection struct {
-	carrier Carrier
-	owned   bool // to be closed with the Client
-
-	// All of mux.mu:
-	open    []*Lane
-	opening int
-	limit   int  // lanes the server allows, as far as known
-	served  bool // it has had a lane
-	pinging bool
-}
-
-// isStream reports whether a connection is one session, and no more.
-func (c *connection) isStream() bool {
-	_, is := c.carrier.(*stream)
-	return is
-}
-
-// ping asks whether a connection is alive, and closes it if there is no answer in
-// the time after which a server has stalled. The caller holds mu, the lock of the mux.
-func (c *connection) ping(mu *sync.Mutex) {
-	if c.pinging {
-		c.abandon()
-		return
-	}
-	c.pinging = true
-	go func() { // it ends with the connection
-		err := c.carrier.Ping()
-		mu.Lock()
-		defer mu.Unlock()
-		c.pinging = false
-		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			c.abandon()
-		}
-	}()
-}
-
-// abandon closes a connection under all of its lanes. The caller
-// holds mux.mu.
-func (c *connection) abandon() {
-	c.limit = 0
-	go func() { _ = c.carrier.Close() }()
-	for _, l := range c.open {
-		l.fail(ErrStalled)
-	}
 }

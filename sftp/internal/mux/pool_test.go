@@ -24,7 +24,7 @@ func TestWorthOfSlowServer(t *testing.T) {
 		{"not known, and longer since", 0, time.Millisecond, 90 * time.Millisecond, 8},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := lanePool{link: pipeline.NewLink(pipeline.Limits{}), ops: pipeline.NewOps(pipeline.OpsLimits{}), canConnect: true, seed: test.seed, maxConns: 8}
+			p := pool{link: pipeline.NewLink(pipeline.Limits{}), ops: pipeline.NewOps(pipeline.OpsLimits{}), canConnect: true, seed: test.seed, maxConns: 8}
 			now := time.Unix(0, 0)
 			id, _ := p.ops.Next(now)
 			p.ops.Reply(now.Add(test.late), id)

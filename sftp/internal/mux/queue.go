@@ -2,17 +2,17 @@ package mux
 
 import "slices"
 
-// A Queue is a queue that takes and gives at constant cost.
-type Queue[T any] struct {
+// A queue is first in, first out, at constant cost for each item.
+type queue[T any] struct {
 	items []T
 	head  int
 }
 
-// Len returns how many items there are.
-func (q *Queue[T]) Len() int { return len(q.items) - q.head }
+// length returns how many items there are.
+func (q *queue[T]) length() int { return len(q.items) - q.head }
 
-// Push adds an item at the end.
-func (q *Queue[T]) Push(v T) {
+// push adds an item at the end.
+func (q *queue[T]) push(v T) {
 	if len(q.items) == cap(q.items) && q.head > len(q.items)/2 {
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
@@ -21,9 +21,9 @@ func (q *Queue[T]) Push(v T) {
 	q.items = append(q.items, v)
 }
 
-// Pop takes the first item, if there is one.
-func (q *Queue[T]) Pop() (v T, ok bool) {
-	if q.Len() == 0 {
+// pop removes the first item, if there is one.
+func (q *queue[T]) pop() (v T, ok bool) {
+	if q.length() == 0 {
 		return v, false
 	}
 	var zero T
@@ -34,8 +34,8 @@ func (q *Queue[T]) Pop() (v T, ok bool) {
 	return v, true
 }
 
-// remove takes one out of a queue, wherever it is.
-func remove[T comparable](q *Queue[T], v T) {
+// removeItem removes an item from a queue, wherever it is.
+func removeItem[T comparable](q *queue[T], v T) {
 	if i := slices.Index(q.items[q.head:], v); i >= 0 {
 		q.items = slices.Delete(q.items, q.head+i, q.head+i+1)
 	}

@@ -5,321 +5,339 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/haul-project/haul/internal/pipeline"
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// minChunk is the least that is asked for at once behind the end of a file.
+// minChunk is the least that is asked for at once beyond the end of a file, in bytes.
 const minChunk = 4 << 10
 
-// A Sink is where the data of READs goes to. All of it is called under mux.mu.
-type Sink interface {
-	// Place returns where the data of a READ goes, or nil for a buffer, with
-	// which received is called.
-	Place(q pipeline.Request) []byte
+// errAbandoned stops the plan of a transfer whose result is not needed.
+var errAbandoned = errors.New("transfer abandoned")
 
-	// Received takes n bytes, and the buffer they are in. It has to report them to
-	// the plan.
-	Received(now time.Time, id uint32, off int64, b *Buffer, n int)
+// A sink is where the data of READs goes. Its methods run under mu.
+type sink interface {
+	// place returns where the data of a READ goes. If it is nil, the data goes to a buffer
+	// and then to received.
+	place(q pipeline.Request) []byte
+
+	// received takes n bytes in a buffer, and the buffer too. It has to report them to the plan.
+	received(now time.Time, id uint32, off int64, b *Buffer, n int)
 }
 
-// A Source is where the data of WRITEs comes from. All of it is called under mux.mu.
-type Source interface {
-	// Ready reports whether another WRITE may be granted.
-	Ready() bool
+// A source is where the data of WRITEs comes from. Its methods run under mu.
+type source interface {
+	// ready reports whether another WRITE may be granted.
+	ready() bool
 
-	// Granted takes a WRITE that may be sent.
-	Granted(g Grant)
+	// granted takes a WRITE that may be sent.
+	granted(g grant)
 
-	// Changed is called when an answer has come, or all has failed.
-	Changed()
+	// changed is called when an answer has come, and when the transfer has failed.
+	changed()
 }
 
-// A Grant is a WRITE for which there is room.
-type Grant struct {
+// A transfer moves one range of one file, as its plan says. The goroutine that needs it waits
+// on notified, and then checks how far the transfer is.
+type transfer struct {
+	all      *transfers
+	file     *handleSet
+	sink     sink   // one of these two
+	source   source //
+	notified chan struct{}
+
+	// Under mu:
+	plan   *pipeline.Plan
+	queued bool  // it waits for room
+	gone   bool  // it was abandoned: answers are dropped
+	local  error // what has gone wrong on this side
+	err    error // why it cannot continue, other than by its plan
+}
+
+// A grant is a WRITE for which there is room.
+type grant struct {
 	pipeline.Request
-	at    Handle
+	to    Handle
 	asked *request
 	id    uint32 // of asked, as long as it is the same request
 }
 
-// A Transfer moves one range of one file. The goroutine that needs it waits on
-// Notified, and then checks how far it is.
-type Transfer struct {
-	mux      *Mux
-	File     *File
-	Sink     Sink   // one of these two
-	Source   Source //
-	Notified chan struct{}
+// transfers has the transfers of a mux, and gives them room in turn.
+type transfers struct {
+	*core
+	opener *opener
+	pool   *pool
+	table  *requestTable
+	link   *pipeline.Link
+	server *Server
 
-	// All of mux.mu:
-	Plan   *pipeline.Plan
-	queued bool
-	gone   bool  // it was abandoned: what still comes is dropped
-	local  error // what has gone wrong on this side
-	Err    error // why it cannot continue, other than by its plan
+	// Under mu:
+	list  map[*transfer]struct{}
+	queue queue[*transfer] // transfers that may have something to ask
+	reads int              // how many transfers read
 }
 
-// Begin begins a transfer. The caller holds mu.
-func (m *Mux) Begin(t *Transfer, p pipeline.Config) {
-	p.Link = m.link
-	p.Chunk = m.Server.ReadChunk
+// begin begins a transfer.
+func (ts *transfers) begin(t *transfer, p pipeline.Config) {
+	p.Link = ts.link
+	p.Chunk = ts.server.ReadChunk
 	if t.writes() {
-		p.Chunk = m.Server.WriteChunk
+		p.Chunk = ts.server.WriteChunk
 	} else if p.UntilEOF && p.Size >= 0 {
-		// To see that a small file ends where it should, one asks for a little
-		// only: what is asked for takes room, even if it is not there.
+		// To see that a small file ends where it should, ask for little: requests take room
+		// even for bytes that do not exist.
 		p.Chunk = min(p.Chunk, max(int(min(p.Size, math.MaxInt32)), minChunk))
 	}
-	t.mux, t.Plan = m, pipeline.New(p)
-	if t.Notified == nil {
-		t.Notified = make(chan struct{}, 1)
+	t.all, t.plan = ts, pipeline.New(p)
+	if t.notified == nil {
+		t.notified = make(chan struct{}, 1)
 	}
-	m.transfers[t] = struct{}{}
-	m.countReads(t, 1)
-	t.File.users++
-	t.File.spread(1, 0)
-	if t.Err == nil {
-		t.Err = t.File.err
+	ts.list[t] = struct{}{}
+	ts.countReads(t, 1)
+	t.file.users = append(t.file.users, t)
+	t.file.spread(1, 0)
+	if t.err == nil {
+		t.err = t.file.err
 	}
-	if t.Err == nil {
-		t.Err = m.err
+	if t.err == nil {
+		t.err = ts.err
 	}
 }
 
-// Finish forgets a transfer. Answers to what is under way are dropped when they come.
-// The caller holds mu, and calls it once.
-func (t *Transfer) Finish() {
+// finish forgets a transfer. Answers that are still to come are dropped. It is called once.
+func (t *transfer) finish() {
 	t.gone = true
-	t.Plan.Stop(ErrAbandoned)
-	t.File.users--
+	t.plan.Stop(errAbandoned)
+	t.file.users = slices.DeleteFunc(t.file.users, func(u fileUser) bool { return u == t })
 	t.forget()
 }
 
-// forget takes a transfer out of the list once nothing is outstanding.
-func (t *Transfer) forget() {
-	if _, ok := t.mux.transfers[t]; ok && t.Plan.Outstanding() == 0 {
-		delete(t.mux.transfers, t)
-		t.mux.countReads(t, -1)
+// forget takes a transfer out of the list if nothing of it is outstanding.
+func (t *transfer) forget() {
+	if _, ok := t.all.list[t]; ok && t.plan.Outstanding() == 0 {
+		delete(t.all.list, t)
+		t.all.countReads(t, -1)
 	}
 }
 
-// countReads counts a transfer that reads, or forgets it with n = -1. The caller holds mu.
-func (m *Mux) countReads(t *Transfer, n int) {
+// countReads adds n to the count of transfers that read, if t is one.
+func (ts *transfers) countReads(t *transfer, n int) {
 	if !t.writes() {
-		m.reads += n
-		m.pool.setFloor(m.reads)
+		ts.reads += n
+		ts.pool.setFloor(ts.reads)
 	}
 }
 
-// ErrAbandoned stops the plan of a transfer whose result is not needed.
-var ErrAbandoned = errors.New("transfer abandoned")
-
-// Notify wakes the goroutine that waits for the transfer.
-func (t *Transfer) Notify() {
+// notify wakes the goroutine that waits for the transfer.
+func (t *transfer) notify() {
 	select {
-	case t.Notified <- struct{}{}:
+	case t.notified <- struct{}{}:
 	default:
 	}
 }
 
-// fail ends a transfer that cannot continue. The caller holds mu.
-func (t *Transfer) fail(err error) {
-	if t.Err == nil {
-		t.Err = err
+// fail ends a transfer that cannot continue.
+func (t *transfer) fail(err error) {
+	if t.gone {
+		return
+	}
+	if t.err == nil {
+		t.err = err
 	}
 	t.answered()
 }
 
 // writes reports whether data goes to the server.
-func (t *Transfer) writes() bool { return t.Source != nil }
+func (t *transfer) writes() bool { return t.source != nil }
 
-// answered lets this end of the transfer look what has changed. The caller holds mu.
-func (t *Transfer) answered() {
-	if t.Source != nil {
-		t.Source.Changed()
+// answered lets the local end of the transfer look at what has changed.
+func (t *transfer) answered() {
+	if t.source != nil {
+		t.source.changed()
 	}
-	if t.Over() {
-		t.Notify()
+	if t.over() {
+		t.notify()
 	}
 }
 
-// localFailed notes that a request has failed on this side. The caller holds mu.
-func (t *Transfer) localFailed(id uint32, err error) {
+// localFailed notes that a request has failed on this side.
+func (t *transfer) localFailed(id uint32, err error) {
 	if t.local == nil {
 		t.local = err
 	}
-	t.Plan.LocalFailed(id, err)
+	t.plan.LocalFailed(id, err)
 }
 
-// Halt ends a transfer for a reason of this side. The caller holds mu.
-func (t *Transfer) Halt(err error) {
+// halt ends a transfer for a reason of this side.
+func (t *transfer) halt(err error) {
 	if t.local == nil {
 		t.local = err
 	}
-	t.Plan.Stop(err)
+	t.plan.Stop(err)
 }
 
-// Over reports whether nothing more will come. The caller holds mu.
-func (t *Transfer) Over() bool { return t.Err != nil || t.Plan.Done() }
+// over reports whether nothing more will come.
+func (t *transfer) over() bool { return t.err != nil || t.plan.Done() }
 
-// Failure returns the error of a transfer that is over, and whether it is of
-// this side. The caller holds mu.
-func (t *Transfer) Failure() (local bool, err error) {
-	remote, here := t.Plan.Err()
+// failed reports whether the transfer cannot continue.
+func (t *transfer) failed() bool {
+	remote, local := t.plan.Err()
+	return remote != nil || local != nil || t.err != nil
+}
+
+// failure returns the error of a transfer that is over, and whether it is of this side.
+func (t *transfer) failure() (local bool, err error) {
+	remote, here := t.plan.Err()
 	switch {
 	case here != nil && t.local != nil:
 		return true, t.local
 	case remote != nil:
 		return false, remote
 	}
-	return false, Plain(t.Err)
+	return false, Plain(t.err)
 }
 
-// changed continues after an answer, or when there is more to ask for. The caller
-// holds mu.
-func (t *Transfer) changed(now time.Time) {
+// changed continues after an answer, or when there is more to ask for.
+func (t *transfer) changed(now time.Time) {
 	if t.gone {
 		t.forget()
-		t.mux.GrantRoom(now)
+		t.grantRoom(now)
 		return
 	}
 	t.answered()
-	t.Advance(now)
+	t.advance(now)
 }
 
-// Advance asks for room, and for more lanes if they help, and lets all transfers use
-// what room there is. The caller holds mu.
-func (t *Transfer) Advance(now time.Time) {
-	t.Ask(now)
+// advance asks for room, and for more sessions if they help, and lets all transfers use the
+// room that there is.
+func (t *transfer) advance(now time.Time) {
+	t.ask(now)
 	t.spread()
-	t.mux.GrantRoom(now)
+	t.grantRoom(now)
 }
 
-// spread gets more lanes for a transfer that has use for them. The caller holds
-// mu.
-func (t *Transfer) spread() {
-	if t.Over() {
+// spread gets more sessions for a transfer that has use for them.
+func (t *transfer) spread() {
+	if t.over() {
 		return
 	}
-	lanes, left := t.Plan.Lanes(), t.Plan.Left()
-	t.File.spread(lanes, t.mux.pool.even(lanes, left))
-	if t.File.widens() {
-		t.mux.grow(lanes, left)
+	want, left := t.plan.Lanes(), t.plan.Left()
+	t.file.spread(want, t.all.pool.even(want, left))
+	if t.file.widens() {
+		t.all.opener.grow(want, left)
 	}
 }
 
-// Ask puts a transfer into the queue for room. The caller holds mu.
-func (t *Transfer) Ask(now time.Time) {
-	if !t.queued && !t.gone && !t.Over() {
+// ask puts a transfer into the queue for room.
+func (t *transfer) ask(time.Time) {
+	if !t.queued && !t.gone && !t.over() {
 		t.queued = true
-		t.mux.queue.Push(t)
+		t.all.queue.push(t)
 	}
 }
 
-// GrantRoom gives what room there is to the transfers that ask for it, one request each in
-// turn. The caller holds mu.
-func (m *Mux) GrantRoom(now time.Time) {
-	for refused := 0; refused < m.queue.Len(); {
-		t, _ := m.queue.Pop()
+// grantRoom lets all transfers use the room that there is.
+func (t *transfer) grantRoom(now time.Time) { t.all.grantRoom(now) }
+
+// grantRoom gives the room that there is to the transfers that ask for it, in turn and for one
+// request at a time.
+func (ts *transfers) grantRoom(now time.Time) {
+	for refused := 0; refused < ts.queue.length(); {
+		t, _ := ts.queue.pop()
 		t.queued = false
-		if t.gone || t.Over() {
+		if t.gone || t.over() {
 			continue
 		}
-		l, ok := t.next(now)
+		s, ok := t.next(now)
 		switch {
 		case ok:
 			refused = 0
-			t.Ask(now)
-		case l != nil && m.full(l, t.Plan.Chunk()):
+			t.ask(now)
+		case s != nil && ts.isFull(s, t.plan.Chunk()):
 			refused++
-			t.Ask(now)
+			t.ask(now)
 		default:
 			// It needs nothing now, and asks again when that changes.
 		}
 	}
 }
 
-// full reports whether it may be for want of room that a transfer got nothing
-// on a lane. The caller holds mu.
-func (m *Mux) full(l *Lane, chunk int) bool {
-	out := m.pool.outstanding()
-	return out > 0 && out+chunk > m.link.Window() ||
-		m.link.Outstanding(l.n)+chunk > pipeline.DefaultLaneBytes ||
-		m.link.Full()
+// isFull reports whether a transfer may have got nothing in a session for want of room.
+func (ts *transfers) isFull(s *Session, chunk int) bool {
+	out := ts.pool.outstanding()
+	return out > 0 && out+chunk > ts.link.Window() ||
+		ts.link.Outstanding(s.n)+chunk > pipeline.DefaultLaneBytes ||
+		ts.link.Full()
 }
 
-// next asks for the next range, if there is room, on the lane which has the
-// least to do. It returns that lane, or nil if the file is open on none. The
-// caller holds mu.
-func (t *Transfer) next(now time.Time) (*Lane, bool) {
-	h, ok := t.File.idlest(t.Plan.Chunk())
+// next asks for the next range, if there is room, in the session with the least to do. It
+// returns that session, or nil if the file is open in none.
+func (t *transfer) next(now time.Time) (*Session, bool) {
+	h, ok := t.file.idlest(t.plan.Chunk())
 	if !ok {
-		t.File.spread(1, 0)
+		t.file.spread(1, 0)
 		return nil, false
 	}
-	return h.Lane, t.nextOn(now, h)
+	return h.Session, t.nextIn(now, h) != nil
 }
 
-func (t *Transfer) nextOn(now time.Time, h Handle) bool {
-	if t.Source != nil && !t.Source.Ready() {
-		return false
+// nextIn asks for the next range under a handle, and returns the request, or nil if there is
+// nothing to ask or no room.
+func (t *transfer) nextIn(now time.Time, h Handle) *request {
+	if t.source != nil && !t.source.ready() {
+		return nil
 	}
-	q, ok := t.Plan.Next(now, h.Lane.n)
+	q, ok := t.plan.Next(now, h.Session.n)
 	if !ok {
-		return false
+		return nil
 	}
-	a := t.mux.table.add(h.Lane, q.ID)
-	a.transfer, a.off, a.n = t, q.Offset, q.Len
-	t.mux.table.data++
-	if t.Source != nil {
-		t.File.reach = max(t.File.reach, q.Offset+int64(q.Len))
-		t.Source.Granted(Grant{q, h, a, a.id})
-		return true
+	a := t.all.table.add(h.Session, q.ID, t)
+	a.off, a.n = q.Offset, q.Len
+	if t.source != nil {
+		t.file.reach = max(t.file.reach, q.Offset+int64(q.Len))
+		t.source.granted(grant{q, h, a, a.id})
+		return a
 	}
-	a.to, a.sent = t.Sink.Place(q), true
-	h.Lane.expect(false)
-	h.Lane.text = wire.AppendRead(h.Lane.text, a.id, h.Handle, q.Offset, uint32(q.Len))
-	h.Lane.due.Signal()
-	return true
+	a.to, a.sent = t.sink.place(q), true
+	h.Session.expect(false)
+	h.Session.text = wire.AppendRead(h.Session.text, a.id, h.Handle, q.Offset, uint32(q.Len))
+	h.Session.due.Signal()
+	return a
 }
 
-// late asks again for what a lane is late with, where another has room. The
-// caller holds mu.
-func (t *Transfer) late(now time.Time) {
-	for _, h := range t.File.handles {
-		for t.nextOn(now, h) {
+// repeatLate asks again, where there is room, for what a session is late with.
+func (t *transfer) repeatLate(now time.Time) {
+	for _, h := range t.file.handles {
+		for t.nextIn(now, h) != nil {
 		}
 	}
 }
 
-// Send sends the WRITE of a grant. data is n bytes in front of which there is
-// room for the header: it begins at b[writeHead]. in has the memory. The caller
-// holds mu.
-func (g Grant) Send(b []byte, n int, in Memory) {
-	at := WriteHead - wire.WriteHeaderSize(g.at.Handle)
-	wire.AppendWriteHeader(b[at:at:WriteHead], g.asked.id, g.at.Handle, g.Offset, n)
+// send sends the WRITE of a grant. Its n bytes of data begin at b[WriteHead], and the header
+// goes in front of them. in is what b is in.
+func (g grant) send(t *transfer, b []byte, n int, in memory) {
+	at := WriteHead - wire.WriteHeaderSize(g.to.Handle)
+	wire.AppendWriteHeader(b[at:at:WriteHead], g.asked.id, g.to.Handle, g.Offset, n)
 	g.asked.n, g.asked.sent = n, true
-	g.at.Lane.mux.link.Sent(g.Request.ID)
-	g.at.Lane.expect(false)
-	g.at.Lane.push(outgoing{b[at : WriteHead+n], in})
+	t.all.link.Sent(g.Request.ID)
+	g.to.Session.expect(false)
+	g.to.Session.push(outgoing{b[at : WriteHead+n], in})
 }
 
-// stands reports whether a grant is still good: it is not if its lane has ended.
-// The caller holds mu.
-func (g Grant) stands(t *Transfer) bool { return t.mux.table.find(g.id) == g.asked }
+// isValid reports whether the WRITE of a grant may still be sent: its session has not ended.
+func (g grant) isValid(t *transfer) bool { return t.all.table.find(g.id) == g.asked }
 
-// withdraw takes back a grant for which there is no data; the caller reports
-// that to the plan. The caller holds mu.
-func (g Grant) withdraw(t *Transfer) { t.mux.table.remove(g.asked) }
+// withdraw returns a grant for which there is no data. The caller reports that to the plan.
+func (g grant) withdraw(t *transfer) { t.all.table.remove(g.asked) }
 
-// Wait waits until something has changed, or until a time that is not zero. ctx ends the
-// wait, and so does life, with an error. The caller holds mu, which is free meanwhile.
-func (t *Transfer) Wait(ctx, life context.Context, until time.Time) error {
-	t.mux.mu.Unlock()
-	defer t.mux.mu.Lock()
+// wait waits until something has changed, or until a time that is not zero. The end of ctx or
+// of life ends the wait with an error. It unlocks mu while it waits.
+func (t *transfer) wait(ctx, life context.Context, until time.Time) error {
+	t.all.mu.Unlock()
+	defer t.all.mu.Lock()
 	var alarm <-chan time.Time
 	if !until.IsZero() {
 		timer := time.NewTimer(time.Until(until))
@@ -327,7 +345,7 @@ func (t *Transfer) Wait(ctx, life context.Context, until time.Time) error {
 		alarm = timer.C
 	}
 	select {
-	case <-t.Notified:
+	case <-t.notified:
 		return nil
 	case <-alarm:
 		return nil
@@ -338,56 +356,69 @@ func (t *Transfer) Wait(ctx, life context.Context, until time.Time) error {
 	}
 }
 
-// spreadAll lets all transfers use a lane that has been opened. The caller holds mu.
-func (m *Mux) spreadAll() {
-	for t := range m.transfers {
-		t.File.spread(t.Plan.Lanes(), m.pool.even(t.Plan.Lanes(), t.Plan.Left()))
+// contextError returns the error of the first context that has ended, or nil. A transfer that
+// always has something to do, as to a disk slower than the network, never calls wait, which
+// would report it.
+func contextError(ctx, life context.Context) error {
+	return cmp.Or(context.Cause(ctx), context.Cause(life))
+}
+
+// sessionLost does nothing: the plan has its ranges back from the link.
+func (t *transfer) sessionLost(uint32, error) {}
+
+// sessionLost lets all transfers ask again for what was under way in a session that has ended.
+func (ts *transfers) sessionLost(s *Session) {
+	for t := range ts.list {
+		t.file.sessionLost(s)
+		if t.gone {
+			t.forget()
+			continue
+		}
+		t.answered()
+		t.notify()
+		t.ask(time.Now())
 	}
 }
 
-// violated notes for all files in use that the server broke the protocol on a lane.
-// The caller holds mu.
-func (m *Mux) violated(l *Lane) {
-	for t := range m.transfers {
-		t.File.broken(l)
+// spreadAll lets all transfers use a session that has been opened.
+func (ts *transfers) spreadAll() {
+	for t := range ts.list {
+		t.file.spread(t.plan.Lanes(), ts.pool.even(t.plan.Lanes(), t.plan.Left()))
 	}
 }
 
-// lostLane lets all transfers ask again for what was under way on a lane that has
-// ended. The caller holds mu.
-func (m *Mux) lostLane(l *Lane) {
-	for t := range m.transfers {
-		t.laneGone(l)
+// violated notes for all files in use that the server broke the protocol in a session.
+func (ts *transfers) violated(s *Session) {
+	for t := range ts.list {
+		t.file.violated(s)
 	}
 }
 
-// failTransfers fails all transfers that have no lane, or all if the mux has failed.
-// The caller holds mu.
-func (m *Mux) failTransfers(err error) {
-	for t := range m.transfers {
-		if len(t.File.handles) == 0 || m.err != nil {
-			t.File.fail(err)
+// failAll fails all transfers whose file is open nowhere, or all if the mux has failed.
+func (ts *transfers) failAll(err error) {
+	for t := range ts.list {
+		if len(t.file.handles) == 0 || ts.err != nil {
+			t.file.fail(err)
 			t.fail(err)
 		}
 	}
 }
 
-// contextError returns the error of the first context that has ended, or nil. Where there is
-// always something to do, as on a disk slower than the network, Wait is never called, and
-// does not report it.
-func contextError(ctx, life context.Context) error {
-	return cmp.Or(context.Cause(ctx), context.Cause(life))
-}
-
-// laneGone is called when a lane has ended, whose ranges the plan has back. The
-// caller holds mu.
-func (t *Transfer) laneGone(l *Lane) {
-	t.File.laneGone(l)
-	if t.gone {
-		t.forget()
-		return
+// neediest returns the transfer with the most left of those that have use for another session
+// on a connection, or nil.
+func (ts *transfers) neediest(conn *connection) (best *transfer) {
+	for t := range ts.list {
+		f := t.file
+		if t.gone || t.over() || !f.widens() || f.closed || f.err != nil || len(f.handles) == 0 {
+			continue
+		}
+		want, left := t.plan.Lanes(), t.plan.Left()
+		if len(f.handles)+len(f.opening) >= want && f.countOn(conn) >= ts.pool.even(want, left) {
+			continue
+		}
+		if best == nil || left > best.plan.Left() {
+			best = t
+		}
 	}
-	t.answered()
-	t.Notify()
-	t.Ask(time.Now())
+	return best
 }

@@ -62,14 +62,14 @@ func TestFillsLongPaths(t *testing.T) {
 		more, path16, p := run(t, 1, 10, put)
 		refused, pathR, pR := run(t, 0, 3, put)
 		t.Logf("put %v: one lane %v; eight %v (%d lanes); two connections %v (%d lanes on %d); three allowed %v (%d lanes)",
-			put, one, eight, path8.Lanes, more, path16.Lanes, path16.Conns, refused, pathR.Lanes)
+			put, one, eight, path8.Sessions, more, path16.Sessions, path16.Conns, refused, pathR.Sessions)
 		if one < 4*eight {
 			t.Errorf("put %v: eight lanes took %v, one %v", put, eight, one)
 		}
-		if more >= eight || path16.Conns != 2 || path16.Lanes <= 8 || p.made != 2 {
+		if more >= eight || path16.Conns != 2 || path16.Sessions <= 8 || p.made != 2 {
 			t.Errorf("put %v: two connections took %v with %+v, one %v", put, more, path16, eight)
 		}
-		if pathR.Lanes != 3 || pR.refused == 0 || pR.refused > 5 || refused > one/2 {
+		if pathR.Sessions != 3 || pR.refused == 0 || pR.refused > 5 || refused > one/2 {
 			t.Errorf("put %v: with three sessions allowed %v, %+v, refused %d times", put, refused, pathR, pR.refused)
 		}
 	}

@@ -1,0 +1,470 @@
+package mux
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/haul-project/haul/internal/pipeline"
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+// maxReopen is how many times in a row a file that is open nowhere is opened again without
+// anything moving.
+const maxReopen = 3
+
+// A fileUser is a transfer of a file. Its methods run under mu.
+type fileUser interface {
+	// fail ends the transfer: the file is open nowhere.
+	fail(err error)
+
+	// ask lets the transfer ask for room again: the file was opened in a session.
+	ask(now time.Time)
+
+	// grantRoom lets all transfers use the room that there is.
+	grantRoom(now time.Time)
+}
+
+// A handleSet is where one file is open on the server: it has a handle for each session that
+// the file is open in, since a handle is valid in its session only.
+type handleSet struct {
+	calls  *calls
+	name   string         // as the caller calls the file
+	Path   string         // as the server is asked for it
+	access wire.OpenFlags // OpenRead, OpenWrite or both
+
+	// Own is set if no other client knows the name. Then a file that is opened again is
+	// the same file, and is not compared.
+	Own bool
+
+	// single is set if the file can be used only in the session it was opened in, as data
+	// that is appended has to come in order.
+	single bool
+
+	// Under mu:
+	Known   wire.Attrs // the file as it was when it was opened
+	handles []Handle
+	ending  Handle // one of these whose CLOSE was sent: see Closing
+	guesses []*guess
+	opening []*Session // an entry for each OPEN under way; nil for any session
+	users   []fileUser
+	tries   int           // OPENs in a row whose session was lost
+	narrow  bool          // the server does not open it in further sessions
+	closed  bool          // and so is what an OPEN under way brings
+	err     error         // why it is open nowhere
+	changes chan struct{} // closed when handles or err have changed; nil if nobody waits
+	reach   int64         // the end of what has been written, at most
+	sure    int64         // the end of what the server has confirmed of that, at least
+	broke   int           // how many sessions in which it was open broke the protocol
+	brokeIn *Session      // the last of them
+}
+
+// A guess is the handle under which a file is open in a session, if the guess is right.
+type guess struct {
+	session *Session
+	handle  string
+	ids     []uint32 // of the requests that were sent on the guess
+
+	// As answers come:
+	open     bool // the handle is right
+	answered bool // attrs or why describe the file that the handle is of
+	attrs    wire.Attrs
+	why      error
+}
+
+// guessIn returns the guess about the handle in a session that is still open, or nil.
+func (f *handleSet) guessIn(s *Session) *guess {
+	for _, g := range f.guesses {
+		if g.session == s {
+			return g
+		}
+	}
+	return nil
+}
+
+// isOpenIn reports whether the file is open in a session.
+func (f *handleSet) isOpenIn(s *Session) bool {
+	return slices.ContainsFunc(f.handles, func(h Handle) bool { return h.Session == s })
+}
+
+// widens reports whether the file can be opened in further sessions.
+func (f *handleSet) widens() bool { return !f.narrow && !f.single }
+
+// idlest returns the handle in the session with the least to do, of the connection with the
+// least to do: the sessions of one share its path. Sessions that have room for n bytes come
+// first.
+func (f *handleSet) idlest(n int) (best Handle, ok bool) {
+	type load struct{ full, conn, session int }
+	var least load
+	pool := f.calls.pool
+	for _, h := range f.handles {
+		if h.Session.err != nil {
+			continue
+		}
+		l := load{conn: pool.outstandingOn(h.Session.conn), session: pool.link.Outstanding(h.Session.n)}
+		if l.session+n > pipeline.DefaultLaneBytes {
+			l.full = 1
+		}
+		if !ok || cmp.Or(cmp.Compare(l.full, least.full), cmp.Compare(l.conn, least.conn), cmp.Compare(l.session, least.session)) < 0 {
+			best, least, ok = h, l, true
+		}
+	}
+	return best, ok
+}
+
+// spread opens the file in further sessions, as far as there are any, until it is open in
+// want sessions, and in even sessions of each connection.
+func (f *handleSet) spread(want, even int) {
+	f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Session.gone })
+	have := len(f.handles) + len(f.opening)
+	switch {
+	case f.err != nil || f.closed:
+		return
+	case have == 0:
+		f.reopen()
+		return
+	case f.narrow || f.single:
+		return
+	}
+	for ; ; have++ {
+		s := f.fresh()
+		if s == nil || have >= want && f.countOn(s.conn) >= even {
+			return
+		}
+		f.openIn(s)
+	}
+}
+
+// fresh returns a session in which the file is not open, of the connection on which it is open
+// in the fewest sessions. It returns nil if there is none.
+func (f *handleSet) fresh() (best *Session) {
+	least := math.MaxInt
+	for _, s := range f.calls.pool.sessions {
+		if s == nil || s.err != nil || !s.ready || f.isOpenIn(s) || slices.Contains(f.opening, s) {
+			continue
+		}
+		if n := f.countOn(s.conn); n < least {
+			best, least = s, n
+		}
+	}
+	return best
+}
+
+// countOn returns in how many sessions of a connection the file is open, or about to be.
+func (f *handleSet) countOn(conn *connection) int {
+	n := 0
+	for _, h := range f.handles {
+		if h.Session.conn == conn {
+			n++
+		}
+	}
+	for _, s := range f.opening {
+		if s != nil && s.conn == conn {
+			n++
+		}
+	}
+	return n
+}
+
+// fail makes the file unusable, unless it is open somewhere.
+func (f *handleSet) fail(err error) {
+	if f.err == nil && len(f.handles) == 0 {
+		f.endWith(Plain(err))
+	}
+}
+
+// endWith makes the file unusable even if it is open somewhere.
+func (f *handleSet) endWith(err error) {
+	f.err = err
+	f.notifyWaiting()
+	for _, u := range f.users {
+		u.fail(err)
+	}
+}
+
+// notifyWaiting wakes the goroutines that wait for changes.
+func (f *handleSet) notifyWaiting() {
+	if f.changes != nil {
+		close(f.changes)
+		f.changes = nil
+	}
+}
+
+// awaitChange calls begin, and waits until handles or err have changed. It unlocks mu while
+// it waits.
+func (f *handleSet) awaitChange(ctx context.Context, begin func()) (err error) {
+	if f.changes == nil {
+		f.changes = make(chan struct{})
+	}
+	changes := f.changes
+	begin()
+	f.calls.mu.Unlock()
+	defer f.calls.mu.Lock()
+	select {
+	case <-changes:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// await waits until the file is open somewhere, and returns where.
+func (f *handleSet) await(ctx context.Context) (Handle, error) {
+	for {
+		if h, ok := f.idlest(0); ok {
+			return h, nil
+		}
+		if f.err != nil {
+			return Handle{}, f.err
+		}
+		if f.calls.err != nil {
+			return Handle{}, f.calls.err
+		}
+		err := f.awaitChange(ctx, func() {
+			// A session that has failed takes some time to end, and only transfers hear of it.
+			f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Session.err != nil })
+			f.spread(1, 0)
+		})
+		if err != nil {
+			return Handle{}, err
+		}
+	}
+}
+
+// awaitIn waits until the file is open in a session, and returns the handle there.
+func (f *handleSet) awaitIn(ctx context.Context, s *Session) (Handle, error) {
+	for asked := false; ; asked = true {
+		if i := slices.IndexFunc(f.handles, func(h Handle) bool { return h.Session == s }); i >= 0 && s.err == nil {
+			return f.handles[i], nil
+		}
+		opening := slices.Contains(f.opening, s)
+		switch {
+		case f.err != nil:
+			return Handle{}, f.err
+		case s.err != nil || f.closed || asked && !opening:
+			return Handle{}, fmt.Errorf("%w: %s cannot be opened in a further session", ErrConnectionLost, f.name)
+		}
+		err := f.awaitChange(ctx, func() {
+			if !opening {
+				f.openIn(s)
+			}
+		})
+		if err != nil {
+			return Handle{}, err
+		}
+	}
+}
+
+// sessionLost forgets the handle in a session that has ended.
+func (f *handleSet) sessionLost(s *Session) {
+	f.handles = slices.DeleteFunc(f.handles, func(h Handle) bool { return h.Session == s })
+	if len(f.handles)+len(f.opening) == 0 && f.err == nil {
+		f.tries++
+		f.reopen()
+	}
+}
+
+// violated notes that the server broke the protocol in a session.
+func (f *handleSet) violated(s *Session) {
+	if f.err != nil || f.brokeIn == s || !f.isOpenIn(s) {
+		return
+	}
+	f.brokeIn = s
+	if !f.mayAskAgain(s.err) {
+		f.endWith(fmt.Errorf("%w (for the second time, so it is not asked again)", s.err))
+	}
+}
+
+// mayAskAgain counts violations of the protocol, and reports whether to continue after err.
+func (f *handleSet) mayAskAgain(err error) bool {
+	if errors.Is(err, ErrProtocol) {
+		f.broke++
+	}
+	return f.broke <= maxViolations
+}
+
+// reopen opens a file that is open nowhere, if it is in use.
+func (f *handleSet) reopen() {
+	switch {
+	case len(f.users) == 0 && f.changes == nil:
+		return
+	case f.single:
+		f.fail(fmt.Errorf("%w: %w", ErrConnectionLost, f.calls.last))
+		return
+	case f.tries >= maxReopen:
+		f.fail(fmt.Errorf("%w, %d times in a row: %w", ErrConnectionLost, f.tries, f.calls.last))
+		return
+	}
+	f.openIn(nil)
+}
+
+// openIn opens the file in another session, or in the idlest one if s is nil.
+func (f *handleSet) openIn(s *Session) *Call {
+	f.opening = append(f.opening, s)
+	h := Handle{Session: s}
+	var k *Call
+	k = &Call{Session: s,
+		Build: func(b []byte, id uint32) []byte {
+			return wire.AppendOpen(b, id, f.Path, f.access, wire.Attrs{})
+		},
+		Take: TakeHandle(&h.Handle),
+		then: func(err error) {
+			i := slices.Index(f.opening, s)
+			f.opening[i] = k.at
+			h.Session = k.at
+			if g := f.guessIn(h.Session); g != nil && f.guessOpened(g, h, err) {
+				return
+			}
+			if err == nil && !f.Own {
+				f.compare(h)
+			} else {
+				f.opened(h, err)
+			}
+		},
+	}
+	f.calls.submit(k)
+	return k
+}
+
+// opened ends an OPEN that was under way.
+func (f *handleSet) opened(h Handle, err error) {
+	i := slices.Index(f.opening, h.Session)
+	f.opening = slices.Delete(f.opening, i, i+1)
+	switch {
+	case f.closed:
+		if err == nil {
+			f.calls.closeHandle(h)
+		}
+		return
+	case err == nil && h.Session.err == nil:
+		f.handles = append(f.handles, h)
+	case len(f.handles)+len(f.opening) > 0:
+		// It continues with the handles that there are, and in sessions to come.
+		f.narrow = f.narrow || !errors.Is(err, ErrSessionLost)
+	case f.calls.err == nil && (err == nil || errors.Is(err, ErrSessionLost) && f.mayAskAgain(err)):
+		f.tries++
+		f.reopen()
+		return
+	default:
+		f.fail(err)
+	}
+	f.notifyWaiting()
+	now := time.Now()
+	for _, u := range f.users {
+		u.ask(now)
+	}
+	if len(f.users) > 0 {
+		f.users[0].grantRoom(now)
+	}
+}
+
+// guessOpened takes the answer to the OPEN in a session that has a guess, and reports whether
+// the guess may be right.
+func (f *handleSet) guessOpened(g *guess, h Handle, err error) bool {
+	if err != nil || h.Handle != g.handle {
+		if err == nil {
+			f.calls.firstHandle = ""
+		}
+		f.endGuess(g, false)
+		return false
+	}
+	g.open = true
+	f.compareGuess(g)
+	return true
+}
+
+// compareGuess compares the file once both answers about it have come.
+func (f *handleSet) compareGuess(g *guess) {
+	if g.open && g.answered {
+		f.described(Handle{g.session, g.handle}, g.attrs, g.why)
+	}
+}
+
+// endGuess ends a guess. If it was wrong, the requests that were sent on it are void, and
+// others are sent in their place.
+func (f *handleSet) endGuess(g *guess, right bool) {
+	f.guesses = slices.DeleteFunc(f.guesses, func(other *guess) bool { return other == g })
+	if right {
+		return
+	}
+	for _, id := range g.ids {
+		if a := f.calls.table.find(id); a != nil && a.session == g.session {
+			a.void = true
+			f.calls.pool.link.Lost(a.inner)
+		}
+	}
+}
+
+// compare finds out whether a handle is of this file, or of another that has its name by now.
+// Version 3 has no number of a file, so size, owner, mode and times have to do: as they were
+// when the file was opened, or, if they have changed since, as they are now where it is open.
+func (f *handleSet) compare(h Handle) {
+	now := new(wire.Attrs)
+	f.fstat(h, now, func(err error) { f.described(h, *now, err) })
+}
+
+// described takes the attributes of the file that a handle is of.
+func (f *handleSet) described(h Handle, now wire.Attrs, err error) {
+	if old, ok := f.idlest(0); err == nil && !f.same(f.Known, now, f.sure) && ok {
+		f.compareWith(h, old)
+		return
+	}
+	f.compared(h, err, f.Known, now, f.sure)
+}
+
+// compareWith compares a handle with another, old, that is known to be of the file.
+func (f *handleSet) compareWith(h, old Handle) {
+	var now, then wire.Attrs
+	sure, missing := f.sure, 2
+	done := func(err error) {
+		if missing--; missing < 0 || missing > 0 && err == nil {
+			return
+		}
+		missing = 0
+		f.compared(h, err, then, now, sure)
+	}
+	f.fstat(old, &then, done)
+	f.fstat(h, &now, done)
+}
+
+// fstat asks for the attributes of a handle.
+func (f *handleSet) fstat(h Handle, a *wire.Attrs, then func(error)) {
+	f.calls.submit(&Call{Session: h.Session, Take: TakeAttrs(a), then: then, Build: func(b []byte, id uint32) []byte {
+		return wire.AppendFstat(b, id, h.Handle)
+	}})
+}
+
+// compared accepts a handle, or closes it.
+func (f *handleSet) compared(h Handle, err error, then, now wire.Attrs, sure int64) {
+	if err == nil && !f.same(then, now, sure) {
+		err = fmt.Errorf("%s is another file by now", f.name)
+	}
+	if err != nil {
+		f.calls.closeHandle(h)
+	}
+	if g := f.guessIn(h.Session); g != nil {
+		f.endGuess(g, err == nil)
+	}
+	f.opened(h, err)
+}
+
+// same reports whether now describes the same file as then. sure is up to where the file was
+// written for certain when the server was asked.
+func (f *handleSet) same(then, now wire.Attrs, sure int64) bool {
+	both := then.Flags & now.Flags
+	if both&wire.AttrOwner != 0 && (then.UID != now.UID || then.GID != now.GID) ||
+		both&wire.AttrMode != 0 && then.Mode != now.Mode {
+		return false
+	}
+	if f.access&wire.OpenWrite != 0 {
+		// WRITEs are under way. The size is between what is confirmed and what was sent;
+		// that of another file is only by chance.
+		return now.Has(wire.AttrSize) && now.Size >= max(f.Known.Size, sure) && now.Size <= max(f.Known.Size, f.reach)
+	}
+	const known = wire.AttrSize | wire.AttrTimes
+	return both&known == known && then.Size == now.Size && then.Mtime == now.Mtime
+}

@@ -1,0 +1,188 @@
+package mux
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+const (
+	// maxListAhead is how many READDIRs may be in flight for one directory. A listing begins
+	// with two, of which the second brings the end of a short one.
+	maxListAhead = 64
+
+	// maxListEmpty is how many answers in a row may have no names but "." and "..".
+	maxListEmpty = 16
+
+	// maxListUnsafe is how many answers may have names that no entry may have.
+	maxListUnsafe = 64
+
+	// maxListHeld is how many entries may have come and not been taken before no more are
+	// asked for: some 4 MiB. The answers in flight come on top.
+	maxListHeld = 16 << 10
+)
+
+// A ListParser describes the entries of one answer. count is how many names there are besides
+// "." and "..". unsafe is an error about the first name that no entry may have.
+type ListParser func(names wire.Names) (list []fs.FileInfo, count int, unsafe error)
+
+// A Listing is a directory that is open to be listed. It has several requests in flight. Next
+// and Close must not be called at the same time.
+type Listing struct {
+	mux   *Mux
+	parse ListParser
+	at    Handle
+	ctx   context.Context // ends it
+
+	// Under mu:
+	entries  queue[fs.FileInfo]
+	ahead    int   // how many requests may be in flight
+	asked    []int // the numbers of the requests that are, in the order of asking
+	last     int   // the latest number
+	endedAt  int   // the number of the request whose answer was the end
+	empty    int   // answers without names in a row
+	end      error // why nothing more is asked; io.EOF at the end
+	unsafe   error // about the first name that no entry may have
+	bad      int   // how many answers had such names
+	notified chan struct{}
+}
+
+// OpenDir opens a directory to be listed. ctx ends the listing too.
+func (m *Mux) OpenDir(ctx context.Context, path string, parse ListParser) (*Listing, error) {
+	var h string
+	var err error
+	var k *Call
+	for tries := 1; ; tries++ {
+		k = &Call{Take: TakeHandle(&h), Build: func(b []byte, id uint32) []byte { return wire.AppendOpendir(b, id, path) }}
+		k.Orphan = func() { m.calls.closeHandle(Handle{k.at, h}) }
+		if err = m.Do(ctx, k); !errors.Is(err, ErrSessionLost) || tries == MaxTries {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Listing{mux: m, parse: parse, at: Handle{k.at, h}, ahead: 2, notified: make(chan struct{}, 1), ctx: ctx}, nil
+}
+
+// ask asks for more.
+func (d *Listing) ask() {
+	for len(d.asked) < d.ahead && d.end == nil && d.entries.length() < maxListHeld {
+		d.last++
+		number := d.last
+		d.asked = append(d.asked, number)
+		var list []fs.FileInfo
+		var count int
+		var unsafe error
+		d.mux.calls.submit(&Call{Session: d.at.Session,
+			Build: func(b []byte, id uint32) []byte { return wire.AppendReaddir(b, id, d.at.Handle) },
+			Take: func(p *wire.Reply) error {
+				if p.Type != wire.TypeName {
+					return Unexpected(p, wire.TypeName)
+				}
+				list, count, unsafe = d.parse(p.Names)
+				return nil
+			},
+			then: func(err error) {
+				if unsafe != nil && d.unsafe == nil {
+					d.unsafe = unsafe
+				}
+				if unsafe != nil {
+					if d.bad++; d.bad == maxListUnsafe && err == nil {
+						err = unsafe
+					}
+				}
+				d.answer(number, list, count, err)
+			},
+		})
+	}
+}
+
+// over reports whether nothing more can come: answers to requests after the end have no names.
+func (d *Listing) over() bool {
+	return d.end != nil && (len(d.asked) == 0 || d.end == io.EOF && d.asked[0] > d.endedAt)
+}
+
+// answer takes the answer to one request.
+func (d *Listing) answer(number int, list []fs.FileInfo, count int, err error) {
+	if i, ok := slices.BinarySearch(d.asked, number); ok {
+		d.asked = slices.Delete(d.asked, i, i+1)
+	}
+	for _, fi := range list {
+		d.entries.push(fi)
+	}
+	switch {
+	case err != nil:
+		if d.end == nil || d.end == io.EOF && number < d.endedAt {
+			if d.end = Plain(err); errors.Is(err, io.EOF) {
+				d.end, d.endedAt = io.EOF, cmp.Or(min(d.endedAt, number), number)
+			}
+		}
+	case count == 0:
+		if d.empty++; d.empty == maxListEmpty && d.end == nil {
+			d.end = fmt.Errorf("%w: %d lists in a row without a name and without an end", ErrProtocol, d.empty)
+		}
+	default:
+		d.empty = 0
+		d.ahead = min(2*d.ahead, maxListAhead)
+	}
+	select {
+	case d.notified <- struct{}{}:
+	default:
+	}
+}
+
+// Next describes the next entries, and returns how many: see store.Entries. If some names were
+// unsafe, the error after the last of the others says so.
+func (d *Listing) Next(into []fs.FileInfo) (int, error) {
+	mu := &d.mux.mu
+	mu.Lock()
+	defer mu.Unlock()
+	for {
+		d.ask()
+		n := 0
+		for n < len(into) {
+			fi, ok := d.entries.pop()
+			if !ok {
+				break
+			}
+			into[n] = fi
+			n++
+		}
+		switch {
+		case n > 0 || len(into) == 0:
+			return n, nil
+		case d.over() && d.end == io.EOF && d.unsafe != nil:
+			return 0, d.unsafe
+		case d.over():
+			return 0, d.end
+		}
+		mu.Unlock()
+		var err error
+		select {
+		case <-d.notified:
+		case <-d.ctx.Done():
+			err = context.Cause(d.ctx)
+		}
+		mu.Lock()
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Close closes the directory, and does not wait for the server.
+func (d *Listing) Close() {
+	d.mux.mu.Lock()
+	defer d.mux.mu.Unlock()
+	if d.end == nil {
+		d.end = fs.ErrClosed
+	}
+	d.mux.calls.closeHandle(d.at)
+}

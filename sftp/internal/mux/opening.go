@@ -1,0 +1,393 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/haul-project/haul/internal/rate"
+)
+
+// eagerTime is how long a server may take to answer a handshake that sends requests ahead.
+// After that, another session is begun with a sequential handshake.
+const eagerTime = 5 * time.Second
+
+// loginGrace is how long a login under way may still take after the mux has ended, or
+// loginTrips on a long path. It is short, as a user may have interrupted a copy.
+const loginGrace = 2 * time.Second
+
+// openerEvents is what an opener reports. All of it is called under mu.
+type openerEvents interface {
+	// greeting is called for a session that has a number and is about to shake hands.
+	// Requests may be sent on it.
+	greeting(s *Session)
+
+	// opened is called for a session that is ready for requests.
+	opened(s *Session)
+
+	// broken is called for a session that has failed in its handshake, after its requests
+	// were taken back.
+	broken(s *Session)
+
+	// starved is called when whatever needs a session has to fail.
+	starved(err error)
+}
+
+// An opener opens connections and sessions, and takes them away when they end.
+type opener struct {
+	*core
+	pool   *pool
+	table  *requestTable
+	owner  sessionOwner
+	events openerEvents
+	ready  chan struct{} // closed when the first session is open, or has failed
+
+	// Under mu:
+	server     *Server // nil until the first session is open
+	sequential bool    // how sessions are opened: see greeting
+	losses     losses
+}
+
+// openFirst opens a session on the first connection. It finds out what the server can do, and
+// how its sessions have to be opened. It takes mu.
+func (o *opener) openFirst(ctx context.Context, conn *connection) (*Session, announcement, error) {
+	if conn.isStream() {
+		return o.open(ctx, conn, false, o.config.First) // a stream cannot begin again
+	}
+	eager, cancel := context.WithTimeoutCause(ctx, eagerTime, ErrHandshakeTime)
+	defer cancel()
+	s, g, err := o.open(eager, conn, false, o.config.First)
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrNoSession) {
+		return s, g, err
+	}
+	// The server does not serve files, or is slow, or fails on requests that come before it
+	// has answered INIT. Try again, and wait for each answer.
+	if hasEnded(eager, conn.carrier) {
+		return nil, announcement{}, err
+	}
+	o.sequential = true
+	s, g, again := o.open(ctx, conn, true, "")
+	if again != nil && !errors.Is(again, errNoSubsystem) && ctx.Err() == nil {
+		again = err // the first error says why the connection ended
+	}
+	return s, g, again
+}
+
+// hasEnded reports whether a connection has ended. A channel must not be opened right after
+// that: package ssh first drops the channels that wait for an answer, and only then refuses to
+// open others, so a channel opened in between would wait for ever. A request of the connection
+// does not. Without an answer in time, the connection counts as alive.
+func hasEnded(ctx context.Context, c Carrier) bool {
+	answered := make(chan error, 1)
+	go func() { answered <- c.Ping() }() // it ends when the server answers, or the connection ends
+	select {
+	case err := <-answered:
+		return err != nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// open opens a session and exchanges INIT and VERSION. It takes mu.
+func (o *opener) open(ctx context.Context, conn *connection, sequential bool, first string) (*Session, announcement, error) {
+	stream, err := conn.carrier.Open(ctx, sequential)
+	if err != nil {
+		return nil, announcement{}, err
+	}
+	s := newSession(o.core, o.owner, conn, stream)
+	how := greeting{sequential: sequential, first: first, server: o.server}
+	if o.config.Expect == ExpectFirst {
+		how.large = o.expect
+	}
+	if !sequential && o.server != nil {
+		o.mu.Lock()
+		o.enlist(s)
+		o.events.greeting(s)
+		o.mu.Unlock()
+	}
+	g, err := s.handshake(ctx, how)
+	if err != nil {
+		go func() { _ = stream.Close() }()
+		o.mu.Lock()
+		o.strike(s, err)
+		o.mu.Unlock()
+		return nil, announcement{}, err
+	}
+	return s, g, nil
+}
+
+// enlist gives a session its number.
+func (o *opener) enlist(s *Session) {
+	if o.err != nil {
+		s.err = o.err
+	}
+	s.n = slices.Index(o.pool.sessions, nil)
+	if s.n < 0 {
+		s.n = len(o.pool.sessions)
+		o.pool.sessions = append(o.pool.sessions, nil)
+	}
+	o.pool.sessions[s.n] = s
+	o.pool.widen()
+	s.epoch = o.losses.epoch
+}
+
+// isEnlisted reports whether a session has a number.
+func (o *opener) isEnlisted(s *Session) bool { return slices.Contains(o.pool.sessions, s) }
+
+// strike takes away a session that has failed in its handshake, and its requests.
+func (o *opener) strike(s *Session, err error) {
+	s.timer.Stop()
+	if s.gone || !o.isEnlisted(s) {
+		return
+	}
+	if s.err == nil {
+		s.err = err
+	}
+	o.takeBack(s)
+	o.events.broken(s)
+}
+
+// begin gives a session its goroutines.
+func (o *opener) begin(s *Session) {
+	s.conn.opening--
+	s.conn.open = append(s.conn.open, s)
+	s.conn.served = true
+	if !o.isEnlisted(s) {
+		o.enlist(s)
+	}
+	if s.ready = true; o.err != nil {
+		s.err = o.err
+	}
+	s.start()
+	o.events.opened(s)
+}
+
+// grow opens sessions until there are want of them, if that is possible. left is how many
+// bytes are still to be moved over them.
+func (o *opener) grow(want int, left int64) {
+	if o.err != nil {
+		return
+	}
+	if o.losses.tooMany(time.Now()) {
+		if o.pool.open()+o.pool.opening == 0 {
+			o.events.starved(fmt.Errorf("%w %d times, and hardly anything moved between: %w", ErrConnectionLost, o.losses.spent, o.last))
+		}
+		return
+	}
+	conns, each := o.pool.worth(want, left)
+	if o.pool.streams {
+		want = min(want, max(conns, 1)) // each costs a login
+	}
+	o.connect(conns)
+	for _, conn := range o.pool.conns {
+		for conn.carrier != nil && len(conn.open) > 0 && len(conn.open)+conn.opening < min(each, conn.limit) {
+			o.startOpening(conn)
+		}
+	}
+	for n := o.pool.usable(); n < want; n++ {
+		conn, wait := o.pool.place()
+		if wait {
+			return // until the connection under way has sessions, or fails
+		}
+		if conn == nil && o.pool.isFull() {
+			if n == 0 {
+				o.fail(fmt.Errorf("%w: %w", ErrConnectionLost, o.last))
+			} else if o.pool.opening == 0 {
+				o.pool.link.LimitLanes(n)
+			}
+			return
+		}
+		if conn == nil {
+			conn = o.pool.newConnection()
+		}
+		o.startOpening(conn)
+	}
+}
+
+// connect begins further connections until there are conns of them.
+func (o *opener) connect(conns int) {
+	for len(o.pool.conns) < conns {
+		o.startOpening(o.pool.newConnection())
+	}
+}
+
+// expect begins further connections if they help to move left bytes, even before the first
+// one has a session. It takes mu.
+func (o *opener) expect(left int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil {
+		conns, _ := o.pool.worth(1, left)
+		o.connect(conns)
+	}
+}
+
+// startOpening begins to open a session.
+func (o *opener) startOpening(conn *connection) {
+	conn.opening++
+	o.pool.opening++
+	o.work.Go(func() { o.openOn(conn) })
+}
+
+// openOn opens a session on a connection, which it makes first if it has no carrier. It takes
+// mu.
+func (o *opener) openOn(conn *connection) {
+	err := o.pause(o.ctx)
+	if err == nil && conn.carrier == nil {
+		err = o.makeConnection(conn)
+	}
+	var s *Session
+	if err == nil {
+		s, err = o.openFurther(conn)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pool.opening--
+	if err == nil {
+		o.begin(s)
+		return
+	}
+	conn.opening--
+	switch {
+	case errors.Is(err, ErrNoSession) && len(conn.open) > 0:
+		conn.limit = len(conn.open) // the server is never asked for more again
+	case len(conn.open) == 0 && conn.opening == 0:
+		if o.drop(conn); conn.carrier == nil || conn.isStream() && !conn.served {
+			o.pool.maxConns = max(1, len(o.pool.conns)) // no other can be made
+		}
+	default:
+		conn.limit = len(conn.open)
+	}
+	if o.pool.open()+o.pool.opening > 0 {
+		return
+	}
+	if room, _ := o.pool.place(); room != nil || conn.served && !o.pool.isFull() {
+		o.grow(1, 0)
+		return
+	}
+	// No session is left. With Connect a later call may try again.
+	err = fmt.Errorf("%w, and there is no other: %w", ErrConnectionLost, noEOF(err))
+	if o.config.Connect == nil {
+		o.fail(err)
+		return
+	}
+	o.events.starved(err)
+}
+
+// pause waits until another session may be opened. It takes mu.
+func (o *opener) pause(ctx context.Context) error {
+	o.mu.Lock()
+	d := time.Until(o.losses.until)
+	o.mu.Unlock()
+	return rate.Sleep(ctx, d)
+}
+
+// makeConnection logs in once more. It does not abort the login when the mux ends: from
+// OpenSSH 9.8 on, sshd refuses sources whose connections end before they have logged in. It
+// takes mu.
+func (o *opener) makeConnection(conn *connection) error {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(o.ctx), o.config.Timeout, ErrHandshakeTime)
+	defer cancel()
+	stop := context.AfterFunc(o.ctx, func() { time.AfterFunc(max(loginGrace, loginTrips*o.config.Trip), cancel) })
+	defer stop()
+	made, err := o.config.Connect(ctx)
+	<-o.ready // what follows depends on the first session, even after a refusal
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		o.work.Go(func() { _ = made.Close() })
+		return o.err
+	}
+	conn.carrier = made
+	return nil
+}
+
+// openFurther opens a session that is not the first. It takes mu.
+func (o *opener) openFurther(conn *connection) (*Session, error) {
+	ctx, cancel := context.WithTimeoutCause(o.ctx, o.config.Timeout, ErrHandshakeTime)
+	defer cancel()
+	o.mu.Lock()
+	sequential := o.sequential
+	o.mu.Unlock()
+	s, _, err := o.open(ctx, conn, sequential, "")
+	return s, err
+}
+
+// drop forgets a connection without sessions.
+func (o *opener) drop(conn *connection) {
+	i := slices.Index(o.pool.conns, conn)
+	if i < 0 {
+		return // the client was closed
+	}
+	o.pool.conns = slices.Delete(o.pool.conns, i, i+1)
+	if carrier := conn.carrier; carrier != nil && conn.owned {
+		o.work.Go(func() { _ = carrier.Close() })
+	}
+}
+
+// noteEnd notes that a session has ended: no reply of it will come, and no request on it will
+// be sent.
+func (o *opener) noteEnd(s *Session, now time.Time) {
+	s.conn.open = slices.DeleteFunc(s.conn.open, func(other *Session) bool { return other == s })
+	if s.conn.isStream() {
+		s.conn.limit = 0 // it has no other session
+	}
+	o.losses.add(now, s.epoch)
+}
+
+// dropIdle drops the connection of a session that has ended, if that was its last one and
+// another connection can be used: it is suspect.
+func (o *opener) dropIdle(conn *connection) {
+	if len(conn.open)+conn.opening == 0 && (o.config.Connect != nil || len(o.pool.conns) > 1) {
+		o.drop(conn)
+	}
+}
+
+// takeBack frees the number of a session, and takes its requests back.
+func (o *opener) takeBack(s *Session) {
+	s.gone = true
+	again := o.table.removeAll(s)
+	o.pool.link.LaneLost(s.n)
+	o.pool.sessions[s.n] = nil
+	o.pool.widen()
+	for _, a := range again {
+		a.of.sessionLost(a.inner, s.err)
+	}
+}
+
+// fail ends everything that is under way.
+func (o *opener) fail(err error) {
+	if o.err == nil {
+		o.err = err
+	}
+	for _, s := range o.pool.sessions {
+		if s != nil {
+			s.fail(o.err)
+		}
+	}
+	o.events.starved(o.err)
+}
+
+// closeAll ends everything with err, and closes the connections that belong to the mux. It
+// returns why the mux had ended before, or nil. It takes mu.
+func (o *opener) closeAll(err error) (ended error) {
+	o.mu.Lock()
+	ended = o.err
+	o.fail(err)
+	conns := o.pool.conns
+	o.pool.conns = nil
+	o.mu.Unlock()
+	o.stop(err)
+	for _, conn := range conns {
+		if conn.owned && conn.carrier != nil { // a connection that is being made ends by itself
+			_ = conn.carrier.Close()
+		}
+	}
+	o.work.Wait()
+	return ended
+}

@@ -1,0 +1,183 @@
+package mux
+
+import (
+	"io"
+	"slices"
+	"time"
+
+	"github.com/haul-project/haul/internal/pipeline"
+)
+
+const (
+	// aheadGrowth is by how much the distance grows that is read ahead, each time that the
+	// reader has shown that it continues.
+	aheadGrowth = 4
+
+	// aheadShown is which part of a block a reader has to take to show it: a quarter.
+	aheadShown = 4
+
+	// maxJoin is the longest answer, in bytes, that is copied to the end of the one before:
+	// a server that answers byte by byte must not cost a buffer for each byte.
+	maxJoin = 4 << 10
+)
+
+// A ReadAhead reads a file for a reader that takes it in order. Its methods must not be called
+// at the same time; they take mu.
+type ReadAhead struct {
+	f     *File
+	t     *transfer
+	pos   int64 // the next byte to be taken
+	start int64 // where it began
+	ahead int64 // how many bytes beyond pos to ask for
+	shown bool  // the reader has taken enough of the block to show that it continues
+	block block // the one that is taken from
+
+	// Under mu:
+	blocks []block // in order of their offsets
+	limit  int64   // up to here may be asked
+	held   int64   // how much of what all files hold belongs to this one
+}
+
+// A block is bytes that have come.
+type block struct {
+	off    int64 // of the first byte that is left
+	b      []byte
+	size   int     // how many bytes there were
+	buffer *Buffer // that b is in
+}
+
+// ReadAhead begins to read at an offset. It asks for the next ahead bytes.
+func (f *File) ReadAhead(off, ahead int64) *ReadAhead {
+	r := &ReadAhead{f: f, pos: off, start: off, limit: off, ahead: ahead}
+	r.t = &transfer{file: &f.handleSet, sink: r}
+	f.mux.mu.Lock()
+	defer f.mux.mu.Unlock()
+	f.mux.transfers.begin(r.t, pipeline.Config{Offset: off, Size: f.sizeFrom(off), UntilEOF: true})
+	r.ask()
+	return r
+}
+
+// Pos returns the offset of the next byte.
+func (r *ReadAhead) Pos() int64 { return r.pos }
+
+// Ahead sets how many bytes to ask for beyond those that were taken.
+func (r *ReadAhead) Ahead(n int64) { r.ahead = n }
+
+func (r *ReadAhead) place(pipeline.Request) []byte { return nil }
+
+func (r *ReadAhead) received(now time.Time, id uint32, off int64, buf *Buffer, n int) {
+	r.t.plan.Reply(now, id, n)
+	r.t.notify()
+	i := len(r.blocks)
+	for i > 0 && r.blocks[i-1].off > off {
+		i--
+	}
+	if i > 0 && n <= maxJoin {
+		if p := &r.blocks[i-1]; p.off+int64(len(p.b)) == off && cap(p.b)-len(p.b) >= n {
+			p.b = append(p.b, buf.Bytes[:n]...)
+			p.size = len(p.b)
+			buf.Free()
+			return
+		}
+	}
+	r.blocks = slices.Insert(r.blocks, i, block{off, buf.Bytes[:n], n, buf})
+}
+
+// ask asks for what the reader may want next.
+func (r *ReadAhead) ask() {
+	m := r.f.mux
+	held := &m.buffers.held
+	chunk := int64(r.t.plan.Chunk())
+	// Beyond what the path holds, more would only fill memory.
+	r.ahead = min(r.ahead, int64(m.link.Window())+2*chunk)
+	want := r.pos + r.ahead
+	if over := *held - r.held + (want - r.pos) - int64(m.config.Memory); over > 0 {
+		want = max(want-over, r.pos+1) // each file may have one request
+	}
+	want = r.start + (want-r.start+chunk-1)/chunk*chunk
+	r.limit = max(r.limit, want)
+	*held -= r.held
+	r.held = r.limit - r.pos
+	*held += r.held
+	r.t.plan.Limit(r.limit)
+	r.t.advance(time.Now())
+}
+
+// Drop ends reading ahead. Nothing else may be called afterwards.
+func (r *ReadAhead) Drop() {
+	m := r.f.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.t.finish()
+	m.buffers.held -= r.held
+	r.blocks = append(r.blocks, r.block)
+	for _, b := range r.blocks {
+		if b.buffer != nil {
+			b.buffer.Free()
+		}
+	}
+	r.blocks = nil
+}
+
+// Next returns the bytes at Pos that have come, at least one; if there are none, it waits for
+// some. They are valid until Took is called for all of them. At the end of the file the error
+// is io.EOF; others are a [*Failure].
+func (r *ReadAhead) Next() ([]byte, error) {
+	if len(r.block.b) == 0 {
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+	}
+	return r.block.b, nil
+}
+
+// fill waits until there is a block to take from.
+func (r *ReadAhead) fill() error {
+	m := r.f.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.block.buffer != nil {
+		r.block.buffer.Free()
+		r.block = block{}
+	}
+	r.ask()
+	for {
+		if len(r.blocks) > 0 && r.blocks[0].off == r.pos {
+			r.block = r.blocks[0]
+			r.blocks = slices.Delete(r.blocks, 0, 1)
+			if r.shown = false; len(r.block.b) == 0 {
+				r.block.buffer.Free()
+				r.block = block{}
+				continue
+			}
+			return nil
+		}
+		if end, ok := r.t.plan.End(); ok && r.pos >= end {
+			return io.EOF
+		}
+		if r.t.over() {
+			local, err := r.t.failure()
+			if err == nil {
+				err = io.ErrUnexpectedEOF
+			}
+			return &Failure{r.pos, local, err}
+		}
+		if err := r.t.wait(r.f.life, r.f.life, time.Time{}); err != nil {
+			return &Failure{r.pos, true, err}
+		}
+	}
+}
+
+// Took notes that the reader has taken n of the bytes that Next has returned.
+func (r *ReadAhead) Took(n int) {
+	b := &r.block
+	b.b, b.off = b.b[n:], b.off+int64(n)
+	r.pos += int64(n)
+	if !r.shown && len(b.b) <= b.size-b.size/aheadShown {
+		r.shown = true
+		r.ahead *= aheadGrowth
+		r.f.mux.mu.Lock()
+		r.ask()
+		r.f.mux.mu.Unlock()
+	}
+}

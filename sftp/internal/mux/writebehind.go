@@ -1,0 +1,450 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/sftp/internal/wire"
+)
+
+const (
+	// maxRuns is how many ranges of a file, apart from each other, may be written behind at
+	// a time.
+	maxRuns = 64
+
+	// maxCopy is how many bytes are copied at once under the lock.
+	maxCopy = 32 << 10
+)
+
+// errGivenUp means that a file was closed before the server had confirmed what was written to
+// it.
+var errGivenUp = errors.New("closed before it was written")
+
+// A WriteBehind is what was written to a file and is not confirmed. Its methods must not be
+// called at the same time, except Dirty; they take mu.
+type WriteBehind struct {
+	f        *File
+	dirty    atomic.Bool   // something is not confirmed
+	runs     []*run        // the oldest first
+	notified chan struct{} // of all runs
+	err      error         // what went wrong first, a *Failure
+	whole    int64         // up to here nothing is missing of what has failed
+	use      segmentUse    // under mu
+}
+
+// Begin prepares b, which must be the zero value, to write to a file.
+func (b *WriteBehind) Begin(f *File) {
+	b.f, b.whole, b.use.all = f, math.MaxInt64, &f.mux.buffers
+}
+
+// Dirty reports whether something was written that is not confirmed.
+func (b *WriteBehind) Dirty() bool { return b.dirty.Load() }
+
+// Err returns the first error, a [*Failure], or nil.
+func (b *WriteBehind) Err() error { return b.err }
+
+// Runs returns how many ranges of the file are written behind.
+func (b *WriteBehind) Runs() int { return len(b.runs) }
+
+// noteFailure notes that writing has failed, and returns the first error.
+func (b *WriteBehind) noteFailure(err error) error {
+	if b.err == nil {
+		b.err = err
+	}
+	return b.err
+}
+
+// Write writes p at off, as soon as there is room. It returns when it has copied p. An error is
+// a [*Failure].
+func (b *WriteBehind) Write(p []byte, off int64) (n int, err error) {
+	r, err := b.runAt(off, int64(len(p)))
+	if err != nil {
+		return 0, err
+	}
+	for n < len(p) {
+		some, err := r.add(p[n:])
+		n += some
+		if err != nil {
+			return n, b.noteFailure(err)
+		}
+	}
+	return n, nil
+}
+
+// WriteFrom writes what r has until it ends, from off on, and returns how many bytes that are.
+// An error is a [*Failure]. If Err returns nil, it is of r.
+func (b *WriteBehind) WriteFrom(r io.Reader, off int64) (n int64, err error) {
+	to, err := b.runAt(off, 1)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		some, err := to.readFrom(r, off+n, b.f.mux.Server.WriteChunk)
+		n += int64(some)
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// Hold reads size bytes of r, to be written at off. They are sent with SendClosing, or as soon
+// as something else needs them on the server. It returns how many bytes it has read. ok is
+// false, and nothing was read, if there is no memory for them. An error is a [*Failure]. If Err
+// returns nil, it is of r.
+func (b *WriteBehind) Hold(r io.Reader, off, size int64) (n int64, ok bool, err error) {
+	m := b.f.mux
+	m.mu.Lock()
+	reserved := m.buffers.reserve(size, int64(m.config.Memory))
+	m.mu.Unlock()
+	if !reserved {
+		return 0, false, nil
+	}
+	defer func() { // the segments count themselves
+		m.mu.Lock()
+		m.buffers.held -= size
+		m.mu.Unlock()
+	}()
+	to, err := b.runAt(off, size)
+	if err != nil {
+		return 0, true, err
+	}
+	m.mu.Lock()
+	to.whole = true
+	to.t.plan.EndAt(off + size)
+	m.mu.Unlock()
+	for n < size {
+		some, err := to.readFrom(r, off+n, int(size-n))
+		n += int64(some)
+		switch {
+		case b.err != nil:
+			return n, true, err
+		case err == io.EOF && n < size:
+			return n, true, &Failure{off + n, true, io.ErrUnexpectedEOF}
+		case err != nil && err != io.EOF:
+			return n, true, err
+		}
+	}
+	return n, true, nil
+}
+
+// Await waits until the server has confirmed what was written, and returns what went wrong
+// first, a [*Failure]. The end of ctx ends the wait, and so does the end of the file's life.
+func (b *WriteBehind) Await(ctx context.Context) error {
+	if !b.dirty.Load() || b.err != nil {
+		return b.err
+	}
+	m := b.f.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b.endRuns()
+	for len(b.runs) > 0 {
+		r := b.runs[0]
+		for !r.t.over() {
+			if err := r.t.wait(ctx, b.f.life, time.Time{}); err != nil {
+				// The result of the rest is not known. Finish handles it.
+				for _, r := range b.runs {
+					r.t.halt(err)
+				}
+				return b.noteFailure(&Failure{r.t.plan.Contiguous(), true, err})
+			}
+		}
+		b.forgetRun()
+	}
+	b.dirty.Store(false)
+	return b.err
+}
+
+// SendClosing sends what is not sent yet, and behind it an FSETSTAT and a CLOSE. It returns nil
+// if it cannot: the file is open in several sessions, or writing has failed.
+func (b *WriteBehind) SendClosing(ctx context.Context, a wire.Attrs) *Closing {
+	if b.err != nil {
+		return nil
+	}
+	m := b.f.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !b.sendRuns(ctx) {
+		return nil
+	}
+	return b.f.closeBehind(a)
+}
+
+// Finish ends writing, and gives up what is not confirmed. If writing has failed and cut is
+// set, it cuts the file: see [File.Cut].
+func (b *WriteBehind) Finish(ctx context.Context, cut bool) error {
+	m := b.f.mux
+	m.mu.Lock()
+	for len(b.runs) > 0 {
+		r := b.runs[0]
+		if !r.idle() {
+			r.t.halt(errGivenUp)
+		}
+		for err := error(nil); !r.t.over() && r.t.plan.Outstanding() > 0 && err == nil; {
+			err = r.t.wait(ctx, ctx, time.Time{})
+		}
+		b.forgetRun()
+	}
+	m.mu.Unlock()
+	if !cut || b.err == nil || b.whole == math.MaxInt64 {
+		return nil
+	}
+	return b.f.Cut(ctx, b.whole)
+}
+
+// runAt returns the run that ends at off, or a new one. It waits for runs that overlap the n
+// bytes at off. It takes mu.
+func (b *WriteBehind) runAt(off, n int64) (*run, error) {
+	m := b.f.mux
+	m.mu.Lock()
+	overlaps, kept := false, b.runs[:0]
+	var found *run
+	for _, r := range b.runs {
+		switch {
+		case r.end == off && !r.whole:
+			found = r
+		case r.idle():
+			r.t.finish()
+			continue
+		case r.start < off+n && off < r.end:
+			overlaps = true
+		}
+		kept = append(kept, r)
+	}
+	clear(b.runs[len(kept):])
+	b.runs = kept
+	m.mu.Unlock()
+	if found != nil && !overlaps {
+		return found, nil
+	}
+	if overlaps || len(b.runs) == maxRuns {
+		if err := b.Await(b.f.life); err != nil {
+			return nil, err
+		}
+	}
+	if b.notified == nil {
+		b.notified = make(chan struct{}, 1)
+	}
+	r := &run{b: b, start: off, end: off}
+	r.t = &transfer{file: &b.f.handleSet, source: r, notified: b.notified}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.transfers.begin(r.t, b.f.fillConfig(off, -1))
+	r.t.plan.Limit(off)
+	b.runs = append(b.runs, r)
+	b.dirty.Store(true)
+	return r, nil
+}
+
+// endRuns asks for all that is not sent yet. Nothing is added to the runs any more.
+func (b *WriteBehind) endRuns() {
+	now := time.Now()
+	for _, r := range b.runs {
+		r.t.plan.EndAt(r.end)
+		r.t.ask(now)
+	}
+	b.f.mux.transfers.grantRoom(now)
+}
+
+// sendRuns waits until all is sent. It returns false if that has failed; then Await returns the
+// reason. It unlocks mu while it waits.
+func (b *WriteBehind) sendRuns(ctx context.Context) bool {
+	b.endRuns()
+	for {
+		unsent := slices.IndexFunc(b.runs, func(r *run) bool { return r.t.failed() || !r.t.plan.AllAsked() })
+		if unsent < 0 {
+			return true
+		}
+		if r := b.runs[unsent]; r.t.failed() || r.t.wait(ctx, b.f.life, time.Time{}) != nil {
+			return false
+		}
+	}
+}
+
+// forgetRun forgets the first run, which is over.
+func (b *WriteBehind) forgetRun() {
+	r := b.runs[0]
+	if r.t.failed() {
+		b.whole = min(b.whole, r.t.plan.Contiguous())
+		_ = b.noteFailure(r.failure())
+	}
+	r.t.finish()
+	r.drop()
+	b.runs = append(b.runs[:0], b.runs[1:]...)
+}
+
+// A run is a range of a file that is written behind, and grows at its end.
+type run struct {
+	b     *WriteBehind
+	t     *transfer
+	start int64
+
+	// Under mu:
+	end      int64
+	segments []*segment // of what is not confirmed, in order
+	whole    bool       // its end is known, and it waits for what is to be sent with it
+}
+
+func (r *run) ready() bool { return true }
+
+func (r *run) granted(g grant) {
+	i := 0
+	for r.segments[i].end() <= g.Offset {
+		i++
+	}
+	if s := r.segments[i]; s.off == g.Offset && s.n == g.Len && s.writing == 0 {
+		s.asked = true
+		s.writing++
+		g.send(r.t, s.buffer.Bytes, s.n, s)
+		return
+	}
+	// It is several short segments, or the rest of those that went to a session that was lost.
+	b := NewBuffer(WriteHead + g.Len)
+	n := 0
+	for ; n < g.Len; i++ {
+		s := r.segments[i]
+		s.asked = true
+		from := int(g.Offset + int64(n) - s.off)
+		n += copy(b.Bytes[WriteHead+n:WriteHead+g.Len], s.buffer.Bytes[WriteHead+from:WriteHead+s.n])
+	}
+	g.send(r.t, b.Bytes, n, b)
+}
+
+func (r *run) changed() {
+	sure := r.t.plan.Contiguous()
+	n := 0
+	for n < len(r.segments) && r.segments[n].asked && r.segments[n].end() <= sure {
+		r.segments[n].done = true
+		r.segments[n].release()
+		n++
+	}
+	if n > 0 {
+		r.segments = append(r.segments[:0], r.segments[n:]...)
+	}
+	r.t.notify()
+}
+
+// drop forgets what is not confirmed.
+func (r *run) drop() {
+	for _, s := range r.segments {
+		s.done = true
+		s.release()
+	}
+	r.segments = nil
+}
+
+// idle reports whether a run has nothing more to do, and no error.
+func (r *run) idle() bool {
+	return r.t.err == nil && len(r.segments) == 0 && r.t.plan.Outstanding() == 0
+}
+
+// failure returns why a run cannot continue.
+func (r *run) failure() error {
+	local, err := r.t.failure()
+	return &Failure{r.t.plan.Contiguous(), local, err}
+}
+
+// add copies some of p to the end of a run. It takes mu.
+func (r *run) add(p []byte) (n int, err error) {
+	m := r.b.f.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, err := r.tail(len(p))
+	if err != nil {
+		return 0, err
+	}
+	n = copy(s.buffer.Bytes[WriteHead+s.n:WriteHead+s.room], p[:min(len(p), maxCopy)])
+	r.grow(s, n, n == len(p))
+	return n, nil
+}
+
+// grow takes n bytes more at the end of the last segment. If flush is set, the segment should
+// not wait for more: it goes out at once if nothing of the run is in flight.
+func (r *run) grow(s *segment, n int, flush bool) {
+	s.n += n
+	r.end += int64(n)
+	r.t.plan.Limit(r.end)
+	if !r.whole && (s.n == s.room || flush && r.t.plan.Outstanding() == 0) {
+		r.t.advance(time.Now())
+	}
+}
+
+// tail returns the last segment of a run if it has room. Else it returns another one for n
+// bytes more, as soon as there is memory. It unlocks mu while it waits.
+func (r *run) tail(n int) (*segment, error) {
+	b := r.b
+	m := b.f.mux
+	for {
+		if r.t.failed() {
+			return nil, r.failure()
+		}
+		if i := len(r.segments); i > 0 && !r.segments[i-1].asked && r.segments[i-1].n < r.segments[i-1].room {
+			return r.segments[i-1], nil
+		}
+		// A short write takes little memory, and a long run large requests.
+		want := min(m.Server.WriteChunk, max(n, int(min(r.end-r.start, math.MaxInt32))))
+		buf := NewBuffer(WriteHead + want)
+		if size := int64(len(buf.Bytes)); b.use.mayHold(size, int64(m.config.Memory), int64(m.link.Window()+2*m.Server.WriteChunk)) {
+			b.use.hold(1, size)
+			s := m.buffers.newSegment()
+			*s = segment{use: &b.use, off: r.end, room: min(m.Server.WriteChunk, len(buf.Bytes)-WriteHead), buffer: buf}
+			r.segments = append(r.segments, s)
+			return s, nil
+		}
+		buf.Free()
+		for _, other := range b.runs { // send all, as their memory is waited for
+			other.t.plan.Flush()
+			other.t.ask(time.Now())
+		}
+		m.transfers.grantRoom(time.Now())
+		if err := r.t.wait(b.f.life, b.f.life, time.Time{}); err != nil {
+			return nil, &Failure{r.t.plan.Contiguous(), true, err}
+		}
+	}
+}
+
+// readFrom reads once from src, to the end of a run, which is at pos. It reads at most n bytes.
+// It takes mu, and unlocks it while it reads.
+func (r *run) readFrom(src io.Reader, pos int64, n int) (int, error) {
+	mu := &r.b.f.mux.mu
+	mu.Lock()
+	defer mu.Unlock()
+	s, err := r.tail(n)
+	if err != nil {
+		return 0, r.b.noteFailure(err)
+	}
+	to := s.buffer.Bytes[WriteHead+s.n : WriteHead+s.room]
+	s.writing++ // so that the buffer stays where it is
+	mu.Unlock()
+	n, err = src.Read(to)
+	to = to[:min(max(n, 0), len(to))]
+	if err != nil && err != io.EOF {
+		err = &Failure{pos + int64(len(to)), true, err}
+	}
+	mu.Lock()
+	if s.asked {
+		// The segment was sent meanwhile, without these bytes.
+		mu.Unlock()
+		for n = 0; n < len(to); {
+			some, e := r.add(to[n:])
+			if n += some; e != nil {
+				err = r.b.noteFailure(e)
+				break
+			}
+		}
+		mu.Lock()
+		s.writing--
+		s.release()
+		return n, err
+	}
+	s.writing--
+	r.grow(s, len(to), true)
+	return len(to), err
+}
