@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/config"
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 )
 
 // writeConfig writes a configuration file, and returns its name.
@@ -39,7 +39,7 @@ func TestConfigMistakes(t *testing.T) {
 // such.
 func TestServeErrorsAreNoMistakes(t *testing.T) {
 	run := runServer
-	runServer = func(context.Context, serve.Config, io.Writer) error {
+	runServer = func(context.Context, settings.Config, io.Writer) error {
 		return errors.Join(errors.New("TFTP ended"), errors.New("HTTP ended"))
 	}
 	defer func() { runServer = run }()

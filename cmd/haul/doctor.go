@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/doctor"
 )
 
@@ -57,8 +57,8 @@ func newDoctor() *cobra.Command {
 				return failure.Usage.Errorf("--timeout %v: must be above 0", c.Timeout)
 			case c.MaxBytes <= 0:
 				return failure.Usage.Errorf("--max-bytes %s: must be above 0", console.FormatSize(c.MaxBytes))
-			case c.MTU != 0 && (c.MTU < serve.MinMTU || c.MTU > serve.MaxMTU):
-				return failure.Usage.Errorf("--mtu %d: it is 0, or %d to %d bytes", c.MTU, serve.MinMTU, serve.MaxMTU)
+			case c.MTU != 0 && (c.MTU < settings.MinMTU || c.MTU > settings.MaxMTU):
+				return failure.Usage.Errorf("--mtu %d: it is 0, or %d to %d bytes", c.MTU, settings.MinMTU, settings.MaxMTU)
 			}
 			if err := c.Check(); err != nil {
 				return failure.Usage.Wrap(err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/publicfiles"
 	"github.com/haul-project/haul/cmd/haul/internal/server/site"
 )
 
@@ -54,7 +54,7 @@ func newMapTest() *cobra.Command {
 			if err != nil {
 				return failure.Usage.Errorf("--from %s: it is an address, such as 192.0.2.7", from)
 			}
-			rules, err := serve.ReadMap(args[0])
+			rules, err := publicfiles.ReadMap(args[0])
 			if err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/internal/race"
 )
 
@@ -53,7 +53,7 @@ func init() {
 		die()
 	case "opened":
 		run := runServer
-		runServer = func(ctx context.Context, cfg serve.Config, out io.Writer) error {
+		runServer = func(ctx context.Context, cfg settings.Config, out io.Writer) error {
 			return run(ctx, cfg, writerFunc(func(p []byte) (int, error) {
 				die() // at its first line, with its sockets open
 				return len(p), nil

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/cmd/haul/internal/server/status"
 )
 
@@ -28,7 +28,7 @@ func init() {
 		return
 	}
 	run := runServer
-	runServer = func(ctx context.Context, cfg serve.Config, out io.Writer) error {
+	runServer = func(ctx context.Context, cfg settings.Config, out io.Writer) error {
 		text, err := os.ReadFile(file)
 		if err == nil {
 			err = json.Unmarshal(text, &cfg)

@@ -27,6 +27,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/internal/s3test"
 )
 
@@ -95,7 +96,7 @@ func scriptHaul() {
 }
 
 // unconfined runs a server that does not confine its process.
-func unconfined(ctx context.Context, cfg serve.Config, out io.Writer) error {
+func unconfined(ctx context.Context, cfg settings.Config, out io.Writer) error {
 	cfg.Unconfined = true
 	return serve.Run(ctx, cfg, out)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/server/config"
 	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 )
 
 const serveHelp = `Serve the files of a directory over TFTP, SFTP, HTTP or HTTPS.
@@ -111,7 +112,7 @@ func (f *serveFlags) parse(words []string) (*cobra.Command, error) {
 }
 
 // resolve returns the configuration that flags, variables and a file make together.
-func (f *serveFlags) resolve(cmd *cobra.Command, dirs []string) (serve.Config, error) {
+func (f *serveFlags) resolve(cmd *cobra.Command, dirs []string) (settings.Config, error) {
 	if f.file == "" && len(dirs) == 0 {
 		f.file = config.DefaultFile()
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/logins"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/users"
 )
 
@@ -27,7 +28,7 @@ cannot log in there.
 
 A running server applies a change within seconds. Without --users, the commands use
 the file that "haul serve" uses for SFTP:
-` + serve.UsersPlaces + `.`
+` + settings.UsersPlaces + `.`
 
 func newUser() *cobra.Command {
 	cmd := &cobra.Command{
@@ -211,7 +212,7 @@ func showUser(out io.Writer, file *usersFlag, name string) error {
 type usersFlag struct{ name string }
 
 func (f *usersFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.name, "users", "", "use this users `FILE` (default: "+serve.UsersPlaces+")")
+	cmd.Flags().StringVar(&f.name, "users", "", "use this users `FILE` (default: "+settings.UsersPlaces+")")
 }
 
 // path returns the users file.
@@ -219,7 +220,7 @@ func (f *usersFlag) path() (string, error) {
 	if f.name != "" {
 		return f.name, nil
 	}
-	return serve.DefaultUsersFile()
+	return settings.DefaultUsersFile()
 }
 
 // change makes cmd one that changes the users file, of which run gets the path.
@@ -241,7 +242,7 @@ func (f *usersFlag) open() (*users.Directory, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	d, err := serve.OpenUsersFile(path)
+	d, err := logins.OpenUsersFile(path)
 	return d, path, err
 }
 

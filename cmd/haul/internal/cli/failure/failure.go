@@ -55,6 +55,16 @@ func Mistake(setting, format string, args ...any) error {
 	return &Error{Kind: Usage, Setting: setting, Err: fmt.Errorf(format, args...)}
 }
 
+// InSetting has an error of opening what a setting names say which setting that is: its
+// flag, or for "dirs" its key.
+func InSetting(setting string, err error) error {
+	of, ok := errors.AsType[*Error](err)
+	if !ok || of.Setting != "" {
+		return err
+	}
+	return &Error{Kind: of.Kind, Setting: setting, Err: err}
+}
+
 // Error returns the text of the cause.
 func (e *Error) Error() string { return e.Err.Error() }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 )
 
 // A Setting is one setting of a server.
@@ -88,23 +88,23 @@ func (o Origin) String() string {
 // Settings are all settings of one server, bound to its configuration.
 type Settings struct {
 	all    []*Setting
-	config serve.Config
+	config settings.Config
 	file   string // that was read; "" if none was
 
 	hookTables []Origin // of the hooks, if they are tables of the file
 }
 
 // New returns the settings with their defaults.
-func New() *Settings { return newSettings(serve.Default()) }
+func New() *Settings { return newSettings(settings.Default()) }
 
 // NewBoot returns the settings with the defaults of "haul boot".
 func NewBoot() *Settings {
-	c := serve.Default()
+	c := settings.Default()
 	c.Boot.Answer = true
 	return newSettings(c)
 }
 
-func newSettings(defaults serve.Config) *Settings {
+func newSettings(defaults settings.Config) *Settings {
 	s := &Settings{config: defaults}
 	s.all = s.table()
 	for _, one := range s.all {
@@ -153,8 +153,8 @@ type Sources struct {
 
 // Resolve applies what file and variables say, where no flag does, and returns the
 // configuration. Flags have been parsed before. The error joins all mistakes, each a
-// [failure.Usage]; [serve.Config.Check] is part of it.
-func (s *Settings) Resolve(from Sources) (serve.Config, error) {
+// [failure.Usage]; [settings.Config.Check] is part of it.
+func (s *Settings) Resolve(from Sources) (settings.Config, error) {
 	s.file = from.File
 	s.fromFlags(from)
 	wrong := append(s.fromVariables(from.Lookup), s.unknownVariables(from.Environ)...)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/server/config"
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/internal/golden"
 	"github.com/haul-project/haul/tcp"
 )
@@ -32,13 +32,13 @@ type source struct {
 
 // resolve returns the settings of a source, and the configuration that they make. The
 // name of the file is haul.toml.
-func resolve(t testing.TB, from source) (*config.Settings, serve.Config, error) {
+func resolve(t testing.TB, from source) (*config.Settings, settings.Config, error) {
 	t.Helper()
 	s := config.New()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.AddFlags(flags)
 	if err := flags.Parse(from.flags); err != nil {
-		return s, serve.Config{}, err
+		return s, settings.Config{}, err
 	}
 	sources := config.Sources{Dirs: from.dirs, Given: flags.Changed, Lookup: func(name string) (string, bool) {
 		text, ok := from.env[name]
@@ -294,7 +294,7 @@ func TestDefaultProtocols(t *testing.T) {
 		"http = {listen = ':81', listing = true}\ntftp.listen = [':69', ':70']": "[:69 :70] [:81] [] [] false false",
 	} {
 		_, cfg, err := resolve(t, source{file: "dirs = '/srv'\n" + text})
-		got := fmt.Sprint(cfg.TFTP.Listen, cfg.HTTP.Listen, cfg.SFTP.Listen, cfg.HTTP.ListenTLS, cfg.TFTP.FallBack, cfg.HTTP.FallBack)
+		got := fmt.Sprint(cfg.TFTP.Listen, cfg.HTTP.Listen, cfg.SFTP.Listen, cfg.HTTP.ListenTLS, cfg.TFTP.Fallback != "", cfg.HTTP.Fallback != "")
 		if err != nil || got != want {
 			t.Errorf("%s: %s (%v), want %s", text, got, err, want)
 		}

@@ -12,7 +12,13 @@ var listens = strings.Fields("tftp sftp http https")
 // chooseProtocols drops the protocols that are served by default if others were chosen.
 func (s *Settings) chooseProtocols() {
 	chosen := slices.ContainsFunc(listens, func(flag string) bool { return s.find(flag).given() })
-	s.config.TFTP.FallBack, s.config.HTTP.FallBack = !s.find("tftp").given(), !s.find("http").given()
+	s.config.TFTP.Fallback, s.config.HTTP.Fallback = "", ""
+	if !s.find("tftp").given() {
+		s.config.TFTP.Fallback = ":6969"
+	}
+	if !s.find("http").given() {
+		s.config.HTTP.Fallback = ":8080"
+	}
 	for _, flag := range []string{"tftp", "http"} {
 		if one := s.find(flag); chosen && !one.given() {
 			one.value.list.clear()

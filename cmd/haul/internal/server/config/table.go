@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/notify"
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/tftp"
 )
 
@@ -38,7 +38,7 @@ func (s *Settings) tftp() []*Setting {
 		},
 		{Key: "tftp.bandwidth", Flag: "tftp-bandwidth", Group: "limits", value: sizeValue(&c.Bandwidth), Help: "bytes a second each way for all TFTP transfers together, such as 50MB (0: no limit)"},
 		{Key: "tftp.bandwidth_per_client", Flag: "tftp-bandwidth-per-client", Group: "limits", value: sizeValue(&c.BandwidthPerClient), Help: "bytes a second each way for the TFTP transfers of one address, such as 5MB (0: no limit)"},
-		{Key: "tftp.loops", Flag: "loops", Group: "limits", value: intValue(&c.Loops), Help: fmt.Sprintf("at most `N` event loops for one TFTP address, up to %d (0: one for two CPUs)", serve.MaxLoops)},
+		{Key: "tftp.loops", Flag: "loops", Group: "limits", value: intValue(&c.Loops), Help: fmt.Sprintf("at most `N` event loops for one TFTP address, up to %d (0: one for two CPUs)", settings.MaxLoops)},
 		{Key: "tftp.memory", Flag: "memory", Group: "limits", value: sizeValue(&c.Memory), Help: "use at most this much memory for the buffers of all TFTP transfers"},
 		{
 			Key: "tftp.trace", Flag: "trace", Group: "ops", value: traceValue(&s.config.Trace), without: AllPeers,
@@ -53,10 +53,10 @@ func (s *Settings) sftp() []*Setting {
 	c := &s.config.SFTP
 	return []*Setting{
 		{Key: "sftp.listen", Flag: "sftp", Group: "SFTP", value: textsValue(&c.Listen), Help: "serve SFTP on `ADDRESS`, such as :2022"},
-		{Key: "sftp.users", Flag: "users", Group: "SFTP", value: textValue(&c.Users), Help: "let the users in `FILE` log in by SFTP (default: " + serve.UsersPlaces + ", if it exists)"},
+		{Key: "sftp.users", Flag: "users", Group: "SFTP", value: textValue(&c.Users), Help: "let the users in `FILE` log in by SFTP (default: " + settings.UsersPlaces + ", if it exists)"},
 		{
 			Key: "sftp.host_keys", Flag: "host-keys", Group: "SFTP", value: textValue(&c.HostKeys),
-			Help: "keep SSH host keys in `DIR` (default: " + serve.HostKeysPlaces + "); none: a key for this run only, in memory",
+			Help: "keep SSH host keys in `DIR` (default: " + settings.HostKeysPlaces + "); none: a key for this run only, in memory",
 		},
 		{Key: "sftp.in_place", Flag: "sftp-in-place", Group: "SFTP", value: boolValue(&c.InPlace), Help: "show an upload under its name from its first byte on, so that clients can resume it (reput)"},
 		{Key: "sftp.special_bits", Flag: "sftp-special-bits", Group: "SFTP", value: boolValue(&c.SpecialBits), Help: "let clients set and clear setuid, setgid and sticky bits (by default directories keep theirs, and files lose them)"},

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/cmd/haul/internal/server/site"
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/trace"
 )
@@ -193,8 +193,8 @@ func mtuValue(to *int) *value {
 				}
 			}
 			n, err := strconv.Atoi(s)
-			if err != nil || n < serve.MinMTU || n > serve.MaxMTU {
-				return serve.ErrMTU
+			if err != nil || n < settings.MinMTU || n > settings.MaxMTU {
+				return settings.ErrMTU
 			}
 			*to = n
 			return nil
@@ -295,16 +295,16 @@ func rulesValue(to *[]site.Rule) *value {
 	})
 }
 
-func rootsValue(to *[]serve.Root) *value {
-	return partsValue(to, false, func(s string) ([]serve.Root, error) {
+func rootsValue(to *[]settings.Root) *value {
+	return partsValue(to, false, func(s string) ([]settings.Root, error) {
 		root, err := parseRoot(s)
-		return []serve.Root{root}, err
+		return []settings.Root{root}, err
 	})
 }
 
 // parseRoot reads "CLIENT=DIR". CLIENT may contain an equals sign itself, as in
 // "on=:6969", so the first that has a valid CLIENT in front of it counts.
-func parseRoot(word string) (serve.Root, error) {
+func parseRoot(word string) (settings.Root, error) {
 	var first error
 	for i := range len(word) {
 		if word[i] != '=' {
@@ -312,7 +312,7 @@ func parseRoot(word string) (serve.Root, error) {
 		}
 		m, err := site.ParseMatch(word[:i])
 		if err == nil {
-			return serve.Root{For: m, Dir: word[i+1:]}, nil
+			return settings.Root{For: m, Dir: word[i+1:]}, nil
 		}
 		if first == nil || strings.HasPrefix(word, "on=") {
 			first = err
@@ -321,7 +321,7 @@ func parseRoot(word string) (serve.Root, error) {
 	if first == nil {
 		first = errors.New("it is CLIENT=DIR")
 	}
-	return serve.Root{}, first
+	return settings.Root{}, first
 }
 
 // Words that stand for more than one network.

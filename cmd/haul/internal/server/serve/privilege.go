@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
@@ -22,9 +23,9 @@ func userToBecome(spec string) (*privilege.User, error) {
 	return &u, nil
 }
 
-// mayBecome returns an error if this process cannot become a user. "haul config check" does
-// not ask: others run it than the server.
-func (cfg *Config) mayBecome(user *privilege.User) error {
+// mayBecome returns an error if this process cannot become the user. "haul config check" does
+// not call it: another user runs that than the server.
+func mayBecome(user *privilege.User, cfg *settings.Config) error {
 	if user == nil || cfg.Unconfined {
 		return nil
 	}

@@ -18,65 +18,102 @@ import (
 	"sync"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/server/admin"
+	"github.com/haul-project/haul/cmd/haul/internal/server/bootd"
 	"github.com/haul-project/haul/cmd/haul/internal/server/handover"
+	"github.com/haul-project/haul/cmd/haul/internal/server/httpd"
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/cmd/haul/internal/server/service"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
+	"github.com/haul-project/haul/cmd/haul/internal/server/sftpd"
+	"github.com/haul-project/haul/cmd/haul/internal/server/status"
+	"github.com/haul-project/haul/cmd/haul/internal/server/tftpd"
 	"github.com/haul-project/haul/cmd/haul/internal/server/userroots"
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 	"github.com/haul-project/haul/udp"
 )
 
-// A service is one of the protocols of a server. Its methods are called in this
-// order.
-type service interface {
-	secrets() []userroots.Secret             // its files that no client may have
-	keepSecret(all []userroots.Secret) error // refuses to serve a secret of any service
-	listen(ctx context.Context, passed *handover.Inherited) error
-	registerMetrics(counts *meter.Registry) // adds its own counts
-	announce()                              // prints its addresses, and how to use it
-	sandboxPaths(c *privilege.Confinement)  // adds what it needs of the file system
-	startBackground(ctx context.Context)    // starts background work, after privileges are dropped
-	serve(ctx context.Context) error        // until ctx has ended, and the transfers have
-	sockets() ([]handover.Socket, error)    // duplicates of its sockets, for a successor
-	retire(limit time.Duration)             // a successor has the sockets: serve ends with the transfers under way, or after limit
-	alive() bool                            // for the watchdog; while it serves
-	name() string                           // of its sockets, in a handover
-	String() string                         // "TFTP on [127.0.0.1:69]"
-	close()
+// A protocol is one service of a server. Its methods are called in this order.
+type protocol interface {
+	Secrets() []userroots.Secret                                  // files of the service that no client may have
+	KeepSecret(all []userroots.Secret) error                      // refuses to serve a secret of any service
+	Listen(ctx context.Context, passed *handover.Inherited) error // opens the sockets, or takes those that were passed
+	RegisterMetrics(counts *meter.Registry)                       // adds counts of the service
+	Announce()                                                    // prints the addresses, and how to use them
+	SandboxPaths(c *privilege.Confinement)                        // adds what the service needs of the file system
+	StartBackground(ctx context.Context)                          // starts background work, once privileges are dropped
+	Serve(ctx context.Context) error                              // until ctx has ended, and the transfers have
+	Sockets() ([]handover.Socket, error)                          // duplicates of the sockets, for a successor
+	Retire(limit time.Duration)                                   // a successor has the sockets: Serve ends with the transfers under way, or after limit
+	Alive() bool                                                  // for the watchdog, while the service serves
+	Name() string                                                 // of the sockets, in a handover
+	String() string                                               // "TFTP on [127.0.0.1:69]"
+	Close()
+}
+
+// A server is a server in the making, and then running.
+type server struct {
+	cfg      settings.Config
+	env      service.Env
+	user     *privilege.User // whom the process becomes; nil if it stays the same user
+	services []protocol
+	boot     *bootd.Service // one of services; nil without
+	admin    *admin.Server
+	board    *status.Board // nil without a status page
+}
+
+// newServer returns a server that writes its messages and the log to out.
+func newServer(cfg settings.Config, out io.Writer) *server {
+	level := slog.LevelInfo
+	if cfg.Quiet {
+		level = slog.LevelWarn
+	}
+	json := cfg.LogFormat == "json"
+	return &server{cfg: cfg, env: service.Env{Out: out, JSON: json, Log: console.NewLogger(out, json, level)}}
 }
 
 // Run serves until ctx ends. It writes its addresses and the log to out. If the cause of
 // ctx's end has a method Signal() os.Signal, the log names the signal.
 //
-// A mistake in the configuration is a [failure.Usage], a socket that cannot be had a
+// A mistake in the configuration is a [failure.Usage], a socket that cannot be opened a
 // [failure.Listen], and a file of this machine a [failure.Local].
-func Run(ctx context.Context, cfg Config, out io.Writer) error {
-	requests := handover.NewRequests(cfg.Reload) // kept until the server can handle them
+func Run(ctx context.Context, cfg settings.Config, out io.Writer) error {
+	return newServer(cfg, out).run(ctx)
+}
+
+func (s *server) run(ctx context.Context) error {
+	requests := handover.NewRequests(s.cfg.Reload) // kept until the server can handle them
 	defer requests.Close()
 	before, err := handover.FindPredecessor()
 	if err != nil {
 		return err
 	}
 	defer before.Close()
-	err = cfg.run(ctx, before, requests, out)
+	s.env.Predecessor = before
+	err = s.start(ctx, requests)
 	before.Fail(err)
 	return err
 }
 
-func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, requests *handover.Requests, out io.Writer) error {
-	spawner, err := handover.FindSpawner(cfg.restarts())
+// start opens everything, drops privileges and serves.
+func (s *server) start(ctx context.Context, requests *handover.Requests) error {
+	cfg, env, before := &s.cfg, &s.env, s.env.Predecessor
+	spawner, err := handover.FindSpawner(cfg.Restarts())
 	if err != nil {
 		return err
 	}
 	if err := cfg.Notify.HideProcess(); err != nil {
 		return err
 	}
-	env := os.Environ() // some of it is removed below, as it is for this process alone
-	log, counts := cfg.log(out), cfg.counts()
-	user, all, err := cfg.open(before, counts, log, out)
-	defer func() { closeServices(all); cfg.sources.Close() }()
+	environ := os.Environ() // some of it is removed below, as it is for this process alone
+	env.Notifier = cfg.Notify.New()
+	env.Counts, s.board = newCounts(cfg, env.Notifier.Report)
+	err = s.open()
+	defer s.close()
 	if err == nil {
-		err = cfg.mayBecome(user)
+		err = mayBecome(s.user, cfg)
 	}
 	if err != nil {
 		return err
@@ -86,53 +123,38 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		return err
 	}
 	defer manager.Close()
-	passed, err := handover.Inherit(udp.Config{Plain: cfg.TFTP.NoOffload}, cfg.services(), cfg.unixServices(), before.Take())
+	passed, err := handover.Inherit(udp.Config{Plain: cfg.TFTP.NoOffload}, services(cfg), unixServices(cfg), before.Take())
 	if err != nil {
 		return failure.Listen.Wrap(err)
 	}
 	defer passed.Close()
-	restart := &handover.Restarter{Requests: requests, Predecessor: before, Reload: cfg.Reload, Log: log}
-	if spawner == nil && cfg.restarts() {
-		if spawner, err = cfg.startSpawner(env); err != nil {
+	restart := &handover.Restarter{Requests: requests, Predecessor: before, Reload: cfg.Reload, Log: env.Log}
+	if spawner == nil && cfg.Restarts() {
+		if spawner, err = startSpawner(cfg, environ); err != nil {
 			return err
 		}
 	}
 	defer spawner.Close()
-	if cfg.restarts() {
+	if cfg.Restarts() {
 		restart.Spawner = spawner
 	}
 	defer restart.Close()
-	cfg.keepHistory(before, restart, log)
-	registerReloads(counts, restart)
-	defer cfg.notifier.Close()
-	if err := cfg.notifier.Open(&cfg.Notify, env, user, log); err != nil {
+	s.admin.KeepHistory(restart)
+	registerReloads(env.Counts, restart)
+	defer env.Notifier.Close()
+	if err := env.Notifier.Open(&cfg.Notify, environ, s.user, env.Log); err != nil {
 		return err
 	}
-	for _, s := range all {
-		if err := s.listen(ctx, passed); err != nil {
-			return err
-		}
-	}
-	admin, err := cfg.startAdmin(ctx, all, counts, passed, log, out)
-	defer func() { closeAdmin(admin) }()
-	if err != nil {
+	defer s.admin.Close()
+	if err := s.listen(ctx, passed); err != nil {
 		return err
 	}
 	passed.Close() // addresses that are no longer configured
-	sandbox := privilege.Confinement{Read: []string{"/proc/self"}}
-	for _, s := range all {
-		s.announce()
-		s.sandboxPaths(&sandbox)
-	}
-	cfg.sandboxSources(&sandbox)
-	cfg.sandboxStatus(&sandbox)
-	cfg.Notify.SandboxPaths(&sandbox)
-	cfg.announceAccess(out)
-	cfg.Notify.Announce(func(format string, args ...any) { cfg.say(out, format, args...) })
-	cfg.boundHeap()
-	cfg.boundThreads()
+	sandbox := s.announce()
+	boundHeap(cfg)
+	boundThreads(cfg)
 	if !cfg.Unconfined {
-		if err := dropPrivileges(user, sandbox, log); err != nil {
+		if err := dropPrivileges(s.user, sandbox, env.Log); err != nil {
 			return err
 		}
 	}
@@ -140,97 +162,154 @@ func (cfg *Config) run(ctx context.Context, before *handover.Predecessor, reques
 		return err
 	}
 	spawner.Serving()
-	cfg.sources.Probe(ctx)
-	return cfg.runAll(ctx, all, admin, manager, restart, log)
+	env.Sources.Probe(ctx)
+	return s.serve(ctx, manager, restart)
 }
 
 // open checks the configuration, and opens all that the server needs except its sockets. The
-// caller closes the services, also if there is an error. before and counts may be nil.
-func (cfg *Config) open(before *handover.Predecessor, counts *meter.Registry, log *slog.Logger, out io.Writer) (user *privilege.User, all []service, err error) {
+// caller calls close, also if there is an error.
+func (s *server) open() (err error) {
+	cfg, env := &s.cfg, &s.env
 	if err := cfg.Check(); err != nil {
-		return nil, nil, err
+		return err
 	}
-	if user, err = userToBecome(cfg.User); err != nil {
-		return nil, nil, err
+	if s.user, err = userToBecome(cfg.User); err != nil {
+		return err
 	}
-	if err := cfg.sources.Open(context.Background(), cfg.dirs(), cfg.Cache, user, before != nil, log); err != nil {
-		return nil, nil, inSetting("dirs", err)
+	if err := env.Sources.Open(context.Background(), cfg.Directories(), cfg.Cache, s.user, env.Predecessor != nil, env.Log); err != nil {
+		return failure.InSetting("dirs", err)
 	}
-	if all, err = cfg.openServices(ownUsers(user), before, counts, log, out); err != nil {
-		return nil, all, err
+	env.Owners = ownUsers(s.user)
+	if err := s.openServices(); err != nil {
+		return err
 	}
-	if err := cfg.openStatus(ownUsers(user), log); err != nil {
-		return nil, all, err
+	if s.admin, err = admin.New(cfg, env, s.board); err != nil {
+		return err
 	}
 	if err := cfg.Notify.CheckFiles(); err != nil {
-		return nil, all, err
+		return err
 	}
-	return user, all, keepSecrets(all, slices.Concat(cfg.sourceSecrets(), cfg.statusSecrets(), cfg.Notify.Secrets()))
+	return s.keepSecrets(slices.Concat(sourceSecrets(cfg, &env.Sources), s.admin.Secrets(), cfg.Notify.Secrets()))
 }
 
-// openServices opens what the protocols need except their sockets. The caller closes the
-// services, also if there is an error. counts may be nil.
-func (cfg *Config) openServices(owners []int, before *handover.Predecessor, counts *meter.Registry, log *slog.Logger, out io.Writer) (all []service, err error) {
+// openServices opens what the protocols need except their sockets. Boot comes first, since it
+// follows the files that clients fetch, and is the last service, since it sends clients to the
+// others.
+func (s *server) openServices() (err error) {
+	cfg, env := &s.cfg, &s.env
 	if cfg.Boot.Answer {
-		boot, err := cfg.openBoot(log, out)
-		if err != nil {
-			return nil, err
+		if s.boot, err = bootd.New(cfg, env); err != nil {
+			return err
 		}
-		defer func() { all, boot.others = append(all, boot), all }() // last, since it sends clients to the others
+		defer func() { s.services = append(s.services, s.boot) }()
 		if cfg.Boot.DryRun {
-			return nil, nil
+			return nil
 		}
 	}
 	if cfg.ServesTFTP() {
-		s, err := cfg.openTFTP(before, counts, log, out)
+		t, err := tftpd.New(cfg, env)
 		if err != nil {
-			return all, err
+			return err
 		}
-		all = append(all, s)
+		if s.services = append(s.services, t); s.boot != nil {
+			s.boot.TFTP = t.Addrs
+		}
 	}
 	if cfg.ServesSFTP() {
-		s, err := cfg.openSFTP(owners, counts, log, out)
+		t, err := sftpd.New(cfg, env)
 		if err != nil {
-			return all, err
+			return err
 		}
-		all = append(all, s)
+		s.services = append(s.services, t)
 	}
 	if cfg.ServesHTTP() {
-		s, err := cfg.openHTTP(owners, counts, log, out)
+		h, err := httpd.New(cfg, env)
 		if err != nil {
-			return all, err
+			return err
 		}
-		all = append(all, s)
+		if s.services = append(s.services, h); s.boot != nil {
+			s.boot.HTTP = h.Addrs
+		}
 	}
-	return all, nil
+	return nil
 }
 
-func closeServices(all []service) {
-	for _, s := range all {
-		s.close()
+// keepSecrets refuses to serve a file that no client may have: those of all services, and
+// others.
+func (s *server) keepSecrets(all []userroots.Secret) error {
+	for _, p := range s.services {
+		all = append(all, p.Secrets()...)
 	}
+	for _, p := range s.services {
+		if err := p.KeepSecret(all); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// runAll serves, and keeps the service manager informed. If one service fails, all end.
+// close closes what open has opened.
+func (s *server) close() {
+	for _, p := range s.services {
+		p.Close()
+	}
+	s.env.Sources.Close()
+}
+
+// listen opens the sockets, and starts the metrics and the status page.
+func (s *server) listen(ctx context.Context, passed *handover.Inherited) error {
+	for _, p := range s.services {
+		if err := p.Listen(ctx, passed); err != nil {
+			return err
+		}
+	}
+	if s.env.Counts == nil {
+		return nil
+	}
+	for _, p := range s.services {
+		p.RegisterMetrics(s.env.Counts)
+	}
+	s.env.Sources.RegisterMetrics(s.env.Counts)
+	s.env.Notifier.RegisterMetrics(s.env.Counts)
+	return s.admin.Start(ctx, passed)
+}
+
+// announce prints what is served, and returns what the server needs of the file system.
+func (s *server) announce() privilege.Confinement {
+	sandbox := privilege.Confinement{Read: []string{"/proc/self"}}
+	for _, p := range s.services {
+		p.Announce()
+		p.SandboxPaths(&sandbox)
+	}
+	sandboxSources(&sandbox, &s.cfg, &s.env.Sources)
+	s.admin.SandboxPaths(&sandbox)
+	s.cfg.Notify.SandboxPaths(&sandbox)
+	announceAccess(&s.cfg, s.env.Say)
+	s.cfg.Notify.Announce(s.env.Say)
+	return sandbox
+}
+
+// serve serves, and keeps the service manager informed. If one service fails, all end.
 // After a successor has taken over, each finishes what is under way.
-func (cfg *Config) runAll(ctx context.Context, all []service, admin []*adminPort, m *handover.Manager, restart *handover.Restarter, log *slog.Logger) error {
+func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handover.Restarter) error {
+	log := s.env.Log
 	var names []string
-	for _, s := range all {
-		names = append(names, s.String())
+	for _, p := range s.services {
+		names = append(names, p.String())
 	}
 	if err := m.Ready("serving " + strings.Join(names, ", ")); err != nil {
 		log.Warn("service manager", "error", err)
 	}
 	running, end := context.WithCancel(ctx)
 	defer end()
-	defer logSignal(ctx, log, cfg.Grace)()
-	for _, s := range all {
-		s.startBackground(running)
+	defer logSignal(ctx, log, s.cfg.Grace)()
+	for _, p := range s.services {
+		p.StartBackground(running)
 	}
-	cfg.warnUnreadable(log)
+	s.admin.WarnUnreadable()
 	watched, unwatch := context.WithCancel(running) // by the service manager
 	defer unwatch()
-	restart.Sockets = func() ([]handover.Socket, error) { return allSockets(all, admin) }
+	restart.Sockets = func() ([]handover.Socket, error) { return s.sockets() }
 	restart.HandOver = func(pid int) {
 		// The manager must know the successor before that reports to it.
 		unwatch()
@@ -242,16 +321,16 @@ func (cfg *Config) runAll(ctx context.Context, all []service, admin []*adminPort
 		}
 	}
 	restart.Retire = func() {
-		closeAdmin(admin)
-		cfg.sources.Release()
-		for _, s := range all {
-			s.retire(handover.RetireTime)
+		s.admin.Close()
+		s.env.Sources.Release()
+		for _, p := range s.services {
+			p.Retire(handover.RetireTime)
 		}
 	}
 	var reported, served sync.WaitGroup
 	reported.Go(func() { restart.Run(running) })
 	reported.Go(func() {
-		if err := m.KeepAlive(watched, func() bool { return !slices.ContainsFunc(all, func(s service) bool { return !s.alive() }) }); err != nil {
+		if err := m.KeepAlive(watched, func() bool { return !slices.ContainsFunc(s.services, func(p protocol) bool { return !p.Alive() }) }); err != nil {
 			log.Warn("service manager", "error", err)
 		}
 		<-running.Done()
@@ -259,13 +338,13 @@ func (cfg *Config) runAll(ctx context.Context, all []service, admin []*adminPort
 			_ = m.Stopping("waiting for transfers to finish") // the manager notices the end anyway
 		}
 	})
-	errs := make([]error, len(all))
-	for i, s := range all {
+	errs := make([]error, len(s.services))
+	for i, p := range s.services {
 		served.Go(func() {
-			errs[i] = s.serve(running)
+			errs[i] = p.Serve(running)
 			// It ended because ctx did, or failed; or it retired, and the other services
 			// may still run.
-			if restart.Ended(s.name()); !restart.Retired() {
+			if restart.Ended(p.Name()); !restart.Retired() {
 				end()
 			}
 		})
@@ -276,12 +355,9 @@ func (cfg *Config) runAll(ctx context.Context, all []service, admin []*adminPort
 	return errors.Join(errs...)
 }
 
-// restarts reports whether a successor can take over.
-func (cfg *Config) restarts() bool { return cfg.Restartable || cfg.Reload }
-
 // startSpawner starts the process that can start a successor. It returns nil where there
 // can be none, unless --restartable asks for one.
-func (cfg *Config) startSpawner(env []string) (*handover.Spawner, error) {
+func startSpawner(cfg *settings.Config, env []string) (*handover.Spawner, error) {
 	s, err := handover.StartSpawner(env)
 	switch {
 	case errors.Is(err, handover.ErrNoRestart) && !cfg.Restartable:
@@ -318,19 +394,16 @@ func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait
 	}
 }
 
-// allSockets returns the sockets for a successor.
-func allSockets(all []service, admin []*adminPort) (sockets []handover.Socket, err error) {
-	for _, s := range all {
-		some, failed := s.sockets()
-		sockets, err = append(sockets, some...), errors.Join(err, failed)
+// sockets returns the sockets for a successor.
+func (s *server) sockets() (all []handover.Socket, err error) {
+	for _, p := range s.services {
+		some, failed := p.Sockets()
+		all, err = append(all, some...), errors.Join(err, failed)
 	}
-	for _, p := range admin {
-		some, failed := handover.FromTCP(p.service, p.sockets, p.asked)
-		sockets, err = append(sockets, some...), errors.Join(err, failed)
-	}
-	if err != nil {
-		handover.CloseSockets(sockets)
+	some, failed := s.admin.Sockets()
+	if all, err = append(all, some...), errors.Join(err, failed); err != nil {
+		handover.CloseSockets(all)
 		return nil, err
 	}
-	return sockets, nil
+	return all, nil
 }

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/cmd/haul/internal/server/site"
 	"github.com/haul-project/haul/sftp"
 	"github.com/haul-project/haul/sftp/sftpclient"
@@ -54,23 +55,24 @@ func init() {
 	}
 	account := *me
 	account.HomeDir = os.Getenv(homeVar)
-	cfg := Default()
+	cfg := settings.Default()
 	cfg.Dirs = strings.Split(urls, ",")
 	cfg.TFTP.Listen, cfg.HTTP.Listen, cfg.Metrics = []string{"127.0.0.1:0"}, []string{"127.0.0.1:0"}, "127.0.0.1:0"
 	if len(cfg.Dirs) == 1 {
-		cfg.SFTP.Listen, cfg.SFTP.HostKeys, cfg.SFTP.Users = []string{"127.0.0.1:0"}, NoHostKeys, ""
+		cfg.SFTP.Listen, cfg.SFTP.HostKeys, cfg.SFTP.Users = []string{"127.0.0.1:0"}, settings.NoHostKeys, ""
 	}
 	cfg.HTTP.Listing, cfg.Files.Upload, cfg.Grace = true, site.UploadOverwrite, time.Second
 	if cfg.Cache.Dir = os.Getenv(cacheVar); cfg.Cache.Dir != "" {
 		cfg.Cache.Size, cfg.Cache.Fresh = 64<<20, 0
 	}
-	cfg.sources.Account, cfg.sources.Patience = &account, 3*time.Second
+	s := newServer(cfg, os.Stderr)
+	s.env.Sources.Account, s.env.Sources.Patience = &account, 3*time.Second
 	if d, err := time.ParseDuration(os.Getenv(patienceVar)); err == nil {
-		cfg.sources.Patience = d
+		s.env.Sources.Patience = d
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := Run(ctx, cfg, os.Stderr); err != nil {
+	if err := s.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/server/config"
 	"github.com/haul-project/haul/cmd/haul/internal/server/config/convert"
-	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/internal/golden"
 )
 
@@ -25,7 +25,7 @@ var converters = map[string]struct {
 }
 
 // load returns what haul makes of a file.
-func load(t *testing.T, dir, text string) (serve.Config, error) {
+func load(t *testing.T, dir, text string) (settings.Config, error) {
 	t.Helper()
 	name := filepath.Join(dir, config.FileName)
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -36,7 +36,7 @@ func load(t *testing.T, dir, text string) (serve.Config, error) {
 	return cfg, err
 }
 
-func resolve(s *config.Settings, file string) (serve.Config, error) {
+func resolve(s *config.Settings, file string) (settings.Config, error) {
 	return s.Resolve(config.Sources{
 		File:   file,
 		Given:  func(string) bool { return false },

@@ -1,0 +1,51 @@
+package httpd
+
+import (
+	"context"
+	"io/fs"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/site"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/web"
+)
+
+// siteFiles are the files of a site as one client of HTTP sees them.
+type siteFiles struct {
+	site   *site.Site
+	client site.Client
+}
+
+var _ store.Lister = siteFiles{}
+
+func (s siteFiles) Open(ctx context.Context, name string) (store.File, error) {
+	return s.site.Open(ctx, s.client, name)
+}
+
+func (s siteFiles) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return s.site.Stat(ctx, s.client, name)
+}
+
+func (s siteFiles) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	return s.site.ReadDir(ctx, s.client, name)
+}
+
+// Create returns the upload of the store itself, which may be resumable.
+func (s siteFiles) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
+	u, err := s.site.Create(ctx, s.client, name, c)
+	if own, ok := u.(*site.Upload); ok {
+		return own.Upload, err
+	}
+	return u, err
+}
+
+// accessOf returns what clients who have not logged in may do. UploadUnique does not apply:
+// PUT names the file.
+func accessOf(p site.Policy) web.Access {
+	switch p {
+	case site.UploadCreate:
+		return web.AccessCreate
+	case site.UploadOverwrite:
+		return web.AccessOverwrite
+	}
+	return web.AccessRead
+}

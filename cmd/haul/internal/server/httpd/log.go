@@ -1,0 +1,175 @@
+package httpd
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/cmd/haul/internal/server/ports"
+	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/users"
+	"github.com/haul-project/haul/web"
+)
+
+// A log writes the log of HTTP, and counts for the metrics.
+type log struct {
+	*linequeue.Log
+	counts *meter.Registry    // nil counts nothing
+	report *activity.Reporter // nil reports nothing
+	away   ports.RefusedConns
+
+	fewFiles string // what the operator can do about too few descriptors; "" if there are enough
+}
+
+func newLog(to *slog.Logger, counts *meter.Registry) *log {
+	q := linequeue.NewLog(to)
+	return &log{Log: q, counts: counts, away: ports.NewRefusedConns(q, counts, meter.HTTP)}
+}
+
+// observe sets the hooks of a handler.
+func (l *log) observe(h *web.Handler) {
+	h.Started, h.Ended, h.Audit = l.started, l.ended, l.attempt
+}
+
+func protocolOf(x *web.Exchange) meter.Protocol {
+	if x.TLS {
+		return meter.HTTPS
+	}
+	return meter.HTTP
+}
+
+func (l *log) begin(x *web.Exchange) *meter.Transfer {
+	return l.counts.Begin(meter.Info{Protocol: protocolOf(x), Write: x.Method == http.MethodPut, Peer: x.Peer, Name: x.Name, User: x.User, Size: x.Size, Began: x.Began})
+}
+
+// started counts a transfer that begins.
+func (l *log) started(x *web.Exchange) {
+	m := l.begin(x)
+	m.Follow(func() int64 { return x.Sent() + x.Received() })
+	x.Value = m
+}
+
+// ended logs a request.
+func (l *log) ended(x *web.Exchange) {
+	level, result := outcomeOf(x)
+	bytes := x.Sent() + x.Received()
+	kind := slog.String("direction", "read")
+	switch x.Method {
+	case http.MethodGet, http.MethodHead:
+		l.endTransfer(x, level, result, bytes)
+	case http.MethodPut:
+		kind = slog.String("direction", "write")
+		l.endTransfer(x, level, result, bytes)
+	default:
+		kind = slog.String("operation", x.Method)
+		l.report.Requested(protocolOf(x), x, result)
+	}
+	if !l.Enabled(level) {
+		return
+	}
+	attrs := append(make([]slog.Attr, 0, 14), slog.String("result", string(result)), kind, slog.String("file", x.Name))
+	if x.User != "" {
+		attrs = append(attrs, slog.String("user", x.User))
+	}
+	attrs = append(attrs,
+		slog.String("peer", ports.PeerText(x.Peer)),
+		slog.Int("status", x.Status),
+		slog.Int64("bytes", bytes),
+		slog.Duration("duration", x.Duration.Round(time.Microsecond)),
+		slog.Int64("rate", console.PerSecond(bytes, x.Duration)))
+	if x.Path != "" {
+		attrs = append(attrs, slog.String("path", x.Path))
+	}
+	if x.Range != "" {
+		attrs = append(attrs, slog.String("range", x.Range))
+	}
+	if x.Agent != "" {
+		attrs = append(attrs, slog.String("client", x.Agent))
+	}
+	if x.Err != nil {
+		attrs = append(attrs, slog.String("error", x.Err.Error()))
+	}
+	switch {
+	case errors.Is(x.Err, web.ErrNotListed):
+		attrs = append(attrs, slog.String("advice", "--listing shows directories"))
+	case errors.Is(x.Err, web.ErrManyOpen) && l.fewFiles != "":
+		attrs = append(attrs, slog.String("advice", l.fewFiles))
+	}
+	l.Say(level, "http", attrs...)
+}
+
+// endTransfer counts a request that has sent a file, or should have.
+func (l *log) endTransfer(x *web.Exchange, level slog.Level, result meter.Result, bytes int64) {
+	m, ok := x.Value.(*meter.Transfer)
+	if !ok {
+		m = l.begin(x)
+	}
+	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration, File: x.Name, Path: x.Path, Err: x.Err, Detail: x, Routine: level < slog.LevelWarn})
+}
+
+// outcomeOf returns how a request ended, and the level of its line. As for the other
+// protocols, it is a warning if a write was refused or failed, or if a read was forbidden or
+// failed here: clients ask for missing files every day. A challenge, or a condition that does
+// not hold, does not count as a refused write.
+func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
+	_, ofFile := errors.AsType[*fs.PathError](x.Err)
+	switch {
+	case errors.Is(x.Err, web.ErrShutdown):
+		return slog.LevelWarn, meter.Failed
+	case errors.Is(x.Err, web.ErrLoginEnded):
+		return slog.LevelWarn, meter.Refused
+	case errors.Is(x.Err, web.ErrGivenUp):
+		return slog.LevelInfo, meter.PeerEnded
+	case errors.Is(x.Err, web.ErrCutOff):
+		return slog.LevelWarn, meter.PeerEnded
+	case errors.Is(x.Err, os.ErrDeadlineExceeded):
+		return slog.LevelWarn, meter.PeerSilent
+	case x.Status >= 500, x.Status == 0:
+		return slog.LevelWarn, meter.Failed
+	case x.Status == http.StatusForbidden, x.Status == http.StatusTooManyRequests, refusedWrite(x):
+		return slog.LevelWarn, meter.Refused
+	case x.Status >= 400:
+		return slog.LevelInfo, meter.Refused
+	case x.Err == nil && x.Method == http.MethodHead:
+		return slog.LevelInfo, meter.Probe
+	case x.Err == nil:
+		return slog.LevelInfo, meter.Done
+	case ofFile, errors.Is(x.Err, web.ErrShrunk), errors.Is(x.Err, store.ErrUnavailable):
+		return slog.LevelWarn, meter.Failed
+	}
+	return slog.LevelInfo, meter.PeerEnded
+}
+
+// refusedWrite reports whether a request that would change something was refused.
+func refusedWrite(x *web.Exchange) bool {
+	if x.Method != http.MethodPut && x.Method != http.MethodDelete {
+		return false
+	}
+	switch x.Status {
+	case http.StatusUnauthorized, http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable, http.StatusLocked:
+		return false
+	}
+	return x.Status >= 400
+}
+
+// attempt logs a password that was checked.
+func (l *log) attempt(e users.Event) {
+	level, result := slog.LevelInfo, "accepted"
+	if e.Outcome != users.Accepted {
+		level, result = slog.LevelWarn, "refused"
+	}
+	attrs := append(make([]slog.Attr, 0, 5), slog.String("result", result), slog.String("user", e.User),
+		slog.String("peer", ports.PeerText(e.Peer)), slog.String("method", e.Method))
+	if e.Reason != "" {
+		attrs = append(attrs, slog.String("error", e.Reason))
+	}
+	l.Say(level, "http login", attrs...)
+	l.report.Login(meter.HTTP, ports.PeerText(e.Peer), e)
+}

@@ -1,0 +1,79 @@
+package httpd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/web"
+)
+
+// Only what went wrong here is a failure, and only what somebody should look at
+// is a warning.
+func TestHTTPOutcome(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		err    error
+		level  slog.Level
+		result meter.Result
+	}{
+		{200, nil, slog.LevelInfo, meter.Done},
+		{404, fs.ErrNotExist, slog.LevelInfo, meter.Refused},
+		{403, fs.ErrPermission, slog.LevelWarn, meter.Refused},
+		{500, syscall.EIO, slog.LevelWarn, meter.Failed},
+		{503, context.Canceled, slog.LevelWarn, meter.Failed},
+		{503, fmt.Errorf("%w: %w", web.ErrGivenUp, context.Canceled), slog.LevelInfo, meter.PeerEnded},
+		{400, web.ErrCutOff, slog.LevelWarn, meter.PeerEnded},
+		{200, os.ErrDeadlineExceeded, slog.LevelWarn, meter.PeerSilent},
+		{200, syscall.EPIPE, slog.LevelInfo, meter.PeerEnded},
+		{200, web.ErrShrunk, slog.LevelWarn, meter.Failed},
+	} {
+		level, result := outcomeOf(&web.Exchange{Method: http.MethodGet, Status: test.status, Err: test.err})
+		if level != test.level || result != test.result {
+			t.Errorf("%d, %v: %v %q, want %v %q", test.status, test.err, level, result, test.level, test.result)
+		}
+	}
+	for status, want := range map[int]slog.Level{405: slog.LevelWarn, 409: slog.LevelWarn, 413: slog.LevelWarn, 401: slog.LevelInfo, 412: slog.LevelInfo, 423: slog.LevelInfo} {
+		for _, method := range []string{http.MethodPut, http.MethodDelete} {
+			if level, result := outcomeOf(&web.Exchange{Method: method, Status: status}); level != want || result != meter.Refused {
+				t.Errorf("%s: %d: %v %q, want %v", method, status, level, result, want)
+			}
+		}
+	}
+}
+
+// Requests that send no file are not transfers: in neither the metrics nor the status page.
+func TestHTTPTransfers(t *testing.T) {
+	var ended []string
+	counts := meter.New(meter.Config{Ended: func(e meter.Ended) { ended = append(ended, e.Detail.(*web.Exchange).Method) }})
+	l := newLog(slog.New(slog.DiscardHandler), counts)
+	defer l.Close()
+	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodPost} {
+		l.ended(&web.Exchange{Method: method, Status: http.StatusForbidden})
+	}
+	if got := strings.Join(ended, " "); got != "GET HEAD PUT" {
+		t.Errorf("the transfers are %s", got)
+	}
+}
+
+// The line of a request that was refused for want of descriptors says what to do about it.
+func TestHTTPLogNamesLimit(t *testing.T) {
+	var out bytes.Buffer
+	l := newLog(slog.New(slog.NewTextHandler(&out, nil)), nil)
+	l.fewFiles = "raise ulimit -n"
+	l.ended(&web.Exchange{Method: http.MethodGet, Name: "a", Status: http.StatusServiceUnavailable, Err: web.ErrManyOpen})
+	l.ended(&web.Exchange{Method: http.MethodGet, Name: "b", Status: http.StatusServiceUnavailable, Err: web.ErrShutdown})
+	l.Close()
+	a, b, _ := strings.Cut(out.String(), "file=b")
+	if !strings.Contains(a, `advice="raise ulimit -n"`) || b == "" || strings.Contains(b, "ulimit") {
+		t.Errorf("the log has %s", &out)
+	}
+}

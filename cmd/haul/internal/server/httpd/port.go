@@ -1,0 +1,229 @@
+package httpd
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/ports"
+	"github.com/haul-project/haul/cmd/haul/internal/server/writebehind"
+	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/web"
+)
+
+// A port serves HTTP, or HTTPS.
+type port struct {
+	scheme  string
+	asked   []string // addresses as configured; those of sockets once there are some
+	accept  tcp.Server
+	failed  ports.FailedConns // handshakes
+	sockets []*tcp.Socket
+
+	// HTTP/1 and HTTP/2 have a server each, as their connections end differently: see
+	// drain.
+	http1, http2 http.Server
+
+	// shutdown ends all requests, with a cause for their contexts. active is how
+	// many there are.
+	shutdown context.CancelCauseFunc
+	active   atomic.Int64
+
+	// silent has the connections of HTTP/2 that have sent no request yet, and since when.
+	silent sync.Map
+
+	// http1Conns has the connections of HTTP/1, each with an atomic.Bool: it waits for another request.
+	http1Conns sync.Map
+
+	ending     atomic.Bool   // each answer of HTTP/1 closes its connection
+	closesIdle atomic.Bool   // the last call is over
+	idleGrace  time.Duration // 0 means idleGrace
+	stall      time.Duration // of HTTP/2; 0 means web.DefaultStall
+}
+
+// open prepares the servers.
+func (p *port) open(handler http.Handler, log *slog.Logger) {
+	requests, shutdown := context.WithCancelCause(context.Background())
+	p.shutdown = shutdown
+	for _, s := range []*http.Server{&p.http1, &p.http2} {
+		s.BaseContext = func(net.Listener) context.Context { return requests }
+		s.ReadHeaderTimeout = cmp.Or(s.ReadHeaderTimeout, headerTime)
+		s.IdleTimeout, s.MaxHeaderBytes = idleTime, headerBytes
+		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams}
+		s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
+		s.DisableGeneralOptionsHandler = true
+	}
+	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.active.Add(1)
+		defer p.active.Add(-1)
+		handler.ServeHTTP(w, r)
+	})
+	p.http2.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := r.Context().Value(connKey{}).(*writebehind.Conn)
+		p.silent.Delete(c)
+		r.TLS = c.TLS()
+		counted.ServeHTTP(w, r)
+	})
+	p.http2.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		p.silent.Store(c, time.Now())
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	p.http2.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			p.silent.Delete(c)
+		}
+	}
+	p.http1.ConnState = func(c net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			p.http1Conns.Store(c, new(atomic.Bool))
+		case http.StateClosed, http.StateHijacked:
+			p.http1Conns.Delete(c)
+		case http.StateActive, http.StateIdle:
+			if idle, ok := p.http1Conns.Load(c); ok {
+				idle.(*atomic.Bool).Store(state == http.StateIdle)
+			}
+			if state == http.StateIdle && p.closesIdle.Load() {
+				_ = c.Close()
+			}
+		}
+	}
+	p.http1.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		counted.ServeHTTP(&lastWriter{w, &p.ending}, r)
+	})
+	// It limits net/http's own answers; the handler sets it for others. With HTTP/2 it would
+	// limit uploads.
+	p.http1.WriteTimeout = web.DefaultStall
+	p.http2.Protocols = new(http.Protocols)
+	p.http2.Protocols.SetUnencryptedHTTP2(true) // below it, a writebehind.Conn does the TLS
+}
+
+// connKey is the key of a request's context for its connection.
+type connKey struct{}
+
+// serve serves until l is closed, or fails.
+func (p *port) serve(l *tcp.Listener) error {
+	var second sync.WaitGroup
+	defer second.Wait()
+	if p.accept.TLS != nil {
+		second.Go(func() { _ = p.serveHTTP2(l.Split()) })
+	}
+	return p.http1.Serve(l)
+}
+
+// serveHTTP2 serves TLS connections that have agreed on HTTP/2.
+func (p *port) serveHTTP2(l net.Listener) error {
+	return p.http2.Serve(writebehind.Listener(l, cmp.Or(p.stall, web.DefaultStall), headerTime))
+}
+
+// close ends all requests and connections, and waits for the requests to be logged.
+func (p *port) close() {
+	p.shutdown(http.ErrServerClosed)
+	_ = p.http1.Close()
+	_ = p.http2.Close()
+	for late := time.Now().Add(endTime); p.active.Load() > 0 && time.Now().Before(late); {
+		time.Sleep(pollEvery)
+	}
+}
+
+const (
+	pollEvery = 10 * time.Millisecond
+
+	// endTime limits the wait for requests whose connections are closed: a store may
+	// hang.
+	endTime = time.Second
+
+	// goAwayEvery is the time between two announcements of the end over HTTP/2: a
+	// connection that was just beginning misses the first.
+	goAwayEvery = time.Second
+
+	// idleGrace is how long idle connections of HTTP/1 are kept at the end. A request
+	// may be on its way on one of them; its answer then ends the connection.
+	idleGrace = time.Second
+)
+
+// drain waits until each connection has had the answers to its requests and is closed.
+// When patient ends first, it cuts those that are left.
+//
+// Over HTTP/2, Shutdown announces the end, after a last call, and no request is lost. Over
+// HTTP/1 it could drop a request that has just been read, and SetKeepAlivesEnabled the first
+// request of a connection, if its head takes more than five seconds. So such a connection
+// ends with its next answer, after idleGrace if it is idle, and after headerTime if
+// it never sends a request.
+func (p *port) drain(patient context.Context, l *tcp.Listener) {
+	defer p.close()
+	var second sync.WaitGroup
+	defer second.Wait()
+	connected, drained := context.WithCancel(patient)
+	defer drained()
+	second.Go(func() {
+		p.awaitRequests(connected)
+		for connected.Err() == nil && !p.goAway(patient) {
+		}
+	})
+	last := time.AfterFunc(cmp.Or(p.idleGrace, idleGrace), p.closeIdle)
+	defer last.Stop()
+	l.Drain(patient)
+}
+
+// closeIdle closes the connections of HTTP/1 that wait for a request, and those that will.
+func (p *port) closeIdle() {
+	p.closesIdle.Store(true)
+	p.http1Conns.Range(func(c, idle any) bool {
+		if idle.(*atomic.Bool).Load() {
+			_ = c.(net.Conn).Close()
+		}
+		return true
+	})
+}
+
+// awaitRequests gives each connection of HTTP/2 the time to send a request that is on its
+// way: idleGrace from the end on, or from its beginning, as handshakes may still end. A
+// connection that is closed without an answer to its first request is an error to clients.
+func (p *port) awaitRequests(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, headerTime)
+	defer cancel()
+	last := cmp.Or(p.idleGrace, idleGrace)
+	for began := time.Now(); ctx.Err() == nil; time.Sleep(pollEvery) {
+		waits := time.Since(began) < last
+		p.silent.Range(func(_, since any) bool {
+			waits = waits || time.Since(since.(time.Time)) < last
+			return !waits
+		})
+		if !waits {
+			return
+		}
+	}
+}
+
+// goAway announces the end over HTTP/2, and reports whether all connections are closed.
+func (p *port) goAway(patient context.Context) bool {
+	ctx, cancel := context.WithTimeout(patient, goAwayEvery)
+	defer cancel()
+	return p.http2.Shutdown(ctx) == nil
+}
+
+// A lastWriter marks an answer as the last of its connection once the server is ending.
+type lastWriter struct {
+	http.ResponseWriter
+	ending *atomic.Bool
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *lastWriter) WriteHeader(code int) {
+	if w.ending.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// ReadFrom implements [io.ReaderFrom], so that the kernel can send files.
+func (w *lastWriter) ReadFrom(r io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, r) }
+
+// Unwrap is for [http.ResponseController].
+func (w *lastWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

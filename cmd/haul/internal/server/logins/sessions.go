@@ -1,0 +1,173 @@
+// Package logins has the users who may log in to a service, their sessions, and the users
+// file, which is read again when it changes.
+package logins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/server/service"
+	"github.com/haul-project/haul/users"
+)
+
+const (
+	// reloadEvery is the time between two checks for a change of the users file.
+	reloadEvery = 2 * time.Second
+
+	// reloadShare bounds the cost of these checks: one takes no more than this part of
+	// the time until the next, however many files the users file names.
+	reloadShare = 50
+)
+
+// Sessions are the users who may log in, and their sessions: one for each connection
+// of SFTP, and one for each request of HTTP.
+type Sessions struct {
+	Users *users.Directory
+	File  string // "" if there is none
+
+	mu   sync.Mutex
+	live map[*Session]bool // mu
+}
+
+// A Session is a login that is in use.
+type Session struct {
+	Login *users.Login
+	Peer  string
+	end   context.CancelCauseFunc
+}
+
+// Reads returns the directories of the users file and of the files it names, if they
+// exist.
+func (p *Sessions) Reads() []string {
+	found := map[string]bool{}
+	add := func(file string) {
+		dir := filepath.Dir(file)
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			found[dir] = true
+		}
+	}
+	for _, file := range p.Users.Files() {
+		add(file)
+		if real, err := filepath.EvalSymlinks(file); err == nil && real != file {
+			add(real)
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Enter begins a session, unless the users file has changed and now refuses the login.
+// The context ends when the login is no longer valid. The caller calls leave at the end
+// of the session.
+func (p *Sessions) Enter(l *users.Login, peer string) (life context.Context, leave func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.Users.Recheck(l); err != nil {
+		return nil, nil, err
+	}
+	g := &Session{Login: l, Peer: peer}
+	life, g.end = context.WithCancelCause(context.Background())
+	if p.live == nil {
+		p.live = map[*Session]bool{}
+	}
+	p.live[g] = true
+	return life, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		g.end(nil)
+		delete(p.live, g)
+	}, nil
+}
+
+// EndRevoked ends the sessions whose login would be refused by now: see
+// [users.Directory.Recheck]. It calls report for each first, with the reason.
+func (p *Sessions) EndRevoked(report func(g *Session, why string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for g := range p.live {
+		if refusal, ok := errors.AsType[*users.Refusal](p.Users.Recheck(g.Login)); ok {
+			report(g, refusal.Reason)
+			g.end(errors.New(refusal.Reason))
+		}
+	}
+}
+
+// Watch reloads the users file whenever it has changed, until ctx ends, and logs that: a mistake
+// in it once, and when that is mended. It calls changed after each change. The name says whose
+// users they are: "sftp". That the file cannot be read again is logged at once, before it changes.
+func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, changed func()) {
+	if p.File == "" {
+		return
+	}
+	blind := func(err error) {
+		say(slog.LevelWarn, name+" users: changes are not noticed before a restart, as the file, or one that it names, cannot be read; let the user that haul runs as read it (chgrp, chmod 640)",
+			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
+	}
+	was := service.Unreadable(p.Users.Files()...) // Reload reads files that have changed
+	if was != nil {
+		blind(was)
+	}
+	last := ""
+	for pause := reloadEvery; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		began := time.Now()
+		news, err := p.Users.Reload()
+		pause = max(reloadEvery, reloadShare*time.Since(began))
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		switch {
+		case errors.Is(err, fs.ErrPermission) && text != last:
+			if was == nil { // otherwise it was young at the start, and is still the same
+				blind(err)
+			}
+		case text != "" && (news || text != last):
+			say(slog.LevelWarn, name+" users: the previous file stays in force", slog.String("error", text))
+		case news:
+			say(slog.LevelInfo, name+" users: the changed file is in force", slog.Int("users", len(p.Users.Names())))
+			changed()
+		case text == "" && last != "":
+			say(slog.LevelInfo, name+" users: the file has no mistake any more, and nothing that is not in force", slog.Int("users", len(p.Users.Names())))
+		}
+		last, was = text, nil
+	}
+}
+
+// OpenUsersFile loads a users file, which must be there. owners are the users besides
+// root that it may belong to.
+func OpenUsersFile(path string, owners ...int) (*users.Directory, error) {
+	d, err := users.Open(path, owners...)
+	if err == nil {
+		return d, nil
+	}
+	if _, e := os.Stat(path); errors.Is(e, fs.ErrNotExist) { // otherwise it names a file that is missing
+		err = noUsersFileError{path, err}
+	}
+	return nil, failure.Local.Wrap(err)
+}
+
+// A noUsersFileError says how to make a users file.
+type noUsersFileError struct {
+	path string
+	err  error
+}
+
+func (e noUsersFileError) Error() string {
+	return fmt.Sprintf("there is no users file %s; \"haul user add NAME --users %s\" makes it", e.path, e.path)
+}
+
+func (e noUsersFileError) Unwrap() error { return e.err }

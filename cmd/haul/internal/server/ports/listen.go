@@ -1,0 +1,132 @@
+package ports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/server/handover"
+	"github.com/haul-project/haul/cmd/haul/internal/server/service"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
+	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/tftp"
+)
+
+// listenAdvice is what the advice on an address says of each flag.
+var listenAdvice = map[string]struct {
+	free  string // an address that needs no privilege
+	rival string // the server that most often has the port
+	all   string // another kind of address to choose
+}{
+	handover.TFTP:    {free: ":6969"},
+	handover.SFTP:    {free: ":2022", rival: " (on 22 most often sshd)"},
+	handover.HTTP:    {free: ":8080"},
+	handover.HTTPS:   {free: ":8443"},
+	handover.Metrics: {free: ":9069", all: ", and :PORT is all of them"},
+	handover.Status:  {free: "127.0.0.1:9070"},
+}
+
+// ListenError adds to an error what the operator can do about it. The address was given
+// by a flag, whose name is that of the service. rival is not nil if this server had the port
+// before a reload, at that address.
+func ListenError(flag string, err error, rival net.Addr) error {
+	advice, of := "", listenAdvice[flag]
+	switch {
+	case errors.Is(err, tftp.ErrNoPort):
+		advice = "the range of --ports needs a free port for each address of --tftp, and one more for each processor is better"
+	case errors.Is(err, syscall.EACCES):
+		advice = fmt.Sprintf("ports below 1024 need root or CAP_NET_BIND_SERVICE; try --%s %s", flag, of.free)
+	case errors.Is(err, syscall.EADDRINUSE) && rival != nil:
+		advice = fmt.Sprintf("this server has that port, at %v, and both addresses cannot be open at a time; restart haul for this change", rival)
+	case errors.Is(err, syscall.EADDRINUSE):
+		advice = fmt.Sprintf("another server has that port%s; stop it, or choose another with --%s", of.rival, flag)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		advice = `this machine has no such address; "ip address" lists those it has` + of.all
+	case errors.Is(err, syscall.EINVAL):
+		advice = "an address that begins with fe80: needs its interface, as in fe80::1%eth0"
+	}
+	if flag != handover.TFTP { // package tftp names itself
+		err = fmt.Errorf("%s: %w", flag, err)
+	}
+	if advice != "" {
+		err = fmt.Errorf("%w: %s", err, advice)
+	}
+	return failure.Listen.Wrap(err)
+}
+
+// A Fallback is another address for a service.
+type Fallback struct {
+	Name  string   // of the service
+	Asked []string // the addresses that the service cannot have
+	Other string   // the address in their place; "" for none
+	Rival net.Addr // where this server itself has the port of one of them; nil if nowhere
+}
+
+// After returns the other address, and says so, if err says that this process cannot have a
+// port. Otherwise it returns nil, as it does if the port is this server's own.
+func (f Fallback) After(err error, env *service.Env) []string {
+	why, advice := "", ""
+	switch {
+	case f.Other == "":
+		return nil
+	case errors.Is(err, syscall.EACCES):
+		why, advice = "no privilege for", "needs root or the capability CAP_NET_BIND_SERVICE"
+	case errors.Is(err, syscall.EADDRINUSE) && f.Rival == nil:
+		why, advice = "another server has", "is free once that server is stopped; --"+f.Name+" ADDRESS chooses another"
+	default:
+		return nil
+	}
+	port := strings.TrimPrefix(f.Asked[0], ":")
+	env.Say("%s port %s, taking %s instead (port %[2]s %[4]s)", why, port, f.Other, advice)
+	return []string{f.Other}
+}
+
+// RivalAt returns the address at which the predecessor itself has the port of one of
+// the addresses, or nil.
+func RivalAt(passed *handover.Inherited, network string, addrs ...string) net.Addr {
+	for _, addr := range addrs {
+		if rival := passed.Rival(network, addr); rival != nil {
+			return rival
+		}
+	}
+	return nil
+}
+
+// Listen returns the sockets of a service: those that were passed to this process,
+// or new ones. Item i of asked is the address of socket i as configured; "" is systemd's.
+func Listen(ctx context.Context, cfg *settings.Config, passed *handover.Inherited, name string, addrs []string, o tcp.Options) (sockets []*tcp.Socket, asked []string, err error) {
+	o.Congestion = cfg.Congestion
+	places, err := passed.Stream(name, addrs, o)
+	if err != nil {
+		return nil, nil, congestionError(cfg.Congestion, failure.Listen.Wrap(err))
+	}
+	for _, p := range places {
+		if p.Socket == nil && err == nil {
+			if p.Socket, err = tcp.Listen(ctx, p.Addr, o); err != nil {
+				err = congestionError(cfg.Congestion, ListenError(name, err, RivalAt(passed, "tcp", p.Addr)))
+			}
+		}
+		if p.Socket != nil {
+			sockets, asked = append(sockets, p.Socket), append(asked, p.Addr)
+		}
+	}
+	return sockets, asked, err // the service closes them
+}
+
+// congestionError makes a mistake in a setting of an error that is one.
+func congestionError(name string, err error) error {
+	refused, ok := errors.AsType[*tcp.CongestionError](err)
+	if !ok {
+		return err
+	}
+	advice := ""
+	if errors.Is(err, fs.ErrNotExist) {
+		advice = "; \"modprobe tcp_" + name + "\" may add it"
+	}
+	return failure.Mistake("tcp-congestion", "--tcp-congestion: %w%s", refused, advice)
+}

@@ -1,0 +1,77 @@
+// Package ports opens the ports of services, and logs the connections to them that fail or are
+// refused.
+package ports
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/tcp"
+)
+
+// unixProxy stands in the log for a proxy that connects by a unix socket.
+const unixProxy = "unix"
+
+// PeerText is the address of a peer for the log. The address is invalid for a proxy on a
+// unix socket that named no client.
+func PeerText[A interface {
+	IsValid() bool
+	String() string
+}](a A) string {
+	if !a.IsValid() {
+		return unixProxy
+	}
+	return a.String()
+}
+
+// Peer is the address of a peer for the log: see [PeerText].
+func Peer(a net.Addr) string {
+	if a.Network() == "unix" {
+		return unixProxy
+	}
+	return a.String()
+}
+
+// ShownAddr returns the address of a server as text, and the address at which this
+// machine reaches it. The user wrote asked.
+func ShownAddr(a netip.AddrPort, asked string) (shown string, host netip.Addr) {
+	// "[::]" stands for both families unless IPv6 was asked for.
+	only6 := strings.HasPrefix(asked, "[")
+	shown, host = a.String(), a.Addr()
+	switch {
+	case !host.IsUnspecified():
+	case host.Is6() && only6:
+		host = netip.IPv6Loopback()
+	default:
+		if host.Is6() {
+			shown = fmt.Sprintf("*:%d", a.Port())
+		}
+		host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return shown, host
+}
+
+// ConnServer gives package meter the connections of a server.
+func ConnServer(s *tcp.Server) meter.ConnServer {
+	return meter.ConnServer{
+		Counters: func() meter.ConnCounters { return meter.ConnCounters(s.Counters()) },
+		Peers: func(yield func(meter.Peer) bool) {
+			for p := range s.Peers() {
+				if !yield(meter.Peer(p)) {
+					return
+				}
+			}
+		},
+	}
+}
+
+// CloseAll closes connections or sockets.
+func CloseAll[C io.Closer](conns []C) {
+	for _, c := range conns {
+		_ = c.Close()
+	}
+}

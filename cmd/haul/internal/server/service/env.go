@@ -1,0 +1,58 @@
+// Package service has what the services of one server share: the log, the counts, the files
+// of other machines, and small tasks that several protocols need.
+package service
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/server/handover"
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/cmd/haul/internal/server/notify"
+	"github.com/haul-project/haul/cmd/haul/internal/server/site"
+	"github.com/haul-project/haul/cmd/haul/internal/server/source"
+)
+
+// An Env is what all services of a server share. Package serve makes it.
+type Env struct {
+	Out  io.Writer // messages outside the log
+	JSON bool      // these are lines of JSON, too
+	Log  *slog.Logger
+
+	Counts   *meter.Registry // nil counts nothing
+	Sources  source.Set      // directories on other machines
+	Notifier notify.Notifier // reports to hooks and the audit log
+
+	// Owners are the users that the server runs as, now and later. Files that decide who
+	// may log in must belong to one of them or to root.
+	Owners []int
+
+	// Predecessor is the process whose sockets this one takes over; nil if there is none.
+	Predecessor *handover.Predecessor
+
+	// Requested is called for each file that a client opens without a login; nil unless
+	// boot clients are answered.
+	Requested func(site.Client, string)
+}
+
+// Say prints a message outside the log.
+func (e *Env) Say(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); e.JSON {
+		slog.New(slog.NewJSONHandler(e.Out, nil)).Info(text)
+	} else {
+		fmt.Fprintf(e.Out, "haul: %s\n", console.Visible(text))
+	}
+}
+
+// A SayFunc writes a line of the log.
+type SayFunc = func(slog.Level, string, ...slog.Attr)
+
+// SayTo returns a SayFunc that writes to a log.
+func SayTo(log *slog.Logger) SayFunc {
+	return func(level slog.Level, msg string, attrs ...slog.Attr) {
+		log.LogAttrs(context.Background(), level, msg, attrs...)
+	}
+}

@@ -1,0 +1,43 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
+)
+
+// WarnUnwritable warns of directories that uploads cannot be written to. Call it when the
+// process has changed to its final user.
+func WarnUnwritable(protocol string, dirs []string, say SayFunc) {
+	for _, dir := range dirs {
+		if err := privilege.CheckWritable(dir); err != nil {
+			say(slog.LevelWarn, protocol+": uploads will fail, as the user that haul runs as cannot write to the directory; change its owner or mode, or leave out --upload",
+				slog.String("directory", dir), slog.String("error", err.Error()))
+		}
+	}
+}
+
+// sweepEvery is the time between two searches for leftovers of broken uploads.
+const sweepEvery = 24 * time.Hour
+
+// SweepOften sweeps at the start and then every sweepEvery, until ctx ends: resumable
+// uploads are kept for a while.
+func SweepOften(ctx context.Context, say SayFunc, sweep func() (removed int, err error)) {
+	for {
+		n, err := sweep()
+		if n > 0 {
+			say(slog.LevelInfo, "removed unfinished uploads of an earlier run", slog.Int("files", n))
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			say(slog.LevelWarn, "looking for unfinished uploads of an earlier run", slog.String("error", err.Error()))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(sweepEvery):
+		}
+	}
+}

@@ -1,0 +1,329 @@
+package sftpd
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
+	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
+	"github.com/haul-project/haul/cmd/haul/internal/server/ports"
+	"github.com/haul-project/haul/internal/linequeue"
+	"github.com/haul-project/haul/internal/penalty"
+	"github.com/haul-project/haul/sftp"
+	"github.com/haul-project/haul/users"
+)
+
+// A log writes the log of SFTP, and counts for the metrics.
+type log struct {
+	*linequeue.Log
+	counts   *meter.Registry    // nil counts nothing
+	report   *activity.Reporter // nil reports nothing
+	away     ports.RefusedConns
+	locked   linequeue.RateLimited // networks that are refused for a time
+	badConns ports.FailedConns     // without a valid PROXY header
+
+	mu    sync.Mutex
+	tries map[string]*tries // mu: of connections without a login yet, by both addresses
+}
+
+// tries are the attempts of one connection to log in.
+type tries struct {
+	logged bool   // the failure is logged already
+	keys   int    // that were offered, and refused
+	key    string // the last of them
+	reason string // why that was
+}
+
+func newLog(to *slog.Logger, counts *meter.Registry) *log {
+	q := linequeue.NewLog(to)
+	return &log{
+		Log: q, counts: counts, away: ports.NewRefusedConns(q, counts, meter.SFTP),
+		locked: linequeue.RateLimited{Log: q, Message: "sftp: locked out"}, tries: map[string]*tries{},
+		badConns: ports.FailedConns{RateLimited: linequeue.RateLimited{Log: q, Message: "sftp: connections failed"}, Proxies: "--sftp-proxy"},
+	}
+}
+
+// observe sets the hooks of a server.
+func (l *log) observe(s *sftp.Server) {
+	s.Disconnected, s.Started, s.Ended, s.Audit = l.disconnected, l.started, l.ended, l.operation
+	s.Refused, s.LockedOut = l.refused, l.lockedOut
+	s.TurnedAway = func(from net.Addr, why error) {
+		cause := why.Error()
+		var more []slog.Attr
+		if r, ok := errors.AsType[*penalty.Refusal](why); ok {
+			if cause = string(r.Cause); r.For > 0 {
+				more = refusedUntil(r.Source, r.For)
+			}
+		}
+		l.away.Add(from, cause, more...)
+	}
+}
+
+// lockedOut logs that a network is blocked for a time.
+func (l *log) lockedOut(from net.Addr, o sftp.Lockout) {
+	cause, refused := "connections without a login", "connections"
+	if o.Passwords {
+		cause, refused = "wrong passwords", "passwords (keys still work)"
+	}
+	l.locked.Count(slog.LevelWarn, cause, ports.Peer(from), append(refusedUntil(o.Network, o.For), slog.String("refused", refused))...)
+}
+
+// refusedUntil names the network that is blocked, and when that ends.
+func refusedUntil(network netip.Prefix, left time.Duration) []slog.Attr {
+	return []slog.Attr{slog.String("network", network.String()), slog.String("until", time.Now().Add(left).Format(time.RFC3339))}
+}
+
+// connKey identifies a connection.
+func connKey(peer, local net.Addr) string { return peer.String() + " " + local.String() }
+
+// begin returns the hook for attempts to log in by a connection.
+func (l *log) begin(c net.Conn) func(users.Event) {
+	t := &tries{}
+	l.mu.Lock()
+	l.tries[connKey(c.RemoteAddr(), c.LocalAddr())] = t
+	l.mu.Unlock()
+	return func(e users.Event) { l.attempt(t, c.RemoteAddr(), e) }
+}
+
+// attempt logs a refused password. Keys are logged together at the end, since clients
+// offer all they have, and the last may be right.
+func (l *log) attempt(t *tries, peer net.Addr, e users.Event) {
+	switch {
+	case e.Outcome == users.Accepted, e.Outcome == users.Partial: // see accepted
+	case e.Key != "" && e.Method == "publickey":
+		l.mu.Lock()
+		t.keys, t.key, t.reason = t.keys+1, e.Key, e.Reason
+		l.mu.Unlock()
+	default:
+		l.mu.Lock()
+		t.logged = true
+		l.mu.Unlock()
+		l.Say(slog.LevelWarn, "sftp login", slog.String("result", "refused"), slog.String("user", e.User),
+			slog.String("peer", ports.Peer(peer)), slog.String("method", e.Method), slog.String("error", e.Reason))
+		l.report.Login(meter.SFTP, ports.Peer(peer), e)
+	}
+}
+
+// accepted logs a login.
+func (l *log) accepted(c *ssh.ServerConn, u *users.Login) {
+	l.report.Login(meter.SFTP, ports.Peer(c.RemoteAddr()), users.Event{Outcome: users.Accepted, User: u.User.Name, Method: u.Method, Key: u.Key})
+	attrs := append(make([]slog.Attr, 0, 12),
+		slog.String("result", "accepted"),
+		slog.String("user", u.User.Name),
+		slog.String("peer", ports.Peer(c.RemoteAddr())),
+		slog.String("method", u.Method))
+	if u.Key != "" {
+		attrs = append(attrs, slog.String("key", u.Key))
+	}
+	if u.Authority != "" {
+		attrs = append(attrs, slog.String("authority", u.Authority), slog.String("key id", u.KeyID), slog.Uint64("serial", u.Serial))
+	}
+	l.Say(slog.LevelInfo, "sftp login", append(attrs,
+		slog.String("access", u.Access.String()),
+		slog.String("root", cmp.Or(u.User.Root, ".")),
+		slog.String("client", string(c.ClientVersion())))...)
+}
+
+// failed logs a login that was correct, and failed for another reason.
+func (l *log) failed(c *ssh.ServerConn, user string, err error) {
+	l.mu.Lock()
+	if t := l.tries[connKey(c.RemoteAddr(), c.LocalAddr())]; t != nil {
+		t.logged = true
+	}
+	l.mu.Unlock()
+	l.Say(slog.LevelError, "sftp login", slog.String("result", "failed"), slog.String("user", user),
+		slog.String("peer", ports.Peer(c.RemoteAddr())), slog.String("error", err.Error()))
+	l.report.Login(meter.SFTP, ports.Peer(c.RemoteAddr()), users.Event{Outcome: users.Refused, User: user, Reason: err.Error()})
+}
+
+// maxShown bounds how much of a name from a stranger is logged, in bytes.
+const maxShown = 64
+
+// disconnected logs the end of a connection: a logout, or why there was no login, unless
+// that has been logged.
+func (l *log) disconnected(c *sftp.Conn) {
+	l.mu.Lock()
+	key := connKey(c.Peer, c.Local)
+	t := l.tries[key]
+	delete(l.tries, key)
+	l.mu.Unlock()
+	if c.Account != nil {
+		l.left(c)
+		return
+	}
+	if t == nil {
+		t = &tries{}
+	}
+	attrs := []slog.Attr{slog.String("result", "refused")}
+	if name := c.User; name != "" {
+		attrs = append(attrs, slog.String("user", name[:min(len(name), maxShown)]))
+	}
+	attrs = append(attrs, slog.String("peer", ports.Peer(c.Peer)))
+	switch {
+	case t.keys > 0:
+		attrs = append(attrs, slog.String("method", "publickey"), slog.String("key", t.key), slog.String("error", t.reason))
+		if t.keys > 1 {
+			attrs = append(attrs, slog.Int("keys tried", t.keys))
+		}
+		l.Say(slog.LevelWarn, "sftp login", attrs...)
+		l.report.Login(meter.SFTP, ports.Peer(c.Peer), users.Event{Outcome: users.Refused, User: c.User, Method: "publickey", Key: t.key, Reason: t.reason})
+	case t.logged:
+	default: // such as a port scanner
+		attrs[0] = slog.String("result", "none")
+		l.Say(slog.LevelInfo, "sftp login", append(attrs, slog.String("error", shortError(c.Err)))...)
+	}
+}
+
+// shortError returns why a connection ended, without x/crypto's list of all attempts to
+// log in.
+func shortError(err error) string {
+	if _, ok := errors.AsType[*ssh.ServerAuthError](err); ok || err == nil {
+		return "the client left"
+	}
+	if errors.Is(err, io.EOF) {
+		return "the client left before it logged in"
+	}
+	text := err.Error()
+	return text[:min(len(text), 4*maxShown)]
+}
+
+func (l *log) left(c *sftp.Conn) {
+	l.report.ConnEnded(c)
+	level, result := slog.LevelInfo, "done"
+	attrs := append(make([]slog.Attr, 0, 8),
+		slog.String("user", c.User),
+		slog.String("peer", ports.Peer(c.Peer)),
+		slog.Duration("duration", c.Duration.Round(time.Millisecond)),
+		slog.Int64("sent", c.Sent()),
+		slog.Int64("received", c.Received()))
+	if c.Err != nil {
+		result = "ended"
+		attrs = append(attrs, slog.String("error", shortError(c.Err)))
+		if strings.HasPrefix(c.Err.Error(), "panic: ") {
+			level, result = slog.LevelError, "failed"
+		}
+	}
+	l.Say(level, "sftp logout", append([]slog.Attr{slog.String("result", result)}, attrs...)...)
+}
+
+// started counts a transfer that begins.
+func (l *log) started(t *sftp.Transfer) {
+	peer, _ := netip.ParseAddrPort(t.Conn.Peer.String())
+	m := l.counts.Begin(meter.Info{Protocol: meter.SFTP, Write: t.Write, Peer: peer, Name: t.Name, User: t.Conn.User, Began: t.Began})
+	m.Follow(func() int64 { return t.Sent() + t.Received() })
+	t.Value = m
+}
+
+// ended logs a transfer.
+func (l *log) ended(t *sftp.Transfer) {
+	level, result := slog.LevelInfo, meter.Done
+	switch {
+	case t.Err == nil:
+	case errors.Is(t.Err, sftp.ErrAbandoned):
+		result = meter.PeerEnded
+		if t.Write {
+			level = slog.LevelWarn
+		}
+	default:
+		level, result = slog.LevelWarn, meter.Failed
+	}
+	bytes := t.Sent() + t.Received()
+	if m, ok := t.Value.(*meter.Transfer); ok {
+		m.End(meter.End{Result: result, Bytes: bytes, Duration: t.Duration, File: t.Name, Path: t.Path, Err: t.Err, Detail: t, Routine: level < slog.LevelWarn})
+	}
+	attrs := append(make([]slog.Attr, 0, 12),
+		slog.String("result", string(result)),
+		slog.String("direction", direction(t)),
+		slog.String("file", t.Name),
+		slog.String("user", t.Conn.User),
+		slog.String("peer", ports.Peer(t.Conn.Peer)),
+		slog.Int64("bytes", bytes),
+		slog.Duration("duration", t.Duration.Round(time.Microsecond)),
+		slog.Int64("rate", console.PerSecond(bytes, t.Duration)))
+	if t.Path != "" {
+		attrs = append(attrs, slog.String("path", t.Path))
+	}
+	if t.Err != nil {
+		text := t.Err.Error()
+		if t.Hidden && (result == meter.PeerEnded || errors.Is(t.Err, sftp.ErrEnded)) {
+			text += "; the part that arrived is discarded"
+		}
+		attrs = append(attrs, slog.String("error", text))
+	}
+	l.Say(level, "sftp", attrs...)
+}
+
+// direction returns, from the client's side, what a file was opened for. If it was opened
+// for both, direction returns what was done.
+func direction(t *sftp.Transfer) string {
+	switch {
+	case t.Read && t.Write && t.Sent() > 0 && t.Received() > 0:
+		return "both"
+	case t.Write && (t.Received() > 0 || !t.Read):
+		return "write"
+	}
+	return "read"
+}
+
+// operation logs a change, or a change that was refused.
+func (l *log) operation(o *sftp.Operation) {
+	level, result := slog.LevelInfo, meter.Done
+	switch {
+	case o.Err == nil:
+	case errors.Is(o.Err, fs.ErrNotExist): // clients ask for missing files every day
+		result = meter.Failed
+	case errors.Is(o.Err, fs.ErrPermission):
+		level, result = slog.LevelWarn, meter.Refused
+	default:
+		level, result = slog.LevelWarn, meter.Failed
+	}
+	attrs := append(make([]slog.Attr, 0, 8),
+		slog.String("result", string(result)),
+		slog.String("operation", o.What),
+		slog.String("file", o.Name))
+	if o.To != "" {
+		attrs = append(attrs, slog.String("to", o.To))
+	}
+	attrs = append(attrs, slog.String("user", o.Conn.User), slog.String("peer", ports.Peer(o.Conn.Peer)))
+	if o.Err != nil {
+		attrs = append(attrs, slog.String("error", o.Err.Error()))
+	}
+	l.Say(level, "sftp", attrs...)
+	l.report.Changed(o, ports.Peer(o.Conn.Peer), result)
+}
+
+// refused logs a request for something that the server does not offer, such as a shell.
+func (l *log) refused(r *sftp.Refusal) {
+	attrs := append(make([]slog.Attr, 0, 8),
+		slog.String("result", string(meter.Refused)),
+		slog.String("operation", r.What))
+	if r.Detail != "" {
+		key := "to"
+		switch r.What {
+		case "exec":
+			key = "command"
+		case "subsystem":
+			key = "subsystem"
+		case "session":
+			key = "error"
+		}
+		attrs = append(attrs, slog.String(key, r.Detail))
+	}
+	attrs = append(attrs, slog.String("user", r.Conn.User), slog.String("peer", ports.Peer(r.Conn.Peer)))
+	if r.Last {
+		attrs = append(attrs, slog.String("note", "further requests of this connection are not logged"))
+	}
+	l.Say(slog.LevelWarn, "sftp", attrs...)
+	l.report.Refused(r, ports.Peer(r.Conn.Peer))
+}

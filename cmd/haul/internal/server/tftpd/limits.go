@@ -1,0 +1,45 @@
+package tftpd
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/haul-project/haul/cmd/haul/internal/server/service"
+	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
+	"github.com/haul-project/haul/cmd/haul/internal/server/site"
+	"github.com/haul-project/haul/tftp"
+)
+
+// Memory that TFTP needs besides --memory, in bytes: docs/tftp.md, "Memory".
+const (
+	memoryPerCPU      = 20 << 20
+	memoryPerTransfer = 16 << 10
+)
+
+// Memory returns the memory that the service needs, in bytes.
+func Memory(cfg *settings.TFTP) int64 {
+	return int64(runtime.GOMAXPROCS(0))*memoryPerCPU + int64(cfg.MaxTransfers)*memoryPerTransfer + cfg.Memory
+}
+
+// Descriptors that TFTP needs: for a file that is read, by any number of clients, and for an
+// upload.
+const (
+	filesPerRead  = 1
+	filesPerWrite = 2
+)
+
+// fitDescriptors limits the open files if there are too few descriptors for a file of
+// each transfer.
+func fitDescriptors(srv *tftp.Config, upload site.Policy, limit int) {
+	each := filesPerRead
+	if upload != site.UploadNone {
+		each = filesPerWrite
+	}
+	most := max(1, (limit-min(service.SpareDescriptors, limit/2))/each)
+	if srv.MaxTransfers > most {
+		srv.MaxFiles = most
+		if srv.MaxTransfers != tftp.Defaults().MaxTransfers || most < service.FewFiles {
+			srv.Log.Info(fmt.Sprintf("open-file limit %d allows transfers of %d different files at once; raise ulimit -n (LimitNOFILE=) for more", limit, most))
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package tftpd
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/haul-project/haul/cmd/haul/internal/tftp/trace"
+)
+
+// A tracedLog waits for the trace before it writes a line, so that lines come after their
+// packets where both are written to one place.
+type tracedLog struct {
+	slog.Handler
+	tracer *trace.Recorder
+}
+
+// maxTraceWait is how long a line waits for the trace.
+const maxTraceWait = time.Second
+
+func (l tracedLog) Handle(ctx context.Context, r slog.Record) error {
+	l.tracer.Sync(maxTraceWait)
+	return l.Handler.Handle(ctx, r)
+}
+
+func (l tracedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return tracedLog{l.Handler.WithAttrs(attrs), l.tracer}
+}
+
+func (l tracedLog) WithGroup(name string) slog.Handler {
+	return tracedLog{l.Handler.WithGroup(name), l.tracer}
+}
