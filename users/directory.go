@@ -180,7 +180,7 @@ func (t *table) collect() {
 
 // load reads a users file and all it names.
 func (l *loader) load(file string) (t *table, warnings []error, err error) {
-	text, err := l.readOurs(file, MaxFile, openToOthers|writable)
+	text, err := l.readOurs(file, maxFile, openToOthers|writable)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -160,7 +160,7 @@ func edit(ctx context.Context, file string, create bool, change func(lines []str
 		_ = f.Close() // last, as the lock goes with it
 	}()
 	var l loader
-	text, err := l.read(file, MaxFile, openToOthers|writable)
+	text, err := l.read(file, maxFile, openToOthers|writable)
 	if missing(err) && create {
 		text, err = fileHead, nil
 	}
@@ -215,8 +215,8 @@ func changed(file, text string, change func(lines []string) ([]string, error)) (
 	if _, err := parseFile(file, text); err != nil {
 		return "", fmt.Errorf("the result would be wrong: %w", err)
 	}
-	if len(text) > MaxFile {
-		return "", fmt.Errorf("the result would have %d bytes, and %d are the most", len(text), MaxFile)
+	if len(text) > maxFile {
+		return "", fmt.Errorf("the result would have %d bytes, and %d are the most", len(text), maxFile)
 	}
 	return text, nil
 }

@@ -20,8 +20,13 @@ func (d *Directory) Occupy() (free func()) {
 // Waiting returns how many passwords wait to be checked.
 func (d *Directory) Waiting() int { return int(d.limiter.waiting.Load()) }
 
-// MaxWaiting is the most that may wait.
-const MaxWaiting = maxWaiting
+// The bounds that tests go to.
+const (
+	MaxWaiting = maxWaiting
+	MaxUsers   = maxUsers
+	MinRSABits = minRSABits
+	MaxRSABits = maxRSABits
+)
 
 // The parts that have tests of their own.
 var (

@@ -16,10 +16,10 @@ import (
 // The limits on the cost of a hash. A dearer one is refused when it is loaded, since
 // afterwards any client can make the server compute it.
 const (
-	MaxBcryptCost   = 14        // about a second on one core
-	MaxArgonMemory  = 128 << 10 // KiB
-	MaxArgonWork    = 512 << 10 // KiB times passes
-	MaxArgonThreads = 16
+	maxBcryptCost   = 14        // about a second on one core
+	maxArgonMemory  = 128 << 10 // KiB
+	maxArgonWork    = 512 << 10 // KiB times passes
+	maxArgonThreads = 16
 
 	minSalt, maxSalt = 8, 64  // bytes; RFC 9106 §3.1 has 8 at the least
 	minTag, maxTag   = 16, 64 // bytes of the hash itself
@@ -86,8 +86,8 @@ func parseBcrypt(s string) (Hash, error) {
 	switch {
 	case err != nil:
 		return Hash{}, errors.New("the bcrypt hash cannot be read")
-	case cost > MaxBcryptCost:
-		return Hash{}, fmt.Errorf("the bcrypt hash has cost %d, and %d is the most", cost, MaxBcryptCost)
+	case cost > maxBcryptCost:
+		return Hash{}, fmt.Errorf("the bcrypt hash has cost %d, and %d is the most", cost, maxBcryptCost)
 	}
 	return Hash{text: s, cost: cost}, nil
 }
@@ -112,9 +112,9 @@ func parseArgon(s string) (Hash, error) {
 		n[i] = v
 	}
 	switch m, t, p := n[0], n[1], n[2]; {
-	case m > MaxArgonMemory || t*m > MaxArgonWork || p > MaxArgonThreads:
+	case m > maxArgonMemory || t*m > maxArgonWork || p > maxArgonThreads:
 		return Hash{}, fmt.Errorf("the argon2id hash costs too much: m=%d,t=%d,p=%d, where m is %d KiB at most, m times t %d and p %d",
-			m, t, p, MaxArgonMemory, MaxArgonWork, MaxArgonThreads)
+			m, t, p, maxArgonMemory, maxArgonWork, maxArgonThreads)
 	case t == 0 || p == 0 || m < 8*p: // RFC 9106 §3.1
 		return Hash{}, fmt.Errorf("the argon2id hash has impossible parameters: m=%d,t=%d,p=%d", m, t, p)
 	}

@@ -15,8 +15,8 @@ import (
 // The sizes of RSA keys. Smaller ones can be broken, and larger ones waste our CPU:
 // checking a signature takes time with the square of the size.
 const (
-	MinRSABits = 2048
-	MaxRSABits = 8192
+	minRSABits = 2048
+	maxRSABits = 8192
 )
 
 // signatures are the algorithms that a login may be signed with, and so may a
@@ -53,8 +53,8 @@ func checkKey(k ssh.PublicKey) error {
 		return fmt.Errorf("nothing is known of this key of type %s", k.Type())
 	}
 	if r, ok := c.CryptoPublicKey().(*rsa.PublicKey); ok {
-		if bits := r.N.BitLen(); bits < MinRSABits || bits > MaxRSABits {
-			return fmt.Errorf("the RSA key has %d bits; it takes %d to %d", bits, MinRSABits, MaxRSABits)
+		if bits := r.N.BitLen(); bits < minRSABits || bits > maxRSABits {
+			return fmt.Errorf("the RSA key has %d bits; it takes %d to %d", bits, minRSABits, maxRSABits)
 		}
 	}
 	return nil

@@ -141,8 +141,8 @@ func (p *parser) begin(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	if len(p.users) > MaxUsers {
-		return fmt.Errorf("more than %d users", MaxUsers)
+	if len(p.users) > maxUsers {
+		return fmt.Errorf("more than %d users", maxUsers)
 	}
 	// Two names that differ in case only would share a directory on some file
 	// systems, and be mistaken for one another by people on all.

@@ -15,8 +15,8 @@ import (
 
 // The bounds of a users file and what it names.
 const (
-	MaxUsers = 100_000
-	MaxFile  = 64 << 20 // bytes of a users file
+	maxUsers = 100_000
+	maxFile  = 64 << 20 // bytes of a users file
 
 	maxKeyFile  = 1 << 20  // bytes of any other file
 	maxLine     = 16 << 10 // bytes of a line; OpenSSH has 8 KiB for keys
