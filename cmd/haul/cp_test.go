@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,119 +12,6 @@ import (
 	"github.com/haul-project/haul/internal/s3test"
 	"github.com/haul-project/haul/store"
 )
-
-// cp copies files and trees on one server as cp(1) does: the server does it, where it can.
-func TestCp(t *testing.T) {
-	files := map[string]string{"a": "A", "empty": "", "d/f": "F", "d/sub/g": "G", "in/x": ""}
-	for _, c := range []struct {
-		args string
-		want map[string]string // besides the files
-		says string
-	}{
-		{"-v lab:a lab:b", map[string]string{"b": "A"}, "copied lab:a -> lab:b (on the server)"},
-		{"-v lab:empty lab:a lab:in", map[string]string{"in/empty": "", "in/a": "A"}, "in/a (on the server)"},
-		{"lab:a lab:in/x", map[string]string{"in/x": "A"}, ""},
-		{"-r lab:d lab:in/", map[string]string{"in/d/f": "F", "in/d/sub/g": "G"}, ""},
-		{"-r lab:d lab:new", map[string]string{"new/f": "F", "new/sub/g": "G"}, ""},
-		{"-r lab:d/. lab:in", map[string]string{"in/f": "F", "in/sub/g": "G"}, ""},
-		{"lab:d/[fg] lab:in", map[string]string{"in/f": "F"}, ""},
-		{"-r --dry-run lab:d lab:new", nil, "would copy 2 files"},
-		{"-n lab:a lab:in/x", nil, "0 files"},
-		{"-rn lab:d lab:a lab:in", map[string]string{"in/a": "A", "in/d/f": "F", "in/d/sub/g": "G"}, ""},
-		{"--verify -v lab:a lab:b", map[string]string{"b": "A"}, "(on the server)"},
-		{"-r lab:d lab:dd", map[string]string{"dd/f": "F", "dd/sub/g": "G"}, ""}, // whose name only begins alike
-		{"-v lab:a twin:b", map[string]string{"b": "A"}, "(on the server)"},      // the same server
-	} {
-		l := startLab(t, files)
-		code, _, msg := l.haul(append([]string{"cp"}, strings.Fields(c.args)...)...)
-		if code != 0 || !strings.Contains(msg, c.says) {
-			t.Errorf("cp %s: exit code %d, %s", c.args, code, msg)
-		}
-		all := maps.Clone(files)
-		maps.Copy(all, c.want)
-		wantTree(t, l.dir, all)
-	}
-}
-
-// A refused cp leaves everything as it was.
-func TestCpRefused(t *testing.T) {
-	files := map[string]string{"a": "A", "d/f": "F", "d/sub/g": "G", "in/x": ""}
-	l, w := startLab(t, files), startWeb(t, files)
-	for args, want := range map[string]int{
-		"lab:a lab:a": exitFailed, "lab:a lab:./d/../a": exitFailed, "lab:a lab:": exitFailed, "-r lab:d lab:d": exitFailed, "-r lab:d lab:d/sub": exitFailed, "-r lab:d lab:d/new": exitFailed,
-		"-r lab:d/. lab:d": exitFailed, "-r lab: lab:d": exitFailed, "lab:d lab:new": exitFailed, "lab:missing lab:b": exitNotFound, "lab:z* lab:in": exitNotFound, "lab:a lab:none/": 0,
-		"lab:a lab:none2/b": exitNotFound, "-r lab:d lab:a": exitFailed, "lab:a": exitUsage, "a lab:b": exitUsage, "lab:a b": exitUsage,
-		"lab:a tftp://host/a": exitUsage, "lab:a https://host/b": exitUsage, "--links x lab:a lab:b": exitUsage, "--parallel 3 lab:a lab:b": exitUsage,
-		w.URL + "/a " + w.URL + "/a": exitFailed, "-p " + w.URL + "/a " + w.URL + "/b": exitUsage, "-r " + w.URL + "/d/ " + w.URL + "/d/sub/": exitFailed,
-	} {
-		run := l.haul
-		if strings.Contains(args, w.URL) {
-			run = func(args ...string) (int, string, string) { return haul(t, args...) }
-		}
-		code, _, msg := run(append([]string{"cp"}, strings.Fields(args)...)...)
-		if code != want {
-			t.Errorf("cp %s: exit code %d, want %d: %s", args, code, want, msg)
-		}
-	}
-	all := maps.Clone(files)
-	all["none/a"] = "A"
-	wantTree(t, l.dir, all)
-	wantTree(t, w.dir, files)
-}
-
-// A symbolic link does not hide that a directory would be copied into itself.
-func TestCpThroughLinks(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no symbolic links")
-	}
-	l := startLab(t, map[string]string{"d/f": "F", "e/g": "G"})
-	for name, to := range map[string]string{"way": "d", "d/to": "../e", "d/up": ".."} {
-		if err := os.Symlink(to, filepath.Join(l.dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, args := range []string{"-r lab:d lab:way", "-r lab:d lab:way/", "-r lab:way lab:d/new", "lab:d/f lab:way", "lab:d/f lab:way/f"} {
-		if code, _, msg := l.haul(append([]string{"cp"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(msg, "target") {
-			t.Errorf("cp %s: exit code %d, %s", args, code, msg)
-		}
-	}
-	// Links that are followed lead to the target, and above it.
-	code, _, msg := l.haul("cp", "-r", "--links", "follow", "lab:d", "lab:e")
-	if code == 0 || strings.Count(msg, "leads to the directory that is copied to") != 2 {
-		t.Errorf("exit code %d, %s", code, msg)
-	}
-	if b, err := os.ReadFile(filepath.Join(l.dir, "e/d/f")); err != nil || string(b) != "F" {
-		t.Errorf("%q, %v", b, err)
-	}
-	l.must("cp", "-r", "--links", "keep", "lab:d", "lab:kept")
-	if to, err := os.Readlink(filepath.Join(l.dir, "kept/to")); err != nil || to != "../e" {
-		t.Errorf("a link that is kept: %q, %v", to, err)
-	}
-}
-
-// Between servers, and over HTTP, the data passes through this machine.
-func TestCpThroughHere(t *testing.T) {
-	files := map[string]string{"a": strings.Repeat("x", 300_000), "d/f": "F"}
-	l, other, w := startLab(t, files), startLab(t, nil), startWeb(t, files)
-	known, err := os.ReadFile(other.known)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mine, err := os.ReadFile(l.known)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, l.known, string(mine)+string(known))
-	l.configure("IdentityFile "+l.key, "IdentityFile "+other.key)
-	if code, _, msg := l.haul("cp", "-rv", "lab:a", "lab:d", other.url("/")); code != 0 || !strings.Contains(msg, "/a (through this machine)") {
-		t.Errorf("to another server: exit code %d, %s", code, msg)
-	}
-	wantTree(t, other.dir, files)
-	if code, _, msg := haul(t, "cp", "-v", w.URL+"/d/f", w.URL+"/a", w.URL+"/d/"); code == 0 || !strings.Contains(msg, "d/a (through this machine)") {
-		t.Errorf("over HTTP, with a file that would become itself: exit code %d, %s", code, msg)
-	}
-	wantTree(t, w.dir, map[string]string{"a": files["a"], "d/f": "F", "d/a": files["a"]})
-}
 
 // startBucket starts a server of S3, and has haul find it.
 func startBucket(t *testing.T) *s3test.Server {

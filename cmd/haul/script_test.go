@@ -26,6 +26,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/crypto/ssh"
 
+	module "github.com/haul-project/haul"
 	"github.com/haul-project/haul/cmd/haul/internal/server/serve"
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/internal/s3test"
@@ -124,6 +125,7 @@ func setUpScript(env *testscript.Env) error {
 		"XDG_CONFIG_HOME":         filepath.Join(home, ".config"),
 		"TZ":                      "UTC", "LC_ALL": "C", "GORACE": "atexit_sleep_ms=0",
 		"UID": strconv.Itoa(os.Getuid()), "GID": strconv.Itoa(os.Getgid()),
+		"VERSION": module.Version(),
 	}
 	for name, value := range vars {
 		env.Setenv(name, value)
@@ -528,7 +530,7 @@ func cmdFiles(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: files [-p|-l] DIR")
 	}
-	top := ts.MkAbs(args[0])
+	top, out := ts.MkAbs(args[0]), ts.Stdout()
 	ts.Check(filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == top {
 			return err
@@ -553,7 +555,7 @@ func cmdFiles(ts *testscript.TestScript, neg bool, args []string) {
 			to, _ := os.Readlink(path)
 			name += " -> " + to
 		}
-		_, err = fmt.Fprintln(ts.Stdout(), name)
+		_, err = fmt.Fprintln(out, name)
 		return err
 	}))
 }
