@@ -95,10 +95,11 @@ unit: ## also checks formatting, comments and who imports whom: arch_test.go
 
 portable: portable-timed portable-rest ## the paths of other systems, here, where they differ
 
-# SFTP and HTTP know no UDP, and what goes by them alone does not: of the command's tests, those of TFTP and of all together are run.
+# SFTP and HTTP know no UDP, and what goes by them alone does not: of the command's tests and scripts, those of TFTP and of all together are run.
+portable-timed: NO_UDP = cat|chmod|config|copy|cp|df|get-sftp|glob|ln|ls|mkdir|mv|put|rm|serve-(http|refused)|stat|sum|sync|tree|usage|user|version
 portable-timed:
 	packages=$$(GO='$(GO)' scripts/portable-packages | grep -vE '$(TOGETHER)') && \
-		$(GO) test $(PATIENCE) $(VETTED) -tags haul_portable -skip '^Test((Serve|Parallel)?(SFTP|HTTP($$|[^A]))|(Serve|Reload)(Hook|Audit|Status|UserCache|OwnCert)|(Nonsense|Sync|Sum|Cp|Ls|Rm|Guide)($$|[A-Z]))' $$packages
+		$(GO) test $(PATIENCE) $(VETTED) -tags haul_portable -skip '^Test((Serve|Parallel)?(SFTP|HTTP($$|[^A]))|(Serve|Reload)(Hook|Audit|Status|UserCache|OwnCert)|(Nonsense|Sync|Sum|Cp|Ls|Rm|Guide)($$|[A-Z]))|^TestScript$$/^($(NO_UDP))' $$packages
 
 portable-rest:
 	packages=$$(GO='$(GO)' scripts/portable-packages | grep -E '$(TOGETHER)') && $(GO) test $(PATIENCE) $(VETTED) -tags haul_portable $$packages

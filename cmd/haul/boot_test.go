@@ -12,42 +12,6 @@ import (
 	"github.com/haul-project/haul/internal/dhcp"
 )
 
-// These are refused before a socket is open, and the message says why.
-func TestBootRefuses(t *testing.T) {
-	dir, other := t.TempDir(), t.TempDir()
-	const mac = "52:54:00:12:34:56"
-	for _, c := range []struct {
-		args []string
-		code int
-		says string
-	}{
-		{nil, exitUsage, "no directory is named"},
-		{[]string{dir, "--boot-loaders", dir + "/none"}, exitLocal, "none"},
-		{[]string{dir + "/none"}, exitLocal, "none"},
-		{[]string{dir, "--tftp", "", "--http", ""}, exitUsage, "add --tftp :69"},
-		{[]string{dir, "--tftp", "", "--http", "", "--sftp", ":0"}, exitUsage, "neither is served"},
-		{[]string{dir, "--tftp", "", "--http", ":0", "--http-auth", "users", "--http-plain-auth"}, exitUsage, "neither is served"},
-		{[]string{dir, "--boot-file", "x64="}, exitUsage, "not a name below the directory"},
-		{[]string{dir, "--boot-host", mac + "=a.efi", "--boot-host", mac + "=ignore"}, exitUsage, mac + " has two rules"},
-		{[]string{dir, "--boot-known"}, exitUsage, "--boot-host"},
-		{[]string{dir, "--boot-relay", "2001:db8::/32"}, exitUsage, "IPv4"},
-		{[]string{dir, "--boot-address", "255.255.255.255"}, exitUsage, "of a machine"},
-		{[]string{dir, "--boot-timeout", "-1s"}, exitUsage, "--boot-timeout"},
-		{[]string{dir, "--boot=false", "--advise", "kea"}, exitUsage, "go with --boot"},
-		{[]string{dir, "--boot=false", "--dry-run"}, exitUsage, "go with --boot"},
-		{[]string{dir, "--per-client", "ip"}, exitUsage, "add --shared"},
-		{[]string{dir, "--upload", "create", "--upload-dir", other, "--boot-loaders", other}, exitUsage, "choose"},
-		{[]string{dir, "--boot-host", mac + "=/"}, exitUsage, "it is MAC=FILE"},
-		{[]string{dir, "--advise", "udhcpd"}, exitUsage, "--advise udhcpd: it is one of dnsmasq, isc, kea"},
-		// An interface may appear, so this is no mistake in the settings: a service manager tries again.
-		{[]string{dir, "--interface", "nosuch0"}, exitFailed, "nosuch0"},
-	} {
-		if code, msg := refuse(t, append([]string{"boot"}, c.args...)...); code != c.code || !strings.Contains(msg, c.says) {
-			t.Errorf("haul boot %q: exit code %d, want %d, and a message with %q:\n%s", c.args, code, c.code, c.says, msg)
-		}
-	}
-}
-
 // A dry run of serve prints what boot clients would get.
 func TestServeDryRunBoot(t *testing.T) {
 	if _, err := proxydhcp.Interfaces(nil); err != nil {

@@ -82,25 +82,3 @@ func TestRequestFlags(t *testing.T) {
 		wantFile(t, filepath.Join(l.dir, "g"), content)
 	}
 }
-
-// Values without sense are refused before anything begins.
-func TestRequestFlagsRefused(t *testing.T) {
-	for _, c := range []struct{ flags, says string }{
-		{"-R 0", "choose 1 to 4096"}, {"-R -1", "choose 1 to 4096"}, {"-R 4097", "choose 1 to 4096"}, {"-R many", "whole number"},
-		{"-B 0", "choose 1 to"}, {"-B 261121", "choose 1 to"}, {"-B -5", "not a size"}, {"-B 1X", "not a size"}, {"-B 99999999999999999999", "not a size"},
-	} {
-		for _, words := range []string{"get FLAGS host:f .", "put FLAGS f host:f"} {
-			words = strings.Replace(words, "FLAGS", c.flags, 1)
-			code, _, msg := haul(t, strings.Fields(words)...)
-			if code != exitUsage || !strings.Contains(msg, c.says) {
-				t.Errorf("%s: exit code %d, %s", words, code, msg)
-			}
-		}
-	}
-	for _, url := range []string{"http://127.0.0.1:1/f", "tftp://127.0.0.1:1/f"} {
-		code, _, msg := haul(t, "get", "-R", "3", url, t.TempDir())
-		if code != exitUsage || !strings.Contains(msg, "a flag of SFTP") {
-			t.Errorf("%s: exit code %d, %s", url, code, msg)
-		}
-	}
-}

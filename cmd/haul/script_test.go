@@ -250,7 +250,7 @@ func startScriptServer(ts *testscript.TestScript, name string, args []string) {
 	for _, pattern := range listening(args) {
 		text = s.await(ts, pattern)
 	}
-	if m := regexp.MustCompile(`(metrics|status page) on (https?://[^/\s]+)`).FindStringSubmatch(text); m != nil {
+	for _, m := range regexp.MustCompile(`(metrics|status page) at (https?://[^/\s]+)`).FindAllStringSubmatch(text, -1) {
 		ts.Setenv(strings.ToUpper(strings.Fields(m[1])[0]), m[2])
 	}
 	for _, m := range regexp.MustCompile(`(?m)serving .* on ((tftp|sftp|https?)://[^/\s"]+:(\d+))`).FindAllStringSubmatch(text, -1) {
@@ -285,7 +285,7 @@ func listening(args []string) (patterns []string) {
 		case slices.Contains([]string{"tftp", "sftp", "http", "https"}, scheme):
 			patterns = append(patterns, " on ("+scheme+"://|the unix socket)")
 		case scheme == "metrics" || scheme == "status":
-			patterns = append(patterns, scheme+".* on https?://")
+			patterns = append(patterns, scheme+".* at https?://")
 		}
 	}
 	if len(patterns) == 0 {

@@ -135,15 +135,6 @@ func TestServeHTTPExempt(t *testing.T) {
 	}
 }
 
-// Uploads of users have the same bound as others.
-func TestServeHTTPMaxUploadOfUsers(t *testing.T) {
-	s := startPlainAuth(t, "--max-upload", "4")
-	const alice = "user: alice:wonderland"
-	s.want(201, "*", "PUT /f", "1234", alice)
-	s.want(413, "*", "PUT /g", "12345", alice)
-	s.want(413, "*", "PUT /h", "1", alice, "Content-Range: bytes 0-0/5")
-}
-
 // What is denied, or too much of one source, is refused before TLS: not one byte of a
 // handshake is answered, whether the connection or a PROXY header says whose it is.
 func TestServeHTTPSRefusesBeforeTLS(t *testing.T) {

@@ -5,9 +5,7 @@ package main
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -122,28 +120,6 @@ func TestServeLogJSON(t *testing.T) {
 	}
 }
 
-func TestServeLogQuiet(t *testing.T) {
-	dir := t.TempDir()
-	writeFile(t, dir+"/kernel", "image")
-	for _, format := range []string{"text", "json"} {
-		c := startChild(t, childOptions{}, dir, "-q", "--log-format", format)
-		c.wantGet("kernel", "image")
-		if code, _, errs := haul(t, "probe", c.url+"kernel"); code != 0 {
-			t.Errorf("probe: exit code %d, %s", code, errs)
-		}
-		c.wantNoGet("none", exitNotFound) // as clients do every day
-		c.wantPut("log", "text", exitRefused)
-		c.await("refused", "\n")
-		lines := logLines(t, c.stop())
-		lines = slices.DeleteFunc(lines, func(l string) bool { // what is said at the start, -q or not
-			return strings.Contains(l, "running as root") || strings.Contains(l, "tftp://") || strings.Contains(l, "everybody may read")
-		})
-		if len(lines) != 1 || !strings.Contains(lines[0], "refused") || !strings.Contains(lines[0], "WARN") {
-			t.Errorf("%s: %d lines, want the one of what was refused: %q", format, len(lines), lines)
-		}
-	}
-}
-
 // hostileNames would, written as they are, forge lines or take over a terminal.
 var hostileNames = []string{
 	"a\nlevel=ERROR msg=forged", "a\r\nb", "a\n{\"msg\":\"forged\"}", "\x1b[2J\x1b]0;title\a",
@@ -226,45 +202,6 @@ func wantPrintable(t *testing.T, line string) {
 	for _, r := range line {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			t.Errorf("%q has %q in it", line, r)
-		}
-	}
-}
-
-// The log names the file on the disk, where one name means another for each
-// client, and by each protocol. For people rates have a unit.
-func TestServeLogPath(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	dir, other := t.TempDir(), t.TempDir()
-	for _, d := range []string{dir, dir + "/127.0.0.1", other} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		writeFile(t, d+"/config", "of "+filepath.Base(d))
-	}
-	writeFile(t, dir+"/rules", "r ^/?startup$ /config\n")
-	get := func(what, want string, args ...string) {
-		t.Helper()
-		c := startChild(t, childOptions{}, args...)
-		c.wantGet("startup", "of "+filepath.Base(filepath.Dir(want)))
-		c.await("result=done")
-		lines := logLines(t, c.stop())
-		if i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "path="+want) }); i < 0 {
-			t.Errorf("%s: no line has path=%s:\n%s", what, want, strings.Join(lines, "\n"))
-		} else if !strings.Contains(lines[i], "file=startup ") || !regexp.MustCompile(`rate="[0-9.]+ [kMG]?B/s"`).MatchString(lines[i]) {
-			t.Errorf("%s: %s", what, lines[i])
-		}
-	}
-	get("the directory", dir+"/config", dir, "--map", dir+"/rules")
-	get("a client's own", dir+"/127.0.0.1/config", dir, "--map", dir+"/rules", "--per-client", "ip")
-	get("a root", other+"/config", dir, "--map", dir+"/rules", "--root", "127.0.0.0/8="+other)
-
-	c := startHTTP(t, dir, "--per-client", "ip", "--upload", "create")
-	c.ask("GET /config", "")
-	c.ask("PUT /new", "text")
-	said := c.stop()
-	for _, name := range []string{"config", "new"} {
-		if want := "file=/" + name + " "; !strings.Contains(said, want) || !strings.Contains(said, "path="+dir+"/127.0.0.1/"+name+"\n") && !strings.Contains(said, "path="+dir+"/127.0.0.1/"+name+" ") {
-			t.Errorf("no path of %s:\n%s", name, said)
 		}
 	}
 }

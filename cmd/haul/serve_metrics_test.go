@@ -4,7 +4,6 @@ package main
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -114,30 +113,5 @@ func TestServeMetricsTurnedAway(t *testing.T) {
 			return strings.Contains(body, line) && !strings.Contains(body, line+"0\n")
 		})
 		c.stop()
-	}
-}
-
-func TestServeMetricsBadAddress(t *testing.T) {
-	for _, addr := range []string{"9069", "127.0.0.1"} {
-		said := runChild(t, childOptions{}, append([]string{"serve", t.TempDir(), "--metrics", addr}, anyPort...)...).wantExit(exitUsage)
-		if !strings.Contains(said, "--metrics") || !strings.Contains(said, "HOST:PORT") {
-			t.Errorf("--metrics %s: said %s", addr, said)
-		}
-	}
-}
-
-func TestServeMetricsPortTaken(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	addr := taken.Addr().String()
-	args := append([]string{"serve", t.TempDir(), "--metrics", addr}, anyPort...)
-	said := runChild(t, childOptions{}, args...).wantExit(exitFailed)
-	for _, want := range []string{"metrics", addr, "another server has that port", "choose another with --metrics"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("lacks %q: %s", want, said)
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -75,53 +74,4 @@ func TestServeStatus(t *testing.T) {
 	if code, _, errs := haul(t, "top", c.statusURL()); code != exitNoAnswer || !strings.Contains(errs, "--status") {
 		t.Errorf("haul top without a server: exit code %d, %s", code, errs)
 	}
-}
-
-// At an address that others can reach, haul does not start without users and TLS.
-func TestServeStatusRefused(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "users")
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--status", ":0"}, "others can reach that address"},
-		{[]string{"--status", "0.0.0.0:9070"}, "--status-users FILE and --status-cert FILE"},
-		{[]string{"--status", "[::]:9070"}, "127.0.0.1:PORT"},
-		{[]string{"--status", "status.example:9070"}, "others can reach that address"},
-		{[]string{"--status", "9070"}, "HOST:PORT"},
-		{[]string{"--status", ":0", "--status-users", file}, "could read the passwords"},
-		{[]string{"--status", ":0", "--status-cert", file}, "--status-cert goes with --status-users"},
-		{[]string{"--status", "127.0.0.1:0", "--status-users", file, "--status-cert", file, "--status-host", "x"}, "every name will do"},
-		{[]string{"--status", "127.0.0.1:0", "--status-host", "status.example:9070"}, "without port"},
-		{[]string{"--status", "127.0.0.1:0", "--status-host", "http://status.example"}, "without port"},
-		{[]string{"--status", "127.0.0.1:9070", "--metrics", "127.0.0.1:9070"}, "--metrics and --status have the same address"},
-		{[]string{"--status", "127.0.0.1:9070", "--http", "127.0.0.1:9070"}, "--http and --status have the same address"},
-		{[]string{"--status-pprof"}, "add --status 127.0.0.1:9070"},
-	} {
-		said := runChild(t, childOptions{}, append(append([]string{"serve", t.TempDir()}, anyPort...), c.args...)...).wantExit(exitUsage)
-		if !strings.Contains(said, c.want) {
-			t.Errorf("%v: said %s, want %q", c.args, said, c.want)
-		}
-	}
-}
-
-// A page that is asked for under the name of a stranger's site is refused.
-func TestServeStatusHost(t *testing.T) {
-	c := startChild(t, childOptions{}, t.TempDir(), "--status", "localhost:0", "--status-host", "status.example")
-	for host, want := range map[string]int{"evil.example": 403, "status.example": 200, "localhost:1": 200} {
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.statusURL()+"/api/v1/info", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q.Host = host
-		answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("%s: status %d, want %d", host, answer.StatusCode, want)
-		}
-	}
-	c.stop()
 }

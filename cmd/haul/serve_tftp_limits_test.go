@@ -46,16 +46,3 @@ func TestServeTFTPLimits(t *testing.T) {
 		c.stop()
 	}
 }
-
-// "Of several DIRs the first that has a file serves it, and uploads go to the first."
-func TestServeSeveralDirs(t *testing.T) {
-	first, second := servedDir(t, map[string]string{"both": "first"}), servedDir(t, map[string]string{"both": "second", "one": "second"})
-	c := startChild(t, childOptions{}, first, second, "--tftp", "127.0.0.1:0", "--upload", "overwrite")
-	c.wantGet("both", "first")
-	c.wantGet("one", "second")
-	c.wantPut("one", "new", 0)
-	c.wantGet("one", "new")
-	wantFile(t, first+"/one", "new")
-	wantFile(t, second+"/one", "second")
-	c.stop()
-}
