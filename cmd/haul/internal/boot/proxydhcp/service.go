@@ -221,7 +221,7 @@ func (b *Service) Advise(c Clients, out io.Writer) error {
 	case len(b.links) == 1:
 		addr = b.links[0].Prefixes[0].Addr()
 	default:
-		return failure.Usage.Errorf("--advise: clients may reach this machine at several addresses (%s); choose one by --interface or --boot-address", linkNames(b.links))
+		return failure.Usage.Errorf("%s: clients may reach this machine at several addresses (%s); choose one by %s or %s", failure.Flag("advise"), linkNames(b.links), failure.Flag("interface"), failure.Flag("boot-address"))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
 	defer cancel()
@@ -236,7 +236,7 @@ func (b *Service) Advise(c Clients, out io.Writer) error {
 	}
 	lines, err := dhcpadvice.Write(b.settings.Advise, addr.As4(), offerings)
 	if err != nil {
-		return failure.Usage.Errorf("--advise: %w", err)
+		return failure.Usage.Errorf("%s: %w", failure.Flag("advise"), err)
 	}
 	_, err = io.WriteString(out, lines)
 	return failure.Local.Wrap(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/boot/dhcpadvice"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
@@ -69,27 +70,27 @@ func (s *Settings) LoaderDirs(dir string) (all []string) {
 // Check calls when for each rule about the settings. wrong says that they break it; setting
 // is its flag, and the text, which has a format of package fmt, is the mistake. servesFiles
 // says that clients can fetch files by TFTP or HTTP. It opens nothing.
-func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting, format string, args ...any)) {
+func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting failure.Flag, format string, args ...any)) {
 	if !s.Answer {
-		when(s.DryRun, "boot", "--dry-run and --advise of haul boot go with --boot")
-		when(len(s.Interfaces) > 0, "interface", "--interface is for boot clients; add --boot")
-		when(len(s.Files) > 0, "boot-file", "--boot-file goes with --boot")
-		when(len(s.Hosts) > 0, "boot-host", "--boot-host goes with --boot")
-		when(s.KnownOnly, "boot-known", "--boot-known goes with --boot")
-		when(s.Address.IsValid(), "boot-address", "--boot-address goes with --boot")
-		when(len(s.Relays) > 0, "boot-relay", "--boot-relay goes with --boot")
-		when(s.Default != "", "boot-default", "--boot-default goes with --boot")
+		when(s.DryRun, "boot", "%s and %s of haul boot go with %s", failure.Flag("dry-run"), failure.Flag("advise"), failure.Flag("boot"))
+		when(len(s.Interfaces) > 0, "interface", "%s is for boot clients; add %s", failure.Flag("interface"), failure.Flag("boot"))
+		when(len(s.Files) > 0, "boot-file", "%s goes with %s", failure.Flag("boot-file"), failure.Flag("boot"))
+		when(len(s.Hosts) > 0, "boot-host", "%s goes with %s", failure.Flag("boot-host"), failure.Flag("boot"))
+		when(s.KnownOnly, "boot-known", "%s goes with %s", failure.Flag("boot-known"), failure.Flag("boot"))
+		when(s.Address.IsValid(), "boot-address", "%s goes with %s", failure.Flag("boot-address"), failure.Flag("boot"))
+		when(len(s.Relays) > 0, "boot-relay", "%s goes with %s", failure.Flag("boot-relay"), failure.Flag("boot"))
+		when(s.Default != "", "boot-default", "%s goes with %s", failure.Flag("boot-default"), failure.Flag("boot"))
 		return
 	}
-	when(!servesFiles && !s.DryRun, "boot", "--boot: boot clients fetch files by TFTP and HTTP, and neither is served; add --tftp :69")
-	when(s.Advise != "" && !slices.Contains(dhcpadvice.Servers(), s.Advise), "boot", "--advise %s: it is one of %s", s.Advise, strings.Join(dhcpadvice.Servers(), ", "))
-	when(s.Timeout < 0, "boot-timeout", "--boot-timeout %v: must not be below 0", s.Timeout)
-	when(s.KnownOnly && len(s.Hosts) == 0, "boot-known", "--boot-known answers only the machines of --boot-host, and none is named")
-	when(s.Address.IsValid() && (!s.Address.Is4() || !s.Address.IsGlobalUnicast()), "boot-address", "--boot-address %v: it is the IPv4 address of a machine", s.Address)
+	when(!servesFiles && !s.DryRun, "boot", "%s: boot clients fetch files by TFTP and HTTP, and neither is served; add %s :69", failure.Flag("boot"), failure.Flag("tftp"))
+	when(s.Advise != "" && !slices.Contains(dhcpadvice.Servers(), s.Advise), "boot", "%s %s: it is one of %s", failure.Flag("advise"), s.Advise, strings.Join(dhcpadvice.Servers(), ", "))
+	when(s.Timeout < 0, "boot-timeout", "%s %v: must not be below 0", failure.Flag("boot-timeout"), s.Timeout)
+	when(s.KnownOnly && len(s.Hosts) == 0, "boot-known", "%s answers only the machines of %s, and none is named", failure.Flag("boot-known"), failure.Flag("boot-host"))
+	when(s.Address.IsValid() && (!s.Address.Is4() || !s.Address.IsGlobalUnicast()), "boot-address", "%s %v: it is the IPv4 address of a machine", failure.Flag("boot-address"), s.Address)
 	only4 := true
 	for _, p := range s.Relays {
 		only4 = only4 && p.Addr().Is4()
-		when(!p.Addr().Is4(), "boot-relay", "--boot-relay %v: it is a network of IPv4", p)
+		when(!p.Addr().Is4(), "boot-relay", "%s %v: it is a network of IPv4", failure.Flag("boot-relay"), p)
 	}
 	if !only4 {
 		return

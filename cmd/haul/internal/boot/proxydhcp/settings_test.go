@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/internal/dhcp"
 	"github.com/haul-project/haul/pxe"
 )
@@ -48,9 +49,9 @@ func TestCheckSettings(t *testing.T) {
 
 // broken returns the flags of the rules that settings break.
 func broken(s *Settings, servesFiles bool) (flags []string) {
-	s.Check(servesFiles, func(wrong bool, setting, format string, args ...any) {
+	s.Check(servesFiles, func(wrong bool, setting failure.Flag, format string, args ...any) {
 		if wrong && fmt.Errorf(format, args...) != nil {
-			flags = append(flags, setting)
+			flags = append(flags, string(setting))
 		}
 	})
 	return flags

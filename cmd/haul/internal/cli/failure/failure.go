@@ -4,7 +4,6 @@ package failure
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"reflect"
 )
@@ -34,30 +33,29 @@ func (k Kind) Wrap(err error) error {
 	return &Error{Kind: k, Err: err}
 }
 
-// Errorf returns an error of this kind, as [fmt.Errorf] makes it.
+// Errorf returns an error of this kind, as [Text] makes it.
 func (k Kind) Errorf(format string, args ...any) error {
-	return &Error{Kind: k, Err: fmt.Errorf(format, args...)}
+	return &Error{Kind: k, Err: Text(format, args...)}
 }
 
 // An Error is an error of a kind.
 type Error struct {
 	Kind Kind
 
-	// Setting is the name of the setting that is wrong, as flags have it, without dashes:
-	// "max-upload". It is "" if no single one is.
-	Setting string
+	// Setting is the setting that is wrong; "" if no single one is.
+	Setting Flag
 
 	Err error
 }
 
-// Mistake returns a wrong use of the setting that has this name, as [fmt.Errorf] makes it.
-func Mistake(setting, format string, args ...any) error {
-	return &Error{Kind: Usage, Setting: setting, Err: fmt.Errorf(format, args...)}
+// Mistake returns a wrong use of a setting, as [Text] makes it.
+func Mistake(setting Flag, format string, args ...any) error {
+	return &Error{Kind: Usage, Setting: setting, Err: Text(format, args...)}
 }
 
-// InSetting has an error of opening what a setting names say which setting that is: its
-// flag, or for "dirs" its key.
-func InSetting(setting string, err error) error {
+// InSetting adds to an error of this package the setting that names what failed, unless the
+// error has one. It returns other errors as they are.
+func InSetting(setting Flag, err error) error {
 	of, ok := errors.AsType[*Error](err)
 	if !ok || of.Setting != "" {
 		return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"testing"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
@@ -34,5 +35,29 @@ func TestJoined(t *testing.T) {
 	}
 	if got := failure.Joined(fmt.Errorf("%w, %w", a, b)); got != nil {
 		t.Errorf("of other errors: %v", got)
+	}
+}
+
+// A message names its flags as asked, in errors that it wraps too. Quoted commands and the texts
+// of other errors stay as they are.
+func TestIn(t *testing.T) {
+	inner := failure.Text("%s is empty", failure.Flag("users"))
+	other := errors.New(`"haul user add --users F"`)
+	err := failure.Mistake("sftp", "%s %q: %w; %w, or %s", failure.Flag("sftp"), "--map", inner, other, failure.Dirs)
+	if want := `--sftp "--map": --users is empty; "haul user add --users F", or dirs`; err.Error() != want {
+		t.Errorf("got  %s\nwant %s", err, want)
+	}
+	got := failure.In(err, func(f failure.Flag) string { return "the " + string(f) })
+	if want := `the sftp "--map": the users is empty; "haul user add --users F", or the dirs`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := failure.In(failure.Listen.Wrap(errors.Join(inner, other)), failure.Flag.String); got != "--users is empty\n"+other.Error() {
+		t.Errorf("joined errors are %s", got)
+	}
+	if all := failure.Flags(err); !slices.Equal(all, []failure.Flag{"sftp", "users", "dirs"}) {
+		t.Errorf("it names %q", all)
+	}
+	if !errors.Is(err, other) || !errors.Is(err, failure.Usage) {
+		t.Errorf("%v does not wrap its parts", err)
 	}
 }

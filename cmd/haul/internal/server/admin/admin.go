@@ -62,8 +62,8 @@ func (s *Server) Secrets() []userroots.Secret {
 		return nil
 	}
 	return []userroots.Secret{
-		{Flag: "--status-users", What: "the users file of the status page", Path: s.users.File},
-		{Flag: "--status-key", What: "the key of the status page", Path: s.cfg.Status.Pair().Key},
+		{Flag: "status-users", What: "the users file of the status page", Path: s.users.File},
+		{Flag: "status-key", What: "the key of the status page", Path: s.cfg.Status.Pair().Key},
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *Server) startStatus(ctx context.Context, passed *handover.Inherited) er
 		return err
 	}
 	if at := l.Addr().String(); s.users == nil && !status.Loopback(at) { // such as localhost in a strange /etc/hosts
-		return failure.Mistake("status", "--status %s: that is %s, which others can reach; add --status-users FILE and --status-cert FILE, or listen at 127.0.0.1:PORT", s.cfg.Status.Listen, at)
+		return failure.Mistake("status", "%s %s: that is %s, which others can reach; add %s FILE and %s FILE, or listen at 127.0.0.1:PORT", failure.Flag("status"), s.cfg.Status.Listen, at, failure.Flag("status-users"), failure.Flag("status-cert"))
 	}
 	c, scheme := status.Config{Hosts: s.cfg.Status.Hosts, TLS: s.tls, Profiles: s.cfg.Status.Profiles, Log: s.env.Log}, "http"
 	if s.users != nil {

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -195,8 +194,7 @@ func (s *Settings) check() (wrong []mistake) {
 		if one := s.find(of); one != nil {
 			follows = follows || one.refused
 		}
-		for _, word := range flagWord.FindAllString(err.Error(), -1) {
-			_, flag, _ := strings.Cut(word, "--")
+		for _, flag := range failure.Flags(err) {
 			one := s.find(flag)
 			follows = follows || one != nil && one.refused
 		}
@@ -230,8 +228,8 @@ func (s *Settings) line(err error) int {
 	return 0
 }
 
-// settingOf returns the flag that a mistake is about; "" if there is no single one.
-func settingOf(err error) string {
+// settingOf returns the setting that a mistake is about; "" if there is no single one.
+func settingOf(err error) failure.Flag {
 	if mistake, ok := errors.AsType[*failure.Error](err); ok {
 		return mistake.Setting
 	}
@@ -271,11 +269,12 @@ func (s *Settings) fromVariables(lookup func(string) (string, bool)) (wrong []mi
 func (s *Setting) given() bool { return s.origin != Origin{} }
 
 func (s *Setting) mistake(err error) error {
-	return &failure.Error{Kind: failure.Usage, Setting: s.Flag, Err: err}
+	return &failure.Error{Kind: failure.Usage, Setting: failure.Flag(cmp.Or(s.Flag, s.Key)), Err: err}
 }
 
 // find returns the setting of a flag, or of a key; nil if there is none.
-func (s *Settings) find(name string) *Setting {
+func (s *Settings) find(flag failure.Flag) *Setting {
+	name := string(flag)
 	i := slices.IndexFunc(s.all, func(one *Setting) bool { return name != "" && (one.Flag == name || one.Key == name) })
 	if i < 0 {
 		return nil
@@ -296,11 +295,6 @@ func (s *Settings) Located(err error) error {
 	return errors.Join(several...)
 }
 
-// flagWord matches a flag in a message, with what is in front of it, or what is in quotes:
-// that is a value, or a command such as "haul user add NAME --users FILE", and is kept. In
-// the middle of a word two dashes are part of a name.
-var flagWord = regexp.MustCompile(`"(?:\\.|[^"\\])*"|(?:^|[\s(])--[a-z][a-z-]*[a-z]\b`)
-
 func (s *Settings) locate(err error) error {
 	mistake, ok := errors.AsType[*failure.Error](err)
 	if !ok {
@@ -310,13 +304,12 @@ func (s *Settings) locate(err error) error {
 	if one := s.find(mistake.Setting); one != nil && one.given() {
 		at = one.origin
 	}
-	text := flagWord.ReplaceAllStringFunc(err.Error(), func(word string) string {
-		before, flag, _ := strings.Cut(word, "--")
+	text := failure.In(err, func(flag failure.Flag) string {
 		one := s.find(flag)
-		if one == nil || strings.HasPrefix(word, `"`) {
-			return word
+		if one == nil || one.Flag == "" {
+			return flag.String()
 		}
-		return before + one.nameFor(at)
+		return one.nameFor(at)
 	})
 	switch {
 	case at.Line > 0:

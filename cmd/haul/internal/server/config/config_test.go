@@ -353,8 +353,8 @@ func TestLocated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.Located(&failure.Error{Kind: failure.Usage, Setting: "users", Err: errors.New(
-		`--users /x--user/--map (see --sftp): no users for "--user \" --root"; "haul user add NAME --users F" adds one, --http2 none`)})
+	err = s.Located(failure.Mistake("users", `%s %s (see %s): no users for %q; %w, %s none`, failure.Flag("users"), "/x--user/--map", failure.Flag("sftp"),
+		`--user " --root`, errors.New(`"haul user add NAME --users F" adds one`), failure.Flag("http2")))
 	want := `haul.toml:2:25: sftp.users /x--user/--map (see sftp.listen): no users for "--user \" --root"; "haul user add NAME --users F" adds one, --http2 none`
 	if err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

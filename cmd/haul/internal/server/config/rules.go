@@ -1,17 +1,18 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
 // listens are the settings that choose the protocols.
-var listens = strings.Fields("tftp sftp http https")
+var listens = []failure.Flag{"tftp", "sftp", "http", "https"}
 
 // chooseProtocols drops the protocols that are served by default if others were chosen.
 func (s *Settings) chooseProtocols() {
-	chosen := slices.ContainsFunc(listens, func(flag string) bool { return s.find(flag).given() })
+	chosen := slices.ContainsFunc(listens, func(flag failure.Flag) bool { return s.find(flag).given() })
 	s.config.TFTP.Fallback, s.config.HTTP.Fallback = "", ""
 	if !s.find("tftp").given() {
 		s.config.TFTP.Fallback = ":6969"
@@ -19,7 +20,7 @@ func (s *Settings) chooseProtocols() {
 	if !s.find("http").given() {
 		s.config.HTTP.Fallback = ":8080"
 	}
-	for _, flag := range []string{"tftp", "http"} {
+	for _, flag := range []failure.Flag{"tftp", "http"} {
 		if one := s.find(flag); chosen && !one.given() {
 			one.value.list.clear()
 		}
@@ -30,27 +31,33 @@ func (s *Settings) chooseProtocols() {
 type use struct {
 	keys   string // a key, or the beginning of several with its period
 	served func(*Settings) bool
-	what   string // that they are for, and is not served
-	add    string // that serves it
+	what   error // names what they are for, and is not served
+	add    error // names what serves it
 }
+
+// Texts of several uses.
+var (
+	notOpen = failure.Text("TFTP, and for HTTP without %s, neither of which is served", failure.Flag("http-auth"))
+	orHTTP  = failure.Text("%s :69 or %s :80", failure.Flag("tftp"), failure.Flag("http"))
+)
 
 // uses are in order: the first that fits a key counts.
 var uses = []use{
 	{
 		"files.upload", func(s *Settings) bool { return s.config.ServesAnybody() || s.config.ServesSFTP() },
-		"TFTP, and for HTTP without --http-auth, neither of which is served", "--tftp :69 or --http :80",
+		notOpen, orHTTP,
 	},
 	{
 		"files.max_upload", func(s *Settings) bool { return s.config.ServesTFTP() || s.config.ServesHTTP() },
-		"TFTP and HTTP, neither of which is served", "--tftp :69 or --http :80",
+		failure.Text("TFTP and HTTP, neither of which is served"), orHTTP,
 	},
 	{
 		"files.", func(s *Settings) bool { return s.config.ServesAnybody() },
-		"TFTP, and for HTTP without --http-auth, neither of which is served", "--tftp :69 or --http :80",
+		notOpen, orHTTP,
 	},
-	{"tftp.", func(s *Settings) bool { return s.config.ServesTFTP() }, "TFTP, which is not served", "--tftp :69"},
-	{"http.", func(s *Settings) bool { return s.config.ServesHTTP() }, "HTTP, which is not served", "--http :80 or --https :443"},
-	{"sftp.", func(s *Settings) bool { return s.config.ServesSFTP() }, "SFTP, which is not served", "--sftp :2022"},
+	{"tftp.", func(s *Settings) bool { return s.config.ServesTFTP() }, failure.Text("TFTP, which is not served"), failure.Text("%s :69", failure.Flag("tftp"))},
+	{"http.", func(s *Settings) bool { return s.config.ServesHTTP() }, failure.Text("HTTP, which is not served"), failure.Text("%s :80 or %s :443", failure.Flag("http"), failure.Flag("https"))},
+	{"sftp.", func(s *Settings) bool { return s.config.ServesSFTP() }, failure.Text("SFTP, which is not served"), failure.Text("%s :2022", failure.Flag("sftp"))},
 }
 
 // checkUseless refuses settings that have no effect because their protocol is not served.
@@ -59,21 +66,25 @@ func (s *Settings) checkUseless() (wrong []error) {
 		i := slices.IndexFunc(uses, func(u use) bool {
 			return one.Key == u.keys || strings.HasSuffix(u.keys, ".") && strings.HasPrefix(one.Key, u.keys)
 		})
-		if i < 0 || !one.given() || slices.Contains(listens, one.Flag) || uses[i].served(s) {
+		if i < 0 || !one.given() || slices.Contains(listens, failure.Flag(one.Flag)) || uses[i].served(s) {
 			continue
 		}
-		wrong = append(wrong, one.mistake(fmt.Errorf("--%s is for %s%s; add %s", one.Flag, uses[i].what, s.chooser(one.origin), uses[i].add)))
+		flag, what := failure.Flag(one.Flag), uses[i].what
+		if chooser := s.chooser(one.origin); chooser != "" {
+			what = failure.Text("%w because of %s", what, chooser)
+		}
+		wrong = append(wrong, failure.Mistake(flag, "%s is for %w; add %w", flag, what, uses[i].add))
 	}
 	return wrong
 }
 
 // chooser names the setting that has chosen the protocols, if it comes from another place
 // than one that has no effect because of that.
-func (s *Settings) chooser(useless Origin) string {
+func (s *Settings) chooser(useless Origin) failure.Flag {
 	for _, flag := range listens {
 		one := s.find(flag)
 		if from := one.origin; one.given() && (from.File != useless.File || (from.Flag == "") != (useless.Flag == "")) {
-			return " because of --" + flag
+			return flag
 		}
 	}
 	return ""

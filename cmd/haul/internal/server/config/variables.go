@@ -37,7 +37,7 @@ func (s *Settings) unknownVariables(environ []string) (wrong []mistake) {
 // nearestVariables returns the variables that one may have been meant to be, whose name
 // continues with key: that of the flag of this name, or those that are written most alike.
 func (s *Settings) nearestVariables(key string, known []string) []string {
-	if one := s.find(strings.ToLower(strings.ReplaceAll(key, "_", "-"))); one != nil {
+	if one := s.find(failure.Flag(strings.ToLower(strings.ReplaceAll(key, "_", "-")))); one != nil {
 		return []string{one.Variable()}
 	}
 	return console.Nearest(variablePrefix+key, known)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/tcp"
 	"github.com/haul-project/haul/udp"
 )
@@ -50,7 +51,7 @@ func Inherit(c udp.Config, served, unix []string, predecessor []Socket) (_ *Inhe
 		return nil, err
 	}
 	if p.hasDatagram() && !slices.Contains(served, TFTP) {
-		err = errors.New("systemd passed a datagram socket, which is for TFTP, and that is not served: add --tftp :69, or take ListenDatagram= out of the socket unit")
+		err = failure.Text("systemd passed a datagram socket, which is for TFTP, and that is not served: add %s :69, or take ListenDatagram= out of the socket unit", failure.Flag(TFTP))
 	}
 	if err := errors.Join(err, assign(p.left, served, unix)); err != nil {
 		return nil, err
@@ -84,8 +85,8 @@ func (p *Inherited) activate(takesUnix bool) error {
 				err = fmt.Errorf("%w; in the socket unit, ListenDatagram=69 is what TFTP needs, and ListenStream=22 what SFTP does", err)
 			}
 		} else if network := s.at.Network(); network != "tcp" && (network != "unix" || !takesUnix) {
-			err = fmt.Errorf("%s: a stream socket that is not TCP; in the socket unit, ListenStream=22 is what SFTP needs; "+
-				"a path is for HTTP with --http-proxy unix, or for SFTP with --sftp-proxy unix", f.Name())
+			err = failure.Text("%s: a stream socket that is not TCP; in the socket unit, ListenStream=22 is what SFTP needs; "+
+				"a path is for HTTP with %s unix, or for SFTP with %s unix", f.Name(), failure.Flag("http-proxy"), failure.Flag("sftp-proxy"))
 		}
 		if err != nil {
 			for _, f := range files[i:] {
@@ -158,7 +159,7 @@ func assign(all []*inherited, services, unix []string) error {
 			continue
 		case slices.Contains(served, s.Service):
 		case len(served) == 0:
-			return errors.New("systemd passed a stream socket, not a datagram socket: in the socket unit, ListenDatagram=69 is what TFTP needs; for SFTP add --sftp :22, for HTTP --http :80")
+			return failure.Text("systemd passed a stream socket, not a datagram socket: in the socket unit, ListenDatagram=69 is what TFTP needs; for SFTP add %s :22, for HTTP %s :80", failure.Flag(SFTP), failure.Flag(HTTP))
 		case len(served) > 1 || s.Service == SFTP || s.Service == HTTP || s.Service == HTTPS:
 			return fmt.Errorf("systemd passed a stream socket by the name of %s, and what is served is %s: in the socket unit, say which it is for, as FileDescriptorName=%s",
 				s.Service, strings.Join(served, ", "), served[0])

@@ -2,7 +2,6 @@ package httpd
 
 import (
 	"crypto/tls"
-	"fmt"
 	"strings"
 	"time"
 
@@ -17,7 +16,7 @@ func openCertificate(cfg *settings.HTTP, say service.SayFunc) (_ *tls.Config, ex
 	set, err := certs.Load(cfg.Pair())
 	if err != nil {
 		if cfg.Key == "" && strings.Contains(err.Error(), "rather than a key") { // package tls has no type for that
-			err = fmt.Errorf("%w; --key FILE names its key", err)
+			err = failure.Text("%w; %s FILE names its key", err, failure.Flag("key"))
 		}
 		return nil, nil, failure.Local.Wrap(err)
 	}
@@ -29,7 +28,7 @@ func openCertificate(cfg *settings.HTTP, say service.SayFunc) (_ *tls.Config, ex
 func ownCertificate(dir string, addrs []string, print func(format string, args ...any)) (_ *tls.Config, expires func() time.Time, err error) {
 	cert, created, err := certs.Own(dir, certs.HostsOf(addrs...)...)
 	if err != nil {
-		return nil, nil, failure.InSetting("https", failure.Local.Errorf("--https without --cert: %w; --cert FILE names another certificate", err))
+		return nil, nil, failure.InSetting("https", failure.Local.Errorf("%s without %s: %w; %s FILE names another certificate", failure.Flag("https"), failure.Flag("cert"), err, failure.Flag("cert")))
 	}
 	said := map[bool]string{true: "made the", false: "the"}[created]
 	print("HTTPS: %s self-signed certificate %s, which is valid until %s; clients can check it with haul get --fingerprint %s",

@@ -91,7 +91,7 @@ func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 			return nil, failure.InSetting("cert", err)
 		}
 	case settings.AnyAddr(cfg.HTTP.ListenTLS):
-		if s.certDir, err = settings.StateDir("cert", "a certificate by --cert FILE"); err != nil {
+		if s.certDir, err = settings.StateDir("cert", "a certificate", "FILE"); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +101,7 @@ func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 	}
 	for _, p := range s.ports() {
 		p.open(handler, env.Log)
-		p.failed = ports.FailedConns{RateLimited: linequeue.RateLimited{Log: s.log.Log, Message: p.scheme + ": handshakes failed"}, Proxies: "--http-proxy"}
+		p.failed = ports.FailedConns{RateLimited: linequeue.RateLimited{Log: s.log.Log, Message: p.scheme + ": handshakes failed"}, Proxies: "http-proxy"}
 		p.accept.BadHandshake = p.badHandshake
 	}
 	s.plain.accept.FirstBytes, s.secure.accept.SplitALPN = s.plain.sniff, "h2"
@@ -149,17 +149,17 @@ func (s *Service) openUsers() (err error) {
 // Secrets returns the key of the certificate and the users file.
 func (s *Service) Secrets() (all []userroots.Secret) {
 	if s.cfg.HTTP.Cert != "" {
-		flag := "--key"
+		flag := failure.Flag("key")
 		if s.cfg.HTTP.Key == "" {
-			flag = "--cert"
+			flag = "cert"
 		}
 		all = append(all, userroots.Secret{Flag: flag, What: "the key of the certificate", Path: s.cfg.HTTP.Pair().Key})
 	}
 	if s.certDir != "" {
-		all = append(all, userroots.Secret{Flag: "--https", What: "the key of the server's own certificate", Path: certs.OwnFile(s.certDir), Instead: "; --cert FILE names another certificate"})
+		all = append(all, userroots.Secret{Flag: "https", What: "the key of the server's own certificate", Path: certs.OwnFile(s.certDir), Instead: failure.Text("%s FILE names another certificate", failure.Flag("cert"))})
 	}
 	if s.sessions != nil {
-		all = append(all, userroots.Secret{Flag: "--http-auth", What: "the users file", Path: s.sessions.File})
+		all = append(all, userroots.Secret{Flag: "http-auth", What: "the users file", Path: s.sessions.File})
 	}
 	return all
 }

@@ -37,11 +37,11 @@ func (s *Settings) Wanted() bool { return s.Audit != "" || len(s.Hooks) > 0 }
 
 // Check reports mistakes by when, which takes whether there is one, the setting and a message.
 // It opens nothing.
-func (s *Settings) Check(when func(wrong bool, setting, format string, args ...any)) {
-	when(len(s.Hooks) > 0 && !hooks.Supported, "hook", "--hook: this system has no hooks")
-	when(len(s.Hooks) > hooks.MaxHooks, "hook", "--hook: there are %d hooks, and %d are the most", len(s.Hooks), hooks.MaxHooks)
-	when(s.AuditHash != "" && s.AuditHash != SHA256, "audit-hash", "--audit-hash %s: choose %s", s.AuditHash, SHA256)
-	when(s.AuditHash != "" && !s.Wanted(), "audit-hash", "--audit-hash goes with --audit or --hook: without them nobody learns of the hashes")
+func (s *Settings) Check(when func(wrong bool, setting failure.Flag, format string, args ...any)) {
+	when(len(s.Hooks) > 0 && !hooks.Supported, "hook", "%s: this system has no hooks", failure.Flag("hook"))
+	when(len(s.Hooks) > hooks.MaxHooks, "hook", "%s: there are %d hooks, and %d are the most", failure.Flag("hook"), len(s.Hooks), hooks.MaxHooks)
+	when(s.AuditHash != "" && s.AuditHash != SHA256, "audit-hash", "%s %s: choose %s", failure.Flag("audit-hash"), s.AuditHash, SHA256)
+	when(s.AuditHash != "" && !s.Wanted(), "audit-hash", "%s goes with %s or %s: without them nobody learns of the hashes", failure.Flag("audit-hash"), failure.Flag("audit"), failure.Flag("hook"))
 }
 
 // HideProcess keeps the programs of hooks, which run as the same user, from reading the secrets
@@ -64,16 +64,16 @@ func (s *Settings) CheckFiles() error {
 // Secrets returns what no client may have: who can replace a program decides what haul runs.
 func (s *Settings) Secrets() (all []userroots.Secret) {
 	if s.Audit != "" {
-		all = append(all, userroots.Secret{Flag: "--audit", What: "the audit log", Path: s.Audit})
+		all = append(all, userroots.Secret{Flag: "audit", What: "the audit log", Path: s.Audit})
 	}
 	for _, h := range s.Hooks {
 		for i, path := range h.Run {
 			if info, err := os.Stat(path); i == 0 || err == nil && info.Mode().IsRegular() {
-				all = append(all, userroots.Secret{Flag: "--hook", What: "a program of a hook, or a file that it is given", Path: path})
+				all = append(all, userroots.Secret{Flag: "hook", What: "a program of a hook, or a file that it is given", Path: path})
 			}
 		}
 		if h.Key != "" {
-			all = append(all, userroots.Secret{Flag: "--hook", What: "the key of a hook", Path: h.Key})
+			all = append(all, userroots.Secret{Flag: "hook", What: "the key of a hook", Path: h.Key})
 		}
 	}
 	return all

@@ -18,7 +18,7 @@ import (
 // FailedConns logs connections that fail before their first request.
 type FailedConns struct {
 	linequeue.RateLimited
-	Proxies string // the flag that names the proxies, such as "--http-proxy"
+	Proxies failure.Flag // names the proxies
 }
 
 // Causes that have to do with PROXY headers.
@@ -40,7 +40,7 @@ func (f *FailedConns) Add(level slog.Level, cause string, c *tcp.Conn, err error
 	text := err.Error()
 	more := []slog.Attr{slog.String("error", text[:min(len(text), maxHandshakeError)])}
 	if advice := adviceOn[cause]; advice != "" {
-		more = append(more, slog.String("advice", strings.ReplaceAll(advice, proxyFlag, f.Proxies)))
+		more = append(more, slog.String("advice", strings.ReplaceAll(advice, proxyFlag, f.Proxies.String())))
 	}
 	f.RateLimited.Count(level, cause, Peer(c.RemoteAddr()), more...)
 }

@@ -3,7 +3,6 @@ package ports
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"strings"
@@ -17,7 +16,7 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// listenAdvice is what the advice on an address says of each flag.
+// listenAdvice is what the advice says of the address of each service.
 var listenAdvice = map[string]struct {
 	free  string // an address that needs no privilege
 	rival string // the server that most often has the port
@@ -31,32 +30,37 @@ var listenAdvice = map[string]struct {
 	handover.Status:  {free: "127.0.0.1:9070"},
 }
 
-// ListenError adds to an error what the operator can do about it. The address was given
-// by a flag, whose name is that of the service. rival is not nil if this server had the port
-// before a reload, at that address.
-func ListenError(flag string, err error, rival net.Addr) error {
-	advice, of := "", listenAdvice[flag]
+// ListenError adds to an error what the operator can do about it. The name is that of the
+// service, and of the setting of its addresses. If this server had the port before a reload,
+// rival is its address then, and otherwise nil.
+func ListenError(name string, err error, rival net.Addr) error {
+	if advice := adviceFor(name, err, rival); advice != nil {
+		err = failure.Text("%w: %w", err, advice)
+	}
+	if name == handover.TFTP { // package tftp names itself
+		return failure.Listen.Wrap(err)
+	}
+	return failure.Listen.Errorf("%s: %w", name, err)
+}
+
+// adviceFor returns what the operator can do about an error; nil if nothing is known.
+func adviceFor(name string, err error, rival net.Addr) error {
+	setting, of := failure.Flag(name), listenAdvice[name]
 	switch {
 	case errors.Is(err, tftp.ErrNoPort):
-		advice = "the range of --ports needs a free port for each address of --tftp, and one more for each processor is better"
+		return failure.Text("the range of %s needs a free port for each address of %s, and one more for each processor is better", failure.Flag("ports"), failure.Flag("tftp"))
 	case errors.Is(err, syscall.EACCES):
-		advice = fmt.Sprintf("ports below 1024 need root or CAP_NET_BIND_SERVICE; try --%s %s", flag, of.free)
+		return failure.Text("ports below 1024 need root or CAP_NET_BIND_SERVICE; try %s %s", setting, of.free)
 	case errors.Is(err, syscall.EADDRINUSE) && rival != nil:
-		advice = fmt.Sprintf("this server has that port, at %v, and both addresses cannot be open at a time; restart haul for this change", rival)
+		return failure.Text("this server has that port, at %v, and both addresses cannot be open at a time; restart haul for this change", rival)
 	case errors.Is(err, syscall.EADDRINUSE):
-		advice = fmt.Sprintf("another server has that port%s; stop it, or choose another with --%s", of.rival, flag)
+		return failure.Text("another server has that port%s; stop it, or choose another with %s", of.rival, setting)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		advice = `this machine has no such address; "ip address" lists those it has` + of.all
+		return failure.Text("this machine has no such address; \"ip address\" lists those it has%s", of.all)
 	case errors.Is(err, syscall.EINVAL):
-		advice = "an address that begins with fe80: needs its interface, as in fe80::1%eth0"
+		return failure.Text("an address that begins with fe80: needs its interface, as in fe80::1%%eth0")
 	}
-	if flag != handover.TFTP { // package tftp names itself
-		err = fmt.Errorf("%s: %w", flag, err)
-	}
-	if advice != "" {
-		err = fmt.Errorf("%w: %s", err, advice)
-	}
-	return failure.Listen.Wrap(err)
+	return nil
 }
 
 // A Fallback is another address for a service.
@@ -128,5 +132,5 @@ func congestionError(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		advice = "; \"modprobe tcp_" + name + "\" may add it"
 	}
-	return failure.Mistake("tcp-congestion", "--tcp-congestion: %w%s", refused, advice)
+	return failure.Mistake("tcp-congestion", "%s: %w%s", failure.Flag("tcp-congestion"), refused, advice)
 }

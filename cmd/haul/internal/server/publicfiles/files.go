@@ -56,7 +56,7 @@ func (s *Files) openRoots() error {
 	if err != nil {
 		return failure.InSetting("upload-dir", err)
 	}
-	add := func(setting string, m site.Match, dirs []string) error {
+	add := func(setting failure.Flag, m site.Match, dirs []string) error {
 		files, err := s.openDirs(dirs)
 		s.Site.Roots = append(s.Site.Roots, site.Root{Match: m, Files: files, Uploads: uploads, PerClient: s.cfg.Files.PerClient, Shared: s.cfg.Files.Shared})
 		return failure.InSetting(setting, err)
@@ -89,17 +89,17 @@ func separate(cfg *settings.Config) error {
 	all := cfg.Directories()
 	for _, dir := range append(cfg.Boot.LoaderDirs(cfg.Dirs[0]), all[:len(all)-1]...) {
 		if source.Overlap(dir, cfg.Files.UploadDir) {
-			return failure.Mistake("upload-dir", "--upload-dir %s: uploads could be read from %s; choose another", cfg.Files.UploadDir, dir)
+			return failure.Mistake("upload-dir", "%s %s: uploads could be read from %s; choose another", failure.Flag("upload-dir"), cfg.Files.UploadDir, dir)
 		}
 		if source.IsRemote(dir) || source.IsRemote(cfg.Files.UploadDir) {
 			continue
 		}
 		served := userroots.RealPath(dir)
 		if userroots.Within(uploads, served) {
-			return failure.Mistake("upload-dir", "--upload-dir %s: it is in %s, from which it would be read; choose one outside", cfg.Files.UploadDir, dir)
+			return failure.Mistake("upload-dir", "%s %s: it is in %s, from which it would be read; choose one outside", failure.Flag("upload-dir"), cfg.Files.UploadDir, dir)
 		}
 		if userroots.Within(served, uploads) {
-			return failure.Mistake("upload-dir", "--upload-dir %s: %s is in it, so that uploads could be read; choose another", cfg.Files.UploadDir, dir)
+			return failure.Mistake("upload-dir", "%s %s: %s is in it, so that uploads could be read; choose another", failure.Flag("upload-dir"), cfg.Files.UploadDir, dir)
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func (s *Files) readRules() error {
 	if s.Site.NeedsNeighbours() {
 		table, err := site.KernelNeighbours()
 		if err != nil {
-			return failure.Usage.Errorf("hardware (MAC) addresses in --root, --per-client or --access: %w", err)
+			return failure.Usage.Errorf("hardware (MAC) addresses in %s, %s or %s: %w", failure.Flag("root"), failure.Flag("per-client"), failure.Flag("access"), err)
 		}
 		s.Site.Neighbours = table
 	}
@@ -195,7 +195,7 @@ func (s *Files) openDir(dir string, writable bool) (*localdir.Dir, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if _, notDir := netip.ParseAddr(dir); err != nil && notDir == nil {
-		return nil, failure.Usage.Errorf("serve %s: there is no such directory; if it belongs to --trace, write --trace=%s", dir, dir)
+		return nil, failure.Usage.Errorf("serve %s: there is no such directory; if it belongs to %s, write %s=%s", dir, failure.Flag("trace"), failure.Flag("trace"), dir)
 	}
 	if scheme, rest, ok := strings.Cut(dir, ":/"); err != nil && ok && source.IsRemote(scheme+"://"+rest) {
 		return nil, failure.Usage.Errorf("serve %s: there is no such directory; write %s://%s for a URL", dir, scheme, strings.TrimLeft(rest, "/"))

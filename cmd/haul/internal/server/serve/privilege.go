@@ -18,7 +18,7 @@ func userToBecome(spec string) (*privilege.User, error) {
 	}
 	u, err := privilege.LookUp(spec)
 	if err != nil {
-		return nil, failure.Mistake("user", "--user: %w", err)
+		return nil, failure.Mistake("user", "%s: %w", failure.Flag("user"), err)
 	}
 	return &u, nil
 }
@@ -30,7 +30,7 @@ func mayBecome(user *privilege.User, cfg *settings.Config) error {
 		return nil
 	}
 	if err := privilege.Allowed(*user); err != nil {
-		return failure.Mistake("user", "--user: %w", err)
+		return failure.Mistake("user", "%s: %w", failure.Flag("user"), err)
 	}
 	return nil
 }

@@ -363,7 +363,7 @@ func startSpawner(cfg *settings.Config, env []string) (*handover.Spawner, error)
 	case errors.Is(err, handover.ErrNoRestart) && !cfg.Restartable:
 		return nil, nil
 	case errors.Is(err, handover.ErrNoRestart):
-		return nil, failure.Mistake("restartable", "--restartable: %w", err)
+		return nil, failure.Mistake("restartable", "%s: %w", failure.Flag("restartable"), err)
 	case err != nil:
 		return nil, fmt.Errorf("start the process that starts successors: %w", err)
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 	"github.com/haul-project/haul/cmd/haul/internal/server/source"
 	"github.com/haul-project/haul/cmd/haul/internal/server/userroots"
@@ -10,10 +11,10 @@ import (
 // sourceSecrets returns what no client may have: keys and passwords, and the cache.
 func sourceSecrets(cfg *settings.Config, sources *source.Set) (all []userroots.Secret) {
 	for _, path := range sources.Needs().Secrets {
-		all = append(all, userroots.Secret{Flag: "dirs", What: "a key or a password for a source", Path: path})
+		all = append(all, userroots.Secret{Flag: failure.Dirs, What: "a key or a password for a source", Path: path})
 	}
 	if cfg.Cache.Dir != "" {
-		all = append(all, userroots.Secret{Flag: "--cache", What: "the cache", Path: cfg.Cache.Dir})
+		all = append(all, userroots.Secret{Flag: "cache", What: "the cache", Path: cfg.Cache.Dir})
 	}
 	return all
 }

@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		setting string
+		setting failure.Flag
 		spoil   func(*Config)
 	}{
 		{"dirs", func(c *Config) { c.Dirs = nil }},

@@ -20,17 +20,17 @@ const (
 func DefaultUsersFile() (string, error) {
 	dir, err := ownDir("CONFIGURATION_DIRECTORY", "/etc/haul", "XDG_CONFIG_HOME", ".config")
 	if err != nil {
-		return "", failure.Mistake("users", "%w; name the users file by --users FILE", err)
+		return "", failure.Mistake("users", "%w; name the users file by %s FILE", err, failure.Flag("users"))
 	}
 	return filepath.Join(dir, "users"), nil
 }
 
-// StateDir returns the default directory of host keys and certificates. Without one the error
-// is in a setting, and says what to name.
-func StateDir(setting, instead string) (string, error) {
+// StateDir returns the default directory of host keys and certificates. If there is none, the
+// error asks for what the directory would have, which the setting names by a value such as DIR.
+func StateDir(setting failure.Flag, what, value string) (string, error) {
 	dir, err := ownDir("STATE_DIRECTORY", "/var/lib/haul", "XDG_STATE_HOME", ".local/state")
 	if err != nil {
-		return "", failure.Mistake(setting, "%w; name %s", err, instead)
+		return "", failure.Mistake(setting, "%w; name %s by %s %s", err, what, setting, value)
 	}
 	return dir, nil
 }

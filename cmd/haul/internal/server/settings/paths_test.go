@@ -17,7 +17,7 @@ func TestDefaultPlaces(t *testing.T) {
 	want := func(usersFile, hostKeys string) {
 		t.Helper()
 		u, err1 := DefaultUsersFile()
-		k, err2 := StateDir("host-keys", "")
+		k, err2 := StateDir("host-keys", "", "")
 		if err1 != nil || err2 != nil || u != filepath.FromSlash(usersFile) || k != filepath.FromSlash(hostKeys) {
 			t.Errorf("%s, %v and %s, %v; want %s and %s", u, err1, k, err2, usersFile, hostKeys)
 		}

@@ -50,7 +50,7 @@ func newLog(to *slog.Logger, counts *meter.Registry) *log {
 	return &log{
 		Log: q, counts: counts, away: ports.NewRefusedConns(q, counts, meter.SFTP),
 		locked: linequeue.RateLimited{Log: q, Message: "sftp: locked out"}, tries: map[string]*tries{},
-		badConns: ports.FailedConns{RateLimited: linequeue.RateLimited{Log: q, Message: "sftp: connections failed"}, Proxies: "--sftp-proxy"},
+		badConns: ports.FailedConns{RateLimited: linequeue.RateLimited{Log: q, Message: "sftp: connections failed"}, Proxies: "sftp-proxy"},
 	}
 }
 

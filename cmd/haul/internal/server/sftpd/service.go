@@ -74,7 +74,7 @@ func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 		return nil, failure.InSetting("users", err)
 	}
 	if s.hostKeys = cfg.SFTP.HostKeys; s.hostKeys == "" {
-		if s.hostKeys, err = settings.StateDir("host-keys", "a directory for the host keys by --host-keys DIR"); err != nil {
+		if s.hostKeys, err = settings.StateDir("host-keys", "a directory for the host keys", "DIR"); err != nil {
 			return nil, err
 		}
 	}
@@ -99,11 +99,10 @@ func (s *Service) openKeys() (err error) {
 		}
 		s.keys = []users.HostKey{key}
 	} else if s.keys, err = users.HostKeys(s.hostKeys, s.env.Owners...); err != nil {
-		hint := ""
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-			hint = "; --host-keys DIR names a directory that this user may write to"
+			err = failure.Text("%w; %s DIR names a directory that this user may write to", err, failure.Flag("host-keys"))
 		}
-		return failure.InSetting("host-keys", failure.Local.Errorf("%w%s", err, hint))
+		return failure.InSetting("host-keys", failure.Local.Wrap(err))
 	}
 	for _, k := range s.keys {
 		s.config.AddHostKey(k.Signer)
@@ -114,13 +113,13 @@ func (s *Service) openKeys() (err error) {
 // Secrets returns the host keys, the users file and the files that it names.
 func (s *Service) Secrets() (all []userroots.Secret) {
 	if s.hostKeys != settings.NoHostKeys {
-		all = append(all, userroots.Secret{Flag: "--host-keys", What: "the server's host keys", Path: s.hostKeys, Instead: "; --host-keys none uses a key for this run only, in memory"})
+		all = append(all, userroots.Secret{Flag: "host-keys", What: "the server's host keys", Path: s.hostKeys, Instead: failure.Text("%s none uses a key for this run only, in memory", failure.Flag("host-keys"))})
 	}
 	if s.sessions.File != "" {
-		all = append(all, userroots.Secret{Flag: "--users", What: "the users file", Path: s.sessions.File})
+		all = append(all, userroots.Secret{Flag: "users", What: "the users file", Path: s.sessions.File})
 	}
 	for _, list := range s.sessions.Users.Lists() {
-		all = append(all, userroots.Secret{Flag: "--users", What: "the list " + list + " that the users file names", Path: list})
+		all = append(all, userroots.Secret{Flag: "users", What: "the list " + list + " that the users file names", Path: list})
 	}
 	return all
 }

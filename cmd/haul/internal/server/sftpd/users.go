@@ -49,12 +49,12 @@ func openSessions(cfg *settings.Config, owners []int) (*logins.Sessions, *oneTim
 		dir, u.password, err = users.OneTime(u.access)
 		return &logins.Sessions{Users: dir}, u, err
 	case policy != site.UploadNone && !cfg.ServesAnybody():
-		return nil, nil, failure.Mistake("upload", "--upload is for those without an account, and the users in %s have their access there; \"haul user set NAME --access WHAT\" changes it", file)
+		return nil, nil, failure.Mistake("upload", "%s is for those without an account, and the users in %s have their access there; \"haul user set NAME --access WHAT\" changes it", failure.Flag("upload"), file)
 	}
 	dir, err := logins.OpenUsersFile(file, owners...)
 	switch {
 	case err != nil && cfg.SFTP.Users == "":
-		return nil, nil, failure.Local.Errorf("%w; that is where users are looked for without --users FILE", err)
+		return nil, nil, failure.Local.Errorf("%w; that is where users are looked for without %s FILE", err, failure.Flag("users"))
 	case err != nil:
 		return nil, nil, err
 	case len(dir.Names()) == 0:

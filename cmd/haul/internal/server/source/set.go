@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os/user"
@@ -28,26 +27,26 @@ type Caching struct {
 	Stale time.Duration // how much longer while the source cannot be reached
 }
 
-// Check reports what is wrong with it, and of which setting. remote says that there is a
-// source for it.
-func (c Caching) Check(remote bool) (setting string, err error) {
+// Check reports a mistake. remote says that there is a source to cache.
+func (c Caching) Check(remote bool) error {
+	const dir, size, fresh, stale = failure.Flag("cache"), failure.Flag("cache-size"), failure.Flag("cache-fresh"), failure.Flag("cache-stale")
 	switch {
 	case c.Dir == "" && c.Size != 0:
-		return "cache-size", errors.New("--cache-size goes with --cache DIR")
+		return failure.Mistake(size, "%s goes with %s DIR", size, dir)
 	case c.Dir == "" && c.Stale != 0:
-		return "cache-stale", errors.New("--cache-stale goes with --cache DIR")
+		return failure.Mistake(stale, "%s goes with %s DIR", stale, dir)
 	case c.Fresh < 0:
-		return "cache-fresh", fmt.Errorf("--cache-fresh %v: must not be below 0", c.Fresh)
+		return failure.Mistake(fresh, "%s %v: must not be below 0", fresh, c.Fresh)
 	case c.Stale < 0:
-		return "cache-stale", fmt.Errorf("--cache-stale %v: must not be below 0", c.Stale)
+		return failure.Mistake(stale, "%s %v: must not be below 0", stale, c.Stale)
 	case c.Dir != "" && !remote:
-		return "cache", errors.New("--cache is for sources on other machines, such as https://HOST/DIR/, and none is served; directories need none")
+		return failure.Mistake(dir, "%s is for sources on other machines, such as https://HOST/DIR/, and none is served; directories need none", dir)
 	case c.Dir != "" && c.Size == 0:
-		return "cache-size", fmt.Errorf("--cache goes with --cache-size BYTES, such as 20GB, of at least %d MiB", cache.MinSize>>20)
+		return failure.Mistake(size, "%s goes with %s BYTES, such as 20GB, of at least %d MiB", dir, size, cache.MinSize>>20)
 	case c.Dir != "" && c.Size < cache.MinSize:
-		return "cache-size", fmt.Errorf("--cache-size %d: must be at least %d MiB, which is %d bytes", c.Size, cache.MinSize>>20, cache.MinSize)
+		return failure.Mistake(size, "%s %d: must be at least %d MiB, which is %d bytes", size, c.Size, cache.MinSize>>20, cache.MinSize)
 	}
-	return "", nil
+	return nil
 }
 
 // A Set are the sources of a server, each once for all protocols, and the cache in front of
@@ -100,7 +99,7 @@ func (s *Set) openCache(c Caching, become *privilege.User, takesOver bool, log *
 		return err
 	}
 	if err := privilege.Give(c.Dir, *become); err != nil {
-		return fmt.Errorf("--cache %s: %w", c.Dir, err)
+		return failure.Text("%s %s: %w", failure.Flag("cache"), c.Dir, err)
 	}
 	return nil
 }
@@ -109,9 +108,9 @@ func (s *Set) openCache(c Caching, become *privilege.User, takesOver bool, log *
 func adviseCache(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w; give --cache a directory that the user haul runs as may write, and nobody else", err)
+		return failure.Text("%w; give %s a directory that the user haul runs as may write, and nobody else", err, failure.Flag("cache"))
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%w; make room there, or give --cache a directory of another disk", err)
+		return failure.Text("%w; make room there, or give %s a directory of another disk", err, failure.Flag("cache"))
 	}
 	return err
 }

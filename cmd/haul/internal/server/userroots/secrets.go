@@ -12,10 +12,10 @@ import (
 // A Secret is a file or a directory of the server that no client may read or change, by
 // any protocol.
 type Secret struct {
-	Flag    string // where it is named
+	Flag    failure.Flag // the setting that names it
 	What    string
 	Path    string
-	Instead string // how to run without the file; "" if there is no way
+	Instead error // how to run without the file; nil if there is no way
 }
 
 // CheckApart refuses to serve directories that hold a secret.
@@ -23,12 +23,20 @@ func CheckApart(served []string, all []Secret) error {
 	for _, dir := range served {
 		for _, s := range all {
 			if s.isIn(RealPath(dir)) {
-				return failure.Mistake(strings.TrimPrefix(s.Flag, "--"), "%s %s: %s would be in %s, which is served, so that clients could read or change it; choose a place outside, or serve only the directories below that are needed%s",
-					s.Flag, s.Path, s.What, dir, s.Instead)
+				return s.refuse(dir)
 			}
 		}
 	}
 	return nil
+}
+
+// refuse returns the error of a secret in a directory that is served.
+func (s Secret) refuse(dir string) error {
+	const text = "%s %s: %s would be in %s, which is served, so that clients could read or change it; choose a place outside, or serve only the directories below that are needed"
+	if s.Instead == nil {
+		return failure.Mistake(s.Flag, text, s.Flag, s.Path, s.What, dir)
+	}
+	return failure.Mistake(s.Flag, text+"; %w", s.Flag, s.Path, s.What, dir, s.Instead)
 }
 
 // isIn reports whether a secret is in a directory, whose path has no symbolic links, or

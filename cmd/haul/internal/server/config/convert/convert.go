@@ -176,7 +176,7 @@ func (d *draft) fault(s *config.Settings, err error) int {
 		return -1
 	}
 	return slices.IndexFunc(d.given, func(a assignment) bool {
-		return slices.ContainsFunc(s.All(), func(one *config.Setting) bool { return one.Key == a.key && one.Flag == mistake.Setting })
+		return slices.ContainsFunc(s.All(), func(one *config.Setting) bool { return one.Key == a.key && one.Flag == string(mistake.Setting) })
 	})
 }
 
