@@ -21,15 +21,15 @@ func (sh *shard) accept(now time.Time, q Request) {
 		s.endIfDone(now)
 	}
 	if s := sh.sessions[q.Peer]; s != nil {
-		if s.repeated(now, q) {
+		switch {
+		case s.repeated(now, q):
 			s.repeat(now)
 			sh.schedule(s)
 			return
-		}
-		if !s.request.Write && s.state == running && s.sender.Delivered() {
-			sh.end(now, s, nil) // some ROMs never send their last ACK
-		} else {
-			sh.end(now, s, errReplaced)
+		case s.side.delivered():
+			s.end(now, nil)
+		default:
+			s.end(now, errReplaced)
 		}
 	}
 	if sh.ending == retiring {
@@ -42,16 +42,12 @@ func (sh *shard) accept(now time.Time, q Request) {
 		sh.refuse(now, q, err)
 		return
 	}
-	s := sh.take()
-	s.begin(now, q)
-	s.quiet = quiet
-	sh.suspects.add(s)
-	sh.sessions[q.Peer] = s
 	sh.busy++
-	if !q.Write && !sh.memory.isScarce() {
-		sh.memory.take(&s.fetchCost, int64(sh.aheadSize())) // a file that fits is read at once
-	}
-	sh.submit(s, fileio.OpenJob)
+	s := sh.take(now, q)
+	s.quiet = quiet
+	sh.unproven.add(s)
+	sh.sessions[q.Peer] = s
+	s.submit(fileio.OpenJob)
 }
 
 // admit counts a new transfer, or returns why there must not be one.
@@ -60,16 +56,16 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 		return false, errStopping
 	}
 	if !sh.server.admit() {
-		s := sh.suspects.oldest(now)
+		s := sh.unproven.oldest(now)
 		if s == nil || !sh.server.displace() {
 			return false, errBusy
 		}
-		sh.end(now, s, errCrowded)
+		s.end(now, errCrowded)
 	} else if sh.server.files.Full() {
 		// The file asked for may be open already. If it is not, one that a forged
 		// request holds makes room.
-		if s := sh.suspects.oldest(now); s != nil {
-			sh.end(now, s, errCrowded)
+		if s := sh.unproven.oldest(now); s != nil {
+			s.end(now, errCrowded)
 		}
 	}
 	if quiet, err = sh.server.guard.begin(now, from); err != nil {

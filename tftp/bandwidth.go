@@ -3,11 +3,10 @@ package tftp
 import (
 	"math"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/internal/rate"
-	"github.com/haul-project/haul/tftp/internal/fileio"
-	"github.com/haul-project/haul/tftp/transfer"
 )
 
 // Transfers keep to the rates of a Config by waiting: a read before its next blocks, and an
@@ -23,7 +22,7 @@ const (
 	turnTime = 5 * time.Millisecond
 )
 
-// A bandwidth keeps what transfers have moved of late. The zero bandwidth limits nothing.
+// A bandwidth counts what transfers have moved of late. The zero bandwidth limits nothing.
 type bandwidth struct {
 	all       rate.Pair
 	perClient int64
@@ -35,48 +34,53 @@ func (b *bandwidth) set(c *Config) {
 	b.perClient = c.BandwidthPerClient
 }
 
-// enter has a transfer share the rate of its address, if there is one.
-func (b *bandwidth) enter(from netip.Addr) *rate.Pair {
-	if b.perClient <= 0 {
-		return nil
+// A throttle holds one transfer to the rates.
+type throttle struct {
+	limited   bool          // a rate holds for the transfer
+	all       *rate.Bucket  // of all transfers
+	own       *rate.Bucket  // of those of its address; nil without a rate for it
+	users     *rate.Pair    // of own
+	transfers *atomic.Int64 // that share all
+}
+
+// sentBucket and receivedBucket return the direction in which a transfer moves its data.
+func sentBucket(p *rate.Pair) *rate.Bucket     { return &p.Sent }
+func receivedBucket(p *rate.Pair) *rate.Bucket { return &p.Received }
+
+// enter returns the throttle of a transfer. count is the number of all that are under way.
+func (b *bandwidth) enter(from netip.Addr, way func(*rate.Pair) *rate.Bucket, count *atomic.Int64) throttle {
+	t := throttle{all: way(&b.all), transfers: count}
+	if b.perClient > 0 {
+		t.users = b.clients.Enter(from.Unmap(), b.perClient)
+		t.own = way(t.users)
 	}
-	return b.clients.Enter(from.Unmap(), b.perClient)
+	t.limited = t.all.Rate() > 0 || t.own != nil
+	return t
 }
 
 // leave undoes enter.
-func (b *bandwidth) leave(from netip.Addr, p *rate.Pair) {
-	if p != nil {
+func (b *bandwidth) leave(from netip.Addr, t *throttle) {
+	if t.own != nil {
 		b.clients.Leave(from.Unmap())
 	}
+	t.own, t.users, t.limited = nil, nil, t.all.Rate() > 0
 }
 
-// charge counts n bytes of a transfer, and returns how long its next packet waits.
-func (s *session) charge(now time.Time, n int) time.Duration {
-	all, own := &s.shard.server.bandwidth.all, s.throttle
-	wait := s.way(all).TakeWithin(now, n, maxHold)
-	if own != nil {
-		wait = max(wait, s.way(own).TakeWithin(now, n, maxHold))
+// charge counts n bytes of the transfer, and returns how long its next packet waits.
+func (t *throttle) charge(now time.Time, n int) time.Duration {
+	wait := t.all.TakeWithin(now, n, maxHold)
+	if t.own != nil {
+		wait = max(wait, t.own.TakeWithin(now, n, maxHold))
 	}
 	return wait
 }
 
-func (s *session) way(p *rate.Pair) *rate.Bucket {
-	if s.request.Write {
-		return &p.Received
-	}
-	return &p.Sent
-}
-
-// isLimited reports whether a rate holds for the transfer.
-func (s *session) isLimited() bool { return s.shard.server.config.Bandwidth > 0 || s.throttle != nil }
-
-// share returns how many bytes the transfer may move in maxHold if so many transfers share
-// its rates, or as many as do now if these are more.
-func (s *session) share(transfers int64) int64 {
-	srv := s.shard.server
-	n := shareOf(s.way(&srv.bandwidth.all), max(transfers, srv.count.Load()))
-	if own := s.throttle; own != nil {
-		n = min(n, shareOf(s.way(own), max(transfers, own.Users())))
+// share returns how many bytes the transfer may move in maxHold if the given number of
+// transfers share its rates, or as many as do now if these are more.
+func (t *throttle) share(transfers int64) int64 {
+	n := shareOf(t.all, max(transfers, t.transfers.Load()))
+	if t.own != nil {
+		n = min(n, shareOf(t.own, max(transfers, t.users.Users())))
 	}
 	return n
 }
@@ -86,58 +90,4 @@ func shareOf(b *rate.Bucket, n int64) int64 {
 		return r / int64(time.Second/maxHold) / n
 	}
 	return math.MaxInt64
-}
-
-// atOnce returns how many blocks of a read may leave at once: what its rates move in
-// turnTime, or less if that many transfers share them, and one at least.
-func (s *session) atOnce(run transfer.Run) int {
-	n := s.share(int64(maxHold/turnTime)) / int64(s.sender.BlockSize())
-	return int(min(int64(run.Blocks), max(1, n)))
-}
-
-// boundByRate lowers what is agreed on, so that one block, and of an upload one window,
-// takes no longer than maxHold at the transfer's share.
-func (s *session) boundByRate(agreed *transfer.Options) {
-	if s.request.Write && agreed.Window > 1 {
-		block := int64(max(agreed.BlockSize, transfer.DefaultBlockSize))
-		agreed.Window = int(min(int64(agreed.Window), max(1, s.share(1)/block)))
-	}
-}
-
-// holdBlocks has a read wait until what it sent has had its time.
-func (s *session) holdBlocks(now time.Time, sent int64) {
-	if s.isLimited() {
-		s.sender.Hold(now.Add(s.charge(now, int(sent))))
-	}
-}
-
-// holdACK has an upload wait until what has come has had its time.
-func (s *session) holdACK(now time.Time, received int) {
-	if !s.isLimited() {
-		return
-	}
-	if until := now.Add(s.charge(now, received)); until.After(s.heldUntil) {
-		s.heldUntil = until
-	}
-}
-
-// confirm lets the ACK of an upload go, or has it wait for a rate.
-func (s *session) confirm(now time.Time) {
-	if s.heldUntil.After(now) {
-		s.shard.timers.set(s, s.heldUntil)
-		return
-	}
-	s.heldUntil = time.Time{}
-	s.receiver.Stored(now)
-}
-
-// resume lets the ACK go that has waited for a rate.
-func (s *session) resume(now time.Time) {
-	switch {
-	case s.heldUntil.IsZero():
-	case s.state == running:
-		s.acknowledge(now)
-	case s.state == storing && s.job == fileio.NoJob: // it is published
-		s.confirm(now)
-	}
 }

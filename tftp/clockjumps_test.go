@@ -105,21 +105,14 @@ func (j *jumping) say(p *clockPeer, b []byte) {
 // moved returns how many bytes of a peer's transfer have been moved.
 func (j *jumping) moved(p *clockPeer) int64 {
 	s := j.sh.sessions[p.at]
-	switch {
-	case s == nil:
+	if s == nil {
 		return -1
-	case s.request.Write:
-		return s.receiver.Received()
 	}
-	return s.sender.Acked()
+	return s.side.moved()
 }
 
 func (j *jumping) timeouts(p *clockPeer) int64 {
-	s := j.sh.sessions[p.at]
-	if s.request.Write {
-		return s.receiver.Stats().Timeouts
-	}
-	return s.sender.Stats().Timeouts
+	return j.sh.sessions[p.at].machine.Stats().Timeouts
 }
 
 // A peer that answers proceeds, for any jump of the clock.
@@ -269,16 +262,16 @@ func TestClockJumpsUncoverSuspects(t *testing.T) {
 		if jump.time < 0 {
 			continue // that would be a clock that breaks its promise
 		}
-		var q suspects
+		var q unprovenList
 		now := time.Now()
 		s := &session{unproven: true, began: now}
 		q.add(s)
 		now = jump.make(now)
-		if got := q.oldest(now); (got != nil) != (jump.time >= suspectAge) {
-			t.Errorf("%s: a suspect is found right after: %v", jump.name, got != nil)
+		if got := q.oldest(now); (got != nil) != (jump.time >= unprovenAge) {
+			t.Errorf("%s: an unproven transfer is found right after: %v", jump.name, got != nil)
 		}
-		if q.oldest(now.Add(suspectAge)) != s {
-			t.Errorf("%s: no suspect after a second", jump.name)
+		if q.oldest(now.Add(unprovenAge)) != s {
+			t.Errorf("%s: no unproven transfer after a second", jump.name)
 		}
 	}
 }

@@ -189,7 +189,7 @@ func TestForgedRequestsMakeRoom(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "busy") {
 			t.Errorf("with all places taken: %v", err)
 		}
-		time.Sleep(suspectAge)
+		time.Sleep(unprovenAge)
 		here := store.Mem(0)
 		if _, err := w.client().Get(context.Background(), target("image"), tftptest.Into(here, "image")); err != nil {
 			t.Errorf("a second later: %v", err)
@@ -201,9 +201,9 @@ func TestForgedRequestsMakeRoom(t *testing.T) {
 	})
 }
 
-// A list of suspects stays short, even if its head stays.
-func TestSuspectsAreBounded(t *testing.T) {
-	var q suspects
+// A list of unproven transfers stays short, even if its head stays.
+func TestUnprovenListIsBounded(t *testing.T) {
+	var q unprovenList
 	stubborn := &session{unproven: true}
 	q.add(stubborn)
 	now := time.Unix(1e9, 0)
@@ -212,7 +212,7 @@ func TestSuspectsAreBounded(t *testing.T) {
 		q.add(s)
 		s.unproven = false
 	}
-	if len(q.list) > 2*minSuspects {
+	if len(q.list) > 2*minUnproven {
 		t.Errorf("%d on the list, of whom one stands", len(q.list))
 	}
 	if q.oldest(now) != stubborn {

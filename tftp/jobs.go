@@ -23,7 +23,7 @@ const maxScanners = 2
 func (srv *Server) scanAll() {
 	for s := range srv.scans {
 		s.Work()
-		s.shard.workDone(s)
+		s.HandBack()
 	}
 }
 
@@ -39,113 +39,157 @@ func (s *session) Work() {
 	}()
 	switch s.job {
 	case fileio.OpenJob:
-		s.jobErr = s.open()
-	case fileio.ScanJob:
-		s.jobErr = s.scan()
-	case fileio.FetchJob:
-		s.jobErr = s.fetch.Fetch(s.reader)
-	case fileio.FlushJob:
-		s.jobErr = s.buffer.Flush(s.upload)
-	case fileio.CommitJob:
-		if s.jobErr = s.buffer.Commit(s.upload); s.jobErr == nil {
-			s.published = store.PublishedBy(s.upload)
-		}
-		s.closeFiles() // here, as a job of its own would cost as much again as it does
+		s.askMTU()
+		s.jobErr = s.side.openFile()
 	case fileio.CloseJob:
-		s.closeFiles()
+		s.side.closeFile()
+	default:
+		s.jobErr = s.side.work()
 	}
 }
 
 // HandBack returns the session to its loop.
 func (s *session) HandBack() { s.shard.workDone(s) }
 
-// open asks the server's owner for what the request names.
-func (s *session) open() error {
+// askMTU finds out the MTU of the path to a peer that asks for large blocks.
+func (s *session) askMTU() {
 	srv := s.shard.server
 	if srv.config.MTU != 0 {
 		s.mtu = srv.config.MTU
 	} else if srv.tests.mtu != nil && s.request.Offer.BlockSize > transfer.DefaultBlockSize {
 		s.mtu, _ = srv.tests.mtu(s.peer.Addr()) // without an answer, the client knows best
 	}
-	if s.request.Write {
-		return s.openUpload()
+}
+
+// locate records the place of a file on the disk, for the log.
+func (s *session) locate(f any) {
+	if s.shard.server.reportsEnds() {
+		s.path = store.LocationOf(f)
 	}
-	f, err := srv.find(s.ctx, &s.request)
+}
+
+func (r *reading) work() error {
+	if r.job == fileio.ScanJob {
+		return r.scan()
+	}
+	return r.fetch.Fetch(r.reader)
+}
+
+func (r *reading) isOpen() bool { return r.file != nil }
+
+// openFile opens what the request names, and reads it if it is small.
+func (r *reading) openFile() error {
+	srv := r.shard.server
+	f, err := srv.find(r.ctx, &r.request)
 	if err != nil {
 		return err
 	}
-	s.file = f // and is closed even if Share panics
-	s.locate(f)
-	if err := s.describeFile(); err != nil || s.readWhole() {
+	r.file = f // and is closed even if Share panics
+	r.locate(f)
+	if err := r.describeFile(); err != nil || r.readWhole() {
 		return err
 	}
 	if f, err = srv.files.Share(f); err != nil {
-		s.file = nil
+		r.file = nil
 		return err
 	}
-	s.file, s.reader = f, f
-	if s.request.Mode == transfer.Netascii {
-		if s.size > maxText {
+	r.file, r.reader = f, f
+	if r.request.Mode == transfer.Netascii {
+		if r.length > maxText {
 			return errTextTooLarge
 		}
 		return nil // a scan follows
 	}
-	s.try, _ = f.(store.TryReader)
+	r.try, _ = f.(store.TryReader)
 	return nil
 }
 
-// describeFile finds out the size of the file, and its identity if it has one.
-func (s *session) describeFile() error {
-	if file, ok := s.file.(store.Identifier); ok {
-		s.identity, _ = file.Identity()
-		if s.size = s.identity.Size; s.size > 0 {
+// describeFile finds out the length of the file, and its identity if it has one.
+func (r *reading) describeFile() error {
+	if file, ok := r.file.(store.Identifier); ok {
+		r.identity, _ = file.Identity()
+		if r.length = r.identity.Size; r.length > 0 {
 			return nil
 		}
 	}
-	info, err := s.file.Stat()
+	info, err := r.file.Stat()
 	if err != nil {
 		return err
 	}
-	if s.size = info.Size(); s.size < 0 {
-		return fmt.Errorf("file says that it has %d bytes", s.size)
+	if r.length = info.Size(); r.length < 0 {
+		return fmt.Errorf("file says that it has %d bytes", r.length)
 	}
 	return nil
 }
 
 // readWhole reads a small file and closes it, if the loop has set memory aside for it.
 // If it fails, the file stays open for the loop.
-func (s *session) readWhole() bool {
-	if s.size > s.fetchCost || s.request.Mode == transfer.Netascii {
+func (r *reading) readWhole() bool {
+	if r.length > r.fetchCost || r.request.Mode == transfer.Netascii {
 		return false
 	}
-	if !s.fetch.ReadWhole(s.file, int(s.size)) {
+	if !r.fetch.ReadWhole(r.file, int(r.length)) {
 		return false
 	}
-	s.closeFiles()
+	r.closeFile()
 	return true
 }
 
-// openUpload begins the upload, which counts as a file.
-func (s *session) openUpload() (err error) {
-	srv := s.shard.server
+// scan looks through a text file, unless its session ends meanwhile.
+func (r *reading) scan() error {
+	text, err := fileio.OpenText(r.file, r.gone.Load)
+	if err != nil {
+		return err
+	}
+	r.reader, r.length = text, text.Size()
+	return nil
+}
+
+func (r *reading) closeFile() {
+	file := r.file
+	r.file, r.reader, r.try = nil, nil, nil
+	if file != nil {
+		_ = file.Close() // it was read, there is nothing to lose
+	}
+}
+
+func (w *writing) work() error {
+	if w.job == fileio.FlushJob {
+		return w.buffer.Flush(w.upload)
+	}
+	err := w.buffer.Commit(w.upload)
+	if err == nil {
+		w.published = store.PublishedBy(w.upload)
+	}
+	w.closeFile() // here, as a job of its own would cost as much again as it does
+	return err
+}
+
+func (w *writing) isOpen() bool { return w.upload != nil }
+
+// openFile begins the upload, which counts as a file.
+func (w *writing) openFile() (err error) {
+	srv := w.shard.server
 	if err := srv.files.Acquire(); err != nil {
 		return err
 	}
 	defer func() {
-		if s.upload == nil {
+		if w.upload == nil {
 			srv.files.Release()
 		}
 	}()
-	if s.upload, err = srv.create(s.ctx, &s.request); err == nil {
-		s.locate(s.upload)
+	if w.upload, err = srv.create(w.ctx, &w.request); err == nil {
+		w.locate(w.upload)
 	}
 	return err
 }
 
-// locate notes the place of a file on the disk, for the log.
-func (s *session) locate(f any) {
-	if s.shard.server.reportsEnds() {
-		s.path = store.LocationOf(f)
+func (w *writing) closeFile() {
+	upload := w.upload
+	w.upload = nil
+	if upload != nil {
+		defer w.shard.server.files.Release()
+		_ = upload.Close() // discards, unless committed
 	}
 }
 
@@ -192,27 +236,4 @@ func (srv *Server) create(ctx context.Context, r *Request) (store.Upload, error)
 		err = fmt.Errorf("%w: %w", errNoDirectory, err)
 	}
 	return u, err
-}
-
-// scan looks through a text file, unless its session ends meanwhile.
-func (s *session) scan() error {
-	text, err := fileio.OpenText(s.file, s.gone.Load)
-	if err != nil {
-		return err
-	}
-	s.reader, s.size = text, text.Size()
-	return nil
-}
-
-// closeFiles lets go of everything that the store gave.
-func (s *session) closeFiles() {
-	file, upload := s.file, s.upload
-	s.file, s.reader, s.try, s.upload = nil, nil, nil, nil
-	if file != nil {
-		_ = file.Close() // it was read, there is nothing to lose
-	}
-	if upload != nil {
-		defer s.shard.server.files.Release()
-		_ = upload.Close() // discards, unless committed
-	}
 }

@@ -48,9 +48,11 @@ type modelLoop struct {
 }
 
 type modelTransfer struct {
-	s       *session
-	packets float64 // still to come
-	rate    float64 // packets in a tick, if the loop has time
+	request Request
+	r       *reading // nil for a write
+	w       *writing // nil for a read
+	packets float64  // still to come
+	rate    float64  // packets in a tick, if the loop has time
 	cost    time.Duration
 }
 
@@ -83,7 +85,7 @@ func (m *loopsModel) begin(write bool, offer transfer.Options, bytes int64, rate
 	q := Request{Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(m.next >> 16), byte(m.next >> 8), byte(m.next)}), 2000)}
 	q.Write, q.Mode, q.Offer = write, transfer.Octet, offer
 	sh := m.bindings[0].route(m.now, &q)
-	tr := &modelTransfer{s: &session{shard: sh, request: q, peer: q.Peer}, rate: rate * modelTick.Seconds(), cost: windowCost}
+	tr := &modelTransfer{request: q, rate: rate * modelTick.Seconds(), cost: windowCost}
 	tr.packets = float64(bytes / int64(max(offer.BlockSize, transfer.DefaultBlockSize)))
 	l := m.loops[sh]
 	l.waiting = append(l.waiting, tr)
@@ -92,25 +94,27 @@ func (m *loopsModel) begin(write bool, offer transfer.Options, bytes int64, rate
 
 // accept is what a loop does for a request.
 func (m *loopsModel) accept(sh *shard, tr *modelTransfer) {
-	s := tr.s
-	offer := s.request.Offer
-	m.bindings[0].routes.arrived(s.peer, true)
+	offer := tr.request.Offer
+	m.bindings[0].routes.arrived(tr.request.Peer, true)
 	switch {
-	case s.request.Write:
-		s.receiver = new(transfer.Receiver)
+	case tr.request.Write:
+		w := sh.newWriting()
+		tr.w = w
+		w.prepare(m.now, tr.request)
 		room := m.memory.free.Load() >= m.memory.limit/2
-		s.agree(m.now)
-		if m.uploads++; s.agreed().Window < offer.Window {
+		w.agree(m.now)
+		if m.uploads++; w.receiver.Agreed().Window < offer.Window {
 			if m.small++; room {
-				m.t.Errorf("%v: window %d of %d, with %d of %d bytes free", m.now.Sub(m.began), s.agreed().Window, offer.Window, m.memory.free.Load(), m.memory.limit)
+				m.t.Errorf("%v: window %d of %d, with %d of %d bytes free", m.now.Sub(m.began), w.receiver.Agreed().Window, offer.Window, m.memory.free.Load(), m.memory.limit)
 			}
 		}
-		if err := sh.grantRing(s); err != nil {
+		if err := w.grantRing(); err != nil {
 			m.t.Fatalf("an upload gets no memory with %d bytes free: %v", m.memory.free.Load(), err)
 		}
 	case offer.Window <= 1:
 		tr.cost = lockStepCost
-		_ = sh.memory.isScarce() || sh.memory.take(&s.fetchCost, maxAhead)
+		tr.r = sh.newReading()
+		_ = sh.memory.isScarce() || sh.memory.take(&tr.r.fetchCost, maxAhead)
 	}
 	m.loops[sh].transfers = append(m.loops[sh].transfers, tr)
 }
@@ -137,7 +141,7 @@ func (m *loopsModel) tick() {
 			if tr.packets -= tr.rate * part; tr.packets > 0.5 {
 				kept = append(kept, tr)
 			} else {
-				m.end(sh, tr.s)
+				m.end(sh, tr)
 			}
 		}
 		l.transfers = kept
@@ -147,11 +151,14 @@ func (m *loopsModel) tick() {
 	}
 }
 
-func (m *loopsModel) end(sh *shard, s *session) {
-	sh.memory.release(&s.ringCost)
-	sh.memory.release(&s.fetchCost)
-	sh.memory.reserve(&s.reserved, 0)
-	m.bindings[0].routes.release(s.peer)
+func (m *loopsModel) end(sh *shard, tr *modelTransfer) {
+	if tr.w != nil {
+		tr.w.settle(m.now, nil)
+	}
+	if tr.r != nil {
+		sh.memory.release(&tr.r.fetchCost)
+	}
+	m.bindings[0].routes.release(tr.request.Peer)
 	m.ended++
 }
 

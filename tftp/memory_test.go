@@ -244,18 +244,26 @@ func TestUnansweredUploadsTakeNothing(t *testing.T) {
 func TestSpareBuffersAreBounded(t *testing.T) {
 	l := &Server{}
 	sh := &shard{server: l}
+	var all []*session
 	for range 4 * maxSpare {
-		s := &session{shard: sh, counted: true}
-		s.buffer.Reset(minRing, 0, transfer.Octet)
-		s.fetch.ReadAhead((*tftptest.Zeros)(&tftptest.Endless{Size: fileio.MinFetch}), 0, fileio.MinFetch)
+		r, w := sh.newReading(), sh.newWriting()
+		r.fetch.ReadAhead((*tftptest.Zeros)(&tftptest.Endless{Size: fileio.MinFetch}), 0, fileio.MinFetch)
+		w.buffer.Reset(minRing, 0, transfer.Octet)
+		all = append(all, &r.session, &w.session)
+	}
+	for _, s := range all {
+		s.counted = true
 		l.count.Add(1)
-		sh.release(s)
+		s.release()
 	}
 	kept := 0
-	for _, s := range sh.free {
-		kept += s.buffer.Size() + s.fetch.Capacity()
+	for _, r := range sh.spare.readings {
+		kept += r.fetch.Capacity()
+	}
+	for _, w := range sh.spare.writings {
+		kept += w.buffer.Size()
 	}
 	if most := maxSpare * (minRing + fileio.MinFetch); kept > most || kept == 0 {
-		t.Errorf("%d bytes kept by %d sessions not in use, want at most %d", kept, len(sh.free), most)
+		t.Errorf("%d bytes kept by %d sessions not in use, want at most %d", kept, len(all), most)
 	}
 }

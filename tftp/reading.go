@@ -10,7 +10,32 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
+// A reading is a transfer that a read request (RRQ) began: the peer reads a file.
+type reading struct {
+	session
+	sender    transfer.Sender
+	shared    *sharedCache // what the readers of the file share
+	joined    int64        // the turn in which it began to
+	fetchCost int64        // bytes of memory for what fetch holds
+
+	// worker
+	file     store.File
+	reader   io.ReaderAt // file, or its translation to netascii
+	length   int64       // bytes that reader has
+	try      store.TryReader
+	identity store.Identity // of file; zero if unknown
+	fetch    fileio.FetchBuffer
+}
+
 const (
+	// The bytes that one reading reads ahead from memory: its part of aheadShare,
+	// which all of a shard have together, and minAhead in any case.
+	minAhead   = 2 << 10
+	maxAhead   = 8 << 10
+	aheadShare = 8 << 20
+
+	minReads = 4 // blocks that reading ahead must give at least
+
 	// A run of minParted blocks or more leaves in two parts if nothing else is to be
 	// sent: the network carries the first, one part in headStart, while the rest is read
 	// and cut. For shorter runs the system call costs more than it gains. Below a round trip
@@ -20,11 +45,131 @@ const (
 	networkTrip = 100 * time.Microsecond
 )
 
-// sendData sends the blocks that are due, until the file is not in memory.
-func (s *session) sendData(now time.Time) {
-	ahead := len(s.shard.scheduled) == 1 && s.sender.Stats().RTT >= networkTrip
-	for s.job == fileio.NoJob {
-		run := s.sender.Due(now)
+// newReading returns a reading ready for use.
+func (sh *shard) newReading() *reading {
+	if n := len(sh.spare.readings); n > 0 {
+		r := sh.spare.readings[n-1]
+		sh.spare.readings = sh.spare.readings[:n-1]
+		return r
+	}
+	r := &reading{session: session{shard: sh}}
+	r.side, r.machine = r, &r.sender
+	return r
+}
+
+// prepare makes a reading of a request.
+func (r *reading) prepare(now time.Time, q Request) {
+	r.begin(now, q, sentBucket)
+	if m := &r.shard.memory; !m.isScarce() {
+		m.take(&r.fetchCost, int64(r.shard.aheadSize())) // a file that fits is read at once
+	}
+}
+
+// ready has a text file scanned first, since the scan finds the size that goes into the OACK.
+func (r *reading) ready() bool {
+	if r.request.Mode == transfer.Netascii && r.reader == r.file {
+		r.submit(fileio.ScanJob)
+		return false
+	}
+	return true
+}
+
+func (r *reading) agree(now time.Time) {
+	if r.reader != nil { // nothing has been fetched
+		r.shard.memory.release(&r.fetchCost)
+	} else {
+		r.shard.memory.lower(&r.fetchCost, r.length)
+	}
+	agreed := r.limits().Agree(r.request.Request, r.length)
+	agreed.Window = min(agreed.Window, blocksIn(maxWindowBytes, agreed))
+	if agreed.Window <= 1 && r.request.Mode == transfer.Octet && agreed.BlockSize <= maxAhead/minReads && r.length > maxAhead {
+		r.join() // a smaller file is read at once, and there is nothing to share
+	}
+	r.sender.Answer(now, agreed, r.length)
+	r.hold(now, 0)
+	if r.quiet {
+		r.sender.Quiet()
+	}
+	// Until the peer has acknowledged data, it may be a forger's victim.
+	block := int64(r.sender.BlockSize())
+	window := min(r.length/block+1, int64(max(1, agreed.Window))) * block
+	var known bool
+	if r.credit, known = r.shard.server.guard.grant(now, r.peer.Addr(), window); !known {
+		r.sender.Cautious(r.credit)
+	}
+}
+
+func (r *reading) receive(now time.Time, b []byte) {
+	r.sender.Handle(now, b)
+	r.noteAnswer(now, r.sender.Heard())
+	if r.unproven && r.sender.Acked() > 0 {
+		r.prove(now, true)
+	}
+}
+
+func (r *reading) checkTimers(now time.Time) { r.sender.Expire(now) }
+
+func (r *reading) continueAfter(now time.Time, _ fileio.Job) { r.waits.end(now) }
+
+// delivered reports whether the peer has all that it asked for. Some boot ROMs never send
+// their last ACK.
+func (r *reading) delivered() bool { return r.state == running && r.sender.Delivered() }
+
+func (r *reading) shrink() {}
+
+func (r *reading) settle(now time.Time, err error) {
+	if err == nil {
+		r.shard.recent.add(now, r.peer)
+	}
+}
+
+func (r *reading) recycle() {
+	sh := r.shard
+	sh.memory.release(&r.fetchCost)
+	var fetch fileio.FetchBuffer
+	if len(sh.spare.readings) < maxSpare {
+		fetch = r.fetch.Spare(fileio.MinFetch)
+	}
+	r.session = session{shard: sh, side: r, machine: &r.sender, state: ended, scheduled: r.scheduled}
+	r.shared, r.joined, r.identity, r.length, r.fetch = nil, 0, store.Identity{}, 0, fetch
+	sh.spare.readings = append(sh.spare.readings, r)
+}
+
+// size returns the length of the file. Before it is open, a worker has it.
+func (r *reading) size() int64 {
+	if r.state == opening {
+		return -1
+	}
+	return r.length
+}
+
+func (r *reading) moved() int64 { return r.sender.Acked() }
+
+func (r *reading) conclude(t *Transfer) {
+	if done, _ := r.sender.Done(); r.state != opening && !done && t.Err == nil {
+		t.Unconfirmed = true
+	}
+}
+
+// hold has the sender wait until what it sent has had its time.
+func (r *reading) hold(now time.Time, sent int64) {
+	if r.throttle.limited {
+		r.sender.Hold(now.Add(r.throttle.charge(now, int(sent))))
+	}
+}
+
+// atOnce returns how many blocks of a run may leave at once: what the rates move in
+// turnTime, or less if that many transfers share them, and one at least.
+func (r *reading) atOnce(run transfer.Run) int {
+	n := r.throttle.share(int64(maxHold/turnTime)) / int64(r.sender.BlockSize())
+	return int(min(int64(run.Blocks), max(1, n)))
+}
+
+// send sends the blocks that are due, until the file is not in memory.
+func (r *reading) send(now time.Time) {
+	ahead := len(r.shard.scheduled) == 1 && r.sender.Stats().RTT >= networkTrip
+	for r.job == fileio.NoJob {
+		run := r.sender.Due(now)
 		if run.Blocks == 0 {
 			return
 		}
@@ -32,68 +177,68 @@ func (s *session) sendData(now time.Time) {
 		if early {
 			run.Blocks, ahead = run.Blocks/headStart, false
 		}
-		if s.isLimited() {
-			run.Blocks = s.atOnce(run)
+		if r.throttle.limited {
+			run.Blocks = r.atOnce(run)
 		}
-		before := s.sender.Stats().Sent
-		ok, err := s.shard.out.AddData(now, s.peer, s.local, s.sender, run, s)
+		before := r.sender.Stats().Sent
+		ok, err := r.shard.out.AddData(now, r.peer, r.local, &r.sender, run, r)
 		switch {
 		case ok:
-			s.holdBlocks(now, min(run.Bytes, (s.sender.Stats().Sent-before)*int64(s.sender.BlockSize())))
+			r.hold(now, min(run.Bytes, (r.sender.Stats().Sent-before)*int64(r.sender.BlockSize())))
 			if early {
-				s.shard.out.Flush()
+				r.shard.out.Flush()
 			}
 		case errors.Is(err, store.ErrWouldBlock), errors.Is(err, errors.ErrUnsupported):
-			s.park(now, run)
+			r.park(now, run)
 			return
 		case err == nil, errors.Is(err, io.EOF):
-			s.abort(now, fileio.ErrChanged)
-			s.shard.out.AddReply(now, s.peer, s.local, s.sender)
+			r.abort(now, fileio.ErrChanged)
+			r.shard.out.AddReply(now, r.peer, r.local, &r.sender)
 			return
 		default:
-			s.abort(now, err)
-			s.shard.out.AddReply(now, s.peer, s.local, s.sender)
+			r.abort(now, err)
+			r.shard.out.AddReply(now, r.peer, r.local, &r.sender)
 			return
 		}
 	}
 }
 
 // park has a worker fetch the file's bytes for a run.
-func (s *session) park(now time.Time, run transfer.Run) {
-	memory := &s.shard.memory
-	want := s.fetch.Aim(run, s.sender.BlockSize(), memory.available()/fetchShare)
-	if !memory.take(&s.fetchCost, int64(want)) {
-		s.abort(now, errMemory)
-		s.shard.out.AddReply(now, s.peer, s.local, s.sender)
+func (r *reading) park(now time.Time, run transfer.Run) {
+	memory := &r.shard.memory
+	want := r.fetch.Aim(run, r.sender.BlockSize(), memory.available()/fetchShare)
+	if !memory.take(&r.fetchCost, int64(want)) {
+		r.abort(now, errMemory)
+		r.shard.out.AddReply(now, r.peer, r.local, &r.sender)
 		return
 	}
-	s.waits.begin(now)
-	s.shard.submit(s, fileio.FetchJob)
+	r.waits.begin(now)
+	r.submit(fileio.FetchJob)
 }
 
 // TryReadAt reads from what was fetched, or else from the file's memory.
-func (s *session) TryReadAt(bufs [][]byte, off int64) (int, error) {
-	if n := s.fetch.CopyTo(bufs, off); n > 0 {
+func (r *reading) TryReadAt(bufs [][]byte, off int64) (int, error) {
+	if n := r.fetch.CopyTo(bufs, off); n > 0 {
 		return n, nil
 	}
-	if s.try == nil {
+	if r.try == nil {
 		return 0, store.ErrWouldBlock
 	}
 	if len(bufs) == 1 {
 		p := bufs[0]
-		size := s.shard.aheadSize()
+		size := r.shard.aheadSize()
 		switch {
 		case len(p) > maxAhead/minReads:
-		case s.readShared(p, off):
+		case r.readShared(p, off):
 			return len(p), nil
-		case len(p) <= size/minReads && s.readAhead(off, size) >= len(p):
-			return s.fetch.CopyTo(bufs, off), nil
+		case len(p) <= size/minReads && r.readAhead(off, size) >= len(p):
+			return r.fetch.CopyTo(bufs, off), nil
 		}
 	}
-	return fileio.TryBlocks(s.try, bufs, off)
+	return fileio.TryBlocks(r.try, bufs, off)
 }
 
-// aheadSize returns how many bytes a session may read ahead at present.
+// aheadSize returns how many bytes a reading may read ahead at present.
 func (sh *shard) aheadSize() int {
 	switch {
 	case sh.busy <= aheadShare/maxAhead:
@@ -107,17 +252,17 @@ func (sh *shard) aheadSize() int {
 // readAhead reads what is in memory at off and behind, for the small blocks
 // of a transfer in lock-step: a system call for each costs as much as a tenth
 // of all else.
-func (s *session) readAhead(off int64, size int) int {
-	m := &s.shard.memory
-	if had := s.fetch.Capacity(); had == maxAhead && size < had {
-		s.fetch = fileio.FetchBuffer{} // more have come, who want some too
-		m.release(&s.fetchCost)
+func (r *reading) readAhead(off int64, size int) int {
+	m := &r.shard.memory
+	if had := r.fetch.Capacity(); had == maxAhead && size < had {
+		r.fetch = fileio.FetchBuffer{} // more have come, who want some too
+		m.release(&r.fetchCost)
 	}
-	if left := max(s.size-off, minAhead); s.fetch.Capacity() == 0 && left < int64(size) {
+	if left := max(r.length-off, minAhead); r.fetch.Capacity() == 0 && left < int64(size) {
 		size = int(left) // many small files need not have memory cleared for large ones
 	}
-	if s.fetchCost < int64(size) && (m.isScarce() || !m.take(&s.fetchCost, int64(size))) {
+	if r.fetchCost < int64(size) && (m.isScarce() || !m.take(&r.fetchCost, int64(size))) {
 		return 0
 	}
-	return s.fetch.ReadAhead(s.try, off, size)
+	return r.fetch.ReadAhead(r.try, off, size)
 }

@@ -186,20 +186,10 @@ func (s *session) summary(now time.Time, err error) *Transfer {
 		t.Disk += now.Sub(s.waits.since)
 		t.waiting = true
 	}
-	t.Stored = s.stored
-	if s.job == fileio.NoJob { // otherwise a worker may be about to set it
-		t.Published = s.published
+	if s.state != opening { // otherwise the machine has not begun
+		t.Bytes, t.Agreed, t.Stats = s.side.moved(), s.machine.Agreed(), s.machine.Stats()
 	}
-	switch {
-	case s.state == opening: // the machine has not begun
-	case s.request.Write:
-		t.Bytes, t.Agreed, t.Stats = s.receiver.Received(), s.receiver.Agreed(), s.receiver.Stats()
-	default:
-		t.Bytes, t.Agreed, t.Stats = s.sender.Acked(), s.sender.Agreed(), s.sender.Stats()
-		if done, _ := s.sender.Done(); !done && err == nil {
-			t.Unconfirmed = true
-		}
-	}
+	s.side.conclude(t)
 	t.Outcome = t.outcome()
 	return t
 }
@@ -211,15 +201,9 @@ func (s *session) describe() *Transfer {
 		progress
 	})
 	t := &both.Transfer
-	t.Request, t.Size, t.Began, t.progress = s.request, -1, s.began, &both.progress
+	t.Request, t.Size, t.Began, t.progress = s.request, s.side.size(), s.began, &both.progress
 	if s.state != opening { // before that a worker has it
 		t.Path = s.path
-	}
-	switch {
-	case s.request.Write && s.request.Offer.HasSize:
-		t.Size = s.request.Offer.Size
-	case !s.request.Write && s.state != opening: // before that a worker has it
-		t.Size = s.size
 	}
 	return t
 }

@@ -3,7 +3,6 @@ package tftp
 import (
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -16,24 +15,9 @@ import (
 // A transfer with a window is different: it fills its turns alone, and two of them on
 // one loop have half of its time each. So it goes to the loop that is least busy
 // (docs/decisions/023).
-const (
-	// A loop is busy that has spent fullShare percent of the latest
-	// shareSpan in its turns, or has fullInbox requests waiting.
-	fullShare = 80
-	shareSpan = 10 * time.Millisecond
-	fullInbox = maxInbox / 4
-
-	// A loop that has not taken a turn since is idle.
-	shareHolds = 10 * shareSpan
-
-	// Transfers that begin together are not seen in a loop's time yet. So one with a
-	// window counts as windowShare percent of it, besides. In lock-step newPerPercent of
-	// them count as one percent, for newFor: of a boot ROM that takes a thousand blocks
-	// a second, a block costs 2.5 us.
-	windowShare   = 10
-	newPerPercent = 4
-	newFor        = 2 * shareSpan
-)
+// Transfers that begin together are not seen in a loop's time yet. So one with a
+// window counts as windowShare percent of it, besides.
+const windowShare = 10
 
 // routes say which shard of a binding has a peer's transfer, or is about to:
 // what the peer asks next goes there as well. They are used two or three times a
@@ -155,63 +139,4 @@ func (r *routes) update(peer netip.AddrPort, to route) {
 		}
 		delete(r.to, peer)
 	}
-}
-
-// An occupancy is what part of its time a loop spends in turns.
-type occupancy struct {
-	since time.Time     // loop only
-	spent time.Duration // in turns, since then; loop only
-
-	share atomic.Int64 // percent, of the latest whole span
-	until atomic.Int64 // its end, in nanoseconds since the Server began
-}
-
-// turn notes a turn. Times count from base.
-func (o *occupancy) turn(base, began, ended time.Time) {
-	o.spent += ended.Sub(began)
-	span := ended.Sub(o.since)
-	if span < shareSpan {
-		return
-	}
-	o.share.Store(int64(100 * o.spent / span))
-	o.until.Store(int64(ended.Sub(base)))
-	o.since, o.spent = ended, 0
-}
-
-// full reports whether a shard's loop has no time to spare. The caller holds routes.mu.
-func (sh *shard) full(now time.Time) bool {
-	return sh.server.tests.spread || sh.percentBusy(now)+int64(sh.newcomers.count(now)/newPerPercent) >= fullShare
-}
-
-// newcomers counts the transfers that a shard got since a time not long ago. The routes'
-// mutex is for them as well.
-type newcomers struct {
-	since time.Time
-	n     int
-}
-
-func (c *newcomers) add(now time.Time) {
-	if c.n = c.count(now); c.n == 0 {
-		c.since = now
-	}
-	c.n++
-}
-
-func (c *newcomers) count(now time.Time) int {
-	if age := now.Sub(c.since); age < 0 || age >= newFor {
-		return 0
-	}
-	return c.n
-}
-
-// percentBusy returns how much of its time a shard's loop has spent in turns of late, and
-// 100 if many requests wait for it. Any goroutine may ask.
-func (sh *shard) percentBusy(now time.Time) int64 {
-	if int(sh.queued.Load()) >= fullInbox {
-		return 100
-	}
-	if idle := now.Sub(sh.server.began) - time.Duration(sh.occupied.until.Load()); idle >= shareHolds {
-		return 0
-	}
-	return sh.occupied.share.Load()
 }

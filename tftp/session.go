@@ -3,68 +3,86 @@ package tftp
 import (
 	"cmp"
 	"context"
-	"io"
 	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/haul-project/haul/internal/rate"
-	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/internal/packetio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A session is one transfer of a server. Its shard's loop owns it. While a job
-// is out (job is not NoJob), a worker owns the fields below "worker".
+// A session is one transfer of a server: what a read and a write share. A reading or a
+// writing holds it. The loop of its shard owns it. While a job is out (job is not NoJob), a
+// worker owns the fields below "worker", and the files of the reading or writing.
 type session struct {
 	shard    *shard
+	side     side
+	machine  machine // of side
 	peer     netip.AddrPort
-	local    netip.Addr // the address the peer asked, which we answer from
+	local    netip.Addr // the address that the peer asked, from which we answer
 	request  Request
 	began    time.Time
 	answered time.Time // when the peer answered our answer; zero before
 	state    state
-	stored   string       // an upload's name in the store, if it is another than the client's
 	info     *Transfer    // passed to Started; nil if that was not called
 	life     *lifeContext // ends with the transfer, for Read and Write; nil without them
 	waits    waits
+	throttle throttle
 
-	timer     int        // place in the shard's timers, counted from 1
-	counted   bool       // among the transfers under way
-	scheduled bool       // in the shard's list of sessions to advance
-	quiet     bool       // repeats no answer by itself
-	heldUntil time.Time  // an upload's next ACK waits for a rate; zero if it does not
-	throttle  *rate.Pair // of the address; nil without
-	unproven  bool       // nothing shows that the peer exists: see guard
-	credit    int64      // bytes of the guard's that it holds meanwhile
-
-	sender    *transfer.Sender   // a read; kept for the next one
-	receiver  *transfer.Receiver // a write; likewise
-	shared    *sharedCache       // what the readers of the file share
-	joined    int64              // the turn in which it began to
-	buffer    fileio.WriteBuffer
-	reserved  int64 // bytes of memory that an upload will need
-	ringCost  int64 // and those that it has taken
-	fetchCost int64 // and for what fetch.buf holds
+	timer     int   // place in the shard's timers, counted from 1
+	counted   bool  // among the transfers under way
+	scheduled bool  // in the shard's list of sessions to advance
+	quiet     bool  // repeats no answer by itself
+	unproven  bool  // nothing shows that the peer exists: see guard
+	credit    int64 // bytes of the guard's that it holds meanwhile
 
 	job  fileio.Job  // what a worker does for this session now
 	gone atomic.Bool // the session has ended; a scan may stop
 
 	// worker
-	ctx      context.Context // life, or the server's
-	mtu      int             // of the path to the peer; 0 if unknown
-	file     store.File
-	reader   io.ReaderAt // file, or its translation to netascii
-	size     int64       // of what reader reads
-	try      store.TryReader
-	identity store.Identity // of file; zero if unknown
-	upload   store.Upload
-	path     string // of the file or the upload on the disk, "" if unknown
-	jobErr   error
-	fetch    fileio.FetchBuffer
+	ctx    context.Context // life, or the server's
+	mtu    int             // of the path to the peer; 0 if unknown
+	path   string          // of the file or the upload on the disk, "" if unknown
+	jobErr error
+}
 
-	published *store.Published // by an upload; nil before
+// A side is what differs between a read and a write: a reading or a writing.
+type side interface {
+	// The loop calls these.
+
+	ready() bool                               // reports whether the machine may begin, once the file is open
+	agree(now time.Time)                       // chooses the options, and begins the machine with them
+	receive(now time.Time, b []byte)           // takes a datagram of the peer
+	checkTimers(now time.Time)                 // acts on the deadlines that have passed
+	send(now time.Time)                        // adds the data that is due to the send batch
+	continueAfter(now time.Time, j fileio.Job) // takes the result of a job that succeeded
+	delivered() bool                           // reports whether the peer has all, and only its last ACK is missing
+	leave()                                    // leaves what it shares with other transfers, as it is over
+	shrink()                                   // gives back memory that answering repeats does not need
+	settle(now time.Time, err error)           // gives back all memory, as the transfer has ended
+	recycle()                                  // resets the side for another transfer, once its file is closed
+
+	size() int64          // bytes of the file, as its store or its client says; -1 if unknown
+	moved() int64         // bytes that the peer has acknowledged, or sent
+	conclude(t *Transfer) // adds to a report what only this side knows
+
+	// A worker calls these.
+
+	openFile() error
+	work() error // does a job that is not to open or to close
+	isOpen() bool
+	closeFile()
+}
+
+// A machine is a [transfer.Sender] or a [transfer.Receiver].
+type machine interface {
+	packetio.Machine
+	Abort(code transfer.ErrorCode, msg string, err error)
+	Agreed() transfer.Options
+	Repeat(now time.Time)
+	Stats() transfer.Stats
 }
 
 type state uint8
@@ -72,22 +90,13 @@ type state uint8
 const (
 	opening  state = iota // the request waits for the store
 	running               // packets flow
-	storing               // a write whose last block has come, being published
+	storing               // the last block of a write has come, and the file is being published
 	dallying              // done, logged, still answering repeats
 	ended                 // off the table; waits for its job, then is reused
 )
 
-const (
-	// The bytes that one session reads ahead from memory: its part of aheadShare,
-	// which all of a shard have together, and minAhead in any case.
-	minAhead   = 2 << 10
-	maxAhead   = 8 << 10
-	aheadShare = 8 << 20
-
-	repeatsFor = time.Second // a request's repeats may still come, once the peer was heard
-
-	minReads = 4 // how many blocks reading ahead must give at the least
-)
+// repeatsFor is how long repeats of a request may still come, once the peer was heard.
+const repeatsFor = time.Second
 
 // waits counts what a transfer has waited for.
 type waits struct {
@@ -110,223 +119,140 @@ func (w *waits) end(now time.Time) {
 	}
 }
 
-// begin makes a session of a request.
-func (s *session) begin(now time.Time, q Request) {
+// noteTimeouts counts the time since the peer was heard as lost, if a timer has run out.
+func (w *waits) noteTimeouts(now time.Time, timeouts int64) {
+	if timeouts > w.timeouts {
+		w.timeouts = timeouts
+		w.lost += now.Sub(w.heard)
+		w.heard = now
+	}
+}
+
+// begin makes a session of a request. Its data is counted in the bucket that way returns.
+func (s *session) begin(now time.Time, q Request, way func(*rate.Pair) *rate.Bucket) {
 	s.peer, s.local, s.request, s.began = q.Peer, q.Local.Addr(), q, now
 	s.state, s.counted, s.unproven, s.answered = opening, true, true, time.Time{}
 	s.waits = waits{since: now, heard: now}
-	switch {
-	case q.Write && s.receiver == nil:
-		s.receiver = new(transfer.Receiver)
-	case !q.Write && s.sender == nil:
-		s.sender = new(transfer.Sender)
-	}
 	srv := s.shard.server
-	s.throttle = srv.bandwidth.enter(q.Peer.Addr())
+	s.throttle = srv.bandwidth.enter(q.Peer.Addr(), way, &srv.count)
 	if s.ctx = srv.ctx; srv.config.Read != nil || srv.config.Write != nil {
 		s.life = &lifeContext{Context: srv.ctx}
 		s.ctx = s.life
 	}
 }
 
-// isSame reports whether q is the request that began s.
-func (s *session) isSame(q Request) bool {
-	return s.request.Request == q.Request
-}
-
 // repeated reports whether q, which came now, is the request that began s once
 // more. The network makes such repeats, and so does a peer that waits for our
-// answer, however long the store takes to give one: the last of them may
+// answer, however long the store takes to give one. The last of them may
 // come after what the peer said to the answer, as requests have a port of their
-// own. Later than a second after that, or another request, it is of a peer that
-// began anew: some use the same port after each reset.
+// own. A request that comes more than a second after that, or a different one, is from a
+// peer that began anew: some use the same port after each reset.
 func (s *session) repeated(now time.Time, q Request) bool {
-	return s.isSame(q) && s.state != dallying && (s.answered.IsZero() || now.Sub(s.answered) < repeatsFor)
+	return s.request.Request == q.Request && s.state != dallying && (s.answered.IsZero() || now.Sub(s.answered) < repeatsFor)
 }
 
 // repeat answers a request sent once more.
 func (s *session) repeat(now time.Time) {
-	switch {
-	case s.state != running:
-	case s.request.Write:
-		s.receiver.Repeat(now)
-	default:
-		s.sender.Repeat(now)
+	if s.state == running {
+		s.machine.Repeat(now)
 	}
 }
 
 // start begins the machine, once the store has answered.
 func (s *session) start(now time.Time) {
-	if s.jobErr == nil && s.awaitsScan() {
-		s.shard.submit(s, fileio.ScanJob)
+	if s.jobErr != nil {
+		s.refuse(now, s.jobErr)
 		return
 	}
-	if s.jobErr != nil {
-		code, msg := errorPacketFor(s.jobErr)
-		s.shard.out.AddError(s.peer, s.local, code, msg)
-		s.shard.end(now, s, s.jobErr)
+	if !s.side.ready() {
 		return
 	}
 	s.state = running
-	if named, ok := s.upload.(interface{ StoredName() string }); ok && named.StoredName() != s.request.Name {
-		s.stored = named.StoredName()
-	}
 	s.waits.end(now)
-	if s.reader != nil { // nothing has been fetched
-		s.shard.memory.release(&s.fetchCost)
-	} else {
-		s.shard.memory.lower(&s.fetchCost, s.size)
-	}
-	s.agree(now)
+	s.side.agree(now)
 	if srv := s.shard.server; srv.config.Hooks.Started != nil {
 		s.info = s.describe()
-		s.info.Agreed = s.agreed()
+		s.info.Agreed = s.machine.Agreed()
 		s.info.progress.window = max(1, s.info.Agreed.Window)
 		srv.call(srv.config.Hooks.Started, s.info)
 	}
 }
 
-// agree chooses the options, and begins the machine with them.
-func (s *session) agree(now time.Time) {
-	write := s.request.Write
-	size := s.size
-	if write {
-		size = -1
-	}
-	agreed := s.limits().Agree(s.request.Request, size)
-	agreed.Window = min(agreed.Window, s.shard.mostBlocks(agreed, write))
-	s.boundByRate(&agreed)
-	if write {
-		s.receiver.Answer(now, s.request.Mode, agreed)
-		s.shard.memory.reserve(&s.reserved, int64(s.leastRing()))
-		return
-	}
-	if agreed.Window <= 1 && s.request.Mode == transfer.Octet && agreed.BlockSize <= maxAhead/minReads && s.size > maxAhead {
-		s.shard.join(s) // a smaller file is read at once, and there is nothing to share
-	}
-	s.sender.Answer(now, agreed, size)
-	s.holdBlocks(now, 0)
-	if s.quiet {
-		s.sender.Quiet()
-	}
-	// Until the peer has acknowledged data, it may be a forger's victim.
-	block := int64(s.sender.BlockSize())
-	window := min(size/block+1, int64(max(1, agreed.Window))) * block
-	var known bool
-	if s.credit, known = s.shard.server.guard.grant(now, s.peer.Addr(), window); !known {
-		s.sender.Cautious(s.credit)
-	}
+// refuse ends a transfer that has not begun with an ERROR.
+func (s *session) refuse(now time.Time, err error) {
+	code, msg := errorPacketFor(err)
+	s.shard.out.AddError(s.peer, s.local, code, msg)
+	s.end(now, err)
 }
 
 // limits returns the server's, with a block size that fits the peer's path.
 func (s *session) limits() transfer.Limits {
-	limits := s.shard.server.config.Limits
-	limits.Rollover = cmp.Or(s.shard.server.config.rolloverOf(s.peer.Addr()), limits.Rollover)
-	if s.mtu > 0 {
-		fits := max(packetio.BlockIn(s.mtu, s.peer.Addr()), transfer.MinBlockSize)
-		if limits.BlockSize == 0 || limits.BlockSize > fits {
-			limits.BlockSize = fits
+	config := &s.shard.server.config
+	limits := config.Limits
+	limits.Rollover = cmp.Or(config.rolloverOf(s.peer.Addr()), limits.Rollover)
+	atMost := func(block int) {
+		if limits.BlockSize == 0 || limits.BlockSize > block {
+			limits.BlockSize = block
 		}
 	}
-	if s.isLimited() {
-		fits := int(max(min(s.share(1), transfer.MaxBlockSize), transfer.DefaultBlockSize))
-		if limits.BlockSize == 0 || limits.BlockSize > fits {
-			limits.BlockSize = fits
-		}
+	if s.mtu > 0 {
+		atMost(max(packetio.BlockIn(s.mtu, s.peer.Addr()), transfer.MinBlockSize))
+	}
+	if s.throttle.limited {
+		atMost(int(max(min(s.throttle.share(1), transfer.MaxBlockSize), transfer.DefaultBlockSize)))
 	}
 	return limits
 }
 
-func (s *session) agreed() transfer.Options {
-	if s.request.Write {
-		return s.receiver.Agreed()
-	}
-	return s.sender.Agreed()
+// blocksIn returns how many blocks of the size agreed on fit into n bytes, and 1 at least.
+func blocksIn(n int64, agreed transfer.Options) int {
+	return max(1, int(n/int64(max(agreed.BlockSize, transfer.DefaultBlockSize))))
 }
 
 // prove takes a transfer off the guard's list of those that may be forged. It is
 // proven if the peer has sent or acknowledged data, and over if not.
-func (sh *shard) prove(now time.Time, s *session, proven bool) {
+func (s *session) prove(now time.Time, proven bool) {
 	if s.unproven {
 		s.unproven = false
-		sh.server.guard.release(now, s.peer.Addr(), s.credit, proven)
+		s.shard.server.guard.release(now, s.peer.Addr(), s.credit, proven)
 		s.credit = 0
 	}
-}
-
-// awaitsScan reports whether a text file is open, but not looked through.
-func (s *session) awaitsScan() bool {
-	return !s.request.Write && s.request.Mode == transfer.Netascii && s.reader == s.file
 }
 
 // handle takes a datagram from the peer.
 func (s *session) handle(now time.Time, b []byte) {
 	s.waits.heard = now
-	switch {
-	case s.state == opening || s.state == ended:
-	case !s.request.Write:
-		s.sender.Handle(now, b)
-		s.noteAnswer(now, s.sender.Heard())
-		if s.unproven && s.sender.Acked() > 0 {
-			s.shard.prove(now, s, true)
-		}
-	default:
-		c := s.receiver.Handle(now, b)
-		s.noteAnswer(now, s.receiver.Heard())
-		if len(c.Data) == 0 && !c.Last {
-			return
-		}
-		if err := s.store(now, c); err != nil {
-			s.abort(now, err)
-			return
-		}
-		s.holdACK(now, len(c.Data))
-		if c.Last {
-			s.state = storing
-		}
-		s.acknowledge(now)
+	if s.state != opening && s.state != ended {
+		s.side.receive(now, b)
 	}
 }
 
-// noteAnswer notes when the machine has heard of the peer for the first time.
+// noteAnswer records when the machine has heard of the peer for the first time.
 func (s *session) noteAnswer(now time.Time, heard bool) {
 	if heard && s.answered.IsZero() {
 		s.answered = now
 	}
 }
 
-// advance puts into the send batch what is due, and sets the timer.
+// advance puts what is due into the send batch, and sets the timer.
 func (s *session) advance(now time.Time) {
-	switch {
-	case s.state == opening || s.state == ended:
+	if s.state == opening || s.state == ended {
 		return
-	case s.request.Write:
-		s.shard.out.AddReply(now, s.peer, s.local, s.receiver)
-		if s.info != nil {
-			s.info.progress.report(s.receiver.Received(), s.receiver.Stats())
-		}
-		s.checkMachine(now, s.receiver)
-	default:
-		s.shard.out.AddReply(now, s.peer, s.local, s.sender)
-		s.sendData(now)
-		if s.info != nil {
-			s.info.progress.report(s.sender.Acked(), s.sender.Stats())
-		}
-		s.checkMachine(now, s.sender)
 	}
-}
-
-// checkMachine looks at where the machine stands after a turn.
-func (s *session) checkMachine(now time.Time, m packetio.Machine) {
-	done, err := m.Done()
-	deadline := m.Deadline()
+	s.shard.out.AddReply(now, s.peer, s.local, s.machine)
+	s.side.send(now)
+	if s.info != nil {
+		s.info.progress.report(s.side.moved(), s.machine.Stats())
+	}
+	done, err := s.machine.Done()
+	deadline := s.machine.Deadline()
 	switch {
 	case done && deadline.IsZero():
-		s.shard.end(now, s, err)
+		s.end(now, err)
 	case done && s.state != dallying:
 		s.state = dallying
-		s.shard.dropRing(s)
-		if s.shard.finish(now, s, err); s.state == dallying {
+		s.side.shrink()
+		if s.finish(now, err); s.state == dallying {
 			s.shard.timers.set(s, deadline)
 		}
 	default:
@@ -340,15 +266,8 @@ func (s *session) endIfDone(now time.Time) {
 	if s.state != running && s.state != storing {
 		return
 	}
-	var done bool
-	var err error
-	if s.request.Write {
-		done, err = s.receiver.Done()
-	} else {
-		done, err = s.sender.Done()
-	}
-	if done {
-		s.shard.end(now, s, err)
+	if done, err := s.machine.Done(); done {
+		s.end(now, err)
 	}
 }
 
@@ -357,66 +276,118 @@ func (s *session) expire(now time.Time) {
 	if s.state == opening || s.state == ended {
 		return
 	}
-	var timeouts int64
-	if s.request.Write {
-		s.resume(now)
-		s.receiver.Expire(now)
-		timeouts = s.receiver.Stats().Timeouts
-	} else {
-		s.sender.Expire(now)
-		timeouts = s.sender.Stats().Timeouts
-	}
-	if timeouts > s.waits.timeouts {
-		s.waits.timeouts = timeouts
-		s.waits.lost += now.Sub(s.waits.heard)
-		s.waits.heard = now
-	}
+	s.side.checkTimers(now)
+	s.waits.noteTimeouts(now, s.machine.Stats().Timeouts)
 }
 
 // abort ends the transfer for a reason of ours, and sends the peer an ERROR.
 func (s *session) abort(now time.Time, err error) {
+	if s.state == opening {
+		s.refuse(now, err)
+		return
+	}
 	code, msg := errorPacketFor(err)
-	switch {
-	case s.state == opening:
-		s.shard.out.AddError(s.peer, s.local, code, msg)
-		s.shard.end(now, s, err)
-	case s.request.Write:
-		s.receiver.Abort(code, msg, err)
-	default:
-		s.sender.Abort(code, msg, err)
+	s.machine.Abort(code, msg, err)
+}
+
+// submit gives the session to a worker. The queue has room for every session
+// there can be, so this never waits.
+func (s *session) submit(j fileio.Job) {
+	s.job = j
+	s.shard.jobs++
+	if srv := s.shard.server; j == fileio.ScanJob {
+		srv.scans <- s
+	} else {
+		srv.workers.Add(s)
 	}
 }
 
-// jobDone takes a session back from a worker.
+// jobDone takes the session back from a worker.
 func (s *session) jobDone(now time.Time) {
 	done := s.job
 	s.job = fileio.NoJob
 	switch {
 	case s.state == ended:
-		s.shard.release(s)
+		s.release()
 	case done == fileio.OpenJob, done == fileio.ScanJob:
 		s.start(now)
 	case done == fileio.CloseJob: // it stays to answer repeats
 	case s.jobErr != nil:
 		s.abort(now, s.jobErr)
-	case done == fileio.FetchJob:
-		s.waits.end(now)
-	case done == fileio.FlushJob:
-		s.buffer.Free()
-		s.acknowledge(now)
-	case done == fileio.CommitJob:
-		s.waits.end(now)
-		s.confirm(now)
+	default:
+		s.side.continueAfter(now, done)
 	}
 }
 
-// mostBlocks returns the largest window for the block size agreed on. An upload
-// gets no more than a share of the memory that is left and not promised, so
-// that large requests leave room for others.
-func (sh *shard) mostBlocks(agreed transfer.Options, write bool) int {
-	most := int64(maxWindowBytes)
-	if write {
-		most = min(most, sh.memory.mostForWindow())
+// finish records the end of the transfer and has it logged. A session that stays to
+// answer repeats closes its file.
+func (s *session) finish(now time.Time, err error) {
+	sh := s.shard
+	s.prove(now, false)
+	s.side.leave()
+	sh.server.bandwidth.leave(s.peer.Addr(), &s.throttle)
+	if sh.server.reportsEnd(err) {
+		sh.endings = append(sh.endings, s.summary(now, err))
 	}
-	return max(1, int(most/int64(max(agreed.BlockSize, transfer.DefaultBlockSize))))
+	sh.busy--
+	if s.job == fileio.NoJob && s.state == dallying {
+		if s.side.isOpen() {
+			s.submit(fileio.CloseJob)
+		}
+		s.dally(now)
+	}
+}
+
+// dally takes a session that only answers repeats out of the count of
+// transfers, so that those that are over do not keep new ones out. There may be as many
+// of these again; a session beyond that is not kept.
+func (s *session) dally(now time.Time) {
+	srv := s.shard.server
+	s.counted = false
+	srv.leave()
+	srv.guard.end(s.peer.Addr())
+	if srv.dallying.Add(1) > int64(srv.config.MaxTransfers) {
+		s.end(now, nil)
+	}
+}
+
+// end takes the session off the shard's table. A worker closes its file.
+func (s *session) end(now time.Time, err error) {
+	if s.state == ended {
+		return
+	}
+	if s.state != dallying {
+		s.finish(now, err)
+	}
+	s.side.settle(now, err)
+	s.state = ended
+	s.gone.Store(true)
+	sh := s.shard
+	delete(sh.sessions, s.peer)
+	if !sh.takesRequests {
+		sh.routes.release(s.peer)
+	}
+	sh.timers.remove(s)
+	if s.life != nil {
+		s.life.end()
+		s.life = nil
+	}
+	if s.job == fileio.NoJob {
+		s.release()
+	}
+}
+
+// release gives back a session that has ended, once a worker has closed its file.
+func (s *session) release() {
+	if s.side.isOpen() {
+		s.submit(fileio.CloseJob)
+		return
+	}
+	if srv := s.shard.server; s.counted {
+		srv.leave()
+		srv.guard.end(s.peer.Addr())
+	} else {
+		srv.dallying.Add(-1)
+	}
+	s.side.recycle()
 }

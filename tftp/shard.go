@@ -26,7 +26,7 @@ const (
 	// maxBehind is how long timers wait for what is queued in the socket.
 	maxBehind = 100 * time.Millisecond
 
-	// maxSpare is how many sessions not in use keep their buffers for the next
+	// maxSpare is how many readings, and how many writings, not in use keep their buffers for the next
 	// transfer: what a burst took is given back.
 	maxSpare = 256
 )
@@ -42,36 +42,48 @@ type shard struct {
 	forwardsBroadcast bool   // of those with a broadcastShard: it passes such requests on, as each gets a copy
 	memory            memory
 	count             shardCounters
-	queued            atomic.Int32 // requests in the inbox
-	occupied          occupancy
-	routed            int // peers; routes.mu
-	windowed          int // of them, those with a window; routes.mu
-	newcomers         newcomers
-	turns             atomic.Int64
-	asked             atomic.Int64 // turns, when Alive was called last
+	load
+	pulse
 
 	// Everything here belongs to the loop.
-	in        []udp.Message
-	out       *packetio.Batch
-	sessions  map[netip.AddrPort]*session
-	timers    timers
-	scheduled []*session
-	endings   []*Transfer // that ended in this turn, and are to be reported
-	advanced  int         // how many of scheduled have been advanced in this turn
-	current   *session    // the one that is served
-	drained   time.Time   // when the socket was last read to its end; timers count up to then
-	suspects  suspects
-	recent    recent
-	free      []*session
-	inTurn    inbox // what came since the turn before
-	busy      int   // sessions that are not dallying
-	jobs      int   // sessions that a worker has
-	shared    map[store.Identity]*sharedCache
-	errors    packetio.RateLimit
-	ending    ending
+	in       []udp.Message
+	out      *packetio.Batch
+	sessions map[netip.AddrPort]*session
+	timers   timers
+	turnState
+	unproven unprovenList
+	recent   recent
+	spare    spare
+	busy     int // sessions that are not dallying
+	jobs     int // sessions that a worker has
+	shared   map[store.Identity]*sharedCache
+	errors   packetio.RateLimit
+	ending   ending
 
 	mu    sync.Mutex
-	inbox inbox
+	inbox inbox // mu
+}
+
+// A pulse shows a watchdog that a loop is alive.
+type pulse struct {
+	turns atomic.Int64
+	asked atomic.Int64 // turns, when Alive was called last
+}
+
+// A turnState is what a loop knows in one turn.
+type turnState struct {
+	scheduled []*session  // to be advanced at the end of the turn
+	advanced  int         // how many of scheduled have been advanced
+	current   *session    // the one that is served
+	drained   time.Time   // when the socket was last read to its end; timers count up to then
+	endings   []*Transfer // that ended, and are to be reported
+	inTurn    inbox       // what came since the turn before
+}
+
+// A spare list has the readings and writings that are not in use.
+type spare struct {
+	readings []*reading
+	writings []*writing
 }
 
 // An inbox holds what other goroutines hand to a loop.
@@ -95,6 +107,7 @@ const (
 func newShard(b *binding, conn packetio.Socket, front bool) *shard {
 	srv, limits := b.server, conn.Limits()
 	sh := &shard{
+		load:          load{began: srv.began, spread: srv.tests.spread},
 		server:        srv,
 		routes:        &b.routes,
 		conn:          conn,
@@ -127,7 +140,7 @@ func (sh *shard) run() error {
 		for crashed { // and what is left of the turn
 			over, crashed = sh.safeTurn(time.Now(), 0)
 		}
-		sh.occupied.turn(sh.server.began, began, time.Now())
+		sh.occupied.turn(sh.began, began, time.Now())
 		if over {
 			return nil
 		}
@@ -157,7 +170,7 @@ func (sh *shard) crash(now time.Time, s *session, p any) {
 	sh.server.crashes.Add(1)
 	code, msg := errorPacketFor(err)
 	sh.out.AddError(s.peer, s.local, code, msg)
-	sh.end(now, s, err)
+	s.end(now, err)
 }
 
 // turn takes the first n messages of sh.in and all else that is due, and sends
@@ -291,7 +304,7 @@ func (sh *shard) workDone(s *session) {
 	}
 	sh.mu.Unlock()
 	if late {
-		s.closeFiles()
+		s.side.closeFile()
 		return
 	}
 	sh.conn.Wake()
@@ -336,110 +349,16 @@ func (sh *shard) takeInbox(now time.Time) {
 	}
 }
 
-// take returns a session ready for use.
-func (sh *shard) take() *session {
-	if n := len(sh.free); n > 0 {
-		s := sh.free[n-1]
-		sh.free = sh.free[:n-1]
-		return s
+// take returns a session for a request.
+func (sh *shard) take(now time.Time, q Request) *session {
+	if q.Write {
+		w := sh.newWriting()
+		w.prepare(now, q)
+		return &w.session
 	}
-	return &session{shard: sh}
-}
-
-// submit gives a session to a worker. The queue has room for every session
-// there can be, so this never waits.
-func (sh *shard) submit(s *session, j fileio.Job) {
-	s.job = j
-	sh.jobs++
-	if j == fileio.ScanJob {
-		sh.server.scans <- s
-	} else {
-		sh.server.workers.Add(s)
-	}
-}
-
-// finish notes the end of a transfer and has it logged. One that stays to
-// answer repeats is closed.
-func (sh *shard) finish(now time.Time, s *session, err error) {
-	sh.prove(now, s, false)
-	sh.leave(s)
-	sh.server.bandwidth.leave(s.peer.Addr(), s.throttle)
-	s.throttle = nil
-	if sh.server.reportsEnd(err) {
-		sh.endings = append(sh.endings, s.summary(now, err))
-	}
-	sh.busy--
-	if s.job == fileio.NoJob && s.state == dallying {
-		if s.file != nil || s.upload != nil {
-			sh.submit(s, fileio.CloseJob)
-		}
-		sh.dally(now, s)
-	}
-}
-
-// end takes a session off the table. Its files are closed by a worker.
-func (sh *shard) end(now time.Time, s *session, err error) {
-	if s.state == ended {
-		return
-	}
-	if s.state != dallying {
-		sh.finish(now, s, err)
-	}
-	if err == nil && !s.request.Write {
-		sh.recent.add(now, s.peer)
-	}
-	s.state = ended
-	s.gone.Store(true)
-	delete(sh.sessions, s.peer)
-	if !sh.takesRequests {
-		sh.routes.release(s.peer)
-	}
-	sh.timers.remove(s)
-	sh.memory.release(&s.ringCost)
-	sh.memory.reserve(&s.reserved, 0)
-	if s.life != nil {
-		s.life.end()
-		s.life = nil
-	}
-	if s.job == fileio.NoJob {
-		sh.release(s)
-	}
-}
-
-// dally takes a session that only answers repeats out of the count of
-// transfers, lest those that are over keep new ones out. There may be as many
-// of these again; beyond that one is not kept.
-func (sh *shard) dally(now time.Time, s *session) {
-	s.counted = false
-	sh.server.leave()
-	sh.server.guard.end(s.peer.Addr())
-	if sh.server.dallying.Add(1) > int64(sh.server.config.MaxTransfers) {
-		sh.end(now, s, nil)
-	}
-}
-
-// release takes back a session that has ended, once a worker has closed it.
-func (sh *shard) release(s *session) {
-	if s.file != nil || s.upload != nil {
-		sh.submit(s, fileio.CloseJob)
-		return
-	}
-	var buffer fileio.WriteBuffer
-	var fetch fileio.FetchBuffer
-	if len(sh.free) < maxSpare {
-		buffer, fetch = s.buffer.Spare(minRing), s.fetch.Spare(fileio.MinFetch)
-	}
-	sh.memory.release(&s.fetchCost)
-	if s.counted {
-		sh.server.leave()
-		sh.server.guard.end(s.peer.Addr())
-	} else {
-		sh.server.dallying.Add(-1)
-	}
-	scheduled := s.scheduled
-	*s = session{shard: sh, sender: s.sender, receiver: s.receiver, scheduled: scheduled, buffer: buffer, fetch: fetch}
-	s.state = ended
-	sh.free = append(sh.free, s)
+	r := sh.newReading()
+	r.prepare(now, q)
+	return &r.session
 }
 
 // haltAll ends all transfers at once.
@@ -451,7 +370,7 @@ func (sh *shard) haltAll(now time.Time) {
 		if s.state != ended {
 			s.advance(now) // the ERROR packet
 		}
-		sh.end(now, s, errStopping)
+		s.end(now, errStopping)
 	}
 	sh.flush()
 }
@@ -471,7 +390,7 @@ func (sh *shard) flush() {
 // all files are closed.
 func (sh *shard) cleared(now time.Time) bool {
 	for _, s := range sh.sessions {
-		sh.end(now, s, nil)
+		s.end(now, nil)
 	}
 	return sh.jobs == 0 || sh.ending == abandoning
 }

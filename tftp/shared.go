@@ -40,37 +40,38 @@ type chunk struct {
 	turn  int64 // of the shard's, in which they were read
 }
 
-// join has a session share what others read of its file.
-func (sh *shard) join(s *session) {
-	if s.identity == (store.Identity{}) || s.try == nil {
+// join has a reading share what others read of its file.
+func (r *reading) join() {
+	if r.identity == (store.Identity{}) || r.try == nil {
 		return
 	}
-	c := sh.shared[s.identity]
+	sh := r.shard
+	c := sh.shared[r.identity]
 	if c == nil {
-		c = &sharedCache{id: s.identity}
-		sh.shared[s.identity] = c
+		c = &sharedCache{id: r.identity}
+		sh.shared[r.identity] = c
 	}
 	c.readers++
-	s.shared, s.joined = c, sh.turns.Load()
+	r.shared, r.joined = c, sh.turns.Load()
 }
 
 // leave ends that.
-func (sh *shard) leave(s *session) {
-	c := s.shared
+func (r *reading) leave() {
+	c := r.shared
 	if c == nil {
 		return
 	}
-	s.shared = nil
+	r.shared = nil
 	if c.readers--; c.readers == 0 {
-		delete(sh.shared, c.id)
-		sh.memory.release(&c.cost)
+		delete(r.shard.shared, c.id)
+		r.shard.memory.release(&c.cost)
 	}
 }
 
 // readShared fills p with the bytes at off from what the readers of the file
 // share. It reports false if they are not to be had in this way.
-func (s *session) readShared(p []byte, off int64) bool {
-	c := s.shared
+func (r *reading) readShared(p []byte, off int64) bool {
+	c := r.shared
 	if c == nil || c.readers < 2 {
 		return false
 	}
@@ -79,7 +80,7 @@ func (s *session) readShared(p []byte, off int64) bool {
 		return false
 	}
 	for len(p) > 0 {
-		have := s.chunkAt(c, off, len(p))
+		have := r.chunkAt(c, off, len(p))
 		if len(have) == 0 {
 			return false
 		}
@@ -92,30 +93,30 @@ func (s *session) readShared(p []byte, off int64) bool {
 
 // chunkAt returns the content from off to the end of its chunk, nothing if want
 // bytes, or those up to the chunk's end, cannot be had without waiting.
-func (s *session) chunkAt(c *sharedCache, off int64, want int) []byte {
+func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 	index, at := off/chunkSize, int(off%chunkSize)
 	want = min(want, chunkSize-at)
 	if c.chunks == nil {
 		c.chunks = make([]chunk, maxChunks)
 	}
 	k := &c.chunks[index%maxChunks]
-	// Data read before s opened the file is not for s: a write through a
+	// Data read before r opened the file is not for r: a write through a
 	// mapping, or two within a tick of the file system's clock, leave the
 	// file's identity as it is.
-	if k.index == index && k.turn >= s.joined && k.n >= at+want {
+	if k.index == index && k.turn >= r.joined && k.n >= at+want {
 		return k.buf[at:k.n]
 	}
 	if k.buf == nil {
 		cost := c.cost
-		if m := &s.shard.memory; m.isScarce() || !m.take(&cost, cost+chunkSize) {
+		if m := &r.shard.memory; m.isScarce() || !m.take(&cost, cost+chunkSize) {
 			return nil
 		}
 		c.cost, k.buf = cost, make([]byte, chunkSize)
 	}
 	c.one[0] = k.buf
 	k.n = 0                                             // in case that reading panics
-	k.n, _ = s.try.TryReadAt(c.one[:], index*chunkSize) // what it cannot read is asked for again
-	k.index, k.turn = index, s.shard.turns.Load()
+	k.n, _ = r.try.TryReadAt(c.one[:], index*chunkSize) // what it cannot read is asked for again
+	k.index, k.turn = index, r.shard.turns.Load()
 	c.countFill()
 	if k.n < at+want {
 		return nil

@@ -88,7 +88,7 @@ func TestTimersWaitForTheSocket(t *testing.T) {
 		if s == nil {
 			t.Fatal("no transfer began")
 		}
-		m.now = s.sender.Deadline().Add(test.late)
+		m.now = s.machine.Deadline().Add(test.late)
 		n := 0
 		if test.full {
 			for n = range m.sh.in {
@@ -97,11 +97,11 @@ func TestTimersWaitForTheSocket(t *testing.T) {
 			n = len(m.sh.in)
 		}
 		m.turn(n)
-		if got := s.sender.Stats().Timeouts; got != test.timeouts {
+		if got := s.machine.Stats().Timeouts; got != test.timeouts {
 			t.Errorf("%v late, full read %v: %d timeouts, want %d", test.late, test.full, got, test.timeouts)
 		}
 		m.turn(0)
-		if got := s.sender.Stats().Timeouts; got != 1 {
+		if got := s.machine.Stats().Timeouts; got != 1 {
 			t.Errorf("%v late, full read %v, then an empty one: %d timeouts, want 1", test.late, test.full, got)
 		}
 		m.halt(t)

@@ -141,7 +141,7 @@ func TestForgedRequestsAtStuckStore(t *testing.T) {
 				forged.Send(tftptest.RRQ("stuck"))
 				forged.Close()
 			}
-			time.Sleep(suspectAge + time.Millisecond)
+			time.Sleep(unprovenAge + time.Millisecond)
 		}
 		if n := w.server.Counters().Live; n > 2*8 {
 			t.Errorf("%d transfers under way, at most 8, and as many that have lost their place, are allowed; %+v", n, w.server.Counters())

@@ -3,75 +3,232 @@ package tftp
 import (
 	"time"
 
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
+// A writing is a transfer that a write request (WRQ) began: the peer writes a file.
+type writing struct {
+	session
+	receiver  transfer.Receiver
+	buffer    fileio.WriteBuffer
+	reserved  int64     // bytes of memory that it will need
+	ringCost  int64     // and those that it has taken, for buffer
+	heldUntil time.Time // the next ACK waits for a rate; zero if it does not
+
+	// worker
+	upload    store.Upload
+	published *store.Published // by the upload; nil before
+	stored    string           // its name in the store, if it is not the client's
+}
+
+// newWriting returns a writing ready for use.
+func (sh *shard) newWriting() *writing {
+	if n := len(sh.spare.writings); n > 0 {
+		w := sh.spare.writings[n-1]
+		sh.spare.writings = sh.spare.writings[:n-1]
+		return w
+	}
+	w := &writing{session: session{shard: sh}}
+	w.side, w.machine = w, &w.receiver
+	return w
+}
+
+// prepare makes a writing of a request.
+func (w *writing) prepare(now time.Time, q Request) { w.begin(now, q, receivedBucket) }
+
+func (w *writing) ready() bool { return true }
+
+func (w *writing) agree(now time.Time) {
+	agreed := w.limits().Agree(w.request.Request, -1)
+	// An upload gets no more than a share of the memory that is left and not promised, so
+	// that large requests leave room for others.
+	memory := &w.shard.memory
+	agreed.Window = min(agreed.Window, blocksIn(min(maxWindowBytes, memory.mostForWindow()), agreed))
+	w.boundByRate(&agreed)
+	w.receiver.Answer(now, w.request.Mode, agreed)
+	if named, ok := w.upload.(interface{ StoredName() string }); ok && named.StoredName() != w.request.Name {
+		w.stored = named.StoredName()
+	}
+	memory.reserve(&w.reserved, int64(w.leastRing()))
+}
+
+// boundByRate lowers the window, so that it takes no longer than maxHold at the transfer's
+// share of the rates.
+func (w *writing) boundByRate(agreed *transfer.Options) {
+	if agreed.Window > 1 {
+		block := int64(max(agreed.BlockSize, transfer.DefaultBlockSize))
+		agreed.Window = int(min(int64(agreed.Window), max(1, w.throttle.share(1)/block)))
+	}
+}
+
+func (w *writing) receive(now time.Time, b []byte) {
+	c := w.receiver.Handle(now, b)
+	w.noteAnswer(now, w.receiver.Heard())
+	if len(c.Data) == 0 && !c.Last {
+		return
+	}
+	if err := w.store(now, c); err != nil {
+		w.abort(now, err)
+		return
+	}
+	w.hold(now, len(c.Data))
+	if c.Last {
+		w.state = storing
+	}
+	w.acknowledge(now)
+}
+
+func (w *writing) checkTimers(now time.Time) {
+	w.resume(now)
+	w.receiver.Expire(now)
+}
+
+func (w *writing) send(time.Time) {}
+
+func (w *writing) continueAfter(now time.Time, done fileio.Job) {
+	if done == fileio.FlushJob {
+		w.buffer.Free()
+		w.acknowledge(now)
+	} else {
+		w.waits.end(now)
+		w.confirm(now)
+	}
+}
+
+func (w *writing) delivered() bool { return false }
+
+func (w *writing) leave() {}
+
+// shrink gives back the memory of an upload that is published, and has no job out.
+func (w *writing) shrink() {
+	w.shard.memory.release(&w.ringCost)
+	w.buffer = w.buffer.Spare(minRing)
+}
+
+func (w *writing) settle(time.Time, error) {
+	w.shard.memory.release(&w.ringCost)
+	w.shard.memory.reserve(&w.reserved, 0)
+}
+
+func (w *writing) recycle() {
+	sh := w.shard
+	var buffer fileio.WriteBuffer
+	if len(sh.spare.writings) < maxSpare {
+		buffer = w.buffer.Spare(minRing)
+	}
+	w.session = session{shard: sh, side: w, machine: &w.receiver, state: ended, scheduled: w.scheduled}
+	w.heldUntil, w.published, w.stored, w.buffer = time.Time{}, nil, "", buffer
+	sh.spare.writings = append(sh.spare.writings, w)
+}
+
+// size returns the size that the client announced.
+func (w *writing) size() int64 {
+	if w.request.Offer.HasSize {
+		return w.request.Offer.Size
+	}
+	return -1
+}
+
+func (w *writing) moved() int64 { return w.receiver.Received() }
+
+func (w *writing) conclude(t *Transfer) {
+	if w.job == fileio.NoJob { // otherwise a worker may be about to set them
+		t.Stored, t.Published = w.stored, w.published
+	}
+}
+
 // store puts a chunk into the write buffer, whose memory the first one takes: before
 // that, nothing shows that the peer exists.
-func (s *session) store(now time.Time, c transfer.Chunk) error {
-	if s.ringCost == 0 {
-		s.shard.prove(now, s, true)
-		if err := s.shard.grantRing(s); err != nil {
+func (w *writing) store(now time.Time, c transfer.Chunk) error {
+	if w.ringCost == 0 {
+		w.prove(now, true)
+		if err := w.grantRing(); err != nil {
 			return err
 		}
 	}
-	if err := fileio.CheckAnnounced(s.request.Offer, s.request.Mode, c, s.receiver.Received()); err != nil {
+	if err := fileio.CheckAnnounced(w.request.Offer, w.request.Mode, c, w.receiver.Received()); err != nil {
 		return err
 	}
-	return s.buffer.Put(c, s.receiver.Received())
+	return w.buffer.Put(c, w.receiver.Received())
 }
 
 // acknowledge lets the ACK go that is due if the write buffer could take another window,
 // and sends what has gathered on its way to the store.
-func (s *session) acknowledge(now time.Time) {
-	window := int64(max(1, s.receiver.Agreed().Window)) * int64(s.receiver.BlockSize())
-	if s.state != storing && s.buffer.Fits(window) {
-		s.waits.end(now)
-		s.confirm(now)
+func (w *writing) acknowledge(now time.Time) {
+	window := int64(max(1, w.receiver.Agreed().Window)) * int64(w.receiver.BlockSize())
+	if w.state != storing && w.buffer.Fits(window) {
+		w.waits.end(now)
+		w.confirm(now)
 	} else {
-		s.waits.begin(now)
+		w.waits.begin(now)
 	}
-	s.maybeFlush()
+	w.maybeFlush()
 }
 
 // maybeFlush gives a worker what has gathered, if it is half a ring or the
 // rest of the file.
-func (s *session) maybeFlush() {
-	if s.job != fileio.NoJob {
+func (w *writing) maybeFlush() {
+	if w.job != fileio.NoJob {
 		return
 	}
-	if s.state == storing {
-		s.buffer.Mark()
-		s.shard.submit(s, fileio.CommitJob)
-	} else if s.buffer.IsHalfFull() {
-		s.buffer.Mark()
-		s.shard.submit(s, fileio.FlushJob)
+	if w.state == storing {
+		w.buffer.Mark()
+		w.submit(fileio.CommitJob)
+	} else if w.buffer.IsHalfFull() {
+		w.buffer.Mark()
+		w.submit(fileio.FlushJob)
 	}
 }
 
 // leastRing returns the bytes that hold two windows of an upload.
-func (s *session) leastRing() int {
-	return max(2*max(1, s.receiver.Agreed().Window)*s.receiver.BlockSize(), minRing)
+func (w *writing) leastRing() int {
+	return max(2*max(1, w.receiver.Agreed().Window)*w.receiver.BlockSize(), minRing)
 }
 
-// grantRing gives an upload its memory.
-func (sh *shard) grantRing(s *session) error {
-	size := s.leastRing()
-	m := &sh.memory
+// grantRing gives the upload its memory.
+func (w *writing) grantRing() error {
+	size := w.leastRing()
+	m := &w.shard.memory
 	if m.available()-m.pool.promised.Load() > m.pool.limit/2 {
 		size = max(size, fairRing)
 	}
-	m.reserve(&s.reserved, 0)
-	if !m.take(&s.ringCost, int64(size)) {
+	m.reserve(&w.reserved, 0)
+	if !m.take(&w.ringCost, int64(size)) {
 		return errMemory
 	}
-	s.buffer.Reset(size, sh.server.config.MaxUpload, s.request.Mode)
+	w.buffer.Reset(size, w.shard.server.config.MaxUpload, w.request.Mode)
 	return nil
 }
 
-// dropRing takes the memory of an upload that is published, and has no job out.
-func (sh *shard) dropRing(s *session) {
-	sh.memory.release(&s.ringCost)
-	s.buffer = s.buffer.Spare(minRing)
+// hold has the next ACK wait until what has come has had its time.
+func (w *writing) hold(now time.Time, received int) {
+	if !w.throttle.limited {
+		return
+	}
+	if until := now.Add(w.throttle.charge(now, received)); until.After(w.heldUntil) {
+		w.heldUntil = until
+	}
+}
+
+// confirm lets the ACK go, or has it wait for a rate.
+func (w *writing) confirm(now time.Time) {
+	if w.heldUntil.After(now) {
+		w.shard.timers.set(&w.session, w.heldUntil)
+		return
+	}
+	w.heldUntil = time.Time{}
+	w.receiver.Stored(now)
+}
+
+// resume lets the ACK go that has waited for a rate.
+func (w *writing) resume(now time.Time) {
+	switch {
+	case w.heldUntil.IsZero():
+	case w.state == running:
+		w.acknowledge(now)
+	case w.state == storing && w.job == fileio.NoJob: // it is published
+		w.confirm(now)
+	}
 }

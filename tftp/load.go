@@ -1,0 +1,94 @@
+package tftp
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// A loop is busy that has spent fullShare percent of the latest
+	// shareSpan in its turns, or has fullInbox requests waiting.
+	fullShare = 80
+	shareSpan = 10 * time.Millisecond
+	fullInbox = maxInbox / 4
+
+	// A loop that has not taken a turn since is idle.
+	shareHolds = 10 * shareSpan
+
+	// Transfers that begin together are not seen in a loop's time yet. Of those in lock-step,
+	// newPerPercent count as one percent, for newFor: of a boot ROM that takes a thousand
+	// blocks a second, a block costs 2.5 us.
+	newPerPercent = 4
+	newFor        = 2 * shareSpan
+)
+
+// A load is how busy a loop is, for the choice of the loop of a new transfer.
+type load struct {
+	began  time.Time // when the server began
+	spread bool      // see testHooks
+
+	queued    atomic.Int32 // requests in the inbox
+	occupied  occupancy
+	routed    int       // peers; routes.mu
+	windowed  int       // of them, those with a window; routes.mu
+	newcomers newcomers // routes.mu
+}
+
+// An occupancy is what part of its time a loop spends in turns.
+type occupancy struct {
+	since time.Time     // loop only
+	spent time.Duration // in turns, since then; loop only
+
+	share atomic.Int64 // percent, of the latest whole span
+	until atomic.Int64 // its end, in nanoseconds since the server began
+}
+
+// turn notes a turn. Times count from base.
+func (o *occupancy) turn(base, began, ended time.Time) {
+	o.spent += ended.Sub(began)
+	span := ended.Sub(o.since)
+	if span < shareSpan {
+		return
+	}
+	o.share.Store(int64(100 * o.spent / span))
+	o.until.Store(int64(ended.Sub(base)))
+	o.since, o.spent = ended, 0
+}
+
+// full reports whether the loop has no time to spare. The caller holds routes.mu.
+func (l *load) full(now time.Time) bool {
+	return l.spread || l.percentBusy(now)+int64(l.newcomers.count(now)/newPerPercent) >= fullShare
+}
+
+// newcomers counts the transfers that a shard got since a time not long ago. The routes'
+// mutex is for them as well.
+type newcomers struct {
+	since time.Time
+	n     int
+}
+
+func (c *newcomers) add(now time.Time) {
+	if c.n = c.count(now); c.n == 0 {
+		c.since = now
+	}
+	c.n++
+}
+
+func (c *newcomers) count(now time.Time) int {
+	if age := now.Sub(c.since); age < 0 || age >= newFor {
+		return 0
+	}
+	return c.n
+}
+
+// percentBusy returns how much of its time the loop has spent in turns of late, and
+// 100 if many requests wait for it. Any goroutine may ask.
+func (l *load) percentBusy(now time.Time) int64 {
+	if int(l.queued.Load()) >= fullInbox {
+		return 100
+	}
+	if idle := now.Sub(l.began) - time.Duration(l.occupied.until.Load()); idle >= shareHolds {
+		return 0
+	}
+	return l.occupied.share.Load()
+}
