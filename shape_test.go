@@ -75,7 +75,6 @@ var toCut = []string{
 	"store/storetest arrows",
 	"tcp arrows",
 	"tcp.Server fields",
-	"tftp arrows",
 	"tftp/tftpclient arrows",
 	"tftp/tftpclient.poolLoop fields",
 	"tftp/tftpclient.poolState fields",

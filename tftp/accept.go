@@ -108,3 +108,27 @@ func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
 		sh.count.turnAway(Malformed)
 	}
 }
+
+// take returns a session for a request.
+func (sh *shard) take(now time.Time, q Request) *session {
+	if q.Write {
+		w := sh.newWriting()
+		w.prepare(now, q)
+		return &w.session
+	}
+	r := sh.newReading()
+	r.prepare(now, q)
+	return &r.session
+}
+
+func (sh *shard) newReading() *reading {
+	r := sh.readings.take()
+	r.shard = sh
+	return r
+}
+
+func (sh *shard) newWriting() *writing {
+	w := sh.writings.take()
+	w.shard = sh
+	return w
+}

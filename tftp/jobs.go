@@ -15,18 +15,6 @@ import (
 // may be forged, and looking through a file costs more than it does.
 const maxText = 64 << 20
 
-// maxScanners look through text files, which takes long, and must not keep
-// other transfers from opening their files.
-const maxScanners = 2
-
-// scanAll works for those who scan text files.
-func (srv *Server) scanAll() {
-	for s := range srv.scans {
-		s.Work()
-		s.HandBack()
-	}
-}
-
 // Work does the session's job. A panic, of a store or of Read and Write, is
 // an error of this session's.
 func (s *session) Work() {
@@ -47,9 +35,6 @@ func (s *session) Work() {
 		s.jobErr = s.side.work()
 	}
 }
-
-// HandBack returns the session to its loop.
-func (s *session) HandBack() { s.shard.workDone(s) }
 
 // askMTU finds out the MTU of the path to a peer that asks for large blocks.
 func (s *session) askMTU() {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,53 +16,6 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 	"github.com/haul-project/haul/udp"
 )
-
-// A Server is a running server of files over TFTP: [Config.Listen] opens its sockets, and
-// [Server.Serve] answers requests.
-type Server struct {
-	config   Config // with defaults
-	tests    testHooks
-	bindings []*binding
-	guard    guard
-
-	bandwidth bandwidth
-	memory    pool
-	files     store.SharedFiles // what transfers have open
-	began     time.Time
-
-	ctx  context.Context // ends when transfers must
-	halt context.CancelFunc
-
-	workers  fileio.Workers // workers for all jobs but scans
-	scans    chan *session  // for scanners
-	lines    *linequeue.Queue[line]
-	totals   []*totals
-	crashes  atomic.Int64 // panics caught
-	count    atomic.Int64 // transfers under way
-	retired  chan time.Duration
-	dallying atomic.Int64 // transfers that are over, and still answer repeats
-}
-
-// testHooks are what only tests of this package set. The zero value is for all others.
-type testHooks struct {
-	open   packetio.Opener               // in place of packetio.Open; without mtu, no MTU is asked for
-	mtu    func(netip.Addr) (int, error) // in place of udp.PathMTU
-	spread bool                          // all loops count as busy, so each gets its share of transfers
-}
-
-// A binding is what serves one address.
-type binding struct {
-	server         *Server
-	requestSockets []packetio.Socket // where requests come in, sharing a port; none where the shards share it
-	counts         []shardCounters   // of each request socket
-	shards         []*shard
-	routes         routes // to shards, of what comes in by the request sockets
-
-	// Where shards share the port, each of them gets a broadcast request, and
-	// none knows who will get what follows. This one, on a port of its own,
-	// answers for all; it is the last of shards, nil where it is not needed.
-	broadcastShard *shard
-}
 
 // Listen opens the sockets. An address is "host:port"; without a host it
 // stands for every address of the machine, in both families where it has them,
@@ -141,7 +93,7 @@ func (c *Config) server(ctx context.Context, tests testHooks) (*Server, error) {
 	srv.files.Max = srv.config.MaxFiles
 	srv.ctx, srv.halt = context.WithCancel(store.WithWaits(context.WithoutCancel(ctx), srv.workers.Lend))
 	srv.workers.Init(3*srv.config.MaxTransfers + srv.config.Loops) // transfers, displaced ones, and those that dally
-	srv.scans = make(chan *session, 2*srv.config.MaxTransfers)
+	srv.scans = make(chan fileio.JobOwner, 2*srv.config.MaxTransfers)
 	srv.lines = linequeue.New(srv.writeLine, func(lost int64) { srv.config.Log.Warn("tftp: the log was too slow", "lines lost", lost) })
 	return srv, nil
 }
@@ -397,29 +349,6 @@ func closeSockets(sockets []packetio.Socket) {
 		_ = s.Close()
 	}
 }
-
-// admit counts a new transfer, unless there are too many.
-func (srv *Server) admit() bool {
-	if srv.count.Add(1) > int64(srv.config.MaxTransfers) {
-		srv.count.Add(-1)
-		return false
-	}
-	return true
-}
-
-// displace counts a transfer that takes the place of another, which may still
-// wait for its job. There may be as many of these again and no more, or a store
-// that hangs would gather jobs without bound.
-func (srv *Server) displace() bool {
-	if srv.count.Add(1) > 2*int64(srv.config.MaxTransfers) {
-		srv.count.Add(-1)
-		return false
-	}
-	return true
-}
-
-// leave takes back what admit counted.
-func (srv *Server) leave() { srv.count.Add(-1) }
 
 // Counters returns the totals so far.
 func (srv *Server) Counters() Counters {

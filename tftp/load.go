@@ -6,6 +6,10 @@ import (
 )
 
 const (
+	// maxInbox is how many requests may wait for a loop. Requests beyond that
+	// are dropped, as by a full socket buffer: clients ask again.
+	maxInbox = 1024
+
 	// A loop is busy that has spent fullShare percent of the latest
 	// shareSpan in its turns, or has fullInbox requests waiting.
 	fullShare = 80

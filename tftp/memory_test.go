@@ -257,10 +257,10 @@ func TestSpareBuffersAreBounded(t *testing.T) {
 		s.release()
 	}
 	kept := 0
-	for _, r := range sh.spare.readings {
+	for _, r := range sh.readings {
 		kept += r.fetch.Capacity()
 	}
-	for _, w := range sh.spare.writings {
+	for _, w := range sh.writings {
 		kept += w.buffer.Size()
 	}
 	if most := maxSpare * (minRing + fileio.MinFetch); kept > most || kept == 0 {

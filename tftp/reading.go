@@ -45,14 +45,17 @@ const (
 	networkTrip = 100 * time.Microsecond
 )
 
-// newReading returns a reading ready for use.
-func (sh *shard) newReading() *reading {
-	if n := len(sh.spare.readings); n > 0 {
-		r := sh.spare.readings[n-1]
-		sh.spare.readings = sh.spare.readings[:n-1]
+// spareReadings are the readings of a shard that are not in use.
+type spareReadings []*reading
+
+// take returns a reading ready for use.
+func (p *spareReadings) take() *reading {
+	if n := len(*p); n > 0 {
+		r := (*p)[n-1]
+		*p = (*p)[:n-1]
 		return r
 	}
-	r := &reading{session: session{shard: sh}}
+	r := &reading{}
 	r.side, r.machine = r, &r.sender
 	return r
 }
@@ -61,7 +64,7 @@ func (sh *shard) newReading() *reading {
 func (r *reading) prepare(now time.Time, q Request) {
 	r.begin(now, q, sentBucket)
 	if m := &r.shard.memory; !m.isScarce() {
-		m.take(&r.fetchCost, int64(r.shard.aheadSize())) // a file that fits is read at once
+		m.take(&r.fetchCost, int64(r.aheadSize())) // a file that fits is read at once
 	}
 }
 
@@ -127,12 +130,12 @@ func (r *reading) recycle() {
 	sh := r.shard
 	sh.memory.release(&r.fetchCost)
 	var fetch fileio.FetchBuffer
-	if len(sh.spare.readings) < maxSpare {
+	if len(sh.readings) < maxSpare {
 		fetch = r.fetch.Spare(fileio.MinFetch)
 	}
 	r.session = session{shard: sh, side: r, machine: &r.sender, state: ended, scheduled: r.scheduled}
 	r.shared, r.joined, r.identity, r.length, r.fetch = nil, 0, store.Identity{}, 0, fetch
-	sh.spare.readings = append(sh.spare.readings, r)
+	sh.readings = append(sh.readings, r)
 }
 
 // size returns the length of the file. Before it is open, a worker has it.
@@ -226,7 +229,7 @@ func (r *reading) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	}
 	if len(bufs) == 1 {
 		p := bufs[0]
-		size := r.shard.aheadSize()
+		size := r.aheadSize()
 		switch {
 		case len(p) > maxAhead/minReads:
 		case r.readShared(p, off):
@@ -239,11 +242,11 @@ func (r *reading) TryReadAt(bufs [][]byte, off int64) (int, error) {
 }
 
 // aheadSize returns how many bytes a reading may read ahead at present.
-func (sh *shard) aheadSize() int {
+func (r *reading) aheadSize() int {
 	switch {
-	case sh.busy <= aheadShare/maxAhead:
+	case r.shard.busy <= aheadShare/maxAhead:
 		return maxAhead
-	case sh.busy <= aheadShare/maxAhead*2:
+	case r.shard.busy <= aheadShare/maxAhead*2:
 		return maxAhead / 2
 	}
 	return minAhead

@@ -41,12 +41,6 @@ func (srv *Server) reportsEnd(err error) bool {
 	return srv.config.Hooks.Ended != nil || srv.config.Log != nil && (err != nil || srv.config.Log.Enabled(context.Background(), slog.LevelInfo))
 }
 
-// A line is one of the log: by default, that the server has ended.
-type line struct {
-	transfer *Transfer
-	crash    error // or a hook's panic
-}
-
 // logLine hands a line to the log. It never waits.
 func (srv *Server) logLine(s line) {
 	if srv.config.Log == nil {
@@ -63,7 +57,7 @@ func (srv *Server) writeLine(s line) {
 	case s.transfer != nil:
 		srv.write(s.transfer)
 	default:
-		c := srv.Counters()
+		c := s.counters
 		srv.config.Log.Debug("tftp ended", "stray datagrams", c.Strays, "messages not sent", c.Unsent,
 			"requests turned away", c.TurnedAway)
 	}
@@ -172,38 +166,4 @@ func perSecond(n int64, d time.Duration) int64 {
 		return 0
 	}
 	return int64(float64(n) / d.Seconds())
-}
-
-// summary returns the Transfer of a session that ended by err, or well.
-func (s *session) summary(now time.Time, err error) *Transfer {
-	t := s.info
-	if t == nil {
-		t = s.describe()
-	}
-	s.info = nil
-	t.Err, t.Duration, t.Disk, t.Lost = err, now.Sub(s.began), s.waits.disk, s.waits.lost
-	if !s.waits.since.IsZero() {
-		t.Disk += now.Sub(s.waits.since)
-		t.waiting = true
-	}
-	if s.state != opening { // otherwise the machine has not begun
-		t.Bytes, t.Agreed, t.Stats = s.side.moved(), s.machine.Agreed(), s.machine.Stats()
-	}
-	s.side.conclude(t)
-	t.Outcome = t.outcome()
-	return t
-}
-
-// describe returns the Transfer of a session that begins.
-func (s *session) describe() *Transfer {
-	both := new(struct { // one allocation
-		Transfer
-		progress
-	})
-	t := &both.Transfer
-	t.Request, t.Size, t.Began, t.progress = s.request, s.side.size(), s.began, &both.progress
-	if s.state != opening { // before that a worker has it
-		t.Path = s.path
-	}
-	return t
 }

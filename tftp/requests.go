@@ -12,10 +12,6 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// maxErrors is how many datagrams a second that cannot be made sense of are
-// answered by each socket, so that forged ones cannot make us flood others.
-const maxErrors = 100
-
 // serveRequests takes requests from a socket and hands them to the shards, until the
 // socket is closed.
 func (b *binding) serveRequests(conn packetio.Socket, count *shardCounters) error {

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
 // Loops are filled one after the other: a transfer goes to the first that has
@@ -18,6 +20,20 @@ import (
 // Transfers that begin together are not seen in a loop's time yet. So one with a
 // window counts as windowShare percent of it, besides.
 const windowShare = 10
+
+// A binding is what serves one address.
+type binding struct {
+	server         *Server
+	requestSockets []packetio.Socket // where requests come in, sharing a port; none where the shards share it
+	counts         []shardCounters   // of each request socket
+	shards         []*shard
+	routes         routes // to shards, of what comes in by the request sockets
+
+	// Where shards share the port, each of them gets a broadcast request, and
+	// none knows who will get what follows. This one, on a port of its own,
+	// answers for all; it is the last of shards, nil where it is not needed.
+	broadcastShard *shard
+}
 
 // routes say which shard of a binding has a peer's transfer, or is about to:
 // what the peer asks next goes there as well. They are used two or three times a

@@ -11,6 +11,10 @@ import (
 // none of its calls, such as a network file system whose server is gone.
 const stuckGrace = 20 * time.Second
 
+// maxScanners look through text files, which takes long, and must not keep
+// other transfers from opening their files.
+const maxScanners = 2
+
 // errStuck says that a server ended although calls to its store, or to its
 // Read and Write, had not returned. They close what they have opened when they do.
 var errStuck = errors.New("tftp: the store does not answer")
@@ -71,9 +75,18 @@ func (srv *Server) Serve(ctx context.Context) error {
 	for sh := range srv.allShards {
 		sh.closeAbandoned()
 	}
-	srv.logLine(line{})
+	totals := srv.Counters()
+	srv.logLine(line{counters: &totals})
 	srv.lines.Close()
 	return err
+}
+
+// scanAll works for those who scan text files.
+func (srv *Server) scanAll() {
+	for s := range srv.scans {
+		s.Work()
+		s.HandBack()
+	}
 }
 
 // Alive reports whether each loop has taken a turn since it was asked last,

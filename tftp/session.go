@@ -95,6 +95,10 @@ const (
 	ended                 // off the table; waits for its job, then is reused
 )
 
+// maxSpare is how many readings, and how many writings, keep their buffers for the next
+// transfer when they are not in use. The garbage collector gets the buffers of a larger burst.
+const maxSpare = 256
+
 // repeatsFor is how long repeats of a request may still come, once the peer was heard.
 const repeatsFor = time.Second
 
@@ -390,4 +394,38 @@ func (s *session) release() {
 		srv.dallying.Add(-1)
 	}
 	s.side.recycle()
+}
+
+// summary returns the Transfer of a session that ended by err, or well.
+func (s *session) summary(now time.Time, err error) *Transfer {
+	t := s.info
+	if t == nil {
+		t = s.describe()
+	}
+	s.info = nil
+	t.Err, t.Duration, t.Disk, t.Lost = err, now.Sub(s.began), s.waits.disk, s.waits.lost
+	if !s.waits.since.IsZero() {
+		t.Disk += now.Sub(s.waits.since)
+		t.waiting = true
+	}
+	if s.state != opening { // otherwise the machine has not begun
+		t.Bytes, t.Agreed, t.Stats = s.side.moved(), s.machine.Agreed(), s.machine.Stats()
+	}
+	s.side.conclude(t)
+	t.Outcome = t.outcome()
+	return t
+}
+
+// describe returns the Transfer of a session that begins.
+func (s *session) describe() *Transfer {
+	both := new(struct { // one allocation
+		Transfer
+		progress
+	})
+	t := &both.Transfer
+	t.Request, t.Size, t.Began, t.progress = s.request, s.side.size(), s.began, &both.progress
+	if s.state != opening { // before that a worker has it
+		t.Path = s.path
+	}
+	return t
 }

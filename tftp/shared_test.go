@@ -102,7 +102,7 @@ func TestSharedInLockStepOnly(t *testing.T) {
 				if len(d.scans) > 0 {
 					s := <-d.scans
 					s.Work()
-					d.sh.workDone(s)
+					s.HandBack()
 				}
 			}
 		}

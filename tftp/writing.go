@@ -23,14 +23,17 @@ type writing struct {
 	stored    string           // its name in the store, if it is not the client's
 }
 
-// newWriting returns a writing ready for use.
-func (sh *shard) newWriting() *writing {
-	if n := len(sh.spare.writings); n > 0 {
-		w := sh.spare.writings[n-1]
-		sh.spare.writings = sh.spare.writings[:n-1]
+// spareWritings are the writings of a shard that are not in use.
+type spareWritings []*writing
+
+// take returns a writing ready for use.
+func (p *spareWritings) take() *writing {
+	if n := len(*p); n > 0 {
+		w := (*p)[n-1]
+		*p = (*p)[:n-1]
 		return w
 	}
-	w := &writing{session: session{shard: sh}}
+	w := &writing{}
 	w.side, w.machine = w, &w.receiver
 	return w
 }
@@ -115,12 +118,12 @@ func (w *writing) settle(time.Time, error) {
 func (w *writing) recycle() {
 	sh := w.shard
 	var buffer fileio.WriteBuffer
-	if len(sh.spare.writings) < maxSpare {
+	if len(sh.writings) < maxSpare {
 		buffer = w.buffer.Spare(minRing)
 	}
 	w.session = session{shard: sh, side: w, machine: &w.receiver, state: ended, scheduled: w.scheduled}
 	w.heldUntil, w.published, w.stored, w.buffer = time.Time{}, nil, "", buffer
-	sh.spare.writings = append(sh.spare.writings, w)
+	sh.writings = append(sh.writings, w)
 }
 
 // size returns the size that the client announced.

@@ -1,0 +1,232 @@
+package tftp
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/haul-project/haul/tftp/internal/fileio"
+	"github.com/haul-project/haul/tftp/transfer"
+	"github.com/haul-project/haul/udp"
+)
+
+// maxBehind is how long timers wait for what is queued in the socket.
+const maxBehind = 100 * time.Millisecond
+
+// run is the loop. It returns when the shard has been stopped and is done, or
+// its socket fails.
+func (sh *shard) run() error {
+	for {
+		n, err := sh.conn.Read(sh.in, sh.timers.next())
+		if err != nil {
+			sh.haltAll(time.Now())
+			return fmt.Errorf("tftp: receive on %v: %w", sh.conn.LocalAddr(), err)
+		}
+		began := time.Now()
+		over, crashed := sh.safeTurn(began, n)
+		for crashed { // and what is left of the turn
+			over, crashed = sh.safeTurn(time.Now(), 0)
+		}
+		sh.occupied.turn(sh.began, began, time.Now())
+		if over {
+			return nil
+		}
+	}
+}
+
+// safeTurn takes a turn. A panic, be it a bug of ours or of the File that a
+// program has us read, ends the transfer at fault and no other.
+func (sh *shard) safeTurn(now time.Time, n int) (over, crashed bool) {
+	defer func() {
+		s := sh.current
+		if s == nil {
+			return
+		}
+		if p := recover(); p != nil {
+			sh.current = nil
+			sh.crash(now, s, p)
+			crashed = true
+		}
+	}()
+	return sh.turn(now, n), false
+}
+
+// crash ends a transfer that cannot continue.
+func (sh *shard) crash(now time.Time, s *session, p any) {
+	err := fileio.Crashed(p)
+	sh.server.crashes.Add(1)
+	code, msg := errorPacketFor(err)
+	sh.out.AddError(s.peer, s.local, code, msg)
+	s.end(now, err)
+}
+
+// turn takes the first n messages of sh.in and all else that is due, and sends
+// what follows from it. It reports whether the shard has been stopped and is done.
+func (sh *shard) turn(now time.Time, n int) (over bool) {
+	sh.turns.Add(1)
+	for i := range sh.in[:n] {
+		sh.receive(now, &sh.in[i])
+	}
+	sh.takeInbox(now)
+	due := sh.drainedUntil(now, n)
+	for s := sh.timers.pop(due); s != nil; s = sh.timers.pop(due) {
+		sh.current = s
+		s.expire(now)
+		sh.schedule(s)
+	}
+	for sh.advanced < len(sh.scheduled) {
+		s := sh.scheduled[sh.advanced]
+		sh.advanced++
+		s.scheduled = false
+		sh.current = s
+		s.advance(now)
+	}
+	sh.current = nil
+	sh.scheduled, sh.advanced = sh.scheduled[:0], 0
+	sh.flush()
+	sh.count.flush(&sh.out.Counts, sh.server.config.Hooks.TurnedAway)
+	switch sh.ending {
+	case serving:
+		return false
+	case retiring:
+		return len(sh.sessions) == 0 && sh.jobs == 0
+	}
+	return sh.busy == 0 && sh.cleared(now)
+}
+
+// drainedUntil returns the time up to which all that has come was read, if a read
+// at now brought n messages. Packets that came before a deadline must be handled
+// before the deadline counts: otherwise a busy loop would send again what its
+// queue already acknowledges.
+func (sh *shard) drainedUntil(now time.Time, n int) time.Time {
+	if n < len(sh.in) {
+		sh.drained = now
+	} else if late := now.Add(-maxBehind); sh.drained.Before(late) {
+		sh.drained = late
+	}
+	return sh.drained
+}
+
+// schedule has a session advanced at the end of the turn.
+func (sh *shard) schedule(s *session) {
+	if !s.scheduled {
+		s.scheduled = true
+		sh.scheduled = append(sh.scheduled, s)
+	}
+}
+
+// receive hands a message to the session it belongs to.
+func (sh *shard) receive(now time.Time, m *udp.Message) {
+	s := sh.sessions[m.Peer]
+	if s == nil && !sh.takesRequests {
+		sh.stray(now, m)
+		return
+	}
+	for b := range m.Datagrams() {
+		sh.count.received(1, len(b))
+		switch {
+		case sh.takesRequests && isRequest(b):
+			sh.receiveRequest(now, m, b)
+			s = sh.sessions[m.Peer]
+		case s != nil:
+			sh.current = s
+			s.handle(now, b)
+		default:
+			sh.answerUnknown(now, m, b)
+		}
+	}
+	if s != nil {
+		sh.schedule(s)
+	}
+}
+
+// stray counts and answers a message that belongs to no transfer.
+func (sh *shard) stray(now time.Time, m *udp.Message) {
+	for b := range m.Datagrams() {
+		sh.count.received(1, len(b))
+		sh.answerUnknown(now, m, b)
+	}
+}
+
+// answerUnknown answers a datagram that belongs to no transfer (RFC 1350 §4): it may
+// be all that is left of one, so the peer should know. An ERROR is never
+// answered, or two hosts would answer each other for ever; nor is a peer whose
+// next request is on its way here: it would take the ERROR for the answer.
+func (sh *shard) answerUnknown(now time.Time, m *udp.Message, b []byte) {
+	sh.count.strays++
+	op := transfer.OpcodeOf(b)
+	switch {
+	case op == transfer.ErrorPacket, op == 0:
+		return
+	case op == transfer.Acknowledgement && sh.recent.has(now, m.Peer):
+		return
+	}
+	// Only what would be answered is looked up where all loops look.
+	if sh.errors.Allow(now, maxErrors) && (sh.takesRequests || !sh.routes.awaits(m.Peer)) {
+		sh.out.AddError(m.Peer, m.Local, transfer.UnknownID, "no such transfer here")
+	}
+}
+
+// takeInbox handles what other goroutines have handed over.
+func (sh *shard) takeInbox(now time.Time) {
+	sh.mu.Lock()
+	sh.inbox, sh.inTurn = inbox{
+		requests: sh.inTurn.requests[:0],
+		worked:   sh.inTurn.worked[:0],
+		ending:   sh.inbox.ending,
+	}, sh.inbox
+	sh.queued.Store(0)
+	sh.mu.Unlock()
+
+	for _, s := range sh.inTurn.worked {
+		sh.jobs--
+		sh.schedule(s)
+		sh.current = s
+		s.jobDone(now)
+	}
+	sh.current = nil
+	for _, q := range sh.inTurn.requests {
+		sh.accept(now, q)
+		sh.routes.arrived(q.Peer, sh.sessions[q.Peer] != nil)
+	}
+	clear(sh.inTurn.requests)
+	clear(sh.inTurn.worked)
+	was := sh.ending
+	sh.ending = sh.inTurn.ending
+	if was < halting && sh.ending >= halting {
+		sh.haltAll(now)
+	}
+}
+
+// haltAll ends all transfers at once.
+func (sh *shard) haltAll(now time.Time) {
+	for _, s := range sh.sessions {
+		if s.state != dallying {
+			s.abort(now, errStopping)
+		}
+		if s.state != ended {
+			s.advance(now) // the ERROR packet
+		}
+		s.end(now, errStopping)
+	}
+	sh.flush()
+}
+
+// flush sends what has gathered, and then reports the transfers that ended: what is
+// logged of them stands behind their last packet.
+func (sh *shard) flush() {
+	sh.out.Flush()
+	for i, t := range sh.endings {
+		sh.endings[i] = nil
+		sh.server.reportEnd(t)
+	}
+	sh.endings = sh.endings[:0]
+}
+
+// cleared ends the transfers that only answer repeats, and reports whether
+// all files are closed.
+func (sh *shard) cleared(now time.Time) bool {
+	for _, s := range sh.sessions {
+		s.end(now, nil)
+	}
+	return sh.jobs == 0 || sh.ending == abandoning
+}
