@@ -47,7 +47,7 @@ var levels = [][]string{
 	fields("sftp/internal/mux sftp/internal/storewire sftp/internal/uploadrecord tftp/internal/fileio tftp/internal/packetio store/glob store/localdir store/s3 tcp internal/passwords"),
 	fields("store users internal/certs tcp/internal/sendfile"),
 	fields("pxe tftp/transfer udp sftp/internal/wire store/filter store/internal/rules tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sources"),
-	fields("internal/filelock internal/linequeue internal/dhcp internal/localfs internal/penalty internal/pipeline internal/rate internal/servertext internal/sshconn internal/tempname internal/urlpath internal/webpage internal/wildcard"),
+	fields("internal/filelock internal/linequeue internal/dhcp internal/localfs internal/penalty internal/pipeline internal/poolhooks internal/rate internal/servertext internal/sshconn internal/tempname internal/urlpath internal/webpage internal/wildcard"),
 }
 
 // forTests are the packages that only tests import. Like tests, they may import all.

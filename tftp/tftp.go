@@ -1,6 +1,6 @@
 // Package tftp is a TFTP server (RFC 1350, 2347, 2348, 2349, 7440).
 //
-// A [Config] with a [store.Store] serves its files:
+// A [Config] with a [github.com/haul-project/haul/store.Store] serves its files:
 //
 //	root, err := os.OpenRoot("/srv/tftp")
 //	if err != nil {
@@ -9,24 +9,34 @@
 //	c := tftp.Config{Store: localdir.New(root)}
 //	return c.ListenAndServe(ctx, ":69")
 //
-// and ends when ctx does. In place of the store, Read and Write may answer each
-// request as they like, knowing who asks and where:
+// It ends when ctx does. In place of the store, Read and Write may answer each
+// request, and know which client asks at which address:
 //
 //	c := tftp.Config{Read: func(ctx context.Context, r *tftp.Request) (store.File, error) {
 //		return store.FromBytes(r.Name, configFor(r.Peer.Addr())), nil
 //	}}
 //
-// Package tftpclient has the client.
+// [Config.Listen] opens the sockets and returns a [Server]. A program uses it to know the address,
+// to count transfers, or to hand its sockets to a successor.
+//
+// Package [github.com/haul-project/haul/tftp/tftpclient] is the client. The page
+// https://github.com/haul-project/haul/blob/main/docs/tftp.md lists each rule of the RFCs, each
+// deviation from them, and each bound.
+//
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so. The packets that a server
+// sends follow the RFCs, and do not depend on that.
 //
 // # How the server works
 //
-// Requests come in at port 69, are parsed there (requests.go), and go to the first
-// shard that is not busy, with a window to the least busy one, or to the one that has
-// the peer already (routes.go). It
-// asks a guard whether this address may have a transfer (accept.go, guard.go). A shard is one event loop with one socket
-// and all its transfers (shard.go). Calls that may wait for a disk, to open, to read
-// data not in memory, to write and to publish, are made by a few workers (jobs.go,
-// internal/fileio), so the loop never waits. Each transfer is a session (session.go) around a
-// machine of package transfer. All packets that a turn of the loop sends gather in a
-// batch (internal/packetio) and leave in one system call.
+// Requests come in at port 69 and are parsed there (requests.go). Each goes to the first
+// shard that is not busy, and one with a window to the least busy shard, unless a shard has
+// the peer already (routes.go). The shard asks a guard whether this address may have a transfer
+// (accept.go, guard.go). A shard is one event loop with one socket
+// and all its transfers (shard.go, turn.go). A few workers make the calls that may wait for a disk: to
+// open, to read data that is not in memory, to write and to publish (jobs.go,
+// internal/fileio). So the loop never waits. Each transfer is a reading or a writing (reading.go,
+// writing.go), with a session (session.go) and a machine of package transfer. All packets that a
+// turn of the loop sends gather in a batch (internal/packetio) and leave in one system call.
 package tftp

@@ -20,6 +20,12 @@
 //		send(conn, out)
 //	}
 //
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so.
+// The page https://github.com/haul-project/haul/blob/main/docs/decisions/001-waiting-for-datagrams.md
+// says how a Read waits.
+//
 // The build tag haul_portable selects the portable path on Linux too, so that
 // one machine can test both.
 package udp

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// DefaultWindow is the largest window a Client asks for: enough to
+	// defaultWindow is the largest window a Client asks for: enough to
 	// fill a gigabit link at 1 ms, and not more than switches buffer.
-	DefaultWindow = 128
+	defaultWindow = 128
 
 	// defaultWindowBytes bounds the window asked for where blocks are large:
 	// beyond what a processor's cache holds, more in flight is slower.
@@ -38,7 +38,7 @@ type Client struct {
 	BlockSize int
 
 	// Window is the window to ask for, in blocks, 1 to 65535. 0 means
-	// DefaultWindow, or less where the kernel's receive buffer is small.
+	// 128, or less where the kernel's receive buffer is small.
 	// Less is asked for where two windows would not fit in 64 MiB.
 	Window int
 
@@ -262,7 +262,7 @@ func (c *Client) offer(server netip.Addr, limits udp.Limits) (transfer.Options, 
 		// The kernel counts its own memory against the buffer, about as much
 		// again as the data; a window that does not fit is a window lost.
 		fits := min(limits.Buffer/(2*o.BlockSize+1024), defaultWindowBytes/o.BlockSize)
-		o.Window = min(DefaultWindow, max(1, fits))
+		o.Window = min(defaultWindow, max(1, fits))
 	}
 	o.Window = min(o.Window, max(1, maxClientRing/(2*o.BlockSize)))
 	return o, nil

@@ -1,12 +1,21 @@
 // Package tftpclient is a TFTP client (RFC 1350, 2347, 2348, 2349, 7440).
 //
-// A [Client] fetches and sends files; any number of its transfers may run at once:
+// A [Client] fetches and sends files. Any number of its transfers may run at once:
 //
 //	var c tftpclient.Client
 //	res, err := c.GetFile(ctx, "tftp://host/boot/kernel", "kernel")
 //
 // A [Pool] makes thousands of transfers at once over few sockets, and reports each by a
 // callback.
+//
+// The page https://github.com/haul-project/haul/blob/main/docs/tftp.md lists each rule of the RFCs and
+// each deviation from them.
+//
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so.
+//
+// # How the client works
 //
 // A Client runs each transfer as an exchange, with a goroutine and a socket of its own
 // (exchange.go). A loop of a Pool (poolloop.go) runs all its transfers (pooltransfer.go);

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/haul-project/haul/internal/poolhooks"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -17,11 +18,11 @@ import (
 
 // Bounds and defaults of a [Pool].
 const (
-	DefaultPoolTransfers = 1024
-	DefaultPoolSockets   = 64
+	defaultPoolTransfers = 1024
+	defaultPoolSockets   = 64
 
-	// MaxPoolWaiting is how many transfers may wait for their turn.
-	MaxPoolWaiting = 1 << 20
+	// maxPoolWaiting is how many transfers may wait for their turn.
+	maxPoolWaiting = 1 << 20
 
 	// poolMemory is how many bytes the windows of downloads may fill, where the
 	// Client leaves the window to the pool.
@@ -37,12 +38,8 @@ var (
 	// ErrPoolClosed says that a [Pool] was closed before a transfer was done.
 	ErrPoolClosed = errors.New("client pool is closed")
 
-	// ErrPoolFull says that MaxPoolWaiting transfers wait already.
+	// ErrPoolFull says that 1,048,576 transfers wait already.
 	ErrPoolFull = errors.New("too many transfers wait")
-
-	// ErrVanish is what a [BlockWriter] returns to end a transfer without a word to
-	// the server, as a machine does whose power fails.
-	ErrVanish = errors.New("client vanished")
 
 	errNoFreePort = errors.New("no free port on this host (see net.ipv4.ip_local_port_range)")
 )
@@ -91,8 +88,8 @@ type Pool struct {
 	// letter. With HasSize an upload announces its size.
 	Offer *transfer.Options
 
-	Transfers int // most transfers under way; 0 means DefaultPoolTransfers
-	Sockets   int // most sockets; 0 means DefaultPoolSockets
+	Transfers int // most transfers under way; 0 means 1024
+	Sockets   int // most sockets; 0 means 64
 	Loops     int // goroutines that run transfers; 0 means 1
 
 	// ManyPerServer lets transfers with one host share a socket. It is for
@@ -109,15 +106,7 @@ type Pool struct {
 	// again. 0 leaves it to the round trips measured.
 	MinTimer time.Duration
 
-	// NoDally ends a download with its last ACK as long as no packet of the
-	// loop's was lost: a server that does not get the ACK then repeats its last
-	// block for nothing. It is for measurements.
-	NoDally bool
-
-	// Lose, if set, is asked for each datagram that is sent or has come, and has
-	// it dropped by returning true: a bad network, for tests. Loops call it.
-	Lose func(sent bool) bool
-
+	hooks       poolhooks.Hooks // set once
 	once        sync.Once
 	failed      error // of the start
 	workers     fileio.Workers
@@ -194,7 +183,7 @@ func (p *Pool) submit(q *poolRequest) error {
 	if err := q.target.Check(); err != nil {
 		return err
 	}
-	p.once.Do(func() { p.failed = p.start() })
+	p.once.Do(func() { p.hooks = poolhooks.From(q.ctx); p.failed = p.start() })
 	if p.failed != nil {
 		return p.failed
 	}
@@ -205,7 +194,7 @@ func (p *Pool) submit(q *poolRequest) error {
 	switch {
 	case p.closed:
 		return ErrPoolClosed
-	case p.pending >= MaxPoolWaiting:
+	case p.pending >= maxPoolWaiting:
 		return ErrPoolFull
 	case err == nil:
 		q.addr = ip.Unmap()
@@ -356,14 +345,14 @@ func share(n, of, i int) int {
 
 func (p *Pool) transfers() int {
 	if p.Transfers <= 0 {
-		return DefaultPoolTransfers
+		return defaultPoolTransfers
 	}
 	return p.Transfers
 }
 
 func (p *Pool) sockets() int {
 	if p.Sockets <= 0 {
-		return DefaultPoolSockets
+		return defaultPoolSockets
 	}
 	return p.Sockets
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/internal/poolhooks"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/storetest"
 	"github.com/haul-project/haul/tftp"
@@ -152,26 +153,32 @@ func TestPoolLossy(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
-			dice := rand.New(rand.NewPCG(1, 2))
-			p := newPool(t, &Pool{Client: c, Sockets: 3, Lose: func(bool) bool {
+			dice, asked := rand.New(rand.NewPCG(1, 2)), 0
+			p := newPool(t, &Pool{Client: c, Sockets: 3})
+			ctx := poolhooks.With(t.Context(), poolhooks.Hooks{Lose: func(bool) bool {
 				mu.Lock()
 				defer mu.Unlock()
+				asked++
 				return dice.Float64() < 0.1
 			}})
 			for i := range 6 {
-				p.get(t.Context(), at(l, "file"), here, fmt.Sprint(kind, "down", i))
-				p.put(t.Context(), at(l, fmt.Sprint(kind, "up", i)), tftptest.Content("file", 50_000))
+				p.get(ctx, at(l, "file"), here, fmt.Sprint(kind, "down", i))
+				p.put(ctx, at(l, fmt.Sprint(kind, "up", i)), tftptest.Content("file", 50_000))
 			}
 			asText := at(l, "text")
 			asText.Mode = transfer.Netascii
-			p.get(t.Context(), asText, here, kind+"text")
+			p.get(ctx, asText, here, kind+"text")
 			asText.Name = kind + "up"
-			p.put(t.Context(), asText, text)
+			p.put(ctx, asText, text)
 			for key, err := range p.wait() {
 				if err != nil {
 					t.Errorf("%s: %v", key, err)
 				}
 			}
+			if mu.Lock(); asked == 0 {
+				t.Error("the pool does not ask which datagrams get lost")
+			}
+			mu.Unlock()
 			for i := range 6 {
 				tftptest.WantFile(t, here, fmt.Sprint(kind, "down", i), tftptest.Content("file", 50_000))
 				tftptest.WantFile(t, mem, fmt.Sprint(kind, "up", i), tftptest.Content("file", 50_000))
@@ -360,7 +367,7 @@ func TestPoolStoreFails(t *testing.T) {
 // A vanishing writer takes one block.
 type vanishing struct{}
 
-func (vanishing) WriteBlock(int64, []byte, bool, int64) error { return ErrVanish }
+func (vanishing) WriteBlock(int64, []byte, bool, int64) error { return poolhooks.ErrVanish }
 
 // A client that vanishes sends nothing more: no ACK, and no ERROR.
 func TestPoolVanish(t *testing.T) {
@@ -372,7 +379,7 @@ func TestPoolVanish(t *testing.T) {
 		}
 		server.Want("the request", tftptest.RRQ("file"))
 		server.Send(tftptest.Data(1, make([]byte, 512)))
-		if err := pool.wait()["file"]; !errors.Is(err, ErrVanish) {
+		if err := pool.wait()["file"]; !errors.Is(err, poolhooks.ErrVanish) {
 			t.Errorf("it ended by %v", err)
 		}
 		server.WantNothing("the end", 50*time.Millisecond)

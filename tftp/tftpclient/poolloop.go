@@ -78,7 +78,7 @@ func newPoolLoop(p *Pool, slots, sockets int) (*poolLoop, error) {
 	}
 	lp := &poolLoop{
 		pool: p, set: set, began: time.Now(), slots: slots,
-		private: p.private(), lossy: !p.NoDally || p.Lose != nil, awake: true,
+		private: p.private(), lossy: !p.hooks.NoDally || p.hooks.Lose != nil, awake: true,
 	}
 	lp.sockets.init(lp, sockets)
 	lp.conn.pool = p

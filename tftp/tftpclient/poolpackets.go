@@ -47,7 +47,7 @@ func (k *poolSocket) receive(now time.Time, m *udp.Message) *poolTransfer {
 		return nil
 	}
 	for b := range m.Datagrams() {
-		if lose := lp.pool.Lose; lose == nil || !lose(false) {
+		if lose := lp.pool.hooks.Lose; lose == nil || !lose(false) {
 			x.handle(now, b)
 		}
 	}
@@ -117,7 +117,7 @@ type memberConn struct {
 // Limits says that messages are worth cutting, unless each datagram may be lost
 // alone.
 func (l *memberConn) Limits() udp.Limits {
-	if l.pool.Lose != nil {
+	if l.pool.hooks.Lose != nil {
 		return udp.Limits{Segments: 1}
 	}
 	return udp.Limits{Segments: packetio.MaxDatagrams}
@@ -131,7 +131,7 @@ func (l *memberConn) Write(ms []udp.Message) (int, error) {
 				t(time.Now(), true, m.Peer, netip.AddrPort{}, b)
 			}
 		}
-		if lose := l.pool.Lose; lose != nil && lose(true) {
+		if lose := l.pool.hooks.Lose; lose != nil && lose(true) {
 			continue
 		}
 		if !l.pool.private() {

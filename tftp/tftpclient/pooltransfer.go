@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/haul-project/haul/internal/poolhooks"
 	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/tftp/internal/fileio"
 	"github.com/haul-project/haul/tftp/transfer"
@@ -163,7 +164,7 @@ func (x *poolTransfer) handle(now time.Time, b []byte) {
 	x.loop.bytes.Add(int64(len(c.Data)))
 	if err := x.store(now, c); err != nil {
 		x.abortStore(err)
-		if errors.Is(err, ErrVanish) {
+		if errors.Is(err, poolhooks.ErrVanish) {
 			x.machine.AppendReply(now, nil) // the ERROR, which stays unsent
 		}
 	}

@@ -3,7 +3,8 @@
 //
 // It implements RFC 1350 (the protocol), RFC 2347 (options), RFC 2348
 // (blksize), RFC 2349 (timeout, tsize) and RFC 7440 (windowsize), with the
-// timer of RFC 6298. docs/tftp.md lists each rule and each deviation.
+// timer of RFC 6298. The page https://github.com/haul-project/haul/blob/main/docs/tftp.md lists
+// each rule and each deviation.
 //
 // Nothing here opens a socket, reads a clock, touches a file or starts a
 // goroutine. A driver owns those, and runs a machine in four steps:
@@ -15,7 +16,14 @@
 //
 // The server's event loop, the client and the simulator are three such
 // drivers. Machines begin with Answer (a server's side) or Request (a
-// client's); calling either again reuses the memory for another transfer.
+// client's); calling either again reuses the memory for another transfer. The
+// example of this package is a whole driver.
+//
+// # Stability
+//
+// Before version 1, a release may change names of this package, and the changelog says so.
+// Most programs need package [github.com/haul-project/haul/tftp] or
+// [github.com/haul-project/haul/tftp/tftpclient] instead.
 package transfer
 
 import (

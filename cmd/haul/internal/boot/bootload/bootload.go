@@ -18,6 +18,7 @@ import (
 
 	"github.com/haul-project/haul/cmd/haul/internal/boot"
 	"github.com/haul-project/haul/cmd/haul/internal/system/ownprocess"
+	"github.com/haul-project/haul/internal/poolhooks"
 	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -154,7 +155,6 @@ func (r *run) open() {
 		Transfers: r.config.Machines,
 		Sockets:   r.config.Machines,
 		MinTimer:  f.Repeat,
-		NoDally:   true,
 	}
 	r.http = &http.Transport{
 		DialContext:            (&net.Dialer{}).DialContext, // Plan.Stall ends it
@@ -166,6 +166,7 @@ func (r *run) open() {
 
 // boot switches the machines on, and returns when each is up, has failed, or was cut off.
 func (r *run) boot(ctx context.Context) {
+	ctx = poolhooks.With(ctx, poolhooks.Hooks{NoDally: true})
 	var all sync.WaitGroup
 	defer all.Wait()
 	for n, at := range r.config.Arrival.Times(r.config.Machines, r.plan.Seed) {

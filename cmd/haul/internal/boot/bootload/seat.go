@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/boot"
+	"github.com/haul-project/haul/internal/poolhooks"
 	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -142,7 +143,7 @@ func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64)
 		size = w.seat.run.loader.Load()
 	}
 	if w.seat.moved(w.got, max(size, 0)) {
-		return tftpclient.ErrVanish
+		return poolhooks.ErrVanish
 	}
 	return nil
 }
@@ -204,7 +205,7 @@ func (s *seat) read(body io.Reader, size int64) error {
 		n, err := body.Read(buf[:])
 		s.content.write(buf[:n])
 		if n > 0 && s.moved(s.content.at, size) {
-			return tftpclient.ErrVanish
+			return poolhooks.ErrVanish
 		}
 		switch {
 		case err == nil:
@@ -231,7 +232,7 @@ func judge(err, end error) (boot.Outcome, string) {
 	if err == nil {
 		return boot.Whole, ""
 	}
-	if errors.Is(err, tftpclient.ErrVanish) {
+	if errors.Is(err, poolhooks.ErrVanish) {
 		return boot.Vanished, ""
 	}
 	if errors.Is(err, errWrong) {

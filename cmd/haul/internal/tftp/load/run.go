@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/system/ownprocess"
+	"github.com/haul-project/haul/internal/poolhooks"
 	"github.com/haul-project/haul/tftp/tftpclient"
 	"github.com/haul-project/haul/tftp/transfer"
 )
@@ -37,14 +38,15 @@ const (
 
 // A run is one series of transfers, made by a pool.
 type run struct {
-	load       *Load // with defaults
-	server     netip.AddrPort
-	target     tftpclient.Target // the server, and the name with its placeholder
-	references *references
-	warmup     bool
-	pool       *tftpclient.Pool
-	dice       *rand.Rand    // mu: decides which datagrams are lost
-	slots      chan struct{} // transfers under way, where there is a Rate
+	load        *Load // with defaults
+	server      netip.AddrPort
+	target      tftpclient.Target // the server, and the name with its placeholder
+	references  *references
+	warmup      bool
+	pool        *tftpclient.Pool
+	poolContext context.Context // of each transfer of pool
+	dice        *rand.Rand      // mu: decides which datagrams are lost
+	slots       chan struct{}   // transfers under way, where there is a Rate
 
 	began time.Time
 	begun atomic.Int64  // number of the transfer to begin next
@@ -85,11 +87,12 @@ func newRun(l *Load, server netip.AddrPort, refs *references, warmup bool) *run 
 		Loops:     l.Loops,
 		Limit:     l.Timeout,
 		MinTimer:  l.MinTimer,
-		NoDally:   true,
 	}
+	hooks := poolhooks.Hooks{NoDally: true}
 	if l.Loss > 0 {
-		r.pool.Lose = r.lose
+		hooks.Lose = r.lose
 	}
+	r.poolContext = poolhooks.With(context.Background(), hooks)
 	return r
 }
 

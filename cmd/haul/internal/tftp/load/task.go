@@ -1,7 +1,6 @@
 package load
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -38,9 +37,9 @@ func (t *task) begin(index int64, due time.Time) error {
 		to.Name = strings.ReplaceAll(to.Name, placeholder, strconv.FormatInt(t.name, 10))
 	}
 	if l.Write {
-		return t.run.pool.Put(context.Background(), to, patternFile{}, l.Size, t.done)
+		return t.run.pool.Put(t.run.poolContext, to, patternFile{}, l.Size, t.done)
 	}
-	return t.run.pool.GetBlocks(context.Background(), to, t, t.done)
+	return t.run.pool.GetBlocks(t.run.poolContext, to, t, t.done)
 }
 
 // WriteBlock compares a piece of a file with what it should be.
