@@ -51,11 +51,12 @@ func TestServeSFTPConfined(t *testing.T) {
 	f.want("link across directories", f.Link(ctx, "dir/new", "deep/linked"))
 	f.want("symlink", f.Symlink(ctx, "dir/new", "soft"))
 	f.wantRead("soft", "newer")
-	f.want("truncate", f.Truncate(ctx, "dir/new", 3))
+	size := int64(3)
+	f.want("truncate", f.SetAttr(ctx, "dir/new", store.Attr{Size: &size}, true))
 	f.wantRead("soft", "new")
 	f.want("chmod", f.Chmod(ctx, "soft", 0o600))
 	when := time.Unix(1_000_000_000, 0)
-	f.want("chtimes", f.Chtimes(ctx, "dir/new", when, when))
+	f.want("chtimes", f.SetAttr(ctx, "dir/new", store.Attr{AccessTime: when, ModTime: when}, true))
 	if err := f.SetAttr(ctx, "soft", store.Attr{ModTime: when}, false); !errors.Is(err, errors.ErrUnsupported) { // as it is on the portable path
 		f.want("lsetstat", err)
 	}

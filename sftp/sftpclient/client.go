@@ -3,7 +3,6 @@ package sftpclient
 import (
 	"context"
 	"io"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,32 +19,34 @@ const (
 	MaxRequestBytes = wire.CommonData // what OpenSSH's server takes
 )
 
-// Defaults for the zero fields of a [Config].
+// DefaultTimeout is what the zero Timeout of a [Config] means.
+const DefaultTimeout = 30 * time.Second
+
+// What other zero fields of a Config mean.
 const (
-	DefaultConns    = 8
-	DefaultSessions = 8        // OpenSSH's MaxSessions is 10
-	DefaultMemory   = 64 << 20 // bytes
-	DefaultTimeout  = 30 * time.Second
-	DefaultStall    = time.Minute
+	defaultConns    = 8
+	defaultSessions = 8        // OpenSSH's MaxSessions is 10
+	defaultMemory   = 64 << 20 // bytes
+	defaultStall    = time.Minute
 )
 
 // A Config says what a [Client] may use. The zero value fits all but special
 // cases.
 type Config struct {
-	// Conns is how many SSH connections there may be; 0 means DefaultConns.
+	// Conns is how many SSH connections there may be; 0 means 8.
 	// Large files use more than one: four where the round trip is so long that
 	// TCP's window limits one connection, and all of them from 50 ms on; one for
 	// each 150 MB/s, up to four, where encryption by one core is the limit; and
 	// more where the first connection has too few channels.
 	Conns int
 
-	// Sessions is how many SFTP channels a connection may have; 0 means
-	// DefaultSessions. A server that allows fewer gets fewer.
+	// Sessions is how many SFTP channels a connection may have; 0 means 8. A server
+	// that allows fewer gets fewer.
 	Sessions int
 
 	// Memory is how many bytes may be in flight, and how many more may be in
 	// buffers of files: read ahead, or written and not yet sent. 0 means
-	// DefaultMemory. A file that is read or written has room for one request in
+	// 64 MiB. A file that is read or written has room for one request in
 	// any case.
 	Memory int
 
@@ -82,7 +83,7 @@ type Config struct {
 
 	// Stall is how long a server may leave requests unanswered without
 	// sending, or taking, a single byte: then the channel is closed. 0 means
-	// DefaultStall, and less than 0 no limit.
+	// one minute, and less than 0 no limit.
 	Stall time.Duration
 
 	// NoReadAhead makes File.Read ask for no more than it was asked for, and
@@ -122,12 +123,12 @@ type Runs interface {
 }
 
 func (c *Config) setDefaults() {
-	set(&c.Conns, DefaultConns)
-	set(&c.Sessions, DefaultSessions)
-	set(&c.Memory, DefaultMemory)
+	set(&c.Conns, defaultConns)
+	set(&c.Sessions, defaultSessions)
+	set(&c.Memory, defaultMemory)
 	set(&c.Timeout, DefaultTimeout)
 	if c.Stall == 0 {
-		c.Stall = DefaultStall
+		c.Stall = defaultStall
 	}
 	if c.Requests > 0 {
 		c.Conns, c.Sessions = 1, 1
@@ -205,12 +206,6 @@ func (c *Client) Path() Path {
 		Conns: s.Conns, Sessions: s.Sessions, Window: s.Window, InFlight: s.InFlight,
 		RoundTrip: s.RoundTrip, Rate: s.Rate, ReadBytes: c.server.ReadChunk, WriteBytes: c.server.WriteChunk,
 	}
-}
-
-// Offers reports whether the server has announced an extension that the Client
-// knows, such as "posix-rename@openssh.com".
-func (c *Client) Offers(extension string) bool {
-	return slices.ContainsFunc(c.server.Ext.Pairs(), func(p wire.Pair) bool { return p.Name == extension })
 }
 
 // Drain waits until the server has closed the files for which [File.Close] does not

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"sync"
+	"sync/atomic"
 
 	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/storewire"
@@ -41,13 +42,15 @@ import (
 // that comes after, but Close. Any goroutine may call the methods; Read, Write,
 // Seek, ReadFrom and WriteTo share one offset.
 type File struct {
-	c      *Client
-	name   string
-	remote *mux.File
-	access int // os.O_RDONLY, os.O_WRONLY or os.O_RDWR
-	append bool
-	made   bool   // it did not exist before
-	small  []byte // all of the file, if that came with the handshake
+	c       *Client
+	name    string
+	remote  *mux.File
+	access  int // os.O_RDONLY, os.O_WRONLY or os.O_RDWR
+	append  bool
+	made    bool        // it did not exist before
+	small   []byte      // all of the file, if that came with the handshake
+	known   wire.Attrs  // what the file was like then
+	changed atomic.Bool // SetAttr was called, so known may be out of date
 
 	life context.Context // ends with the file, or with the context it was opened with
 
@@ -158,7 +161,7 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 	case err != nil:
 		return nil, err
 	}
-	f := &File{c: c, name: name, remote: r, append: flags&wire.OpenAppend != 0, small: r.Content, next: -1}
+	f := &File{c: c, name: name, remote: r, append: flags&wire.OpenAppend != 0, small: r.Content, known: r.Known, next: -1}
 	f.access = flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
 	f.made = flags&wire.OpenExclusive != 0 || errors.Is(was, fs.ErrNotExist) && flags&wire.OpenCreate != 0
 	old := int64(math.MaxInt64)
@@ -180,8 +183,8 @@ func (f *File) Name() string { return f.name }
 // Stat describes the file as it is on the server now; one of which all came with
 // the handshake as it was then (see [Config.First]).
 func (f *File) Stat() (fs.FileInfo, error) {
-	if f.small != nil && f.life.Err() == nil {
-		return storewire.InfoOf(path.Base(f.name), f.remote.Known), nil
+	if f.small != nil && !f.changed.Load() && f.life.Err() == nil {
+		return storewire.InfoOf(path.Base(f.name), f.known), nil
 	}
 	if err := f.awaitWrites(f.life); err != nil {
 		return nil, err
@@ -235,15 +238,19 @@ func (f *File) Truncate(size int64) error {
 	return f.SetAttr(store.Attr{Size: &size})
 }
 
-// SetAttr changes what a says of the file. One of two owners, or of two times,
-// takes a question for the other.
+// SetAttr sets the attributes in a. The size needs a file that is open for writing; the others
+// need the server's permission alone. To set one of the two owners, or of the two times, costs
+// an extra request for the other.
 func (f *File) SetAttr(a store.Attr) error {
-	if a.Size != nil && (*a.Size < 0 || *a.Size > wire.MaxFile) {
+	switch {
+	case a.Size != nil && (*a.Size < 0 || *a.Size > wire.MaxFile):
 		return f.fail("setattr", fs.ErrInvalid)
+	case a.Size != nil && f.access == os.O_RDONLY:
+		return f.fail("setattr", errNotWriting)
+	case f.life.Err() != nil:
+		return f.fail("setattr", context.Cause(f.life))
 	}
-	if err := f.mayWrite("setattr", 0, 0); err != nil {
-		return err
-	}
+	f.changed.Store(true)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.awaitBehind(f.life); err != nil {
@@ -277,19 +284,6 @@ func (f *File) Sync() error {
 		return f.fail("sync", err)
 	}
 	return nil
-}
-
-// Space returns how much room there is where the file is. It needs an extension
-// of OpenSSH's; without it, it is errors.ErrUnsupported.
-func (f *File) Space() (store.Space, error) {
-	if !f.c.server.Ext.Has(wire.ExtFstatVFS) {
-		return store.Space{}, f.fail("space", errors.ErrUnsupported)
-	}
-	var v wire.StatVFS
-	if err := f.remote.Ask(f.life, mux.Call{Take: mux.TakeStatVFS(&v), Again: true}, wire.AppendFstatVFS); err != nil {
-		return store.Space{}, f.fail("space", err)
-	}
-	return storewire.SpaceOf(v), nil
 }
 
 // Close closes the file. If it was written, it waits for the server to confirm

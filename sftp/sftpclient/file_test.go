@@ -2,8 +2,10 @@ package sftpclient
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/sftp/internal/wire"
+	"github.com/haul-project/haul/store"
 )
 
 // Small buffers cost what large ones do: what the server sees is large requests,
@@ -357,4 +360,37 @@ func TestMemory(t *testing.T) {
 		})
 		wg.Wait()
 	})
+}
+
+// Mode and times of a file need no access to its content, and the size needs that to write:
+// see store.Handle.
+func TestSetAttrOfFileOpenForReading(t *testing.T) {
+	for _, first := range []string{"", "f"} { // the second comes whole with the handshake
+		withFakeServer(t, Config{First: first}, func(p *fakeServer) { p.put(t, "f", []byte("text")) }, func(t *testing.T, p *fakeServer, c *Client) {
+			f, err := c.Open(t.Context(), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			mode, when := fs.FileMode(0o600), time.Unix(1e9, 0)
+			if err := f.SetAttr(store.Attr{Mode: &mode, AccessTime: when, ModTime: when}); err != nil {
+				t.Errorf("mode and times: %v", err)
+			}
+			if fi, err := f.Stat(); err != nil || fi.Mode() != mode || !fi.ModTime().Equal(when) {
+				t.Errorf("Stat = %v, %v", fi, err)
+			}
+			size := int64(1)
+			if err := f.SetAttr(store.Attr{Size: &size}); !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("size: %v", err)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := f.SetAttr(store.Attr{Mode: &mode}); !errors.Is(err, fs.ErrClosed) {
+				t.Errorf("mode of a closed file: %v", err)
+			}
+			if got := p.get(t, "f"); string(got) != "text" {
+				t.Errorf("there is %q", got)
+			}
+		})
+	}
 }

@@ -239,7 +239,7 @@ func TestHaulToHaulLongPath(t *testing.T) {
 		}
 		t.Logf("get %v, put %v, %+v", got, put, c.Path())
 		// On one channel each takes 15 s, or 5 s of the part.
-		if got > 4*time.Second || put > 4*time.Second || c.Path().Conns != DefaultConns {
+		if got > 4*time.Second || put > 4*time.Second || c.Path().Conns != defaultConns {
 			t.Errorf("get took %v, put %v, with %+v", got, put, c.Path())
 		}
 		end()

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"time"
 
 	"github.com/haul-project/haul/sftp/internal/mux"
 	"github.com/haul-project/haul/sftp/internal/storewire"
@@ -186,23 +185,8 @@ func (c *Client) setAttr(ctx context.Context, name string, a store.Attr, follow 
 	})
 }
 
-// Chmod sets the mode of a file: its permissions, and the setuid, setgid and
-// sticky bits.
+// Chmod sets the mode of a file: its permissions, and the setuid, setgid and sticky bits.
+// [Client.SetAttr] sets owner, times and size too.
 func (c *Client) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
 	return c.SetAttr(ctx, name, store.Attr{Mode: &mode}, true)
-}
-
-// Chown sets the numbers of a file's owner and group.
-func (c *Client) Chown(ctx context.Context, name string, uid, gid uint32) error {
-	return c.SetAttr(ctx, name, store.Attr{UID: &uid, GID: &gid}, true)
-}
-
-// Chtimes sets a file's times, to the second. A zero time is left as it is.
-func (c *Client) Chtimes(ctx context.Context, name string, accessed, modified time.Time) error {
-	return c.SetAttr(ctx, name, store.Attr{AccessTime: accessed, ModTime: modified}, true)
-}
-
-// Truncate sets the size of a file, in bytes: it cuts, or adds zeros.
-func (c *Client) Truncate(ctx context.Context, name string, size int64) error {
-	return c.SetAttr(ctx, name, store.Attr{Size: &size}, true)
 }

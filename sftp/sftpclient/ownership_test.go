@@ -349,7 +349,7 @@ func TestChecksOwnershipAgain(t *testing.T) {
 		if err := next.f.awaitWrites(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if err := c.Truncate(t.Context(), next.temp, 450_000); err != nil {
+		if err := c.SetAttr(t.Context(), next.temp, store.Attr{Size: new(int64(450_000))}, true); err != nil {
 			t.Error(err)
 		}
 		if err := next.Commit(); !errors.Is(err, store.ErrBusy) {

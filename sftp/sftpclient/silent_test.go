@@ -18,7 +18,7 @@ import (
 // bounded time, with all that is to be cleared up: up to two calls, each of which
 // may take as long as a handshake.
 func TestSilentServers(t *testing.T) {
-	const most = 3*DefaultStall + 2*DefaultTimeout
+	const most = 3*defaultStall + 2*DefaultTimeout
 	fetch := func(ctx context.Context, c *Client) error {
 		f, err := c.Open(ctx, "f")
 		if err != nil {
@@ -68,7 +68,7 @@ func TestSilentServers(t *testing.T) {
 			err := test.run(t.Context(), c)
 			took := time.Since(began)
 			t.Logf("%s: %v: %v", test.name, took, err)
-			if !errors.Is(err, ErrStalled) || !IsRemote(err) || took < DefaultStall || took > most {
+			if !errors.Is(err, ErrStalled) || !IsRemote(err) || took < defaultStall || took > most {
 				t.Errorf("no answer to %s: after %v, and %v are the most: %v", test.name, took, most, err)
 			}
 		})

@@ -194,9 +194,10 @@ func do(ctx context.Context, c *sftpclient.Client, op string, a []string) (any, 
 		return nil, c.Chmod(ctx, a[0], fs.FileMode(number(1, 8)))
 	case "utime":
 		when := time.Unix(number(1, 10), 0)
-		return nil, c.Chtimes(ctx, a[0], when, when)
+		return nil, c.SetAttr(ctx, a[0], store.Attr{AccessTime: when, ModTime: when}, true)
 	case "truncate":
-		return nil, c.Truncate(ctx, a[0], number(1, 10))
+		size := number(1, 10)
+		return nil, c.SetAttr(ctx, a[0], store.Attr{Size: &size}, true)
 	case "statvfs":
 		s, err := c.Space(ctx, a[0])
 		return map[string]int64{"total": s.Total, "free": s.Free}, err
