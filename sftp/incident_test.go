@@ -224,7 +224,7 @@ func TestDeafPeer(t *testing.T) {
 		}
 		began := time.Now()
 		e := w.last(1)
-		if took := time.Since(began); !errors.Is(e.Err, errIdle) || took > DefaultIdleTimeout+time.Minute {
+		if took := time.Since(began); !errors.Is(e.Err, errIdle) || took > defaultIdleTimeout+time.Minute {
 			t.Errorf("it ended by %v after %v", e.Err, took)
 		}
 	})

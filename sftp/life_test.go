@@ -63,7 +63,7 @@ func TestLoginGrace(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, _ = io.Copy(io.Discard, s.nc)
-				if took := w.last(1).Duration; took < DefaultLoginGrace || took > DefaultLoginGrace+2*time.Second {
+				if took := w.last(1).Duration; took < defaultLoginGrace || took > defaultLoginGrace+2*time.Second {
 					t.Errorf("the server waited %v", took)
 				}
 				if e := w.last(1); !errors.Is(e.Err, errLoginGrace) {
@@ -137,7 +137,7 @@ func TestIdle(t *testing.T) {
 				used := use(t, w, c)
 				_ = c.Wait()
 				took := w.last(1).Duration - used
-				if took < DefaultIdleTimeout || took > DefaultIdleTimeout+2*time.Second {
+				if took < defaultIdleTimeout || took > defaultIdleTimeout+2*time.Second {
 					t.Errorf("it ended after %v", took)
 				}
 				if e := w.last(1); !errors.Is(e.Err, errIdle) {
@@ -236,7 +236,7 @@ func TestEnding(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(began); took < DefaultGrace || took > DefaultGrace+2*time.Second {
+		if took := time.Since(began); took < defaultGrace || took > defaultGrace+2*time.Second {
 			t.Errorf("the server took %v to end", took)
 		}
 		for _, e := range w.ended {
@@ -265,7 +265,7 @@ func TestStuck(t *testing.T) {
 		if err := <-done; !errors.Is(err, ErrStuck) {
 			t.Errorf("it ends by %v", err)
 		}
-		if took := time.Since(began); took > DefaultGrace+stuckGrace+time.Second {
+		if took := time.Since(began); took > defaultGrace+stuckGrace+time.Second {
 			t.Errorf("it took %v", took)
 		}
 		time.Sleep(2 * time.Hour) // and when the store answers, all is well

@@ -1,10 +1,27 @@
-// Package sftp serves files by SFTP, over golang.org/x/crypto/ssh or over what the program
-// has. Package sftpclient is the client.
+// Package sftp serves files over SFTP, on golang.org/x/crypto/ssh or on any stream that a
+// program has. Package sftpclient is the client.
 //
-// A [Server] logs users in by the program's own ssh.ServerConfig, and serves each of
-// them the tree of an [Account], a store.Tree. It needs no account of the
-// operating system and starts no process. It takes version 3 of the protocol and
-// OpenSSH's extensions, as all clients do.
+// A [Server] logs users in by the program's own ssh.ServerConfig, and serves each of them the
+// tree of an [Account], a store.Tree. It needs no account of the operating system and starts
+// no process. It speaks version 3 of the protocol with OpenSSH's extensions, as clients do.
+//
+// A first program logs users in by a password file of package users:
+//
+//	s := &sftp.Server{
+//		SSH: func(context.Context, net.Conn) (*ssh.ServerConfig, error) { return config, nil },
+//		Login: func(_ context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
+//			return &sftp.Account{User: c.User(), Tree: tree}, nil
+//		},
+//	}
+//	err := s.Serve(ctx, listener)
+//
+// What the server does with each request, its limits and its deviations are described in
+// https://github.com/haul-project/haul/blob/main/docs/sftp.md.
+//
+// # Stability
+//
+// The package is young: until version 1 its names can change in any release, and the
+// changelog says how. Errors are for people; their texts can change at any time.
 package sftp
 
 import (
@@ -27,14 +44,15 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// Defaults of a Server.
+// These are the defaults for zero fields of a [Server].
 const (
-	DefaultLoginGrace  = time.Minute
-	DefaultIdleTimeout = 15 * time.Minute
-	DefaultGrace       = 10 * time.Second
 	DefaultMaxChannels = 10 // as MaxSessions of sshd_config(5)
 	DefaultMaxHandles  = 1024
-	DefaultUmask       = 0o022
+
+	defaultLoginGrace  = time.Minute
+	defaultIdleTimeout = 15 * time.Minute
+	defaultGrace       = 10 * time.Second
+	defaultUmask       = 0o022
 )
 
 // A Server serves files over SFTP, and nothing else: there are no shells, no
@@ -60,49 +78,46 @@ const (
 //		},
 //	}
 type Server struct {
-	// SSH returns the configuration for one connection: the host keys, and how
-	// to log in. It is called before anything is read. ctx ends with the
-	// connection, and an error ends that. The configuration may be shared, as a
-	// copy is used, in which what is empty is filled in: algorithms that are
-	// not weak (see [Algorithms]) and the version. Host keys of RSA, and
-	// certificates of such keys, should be limited to SHA-2: see
-	// ssh.NewSignerWithAlgorithms. Of those that are not, SHA-1 is offered, and
-	// a client that chooses it is refused.
+	// SSH returns the configuration for one connection: the host keys, and how to log in. It
+	// is called before anything is read. ctx ends with the connection, and an error ends the
+	// connection. The server uses a copy, so several connections may share the
+	// configuration. In the copy it fills in an empty version, and algorithms that are not
+	// weak (see [Algorithms]). RSA host keys and their certificates should be limited to
+	// SHA-2 (ssh.NewSignerWithAlgorithms). Otherwise SHA-1 is offered too, and a client that
+	// chooses it is refused.
 	SSH func(ctx context.Context, c net.Conn) (*ssh.ServerConfig, error)
 
 	// Login returns the account of a user who has logged in. It should decide by
-	// c.Permissions alone. ctx ends with the connection, and an error ends that.
+	// c.Permissions alone. ctx ends with the connection, and an error ends the connection.
 	Login func(ctx context.Context, c *ssh.ServerConn) (*Account, error)
 
-	// Events are reported to these hooks, if they are set, by the goroutine on which they
-	// happen: work that takes longer than a moment belongs on another. All calls
-	// that are about one connection get the same *Conn, and those about one
-	// file the same *Transfer.
+	// These hooks, if set, are called by the goroutine on which the event happens. Work that
+	// takes longer than a moment belongs on another goroutine. All calls about one connection
+	// get the same *Conn, and all calls about one file the same *Transfer.
 	Connected    func(*Conn)                        // a user has logged in
 	Disconnected func(*Conn)                        // a connection is over, or a login has failed
 	Started      func(*Transfer)                    // a file was opened
 	Ended        func(*Transfer)                    // and is closed
-	Audit        func(*Operation)                   // something else was changed, or refused to be
-	Refused      func(*Refusal)                     // something of SSH was asked for that there is not
+	Audit        func(*Operation)                   // another change was made or refused
+	Refused      func(*Refusal)                     // a client asked for a part of SSH that the server lacks
 	TurnedAway   func(from net.Addr, why error)     // refused by a limit, before a byte was read
-	LockedOut    func(from net.Addr, l Lockout)     // failed so often that a network is refused for a time from now on
+	LockedOut    func(from net.Addr, l Lockout)     // a network is refused for a time, after too many failures
 	Owner        func(id uint32, group bool) string // the name of a user or group, for users-groups-by-id@openssh.com; "" if unknown
 
-	LoginGrace  time.Duration // for all of the handshake; 0 means DefaultLoginGrace
-	IdleTimeout time.Duration // ends a connection without requests and replies; 0 means DefaultIdleTimeout, below 0 never
-	Grace       time.Duration // how long open files may be used on after the end; 0 means DefaultGrace
+	LoginGrace  time.Duration // for all of the handshake; 0 means one minute
+	IdleTimeout time.Duration // ends a connection without requests and replies; 0 means 15 minutes, below 0 never
+	Grace       time.Duration // how long open files may be used on after the end; 0 means 10 s
 	MaxChannels int           // sessions of one connection; 0 means DefaultMaxChannels
 	MaxHandles  int           // files and directories that one connection has open; 0 means DefaultMaxHandles
-	Umask       int           // bits that new files and directories do not get; 0 means DefaultUmask, below 0 none
+	Umask       int           // bits that new files and directories do not get; 0 means 0o022, below 0 none
 	Rate        int64         // bytes a second each way, of all together; 0 means no limit
 
-	// Limits on connections, as MaxStartups and PerSourcePenalties of sshd_config(5)
-	// have them. A source is an address or, of IPv6, a network of 64 bits. A source
-	// with too many wrong passwords may log in by other means only, for a time that
-	// grows; one that connects again and again without a login is refused. In part
-	// both hold for the networks around it. Connections beyond MaxHandshakes and
-	// MaxHandshakesPerSource wait for their turn, for the LoginGrace at most: 64 of
-	// one source, and 512 in all.
+	// Limits on connections, like MaxStartups and PerSourcePenalties of sshd_config(5). A
+	// source is an IPv4 address or an IPv6 network of 64 bits. After too many wrong
+	// passwords, a source may log in by other means only, for a time that grows. A source
+	// that connects again and again without a login is refused. Both extend in part to the
+	// networks around the source. Connections beyond MaxHandshakes and MaxHandshakesPerSource
+	// wait for their turn, for LoginGrace at most: 64 of one source, and 512 in all.
 	MaxConns               int            // at a time; 0 means 4096
 	MaxConnsPerSource      int            // of one source; 0 means 256
 	MaxHandshakes          int            // not logged in yet; 0 means 100
@@ -226,18 +241,18 @@ func (s *Server) init() {
 	s.hashing = make(chan struct{}, hashers())
 }
 
-func (s *Server) loginGrace() time.Duration { return orDefault(s.LoginGrace, DefaultLoginGrace) }
-func (s *Server) grace() time.Duration      { return orDefault(s.Grace, DefaultGrace) }
+func (s *Server) loginGrace() time.Duration { return orDefault(s.LoginGrace, defaultLoginGrace) }
+func (s *Server) grace() time.Duration      { return orDefault(s.Grace, defaultGrace) }
 func (s *Server) maxChannels() int          { return orDefault(s.MaxChannels, DefaultMaxChannels) }
 func (s *Server) maxHandles() int           { return orDefault(s.MaxHandles, DefaultMaxHandles) }
 
 // idleTimeout returns 0 if there is none.
 func (s *Server) idleTimeout() time.Duration {
-	return max(0, orDefault(s.IdleTimeout, DefaultIdleTimeout))
+	return max(0, orDefault(s.IdleTimeout, defaultIdleTimeout))
 }
 
 func (s *Server) umask() fs.FileMode {
-	return fs.FileMode(max(0, orDefault(s.Umask, DefaultUmask))) & fs.ModePerm
+	return fs.FileMode(max(0, orDefault(s.Umask, defaultUmask))) & fs.ModePerm
 }
 
 func orDefault[T int | time.Duration](v, otherwise T) T {

@@ -22,7 +22,7 @@ const (
 // DefaultTimeout is what the zero Timeout of a [Config] means.
 const DefaultTimeout = 30 * time.Second
 
-// What other zero fields of a Config mean.
+// These are the defaults for other zero fields of a Config.
 const (
 	defaultConns    = 8
 	defaultSessions = 8        // OpenSSH's MaxSessions is 10
@@ -56,15 +56,14 @@ type Config struct {
 	// result.
 	First string
 
-	// Expect is how many bytes of one file are going to be moved, if that is known, or
-	// FirstSize for as many as First has. If they are so many that further connections
-	// help, these begin at once, and not when the file is read or written. RoundTrip
-	// has to be known for that; [Dial] finds it out.
+	// Expect is how many bytes of one file are going to be moved, or FirstSize for the size of
+	// First; 0 means that it is not known. If further connections help to move that much, they
+	// begin at once, and not only when the file is read or written. RoundTrip has to be known
+	// for that; [Dial] measures it.
 	Expect int64
 
-	// RoundTrip is how long a round trip to the server takes, as far as that is known
-	// before the first request is answered. It may be longer, if what was connected to
-	// forwards the connection.
+	// RoundTrip is how long a round trip to the server takes, if that is known before the first
+	// answer; 0 means that it is not. The real one may be longer, as behind a forwarder.
 	RoundTrip time.Duration
 
 	// Connect makes a further connection. [Dial] needs none; a client of
@@ -72,17 +71,17 @@ type Config struct {
 	// closes what Connect makes.
 	Connect func(ctx context.Context) (*ssh.Client, error)
 
-	// ConnectStream makes a further session of a client of [NewStream], on a stream that
-	// the Client closes. It counts as a connection, as most streams need a login of their
-	// own. If one cannot be made, those that are there have to do.
+	// ConnectStream makes a further session of a client of [NewStream], on a stream that the
+	// Client closes. It counts as a connection, as most streams need a login of their own. If
+	// it fails, the Client continues with the sessions that it has.
 	ConnectStream func(ctx context.Context) (io.ReadWriteCloser, error)
 
 	// Timeout is how long it may take to make a connection, handshake and
 	// log-in included, and how long to open a channel; 0 means DefaultTimeout.
 	Timeout time.Duration
 
-	// Stall is how long a server may leave requests unanswered without
-	// sending, or taking, a single byte: then the channel is closed. 0 means
+	// Stall is how long a server may leave requests unanswered without sending or accepting a
+	// single byte. After that the session is closed. 0 means
 	// one minute, and less than 0 no limit.
 	Stall time.Duration
 
@@ -90,9 +89,9 @@ type Config struct {
 	// NoWriteBehind makes File.Write wait until the server has the bytes.
 	NoReadAhead, NoWriteBehind bool
 
-	// Runs, if set, has the hidden names of uploads say which run of the program they are of,
-	// and removes at once what a run has left that was killed, or lost its connection.
-	// Without it they are removed when they are old.
+	// Runs, if set, puts the ID of this run into the names of temporary files. Uploads then
+	// remove at once what a run has left that was killed or lost its connection. Without it
+	// they remove such files when they are old.
 	Runs Runs
 
 	// Requests, if above zero, is the most requests to read or write data that
@@ -114,11 +113,11 @@ type Runs interface {
 	// 2 to 7; "" for none.
 	ID() string
 
-	// Ended reports whether a run of that ID has ended. It is asked of what any hidden name
-	// has in the place of an ID.
+	// Ended reports whether the run of that ID has ended. id comes from the name of a
+	// temporary file, and may be any text.
 	Ended(id string) bool
 
-	// NoteLeftover notes that a hidden file of this run may be left.
+	// NoteLeftover notes that this run may have left a temporary file.
 	NoteLeftover()
 }
 
@@ -143,7 +142,7 @@ func (c *Config) setDefaults() {
 // FirstSize as Expect of a [Config] stands for the size of the file First.
 const FirstSize = mux.ExpectFirst
 
-// set sets what is not above zero.
+// set replaces a value that is not above zero.
 func set[T int | time.Duration](v *T, to T) {
 	if *v <= 0 {
 		*v = to
@@ -152,18 +151,17 @@ func set[T int | time.Duration](v *T, to T) {
 
 // Errors of a connection.
 var (
-	// ErrConnectionLost says that the connection is gone, and there is no
-	// other. The requests under way may have been carried out or not.
+	// ErrConnectionLost means that the connection is gone and there is no other. The server
+	// may have carried out the requests under way, or not.
 	ErrConnectionLost = mux.ErrConnectionLost
 
-	// ErrStalled says that the server has not moved for too long: see
-	// [Config].
+	// ErrStalled means that the server was silent for too long: see [Config].
 	ErrStalled = mux.ErrStalled
 
-	// ErrProtocol says that the server does not keep to the protocol.
+	// ErrProtocol means that the server violates the protocol.
 	ErrProtocol = mux.ErrProtocol
 
-	// ErrClosed says that the Client was closed.
+	// ErrClosed means that the Client was closed.
 	ErrClosed = mux.ErrClosed
 )
 
@@ -183,9 +181,8 @@ type Client struct {
 	recordEvery int64 // see recordEvery; less in tests
 }
 
-// Close ends all lanes, and the connections that the Client made. Calls under
-// way fail with [ErrClosed]. It does not wait for the server, but for what
-// [Client.Drain] does.
+// Close ends all sessions, and closes the connections that the Client made. Calls under way
+// fail with [ErrClosed]. Close waits for the server only as [Client.Drain] does.
 func (c *Client) Close() error { return c.mux.Close() }
 
 // A Path describes the path to the server, as far as the Client has measured it.

@@ -10,13 +10,13 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// maxUnconfirmed is how many bytes an upload keeps at most until it is committed. Of
-// more, the round trip saved is no matter.
+// maxUnconfirmed is the most bytes that an upload keeps until it is committed. For more, saving a
+// round trip makes no difference.
 const maxUnconfirmed = 128 << 10
 
-// fillBehind reads size bytes of r. They are sent when the file is closed, with the
-// requests for that, or as soon as something else needs them on the server. It reports
-// false, and does nothing, if the memory of the client has no room for them.
+// fillBehind reads size bytes of r. They are sent together with the requests that close the file,
+// or as soon as something else needs them on the server. If the client has no memory for them,
+// it does nothing and returns false.
 func (f *File) fillBehind(r io.ReaderAt, off, size int64) (n int64, ok bool, err error) {
 	if f.c.config.NoWriteBehind {
 		return 0, false, nil
@@ -32,10 +32,10 @@ func (f *File) fillBehind(r io.ReaderAt, off, size int64) (n int64, ok bool, err
 	return n, ok, f.behindError(err)
 }
 
-// closeBehind gives the file attributes and has the server close it, without waiting for
-// the answers to what was written before. All are awaited together. It reports false if it
-// cannot: the file is open in several sessions, or the one was lost, or writing has failed.
-// Then what was written is to be awaited first.
+// closeBehind sets attributes and closes the file, without waiting first for the answers to what
+// was written before. Then it waits for all answers. It returns false if it cannot do so: the file
+// is open in several sessions, or its session was lost, or writing has failed. The caller then
+// has to wait for what was written.
 func (f *File) closeBehind(ctx context.Context, a wire.Attrs) (sent bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// CopyFile copies a file on the server, and returns how many bytes it has
-// (copy-data). The data never leaves the server. The copy appears when it is
-// whole, with the permissions of the original, and replaces what has its name.
+// CopyFile copies a file on the server, and returns its size in bytes (copy-data). The data never
+// leaves the server. The copy appears when it is whole, with the permissions of the original, and
+// replaces an existing file.
 func (c *Client) CopyFile(ctx context.Context, from, to string) (n int64, err error) {
 	if !c.server.Ext.Has(wire.ExtCopyData) {
 		return 0, linkError("copy", from, to, errors.ErrUnsupported)
@@ -43,8 +43,8 @@ func (c *Client) copyFile(ctx context.Context, src *File, to string) (int64, err
 	return n, err
 }
 
-// CloneFrom has the server copy all of a file that this client has open (copy-data). copied
-// is called with how many bytes came to be there, now and then. It returns how many there are.
+// CloneFrom has the server copy all of a file that this client has open (copy-data). It calls
+// copied now and then with how many more bytes were copied, and returns how many there are.
 func (u *upload) CloneFrom(ctx context.Context, from store.File, copied func(n int64)) (int64, error) {
 	src, ok := from.(*File)
 	if !ok || src.c != u.c || !u.c.server.Ext.Has(wire.ExtCopyData) {

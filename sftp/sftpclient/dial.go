@@ -14,9 +14,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/mux"
 )
 
-// Dial connects to addr, a host and a port, logs in, and opens an SFTP session.
-// If the Client finds that one connection does not fill the path, it dials
-// again, with the same arguments.
+// Dial connects to addr, a host and a port, logs in, and opens an SFTP session. If one connection
+// does not fill the path, the Client dials again with the same arguments.
 //
 // ctx ends Dial, but not the Client.
 func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Config) (*Client, error) {
@@ -42,13 +41,13 @@ func Dial(ctx context.Context, addr string, login *ssh.ClientConfig, config Conf
 	return c, nil
 }
 
-// Gather returns c with buffers, for SSH to run over: it reads what there is at
-// once, and while one write is under way it gathers what comes behind it, which
-// saves most of the system calls that x/crypto/ssh would make. [Dial] does so
-// itself; programs that make connections for [New] call it.
+// Gather returns c with buffers, for SSH to run over. It reads all that has come at once, and while
+// one write is under way it gathers the next ones. That saves most of the system calls that
+// x/crypto/ssh would make. [Dial] does so itself; programs that make connections for [New] call
+// Gather.
 //
-// Write may return before all is out, and an error then shows at a later call.
-// Close waits for it, no longer than a second, and closes c.
+// Write may return before the data is sent, and a later call then returns the error. Close waits
+// for the data, no longer than a second, and closes c.
 func Gather(c net.Conn) net.Conn { return sshconn.New(c) }
 
 // New opens an SFTP session on a connection, which remains the caller's
@@ -63,8 +62,8 @@ func New(ctx context.Context, conn *ssh.Client, config Config) (*Client, error) 
 
 // NewStream opens an SFTP session over any stream that leads to a server: the standard
 // input and output of "ssh -s HOST sftp" or of an sftp-server, a channel of another SSH
-// library, a socket. Further sessions are streams of config.ConnectStream; without it this
-// one has to do.
+// library, a socket. config.ConnectStream makes the streams of further sessions; without it this one
+// remains the only session.
 //
 // The Client closes the stream, even if NewStream fails. Close of a stream has to end a
 // Read and a Write that wait, and may be called more than once.
@@ -84,8 +83,8 @@ func NewStream(ctx context.Context, stream io.ReadWriteCloser, config Config) (*
 	return c, nil
 }
 
-// newClient begins with one connection. If it is owned, it is closed with the
-// Client, or if there is an error.
+// newClient begins with one connection. If owned, the connection is closed with the Client, or if
+// newClient fails.
 func newClient(ctx context.Context, first mux.Carrier, owned bool, config Config, connect func(context.Context) (mux.Carrier, error)) (*Client, error) {
 	config.setDefaults()
 	m, err := mux.New(ctx, first, owned, mux.Config{

@@ -15,23 +15,30 @@
 //	defer f.Close()
 //	n, err := f.FetchTo(ctx, local, 0) // or io.Copy(w, f), or f.ReadAt, or ...
 //
-// A transfer is slow when its sender waits. So the client keeps as many requests
-// in flight as the path holds, which it measures. Where one channel of a connection
-// is too slow, it uses several, and then several connections. All transfers do so: a
-// whole file by [File.FetchTo] and [File.FillFrom], one large buffer by [File.ReadAt]
-// and [File.WriteAt], and many small ones by [File.Read] and [File.Write], which read
-// ahead and write behind.
+// A transfer is slow when its sender waits. So the client keeps as many requests in flight
+// as the path holds, which it measures. Where one SFTP session of a connection is too slow,
+// it uses several, and then several connections. All transfers do so: a whole file by
+// [File.FetchTo] and [File.FillFrom], one large buffer by [File.ReadAt] and [File.WriteAt],
+// and many small ones by [File.Read] and [File.Write], which read ahead and write behind.
 //
-// Files are written in place by [Client.Create] and [Client.OpenFile]. Those
-// which must appear only when they are complete, and then at once, are uploads
-// of [Client.Store], a [store.Tree]. [Client.FS] is for the standard library.
+// [Client.Create] and [Client.OpenFile] write files in place. An upload of [Client.Store]
+// appears under its name when it is complete. [Client.FS] is for the standard library.
+//
+// The client keeps to the rules of
+// https://github.com/haul-project/haul/blob/main/docs/sftp.md, section 9.
 //
 // # Errors
 //
-// A server's refusal is a [*StatusError] in the chain, and to errors.Is an
-// fs.ErrNotExist and the like. OpenSSH's server answers most other refusals by
-// "failure", so the client checks whether a name is taken and returns fs.ErrExist. A
-// transfer fails with a [*TransferError], which says which side has failed. The error is
-// [ErrProtocol] if the server violates the protocol, [ErrStalled] if it is silent, and
-// [ErrConnectionLost] if the connection is gone.
+// If a server refuses a request, the error has a [*StatusError] in its chain, and errors.Is
+// recognizes it as fs.ErrNotExist, fs.ErrExist, fs.ErrPermission or another of these.
+// os.IsNotExist and its like do not: they know nothing but system calls. OpenSSH's server
+// gives no reason for most refusals, so the client checks whether a name is taken and
+// returns fs.ErrExist. A transfer fails with a [*TransferError], which says which side has
+// failed. The error is [ErrProtocol] if the server violates the protocol, [ErrStalled] if it
+// is silent, and [ErrConnectionLost] if the connection is gone.
+//
+// # Stability
+//
+// The package is young: until version 1 its names can change in any release, and the
+// changelog says how. Errors are for people; their texts can change at any time.
 package sftpclient

@@ -11,11 +11,10 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A StatusError is a STATUS by which a server refused a request. To errors.Is
-// it is fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid,
-// errors.ErrUnsupported or one of package store's errors, where the code, or
-// the words of a haul server, say so. OpenSSH's server says no more than
-// "Failure" of most.
+// A StatusError is a STATUS by which a server refused a request. errors.Is recognizes it as
+// fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid, errors.ErrUnsupported or an error of
+// package store, if the code or the text of a haul server says so. OpenSSH's server says "Failure"
+// for most refusals.
 type StatusError struct {
 	Code    uint32 // SSH_FX_...; see draft-ietf-secsh-filexfer-02, section 7, and -13, section 9.1
 	Message string // the server's own words, as they came
@@ -32,8 +31,8 @@ func refused(err error) error {
 	return err
 }
 
-// Error says how the server refused. Its words are cut, and what could hurt a
-// terminal or a log is replaced.
+// Error returns the server's text. It is cut, and characters that could harm a terminal or a log are
+// replaced.
 func (e *StatusError) Error() string {
 	return (&wire.StatusError{Status: wire.Status(e.Code), Message: e.Message}).Error()
 }
@@ -41,25 +40,24 @@ func (e *StatusError) Error() string {
 // Is reports whether the server's refusal is of the kind of target.
 func (e *StatusError) Is(target error) bool { return e.kind != nil && errors.Is(e.kind, target) }
 
-// IsRemote reports whether an error is of the server's side: the server refused a
-// request, or lacks what it takes, or the connection is lost. Other errors are of
-// this side, such as that of a reader or a writer of the caller's. The end of a
-// context is of neither.
+// IsRemote reports whether an error comes from the server's side: the server refused a request or
+// lacks an extension, or the connection is lost. Other errors come from this side, such as from a
+// reader or a writer of the caller. The end of a context comes from neither.
 //
-// All errors of a Client and of what it opens are marked, so after a copy this says
-// which end has failed.
+// All errors of a Client and of its files are marked, so after a copy IsRemote shows which end has
+// failed.
 func IsRemote(err error) bool {
 	_, remote := errors.AsType[remoteError](err)
 	moved, ok := errors.AsType[*TransferError](err)
 	return remote || ok && !moved.Local
 }
 
-// A remoteError marks an error as one of the server's side.
+// A remoteError marks an error as from the server's side.
 type remoteError struct{ error }
 
 func (e remoteError) Unwrap() error { return e.error }
 
-// onServer marks an error as the server's, unless it is known for this side's.
+// onServer marks an error as from the server's side, unless it is known to be from this side.
 func onServer(err error) error {
 	moved, ok := errors.AsType[*TransferError](err)
 	if ok && moved.Local || errors.Is(err, context.Canceled) {
@@ -68,27 +66,26 @@ func onServer(err error) error {
 	return remoteError{err}
 }
 
-// pathError says what was attempted on which file of the server.
+// pathError returns an error with the operation and the name of the file.
 func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: onServer(err)}
 }
 
-// linkError is a pathError for two names.
+// linkError is pathError for two names.
 func linkError(op, from, to string, err error) error {
 	return &os.LinkError{Op: op, Old: from, New: to, Err: onServer(err)}
 }
 
-// A TransferError says where a transfer came to its end too early.
+// A TransferError is the error of a transfer that ended early.
 type TransferError struct {
 	Op     string // "read" or "write"
 	Name   string // of the file on the server
-	Offset int64  // up to here, all that was asked for has moved
-	Local  bool   // the error is of this side: of the reader or the writer given, or of the context
+	Offset int64  // all bytes before it have moved
+	Local  bool   // the error is from this side: a reader or a writer of the caller, or a context
 	Err    error
 }
 
-// Error says what was attempted, on which file, how far it came and why not
-// further.
+// Error returns the operation, the file, the offset and the reason.
 func (e *TransferError) Error() string {
 	where := "server: "
 	switch {
@@ -103,13 +100,13 @@ func (e *TransferError) Error() string {
 // Unwrap returns the reason.
 func (e *TransferError) Unwrap() error { return e.Err }
 
-// isFailure reports whether a server refused without saying why.
+// isFailure reports whether a server refused a request without a reason.
 func isFailure(err error) bool {
 	s, ok := errors.AsType[*StatusError](err)
 	return ok && s.Code == uint32(wire.Failure)
 }
 
-// exists says of a failure what the client has found out.
+// exists adds to an error that the name is in use.
 func exists(err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return err
@@ -123,7 +120,7 @@ func isStatus(err error) bool {
 	return ok
 }
 
-// fail says what was attempted on which file, once.
+// fail is pathError for an error that may have an operation and a name already.
 func fail(op, name string, err error) error {
 	if err == nil {
 		return nil

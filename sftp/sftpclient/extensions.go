@@ -11,11 +11,10 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// The following is not in version 3 of the protocol. Where the server does not offer the
-// extension, the error is errors.ErrUnsupported.
+// The following methods need extensions of the protocol. If the server does not offer one, the
+// error is errors.ErrUnsupported.
 
-// ExpandPath is RealPath for a name that may begin with a tilde, or that with a
-// user's name (expand-path@openssh.com).
+// ExpandPath is RealPath for a name that may begin with ~ or ~USER (expand-path@openssh.com).
 func (c *Client) ExpandPath(ctx context.Context, name string) (string, error) {
 	if !c.server.Ext.Has(wire.ExtExpandPath) {
 		return "", pathError("expand", name, errors.ErrUnsupported)
@@ -25,9 +24,8 @@ func (c *Client) ExpandPath(ctx context.Context, name string) (string, error) {
 	return real, err
 }
 
-// HomeDir returns the directory in which a user is at home (home-directory). For
-// an empty name it is the directory that relative names begin at, which every
-// server knows.
+// HomeDir returns the home directory of a user (home-directory). For "" it returns the directory at
+// which relative names begin, which needs no extension.
 func (c *Client) HomeDir(ctx context.Context, user string) (string, error) {
 	if user == "" {
 		return c.RealPath(ctx, ".")
@@ -43,12 +41,11 @@ func (c *Client) HomeDir(ctx context.Context, user string) (string, error) {
 	return home, nil
 }
 
-// maxIDs is how many numbers of users and groups are asked for at once: their
-// names have to fit into a packet.
+// maxIDs is how many user and group IDs are sent at once: their names have to fit into a packet.
 const maxIDs = 256
 
-// OwnerNames returns the names for numbers of users and groups, in their order,
-// and an empty one where the server has none (users-groups-by-id@openssh.com).
+// OwnerNames returns the names of user IDs and of group IDs, in the same order
+// (users-groups-by-id@openssh.com). A name that the server does not know is "".
 func (c *Client) OwnerNames(ctx context.Context, uids, gids []uint32) (users, groups []string, err error) {
 	if !c.server.Ext.Has(wire.ExtUsersGroupsByID) {
 		return nil, nil, fmt.Errorf("names of owners: %w", errors.ErrUnsupported)
@@ -83,10 +80,9 @@ func texts(s wire.Strings) (list []string) {
 	return list
 }
 
-// Hash returns the hash of n bytes of a file, from off on, as the server has
-// computed it, and what it chose of the algorithms, of which the most wanted is
-// first: names such as "sha256", "sha512", "sha1", "md5" (check-file-name, from
-// draft-ietf-secsh-filexfer-extensions). n 0 is all up to the end.
+// Hash has the server compute the hash of n bytes of a file, from off on; 0 means up to the end. The
+// server chooses one of the algorithms, such as "sha256", "sha512", "sha1" and "md5", which are in
+// the order of preference (check-file-name of draft-ietf-secsh-filexfer-extensions).
 func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
 	if !c.server.Ext.Has(wire.ExtCheckFileName) {
 		return "", nil, pathError("hash", name, errors.ErrUnsupported)
@@ -105,8 +101,8 @@ func (c *Client) Hash(ctx context.Context, name string, off, n int64, algorithms
 	return algorithm, sum, nil
 }
 
-// Hash is [Client.Hash] of the open file (check-file-handle). n 0 is no bytes. The hash
-// includes what was written.
+// Hash is [Client.Hash] of the open file (check-file-handle). The hash includes what was written. An
+// n of 0 is not supported.
 func (f *File) Hash(ctx context.Context, off, n int64, algorithms ...string) (algorithm string, sum []byte, err error) {
 	switch {
 	case !f.c.server.Ext.Has(wire.ExtCheckFileHandle) || n == 0:

@@ -23,24 +23,21 @@ import (
 // io.WriterAt, io.Seeker, io.WriterTo and io.ReaderFrom. Sequential reads and writes
 // overlap with the program's own work.
 //
-// Read returns data that was read ahead: the more a program reads, the more is asked
-// for. So the data may be as old as the last Read, if another program changes the
-// file. The File's own writes are always seen. ReadAt does the same once it is called
-// with offsets that follow each other; else it asks for just what it is to read.
+// Read reads ahead: the more a program reads, the more is asked for. If another program changes
+// the file, Read may return data as old as the last Read. It always sees the File's own writes.
+// ReadAt reads ahead too if it is called with offsets that follow each other. Otherwise it asks
+// for just the bytes that it returns.
 //
-// Write and WriteAt return when they have copied the data. If the server refuses a
-// write, the next of Write, WriteAt, ReadFrom, FillFrom, Sync, Truncate and Close
-// returns the error, and so do all after it. Only when Sync or Close has returned nil
-// is all data certain to be written, and visible to others. Writes take effect in the
-// order of the calls wherever they overlap.
+// Write and WriteAt return when they have copied the data. If the server refuses a write, the
+// next call of Write, WriteAt, ReadFrom, FillFrom, Sync, Truncate or Close returns the error, and
+// so does each later one. All data is written, and visible to others, once Sync or Close has
+// returned nil. Writes that overlap take effect in the order of the calls.
 //
-// If writing fails, a file that was created, emptied or made longer is cut to what the
-// server has acknowledged without a gap: no file is left that looks complete and is
-// not.
+// If writing fails, a file that was created, emptied or made longer is cut to the bytes that the
+// server has confirmed without a gap, so that no file looks complete and is not.
 //
-// The context that the File was opened with ends all that is under way, and all
-// that comes after, but Close. Any goroutine may call the methods; Read, Write,
-// Seek, ReadFrom and WriteTo share one offset.
+// The end of the context that the File was opened with ends all calls except Close. Any
+// goroutine may call the methods. Read, Write, Seek, ReadFrom and WriteTo share one offset.
 type File struct {
 	c       *Client
 	name    string
@@ -92,10 +89,9 @@ func (c *Client) Create(ctx context.Context, name string) (*File, error) {
 	return c.OpenFile(ctx, name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
-// OpenFile opens a file with the flags of package os. Of these O_SYNC is passed
-// over: there is [File.Sync]. perm holds the permission bits of a new file, of
-// which the server may take away some. For a directory the error is
-// [store.ErrNotRegular]. ctx bounds the life of the file.
+// OpenFile opens a file with the flags of package os. O_SYNC has no effect; use [File.Sync]. perm
+// has the permission bits of a new file, of which the server may clear some. For a directory the
+// error is [store.ErrNotRegular]. ctx bounds the life of the file.
 func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
 	f, err := c.openFile(ctx, name, flag, perm, mux.OpenOptions{})
 	if err != nil {
@@ -180,8 +176,8 @@ func (c *Client) openFile(ctx context.Context, name string, flag int, perm fs.Fi
 // Name returns the name that the file was opened by.
 func (f *File) Name() string { return f.name }
 
-// Stat describes the file as it is on the server now; one of which all came with
-// the handshake as it was then (see [Config.First]).
+// Stat describes the file as it is on the server now. A file that came whole with the handshake
+// is described as it was then: see [Config].First.
 func (f *File) Stat() (fs.FileInfo, error) {
 	if f.small != nil && !f.changed.Load() && f.life.Err() == nil {
 		return storewire.InfoOf(path.Base(f.name), f.known), nil
@@ -270,9 +266,8 @@ func (f *File) SetAttr(a store.Attr) error {
 	return nil
 }
 
-// Sync waits until the server has all that was written, and has put it on its
-// disk. A server that has no such request gives errors.ErrUnsupported; it
-// has the data all the same.
+// Sync waits until the server has written all data to its disk (fsync@openssh.com). If the server
+// does not offer that, the error is errors.ErrUnsupported, and the server has all data.
 func (f *File) Sync() error {
 	if err := f.awaitWrites(f.life); err != nil {
 		return err
@@ -286,9 +281,8 @@ func (f *File) Sync() error {
 	return nil
 }
 
-// Close closes the file. If it was written, it waits for the server to confirm
-// that, and returns what went wrong since the file was opened, or with closing
-// it. Closing again is fs.ErrClosed.
+// Close closes the file. If the file was written, Close waits until the server has confirmed that,
+// and returns the first error since the file was opened. A second Close returns fs.ErrClosed.
 func (f *File) Close() error { return f.close(true) }
 
 func (f *File) close(flush bool) error {
@@ -305,8 +299,7 @@ func (f *File) close(flush bool) error {
 		return f.fail("close", fs.ErrClosed)
 	}
 	f.closed = true
-	// The context that it was opened with may have ended; it is closed all the
-	// same.
+	// Close the file even if the context that it was opened with has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.life), f.c.config.Timeout)
 	defer cancel()
 	f.dropAhead()

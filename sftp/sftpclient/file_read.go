@@ -45,7 +45,7 @@ func (f *File) readDirect(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// Read reads what comes next, and reads ahead: see [File].
+// Read reads the next bytes, and reads ahead: see [File].
 func (f *File) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -71,8 +71,8 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadAt reads into p what is at off. A large p is filled by many requests at
-// once. See [File] about reading ahead.
+// ReadAt fills p with the bytes at off. It fills a large p by many requests at once. [File]
+// describes when it reads ahead.
 func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 	if err := f.mayRead(off); err != nil {
 		return 0, err
@@ -120,8 +120,8 @@ func (f *File) inOrder(off int64, n int) bool {
 	return follows
 }
 
-// WriteTo writes what is left of the file to w, with as much in flight as the
-// path holds. Errors are those of FetchTo.
+// WriteTo writes the rest of the file to w, with as much in flight as the path holds. Its errors
+// are those of FetchTo.
 func (f *File) WriteTo(w io.Writer) (n int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -180,13 +180,12 @@ func (f *File) writeToDirect(w io.Writer) (n int64, err error) {
 	}
 }
 
-// FetchTo writes the file from off up to its end to w, with many requests on
-// their way at once, and returns how many bytes from off on have come without a
-// gap. w is written at the offsets of the file, in any order and by one
-// goroutine.
+// FetchTo writes the file from off up to its end to w, with many requests in flight. It returns
+// how many bytes from off on it has written without a gap. It writes at the offsets of the file,
+// in any order, from one goroutine.
 //
-// An error is a [*TransferError], whose Local is set if w has failed, or a context has ended.
-// Then w may have bytes behind the returned number too: cut it there.
+// An error is a [*TransferError]. Its Local is set if w has failed or a context has ended. After an
+// error w may have bytes beyond the returned number too: cut it there.
 func (f *File) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
 	if err := f.mayRead(off); err != nil {
 		return 0, err

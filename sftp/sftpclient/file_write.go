@@ -10,8 +10,7 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// Write writes p at the end of what Read and Write have done so far, and behind
-// the back of the program: see [File].
+// Write writes p at the current offset. It does not wait for the server: see [File].
 func (f *File) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -20,8 +19,8 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteAt writes p at off, like Write. In a file that was opened to append to,
-// it goes to the end.
+// WriteAt writes p at off, like Write. In a file that was opened with O_APPEND, it writes at the
+// end.
 func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,7 +50,7 @@ func (f *File) write(p []byte, off int64) (n int, err error) {
 	return n, f.writeError(err)
 }
 
-// An at is a reader at another place.
+// An at is an io.ReaderAt whose content begins at off.
 type at struct {
 	r   io.ReaderAt
 	off int64
@@ -59,8 +58,8 @@ type at struct {
 
 func (a at) ReadAt(p []byte, off int64) (int, error) { return a.r.ReadAt(p, off-a.off) }
 
-// ReadFrom writes what r has until it ends, like Write, and without copying it
-// twice. The error of r comes as a [*TransferError].
+// ReadFrom writes the content of r up to its end, like Write, without copying it twice. It returns
+// an error of r as a [*TransferError].
 func (f *File) ReadFrom(r io.Reader) (n int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,15 +108,14 @@ func (f *File) readFromDirect(r io.Reader) (n int64, err error) {
 	}
 }
 
-// FillFrom writes size bytes of r, from off on, to the same offsets of the file,
-// with many requests in flight at once, and returns how many bytes from off
-// on the server has confirmed without a gap. With size -1 it continues until r
-// ends. r is read by one goroutine; where it ends too early, the error is
-// io.ErrUnexpectedEOF.
+// FillFrom writes size bytes of r, from off on, to the same offsets of the file, with many
+// requests in flight. It returns how many bytes from off on the server has confirmed without a
+// gap. With size -1 it continues up to the end of r. It reads r from one goroutine. If r is too
+// short, the error is io.ErrUnexpectedEOF.
 //
-// An error is a [*TransferError], whose Local is set if r has failed, or a context has ended.
-// Then the file is cut behind what the server has confirmed, but not to less
-// than it had when it was opened; if that fails too, the error says so.
+// An error is a [*TransferError]. Its Local is set if r has failed or a context has ended. After an
+// error the file is cut to the bytes that the server has confirmed, but not to less than it had
+// when it was opened. If that fails too, the error says so.
 func (f *File) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if size < -1 {
 		return 0, f.fail("write", errSize)

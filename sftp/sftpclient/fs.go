@@ -11,10 +11,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// FS returns the directory as a file system of the standard library, for
-// fs.WalkDir, fs.Glob, http.FS and their like. An empty one is where the user
-// begins. It lives as long as the Client does; a symbolic link is followed,
-// wherever it leads.
+// FS returns a directory as a file system of the standard library, for fs.WalkDir, fs.Glob, http.FS
+// and the like. "" is the directory where the user begins. It works until the Client is closed. It
+// follows symbolic links wherever they lead.
 //
 // It is an fs.ReadDirFS, fs.ReadFileFS, fs.StatFS, fs.SubFS and fs.ReadLinkFS.
 func (c *Client) FS(dir string) fs.FS {
@@ -119,7 +118,7 @@ func (d *fsDir) Close() error {
 	return nil
 }
 
-// ReadDir returns the next n entries, as fs.ReadDirFile has it.
+// ReadDir returns the next n entries: see fs.ReadDirFile.
 func (d *fsDir) ReadDir(n int) (list []fs.DirEntry, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

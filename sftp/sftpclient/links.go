@@ -11,16 +11,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxLinks is how many symbolic links a name may lead over, as on Linux.
+// maxLinks is how many symbolic links a name may lead through, as on Linux.
 const maxLinks = 40
 
-// linkTarget returns where what is written to a symbolic link goes: the name
-// that no link is part of, of a file or of nothing yet.
+// linkTarget returns the name to which a symbolic link leads. No part of it is a link; the file need
+// not exist.
 //
-// OpenSSH's server answers REALPATH so. Others treat names as text, haul's
-// among them, and then each part is looked at in turn. As the server may not
-// follow a link at all that can be read, the target must look as what the
-// server finds by the link.
+// OpenSSH's server answers REALPATH with it. Other servers, haul among them, treat names as text, so
+// the client resolves each part in turn. A server may refuse to follow a link that it lets the
+// client read, so the target must look like what the server finds through the link.
 func (c *Client) linkTarget(ctx context.Context, name string) (string, error) {
 	real, err := c.RealPath(ctx, name)
 	if err != nil {
@@ -52,8 +51,8 @@ func (c *Client) linkTarget(ctx context.Context, name string) (string, error) {
 	return real, nil
 }
 
-// walkLinks resolves the links of an absolute name, one part after the other.
-// Only the last may be missing.
+// walkLinks resolves the links of an absolute name, one part after the other. Only the last part may
+// be missing.
 func (c *Client) walkLinks(ctx context.Context, name string) (string, error) {
 	done, rest := "/", strings.Split(name, "/")
 	for links := 0; len(rest) > 0; {

@@ -32,10 +32,10 @@ type dirReader struct {
 	closed bool         // mu
 }
 
-// OpenDir opens a directory to be listed in pieces, however large it is, in the
-// order in which the server has it. ctx ends the listing too. For
-// another file the error is fs.ErrNotExist or the server's. Names that no entry may
-// have are left out, and are an [ErrProtocol] in place of the end.
+// OpenDir opens a directory of any size to be listed in pieces, in the server's order. ctx ends
+// the listing too. If the name is not a directory, the error is fs.ErrNotExist or the server's.
+// Unsafe names, such as one with a slash, are left out; the error at the end is then
+// [ErrProtocol].
 func (c *Client) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	d, err := c.openDir(ctx, name, nil)
 	if err != nil {
@@ -107,14 +107,13 @@ func (d *dirReader) Close() error {
 	return nil
 }
 
-// ReadDir lists a directory, sorted by name. The entries are described as they
-// were then; a symbolic link is a link. One of more than a million entries is an
-// error: that is for [Client.OpenDir].
+// ReadDir lists a directory, sorted by name. It does not follow symbolic links. A directory of
+// more than a million entries is an error: use [Client.OpenDir].
 func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	return c.readDir(ctx, name, nil, maxEntries)
 }
 
-// readDir lists a directory, once more if the lane is lost under it.
+// readDir lists a directory, and begins again if its session is lost.
 func (c *Client) readDir(ctx context.Context, name string, hide func(string) bool, most int) ([]fs.DirEntry, error) {
 	for tries := 1; ; tries++ {
 		list, err := c.listDir(ctx, name, hide, most)

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Stat describes what a name leads to.
+// Stat describes a file. It follows a symbolic link.
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if a, err, ok := c.mux.PrefetchedAttrs(name); ok {
 		if err != nil {
@@ -29,7 +29,7 @@ func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return storewire.InfoOf(path.Base(name), a), nil
 }
 
-// Lstat describes what has a name, even if that is a symbolic link.
+// Lstat describes a file, or a symbolic link itself.
 func (c *Client) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	var a wire.Attrs
 	if err := c.one(ctx, "lstat", name, mux.Call{Take: mux.TakeAttrs(&a), Again: true}, wire.AppendLstat); err != nil {
@@ -38,8 +38,8 @@ func (c *Client) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return storewire.InfoOf(path.Base(name), a), nil
 }
 
-// taken turns the error of what makes a name into fs.ErrExist if the server did
-// not say why, and something has the name.
+// taken returns the error of a request that makes a name. If the server gave no reason, and the
+// name is in use, it becomes fs.ErrExist.
 func (c *Client) taken(ctx context.Context, err error, name string) error {
 	if !isFailure(err) {
 		return err
@@ -92,9 +92,9 @@ func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) er
 	return err
 }
 
-// Rename gives what has one name another, and replaces what has that, as
-// rename(2) does. Without an extension of OpenSSH's the server may refuse to
-// replace anything: then the error is fs.ErrExist.
+// Rename renames a file or a directory, and replaces an existing file, as rename(2) does. A
+// server without OpenSSH's posix-rename may refuse to replace a file: the error is then
+// fs.ErrExist.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
 	if c.server.Ext.Has(wire.ExtPosixRename) {
 		return c.two(ctx, "rename", from, to, mux.Call{Take: mux.TakeOK}, wire.AppendPosixRename)
@@ -102,13 +102,13 @@ func (c *Client) Rename(ctx context.Context, from, to string) error {
 	return c.Move(ctx, from, to)
 }
 
-// Move gives what has one name another. If that is taken, it is fs.ErrExist.
+// Move renames a file or a directory. If the new name is in use, the error is fs.ErrExist.
 func (c *Client) Move(ctx context.Context, from, to string) error {
 	return c.taken(ctx, c.two(ctx, "rename", from, to, mux.Call{Take: mux.TakeOK}, wire.AppendRename), to)
 }
 
-// Link gives a file a second name. It needs an extension of OpenSSH's; without
-// it, it is errors.ErrUnsupported.
+// Link gives a file a second name (hardlink@openssh.com). The error is errors.ErrUnsupported if
+// the server does not offer that.
 func (c *Client) Link(ctx context.Context, from, to string) error {
 	if !c.server.Ext.Has(wire.ExtHardlink) {
 		return linkError("link", from, to, errors.ErrUnsupported)
@@ -116,7 +116,7 @@ func (c *Client) Link(ctx context.Context, from, to string) error {
 	return c.taken(ctx, c.two(ctx, "link", from, to, mux.Call{Take: mux.TakeOK}, wire.AppendHardlink), to)
 }
 
-// Symlink makes a symbolic link of that name. target is kept as it is.
+// Symlink makes a symbolic link. target is its text, and is not changed.
 func (c *Client) Symlink(ctx context.Context, target, name string) error {
 	build := wire.AppendSymlink
 	if c.server.Draft {
@@ -125,7 +125,7 @@ func (c *Client) Symlink(ctx context.Context, target, name string) error {
 	return c.taken(ctx, c.two(ctx, "symlink", target, name, mux.Call{Take: mux.TakeOK}, build), name)
 }
 
-// Readlink returns the text of a symbolic link. Anything else is
+// Readlink returns the text of a symbolic link. If the name is of another kind, the error is
 // fs.ErrInvalid.
 func (c *Client) Readlink(ctx context.Context, name string) (string, error) {
 	var target string
@@ -138,18 +138,18 @@ func (c *Client) Readlink(ctx context.Context, name string) (string, error) {
 	return target, err
 }
 
-// RealPath returns a name as an absolute one, without symbolic links if the
-// server resolves them.
+// RealPath returns the absolute form of a name, without symbolic links if the server resolves
+// them.
 func (c *Client) RealPath(ctx context.Context, name string) (string, error) {
 	var real string
 	err := c.one(ctx, "realpath", name, mux.Call{Take: mux.TakeName(&real), Again: true}, wire.AppendRealpath)
 	return real, err
 }
 
-// SetAttr sets the attributes in a. With follow, a symbolic link is followed. Without,
-// the link itself is changed; that needs an extension of OpenSSH's, and is
-// errors.ErrUnsupported where the server lacks it. One of
-// two owners, or of two times, takes a question for the other.
+// SetAttr sets the attributes in a. With follow, it follows a symbolic link. Without, it
+// changes the link itself (lsetstat@openssh.com); the error is errors.ErrUnsupported if the
+// server does not offer that. To set one of the two owners, or of the two times, costs an extra
+// request for the other. Times have whole seconds.
 func (c *Client) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
 	err := c.setAttr(ctx, name, a, follow)
 	if err != nil && !errors.As(err, new(*fs.PathError)) {

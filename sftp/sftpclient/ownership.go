@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// ownEvery is how long an upload continues without checking whether another one
-	// has taken its file over, and takeoverWait how long the other waits before it
-	// gives the file its name, so that the first has checked by then.
+	// ownEvery is how often an upload checks whether another one has taken its file over.
+	// takeoverWait is how long the other one waits before it gives the file its name, so
+	// that the first has checked by then.
 	ownEvery     = time.Second
 	takeoverWait = 3 * ownEvery
 )
 
-// An ownership finds out whether the hidden file of an upload is still its own.
+// An ownership checks whether the temporary file of an upload still belongs to it.
 type ownership struct {
 	c    *Client
 	ctx  context.Context
@@ -29,8 +29,8 @@ type ownership struct {
 	lost atomic.Bool // another upload has taken the file over
 
 	mu      sync.Mutex
-	last    time.Time      // mu: when the last look began that has ended well
-	under   bool           // mu: one is under way
+	last    time.Time      // mu: when the last successful check began
+	under   bool           // mu: a check is under way
 	pending sync.WaitGroup // for that
 }
 
@@ -51,8 +51,8 @@ func (o *ownership) check(ctx context.Context) error {
 	return nil
 }
 
-// busyIfGone says of an error that it came of another upload's having taken the
-// file over, so that it could not be opened again on another lane.
+// busyIfGone makes store.ErrBusy of an error that came because another upload has taken the file
+// over, so that it could not be opened again in another session.
 func (o *ownership) busyIfGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) && o.check(o.ctx) != nil {
 		return fmt.Errorf("%w: %w", store.ErrBusy, err)
@@ -60,9 +60,9 @@ func (o *ownership) busyIfGone(err error) error {
 	return err
 }
 
-// recheck is called before something is written. From time to time it looks
-// whether the file is still ours, and waits for that only if it has not been
-// known for long: then the other upload may have published it.
+// recheck is called before a write. From time to time it checks whether the file still belongs to
+// this upload. It waits for the answer only if the last check was long ago: another upload may
+// have published the file since.
 func (o *ownership) recheck() error {
 	if o.lost.Load() {
 		return store.ErrBusy
@@ -93,13 +93,13 @@ func (o *ownership) recheck() error {
 	return nil
 }
 
-// An ownReader reads what is sent, as long as the file it goes to is ours.
+// An ownReader reads as long as the file that the bytes go to belongs to this upload.
 type ownReader struct {
 	io.ReaderAt
 	o *ownership
 }
 
-// ReadAt reads, and looks then: the read may have taken long.
+// ReadAt reads, and checks afterwards, as the read may have taken long.
 func (r ownReader) ReadAt(p []byte, off int64) (int, error) {
 	n, err := r.ReaderAt.ReadAt(p, off)
 	if e := r.o.recheck(); e != nil {

@@ -14,23 +14,23 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An uploadRecord is the file that has the record of an upload.
+// An uploadRecord is the file with the record of an upload.
 type uploadRecord struct {
 	c      *Client
 	name   string
-	token  string // what is random in the hidden file's name
+	token  string // the random part of the temporary file's name
 	size   int64  // Create.Size
 	source uint64 // of Create.Source
 
 	mu      sync.Mutex // held while the record is written
 	seq     uint64     // mu: of the last one
-	marked  int64      // mu: what it says
-	closing bool       // mu: what comes is its last state
-	lost    bool       // mu: it is another upload's by now
+	marked  int64      // mu: how many bytes the record says are whole
+	closing bool       // mu: the next record is the last
+	lost    bool       // mu: it belongs to another upload by now
 	blind   bool       // mu: the server does not let it be read, so nothing can be resumed
 }
 
-// read reads the record of an earlier upload. Other content counts as no record.
+// read reads the record of an earlier upload. ok is false if there is none.
 func (u *uploadRecord) read(ctx context.Context) (r uploadrecord.Record, ok bool, err error) {
 	f, err := u.c.openRegular(ctx, u.name)
 	if err != nil {
@@ -44,7 +44,7 @@ func (u *uploadRecord) read(ctx context.Context) (r uploadrecord.Record, ok bool
 	return r, ok, nil
 }
 
-// recordIn returns the record that a file has, or false if it has none.
+// recordIn returns the record in a file, or false if there is none.
 func recordIn(f *File) (r uploadrecord.Record, ok bool, err error) {
 	b := make([]byte, 2*uploadrecord.Slot)
 	n, err := f.ReadAt(b, 0) // what is missing is no record
@@ -55,8 +55,8 @@ func recordIn(f *File) (r uploadrecord.Record, ok bool, err error) {
 	return r, ok, err
 }
 
-// openRegular opens a file for reading that is ours alone. For any other file the error
-// is fs.ErrPermission, and no [StatusError].
+// openRegular opens a file for reading that is accessible to this user alone. For any other file
+// the error is fs.ErrPermission without a [StatusError].
 func (c *Client) openRegular(ctx context.Context, name string) (*File, error) {
 	fi, err := c.Lstat(ctx, name)
 	if err != nil {
@@ -68,9 +68,9 @@ func (c *Client) openRegular(ctx context.Context, name string) (*File, error) {
 	return c.OpenFile(ctx, name, os.O_RDONLY, 0)
 }
 
-// mark records that so many bytes are whole, once they are on the server's disk
-// of the file unless it is nil. If the record is another upload's by now it is left alone, and
-// this one continues without. The caller holds mu.
+// mark records that the first whole bytes are there. If the file is not nil, it first has the
+// server write them to its disk. If the record belongs to another upload by now, mark leaves it
+// alone, and this upload continues without a record. The caller holds mu.
 func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) error {
 	if u.lost {
 		return store.ErrBusy
@@ -81,8 +81,8 @@ func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) er
 			return err
 		}
 	}
-	// It is read and written by one handle: what others put in its place meanwhile
-	// is another file.
+	// One handle reads and writes it: if another upload puts its own record in this place
+	// meanwhile, that is another file.
 	f, err := u.c.OpenFile(ctx, u.name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		u.lost = true
@@ -92,8 +92,7 @@ func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) er
 		u.blind = errors.Is(err, fs.ErrPermission)
 		return err
 	}
-	// Users who may only upload cannot read; but nobody else can put a record in place
-	// of theirs either.
+	// Users who may only upload cannot read the record. Nobody else can replace it either.
 	now, ok, err := recordIn(f)
 	if !errors.Is(err, fs.ErrPermission) && (!ok || now.File != u.token) {
 		_ = f.Close()
@@ -112,13 +111,13 @@ func (u *uploadRecord) mark(ctx context.Context, whole int64, file *mux.File) er
 	return err
 }
 
-// state returns what is to be recorded next.
+// state returns the next record.
 func (u *uploadRecord) state(whole int64) uploadrecord.Record {
 	return uploadrecord.Record{Seq: u.seq + 1, Whole: whole, Size: u.size, Source: u.source, Open: !u.closing, File: u.token}
 }
 
-// begin puts a record of this upload in the place of what is there. The
-// caller holds mu, or is alone.
+// begin replaces the record that is there by one of this upload. The caller holds mu, or is the
+// only user.
 func (u *uploadRecord) begin(ctx context.Context, whole int64) error {
 	r := u.state(whole)
 	if err := u.c.createEmpty(ctx, u.name, r.AppendTo(nil)); err != nil {
@@ -128,8 +127,8 @@ func (u *uploadRecord) begin(ctx context.Context, whole int64) error {
 	return nil
 }
 
-// remove removes the record if it is ours. A record that is left means nothing
-// without the file. The caller holds mu.
+// remove removes the record if it belongs to this upload. Without the file, a record that is left
+// has no effect. The caller holds mu.
 func (u *uploadRecord) remove(ctx context.Context) {
 	ours, err := u.whose(ctx)
 	if isStatus(err) && errors.Is(err, fs.ErrPermission) && u.seq > 0 {
@@ -140,7 +139,7 @@ func (u *uploadRecord) remove(ctx context.Context) {
 	}
 }
 
-// whose reports whether the record is of this upload, or why that is not known.
+// whose reports whether the record belongs to this upload.
 func (u *uploadRecord) whose(ctx context.Context) (ours bool, err error) {
 	f, err := u.c.openRegular(ctx, u.name)
 	if err != nil {
@@ -151,12 +150,10 @@ func (u *uploadRecord) whose(ctx context.Context) (ours bool, err error) {
 	return ok && r.File == u.token, err
 }
 
-// maxCreateTries is how often something may have the hidden name while a file of that name
-// is created.
+// maxCreateTries is how many times createEmpty finds the name in use before it fails.
 const maxCreateTries = 3
 
-// createEmpty creates a file that nobody else has put there, with some content,
-// and closes it.
+// createEmpty creates a new file with some content, and closes it. It replaces an existing one.
 func (c *Client) createEmpty(ctx context.Context, name string, content []byte) error {
 	for tries := 1; ; tries++ {
 		f, err := c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, firstPerm)

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// Remove removes a file, a symbolic link or an empty directory. A directory that
-// is not empty is fs.ErrExist.
+// Remove removes a file, a symbolic link or an empty directory. If a directory is not empty, the error
+// is fs.ErrExist.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	err := c.RemoveFile(ctx, name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) || !isStatus(err) {
@@ -31,7 +31,7 @@ func (c *Client) RemoveFile(ctx context.Context, name string) error {
 	return c.one(ctx, "remove", name, mux.Call{Take: mux.TakeOK}, wire.AppendRemove)
 }
 
-// RemoveDir removes a directory that is empty. One that is not is fs.ErrExist.
+// RemoveDir removes an empty directory. If it is not empty, the error is fs.ErrExist.
 func (c *Client) RemoveDir(ctx context.Context, name string) error {
 	err := c.one(ctx, "rmdir", name, mux.Call{Take: mux.TakeOK}, wire.AppendRmdir)
 	if !isFailure(err) {
@@ -40,8 +40,7 @@ func (c *Client) RemoveDir(ctx context.Context, name string) error {
 	return c.filled(ctx, err, name)
 }
 
-// filled turns the error of an RMDIR into fs.ErrExist if the directory has
-// entries.
+// filled returns the error of an RMDIR, or fs.ErrExist if the directory has entries.
 func (c *Client) filled(ctx context.Context, err error, name string) error {
 	d, e := c.OpenDir(ctx, name)
 	if e != nil {
@@ -56,8 +55,8 @@ func (c *Client) filled(ctx context.Context, err error, name string) error {
 	return err
 }
 
-// RemoveAll removes what has a name, and all that is below it. It is no error if nothing
-// is there. A symbolic link is removed, and what it leads to is not.
+// RemoveAll removes a file, or a directory with all that is in it. It is no error if there is nothing
+// to remove. RemoveAll removes a symbolic link, and not its target.
 func (c *Client) RemoveAll(ctx context.Context, name string) error {
 	fi, err := c.Lstat(ctx, name)
 	if err == nil && !fi.IsDir() {
@@ -73,15 +72,14 @@ func (c *Client) RemoveAll(ctx context.Context, name string) error {
 }
 
 const (
-	// maxDepth is how many directories may be below each other.
+	// maxDepth is how deep directories may be nested.
 	maxDepth = 1000
 
 	// removesAtOnce is how many files are removed at a time.
 	removesAtOnce = 64
 
-	// removePasses is how many times a directory is gone through that does not
-	// get empty: what is removed may hide what else there is from a listing
-	// under way.
+	// removePasses is how many times a directory is listed that does not become empty: removing
+	// entries may hide others from a listing under way.
 	removePasses = 3
 
 	// maxPassesAgain bounds the second and third passes of a whole tree: where each

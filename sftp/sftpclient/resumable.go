@@ -18,30 +18,28 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// How much of an upload that is to be resumed may be lost: its record is brought up to date
-// after recordEvery bytes, and after recordTime if there are recordLeast more by then.
+// The record of an upload is updated after recordEvery bytes, and after recordTime if there are
+// recordLeast more bytes by then. That bounds how much is sent again when it is resumed.
 const (
 	recordEvery = 32 << 20
 	recordLeast = 1 << 20
 	recordTime  = 5 * time.Second
 )
 
-// A resumableUpload is an upload with a record beside its hidden file, of a name that
-// the next upload of the same file by the same one finds. It says which the hidden
-// file is, and what of it is whole: lanes write ahead of each other, so its size
-// does not show that.
+// A resumableUpload is an upload with a record beside its temporary file. The next upload of the
+// same source to the same target finds the record by its name. It names the temporary file, and
+// how much of it is whole: sessions write ahead of each other, so its size does not show that.
 //
-// To the one upload there may be others at the same time, in other processes, and
-// SFTP has no locks. So each has a name of its own for its hidden file, and takes
-// over what another left by giving it that name: of two that do so, the server
-// lets one have it, and the upload that had it before cannot publish it any more.
-// Until that notices, it may write to the file, but only what the next owner writes
-// there as well: both have the same Source. Hence an upload that fails does not cut
-// its file: the record says what is whole, and the upload that publishes the file
-// cuts the rest, once it has looked whether it owns the file.
+// Several processes may upload the same file at the same time, and SFTP has no locks. So each
+// upload has a name of its own for its temporary file, and takes over the file of another by
+// renaming it. If two do so, the server lets one of them succeed. The upload that had the file
+// before cannot publish it any more. Until it notices, it may write to the file, but only the
+// bytes that the new owner writes too, as both have the same Source. Hence an upload that fails
+// does not cut its file: the record says what is whole. The upload that publishes the file cuts
+// the rest, after it has checked that it owns the file.
 //
-// The hidden file is created by a separate OPEN, since haul's own server hides a file
-// that it creates for writing, and discards it with the connection.
+// A separate OPEN creates the temporary file, since haul's own server hides a file that is created
+// for writing, and discards it with the connection.
 type resumableUpload struct {
 	*upload
 	dir           string // of the target, with a slash
@@ -112,19 +110,19 @@ func (c *Client) createResumable(ctx context.Context, name string, o store.Creat
 	return k, nil
 }
 
-// hidden returns the name of the hidden file that a record calls so.
+// hidden returns the name of the temporary file with a token.
 func (k *resumableUpload) hidden(token string) string {
 	return k.dir + tempname.New(token, tempname.Upload)
 }
 
-// look checks what is in the upload's place.
+// look checks the file that the upload will replace.
 func (k *resumableUpload) look() (link bool, err error) {
 	fi, err := k.c.Lstat(k.ctx, k.target)
 	return k.replaces(fi, err)
 }
 
-// restore takes over what an earlier upload left, if that can be resumed.
-// Only an error that a new one would run into as well is one.
+// restore takes over what an earlier upload left, if that can be resumed. It returns an error only
+// if a new upload would fail too.
 func (k *resumableUpload) restore() error {
 	r, ok, err := k.record.read(k.ctx)
 	if err != nil || !ok {
@@ -134,8 +132,8 @@ func (k *resumableUpload) restore() error {
 	if r.Source != k.record.source || r.Size != k.record.size || r.Whole == 0 {
 		return k.c.removeIfAny(k.ctx, left)
 	}
-	// The record first: an upload whose file has another name finds in it that
-	// another upload has renamed the file.
+	// Write the record first: an upload that misses its file finds there that another upload
+	// has renamed it.
 	if err := k.record.begin(k.ctx, r.Whole); err != nil {
 		return err
 	}
@@ -159,8 +157,8 @@ func (k *resumableUpload) restore() error {
 	return nil
 }
 
-// takeOver opens the file that has the hidden name now, or returns nil if it is
-// not what the record describes.
+// takeOver opens the file that was renamed, or returns nil if it is not the one that the record
+// describes.
 func (k *resumableUpload) takeOver(whole int64) (*File, error) {
 	fi, err := k.c.Lstat(k.ctx, k.temp)
 	if err != nil {
@@ -177,9 +175,9 @@ func (k *resumableUpload) takeOver(whole int64) (*File, error) {
 	return f, err
 }
 
-// startOver begins without what an earlier upload left. The record goes first, so that there is no file that
-// the next upload would not find. Where a record is that may not be replaced, as
-// another upload's in a drop box, this upload has none, and cannot be resumed.
+// startOver begins a new file. It writes the record first, so that the next upload finds the file. If
+// it may not replace a record, as that of another user in a drop box, this upload has none and
+// cannot be resumed.
 func (k *resumableUpload) startOver() error {
 	k.record.seq = 0
 	err := k.record.begin(k.ctx, 0)
@@ -203,11 +201,10 @@ func (k *resumableUpload) startOver() error {
 	return nil
 }
 
-// Resumed returns how many bytes are there from before.
+// Resumed returns how many bytes an earlier upload has left.
 func (k *resumableUpload) Resumed() int64 { return k.resumed }
 
-// confirm notes that the server has all up to end of what FillFrom sends. It does
-// not wait.
+// confirm notes that the server has the bytes from start to end. It does not wait.
 func (k *resumableUpload) confirm(start, end int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -222,14 +219,13 @@ func (k *resumableUpload) confirm(start, end int64) {
 	k.pending.Go(k.updateRecord)
 }
 
-// due reports whether a record has to be begun if all up to end is whole. The caller holds mu.
+// due reports whether to update the record if all bytes up to end are whole. The caller holds mu.
 func (k *resumableUpload) due(end int64) bool {
 	more := end - k.noted
 	return !k.noting && (more >= k.c.recordEvery || more >= recordLeast && time.Since(k.notedAt) >= recordTime)
 }
 
-// synced returns the file that is to be on the server's disk before a record counts, or
-// nil for none.
+// synced returns the file to be written to the server's disk before the record is updated, or nil.
 func (k *resumableUpload) synced() *mux.File {
 	if k.noSync {
 		return nil
@@ -237,7 +233,7 @@ func (k *resumableUpload) synced() *mux.File {
 	return k.f.remote
 }
 
-// updateRecord brings the record up to date as long as it is behind.
+// updateRecord updates the record until it is up to date.
 func (k *resumableUpload) updateRecord() {
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()
@@ -312,8 +308,8 @@ func (k *resumableUpload) Truncate(size int64) error {
 	return nil
 }
 
-// moveBack makes sure that the record does not count anything behind off as whole, since
-// that will be written again.
+// moveBack makes sure that the record counts no byte beyond off as whole, since those will be
+// written again.
 func (k *resumableUpload) moveBack(off int64) error {
 	k.mu.Lock()
 	k.whole = min(k.whole, max(off, 0))
@@ -335,9 +331,9 @@ func (k *resumableUpload) moveBack(off int64) error {
 	return nil
 }
 
-// Commit gives the file its name. If the context has ended it does nothing, and
-// Close keeps what there is. If another upload has taken the file over, it is
-// [store.ErrBusy], and the other's to publish.
+// Commit gives the file its name. If the context has ended it does nothing, and Close keeps what
+// there is. If another upload has taken the file over, the error is [store.ErrBusy], and the other
+// one publishes it.
 func (k *resumableUpload) Commit() error {
 	k.pending.Wait()
 	k.owner.pending.Wait()
@@ -362,13 +358,13 @@ func (k *resumableUpload) Commit() error {
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()
 	if !k.record.lost {
-		// If it is another's since the last look, that one can still be published.
+		// If it belongs to another upload since the last check, that one can still be published.
 		_ = k.c.removeIfAny(k.ctx, k.record.name)
 	}
 	return nil
 }
 
-// Close keeps what the server has confirmed, if there is any.
+// Close keeps the bytes that the server has confirmed.
 func (k *resumableUpload) Close() error {
 	k.pending.Wait()
 	k.owner.pending.Wait()
@@ -385,7 +381,7 @@ func (k *resumableUpload) Close() error {
 	}
 	_ = k.f.close(false)
 	if k.owner.lost.Load() {
-		return nil // its owner does the rest
+		return nil // the new owner does the rest
 	}
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()
@@ -415,15 +411,14 @@ func (k *resumableUpload) Discard() error {
 	return k.fail("discard", k.discardAll(ctx))
 }
 
-// discardAll removes the record, and then what it describes. The caller holds
-// marking.
+// discardAll removes the record, and then the temporary file. The caller holds the record's mu.
 func (k *resumableUpload) discardAll(ctx context.Context) error {
 	k.record.remove(ctx)
 	return k.c.removeIfAny(ctx, k.temp)
 }
 
-// finishWrites waits until the server has all that was written, and no other upload
-// writes to the file. It makes sure that the file has exactly the size written.
+// finishWrites waits until the server has all that was written, and until no other upload writes to
+// the file. It gives the file the size that was written.
 func (k *resumableUpload) finishWrites() error {
 	if k.owner.lost.Load() {
 		return store.ErrBusy
@@ -455,9 +450,9 @@ func (k *resumableUpload) finishWrites() error {
 	return nil
 }
 
-// confirmPublished returns nil if it was this upload that gave a hidden file its name,
-// which is gone, and else [store.ErrBusy]. An upload that takes a file over
-// leaves a record of its own before.
+// confirmPublished is called if the temporary file is gone. It returns nil if this upload has
+// renamed it, and otherwise [store.ErrBusy]: an upload that takes a file over writes a record of
+// its own first.
 func (k *resumableUpload) confirmPublished() error {
 	k.record.mu.Lock()
 	defer k.record.mu.Unlock()

@@ -13,17 +13,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// fullTime is how long the question may take whether the server's disk is full.
+// fullTime is how long isFull may take.
 const fullTime = 5 * time.Second
 
-// fullFor is how long the answer holds that the server's disk is full. When many files
-// fail at once, those that were removed first leave room, which is not why the others
-// failed.
+// fullFor is how long a disk that was full counts as full. When many uploads fail at once, the
+// first ones to be removed leave room, but the others failed for want of it.
 const fullFor = 5 * time.Second
 
-// explain adds to the error of writing a file, or of making one, that the disk is
-// full, if the server refused without a reason and its disk is. To find out it
-// asks the server, even if the context has ended.
+// explain adds to an error of writing or making a file that the server's disk is full, if it is and
+// the server gave no reason. It asks the server, even if the context has ended.
 func (c *Client) explain(ctx context.Context, name string, err error) error {
 	refused, ok := errors.AsType[*StatusError](err)
 	if !ok || refused.Code != uint32(wire.Failure) || refused.kind != nil ||
@@ -41,8 +39,8 @@ func (c *Client) explain(ctx context.Context, name string, err error) error {
 	return storewire.FullError{Refusal: err}
 }
 
-// isFull reports whether there is no room for another request of data, or for
-// another file, in a directory of the server, if the server can say so.
+// isFull reports whether a directory of the server has no room for another WRITE or another file.
+// It returns false if the server cannot say.
 func (c *Client) isFull(ctx context.Context, dir string) bool {
 	if time.Since(time.Unix(0, c.full.Load())) < fullFor {
 		return true
@@ -60,7 +58,7 @@ func (c *Client) isFull(ctx context.Context, dir string) bool {
 	return full
 }
 
-// Space returns how much room there is where a name is (statvfs@openssh.com).
+// Space describes the room on the file system of a name (statvfs@openssh.com).
 func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	var v wire.StatVFS
 	if !c.server.Ext.Has(wire.ExtStatVFS) {
@@ -72,10 +70,9 @@ func (c *Client) Space(ctx context.Context, name string) (store.Space, error) {
 	return storewire.SpaceOf(v), nil
 }
 
-// askRoom asks whether a directory has room for so many bytes. The function returned waits
-// for the answer, and returns an error if there is none. It refuses nothing that might
-// succeed: what is kept for the administrator counts, as the user may be that, and a file
-// system that claims to have no size at all is not believed.
+// askRoom asks whether a directory has room for size bytes. The function it returns waits for the
+// answer, and returns an error if there is no room. It refuses no upload that might succeed: it
+// counts the room reserved for the administrator, and ignores a file system of size 0.
 func (c *Client) askRoom(ctx context.Context, dir string, size int64) (await func() error) {
 	if size < askSpace || !c.server.Ext.Has(wire.ExtStatVFS) {
 		return func() error { return nil }
@@ -92,5 +89,5 @@ func (c *Client) askRoom(ctx context.Context, dir string, size int64) (await fun
 	}
 }
 
-// askSpace is from how many bytes on it is asked whether they have room.
+// askSpace is the smallest size, in bytes, for which askRoom asks.
 const askSpace = 64 << 20

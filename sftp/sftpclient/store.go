@@ -16,20 +16,17 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Store returns the directory as a store: what is uploaded to it is hidden until
-// it is whole, and then has its name in one step, if the server has OpenSSH's
-// posix-rename. The directory need not exist yet. An empty one is where the user
-// begins.
+// Store returns a directory as a store. An upload to it is a temporary file until it is complete,
+// and then gets its name in one step if the server has OpenSSH's posix-rename. The directory need
+// not exist yet. "" is the directory where the user begins.
 //
-// The files that it opens have FetchTo and Hash, and its uploads FillFrom, like
-// [File]. An upload is a [store.AttrUpload], a [store.ReadableUpload] and, with
-// Create.Resume, a [store.Resumer]; but two of them to one name at a time are not
-// kept apart.
+// Its files have FetchTo and Hash, and its uploads FillFrom, like [File]. An upload is a
+// [store.AttrUpload], a [store.ReadableUpload] and, with Create.Resume, a [store.Resumer]. Two
+// such uploads to one name at the same time are not kept apart.
 //
-// It keeps the contract of [store.Tree] as far as the server lets it: that links
-// do not lead out of the directory is for the server to ensure, version 3 has
-// times in whole seconds, and what another program does at the same time may
-// come between two requests.
+// It keeps the contract of [store.Tree] as far as SFTP allows. The server decides whether links
+// may lead out of the directory, version 3 has times in whole seconds, and another program may
+// change files between two requests.
 func (c *Client) Store(dir string) store.Tree {
 	if dir == "" {
 		dir = "."
@@ -45,7 +42,7 @@ type remoteTree struct {
 // maxStoreEntries is how many entries a list of package store may have.
 const maxStoreEntries = 65536
 
-// path returns what the server is asked for.
+// path returns the server's name for a name of the store.
 func (s *remoteTree) path(ctx context.Context, name string) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -65,7 +62,7 @@ func (s *remoteTree) path(ctx context.Context, name string) (string, error) {
 	return p, checkPath(p)
 }
 
-// below is path for what must not be the root.
+// below is path for names that must not be the root.
 func (s *remoteTree) below(ctx context.Context, name string) (string, error) {
 	p, err := s.path(ctx, name)
 	if err == nil && name == "." {
@@ -74,13 +71,12 @@ func (s *remoteTree) below(ctx context.Context, name string) (string, error) {
 	return p, err
 }
 
-// shown is what messages call a name of the store: what the server is asked for.
-// Users know it from what they have typed, and nothing of stores.
+// shown returns a name of the store as messages show it: the server's name, which users know.
 func (s *remoteTree) shown(name string) string {
 	return path.Join(s.dir, name)
 }
 
-// fail says what was attempted on which name of the store.
+// fail returns an error with the operation and the name.
 func (s *remoteTree) fail(op, name string, err error) error { return fail(op, s.shown(name), err) }
 
 func (s *remoteTree) failLink(op, from, to string, err error) error {
@@ -97,8 +93,8 @@ func ask[T any](ctx context.Context, s *remoteTree, op, name string, f func(cont
 	return answer, s.fail(op, name, err)
 }
 
-// RealPath returns the absolute path of a name, without symbolic links: those that
-// the server leaves in it are looked up.
+// RealPath returns the absolute path of a name. It resolves the symbolic links that the server
+// leaves in it.
 func (s *remoteTree) RealPath(ctx context.Context, name string) (string, error) {
 	p, err := s.path(ctx, name)
 	if err == nil {
@@ -118,8 +114,8 @@ func (s *remoteTree) Open(ctx context.Context, name string) (store.File, error) 
 	return f, nil
 }
 
-// open opens a regular file. It looks first: to open a pipe, the server would
-// wait for its other end, and all requests behind it would wait too.
+// open opens a regular file. It checks that first: to open a pipe, the server would wait for the
+// other end, and all later requests would wait too.
 func (s *remoteTree) open(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
 	p, err := s.path(ctx, name)
 	if err != nil {
@@ -161,9 +157,8 @@ func (s *remoteTree) Create(ctx context.Context, name string, c store.Create) (s
 	return u, nil
 }
 
-// OpenListed opens a file that a listing has just described, without a STAT: that saves
-// a round trip. If it was no regular file then, it is opened
-// as by Open.
+// OpenListed opens a file that a listing has just described. It saves the round trip of a STAT. If
+// the listing shows no regular file, it is Open.
 func (s *remoteTree) OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
 	attrs, ok := storewire.DescribedBy(listed)
 	if !ok || !listed.Mode().IsRegular() || !attrs.Has(wire.AttrSize) {
@@ -213,7 +208,7 @@ func (s *remoteTree) OpenFile(ctx context.Context, name string, a store.Access) 
 		return nil, s.fail("open", name, err)
 	}
 	if f.made {
-		// The server's umask may have taken something away.
+		// The server's umask may have cleared some bits.
 		var attrs wire.Attrs
 		attrs.SetMode(wire.Mode(perm))
 		if err := f.remote.SetAttrs(ctx, attrs); err != nil {
@@ -337,15 +332,15 @@ func (s *remoteTree) SetAttr(ctx context.Context, name string, a store.Attr, fol
 	return s.fail("setattr", name, err)
 }
 
-// RoundTrip returns what is known of the round trip to the server; 0 before the first.
+// RoundTrip returns the measured round trip to the server, or 0 if it is not known.
 func (s *remoteTree) RoundTrip() time.Duration { return s.c.mux.RoundTrip() }
 
-// OpenFiles returns how many files and directories the server lets the client have open,
-// or 0 if it does not say.
+// OpenFiles returns how many files and directories the server allows to be open, or 0 if it does
+// not say.
 func (s *remoteTree) OpenFiles() int { return s.c.server.OpenFiles() }
 
-// TooManyOpen reports whether an error of opening a file or a directory may come of the
-// number that are open. Of OpenSSH's server it may be any failure: it gives no reason.
+// TooManyOpen reports whether opening a file or a directory may have failed because too many are
+// open. From OpenSSH's server that may be any failure, since it gives no reason.
 func (s *remoteTree) TooManyOpen(err error) bool {
 	refused, ok := errors.AsType[*StatusError](err)
 	return ok && (errors.Is(refused, storewire.ErrBusy) || refused.Code == uint32(wire.Failure) && refused.kind == nil && !errors.Is(err, store.ErrNoSpace))

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// sweepAfter is how long nothing was written to an upload that is taken to
-	// be dead, and sweepResumable for how long one is kept that could be resumed.
+	// An upload counts as dead if nothing was written to it for sweepAfter, or for
+	// sweepResumable if it can be resumed.
 	sweepAfter     = 24 * time.Hour
 	sweepResumable = 7 * 24 * time.Hour
 
@@ -23,10 +23,10 @@ const (
 	maxSweepRecords = 64
 )
 
-// SweepDir removes what uploads left in a directory whose process died: files of
-// their names that are of a run which has ended, as Config.Runs knows, or that are the
-// owner's alone and were not written to for a day. Those that can be resumed stay for a week. It
-// looks at no more than 16384 entries. Files that cannot be removed are passed over.
+// SweepDir removes the temporary files of uploads whose process has died. Such a file belongs to a
+// run that has ended, as Config.Runs knows, or it is accessible to its owner alone and was not
+// written to for a day. Files that can be resumed stay for a week. It looks at no more than 16384
+// entries, and skips files that cannot be removed.
 func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
 	p, err := s.path(ctx, dir)
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
 	return nil
 }
 
-// ofEnded reports whether an entry is the hidden file of a run that has ended. It may have the
-// permissions that it was to have in the end.
+// ofEnded reports whether an entry is the temporary file of a run that has ended. Such a file may
+// have its final permissions already.
 func (c *Client) ofEnded(fi fs.FileInfo) bool {
 	return c.config.Runs != nil && fi.Mode().IsRegular() && tempname.Is(fi.Name(), tempname.Upload) &&
 		c.config.Runs.Ended(tempname.RunOf(fi.Name()))
@@ -86,8 +86,8 @@ func (c *Client) leftovers(ctx context.Context, dir string, now time.Time) (old,
 				old = append(old, name)
 				continue
 			}
-			// Others could not have made it so, and what the server does not
-			// describe is nothing to judge.
+			// Other users cannot make such a file. Leave files that the server does
+			// not describe.
 			if !fi.Mode().IsRegular() || fi.Mode().Perm() != firstPerm || fi.ModTime().IsZero() {
 				continue
 			}

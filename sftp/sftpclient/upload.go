@@ -17,10 +17,10 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// firstPerm is what a file may be used for before it is whole.
+// firstPerm is the mode of a temporary file: it is for the user alone.
 const firstPerm = 0o600
 
-// An upload is a hidden file beside its target.
+// An upload is a temporary file beside its target.
 type upload struct {
 	c      *Client
 	ctx    context.Context
@@ -31,8 +31,8 @@ type upload struct {
 	noSync bool
 	f      *File
 
-	// vanished, if set, says whether it was us that renamed a hidden file which is
-	// gone. Without it no other upload knows the file.
+	// vanished is called if the temporary file is gone. It returns nil if this upload has
+	// renamed it. If it is nil, no other upload knows the file.
 	vanished func() error
 
 	mu   sync.Mutex
@@ -73,8 +73,8 @@ func (c *Client) newUpload(ctx context.Context, name string, o store.Create) *up
 	return u
 }
 
-// begin creates the hidden file, and looks what is in its place at the same
-// time. If that is a symbolic link, it continues with what that leads to.
+// begin creates the temporary file, and asks at the same time what the target is. If that is a
+// symbolic link, the link's target becomes the upload's.
 func (u *upload) begin(follow bool) error {
 	dir, _ := path.Split(u.target)
 	u.temp = dir + tempname.New(u.c.newKey(), tempname.Upload)
@@ -93,7 +93,7 @@ func (u *upload) begin(follow bool) error {
 		return err
 	}
 	u.f, f.remote.Own = f, true
-	f.name = u.target // for messages: users do not know the hidden one
+	f.name = u.target // for messages: users do not know the temporary name
 	link, err := u.replaces(storewire.InfoOf("", old), missing)
 	switch {
 	case u.ctx.Err() != nil:
@@ -114,9 +114,9 @@ func (u *upload) begin(follow bool) error {
 	return u.begin(false)
 }
 
-// replaces takes over the permissions of what is in the upload's place, or
-// returns an error if that may not be replaced. missing is why it is not known.
-// For a symbolic link it returns link, so that the caller tries the link's target.
+// replaces takes over the permissions of the file that the upload replaces. It returns an error if
+// the upload may not replace it. missing is why fi is not known. link is true if it is a symbolic
+// link; the caller then tries the link's target.
 func (u *upload) replaces(fi fs.FileInfo, missing error) (link bool, err error) {
 	switch {
 	case errors.Is(missing, fs.ErrNotExist):
@@ -156,7 +156,7 @@ func (u *upload) SetAttr(a store.Attr) error {
 	return nil
 }
 
-// Open opens what was written so far, when the server has all of it.
+// Open waits until the server has all that was written, and opens it for reading.
 func (u *upload) Open(ctx context.Context) (store.File, error) {
 	if err := u.f.awaitWrites(ctx); err != nil {
 		return nil, err
@@ -173,8 +173,8 @@ func (u *upload) WriteAt(p []byte, off int64) (int, error) { return u.f.WriteAt(
 
 func (u *upload) Truncate(size int64) error { return u.f.Truncate(size) }
 
-// FillFrom is [File.FillFrom]. What is short it only reads: Commit sends it, with the
-// requests that come behind it.
+// FillFrom is [File.FillFrom]. If size is small it only reads r, and Commit sends the bytes
+// together with its own requests.
 func (u *upload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if size >= 0 && size <= maxUnconfirmed {
 		if n, ok, err := u.f.fillBehind(r, off, size); ok {
@@ -184,7 +184,7 @@ func (u *upload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (
 	return u.f.FillFrom(ctx, r, off, size)
 }
 
-// end ends the upload, or reports that it has ended before.
+// end ends the upload, and returns false if it has ended before.
 func (u *upload) end() (first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -193,8 +193,8 @@ func (u *upload) end() (first bool) {
 	return first
 }
 
-// Commit waits until all is written, has it put on the server's disk if the server
-// can do that, and gives the file its name.
+// Commit waits until all is written, has the server write it to its disk if it can, and gives the
+// file its name.
 func (u *upload) Commit() error {
 	if !u.end() {
 		return u.fail("commit", fs.ErrClosed)
@@ -225,8 +225,8 @@ func (u *upload) publish() error {
 		return err
 	}
 	if u.c.server.Ext.Has(wire.ExtFsync) {
-		// All is on the disk: CLOSE can report nothing more. Sent
-		// on one lane, it comes before the new name.
+		// All is on the disk, so CLOSE can report nothing more. In the same session it is
+		// processed before the renaming.
 		f.remote.End()
 		_ = f.remote.Close(u.ctx, false)
 		return u.rename(h.Session)
@@ -266,9 +266,9 @@ func (u *upload) closeWith(a wire.Attrs) error {
 	if _, err := u.f.remote.Handle(u.ctx); err != nil {
 		return err
 	}
-	// On its lane the attributes come before the end of the handle that made the
-	// file. Where uploads are kept from sight, as by haul's own server, that end
-	// publishes it, whatever else is open, and then it is no upload any more.
+	// Set the attributes in the session of the handle that made the file, before that is
+	// closed. A server that hides uploads, as haul does, publishes the file when that handle
+	// is closed, whatever other handles are open.
 	h, ok := u.f.remote.First()
 	if !ok {
 		return fmt.Errorf("%w: %w", ErrConnectionLost, mux.ErrSessionLost)
@@ -285,8 +285,8 @@ func (u *upload) closeWith(a wire.Attrs) error {
 	return err
 }
 
-// secure gives the file its attributes and puts it on the disk. It returns on
-// which lane that was.
+// secure sets the file's attributes and has the server write it to its disk. It returns the handle
+// that it used.
 func (u *upload) secure() (mux.Handle, error) {
 	m := u.c.mux
 	a := u.attrs()
@@ -315,8 +315,8 @@ func (u *upload) secure() (mux.Handle, error) {
 	}
 }
 
-// rename gives the file its name. on is the lane to do so, or nil for any. If
-// that lane is lost and the old name is gone, this upload has renamed it.
+// rename gives the file its name, in session on, or in any if on is nil. If that session is lost
+// and the old name is gone, this upload has renamed the file.
 func (u *upload) rename(on *mux.Session) error {
 	for tries := 1; ; tries++ {
 		err := u.tryRename(on)
@@ -359,7 +359,7 @@ func (u *upload) tryRename(on *mux.Session) error {
 	case !fi.Mode().IsRegular() && fi.Mode().Type() != fs.ModeSymlink:
 		return fmt.Errorf("%w: %w", store.ErrNotRegular, err)
 	}
-	// The server cannot replace a file in one step. For a moment there is none.
+	// The server cannot replace a file in one step. For a moment there is no file.
 	if err := c.RemoveFile(u.ctx, u.target); err != nil {
 		return err
 	}
@@ -374,9 +374,9 @@ func (u *upload) Close() error {
 	return u.fail("discard", u.discard())
 }
 
-// discard removes the hidden file, even if the context has ended.
+// discard removes the temporary file, even if the context has ended.
 func (u *upload) discard() error {
-	_ = u.f.close(false) // it need not be cut
+	_ = u.f.close(false) // without cutting it
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), u.c.config.Timeout)
 	defer cancel()
 	err := u.c.removeIfAny(ctx, u.temp)
@@ -386,7 +386,7 @@ func (u *upload) discard() error {
 	return err
 }
 
-// newKey returns the key of a hidden file of this run.
+// newKey returns the key of a temporary file of this run.
 func (c *Client) newKey() string {
 	if c.config.Runs == nil {
 		return tempname.Random()
@@ -394,7 +394,7 @@ func (c *Client) newKey() string {
 	return tempname.RandomOf(c.config.Runs.ID())
 }
 
-// noteLeftover notes that a hidden file may be left.
+// noteLeftover notes that a temporary file may be left.
 func (c *Client) noteLeftover() {
 	if c.config.Runs != nil {
 		c.config.Runs.NoteLeftover()

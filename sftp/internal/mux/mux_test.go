@@ -145,7 +145,7 @@ func TestWriteBehindLostSession(t *testing.T) {
 	})
 }
 
-// The server refuses a WRITE. What follows it may have arrived, so Finish cuts the file there.
+// The server refuses a WRITE. Later bytes may have arrived, so Finish cuts the file there.
 func TestWriteBehindRefused(t *testing.T) {
 	s := &server{}
 	s.on = func(_ int, q *wire.Request) reaction {

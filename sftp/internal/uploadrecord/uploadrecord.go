@@ -20,7 +20,7 @@ type Record struct {
 	Size   int64  // that the file is expected to have; 0 if unknown
 	Source uint64 // a hash of Create.Source
 	Open   bool   // the upload that wrote it may still be under way
-	File   string // what is random in the hidden file's name
+	File   string // the random part of the temporary file's name
 }
 
 const (
