@@ -51,7 +51,7 @@ func newCp() *cobra.Command {
 			if err := f.sendable(list[last].Protocol); err != nil {
 				return err
 			}
-			return copying.Cp(cmd.Context(), cfg, list[:last], list[last])
+			return copying.Copy(cmd.Context(), cfg, copying.Cp, list[:last], list[last])
 		},
 	}
 	flags := cmd.Flags()

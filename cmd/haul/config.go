@@ -120,14 +120,6 @@ func isProcess(pid int) bool {
 	return err == nil || errors.Is(err, fs.ErrPermission)
 }
 
-// mistakes adds to several mistakes how many they are.
-func mistakes(err error) error {
-	if n := len(failure.Joined(err)); n > 1 {
-		return errors.Join(err, fmt.Errorf("%d mistakes", n))
-	}
-	return err
-}
-
 const configShowHelp = `Print the settings that "haul serve" would have.
 
 It takes the flags of "haul serve", reads the same file and variables, and prints a file

@@ -4,9 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/spf13/cobra"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 
@@ -186,4 +191,34 @@ func codeOfSide(err error, server, local bool) int {
 		return exitLocal
 	}
 	return 0
+}
+
+// printFailure prints why a command has failed, and where to read more, or what helps.
+func printFailure(out io.Writer, cmd *cobra.Command, err error) {
+	printError(out, err)
+	if exitCode(err) == exitUsage {
+		fmt.Fprintf(out, "see: %s --help\n", cmd.CommandPath())
+	}
+	if text := remote.Advice(err); text != "" {
+		fmt.Fprintln(out, "haul: note:", text)
+	}
+}
+
+// printError prints an error, or each of several, on a line of its own: a line end in the name
+// of a file or in a server's words begins no other.
+func printError(out io.Writer, err error) {
+	if several := failure.Joined(err); len(several) > 0 {
+		for _, err := range several {
+			printError(out, err)
+		}
+		return
+	}
+	if errors.Is(err, failure.Said) {
+		return
+	}
+	text := console.Visible(err.Error())
+	if errors.Is(err, context.Canceled) {
+		text = strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
+	}
+	fmt.Fprintln(out, "haul:", text)
 }

@@ -3,26 +3,18 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	module "github.com/haul-project/haul"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
-	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
-	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 	"github.com/haul-project/haul/cmd/haul/internal/server/handover"
 	"github.com/haul-project/haul/cmd/haul/internal/server/hooks"
 )
@@ -164,64 +156,3 @@ func (c *checkedOutput) Write(p []byte) (int, error) {
 
 // WriteString writes by Write.
 func (c *checkedOutput) WriteString(s string) (int, error) { return c.Write([]byte(s)) }
-
-// printFailure prints why a command has failed, and where to read more, or what helps.
-func printFailure(out io.Writer, cmd *cobra.Command, err error) {
-	printError(out, err)
-	if exitCode(err) == exitUsage {
-		fmt.Fprintf(out, "see: %s --help\n", cmd.CommandPath())
-	}
-	if text := remote.Advice(err); text != "" {
-		fmt.Fprintln(out, "haul: note:", text)
-	}
-}
-
-// printError prints an error, or each of several, on a line of its own: a line end in the name
-// of a file or in a server's words begins no other.
-func printError(out io.Writer, err error) {
-	if several := failure.Joined(err); len(several) > 0 {
-		for _, err := range several {
-			printError(out, err)
-		}
-		return
-	}
-	if errors.Is(err, failure.Said) {
-		return
-	}
-	text := console.Visible(err.Error())
-	if errors.Is(err, context.Canceled) {
-		text = strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
-	}
-	fmt.Fprintln(out, "haul:", text)
-}
-
-// version is set by the Makefile, with the commit. A build by "go install" has that of the module.
-var version string
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  haul version",
-		Args:    commandline.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
-			return failure.Local.Wrap(err)
-		},
-	}
-}
-
-// addVersionFlag makes --version and -V print what "haul version" does.
-func addVersionFlag(root *cobra.Command) {
-	root.Version = versionString()
-	root.SetVersionTemplate(versionLine())
-	root.Flags().BoolP("version", "V", false, "print the version")
-}
-
-func versionLine() string {
-	return fmt.Sprintf("haul %s (%s, %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-func versionString() string {
-	return cmp.Or(version, module.Version())
-}

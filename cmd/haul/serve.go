@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -119,4 +121,12 @@ func (f *serveFlags) resolve(cmd *cobra.Command, dirs []string) (settings.Config
 	cfg, err := f.settings.Resolve(config.Sources{Dirs: dirs, Given: cmd.Flags().Changed, Lookup: os.LookupEnv, Environ: os.Environ(), File: f.file})
 	cfg.Version = versionString()
 	return cfg, err
+}
+
+// mistakes adds to several mistakes how many they are.
+func mistakes(err error) error {
+	if n := len(failure.Joined(err)); n > 1 {
+		return errors.Join(err, fmt.Errorf("%d mistakes", n))
+	}
+	return err
 }

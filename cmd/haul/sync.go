@@ -4,13 +4,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
-	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/events"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/client/copying"
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
-	"github.com/haul-project/haul/cmd/haul/internal/system/smallfile"
-	"github.com/haul-project/haul/store/filter"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -68,7 +65,7 @@ func newSync() *cobra.Command {
 			}
 			return withEvents(cmd, f.json, f.events(words[:1], words[1]), func(log *events.Log) error {
 				cfg.Events = log
-				return copying.Sync(cmd.Context(), cfg, from, to)
+				return copying.Copy(cmd.Context(), cfg, copying.Sync, list[:1], to)
 			})
 		},
 	}
@@ -135,75 +132,4 @@ func (f *syncFlags) config(cmd *cobra.Command, from, to remote.Location) (cfg co
 		cfg.Delete = &treecopy.Deletion{Max: f.maxDelete, Excluded: f.deleteExcluded, EmptySource: f.force}
 	}
 	return cfg, nil
-}
-
-// A filterKind is a flag that adds rules to a filter, by its name.
-type filterKind string
-
-const (
-	exclude    filterKind = "exclude"
-	include    filterKind = "include"
-	filterFrom filterKind = "filter-from"
-)
-
-// usage is the flag's line in the help.
-func (k filterKind) usage() string {
-	switch k {
-	case exclude:
-		return "leave out files in directories that match `PATTERN`; DIR/ is a directory; repeat for more"
-	case include:
-		return "take files that match `PATTERN`, and leave out those that match no rule; repeat for more"
-	}
-	return "read rules from `FILE`: + PATTERN includes, - PATTERN excludes; the first that matches decides"
-}
-
-// A filterSource is one flag of rules with its value.
-type filterSource struct {
-	kind  filterKind
-	value string
-}
-
-// A filterFlag collects the flags of rules in the order of the command line.
-type filterFlag struct {
-	kind filterKind
-	all  *[]filterSource
-}
-
-// Set adds a value.
-func (f filterFlag) Set(s string) error {
-	*f.all = append(*f.all, filterSource{f.kind, s})
-	return nil
-}
-
-// String returns the default.
-func (filterFlag) String() string { return "" }
-
-// Type says that Set takes text.
-func (filterFlag) Type() string { return "string" }
-
-// maxFilterFile is how many bytes a file of rules has at most.
-const maxFilterFile = 1 << 20
-
-// readFilters returns the rules of flags.
-func readFilters(list []filterSource) (*filter.Rules, error) {
-	rules := new(filter.Rules)
-	for _, s := range list {
-		if s.kind != filterFrom {
-			if err := rules.Add(s.kind == include, s.value); err != nil {
-				return nil, failure.Usage.Errorf("--%s: %w; see: haul help patterns", s.kind, err)
-			}
-			if s.kind == include {
-				rules.IncludeOnly()
-			}
-			continue
-		}
-		text, err := smallfile.Read(s.value, maxFilterFile)
-		if err != nil {
-			return nil, failure.Local.Errorf("--filter-from %s: %w", console.Visible(s.value), err)
-		}
-		if err := rules.AddText(string(text)); err != nil {
-			return nil, failure.Usage.Errorf("--filter-from %s: %w; see: haul help patterns", console.Visible(s.value), err)
-		}
-	}
-	return rules, nil
 }

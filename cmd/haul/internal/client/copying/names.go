@@ -30,7 +30,7 @@ type typedSource struct {
 
 // sourceNames are the sources of a copy, by the words of the command line.
 type sourceNames struct {
-	verb string // get, put or sync
+	verb Verb
 	list []typedSource
 
 	// targetAt returns a name in the tree of the target as it could be typed.

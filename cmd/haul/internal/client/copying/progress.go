@@ -200,6 +200,3 @@ func outcomeEvent(e events.Entry, o treecopy.Outcome, took time.Duration, dryRun
 	}
 	return nil
 }
-
-// isSilent reports whether nothing is printed for people but errors.
-func (c *Config) isSilent() bool { return c.Quiet || c.Events != nil }

@@ -22,22 +22,23 @@ import (
 // A run is one haul get, put, sync or cp over SFTP, HTTP or S3.
 type run struct {
 	*Config
-	servers *remote.Servers
-	over    remote.Protocol
-	get     bool // from a server; cp gets, and then puts
-	cp      bool
-	sync    bool
+	verb       Verb
+	over       remote.Protocol
+	fromServer bool // the sources are on servers
+	servers    *remote.Servers
+	local      localFiles
 
-	local    localFiles
-	names    sourceNames
+	job   treecopy.Job // set by plan
+	names sourceNames  // the same
+
 	refused  []error                  // of sources that are not copied at all
 	progress atomic.Pointer[progress] // what is shown
 	saidWhy  sync.Map                 // reasons why --continue cannot resume
 	empty    atomic.Int64             // directories that a server without directories does not get
 }
 
-func newRun(cfg *Config, over remote.Protocol, verb string) *run {
-	r := &run{Config: cfg, over: over, get: verb != "put", cp: verb == "cp", sync: verb == "sync", local: localFiles{cfg, map[string]*os.Root{}}, names: sourceNames{verb: verb}}
+func newRun(cfg *Config, verb Verb, over remote.Protocol, fromServer bool) *run {
+	r := &run{Config: cfg, verb: verb, over: over, fromServer: fromServer, local: localFiles{cfg, map[string]*os.Root{}}, names: sourceNames{verb: verb}}
 	c := cfg.Remote
 	c.Say, c.Quiet, c.Asking = r.say, cfg.Quiet, r.pause
 	r.servers = remote.New(c)
@@ -86,7 +87,7 @@ func (r *run) options() treecopy.Options {
 	if r.servers.Len() == 1 {                                        // else the copy from another may continue
 		o.Fatal = isFatal
 	}
-	if r.get && r.over != remote.SFTP {
+	if r.fromServer && r.over != remote.SFTP {
 		o.Replaced = remote.IsReplaced
 	}
 	return o
@@ -97,8 +98,12 @@ func isFatal(err error) bool {
 	return errors.Is(err, store.ErrNoSpace) || remote.IsLost(err)
 }
 
-// copy runs a job, shows how it goes, and sums it up.
-func (r *run) copy(ctx context.Context, j treecopy.Job) error {
+// copy runs the job, shows how it goes, and sums it up.
+func (r *run) copy(ctx context.Context) error {
+	if len(r.job.Sources) == 0 { // all are refused
+		return r.explain(ctx, nil)
+	}
+	j := r.job
 	j.Options = r.options()
 	p := r.newProgress(true, r.names.of)
 	var plan dryRunPlan
@@ -148,7 +153,7 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 			switch {
 			case r.Events != nil:
 				r.emit(p, i, o, took)
-			case r.DryRun && r.sync && o.What == treecopy.Same: // most files, and the summary counts them
+			case r.DryRun && r.verb == Sync && o.What == treecopy.Same: // most files, and the summary counts them
 			case r.DryRun:
 				plan.add(i, o, r.from(i, o), r.names.targetAt(i.To))
 			case r.Verbose && !r.Quiet:
@@ -184,7 +189,7 @@ func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.
 // way says of a file that was copied which way it took, where there are two.
 func (r *run) way(i *treecopy.Item, o treecopy.Outcome) string {
 	switch {
-	case !r.cp || o.What != treecopy.Copied || i.Type != 0 || o.Bytes == 0:
+	case r.verb != Cp || o.What != treecopy.Copied || i.Type != 0 || o.Bytes == 0:
 		return ""
 	case o.Cloned:
 		return " (on the server)"
@@ -263,7 +268,7 @@ func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
 // failure returns an error of this copy, with what can be done about it.
-func (r *run) failure(err error) error { return &Error{r.get, advise(err)} }
+func (r *run) failure(err error) error { return &Error{r.fromServer, advise(err)} }
 
 // reword returns an error of treecopy in the words of the command line. Of an entry's an
 // event was written when it failed.
@@ -298,13 +303,13 @@ func (r *run) explain(ctx context.Context, err error) error {
 	}
 	switch {
 	case r.DryRun:
-	case r.Continue && !r.get && r.Recursive && r.over != remote.SFTP && (ctx.Err() != nil || remote.IsNoAnswer(err)):
+	case r.Continue && !r.fromServer && r.Recursive && r.over != remote.SFTP && (ctx.Err() != nil || remote.IsNoAnswer(err)):
 		errs = append(errs, failure.Note("what has come is kept, and the same command resumes there; but if TARGET was made by it, name the source as LOCAL/., or it would go below that"))
 	case r.Continue && (ctx.Err() != nil || remote.IsNoAnswer(err)):
 		errs = append(errs, failure.Note("what has come is kept; the same command resumes there"))
 	case ctx.Err() != nil && r.InPlace:
 		errs = append(errs, failure.Note("files that were being written are not whole; a run with --continue resumes there"))
-	case ctx.Err() != nil && r.cp:
+	case ctx.Err() != nil && r.verb == Cp:
 		errs = append(errs, failure.Note("files that were not whole are gone"))
 	case ctx.Err() != nil:
 		errs = append(errs, failure.Note("files that were not whole are gone; with --continue they would have been kept"))

@@ -34,7 +34,7 @@ func (r *run) onlyPlain(stream string) error {
 		name string
 	}{
 		{r.Recursive, "--recursive"}, {r.Continue, "--continue"}, {r.Unchanged != 0, "--unchanged"}, {r.PreserveMode, "--preserve"},
-		{r.Sparse, "--sparse"}, {r.Verify, "--verify"}, {r.NoClobber, "--no-clobber"}, {r.Update, "--update"}, {r.DryRun, "--dry-run"}, {r.InPlace && r.get, "--in-place"}, {r.Durable && r.get, "--fsync"},
+		{r.Sparse, "--sparse"}, {r.Verify, "--verify"}, {r.NoClobber, "--no-clobber"}, {r.Update, "--update"}, {r.DryRun, "--dry-run"}, {r.InPlace && r.fromServer, "--in-place"}, {r.Durable && r.fromServer, "--fsync"},
 	} {
 		if f.set {
 			return failure.Usage.Errorf("%s: not with %s, which is no file", f.name, stream)

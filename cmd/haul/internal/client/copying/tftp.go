@@ -19,22 +19,17 @@ import (
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
-// getTFTP fetches files over TFTP.
-func getTFTP(ctx context.Context, cfg *Config, from []remote.Location, local string) error {
-	jobs, err := downloads(cfg, from, local)
+// copyTFTP copies files over TFTP.
+func copyTFTP(ctx context.Context, cfg *Config, from []remote.Location, to remote.Location) error {
+	live, plan := true, uploads
+	if from[0].IsRemote() {
+		live, plan = to.Text != "-" || !console.IsTerminal(cfg.Stdout), downloads
+	}
+	jobs, err := plan(cfg, from, to)
 	if err != nil {
 		return err
 	}
-	return runJobs(ctx, cfg, jobs, local != "-" || !console.IsTerminal(cfg.Stdout))
-}
-
-// putTFTP sends files over TFTP.
-func putTFTP(ctx context.Context, cfg *Config, files []string, to remote.Location) error {
-	jobs, err := uploads(cfg, files, to)
-	if err != nil {
-		return err
-	}
-	return runJobs(ctx, cfg, jobs, true)
+	return runJobs(ctx, cfg, jobs, live)
 }
 
 // A transferJob is one file to move.
@@ -46,7 +41,8 @@ type transferJob struct {
 }
 
 // downloads works out where each file goes to.
-func downloads(cfg *Config, from []remote.Location, local string) ([]transferJob, error) {
+func downloads(cfg *Config, from []remote.Location, at remote.Location) ([]transferJob, error) {
+	local := at.Path
 	intoDir := strings.HasSuffix(local, "/")
 	if info, err := os.Stat(local); err == nil {
 		intoDir = info.IsDir()
@@ -116,17 +112,18 @@ func downloadTo(ctx context.Context, c *tftpclient.Client, t tftpclient.Target, 
 }
 
 // uploads works out the name of each file on the server.
-func uploads(cfg *Config, files []string, at remote.Location) ([]transferJob, error) {
+func uploads(cfg *Config, from []remote.Location, at remote.Location) ([]transferJob, error) {
 	t, err := cfg.Remote.TFTP.Target(at)
 	if err != nil {
 		return nil, err
 	}
 	intoDir := t.Name == "" || strings.HasSuffix(t.Name, "/")
-	if len(files) > 1 && !intoDir {
+	if len(from) > 1 && !intoDir {
 		return nil, failure.Usage.Errorf("several files need a URL that ends in a slash, and %v does not", t)
 	}
 	var jobs []transferJob
-	for _, file := range files {
+	for _, l := range from {
+		file := l.Path
 		if file == "-" {
 			return nil, failure.Usage.Errorf("standard input cannot be sent: TFTP names the size first; send a file")
 		}

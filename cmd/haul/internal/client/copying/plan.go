@@ -1,0 +1,183 @@
+package copying
+
+import (
+	"context"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
+	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/sftp/sftpclient"
+	"github.com/haul-project/haul/store/treecopy"
+)
+
+// plan finds what each location means: it sets the sources and the target of the job, and the
+// names that messages give them. The end on this machine comes first, as a mistake there needs no
+// connection.
+func (r *run) plan(ctx context.Context, from []remote.Location, to remote.Location) (err error) {
+	if !to.IsRemote() {
+		if err := r.planLocalTarget(to, len(from) > 1); err != nil {
+			return err
+		}
+	}
+	if !from[0].IsRemote() {
+		if err := r.planLocalSources(ctx, from); err != nil || len(r.job.Sources) == 0 {
+			return err
+		}
+	}
+	var target remote.Server // nil if the target is on this machine
+	if to.IsRemote() {
+		if target, err = r.planTarget(ctx, from, to); err != nil {
+			return err
+		}
+	}
+	if from[0].IsRemote() {
+		return r.planSources(ctx, from, to, target)
+	}
+	return nil
+}
+
+// planLocalTarget plans to copy to a directory or file of this machine.
+func (r *run) planLocalTarget(to remote.Location, several bool) error {
+	name := to.Path
+	if r.verb == Sync {
+		name = strings.TrimRight(filepath.ToSlash(name), "/") + "/"
+	}
+	p, err := r.local.target(name, several)
+	if err != nil {
+		return err
+	}
+	r.job.To, r.job.Target = p.tree, p.name
+	r.names.targetAt, r.names.toLocal = p.at, true
+	return nil
+}
+
+// planLocalSources plans to copy files and directories of this machine. Some may be refused.
+func (r *run) planLocalSources(ctx context.Context, from []remote.Location) error {
+	for _, l := range from {
+		sources, refused, err := r.localSources(ctx, l.Path)
+		if err != nil {
+			return err
+		}
+		for _, s := range refused {
+			r.refuse(s)
+		}
+		for _, s := range sources {
+			r.names.add(s.text, false, filepath.FromSlash, s.Source)
+			r.job.Sources = append(r.job.Sources, s.Source)
+		}
+	}
+	return nil
+}
+
+// localSources returns what a local name stands for.
+func (r *run) localSources(ctx context.Context, name string) ([]localSource, []refusedSource, error) {
+	if r.verb != Sync {
+		return r.local.sources(ctx, name)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, nil, failure.Local.Wrap(err)
+	}
+	if !info.IsDir() {
+		return nil, nil, failure.Usage.Errorf("sync %s: that is not a directory; put sends a file", console.Visible(name))
+	}
+	s, err := r.local.source(filepath.Join(name, ".") + "/.")
+	return []localSource{{s, name}}, nil, err
+}
+
+// planTarget plans to copy to a server. It connects to it.
+func (r *run) planTarget(ctx context.Context, from []remote.Location, to remote.Location) (remote.Server, error) {
+	c, err := r.servers.Connect(ctx, to, r.toWrite(from))
+	if err != nil {
+		return nil, err
+	}
+	several := r.verb == Sync || max(len(from), len(r.job.Sources)+len(r.refused)) > 1
+	p, err := c.Target(ctx, to, several)
+	if err != nil {
+		return nil, err
+	}
+	r.job.To, r.job.Target = p.Tree, p.Name
+	if from[0].IsRemote() {
+		r.job.Origin = to.Origin()
+	}
+	r.names.targetAt = to.At
+	return c, nil
+}
+
+// planSources plans to copy from servers. A server that has both a source and the target copies
+// its files itself, if it can.
+func (r *run) planSources(ctx context.Context, from []remote.Location, to remote.Location, target remote.Server) error {
+	for _, l := range from {
+		same := false
+		if target != nil {
+			var err error
+			if same, err = r.servers.Same(ctx, l, to); err != nil {
+				return err
+			}
+		}
+		c := target // by one connection, however the source is spelled
+		if !same {
+			var err error
+			if c, err = r.connectSource(ctx, l, len(from) == 1); err != nil {
+				return err
+			}
+		}
+		p, err := c.Source(ctx, l)
+		if err != nil {
+			return err
+		}
+		s := treecopy.Source{Tree: p.Tree, Name: p.Name, Origin: l.Origin()}
+		if same {
+			s.Origin = r.job.Origin
+		}
+		if r.verb == Sync {
+			if same && treecopy.Nested(ctx, p.Tree, p.Name, r.job.To, r.job.Target) {
+				// Copies would be copied again, or the source deleted.
+				return failure.Usage.Errorf("sync %v to %v: one is in the other", l, to)
+			}
+			s.Name = path.Join(s.Name, ".") + "/."
+		}
+		r.names.add(l.Text, l.IsURL(), l.At, s)
+		r.job.Sources = append(r.job.Sources, s)
+	}
+	return nil
+}
+
+// connectSource connects to the server of a source. only says that there is no other source.
+func (r *run) connectSource(ctx context.Context, l remote.Location, only bool) (remote.Server, error) {
+	if l.Protocol == remote.HTTP && l.Path == "" && !r.Recursive {
+		return nil, failure.Usage.Errorf("%s %v: the URL names no file; -r fetches all that the server lists", r.verb, l)
+	}
+	var to remote.Intent
+	if r.verb == Get && only && !r.Recursive {
+		to = r.toRead(l.PlainName())
+	}
+	return r.servers.Connect(ctx, l, to)
+}
+
+// toRead says which file is going to be read first; "" if that is not known.
+func (r *run) toRead(first string) remote.Intent {
+	i := remote.Intent{First: first}
+	if first != "" && r.movesAll() {
+		i.Expect = sftpclient.FirstSize
+	}
+	return i
+}
+
+// toWrite says how large the local files are that are going to be written, without those in
+// directories.
+func (r *run) toWrite(from []remote.Location) (i remote.Intent) {
+	if from[0].IsRemote() || !r.movesAll() {
+		return i
+	}
+	for _, l := range from {
+		if info, err := os.Stat(l.Path); err == nil && info.Mode().IsRegular() {
+			i.Expect = max(i.Expect, info.Size())
+		}
+	}
+	return i
+}
