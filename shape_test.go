@@ -36,8 +36,6 @@ var toCut = []string{
 	"cmd/haul/internal/boot/bootload arrows",
 	"cmd/haul/internal/boot/dhcpadvice arrows",
 	"cmd/haul/internal/boot/proxydhcp arrows",
-	"cmd/haul/internal/cli/commandline arrows",
-	"cmd/haul/internal/client/openssh arrows",
 	"cmd/haul/internal/client/openssh.Destination fields",
 	"cmd/haul/internal/client/remote arrows",
 	"cmd/haul/internal/server/activity.Event fields",

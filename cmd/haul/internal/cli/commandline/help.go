@@ -22,9 +22,6 @@ const (
 	helpTopics  = "topics"       // what else to read
 )
 
-// Width is how wide the help is at most, in characters.
-const Width = 92
-
 // More annotates a command: which flags --help shows, in this order, and the topics of
 // "haul help" that it names. Without common flags it shows all.
 func More(common string, topics ...string) map[string]string {

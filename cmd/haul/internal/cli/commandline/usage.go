@@ -146,3 +146,6 @@ func flagUsages(set *pflag.FlagSet) string {
 	})
 	return text
 }
+
+// Width is how wide the help is at most, in characters.
+const Width = 92

@@ -1,6 +1,7 @@
 package openssh
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -155,3 +156,5 @@ func assemble(list string, defaults, universe []string) []string {
 	}
 	return named(list)
 }
+
+func sameKey(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }

@@ -1,7 +1,6 @@
 package openssh
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -314,5 +313,3 @@ func (a *authenticator) done() {
 		a.d.secrets.Store(a.dest.way(), a.password)
 	}
 }
-
-func sameKey(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }

@@ -2,12 +2,16 @@ package openssh
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -198,4 +202,29 @@ func (p *preface) words() string {
 		return ""
 	}
 	return printable(strings.Join(strings.Fields(string(p.text)), " "))
+}
+
+// A link is what an SSH connection runs over.
+type link struct {
+	conn  net.Conn
+	cut   func() // ends it at once, so that all waiting on it ends
+	jump  *Client
+	proxy *proxyConn
+	trip  time.Duration // how long it took to connect: a round trip; 0 if it is not known
+}
+
+// close ends a link and all it needs.
+func (l *link) close() {
+	_ = l.conn.Close()
+	if l.jump != nil {
+		_ = l.jump.Close()
+	}
+}
+
+// isBroken reports whether an error is one of the connection, and not of what
+// was said over it.
+func isBroken(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	ends := []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, os.ErrClosed, syscall.EPIPE}
+	return network || slices.ContainsFunc(ends, func(e error) bool { return errors.Is(err, e) })
 }

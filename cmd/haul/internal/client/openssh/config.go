@@ -13,17 +13,6 @@ import (
 	"strings"
 )
 
-// The bounds of a configuration. Larger ones are refused.
-const (
-	maxConfigFile  = 1 << 20 // bytes of a file
-	maxConfigFiles = 256     // files in all, included ones counted each time
-	maxDepth       = 16      // of includes, as in OpenSSH
-	maxIdentities  = 100     // files of keys, and of certificates, as in OpenSSH
-	maxKnownFiles  = 32      // files of host keys, as in OpenSSH
-	maxFaults      = 10      // faulty lines reported at once
-	maxIgnored     = 100     // entries of Destination.Ignored
-)
-
 // A reader reads configuration files for one destination. Of most settings
 // the first counts, so what comes first is read first: the command line, the
 // user's file, the system's.
@@ -74,13 +63,6 @@ func (r *reader) readAll() error {
 	}
 	// It belongs to the administrator: its owner and mode are not checked.
 	return r.readFile(r.sys.systemConfig, place{used: true}, 0, func(_ fs.FileInfo, err error) error { return err })
-}
-
-// exists reports whether there is such a file. One that cannot be looked at
-// is for readFile to report.
-func exists(name string) bool {
-	_, err := os.Stat(name)
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // readFile reads one file, of which vet approves.

@@ -2,8 +2,10 @@ package openssh
 
 import (
 	"fmt"
+	"net"
 	"os/user"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -124,4 +126,13 @@ func (d *Destination) Endpoint() string {
 // login returns user@host for messages.
 func (d *Destination) login() string {
 	return Target{User: d.User, Host: d.Host, Port: d.Port}.String()
+}
+
+// address is what to connect to.
+func (d *Destination) address() string {
+	port := d.Port
+	if port == 0 {
+		port = defaultPort
+	}
+	return net.JoinHostPort(d.Host, strconv.Itoa(port))
 }

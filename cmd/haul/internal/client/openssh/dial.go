@@ -4,48 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"slices"
-	"strconv"
-	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 )
-
-// How long the network may take. The time of questions to the user does not count.
-const (
-	connectTime  = 30 * time.Second // until the host key is checked, unless ConnectTimeout is set
-	authTime     = 2 * time.Minute  // to log in; sshd gives as long
-	attemptPause = time.Second      // between ConnectionAttempts
-)
-
-// A Dialer makes authenticated connections. The zero Dialer asks no questions. Its
-// methods may run at once. It remembers opened keys and the password that a
-// login took, in memory, so another connection to the same host by the same way
-// asks nothing.
-type Dialer struct {
-	Prompter Prompter // nil is Batch
-
-	// Notify gets what the user should see, and what servers have to say,
-	// safe to print. It must not keep the connection waiting. nil discards it.
-	Notify func(text string)
-
-	// Wrap, if set, is put around every connection that SSH is to run over.
-	// Close of what it returns closes what it got. That is a *net.TCPConn
-	// unless a jump host or a ProxyCommand is in between.
-	Wrap func(net.Conn) net.Conn
-
-	Stderr io.Writer // of ProxyCommands; nil is os.Stderr
-
-	mu      sync.Mutex
-	asking  chan struct{} // mu: one place, whose holder may ask
-	keys    sync.Map      // ssh.Signers that were opened with a passphrase, by file
-	secrets sync.Map      // passwords, by Destination.way
-}
 
 // Dial connects and logs in to a destination. The context bounds that, and has
 // no part in what follows. Errors wrap an [ErrConfig], [ErrHostKey],
@@ -81,23 +45,6 @@ func (d *Dialer) dial(ctx context.Context, dest *Destination, depth int) (*Clien
 		return nil, err
 	}
 	return c, nil
-}
-
-// A link is what an SSH connection runs over.
-type link struct {
-	conn  net.Conn
-	cut   func() // ends it at once, so that all waiting on it ends
-	jump  *Client
-	proxy *proxyConn
-	trip  time.Duration // how long it took to connect: a round trip; 0 if it is not known
-}
-
-// close ends a link and all it needs.
-func (l *link) close() {
-	_ = l.conn.Close()
-	if l.jump != nil {
-		_ = l.jump.Close()
-	}
 }
 
 // link connects to a host: directly, by a command, or from a jump host.
@@ -161,19 +108,6 @@ func through(ctx context.Context, jump *Client, address string, limit time.Durat
 		return nil, printableError{err}
 	}
 	return conn, nil
-}
-
-// address is what to connect to.
-func (d *Destination) address() string {
-	port := d.Port
-	if port == 0 {
-		port = defaultPort
-	}
-	return net.JoinHostPort(d.Host, strconv.Itoa(port))
-}
-
-func overdue(limit time.Duration) error {
-	return fmt.Errorf("not done within %v: %w", limit.Round(time.Millisecond), os.ErrDeadlineExceeded)
 }
 
 // handshake makes a Client of a link: versions, keys, host key, login.
@@ -255,43 +189,4 @@ func (d *Dialer) explain(ctx context.Context, dest *Destination, l *link, host *
 		return auth.fail(err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
-}
-
-// isBroken reports whether an error is one of the connection, and not of what
-// was said over it.
-func isBroken(err error) bool {
-	_, network := errors.AsType[net.Error](err)
-	ends := []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, os.ErrClosed, syscall.EPIPE}
-	return network || slices.ContainsFunc(ends, func(e error) bool { return errors.Is(err, e) })
-}
-
-// notify shows a text.
-func (d *Dialer) notify(text string) {
-	if d.Notify != nil {
-		d.Notify(text)
-	}
-}
-
-// turn returns what must be held to ask.
-func (d *Dialer) turn() chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.asking == nil {
-		d.asking = make(chan struct{}, 1)
-	}
-	return d.asking
-}
-
-// opened returns the key of a file that was opened with a passphrase, or nil.
-func (d *Dialer) opened(file string) ssh.Signer {
-	key, _ := d.keys.Load(file)
-	signer, _ := key.(ssh.Signer)
-	return signer
-}
-
-// secret returns the password that the last login took by the same way, or "".
-func (d *Dialer) secret(way string) string {
-	password, _ := d.secrets.Load(way)
-	text, _ := password.(string)
-	return text
 }

@@ -211,3 +211,6 @@ type printableError struct{ err error }
 
 func (e printableError) Error() string { return printable(e.err.Error()) }
 func (e printableError) Unwrap() error { return e.err }
+
+// ErrBatch is the answer to every question where there is no user to ask.
+var ErrBatch = errors.New("nobody to ask")

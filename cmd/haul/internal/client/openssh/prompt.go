@@ -2,7 +2,6 @@ package openssh
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -37,9 +36,6 @@ type Question struct {
 	Text string
 	Echo bool // the answer may be seen
 }
-
-// ErrBatch is the answer to every question where there is no user to ask.
-var ErrBatch = errors.New("nobody to ask")
 
 // Batch is a [Prompter] that fails every time, with an [ErrBatch].
 type Batch struct{}

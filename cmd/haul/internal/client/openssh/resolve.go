@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// maxJumps bounds how many hosts a connection goes through.
-const maxJumps = 8
-
 // Resolve finds out how to reach target, as [ParseTarget] reads it: from
 // overrides, the user's ssh_config, and the system's, as ssh does. Errors are
 // [ErrConfig], or the context's. It runs the commands of Match exec, and looks

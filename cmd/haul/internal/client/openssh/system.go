@@ -1,6 +1,8 @@
 package openssh
 
 import (
+	"errors"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -71,4 +73,11 @@ func localAddresses() (addrs []netip.Addr) {
 		}
 	}
 	return addrs
+}
+
+// exists reports whether there is such a file. One that cannot be looked at
+// is for readFile to report.
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return !errors.Is(err, fs.ErrNotExist)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/haul-project/haul/internal/sshconn"
@@ -86,4 +87,8 @@ func (d *Destination) local(ctx context.Context, network string) (*net.TCPAddr, 
 		}
 	}
 	return nil, &ConfigError{Err: errors.New("bindinterface: " + d.BindInterface + " has no address that fits")}
+}
+
+func overdue(limit time.Duration) error {
+	return fmt.Errorf("not done within %v: %w", limit.Round(time.Millisecond), os.ErrDeadlineExceeded)
 }
