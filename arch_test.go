@@ -44,9 +44,9 @@ var levels = [][]string{
 
 	// The libraries.
 	fields("sftp sftp/sftpclient tftp tftp/tftpclient web web/webclient store/treecopy store/cache"),
-	fields("sftp/internal/mux sftp/internal/storewire sftp/internal/uploadrecord tftp/internal/fileio tftp/internal/packetio store/glob store/localdir store/s3 tcp internal/passwords"),
+	fields("sftp/internal/mux sftp/internal/storewire sftp/internal/uploadrecord tftp/internal/fileio tftp/internal/packetio internal/glob store/localdir store/s3 tcp internal/passwords"),
 	fields("store users internal/certs tcp/internal/sendfile"),
-	fields("pxe tftp/transfer udp sftp/internal/wire store/filter store/internal/rules tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sources"),
+	fields("pxe tftp/transfer udp sftp/internal/wire store/internal/rules tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sources"),
 	fields("internal/filelock internal/linequeue internal/dhcp internal/localfs internal/penalty internal/pipeline internal/poolhooks internal/rate internal/servertext internal/sshconn internal/tempname internal/urlpath internal/webpage internal/wildcard"),
 }
 
@@ -66,10 +66,9 @@ var foreign = map[string]string{
 	"sftp/internal/mux":     "golang.org/x/crypto",
 	"sftp/sftpclient":       "golang.org/x/crypto",
 	"store":                 "golang.org/x/sys",
-	"store/filter":          "github.com/bmatcuk/doublestar",
 	"store/localdir":        "golang.org/x/sys",
 	"store/s3":              "github.com/minio/minio-go",
-	"store/treecopy":        "golang.org/x/sys golang.org/x/text",
+	"store/treecopy":        "golang.org/x/sys golang.org/x/text github.com/bmatcuk/doublestar",
 	"tcp":                   "golang.org/x/sys",
 	"tcp/internal/rawsock":  "golang.org/x/sys",
 	"tcp/internal/sendfile": "golang.org/x/sys",

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/client/copying"
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
-	"github.com/haul-project/haul/store/glob"
+	"github.com/haul-project/haul/internal/glob"
 )
 
 const getHelp = `Fetch files over SFTP, HTTP(S), S3 or TFTP.

@@ -4,7 +4,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/system/smallfile"
-	"github.com/haul-project/haul/store/filter"
+	"github.com/haul-project/haul/store/treecopy"
 )
 
 // A filterKind is a flag that adds rules to a filter, by its name.
@@ -55,8 +55,8 @@ func (filterFlag) Type() string { return "string" }
 const maxFilterFile = 1 << 20
 
 // readFilters returns the rules of flags.
-func readFilters(list []filterSource) (*filter.Rules, error) {
-	rules := new(filter.Rules)
+func readFilters(list []filterSource) (*treecopy.Filter, error) {
+	rules := new(treecopy.Filter)
 	for _, s := range list {
 		if s.kind != filterFrom {
 			if err := rules.Add(s.kind == include, s.value); err != nil {

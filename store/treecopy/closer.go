@@ -38,7 +38,7 @@ type closer struct {
 	waiting     waiting
 }
 
-// finish notes that something in d is done, or its listing is.
+// finish records that an entry of d, or its listing, is done. The last one closes d.
 func (c *closer) finish(d *dir) {
 	for d != nil && d.pending.Add(-1) == 0 {
 		c.close(d)
@@ -46,8 +46,8 @@ func (c *closer) finish(d *dir) {
 	}
 }
 
-// close ends a directory in which all else is done. Its links come late as they could lead what is
-// copied elsewhere, and its attributes last: each change in the directory would change its times.
+// close ends a directory in which everything else is done. Its links come late, as files could be
+// written through them, and its attributes last, as each change in the directory changes its times.
 func (c *closer) close(d *dir) {
 	c.listings.forget(d)
 	if c.ctx.Err() != nil {
@@ -101,7 +101,7 @@ func (c *closer) setAttrs(d *dir) {
 	}
 }
 
-// endImplied reports what became of a directory that comes to be with its files.
+// endImplied reports the outcome of a directory that exists only through its files.
 func (c *closer) endImplied(d *dir) {
 	switch {
 	case d.item == nil || !d.made || !d.fresh:
@@ -113,7 +113,7 @@ func (c *closer) endImplied(d *dir) {
 	}
 }
 
-// reopen has a directory finish again, and those that it is in after it.
+// reopen makes a directory, and then its parents, finish once more.
 func (c *closer) reopen(d *dir) {
 	if d.pending.Add(1) == 1 && d.parent != nil {
 		c.reopen(d.parent)

@@ -5,8 +5,6 @@ import (
 	"hash/maphash"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/haul-project/haul/store/filter"
 )
 
 // maxNames is how many names of one listing are remembered, to find those that
@@ -35,8 +33,8 @@ func newListedNames(all bool) *listedNames {
 }
 
 // note notes that the listing has a name.
-func (n *listedNames) note(name string, v filter.Verdict, d *Deletion) {
-	if n.all != nil && (v != filter.Skip || !d.Excluded) {
+func (n *listedNames) note(name string, v verdict, d *Deletion) {
+	if n.all != nil && (v != excluded || !d.Excluded) {
 		n.all[name] = struct{}{}
 	}
 }

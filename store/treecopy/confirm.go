@@ -7,12 +7,10 @@ import (
 	"maps"
 	"path"
 	"slices"
-
-	"github.com/haul-project/haul/store/filter"
 )
 
-// confirm asks the source for each extra entry: one that came meanwhile, or that a listing
-// does not show, stays. It asks for what extra entries are in the way of, too.
+// confirm asks the source for each extra entry: an entry that was created meanwhile, or that a
+// listing does not show, stays. It also asks for the entries that extra ones block.
 func (s *extras) confirm() {
 	inParallel(len(s.list), func(i int) {
 		x := s.list[i]
@@ -21,7 +19,7 @@ func (s *extras) confirm() {
 		}
 		fi, err := x.dir.tree.Lstat(s.ctx, x.item.From)
 		switch {
-		case err == nil && s.Excluded && s.opts.Filter.Match(x.rel, fi.IsDir()) == filter.Skip:
+		case err == nil && s.Excluded && s.opts.Filter.match(x.rel, fi.IsDir()) == excluded:
 		case err == nil:
 			x.keep = true
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid):
@@ -45,8 +43,8 @@ func (s *extras) confirm() {
 	})
 }
 
-// keepVariants keeps the entries that are the copies of their variants, whose names the target has
-// changed: then the target has something by the name of the variant, and does not list it.
+// keepVariants keeps entries whose name the target normalized (case, Unicode): the target then has
+// the name of the variant too, but does not list it.
 func (s *extras) keepVariants() {
 	listed := map[*dir]map[string]bool{} // by the names of variants: whether the target lists them
 	var variants []*extra
@@ -85,8 +83,8 @@ func (s *extras) keepVariants() {
 	})
 }
 
-// expand finds what is in the directories that the source does not have, and then what of all
-// that is to be deleted.
+// expand lists the directories that the source does not have, and then chooses what is to be
+// deleted.
 func (s *extras) expand() {
 	for level := s.list; len(level) > 0 && s.mayDelete(); {
 		inParallel(len(level), func(i int) {
@@ -108,7 +106,7 @@ func (s *extras) expand() {
 	}
 }
 
-// listBelow finds what is in a directory of the target.
+// listBelow lists a directory of the target.
 func (s *extras) listBelow(x *extra) error {
 	if x.depth > maxDepth {
 		return fmt.Errorf("%w: deeper than %d directories", fs.ErrInvalid, maxDepth)
@@ -123,8 +121,8 @@ func (s *extras) listBelow(x *extra) error {
 	})
 }
 
-// choose adds an entry to those that are to be deleted, with what is in it. It reports whether
-// nothing of it stays.
+// choose adds an entry and its contents to those that are to be deleted. It reports whether nothing
+// of the entry stays.
 func (s *extras) choose(x *extra) (all bool) {
 	if !x.info.IsDir() && x.keep {
 		return false
@@ -137,8 +135,8 @@ func (s *extras) choose(x *extra) (all bool) {
 	case !x.info.IsDir():
 	case !all, s.features.ImpliedDirs:
 		return all
-	case x.verdict == filter.Enter && len(x.below) == 0:
-		return false // it is excluded, and nothing in it goes
+	case x.verdict == entered && len(x.below) == 0:
+		return false // it is excluded, and nothing in it is deleted
 	}
 	for len(s.toDelete) <= x.depth {
 		s.toDelete = append(s.toDelete, nil)

@@ -13,14 +13,13 @@ import (
 
 	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/filter"
 )
 
-// maxExtra is how many entries of the target are held at a time that may have to be deleted, and
-// how many entries one directory may have on either side. With more nothing is deleted.
+// maxExtra bounds the extra entries in memory, and the entries of one directory on either side.
+// If there are more, nothing is deleted.
 const maxExtra = 1 << 20
 
-// A lister is a target whose directories can be listed, and from which files can be removed.
+// A lister is a target that lists directories and removes files.
 type lister interface {
 	OpenDir(ctx context.Context, name string) (store.Entries, error)
 	Remove(ctx context.Context, name string) error
@@ -35,9 +34,9 @@ type extra struct {
 	info    fs.FileInfo
 	depth   int
 	inWay   bool   // the source has something of another kind by this name
-	variant string // what the source has that differs in case, or in how letters are composed; "" for nothing
+	variant string // the name in the source that differs only in case or Unicode normalization; "" for none
 
-	verdict filter.Verdict
+	verdict verdict
 	keep    bool // it is not deleted after all
 	below   []*extra
 }
@@ -49,7 +48,7 @@ type block struct {
 	dir    *dir
 	old    fs.FileInfo
 	resume func()
-	gone   bool // it is not in the source any more, and that is reported
+	gone   bool // the source does not have it any more; that is reported
 }
 
 // extras are the entries of the target that the source does not have.
@@ -69,7 +68,7 @@ type extras struct {
 	toDelete [][]*extra // by depth; nil until that is known
 }
 
-// lister returns the target, which is a part of the job's once that is opened.
+// lister returns the target.
 func (s *extras) lister() lister { return given(s.to).(lister) }
 
 // unlisted reports a directory of the target that cannot be listed.
@@ -81,7 +80,7 @@ func (s *extras) unlisted(d *dir, err error) {
 	s.report.failed(s.dirItem(s.source, from, d.to, time.Time{}), fmt.Errorf("list what the target has, to delete what the source does not have: %w", err))
 }
 
-// hold has a directory get its attributes when all is deleted. The caller holds mu.
+// hold delays the attributes of a directory until everything is deleted. The caller holds mu.
 func (s *extras) hold(d *dir) {
 	if !d.held {
 		d.held = true
@@ -102,18 +101,18 @@ func (s *extras) add(d *dir, fi fs.FileInfo) *extra {
 	return x
 }
 
-// newExtra describes an entry of the target that is to be deleted. It returns nil if it is not.
-// to is the directory that it is in, and from the name of that in the source.
+// newExtra describes an entry of directory to of the target; from is the name of that directory in
+// the source. newExtra returns nil for an entry that must stay.
 func (s *extras) newExtra(d *dir, from, to string, fi fs.FileInfo) *extra {
 	x := &extra{dir: d, name: path.Join(to, fi.Name()), info: fi}
 	name := path.Join(from, fi.Name())
 	x.depth, x.rel = strings.Count(x.name, "/"), d.source.below(name)
 	x.item = &Item{From: name, As: d.source.showAs(name), To: s.outside(x.name), Of: d.source.index,
 		Type: fi.Mode().Type() &^ fs.ModeIrregular, Size: max(fi.Size(), 0), Time: fi.ModTime(), Extra: true}
-	if x.verdict = s.opts.Filter.Match(x.rel, fi.IsDir()); s.Excluded {
-		x.verdict = filter.Take
+	if x.verdict = s.opts.Filter.match(x.rel, fi.IsDir()); s.Excluded {
+		x.verdict = included
 	}
-	if x.verdict == filter.Skip {
+	if x.verdict == excluded {
 		return nil
 	}
 	s.mu.Lock()
@@ -129,8 +128,8 @@ func (s *extras) newExtra(d *dir, from, to string, fi fs.FileInfo) *extra {
 	return x
 }
 
-// eachEntry calls f with what a directory of the target has. One that is not there has nothing.
-// An error of f comes after all others.
+// eachEntry calls f with each entry of a directory of the target. A missing directory has none. The
+// first error of f is returned after all entries.
 func (s *extras) eachEntry(dir string, f func(fi fs.FileInfo) error) error {
 	entries, err := s.lister().OpenDir(s.ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,7 +157,7 @@ func (s *extras) eachEntry(dir string, f func(fi fs.FileInfo) error) error {
 	}
 }
 
-// entry calls f with an entry of a directory, once it is known what it is.
+// entry calls f with an entry of a directory, after looking up its type if the listing has none.
 func (s *extras) entry(dir string, fi fs.FileInfo, f func(fi fs.FileInfo) error) (err error) {
 	switch {
 	case tempname.Is(fi.Name()):
@@ -173,7 +172,7 @@ func (s *extras) entry(dir string, fi fs.FileInfo, f func(fi fs.FileInfo) error)
 	return f(fi)
 }
 
-// mayDelete reports whether nothing has kept the deletions from being safe so far.
+// mayDelete reports whether deletions are still safe: nothing has failed or refused them.
 func (s *extras) mayDelete() bool {
 	return s.ctx.Err() == nil && s.report.err(nil) == nil && s.refused == nil
 }

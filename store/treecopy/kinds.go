@@ -8,7 +8,6 @@ import (
 
 	"github.com/haul-project/haul/internal/tempname"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/filter"
 )
 
 // maxFollowed is how many symbolic links to directories may be below each other. It bounds loops
@@ -50,7 +49,7 @@ type entry struct {
 	*file
 	name    string // as the listing has it
 	led     ledTo  // zero if the entry was not looked up
-	verdict filter.Verdict
+	verdict verdict
 }
 
 // A batch is some entries of a directory.
@@ -116,10 +115,10 @@ func (w *walker) admit(b *batch, e *entry, looked error) bool {
 		w.report.failed(e.item, fmt.Errorf("%w: %.200q in the listing of %s", ErrUnsafeName, e.name, printable(b.dir.from)))
 		return false
 	}
-	e.verdict = w.opts.Filter.Match(b.dir.source.below(e.from), e.info.IsDir())
+	e.verdict = w.opts.Filter.match(b.dir.source.below(e.from), e.info.IsDir())
 	b.names.note(e.name, e.verdict, w.opts.Delete)
 	switch {
-	case e.verdict == filter.Skip:
+	case e.verdict == excluded:
 		w.report.excluded()
 		return false
 	case looked != nil:
@@ -160,7 +159,7 @@ func (w *walker) checkDir(b *batch, e *entry) error {
 // addDir keeps a directory until its turn comes.
 func (w *walker) addDir(b *batch, e *entry) {
 	d := w.child(b.dir, b.dir.source, e.from, e.name, e.info)
-	d.lazy = e.verdict == filter.Enter
+	d.lazy = e.verdict == entered
 	if e.led.link {
 		d.followed++
 		d.origin = e.led.origin(b.dir, e.info)

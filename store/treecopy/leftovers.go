@@ -19,7 +19,7 @@ func newLeftovers(t *task) *leftovers {
 }
 
 // removeFrom removes what earlier copies left in a directory of the target, besides
-// all else. That it cannot is no matter of this copy.
+// all else. A failure does not matter to this copy.
 func (l *leftovers) removeFrom(dir string) {
 	s, ok := given(l.to).(Sweeper)
 	if !ok || l.opts.DryRun {

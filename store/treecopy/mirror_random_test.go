@@ -12,7 +12,6 @@ import (
 
 	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/filter"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -63,10 +62,10 @@ func TestRandomMirrors(t *testing.T) {
 
 // filesOf describes the files of a tree, and its directories but for those that are excluded, which
 // are there with their files.
-func filesOf(t *testing.T, rules *filter.Rules, tree store.Tree) map[string]string {
+func filesOf(t *testing.T, rules *treecopy.Filter, tree store.Tree) map[string]string {
 	all := contents(t, tree, false)
 	for name, text := range all {
-		if text[0] == 'd' && verdictOn(rules, name, true) != filter.Take {
+		if text[0] == 'd' && verdictOn(rules, name, true) != treecopy.Included {
 			delete(all, name)
 		}
 	}
@@ -74,10 +73,10 @@ func filesOf(t *testing.T, rules *filter.Rules, tree store.Tree) map[string]stri
 }
 
 // verdictOn is the verdict on an entry by its own name and those of the directories that it is in.
-func verdictOn(rules *filter.Rules, name string, dir bool) filter.Verdict {
+func verdictOn(rules *treecopy.Filter, name string, dir bool) treecopy.Verdict {
 	for i, c := range name {
-		if c == '/' && rules.Match(name[:i], true) == filter.Skip {
-			return filter.Skip
+		if c == '/' && rules.Match(name[:i], true) == treecopy.Excluded {
+			return treecopy.Excluded
 		}
 	}
 	return rules.Match(name, dir)
@@ -87,7 +86,7 @@ func verdictOn(rules *filter.Rules, name string, dir bool) filter.Verdict {
 func wantMirrored(t *testing.T, o treecopy.Options, source, dest store.Tree) map[string]string {
 	want := map[string]string{}
 	for name, text := range contents(t, source, false) {
-		if verdictOn(o.Filter, name, text[0] == 'd') == filter.Take {
+		if verdictOn(o.Filter, name, text[0] == 'd') == treecopy.Included {
 			want[name] = text
 		}
 	}
@@ -101,12 +100,12 @@ func wantMirrored(t *testing.T, o treecopy.Options, source, dest store.Tree) map
 	}
 	for name, text := range there {
 		verdict := verdictOn(o.Filter, name, text[0] == 'd')
-		if verdict == filter.Skip || verdict == filter.Enter && !filled[name] {
+		if verdict == treecopy.Excluded || verdict == treecopy.Entered && !filled[name] {
 			if text[0] != 'd' {
 				want[name] = text
 			}
 			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-				if verdictOn(o.Filter, dir, true) == filter.Take {
+				if verdictOn(o.Filter, dir, true) == treecopy.Included {
 					want[dir] = (fs.ModeDir | 0o755).String()
 				}
 			}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/filter"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -21,9 +20,9 @@ func mirroring() treecopy.Options {
 	return treecopy.Options{Recursive: true, Unchanged: treecopy.SizeAndTime, FileTimes: true, Links: treecopy.KeepLinks, Delete: &treecopy.Deletion{Max: -1}}
 }
 
-func rulesOf(t *testing.T, text string) *filter.Rules {
+func rulesOf(t *testing.T, text string) *treecopy.Filter {
 	t.Helper()
-	r := new(filter.Rules)
+	r := new(treecopy.Filter)
 	if err := r.AddText(text); err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// minMoved is from how many bytes on a file is looked for under another name in the target.
-	// To copy a smaller one takes no longer than to compare hashes.
+	// minMoved is the least size of a file that is searched under other names in the target. A
+	// smaller file is copied in the time that comparing hashes takes.
 	minMoved = smallFile + 1
 
-	// maxPostponed is how many files are not copied until it is known whether they have moved.
+	// maxPostponed bounds the files that wait until it is known whether they have moved.
 	maxPostponed = 1 << 17
 
 	// maxAlike is how many files of the target of one size, time and name are compared with one
@@ -21,7 +21,7 @@ const (
 	maxAlike = 4
 )
 
-// A looks is what a file that has moved keeps.
+// A looks has the properties that a file keeps when it moves.
 type looks struct {
 	size, seconds int64
 	base          string // the last element of its name; "" for any
@@ -60,8 +60,7 @@ func (m *movedFiles) postpone(f *file) bool {
 	return true
 }
 
-// find returns the files that were postponed and that the target has under another name,
-// by these. They are not to be deleted.
+// find maps postponed files to the extra entries with their content, which are then not deleted.
 func (m *movedFiles) find() map[*file]*extra {
 	there := map[looks][]*extra{}
 	for _, level := range m.toDelete {
@@ -118,8 +117,8 @@ func (m *movedFiles) sameContent(f *file, x *extra) bool {
 	return err == nil && same
 }
 
-// rename gives files in the target their new names. A file for which that fails stays postponed,
-// and what has its content is deleted.
+// rename gives files in the target their new names. If that fails, the file stays postponed, and
+// the extra entry is deleted.
 func (m *movedFiles) rename(moved map[*file]*extra) {
 	left := m.postponed[:0]
 	for _, f := range m.postponed {
@@ -133,7 +132,7 @@ func (m *movedFiles) rename(moved map[*file]*extra) {
 	m.postponed = left
 }
 
-// renameFile renames a file in the target, and reports whether it is done.
+// renameFile renames a file in the target, and reports success.
 func (m *movedFiles) renameFile(f *file, x *extra) bool {
 	if m.dirs.need(f.dir) != nil {
 		return false

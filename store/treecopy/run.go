@@ -8,8 +8,8 @@ import (
 	"path"
 )
 
-// Copy copies what j says, and returns when all is done or ctx has ended: then
-// what was under way is gone, or kept for Continue, and nothing half has a name.
+// Copy runs a job. It returns when everything is done or ctx has ended. Partial files are then
+// removed, or kept for Continue, and never have their final names.
 //
 // A nil error says that everything was copied or skipped as it should be. An
 // [*IncompleteError] says that something was not. Any other error means that
@@ -137,9 +137,9 @@ func (c *copier) run(j Job) error {
 	return nil
 }
 
-// enter opens the directory that all goes below, and makes it if it is missing.
-// A tree that can do so opens it as a tree of its own: then no name leads out of
-// it whatever becomes of it meanwhile. The caller closes end, if there is one.
+// enter opens the directory that everything goes below, and makes it if it is missing. If the tree
+// can open it as a tree of its own, no name leads out of it, even if it is replaced meanwhile. The
+// caller closes end, if it is not nil.
 func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err error) {
 	top = &dir{to: p.name, made: true, checkpoint: p.checkpoint}
 	top.pending.Store(1)
@@ -177,8 +177,8 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	return top, end, nil
 }
 
-// removeEmpty removes the directory that the copy has made as its target, with its
-// checkpoint, if the copy failed and nothing else came to be in it.
+// removeEmpty removes the target directory that the copy has made, with its checkpoint, if the copy
+// failed before anything else was put into it.
 func (c *copier) removeEmpty(name, checkpoint string) {
 	succeeded := c.ctx.Err() == nil && c.report.err(nil) == nil
 	if succeeded || c.opts.DryRun || c.features.ImpliedDirs || checkpoint != "" && c.landed.Load() {

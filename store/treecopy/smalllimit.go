@@ -11,6 +11,9 @@ import (
 const listsAtOnce = 16
 
 const (
+	// maxSmall is how many small files are under way at once at most.
+	maxSmall = 512
+
 	// smallAtOnce is how many small files are on their way at once over a short path.
 	smallAtOnce = 64
 
@@ -54,7 +57,7 @@ type smallLimit struct {
 // never more than on a short path.
 func (l *smallLimit) init(target any, inPlace bool) {
 	l.target = target
-	l.handles, l.most = MaxSmall, MaxSmall
+	l.handles, l.most = maxSmall, maxSmall
 	if inPlace {
 		l.most = smallAtOnce
 	}
@@ -170,7 +173,7 @@ func (l *smallLimit) end(a *attempt, err error) (again bool) {
 	return true
 }
 
-// otherReason notes that an attempt is refused for a reason of its own. The caller holds mu.
+// otherReason records that a refusal is not due to the number of open files. The caller holds mu.
 func (l *smallLimit) otherReason(a *attempt) {
 	if a.before == 0 {
 		return
@@ -182,12 +185,12 @@ func (l *smallLimit) otherReason(a *attempt) {
 	l.changed.Broadcast()
 }
 
-// A tooManyError is why a file could not be opened: maybe as too many are open.
+// A tooManyError wraps an error of opening a file that may mean that too many are open.
 type tooManyError struct{ error }
 
 func (e *tooManyError) Unwrap() error { return e.error }
 
-// unmarked returns the error without the mark.
+// unmarked returns the error without its [tooManyError].
 func unmarked(err error) error {
 	if e, ok := err.(*tooManyError); ok {
 		return e.error
@@ -195,8 +198,8 @@ func unmarked(err error) error {
 	return err
 }
 
-// notOpened marks an error of opening something in a tree if it may come of the number of
-// files that are open.
+// notOpened wraps an error of opening a file or directory in a [tooManyError] if the number of open
+// files may be its cause.
 func notOpened(tree any, err error) error {
 	if err == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/haul-project/haul/internal/glob"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/glob"
 )
 
 // A placer finds the sources of a copy, and where they go.

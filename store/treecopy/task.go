@@ -58,7 +58,7 @@ func newTask(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*task, 
 	t := &task{opts: j.Options, ctx: ctx, to: to, prefix: ".", whole: to, features: to.Features(), origin: j.Origin}
 	t.report = report{hooks: &j.Hooks, fatal: j.Options.Fatal, ctx: ctx, stop: stop}
 	if t.opts.Umask == 0 {
-		t.opts.Umask = DefaultUmask
+		t.opts.Umask = 0o022
 	}
 	if t.opts.MaxDirs <= 0 {
 		t.opts.MaxDirs = DefaultMaxDirs

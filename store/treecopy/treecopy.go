@@ -1,6 +1,10 @@
-// Package treecopy copies files and whole trees from one [store.Tree] to
-// another, whichever of them is remote:
+// Package treecopy copies files and whole trees from one [store.Tree] to another. Either of them
+// may be remote. This program copies the logs of a server to a directory:
 //
+//	client, err := sftpclient.Dial(ctx, "host:22", login, sftpclient.Config{})
+//	...
+//	root, err := os.OpenRoot(".")
+//	...
 //	result, err := treecopy.Copy(ctx, treecopy.Job{
 //		Sources: []treecopy.Source{{Tree: client.Store("/"), Name: "var/log/*.log"}},
 //		To:      localdir.New(root),
@@ -8,61 +12,72 @@
 //		Options: treecopy.Options{Recursive: true, PreserveTimes: true},
 //	})
 //
-// A file has its name when it is whole, and not before. Many files are on their
-// way at once, so that small ones do not wait for each other's round trips, and
-// a large one goes by the fastest way that its two ends offer ([Fetcher],
-// [Filler]).
+// A file gets its name when it is complete, and not before. Many files are copied at once, so
+// that small ones do not wait for each other's round trips, and a large one uses the fastest way
+// that both ends offer.
 //
-// # Where things land
+// # Stability
+//
+// Exported names stay within a minor version, such as 0.9. Until 1.0 a new minor version may change
+// them: see https://github.com/haul-project/haul/blob/main/docs/versions.md. Structs may get more
+// fields at any time, so composite literals must name theirs.
+//
+// # Patterns
+//
+// The name of a source may be a pattern. Its elements are separated by slashes. In an element
+// "*", "?", "[...]" and "\" are as in [path.Match]. The element "**" stands for any number of
+// directories, zero included; at the end of a pattern it stands for all names below. Only an
+// element that begins with a dot matches names that begin with a dot, and "**" does not enter such
+// directories. "**" follows no symbolic link; other elements do. A pattern that ends in a slash
+// matches directories, and symbolic links to directories, only.
+//
+// A [Filter] excludes files of directories that are copied.
+//
+// # Where files go
 //
 // As with cp and scp:
 //
-//   - Below the target, if that is a directory, or ends in a slash: then it is
-//     made if it is missing. A source is there by the last element of its name.
-//   - Else the one source becomes the target. Several sources need a directory.
-//   - With Options.Continue a directory that became the target is known again
-//     until all of it is copied: the same source becomes it, rather than going
-//     below it, unless the target ends in a slash.
-//   - A source that ends in "/." is a directory whose contents, rather than the
-//     directory itself, go below the target. One that ends in a slash must be a
-//     directory, and that is all the slash means.
-//   - Two sources that would become the same are refused before anything is
-//     copied; so is a source with a ".." that leads out of its tree.
-//   - A file does not replace a directory, nor a directory a file, but with
-//     Options.Delete.
+//   - If the target is a directory, or ends in a slash, sources go below it, each by the last
+//     element of its name. A target that ends in a slash is made if it is missing.
+//   - Otherwise the one source becomes the target. Several sources need a directory.
+//   - With Options.Continue, a directory that became the target is recognized until all of it is
+//     copied: the same source becomes it again instead of going below it, unless the target ends
+//     in a slash.
+//   - A source that ends in "/." is a directory whose contents, and not the directory itself, go
+//     below the target. A source that ends in a slash must be a directory; the slash has no other
+//     meaning.
+//   - Two sources that would become the same name are refused before anything is copied. A source
+//     whose ".." leads out of its tree is refused, too.
+//   - A file does not replace a directory, nor a directory a file, except with Options.Delete.
 //
-// # What the other side cannot do
+// # A hostile peer
 //
-// Names in a listing are data. One that is empty, "." or "..", or has a slash or
-// a NUL in it is an error of that entry, and so is one that the target cannot
-// have, such as one with a backslash on Windows. Of files and directories that
-// have one name, or that differ in case only where the target takes no notice of
-// that, the first is copied, and the others are errors. Below the target no symbolic
-// link is written through, be it from an earlier copy or put there meanwhile: a
-// target that can open a part of itself ([Subtree]) is used through that part
-// alone. Symbolic links are made only if they are asked for, with their text as
-// it is, and after all else.
+// Names in a listing are data. A name that is empty, "." or "..", or contains a slash or a NUL, is
+// an error of that entry. So is a name that the target cannot have, such as one with a backslash on
+// Windows. If several files and directories have the same name, or names that differ only in case
+// where the target ignores case, the first is copied, and the others are errors. Nothing
+// is written through a symbolic link below the target, whether an earlier copy or somebody else put
+// it there. Symbolic links are made only on request, with their text unchanged, and
+// after everything else.
 //
 // # Deletions
 //
-// With Options.Delete the target becomes what the source is: entries that the source
-// does not have are removed. That happens when all is copied, and only if nothing has
-// failed. A directory of the source that cannot be listed to its end has failed, so
-// what is missing in a listing is not removed by mistake. Before that, the source is
-// asked for each name that is to go. Nothing is removed through a symbolic link.
+// With Options.Delete the target becomes what the source is: entries that the source does not have
+// are removed. That happens after all copies, and only if nothing has failed. A directory of the
+// source that cannot be listed to its end has failed, so a short listing removes nothing by
+// mistake. The source is asked for each name before it is removed. Nothing is removed through a
+// symbolic link.
 //
 // # Errors
 //
-// An error of one file does not stop the others. [Copy] returns an
-// [*IncompleteError] then, which wraps the first of the reasons.
+// An error of one file does not stop the others. [Copy] then returns an [*IncompleteError], which
+// wraps the first errors.
 package treecopy
 
 import (
 	"fmt"
 	"io/fs"
 	"time"
-
-	"github.com/haul-project/haul/store/filter"
 )
 
 // A Source is what to copy.
@@ -72,9 +87,8 @@ type Source struct {
 	// Name is a name in the tree, or a pattern. It is cleaned first, so "./a"
 	// and "a//b/" are good; "" and "." are the root.
 	//
-	// Package glob says what a pattern matches. An entry that has exactly this
-	// name is meant by it, even if the name looks like a pattern. A pattern that
-	// matches nothing is an fs.ErrNotExist.
+	// An entry with exactly this name is used even if the name looks like a
+	// pattern. A pattern that matches nothing is an fs.ErrNotExist.
 	Name string
 
 	// As is what the source is called below a directory; "" means the last
@@ -107,8 +121,6 @@ type Job struct {
 const (
 	DefaultParallel = 8
 	MaxParallel     = 64
-	MaxSmall        = 512
-	DefaultUmask    = 0o022
 	DefaultMaxDirs  = 4_000_000
 )
 
@@ -126,7 +138,7 @@ type Options struct {
 	// Parallel is how many files are on their way at once at most, and how many
 	// directories are listed at once; more than MaxParallel means that. 0 means
 	// DefaultParallel large files, and besides them small ones, of up to 128 KiB: 64, or
-	// up to MaxSmall where the round trip is long (see [Distant]).
+	// up to 512 where the round trip is long (see [Distant]).
 	Parallel int
 
 	// Continue resumes a copy that was cut off. The part of a file that is there is
@@ -139,9 +151,9 @@ type Options struct {
 	// sides can compare the content without moving it, and it is the same. All
 	// others are copied again.
 	//
-	// A directory that becomes the target has a hidden file in it, of the name
-	// .haul-, 26 letters and digits, and .record, that says so until all is copied.
-	// Where that cannot be made, another copy does not know the directory again.
+	// A directory that becomes the target has a checkpoint in it until all is copied: an
+	// empty file named .haul-, 26 letters and digits, and .record. Where that cannot be
+	// made, another copy does not recognize the directory.
 	//
 	// Without Continue an interrupted copy leaves nothing behind. If its process is
 	// killed, the next copy to the same directory removes what is left, if the
@@ -159,7 +171,7 @@ type Options struct {
 	PreserveMode bool
 
 	// Umask are the bits that new files and directories do not get: 0 means
-	// DefaultUmask.
+	// 0o022.
 	Umask fs.FileMode
 
 	// PreserveTimes gives files and directories the access and modification
@@ -171,11 +183,10 @@ type Options struct {
 	// FileTimes does so for files and symbolic links alone.
 	FileTimes bool
 
-	// Filter says what is left out of a directory that is copied. Names for its rules
-	// are those below the source. A source that is named is copied whatever the rules
-	// say. A directory that is excluded, and in which files are included, is made with
-	// the first of them.
-	Filter *filter.Rules
+	// Filter excludes files of directories that are copied. Its rules match names below the
+	// source. A source that is named is copied whatever the rules say. An excluded directory
+	// with included files is made with the first of these.
+	Filter *Filter
 
 	// NoClobber leaves what has a name in the target as it is.
 	NoClobber bool
@@ -364,21 +375,6 @@ func (w What) String() string {
 		return fmt.Sprintf("What(%d)", int(w))
 	}
 	return names[w]
-}
-
-// Would says it of a dry run, in which nothing was done.
-func (w What) Would() string {
-	switch w {
-	case Copied:
-		return "would copy"
-	case Made:
-		return "would make"
-	case Moved:
-		return "would rename"
-	case Deleted:
-		return "would delete"
-	}
-	return w.String()
 }
 
 // A Result counts what became of all entries.

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/glob"
 )
 
 // A SourceTree is the part of a [store.Tree] that is needed to copy from it.
 type SourceTree interface {
-	glob.Tree
+	Stat(ctx context.Context, name string) (fs.FileInfo, error)
+	Lstat(ctx context.Context, name string) (fs.FileInfo, error)
+	OpenDir(ctx context.Context, name string) (store.Entries, error)
 	Open(ctx context.Context, name string) (store.File, error)
 	Readlink(ctx context.Context, name string) (string, error)
 }

@@ -20,12 +20,12 @@ import (
 // The directory has another name until the checkpoint is in it. So it never has its own name
 // without the checkpoint, at whatever moment the process is killed.
 
-// checkpointPerm keeps others from taking the checkpoint for theirs. A client of package sftp
-// removes files of such names and permissions once they are old.
+// checkpointPerm makes the checkpoint unreadable for other users, so that they do not take it for
+// theirs. A client of package sftp removes old files with such names and permissions.
 const checkpointPerm = 0o600
 
-// checkpointName returns the name of the checkpoint of what is copied from a source, and with
-// a target that of the directory until it has its own.
+// checkpointName returns the name of the checkpoint for a source. With a target it returns the
+// temporary name of the directory.
 func checkpointName(origin, source, target string) string {
 	return tempname.New(tempname.Hash(fmt.Sprintf("haul tree\x00%q %q %q %q", who(), origin, source, target)), tempname.Record)
 }
@@ -35,8 +35,8 @@ func (s *start) checkpoint() string { return checkpointName(s.origin, s.name, ""
 // checkpoints makes the directory that becomes the target recognizable until all of it is copied.
 type checkpoints struct{ *task }
 
-// find looks whether the target is the unfinished copy of the one source, and
-// then has that become the target again.
+// find checks whether the target is an unfinished copy of the one source. If so, the source becomes
+// the target again.
 func (k *checkpoints) find(p *place, named int, starts []start) error {
 	if !k.opts.Continue || k.features.ImpliedDirs || named != 1 || len(starts) != 1 || p.info == nil || !p.info.IsDir() {
 		return nil
@@ -56,14 +56,14 @@ func (k *checkpoints) find(p *place, named int, starts []start) error {
 	return nil
 }
 
-// make makes the directory that is the target. If another copy is to be able to
-// resume it, it holds a checkpoint, whose name is returned.
+// make makes the target directory. If another copy shall be able to resume it, make puts a
+// checkpoint into it, and returns the name of that.
 func (k *checkpoints) make(p *place, starts []start, perm fs.FileMode) (checkpoint string, err error) {
 	if k.opts.Continue && p.exact {
 		if err := k.makeWithCheckpoint(p.name, &starts[0], perm); err == nil {
 			return starts[0].checkpoint(), nil
 		}
-		// A user who may only upload cannot rename directories, for one, and
+		// For example, a user who may only upload cannot rename directories, and
 		// cannot resume anything either.
 	}
 	if err := k.to.Mkdir(k.ctx, p.name, perm); err != nil {
@@ -77,8 +77,7 @@ func (k *checkpoints) makeWithCheckpoint(name string, s *start, perm fs.FileMode
 	aside := path.Join(path.Dir(name), checkpointName(s.origin, s.name, path.Base(name)))
 	err := k.to.Mkdir(k.ctx, aside, perm)
 	if errors.Is(err, fs.ErrExist) {
-		// It is from a process that was killed just then, or it is a directory
-		// that is not empty, and cannot be used.
+		// A process that was killed left it. If it is not empty, it cannot be used.
 		k.remove(aside, s.checkpoint())
 		err = k.to.Mkdir(k.ctx, aside, perm)
 	}
@@ -98,8 +97,8 @@ func (k *checkpoints) makeWithCheckpoint(name string, s *start, perm fs.FileMode
 	return err
 }
 
-// remove removes a directory and the checkpoint in it, if it has one, even if the
-// context has ended. One in which there is more stays.
+// remove removes a directory and its checkpoint, even if the context has ended. A directory with
+// other entries stays.
 func (k *checkpoints) remove(dir, checkpoint string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), removeTime)
 	defer cancel()
@@ -109,16 +108,15 @@ func (k *checkpoints) remove(dir, checkpoint string) {
 	_ = k.whole.RemoveDir(ctx, dir)
 }
 
-// renew keeps a checkpoint from being taken for an old one. That it cannot is no
-// matter of this copy.
+// renew keeps a checkpoint from being removed as an old one. A failure does not matter to this copy.
 func (k *checkpoints) renew(checkpoint string) {
 	now := time.Now()
 	_ = k.to.SetAttr(k.ctx, checkpoint, store.Attr{AccessTime: now, ModTime: now}, false)
 }
 
-// end removes the checkpoint once all that was to be copied is.
+// end removes the checkpoint if nothing has failed.
 func (k *checkpoints) end(d *dir) {
 	if d.checkpoint != "" && k.report.err(nil) == nil {
-		_ = k.to.Remove(k.ctx, path.Join(d.to, d.checkpoint)) // if this fails, the next copy resumes it, and finds all there
+		_ = k.to.Remove(k.ctx, path.Join(d.to, d.checkpoint)) // if this fails, the next copy resumes the directory and finds everything there
 	}
 }

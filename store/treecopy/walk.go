@@ -102,8 +102,8 @@ func (w *walker) spawn(d *dir) {
 	}
 }
 
-// walk makes a directory, and hands over what is in it. It opens the listing first:
-// nothing is made of a directory that cannot be read.
+// walk makes a directory, and hands over its entries. It opens the listing first, so that an
+// unreadable directory leaves nothing in the target.
 func (w *walker) walk(d *dir) {
 	defer w.closer.finish(d)
 	if w.ctx.Err() != nil || !d.made && w.dirs.tooMany(d) {
@@ -145,8 +145,7 @@ func (w *walker) walk(d *dir) {
 	}
 }
 
-// openDir opens the listing of a directory, again with fewer files open if these may be
-// why it cannot.
+// openDir opens the listing of a directory. If too many files are open, it tries again with fewer.
 func (w *walker) openDir(d *dir) (entries store.Entries, err error) {
 	err = w.queue.smallLimit.try(false, func() error {
 		entries, err = d.tree.OpenDir(w.ctx, d.from)
@@ -155,7 +154,7 @@ func (w *walker) openDir(d *dir) (entries store.Entries, err error) {
 	return entries, err
 }
 
-// unlisted reports a directory that cannot be listed, or not to its end.
+// unlisted reports a directory that cannot be listed completely.
 func (w *walker) unlisted(d *dir, err error) {
 	item := d.item
 	if item == nil {

@@ -36,7 +36,7 @@ func (p *dryRunPlan) add(i *treecopy.Item, o treecopy.Outcome, from, to string) 
 	if o.What == treecopy.Copied {
 		p.bytes += i.Size
 	}
-	p.lines = append(p.lines, plannedItem{o.What.Would(), i.Size, from, to})
+	p.lines = append(p.lines, plannedItem{would(o.What), i.Size, from, to})
 }
 
 // print prints the plan, sorted by the names of the sources.
@@ -55,4 +55,19 @@ func (p *dryRunPlan) print(out io.Writer) error {
 		return failure.Local.Errorf("write the plan: %w", err)
 	}
 	return nil
+}
+
+// would returns the words for what would become of an entry.
+func would(w treecopy.What) string {
+	switch w {
+	case treecopy.Copied:
+		return "would copy"
+	case treecopy.Made:
+		return "would make"
+	case treecopy.Moved:
+		return "would rename"
+	case treecopy.Deleted:
+		return "would delete"
+	}
+	return w.String()
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/internal/glob"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/treecopy"
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
+	"github.com/haul-project/haul/internal/glob"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/store/treecopy"
 )
 

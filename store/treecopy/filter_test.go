@@ -1,16 +1,16 @@
-package filter_test
+package treecopy_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/haul-project/haul/store/filter"
+	"github.com/haul-project/haul/store/treecopy"
 )
 
 // The verdicts on names, by sets of rules. Those on files are rclone's: package interop compares
 // a list of such rules with it.
-func TestMatch(t *testing.T) {
+func TestFilter(t *testing.T) {
 	tests := []struct{ rules, take, enter, skip string }{
 		{"", "a d/", "", ""},
 		{"- *.o", "a.c d/a.c o d.o/", "", "a.o d/b.o .o"},
@@ -39,19 +39,19 @@ func TestMatch(t *testing.T) {
 		{"- a//b", "", "", "a/b"},
 	}
 	for _, test := range tests {
-		r := new(filter.Rules)
+		r := new(treecopy.Filter)
 		if err := r.AddText(test.rules); err != nil {
 			t.Errorf("%q: %v", test.rules, err)
 			continue
 		}
-		for want, names := range []string{filter.Take: test.take, filter.Enter: test.enter, filter.Skip: test.skip} {
+		for want, names := range []string{treecopy.Included: test.take, treecopy.Entered: test.enter, treecopy.Excluded: test.skip} {
 			for name := range strings.SplitSeq(names, " ") {
 				if name == "" {
 					continue
 				}
 				name, dir := strings.CutSuffix(name, "/")
-				if got := r.Match(name, dir); got != filter.Verdict(want) {
-					t.Errorf("%q: %q, directory %v: verdict %v, want %v", test.rules, name, dir, got, filter.Verdict(want))
+				if got := r.Match(name, dir); got != treecopy.Verdict(want) {
+					t.Errorf("%q: %q, directory %v: verdict %v, want %v", test.rules, name, dir, got, treecopy.Verdict(want))
 				}
 			}
 		}
@@ -60,13 +60,13 @@ func TestMatch(t *testing.T) {
 
 // With IncludeOnly, what no rule includes is excluded.
 func TestIncludeOnly(t *testing.T) {
-	var r filter.Rules
+	var r treecopy.Filter
 	if err := r.Add(true, "*.jpg"); err != nil || r.Empty() {
 		t.Fatal(err)
 	}
 	r.IncludeOnly()
-	got := []filter.Verdict{r.Match("a.jpg", false), r.Match("d", true), r.Match("a.txt", false), (*filter.Rules)(nil).Match("a", false)}
-	for i, want := range []filter.Verdict{filter.Take, filter.Enter, filter.Skip, filter.Take} {
+	got := []treecopy.Verdict{r.Match("a.jpg", false), r.Match("d", true), r.Match("a.txt", false), (*treecopy.Filter)(nil).Match("a", false)}
+	for i, want := range []treecopy.Verdict{treecopy.Included, treecopy.Entered, treecopy.Excluded, treecopy.Included} {
 		if got[i] != want {
 			t.Errorf("%d: verdict %v, want %v", i, got[i], want)
 		}
@@ -77,21 +77,21 @@ func TestIncludeOnly(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, rules := range []string{
 		"- ", "- /", "-a", "* x", "- [a", "- {a", "- a}", "- a]", `- a\`, "- a**b", "- ***", "- {a,**}", "- {{a.*}}",
-		"- " + strings.Repeat("a", filter.MaxPattern+1), "- " + strings.Repeat("{a,b}", filter.MaxBraces+1),
-		strings.Repeat("- a\n", filter.MaxRules+1),
+		"- " + strings.Repeat("a", treecopy.MaxPattern+1), "- " + strings.Repeat("{a,b}", treecopy.MaxBraces+1),
+		strings.Repeat("- a\n", treecopy.MaxRules+1),
 	} {
-		if err := new(filter.Rules).AddText(rules); err == nil || !strings.Contains(err.Error(), "line ") || len(err.Error()) > 400 {
+		if err := new(treecopy.Filter).AddText(rules); err == nil || !strings.Contains(err.Error(), "line ") || len(err.Error()) > 400 {
 			t.Errorf("%.20q: %v", rules, err)
 		}
 	}
 }
 
 // No rules crash or hang on any name, and what is in a directory that is skipped is skipped.
-func FuzzMatch(f *testing.F) {
+func FuzzFilter(f *testing.F) {
 	f.Add("+ *.c\n- /a/**/b/", "a/x/b/y.c")
 	f.Add("- {a,b*}/[^x]?\n+ d/\n- **", "b\n/\xff\xfe/d")
 	f.Fuzz(func(t *testing.T, rules, name string) {
-		r := new(filter.Rules)
+		r := new(treecopy.Filter)
 		if r.AddText(rules) != nil {
 			return
 		}
@@ -101,7 +101,7 @@ func FuzzMatch(f *testing.F) {
 		}
 		verdict := r.Match(name, false)
 		for i, c := range name {
-			if c == '/' && r.Match(name[:i], true) == filter.Skip && verdict != filter.Skip {
+			if c == '/' && r.Match(name[:i], true) == treecopy.Excluded && verdict != treecopy.Excluded {
 				t.Fatal(errors.New("a file is taken in a directory that is skipped"))
 			}
 		}

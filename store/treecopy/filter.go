@@ -1,22 +1,4 @@
-// Package filter decides by rules which files of a tree are copied. The rules are those of
-// rclone's filters:
-//
-//	rules := new(filter.Rules)
-//	err := rules.AddText("- *.o\n- /build/\n+ /src/**\n- **\n")
-//
-// The first rule whose pattern matches a file decides; a file that none matches is taken. Names
-// are those in the tree, with slashes. A pattern that begins with a slash matches from the root of
-// the tree, and any other one matches the last elements of a name. In an element, "*" and "?"
-// stand for all but a slash, "[a-z]" for one of these characters, "[^a-z]" and "[!a-z]" for another
-// one, "{a,b}" for a or b, and "\" takes the meaning from the character behind it. The element "**"
-// stands for one element or more. A pattern that ends in a slash is of a directory: "- dir/"
-// excludes the directory with all that is in it, as "- dir/**" does, and "+ dir/" includes the
-// directory without what is in it. A pattern without a slash at its end matches files, and never
-// directories.
-//
-// Two things are refused that rclone has: "**" as a part of an element, and regular expressions in
-// double braces. Unlike with rclone, "*" and "**" match every name, one with a line end in it too.
-package filter
+package treecopy
 
 import (
 	"errors"
@@ -27,29 +9,46 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// The bounds of rules. All of them may be tried for each name.
+// The bounds of a filter. All rules may be tried for each name.
 const (
-	MaxRules   = 10_000
-	MaxPattern = 4096 // bytes
+	maxRules   = 10_000
+	maxPattern = 4096 // bytes
 
-	// MaxBraces is how many groups of alternatives one pattern has. The time to match a name
+	// maxBraces bounds the groups of alternatives of one pattern. The time to match a name
 	// grows with their product.
-	MaxBraces = 8
+	maxBraces = 8
 )
 
-// A Verdict says what becomes of a file or a directory.
-type Verdict int
+// A verdict says what becomes of a file or a directory.
+type verdict int
 
-// The verdicts.
 const (
-	Take  Verdict = iota // a file is copied, and a directory with what is in it, as the rules say
-	Enter                // a directory is excluded, but files below it may be included
-	Skip                 // a file is not copied, nor anything that is in a directory
+	included verdict = iota // a file is copied, and a directory with its contents, as the rules say
+	entered                 // a directory is excluded, but files below it may be included
+	excluded                // a file is not copied, nor anything in a directory
 )
 
-// Rules are a list of rules, of which the first that matches decides. The zero value and nil
-// take everything. Any goroutine may call Match while none adds rules.
-type Rules struct {
+// A Filter decides by rules which files of a tree are copied. The rules are those of rclone's
+// filters:
+//
+//	f := new(treecopy.Filter)
+//	err := f.AddText("- *.o\n- /build/\n+ /src/**\n- **\n")
+//
+// The first rule whose pattern matches a file decides; a file that none matches is copied. The zero
+// value and nil exclude nothing. Names are those in the tree, with slashes. A pattern that begins
+// with a slash matches from the root of the tree, and any other one matches the last elements of
+// a name. In an element, "*" and "?" stand for all but a slash, "[a-z]" for one of these
+// characters, "[^a-z]" and "[!a-z]" for another one, "{a,b}" for a or b, and "\" takes the meaning
+// from the character behind it. The element "**" stands for one element or more. A pattern that
+// ends in a slash is of a directory: "- dir/" excludes the directory with its contents, as
+// "- dir/**" does, and "+ dir/" includes the directory without them. A pattern without a slash at
+// its end matches files, and never directories.
+//
+// Two forms of rclone are refused: "**" as a part of an element, and regular expressions in double
+// braces. Unlike with rclone, "*" and "**" match every name, also one with a line end.
+//
+// A filter must not be changed while it is used.
+type Filter struct {
 	list []rule
 	only bool // see IncludeOnly
 }
@@ -65,28 +64,28 @@ type rule struct {
 	top      string   // of a tree, or a directory: with the name of the directory; "" for the root
 }
 
-// Empty reports whether there are no rules.
-func (r *Rules) Empty() bool { return r == nil || len(r.list) == 0 && !r.only }
+// empty reports whether there are no rules.
+func (f *Filter) empty() bool { return f == nil || len(f.list) == 0 && !f.only }
 
-// IncludeOnly has everything excluded that no rule matches.
-func (r *Rules) IncludeOnly() { r.only = true }
+// IncludeOnly makes the filter exclude what no rule matches.
+func (f *Filter) IncludeOnly() { f.only = true }
 
-// Add adds a rule behind all others. An error says what is wrong with the pattern.
-func (r *Rules) Add(include bool, pattern string) error {
-	if len(r.list) == MaxRules {
-		return fmt.Errorf("more than %d rules", MaxRules)
+// Add appends a rule. An error says what is wrong with the pattern.
+func (f *Filter) Add(include bool, pattern string) error {
+	if len(f.list) == maxRules {
+		return fmt.Errorf("more than %d rules", maxRules)
 	}
-	one, err := parse(include, pattern)
+	one, err := parseRule(include, pattern)
 	if err != nil {
 		return fmt.Errorf("pattern %.200q: %w", pattern, err)
 	}
-	r.list = append(r.list, one)
+	f.list = append(f.list, one)
 	return nil
 }
 
 // AddText adds the rules of a text, one a line: "+ PATTERN" includes, "- PATTERN" excludes, and
-// "!" removes all rules before it. Lines that are empty, or begin with "#" or ";", are left out.
-func (r *Rules) AddText(text string) error {
+// "!" removes all rules before it. Empty lines and lines that begin with "#" or ";" are ignored.
+func (f *Filter) AddText(text string) error {
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -95,9 +94,9 @@ func (r *Rules) AddText(text string) error {
 		switch {
 		case line == "" || line[0] == '#' || line[0] == ';':
 		case line == "!":
-			r.list = nil
+			f.list = nil
 		case strings.HasPrefix(line, "+ "), strings.HasPrefix(line, "- "):
-			err = r.Add(line[0] == '+', line[2:])
+			err = f.Add(line[0] == '+', line[2:])
 		default:
 			err = fmt.Errorf("%.200q is no rule: write ! to remove all before, + PATTERN or - PATTERN", line)
 		}
@@ -108,12 +107,12 @@ func (r *Rules) AddText(text string) error {
 	return nil
 }
 
-// parse reads a pattern.
-func parse(include bool, pattern string) (rule, error) {
-	if len(pattern) > MaxPattern {
-		return rule{}, fmt.Errorf("longer than %d bytes", MaxPattern)
+// parseRule reads a pattern.
+func parseRule(include bool, pattern string) (rule, error) {
+	if len(pattern) > maxPattern {
+		return rule{}, fmt.Errorf("longer than %d bytes", maxPattern)
 	}
-	elems, err := split(pattern)
+	elems, err := splitPattern(pattern)
 	if err != nil {
 		return rule{}, err
 	}
@@ -163,8 +162,8 @@ func (r *rule) glob(elems []string) string {
 	return strings.Join(list, "/")
 }
 
-// split splits a pattern at its slashes, but for those in braces.
-func split(pattern string) (elems []string, err error) {
+// splitPattern splits a pattern at its slashes, but for those in braces.
+func splitPattern(pattern string) (elems []string, err error) {
 	begin, braces, groups, class := 0, 0, 0, false
 	for i := 0; i < len(pattern); i++ {
 		switch c := pattern[i]; {
@@ -193,23 +192,23 @@ func split(pattern string) (elems []string, err error) {
 			i++
 		}
 	}
-	if groups > MaxBraces {
-		return nil, fmt.Errorf("more than %d groups of alternatives in braces", MaxBraces)
+	if groups > maxBraces {
+		return nil, fmt.Errorf("more than %d groups of alternatives in braces", maxBraces)
 	}
 	return append(elems, pattern[begin:]), nil
 }
 
-// Match returns the verdict on a file, or a directory, of a name in the tree. A symbolic link is
-// a file. A file in a directory whose verdict is Skip need not be asked for: its own is Skip too.
-func (r *Rules) Match(name string, dir bool) Verdict {
-	if r.Empty() {
-		return Take
+// match returns the verdict on a file, or a directory, of a name in the tree. A symbolic link is
+// a file. A file in a directory whose verdict is excluded need not be asked for: its own is excluded too.
+func (f *Filter) match(name string, dir bool) verdict {
+	if f.empty() {
+		return included
 	}
 	enter := false
-	for i := range r.list {
-		one := &r.list[i]
+	for i := range f.list {
+		one := &f.list[i]
 		switch {
-		case !dir && !one.dir && match(one.file, name):
+		case !dir && !one.dir && matchPattern(one.file, name):
 			return one.verdict(false)
 		case dir && (one.dir || one.tree) && one.covers(name):
 			return one.verdict(enter)
@@ -217,24 +216,24 @@ func (r *Rules) Match(name string, dir bool) Verdict {
 			enter = true
 		}
 	}
-	last := rule{include: !r.only}
+	last := rule{include: !f.only}
 	return last.verdict(enter)
 }
 
 // verdict returns the verdict of a rule that matches. enter says that files below may be included.
-func (r *rule) verdict(enter bool) Verdict {
+func (r *rule) verdict(enter bool) verdict {
 	switch {
 	case r.include:
-		return Take
+		return included
 	case enter:
-		return Enter
+		return entered
 	}
-	return Skip
+	return excluded
 }
 
 // covers reports whether a rule matches a directory: itself, or with all that is below it.
 func (r *rule) covers(dir string) bool {
-	return r.top == "" || match(r.top, dir) || r.tree && match(r.file, dir)
+	return r.top == "" || matchPattern(r.top, dir) || r.tree && matchPattern(r.file, dir)
 }
 
 // reaches reports whether a rule may match something below a directory.
@@ -247,15 +246,15 @@ func (r *rule) reaches(dir string) bool {
 		switch {
 		case e == "**" || i == len(names) || strings.Contains(e, "/"):
 			return true
-		case !match(e, names[i]):
+		case !matchPattern(e, names[i]):
 			return false
 		}
 	}
 	return r.tree
 }
 
-// match matches a pattern that was found to be valid.
-func match(pattern, name string) bool {
+// matchPattern matches a pattern that was found to be valid.
+func matchPattern(pattern, name string) bool {
 	ok, _ := doublestar.Match(pattern, name)
 	return ok
 }

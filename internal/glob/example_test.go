@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/haul-project/haul/internal/glob"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/glob"
 )
 
 // Expand a pattern against the names in a tree, here one in memory.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/haul-project/haul/internal/glob"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/glob"
 	"github.com/haul-project/haul/store/localdir"
 )
 
