@@ -1,16 +1,12 @@
 package main
 
 import (
-	"errors"
-	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/haul-project/haul/tftp"
 )
 
 // probe prints the size of a file over each protocol, and errors that help.
@@ -100,50 +96,7 @@ func TestHTTPProbeSecure(t *testing.T) {
 	}
 }
 
-func TestSFTPProbe(t *testing.T) {
-	l := startLab(t, map[string]string{"a": "aaa", "dir/f": "f"})
-	for _, c := range []struct {
-		args []string
-		code int
-		out  string
-		says string
-	}{
-		{[]string{l.url("/a")}, 0, "3\n", ""},
-		{[]string{"lab:a", "lab:dir/f"}, 0, "3 lab:a\n1 lab:dir/f\n", ""},
-		{[]string{"lab:missing", "lab:a"}, exitNotFound, "3 lab:a\n", "missing"},
-		{[]string{"lab:dir"}, exitRefused, "", "directory"},
-		{[]string{"lab:"}, exitRefused, "", "directory"},
-		{[]string{"lab:a", "tftp://127.0.0.1/a"}, exitUsage, "", "the same protocol"},
-		{[]string{"--blksize", "512", "lab:a"}, exitUsage, "", "a flag of TFTP"},
-	} {
-		code, out, msg := l.haul(append([]string{"probe"}, c.args...)...)
-		if code != c.code || out != c.out || !strings.Contains(msg, c.says) {
-			t.Errorf("haul probe %q: exit code %d, want %d with %q: %q, %s", c.args, code, c.code, c.says, out, msg)
-		}
-	} // A warning is printed, but not with -q.
-	for flags, warns := range map[string]bool{"": true, "-q": false} {
-		args := append(append([]string{"probe"}, strings.Fields(flags)...), "-i", filepath.Join(l.home, "missing"), "lab:a")
-		if code, out, msg := l.haul(args...); code != 0 || out != "3\n" || strings.Contains(msg, "is left out") != warns {
-			t.Errorf("haul %q: exit code %d, %q, %s", args, code, out, msg)
-		}
-	}
-}
-
 // fullWriter is a disk without room.
 type fullWriter struct{}
 
 func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
-
-// A size that cannot be printed is an error, over whichever protocol it came.
-func TestProbeOntoFullDisk(t *testing.T) {
-	_, served := startServer(t, tftp.NoUploads, map[string]string{"a": "aaa"})
-	for _, url := range []string{served + "a", startWeb(t, map[string]string{"a": "aaa"}).URL + "/a"} {
-		cmd := newRoot()
-		cmd.SetArgs([]string{"probe", url})
-		cmd.SetOut(fullWriter{})
-		cmd.SetErr(io.Discard)
-		if err := cmd.ExecuteContext(t.Context()); exitCode(err) != exitLocal || !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("%s: exit code %d, %v", url, exitCode(err), err)
-		}
-	}
-}

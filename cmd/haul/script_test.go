@@ -125,6 +125,7 @@ func setUpScript(env *testscript.Env) error {
 		"XDG_CONFIG_HOME":         filepath.Join(home, ".config"),
 		"TZ":                      "UTC", "LC_ALL": "C", "GORACE": "atexit_sleep_ms=0",
 		"UID": strconv.Itoa(os.Getuid()), "GID": strconv.Itoa(os.Getgid()),
+		"HASH":    scriptHash,
 		"VERSION": module.Version(),
 	}
 	for name, value := range vars {
@@ -182,8 +183,8 @@ type scriptServer struct {
 
 // cmdServe runs "serve [-as NAME] ARGS...": "haul serve ARGS..." in the background. It
 // returns when the server listens, and sets $TFTP, $SFTP, $HTTP and $HTTPS to the URLs
-// without the last slash, as the server prints them, $PORT to the last port, and $METRICS
-// and $STATUS to the addresses of these pages. To ssh the server of SFTP is known as NAME,
+// without the last slash, as the server prints them, $PORT to the last port, $PASSWORD to the
+// password for one run, and $METRICS and $STATUS to the addresses of these pages. To ssh the server of SFTP is known as NAME,
 // which is lab if it is not given.
 func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
@@ -253,11 +254,18 @@ func startScriptServer(ts *testscript.TestScript, name string, args []string) {
 	for _, m := range regexp.MustCompile(`(metrics|status page) at (https?://[^/\s]+)`).FindAllStringSubmatch(text, -1) {
 		ts.Setenv(strings.ToUpper(strings.Fields(m[1])[0]), m[2])
 	}
+	if slices.Contains(args, "--sftp") && !slices.Contains(args, "--users") {
+		m := regexp.MustCompile(`log in as haul with the password (\S+)`).FindStringSubmatch(s.await(ts, "haul: try: sftp -P"))
+		if m == nil {
+			ts.Fatalf("haul serve printed no password")
+		}
+		ts.Setenv("PASSWORD", m[1])
+	}
 	for _, m := range regexp.MustCompile(`(?m)serving .* on ((tftp|sftp|https?)://[^/\s"]+:(\d+))`).FindAllStringSubmatch(text, -1) {
 		ts.Setenv(strings.ToUpper(m[2]), m[1])
 		ts.Setenv("PORT", m[3])
 		if m[2] == "sftp" {
-			ts.Check(knowScriptServer(ts, name, m[3]))
+			ts.Check(knowScriptServer(ts, name, m[3], slices.Contains(args, ts.Getenv("KEYS"))))
 		}
 	}
 }
@@ -294,16 +302,19 @@ func listening(args []string) (patterns []string) {
 	return patterns
 }
 
-// knowScriptServer adds a server to known_hosts and ssh_config.
-func knowScriptServer(ts *testscript.TestScript, name, port string) error {
+// knowScriptServer adds a server to ssh_config, and to known_hosts if its host key is that of
+// $KEYS.
+func knowScriptServer(ts *testscript.TestScript, name, port string, known bool) error {
+	dir := filepath.Join(ts.Getenv("HOME"), ".ssh")
+	host := fmt.Sprintf("Host %[1]s %[1]s-too\n  HostName 127.0.0.1\n  Port %[2]s\n", name, port)
+	if err := appendFile(filepath.Join(dir, "config"), host); err != nil || !known {
+		return err
+	}
 	key, err := os.ReadFile(filepath.Join(ts.Getenv("KEYS"), "ssh_host_ed25519_key.pub"))
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(ts.Getenv("HOME"), ".ssh")
-	return errors.Join(
-		appendFile(filepath.Join(dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%s %s", port, key)),
-		appendFile(filepath.Join(dir, "config"), fmt.Sprintf("Host %[1]s %[1]s-too\n  HostName 127.0.0.1\n  Port %[2]s\n", name, port)))
+	return appendFile(filepath.Join(dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%s %s", port, key))
 }
 
 func appendFile(name, text string) error {
