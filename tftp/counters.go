@@ -6,18 +6,18 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// A Reason says why requests are turned away before they become transfers.
+// A Reason is why requests are turned away before they become transfers.
 type Reason uint8
 
 // The reasons.
 const (
 	Malformed Reason = iota // no request, or not one of RFC 1350
 	Overload                // more requests than the loops can take
-	Denied                  // Config.Allow and Deny
-	Rate                    // Config.Rate
-	PerClient               // Config.MaxPerClient
-	Busy                    // Config.MaxTransfers
-	Stopping                // the server ends
+	Denied                  // by Config.Allow and Deny
+	Rate                    // by Config.Rate
+	PerClient               // by Config.MaxPerClient
+	Busy                    // by Config.MaxTransfers
+	Stopping                // as the server ends
 	reasons
 )
 
@@ -44,7 +44,7 @@ type Counters struct {
 	Held     int64 // bytes in buffers, of Config.Memory
 }
 
-// totals are the counters of one loop. Each has its own: where several wrote to
+// totals are the counters of one loop. Loops share none: if several wrote to
 // the same memory, each turn would wait for the other processors.
 type totals struct {
 	packetsIn, packetsOut, bytesIn, bytesOut atomic.Int64
@@ -73,8 +73,8 @@ func (c *shardCounters) turnAway(why Reason) {
 	c.anyTurnedAway = true
 }
 
-// flush adds what a loop and its send batch have counted since the last time to the
-// totals. turnedAway, if not nil, is called with the requests turned away.
+// flush adds the counts of a loop and of its send batch since the last call to the
+// totals. It calls turnedAway, if that is not nil, with the requests turned away.
 func (c *shardCounters) flush(out *packetio.Counts, turnedAway func(Reason, int64)) {
 	t := c.totals
 	move := func(to *atomic.Int64, from *int64) {

@@ -65,7 +65,7 @@ func errorPacketFor(err error) (transfer.ErrorCode, string) {
 	return transfer.NotDefined, "server error"
 }
 
-// Why a server ends a transfer of its own accord.
+// Reasons of the server to end a transfer.
 var (
 	errNoDirectory = errors.New("the directory does not exist")
 	errUploadsOff  = &transfer.Error{Code: transfer.AccessViolation, Message: "uploads are not allowed"}
@@ -79,7 +79,7 @@ var (
 	errCrowded  = fmt.Errorf("%w, and others wait", transfer.ErrSilent)
 )
 
-// reasonOf says under which reason a request that err turns away is counted.
+// reasonOf returns the reason under which a request that err turns away is counted.
 func reasonOf(err error) Reason {
 	switch err {
 	case errDenied:
@@ -94,7 +94,7 @@ func reasonOf(err error) Reason {
 	return Busy
 }
 
-// Why a request is turned away at once.
+// Reasons of the server to turn a request away at once.
 var (
 	errDenied    = errors.New("address is not allowed here")
 	errRate      = errors.New("too many requests from this address")

@@ -38,8 +38,8 @@ const (
 	minSources = 1 << 16
 )
 
-// A guard keeps count of what each address does. It is asked once a request
-// and once or twice more a transfer, never for a packet.
+// A guard counts the requests and transfers of each address. It is used once for a request
+// and once or twice more for a transfer, never for a packet.
 type guard struct {
 	allow, deny []netip.Prefix
 	perClient   int
@@ -73,7 +73,7 @@ func (g *guard) reset(c *Config) {
 	g.sources = make(map[netip.Addr]*source)
 }
 
-// request counts a request, and returns why it must be turned away.
+// request counts a request. It returns an error if the request must be turned away.
 func (g *guard) request(now time.Time, from netip.Addr) error {
 	from = from.Unmap()
 	if !g.allowed(from) {
@@ -101,7 +101,7 @@ func (g *guard) request(now time.Time, from netip.Addr) error {
 	return nil
 }
 
-// allowed holds an address against the networks allowed and denied.
+// allowed reports whether the networks allowed and denied admit an address.
 func (g *guard) allowed(a netip.Addr) bool {
 	a = a.WithZone("") // no network has one
 	return (len(g.allow) == 0 || inAny(g.allow, a)) && !inAny(g.deny, a)
@@ -116,8 +116,9 @@ func inAny(networks []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// begin counts a transfer, or returns why there must not be one. quiet says
-// that its address has so many unproven that it should repeat nothing by itself.
+// begin counts a transfer. It returns an error if the address must not have another. quiet
+// reports whether the transfer should repeat nothing by itself, since the address has
+// many that are unproven.
 func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,9 +131,9 @@ func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
 	return v.unproven > maxResending && !from.IsLoopback(), nil
 }
 
-// grant takes up to want bytes from what the unproven transfers of an address
-// may send, and returns how many there are. known says that all are granted to
-// an address that has proven itself.
+// grant takes up to want bytes from those that the unproven transfers of an address
+// may send, and returns their number. known reports whether the address has proven itself and got
+// all of them.
 func (g *guard) grant(now time.Time, from netip.Addr, want int64) (granted int64, known bool) {
 	if from.IsLoopback() {
 		return want, true
@@ -150,8 +151,8 @@ func (g *guard) grant(now time.Time, from netip.Addr, want int64) (granted int64
 	return granted, known && granted == want
 }
 
-// release takes an unproven transfer off the count, with what it was granted:
-// it is proven, or over.
+// release takes an unproven transfer off the count, with the bytes that it was granted, as
+// it is proven or over.
 func (g *guard) release(now time.Time, from netip.Addr, granted int64, proven bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// maxText is the largest file that is sent in netascii, in bytes: the request
-// may be forged, and looking through a file costs more than it does.
+// maxText is the largest file that is sent in netascii, in bytes. The request
+// may be forged, and scanning a file costs far more than sending a request.
 const maxText = 64 << 20
 
 // Work does the session's job. A panic, of a store or of Read and Write, is

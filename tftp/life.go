@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A lifeContext is the context of one transfer, for [Config.Read] and Write. Few of them
-// wait for it, and so it is no context of package context before Done is called: that
-// would be known to the server's, which all loops share.
+// A lifeContext is the context of one transfer, for [Config].Read and Write. It creates a
+// cancellable context lazily, on the first call of Done, since few stores wait for it: each such
+// context registers with the server's, which all loops share.
 type lifeContext struct {
 	context.Context // the server's
 

@@ -10,13 +10,13 @@ const (
 	// are dropped, as by a full socket buffer: clients ask again.
 	maxInbox = 1024
 
-	// A loop is busy that has spent fullShare percent of the latest
-	// shareSpan in its turns, or has fullInbox requests waiting.
+	// A loop is busy if it has spent fullShare percent of the latest
+	// shareSpan in its turns, or if fullInbox requests wait for it.
 	fullShare = 80
 	shareSpan = 10 * time.Millisecond
 	fullInbox = maxInbox / 4
 
-	// A loop that has not taken a turn since is idle.
+	// A loop that has not taken a turn for shareHolds is idle.
 	shareHolds = 10 * shareSpan
 
 	// Transfers that begin together are not seen in a loop's time yet. Of those in lock-step,
@@ -38,7 +38,7 @@ type load struct {
 	newcomers newcomers // routes.mu
 }
 
-// An occupancy is what part of its time a loop spends in turns.
+// An occupancy is the part of its time that a loop spends in turns.
 type occupancy struct {
 	since time.Time     // loop only
 	spent time.Duration // in turns, since then; loop only
@@ -47,7 +47,7 @@ type occupancy struct {
 	until atomic.Int64 // its end, in nanoseconds since the server began
 }
 
-// turn notes a turn. Times count from base.
+// turn counts a turn. Times count from base.
 func (o *occupancy) turn(base, began, ended time.Time) {
 	o.spent += ended.Sub(began)
 	span := ended.Sub(o.since)
@@ -64,8 +64,8 @@ func (l *load) full(now time.Time) bool {
 	return l.spread || l.percentBusy(now)+int64(l.newcomers.count(now)/newPerPercent) >= fullShare
 }
 
-// newcomers counts the transfers that a shard got since a time not long ago. The routes'
-// mutex is for them as well.
+// newcomers counts the transfers that a shard got lately. The mutex of the routes guards
+// them.
 type newcomers struct {
 	since time.Time
 	n     int

@@ -2,8 +2,8 @@ package tftp
 
 import "sync/atomic"
 
-// A pool is [Config.Memory]: what transfers may hold in buffers that have a transfer's
-// size. The few hundred bytes that each has in any case do not count. The loops lease
+// A pool is [Config].Memory: the bytes that transfers may hold in buffers whose size depends on
+// the transfer. The few hundred bytes that each transfer needs in any case do not count. The loops lease
 // it in pieces (docs/decisions/023).
 type pool struct {
 	limit    int64        // bytes
@@ -23,14 +23,14 @@ const (
 	minRing  = 8 << 10  // what one upload may gather in memory, in bytes
 	fairRing = 64 << 10 // the same, while half of the memory is left: fewer, larger writes
 
-	// maxWindowBytes bounds the window of one transfer: more is of no use to
-	// any link that TFTP is used on, and of much to who forges requests.
+	// maxWindowBytes bounds the window of one transfer. A larger one helps on no
+	// link that TFTP is used on, and helps those who forge requests.
 	maxWindowBytes = 2 << 20
 
 	ringShare = 8 // one upload gets this part of what is left, at most
 
-	// A part of the memory is no reason for large windows, so the last transfer
-	// gets a small one: 1/spareShare of it.
+	// 1/spareShare of the memory is kept for small windows, so the last transfer
+	// gets one.
 	spareShare = 8
 
 	// A reader gets more than it needs at once as long as that is less than
@@ -109,19 +109,19 @@ func (m *memory) lower(cost *int64, n int64) {
 // leased and not used.
 func (m *memory) available() int64 { return m.pool.free.Load() + m.left }
 
-// isScarce reports whether less than half of the memory is available: then nobody gets
-// more than needed.
+// isScarce reports whether less than half of the memory is available. Transfers then get
+// no more than they need.
 func (m *memory) isScarce() bool { return m.available() < m.pool.limit/2 }
 
-// mostForWindow returns the bytes that the window of one more upload may have, so that it
-// leaves room for others.
+// mostForWindow returns the bytes that the window of one more upload may have and still
+// leave room for others.
 func (m *memory) mostForWindow() int64 {
 	free := m.available() - m.pool.promised.Load() - m.pool.limit/spareShare
 	return max(0, free) / ringShare / 2
 }
 
-// reserve notes what an upload will need if its peer turns out to exist. Forged
-// requests make the windows of others smaller, for some seconds, and no more.
+// reserve records the bytes that an upload will need if its peer exists. Forged
+// requests only make the windows of others smaller, for some seconds.
 func (m *memory) reserve(reserved *int64, n int64) {
 	if n != *reserved {
 		m.pool.promised.Add(n - *reserved)

@@ -15,8 +15,8 @@ const (
 	recentFor = time.Second
 )
 
-// recent remembers whose reads have just ended well. A late duplicate of the last
-// ACK is no sign that a peer believes in a transfer; an ERROR to it may reach a
+// recent remembers the peers whose reads have just ended well. A late duplicate of their last
+// ACK needs no answer. An ERROR could reach a
 // peer that has asked for the next file from the same port.
 type recent struct {
 	seed  maphash.Seed

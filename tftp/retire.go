@@ -46,12 +46,11 @@ func (srv *Server) Files() (files [][]*os.File, err error) {
 	return files, nil
 }
 
-// Retire says that another process takes the requests from now on, on sockets
-// that [Server.Files] gave it. Serve takes no more, lets the transfers under way
-// run to their end, however long that takes, and returns when the last has ended;
-// or ends them when limit is over, without the Grace. If its context ends
-// meanwhile, what is left gets the Grace. New requests are not refused: clients
-// repeat them, and the process that has the port then answers.
+// Retire makes room for another process, which takes the requests on sockets
+// that [Server.Files] duplicated. Serve takes no more requests and lets the transfers under way
+// run to their end. It returns when the last has ended, or ends those that are left after limit, without
+// the Grace. If its context ends meanwhile, they get the Grace. New requests are not
+// refused: clients repeat them, and the other process answers.
 func (srv *Server) Retire(limit time.Duration) {
 	select {
 	case srv.retired <- limit:

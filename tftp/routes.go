@@ -35,10 +35,10 @@ type binding struct {
 	broadcastShard *shard
 }
 
-// routes say which shard of a binding has a peer's transfer, or is about to:
-// what the peer asks next goes there as well. They are used two or three times a
-// transfer, never for a packet. There are as many as sessions and requests that
-// wait, which are bounded.
+// routes map each peer to the shard of a binding that has its transfer or will have it. The
+// peer's next request goes there as well. They are used two or three times for a
+// transfer, never for a packet. Their number is bounded by the sessions and the requests that
+// wait.
 type routes struct {
 	mu sync.Mutex
 	to map[netip.AddrPort]route // mu
@@ -106,7 +106,7 @@ func (b *binding) leastBusy(now time.Time) *shard {
 	return least
 }
 
-// lost notes that a request did not get where it was on its way to.
+// lost records that a request was dropped before it reached its shard.
 func (r *routes) lost(peer netip.AddrPort) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,7 @@ func (r *routes) lost(peer netip.AddrPort) {
 	r.update(peer, to)
 }
 
-// arrived notes that a request did, and whether the peer has a session now.
+// arrived records that a request reached its shard, and whether the peer has a session now.
 func (r *routes) arrived(peer netip.AddrPort, held bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *routes) awaits(peer netip.AddrPort) bool {
 	return r.to[peer].asked > 0
 }
 
-// release notes that the peer no longer has a session.
+// release records that the peer no longer has a session.
 func (r *routes) release(peer netip.AddrPort) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,9 +140,9 @@ func (r *routes) release(peer netip.AddrPort) {
 	r.update(peer, to)
 }
 
-// update changes a route, or removes it if nothing is left to keep it for. The
-// caller holds mu. Requests that came by another way, such as broadcast ones,
-// have no route.
+// update changes a route, or removes it if it has no session and no request. The
+// caller holds mu. Requests that came without a route, such as broadcast ones, change
+// nothing.
 func (r *routes) update(peer netip.AddrPort, to route) {
 	switch {
 	case to.shard == nil:

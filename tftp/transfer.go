@@ -9,11 +9,11 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A Request is what a client asks for.
+// A Request is a read or write request of a client.
 type Request struct {
 	transfer.Request                // Name as the client sent it, Write, Mode and the options on offer
-	Peer             netip.AddrPort // who asks
-	Local            netip.AddrPort // where: our address and port; the address may be missing on some systems
+	Peer             netip.AddrPort // the client
+	Local            netip.AddrPort // our address and port that it asked; some systems do not report the address
 }
 
 // Announced returns the size in bytes of the upload that r asks for, by tsize
@@ -27,8 +27,7 @@ func (r *Request) Announced() int64 {
 	return r.Offer.Size
 }
 
-// Direction names what a request asks for, from the client's side: "read" or
-// "write".
+// Direction returns "read" or "write", as the client sees it.
 func (r *Request) Direction() string {
 	if r.Write {
 		return "write"
@@ -68,24 +67,24 @@ type Transfer struct {
 	waiting bool // for the store, when it ended
 }
 
-// An Outcome says in a few words how a transfer ended.
+// An Outcome is how a transfer ended, in a few words.
 type Outcome string
 
 // The outcomes.
 const (
 	Done        Outcome = "done"
 	Unconfirmed Outcome = "unconfirmed"   // done, but the last ACK of a read never came
-	Probe       Outcome = "probe"         // the peer wanted to know the size only
-	Refused     Outcome = "refused"       // we said no
-	EndedByPeer Outcome = "ended by peer" // by an ERROR
-	PeerSilent  Outcome = "peer silent"   // it has stopped to answer, or never did
-	Replaced    Outcome = "replaced"      // it began anew
+	Probe       Outcome = "probe"         // the peer only wanted to know the size
+	Refused     Outcome = "refused"       // the server refused the request
+	EndedByPeer Outcome = "ended by peer" // the peer sent an ERROR
+	PeerSilent  Outcome = "peer silent"   // the peer stopped answering, or never answered
+	Replaced    Outcome = "replaced"      // the peer began anew
 	Failed      Outcome = "failed"        // on our side, as by a full disk, or the peer broke the rules
 )
 
 var errReplaced = errors.New("peer began anew")
 
-// outcome says how a transfer ended.
+// outcome returns how a transfer ended.
 func (t *Transfer) outcome() Outcome {
 	var fault *transfer.Error
 	switch {
@@ -120,8 +119,8 @@ const (
 	slowRate  = 1 << 20
 )
 
-// slow says what a slow transfer waited for most: "disk", "loss" (packets
-// that never came, or went) or "peer"; it is empty for one that was not slow.
+// slow returns the main reason why a transfer was slow: "disk", "loss" (lost packets)
+// or "peer". It returns "" for a transfer that was not slow.
 func (t *Transfer) slow() string {
 	switch {
 	case t.Duration < slowAfter, float64(t.Bytes) >= slowRate*t.Duration.Seconds():

@@ -15,8 +15,8 @@ import (
 // MinWorkers wait for disks on behalf of all transfers. When the oldest job has waited for
 // WorkerPatience, more are started, up to MaxWorkers: a store may be slow, or its server
 // gone, and one fsync of a directory serves as many uploads as wait for it. Such a worker
-// ends after WorkerIdle without a job. A worker that waits for another machine counts as
-// none: see [Workers.Lend].
+// ends after WorkerIdle without a job. A worker that waits for another machine does not
+// count: see [Workers.Lend].
 const (
 	MinWorkers     = 16
 	MaxWorkers     = 256
