@@ -74,7 +74,6 @@ var toCut = []string{
 	"tftp/tftpclient arrows",
 	"tftp/tftpclient.poolLoop fields",
 	"tftp/tftpclient.poolState fields",
-	"tftp/transfer arrows",
 	"tftp/transfer.Receiver fields",
 	"tftp/transfer.Sender fields",
 	"tftp/transfer.Sender methods",

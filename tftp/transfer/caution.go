@@ -1,7 +1,5 @@
 package transfer
 
-import "time"
-
 const (
 	// cautiousRepeats is how many bytes a cautious Sender sends again before the
 	// peer has acknowledged data, or one block. Each packet of the peer allows
@@ -76,21 +74,3 @@ func (c *caution) sent(first, n, bytes int64) int64 {
 
 // spoke notes that the peer has said something, but acknowledged nothing.
 func (c *caution) spoke(block int64) { c.repeats += max(leastPerWord, block/wordsPerBlock) }
-
-// proven takes the first acknowledgement of data, which ends the caution. It
-// reports whether the peer has answered the end of a window that was sent in
-// part: all behind block k goes out then.
-func (s *Sender) proven(now time.Time, k int64) bool {
-	flight := s.caution.flight
-	s.caution = caution{}
-	if flight == 0 || s.next <= flight+1 || k+1 >= s.next {
-		return false
-	}
-	s.caution.skipped, s.caution.until = flight+1, s.next-2
-	s.acked, s.moved = k, now
-	s.timer.backoff = 0
-	s.timed = 0 // what is measured is the next window
-	s.recovery.open(now, k, s.next-1, s.timer.shortest())
-	s.deadline = now.Add(s.rto())
-	return true
-}

@@ -245,3 +245,10 @@ func (p *pacer) came(n, window int64) {
 		p.holds = 0
 	}
 }
+
+// A trial sends half of what came through, so that there is room for it, and at most
+// trialBlocks. These are enough to see how long the path takes for each block, and few
+// if they turn out not to have been missing.
+const trialBlocks = 16
+
+func trialOf(arrived int64) int64 { return max(minRun, min(arrived/2, trialBlocks)) }

@@ -62,13 +62,6 @@ func (s *Sender) advance(now time.Time, k int64) {
 	}
 }
 
-// A trial sends half of what came through, so that there is room for it, and
-// trialBlocks at most: enough to see how long the path takes for each, and few
-// if they turn out not to have been missing.
-const trialBlocks = 16
-
-func trialOf(arrived int64) int64 { return max(minRun, min(arrived/2, trialBlocks)) }
-
 // lostEnd returns how many blocks of the latest burst have come if an
 // acknowledgement of k seems to say that its end is lost: the peer or we have
 // waited for a timer, so no later block has shown the gap. It returns 0 if it
@@ -200,4 +193,42 @@ func (s *Sender) rewind(now time.Time) {
 	if s.recovery.holding {
 		s.deadline = s.recovery.probeEnds
 	}
+}
+
+// time begins to measure a round trip when the block just sent is one that
+// the peer acknowledges at once: the last of a window, or of the file.
+func (s *Sender) time(now time.Time) {
+	last := s.next - 1
+	if s.timed == 0 && !s.recovery.active && (last == s.acked+s.window || last == s.total) {
+		s.timed, s.timedAt, s.timedRun = last, now, s.pacer.run
+	}
+}
+
+// rto returns the retransmission timeout for the blocks on their way.
+func (s *Sender) rto() time.Duration {
+	switch {
+	case s.window > 1 && !s.measured:
+		return s.timer.rto(windowRTO)
+	case s.window > 1 && s.recovery.kind == kindDrops, s.next > s.total:
+		return s.timer.rto(cautiousRTO)
+	}
+	return s.timer.rto(0)
+}
+
+// proven takes the first acknowledgement of data, which ends the caution. It
+// reports whether the peer has answered the end of a window that was sent in
+// part: all behind block k goes out then.
+func (s *Sender) proven(now time.Time, k int64) bool {
+	flight := s.caution.flight
+	s.caution = caution{}
+	if flight == 0 || s.next <= flight+1 || k+1 >= s.next {
+		return false
+	}
+	s.caution.skipped, s.caution.until = flight+1, s.next-2
+	s.acked, s.moved = k, now
+	s.timer.backoff = 0
+	s.timed = 0 // what is measured is the next window
+	s.recovery.open(now, k, s.next-1, s.timer.shortest())
+	s.deadline = now.Add(s.rto())
+	return true
 }

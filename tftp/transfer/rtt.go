@@ -135,23 +135,3 @@ func (t *timer) shortest() time.Duration {
 	}
 	return t.least
 }
-
-// time begins to measure a round trip when the block just sent is one that
-// the peer acknowledges at once: the last of a window, or of the file.
-func (s *Sender) time(now time.Time) {
-	last := s.next - 1
-	if s.timed == 0 && !s.recovery.active && (last == s.acked+s.window || last == s.total) {
-		s.timed, s.timedAt, s.timedRun = last, now, s.pacer.run
-	}
-}
-
-// rto returns the retransmission timeout for the blocks on their way.
-func (s *Sender) rto() time.Duration {
-	switch {
-	case s.window > 1 && !s.measured:
-		return s.timer.rto(windowRTO)
-	case s.window > 1 && s.recovery.kind == kindDrops, s.next > s.total:
-		return s.timer.rto(cautiousRTO)
-	}
-	return s.timer.rto(0)
-}
