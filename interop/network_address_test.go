@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -186,54 +184,6 @@ func TestNetworkBroadcast(t *testing.T) {
 			// The kernel hands a broadcast to each socket of a port, where any
 			// other request reaches one. It must not become several transfers.
 			wantLogged(t, logged(t, d), "done f .*", "done up-255.255.255.255 .*", "done f .*", "done up-"+broadcast+" .*")
-		})
-	}
-}
-
-// A power cut is over: many ask everybody at once, for little. Each gets one
-// answer, though the kernel hands a broadcast to each socket that shares a port.
-func TestNetworkBroadcastStorm(t *testing.T) {
-	t.Parallel()
-	const clients, rounds, size = 20, 10, 100
-	for _, test := range []struct {
-		to    string
-		flags []string
-	}{
-		{host, nil}, // to compare with
-		{broadcast, nil},
-		{broadcast, []string{"--tftp", "0.0.0.0:69"}},
-		{broadcast, []string{"--single-port"}},
-	} {
-		t.Run(fmt.Sprint(test.to, test.flags), func(t *testing.T) {
-			t.Parallel()
-			l := newLink(t)
-			fill(t, l.dir, map[string][]byte{"small": content(size)})
-			d := l.server.serve(t, l.dir, test.flags...)
-			var wg sync.WaitGroup
-			var repeats atomic.Int64
-			for range clients {
-				var askers []*asker
-				for range rounds {
-					askers = append(askers, l.client.ask(t, guest, port69(test.to)))
-				}
-				wg.Go(func() {
-					for _, a := range askers {
-						a.wantFile(t, "small", content(size))
-						repeats.Add(int64(a.repeats))
-					}
-				})
-			}
-			wg.Wait()
-			if err := d.stop(); err != nil {
-				t.Error(err)
-			}
-			log := d.said(10_000)
-			// A repeat that a busy machine takes in when the transfer is over begins another, to
-			// which nobody listens.
-			most := clients*rounds + int(repeats.Load())
-			if all, done := strings.Count(log, "msg=tftp"), strings.Count(log, "result=done"); done != clients*rounds || all < done || all > most {
-				t.Errorf("%d requests, and %d repeats, became %d transfers, of which %d were done", clients*rounds, repeats.Load(), all, done)
-			}
 		})
 	}
 }

@@ -3,7 +3,6 @@
 package interop
 
 import (
-	"bytes"
 	"fmt"
 	"net/netip"
 	"os"
@@ -138,45 +137,4 @@ func TestNetworkPortRange(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-// One port does for everything. None does not, and haul says so.
-func TestNetworkPortRangeTaken(t *testing.T) {
-	t.Parallel()
-	l := newLink(t)
-	l.server.serve(t, l.dir, "--ports", "20000")
-	var wg sync.WaitGroup
-	for range 20 {
-		a := l.client.ask(t, guest, port69(host))
-		wg.Go(func() {
-			if first := a.wantFile(t, "f", content(fileSize), "blksize", "1428"); first.from.Port() != 20000 {
-				t.Errorf("answered from %v", first.from)
-			}
-		})
-	}
-	wg.Wait()
-	for _, test := range []struct {
-		args []string
-		code int
-		want string
-	}{
-		{[]string{"--tftp", ":6969", "--ports", "20000"}, 1, "no port of the range is free"},
-		{[]string{"--tftp", ":6969", "--ports", "20000-20000"}, 1, "no port of the range is free"},
-		{[]string{"--tftp", ":6970,:6971", "--ports", "20001"}, 1, "no port of the range is free"},
-		{[]string{"--tftp", ":6969", "--ports", "20003-20001"}, 2, "FIRST-LAST"},
-		{[]string{"--tftp", ":6969", "--ports", "0-100"}, 2, "FIRST-LAST"},
-		{[]string{"--tftp", ":6969", "--ports", "60000-70000"}, 2, "FIRST-LAST"},
-		{[]string{"--tftp", ":6969", "--ports", "20001-20002", "--single-port"}, 2, "exclude each other"},
-	} {
-		l.server.fails(t, test.code, test.want, serveArgs(l.dir, test.args...)...)
-	}
-	// And nothing of those is left.
-	l.server.serve(t, l.dir, "--tftp", ":6969", "--ports", "20000-20001")
-	if first := l.client.ask(t, guest, host+":6969").wantFile(t, "f", content(fileSize)); first.from.Port() != 20001 {
-		t.Errorf("answered from %v", first.from)
-	}
-	got, err := l.client.run(t, haul(t), "get", "-q", "tftp://"+port69(host)+"/f", "-")
-	if err != nil || !bytes.Equal([]byte(got), content(fileSize)) {
-		t.Errorf("the first server: %v", err)
-	}
 }

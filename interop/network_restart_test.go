@@ -72,36 +72,6 @@ func TestNetworkRestartSinglePort(t *testing.T) {
 	l.client.fetches(t, haulClient, options{}, port69(host), "f", content(1000))
 }
 
-// A second server on a port that is taken says so, and takes no request away
-// from the first.
-func TestNetworkPortTaken(t *testing.T) {
-	t.Parallel()
-	for _, first := range [][]string{{"--tftp", ":69"}, {"--tftp", port69(host) + "," + port69(host6)}, {"--tftp", ":69", "--single-port"}} {
-		t.Run(strings.Join(first, " "), func(t *testing.T) {
-			t.Parallel()
-			l := newLink(t)
-			l.server.serve(t, l.dir, first...)
-			for _, second := range [][]string{
-				{"--tftp", ":69"}, {"--tftp", "0.0.0.0:69"}, {"--tftp", port69(host)}, {"--tftp", port69(host6)},
-				{"--tftp", ":6969," + port69(host)}, {"--tftp", ":69", "--single-port"},
-			} {
-				args := serveArgs(l.dir, second...)
-				l.server.fails(t, 1, "address already in use", args...)
-				l.server.fails(t, 1, "another server has that port", args...)
-			}
-			for range 10 {
-				l.client.fetches(t, haulClient, options{}, port69(host), "f", content(fileSize))
-			}
-			// A port that nobody has named need not be that.
-			d := l.server.serve(t, l.dir)
-			if said := d.said(20); !strings.Contains(said, "another server has port 69, taking :6969 instead") {
-				t.Errorf("it said:\n%s", said)
-			}
-			l.client.fetches(t, haulClient, options{}, host+":6969", "f", content(fileSize))
-		})
-	}
-}
-
 // publicHaul returns a directory that everybody can read, with a file "f", and a haul in it that
 // everybody can run.
 func publicHaul(t *testing.T) (public, copied string) {

@@ -295,8 +295,8 @@ func message(number byte, fields ...any) []byte {
 	return b
 }
 
-// login does all of the handshake.
-func (s *rawSSH) login() error {
+// beginLogin exchanges keys, and asks for the service that logs in.
+func (s *rawSSH) beginLogin() error {
 	mine, theirs, err := s.hello()
 	if err != nil {
 		return err
@@ -304,26 +304,24 @@ func (s *rawSSH) login() error {
 	if err := s.exchange(mine, theirs); err != nil {
 		return err
 	}
-	if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
+	return s.write(message(msgServiceRequest, "ssh-userauth"))
+}
+
+// login does all of the handshake.
+func (s *rawSSH) login() error {
+	if err := s.beginLogin(); err != nil {
 		return err
 	}
 	if err := s.write(message(msgUserauth, "alice", "ssh-connection", "password", false, testPassword)); err != nil {
 		return err
 	}
-	_, err = s.wait(msgUserauthOK)
+	_, err := s.wait(msgUserauthOK)
 	return err
 }
 
 // loginByKey asks about one key, and logs in by another.
 func (s *rawSSH) loginByKey(user string, ask ssh.PublicKey, by ssh.Signer) error {
-	mine, theirs, err := s.hello()
-	if err != nil {
-		return err
-	}
-	if err := s.exchange(mine, theirs); err != nil {
-		return err
-	}
-	if err := s.write(message(msgServiceRequest, "ssh-userauth")); err != nil {
+	if err := s.beginLogin(); err != nil {
 		return err
 	}
 	if err := s.write(message(msgUserauth, user, "ssh-connection", "publickey", false, ask.Type(), ask.Marshal())); err != nil {

@@ -1,21 +1,14 @@
 package web_test
 
 import (
-	"bytes"
-	"cmp"
-	"flag"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/haul-project/haul/internal/repeat"
 	"github.com/haul-project/haul/web"
 )
 
@@ -84,88 +77,6 @@ func TestPutBadParts(t *testing.T) {
 			t.Errorf("%q: %d", body, resp.StatusCode)
 		}
 	}
-}
-
-var cutSeed = flag.Uint64("seed", 0, "seed of TestPutPartsCutOff; 0 draws one")
-
-// However often the connection is cut, the upload comes to its end, with what it
-// should hold, and never sends again more than it has to.
-func TestPutPartsCutOff(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the store keeps uploads where there are locks")
-	}
-	seed := cmp.Or(*cutSeed, rand.Uint64())
-	repeat.OnFailure(t, fmt.Sprintf("-seed=%d", seed))
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	st, path := dir(t, nil)
-	h := &web.Handler{Store: st, Access: web.AccessCreate}
-	told := ended(h)
-	body := pattern(3 << 20)
-	s := serve(t, h)
-	offset := func() int {
-		for {
-			r, err := http.NewRequestWithContext(t.Context(), "PUT", s.URL+"/f", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Header.Set("Content-Range", fmt.Sprintf("bytes */%d", len(body)))
-			resp, err := s.Client().Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp.Body.Close()
-			<-told
-			if resp.StatusCode == http.StatusLocked {
-				time.Sleep(time.Millisecond)
-				continue
-			}
-			var n int
-			if _, err := fmt.Sscan(resp.Header.Get("Upload-Offset"), &n); err != nil || resp.StatusCode != http.StatusAccepted {
-				t.Fatalf("asked, and got %d, %v", resp.StatusCode, err)
-			}
-			return n
-		}
-	}
-	var there int
-	for cuts := 0; ; cuts++ {
-		now := offset()
-		if now < there {
-			t.Fatalf("seed %d: there were %d bytes, and now %d", seed, there, now)
-		}
-		there = now
-		left := body[there:]
-		n := min(len(left), 64<<10+rnd.IntN(1<<20)) // enough that the head of the request is sent, too
-		content := io.MultiReader(bytes.NewReader(left[:n]), iotestErr{})
-		if cuts > 10 || n == len(left) {
-			n, content = len(left), bytes.NewReader(left)
-		}
-		r, err := http.NewRequestWithContext(t.Context(), "PUT", s.URL+"/f", content)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.ContentLength = int64(len(left))
-		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", there, len(body)-1, len(body)))
-		resp, err := s.Client().Do(r)
-		x := <-told
-		if n < len(left) {
-			if err == nil {
-				resp.Body.Close()
-			}
-			if x.Err == nil {
-				t.Fatalf("seed %d: a part that was cut off is taken for whole", seed)
-			}
-			continue
-		}
-		if err != nil || resp.StatusCode != http.StatusCreated {
-			t.Fatalf("seed %d: %v, %v", seed, resp, err)
-		}
-		resp.Body.Close()
-		break
-	}
-	if got := content(t, st, "f"); got != string(body) {
-		t.Errorf("seed %d: the file is not what was sent", seed)
-	}
-	wantNames(t, path, "f")
 }
 
 // iotestErr fails as a connection does.

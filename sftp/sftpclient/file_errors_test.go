@@ -112,19 +112,22 @@ func TestTwoFailedWrites(t *testing.T) {
 	}
 }
 
+// refuseWrites has a server refuse writes of the bytes from 50,000 to 100,000 for want of space.
+func refuseWrites(p *fakeServer) {
+	p.link.latency = 10 * time.Millisecond
+	p.lim.Write = 32 << 10
+	p.hook = func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
+		if q.Type != wire.TypeWrite || q.Offset+int64(len(q.Data)) < 50_000 || q.Offset >= 100_000 {
+			return nil, false
+		}
+		return wire.AppendStatus(nil, q.ID, wire.NoSpace, ""), true
+	}
+}
+
 // A file keeps the bytes that it had before, though writing fails before its old end.
 func TestFailedWriteKeepsOldBytes(t *testing.T) {
 	const old = 150_000
-	withFakeServer(t, Config{}, func(p *fakeServer) {
-		p.link.latency = 10 * time.Millisecond
-		p.lim.Write = 32 << 10
-		p.hook = func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
-			if q.Type != wire.TypeWrite || q.Offset+int64(len(q.Data)) < 50_000 || q.Offset >= 100_000 {
-				return nil, false
-			}
-			return wire.AppendStatus(nil, q.ID, wire.NoSpace, ""), true
-		}
-	}, func(t *testing.T, p *fakeServer, c *Client) {
+	withFakeServer(t, Config{}, refuseWrites, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(400_000, 1)
 		p.put(t, "f", data[:old])
 		f, err := c.OpenFile(t.Context(), "f", os.O_WRONLY, 0)
@@ -149,16 +152,7 @@ func TestFailedWriteKeepsOldBytes(t *testing.T) {
 // A truncated file does not get its old size back, as zeros, when writing fails later.
 func TestFailedWriteAfterTruncate(t *testing.T) {
 	const old = 300_000
-	withFakeServer(t, Config{}, func(p *fakeServer) {
-		p.link.latency = 10 * time.Millisecond
-		p.lim.Write = 32 << 10
-		p.hook = func(_ *fakeSession, q wire.Request, _ []byte) ([]byte, bool) {
-			if q.Type != wire.TypeWrite || q.Offset+int64(len(q.Data)) < 50_000 || q.Offset >= 100_000 {
-				return nil, false
-			}
-			return wire.AppendStatus(nil, q.ID, wire.NoSpace, ""), true
-		}
-	}, func(t *testing.T, p *fakeServer, c *Client) {
+	withFakeServer(t, Config{}, refuseWrites, func(t *testing.T, p *fakeServer, c *Client) {
 		data := pattern(400_000, 1)
 		p.put(t, "f", data[:old])
 		f, err := c.OpenFile(t.Context(), "f", os.O_WRONLY, 0)

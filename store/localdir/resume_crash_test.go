@@ -124,37 +124,4 @@ func resumeCrashChild(t *testing.T, arg string) {
 	_ = ahead("end")
 }
 
-// TestResumeCrashAnytime kills a process that uploads one file for ever, at a random
-// moment, and finishes what it left.
-func TestResumeCrashAnytime(t *testing.T) {
-	data := source(3_000_000)
-	if dir := os.Getenv(childEnv); dir != "" {
-		d := dirAt(t, dir)
-		d.SetCheckpoint(50_000)
-		for {
-			u := resumable(t, d, "f", 0)
-			for off := int(u.Resumed()); off < len(data); off += 10_000 {
-				writePiece(t, u, data, off, min(off+10_000, len(data)))
-				fmt.Println("wrote")
-			}
-			if err := u.Commit(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for lines := range 4 {
-		dir := t.TempDir()
-		killAfter(t, dir, "wrote", 1+50*lines)
-		d := dirAt(t, dir)
-		if _, err := d.Sweep(t.Context()); err != nil {
-			t.Error(err)
-		}
-		u := resumable(t, d, "f", 0)
-		if u.Resumed() > int64(len(data)) {
-			t.Errorf("%d bytes are left of %d", u.Resumed(), len(data))
-		}
-		finish(t, dir, u, "f", data)
-	}
-}
-
 var _ store.Resumer = discardingUpload{}
