@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/haul-project/haul/store"
@@ -161,6 +162,11 @@ func TestErrorPacketFor(t *testing.T) {
 		code, msg := errorPacketFor(&fs.PathError{Op: "open", Path: "/secret", Err: err})
 		if code != want || strings.Contains(msg, "secret") || msg == "" {
 			t.Errorf("%v: ERROR %d %q, want %d", err, code, msg, want)
+		}
+	}
+	for _, err := range []error{errBusy, store.ErrManyFiles, syscall.EMFILE, syscall.ENFILE} {
+		if code, msg := errorPacketFor(&fs.PathError{Op: "open", Path: "x", Err: err}); code != transfer.NotDefined || !strings.Contains(msg, "busy") {
+			t.Errorf("%v: ERROR %d %q, want 0 and that the server is busy", err, code, msg)
 		}
 	}
 }

@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/haul-project/haul/internal/race"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/tftp/internal/tftptest"
 )
 
@@ -257,61 +254,4 @@ func TestSharedAllocs(t *testing.T) {
 		t.Errorf("%v allocations in a round of %d packets", allocs, peers)
 	}
 	m.halt(t)
-}
-
-// The same with files of a real directory.
-func TestSharedOnDisk(t *testing.T) {
-	dir := t.TempDir()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	d := newLockstepServer(t, Config{Store: localdir.New(root)})
-	rng := rand.New(rand.NewPCG(1, 1))
-	var readers []*lockstepReader
-	var want [][]byte
-	replace := map[string]func(b []byte){
-		"upload": func(b []byte) {
-			up, err := localdir.New(root).Create(t.Context(), "image", store.Create{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer up.Close()
-			if _, err := up.WriteAt(b, 0); err != nil {
-				t.Fatal(err)
-			}
-			if err := up.Commit(); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"rename": func(b []byte) {
-			if err := os.WriteFile(filepath.Join(dir, "new"), b, 0o666); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "image")); err != nil {
-				t.Fatal(err)
-			}
-		},
-	}
-	for i := range 6 {
-		b := tftptest.Content(fmt.Sprint("image", i), 100_000)
-		replace[[]string{"upload", "rename"}[i%2]](b)
-		for range 3 {
-			readers, want = append(readers, d.reads("image", []int{512, 1428}[i%2])), append(want, b)
-			for range 100 {
-				if p := readers[rng.IntN(len(readers))]; !p.over() {
-					p.step()
-				}
-			}
-		}
-	}
-	d.all(rng, readers...)
-	for i, p := range readers {
-		if !bytes.Equal(p.got, want[i]) {
-			t.Errorf("reader %d: came changed, error %q", i, p.err)
-		}
-	}
-	d.wantNothingShared("all read")
-	d.halt(t)
 }
