@@ -219,11 +219,6 @@ func TestUploadsThatBreakRules(t *testing.T) {
 
 func textUpload() []byte { return tftptest.Packet(2, "new", "netascii", nil) }
 
-// netascii translates a text the simple way.
-func netascii(text string) string {
-	return strings.NewReplacer("\n", "\r\n", "\r", "\r\x00").Replace(text)
-}
-
 // Uploads that want more memory than there is are refused as the server is
 // busy, and those that have theirs continue.
 func TestUploadsBeyondMemory(t *testing.T) {

@@ -236,3 +236,26 @@ func (tb *testbed) tree() map[string]string {
 	}
 	return all
 }
+
+// must fails the test if err is one.
+func (tb *testbed) must(err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// outside returns a directory outside the root in which nothing may change.
+func (tb *testbed) outside() string {
+	dir := tb.TempDir()
+	writeFile(tb, dir, "secret", "secret")
+	tb.Cleanup(func() {
+		if b, err := os.ReadFile(filepath.Join(dir, "secret")); err != nil || string(b) != "secret" {
+			tb.Errorf("outside the root: %q, %v", b, err)
+		}
+		if e := entries(tb.T, dir); len(e) != 1 {
+			tb.Errorf("outside the root are %q", e)
+		}
+	})
+	return dir
+}
