@@ -1,27 +1,17 @@
 package treecopy_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net"
-	"os"
-	"os/exec"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"github.com/haul-project/haul/sftp/sftpclient"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/localdir"
 	"github.com/haul-project/haul/store/treecopy"
 )
 
@@ -232,183 +222,6 @@ func TestContinueInPlace(t *testing.T) {
 	}
 }
 
-// childEnv makes a process the one that is killed.
-const childEnv = "HAUL_TREECOPY_CHILD"
-
-// A process that is killed leaves files that the next one resumes, whichever way the
-// files went.
-func TestKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	if arg := os.Getenv(childEnv); arg != "" {
-		killedChild(t, arg)
-		return
-	}
-	if runtime.GOOS == "windows" {
-		t.Skip("processes cannot be killed like that there")
-	}
-	data := pattern(52<<20, 1)
-	for _, way := range []string{"download", "upload", "hidden upload"} {
-		t.Run(way, func(t *testing.T) {
-			local, localDir := dirTree(t)
-			served, servedDir := dirTree(t)
-			from, to := store.Tree(served), store.Tree(local)
-			if way != "download" {
-				from, to = local, served
-			}
-			put(t, from, "d/large", data)
-			for i := range 50 {
-				put(t, from, fmt.Sprint("d/small ", i), data[i:10_000])
-			}
-			h := newHost(t, served, way == "hidden upload")
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			h.wait.Go(func() {
-				for {
-					conn, err := l.Accept()
-					if err != nil {
-						return
-					}
-					h.wait.Go(func() { h.server.ServeConn(h.ctx, conn) })
-				}
-			})
-			defer h.end()
-			defer l.Close()
-			var resumed int64
-			for range 3 {
-				resumed += killOne(t, way, l.Addr().String(), localDir)
-				for name := range contents(t, to, false) {
-					if strings.Contains(name, "large") {
-						t.Fatalf("%s is there", name)
-					}
-					if strings.Contains(name, "small") {
-						wantBytes(t, to, name, get(t, from, name))
-					}
-				}
-			}
-			c := dialTCP(t, l.Addr().String(), sftpclient.Config{})
-			defer c.Close()
-			use, target := c.Store("/"), store.Tree(local)
-			if way != "download" {
-				use, target = target, use
-			}
-			o := continued
-			o.Verify = true
-			r, s, err := copyAll(t.Context(), use, target, ".", o, "d")
-			if err != nil {
-				t.Error(err)
-			}
-			if r.Resumed+resumed == 0 {
-				t.Errorf("nothing was left: %v", s.outcomes["d/large"])
-			}
-			wantSame(t, contents(t, from, true), contents(t, to, true))
-			wantNothingLeft(t, localDir)
-			wantNothingLeft(t, servedDir)
-		})
-	}
-}
-
-// killOne starts a process that copies, and kills it when it has copied some. It
-// returns how many bytes that had been there.
-func killOne(t *testing.T, way, addr, dir string) (resumed int64) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestKilled$", "-test.v")
-	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join([]string{way, addr, dir}, "\t"))
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	alive, err := cmd.StdinPipe() // it closes when this process ends, whatever ends it
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer alive.Close()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	var log []string
-	killed := false
-	for lines.Scan() {
-		line := lines.Text()
-		log = append(log, line)
-		var n int64
-		if _, err := fmt.Sscanf(line, "there were %d", &n); err == nil {
-			resumed = n
-		}
-		if strings.HasPrefix(line, "enough") {
-			killed = true
-			if err := cmd.Process.Kill(); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	if err := cmd.Wait(); err == nil || !killed {
-		t.Fatalf("it was not killed: %v\n%s", err, strings.Join(log, "\n"))
-	}
-	return resumed
-}
-
-// killedChild copies, and waits to be killed in the middle of the large file.
-func killedChild(t *testing.T, arg string) {
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(1) // the parent is gone
-	}()
-	args := strings.Split(arg, "\t")
-	// No more than this is sent ahead of what is kept.
-	c := dialTCP(t, args[1], sftpclient.Config{Memory: 4 << 20})
-	root, err := os.OpenRoot(args[2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, to := c.Store("/"), store.Tree(localdir.New(root))
-	if args[0] != "download" {
-		from, to = to, from
-	}
-	// The kept size is written down after each 16 MiB here, and 32 MiB there.
-	enough := int64(20 << 20)
-	if args[0] != "download" {
-		enough = 36 << 20
-	}
-	var small sync.WaitGroup
-	small.Add(50)
-	var moved, resumed int64 // of the one large file
-	o := continued
-	j := treecopy.Job{Sources: []treecopy.Source{{Tree: from, Name: "d"}}, To: to, Options: o, Hooks: treecopy.Hooks{
-		Ended: func(i *treecopy.Item, _ treecopy.Outcome) {
-			if strings.Contains(i.From, "small") {
-				small.Done()
-			}
-		},
-		Progress: func(i *treecopy.Item, n int64) {
-			switch {
-			case strings.Contains(i.From, "small"):
-				return
-			case moved == 0 && n > 1<<20: // at once: from an earlier copy
-				fmt.Println("there were", n)
-				resumed = n
-				return
-			}
-			moved += n
-			if moved < 4<<20 || moved+resumed < enough || args[0] != "download" && !recorded(t, c) {
-				return
-			}
-			small.Wait() // or something of theirs may be left
-			fmt.Println("enough")
-			select {}
-		},
-	}}
-	_, err = treecopy.Copy(t.Context(), j)
-	t.Fatalf("it came to its end: %v", err)
-}
-
 // recorded reports whether the server has a record that something is there.
 func recorded(t *testing.T, c *sftpclient.Client) bool {
 	list, err := c.ReadDir(t.Context(), "/d")
@@ -431,13 +244,4 @@ func recorded(t *testing.T, c *sftpclient.Client) bool {
 		}
 	}
 	return false
-}
-
-func dialTCP(t *testing.T, addr string, config sftpclient.Config) *sftpclient.Client {
-	t.Helper()
-	c, err := sftpclient.Dial(t.Context(), addr, &ssh.ClientConfig{User: "me", HostKeyCallback: ssh.InsecureIgnoreHostKey()}, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
