@@ -44,9 +44,11 @@ var levels = [][]string{
 
 	// The libraries.
 	fields("sftp sftp/sftpclient tftp tftp/tftpclient web web/webclient store/treecopy store/cache"),
-	fields("sftp/internal/mux sftp/internal/storewire sftp/internal/uploadrecord tftp/internal/fileio tftp/internal/packetio internal/glob store/localdir store/s3 tcp internal/passwords"),
-	fields("store users internal/certs tcp/internal/sendfile"),
-	fields("pxe tftp/transfer udp sftp/internal/wire store/internal/rules tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sources"),
+	fields("sftp/internal/mux sftp/internal/storewire sftp/internal/uploadrecord tftp/internal/fileio tftp/internal/packetio internal/glob store/localdir store/s3 tcp tcp/events internal/passwords"),
+	fields("store users internal/certs tcp/internal/drive tcp/internal/sendfile"),
+	fields("pxe tftp/transfer udp sftp/internal/wire store/internal/rules tcp/internal/admission"),
+	fields("tcp/internal/conns"),
+	fields("tcp/internal/deadline tcp/internal/flow tcp/internal/proxy tcp/internal/rawsock tcp/internal/sources"),
 	fields("internal/filelock internal/linequeue internal/dhcp internal/localfs internal/penalty internal/pipeline internal/poolhooks internal/rate internal/servertext internal/sshconn internal/tempname internal/urlpath internal/webpage internal/wildcard"),
 }
 
@@ -70,6 +72,8 @@ var foreign = map[string]string{
 	"store/s3":              "github.com/minio/minio-go",
 	"store/treecopy":        "golang.org/x/sys golang.org/x/text github.com/bmatcuk/doublestar",
 	"tcp":                   "golang.org/x/sys",
+	"tcp/events":            "golang.org/x/sys",
+	"tcp/internal/conns":    "golang.org/x/sys",
 	"tcp/internal/rawsock":  "golang.org/x/sys",
 	"tcp/internal/sendfile": "golang.org/x/sys",
 	"udp":                   "golang.org/x/sys",

@@ -69,8 +69,6 @@ var toCut = []string{
 	"store/s3 arrows",
 	"store/s3.Store methods",
 	"store/storetest arrows",
-	"tcp arrows",
-	"tcp.Server fields",
 	"tftp/tftpclient arrows",
 	"tftp/tftpclient.poolLoop fields",
 	"tftp/tftpclient.poolState fields",

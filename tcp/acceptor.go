@@ -6,6 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/haul-project/haul/tcp/internal/admission"
+	"github.com/haul-project/haul/tcp/internal/conns"
+	"github.com/haul-project/haul/tcp/internal/drive"
 )
 
 // An acceptor accepts connections from one listening socket and serves them.
@@ -15,16 +19,16 @@ import (
 // handler waits for its peer, its worker hands the role to another worker. If a handler
 // computes, or waits for something else, the watch takes the role away from it.
 type acceptor struct {
-	g      *gate
+	g      *opener
 	watch  *watch
 	ended  func(error) // it accepts no more
 	k      *kernel
-	roster *roster
-	loop   *loop // serves the connections in place of workers, if not nil
+	roster *conns.Roster
+	loop   drive.Loop // serves the connections in place of workers, if not nil
 
 	holder atomic.Pointer[worker] // has the role
 	eager  atomic.Int64           // until then the role is handed on before serving: nanoseconds of Unix time
-	spare  *conn                  // for the next connection; belongs to the accepting worker
+	spare  *conns.Conn            // for the next connection; belongs to the accepting worker
 	slab   []Conn                 // unused handles; the same
 
 	mu   sync.Mutex
@@ -41,11 +45,6 @@ const (
 
 	// handleSlab is how many handles are allocated at a time.
 	handleSlab = 32
-
-	// How long accepting waits when the process has run out of descriptors or
-	// memory.
-	firstAcceptDelay = 5 * time.Millisecond
-	maxAcceptDelay   = time.Second
 )
 
 // A worker is a goroutine that accepts or serves.
@@ -68,6 +67,33 @@ func (a *acceptor) newWorker() *worker {
 	w := &worker{a: a, wake: make(chan bool, 1)}
 	w.wait = w.release
 	return w
+}
+
+// socket returns the listening socket and its server, for a loop.
+func (a *acceptor) socket() *drive.Socket {
+	return &drive.Socket{
+		FD: a.k.descriptor(), Gate: &a.g.Gate, Roster: a.roster,
+		Stopped:   a.k.isStopped,
+		Accepted:  func() { a.watch.asleep.Store(false) },
+		End:       a.end,
+		Go:        a.work.Go,
+		NewHandle: func(c *conns.Conn) drive.Handle { return &Conn{c: c, gen: c.Gen()} },
+		Reject:    func(c *conns.Conn, h drive.Handle, err error) { a.g.reject(c, h.(*Conn), err) },
+	}
+}
+
+// useLoop has a loop serve the connections.
+func (a *acceptor) useLoop(l drive.Loop) {
+	a.loop = l
+	a.watch.asleep.Store(true) // until a connection is accepted
+	a.k.onStop(l.Wake)
+}
+
+// wakeLoop has the loop, if there is one, attend to the end.
+func (a *acceptor) wakeLoop() {
+	if a.loop != nil {
+		a.loop.Wake()
+	}
 }
 
 // start starts a worker that has the role.
@@ -104,7 +130,7 @@ func (w *worker) loop() {
 		if until := a.eager.Load(); until != 0 && time.Now().UnixNano() < until {
 			w.release()
 		}
-		c.onWait = w.wait
+		c.OnWait(w.wait)
 		a.g.serve(c, h)
 		if !w.state.CompareAndSwap(serving, accepting) && !w.park() {
 			over = true
@@ -114,43 +140,42 @@ func (w *worker) loop() {
 }
 
 // handle returns a handle for the connection that c is going to serve.
-func (a *acceptor) handle(c *conn) *Conn {
+func (a *acceptor) handle(c *conns.Conn) *Conn {
 	if len(a.slab) == 0 {
 		a.slab = make([]Conn, handleSlab)
 	}
 	h := &a.slab[0]
 	a.slab = a.slab[1:]
-	h.c, h.gen = c, uint32(c.state.Load()>>genShift)
+	h.c, h.gen = c, c.Gen()
 	return h
 }
 
 // next accepts a connection that may be served. An error means that there are no more.
-func (a *acceptor) next() (*conn, error) {
+func (a *acceptor) next() (*conns.Conn, error) {
 	delay := time.Duration(0)
 	for {
 		if a.spare == nil {
-			a.spare = a.roster.take()
+			a.spare = a.roster.Take()
 		}
-		err := a.k.accept(&a.spare.sock)
-		if err == nil && a.g.admit(a.spare) {
+		err := a.k.accept(a.spare)
+		if err == nil && a.g.Admit(a.spare) {
 			c := a.spare
 			a.spare = nil
-			a.roster.enter(c)
+			a.roster.Enter(c)
 			return c, nil
 		}
 		switch {
 		case err == nil: // not admitted
-			a.spare.sysClose()
+			a.spare.Discard()
 			continue
 		case errors.Is(err, net.ErrClosed):
 			return nil, net.ErrClosed
-		case isOfPeer(err):
+		case admission.IsOfPeer(err):
 			continue
-		case !isTemporary(err):
+		case !admission.IsTemporary(err):
 			return nil, err
 		}
-		delay = min(max(firstAcceptDelay, 2*delay), maxAcceptDelay)
-		a.g.acceptFailed(err, delay)
+		delay = a.g.Failed(err, delay)
 		if !a.g.sleep(delay) {
 			return nil, net.ErrClosed
 		}

@@ -74,7 +74,7 @@ func TestAddressesBehindAnError(t *testing.T) {
 	ours, theirs := pair(t, Options{})
 	failed := make(chan error)
 	go func() { _, err := ours.Read(make([]byte, 1)); failed <- err }()
-	eventually(t, "it waits", func() bool { return ours.c.readWait.Load() != 0 })
+	eventually(t, "it waits", func() bool { return ours.c.WaitsToRead() })
 	_ = ours.Close()
 	if err := <-failed; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Read: %v", err)

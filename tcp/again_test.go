@@ -26,7 +26,7 @@ func TestServeTwice(t *testing.T) {
 			if got := ask(t, at, "before"); got != "before" {
 				t.Fatalf("got %q", got)
 			}
-			served := s.running()[0].sockets[0]
+			served := s.runs.list()[0].sockets[0]
 			other := listenSocket(t, Options{})
 			for _, x := range []*Server{s, {Handle: echo}} {
 				if err := try(x, other, served); err == nil || errors.Is(err, net.ErrClosed) && x == s {

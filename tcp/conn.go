@@ -2,13 +2,13 @@ package tcp
 
 import (
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/haul-project/haul/tcp/internal/conns"
 )
 
 // A Conn is a connection that was accepted: what a handler gets, as a net.Conn.
@@ -18,7 +18,7 @@ import (
 // return [net.ErrClosed]. Only the addresses remain available: see [Conn.RemoteAddr].
 // It must not be copied.
 type Conn struct {
-	c    *conn
+	c    *conns.Conn
 	gen  uint32
 	tls  atomic.Pointer[tls.Conn] // that is over it, once there is one
 	kept atomic.Pointer[addrs]    // those that were asked for, once any was
@@ -26,7 +26,7 @@ type Conn struct {
 
 // addrs are the addresses that a handle keeps after the end of its connection: those that
 // were asked for.
-type addrs struct{ remote, local atomic.Pointer[netAddr] }
+type addrs struct{ remote, local atomic.Pointer[conns.Addr] }
 
 var _ interface {
 	net.Conn
@@ -35,54 +35,8 @@ var _ interface {
 	io.WriterTo
 } = (*Conn)(nil)
 
-// A conn is what a Conn is the handle of, for one connection at a time.
-type conn struct {
-	sock // what it is to the system
-
-	home       *roster // where it comes from and returns to
-	next, prev *conn   // of home: the live ones, or next of those to reuse
-
-	prefix []byte     // reading: read already, and not yet by the handler
-	source netip.Addr // counted by the run's sources; not valid if not
-
-	ended         atomic.Pointer[ender] // why the server ended it, if it did
-	remote, local atomic.Pointer[netAddr]
-}
-
-// An ender is why a connection was ended.
-type ender struct{ err error }
-
-// lingering is that of a connection which the handler has ended, and whose client has not.
-var lingering = &ender{net.ErrClosed}
-
-// netAddr holds a net.Addr, to be stored atomically.
-type netAddr struct{ net.Addr }
-
-// take begins a call that uses c, and drop ends it.
-func (h *Conn) take() (*conn, bool) {
-	c := h.c
-	for {
-		s := c.state.Load()
-		if uint32(s>>genShift) != h.gen || s&closedBit != 0 {
-			return nil, false
-		}
-		if c.state.CompareAndSwap(s, s+1) {
-			return c, true
-		}
-	}
-}
-
-func (c *conn) drop() {
-	if uint32(c.state.Add(^uint64(0))) == closedBit {
-		c.release()
-	}
-}
-
-// release gives back what the connection had, and c to the next one.
-func (c *conn) release() {
-	c.sysClose()
-	c.home.leave(c)
-}
+// take begins a call that uses the connection. Drop ends it.
+func (h *Conn) take() (*conns.Conn, bool) { return h.c, h.c.Take(h.gen) }
 
 // Close ends the connection, and all calls that wait for it. Data that was written is still
 // sent.
@@ -95,49 +49,21 @@ func (h *Conn) Close() error {
 
 // close reports false if the connection was closed before.
 func (h *Conn) close() bool {
-	c := h.c
-	for {
-		s := c.state.Load()
-		if uint32(s>>genShift) != h.gen || s&closedBit != 0 {
-			return false
-		}
-		if c.state.CompareAndSwap(s, s|closedBit) {
-			break
-		}
+	if !h.c.Close(h.gen) {
+		return false
 	}
-	if uint32(c.state.Load()) != closedBit+1 {
-		c.interrupt()
-	}
-	c.drop()
 	if h.tls.Load() != nil {
 		h.tls.Store(nil) // as others of the slab may keep the handle for long
 	}
 	return true
 }
 
-// end ends a connection that ran out of time, or whose server ends, so that its handler
-// returns. Its calls fail with err from now on. It is counted, unless it was ended before.
-func (c *conn) end(err error, count *atomic.Uint64) bool {
-	if !c.ended.CompareAndSwap(nil, &ender{err}) {
-		return false
-	}
-	count.Add(1)
-	c.sysShutdown()
-	return true
-}
-
-// cause returns the error of a call: why the server ended the connection, if it did. The
-// handle keeps the addresses, since the caller may log them with the error.
-func (h *Conn) cause(c *conn, err error) error {
+// cause returns the error of a call that failed with err. The handle keeps the addresses,
+// since the caller may log them with the error.
+func (h *Conn) cause(c *conns.Conn, err error) error {
 	h.remoteOf(c)
 	h.localOf(c)
-	if e := c.ended.Load(); e != nil {
-		return e.err
-	}
-	if errors.Is(err, net.ErrClosed) || uint32(c.state.Load())&closedBit != 0 {
-		return net.ErrClosed
-	}
-	return err
+	return c.Cause(err)
 }
 
 // Read reads available bytes, and waits if there are none.
@@ -146,60 +72,28 @@ func (h *Conn) Read(b []byte) (int, error) {
 	if !ok {
 		return 0, fail("read", nil, net.ErrClosed)
 	}
-	c.reading.Lock()
-	first := c.phase.Load() == listening
-	n, err := c.read(b)
-	c.reading.Unlock()
-	if first && n > 0 {
-		h.sayFirst(c, b[:n])
+	n, first, err := c.Read(b)
+	if first {
+		h.report(c, b[:n])
 	}
-	if err != nil && (err != io.EOF || c.ended.Load() != nil) {
+	if err != nil && (err != io.EOF || c.Ended() != nil) {
 		err = fail("read", c, h.cause(c, err))
 	}
-	c.drop()
+	c.Drop()
 	return n, err
 }
 
-// sayFirst hands the first bytes to the program's hook. A panic in it ends the use of c,
-// as Read would have.
-func (h *Conn) sayFirst(c *conn, b []byte) {
+// report hands the first bytes to the program. A panic there ends the use of c, as Read
+// would have.
+func (h *Conn) report(c *conns.Conn, b []byte) {
 	returned := false
 	defer func() {
 		if !returned {
-			c.drop()
+			c.Drop()
 		}
 	}()
-	c.home.sayFirst(h, b)
+	c.FirstBytes(h, b)
 	returned = true
-}
-
-// read is Read. reading is held.
-func (c *conn) read(b []byte) (n int, err error) {
-	switch {
-	case len(b) == 0:
-		return 0, nil
-	case len(c.prefix) > 0:
-		return c.readPrefix(b), nil
-	}
-	n, err = c.sysRead(b)
-	if c.shaking == shakeWaits && !c.shakesAgain() {
-		return 0, ErrHandshake
-	}
-	if n > 0 {
-		c.heard()
-		return n, nil
-	}
-	return 0, err
-}
-
-// readPrefix gives out bytes that were read before.
-func (c *conn) readPrefix(b []byte) int {
-	n := copy(b, c.prefix)
-	if c.prefix = c.prefix[n:]; len(c.prefix) == 0 {
-		c.prefix = nil
-	}
-	c.heard()
-	return n
 }
 
 // Write writes all of b, and waits while the kernel has no room.
@@ -218,13 +112,11 @@ func (h *Conn) write(b []byte, last bool) (int, error) {
 	if !ok {
 		return 0, fail("write", nil, net.ErrClosed)
 	}
-	c.writing.Lock()
-	n, err := c.sysWrite(b, last)
-	c.writing.Unlock()
+	n, err := c.Write(b, last)
 	if err != nil {
 		err = fail("write", c, h.cause(c, err))
 	}
-	c.drop()
+	c.Drop()
 	return n, err
 }
 
@@ -246,7 +138,7 @@ func (h *Conn) RemoteAddr() net.Addr {
 		return unknownAddr{}
 	}
 	a := h.remoteOf(c)
-	c.drop()
+	c.Drop()
 	return a
 }
 
@@ -263,19 +155,19 @@ func (h *Conn) LocalAddr() net.Addr {
 		return unknownAddr{}
 	}
 	a := h.localOf(c)
-	c.drop()
+	c.Drop()
 	return a
 }
 
 // remoteOf and localOf return an address of c, which is the handle's, and keep it.
-func (h *Conn) remoteOf(c *conn) net.Addr {
-	a := cachedAddr(&c.remote, c.sysRemoteAddr)
+func (h *Conn) remoteOf(c *conns.Conn) net.Addr {
+	a := c.RemoteAddr()
 	h.keep().remote.Store(a)
 	return a.Addr
 }
 
-func (h *Conn) localOf(c *conn) net.Addr {
-	a := cachedAddr(&c.local, c.sysLocalAddr)
+func (h *Conn) localOf(c *conns.Conn) net.Addr {
+	a := c.LocalAddr()
 	h.keep().local.Store(a)
 	return a.Addr
 }
@@ -287,16 +179,6 @@ func (h *Conn) keep() *addrs {
 	}
 	h.kept.CompareAndSwap(nil, &addrs{})
 	return h.kept.Load()
-}
-
-// cachedAddr returns a known address, or asks for it. An address that a PROXY header set
-// meanwhile stays.
-func cachedAddr(at *atomic.Pointer[netAddr], ask func() net.Addr) *netAddr {
-	if a := at.Load(); a != nil {
-		return a
-	}
-	at.CompareAndSwap(nil, &netAddr{ask()})
-	return at.Load()
 }
 
 // unknownAddr is the address of a connection that has ended, if nothing asked for it before.
@@ -316,49 +198,49 @@ func (h *Conn) SetReadDeadline(t time.Time) error { return h.setDeadlines(t, tru
 func (h *Conn) SetWriteDeadline(t time.Time) error { return h.setDeadlines(t, false, true) }
 
 func (h *Conn) setDeadlines(t time.Time, read, write bool) error {
-	return h.call("set", func(c *conn) error { return c.sysDeadlines(t, read, write) })
+	return h.call("set", func(c *conns.Conn) error { return c.SetDeadlines(t, read, write) })
 }
 
 // CloseWrite ends sending, after the bytes that were written. The peer reads io.EOF then.
 func (h *Conn) CloseWrite() error {
-	return h.call("shutdown", func(c *conn) error { return c.sysHalfClose(false) })
+	return h.call("shutdown", func(c *conns.Conn) error { return c.HalfClose(false) })
 }
 
 // CloseRead ends reading.
 func (h *Conn) CloseRead() error {
-	return h.call("shutdown", func(c *conn) error { return c.sysHalfClose(true) })
+	return h.call("shutdown", func(c *conns.Conn) error { return c.HalfClose(true) })
 }
 
 // SetNoDelay(false) holds back bytes that do not fill a packet while others are not
 // acknowledged (RFC 896).
 func (h *Conn) SetNoDelay(on bool) error {
-	return h.call("set", func(c *conn) error { return c.sysNoDelay(on) })
+	return h.call("set", func(c *conns.Conn) error { return c.SetNoDelay(on) })
 }
 
 // SetLinger sets what Close does with written bytes that are not acknowledged: for seconds
 // below 0, the default, they are sent after Close has returned; for 0 they are discarded,
 // and the peer gets a reset.
 func (h *Conn) SetLinger(seconds int) error {
-	return h.call("set", func(c *conn) error { return c.sysLinger(seconds) })
+	return h.call("set", func(c *conns.Conn) error { return c.SetLinger(seconds) })
 }
 
 // SetReadBuffer sets how many received bytes the kernel holds until they are read. On Linux
 // this replaces the automatic size, which grows as needed.
 func (h *Conn) SetReadBuffer(bytes int) error {
-	return h.call("set", func(c *conn) error { return c.sysBuffer(bytes, true) })
+	return h.call("set", func(c *conns.Conn) error { return c.SetBuffer(bytes, true) })
 }
 
 // SetWriteBuffer sets how many written bytes the kernel holds until they are acknowledged.
 // On Linux this replaces the automatic size, which grows as needed.
 func (h *Conn) SetWriteBuffer(bytes int) error {
-	return h.call("set", func(c *conn) error { return c.sysBuffer(bytes, false) })
+	return h.call("set", func(c *conns.Conn) error { return c.SetBuffer(bytes, false) })
 }
 
 // SyscallConn returns the descriptor, for operations without a method here.
 func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 	var raw syscall.RawConn
-	err := h.call("raw", func(c *conn) (err error) {
-		raw, err = c.sysRaw()
+	err := h.call("raw", func(c *conns.Conn) (err error) {
+		raw, err = c.Raw()
 		return err
 	})
 	return raw, err
@@ -371,27 +253,16 @@ func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 // Below a [tls.Conn] it does not see records that TLS has read and not given out yet, also
 // after a short Read. Call it there only after a Read has failed at a read deadline.
 func (h *Conn) WaitReadable() error {
-	return h.call("wait", func(c *conn) error {
-		c.reading.Lock()
-		defer c.reading.Unlock()
-		if len(c.prefix) > 0 {
-			return nil
-		}
-		c.idle.Store(true)
-		err := c.sysWaitReadable(true)
-		c.idle.Store(false)
-		c.sysUnnudge() // a nudge may have come too late for the wait
-		return err
-	})
+	return h.call("wait", func(c *conns.Conn) error { return c.WaitReadable(true) })
 }
 
 // call calls do with the connection, which is not closed meanwhile.
-func (h *Conn) call(op string, do func(*conn) error) error {
+func (h *Conn) call(op string, do func(*conns.Conn) error) error {
 	c, ok := h.take()
 	if !ok {
 		return fail(op, nil, net.ErrClosed)
 	}
-	defer c.drop()
+	defer c.Drop()
 	if err := do(c); err != nil {
 		return fail(op, c, h.cause(c, err))
 	}
@@ -399,11 +270,11 @@ func (h *Conn) call(op string, do func(*conn) error) error {
 }
 
 // fail returns an error in the form of package net.
-func fail(op string, c *conn, err error) error {
+func fail(op string, c *conns.Conn, err error) error {
 	e := &net.OpError{Op: op, Net: "tcp", Err: err}
 	if c != nil {
-		e.Source = cachedAddr(&c.local, c.sysLocalAddr).Addr
-		e.Addr = cachedAddr(&c.remote, c.sysRemoteAddr).Addr
+		e.Source = c.LocalAddr().Addr
+		e.Addr = c.RemoteAddr().Addr
 		e.Net = e.Addr.Network()
 	}
 	return e

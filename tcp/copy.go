@@ -2,8 +2,8 @@ package tcp
 
 import (
 	"io"
-	"sync"
 
+	"github.com/haul-project/haul/tcp/internal/conns"
 	"github.com/haul-project/haul/tcp/internal/sendfile"
 )
 
@@ -33,13 +33,13 @@ func (h *Conn) ReadFrom(r io.Reader) (int64, error) {
 
 func (h *Conn) readFrom(r io.Reader, most int64) (int64, error) {
 	var m kernelCopy
-	err := h.call("write", func(c *conn) error {
-		c.writing.Lock()
-		defer c.writing.Unlock()
-		if joins || sendfile.IsRegular(r) {
-			m = c.sysReadFrom(r, most)
-		}
-		return m.err
+	err := h.call("write", func(c *conns.Conn) error {
+		return c.Writes(func() error {
+			if joins || sendfile.IsRegular(r) {
+				m = kernelReadFrom(c, r, most)
+			}
+			return m.err
+		})
 	})
 	if err != nil {
 		return m.n, err
@@ -53,17 +53,14 @@ func (h *Conn) readFrom(r io.Reader, most int64) (int64, error) {
 func (h *Conn) WriteTo(w io.Writer) (int64, error) { return h.writeTo(w, noLimit) }
 
 func (h *Conn) writeTo(w io.Writer, most int64) (int64, error) {
-	var ahead []byte // of the prefix
+	var ahead []byte // received before
 	var m kernelCopy
-	err := h.call("read", func(c *conn) error {
-		c.reading.Lock()
-		defer c.reading.Unlock()
-		if ahead = c.prefix[:min(int64(len(c.prefix)), most)]; len(ahead) > 0 {
-			c.prefix = c.prefix[len(ahead):]
-			c.heard()
-		}
-		m = c.sysWriteTo(w, most-int64(len(ahead)))
-		return m.err
+	err := h.call("read", func(c *conns.Conn) error {
+		return c.Reads(most, func(b []byte) error {
+			ahead = b
+			m = kernelWriteTo(w, most-int64(len(ahead)))
+			return m.err
+		})
 	})
 	if err != nil {
 		return 0, err
@@ -89,54 +86,3 @@ func (h *Conn) rest(m kernelCopy, w io.Writer, r io.Reader, most int64) (int64, 
 	}
 	return m.copyRest(w, r, most)
 }
-
-// copySize is how much is copied at once where the kernel does not do it alone.
-const copySize = 64 << 10
-
-var copyBuffers = sync.Pool{New: func() any { return new([copySize]byte) }}
-
-// noLimit is more bytes than any connection carries.
-const noLimit = 1 << 62
-
-// A kernelCopy is what became of an attempt to have the kernel move bytes.
-type kernelCopy struct {
-	n       int64  // bytes that were written
-	left    []byte // bytes that were read, and still must be written
-	handled bool   // the copy is complete or failed; otherwise the caller copies the rest
-	err     error
-
-	// join, if it is not nil, continues a copy that is not handled. It is called without
-	// a lock of the connection: it may wait for the other end of the copy, and Close and
-	// other calls must not wait for that.
-	join func(*Conn) kernelCopy
-}
-
-// end returns m as handled, with an error.
-func (m kernelCopy) end(err error) kernelCopy {
-	m.handled, m.err = true, err
-	return m
-}
-
-// copyRest writes what the kernel has left over, and copies the rest, at most so many bytes
-// in all.
-func (m kernelCopy) copyRest(w io.Writer, r io.Reader, most int64) (int64, error) {
-	n := m.n
-	if len(m.left) > 0 {
-		k, err := w.Write(m.left)
-		n += int64(k)
-		if err != nil {
-			return n, err
-		}
-	}
-	b := copyBuffers.Get().(*[copySize]byte)
-	defer copyBuffers.Put(b)
-	k, err := io.CopyBuffer(onlyWriter{w}, io.LimitReader(r, most-n), b[:])
-	return n + k, err
-}
-
-// An onlyWriter has no ReadFrom that io.Copy could call, and an onlyReader no
-// WriteTo.
-type (
-	onlyWriter struct{ io.Writer }
-	onlyReader struct{ io.Reader }
-)

@@ -189,12 +189,12 @@ func TestCopyWhileSourceWaits(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			src, next := make(t), pairs(t)
 			ours, theirs := next()
-			ours.c.moved.Store(0)
+			ours.c.MovedAt().Store(0)
 			copied := begin(func() error { _, err := io.Copy(ours, src.r); return err })
 			_, _ = io.WriteString(src.w, "a")
 			wantRead(t, theirs, "a")
-			eventually(t, "that it has moved is noted", func() bool { return ours.c.moved.Load() != 0 })
-			eventually(t, "the client is not waited for", func() bool { return ours.c.writeWait.Load() == 0 })
+			eventually(t, "that it has moved is noted", func() bool { return ours.c.MovedAt().Load() != 0 })
+			eventually(t, "the client is not waited for", func() bool { return !ours.c.WaitsToWrite() })
 			if err := within(t, "Write", func() error { _, err := ours.Write([]byte("b")); return err }); err != nil {
 				t.Error(err)
 			}
@@ -262,7 +262,7 @@ func TestCopyWhileDestinationWaits(t *testing.T) {
 	for what, prefix := range map[string]string{"writer": "", "writer of what was read ahead": "head"} {
 		t.Run(what, func(t *testing.T) {
 			ours, theirs := pair(t, Options{})
-			ours.c.prefix = []byte(prefix)
+			ours.c.Prepend([]byte(prefix))
 			if prefix == "" {
 				_, _ = io.WriteString(theirs, "x")
 			}
@@ -282,7 +282,7 @@ func TestCopyWhileDestinationWaits(t *testing.T) {
 		_ = to.SetWriteDeadline(time.Time{})
 		_, _ = theirs.Write(make([]byte, 64<<10)) // more than there might be room for, by and by
 		copied := begin(func() error { _, err := io.Copy(to, ours); return err })
-		eventually(t, "the destination waits", func() bool { return to.c.writeWait.Load() != 0 })
+		eventually(t, "the destination waits", func() bool { return to.c.WaitsToWrite() })
 		check(t, ours, theirs, copied, func() { go func() { _, _ = io.Copy(io.Discard, reader) }() })
 	})
 }
@@ -298,7 +298,7 @@ func TestCopyOfCut(t *testing.T) {
 		ours, _ := pairOf(t, s, Options{})
 		w := to(t)
 		copied := begin(func() error { _, err := io.Copy(w, ours); return err })
-		eventually(t, "the copy waits", func() bool { return ours.c.readWait.Load() != 0 })
+		eventually(t, "the copy waits", func() bool { return ours.c.WaitsToRead() })
 		s.Halt()
 		if err := endOf(t, "Copy", copied); !errors.Is(err, ErrCut) {
 			t.Errorf("%s: %v", what, err)

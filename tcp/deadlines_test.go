@@ -53,10 +53,9 @@ func TestDeadlinesAfterNudge(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := ours.c
-		c.idle.Store(true)
-		c.sysNudge()
-		c.idle.Store(false)
-		c.sysUnnudge()
+		c.SetIdle(true)
+		c.Nudge()
+		c.NotIdle()
 		// Bytes that WaitReadable may have taken are returned in spite of the deadline.
 		if n, err := ours.Read(make([]byte, 1)); n == 0 && !past {
 			t.Errorf("year %d: Read: %v", year, err)

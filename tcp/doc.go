@@ -13,13 +13,14 @@
 // that are left, and returns after the last function has.
 //
 // A connection keeps all promises of a net.Conn: any goroutine may call any method,
-// deadlines apply to calls that wait already, and each half can be closed alone. io.Copy between a connection and a file, or another
-// connection, leaves the bytes to the kernel. [Server.TLS] starts TLS at the first
-// byte, [StartTLS] at a later one.
+// deadlines apply to calls that wait already, and each half can be closed alone. On Linux
+// io.Copy between a connection and a file, or another connection, leaves the bytes to the
+// kernel. [Server.TLS] starts TLS at the first byte, [StartTLS] at a later one.
 //
 // For other servers, such as net/http's, [Server.Listener] is the accept side
-// alone. For handlers that never wait, [Server.OnData] costs less than a goroutine for
-// each connection.
+// alone. For handlers that never wait, a [Server.Driver] of package events
+// (https://pkg.go.dev/github.com/haul-project/haul/tcp/events) costs less than a goroutine
+// for each connection.
 //
 // # Where the speed comes from
 //
@@ -39,4 +40,11 @@
 // [Server.MaxHandshakes] the TLS handshakes, and the timeouts of a Server how long each
 // may take. A goroutine serves each connection. Idle goroutines are kept for the next
 // connections, up to 1024 in all.
+//
+// # Stability
+//
+// The package follows the version of the module: before version 1.0 names may change, and
+// https://github.com/haul-project/haul/blob/main/CHANGELOG.md lists each change. How a
+// connection is served, and how to move a program here from package net or tcpserver:
+// https://github.com/haul-project/haul/blob/main/docs/tcp.md
 package tcp

@@ -323,7 +323,7 @@ func TestFromFileRefuses(t *testing.T) {
 		t.Skip("no files of sockets here")
 	}
 	defer f.Close()
-	if s, err := FromFile(f, Options{}); err == nil {
+	if s, err := fromFile(f, Options{}); err == nil {
 		_ = s.Close()
 		t.Error("a datagram socket was taken")
 	}
@@ -342,7 +342,7 @@ func TestWorkersAreLetGo(t *testing.T) {
 		_ = c.Close()
 	}
 	eventually(t, "all have ended", func() bool { return s.Counters().Conns == 0 })
-	a := s.running()[0].acceptors[0]
+	a := s.runs.list()[0].acceptors[0]
 	idle := func() int {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -378,7 +378,7 @@ func TestFromFileAgain(t *testing.T) {
 	}
 	defer f.Close()
 	for i := range 3 {
-		socket, err := FromFile(f, Options{})
+		socket, err := fromFile(f, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -393,7 +393,7 @@ func TestFromFileAgain(t *testing.T) {
 			t.Error(err)
 		}
 		if i == 1 && hasLoops { // as if killed
-			k, err := FromFile(f, Options{})
+			k, err := fromFile(f, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -443,8 +443,8 @@ func TestNudgesOnlyWaiters(t *testing.T) {
 
 // isDrained reports whether no run of a server is there that has not begun to end.
 func isDrained(s *Server) bool {
-	for _, r := range s.running() {
-		if !r.isDraining() {
+	for _, r := range s.runs.list() {
+		if !r.Draining() {
 			return false
 		}
 	}

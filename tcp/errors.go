@@ -4,41 +4,39 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"os"
-	"slices"
 	"strings"
-	"syscall"
 
+	"github.com/haul-project/haul/tcp/internal/admission"
+	"github.com/haul-project/haul/tcp/internal/conns"
 	"github.com/haul-project/haul/tcp/internal/proxy"
 )
 
 var (
 	// ErrDraining says that the server ends, and the client has sent nothing more.
-	ErrDraining = errors.New("tcp: the server ends")
+	ErrDraining = conns.ErrDraining
 
 	// ErrCut says that connections were ended because their handlers exceeded the Grace,
 	// or by Halt.
-	ErrCut = errors.New("tcp: the server has ended, and cut the connection")
+	ErrCut = conns.ErrCut
 
 	// ErrDenied says that [Server.Allow] or Deny refuses an address.
-	ErrDenied = errors.New("tcp: the address is not allowed")
+	ErrDenied = admission.ErrDenied
 
 	// ErrSourceFull says that a source has [Server.MaxConnsPerSource] connections.
-	ErrSourceFull = errors.New("tcp: the source has as many connections as it may")
+	ErrSourceFull = admission.ErrSourceFull
 
 	// ErrFull says that there are [Server.MaxConns] connections.
-	ErrFull = errors.New("tcp: there are as many connections as there may be")
+	ErrFull = admission.ErrFull
 
 	// ErrIdle says that nothing was moved for [Server.IdleTimeout].
-	ErrIdle error = timeUp("tcp: the connection was idle for too long")
+	ErrIdle = conns.ErrIdle
 
 	// ErrSilent says that the client has not spoken for [Server.FirstByteTimeout].
-	ErrSilent error = timeUp("tcp: the client has not said anything")
+	ErrSilent = conns.ErrSilent
 
 	// ErrHandshake says that the client has not completed the TLS handshake, or the PROXY
 	// header, in [Server.HandshakeTimeout].
-	ErrHandshake error = timeUp("tcp: the handshake has taken too long")
+	ErrHandshake = conns.ErrHandshake
 
 	// ErrProxyHeader says that a connection from one of [Server.Proxies] began without a
 	// valid PROXY header.
@@ -56,6 +54,10 @@ type CongestionError struct {
 	Err  error    // the system's: fs.ErrNotExist, fs.ErrPermission or errors.ErrUnsupported
 }
 
+// maxCongestion is the longest name of a congestion control, in bytes: TCP_CA_NAME_MAX of
+// Linux without its NUL.
+const maxCongestion = 15
+
 // Error lists what may be chosen.
 func (e *CongestionError) Error() string {
 	why := e.Err.Error()
@@ -71,31 +73,3 @@ func (e *CongestionError) Error() string {
 
 // Unwrap returns the error of the system.
 func (e *CongestionError) Unwrap() error { return e.Err }
-
-// A timeUp is a timeout: a net.Error with Timeout, and os.ErrDeadlineExceeded to errors.Is.
-type timeUp string
-
-func (e timeUp) Error() string        { return string(e) }
-func (e timeUp) Timeout() bool        { return true }
-func (e timeUp) Temporary() bool      { return true }
-func (e timeUp) Is(target error) bool { return target == os.ErrDeadlineExceeded }
-
-// unnamed strips the operation and the address from an error of package net, since the
-// caller adds them.
-func unnamed(err error) error {
-	if e, ok := errors.AsType[*net.OpError](err); ok {
-		return e.Err
-	}
-	return err
-}
-
-// isTemporary reports whether accepting may succeed later, when there are descriptors or
-// memory again.
-func isTemporary(err error) bool {
-	return isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM)
-}
-
-// isAny reports whether an error is one of some of the system's.
-func isAny(err error, of ...syscall.Errno) bool {
-	return slices.ContainsFunc(of, func(e syscall.Errno) bool { return errors.Is(err, e) })
-}

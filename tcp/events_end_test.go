@@ -8,13 +8,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/tcp/events"
 )
 
 // partRead returns lines, and a channel that is closed once a part of a line has been read.
-func partRead() (onData func(*EventConn, []byte) int, read <-chan struct{}) {
+func partRead() (onData func(*events.Conn, []byte) int, read <-chan struct{}) {
 	done := make(chan struct{})
 	var once sync.Once
-	return func(c *EventConn, data []byte) int {
+	return func(c *events.Conn, data []byte) int {
 		if len(data) > 0 && !bytes.ContainsRune(data, '\n') {
 			once.Do(func() { close(done) })
 		}
@@ -27,7 +29,7 @@ func partRead() (onData func(*EventConn, []byte) int, read <-chan struct{}) {
 func TestEventsDrain(t *testing.T) {
 	var n ends
 	onData, read := partRead()
-	s := &Server{OnData: onData, OnEnd: n.note, Grace: -1, lastCall: 50 * time.Millisecond}
+	s := &Server{Driver: &events.Handler{OnData: onData, OnEnd: n.note}, Grace: -1, drainTime: 50 * time.Millisecond}
 	at, stop := serve(t, s)
 	idle, silent, half := dial(t, at), dial(t, at), dial(t, at)
 	_, _ = io.WriteString(idle, "x\n")
@@ -61,7 +63,7 @@ func TestEventsDrain(t *testing.T) {
 func TestEventsGrace(t *testing.T) {
 	var n ends
 	onData, read := partRead()
-	s := &Server{OnData: onData, OnEnd: n.note, Grace: time.Millisecond, MaxConns: 2}
+	s := &Server{Driver: &events.Handler{OnData: onData, OnEnd: n.note}, Grace: time.Millisecond, MaxConns: 2}
 	at, stop := serve(t, s)
 	half, big := dial(t, at), dial(t, at)
 	_, _ = io.WriteString(half, "half")
@@ -79,7 +81,7 @@ func TestEventsGrace(t *testing.T) {
 
 func TestEventsHalt(t *testing.T) {
 	var n ends
-	s := &Server{OnData: lines, OnEnd: n.note, Grace: -1}
+	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note}, Grace: -1}
 	so := listenSocket(t, Options{})
 	result := make(chan error)
 	go func() { result <- s.Serve(t.Context(), so) }()
@@ -92,7 +94,7 @@ func TestEventsHalt(t *testing.T) {
 	}
 	n.want(t, 1, ErrCut)
 	// Closing the socket alone ends the server after its connections.
-	s, so = &Server{OnData: lines}, listenSocket(t, Options{})
+	s, so = &Server{Driver: &events.Handler{OnData: lines}}, listenSocket(t, Options{})
 	go func() { result <- s.Serve(t.Context(), so) }()
 	if got := ask(t, so.Addr().String(), "hello\n"); got != "hello\n" {
 		t.Errorf("%q", got)

@@ -17,22 +17,24 @@ import (
 	"weak"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/haul-project/haul/tcp/events"
 )
 
 // echoEvents answers what it gets.
-func echoEvents(c *EventConn, data []byte) int {
+func echoEvents(c *events.Conn, data []byte) int {
 	_, _ = c.Write(data)
 	return len(data)
 }
 
 // A request allocates nothing on a loop, and a connection only its EventConn.
 func TestEventsAllocations(t *testing.T) {
-	s := &Server{Options: Options{Sockets: 1}, OnData: func(c *EventConn, data []byte) int {
+	s := &Server{Options: Options{Sockets: 1}, Driver: &events.Handler{OnData: func(c *events.Conn, data []byte) int {
 		if len(data) > 0 && data[0] == 1 {
 			c.Close()
 		}
 		return echoEvents(c, data)
-	}}
+	}}}
 	at, _ := serve(t, s)
 	c := newBare(t, at)
 	c.connect(t)
@@ -60,7 +62,7 @@ func TestEventsAllocations(t *testing.T) {
 // An idle connection takes less than a kilobyte of the process: heap and stacks.
 func TestEventsIdleMemory(t *testing.T) {
 	const conns, most = 2000, 1024 // bytes each
-	s := &Server{OnData: echoEvents}
+	s := &Server{Driver: &events.Handler{OnData: echoEvents}}
 	at, _ := serve(t, s)
 	memory := func() uint64 {
 		runtime.GC()
@@ -103,8 +105,8 @@ func TestEventsIdleMemory(t *testing.T) {
 // A loop keeps nothing of connections that have ended.
 func TestEventsKeptAfterEnd(t *testing.T) {
 	var mu sync.Mutex
-	var all []weak.Pointer[EventConn]
-	s := &Server{Options: Options{Sockets: 1}, OnData: func(c *EventConn, data []byte) int {
+	var all []weak.Pointer[events.Conn]
+	s := &Server{Options: Options{Sockets: 1}, Driver: &events.Handler{OnData: func(c *events.Conn, data []byte) int {
 		if c.State == nil {
 			c.State = true
 			c.Again() // in the next round, so that lists have it
@@ -113,7 +115,7 @@ func TestEventsKeptAfterEnd(t *testing.T) {
 			mu.Unlock()
 		}
 		return echoEvents(c, data)
-	}}
+	}}}
 	at, _ := serve(t, s)
 	for range 10 {
 		if got := ask(t, at, "hello"); got != "hello" {
@@ -124,13 +126,13 @@ func TestEventsKeptAfterEnd(t *testing.T) {
 		runtime.GC()
 		mu.Lock()
 		defer mu.Unlock()
-		return !slices.ContainsFunc(all, func(c weak.Pointer[EventConn]) bool { return c.Value() != nil })
+		return !slices.ContainsFunc(all, func(c weak.Pointer[events.Conn]) bool { return c.Value() != nil })
 	})
 }
 
 // Urgent data (TCP_URG) cuts a receive short, and hides nothing that follows it.
 func TestEventsUrgent(t *testing.T) {
-	s := &Server{OnData: echoEvents}
+	s := &Server{Driver: &events.Handler{OnData: echoEvents}}
 	at, _ := serve(t, s)
 	c := newBare(t, at)
 	c.connect(t)
@@ -159,7 +161,7 @@ func TestEventsUrgent(t *testing.T) {
 
 // With TCP_DEFER_ACCEPT the request is read before the connection enters the epoll.
 func TestEventsClientFirst(t *testing.T) {
-	s := &Server{OnData: lines, Options: Options{ClientFirst: 5e9}}
+	s := &Server{Driver: &events.Handler{OnData: lines}, Options: Options{ClientFirst: 5e9}}
 	at, stop := serve(t, s)
 	for range 20 {
 		if got := ask(t, at, "hello\nquit\n"); got != "hello\nbye\n" {
@@ -177,8 +179,9 @@ func TestEventsClientFirst(t *testing.T) {
 func TestEventsDrainBusy(t *testing.T) {
 	var spins, over atomic.Bool
 	const pipelines, line = 4, "a request\n"
-	s := &Server{Grace: -1, lastCall: 50 * time.Millisecond, Options: Options{Sockets: 1}}
-	s.OnData = func(c *EventConn, data []byte) int {
+	h := &events.Handler{}
+	s := &Server{Driver: h, Grace: -1, drainTime: 50 * time.Millisecond, Options: Options{Sockets: 1}}
+	h.OnData = func(c *events.Conn, data []byte) int {
 		if string(data) == "spin\n" && !over.Load() {
 			spins.Store(true)
 			c.Again()
@@ -236,7 +239,7 @@ func TestEventsDrainBusy(t *testing.T) {
 
 // A request that has waited for a place until the last call is over is answered.
 func TestEventsDrainPlace(t *testing.T) {
-	s := &Server{OnData: lines, Grace: -1, lastCall: time.Millisecond, MaxConns: 1, Options: Options{Sockets: 1}}
+	s := &Server{Driver: &events.Handler{OnData: lines}, Grace: -1, drainTime: time.Millisecond, MaxConns: 1, Options: Options{Sockets: 1}}
 	at, stop := serve(t, s)
 	silent := dial(t, at)
 	eventually(t, "it is accepted", func() bool { return s.Counters().Conns == 1 })
@@ -256,10 +259,10 @@ func TestEventsDrainPlace(t *testing.T) {
 }
 
 // A client that sends more than the handler uses gets the last answer and an orderly end, not
-// a reset. It does not hold the connection for longer than lastCall.
+// a reset. It does not hold the connection for longer than drainTime.
 func TestEventsLinger(t *testing.T) {
 	var n ends
-	s := &Server{OnData: lines, OnEnd: n.note, MaxHeld: 8 << 20, lastCall: 50 * time.Millisecond}
+	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note, MaxHeld: 8 << 20}, drainTime: 50 * time.Millisecond}
 	at, _ := serve(t, s)
 	stays := dial(t, at)
 	for _, unused := range []int{1, 4 << 20} {
@@ -284,8 +287,9 @@ func TestEventsLinger(t *testing.T) {
 func TestEventsDrainLinger(t *testing.T) {
 	var n ends
 	called, sent := make(chan bool), make(chan bool)
-	s := &Server{OnEnd: n.note, Grace: -1, Options: Options{Sockets: 1}}
-	s.OnData = func(c *EventConn, data []byte) int {
+	h := &events.Handler{OnEnd: n.note}
+	s := &Server{Driver: h, Grace: -1, Options: Options{Sockets: 1}}
+	h.OnData = func(c *events.Conn, data []byte) int {
 		if string(data) == "half\n" {
 			called <- true
 			<-sent
@@ -319,11 +323,12 @@ func TestEventsDrainLinger(t *testing.T) {
 // server's end, which it does not delay. Its timer ends with it.
 func TestEventsLingerCounts(t *testing.T) {
 	var n ends
-	timers := make(chan *time.Timer, 2)
-	s := &Server{OnData: lines, IdleTimeout: time.Hour, Grace: time.Millisecond, lastCall: time.Hour, Options: Options{Sockets: 1}}
-	s.OnEnd = func(c *EventConn, err error) {
+	first := make(chan weak.Pointer[events.Conn], 2)
+	h := &events.Handler{OnData: lines}
+	s := &Server{Driver: h, IdleTimeout: time.Hour, Grace: time.Millisecond, drainTime: time.Hour, Options: Options{Sockets: 1}}
+	h.OnEnd = func(c *events.Conn, err error) {
 		n.note(c, err)
-		timers <- c.late
+		first <- weak.Make(c)
 	}
 	at, stop := serve(t, s)
 	quit := func() io.Closer {
@@ -336,11 +341,10 @@ func TestEventsLingerCounts(t *testing.T) {
 	}
 	_ = quit().Close()
 	eventually(t, "the connection ends", func() bool { return s.Counters().Conns == 0 })
-	if (<-timers).Stop() {
-		t.Error("its timer runs on")
-	}
+	c := <-first
+	eventually(t, "no timer keeps it", func() bool { runtime.GC(); return c.Value() == nil })
 	quit()
-	s.running()[0].acceptors[0].roster.sweep(1 << 40) // long after each timeout
+	s.runs.list()[0].acceptors[0].roster.Expire(1 << 40) // long after each timeout
 	if err := stop(); err != nil {
 		t.Error(err)
 	}

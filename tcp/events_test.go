@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/haul-project/haul/tcp/events"
 )
 
 // An ends counts the calls of OnEnd by their reason.
@@ -22,7 +24,7 @@ type ends struct {
 	why []error
 }
 
-func (n *ends) note(_ *EventConn, err error) {
+func (n *ends) note(_ *events.Conn, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.why = append(n.why, err)
@@ -47,7 +49,7 @@ func (n *ends) want(t *testing.T, count int, why error) {
 
 // lines answers a line by the same line, "big" by bigAnswer bytes, "quit" by the end,
 // "panic" by a panic, and "exit" by the end of its goroutine.
-func lines(c *EventConn, data []byte) int {
+func lines(c *events.Conn, data []byte) int {
 	line, _, whole := bytes.Cut(data, []byte{'\n'})
 	if !whole {
 		return 0
@@ -85,7 +87,7 @@ const bigPart = 64 << 10
 // end of what the client sends.
 func TestEvents(t *testing.T) {
 	var n ends
-	s := &Server{OnData: lines, OnEnd: n.note, Options: Options{Sockets: 1}}
+	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note}, Options: Options{Sockets: 1}}
 	at, stop := serve(t, s)
 	if got := ask(t, at, "hello\nworld\nrest"); got != "hello\nworld\n" {
 		t.Errorf("got %q", got)
@@ -127,17 +129,16 @@ func TestEvents(t *testing.T) {
 // addresses are there until the end.
 func TestEventsGreeting(t *testing.T) {
 	var end atomic.Value
-	s := &Server{OnEnd: func(c *EventConn, err error) { end.Store(fmt.Sprint(c.RemoteAddr(), c.State, err)) },
-		OnData: func(c *EventConn, data []byte) int {
-			if c.State == nil {
-				c.State = 0
-				fmt.Fprintf(c, "welcome to %v\n", c.LocalAddr())
-			} else if c.Ended() {
-				fmt.Fprintf(c, "%d bytes from %v\n", c.State, c.RemoteAddr())
-			}
-			c.State = c.State.(int) + len(data)
-			return len(data)
-		}}
+	s := &Server{Driver: &events.Handler{OnEnd: func(c *events.Conn, err error) { end.Store(fmt.Sprint(c.RemoteAddr(), c.State, err)) }, OnData: func(c *events.Conn, data []byte) int {
+		if c.State == nil {
+			c.State = 0
+			fmt.Fprintf(c, "welcome to %v\n", c.LocalAddr())
+		} else if c.Ended() {
+			fmt.Fprintf(c, "%d bytes from %v\n", c.State, c.RemoteAddr())
+		}
+		c.State = c.State.(int) + len(data)
+		return len(data)
+	}}}
 	at, _ := serve(t, s)
 	c := dial(t, at)
 	want := "welcome to " + at + "\n"
@@ -161,7 +162,7 @@ func TestEventsGreeting(t *testing.T) {
 // still has its answers when it reads later.
 func TestEventsSlowReader(t *testing.T) {
 	var n ends
-	s := &Server{OnData: lines, OnEnd: n.note, Options: Options{Sockets: 1, SendBuffer: 64 << 10}}
+	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note}, Options: Options{Sockets: 1, SendBuffer: 64 << 10}}
 	at, _ := serve(t, s)
 	slow := dial(t, at)
 	const answers, others = 3, 20
@@ -184,8 +185,9 @@ func TestEventsSlowReader(t *testing.T) {
 func TestEventsFlood(t *testing.T) {
 	var n ends
 	var calls atomic.Int64
-	s := &Server{OnEnd: n.note, IdleTimeout: brief, Options: Options{SendBuffer: 64 << 10}}
-	s.OnData = func(c *EventConn, data []byte) int {
+	h := &events.Handler{OnEnd: n.note}
+	s := &Server{Driver: h, IdleTimeout: brief, Options: Options{SendBuffer: 64 << 10}}
+	h.OnData = func(c *events.Conn, data []byte) int {
 		calls.Add(1)
 		return lines(c, data)
 	}
@@ -209,7 +211,7 @@ func TestEventsFlood(t *testing.T) {
 // Clients that vanish, also in the middle of a request or an answer, leave nothing behind.
 func TestEventsReset(t *testing.T) {
 	var n ends
-	s := &Server{OnData: lines, OnEnd: n.note}
+	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note}}
 	at, stop := serve(t, s)
 	const rounds = 50
 	for i := range rounds {
@@ -239,7 +241,7 @@ func TestEventsReset(t *testing.T) {
 // A panic, and the end of the goroutine, end one connection. The others of the loop live.
 func TestEventsPanic(t *testing.T) {
 	var n ends
-	s := &Server{OnData: lines, OnEnd: n.note, Options: Options{Sockets: 1}}
+	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note}, Options: Options{Sockets: 1}}
 	at, _ := serve(t, s)
 	lives := dial(t, at)
 	for i, bad := range []string{"panic\n", "exit\n", "panic\n"} {
@@ -248,14 +250,14 @@ func TestEventsPanic(t *testing.T) {
 		if b, _ := io.ReadAll(c); string(b) != "x\n" && len(b) > 0 {
 			t.Errorf("%q", b)
 		}
-		n.want(t, i+1, ErrPanicked)
+		n.want(t, i+1, events.ErrPanicked)
 		_, _ = io.WriteString(lives, "ok\n")
 		if _, err := io.ReadFull(lives, make([]byte, 3)); err != nil {
 			t.Fatalf("another connection, after %q: %v", bad, err)
 		}
 	}
 	eventually(t, "two panics, and one connection left", func() bool { c := s.Counters(); return c.Panics == 2 && c.Conns == 1 })
-	wrong := &Server{OnData: func(_ *EventConn, data []byte) int { return len(data) + 1 }, OnEnd: func(*EventConn, error) { panic("again") }}
+	wrong := &Server{Driver: &events.Handler{OnData: func(_ *events.Conn, data []byte) int { return len(data) + 1 }, OnEnd: func(*events.Conn, error) { panic("again") }}}
 	at, _ = serve(t, wrong)
 	_, _ = io.ReadAll(dial(t, at))
 	eventually(t, "both panics are counted", func() bool { return wrong.Counters().Panics == 2 })
@@ -264,23 +266,23 @@ func TestEventsPanic(t *testing.T) {
 // The bounds of what is held and unsent.
 func TestEventsBounds(t *testing.T) {
 	for want, test := range map[error]struct {
-		s    *Server
+		h    *events.Handler
 		asks string
 	}{
-		ErrHeld:   {&Server{MaxHeld: 1000, OnData: func(*EventConn, []byte) int { return 0 }}, strings.Repeat("x", 1000)},
-		ErrUnsent: {&Server{MaxUnsent: 1000, OnData: func(c *EventConn, data []byte) int { _, _ = c.Write(make([]byte, bigAnswer)); return len(data) }}, "x"},
+		events.ErrHeld:   {&events.Handler{MaxHeld: 1000, OnData: func(*events.Conn, []byte) int { return 0 }}, strings.Repeat("x", 1000)},
+		events.ErrUnsent: {&events.Handler{MaxUnsent: 1000, OnData: func(c *events.Conn, data []byte) int { _, _ = c.Write(make([]byte, bigAnswer)); return len(data) }}, "x"},
 	} {
 		var n ends
-		test.s.OnEnd = n.note
-		if !hasLoops && want == ErrUnsent {
+		test.h.OnEnd = n.note
+		if !hasLoops && want == events.ErrUnsent {
 			continue // a goroutine waits until all is sent
 		}
-		at, _ := serve(t, test.s)
+		at, _ := serve(t, &Server{Driver: test.h})
 		c := dial(t, at)
 		_, _ = io.WriteString(c, test.asks)
 		n.want(t, 1, want)
 	}
-	for _, s := range []*Server{{OnData: lines, Handle: echo}, {}, {OnData: lines, MaxHeld: -1}, {OnData: lines, MaxUnsent: -1}} {
+	for _, s := range []*Server{{Driver: &events.Handler{OnData: lines}, Handle: echo}, {}, {Driver: &events.Handler{OnData: lines, MaxHeld: -1}}, {Driver: &events.Handler{OnData: lines, MaxUnsent: -1}}} {
 		if err := s.Serve(t.Context(), listenSocket(t, Options{})); err == nil {
 			t.Errorf("%+v is served", s)
 		}
@@ -292,7 +294,7 @@ func TestEventsLimits(t *testing.T) {
 	var refused atomic.Int64
 	note := func(net.Addr, error) { refused.Add(1) }
 	for _, s := range []*Server{{MaxConns: 1}, {MaxConns: 1, Refuse: true}, {MaxConnsPerSource: 1}, {Deny: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}} {
-		s.OnData, s.Refused, s.Options.Sockets = lines, note, 2
+		s.Driver, s.Refused, s.Options.Sockets = &events.Handler{OnData: lines}, note, 2
 		refused.Store(0)
 		at, _ := serve(t, s)
 		ask := func(c net.Conn) error { // nil, if it is reset before it is connected
@@ -341,7 +343,7 @@ func TestEventsLimits(t *testing.T) {
 
 // Many clients for few places: each is served in its turn.
 func TestEventsPlaces(t *testing.T) {
-	s := &Server{OnData: lines, MaxConns: 3, Options: Options{Sockets: 2}}
+	s := &Server{Driver: &events.Handler{OnData: lines}, MaxConns: 3, Options: Options{Sockets: 2}}
 	at, stop := serve(t, s)
 	var wg sync.WaitGroup
 	for range 100 {
@@ -364,7 +366,7 @@ func TestEventsPlaces(t *testing.T) {
 func TestEventsTimeouts(t *testing.T) {
 	for want, s := range map[error]*Server{ErrSilent: {FirstByteTimeout: brief}, ErrIdle: {IdleTimeout: brief}} {
 		var n ends
-		s.OnData, s.OnEnd = lines, n.note
+		s.Driver = &events.Handler{OnData: lines, OnEnd: n.note}
 		at, _ := serve(t, s)
 		c := dial(t, at)
 		if want == ErrIdle {
@@ -390,12 +392,12 @@ func TestEventsProxies(t *testing.T) {
 			}
 			_, _ = c.Write([]byte("no\n"))
 		},
-		OnData: func(c *EventConn, data []byte) int {
+		Driver: &events.Handler{OnData: func(c *events.Conn, data []byte) int {
 			if len(data) > 0 {
 				fmt.Fprintf(c, "%v %v %s", c.RemoteAddr(), c.LocalAddr(), data)
 			}
 			return len(data)
-		},
+		}},
 	}
 	at, stop := serve(t, s)
 	for _, tt := range goodProxies {

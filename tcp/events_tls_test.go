@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/certs"
+
+	"github.com/haul-project/haul/tcp/events"
 )
 
 // With TLS each connection has a goroutine, and the same happens.
@@ -17,7 +19,7 @@ func TestEventsTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{OnData: lines, OnEnd: n.note, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Grace: -1}
+	s := &Server{Driver: &events.Handler{OnData: lines, OnEnd: n.note}, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Grace: -1}
 	at, stop := serve(t, s)
 	clients := make([]*tls.Conn, 3)
 	for i := range clients {
@@ -55,7 +57,7 @@ func TestEventsTLSDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := make(chan bool, 2)
-	s := &Server{Grace: -1, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, OnData: func(c *EventConn, data []byte) int {
+	s := &Server{Grace: -1, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Driver: &events.Handler{OnData: func(c *events.Conn, data []byte) int {
 		if len(data) > 0 {
 			begun <- true
 			for !c.Draining() {
@@ -63,7 +65,7 @@ func TestEventsTLSDrain(t *testing.T) {
 			}
 		}
 		return lines(c, data)
-	}}
+	}}}
 	at, stop := serve(t, s)
 	below := &gathering{Conn: dial(t, at)}
 	c := tls.Client(below, &tls.Config{InsecureSkipVerify: true})

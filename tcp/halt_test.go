@@ -47,12 +47,12 @@ func TestHaltBeforeServe(t *testing.T) {
 func TestHaltInBetween(t *testing.T) {
 	s := &Server{Handle: echo}
 	so := listenSocket(t, Options{})
-	r, err := s.newRun(t.Context(), []*Socket{so}, false)
+	r, err := s.newRun(t.Context(), []*Socket{so}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Halt()
-	s.enlist(r)
+	s.runs.add(r)
 	result := make(chan error, 1)
 	go func() { result <- r.serveUntil(context.Background()) }()
 	select {

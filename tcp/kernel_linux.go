@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/haul-project/haul/tcp/internal/conns"
 	"github.com/haul-project/haul/tcp/internal/rawsock"
 )
 
@@ -26,11 +27,11 @@ type kernel struct {
 	fd   int
 	unix bool
 
-	shared      bool        // another process may have it too, as it was handed over
-	acceptUntil time.Time   // accept may end then; set before stopped
-	stopped     atomic.Bool // accept is to end
-	handed      atomic.Bool // another process has it too, and accepts
-	loop        atomic.Pointer[loop]
+	shared      bool                   // another process may have it too, as it was handed over
+	acceptUntil time.Time              // accept may end then; set before stopped
+	stopped     atomic.Bool            // accept is to end
+	handed      atomic.Bool            // another process has it too, and accepts
+	wakeLoop    atomic.Pointer[func()] // has a loop notice that it is stopped
 
 	got   int // accepted by step
 	errno syscall.Errno
@@ -53,7 +54,7 @@ func listen(ctx context.Context, network, addr string, o Options) (kernels []*ke
 	}
 	ls, err := rawsock.Listen(ctx, network, addr, n)
 	if err != nil {
-		return nil, nil, unnamed(err)
+		return nil, nil, conns.Unnamed(err)
 	}
 	at = ls[0].Addr()
 	for _, l := range ls {
@@ -67,7 +68,7 @@ func listen(ctx context.Context, network, addr string, o Options) (kernels []*ke
 		for _, k := range kernels {
 			_ = k.close()
 		}
-		return nil, nil, unnamed(err)
+		return nil, nil, conns.Unnamed(err)
 	}
 	return kernels, at, nil
 }
@@ -157,14 +158,14 @@ const CanChooseCongestion = true
 
 // accept waits for a connection and puts it into c. It returns net.ErrClosed when the
 // socket is stopped and its queue is empty.
-func (k *kernel) accept(c *sock) error {
+func (k *kernel) accept(c *conns.Conn) error {
 	for {
-		fd, errno := rawsock.Accept(k.fd, &c.from)
+		fd, errno := rawsock.Accept(k.fd, &c.From)
 		if errno == unix.EAGAIN {
 			if k.stopped.Load() && !time.Now().Before(k.acceptUntil) {
 				return net.ErrClosed
 			}
-			k.from = &c.from
+			k.from = &c.From
 			err := k.raw.Read(k.step)
 			k.from = nil
 			if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -178,8 +179,8 @@ func (k *kernel) accept(c *sock) error {
 		if errno != 0 {
 			return os.NewSyscallError("accept4", errno)
 		}
-		c.fd = fd
-		c.sysReset()
+		c.FD = fd
+		c.Reset()
 		return nil
 	}
 }
@@ -203,7 +204,23 @@ func (k *kernel) stop(busy bool) {
 	k.acceptUntil = until
 	k.stopped.Store(true)
 	_ = k.file.SetReadDeadline(until)
-	k.loop.Load().wake()
+	if wake := k.wakeLoop.Load(); wake != nil {
+		(*wake)()
+	}
+}
+
+// descriptor returns the descriptor of the socket.
+func (k *kernel) descriptor() int { return k.fd }
+
+// onStop sets the function that is called when the socket is stopped.
+func (k *kernel) onStop(wake func()) { k.wakeLoop.Store(&wake) }
+
+// isStopped reports whether the socket is stopped, and until when it still accepts.
+func (k *kernel) isStopped() (bool, time.Time) {
+	if !k.stopped.Load() {
+		return false, time.Time{}
+	}
+	return true, k.acceptUntil
 }
 
 // share notes that other processes may have the socket too. The previous one may have been
@@ -228,11 +245,4 @@ func (k *kernel) duplicate() (*os.File, error) {
 		k.handed.Store(true)
 	}
 	return f, err
-}
-
-// isOfPeer reports whether a connection ended before it was accepted, or a firewall keeps
-// it out (accept(2), "Error handling").
-func isOfPeer(err error) bool {
-	return isAny(err, unix.ECONNABORTED, unix.EPERM, unix.EPROTO, unix.ENETDOWN, unix.ENOPROTOOPT,
-		unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH, unix.ETIMEDOUT)
 }

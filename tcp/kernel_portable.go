@@ -7,7 +7,9 @@ import (
 	"errors"
 	"net"
 	"os"
-	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/tcp/internal/conns"
 )
 
 // A kernel is one listening socket.
@@ -18,17 +20,33 @@ type kernel struct {
 
 // listen opens the socket of an address: package net can have only one.
 func listen(ctx context.Context, network, addr string, o Options) ([]*kernel, net.Addr, error) {
+	if err := o.checkSupported(); err != nil {
+		return nil, nil, err
+	}
 	config := net.ListenConfig{KeepAliveConfig: o.KeepAlive.config()}
 	config.SetMultipathTCP(false) // as on the fast path
 	l, err := config.Listen(ctx, network, addr)
 	if err != nil {
-		return nil, nil, unnamed(err)
+		return nil, nil, conns.Unnamed(err)
 	}
 	k, err := newKernel(l, o)
 	return []*kernel{k}, l.Addr(), err
 }
 
+// checkSupported reports options that this system lacks and that a program must not miss.
+func (o Options) checkSupported() error {
+	if o.Congestion != "" {
+		return &CongestionError{Name: o.Congestion, Err: errors.ErrUnsupported}
+	}
+	return nil
+}
+
+// newKernel takes over a listener.
 func newKernel(l net.Listener, o Options) (*kernel, error) {
+	if err := o.checkSupported(); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
 	if u, ok := l.(*net.UnixListener); ok {
 		u.SetUnlinkOnClose(false) // Socket does that
 	}
@@ -45,10 +63,10 @@ func (k *kernel) share() {}
 
 // accept waits for a connection and puts it into c. It returns net.ErrClosed when the
 // socket is stopped.
-func (k *kernel) accept(c *sock) error {
+func (k *kernel) accept(c *conns.Conn) error {
 	nc, err := k.l.Accept()
 	if err != nil {
-		return unnamed(err)
+		return conns.Unnamed(err)
 	}
 	if t, ok := nc.(*net.TCPConn); ok {
 		if k.o.Nagle {
@@ -58,8 +76,8 @@ func (k *kernel) accept(c *sock) error {
 			_ = t.SetWriteBuffer(k.o.SendBuffer)
 		}
 	}
-	c.nc = nc
-	c.sysReset()
+	c.NC = nc
+	c.Reset()
 	return nil
 }
 
@@ -86,25 +104,7 @@ func (k *kernel) duplicate() (*os.File, error) {
 	return l.File()
 }
 
-// isOfPeer reports whether a connection ended before it was accepted.
-func isOfPeer(err error) bool {
-	return isAny(err, syscall.ECONNABORTED, syscall.ECONNRESET, syscall.EPERM)
-}
-
-// hasLoops says that no loops serve connections here: each has a goroutine.
-const hasLoops = false
-
-// A loop, and its loopState, are for systems that have them.
-type (
-	loop      struct{}
-	loopState struct{}
-)
-
-var _ = EventConn{loopState: loopState{}}
-
-func newLoop(*acceptor) (*loop, error) { return nil, errors.ErrUnsupported }
-
-func (*loop) run()       {}
-func (*loop) close()     {}
-func (*loop) wake()      {}
-func (*loop) placeFree() {}
+// descriptor, onStop and isStopped are for loops, which are not here.
+func (k *kernel) descriptor() int              { return -1 }
+func (k *kernel) onStop(func())                {}
+func (k *kernel) isStopped() (bool, time.Time) { return false, time.Time{} }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/certs"
+
+	"github.com/haul-project/haul/tcp/events"
 )
 
 // A panic of Refused is logged and counted, and ends nothing but the connection that is
@@ -30,7 +32,7 @@ func TestRefusedPanics(t *testing.T) {
 		{clients - 1, func(s *Server) { s.MaxConns, s.Refuse = 1, true }},
 		{clients - 1, func(s *Server) { s.MaxConnsPerSource = 1 }},
 	} {
-		for _, s := range []*Server{{Handle: echo}, {OnData: lines}} {
+		for _, s := range []*Server{{Handle: echo}, {Driver: &events.Handler{OnData: lines}}} {
 			test.limit(s)
 			s.Refused = func(net.Addr, error) { panic("asked for") }
 			at, stop := serve(t, s)
@@ -62,9 +64,9 @@ func TestMaxConnsWait(t *testing.T) {
 		now.Add(-1)
 	}}
 	_, stop := serve(t, s, "127.0.0.1:0", "127.0.0.1:0")
-	eventually(t, "it serves", func() bool { return len(s.running()) == 1 })
+	eventually(t, "it serves", func() bool { return len(s.runs.list()) == 1 })
 	var others []string
-	for _, so := range s.running()[0].sockets {
+	for _, so := range s.runs.list()[0].sockets {
 		others = append(others, so.Addr().String())
 	}
 	done := make(chan string)

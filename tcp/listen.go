@@ -61,10 +61,8 @@ func removeStale(path string) {
 	}
 }
 
-// FromFile makes a Socket of one that was handed over by systemd, or by the process before
-// this one. It gets the options of o for connections; o.Sockets does not apply. The file
-// still belongs to the caller.
-func FromFile(f *os.File, o Options) (*Socket, error) {
+// fromFile is FromFiles for one file.
+func fromFile(f *os.File, o Options) (*Socket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -80,11 +78,13 @@ func FromFile(f *os.File, o Options) (*Socket, error) {
 	return s, err
 }
 
-// FromFiles is FromFile for several files. Those with the same address become one Socket,
-// as before [Socket.Files].
+// FromFiles makes Sockets of files that were handed over by systemd, or by the process before
+// this one. They get the options of o for connections; o.Sockets does not apply. Files with
+// the same address become one Socket, as before [Socket.Files]. The files still belong to the
+// caller.
 func FromFiles(files []*os.File, o Options) (sockets []*Socket, err error) {
 	for _, f := range files {
-		s, err := FromFile(f, o)
+		s, err := fromFile(f, o)
 		if err != nil {
 			closeAll(sockets)
 			return nil, err

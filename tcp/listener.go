@@ -17,12 +17,12 @@ import (
 //	err = httpServer.Serve(l)
 //
 // The limits and times of s hold for them until they are closed. PROXY headers and
-// TLS handshakes are behind them when they are accepted. Handle, OnData and Grace are not
+// TLS handshakes are behind them when they are accepted. Handle, Driver and Grace are not
 // used. Closing the Listener closes the sockets and disturbs no connection: these end
 // in the way of the server that has them, such as http.Server.Shutdown, or by Halt.
 // Accept still gives out those that were accepted by then, and then fails.
 func (s *Server) Listener(sockets ...*Socket) (*Listener, error) {
-	r, err := s.newRun(context.Background(), sockets, false)
+	r, err := s.newRun(context.Background(), sockets, nil)
 	if err != nil {
 		closeAll(sockets)
 		return nil, err
@@ -36,7 +36,7 @@ func (s *Server) Listener(sockets ...*Socket) (*Listener, error) {
 	r.unlisten = func() { _ = l.Close() }
 	r.start(&l.helpers, l.over)
 	go l.giveAll()
-	s.enlist(r) // from now on Halt finds it
+	s.runs.add(r) // from now on Halt finds it
 	return l, nil
 }
 
@@ -85,7 +85,7 @@ func (l *Listener) offer(nc net.Conn) bool {
 	select {
 	case accepted <- nc:
 		return true
-	case <-time.After(l.r.lastCall):
+	case <-time.After(l.r.Times.Drain):
 	case <-l.r.halted:
 	}
 	return false
@@ -171,7 +171,7 @@ func (l *Listener) end() {
 		if hasEnded(l.r.halted) {
 			l.r.cut()
 		}
-		time.Sleep(min(l.r.tick, endTick))
+		time.Sleep(min(l.r.Tick(), endTick))
 	}
 	close(l.over)
 	l.helpers.Wait()

@@ -41,7 +41,7 @@ type Options struct {
 	ClientFirst time.Duration
 
 	// Congestion names the congestion control, such as "cubic" or "bbr"; "" means the
-	// system's default, or for [FromFile] what the socket has. If the system refuses it,
+	// system's default, or for [FromFiles] what the socket has. If the system refuses it,
 	// the error is a [*CongestionError]; without [CanChooseCongestion] it refuses all.
 	Congestion string
 
@@ -90,12 +90,5 @@ func (o Options) check() error {
 	if o.ClientFirst > 0 && o.ClientFirst < time.Second {
 		return errors.New("tcp: Options.ClientFirst is less than a second")
 	}
-	if o.Congestion != "" && !CanChooseCongestion {
-		return &CongestionError{Name: o.Congestion, Err: errors.ErrUnsupported}
-	}
 	return nil
 }
-
-// maxCongestion is the longest name of a congestion control, in bytes: TCP_CA_NAME_MAX of
-// Linux without its NUL.
-const maxCongestion = 15

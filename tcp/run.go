@@ -8,11 +8,14 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/haul-project/haul/tcp/internal/conns"
+	"github.com/haul-project/haul/tcp/internal/drive"
 )
 
 // A run is one call of Serve.
 type run struct {
-	gate
+	opener
 	sockets   []*Socket
 	acceptors []*acceptor
 	watch     watch
@@ -27,27 +30,28 @@ type run struct {
 	err    error // mu: of the first that failed
 }
 
-// newRun takes over the sockets. Loops serve them if that is wanted, and the system has them.
-func (s *Server) newRun(ctx context.Context, sockets []*Socket, loops bool) (*run, error) {
+// newRun takes over the sockets. driver serves them, if it is not nil.
+func (s *Server) newRun(ctx context.Context, sockets []*Socket, driver drive.Driver) (*run, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	if len(sockets) == 0 {
 		return nil, errors.New("tcp: no socket to serve")
 	}
-	s.once.Do(s.init)
+	s.init()
 	r := &run{
-		gate: gate{s: s, draining: make(chan struct{})}, sockets: sockets,
+		opener: opener{s: s, draining: make(chan struct{})}, sockets: sockets,
 		halted: make(chan struct{}), left0: make(chan struct{}),
 		watch: watch{wake: make(chan struct{}, 1)},
 	}
-	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), gateKey{}, &r.gate))
-	r.handshakes, r.counts, r.over = s.handshakes, &s.counts, r.ctx.Done()
-	r.lastCall = cmp.Or(s.lastCall, defaultLastCall)
-	r.keepTimes()
-	if err := r.takeSockets(loops && hasLoops); err != nil {
+	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), openerKey{}, &r.opener))
+	r.setGate()
+	r.Begin(s.TLS != nil || r.HasProxies())
+	if err := r.takeSockets(driver); err != nil {
 		for _, a := range r.acceptors {
-			a.loop.close()
+			if a.loop != nil {
+				a.loop.Close()
+			}
 		}
 		for _, so := range sockets {
 			so.unserve(&r.watch)
@@ -58,20 +62,38 @@ func (s *Server) newRun(ctx context.Context, sockets []*Socket, loops bool) (*ru
 	return r, nil
 }
 
+// setGate sets what the connections have in common, and which are admitted.
+func (r *run) setGate() {
+	s, g := r.s, &r.Gate
+	g.Counts, g.Handshakes, g.Over, g.Log = &s.shared.counts, s.shared.handshakes, r.ctx.Done(), s.Log
+	g.Times = conns.Times{
+		Handshake: cmp.Or(s.HandshakeTimeout, defaultHandshakeTimeout), FirstByte: s.FirstByteTimeout, Idle: s.IdleTimeout,
+		Drain: cmp.Or(s.drainTime, defaultDrainTime),
+	}
+	if report := s.FirstBytes; report != nil {
+		g.FirstBytes = func(h net.Conn, b []byte) { report(h.(*Conn), b) }
+	}
+	g.Places, g.Sources, g.Refuse, g.Refused = s.shared.places, s.shared.sources, s.Refuse, s.Refused
+	g.Allow, g.Deny, g.Proxies, g.UnixProxies = s.Allow, s.Deny, s.Proxies, s.UnixProxies
+}
+
 // takeSockets makes an acceptor for each kernel socket.
-func (r *run) takeSockets(loops bool) error {
+func (r *run) takeSockets(driver drive.Driver) error {
 	for _, so := range r.sockets {
 		if err := so.serve(&r.watch); err != nil {
 			return err
 		}
 		for _, k := range so.kernels {
-			a := &acceptor{g: &r.gate, watch: &r.watch, ended: r.acceptorEnded, k: k, roster: newRoster(&r.shared, r.left, r.s.FirstBytes)}
-			if loops {
-				var err error
-				if a.loop, err = newLoop(a); err != nil {
+			a := &acceptor{g: &r.opener, watch: &r.watch, ended: r.acceptorEnded, k: k, roster: conns.NewRoster(&r.Group, r.Left)}
+			if driver != nil {
+				l, err := driver.NewLoop(a.socket())
+				if err != nil {
 					return fmt.Errorf("serve %v: %w", so.addr, err)
 				}
-				r.onPlace = r.placeFree
+				if l != nil {
+					a.useLoop(l)
+					r.OnPlace = r.placeFree
+				}
 			}
 			r.acceptors = append(r.acceptors, a)
 		}
@@ -82,29 +104,8 @@ func (r *run) takeSockets(loops bool) error {
 // placeFree wakes a loop that waits for a place for a connection.
 func (r *run) placeFree() {
 	for _, a := range r.acceptors {
-		a.loop.placeFree()
+		a.loop.PlaceFree()
 	}
-}
-
-// keepTimes sets the timeouts, and how exactly they are kept.
-func (r *run) keepTimes() {
-	s := r.s
-	r.firstPhase = listening
-	if s.TLS != nil || s.hasProxies() {
-		r.firstPhase = opening
-	}
-	r.handshakeTime = cmp.Or(s.HandshakeTimeout, DefaultHandshakeTimeout)
-	shortest := r.handshakeTime // StartTLS may need it at any time
-	for _, t := range []time.Duration{s.FirstByteTimeout, s.IdleTimeout} {
-		if t > 0 {
-			shortest = min(shortest, t)
-		}
-	}
-	r.tick = min(max(shortest/16, time.Millisecond), time.Second)
-	inTicks := func(t time.Duration) int64 { return int64((t + r.tick - 1) / r.tick) }
-	r.ticks = limits{inTicks(r.handshakeTime), inTicks(s.FirstByteTimeout), inTicks(s.IdleTimeout)}
-	r.began = time.Now()
-	r.clock.Store(1)
 }
 
 // serveUntil serves until ctx ends, and until the handlers have returned.
@@ -140,7 +141,7 @@ func (r *run) start(helpers *sync.WaitGroup, over <-chan struct{}) {
 	loops := false
 	for _, a := range r.acceptors {
 		if loops = a.loop != nil; loops {
-			a.work.Go(a.loop.run)
+			a.work.Go(a.loop.Run)
 		} else {
 			a.start()
 		}
@@ -148,19 +149,19 @@ func (r *run) start(helpers *sync.WaitGroup, over <-chan struct{}) {
 	if !loops { // no worker has a role that could be taken
 		helpers.Go(func() { r.watch.loop(over) })
 	}
-	helpers.Go(func() { r.sweep(over) })
+	helpers.Go(func() { r.keepTime(over) })
 }
 
 // drain begins the end: clients that are connected by now are still served.
 func (r *run) drain() {
-	r.drains.Store(true)
+	r.Drain()
 	close(r.draining)
 	for _, so := range r.sockets {
 		_ = so.Close()
 	}
 	for _, a := range r.acceptors {
-		a.roster.nudge()
-		a.loop.wake()
+		a.roster.Nudge()
+		a.wakeLoop()
 	}
 }
 
@@ -168,7 +169,7 @@ func (r *run) drain() {
 // how many it ended.
 func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 	var late <-chan time.Time
-	if grace := cmp.Or(r.s.Grace, DefaultGrace); grace > 0 {
+	if grace := cmp.Or(r.s.Grace, defaultGrace); grace > 0 {
 		t := time.NewTimer(grace)
 		defer t.Stop()
 		late = t.C
@@ -195,8 +196,8 @@ func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 // cut ends all connections, and returns how many.
 func (r *run) cut() (n int) {
 	for _, a := range r.acceptors {
-		n += a.roster.cut(ErrCut)
-		a.loop.wake() // it may wait for a place
+		n += a.roster.Cut(ErrCut)
+		a.wakeLoop() // it may wait for a place
 	}
 	return n
 }
@@ -214,10 +215,7 @@ func (r *run) wait() {
 // finishRun removes the run from its server.
 func (r *run) finishRun() {
 	_, accepted := r.totals()
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	delete(r.s.runs, r)
-	r.s.past += accepted
+	r.s.runs.remove(r, accepted)
 }
 
 // halt ends all at once.
@@ -232,7 +230,7 @@ func (r *run) halt() {
 // totals returns how many connections there are, and have been.
 func (r *run) totals() (live int, accepted uint64) {
 	for _, a := range r.acceptors {
-		n, m := a.roster.counts()
+		n, m := a.roster.Counts()
 		live += n
 		accepted += m
 	}
@@ -255,9 +253,9 @@ func (r *run) acceptorEnded(err error) {
 	}
 }
 
-// sweep keeps the clock, and ends connections that ran out of time.
-func (r *run) sweep(over <-chan struct{}) {
-	t := time.NewTicker(r.tick)
+// keepTime advances the clock, and ends connections that ran out of time.
+func (r *run) keepTime(over <-chan struct{}) {
+	t := time.NewTicker(r.Tick())
 	defer t.Stop()
 	for {
 		select {
@@ -265,10 +263,9 @@ func (r *run) sweep(over <-chan struct{}) {
 			return
 		case <-t.C:
 		}
-		now := int64(time.Since(r.began)/r.tick) + 1
-		r.clock.Store(now)
+		now := r.Advance()
 		for _, a := range r.acceptors {
-			a.roster.sweep(now)
+			a.roster.Expire(now)
 		}
 	}
 }

@@ -6,24 +6,27 @@ import (
 	"iter"
 	"net"
 	"sync"
+	"time"
 )
 
 // Counters returns the counters as they are.
 func (s *Server) Counters() Counters {
-	s.once.Do(s.init)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.init()
+	n := &s.shared.counts
 	c := Counters{
-		Handshakes: len(s.handshakes), Accepted: s.past,
-		Refused: s.counts.refused.Load(), TimedOut: s.counts.timedOut.Load(), AcceptErrors: s.counts.acceptErrors.Load(),
-		BadHandshakes: s.counts.badHandshakes.Load(), Panics: s.counts.panics.Load(), Cut: s.counts.cut.Load(),
+		Handshakes: len(s.shared.handshakes),
+		Refused:    n.Refused.Load(), TimedOut: n.TimedOut.Load(), AcceptErrors: n.AcceptErrors.Load(),
+		BadHandshakes: n.BadHandshakes.Load(), Panics: n.Panics.Load(), Cut: n.Cut.Load(),
 	}
-	for r := range s.runs {
-		live, accepted := r.totals()
-		c.Conns += live
-		c.Accepted += accepted
-	}
+	c.Conns, c.Accepted = s.runs.totals()
 	return c
+}
+
+// A Peer is one live connection.
+type Peer struct {
+	Remote, Local net.Addr
+	Since         time.Duration // since it was accepted, to a second or so
+	Waits         bool          // in WaitReadable, for another request
 }
 
 // Peers yields the open connections. A loop over them may be slow: it keeps none of them
@@ -31,38 +34,16 @@ func (s *Server) Counters() Counters {
 // meanwhile may be missing.
 func (s *Server) Peers() iter.Seq[Peer] {
 	return func(yield func(Peer) bool) {
-		for _, r := range s.running() {
+		for _, r := range s.runs.list() {
 			for _, a := range r.acceptors {
-				for _, p := range a.roster.peers() {
-					if !yield(p) {
+				for _, p := range a.roster.Peers() {
+					if !yield(Peer(p)) {
 						return
 					}
 				}
 			}
 		}
 	}
-}
-
-// enlist adds a run to those that serve. If Halt was called in between, it ends soon.
-func (s *Server) enlist(r *run) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.runs == nil {
-		s.runs = map[*run]bool{}
-	}
-	s.runs[r] = true
-	if s.halted {
-		go r.halt()
-	}
-}
-
-func (s *Server) running() (all []*run) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for r := range s.runs {
-		all = append(all, r)
-	}
-	return all
 }
 
 // ListenAndServe listens at addresses in the form of [Listen], and serves until ctx ends:
@@ -92,16 +73,20 @@ func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 // A socket can be served once. If one of sockets is served already, Serve fails at
 // once and closes the others.
 func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
-	if (s.Handle == nil) == (s.OnData == nil) {
+	if (s.Handle == nil) == (s.Driver == nil) {
 		closeAll(sockets)
-		return errors.New("tcp: a server needs either Handle or OnData")
+		return errors.New("tcp: a server needs either Handle or Driver")
 	}
-	r, err := s.newRun(ctx, sockets, s.OnData != nil && s.TLS == nil)
+	driver := s.Driver
+	if s.TLS != nil {
+		driver = nil // the goroutines that do the handshakes call it
+	}
+	r, err := s.newRun(ctx, sockets, driver)
 	if err != nil {
 		closeAll(sockets)
 		return err
 	}
-	s.enlist(r)
+	s.runs.add(r)
 	return r.serveUntil(ctx)
 }
 
@@ -109,14 +94,7 @@ func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 // final: a Serve that another goroutine is about to call closes its sockets and fails with
 // [net.ErrClosed], and so does Listener. To end a Server that should serve again, end the
 // context of Serve.
-func (s *Server) Halt() {
-	s.mu.Lock()
-	s.halted = true
-	s.mu.Unlock()
-	for _, r := range s.running() {
-		r.halt()
-	}
-}
+func (s *Server) Halt() { s.runs.halt() }
 
 // WithState makes a handler of a function that has a state for each connection, of a type
 // that the program chooses. States are reused. Between two connections a state is set to

@@ -7,26 +7,29 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/haul-project/haul/tcp/internal/conns"
+	"github.com/haul-project/haul/tcp/internal/drive"
 	"github.com/haul-project/haul/tcp/internal/sources"
 )
 
 // Defaults of a Server.
 const (
-	DefaultGrace            = 10 * time.Second
-	DefaultHandshakeTimeout = 10 * time.Second
-	DefaultMaxHandshakes    = 512
+	defaultGrace            = 10 * time.Second
+	defaultHandshakeTimeout = 10 * time.Second
+	defaultMaxHandshakes    = 512
 )
 
-// defaultLastCall is how long an accepted connection waits for a call of Accept once
+// defaultDrainTime is how long an accepted connection waits for a call of Accept once
 // the Listener is closed, and for its client to begin a TLS handshake once the server
 // ends.
-const defaultLastCall = time.Second
+const defaultDrainTime = time.Second
 
 // A Server serves connections. Handle or OnData must be set; the zero value of every other
 // field is useful. Fields must not change once it serves.
@@ -37,32 +40,10 @@ type Server struct {
 	// ends that connection only.
 	Handle func(ctx context.Context, c net.Conn)
 
-	// OnData, if set, serves connections in place of Handle, for programs that never wait
-	// for something else before they answer. On Linux a loop for each listening socket calls
-	// it for all connections of that socket, one call after the other; no connection has a
-	// goroutine, and an idle one takes less than a kilobyte. Calls of several loops run at
-	// the same time. A call that waits, or computes for long, delays all connections
-	// of its loop: such programs need Handle.
-	//
-	// data are the bytes that were received and not used yet. OnData returns how many of
-	// them it has used; the others begin the data of the next call. data is valid until
-	// OnData returns. If it used some and others are left, it is called again at once, so it
-	// may answer one request a call. It is called first when the connection opens, without
-	// data, so that it can greet; and last when the client has ended sending: see
-	// [EventConn.Ended]. A panic is logged and counted, and ends that connection only.
-	//
-	// With TLS, and on other systems, each connection has a goroutine that calls OnData.
-	OnData func(c *EventConn, data []byte) (used int)
-
-	// OnEnd, if set, is called once for each connection that OnData was called for, when it
-	// ends: with nil if the client or Close ended it, and else with the reason. c is not
-	// valid any more when it returns.
-	OnEnd func(c *EventConn, err error)
-
-	// A connection ends with ErrHeld if OnData uses none of MaxHeld bytes, and with ErrUnsent
-	// if more than MaxUnsent bytes that it wrote wait for the client to read.
-	MaxHeld   int // 0 means DefaultMaxHeld
-	MaxUnsent int // 0 means DefaultMaxUnsent
+	// Driver, if set, serves the connections in place of Handle: an events.Handler of
+	// https://pkg.go.dev/github.com/haul-project/haul/tcp/events, for programs that never
+	// wait for something else before they answer.
+	Driver drive.Driver
 
 	// TLS, if set, makes connections begin with TLS. It must have a certificate; those
 	// of package certs can be replaced while the server runs.
@@ -77,11 +58,11 @@ type Server struct {
 	// an IPv4 address, or an IPv6 network of 64 bits.
 	MaxConns          int // 0 means no limit
 	MaxConnsPerSource int // 0 means no limit
-	MaxHandshakes     int // TLS handshakes at a time, not counting those that wait for their client; others wait. 0 means DefaultMaxHandshakes
+	MaxHandshakes     int // TLS handshakes at a time, not counting those that wait for their client; others wait. 0 means 512
 	Refuse            bool
 
 	// Times. They are kept to a sixteenth of the shortest, or a millisecond.
-	HandshakeTimeout time.Duration // for the PROXY header, and for TLS; 0 means DefaultHandshakeTimeout
+	HandshakeTimeout time.Duration // for the PROXY header, and for TLS; 0 means 10 s
 	FirstByteTimeout time.Duration // until the client has sent something; with TLS it always has. 0 means no limit
 	IdleTimeout      time.Duration // how long a call may wait while nothing is moved either way; 0 means no limit
 
@@ -116,8 +97,8 @@ type Server struct {
 	// before that returns. It is not called with TLS. It must not keep b.
 	FirstBytes func(c *Conn, b []byte)
 
-	// Grace is how long handlers may continue when the server ends; 0 means
-	// DefaultGrace, and below 0 without limit.
+	// Grace is how long handlers may continue when the server ends; 0 means 10 s, and below
+	// 0 without limit.
 	Grace time.Duration
 
 	// BadHandshake, if set, is called for each connection whose PROXY header or TLS
@@ -131,15 +112,24 @@ type Server struct {
 	// slog.Default.
 	Log *slog.Logger
 
-	lastCall   time.Duration // 0 means defaultLastCall
-	once       sync.Once
+	drainTime time.Duration // 0 means defaultDrainTime
+	shared    shared
+	runs      runs
+}
+
+// A shared is what the runs of a server share.
+type shared struct {
+	once       sync.Once     // makes the rest
 	places     chan struct{} // one for each connection; nil without MaxConns
 	sources    *sources.Table
 	handshakes chan struct{} // a place for each
-	counts     counts
+	counts     conns.Counts
+}
 
+// runs are the calls of Serve that have not returned.
+type runs struct {
 	mu     sync.Mutex
-	runs   map[*run]bool // mu: those that serve
+	all    map[*run]bool // mu
 	halted bool          // mu: by Halt
 	past   uint64        // mu: connections accepted by others
 }
@@ -160,10 +150,7 @@ type Counters struct {
 
 // check reports invalid settings, and a halted server.
 func (s *Server) check() error {
-	s.mu.Lock()
-	halted := s.halted
-	s.mu.Unlock()
-	if halted {
+	if s.runs.isHalted() {
 		return fmt.Errorf("tcp: the server is halted: %w", net.ErrClosed)
 	}
 	for _, n := range []struct {
@@ -171,7 +158,6 @@ func (s *Server) check() error {
 		value int64
 	}{
 		{"MaxConns", int64(s.MaxConns)}, {"MaxConnsPerSource", int64(s.MaxConnsPerSource)}, {"MaxHandshakes", int64(s.MaxHandshakes)},
-		{"MaxHeld", int64(s.MaxHeld)}, {"MaxUnsent", int64(s.MaxUnsent)},
 		{"HandshakeTimeout", int64(s.HandshakeTimeout)}, {"FirstByteTimeout", int64(s.FirstByteTimeout)}, {"IdleTimeout", int64(s.IdleTimeout)},
 	} {
 		if n.value < 0 {
@@ -181,36 +167,79 @@ func (s *Server) check() error {
 	if t := s.TLS; t != nil && len(t.Certificates) == 0 && t.GetCertificate == nil && t.GetConfigForClient == nil {
 		return errors.New("tcp: TLS has no certificate")
 	}
+	if s.Driver != nil {
+		return s.Driver.Check()
+	}
 	return nil
 }
 
-func (s *Server) hasProxies() bool { return len(s.Proxies) > 0 || s.UnixProxies }
-
 // init makes what the connections of all addresses share.
 func (s *Server) init() {
-	if s.MaxConns > 0 {
-		s.places = make(chan struct{}, s.MaxConns)
-	}
-	if s.MaxConnsPerSource > 0 {
-		s.sources = sources.New(s.MaxConnsPerSource)
-	}
-	s.handshakes = make(chan struct{}, cmp.Or(s.MaxHandshakes, DefaultMaxHandshakes))
+	s.shared.once.Do(func() {
+		if s.MaxConns > 0 {
+			s.shared.places = make(chan struct{}, s.MaxConns)
+		}
+		if s.MaxConnsPerSource > 0 {
+			s.shared.sources = sources.New(s.MaxConnsPerSource)
+		}
+		s.shared.handshakes = make(chan struct{}, cmp.Or(s.MaxHandshakes, defaultMaxHandshakes))
+	})
 }
 
-func (s *Server) log() *slog.Logger {
-	if s.Log != nil {
-		return s.Log
+// add adds a run. If Halt was called in between, the run ends soon.
+func (rs *runs) add(r *run) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.all == nil {
+		rs.all = map[*run]bool{}
 	}
-	return slog.Default()
+	rs.all[r] = true
+	if rs.halted {
+		go r.halt()
+	}
 }
 
-// allows reports whether Allow and Deny let an address connect.
-func (s *Server) allows(a netip.Addr) bool {
-	return !inAny(s.Deny, a) && (len(s.Allow) == 0 || inAny(s.Allow, a))
+// remove removes a run that has accepted some connections.
+func (rs *runs) remove(r *run, accepted uint64) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.all, r)
+	rs.past += accepted
 }
 
-// inAny reports whether an address is in one of some networks.
-func inAny(networks []netip.Prefix, a netip.Addr) bool {
-	a = a.Unmap().WithZone("")
-	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a) })
+// list returns the runs.
+func (rs *runs) list() (all []*run) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return slices.Collect(maps.Keys(rs.all))
+}
+
+// isHalted reports whether Halt was called.
+func (rs *runs) isHalted() bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.halted
+}
+
+// halt ends all runs, and those that are added later.
+func (rs *runs) halt() {
+	rs.mu.Lock()
+	rs.halted = true
+	rs.mu.Unlock()
+	for _, r := range rs.list() {
+		r.halt()
+	}
+}
+
+// totals returns how many connections there are, and have been.
+func (rs *runs) totals() (live int, accepted uint64) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	accepted = rs.past
+	for r := range rs.all {
+		n, m := r.totals()
+		live += n
+		accepted += m
+	}
+	return live, accepted
 }

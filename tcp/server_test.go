@@ -21,6 +21,9 @@ import (
 	"github.com/haul-project/haul/internal/leak"
 )
 
+// hasLoops says that this system is served by package tcp's own system calls, and by loops.
+const hasLoops = CanChooseCongestion
+
 func TestMain(m *testing.M) { leak.Main(m, "haul/tcp.") }
 
 // patience is how long a test waits for what must happen. Only a failing one waits so

@@ -136,7 +136,7 @@ func TestHandshakeAtTheEnd(t *testing.T) {
 	server, client := testTLS()
 	for _, inside := range []bool{false, true} {
 		begun := make(chan net.Conn, 1)
-		s := &Server{Grace: patience, HandshakeTimeout: patience, lastCall: patience, Handle: echo, TLS: server}
+		s := &Server{Grace: patience, HandshakeTimeout: patience, drainTime: patience, Handle: echo, TLS: server}
 		if inside {
 			s.TLS = nil
 			s.Handle = func(ctx context.Context, c net.Conn) {
@@ -157,7 +157,7 @@ func TestHandshakeAtTheEnd(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- stop() }()
-		eventually(t, "the end begins", func() bool { r := s.running(); return len(r) == 1 && r[0].isDraining() })
+		eventually(t, "the end begins", func() bool { r := s.runs.list(); return len(r) == 1 && r[0].Draining() })
 		sec := tls.Client(c, client)
 		if !works(sec) {
 			t.Errorf("inside %t: it was not served", inside)

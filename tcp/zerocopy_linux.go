@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/haul-project/haul/tcp/internal/conns"
 	"github.com/haul-project/haul/tcp/internal/sendfile"
 )
 
@@ -19,18 +20,18 @@ const (
 	maxSend = 4 << 20
 )
 
-// joins says that sysReadFrom leaves sources that may wait to join.
+// joins says that kernelReadFrom leaves sources that may wait to join.
 const joins = true
 
-// sysReadFrom sends at most so many bytes of r without a copy in this process, if the
+// kernelReadFrom sends at most so many bytes of r without a copy in this process, if the
 // kernel can. It does not wait for r. writing is held.
-func (c *conn) sysReadFrom(r io.Reader, most int64) kernelCopy {
+func kernelReadFrom(c *conns.Conn, r io.Reader, most int64) kernelCopy {
 	src := sourceOf(r)
 	if src == nil {
 		return kernelCopy{}
 	}
 	if sendfile.IsFile(r) { // pipes and terminals are spliced
-		if m := c.sendFile(src, most); m.handled {
+		if m := sendFile(c, src, most); m.handled {
 			return m
 		}
 	}
@@ -46,9 +47,9 @@ func sourceOf(r io.Reader) syscall.RawConn {
 	return sendfile.RawOf(r)
 }
 
-// sysWriteTo writes at most so many received bytes to w without a copy in this process, if
+// kernelWriteTo writes at most so many received bytes to w without a copy in this process, if
 // the kernel can. It does not wait for w.
-func (c *conn) sysWriteTo(w io.Writer, most int64) kernelCopy {
+func kernelWriteTo(w io.Writer, most int64) kernelCopy {
 	dst := endpoint{}
 	if to, ok := w.(*Conn); ok {
 		dst.ours = to
@@ -63,11 +64,7 @@ func (c *conn) sysWriteTo(w io.Writer, most int64) kernelCopy {
 }
 
 // sendFile sends at most so many bytes of a file, from where it stands.
-func (c *conn) sendFile(src syscall.RawConn, most int64) (m kernelCopy) {
-	dst, err := c.poll()
-	if err != nil {
-		return kernelCopy{handled: true, err: err}
-	}
+func sendFile(c *conns.Conn, src syscall.RawConn, most int64) (m kernelCopy) {
 	var failed, waited error
 	var s sendfile.Sender
 	send := func(out, in uintptr) (done bool) {
@@ -76,23 +73,22 @@ func (c *conn) sendFile(src syscall.RawConn, most int64) (m kernelCopy) {
 			switch {
 			case err == unix.EINTR:
 			case err == unix.EAGAIN:
-				c.waits(&c.writeWait)
+				c.WaitWrite()
 				return false
 			case err != nil, n == 0:
 				failed = err
 				return true
 			default:
 				m.n += int64(n)
-				c.sent()
+				c.Moved()
 			}
 		}
 		return true
 	}
 	reading := src.Read(func(in uintptr) bool {
-		waited = dst.Write(func(out uintptr) bool { return send(out, in) })
+		waited = c.PollWrite(func(out uintptr) bool { return send(out, in) })
 		return true
 	})
-	c.writeWait.Store(0)
 	switch {
 	case m.n == 0 && sendfile.IsUnable(failed):
 		return kernelCopy{}
@@ -176,24 +172,19 @@ func (j *joint) read() error {
 	if j.src.ours == nil {
 		return j.done(j.src.raw.Read(j.fill))
 	}
-	return j.src.ours.call("read", func(c *conn) error {
-		c.reading.Lock()
-		defer c.reading.Unlock()
-		raw, err := c.poll()
-		if err != nil {
-			return err
-		}
-		err = raw.Read(j.fill)
-		c.readWait.Store(0)
-		switch {
-		case err != nil:
-			return err
-		case j.errno != nil:
-			return os.NewSyscallError("splice", j.errno)
-		case j.held == 0 && c.ended.Load() != nil:
-			return io.EOF // which it is not
-		}
-		return nil
+	return j.src.ours.call("read", func(c *conns.Conn) error {
+		return c.Reads(0, func([]byte) error {
+			err := c.PollRead(j.fill)
+			switch {
+			case err != nil:
+				return err
+			case j.errno != nil:
+				return os.NewSyscallError("splice", j.errno)
+			case j.held == 0 && c.Ended() != nil:
+				return io.EOF // the call returns why the connection was ended
+			}
+			return nil
+		})
 	})
 }
 
@@ -202,19 +193,14 @@ func (j *joint) write() error {
 	if j.dst.ours == nil {
 		return j.done(j.dst.raw.Write(j.empty))
 	}
-	return j.dst.ours.call("write", func(c *conn) error {
-		c.writing.Lock()
-		defer c.writing.Unlock()
-		raw, err := c.poll()
-		if err != nil {
+	return j.dst.ours.call("write", func(c *conns.Conn) error {
+		return c.Writes(func() error {
+			err := c.PollWrite(j.empty)
+			if err == nil && j.errno != nil {
+				err = os.NewSyscallError("splice", j.errno)
+			}
 			return err
-		}
-		err = raw.Write(j.empty)
-		c.writeWait.Store(0)
-		if err == nil && j.errno != nil {
-			err = os.NewSyscallError("splice", j.errno)
-		}
-		return err
+		})
 	})
 }
 
@@ -235,9 +221,9 @@ func (j *joint) fillOnce(in uintptr) bool {
 	if j.src.ours != nil {
 		switch c := j.src.ours.c; {
 		case j.errno == unix.EAGAIN:
-			c.waits(&c.readWait)
+			c.WaitRead()
 		case j.held > 0:
-			c.heard()
+			c.Heard()
 		}
 	}
 	return j.errno != unix.EAGAIN
@@ -252,10 +238,10 @@ func (j *joint) emptyAll(out uintptr) bool {
 		if j.dst.ours != nil {
 			c := j.dst.ours.c
 			if n > 0 {
-				c.sent()
+				c.Moved()
 			}
 			if j.errno == unix.EAGAIN {
-				c.waits(&c.writeWait)
+				c.WaitWrite()
 			}
 		}
 		if j.errno != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/haul-project/haul/bench/tcpprog"
 	"github.com/haul-project/haul/tcp"
+	"github.com/haul-project/haul/tcp/events"
 )
 
 func main() { tcpprog.Main("haultcp", serve) }
@@ -45,7 +46,7 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 		if err := o.Only(false, true, true); err != nil {
 			return err
 		}
-		s.OnData, s.Grace = onData(r), grace
+		s.Driver, s.Grace = &events.Handler{OnData: onData(r)}, grace
 		return s.Serve(ctx, socket)
 	}
 	if !o.Under && o.Dir == "" {
@@ -61,9 +62,9 @@ func serve(ctx context.Context, o tcpprog.Options) error {
 }
 
 // onData answers a request of those that have arrived.
-func onData(r *tcpprog.Responder) func(*tcp.EventConn, []byte) int {
+func onData(r *tcpprog.Responder) func(*events.Conn, []byte) int {
 	scratches := sync.Pool{New: func() any { return new([]byte) }}
-	return func(c *tcp.EventConn, data []byte) int {
+	return func(c *events.Conn, data []byte) int {
 		end := tcpprog.RequestEnd(data)
 		if end == 0 {
 			return 0

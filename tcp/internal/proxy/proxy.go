@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"net/netip"
@@ -314,4 +315,12 @@ func Read(c io.Reader, buf []byte) (h Header, rest []byte, err error) {
 			return Header{}, nil, io.ErrNoProgress
 		}
 	}
+}
+
+// Failed returns the error of a connection whose header could not be read.
+func Failed(err error) error {
+	if errors.Is(err, ErrHeader) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrHeader, err)
 }

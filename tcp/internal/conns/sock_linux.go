@@ -1,6 +1,6 @@
 //go:build linux && !haul_portable
 
-package tcp
+package conns
 
 import (
 	"errors"
@@ -27,8 +27,8 @@ import (
 type sock struct {
 	status
 
-	fd   int
-	from unix.RawSockaddrAny
+	FD   int
+	From unix.RawSockaddrAny
 
 	in, out  transfer                     // reading, writing
 	waitStep func(fd uintptr) (done bool) // reading: readyToRead
@@ -44,7 +44,7 @@ type sock struct {
 
 	polled atomic.Bool     // file and raw are there
 	mu     sync.Mutex      // file, and changes of its deadlines
-	file   *os.File        // owns fd
+	file   *os.File        // owns FD
 	raw    syscall.RawConn // of file
 }
 
@@ -64,8 +64,8 @@ const (
 	maxDirect = 64 << 10
 )
 
-// reset makes s ready for the descriptor that was accepted.
-func (c *sock) sysReset() {
+// Reset makes c ready for the descriptor that was accepted.
+func (c *sock) Reset() {
 	c.readBy.Store(0)
 	c.writeBy.Store(0)
 	c.nudged.Store(false)
@@ -73,26 +73,22 @@ func (c *sock) sysReset() {
 	c.likely = false
 }
 
-func (c *sock) sysRead(b []byte) (int, error) {
+func (c *sock) receive(b []byte) (int, error) {
 	polled := c.polled.Load()
 	if !polled || c.likely { // no other connection gets the descriptor during this call
 		if deadline.IsPast(&c.readBy) {
 			return 0, os.ErrDeadlineExceeded
 		}
-		n, errno := rawsock.Recv(c.fd, b, 0)
+		n, errno := rawsock.Recv(c.FD, b, 0)
 		if c.likely = n == len(b); errno != unix.EAGAIN {
 			return received(n, errno)
 		}
 	}
 	if !polled {
 		c.letOthers()
-		if n, errno := rawsock.Recv(c.fd, b, 0); errno != unix.EAGAIN {
+		if n, errno := rawsock.Recv(c.FD, b, 0); errno != unix.EAGAIN {
 			return received(n, errno)
 		}
-	}
-	raw, err := c.poll()
-	if err != nil {
-		return 0, err
 	}
 	if c.in.step == nil {
 		c.in.step = func(fd uintptr) bool {
@@ -105,9 +101,8 @@ func (c *sock) sysRead(b []byte) (int, error) {
 		}
 	}
 	c.in.b = b
-	err = raw.Read(c.in.step)
+	err := c.PollRead(c.in.step)
 	c.in.b = nil
-	c.readWait.Store(0)
 	if err != nil {
 		return 0, err
 	}
@@ -132,24 +127,17 @@ func received(n int, errno syscall.Errno) (int, error) {
 	return n, nil
 }
 
-// sysWrite writes b. If that is the last, the kernel holds back a partial segment until the
+// send writes b. If that is the last, the kernel holds back a partial segment until the
 // connection ends, or for 200 ms.
-func (c *sock) sysWrite(b []byte, last bool) (n int, err error) {
-	flags := unix.MSG_NOSIGNAL
-	if last {
-		flags |= unix.MSG_MORE
-	}
+func (c *sock) send(b []byte, last bool) (n int, err error) {
+	flags := sendFlags(last)
 	if deadline.IsPast(&c.writeBy) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	// While there is room, the poller is not needed.
 	var errno syscall.Errno
-	if n, errno = c.sendSome(c.fd, b, flags); errno != unix.EAGAIN {
+	if n, errno = c.sendSome(c.FD, b, flags); errno != unix.EAGAIN {
 		return written(n, errno)
-	}
-	raw, err := c.poll()
-	if err != nil {
-		return n, err
 	}
 	if c.out.step == nil {
 		c.out.step = func(fd uintptr) bool {
@@ -164,9 +152,8 @@ func (c *sock) sysWrite(b []byte, last bool) (n int, err error) {
 		}
 	}
 	c.out.b, c.out.n, c.out.flags = b, n, flags
-	err = raw.Write(c.out.step)
+	err = c.PollWrite(c.out.step)
 	n, c.out.b = c.out.n, nil
-	c.writeWait.Store(0)
 	if err != nil {
 		return n, err
 	}
@@ -180,6 +167,24 @@ func written(n int, errno syscall.Errno) (int, error) {
 	return n, nil
 }
 
+// TrySend sends what there is room for, without waiting.
+func (c *sock) TrySend(b []byte, last bool) (int, error) {
+	n, errno := c.sendSome(c.FD, b, sendFlags(last))
+	if errno == unix.EAGAIN {
+		errno = 0
+	}
+	return written(n, errno)
+}
+
+// sendFlags returns the flags of a call that sends. In front of the end the kernel holds
+// back a partial segment, so that it carries the end too.
+func sendFlags(last bool) int {
+	if last {
+		return unix.MSG_NOSIGNAL | unix.MSG_MORE
+	}
+	return unix.MSG_NOSIGNAL
+}
+
 // sendSome sends as much of b as there is room for. EAGAIN says that there is no more.
 func (c *sock) sendSome(fd int, b []byte, flags int) (n int, errno syscall.Errno) {
 	for {
@@ -188,13 +193,42 @@ func (c *sock) sendSome(fd int, b []byte, flags int) (n int, errno syscall.Errno
 			return n, errno
 		}
 		if n += some; some > 0 {
-			c.sent()
+			c.Moved()
 		}
 		if n == len(b) {
 			return n, 0
 		}
 	}
 }
+
+// PollRead calls step whenever the descriptor may be readable, until step returns true.
+// Before step returns false, it calls WaitRead. reading is held.
+func (c *sock) PollRead(step func(fd uintptr) (done bool)) error {
+	raw, err := c.poll()
+	if err != nil {
+		return err
+	}
+	err = raw.Read(step)
+	c.readWait.Store(0)
+	return err
+}
+
+// PollWrite is PollRead for writing. writing is held.
+func (c *sock) PollWrite(step func(fd uintptr) (done bool)) error {
+	raw, err := c.poll()
+	if err != nil {
+		return err
+	}
+	err = raw.Write(step)
+	c.writeWait.Store(0)
+	return err
+}
+
+// WaitRead notes that the step of PollRead waits, and WaitWrite that of PollWrite.
+func (c *sock) WaitRead() { c.waits(&c.readWait) }
+
+// WaitWrite notes that the step of PollWrite waits.
+func (c *sock) WaitWrite() { c.waits(&c.writeWait) }
 
 // poll registers the connection with the poller, if it is not yet.
 func (c *sock) poll() (syscall.RawConn, error) {
@@ -209,7 +243,7 @@ func (c *sock) poll() (syscall.RawConn, error) {
 	if c.file != nil {
 		return c.raw, nil
 	}
-	file := os.NewFile(uintptr(c.fd), "connection")
+	file := os.NewFile(uintptr(c.FD), "connection")
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return nil, err // and the file closes fd
@@ -235,20 +269,20 @@ func (c *sock) interrupt() {
 	}
 }
 
-// sysShutdown ends both directions, for calls under way and later ones.
-func (c *sock) sysShutdown() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
+// Shutdown ends both directions, for calls under way and later ones.
+func (c *sock) Shutdown() { _ = unix.Shutdown(c.FD, unix.SHUT_RDWR) }
 
-// sysClose closes the descriptor. No call uses it any more.
-func (c *sock) sysClose() {
+// Discard closes the descriptor. No call uses it any more.
+func (c *sock) Discard() {
 	if c.file == nil {
-		rawsock.Close(c.fd)
+		rawsock.Close(c.FD)
 		return
 	}
 	_ = c.file.Close()
 	c.file, c.raw = nil, nil
 }
 
-func (c *sock) sysDeadlines(t time.Time, read, write bool) error {
+func (c *sock) SetDeadlines(t time.Time, read, write bool) error {
 	by := deadline.Nanoseconds(t)
 	if by == deadline.FarAway {
 		t = time.Time{}
@@ -275,56 +309,51 @@ func (c *sock) sysDeadlines(t time.Time, read, write bool) error {
 	return c.file.SetWriteDeadline(t)
 }
 
-func (c *sock) sysHalfClose(read bool) error {
+func (c *sock) HalfClose(read bool) error {
 	how := unix.SHUT_WR
 	if read {
 		how = unix.SHUT_RD
 	}
-	return os.NewSyscallError("shutdown", unix.Shutdown(c.fd, how))
+	return os.NewSyscallError("shutdown", unix.Shutdown(c.FD, how))
 }
 
-func (c *sock) sysNoDelay(on bool) error {
-	if c.from.Addr.Family == unix.AF_UNIX || c.from.Addr.Family == unix.AF_UNSPEC {
+func (c *sock) SetNoDelay(on bool) error {
+	if c.From.Addr.Family == unix.AF_UNIX || c.From.Addr.Family == unix.AF_UNSPEC {
 		return nil // it has none
 	}
-	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, rawsock.Bool(on)))
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(c.FD, unix.IPPROTO_TCP, unix.TCP_NODELAY, rawsock.Bool(on)))
 }
 
-func (c *sock) sysLinger(seconds int) error {
-	return rawsock.SetLinger(c.fd, seconds)
+func (c *sock) SetLinger(seconds int) error {
+	return rawsock.SetLinger(c.FD, seconds)
 }
 
-func (c *sock) sysBuffer(bytes int, read bool) error {
-	return rawsock.SetBuffer(c.fd, bytes, read)
+func (c *sock) SetBuffer(bytes int, read bool) error {
+	return rawsock.SetBuffer(c.FD, bytes, read)
 }
 
-func (c *sock) sysRaw() (syscall.RawConn, error) { return c.poll() }
+func (c *sock) Raw() (syscall.RawConn, error) { return c.poll() }
 
-// sysWaitReadable waits without a buffer. If yields is set, the end of the server ends it.
+// waitReadable waits without a buffer. If yields is set, the end of the server ends it.
 // reading is held.
-func (c *sock) sysWaitReadable(yields bool) error {
+func (c *sock) waitReadable(yields bool) error {
 	polled := c.polled.Load()
-	if (!polled || c.likely) && rawsock.Readable(c.fd) {
+	if (!polled || c.likely) && rawsock.Readable(c.FD) {
 		c.likely = true
 		return nil
 	}
 	if !polled {
-		if c.letOthers(); rawsock.Readable(c.fd) {
+		if c.letOthers(); rawsock.Readable(c.FD) {
 			c.likely = true
 			return nil
 		}
 	}
 	for {
-		raw, err := c.poll()
-		if err != nil {
-			return err
-		}
 		if c.waitStep == nil {
 			c.waitStep = c.readyToRead
 		}
 		c.looked, c.yields, c.wait = false, yields, nil
-		err = raw.Read(c.waitStep)
-		c.readWait.Store(0)
+		err := c.PollRead(c.waitStep)
 		switch {
 		case err == nil:
 			c.likely = c.wait == nil
@@ -335,13 +364,13 @@ func (c *sock) sysWaitReadable(yields bool) error {
 	}
 }
 
-// readyToRead is what the poller calls for sysWaitReadable: first at once, and then when
+// readyToRead is what the poller calls for waitReadable: first at once, and then when
 // there is something to read.
 func (c *sock) readyToRead(fd uintptr) bool {
 	if c.looked || rawsock.Readable(int(fd)) {
 		return true
 	}
-	if c.yields && c.shared.isDraining() { // the nudge might have come too early
+	if c.yields && c.group.Draining() { // the nudge might have come too early
 		c.wait = ErrDraining
 		return true
 	}
@@ -350,14 +379,14 @@ func (c *sock) readyToRead(fd uintptr) bool {
 	return false
 }
 
-// sysNudge wakes WaitReadable, which checks whether the server ends.
-func (c *sock) sysNudge() {
+// Nudge wakes WaitReadable, which checks whether the server ends.
+func (c *sock) Nudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file == nil || c.isClosed() {
 		return
 	}
-	c.nudged.Store(true) // before it is looked: see sysUnnudge
+	c.nudged.Store(true) // before it is looked: see unnudge
 	if !c.idle.Load() {
 		c.nudged.Store(false)
 		return
@@ -365,14 +394,14 @@ func (c *sock) sysNudge() {
 	_ = c.file.SetReadDeadline(time.Unix(1, 0))
 }
 
-// sysUnnudge undoes a nudge that woke no call. idle is false by now.
-func (c *sock) sysUnnudge() {
+// unnudge undoes a nudge that woke no call. idle is false by now.
+func (c *sock) unnudge() {
 	if c.nudged.Load() {
 		c.wasNudged()
 	}
 }
 
-// wasNudged reports whether sysNudge has ended a wait, and puts the deadline back.
+// wasNudged reports whether nudge has ended a wait, and puts the deadline back.
 func (c *sock) wasNudged() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -386,14 +415,14 @@ func (c *sock) wasNudged() bool {
 	return c.file.SetReadDeadline(t) == nil
 }
 
-// sysRemoteAddr and sysLocalAddr return the addresses that the kernel reports.
-func (c *sock) sysRemoteAddr() net.Addr { return rawsock.NetAddr(&c.from) }
+// PeerAddr returns the client's address as the kernel reports it, and ownAddr the other.
+func (c *sock) PeerAddr() net.Addr { return rawsock.NetAddr(&c.From) }
 
-func (c *sock) sysLocalAddr() net.Addr {
+func (c *sock) ownAddr() net.Addr {
 	var raw unix.RawSockaddrAny
-	rawsock.Name(c.fd, &raw)
+	rawsock.Name(c.FD, &raw)
 	return rawsock.NetAddr(&raw)
 }
 
-// sysSource returns the client's address; it is not valid for a unix socket.
-func (c *sock) sysSource() netip.Addr { return rawsock.AddrPort(&c.from).Addr() }
+// PeerIP returns the client's address; it is not valid for a unix socket.
+func (c *sock) PeerIP() netip.Addr { return rawsock.AddrPort(&c.From).Addr() }

@@ -1,0 +1,119 @@
+package events
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/haul-project/haul/tcp/internal/conns"
+	"github.com/haul-project/haul/tcp/internal/drive"
+	"github.com/haul-project/haul/tcp/internal/flow"
+)
+
+// bufferSize is how much is received at once, and written before it is sent.
+const bufferSize = 64 << 10
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// A caller serves a connection by OnData on a goroutine of its own: with TLS, and on systems
+// without loops.
+type caller struct {
+	handler *Handler
+	nc      net.Conn
+	h       drive.Handle // nc, or what is below its TLS
+	e       Conn
+}
+
+// Call and Send make it a flow.Driver.
+func (k *caller) Call(data []byte) int { return k.handler.call(&k.e, data) }
+
+// Send waits until all is sent.
+func (k *caller) Send(b []byte, last bool) (int, error) { return k.nc.Write(b) }
+
+// Serve serves a connection by calls of OnData, until it ends. The server calls it.
+func (h *Handler) Serve(nc net.Conn, handle drive.Handle, c *conns.Conn) {
+	k := &caller{handler: h, nc: nc, h: handle}
+	k.e.d, k.e.c, k.e.h, k.e.max = k, c, handle, h.limits()
+	err := ErrPanicked
+	defer func() {
+		k.e.flow.Close()
+		h.end(&k.e, err)
+	}()
+	err = k.serve()
+}
+
+func (k *caller) serve() error {
+	f := &k.e.flow
+	next, err := k.turn(nil)
+	for err == nil && next != flow.Over {
+		switch {
+		case next == flow.Again:
+			next, err = k.turn(f.Held())
+		case f.Holds():
+			var n int
+			if n, err = k.read(f.Room(), false); err == nil {
+				f.Received(n)
+				next, err = k.turn(f.Held())
+			}
+		default:
+			next, err = k.turnReceived()
+		}
+	}
+	return err
+}
+
+func (k *caller) turn(data []byte) (flow.Next, error) {
+	b := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(b)
+	scratch := b[:0]
+	return k.e.flow.Turn(data, &scratch, k, *k.e.max)
+}
+
+// turnReceived waits for bytes, and has the handler use them. An idle connection has no
+// buffer, except with TLS, and ends when the server does.
+func (k *caller) turnReceived() (flow.Next, error) {
+	isTLS := k.nc != net.Conn(k.h)
+	if !isTLS {
+		if err := k.h.WaitReadable(); err != nil {
+			return flow.Over, err
+		}
+	}
+	b := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(b)
+	n, err := k.read(b[:], isTLS)
+	if errors.Is(err, os.ErrDeadlineExceeded) && k.e.Draining() { // TLS holds no request
+		if err = k.h.WaitReadable(); err == nil {
+			n, err = k.read(b[:], false)
+		}
+	}
+	if err != nil {
+		return flow.Over, err
+	}
+	return k.turn(b[:n])
+}
+
+// read reads, and notes the end of what the client sends. If it is idle, it does not wait
+// once the server ends.
+func (k *caller) read(b []byte, idle bool) (int, error) {
+	c := k.e.c
+	c.SetIdle(idle)
+	drains := idle && k.e.Draining() // the server may have looked before the call of SetIdle
+	if drains {
+		_ = k.h.SetReadDeadline(time.Unix(1, 0))
+	}
+	n, err := k.nc.Read(b)
+	c.NotIdle()
+	if drains {
+		_ = k.h.SetReadDeadline(time.Time{})
+	}
+	if n == 0 && err == io.EOF {
+		k.e.flow.End()
+	}
+	if n > 0 || err == io.EOF {
+		err = nil
+	}
+	return n, err
+}

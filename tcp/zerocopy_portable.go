@@ -1,0 +1,25 @@
+//go:build !linux || haul_portable
+
+package tcp
+
+import (
+	"io"
+
+	"github.com/haul-project/haul/tcp/internal/conns"
+)
+
+// joins says that kernelReadFrom would wait for its source itself, so it gets regular
+// files only.
+const joins = false
+
+// kernelReadFrom leaves the copy to package net, which has the kernel do it if it can.
+func kernelReadFrom(c *conns.Conn, r io.Reader, most int64) kernelCopy {
+	n, ok, err := c.SendFrom(r, most)
+	if !ok {
+		return kernelCopy{}
+	}
+	return kernelCopy{n: n}.end(err)
+}
+
+// kernelWriteTo leaves the copy to the caller.
+func kernelWriteTo(io.Writer, int64) kernelCopy { return kernelCopy{} }
