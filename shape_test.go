@@ -64,8 +64,6 @@ var toCut = []string{
 	"sftp/sftpclient.Client methods",
 	"store.MemStore methods",
 	"store/cache arrows",
-	"store/localdir arrows",
-	"store/localdir.Dir methods",
 	"store/s3 arrows",
 	"store/s3.Store methods",
 	"store/storetest arrows",

@@ -15,8 +15,8 @@ import (
 
 // at calls f with the directory of name, reached without leaving the root, and
 // with the last element of name.
-func (d *Dir) at(name string, f func(dir int, base string) error) error {
-	dir, err := d.root.OpenFile(path.Dir(name)+"/.", pathOnly, 0)
+func (p *pathCalls) at(name string, f func(dir int, base string) error) error {
+	dir, err := p.root.OpenFile(path.Dir(name)+"/.", pathOnly, 0)
 	if err != nil {
 		return err
 	}
@@ -30,8 +30,8 @@ func (d *Dir) at(name string, f func(dir int, base string) error) error {
 }
 
 // unlink removes what is no directory.
-func (d *Dir) unlink(name string) error {
-	err := d.at(name, func(dir int, base string) error { return unix.Unlinkat(dir, base, 0) })
+func (p *pathCalls) unlink(name string) error {
+	err := p.at(name, func(dir int, base string) error { return unix.Unlinkat(dir, base, 0) })
 	if err == unix.EISDIR {
 		return rules.ErrIsDir
 	}
@@ -39,34 +39,34 @@ func (d *Dir) unlink(name string) error {
 }
 
 // rmdir removes an empty directory.
-func (d *Dir) rmdir(name string) error {
-	return d.at(name, func(dir int, base string) error { return unix.Unlinkat(dir, base, unix.AT_REMOVEDIR) })
+func (p *pathCalls) rmdir(name string) error {
+	return p.at(name, func(dir int, base string) error { return unix.Unlinkat(dir, base, unix.AT_REMOVEDIR) })
 }
 
 // rename renames in one step, or by several if the file system cannot.
-func (d *Dir) rename(from, to string, replace bool) error {
+func (p *pathCalls) rename(from, to string, replace bool) error {
 	var flags uint
 	if !replace {
 		flags = unix.RENAME_NOREPLACE
 	}
-	err := d.at(from, func(fromDir int, fromBase string) error {
-		return d.at(to, func(toDir int, toBase string) error {
-			return d.call("rename", func() error { return unix.Renameat2(fromDir, fromBase, toDir, toBase, flags) })
+	err := p.at(from, func(fromDir int, fromBase string) error {
+		return p.at(to, func(toDir int, toBase string) error {
+			return p.call("rename", func() error { return unix.Renameat2(fromDir, fromBase, toDir, toBase, flags) })
 		})
 	})
 	if !replace && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS)) {
-		return d.renamePortably(from, to, replace)
+		return p.renamePortably(from, to, replace)
 	}
 	return err
 }
 
 // lutimes sets the times of what has the name, even if that is a symbolic link.
-func (d *Dir) lutimes(name string, atime, mtime time.Time) error {
+func (p *pathCalls) lutimes(name string, atime, mtime time.Time) error {
 	ts, err := timespecs(atime, mtime)
 	if err != nil {
 		return err
 	}
-	return d.at(name, func(dir int, base string) error {
+	return p.at(name, func(dir int, base string) error {
 		return unix.UtimesNanoAt(dir, base, ts[:], unix.AT_SYMLINK_NOFOLLOW)
 	})
 }

@@ -12,31 +12,31 @@ import (
 
 // unlink removes what is no directory. An empty directory that takes the
 // file's place between the look and the removal goes too.
-func (d *Dir) unlink(name string) error {
-	fi, err := d.root.Lstat(name)
+func (p *pathCalls) unlink(name string) error {
+	fi, err := p.root.Lstat(name)
 	if err != nil {
 		return err
 	}
 	if fi.IsDir() {
 		return rules.ErrIsDir
 	}
-	return d.root.Remove(name)
+	return p.root.Remove(name)
 }
 
 // rmdir removes an empty directory.
-func (d *Dir) rmdir(name string) error {
-	fi, err := d.root.Lstat(name)
+func (p *pathCalls) rmdir(name string) error {
+	fi, err := p.root.Lstat(name)
 	if err != nil {
 		return err
 	}
 	if !fi.IsDir() {
 		return syscall.ENOTDIR
 	}
-	return d.root.Remove(name)
+	return p.root.Remove(name)
 }
 
-func (d *Dir) rename(from, to string, replace bool) error {
-	return d.renamePortably(from, to, replace)
+func (p *pathCalls) rename(from, to string, replace bool) error {
+	return p.renamePortably(from, to, replace)
 }
 
-func (d *Dir) lutimes(string, time.Time, time.Time) error { return errors.ErrUnsupported }
+func (p *pathCalls) lutimes(string, time.Time, time.Time) error { return errors.ErrUnsupported }

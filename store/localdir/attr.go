@@ -15,11 +15,11 @@ const specialBits = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 // newMode returns the mode for what fi describes, or for a new file if fi is nil,
 // when a client wants another.
-// Without SpecialBits, a directory keeps its special bits: they are how an
+// Without special bits, a directory keeps its special bits: they are how an
 // administrator shares it with a group. A file loses them.
-func (d *Dir) newMode(fi fs.FileInfo, want fs.FileMode) fs.FileMode {
+func newMode(fi fs.FileInfo, want fs.FileMode, special bool) fs.FileMode {
 	switch {
-	case d.SpecialBits:
+	case special:
 		return want & (fs.ModePerm | specialBits)
 	case fi != nil && fi.IsDir():
 		return want.Perm() | fi.Mode()&specialBits
@@ -43,16 +43,18 @@ func owner(a store.Attr) (uid, gid int) {
 }
 
 // isRoot reports whether fi describes the root, by whatever name.
-func (d *Dir) isRoot(fi fs.FileInfo) bool {
+func (p *pathCalls) isRoot(fi fs.FileInfo) bool {
 	if !fi.IsDir() {
 		return false
 	}
-	root, err := d.root.Lstat(".")
+	root, err := p.root.Lstat(".")
 	return err == nil && os.SameFile(fi, root)
 }
 
 // A target is what change changes: an open file, or what a name leads to.
 type target struct {
+	calls    *calls
+	special  bool // its setuid, setgid and sticky bits may change
 	stat     func() (fs.FileInfo, error)
 	truncate func(size int64) error
 	chmod    func(mode fs.FileMode) error
@@ -63,31 +65,31 @@ type target struct {
 // change changes what a says, the owner last: a new owner may be the only one who
 // may change the rest. Each change is tried, whatever becomes of the others; the error
 // is the first.
-func (d *Dir) change(t target, a store.Attr) (first error) {
+func (t target) change(a store.Attr) (first error) {
 	note := func(err error) { first = cmp.Or(first, err) }
 	chmod := func() error {
 		fi, err := t.stat() // a new owner may have cost it some bits
 		if err != nil {
 			return err
 		}
-		return d.call("chmod", func() error { return t.chmod(d.newMode(fi, *a.Mode)) })
+		return t.calls.call("chmod", func() error { return t.chmod(newMode(fi, *a.Mode, t.special)) })
 	}
 	if a.Size != nil {
-		note(d.call("truncate", func() error { return t.truncate(*a.Size) }))
+		note(t.calls.call("truncate", func() error { return t.truncate(*a.Size) }))
 	}
 	if a.Mode != nil {
 		note(chmod())
 	}
 	if timed(a) {
-		note(d.call("chtimes", func() error { return t.chtimes(a.AccessTime, a.ModTime) }))
+		note(t.calls.call("chtimes", func() error { return t.chtimes(a.AccessTime, a.ModTime) }))
 	}
 	if !a.ChangesOwner() {
 		return first
 	}
 	uid, gid := owner(a)
-	err := d.call("chown", func() error { return t.chown(uid, gid) })
+	err := t.calls.call("chown", func() error { return t.chown(uid, gid) })
 	note(err)
-	if err == nil && a.Mode != nil && d.SpecialBits && *a.Mode&specialBits != 0 {
+	if err == nil && a.Mode != nil && t.special && *a.Mode&specialBits != 0 {
 		note(chmod()) // the system takes setuid and setgid from what changes hands
 	}
 	return first

@@ -87,7 +87,7 @@ func (u *dirUpload) begin() (up store.Upload, err error) {
 	if u.store.Native {
 		err = u.openReplacing()
 	} else {
-		err = u.openTemp(u.store.firstPerm(u.c.Perm))
+		err = u.openTemp(firstPerm(u.c.Perm, u.store.Native))
 	}
 	if err != nil {
 		return nil, err

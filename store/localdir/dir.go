@@ -16,11 +16,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/internal/rules"
 )
 
 const (
@@ -75,15 +73,9 @@ type Dir struct {
 	// the store is used.
 	Native bool
 
-	root       root
-	escape     error // what root itself says of names that leave it
+	pathCalls        // in the directory
 	checkpoint int64 // checkpointBytes, but in tests
 	makers     makers
-
-	// before is called ahead of each system call that changes something or
-	// opens what is read, with its name; an error takes the place of the call.
-	// Only tests set it.
-	before func(call string) error
 }
 
 // New returns the store of the files under root. The caller closes root, when done
@@ -120,90 +112,6 @@ func New(root *os.Root) *Dir {
 	return d
 }
 
-// hook calls d.before, if a test has set it.
-func (d *Dir) hook(call string) error {
-	if d.before == nil {
-		return nil
-	}
-	return d.before(call)
-}
-
-// fail says that op failed on name because of err. It leaves out of err what
-// the os package said of itself, a path that is no business of the caller.
-func (d *Dir) fail(op, name string, err error) error {
-	return &fs.PathError{Op: op, Path: name, Err: d.classify(reason(err))}
-}
-
-// reason returns what the os package wrapped.
-func reason(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	if le, ok := errors.AsType[*os.LinkError](err); ok {
-		return le.Err
-	}
-	if se, ok := errors.AsType[*os.SyscallError](err); ok {
-		return se.Err
-	}
-	return err
-}
-
-// classify gives err one of the kinds the package comment promises.
-func (d *Dir) classify(err error) error {
-	switch {
-	case d.escape != nil && errors.Is(err, d.escape):
-		return rules.ErrOutside
-	case isNoSpace(err):
-		return rules.WithKind(err, store.ErrNoSpace)
-	case errors.Is(err, syscall.EROFS):
-		return rules.WithKind(err, fs.ErrPermission)
-	case errors.Is(err, syscall.ENOTDIR): // "a/b" where a is a file
-		return rules.WithKind(err, fs.ErrNotExist)
-	case isBadName(err):
-		return rules.WithKind(err, fs.ErrInvalid)
-	}
-	return err
-}
-
-// A directory is where names are looked up. An [os.Root] is one.
-type directory interface {
-	Name() string
-	Stat(name string) (fs.FileInfo, error)
-	Lstat(name string) (fs.FileInfo, error)
-	OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error)
-	Readlink(name string) (string, error)
-	Rename(from, to string) error
-	Link(from, to string) error
-	Remove(name string) error
-	Close() error
-}
-
-// A root is the directory of a store.
-type root interface {
-	directory
-	OpenRoot(name string) (*os.Root, error)
-	Mkdir(name string, perm fs.FileMode) error
-	Symlink(target, name string) error
-	Chmod(name string, mode fs.FileMode) error
-	Chown(name string, uid, gid int) error
-	Lchown(name string, uid, gid int) error
-	Chtimes(name string, atime, mtime time.Time) error
-
-	directory(name string) (directory, error) // opens one, for the names in it
-	bare() directory                          // without what follows absolute links
-}
-
-// A dirRoot is a directory that no name leads out of. With LinksFromRoot it follows
-// absolute symbolic links as well.
-//
-// An [os.Root] refuses these. Then the name is rewritten to one without links, and
-// the root is asked again: whatever becomes of the elements meanwhile, the root
-// decides, and leads nowhere out of itself.
-type dirRoot struct {
-	*os.Root
-	store *Dir
-}
-
 // makers are the uploads under way that may make directories. If one fails while
 // another has its name in a directory that the first has made, the other has to remove
 // that directory if it fails too. So none has its directory taken away, but by other
@@ -219,14 +127,6 @@ func (d *Dir) location(name string) string {
 		return ""
 	}
 	return filepath.Join(d.Path, filepath.FromSlash(name))
-}
-
-// call makes a system call, unless a test wants it to fail.
-func (d *Dir) call(name string, f func() error) error {
-	if err := d.hook(name); err != nil {
-		return err
-	}
-	return f()
 }
 
 // A dirUpload is a hidden file beside its target. Open, it holds two
@@ -256,32 +156,3 @@ type dirUpload struct {
 
 func (u *dirUpload) call(name string, f func() error) error { return u.store.call(name, f) }
 func (u *dirUpload) fail(op string, err error) error        { return u.store.fail(op, u.name, err) }
-
-// openRegular opens a hidden file, and nothing else that has its name.
-func openRegular(dir directory, name string, flags int) (*os.File, error) {
-	fi, err := dir.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !fi.Mode().IsRegular() {
-		return nil, store.ErrNotRegular
-	}
-	f, err := dir.OpenFile(name, flags|fileFlags, 0)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := statRegular(f); err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// statRegular describes f. It is an error if f is no regular file.
-func statRegular(f *os.File) (fs.FileInfo, error) {
-	fi, err := f.Stat()
-	if err == nil && !fi.Mode().IsRegular() {
-		err = store.ErrNotRegular
-	}
-	return fi, err
-}

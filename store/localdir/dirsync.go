@@ -48,8 +48,8 @@ var errNoSync = errors.New("fsync of the directory was not made")
 // An fsync that fails is an error of all whose change may have been among what the disk
 // did not take: of those who wait for it, and of those who change names while it runs.
 // The kernel reports the error once, so the next fsync would not find what is lost.
-func (d *Dir) durably(dir directory, change func() error) error {
-	fsync := func() error { return d.call("syncdir", func() error { return syncDir(dir) }) }
+func (c *calls) durably(dir directory, change func() error) error {
+	fsync := func() error { return c.call("syncdir", func() error { return syncDir(dir) }) }
 	id, ok := identify(dir)
 	if !ok {
 		if err := change(); err != nil {

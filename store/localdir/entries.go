@@ -28,12 +28,12 @@ func (d *Dir) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	return nil, d.fail("opendir", name, err)
 }
 
-func (d *Dir) openDir(ctx context.Context, name string) (*dirEntries, error) {
-	if err := d.hook("readdir"); err != nil {
+func (p *pathCalls) openDir(ctx context.Context, name string) (*dirEntries, error) {
+	if err := p.hook("readdir"); err != nil {
 		return nil, err
 	}
 	// See readDir for the dot.
-	dir, err := d.root.directory(name + "/.")
+	dir, err := p.root.directory(name + "/.")
 	if err != nil {
 		return nil, err
 	}
@@ -42,13 +42,13 @@ func (d *Dir) openDir(ctx context.Context, name string) (*dirEntries, error) {
 		_ = dir.Close()
 		return nil, err
 	}
-	return &dirEntries{store: d, ctx: ctx, name: name, dir: dir, names: names}, nil
+	return &dirEntries{calls: &p.calls, ctx: ctx, name: name, dir: dir, names: names}, nil
 }
 
 // dirEntries reads names, and looks each up in the directory itself: a path
 // might mean another by then.
 type dirEntries struct {
-	store  *Dir
+	calls  *calls
 	ctx    context.Context // OpenDir's
 	name   string
 	dir    directory
@@ -59,7 +59,7 @@ type dirEntries struct {
 func (e *dirEntries) Next(into []fs.FileInfo) (n int, err error) {
 	for n == 0 && len(into) > 0 {
 		if err := e.ctx.Err(); err != nil {
-			return 0, e.store.fail("readdir", e.name, err)
+			return 0, e.calls.fail("readdir", e.name, err)
 		}
 		names, err := e.names.Readdirnames(min(len(into), dirBatch))
 		for _, base := range names {
@@ -76,7 +76,7 @@ func (e *dirEntries) Next(into []fs.FileInfo) (n int, err error) {
 		case err == io.EOF:
 			return 0, io.EOF
 		case err != nil:
-			return 0, e.store.fail("readdir", e.name, err)
+			return 0, e.calls.fail("readdir", e.name, err)
 		}
 	}
 	return n, nil
@@ -104,7 +104,7 @@ func (e *dirEntries) Close() error {
 		err = rootErr
 	}
 	if err != nil {
-		return e.store.fail("close", e.name, err)
+		return e.calls.fail("close", e.name, err)
 	}
 	return nil
 }
@@ -123,13 +123,13 @@ func (d *Dir) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-func (d *Dir) readDir(ctx context.Context, name string, most int) ([]fs.DirEntry, error) {
-	if err := d.hook("readdir"); err != nil {
+func (p *pathCalls) readDir(ctx context.Context, name string, most int) ([]fs.DirEntry, error) {
+	if err := p.hook("readdir"); err != nil {
 		return nil, err
 	}
 	// Asked for what is in name, root opens name as a directory only, and
 	// never a pipe or a device.
-	f, err := d.root.OpenFile(name+"/.", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := p.root.OpenFile(name+"/.", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (d *Dir) readDir(ctx context.Context, name string, most int) ([]fs.DirEntry
 			if len(list) == most {
 				return nil, rules.ErrManyEntries
 			}
-			list = append(list, dirEntry{e, d, path.Join(name, e.Name())})
+			list = append(list, dirEntry{e, p, path.Join(name, e.Name())})
 		}
 		if err == io.EOF {
 			return list, nil
@@ -162,23 +162,23 @@ func (d *Dir) readDir(ctx context.Context, name string, most int) ([]fs.DirEntry
 // path, which may have become a link meanwhile.
 type dirEntry struct {
 	fs.DirEntry
-	store *Dir
+	calls *pathCalls
 	path  string
 }
 
 // Info describes the entry, and not what a link leads to.
 func (e dirEntry) Info() (fs.FileInfo, error) {
-	fi, err := e.store.root.Lstat(e.path)
+	fi, err := e.calls.root.Lstat(e.path)
 	if err != nil {
-		return nil, e.store.fail("stat", e.path, err)
+		return nil, e.calls.fail("stat", e.path, err)
 	}
 	return fi, nil
 }
 
 // eachName calls f with the names in a directory, hidden ones included. It
 // reports false if f did once, and calls it no more.
-func (d *Dir) eachName(ctx context.Context, dir string, f func(base string) bool) (bool, error) {
-	list, err := d.openDir(ctx, dir)
+func (p *pathCalls) eachName(ctx context.Context, dir string, f func(base string) bool) (bool, error) {
+	list, err := p.openDir(ctx, dir)
 	if err != nil {
 		return false, err
 	}

@@ -97,7 +97,7 @@ func (d *Dir) openOld(dir directory, base string, a store.Access) (*os.File, err
 	if err != nil {
 		return nil, err
 	}
-	if !d.opens(fi.Mode()) {
+	if !opens(fi.Mode(), d.Native) {
 		return nil, store.ErrNotRegular
 	}
 	if err := d.hook("open"); err != nil {
@@ -125,7 +125,7 @@ func (d *Dir) prepare(f *os.File, a store.Access) error {
 	if err != nil {
 		return err
 	}
-	if !d.opens(fi.Mode()) {
+	if !opens(fi.Mode(), d.Native) {
 		return store.ErrNotRegular
 	}
 	if a.Writes() && fi.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
@@ -142,7 +142,7 @@ func (d *Dir) prepare(f *os.File, a store.Access) error {
 
 func (d *Dir) openNew(dir directory, base string, a store.Access) (f *os.File, err error) {
 	err = d.call("create", func() error {
-		f, err = dir.OpenFile(base, flags(a)|os.O_CREATE|os.O_EXCL, d.firstPerm(a.Perm))
+		f, err = dir.OpenFile(base, flags(a)|os.O_CREATE|os.O_EXCL, firstPerm(a.Perm, d.Native))
 		return err
 	})
 	if err != nil || d.Native {
@@ -227,13 +227,14 @@ func (h *dirHandle) SetAttr(a store.Attr) error {
 		err = h.writable()
 	}
 	if err == nil {
-		err = h.store.change(target{
+		err = target{
+			calls: &h.store.calls, special: h.store.SpecialBits,
 			stat:     h.file.Stat,
 			truncate: h.file.Truncate,
 			chmod:    h.file.Chmod,
 			chtimes:  func(atime, mtime time.Time) error { return futimes(h.file, atime, mtime) },
 			chown:    h.file.Chown,
-		}, a)
+		}.change(a)
 	}
 	if err != nil {
 		return h.fail("setattr", err)
@@ -299,18 +300,19 @@ func (d *Dir) setAttr(ctx context.Context, name string, a store.Attr, follow boo
 		if a.Size != nil || a.Mode != nil {
 			err = rules.ErrLinkAttr
 		}
-		return cmp.Or(err, d.change(d.linkTarget(name), store.Attr{UID: a.UID, GID: a.GID, AccessTime: a.AccessTime, ModTime: a.ModTime}))
+		return cmp.Or(err, d.linkTarget(name).change(store.Attr{UID: a.UID, GID: a.GID, AccessTime: a.AccessTime, ModTime: a.ModTime}))
 	case (a.Mode != nil || a.ChangesOwner()) && !d.Native && d.isRoot(fi):
 		err = rules.ErrRoot
 		a.Mode, a.UID, a.GID = nil, nil, nil
 	}
-	return cmp.Or(err, d.change(d.pathTarget(ctx, name), a))
+	return cmp.Or(err, d.pathTarget(ctx, name).change(a))
 }
 
 // pathTarget is what a name leads to. Only for its size it is opened: it could be
 // a pipe, or a file that this process may change but not write.
 func (d *Dir) pathTarget(ctx context.Context, name string) target {
 	return target{
+		calls: &d.calls, special: d.SpecialBits,
 		stat: func() (fs.FileInfo, error) { return d.root.Stat(name) },
 		truncate: func(size int64) error {
 			h, err := d.openFile(ctx, name, store.Access{Write: true})
@@ -330,9 +332,10 @@ func (d *Dir) pathTarget(ctx context.Context, name string) target {
 }
 
 // linkTarget is a symbolic link itself, which has times and an owner.
-func (d *Dir) linkTarget(name string) target {
+func (p *pathCalls) linkTarget(name string) target {
 	return target{
-		chtimes: func(atime, mtime time.Time) error { return d.lutimes(name, atime, mtime) },
-		chown:   func(uid, gid int) error { return d.root.Lchown(name, uid, gid) },
+		calls:   &p.calls,
+		chtimes: func(atime, mtime time.Time) error { return p.lutimes(name, atime, mtime) },
+		chown:   func(uid, gid int) error { return p.root.Lchown(name, uid, gid) },
 	}
 }

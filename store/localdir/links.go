@@ -175,45 +175,45 @@ func (r dirRoot) Chtimes(name string, atime, mtime time.Time) error {
 	return r.try(name, true, func(name string) error { return r.Root.Chtimes(name, atime, mtime) })
 }
 
-func (d *Dir) stat(ctx context.Context, name string) (fs.FileInfo, error) {
+func (p *pathCalls) stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, err
 	}
 	if isTemp(name) {
 		return nil, fs.ErrNotExist
 	}
-	return d.root.Stat(name)
+	return p.root.Stat(name)
 }
 
-func (d *Dir) lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+func (p *pathCalls) lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if err := checkOld(ctx, name); err != nil {
 		return nil, err
 	}
-	return d.root.Lstat(name)
+	return p.root.Lstat(name)
 }
 
 // renamePortably renames by what every system has.
-func (d *Dir) renamePortably(from, to string, replace bool) error {
+func (p *pathCalls) renamePortably(from, to string, replace bool) error {
 	rename := func() error {
-		return d.call("rename", func() error { return d.root.Rename(from, to) })
+		return p.call("rename", func() error { return p.root.Rename(from, to) })
 	}
 	if replace {
 		return rename()
 	}
 	// To link is refused if the name is taken, at the last moment. A process that
 	// dies between that and the removal leaves two names, and loses nothing.
-	err := d.call("link", func() error { return d.root.Link(from, to) })
+	err := p.call("link", func() error { return p.root.Link(from, to) })
 	switch {
 	case err == nil:
-		err = d.call("remove", func() error { return d.unlink(from) })
+		err = p.call("remove", func() error { return p.unlink(from) })
 		if err != nil {
-			_ = d.unlink(to)
+			_ = p.unlink(to)
 		}
 		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if _, statErr := d.root.Lstat(to); statErr == nil {
+	if _, statErr := p.root.Lstat(to); statErr == nil {
 		return fs.ErrExist
 	} else if !errors.Is(statErr, fs.ErrNotExist) {
 		return statErr
@@ -222,7 +222,7 @@ func (d *Dir) renamePortably(from, to string, replace bool) error {
 }
 
 // renameError distinguishes the reasons for which a rename is refused.
-func (d *Dir) renameError(err error, from, to string) error {
+func (p *pathCalls) renameError(err error, from, to string) error {
 	err = reason(err)
 	switch {
 	case errors.Is(err, syscall.EINVAL): // a directory below itself
@@ -230,8 +230,8 @@ func (d *Dir) renameError(err error, from, to string) error {
 	case errors.Is(err, syscall.EISDIR): // a file onto a directory
 		return rules.WithKind(err, fs.ErrExist)
 	case errors.Is(err, syscall.ENOTDIR): // a directory onto a file, or a name that leads through one
-		_, fromErr := d.root.Lstat(from)
-		_, toErr := d.root.Lstat(to)
+		_, fromErr := p.root.Lstat(from)
+		_, toErr := p.root.Lstat(to)
 		if fromErr == nil && toErr == nil {
 			return rules.WithKind(err, fs.ErrExist)
 		}
@@ -246,7 +246,7 @@ func (d *Dir) mkdir(name string, perm fs.FileMode) error {
 	}
 	fi, err := d.root.Lstat(name)
 	if err == nil && fi.Mode().Perm() != perm && !d.Native && runtime.GOOS != "windows" { // because of the umask
-		err = d.call("chmod", func() error { return d.root.Chmod(name, d.newMode(fi, perm)) })
+		err = d.call("chmod", func() error { return d.root.Chmod(name, newMode(fi, perm, d.SpecialBits)) })
 	}
 	if err != nil {
 		_ = d.rmdir(name)

@@ -75,12 +75,12 @@ func (d *Dir) resolve(name string, follow bool) (dir directory, base string, err
 }
 
 // openParent opens parent, which is empty or ends in a slash.
-func (d *Dir) openParent(parent, base string) (directory, string, error) {
+func (p *pathCalls) openParent(parent, base string) (directory, string, error) {
 	if base == "" || base == ".." { // where a link may lead
 		return nil, "", store.ErrNotRegular
 	}
 	// Asked for what is in parent, root opens parent as a directory only. Asked
 	// for parent itself, it would open a pipe of that name, and wait.
-	dir, err := d.root.directory("./" + parent + ".")
+	dir, err := p.root.directory("./" + parent + ".")
 	return dir, base, err
 }

@@ -22,7 +22,7 @@ import (
 func Machine() *Dir {
 	return &Dir{
 		SpecialBits: true, Path: systemRoot{}.Name(), LinksFromRoot: true, Native: true,
-		root: systemRoot{}, checkpoint: checkpointBytes,
+		pathCalls: pathCalls{root: systemRoot{}}, checkpoint: checkpointBytes,
 	}
 }
 
@@ -68,15 +68,15 @@ func (r systemRoot) OpenFile(name string, flag int, perm fs.FileMode) (*os.File,
 }
 
 // opens reports whether a file of that mode is opened.
-func (d *Dir) opens(mode fs.FileMode) bool {
-	return mode.IsRegular() || d.Native && mode&fs.ModeDevice != 0
+func opens(mode fs.FileMode, native bool) bool {
+	return mode.IsRegular() || native && mode&fs.ModeDevice != 0
 }
 
 // firstPerm returns the permission bits with which a file is created that is to have perm.
 // Those of a Native store are the last, too: the system takes from them what the umask and
 // the directory's access list say.
-func (d *Dir) firstPerm(perm fs.FileMode) fs.FileMode {
-	if d.Native {
+func firstPerm(perm fs.FileMode, native bool) fs.FileMode {
+	if native {
 		return rules.FilePerm(perm)
 	}
 	return 0o600
@@ -106,7 +106,7 @@ func permOf(f *os.File) (fs.FileMode, error) {
 // file has other names, another owner, an access list or other extended attributes.
 func (u *dirUpload) openReplacing() error {
 	if _, err := u.dir.Lstat(u.base); errors.Is(err, fs.ErrNotExist) {
-		return u.openTemp(u.store.firstPerm(u.c.Perm))
+		return u.openTemp(firstPerm(u.c.Perm, u.store.Native))
 	}
 	old, err := openRegular(u.dir, u.base, os.O_WRONLY)
 	if err != nil {

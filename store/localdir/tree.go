@@ -105,34 +105,34 @@ func (d *Dir) RemoveIf(ctx context.Context, name string, was fs.FileInfo) error 
 	return nil
 }
 
-func (d *Dir) removeUnchanged(name string, was fs.FileInfo) error {
+func (p *pathCalls) removeUnchanged(name string, was fs.FileInfo) error {
 	parent, _ := path.Split(name)
 	base := tempname.New(tempname.Random(), tempname.Part)
 	hidden := parent + base
-	dir, _, err := d.openParent(parent, base)
+	dir, _, err := p.openParent(parent, base)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	// Nothing else has the random name, and this rename is one step on every system.
-	if err := d.rename(name, hidden, true); err != nil {
+	if err := p.rename(name, hidden, true); err != nil {
 		return err
 	}
 	fi, err := dir.Lstat(base)
 	if err == nil && fi.Mode().Type() == fs.ModeSymlink {
-		fi, err = d.root.Stat(hidden)
+		fi, err = p.root.Stat(hidden)
 	}
 	if err == nil && os.SameFile(fi, was) && fi.Size() == was.Size() && fi.ModTime().Equal(was.ModTime()) {
-		err = d.call("remove", func() error { return d.unlink(hidden) })
+		err = p.call("remove", func() error { return p.unlink(hidden) })
 		if err == nil || errors.Is(err, fs.ErrNotExist) { // a sweep was quicker
 			return nil
 		}
 	} else {
 		err = store.ErrChanged
 	}
-	backErr := d.rename(hidden, name, false)
+	backErr := p.rename(hidden, name, false)
 	if errors.Is(backErr, fs.ErrExist) {
-		backErr = d.unlink(hidden)
+		backErr = p.unlink(hidden)
 	}
 	return errors.Join(err, backErr)
 }
@@ -248,11 +248,6 @@ func (d *Dir) Space(ctx context.Context, name string) (store.Space, error) {
 		return store.Space{}, d.fail("statvfs", name, err)
 	}
 	return s, nil
-}
-
-// failLink is fail for what takes two names.
-func (d *Dir) failLink(op, from, to string, err error) error {
-	return &os.LinkError{Op: op, Old: from, New: to, Err: d.classify(reason(err))}
 }
 
 // Open opens a regular file for reading. Anything else is [store.ErrNotRegular],

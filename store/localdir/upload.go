@@ -17,11 +17,6 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// fileFlags open what is a regular file. O_NONBLOCK has no effect on those, but it saves
-// four system calls: without it the os package sets it for Go's poller, which takes no
-// such files, and clears it again.
-const fileFlags = syscall.O_NONBLOCK | largeFile
-
 const maxTempTries = 8 // temporary names tried before giving up
 
 // writebackEvery is after how many bytes the disk is set going, where that can be
@@ -261,7 +256,7 @@ func (u *dirUpload) publish() error {
 		return err
 	}
 	if u.attr.Mode != nil {
-		perm = u.store.newMode(nil, *u.attr.Mode)
+		perm = newMode(nil, *u.attr.Mode, u.store.SpecialBits)
 	}
 	if err := u.call("chmod", func() error { return u.file.Chmod(perm) }); err != nil {
 		return err

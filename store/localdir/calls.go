@@ -1,0 +1,79 @@
+package localdir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/haul-project/haul/store"
+	"github.com/haul-project/haul/store/internal/rules"
+)
+
+// calls makes the system calls of a store, and puts their errors into the form that package
+// store describes.
+type calls struct {
+	escape error // what an os.Root says of names that leave it
+
+	// before is called ahead of each system call that changes something or opens what is
+	// read, with its name; an error takes the place of the call. Only tests set it.
+	before func(call string) error
+}
+
+// call makes a system call, unless a test wants it to fail.
+func (c *calls) call(name string, f func() error) error {
+	if err := c.hook(name); err != nil {
+		return err
+	}
+	return f()
+}
+
+// hook calls c.before, if a test has set it.
+func (c *calls) hook(call string) error {
+	if c.before == nil {
+		return nil
+	}
+	return c.before(call)
+}
+
+// fail says that op failed on name because of err. It leaves out of err what
+// the os package said of itself, a path that is no business of the caller.
+func (c *calls) fail(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: c.classify(reason(err))}
+}
+
+// reason returns what the os package wrapped.
+func reason(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	if le, ok := errors.AsType[*os.LinkError](err); ok {
+		return le.Err
+	}
+	if se, ok := errors.AsType[*os.SyscallError](err); ok {
+		return se.Err
+	}
+	return err
+}
+
+// classify gives err one of the kinds the package comment promises.
+func (c *calls) classify(err error) error {
+	switch {
+	case c.escape != nil && errors.Is(err, c.escape):
+		return rules.ErrOutside
+	case isNoSpace(err):
+		return rules.WithKind(err, store.ErrNoSpace)
+	case errors.Is(err, syscall.EROFS):
+		return rules.WithKind(err, fs.ErrPermission)
+	case errors.Is(err, syscall.ENOTDIR): // "a/b" where a is a file
+		return rules.WithKind(err, fs.ErrNotExist)
+	case isBadName(err):
+		return rules.WithKind(err, fs.ErrInvalid)
+	}
+	return err
+}
+
+// failLink is fail for what takes two names.
+func (c *calls) failLink(op, from, to string, err error) error {
+	return &os.LinkError{Op: op, Old: from, New: to, Err: c.classify(reason(err))}
+}

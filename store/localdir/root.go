@@ -1,0 +1,90 @@
+package localdir
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/haul-project/haul/store"
+)
+
+// A directory is where names are looked up. An [os.Root] is one.
+type directory interface {
+	Name() string
+	Stat(name string) (fs.FileInfo, error)
+	Lstat(name string) (fs.FileInfo, error)
+	OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error)
+	Readlink(name string) (string, error)
+	Rename(from, to string) error
+	Link(from, to string) error
+	Remove(name string) error
+	Close() error
+}
+
+// A root is the directory of a store.
+type root interface {
+	directory
+	OpenRoot(name string) (*os.Root, error)
+	Mkdir(name string, perm fs.FileMode) error
+	Symlink(target, name string) error
+	Chmod(name string, mode fs.FileMode) error
+	Chown(name string, uid, gid int) error
+	Lchown(name string, uid, gid int) error
+	Chtimes(name string, atime, mtime time.Time) error
+
+	directory(name string) (directory, error) // opens one, for the names in it
+	bare() directory                          // without what follows absolute links
+}
+
+// A dirRoot is a directory that no name leads out of. With LinksFromRoot it follows
+// absolute symbolic links as well.
+//
+// An [os.Root] refuses these. Then the name is rewritten to one without links, and
+// the root is asked again: whatever becomes of the elements meanwhile, the root
+// decides, and leads nowhere out of itself.
+type dirRoot struct {
+	*os.Root
+	store *Dir
+}
+
+// pathCalls are the operations on names in a directory, each in one step where the system
+// has one.
+type pathCalls struct {
+	calls
+	root root
+}
+
+// fileFlags open what is a regular file. O_NONBLOCK has no effect on those, but it saves
+// four system calls: without it the os package sets it for Go's poller, which takes no
+// such files, and clears it again.
+const fileFlags = syscall.O_NONBLOCK | largeFile
+
+// openRegular opens a hidden file, and nothing else that has its name.
+func openRegular(dir directory, name string, flags int) (*os.File, error) {
+	fi, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, store.ErrNotRegular
+	}
+	f, err := dir.OpenFile(name, flags|fileFlags, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := statRegular(f); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// statRegular describes f. It is an error if f is no regular file.
+func statRegular(f *os.File) (fs.FileInfo, error) {
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = store.ErrNotRegular
+	}
+	return fi, err
+}
