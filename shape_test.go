@@ -74,7 +74,6 @@ var toCut = []string{
 	"tftp/transfer.Sender fields",
 	"tftp/transfer.Sender methods",
 	"web.Handler fields",
-	"web.exchange methods",
 }
 
 // TestShape holds the packages of the product against the bounds, for Linux.

@@ -38,7 +38,7 @@ type archiver interface {
 
 // An archiving is an archive as it is written.
 type archiving struct {
-	x     *exchange
+	x     directoryList
 	out   archiver
 	buf   *[copyBytes]byte
 	n     int // entries so far
@@ -48,7 +48,7 @@ type archiving struct {
 
 // archive answers with a directory and all that is below it. It has what a client would
 // get that follows the listings.
-func (x *exchange) archive(kind string) {
+func (x directoryList) archive(kind string) {
 	mediaType, ok := archiveTypes[kind]
 	if !ok {
 		x.fail(errArchive)
@@ -81,7 +81,7 @@ func (x *exchange) archive(kind string) {
 }
 
 // archiveName returns the name of the archive, and of the directory in it.
-func (x *exchange) archiveName() string {
+func (x directoryList) archiveName() string {
 	if x.name == "." {
 		return "files"
 	}
@@ -108,7 +108,7 @@ func attachment(name string) string {
 func (a *archiving) write(list []entry) error {
 	a.buf = copyBuffers.Get().(*[copyBytes]byte)
 	defer copyBuffers.Put(a.buf)
-	w := bufio.NewWriterSize(pieceWriter{a.x}, listingBuffer)
+	w := bufio.NewWriterSize(pieceWriter{a.x.exchange}, listingBuffer)
 	if a.asZip {
 		a.out = newZip(w)
 	} else {

@@ -128,13 +128,13 @@ func (x *exchange) serve() {
 			x.notAllowed(errNoUploads)
 			return
 		}
-		x.put()
+		uploading{x}.put()
 	case http.MethodDelete:
 		if !a.deletes() {
 			x.notAllowed(errNoRemovals)
 			return
 		}
-		x.remove()
+		uploading{x}.remove()
 	case http.MethodOptions:
 		x.allow()
 		x.writeHeader(http.StatusNoContent)

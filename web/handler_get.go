@@ -18,7 +18,7 @@ func (x *exchange) get() {
 	}
 	f, err := x.acct.Store.Open(x.ctx(), x.name)
 	if err == nil {
-		x.serveFile(f, x.name)
+		delivery{x}.serveFile(f, x.name)
 		return
 	}
 	if errors.Is(err, store.ErrNotRegular) {
@@ -58,7 +58,7 @@ func (x *exchange) hasIndex() bool {
 func (x *exchange) directory() {
 	var how listingQuery
 	if x.h.Listing {
-		how = x.listingQuery()
+		how = directoryList{x}.listingQuery()
 	}
 	if x.h.Index != "" && !how.entries {
 		name := path.Join(x.name, x.h.Index)
@@ -68,7 +68,7 @@ func (x *exchange) directory() {
 			if x.h.Listing {
 				x.set("Vary", "Accept")
 			}
-			x.serveFile(f, name)
+			delivery{x}.serveFile(f, name)
 			return
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrNotRegular):
 		default:
@@ -77,14 +77,14 @@ func (x *exchange) directory() {
 		}
 	}
 	if x.h.Listing {
-		x.list(how)
+		directoryList{x}.list(how)
 		return
 	}
 	x.fail(ErrNotListed)
 }
 
 // serveFile answers with a file, and closes it.
-func (x *exchange) serveFile(f store.File, name string) {
+func (x delivery) serveFile(f store.File, name string) {
 	defer f.Close()
 	x.Path = store.LocationOf(f)
 	p, err := describe(f, "", x.Began)
@@ -127,14 +127,14 @@ func (x *exchange) serveFile(f store.File, name string) {
 // that shows it runs no scripts, and gives it an origin of its own. Otherwise a page
 // of one user could read and write with the password of another. PDF is shown by a
 // program of its own, which a sandbox would not start.
-func (x *exchange) sandbox(mediaType string) {
+func (x delivery) sandbox(mediaType string) {
 	if (x.h.Users != nil || x.acct.Access.writes()) && mediaType != "application/pdf" {
 		x.set("Content-Security-Policy", "sandbox allow-downloads")
 	}
 }
 
 // content sends the file, or the parts of it that were asked for.
-func (x *exchange) content(p representation, mediaType string) {
+func (x delivery) content(p representation, mediaType string) {
 	ranges, ok := x.ranges(p)
 	if ok && len(ranges) == 0 {
 		x.set("Content-Range", "bytes */"+itoa(p.size))

@@ -22,7 +22,7 @@ func (b byteRange) contentRange(size int64) string {
 
 // ranges returns what a request asks for of p, without what p does not have:
 // nothing if it has none of it. It returns false if all of p is the answer.
-func (x *exchange) ranges(p representation) ([]byteRange, bool) {
+func (x delivery) ranges(p representation) ([]byteRange, bool) {
 	values := x.r.Header["Range"]
 	// HEAD knows no ranges: RFC 9110 §14.2.
 	if len(values) != 1 || x.r.Method != http.MethodGet {
@@ -91,7 +91,7 @@ func requestedRanges(s string, size int64) (ranges []byteRange, ok bool) {
 
 // multipart sends several ranges (RFC 9110 §14.6). Its length is known before, so
 // that it is no more sent in chunks than a file.
-func (x *exchange) multipart(p representation, mediaType string, ranges []byteRange) {
+func (x delivery) multipart(p representation, mediaType string, ranges []byteRange) {
 	boundary := rand.Text()
 	heads := make([]string, len(ranges))
 	end := "\r\n--" + boundary + "--\r\n"

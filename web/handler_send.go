@@ -33,12 +33,15 @@ const (
 
 var copyBuffers = sync.Pool{New: func() any { return new([copyBytes]byte) }}
 
+// A delivery is an exchange that sends a file, or a part of it.
+type delivery struct{ *exchange }
+
 // send sends n bytes of f from off on.
 //
 // A file that the kernel can send must reach the connection as it is. A reader
 // around it, other than one io.LimitedReader, would hide it, and the kernel would
 // not be asked. So what is sent is counted on the other side, step by step.
-func (x *exchange) send(f store.File, off, n int64) error {
+func (x delivery) send(f store.File, off, n int64) error {
 	if n <= smallBody {
 		return x.sendSmall(f, off, int(n))
 	}
@@ -70,7 +73,7 @@ func (x *exchange) send(f store.File, off, n int64) error {
 }
 
 // sendParts is copyAt for a file in parts: the kernel sends those that there are.
-func (x *exchange) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.ReaderAt, off, n int64, buf []byte) (moved int64, err error) {
+func (x delivery) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.ReaderAt, off, n int64, buf []byte) (moved int64, err error) {
 	for moved < n {
 		var sent, want int64
 		if part, length, end, ok := parts.OpenPart(off+moved, n-moved); ok {
@@ -89,7 +92,7 @@ func (x *exchange) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.Read
 }
 
 // sendSmall sends what fits into one read, by the deadline of what is before it.
-func (x *exchange) sendSmall(f store.File, off int64, n int) error {
+func (x delivery) sendSmall(f store.File, off int64, n int) error {
 	if n == 0 {
 		return nil
 	}
@@ -133,7 +136,7 @@ func copyAt(w io.Writer, f io.ReaderAt, off, n int64, buf []byte) (moved int64, 
 
 // inSteps moves n bytes by calls of move, and ensures that the peer takes them
 // in good time.
-func (x *exchange) inSteps(n int64, move func(n int64) (int64, error)) error {
+func (x delivery) inSteps(n int64, move func(n int64) (int64, error)) error {
 	step, most := int64(firstStep), int64(maxStep)
 	if r := x.slowest(); r > 0 {
 		most = min(max(r/8, minStep), maxStep) // or the deadline of a step would be the rate's

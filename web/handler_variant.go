@@ -29,7 +29,7 @@ func (x *exchange) isTree() bool {
 // A variant that is older than the file is of an older version, and does not
 // count. Nor does any for a request with a Range, unless it names the variant by
 // its entity tag: the ranges of who has not are of the file.
-func (x *exchange) variant(name string, of representation) (representation, bool) {
+func (x delivery) variant(name string, of representation) (representation, bool) {
 	accepted := x.r.Header["Accept-Encoding"]
 	if len(accepted) == 0 || isCoded(name) {
 		return representation{}, false

@@ -37,8 +37,11 @@ type dirOpener interface {
 	OpenDir(ctx context.Context, name string) (store.Entries, error)
 }
 
+// A directoryList is an exchange that lists a directory.
+type directoryList struct{ *exchange }
+
 // list answers with the entries of a directory.
-func (x *exchange) list(how listingQuery) {
+func (x directoryList) list(how listingQuery) {
 	if how.archive != "" {
 		x.archive(how.archive)
 		return
@@ -72,7 +75,7 @@ func (x *exchange) list(how listingQuery) {
 		x.set("Content-Security-Policy", pagePolicy)
 	}
 	x.writeHeader(http.StatusOK)
-	w := pieceWriter{x}
+	w := pieceWriter{x.exchange}
 	if how.json {
 		err = writeJSON(w, found)
 	} else {
@@ -83,7 +86,7 @@ func (x *exchange) list(how listingQuery) {
 	}
 }
 
-func (x *exchange) isDirectory() error {
+func (x directoryList) isDirectory() error {
 	if x.name == "." {
 		return nil // a store may have no description of its root
 	}
@@ -106,7 +109,7 @@ type gathering struct {
 // out, and names that no path can spell. It leaves out links that lead to a
 // directory which they are in, too: a client that follows all links would never
 // finish. As many as it returns, with or without an error, count as listed.
-func (x *exchange) entries(name string) (list []entry, err error) {
+func (x directoryList) entries(name string) (list []entry, err error) {
 	g := &gathering{name: name}
 	switch s := x.acct.Store.(type) {
 	case dirOpener:
@@ -131,7 +134,7 @@ func (x *exchange) entries(name string) (list []entry, err error) {
 	return g.list, err
 }
 
-func (x *exchange) readEntries(s dirOpener, g *gathering) error {
+func (x directoryList) readEntries(s dirOpener, g *gathering) error {
 	dir, err := s.OpenDir(x.ctx(), g.name)
 	if err != nil {
 		return err
@@ -154,7 +157,7 @@ func (x *exchange) readEntries(s dirOpener, g *gathering) error {
 	}
 }
 
-func (x *exchange) addEntry(g *gathering, fi fs.FileInfo) error {
+func (x directoryList) addEntry(g *gathering, fi fs.FileInfo) error {
 	name := fi.Name()
 	if strings.IndexByte(name, '\\') >= 0 {
 		return nil
@@ -187,7 +190,7 @@ func entryOf(name string, fi fs.FileInfo) entry {
 
 // isAbove reports whether a directory is the one that is listed, or one that it is
 // in, or may be.
-func (x *exchange) isAbove(g *gathering, dir fs.FileInfo) bool {
+func (x directoryList) isAbove(g *gathering, dir fs.FileInfo) bool {
 	if strings.Count(g.name, "/") >= maxAbove {
 		return true
 	}

@@ -87,7 +87,7 @@ type listingQuery struct {
 var listingColumns = [...]struct{ by, heading string }{{"name", "Name"}, {"size", "Size"}, {"time", "Modified"}}
 
 // listingQuery reads how the listing is asked for. It ignores what it does not know.
-func (x *exchange) listingQuery() listingQuery {
+func (x directoryList) listingQuery() listingQuery {
 	query, _ := url.ParseQuery(x.r.URL.RawQuery)
 	q := listingQuery{json: query.Has("json") || x.prefersJSON(), by: listingColumns[0].by, descending: query.Get("order") == "desc"}
 	for _, c := range listingColumns {
@@ -127,7 +127,7 @@ func (q listingQuery) keep(entries []entry) []entry {
 }
 
 // prefersJSON reports whether Accept names JSON, and likes HTML no better.
-func (x *exchange) prefersJSON() bool {
+func (x directoryList) prefersJSON() bool {
 	accept := x.r.Header["Accept"]
 	asJSON, named := quality(accept, "application/json")
 	if !named || asJSON == 0 {

@@ -23,10 +23,13 @@ const receiveBytes = 256 << 10
 
 var receiveBuffers = sync.Pool{New: func() any { return new([receiveBytes]byte) }}
 
+// An uploading is an exchange that changes a file.
+type uploading struct{ *exchange }
+
 // put answers PUT (RFC 9110 §9.3.4). The content is asked for (Expect:
 // 100-continue) by the first read of it, and so only once all that could refuse
 // it has been looked at.
-func (x *exchange) put() {
+func (x uploading) put() {
 	err := x.receive()
 	if errors.Is(err, fs.ErrExist) && x.onlyNew() {
 		err = fmt.Errorf("%w: %w", errCondition, err) // it has come up since the conditions were looked at
@@ -39,7 +42,7 @@ func (x *exchange) put() {
 	}
 }
 
-func (x *exchange) receive() error {
+func (x uploading) receive() error {
 	if x.dir {
 		return errPutDir
 	}
@@ -84,7 +87,7 @@ func (x *exchange) receive() error {
 // mayPut holds conditions against what has the name, and reports whether a file
 // has it that will be replaced. Whether the name may be taken is the store's to
 // say: what is uploaded may go elsewhere than where files are served from.
-func (x *exchange) mayPut() (exists bool, err error) {
+func (x uploading) mayPut() (exists bool, err error) {
 	fi, err := x.acct.Store.Stat(x.ctx(), x.name)
 	switch {
 	case err == nil:
@@ -99,7 +102,7 @@ func (x *exchange) mayPut() (exists bool, err error) {
 
 // holds returns an error unless the conditions of a request that changes
 // something hold for what has the name now.
-func (x *exchange) holds() error {
+func (x uploading) holds() error {
 	if !conditional(x.r.Header) {
 		return nil
 	}
@@ -109,7 +112,7 @@ func (x *exchange) holds() error {
 // holding calls do if the conditions hold for what has the name now, and with its
 // description; that is nil if there is nothing. A file is open meanwhile. Those who may
 // only upload learn nothing by the conditions but whether it exists.
-func (x *exchange) holding(do func(was fs.FileInfo) error) error {
+func (x uploading) holding(do func(was fs.FileInfo) error) error {
 	var v validators
 	var was fs.FileInfo
 	f, err := store.File(nil), fs.ErrPermission
@@ -137,7 +140,7 @@ func (x *exchange) holding(do func(was fs.FileInfo) error) error {
 
 // onlyNew reports whether the request wants no file replaced. The store then
 // holds it to that to the last moment.
-func (x *exchange) onlyNew() bool {
+func (x uploading) onlyNew() bool {
 	for _, field := range x.r.Header["If-None-Match"] {
 		if strings.Trim(field, " \t") == "*" {
 			return true
@@ -148,7 +151,7 @@ func (x *exchange) onlyNew() bool {
 
 // fill writes the content of the request to u, from off on. It must be n bytes; if
 // that is -1, it may be as many as uploads may have that do not say.
-func (x *exchange) fill(u store.Upload, off, n int64) error {
+func (x uploading) fill(u store.Upload, off, n int64) error {
 	most := n
 	if n < 0 {
 		if most = x.h.MaxUpload; most <= 0 {
@@ -157,7 +160,7 @@ func (x *exchange) fill(u store.Upload, off, n int64) error {
 	}
 	buf := receiveBuffers.Get().(*[receiveBytes]byte)
 	defer receiveBuffers.Put(buf)
-	body := &patientReader{x: x}
+	body := &patientReader{x: x.exchange}
 	defer body.done()
 	if x.r.ProtoMajor == 1 {
 		x.patient(0) // for "100 Continue", which net/http sends at the first read
@@ -241,7 +244,7 @@ func (p *patientReader) reason(err error) error {
 // publish commits an upload, and answers so. If the request has conditions they
 // have to hold still; a change in the moment between that check and the commit is
 // not noticed, but for If-None-Match: *, which the store checks.
-func (x *exchange) publish(u store.Upload, exists bool) error {
+func (x uploading) publish(u store.Upload, exists bool) error {
 	if len(x.r.Header["If-Match"]) > 0 || len(x.r.Header["If-Unmodified-Since"]) > 0 {
 		if err := x.holds(); err != nil {
 			return err
@@ -260,7 +263,7 @@ func (x *exchange) publish(u store.Upload, exists bool) error {
 }
 
 // remove answers DELETE (RFC 9110 §9.3.5). Directories are left alone.
-func (x *exchange) remove() {
+func (x uploading) remove() {
 	s, ok := x.acct.Store.(store.Remover)
 	err := errors.ErrUnsupported
 	switch {
@@ -292,7 +295,7 @@ func (p uploadPart) n() int64   { return p.last - p.first + 1 }
 func (p uploadPart) asks() bool { return p.last < p.first }
 
 // uploadPart returns the part that the request brings, or nil if it brings all.
-func (x *exchange) uploadPart() (*uploadPart, error) {
+func (x uploading) uploadPart() (*uploadPart, error) {
 	values := x.r.Header["Content-Range"]
 	if len(values) == 0 {
 		return nil, nil
@@ -340,7 +343,7 @@ func parseUploadRange(s string) (p uploadPart, ok bool) {
 // receivePart takes a part of an upload (RFC 9110 §14.5), or says how much of it
 // is there. If the connection is lost, the store keeps the part for the next one,
 // if it can. With the last part the file is published.
-func (x *exchange) receivePart(p *uploadPart, c store.Create, exists bool) error {
+func (x uploading) receivePart(p *uploadPart, c store.Create, exists bool) error {
 	c.Resume, c.Source = x.uploader(), x.r.Header.Get("Upload-Source")
 	c.Parents = !p.asks() // to ask makes nothing
 	u, err := x.acct.Store.Create(x.ctx(), x.name, c)
@@ -380,7 +383,7 @@ func (x *exchange) receivePart(p *uploadPart, c store.Create, exists bool) error
 
 // keep ends an upload that will be resumed, once what there is of it is safe, and
 // says how much that is.
-func (x *exchange) keep(u store.Upload, there int64) error {
+func (x uploading) keep(u store.Upload, there int64) error {
 	if err := u.Close(); err != nil {
 		return err
 	}
@@ -389,17 +392,17 @@ func (x *exchange) keep(u store.Upload, there int64) error {
 }
 
 // kept answers how much of an upload is there.
-func (x *exchange) kept(there int64) {
+func (x uploading) kept(there int64) {
 	x.offset(there)
 	x.reply(http.StatusAccepted, "that much is there: see Upload-Offset")
 }
 
 // offset says how many bytes of an upload are there.
-func (x *exchange) offset(n int64) { x.set("Upload-Offset", itoa(n)) }
+func (x uploading) offset(n int64) { x.set("Upload-Offset", itoa(n)) }
 
 // uploader says whose upload it is, so that no client resumes another's: a user's,
 // or, without a user, an address's.
-func (x *exchange) uploader() string {
+func (x uploading) uploader() string {
 	if x.acct.User != "" {
 		return "http user " + x.acct.User
 	}
