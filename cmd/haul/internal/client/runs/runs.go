@@ -1,6 +1,6 @@
-// Package runs shows whether a run of haul that left something on a server is still alive. A run
-// has an ID, which its hidden files on servers have in their names, and a file of this ID on this
-// machine, which it holds locked. So the next run on this machine knows which of them are in use.
+// Package runs finds out whether a run of haul that left temporary files on a server is still alive.
+// Each run has an ID, which is part of the names of its temporary files, and locks a local file
+// named after the ID. The next run on this machine thus knows which temporary files are in use.
 package runs
 
 import (
@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// keepFor is how long the file of a run is kept that was killed, or has left something.
+	// keepFor is how long the file of a run is kept if the run was killed or left temporary files.
 	keepFor = 30 * 24 * time.Hour
 
-	// maxRuns is how many files there are at most. The oldest of runs that have ended make room
-	// for others. If so many runs are alive, further ones have no ID.
+	// maxRuns bounds the files. The oldest files of ended runs make room for new ones. If maxRuns
+	// runs are alive, further ones have no ID.
 	maxRuns = 1000
 )
 
-// Runs are the runs of one user on this machine, and among them the one of this process. Any
-// goroutine may call its methods.
+// Runs are the runs of one user on this machine, including this process. Its methods are safe for
+// concurrent use.
 type Runs struct {
 	dir  string
-	host string // of the machine: other ones may have the directory too
+	host string // name of this machine, as others may share the directory
 	most int    // files there
 
 	begin sync.Once
