@@ -62,7 +62,7 @@ var toCut = []string{
 	"sftp/internal/wire arrows",
 	"sftp/internal/wire.appendCheckFile parameters",
 	"sftp/sftpclient.Client methods",
-	"store.MemStore methods",
+	"store.memStore methods",
 	"store/cache arrows",
 	"store/s3 arrows",
 	"store/s3.Store methods",

@@ -35,7 +35,7 @@ func (h *sessionHandle) path() string {
 	if h.upload != nil {
 		return h.upload.path
 	}
-	return store.LocationOf(h.file)
+	return store.LocationOf(h.file).Path
 }
 
 // A handleTable is that of a session. A handle that was closed is not mistaken

@@ -26,12 +26,14 @@ type hiddenUpload struct {
 	key  uploadKey
 	path string // on the disk
 
-	mu     sync.RWMutex     // held by writers to read, and to write by what must be alone
-	conn   *userConn        // mu: of the first user
-	hidden store.Upload     // mu: nil once it is published or discarded
-	placed store.Handle     // mu: in place, once it is published so
-	failed error            // mu: why there is neither; fs.ErrClosed if all went well
-	users  []*sessionHandle // mu: the first is the one that ends it
+	mu     sync.RWMutex // held by writers to read, and to write by what must be alone
+	conn   *userConn    // mu: of the first user
+	hidden store.Upload // mu: nil once it is published or discarded
+	placed store.Handle // mu: in place, once it is published so
+
+	published *store.Published // set by the Commit of hidden
+	failed    error            // mu: why there is neither; fs.ErrClosed if all went well
+	users     []*sessionHandle // mu: the first is the one that ends it
 
 	end   atomic.Int64          // the file's size
 	broke atomic.Pointer[error] // why a write failed, while it was hidden
@@ -119,15 +121,18 @@ func (c *userConn) publishOwn(name string) error {
 func (s *session) createHidden(h *sessionHandle, perm fs.FileMode, exclusive bool) error {
 	// It may outlive the channel: see leave.
 	ctx := context.WithoutCancel(s.ctx)
-	hidden, err := s.conn.tree.Create(ctx, h.name, store.Create{Perm: perm, Exclusive: exclusive})
+	published := new(store.Published)
+	hidden, err := s.conn.tree.Create(ctx, h.name, store.Create{Perm: perm, Exclusive: exclusive, Published: published})
 	if err != nil {
 		return err
 	}
 	none := perm == 0 // which cannot be given at once, as that has another meaning there
-	if p, ok := hidden.(store.PermUpload); ok && !none {
-		perm = p.Perm()
+	if a, ok := store.As[store.AttrUpload](hidden); ok && !none {
+		if bits, ok := a.Perm(); ok {
+			perm = bits
+		}
 	}
-	u := &hiddenUpload{key: uploadKey{s.conn.info.User, h.name}, path: store.LocationOf(hidden), conn: s.conn, hidden: hidden, perm: perm}
+	u := &hiddenUpload{key: uploadKey{s.conn.info.User, h.name}, path: store.LocationOf(hidden).Path, conn: s.conn, hidden: hidden, published: published, perm: perm}
 	if none {
 		u.attr.Mode = &u.perm
 	}
@@ -270,9 +275,8 @@ func (u *hiddenUpload) publishInPlace() error {
 	case u.hidden == nil:
 		return u.failed
 	}
-	hidden := u.hidden
 	err := u.publish()
-	store.PublishedBy(hidden).Close() // it is written further
+	u.published.Close() // more will be written
 	if err != nil {
 		return err
 	}
@@ -311,7 +315,7 @@ func (u *hiddenUpload) publish() error {
 	// once the file has its name, and it was granted before.
 	tree := u.conn.account.Tree
 	err := tree.SetAttr(context.WithoutCancel(u.conn.ctx), u.key.name, late, true)
-	if errors.Is(err, errors.ErrUnsupported) && tree.Features().OwnTimes {
+	if errors.Is(err, errors.ErrUnsupported) && store.CapabilitiesOf(tree).OwnTimes {
 		return nil // no file there has attributes that were set, and this one is whole
 	}
 	if err != nil {
@@ -325,7 +329,7 @@ func (u *hiddenUpload) publish() error {
 func (u *hiddenUpload) early(hidden store.Upload) (late store.Attr) {
 	early, late := u.attr, u.attr
 	early.UID, early.GID = nil, nil
-	to, ok := hidden.(store.AttrUpload)
+	to, ok := store.As[store.AttrUpload](hidden)
 	if !ok || early == (store.Attr{}) || to.SetAttr(early) != nil {
 		return late
 	}
@@ -360,9 +364,8 @@ func (u *hiddenUpload) leave(h *sessionHandle, why error) error {
 	u.users = slices.DeleteFunc(u.users, func(o *sessionHandle) bool { return o == h })
 	switch last := len(u.users) == 0; {
 	case u.hidden != nil && first && why == nil:
-		hidden := u.hidden
 		err := u.publish()
-		h.transfer.Published = store.PublishedBy(hidden)
+		h.transfer.Published = u.published.OrNil()
 		return err
 	case u.hidden != nil && last:
 		hidden := u.hidden

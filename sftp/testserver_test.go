@@ -193,7 +193,7 @@ func newTestSession(t testing.TB, set func(s *Server, a *Account)) *sftpPeer {
 type testServer struct {
 	t      testing.TB
 	server *Server
-	tree   *store.MemStore
+	tree   store.Tree
 	key    ssh.Signer // the host's
 	conns  sync.WaitGroup
 	cancel context.CancelFunc

@@ -99,7 +99,7 @@ func (c *commitTree) Create(ctx context.Context, name string, o store.Create) (s
 	if err != nil {
 		return nil, err
 	}
-	return commitUpload{u.(store.AttrUpload), c, name}, nil
+	return commitUpload{u, c, name}, nil
 }
 
 func (c *commitTree) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
@@ -108,13 +108,15 @@ func (c *commitTree) SetAttr(ctx context.Context, name string, a store.Attr, fol
 }
 
 type commitUpload struct {
-	store.AttrUpload
+	store.Upload
 	tree *commitTree
 	name string
 }
 
+func (u commitUpload) Unwrap() any { return u.Upload }
+
 func (u commitUpload) Commit() error {
-	err := u.AttrUpload.Commit()
+	err := u.Upload.Commit()
 	if err == nil {
 		u.tree.first, err = u.tree.Stat(context.Background(), u.name)
 	}

@@ -75,7 +75,7 @@ func TestMemKernelRefuses(t *testing.T) {
 	if _, err := u.WriteAt(make([]byte, 1<<20), 0); err != nil {
 		t.Fatal(err)
 	}
-	used := m.Used()
+	used := store.Used(m)
 	const room = 256 << 20 // for the runtime
 	limit := addressSpace(t) + room
 	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
@@ -87,7 +87,7 @@ func TestMemKernelRefuses(t *testing.T) {
 	_, err = u.WriteAt([]byte("x"), 1<<30)
 	wantError(t, "WriteAt", err, store.ErrNoSpace)
 	wantError(t, "WriteAt", err, unix.ENOMEM)
-	if got := m.Used(); got != used {
+	if got := store.Used(m); got != used {
 		t.Errorf("%d bytes charged after that, were %d", got, used)
 	}
 	if err := u.Commit(); err != nil {

@@ -49,7 +49,7 @@ func TestMemCharges(t *testing.T) {
 		if _, err := u.WriteAt(bytes.Repeat([]byte{7}, int(tt.size)), 0); err != nil {
 			t.Error(err)
 		}
-		if got := m.Used(); got != tt.writing {
+		if got := store.Used(m); got != tt.writing {
 			t.Errorf("%s: %d bytes charged to the upload, want %d", tt.name, got, tt.writing)
 		}
 		if err := u.Truncate(tt.cut); err != nil {
@@ -58,7 +58,7 @@ func TestMemCharges(t *testing.T) {
 		if err := u.Commit(); err != nil {
 			t.Error(err)
 		}
-		if got := m.Used(); got != tt.done {
+		if got := store.Used(m); got != tt.done {
 			t.Errorf("%s: %d bytes charged to the file, want %d", tt.name, got, tt.done)
 		}
 		f, err := m.Open(t.Context(), "f")
@@ -71,11 +71,11 @@ func TestMemCharges(t *testing.T) {
 		if err := upload(t, m, "f", "", store.Create{}); err != nil {
 			t.Error(err)
 		}
-		if got := m.Used(); got != tt.done+overhead {
+		if got := store.Used(m); got != tt.done+overhead {
 			t.Errorf("%s: %d bytes charged to a replaced file in use, want %d", tt.name, got-overhead, tt.done)
 		}
 		f.Close()
-		if got := m.Used(); got != overhead {
+		if got := store.Used(m); got != overhead {
 			t.Errorf("%s: %d bytes charged when all is gone", tt.name, got-overhead)
 		}
 	}
@@ -93,7 +93,7 @@ func TestMemAnnounced(t *testing.T) {
 		}
 		defer u.Close()
 	}
-	if got := m.Used(); got > many*overhead {
+	if got := store.Used(m); got > many*overhead {
 		t.Errorf("%d uploads of which nothing has come take %d bytes", many, got)
 	}
 	_, err := m.Create(t.Context(), "f", store.Create{Size: limit})
@@ -145,17 +145,17 @@ func TestMemLimitMapped(t *testing.T) {
 			}
 		}
 		wantError(t, "WriteAt", err, store.ErrNoSpace)
-		if off < limit-int64(len(piece)+os.Getpagesize()) || m.Used() > limit+overhead {
-			t.Errorf("full at %d bytes written, %d charged, of %d", off, m.Used(), limit)
+		if off < limit-int64(len(piece)+os.Getpagesize()) || store.Used(m) > limit+overhead {
+			t.Errorf("full at %d bytes written, %d charged, of %d", off, store.Used(m), limit)
 		}
-		if u.Close(); m.Used() != 0 {
-			t.Errorf("%d bytes charged after Close", m.Used())
+		if u.Close(); store.Used(m) != 0 {
+			t.Errorf("%d bytes charged after Close", store.Used(m))
 		}
 	}
 	_, err := m.Create(t.Context(), "f", store.Create{Size: limit + 1})
 	wantError(t, "Create of more than fits", err, store.ErrNoSpace)
-	if m.Used() != 0 {
-		t.Errorf("%d bytes charged after a Create that failed", m.Used())
+	if store.Used(m) != 0 {
+		t.Errorf("%d bytes charged after a Create that failed", store.Used(m))
 	}
 }
 
@@ -178,7 +178,7 @@ func TestMemForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}()
-	collectUntil(t, func() bool { return m.Used() == overhead })
+	collectUntil(t, func() bool { return store.Used(m) == overhead })
 
 	s := store.Sink(0, func(string, store.File) {})
 	if err := upload(t, s, "f", content, store.Create{}); err != nil {
@@ -228,13 +228,13 @@ func TestMemStress(t *testing.T) {
 	}
 	close(stop)
 	all.Wait()
-	if got := m.Used(); got != charged(size) {
+	if got := store.Used(m); got != charged(size) {
 		t.Errorf("%d bytes charged in the end, want %d", got, charged(size))
 	}
 }
 
 // readAndClose reads "f" in two goroutines, and closes it in a third.
-func readAndClose(t *testing.T, m *store.MemStore) {
+func readAndClose(t *testing.T, m store.Tree) {
 	f, err := m.Open(t.Context(), "f")
 	if err != nil {
 		t.Error(err)

@@ -8,66 +8,73 @@ import (
 )
 
 const (
-	// maxOwnFiles and maxOwnDirs are how much a drop box remembers of the names
-	// that were made through it, in bytes: some thousands. Clients are done with
-	// a file soon, but set the times of a directory when all is in it.
+	// maxOwnFiles and maxOwnDirs bound the memory, in bytes, for the names
+	// that were made through a drop box: some thousands. Clients finish
+	// a file soon, but set the times of a directory after they have filled it.
 	maxOwnFiles = 256 << 10
 	maxOwnDirs  = 1 << 20
 
-	// ownCost is what it takes to remember a name, besides the name, in bytes.
+	// ownCost is the memory for a name in addition to its text, in bytes.
 	ownCost = 256
 )
 
-// UploadOnly returns t as a drop box: its users can add files, but take nothing out,
-// see little of what is in it, and harm none of it.
+// UploadOnly returns t as a drop box: its users can add files, but cannot read or
+// damage the files in it, and see few of their names.
 //
 //   - Files and directories can be added where the name is free: by Create,
 //     which is always exclusive, by OpenFile with Create, and by Mkdir.
-//   - What was made through this view, and is still what has the name, is its
-//     user's to finish, as clients do that upload under another name first: a
+//   - A file or directory that was made through this view, and still has its name, can be
+//     finished, as by clients that upload under another name first: a
 //     file can be opened again to be written, renamed to a name that is free,
-//     and removed, and an empty directory removed. Of both the attributes can be
-//     set, but for the owner. Of very many the first are forgotten.
+//     and removed, and an empty directory removed. The attributes of both can be
+//     set, except for the owner. If there are very many, the view forgets the first.
 //   - A directory can be listed, and shows its directories only, for clients
 //     that look where they are.
-//   - A client that knows a name can ask Stat and Lstat for it, as many do when
+//   - A client that knows a name can ask Stat and Lstat for it, as many do after
 //     they have sent a file.
 //
-// All else is an [fs.ErrPermission]; to change what is not there is an
+// Any other call is an [fs.ErrPermission]; a change of a file that does not exist is an
 // [fs.ErrNotExist], as it is for Lstat.
 //
 // Each user should have a view of their own. A client with several connections has
-// several views, so names count too: if one of secret reports that only its maker
-// can know a file's name, a client that uses the name counts as its maker.
+// several views, so names count too: if one of secret reports that only the maker
+// of a file can know its name, a client that uses the name counts as the maker.
 func UploadOnly(t Tree, secret ...func(name string) bool) Tree {
+	return newUploadOnly(t, secret)
+}
+
+func newUploadOnly(t Tree, secret []func(name string) bool) *uploadOnly {
 	return &uploadOnly{
 		refusing: refusing{t, errUploadOnly},
+		of:       CapabilitiesOf(t),
 		secret:   secret,
 		files:    ownNames{limit: maxOwnFiles},
 		dirs:     ownNames{limit: maxOwnDirs},
 	}
 }
 
-// CreateOnly returns t without the right to change or remove what was there before:
+// CreateOnly returns t without the right to change or remove files that were there before:
 // new files and directories come in as with [UploadOnly], and all can be read and
-// listed but for what [Finished] hides: that is not listed, and only its maker reads it.
+// listed, except for the files that [Finished] hides: they are not listed, and only their
+// makers read them.
 func CreateOnly(t Tree, secret ...func(name string) bool) Tree {
-	u := UploadOnly(t, secret...).(*uploadOnly)
+	u := newUploadOnly(t, secret)
 	u.reads, u.reason = true, errCreateOnly
 	return u
 }
 
 type uploadOnly struct {
 	refusing
-	reads  bool // what is there can be read and listed
+	of     Capabilities // of the tree
+	reads  bool         // what is there can be read and listed
 	secret []func(name string) bool
 
 	mu          sync.Mutex
 	files, dirs ownNames // mu
 }
 
-// ownNames are names that were made, with what they were given to. If there are
-// too many the first are forgotten.
+// ownNames are names that were made through the view, with the files that got them. If there
+// are too many, the first are forgotten.
 type ownNames struct {
 	limit int // bytes
 	used  int
@@ -98,16 +105,16 @@ func (o *ownNames) add(name string, f ownFile) {
 	}
 }
 
-// describe returns what has the name now, which fi describes.
+// describe returns the file that has the name now. fi describes it.
 func (u *uploadOnly) describe(name string, fi fs.FileInfo) ownFile {
 	f := ownFile{info: fi}
-	if t, ok := u.tree.(interface{ Birth(name string) Birth }); ok {
-		f.birth = t.Birth(name)
+	if u.of.Birth != nil {
+		f.birth = u.of.Birth(name)
 	}
 	return f
 }
 
-// note remembers that a name was made.
+// note records a name as made through the view.
 func (u *uploadOnly) note(name string, fi fs.FileInfo) {
 	f := u.describe(name, fi)
 	u.mu.Lock()
@@ -119,7 +126,7 @@ func (u *uploadOnly) note(name string, fi fs.FileInfo) {
 	}
 }
 
-// made notes that a name was made just now. If it cannot be described then, its
+// made records a name that was made just now. If it cannot be described, its
 // maker is not known, and it belongs to no user.
 func (u *uploadOnly) made(ctx context.Context, name string) {
 	if fi, err := u.tree.Lstat(context.WithoutCancel(ctx), name); err == nil {
@@ -127,8 +134,8 @@ func (u *uploadOnly) made(ctx context.Context, name string) {
 	}
 }
 
-// own returns an error unless what has the name was made through this view. It is
-// fs.ErrNotExist if nothing has it.
+// own returns an error unless the file that has the name was made through this view. The
+// error is fs.ErrNotExist if there is no such file.
 func (u *uploadOnly) own(ctx context.Context, op, name string, dirs bool) error {
 	fi, err := u.tree.Lstat(ctx, name)
 	if err != nil {
@@ -153,8 +160,8 @@ func (u *uploadOnly) own(ctx context.Context, op, name string, dirs bool) error 
 	return nil
 }
 
-// isStill reports whether f is what has the name now. Stores that are neither in a
-// directory nor in memory cannot say; the name has to do.
+// isStill reports whether f still has its name. Stores that are neither in a
+// directory nor in memory cannot tell; then the name suffices.
 func (f ownFile) isStill(now ownFile) bool {
 	if SameFile(f.info, now.info) {
 		return f.birth == now.birth
@@ -162,6 +169,15 @@ func (f ownFile) isStill(now ownFile) bool {
 	_, mem := f.info.(memInfo)
 	_, other := f.info.Sys().(Details)
 	return other && !mem
+}
+
+// Capabilities keeps reading what was uploaded from those who may not read.
+func (u *uploadOnly) Capabilities() Capabilities {
+	c := u.refusing.Capabilities()
+	if u.reads {
+		c.OpenUpload = u.of.OpenUpload
+	}
+	return c
 }
 
 func (u *uploadOnly) Open(ctx context.Context, name string) (File, error) {
@@ -177,16 +193,19 @@ func (u *uploadOnly) Create(ctx context.Context, name string, c Create) (Upload,
 	if err != nil {
 		return nil, err
 	}
-	return CarryUpload(ownUpload{up, u, context.WithoutCancel(ctx), name}, up, u.reads), nil
+	return ownUpload{up, u, context.WithoutCancel(ctx), name}, nil
 }
 
-// An ownUpload notes the name that it is given.
+// An ownUpload records its name as the user's own when it is committed.
 type ownUpload struct {
 	Upload
 	view *uploadOnly
 	ctx  context.Context
 	name string
 }
+
+// Unwrap is for [As].
+func (o ownUpload) Unwrap() any { return o.Upload }
 
 func (o ownUpload) Commit() error {
 	err := o.Upload.Commit()
@@ -251,8 +270,7 @@ func (u *uploadOnly) RemoveDir(ctx context.Context, name string) error {
 	return u.tree.RemoveDir(ctx, name)
 }
 
-// Rename renames files only: in a directory there may be what others have
-// brought.
+// Rename renames files only: a directory may hold files of other users.
 func (u *uploadOnly) Rename(ctx context.Context, from, to string, _ bool) error {
 	if err := u.own(ctx, "rename", from, false); err != nil {
 		return err
@@ -298,11 +316,14 @@ type uploadHandle struct {
 	name string
 }
 
+// Unwrap is for [As].
+func (h uploadHandle) Unwrap() any { return h.Handle }
+
 func (h uploadHandle) SetAttr(a Attr) error {
 	return h.view.setAttr(h.name, a, h.Handle.SetAttr)
 }
 
-// setAttr sets all but the owner, which is refused.
+// setAttr sets all attributes except for the owner, which it refuses.
 func (u *uploadOnly) setAttr(name string, a Attr, set func(Attr) error) error {
 	owned := a.ChangesOwner()
 	a.UID, a.GID = nil, nil
@@ -313,8 +334,8 @@ func (u *uploadOnly) setAttr(name string, a Attr, set func(Attr) error) error {
 	return err
 }
 
-// read returns an error unless the name may be read through the view. Only its maker
-// reads an unfinished file.
+// read returns an error unless the name may be read through the view. Only the maker of
+// an unfinished file may read it.
 func (u *uploadOnly) read(ctx context.Context, op, name string) error {
 	if !u.reads {
 		return u.refuse(op, name)
@@ -325,16 +346,7 @@ func (u *uploadOnly) read(ctx context.Context, op, name string) error {
 	return u.own(ctx, op, name, false)
 }
 
-// hides reports whether an entry of a directory is kept from sight.
+// hides reports whether an entry of a directory is not listed.
 func (u *uploadOnly) hides(name string, dir bool) bool {
 	return !dir && (!u.reads || isUnfinished(name))
 }
-
-// Location returns the path that the upload is for.
-func (o ownUpload) Location() string { return LocationOf(o.Upload) }
-
-// Published is for [PublishedBy].
-func (o ownUpload) Published() *Published { return PublishedBy(o.Upload) }
-
-// Location returns the path by which the file was opened.
-func (h uploadHandle) Location() string { return LocationOf(h.Handle) }

@@ -1,12 +1,12 @@
 package store
 
 // Used returns how many bytes are charged to m.
-func (m *MemStore) Used() int64 { return m.budget.used.Load() }
+func Used(m Tree) int64 { return m.(*memStore).budget.used.Load() }
 
 // SinkUsed returns how many bytes are charged to a Sink.
 func SinkUsed(s Store) int64 { return s.(*sink).budget.used.Load() }
 
-// Memory returns what holds the bytes of a file of a MemStore or a Sink, and
+// Memory returns what holds the bytes of a file of Mem or a Sink, and
 // whether that is mapped.
 func Memory(f File) (b []byte, mapped bool) {
 	x := f.(*memReader).file.block.extent

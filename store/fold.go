@@ -16,36 +16,39 @@ const maxFoldDepth = 64
 
 // FoldCase returns a store of the files of s whose names are matched without
 // regard to case where the exact name is not there: for clients whose firmware
-// or configuration spells names its own way. s must be a [Lister], or FoldCase
-// returns an error, and so is the store returned.
+// or configuration spells names its own way. The [Capabilities] of s must include ReadDir, or
+// FoldCase returns an error. Those of the store returned do, too.
 //
 // A name is matched element by element. An exact match wins; of several others,
-// the first in byte order. Names are equal if [strings.EqualFold] says so, which
-// knows the letters of Unicode, one to one, and not their composed forms.
+// the first in byte order does. Names are equal according to [strings.EqualFold], which
+// compares the letters of Unicode one to one, and not their composed forms.
 //
-// Create looks for the name likewise: so an upload replaces the file that a
-// read of the same name would get, and an exclusive one fails if there is one.
-// At Commit only the exact name is looked at.
+// Create matches names too: an upload replaces the file that a
+// read of the same name would get, and an exclusive one fails if there is such a file.
+// Commit checks only the exact name.
 //
-// A name that is there exactly costs nothing. One that is not costs the listing
-// of a directory for each element that differs, so a directory that is asked
+// A name that exists exactly costs nothing. Otherwise each element that differs costs the
+// listing of a directory, so a directory that is asked
 // for many missing names should not have many thousand entries.
 func FoldCase(s Store) (Store, error) {
-	l, ok := s.(Lister)
-	if !ok {
+	of := CapabilitiesOf(s)
+	if of.ReadDir == nil {
 		return nil, fmt.Errorf("matching names without regard to case: %w: %T cannot list directories",
 			errors.ErrUnsupported, s)
 	}
-	return &foldStore{Store: s, lister: l}, nil
+	return &foldStore{Store: s, of: of}, nil
 }
 
-// A foldStore is a store and the names it also goes by.
+// A foldStore is a store whose names also match in other cases.
 type foldStore struct {
 	Store
-	lister Lister // the same
+	of Capabilities // of the Store
 }
 
-var _ Lister = (*foldStore)(nil)
+// Capabilities keeps listing, and reading what is uploaded.
+func (f *foldStore) Capabilities() Capabilities {
+	return Capabilities{ReadDir: f.readDir, OpenUpload: f.of.OpenUpload}
+}
 
 func (f *foldStore) Open(ctx context.Context, name string) (File, error) {
 	return folded(ctx, f, name, f.Store.Open)
@@ -55,12 +58,12 @@ func (f *foldStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return folded(ctx, f, name, f.Store.Stat)
 }
 
-// ReadDir lists the directory that name matches, and that one only.
-func (f *foldStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
-	return folded(ctx, f, name, f.lister.ReadDir)
+// readDir lists the directory that name matches, and only that one.
+func (f *foldStore) readDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	return folded(ctx, f, name, f.of.ReadDir)
 }
 
-// folded returns what get does for name or, if that is missing, for the name
+// folded returns the result of get for name or, if that is missing, for the name
 // that it matches.
 func folded[T any](ctx context.Context, f *foldStore, name string, get func(context.Context, string) (T, error)) (T, error) {
 	v, err := get(ctx, name)
@@ -92,8 +95,8 @@ func (f *foldStore) Create(ctx context.Context, name string, c Create) (Upload, 
 	return f.Store.Create(ctx, name, c) // which also says what was wrong with Stat
 }
 
-// match returns the name that exists and matches name. From the first element
-// on that nothing matches, it is as it was.
+// match returns the name that exists and matches name. It leaves name unchanged from the
+// first element on that nothing matches.
 func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	if strings.Count(name, "/") >= maxFoldDepth {
 		return name, nil
@@ -115,8 +118,8 @@ func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// element returns what in dir matches elem, or "". If more is to follow, it
-// is something that can have entries.
+// element returns the entry of dir that matches elem, or "". With more, the entry
+// can itself have entries.
 func (f *foldStore) element(ctx context.Context, dir, elem string, more bool) (string, error) {
 	fi, err := f.Store.Stat(ctx, path.Join(dir, elem))
 	if err == nil && (fi.IsDir() || !more) {
@@ -125,7 +128,7 @@ func (f *foldStore) element(ctx context.Context, dir, elem string, more bool) (s
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	entries, err := f.lister.ReadDir(ctx, dir)
+	entries, err := f.of.ReadDir(ctx, dir)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
 			err = nil
@@ -133,7 +136,7 @@ func (f *foldStore) element(ctx context.Context, dir, elem string, more bool) (s
 		return "", err
 	}
 	for _, e := range entries {
-		// EqualFold takes all that is not UTF-8 for the same letter.
+		// EqualFold treats all invalid UTF-8 as the same letter.
 		if !strings.EqualFold(e.Name(), elem) || !utf8.ValidString(e.Name()) {
 			continue
 		}

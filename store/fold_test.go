@@ -31,7 +31,7 @@ func TestFoldCase(t *testing.T) {
 		})
 	})
 	_, err := store.FoldCase(noLister{store.Mem(0)})
-	wantError(t, "FoldCase of what is no Lister", err, errors.ErrUnsupported)
+	wantError(t, "FoldCase of a store that cannot list", err, errors.ErrUnsupported)
 }
 
 var foldTree = []string{
@@ -128,7 +128,7 @@ func TestFoldCaseDepth(t *testing.T) {
 
 // TestFoldCaseCost counts what a name that is there exactly costs.
 func TestFoldCaseCost(t *testing.T) {
-	c := &counting{MemStore: memWith(t, "!", foldTree...)}
+	c := &counting{Tree: memWith(t, "!", foldTree...)}
 	m := fold(t, c)
 	f, err := m.Open(t.Context(), "Boot/Kernel")
 	if err != nil {
@@ -149,22 +149,22 @@ func TestFoldCaseCost(t *testing.T) {
 
 // A counting store counts.
 type counting struct {
-	*store.MemStore
+	store.Tree
 	calls, lists int
 }
 
 func (c *counting) Open(ctx context.Context, name string) (store.File, error) {
 	c.calls++
-	return c.MemStore.Open(ctx, name)
+	return c.Tree.Open(ctx, name)
 }
 
 func (c *counting) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	c.calls++
-	return c.MemStore.Stat(ctx, name)
+	return c.Tree.Stat(ctx, name)
 }
 
 func (c *counting) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	c.calls++
 	c.lists++
-	return c.MemStore.ReadDir(ctx, name)
+	return c.Tree.ReadDir(ctx, name)
 }

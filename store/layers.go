@@ -12,38 +12,42 @@ import (
 // errNoLayers answers an upload to a store of no stores.
 var errNoLayers = fmt.Errorf("%w: no store to put it in", fs.ErrPermission)
 
-// Layers returns a store that searches stores in order. Open and Stat take the
+// Layers returns a store that searches stores in order. Open and Stat use the
 // first that has the name.
 //
-// Only [fs.ErrNotExist] sends a search on to the next store. Any other error
+// Only [fs.ErrNotExist] makes the search continue with the next store. Any other error
 // ends it: a file that may not be read, or whose disk fails, still hides the
 // one below. Otherwise a client would get another file than the one put there
-// for it, and a different one on a bad day.
+// for it, depending on the state of a disk.
 //
 // Create goes to the first store, whose directory must exist, or be made
-// ([Create.Parents]), if it has directories. With [Create.Exclusive] the name must be free in all of them;
-// but between two stores nothing is atomic, so only the first holds that to the
-// last moment.
+// ([Create].Parents), if it has directories. With [Create].Exclusive the name must be free in
+// all stores; but as nothing is atomic across two stores, only the first guarantees that up to
+// the last moment.
 //
-// The store is a [Lister] if all of stores are. A directory's entries are
-// those of all stores; of one name, the first. There is nothing to close but
-// what the stores themselves need closed.
-func Layers(stores ...Store) Store {
-	l := layers(append([]Store(nil), stores...))
-	for _, s := range l {
-		if _, ok := s.(Lister); !ok {
-			return l
-		}
-	}
-	return listerLayers{l}
-}
+// Its [Capabilities] include ReadDir if those of all stores do. A directory has the entries
+// of all stores; the first store with a name decides. The caller closes
+// the stores.
+func Layers(stores ...Store) Store { return layers(append([]Store(nil), stores...)) }
 
 type layers []Store
 
-var _ Lister = listerLayers{}
-
-// A listerLayers is a layers of Listers.
-type listerLayers struct{ layers }
+// Capabilities keeps listing, if all stores can list, and reading what is uploaded.
+func (l layers) Capabilities() Capabilities {
+	var c Capabilities
+	lists := make([]func(context.Context, string) ([]fs.DirEntry, error), len(l))
+	for i, s := range l {
+		of := CapabilitiesOf(s)
+		if i == 0 {
+			c.OpenUpload = of.OpenUpload
+		}
+		if lists[i] = of.ReadDir; lists[i] == nil {
+			return c
+		}
+	}
+	c.ReadDir = func(ctx context.Context, name string) ([]fs.DirEntry, error) { return readLayers(ctx, lists, name) }
+	return c
+}
 
 // first returns what get returns from the first store that has the name.
 func first[T any](l layers, op, name string, get func(Store) (T, error)) (T, error) {
@@ -89,7 +93,7 @@ func (l layers) Create(ctx context.Context, name string, c Create) (Upload, erro
 	if err != nil {
 		return nil, err
 	}
-	return CarryUpload(&layersUpload{Upload: u, ctx: context.WithoutCancel(ctx), name: name, below: l[1:]}, u, true), nil
+	return &layersUpload{Upload: u, ctx: context.WithoutCancel(ctx), name: name, below: l[1:]}, nil
 }
 
 // vacant returns an error for op if any store has the name.
@@ -112,11 +116,14 @@ type layersUpload struct {
 	below layers
 }
 
+// Unwrap is for [As].
+func (u *layersUpload) Unwrap() any { return u.Upload }
+
 // Commit looks below once more.
 func (u *layersUpload) Commit() error {
 	if err := u.below.vacant(u.ctx, "commit", u.name); err != nil {
 		// A Commit that fails discards.
-		if r, ok := u.Upload.(Resumer); ok {
+		if r, ok := As[Resumer](u.Upload); ok {
 			_ = r.Discard()
 		}
 		_ = u.Close()
@@ -125,13 +132,14 @@ func (u *layersUpload) Commit() error {
 	return u.Upload.Commit()
 }
 
-func (l listerLayers) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+// readLayers joins the listings of a directory.
+func readLayers(ctx context.Context, lists []func(context.Context, string) ([]fs.DirEntry, error), name string) ([]fs.DirEntry, error) {
 	var all []fs.DirEntry
 	var missing error
 	seen := map[string]bool{}
 	found := false
-	for _, s := range l.layers {
-		entries, err := s.(Lister).ReadDir(ctx, name)
+	for _, list := range lists {
+		entries, err := list(ctx, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			missing = err
 			continue
@@ -159,9 +167,3 @@ func (l listerLayers) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, 
 	rules.SortEntries(all)
 	return all, nil
 }
-
-// Location returns the path that the upload is for.
-func (u *layersUpload) Location() string { return LocationOf(u.Upload) }
-
-// Published is for [PublishedBy].
-func (u *layersUpload) Published() *Published { return PublishedBy(u.Upload) }

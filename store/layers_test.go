@@ -26,8 +26,8 @@ func TestLayers(t *testing.T) {
 	t.Run("not listed", func(t *testing.T) {
 		storetest.Run(t, func(*testing.T) store.Store {
 			l := store.Layers(store.Mem(0), noLister{store.Mem(0)})
-			if _, ok := l.(store.Lister); ok {
-				t.Error("a Lister, though not all are")
+			if store.CapabilitiesOf(l).ReadDir != nil {
+				t.Error("it lists directories, though not all stores do")
 			}
 			return l
 		})
@@ -38,7 +38,7 @@ func TestLayers(t *testing.T) {
 type noLister struct{ store.Store }
 
 // memWith returns a store of files that hold their name and a word.
-func memWith(t testing.TB, word string, names ...string) *store.MemStore {
+func memWith(t testing.TB, word string, names ...string) store.Tree {
 	t.Helper()
 	m := store.Mem(0)
 	for _, name := range names {
@@ -68,7 +68,7 @@ func wantContent(t testing.TB, st store.Store, name, want string) {
 
 func wantNames(t testing.TB, st store.Store, dir string, want ...string) {
 	t.Helper()
-	entries, err := st.(store.Lister).ReadDir(t.Context(), dir)
+	entries, err := store.CapabilitiesOf(st).ReadDir(t.Context(), dir)
 	if err != nil {
 		t.Errorf("ReadDir(%s): %v", dir, err)
 	}
@@ -91,7 +91,7 @@ func TestLayersOrder(t *testing.T) {
 	wantNames(t, l, ".", "below", "both", "d", "e")
 	wantNames(t, l, "d", "bottom", "top")
 	wantNames(t, l, "e", "f")
-	_, err := l.(store.Lister).ReadDir(t.Context(), "both")
+	_, err := store.CapabilitiesOf(l).ReadDir(t.Context(), "both")
 	wantError(t, "ReadDir of a file", err, fs.ErrNotExist)
 	_, err = l.Open(t.Context(), "d")
 	wantError(t, "Open of a directory", err, store.ErrNotRegular)
@@ -125,7 +125,7 @@ func TestLayersExclusive(t *testing.T) {
 
 // A failing store has everything, and cannot give it.
 type failing struct {
-	*store.MemStore
+	store.Tree
 	err error
 }
 
@@ -142,7 +142,7 @@ func TestLayersStopAtErrors(t *testing.T) {
 		wantError(t, "Open", got, err)
 		_, got = l.Stat(t.Context(), "f")
 		wantError(t, "Stat", got, err)
-		_, got = l.(store.Lister).ReadDir(t.Context(), ".")
+		_, got = store.CapabilitiesOf(l).ReadDir(t.Context(), ".")
 		wantError(t, "ReadDir", got, err)
 		_, got = l.Create(t.Context(), "new", store.Create{Exclusive: true})
 		wantError(t, "exclusive Create", got, err)
@@ -153,7 +153,7 @@ func TestLayersOfNone(t *testing.T) {
 	l := store.Layers()
 	_, openErr := l.Open(t.Context(), "f")
 	_, statErr := l.Stat(t.Context(), "f")
-	_, listErr := l.(store.Lister).ReadDir(t.Context(), ".")
+	_, listErr := store.CapabilitiesOf(l).ReadDir(t.Context(), ".")
 	wantError(t, "any", errors.Join(openErr, statErr, listErr), fs.ErrNotExist)
 	for _, c := range []store.Create{{}, {Exclusive: true}} {
 		_, err := l.Create(t.Context(), "f", c)

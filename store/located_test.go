@@ -29,7 +29,7 @@ func TestLocationThroughViews(t *testing.T) {
 			return
 		}
 		defer f.Close()
-		if got := store.LocationOf(f); got != filepath.Join(dir, name) {
+		if got := store.LocationOf(f).Path; got != filepath.Join(dir, name) {
 			t.Errorf("%s: what %s returns is at %q", view, what, got)
 		}
 	}

@@ -16,7 +16,7 @@ const DefaultMemLimit = 64 << 20
 // memEntry is what a name in an open directory counts.
 const memEntry = 16
 
-var _ Tree = (*MemStore)(nil)
+var _ Tree = (*memStore)(nil)
 
 // Mem returns an empty store that holds at most limit bytes; 0 or less means
 // [DefaultMemLimit]. Beyond that, uploads fail with [ErrNoSpace]. A file
@@ -39,8 +39,8 @@ var _ Tree = (*MemStore)(nil)
 // the readers read what the upload wrote. A file or an upload that is never
 // closed, and a store that is dropped, give their memory back when the garbage
 // collector finds them; GOMEMLIMIT does not count the mappings.
-func Mem(limit int64) *MemStore {
-	m := &MemStore{root: newMemNode(fs.ModeDir | 0o755)}
+func Mem(limit int64) Tree {
+	m := &memStore{root: newMemNode(fs.ModeDir | 0o755)}
 	m.budget.limit = memLimit(limit)
 	return m
 }
@@ -55,7 +55,7 @@ func memLimit(limit int64) int64 {
 // Open opens a file for reading. Its data is not copied. The File is a
 // [TryReader] that never returns [ErrWouldBlock]. It may be closed while
 // others read it: they get what they asked for, or [fs.ErrClosed].
-func (m *MemStore) Open(ctx context.Context, name string) (File, error) {
+func (m *memStore) Open(ctx context.Context, name string) (File, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, memFail("open", name, err)
 	}
@@ -70,11 +70,11 @@ func (m *MemStore) Open(ctx context.Context, name string) (File, error) {
 }
 
 // Stat describes a file or a directory.
-func (m *MemStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+func (m *memStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return m.stat(ctx, "stat", name, true)
 }
 
-func (m *MemStore) stat(ctx context.Context, op, name string, follow bool) (fs.FileInfo, error) {
+func (m *memStore) stat(ctx context.Context, op, name string, follow bool) (fs.FileInfo, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, memFail(op, name, err)
 	}
@@ -87,8 +87,8 @@ func (m *MemStore) stat(ctx context.Context, op, name string, follow bool) (fs.F
 	return n.info(name), nil
 }
 
-// ReadDir lists a directory: see [Lister].
-func (m *MemStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+// ReadDir lists a directory: see [Tree].
+func (m *memStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, memFail("readdir", name, err)
 	}
@@ -100,7 +100,7 @@ func (m *MemStore) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, err
 	return entries, nil
 }
 
-func (m *MemStore) list(name string) ([]fs.DirEntry, error) {
+func (m *memStore) list(name string) ([]fs.DirEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	dir, err := m.directory(name)
@@ -118,7 +118,7 @@ func (m *MemStore) list(name string) ([]fs.DirEntry, error) {
 }
 
 // Create begins an upload. Directories need not exist.
-func (m *MemStore) Create(ctx context.Context, name string, c Create) (Upload, error) {
+func (m *memStore) Create(ctx context.Context, name string, c Create) (Upload, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, memFail("create", name, err)
 	}
@@ -138,7 +138,7 @@ func (m *MemStore) Create(ctx context.Context, name string, c Create) (Upload, e
 
 // place returns where a file to be published goes, and its permission bits, or
 // an error if it may not take its name. The caller holds mu.
-func (m *MemStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
+func (m *memStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	p, err := m.walk(name, !c.Exclusive)
 	switch {
 	case err != nil:
@@ -156,7 +156,7 @@ func (m *MemStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 }
 
 // publish makes a file of b and gives it its name.
-func (m *MemStore) publish(name string, c Create, b *block) error {
+func (m *memStore) publish(name string, c Create, b *block) error {
 	f := newMemFile(b)
 	old, err := m.put(name, c, f)
 	if err != nil {
@@ -169,7 +169,7 @@ func (m *MemStore) publish(name string, c Create, b *block) error {
 
 // put gives f its name. It returns what is to be dropped of the file that had
 // it, if any.
-func (m *MemStore) put(name string, c Create, f *memFile) (old *memFile, err error) {
+func (m *memStore) put(name string, c Create, f *memFile) (old *memFile, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, perm, err := m.place(name, c)
@@ -186,7 +186,7 @@ func (m *MemStore) put(name string, c Create, f *memFile) (old *memFile, err err
 
 // enter makes n an entry of its directory, and makes the directories that are
 // missing between. The caller holds mu.
-func (m *MemStore) enter(p memPlace, n *memNode) error {
+func (m *memStore) enter(p memPlace, n *memNode) error {
 	missing := int64(strings.Count(p.base, "/"))
 	if err := m.budget.take(missing * memOverhead); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (m *MemStore) enter(p memPlace, n *memNode) error {
 
 // forget takes a name from n, whose entry is to be replaced or deleted. It
 // returns what the caller must drop when it no longer holds mu.
-func (m *MemStore) forget(n *memNode) *memFile {
+func (m *memStore) forget(n *memNode) *memFile {
 	n.names--
 	switch {
 	case n.names > 0:

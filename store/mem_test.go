@@ -41,7 +41,7 @@ func TestMemLimit(t *testing.T) {
 }
 
 // fill checks that m has room for one file of exactly size bytes.
-func fill(t *testing.T, m *store.MemStore, size int64) {
+func fill(t *testing.T, m store.Tree, size int64) {
 	t.Helper()
 	u := begin(t, m, "fill", store.Create{Size: size})
 	defer u.Close()

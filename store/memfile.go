@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A MemStore is a [Tree] in memory. See [Mem].
-type MemStore struct {
+// A memStore is a [Tree] in memory. See [Mem].
+type memStore struct {
 	budget budget
 
 	mu   sync.Mutex
@@ -277,7 +277,7 @@ func (i memInfo) Sys() any {
 }
 
 // SameFile reports whether two descriptions are of one file, directory or link, under
-// one name or several. It is [os.SameFile] that knows a [MemStore], too; of descriptions
+// one name or several. It is [os.SameFile] that knows a [memStore], too; of descriptions
 // by other stores it reports false.
 func SameFile(a, b fs.FileInfo) bool {
 	if m, ok := a.(memInfo); ok {

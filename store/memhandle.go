@@ -12,7 +12,7 @@ import (
 )
 
 // OpenFile opens a file in place: see [Tree] and [Mem].
-func (m *MemStore) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
+func (m *memStore) OpenFile(ctx context.Context, name string, a Access) (Handle, error) {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
 		err = a.Check()
@@ -26,7 +26,7 @@ func (m *MemStore) OpenFile(ctx context.Context, name string, a Access) (Handle,
 	return nil, memFail("open", name, err)
 }
 
-func (m *MemStore) openFile(name string, a Access) (*memHandle, error) {
+func (m *memStore) openFile(name string, a Access) (*memHandle, error) {
 	for {
 		h, busy, err := m.tryOpen(name, a)
 		if busy == nil {
@@ -45,7 +45,7 @@ type frozenFile struct {
 }
 
 // tryOpen opens a file unless it is frozen.
-func (m *MemStore) tryOpen(name string, a Access) (*memHandle, *frozenFile, error) {
+func (m *memStore) tryOpen(name string, a Access) (*memHandle, *frozenFile, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, err := m.walk(name, !a.Exclusive)
@@ -82,7 +82,7 @@ func (m *MemStore) tryOpen(name string, a Access) (*memHandle, *frozenFile, erro
 }
 
 // createLive makes an empty file. The caller holds mu.
-func (m *MemStore) createLive(p memPlace, a Access) (*memNode, error) {
+func (m *memStore) createLive(p memPlace, a Access) (*memNode, error) {
 	b, err := newBlock(&m.budget, 0)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (m *MemStore) createLive(p memPlace, a Access) (*memNode, error) {
 
 // thaw copies the content of a file that others read, so that it can be
 // written, and takes over the reference to it.
-func (m *MemStore) thaw(f *frozenFile) error {
+func (m *memStore) thaw(f *frozenFile) error {
 	old := f.file
 	defer old.drop()
 	data := old.block.data
@@ -123,7 +123,7 @@ func (m *MemStore) thaw(f *frozenFile) error {
 // live.
 type memHandle struct {
 	memReader
-	store  *MemStore
+	store  *memStore
 	access Access
 }
 
@@ -253,7 +253,7 @@ func (h *memHandle) beginWrite() error {
 }
 
 // setAttr changes all but the size.
-func (m *MemStore) setAttr(name string, a Attr, follow bool) error {
+func (m *memStore) setAttr(name string, a Attr, follow bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.find(name, follow)
@@ -288,7 +288,7 @@ func (n *memNode) setAttr(a Attr) error {
 }
 
 // setSize changes the size.
-func (m *MemStore) setSize(ctx context.Context, name string, size int64, follow bool) error {
+func (m *memStore) setSize(ctx context.Context, name string, size int64, follow bool) error {
 	if fi, err := m.stat(ctx, "setattr", name, follow); err != nil {
 		return errors.Unwrap(err)
 	} else if fi.Mode().Type() == fs.ModeSymlink {
@@ -304,7 +304,7 @@ func (m *MemStore) setSize(ctx context.Context, name string, size int64, follow 
 }
 
 // SetAttr changes what a says: see [Tree]. Files have no owner here.
-func (m *MemStore) SetAttr(ctx context.Context, name string, a Attr, follow bool) error {
+func (m *memStore) SetAttr(ctx context.Context, name string, a Attr, follow bool) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
 		err = a.Check()

@@ -11,12 +11,12 @@ import (
 )
 
 // Lstat describes what has the name, even if that is a symbolic link.
-func (m *MemStore) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+func (m *memStore) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return m.stat(ctx, "lstat", name, false)
 }
 
 // Mkdir makes a directory in one that exists.
-func (m *MemStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+func (m *memStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	if perm = perm.Perm(); perm == 0 {
 		perm = 0o755
 	}
@@ -24,7 +24,7 @@ func (m *MemStore) Mkdir(ctx context.Context, name string, perm fs.FileMode) err
 }
 
 // Symlink makes a symbolic link.
-func (m *MemStore) Symlink(ctx context.Context, target, name string) error {
+func (m *memStore) Symlink(ctx context.Context, target, name string) error {
 	if err := rules.CheckText(target); err != nil {
 		return memFail("symlink", name, err)
 	}
@@ -34,7 +34,7 @@ func (m *MemStore) Symlink(ctx context.Context, target, name string) error {
 }
 
 // make gives n its name. n is no file.
-func (m *MemStore) make(ctx context.Context, op, name string, n *memNode) error {
+func (m *memStore) make(ctx context.Context, op, name string, n *memNode) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
 		err = m.makeNode(name, n)
@@ -45,7 +45,7 @@ func (m *MemStore) make(ctx context.Context, op, name string, n *memNode) error 
 	return nil
 }
 
-func (m *MemStore) makeNode(name string, n *memNode) error {
+func (m *memStore) makeNode(name string, n *memNode) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, err := m.vacant(name)
@@ -59,7 +59,7 @@ func (m *MemStore) makeNode(name string, n *memNode) error {
 }
 
 // Readlink returns the text of a symbolic link.
-func (m *MemStore) Readlink(ctx context.Context, name string) (string, error) {
+func (m *memStore) Readlink(ctx context.Context, name string) (string, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return "", memFail("readlink", name, err)
 	}
@@ -76,7 +76,7 @@ func (m *MemStore) Readlink(ctx context.Context, name string) (string, error) {
 }
 
 // Remove removes what has the name, unless that is a directory.
-func (m *MemStore) Remove(ctx context.Context, name string) error {
+func (m *memStore) Remove(ctx context.Context, name string) error {
 	return m.remove(ctx, "remove", name, func(n *memNode) error {
 		if n.mode.IsDir() {
 			return rules.ErrIsDir
@@ -86,7 +86,7 @@ func (m *MemStore) Remove(ctx context.Context, name string) error {
 }
 
 // RemoveDir removes an empty directory.
-func (m *MemStore) RemoveDir(ctx context.Context, name string) error {
+func (m *memStore) RemoveDir(ctx context.Context, name string) error {
 	return m.remove(ctx, "rmdir", name, func(n *memNode) error {
 		switch {
 		case n == m.root:
@@ -101,7 +101,7 @@ func (m *MemStore) RemoveDir(ctx context.Context, name string) error {
 }
 
 // remove removes what has the name, if refuse does not.
-func (m *MemStore) remove(ctx context.Context, op, name string, refuse func(*memNode) error) error {
+func (m *memStore) remove(ctx context.Context, op, name string, refuse func(*memNode) error) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
 		var gone *memFile
@@ -114,7 +114,7 @@ func (m *MemStore) remove(ctx context.Context, op, name string, refuse func(*mem
 	return nil
 }
 
-func (m *MemStore) removeNode(name string, refuse func(*memNode) error) (*memFile, error) {
+func (m *memStore) removeNode(name string, refuse func(*memNode) error) (*memFile, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, err := m.walk(name, false)
@@ -133,7 +133,7 @@ func (m *MemStore) removeNode(name string, refuse func(*memNode) error) (*memFil
 }
 
 // Rename gives what has the name from the name to, in one step: see [Tree].
-func (m *MemStore) Rename(ctx context.Context, from, to string, replace bool) error {
+func (m *memStore) Rename(ctx context.Context, from, to string, replace bool) error {
 	err := checkBoth(ctx, from, to)
 	if err == nil && (from == "." || to == ".") {
 		err = rules.ErrRoot
@@ -157,7 +157,7 @@ func checkBoth(ctx context.Context, from, to string) error {
 	return err
 }
 
-func (m *MemStore) rename(from, to string, replace bool) (gone *memFile, err error) {
+func (m *memStore) rename(from, to string, replace bool) (gone *memFile, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old, err := m.walk(from, false)
@@ -193,7 +193,7 @@ func (m *MemStore) rename(from, to string, replace bool) (gone *memFile, err err
 }
 
 // Link gives a file a second name.
-func (m *MemStore) Link(ctx context.Context, from, to string) error {
+func (m *memStore) Link(ctx context.Context, from, to string) error {
 	err := checkBoth(ctx, from, to)
 	if err == nil {
 		err = m.link(from, to)
@@ -204,7 +204,7 @@ func (m *MemStore) Link(ctx context.Context, from, to string) error {
 	return nil
 }
 
-func (m *MemStore) link(from, to string) error {
+func (m *memStore) link(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.find(from, false)
@@ -224,11 +224,23 @@ func (m *MemStore) link(from, to string) error {
 	return m.enter(p, n)
 }
 
-// Features are those of a directory.
-func (m *MemStore) Features() Features { return Features{} }
+// Capabilities: the store holds its lock for RemoveIf.
+func (m *memStore) Capabilities() Capabilities { return Capabilities{RemoveIf: m.removeIf} }
+
+func (m *memStore) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
+	return m.remove(ctx, "remove", name, func(n *memNode) error {
+		if n.mode.IsDir() {
+			return rules.ErrIsDir
+		}
+		if n, err := m.find(name, true); err != nil || !unchanged(n.info(name), was) {
+			return ErrChanged
+		}
+		return nil
+	})
+}
 
 // Space returns what the limit leaves.
-func (m *MemStore) Space(ctx context.Context, name string) (Space, error) {
+func (m *memStore) Space(ctx context.Context, name string) (Space, error) {
 	if _, err := m.stat(ctx, "statvfs", name, true); err != nil {
 		return Space{}, err
 	}
@@ -244,7 +256,7 @@ func (m *MemStore) Space(ctx context.Context, name string) (Space, error) {
 
 // OpenDir opens a directory to be listed in pieces. It lists the names there
 // were when it was opened, less those that have gone since.
-func (m *MemStore) OpenDir(ctx context.Context, name string) (Entries, error) {
+func (m *memStore) OpenDir(ctx context.Context, name string) (Entries, error) {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
 		var e *memEntries
@@ -256,7 +268,7 @@ func (m *MemStore) OpenDir(ctx context.Context, name string) (Entries, error) {
 	return nil, memFail("opendir", name, err)
 }
 
-func (m *MemStore) openDir(name string) (*memEntries, error) {
+func (m *memStore) openDir(name string) (*memEntries, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	dir, err := m.directory(name)
@@ -277,7 +289,7 @@ func (m *MemStore) openDir(name string) (*memEntries, error) {
 
 // memEntries is an open directory.
 type memEntries struct {
-	store   *MemStore
+	store   *memStore
 	ctx     context.Context // OpenDir's
 	name    string
 	dir     *memNode

@@ -26,7 +26,7 @@ func TestMemTreeAccounts(t *testing.T) {
 	}
 	want := func(n int) {
 		t.Helper()
-		if got := m.Used(); got != int64(n) {
+		if got := store.Used(m); got != int64(n) {
 			t.Errorf("%d bytes charged, want %d", got, n)
 		}
 	}
@@ -96,19 +96,19 @@ func TestMemTreeAccountsAtRandom(t *testing.T) {
 				_ = h.Close()
 			}
 		}
-		if used := m.Used(); used < 0 || used > 200_000 {
+		if used := store.Used(m); used < 0 || used > 200_000 {
 			t.Fatalf("%d bytes charged", used)
 		}
 	}
 	t.Cleanup(func() { // when all are closed
 		removeAll(t, m, ".")
-		if used := m.Used(); used != 0 {
+		if used := store.Used(m); used != 0 {
 			t.Errorf("%d bytes charged for nothing", used)
 		}
 	})
 }
 
-func removeAll(t *testing.T, m *store.MemStore, dir string) {
+func removeAll(t *testing.T, m store.Tree, dir string) {
 	t.Helper()
 	ctx := context.Background() // the test's has ended
 	entries, err := m.ReadDir(ctx, dir)
@@ -131,12 +131,12 @@ func removeAll(t *testing.T, m *store.MemStore, dir string) {
 
 // TestMemTreeLimit fills a store in each way there is.
 func TestMemTreeLimit(t *testing.T) {
-	for what, more := range map[string]func(m *store.MemStore, i int) error{
-		"Mkdir":   func(m *store.MemStore, i int) error { return m.Mkdir(t.Context(), fmt.Sprint(i), 0) },
-		"Symlink": func(m *store.MemStore, i int) error { return m.Symlink(t.Context(), "x", fmt.Sprint(i)) },
-		"Link":    func(m *store.MemStore, i int) error { return m.Link(t.Context(), "f", fmt.Sprint(i)) },
-		"OpenDir": func(m *store.MemStore, _ int) error { _, err := m.OpenDir(t.Context(), "."); return err },
-		"OpenFile": func(m *store.MemStore, i int) error {
+	for what, more := range map[string]func(m store.Tree, i int) error{
+		"Mkdir":   func(m store.Tree, i int) error { return m.Mkdir(t.Context(), fmt.Sprint(i), 0) },
+		"Symlink": func(m store.Tree, i int) error { return m.Symlink(t.Context(), "x", fmt.Sprint(i)) },
+		"Link":    func(m store.Tree, i int) error { return m.Link(t.Context(), "f", fmt.Sprint(i)) },
+		"OpenDir": func(m store.Tree, _ int) error { _, err := m.OpenDir(t.Context(), "."); return err },
+		"OpenFile": func(m store.Tree, i int) error {
 			_, err := m.OpenFile(t.Context(), fmt.Sprint(i), store.Access{Write: true, Create: true})
 			return err
 		},
@@ -198,11 +198,11 @@ func TestMemReadersKeepContent(t *testing.T) {
 		t.Errorf("the reader has %d bytes %.10q, %v", n, p, err)
 	}
 	wantContent(t, m, "f", strings.Repeat("n", size))
-	if got, want := m.Used(), int64(2*(size+overhead)); got != want {
+	if got, want := store.Used(m), int64(2*(size+overhead)); got != want {
 		t.Errorf("%d bytes charged, want %d", got, want)
 	}
 	f.Close()
-	if got, want := m.Used(), int64(size+overhead); got != want {
+	if got, want := store.Used(m), int64(size+overhead); got != want {
 		t.Errorf("%d bytes charged, want %d", got, want)
 	}
 	// It has no reader: no copy.
@@ -210,7 +210,7 @@ func TestMemReadersKeepContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := m.Used(), int64(size+overhead); got != want {
+	if got, want := store.Used(m), int64(size+overhead); got != want {
 		t.Errorf("%d bytes charged, want %d", got, want)
 	}
 	h.Close()
@@ -270,8 +270,8 @@ func TestMemReadDir(t *testing.T) {
 		t.Error(err)
 	}
 	wantNames(t, m, "a", "b", "x")
-	if want := int64(5*overhead+len("a/b/c a/b/d f ")) + int64(len("again")) + overhead; m.Used() != want {
-		t.Errorf("%d bytes charged, want %d: 4 files and 2 directories", m.Used(), want)
+	if want := int64(5*overhead+len("a/b/c a/b/d f ")) + int64(len("again")) + overhead; store.Used(m) != want {
+		t.Errorf("%d bytes charged, want %d: 4 files and 2 directories", store.Used(m), want)
 	}
 }
 
@@ -286,7 +286,7 @@ func TestMemReadDirMany(t *testing.T) {
 		t.Errorf("%d entries, %v", len(entries), err)
 	}
 	l := store.Layers(m, memWith(t, "", "one more"))
-	if _, err := l.(store.Lister).ReadDir(t.Context(), "."); err == nil {
+	if _, err := store.CapabilitiesOf(l).ReadDir(t.Context(), "."); err == nil {
 		t.Error("more entries than allowed in layers, and no error")
 	}
 	if err := upload(t, m, "one more", "", store.Create{}); err != nil {
@@ -310,8 +310,8 @@ func TestMemDirectoriesCount(t *testing.T) {
 	if err := upload(t, m, "1/2/3/four/five/f", "", store.Create{}); err != nil {
 		t.Error(err)
 	}
-	if m.Used() != 10*overhead {
-		t.Errorf("%d bytes charged, want all %d", m.Used(), 10*overhead)
+	if store.Used(m) != 10*overhead {
+		t.Errorf("%d bytes charged, want all %d", store.Used(m), 10*overhead)
 	}
 }
 

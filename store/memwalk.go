@@ -22,7 +22,7 @@ type memPlace struct {
 
 // walk finds where name leads, following a symbolic link at its end if follow
 // says so. The caller holds mu.
-func (m *MemStore) walk(name string, follow bool) (memPlace, error) {
+func (m *memStore) walk(name string, follow bool) (memPlace, error) {
 	dir, rest, links := m.root, name, 0
 	for {
 		elem, after, more := strings.Cut(rest, "/")
@@ -64,7 +64,7 @@ func (m *MemStore) walk(name string, follow bool) (memPlace, error) {
 }
 
 // find returns what has the name. The caller holds mu.
-func (m *MemStore) find(name string, follow bool) (*memNode, error) {
+func (m *memStore) find(name string, follow bool) (*memNode, error) {
 	p, err := m.walk(name, follow)
 	if err == nil && p.node == nil {
 		err = fs.ErrNotExist
@@ -73,7 +73,7 @@ func (m *MemStore) find(name string, follow bool) (*memNode, error) {
 }
 
 // regular returns the file of that name. The caller holds mu.
-func (m *MemStore) regular(name string) (*memNode, error) {
+func (m *memStore) regular(name string) (*memNode, error) {
 	n, err := m.find(name, true)
 	if err == nil && !n.mode.IsRegular() {
 		err = ErrNotRegular
@@ -82,7 +82,7 @@ func (m *MemStore) regular(name string) (*memNode, error) {
 }
 
 // directory returns the directory of that name. The caller holds mu.
-func (m *MemStore) directory(name string) (*memNode, error) {
+func (m *memStore) directory(name string) (*memNode, error) {
 	n, err := m.find(name, true)
 	if err == nil && !n.mode.IsDir() {
 		err = fs.ErrNotExist
@@ -92,7 +92,7 @@ func (m *MemStore) directory(name string) (*memNode, error) {
 
 // vacant returns where something new of that name goes, in a directory that
 // exists. The caller holds mu.
-func (m *MemStore) vacant(name string) (memPlace, error) {
+func (m *memStore) vacant(name string) (memPlace, error) {
 	p, err := m.walk(name, false)
 	switch {
 	case err != nil:

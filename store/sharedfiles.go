@@ -43,8 +43,8 @@ type sharedFile struct {
 func (s *SharedFiles) Share(f File) (File, error) {
 	r := &sharedTryReader{sharedReader{from: s, own: sharedFile{File: f, readers: 1}}}
 	fresh := &r.own // one allocation for both
-	fresh.try, _ = f.(TryReader)
-	if i, ok := f.(Identifier); ok {
+	fresh.try, _ = As[TryReader](f)
+	if i, ok := As[Identifier](f); ok {
 		fresh.id, fresh.known = i.Identity()
 	}
 	r.location = LocationOf(f)
@@ -140,7 +140,7 @@ type sharedReader struct {
 	own    sharedFile // which file is, if this reader was the first
 	closed atomic.Bool
 
-	location string // of the file that this reader opened
+	location Location // of the file that this reader opened
 }
 
 func (r *sharedReader) ReadAt(p []byte, off int64) (int, error) {
@@ -178,6 +178,6 @@ func (r *sharedTryReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return r.file.try.TryReadAt(bufs, off)
 }
 
-// Location returns the path by which the reader opened the file: others may share
+// Location returns where the reader opened the file: others may share
 // it under another name.
-func (r *sharedReader) Location() string { return r.location }
+func (r *sharedReader) Location() Location { return r.location }

@@ -13,15 +13,21 @@ var (
 	errUploadOnly = fmt.Errorf("%w: the store is for uploads only", fs.ErrPermission)
 )
 
-// ReadOnly returns t without all that changes anything: that is an
+// ReadOnly returns t without everything that changes it: such calls are
 // [fs.ErrPermission]. OpenFile opens for reading.
 func ReadOnly(t Tree) Tree { return readOnly{refusing{t, errReadOnly}} }
 
-// A refusing Tree describes what there is, and refuses all that changes it and
-// whatever else the views do not allow.
+// A refusing Tree describes names, and refuses all that changes something and
+// all that the views have to allow themselves.
 type refusing struct {
 	tree   Tree
 	reason error
+}
+
+// Capabilities keeps what neither reads content nor changes anything.
+func (r refusing) Capabilities() Capabilities {
+	of := CapabilitiesOf(r.tree)
+	return Capabilities{Features: of.Features, Birth: of.Birth}
 }
 
 func (r refusing) refuse(op, name string) error {
@@ -39,8 +45,6 @@ func (r refusing) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 func (r refusing) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return r.tree.Lstat(ctx, name)
 }
-
-func (r refusing) Features() Features { return r.tree.Features() }
 
 func (r refusing) Space(ctx context.Context, name string) (Space, error) {
 	return r.tree.Space(ctx, name)
@@ -80,12 +84,15 @@ func (r readOnly) OpenFile(ctx context.Context, name string, a Access) (Handle, 
 	return readHandle{h, r, name}, nil
 }
 
-// A readHandle is a file whose attributes stay as they are.
+// A readHandle is a file whose attributes cannot be changed.
 type readHandle struct {
 	Handle
 	view readOnly
 	name string
 }
+
+// Unwrap is for [As].
+func (h readHandle) Unwrap() any { return h.Handle }
 
 func (h readHandle) SetAttr(Attr) error { return h.view.refuse("setattr", h.name) }
 
@@ -114,6 +121,3 @@ func (r readOnly) Space(ctx context.Context, name string) (Space, error) {
 	s.ReadOnly = err == nil
 	return s, err
 }
-
-// Location returns the path by which the file was opened.
-func (h readHandle) Location() string { return LocationOf(h.Handle) }

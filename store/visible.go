@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// wellKnown is the one name with a leading dot that is meant to be seen: of the
-// directory in which clients look for what a site says of itself (RFC 8615).
+// wellKnown is the one name with a leading dot that is visible: the
+// directory in which clients look for information about a site (RFC 8615).
 const wellKnown = ".well-known"
 
 // errHidden refuses to create a hidden name.
@@ -27,24 +27,23 @@ func (hiddenError) ForClient() string { return "names that begin with a dot are 
 
 var errVisible = fmt.Errorf("%w: the view is for whole files only", fs.ErrPermission)
 
-// Visible returns t without the names that begin with a dot, and without all that
-// is below such directories. ".well-known" (RFC 8615) is an exception. A hidden name
-// is not listed and is an [fs.ErrNotExist]; to create it is an [fs.ErrPermission].
+// Visible returns t without the names that begin with a dot, and without everything
+// below such directories. ".well-known" (RFC 8615) is an exception. A hidden name
+// is not listed and is an [fs.ErrNotExist]; creating it is an [fs.ErrPermission].
 // A symbolic link with another name that leads to a hidden file is followed.
 //
-// Files can be created and removed. All else that changes anything is an
-// [fs.ErrPermission].
+// Files can be created and removed. Every other change is an [fs.ErrPermission].
 func Visible(t Tree) Tree { return visible{refusing{t, errVisible}, isHidden, errHidden} }
 
-// A visible Tree is one without the names that are hidden.
+// A visible Tree lacks hidden names.
 type visible struct {
 	refusing
 	hidden func(name string) bool
-	taken  error // why such a name cannot be created
+	taken  error // the reason that such a name cannot be created
 }
 
-// isHidden reports whether an element of a name begins with a dot, or would on a file
-// system that passes over characters which show nothing. "." itself is the root.
+// isHidden reports whether an element of a name begins with a dot, or does so on a file
+// system that ignores invisible characters. "." itself is the root.
 func isHidden(name string) bool {
 	if name == "." {
 		return false
@@ -65,12 +64,27 @@ func isHidden(name string) bool {
 	}
 }
 
-// see returns an error for a hidden name, as if there were none.
+// see returns an error for a hidden name, as if it did not exist.
 func (v visible) see(op, name string) error {
 	if v.hidden(name) {
 		return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 	}
 	return nil
+}
+
+// Capabilities keeps what concerns whole files.
+func (v visible) Capabilities() Capabilities {
+	c := v.refusing.Capabilities()
+	c.OpenUpload = CapabilitiesOf(v.tree).OpenUpload
+	c.RemoveIf = v.removeIf
+	return c
+}
+
+func (v visible) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
+	if err := v.see("remove", name); err != nil {
+		return err
+	}
+	return RemoveIf(ctx, v.tree, name, was)
 }
 
 func (v visible) Open(ctx context.Context, name string) (File, error) {
@@ -155,13 +169,13 @@ func (v visible) Mkdir(_ context.Context, name string, _ fs.FileMode) error {
 	return v.refuse("mkdir", name)
 }
 
-// A filter is those of the entries of a directory that are not hidden.
+// A filter leaves hidden entries out of a directory.
 type filter struct {
 	Entries
 	hidden func(fi fs.FileInfo) bool
 }
 
-// Next returns none only at the end, as [Entries] has it.
+// Next returns no entries only at the end: see [Entries].
 func (f filter) Next(into []fs.FileInfo) (int, error) {
 	for {
 		n, err := f.Entries.Next(into)
@@ -172,18 +186,17 @@ func (f filter) Next(into []fs.FileInfo) (int, error) {
 	}
 }
 
-// isUnfinished reports whether the last element of a name is that of a file that an SFTP
-// client of haul uploads, or of its record. [UploadOnly] and [CreateOnly] take a client
-// that knows the name of the file for its owner, and the record has that name in it.
+// isUnfinished reports whether the last element of a name belongs to a file that an SFTP
+// client of haul is uploading, or to its record. [UploadOnly] and [CreateOnly] treat a client
+// that knows the name of the file as its owner, and the record contains that name.
 func isUnfinished(name string) bool {
 	return tempname.May(name, tempname.Upload, tempname.Record)
 }
 
 // Finished returns t without the files that SFTP clients of haul are uploading, and
-// without their records: they are not listed and are an [fs.ErrNotExist]. It is for those
-// who read: a user who sees such a name could take the file for their own upload.
-// Uploads of others are never in sight.
+// without their records: they are not listed and are an [fs.ErrNotExist]. It is for
+// readers: a user who sees such a name could pass the file off as their own upload.
+// Uploads by other means are never visible.
 //
-// Files can be created and removed. All else that changes anything is an
-// [fs.ErrPermission].
+// Files can be created and removed. Every other change is an [fs.ErrPermission].
 func Finished(t Tree) Tree { return visible{refusing{t, errVisible}, isUnfinished, rules.ErrReserved} }

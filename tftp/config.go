@@ -67,11 +67,11 @@ type Config struct {
 	// as it is; fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and store.ErrNoSpace
 	// have codes of their own. The text of any other error is logged, and not sent.
 	//
-	// Write should pass [Request.Announced] to its store, so that an upload that
+	// Write should pass [Request.Create] to its store, so that an upload that
 	// does not fit is refused at once.
 	//
-	// An Upload may have a method StoredName() string, which returns the file's name if
-	// the client asked for another. It is for the log.
+	// The log has the name that [store.LocationOf] returns for an Upload, if it is not the
+	// client's.
 	Read  func(ctx context.Context, r *Request) (store.File, error)
 	Write func(ctx context.Context, r *Request) (store.Upload, error)
 

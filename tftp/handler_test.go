@@ -354,7 +354,7 @@ func (u lazyUpload) WriteAt(p []byte, off int64) (int, error) {
 	return u.Upload.WriteAt(p[:len(p)/2], off)
 }
 
-func (u lazyUpload) StoredName() string { return "elsewhere" }
+func (u lazyUpload) Location() store.Location { return store.Location{Name: "elsewhere"} }
 
 // A store that takes less than it was given has not taken the file.
 func TestShortWriteIsNoSuccess(t *testing.T) {

@@ -49,7 +49,7 @@ func (s *session) askMTU() {
 // locate records the place of a file on the disk, for the log.
 func (s *session) locate(f any) {
 	if s.shard.server.reportsEnds() {
-		s.path = store.LocationOf(f)
+		s.path = store.LocationOf(f).Path
 	}
 }
 
@@ -85,13 +85,13 @@ func (r *reading) openFile() error {
 		}
 		return nil // a scan follows
 	}
-	r.try, _ = f.(store.TryReader)
+	r.try, _ = store.As[store.TryReader](f)
 	return nil
 }
 
 // describeFile finds out the length of the file, and its identity if it has one.
 func (r *reading) describeFile() error {
-	if file, ok := r.file.(store.Identifier); ok {
+	if file, ok := store.As[store.Identifier](r.file); ok {
 		r.identity, _ = file.Identity()
 		if r.length = r.identity.Size; r.length > 0 {
 			return nil
@@ -143,9 +143,6 @@ func (w *writing) work() error {
 		return w.buffer.Flush(w.upload)
 	}
 	err := w.buffer.Commit(w.upload)
-	if err == nil {
-		w.published = store.PublishedBy(w.upload)
-	}
 	w.closeFile() // here, as a job of its own would cost as much again as it does
 	return err
 }
@@ -163,6 +160,7 @@ func (w *writing) openFile() (err error) {
 			srv.files.Release()
 		}
 	}()
+	w.request.published = new(store.Published)
 	if w.upload, err = srv.create(w.ctx, &w.request); err == nil {
 		w.locate(w.upload)
 	}
@@ -216,7 +214,9 @@ func (srv *Server) create(ctx context.Context, r *Request) (store.Upload, error)
 	if err != nil {
 		return nil, err
 	}
-	u, err := srv.config.Store.Create(ctx, name, store.Create{Size: r.Announced(), Exclusive: srv.config.Upload == CreateUploads})
+	c := r.Create()
+	c.Exclusive = srv.config.Upload == CreateUploads
+	u, err := srv.config.Store.Create(ctx, name, c)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", errNoDirectory, err)
 	}

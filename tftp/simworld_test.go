@@ -32,7 +32,7 @@ const (
 type simWorld struct {
 	t    testing.TB
 	net  *sim.Network
-	mem  *store.MemStore
+	mem  store.Tree
 	disk *sim.Disk // what the server serves: mem, with faults
 	log  *logRecords
 

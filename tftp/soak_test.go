@@ -168,7 +168,7 @@ type simSoaker struct {
 	*simSoak
 	id     int
 	random *rand.Rand
-	here   *store.MemStore
+	here   store.Tree
 	stored []byte   // what the server confirmed last
 	unsure [][]byte // what it has not confirmed since then, and may have
 }

@@ -14,17 +14,20 @@ type Request struct {
 	transfer.Request                // Name as the client sent it, Write, Mode and the options on offer
 	Peer             netip.AddrPort // the client
 	Local            netip.AddrPort // our address and port that it asked; some systems do not report the address
+
+	published *store.Published // for Create; nil for a read
 }
 
-// Announced returns the size in bytes of the upload that r asks for, by tsize
-// (RFC 2349), for [store.Create].Size. It is 0 if the client does not say, and in
-// netascii, where the file has other line ends than what is sent. A store must reserve
-// no space for it: the request may be forged.
-func (r *Request) Announced() int64 {
-	if r.Mode == transfer.Netascii || !r.Offer.HasSize {
-		return 0
+// Create returns how to begin the upload that r asks for: its size in bytes by tsize
+// (RFC 2349), and where the store notes the published file. The size is 0 if the client does
+// not announce it, and in netascii, where the file has other line ends than the transfer. A
+// store must not reserve space for it: the request may be forged.
+func (r *Request) Create() store.Create {
+	c := store.Create{Published: r.published}
+	if r.Mode != transfer.Netascii && r.Offer.HasSize {
+		c.Size = r.Offer.Size
 	}
-	return r.Offer.Size
+	return c
 }
 
 // Direction returns "read" or "write", as the client sees it.
@@ -55,7 +58,7 @@ type Transfer struct {
 	transfer.Stats
 
 	// Published is the file of an upload; nil if it got no name, or the store does not know:
-	// see [store.PublishedBy].
+	// see [store.Create].
 	Published *store.Published
 
 	// Stored is the name that the store gave an upload, if that is not the client's

@@ -18,9 +18,8 @@ type writing struct {
 	heldUntil time.Time // the next ACK waits for a rate; zero if it does not
 
 	// worker
-	upload    store.Upload
-	published *store.Published // by the upload; nil before
-	stored    string           // its name in the store, if it is not the client's
+	upload store.Upload
+	stored string // its name in the store, if it is not the client's
 }
 
 // spareWritings are the writings of a shard that are not in use.
@@ -51,8 +50,8 @@ func (w *writing) agree(now time.Time) {
 	agreed.Window = min(agreed.Window, blocksIn(min(maxWindowBytes, memory.mostForWindow()), agreed))
 	w.boundByRate(&agreed)
 	w.receiver.Answer(now, w.request.Mode, agreed)
-	if named, ok := w.upload.(interface{ StoredName() string }); ok && named.StoredName() != w.request.Name {
-		w.stored = named.StoredName()
+	if name := store.LocationOf(w.upload).Name; name != "" && name != w.request.Name {
+		w.stored = name
 	}
 	memory.reserve(&w.reserved, int64(w.leastRing()))
 }
@@ -122,7 +121,7 @@ func (w *writing) recycle() {
 		buffer = w.buffer.Spare(minRing)
 	}
 	w.session = session{shard: sh, side: w, machine: &w.receiver, state: ended, scheduled: w.scheduled}
-	w.heldUntil, w.published, w.stored, w.buffer = time.Time{}, nil, "", buffer
+	w.heldUntil, w.stored, w.buffer = time.Time{}, "", buffer
 	sh.writings = append(sh.writings, w)
 }
 
@@ -138,7 +137,7 @@ func (w *writing) moved() int64 { return w.receiver.Received() }
 
 func (w *writing) conclude(t *Transfer) {
 	if w.job == fileio.NoJob { // otherwise a worker may be about to set them
-		t.Stored, t.Published = w.stored, w.published
+		t.Stored, t.Published = w.stored, w.request.published.OrNil()
 	}
 }
 

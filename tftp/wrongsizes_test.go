@@ -61,7 +61,7 @@ func TestUploadThatDoesNotFit(t *testing.T) {
 			w.disk.Store = w.mem
 			if handlers {
 				s.Write = func(ctx context.Context, r *Request) (store.Upload, error) {
-					return w.disk.Create(ctx, r.Name, store.Create{Size: r.Announced()})
+					return w.disk.Create(ctx, r.Name, r.Create())
 				}
 			}
 		}, func(w *simWorld) {

@@ -372,6 +372,8 @@ func (m maze) Stat(context.Context, string) (fs.FileInfo, error) { return mazeDi
 
 func (m maze) Open(context.Context, string) (store.File, error) { return nil, fs.ErrNotExist }
 
+func (m maze) Capabilities() store.Capabilities { return store.Capabilities{OpenDir: m.OpenDir} }
+
 func (m maze) OpenDir(context.Context, string) (store.Entries, error) {
 	return &mazeEntries{crowdEntries{m.files}, true}, nil
 }

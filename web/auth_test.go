@@ -57,7 +57,7 @@ func newClub(t testing.TB, all ...users.User) *club {
 
 func clubOf(t testing.TB, d *users.Directory) *club {
 	c := &club{t: t}
-	stores := map[string]*store.MemStore{}
+	stores := map[string]store.Tree{}
 	for _, name := range d.Names() {
 		stores[name] = mem(t, map[string]string{"whose": name})
 	}

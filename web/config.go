@@ -196,7 +196,7 @@ type Exchange struct {
 	Duration time.Duration
 
 	// Published is the file of an upload; nil if it got no name, or the store does not know:
-	// see [store.PublishedBy].
+	// see [store.Create].
 	Published *store.Published
 
 	sent, received atomic.Int64

@@ -183,11 +183,11 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 	strong := modified.Nanosecond() != 0
 	var sum [sha256.Size]byte
 	id, ok := store.Identity{}, false
-	if i, can := f.(store.Identifier); can {
+	if i, can := store.As[store.Identifier](f); can {
 		id, ok = i.Identity()
 	}
 	version := ""
-	if v, can := f.(store.Versioned); can {
+	if v, can := store.As[store.Versioned](f); can {
 		version = v.Version()
 	}
 	switch {

@@ -86,7 +86,7 @@ func (x *exchange) directory() {
 // serveFile answers with a file, and closes it.
 func (x delivery) serveFile(f store.File, name string) {
 	defer f.Close()
-	x.Path = store.LocationOf(f)
+	x.Path = store.LocationOf(f).Path
 	p, err := describe(f, "", x.Began)
 	if err != nil {
 		x.fail(err)
@@ -99,7 +99,7 @@ func (x delivery) serveFile(f store.File, name string) {
 			p = v
 			x.set("Content-Encoding", p.coding)
 			x.Coding = p.coding
-			x.Path = store.LocationOf(p.file)
+			x.Path = store.LocationOf(p.file).Path
 		}
 	}
 	x.Size = p.size

@@ -38,42 +38,56 @@ type delivery struct{ *exchange }
 
 // send sends n bytes of f from off on.
 //
-// A file that the kernel can send must reach the connection as it is. A reader
+// A file that the kernel can send must reach the connection unwrapped. A reader
 // around it, other than one io.LimitedReader, would hide it, and the kernel would
-// not be asked. So what is sent is counted on the other side, step by step.
+// not be asked. So the bytes are counted by the connection, step by step.
 func (x delivery) send(f store.File, off, n int64) error {
 	if n <= smallBody {
 		return x.sendSmall(f, off, int(n))
 	}
 	to, byKernel := x.w.(io.ReaderFrom)
 	byKernel = byKernel && x.r.TLS == nil && x.r.ProtoMajor == 1
-	if src, ok := store.SystemFile(f); ok && byKernel {
-		if _, err := src.Seek(off, io.SeekStart); err != nil {
-			return err
-		}
-		return x.inSteps(n, func(n int64) (int64, error) {
-			return to.ReadFrom(&io.LimitedReader{R: src, N: n})
-		})
-	}
-	buf := copyBuffers.Get().(*[copyBytes]byte)
-	defer copyBuffers.Put(buf)
-	parts, ok := f.(store.PartOpener)
+	parts, ok := store.As[store.PartOpener](f)
 	ok = ok && byKernel
-	piece := buf[:firstPiece]
+	var buf sendBuffer
+	defer buf.release()
 	return x.inSteps(n, func(n int64) (moved int64, err error) {
 		if ok {
-			moved, err = x.sendParts(to, parts, f, off, n, piece)
+			moved, err = x.sendParts(to, parts, f, off, n, &buf)
 		} else {
-			moved, err = copyAt(x.w, f, off, n, piece)
+			moved, err = copyAt(x.w, f, off, n, buf.piece())
 		}
 		off += moved
-		piece = buf[:]
+		buf.full = true
 		return moved, err
 	})
 }
 
-// sendParts is copyAt for a file in parts: the kernel sends those that there are.
-func (x delivery) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.ReaderAt, off, n int64, buf []byte) (moved int64, err error) {
+// A sendBuffer is memory for bytes that the kernel does not send. It is taken when it is
+// first needed.
+type sendBuffer struct {
+	b    *[copyBytes]byte
+	full bool // all of it may be used
+}
+
+func (s *sendBuffer) piece() []byte {
+	if s.b == nil {
+		s.b = copyBuffers.Get().(*[copyBytes]byte)
+	}
+	if !s.full {
+		return s.b[:firstPiece]
+	}
+	return s.b[:]
+}
+
+func (s *sendBuffer) release() {
+	if s.b != nil {
+		copyBuffers.Put(s.b)
+	}
+}
+
+// sendParts is copyAt for a file whose parts the kernel can send.
+func (x delivery) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.ReaderAt, off, n int64, buf *sendBuffer) (moved int64, err error) {
 	for moved < n {
 		var sent, want int64
 		if part, length, end, ok := parts.OpenPart(off+moved, n-moved); ok {
@@ -81,8 +95,9 @@ func (x delivery) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.Reade
 			sent, err = to.ReadFrom(&io.LimitedReader{R: part, N: length})
 			end()
 		} else {
-			want = min(n-moved, int64(len(buf)))
-			sent, err = copyAt(x.w, f, off+moved, want, buf)
+			piece := buf.piece()
+			want = min(n-moved, int64(len(piece)))
+			sent, err = copyAt(x.w, f, off+moved, want, piece)
 		}
 		if moved += sent; err != nil || sent < want {
 			break

@@ -81,7 +81,8 @@ func (f *partedFile) OpenPart(off, n int64) (part *os.File, length int64, end fu
 	if off/partSize%2 == 0 {
 		return nil, 0, nil, false
 	}
-	whole, _ := store.SystemFile(f.File)
+	parts, _ := store.As[store.PartOpener](f.File)
+	whole, _, _, _ := parts.OpenPart(0, 0)
 	part, err := os.Open(whole.Name())
 	if err == nil {
 		_, err = part.Seek(off, io.SeekStart)

@@ -59,7 +59,7 @@ func writeFile(t testing.TB, path, content string) {
 
 // mem returns a store in memory that has some files, all of them old: so they
 // have strong validators.
-func mem(t testing.TB, files map[string]string) *store.MemStore {
+func mem(t testing.TB, files map[string]string) store.Tree {
 	t.Helper()
 	st := store.Mem(0)
 	for name, content := range files {
@@ -68,7 +68,7 @@ func mem(t testing.TB, files map[string]string) *store.MemStore {
 	return st
 }
 
-func put(t testing.TB, st *store.MemStore, name, content string) {
+func put(t testing.TB, st store.Tree, name, content string) {
 	t.Helper()
 	storetest.Put(t, st, name, content)
 	touch(t, st, name, old)

@@ -31,12 +31,6 @@ func (l *listedEntries) take(n int) error {
 
 func (l *listedEntries) give(n int) { l.n.Add(int64(-n)) }
 
-// A dirOpener is a store whose directories can be read in pieces, however large
-// they are, as every [store.Tree] can.
-type dirOpener interface {
-	OpenDir(ctx context.Context, name string) (store.Entries, error)
-}
-
 // A directoryList is an exchange that lists a directory.
 type directoryList struct{ *exchange }
 
@@ -111,12 +105,12 @@ type gathering struct {
 // finish. As many as it returns, with or without an error, count as listed.
 func (x directoryList) entries(name string) (list []entry, err error) {
 	g := &gathering{name: name}
-	switch s := x.acct.Store.(type) {
-	case dirOpener:
-		err = x.readEntries(s, g)
-	case store.Lister:
+	switch can := store.CapabilitiesOf(x.acct.Store); {
+	case can.OpenDir != nil:
+		err = x.readEntries(can.OpenDir, g)
+	case can.ReadDir != nil:
 		var all []fs.DirEntry
-		if all, err = s.ReadDir(x.ctx(), name); err != nil {
+		if all, err = can.ReadDir(x.ctx(), name); err != nil {
 			return nil, err
 		}
 		for _, e := range all {
@@ -134,8 +128,8 @@ func (x directoryList) entries(name string) (list []entry, err error) {
 	return g.list, err
 }
 
-func (x directoryList) readEntries(s dirOpener, g *gathering) error {
-	dir, err := s.OpenDir(x.ctx(), g.name)
+func (x directoryList) readEntries(open func(context.Context, string) (store.Entries, error), g *gathering) error {
+	dir, err := open(x.ctx(), g.name)
 	if err != nil {
 		return err
 	}

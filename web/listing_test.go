@@ -278,6 +278,8 @@ type crowd struct {
 	n int
 }
 
+func (c crowd) Capabilities() store.Capabilities { return store.Capabilities{OpenDir: c.OpenDir} }
+
 func (c crowd) OpenDir(context.Context, string) (store.Entries, error) {
 	return &crowdEntries{left: c.n}, nil
 }

@@ -56,7 +56,7 @@ func (tr *transcript) Step(event string, say func(string, ...any)) error {
 	case "file":
 		name, text, _ := strings.Cut(rest, " ")
 		text, err := strconv.Unquote(text)
-		if m, ok := tr.store.(*store.MemStore); ok && err == nil {
+		if m, ok := tr.store.(store.Tree); ok && err == nil {
 			put(tr.t, m, name, text)
 		} else if err == nil {
 			writeFile(tr.t, tr.path+"/"+name, text)

@@ -66,7 +66,9 @@ func (x uploading) receive() error {
 	if err != nil {
 		return err
 	}
-	c := store.Create{Size: max(size, 0), Exclusive: !x.acct.Access.replaces() || x.onlyNew(), Parents: true}
+	var published store.Published
+	c := store.Create{Size: max(size, 0), Exclusive: !x.acct.Access.replaces() || x.onlyNew(), Parents: true, Published: &published}
+	defer func() { x.Published = published.OrNil() }()
 	if part != nil {
 		return x.receivePart(part, c, exists)
 	}
@@ -75,7 +77,7 @@ func (x uploading) receive() error {
 		return err
 	}
 	defer u.Close() // discards, unless committed
-	x.Path = store.LocationOf(u)
+	x.Path = store.LocationOf(u).Path
 	x.started()
 	if err := x.fill(u, 0, size); err != nil {
 		return err
@@ -253,7 +255,6 @@ func (x uploading) publish(u store.Upload, exists bool) error {
 	if err := u.Commit(); err != nil {
 		return err
 	}
-	x.Published = store.PublishedBy(u)
 	if exists {
 		x.writeHeader(http.StatusNoContent)
 		return nil
@@ -264,20 +265,21 @@ func (x uploading) publish(u store.Upload, exists bool) error {
 
 // remove answers DELETE (RFC 9110 §9.3.5). Directories are left alone.
 func (x uploading) remove() {
-	s, ok := x.acct.Store.(store.Remover)
+	remove := store.CapabilitiesOf(x.acct.Store).Remove
 	err := errors.ErrUnsupported
 	switch {
 	case x.dir:
 		err = store.ErrNotRegular
-	case ok && conditional(x.r.Header):
+	case remove == nil:
+	case conditional(x.r.Header):
 		err = x.holding(func(was fs.FileInfo) error {
 			if was == nil {
 				return fs.ErrNotExist
 			}
-			return store.RemoveIf(x.ctx(), s, x.name, was)
+			return store.RemoveIf(x.ctx(), x.acct.Store, x.name, was)
 		})
-	case ok:
-		err = s.Remove(x.ctx(), x.name)
+	default:
+		err = remove(x.ctx(), x.name)
 	}
 	if err != nil {
 		x.fail(err)
@@ -355,8 +357,8 @@ func (x uploading) receivePart(p *uploadPart, c store.Create, exists bool) error
 		return err
 	}
 	defer u.Close() // keeps, unless committed
-	x.Path = store.LocationOf(u)
-	r, resumes := u.(store.Resumer)
+	x.Path = store.LocationOf(u).Path
+	r, resumes := store.As[store.Resumer](u)
 	there := int64(0)
 	if resumes {
 		there = r.Resumed()

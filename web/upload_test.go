@@ -116,7 +116,7 @@ func TestPutRace(t *testing.T) {
 
 // A fullStore has room for so many bytes.
 type fullStore struct {
-	*store.MemStore
+	store.Tree
 	room int64
 }
 
@@ -124,7 +124,7 @@ func (f fullStore) Create(ctx context.Context, name string, c store.Create) (sto
 	if c.Size > f.room {
 		return nil, store.ErrNoSpace
 	}
-	u, err := f.MemStore.Create(ctx, name, c)
+	u, err := f.Tree.Create(ctx, name, c)
 	return fullUpload{u, f.room}, err
 }
 

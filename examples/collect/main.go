@@ -46,7 +46,7 @@ func collect(ctx context.Context, addr string, out io.Writer, listening func(add
 			return nil, err
 		}
 		// The directory says which switch it is: all may use one name.
-		return files.Create(ctx, path.Join(r.Peer.Addr().Unmap().String(), name), store.Create{Size: r.Announced()})
+		return files.Create(ctx, path.Join(r.Peer.Addr().Unmap().String(), name), r.Create())
 	}}
 	l, err := s.Listen(ctx, addr)
 	if err != nil {

@@ -29,7 +29,7 @@ func putSmall(ctx context.Context, c *Client, name string, data []byte) error {
 			return err
 		}
 	}
-	if err := u.(store.AttrUpload).SetAttr(store.Attr{AccessTime: time.Unix(1, 0), ModTime: time.Unix(1e9, 0)}); err != nil {
+	if err := u.(interface{ SetAttr(store.Attr) error }).SetAttr(store.Attr{AccessTime: time.Unix(1, 0), ModTime: time.Unix(1e9, 0)}); err != nil {
 		return err
 	}
 	return u.Commit()

@@ -36,18 +36,19 @@ func (c *Client) copyFile(ctx context.Context, src *File, to string) (int64, err
 		return 0, err
 	}
 	defer u.Close()
-	n, err := u.CloneFrom(ctx, src, func(int64) {})
+	n, err := clone(ctx, u, src, func(int64) {})
 	if err == nil {
 		err = u.Commit()
 	}
 	return n, err
 }
 
-// CloneFrom has the server copy all of a file that this client has open (copy-data). It calls
-// copied now and then with how many more bytes were copied, and returns how many there are.
-func (u *upload) CloneFrom(ctx context.Context, from store.File, copied func(n int64)) (int64, error) {
-	src, ok := from.(*File)
-	if !ok || src.c != u.c || !u.c.server.Ext.Has(wire.ExtCopyData) {
+// clone has the server copy all of a file to an upload of the same client (copy-data): see
+// [store.Capabilities].
+func clone(ctx context.Context, to store.Upload, from store.File, copied func(n int64)) (int64, error) {
+	u, isUpload := store.As[*upload](to)
+	src, isFile := store.As[*File](from)
+	if !isUpload || !isFile || src.c != u.c || !u.c.server.Ext.Has(wire.ExtCopyData) {
 		return 0, errors.ErrUnsupported
 	}
 	fi, err := src.Stat()

@@ -38,7 +38,7 @@ func TestUploadOnlyAccount(t *testing.T) {
 				t.Error(err)
 			}
 			mode := then0640()
-			if err := u.(store.AttrUpload).SetAttr(mode); err != nil {
+			if err := u.(interface{ SetAttr(store.Attr) error }).SetAttr(mode); err != nil {
 				t.Error(err)
 			}
 			if err := end(u); err != nil {

@@ -58,11 +58,7 @@ type resumableUpload struct {
 	pending sync.WaitGroup // the goroutine that does so
 }
 
-var (
-	_ store.Resumer        = (*resumableUpload)(nil)
-	_ store.AttrUpload     = (*resumableUpload)(nil)
-	_ store.ReadableUpload = (*resumableUpload)(nil)
-)
+var _ store.Resumer = (*resumableUpload)(nil)
 
 // createResumable begins an upload that can be resumed, or resumes one.
 func (c *Client) createResumable(ctx context.Context, name string, o store.Create) (*resumableUpload, error) {
@@ -200,6 +196,9 @@ func (k *resumableUpload) startOver() error {
 	k.f = f
 	return nil
 }
+
+// Unwrap is for [store.As].
+func (k *resumableUpload) Unwrap() any { return k.upload }
 
 // Resumed returns how many bytes an earlier upload has left.
 func (k *resumableUpload) Resumed() int64 { return k.resumed }

@@ -143,7 +143,7 @@ func TestResumesUploads(t *testing.T) {
 		end(k)
 		k = keeper(t, c, "f", size)
 		resumed(k, 250_000)
-		if f, err := k.Open(t.Context()); err != nil {
+		if f, err := (&remoteTree{c: c}).openUpload(t.Context(), k); err != nil {
 			t.Error(err)
 		} else {
 			got := make([]byte, 250_000)
@@ -360,24 +360,24 @@ func TestOpensListed(t *testing.T) {
 			}
 		}
 		stats := p.count("STAT")
-		read(st.OpenListed(t.Context(), "f", fi))
+		read(st.openListed(t.Context(), "f", fi))
 		if n := p.count("STAT") - stats; n != 0 {
 			t.Errorf("%d STATs for a file of a listing", n)
 		}
 		// It may have grown since.
 		data = append(data, data...)
 		p.put(t, "f", data)
-		read(st.OpenListed(t.Context(), "f", fi))
+		read(st.openListed(t.Context(), "f", fi))
 		mem := store.FromBytes("f", data)
 		other, err := mem.Stat()
 		if err != nil {
 			t.Fatal(err)
 		}
-		read(st.OpenListed(t.Context(), "f", other))
+		read(st.openListed(t.Context(), "f", other))
 		if n := p.count("STAT") - stats; n == 0 {
 			t.Error("no STAT for a file of somebody else's listing")
 		}
-		if _, err := st.OpenListed(t.Context(), "../f", fi); !errors.Is(err, fs.ErrInvalid) {
+		if _, err := st.openListed(t.Context(), "../f", fi); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("a name that leads out: %v", err)
 		}
 	})

@@ -16,17 +16,20 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Store returns a directory as a store. An upload to it is a temporary file until it is complete,
-// and then gets its name in one step if the server has OpenSSH's posix-rename. The directory need
-// not exist yet. "" is the directory where the user begins.
+// Store returns the directory as a store: an upload to it is hidden until
+// it is whole, and then gets its name in one step, if the server has OpenSSH's
+// posix-rename. The directory need not exist yet. "" is the directory in which the user's
+// session begins.
 //
-// Its files have FetchTo and Hash, and its uploads FillFrom, like [File]. An upload is a
-// [store.AttrUpload], a [store.ReadableUpload] and, with Create.Resume, a [store.Resumer]. Two
-// such uploads to one name at the same time are not kept apart.
+// The files that it opens are [store.RemoteFile]s, like [File], and its uploads are
+// [store.Filler]s and [store.AttrUpload]s, and with Create.Resume also
+// [store.Resumer]s; but two uploads to one name at a time are not
+// kept apart.
 //
-// It keeps the contract of [store.Tree] as far as SFTP allows. The server decides whether links
-// may lead out of the directory, version 3 has times in whole seconds, and another program may
-// change files between two requests.
+// It keeps the contract of [store.Tree] as far as the server permits: the server has to
+// ensure that links do not lead out of the directory, version 3 has
+// times in whole seconds, and another program may change files
+// between two requests.
 func (c *Client) Store(dir string) store.Tree {
 	if dir == "" {
 		dir = "."
@@ -93,9 +96,9 @@ func ask[T any](ctx context.Context, s *remoteTree, op, name string, f func(cont
 	return answer, s.fail(op, name, err)
 }
 
-// RealPath returns the absolute path of a name. It resolves the symbolic links that the server
-// leaves in it.
-func (s *remoteTree) RealPath(ctx context.Context, name string) (string, error) {
+// realPath returns the absolute path of a name, without symbolic links: it resolves those that
+// the server leaves.
+func (s *remoteTree) realPath(ctx context.Context, name string) (string, error) {
 	p, err := s.path(ctx, name)
 	if err == nil {
 		p, err = s.c.RealPath(ctx, p)
@@ -157,9 +160,9 @@ func (s *remoteTree) Create(ctx context.Context, name string, c store.Create) (s
 	return u, nil
 }
 
-// OpenListed opens a file that a listing has just described. It saves the round trip of a STAT. If
-// the listing shows no regular file, it is Open.
-func (s *remoteTree) OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
+// openListed opens a file that a listing has just described, without a STAT: that saves
+// a round trip. If the listing describes no regular file, it opens the file as Open does.
+func (s *remoteTree) openListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
 	attrs, ok := storewire.DescribedBy(listed)
 	if !ok || !listed.Mode().IsRegular() || !attrs.Has(wire.AttrSize) {
 		return s.Open(ctx, name)
@@ -332,21 +335,28 @@ func (s *remoteTree) SetAttr(ctx context.Context, name string, a store.Attr, fol
 	return s.fail("setattr", name, err)
 }
 
-// RoundTrip returns the measured round trip to the server, or 0 if it is not known.
-func (s *remoteTree) RoundTrip() time.Duration { return s.c.mux.RoundTrip() }
+// Capabilities returns the capabilities of the server, as far as they are known without a request.
+func (s *remoteTree) Capabilities() store.Capabilities {
+	return store.Capabilities{
+		RealPath:        s.realPath,
+		OpenListed:      s.openListed,
+		OpenUpload:      s.openUpload,
+		RemoveLeftovers: s.removeLeftovers,
+		Clone:           clone,
+		Distance: &store.Distance{
+			RoundTrip:   func() time.Duration { return s.c.mux.RoundTrip() },
+			OpenFiles:   func() int { return s.c.server.OpenFiles() },
+			TooManyOpen: tooManyOpen,
+		},
+	}
+}
 
-// OpenFiles returns how many files and directories the server allows to be open, or 0 if it does
-// not say.
-func (s *remoteTree) OpenFiles() int { return s.c.server.OpenFiles() }
-
-// TooManyOpen reports whether opening a file or a directory may have failed because too many are
-// open. From OpenSSH's server that may be any failure, since it gives no reason.
-func (s *remoteTree) TooManyOpen(err error) bool {
+// tooManyOpen reports whether an error of opening a file or a directory may be due to the
+// number that are open. OpenSSH's server gives no reason, so any failure may be.
+func tooManyOpen(err error) bool {
 	refused, ok := errors.AsType[*StatusError](err)
 	return ok && (errors.Is(refused, storewire.ErrBusy) || refused.Code == uint32(wire.Failure) && refused.kind == nil && !errors.Is(err, store.ErrNoSpace))
 }
-
-func (s *remoteTree) Features() store.Features { return store.Features{} }
 
 func (s *remoteTree) Space(ctx context.Context, name string) (store.Space, error) {
 	return ask(ctx, s, "space", name, s.c.Space)

@@ -23,11 +23,11 @@ const (
 	maxSweepRecords = 64
 )
 
-// SweepDir removes the temporary files of uploads whose process has died. Such a file belongs to a
-// run that has ended, as Config.Runs knows, or it is accessible to its owner alone and was not
-// written to for a day. Files that can be resumed stay for a week. It looks at no more than 16384
-// entries, and skips files that cannot be removed.
-func (s *remoteTree) SweepDir(ctx context.Context, dir string) error {
+// removeLeftovers removes from a directory the temporary files of uploads whose process died:
+// those of a run that has ended according to Config.Runs, and those that only their
+// owner may access and that were not written to for a day. Those that can be resumed stay for a
+// week. It looks at no more than 16384 entries, and skips files that cannot be removed.
+func (s *remoteTree) removeLeftovers(ctx context.Context, dir string) error {
 	p, err := s.path(ctx, dir)
 	if err != nil {
 		return s.fail("sweep", dir, err)

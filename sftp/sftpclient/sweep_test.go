@@ -53,7 +53,7 @@ func TestSweeps(t *testing.T) {
 		}
 		setAge(t, c, k.temp, 3*day)
 		want = append(want, k.temp, k.record.name)
-		if err := c.Store("").(*remoteTree).SweepDir(t.Context(), "."); err != nil {
+		if err := c.Store("").(*remoteTree).removeLeftovers(t.Context(), "."); err != nil {
 			t.Error(err)
 		}
 		wantFiles(t, p, want...)
@@ -117,7 +117,7 @@ func TestSweepsOfRuns(t *testing.T) {
 			t.Errorf("the hidden files are %s and %s", k.temp, u.temp)
 		}
 		want = append(want, k.temp, k.record.name, u.temp)
-		if err := c.Store("").(*remoteTree).SweepDir(t.Context(), "."); err != nil {
+		if err := c.Store("").(*remoteTree).removeLeftovers(t.Context(), "."); err != nil {
 			t.Error(err)
 		}
 		wantFiles(t, p, want...)

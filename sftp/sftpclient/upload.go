@@ -40,10 +40,7 @@ type upload struct {
 	attr store.Attr // mu: mode and times to have in the end
 }
 
-var (
-	_ store.AttrUpload     = (*upload)(nil)
-	_ store.ReadableUpload = (*upload)(nil)
-)
+var _ store.AttrUpload = (*upload)(nil)
 
 // create begins an upload.
 func (c *Client) create(ctx context.Context, name string, o store.Create) (*upload, error) {
@@ -156,8 +153,15 @@ func (u *upload) SetAttr(a store.Attr) error {
 	return nil
 }
 
-// Open waits until the server has all that was written, and opens it for reading.
-func (u *upload) Open(ctx context.Context) (store.File, error) {
+// Perm returns false: the server's umask decides.
+func (u *upload) Perm() (fs.FileMode, bool) { return 0, false }
+
+// openUpload opens what was written so far to an upload, once the server has all of it.
+func (s *remoteTree) openUpload(ctx context.Context, to store.Upload) (store.File, error) {
+	u, ok := store.As[*upload](to)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
 	if err := u.f.awaitWrites(ctx); err != nil {
 		return nil, err
 	}

@@ -69,57 +69,59 @@ func (s *front) Create(ctx context.Context, name string, c store.Create) (store.
 	if err != nil {
 		return nil, err
 	}
-	return store.OnCommit(u, func() { s.changed(name) }), nil
+	return &changingUpload{u, s, name}, nil
 }
 
-// A removingFront is a front whose source can remove files.
-type removingFront struct{ *front }
+// A changingUpload is an upload to a name of which the cache may have another version.
+type changingUpload struct {
+	store.Upload
+	s    *front
+	name string
+}
 
-func (s removingFront) Remove(ctx context.Context, name string) error {
+// Unwrap is for [store.As].
+func (u *changingUpload) Unwrap() any { return u.Upload }
+
+func (u *changingUpload) Commit() error {
+	defer u.s.changed(u.name) // even if it fails, something may have changed
+	return u.Upload.Commit()
+}
+
+// Capabilities keeps listing and removing, and reading what is uploaded to the source.
+func (s *front) Capabilities() store.Capabilities {
+	of := store.CapabilitiesOf(s.source)
+	c := store.Capabilities{Features: of.Features, ReadDir: of.ReadDir, Birth: of.Birth, OpenUpload: of.OpenUpload}
+	if of.Remove != nil {
+		c.Remove, c.RemoveIf = s.remove, s.removeIf
+	}
+	return c
+}
+
+func (s *front) remove(ctx context.Context, name string) error {
 	defer s.changed(name)
-	return s.source.(store.Remover).Remove(ctx, name)
+	return store.CapabilitiesOf(s.source).Remove(ctx, name)
 }
 
-// RemoveIf is for [store.RemoveIf].
-func (s removingFront) RemoveIf(ctx context.Context, name string, was fs.FileInfo) error {
+func (s *front) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
 	defer s.changed(name)
-	return store.RemoveIf(ctx, s.source.(store.Remover), name, was)
+	return store.RemoveIf(ctx, s.source, name, was)
 }
-
-// A listing lists the source.
-type listing struct{ store.Lister }
 
 // A treeFront is a front whose source is a tree.
 type treeFront struct {
-	removingFront
-	listing
+	*front
 	tree store.Tree
 }
 
 var _ store.Tree = treeFront{}
 
-// newFront returns the cache in front of source, as what source is.
-func newFront(s *front) store.Store {
-	tree, isTree := s.source.(store.Tree)
-	lister, lists := s.source.(store.Lister)
-	_, removes := s.source.(store.Remover)
-	switch {
-	case isTree:
-		return treeFront{removingFront{s}, listing{tree}, tree}
-	case lists && removes:
-		return struct {
-			removingFront
-			listing
-		}{removingFront{s}, listing{lister}}
-	case lists:
-		return struct {
-			*front
-			listing
-		}{s, listing{lister}}
-	case removes:
-		return removingFront{s}
-	}
-	return s
+func (t treeFront) Remove(ctx context.Context, name string) error {
+	defer t.changed(name)
+	return t.tree.Remove(ctx, name)
+}
+
+func (t treeFront) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	return t.tree.ReadDir(ctx, name)
 }
 
 func (t treeFront) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
@@ -169,16 +171,6 @@ func (t treeFront) Space(ctx context.Context, name string) (store.Space, error) 
 	return t.tree.Space(ctx, name)
 }
 
-func (t treeFront) Features() store.Features { return t.tree.Features() }
-
-// Birth returns that of the source, if it has them.
-func (t treeFront) Birth(name string) store.Birth {
-	if b, ok := t.tree.(interface{ Birth(name string) store.Birth }); ok {
-		return b.Birth(name)
-	}
-	return store.Birth{}
-}
-
 // OpenFile opens a file of the source to be written in place. The cache has nothing of it
 // until that is closed. To be read only, it is opened as Open does.
 func (t treeFront) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
@@ -218,7 +210,7 @@ func (t treeFront) openToRead(ctx context.Context, name string, a store.Access) 
 	if err != nil {
 		return nil, err
 	}
-	cached, ok := f.(*file)
+	cached, ok := store.As[*file](f)
 	if !ok {
 		_ = f.Close()
 		return t.tree.OpenFile(ctx, name, a)

@@ -53,11 +53,11 @@ type entry struct {
 // versionOf returns what distinguishes the version of a file or a description. It reports
 // false if nothing does.
 func (s *front) versionOf(f any, fi fs.FileInfo) (string, bool) {
-	if v, ok := f.(store.Versioned); ok {
+	if v, ok := store.As[store.Versioned](f); ok {
 		version := v.Version()
 		return "v " + version, version != "" && len(version) <= maxVersion
 	}
-	if i, ok := f.(store.Identifier); ok {
+	if i, ok := store.As[store.Identifier](f); ok {
 		if id, ok := i.Identity(); ok {
 			sum := id.Digest()
 			return "i " + hex.EncodeToString(sum[:16]), s.c.settled(id.Changed(), tickTime)

@@ -25,8 +25,8 @@ func newDirect(ctx context.Context, src *origin) *direct {
 func (d *direct) ReadAt(p []byte, off int64) (int, error) { return d.src.file.ReadAt(p, off) }
 func (d *direct) Stat() (fs.FileInfo, error)              { return d.src.file.Stat() }
 
-// Location returns the path by which the source has opened the file.
-func (d *direct) Location() string { return store.LocationOf(d.src.file) }
+// Location returns where the source has opened the file.
+func (d *direct) Location() store.Location { return store.LocationOf(d.src.file) }
 
 func (d *direct) Close() error {
 	d.stop()
@@ -43,6 +43,9 @@ type writtenHandle struct {
 	once sync.Once
 }
 
+// Unwrap is for [store.As].
+func (h *writtenHandle) Unwrap() any { return h.Handle }
+
 // Close ends the time in which the cache has nothing of the file.
 func (h *writtenHandle) Close() error {
 	err := h.Handle.Close()
@@ -52,9 +55,6 @@ func (h *writtenHandle) Close() error {
 	})
 	return err
 }
-
-// Location returns the path by which the source has opened the file.
-func (h *writtenHandle) Location() string { return store.LocationOf(h.Handle) }
 
 // A readHandle is a file in the cache that is open as by [store.Tree].OpenFile.
 type readHandle struct {

@@ -161,7 +161,7 @@ func (c *Cache) closeFile(b *block) {
 // caller holds mu.
 func (c *Cache) keepOpen(b *block, f store.File) {
 	b.file = f
-	b.try, _ = f.(store.TryReader)
+	b.try, _ = store.As[store.TryReader](f)
 	b.opened = c.open.PushFront(b)
 	c.closeSome()
 }

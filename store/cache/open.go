@@ -166,8 +166,8 @@ func (c *Cache) settled(t time.Time, within time.Duration) bool {
 // the URL without a password, with the server if that depends on a configuration: what is kept
 // for a location is found again by the next process. Lines of the log have it.
 //
-// The result is a [store.Tree] if source is, or else a [store.Lister] or [store.Remover] if
-// source is. Files are [store.TryReader]s and [store.Versioned], unless they cannot be kept,
+// The result is a [store.Tree] if source is; otherwise its [store.Capabilities] include listing and
+// removing if those of source do. Files are [store.TryReader]s and [store.Versioned], unless they cannot be kept,
 // because their size is not known, nothing distinguishes their versions, they have changed
 // just now, or they are being written in place. Uploads and other changes pass to source,
 // and those who open the file through this store see them at once.
@@ -181,7 +181,10 @@ func (c *Cache) Store(location string, source store.Store) store.Store {
 	c.fronts = append(c.fronts, s)
 	s.leadToFound()
 	c.mu.Unlock()
-	return newFront(s)
+	if tree, ok := source.(store.Tree); ok {
+		return treeFront{s, tree}
+	}
+	return s
 }
 
 // check returns an error for a name that there cannot be, or if nothing can be opened.

@@ -108,7 +108,7 @@ func (o *object) setSource(ctx context.Context, s *stream, src *origin) {
 // unchanged returns store.ErrChanged if the file at the source was written to in place. A
 // store whose files have versions sees that itself.
 func (o *object) unchanged(src *origin) error {
-	if _, ok := src.file.(store.Versioned); ok {
+	if _, ok := store.As[store.Versioned](src.file); ok {
 		return nil
 	}
 	fi, err := src.file.Stat()

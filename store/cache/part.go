@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"io"
 	"os"
 
 	"github.com/haul-project/haul/store"
@@ -31,14 +30,14 @@ func (f *file) OpenPart(off, n int64) (part *os.File, length int64, end func(), 
 	if err != nil {
 		return nil, 0, nil, false // ReadAt fetches it again, or has the error
 	}
-	if part, ok = store.SystemFile(opened); ok {
-		_, err = part.Seek(from, io.SeekStart)
+	parts, ok := store.As[store.PartOpener](opened)
+	if ok {
+		part, length, _, ok = parts.OpenPart(from, min(n, int64(b.size)-from)) // a file on the disk needs no end
 	}
-	if err != nil || !ok {
+	if !ok {
 		end()
 		return nil, 0, nil, false
 	}
-	length = min(n, int64(b.size)-from)
 	c.count.bytesServed.Add(uint64(length))
 	return part, length, end, true
 }

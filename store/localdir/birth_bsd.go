@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Birth returns what distinguishes the file of that name from earlier ones.
-func (d *Dir) Birth(name string) store.Birth {
+// birth returns what distinguishes the file of that name from earlier ones with its inode.
+func (d *Dir) birth(name string) store.Birth {
 	fi, err := d.root.Lstat(name)
 	if err != nil {
 		return store.Birth{}

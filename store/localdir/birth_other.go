@@ -4,5 +4,5 @@ package localdir
 
 import "github.com/haul-project/haul/store"
 
-// Birth returns nothing: the system has no birth times, or none known here.
-func (d *Dir) Birth(string) store.Birth { return store.Birth{} }
+// birth returns nothing: the system has no birth times, or no known way to ask for them.
+func (d *Dir) birth(string) store.Birth { return store.Birth{} }

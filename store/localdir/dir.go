@@ -122,11 +122,11 @@ type makers struct {
 }
 
 // location returns the path of a name.
-func (d *Dir) location(name string) string {
+func (d *Dir) location(name string) store.Location {
 	if d.Path == "" {
-		return ""
+		return store.Location{}
 	}
-	return filepath.Join(d.Path, filepath.FromSlash(name))
+	return store.Location{Path: filepath.Join(d.Path, filepath.FromSlash(name))}
 }
 
 // A dirUpload is a hidden file beside its target. Open, it holds two
@@ -150,8 +150,6 @@ type dirUpload struct {
 	dirty int64      // mu: bytes written since the disk was last set going
 	attr  store.Attr // mu: mode and times to have by Commit
 	done  bool       // mu: committed or closed
-
-	published *store.Published // mu: until somebody takes it
 }
 
 func (u *dirUpload) call(name string, f func() error) error { return u.store.call(name, f) }

@@ -437,30 +437,3 @@ func TestDirClosedRoot(t *testing.T) {
 		t.Errorf("sweep: %v", err)
 	}
 }
-
-// The file of the system behind one of ours is the same file; others have none.
-func TestSystemFile(t *testing.T) {
-	_, d := tempDir(t)
-	m := store.Mem(0)
-	for _, st := range []store.Store{d, m} {
-		if err := upload(t, st, "f", "content", store.Create{}); err != nil {
-			t.Fatal(err)
-		}
-		f, err := st.Open(t.Context(), "f")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		sys, ok := store.SystemFile(f)
-		if st == store.Store(m) {
-			if ok {
-				t.Error("a file in memory is one of the system")
-			}
-			continue
-		}
-		b := make([]byte, 7)
-		if _, err := sys.ReadAt(b, 0); !ok || err != nil || string(b) != "content" {
-			t.Errorf("%v, %q, %v", ok, b, err)
-		}
-	}
-}

@@ -109,7 +109,7 @@ func (e *dirEntries) Close() error {
 	return nil
 }
 
-// ReadDir lists a directory: see [store.Lister]. An entry's Info is looked up when
+// ReadDir lists a directory: see [store.Tree]. An entry's Info is looked up when
 // it is asked for, and fails if the entry has gone by then.
 func (d *Dir) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	if err := rules.CheckName(ctx, name); err != nil {

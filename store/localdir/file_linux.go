@@ -86,8 +86,15 @@ func (f *dirFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
-// SystemFile is for [store.SystemFile].
-func (f *dirFile) SystemFile() *os.File { return f.File }
+// OpenPart returns the file itself, which has all bytes in a row.
+func (f *dirFile) OpenPart(off, n int64) (part *os.File, length int64, end func(), ok bool) {
+	if _, err := f.Seek(off, io.SeekStart); err != nil {
+		return nil, 0, nil, false
+	}
+	return f.File, n, nothing, true
+}
+
+func nothing() {}
 
 // Identity identifies the file by what fstat(2) said of it as it was opened.
 func (f *dirFile) Identity() (store.Identity, bool) {

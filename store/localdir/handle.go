@@ -272,7 +272,7 @@ func (h *dirHandle) writable() error {
 func (h *dirHandle) fail(op string, err error) error { return h.store.fail(op, h.name, err) }
 
 // Location returns the path by which the file was opened.
-func (h *dirHandle) Location() string { return h.store.location(h.name) }
+func (h *dirHandle) Location() store.Location { return h.store.location(h.name) }
 
 // SetAttr changes what a says: see [store.Tree]. Of a symbolic link itself Linux
 // changes the times; other systems do not.

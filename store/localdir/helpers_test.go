@@ -156,7 +156,7 @@ func wantContent(t testing.TB, st store.Store, name, want string) {
 
 func wantNames(t testing.TB, st store.Store, dir string, want ...string) {
 	t.Helper()
-	entries, err := st.(store.Lister).ReadDir(t.Context(), dir)
+	entries, err := store.CapabilitiesOf(st).ReadDir(t.Context(), dir)
 	if err != nil {
 		t.Errorf("ReadDir(%s): %v", dir, err)
 	}
@@ -167,4 +167,10 @@ func wantNames(t testing.TB, st store.Store, dir string, want ...string) {
 	if !slices.Equal(got, want) {
 		t.Errorf("ReadDir(%s) = %q, want %q", dir, got, want)
 	}
+}
+
+// A resumer is an upload that can be resumed.
+type resumer interface {
+	store.Upload
+	store.Resumer
 }

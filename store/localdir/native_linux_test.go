@@ -108,7 +108,7 @@ func TestMachineUmask(t *testing.T) {
 	old := syscall.Umask(0o027)
 	defer syscall.Umask(old)
 	up := begin(t, m, in+"/upload", store.Create{Perm: 0o666})
-	if p, ok := up.(store.PermUpload); !ok || p.Perm() != 0o640 {
+	if perm, ok := up.(store.AttrUpload).Perm(); !ok || perm != 0o640 {
 		t.Errorf("before it is committed the upload will have other permissions than 640: %v", up)
 	}
 	h, err := m.OpenFile(t.Context(), in+"/placed", store.Access{Write: true, Create: true, Perm: 0o666})

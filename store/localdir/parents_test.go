@@ -292,7 +292,7 @@ func TestParentsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	u = begin(t, d, "a/b/f", c)
-	if n := u.(store.Resumer).Resumed(); n != 5 {
+	if n := u.(resumer).Resumed(); n != 5 {
 		t.Errorf("of 5 bytes %d are there", n)
 	}
 	if _, err := u.WriteAt([]byte("56789"), 5); err != nil {

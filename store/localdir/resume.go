@@ -232,6 +232,9 @@ func (k *resumableUpload) closeMarks() {
 	}
 }
 
+// Unwrap is for [store.As].
+func (k *resumableUpload) Unwrap() any { return k.dirUpload }
+
 func (k *resumableUpload) Resumed() int64 { return k.resumed }
 
 func (k *resumableUpload) WriteAt(p []byte, off int64) (int, error) {

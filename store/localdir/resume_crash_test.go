@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/haul-project/haul/store"
 )
 
 // crashCheckpoint makes resumable uploads of few bytes have many checkpoints.
@@ -124,4 +122,4 @@ func resumeCrashChild(t *testing.T, arg string) {
 	_ = ahead("end")
 }
 
-var _ store.Resumer = discardingUpload{}
+var _ resumer = discardingUpload{}

@@ -38,7 +38,7 @@ func TestResumeIsAnUpload(t *testing.T) {
 // discard them.
 type discarding struct{ *localdir.Dir }
 
-type discardingUpload struct{ store.Resumer }
+type discardingUpload struct{ resumer }
 
 func (u discardingUpload) Close() error { return u.Discard() }
 
@@ -51,7 +51,7 @@ func (d discarding) Create(ctx context.Context, name string, c store.Create) (st
 	if err != nil {
 		return nil, err
 	}
-	return discardingUpload{u.(store.Resumer)}, nil
+	return discardingUpload{u.(resumer)}, nil
 }
 
 var uploaders struct {
@@ -60,13 +60,13 @@ var uploaders struct {
 }
 
 // resumable begins an upload by "me".
-func resumable(t testing.TB, d *localdir.Dir, name string, size int64) store.Resumer {
+func resumable(t testing.TB, d *localdir.Dir, name string, size int64) resumer {
 	t.Helper()
 	u, err := d.Create(t.Context(), name, store.Create{Size: size, Resume: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, ok := u.(store.Resumer)
+	r, ok := u.(resumer)
 	if !ok {
 		t.Fatalf("%T cannot be resumed", u)
 	}
@@ -91,7 +91,7 @@ func writePiece(t testing.TB, u store.Upload, data []byte, from, to int) {
 }
 
 // finish writes the rest, commits, and checks the file.
-func finish(t *testing.T, dir string, u store.Resumer, name string, data []byte) {
+func finish(t *testing.T, dir string, u resumer, name string, data []byte) {
 	t.Helper()
 	writePiece(t, u, data, int(u.Resumed()), len(data))
 	if err := u.Commit(); err != nil {
@@ -103,7 +103,7 @@ func finish(t *testing.T, dir string, u store.Resumer, name string, data []byte)
 	wantNoTemps(t, dir)
 }
 
-func wantResumed(t *testing.T, u store.Resumer, want int) {
+func wantResumed(t *testing.T, u resumer, want int) {
 	t.Helper()
 	if got := u.Resumed(); got != int64(want) {
 		t.Errorf("%d bytes are there from before, want %d", got, want)
@@ -185,7 +185,7 @@ func TestResumeByOthers(t *testing.T) {
 	wantError(t, "Create of an upload under way", err, store.ErrBusy)
 	for _, c := range []store.Create{{Resume: "you"}, {}} {
 		u := begin(t, d, "f", c)
-		if r, ok := u.(store.Resumer); ok {
+		if r, ok := u.(resumer); ok {
 			wantResumed(t, r, 0)
 		}
 		if err := u.Commit(); err != nil {
@@ -470,7 +470,7 @@ func goOn(t *testing.T, d *localdir.Dir, data []byte) error {
 		return err
 	}
 	defer u.Close()
-	from := int(u.(store.Resumer).Resumed())
+	from := int(u.(resumer).Resumed())
 	if got := make([]byte, from); from > 0 {
 		kept, _ := left(t, d.RootName())
 		f, err := os.Open(kept)

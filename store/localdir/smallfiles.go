@@ -111,8 +111,8 @@ func (s *SmallFiles) shareable(f store.File, before, info fs.FileInfo) (store.Id
 	if now().Sub(id.Changed()) < keptAfter {
 		return id, false
 	}
-	file, ok := store.SystemFile(f)
-	return id, ok && isLocal(file)
+	file, ok := f.(*dirFile)
+	return id, ok && isLocal(file.File)
 }
 
 // sweep closes the files without a reader for some time.
@@ -168,7 +168,7 @@ func (r *keptReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if r.closed.Load() {
 		return 0, fs.ErrClosed
 	}
-	if try, ok := r.file.File.(store.TryReader); ok {
+	if try, ok := store.As[store.TryReader](r.file.File); ok {
 		return try.TryReadAt(bufs, off)
 	}
 	return 0, errors.ErrUnsupported
@@ -185,7 +185,7 @@ func (r *keptReader) Stat() (fs.FileInfo, error) {
 func (r *keptReader) Identity() (store.Identity, bool) { return r.id, true }
 
 // Location returns the path by which this reader opened the file.
-func (r *keptReader) Location() string { return r.at.location(r.name) }
+func (r *keptReader) Location() store.Location { return r.at.location(r.name) }
 
 // Close ends the use of the file by this reader.
 func (r *keptReader) Close() error {

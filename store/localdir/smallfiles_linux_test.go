@@ -51,7 +51,7 @@ func TestSmallFilesOfPart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, "f"), []byte("content"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	sub, end, err := d.Sub(t.Context(), ".")
+	sub, end, err := store.CapabilitiesOf(d).Sub(t.Context(), ".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestSmallFileMethods(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if at := store.LocationOf(f); at != filepath.Join(path, "f") {
+		if at := store.LocationOf(f).Path; at != filepath.Join(path, "f") {
 			t.Errorf("its place is %q", at)
 		}
 		alone, err := New(d.root.(dirRoot).Root).Open(t.Context(), "f")
@@ -342,7 +342,7 @@ func TestSmallFileMethods(t *testing.T) {
 		if n, err := f.(store.TryReader).TryReadAt([][]byte{b}, 0); n != 4 && !errors.Is(err, store.ErrWouldBlock) || n == 4 && string(b) != "text" {
 			t.Errorf("%d bytes, %q, %v", n, b, err)
 		}
-		if _, ok := store.SystemFile(f); ok {
+		if _, ok := store.As[store.PartOpener](f); ok {
 			t.Error("its offset would be shared")
 		}
 	}

@@ -37,8 +37,8 @@ func (d *Dir) Sweep(ctx context.Context) (removed int, err error) {
 	return s.removed, errors.Join(s.errs...)
 }
 
-// SweepDir is [Dir.Sweep] for what is in one directory itself.
-func (d *Dir) SweepDir(ctx context.Context, name string) error {
+// removeLeftovers is [Dir.Sweep] for one directory without those below it.
+func (d *Dir) removeLeftovers(ctx context.Context, name string) error {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return d.fail("sweep", name, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/localdir"
 )
 
@@ -98,8 +99,8 @@ func TestSweepReclaims(t *testing.T) {
 		return
 	}
 	for what, sweep := range map[string]func(d *localdir.Dir) error{
-		"Sweep":    func(d *localdir.Dir) error { _, err := d.Sweep(t.Context()); return err },
-		"SweepDir": func(d *localdir.Dir) error { return d.SweepDir(t.Context(), ".") },
+		"Sweep":           func(d *localdir.Dir) error { _, err := d.Sweep(t.Context()); return err },
+		"RemoveLeftovers": func(d *localdir.Dir) error { return store.CapabilitiesOf(d).RemoveLeftovers(t.Context(), ".") },
 	} {
 		dir, d := tempDir(t)
 		kept, _ := dieUploading(t, dir, true)

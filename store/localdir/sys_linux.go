@@ -119,8 +119,8 @@ func space(f *os.File) (store.Space, error) {
 	}, nil
 }
 
-// Birth returns what distinguishes the file of that name from earlier ones.
-func (d *Dir) Birth(name string) store.Birth {
+// birth returns what distinguishes the file of that name from earlier ones with its inode.
+func (d *Dir) birth(name string) store.Birth {
 	dir, err := d.root.OpenFile(path.Dir(name)+"/.", pathOnly, 0)
 	if err != nil {
 		return store.Birth{}

@@ -60,8 +60,8 @@ func futimes(f *os.File, atime, mtime time.Time) error {
 	return os.NewSyscallError("SetFileTime", timesErr)
 }
 
-// Birth returns what distinguishes the file of that name from earlier ones.
-func (d *Dir) Birth(name string) store.Birth {
+// birth returns what distinguishes the file of that name from earlier ones with its inode.
+func (d *Dir) birth(name string) store.Birth {
 	fi, err := d.root.Lstat(name)
 	if err != nil {
 		return store.Birth{}

@@ -90,8 +90,8 @@ func (d *Dir) sweepDir(ctx context.Context, name string) (removed bool) {
 	return removed
 }
 
-// RemoveIf removes a file that nothing has changed: see [store.RemoveIf].
-func (d *Dir) RemoveIf(ctx context.Context, name string, was fs.FileInfo) error {
+// removeIf removes a file unless it has been changed: see [store.RemoveIf].
+func (d *Dir) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
 	fi, err := d.lstat(ctx, name)
 	if err == nil && fi.IsDir() {
 		err = rules.ErrIsDir
@@ -207,10 +207,10 @@ func (d *Dir) Readlink(ctx context.Context, name string) (string, error) {
 	return filepath.ToSlash(target), nil
 }
 
-// Sub opens a directory of the store as a store of its own: no name and no link
-// leads out of it, whatever becomes of the directory's own name. The caller
+// sub opens a directory of the store as a store of its own: no name and no link
+// leads out of it, even if the directory is renamed or replaced. The caller
 // closes it.
-func (d *Dir) Sub(ctx context.Context, name string) (store.Tree, io.Closer, error) {
+func (d *Dir) sub(ctx context.Context, name string) (store.Tree, io.Closer, error) {
 	if err := checkOld(ctx, name); err != nil {
 		return nil, nil, d.fail("open", name, err)
 	}
@@ -225,8 +225,10 @@ func (d *Dir) Sub(ctx context.Context, name string) (store.Tree, io.Closer, erro
 	return sub, root, nil
 }
 
-// Features are those of a directory.
-func (d *Dir) Features() store.Features { return store.Features{} }
+// Capabilities returns all that a directory supports.
+func (d *Dir) Capabilities() store.Capabilities {
+	return store.Capabilities{RemoveIf: d.removeIf, Birth: d.birth, Sub: d.sub, RemoveLeftovers: d.removeLeftovers, OpenUpload: d.openUpload}
+}
 
 // Space asks the file system of the directory, or of the file or directory of that
 // name. It is supported on Linux and macOS.
@@ -302,7 +304,7 @@ func (d *Dir) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 }
 
 // Location returns the path by which the file was opened.
-func (f *dirFile) Location() string { return f.at.location(f.name) }
+func (f *dirFile) Location() store.Location { return f.at.location(f.name) }
 
 // bytesOf returns how many bytes n blocks of size have, or as many as can be
 // said.

@@ -63,15 +63,15 @@ func (u *dirUpload) perm() (fs.FileMode, error) {
 	return fi.Mode().Perm(), nil
 }
 
-// Perm returns the permission bits that the file would get by Commit now.
-func (u *dirUpload) Perm() fs.FileMode {
+// Perm returns the permission bits that the file would get if Commit was called now.
+func (u *dirUpload) Perm() (fs.FileMode, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.done {
-		return 0
+		return 0, false
 	}
-	perm, _ := u.perm() // an error is Commit's as well
-	return perm
+	perm, err := u.perm()
+	return perm, err == nil // or Commit will fail too
 }
 
 // openTemp creates the hidden file, with these permissions at the most, and locks it.
@@ -193,8 +193,16 @@ func merge(a *store.Attr, b store.Attr) {
 	}
 }
 
-// Open opens what was written so far.
-func (u *dirUpload) Open(ctx context.Context) (store.File, error) {
+// openUpload opens what was written so far to an upload of this store.
+func (d *Dir) openUpload(ctx context.Context, upload store.Upload) (store.File, error) {
+	u, ok := store.As[*dirUpload](upload)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return u.open(ctx)
+}
+
+func (u *dirUpload) open(ctx context.Context) (store.File, error) {
 	u.writing.Lock()
 	defer u.writing.Unlock()
 	u.mu.Lock()
@@ -234,8 +242,8 @@ func (u *dirUpload) Commit() error {
 	u.done = true
 	err := u.publish()
 	if err == nil {
-		if k := u.store.Kept; k != nil {
-			u.published = k.keep(u)
+		if k := u.store.Kept; k != nil && u.c.Published != nil {
+			k.keep(u)
 		}
 		u.store.makers.keep(u)
 	}
@@ -357,28 +365,30 @@ func (u *dirUpload) removeTemp() error {
 }
 
 // Location returns the path that the upload is for.
-func (u *dirUpload) Location() string { return u.store.location(u.name) }
+func (u *dirUpload) Location() store.Location { return u.store.location(u.name) }
 
-// KeptUploads have Commit open each published file for reading, so that it can be read whatever
-// becomes of its name: see [store.PublishedBy]. Several stores may share one.
+// KeptUploads makes Commit open each published file for reading, so that it can be read even
+// after its name has gone to another file: see [store.Create].Published. Several stores may
+// share one.
 type KeptUploads struct {
-	// Max bounds how many are open at a time. More are not opened.
+	// Max bounds how many are open at a time. More are described only.
 	Max int64
 
 	open atomic.Int64
 }
 
-// keep describes what an upload has published, and opens it if there is room. It is called
-// when the file has its name.
-func (k *KeptUploads) keep(u *dirUpload) *store.Published {
+// keep describes the file that an upload has published, and opens it if there is room. The
+// file has its name already.
+func (k *KeptUploads) keep(u *dirUpload) {
 	info, err := u.file.Stat()
 	if err != nil {
-		return nil
+		return
 	}
-	p := &store.Published{Info: info, When: time.Now()}
+	p := u.c.Published
+	*p = store.Published{Info: info, When: time.Now()}
 	if k.open.Add(1) > k.Max {
 		k.open.Add(-1)
-		return p
+		return
 	}
 	f, err := u.dir.OpenFile(u.base, os.O_RDONLY|fileFlags, 0)
 	if err == nil {
@@ -389,17 +399,7 @@ func (k *KeptUploads) keep(u *dirUpload) *store.Published {
 	}
 	if err != nil {
 		k.open.Add(-1)
-		return p
+		return
 	}
 	p.File, p.Closed = f, func() { k.open.Add(-1) }
-	return p
-}
-
-// Published is for [store.PublishedBy].
-func (u *dirUpload) Published() *store.Published {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	p := u.published
-	u.published = nil
-	return p
 }

@@ -43,7 +43,7 @@ func TestUploadAttributes(t *testing.T) {
 		if _, err := u.WriteAt([]byte("new"), 0); err != nil {
 			t.Fatal(err)
 		}
-		f, err := u.(store.ReadableUpload).Open(t.Context())
+		f, err := store.CapabilitiesOf(d).OpenUpload(t.Context(), u)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestUploadAttributes(t *testing.T) {
 		if n, err := f.ReadAt(b, 0); n != 3 || string(b) != "new" {
 			t.Errorf("%q, %v", b[:n], err)
 		}
-		wantZeros(t, u, 3*4096)
+		wantZeros(t, d, u, 3*4096)
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
@@ -68,7 +68,7 @@ func TestUploadAttributes(t *testing.T) {
 		if err := a.SetAttr(store.Attr{Mode: &mode}); !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("SetAttr after Commit: %v", err)
 		}
-		if _, err := u.(store.ReadableUpload).Open(t.Context()); !errors.Is(err, fs.ErrClosed) {
+		if _, err := store.CapabilitiesOf(d).OpenUpload(t.Context(), u); !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("Open after Commit: %v", err)
 		}
 	}
@@ -76,12 +76,12 @@ func TestUploadAttributes(t *testing.T) {
 
 // wantZeros writes zeros behind all that u has, up to size. They may be left out on
 // disk, and are read all the same before u is committed.
-func wantZeros(t *testing.T, u store.Upload, size int64) {
+func wantZeros(t *testing.T, d store.Tree, u store.Upload, size int64) {
 	t.Helper()
 	if _, err := u.WriteAt(make([]byte, size-3), 3); err != nil {
 		t.Fatal(err)
 	}
-	f, err := u.(store.ReadableUpload).Open(t.Context())
+	f, err := store.CapabilitiesOf(d).OpenUpload(t.Context(), u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,12 +120,12 @@ func TestResumeOfAnotherSource(t *testing.T) {
 		dir := t.TempDir()
 		d := dirAt(t, dir)
 		d.SetCheckpoint(crashCheckpoint)
-		begin := func(of string) store.Resumer {
+		begin := func(of string) resumer {
 			u, err := d.Create(t.Context(), "f", store.Create{Resume: "me", Source: of})
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, ok := u.(store.Resumer)
+			r, ok := u.(resumer)
 			if !ok {
 				t.Skip("no locks here")
 			}
@@ -159,16 +159,16 @@ func TestSub(t *testing.T) {
 	}
 	writeFile(t, dir, "file", "file")
 	for name, want := range map[string]error{"none": fs.ErrNotExist, "file": fs.ErrNotExist, "../x": fs.ErrInvalid} {
-		if _, _, err := d.Sub(t.Context(), name); !errors.Is(err, want) {
+		if _, _, err := store.CapabilitiesOf(d).Sub(t.Context(), name); !errors.Is(err, want) {
 			t.Errorf("Sub(%q): %v", name, err)
 		}
 	}
 	ended, stop := context.WithCancel(t.Context())
 	stop()
-	if _, _, err := d.Sub(ended, "a"); !errors.Is(err, context.Canceled) {
+	if _, _, err := store.CapabilitiesOf(d).Sub(ended, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Sub with a context that has ended: %v", err)
 	}
-	sub, end, err := d.Sub(t.Context(), "a")
+	sub, end, err := store.CapabilitiesOf(d).Sub(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestNoSync(t *testing.T) {
 		if err := upload(t, d, name, "content", c); err != nil {
 			t.Fatal(err)
 		}
-		sub, end, err := d.Sub(t.Context(), ".")
+		sub, end, err := store.CapabilitiesOf(d).Sub(t.Context(), ".")
 		if err != nil {
 			t.Fatal(err)
 		}

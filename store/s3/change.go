@@ -134,9 +134,9 @@ func (s *Store) removeDir(ctx context.Context, name string) error {
 	return s.removeKey(ctx, prefix)
 }
 
-// RemoveAll removes all objects in a directory, those included whose keys are no names
+// removeTree removes all objects in a directory, including those whose keys are not valid names
 // of files.
-func (s *Store) RemoveAll(ctx context.Context, name string) error {
+func (s *Store) removeTree(ctx context.Context, name string) error {
 	return s.fail("remove", name, s.removeAll(ctx, name))
 }
 

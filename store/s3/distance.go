@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// RoundTrip returns the shortest time that an answer has taken from the request on; 0 before
+// roundTrip returns the shortest time from a request to its answer; 0 before
 // the first.
-func (s *Store) RoundTrip() time.Duration { return time.Duration(s.http.trip.Load()) }
+func (s *Store) roundTrip() time.Duration { return time.Duration(s.http.trip.Load()) }
 
-// OpenFiles returns 0: a server of S3 has nothing open. Requests that are more than
+// openFiles returns 0: on an S3 server nothing stays open. Requests beyond
 // Config.Conns wait for each other.
-func (*Store) OpenFiles() int { return 0 }
+func openFiles() int { return 0 }
 
-// TooManyOpen reports whether an error says that the server has no time for so many requests.
-func (*Store) TooManyOpen(err error) bool {
+// tooManyOpen reports whether an error says that the server is too busy for the number of requests.
+func tooManyOpen(err error) bool {
 	r, ok := errors.AsType[*RefusedError](err)
 	return ok && hasNoTime(r)
 }

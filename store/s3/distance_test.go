@@ -178,7 +178,7 @@ func TestOpenListed(t *testing.T) {
 	}
 	open := func(fi fs.FileInfo) *file {
 		t.Helper()
-		opened, err := s.OpenListed(t.Context(), "f", fi)
+		opened, err := s.openListed(t.Context(), "f", fi)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestOpenListed(t *testing.T) {
 	if _, _, err := open(listed("f")).Hash(t.Context(), 0, 7, "md5"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("the hash of an encrypted file: %v", err)
 	}
-	if _, err := s.OpenListed(t.Context(), "../f", fi); !errors.Is(err, fs.ErrInvalid) {
+	if _, err := s.openListed(t.Context(), "../f", fi); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("a name that none has: %v", err)
 	}
 	f.Asked()
@@ -255,7 +255,7 @@ func TestWholeForRange(t *testing.T) {
 		r.Header.Del("Range")
 		return false
 	})
-	opened, err := s.OpenListed(t.Context(), "f", fi)
+	opened, err := s.openListed(t.Context(), "f", fi)
 	if err != nil {
 		t.Fatal(err)
 	}

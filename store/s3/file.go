@@ -38,7 +38,7 @@ type file struct {
 	name   string
 	key    string
 	info   info
-	listed bool            // it was opened without a request: see OpenListed
+	listed bool            // it was opened without a request: see openListed
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
 
@@ -61,10 +61,10 @@ func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 	return f, nil
 }
 
-// OpenListed opens a file that a listing of the store, or Stat, has just described, without a
-// request. If the file has changed since, the first read gives [store.ErrChanged]. A file that is
+// openListed opens a file that a listing of the store, or Stat, has just described, without a
+// request. If the file has changed since, the first read returns [store.ErrChanged]. A file that is
 // empty, or has no ETag, is opened as by Open.
-func (s *Store) OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
+func (s *Store) openListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
 	i, ok := listed.(info)
 	if !ok || i.dir || i.etag == "" || i.size == 0 { // nothing of it would be read
 		return s.Open(ctx, name)
@@ -157,7 +157,7 @@ func (f *file) Identity() (store.Identity, bool) {
 }
 
 // Location is the URL.
-func (f *file) Location() string { return f.s.URL(f.name) }
+func (f *file) Location() store.Location { return store.Location{Path: f.s.URL(f.name)} }
 
 // Hash returns the MD5 of the whole file, where that is its ETag. Of a file that was listed, and
 // not read yet, it asks the server whether it is. If MD5 is not among the algorithms, it asks for

@@ -257,13 +257,13 @@ func TestRename(t *testing.T) {
 			t.Errorf("Rename(%s, %s): %v, want %v", tt.from, tt.to, err, tt.want)
 		}
 	}
-	if err := s.RemoveAll(ctx, "d"); err != nil {
+	if err := s.removeTree(ctx, "d"); err != nil {
 		t.Error(err)
 	}
 	if got := names(t, s, "."); !slices.Equal(got, []string{"e/"}) {
 		t.Errorf("%q is left", got)
 	}
-	if err := s.RemoveAll(ctx, "d"); !errors.Is(err, fs.ErrNotExist) {
+	if err := s.removeTree(ctx, "d"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("RemoveAll again: %v", err)
 	}
 }

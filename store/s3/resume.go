@@ -138,17 +138,20 @@ type resumable struct{ *upload }
 
 var _ store.Resumer = (*resumable)(nil)
 
-// Resumed returns 0: what is there from before counts when it was held against what is
-// sent. See Match.
+// Unwrap is for [store.As].
+func (r *resumable) Unwrap() any { return r.upload }
+
+// Resumed returns 0: parts that an earlier upload has left count once they were compared with
+// the source. See match.
 func (*resumable) Resumed() int64 { return 0 }
 
-// Match returns how many bytes of the source, from its start, an earlier run has sent: it
-// reads them, and compares the MD5 of each part with what the server says of it.
+// match returns how many bytes of the source, from its start, an earlier run has sent: it
+// reads them, and compares the MD5 of each part with the one that the server reports.
 // Writing continues behind them. Other parts that are there are compared as they are
 // written.
-func (r *resumable) Match(ctx context.Context, src io.ReaderAt) (int64, error) {
-	u := r.upload
-	if len(u.known) == 0 {
+func (*Store) match(ctx context.Context, to store.Upload, src io.ReaderAt) (int64, error) {
+	u, ok := store.As[*upload](to)
+	if !ok || len(u.known) == 0 {
 		return 0, nil
 	}
 	if err := u.reserve(); err != nil {

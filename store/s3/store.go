@@ -383,8 +383,15 @@ func (i info) Mode() fs.FileMode {
 	return 0o644
 }
 
-// Features are those of S3: a directory comes with its first file, a file has the time of its
-// upload, and a listing describes a thousand files.
-func (*Store) Features() store.Features {
-	return store.Features{OwnTimes: true, ImpliedDirs: true, CheapListings: true}
+// Capabilities returns the capabilities of S3: a directory exists from its first file on, a file has
+// the time of its upload, and a listing describes a thousand files by one request.
+func (s *Store) Capabilities() store.Capabilities {
+	return store.Capabilities{
+		Features:   store.Features{OwnTimes: true, ImpliedDirs: true, CheapListings: true, NoModes: true},
+		RemoveAll:  s.removeTree,
+		OpenListed: s.openListed,
+		Clone:      s.clone,
+		Match:      s.match,
+		Distance:   &store.Distance{RoundTrip: s.roundTrip, OpenFiles: openFiles, TooManyOpen: tooManyOpen},
+	}
 }

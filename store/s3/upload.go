@@ -53,8 +53,8 @@ var _ store.Located = (*upload)(nil)
 
 // Create begins a file. Its size may be other than announced, up to 10,000 parts. A server
 // that does not know If-None-Match, as old ones do not, checks an Exclusive name here, and not at Commit. With
-// Resume it is a [store.Resumer], even if it has nothing from before: see
-// package treecopy's Matcher.
+// Resume it is a [store.Resumer], even if an earlier upload has left nothing: see
+// Match of [store.Capabilities].
 func (s *Store) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
 	u, err := s.create(ctx, name, c)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Store) create(ctx context.Context, name string, c store.Create) (*uploa
 }
 
 // Location is the URL.
-func (u *upload) Location() string { return u.s.URL(u.name) }
+func (u *upload) Location() store.Location { return store.Location{Path: u.s.URL(u.name)} }
 
 // takeMemory waits for the memory of several parts.
 func (u *upload) takeMemory() error {
@@ -141,11 +141,12 @@ func (u *upload) begin() (id string, err error) {
 	return id, err
 }
 
-// CloneFrom has the server copy all of an object, at Commit: so nothing has the name before.
+// clone has the server copy all of an object, at Commit: so nothing has the name before.
 // Both are in buckets of one server, by the same keys.
-func (u *upload) CloneFrom(_ context.Context, from store.File, copied func(n int64)) (int64, error) {
-	src, ok := from.(*file)
-	if !ok || src.s.host != u.s.host || src.s.secure != u.s.secure || src.info.version() == "" || src.info.etag == "" && src.s.bucket != u.s.bucket {
+func (*Store) clone(_ context.Context, to store.Upload, from store.File, copied func(n int64)) (int64, error) {
+	u, isUpload := store.As[*upload](to)
+	src, isFile := store.As[*file](from)
+	if !isUpload || !isFile || src.s.host != u.s.host || src.s.secure != u.s.secure || src.info.version() == "" || src.info.etag == "" && src.s.bucket != u.s.bucket {
 		return 0, errors.ErrUnsupported
 	}
 	u.mu.Lock()

@@ -14,7 +14,7 @@ import (
 // readWays are the ways to read p from f at off. One that f has not is nil.
 func readWays(f store.File) map[string]func(p []byte, off int64) (int, error) {
 	ways := map[string]func(p []byte, off int64) (int, error){"ReadAt": f.ReadAt}
-	if r, ok := f.(store.TryReader); ok {
+	if r, ok := store.As[store.TryReader](f); ok {
 		ways["TryReadAt"] = func(p []byte, off int64) (int, error) { return r.TryReadAt([][]byte{p}, off) }
 	}
 	return ways

@@ -23,8 +23,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Run checks that stores keep the contract of [store.Store], and that of
-// [store.Lister] and [store.TryReader] where they say so. Each test gets an
+// Run checks that stores keep the contract of [store.Store], and those of listing
+// ([store.Capabilities]) and [store.TryReader] where they have them. Each test gets an
 // empty store from open, which cleans up by t.Cleanup. A store needs room for
 // 8 MiB.
 func Run(t *testing.T, open func(t *testing.T) store.Store) { RunExcept(t, open, nil) }

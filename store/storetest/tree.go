@@ -110,7 +110,7 @@ func content(t testing.TB, tr store.Tree, name string) string {
 // mkdir makes a directory, where one does not come with its first file.
 func mkdir(t *testing.T, tr store.Tree, name string) {
 	t.Helper()
-	if tr.Features().ImpliedDirs {
+	if store.CapabilitiesOf(tr).ImpliedDirs {
 		return
 	}
 	if err := tr.Mkdir(t.Context(), name, 0); err != nil {

@@ -228,7 +228,7 @@ func testTreeErrors(t *testing.T, tr store.Tree) {
 	Put(t, tr, "f", "content")
 	before := Snapshot(t, tr)
 	for what, op := range named(t.Context(), tr) {
-		if what == "rename to" && tr.Features().ImpliedDirs {
+		if what == "rename to" && store.CapabilitiesOf(tr).ImpliedDirs {
 			continue // the directory comes with the file
 		}
 		err := op("some-directory/some-name")

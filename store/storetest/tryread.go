@@ -16,7 +16,7 @@ func testTryReadAt(t *testing.T, st store.Store) {
 	data := pattern(size, 9)
 	Put(t, st, "f", string(data))
 	f := open(t, st, "f")
-	r, ok := f.(store.TryReader)
+	r, ok := store.As[store.TryReader](f)
 	if !ok {
 		return
 	}

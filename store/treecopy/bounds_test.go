@@ -110,7 +110,8 @@ func TestSetAside(t *testing.T) {
 		if full {
 			c.closer.waiting.n.Store(maxWaiting - 3)
 		}
-		d := &dir{source: &start{tree: e}, tree: e, from: "top", to: "top"}
+		of := newTree(e)
+		d := &dir{source: &start{tree: of}, tree: of, from: "top", to: "top"}
 		list := append(e.entries(), renamed{e.file, "another file"})
 		b := &batch{dir: d, names: newListedNames(false)}
 		c.walker.take(b, list)

@@ -57,7 +57,7 @@ func (c *closer) close(d *dir) {
 	c.waiting.remove(len(d.links))
 	d.links = nil
 	switch {
-	case c.features.ImpliedDirs:
+	case c.to.can.ImpliedDirs:
 		c.endImplied(d)
 	case d.made && d.info != nil && !c.opts.DryRun && !d.held:
 		c.checkpoints.end(d) // before the attributes, as the mode may forbid it

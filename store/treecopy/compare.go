@@ -75,7 +75,7 @@ func (t *task) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
 	return bytes.Equal(sum, other), nil
 }
 
-// NewHash returns a hash by the name that a [Hasher] has for it; nil if there is none.
+// NewHash returns a hash by its name in [store.RemoteFile]; nil for an unknown name.
 func NewHash(algorithm string) hash.Hash {
 	if begin := hashes[algorithm]; begin != nil {
 		return begin()
@@ -84,10 +84,10 @@ func NewHash(algorithm string) hash.Hash {
 }
 
 // HashOf asks for the hash of the first n bytes of a file, by the first of the algorithms
-// that its server has. The file is not read: if it is no [Hasher], or has none of them, the
+// that its server has. The file is not read: if it is no [store.RemoteFile], or its server has none of them, the
 // error is errors.ErrUnsupported.
 func HashOf(ctx context.Context, f store.File, n int64, wanted ...string) (algorithm string, sum []byte, err error) {
-	h, ok := f.(Hasher)
+	h, ok := store.As[store.RemoteFile](f)
 	if !ok {
 		return "", nil, errors.ErrUnsupported
 	}
@@ -100,7 +100,7 @@ func HashOf(ctx context.Context, f store.File, n int64, wanted ...string) (algor
 
 // remote reports whether to read a file moves it over a network.
 func remote(f store.File) bool {
-	_, ok := f.(Fetcher)
+	_, ok := store.As[store.RemoteFile](f)
 	return ok
 }
 
@@ -151,18 +151,16 @@ func (t *task) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p [
 	return nil
 }
 
-// overlaps reports whether what an upload has from an earlier copy is the same as
-// the source has: all of it if that can be compared without moving it, else the end.
-func (t *task) overlaps(src store.File, r store.Resumer, size int64) (bool, error) {
-	n := r.Resumed()
+// overlaps reports whether the n bytes that an upload has from an earlier copy are the same as
+// in the source: all of them if they can be compared without moving them, else the end.
+func (t *task) overlaps(src store.File, u store.Upload, n, size int64) (bool, error) {
 	if n > size {
 		return false, nil
 	}
-	u, ok := r.(store.ReadableUpload)
-	if !ok {
-		return t.features.VerifiedResume, nil // nothing else is taken on trust
+	if t.to.can.OpenUpload == nil {
+		return t.to.can.VerifiedResume, nil // nothing else is trusted
 	}
-	there, err := u.Open(t.ctx)
+	there, err := t.to.can.OpenUpload(t.ctx, u)
 	if err != nil {
 		return false, err
 	}

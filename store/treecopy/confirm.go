@@ -133,7 +133,7 @@ func (s *extras) choose(x *extra) (all bool) {
 	}
 	switch {
 	case !x.info.IsDir():
-	case !all, s.features.ImpliedDirs:
+	case !all, s.to.can.ImpliedDirs:
 		return all
 	case x.verdict == entered && len(x.below) == 0:
 		return false // it is excluded, and nothing in it is deleted

@@ -153,22 +153,9 @@ func (c *fileCopier) checkOld(f *file) error {
 // open opens the source.
 func (f *file) open(ctx context.Context) (store.File, error) {
 	if f.listed {
-		return openDescribed(ctx, f.tree, f.from, f.info)
+		return f.tree.openDescribed(ctx, f.from, f.info)
 	}
 	return f.tree.Open(ctx, f.from)
-}
-
-// An opener is a [SourceTree] or a [TargetTree].
-type opener interface {
-	Open(ctx context.Context, name string) (store.File, error)
-}
-
-// openDescribed opens a file that its tree has just described.
-func openDescribed(ctx context.Context, tree opener, name string, fi fs.FileInfo) (store.File, error) {
-	if l, ok := tree.(ListedOpener); ok {
-		return l.OpenListed(ctx, name, fi)
-	}
-	return tree.Open(ctx, name)
 }
 
 // unchanged reports whether the file need not be copied, and whether its content
@@ -178,7 +165,7 @@ func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 		return false, false, nil
 	}
 	from, to := f.info.ModTime(), f.old.ModTime()
-	sameTime := !c.features.OwnTimes && !from.IsZero() && !to.IsZero() && from.Unix() == to.Unix()
+	sameTime := !c.to.can.OwnTimes && !from.IsZero() && !to.IsZero() && from.Unix() == to.Unix()
 	how := c.equal
 	switch {
 	case c.opts.Unchanged == Hash:
@@ -196,7 +183,7 @@ func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 		return false, false, err
 	}
 	defer src.Close()
-	dst, err := openDescribed(c.ctx, given(c.to), f.to, f.old)
+	dst, err := c.to.openDescribed(c.ctx, f.to, f.old)
 	if err == nil {
 		defer dst.Close()
 		same, err = how(src, dst, f.info.Size())
@@ -246,7 +233,11 @@ func (f *file) openVersion(ctx context.Context, anew int) (store.File, error) {
 		return f.open(ctx)
 	}
 	f.listed = false
-	src, err := f.open(ctx)
+	open := f.tree.Open
+	if f.tree.can.OpenStream != nil && anew == maxAnew {
+		open = f.tree.can.OpenStream
+	}
+	src, err := open(ctx, f.from)
 	if err != nil {
 		return nil, err
 	}
@@ -256,8 +247,5 @@ func (f *file) openVersion(ctx context.Context, anew int) (store.File, error) {
 		return nil, err
 	}
 	f.info = fi
-	if s, ok := src.(Streamer); ok && anew == maxAnew {
-		s.OneStream()
-	}
 	return src, nil
 }

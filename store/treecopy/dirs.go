@@ -108,7 +108,7 @@ func (m *dirMaker) find(d *dir) (there bool, err error) {
 
 // mkdir makes the target of a directory that was missing.
 func (m *dirMaker) mkdir(d *dir) error {
-	if m.opts.DryRun || m.features.ImpliedDirs {
+	if m.opts.DryRun || m.to.can.ImpliedDirs {
 		return nil
 	}
 	err := m.to.Mkdir(m.ctx, d.to, m.dirMode(d.info)|ownerAll)
@@ -132,7 +132,7 @@ func (m *dirMaker) reportMade(d *dir) {
 	switch {
 	case !d.fresh:
 		m.report.ended(d.item, Outcome{What: Present})
-	case !m.features.ImpliedDirs:
+	case !m.to.can.ImpliedDirs:
 		m.report.ended(d.item, Outcome{What: Made})
 	}
 }
@@ -142,7 +142,7 @@ func (m *dirMaker) reportMade(d *dir) {
 // made for it; a target that makes none is assumed to distinguish them.
 func (m *dirMaker) foldsCase(d *dir) bool {
 	m.foldsOnce.Do(func() {
-		if m.features.ImpliedDirs || m.opts.DryRun {
+		if m.to.can.ImpliedDirs || m.opts.DryRun {
 			return
 		}
 		name := path.Join(d.to, tempname.New(tempname.Random(), tempname.Case))

@@ -10,7 +10,7 @@ import (
 
 // A start is a source that exists.
 type start struct {
-	tree     SourceTree
+	tree     *tree
 	name     string
 	as       string // its name below a directory
 	origin   string
@@ -56,7 +56,7 @@ type file struct {
 	item   *Item
 	source *start // where it comes from
 	dir    *dir   // nil if it becomes the target itself
-	tree   SourceTree
+	tree   *tree
 	from   string
 	to     string
 	info   fs.FileInfo // of the source
@@ -74,7 +74,7 @@ type dir struct {
 	item   *Item
 	parent *dir // nil at the top
 	source *start
-	tree   SourceTree
+	tree   *tree
 	from   string
 	to     string
 	info   fs.FileInfo // of the source; nil if its attributes are not to be copied

@@ -1,7 +1,6 @@
 package treecopy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,18 +11,11 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/internal/tempname"
-	"github.com/haul-project/haul/store"
 )
 
 // maxExtra bounds the extra entries in memory, and the entries of one directory on either side.
 // If there are more, nothing is deleted.
 const maxExtra = 1 << 20
-
-// A lister is a target that lists directories and removes files.
-type lister interface {
-	OpenDir(ctx context.Context, name string) (store.Entries, error)
-	Remove(ctx context.Context, name string) error
-}
 
 // An extra is an entry of the target that the source does not have.
 type extra struct {
@@ -67,9 +59,6 @@ type extras struct {
 	held     []*dir     // mu: directories that have something extra
 	toDelete [][]*extra // by depth; nil until that is known
 }
-
-// lister returns the target.
-func (s *extras) lister() lister { return given(s.to).(lister) }
 
 // unlisted reports a directory of the target that cannot be listed.
 func (s *extras) unlisted(d *dir, err error) {
@@ -131,7 +120,7 @@ func (s *extras) newExtra(d *dir, from, to string, fi fs.FileInfo) *extra {
 // eachEntry calls f with each entry of a directory of the target. A missing directory has none. The
 // first error of f is returned after all entries.
 func (s *extras) eachEntry(dir string, f func(fi fs.FileInfo) error) error {
-	entries, err := s.lister().OpenDir(s.ctx, dir)
+	entries, err := s.to.OpenDir(s.ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

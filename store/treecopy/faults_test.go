@@ -21,10 +21,13 @@ import (
 // A faulty tree fails, or says of files what is not so.
 type faulty struct {
 	store.Tree
+	can        store.Capabilities
 	open, list map[string]error // by name
 	size       map[string]int64 // that listings and Stat report, by the last element of the name
 	upload     func(store.Upload) store.Upload
 }
+
+func (f *faulty) Capabilities() store.Capabilities { return f.can }
 
 func (f *faulty) Open(ctx context.Context, name string) (store.File, error) {
 	if err := f.open[name]; err != nil {
@@ -240,16 +243,7 @@ func (f flipper) WriteAt(p []byte, off int64) (int, error) {
 	return f.Upload.WriteAt(p, off)
 }
 
-// A readableFlipper can be read before it has its name.
-type readableFlipper struct {
-	flipper
-	store.ReadableUpload
-}
-
-func (f readableFlipper) WriteAt(p []byte, off int64) (int, error) { return f.flipper.WriteAt(p, off) }
-func (f readableFlipper) Commit() error                            { return f.flipper.Commit() }
-func (f readableFlipper) Close() error                             { return f.flipper.Close() }
-func (f readableFlipper) Truncate(n int64) error                   { return f.flipper.Truncate(n) }
+func (f flipper) Unwrap() any { return f.Upload }
 
 // Verify finds a damaged copy, and where it can before the copy has its name.
 func TestVerify(t *testing.T) {
@@ -264,12 +258,10 @@ func TestVerify(t *testing.T) {
 					from = remoteTree(t, served, false)
 				}
 				dest, dir := dirTree(t)
-				to := &faulty{Tree: dest, upload: func(u store.Upload) store.Upload {
-					if early {
-						return readableFlipper{flipper{u}, u.(store.ReadableUpload)}
-					}
-					return flipper{u}
-				}}
+				to := &faulty{Tree: dest, upload: func(u store.Upload) store.Upload { return flipper{u} }}
+				if early { // it can be read before it has its name
+					to.can.OpenUpload = store.CapabilitiesOf(dest).OpenUpload
+				}
 				o := treecopy.Options{Recursive: true, Verify: true}
 				r, s, err := copyAll(t.Context(), from, to, ".", o, "d")
 				if !errors.Is(err, treecopy.ErrDiffers) || r.Failed != 1 || r.Bytes != int64(len("short")) || !s.outcomes["d/short"].Verified {

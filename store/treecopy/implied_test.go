@@ -13,12 +13,26 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A fileServer is a tree whose directories come with their files, which have times of
-// their own. It has no method that makes a directory or sets an attribute.
-type fileServer struct{ treecopy.TargetTree }
+// A fileServer is a tree whose directories exist from their first file on, whose files have
+// times of their own, and where nothing but whole files can be changed.
+type fileServer struct{ store.Tree }
 
-func (fileServer) Features() store.Features {
-	return store.Features{ImpliedDirs: true, OwnTimes: true}
+func (fileServer) Capabilities() store.Capabilities {
+	return store.Capabilities{Features: store.Features{ImpliedDirs: true, OwnTimes: true, NoModes: true, WholeFiles: true}}
+}
+
+func (fileServer) OpenFile(context.Context, string, store.Access) (store.Handle, error) {
+	return nil, errors.ErrUnsupported
+}
+func (fileServer) Mkdir(context.Context, string, fs.FileMode) error { return errors.ErrUnsupported }
+func (fileServer) RemoveDir(context.Context, string) error          { return errors.ErrUnsupported }
+func (fileServer) Rename(context.Context, string, string, bool) error {
+	return errors.ErrUnsupported
+}
+func (fileServer) Link(context.Context, string, string) error    { return errors.ErrUnsupported }
+func (fileServer) Symlink(context.Context, string, string) error { return errors.ErrUnsupported }
+func (fileServer) SetAttr(context.Context, string, store.Attr, bool) error {
+	return errors.ErrUnsupported
 }
 
 // Directories that come with their files are not made, wherever the copy lands, and
@@ -73,8 +87,8 @@ type listingServer struct {
 	lookups atomic.Int64
 }
 
-func (*listingServer) Features() store.Features {
-	return store.Features{ImpliedDirs: true, OwnTimes: true, CheapListings: true}
+func (*listingServer) Capabilities() store.Capabilities {
+	return store.Capabilities{Features: store.Features{ImpliedDirs: true, OwnTimes: true, CheapListings: true}}
 }
 
 func (l *listingServer) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
@@ -154,12 +168,16 @@ type sweptServer struct {
 	swept chan string
 }
 
-func (s sweptServer) SweepDir(_ context.Context, dir string) error {
-	s.swept <- dir
-	return nil
+func (s sweptServer) Capabilities() store.Capabilities {
+	c := s.fileServer.Capabilities()
+	c.RemoveLeftovers = func(_ context.Context, dir string) error {
+		s.swept <- dir
+		return nil
+	}
+	return c
 }
 
-// The optional methods of a target without directories of its own are used.
+// The capabilities of a target without directories of its own are used.
 func TestImpliedIsSwept(t *testing.T) {
 	there := store.Mem(0)
 	put(t, there, "dir/sub/y", []byte("old"))
@@ -206,10 +224,6 @@ func TestImpliedRefused(t *testing.T) {
 		}
 		wantNames(t, to)
 	}
-	incapable := struct{ treecopy.TargetTree }{store.Mem(0)} // it has to be asked for directories
-	if _, _, err := copyAll(t.Context(), world(t), incapable, "new", recursive, "dir"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("without ImpliedDirs: %v", err)
-	}
 }
 
 // The time of a file says nothing of its source where each file has its own.
@@ -221,7 +235,7 @@ func TestOwnTimes(t *testing.T) {
 		for _, tree := range []store.Tree{from, to} {
 			setTime(t, tree, "f", time.Unix(1e9, 0))
 		}
-		target := treecopy.TargetTree(to)
+		target := to
 		if own {
 			target = fileServer{to}
 		}

@@ -21,17 +21,17 @@ func newLeftovers(t *task) *leftovers {
 // removeFrom removes what earlier copies left in a directory of the target, besides
 // all else. A failure does not matter to this copy.
 func (l *leftovers) removeFrom(dir string) {
-	s, ok := given(l.to).(Sweeper)
-	if !ok || l.opts.DryRun {
+	remove := l.to.can.RemoveLeftovers
+	if remove == nil || l.opts.DryRun {
 		return
 	}
 	select {
 	case l.slots <- struct{}{}:
 		l.running.Go(func() {
-			_ = s.SweepDir(l.ctx, dir)
+			_ = remove(l.ctx, dir)
 			<-l.slots
 		})
 	default:
-		_ = s.SweepDir(l.ctx, dir)
+		_ = remove(l.ctx, dir)
 	}
 }

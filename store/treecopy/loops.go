@@ -11,7 +11,7 @@ import (
 // which lead to a directory above themselves are found.
 type dirIdentity struct {
 	info fs.FileInfo // for store.SameFile; nil for none
-	real string      // by a Resolver; "" if that is not known
+	real string      // by RealPath of its tree; "" if that is not known
 }
 
 // below returns the identity of a directory in another.
@@ -33,12 +33,11 @@ func (t *task) identityOf(s *start) dirIdentity {
 
 // realPath returns where a name of a source leads; "" if the tree does not know.
 // Then maxFollowed is the only bound.
-func (t *task) realPath(tree SourceTree, name string) string {
-	r, ok := tree.(Resolver)
-	if !ok {
+func (t *task) realPath(of *tree, name string) string {
+	if of.can.RealPath == nil {
 		return ""
 	}
-	real, err := r.RealPath(t.ctx, name)
+	real, err := of.can.RealPath(t.ctx, name)
 	if err != nil {
 		return ""
 	}
@@ -67,7 +66,7 @@ type ledTo struct {
 	fs.FileInfo
 	name string
 	link bool   // it is, or may be, a symbolic link that is followed
-	real string // of a directory, by a Resolver
+	real string // of a directory, by RealPath of its tree
 }
 
 func (l ledTo) Name() string { return l.name }

@@ -1,7 +1,6 @@
 package treecopy
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -25,14 +24,11 @@ type mirror struct {
 	filled atomic.Bool // the source has an entry
 }
 
-func newMirror(w *walker, d Deletion) (*mirror, error) {
-	if _, ok := given(w.to).(lister); !ok {
-		return nil, fmt.Errorf("%w: the target lists no directories, or removes no files", errors.ErrUnsupported)
-	}
+func newMirror(w *walker, d Deletion) *mirror {
 	x := &extras{task: w.task, Deletion: d}
 	l := w.listings
-	l.must, l.one, l.all, l.unlisted = !w.features.ImpliedDirs, maxExtra, maxExtra, x.unlisted
-	return &mirror{extras: x, moved: &movedFiles{extras: x, dirs: w.dirs, closer: w.closer, files: w.queue.files}, w: w}, nil
+	l.must, l.one, l.all, l.unlisted = !w.to.can.ImpliedDirs, maxExtra, maxExtra, x.unlisted
+	return &mirror{extras: x, moved: &movedFiles{extras: x, dirs: w.dirs, closer: w.closer, files: w.queue.files}, w: w}
 }
 
 func (m *mirror) check(p *place, starts []start) error {
@@ -67,7 +63,7 @@ func (m *mirror) findExtra(d *dir, names map[string]struct{}) {
 				err = e
 			}
 		}
-	case m.features.ImpliedDirs: // any other target failed to list it, which is reported by now
+	case m.to.can.ImpliedDirs: // any other target failed to list it, which is reported by now
 		err = m.eachEntry(d.to, find)
 	}
 	if err != nil {
@@ -180,10 +176,10 @@ func (m *mirror) resumeBlocked() {
 // checkListed reports a target that has files and lists none: extra entries cannot be found there.
 func (m *mirror) checkListed() {
 	r := m.report.result()
-	if !m.features.ImpliedDirs || m.opts.DryRun || len(m.list) > 0 || r.Copied+r.Same == 0 || !m.mayDelete() {
+	if !m.to.can.ImpliedDirs || m.opts.DryRun || len(m.list) > 0 || r.Copied+r.Same == 0 || !m.mayDelete() {
 		return
 	}
-	entries, err := m.lister().OpenDir(m.ctx, m.top.to)
+	entries, err := m.to.OpenDir(m.ctx, m.top.to)
 	if err == nil {
 		err = entries.Close()
 	}

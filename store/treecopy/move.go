@@ -18,6 +18,8 @@ type move struct {
 	src  store.File
 	dst  io.WriterAt
 
+	upload store.Upload // dst, unless the file is written in place
+
 	mu   sync.Mutex
 	high int64 // mu: the bytes reported to the hooks
 
@@ -59,11 +61,11 @@ func (m *move) moved(resumed int64) int64 {
 
 // run moves what is behind off, and returns where the source ended.
 func (m *move) run(off int64) (end int64, err error) {
-	fetcher, fetches := m.src.(Fetcher)
-	filler, fills := m.dst.(Filler)
+	fetcher, fetches := store.As[store.RemoteFile](m.src)
+	filler, fills := store.As[store.Filler](m.dst)
 	size := m.f.info.Size()
-	if cloner, ok := m.dst.(Cloner); ok && off == 0 && size > 0 && m.task.opts.Limit == 0 {
-		end, err := cloner.CloneFrom(m.task.ctx, m.src, m.note)
+	if clone := m.task.to.can.Clone; clone != nil && m.upload != nil && off == 0 && size > 0 && m.task.opts.Limit == 0 {
+		end, err := clone(m.task.ctx, m.upload, m.src, m.note)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			m.cloned = err == nil
 			return end, err
@@ -101,14 +103,14 @@ func (m *move) run(off int64) (end int64, err error) {
 
 // leavesHoles reports whether zeros are left out. A part that is kept has no gaps.
 func (m *move) leavesHoles() bool {
-	_, kept := m.dst.(store.Resumer)
+	_, kept := store.As[store.Resumer](m.dst)
 	return m.task.opts.Sparse && !kept
 }
 
 func (m *move) sink() *sink { return &sink{m: m, skip: m.leavesHoles()} }
 
 // fill moves a part of the source by the target's own way.
-func (m *move) fill(w Filler, from, to int64) error {
+func (m *move) fill(w store.Filler, from, to int64) error {
 	if from >= to {
 		return nil
 	}
@@ -162,7 +164,7 @@ func (s *sink) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// A source is the source, as seen by a [Filler]. It may read a part twice, if a
+// A source is the source, as seen by a [store.Filler]. It may read a part twice, if a
 // connection is lost under it.
 type source struct {
 	m     *move

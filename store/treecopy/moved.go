@@ -48,7 +48,7 @@ type movedFiles struct {
 func (m *movedFiles) postpone(f *file) bool {
 	d := f.dir
 	missing := d.fresh || d.there != nil && d.there[path.Base(f.to)] == nil
-	if m.walked || m.top.fresh || m.features.OwnTimes || !missing || f.info.Size() < minMoved || f.info.ModTime().IsZero() {
+	if m.walked || m.top.fresh || m.to.can.OwnTimes || !missing || f.info.Size() < minMoved || f.info.ModTime().IsZero() {
 		return false
 	}
 	m.mu.Lock()
@@ -109,7 +109,7 @@ func (m *movedFiles) sameContent(f *file, x *extra) bool {
 	}
 	defer src.Close()
 	var dst store.File
-	if dst, err = openDescribed(m.ctx, given(m.to), x.name, x.info); err != nil {
+	if dst, err = m.to.openDescribed(m.ctx, x.name, x.info); err != nil {
 		return false
 	}
 	defer dst.Close()

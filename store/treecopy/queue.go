@@ -32,7 +32,7 @@ func newQueue(t *task, files *fileCopier, closer *closer) *queue {
 	} else {
 		t.opts.Parallel = DefaultParallel
 	}
-	q.smallLimit.init(given(t.to), t.opts.InPlace)
+	q.smallLimit.init(t.to, t.opts.InPlace)
 	q.open()
 	return q
 }

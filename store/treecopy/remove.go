@@ -31,7 +31,7 @@ func (r *remover) removeAll() {
 			}
 		}
 	}
-	r.removeEach(files, r.lister().Remove)
+	r.removeEach(files, r.to.Remove)
 	for _, level := range slices.Backward(dirs) {
 		r.removeEach(level, r.removeDir)
 	}
@@ -40,7 +40,7 @@ func (r *remover) removeAll() {
 // reached returns an error if a symbolic link has taken the place of a directory, or of one that
 // it is in: nothing is deleted through it. A directory is looked at once, or by a few at a time.
 func (r *remover) reached(dir string) error {
-	if dir == r.top.to || r.features.ImpliedDirs {
+	if dir == r.top.to || r.to.can.ImpliedDirs {
 		return nil
 	}
 	if known, ok := r.reach.Load(dir); ok {
@@ -80,7 +80,7 @@ func (r *remover) removeEach(list []*extra, remove func(ctx context.Context, nam
 // removeDir deletes a directory that is empty, but for what earlier copies left in it.
 func (r *remover) removeDir(ctx context.Context, name string) error {
 	err := r.to.RemoveDir(ctx, name)
-	if s, ok := given(r.to).(Sweeper); ok && errors.Is(err, fs.ErrExist) && s.SweepDir(ctx, name) == nil {
+	if tidy := r.to.can.RemoveLeftovers; tidy != nil && errors.Is(err, fs.ErrExist) && tidy(ctx, name) == nil {
 		err = r.to.RemoveDir(ctx, name)
 	}
 	return err

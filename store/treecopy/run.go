@@ -64,9 +64,7 @@ func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copi
 		if len(j.Sources) != 1 || !o.Recursive || o.NoClobber {
 			return nil, fmt.Errorf("copy to %s: %w: deletions take one directory as the source, Recursive, and no NoClobber", printable(j.Target), fs.ErrInvalid)
 		}
-		if walker.mirror, err = newMirror(walker, *o.Delete); err != nil {
-			return nil, fmt.Errorf("copy to %s: %w", printable(j.Target), err)
-		}
+		walker.mirror = newMirror(walker, *o.Delete)
 	}
 	return &copier{t, &placer{t}, checkpoints, leftovers, closer, queue, walker}, nil
 }
@@ -93,7 +91,7 @@ func (c *copier) run(j Job) error {
 	if starts = c.placer.apart(p, starts); len(starts) == 0 {
 		return nil
 	}
-	if c.opts.DryRun && p.info == nil && !c.features.ImpliedDirs {
+	if c.opts.DryRun && p.info == nil && !c.to.can.ImpliedDirs {
 		if err := c.placer.lookAbove(p.name); err != nil {
 			return err
 		}
@@ -152,7 +150,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	}
 	if c.target = p.info; p.info == nil {
 		top.fresh = true
-		if c.opts.DryRun || c.features.ImpliedDirs {
+		if c.opts.DryRun || c.to.can.ImpliedDirs {
 			return top, nil, nil
 		}
 		if top.checkpoint, err = c.checkpoints.make(p, starts, perm|ownerAll); err != nil {
@@ -165,15 +163,14 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	if p.checkpoint != "" && !c.opts.DryRun {
 		c.checkpoints.renew(path.Join(p.name, p.checkpoint))
 	}
-	sub, ok := given(c.to).(Subtree)
-	if !ok {
+	if c.to.can.Sub == nil {
 		return top, nil, nil
 	}
-	tree, end, err := sub.Sub(c.ctx, p.name)
+	sub, end, err := c.to.can.Sub(c.ctx, p.name)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the target directory: %w", err)
 	}
-	c.to, c.prefix, top.to, c.contained = tree, p.name, ".", true
+	c.to, c.prefix, top.to, c.contained = newTree(sub), p.name, ".", true
 	return top, end, nil
 }
 
@@ -181,7 +178,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 // failed before anything else was put into it.
 func (c *copier) removeEmpty(name, checkpoint string) {
 	succeeded := c.ctx.Err() == nil && c.report.err(nil) == nil
-	if succeeded || c.opts.DryRun || c.features.ImpliedDirs || checkpoint != "" && c.landed.Load() {
+	if succeeded || c.opts.DryRun || c.to.can.ImpliedDirs || checkpoint != "" && c.landed.Load() {
 		return // a checkpoint stays with what is kept
 	}
 	c.checkpoints.remove(name, checkpoint)

@@ -38,7 +38,7 @@ const (
 // worth, and by how many files a server, or this process, can have open. Where nothing
 // announces that, refusals show it.
 type smallLimit struct {
-	target any // the tree that is copied to
+	target *tree // that is copied to
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -55,7 +55,7 @@ type smallLimit struct {
 // init sets the limit for a target. A copy in place
 // that fails leaves all files that are on their way under their own names, so there are
 // never more than on a short path.
-func (l *smallLimit) init(target any, inPlace bool) {
+func (l *smallLimit) init(target *tree, inPlace bool) {
 	l.target = target
 	l.handles, l.most = maxSmall, maxSmall
 	if inPlace {
@@ -75,16 +75,16 @@ func (l *smallLimit) restart() {
 // measure takes what a tree knows of the path to its server. The shortest round trip of
 // all counts: others may have waited behind the files themselves. The caller holds mu, or
 // is alone.
-func (l *smallLimit) measure(tree any) {
-	d, ok := tree.(Distant)
-	if !ok {
+func (l *smallLimit) measure(t *tree) {
+	d := t.can.Distance
+	if d == nil {
 		return
 	}
 	if n := d.OpenFiles(); n > 0 {
 		l.handles = min(l.handles, max(n-othersOpen, fewAtOnce))
 	}
-	if t := d.RoundTrip(); t > 0 && (l.trip == 0 || t < l.trip) {
-		l.trip = t
+	if trip := d.RoundTrip(); trip > 0 && (l.trip == 0 || trip < l.trip) {
+		l.trip = trip
 	}
 }
 
@@ -96,7 +96,7 @@ func (l *smallLimit) limit() int {
 
 // startAnother reports whether another worker for small files is to be started, besides the
 // one that has taken a file from a tree.
-func (l *smallLimit) startAnother(from any) bool {
+func (l *smallLimit) startAnother(from *tree) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.measure(from)
@@ -198,14 +198,13 @@ func unmarked(err error) error {
 	return err
 }
 
-// notOpened wraps an error of opening a file or directory in a [tooManyError] if the number of open
-// files may be its cause.
-func notOpened(tree any, err error) error {
+// notOpened marks an error of opening something in a tree if it may come of the number of
+// files that are open.
+func notOpened(t *tree, err error) error {
 	if err == nil {
 		return nil
 	}
-	d, ok := tree.(Distant)
-	if ok && d.TooManyOpen(err) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+	if d := t.can.Distance; d != nil && d.TooManyOpen(err) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return &tooManyError{err}
 	}
 	return err

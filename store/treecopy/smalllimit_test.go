@@ -36,11 +36,15 @@ type farTree struct {
 
 var errFailure = errors.New("failure")
 
-func (f *farTree) RoundTrip() time.Duration { return f.trip }
+func (f *farTree) Capabilities() store.Capabilities {
+	return store.Capabilities{Distance: &store.Distance{RoundTrip: f.roundTrip, OpenFiles: f.openFiles, TooManyOpen: f.tooManyOpen}}
+}
 
-func (f *farTree) TooManyOpen(err error) bool { return errors.Is(err, errFailure) }
+func (f *farTree) roundTrip() time.Duration { return f.trip }
 
-func (f *farTree) OpenFiles() int {
+func (f *farTree) tooManyOpen(err error) bool { return errors.Is(err, errFailure) }
+
+func (f *farTree) openFiles() int {
 	if f.announce {
 		return f.room
 	}
@@ -140,7 +144,7 @@ func copyFar(t *testing.T, upload bool, files int, configure func(*farTree)) (r 
 		for i := range files {
 			put(t, from, fmt.Sprintf("d/%d/%d", i%7, i), pattern(100, uint64(i)))
 		}
-		source, target := treecopy.SourceTree(from), treecopy.TargetTree(to)
+		source, target := store.Tree(from), store.Tree(to)
 		if upload {
 			far = &farTree{Tree: to}
 			target = far

@@ -74,7 +74,7 @@ func (f *placer) findSource(ctx context.Context, s Source) ([]start, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := start{tree: s.Tree, name: name, as: s.As, origin: s.Origin, contents: dot && s.As == "", shown: s.Shown}
+	one := start{tree: newTree(s.Tree), name: name, as: s.As, origin: s.Origin, contents: dot && s.As == "", shown: s.Shown}
 	if one.as == "" {
 		one.as = path.Base(name)
 	}
@@ -98,7 +98,7 @@ func (f *placer) findSource(ctx context.Context, s Source) ([]start, error) {
 	starts := make([]start, len(found))
 	inParallel(len(found), func(i int) {
 		m := found[i]
-		starts[i] = start{tree: s.Tree, name: m.Name, as: path.Base(m.Name), origin: s.Origin, info: m.Info, contents: dot}
+		starts[i] = start{tree: one.tree, name: m.Name, as: path.Base(m.Name), origin: s.Origin, info: m.Info, contents: dot}
 		if m.Info.Mode().Type() != 0 && !m.Info.IsDir() { // what is named is followed
 			fi, err := s.Tree.Stat(ctx, m.Name)
 			if starts[i].err = err; err == nil {
@@ -202,7 +202,7 @@ func (f *placer) apart(p *place, starts []start) (kept []start) {
 			continue
 		}
 		if f.realTop == "" {
-			f.realTop = realOf(f.ctx, given(f.to), p.name)
+			f.realTop = realOf(f.ctx, f.to, p.name)
 		}
 		to, from := f.realTop, realOf(f.ctx, s.tree, s.name)
 		if !p.exact && !s.contents {
@@ -227,22 +227,21 @@ func (f *placer) failedStart(s start, err error) {
 
 // Nested reports whether two directories are one, or one is in the other. Their trees are of one
 // user on one server. A name need not exist.
-func Nested(ctx context.Context, aTree any, a string, bTree any, b string) bool {
-	a, b = realOf(ctx, aTree, a), realOf(ctx, bTree, b)
+func Nested(ctx context.Context, aTree store.Tree, a string, bTree store.Tree, b string) bool {
+	a, b = realOf(ctx, newTree(aTree), a), realOf(ctx, newTree(bTree), b)
 	return a == b || isBelow(a, b) || isBelow(b, a)
 }
 
-// realOf returns the path of a name in a tree, without symbolic links as far as the tree can
-// tell. Of a name that is not there it asks for the directory above.
-func realOf(ctx context.Context, tree any, name string) string {
+// realOf returns the path of a name in a tree, without symbolic links as far as the tree knows
+// them. For a name that does not exist it asks for the directory above.
+func realOf(ctx context.Context, t *tree, name string) string {
 	name = path.Clean(name)
-	r, ok := tree.(Resolver)
-	if !ok {
+	if t.can.RealPath == nil {
 		return path.Join("/", name)
 	}
-	real, err := r.RealPath(ctx, name)
+	real, err := t.can.RealPath(ctx, name)
 	if above := path.Dir(name); err != nil && above != name {
-		return path.Join(realOf(ctx, tree, above), path.Base(name))
+		return path.Join(realOf(ctx, t, above), path.Base(name))
 	}
 	return path.Join("/", real)
 }

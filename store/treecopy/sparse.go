@@ -52,7 +52,7 @@ func zeroPage(p []byte, off int64) bool {
 // holes cannot be found it is all of it.
 func eachData(src store.File, size int64, f func(from, to int64) error) error {
 	var raw syscall.RawConn
-	if s, ok := src.(syscall.Conn); ok {
+	if s, ok := store.As[syscall.Conn](src); ok {
 		raw, _ = s.SyscallConn()
 	}
 	for from := int64(0); from < size; {

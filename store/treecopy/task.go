@@ -28,18 +28,17 @@ const (
 
 // A task is what all parts of one [Copy] share.
 type task struct {
-	opts     Options
-	ctx      context.Context // ends when no more is to be done
-	limit    rate.Bucket
-	report   report
-	features store.Features
+	opts   Options
+	ctx    context.Context // ends when no more is to be done
+	limit  rate.Bucket
+	report report
 
 	// Names in the target are those in to. It is the job's tree, or what that has by the
 	// name prefix.
-	to        target
+	to        *tree
 	prefix    string
-	whole     target      // the job's tree
-	contained bool        // to was opened as a part of the job's tree: see [Subtree]
+	whole     *tree       // the job's tree
+	contained bool        // to was opened by Sub of the job's tree: see [store.Capabilities]
 	target    fs.FileInfo // the directory that everything goes below; nil if there is none
 	landed    atomic.Bool // something was begun below the target
 
@@ -55,7 +54,7 @@ func newTask(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*task, 
 	if err != nil {
 		return nil, err
 	}
-	t := &task{opts: j.Options, ctx: ctx, to: to, prefix: ".", whole: to, features: to.Features(), origin: j.Origin}
+	t := &task{opts: j.Options, ctx: ctx, to: to, prefix: ".", whole: to, origin: j.Origin}
 	t.report = report{hooks: &j.Hooks, fatal: j.Options.Fatal, ctx: ctx, stop: stop}
 	if t.opts.Umask == 0 {
 		t.opts.Umask = 0o022
@@ -67,78 +66,16 @@ func newTask(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*task, 
 	return t, nil
 }
 
-// A target is a [TargetTree] with all that is asked of one without ImpliedDirs.
-type target interface {
-	TargetTree
-	editor
-}
-
-type editor interface {
-	OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error)
-	Mkdir(ctx context.Context, name string, perm fs.FileMode) error
-	Remove(ctx context.Context, name string) error
-	RemoveDir(ctx context.Context, name string) error
-	Rename(ctx context.Context, from, to string, replace bool) error
-	Symlink(ctx context.Context, target, name string) error
-	Readlink(ctx context.Context, name string) (string, error)
-	SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error
-}
-
-// target returns the target, or why it cannot have what the options ask for.
-func (j *Job) target() (target, error) {
+// target returns the target, or an error if it cannot do what the options ask for.
+func (j *Job) target() (*tree, error) {
 	if j.To == nil {
 		return nil, fmt.Errorf("copy to %s: %w: no tree", printable(j.Target), fs.ErrInvalid)
 	}
-	if t, ok := j.To.(target); ok {
-		return t, nil
-	}
-	o := &j.Options
-	if !j.To.Features().ImpliedDirs || o.InPlace || o.PreserveMode || o.fileTimes() || o.Links == KeepLinks {
+	t, o := newTree(j.To), &j.Options
+	if t.can.WholeFiles && (o.InPlace || o.PreserveMode || o.fileTimes() || o.Links == KeepLinks) {
 		return nil, fmt.Errorf("copy to %s: %w: the target takes whole files only, without permissions and times, and no symbolic links", printable(j.Target), errors.ErrUnsupported)
 	}
-	return wholeFiles{j.To, noEditor{}}, nil
-}
-
-// wholeFiles is a target that takes whole files only.
-type wholeFiles struct {
-	TargetTree
-	noEditor
-}
-
-// A noEditor is the editor of a target that has none: its methods fail by
-// [errors.ErrUnsupported].
-type noEditor struct{}
-
-func (noEditor) OpenFile(context.Context, string, store.Access) (store.Handle, error) {
-	return nil, errors.ErrUnsupported
-}
-
-func (noEditor) Mkdir(context.Context, string, fs.FileMode) error { return errors.ErrUnsupported }
-
-func (noEditor) Remove(context.Context, string) error { return errors.ErrUnsupported }
-
-func (noEditor) RemoveDir(context.Context, string) error { return errors.ErrUnsupported }
-
-func (noEditor) Rename(context.Context, string, string, bool) error {
-	return errors.ErrUnsupported
-}
-
-func (noEditor) Symlink(context.Context, string, string) error { return errors.ErrUnsupported }
-
-func (noEditor) Readlink(context.Context, string) (string, error) {
-	return "", errors.ErrUnsupported
-}
-
-func (noEditor) SetAttr(context.Context, string, store.Attr, bool) error {
-	return errors.ErrUnsupported
-}
-
-// given returns a target as the job has it, with the optional methods that it has.
-func given(t target) TargetTree {
-	if w, ok := t.(wholeFiles); ok {
-		return w.TargetTree
-	}
-	return t
+	return t, nil
 }
 
 // outside returns the name in the job's tree of what has a name in to.

@@ -1,7 +1,6 @@
 package treecopy
 
 import (
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -39,14 +38,11 @@ func newListings(t *task) *listings { return &listings{task: t, one: maxThere, a
 // list lists what the target of a directory has, where a listing describes hundreds of
 // files by one request. If there is too much, or it cannot be listed, the files are looked up.
 func (l *listings) list(d *dir) {
-	lister, ok := given(l.to).(interface {
-		OpenDir(ctx context.Context, name string) (store.Entries, error)
-	})
-	if !ok || !l.features.CheapListings && !l.must {
+	if !l.to.can.CheapListings && !l.must {
 		return
 	}
 	there := map[string]fs.FileInfo{}
-	entries, err := lister.OpenDir(l.ctx, d.to)
+	entries, err := l.to.OpenDir(l.ctx, d.to)
 	switch {
 	case err == nil:
 		err = l.read(entries, there)

@@ -202,7 +202,7 @@ func (s *seen) hooks() treecopy.Hooks {
 }
 
 // copyAll copies sources, given by name, below a target.
-func copyAll(ctx context.Context, from treecopy.SourceTree, to treecopy.TargetTree, target string, o treecopy.Options, names ...string) (treecopy.Result, *seen, error) {
+func copyAll(ctx context.Context, from, to store.Tree, target string, o treecopy.Options, names ...string) (treecopy.Result, *seen, error) {
 	s := newSeen()
 	j := treecopy.Job{To: to, Target: target, Options: o, Hooks: s.hooks()}
 	for _, n := range names {

@@ -12,9 +12,10 @@
 //		Options: treecopy.Options{Recursive: true, PreserveTimes: true},
 //	})
 //
-// A file gets its name when it is complete, and not before. Many files are copied at once, so
-// that small ones do not wait for each other's round trips, and a large one uses the fastest way
-// that both ends offer.
+// A file has its name when it is whole, and not before. Many files are on their
+// way at once, so that small ones do not wait for each other's round trips, and
+// a large one goes by the fastest way that its two ends offer ([store.RemoteFile],
+// [store.Filler]).
 //
 // # Stability
 //
@@ -52,13 +53,15 @@
 //
 // # A hostile peer
 //
-// Names in a listing are data. A name that is empty, "." or "..", or contains a slash or a NUL, is
-// an error of that entry. So is a name that the target cannot have, such as one with a backslash on
-// Windows. If several files and directories have the same name, or names that differ only in case
-// where the target ignores case, the first is copied, and the others are errors. Nothing
-// is written through a symbolic link below the target, whether an earlier copy or somebody else put
-// it there. Symbolic links are made only on request, with their text unchanged, and
-// after everything else.
+// Names in a listing are data. One that is empty, "." or "..", or has a slash or
+// a NUL in it is an error of that entry, and so is one that the target cannot
+// have, such as one with a backslash on Windows. Of files and directories that
+// have one name, or that differ in case only where the target takes no notice of
+// that, the first is copied, and the others are errors. Below the target no symbolic
+// link is written through, be it from an earlier copy or put there meanwhile: a
+// target that can open a part of itself (Sub of [store.Capabilities]) is used through that part
+// alone. Symbolic links are made only if they are asked for, with their text as
+// it is, and after all else.
 //
 // # Deletions
 //
@@ -78,11 +81,13 @@ import (
 	"fmt"
 	"io/fs"
 	"time"
+
+	"github.com/haul-project/haul/store"
 )
 
 // A Source is what to copy.
 type Source struct {
-	Tree SourceTree
+	Tree store.Tree
 
 	// Name is a name in the tree, or a pattern. It is cleaned first, so "./a"
 	// and "a//b/" are good; "" and "." are the root.
@@ -110,7 +115,7 @@ type Source struct {
 // A Job says what to copy where.
 type Job struct {
 	Sources []Source
-	To      TargetTree
+	To      store.Tree
 	Origin  string // identifies To, as [Source].Origin does; what is in To is not copied to itself then
 	Target  string // a name in To; "" and "." are its root. It is no pattern.
 	Options Options
@@ -138,7 +143,7 @@ type Options struct {
 	// Parallel is how many files are on their way at once at most, and how many
 	// directories are listed at once; more than MaxParallel means that. 0 means
 	// DefaultParallel large files, and besides them small ones, of up to 128 KiB: 64, or
-	// up to 512 where the round trip is long (see [Distant]).
+	// up to MaxSmall where the round trip is long (see [store.Distance]).
 	Parallel int
 
 	// Continue resumes a copy that was cut off. The part of a file that is there is
@@ -157,7 +162,7 @@ type Options struct {
 	//
 	// Without Continue an interrupted copy leaves nothing behind. If its process is
 	// killed, the next copy to the same directory removes what is left, if the
-	// target is a [Sweeper].
+	// target has RemoveLeftovers (see [store.Capabilities]).
 	Continue bool
 
 	// Unchanged says which files need not be copied. With PreserveMode and
@@ -240,7 +245,7 @@ type Options struct {
 
 	// Replaced, if set, says of an error that the source has been replaced by
 	// another version while it was copied. The file is begun anew then, twice at
-	// most, the last time as one stream if it is a [Streamer].
+	// most, the last time as one stream if its tree has OpenStream (see [store.Capabilities]).
 	Replaced func(error) bool
 }
 
@@ -346,7 +351,7 @@ type Outcome struct {
 	Bytes    int64 // that were moved
 	Resumed  int64 // bytes that were there from an earlier copy
 	Verified bool
-	Cloned   bool   // the server has copied it: see [Cloner]
+	Cloned   bool   // the server has copied it: see Clone of [store.Capabilities]
 	Was      string // of a Moved file: its old name in the tree of the target
 	Err      error  // if What is Failed or Unfinished, or why it is Skipped or Existing
 }

@@ -38,7 +38,7 @@ type checkpoints struct{ *task }
 // find checks whether the target is an unfinished copy of the one source. If so, the source becomes
 // the target again.
 func (k *checkpoints) find(p *place, named int, starts []start) error {
-	if !k.opts.Continue || k.features.ImpliedDirs || named != 1 || len(starts) != 1 || p.info == nil || !p.info.IsDir() {
+	if !k.opts.Continue || k.to.can.ImpliedDirs || named != 1 || len(starts) != 1 || p.info == nil || !p.info.IsDir() {
 		return nil
 	}
 	s := &starts[0]

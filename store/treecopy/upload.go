@@ -18,7 +18,7 @@ func (c *fileCopier) upload(f *file, src store.File) (out Outcome, err error) {
 		return Outcome{}, err
 	}
 	defer u.Close() // keeps it, if it can be resumed
-	m := &move{task: c.task, f: f, src: src, dst: u}
+	m := &move{task: c.task, f: f, src: src, dst: u, upload: u}
 	m.note(resumed)
 	end, err := m.run(resumed)
 	out = Outcome{Bytes: m.moved(resumed), Resumed: resumed, Cloned: m.cloned}
@@ -34,7 +34,7 @@ func (c *fileCopier) upload(f *file, src store.File) (out Outcome, err error) {
 	}
 	if err != nil {
 		m.takeBack()
-		if r, ok := u.(store.Resumer); ok && (errors.Is(err, ErrChanged) || errors.Is(err, ErrDiffers) || c.replaced(err)) {
+		if r, ok := store.As[store.Resumer](u); ok && (errors.Is(err, ErrChanged) || errors.Is(err, ErrDiffers) || c.replaced(err)) {
 			_ = r.Discard()
 		}
 	}
@@ -49,7 +49,7 @@ func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed in
 		o.Size = 0 // the check for room does not know of holes
 	}
 	version, known := identity(f.info), true
-	if v, ok := src.(store.Versioned); ok {
+	if v, ok := store.As[store.Versioned](src); ok {
 		version = v.Version()
 		known = version != ""
 	}
@@ -63,15 +63,15 @@ func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed in
 	}
 	u, err = c.to.Create(c.ctx, f.to, o)
 	if err != nil {
-		return nil, 0, notOpened(given(c.to), err)
+		return nil, 0, notOpened(c.to, err)
 	}
 	c.landed.Store(true)
-	r, ok := u.(store.Resumer)
+	r, ok := store.As[store.Resumer](u)
 	if !ok && o.Resume != "" {
 		c.report.fromStart(f.item, ErrNotKept)
 	}
-	if m, ok := u.(Matcher); ok {
-		if resumed, err = m.Match(c.ctx, src); err != nil {
+	if match := c.to.can.Match; ok && match != nil {
+		if resumed, err = match(c.ctx, u, src); err != nil {
 			_ = u.Close()
 			return nil, 0, err
 		}
@@ -80,7 +80,7 @@ func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed in
 	if !ok || r.Resumed() == 0 {
 		return u, 0, nil
 	}
-	same, err := c.overlaps(src, r, size)
+	same, err := c.overlaps(src, u, r.Resumed(), size)
 	if err != nil {
 		_ = u.Close()
 		return nil, 0, err
@@ -108,14 +108,14 @@ func (c *fileCopier) complete(f *file, src store.File, u store.Upload, end int64
 		}
 	}
 	late = c.attrs(f)
-	if a, ok := u.(store.AttrUpload); ok && late != (store.Attr{}) {
+	if a, ok := store.As[store.AttrUpload](u); ok && late != (store.Attr{}) {
 		if err := a.SetAttr(late); err != nil {
 			return late, err
 		}
 		late = store.Attr{}
 	}
-	if r, ok := u.(store.ReadableUpload); ok && c.opts.Verify {
-		written, err := r.Open(c.ctx)
+	if open := c.to.can.OpenUpload; open != nil && c.opts.Verify {
+		written, err := open(c.ctx, u)
 		if err != nil {
 			return late, toVerify(err)
 		}
@@ -160,7 +160,7 @@ func toVerify(err error) error { return fmt.Errorf("to verify it, it has to be r
 func (c *fileCopier) attrs(f *file) (a store.Attr) {
 	perm := c.mode(f.info, 0o666)
 	// To create a file with a mode of 0 means another.
-	if c.opts.PreserveMode || f.old == nil && perm == 0 && !c.features.ImpliedDirs {
+	if c.opts.PreserveMode || f.old == nil && perm == 0 && !c.to.can.ImpliedDirs {
 		a.Mode = &perm
 	}
 	if c.opts.fileTimes() {
@@ -200,7 +200,7 @@ func (c *fileCopier) inPlace(f *file, src store.File) (out Outcome, err error) {
 	a.Truncate = resumed == 0
 	h, err := c.to.OpenFile(c.ctx, f.to, a)
 	if err != nil {
-		return Outcome{}, notOpened(given(c.to), err)
+		return Outcome{}, notOpened(c.to, err)
 	}
 	f.created = true
 	c.landed.Store(true)

@@ -161,7 +161,7 @@ func (w *walker) unlisted(d *dir, err error) {
 		item = w.dirItem(d.source, d.from, d.to, time.Time{})
 	}
 	w.report.failed(item, err)
-	if w.features.ImpliedDirs {
+	if w.to.can.ImpliedDirs {
 		d.item = nil // more is not known of it
 	}
 }

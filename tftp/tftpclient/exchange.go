@@ -332,7 +332,7 @@ func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt,
 	s := new(transfer.Sender)
 	s.Request(time.Now(), q, size)
 	from := &blockingReader{src: src}
-	from.try, _ = src.(store.TryReader)
+	from.try, _ = store.As[store.TryReader](src)
 	fill := func(now time.Time) {
 		for {
 			run := s.Due(now)

@@ -110,7 +110,7 @@ func (x *poolTransfer) sendRequest(now time.Time) {
 		if r.Offer.HasSize {
 			r.Offer.Size = x.size
 		}
-		x.try, _ = x.reader.(store.TryReader)
+		x.try, _ = store.As[store.TryReader](x.reader)
 		x.sender.Request(now, r, x.size)
 	} else {
 		x.receiver.Request(now, r)

@@ -86,8 +86,6 @@ type Client struct {
 	anew map[string]bool
 }
 
-var _ store.Lister = (*Client)(nil)
-
 // New returns a client of what is below a URL of http or https. It does not
 // connect yet. A user or a password in the URL is refused: see [Config].
 func New(root string, c Config) (*Client, error) {

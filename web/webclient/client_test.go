@@ -16,16 +16,13 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/treecopy"
 )
 
 var (
-	_ treecopy.Fetcher            = (*remoteFile)(nil)
-	_ treecopy.Hasher             = (*remoteFile)(nil)
+	_ store.RemoteFile            = (*remoteFile)(nil)
 	_ store.Versioned             = (*remoteFile)(nil)
-	_ treecopy.Filler             = (*putUpload)(nil)
-	_ treecopy.SourceTree         = (*Client)(nil)
-	_ treecopy.TargetTree         = (*Client)(nil)
+	_ store.Filler                = (*putUpload)(nil)
+	_ store.Tree                  = tree{}
 	_ store.Upload                = (*putUpload)(nil)
 	_ http.RoundTripper           = (*transport)(nil)
 	_ io.ReaderAt                 = (*remoteFile)(nil)
@@ -383,7 +380,7 @@ func TestRemove(t *testing.T) {
 
 func TestNoLinks(t *testing.T) {
 	l := startLab(t, nil)
-	_, err := l.client(Config{}).Readlink(t.Context(), "f")
+	_, err := l.client(Config{}).Tree().Readlink(t.Context(), "f")
 	wantIs(t, "readlink", err, fs.ErrInvalid)
 	if n := len(l.asked()); n != 0 {
 		t.Errorf("the server was asked %d times", n)

@@ -28,7 +28,7 @@ func Example() {
 	defer c.Close()
 
 	to := store.Mem(0)
-	result, err := treecopy.Copy(context.Background(), treecopy.Job{Sources: []treecopy.Source{{Tree: c, Name: "vmlinuz"}}, To: to})
+	result, err := treecopy.Copy(context.Background(), treecopy.Job{Sources: []treecopy.Source{{Tree: c.Tree(), Name: "vmlinuz"}}, To: to})
 	fmt.Println(result.Copied, result.Bytes, err)
 	// Output: 1 6 <nil>
 }

@@ -96,14 +96,6 @@ func (f *remoteFile) Stat() (fs.FileInfo, error) {
 // content. It is "" if the server does not say enough to decide.
 func (f *remoteFile) Version() string { return f.info.version.key() }
 
-// OneStream has FetchTo take all from the answer that Open has got, and ask for
-// nothing besides: so a file that is replaced meanwhile comes whole nevertheless.
-func (f *remoteFile) OneStream() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.single = true
-}
-
 // Close ends what is under way.
 func (f *remoteFile) Close() error {
 	if f.ctx.Err() != nil && errors.Is(context.Cause(f.ctx), fs.ErrClosed) {

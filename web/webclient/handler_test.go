@@ -74,7 +74,7 @@ func TestOfTheHandler(t *testing.T) {
 	defer from.Close()
 	var moved atomic.Int64
 	_, err = treecopy.Copy(ctx, treecopy.Job{
-		Sources: []treecopy.Source{{Tree: localdir.New(from), Name: "f"}}, To: c, Target: "f", Options: treecopy.Options{Continue: true},
+		Sources: []treecopy.Source{{Tree: localdir.New(from), Name: "f"}}, To: c.Tree(), Target: "f", Options: treecopy.Options{Continue: true},
 		Hooks: treecopy.Hooks{Progress: func(_ *treecopy.Item, n int64) {
 			if moved.Add(n) > 30<<20 {
 				cancel()
@@ -142,7 +142,7 @@ func TestTreeToTheHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Recursive = true
-		res, err := treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: from, Name: "d"}}, To: c, Target: "new/er", Options: o})
+		res, err := treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: from, Name: "d"}}, To: c.Tree(), Target: "new/er", Options: o})
 		if err != nil || res.Copied != int64(len(files)) || res.Skipped != 1 {
 			t.Errorf("%+v: %+v, %v", o, res, err)
 		}

@@ -36,7 +36,7 @@ func copyTo(t *testing.T, c *Client, name, dir string, o treecopy.Options) (tree
 		t.Fatal(err)
 	}
 	defer root.Close()
-	return treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: c, Name: name}}, To: localdir.New(root), Target: "./", Options: o})
+	return treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: c.Tree(), Name: name}}, To: localdir.New(root), Target: "./", Options: o})
 }
 
 // Each answer to the first request is cut off after a part; what answers the

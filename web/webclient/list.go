@@ -28,14 +28,14 @@ func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 	return entries, nil
 }
 
-// OpenDir lists a directory, as ReadDir does, but asks the server for what a page
-// does not say, file by file.
-func (c *Client) OpenDir(ctx context.Context, name string) (store.Entries, error) {
-	infos, err := c.list(ctx, name)
+// OpenDir lists a directory, as ReadDir does, but asks the server, file by file, for the sizes and
+// times that a page lacks.
+func (t tree) OpenDir(ctx context.Context, name string) (store.Entries, error) {
+	infos, err := t.list(ctx, name)
 	if err != nil {
-		return nil, c.fail("readdir", name, err)
+		return nil, t.fail("readdir", name, err)
 	}
-	return &dirEntries{left: infos, complete: func(fi fs.FileInfo) fs.FileInfo { return c.complete(ctx, name, fi) }}, nil
+	return &dirEntries{left: infos, complete: func(fi fs.FileInfo) fs.FileInfo { return t.complete(ctx, name, fi) }}, nil
 }
 
 // dirEntries are the entries of a directory that were not taken yet.

@@ -49,7 +49,7 @@ func putFrom(t *testing.T, c *Client, dir string, o treecopy.Options) (treecopy.
 		t.Fatal(err)
 	}
 	defer root.Close()
-	return treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: localdir.New(root), Name: "f"}}, To: c, Target: "f", Options: o})
+	return treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: localdir.New(root), Name: "f"}}, To: c.Tree(), Target: "f", Options: o})
 }
 
 func TestPut(t *testing.T) {
@@ -328,7 +328,7 @@ func TestPutLocalError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = u.(treecopy.Filler).FillFrom(t.Context(), &brokenReader{at, broken}, 0, 2<<20)
+		_, err = u.(store.Filler).FillFrom(t.Context(), &brokenReader{at, broken}, 0, 2<<20)
 		wantIs(t, fmt.Sprintf("at %d", at), err, broken)
 		if IsRemote(err) {
 			t.Errorf("%v is said to be the server's", err)

@@ -193,7 +193,7 @@ func TestPutDiscard(t *testing.T) {
 	if r, ok := u.(store.Resumer); ok && r.Resumed() > 0 {
 		t.Errorf("it resumes from %d", r.Resumed())
 	}
-	if _, err := u.(treecopy.Filler).FillFrom(context.Background(), bytes.NewReader(randomContent(1000)), 0, 1000); err != nil {
+	if _, err := u.(store.Filler).FillFrom(context.Background(), bytes.NewReader(randomContent(1000)), 0, 1000); err != nil {
 		t.Fatal(err)
 	}
 	if err := u.Commit(); err != nil {

@@ -19,11 +19,6 @@ func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// Lstat is Stat: HTTP knows no symbolic links.
-func (c *Client) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
-	return c.Stat(ctx, name)
-}
-
 func (c *Client) stat(ctx context.Context, name string) (fileInfo, error) {
 	if err := checkName(ctx, name); err != nil {
 		return fileInfo{}, err
@@ -99,13 +94,25 @@ func (c *Client) takeFirst(name string) *response {
 	return a
 }
 
-// Open opens a file for reading. The result has FetchTo, Hash and Version: see
-// package treecopy.
+// Open opens a file for reading. The result is a [store.RemoteFile] and a [store.Versioned].
 func (c *Client) Open(ctx context.Context, name string) (store.File, error) {
 	f, err := c.open(ctx, name)
 	if err != nil {
 		return nil, c.fail("open", name, err)
 	}
+	return f, nil
+}
+
+// openStream opens a file whose FetchTo takes all from the answer to Open, and sends no further
+// request: so a file that is replaced meanwhile still comes whole.
+func (c *Client) openStream(ctx context.Context, name string) (store.File, error) {
+	f, err := c.open(ctx, name)
+	if err != nil {
+		return nil, c.fail("open", name, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.single = true
 	return f, nil
 }
 
@@ -160,14 +167,14 @@ func (c *Client) remove(ctx context.Context, name string) error {
 	return statusError(a)
 }
 
-// Readlink fails: there are no symbolic links.
-func (c *Client) Readlink(_ context.Context, name string) (string, error) {
-	return "", c.fail("readlink", name, fs.ErrInvalid)
-}
-
-// Features are those of HTTP: a directory comes with the first file that is sent there,
-// if the server makes it, a file has the time of its upload, and before an upload is
-// resumed, the server holds what it has of it against Create.Source.
-func (*Client) Features() store.Features {
-	return store.Features{OwnTimes: true, ImpliedDirs: true, VerifiedResume: true}
+// Capabilities returns the capabilities of HTTP: a directory exists from the first file on that is
+// sent there, if the server makes it, a file has the time of its upload, and before an upload
+// is resumed, the server compares what it kept of it with Create.Source.
+func (c *Client) Capabilities() store.Capabilities {
+	return store.Capabilities{
+		Features:   store.Features{OwnTimes: true, ImpliedDirs: true, VerifiedResume: true, NoModes: true, WholeFiles: true},
+		ReadDir:    c.ReadDir,
+		Remove:     c.Remove,
+		OpenStream: c.openStream,
+	}
 }

@@ -78,8 +78,6 @@ type bootFiles struct {
 	names map[string]bool
 }
 
-var _ store.Lister = (*bootFiles)(nil)
-
 func (b *bootFiles) Open(ctx context.Context, name string) (store.File, error) {
 	if !b.names[name] {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}

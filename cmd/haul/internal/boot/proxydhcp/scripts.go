@@ -51,8 +51,6 @@ type scripts struct {
 	at    time.Time         // mu: when they were made
 }
 
-var _ store.Lister = (*scripts)(nil)
-
 func (b *scripts) Open(ctx context.Context, name string) (store.File, error) {
 	switch name {
 	case pxe.ScriptName, bootmenu.GRUBName:
@@ -92,11 +90,11 @@ type menuFiles struct {
 }
 
 func (m menuFiles) Names(dir string) (names []string, err error) {
-	lister, ok := m.files.(store.Lister)
-	if !ok {
+	list := store.CapabilitiesOf(m.files).ReadDir
+	if list == nil {
 		return nil, errors.ErrUnsupported
 	}
-	entries, err := lister.ReadDir(m.ctx, dir)
+	entries, err := list(m.ctx, dir)
 	for _, e := range entries {
 		name := e.Name()
 		isDir := e.IsDir()
@@ -136,14 +134,17 @@ func (b *scripts) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return f.Stat()
 }
 
-// unlisted is what a store of files does that nobody changes, and that are in no directory.
+// unlisted is the part of a store whose files nobody changes, and are not listed.
 type unlisted struct{}
+
+// Capabilities lists an empty directory.
+func (u unlisted) Capabilities() store.Capabilities { return store.Capabilities{ReadDir: u.readDir} }
 
 func (unlisted) Create(_ context.Context, name string, _ store.Create) (store.Upload, error) {
 	return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrPermission}
 }
 
-func (unlisted) ReadDir(_ context.Context, name string) ([]fs.DirEntry, error) {
+func (unlisted) readDir(_ context.Context, name string) ([]fs.DirEntry, error) {
 	if name != "." {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}

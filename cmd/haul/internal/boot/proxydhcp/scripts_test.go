@@ -105,13 +105,13 @@ func TestOwnBootFiles(t *testing.T) {
 }
 
 // dutiful is a store that does nothing for a client that has left.
-type dutiful struct{ *store.MemStore }
+type dutiful struct{ store.Tree }
 
 func (d dutiful) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return d.MemStore.ReadDir(ctx, name)
+	return d.Tree.ReadDir(ctx, name)
 }
 
 // A client that leaves while the menu is made does not leave an empty one to the others.
@@ -129,7 +129,7 @@ func TestScriptOfClientThatLeaves(t *testing.T) {
 
 // absent is a store whose directories cannot be read for a while.
 type absent struct {
-	*store.MemStore
+	store.Tree
 	gone bool
 }
 
@@ -137,12 +137,12 @@ func (a *absent) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 	if a.gone {
 		return nil, store.ErrUnavailable
 	}
-	return a.MemStore.ReadDir(ctx, name)
+	return a.Tree.ReadDir(ctx, name)
 }
 
 // While files cannot be read, clients get the menu from before. Without files it is empty.
 func TestMenuOfFilesThatAreAway(t *testing.T) {
-	files := &absent{MemStore: store.Mem(0)}
+	files := &absent{Tree: store.Mem(0)}
 	storetest.Put(t, files, "linux", "kernel")
 	storetest.Put(t, files, "initrd.gz", "initrd")
 	made := &scripts{files: files}
@@ -154,7 +154,7 @@ func TestMenuOfFilesThatAreAway(t *testing.T) {
 		{"at first", func() {}, true},
 		{"when the files are away", func() { files.gone = true }, true},
 		{"when the files are back", func() { files.gone = false }, true},
-		{"when the files are gone", func() { files.MemStore = store.Mem(0) }, false},
+		{"when the files are gone", func() { files.Tree = store.Mem(0) }, false},
 	} {
 		step.do()
 		made.at = time.Now().Add(-scriptsHold)

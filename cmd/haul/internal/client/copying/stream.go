@@ -138,7 +138,7 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 // sendStream sends standard input to a file of that name. It is hidden until it
 // is whole, unless the flags say otherwise.
 func (r *run) sendStream(ctx context.Context, c remote.Server, name string, moved func(int64)) (int64, error) {
-	u, err := c.Create(ctx, name, r.InPlace)
+	u, err := remote.Begin(ctx, c, name, r.InPlace)
 	if err != nil {
 		return 0, failure.Remote.Errorf("put - to %s: %w", console.Visible(name), err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
+	"github.com/haul-project/haul/store"
 )
 
 // A ChmodConfig says what haul chmod changes, and prints.
@@ -32,7 +33,7 @@ func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Chm
 	p := &permit{ChmodConfig: cfg, out: out, name: console.NameFormat(out)}
 	for _, l := range at {
 		c, list, errs := entries(ctx, s, l, true) // what is named is followed
-		if _, ok := c.(remote.Chmoder); c != nil && !ok {
+		if c != nil && c.Capabilities().NoModes {
 			return lacks("chmod", l, "set permissions")
 		}
 		p.failed(errs...)
@@ -126,5 +127,6 @@ func (p *permit) setOne(ctx context.Context, c remote.Server, e entry) (changed 
 	if bits == old {
 		return false, nil
 	}
-	return true, c.(remote.Chmoder).Chmod(ctx, e.path, fileMode(bits))
+	mode = fileMode(bits)
+	return true, c.SetAttr(ctx, e.path, store.Attr{Mode: &mode}, true)
 }

@@ -50,7 +50,7 @@ func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow b
 			errs = append(errs, failure.Remote.Wrap(err))
 			continue
 		}
-		list = append(list, entry{FileInfo: fi, path: m.Name, shown: m.Name, modeless: !c.HasModes()})
+		list = append(list, entry{FileInfo: fi, path: m.Name, shown: m.Name, modeless: c.Capabilities().NoModes})
 	}
 	return c, list, errs
 }
@@ -74,11 +74,11 @@ func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
 		}
 	}
 	u, g := slices.Sorted(maps.Keys(uids)), slices.Sorted(maps.Keys(gids))
-	namer, ok := c.(remote.OwnerNamer)
-	if !ok || len(u)+len(g) == 0 {
+	names := c.Capabilities().OwnerNames
+	if names == nil || len(u)+len(g) == 0 {
 		return owners{}
 	}
-	users, groups, err := namer.OwnerNames(ctx, u, g)
+	users, groups, err := names(ctx, u, g)
 	if err != nil {
 		return owners{} // then numbers have to do
 	}

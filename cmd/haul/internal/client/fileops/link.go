@@ -29,8 +29,7 @@ func Link(ctx context.Context, s *remote.Servers, targets []string, at remote.Lo
 	if err != nil {
 		return err
 	}
-	linker, ok := c.(remote.Linker)
-	if !ok || at.Protocol != remote.SFTP { // a bucket has the methods, to refuse it
+	if at.Protocol != remote.SFTP {
 		return lacks("ln", at, "make links")
 	}
 	isDir, err := linksGoInto(ctx, c, to, cfg.NoDeref)
@@ -50,7 +49,7 @@ func Link(ctx context.Context, s *remote.Servers, targets []string, at remote.Lo
 		if isDir {
 			name = below(to, path.Base(strings.TrimRight(target, "/")))
 		}
-		errs = append(errs, failure.Remote.Wrap(link{cfg, c, linker}.make(ctx, target, name)))
+		errs = append(errs, failure.Remote.Wrap(link{cfg, c}.make(ctx, target, name)))
 	}
 	return errors.Join(errs...)
 }
@@ -100,7 +99,6 @@ func linkText(ctx context.Context, s *remote.Servers, text string, at remote.Loc
 type link struct {
 	LinkConfig
 	c remote.Server
-	remote.Linker
 }
 
 // make makes a link. With Force another one is made first and then renamed, so that the
@@ -124,10 +122,10 @@ func (l link) make(ctx context.Context, target, name string) error {
 	if err := l.create(ctx, target, temp); err != nil {
 		return err
 	}
-	err = l.c.(remote.Renamer).Rename(ctx, temp, name)
+	err = l.c.Rename(ctx, temp, name, true)
 	if errors.Is(err, fs.ErrExist) { // the server replaces nothing in one step
 		if err = l.c.Remove(ctx, name); err == nil {
-			err = l.c.(remote.Renamer).Rename(ctx, temp, name)
+			err = l.c.Rename(ctx, temp, name, true)
 		}
 	}
 	// To rename a file to another name of it does nothing: rename(2).
@@ -141,9 +139,9 @@ func (l link) make(ctx context.Context, target, name string) error {
 
 func (l link) create(ctx context.Context, target, name string) error {
 	if l.Symbolic {
-		return l.Symlink(ctx, target, name)
+		return l.c.Symlink(ctx, target, name)
 	}
-	err := l.Link(ctx, target, name)
+	err := l.c.Link(ctx, target, name)
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = fmt.Errorf("%w; the server lacks hardlink@openssh.com: -s makes a symbolic link", err)
 	}

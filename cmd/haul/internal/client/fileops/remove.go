@@ -83,7 +83,7 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 	if err != nil {
 		return err
 	}
-	_, dirs := c.(remote.DirRemover)
+	dirs := c.Capabilities().RemoveAll != nil
 	switch {
 	case !dirs && m.Recursive:
 		return failure.Usage.Errorf("rm %v: %v can remove single files only, without -r", l, l.Protocol)
@@ -154,7 +154,7 @@ func (m *removal) removeDir(ctx context.Context, c remote.Server, name string) e
 	if m.DryRun {
 		return m.sayAll(ctx, c, name, 0)
 	}
-	if err := c.(remote.DirRemover).RemoveAll(ctx, name); err != nil {
+	if err := c.Capabilities().RemoveAll(ctx, name); err != nil {
 		return err
 	}
 	m.gone(name, fs.ModeDir)

@@ -27,8 +27,7 @@ func Move(ctx context.Context, s *remote.Servers, from, to remote.Location, keep
 	if err != nil {
 		return err
 	}
-	renamer, ok := c.(remote.Renamer)
-	if !ok {
+	if c.Capabilities().WholeFiles {
 		return lacks("mv", from, "rename a file; get it and put it")
 	}
 	b, err := c.Path(ctx, to)
@@ -46,10 +45,7 @@ func Move(ctx context.Context, s *remote.Servers, from, to remote.Location, keep
 	case err != nil && strings.HasSuffix(b, "/"):
 		return failure.Remote.Errorf("mv %v: there is no directory %v: %w", from, to, err)
 	}
-	if keep {
-		return failure.Remote.Wrap(renamer.Move(ctx, a, b))
-	}
-	return failure.Remote.Wrap(renamer.Rename(ctx, a, b))
+	return failure.Remote.Wrap(c.Rename(ctx, a, b, !keep))
 }
 
 // Mkdir makes directories, and with parents those above them too.
@@ -66,12 +62,11 @@ func mkdir(ctx context.Context, s *remote.Servers, l remote.Location, parents bo
 	if err != nil {
 		return err
 	}
-	maker, ok := c.(remote.DirMaker)
-	switch {
-	case !ok:
+	switch can := c.Capabilities(); {
+	case can.ImpliedDirs:
 		return lacks("mkdir", l, "make a directory alone; put makes it with a file")
 	case parents:
-		return failure.Remote.Wrap(maker.MkdirAll(ctx, name, 0o777))
+		return failure.Remote.Wrap(can.MkdirAll(ctx, name, 0o777))
 	}
-	return failure.Remote.Wrap(maker.Mkdir(ctx, name, 0o777))
+	return failure.Remote.Wrap(c.Mkdir(ctx, name, 0o777))
 }

@@ -43,11 +43,7 @@ func space(ctx context.Context, s *remote.Servers, l remote.Location) (store.Spa
 	if err != nil {
 		return store.Space{}, err
 	}
-	teller, ok := c.(remote.SpaceTeller)
-	if !ok {
-		return store.Space{}, lacks("df", l, "tell how much room there is")
-	}
-	room, err := teller.Space(ctx, name)
+	room, err := c.Space(ctx, name)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported) && l.Protocol != remote.SFTP:
 		return store.Space{}, lacks("df", l, "tell how much room there is")

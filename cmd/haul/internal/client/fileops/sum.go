@@ -225,12 +225,12 @@ func sideOf(place dirLister) failure.Kind {
 type serverFiles struct{ remote.Server }
 
 func (p serverFiles) open(ctx context.Context, name string, fi fs.FileInfo) (_ store.File, err error) {
-	if l, ok := p.Server.(treecopy.ListedOpener); ok { // to open a file may have it sent, and a sum needs none of it
+	if open := p.Capabilities().OpenListed; open != nil { // Open may have the server send the file, which a sum does not need
 		if fi == nil {
 			fi, err = p.Stat(ctx, name)
 		}
 		if err == nil && !fi.IsDir() {
-			return l.OpenListed(ctx, name, fi)
+			return open(ctx, name, fi)
 		}
 	}
 	if err != nil {
@@ -268,15 +268,15 @@ func (localFiles) List(_ context.Context, dir string, _ bool) ([]fs.DirEntry, er
 	return list, err
 }
 
-// HasModes reports that there are permissions.
-func (localFiles) HasModes() bool { return true }
+// Capabilities returns those of a directory.
+func (localFiles) Capabilities() store.Capabilities { return store.Capabilities{} }
 
 func (localFiles) open(_ context.Context, name string, _ fs.FileInfo) (store.File, error) {
 	return os.Open(name)
 }
 
 func (localFiles) read(_ context.Context, f store.File, w io.Writer) error {
-	_, err := io.Copy(w, f.(io.Reader))
+	_, err := io.Copy(w, f.(*os.File))
 	return err
 }
 

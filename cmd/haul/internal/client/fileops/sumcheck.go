@@ -77,7 +77,7 @@ func localBelow(dir string) func(string) string {
 // serverBelow returns a name on a server. No name leads out of a bucket or a web server.
 func serverBelow(c remote.Server, dir, name string) string {
 	switch {
-	case !c.HasModes():
+	case c.Capabilities().NoModes:
 		return strings.TrimPrefix(path.Clean("/"+dir+"/"+name), "/")
 	case strings.HasPrefix(name, "/"):
 		return name

@@ -55,7 +55,7 @@ func (p *problems) err() error {
 // A dirLister lists directories: it is a server, or this machine.
 type dirLister interface {
 	List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error)
-	HasModes() bool
+	Capabilities() store.Capabilities
 }
 
 // A walk lists the directories of one run, as many as are allowed.
@@ -114,6 +114,7 @@ func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, det
 	}
 	list := make([]entry, 0, len(found))
 	var errs []error
+	modeless := c.Capabilities().NoModes
 	for _, e := range found {
 		fi, err := e.Info()
 		if name := e.Name(); err == nil && (!store.ValidName(name) || name == "." || strings.Contains(name, "/")) {
@@ -123,7 +124,7 @@ func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, det
 			errs = append(errs, side.Wrap(err))
 			continue
 		}
-		list = append(list, entry{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name(), modeless: !c.HasModes()})
+		list = append(list, entry{FileInfo: fi, path: below(dir, e.Name()), shown: e.Name(), modeless: modeless})
 	}
 	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(a.shown, b.shown) })
 	return list, errs

@@ -17,6 +17,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 	"github.com/haul-project/haul/sftp/sftpclient"
+	"github.com/haul-project/haul/store"
 )
 
 // A liar is a server each of whose directories has the same entries, whatever they are called.
@@ -41,14 +42,14 @@ func (l *liar) List(_ context.Context, dir string, _ bool) (list []fs.DirEntry, 
 	return list, nil
 }
 
-func (l *liar) Chmod(_ context.Context, name string, mode fs.FileMode) error {
+func (l *liar) SetAttr(_ context.Context, name string, a store.Attr, _ bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.modes[name] = mode
+	l.modes[name] = *a.Mode
 	return nil
 }
 
-func (l *liar) HasModes() bool { return true }
+func (l *liar) Capabilities() store.Capabilities { return store.Capabilities{} }
 
 // lie describes an entry that a liar lists.
 func lie(name string) fs.FileInfo {

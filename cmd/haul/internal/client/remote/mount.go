@@ -165,10 +165,9 @@ func portOf(u *url.URL) int {
 	return socksPort
 }
 
-// Connect logs in, with keys and passwords as they are now, and returns the directory: of
-// SFTP and of a bucket a [store.Tree], of HTTP a *[webclient.Client]. Over HTTP, and to a
-// bucket, the first request connects. close ends the connection.
-func (m *Mount) Connect(ctx context.Context) (files store.Store, close func(), err error) {
+// Connect logs in, with keys and passwords as they are now, and returns the directory. Over
+// HTTP, and to a bucket, the first request connects. close ends the connection.
+func (m *Mount) Connect(ctx context.Context) (files store.Tree, close func(), err error) {
 	switch m.location.Protocol {
 	case S3:
 		return m.bucket, func() { _ = m.bucket.Close() }, nil
@@ -178,7 +177,7 @@ func (m *Mount) Connect(ctx context.Context) (files store.Store, close func(), e
 		if err != nil {
 			return nil, nil, err
 		}
-		return w, func() { _ = w.Close() }, nil
+		return w.Tree(), func() { _ = w.Close() }, nil
 	}
 	d := newSSHDialer(&m.cfg, m.notices, nil)
 	s, err := d.connectTo(ctx, m.ssh, m.location, Intent{})

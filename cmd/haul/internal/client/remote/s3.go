@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
-	"github.com/haul-project/haul/store"
 	"github.com/haul-project/haul/store/s3"
 )
 
@@ -57,24 +56,6 @@ func (b s3Server) Target(_ context.Context, l Location, several bool) (Place, er
 	p.Tree = s3Tree{b.Store, dir}
 	return p, nil
 }
-
-// Create begins a file that appears when it is whole.
-func (b s3Server) Create(ctx context.Context, name string, _ bool) (store.Upload, error) {
-	return b.Store.Create(ctx, name, store.Create{})
-}
-
-// Rename gives a file another name, and replaces what has it.
-func (b s3Server) Rename(ctx context.Context, from, to string) error {
-	return b.Store.Rename(ctx, from, to, true)
-}
-
-// Move gives a file another name, and replaces nothing.
-func (b s3Server) Move(ctx context.Context, from, to string) error {
-	return b.Store.Rename(ctx, from, to, false)
-}
-
-// HasModes reports that there are no permissions.
-func (s3Server) HasModes() bool { return false }
 
 // List lists a directory, always with details.
 func (b s3Server) List(ctx context.Context, dir string, _ bool) ([]fs.DirEntry, error) {

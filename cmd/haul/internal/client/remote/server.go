@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"path"
 	"strings"
@@ -9,21 +10,19 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 	"github.com/haul-project/haul/internal/glob"
 	"github.com/haul-project/haul/store"
-	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A Server has files, which go by the names that the server uses. It is the same for
-// all protocols.
+// A Server is a tree of all files of a server, under the names that the server uses: they may be
+// absolute, and contain "..". Its interface is the same for all protocols.
 type Server interface {
-	glob.Tree
-	Readlink(ctx context.Context, name string) (string, error)
-	Remove(ctx context.Context, name string) error // a file, and never a directory
+	store.Tree
+	Capabilities() store.Capabilities
 
 	// Path returns the name of a location.
 	Path(ctx context.Context, l Location) (string, error)
 
-	// Source returns where a location is found, and Target where files are copied to: to
-	// the name of the location, or, of several, below it.
+	// Source returns where a location is found, and Target where files are copied to: the
+	// name of the location or, for several files, below it.
 	Source(ctx context.Context, l Location) (Place, error)
 	Target(ctx context.Context, l Location, several bool) (Place, error)
 
@@ -31,70 +30,39 @@ type Server interface {
 	// far as the server reports them.
 	List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error)
 
-	// Open opens a file to be read from its start, and Create begins one that appears when
-	// it is whole, or is written where it is.
-	Open(ctx context.Context, name string) (store.File, error)
-	Create(ctx context.Context, name string, inPlace bool) (store.Upload, error)
-
-	// HasModes reports whether files have permissions.
-	HasModes() bool
-
 	Close() error
 }
 
-// A Renamer can give files other names, on one server.
-type Renamer interface {
-	Rename(ctx context.Context, from, to string) error // and replace what has the name
-	Move(ctx context.Context, from, to string) error   // and replace nothing
+// Begin begins a file of that name. It appears when it is whole or, if the server supports that, it is
+// written in place.
+func Begin(ctx context.Context, s Server, name string, inPlace bool) (store.Upload, error) {
+	if inPlace {
+		h, err := s.OpenFile(ctx, name, store.Access{Write: true, Create: true, Truncate: true, Perm: store.UserPerm()})
+		if err == nil {
+			return openUpload{h}, nil
+		}
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return nil, err
+		}
+	}
+	return s.Create(ctx, name, store.Create{Perm: store.UserPerm()})
 }
 
-// A Linker can give files further names, and make symbolic links.
-type Linker interface {
-	Link(ctx context.Context, from, to string) error
-	Symlink(ctx context.Context, target, name string) error
-}
+// An openUpload is a file that is written in place, as an upload.
+type openUpload struct{ store.Handle }
 
-// A Chmoder can set permissions. It follows symbolic links.
-type Chmoder interface {
-	Chmod(ctx context.Context, name string, mode fs.FileMode) error
-}
-
-// A DirMaker can make directories.
-type DirMaker interface {
-	Mkdir(ctx context.Context, name string, perm fs.FileMode) error
-	MkdirAll(ctx context.Context, name string, perm fs.FileMode) error
-}
-
-// A DirRemover can remove directories, with all that is in them.
-type DirRemover interface {
-	RemoveAll(ctx context.Context, name string) error
-}
-
-// A SpaceTeller knows how much room there is.
-type SpaceTeller interface {
-	Space(ctx context.Context, name string) (store.Space, error)
-}
-
-// An OwnerNamer knows the names of users and groups.
-type OwnerNamer interface {
-	OwnerNames(ctx context.Context, uids, gids []uint32) (users, groups []string, err error)
-}
-
-// A Tree is what is copied from, and to.
-type Tree interface {
-	treecopy.SourceTree
-	treecopy.TargetTree
-}
+// Commit waits until the server has all that was written.
+func (u openUpload) Commit() error { return u.Handle.Close() }
 
 // A Place is a name in a tree of a server.
 type Place struct {
-	Tree Tree
-	Dir  string // what the server calls the tree: "", or a name that ends in a slash
+	Tree store.Tree
+	Dir  string // name of the tree on the server: "", or a name that ends in a slash
 	Name string // in the tree
 }
 
-// inRoot returns what an absolute name is called in the tree of everything: there
-// is nothing above that. An end of / or /. is kept, for it has a meaning.
+// inRoot returns the name of an absolute path in the tree of the root directory. It keeps a
+// trailing / or /., which has a meaning.
 func inRoot(name string) string {
 	end := ""
 	for _, e := range []string{"/.", "/"} {
@@ -109,7 +77,7 @@ func inRoot(name string) string {
 	return ""
 }
 
-// ofSeveral returns a place for several files: it is a directory, or becomes one.
+// ofSeveral returns a place for several files: an existing or a new directory.
 func (p Place) ofSeveral() Place {
 	if p.Name != "" && !strings.HasSuffix(p.Name, "/") {
 		p.Name += "/"
@@ -118,7 +86,8 @@ func (p Place) ofSeveral() Place {
 }
 
 // targetOf returns the place of a location that files are sent to, on a server whose directories
-// come with their files, and the name there that the user says is a directory's; "" for none.
+// exist from their first file on. dir is the name there if the user wrote it as a directory,
+// otherwise "".
 func targetOf(l Location, several bool) (p Place, dir string) {
 	p.Name = inRoot("/" + l.Path)
 	if several {
@@ -130,8 +99,8 @@ func targetOf(l Location, several bool) (p Place, dir string) {
 	return p, dir
 }
 
-// Find returns what a location stands for: its own name, not looked up yet, or all that
-// it matches as a pattern.
+// Find returns the names that a location stands for: its own name, not looked up yet, or all
+// matches of a pattern.
 func Find(ctx context.Context, c Server, l Location) ([]glob.Match, error) {
 	name, err := c.Path(ctx, l)
 	if err != nil || !glob.HasMeta(name) {
@@ -151,8 +120,8 @@ func Find(ctx context.Context, c Server, l Location) ([]glob.Match, error) {
 	return found, nil
 }
 
-// Describe describes what [Find] returned, or with follow what that leads to. The server
-// is asked unless a listing has told already.
+// Describe describes a name that [Find] returned, and with follow follows a symbolic link. It asks
+// the server unless a listing has described it already.
 func Describe(ctx context.Context, c Server, m glob.Match, follow bool) (fs.FileInfo, error) {
 	ask, unclear := c.Lstat, fs.ModeIrregular
 	if follow {

@@ -232,33 +232,51 @@ func (c *sftpServer) Open(ctx context.Context, name string) (store.File, error) 
 	return f, nil
 }
 
-// Create begins a file that appears when it is whole, or is written where it is.
-func (c *sftpServer) Create(ctx context.Context, name string, inPlace bool) (store.Upload, error) {
-	if inPlace {
-		f, err := c.OpenFile(ctx, name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, store.UserPerm())
-		if err != nil {
-			return nil, err
-		}
-		return openUpload{f}, nil
-	}
+// Create begins a file that appears when it is whole.
+func (c *sftpServer) Create(ctx context.Context, name string, o store.Create) (store.Upload, error) {
 	dir, base := ".", name
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		dir, base = name[:max(i, 1)], name[i+1:]
 	}
-	return c.Store(dir).Create(ctx, base, store.Create{Perm: store.UserPerm()})
+	return c.Store(dir).Create(ctx, base, o)
 }
 
-// An openUpload is a file that is written where it is, as an upload.
-type openUpload struct{ *sftpclient.File }
-
-// Commit waits until the server has all that was written.
-func (u openUpload) Commit() error { return u.File.Close() }
+// OpenFile opens a file in place, which may be a device.
+func (c *sftpServer) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
+	flag := os.O_RDONLY
+	switch {
+	case a.Read && a.Writes():
+		flag = os.O_RDWR
+	case a.Writes():
+		flag = os.O_WRONLY
+	}
+	for bit, set := range map[int]bool{os.O_APPEND: a.Append, os.O_CREATE: a.Create, os.O_EXCL: a.Exclusive, os.O_TRUNC: a.Truncate} {
+		if set {
+			flag |= bit
+		}
+	}
+	f, err := c.Client.OpenFile(ctx, name, flag, a.Perm)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
 
 // Remove removes a file, and never a directory.
 func (c *sftpServer) Remove(ctx context.Context, name string) error { return c.RemoveFile(ctx, name) }
 
-// HasModes reports that there are permissions.
-func (c *sftpServer) HasModes() bool { return true }
+// Rename changes a name, and with replace replaces a file of the new one.
+func (c *sftpServer) Rename(ctx context.Context, from, to string, replace bool) error {
+	if replace {
+		return c.Client.Rename(ctx, from, to)
+	}
+	return c.Client.Move(ctx, from, to)
+}
+
+// Capabilities returns those that concern names of the server.
+func (c *sftpServer) Capabilities() store.Capabilities {
+	return store.Capabilities{MkdirAll: c.MkdirAll, RemoveAll: c.RemoveAll, OwnerNames: c.OwnerNames}
+}
 
 // adviseSSH adds what a user can do about a connection that was not made.
 func adviseSSH(err error, l Location, cfg *Config) error {

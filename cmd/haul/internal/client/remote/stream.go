@@ -29,7 +29,7 @@ func Stream(ctx context.Context, f store.File, w io.Writer, name string) (int64,
 }
 
 func stream(ctx context.Context, f store.File, w io.Writer, name string) (int64, error) {
-	if f, ok := f.(io.WriterTo); ok {
+	if f, ok := store.As[*sftpclient.File](f); ok {
 		n, err := f.WriteTo(w)
 		if transfer, ok := errors.AsType[*sftpclient.TransferError](err); ok && transfer.Local && ctx.Err() == nil {
 			err = failure.Local.Errorf("write %s: %w", name, transfer.Err)
@@ -46,7 +46,7 @@ func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off
 		n = math.MaxInt64 - off
 	}
 	var r io.Reader = io.NewSectionReader(f, off, n)
-	if s, ok := f.(io.ReadSeeker); ok { // which reads ahead
+	if s, ok := store.As[*sftpclient.File](f); ok { // which reads ahead
 		if _, err := s.Seek(off, io.SeekStart); err != nil {
 			return 0, failure.Remote.Wrap(err)
 		}

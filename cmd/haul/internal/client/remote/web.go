@@ -58,7 +58,10 @@ func (d webDialer) reconnecting(host string, err error, pause time.Duration) {
 // there first, if that is known.
 func (d webDialer) connect(l Location, first string) (webServer, error) {
 	c, err := d.client(l.site.root, l, first)
-	return webServer{c}, err
+	if err != nil {
+		return webServer{}, err
+	}
+	return webServer{c.Tree(), c}, nil
 }
 
 // client returns a client of what is below a URL of the server of a location.

@@ -15,30 +15,30 @@ import (
 
 // A webServer is a server of HTTP. There are no modes, links or owners, and a file is
 // removed alone.
-type webServer struct{ *webclient.Client }
+type webServer struct {
+	store.Tree
+	client *webclient.Client
+}
+
+func (w webServer) Close() error { return w.client.Close() }
 
 // Path returns the name of a location.
 func (webServer) Path(_ context.Context, l Location) (string, error) { return l.webName(), nil }
 
 // Source has a name below the root.
 func (w webServer) Source(_ context.Context, l Location) (Place, error) {
-	return Place{Tree: w.Client, Name: inRoot("/" + l.Path)}, nil
+	return Place{Tree: w.Tree, Name: inRoot("/" + l.Path)}, nil
 }
 
 // Target is Source, with directories that are there if the user says so.
 func (w webServer) Target(_ context.Context, l Location, several bool) (Place, error) {
 	p, dir := targetOf(l, several)
-	p.Tree = webTree{w.Client, dir}
+	p.Tree = webTree{w.Tree, dir}
 	return p, nil
 }
 
-// Create begins a file that appears when it is whole.
-func (w webServer) Create(ctx context.Context, name string, _ bool) (store.Upload, error) {
-	return w.Client.Create(ctx, name, store.Create{})
-}
-
-// HasModes reports that there are no permissions.
-func (webServer) HasModes() bool { return false }
+// Capabilities returns those of HTTP.
+func (w webServer) Capabilities() store.Capabilities { return store.CapabilitiesOf(w.Tree) }
 
 // listBatch is how many entries of a directory are taken at once.
 const listBatch = 256
@@ -76,9 +76,12 @@ func listAll(entries store.Entries, err error) ([]fs.DirEntry, error) {
 // A webTree is a web server that files are sent to. Not all of those tell what
 // they have, and some know of no directories.
 type webTree struct {
-	*webclient.Client
+	store.Tree
 	dir string // a name that the user says is a directory's; "" for none
 }
+
+// Capabilities returns those of the server.
+func (t webTree) Capabilities() store.Capabilities { return store.CapabilitiesOf(t.Tree) }
 
 // Stat takes what the server will not tell for missing: if it is there, the PUT
 // will tell.
@@ -86,7 +89,7 @@ func (t webTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if name == t.dir {
 		return assumedDir(path.Base(name)), nil
 	}
-	fi, err := t.Client.Stat(ctx, name)
+	fi, err := t.Tree.Stat(ctx, name)
 	if err != nil && !errors.Is(err, webclient.ErrLogin) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported)) {
 		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}

@@ -15,8 +15,6 @@ type siteFiles struct {
 	client site.Client
 }
 
-var _ store.Lister = siteFiles{}
-
 func (s siteFiles) Open(ctx context.Context, name string) (store.File, error) {
 	return s.site.Open(ctx, s.client, name)
 }
@@ -25,17 +23,15 @@ func (s siteFiles) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return s.site.Stat(ctx, s.client, name)
 }
 
-func (s siteFiles) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+// Capabilities keeps listing.
+func (s siteFiles) Capabilities() store.Capabilities { return store.Capabilities{ReadDir: s.readDir} }
+
+func (s siteFiles) readDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	return s.site.ReadDir(ctx, s.client, name)
 }
 
-// Create returns the upload of the store itself, which may be resumable.
 func (s siteFiles) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
-	u, err := s.site.Create(ctx, s.client, name, c)
-	if own, ok := u.(*site.Upload); ok {
-		return own.Upload, err
-	}
-	return u, err
+	return s.site.Create(ctx, s.client, name, c)
 }
 
 // accessOf returns what clients who have not logged in may do. UploadUnique does not apply:

@@ -16,7 +16,7 @@ import (
 
 // mem returns a store of files whose content is their names, with prefix
 // before it.
-func mem(t testing.TB, prefix string, names ...string) *store.MemStore {
+func mem(t testing.TB, prefix string, names ...string) store.Tree {
 	t.Helper()
 	m := store.Mem(1 << 20)
 	for _, name := range names {

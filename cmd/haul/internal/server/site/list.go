@@ -11,13 +11,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// ReadDir lists a directory for a client that would read what is in it, as
-// [store.Lister] has it; "." is the client's root. It leaves out entries whose
-// names would be refused to the client, but not directories: other files in them
+// ReadDir lists a directory for a client that may read files in it, as ReadDir of
+// [store.Tree] does; "." is the client's root. It leaves out entries whose
+// names would be refused to the client, except for directories: other files in them
 // may be allowed.
 //
-// With a [Site.Map] it is errors.ErrUnsupported, as the names that clients give
-// are others than those of the files; so it is if a store cannot list.
+// With a [Site.Map] it returns errors.ErrUnsupported, as the names that clients use
+// differ from those of the files; so it does if a store cannot list.
 func (s *Site) ReadDir(ctx context.Context, c Client, name string) ([]fs.DirEntry, error) {
 	fail := func(err error) ([]fs.DirEntry, error) {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
@@ -36,17 +36,17 @@ func (s *Site) ReadDir(ctx context.Context, c Client, name string) ([]fs.DirEntr
 	if root.Files == nil {
 		return nil, &Refusal{Message: "only uploads are allowed"}
 	}
-	lister, ok := root.Files.(store.Lister)
-	if !ok {
+	list := store.CapabilitiesOf(root.Files).ReadDir
+	if list == nil {
 		return fail(errors.ErrUnsupported)
 	}
 	p, err := q.ownPlace(root, place{store: root.Files, name: name})
 	if err != nil {
 		return nil, err
 	}
-	entries, err := lister.ReadDir(ctx, path.Clean(p.name))
+	entries, err := list(ctx, path.Clean(p.name))
 	if p.fallback != "" {
-		entries, err = joined(entries, err, func() ([]fs.DirEntry, error) { return lister.ReadDir(ctx, p.fallback) })
+		entries, err = joined(entries, err, func() ([]fs.DirEntry, error) { return list(ctx, p.fallback) })
 	}
 	if err != nil {
 		return nil, err

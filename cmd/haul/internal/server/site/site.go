@@ -191,14 +191,15 @@ type Upload struct {
 	Name string // in its store: what Commit publishes it as
 }
 
-// StoredName returns Name, for a server's log.
-func (u *Upload) StoredName() string { return u.Name }
+// Unwrap is for [store.As].
+func (u *Upload) Unwrap() any { return u.Upload }
 
-// Location returns the path on the disk that the file gets: see [store.LocationOf].
-func (u *Upload) Location() string { return store.LocationOf(u.Upload) }
-
-// Published is for [store.PublishedBy].
-func (u *Upload) Published() *store.Published { return store.PublishedBy(u.Upload) }
+// Location returns where the file will be, with Name, for a server's log.
+func (u *Upload) Location() store.Location {
+	l := store.LocationOf(u.Upload)
+	l.Name = u.Name
+	return l
+}
 
 // For returns the site as one client sees it.
 func (s *Site) For(c Client) store.Store { return view{s, c} }

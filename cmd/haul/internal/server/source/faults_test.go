@@ -77,7 +77,7 @@ func TestSFTPBack(t *testing.T) {
 
 // isGone asks in the way of a client, and reports whether the connection has ended.
 func isGone(s *Source) bool {
-	_, err := s.link.conn.tree.(*sftpTree).sftpStore.Lstat(s.link.life, "old")
+	_, err := s.link.conn.tree.(*sftpTree).Tree.Lstat(s.link.life, "old")
 	return isAway(err)
 }
 

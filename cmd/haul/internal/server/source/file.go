@@ -185,7 +185,7 @@ type versioned struct{ *file }
 func (v versioned) Version() string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if own, ok := v.file.file.(store.Versioned); ok {
+	if own, ok := store.As[store.Versioned](v.file.file); ok {
 		return own.Version()
 	}
 	return ""
@@ -199,8 +199,8 @@ type upload struct {
 	caller context.Context // of Create
 }
 
-// Published is for [store.PublishedBy]: no file of another machine is on the disk here.
-func (u *upload) Published() *store.Published { return nil }
+// Unwrap is for [store.As].
+func (u *upload) Unwrap() any { return u.Upload }
 
 func (u *upload) WriteAt(p []byte, off int64) (int, error) {
 	defer store.BeginWait(u.caller)()
@@ -236,7 +236,7 @@ func (u *upload) noted(err error) error {
 }
 
 // Location is empty: the file is not on a disk of this machine.
-func (*upload) Location() string { return "" }
+func (*upload) Location() store.Location { return store.Location{} }
 
 // A handle notes the end of a file that is open in place.
 type handle struct {

@@ -21,21 +21,14 @@ const (
 	maxDirs = 1024
 )
 
-// An sftpStore is what package sftpclient calls a directory of a server.
-type sftpStore interface {
-	store.Tree
-	RealPath(ctx context.Context, name string) (string, error)
-	OpenListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error)
-}
-
 // connectSFTP logs in to an SFTP server, and finds the directory.
 func connectSFTP(ctx context.Context, m *remote.Mount) (store.Tree, func(), error) {
 	files, closeIt, err := m.Connect(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	t := &sftpTree{sftpStore: files.(sftpStore), dirs: map[string]time.Time{}}
-	if t.root, err = t.RealPath(ctx, "."); err != nil {
+	t := &sftpTree{Tree: files, of: store.CapabilitiesOf(files), dirs: map[string]time.Time{}}
+	if t.root, err = t.of.RealPath(ctx, "."); err != nil {
 		closeIt()
 		return nil, nil, fmt.Errorf("the directory to serve: %w", err)
 	}
@@ -47,8 +40,9 @@ func connectSFTP(ctx context.Context, m *remote.Mount) (store.Tree, func(), erro
 // others than clients of haul, as none can be made in a source; so it is enough to look
 // just before.
 type sftpTree struct {
-	sftpStore
-	root string // its path, without links
+	store.Tree
+	of   store.Capabilities // of the Tree
+	root string             // its path, without links
 
 	mu   sync.Mutex
 	dirs map[string]time.Time // mu: directories that are in root, and when that was found
@@ -60,7 +54,7 @@ var errOutside = fmt.Errorf("%w: a symbolic link leads out of the directory that
 // within returns an error unless a symbolic link of the server leads to something below root,
 // or root.
 func (t *sftpTree) within(ctx context.Context, link string) error {
-	real, err := t.RealPath(ctx, link) // which resolves what the server leaves
+	real, err := t.of.RealPath(ctx, link) // which resolves what the server leaves
 	if err == nil && real != t.root && !strings.HasPrefix(real, strings.TrimSuffix(t.root, "/")+"/") {
 		err = errOutside
 	}
@@ -110,7 +104,7 @@ func (t *sftpTree) look(ctx context.Context, op, name string) (fs.FileInfo, erro
 	if err := t.within(ctx, name); err != nil {
 		return nil, failed(op, name, err)
 	}
-	return t.sftpStore.Stat(ctx, name)
+	return t.Tree.Stat(ctx, name)
 }
 
 // failed says what was attempted on what, once.
@@ -136,7 +130,7 @@ func (t *sftpTree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) 
 	if err := t.above(ctx, "lstat", name); err != nil {
 		return nil, err
 	}
-	return t.sftpStore.Lstat(ctx, name)
+	return t.Tree.Lstat(ctx, name)
 }
 
 func (t *sftpTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
@@ -148,14 +142,14 @@ func (t *sftpTree) Open(ctx context.Context, name string) (store.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.OpenListed(ctx, name, fi)
+	return t.of.OpenListed(ctx, name, fi)
 }
 
 func (t *sftpTree) Readlink(ctx context.Context, name string) (string, error) {
 	if err := t.above(ctx, "readlink", name); err != nil {
 		return "", err
 	}
-	return t.sftpStore.Readlink(ctx, name)
+	return t.Tree.Readlink(ctx, name)
 }
 
 // list returns an error if a directory that is to be listed leads out.
@@ -173,14 +167,14 @@ func (t *sftpTree) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, err
 	if err := t.list(ctx, name); err != nil {
 		return nil, err
 	}
-	return t.sftpStore.ReadDir(ctx, name)
+	return t.Tree.ReadDir(ctx, name)
 }
 
 func (t *sftpTree) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	if err := t.list(ctx, name); err != nil {
 		return nil, err
 	}
-	return t.sftpStore.OpenDir(ctx, name)
+	return t.Tree.OpenDir(ctx, name)
 }
 
 // target returns an error if what is going to be written leads out. It may be missing.
@@ -197,21 +191,21 @@ func (t *sftpTree) Create(ctx context.Context, name string, c store.Create) (sto
 	if err := t.target(ctx, "create", name); err != nil {
 		return nil, err
 	}
-	return t.sftpStore.Create(ctx, name, c)
+	return t.Tree.Create(ctx, name, c)
 }
 
 func (t *sftpTree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	if err := t.target(ctx, "open", name); err != nil {
 		return nil, err
 	}
-	return t.sftpStore.OpenFile(ctx, name, a)
+	return t.Tree.OpenFile(ctx, name, a)
 }
 
 func (t *sftpTree) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	if err := t.above(ctx, "mkdir", name); err != nil {
 		return err
 	}
-	return t.sftpStore.Mkdir(ctx, name, perm)
+	return t.Tree.Mkdir(ctx, name, perm)
 }
 
 // moved forgets what is known of directories: a name may be that of another one now.
@@ -226,7 +220,7 @@ func (t *sftpTree) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	defer t.moved()
-	return t.sftpStore.Remove(ctx, name)
+	return t.Tree.Remove(ctx, name)
 }
 
 func (t *sftpTree) RemoveDir(ctx context.Context, name string) error {
@@ -234,7 +228,7 @@ func (t *sftpTree) RemoveDir(ctx context.Context, name string) error {
 		return err
 	}
 	defer t.moved()
-	return t.sftpStore.RemoveDir(ctx, name)
+	return t.Tree.RemoveDir(ctx, name)
 }
 
 func (t *sftpTree) Rename(ctx context.Context, from, to string, replace bool) error {
@@ -244,7 +238,7 @@ func (t *sftpTree) Rename(ctx context.Context, from, to string, replace bool) er
 		}
 	}
 	defer t.moved()
-	return t.sftpStore.Rename(ctx, from, to, replace)
+	return t.Tree.Rename(ctx, from, to, replace)
 }
 
 func (t *sftpTree) Link(ctx context.Context, from, to string) error {
@@ -253,7 +247,7 @@ func (t *sftpTree) Link(ctx context.Context, from, to string) error {
 			return err
 		}
 	}
-	return t.sftpStore.Link(ctx, from, to)
+	return t.Tree.Link(ctx, from, to)
 }
 
 func (t *sftpTree) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
@@ -264,5 +258,5 @@ func (t *sftpTree) SetAttr(ctx context.Context, name string, a store.Attr, follo
 	if err := check(ctx, "setattr", name); err != nil {
 		return err
 	}
-	return t.sftpStore.SetAttr(ctx, name, a, follow)
+	return t.Tree.SetAttr(ctx, name, a, follow)
 }

@@ -74,7 +74,9 @@ func TestLinksThatLeadOut(t *testing.T) {
 	for _, name := range names {
 		storetest.Put(t, mem, name, name)
 	}
-	tree := &sftpTree{sftpStore: linkedStore{mem, links, real}, root: "/srv", dirs: map[string]time.Time{}}
+	files := linkedStore{mem, links, real}
+	of := store.Capabilities{RealPath: files.RealPath, OpenListed: files.OpenListed}
+	tree := &sftpTree{Tree: files, of: of, root: "/srv", dirs: map[string]time.Time{}}
 	for range 2 { // what is known of directories is used then
 		for _, name := range names {
 			f, err := tree.Open(t.Context(), name)

@@ -13,7 +13,6 @@ package source
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"os/user"
 	"regexp"
@@ -105,6 +104,9 @@ type Source struct {
 	place string // what no other source has
 }
 
+// Capabilities returns those of the tree.
+func (s *Source) Capabilities() store.Capabilities { return store.CapabilitiesOf(s.Tree) }
+
 // Open returns the source that a URL names. It reads what ssh and others are configured
 // to do, and connects to nothing: a server of files starts while its source is away.
 // Errors are usage errors, or say what of a configuration cannot be used.
@@ -120,11 +122,7 @@ func Open(ctx context.Context, text string, cfg Config) (*Source, error) {
 	files := &tree{link: s.link}
 	s.Tree = files
 	if cfg.Cache != nil {
-		cached, ok := cfg.Cache.Store(s.place, files).(store.Tree)
-		if !ok {
-			return nil, fmt.Errorf("source %s: the cache is no tree", text) // cannot be
-		}
-		s.Tree = cached
+		s.Tree = cfg.Cache.Store(s.place, files).(store.Tree)
 	}
 	return s, nil
 }
@@ -146,13 +144,10 @@ func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error
 		s.link.connect = func(ctx context.Context) (store.Tree, func(), error) { return connectSFTP(ctx, m) }
 		s.link.renews, s.link.reopens = remote.IsAway, true
 	case remote.HTTP:
-		s.link.connect = func(ctx context.Context) (store.Tree, func(), error) { return connectWeb(ctx, m) }
+		s.link.connect = m.Connect
 		s.link.renews = remote.IsRefusal // with another password
 	default: // a bucket, whose store connects again, and renews its keys
-		s.link.connect = func(ctx context.Context) (store.Tree, func(), error) {
-			files, end, err := m.Connect(ctx)
-			return files.(store.Tree), end, err
-		}
+		s.link.connect = m.Connect
 		s.link.renews = func(error) bool { return false }
 	}
 	return nil

@@ -180,7 +180,7 @@ func (t *tree) Create(ctx context.Context, name string, c store.Create) (store.U
 	if err != nil {
 		return nil, err
 	}
-	return store.CarryUpload(&upload{u, s, t, ctx}, u, true), nil
+	return &upload{u, s, t, ctx}, nil
 }
 
 func (t *tree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
@@ -235,12 +235,13 @@ func (t *tree) Space(ctx context.Context, name string) (store.Space, error) {
 	return ask(ctx, t, func(ctx context.Context, s store.Tree) (store.Space, error) { return s.Space(ctx, name) })
 }
 
-// Features are those of the connection, or none if there is none yet.
-func (t *tree) Features() store.Features {
+// Capabilities keeps the features of the connection, or none if there is none yet. A call of the
+// others would not have the bounds of a link.
+func (t *tree) Capabilities() store.Capabilities {
 	t.link.mu.Lock()
 	defer t.link.mu.Unlock()
 	if c := t.link.conn; c != nil {
-		return c.tree.Features()
+		return store.Capabilities{Features: store.CapabilitiesOf(c.tree).Features}
 	}
-	return store.Features{}
+	return store.Capabilities{}
 }

@@ -246,6 +246,8 @@ func answerFrom(srv *tftp.Config, s *site.Site, parents bool) {
 		return s.Open(ctx, client(r), r.Name)
 	}
 	srv.Write = func(ctx context.Context, r *tftp.Request) (store.Upload, error) {
-		return s.Create(ctx, client(r), r.Name, store.Create{Size: r.Announced(), Parents: parents})
+		c := r.Create()
+		c.Parents = parents
+		return s.Create(ctx, client(r), r.Name, c)
 	}
 }

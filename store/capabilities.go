@@ -1,0 +1,169 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"time"
+)
+
+// Capabilities are what a [Store] can do besides its methods: some facts, and functions that
+// are nil if the store lacks them. A Store has capabilities if it has a method
+//
+//	Capabilities() store.Capabilities
+//
+// A view of a Store has this method if it passes some of them on, and so states in one place
+// which ones: it must implement anew those that would bypass what the view is for.
+// Any goroutine may call the functions. Names are as in the methods of the Store.
+type Capabilities struct {
+	Features
+
+	// ReadDir, OpenDir and Remove are as in [Tree]. CapabilitiesOf sets them for every Tree.
+	ReadDir func(ctx context.Context, name string) ([]fs.DirEntry, error)
+	OpenDir func(ctx context.Context, name string) (Entries, error)
+	Remove  func(ctx context.Context, name string) error
+
+	// RemoveIf does what the function RemoveIf does, in a way that is safer
+	// against concurrent changes.
+	RemoveIf func(ctx context.Context, name string, was fs.FileInfo) error
+
+	// RemoveAll removes a directory and everything in it. MkdirAll makes a directory and
+	// the missing ones above it.
+	RemoveAll func(ctx context.Context, name string) error
+	MkdirAll  func(ctx context.Context, name string, perm fs.FileMode) error
+
+	// OwnerNames returns the names of users and groups.
+	OwnerNames func(ctx context.Context, uids, gids []uint32) (users, groups []string, err error)
+
+	// Birth returns what distinguishes a file from an earlier one with the same inode. It
+	// does not follow a symbolic link.
+	Birth func(name string) Birth
+
+	// RealPath returns the absolute path of a name, with slashes and without symbolic links.
+	RealPath func(ctx context.Context, name string) (string, error)
+
+	// Sub opens a directory as a Tree that nothing leads out of, even if the directory is
+	// renamed or replaced. The io.Closer ends it.
+	Sub func(ctx context.Context, dir string) (Tree, io.Closer, error)
+
+	// RemoveLeftovers removes from a directory what uploads of dead processes have left there.
+	RemoveLeftovers func(ctx context.Context, dir string) error
+
+	// OpenListed opens a file that a listing, or Lstat, has just described. It saves the
+	// request that Open needs to find out what the file is.
+	OpenListed func(ctx context.Context, name string, listed fs.FileInfo) (File, error)
+
+	// OpenStream opens a file that comes as one stream, all of it of the version that was
+	// opened, even if the file is replaced meanwhile and however long that takes.
+	OpenStream func(ctx context.Context, name string) (File, error)
+
+	// OpenUpload opens what was written so far to an upload of this Store, before its Commit.
+	// Zeros may follow the last byte that was written. ctx is as in [Store].Open.
+	OpenUpload func(ctx context.Context, u Upload) (File, error)
+
+	// Clone has the server copy all of a file to an upload of this Store. It calls copied with
+	// the number of bytes copied since the last call, and returns how many there are. It returns
+	// errors.ErrUnsupported, and has done nothing, if the server cannot copy this file.
+	Clone func(ctx context.Context, to Upload, from File, copied func(n int64)) (int64, error)
+
+	// Match compares what an earlier upload has left with the source, for a Store that keeps
+	// no more than hashes of it: Resumed returns 0 then. It returns how many bytes from the
+	// start are there and the same.
+	Match func(ctx context.Context, u Upload, source io.ReaderAt) (int64, error)
+
+	// Distance says how far away the server of the Store is; nil for a local one.
+	Distance *Distance
+}
+
+// Features are facts about a [Store]. A directory of the operating system has none of them.
+type Features struct {
+	// OwnTimes means that a file has the time of its upload, and no other time can be set.
+	OwnTimes bool
+
+	// ImpliedDirs means that a directory exists from the first file in it on, and
+	// cannot be made otherwise, as on a web server.
+	ImpliedDirs bool
+
+	// CheapListings means that OpenDir describes files as Lstat does, hundreds of them by one
+	// request, where Lstat takes one request each.
+	CheapListings bool
+
+	// VerifiedResume means that the store itself compares what it kept of an upload with
+	// [Create].Source. It need not have OpenUpload.
+	VerifiedResume bool
+
+	// NoModes means that files have no permissions.
+	NoModes bool
+
+	// WholeFiles means that files can be written whole and removed, and not changed in any
+	// other way: they have neither attributes nor links, and cannot be renamed.
+	WholeFiles bool
+}
+
+// A Distance describes the path to a server. The longer it is, the more small files a copy
+// has under way at once.
+type Distance struct {
+	// RoundTrip returns the shortest time that a request has taken lately; 0 if it is not
+	// known.
+	RoundTrip func() time.Duration
+
+	// OpenFiles returns how many files and directories may be open at once; 0 if the limit is not
+	// known, or nothing stays open.
+	OpenFiles func() int
+
+	// TooManyOpen reports whether an error of opening a file or a directory may be due to
+	// the number that are open. If so, the caller tries again when fewer are open.
+	TooManyOpen func(err error) bool
+}
+
+// CapabilitiesOf returns what a store can do besides the methods of [Store], and of [Tree]
+// if it is one.
+func CapabilitiesOf(s Store) Capabilities {
+	var c Capabilities
+	if able, ok := s.(interface{ Capabilities() Capabilities }); ok {
+		c = able.Capabilities()
+	}
+	if t, ok := s.(Tree); ok {
+		c.ReadDir, c.OpenDir, c.Remove = t.ReadDir, t.OpenDir, t.Remove
+	}
+	return c
+}
+
+// ErrChanged says that a file is not, or not any more, the one that it was taken for.
+var ErrChanged = errors.New("the file has been replaced or changed")
+
+// RemoveIf removes the file of that name if was describes it, or the file that it leads to as
+// a symbolic link, with the same size and time of modification. Otherwise it returns
+// [ErrChanged]. The caller has the file open, or another one may get its inode. A store
+// without Remove is errors.ErrUnsupported.
+//
+// POSIX can remove a name only, whichever file has it. So package localdir first renames the
+// file to a temporary name, in one step, then looks which file it is, and renames a wrong one
+// back. For that moment the name is free. If a third file takes it meanwhile, that file
+// stays, as if it had replaced the other. If the process dies in that moment, or a
+// garbage collection comes in it, the file is removed in any case. [Mem] holds its
+// lock. Other stores look just before they remove.
+func RemoveIf(ctx context.Context, s Store, name string, was fs.FileInfo) error {
+	c := CapabilitiesOf(s)
+	switch {
+	case c.RemoveIf != nil:
+		return c.RemoveIf(ctx, name, was)
+	case c.Remove == nil:
+		return &fs.PathError{Op: "remove", Path: name, Err: errors.ErrUnsupported}
+	}
+	fi, err := s.Stat(ctx, name)
+	if err != nil {
+		return err
+	}
+	if !alike(fi, was) {
+		return &fs.PathError{Op: "remove", Path: name, Err: ErrChanged}
+	}
+	return c.Remove(ctx, name)
+}
+
+// alike reports whether two descriptions are of files with one size and time.
+func alike(a, b fs.FileInfo) bool { return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) }
+
+// unchanged reports whether two descriptions are of the same file in the same state.
+func unchanged(a, b fs.FileInfo) bool { return SameFile(a, b) && alike(a, b) }
