@@ -149,7 +149,7 @@ func TestExamples(t *testing.T) {
 	has := map[string]bool{}
 	for name, src := range readTree(t, ".") {
 		pkg := path.Dir(name)
-		if first, _, _ := strings.Cut(pkg, "/"); !strings.Contains("/"+pkg+"/", "/internal/") && !slices.Contains([]string{".", "cmd", "examples", "interop", "scripts"}, first) {
+		if pkg != "." && isPublic(pkg) {
 			runs := strings.HasSuffix(name, "_test.go") && strings.Contains(src, "\nfunc Example") && strings.Contains(src, "\t// Output:")
 			has[pkg] = has[pkg] || runs
 		}
