@@ -12,24 +12,24 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// How long an agent may take. To sign it may want to ask, or a key be touched.
+// Time limits for an agent. Before it signs, it may ask the user, or wait until a security key is
+// touched.
 const (
 	agentListTime = 10 * time.Second
 	agentSignTime = 2 * time.Minute
 )
 
-// maxAgentKeys bounds the keys taken from an agent; none has more in earnest.
+// maxAgentKeys bounds the keys taken from an agent. In practice no agent has more.
 const maxAgentKeys = 256
 
-// An agentConn is a connection to ssh-agent. Nothing that comes from there is
-// believed.
+// An agentConn is a connection to ssh-agent. It trusts nothing that the agent sends.
 type agentConn struct {
 	conn   net.Conn
 	client agent.ExtendedAgent
-	stop   func() bool // of the watch over the context
+	stop   func() bool // stops watching the context
 }
 
-// dialAgent connects to an agent for as long as the context lasts.
+// dialAgent connects to an agent. The connection ends with the context.
 func dialAgent(ctx context.Context, socket string) (*agentConn, error) {
 	dialing, cancel := context.WithTimeout(ctx, agentListTime)
 	defer cancel()
@@ -38,8 +38,8 @@ func dialAgent(ctx context.Context, socket string) (*agentConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The client must not see Close: then it reads in a goroutine of its own,
-	// and one answer without a request keeps that for ever.
+	// Hide Close from the client: with it, the client reads in a goroutine of its own, and one
+	// answer without a request blocks that goroutine for ever.
 	client := agent.NewClient(struct{ io.ReadWriter }{conn})
 	return &agentConn{
 		conn:   conn,
@@ -55,9 +55,10 @@ func (a *agentConn) close() {
 	}
 }
 
-// guarded runs a request. If it fails for another reason than the agent's
-// refusal, answers can no longer be matched to requests, and the next request fails
-// too. A panic is one of the parser's: the agent's nonsense ends with the agent.
+// guarded runs a request within limit. If the request fails for another reason than the agent's
+// refusal, answers can no longer be matched to requests, so later requests fail as well. The parser
+// panics on some malformed answers; guarded turns the panic into an error and closes the
+// connection.
 func (a *agentConn) guarded(limit time.Duration, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -103,7 +104,7 @@ type agentSigner struct {
 // PublicKey returns the key as it was parsed.
 func (s agentSigner) PublicKey() ssh.PublicKey { return s.key }
 
-// SignWithAlgorithm has the agent sign, in bounded time.
+// SignWithAlgorithm lets the agent sign, within agentSignTime.
 func (s agentSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (sig *ssh.Signature, err error) {
 	err = s.agent.guarded(agentSignTime, func() error {
 		var err error

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The algorithms offered unless the configuration says otherwise, best first. The
-// first exchange is post-quantum. There is no SHA-1 and no CBC, and AES-GCM
-// comes first, since processors have it built in.
+// The algorithms offered by default, best first. The first key exchange is post-quantum. There is
+// no SHA-1 and no CBC. AES-GCM comes first, since processors have instructions for it.
 var (
 	defaultKeyExchanges = []string{
 		ssh.KeyExchangeMLKEM768X25519,
@@ -52,7 +51,7 @@ var (
 		ssh.KeyAlgoRSASHA512,
 		ssh.KeyAlgoRSASHA256,
 	}
-	defaultSignatures = []string{ // by authorities
+	defaultSignatures = []string{ // of certificate authorities
 		ssh.KeyAlgoED25519,
 		ssh.KeyAlgoECDSA256,
 		ssh.KeyAlgoECDSA384,
@@ -65,16 +64,14 @@ var (
 	defaultPublicKeyAlgorithms = withCertificates(defaultSignatures)
 )
 
-// defaultRSABits is the least size of an RSA key, unless RequiredRSASize says
-// otherwise.
+// defaultRSABits is the smallest size of an RSA key unless RequiredRSASize sets another one.
 const defaultRSABits = 2048
 
-// certSuffix is what an algorithm has in its name when it is that of a
-// certificate. "@openssh.com" of security keys goes to the end.
+// certSuffix ends the names of certificate algorithms. The names of security keys end in vendor,
+// which certSuffix replaces.
 const certSuffix, vendor = "-cert-v01@openssh.com", "@openssh.com"
 
-// withCertificates puts before the algorithms of keys those of certificates
-// for them.
+// withCertificates returns the algorithms with the matching certificate algorithms before them.
 func withCertificates(plain []string) []string {
 	var all []string
 	for _, a := range plain {
@@ -83,8 +80,8 @@ func withCertificates(plain []string) []string {
 	return append(all, plain...)
 }
 
-// plainAlgorithm returns the algorithm of the key in a certificate, and
-// whether it was one of a certificate.
+// plainAlgorithm returns the key algorithm of a certificate algorithm, and whether it was a
+// certificate algorithm at all.
 func plainAlgorithm(algorithm string) (plain string, cert bool) {
 	plain, cert = strings.CutSuffix(algorithm, certSuffix)
 	if cert && strings.HasPrefix(plain, "sk-") {
@@ -102,8 +99,8 @@ func keyType(algorithm string) string {
 	return plain
 }
 
-// or returns a list of a Destination, or what it is by default. Empty must not
-// come to mean what x/crypto/ssh likes.
+// or returns a list of a Destination, or its default if it is empty. x/crypto/ssh would replace an
+// empty list by its own defaults, which must not happen.
 func or(list, otherwise []string) []string {
 	if len(list) == 0 {
 		return otherwise
@@ -111,8 +108,8 @@ func or(list, otherwise []string) []string {
 	return list
 }
 
-// algorithms makes a check of a list of algorithms, of which we must know one
-// at least. Names we do not know pass: OpenSSH has more.
+// algorithms returns a check that a list names at least one algorithm that we support. Unknown
+// names are allowed, since OpenSSH supports more.
 func algorithms(universe []string) check {
 	return one(func(list string) error {
 		if list[0] == '-' || list[0] == '+' || list[0] == '^' {
@@ -125,9 +122,9 @@ func algorithms(universe []string) check {
 	})
 }
 
-// assemble applies a list of patterns of the configuration to the defaults: it
-// replaces them, or with "+" is appended, with "-" removed, and with "^" put
-// before them. Algorithms that are not in the universe are left out.
+// assemble applies a configured list of patterns to the defaults. The list replaces them; with "+"
+// it is appended, with "-" removed from them, and with "^" put before them. Algorithms outside the
+// universe are left out.
 func assemble(list string, defaults, universe []string) []string {
 	if list == "" {
 		return defaults

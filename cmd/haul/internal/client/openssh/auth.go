@@ -10,42 +10,42 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The bounds of a login.
+// Bounds of a login.
 const (
-	// maxKeys is how many keys a server is offered. sshd ends the
-	// connection at the sixth failure, and a password may have to follow.
+	// maxKeys is how many keys we offer a server. sshd ends the connection at the sixth failure,
+	// and a password may have to follow.
 	maxKeys = 5
 
-	defaultPrompts = 3  // times a password is asked for
-	maxBanners     = 32 // a server may send
-	maxRounds      = 16 // of questions in one keyboard-interactive login
-	maxQuestions   = 16 // in one round
-	maxNotes       = 20 // in an AuthError
+	defaultPrompts = 3  // password prompts
+	maxBanners     = 32 // banners that a server may send
+	maxRounds      = 16 // rounds of questions in one keyboard-interactive login
+	maxQuestions   = 16 // questions in one round
+	maxNotes       = 20 // notes in an AuthError
 )
 
-// An authenticator logs in to one server. It answers what x/crypto/ssh asks,
-// from the goroutine of the handshake.
+// An authenticator logs in to one server. x/crypto/ssh calls it from the goroutine of the
+// handshake.
 type authenticator struct {
 	d       *Dialer
 	ctx     context.Context
 	dest    *Destination
 	waiting *patience
 	host    *hostCheck
-	lost    func() error // whether the connection is gone, and why
+	lost    func() error // the reason if the connection is gone, or nil
 
 	agent    *agentConn
 	keys     []*identity
 	prepared bool
-	at       int // in keys
-	offered  int // keys, in all
+	at       int // index in keys
+	offered  int // keys offered in total
 	current  *identity
 
-	passwords int // asked for
+	passwords int // number of password prompts
 	password  string
-	reused    bool // the password given, or remembered, was tried
+	reused    bool // the given or remembered password was tried
 
-	rounds    int // of questions, in the current attempt
-	attempts  int // of keyboard-interactive
+	rounds    int // rounds of questions in the current attempt
+	attempts  int // keyboard-interactive attempts
 	wasAsked  bool
 	noPrompts bool // the Prompter answered ErrBatch
 
@@ -54,7 +54,7 @@ type authenticator struct {
 	allowed []string
 	tried   []string
 	notes   []string
-	err     error // what ends the login
+	err     error // ends the login
 }
 
 func (a *authenticator) close() { a.agent.close() }
@@ -65,7 +65,7 @@ func (a *authenticator) note(s string) {
 	}
 }
 
-// try remembers what the server is offered next.
+// try records what the server is offered next.
 func (a *authenticator) try(s string) { a.tried = append(a.tried, s) }
 
 func (a *authenticator) prompts() int {
@@ -84,11 +84,11 @@ func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	case a.err != nil:
 		return nil, a.fail(a.err)
 	case a.lost() != nil:
-		// To ask for a password would be in vain.
+		// It would be pointless to ask for a password now.
 		return nil, a.lost()
 	}
 	if n := len(c.PartialSuccessMethods); n > a.partial {
-		// One of several factors is done. Another may be another key.
+		// The server accepted one of several factors. The next may be another key.
 		a.partial = n
 		if a.current != nil && c.PartialSuccessMethods[n-1] == "publickey" {
 			a.current.used = true
@@ -120,7 +120,7 @@ func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	return nil, a.fail(nil)
 }
 
-// fail returns the error of a login that failed.
+// fail returns an AuthError and keeps it in a.err.
 func (a *authenticator) fail(err error) error {
 	a.err = &AuthError{
 		User: a.dest.User, Host: a.dest.name(),
@@ -129,7 +129,7 @@ func (a *authenticator) fail(err error) error {
 	return a.err
 }
 
-// nextKey offers the next key.
+// nextKey returns a method that offers the next key, or nil if there is none.
 func (a *authenticator) nextKey() ssh.AuthMethod {
 	if !a.prepared {
 		a.keys, a.prepared = a.identities(), true
@@ -160,7 +160,8 @@ func (a *authenticator) nextKey() ssh.AuthMethod {
 	return nil
 }
 
-// nextPassword offers the password we remember, or asks for one.
+// nextPassword returns a method that sends a given or remembered password, or else asks for one. It
+// returns nil if passwords are out of the question.
 func (a *authenticator) nextPassword() ssh.AuthMethod {
 	switch {
 	case a.distrusted("password"), a.noPrompts, a.passwords >= a.prompts():
@@ -192,8 +193,8 @@ func (a *authenticator) nextPassword() ssh.AuthMethod {
 	})
 }
 
-// secret returns the password given, or else the one we remember, and what to
-// call it. It does so once; what is empty if there is none.
+// secret returns the given password, or else the remembered one, and a description of it for
+// messages. It does so once per login; what is empty if there is no password.
 func (a *authenticator) secret() (secret, what string) {
 	if a.reused {
 		return "", ""
@@ -209,8 +210,8 @@ func (a *authenticator) secret() (secret, what string) {
 	return secret, what
 }
 
-// unanswered handles a question that has no answer. Without a user to ask, the login
-// continues with methods that need no answer; otherwise the user broke it off.
+// unanswered handles a question without an answer. If there is no user to ask, the login continues
+// with methods that need no answer; otherwise the user cancelled it.
 func (a *authenticator) unanswered(err error) error {
 	if errors.Is(err, ErrBatch) {
 		a.noPrompts = true
@@ -221,8 +222,8 @@ func (a *authenticator) unanswered(err error) error {
 	return err
 }
 
-// distrusted reports whether a method that gives secrets away is out of the
-// question.
+// distrusted reports whether a method that would reveal secrets is ruled out because the host key
+// is not a known one.
 func (a *authenticator) distrusted(method string) bool {
 	if a.host.distrust {
 		a.note(method + " is left out: the host key is not the one that is known")
@@ -230,13 +231,13 @@ func (a *authenticator) distrusted(method string) bool {
 	return a.host.distrust
 }
 
-// nextInteractive lets the server ask.
+// nextInteractive returns a keyboard-interactive method, or nil if none should be tried.
 func (a *authenticator) nextInteractive() ssh.AuthMethod {
 	switch {
 	case a.distrusted("keyboard-interactive"), a.noPrompts, a.attempts >= a.prompts():
 		return nil
 	case a.attempts > 0 && !a.wasAsked:
-		return nil // it refused without asking, and will do so again
+		return nil // the server refused without asking, and would do so again
 	}
 	if a.attempts > 0 {
 		a.d.notify("Permission denied, please try again.")
@@ -263,7 +264,7 @@ func (a *authenticator) interact(name, instruction string, questions []string, e
 		c.Questions = append(c.Questions, Question{Text: printable(q), Echo: echos[i]})
 	}
 	if len(questions) == 0 {
-		// RFC 4256 §3.2: shown, and answered with nothing.
+		// RFC 4256 §3.2: such a round is shown and answered with an empty list.
 		if text := strings.TrimSpace(c.Name + "\n" + c.Instruction); text != "" {
 			a.d.notify(text)
 		}
@@ -296,7 +297,7 @@ func (a *authenticator) interact(name, instruction string, questions []string, e
 	return answers, nil
 }
 
-// banner shows what a server has to say before the login.
+// banner shows a text that the server sends before the login.
 func (a *authenticator) banner(text string) error {
 	if a.banners++; a.banners > maxBanners {
 		return errors.New("the server sends banners without end")
@@ -307,7 +308,7 @@ func (a *authenticator) banner(text string) error {
 	return nil
 }
 
-// done keeps what another connection to the same host needs.
+// done remembers the password for other connections to the same host.
 func (a *authenticator) done() {
 	if a.password != "" {
 		a.d.secrets.Store(a.dest.way(), a.password)

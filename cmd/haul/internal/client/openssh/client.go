@@ -17,15 +17,15 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// closeTime is how long Close may take to send what a Wrap still holds.
+// closeTime is how long Close may take to send data that Wrap's connection still buffers.
 const closeTime = 2 * time.Second
 
 const defaultAliveCount = 3
 
-// maxGreeting is how much of what is no greeting is shown, in bytes.
+// maxGreeting bounds the bytes of a wrong greeting that an error shows.
 const maxGreeting = 16
 
-// A Client is an authenticated connection, with all that it runs over.
+// A Client is an authenticated connection, together with everything that it runs over.
 type Client struct {
 	*ssh.Client
 
@@ -49,25 +49,24 @@ func newClient(dest *Destination, l *link, conn *watched, client *ssh.Client) *C
 	return c
 }
 
-// Close ends the connection, those to jump hosts below it, and its
-// ProxyCommand.
+// Close ends the connection, the connections to its jump hosts, and its ProxyCommand.
 func (c *Client) Close() error {
 	cut := time.AfterFunc(closeTime, c.link.cut)
 	defer cut.Stop()
 	err := c.Client.Close()
 	c.work.Wait()
 	if isBroken(err) {
-		return nil // it had ended before
+		return nil // the connection had already ended
 	}
 	return err
 }
 
-// RoundTrip returns how long it took to connect, which is a round trip to what was
-// connected to. It is 0 if that is not known, as behind a ProxyCommand.
+// RoundTrip returns how long it took to connect, which is one round trip to the connected host. It
+// is 0 if unknown, as behind a ProxyCommand.
 func (c *Client) RoundTrip() time.Duration { return c.link.trip }
 
-// keepAlive asks a server that is silent for a sign of life, and cuts the
-// connection if there is none. See ServerAliveInterval in ssh_config(5).
+// keepAlive sends a request to a silent server, and cuts the connection if no answer comes. See
+// ServerAliveInterval in ssh_config(5).
 func (c *Client) keepAlive() {
 	most := c.dest.ServerAliveCountMax
 	if most <= 0 {
@@ -97,18 +96,18 @@ func (c *Client) keepAlive() {
 		if asking.CompareAndSwap(false, true) {
 			c.work.Go(func() {
 				defer asking.Store(false)
-				// Any answer will do, and a refusal is the usual one.
+				// Any answer will do. Usually it is a refusal.
 				_, _, _ = c.SendRequest("keepalive@openssh.com", true, nil)
 			})
 		}
 	}
 }
 
-// A watched is a connection that remembers how it is.
+// A watched is a connection that records when data arrives and why it broke.
 type watched struct {
 	net.Conn
-	heard atomic.Int64 // reads that brought something
-	text  bool         // of Read: the first line has been text, and has ended
+	heard atomic.Int64 // number of reads that returned data
+	text  bool         // of Read: the first line was text and is complete
 	why   atomic.Pointer[error]
 	said  preface
 }
@@ -139,9 +138,8 @@ func (w *watched) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// greeting looks at what comes up to the end of the first line, which is text
-// (RFC 4253 §4.2). A server of another protocol may wait for us to speak, and there
-// is no use in waiting for its line to end.
+// greeting checks the bytes of the first line, which must be text (RFC 4253 §4.2). A server of
+// another protocol may wait for us to speak, so we do not wait for its line to end.
 func (w *watched) greeting(b []byte) error {
 	for _, c := range b {
 		switch {
@@ -155,10 +153,10 @@ func (w *watched) greeting(b []byte) error {
 	return nil
 }
 
-// give sets the reason for which the connection is lost, unless there is one.
+// give sets the reason why the connection is lost, unless there is one already.
 func (w *watched) give(err error) { w.why.CompareAndSwap(nil, &err) }
 
-// lost returns why nothing more will come; nil if something may.
+// lost returns why no more data can arrive, or nil if more may.
 func (w *watched) lost() error {
 	if err := w.why.Load(); err != nil {
 		return *err
@@ -169,16 +167,16 @@ func (w *watched) lost() error {
 // maxPreface is how many bytes are kept of what a server says before its version.
 const maxPreface = 1 << 10
 
-// A preface is what a server says before the line with its version (RFC 4253,
-// section 4.2). Some say nothing else, but why they will not serve. x/crypto
-// passes over it.
+// A preface is the text that a server sends before the line with its version (RFC 4253, section
+// 4.2). Some servers send nothing else: the text says why they refuse to serve. x/crypto discards
+// it.
 type preface struct {
 	text []byte
-	over bool // the version has come, or too much
+	over bool // the version has arrived, or the text is too long
 }
 
-// take takes more of what comes. Only the goroutine that waits for the version
-// calls it, until it has come.
+// take appends received bytes. Only the goroutine that waits for the version calls it, and only
+// until the version arrives.
 func (p *preface) take(b []byte) {
 	if p.over {
 		return
@@ -189,14 +187,14 @@ func (p *preface) take(b []byte) {
 	}
 }
 
-// refuses reports whether those are the words of an SSH server. Other protocols
-// answer our version by an error of theirs: HTTP, or one of three digits.
+// refuses reports whether an SSH server sent these words. Servers of other protocols answer our
+// version with an error of their own: of HTTP, or with a three-digit code.
 func refuses(words string) bool {
 	code := len(words) > 3 && strings.Trim(words[:3], "0123456789") == "" && strings.ContainsAny(words[3:4], " -")
 	return !code && !strings.HasPrefix(words, "HTTP/")
 }
 
-// words returns what was said, in one line, if that is all that came.
+// words returns the text in one line if the server sent nothing else, and "" otherwise.
 func (p *preface) words() string {
 	if p.over {
 		return ""
@@ -204,16 +202,16 @@ func (p *preface) words() string {
 	return printable(strings.Join(strings.Fields(string(p.text)), " "))
 }
 
-// A link is what an SSH connection runs over.
+// A link is the transport below an SSH connection.
 type link struct {
 	conn  net.Conn
-	cut   func() // ends it at once, so that all waiting on it ends
+	cut   func() // ends it at once, and with it everything that waits for it
 	jump  *Client
 	proxy *proxyConn
-	trip  time.Duration // how long it took to connect: a round trip; 0 if it is not known
+	trip  time.Duration // the time to connect, which is one round trip; 0 if unknown
 }
 
-// close ends a link and all it needs.
+// close ends the link and everything it depends on.
 func (l *link) close() {
 	_ = l.conn.Close()
 	if l.jump != nil {
@@ -221,8 +219,7 @@ func (l *link) close() {
 	}
 }
 
-// isBroken reports whether an error is one of the connection, and not of what
-// was said over it.
+// isBroken reports whether the connection itself failed, rather than the protocol on it.
 func isBroken(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	ends := []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, os.ErrClosed, syscall.EPIPE}

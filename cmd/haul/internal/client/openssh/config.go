@@ -13,38 +13,38 @@ import (
 	"strings"
 )
 
-// A reader reads configuration files for one destination. Of most settings
-// the first counts, so what comes first is read first: the command line, the
-// user's file, the system's.
+// A reader reads configuration files for one destination. For most settings the first value counts,
+// so the sources are read in order of precedence: the command line, the user's file, the system's
+// file.
 type reader struct {
 	ctx context.Context
 	sys *system
 	o   Overrides
 
-	host     string // what Host patterns are matched with
+	host     string // Host patterns match this
 	original string // what the user typed
-	final    bool   // files are read again for a host whose name is now known
+	final    bool   // this is the second reading, for a host whose name is now known
 
 	values  map[string][]string // arguments by keyword
 	jump    []string            // ProxyJump; "none" for none
 	command string              // ProxyCommand; "none" for none
 
-	wantFinal bool // a Match final was there
+	wantFinal bool // there was a Match final
 	files     int  // opened so far
 	ignored   []string
 }
 
-// A place is where a line is from.
+// A place is the position of a line in the configuration.
 type place struct {
 	file string
 	line int
-	user bool // a user's file, in which ~ means something
-	used bool // what surrounds an included file applies
+	user bool // a user's file, where ~ has a meaning
+	used bool // the enclosing block of an included file applies
 }
 
 func (p place) fault(err error) error { return &ConfigError{File: p.file, Line: p.line, Err: err} }
 
-// readAll reads the files that ssh would.
+// readAll reads the files that ssh would read.
 func (r *reader) readAll() error {
 	switch r.o.File {
 	case "":
@@ -61,11 +61,11 @@ func (r *reader) readAll() error {
 	if !exists(r.sys.systemConfig) {
 		return nil
 	}
-	// It belongs to the administrator: its owner and mode are not checked.
+	// This file belongs to the administrator, so its owner and mode are not checked.
 	return r.readFile(r.sys.systemConfig, place{used: true}, 0, func(_ fs.FileInfo, err error) error { return err })
 }
 
-// readFile reads one file, of which vet approves.
+// readFile reads one file if vet accepts it.
 func (r *reader) readFile(name string, at place, depth int, vet func(fs.FileInfo, error) error) error {
 	at.file, at.line = name, 0
 	if depth > maxDepth {
@@ -105,7 +105,7 @@ func (r *reader) readText(text []byte, at place, depth int) error {
 			continue
 		}
 		if _, included := errors.AsType[*ConfigError](err); included {
-			return err // says enough, and an include of itself far too much
+			return err // it says enough; for a file that includes itself, far too much
 		}
 		if faults = append(faults, at.fault(err)); len(faults) == maxFaults {
 			break
@@ -114,7 +114,7 @@ func (r *reader) readText(text []byte, at place, depth int) error {
 	return errors.Join(faults...)
 }
 
-// readLine applies one line, if active says so, and in any case checks it.
+// readLine checks one line, and applies it if active is set.
 func (r *reader) readLine(line string, at place, active *bool, depth int) error {
 	keyword, rest := splitLine(line)
 	if keyword == "" {
@@ -141,7 +141,7 @@ func (r *reader) readLine(line string, at place, active *bool, depth int) error 
 	return r.set(keyword, rest, args, *active, at)
 }
 
-// set checks a setting and keeps it if it is the first of its kind.
+// set checks a setting, and keeps it if it is the first of its name.
 func (r *reader) set(name, rest string, args []string, active bool, at place) error {
 	switch name {
 	case "proxycommand":
@@ -184,7 +184,7 @@ func (r *reader) set(name, rest string, args []string, active bool, at place) er
 	return nil
 }
 
-// add keeps another file of keys or certificates.
+// add appends a file of keys or certificates.
 func (r *reader) add(name, file string) error {
 	if slices.Contains(r.values[name], file) {
 		return nil
@@ -208,7 +208,7 @@ func (r *reader) note(name string, args []string, at place) {
 	}
 }
 
-// setJump keeps a ProxyJump unless there is one, or a ProxyCommand.
+// setJump keeps a ProxyJump unless there already is a ProxyJump or a ProxyCommand.
 func (r *reader) setJump(args []string, active bool) error {
 	return one(func(arg string) error {
 		hops := []string{"none"}
@@ -218,7 +218,7 @@ func (r *reader) setJump(args []string, active bool) error {
 				return fmt.Errorf("%d jump hosts, and %d are the most", len(hops), maxJumps)
 			}
 			for _, h := range hops {
-				// Tokens are not known yet, and stand for themselves here.
+				// The values of tokens are not known yet, so "x" replaces each.
 				if _, err := ParseTarget(strings.ReplaceAll(h, "%", "x")); err != nil {
 					return fmt.Errorf("proxyjump: %w", err)
 				}
@@ -231,8 +231,8 @@ func (r *reader) setJump(args []string, active bool) error {
 	})(args)
 }
 
-// include reads other files, in the place where they are named. They are read
-// and checked even where they do not apply, as ssh does.
+// include reads other files at the position of the Include line. As in ssh, files that do not apply
+// are read and checked as well.
 func (r *reader) include(args []string, at place, active bool, depth int) error {
 	if err := many(args); err != nil {
 		return err
@@ -266,8 +266,8 @@ func (r *reader) include(args []string, at place, active bool, depth int) error 
 	return nil
 }
 
-// checkIncluded refuses what cannot be a file of configuration, as a pipe
-// that would never end, and what others may write to.
+// checkIncluded refuses files that cannot be configuration, such as a pipe that never ends, and
+// files that others may write to.
 func (r *reader) checkIncluded(info fs.FileInfo, err error) error {
 	switch {
 	case err != nil:

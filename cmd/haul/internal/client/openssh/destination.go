@@ -9,77 +9,76 @@ import (
 	"time"
 )
 
-// A Policy says what becomes of a host key that is not known.
+// A Policy decides about host keys that are not known.
 type Policy int
 
 // The values of StrictHostKeyChecking.
 const (
 	Ask       Policy = iota // the Prompter decides
-	Strict                  // it is refused
-	AcceptNew               // it is kept, if the host has none yet
-	Accept                  // it is kept, and other keys are no reason to stop
+	Strict                  // unknown keys are refused
+	AcceptNew               // the key is kept if the host has no known key
+	Accept                  // the key is kept, and a mismatch does not stop the connection
 )
 
-// A Destination is all that is known of a host and how to log in to it. The
-// zero value of every field but Host is fit for use, and strict. A setting of
-// ssh_config(5) has the same meaning here, paths and tokens expanded.
+// A Destination describes a host and how to log in to it. The zero value of every field but Host is
+// usable and strict. Settings of ssh_config(5) have the same meaning here, with paths and tokens
+// expanded.
 type Destination struct {
 	Alias string // as the user typed it
 	User  string
-	Host  string // HostName: what to connect to
+	Host  string // HostName: the host to connect to
 	Port  int    // 0 means 22
 
-	Jump         *Destination // connect through this host; nil to do it directly
+	Jump         *Destination // connect through this host; nil connects directly
 	ProxyCommand string       // connect through this command; empty for none
 
 	Policy                  Policy // StrictHostKeyChecking
 	HostKeyAlias            string
-	UserKnownHostsFiles     []string // the first gets new keys
+	UserKnownHostsFiles     []string // the first file gets new keys
 	GlobalKnownHostsFiles   []string
 	RevokedHostKeys         string // a file of keys; empty for none
 	HashKnownHosts          bool
 	TrustLoopback           bool     // NoHostAuthenticationForLocalhost
-	HostKeyAlgorithms       []string // none means good ones
+	HostKeyAlgorithms       []string // empty means the secure defaults
 	FixedHostKeyOrder       bool     // known_hosts may not change their order
-	CASignatureAlgorithms   []string // none means good ones
+	CASignatureAlgorithms   []string // empty means the secure defaults
 	RequiredRSASize         int      // bits; 0 means 2048
-	KexAlgorithms           []string // none means good ones
-	Ciphers                 []string // none means good ones
-	MACs                    []string // none means good ones
+	KexAlgorithms           []string // empty means the secure defaults
+	Ciphers                 []string // empty means the secure defaults
+	MACs                    []string // empty means the secure defaults
 	RekeyLimit              uint64   // bytes; 0 leaves it to the cipher
-	IdentityFiles           []string // private keys, or public ones of keys in an agent
-	DefaultIdentities       bool     // IdentityFiles are only guesses
+	IdentityFiles           []string // private keys, or public keys whose private part an agent holds
+	DefaultIdentities       bool     // IdentityFiles are the default names, which may be missing
 	CertificateFiles        []string
 	IdentitiesOnly          bool
 	IdentityAgent           string   // a socket; empty for none
-	PubkeyAlgorithms        []string // none means good ones
+	PubkeyAlgorithms        []string // empty means the secure defaults
 	AuthMethods             []string // in order; nil means all
-	Password                string   // answers the server once, in place of the Prompter; empty to ask
-	NumberOfPasswordPrompts int      // 0 means 3, and less than 0 none
-	BatchMode               bool     // ask nothing
-	NoBanner                bool     // LogLevel is below INFO, where ssh does not show what servers say
+	Password                string   // used once, in place of a prompt; empty to ask
+	NumberOfPasswordPrompts int      // 0 means 3, negative means none
+	BatchMode               bool     // ask no questions
+	NoBanner                bool     // LogLevel is below INFO, at which ssh hides servers' banners
 
 	AddressFamily       string        // "tcp4", "tcp6", or empty for any
 	BindAddress         string        // local address; empty for any
-	BindInterface       string        // of which an address is bound; empty for any
+	BindInterface       string        // bind to an address of this interface; empty for any
 	ConnectTimeout      time.Duration // for connection and key exchange; 0 means 30 s
 	ConnectionAttempts  int           // 0 means 1
 	NoTCPKeepAlive      bool
 	ServerAliveInterval time.Duration // 0 for no checks
 	ServerAliveCountMax int           // 0 means 3
 
-	// Ignored are settings that would have an effect on ssh and have none
-	// here, with where they are from.
+	// Ignored lists settings that have an effect in ssh but none here, with their positions.
 	Ignored []string
 }
 
-// Overrides are what a command line says, and so comes before all files.
+// Overrides are the settings of a command line. They take precedence over all files.
 type Overrides struct {
-	// File is the file to read instead of the user's and the system's, as
-	// ssh -F. "none" reads nothing.
+	// File is read instead of the user's and the system's file, as with ssh -F. "none" reads no
+	// file.
 	File string
 
-	Port       int      // as ssh -p; what the target says comes first
+	Port       int      // as ssh -p; the target's port takes precedence
 	Jump       string   // as ssh -J
 	Identities []string // as ssh -i
 	Options    []string // as ssh -o: "Keyword=value" or "Keyword value"
@@ -87,12 +86,12 @@ type Overrides struct {
 	// NoExec makes Match exec an error instead of running its command.
 	NoExec bool
 
-	// Account is the user whose files are read and who logs in; nil is the one that runs
-	// this program. It is for a server that is going to become that user.
+	// Account is the user whose files are read and who logs in; nil means the user that runs this
+	// program. A server that is going to become that user sets it.
 	Account *user.User
 }
 
-// name is what the host is looked up as in known_hosts.
+// name returns the name under which known_hosts lists the host.
 func (d *Destination) name() string {
 	if d.HostKeyAlias != "" {
 		return d.HostKeyAlias
@@ -100,13 +99,13 @@ func (d *Destination) name() string {
 	return hostPort(d.Host, d.Port)
 }
 
-// knownHostsFiles returns all of them, the user's first.
+// knownHostsFiles returns all known_hosts files, the user's first.
 func (d *Destination) knownHostsFiles() []string {
 	return slices.Concat(d.UserKnownHostsFiles, d.GlobalKnownHostsFiles)
 }
 
-// way identifies the account and all that decides which machine it is on: behind
-// two jump hosts the same address may be two machines.
+// way identifies the account and everything that decides which machine it is on: behind two jump
+// hosts, the same address may mean two machines.
 func (d *Destination) way() string {
 	way := fmt.Sprintf("%q %q %q %q %q", d.login(), d.HostKeyAlias, d.ProxyCommand, d.BindAddress, d.BindInterface)
 	if d.Jump != nil {
@@ -115,7 +114,7 @@ func (d *Destination) way() string {
 	return way
 }
 
-// Endpoint returns user@host[:port], followed by that of the host which leads there, and so on.
+// Endpoint returns user@host[:port], followed by that of each jump host on the way.
 func (d *Destination) Endpoint() string {
 	if d.Jump != nil {
 		return d.login() + " by " + d.Jump.Endpoint()
@@ -128,7 +127,7 @@ func (d *Destination) login() string {
 	return Target{User: d.User, Host: d.Host, Port: d.Port}.String()
 }
 
-// address is what to connect to.
+// address returns the host and port to connect to.
 func (d *Destination) address() string {
 	port := d.Port
 	if port == 0 {

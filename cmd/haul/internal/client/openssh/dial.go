@@ -11,9 +11,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Dial connects and logs in to a destination. The context bounds that, and has
-// no part in what follows. Errors wrap an [ErrConfig], [ErrHostKey],
-// [ErrAuth] or [ErrRefused], or are of the network or the context.
+// Dial connects and logs in to a destination. The context bounds only that, not the life of the
+// Client. Errors wrap [ErrConfig], [ErrHostKey], [ErrAuth] or [ErrRefused], or come from the
+// network or the context.
 func (d *Dialer) Dial(ctx context.Context, dest Destination) (*Client, error) {
 	return d.dial(ctx, &dest, 0)
 }
@@ -35,8 +35,8 @@ func (d *Dialer) dial(ctx context.Context, dest *Destination, depth int) (*Clien
 		return nil, err
 	}
 	if dest.Jump == nil {
-		// As for ssh the limit is one for all that comes before the login.
-		// With a jump host before it, that one had a limit of its own.
+		// As in ssh, one limit covers everything before the login. A jump host has a limit of its
+		// own, so behind one the limit starts now.
 		limit = max(limit-time.Since(began), time.Millisecond)
 	}
 	c, err := d.handshake(ctx, dest, l, limit)
@@ -47,7 +47,7 @@ func (d *Dialer) dial(ctx context.Context, dest *Destination, depth int) (*Clien
 	return c, nil
 }
 
-// link connects to a host: directly, by a command, or from a jump host.
+// link connects to a host: directly, through a command, or through a jump host.
 func (d *Dialer) link(ctx context.Context, dest *Destination, limit time.Duration, depth int) (*link, error) {
 	l, err := d.rawLink(ctx, dest, limit, depth)
 	if err != nil {
@@ -90,10 +90,9 @@ func (d *Dialer) rawLink(ctx context.Context, dest *Destination, limit time.Dura
 	return &link{conn: conn, cut: func() { _ = conn.Close() }, trip: trip}, nil
 }
 
-// through has a jump host connect to an address.
+// through connects to an address through a jump host.
 func through(ctx context.Context, jump *Client, address string, limit time.Duration) (net.Conn, error) {
-	// The request cannot be taken back, so if it takes too long the jump host
-	// has to go.
+	// The request cannot be cancelled, so if it takes too long we drop the jump host.
 	stop := context.AfterFunc(ctx, jump.link.cut)
 	defer stop()
 	waiting := newPatience(limit, jump.link.cut)
@@ -110,7 +109,8 @@ func through(ctx context.Context, jump *Client, address string, limit time.Durat
 	return conn, nil
 }
 
-// handshake makes a Client of a link: versions, keys, host key, login.
+// handshake turns a link into a Client: it exchanges versions and keys, checks the host key, and
+// logs in.
 func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limit time.Duration) (*Client, error) {
 	conn := &watched{Conn: l.conn}
 	waiting := newPatience(limit, l.cut)
@@ -138,7 +138,7 @@ func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limi
 		BannerCallback:    auth.banner,
 	}
 	sshConn, channels, requests, err := ssh.NewClientConn(conn, dest.address(), config)
-	// Either may have cut the connection just when it was ready.
+	// The limit or the context may have cut the connection just when it was ready.
 	fired, ended := waiting.stop(), !stop()
 	if err == nil && !fired && !ended {
 		auth.done()
@@ -146,7 +146,7 @@ func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limi
 	}
 	if err == nil {
 		_ = sshConn.Close()
-		ssh.NewClient(sshConn, channels, requests) // for what it would leave waiting
+		ssh.NewClient(sshConn, channels, requests) // drains the channels and requests, so that no goroutine stays blocked
 	}
 	if words := conn.said.words(); words != "" && ctx.Err() == nil && !fired && l.proxy == nil {
 		if !refuses(words) {
@@ -157,7 +157,7 @@ func (d *Dialer) handshake(ctx context.Context, dest *Destination, l *link, limi
 	return nil, d.explain(ctx, dest, l, host, auth, fired, err)
 }
 
-// explain says why a handshake failed.
+// explain returns the error of a failed handshake.
 func (d *Dialer) explain(ctx context.Context, dest *Destination, l *link, host *hostCheck, auth *authenticator, fired bool, err error) error {
 	doing := "connect to " + dest.name()
 	if host.accepted != nil {

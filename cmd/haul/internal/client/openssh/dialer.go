@@ -9,45 +9,43 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// How long the network may take. The time of questions to the user does not count.
+// Time limits for the network. Time that the user takes to answer does not count.
 const (
 	connectTime  = 30 * time.Second // until the host key is checked, unless ConnectTimeout is set
-	authTime     = 2 * time.Minute  // to log in; sshd gives as long
+	authTime     = 2 * time.Minute  // to log in; sshd allows as long
 	attemptPause = time.Second      // between ConnectionAttempts
 )
 
-// A Dialer makes authenticated connections. The zero Dialer asks no questions. Its
-// methods may run at once. It remembers opened keys and the password that a
-// login took, in memory, so another connection to the same host by the same way
-// asks nothing.
+// A Dialer makes authenticated connections. The zero Dialer asks no questions. Its methods may be
+// called concurrently. It remembers decrypted keys and the password of a login in memory, so
+// another connection to the same host by the same way asks nothing.
 type Dialer struct {
-	Prompter Prompter // nil is Batch
+	Prompter Prompter // nil means Batch
 
-	// Notify gets what the user should see, and what servers have to say,
-	// safe to print. It must not keep the connection waiting. nil discards it.
+	// Notify receives texts for the user, including those of servers. They are safe to print. It
+	// must not block, since the connection waits for it. nil discards the texts.
 	Notify func(text string)
 
-	// Wrap, if set, is put around every connection that SSH is to run over.
-	// Close of what it returns closes what it got. That is a *net.TCPConn
-	// unless a jump host or a ProxyCommand is in between.
+	// Wrap, if set, wraps every connection that SSH runs over. Close of its result must close its
+	// argument. The argument is a *net.TCPConn unless a jump host or a ProxyCommand is in between.
 	Wrap func(net.Conn) net.Conn
 
 	Stderr io.Writer // of ProxyCommands; nil is os.Stderr
 
 	mu      sync.Mutex
-	asking  chan struct{} // mu: one place, whose holder may ask
-	keys    sync.Map      // ssh.Signers that were opened with a passphrase, by file
+	asking  chan struct{} // guarded by mu: holds one element while a question is open
+	keys    sync.Map      // ssh.Signers decrypted with a passphrase, by file
 	secrets sync.Map      // passwords, by Destination.way
 }
 
-// notify shows a text.
+// notify passes a text to Notify, if set.
 func (d *Dialer) notify(text string) {
 	if d.Notify != nil {
 		d.Notify(text)
 	}
 }
 
-// turn returns what must be held to ask.
+// turn returns the channel to send to before a question, and to receive from after it.
 func (d *Dialer) turn() chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,14 +55,14 @@ func (d *Dialer) turn() chan struct{} {
 	return d.asking
 }
 
-// opened returns the key of a file that was opened with a passphrase, or nil.
+// opened returns the key of a file that was decrypted with a passphrase, or nil.
 func (d *Dialer) opened(file string) ssh.Signer {
 	key, _ := d.keys.Load(file)
 	signer, _ := key.(ssh.Signer)
 	return signer
 }
 
-// secret returns the password that the last login took by the same way, or "".
+// secret returns the password of the last login by the same way, or "".
 func (d *Dialer) secret(way string) string {
 	password, _ := d.secrets.Load(way)
 	text, _ := password.(string)

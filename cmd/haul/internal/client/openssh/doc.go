@@ -1,5 +1,5 @@
-// Package openssh turns what a user types, as user@host:port or an alias of
-// ssh_config, into authenticated SSH connections, as OpenSSH's ssh(1) would:
+// Package openssh turns a destination that a user types, such as user@host:port or an alias of
+// ssh_config, into an authenticated SSH connection, as OpenSSH's ssh(1) does:
 //
 //	dest, err := openssh.Resolve(ctx, "backup", openssh.Overrides{})
 //	...
@@ -8,27 +8,25 @@
 //	...
 //	defer client.Close()
 //
-// [Resolve] reads ssh_config(5). [Dialer.Dial] connects, if need be through
-// jump hosts or a ProxyCommand, checks the host key against known_hosts, and
-// logs in with certificates, keys of an agent, key files, passwords and
-// keyboard-interactive. All questions go through a [Prompter].
+// [Resolve] reads ssh_config(5). [Dialer.Dial] connects, through jump hosts or a ProxyCommand if
+// necessary, checks the host key against known_hosts, and logs in with certificates, keys of an
+// agent, key files, passwords and keyboard-interactive. A [Prompter] asks all questions.
 //
-// The protocol is golang.org/x/crypto/ssh. The rest is here: the configuration,
-// known_hosts with all its markers, the order of keys, and time limits over every
+// golang.org/x/crypto/ssh implements the protocol. This package implements the rest: the
+// configuration, known_hosts with all its markers, the order of keys, and a time limit for every
 // wait.
 //
-// Errors are of four classes, for errors.Is: [ErrConfig], [ErrHostKey],
-// [ErrAuth], and otherwise those of the network or of the context. No error
-// holds a secret, and what a server wrote into one is made safe to print.
+// Errors belong to one of these classes, for errors.Is: [ErrConfig], [ErrHostKey], [ErrAuth],
+// [ErrRefused]. All others come from the network or the context. No error contains a secret, and a
+// server's text in an error is safe to print.
 //
-// # Where it differs from ssh
+// # Differences from ssh
 //
-// It is stricter: a revoked key is refused everywhere and whatever
-// StrictHostKeyChecking says; accept-new takes no key for a host of which
-// others are known; RSA keys have 2048 bits unless RequiredRSASize says less;
-// no SHA-1 and no CBC unless asked for.
+// It is stricter. A revoked key is refused everywhere, whatever StrictHostKeyChecking says.
+// accept-new takes no key for a host that has other known keys. RSA keys need 2048 bits unless
+// RequiredRSASize sets less. SHA-1 and CBC are off unless configured.
 //
-// It has no GSSAPI, host-based authentication, PKCS#11, KnownHostsCommand,
-// DNS fingerprints, compression or connection sharing. Security keys work
-// through an agent. [Destination.Ignored] lists the settings that had no effect.
+// There is no GSSAPI, host-based authentication, PKCS#11, KnownHostsCommand, DNS fingerprints,
+// compression or connection sharing. Security keys work through an agent. [Destination.Ignored]
+// lists the settings that had no effect.
 package openssh

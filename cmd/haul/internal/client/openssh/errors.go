@@ -10,8 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The classes of errors. All other errors come from the network or from the
-// context.
+// The classes of errors. All other errors come from the network or the context.
 var (
 	ErrConfig  = errors.New("bad SSH configuration")
 	ErrHostKey = errors.New("host key not trusted")
@@ -19,14 +18,14 @@ var (
 	ErrRefused = errors.New("connection refused in words") // see RefusedError
 )
 
-// A ConfigError is a setting that cannot be used. It is an [ErrConfig].
+// A ConfigError reports a setting that cannot be used. It is an [ErrConfig].
 type ConfigError struct {
-	File string // empty for what did not come from a file
-	Line int    // from 1; 0 concerns the file as a whole
+	File string // empty if the setting is not from a file
+	Line int    // from 1; 0 means the whole file
 	Err  error
 }
 
-// Error begins with the place, as file:line.
+// Error begins with the position, as file:line.
 func (e *ConfigError) Error() string {
 	switch {
 	case e.File == "":
@@ -51,32 +50,32 @@ type KnownKey struct {
 	Line int // from 1
 }
 
-// String says where the key is, and which.
+// String returns the position, type and fingerprint of the key.
 func (k KnownKey) String() string {
 	return fmt.Sprintf("%s:%d knows %s %s", k.File, k.Line, k.Key.Type(), ssh.FingerprintSHA256(k.Key))
 }
 
-// A Fault is what is wrong with a host key.
+// A Fault says what is wrong with a host key.
 type Fault int
 
-// The faults of a host key.
+// Faults of a host key.
 const (
-	Unknown Fault = iota // the host has none yet, and this one was not accepted
-	Changed              // the host has others
-	Revoked              // it, or the authority that signed it, must not be used
-	Weak                 // too short, or signed by an algorithm not allowed
+	Unknown Fault = iota // the host has no known key, and this one was not accepted
+	Changed              // the host has other known keys
+	Revoked              // the key, or the authority that signed it, must not be used
+	Weak                 // the key is too short, or signed with a forbidden algorithm
 )
 
-// A HostKeyError is a host key that was not accepted. It is an [ErrHostKey].
+// A HostKeyError reports a host key that was not accepted. It is an [ErrHostKey].
 type HostKeyError struct {
-	Host  string        // as it is looked up in known_hosts
-	Key   ssh.PublicKey // what the server has
+	Host  string        // as known_hosts lists it
+	Key   ssh.PublicKey // the server's key
 	Fault Fault
-	Known []KnownKey // what is known of the host instead, or revokes the key
-	Err   error      // what else there is to say
+	Known []KnownKey // the host's known keys, or the entries that revoke the key
+	Err   error      // further details; may be nil
 }
 
-// Error says what is wrong, where the known keys are, and what to do.
+// Error says what is wrong, where the known keys are, and what the user can do.
 func (e *HostKeyError) Error() string {
 	var b strings.Builder
 	offer := fmt.Sprintf("%s %s", e.Key.Type(), ssh.FingerprintSHA256(e.Key))
@@ -109,17 +108,17 @@ func (e *HostKeyError) Error() string {
 // Unwrap returns [ErrHostKey] and Err.
 func (e *HostKeyError) Unwrap() []error { return classed(ErrHostKey, e.Err) }
 
-// An AuthError is a login that failed. It is an [ErrAuth].
+// An AuthError reports a failed login. It is an [ErrAuth].
 type AuthError struct {
 	User, Host string
 	Allowed    []string // methods with which the server would continue
-	Tried      []string // what it was offered, in order
+	Tried      []string // what the server was offered, in order
 	Notes      []string // why something was not offered
 	Unasked    bool     // there was no user to ask for a password: it is an [ErrBatch] too
-	Err        error    // what else there is to say
+	Err        error    // further details; may be nil
 }
 
-// Error says what was tried, and why not more.
+// Error says what was tried, and why nothing else was.
 func (e *AuthError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "log in as %s@%s: permission denied", printable(e.User), e.Host)
@@ -147,16 +146,15 @@ func (e *AuthError) Unwrap() []error {
 	return kinds
 }
 
-// A RefusedError is what a server says in place of its version, before it ends the
-// connection: a penalty, or too many connections as they are. It is an
-// [ErrRefused].
+// A RefusedError holds the text that a server sent in place of its version before it ended the
+// connection, such as a penalty or too many connections. It is an [ErrRefused].
 type RefusedError struct {
 	Host  string
 	Words string // safe to print
 	Err   error  // how the connection ended
 }
 
-// Error quotes the server.
+// Error quotes the server's text.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("connect to %s: the server says %q, and no more: %v", e.Host, e.Words, e.Err)
 }
@@ -171,12 +169,11 @@ func classed(class, err error) []error {
 	return []error{class, err}
 }
 
-// maxServerText bounds what a server may say at once, in bytes.
+// maxServerText bounds one text of a server, in bytes.
 const maxServerText = 8 << 10
 
-// printable makes a server's text safe for a terminal: no control characters,
-// nothing that turns the direction of writing, and an end. Line breaks and
-// tabs stay.
+// printable makes a server's text safe for a terminal: it replaces control characters and
+// characters that change the direction of text, and bounds the length. Line breaks and tabs stay.
 func printable(s string) string {
 	cut := len(s) > maxServerText
 	if cut {
@@ -206,11 +203,11 @@ func printable(s string) string {
 	return b.String()
 }
 
-// A printableError is an error with a peer's words in it.
+// A printableError wraps an error that may contain a peer's text.
 type printableError struct{ err error }
 
 func (e printableError) Error() string { return printable(e.err.Error()) }
 func (e printableError) Unwrap() error { return e.err }
 
-// ErrBatch is the answer to every question where there is no user to ask.
+// ErrBatch answers every question when there is no user to ask.
 var ErrBatch = errors.New("nobody to ask")

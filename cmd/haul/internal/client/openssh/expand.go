@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// A tokens is what the percent tokens of a setting stand for, each by its
-// letter.
+// A tokens maps the letters of percent tokens to their values.
 type tokens map[byte]string
 
-// expand replaces percent tokens, and if env is not nil also ${NAME}. It does not
-// expand the replacements again.
+// expand replaces percent tokens, and ${NAME} if env is not nil. It does not expand the
+// replacements again.
 func expand(s string, t tokens, env func(string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -67,8 +66,8 @@ func (sys *system) expandHome(path string) (string, error) {
 	return filepath.Join(u.HomeDir, rest), nil
 }
 
-// connection returns the tokens that settings may use once the destination is
-// known. See TOKENS in ssh_config(5).
+// connection returns the tokens that settings may use once the destination is known. See TOKENS in
+// ssh_config(5).
 func (sys *system) connection(d *Destination, jump string) tokens {
 	port := strconv.Itoa(d.Port)
 	short, _, _ := strings.Cut(sys.hostname, ".")
@@ -84,7 +83,7 @@ func (sys *system) connection(d *Destination, jump string) tokens {
 	}
 }
 
-// only returns some of the tokens.
+// only returns the tokens with these letters.
 func (t tokens) only(letters string) tokens {
 	some := tokens{}
 	for _, c := range []byte(letters) {

@@ -22,17 +22,17 @@ type hostCheck struct {
 	waiting *patience
 
 	known    known
-	portless known // of the host without its port
+	portless known // known for the host without its port
 	revoked  []KnownKey
 	now      func() time.Time
 
 	remote   net.Addr
 	accepted ssh.PublicKey // nil before the check
-	distrust bool          // the key is none of those known: give no password away
-	err      error         // what the check ended with
+	distrust bool          // the key is not a known one: send no password
+	err      error         // result of the check
 }
 
-// newHostCheck reads what is known of a host.
+// newHostCheck reads the known keys of a host.
 func newHostCheck(ctx context.Context, d *Dialer, dest *Destination, waiting *patience) (*hostCheck, error) {
 	h := &hostCheck{d: d, ctx: ctx, dest: dest, waiting: waiting, now: time.Now}
 	return h, h.read()
@@ -57,7 +57,7 @@ func (h *hostCheck) read() error {
 	return nil
 }
 
-// algorithms returns what host keys the server may show, in order.
+// algorithms returns the host key algorithms to offer, in order.
 func (h *hostCheck) algorithms() []string {
 	list := or(h.dest.HostKeyAlgorithms, defaultHostKeyAlgorithms)
 	if h.dest.FixedHostKeyOrder {
@@ -70,8 +70,8 @@ func (h *hostCheck) algorithms() []string {
 	return known.order(list)
 }
 
-// check is the ssh.HostKeyCallback. It is called for every exchange of keys,
-// and after the first there is nothing left to decide.
+// check is the ssh.HostKeyCallback. x/crypto/ssh calls it for every key exchange. After the first,
+// the key only has to stay the same.
 func (h *hostCheck) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 	if h.accepted != nil {
 		if sameKey(h.accepted, key) {
@@ -106,11 +106,11 @@ func (h *hostCheck) decide(key ssh.PublicKey) error {
 	if err == nil {
 		return nil
 	}
-	// As ssh does: what is in the certificate may be known as a plain key.
+	// As in ssh, the certificate's key may be known as a plain key.
 	return h.decidePlain(cert.Key, err)
 }
 
-// refuse refuses what no setting lets pass: keys that are revoked, or too
+// refuse returns an error for keys that no setting can allow: revoked keys and keys that are too
 // short.
 func (h *hostCheck) refuse(key ssh.PublicKey) error {
 	parts := []ssh.PublicKey{key}
@@ -151,16 +151,16 @@ func checkRSA(key ssh.PublicKey, bits int) error {
 	return nil
 }
 
-// isTrustedLoopback reports whether this very machine is at the other end, and
-// NoHostAuthenticationForLocalhost set.
+// isTrustedLoopback reports whether the other end is this machine and
+// NoHostAuthenticationForLocalhost is set.
 func (h *hostCheck) isTrustedLoopback() bool {
 	a, ok := h.remote.(*net.TCPAddr)
 	return h.dest.TrustLoopback && h.dest.HostKeyAlias == "" && h.dest.Jump == nil && ok && a.IP.IsLoopback()
 }
 
-// verify checks a certificate of a host: that an authority known for the host
-// signed it, with an algorithm that is allowed, for a host, for this one, and
-// for now. See PROTOCOL.certkeys of OpenSSH.
+// verify checks a host certificate: an authority known for the host must have signed it with an
+// allowed algorithm, and it must be a host certificate, name this host, and be valid now. See
+// PROTOCOL.certkeys of OpenSSH.
 func (h *hostCheck) verify(cert *ssh.Certificate) error {
 	authorities := h.known.authorities
 	if len(authorities) == 0 {
@@ -182,8 +182,8 @@ func (h *hostCheck) verify(cert *ssh.Certificate) error {
 	if name == "" {
 		name = h.dest.Host
 	}
-	// A principal of a host may have wildcards, which CertChecker does not
-	// know: it gets the one that matches.
+	// A principal may contain wildcards, which CertChecker does not support: we pass it the
+	// principal that matches.
 	for _, p := range cert.ValidPrincipals {
 		if wildcard.Match(strings.ToLower(p), strings.ToLower(name)) {
 			name = p
@@ -197,8 +197,8 @@ func (h *hostCheck) verify(cert *ssh.Certificate) error {
 	return nil
 }
 
-// decidePlain decides on a key without its certificate, if it had one; why
-// says what is wrong with that.
+// decidePlain decides on a key without its certificate. If it had one, why says what is wrong with
+// the certificate.
 func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
 	if has(h.known.keys, key) != nil {
 		return nil
@@ -207,7 +207,7 @@ func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
 	case len(h.known.keys) > 0:
 		return h.changed(key, why)
 	case has(h.portless.keys, key) != nil:
-		return nil // as ssh does: the host is known, by another port
+		return nil // as in ssh: the host is known under another port
 	}
 	switch h.dest.Policy {
 	case Strict:
@@ -222,26 +222,26 @@ func (h *hostCheck) decidePlain(key ssh.PublicKey, why error) error {
 	return nil
 }
 
-// changed decides on a key of a host of which only others are known.
+// changed decides on a key of a host that has only other known keys.
 func (h *hostCheck) changed(key ssh.PublicKey, why error) error {
 	sameType := slices.ContainsFunc(h.known.keys, func(k KnownKey) bool { return k.Key.Type() == key.Type() })
 	switch {
 	case h.dest.Policy == Accept:
-		// An attacker may be in between. Keys of ours are safe to use: their
-		// signatures are of no use elsewhere. Passwords are not.
+		// An attacker may be in between. Our keys are still safe to use, since their signatures are
+		// useless elsewhere. Passwords are not.
 		h.distrust = true
 		h.d.notify((&HostKeyError{Host: h.dest.name(), Key: key, Fault: Changed, Known: h.known.keys}).Error() +
 			"; continuing without passwords, since StrictHostKeyChecking is off")
 		return nil
 	case h.dest.Policy == Ask && !sameType:
-		// Not for accept-new: an attacker in between would only need to show a
-		// key of a kind that is not known.
+		// Do not ask with accept-new: an attacker in between would only need to show a key of an
+		// unknown type.
 		return h.ask(key, why)
 	}
 	return h.fault(Changed, key, h.known.keys, why)
 }
 
-// ask asks whether to trust a key that is not known, and keeps it if so.
+// ask asks whether to trust an unknown key, and keeps the key if so.
 func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The host key of %s", h.dest.name())
@@ -258,7 +258,7 @@ func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
 	b.WriteString("Connect, and trust this key from now on?")
 
 	yes, err := question(h.ctx, h.d, h.dest, h.waiting, func(ctx context.Context, p Prompter) (bool, error) {
-		// Another connection may have asked the same, and have its answer.
+		// Another connection may have asked the same question and got its answer.
 		var latest known
 		if err := latest.read(h.dest.knownHostsFiles(), h.dest.name()); err != nil || has(latest.keys, key) != nil {
 			return err == nil, err
@@ -281,8 +281,7 @@ func (h *hostCheck) ask(key ssh.PublicKey, why error) error {
 	return nil
 }
 
-// keep writes a key that is now trusted to the user's file. If that fails the
-// key is good nevertheless.
+// keep adds a trusted key to the user's file. The key stays trusted if that fails.
 func (h *hostCheck) keep(key ssh.PublicKey) {
 	if len(h.dest.UserKnownHostsFiles) == 0 {
 		return

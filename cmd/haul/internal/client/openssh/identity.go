@@ -16,9 +16,9 @@ type identity struct {
 	name   string // for messages
 	file   string // of the private key; empty if only an agent has it
 	key    keyFile
-	public ssh.PublicKey // a certificate, if it has one; nil if not known yet
+	public ssh.PublicKey // the certificate, if there is one; nil if not known yet
 	agent  ssh.AlgorithmSigner
-	used   bool // the server has taken it for a part of a login
+	used   bool // the server accepted it as one factor of a login
 }
 
 // describe names a key for messages.
@@ -33,10 +33,9 @@ func describe(where string, key ssh.PublicKey) string {
 	return fmt.Sprintf("%s %s (%s %s)", kind, where, key.Type(), ssh.FingerprintSHA256(key))
 }
 
-// identities returns the keys to try, in this order: certificates, keys of
-// the configuration that the agent has, other keys of the agent, other keys of
-// the configuration. A certificate goes before its key, since a server that
-// wants one would count the key as a failure.
+// identities returns the keys to try, in this order: certificates, configured keys that the agent
+// has, other keys of the agent, other configured keys. A certificate comes before its key, since a
+// server that wants certificates would count the key as a failure.
 func (a *authenticator) identities() []*identity {
 	files := a.fileIdentities()
 	agents := a.agentIdentities()
@@ -105,8 +104,8 @@ func (a *authenticator) agentIdentities() (ids []*identity) {
 	return ids
 }
 
-// certificates returns an identity for each certificate whose key we have:
-// those of CertificateFile, or else those beside the keys.
+// certificates returns an identity for each certificate whose key we have. The certificates come
+// from CertificateFile, or else from the files beside the keys.
 func (a *authenticator) certificates(files, agents []*identity) (ids []*identity) {
 	names, named := a.dest.CertificateFiles, true
 	if len(names) == 0 {
@@ -143,7 +142,7 @@ func (a *authenticator) certificates(files, agents []*identity) (ids []*identity
 	return ids
 }
 
-// unusable says why a key cannot be offered, if it cannot.
+// unusable returns why a key cannot be offered, or "" if it can.
 func (a *authenticator) unusable(id *identity) string {
 	if id.public == nil {
 		return ""
@@ -166,8 +165,8 @@ func (a *authenticator) unusable(id *identity) string {
 	return ""
 }
 
-// signatures returns the algorithms a key may sign with, best first. RSA never
-// means SHA-1 unless the configuration names ssh-rsa.
+// signatures returns the algorithms that a key may sign with, best first. For RSA, SHA-1 is
+// included only if the configuration names ssh-rsa.
 func (a *authenticator) signatures(key ssh.PublicKey) (algorithms []string) {
 	cert, isCert := key.(*ssh.Certificate)
 	if isCert {
@@ -182,11 +181,11 @@ func (a *authenticator) signatures(key ssh.PublicKey) (algorithms []string) {
 	return algorithms
 }
 
-// errLeftOut is a key whose passphrase was not given.
+// errLeftOut reports a key whose passphrase was not given.
 var errLeftOut = errors.New("no passphrase was given")
 
-// signer returns what signs for an identity. Only a key of which we do not
-// know the public part needs its passphrase for that.
+// signer returns a signer for an identity. It asks for a passphrase only if the public key is
+// unknown.
 func (a *authenticator) signer(id *identity) (ssh.Signer, error) {
 	if id.public == nil {
 		s, err := a.open(id)
@@ -206,8 +205,8 @@ func (a *authenticator) signer(id *identity) (ssh.Signer, error) {
 	return lazySigner{a, id, a.signatures(id.public)}, nil
 }
 
-// A lazySigner asks for a passphrase when there is something to sign: the
-// server has said by then that the key will do.
+// A lazySigner asks for a passphrase only when there is something to sign. By then the server has
+// said that it would accept the key.
 type lazySigner struct {
 	a          *authenticator
 	id         *identity
@@ -223,7 +222,7 @@ func (s lazySigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 
 func (s lazySigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
 	if s.id.agent != nil {
-		defer s.a.waiting.pause()() // it may want the user
+		defer s.a.waiting.pause()() // the agent may have to ask the user
 		return s.id.agent.SignWithAlgorithm(rand, data, algorithm)
 	}
 	signer, err := s.a.open(s.id)
@@ -237,8 +236,8 @@ func (s lazySigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm str
 	return as.SignWithAlgorithm(rand, data, algorithm)
 }
 
-// open returns the private key of an identity. It asks for the passphrase, and
-// again if it was wrong, but never twice for the same key.
+// open returns the private key of an identity. It asks for the passphrase, repeatedly if it was
+// wrong, but never for a key that was already decrypted.
 func (a *authenticator) open(id *identity) (ssh.Signer, error) {
 	if id.key.signer != nil {
 		return id.key.signer, nil
@@ -281,7 +280,7 @@ func (a *authenticator) open(id *identity) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// A brokenOff is what a Prompter failed with.
+// A brokenOff wraps an error of a Prompter.
 type brokenOff struct{ error }
 
 func (b brokenOff) Unwrap() error { return b.error }

@@ -14,28 +14,28 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxKeyFile bounds a file of a key, in bytes.
+// maxKeyFile bounds a key file, in bytes.
 const maxKeyFile = 1 << 20
 
-// A keyFile is what an IdentityFile holds.
+// A keyFile is the content of an IdentityFile.
 type keyFile struct {
-	public ssh.PublicKey // nil if not known before the passphrase is
-	signer ssh.Signer    // nil if there is a passphrase, or no private key
-	sealed []byte        // the private key, if there is a passphrase
+	public ssh.PublicKey // nil if only the passphrase reveals it
+	signer ssh.Signer    // nil if a passphrase is needed, or there is no private key
+	sealed []byte        // the encrypted private key, if a passphrase is needed
 
-	refused error // why the private key is there and not used
+	refused error // why an existing private key is not used
 }
 
-// readKeyFile reads a private key, or the public one of a key that an agent
-// holds: the file itself, or one of its name with ".pub".
+// readKeyFile reads a private key, or the public key of a private key that an agent holds. It reads
+// the named file, or else the file with ".pub" appended.
 func readKeyFile(name string) (keyFile, error) {
-	var open error // to others: of a public key that does not matter
+	var open error // others can read the file, which does not matter for a public key
 	text, err := readSmall(name, func(info fs.FileInfo) error {
 		open = checkKeyOwner(info)
 		return nil
 	})
 	if err != nil {
-		// Without the private key the public one may do.
+		// Without the private key, the public key may suffice.
 		if public, perr := readPublic(name + ".pub"); perr == nil && errors.Is(err, fs.ErrNotExist) {
 			return keyFile{public: public}, nil
 		}
@@ -48,7 +48,7 @@ func readKeyFile(name string) (keyFile, error) {
 	if open == nil {
 		return k, err
 	}
-	// As for ssh an agent may have the key nevertheless.
+	// As in ssh, an agent may still have the key.
 	if k.public == nil {
 		return keyFile{}, fmt.Errorf("%s: %w", name, open)
 	}
@@ -72,14 +72,14 @@ func parseKeyFile(name string, text []byte) (keyFile, error) {
 	if bytes.Contains(text, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----")) {
 		return keyFile{}, fmt.Errorf("%s: encrypted PKCS#8 cannot be read here; ssh-keygen -p -f '%s' writes it in OpenSSH's format", name, name)
 	}
-	// Of a security key the file has but a handle, and the agent the rest.
+	// For a security key, the file holds only a handle, and the agent has the rest.
 	if public := publicPart(text); public != nil && strings.HasPrefix(public.Type(), "sk-") {
 		return keyFile{public: public}, nil
 	}
 	return keyFile{}, fmt.Errorf("%s: %w", name, err)
 }
 
-// readSmall reads a small regular file of which vet approves.
+// readSmall reads a file of up to maxKeyFile bytes if vet accepts it.
 func readSmall(name string, vet func(fs.FileInfo) error) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -124,8 +124,8 @@ func parsePublic(text []byte) (ssh.PublicKey, error) {
 	return key, err
 }
 
-// publicPart returns the public key in a private one of OpenSSH's format,
-// which is never encrypted; nil if there is none. See PROTOCOL.key of OpenSSH.
+// publicPart returns the public key of a private key in OpenSSH's format, where it is never
+// encrypted. It returns nil if there is none. See PROTOCOL.key of OpenSSH.
 func publicPart(text []byte) ssh.PublicKey {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "OPENSSH PRIVATE KEY" {
@@ -153,8 +153,8 @@ func publicPart(text []byte) ssh.PublicKey {
 func (k keyFile) open(passphrase string) (ssh.Signer, error) {
 	signer, err := ssh.ParsePrivateKeyWithPassphrase(k.sealed, []byte(passphrase))
 	if err != nil && !bytes.Contains(k.sealed, []byte("OPENSSH PRIVATE KEY")) {
-		// The old formats have no check of their own. One time in some hundred
-		// what comes out looks like a key that is broken.
+		// The old formats have no checksum. In about one of some hundred cases, a wrong passphrase
+		// yields something that looks like a broken key.
 		return nil, x509.IncorrectPasswordError
 	}
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A keyword is one of ssh_config(5).
+// A keyword describes one keyword of ssh_config(5).
 type keyword struct {
 	check  check
-	same   string // the name it has now
+	same   string // the present name of an old keyword
 	unused bool   // nothing here depends on it
-	noted  bool   // haul does not do that, and the user who set it should know
-	multi  bool   // every one counts, not only the first
+	noted  bool   // haul does not support it, and warns the user who set it
+	multi  bool   // all values count, not only the first
 }
 
-// The keywords that have a meaning here. Host, Match, Include, ProxyCommand
-// and ProxyJump have no simple arguments, and are in config.go.
+// keywords holds the keywords that have a meaning here. Host, Match, Include, ProxyCommand and
+// ProxyJump take no simple arguments; config.go handles them.
 var keywords = map[string]keyword{
 	"addressfamily":                    {check: oneOf("any", "inet", "inet6")},
 	"batchmode":                        {check: yesNo},
@@ -69,21 +69,21 @@ var keywords = map[string]keyword{
 	"dsaauthentication":               {same: "pubkeyauthentication"},
 	"identityfile2":                   {same: "identityfile"},
 	"keepalive":                       {same: "tcpkeepalive"},
-	"protocolkeepalives":              {same: "serveraliveinterval"}, // Debian's
+	"protocolkeepalives":              {same: "serveraliveinterval"}, // Debian's name
 	"pubkeyacceptedkeytypes":          {same: "pubkeyacceptedalgorithms"},
-	"setuptimeout":                    {same: "serveraliveinterval"}, // Debian's
+	"setuptimeout":                    {same: "serveraliveinterval"}, // Debian's name
 	"skeyauthentication":              {same: "kbdinteractiveauthentication"},
 	"tisauthentication":               {same: "kbdinteractiveauthentication"},
 }
 
-// Keywords that OpenSSH implements and we do not. Without them a connection fails,
+// notedKeywords are those that OpenSSH implements and we do not. Without them a connection fails,
 // or less is checked.
 const notedKeywords = `canonicalizepermittedcnames checkhostip compression
 	hostbasedauthentication knownhostscommand permitlocalcommand pkcs11provider
 	securitykeyprovider verifyhostkeydns`
 
-// Keywords of terminals, forwarding and other programs, or long gone. UseKeychain
-// and AddKeysToKeychain are Apple's.
+// unusedKeywords are for terminals, forwarding and other programs, or obsolete. UseKeychain and
+// AddKeysToKeychain are Apple's.
 const unusedKeywords = `addkeystoagent addkeystokeychain afstokenpassing
 	askpassgui channeltimeout cipher clearallforwardings compressionlevel
 	controlmaster controlpath controlpersist dynamicforward
@@ -112,7 +112,7 @@ func init() {
 	}
 }
 
-// isOff reports whether the arguments of a noted keyword ask for nothing.
+// isOff reports whether the arguments of a noted keyword turn it off.
 func isOff(args []string) bool {
 	switch strings.ToLower(args[0]) {
 	case "no", "false", "none", "internal":
@@ -121,8 +121,8 @@ func isOff(args []string) bool {
 	return false
 }
 
-// All algorithms of golang.org/x/crypto/ssh, weak or not. Weak ones are used only if
-// they are asked for by name, and RC4 is never used (RFC 8758).
+// All algorithms of golang.org/x/crypto/ssh, weak or not. Weak ones are used only if they are
+// configured by name, and RC4 is never used (RFC 8758).
 var (
 	secure, insecure = ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
 

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The bounds of known_hosts. A line or file above maxKnownLine or maxKnownFile is an
-// error: a key that is passed over would be taken for new, or for not revoked.
+// Bounds of known_hosts. A line longer than maxKnownLine or a file larger than maxKnownFile is an
+// error: if we skipped a key, we would take it for new, or for not revoked.
 const (
 	maxKnownLine  = 1 << 20   // bytes of a line
 	maxKnownFile  = 256 << 20 // bytes of a file
@@ -26,17 +26,16 @@ const (
 	maxRevokedBy  = 10        // lines that revoke one key, for the error
 )
 
-// A known is what known_hosts files say of one name.
+// A known holds the entries of known_hosts files for one name.
 type known struct {
 	keys        []KnownKey
 	authorities []KnownKey
 }
 
-// The markers of a line of known_hosts; see SSH_KNOWN_HOSTS FILE FORMAT in
-// sshd(8).
+// Markers of a line of known_hosts; see SSH_KNOWN_HOSTS FILE FORMAT in sshd(8).
 const markAuthority, markRevoked = "@cert-authority", "@revoked"
 
-// A knownLine is a line of known_hosts, of which the key is not looked at yet.
+// A knownLine is a line of known_hosts whose key is not parsed yet.
 type knownLine struct {
 	marker  string // empty for none
 	hosts   string
@@ -44,8 +43,7 @@ type knownLine struct {
 	key     string // base64
 }
 
-// splitKnown splits a line. It is not ok if the line says nothing, or what
-// cannot be understood.
+// splitKnown splits a line. ok is false if the line is empty or cannot be understood.
 func splitKnown(line string) (k knownLine, ok bool) {
 	f := strings.Fields(line)
 	if len(f) > 0 && f[0][0] == '@' {
@@ -77,8 +75,8 @@ func (k knownLine) parse() (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// matches reports whether a line is for a host, by its name as known_hosts has
-// it: [host]:port where the port is not 22.
+// matches reports whether a line applies to a host, named as in known_hosts: [host]:port unless the
+// port is 22.
 func (k knownLine) matches(name string) bool {
 	if !strings.HasPrefix(k.hosts, "|") {
 		return matchHost(name, k.hosts)
@@ -105,7 +103,7 @@ func hashName(salt []byte, name string) []byte {
 	return mac.Sum(nil)
 }
 
-// read adds what the files say of a name.
+// read adds the entries for a name.
 func (k *known) read(files []string, name string) error {
 	return eachKnownLine(files, func(line []byte, file string, n int) { k.line(line, file, n, name) })
 }
@@ -140,8 +138,8 @@ func revokedBy(line []byte, keys []ssh.PublicKey) ssh.PublicKey {
 	return revoked
 }
 
-// eachKnownLine calls f for each line of the files. A file that is not there has
-// none. One that cannot be read is an error: its keys would be taken for new.
+// eachKnownLine calls f for each line of the files. It skips missing files. An unreadable file is
+// an error: its keys would be taken for new.
 func eachKnownLine(files []string, f func(line []byte, file string, n int)) error {
 	for _, file := range files {
 		if err := eachLineOf(file, f); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -167,7 +165,7 @@ func eachLineOf(file string, f func(line []byte, file string, n int)) error {
 	return scanKnown(r, file, f)
 }
 
-// scanKnown calls f for each line of what r has.
+// scanKnown calls f for each line that it reads from r.
 func scanKnown(r io.Reader, file string, f func(line []byte, file string, n int)) error {
 	limit := &io.LimitedReader{R: r, N: maxKnownFile + 1}
 	s := bufio.NewScanner(limit)
@@ -185,8 +183,8 @@ func scanKnown(r io.Reader, file string, f func(line []byte, file string, n int)
 	return s.Err()
 }
 
-// line adds what one line says. Lines that cannot be understood say nothing,
-// as for ssh: other versions have other kinds of keys.
+// line adds the entry of one line. As in ssh, it ignores lines that it cannot understand, since
+// other versions have other types of keys.
 func (k *known) line(line []byte, file string, n int, name string) {
 	line = bytes.TrimSpace(line)
 	l, ok := splitKnown(string(line))
@@ -206,7 +204,7 @@ func (k *known) line(line []byte, file string, n int, name string) {
 	}
 }
 
-// has returns those of the keys that are the given one.
+// has returns the entries whose key is the given one.
 func has(keys []KnownKey, key ssh.PublicKey) (found []KnownKey) {
 	blob := key.Marshal()
 	for _, k := range keys {
@@ -217,9 +215,9 @@ func has(keys []KnownKey, key ssh.PublicKey) (found []KnownKey) {
 	return found
 }
 
-// order puts first the algorithms of keys that are known, so that the server
-// shows the key we can check. A list whose first is known stays as it is. See
-// HostKeyAlgorithms in ssh_config(5).
+// order moves the algorithms of known keys to the front, so that the server shows a key that we can
+// check. The order is stable, so a list that begins with a known algorithm still begins with it.
+// See HostKeyAlgorithms in ssh_config(5).
 func (k *known) order(list []string) []string {
 	isKnown := func(algorithm string) bool {
 		if _, cert := plainAlgorithm(algorithm); cert && len(k.authorities) > 0 {
@@ -238,7 +236,7 @@ func (k *known) order(list []string) []string {
 	return append(first, last...)
 }
 
-// readRevoked reads RevokedHostKeys: public keys, one a line.
+// readRevoked reads a RevokedHostKeys file: public keys, one per line.
 func readRevoked(file string) ([]KnownKey, error) {
 	f, err := os.Open(file)
 	if err != nil {

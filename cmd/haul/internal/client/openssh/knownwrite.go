@@ -15,16 +15,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// knownWrites lets one connection at a time add a key: two would both find it
-// missing.
+// knownWrites serializes additions: two at once would both find the key missing.
 var knownWrites sync.Mutex
 
-// addKnown adds a key to a known_hosts file, and says whether it was missing.
+// addKnown adds a key to a known_hosts file, and reports whether it was missing.
 //
-// The line is appended by one write. Others append to the file too, ssh among
-// them, and to write a new file and rename it would undo what they did in the
-// meantime. A line that got cut off is ignored by all readers, and the next begins
-// on a line of its own.
+// One write appends the line. Other programs such as ssh append to the file too, and a new file
+// renamed over the old one would undo their additions. A truncated line is ignored by all readers,
+// and the next addition begins on a line of its own.
 func addKnown(file, name string, key ssh.PublicKey, hash bool) (added bool, err error) {
 	if file == os.DevNull {
 		return false, nil
@@ -67,7 +65,7 @@ func addKnown(file, name string, key ssh.PublicKey, hash bool) (added bool, err 
 	return true, nil
 }
 
-// knownLineFor returns a line of known_hosts with its end.
+// knownLineFor returns a line of known_hosts with its line break.
 func knownLineFor(name string, key ssh.PublicKey, hash bool) (string, error) {
 	name = strings.ToLower(name)
 	if hash {
@@ -80,7 +78,7 @@ func knownLineFor(name string, key ssh.PublicKey, hash bool) (string, error) {
 	return fmt.Sprintf("%s %s %s\n", name, key.Type(), base64.StdEncoding.EncodeToString(key.Marshal())), nil
 }
 
-// endsInLine reports whether a file ends without a line's end.
+// endsInLine reports whether the file's last line has no line break.
 func endsInLine(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {

@@ -1,9 +1,9 @@
 package openssh
 
-// The bounds of a configuration. Larger ones are refused.
+// Bounds of a configuration. A larger one is refused.
 const (
 	maxConfigFile  = 1 << 20 // bytes of a file
-	maxConfigFiles = 256     // files in all, included ones counted each time
+	maxConfigFiles = 256     // files in total; a file counts each time it is included
 	maxDepth       = 16      // of includes, as in OpenSSH
 	maxIdentities  = 100     // files of keys, and of certificates, as in OpenSSH
 	maxKnownFiles  = 32      // files of host keys, as in OpenSSH
@@ -11,5 +11,5 @@ const (
 	maxIgnored     = 100     // entries of Destination.Ignored
 )
 
-// maxJumps bounds how many hosts a connection goes through.
+// maxJumps bounds the jump hosts of a connection.
 const maxJumps = 8

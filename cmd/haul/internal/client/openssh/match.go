@@ -11,16 +11,14 @@ import (
 	"time"
 )
 
-// execTime is how long a command of Match exec may run. ssh would wait for
-// ever.
+// execTime bounds a command of Match exec. ssh has no such bound.
 const execTime = 30 * time.Second
 
-// sessionType is what Match sessiontype is matched with, and subsystem what
-// Match command is.
+// Match sessiontype is compared with sessionType, and Match command with subsystem.
 const sessionType, subsystem = "subsystem", "sftp"
 
-// matchLine reports whether all criteria of a Match line hold. Commands run
-// only if all before them hold, and run says that it matters.
+// matchLine reports whether all criteria of a Match line hold. A command runs only if run is set
+// and all criteria before it hold.
 func (r *reader) matchLine(rest string, run bool) (bool, error) {
 	words, err := splitCriteria(rest)
 	if err != nil {
@@ -30,7 +28,7 @@ func (r *reader) matchLine(rest string, run bool) (bool, error) {
 	for i := 0; i < len(words); i++ {
 		name, negated := strings.CutPrefix(strings.ToLower(words[i]), "!")
 		if name == "all" {
-			// Alone, or after others as their end.
+			// It may stand alone, or after canonical or final at the end.
 			if i+1 < len(words) || count > 1 {
 				return false, errors.New("match: all must be alone, or after canonical or final")
 			}
@@ -58,8 +56,7 @@ func (r *reader) matchLine(rest string, run bool) (bool, error) {
 	return result, nil
 }
 
-// splitCriteria splits a Match line, in which a criterion and its argument may
-// have a "=" between them.
+// splitCriteria splits a Match line. There may be a "=" between a criterion and its argument.
 func splitCriteria(rest string) (words []string, err error) {
 	args, err := splitArgs(rest)
 	if err != nil {
@@ -75,7 +72,7 @@ func splitCriteria(rest string) (words []string, err error) {
 			if i+1 < len(args) && args[i+1] == "=" {
 				i++
 			}
-			if i++; i < len(args) { // it may well have a "=" in it
+			if i++; i < len(args) { // the argument itself may contain a "="
 				words = append(words, strings.TrimPrefix(args[i], "="))
 			}
 			continue
@@ -93,9 +90,8 @@ func takesArgument(criterion string) bool {
 	return true
 }
 
-// criterion reports whether one criterion with an argument holds. One that is
-// not known is an error, as for ssh: to pass over it could apply what is not
-// meant for this host.
+// criterion reports whether a criterion with an argument holds. As in ssh, an unknown criterion is
+// an error: if we ignored it, settings for other hosts could apply.
 func (r *reader) criterion(name, arg string, run bool) (bool, error) {
 	user := r.sys.user
 	if u := r.values["user"]; u != nil {
@@ -131,7 +127,7 @@ func (r *reader) criterion(name, arg string, run bool) (bool, error) {
 	return false, fmt.Errorf("there is no criterion %q", printable(name))
 }
 
-// hostName returns the host to connect to, as far as it is known.
+// hostName returns the host to connect to, as far as it is known at this point.
 func (r *reader) hostName() (string, error) {
 	name := r.values["hostname"]
 	if name == nil {
@@ -143,7 +139,7 @@ func (r *reader) hostName() (string, error) {
 	return expand(name[0], tokens{'h': r.host}, nil)
 }
 
-// matchNetwork reports whether an address of ours is in one of the networks.
+// matchNetwork reports whether one of our addresses is in one of the networks.
 func (r *reader) matchNetwork(list string) (bool, error) {
 	for s := range strings.SplitSeq(list, ",") {
 		s, negated := strings.CutPrefix(s, "!")
@@ -188,7 +184,7 @@ func (r *reader) exec(command, user string) (bool, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell, "-c", line)
 	cmd.Stderr = os.Stderr
-	cmd.WaitDelay = time.Second // for what it left behind with our stderr
+	cmd.WaitDelay = time.Second // for processes that it leaves behind with our stderr
 	err = cmd.Run()
 	switch {
 	case r.ctx.Err() != nil:
@@ -205,8 +201,8 @@ func (r *reader) exec(command, user string) (bool, error) {
 	return true, nil
 }
 
-// expandCommand expands a command for the shell. Nothing with control
-// characters goes in: a line break would begin another command.
+// expandCommand expands the tokens of a command for the shell. It refuses values with control
+// characters: a line break would begin another command.
 func expandCommand(command string, t tokens) (string, error) {
 	for letter, value := range t {
 		if strings.ContainsFunc(value, isControl) && strings.Contains(command, "%"+string(letter)) {

@@ -2,17 +2,18 @@ package openssh
 
 import "slices"
 
-// Needs are what [Dialer.Dial] takes from the system, for a process that gives up the rest.
+// Needs lists what [Dialer.Dial] requires of the system, for a process that gives up all other
+// rights.
 type Needs struct {
-	Files   []string // that it reads again for each connection: keys, certificates and lists of host keys; some may be missing
-	Sockets []string // of agents
-	Ports   []int    // TCP ports that are connected to; on the way to a host behind another one, that of the first
+	Files   []string // files that it reads again for each connection: keys, certificates and lists of host keys; some may be missing
+	Sockets []string // sockets of agents
+	Ports   []int    // TCP ports to connect to; behind jump hosts, only the port of the first
 
-	// Commands are those of ProxyCommand, with all hosts on the way.
+	// Commands are the ProxyCommands of all hosts on the way.
 	Commands []string
 }
 
-// Needs returns what it takes to connect to the destination.
+// Needs returns what a connection to the destination requires.
 func (d *Destination) Needs() (n Needs) {
 	for at := d; at != nil; at = at.Jump {
 		for _, key := range at.IdentityFiles {

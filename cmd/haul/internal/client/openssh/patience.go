@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A patience cuts a connection that makes no progress. Only time that the network
-// takes counts, not that of a user who looks for their password.
+// A patience cuts a connection that makes no progress. Only time that the network takes counts, not
+// the time that a user takes to find a password.
 type patience struct {
 	cut func()
 
@@ -18,7 +18,7 @@ type patience struct {
 	fired   bool
 }
 
-// newPatience begins to count.
+// newPatience starts a timer that calls cut after limit.
 func newPatience(limit time.Duration, cut func()) *patience {
 	p := &patience{cut: cut, left: limit}
 	p.mu.Lock()
@@ -27,13 +27,13 @@ func newPatience(limit time.Duration, cut func()) *patience {
 	return p
 }
 
-// start lets the time run. p.mu is held.
+// start starts the timer. p.mu is held.
 func (p *patience) start() {
 	p.running, p.since = true, time.Now()
 	p.timer = time.AfterFunc(p.left, p.fire)
 }
 
-// halt stops the time. p.mu is held.
+// halt stops the timer. p.mu is held.
 func (p *patience) halt() {
 	if p.running {
 		p.running = false
@@ -44,7 +44,7 @@ func (p *patience) halt() {
 
 func (p *patience) fire() {
 	p.mu.Lock()
-	// A timer may fire just when it is stopped.
+	// The timer may fire just when it is stopped.
 	if late := !p.running || time.Since(p.since) < p.left; late {
 		p.mu.Unlock()
 		return
@@ -54,7 +54,7 @@ func (p *patience) fire() {
 	p.cut()
 }
 
-// pause stops the time until resume is called.
+// pause stops the timer until resume is called.
 func (p *patience) pause() (resume func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,7 @@ func (p *patience) pause() (resume func()) {
 	}
 }
 
-// reset begins anew with another limit.
+// reset restarts the timer with another limit.
 func (p *patience) reset(limit time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *patience) reset(limit time.Duration) {
 	}
 }
 
-// stop ends it, and reports whether it cut the connection.
+// stop ends the timer, and reports whether it has cut the connection.
 func (p *patience) stop() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

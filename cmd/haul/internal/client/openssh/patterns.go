@@ -8,11 +8,11 @@ import (
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// matchList matches s with a comma-separated list of patterns.
+// matchList matches s against a comma-separated list of patterns.
 func matchList(s, list string) bool { return matchAny(s, strings.Split(list, ",")) }
 
-// matchAny matches s with patterns. One that begins with "!" and matches decides: no.
-// It does not match anything by itself.
+// matchAny matches s against patterns. If a pattern with "!" matches, the result is false. Such a
+// pattern alone never makes the result true.
 func matchAny(s string, patterns []string) bool {
 	matched := false
 	for _, p := range patterns {
@@ -28,7 +28,7 @@ func matchAny(s string, patterns []string) bool {
 	return matched
 }
 
-// matchHost matches a host name, of which case does not matter, with a list.
+// matchHost matches a host name against a list, ignoring case.
 func matchHost(host, list string) bool {
 	return matchList(strings.ToLower(host), strings.ToLower(list))
 }

@@ -5,39 +5,37 @@ import (
 	"fmt"
 )
 
-// A Prompter asks the user. Only one question is open at a time. Its methods
-// should return when the context ends; the connection waits no longer. Text of
-// servers in their arguments is safe to print.
+// A Prompter asks the user. Only one question is open at a time. Its methods should return when the
+// context ends; the connection does not wait longer. Texts of servers in its arguments are safe to
+// print.
 type Prompter interface {
 	// Password asks for the password of a user on a host.
 	Password(ctx context.Context, user, host string) (string, error)
 
-	// Passphrase asks for the passphrase of a private key. An empty one
-	// leaves the key out.
+	// Passphrase asks for the passphrase of a private key. If it is empty, the key is not used.
 	Passphrase(ctx context.Context, keyFile string) (string, error)
 
-	// Confirm asks a question of several lines, for yes or no.
+	// Confirm asks a yes-or-no question of several lines.
 	Confirm(ctx context.Context, text string) (bool, error)
 
-	// KeyboardInteractive asks what a server wants to know, and returns as
-	// many answers as there are questions.
+	// KeyboardInteractive asks a server's questions, and returns one answer for each.
 	KeyboardInteractive(ctx context.Context, c Challenge) ([]string, error)
 }
 
-// A Challenge is what a server asks, by RFC 4256. Its words are the server's.
+// A Challenge holds a server's questions (RFC 4256), in the server's words.
 type Challenge struct {
 	User, Host        string // as the user knows them
 	Name, Instruction string // may be empty
 	Questions         []Question
 }
 
-// A Question is one of a [Challenge].
+// A Question is one question of a [Challenge].
 type Question struct {
 	Text string
-	Echo bool // the answer may be seen
+	Echo bool // show the answer as it is typed
 }
 
-// Batch is a [Prompter] that fails every time, with an [ErrBatch].
+// Batch is a [Prompter] whose methods all fail with [ErrBatch].
 type Batch struct{}
 
 // Password implements [Prompter].
@@ -60,9 +58,8 @@ func (Batch) KeyboardInteractive(_ context.Context, c Challenge) ([]string, erro
 	return nil, fmt.Errorf("%w what %s wants to know", ErrBatch, c.Host)
 }
 
-// question asks something: when no other question is open, with the clock of
-// the connection stopped, and no longer than the context lasts, even if the
-// Prompter looks at neither.
+// question calls ask when no other question is open, with the connection's timer stopped. It
+// returns when the context ends, even if the Prompter ignores the context.
 func question[T any](ctx context.Context, d *Dialer, dest *Destination, waiting *patience, ask func(context.Context, Prompter) (T, error)) (T, error) {
 	defer waiting.pause()()
 	p := d.Prompter

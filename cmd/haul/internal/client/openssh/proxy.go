@@ -8,11 +8,11 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/subprocess"
 )
 
-// A proxyConn is a ProxyCommand as a connection.
+// A proxyConn is a ProxyCommand used as a connection.
 type proxyConn struct{ *subprocess.Process }
 
-// startProxy starts a command of the configuration. The shell makes way for
-// it, so that ending it ends no mere shell.
+// startProxy starts a command of the configuration. With exec the command replaces the shell, so
+// that a signal reaches the command and not just a shell.
 func (d *Dialer) startProxy(command string) (*proxyConn, error) {
 	shell, err := thisSystem(nil).shell()
 	if err != nil {
@@ -29,7 +29,7 @@ func (d *Dialer) startProxy(command string) (*proxyConn, error) {
 	return &proxyConn{p}, nil
 }
 
-// status says how the command ended, if it did so by itself.
+// status says how the command ended, or returns "" if it did not end by itself.
 func (p *proxyConn) status() string {
 	if p == nil {
 		return ""
@@ -44,7 +44,7 @@ func (p *proxyConn) status() string {
 	}
 }
 
-// A proxyAddr stands for an address that is not known.
+// A proxyAddr stands for an unknown address.
 type proxyAddr struct{}
 
 func (proxyAddr) Network() string { return "pipe" }

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Resolve finds out how to reach target, as [ParseTarget] reads it: from
-// overrides, the user's ssh_config, and the system's, as ssh does. Errors are
-// [ErrConfig], or the context's. It runs the commands of Match exec, and looks
-// up names where CanonicalizeHostname is set; the context bounds both.
+// Resolve finds out how to reach target, which has the form that [ParseTarget] reads. As ssh does,
+// it consults the overrides, the user's ssh_config and the system's. Errors are [ErrConfig] or the
+// context's. It runs the commands of Match exec, and looks up names if CanonicalizeHostname is set;
+// the context bounds both.
 //
-// A setting or a Match criterion that does not exist is an error, as it is for
-// ssh; one that exists and has no meaning here is passed over.
+// As in ssh, a setting or a Match criterion that does not exist is an error. One that exists but
+// has no meaning here is ignored.
 func Resolve(ctx context.Context, target string, o Overrides) (Destination, error) {
 	d, err := resolve(ctx, thisSystem(o.Account), target, o, nil)
 	if err != nil {
@@ -27,8 +27,8 @@ func Resolve(ctx context.Context, target string, o Overrides) (Destination, erro
 	return *d, nil
 }
 
-// resolve is Resolve for one of a chain of hosts; through has the targets that
-// are to be reached through it.
+// resolve is Resolve for one host of a chain; through lists the targets that are reached through
+// it.
 func resolve(ctx context.Context, sys *system, target string, o Overrides, through []string) (*Destination, error) {
 	t, err := ParseTarget(target)
 	if err != nil {
@@ -50,7 +50,7 @@ func resolve(ctx context.Context, sys *system, target string, o Overrides, throu
 		return nil, err
 	}
 	if canonical || r.wantFinal {
-		// Once more, for those Host patterns that match the name now known.
+		// Read again, for Host patterns that match the final name.
 		host = strings.ToLower(host)
 		r.final, r.host, r.values["hostname"] = true, host, []string{host}
 		if err := r.readAll(); err != nil {
@@ -60,7 +60,7 @@ func resolve(ctx context.Context, sys *system, target string, o Overrides, throu
 	return r.destination(t, host, through)
 }
 
-// commandLine sets what comes before all files.
+// commandLine applies the settings that take precedence over all files.
 func (r *reader) commandLine(t Target) error {
 	set := func(name, value string) {
 		if _, ok := r.values[name]; !ok && value != "" {
@@ -96,7 +96,7 @@ func (r *reader) commandLine(t Target) error {
 	return nil
 }
 
-// first returns the argument of a setting, or what it is without.
+// first returns the argument of a setting, or otherwise if it is not set.
 func (r *reader) first(name, otherwise string) string {
 	if v := r.values[name]; v != nil {
 		return v[0]
@@ -121,7 +121,7 @@ func (r *reader) time(name string) time.Duration {
 	return t
 }
 
-// destination makes of the settings what a Dialer needs.
+// destination builds a Destination from the settings.
 func (r *reader) destination(t Target, host string, through []string) (*Destination, error) {
 	d := &Destination{
 		Alias:                   t.Host,
@@ -181,10 +181,10 @@ func policy(s string) Policy {
 	return Ask
 }
 
-// allMethods are the ways to log in, in the order ssh prefers.
+// allMethods are the login methods, in ssh's order of preference.
 var allMethods = []string{"publickey", "keyboard-interactive", "password"}
 
-// methods returns the ways to log in that are not switched off.
+// methods returns the login methods that are not switched off.
 func (r *reader) methods() []string {
 	return slices.DeleteFunc(strings.Split(r.first("preferredauthentications", strings.Join(allMethods, ",")), ","), func(m string) bool {
 		switch m {
@@ -196,7 +196,7 @@ func (r *reader) methods() []string {
 		case "password":
 			return !r.flag("passwordauthentication", true)
 		}
-		return true // not one of ours
+		return true // a method that we do not support
 	})
 }
 
@@ -223,7 +223,7 @@ func (r *reader) setAlgorithms(d *Destination) error {
 	return nil
 }
 
-// setFiles expands the names of files.
+// setFiles expands the names of files, and sets them.
 func (r *reader) setFiles(d *Destination, jump string) error {
 	t := r.sys.connection(d, jump)
 	for _, f := range []struct {
@@ -261,7 +261,7 @@ func (r *reader) setFiles(d *Destination, jump string) error {
 	return nil
 }
 
-// path expands the name of a file; "none" is none.
+// path expands the name of a file. It returns "" for "none".
 func (r *reader) path(name string, t tokens) (string, error) {
 	if strings.EqualFold(name, "none") {
 		return "", nil
@@ -273,13 +273,12 @@ func (r *reader) path(name string, t tokens) (string, error) {
 	return expand(path, t, r.sys.env)
 }
 
-// defaultIdentities are the files of keys that are tried unless others are
-// named.
+// defaultIdentities are the key files to try if none is configured.
 var defaultIdentities = []string{
 	"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ecdsa_sk", "~/.ssh/id_ed25519", "~/.ssh/id_ed25519_sk",
 }
 
-// agent returns the socket of the agent.
+// agent returns the path of the agent's socket.
 func (r *reader) agent(t tokens) (string, error) {
 	const variable = "SSH_AUTH_SOCK"
 	name := r.first("identityagent", variable)
@@ -294,8 +293,7 @@ func (r *reader) agent(t tokens) (string, error) {
 	return r.path(name, t)
 }
 
-// setRoute sets how to get to the host: by a command, through another host, or
-// neither.
+// setRoute sets how to reach the host: through a command, through another host, or directly.
 func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	t := r.sys.connection(d, jump).only("hnpr")
 	if jump == "" {
@@ -322,8 +320,8 @@ func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	if through = append(slices.Clone(through), d.login()); len(through) > maxJumps {
 		return configErrorf("proxyjump: %s goes through more than %d hosts", through[0], maxJumps)
 	}
-	// The last host is the one to connect from. It is reached through those
-	// before it, and the first as its own configuration says.
+	// The last host is the one to connect from. We reach it through the hosts before it, and the
+	// first of them as its own configuration says.
 	before, last := "", jump
 	if comma := strings.LastIndexByte(jump, ','); comma >= 0 {
 		before, last = jump[:comma], jump[comma+1:]
@@ -333,8 +331,8 @@ func (r *reader) setRoute(d *Destination, jump string, through []string) error {
 	return err
 }
 
-// canonical returns the whole name of a host, if CanonicalizeHostname wants
-// that, and whether it did. CNAMEs are not followed, as by default in ssh.
+// canonical returns the full name of a host if CanonicalizeHostname asks for it, and whether it
+// did. As by default in ssh, CNAMEs are not followed.
 func (r *reader) canonical(host string) (string, bool, error) {
 	switch strings.ToLower(r.first("canonicalizehostname", "no")) {
 	case "no", "false":
@@ -349,7 +347,7 @@ func (r *reader) canonical(host string) (string, bool, error) {
 		maxDots = r.number("canonicalizemaxdots")
 	}
 	host = strings.ToLower(host)
-	// An address has no other name, and one with a dot at its end is whole.
+	// An address has no other name, and a name that ends in a dot is already complete.
 	if whole, ok := strings.CutSuffix(host, "."); ok {
 		return whole, true, nil
 	}

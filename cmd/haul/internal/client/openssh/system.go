@@ -11,10 +11,9 @@ import (
 	"strconv"
 )
 
-// A system is what a configuration depends on besides its files. Tests have
-// their own.
+// A system is the environment of a configuration, apart from its files. Tests use their own.
 type system struct {
-	account  *user.User // whose files are read; nil where that is not known
+	account  *user.User // whose files are read; nil if unknown
 	home     string
 	user     string
 	uid      string
@@ -22,15 +21,15 @@ type system struct {
 
 	userConfig   string // ~/.ssh/config
 	systemConfig string // /etc/ssh/ssh_config
-	systemDir    string // where its includes are
+	systemDir    string // base directory of its includes
 
 	env    func(string) (string, bool)
-	lookup func(r *reader, host string) bool // whether a name has addresses
+	lookup func(r *reader, host string) bool // reports whether a name has addresses
 	locals func() []netip.Addr
 }
 
-// thisSystem describes the system and an account; nil is the user that runs this program.
-// The home directory is that of the user database, as for ssh.
+// thisSystem describes the system and an account; nil means the user that runs this program. As in
+// ssh, the home directory comes from the user database.
 func thisSystem(account *user.User) *system {
 	sys := &system{
 		account:      account,
@@ -75,8 +74,8 @@ func localAddresses() (addrs []netip.Addr) {
 	return addrs
 }
 
-// exists reports whether there is such a file. One that cannot be looked at
-// is for readFile to report.
+// exists reports whether a file exists. It returns true for a file that cannot be examined:
+// readFile then reports the error.
 func exists(name string) bool {
 	_, err := os.Stat(name)
 	return !errors.Is(err, fs.ErrNotExist)

@@ -13,7 +13,7 @@ import (
 
 const systemDir = "/etc/ssh"
 
-// nonblock is for files that may be pipes without an end to write to.
+// nonblock avoids blocking on a pipe that has no writer.
 const nonblock = syscall.O_NONBLOCK
 
 func localName(name string) string { return name }
@@ -26,8 +26,8 @@ func (sys *system) shell() (string, error) {
 	return "/bin/sh", nil
 }
 
-// checkConfigOwner refuses a file into which others could write commands that
-// we would run.
+// checkConfigOwner refuses a file that others can write to: they could add commands that we would
+// run.
 func (sys *system) checkConfigOwner(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -46,8 +46,8 @@ func (sys *system) checkConfigOwner(info fs.FileInfo) error {
 	return nil
 }
 
-// isOwnGroup reports whether a group is the user's own, as where every user has one
-// of their name. There ~/.ssh/config is often writable for it.
+// isOwnGroup reports whether a group is the user's private group, on systems where every user has
+// one of the same name. There ~/.ssh/config is often group-writable.
 func (sys *system) isOwnGroup(gid uint32) bool {
 	u := sys.account
 	if u == nil || u.Gid != strconv.FormatUint(uint64(gid), 10) || gid == 0 {
@@ -57,7 +57,7 @@ func (sys *system) isOwnGroup(gid uint32) bool {
 	return err == nil && g.Name == u.Username
 }
 
-// checkKeyOwner refuses a private key of ours that others may read.
+// checkKeyOwner refuses a private key that belongs to us and that others may read.
 func checkKeyOwner(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(st.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {

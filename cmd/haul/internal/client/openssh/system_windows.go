@@ -11,7 +11,7 @@ import (
 
 var systemDir = filepath.Join(os.Getenv("ProgramData"), "ssh")
 
-// nonblock is for files that may be pipes, which have no such names here.
+// nonblock is 0: on Windows, pipes cannot be opened by a file name.
 const nonblock = 0
 
 // localName cuts the domain off a user's name.
@@ -26,6 +26,6 @@ func (sys *system) shell() (string, error) {
 	return sh, nil
 }
 
-// Access lists say who may do what, and the mode does not show them.
+// On Windows access lists hold the permissions, and the mode does not show them.
 func (*system) checkConfigOwner(fs.FileInfo) error { return nil }
 func checkKeyOwner(fs.FileInfo) error              { return nil }

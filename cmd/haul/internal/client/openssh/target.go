@@ -11,20 +11,19 @@ import (
 	"unicode"
 )
 
-// defaultPort is SSH's.
+// defaultPort is the port of SSH.
 const defaultPort = 22
 
-// A Target is what a user types to name a destination.
+// A Target is a destination as the user typed it.
 type Target struct {
 	User string // empty if not given
 	Host string // a name, an address without brackets, or an alias
 	Port int    // 0 if not given
 }
 
-// ParseTarget reads [user@]host[:port], where an IPv6 address with a port is
-// in brackets, or a URL as ssh://[user@]host[:port]. A last "@" counts. Names
-// that a shell would read otherwise are refused, since commands of the
-// configuration may be given them. Errors are [ErrConfig].
+// ParseTarget reads [user@]host[:port], where an IPv6 address with a port is in brackets, or a URL
+// ssh://[user@]host[:port]. The last "@" ends the user. It refuses names with a meaning to a shell,
+// since commands of the configuration may receive them. Errors are [ErrConfig].
 func ParseTarget(s string) (Target, error) {
 	t, err := parseTarget(s)
 	if err == nil {
@@ -99,9 +98,9 @@ func (t Target) check() error {
 	return nil
 }
 
-// validHost reports whether a host can be a name or an address.
+// validHost reports whether host may be a name or an address.
 func validHost(host string) bool {
-	// The zone of an address is the only thing with a percent sign.
+	// A percent sign is allowed only before the zone of an address.
 	if ip, zone, ok := strings.Cut(host, "%"); ok && net.ParseIP(ip) != nil && zone != "" {
 		host = zone
 	}
@@ -110,8 +109,7 @@ func validHost(host string) bool {
 		!strings.ContainsFunc(host, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 }
 
-// hostPort joins a host and a port, as known_hosts and people write them: the
-// port of SSH is left out.
+// hostPort joins a host and a port as known_hosts writes them, without the port of SSH.
 func hostPort(host string, port int) string {
 	if port == 0 || port == defaultPort {
 		return host
@@ -119,7 +117,7 @@ func hostPort(host string, port int) string {
 	return "[" + host + "]:" + strconv.Itoa(port)
 }
 
-// String returns user@host:port, without a port that is 22 or not known.
+// String returns user@host:port, without the port if it is 22 or unknown.
 func (t Target) String() string {
 	s := hostPort(t.Host, t.Port)
 	if t.User != "" {

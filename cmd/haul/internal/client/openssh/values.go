@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// A check says what is wrong with the arguments of a keyword.
+// A check returns what is wrong with the arguments of a keyword.
 type check func(args []string) error
 
 var errMissing = errors.New("the argument is missing")
 
-// one makes a check of a keyword with one argument.
+// one returns a check for a keyword with one argument.
 func one(f func(arg string) error) check {
 	return func(args []string) error {
 		switch {
@@ -28,7 +28,7 @@ func one(f func(arg string) error) check {
 	}
 }
 
-// many checks nothing but that no argument is empty.
+// many checks only that there are arguments and none is empty.
 func many(args []string) error {
 	if len(args) == 0 || slices.Contains(args, "") {
 		return errMissing
@@ -36,7 +36,8 @@ func many(args []string) error {
 	return nil
 }
 
-// files is many, where "none" must be alone.
+// files is like many, but "none" must be the only argument, and there may be no more than
+// maxKnownFiles.
 func files(args []string) error {
 	if len(args) > 1 && slices.Contains(args, "none") {
 		return errors.New(`"none" must be alone`)
@@ -47,7 +48,7 @@ func files(args []string) error {
 	return many(args)
 }
 
-// oneOf makes a check of an argument that is one of some words.
+// oneOf returns a check that the argument is one of the words.
 func oneOf(words ...string) check {
 	return one(func(arg string) error {
 		if !slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(arg, w) }) {
@@ -74,7 +75,7 @@ var (
 	})
 )
 
-// isYes reads an argument that [yesNo] has checked.
+// isYes reads an argument that [yesNo] has accepted.
 func isYes(arg string) bool {
 	return strings.EqualFold(arg, "yes") || strings.EqualFold(arg, "true")
 }
@@ -95,11 +96,10 @@ func parseNumber(s string) (int, error) {
 	return int(n), nil
 }
 
-// maxTime bounds a time of the configuration, as OpenSSH's int does.
+// maxTime bounds a time in the configuration. It is the range of OpenSSH's int.
 const maxTime = math.MaxInt32 * time.Second
 
-// parseTime reads a time, as 90, 90s or 1m30s; see TIME FORMATS in
-// sshd_config(5). "none" is 0.
+// parseTime reads a time such as 90, 90s or 1m30s; see TIME FORMATS in sshd_config(5). "none" is 0.
 func parseTime(s string) (time.Duration, error) {
 	if s == "none" {
 		return 0, nil
@@ -139,11 +139,11 @@ func parseTime(s string) (time.Duration, error) {
 	}
 }
 
-// minRekey is the fewest bytes after which keys may change. Below, a transfer
-// would be nothing but key exchanges.
+// minRekey is the smallest number of bytes between key exchanges. With less, a transfer would
+// consist of little but key exchanges.
 const minRekey = 1 << 20
 
-// rekeyLimit checks the arguments of RekeyLimit: bytes, and a time.
+// rekeyLimit checks the arguments of RekeyLimit: a number of bytes, and optionally a time.
 func rekeyLimit(args []string) error {
 	if len(args) == 2 {
 		if _, err := parseTime(args[1]); err != nil {
@@ -157,7 +157,7 @@ func rekeyLimit(args []string) error {
 	})(args)
 }
 
-// parseBytes reads a number of bytes with a suffix K, M or G. "default" is 0.
+// parseBytes reads a number of bytes with an optional suffix K, M or G. "default" and "none" are 0.
 func parseBytes(s string) (uint64, error) {
 	if s == "default" || s == "none" {
 		return 0, nil

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// space is what separates words, and ends lines.
+// space holds the characters that separate words and end lines.
 const space = " \t\r\n"
 
-// splitLine splits a line of ssh_config into its keyword, in lower case, and
-// the rest. White space, or one "=" with white space around it, is between
-// them. The keyword is empty in a line that says nothing.
+// splitLine splits a line of ssh_config into its keyword, in lower case, and the rest. White space,
+// or one "=" with optional white space, separates them. The keyword is empty for an empty line or a
+// comment.
 func splitLine(line string) (keyword, rest string) {
 	line = strings.TrimRight(line, space+"\f")
 	line = strings.TrimLeft(line, space)
@@ -31,9 +31,9 @@ func splitLine(line string) (keyword, rest string) {
 
 var errQuotes = errors.New("a quotation mark is missing")
 
-// splitArgs splits the arguments of a keyword. Quotes of both kinds hold words
-// together; a backslash goes before quotes, backslashes and, outside quotes,
-// blanks. A "#" where an argument would begin ends the line.
+// splitArgs splits the arguments of a keyword. Quotes of both kinds hold words together. A
+// backslash escapes quotes, backslashes and, outside quotes, blanks. A "#" where an argument would
+// begin ends the line.
 func splitArgs(s string) (args []string, err error) {
 	for i := 0; i < len(s); {
 		if s[i] == ' ' || s[i] == '\t' {
@@ -69,7 +69,7 @@ func splitArgs(s string) (args []string, err error) {
 	return args, nil
 }
 
-// escapes reports whether a backslash before c takes its meaning away.
+// escapes reports whether a backslash escapes c within quote (0 outside quotes).
 func escapes(c, quote byte) bool {
 	return c == '"' || c == '\'' || c == '\\' || c == ' ' && quote == 0
 }
