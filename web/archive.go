@@ -18,10 +18,10 @@ import (
 
 // Bounds of an archive.
 const (
-	maxArchived     = 1 << 20 // entries, as many as all listings together
+	maxArchived     = 1 << 20 // entries; as many as maxListed, for all listings together
 	maxArchiveDepth = 128     // directories below the first one
 
-	// An entry of a zip is in memory until the end. It counts as so many of a listing,
+	// An entry of a zip stays in memory until the end. It counts as zipListed entries of a listing,
 	// and one more for each zipNameBytes of its name.
 	zipListed    = 4
 	zipNameBytes = 64
@@ -30,13 +30,13 @@ const (
 // archiveTypes are the kinds of archives, with their media types.
 var archiveTypes = map[string]string{"tar": "application/x-tar", "zip": "application/zip"}
 
-// An archiver writes an archive. The names end in a slash if they are directories'.
+// An archiver writes an archive. Names of directories end in a slash.
 type archiver interface {
 	add(name string, mode fs.FileMode, modified time.Time, size int64) (io.Writer, error)
 	Close() error
 }
 
-// An archiving is an archive as it is written.
+// An archiving is the state of an archive while it is written.
 type archiving struct {
 	x     directoryList
 	out   archiver
@@ -46,8 +46,8 @@ type archiving struct {
 	asZip bool
 }
 
-// archive answers with a directory and all that is below it. It has what a client would
-// get that follows the listings.
+// archive answers with an archive of a directory and everything below it. It contains the files
+// that a client would get by following the listings.
 func (x directoryList) archive(kind string) {
 	mediaType, ok := archiveTypes[kind]
 	if !ok {
@@ -88,7 +88,8 @@ func (x directoryList) archiveName() string {
 	return path.Base(x.name)
 }
 
-// attachment returns the field by which a browser names what it saves (RFC 6266).
+// attachment returns the Content-Disposition that makes a browser save the answer as name (RFC
+// 6266).
 func attachment(name string) string {
 	name = strings.ToValidUTF8(name, "_")
 	plain := []byte(name)
@@ -119,7 +120,7 @@ func (a *archiving) write(list []entry) error {
 		root = entryOf("", fi)
 	}
 	if err := a.directory(a.x.name, a.x.archiveName()+"/", root, list, 0); err != nil {
-		return err // without an end, by which a program would take it for whole
+		return err // without the end of the archive, so that no program takes it for whole
 	}
 	if err := a.out.Close(); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (a *archiving) write(list []entry) error {
 	return w.Flush()
 }
 
-// list returns the entries of a directory, which count as listed.
+// list returns the entries of a directory, and counts them as listed.
 func (a *archiving) list(name string) ([]entry, error) {
 	list, err := a.x.entries(name)
 	a.held += len(list)
@@ -139,8 +140,8 @@ func (a *archiving) release(n int) {
 	a.x.h.listed.give(n)
 }
 
-// directory writes a directory. First come its files, since then only the names of the
-// directories need to be remembered.
+// directory writes a directory. Its files come first, because then only the names of the
+// subdirectories need to stay in memory.
 func (a *archiving) directory(name, as string, dir entry, list []entry, depth int) error {
 	if depth > maxArchiveDepth {
 		return errDeepArchive
@@ -157,7 +158,7 @@ func (a *archiving) directory(name, as string, dir entry, list []entry, depth in
 		}
 	}
 	all := len(list)
-	dirs := slices.Clone(slices.DeleteFunc(list, func(e entry) bool { return !e.dir })) // lets go of the files
+	dirs := slices.Clone(slices.DeleteFunc(list, func(e entry) bool { return !e.dir })) // frees the entries of files
 	a.release(all - len(dirs))
 	for _, e := range dirs {
 		below := path.Join(name, e.name)
@@ -176,8 +177,8 @@ func (a *archiving) directory(name, as string, dir entry, list []entry, depth in
 	return nil
 }
 
-// file writes a file. Its size is that of the open file: one that grows meanwhile is cut
-// there, as in any answer.
+// file writes a file. Its size is that of the open file: if the file grows meanwhile, the rest is
+// left out, as in any answer.
 func (a *archiving) file(name, as string) error {
 	if err := a.x.ctx().Err(); err != nil {
 		return err
@@ -206,8 +207,8 @@ func (a *archiving) file(name, as string) error {
 	return err
 }
 
-// leftOut reports whether an error is that a client does not get what has a name: it may
-// not read it, it has gone, or it is something else by now.
+// leftOut reports whether an error means that the archive leaves the name out: the client may not
+// read it, it is gone, or it is no longer a file or a directory.
 func leftOut(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrNotRegular) ||
 		errors.Is(err, syscall.ELOOP)
@@ -227,7 +228,7 @@ func (a *archiving) add(as string, e entry, size int64) (io.Writer, error) {
 	}
 	mode := e.mode
 	switch {
-	case mode != 0: // a store may have none
+	case mode != 0: // a store may have no permissions
 	case e.dir:
 		mode = 0o755
 	default:

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A tarArchive is one in POSIX's format: ustar, with records of pax where that has no room.
+// A tarArchive writes the POSIX format: ustar, with pax records for values that do not fit into it.
 type tarArchive struct{ *tar.Writer }
 
 func newTar(w io.Writer) archiver { return tarArchive{tar.NewWriter(w)} }
@@ -24,8 +24,8 @@ func (t tarArchive) add(name string, mode fs.FileMode, modified time.Time, size 
 	return t, t.WriteHeader(h)
 }
 
-// A zipArchive is one whose files are not compressed, and yet in the form of compressed
-// ones: only of those can programs find the end that read an archive from a stream.
+// A zipArchive stores files uncompressed, but declares them as compressed (DEFLATE): only then can
+// programs that read the archive as a stream find the end of a file.
 type zipArchive struct{ *zip.Writer }
 
 func newZip(w io.Writer) archiver {
@@ -35,7 +35,7 @@ func newZip(w io.Writer) archiver {
 }
 
 func (z zipArchive) add(name string, mode fs.FileMode, modified time.Time, _ int64) (io.Writer, error) {
-	switch { // what its dates can be
+	switch { // the range of a zip's dates
 	case modified.Year() < 1980:
 		modified = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	case modified.Year() > 2100:
@@ -49,7 +49,7 @@ func (z zipArchive) add(name string, mode fs.FileMode, modified time.Time, _ int
 	return z.CreateHeader(h)
 }
 
-// storedBlocks writes DEFLATE's blocks without compression (RFC 1951 §3.2.4).
+// storedBlocks writes DEFLATE blocks without compression (RFC 1951 §3.2.4).
 type storedBlocks struct{ w io.Writer }
 
 func (s storedBlocks) Write(p []byte) (n int, err error) {

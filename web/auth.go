@@ -12,10 +12,10 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// login returns who the request's name and password prove its sender to be.
+// login authenticates the request.
 func (x *exchange) login() (*users.Login, error) {
 	if !x.TLS && !x.h.PlainPasswords {
-		return nil, errPlain // and no challenge, or the browser would send one
+		return nil, errPlain // without a challenge, or the browser would send a password
 	}
 	name, password, ok := x.r.BasicAuth()
 	if !ok {
@@ -41,7 +41,7 @@ func (x *exchange) challenge(err error) error {
 	return err
 }
 
-// audit reports a password that was checked.
+// audit counts and reports a password that was checked.
 func (h *Handler) audit(name string, from netip.Addr, err error) {
 	e := users.Event{User: cut(name, maxUser), Peer: from, Method: "password"}
 	refusal, wrong := errors.AsType[*users.Refusal](err)
@@ -54,12 +54,12 @@ func (h *Handler) audit(name string, from netip.Addr, err error) {
 	case errors.Is(err, users.ErrBusy):
 		e.Outcome, e.Reason = users.Busy, err.Error()
 	default:
-		return // the client has gone, and nothing was checked
+		return // the client is gone, and nothing was checked
 	}
 	if h.Audit != nil {
 		h.Audit(e)
 	}
 }
 
-// maxUser is how many bytes of a user's name are logged; the name may be anything.
+// maxUser bounds the bytes of a user's name that are logged; the name may contain anything.
 const maxUser = 64

@@ -32,7 +32,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter finds out who asks for what, and what they get.
+// enter reads the name, checks the login and finds the account.
 func (x *exchange) enter() error {
 	name, dir, err := nameOf(x.r.URL)
 	if loader, ok := loaderName(x.r.URL.Path); ok && err == errDoubleSlash && x.reads() {
@@ -45,7 +45,7 @@ func (x *exchange) enter() error {
 			x.Name = "/"
 		}
 	} else if x.r.URL.Path == "*" && x.r.Method == http.MethodOptions {
-		err = nil // of the server as a whole: RFC 9110 §9.3.7
+		err = nil // it asks about the server as a whole: RFC 9110 §9.3.7
 	}
 	v := Visitor{Peer: x.Peer.Addr(), Local: x.Local}
 	if x.h.Users != nil {
@@ -61,7 +61,7 @@ func (x *exchange) enter() error {
 	return x.account(v)
 }
 
-// account asks for what the request gets.
+// account finds the account of the request, and its rate.
 func (x *exchange) account(v Visitor) error {
 	switch {
 	case x.h.Account != nil:
@@ -85,7 +85,7 @@ func (x *exchange) account(v Visitor) error {
 	return nil
 }
 
-// enterRate finds the rate that the request shares with others.
+// enterRate finds the rate that the request shares with others of its user or source.
 func (x *exchange) enterRate() {
 	from := sourceOf(x.Peer.Addr())
 	switch {
@@ -98,9 +98,9 @@ func (x *exchange) enterRate() {
 	}
 }
 
-// crossOrigin finds requests that would change something and that another site's page has
-// a browser send. A browser asks before it sends a PUT or a DELETE for such a page, and no
-// answer here allows it; this is for browsers that would not ask.
+// crossOrigin detects requests that a page of another site makes a browser send in order to change
+// something. Browsers ask before they send a PUT or a DELETE for such a page, and no answer here
+// allows it; this check is for browsers that do not ask.
 var crossOrigin http.CrossOriginProtection
 
 func (x *exchange) serve() {
@@ -143,8 +143,8 @@ func (x *exchange) serve() {
 	}
 }
 
-// takeOpening makes sure that there are descriptors left for the request. The request
-// closes its files before end.
+// takeOpening ensures that there are descriptors left for the request. The request closes its files
+// before end.
 func (x *exchange) takeOpening() error {
 	from := sourceOf(x.Peer.Addr())
 	if !x.h.open.take(from, cmp.Or(x.h.MaxOpen, DefaultMaxOpen)) {
@@ -154,7 +154,7 @@ func (x *exchange) takeOpening() error {
 	return nil
 }
 
-// allow says which methods there are.
+// allow lists the allowed methods in the answer.
 func (x *exchange) allow() {
 	methods := "GET, HEAD, OPTIONS"
 	switch a := x.acct.Access; {
@@ -171,7 +171,7 @@ func (x *exchange) allow() {
 	}
 }
 
-// notAllowed refuses a method, and lists those that there are.
+// notAllowed refuses a method, and lists the allowed ones.
 func (x *exchange) notAllowed(why *failure) {
 	x.allow()
 	x.fail(why)

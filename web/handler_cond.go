@@ -12,30 +12,28 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// settling is for how long a file has to be left alone before its validators are
-// strong ones. Until then it may change again without its times showing it: the
-// kernel's clock for them ticks every 4 ms or so, some file systems keep whole
-// seconds, and FAT every other one.
+// settling is how long a file must be unchanged before its validators are strong. Until then it may
+// change again without a visible change of its times: the kernel's clock for them ticks every 4 ms
+// or so, some file systems keep whole seconds, and FAT keeps even seconds only.
 const settling = 2 * time.Second
 
-// tagBytes is how much of a hash makes an entity tag: enough that no two versions
-// of a file will ever have the same.
+// tagBytes is how many bytes of a hash make an entity tag: enough that no two versions of a file
+// ever have the same tag.
 const tagBytes = 12
 
 // validators distinguish the versions of a file (RFC 9110 §8.8).
 type validators struct {
 	exists   bool      // there is a file
 	etag     string    // "" if there is none
-	strong   bool      // both hold to the byte
+	strong   bool      // etag and modified are strong validators: they change with any byte
 	modified time.Time // in whole seconds; zero if unknown
 	changed  time.Time // last change recorded by the system; zero if unknown
 }
 
-// precondition holds the conditions of a request against what there is, in the
-// order of RFC 9110 §13.2.2. It returns 412 or 304 if that is the answer, and 0 if
-// the request is to be done. An If-Modified-Since that is later than now is no date
-// that a server has sent, and is ignored like one that is not valid (§13.1.3): a
-// clock that was ahead once would keep the client from every change until then.
+// precondition evaluates the conditions of a request in the order of RFC 9110 §13.2.2. It returns
+// 412 or 304 if that is the answer, and 0 if the request is to be carried out. No server has sent
+// an If-Modified-Since that lies in the future, so it is ignored like an invalid one (§13.1.3):
+// otherwise a client that got a date from a clock that was ahead would see no change until then.
 func (v validators) precondition(method string, h http.Header, now time.Time) int {
 	reads := method == http.MethodGet || method == http.MethodHead
 	if tags, ok := h["If-Match"]; ok {
@@ -58,14 +56,13 @@ func (v validators) precondition(method string, h http.Header, now time.Time) in
 	return 0
 }
 
-// conditional reports whether a request has conditions that matter to methods
-// other than GET.
+// conditional reports whether a request has conditions that matter to methods other than GET.
 func conditional(h http.Header) bool {
 	return len(h["If-Match"]) > 0 || len(h["If-None-Match"]) > 0 || len(h["If-Unmodified-Since"]) > 0
 }
 
-// date returns a field that is a date, and false if it is missing or no date: then
-// it is to be ignored (RFC 9110 §13.1.3).
+// date returns the value of a field that is a date. It returns false if the field is missing or
+// invalid; then it is to be ignored (RFC 9110 §13.1.3).
 func date(h http.Header, key string) (time.Time, bool) {
 	values := h[key]
 	if len(values) != 1 {
@@ -75,10 +72,9 @@ func date(h http.Header, key string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// matches reports whether one of a list of entity tags is v's. Strong comparison
-// takes no weak ones; weak comparison ignores whether they are weak (RFC 9110
-// §8.8.3.2). "*" is any version that there is. Anything that follows something
-// that is no entity tag does not count.
+// matches reports whether one of a list of entity tags is v's. Strong comparison accepts no weak
+// tags; weak comparison ignores whether tags are weak (RFC 9110 §8.8.3.2). "*" matches any existing
+// version. The rest of a field after an invalid tag is ignored.
 func (v validators) matches(fields []string, strong bool) bool {
 	for _, field := range fields {
 		rest := field
@@ -129,8 +125,8 @@ func cutTag(s string) (tag, rest string, ok bool) {
 	return "", "", false
 }
 
-// inRange reports whether the If-Range of a request, if it has one, is for this
-// version: then its Range holds (RFC 9110 §13.1.5).
+// inRange reports whether the request has no If-Range, or one that names this version. Only then
+// does its Range apply (RFC 9110 §13.1.5).
 func (v validators) inRange(h http.Header) bool {
 	values := h["If-Range"]
 	switch len(values) {
@@ -144,21 +140,21 @@ func (v validators) inRange(h http.Header) bool {
 	if strings.HasPrefix(s, `"`) {
 		return v.strong && s == v.etag
 	}
-	t, err := http.ParseTime(s) // of a weak entity tag, too, this is an error
+	t, err := http.ParseTime(s) // a weak entity tag is an error here, too
 	return err == nil && v.strong && !v.modified.IsZero() && t.Equal(v.modified)
 }
 
-// A representation is what an answer sends: a file, or a precompressed variant of
-// it (RFC 9110 §3.2).
+// A representation is the content of an answer: a file, or a precompressed variant of it (RFC 9110
+// §3.2).
 type representation struct {
 	file     store.File
 	size     int64
-	modified time.Time // as the file has it
+	modified time.Time // the file's own time
 	coding   string    // its content coding, or ""
 	validators
 }
 
-// describe returns what a file is as a representation.
+// describe returns the representation of an open file.
 func describe(f store.File, coding string, now time.Time) (representation, error) {
 	fi, err := f.Stat()
 	if err != nil {
@@ -171,12 +167,12 @@ func describe(f store.File, coding string, now time.Time) (representation, error
 
 // validatorsOf returns the validators of a file.
 //
-// An entity tag is strong if it changes whenever the content does (RFC 9110
-// §8.8.1). The system's record of an open file is good for that, since no program
-// can set its time of change. Where a store has no such record, size and time of
-// modification have to do; they do if the time is finer than a second, as only a
-// copy with its size and its nanoseconds has it too. Neither holds for a file
-// that has only just changed. A version that another server gives holds as it is.
+// An entity tag is strong if it changes whenever the content does (RFC 9110 §8.8.1). The system's
+// record of an open file is good enough for that, since no program can set the time of change. In a
+// store without such a record, the size and the time of modification are used. They are strong if
+// the time is finer than a second, because then only a copy that keeps size and nanoseconds has the
+// same. Neither is strong for a file that has only just changed. A version that another server
+// gives is strong as it is.
 func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) validators {
 	modified := fi.ModTime()
 	changed, systemTime := modified, time.Time{}
@@ -197,7 +193,7 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 		if changed.Before(modified) {
 			changed = modified
 		}
-	case version != "": // the server that the file is on has settled what it can
+	case version != "": // the upstream has decided how strong it is
 		sum = sha256.Sum256([]byte(version))
 		changed, strong = time.Time{}, true
 	case modified.IsZero():
@@ -208,7 +204,7 @@ func validatorsOf(f store.File, fi fs.FileInfo, coding string, now time.Time) va
 	}
 	v := validators{exists: true, strong: strong && now.Sub(changed) >= settling, changed: systemTime}
 	v.etag = tagOf(sum, coding, v.strong)
-	if !modified.IsZero() && modified.Unix() != 0 { // a store that does not know says so in these ways
+	if !modified.IsZero() && modified.Unix() != 0 { // stores give these values for an unknown time
 		v.modified = modified
 		if v.modified.After(now) { // RFC 9110 §8.8.2.1
 			v.modified = now
@@ -233,15 +229,15 @@ func tagOf(sum [sha256.Size]byte, coding string, strong bool) string {
 	return string(append(tag, '"'))
 }
 
-// olderThan reports whether p is older than another, by the times that their
-// writers have set, or by those of the system. A new version often has the time
-// of its source (cp -p, rsync -a), and that may be before the variant's.
+// olderThan reports whether p is older than another, by the times of modification or by the times
+// of change. A new version often has the time of its source (cp -p, rsync -a), which may be before
+// the variant's.
 func (p representation) olderThan(other representation) bool {
 	return p.modified.Before(other.modified) ||
 		!p.changed.IsZero() && !other.changed.IsZero() && p.changed.Before(other.changed)
 }
 
-// named reports whether a request names this version of the file.
+// named reports whether the request names this version of the file.
 func (p representation) named(h http.Header) bool {
 	if len(h["If-Range"]) > 0 {
 		return p.inRange(h) && strings.Contains(h["If-Range"][0], `"`)

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A failure is an error that has a status of its own. Its text is for the peer.
+// A failure is an error with its own status. Its text is sent to the peer.
 type failure struct {
 	status int
 	text   string
@@ -64,43 +64,41 @@ var (
 	errManyTries = &failure{http.StatusServiceUnavailable, "too many logins are under way"}
 )
 
-// Why files were not sent or taken whole, besides errors of their store and of
-// the connection.
+// Reasons why a file was not transferred whole, besides errors of its store and of the connection.
 var (
-	// ErrShrunk says that a file became shorter while it was sent. The peer
-	// sees that the connection ends.
+	// ErrShrunk means that a file became shorter while it was sent. The peer sees the connection
+	// end.
 	ErrShrunk = errors.New("the file became shorter while it was sent")
 
-	// ErrCutOff says that an upload ended before its size was reached, most
-	// often since the connection was lost.
+	// ErrCutOff means that an upload ended before its size was reached, most often because the
+	// connection was lost.
 	ErrCutOff error = &failure{http.StatusBadRequest, "the upload ended before its size was reached"}
 
-	// ErrGivenUp says that the peer gave the request up before there was an answer.
+	// ErrGivenUp means that the peer gave up the request before there was an answer.
 	ErrGivenUp error = &failure{http.StatusServiceUnavailable, "the request was given up"}
 
-	// ErrManyOpen says that [Handler.MaxOpen] requests, or as many as may be of one source, have
-	// files open.
+	// ErrManyOpen means that the most requests that [Handler.MaxOpen] allows, in all or for one
+	// source, have files open.
 	ErrManyOpen error = &failure{http.StatusServiceUnavailable, "too many files are being sent or taken"}
 
-	// ErrNotListed says that a directory was asked for which has no index, or a name
-	// that ends in a slash and is none, while [Handler.Listing] is off.
+	// ErrNotListed means that [Handler.Listing] is off, and the request was for a directory without
+	// an index, or for a name that ends in a slash and is no directory.
 	ErrNotListed error = &failure{http.StatusNotFound, "there is no such page, and directories are not listed here"}
 
-	// ErrShutdown says that the server ended before the request did: the cause of
-	// the request's context is [http.ErrServerClosed].
+	// ErrShutdown means that the server ended before the request did: the cause of the request's
+	// context is [http.ErrServerClosed].
 	ErrShutdown error = &failure{http.StatusServiceUnavailable, "server is shutting down"}
 
-	// ErrLoginEnded says that [Account.Life] ended before the request did.
+	// ErrLoginEnded means that [Account.Life] ended before the request did.
 	ErrLoginEnded error = &failure{http.StatusUnauthorized, "the login has ended"}
 
 	errPanic = errors.New("the store panicked")
 )
 
-// statusOf returns the status and the words by which err is answered. The words
-// are always one of a few: the text of an error may contain paths of this machine,
-// which clients must not see.
+// statusOf returns the status and the text that answer err. The text is always one of a fixed set:
+// the text of an error may contain paths of this machine, which clients must not see.
 //
-// Of several that fit, the first counts: ErrNotRegular is an ErrPermission too.
+// If several cases fit, the first applies: ErrNotRegular is an ErrPermission too.
 func statusOf(method string, err error) (status int, text string) {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.status, f.text
@@ -114,7 +112,7 @@ func statusOf(method string, err error) (status int, text string) {
 		return http.StatusBadGateway, "the server cannot reach its files"
 	case errors.Is(err, store.ErrUnsettled):
 		return http.StatusServiceUnavailable, "the file has just changed: ask again"
-	case errors.Is(err, store.ErrChanged): // since its conditions were looked at
+	case errors.Is(err, store.ErrChanged): // changed since its conditions were checked
 		return errCondition.status, errCondition.text
 	case errors.Is(err, store.ErrNoSpace):
 		return http.StatusInsufficientStorage, "there is no room for it" // RFC 4918 §11.5
@@ -127,7 +125,7 @@ func statusOf(method string, err error) (status int, text string) {
 	case errors.Is(err, fs.ErrExist):
 		return errTaken.status, errTaken.text
 	case errors.Is(err, fs.ErrNotExist) && method == http.MethodPut:
-		return http.StatusConflict, "there is no such directory, and none can be made" // as RFC 4918 §9.7.1 has it
+		return http.StatusConflict, "there is no such directory, and none can be made" // RFC 4918 §9.7.1
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
 		return http.StatusNotFound, "there is no such file"
 	case errors.Is(err, fs.ErrPermission):

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// maxAgent and maxLogged are how many bytes are logged of a client's text, which
-	// may be anything.
+	// maxAgent and maxLogged bound the bytes of a client's text that are logged; it may contain
+	// anything.
 	maxAgent  = 200
 	maxLogged = 200
 )
 
-// Counters returns the counters as they are.
+// Counters returns the current values of the counters.
 func (h *Handler) Counters() Counters {
 	c := &h.counts
 	return Counters{
@@ -32,11 +32,10 @@ func (h *Handler) Counters() Counters {
 	}
 }
 
-// maxFields is how many header fields an answer can have without another
-// allocation.
+// maxFields is how many header fields an answer can have without another allocation.
 const maxFields = 12
 
-// An exchange is a request while it is served.
+// An exchange is one request and the state of its answer.
 type exchange struct {
 	Exchange
 	h *Handler
@@ -44,15 +43,15 @@ type exchange struct {
 	r *http.Request
 
 	acct     *Account
-	endLife  func()     // ends what endWith began; nil if it began nothing
-	payer    payer      // whose throttle it is
+	endLife  func()     // undoes endWith; nil if that was not called
+	payer    payer      // the key of throttle
 	throttle *rate.Pair // nil if neither the account nor the source has a rate
-	opened   bool       // counted as one that has files open, of source
+	opened   bool       // counted in Handler.open, under source
 	source   netip.Addr
-	name     string // in the store; "" if the target is none
+	name     string // in the store; "" if the target is no valid name
 	dir      bool   // the target ends in a slash
 
-	values [maxFields]string // of header fields: a slice for each would be an allocation for each
+	values [maxFields]string // of header fields; separate slices would each need an allocation
 	used   int
 }
 
@@ -67,22 +66,20 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x.Agent = cut(r.UserAgent(), maxAgent)
 	x.Size = -1
 	if r.ContentLength != 0 {
-		// net/http reads what is left of a content before it answers, and a peer
-		// may never send it.
+		// net/http reads the rest of the content before it answers, and a peer may never send it.
 		x.readBy(x.Began.Add(h.stall()))
 	}
 	if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {
-		// It may have had a Content-Length too, which net/http does not report. A
-		// server must close the connection then (RFC 9112 §6.1), as what follows may
-		// be a request to one of two readers only.
+		// The request may also have had a Content-Length, which net/http does not report. A server
+		// must close the connection then (RFC 9112 §6.1): a proxy may disagree about where the next
+		// request begins.
 		x.set("Connection", "close")
 	}
-	x.set("X-Content-Type-Options", "nosniff") // an upload is what its name says
+	x.set("X-Content-Type-Options", "nosniff") // a file's type follows from its name alone, as users may have uploaded it
 	return x
 }
 
-// endWith ends the request when life ends: what waits is woken, and neither reads nor
-// writes get anywhere any more.
+// endWith ends the request when life ends: its waits are woken, and its reads and writes fail.
 func (x *exchange) endWith(life context.Context) {
 	ctx, cancel := context.WithCancelCause(x.ctx())
 	x.r = x.r.WithContext(ctx)
@@ -94,20 +91,20 @@ func (x *exchange) endWith(life context.Context) {
 	})
 	x.endLife = func() {
 		if !stop() {
-			<-cut // the connection is the next request's afterwards
+			<-cut // the connection may serve the next request afterwards
 		}
 		cancel(nil)
 	}
 }
 
-// cutOff has the reads and the writes of the request fail.
+// cutOff makes the reads and writes of the request fail.
 func (x *exchange) cutOff() {
 	c, past := http.NewResponseController(x.w), time.Unix(1, 0)
 	_ = c.SetReadDeadline(past)
 	_ = c.SetWriteDeadline(past)
 }
 
-// end is deferred, so that a panic of a store is reported too, and counted.
+// end closes and counts the request. It is deferred, so that it also runs when a store panics.
 func (x *exchange) end() {
 	if x.endLife != nil {
 		x.endLife()
@@ -128,7 +125,7 @@ func (x *exchange) end() {
 	switch why := x.ended(); {
 	case x.Err == nil, why == nil, errors.Is(x.Err, why):
 	case errors.Is(why, ErrLoginEnded):
-		x.Err = why // what failed, failed by cutOff
+		x.Err = why // cutOff caused the failure
 	default:
 		x.Err = fmt.Errorf("%w: %w", why, x.Err)
 	}
@@ -147,7 +144,7 @@ func (x *exchange) end() {
 	}
 }
 
-// started reports that a file is going to be sent or taken.
+// started calls the hook for a file that is about to be sent or received.
 func (x *exchange) started() {
 	if x.h.Started != nil {
 		x.h.Started(&x.Exchange)
@@ -167,7 +164,7 @@ func (x *exchange) set(key, value string) {
 	x.used++
 }
 
-// vary adds a field of requests by which answers differ (RFC 9110 §12.5.5).
+// vary adds a request field to Vary, by which answers differ (RFC 9110 §12.5.5).
 func (x *exchange) vary(field string) {
 	if had := x.w.Header().Get("Vary"); had != "" {
 		field = had + ", " + field
@@ -180,39 +177,39 @@ func (x *exchange) writeHeader(status int) {
 	x.Status = status
 	ours := time.Duration(0)
 	if x.r.ContentLength != 0 && x.r.ProtoMajor == 1 {
-		ours = x.h.stall() // net/http first reads what is left of the content, by the deadline for that
+		ours = x.h.stall() // net/http first reads the rest of the content, until the read deadline
 	}
 	x.patient(ours)
 	x.w.WriteHeader(status)
 }
 
-// patient gives the peer time to take what is written next, and ours besides.
+// patient sets the write deadline: the peer has the stall timeout to take what is written next, and
+// this side has ours in addition.
 //
-// The deadline is never taken back: net/http sends the last of an answer after the
-// handler has returned. Then it takes it back itself, or the stream has ended. Nor
-// is it set before there is something to write, as over HTTP/2 it ends the request
-// even if nothing is.
+// The deadline is never removed here: net/http sends the end of an answer after the handler has
+// returned, and then removes it itself, or the stream has ended. Nor is a deadline set before there
+// is something to write, because over HTTP/2 it ends the request even if nothing is written.
 func (x *exchange) patient(ours time.Duration) {
-	// One of a wrapper that knows no deadlines has its own way to end what hangs.
+	// A ResponseWriter without deadlines has its own way to end requests that hang.
 	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(ours + x.h.stall()))
 	x.staysCut()
 }
 
-// readBy gives the peer until then to send what is read next.
+// readBy sets the deadline for the next reads from the peer.
 func (x *exchange) readBy(deadline time.Time) {
 	_ = http.NewResponseController(x.w).SetReadDeadline(deadline)
 	x.staysCut()
 }
 
-// staysCut takes a deadline back that was set after cutOff.
+// staysCut cuts the request off again if a deadline was set after cutOff.
 func (x *exchange) staysCut() {
 	if x.endLife != nil && errors.Is(x.ended(), ErrLoginEnded) {
 		x.cutOff()
 	}
 }
 
-// pause waits while an answer is sent, unless the request ends before. It is not
-// the peer who is slow then.
+// pause waits while an answer is sent, unless the request ends first. The wait does not count
+// against the peer's deadline.
 func (x *exchange) pause(d time.Duration) error {
 	if d > 0 {
 		x.patient(d)
@@ -220,13 +217,13 @@ func (x *exchange) pause(d time.Duration) error {
 	return x.sleep(d)
 }
 
-// reads reports whether the request is for something to be sent.
+// reads reports whether the method is GET or HEAD.
 func (x *exchange) reads() bool { return x.r.Method == http.MethodGet || x.r.Method == http.MethodHead }
 
-// bodiless reports whether the answer has no content whatever it is.
+// bodiless reports whether the answer has no content because the method is HEAD.
 func (x *exchange) bodiless() bool { return x.r.Method == http.MethodHead }
 
-// addSent and addReceived count bytes, and return how long they have to wait.
+// addSent and addReceived count bytes, and return how long the rates make them wait.
 func (x *exchange) addSent(n int64) time.Duration {
 	x.sent.Add(n)
 	x.h.counts.sent.Add(n)
@@ -239,11 +236,11 @@ func (x *exchange) addReceived(n int64) time.Duration {
 	return x.take(fromClient, time.Now(), n)
 }
 
-// The ways of bytes, each with a rate of its own.
+// The directions of bytes, each with its own rate.
 func toClient(p *rate.Pair) *rate.Bucket   { return &p.Sent }
 func fromClient(p *rate.Pair) *rate.Bucket { return &p.Received }
 
-// take returns how long n bytes have to wait by the rates that hold for the request.
+// take returns how long n bytes have to wait under the rates that apply to the request.
 func (x *exchange) take(way func(*rate.Pair) *rate.Bucket, now time.Time, n int64) time.Duration {
 	wait := way(&x.h.rate).Take(now, int(n))
 	if x.throttle != nil {
@@ -252,9 +249,8 @@ func (x *exchange) take(way func(*rate.Pair) *rate.Bucket, now time.Time, n int6
 	return wait
 }
 
-// waitForRate waits until what was let through before has had its time. A small file is
-// sent before it is waited for, and who takes one after the other and leaves each
-// time would not wait at all.
+// waitForRate waits until the rate has room again. Small files are charged after they are sent;
+// without this wait, a client that reconnects for each file would never be limited.
 func (x *exchange) waitForRate() error {
 	way := toClient
 	switch x.r.Method {
@@ -267,14 +263,14 @@ func (x *exchange) waitForRate() error {
 	now := time.Now()
 	wait := x.take(way, now, 0)
 	if wait > 0 && x.r.ContentLength != 0 {
-		// The stall timeout of the content starts then.
+		// The stall timeout of the content starts after the wait.
 		x.readBy(now.Add(wait).Add(x.h.stall()))
 	}
 	return x.sleep(wait)
 }
 
-// slowest returns the lower of the rates that hold for the request, in bytes a
-// second, and 0 if none does.
+// slowest returns the lowest rate that applies to the request, in bytes a second, and 0 if there is
+// none.
 func (x *exchange) slowest() int64 {
 	r := max(x.h.Rate, 0)
 	if x.throttle == nil {
@@ -286,7 +282,7 @@ func (x *exchange) slowest() int64 {
 	return r
 }
 
-// sleep waits, unless the request ends before.
+// sleep waits for d, unless the request ends first.
 func (x *exchange) sleep(d time.Duration) error { return rate.Sleep(x.ctx(), d) }
 
 // reply answers with a line of text.
@@ -295,18 +291,18 @@ func (x *exchange) reply(status int, text string) {
 	x.set("Content-Length", itoa(int64(len(text)+1)))
 	x.writeHeader(status)
 	if !x.bodiless() {
-		_, _ = io.WriteString(x.w, text+"\n") // or the client does not learn it
+		_, _ = io.WriteString(x.w, text+"\n") // on failure the client does not get the text
 	}
 }
 
-// retryAfter is how many seconds a client is asked to wait when the server is busy, and
-// settleAfter when a file has just changed: after that, another change would show.
+// retryAfter is how many seconds a client should wait when the server is busy, and settleAfter when
+// a file has just changed: after that time, another change would show.
 const (
 	retryAfter  = 1
 	settleAfter = 2
 )
 
-// fail answers an error, before anything else was sent.
+// fail answers with an error. Nothing else may have been sent.
 func (x *exchange) fail(err error) {
 	why := x.ended()
 	switch canceled := errors.Is(err, context.Canceled) && errors.Is(x.ctx().Err(), context.Canceled); {
@@ -318,7 +314,7 @@ func (x *exchange) fail(err error) {
 	status, text := statusOf(x.r.Method, err)
 	x.Err = err
 	for _, key := range [...]string{"Content-Encoding", "Etag", "Last-Modified"} {
-		delete(x.w.Header(), key) // they are the file's, and this is none
+		delete(x.w.Header(), key) // they describe the file, which is not sent
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusLocked {
 		after := retryAfter
@@ -330,7 +326,7 @@ func (x *exchange) fail(err error) {
 	x.reply(status, text)
 }
 
-// ended returns why this side has ended the request, or nil if it has not.
+// ended returns why this side ended the request, or nil if it did not.
 func (x *exchange) ended() error {
 	switch cause := context.Cause(x.ctx()); {
 	case errors.Is(cause, http.ErrServerClosed):
@@ -341,8 +337,8 @@ func (x *exchange) ended() error {
 	return nil
 }
 
-// abort ends a request whose answer has begun, so that the client does not take
-// what it has received for the whole.
+// abort ends a request whose answer has begun, so that the client does not take the part it has
+// received for the whole.
 func (x *exchange) abort(err error) {
 	x.Err = err
 	panic(http.ErrAbortHandler)

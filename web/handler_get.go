@@ -30,16 +30,15 @@ func (x *exchange) get() {
 	x.fail(err)
 }
 
-// directoryWithoutSlash sends who asks for a directory where its entries are, so
-// that names relative to it mean what they should. One of which there is nothing
-// to see is as good as not there.
+// directoryWithoutSlash redirects a request for a directory to the name with a slash, so that
+// relative links work. A directory that shows nothing is answered as missing.
 func (x *exchange) directoryWithoutSlash() {
 	if !x.h.Listing && !x.hasIndex() {
 		x.fail(fs.ErrNotExist)
 		return
 	}
-	// Relative, as a handler in front of this one may have removed a prefix
-	// off the path; and without the path, which might begin with two slashes.
+	// The location is relative, because a handler in front of this one may have removed a prefix of
+	// the path. It has the last element only, because the path might begin with two slashes.
 	to := url.URL{Path: path.Base(x.name) + "/", RawQuery: x.r.URL.RawQuery}
 	x.set("Location", to.String())
 	x.reply(http.StatusMovedPermanently, "it is a directory: its name ends in a slash")
@@ -53,8 +52,8 @@ func (x *exchange) hasIndex() bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// directory answers for a directory: by its index, unless its entries are asked for,
-// or by a list of them.
+// directory answers with a directory's index, unless the client wants the entries, or with a list
+// of them.
 func (x *exchange) directory() {
 	var how listingQuery
 	if x.h.Listing {
@@ -83,7 +82,7 @@ func (x *exchange) directory() {
 	x.fail(ErrNotListed)
 }
 
-// serveFile answers with a file, and closes it.
+// serveFile answers with a file and closes it.
 func (x delivery) serveFile(f store.File, name string) {
 	defer f.Close()
 	x.Path = store.LocationOf(f).Path
@@ -123,17 +122,17 @@ func (x delivery) serveFile(f store.File, name string) {
 	x.content(p, mediaType)
 }
 
-// sandbox keeps what others may have uploaded from acting as this server: a browser
-// that shows it runs no scripts, and gives it an origin of its own. Otherwise a page
-// of one user could read and write with the password of another. PDF is shown by a
-// program of its own, which a sandbox would not start.
+// sandbox keeps uploaded files from acting with the rights of this server's pages: a browser runs
+// no scripts in them, and gives them an origin of their own. Otherwise one user's page could read
+// and write with another user's password. PDF is exempt, because browsers show it in a viewer that
+// a sandbox would block.
 func (x delivery) sandbox(mediaType string) {
 	if (x.h.Users != nil || x.acct.Access.writes()) && mediaType != "application/pdf" {
 		x.set("Content-Security-Policy", "sandbox allow-downloads")
 	}
 }
 
-// content sends the file, or the parts of it that were asked for.
+// content sends the file, or the requested parts of it.
 func (x delivery) content(p representation, mediaType string) {
 	ranges, ok := x.ranges(p)
 	if ok && len(ranges) == 0 {

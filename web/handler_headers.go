@@ -7,22 +7,22 @@ import (
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// cut returns the beginning of a text.
+// cut returns the beginning of a text, at most most bytes.
 func cut(s string, most int) string { return s[:min(len(s), most)] }
 
-// digits reads a number of digits alone. One that is too large is as large as
-// can be.
+// digits reads a number that consists of digits only. A number that is too large becomes
+// math.MaxInt64.
 func digits(s string) (n int64, ok bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
 	}
-	most, _ := strconv.ParseUint(s, 10, 63) // an error has the largest number
+	most, _ := strconv.ParseUint(s, 10, 63) // on overflow the result is the largest number
 	return int64(most), true
 }
 
-// quality returns how much a client wants something, in thousandths, by the
-// Accept or the Accept-Encoding of its request (RFC 9110 §12.4.2), and whether it
-// says so by name rather than by a wildcard. A name that is not there is not wanted.
+// quality returns the weight that a client gives to name, in thousandths, according to its Accept
+// or Accept-Encoding (RFC 9110 §12.4.2), and whether the field has the name itself rather than a
+// wildcard. A name that does not occur has weight 0.
 func quality(fields []string, name string) (q int, named bool) {
 	wildcard := 0
 	for _, field := range fields {
@@ -43,8 +43,7 @@ func quality(fields []string, name string) (q int, named bool) {
 	return q, named
 }
 
-// weight reads a weight among the parameters of a list's element. One that makes
-// no sense counts nothing.
+// weight reads the weight among the parameters of a list's element. An invalid weight counts as 0.
 func weight(params string) int {
 	for p := range strings.SplitSeq(params, ";") {
 		key, value, ok := strings.Cut(strings.Trim(p, " \t"), "=")

@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// maxRanges is how many ranges of a file one request may ask for. With more it
-// gets all of the file.
+// maxRanges is how many ranges of a file one request may have. With more it gets the whole file.
 const maxRanges = 64
 
-// A byteRange is a part of a file: n bytes from first on.
+// A byteRange is a part of a file: n bytes from first.
 type byteRange struct{ first, n int64 }
 
 // contentRange returns the value of a Content-Range field (RFC 9110 §14.4).
@@ -20,11 +19,11 @@ func (b byteRange) contentRange(size int64) string {
 	return "bytes " + itoa(b.first) + "-" + itoa(b.first+b.n-1) + "/" + itoa(size)
 }
 
-// ranges returns what a request asks for of p, without what p does not have:
-// nothing if it has none of it. It returns false if all of p is the answer.
+// ranges returns the ranges of p that a request wants, cut to the size of p; none if all lie behind
+// its end. It returns false if the answer is the whole of p.
 func (x delivery) ranges(p representation) ([]byteRange, bool) {
 	values := x.r.Header["Range"]
-	// HEAD knows no ranges: RFC 9110 §14.2.
+	// HEAD has no ranges: RFC 9110 §14.2.
 	if len(values) != 1 || x.r.Method != http.MethodGet {
 		return nil, false
 	}
@@ -36,8 +35,7 @@ func (x delivery) ranges(p representation) ([]byteRange, bool) {
 	if !ok {
 		return nil, false
 	}
-	// Ranges that overlap until they are more than the file are an attack, or a
-	// mistake.
+	// Overlapping ranges that sum to more than the file are an attack or a mistake.
 	total := int64(0)
 	for _, r := range ranges {
 		if total += r.n; total > p.size {
@@ -45,13 +43,13 @@ func (x delivery) ranges(p representation) ([]byteRange, bool) {
 		}
 	}
 	if len(ranges) == 0 && p.size == 0 {
-		return nil, false // some ask for a range always; all of it is what they want
+		return nil, false // some clients always send a Range, and want the whole file
 	}
 	return ranges, true
 }
 
-// requestedRanges reads a Range field (RFC 9110 §14.1.2, §14.2). It returns false
-// if the field is to be ignored: of another unit, too long, or not well-formed.
+// requestedRanges reads a Range field (RFC 9110 §14.1.2, §14.2). It returns false if the field is
+// to be ignored: it has another unit, too many ranges, or is malformed.
 func requestedRanges(s string, size int64) (ranges []byteRange, ok bool) {
 	unit, set, ok := strings.Cut(s, "=")
 	if !ok || !strings.EqualFold(strings.Trim(unit, " \t"), "bytes") {
@@ -89,8 +87,8 @@ func requestedRanges(s string, size int64) (ranges []byteRange, ok bool) {
 	return ranges, asked > 0
 }
 
-// multipart sends several ranges (RFC 9110 §14.6). Its length is known before, so
-// that it is no more sent in chunks than a file.
+// multipart sends several ranges (RFC 9110 §14.6). It computes the length in advance, so that the
+// answer is not chunked, as for a whole file.
 func (x delivery) multipart(p representation, mediaType string, ranges []byteRange) {
 	boundary := rand.Text()
 	heads := make([]string, len(ranges))

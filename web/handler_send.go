@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// smallBody is what is sent by one read and one write, in bytes: below that
-	// nothing is saved by leaving it to the kernel.
+	// smallBody is the largest content that is sent by one read and one write, in bytes: below
+	// that, the kernel's copy saves nothing.
 	smallBody = 16 << 10
 
-	// copyBytes is the size of the buffers for what the kernel does not send by
-	// itself: eight TLS records.
+	// copyBytes is the size of the buffers for content that the kernel does not send by itself:
+	// eight TLS records.
 	copyBytes = 128 << 10
 
-	// firstPiece is how much of a file that the kernel does not send is read at once in the
-	// first step: from another machine, no more may come before a round trip.
+	// firstPiece is how many bytes are read at once in the first step, for a file that the kernel
+	// does not send: if it comes from another machine, reading more may take another round trip.
 	firstPiece = 8 << 10
 
-	// A file is sent in steps, of which each has the time of Handler.Stall, and
-	// after which the bytes are counted. They are of a size that the client has
-	// lately taken in one to four seconds.
+	// A file is sent in steps. Each has Handler.Stall as its timeout, and its bytes are counted
+	// when it ends. A step's size is one that the client has lately received in one to four
+	// seconds.
 	firstStep = 64 << 10
 	minStep   = 16 << 10
 	maxStep   = 4 << 20
@@ -36,11 +36,11 @@ var copyBuffers = sync.Pool{New: func() any { return new([copyBytes]byte) }}
 // A delivery is an exchange that sends a file, or a part of it.
 type delivery struct{ *exchange }
 
-// send sends n bytes of f from off on.
+// send sends n bytes of f, from off on.
 //
-// A file that the kernel can send must reach the connection unwrapped. A reader
-// around it, other than one io.LimitedReader, would hide it, and the kernel would
-// not be asked. So the bytes are counted by the connection, step by step.
+// A file that the kernel can send must reach the connection unwrapped. Any reader around it, except
+// one io.LimitedReader, would hide it, and the kernel's copy would not be used. So the bytes are
+// not counted by a reader, but after each step.
 func (x delivery) send(f store.File, off, n int64) error {
 	if n <= smallBody {
 		return x.sendSmall(f, off, int(n))
@@ -63,8 +63,7 @@ func (x delivery) send(f store.File, off, n int64) error {
 	})
 }
 
-// A sendBuffer is memory for bytes that the kernel does not send. It is taken when it is
-// first needed.
+// A sendBuffer is a buffer for bytes that the kernel does not send. It is allocated on first use.
 type sendBuffer struct {
 	b    *[copyBytes]byte
 	full bool // all of it may be used
@@ -86,7 +85,7 @@ func (s *sendBuffer) release() {
 	}
 }
 
-// sendParts is copyAt for a file whose parts the kernel can send.
+// sendParts is copyAt for a file of which the kernel can send some parts.
 func (x delivery) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.ReaderAt, off, n int64, buf *sendBuffer) (moved int64, err error) {
 	for moved < n {
 		var sent, want int64
@@ -106,7 +105,7 @@ func (x delivery) sendParts(to io.ReaderFrom, parts store.PartOpener, f io.Reade
 	return moved, err
 }
 
-// sendSmall sends what fits into one read, by the deadline of what is before it.
+// sendSmall sends content that fits into one read, with the write deadline that the header has set.
 func (x delivery) sendSmall(f store.File, off int64, n int) error {
 	if n == 0 {
 		return nil
@@ -121,12 +120,11 @@ func (x delivery) sendSmall(f store.File, off int64, n int) error {
 	case sent < int64(n):
 		return ErrShrunk
 	}
-	_ = x.pause(wait) // all is on its way
+	_ = x.pause(wait) // all bytes are written already
 	return nil
 }
 
-// copyAt copies n bytes of f from off on. It returns less without an error if f
-// ends before.
+// copyAt copies n bytes of f, from off on. If f ends early, it returns fewer without an error.
 func copyAt(w io.Writer, f io.ReaderAt, off, n int64, buf []byte) (moved int64, err error) {
 	for moved < n {
 		b := buf[:min(int64(len(buf)), n-moved)]
@@ -149,12 +147,11 @@ func copyAt(w io.Writer, f io.ReaderAt, off, n int64, buf []byte) (moved int64, 
 	return moved, nil
 }
 
-// inSteps moves n bytes by calls of move, and ensures that the peer takes them
-// in good time.
+// inSteps moves n bytes by calls of move, and sets a deadline for each.
 func (x delivery) inSteps(n int64, move func(n int64) (int64, error)) error {
 	step, most := int64(firstStep), int64(maxStep)
 	if r := x.slowest(); r > 0 {
-		most = min(max(r/8, minStep), maxStep) // or the deadline of a step would be the rate's
+		most = min(max(r/8, minStep), maxStep) // a step must not reach its deadline because of the rate
 		step = min(step, most)
 	}
 	for sent := int64(0); n > 0; {
@@ -173,7 +170,7 @@ func (x delivery) inSteps(n int64, move func(n int64) (int64, error)) error {
 		}
 		switch took := time.Since(began); {
 		case took < quickStep:
-			step = min(2*step, most, sent) // so that blocks of a cache are sent whole
+			step = min(2*step, most, sent) // at most as much as was sent before, so that chunks of the cache are sent whole
 		case took > slowStep:
 			step = max(step/2, minStep)
 		}

@@ -9,17 +9,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxPath is how many bytes of a decoded path are looked at: as many as a store
-// takes for a name.
+// maxPath is the largest accepted size of a decoded path, in bytes: as many as a store accepts for
+// a name.
 const maxPath = 4096
 
-// nameOf returns the name that the target of a request has in a store, and
-// whether it is a directory's, which ends in a slash. The root is ".".
+// nameOf returns the name in a store for the target of a request, and whether the path ends in a
+// slash, as that of a directory does. The root is ".".
 //
-// Each name has one path, decoded. A proxy in front may have rules for paths, and
-// what is the same file by another path would pass them by: so dot segments,
-// backslashes and %2F are refused, and of two slashes in a row the error is
-// errDoubleSlash.
+// Each name has one path, decoded. A proxy in front may have rules for paths, and a second path of
+// the same file would bypass them. So dot segments, backslashes and %2F are refused. For two
+// slashes in a row the error is errDoubleSlash.
 func nameOf(u *url.URL) (name string, dir bool, err error) {
 	p := u.Path
 	switch {
@@ -48,9 +47,9 @@ func nameOf(u *url.URL) (name string, dir bool, err error) {
 	return "", false, errDoubleSlash
 }
 
-// loaderName returns the name that shim means when it asks for the loader beside itself, as
-// DIR//grubx64.efi (its releases up to 16.1 at least). shim follows no redirect. Only the
-// files of UEFI have this second path, so that rules of a proxy hold for all others.
+// loaderName returns the name that shim means when it requests the loader beside itself as
+// DIR//grubx64.efi (its releases up to 16.1 at least). shim follows no redirects. Only .efi files
+// have this second path, so a proxy's rules hold for all others.
 func loaderName(p string) (name string, ok bool) {
 	dir, file, ok := strings.Cut(p, "//")
 	if !ok || !strings.HasPrefix(p, "/") || strings.Contains(file, "/") || !strings.EqualFold(path.Ext(file), ".efi") {
@@ -70,13 +69,13 @@ func hasDots(p string) bool {
 	return false
 }
 
-// redirectSlashes sends a client that writes two slashes in a row, as a base URL
-// and a path often make them, to the path with one.
+// redirectSlashes redirects a client that writes two slashes in a row, as joining a base URL and a
+// path often does, to the path with one.
 func (x *exchange) redirectSlashes() {
 	p := x.r.URL.Path
 	first := strings.Index(p, "//")
-	// Relative, as a handler in front of this one may have removed a prefix
-	// the path: up from where the last slash is to where the first of two is.
+	// The location is relative, because a handler in front of this one may have removed a prefix of
+	// the path: it leads up from the last slash to the first double slash.
 	up := strings.Repeat("../", strings.Count(p[first+1:], "/"))
 	parts := strings.FieldsFunc(p[first:], func(r rune) bool { return r == '/' })
 	to := up + strings.Join(parts, "/")

@@ -4,12 +4,12 @@ import "strings"
 
 const octets = "application/octet-stream"
 
-// types are the media types of files, by extension. It is a table of ours, as the
-// system's differ from machine to machine, and some take an initrd for text.
+// types are the media types of files, by extension. The table is our own, because the systems'
+// tables differ from machine to machine, and some take an initrd for text.
 //
-// Boot files are octet-stream: UEFI HTTP boot then goes by the extension (.efi,
-// .iso, .img), and iPXE and GRUB do not care. So are all extensions that are not
-// here; nothing is ever guessed from the content, which a user may have uploaded.
+// Boot files are octet-stream: UEFI HTTP boot then uses the extension (.efi, .iso, .img), and iPXE
+// and GRUB do not care. Extensions that are not listed are octet-stream too. Types are never
+// guessed from the content, which a user may have uploaded.
 var types = map[string]string{
 	".7z":    "application/x-7z-compressed",
 	".avif":  "image/avif",

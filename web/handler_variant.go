@@ -8,27 +8,26 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A coding is a content coding of which there may be a variant beside a file.
+// A coding is a content coding, and the extension of variants that have it.
 type coding struct{ name, ext string }
 
-// codings are those that are looked for, the densest first. zstd is RFC 8878's.
+// codings are the supported codings, the densest first. zstd is defined in RFC 8878.
 var codings = [...]coding{{"br", ".br"}, {"zstd", ".zst"}, {"gzip", ".gz"}}
 
-// isTree reports whether the names of the store are those of one tree. Others
-// look a name up here and there: in one directory after the other, or by rules for
-// it. Of two names that differ in the extension they may find one file here and
-// one there, or the same for both.
+// isTree reports whether the store is a single tree. Other stores search for a name: in one
+// directory after the other, or by rules. For two names that differ in the extension they may
+// return unrelated files, or the same file twice.
 func (x *exchange) isTree() bool {
 	_, ok := x.acct.Store.(store.Tree)
 	return ok
 }
 
-// variant opens the precompressed variant of a file that a request likes best. It
-// returns false if the file itself is the answer.
+// variant opens the precompressed variant of a file that the client prefers. It returns false if
+// the file itself is the answer.
 //
-// A variant that is older than the file is of an older version, and does not
-// count. Nor does any for a request with a Range, unless it names the variant by
-// its entity tag: the ranges of who has not are of the file.
+// A variant that is older than the file belongs to an older version and is not used. Nor is any
+// variant for a request with a Range, unless the request names the variant by its entity tag:
+// ranges without one refer to the file.
 func (x delivery) variant(name string, of representation) (representation, bool) {
 	accepted := x.r.Header["Accept-Encoding"]
 	if len(accepted) == 0 || isCoded(name) {
@@ -47,7 +46,7 @@ func (x delivery) variant(name string, of representation) (representation, bool)
 		}
 		f, err := x.acct.Store.Open(x.ctx(), name+c.ext)
 		if err != nil {
-			continue // there is the file itself
+			continue // the file itself remains
 		}
 		p, err := describe(f, c.name, x.Began)
 		if err != nil || p.olderThan(of) || ranged && !p.named(x.r.Header) {
@@ -62,7 +61,7 @@ func (x delivery) variant(name string, of representation) (representation, bool)
 	return found, best > 0
 }
 
-// isCoded reports whether a name is that of a variant.
+// isCoded reports whether a name has the extension of a variant.
 func isCoded(name string) bool {
 	return slices.ContainsFunc(codings[:], func(c coding) bool { return c.ext == path.Ext(name) })
 }

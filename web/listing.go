@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxAbove is how many directories may be above one in which links to
-	// directories are listed: each of them is looked at for that.
+	// maxAbove is the largest depth of a directory whose links to directories are listed: each
+	// directory above it is examined for that.
 	maxAbove = 128
 
 	listingBatch = 256 // entries read at a time
 )
 
-// take counts n more, and returns an error if they are too many.
+// take adds n entries, and returns an error if there are too many.
 func (l *listedEntries) take(n int) error {
 	if l.n.Add(int64(n)) > maxListed {
 		l.n.Add(int64(-n))
@@ -45,7 +45,7 @@ func (x directoryList) list(how listingQuery) {
 	if how.json {
 		mediaType = "application/json"
 	}
-	if x.bodiless() { // to count them all would be much work for nothing
+	if x.bodiless() { // counting all entries for a HEAD would be wasted work
 		if err := x.isDirectory(); err != nil {
 			x.fail(err)
 			return
@@ -91,18 +91,18 @@ func (x directoryList) isDirectory() error {
 	return err
 }
 
-// A gathering is the entries of a directory as they are read.
+// A gathering holds the entries of a directory while they are read.
 type gathering struct {
 	name  string // the directory
 	list  []entry
-	above []fs.FileInfo // the directory, and those that it is in; nil until it is needed
+	above []fs.FileInfo // the directory and its parents; nil until needed
 }
 
-// entries returns the entries of a directory, in no order, without those that no
-// client could get: what is neither file nor directory, links that lead nowhere or
-// out, and names that no path can spell. It leaves out links that lead to a
-// directory which they are in, too: a client that follows all links would never
-// finish. As many as it returns, with or without an error, count as listed.
+// entries returns the entries of a directory, in no order. It leaves out entries that no client
+// could get: those that are neither file nor directory, links that are dangling or lead out, and
+// names that no path can spell. It also leaves out links to a directory above them: a client that
+// follows all links would never finish. All returned entries, with or without an error, count as
+// listed.
 func (x directoryList) entries(name string) (list []entry, err error) {
 	g := &gathering{name: name}
 	switch can := store.CapabilitiesOf(x.acct.Store); {
@@ -116,7 +116,7 @@ func (x directoryList) entries(name string) (list []entry, err error) {
 		for _, e := range all {
 			fi, err := e.Info()
 			if err != nil {
-				continue // it has gone
+				continue // it is gone
 			}
 			if err := x.addEntry(g, fi); err != nil {
 				return g.list, err
@@ -182,14 +182,13 @@ func entryOf(name string, fi fs.FileInfo) entry {
 	return entry{name, fi.Size(), fi.ModTime().Unix(), fi.Mode().Perm(), fi.IsDir()}
 }
 
-// isAbove reports whether a directory is the one that is listed, or one that it is
-// in, or may be.
+// isAbove reports whether a directory is the listed one or one of its parents, or might be.
 func (x directoryList) isAbove(g *gathering, dir fs.FileInfo) bool {
 	if strings.Count(g.name, "/") >= maxAbove {
 		return true
 	}
 	if g.above == nil {
-		g.above = []fs.FileInfo{} // once, whatever comes of it
+		g.above = []fs.FileInfo{} // only once, even if nothing is found
 		for name := g.name; ; name = path.Dir(name) {
 			if fi, err := x.acct.Store.Stat(x.ctx(), name); err == nil {
 				g.above = append(g.above, fi)
@@ -202,9 +201,9 @@ func (x directoryList) isAbove(g *gathering, dir fs.FileInfo) bool {
 	return slices.ContainsFunc(g.above, func(fi fs.FileInfo) bool { return store.SameFile(fi, dir) })
 }
 
-// A pieceWriter sends a listing or an archive as it is written, and gives the peer time
-// for each piece. None is larger than listingBuffer, so that one who takes nothing is
-// noticed soon.
+// A pieceWriter sends a listing or an archive while it is written, and sets a deadline for each
+// piece. No piece is larger than listingBuffer, so that a peer that receives nothing is noticed
+// soon.
 type pieceWriter struct{ x *exchange }
 
 func (p pieceWriter) Write(b []byte) (int, error) {

@@ -15,19 +15,19 @@ import (
 	"github.com/haul-project/haul/internal/webpage"
 )
 
-// maxCrumbs is how many of the directories above have links in the page of a listing: the
-// first, and the last ones.
+// maxCrumbs is how many parent directories have links in the page of a listing: the first one and
+// the last ones.
 const maxCrumbs = 16
 
 //go:embed page
 var pageFiles embed.FS
 
-// pageTemplate has what is before and after the lines of the entries. The lines are
-// written without a template, which would take twenty times as long for them.
+// pageTemplate has the text before and after the lines of the entries. The lines are written
+// without a template, which would take twenty times as long.
 var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
 
-// The parts of the page that run or are laid out, and the policy that allows them alone:
-// nothing else in a page runs, whatever the names in it are.
+// The styles and scripts of the page, and the policies that allow only these: nothing else in a
+// page runs, whatever names it shows.
 var (
 	pageStyle    = webpage.Part(pageFiles, "page/page.css")
 	listScript   = webpage.Part(pageFiles, "page/list.js")
@@ -42,12 +42,12 @@ func policyOf(scripts string) string {
 		"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }
 
-// A page is what the template shows of a listing.
+// A page is the data of the template for a listing.
 type page struct {
 	Title, Name string
 	Above       []crumb
 	Columns     []column
-	Search      string // what was searched for; "" if all entries are there
+	Search      string // the search text; "" if all entries are shown
 	By, Order   string
 	Count       string
 	All         string // the link to all entries
@@ -57,14 +57,14 @@ type page struct {
 	Scripts     []template.JS
 }
 
-// A crumb leads to a directory above; without a link it stands for several.
+// A crumb is a link to a directory above. Without a link it stands for several omitted ones.
 type crumb struct{ Name, Link string }
 
-// A column is the heading of one. Its link sorts by the column, or turns the order round.
+// A column is the heading of a column. Its link sorts by the column, or reverses the order.
 type column struct{ Heading, Link, Sorted, Arrow string }
 
-// writeHTML writes a listing for people. It escapes all text that is not its own. all is
-// how many entries there are, of which those in entries have been searched for.
+// writeHTML writes a listing as a page. It escapes all text that comes from outside. all is the
+// number of entries before the search, whose results are in entries.
 func writeHTML(to io.Writer, name string, access Access, how listingQuery, entries []entry, all int) error {
 	w := bufio.NewWriterSize(to, listingBuffer)
 	p := newPage(name, how, len(entries), all)
@@ -80,7 +80,7 @@ func writeHTML(to io.Writer, name string, access Access, how listingQuery, entri
 		if e.dir {
 			shown, size = shown+"/", ""
 		}
-		// Relative, and with "./" before a name that would look like a scheme.
+		// The link is relative, with "./" before a name that would look like a scheme.
 		link := url.URL{Path: shown}
 		b := append(w.AvailableBuffer(), `<tr><td><a href="`...)
 		b = append(append(b, html.EscapeString(link.String())...), `"><bdi>`...)
@@ -122,8 +122,8 @@ func newPage(name string, how listingQuery, n, all int) *page {
 	return p
 }
 
-// crumbsOf returns the directories that a directory is in. Their links are relative, as a
-// handler in front of this one may have removed a prefix off the path.
+// crumbsOf returns the parents of a directory. Their links are relative, because a handler in front
+// of this one may have removed a prefix of the path.
 func crumbsOf(name string) []crumb {
 	parts := strings.Split(name[1:], "/")
 	crumbs := []crumb{{"/", strings.Repeat("../", len(parts))}}
@@ -139,7 +139,7 @@ func crumbsOf(name string) []crumb {
 	return crumbs
 }
 
-// countOf says how many entries there are.
+// countOf returns the text with the number of entries.
 func countOf(n, all int) string {
 	text := itoa(int64(all))
 	if n < all {

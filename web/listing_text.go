@@ -16,7 +16,7 @@ import (
 
 const (
 	listingBuffer = 32 << 10 // bytes written at a time
-	maxSearch     = 255      // bytes of what is searched for in names: no name is longer
+	maxSearch     = 255      // bytes of a search text: no name is longer
 )
 
 // writeJSON writes a listing as an array of objects:
@@ -24,7 +24,7 @@ const (
 //	{"name":"kernel","type":"file","size":1234,"mtime":"2026-01-02T03:04:05Z"}
 //	{"name":"boot","type":"directory","mtime":"2026-01-02T03:04:05Z"}
 //
-// A name that is not UTF-8 is there in base64 as well, as name_bytes.
+// A name that is not UTF-8 is also given in base64, as name_bytes.
 func writeJSON(to io.Writer, entries []entry) error {
 	w := bufio.NewWriterSize(to, listingBuffer)
 	between := "[\n"
@@ -72,21 +72,21 @@ type entry struct {
 	dir      bool
 }
 
-// A listingQuery is how a listing is asked for: by the query of its URL, such as
+// A listingQuery says how a listing is requested: by the query of the URL, such as
 // "?sort=size&order=desc", and by Accept.
 type listingQuery struct {
-	entries    bool   // the entries are asked for, even if there is an index
+	entries    bool   // the client wants the entries, even if there is an index
 	json       bool   // rather than HTML
 	by         string // one of listingColumns
 	descending bool
-	search     string // a part of the names; "" asks for all
+	search     string // a text that names must contain; "" selects all
 	archive    string // the kind of archive; "" asks for a list
 }
 
-// listingColumns are what a listing can be sorted by, and the headings of its columns.
+// listingColumns are the columns that a listing can be sorted by, with their headings.
 var listingColumns = [...]struct{ by, heading string }{{"name", "Name"}, {"size", "Size"}, {"time", "Modified"}}
 
-// listingQuery reads how the listing is asked for. It ignores what it does not know.
+// listingQuery reads the listing's query. It ignores unknown values.
 func (x directoryList) listingQuery() listingQuery {
 	query, _ := url.ParseQuery(x.r.URL.RawQuery)
 	q := listingQuery{json: query.Has("json") || x.prefersJSON(), by: listingColumns[0].by, descending: query.Get("order") == "desc"}
@@ -117,7 +117,7 @@ func (q listingQuery) link(by, order, search string) string {
 	return link
 }
 
-// keep returns the entries with the text that is searched for in their names, in any case.
+// keep returns the entries whose names contain the search text, ignoring case.
 func (q listingQuery) keep(entries []entry) []entry {
 	if q.search == "" {
 		return entries
@@ -126,7 +126,7 @@ func (q listingQuery) keep(entries []entry) []entry {
 	return slices.DeleteFunc(entries, func(e entry) bool { return !strings.Contains(strings.ToLower(e.name), want) })
 }
 
-// prefersJSON reports whether Accept names JSON, and likes HTML no better.
+// prefersJSON reports whether Accept names JSON, and HTML is absent or ranks lower.
 func (x directoryList) prefersJSON() bool {
 	accept := x.r.Header["Accept"]
 	asJSON, named := quality(accept, "application/json")
@@ -137,8 +137,8 @@ func (x directoryList) prefersJSON() bool {
 	return !named || asJSON > asHTML
 }
 
-// sort sorts the entries. Those that are equal are in the order of their names, and
-// directories, which have no size, come first where sizes count.
+// sort sorts the entries. Equal entries are sorted by name. By size, directories come first, as
+// they have no size.
 func (q listingQuery) sort(entries []entry) {
 	slices.SortFunc(entries, func(a, b entry) int {
 		order := 0

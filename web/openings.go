@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// DefaultMaxOpen is how many requests of a Handler may have files open at a time
-// if it does not say. One that hangs keeps a buffer of 64 to 256 KiB too.
+// DefaultMaxOpen is the default of Handler.MaxOpen. A request that hangs also keeps a buffer of 64
+// to 256 KiB.
 const DefaultMaxOpen = 8192
 
-// openings count the requests that have files open, or are about to. Connections
-// are no measure of that, as one of HTTP/2 has many requests at a time.
+// openings counts the requests that have files open, or are about to open them. Counting
+// connections would not do, as one HTTP/2 connection carries many requests at a time.
 type openings struct {
 	mu       sync.Mutex
 	n        int                // mu
-	bySource map[netip.Addr]int // mu: none is 0, so there are n at most
+	bySource map[netip.Addr]int // mu: no value is 0, so there are at most n of them
 }
 
-// forOthers is which part of the requests no source alone can have: enough for the others to
-// be served, while all machines behind one translation of addresses (NAT) are one source.
+// forOthers sets the share of requests that one source can never have, an eighth: enough to serve
+// the others, while all machines behind one NAT are one source.
 const forOthers = 8
 
-// take counts one more of a source, unless there are as many as may be: most, and
-// of one source all but an eighth. Of who is not known, all may be.
+// take counts one more request of a source. It returns false if there are most of them already, or
+// if the source has seven eighths of that. Without a known source only most applies.
 func (o *openings) take(from netip.Addr, most int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,8 +54,8 @@ func (o *openings) give(from netip.Addr) {
 	}
 }
 
-// sourceOf returns what counts as one source: an address or, of IPv6, a network of
-// 64 bits, all of whose addresses one machine can have.
+// sourceOf returns the key of a source: an IPv4 address, or an IPv6 network of 64 bits, all of
+// whose addresses one machine can have.
 func sourceOf(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	bits := 64

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxSource is how many bytes an Upload-Source may have.
+// maxSource is the largest size of an Upload-Source, in bytes.
 const maxSource = 256
 
 // receiveBytes is the size of the buffers for uploads.
@@ -23,19 +23,18 @@ const receiveBytes = 256 << 10
 
 var receiveBuffers = sync.Pool{New: func() any { return new([receiveBytes]byte) }}
 
-// An uploading is an exchange that changes a file.
+// An uploading is an exchange that uploads or removes a file.
 type uploading struct{ *exchange }
 
-// put answers PUT (RFC 9110 §9.3.4). The content is asked for (Expect:
-// 100-continue) by the first read of it, and so only once all that could refuse
-// it has been looked at.
+// put answers PUT (RFC 9110 §9.3.4). The first read of the content sends 100 Continue, so all
+// checks that could refuse the upload come before it.
 func (x uploading) put() {
 	err := x.receive()
 	if errors.Is(err, fs.ErrExist) && x.onlyNew() {
-		err = fmt.Errorf("%w: %w", errCondition, err) // it has come up since the conditions were looked at
+		err = fmt.Errorf("%w: %w", errCondition, err) // the file was created after the conditions were checked
 	}
 	if x.r.ProtoMajor == 1 && (errors.Is(err, ErrCutOff) || errors.Is(err, errStalled)) {
-		x.set("Connection", "close") // or net/http would wait for the rest
+		x.set("Connection", "close") // otherwise net/http would wait for the rest
 	}
 	if err != nil {
 		x.fail(err)
@@ -86,24 +85,23 @@ func (x uploading) receive() error {
 	return x.publish(u, exists)
 }
 
-// mayPut holds conditions against what has the name, and reports whether a file
-// has it that will be replaced. Whether the name may be taken is the store's to
-// say: what is uploaded may go elsewhere than where files are served from.
+// mayPut checks the request's conditions, and reports whether a file with the name exists and will
+// be replaced. Whether the name may be used is for the store to decide: uploads may be stored in
+// another place than the served files.
 func (x uploading) mayPut() (exists bool, err error) {
 	fi, err := x.acct.Store.Stat(x.ctx(), x.name)
 	switch {
 	case err == nil:
 		exists = !fi.IsDir() && x.acct.Access.replaces()
 	case errors.Is(err, fs.ErrNotExist):
-	case errors.Is(err, fs.ErrPermission): // who may not look may still write
+	case errors.Is(err, fs.ErrPermission): // a client that may not read may still write
 	default:
 		return false, err
 	}
 	return exists, x.holds()
 }
 
-// holds returns an error unless the conditions of a request that changes
-// something hold for what has the name now.
+// holds returns an error unless the request's conditions hold for the file that has the name now.
 func (x uploading) holds() error {
 	if !conditional(x.r.Header) {
 		return nil
@@ -111,9 +109,9 @@ func (x uploading) holds() error {
 	return x.holding(func(fs.FileInfo) error { return nil })
 }
 
-// holding calls do if the conditions hold for what has the name now, and with its
-// description; that is nil if there is nothing. A file is open meanwhile. Those who may
-// only upload learn nothing by the conditions but whether it exists.
+// holding calls do if the conditions hold for the file that has the name now. do gets the file's
+// description, or nil if there is no file. The file stays open meanwhile. Clients that may only
+// upload learn nothing from the conditions except whether the file exists.
 func (x uploading) holding(do func(was fs.FileInfo) error) error {
 	var v validators
 	var was fs.FileInfo
@@ -140,8 +138,8 @@ func (x uploading) holding(do func(was fs.FileInfo) error) error {
 	return do(was)
 }
 
-// onlyNew reports whether the request wants no file replaced. The store then
-// holds it to that to the last moment.
+// onlyNew reports whether the request must not replace a file. The store then enforces that until
+// the commit.
 func (x uploading) onlyNew() bool {
 	for _, field := range x.r.Header["If-None-Match"] {
 		if strings.Trim(field, " \t") == "*" {
@@ -151,8 +149,8 @@ func (x uploading) onlyNew() bool {
 	return false
 }
 
-// fill writes the content of the request to u, from off on. It must be n bytes; if
-// that is -1, it may be as many as uploads may have that do not say.
+// fill writes the content of the request to u, from off on. The content must have n bytes; if n is
+// -1, the bound for uploads of unknown size applies.
 func (x uploading) fill(u store.Upload, off, n int64) error {
 	most := n
 	if n < 0 {
@@ -165,11 +163,11 @@ func (x uploading) fill(u store.Upload, off, n int64) error {
 	body := &patientReader{x: x.exchange}
 	defer body.done()
 	if x.r.ProtoMajor == 1 {
-		x.patient(0) // for "100 Continue", which net/http sends at the first read
+		x.patient(0) // for 100 Continue, which net/http sends at the first read
 	}
 	for left := most; ; {
-		body.due = 0 // it is not the peer's fault how long the last piece took here
-		// Reading one byte more than allowed shows whether there are more.
+		body.due = 0 // the time that the last piece took here must not count against the peer
+		// Reading one byte more than allowed shows whether there is too much.
 		got, err := io.ReadFull(body, buf[:min(left+1, int64(len(buf)))])
 		wait := x.addReceived(int64(got))
 		if int64(got) > left {
@@ -199,14 +197,13 @@ func (x uploading) fill(u store.Upload, off, n int64) error {
 	}
 }
 
-// A patientReader reads the content of a request. The peer has the time of
-// Handler.Stall for each minStep bytes, as it has for what it takes: by sending less
-// it cannot hold a place.
+// A patientReader reads the content of a request. The peer has Handler.Stall for each minStep
+// bytes, as for the bytes that it receives, so it cannot keep a request open by sending less.
 type patientReader struct {
 	x      *exchange
-	due    int  // bytes that have to come by the deadline; 0 or less has the next read move it
-	ended  bool // by the client, when all was there
-	silent bool // the client, for as long as it may be
+	due    int  // bytes that have to come by the deadline; if 0 or less, the next read moves the deadline
+	ended  bool // the client has sent all of it
+	silent bool // the deadline has passed
 }
 
 func (p *patientReader) Read(b []byte) (int, error) {
@@ -220,8 +217,8 @@ func (p *patientReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// done leaves a deadline for what has not come yet: net/http reads that, before it
-// answers or before it closes. One that has passed has it close at once.
+// done leaves a deadline for the rest of the content, which net/http reads before it answers or
+// before it closes. If the deadline has passed, net/http closes the connection at once.
 func (p *patientReader) done() {
 	switch {
 	case p.ended:
@@ -231,7 +228,7 @@ func (p *patientReader) done() {
 	}
 }
 
-// reason says what it means that the content cannot be read.
+// reason returns the error of the request for a failed read of its content.
 func (p *patientReader) reason(err error) error {
 	tooLarge, ok := errors.AsType[*http.MaxBytesError](err)
 	switch {
@@ -243,9 +240,9 @@ func (p *patientReader) reason(err error) error {
 	return fmt.Errorf("%w: %w", ErrCutOff, err)
 }
 
-// publish commits an upload, and answers so. If the request has conditions they
-// have to hold still; a change in the moment between that check and the commit is
-// not noticed, but for If-None-Match: *, which the store checks.
+// publish commits an upload and answers. If the request has conditions, they are checked once more.
+// A change between that check and the commit goes unnoticed, except with If-None-Match: *, which
+// the store checks.
 func (x uploading) publish(u store.Upload, exists bool) error {
 	if len(x.r.Header["If-Match"]) > 0 || len(x.r.Header["If-Unmodified-Since"]) > 0 {
 		if err := x.holds(); err != nil {
@@ -263,7 +260,7 @@ func (x uploading) publish(u store.Upload, exists bool) error {
 	return nil
 }
 
-// remove answers DELETE (RFC 9110 §9.3.5). Directories are left alone.
+// remove answers DELETE (RFC 9110 §9.3.5). Directories cannot be removed.
 func (x uploading) remove() {
 	remove := store.CapabilitiesOf(x.acct.Store).Remove
 	err := errors.ErrUnsupported
@@ -288,9 +285,8 @@ func (x uploading) remove() {
 	x.writeHeader(http.StatusNoContent)
 }
 
-// An uploadPart is what a PUT brings of a file: the bytes from first to last, of
-// total. One that brings nothing, and asks how much is there, has last before
-// first.
+// An uploadPart is the part of a file that a PUT brings: the bytes from first to last, of total. If
+// last is before first, the PUT brings nothing and asks how much is there.
 type uploadPart struct{ first, last, total int64 }
 
 func (p uploadPart) n() int64   { return p.last - p.first + 1 }
@@ -316,15 +312,15 @@ func (x uploading) uploadPart() (*uploadPart, error) {
 	return &p, nil
 }
 
-// parseUploadRange reads a Content-Range (RFC 9110 §14.4) of a request: "bytes
-// 0-99/200", or "bytes */200", which asks. The size must be known.
+// parseUploadRange reads a Content-Range (RFC 9110 §14.4) of a request: "bytes 0-99/200", or "bytes
+// */200", which asks how much is there. The size must be known.
 func parseUploadRange(s string) (p uploadPart, ok bool) {
 	unit, rest, _ := strings.Cut(s, " ")
 	if !strings.EqualFold(unit, "bytes") {
 		return p, false
 	}
 	span, size, _ := strings.Cut(rest, "/")
-	// A number that does not fit is the largest there is, which is no size.
+	// digits returns the largest number for one that does not fit, which is no valid size.
 	if p.total, ok = digits(size); !ok || p.total <= 0 || p.total == math.MaxInt64 {
 		return uploadPart{}, false
 	}
@@ -342,21 +338,21 @@ func parseUploadRange(s string) (p uploadPart, ok bool) {
 	return p, true
 }
 
-// receivePart takes a part of an upload (RFC 9110 §14.5), or says how much of it
-// is there. If the connection is lost, the store keeps the part for the next one,
-// if it can. With the last part the file is published.
+// receivePart takes a part of an upload (RFC 9110 §14.5), or answers how much of it is there. If
+// the connection is lost, the store keeps the part for the next request, if it can. The last part
+// publishes the file.
 func (x uploading) receivePart(p *uploadPart, c store.Create, exists bool) error {
 	c.Resume, c.Source = x.uploader(), x.r.Header.Get("Upload-Source")
-	c.Parents = !p.asks() // to ask makes nothing
+	c.Parents = !p.asks() // a question makes no directories
 	u, err := x.acct.Store.Create(x.ctx(), x.name, c)
 	if p.asks() && errors.Is(err, fs.ErrNotExist) {
-		x.kept(0) // of a directory that is missing, too
+		x.kept(0) // also if the directory is missing
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer u.Close() // keeps, unless committed
+	defer u.Close() // keeps the part, unless committed
 	x.Path = store.LocationOf(u).Path
 	r, resumes := store.As[store.Resumer](u)
 	there := int64(0)
@@ -383,8 +379,8 @@ func (x uploading) receivePart(p *uploadPart, c store.Create, exists bool) error
 	return x.keep(u, max(there, p.last+1))
 }
 
-// keep ends an upload that will be resumed, once what there is of it is safe, and
-// says how much that is.
+// keep closes an upload that will be resumed, so that its bytes are safe, and answers how many
+// there are.
 func (x uploading) keep(u store.Upload, there int64) error {
 	if err := u.Close(); err != nil {
 		return err
@@ -393,17 +389,17 @@ func (x uploading) keep(u store.Upload, there int64) error {
 	return nil
 }
 
-// kept answers how much of an upload is there.
+// kept answers with the number of bytes that are there.
 func (x uploading) kept(there int64) {
 	x.offset(there)
 	x.reply(http.StatusAccepted, "that much is there: see Upload-Offset")
 }
 
-// offset says how many bytes of an upload are there.
+// offset sets the field that says how many bytes of an upload are there.
 func (x uploading) offset(n int64) { x.set("Upload-Offset", itoa(n)) }
 
-// uploader says whose upload it is, so that no client resumes another's: a user's,
-// or, without a user, an address's.
+// uploader names the owner of an upload, so that no client resumes another's: the user or, without
+// a user, the address.
 func (x uploading) uploader() string {
 	if x.acct.User != "" {
 		return "http user " + x.acct.User
