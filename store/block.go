@@ -8,23 +8,23 @@ import (
 	"sync/atomic"
 )
 
-// memOverhead is what a file counts besides its bytes, and what a directory
-// counts, a symbolic link besides its text, and each further name of a file,
-// so that the limit bounds the number of empty ones too.
+// memOverhead is the charge, in bytes, for a file in addition to its data, for a directory, for a
+// symbolic link in addition to its text, and for each further name of a file. So the limit bounds
+// the number of empty ones too.
 const memOverhead = 512
 
 const (
-	// mapThreshold is the room from which on memory is mapped rather than
-	// allocated, where that can be done. A mapping grows without a copy, but
-	// costs system calls and whole pages: not worth it for a small file.
+	// mapThreshold is the size, in bytes, from which memory is mapped rather than allocated, where
+	// that is possible. A mapping grows without a copy, but costs system calls and whole pages,
+	// which is not worth it for a small file.
 	mapThreshold = 256 << 10
 
-	// copyBelow is the size below which a finished file leaves its mapping
-	// for the heap. The kernel allows a process some 65,000 mappings.
+	// copyBelow is the size, in bytes, below which a finished file is moved from its mapping to the
+	// heap. The kernel allows a process some 65,000 mappings.
 	copyBelow = 16 << 10
 
-	// uploadAhead is the room that an upload takes at most beyond what has come,
-	// for a size that it has only announced.
+	// uploadAhead bounds the room, in bytes, that an upload reserves beyond its data for a size
+	// that it has only announced.
 	uploadAhead = 64 << 10
 )
 
@@ -34,7 +34,7 @@ type budget struct {
 	used  atomic.Int64 // bytes, at most limit
 }
 
-// take charges n bytes, or returns an error that is ErrNoSpace.
+// take charges n bytes, or returns ErrNoSpace.
 func (b *budget) take(n int64) error {
 	for {
 		used := b.used.Load()
@@ -47,7 +47,7 @@ func (b *budget) take(n int64) error {
 	}
 }
 
-// fits returns an error that is ErrNoSpace if a file of size bytes is too large now.
+// fits returns ErrNoSpace if a file of size bytes does not fit now.
 func (b *budget) fits(size int64) error {
 	if size > b.limit-b.used.Load()-memOverhead {
 		return b.full()
@@ -61,32 +61,30 @@ func (b *budget) full() error {
 	return fmt.Errorf("%w: limit of %d bytes reached", ErrNoSpace, b.limit)
 }
 
-// A block is the memory of one file, charged to a budget: memOverhead and all
-// of its room. Above mapThreshold it is mapped where mremap can make it grow
-// and shrink without a copy. It is freed by free, or by the garbage collector
-// once nothing refers to it: a reader that is never closed, or a whole store that is
-// dropped, leaks nothing for ever.
+// A block is the memory of one file, charged to a budget: memOverhead and its whole capacity. Above
+// mapThreshold it is mapped, where mremap can grow and shrink it without a copy. It is freed by
+// free, or by the garbage collector once nothing refers to it; so a reader that is never closed and
+// a store that is dropped leak nothing.
 //
-// A block is not safe for concurrent use. Keep only the block, never its data:
-// mapped memory is not the collector's.
+// A block is not safe for concurrent use. Keep only the block, never its data, since the garbage
+// collector does not manage mapped memory.
 type block struct {
 	*extent
 	cleanup runtime.Cleanup
 }
 
-// An extent is what a block has to give back. It is apart because a cleanup
-// must not refer to what it waits for.
+// An extent is the memory that a block has to give back. It is a separate struct because a cleanup
+// must not refer to the value whose end it waits for.
 type extent struct {
 	budget  *budget
 	charged int64  // bytes taken from budget
-	ahead   int64  // room to make at the first write, if it is more than that needs
-	data    []byte // the file; from its length to its capacity, zeros
-	mapped  bool   // data's room, up to its capacity, was mapped
+	ahead   int64  // room to reserve at the first write, if that needs less
+	data    []byte // the file; zeros between its length and its capacity
+	mapped  bool   // data is mapped, up to its capacity
 }
 
-// newUploadBlock returns an empty block for an upload that announces size bytes.
-// They have to fit, but nothing is charged for them until something is written:
-// who announces them may be a forger.
+// newUploadBlock returns an empty block for an upload that announces size bytes. They have to fit,
+// but nothing is charged for them until something is written, since anyone can announce any size.
 func newUploadBlock(b *budget, size int64) (*block, error) {
 	if err := b.fits(size); err != nil {
 		return nil, err
@@ -98,7 +96,7 @@ func newUploadBlock(b *budget, size int64) (*block, error) {
 	return bl, err
 }
 
-// newBlock returns an empty block with room for size bytes; less than 0 is 0.
+// newBlock returns an empty block with room for size bytes; a negative size means 0.
 func newBlock(b *budget, size int64) (*block, error) {
 	x := &extent{budget: b}
 	if err := b.take(memOverhead); err != nil {
@@ -118,7 +116,7 @@ func newBlock(b *budget, size int64) (*block, error) {
 func (b *block) free() {
 	b.cleanup.Stop()
 	b.release()
-	runtime.KeepAlive(b) // or Stop might come too late
+	runtime.KeepAlive(b) // or Stop might come too late, and the cleanup run as well
 }
 
 func (x *extent) release() {
@@ -130,7 +128,7 @@ func (x *extent) release() {
 	x.charged = 0
 }
 
-// extend makes the file at least end bytes long. The new bytes are zeros.
+// extend makes the file at least end bytes long, and fills the new part with zeros.
 func (x *extent) extend(end int64) error {
 	if end > int64(cap(x.data)) {
 		if err := x.grow(end); err != nil {
@@ -149,9 +147,9 @@ func (x *extent) cut(size int64) {
 	}
 }
 
-// grow makes room for end bytes and for more to come, as the limit allows: as
-// much again, as each step copies or moves what is there, or else a quarter. At
-// first it is what was announced.
+// grow makes room for end bytes, and for more if the limit allows. It doubles the room, as each
+// step copies or moves the data, or else adds a quarter. The first time it reserves the announced
+// size.
 func (x *extent) grow(end int64) error {
 	had := int64(cap(x.data))
 	for _, ahead := range [...]int64{2 * had, had + had/4, x.ahead} {
@@ -162,8 +160,8 @@ func (x *extent) grow(end int64) error {
 	return x.resize(end)
 }
 
-// resize gives data the capacity room, rounded up to pages if that is mapped.
-// room is no less than the length.
+// resize sets the capacity of data to room, rounded up to pages if it is mapped. room is at least
+// the length.
 func (x *extent) resize(room int64) error {
 	if room > x.budget.limit || room > math.MaxInt-int64(os.Getpagesize()) {
 		return x.budget.full()
@@ -184,8 +182,7 @@ func (x *extent) resize(room int64) error {
 	return nil
 }
 
-// move gives data another capacity: without a copy if it is mapped and shall
-// be again.
+// move sets the capacity of data. It copies nothing if data is mapped and stays so.
 func (x *extent) move(room int, toMap bool) error {
 	switch {
 	case !toMap:
@@ -221,13 +218,13 @@ func (x *extent) fit() {
 	}
 	spare := int64(cap(x.data)) - size
 	if spare == 0 || x.move(int(size), toMap) != nil {
-		return // kept, and charged
+		return // the room stays, and is still charged
 	}
 	x.budget.give(spare)
 	x.charged -= spare
 }
 
-// wholePages rounds n up to pages.
+// wholePages rounds n up to a multiple of the page size.
 func wholePages(n int64) int64 {
 	page := int64(os.Getpagesize())
 	return (n + page - 1) / page * page

@@ -8,16 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canMap says that memory can grow by mremap, which moves page tables and no
-// bytes.
+// canMap says that memory can grow by mremap, which moves page tables and copies no bytes.
 const canMap = true
 
-// hugeAbove is the size from which on mappings ask for huge pages: to fault
-// memory in by 4 KiB takes longer than to fill it. No page reaches beyond a
-// mapping, so what is charged still bounds what is used.
+// hugeAbove is the size, in bytes, from which mappings ask for huge pages: faulting memory in by 4
+// KiB takes longer than filling it. No page reaches beyond a mapping, so the charge still bounds
+// the use.
 const hugeAbove = 4 << 20
 
-// adviseHuge asks for huge pages if b is large enough. The kernel need not care.
+// adviseHuge asks for huge pages if b is large enough. The kernel may ignore that.
 func adviseHuge(b []byte) []byte {
 	if len(b) >= hugeAbove {
 		_ = unix.Madvise(b, unix.MADV_HUGEPAGE)
@@ -25,8 +24,7 @@ func adviseHuge(b []byte) []byte {
 	return b
 }
 
-// mapMemory returns n bytes of zeros. The kernel provides each page when it is
-// first written.
+// mapMemory returns n zero bytes. The kernel provides each page when it is first written.
 func mapMemory(n int) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -35,8 +33,8 @@ func mapMemory(n int) ([]byte, error) {
 	return adviseHuge(b), nil
 }
 
-// remap gives the mapping that b begins the capacity n. It may move; b is
-// void then.
+// remap sets the capacity of the mapping that starts at b to n. The mapping may move; do not use b
+// afterwards.
 func remap(b []byte, n int) ([]byte, error) {
 	b, err := unix.Mremap(b[:cap(b)], n, unix.MREMAP_MAYMOVE)
 	if err != nil {
@@ -45,9 +43,9 @@ func remap(b []byte, n int) ([]byte, error) {
 	return adviseHuge(b), nil
 }
 
-// unmap ends the mapping that b begins.
+// unmap removes the mapping that starts at b.
 func unmap(b []byte) {
 	if err := unix.Munmap(b[:cap(b)]); err != nil {
-		panic("store: munmap: " + err.Error()) // not a mapping of ours: a bug here
+		panic("store: munmap: " + err.Error()) // a bug: b is not one of our mappings
 	}
 }

@@ -4,7 +4,7 @@ package store
 
 import "errors"
 
-// canMap says that memory cannot grow without a copy here, so it is allocated.
+// canMap says that memory cannot grow without a copy here, so it is allocated instead.
 const canMap = false
 
 func mapMemory(int) ([]byte, error)     { return nil, errors.ErrUnsupported }

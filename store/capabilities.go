@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Capabilities are what a [Store] can do besides its methods: some facts, and functions that
+// Capabilities describes what a [Store] can do besides its methods: some facts, and functions that
 // are nil if the store lacks them. A Store has capabilities if it has a method
 //
 //	Capabilities() store.Capabilities
 //
-// A view of a Store has this method if it passes some of them on, and so states in one place
-// which ones: it must implement anew those that would bypass what the view is for.
-// Any goroutine may call the functions. Names are as in the methods of the Store.
+// A view of a Store has this method if it passes on some capabilities of the Store. This keeps the
+// list of them in one place, and the view must reimplement those that would bypass its
+// restrictions. Any goroutine may call the functions. Names are as in the methods of the Store.
 type Capabilities struct {
 	Features
 
@@ -24,8 +24,8 @@ type Capabilities struct {
 	OpenDir func(ctx context.Context, name string) (Entries, error)
 	Remove  func(ctx context.Context, name string) error
 
-	// RemoveIf does what the function RemoveIf does, in a way that is safer
-	// against concurrent changes.
+	// RemoveIf is what the function RemoveIf calls. It is safer against concurrent changes than
+	// Lstat and Remove.
 	RemoveIf func(ctx context.Context, name string, was fs.FileInfo) error
 
 	// RemoveAll removes a directory and everything in it. MkdirAll makes a directory and
@@ -36,7 +36,7 @@ type Capabilities struct {
 	// OwnerNames returns the names of users and groups.
 	OwnerNames func(ctx context.Context, uids, gids []uint32) (users, groups []string, err error)
 
-	// Birth returns what distinguishes a file from an earlier one with the same inode. It
+	// Birth returns a value that distinguishes a file from an earlier one with the same inode. It
 	// does not follow a symbolic link.
 	Birth func(name string) Birth
 
@@ -47,32 +47,33 @@ type Capabilities struct {
 	// renamed or replaced. The io.Closer ends it.
 	Sub func(ctx context.Context, dir string) (Tree, io.Closer, error)
 
-	// RemoveLeftovers removes from a directory what uploads of dead processes have left there.
+	// RemoveLeftovers removes from a directory the files that uploads of dead processes left
+	// behind.
 	RemoveLeftovers func(ctx context.Context, dir string) error
 
 	// OpenListed opens a file that a listing, or Lstat, has just described. It saves the
 	// request that Open needs to find out what the file is.
 	OpenListed func(ctx context.Context, name string, listed fs.FileInfo) (File, error)
 
-	// OpenStream opens a file that comes as one stream, all of it of the version that was
-	// opened, even if the file is replaced meanwhile and however long that takes.
+	// OpenStream opens a file that is read as one stream. All data is of the version that was
+	// opened, even if the file is replaced meanwhile and however long reading takes.
 	OpenStream func(ctx context.Context, name string) (File, error)
 
-	// OpenUpload opens what was written so far to an upload of this Store, before its Commit.
-	// Zeros may follow the last byte that was written. ctx is as in [Store].Open.
+	// OpenUpload opens the data that was written so far to an upload of this Store, before its
+	// Commit. Zeros may follow the last byte that was written. ctx is as in [Store].Open.
 	OpenUpload func(ctx context.Context, u Upload) (File, error)
 
-	// Clone has the server copy all of a file to an upload of this Store. It calls copied with
-	// the number of bytes copied since the last call, and returns how many there are. It returns
-	// errors.ErrUnsupported, and has done nothing, if the server cannot copy this file.
+	// Clone has the server copy all of a file to an upload of this Store. It calls copied with the
+	// number of bytes copied since the last call, and returns the total. If the server cannot copy
+	// this file, it does nothing and returns errors.ErrUnsupported.
 	Clone func(ctx context.Context, to Upload, from File, copied func(n int64)) (int64, error)
 
-	// Match compares what an earlier upload has left with the source, for a Store that keeps
-	// no more than hashes of it: Resumed returns 0 then. It returns how many bytes from the
-	// start are there and the same.
+	// Match compares the data that an earlier upload left with the source, and returns how many
+	// bytes from the start are the same. It is for a Store that can read only hashes of that data,
+	// and whose Resumed returns 0.
 	Match func(ctx context.Context, u Upload, source io.ReaderAt) (int64, error)
 
-	// Distance says how far away the server of the Store is; nil for a local one.
+	// Distance describes the path to the store's server; it is nil for a local store.
 	Distance *Distance
 }
 
@@ -81,39 +82,38 @@ type Features struct {
 	// OwnTimes means that a file has the time of its upload, and no other time can be set.
 	OwnTimes bool
 
-	// ImpliedDirs means that a directory exists from the first file in it on, and
-	// cannot be made otherwise, as on a web server.
+	// ImpliedDirs means that a directory exists as soon as there is a file in it, and cannot be
+	// made otherwise, as on a web server.
 	ImpliedDirs bool
 
-	// CheapListings means that OpenDir describes files as Lstat does, hundreds of them by one
-	// request, where Lstat takes one request each.
+	// CheapListings means that OpenDir describes files as completely as Lstat, but hundreds of them
+	// in one request, where Lstat needs one request each.
 	CheapListings bool
 
-	// VerifiedResume means that the store itself compares what it kept of an upload with
+	// VerifiedResume means that the store itself compares the data that it kept of an upload with
 	// [Create].Source. It need not have OpenUpload.
 	VerifiedResume bool
 
 	// NoModes means that files have no permissions.
 	NoModes bool
 
-	// WholeFiles means that files can be written whole and removed, and not changed in any
-	// other way: they have neither attributes nor links, and cannot be renamed.
+	// WholeFiles means that files can only be written whole and removed: they have neither
+	// attributes nor links, and cannot be renamed.
 	WholeFiles bool
 }
 
-// A Distance describes the path to a server. The longer it is, the more small files a copy
-// has under way at once.
+// A Distance describes the path to a server. The longer the round trip, the more small files a copy
+// transfers at once.
 type Distance struct {
-	// RoundTrip returns the shortest time that a request has taken lately; 0 if it is not
-	// known.
+	// RoundTrip returns the shortest duration of a recent request; 0 if it is not known.
 	RoundTrip func() time.Duration
 
 	// OpenFiles returns how many files and directories may be open at once; 0 if the limit is not
 	// known, or nothing stays open.
 	OpenFiles func() int
 
-	// TooManyOpen reports whether an error of opening a file or a directory may be due to
-	// the number that are open. If so, the caller tries again when fewer are open.
+	// TooManyOpen reports whether an error of opening a file or a directory may be due to the
+	// number of open ones. If so, the caller tries again when fewer are open.
 	TooManyOpen func(err error) bool
 }
 
@@ -130,20 +130,19 @@ func CapabilitiesOf(s Store) Capabilities {
 	return c
 }
 
-// ErrChanged says that a file is not, or not any more, the one that it was taken for.
+// ErrChanged says that a file is not, or no longer, the one that the caller meant.
 var ErrChanged = errors.New("the file has been replaced or changed")
 
-// RemoveIf removes the file of that name if was describes it, or the file that it leads to as
-// a symbolic link, with the same size and time of modification. Otherwise it returns
-// [ErrChanged]. The caller has the file open, or another one may get its inode. A store
-// without Remove is errors.ErrUnsupported.
+// RemoveIf removes the file of that name if was describes it, or describes the target of the name,
+// a symbolic link, with the same size and time of modification. Otherwise it returns [ErrChanged].
+// The caller must have the file open, or another one may get its inode. For a store without Remove,
+// it returns errors.ErrUnsupported.
 //
-// POSIX can remove a name only, whichever file has it. So package localdir first renames the
-// file to a temporary name, in one step, then looks which file it is, and renames a wrong one
-// back. For that moment the name is free. If a third file takes it meanwhile, that file
-// stays, as if it had replaced the other. If the process dies in that moment, or a
-// garbage collection comes in it, the file is removed in any case. [Mem] holds its
-// lock. Other stores look just before they remove.
+// POSIX can only remove a name, whichever file has it. So package localdir first renames the file
+// to a temporary name, in one step, then checks which file it is, and renames a wrong one back.
+// Meanwhile the name is free for a moment. If a third file takes it, that file stays, as if it had
+// replaced the other. If the process dies in that moment, or a garbage collection runs, the file is
+// removed in any case. [Mem] holds its lock. Other stores check just before they remove.
 func RemoveIf(ctx context.Context, s Store, name string, was fs.FileInfo) error {
 	c := CapabilitiesOf(s)
 	switch {
@@ -162,7 +161,7 @@ func RemoveIf(ctx context.Context, s Store, name string, was fs.FileInfo) error 
 	return c.Remove(ctx, name)
 }
 
-// alike reports whether two descriptions are of files with one size and time.
+// alike reports whether two descriptions have the same size and time of modification.
 func alike(a, b fs.FileInfo) bool { return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) }
 
 // unchanged reports whether two descriptions are of the same file in the same state.

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// maxOwnFiles and maxOwnDirs bound the memory, in bytes, for the names
-	// that were made through a drop box: some thousands. Clients finish
-	// a file soon, but set the times of a directory after they have filled it.
+	// maxOwnFiles and maxOwnDirs bound the memory, in bytes, for the names that were made through a
+	// drop box, which is enough for some thousands. Clients finish a file soon, but set the times
+	// of a directory only after they have filled it.
 	maxOwnFiles = 256 << 10
 	maxOwnDirs  = 1 << 20
 
@@ -18,27 +18,27 @@ const (
 	ownCost = 256
 )
 
-// UploadOnly returns t as a drop box: its users can add files, but cannot read or
-// damage the files in it, and see few of their names.
+// UploadOnly returns t as a drop box: its users can add files, but cannot read or damage existing
+// ones, and see few of their names.
 //
-//   - Files and directories can be added where the name is free: by Create,
-//     which is always exclusive, by OpenFile with Create, and by Mkdir.
+//   - Files and directories can be added under free names: by Create, which is always
+//     exclusive, by OpenFile with Create, and by Mkdir.
 //   - A file or directory that was made through this view, and still has its name, can be
-//     finished, as by clients that upload under another name first: a
-//     file can be opened again to be written, renamed to a name that is free,
-//     and removed, and an empty directory removed. The attributes of both can be
-//     set, except for the owner. If there are very many, the view forgets the first.
-//   - A directory can be listed, and shows its directories only, for clients
-//     that look where they are.
-//   - A client that knows a name can ask Stat and Lstat for it, as many do after
-//     they have sent a file.
+//     finished, for clients that upload under another name first. A file can be opened again
+//     for writing, renamed to a free name, and removed; an empty directory can be removed.
+//     All attributes of both can be set, except for the owner. If there are very many, the
+//     view forgets the oldest.
+//   - A directory can be listed, but shows only its directories, for clients that list
+//     their current directory.
+//   - A client that knows a name can call Stat and Lstat on it, as many do after they have
+//     sent a file.
 //
-// Any other call is an [fs.ErrPermission]; a change of a file that does not exist is an
+// Any other call is an [fs.ErrPermission]. A change of a file that does not exist is an
 // [fs.ErrNotExist], as it is for Lstat.
 //
-// Each user should have a view of their own. A client with several connections has
-// several views, so names count too: if one of secret reports that only the maker
-// of a file can know its name, a client that uses the name counts as the maker.
+// Give each user a view of their own. A client with several connections has several views, so
+// knowledge of a name counts too: if one of the functions secret reports that only the maker of a
+// file can know its name, a client that uses the name counts as the maker.
 func UploadOnly(t Tree, secret ...func(name string) bool) Tree {
 	return newUploadOnly(t, secret)
 }
@@ -53,10 +53,10 @@ func newUploadOnly(t Tree, secret []func(name string) bool) *uploadOnly {
 	}
 }
 
-// CreateOnly returns t without the right to change or remove files that were there before:
-// new files and directories come in as with [UploadOnly], and all can be read and
-// listed, except for the files that [Finished] hides: they are not listed, and only their
-// makers read them.
+// CreateOnly returns t without the right to change or remove files that were there before. New
+// files and directories are accepted as with [UploadOnly], and everything can be read and listed,
+// except for the files that [Finished] hides: they are not listed, and only their makers can read
+// them.
 func CreateOnly(t Tree, secret ...func(name string) bool) Tree {
 	u := newUploadOnly(t, secret)
 	u.reads, u.reason = true, errCreateOnly
@@ -73,13 +73,13 @@ type uploadOnly struct {
 	files, dirs ownNames // mu
 }
 
-// ownNames are names that were made through the view, with the files that got them. If there
-// are too many, the first are forgotten.
+// ownNames holds the names that were made through the view, with the files that they were given to.
+// If there are too many, it forgets the oldest.
 type ownNames struct {
 	limit int // bytes
 	used  int
 	is    map[string]ownFile
-	order []string // as they were made; some are forgotten already
+	order []string // oldest first; some are forgotten already
 }
 
 // An ownFile is a file or a directory that was made through the view.
@@ -105,7 +105,7 @@ func (o *ownNames) add(name string, f ownFile) {
 	}
 }
 
-// describe returns the file that has the name now. fi describes it.
+// describe describes the file that has the name now, of which fi is already known.
 func (u *uploadOnly) describe(name string, fi fs.FileInfo) ownFile {
 	f := ownFile{info: fi}
 	if u.of.Birth != nil {
@@ -126,16 +126,16 @@ func (u *uploadOnly) note(name string, fi fs.FileInfo) {
 	}
 }
 
-// made records a name that was made just now. If it cannot be described, its
-// maker is not known, and it belongs to no user.
+// made records a name that was made just now. If the file cannot be described, its maker is
+// unknown, and it belongs to no user.
 func (u *uploadOnly) made(ctx context.Context, name string) {
 	if fi, err := u.tree.Lstat(context.WithoutCancel(ctx), name); err == nil {
 		u.note(name, fi)
 	}
 }
 
-// own returns an error unless the file that has the name was made through this view. The
-// error is fs.ErrNotExist if there is no such file.
+// own returns an error unless the file of that name was made through this view. The error is
+// fs.ErrNotExist if there is no such file.
 func (u *uploadOnly) own(ctx context.Context, op, name string, dirs bool) error {
 	fi, err := u.tree.Lstat(ctx, name)
 	if err != nil {
@@ -160,8 +160,8 @@ func (u *uploadOnly) own(ctx context.Context, op, name string, dirs bool) error 
 	return nil
 }
 
-// isStill reports whether f still has its name. Stores that are neither in a
-// directory nor in memory cannot tell; then the name suffices.
+// isStill reports whether f still has its name. Only stores in a directory or in memory can say
+// which file it is; for others, a matching name suffices.
 func (f ownFile) isStill(now ownFile) bool {
 	if SameFile(f.info, now.info) {
 		return f.birth == now.birth
@@ -171,7 +171,7 @@ func (f ownFile) isStill(now ownFile) bool {
 	return other && !mem
 }
 
-// Capabilities keeps reading what was uploaded from those who may not read.
+// Capabilities withholds OpenUpload from users who may not read.
 func (u *uploadOnly) Capabilities() Capabilities {
 	c := u.refusing.Capabilities()
 	if u.reads {
@@ -232,7 +232,7 @@ func (u *uploadOnly) OpenFile(ctx context.Context, name string, a Access) (Handl
 	again := !a.Exclusive && notOwn == nil
 	switch {
 	case again:
-		a.Create = false // or it might be another's by now
+		a.Create = false // by now the name might be another user's
 	case a.Create:
 		a.Exclusive = true
 	default:

@@ -10,26 +10,25 @@ import (
 	"unicode/utf8"
 )
 
-// maxFoldDepth is how many elements a name may have to be matched without
-// regard to case; longer ones must be exact.
+// maxFoldDepth is the most elements that a name may have to be matched without regard to case;
+// longer names must be exact.
 const maxFoldDepth = 64
 
-// FoldCase returns a store of the files of s whose names are matched without
-// regard to case where the exact name is not there: for clients whose firmware
-// or configuration spells names its own way. The [Capabilities] of s must include ReadDir, or
-// FoldCase returns an error. Those of the store returned do, too.
+// FoldCase returns a store of the files of s that matches names without regard to case where the
+// exact name does not exist. It is for clients whose firmware or configuration spells names in its
+// own way. The [Capabilities] of s must include ReadDir, or FoldCase returns an error; those of the
+// result include it too.
 //
-// A name is matched element by element. An exact match wins; of several others,
-// the first in byte order does. Names are equal according to [strings.EqualFold], which
-// compares the letters of Unicode one to one, and not their composed forms.
+// A name is matched element by element. An exact match wins, else the first match in byte order.
+// Names are compared by [strings.EqualFold], which compares letters of Unicode one by one, and does
+// not recognize composed forms.
 //
-// Create matches names too: an upload replaces the file that a
-// read of the same name would get, and an exclusive one fails if there is such a file.
-// Commit checks only the exact name.
+// Create matches names too: an upload replaces the file that a read of the same name would return,
+// and an exclusive upload fails if there is such a file. Commit checks only the exact name.
 //
-// A name that exists exactly costs nothing. Otherwise each element that differs costs the
-// listing of a directory, so a directory that is asked
-// for many missing names should not have many thousand entries.
+// An exact name costs nothing extra. Otherwise each element that differs costs one listing of a
+// directory, so a directory in which clients often ask for missing names should not have many
+// thousand entries.
 func FoldCase(s Store) (Store, error) {
 	of := CapabilitiesOf(s)
 	if of.ReadDir == nil {
@@ -39,13 +38,13 @@ func FoldCase(s Store) (Store, error) {
 	return &foldStore{Store: s, of: of}, nil
 }
 
-// A foldStore is a store whose names also match in other cases.
+// A foldStore also matches names in other cases.
 type foldStore struct {
 	Store
 	of Capabilities // of the Store
 }
 
-// Capabilities keeps listing, and reading what is uploaded.
+// Capabilities keeps ReadDir and OpenUpload.
 func (f *foldStore) Capabilities() Capabilities {
 	return Capabilities{ReadDir: f.readDir, OpenUpload: f.of.OpenUpload}
 }
@@ -58,7 +57,7 @@ func (f *foldStore) Stat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return folded(ctx, f, name, f.Store.Stat)
 }
 
-// readDir lists the directory that name matches, and only that one.
+// readDir lists the directory that name matches, without merging others that match.
 func (f *foldStore) readDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	return folded(ctx, f, name, f.of.ReadDir)
 }
@@ -80,7 +79,7 @@ func folded[T any](ctx context.Context, f *foldStore, name string, get func(cont
 	}
 	v, matchErr := get(ctx, match)
 	if errors.Is(matchErr, fs.ErrNotExist) {
-		return none, err // in the caller's words
+		return none, err // names the name that the caller gave
 	}
 	return v, matchErr
 }
@@ -92,11 +91,11 @@ func (f *foldStore) Create(ctx context.Context, name string, c Create) (Upload, 
 			return nil, err
 		}
 	}
-	return f.Store.Create(ctx, name, c) // which also says what was wrong with Stat
+	return f.Store.Create(ctx, name, c) // also reports the error of Stat
 }
 
-// match returns the name that exists and matches name. It leaves name unchanged from the
-// first element on that nothing matches.
+// match returns the existing name that matches name. From the first element without a match, it
+// leaves name unchanged.
 func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	if strings.Count(name, "/") >= maxFoldDepth {
 		return name, nil
@@ -118,8 +117,8 @@ func (f *foldStore) match(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// element returns the entry of dir that matches elem, or "". With more, the entry
-// can itself have entries.
+// element returns the entry of dir that matches elem, or "". If more elements follow, the entry
+// must be able to have entries.
 func (f *foldStore) element(ctx context.Context, dir, elem string, more bool) (string, error) {
 	fi, err := f.Store.Stat(ctx, path.Join(dir, elem))
 	if err == nil && (fi.IsDir() || !more) {

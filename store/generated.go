@@ -9,15 +9,13 @@ import (
 	"time"
 )
 
-// NewFile returns a File of the first size bytes of r, for a program that
-// answers a request with content of its own. A size below 0 is 0. Its Stat gives
-// the last element of name, size, mod and the permission bits 0o444. r must keep
-// the rules of [io.ReaderAt], as several goroutines may read at once, and must
-// have as many bytes as size says: an earlier end is [io.ErrUnexpectedEOF].
+// NewFile returns a File with the first size bytes of r, for a program that answers a request with
+// its own content. A negative size means 0. Its Stat returns the last element of name, size, mod
+// and the permission bits 0o444. r must satisfy the contract of [io.ReaderAt], as several
+// goroutines may read at once. If r ends before size bytes, the error is [io.ErrUnexpectedEOF].
 //
-// If r is a [bytes.Reader] or a [strings.Reader], the File is a [TryReader]
-// that never returns [ErrWouldBlock]. Close does nothing, and so neither does
-// it close r.
+// If r is a [bytes.Reader] or a [strings.Reader], the File is a [TryReader] that never returns
+// [ErrWouldBlock]. Close does nothing; in particular it does not close r.
 func NewFile(name string, r io.ReaderAt, size int64, mod time.Time) File {
 	f := generated{r: r, info: memInfo{name: path.Base(name), size: max(size, 0), mode: 0o444, modTime: mod}}
 	switch r.(type) {
@@ -34,7 +32,7 @@ func FromBytes(name string, b []byte) File {
 	return NewFile(name, bytes.NewReader(b), int64(len(b)), time.Now())
 }
 
-// A generated file is no file of any store.
+// A generated file belongs to no store.
 type generated struct {
 	r    io.ReaderAt
 	info memInfo
@@ -53,7 +51,7 @@ func (f *generated) ReadAt(p []byte, off int64) (int, error) {
 	}
 	n, err := f.r.ReadAt(p[:min(int64(len(p)), left)], off)
 	switch {
-	case err == io.EOF && int64(n) < left: // less than was promised to the peer
+	case err == io.EOF && int64(n) < left: // shorter than the size that the peer was promised
 		err = memFail("read", f.info.name, io.ErrUnexpectedEOF)
 	case err == nil && n < len(p):
 		err = io.EOF
@@ -61,12 +59,12 @@ func (f *generated) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// A generatedInMemory is one whose ReadAt never waits.
+// A generatedInMemory is a generated file whose ReadAt never waits.
 type generatedInMemory struct{ generated }
 
 var _ TryReader = (*generatedInMemory)(nil)
 
-// TryReadAt never has to wait.
+// TryReadAt never waits.
 func (f *generatedInMemory) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, memFail("read", f.info.name, fs.ErrInvalid)

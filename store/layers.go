@@ -9,30 +9,27 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// errNoLayers answers an upload to a store of no stores.
+// errNoLayers is returned for an upload if there are no stores.
 var errNoLayers = fmt.Errorf("%w: no store to put it in", fs.ErrPermission)
 
-// Layers returns a store that searches stores in order. Open and Stat use the
-// first that has the name.
+// Layers returns a store that searches stores in order. Open and Stat use the first store that has
+// the name.
 //
-// Only [fs.ErrNotExist] makes the search continue with the next store. Any other error
-// ends it: a file that may not be read, or whose disk fails, still hides the
-// one below. Otherwise a client would get another file than the one put there
-// for it, depending on the state of a disk.
+// Only [fs.ErrNotExist] makes the search continue with the next store. Any other error ends it: a
+// file that may not be read, or whose disk fails, still hides the file of that name below it.
+// Otherwise the state of a disk could decide which file a client gets.
 //
-// Create goes to the first store, whose directory must exist, or be made
-// ([Create].Parents), if it has directories. With [Create].Exclusive the name must be free in
-// all stores; but as nothing is atomic across two stores, only the first guarantees that up to
-// the last moment.
+// Create uses the first store. If that has directories, the file's directory must exist there, or
+// be made ([Create].Parents). With [Create].Exclusive the name must be free in all stores. As
+// nothing is atomic across two stores, only the first one guarantees that up to Commit.
 //
-// Its [Capabilities] include ReadDir if those of all stores do. A directory has the entries
-// of all stores; the first store with a name decides. The caller closes
-// the stores.
+// Its [Capabilities] include ReadDir if those of all stores do. A directory has the entries of all
+// stores; of entries with the same name, the first store's is listed. The caller closes the stores.
 func Layers(stores ...Store) Store { return layers(append([]Store(nil), stores...)) }
 
 type layers []Store
 
-// Capabilities keeps listing, if all stores can list, and reading what is uploaded.
+// Capabilities keeps ReadDir, if all stores have it, and OpenUpload.
 func (l layers) Capabilities() Capabilities {
 	var c Capabilities
 	lists := make([]func(context.Context, string) ([]fs.DirEntry, error), len(l))
@@ -49,7 +46,7 @@ func (l layers) Capabilities() Capabilities {
 	return c
 }
 
-// first returns what get returns from the first store that has the name.
+// first returns the result of get for the first store that has the name.
 func first[T any](l layers, op, name string, get func(Store) (T, error)) (T, error) {
 	var none T
 	var missing error
@@ -96,7 +93,7 @@ func (l layers) Create(ctx context.Context, name string, c Create) (Upload, erro
 	return &layersUpload{Upload: u, ctx: context.WithoutCancel(ctx), name: name, below: l[1:]}, nil
 }
 
-// vacant returns an error for op if any store has the name.
+// vacant returns an error of operation op if any store has the name.
 func (l layers) vacant(ctx context.Context, op, name string) error {
 	_, err := l.Stat(ctx, name)
 	switch {
@@ -108,10 +105,10 @@ func (l layers) vacant(ctx context.Context, op, name string) error {
 	return err
 }
 
-// A layersUpload is an exclusive upload to the first store, above others.
+// A layersUpload is an exclusive upload to the first of several stores.
 type layersUpload struct {
 	Upload
-	ctx   context.Context // of the upload, without its end
+	ctx   context.Context // of the upload, but never cancelled
 	name  string
 	below layers
 }
@@ -119,10 +116,10 @@ type layersUpload struct {
 // Unwrap is for [As].
 func (u *layersUpload) Unwrap() any { return u.Upload }
 
-// Commit looks below once more.
+// Commit checks the stores below once more.
 func (u *layersUpload) Commit() error {
 	if err := u.below.vacant(u.ctx, "commit", u.name); err != nil {
-		// A Commit that fails discards.
+		// A failed Commit must discard the file.
 		if r, ok := As[Resumer](u.Upload); ok {
 			_ = r.Discard()
 		}
@@ -132,7 +129,7 @@ func (u *layersUpload) Commit() error {
 	return u.Upload.Commit()
 }
 
-// readLayers joins the listings of a directory.
+// readLayers merges the listings of a directory.
 func readLayers(ctx context.Context, lists []func(context.Context, string) ([]fs.DirEntry, error), name string) ([]fs.DirEntry, error) {
 	var all []fs.DirEntry
 	var missing error

@@ -10,35 +10,33 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// DefaultMemLimit is the limit of a [Mem] or [Sink] that names none: 64 MiB.
+// DefaultMemLimit is the limit, in bytes, of a [Mem] or [Sink] without a limit of its own: 64 MiB.
 const DefaultMemLimit = 64 << 20
 
-// memEntry is what a name in an open directory counts.
+// memEntry is the charge, in bytes, for a name in an open directory.
 const memEntry = 16
 
 var _ Tree = (*memStore)(nil)
 
-// Mem returns an empty store that holds at most limit bytes; 0 or less means
-// [DefaultMemLimit]. Beyond that, uploads fail with [ErrNoSpace]. A file
-// counts 512 bytes more than it is long, and counts until it has been replaced
-// and its last reader has closed it. So does the room that an upload takes ahead
-// of what it has: at most 64 KiB, or as much as it has.
+// Mem returns an empty store that holds at most limit bytes; 0 or less means [DefaultMemLimit].
+// Beyond that, uploads fail with [ErrNoSpace]. Each file is charged its size and 512 bytes, until
+// it has been replaced and its last reader has closed it. An upload is also charged for the room
+// that it reserves beyond its data: at most 64 KiB, or as much again as its data.
 //
-// It is a [Tree] whose files and directories have no owner. Besides those that
-// are made, its directories are those that the names of uploads imply; each counts
-// 512 bytes. So do further names of a file and, besides their text, symbolic
-// links. An open [Entries] counts 16 bytes for each name in it.
+// It is a [Tree] whose files and directories have no owner. A directory exists if it was made, or
+// if the name of an upload implies it; each is charged 512 bytes. So are further names of a file,
+// and symbolic links, which are charged for their text as well. An open [Entries] is charged 16
+// bytes for each name in it.
 //
-// To open a file in place for writing copies it, if others read it at the
-// time: they keep what they opened. From then on its readers and writers wait
-// for each other, and while it grows it may count twice its length.
+// Opening a file in place for writing copies it if others are reading it: they keep the content
+// that they opened. From then on its readers and writers wait for each other, and while it grows it
+// may be charged twice its length.
 //
-// On Linux, files of 256 KiB and more live outside the garbage collected heap,
-// in mappings that grow without being copied. They count whole pages, and
-// memory that the kernel refuses is an ErrNoSpace too. Commit copies nothing:
-// the readers read what the upload wrote. A file or an upload that is never
-// closed, and a store that is dropped, give their memory back when the garbage
-// collector finds them; GOMEMLIMIT does not count the mappings.
+// On Linux, files of 256 KiB and more live outside the garbage-collected heap, in mappings that
+// grow without being copied. They are charged in whole pages, and ErrNoSpace is also returned if
+// the kernel refuses memory. Commit copies nothing: readers read the memory that the upload wrote.
+// The garbage collector frees the memory of a file or an upload that is never closed, and of a
+// store that is dropped; GOMEMLIMIT does not count the mappings.
 func Mem(limit int64) Tree {
 	m := &memStore{root: newMemNode(fs.ModeDir | 0o755)}
 	m.budget.limit = memLimit(limit)
@@ -52,9 +50,9 @@ func memLimit(limit int64) int64 {
 	return limit
 }
 
-// Open opens a file for reading. Its data is not copied. The File is a
-// [TryReader] that never returns [ErrWouldBlock]. It may be closed while
-// others read it: they get what they asked for, or [fs.ErrClosed].
+// Open opens a file for reading. Its data is not copied. The File is a [TryReader] that never
+// returns [ErrWouldBlock]. It may be closed during reads by other goroutines: these return data, or
+// [fs.ErrClosed].
 func (m *memStore) Open(ctx context.Context, name string) (File, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, memFail("open", name, err)
@@ -117,7 +115,7 @@ func (m *memStore) list(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// Create begins an upload. Directories need not exist.
+// Create begins an upload. Missing directories are made.
 func (m *memStore) Create(ctx context.Context, name string, c Create) (Upload, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, memFail("create", name, err)
@@ -136,14 +134,14 @@ func (m *memStore) Create(ctx context.Context, name string, c Create) (Upload, e
 	return &memUpload{name: name, publish: publish, block: b}, nil
 }
 
-// place returns where a file to be published goes, and its permission bits, or
-// an error if it may not take its name. The caller holds mu.
+// place returns the place of a file that is to be published, and its permission bits, or an error
+// if it may not have that name. The caller holds mu.
 func (m *memStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	p, err := m.walk(name, !c.Exclusive)
 	switch {
 	case err != nil:
 		return p, 0, err
-	case p.node == nil && !ValidName(p.base): // a symbolic link's idea
+	case p.node == nil && !ValidName(p.base): // from the text of a symbolic link
 		return p, 0, fs.ErrNotExist
 	case p.node == nil:
 		return p, rules.FilePerm(c.Perm), nil
@@ -155,7 +153,7 @@ func (m *memStore) place(name string, c Create) (memPlace, fs.FileMode, error) {
 	return p, p.node.mode, nil
 }
 
-// publish makes a file of b and gives it its name.
+// publish makes a file of b and gives it the name.
 func (m *memStore) publish(name string, c Create, b *block) error {
 	f := newMemFile(b)
 	old, err := m.put(name, c, f)
@@ -167,8 +165,8 @@ func (m *memStore) publish(name string, c Create, b *block) error {
 	return nil
 }
 
-// put gives f its name. It returns what is to be dropped of the file that had
-// it, if any.
+// put gives f its name. It returns the content that the name had before, for the caller to drop, or
+// nil.
 func (m *memStore) put(name string, c Create, f *memFile) (old *memFile, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -184,8 +182,8 @@ func (m *memStore) put(name string, c Create, f *memFile) (old *memFile, err err
 	return old, m.enter(p, n)
 }
 
-// enter makes n an entry of its directory, and makes the directories that are
-// missing between. The caller holds mu.
+// enter makes n an entry of its directory, and makes the missing directories above it. The caller
+// holds mu.
 func (m *memStore) enter(p memPlace, n *memNode) error {
 	missing := int64(strings.Count(p.base, "/"))
 	if err := m.budget.take(missing * memOverhead); err != nil {
@@ -210,8 +208,8 @@ func (m *memStore) enter(p memPlace, n *memNode) error {
 	}
 }
 
-// forget takes a name from n, whose entry is to be replaced or deleted. It
-// returns what the caller must drop when it no longer holds mu.
+// forget takes one name from n, whose entry is about to be replaced or deleted. It returns the
+// content that the caller must drop after it has released mu, or nil.
 func (m *memStore) forget(n *memNode) *memFile {
 	n.names--
 	switch {
@@ -229,8 +227,8 @@ func (m *memStore) forget(n *memNode) *memFile {
 type memUpload struct {
 	name string
 
-	// publish takes the finished block over, and frees it if it fails. No
-	// lock is held while it runs.
+	// publish takes ownership of the finished block, and frees it if it fails. No lock is held
+	// while it runs.
 	publish func(*block) error
 
 	mu    sync.Mutex
@@ -289,8 +287,7 @@ func (u *memUpload) Close() error {
 	return nil
 }
 
-// end takes the block away from the upload, which has ended then. It returns
-// nil if it had before.
+// end ends the upload and returns its block, or nil if the upload had already ended.
 func (u *memUpload) end() *block {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -15,24 +15,24 @@ type memStore struct {
 	budget budget
 
 	mu   sync.Mutex
-	root *memNode // mu, with all that hangs on it
+	root *memNode // guarded by mu, with all nodes below
 }
 
-// A memNode is what a name means: a file, a directory or a symbolic link.
+// A memNode is a file, a directory or a symbolic link.
 type memNode struct {
 	number   uint64       // no other node of any store has it; never 0
 	mode     fs.FileMode  // with the type
 	modified atomic.Int64 // Unix nanoseconds; writers to a file do not hold mu
 	accessed time.Time    // zero unless it was set
-	names    int          // how many it has
+	names    int          // number of names
 
-	file    *memFile            // of a file: its content, a reference
-	target  string              // of a symbolic link: its text
-	entries map[string]*memNode // of a directory
-	parent  *memNode            // of a directory, but the root
+	file    *memFile            // the content of a file; holds a reference
+	target  string              // the text of a symbolic link
+	entries map[string]*memNode // the entries of a directory
+	parent  *memNode            // the parent of a directory, except the root
 }
 
-// memNodes is how many there have been.
+// memNodes is the number of nodes made so far.
 var memNodes atomic.Uint64
 
 func newMemNode(mode fs.FileMode) *memNode {
@@ -66,16 +66,16 @@ func memFail(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// A memFile is the content of a file in memory. It is finished and never
-// changes, or live: then others write to it, and all hold mu.
+// A memFile is the content of a file in memory. It is either finished, and never changes, or live:
+// then others write to it, and every access holds mu.
 type memFile struct {
-	refs  atomic.Int64 // the file that has it, and its readers and writers
-	live  bool         // the store's mu: set while it is not open
+	refs  atomic.Int64 // the node, and its readers and writers
+	live  bool         // guarded by the store's mu: set only while nobody has the file open
 	mu    sync.RWMutex // if live, guards block
 	block *block
 }
 
-// newMemFile returns what block holds, with one reference.
+// newMemFile returns a file with the data of block, and one reference.
 func newMemFile(b *block) *memFile {
 	b.fit()
 	f := &memFile{block: b}
@@ -83,16 +83,15 @@ func newMemFile(b *block) *memFile {
 	return f
 }
 
-// drop takes a reference. The last gives the memory back, which takes some
-// milliseconds a gigabyte: hold no lock that others wait for. To drop nil does
-// nothing.
+// drop releases a reference. The last one frees the memory, which takes some milliseconds a
+// gigabyte: hold no lock that others wait for. Dropping nil does nothing.
 func (f *memFile) drop() {
 	if f != nil && f.refs.Add(-1) == 0 {
 		f.block.free()
 	}
 }
 
-// size is for the store, which knows whether f is live.
+// size may only be called where f.live cannot change.
 func (f *memFile) size() int64 {
 	if f.live {
 		f.mu.RLock()
@@ -125,7 +124,7 @@ func (f *memFile) truncate(size int64) error {
 	return nil
 }
 
-// fit gives back the room that a live file does not need now.
+// fit gives back the room that a live file does not need at the moment.
 func (f *memFile) fit() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,20 +133,19 @@ func (f *memFile) fit() {
 
 // A memReader is an open file.
 type memReader struct {
-	file *memFile // a reference, until the reader is closed and idle
-	node *memNode // whose content that is; nil in a Sink
+	file *memFile // holds a reference until the reader is closed and idle
+	node *memNode // the file's node; nil in a Sink
 	info memInfo  // as it was at Open
-	live bool     // whether file is
+	live bool     // copy of file.live
 
-	// state counts reads under way, times two; the lowest bit says closed.
-	// Close need not wait for them, nor they for it: the last of all drops
-	// the file.
+	// state is twice the number of reads under way; the lowest bit is set once closed. Close does
+	// not wait for the reads, nor they for it: the last of them drops the file.
 	state atomic.Int64
 }
 
 var _ TryReader = (*memReader)(nil)
 
-// begin lets the memory stay until end. It reports false if r is closed.
+// begin keeps the memory from being freed until end. It reports false if r is closed.
 func (r *memReader) begin() bool {
 	for {
 		s := r.state.Load()
@@ -166,7 +164,7 @@ func (r *memReader) end() {
 	}
 }
 
-// lock keeps the data where and as it is until unlock.
+// lock prevents changes and moves of the data until unlock.
 func (r *memReader) lock() {
 	if r.live {
 		r.file.mu.RLock()
@@ -209,7 +207,7 @@ func (r *memReader) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// TryReadAt never has to wait for more than a write to memory.
+// TryReadAt waits for nothing but a write to memory.
 func (r *memReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, r.fail("read", fs.ErrInvalid)
@@ -232,13 +230,13 @@ func (r *memReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
-// from returns the data from off on. It is the caller's between lock and unlock.
+// from returns the data from off to the end. The caller may use it between lock and unlock.
 func (r *memReader) from(off int64) []byte {
 	data := r.file.block.data
 	return data[min(off, int64(len(data))):]
 }
 
-// Close lets the file's bytes go, once it has also been replaced.
+// Close releases the file's bytes, which are freed once the file has been replaced as well.
 func (r *memReader) Close() error {
 	s := r.state.Or(1)
 	if s&1 != 0 {
@@ -276,9 +274,9 @@ func (i memInfo) Sys() any {
 	return *i.details
 }
 
-// SameFile reports whether two descriptions are of one file, directory or link, under
-// one name or several. It is [os.SameFile] that knows a [memStore], too; of descriptions
-// by other stores it reports false.
+// SameFile reports whether two descriptions are of one file, directory or link, under one name or
+// several. It is like [os.SameFile], but knows files of [Mem] too. It reports false for
+// descriptions by other stores.
 func SameFile(a, b fs.FileInfo) bool {
 	if m, ok := a.(memInfo); ok {
 		n, ok := b.(memInfo)

@@ -38,13 +38,13 @@ func (m *memStore) openFile(name string, a Access) (*memHandle, error) {
 	}
 }
 
-// A frozenFile is one that has to be copied before it can be written.
+// A frozenFile must be copied before it can be written.
 type frozenFile struct {
 	node *memNode
-	file *memFile // a reference
+	file *memFile // holds a reference
 }
 
-// tryOpen opens a file unless it is frozen.
+// tryOpen opens a file unless it is frozen, in which case it returns the frozenFile.
 func (m *memStore) tryOpen(name string, a Access) (*memHandle, *frozenFile, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,11 +90,11 @@ func (m *memStore) createLive(p memPlace, a Access) (*memNode, error) {
 	n := newMemNode(rules.FilePerm(a.Perm))
 	n.file = newMemFile(b)
 	n.file.live = true
-	return n, m.enter(p, n) // which has nothing to take
+	return n, m.enter(p, n) // charges nothing: the directory exists
 }
 
-// thaw copies the content of a file that others read, so that it can be
-// written, and takes over the reference to it.
+// thaw copies the content of a file that others read, so that it can be written. It takes over the
+// reference to the old content.
 func (m *memStore) thaw(f *frozenFile) error {
 	old := f.file
 	defer old.drop()
@@ -115,12 +115,11 @@ func (m *memStore) thaw(f *frozenFile) error {
 		f.node.file, live = live, old
 	}
 	m.mu.Unlock()
-	live.drop() // whichever of the two the file does not have
+	live.drop() // the old content, or the copy if it was not needed
 	return nil
 }
 
-// A memHandle is a file open in place. If it is open for writing, its file is
-// live.
+// A memHandle is a file that is open in place. If it is open for writing, its file is live.
 type memHandle struct {
 	memReader
 	store  *memStore
@@ -146,7 +145,7 @@ func (h *memHandle) ReadAt(p []byte, off int64) (int, error) {
 	return h.memReader.ReadAt(p, off)
 }
 
-// TryReadAt never has to wait for more than a write to memory.
+// TryReadAt waits for nothing but a write to memory.
 func (h *memHandle) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if !h.access.Read {
 		return 0, h.fail("read", rules.ErrNotReading)
@@ -223,7 +222,7 @@ func (h *memHandle) setAttr(a Attr) error {
 	return cmp.Or(err, h.node.setAttr(a))
 }
 
-// Sync has nothing to do: what is in memory lasts as long as memory does.
+// Sync does nothing: data in memory is as durable as it gets.
 func (h *memHandle) Sync() error {
 	if !h.begin() {
 		return h.fail("sync", fs.ErrClosed)
@@ -232,7 +231,7 @@ func (h *memHandle) Sync() error {
 	return nil
 }
 
-// Close gives back the room that the file grew into and does not need.
+// Close gives back the room that the file reserved and does not need.
 func (h *memHandle) Close() error {
 	if h.access.Writes() && h.begin() {
 		h.file.fit()
@@ -241,7 +240,7 @@ func (h *memHandle) Close() error {
 	return h.memReader.Close()
 }
 
-// beginWrite is begin, for who may write.
+// beginWrite is begin for a write.
 func (h *memHandle) beginWrite() error {
 	if !h.access.Writes() {
 		return rules.ErrNotWriting
@@ -252,7 +251,7 @@ func (h *memHandle) beginWrite() error {
 	return nil
 }
 
-// setAttr changes all but the size.
+// setAttr changes all attributes but the size.
 func (m *memStore) setAttr(name string, a Attr, follow bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -269,8 +268,8 @@ func (m *memStore) setAttr(name string, a Attr, follow bool) error {
 	return cmp.Or(err, n.setAttr(a))
 }
 
-// setAttr changes all but the size and the owner, as files have no owner here. The
-// caller holds the store's mu.
+// setAttr changes all attributes but the size and the owner; files have no owner here. The caller
+// holds the store's mu.
 func (n *memNode) setAttr(a Attr) error {
 	if a.Mode != nil {
 		n.mode = n.mode.Type() | a.Mode.Perm()
@@ -303,7 +302,7 @@ func (m *memStore) setSize(ctx context.Context, name string, size int64, follow 
 	return err
 }
 
-// SetAttr changes what a says: see [Tree]. Files have no owner here.
+// SetAttr changes attributes: see [Tree]. Files have no owner here.
 func (m *memStore) SetAttr(ctx context.Context, name string, a Attr, follow bool) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil {

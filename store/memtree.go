@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// Lstat describes what has the name, even if that is a symbolic link.
+// Lstat describes a name, without following a symbolic link.
 func (m *memStore) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return m.stat(ctx, "lstat", name, false)
 }
@@ -33,7 +33,7 @@ func (m *memStore) Symlink(ctx context.Context, target, name string) error {
 	return m.make(ctx, "symlink", name, n)
 }
 
-// make gives n its name. n is no file.
+// make gives the name to n, which is not a file.
 func (m *memStore) make(ctx context.Context, op, name string, n *memNode) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
@@ -55,7 +55,7 @@ func (m *memStore) makeNode(name string, n *memNode) error {
 	if err := m.budget.take(memOverhead + int64(len(n.target))); err != nil {
 		return err
 	}
-	return m.enter(p, n) // which has nothing more to take
+	return m.enter(p, n) // charges nothing: the directory exists
 }
 
 // Readlink returns the text of a symbolic link.
@@ -75,7 +75,7 @@ func (m *memStore) Readlink(ctx context.Context, name string) (string, error) {
 	return n.target, nil
 }
 
-// Remove removes what has the name, unless that is a directory.
+// Remove removes a file or a symbolic link.
 func (m *memStore) Remove(ctx context.Context, name string) error {
 	return m.remove(ctx, "remove", name, func(n *memNode) error {
 		if n.mode.IsDir() {
@@ -100,7 +100,7 @@ func (m *memStore) RemoveDir(ctx context.Context, name string) error {
 	})
 }
 
-// remove removes what has the name, if refuse does not.
+// remove removes a name, unless refuse returns an error for its node.
 func (m *memStore) remove(ctx context.Context, op, name string, refuse func(*memNode) error) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
@@ -132,7 +132,7 @@ func (m *memStore) removeNode(name string, refuse func(*memNode) error) (*memFil
 	return m.forget(p.node), nil
 }
 
-// Rename gives what has the name from the name to, in one step: see [Tree].
+// Rename changes the name from to to, in one step: see [Tree].
 func (m *memStore) Rename(ctx context.Context, from, to string, replace bool) error {
 	err := checkBoth(ctx, from, to)
 	if err == nil && (from == "." || to == ".") {
@@ -189,7 +189,7 @@ func (m *memStore) rename(from, to string, replace bool) (gone *memFile, err err
 	delete(old.dir.entries, old.base)
 	old.dir.touch()
 	old.node.names--
-	return gone, m.enter(p, old.node) // which has nothing to take
+	return gone, m.enter(p, old.node) // charges nothing: the directory exists
 }
 
 // Link gives a file a second name.
@@ -224,7 +224,7 @@ func (m *memStore) link(from, to string) error {
 	return m.enter(p, n)
 }
 
-// Capabilities: the store holds its lock for RemoveIf.
+// Capabilities has RemoveIf, which holds the store's lock.
 func (m *memStore) Capabilities() Capabilities { return Capabilities{RemoveIf: m.removeIf} }
 
 func (m *memStore) removeIf(ctx context.Context, name string, was fs.FileInfo) error {
@@ -239,7 +239,7 @@ func (m *memStore) removeIf(ctx context.Context, name string, was fs.FileInfo) e
 	})
 }
 
-// Space returns what the limit leaves.
+// Space returns the room that is left below the limit.
 func (m *memStore) Space(ctx context.Context, name string) (Space, error) {
 	if _, err := m.stat(ctx, "statvfs", name, true); err != nil {
 		return Space{}, err
@@ -254,8 +254,8 @@ func (m *memStore) Space(ctx context.Context, name string) (Space, error) {
 	}, nil
 }
 
-// OpenDir opens a directory to be listed in pieces. It lists the names there
-// were when it was opened, less those that have gone since.
+// OpenDir opens a directory to be listed in pieces. It lists the names that existed when it was
+// opened, without those removed since.
 func (m *memStore) OpenDir(ctx context.Context, name string) (Entries, error) {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
@@ -293,9 +293,9 @@ type memEntries struct {
 	ctx     context.Context // OpenDir's
 	name    string
 	dir     *memNode
-	names   []string // store.mu: those to come
-	charged int64    // store.mu: bytes taken for them
-	closed  bool     // store.mu
+	names   []string // still to be listed, guarded by store.mu
+	charged int64    // bytes charged for names, guarded by store.mu
+	closed  bool     // guarded by store.mu
 }
 
 func (e *memEntries) Next(into []fs.FileInfo) (n int, err error) {

@@ -9,19 +9,18 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// maxMemLinks is how many symbolic links are followed to find what a name
-// means, as Linux does.
+// maxMemLinks is how many symbolic links are followed in one name, as on Linux.
 const maxMemLinks = 40
 
-// A memPlace is where a name leads.
+// A memPlace is the place that a name leads to.
 type memPlace struct {
-	dir  *memNode // the directory; nil if node is one that a "." or ".." led to
-	base string   // the name in it; with slashes if directories are missing between
-	node *memNode // what has the name, or nil
+	dir  *memNode // the directory; nil if node was reached by "." or ".."
+	base string   // the name in dir; with slashes if directories in between are missing
+	node *memNode // the node of that name, or nil
 }
 
-// walk finds where name leads, following a symbolic link at its end if follow
-// says so. The caller holds mu.
+// walk finds the place that name leads to. With follow, it follows a symbolic link at the end. The
+// caller holds mu.
 func (m *memStore) walk(name string, follow bool) (memPlace, error) {
 	dir, rest, links := m.root, name, 0
 	for {
@@ -63,7 +62,7 @@ func (m *memStore) walk(name string, follow bool) (memPlace, error) {
 	}
 }
 
-// find returns what has the name. The caller holds mu.
+// find returns the node of a name. The caller holds mu.
 func (m *memStore) find(name string, follow bool) (*memNode, error) {
 	p, err := m.walk(name, follow)
 	if err == nil && p.node == nil {
@@ -90,8 +89,8 @@ func (m *memStore) directory(name string) (*memNode, error) {
 	return n, err
 }
 
-// vacant returns where something new of that name goes, in a directory that
-// exists. The caller holds mu.
+// vacant returns the place for a new node of that name, in an existing directory. The caller holds
+// mu.
 func (m *memStore) vacant(name string) (memPlace, error) {
 	p, err := m.walk(name, false)
 	switch {
@@ -104,7 +103,7 @@ func (m *memStore) vacant(name string) (memPlace, error) {
 	return p, err
 }
 
-// below reports whether n is dir, or something below it.
+// below reports whether n is dir, or is below it.
 func (n *memNode) below(dir *memNode) bool {
 	for n != nil && n != dir {
 		n = n.parent

@@ -8,18 +8,16 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// ValidName reports whether a name is one of a [Store]: elements with slashes
-// between, none of them empty, "." or "..", and no NUL in it; or ".", the root.
-// Unlike [io/fs.ValidPath] it takes any other bytes, as file systems of Unix do. A
-// store may refuse a name that is valid, as one in a directory of Windows or macOS
-// refuses what is not UTF-8.
+// ValidName reports whether a name is valid for a [Store]: either ".", the root, or elements
+// separated by slashes, none of them empty, "." or "..", without a NUL. Unlike [io/fs.ValidPath] it
+// allows all other bytes, as file systems of Unix do. A store may refuse a valid name; a directory
+// of Windows or macOS, for example, refuses names that are not UTF-8.
 func ValidName(name string) bool { return rules.ValidName(name) }
 
-// CleanName turns a name as a client sends it into one of a [Store]: leading
-// and doubled slashes and "." go, and backslashes, which Windows loaders send,
-// count as slashes. A name that climbs out of the root is refused and not bent:
-// the error wraps [fs.ErrPermission]. One that names nothing, such as "/",
-// wraps [ErrNotRegular].
+// CleanName turns a name from a client into a name of a [Store]. It removes leading and doubled
+// slashes and "." elements, and treats backslashes, which Windows loaders send, as slashes. It
+// refuses a name that leads above the root, with an error that wraps [fs.ErrPermission]. A name
+// without elements, such as "/", is an error that wraps [ErrNotRegular].
 func CleanName(name string) (string, error) {
 	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
 	kept := parts[:0]

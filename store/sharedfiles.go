@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// ErrManyFiles says that as many files are open as a [SharedFiles] allows.
+// ErrManyFiles says that the [SharedFiles] has as many files open as it allows.
 var ErrManyFiles = errors.New("too many different files are open")
 
-// SharedFiles lets all who read the same content read one open file, so that a
-// thousand readers of one file take one descriptor. The zero value is ready for
-// use. Any goroutine may call its methods.
+// SharedFiles lets all readers of the same content use one open file, so that a thousand readers of
+// one file take one descriptor. The zero value is ready for use. Any goroutine may call its
+// methods.
 type SharedFiles struct {
-	// Max is how many files may be open at once, those that Acquire counts
-	// included; 0 or less means any number. It must not change once in use.
+	// Max is the most files that may be open at once, including those that Acquire counts; 0 or
+	// less means any number. It must not change once in use.
 	Max int
 
 	mu    sync.Mutex
@@ -23,23 +23,23 @@ type SharedFiles struct {
 	open  int                      // mu
 }
 
-// A sharedFile is a file open for all its readers.
+// A sharedFile is an open file with all its readers.
 type sharedFile struct {
 	File
-	try     TryReader // nil if File is none
+	try     TryReader // nil if File is not a TryReader
 	id      Identity
-	known   bool // the file has an Identity
-	readers int  // of SharedFiles.mu
+	known   bool // whether the file has an Identity
+	readers int  // guarded by SharedFiles.mu
 }
 
-// Share returns a File to use in place of f, which belongs to s from now on. If
-// one with f's [Identity] is open already, Share closes f, and the result reads
-// the one that is open. A file that is replaced, or changed in place, has
-// another Identity. A file that is no [Identifier] is not shared.
+// Share returns a File to use in place of f, and takes ownership of f. If a file with the same
+// [Identity] is open already, Share closes f, and the result reads that one. A file that is
+// replaced, or changed in place, has another Identity. A file that is not an [Identifier] is not
+// shared.
 //
-// The result is an Identifier, and a [TryReader] if f is. It has no methods
-// beyond these, as the offset of Seek would be shared too. The error is
-// ErrManyFiles, and f is closed, if f would be one file more than Max.
+// The result is an Identifier, and a [TryReader] if f is one. It has no further methods; the offset
+// of Seek, for example, would be shared too. If f would exceed Max, Share closes it and returns
+// ErrManyFiles.
 func (s *SharedFiles) Share(f File) (File, error) {
 	r := &sharedTryReader{sharedReader{from: s, own: sharedFile{File: f, readers: 1}}}
 	fresh := &r.own // one allocation for both
@@ -62,7 +62,7 @@ func (s *SharedFiles) Share(f File) (File, error) {
 	return r, nil
 }
 
-// enter counts a reader of the file that has the content of fresh.
+// enter adds a reader to the open file with the content of fresh, or to fresh itself.
 func (s *SharedFiles) enter(fresh *sharedFile) (*sharedFile, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *SharedFiles) enter(fresh *sharedFile) (*sharedFile, error) {
 	return fresh, nil
 }
 
-// leave takes back what enter counted, and closes a file without readers.
+// leave removes a reader, and closes the file after the last one.
 func (s *SharedFiles) leave(shared *sharedFile) error {
 	s.mu.Lock()
 	shared.readers--
@@ -96,12 +96,12 @@ func (s *SharedFiles) leave(shared *sharedFile) error {
 	if !last {
 		return nil
 	}
-	defer s.Release() // once its descriptor is free, even if Close panics
+	defer s.Release() // after Close has freed the descriptor, even if it panics
 	return shared.Close()
 }
 
-// Acquire counts a file that is open for one user alone, such as an upload. It
-// returns ErrManyFiles if that would be one more than Max. Release ends it.
+// Acquire counts a file that is open for one user alone, such as an upload. It returns ErrManyFiles
+// if that would exceed Max. Release undoes it.
 func (s *SharedFiles) Acquire() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,28 +116,28 @@ func (s *SharedFiles) acquire() error {
 	return nil
 }
 
-// Release takes back what Acquire counted.
+// Release undoes Acquire.
 func (s *SharedFiles) Release() {
 	s.mu.Lock()
 	s.open--
 	s.mu.Unlock()
 }
 
-// Open returns how many files are open: each counts once, however many read it.
+// Open returns how many files are open; each counts once, whatever the number of its readers.
 func (s *SharedFiles) Open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open
 }
 
-// Full reports whether a further file would be ErrManyFiles.
+// Full reports whether one more file would be ErrManyFiles.
 func (s *SharedFiles) Full() bool { return s.Max > 0 && s.Open() >= s.Max }
 
-// A sharedReader is what one reader has of a sharedFile.
+// A sharedReader is one reader's use of a sharedFile.
 type sharedReader struct {
 	from   *SharedFiles
 	file   *sharedFile
-	own    sharedFile // which file is, if this reader was the first
+	own    sharedFile // what file points to, if this reader was the first
 	closed atomic.Bool
 
 	location Location // of the file that this reader opened
@@ -165,7 +165,7 @@ func (r *sharedReader) Close() error {
 	return r.from.leave(r.file)
 }
 
-// Identity returns what the file was when it was shared.
+// Identity returns the identity of the file when it was shared.
 func (r *sharedReader) Identity() (Identity, bool) { return r.file.id, r.file.known }
 
 // A sharedTryReader is a sharedReader of a TryReader.
@@ -178,6 +178,6 @@ func (r *sharedTryReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return r.file.try.TryReadAt(bufs, off)
 }
 
-// Location returns where the reader opened the file: others may share
-// it under another name.
+// Location returns the path by which this reader opened the file; others may share it under another
+// name.
 func (r *sharedReader) Location() Location { return r.location }

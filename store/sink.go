@@ -9,25 +9,22 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// Sink returns a store that keeps nothing: it is for programs that want the
-// files, not a place for them. An upload gathers in memory as in [Mem], and
-// Commit hands it to done as a File, without a copy. The File belongs to done
-// then, and is read, with its size from Stat, until the program closes it. It
-// is a [TryReader] that never returns [ErrWouldBlock].
+// Sink returns a store that keeps nothing, for programs that process uploads themselves. An upload
+// is collected in memory as in [Mem], and Commit passes it to done as a File, without a copy. done
+// then owns the File, which can be read until it is closed; Stat returns its size. It is a
+// [TryReader] that never returns [ErrWouldBlock].
 //
-// At most limit bytes are held, 0 or less meaning [DefaultMemLimit]: those of
-// uploads under way, and of files not closed yet, 512 more for each. Beyond
-// that, uploads fail with [ErrNoSpace]. A file that is never closed counts
-// until the garbage collector finds it.
+// The store holds at most limit bytes; 0 or less means [DefaultMemLimit]. Uploads under way and
+// files that are not closed yet are charged their size, and 512 bytes each. Beyond the limit,
+// uploads fail with [ErrNoSpace]. A file that is never closed is charged until the garbage
+// collector finds it.
 //
-// Commit calls done in its own goroutine and returns when done has, so a peer
-// waits for done before it learns that the file has arrived: what takes long
-// belongs in a goroutine of the program. No lock is held meanwhile, and several
-// files may be handed over at once. A panic in done goes through Commit.
+// Commit calls done in its own goroutine and returns when done does, so the peer's upload is not
+// confirmed before that. Do slow work in another goroutine. No lock is held meanwhile, and done may
+// be called for several files at once. A panic in done propagates through Commit.
 //
-// Nothing exists in a sink: Open and Stat return [fs.ErrNotExist] for every
-// name, and the same name can be uploaded again and again, even with
-// [Create.Exclusive].
+// A sink has no files: Open and Stat return [fs.ErrNotExist] for every name, and the same name can
+// be uploaded again and again, even with [Create.Exclusive].
 func Sink(limit int64, done func(name string, f File)) Store {
 	s := &sink{done: done}
 	s.budget.limit = memLimit(limit)

@@ -20,16 +20,16 @@ func systemDetails(fi fs.FileInfo) (Details, bool) {
 	}, true
 }
 
-// umask is found at the start, since to read it is to set it, for all goroutines.
+// umask is read once at the start: reading it means to set it, for all goroutines.
 var umask = func() fs.FileMode {
 	mask := syscall.Umask(0)
 	syscall.Umask(mask)
 	return fs.FileMode(mask)
 }()
 
-// UserPerm returns the permission bits that a new file of this process's user
-// has by the umask, for Create.Perm.
+// UserPerm returns the permission bits, after the umask, of a new file of this process's user, for
+// Create.Perm.
 func UserPerm() fs.FileMode { return 0o666 &^ umask }
 
-// Umask returns the bits that new files of this process's user do not get.
+// Umask returns the permission bits that the umask removes from new files of this process.
 func Umask() fs.FileMode { return umask }

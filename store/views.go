@@ -13,18 +13,18 @@ var (
 	errUploadOnly = fmt.Errorf("%w: the store is for uploads only", fs.ErrPermission)
 )
 
-// ReadOnly returns t without everything that changes it: such calls are
-// [fs.ErrPermission]. OpenFile opens for reading.
+// ReadOnly returns t without the methods that change it: they return [fs.ErrPermission]. OpenFile
+// opens for reading only.
 func ReadOnly(t Tree) Tree { return readOnly{refusing{t, errReadOnly}} }
 
-// A refusing Tree describes names, and refuses all that changes something and
-// all that the views have to allow themselves.
+// A refusing Tree describes names. It refuses every change, and lacks the methods that each view
+// has to implement itself.
 type refusing struct {
 	tree   Tree
 	reason error
 }
 
-// Capabilities keeps what neither reads content nor changes anything.
+// Capabilities keeps the capabilities that neither read content nor change anything.
 func (r refusing) Capabilities() Capabilities {
 	of := CapabilitiesOf(r.tree)
 	return Capabilities{Features: of.Features, Birth: of.Birth}

@@ -11,14 +11,14 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// wellKnown is the one name with a leading dot that is visible: the
-// directory in which clients look for information about a site (RFC 8615).
+// wellKnown is the only visible name with a leading dot: the directory in which clients look for
+// information about a site (RFC 8615).
 const wellKnown = ".well-known"
 
 // errHidden refuses to create a hidden name.
 var errHidden error = hiddenError{}
 
-// A hiddenError is an error that clients may read.
+// A hiddenError is an error whose text may be sent to clients.
 type hiddenError struct{}
 
 func (e hiddenError) Error() string   { return fmt.Sprintf("%v: %s", e.Unwrap(), e.ForClient()) }
@@ -39,11 +39,11 @@ func Visible(t Tree) Tree { return visible{refusing{t, errVisible}, isHidden, er
 type visible struct {
 	refusing
 	hidden func(name string) bool
-	taken  error // the reason that such a name cannot be created
+	taken  error // the error for creating a hidden name
 }
 
-// isHidden reports whether an element of a name begins with a dot, or does so on a file
-// system that ignores invisible characters. "." itself is the root.
+// isHidden reports whether an element of a name begins with a dot, or would do so on a file system
+// that ignores invisible characters. "." itself is the root.
 func isHidden(name string) bool {
 	if name == "." {
 		return false
@@ -72,7 +72,7 @@ func (v visible) see(op, name string) error {
 	return nil
 }
 
-// Capabilities keeps what concerns whole files.
+// Capabilities keeps the capabilities that concern whole files.
 func (v visible) Capabilities() Capabilities {
 	c := v.refusing.Capabilities()
 	c.OpenUpload = CapabilitiesOf(v.tree).OpenUpload
@@ -175,7 +175,7 @@ type filter struct {
 	hidden func(fi fs.FileInfo) bool
 }
 
-// Next returns no entries only at the end: see [Entries].
+// Next returns 0 entries only at the end: see [Entries].
 func (f filter) Next(into []fs.FileInfo) (int, error) {
 	for {
 		n, err := f.Entries.Next(into)
