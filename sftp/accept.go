@@ -14,28 +14,27 @@ import (
 )
 
 const (
-	// How long accepting waits when the process has run out of descriptors.
+	// Bounds of the pause after accepting failed because the process has no descriptors left.
 	firstAcceptDelay = 5 * time.Millisecond
 	maxAcceptDelay   = time.Second
 
-	// stuckGrace is how long a server that ends waits for a store that answers
-	// none of its calls, such as a network file system whose server is gone.
+	// stuckGrace is how long a server that is shutting down waits for a store whose calls do not
+	// return, such as a network file system whose server is gone.
 	stuckGrace = 20 * time.Second
 )
 
-// ErrStuck says that a server ended although calls to its store, or to its
-// hooks, had not returned.
+// ErrStuck means that a server ended although calls to its store or its hooks had not returned.
 var ErrStuck = errors.New("sftp: the store does not answer")
 
-// Serve takes connections until ctx ends, or accepting fails, which is the error
-// then. It closes l, ends the connections that have no file open, gives the
-// others the Grace to close theirs, and returns when the last is over.
+// Serve accepts connections until ctx ends or accepting fails, and returns that failure. It closes
+// l, ends the connections that have no file open, gives the others the Grace to close theirs, and
+// returns when the last connection is over.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer l.Close()
 	if err := s.check(); err != nil {
 		return err
 	}
-	// A connection gets two signals: to end its work, and then that it is closed.
+	// Ending a connection takes two steps: soft lets it finish its work, and hard closes it.
 	hard, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(errEnding)
 	soft, end := context.WithCancel(ctx)
@@ -91,9 +90,9 @@ func (s *Server) accept(ctx context.Context, l net.Listener, take func(net.Conn)
 	}
 }
 
-// isTemporary reports whether accepting may continue: there are no descriptors
-// left, or a peer has gone before it was its turn. Nothing else in the standard
-// library distinguishes these from a listener that is broken.
+// isTemporary reports whether accepting may continue after an error: no descriptors are left, or a
+// peer left before its connection was accepted. Nothing else in the standard library distinguishes
+// these from a broken listener.
 func isTemporary(err error) bool {
 	t, ok := errors.AsType[interface {
 		error
@@ -102,12 +101,12 @@ func isTemporary(err error) bool {
 	return ok && t.Temporary()
 }
 
-// ServeConn serves one connection, closes it, and returns when all is over. If
-// ctx ends that is at once.
+// ServeConn serves one connection, closes it, and returns when it is over. When ctx ends, the
+// connection ends at once.
 func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.serve(ctx, ctx, c) }
 
-// serve is ServeConn for a connection that comes to an end when soft does, and
-// at once when hard does.
+// serve is ServeConn for a connection that may finish its work after soft ends, and is closed at
+// once when hard ends.
 func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 	defer nc.Close()
 	s.once.Do(s.init)
@@ -131,20 +130,19 @@ func (s *Server) serve(hard, soft context.Context, nc net.Conn) {
 	c.serve(soft)
 }
 
-// enter admits a connection, be it after others of its source have logged in.
+// enter admits a connection. It may have to wait until others of its source have logged in.
 func (s *Server) enter(ctx context.Context, nc net.Conn) (*penalty.Visit, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.loginGrace())
 	defer cancel()
 	return s.guard.Enter(ctx, time.Now, addressOf(nc.RemoteAddr()))
 }
 
-// sayTime is how long it may take to send the reason of a rejection: as good as
-// always, the line fits what the system takes at once.
+// sayTime is how long sending the reason of a rejection may take. The line nearly always fits the
+// system's send buffer.
 const sayTime = time.Second
 
-// sendReason sends a rejected client the reason, as OpenSSH does: a server may send
-// other lines before that of its version, and clients show them (RFC 4253,
-// section 4.2).
+// sendReason sends a rejected client the reason, as OpenSSH does. A server may send other lines
+// before the line with its version, and clients show them (RFC 4253, section 4.2).
 func sendReason(nc net.Conn, err error) {
 	r, ok := errors.AsType[*penalty.Refusal](err)
 	if !ok {
@@ -155,11 +153,11 @@ func sendReason(nc net.Conn, err error) {
 		line = "Not allowed at this time\r\n"
 	}
 	if nc.SetWriteDeadline(time.Now().Add(sayTime)) == nil {
-		_, _ = io.WriteString(nc, line) // or it never gets there
+		_, _ = io.WriteString(nc, line) // the client may be gone
 	}
 }
 
-// addressOf returns the address of a peer, not valid if it has none.
+// addressOf returns the address of a peer. It is invalid if the peer has none.
 func addressOf(a net.Addr) netip.Addr {
 	switch a := a.(type) {
 	case nil:
@@ -171,10 +169,10 @@ func addressOf(a net.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// tune sets what is to be set of a TCP connection, be it wrapped or not.
+// tune sets the options of a TCP connection, which may be wrapped.
 func tune(c net.Conn) {
 	if t, ok := c.(interface{ SetNoDelay(bool) error }); ok {
-		_ = t.SetNoDelay(true) // it is slower without, but works
+		_ = t.SetNoDelay(true) // without it the connection is slower, but works
 	}
 	sshconn.WidenSend(c)
 }

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// maxRefusals is how much of what is refused to one connection is reported, of
-	// Refusals and of Operations that only look.
+	// maxRefusals is how many refusals are reported for one connection. Refusals and refused
+	// Operations that only look count together.
 	maxRefusals = 32
 
-	// maxRefusal is how many bytes of a text are reported.
+	// maxRefusal is the length to which a reported text is cut, in bytes.
 	maxRefusal = 200
 )
 
-// mayReport counts what was refused, and returns whether it is to be reported, and
-// whether that is the last.
+// mayReport counts a refusal. It returns whether to report it, and whether it is the last one that
+// is reported.
 func (c *userConn) mayReport() (report, last bool) {
 	n := c.refusals.Add(1)
 	return n <= maxRefusals, n == maxRefusals
@@ -40,8 +40,8 @@ func (c *userConn) refused(what, detail string) {
 	}
 }
 
-// looked reports a request that only looks, if that was forbidden, or the files cannot be
-// reached. It returns err.
+// looked reports a request that only looks, if it was forbidden or the files are unavailable. It
+// returns err.
 func (s *session) looked(what, name string, err error) error {
 	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, store.ErrUnavailable) || s.conn.server.Audit == nil {
 		return err
@@ -60,8 +60,8 @@ func (c *userConn) audit(what, name, to string, err error) error {
 	return err
 }
 
-// addressIn returns the address that a forwarding is wanted to or of (RFC 4254,
-// section 7), as far as there is one.
+// addressIn returns the address in a request to forward or to open a forwarded channel (RFC 4254,
+// section 7), or "" if there is none.
 func addressIn(b []byte) string {
 	var m struct {
 		Host string

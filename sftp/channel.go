@@ -11,7 +11,7 @@ import (
 
 const subsystem = "sftp"
 
-// accept takes a channel that the peer opens, or refuses it.
+// accept accepts or refuses a channel that the peer opens.
 func (c *serverConn) accept(nc ssh.NewChannel) {
 	switch {
 	case nc.ChannelType() != "session":
@@ -29,8 +29,8 @@ func (c *serverConn) accept(nc ssh.NewChannel) {
 	}
 	c.channels.Add(1)
 	c.work.Go(func() {
-		// A peer that does not close its side keeps its place, or there would
-		// be no bound on channels.
+		// A channel counts until the peer closes its side. Otherwise there would be no bound on
+		// channels.
 		defer c.channels.Add(-1)
 		c.serveChannel(ch, requests)
 	})
@@ -46,7 +46,7 @@ func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) 
 	c.work.Go(func() { c.discard(ch.Stderr()) })
 	started := false
 	defer func() {
-		for r := range requests { // all that comes must be taken off, whatever a hook does
+		for r := range requests { // x/crypto needs all requests to be received, even if a hook panics
 			_ = r.Reply(false, nil)
 		}
 	}()
@@ -56,7 +56,7 @@ func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) 
 		if !started {
 			serve = c.service(ctx, ch, data, r)
 		}
-		_ = r.Reply(serve != nil, nil) // or the connection is gone
+		_ = r.Reply(serve != nil, nil) // it fails only if the connection is gone
 		if serve != nil {
 			started = true
 			c.work.Go(serve)
@@ -71,8 +71,8 @@ func (c *serverConn) serveChannel(ch ssh.Channel, requests <-chan *ssh.Request) 
 	}
 }
 
-// service returns what serves a channel for which a request asks, or nil if there
-// is nothing of the kind for the account.
+// service returns a function that serves a channel as a request asks, or nil if the server has no
+// such service for the account.
 func (c *serverConn) service(ctx context.Context, ch ssh.Channel, data *queue, r *ssh.Request) func() {
 	text := subsystemOf(r.Payload)
 	switch r.Type {
@@ -88,8 +88,8 @@ func (c *serverConn) service(ctx context.Context, ch ssh.Channel, data *queue, r
 	return nil
 }
 
-// subsystemOf returns the name in a request for a subsystem, or the command in
-// one to run it (RFC 4254, section 6.5).
+// subsystemOf returns the name in a request for a subsystem, or the command in a request to run one
+// (RFC 4254, section 6.5).
 func subsystemOf(payload []byte) string {
 	var m struct{ Name string }
 	if ssh.Unmarshal(payload, &m) != nil {
@@ -98,8 +98,8 @@ func subsystemOf(payload []byte) string {
 	return m.Name
 }
 
-// discard throws away what a peer sends beside the data. There is no use for it,
-// but unread it would take up memory and the channel's window.
+// discard discards the data that a peer sends on stderr. Unread, it would take up memory and the
+// channel's window.
 func (c *serverConn) discard(r io.Reader) {
 	var b [512]byte
 	for {
@@ -111,7 +111,7 @@ func (c *serverConn) discard(r io.Reader) {
 	}
 }
 
-// serveChannelSession speaks SFTP on a channel, whose data comes by a queue.
+// serveChannelSession speaks SFTP on a channel whose incoming data is read through a queue.
 func (c *serverConn) serveChannelSession(ctx context.Context, ch ssh.Channel, data *queue) {
 	defer c.recover(nil)
 	status := uint32(0)

@@ -8,13 +8,12 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// serverVersion is what a server calls itself before it knows which client asks.
+// serverVersion is the version that a server sends if the configuration has none.
 const serverVersion = "SSH-2.0-haul"
 
-// The algorithms that are offered, best first. A key exchange that holds against
-// quantum computers comes first, and what is weak is not there: nothing with
-// SHA-1, no CBC, no DSA, no groups below 2048 bits. Strict key exchange goes
-// without saying: x/crypto offers it always.
+// The algorithms that are offered, best first. A key exchange that resists quantum computers comes
+// first. Weak algorithms are missing: there is no SHA-1, CBC or DSA, and no group below 2048 bits.
+// Strict key exchange is not listed because x/crypto always offers it.
 var (
 	keyExchanges = []string{
 		ssh.KeyExchangeMLKEM768X25519,
@@ -46,8 +45,8 @@ var (
 	}
 )
 
-// Algorithms returns those that a [Server] offers where its configuration names
-// none, best first. Host keys have their own.
+// Algorithms returns the algorithms that a [Server] offers where its configuration names none, best
+// first. Host keys have algorithms of their own.
 func Algorithms() ssh.Algorithms {
 	return ssh.Algorithms{
 		KeyExchanges:   slices.Clone(keyExchanges),
@@ -57,7 +56,7 @@ func Algorithms() ssh.Algorithms {
 	}
 }
 
-// prepared returns a copy of a configuration in which what is empty is filled in.
+// prepared returns a copy of a configuration with its empty fields filled in.
 func prepared(c *ssh.ServerConfig) *ssh.ServerConfig {
 	d := *c
 	if len(d.KeyExchanges) == 0 {
@@ -78,9 +77,9 @@ func prepared(c *ssh.ServerConfig) *ssh.ServerConfig {
 	return &d
 }
 
-// checkHostKey returns an error if the server has proved who it is by a
-// signature with SHA-1, which x/crypto lets clients choose where a key, or the
-// key of a certificate, is of RSA and not limited.
+// checkHostKey returns an error if the server has signed with SHA-1 to prove its identity. x/crypto
+// lets clients choose SHA-1 for RSA keys and certificates of RSA keys, unless the signer is
+// limited.
 func checkHostKey(m ssh.ConnMetadata) error {
 	c, ok := m.(ssh.AlgorithmsConnMetadata)
 	if !ok {

@@ -19,36 +19,36 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// Why connections end, besides what the network and the peer say.
+// Reasons for which the server ends a connection.
 var (
 	errLoginGrace = errors.New("the login took too long")
 	errIdle       = errors.New("idle for too long")
 	errBroken     = errors.New("the client broke the protocol, and sent more")
 )
 
-// errLeft is why the context of a connection ends whose client was gone before.
+// errLeft is the cause of a connection's context that ends after the client has left.
 var errLeft = errors.New("the client left")
 
-// maxWait is how long x/crypto may take to end a connection. It is some
-// milliseconds, or what Close of the connection lingers.
+// maxWait is how long x/crypto may take to end a connection. Usually it takes milliseconds, or the
+// time for which Close of the connection lingers.
 const maxWait = sshconn.Linger + 4*time.Second
 
-// A serverConn is one connection of a server, over SSH.
+// A serverConn is one SSH connection of a server.
 type serverConn struct {
 	userConn
-	nc    *sshconn.Conn // to close it lets what was written go out first
+	nc    *sshconn.Conn // Close sends what was written first
 	visit *penalty.Visit
 
 	entered chan struct{} // closed when the login has set the account
 
-	locked  error  // handshake only: a password was not checked, as too many were wrong before
-	guessed func() // handshake only: ends the turn of the password that is being checked; nil if there is none
+	locked  error  // handshake only: why a password was not checked
+	guessed func() // handshake only: ends the check of the current password; nil if none is being checked
 
-	quota receiveQuota // of what comes
+	quota receiveQuota // bounds the data that waits to be read
 
-	channels atomic.Int64 // of this connection, as long as either side may use them
+	channels atomic.Int64 // the connection's channels that either side may still use
 
-	work sync.WaitGroup // all goroutines of the connection but the one that serves it
+	work sync.WaitGroup // all goroutines of the connection except the one that runs serve
 }
 
 func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.Visit) *serverConn {
@@ -58,8 +58,8 @@ func newServerConn(s *Server, ctx context.Context, nc net.Conn, visit *penalty.V
 	return c
 }
 
-// serve serves the connection until it is over, or comes to an end when soft
-// does.
+// serve serves the connection until it is over. After soft ends, the connection may only finish its
+// work.
 func (c *serverConn) serve(soft context.Context) {
 	stop := context.AfterFunc(c.ctx, func() { _ = c.nc.Close() })
 	defer stop()
@@ -71,9 +71,9 @@ func (c *serverConn) serve(soft context.Context) {
 	c.reportEnd(err)
 }
 
-// punish notes what a connection without a login did wrong. One that merely ended is
-// noted by its visit: clients end connections when they know no host key, have no
-// key that fits, or speak no algorithm of ours, and port scanners do.
+// punish records the offence of a connection without a login. A connection that merely ended is
+// recorded by its visit: port scanners end connections, and so do clients that do not know the host
+// key, have no suitable key or share no algorithm with us.
 func (c *serverConn) punish(err error) {
 	_, isPanic := errors.AsType[*panicError](err)
 	switch {
@@ -84,7 +84,7 @@ func (c *serverConn) punish(err error) {
 	}
 }
 
-// fail notes an offence, and reports if the peer is refused from now on.
+// fail records an offence, and calls the hook if the peer is refused from now on.
 func (c *serverConn) fail(o penalty.Offence) {
 	c.server.lockedOut(c.info.Peer, c.visit.Fail(time.Now(), o))
 }
@@ -92,19 +92,20 @@ func (c *serverConn) fail(o penalty.Offence) {
 // run logs in and serves.
 func (c *serverConn) run(soft context.Context) (err error) {
 	defer c.recover(&err)
-	// Without a login there is nothing to bring to an end.
+	// Before the login the connection has no work to finish, so soft ends it at once.
 	loggedIn := context.AfterFunc(soft, func() { c.cancel(errEnding) })
 	defer loggedIn()
 	sc, channels, requests, err := c.handshake()
 	if err != nil {
 		return c.reason(err)
 	}
-	// Unknown requests that want no answer are passed over (RFC 4254, section 4).
+	// Peers ignore unknown requests that want no reply (RFC 4254, section 4).
 	c.quota.poke = func() { _, _, _ = sc.SendRequest("keepalive@openssh.com", false, nil) }
-	// All that comes must be taken off, or the connection can't even be closed.
+	// x/crypto needs all requests and channels to be received. Otherwise the connection can't even
+	// be closed.
 	c.work.Go(func() { c.refuseAll(requests) })
 	defer func() {
-		c.cancel(errLeft) // if it has not ended yet
+		c.cancel(errLeft) // has no effect if the context has ended before
 		_ = c.nc.Close()
 		for range channels {
 		}
@@ -129,12 +130,12 @@ func (c *serverConn) run(soft context.Context) (err error) {
 }
 
 const (
-	// refuseTime is how long a client has to open a session, be refused and leave,
-	// after a login that failed on this side.
+	// refuseTime is how long a client whose account cannot be opened has to open a session, be
+	// refused and leave.
 	refuseTime = 5 * time.Second
 
-	// loginFailed is the reason that it gets. The true one may be about files that are
-	// not its business.
+	// loginFailed is the reason that the client gets. The true one may be about files that the
+	// client should not know of.
 	loginFailed = "the login was right, but the server cannot open the account's files; its log has the reason"
 )
 
@@ -149,7 +150,7 @@ func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
 			if !ok {
 				return
 			}
-			_ = nc.Reject(ssh.ConnectionFailed, loginFailed) // or the connection is gone
+			_ = nc.Reject(ssh.ConnectionFailed, loginFailed) // it fails only if the connection is gone
 		case <-timer.C:
 			return
 		case <-c.ctx.Done():
@@ -158,13 +159,12 @@ func (c *serverConn) refuseSessions(channels <-chan ssh.NewChannel) {
 	}
 }
 
-// wait returns why x/crypto has ended the connection, which takes no more
-// channels.
+// wait returns why x/crypto has ended the connection. By then it accepts no more channels.
 //
-// It ends on whatever breaks the protocol, but if more than 16 packets come
-// behind that, its reader holds one that is never taken, and its Wait waits for the
-// reader: so the server does not wait for it. The goroutine left behind holds the packets
-// as long as the process lives, and the address that sent them is blocked.
+// x/crypto ends a connection that breaks the protocol. If more than 16 packets follow, its reader
+// blocks on one that nobody receives, and its Wait waits for the reader. So the server does not
+// wait longer than maxWait. The goroutine left behind holds the packets as long as the process
+// lives, and the address that sent them is refused.
 func (c *serverConn) wait(sc *ssh.ServerConn) error {
 	over := make(chan error, 1)
 	go func() { over <- sc.Wait() }()
@@ -180,27 +180,27 @@ func (c *serverConn) wait(sc *ssh.ServerConn) error {
 	return errBroken
 }
 
-// isFarewell reports whether a connection ended because the client meant it to.
-// x/crypto keeps the type of a disconnect message to itself; reason 11 is "by
-// application" (RFC 4253, section 11.1), which is how OpenSSH's client leaves.
+// isFarewell reports whether the client ended the connection on purpose. x/crypto does not export
+// the type of a disconnect message. Reason 11 is "by application" (RFC 4253, section 11.1), with
+// which OpenSSH's client leaves.
 func isFarewell(err error) bool {
 	return err == io.EOF || err != nil && strings.HasPrefix(err.Error(), "ssh: disconnect, reason 11:")
 }
 
-// refuseAll refuses requests that the server does not know. Clients take that as a sign
-// of life.
+// refuseAll refuses the global requests of a connection. Clients send them to see whether the
+// server is alive, and take the refusal as a sign of life.
 func (c *serverConn) refuseAll(requests <-chan *ssh.Request) {
 	defer func() {
-		for r := range requests { // all that comes must be taken off, whatever a hook does
+		for r := range requests { // x/crypto needs all requests to be received, even if a hook panics
 			_ = r.Reply(false, nil)
 		}
 	}()
 	defer c.recover(nil)
 	for r := range requests {
-		_ = r.Reply(false, nil) // or the connection is gone
+		_ = r.Reply(false, nil) // it fails only if the connection is gone
 		if r.Type == "tcpip-forward" || r.Type == "streamlocal-forward@openssh.com" {
 			select {
-			case <-c.entered: // whose request it is is known from then on
+			case <-c.entered: // from now on it is known which user sent the request
 				c.refused(r.Type, addressIn(r.Payload))
 			case <-c.ctx.Done():
 			}
@@ -208,7 +208,7 @@ func (c *serverConn) refuseAll(requests <-chan *ssh.Request) {
 	}
 }
 
-// handshake lets a client log in, in the grace time at most.
+// handshake lets a client log in, within the login grace time.
 func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	timer := time.AfterFunc(c.server.loginGrace(), func() { c.cancel(errLoginGrace) })
 	defer timer.Stop()
@@ -227,7 +227,7 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 		}
 	}
 	banner := config.BannerCallback
-	config.BannerCallback = func(m ssh.ConnMetadata) string { // before the first attempt to log in
+	config.BannerCallback = func(m ssh.ConnMetadata) string { // x/crypto calls it before the first attempt to log in
 		if err := checkHostKey(m); err != nil {
 			c.cancel(err)
 			return ""
@@ -249,11 +249,10 @@ func (c *serverConn) handshake() (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan
 	return sc, channels, requests, nil
 }
 
-// tried notes an attempt to log in. A wrong password is held against the peer at
-// once. Keys that do not fit are not: clients offer all they have, and no one can
-// guess one.
+// tried records an attempt to log in. A wrong password counts against the peer at once. Unknown
+// keys do not: clients offer all keys that they have, and nobody can guess a key.
 func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
-	defer c.endGuess() // the password counts, before the next is checked
+	defer c.endGuess() // after the result counts, before the next password is checked
 	c.info.User, c.info.Client = m.User(), string(m.ClientVersion())
 	_, partial := errors.AsType[*ssh.PartialSuccessError](err)
 	switch {
@@ -263,11 +262,11 @@ func (c *serverConn) tried(m ssh.ConnMetadata, method string, err error) {
 	}
 }
 
-// login gives a user the account.
+// login opens the account of a user who has logged in.
 func (c *serverConn) login(sc *ssh.ServerConn) error {
 	c.info.User, c.info.Client = sc.User(), string(sc.ClientVersion())
 	c.draft = wire.ClientSwapsLinks(c.info.Client, string(sc.ServerVersion()))
-	// The timer of the handshake has stopped, if it did not go off just now.
+	// The handshake's timer has stopped, unless it has just fired.
 	ctx, done := context.WithTimeoutCause(c.ctx, c.server.loginGrace(), errLoginGrace)
 	defer done()
 	account, err := c.server.Login(ctx, sc)

@@ -5,25 +5,24 @@ import (
 	"fmt"
 )
 
-// ErrAbandoned is why a transfer ended that the client did not end: its channel
-// closed, or the connection was gone. A hidden upload is discarded then.
+// ErrAbandoned is the error of a transfer that the client did not end: it closed the channel, or
+// the connection was lost. A hidden upload is discarded.
 var ErrAbandoned = errors.New("sftp: the client left it open")
 
-// ErrEnded is why a transfer ended that the server cut off, as it ended
-// the connection. The error wrapped beside it says why. A hidden upload is
-// discarded then, too.
+// ErrEnded is the error of a transfer that the server cut off when it ended the connection. The
+// error wrapped beside it is the reason. A hidden upload is discarded.
 var ErrEnded = errors.New("sftp: ended by the server")
 
-// errEnding is why connections end when their server does.
+// errEnding is the reason of connections that end because their server shuts down.
 var errEnding = errors.New("the server ends")
 
-// errOurs marks what is no fault of the peer.
+// errOurs marks errors that are not the peer's fault.
 var errOurs = errors.New("refused by the server's configuration")
 
-// errAnswered says that a request has been answered otherwise than by a STATUS.
+// errAnswered means that a request has been answered with a reply other than STATUS.
 var errAnswered = errors.New("answered")
 
-// A panicError is what was recovered of a panic.
+// A panicError is a recovered panic.
 type panicError struct {
 	value any
 	stack []byte
@@ -31,7 +30,7 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// Unwrap returns the value if that is an error.
+// Unwrap returns the panic's value if it is an error.
 func (e *panicError) Unwrap() error {
 	err, _ := e.value.(error)
 	return err

@@ -12,25 +12,25 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// handleSize is how long the names are that clients get for what they open.
+// handleSize is the length of the handles that clients get, in bytes.
 const handleSize = 8
 
-// A sessionHandle is a file or a directory that a client has open.
+// A sessionHandle is an open file or directory of a session.
 type sessionHandle struct {
-	key      string        // by which the client knows it: where in the table, and a number that is not used again
+	key      string        // the handle that the client gets: its index in the table, and a serial number that is not reused
 	conn     *userConn     // of the session
-	name     string        // the store's, as asked for
-	file     store.Handle  // of a file; nil of an upload
-	upload   *hiddenUpload // a hidden one
-	dir      *dirListing   // of a directory
-	transfer *Transfer     // of all but directories
+	name     string        // the store's, for the path that the client opened
+	file     store.Handle  // nil for a hidden upload and a directory
+	upload   *hiddenUpload // nil unless the upload is or was hidden
+	dir      *dirListing   // nil for a file
+	transfer *Transfer     // nil for a directory
 	readAt   int64         // session.flushes when it was last read
-	ended    bool          // a read was answered by EOF
-	away     error         // of a read, since the files could not be reached
-	awayAt   time.Time     // and when that was
+	ended    bool          // a read was answered with EOF
+	away     error         // why the last read failed, if the files were unavailable
+	awayAt   time.Time     // when that read failed
 }
 
-// path returns where the file is on the disk, "" if that is not known.
+// path returns the file's path on the disk, or "" if it is unknown.
 func (h *sessionHandle) path() string {
 	if h.upload != nil {
 		return h.upload.path
@@ -38,25 +38,24 @@ func (h *sessionHandle) path() string {
 	return store.LocationOf(h.file).Path
 }
 
-// A handleTable is that of a session. A handle that was closed is not mistaken
-// for the next that gets its place.
+// A handleTable holds the open handles of a session. The handle of a closed file never matches a
+// later file with the same index.
 type handleTable struct {
 	open   []*sessionHandle
-	free   []uint32 // places in open that are nil
-	serial uint32   // of the next
+	free   []uint32 // indexes in open that are nil
+	serial uint32   // serial number of the next handle
 }
 
-// leap lets the serials continue from anywhere. Those of a session begin at zero,
-// so that a client can use its first handle before the answer with it has come (see
-// [ClientConfig]); all others are as good as random, so that a handle of one
-// session is none of another.
+// leap moves the serial to a random number. Only the first handle of a session has the serial zero,
+// so that a client can use it before the reply has come (see [ClientConfig]). The serials after it
+// begin at a random number, so that a handle of one session is not valid in another.
 func (t *handleTable) leap() {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails
 	t.serial = binary.BigEndian.Uint32(b[:]) | 1
 }
 
-// add puts h into the table, and gives it its key.
+// add puts h into the table and sets its key.
 func (t *handleTable) add(h *sessionHandle) {
 	at := uint32(len(t.open))
 	if n := len(t.free); n > 0 {
@@ -76,7 +75,7 @@ func (t *handleTable) add(h *sessionHandle) {
 	t.open[at] = h
 }
 
-// get returns what a client calls key, or nil.
+// get returns the handle with that key, or nil.
 func (t *handleTable) get(key []byte) *sessionHandle {
 	if len(key) != handleSize {
 		return nil
@@ -94,7 +93,7 @@ func (t *handleTable) remove(h *sessionHandle) {
 	t.free = append(t.free, at)
 }
 
-// all yields what is open. It may be removed meanwhile.
+// all yields the open handles. The caller may remove a handle while it iterates.
 func (t *handleTable) all() iter.Seq[*sessionHandle] {
 	return func(yield func(h *sessionHandle) bool) {
 		for _, h := range t.open {
@@ -105,7 +104,7 @@ func (t *handleTable) all() iter.Seq[*sessionHandle] {
 	}
 }
 
-// file returns the open file of that key, or nil.
+// file returns the open file with that key, or nil.
 func (s *session) file(key []byte) *sessionHandle {
 	if h := s.handles.get(key); h != nil && h.dir == nil {
 		return h
@@ -113,7 +112,7 @@ func (s *session) file(key []byte) *sessionHandle {
 	return nil
 }
 
-// reserve counts a handle that is to be opened, unless there are too many.
+// reserve counts a handle that is about to be opened. It fails if there are too many.
 func (c *userConn) reserve() error {
 	if n := c.handles.Add(1); n > int64(c.server.maxHandles()) {
 		c.handles.Add(-1)
@@ -128,7 +127,7 @@ func (c *userConn) unreserve() {
 	c.server.counts.handles.Add(-1)
 }
 
-// enter answers with the handle of what was opened, whose place is reserved.
+// enter answers with the handle of an opened file or directory, for which a handle is reserved.
 func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
 	if h.dir == nil {
 		h.transfer = &Transfer{
@@ -148,7 +147,7 @@ func (s *session) enter(h *sessionHandle, flags wire.OpenFlags) {
 	}
 }
 
-// release closes what a client had open. why is nil if the client did.
+// release closes a handle. why is nil if the client closed it.
 func (s *session) release(h *sessionHandle, why error) (err error) {
 	s.handles.remove(h)
 	defer s.conn.unreserve()
@@ -175,8 +174,8 @@ func (s *session) release(h *sessionHandle, why error) (err error) {
 	return err
 }
 
-// delivered reports whether the client has been sent all of a file that it only
-// reads, so that there is nothing left to be done but to close it.
+// delivered reports whether the client was sent all of a file that it only reads. Then a missing
+// CLOSE does not matter.
 func (s *session) delivered(h *sessionHandle) bool {
 	if h.file == nil || h.transfer.Write || s.flushes <= h.readAt {
 		return false
@@ -193,7 +192,7 @@ func (s *session) delivered(h *sessionHandle) bool {
 type dirListing struct {
 	entries store.Entries
 	batch   [listingBatch]fs.FileInfo
-	ready   []fs.FileInfo // of batch, not listed yet
+	ready   []fs.FileInfo // of batch, the entries that are not listed yet
 	dots    []dot         // not listed yet
 }
 
@@ -204,5 +203,5 @@ type dot struct {
 	links uint64
 }
 
-// listingBatch is how many entries are described at a time.
+// listingBatch is how many entries are read from the store at a time.
 const listingBatch = 64

@@ -19,11 +19,11 @@ import (
 // Clients such as rclone check copies by running md5sum or sha1sum over SSH. The
 // server answers these commands itself: there is no shell and no program.
 
-// hashPrograms are the commands that are answered, and the names of their hashes.
+// hashPrograms maps the commands that are answered to the names of their hashes.
 var hashPrograms = map[string]string{"md5sum": "md5", "sha1sum": "sha1", "sha256sum": "sha256"}
 
-// maxCommand is how many bytes a command may have. The longest path of Linux fits,
-// even with each of its bytes escaped.
+// maxCommand is the longest accepted command, in bytes. The longest path of Linux fits, even with
+// each byte escaped.
 const maxCommand = 16 << 10
 
 // A hashCommand is a command that hashes files.
@@ -47,10 +47,9 @@ func parseHashCommand(text string) (cmd hashCommand, ok bool) {
 	return hashCommand{words[0], words[1:]}, true
 }
 
-// splitWords splits a command into words as a POSIX shell does that finds nothing to
-// expand and nothing else to run in it. It refuses all that a shell might read
-// otherwise: a character with a meaning must be in single quotes or behind a
-// backslash.
+// splitWords splits a command into words, as a POSIX shell does with a command in which it has
+// nothing to expand and nothing else to run. It refuses any text that a shell might read
+// differently: a special character must be in single quotes or behind a backslash.
 func splitWords(text string) (words []string, ok bool) {
 	if len(text) > maxCommand || strings.IndexByte(text, 0) >= 0 {
 		return nil, false
@@ -92,7 +91,7 @@ func splitWords(text string) (words []string, ok bool) {
 	return words, true
 }
 
-// isPlain reports whether a byte means itself to a shell, wherever it stands.
+// isPlain reports whether a byte has no special meaning to a shell, wherever it stands.
 func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		c >= 0x80 || strings.IndexByte("@%+:,./-_", c) >= 0
@@ -136,7 +135,7 @@ func (c *serverConn) runHashes(ctx context.Context, ch ssh.Channel, stdin io.Rea
 	return status
 }
 
-// hashPath hashes a file, as long as it is now.
+// hashPath hashes a file up to its present size.
 func (c *serverConn) hashPath(ctx context.Context, path string, h hash.Hash) error {
 	if err := c.reserve(); err != nil {
 		return err
@@ -155,8 +154,8 @@ func (c *serverConn) hashPath(ctx context.Context, path string, h hash.Hash) err
 	return err
 }
 
-// hashStream hashes all that a client sends. It has its turn when there is
-// something to be hashed, so that a slow client delays no other.
+// hashStream hashes all data that a client sends. It takes a turn only when it has data to hash, so
+// that a slow client delays no other.
 func (c *serverConn) hashStream(ctx context.Context, r io.Reader, h hash.Hash) error {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)
@@ -176,8 +175,7 @@ func (c *serverConn) hashStream(ctx context.Context, r io.Reader, h hash.Hash) e
 	}
 }
 
-// hashLine returns a line of output. A backslash in front says that there are
-// escaped characters in the path.
+// hashLine returns a line of output. A leading backslash marks a path with escaped characters.
 func hashLine(sum []byte, path string) string {
 	escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`).Replace(path)
 	mark := ""
@@ -187,10 +185,10 @@ func hashLine(sum []byte, path string) string {
 	return mark + hex.EncodeToString(sum) + "  " + escaped + "\n"
 }
 
-// endChannel closes a channel, and sends the exit status of what was run in it
-// (RFC 4254, section 6.10).
+// endChannel closes a channel, after sending the exit status of its command (RFC 4254, section
+// 6.10).
 func endChannel(ch ssh.Channel, status uint32) {
-	// Errors are ignored: the connection is lost then.
+	// Errors are ignored: they mean that the connection is lost.
 	_ = ch.CloseWrite()
 	_, _ = ch.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, status))
 	_ = ch.Close()

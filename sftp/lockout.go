@@ -11,12 +11,12 @@ import (
 	"github.com/haul-project/haul/internal/penalty"
 )
 
-// errUnchecked marks the errors of passwords that were not checked.
+// errUnchecked marks errors for passwords that were not checked.
 var errUnchecked = errors.New("the password was not checked")
 
-// guardPasswords has passwords checked only as long as not too many from the peer's
-// source were wrong. While they are not, they are not offered either, so that a
-// client does not ask for one; but other ways to log in are.
+// guardPasswords has passwords checked only while the peer's source has not sent too many wrong
+// ones. During a lockout they are not offered either, if the client can log in by a key, so that a
+// client does not ask the user for one.
 func (c *serverConn) guardPasswords(config *ssh.ServerConfig) {
 	all := c.guarded(ssh.ServerAuthCallbacks{
 		PasswordCallback: config.PasswordCallback, KeyboardInteractiveCallback: config.KeyboardInteractiveCallback,
@@ -35,8 +35,8 @@ func (c *serverConn) guardPasswords(config *ssh.ServerConfig) {
 	}
 }
 
-// guarded wraps callbacks so that passwords are checked only while they may be, also
-// as the second of two steps.
+// guarded wraps callbacks so that passwords are checked only when they may be, also as the second
+// of two authentication steps.
 func (c *serverConn) guarded(a ssh.ServerAuthCallbacks) ssh.ServerAuthCallbacks {
 	if check := a.PasswordCallback; check != nil {
 		a.PasswordCallback = func(m ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
@@ -65,7 +65,7 @@ func (c *serverConn) guarded(a ssh.ServerAuthCallbacks) ssh.ServerAuthCallbacks 
 	return a
 }
 
-// guardNext wraps the callbacks of the next step, if there is one.
+// guardNext wraps the callbacks of the next authentication step, if there is one.
 func (c *serverConn) guardNext(err error) error {
 	if partial, ok := errors.AsType[*ssh.PartialSuccessError](err); ok {
 		return &ssh.PartialSuccessError{Next: c.guarded(partial.Next)}
@@ -73,11 +73,11 @@ func (c *serverConn) guardNext(err error) error {
 	return err
 }
 
-// askFirst wraps what asks the client, so that the answers have their turn when they
-// are there: a client may take its time for them.
+// askFirst wraps the challenge so that the answers take their turn only when they have arrived: a
+// user may take time to type them.
 func (c *serverConn) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.KeyboardInteractiveChallenge {
 	return func(name, instruction string, questions []string, echos []bool) ([]string, error) {
-		c.endGuess() // of answers before these
+		c.endGuess() // the turn of the previous answers
 		answers, err := ask(name, instruction, questions, echos)
 		switch {
 		case err != nil:
@@ -89,8 +89,8 @@ func (c *serverConn) askFirst(ask ssh.KeyboardInteractiveChallenge) ssh.Keyboard
 	}
 }
 
-// beginGuess waits for the turn of a password, which ends with endGuess. It returns
-// why the password is not checked now, or nil.
+// beginGuess waits for the turn of a password, which ends with endGuess. It returns nil, or the
+// reason why the password is not checked now.
 func (c *serverConn) beginGuess() error {
 	end, err := c.visit.BeginGuess(c.ctx, time.Now)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *serverConn) beginGuess() error {
 	return nil
 }
 
-// endGuess ends the turn of a password, if one has it.
+// endGuess ends the turn of a password, if there is one.
 func (c *serverConn) endGuess() {
 	if end := c.guessed; end != nil {
 		c.guessed = nil
@@ -108,7 +108,7 @@ func (c *serverConn) endGuess() {
 	}
 }
 
-// mayGuess returns why no password of the peer's is checked now, or nil.
+// mayGuess returns nil, or the reason why no password of the peer is checked now.
 func (c *serverConn) mayGuess() error {
 	if err := c.visit.Guess(time.Now()); err != nil {
 		return c.uncheckedFor(err)
@@ -116,13 +116,13 @@ func (c *serverConn) mayGuess() error {
 	return nil
 }
 
-// uncheckedFor returns the error of a password that is not checked, with the reason.
+// uncheckedFor returns the error for a password that is not checked because of err.
 func (c *serverConn) uncheckedFor(err error) error {
 	c.locked = err
 	return fmt.Errorf("%w: %w", errUnchecked, err)
 }
 
-// lockoutBanner returns a line for the client if its passwords are not checked.
+// lockoutBanner returns a line for the client while its passwords are not checked, or "".
 func (c *serverConn) lockoutBanner() string {
 	r, ok := errors.AsType[*penalty.Refusal](c.visit.Guess(time.Now()))
 	if !ok {
@@ -132,7 +132,7 @@ func (c *serverConn) lockoutBanner() string {
 		max(time.Second, r.For.Round(time.Second)))
 }
 
-// lockedOut calls the hook if a source is refused from now on.
+// lockedOut calls the hook if the source is refused from now on.
 func (s *Server) lockedOut(from net.Addr, began *penalty.Lockout) {
 	if began != nil && s.LockedOut != nil {
 		s.LockedOut(from, Lockout{Network: began.Source, For: began.For, Passwords: began.Cause == penalty.WrongPasswords})

@@ -10,29 +10,29 @@ import (
 	"github.com/haul-project/haul/internal/sshconn"
 )
 
-// Data that a peer has sent and that was not yet read is bounded by the windows of its
-// channels, but only in bytes of data: x/crypto keeps each packet as it
-// came, and one that carries a single byte costs it some fifty, and 36 on the
-// wire. So bytes are counted on the wire too.
+// The windows of its channels bound the data that a peer has sent and the server has not read. But
+// they count only bytes of data. x/crypto keeps each packet as it came: a packet with a single byte
+// of data takes about fifty bytes in memory, and 36 on the wire. So bytes on the wire are counted
+// too.
 const (
-	// quotaSlack is how many bytes of the wire may wait in all beyond the
-	// windows of the channels that are open. With a kilobyte in a packet, all
-	// windows full need a twentieth of their size more.
+	// quotaSlack is how many bytes on the wire may wait beyond the windows of the open channels.
+	// With a kilobyte in each packet, full windows take a twentieth more than their size on the
+	// wire.
 	quotaSlack = 4 << 20
 
-	// quotaStep is how many bytes come between two checks.
+	// quotaStep is how many bytes may arrive between two checks.
 	quotaStep = 1 << 20
 
-	// tryTime is how long a write may take that shows whether writes go through.
-	// Meanwhile nothing is read.
+	// tryTime is how long the write may take that tests whether writes go through. Nothing is read
+	// meanwhile.
 	tryTime = 10 * time.Second
 
-	// maxMoved is how many bytes of a channel are moved to memory. The client gets as much
-	// more of its window: a channel holds at most its window and this.
+	// maxMoved is how many bytes of a channel may be moved to the queue's memory. The client gets
+	// as much more window, so a channel holds at most its window and maxMoved.
 	maxMoved = channelWindow
 
-	// maxBeforeLogin is how many bytes a peer may send until it has logged in:
-	// some dozens of keys, or signatures.
+	// maxBeforeLogin is how many bytes a peer may send before it has logged in. It is enough for
+	// some dozens of keys or signatures.
 	maxBeforeLogin = 256 << 10
 )
 
@@ -41,36 +41,36 @@ var (
 	errFlood     = errors.New("requests come that are too many to be kept, and their answers are not taken")
 )
 
-// A receiveQuota counts what has come on a connection, and what of it was taken by
-// those it was for. It ends the connection when too much lies in between.
+// A receiveQuota counts the bytes that arrive on a connection, and those of them that its readers
+// have taken. It ends the connection when the difference grows too large.
 //
-// How much lies in between for one channel is not known: x/crypto does not say. It
-// is at most what has come on the whole connection, and was not taken, since a
-// moment at which there was nothing for the channel. Such moments are: when less
-// was read than there was room for; and, whatever has been read since, when as
-// much as the window holds has been.
+// x/crypto does not say how many bytes wait for one channel. They are at most the bytes that have
+// arrived on the whole connection, and were not taken, since a moment at which the channel was
+// empty. There are two signs of such a moment. If a read returned less than it had room for, the
+// channel was empty then. And if a whole window has been read since some moment, none of the data
+// that waited at that moment remains.
 type receiveQuota struct {
-	came  atomic.Int64 // bytes of the wire
-	known atomic.Bool  // the login has succeeded
-	wrote atomic.Int64 // writes that have gone through
+	came  atomic.Int64 // bytes that arrived on the wire
+	known atomic.Bool  // set when the login has succeeded
+	wrote atomic.Int64 // number of writes that have gone through
 
 	stop func(error)  // ends the connection
-	run  func(func()) // has something done by another goroutine
-	poke func()       // writes something that means nothing; set before there are channels
+	run  func(func()) // runs a function on another goroutine
+	poke func()       // writes a message without a meaning; set before there are channels
 
 	windows *wideWindows // of all connections
 
-	looked, lookedWrote int64 // reader of the wire only: when it last looked
+	looked, lookedWrote int64 // used by the reader of the wire only: came and wrote at its last look
 
 	mu     sync.Mutex
-	taken  int64               // mu: bytes of data
+	taken  int64               // mu: bytes of data that were read
 	queues map[*queue]struct{} // mu
-	wide   *queue              // mu: the one with a wide window; nil if none has
-	fixed  bool                // mu: no channel can have one
-	trying chan struct{}       // mu: closed when a write has gone through; nil if none is tried
+	wide   *queue              // mu: the queue with a wide window; nil if there is none
+	fixed  bool                // mu: no channel can get a wide window
+	trying chan struct{}       // mu: closed when the test write has gone through; nil while there is none
 }
 
-// A countedConn is a connection whose reader is counted.
+// A countedConn is a connection that counts what is read and written.
 type countedConn struct {
 	*sshconn.Conn
 	quota *receiveQuota
@@ -79,7 +79,7 @@ type countedConn struct {
 func (c countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if over := c.quota.count(n); over != nil {
-		return 0, over // until the connection is closed more would come
+		return 0, over // stop reading: until the connection is closed, more would arrive
 	}
 	return n, err
 }
@@ -90,7 +90,7 @@ func (c countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// count counts n bytes that have come. It returns why the connection ends, if it does.
+// count counts n bytes that have arrived. It returns the reason if the connection ends.
 func (r *receiveQuota) count(n int) error {
 	came := r.came.Add(int64(n))
 	switch {
@@ -106,20 +106,20 @@ func (r *receiveQuota) count(n int) error {
 	return nil
 }
 
-// excess is how many bytes of the wire have come that were not taken, or were
-// not data. The caller holds mu.
+// excess returns how many of the bytes that arrived on the wire were not taken, or were not data.
+// The caller holds mu.
 func (r *receiveQuota) excess() int64 { return r.came.Load() - r.taken }
 
-// take counts n bytes of data that were taken by a reader that never stops.
+// take counts n bytes of data that were read by a reader that never pauses.
 func (r *receiveQuota) take(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.taken += int64(n)
 }
 
-// look looks for channels for which too much has come. It returns why the connection
-// ends, if it does. Before it ends because of a reader that waits, a write is tried, and
-// nothing more is read until that has gone through: on a busy machine it may be late.
+// look looks for channels for which too much has arrived, and returns the reason if the connection
+// ends. Before it ends because of a reader that waits for data, a test write is made, and nothing
+// more is read until that has gone through: on a busy machine the write may be late.
 func (r *receiveQuota) look() error {
 	tried, err := r.judge()
 	if tried == nil {
@@ -138,8 +138,8 @@ func (r *receiveQuota) look() error {
 	return errFlood
 }
 
-// judge checks each channel. If the verdict depends on a write that is being tried,
-// tried is closed when that has gone through.
+// judge checks each channel. If the verdict depends on a test write that is under way, tried is
+// closed when that write has gone through.
 func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	wrote := r.wrote.Load()
 	moves := wrote != r.lookedWrote
@@ -153,16 +153,16 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	for q := range r.queues {
 		over := r.excess() - q.base - most
 		switch {
-		// A reader that waits has nothing, if it waits for data. After a read,
-		// x/crypto gives the peer window, which may wait too, for a peer that takes
-		// nothing or leaves a key exchange undone; but then nothing at all is written.
+		// A read that waits for data means that the channel is empty. But after a read, x/crypto
+		// sends the peer more window, and that write may be what waits, if the peer reads nothing
+		// or does not complete a key exchange. Then nothing at all is written.
 		case q.waits && moves:
 			q.empty(r.excess())
 		case over <= 0:
 		case len(q.buffered) == maxMoved, over >= quotaSlack && !q.waits:
 			r.stop(errFlood)
 			return nil, errFlood
-		case q.waits: // perhaps there was only nothing to be written
+		case q.waits: // perhaps there was only nothing to write
 			if r.trying == nil {
 				r.trying = make(chan struct{})
 				r.run(r.tryWrite)
@@ -178,7 +178,7 @@ func (r *receiveQuota) judge() (tried <-chan struct{}, err error) {
 	return tried, nil
 }
 
-// tryWrite writes something. If that goes through, the next look sees it.
+// tryWrite writes a message. If that goes through, the next look sees it.
 func (r *receiveQuota) tryWrite() {
 	r.poke()
 	r.mu.Lock()
@@ -187,28 +187,28 @@ func (r *receiveQuota) tryWrite() {
 	r.trying = nil
 }
 
-// A queue is what has come for one channel. Its reader is the session of the
-// channel, and as long as that does something else, the quota may move what
-// there is to memory of the queue's own, where tiny packets become few bytes.
+// A queue holds the data that has arrived for one channel. The channel's session reads it. While
+// the session is busy otherwise, the quota may move the data to memory of the queue, where tiny
+// packets become few bytes.
 type queue struct {
 	quota *receiveQuota
 	ch    io.Reader
 
-	reading  sync.Mutex // held while something is read from ch, and before the quota's mu
-	buffered []byte     // reading and quota.mu, to change it: what was moved
-	err      error      // reading: what came at the end of that
+	reading  sync.Mutex // held while ch is read; locked before the quota's mu
+	buffered []byte     // the moved data; changed with reading and quota.mu held
+	err      error      // reading: the error of ch behind the moved data
 
 	window  int64 // quota.mu: bytes of data that the channel holds
 	base    int64 // quota.mu: excess when the channel was known to be empty
-	mark    int64 // quota.mu: excess when so many bytes had been taken from the channel:
-	marked  int64 // quota.mu
-	taken   int64 // quota.mu: bytes taken from the channel in all
-	emptied int   // quota.mu: how often that was known
+	mark    int64 // quota.mu: excess when marked bytes had been taken from the channel
+	marked  int64 // quota.mu: see mark
+	taken   int64 // quota.mu: all bytes taken from the channel
+	emptied int   // quota.mu: how often the channel was known to be empty
 	waits   bool  // quota.mu: a read is under way
-	moving  bool  // quota.mu
+	moving  bool  // quota.mu: move is under way
 }
 
-// open begins to count for a channel.
+// open begins to count a channel.
 func (r *receiveQuota) open(ch io.Reader) *queue {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,7 +221,7 @@ func (r *receiveQuota) open(ch io.Reader) *queue {
 	return q
 }
 
-// close ends that.
+// close stops counting a channel.
 func (r *receiveQuota) close(q *queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,13 +229,13 @@ func (r *receiveQuota) close(q *queue) {
 	q.narrow()
 }
 
-// empty notes that the channel was empty at that excess. The caller holds quota.mu.
+// empty records that the channel was empty at that excess. The caller holds quota.mu.
 func (q *queue) empty(excess int64) {
 	q.base, q.mark, q.marked = excess, excess, q.taken
 	q.emptied++
 }
 
-// Read reads what was moved, or else from the channel.
+// Read reads the moved data first, and then from the channel.
 func (q *queue) Read(p []byte) (int, error) {
 	q.reading.Lock()
 	defer q.reading.Unlock()
@@ -269,7 +269,7 @@ func (q *queue) read(p []byte) (int, error) {
 	q.taken += int64(n)
 	switch {
 	case n < len(p):
-		if emptied == q.emptied { // or it is known of a later moment
+		if emptied == q.emptied { // otherwise a later moment is known already
 			q.empty(before)
 		}
 	case q.taken-q.marked >= q.window:
@@ -280,8 +280,7 @@ func (q *queue) read(p []byte) (int, error) {
 	return n, err
 }
 
-// move moves what the channel holds, if it holds something, or else what comes
-// next.
+// move moves the data that the channel holds to memory. If the channel is empty, it waits for data.
 func (q *queue) move() {
 	q.reading.Lock()
 	defer q.reading.Unlock()

@@ -8,13 +8,14 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// A requestSet is a set of kinds of requests.
+// A requestSet is a set of request types and extensions.
 type requestSet struct {
-	types      uint32 // by the number of the type; EXTENDED is not there
+	types      uint32 // bit n is the type n; EXTENDED is not among them
 	extensions wire.Extensions
 }
 
-// firstType and lastType are the types that clients may send, but for INIT and EXTENDED.
+// firstType and lastType are the first and last type that clients may send, apart from INIT and
+// EXTENDED.
 const (
 	firstType = wire.TypeOpen
 	lastType  = wire.TypeSymlink
@@ -27,9 +28,8 @@ func (r requestSet) has(q *wire.Request) bool {
 	return r.types&(1<<q.Type) != 0
 }
 
-// Requests returns the names of the requests that there are, as OpenSSH's sftp-server has
-// them for its options -P and -p: those of version 3, such as "open", and the extensions,
-// such as "posix-rename".
+// Requests returns the names of all requests, as the options -P and -p of OpenSSH's sftp-server
+// take them: the requests of version 3, such as "open", and the extensions, such as "posix-rename".
 func Requests() []string {
 	var names []string
 	for t := firstType; t <= lastType; t++ {
@@ -43,13 +43,13 @@ func Requests() []string {
 
 func typeName(t wire.Type) string { return strings.ToLower(t.String()) }
 
-// extensionName is the name of an extension without whose it is.
+// extensionName returns the name of an extension without its domain.
 func extensionName(name string) string {
 	name, _, _ = strings.Cut(name, "@")
 	return name
 }
 
-// requestsNamed returns the requests of these names.
+// requestsNamed returns the set of requests with these names.
 func requestsNamed(names []string) (r requestSet, err error) {
 	for _, name := range names {
 		found := false
@@ -70,7 +70,7 @@ func requestsNamed(names []string) (r requestSet, err error) {
 	return r, nil
 }
 
-// refuse reports a request that is refused whatever it asks for, and returns the error.
+// refuse reports a request of a refused kind, and returns its error.
 func (s *session) refuse(q *wire.Request) error {
 	name := typeName(q.Type)
 	if q.Type == wire.TypeExtended {

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// status answers by a STATUS, unless err is errAnswered.
+// status answers with a STATUS, unless err is errAnswered.
 func (s *session) status(err error) {
 	if err == errAnswered {
 		return
@@ -20,8 +20,8 @@ func (s *session) status(err error) {
 	s.out.b = wire.AppendStatus(s.out.b, s.request.ID, code, text)
 }
 
-// explain returns what an error means in the request that it is of, where its
-// kind alone says too little.
+// explain returns a more specific error where the kind of err alone says too little about the
+// request.
 func (s *session) explain(err error) error {
 	q := &s.request
 	switch {
@@ -31,7 +31,7 @@ func (s *session) explain(err error) error {
 			return storewire.ErrUploadOnly
 		}
 	case errors.Is(err, fs.ErrInvalid):
-		wantsText := runtime.GOOS == "windows" || runtime.GOOS == "darwin" // others take any bytes
+		wantsText := runtime.GOOS == "windows" || runtime.GOOS == "darwin" // other systems accept any bytes
 		if wantsText && (!utf8.Valid(q.Path) || !utf8.Valid(q.NewPath)) {
 			return storewire.ErrNotUTF8
 		}
@@ -39,7 +39,7 @@ func (s *session) explain(err error) error {
 	return err
 }
 
-// name answers by a NAME with one path, unless there is an error.
+// name answers with a NAME of one path, unless err is set.
 func (s *session) name(path string, err error) error {
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *session) name(path string, err error) error {
 	return errAnswered
 }
 
-// attrs answers by an ATTRS, unless there is an error.
+// attrs answers with an ATTRS, unless err is set.
 func (s *session) attrs(a wire.Attrs, err error) error {
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *session) attrs(a wire.Attrs, err error) error {
 	return errAnswered
 }
 
-// describe answers by the attributes of a file.
+// describe answers with the attributes of a file, unless err is set.
 func (s *session) describe(fi fs.FileInfo, err error) error {
 	var a wire.Attrs
 	if err == nil {
@@ -67,8 +67,8 @@ func (s *session) describe(fi fs.FileInfo, err error) error {
 	return s.attrs(a, err)
 }
 
-// perm returns the permission bits for what is made: those asked for, or usual
-// ones, less the mask.
+// perm returns the permission bits for a new file or directory: the requested bits, or the usual
+// ones, without the bits of the umask.
 func (s *session) perm(a wire.Attrs, usual fs.FileMode) fs.FileMode {
 	if a.Has(wire.AttrMode) {
 		usual = fs.FileMode(a.Mode.FileMode()).Perm()

@@ -4,8 +4,8 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// answer answers one request, which is also in s.request. An error ends the
-// session; what is wrong with the request alone becomes its answer.
+// answer answers one request, which is also in s.request. It returns only errors that end the
+// session; an error of the request itself becomes the reply.
 func (s *session) answer(q *wire.Request) error {
 	if r := s.conn.refuses; r != nil && r.has(q) {
 		s.status(s.refuse(q))
@@ -21,8 +21,8 @@ func (s *session) answer(q *wire.Request) error {
 	return nil
 }
 
-// do does what a request asks for, and returns what its STATUS says: nil for OK, and
-// errAnswered if it has appended another reply.
+// do executes a request and returns the error for its STATUS: nil for OK, and errAnswered if it has
+// appended another reply.
 func (s *session) do(q *wire.Request) error {
 	switch q.Type {
 	case wire.TypeOpen:

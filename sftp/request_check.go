@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// hashStep is how many bytes are hashed before others have their turn.
+	// hashStep is how many bytes are hashed in one turn.
 	hashStep = 1 << 20
 
-	// maxHashes is how many bytes the hashes of one reply may have.
+	// maxHashes is the largest size of the hashes in one reply, in bytes.
 	maxHashes = 240 << 10
 )
 
-// The hashes of check-file (draft-ietf-secsh-filexfer-extensions-00, section 3)
-// that there are here. The client has to know their strength: md5 and sha1 detect bits
-// lost on the way, and no attacker.
+// The hash algorithms of check-file (draft-ietf-secsh-filexfer-extensions-00, section 3) that the
+// server supports. Choosing a strong one is up to the client: md5 and sha1 detect corruption, but
+// no attacker.
 var hashes = map[string]func() hash.Hash{
 	"md5":    md5.New,
 	"sha1":   sha1.New,
@@ -36,7 +36,7 @@ var hashes = map[string]func() hash.Hash{
 	"sha512": sha512.New,
 }
 
-// chooseHash returns the first of a list of names that is known.
+// chooseHash returns the first known algorithm of a comma-separated list.
 func chooseHash(list []byte) (name string, h hash.Hash) {
 	for name := range strings.SplitSeq(string(list), ",") {
 		if begin := hashes[name]; begin != nil {
@@ -92,7 +92,7 @@ func (s *session) checkSums(q *wire.Request, h hash.Hash) ([]byte, error) {
 	return sums, s.conn.audit("check-file", name, "", err)
 }
 
-// openToHash opens the file of that name for reading.
+// openToHash opens the named file for reading.
 func (c *userConn) openToHash(ctx context.Context, name string) (store.Handle, error) {
 	if err := c.publishPending(name); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (c *userConn) openToHash(ctx context.Context, name string) (store.Handle, e
 	return c.tree.OpenFile(ctx, name, store.Access{Read: true})
 }
 
-// hashFile returns the hashes that q asks for, one behind the other.
+// hashFile returns the hashes that q asks for, one after the other.
 func (s *session) hashFile(f store.Handle, q *wire.Request, h hash.Hash) (sums []byte, err error) {
 	fi, err := f.Stat()
 	if err != nil {
@@ -127,11 +127,11 @@ func (s *session) hashFile(f store.Handle, q *wire.Request, h hash.Hash) (sums [
 		if err != nil {
 			return nil, err
 		}
-		if len(sums) > maxHashes-h.Size() { // whatever was counted above
+		if len(sums) > maxHashes-h.Size() { // whatever the check above allowed
 			return nil, errManyHashes
 		}
 		sums = h.Sum(sums)
-		if n < min(block, length) { // it has become shorter
+		if n < min(block, length) { // the file has become shorter
 			break
 		}
 		length -= n
@@ -139,7 +139,7 @@ func (s *session) hashFile(f store.Handle, q *wire.Request, h hash.Hash) (sums [
 	return sums, nil
 }
 
-// hashBlock hashes n bytes, or what there is of them, in turn with others.
+// hashBlock hashes n bytes, or as many as there are, taking turns with others.
 func (c *userConn) hashBlock(ctx context.Context, r io.Reader, n int64, h hash.Hash) (done int64, err error) {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)

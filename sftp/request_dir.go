@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// maxListing is how many bytes a NAME has at most. Some clients take no
-	// more than the 34000 that the draft asks of everybody.
+	// maxListing is the largest size of a NAME, in bytes. Some clients accept no more than the
+	// 34000 bytes that the draft requires of all.
 	maxListing = 32 << 10
 
-	// maxListedName is how long a name may be to be listed, in bytes: so that
-	// one with its line always fits. File systems have 255.
+	// maxListedName is the longest name that is listed, in bytes. An entry with it always fits a
+	// NAME. File systems allow 255 bytes.
 	maxListedName = wire.MaxPath
 )
 
@@ -60,7 +60,7 @@ func (s *session) readdir(q *wire.Request) error {
 			s.out.b = s.out.b[:at]
 			return err
 		}
-		if err != nil { // it comes again
+		if err != nil { // the next READDIR gets it again
 			return errAnswered
 		}
 		if !ok {
@@ -76,7 +76,7 @@ func (s *session) readdir(q *wire.Request) error {
 	}
 }
 
-// entryOverhead is more than an entry has besides its names, in bytes.
+// entryOverhead is an upper bound of the bytes in an entry besides its names.
 const entryOverhead = 64
 
 // peek returns the next entry, and whether it can be listed.

@@ -28,7 +28,7 @@ func (s *session) extended(q *wire.Request) error {
 	case wire.ExtFsync:
 		return s.fsync(q)
 	case wire.ExtLsetstat:
-		if q.Attrs.Has(wire.AttrSize) { // a link has none
+		if q.Attrs.Has(wire.AttrSize) { // a symbolic link has no size to set
 			return fs.ErrInvalid
 		}
 		return s.setstat(q, false)
@@ -58,7 +58,7 @@ func (s *session) extended(q *wire.Request) error {
 	return errors.ErrUnsupported
 }
 
-// errNoUser is the answer about a user whose home is not known.
+// errNoUser is the answer for a user whose home is unknown.
 var errNoUser = errors.New("no such user")
 
 func (s *session) expandPath(q *wire.Request) error {
@@ -66,7 +66,7 @@ func (s *session) expandPath(q *wire.Request) error {
 	return s.answerPath(q, p, err)
 }
 
-// answerPath answers by what a path leads to, unless there is an error.
+// answerPath answers with the real path of p, unless err is set.
 func (s *session) answerPath(q *wire.Request, p string, err error) error {
 	if bytes.IndexByte(q.Path, 0) >= 0 {
 		return fs.ErrInvalid
@@ -82,13 +82,13 @@ func (s *session) fstatvfs(q *wire.Request) error {
 	switch {
 	case h == nil:
 		return errNoHandle
-	case h.upload != nil: // the file has no name yet, and its directory has
+	case h.upload != nil: // the file has no name yet, so ask for its directory
 		return s.space(path.Dir(h.name), nil)
 	}
 	return s.space(h.name, nil)
 }
 
-// space answers statvfs, unless there is an error.
+// space answers statvfs, unless err is set.
 func (s *session) space(name string, err error) error {
 	var sp store.Space
 	if err == nil {
@@ -118,16 +118,15 @@ func (s *session) space(name string, err error) error {
 }
 
 const (
-	// maxOwners is how many numbers users-groups-by-id@openssh.com may ask for.
-	// OpenSSH's client asks for those of one listing.
+	// maxOwners is how many IDs users-groups-by-id@openssh.com may ask for. OpenSSH's client asks
+	// for the IDs of one listing.
 	maxOwners = 4096
 
-	// maxOwnerName is how long a name may be, in bytes.
+	// maxOwnerName is the longest name in an answer, in bytes.
 	maxOwnerName = 256
 )
 
-// owners answers users-groups-by-id@openssh.com, with empty names where there
-// are none.
+// owners answers users-groups-by-id@openssh.com, with empty names for unknown IDs.
 func (s *session) owners(q *wire.Request) error {
 	if q.Users.Len()+q.Groups.Len() > maxOwners {
 		return fs.ErrInvalid
@@ -156,7 +155,7 @@ func (s *session) owners(q *wire.Request) error {
 	return errAnswered
 }
 
-// copyData answers copy-data. As long as it takes, the client waits.
+// copyData answers copy-data. The client has to wait until it is done.
 func (s *session) copyData(q *wire.Request) error {
 	from, to := s.file(q.Handle), s.file(q.ToHandle)
 	switch {
@@ -174,7 +173,7 @@ func (s *session) copyData(q *wire.Request) error {
 		err = io.EOF
 	}
 	if err == nil && q.Length == 0 && to.upload != nil && s.conn.account.Access == users.Full {
-		// The file is whole, and asyncssh's remote_copy forgets to close it.
+		// The file is complete. asyncssh's remote_copy forgets to close it.
 		err = to.upload.publishInPlace()
 	}
 	from.transfer.fail(err)
@@ -184,15 +183,14 @@ func (s *session) copyData(q *wire.Request) error {
 
 var errSameFile = errors.New("both are the same file")
 
-// copyLength returns how many bytes a copy-data can copy: those that the file has
-// by now, however it grows meanwhile. A file is not copied to itself, whatever
-// names it has.
+// copyLength returns how many bytes copy-data can copy: as many as the file has now, even if it
+// grows meanwhile. A file is not copied to itself under any of its names.
 func copyLength(from, to *sessionHandle, q *wire.Request) (int64, error) {
 	source, err := from.file.Stat()
 	if err != nil {
 		return 0, err
 	}
-	var target fs.FileInfo // nil of an upload that is hidden: it is a file of its own
+	var target fs.FileInfo // nil for a hidden upload, which is a file of its own
 	if to.upload != nil {
 		target, err = to.upload.placedInfo()
 	} else {
@@ -211,8 +209,8 @@ func copyLength(from, to *sessionHandle, q *wire.Request) (int64, error) {
 	return length, nil
 }
 
-// copyRange copies length bytes, or fewer if the file becomes shorter. One that
-// may not be read is refused even if there is nothing to copy.
+// copyRange copies length bytes, or fewer if the file becomes shorter. It reads even if there is
+// nothing to copy, so that a file that may not be read is refused.
 func (s *session) copyRange(from, to *sessionHandle, q *wire.Request, length int64) error {
 	buf := bigBuffers.Get().(*[bigBuffer]byte)
 	defer bigBuffers.Put(buf)

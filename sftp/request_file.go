@@ -13,14 +13,14 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// Why a request with a handle is refused. OpenSSH answers most by a failure, and
-// CLOSE as if it were a file's name.
+// Reasons to refuse a request with a handle. OpenSSH answers most such requests with a failure, but
+// CLOSE as if a file did not exist.
 var (
 	errNoHandle = errors.New("no such handle")
 	errNotOpen  = fmt.Errorf("%w: %w", fs.ErrNotExist, errNoHandle)
 )
 
-// usualPerm are the permission bits of a file whose creator names none.
+// usualPerm is the permission bits of a file whose creator sets none.
 const usualPerm = 0o666
 
 // open opens a file, or creates it.
@@ -44,7 +44,7 @@ func (s *session) open(q *wire.Request) error {
 	return errAnswered
 }
 
-// The flags of OPEN with which an upload is hidden, or may join one that is.
+// The flags of OPEN that decide whether an upload is hidden, or may join a hidden one.
 const (
 	flagsKnown = wire.OpenRead | wire.OpenWrite | wire.OpenAppend | wire.OpenCreate | wire.OpenTruncate | wire.OpenExclusive
 	flagsAnew  = wire.OpenTruncate | wire.OpenExclusive
@@ -54,8 +54,8 @@ func (s *session) openHandle(h *sessionHandle, q *wire.Request) (err error) {
 	c := s.conn
 	flags := q.Flags & flagsKnown
 	if c.account.Access == users.UploadOnly && flags&wire.OpenWrite != 0 && flags&wire.OpenCreate != 0 {
-		// Many clients that only write ask to read too, as pkg/sftp's Create does. They are
-		// refused when they do.
+		// Many clients that only write ask to read too, such as pkg/sftp's Create. They may open
+		// the file, and are refused only if they read.
 		flags &^= wire.OpenRead
 	}
 	perm := s.perm(q.Attrs, usualPerm)
@@ -92,7 +92,7 @@ func (s *session) openHandle(h *sessionHandle, q *wire.Request) (err error) {
 	return err
 }
 
-// close closes what a client had open. The handle is gone even if that fails.
+// close closes a handle. The handle is invalid afterwards even if closing fails.
 func (s *session) close(q *wire.Request) error {
 	h := s.handles.get(q.Handle)
 	if h == nil {
@@ -101,8 +101,8 @@ func (s *session) close(q *wire.Request) error {
 	return s.release(h, nil)
 }
 
-// read answers READ: the data is read behind the place of its header among the
-// replies, and never copied.
+// read answers READ. The data is read into the reply, behind the space for its header, and never
+// copied.
 func (s *session) read(q *wire.Request) error {
 	n, err := s.appendData(q)
 	if err != nil {
@@ -112,18 +112,17 @@ func (s *session) read(q *wire.Request) error {
 	return s.wait(s.conn.sentWait(n))
 }
 
-// firstFlight is how many bytes TCP sends at first, before anything is acknowledged: ten
-// segments (RFC 6928). A client that asks what a file is like and reads from it along with
-// INIT has its first answers a round trip later if they share an SSH packet with data: it
-// can decrypt them only once all of the packet, up to 32 KiB, has come.
+// firstFlight is how many bytes TCP sends before any is acknowledged: ten segments (RFC 6928). A
+// client may ask for attributes and data of a file along with INIT. If its first replies share an
+// SSH packet with data, it gets them a round trip later: it can decrypt them only when all of the
+// packet, up to 32 KiB, has arrived.
 const firstFlight = 10 * 1460
 
-// awayPause is how long reads of a handle fail at once, after one that failed since the
-// files could not be reached: clients have many reads under way, and each would wait for as
-// long as that one did.
+// awayPause is how long reads of a handle fail at once after one failed because the files were
+// unavailable. Clients have many reads under way, and each would wait as long as the first did.
 const awayPause = time.Second
 
-// appendData appends the DATA that answers a READ, and returns how many bytes it has.
+// appendData appends the DATA that answers a READ, and returns its number of bytes.
 func (s *session) appendData(q *wire.Request) (int, error) {
 	h := s.file(q.Handle)
 	switch {
@@ -164,7 +163,7 @@ func (s *session) appendData(q *wire.Request) (int, error) {
 	return n, nil
 }
 
-// write answers WRITE. The data is written from where it was received.
+// write answers WRITE. The data is written from the buffer that received it.
 func (s *session) write(q *wire.Request) error {
 	h := s.file(q.Handle)
 	if h == nil {
@@ -192,7 +191,7 @@ func (h *sessionHandle) writeAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// fsync puts what was written on the disk.
+// fsync makes the written data durable.
 func (s *session) fsync(q *wire.Request) error {
 	h := s.file(q.Handle)
 	switch {
@@ -204,12 +203,11 @@ func (s *session) fsync(q *wire.Request) error {
 	return h.file.Sync()
 }
 
-// minThrottledRead is the least that a READ is cut to so that little of the rate
-// goes at once, in bytes.
+// minThrottledRead is the smallest size to which maxRead reduces a READ, in bytes.
 const minThrottledRead = 4 << 10
 
-// maxRead is what a READ may return at most, in bytes: less where the rate is
-// low, so that the client sees it flow.
+// maxRead returns the largest number of bytes that a READ may return. It is smaller at a low rate,
+// so that the client sees steady progress.
 func (c *userConn) maxRead() int64 {
 	least := int64(0)
 	for _, t := range [...]*rate.Pair{&c.server.rate, c.throttle} {
@@ -223,14 +221,14 @@ func (c *userConn) maxRead() int64 {
 	return min(max(least/8, minThrottledRead), maxData)
 }
 
-// sentWait counts bytes of files that go to the client, and returns how long
-// they have to wait.
+// sentWait counts bytes of files that are sent to the client, and returns how long to wait after
+// them.
 func (c *userConn) sentWait(n int) time.Duration {
 	now := time.Now()
 	return max(c.server.rate.Sent.Take(now, n), c.throttle.Sent.Take(now, n))
 }
 
-// receivedWait is the same for those that have come.
+// receivedWait is sentWait for bytes of files that were received.
 func (c *userConn) receivedWait(n int) time.Duration {
 	now := time.Now()
 	return max(c.server.rate.Received.Take(now, n), c.throttle.Received.Take(now, n))

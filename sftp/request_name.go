@@ -17,12 +17,12 @@ func (s *session) stat(q *wire.Request, follow bool) error {
 		return err
 	}
 	if u := s.conn.pending(name); u != nil {
-		if a, err := u.attrs(); err != fs.ErrClosed { // not by another channel, just now
+		if a, err := u.attrs(); err != fs.ErrClosed { // ErrClosed: another channel has just closed it
 			return s.attrs(a, err)
 		}
 	}
 	look := s.conn.tree.Lstat
-	if follow || bytes.HasSuffix(q.Path, []byte("/")) { // which asks for a directory, be it by a link
+	if follow || bytes.HasSuffix(q.Path, []byte("/")) { // a trailing slash asks for a directory, and a link to one will do
 		look = s.conn.tree.Stat
 	}
 	fi, err := look(s.ctx, name)
@@ -40,8 +40,8 @@ func (s *session) fstat(q *wire.Request) error {
 	return s.describe(h.file.Stat())
 }
 
-// setstat changes attributes by name. The order, and what has been done when
-// something fails, is the store's: see [store.Attr].
+// setstat changes attributes by name. The store defines their order, and which of them are changed
+// if one fails: see [store.Attr].
 func (s *session) setstat(q *wire.Request, follow bool) error {
 	name, err := s.resolve(q.Path)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *session) setstat(q *wire.Request, follow bool) error {
 	if u := s.conn.pending(name); u != nil {
 		err = u.setAttr(storewire.AttrOf(q.Attrs))
 	}
-	if err == fs.ErrClosed { // there is none, or it was closed just now
+	if err == fs.ErrClosed { // there is no hidden upload, or it was closed just now
 		err = s.conn.tree.SetAttr(s.ctx, name, storewire.AttrOf(q.Attrs), follow)
 	}
 	return s.conn.audit("setattr", name, "", err)
@@ -89,8 +89,8 @@ func (s *session) mkdir(q *wire.Request) error {
 	}
 	perm := s.perm(q.Attrs, 0o777)
 	if err = s.conn.tree.Mkdir(s.ctx, name, perm); err == nil && perm == 0 {
-		// The store takes no permissions for the usual ones. The account had the right to
-		// make the directory, so it needs none for this.
+		// To the store, zero permissions mean the usual ones. The account had the right to make the
+		// directory, so this change needs no right of its own.
 		err = s.conn.account.Tree.SetAttr(s.ctx, name, store.Attr{Mode: new(fs.FileMode)}, false)
 	}
 	return s.conn.audit("mkdir", name, "", err)
@@ -108,7 +108,7 @@ func (s *session) rmdir(q *wire.Request) error {
 	return s.conn.audit("rmdir", name, "", err)
 }
 
-// rename is RENAME, which replaces nothing, or posix-rename, which does.
+// rename answers RENAME, which replaces nothing, and posix-rename, which does.
 func (s *session) rename(q *wire.Request, replace bool) error {
 	from, to, err := s.resolveBoth(q.Path, q.NewPath)
 	if err != nil {
@@ -141,8 +141,8 @@ func (s *session) link(q *wire.Request) error {
 	return s.conn.audit("link", from, shown(to), err)
 }
 
-// symlink makes a link that says what the client wants, to the letter: where it
-// leads counts only when it is followed.
+// symlink makes a link with exactly the target that the client sends. The target is checked only
+// when the link is followed.
 func (s *session) symlink(q *wire.Request) error {
 	if s.conn.draft {
 		q.Target, q.Path = q.Path, q.Target

@@ -97,20 +97,20 @@ type Server struct {
 	Connected    func(*Conn)                        // a user has logged in
 	Disconnected func(*Conn)                        // a connection is over, or a login has failed
 	Started      func(*Transfer)                    // a file was opened
-	Ended        func(*Transfer)                    // and is closed
+	Ended        func(*Transfer)                    // a file was closed
 	Audit        func(*Operation)                   // another change was made or refused
 	Refused      func(*Refusal)                     // a client asked for a part of SSH that the server lacks
 	TurnedAway   func(from net.Addr, why error)     // refused by a limit, before a byte was read
 	LockedOut    func(from net.Addr, l Lockout)     // a network is refused for a time, after too many failures
 	Owner        func(id uint32, group bool) string // the name of a user or group, for users-groups-by-id@openssh.com; "" if unknown
 
-	LoginGrace  time.Duration // for all of the handshake; 0 means one minute
-	IdleTimeout time.Duration // ends a connection without requests and replies; 0 means 15 minutes, below 0 never
-	Grace       time.Duration // how long open files may be used on after the end; 0 means 10 s
-	MaxChannels int           // sessions of one connection; 0 means DefaultMaxChannels
-	MaxHandles  int           // files and directories that one connection has open; 0 means DefaultMaxHandles
+	LoginGrace  time.Duration // for the whole handshake; 0 means one minute
+	IdleTimeout time.Duration // after which a connection without requests and replies ends; 0 means 15 minutes, below 0 never
+	Grace       time.Duration // for which open files remain usable after ctx has ended; 0 means 10 s
+	MaxChannels int           // sessions at a time for a connection; 0 means DefaultMaxChannels
+	MaxHandles  int           // open files and directories of a connection; 0 means DefaultMaxHandles
 	Umask       int           // bits that new files and directories do not get; 0 means 0o022, below 0 none
-	Rate        int64         // bytes a second each way, of all together; 0 means no limit
+	Rate        int64         // bytes a second each way, for all connections together; 0 means no limit
 
 	// Limits on connections, like MaxStartups and PerSourcePenalties of sshd_config(5). A
 	// source is an IPv4 address or an IPv6 network of 64 bits. After too many wrong
@@ -122,7 +122,7 @@ type Server struct {
 	MaxConnsPerSource      int            // of one source; 0 means 256
 	MaxHandshakes          int            // not logged in yet; 0 means 100
 	MaxHandshakesPerSource int            // of one source; 0 means 10
-	Exempt                 []netip.Prefix // not refused for failures, and without limits for one source
+	Exempt                 []netip.Prefix // not refused for failures, and exempt from the limits for one source
 
 	once     sync.Once
 	guard    penalty.Guard
@@ -130,72 +130,71 @@ type Server struct {
 	accounts rate.Accounts[string]
 	pending  pendingUploads
 	windows  wideWindows
-	hashing  chan struct{} // a place for each hash that may be computed at a time
+	hashing  chan struct{} // holds an element for each hash that is being computed
 	counts   counts
 }
 
 // An Account is what a user has access to after the login.
 type Account struct {
-	// User names the account. Connections of one User share the Rate and see
-	// each other's hidden uploads, so they must have the same files. Empty, it
-	// is the name that was given at login.
+	// User names the account. Connections of the same User share the Rate and see each other's
+	// hidden uploads, so they must have the same files. If it is empty, the account has the name
+	// that was given at login.
 	User string
 
 	Tree   store.Tree   // what the user sees as /
-	Dir    string       // where the user begins: below /, slash-separated; "" means /
+	Dir    string       // the directory in which the user begins, below / and slash-separated; "" means /
 	Access users.Access // what the user may do with it; zero means all
 	Rate   int64        // bytes a second each way; 0 means no limit
 
-	// Home returns where "~" and the home-directory extension lead for a user of that name,
-	// as the client sees it, or false if there is none. Without it, the account's own user
-	// is at home in Dir, and nobody else anywhere.
+	// Home returns the home directory of a user, as the client sees it, for "~" and the
+	// home-directory extension. It returns false for unknown users. Without Home, the account's own
+	// user has the home Dir, and other users have none.
 	Home func(user string) (dir string, ok bool)
 
-	// Resolve returns what an absolute path leads to, without symbolic links and "..", as
-	// realpath(3) does; but the last element need not exist. It answers REALPATH, and says
-	// what ".." means behind a link. Without it paths are taken as text.
+	// Resolve returns an absolute path without symbolic links and "..", as realpath(3) does, but
+	// the last element need not exist. The server uses it to answer REALPATH and to resolve ".."
+	// behind a link. Without it, paths are taken as text.
 	Resolve func(path string) (string, error)
 
-	// CreateOnly takes from full access the right to change or remove what was there
-	// before the connection: see [store.CreateOnly].
+	// CreateOnly reduces full access: the user may not change or remove what existed before the
+	// connection. See [store.CreateOnly].
 	CreateOnly bool
 
-	// Refused are the names of requests that are answered by PERMISSION_DENIED, as
-	// [Requests] has them; with any other name there is no login. Extensions among them
-	// are not announced.
+	// Refused are the names of requests that are answered with PERMISSION_DENIED, as [Requests]
+	// returns them. Any other name fails the login. Refused extensions are not
+	// announced.
 	Refused []string
 
-	// Hidden keeps files from sight while they are uploaded. One that is opened
-	// for writing only, and created or emptied, is published when it is closed, and
-	// discarded if the connection ends before. Its user can describe and change
-	// it by its name meanwhile, and open it again to write to it from several
-	// channels and connections. Any other use of the name, such as to
-	// rename it, publishes it at once, and so does a copy-data of a whole file.
+	// Hidden makes uploads invisible until they are complete. A file that is opened for writing
+	// only, and created or truncated, is published when it is closed, and discarded if the
+	// connection ends before. Meanwhile its user can stat and change it by its name, and open it
+	// again to write to it from several channels and connections. Any other use of the name, such
+	// as a rename, publishes the file at once, and so does a copy-data of a whole file.
 	Hidden bool
 
-	// Life ends the connection when it ends, if set, and its cause is why: what
-	// was open then, and the connection, have it for their error.
+	// Life, if set, ends the connection when it ends. Its cause is the error of the connection and
+	// of the files that were open.
 	Life context.Context
 
-	// Close is called when the connection is over, if set.
+	// Close, if set, is called when the connection is over.
 	Close func()
 }
 
-// Counters is what a server has done and is doing.
+// Counters are a server's counters.
 type Counters struct {
-	Conns, Handshakes int   // now: connections, and those of them not logged in
-	Sessions, Handles int64 // now: channels that speak SFTP, and what they have open
+	Conns, Handshakes int   // now: connections, and those that have not logged in
+	Sessions, Handles int64 // now: channels that speak SFTP, and their open files and directories
 
-	Logins     int64 // that succeeded
-	Failures   int64 // connections that ended without one
+	Logins     int64 // successful logins
+	Failures   int64 // connections that ended without a login
 	TurnedAway int64 // connections refused by a limit
 	Panics     int64 // each has ended a connection
-	Stuck      int64 // connections of which something is left behind in x/crypto, which is a few MB at most
+	Stuck      int64 // connections that left a goroutine and a few MB at most in x/crypto
 	Sent       int64 // bytes of files read by clients
 	Received   int64 // bytes of files written by them
 }
 
-// counts is the part of Counters that is not kept elsewhere.
+// counts has the Counters that are not kept elsewhere.
 type counts struct {
 	sessions, handles                    atomic.Int64
 	logins, failures, turnedAway, panics atomic.Int64
@@ -203,11 +202,11 @@ type counts struct {
 	sent, received                       atomic.Int64
 }
 
-// Prepare looks up what Serve would ask the system for. It is for programs that
-// drop the right to read its files before they serve; others need not call it.
+// Prepare asks the system for settings that Serve would look up. It is for programs that drop the
+// right to read the system's files before they serve; others need not call it.
 func (s *Server) Prepare() { sshconn.LargestSend() }
 
-// Counters returns the counters as they are.
+// Counters returns the present counters.
 func (s *Server) Counters() Counters {
 	s.once.Do(s.init)
 	conns, handshakes := s.guard.Live()
@@ -220,7 +219,7 @@ func (s *Server) Counters() Counters {
 	}
 }
 
-// check reports settings that make no sense.
+// check returns an error if a required setting is missing.
 func (s *Server) check() error {
 	if s.SSH == nil || s.Login == nil {
 		return errors.New("sftp: the server lacks SSH or Login")
@@ -228,7 +227,7 @@ func (s *Server) check() error {
 	return nil
 }
 
-// init sets what is not set, and makes what is shared by connections.
+// init applies defaults and makes what the connections share.
 func (s *Server) init() {
 	s.guard = penalty.Guard{
 		MaxConns:               s.MaxConns,
@@ -246,7 +245,7 @@ func (s *Server) grace() time.Duration      { return orDefault(s.Grace, defaultG
 func (s *Server) maxChannels() int          { return orDefault(s.MaxChannels, DefaultMaxChannels) }
 func (s *Server) maxHandles() int           { return orDefault(s.MaxHandles, DefaultMaxHandles) }
 
-// idleTimeout returns 0 if there is none.
+// idleTimeout returns 0 if there is no timeout.
 func (s *Server) idleTimeout() time.Duration {
 	return max(0, orDefault(s.IdleTimeout, defaultIdleTimeout))
 }
@@ -262,6 +261,6 @@ func orDefault[T int | time.Duration](v, otherwise T) T {
 	return v
 }
 
-// hashers returns how many may hash at a time. There are cores left for those
-// that move data.
+// hashers returns how many hashes may be computed at a time. It leaves cores for sessions that move
+// data.
 func hashers() int { return max(1, runtime.GOMAXPROCS(0)/2) }

@@ -18,43 +18,41 @@ import (
 	"github.com/haul-project/haul/sftp/internal/wire"
 )
 
-// The buffers of a session. It holds the small ones as long as it lasts, and the
-// big ones while there is something in them: most sessions wait most of the
-// time. Together they bound what is in memory of a peer that sends and takes
-// nothing.
+// The buffers of a session. The session holds the small ones as long as it lasts, and the big ones
+// only while they are in use, because most sessions are idle most of the time. Together they bound
+// the memory for a peer that sends and reads no replies.
 const (
 	smallBuffer = 4 << 10
 	bigBuffer   = 272 << 10 // the longest request, or the longest reply and some more
 
-	// bulk is how long a request must be for its end to be awaited alone. The bytes
-	// behind would otherwise have to be moved to the front.
+	// bulk is the length from which a request is read only up to its end. Otherwise the bytes
+	// behind it would have to be moved to the front.
 	bulk = 64 << 10
 
-	// maxData is how many bytes a READ returns at most, and limits@openssh.com
-	// lets clients write at once.
+	// maxData is how many bytes a READ returns at most, and the largest WRITE that
+	// limits@openssh.com announces.
 	maxData = wire.CommonData
 
-	// smallReply is what is enough for a reply of fixed size, or for a STATUS.
+	// smallReply is enough for a reply of fixed size or a STATUS.
 	smallReply = 512
 
-	// waitStep is how long a session waits for its turn before it says that it
-	// is still there.
+	// waitStep is how often a session that waits for the rate limit marks its connection as active.
 	waitStep = time.Second
 )
 
-// errRequestBeforeInit ends a session, as it does in OpenSSH.
+// errRequestBeforeInit ends a session, as in OpenSSH.
 var errRequestBeforeInit = errors.New("a request came before INIT")
 
 var bigBuffers = sync.Pool{New: func() any { return new([bigBuffer]byte) }}
 
-// A sessionBuffer is small, or a big one that is borrowed.
+// A sessionBuffer is a small buffer, or a big one from the pool.
 type sessionBuffer struct {
 	b     []byte
 	small [smallBuffer]byte
 	big   *[bigBuffer]byte
 }
 
-// grow makes the buffer a big one. It keeps its content.
+// grow replaces a small buffer by a big one, and keeps its content.
 func (b *sessionBuffer) grow() {
 	if b.big == nil {
 		b.big = bigBuffers.Get().(*[bigBuffer]byte)
@@ -62,7 +60,7 @@ func (b *sessionBuffer) grow() {
 	}
 }
 
-// reset empties the buffer, and makes it a small one.
+// reset empties the buffer and returns a big one to the pool.
 func (b *sessionBuffer) reset() {
 	if b.big != nil {
 		bigBuffers.Put(b.big)
@@ -71,24 +69,23 @@ func (b *sessionBuffer) reset() {
 	b.b = b.small[:0]
 }
 
-// A session speaks SFTP on one channel. One goroutine does all of it: requests
-// are answered in the order in which they came, and while there are more of
-// them the replies gather, to go out together.
+// A session speaks SFTP on one channel, on a single goroutine. It answers requests in their order.
+// While more requests are available, replies gather, and are sent together.
 type session struct {
 	conn *userConn
 	ctx  context.Context // ends with the channel
 	rw   io.ReadWriter
 
-	in  sessionBuffer // b holds what has come, of which
-	at  int           // so many bytes have been dealt with
-	out sessionBuffer // b holds replies
+	in  sessionBuffer // b holds the received bytes
+	at  int           // how many of them have been processed
+	out sessionBuffer // b holds replies that are not sent yet
 
-	request wire.Request // the one in work
+	request wire.Request // the current request
 	begun   bool         // INIT has come
 	deaf    bool         // the peer takes no more replies
 	flushes int64        // how often the peer has taken replies
 	handles handleTable
-	long    []byte // of a name in a listing
+	long    []byte // scratch space for the line of a name in a listing
 }
 
 func newSession(ctx context.Context, c *userConn, rw io.ReadWriter) *session {
@@ -98,7 +95,7 @@ func newSession(ctx context.Context, c *userConn, rw io.ReadWriter) *session {
 	return s
 }
 
-// serve answers requests until the peer has no more, which is no error.
+// serve answers requests until the peer closes the channel, which is no error.
 func (s *session) serve() error {
 	defer s.end()
 	for {
@@ -110,14 +107,13 @@ func (s *session) serve() error {
 			err = s.handle(packet)
 		}
 		if err != nil {
-			s.flush() // what was in order before it
+			s.flush() // send the replies to the requests before it
 			return err
 		}
 	}
 }
 
-// end releases all that the session holds. Files that the peer did not close count as
-// abandoned.
+// end releases all resources of the session. Files that the peer did not close count as abandoned.
 func (s *session) end() {
 	for h := range s.handles.all() {
 		s.abandon(h)
@@ -126,15 +122,14 @@ func (s *session) end() {
 	s.out.reset()
 }
 
-// abandon closes what the peer did not, even if a hook panics at the one before.
+// abandon closes a handle that the peer did not close, even if the hook for another one panicked.
 func (s *session) abandon(h *sessionHandle) {
 	defer s.conn.recover(nil)
-	_ = s.release(h, s.conn.abandoned()) // which the hook gets
+	_ = s.release(h, s.conn.abandoned()) // the hook gets the error
 }
 
-// next returns the next request, as long as it takes to come. Replies are sent
-// before it waits. It returns io.EOF when the peer has ended, if that is not in
-// the midst of a request.
+// next waits for the next request and returns it. It sends the replies before it waits. It returns
+// io.EOF when the peer has closed the channel between two requests.
 func (s *session) next() ([]byte, error) {
 	for {
 		have := s.in.b[s.at:]
@@ -159,8 +154,7 @@ func (s *session) next() ([]byte, error) {
 	}
 }
 
-// fill waits for more. If n is not zero, a request of n bytes is at the front
-// of what is there.
+// fill waits for more bytes. If n is not zero, the buffered bytes begin with a request of n bytes.
 func (s *session) fill(n int) error {
 	in := &s.in
 	rest := len(in.b) - s.at
@@ -171,7 +165,7 @@ func (s *session) fill(n int) error {
 		in.grow()
 	}
 	if s.at > 0 {
-		copy(in.b, in.b[len(in.b)-rest:]) // nothing, after reset
+		copy(in.b, in.b[len(in.b)-rest:]) // rest is 0 after reset
 		in.b, s.at = in.b[:rest], 0
 	}
 	limit := cap(in.b)
@@ -182,7 +176,7 @@ func (s *session) fill(n int) error {
 	in.b = in.b[:rest+m]
 	if m > 0 {
 		s.conn.touch()
-		return nil // an error comes again
+		return nil // the next read returns the error again
 	}
 	if err == nil {
 		err = io.ErrNoProgress
@@ -190,10 +184,9 @@ func (s *session) fill(n int) error {
 	return err
 }
 
-// flush sends the replies. As long as the peer does not take them, its requests
-// are not read. When it is gone they are thrown away, and of what it has sent
-// before only that is done which ends what it has begun: many clients send CLOSE
-// and leave.
+// flush sends the replies. Until the peer reads them, no more requests are read. When the peer is
+// gone, replies are discarded, and of its remaining requests only those that complete its uploads
+// are executed: many clients send CLOSE and leave.
 func (s *session) flush() {
 	if len(s.out.b) == 0 {
 		return
@@ -212,7 +205,7 @@ func (s *session) flush() {
 	s.conn.touch()
 }
 
-// room makes room for n more bytes of replies, at most bigBuffer.
+// room makes room for n more bytes of replies. n is at most bigBuffer.
 func (s *session) room(n int) {
 	if cap(s.out.b)-len(s.out.b) < n && len(s.out.b)+n <= bigBuffer {
 		s.out.grow()
@@ -226,7 +219,7 @@ func (s *session) room(n int) {
 	}
 }
 
-// wait lets the replies go, and then time pass, if there is a reason to wait.
+// wait sends the replies and then waits for d. With d of zero or less it does nothing.
 func (s *session) wait(d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -236,7 +229,7 @@ func (s *session) wait(d time.Duration) error {
 		if err := rate.Sleep(s.ctx, min(d, waitStep)); err != nil {
 			return err
 		}
-		s.conn.touch() // it is not the peer that is idle
+		s.conn.touch() // the peer is not idle: the server makes it wait
 	}
 	return nil
 }
@@ -251,7 +244,7 @@ func (s *session) handle(packet []byte) (err error) {
 		if !ok || !e.HasID || !s.begun {
 			return err
 		}
-		text := "" // the code's meaning
+		text := "" // an empty text stands for the meaning of the code
 		if e.Status == wire.Unsupported {
 			_, text = storewire.StatusOf(errors.ErrUnsupported)
 		}
@@ -276,13 +269,13 @@ func (s *session) handle(packet []byte) (err error) {
 	return s.answer(q)
 }
 
-// resolve returns the store's name for a path. It is the one place where paths
-// of clients become names: all that reads "/" or ".." has to come through here.
+// resolve returns the store's name for a client's path. It is the only place where paths become
+// names: anything that interprets "/" or ".." has to use it.
 //
-// A path is taken as text, unless [Account].Resolve says otherwise. It is absolute or
-// begins in the home directory, ".." in the root is the root, and nothing on the way has
-// to exist, so that it does not show what does. Symbolic links are for the store, which
-// follows none out of its root.
+// A path is taken as text, unless [Account].Resolve is set. A path is absolute or begins in the
+// home directory. The parent of the root is the root. The directories on the path need not exist,
+// so the result does not reveal which do. The store handles symbolic links, and follows none out of
+// its root.
 func (s *session) resolve(p []byte) (string, error) {
 	if bytes.IndexByte(p, 0) >= 0 {
 		return "", fs.ErrInvalid
@@ -297,7 +290,7 @@ func (s *session) resolve(p []byte) (string, error) {
 	return c.join(string(p)), nil
 }
 
-// lastParent returns where the last ".." among the elements of a path ends, or 0.
+// lastParent returns the index behind the last element ".." of a path, or 0.
 func lastParent(p []byte) int {
 	for at := len(p); ; {
 		at = bytes.LastIndex(p[:at], []byte(".."))
@@ -307,11 +300,11 @@ func lastParent(p []byte) int {
 		case (at == 0 || p[at-1] == '/') && (end == len(p) || p[end] == '/'):
 			return end
 		}
-		at++ // "..." has it twice
+		at++ // in "..." it may overlap
 	}
 }
 
-// realpath returns the path that REALPATH and expand-path answer for a path.
+// realpath returns the answer of REALPATH and expand-path.
 func (s *session) realpath(p string) (string, error) {
 	if s.conn.account.Resolve == nil {
 		return shown(s.conn.join(p)), nil
@@ -333,7 +326,7 @@ func (c *userConn) absolute(p string) string {
 	return "/" + c.home + "/" + p
 }
 
-// resolveBoth is resolve for two.
+// resolveBoth resolves two paths.
 func (s *session) resolveBoth(from, to []byte) (a, b string, err error) {
 	if a, err = s.resolve(from); err == nil {
 		b, err = s.resolve(to)
@@ -341,8 +334,8 @@ func (s *session) resolveBoth(from, to []byte) (a, b string, err error) {
 	return a, b, err
 }
 
-// expand replaces "~" at the beginning, which stands for the home directory of the user,
-// and "~user", which stands for that of another.
+// expand replaces "~" at the beginning by the home directory of the user, and "~user" by that of
+// another user.
 func (c *userConn) expand(p string) (string, error) {
 	user, ok := strings.CutPrefix(p, "~")
 	if !ok {
@@ -356,8 +349,8 @@ func (c *userConn) expand(p string) (string, error) {
 	return home + "/" + rest, nil
 }
 
-// homeOf returns the home directory of a user, as the client has it; the client's own if
-// the name is empty.
+// homeOf returns the home directory of a user, as the client sees it. An empty name means the
+// account's own user.
 func (c *userConn) homeOf(user string) (string, bool) {
 	user = cmp.Or(user, c.info.User)
 	if c.account.Home != nil {

@@ -16,36 +16,36 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A hiddenUpload is a file that only its user sees before the handle that created it
-// is closed. The user can do by its name what clients do before they close a file,
-// and open it again to write to it, as clients do that use several channels.
+// A hiddenUpload is a file that only its user sees until the handle that created it is closed.
+// Meanwhile the user can do by its name what clients usually do before they close a file. They can
+// also open it again to write to it, as clients with several channels do.
 //
-// Any other request for the name, such as to rename the file or to read it, ends the
-// hiding: the file is published as far as it is, and written in place from then on.
+// Any other request for the name, such as a rename or a read, publishes the file as it is. From
+// then on it is written in place.
 type hiddenUpload struct {
 	key  uploadKey
 	path string // on the disk
 
-	mu     sync.RWMutex // held by writers to read, and to write by what must be alone
-	conn   *userConn    // mu: of the first user
+	mu     sync.RWMutex // locked for reading by writers, and for writing by operations that exclude them
+	conn   *userConn    // mu: of the first of users
 	hidden store.Upload // mu: nil once it is published or discarded
-	placed store.Handle // mu: in place, once it is published so
+	placed store.Handle // mu: the published file that is written in place; nil before
 
 	published *store.Published // set by the Commit of hidden
-	failed    error            // mu: why there is neither; fs.ErrClosed if all went well
-	users     []*sessionHandle // mu: the first is the one that ends it
+	failed    error            // mu: why hidden and placed are nil; fs.ErrClosed if nothing failed
+	users     []*sessionHandle // mu: the handles; closing the first publishes the upload
 
 	end   atomic.Int64          // the file's size
-	broke atomic.Pointer[error] // why a write failed, while it was hidden
+	broke atomic.Pointer[error] // the first error of a write while the upload was hidden
 	perm  fs.FileMode
-	attr  store.Attr // mu: for it to have when it is published
+	attr  store.Attr // mu: attributes to set when it is published
 }
 
-// An uploadKey distinguishes hidden uploads.
+// An uploadKey identifies hidden uploads.
 type uploadKey struct{ user, name string }
 
-// pendingUploads are all that are hidden. Of several with one key the latest is
-// found; the others continue without it.
+// pendingUploads holds the hidden uploads. If several have the same key, only the latest is found;
+// the others continue unlisted.
 type pendingUploads struct {
 	mu    sync.Mutex
 	byKey map[uploadKey]*hiddenUpload // mu
@@ -74,12 +74,12 @@ func (p *pendingUploads) get(key uploadKey) *hiddenUpload {
 	return p.byKey[key]
 }
 
-// addsOnly reports whether the account may change and remove only what its connection
-// has made. Such accounts are often shared.
+// addsOnly reports whether the account may change and remove only files that its connection has
+// made. Such accounts are often shared.
 func (a *Account) addsOnly() bool { return a.Access == users.UploadOnly || a.CreateOnly }
 
-// pending returns the hidden upload of that name, or nil. Those who may only read have
-// nothing to do with one, and those who may only add with none of another connection.
+// pending returns the hidden upload with that name, or nil. Read-only accounts see no hidden
+// uploads, and accounts that only add see none of other connections, except for temporary names.
 func (c *userConn) pending(name string) *hiddenUpload {
 	if !c.account.Hidden || c.account.Access == users.ReadOnly {
 		return nil
@@ -97,8 +97,8 @@ func (u *hiddenUpload) of(c *userConn) bool {
 	return u.conn == c
 }
 
-// publishPending ends the hiding of an upload, if there is one of that name. A request
-// that would be refused in any case does not end it.
+// publishPending publishes the hidden upload with that name, if there is one. A request that will
+// be refused in any case does not publish it.
 func (c *userConn) publishPending(name string) error {
 	u := c.pending(name)
 	if u == nil || c.account.Access != users.Full {
@@ -107,8 +107,8 @@ func (c *userConn) publishPending(name string) error {
 	return u.publishInPlace()
 }
 
-// publishOwn is publishPending for requests that accounts which may only upload can
-// make of their own files too.
+// publishOwn is publishPending for requests that upload-only accounts too may make for their own
+// files.
 func (c *userConn) publishOwn(name string) error {
 	if u := c.pending(name); u != nil {
 		return u.publishInPlace()
@@ -116,17 +116,17 @@ func (c *userConn) publishOwn(name string) error {
 	return nil
 }
 
-// createHidden begins an upload with a first handle. It fails with [store.ErrInPlace] where
+// createHidden begins a hidden upload with its first handle. It fails with [store.ErrInPlace] if
 // the file has to be written in place.
 func (s *session) createHidden(h *sessionHandle, perm fs.FileMode, exclusive bool) error {
-	// It may outlive the channel: see leave.
+	// The upload may outlive the channel: see leave.
 	ctx := context.WithoutCancel(s.ctx)
 	published := new(store.Published)
 	hidden, err := s.conn.tree.Create(ctx, h.name, store.Create{Perm: perm, Exclusive: exclusive, Published: published})
 	if err != nil {
 		return err
 	}
-	none := perm == 0 // which cannot be given at once, as that has another meaning there
+	none := perm == 0 // Create would read 0 as the usual permissions, so they are set later
 	if a, ok := store.As[store.AttrUpload](hidden); ok && !none {
 		if bits, ok := a.Perm(); ok {
 			perm = bits
@@ -141,7 +141,7 @@ func (s *session) createHidden(h *sessionHandle, perm fs.FileMode, exclusive boo
 	return nil
 }
 
-// WriteAt stores p at off.
+// WriteAt writes p at off.
 func (u *hiddenUpload) WriteAt(p []byte, off int64) (int, error) {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -152,7 +152,7 @@ func (u *hiddenUpload) WriteAt(p []byte, off int64) (int, error) {
 			u.extend(off + int64(n))
 		}
 		if err != nil {
-			broke := err // err itself would be allocated at each call
+			broke := err // &err would allocate at each call
 			u.broke.CompareAndSwap(nil, &broke)
 		}
 		return n, err
@@ -171,7 +171,7 @@ func (u *hiddenUpload) extend(end int64) {
 	}
 }
 
-// setAttr changes the size at once, and the rest when it can be.
+// setAttr changes the size at once, and keeps the other attributes for publishing.
 func (u *hiddenUpload) setAttr(a store.Attr) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -206,7 +206,7 @@ func (u *hiddenUpload) setAttr(a store.Attr) error {
 	return err
 }
 
-// attrs returns what there is to say of the file as it will be.
+// attrs returns the attributes that the file will have.
 func (u *hiddenUpload) attrs() (a wire.Attrs, err error) {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -240,8 +240,8 @@ func (u *hiddenUpload) attrs() (a wire.Attrs, err error) {
 	return a, nil
 }
 
-// placedInfo describes the file that is written in place. While the upload is
-// hidden there is none.
+// placedInfo describes the file that is written in place. It returns nil while the upload is
+// hidden.
 func (u *hiddenUpload) placedInfo() (fs.FileInfo, error) {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -251,8 +251,7 @@ func (u *hiddenUpload) placedInfo() (fs.FileInfo, error) {
 	return u.placed.Stat()
 }
 
-// sync has nothing to do while the file is hidden: it becomes durable before
-// it becomes visible.
+// sync does nothing while the file is hidden: it becomes durable before it becomes visible.
 func (u *hiddenUpload) sync() error {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -265,12 +264,12 @@ func (u *hiddenUpload) sync() error {
 	return nil
 }
 
-// publishInPlace publishes what there is, and continues in place.
+// publishInPlace publishes the file as it is. Further data is written in place.
 func (u *hiddenUpload) publishInPlace() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
-	case u.hidden == nil && u.failed == fs.ErrClosed: // by another channel, just now
+	case u.hidden == nil && u.failed == fs.ErrClosed: // another channel has just closed it
 		return nil
 	case u.hidden == nil:
 		return u.failed
@@ -289,14 +288,13 @@ func (u *hiddenUpload) publishInPlace() error {
 	return nil
 }
 
-// publish gives the file its name and what was to be set. One of which a
-// write has failed is discarded instead: a client that closes or renames it may not
-// have looked, and what there was of that name is better than a part of the new.
-// The caller holds mu.
+// publish gives the file its name and its attributes. If a write has failed, it discards the upload
+// instead: the client may have closed or renamed the file without looking at errors, and the old
+// file is better than an incomplete new one. The caller holds mu.
 func (u *hiddenUpload) publish() error {
 	hidden := u.hidden
 	u.hidden, u.failed = nil, fs.ErrClosed
-	// A session that found it before waits for mu, and then for nothing more.
+	// A session that found it before waits for mu, and then finds it closed.
 	defer u.conn.server.pending.remove(u)
 	if broke := u.broke.Load(); broke != nil {
 		_ = hidden.Close()
@@ -311,12 +309,12 @@ func (u *hiddenUpload) publish() error {
 	if late == (store.Attr{}) {
 		return nil
 	}
-	// By the account's own tree: an account that may only upload has no right to this
-	// once the file has its name, and it was granted before.
+	// Use the account's own tree: an upload-only account may not change the attributes of a
+	// published file, but this change was allowed before.
 	tree := u.conn.account.Tree
 	err := tree.SetAttr(context.WithoutCancel(u.conn.ctx), u.key.name, late, true)
 	if errors.Is(err, errors.ErrUnsupported) && store.CapabilitiesOf(tree).OwnTimes {
-		return nil // no file there has attributes that were set, and this one is whole
+		return nil // files of that store never have attributes that were set, and this file is complete
 	}
 	if err != nil {
 		return fmt.Errorf("the file is published, but not as it should be: %w", err)
@@ -324,8 +322,8 @@ func (u *hiddenUpload) publish() error {
 	return nil
 }
 
-// early sets the attributes that a file can have before it has its name, so that
-// it is not visible without them. It returns the rest. The caller holds mu.
+// early sets the attributes that can be set before the file is published, so that it is never
+// visible without them. It returns the rest. The caller holds mu.
 func (u *hiddenUpload) early(hidden store.Upload) (late store.Attr) {
 	early, late := u.attr, u.attr
 	early.UID, early.GID = nil, nil
@@ -334,14 +332,13 @@ func (u *hiddenUpload) early(hidden store.Upload) (late store.Attr) {
 		return late
 	}
 	late.AccessTime, late.ModTime = time.Time{}, time.Time{}
-	if late.UID == nil { // a new owner costs a file its setuid and setgid bits
+	if late.UID == nil { // a new owner clears the setuid and setgid bits
 		late.Mode = nil
 	}
 	return late
 }
 
-// enter begins the use of one handle. It reports false if there is nothing left
-// to be used.
+// enter adds a handle to the upload. It returns false if the upload is no longer hidden.
 func (u *hiddenUpload) enter(h *sessionHandle) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -353,10 +350,10 @@ func (u *hiddenUpload) enter(h *sessionHandle) bool {
 	return true
 }
 
-// leave ends the use of one handle. When the client closes the one that created
-// the upload, it is published. If that goes otherwise, with its connection maybe,
-// the next one stands in for it: a client that has lost one of several
-// connections continues by the others. With the last the upload is discarded.
+// leave removes a handle from the upload. If the client closes the handle that created the upload,
+// the file is published. If that handle ends in another way, such as with its connection, the next
+// handle takes its place: a client that has lost one of several connections continues on the
+// others. When the last handle leaves, the upload is discarded.
 func (u *hiddenUpload) leave(h *sessionHandle, why error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -379,7 +376,7 @@ func (u *hiddenUpload) leave(h *sessionHandle, why error) error {
 		return placed.Close()
 	case u.hidden == nil && u.placed == nil && first && u.failed != fs.ErrClosed:
 		return u.failed
-	case first && !last: // the first may have closed what it had
+	case first && !last: // the connection of the first handle may have ended
 		u.conn = u.users[0].conn
 	}
 	h.transfer.Part = u.hidden != nil

@@ -18,46 +18,44 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A userConn is what the sessions of one connection have in common, whatever carries
-// them: the account, and what is open.
+// A userConn is the state that the sessions of one connection share, with or without SSH: the
+// account, and counters of open files.
 type userConn struct {
 	server *Server
-	ctx    context.Context // ends with the connection, which ends with it
+	ctx    context.Context // ends with the connection; cancelling it ends the connection
 	cancel context.CancelCauseFunc
 	info   *Conn
 
 	// Set by enter, and not changed after.
 	account  *Account
-	tree     store.Tree // what the access leaves of the account's
-	home     string     // where relative names begin, as the store has it
+	tree     store.Tree // the account's tree, restricted to its access
+	home     string     // where relative paths begin, as a name of the store
 	throttle *rate.Pair
-	refuses  *requestSet // nil for none
-	draft    bool        // the client sends SYMLINK in the draft's order
+	refuses  *requestSet // nil if no request is refused
+	draft    bool        // the client sends the paths of SYMLINK in the order of the draft
 
 	handles  atomic.Int64
-	commands atomic.Int64 // until their exit status is sent
-	refusals atomic.Int64 // what was refused and is reported, but for changes
-	active   atomic.Int64 // when a request came or a reply went, in nanoseconds since it began
-	ending   atomic.Bool  // to end as soon as nothing is open
+	commands atomic.Int64 // hash commands whose exit status was not sent yet
+	refusals atomic.Int64 // refusals that count for maxRefusals
+	active   atomic.Int64 // time of the last request or reply, in nanoseconds since Began
+	ending   atomic.Bool  // end the connection as soon as nothing is open
 }
 
-// begin begins a connection between two addresses, which are nil if it has none.
+// begin begins a connection between two addresses, which may be nil.
 func (c *userConn) begin(ctx context.Context, s *Server, peer, local net.Addr) {
 	c.server = s
 	c.info = &Conn{Peer: peer, Local: local, Began: time.Now()}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 }
 
-// ServeSession serves one SFTP session of an account over rw, which needs no SSH: that, or
-// whatever else carries the session, is the program's. An sshd that runs the program as its
-// subsystem is an example, with the standard input and output for rw. SSH and Login of the
-// Server may be missing, and its limits on connections do not count.
+// ServeSession serves one SFTP session of an account over rw, without SSH: the program provides the
+// transport. For example, an sshd runs the program as its subsystem, and rw is the standard input
+// and output. SSH and Login of the Server may be nil, and its limits on connections do not apply.
 //
-// ServeSession closes rw, and returns when the session is over. If the peer has ended it,
-// that is no error. If ctx ends, the session does: Close of rw has to end a Read and a
-// Write that wait. Files that the peer has open then are abandoned: see [Account].Hidden.
-// The [Conn] of the hooks has the addresses of rw if that is a net.Conn, and none
-// otherwise.
+// ServeSession closes rw and returns when the session is over. It returns nil if the peer has ended
+// the session. When ctx ends, so does the session; Close of rw has to interrupt a Read and a Write.
+// Files that the peer has open then are abandoned: see [Account].Hidden. The [Conn] of the hooks
+// has the addresses of rw if that is a net.Conn, and none otherwise.
 func (s *Server) ServeSession(ctx context.Context, rw io.ReadWriteCloser, a *Account) error {
 	defer rw.Close()
 	if err := a.check(); err != nil {
@@ -86,7 +84,7 @@ func (c *userConn) serveAccount(rw io.ReadWriter, a *Account) (err error) {
 	return c.reason(c.serveSession(c.ctx, rw))
 }
 
-// serveSession speaks SFTP until the peer has had enough, or breaks its rules.
+// serveSession speaks SFTP until the peer ends the session or violates the protocol.
 func (c *userConn) serveSession(ctx context.Context, rw io.ReadWriter) (err error) {
 	defer c.recover(&err)
 	c.server.counts.sessions.Add(1)
@@ -94,7 +92,7 @@ func (c *userConn) serveSession(ctx context.Context, rw io.ReadWriter) (err erro
 	return newSession(ctx, c, rw).serve()
 }
 
-// check returns what is wrong with an account.
+// check returns an error if the account is not valid.
 func (a *Account) check() error {
 	if a == nil || a.Tree == nil {
 		return errors.New("the account has no files")
@@ -103,7 +101,7 @@ func (a *Account) check() error {
 	return err
 }
 
-// reportEnd reports that the connection has ended, and why.
+// reportEnd calls the hook for the end of the connection with its error.
 func (c *userConn) reportEnd(err error) {
 	c.info.Err, c.info.Duration = err, time.Since(c.info.Began)
 	defer c.recover(nil)
@@ -127,8 +125,8 @@ func (c *userConn) recover(err *error) {
 	}
 }
 
-// reason returns why the connection was ended here, if it was, and err otherwise:
-// all that comes of closing it is no news.
+// reason returns the cause if the server has ended the connection, and err otherwise. Errors that
+// closing causes are not of interest.
 func (c *userConn) reason(err error) error {
 	if cause := context.Cause(c.ctx); cause != nil {
 		return cause
@@ -136,7 +134,7 @@ func (c *userConn) reason(err error) error {
 	return err
 }
 
-// abandoned returns why something ends that the client did not close.
+// abandoned returns the error for handles that the client did not close.
 func (c *userConn) abandoned() error {
 	if cause := context.Cause(c.ctx); cause != nil && cause != errLeft {
 		return fmt.Errorf("%w: %w", ErrEnded, cause)
@@ -144,7 +142,7 @@ func (c *userConn) abandoned() error {
 	return ErrAbandoned
 }
 
-// enter begins with an account, which check has nothing against.
+// enter sets the account of the connection. check has accepted the account.
 func (c *userConn) enter(a *Account) {
 	c.account, c.info.Account = a, a
 	if a.User != "" {
@@ -164,22 +162,22 @@ func (c *userConn) enter(a *Account) {
 		c.home = "."
 	}
 	if len(a.Refused) > 0 {
-		refused, _ := requestsNamed(a.Refused) // check has found no mistake
+		refused, _ := requestsNamed(a.Refused) // check has accepted the names
 		c.refuses = &refused
 	}
 	c.throttle = c.server.accounts.Enter(c.info.User, a.Rate)
 	c.touch()
 }
 
-// isTempName reports whether a name is one that haul's client gives a file until it
-// is whole. It is chosen at random, so a client that names the file has made it, on
-// whichever of their connections. The name of a record is none: it follows from the
-// name of the file that is uploaded.
+// isTempName reports whether a name is a temporary name that haul's client gives a file until it is
+// complete. The name is random, so a client that knows it has made the file, on this connection or
+// another. The name of an upload record does not count: it can be derived from the name of the
+// uploaded file.
 func isTempName(name string) bool {
 	return tempname.Is(path.Base(name), tempname.Upload)
 }
 
-// leave ends with it.
+// leave ends what enter began.
 func (c *userConn) leave() {
 	if c.account == nil {
 		return
@@ -190,15 +188,13 @@ func (c *userConn) leave() {
 	}
 }
 
-// finish lets the connection come to an end: at once if nothing is open, or as
-// soon as nothing is.
+// finish ends the connection at once if nothing is open, or as soon as nothing is.
 func (c *userConn) finish() {
 	c.ending.Store(true)
 	c.endIfIdle()
 }
 
-// endIfIdle ends a connection that is to end and has nothing open, and reports whether
-// it does.
+// endIfIdle ends a connection that is due to end if nothing is open, and reports whether it did.
 func (c *userConn) endIfIdle() bool {
 	if !c.ending.Load() || c.handles.Load() > 0 || c.commands.Load() > 0 {
 		return false
@@ -207,11 +203,11 @@ func (c *userConn) endIfIdle() bool {
 	return true
 }
 
-// touch notes that the connection is in use.
+// touch records that the connection is in use.
 func (c *userConn) touch() { c.active.Store(int64(time.Since(c.info.Began))) }
 
-// watch reports the login, and ends the connection when it has not been in use for long or
-// the account's Life ends. It returns what stops it.
+// watch reports the login. It ends the connection when that is idle for too long or the account's
+// Life ends. It returns a function that stops it.
 func (c *userConn) watch() (stop func()) {
 	stopIdle := c.watchIdle()
 	stopLife := func() bool { return true }
@@ -224,8 +220,7 @@ func (c *userConn) watch() (stop func()) {
 	return func() { stopIdle(); stopLife() }
 }
 
-// watchIdle ends the connection when it has not been in use for long. It
-// returns what stops it.
+// watchIdle ends the connection when it is idle for too long. It returns a function that stops it.
 func (c *userConn) watchIdle() (stop func()) {
 	limit := c.server.idleTimeout()
 	if limit == 0 {

@@ -6,31 +6,30 @@ import (
 	"sync/atomic"
 )
 
-// With a window of 2 MiB, which is a constant in x/crypto, a client uploads no more than
-// 100 MB/s at 20 ms. So a channel that carries bulk gets a wider one: see decision 021.
+// The window of x/crypto is a constant 2 MiB. With it, a client uploads at most 100 MB/s at a round
+// trip of 20 ms. So a channel with a large upload gets a wider window: see decision 021.
 const (
-	// channelWindow is how many bytes of data a channel of x/crypto holds.
+	// channelWindow is the window of a channel of x/crypto, in bytes.
 	channelWindow = 2 << 20
 
-	// wideWindow is the same for a channel with a wide window. One channel of a connection
-	// may have one. With 8 MiB OpenSSH's client takes three times the processor time and is
-	// slower: what its kernel's send buffer does not hold gathers in a buffer that it copies
-	// each time that grows.
+	// wideWindow is the window of a wide channel. Each connection may have one. With 8 MiB,
+	// OpenSSH's client takes three times the processor time and is slower: data that does not fit
+	// its kernel's send buffer gathers in a buffer that it copies whenever it grows.
 	wideWindow = 4 << 20
 
-	// wideFrom is how many bytes a client has to send on a channel first: most never
-	// send that many.
+	// wideFrom is how many bytes a client has to send on a channel before it gets a wide window.
+	// Most clients never send that many.
 	wideFrom = 1 << 20
 
-	// maxWide is how many channels of all connections have a wide window at a time. All
-	// together they hold 64 MiB more than with the usual window.
+	// maxWide is how many channels of all connections may have a wide window at a time. Together
+	// they hold 64 MiB more than with the usual window.
 	maxWide = 32
 )
 
 // wideWindows counts the channels with a wide window.
 type wideWindows struct{ n atomic.Int64 }
 
-// take counts another, unless there are too many.
+// take counts another wide window, unless there are too many.
 func (w *wideWindows) take() bool {
 	if w.n.Add(1) <= maxWide {
 		return true
@@ -41,9 +40,9 @@ func (w *wideWindows) take() bool {
 
 func (w *wideWindows) give() { w.n.Add(-1) }
 
-// widen gives a channel that carries bulk a wide window, if there is one to give. A
-// channel that has ended gets none, though its session may still read what has come:
-// nobody would give the window back. The caller holds quota.mu.
+// widen gives a channel with a large upload a wide window, if one is available. A channel that has
+// ended gets none, though its session may still read buffered data: nothing would give the window
+// back. The caller holds quota.mu.
 func (q *queue) widen() {
 	r := q.quota
 	if q.taken < wideFrom || q.window > channelWindow || r.wide != nil || r.fixed {
@@ -60,8 +59,7 @@ func (q *queue) widen() {
 	q.window, r.wide = wideWindow, q
 }
 
-// narrow counts the wide window of a channel no longer, if it has one. The caller holds
-// quota.mu.
+// narrow gives back the wide window of a channel, if it has one. The caller holds quota.mu.
 func (q *queue) narrow() {
 	if r := q.quota; r.wide == q {
 		r.windows.give()
@@ -69,10 +67,10 @@ func (q *queue) narrow() {
 	}
 }
 
-// addWindow adds bytes to what a channel of x/crypto counts as consumed, so that it offers
-// them to the client with what is read next. From then on its window is so much wider, as
-// it hands back what was read, and no more. It reports false, and does nothing, if the
-// channel does not look as it does in the versions of x/crypto that are known.
+// addWindow adds bytes to the number that a channel of x/crypto counts as consumed, so that the
+// next read offers them to the client. From then on the window stays wider by that many bytes, as
+// x/crypto hands back exactly what was read. addWindow does nothing and returns false if the
+// channel's fields are not those of the known versions of x/crypto.
 func addWindow(channel any, bytes uint32) bool {
 	v := reflect.ValueOf(channel)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -86,14 +84,14 @@ func addWindow(channel any, bytes uint32) bool {
 	mu.Lock()
 	defer mu.Unlock()
 	if *window > channelWindow || *consumed > channelWindow-*window {
-		return false // it counts something else by now
+		return false // the fields have another meaning by now
 	}
 	*consumed += bytes
 	return true
 }
 
-// fieldOf returns a field of a struct that can be addressed, or nil if it has none of that
-// name and type.
+// fieldOf returns an addressable field of a struct, or nil if there is no field with that name and
+// type.
 func fieldOf[T any](v reflect.Value, name string) *T {
 	f, ok := v.Type().FieldByName(name)
 	if !ok || len(f.Index) != 1 || f.Type != reflect.TypeFor[T]() {
