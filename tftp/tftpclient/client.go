@@ -24,54 +24,51 @@ const (
 	// fill a gigabit link at 1 ms, and not more than switches buffer.
 	defaultWindow = 128
 
-	// defaultWindowBytes bounds the window asked for where blocks are large:
-	// beyond what a processor's cache holds, more in flight is slower.
+	// defaultWindowBytes bounds the default window for large blocks: more data in flight than a
+	// processor's cache holds is slower.
 	defaultWindowBytes = 1 << 20
 )
 
-// A Client fetches files from TFTP servers and sends files to them. The zero
-// Client asks for what is fastest. Its methods may run at once, thousands of
-// them; each takes a socket of its own.
+// A Client fetches files from TFTP servers and sends files to them. The zero Client asks for the
+// fastest options. Its methods may run concurrently, thousands of them; each uses its own socket.
 type Client struct {
-	// BlockSize is the block size to ask for, in bytes, 8 to 65464. 0 means
-	// what fits the path's MTU.
+	// BlockSize is the block size to ask for, in bytes, 8 to 65464. 0 means the largest size that
+	// fits the path's MTU.
 	BlockSize int
 
-	// Window is the window to ask for, in blocks, 1 to 65535. 0 means
-	// 128, or less where the kernel's receive buffer is small.
-	// Less is asked for where two windows would not fit in 64 MiB.
+	// Window is the window to ask for, in blocks, 1 to 65535. 0 means 128, or less if the kernel's
+	// receive buffer is small. The client asks for less if two windows would not fit in 64 MiB.
 	Window int
 
-	Timeout      time.Duration     // to ask for: whole seconds, 1 s to 255 s; 0 asks for none
+	Timeout      time.Duration     // timeout to ask for: whole seconds, 1 s to 255 s; 0 asks for none
 	MicroTimeout time.Duration     // utimeout to ask for, 10 ms to 255 s; 0 asks for none
-	Rollover     transfer.Rollover // to ask for; the zero value asks for none
-	NoOptions    bool              // ask for no options at all, as RFC 1350 has it
-	Plain        bool              // use no kernel offloads, as if there were none
+	Rollover     transfer.Rollover // rollover to ask for; the zero value asks for none
+	NoOptions    bool              // ask for no options at all, like RFC 1350
+	Plain        bool              // do not use kernel offloads
 
-	// NoReorder has downloads drop what comes out of order, so that a gap costs a
-	// window. It is for measurements.
+	// NoReorder makes downloads drop blocks that come out of order, so that a gap costs a window.
+	// It is for measurements.
 	NoReorder bool
 
-	// Progress, if set, is called from time to time with the bytes moved and
-	// the file's size, -1 while unknown, and once at the end. It runs on the
-	// goroutine of the transfer: use a Client for each where that matters.
+	// Progress, if set, is called from time to time with the bytes moved and the file's size, or -1
+	// while that is unknown, and once at the end. It runs on the goroutine of the transfer: use one
+	// Client for each transfer if that matters.
 	Progress func(bytes, size int64)
 
-	// Trace, if set, sees each datagram that comes and goes. Any transfer may
-	// call it, and it must not keep the data.
+	// Trace, if set, gets each datagram that is received or sent. Concurrent transfers may call it,
+	// and it must not keep the data.
 	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 
 	dallying group
 }
 
-// Get fetches a file. create is called once the server has agreed to send it,
-// with the file's size or -1 if the server did not say, and returns where the
-// file goes to. Get commits it when it is whole, before the server gets the
-// last acknowledgement, and otherwise discards it.
+// Get fetches a file. Once the server has agreed to send it, Get calls create with the file's size,
+// or -1 if the server did not report it; the Upload it returns receives the file. Get commits the
+// Upload when the file is complete, before the server gets the last acknowledgement, and otherwise
+// discards it.
 //
-// Errors wrap a *[transfer.Error] where the server refused, a
-// [transfer.ErrSilent] where it does not answer, syscall.ECONNREFUSED where no
-// server listens, or what create and the Upload returned.
+// Errors wrap a *[transfer.Error] if the server refused, [transfer.ErrSilent] if it does not
+// answer, syscall.ECONNREFUSED if no server listens, or an error from create or the Upload.
 func (c *Client) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error)) (Result, error) {
 	res, err := c.each(ctx, t, func(x *exchange, offer transfer.Options) error {
 		return x.get(ctx, transfer.Request{Name: t.Name, Mode: t.Mode, Offer: offer}, create)
@@ -82,15 +79,15 @@ func (c *Client) Get(ctx context.Context, t Target, create func(size int64) (sto
 	return res, err
 }
 
-// GetFile fetches the file that a URL names (see [ParseURL]) to a local path.
-// The file appears there when it is whole, replacing the one that was there.
+// GetFile fetches the file at a URL (see [ParseURL]) to a local path. The complete file appears
+// there at once and replaces any file of that name.
 func (c *Client) GetFile(ctx context.Context, rawURL, path string) (Result, error) {
 	t, err := ParseURL(rawURL)
 	if err != nil {
 		return Result{}, err
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // a link of the caller's own leads where the caller wants
+		path = real // follow the caller's own symbolic link
 	}
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -106,9 +103,8 @@ func (c *Client) GetFile(ctx context.Context, rawURL, path string) (Result, erro
 	})
 }
 
-// Put sends size bytes of src to a server, to be stored under the target's
-// name. When it returns nil, the server has acknowledged the whole file.
-// Its errors are as those of Get.
+// Put sends size bytes of src to a server, to be stored under the target's name. A nil error means
+// that the server has acknowledged the whole file. Errors are like those of Get.
 func (c *Client) Put(ctx context.Context, t Target, src io.ReaderAt, size int64) (Result, error) {
 	res, err := c.each(ctx, t, func(x *exchange, offer transfer.Options) error {
 		return x.put(ctx, transfer.Request{Write: true, Name: t.Name, Mode: t.Mode, Offer: offer}, src, size)
@@ -119,7 +115,7 @@ func (c *Client) Put(ctx context.Context, t Target, src io.ReaderAt, size int64)
 	return res, err
 }
 
-// PutFile sends the regular file at path to where a URL says.
+// PutFile sends the regular file at path to the target of a URL.
 func (c *Client) PutFile(ctx context.Context, path, rawURL string) (Result, error) {
 	t, err := ParseURL(rawURL)
 	if err != nil {
@@ -133,13 +129,13 @@ func (c *Client) PutFile(ctx context.Context, path, rawURL string) (Result, erro
 	return c.Put(ctx, t, f, size)
 }
 
-// openSource opens a regular file to be sent, and returns its size. It refuses
-// one whose size is not known beforehand, as that of a file in /proc.
+// openSource opens a regular file to be sent, and returns its size. It refuses a file whose size is
+// not known beforehand, such as one in /proc.
 func openSource(ctx context.Context, path string) (store.File, int64, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	info, err := os.Stat(path) // first: to open a pipe would wait for its other end
+	info, err := os.Stat(path) // before opening: opening a pipe would wait for its other end
 	if err == nil && !info.Mode().IsRegular() {
 		err = &fs.PathError{Op: "send", Path: path, Err: errors.New("not a regular file")}
 	}
@@ -157,8 +153,8 @@ func openSource(ctx context.Context, path string) (store.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// openFast opens a file so that its blocks can be read straight to their
-// places, if it lies in a directory that can be read.
+// openFast opens a file so that its blocks can be read without waiting, if its directory can be
+// read.
 func openFast(ctx context.Context, path string) (store.File, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -168,15 +164,14 @@ func openFast(ctx context.Context, path string) (store.File, error) {
 	return localdir.New(root).Open(ctx, filepath.Base(path))
 }
 
-// Size asks for a file's size in bytes, without fetching the file. If the file
-// is no longer than a block, it finds the size even if the server does not
-// report it.
+// Size asks for a file's size in bytes without fetching the file. If the file fits in one block, it
+// finds the size even if the server does not report it.
 func (c *Client) Size(ctx context.Context, t Target) (int64, error) {
 	size := int64(-1)
 	_, err := c.each(ctx, t, func(x *exchange, offer transfer.Options) error {
 		var err error
-		// Without a window the least is on its way for nothing; a small block
-		// does the same where the server knows no tsize.
+		// Without a window, the least data is sent in vain. A small block helps as well if the
+		// server does not know tsize.
 		offer = transfer.Options{HasSize: offer.HasSize, BlockSize: min(offer.BlockSize, transfer.DefaultBlockSize)}
 		size, err = x.size(ctx, transfer.Request{Name: t.Name, Mode: t.Mode, Offer: offer})
 		return err
@@ -187,14 +182,13 @@ func (c *Client) Size(ctx context.Context, t Target) (int64, error) {
 	return size, nil
 }
 
-// Wait returns when no finished transfer repeats its last acknowledgement any
-// more, which takes a few round trips. A program that exits without it may
-// leave a server in doubt if that acknowledgement was lost; its own files are
-// whole in any case.
+// Wait returns when no finished transfer repeats its last acknowledgement any more, which takes a
+// few round trips. If a program exits earlier and that acknowledgement was lost, the server may not
+// learn that the transfer succeeded; the program's own files are complete in any case.
 func (c *Client) Wait() { c.dallying.wait() }
 
-// each tries the addresses of the target's host one after the other, until
-// one answers, and where a server refuses options tries it without.
+// each tries the addresses of the target's host one after the other until one answers. If a server
+// refuses options, it tries again without them.
 func (c *Client) each(ctx context.Context, t Target, try func(*exchange, transfer.Options) error) (Result, error) {
 	if err := t.Check(); err != nil {
 		return Result{}, err
@@ -259,8 +253,8 @@ func (c *Client) offer(server netip.Addr, limits udp.Limits) (transfer.Options, 
 		return o, err
 	}
 	if o.Window == 0 {
-		// The kernel counts its own memory against the buffer, about as much
-		// again as the data; a window that does not fit is a window lost.
+		// The kernel counts its own memory against the buffer, about as much as the data itself. A
+		// window that does not fit would be lost.
 		fits := min(limits.Buffer/(2*o.BlockSize+1024), defaultWindowBytes/o.BlockSize)
 		o.Window = min(defaultWindow, max(1, fits))
 	}
@@ -277,7 +271,7 @@ func blockFor(server netip.Addr) int {
 	return min(max(packetio.BlockIn(mtu, server), transfer.DefaultBlockSize), transfer.MaxBlockSize)
 }
 
-// open gives an exchange its socket.
+// open creates an exchange with its own socket.
 func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, error) {
 	any4 := netip.IPv4Unspecified()
 	if server.Addr().Is6() {
@@ -300,12 +294,11 @@ func (c *Client) open(ctx context.Context, server netip.AddrPort) (*exchange, er
 	return x, nil
 }
 
-// A group counts goroutines. Other than of a sync.WaitGroup, more may be added
-// during a wait.
+// A group counts goroutines. Unlike with a sync.WaitGroup, more may be added during a wait.
 type group struct {
 	mu   sync.Mutex
 	n    int           // mu: goroutines that run
-	idle chan struct{} // mu: closed when n falls to zero; nil while it is zero
+	idle chan struct{} // mu: closed when n falls to zero; nil while n is zero
 }
 
 func (g *group) run(f func()) {

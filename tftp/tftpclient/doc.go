@@ -5,7 +5,7 @@
 //	var c tftpclient.Client
 //	res, err := c.GetFile(ctx, "tftp://host/boot/kernel", "kernel")
 //
-// A [Pool] makes thousands of transfers at once over few sockets, and reports each by a
+// A [Pool] runs thousands of transfers at once over few sockets, and reports the end of each with a
 // callback.
 //
 // The page https://github.com/haul-project/haul/blob/main/docs/tftp.md lists each rule of the RFCs and

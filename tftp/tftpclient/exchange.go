@@ -18,27 +18,27 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// An exchange is one transfer of a client, with a socket of its own.
+// An exchange is one transfer of a client, with its own socket.
 type exchange struct {
 	conn   packetio.Socket
-	server netip.AddrPort // where the request goes to
-	peer   netip.AddrPort // the server's end, once it has answered (RFC 1350 §4)
+	server netip.AddrPort // destination of the request
+	peer   netip.AddrPort // the server's address and port, once it has answered (RFC 1350 §4)
 	in     []udp.Message
 	out    *packetio.Batch
-	sent   func() // called when what was due has left; nil for nothing
+	sent   func() // called after the packets that were due are sent; nil for nothing
 	result Result
 	began  time.Time
 
-	strays     int                     // datagrams from others, answered
+	strays     int                     // datagrams from strangers that were answered
 	noReorder  bool                    // Client.NoReorder
 	progress   func(bytes, size int64) // Client.Progress
-	progressed time.Time               // when it was called last
-	dally      *transfer.Receiver      // a read that is done, and still answers
+	progressed time.Time               // last call of progress
+	dally      *transfer.Receiver      // a finished read that still answers repeats
 }
 
 const (
-	maxClientMessages = 16 // received, and sent, in one call
-	lockstepMessages  = 2  // received where there is no window
+	maxClientMessages = 16 // received or sent in one call
+	lockstepMessages  = 2  // received in one call without a window
 	maxClientBatch    = 256 << 10
 
 	// progressEvery is the least time between two calls of Progress.
@@ -69,8 +69,8 @@ type clientMachine interface {
 	Stats() transfer.Stats
 }
 
-// run moves packets until the machine is done. handle takes a datagram of the
-// peer's, fill puts into the send batch what is due besides replies.
+// run exchanges packets until the machine is done. handle takes a datagram from the peer. fill adds
+// to the send batch what is due other than replies.
 func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Time, []byte), fill func(time.Time)) error {
 	stop := context.AfterFunc(ctx, x.conn.Wake)
 	defer stop()
@@ -87,7 +87,7 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 		}
 		if x.out.AddReply(now, x.to(), netip.Addr{}, m); fill != nil {
 			fill(now)
-			x.out.AddReply(now, x.to(), netip.Addr{}, m) // filling may have failed
+			x.out.AddReply(now, x.to(), netip.Addr{}, m) // fill may have failed
 		}
 		x.out.Flush()
 		if done, err := m.Done(); done {
@@ -115,15 +115,15 @@ func (x *exchange) run(ctx context.Context, m clientMachine, handle func(time.Ti
 		for i := range x.in[:n] {
 			x.receive(now, &x.in[i], m, handle)
 		}
-		// Packets that came before a deadline must be handled before the deadline
-		// counts, or a delayed process would repeat packets that are answered already.
-		// Once late it looks once more, and then expires even if more keeps coming.
+		// Packets that arrived before a deadline must be handled before the deadline counts;
+		// otherwise a delayed process would repeat packets that are already answered. When late,
+		// run reads once more, and then lets the machine expire even if more packets keep coming.
 		heard = n > 0 && !late
 	}
 }
 
-// to returns where packets go to: the server's own port until it has answered
-// from another.
+// to returns the destination of packets: the server's port for requests, until it has answered from
+// another one.
 func (x *exchange) to() netip.AddrPort {
 	if x.peer.IsValid() {
 		return x.peer
@@ -131,7 +131,7 @@ func (x *exchange) to() netip.AddrPort {
 	return x.server
 }
 
-// refused says what an error of the socket means for the transfer.
+// refused returns what an error of the socket means for the transfer.
 func (x *exchange) refused(err error, heard bool) error {
 	var op *net.OpError
 	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &op) {
@@ -140,14 +140,14 @@ func (x *exchange) refused(err error, heard bool) error {
 	from, ok := op.Addr.(*net.UDPAddr)
 	switch {
 	case !ok || from.AddrPort().Port() != x.to().Port():
-		return nil // about a packet to a stranger
+		return nil // the error is about a packet to a stranger
 	case heard:
 		return fmt.Errorf("server went away: %w", syscall.ECONNREFUSED)
 	}
 	return fmt.Errorf("no TFTP server listens there: %w", syscall.ECONNREFUSED)
 }
 
-// receive hands a message to the machine if it comes from the server's end.
+// receive passes a message to the machine if it comes from the server's address and port.
 func (x *exchange) receive(now time.Time, msg *udp.Message, m clientMachine, handle func(time.Time, []byte)) {
 	known := x.peer.IsValid()
 	if known && msg.Peer != x.peer || !known && msg.Peer.Addr() != x.server.Addr() {
@@ -165,21 +165,20 @@ func (x *exchange) receive(now time.Time, msg *udp.Message, m clientMachine, han
 	}
 }
 
-// stray answers a stranger that it has the wrong address (RFC 1350 §4). The
-// transfer itself is not disturbed.
+// stray answers a stranger with an ERROR (RFC 1350 §4). It does not disturb the transfer itself.
 func (x *exchange) stray(m *udp.Message) {
 	if transfer.OpcodeOf(m.Data) == transfer.ErrorPacket || x.strays >= maxClientStrays {
 		return
 	}
 	x.strays++
-	// Whether a stranger can be reached is not the transfer's business.
+	// An error in sending to a stranger must not affect the transfer.
 	err := x.out.Err
 	x.out.AddError(m.Peer, m.Local, transfer.UnknownID, "unknown transfer ID")
 	x.out.Flush()
 	x.out.Err = err
 }
 
-// report calls Progress, not too often.
+// report calls Progress, but no more often than progressEvery.
 func (x *exchange) report(now time.Time, bytes, size int64, last bool) {
 	x.result.Bytes = bytes
 	if x.progress == nil || !last && now.Sub(x.progressed) < progressEvery {
@@ -189,8 +188,7 @@ func (x *exchange) report(now time.Time, bytes, size int64, last bool) {
 	x.progress(bytes, size)
 }
 
-// A read gathers two windows in memory before it writes, within these bounds
-// in bytes.
+// A read buffers two windows in memory before it writes, within these bounds in bytes.
 const (
 	clientRing    = 32 << 10
 	maxClientRing = 64 << 20
@@ -203,7 +201,7 @@ type download struct {
 	create func(size int64) (store.Upload, error)
 	buffer fileio.WriteBuffer
 	upload store.Upload // nil until the server has agreed
-	size   int64        // as the server says; -1 if it does not
+	size   int64        // as reported by the server; -1 if unknown
 	mode   transfer.Mode
 }
 
@@ -229,7 +227,7 @@ func (x *exchange) get(ctx context.Context, q transfer.Request, create func(int6
 	return err
 }
 
-// handle takes a datagram, and keeps what is new in it.
+// handle takes a datagram and stores the new data in it.
 func (d *download) handle(now time.Time, b []byte) {
 	c := d.r.Handle(now, b)
 	if len(c.Data) == 0 && !c.Last {
@@ -246,16 +244,16 @@ func (d *download) handle(now time.Time, b []byte) {
 	d.x.report(now, d.r.Received(), d.size, false)
 }
 
-// prepare opens the place the file goes to as soon as the options are agreed on,
-// after the ACK that says so: it takes as long as a round trip on a LAN, which the
-// server would take for one, and wait as long whenever a packet is lost.
+// prepare creates the Upload as soon as the options are agreed on, after the ACK that confirms them
+// is sent. Creating it takes as long as a round trip on a LAN; if the ACK waited for that, the
+// server would measure it as the round trip and wait as long whenever a packet is lost.
 func (d *download) prepare() {
 	if d.r.Heard() {
 		d.ready()
 	}
 }
 
-// ready reports whether there is a place for the file.
+// ready reports whether there is an Upload for the file, and creates it if possible.
 func (d *download) ready() bool {
 	if d.upload != nil {
 		return true
@@ -266,7 +264,7 @@ func (d *download) ready() bool {
 	return d.begin()
 }
 
-// begin opens the place the file goes to.
+// begin creates the Upload for the file.
 func (d *download) begin() bool {
 	o := d.r.Agreed()
 	if o.HasSize {
@@ -283,7 +281,7 @@ func (d *download) begin() bool {
 	return true
 }
 
-// store puts a chunk where it belongs; the last one publishes the file.
+// store writes a chunk to the buffer or the Upload. The last chunk publishes the file.
 func (d *download) store(c transfer.Chunk) error {
 	in := &d.buffer
 	if err := fileio.CheckAnnounced(d.r.Agreed(), d.mode, c, d.r.Received()); err != nil {
@@ -306,7 +304,7 @@ func (d *download) store(c transfer.Chunk) error {
 	return nil
 }
 
-// abortStore ends the read because the file cannot be kept.
+// abortStore ends the read because the file cannot be stored.
 func (d *download) abortStore(err error) {
 	code := transfer.NotDefined
 	if errors.Is(err, store.ErrNoSpace) {
@@ -357,10 +355,10 @@ func (x *exchange) put(ctx context.Context, q transfer.Request, src io.ReaderAt,
 	return err
 }
 
-// A blockingReader reads blocks of a file, and waits for them if need be.
+// A blockingReader reads blocks of a file, and waits for them if necessary.
 type blockingReader struct {
 	src     io.ReaderAt
-	try     store.TryReader // nil if src is none
+	try     store.TryReader // nil if src is not a TryReader
 	scratch []byte
 }
 
@@ -393,10 +391,10 @@ func (r *blockingReader) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, err
 }
 
-// errProbed ends a request whose only purpose was the answer.
+// errProbed ends a request that was sent only for its answer.
 var errProbed = errors.New("size is known")
 
-// size asks for a file with tsize, and ends the transfer with the answer.
+// size requests a file with tsize, and ends the transfer at the answer.
 func (x *exchange) size(ctx context.Context, q transfer.Request) (int64, error) {
 	r := new(transfer.Receiver)
 	r.Request(time.Now(), q)
@@ -410,9 +408,9 @@ func (x *exchange) size(ctx context.Context, q transfer.Request) (int64, error) 
 		case o.HasSize:
 			size = o.Size
 		case c.Last:
-			size = r.Received() // no larger than a block: that answers it too
+			size = r.Received() // the whole file is in one block, which shows its size too
 		case len(c.Data) == 0:
-			return // an OACK without tsize, as for an empty file: the first block shows
+			return // an OACK without tsize, as for an empty file: the first block shows the size
 		}
 		r.Abort(transfer.NotDefined, "size is known", errProbed)
 	}
@@ -426,7 +424,7 @@ func (x *exchange) size(ctx context.Context, q transfer.Request) (int64, error) 
 	return size, nil
 }
 
-// dallyOn answers repeats of the last block for a while.
+// dallyOn continues to answer repeats of the last block for a while.
 func (x *exchange) dallyOn() {
 	defer x.close()
 	for {
@@ -436,7 +434,7 @@ func (x *exchange) dallyOn() {
 		}
 		n, err := x.conn.Read(x.in, deadline)
 		if err != nil {
-			return // refused: the server is content
+			return // connection refused: the server has ended the transfer
 		}
 		now := time.Now()
 		for i := range x.in[:n] {
@@ -452,23 +450,23 @@ func (x *exchange) dallyOn() {
 	}
 }
 
-// A Result describes how a transfer went. It is meaningful after errors too.
+// A Result describes the course of a transfer. It is meaningful after errors too.
 type Result struct {
-	Peer     netip.AddrPort   // the server's end of the transfer
-	Options  transfer.Options // what was agreed on
+	Peer     netip.AddrPort   // the server's address and port for this transfer
+	Options  transfer.Options // the agreed options
 	Bytes    int64
 	Duration time.Duration
 	First    time.Duration // from the request to the first answer; 0 if there was none
 	transfer.Stats
 }
 
-// unreachable reports whether another address may do better.
+// unreachable reports whether another address may work better.
 func unreachable(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH) ||
 		errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL) ||
 		errors.Is(err, syscall.EAFNOSUPPORT)
 }
 
-// ErrNoSize says that a server does not report the size of a file: it ignores
-// the option tsize.
+// ErrNoSize says that a server does not report the size of a file, because it ignores the option
+// tsize.
 var ErrNoSize = errors.New("server does not report the size")

@@ -21,11 +21,11 @@ const (
 	defaultPoolTransfers = 1024
 	defaultPoolSockets   = 64
 
-	// maxPoolWaiting is how many transfers may wait for their turn.
+	// maxPoolWaiting is how many transfers may wait.
 	maxPoolWaiting = 1 << 20
 
-	// poolMemory is how many bytes the windows of downloads may fill, where the
-	// Client leaves the window to the pool.
+	// poolMemory bounds the bytes in the windows of downloads, if the Client leaves the window to
+	// the pool.
 	poolMemory = 128 << 20
 
 	// poolBuffer is what one socket's kernel buffer holds, in bytes.
@@ -35,82 +35,76 @@ const (
 )
 
 var (
-	// ErrPoolClosed says that a [Pool] was closed before a transfer was done.
+	// ErrPoolClosed says that a [Pool] was closed before a transfer was over.
 	ErrPoolClosed = errors.New("client pool is closed")
 
-	// ErrPoolFull says that 1,048,576 transfers wait already.
+	// ErrPoolFull says that 1,048,576 transfers already wait.
 	ErrPoolFull = errors.New("too many transfers wait")
 
 	errNoFreePort = errors.New("no free port on this host (see net.ipv4.ip_local_port_range)")
 )
 
-// A Pool makes thousands of transfers at once, over few sockets and with
-// few goroutines: each of its loops runs its share of the transfers. The zero
-// Pool is ready for use; its fields must not change once it is used. Any
-// goroutine may call its methods.
+// A Pool runs thousands of transfers at once, over few sockets and with few goroutines: each of its
+// loops runs its share of the transfers. The zero Pool is ready for use; its fields must not change
+// after the first use. Its methods may be called concurrently.
 //
 // # Sockets and transfer IDs
 //
-// In TFTP (RFC 1350 §4) a transfer is named by two transfer IDs: the client's
-// UDP port and the server's. A Client takes a port of its own for each transfer.
-// A Pool distinguishes the transfers of one socket by the server's address
-// and port alone, and so follows these rules:
+// In TFTP (RFC 1350 §4) two transfer IDs name a transfer: the client's UDP port and the server's. A
+// Client uses its own port for each transfer. A Pool distinguishes the transfers of one socket only
+// by the server's address and port, and so follows these rules:
 //
 //   - Transfers with different hosts share a socket. Packets that come from
 //     the host before its port is known belong to the one transfer that waits for them.
-//   - Transfers with one host get a socket each, as long as nothing else is said.
-//     Many servers take a second request from one port for a restart of the
-//     first, or answer all requests from one port. So Sockets bounds the
-//     transfers that are under way with one host; the others wait.
-//   - With ManyPerServer they share sockets, where the host answers each request
-//     from a port of its own. Until a request is answered, its socket sends no
-//     other one to that host: the answer, even if it is an ERROR, could be for
-//     either. A host that answers from the port that was asked has a single
-//     port, and is treated as above from then on.
-//   - A host is an address. One that is asked by several of its addresses counts as
+//   - Transfers with one host get a socket each by default. Many servers take a second request
+//     from one port for a restart of the first, or answer all requests from one port. So Sockets
+//     bounds the transfers that are under way with one host; the others wait.
+//   - With ManyPerServer they share sockets if the host answers each request from a new port.
+//     Until a request is answered, its socket sends no other request to that host: the answer,
+//     even if it is an ERROR, could be for either. A host that answers from the port of the
+//     request has a single port, and gets a socket for each transfer from then on.
+//   - A host is an address. If one host is asked at several of its addresses, it counts as
 //     several, and may mix up requests that come from one socket.
-//   - A socket that has served its transfers is closed, and the next one has
-//     another port. While it is in use, an old transfer's ID is kept in mind for
-//     ten seconds: late packets of one transfer never reach another.
+//   - A socket is closed after its transfers, and the next one has another port. An open socket
+//     remembers an old transfer's ID for ten seconds, so that late packets of one transfer never
+//     reach another.
 //
-// If Sockets is at least Transfers, each transfer has a socket for itself.
+// If Sockets is at least Transfers, each transfer has its own socket.
 //
-// A download that is done answers repeats of the last block for a moment
-// (RFC 1350 §6), but not longer than until a transfer waits for its socket.
+// A completed download answers repeats of the last block for a moment (RFC 1350 §6), but only until
+// another transfer needs its socket.
 type Pool struct {
-	// Client holds what to ask servers for, and Trace, which does not learn local
-	// addresses; its Progress and Plain are not used. nil means the zero Client.
-	// Where its Window is 0, windows are the smaller the more transfers share a
-	// socket and the memory.
+	// Client holds the options to ask for, and Trace, which does not get local addresses. Its
+	// Progress and Plain are not used. nil means the zero Client. If its Window is 0, windows
+	// become smaller the more transfers share a socket and the memory.
 	Client *Client
 
-	// Offer, if set, is what to ask for in place of what Client says, to the
-	// letter. With HasSize an upload announces its size.
+	// Offer, if set, replaces the options that Client would ask for, exactly as given. With HasSize
+	// an upload announces its size.
 	Offer *transfer.Options
 
-	Transfers int // most transfers under way; 0 means 1024
+	Transfers int // most transfers at once; 0 means 1024
 	Sockets   int // most sockets; 0 means 64
 	Loops     int // goroutines that run transfers; 0 means 1
 
-	// ManyPerServer lets transfers with one host share a socket. It is for
-	// servers that answer each request from a port of its own, and do not take a
-	// further request from the same port for a restart. A server of this package
-	// does take it for one.
+	// ManyPerServer lets transfers with one host share a socket. It is for servers that answer each
+	// request from a new port, and do not take another request from the same client port for a
+	// restart. The server of this module does take it for one.
 	ManyPerServer bool
 
-	// Limit is how long one transfer may take, once it has begun; 0 means that
-	// it takes as long as there is progress.
+	// Limit is how long one transfer may take once it has begun; 0 means no limit as long as it
+	// makes progress.
 	Limit time.Duration
 
-	// MinTimer is the shortest time to wait for an answer before a packet is sent
-	// again. 0 leaves it to the round trips measured.
+	// MinTimer is the shortest wait for an answer before a packet is sent again. 0 derives it from
+	// the measured round trips.
 	MinTimer time.Duration
 
 	hooks       poolhooks.Hooks // set once
 	once        sync.Once
-	failed      error // of the start
+	failed      error // error of start
 	workers     fileio.Workers
-	openWorkers sync.Once       // the workers, when there is something to do
+	openWorkers sync.Once       // starts the workers when there is work
 	running     sync.WaitGroup  // loops
 	life        context.Context // ends with Close: look-ups do not outlive it
 	end         context.CancelCauseFunc
@@ -118,35 +112,34 @@ type Pool struct {
 	mu        sync.Mutex
 	loops     []*poolLoop    // mu; set once
 	closed    bool           // mu
-	pending   int            // mu: transfers that are not over, and those that dally
+	pending   int            // mu: transfers that are not over, and downloads that dally
 	idle      chan struct{}  // mu: closed when pending falls to zero; nil while it is zero
 	names     []*poolRequest // mu: to be looked up
 	resolvers int            // mu
 }
 
-// A BlockWriter takes the blocks of a download as they come. A loop calls it:
-// it must return soon, and keep no data. An error ends the transfer.
+// A BlockWriter takes the blocks of a download as they arrive. A loop calls it, so it must return
+// soon, and it must not keep the data. An error ends the transfer.
 type BlockWriter interface {
-	// WriteBlock takes the bytes at off. Blocks may come out of order within a
-	// window, and none comes twice. last says that the file is whole with it, at
-	// the size given, which is -1 before; data may then be empty.
+	// WriteBlock takes the bytes at off. Blocks may come out of order within a window, but none
+	// comes twice. last says that the file is complete with this block; size is then the file's
+	// size, and -1 before. Data may be empty in the last call.
 	WriteBlock(off int64, data []byte, last bool, size int64) error
 }
 
-// Get starts a download as [Client.Get] makes it, and returns at once. create
-// and the Upload's methods are called by workers, as they may wait for a disk.
+// Get starts a download like [Client.Get], and returns at once. Workers call create and the
+// Upload's methods, since they may wait for a disk.
 //
-// done, if not nil, is called once with the result, by a loop, or by the goroutine that
-// could not find the host: it must return soon, and may start further transfers. Its errors are those of Client.Get;
-// ErrPoolClosed; and ctx's, which ends the transfer. Get itself returns an error,
-// and does not call done, if the target is none, or the pool is closed, full, or
+// done, if not nil, is called once with the result, by a loop or by the goroutine that could not
+// find the host. It must return soon, and may start further transfers. Its errors are those of
+// Client.Get, ErrPoolClosed, and the error of ctx, which ends the transfer. Get itself returns an
+// error, and does not call done, if the target is invalid, or if the pool is closed, is full, or
 // cannot open its sockets.
 func (p *Pool) Get(ctx context.Context, t Target, create func(size int64) (store.Upload, error), done func(Result, error)) error {
 	return p.submit(&poolRequest{ctx: ctx, target: t, create: create, done: done})
 }
 
-// GetBlocks is Get for content that is to be looked at and not kept. Its mode
-// must be octet.
+// GetBlocks is like Get for content that is inspected rather than stored. The mode must be octet.
 func (p *Pool) GetBlocks(ctx context.Context, t Target, w BlockWriter, done func(Result, error)) error {
 	if t.Mode != transfer.Octet {
 		return fmt.Errorf("get %v: blocks come in mode octet only", t)
@@ -154,9 +147,9 @@ func (p *Pool) GetBlocks(ctx context.Context, t Target, w BlockWriter, done func
 	return p.submit(&poolRequest{ctx: ctx, target: t, blocks: w, done: done})
 }
 
-// Put starts an upload of size bytes of src, as [Client.Put] makes it, and
-// returns at once. If src is a [store.TryReader], loops read from it what can be
-// read without waiting, and workers the rest. All else is as with Get.
+// Put starts an upload of size bytes of src, like [Client.Put], and returns at once. If src is a
+// [store.TryReader], loops read what is available without waiting, and workers the rest. Otherwise
+// it is like Get.
 func (p *Pool) Put(ctx context.Context, t Target, src io.ReaderAt, size int64, done func(Result, error)) error {
 	return p.submit(&poolRequest{ctx: ctx, target: t, write: true, src: src, size: size, done: done})
 }
@@ -173,12 +166,12 @@ type poolRequest struct {
 	done   func(Result, error)
 
 	addr  netip.Addr   // of the host
-	more  []netip.Addr // further ones, in case addr does not answer
+	more  []netip.Addr // further addresses, in case addr does not answer
 	plain bool         // without options
-	began time.Time    // zero before
+	began time.Time    // zero until the transfer begins
 }
 
-// submit hands a request to a loop, once its host is known.
+// submit passes a request to a loop, once its host's address is known.
 func (p *Pool) submit(q *poolRequest) error {
 	if err := q.target.Check(); err != nil {
 		return err
@@ -244,8 +237,8 @@ func (p *Pool) resolve() {
 	}
 }
 
-// lookUp returns the addresses of a request's host. It fails with ErrPoolClosed when
-// the pool is closed meanwhile.
+// lookUp returns the addresses of a request's host. It fails with ErrPoolClosed if the pool is
+// closed meanwhile.
 func (p *Pool) lookUp(q *poolRequest) ([]netip.Addr, error) {
 	ctx, cancel := context.WithCancelCause(q.ctx)
 	defer cancel(nil)
@@ -257,7 +250,7 @@ func (p *Pool) lookUp(q *poolRequest) ([]netip.Addr, error) {
 	return ips, err
 }
 
-// end reports how a transfer ended.
+// end reports the end of a transfer to its caller.
 func (q *poolRequest) end(res Result, err error) {
 	if err != nil {
 		what := "get"
@@ -281,7 +274,7 @@ func (p *Pool) over() {
 	}
 }
 
-// dally counts a download that is over, and answers repeats.
+// dally counts a download that is over but still answers repeats.
 func (p *Pool) dally() {
 	p.mu.Lock()
 	p.pending++
@@ -357,7 +350,7 @@ func (p *Pool) sockets() int {
 	return p.Sockets
 }
 
-// private reports whether each transfer has a socket for itself.
+// private reports whether each transfer has its own socket.
 func (p *Pool) private() bool { return p.sockets() >= p.transfers() }
 
 // offer returns the options to ask a server for.
@@ -384,9 +377,8 @@ func (p *Pool) Wait() {
 	}
 }
 
-// Close ends the transfers that are under way or wait, with [ErrPoolClosed], and
-// returns when all of them have reported and all sockets are closed. Not to be
-// called by a transfer's done.
+// Close ends the transfers that are under way or wait, with [ErrPoolClosed], and returns when all
+// of them have reported and all sockets are closed. A transfer's done function must not call it.
 func (p *Pool) Close() error {
 	p.once.Do(func() { p.failed = ErrPoolClosed })
 	p.mu.Lock()
@@ -411,14 +403,14 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// PoolStats is what a [Pool] has done.
+// PoolStats counts the work of a [Pool].
 type PoolStats struct {
 	Answered int64           // transfers that a server has answered
-	Bytes    int64           // of file content moved, without repeats
-	Idle     []time.Duration // how long each loop has waited, but for what dallying downloads do
+	Bytes    int64           // bytes of file content moved, without repeats
+	Idle     []time.Duration // how long each loop has waited, not counting the work for dallying downloads
 }
 
-// Stats returns what p has done until now.
+// Stats returns the counts of p so far.
 func (p *Pool) Stats() PoolStats {
 	var st PoolStats
 	p.mu.Lock()

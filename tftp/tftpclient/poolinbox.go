@@ -1,13 +1,13 @@
 package tftpclient
 
-// A poolInbox holds what other goroutines hand to a loop.
+// A poolInbox holds what other goroutines pass to a loop.
 type poolInbox struct {
 	requests  []*poolRequest
 	worked    []*poolTransfer // back from a worker
 	cancelled []poolTransferUse
 }
 
-// A poolTransferUse names one use of a transfer, since transfers are used again.
+// A poolTransferUse names one use of a transfer, because transfers are reused.
 type poolTransferUse struct {
 	transfer *poolTransfer
 	request  *poolRequest
@@ -17,7 +17,7 @@ func (in *poolInbox) empty() bool {
 	return len(in.requests)+len(in.worked)+len(in.cancelled) == 0
 }
 
-// push hands a request to the loop.
+// push passes a request to the loop.
 func (lp *poolLoop) push(q *poolRequest) error {
 	lp.mu.Lock()
 	defer lp.mu.Unlock()
@@ -30,7 +30,7 @@ func (lp *poolLoop) push(q *poolRequest) error {
 	return nil
 }
 
-// wake has the loop look at its inbox. The caller holds mu.
+// wake makes the loop look at its inbox. The caller holds mu.
 func (lp *poolLoop) wake() {
 	if !lp.awake {
 		lp.awake = true
@@ -38,7 +38,7 @@ func (lp *poolLoop) wake() {
 	}
 }
 
-// close has all transfers end.
+// close makes the loop end all transfers.
 func (lp *poolLoop) close() {
 	lp.mu.Lock()
 	defer lp.mu.Unlock()
@@ -50,7 +50,7 @@ func (lp *poolLoop) close() {
 	}
 }
 
-// exit has the loop end, which has no transfers.
+// exit ends the loop. There must be no transfers left.
 func (lp *poolLoop) exit() {
 	lp.mu.Lock()
 	defer lp.mu.Unlock()
@@ -60,7 +60,7 @@ func (lp *poolLoop) exit() {
 	}
 }
 
-// workDone hands a transfer back from a worker.
+// workDone returns a transfer from a worker to the loop.
 func (lp *poolLoop) workDone(x *poolTransfer) {
 	lp.mu.Lock()
 	defer lp.mu.Unlock()
@@ -68,7 +68,7 @@ func (lp *poolLoop) workDone(x *poolTransfer) {
 	lp.wake()
 }
 
-// cancel has a transfer end, whose context has.
+// cancel makes the loop end a transfer whose context has ended.
 func (lp *poolLoop) cancel(x *poolTransfer, q *poolRequest) {
 	lp.mu.Lock()
 	defer lp.mu.Unlock()

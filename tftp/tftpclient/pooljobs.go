@@ -7,8 +7,8 @@ import (
 	"github.com/haul-project/haul/tftp/internal/fileio"
 )
 
-// submit gives x to a worker. OpenJob opens the place that a download goes to, and
-// CloseJob discards a download that failed.
+// submit gives x to a worker. OpenJob creates the Upload of a download, and CloseJob discards a
+// download that failed.
 func (x *poolTransfer) submit(what fileio.Job) {
 	p := x.loop.pool
 	x.job = what
@@ -16,7 +16,7 @@ func (x *poolTransfer) submit(what fileio.Job) {
 	p.workers.Add(x)
 }
 
-// Work does the job. It is for a worker.
+// Work does the job. Workers call it.
 func (x *poolTransfer) Work() {
 	x.jobErr = nil
 	defer func() {
@@ -54,7 +54,7 @@ func (x *poolTransfer) scan() error {
 	return nil
 }
 
-// commit publishes a file that is whole.
+// commit publishes a complete file.
 func (x *poolTransfer) commit() error {
 	if err := x.buffer.Commit(x.upload); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (x *poolTransfer) commit() error {
 	return u.Close()
 }
 
-// prepare opens the place a download goes to, once the server has agreed.
+// prepare creates the Upload of a download, once the server has agreed.
 func (x *poolTransfer) prepare() {
 	if done, _ := x.receiver.Done(); done || x.opened || x.request.blocks != nil || !x.receiver.Heard() {
 		return
@@ -75,8 +75,8 @@ func (x *poolTransfer) prepare() {
 	x.submit(fileio.OpenJob)
 }
 
-// acknowledge lets the ACK go that is due if another window has room, and has a worker
-// write what has gathered.
+// acknowledge allows the ACK that is due if the buffer has room for another window, and makes a
+// worker write the buffered data.
 func (x *poolTransfer) acknowledge(now time.Time) {
 	window := int64(max(1, x.receiver.Agreed().Window)) * int64(x.receiver.BlockSize())
 	if !x.last && x.buffer.Fits(window) {
@@ -95,7 +95,7 @@ func (x *poolTransfer) acknowledge(now time.Time) {
 	}
 }
 
-// worked takes x back from a worker.
+// worked handles the return of x from a worker.
 func (x *poolTransfer) worked(now time.Time) {
 	what := x.job
 	x.job = fileio.NoJob

@@ -13,42 +13,42 @@ import (
 )
 
 const (
-	// maxPoolBegins is how many transfers begin before what has come is looked
-	// at again: the answers to the first must not wait for the last of thousands.
+	// maxPoolBegins is how many transfers begin before the loop receives again: the answers to the
+	// first ones must not wait for the last of thousands.
 	maxPoolBegins = 32
 
-	// maxPoolDallying is how many downloads that are done may still answer
-	// repeats, in one loop, beside those under way.
+	// maxPoolDallying is how many completed downloads may still answer repeats in one loop, in
+	// addition to the transfers under way.
 	maxPoolDallying = 1024
 
-	// freshClock is how many sockets are served under one reading of the clock.
+	// freshClock is how many sockets are served with one reading of the clock.
 	freshClock = 8
 
-	poolBatchMessages = 4       // sent in one call
+	poolBatchMessages = 4       // messages sent in one call
 	poolBatchBytes    = 1 << 16 // bytes
 )
 
-// A poolLoop runs its share of a pool's transfers. Fields that are neither atomic
-// nor under mu belong to its goroutine.
+// A poolLoop runs its share of a pool's transfers. Fields that are neither atomic nor under mu
+// belong to its goroutine.
 type poolLoop struct {
 	pool      *Pool
 	set       *udp.Set
 	began     time.Time
 	slots     int // transfers under way at once
 	sockets   poolSockets
-	private   bool // each transfer has a socket for itself
+	private   bool // each transfer has its own socket
 	free      []*poolTransfer
 	timers    poolTimers
 	out       *packetio.Batch
-	conn      memberConn // out's
+	conn      memberConn // the connection of out
 	active    int        // transfers under way
 	dallying  int
-	dallied   fifo[poolTransferUse] // those that dally, the oldest first, and some that did
-	lossy     bool                  // something was lost, and more may be
+	dallied   fifo[poolTransferUse] // transfers that dally, the oldest first, and some that no longer do
+	lossy     bool                  // something was lost, and more may be lost
 	errors    packetio.RateLimit
-	expiredTo time.Duration // up to when the timers have been looked at, since began
+	expiredTo time.Duration // time since began up to which the timers were checked
 	inTurn    poolInbox
-	stopped   error // why no transfer can continue; nil as long as they can
+	stopped   error // why no transfer can continue; nil while they can
 
 	load     atomic.Int64 // transfers under way and waiting
 	answered atomic.Int64
@@ -57,9 +57,9 @@ type poolLoop struct {
 
 	mu      sync.Mutex
 	inbox   poolInbox // mu
-	awake   bool      // mu: the loop looks at the inbox before it waits
-	refusal error     // mu: why nothing more is taken; nil as long as it is
-	exiting bool      // mu: the loop shall end
+	awake   bool      // mu: the loop checks the inbox before it waits
+	refusal error     // mu: why no more requests are accepted; nil while they are
+	exiting bool      // mu: the loop must end
 }
 
 func newPoolLoop(p *Pool, slots, sockets int) (*poolLoop, error) {
@@ -86,11 +86,10 @@ func newPoolLoop(p *Pool, slots, sockets int) (*poolLoop, error) {
 	return lp, nil
 }
 
-// shortestDatagram is room for an OACK or an ERROR, which may come for any
-// request.
+// shortestDatagram is room for an OACK or an ERROR, which any request may get as an answer.
 const shortestDatagram = 1024
 
-// run is the loop.
+// run runs the loop.
 func (lp *poolLoop) run() {
 	defer lp.set.Close()
 	now := time.Now()
@@ -125,8 +124,7 @@ func (lp *poolLoop) run() {
 	}
 }
 
-// nextWake returns until when there is nothing to do but to receive, and whether the
-// loop shall end.
+// nextWake returns how long the loop may wait for packets, and whether it must end.
 func (lp *poolLoop) nextWake() (deadline time.Time, over bool) {
 	if t, at := lp.timers.first(); t != nil {
 		deadline = lp.began.Add(at)
@@ -140,13 +138,13 @@ func (lp *poolLoop) nextWake() (deadline time.Time, over bool) {
 		return deadline, true
 	}
 	if !lp.inbox.empty() || lp.active < lp.slots && lp.sockets.startable() {
-		return time.Unix(1, 0), false // look whether something has come, and resume
+		return time.Unix(1, 0), false // receive without waiting, then continue
 	}
 	lp.awake = false
 	return deadline, false
 }
 
-// takeInbox handles what other goroutines have handed over.
+// takeInbox handles everything that other goroutines have put into the inbox.
 func (lp *poolLoop) takeInbox(now time.Time) {
 	lp.mu.Lock()
 	lp.inbox, lp.inTurn = poolInbox{
@@ -190,7 +188,7 @@ func (lp *poolLoop) stop(now time.Time, why error) {
 	lp.mu.Unlock()
 	for _, x := range lp.sockets.transfers() {
 		if x.ended {
-			lp.stopDallying(x) // it only dallies
+			lp.stopDallying(x) // only dallying
 			continue
 		}
 		x.abort(now, "client was stopped", why)
@@ -202,21 +200,21 @@ func (lp *poolLoop) stop(now time.Time, why error) {
 	lp.refuse()
 }
 
-// refuse ends what waits.
+// refuse ends all waiting requests.
 func (lp *poolLoop) refuse() {
 	for q := lp.sockets.dequeue(); q != nil; q = lp.sockets.dequeue() {
 		lp.complete(q, Result{}, lp.stopped)
 	}
 }
 
-// complete reports how a transfer ended, which counts as under way until then.
+// complete reports the end of a transfer. Until then the transfer counts as under way.
 func (lp *poolLoop) complete(q *poolRequest, res Result, err error) {
 	lp.load.Add(-1)
 	q.end(res, err)
 	lp.pool.over()
 }
 
-// begin begins what waits, as far as there is room.
+// begin begins waiting transfers while there is room.
 func (lp *poolLoop) begin(now time.Time) {
 	for n := 0; n < maxPoolBegins && lp.active < lp.slots && lp.stopped == nil; n++ {
 		q := lp.sockets.next()
@@ -240,7 +238,7 @@ func (lp *poolLoop) take() *poolTransfer {
 	return &poolTransfer{loop: lp}
 }
 
-// read takes in what has come to a socket.
+// read handles the packets that a socket has received.
 func (lp *poolLoop) read(now time.Time, s *poolSocket) {
 	if s == nil || s.member == nil {
 		return // it was closed in this turn
@@ -256,17 +254,17 @@ func (lp *poolLoop) read(now time.Time, s *poolSocket) {
 		}
 	}
 	if x := s.only; x != nil && lp.private && len(ms) > 0 {
-		lp.advance(now, x) // once for all that came
+		lp.advance(now, x) // once for all packets
 	}
 	if err != nil && s.member != nil {
 		s.refused(now, err)
 	}
 }
 
-// advance sends what a transfer owes, and ends it if it is done.
+// advance sends the packets that are due for a transfer, and ends it if it is done.
 func (lp *poolLoop) advance(now time.Time, x *poolTransfer) {
 	if x.requested.IsZero() {
-		return // it has ended before it began
+		return // it ended before it began
 	}
 	if x.socket != nil {
 		x.send(now)
@@ -279,18 +277,18 @@ func (lp *poolLoop) advance(now time.Time, x *poolTransfer) {
 	}
 	deadline := x.deadline()
 	if x.ended && deadline.IsZero() {
-		lp.stopDallying(x) // it has answered long enough
+		lp.stopDallying(x) // it has dallied long enough
 		return
 	}
 	if deadline.IsZero() {
 		lp.timers.remove(x)
 		return
 	}
-	// A deadline that has passed is looked at in the next turn, behind the inbox.
+	// A deadline that has already passed is checked in the next turn, after the inbox.
 	lp.timers.set(x, max(deadline.Sub(lp.began), lp.expiredTo+1))
 }
 
-// expire looks at the transfers whose time has come.
+// expire handles the transfers whose time has come.
 func (lp *poolLoop) expire(now time.Time) {
 	since := now.Sub(lp.began)
 	lp.expiredTo = since
@@ -305,12 +303,12 @@ func (lp *poolLoop) expire(now time.Time) {
 			lp.timers.postpone(x, deadline.Sub(lp.began))
 			continue
 		case deadline.IsZero() && !x.ended:
-			lp.timers.remove(x) // it waits for a worker
+			lp.timers.remove(x) // waiting for a worker
 			continue
 		}
 		lp.timers.remove(x)
-		// The answer may have come, and wait for its turn behind others' or for
-		// this thread's: a loss that is none would be the loop's doing.
+		// The answer may have arrived and wait for its turn behind others, or for this thread. The
+		// loop itself would be the cause of such a false loss.
 		before := x.request
 		if s := x.socket; s != nil {
 			lp.read(now, s)
@@ -322,7 +320,7 @@ func (lp *poolLoop) expire(now time.Time) {
 	}
 }
 
-// end notes the end of a transfer. Its files are closed by a worker.
+// end records the end of a transfer. A worker closes its files.
 func (lp *poolLoop) end(now time.Time, x *poolTransfer, err error) {
 	x.ended, x.err = true, err
 	if x.stop != nil {
@@ -348,7 +346,7 @@ func (lp *poolLoop) end(now time.Time, x *poolTransfer, err error) {
 	}
 }
 
-// reportEnd reports a transfer that is over, when its files are closed.
+// reportEnd reports the end of a transfer once its files are closed.
 func (lp *poolLoop) reportEnd(now time.Time, x *poolTransfer) {
 	if x.upload != nil {
 		x.submit(fileio.CloseJob)
@@ -370,7 +368,7 @@ func (lp *poolLoop) reportEnd(now time.Time, x *poolTransfer) {
 	lp.complete(q, res, err)
 }
 
-// stopDallying takes back a download that has dallied.
+// stopDallying recycles a download that has dallied.
 func (lp *poolLoop) stopDallying(x *poolTransfer) {
 	if !x.dallying {
 		return
@@ -384,8 +382,7 @@ func (lp *poolLoop) stopDallying(x *poolTransfer) {
 	}
 }
 
-// stopOldest takes back the download that has dallied longest. It returns false
-// if there is none.
+// stopOldest recycles the download that has dallied longest. It returns false if there is none.
 func (lp *poolLoop) stopOldest() bool {
 	for lp.dallied.len() > 0 {
 		r := lp.dallied.pop()
@@ -397,7 +394,7 @@ func (lp *poolLoop) stopOldest() bool {
 	return false
 }
 
-// trimDallied drops those from the list that dally no more.
+// trimDallied removes transfers that no longer dally from the list.
 func (lp *poolLoop) trimDallied() {
 	if lp.dallied.len() <= 2*maxPoolDallying {
 		return
@@ -409,7 +406,7 @@ func (lp *poolLoop) trimDallied() {
 	}
 }
 
-// detach takes a transfer off its socket.
+// detach removes a transfer from its socket.
 func (lp *poolLoop) detach(now time.Time, x *poolTransfer) {
 	lp.timers.remove(x)
 	if x.socket != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// find returns the transfer that a datagram from peer belongs to, nil for none.
-// known is false if no transfer has the peer's transfer ID.
+// find returns the transfer that a datagram from peer belongs to, or nil. known is false if no
+// transfer has the peer's transfer ID.
 func (k *poolSocket) find(peer netip.AddrPort) (x *poolTransfer, known bool) {
 	if k.loop.private {
 		if x = k.only; x.peer.IsValid() && x.peer != peer || x.server.Addr() != peer.Addr() {
@@ -31,7 +31,7 @@ func (k *poolSocket) find(peer netip.AddrPort) (x *poolTransfer, known bool) {
 	return nil, false
 }
 
-// receive hands a message to the transfer it belongs to, and returns that.
+// receive passes a message to the transfer it belongs to, and returns that transfer.
 func (k *poolSocket) receive(now time.Time, m *udp.Message) *poolTransfer {
 	lp := k.loop
 	if t := lp.pool.client().Trace; t != nil {
@@ -59,7 +59,7 @@ func (k *poolSocket) receive(now time.Time, m *udp.Message) *poolTransfer {
 	return x
 }
 
-// stray answers a stranger that it has the wrong address (RFC 1350 §4).
+// stray answers a stranger with an ERROR (RFC 1350 §4).
 func (k *poolSocket) stray(now time.Time, m *udp.Message) {
 	if transfer.OpcodeOf(m.Data) == transfer.ErrorPacket || !k.loop.errors.Allow(now, maxPoolStrays) {
 		return
@@ -68,13 +68,13 @@ func (k *poolSocket) stray(now time.Time, m *udp.Message) {
 	k.member.SetPeer(m.Peer)
 	k.loop.out.AddError(m.Peer, netip.Addr{}, transfer.UnknownID, "unknown transfer ID")
 	k.loop.out.Flush()
-	k.loop.out.Err = nil // it is no transfer's business
+	k.loop.out.Err = nil // an error in sending to a stranger must not affect a transfer
 	if k.only != nil {
 		k.member.SetPeer(k.only.to())
 	}
 }
 
-// refused says what an error of the socket means for its transfers.
+// refused handles an error of the socket for its transfers.
 func (k *poolSocket) refused(now time.Time, err error) {
 	lp := k.loop
 	var op *net.OpError
@@ -93,9 +93,9 @@ func (k *poolSocket) refused(now time.Time, err error) {
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	x, _ := k.find(at)
 	if x == nil || x.to().Port() != at.Port() {
-		return // about a packet to a stranger
+		return // the error is about a packet to a stranger
 	}
-	if x.ended { // the server is content
+	if x.ended { // the server has ended the transfer
 		lp.stopDallying(x)
 		return
 	}
@@ -107,15 +107,15 @@ func (k *poolSocket) refused(now time.Time, err error) {
 	lp.advance(now, x)
 }
 
-// A memberConn is the connection of a loop's batch: the socket of the transfer that is
-// sending.
+// A memberConn is the connection of a loop's batch. It sends through the socket of the current
+// transfer.
 type memberConn struct {
 	pool   *Pool
 	member *udp.Member
 }
 
-// Limits says that messages are worth cutting, unless each datagram may be lost
-// alone.
+// Limits reports that messages can be cut into segments, unless each datagram may be lost on its
+// own.
 func (l *memberConn) Limits() udp.Limits {
 	if l.pool.hooks.Lose != nil {
 		return udp.Limits{Segments: 1}
@@ -144,7 +144,7 @@ func (l *memberConn) Write(ms []udp.Message) (int, error) {
 	return len(ms), nil
 }
 
-// sendError says what an error of a send means for a transfer; nil for nothing.
+// sendError returns what an error of a send means for a transfer; nil if the transfer continues.
 func sendError(err error, heard bool) error {
 	switch {
 	case errors.Is(err, syscall.EAGAIN):
@@ -153,7 +153,7 @@ func sendError(err error, heard bool) error {
 		}
 		return errNoFreePort
 	case heard && unreachable(err):
-		return nil // for a moment, perhaps
+		return nil // may be temporary
 	}
 	return err
 }

@@ -11,19 +11,18 @@ import (
 )
 
 const (
-	// lingerFor is how long a socket knows the transfer IDs of transfers that are
-	// over, and takes no new transfer that could be confused with one of them.
+	// lingerFor is how long a socket remembers the transfer IDs of finished transfers. During that
+	// time it takes no new transfer that could be confused with one of them.
 	lingerFor = 10 * time.Second
 
-	// maxPoolIDs is how many transfer IDs of servers one socket knows, those of
-	// transfers that are over included. With more it takes no new transfer.
+	// maxPoolIDs is how many transfer IDs of servers one socket remembers, including those of
+	// finished transfers. Beyond that it takes no new transfer.
 	maxPoolIDs = 4096
 
-	// keptPoolServers is how many servers a loop knows that it has nothing to do
-	// with.
+	// keptPoolServers is how many servers a loop remembers without having a use for them.
 	keptPoolServers = 64
 
-	// maxPoolStrays is how many datagrams of strangers a loop answers in a second.
+	// maxPoolStrays is how many datagrams from strangers a loop answers in a second.
 	maxPoolStrays = 100
 )
 
@@ -32,49 +31,49 @@ type poolSockets struct {
 	loop      *poolLoop
 	most      int
 	open      int
-	list      []*poolSocket // by the member's tag; nil where there is none
-	tags      []int         // free places of list
+	list      []*poolSocket // indexed by the member's tag; nil if unused
+	tags      []int         // free indices of list
 	servers   map[netip.Addr]*poolServer
 	ready     fifo[*poolServer] // with requests, and perhaps a socket for one
 	stuck     []*poolServer     // with requests, and no socket for one
 	lingering fifo[lingeringID] // by time
-	free      []*poolSocket     // closed, to be used again; only where each transfer has its own
-	chosen    *poolSocket       // for the request that next returned
+	free      []*poolSocket     // closed sockets for reuse; only if each transfer has its own
+	chosen    *poolSocket       // the socket for the request that next returned
 }
 
-// A poolServer is a host with requests that wait, or that sockets know.
+// A poolServer is a host that requests wait for, or that sockets have used.
 type poolServer struct {
 	addr   netip.Addr
 	queue  fifo[*poolRequest]
 	listed bool // in ready or stuck
-	stuck  int  // its place in stuck, from 1; 0 for none
-	single bool // it answers from the port that was asked
-	uses   int  // sockets that know it
+	stuck  int  // its index in the list stuck, from 1; 0 for none
+	single bool // it answers from the port of the request
+	uses   int  // number of sockets that know it
 }
 
-// A poolSocket is one socket, with the transfers that use it.
+// A poolSocket is one socket with the transfers that use it.
 type poolSocket struct {
 	loop   *poolLoop
 	member *udp.Member // nil once closed
 	only   *poolTransfer
-	live   int                              // transfers
-	peers  map[netip.AddrPort]*poolTransfer // by the server's transfer ID; nil for one that is over
+	live   int                              // number of transfers
+	peers  map[netip.AddrPort]*poolTransfer // by the server's transfer ID; nil for a finished transfer
 	hosts  map[netip.Addr]*poolUse
 
-	dallying  int       // of live, those that only answer repeats
-	lastDally time.Time // when the latest of them began to
+	dallying  int       // how many of live only answer repeats
+	lastDally time.Time // when the latest of them began to dally
 }
 
-// A poolUse is what a socket knows of a host.
+// A poolUse is the state that a socket keeps for a host.
 type poolUse struct {
 	server     *poolServer
-	live       int           // transfers
-	asking     *poolTransfer // whose request is not answered; nil for none
-	lingering  int           // transfers that are over, and not forgotten
-	unanswered int           // of what lingers, requests that may still be answered
+	live       int           // number of transfers
+	asking     *poolTransfer // the transfer whose request is not answered yet; nil for none
+	lingering  int           // finished transfers that are still remembered
+	unanswered int           // lingering requests that may still be answered
 }
 
-// A lingeringID is a transfer ID, or an open request, to be forgotten.
+// A lingeringID is a transfer ID, or an unanswered request, that the socket will forget.
 type lingeringID struct {
 	socket *poolSocket
 	use    *poolUse
@@ -86,7 +85,7 @@ func (ss *poolSockets) init(lp *poolLoop, most int) {
 	*ss = poolSockets{loop: lp, most: most, servers: make(map[netip.Addr]*poolServer)}
 }
 
-// server returns what is known of a host.
+// server returns the entry for a host, and creates it if necessary.
 func (ss *poolSockets) server(a netip.Addr) *poolServer {
 	s := ss.servers[a]
 	if s == nil {
@@ -96,21 +95,21 @@ func (ss *poolSockets) server(a netip.Addr) *poolServer {
 	return s
 }
 
-// enqueue has a request wait for its turn.
+// enqueue adds a request to the end of its host's queue.
 func (ss *poolSockets) enqueue(q *poolRequest) {
 	s := ss.server(q.addr)
 	s.queue.push(q)
 	ss.makeReady(s)
 }
 
-// enqueueFirst does so before all others.
+// enqueueFirst adds a request to the front of its host's queue.
 func (ss *poolSockets) enqueueFirst(q *poolRequest) {
 	s := ss.server(q.addr)
 	s.queue.pushFirst(q)
 	ss.makeReady(s)
 }
 
-// makeReady has next look at a server with requests.
+// makeReady puts a server with requests into the queue that next checks.
 func (ss *poolSockets) makeReady(s *poolServer) {
 	if !s.listed && s.queue.len() > 0 {
 		s.listed = true
@@ -118,10 +117,10 @@ func (ss *poolSockets) makeReady(s *poolServer) {
 	}
 }
 
-// startable reports whether next is worth a call.
+// startable reports whether next may find a request.
 func (ss *poolSockets) startable() bool { return ss.ready.len() > 0 }
 
-// unstick has next look again at servers for which there was no socket.
+// unstick makes next check again the servers for which there was no socket.
 func (ss *poolSockets) unstick() {
 	for _, s := range ss.stuck {
 		s.stuck = 0
@@ -131,14 +130,14 @@ func (ss *poolSockets) unstick() {
 	ss.stuck = ss.stuck[:0]
 }
 
-// drop forgets a server that no transfer needs, unless there are few.
+// drop forgets a server that no transfer needs, unless only few servers are known.
 func (ss *poolSockets) drop(s *poolServer) {
 	if len(ss.servers) > keptPoolServers && s.queue.len() == 0 && s.uses == 0 && !s.listed {
 		delete(ss.servers, s.addr)
 	}
 }
 
-// dequeue takes a request out, whichever; nil if there is none.
+// dequeue removes any one request and returns it; nil if there is none.
 func (ss *poolSockets) dequeue() *poolRequest {
 	ss.unstick()
 	for ss.ready.len() > 0 {
@@ -153,8 +152,8 @@ func (ss *poolSockets) dequeue() *poolRequest {
 	return nil
 }
 
-// next returns a request for which there is a socket, which is then chosen; nil
-// if there is none. Hosts take turns.
+// next returns a request for which there is a socket, and stores that socket in chosen; nil if
+// there is none. Hosts take turns.
 func (ss *poolSockets) next() *poolRequest {
 	for ss.ready.len() > 0 {
 		s := ss.ready.pop()
@@ -219,14 +218,14 @@ func (ss *poolSockets) choose(s *poolServer) (*poolSocket, error) {
 	return ss.create(s.addr)
 }
 
-// dally notes that a transfer of the socket only answers repeats from now on: the
-// socket may be wanted for another.
+// dally records that a transfer of the socket only answers repeats from now on, so another transfer
+// may use the socket.
 func (k *poolSocket) dally(now time.Time) {
 	k.dallying, k.lastDally = k.dallying+1, now
 	k.loop.sockets.unstick()
 }
 
-// suits reports whether a further transfer with a server can use the socket.
+// suits reports whether the socket can take another transfer with a server.
 func (k *poolSocket) suits(s *poolServer) bool {
 	if len(k.peers) >= maxPoolIDs || k.only != nil {
 		return false
@@ -238,7 +237,7 @@ func (k *poolSocket) suits(s *poolServer) bool {
 	return u == nil || k.loop.pool.ManyPerServer && !s.single && u.asking == nil && u.unanswered == 0
 }
 
-// is4 derives the socket's family from the hosts that it knows.
+// is4 reports whether the socket is for IPv4, judging by the hosts that it knows.
 func (k *poolSocket) is4() bool {
 	for a := range k.hosts {
 		return a.Is4()
@@ -278,7 +277,7 @@ func (ss *poolSockets) create(to netip.Addr) (*poolSocket, error) {
 	return k, nil
 }
 
-// add gives a transfer the socket.
+// add assigns the socket to a transfer.
 func (k *poolSocket) add(x *poolTransfer) {
 	k.live++
 	if k.loop.private {
@@ -297,12 +296,12 @@ func (k *poolSocket) add(x *poolTransfer) {
 	u.asking = x
 }
 
-// answered notes the server's transfer ID.
+// answered records the server's transfer ID.
 func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPort) {
 	x.peer = peer
 	if k.loop.private {
 		if done, _ := x.machine.Done(); done && !k.loop.lossy {
-			return // one packet was all: to connect would not pay
+			return // that packet was all, so connecting would not pay
 		}
 		if err := k.member.Connect(peer); err != nil {
 			x.abort(now, "client cannot connect", err)
@@ -321,8 +320,7 @@ func (k *poolSocket) answered(now time.Time, x *poolTransfer, peer netip.AddrPor
 	k.loop.sockets.retry(u.server)
 }
 
-// linger keeps a transfer ID in mind that is in use no more, or a request that may
-// still be answered.
+// linger remembers a transfer ID that is no longer in use, or a request that may still be answered.
 func (k *poolSocket) linger(now time.Time, u *poolUse, peer netip.AddrPort) {
 	u.lingering++
 	if !peer.IsValid() {
@@ -332,7 +330,7 @@ func (k *poolSocket) linger(now time.Time, u *poolUse, peer netip.AddrPort) {
 	ss.lingering.push(lingeringID{k, u, peer, now.Add(lingerFor)})
 }
 
-// retry has next look at a server again for which there was no socket.
+// retry makes next check a server again for which there was no socket.
 func (ss *poolSockets) retry(s *poolServer) {
 	if s.stuck == 0 {
 		return
@@ -345,7 +343,7 @@ func (ss *poolSockets) retry(s *poolServer) {
 	ss.ready.push(s)
 }
 
-// remove takes a transfer from the socket, which is closed with the last one.
+// remove removes a transfer from the socket, and closes the socket after the last one.
 func (k *poolSocket) remove(now time.Time, x *poolTransfer) {
 	k.live--
 	if x.dallying {
@@ -367,7 +365,7 @@ func (k *poolSocket) remove(now time.Time, x *poolTransfer) {
 	k.loop.sockets.retry(u.server)
 }
 
-// close closes a socket, and forgets what it knew.
+// close closes a socket and forgets its state.
 func (ss *poolSockets) close(k *poolSocket) {
 	ss.list[k.member.Tag] = nil
 	ss.tags = append(ss.tags, k.member.Tag)
@@ -383,7 +381,7 @@ func (ss *poolSockets) close(k *poolSocket) {
 	ss.unstick()
 }
 
-// forget forgets what has lingered long enough.
+// forget drops entries that have lingered long enough.
 func (ss *poolSockets) forget(now time.Time) {
 	for ss.lingering.len() > 0 && !ss.lingering.first().until.After(now) {
 		r := ss.lingering.pop()
@@ -407,7 +405,7 @@ func (ss *poolSockets) forget(now time.Time) {
 	}
 }
 
-// nextFree returns when forget is worth a call; zero for never.
+// nextFree returns when forget should be called next; zero for never.
 func (ss *poolSockets) nextFree() time.Time {
 	if ss.lingering.len() == 0 || len(ss.stuck) == 0 {
 		return time.Time{}
@@ -415,7 +413,7 @@ func (ss *poolSockets) nextFree() time.Time {
 	return ss.lingering.first().until
 }
 
-// transfers returns all that have a socket.
+// transfers returns all transfers that have a socket.
 func (ss *poolSockets) transfers() []*poolTransfer {
 	var all []*poolTransfer
 	for _, k := range ss.list {
@@ -444,7 +442,7 @@ func (k *poolSocket) transfers() []*poolTransfer {
 	return all
 }
 
-// A fifo is a queue. To push and pop in turns allocates nothing.
+// A fifo is a queue. Alternating push and pop allocates nothing.
 type fifo[T any] struct {
 	items []T
 	head  int // of items, taken out
@@ -461,7 +459,7 @@ func (q *fifo[T]) push(v T) {
 	q.items = append(q.items, v)
 }
 
-// pushFirst puts v before all others.
+// pushFirst adds v at the front.
 func (q *fifo[T]) pushFirst(v T) {
 	if q.head == 0 {
 		q.items = append(q.items, v)
@@ -473,10 +471,10 @@ func (q *fifo[T]) pushFirst(v T) {
 	q.items[q.head] = v
 }
 
-// first returns the oldest; there must be one.
+// first returns the oldest item. The queue must not be empty.
 func (q *fifo[T]) first() *T { return &q.items[q.head] }
 
-// pop takes out the oldest; there must be one.
+// pop removes and returns the oldest item. The queue must not be empty.
 func (q *fifo[T]) pop() T {
 	var none T
 	v := q.items[q.head]

@@ -2,19 +2,18 @@ package tftpclient
 
 import "time"
 
-// poolTimers is a heap of transfers by the time at which to look at them. The time may
-// be too early: a deadline moves back with each packet, and only the look at
-// the old one finds that out.
+// poolTimers is a heap of transfers, ordered by the time of their next check. That time may be too
+// early: each packet moves the deadline back, and only the check at the old one notices.
 type poolTimers struct {
 	heap []poolTimed
 }
 
 type poolTimed struct {
-	at       time.Duration // since the loop began: half the size of a time.Time, and quicker to compare
+	at       time.Duration // time since the loop began: half the size of a time.Time, and quicker to compare
 	transfer *poolTransfer
 }
 
-// set makes sure that t is looked at by the given time.
+// set ensures that t is checked at the given time or before.
 func (h *poolTimers) set(t *poolTransfer, at time.Duration) {
 	switch i := t.timer - 1; {
 	case i < 0:
@@ -26,7 +25,7 @@ func (h *poolTimers) set(t *poolTransfer, at time.Duration) {
 	}
 }
 
-// first returns the transfer to be looked at first, nil if there is none.
+// first returns the transfer to check first, nil if there is none.
 func (h *poolTimers) first() (*poolTransfer, time.Duration) {
 	if len(h.heap) == 0 {
 		return nil, 0
@@ -34,14 +33,14 @@ func (h *poolTimers) first() (*poolTransfer, time.Duration) {
 	return h.heap[0].transfer, h.heap[0].at
 }
 
-// postpone moves the look at t, which is in, to a later time.
+// postpone moves the check of t, which must be in the heap, to a later time.
 func (h *poolTimers) postpone(t *poolTransfer, at time.Duration) {
 	i := t.timer - 1
 	h.heap[i].at = at
 	h.down(i)
 }
 
-// remove takes t out, if it is in.
+// remove removes t from the heap if it is there.
 func (h *poolTimers) remove(t *poolTransfer) {
 	i := t.timer - 1
 	if i < 0 {

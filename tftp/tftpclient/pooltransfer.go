@@ -14,40 +14,40 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A poolTransfer is one transfer of a pool. It is used again for others, with
-// all its memory. Its loop owns it; while a job is out (job is not NoJob), a worker owns the fields below "worker".
+// A poolTransfer is one transfer of a pool. It is reused for others, with all its memory. Its loop
+// owns it; while a job is out (job is not NoJob), a worker owns the fields below "worker".
 type poolTransfer struct {
 	loop     *poolLoop
 	receiver transfer.Receiver
 	sender   transfer.Sender
-	timer    int // its place in the heap, from 1; 0 for none
+	timer    int // position in the heap, from 1; 0 for none
 	buffer   fileio.WriteBuffer
 	fetch    fileio.FetchBuffer // worker
 	poolState
 }
 
-// A poolState is what is new in each transfer.
+// A poolState is the part of a poolTransfer that starts anew for each transfer.
 type poolState struct {
 	request *poolRequest
 	socket  *poolSocket
-	server  netip.AddrPort // where the request goes to
-	peer    netip.AddrPort // the server's end, once it has answered
+	server  netip.AddrPort // destination of the request
+	peer    netip.AddrPort // the server's address and port, once it has answered
 	machine clientMachine  // the receiver or the sender
-	stop    func() bool    // of the context's end; nil if there is none
+	stop    func() bool    // stops waiting for the context's end; nil if there is none
 
-	requested   time.Time // when the request left first; zero before, and the machine is not in use
-	answered    bool      // something has come
+	requested   time.Time // when the request was first sent; if zero, the machine is not in use
+	answered    bool      // a packet has come from the server
 	lastSent    time.Time // when it last sent something
 	first       time.Duration
-	limit       time.Time // when it has taken too long; zero for never
-	hasMinTimer bool      // it has a least time to wait
-	counted     int64     // bytes of a write, as counted
-	serverSize  int64     // the size of a read as the server says; -1 if it does not
-	opened      bool      // the place that a read goes to, or that is under way
+	limit       time.Time // when the transfer must be over; zero for never
+	hasMinTimer bool      // Pool.MinTimer applies
+	counted     int64     // bytes of a write that are counted so far
+	serverSize  int64     // the size of a read as reported by the server; -1 if unknown
+	opened      bool      // the Upload of a read was created, or is being created
 	last        bool      // the last block has come
 	ended       bool      // the machine is done
-	dallying    bool      // done, and answers repeats
-	reported    bool      // done was called, while it dallies
+	dallying    bool      // done, and still answers repeats
+	reported    bool      // the done function was called, while the transfer dallies
 	err         error     // how it ended
 	result      Result
 	job         fileio.Job
@@ -60,7 +60,7 @@ type poolState struct {
 	jobErr error
 }
 
-// begin begins the transfer that was requested, on the socket that was chosen.
+// begin begins the requested transfer on the chosen socket.
 func (x *poolTransfer) begin(now time.Time) {
 	q, lp := x.request, x.loop
 	x.server = netip.AddrPortFrom(q.addr, q.target.port())
@@ -121,12 +121,12 @@ func (x *poolTransfer) sendRequest(now time.Time) {
 	x.loop.advance(now, x)
 }
 
-// clear makes x ready for another transfer.
+// clear prepares x for another transfer.
 func (x *poolTransfer) clear() {
 	x.poolState, x.buffer, x.fetch = poolState{}, x.buffer.Spare(clientRing), x.fetch.Spare(fileio.MaxFetch)
 }
 
-// to returns where packets go to.
+// to returns the destination of packets.
 func (x *poolTransfer) to() netip.AddrPort {
 	if x.peer.IsValid() {
 		return x.peer
@@ -134,7 +134,7 @@ func (x *poolTransfer) to() netip.AddrPort {
 	return x.server
 }
 
-// handle takes a datagram of the server's.
+// handle takes a datagram from the server.
 func (x *poolTransfer) handle(now time.Time, b []byte) {
 	if !x.answered {
 		x.answered, x.first = true, now.Sub(x.requested)
@@ -165,12 +165,12 @@ func (x *poolTransfer) handle(now time.Time, b []byte) {
 	if err := x.store(now, c); err != nil {
 		x.abortStore(err)
 		if errors.Is(err, poolhooks.ErrVanish) {
-			x.machine.AppendReply(now, nil) // the ERROR, which stays unsent
+			x.machine.AppendReply(now, nil) // drops the ERROR unsent
 		}
 	}
 }
 
-// store takes what is new of the file.
+// store takes the new data of the file.
 func (x *poolTransfer) store(now time.Time, c transfer.Chunk) error {
 	if err := fileio.CheckAnnounced(x.receiver.Agreed(), x.request.target.Mode, c, x.receiver.Received()); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (x *poolTransfer) store(now time.Time, c transfer.Chunk) error {
 	return nil
 }
 
-// abortStore ends a read because the file cannot be kept.
+// abortStore ends a read because the file cannot be stored.
 func (x *poolTransfer) abortStore(err error) {
 	code := transfer.NotDefined
 	if errors.Is(err, store.ErrNoSpace) {
@@ -203,7 +203,7 @@ func (x *poolTransfer) abortStore(err error) {
 	x.machine.Abort(code, "client cannot keep the file", err)
 }
 
-// fail ends the transfer without a word to the server, which cannot be reached.
+// fail ends the transfer without a packet to the server, which cannot be reached.
 func (x *poolTransfer) fail(err error) { x.machine.Abort(transfer.NotDefined, "client failed", err) }
 
 // abort ends the transfer and sends the server an ERROR.
@@ -215,7 +215,7 @@ func (x *poolTransfer) abort(now time.Time, msg string, err error) {
 	x.machine.Abort(transfer.NotDefined, msg, err)
 }
 
-// send sends what the machine owes.
+// send sends the packets that are due.
 func (x *poolTransfer) send(now time.Time) {
 	lp := x.loop
 	lp.conn.member = x.socket.member
@@ -236,7 +236,7 @@ func (x *poolTransfer) send(now time.Time) {
 	}
 }
 
-// fill sends the blocks that are due, until they have to be waited for.
+// fill sends the blocks that are due until their data is not available without waiting.
 func (x *poolTransfer) fill(now time.Time) {
 	for x.job == fileio.NoJob {
 		run := x.sender.Due(now)
@@ -259,8 +259,7 @@ func (x *poolTransfer) fill(now time.Time) {
 	}
 }
 
-// TryReadAt reads from what was fetched, or else from what the source has in
-// memory.
+// TryReadAt reads from the fetched data, or else from what the source has in memory.
 func (x *poolTransfer) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if n := x.fetch.CopyTo(bufs, off); n > 0 {
 		return n, nil
@@ -278,7 +277,7 @@ func (x *poolTransfer) deadline() time.Time {
 		return d
 	}
 	if x.job == fileio.FetchJob {
-		d = time.Time{} // it is not the server that is waited for
+		d = time.Time{} // we wait for the worker, not for the server
 	}
 	if x.hasMinTimer && !d.IsZero() {
 		if least := x.lastSent.Add(x.loop.pool.MinTimer); d.Before(least) {
@@ -291,7 +290,7 @@ func (x *poolTransfer) deadline() time.Time {
 	return d
 }
 
-// expire does what is due at the time.
+// expire handles the passing of the transfer's deadlines.
 func (x *poolTransfer) expire(now time.Time) {
 	if !x.ended && !x.limit.IsZero() && !now.Before(x.limit) {
 		x.abort(now, "transfer takes too long", fmt.Errorf("not done in %v", x.loop.pool.Limit))
@@ -300,7 +299,7 @@ func (x *poolTransfer) expire(now time.Time) {
 	x.machine.Expire(now)
 }
 
-// noteResult notes how the transfer went.
+// noteResult records the result of the transfer.
 func (x *poolTransfer) noteResult(now time.Time) {
 	if x.requested.IsZero() {
 		return
@@ -316,8 +315,8 @@ func (x *poolTransfer) noteResult(now time.Time) {
 	}
 }
 
-// nextAttempt reports whether the request is to be made once more: without options
-// where the server refuses them (RFC 2347 §3), or at another address of the host.
+// nextAttempt reports whether the request should be repeated: without options if the server refuses
+// them (RFC 2347 §3), or at another address of the host.
 func (x *poolTransfer) nextAttempt() bool {
 	q := x.request
 	if x.err == nil || q.ctx.Err() != nil {

@@ -18,13 +18,13 @@ import (
 type Target struct {
 	Host string // name or address, an IPv6 address without brackets
 	Port uint16 // 0 means Port
-	Name string // as it goes out in the request
+	Name string // as sent in the request
 	Mode transfer.Mode
 }
 
-// ParseURL reads a URL as in RFC 3617: "tftp://host[:port]/name", optionally
-// followed by ";mode=octet" or ";mode=netascii". The slash after the host is
-// no part of the name; for a name with a leading slash there are two.
+// ParseURL parses a URL of RFC 3617: "tftp://host[:port]/name", optionally followed by
+// ";mode=octet" or ";mode=netascii". The slash after the host is not part of the name; a name with
+// a leading slash needs two.
 func ParseURL(s string) (Target, error) {
 	u, err := url.Parse(s)
 	shown := fmt.Sprintf("URL %q", s)
@@ -35,7 +35,7 @@ func ParseURL(s string) (Target, error) {
 		}
 	}
 	if err != nil {
-		return Target{}, err // it names the URL
+		return Target{}, err // the error names the URL
 	}
 	fail := func(why string) (Target, error) { return Target{}, fmt.Errorf("%s: %s", shown, why) }
 	t := Target{Host: u.Hostname(), Name: strings.TrimPrefix(u.Path, "/")}
@@ -74,8 +74,8 @@ func ParseURL(s string) (Target, error) {
 	return t, nil
 }
 
-// MayHoldPassword reports whether a URL, with or without its scheme, may have a password before an
-// @. It may have any characters if the URL is not right, and the colon before it may be %3A.
+// MayHoldPassword reports whether a URL, with or without its scheme, may contain a password before
+// an @. In an invalid URL the password may have any characters, and the colon before it may be %3A.
 func MayHoldPassword(s string) bool {
 	if _, rest, ok := strings.Cut(s, "://"); ok {
 		s = rest
@@ -84,8 +84,8 @@ func MayHoldPassword(s string) bool {
 	return at >= 0 && (strings.Contains(s[:at], ":") || strings.Contains(strings.ToUpper(s[:at]), "%3A"))
 }
 
-// isAddr reports whether a host is an address. Its zone is an interface's name,
-// and URLs have no way to write all that package netip would take for one.
+// isAddr reports whether a host is an address. It accepts only zones that can be the name of an
+// interface and that a URL can express; package netip accepts more.
 func isAddr(host string) bool {
 	a, err := netip.ParseAddr(host)
 	strange := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("%[]/?#@", r) }
@@ -108,7 +108,7 @@ func (t Target) String() string {
 	return u.String()
 }
 
-// port returns the port to send requests to.
+// port returns the port for requests.
 func (t Target) port() uint16 {
 	if t.Port == 0 {
 		return transfer.Port
@@ -116,8 +116,8 @@ func (t Target) port() uint16 {
 	return t.Port
 }
 
-// Check reports what no request can hold: a missing host or name, a NUL in the
-// name, or a name of more than half of [transfer.MaxRequest].
+// Check returns an error for a target that no request can hold: a missing host or name, a NUL in
+// the name, or a name longer than half of [transfer.MaxRequest].
 func (t Target) Check() error {
 	switch {
 	case t.Host == "":
@@ -132,13 +132,13 @@ func (t Target) Check() error {
 	return nil
 }
 
-// peerAt returns where a target's requests go to on one of its addresses.
+// peerAt returns the destination of a target's requests at one of its addresses.
 func (t Target) peerAt(ip netip.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(ip.Unmap(), t.port())
 }
 
-// maxHostAddrs is how many addresses of a host are tried. Each takes seconds
-// if no server answers, and a name server may return thousands.
+// maxHostAddrs is how many addresses of a host are tried. Each takes seconds if no server answers,
+// and a name server may return thousands.
 const maxHostAddrs = 8
 
 // lookUpFew returns the addresses of a host that a client tries.

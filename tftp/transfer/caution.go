@@ -1,37 +1,34 @@
 package transfer
 
 const (
-	// cautiousRepeats is how many bytes a cautious Sender sends again before the
-	// peer has acknowledged data, or one block. Each packet of the peer allows
-	// leastPerWord more, or a part of a block, so a peer that speaks always gets
-	// an answer.
+	// cautiousRepeats is how many bytes, but at least one block, a cautious Sender sends again
+	// before the peer has acknowledged data. Each packet from the peer allows leastPerWord more, or
+	// a part of a block, so a peer that sends packets always gets an answer.
 	cautiousRepeats = 12 << 10
 	leastPerWord    = 2 << 10
 	wordsPerBlock   = 8
 )
 
-// caution bounds what a Sender sends before the peer has acknowledged data. The
-// address of a request may be forged, and so may the ACK 0 that answers an OACK:
-// the server's ports are no secret.
+// caution bounds how much a Sender sends before the peer has acknowledged data. The address of a
+// request may be forged, and so may the ACK 0 that answers an OACK: the server's ports are no
+// secret.
 //
-// A window larger than the bound would leave a peer waiting for its end. So the
-// end of the first window goes out behind the first blocks: to a receiver it
-// shows a gap, which is acknowledged at once (RFC 7440 §4). Blocks in between
-// follow when that acknowledgement has come.
+// A peer would wait for the end of a window that is larger than the bound. So the end of the first
+// window is sent right after its first blocks. A receiver sees a gap, and acknowledges it at once
+// (RFC 7440 §4). The blocks in between follow after that acknowledgement.
 type caution struct {
 	on      bool
-	flight  int64 // the first blocks of the window, which leave before its end; 0 for all
+	flight  int64 // the first blocks of the window, sent before its end; 0 for all
 	repeats int64 // bytes that may still be sent again
 
-	// These were left out, and follow when the peer is proven: none if
-	// skipped is above until.
+	// These blocks were left out, and follow once the peer is proven to be genuine. There are none
+	// if skipped is above until.
 	skipped, until int64
 }
 
-// Cautious has s send at most so many bytes of data, but no less than two
-// blocks, until the peer has acknowledged data. It sends little of that again:
-// for a server that does not know whether the request's address is forged. It
-// follows Answer.
+// Cautious limits how much s sends until the peer has acknowledged data: the given number of bytes
+// of data, but at least two blocks, and few of them again. It is for a server that does not know
+// whether the request's address is forged. Call it after Answer.
 func (s *Sender) Cautious(bytes int64) {
 	s.caution = caution{on: true, repeats: max(s.block, cautiousRepeats)}
 	s.recovery.spared = true // the whole window is not sent again
@@ -40,8 +37,7 @@ func (s *Sender) Cautious(bytes int64) {
 	}
 }
 
-// first returns which of the blocks from next to last, none of them sent
-// before, leave first.
+// first returns which blocks to send first out of next to last, none of which was sent before.
 func (c *caution) first(next, last int64) (from, to int64) {
 	switch {
 	case c.flight == 0:
@@ -54,14 +50,14 @@ func (c *caution) first(next, last int64) (from, to int64) {
 	return next, last
 }
 
-// skips reports whether blocks in the midst of the window are not sent yet.
+// skips reports whether blocks in the middle of the window are not sent yet.
 func (c *caution) skips() bool { return c.flight > 0 || c.skipped < c.until }
 
-// forbids reports whether a block of so many bytes must not be sent again.
+// forbids reports whether a block of that many bytes must not be sent again.
 func (c *caution) forbids(bytes int64) bool { return c.on && c.repeats < bytes }
 
-// sent notes that n blocks of so many bytes, before the end of what was sent, have
-// left, and returns how many of them for the first time.
+// sent records that n blocks with the given bytes in all, before the end of what was already sent,
+// were sent. It returns how many of them were sent for the first time.
 func (c *caution) sent(first, n, bytes int64) int64 {
 	c.repeats -= bytes
 	if first+n <= c.skipped || first > c.until {
@@ -72,5 +68,5 @@ func (c *caution) sent(first, n, bytes int64) int64 {
 	return fresh
 }
 
-// spoke notes that the peer has said something, but acknowledged nothing.
+// spoke records that the peer has sent a packet without acknowledging anything new.
 func (c *caution) spoke(block int64) { c.repeats += max(leastPerWord, block/wordsPerBlock) }

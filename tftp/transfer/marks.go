@@ -1,7 +1,7 @@
 package transfer
 
-// marks remembers which blocks beyond the first gap have come: one bit for
-// each block of a window, in a ring. All its operations take constant time.
+// marks records which blocks beyond the first gap have arrived. It is a ring with one bit for each
+// block of a window. All its operations take constant time.
 type marks struct {
 	words []uint64
 	count int   // bits set
@@ -10,7 +10,7 @@ type marks struct {
 
 // reset empties the ring and makes it large enough for a window.
 func (m *marks) reset(window int64) {
-	// A power of two, so that a block's place is a mask away.
+	// The size is a power of two, so that a mask finds a block's place.
 	n := int64(1)
 	for n*64 < window {
 		n *= 2

@@ -2,11 +2,11 @@ package transfer
 
 import "bytes"
 
-// Netascii (RFC 1350 §1, RFC 764): a line ends in CR LF, and a CR that stands
-// for itself is followed by NUL. Local text here ends its lines in LF.
+// In netascii (RFC 1350 §1, RFC 764) a line ends in CR LF, and a literal CR is followed by NUL.
+// Local text here ends its lines in LF.
 
-// AppendNetascii appends local text in netascii. Each byte is translated by
-// itself, so a file may be translated in pieces.
+// AppendNetascii appends local text in netascii. It translates each byte on its own, so a file may
+// be translated in pieces.
 func AppendNetascii(dst, text []byte) []byte {
 	for len(text) > 0 {
 		n := bytes.IndexAny(text, "\r\n")
@@ -24,16 +24,15 @@ func AppendNetascii(dst, text []byte) []byte {
 	return dst
 }
 
-// A NetasciiDecoder turns netascii into local text, piece by piece and in
-// order. The zero value is ready for a file.
+// A NetasciiDecoder turns netascii into local text, piece by piece and in order. The zero value is
+// ready for a file.
 type NetasciiDecoder struct {
-	cr bool // the piece before ended in CR
+	cr bool // the previous piece ended in CR
 }
 
-// Append appends the text in the next piece of netascii. It never appends more
-// bytes than the piece has, plus one for a CR that the piece before ended in.
-// A CR followed by anything but LF or NUL is kept: some clients send text as
-// it is.
+// Append appends the text in the next piece of netascii. It never appends more bytes than the piece
+// has, plus one for a CR at the end of the previous piece. A CR followed by anything but LF or NUL
+// is kept, since some clients send text unchanged.
 func (d *NetasciiDecoder) Append(dst, ascii []byte) []byte {
 	for _, c := range ascii {
 		if d.cr {
@@ -57,7 +56,7 @@ func (d *NetasciiDecoder) Append(dst, ascii []byte) []byte {
 	return dst
 }
 
-// End appends the CR that the file ended in, if it did.
+// End appends the CR at the end of the file, if there was one.
 func (d *NetasciiDecoder) End(dst []byte) []byte {
 	if d.cr {
 		d.cr = false

@@ -1,20 +1,21 @@
 package transfer
 
-// Block numbers have 16 bits on the wire and 63 here, where they never wrap:
-// they are widened when a packet comes in, and narrowed when one goes out.
+// Block numbers have 16 bits on the wire. Here they have 63 bits and never wrap: they are widened
+// when a packet arrives and narrowed when one is sent.
 
-// A Rollover says which number follows 65535 on the wire. No RFC does, so
-// peers differ; nearly all continue with 0. It is negotiated by the option
-// "rollover" that tftp-hpa introduced, or known of a peer by its address.
+// A Rollover says which number follows 65535 on the wire. No RFC says, so peers differ; nearly all
+// continue with 0. It is negotiated by the option "rollover" that tftp-hpa introduced, or
+// configured for a peer's address.
 type Rollover uint8
 
 // The rollovers.
 const (
-	RolloverDefault Rollover = iota // not negotiated: to 0
+	RolloverDefault Rollover = iota // not negotiated; continues with 0
 	RolloverZero                    // 65535, 0, 1, …
 	RolloverOne                     // 65535, 1, 2, …
 
-	// RolloverOneUnasked is RolloverOne of [Limits] for a peer that did not ask: no OACK has it.
+	// RolloverOneUnasked is the RolloverOne of [Limits] for a peer that did not ask. It is not
+	// confirmed in an OACK.
 	RolloverOneUnasked
 )
 
@@ -26,7 +27,7 @@ func (r Rollover) Next() int {
 	return 0
 }
 
-// oneCycle is how many blocks share no number when 65535 is followed by 1.
+// oneCycle is the number of blocks with different numbers if 1 follows 65535.
 const oneCycle = 65535
 
 // wireNumber narrows a block number.
@@ -37,8 +38,8 @@ func wireNumber(block int64, roll Rollover) uint16 {
 	return uint16(block)
 }
 
-// widen returns the greatest block not above limit that has the given number
-// on the wire, or -1 if there is none.
+// widen returns the greatest block up to limit that has the given number on the wire, or -1 if
+// there is none.
 func widen(limit int64, wire uint16, roll Rollover) int64 {
 	if roll < RolloverOne {
 		return max(-1, limit-int64(uint16(limit)-wire))

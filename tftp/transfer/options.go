@@ -15,19 +15,19 @@ import (
 const (
 	MinBlockSize     = 8     // RFC 2348
 	MaxBlockSize     = 65464 // RFC 2348
-	DefaultBlockSize = 512   // RFC 1350: what holds without the option
+	DefaultBlockSize = 512   // RFC 1350: the size without the option
 	MaxWindow        = 65535 // RFC 7440
 
-	// safeWindow is the most blocks a window that are agreed on: a quarter of
-	// the block numbers. The blocks of the window before may come again, and
-	// with fewer numbers than two windows need they would pass for new ones.
+	// safeWindow is the largest window that is agreed on, in blocks: a quarter of the block
+	// numbers. Blocks of the previous window may come again; if the numbers did not cover two
+	// windows, they would be taken for new ones.
 	safeWindow = 16384
 
 	netasciiWindow = 8 // most blocks a window in netascii
 
 	minTimeout      = time.Second // RFC 2349
 	maxTimeout      = 255 * time.Second
-	minMicroTimeout = 10 * time.Millisecond // as tftp-hpa has it
+	minMicroTimeout = 10 * time.Millisecond // same as tftp-hpa
 )
 
 // The option names, in the lower case in which they are sent.
@@ -46,7 +46,7 @@ var optionNames = [...]string{optBlockSize, optBlockSize2, optSize, optTimeout, 
 // An OptionSet is a set of the options that this package knows.
 type OptionSet uint8
 
-// ParseOptionSet reads the names of options, with commas between them, in any case.
+// ParseOptionSet parses option names separated by commas, in upper or lower case.
 func ParseOptionSet(names string) (set OptionSet, err error) {
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.Index(optionNames[:], strings.ToLower(name))
@@ -58,7 +58,7 @@ func ParseOptionSet(names string) (set OptionSet, err error) {
 	return set, nil
 }
 
-// String returns the names of the options, as [ParseOptionSet] reads them.
+// String returns the names of the options in the form that [ParseOptionSet] reads.
 func (set OptionSet) String() string {
 	var names []string
 	for i, name := range optionNames {
@@ -78,15 +78,15 @@ func (set OptionSet) has(name []byte) bool {
 	return false
 }
 
-// Options are the values that two peers agree on before data flows. A zero
-// field was not offered, or not agreed on.
+// Options are the values that two peers agree on before data is sent. A zero field was not offered,
+// or not agreed on.
 type Options struct {
 	BlockSize    int           // blksize: bytes a block, 8 to 65464
 	Window       int           // windowsize: blocks a window, 1 to 65535
 	Timeout      time.Duration // timeout: whole seconds, 1 s to 255 s
 	MicroTimeout time.Duration // utimeout: whole microseconds, 10 ms to 255 s
 	Rollover     Rollover      // rollover: which block number follows 65535
-	PowerOfTwo   bool          // BlockSize is of blksize2: a server confirms a power of two
+	PowerOfTwo   bool          // BlockSize came as blksize2: a server confirms a power of two
 	HasSize      bool          // tsize is present, with Size as its value
 	Size         int64         // bytes in the file
 }
@@ -99,7 +99,7 @@ func (o Options) IsZero() bool {
 	return o == Options{}
 }
 
-// Check reports a value outside the range that its option has.
+// Check returns an error for a value outside the range of its option.
 func (o Options) Check() error {
 	switch {
 	case o.BlockSize != 0 && (o.BlockSize < MinBlockSize || o.BlockSize > MaxBlockSize):
@@ -116,29 +116,29 @@ func (o Options) Check() error {
 	return nil
 }
 
-// blockSize, window and timeout return what holds, present or not.
+// blockSize, window and timeout return the values in force, with defaults for absent options.
 func (o Options) blockSize() int { return cmp.Or(o.BlockSize, DefaultBlockSize) }
 
 func (o Options) window() int { return max(1, o.Window) }
 
 func (o Options) timeout() time.Duration { return cmp.Or(o.MicroTimeout, o.Timeout) }
 
-// Limits is what this side will accept. A zero field means no limit of our
-// own: the whole range that the RFC allows.
+// Limits are the option values that this side accepts. A zero field means no limit of our own: the
+// whole range that the RFC allows.
 type Limits struct {
 	BlockSize  int           // most bytes a block
 	Window     int           // most blocks a window
 	MinTimeout time.Duration // shortest timeout confirmed
 	MaxTimeout time.Duration // longest timeout confirmed
 
-	// Rollover is for a peer that does not ask for one, and holds without being confirmed.
+	// Rollover applies to a peer that does not ask for one. It is not confirmed in an OACK.
 	Rollover Rollover
 }
 
-// Agree returns the options to confirm for a request: only what was offered,
-// and never more than was offered. For a read, size is the file's; a size of
-// zero is left out because curl 7.88 takes an OACK with tsize 0 for a failure,
-// and one below zero because it is unknown.
+// Agree returns the options to confirm for a request: only those that were offered, with values no
+// higher than offered. For a read, size is that of the file. A size of zero is omitted because curl
+// 7.88 takes an OACK with tsize 0 for a failure; a size below zero is omitted because it is
+// unknown.
 func (l Limits) Agree(r Request, size int64) Options {
 	o := r.Offer
 	if l.BlockSize > 0 {
@@ -154,7 +154,7 @@ func (l Limits) Agree(r Request, size int64) Options {
 		o.Rollover = RolloverOneUnasked
 	}
 	o.limitWindow(r.Mode)
-	// A timeout is confirmed as it is or not at all (RFC 2349).
+	// A timeout is confirmed unchanged or not at all (RFC 2349).
 	if !l.confirms(o.Timeout) {
 		o.Timeout = 0
 	}
@@ -171,8 +171,8 @@ func (l Limits) Agree(r Request, size int64) Options {
 	return o
 }
 
-// limitWindow keeps windows safe, and small in netascii, whose receiver must
-// drop what comes out of order: a large one would be sent many times over.
+// limitWindow keeps windows safe, and small in netascii. A netascii receiver must drop blocks that
+// come out of order, so a large window would be sent many times.
 func (o *Options) limitWindow(m Mode) {
 	most := safeWindow
 	if m == Netascii {
@@ -219,9 +219,9 @@ func appendOption(b []byte, name string, value int64) []byte {
 // errMalformed marks an option that is known but has no valid value.
 var errMalformed = errors.New("value out of range")
 
-// parseOffer reads the options of a request. Options that are unknown, refused,
-// malformed or cut off are ignored (RFC 2347); of an option given twice the
-// first counts, and so it does of blksize and blksize2.
+// parseOffer parses the options of a request. Options that are unknown, refused, malformed or cut
+// off are ignored (RFC 2347). If an option is given twice, the first one counts; blksize and
+// blksize2 count as one option.
 func parseOffer(b []byte, refused OptionSet) Options {
 	var o Options
 	for {
@@ -230,14 +230,14 @@ func parseOffer(b []byte, refused OptionSet) Options {
 			return o
 		}
 		if refused == 0 || !refused.has(name) {
-			_, _ = o.set(name, value) // not for us to judge: just not confirmed
+			_, _ = o.set(name, value) // a server does not reject a bad option, it only does not confirm it
 		}
 		b = rest
 	}
 }
 
-// parseOptionAck reads the options of an OACK, and refuses what a server may
-// not send: options unknown, malformed, repeated or cut off.
+// parseOptionAck parses the options of an OACK. It returns an error for options that a server may
+// not send: unknown, malformed, repeated or cut off.
 func parseOptionAck(b []byte) (Options, error) {
 	var o Options
 	b = b[2:]
@@ -270,7 +270,7 @@ func cutOption(b []byte) (name, value, rest []byte, ok bool) {
 	return name, value, rest, ok
 }
 
-// set notes one option unless it is already present.
+// set stores one option unless it is already present.
 func (o *Options) set(name, value []byte) (known bool, err error) {
 	n, ok := parseDecimal(value)
 	in := func(low, high int64) bool { return ok && n >= low && n <= high }
@@ -313,15 +313,15 @@ func (o *Options) set(name, value []byte) (known bool, err error) {
 	return true, nil
 }
 
-// parseDecimal reads an unsigned decimal number below 2^63: digits only.
+// parseDecimal parses an unsigned decimal number below 2^63 of digits only.
 func parseDecimal(b []byte) (int64, bool) {
 	n, err := strconv.ParseUint(string(b), 10, 63)
 	return int64(n), err == nil && len(b) <= 19
 }
 
-// confirmedBy checks a server's OACK against what was asked (RFC 2347: only
-// what was asked; RFC 2348 and 7440: no more than was asked; RFC 2349: the
-// timeout, and a write's size, as asked).
+// confirmedBy checks a server's OACK against the request: no option that was not requested (RFC
+// 2347), no higher value than requested (RFC 2348 and 7440), and a timeout, and a write's size,
+// exactly as requested (RFC 2349).
 func (o Options) confirmedBy(ack Options, write bool) error {
 	switch {
 	case ack.BlockSize > o.BlockSize:

@@ -3,68 +3,66 @@ package transfer
 import "time"
 
 const (
-	// A window that loses its end counts strike, one that does not takes one
-	// back, and at maxStrikes they are sent in bursts, or smaller ones: a last
-	// packet may be lost anywhere, but not that of every third window. Where a
-	// trial has shown that the end was lost, nothing is counted.
+	// A window that loses its end adds strike, and a window that does not subtracts one. At
+	// maxStrikes, windows are sent in bursts, or in smaller bursts: any last packet may be lost by
+	// chance, but not that of every third window. A loss that a trial has already confirmed is not
+	// counted.
 	strike     = 2
 	maxStrikes = 3 * strike
 
-	// firstPause is how long the path is taken to need for all that it holds,
-	// where nothing is known of it. It is doubled, up to a round trip and
-	// maxDrain, as long as the ends are lost all the same, and halved again after
-	// shortRun windows that came through.
+	// firstPause is the time assumed for the path to drain all that it holds while nothing is known
+	// about it. It doubles, up to a round trip and maxDrain, while ends are still lost, and halves
+	// again after shortRun windows arrive complete.
 	firstPause = time.Millisecond
 	maxDrain   = 64 * time.Millisecond
 	shortRun   = 4
 
-	// longPause is the longest between bursts, where these can be made smaller
-	// instead: peers take a pause of 10 ms for a loss.
+	// longPause is the longest pause between bursts if smaller bursts can avoid a longer one: some
+	// peers take a pause of 10 ms for a loss.
 	longPause = 5 * time.Millisecond
 
-	// slack is the part of a block's time on the path that is added to it: were
-	// blocks to come faster than they leave, a queue would fill in the end.
+	// slack is the divisor for the part that is added to a block's time on the path. If blocks
+	// arrived faster than they leave, a queue would eventually fill.
 	slack = 16
 
-	// minRun is how many blocks must leave at once to be a measure of the path.
+	// minRun is how many blocks must be sent at once for a measurement of the path.
 	minRun = 4
 
-	// A larger burst is tried after so many windows that came through, and
-	// after twice as many each time that this was too much.
+	// trust is the number of windows in a row that must arrive complete before a larger burst is
+	// tried. It doubles each time that burst was too large.
 	minTrust = 16
 	maxTrust = 1 << 16
 )
 
-// A pacer sends windows in bursts where the path has no room for a whole one:
-// the ring of a small network card, or the queue of a switch, holds a few
-// packets, and of each window the end is lost. The receiver cannot report that,
-// as nothing comes behind, so each such window would cost a timeout.
+// A pacer sends windows in bursts if the path has no room for a whole window. The ring of a small
+// network card or the queue of a switch may hold only a few packets, so the end of each window is
+// lost. The receiver cannot report that, since nothing follows, so each such window would cost a
+// timeout.
 //
-// It thinks of the path as one queue that holds so many blocks and needs a time
-// for each.
+// It models the path as one queue that holds a number of blocks and needs a fixed time for each.
 type pacer struct {
-	holds int64         // most blocks at once that came through; 0 for no bound
-	held  int64         // what it was, while more is tried; 0 otherwise
-	each  time.Duration // that the path needs for a block; 0 while unknown
+	holds int64         // most blocks at once that arrived; 0 for no bound
+	held  int64         // the previous value of holds while a larger one is tried; 0 otherwise
+	each  time.Duration // time that the path needs for a block; 0 while unknown
 	guess bool          // each is no more than a guess
-	empty time.Time     // when the queue is, if nothing more is sent
+	empty time.Time     // when the queue is empty if nothing more is sent
 
-	latest  time.Time // when a block left last
-	run     int64     // how many left then
-	first   int64     // of these, those in a row
+	latest  time.Time // when a block was last sent
+	run     int64     // how many blocks were sent at that time
+	first   int64     // first and last block of those that are consecutive
 	last    int64
-	from    int64 // the latest in a row that are worth a measure
+	from    int64 // the latest consecutive blocks, from and to, that are enough for a measurement
 	to      int64
 	strikes int
-	best    int64 // most blocks of a window that came, of those that brought strikes
-	passed  int64 // blocks that came through since a window was counted
+	best    int64 // most blocks that arrived of a window that added strikes
+	passed  int64 // blocks that arrived since a window was counted
 	clean   int   // windows in a row whose ends were not lost
-	trust   int   // how many of these it takes to try more
-	wary    bool  // what was measured of each was too short
+	trust   int   // how many of these are needed to try more
+	wary    bool  // the measured value of each was too short
 }
 
-// arrived returns how many came of the latest burst, if k is the highest that
-// came and there were more; 0 if k is not of that burst.
+// arrived returns how many blocks of the latest burst arrived, if k is the highest one that did and
+// the burst has more; 0 if k is not of that burst.
 func (p *pacer) arrived(k int64) int64 {
 	if k < p.from || k >= p.to {
 		return 0
@@ -72,8 +70,8 @@ func (p *pacer) arrived(k int64) int64 {
 	return k - p.from + 1
 }
 
-// room returns how many of n blocks may leave now: as many as the queue has
-// room for, but none rather than a few.
+// room returns how many of n blocks may be sent now: as many as the queue has room for, but 0
+// instead of a few.
 func (p *pacer) room(now time.Time, n int64) int64 {
 	if p.holds == 0 || !p.empty.After(now) {
 		return p.most(n)
@@ -92,8 +90,8 @@ func (p *pacer) most(n int64) int64 {
 	return min(n, p.holds)
 }
 
-// burst returns how much room makes it worth to send some of n blocks. It does
-// not rely on a guess: the queue is to be empty.
+// burst returns how much room is needed before it is worth sending some of n blocks. If each is
+// only a guess, the queue must be empty.
 func (p *pacer) burst(n int64) int64 {
 	if p.guess {
 		return p.holds
@@ -101,12 +99,12 @@ func (p *pacer) burst(n int64) int64 {
 	return min(n, max(1, min(p.holds/2, int64(longPause/p.each))))
 }
 
-// resumes returns when there is that room.
+// resumes returns when there is room for such a burst.
 func (p *pacer) resumes(n int64) time.Time {
 	return p.empty.Add(-time.Duration(p.holds-p.burst(n)) * p.each)
 }
 
-// took notes that n blocks have left, and which was the first of them.
+// took records that n blocks were sent, beginning with first.
 func (p *pacer) took(now time.Time, first, n int64) {
 	if !now.Equal(p.latest) {
 		p.run, p.latest = 0, now
@@ -126,13 +124,12 @@ func (p *pacer) took(now time.Time, first, n int64) {
 	}
 }
 
-// drained notes that the path was busy for d with a run of so many blocks, or
-// more.
+// drained records that the path was busy for d with at least run blocks.
 func (p *pacer) drained(d time.Duration, run int64) {
 	if p.wary || run < minRun || d <= 0 {
 		return
 	}
-	each := slacken(d / time.Duration(run-1)) // the trip has one of them in it
+	each := slacken(d / time.Duration(run-1)) // d includes the trip of one of them
 	if p.each == 0 || p.guess || each < p.each {
 		p.each, p.guess = each, false
 	}
@@ -140,9 +137,8 @@ func (p *pacer) drained(d time.Duration, run int64) {
 
 func slacken(each time.Duration) time.Duration { return each + each/slack + 1 }
 
-// overflowed notes that only the first blocks of many came through. The path
-// needed the time given for a run of blocks, and a round trip less than that
-// for the blocks alone.
+// overflowed records that only the first blocks of many arrived. Took is the time that the path
+// needed for run blocks, including a round trip.
 func (p *pacer) overflowed(arrived int64, took, trip time.Duration, run int64) {
 	p.passed, p.clean, p.strikes = 0, 0, 0
 	least := slacken(max(took-trip, 0) / time.Duration(run-1))
@@ -156,12 +152,12 @@ func (p *pacer) overflowed(arrived int64, took, trip time.Duration, run int64) {
 	p.each = min(max(p.each, least), max(most, least))
 }
 
-// lostTail notes that only so many blocks of the latest burst came through, as
-// only a timeout revealed; 0 if that is not known.
+// lostTail records that, as a timeout revealed, only some blocks of the latest burst arrived.
+// Arrived is 0 if their number is unknown.
 func (p *pacer) lostTail(arrived, window int64, trip time.Duration) {
 	p.passed, p.clean = 0, 0
 	if arrived == 0 {
-		arrived = p.holds // so bursts as large as that are too large, or too soon
+		arrived = p.holds // so bursts of that size are too large or too early
 	}
 	if arrived <= 0 || window == 1 {
 		return // a path that is down has no room for one block either
@@ -177,8 +173,8 @@ func (p *pacer) lostTail(arrived, window int64, trip time.Duration) {
 	}
 }
 
-// lower has the path hold no more than the blocks that came through, unless
-// that is known.
+// lower limits holds to the number of blocks that arrived. It reports false if holds was already
+// that low.
 func (p *pacer) lower(arrived int64) bool {
 	switch {
 	case p.holds == 0:
@@ -195,15 +191,15 @@ func (p *pacer) lower(arrived int64) bool {
 	return true
 }
 
-// slower has the path need more for each block, as less than it holds was too
-// much; but no more than the limit for all of them.
+// slower increases the time for each block, because even fewer blocks than the path holds were too
+// many. Limit bounds the time for all of them.
 func (p *pacer) slower(limit time.Duration) {
 	limit = max(min(limit, maxDrain), firstPause) / time.Duration(p.holds)
 	p.each, p.wary = max(p.each, min(2*p.each, limit)), true
 }
 
-// lostRun notes that blocks in a row were lost. If more than before was tried, that
-// was too much.
+// lostRun records that consecutive blocks were lost. If a larger burst was being tried, it was too
+// large.
 func (p *pacer) lostRun() {
 	if p.held > 0 {
 		p.holds, p.held, p.clean, p.passed = p.held, 0, 0, 0
@@ -211,17 +207,16 @@ func (p *pacer) lostRun() {
 	}
 }
 
-// hurried notes that a gap inside a window has everything behind it go out
-// again. Where the pace is only guessed, it may be what overflows the path time and again.
+// hurried records that everything after a gap inside a window is sent again. If the pace is only
+// guessed, it may be what overflows the path again and again.
 func (p *pacer) hurried() {
 	if p.guess && p.holds >= trialBlocks {
 		p.each = max(p.each, min(2*p.each, 2*longPause/time.Duration(p.holds)))
 	}
 }
 
-// came notes that n blocks more came through. As many as a window has, and no
-// sign that its end was lost, are a clean window, even if other blocks were
-// lost.
+// came records that n more blocks arrived. As many blocks as a window has, with no sign that its
+// end was lost, count as a clean window, even if other blocks were lost.
 func (p *pacer) came(n, window int64) {
 	if p.passed += n; p.passed < window {
 		return
@@ -246,9 +241,9 @@ func (p *pacer) came(n, window int64) {
 	}
 }
 
-// A trial sends half of what came through, so that there is room for it, and at most
-// trialBlocks. These are enough to see how long the path takes for each block, and few
-// if they turn out not to have been missing.
+// A trial sends half as many blocks as arrived, so that there is room for them, and at most
+// trialBlocks. That is enough to measure the path's time for each block, and not a great waste if
+// the blocks turn out not to be missing.
 const trialBlocks = 16
 
 func trialOf(arrived int64) int64 { return max(minRun, min(arrived/2, trialBlocks)) }

@@ -20,24 +20,23 @@ const (
 	OptionAck       Opcode = 6
 )
 
-// HeaderSize is the length in bytes of what precedes the data in a DATA
-// packet, and of a whole ACK.
+// HeaderSize is the length in bytes of a DATA packet's header, and of a whole ACK.
 const HeaderSize = 4
 
 // MaxRequest is the longest request that ParseRequest accepts, in bytes.
 // RFC 2347 §2 allows 512; deep trees and long option lists get some room.
 const MaxRequest = 2048
 
-// maxMessage bounds the text of an ERROR packet, sent or received, in bytes.
-// It must stay short: an ERROR may answer a request with a forged address.
+// maxMessage bounds the text of an ERROR packet, sent or received, in bytes. It must be short,
+// because an ERROR may answer a request with a forged address.
 const maxMessage = 128
 
-// A Mode is how a file's bytes are put on the wire (RFC 1350 §2).
+// A Mode is the encoding of a file's bytes in packets (RFC 1350 §2).
 type Mode uint8
 
 // The modes. RFC 1350's "mail" is obsolete and not accepted.
 const (
-	Octet    Mode = iota // bytes as they are
+	Octet    Mode = iota // bytes unchanged
 	Netascii             // text, with line ends as CR LF and bare CR as CR NUL
 )
 
@@ -49,15 +48,15 @@ func (m Mode) String() string {
 	return "octet"
 }
 
-// A Request asks for one file to be read from, or written to, a server.
+// A Request asks a server to read or to write one file.
 type Request struct {
 	Write bool
-	Name  string // as it came: nothing is cleaned or checked
+	Name  string // as received: neither cleaned nor checked
 	Mode  Mode
 	Offer Options
 }
 
-// OpcodeOf returns a datagram's opcode, or zero for one too short to have any.
+// OpcodeOf returns a datagram's opcode, or zero if the datagram is too short to have one.
 func OpcodeOf(b []byte) Opcode {
 	if len(b) < 2 {
 		return 0
@@ -65,9 +64,9 @@ func OpcodeOf(b []byte) Opcode {
 	return Opcode(binary.BigEndian.Uint16(b))
 }
 
-// ParseRequest reads a read or write request (RFC 1350 §5, RFC 2347). Mode and
-// option names count in any case; options that are unknown, malformed or
-// repeated are passed over. Its error is always an [*Error] to answer with.
+// ParseRequest parses a read or write request (RFC 1350 §5, RFC 2347). The case of mode and option
+// names does not matter. Options that are unknown, malformed or repeated are ignored. Its error is
+// always an [*Error] that can be sent as the answer.
 func ParseRequest(b []byte) (Request, error) { return ParseRequestWithout(0, b) }
 
 // ParseRequestWithout is ParseRequest for a server that does not know the options of refused.
@@ -111,8 +110,8 @@ func AppendRequest(b []byte, r Request) []byte {
 	return appendOptions(b, r.Offer)
 }
 
-// AppendHeader appends the header of a DATA packet, for drivers that build a
-// run of blocks in one buffer. Blocks count from 1 and never wrap here.
+// AppendHeader appends the header of a DATA packet, for drivers that build a run of blocks in one
+// buffer. Block counts from 1 and never wraps; the number in the packet does.
 func AppendHeader(b []byte, block int64, roll Rollover) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(Data))
 	return binary.BigEndian.AppendUint16(b, wireNumber(block, roll))
@@ -163,7 +162,7 @@ var errorTexts = [...]string{
 	OptionsRefused:   "options refused",
 }
 
-// String returns the code's meaning in the words of the RFC.
+// String returns the code's meaning in the RFC's words.
 func (c ErrorCode) String() string {
 	if int(c) < len(errorTexts) {
 		return errorTexts[c]
@@ -190,8 +189,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// parseError reads an ERROR packet. Peers that leave out the closing NUL, or
-// everything behind the opcode, are understood all the same.
+// parseError parses an ERROR packet. It accepts packets without the closing NUL, or with nothing
+// after the opcode.
 func parseError(b []byte) *Error {
 	e := &Error{Remote: true}
 	if len(b) < HeaderSize {
@@ -206,8 +205,8 @@ func parseError(b []byte) *Error {
 	return e
 }
 
-// clean cuts a message to maxMessage bytes and replaces what could hurt a
-// terminal or a log.
+// clean cuts a message to maxMessage bytes and replaces characters that could harm a terminal or a
+// log.
 func clean(msg string) string {
 	if len(msg) > maxMessage {
 		msg = msg[:maxMessage]
@@ -225,7 +224,7 @@ func cutField(b []byte) (field, rest []byte, ok bool) {
 	return bytes.Cut(b, []byte{0})
 }
 
-// equalFold compares in any case with s, which is in lower case.
+// equalFold reports whether b equals s without regard to case. s must be in lower case.
 func equalFold(b []byte, s string) bool {
 	return len(b) == len(s) && bytes.EqualFold(b, []byte(s))
 }

@@ -15,16 +15,16 @@ type Receiver struct {
 	answers bool // a server's side
 	heard   bool // something valid has come from the peer
 	reply   bool // the OACK or the request is due
-	inOrder bool // take no block before its predecessor: netascii's offsets depend on it
+	inOrder bool // take no block before its predecessor; netascii needs this to know its offsets
 	firsts  int  // how often the first packet was sent
 
-	request Request // a client's side: what is asked
+	request Request // a client's side: what it asks for
 	agreed  Options
 	block   int64
 	window  int64
 
-	got   int64 // highest block received, all before it included
-	acked int64 // highest block acknowledged: the window begins behind it
+	got   int64 // highest block received; all blocks before it have come too
+	acked int64 // highest block acknowledged; the window begins after it
 	last  int64 // number of the file's last block; 0 while unknown
 	tail  int64 // bytes in that block
 	ahead marks // blocks received beyond got
@@ -32,15 +32,15 @@ type Receiver struct {
 	confirmed bool // acked has been sent
 	storing   bool // the driver has not yet stored what it was given
 	ackDue    bool
-	nacked    int64 // the block behind which a gap was reported; -1 for none yet
+	nacked    int64 // the block before the last reported gap; -1 if no gap was reported
 
 	timer        timer
 	ackedAt      time.Time // when the latest ACK left
-	timing       bool      // that ACK opens a window and was sent once: its answer is measured
+	timing       bool      // that ACK opens a window and was sent once, so its answer is measured
 	deadline     time.Time
 	heardAt      time.Time // when the latest DATA came
-	lastWord     time.Time // when the peer last gave a sign of life
-	storingSince time.Time // since when the driver stores what it was given, while storing
+	lastWord     time.Time // when the peer last showed that it is alive
+	storingSince time.Time // when storing became true
 	progress     progressClock
 	tries        int // timeouts since the peer's last word
 
@@ -57,21 +57,20 @@ const (
 	receiverDally               // the last block is acknowledged; repeats are answered
 )
 
-// reorderSpan is how many blocks may overtake one before it counts as lost
-// (as TCP counts three, RFC 5681 §3.2).
+// reorderSpan is how many blocks may overtake a block before it counts as lost. TCP uses three as
+// well (RFC 5681 §3.2).
 const reorderSpan = 3
 
-// A Chunk is file data that is new. Chunks may come out of order inside the
-// window; Data aliases the datagram.
+// A Chunk is new data of the file. Chunks may come out of order within the window. Data aliases the
+// datagram.
 type Chunk struct {
 	Offset int64
 	Data   []byte
-	Last   bool // with this chunk the file is whole; Data may be empty
+	Last   bool // the file is complete with this chunk; Data may be empty
 }
 
-// Answer makes r the server's side of a write, under the options of
-// [Limits.Agree], which are confirmed by an OACK if there are any. A write in
-// netascii takes blocks in order only.
+// Answer makes r the server's side of a write. Agreed are the options that [Limits.Agree] returned;
+// an OACK confirms them if there are any. A write in netascii takes blocks in order only.
 func (r *Receiver) Answer(now time.Time, mode Mode, agreed Options) {
 	*r = Receiver{answers: true, lastWord: now, ahead: r.ahead}
 	r.inOrder = mode == Netascii
@@ -90,9 +89,9 @@ func (r *Receiver) Request(now time.Time, q Request) {
 	r.phase, r.reply = receiverAsks, true
 }
 
-// DropOutOfOrder has r drop what comes out of order, as a receiver does that keeps
-// no more than one block: the sender goes back and sends all behind a gap again
-// (RFC 7440 §4). It is for measurements. It follows Answer or Request.
+// DropOutOfOrder makes r drop blocks that come out of order, like a receiver that keeps only one
+// block. The sender then sends everything after a gap again (RFC 7440 §4). It is for measurements.
+// Call it after Answer or Request.
 func (r *Receiver) DropOutOfOrder() { r.inOrder = true }
 
 func (r *Receiver) use(o Options) {
@@ -104,8 +103,8 @@ func (r *Receiver) use(o Options) {
 	r.nacked = -1
 }
 
-// Handle takes a datagram from the peer, and returns the new data in it. When
-// there is some, or Last is set, the driver keeps it and then calls Stored.
+// Handle takes a datagram from the peer and returns the new data in it. If there is data, or Last
+// is set, the driver stores it and then calls Stored.
 func (r *Receiver) Handle(now time.Time, b []byte) Chunk {
 	if r.done && r.phase != receiverDally {
 		return Chunk{}
@@ -162,8 +161,8 @@ func (r *Receiver) optionAck(now time.Time, b []byte) {
 	r.ackDue = true
 }
 
-// answered begins the data of a read that was asked for. How long the request
-// had to be repeated says nothing of what follows.
+// answered begins the data phase of a read. It resets the backoff, because how often the request
+// had to be repeated says nothing about the packets that follow.
 func (r *Receiver) answered() {
 	r.phase, r.reply = receiverData, false
 	r.timer.backoff = 0
@@ -192,7 +191,7 @@ func (r *Receiver) data(now time.Time, wire uint16, data []byte) Chunk {
 			r.stats.Strays++
 			return Chunk{}
 		}
-		// A server that knows no options: RFC 1350 holds.
+		// The server knows no options: RFC 1350 applies.
 		r.answered()
 	}
 	k := widen(r.acked+r.window, wire, r.agreed.Rollover)
@@ -224,9 +223,8 @@ func (r *Receiver) data(now time.Time, wire uint16, data []byte) Chunk {
 	return r.take(now, k, data)
 }
 
-// fits checks a new block's length against what is known of the file: only
-// the last block may be short, and nothing follows it. A peer that breaks this
-// gets an ERROR.
+// fits checks a new block's length against what is known of the file. Only the last block may be
+// short, and no block follows it. A peer that breaks this rule gets an ERROR.
 func (r *Receiver) fits(k, length int64) bool {
 	switch {
 	case length > r.block:
@@ -260,8 +258,8 @@ func (r *Receiver) take(now time.Time, k int64, data []byte) Chunk {
 		r.ahead.set(k)
 	} else {
 		filled := r.advance(k)
-		// An ACK is due at the end of a window and of the file, and at once
-		// where a gap has closed: the sender waits for nothing else.
+		// An ACK is due at the end of a window and of the file. It is due at once when a gap has
+		// closed, because the sender waits for just that.
 		if r.got == r.acked+r.window || r.whole() || filled {
 			r.ackDue = true
 		}
@@ -276,8 +274,8 @@ func (r *Receiver) take(now time.Time, k int64, data []byte) Chunk {
 // whole reports whether every block of the file has come.
 func (r *Receiver) whole() bool { return r.last != 0 && r.got == r.last }
 
-// advance moves got to block k and over what has come before its turn. It
-// reports whether that closed a gap reported to the sender.
+// advance moves got to block k and past the blocks that came early. It reports whether that closed
+// a gap that was reported to the sender.
 func (r *Receiver) advance(k int64) (filled bool) {
 	filled = r.nacked == k-1
 	r.got = k
@@ -288,9 +286,9 @@ func (r *Receiver) advance(k int64) (filled bool) {
 	return filled
 }
 
-// reportGap makes an ACK due when block k shows that the one after got is
-// lost: enough blocks have overtaken it, or no more will come. It does so once
-// for each gap; if that is lost too, the timer speaks.
+// reportGap makes an ACK due if block k shows that the block after got is lost: either enough
+// blocks have overtaken it, or k is the last one of the window or file. It reports each gap once;
+// if that ACK is lost too, the timer repeats it.
 func (r *Receiver) reportGap(k int64) {
 	lost := k > r.got+reorderSpan || k == r.acked+r.window || k == r.last
 	if lost && r.nacked != r.got {
@@ -298,11 +296,10 @@ func (r *Receiver) reportGap(k int64) {
 	}
 }
 
-// repeatAck makes an ACK due because the peer has sent again what was
-// acknowledged, so the ACK may be lost. It does so only for the first of such
-// blocks after a pause, once the ACK has had the time to arrive: in the midst
-// of a flow they are what a sender repeats needlessly after a gap, and one
-// that answers each repeated ACK with data would double every packet.
+// repeatAck makes an ACK due because the peer has sent acknowledged blocks again, so the ACK may be
+// lost. It does so only for the first such block after a pause, once the ACK has had the time to
+// arrive. Within a stream of data, a sender repeats such blocks needlessly after a gap; if it also
+// answered each repeated ACK with data, every packet would double.
 func (r *Receiver) repeatAck(now, heard time.Time) {
 	pause := max(r.timer.least, clockGrain)
 	if now.Sub(r.ackedAt) >= pause && now.Sub(heard) >= pause {
@@ -310,8 +307,8 @@ func (r *Receiver) repeatAck(now, heard time.Time) {
 	}
 }
 
-// Stored informs r that all chunks so far are kept; after Last, that the file
-// is published.
+// Stored informs r that the driver has stored all chunks so far, and after Last that it has
+// published the file.
 func (r *Receiver) Stored(now time.Time) {
 	if !r.storing {
 		return
@@ -349,7 +346,7 @@ func (r *Receiver) appendFirst(now time.Time, b []byte) []byte {
 		r.stats.Resent++
 	}
 	r.ackedAt, r.timing = now, r.firsts == 1
-	r.confirmed = r.answers // an OACK from here stands for ACK 0
+	r.confirmed = r.answers // our OACK stands for ACK 0
 	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 	switch {
 	case !r.answers:
@@ -379,8 +376,8 @@ func (r *Receiver) appendAck(now time.Time, b []byte) []byte {
 	return appendAck(b, r.acked, r.agreed.Rollover)
 }
 
-// dally ends the transfer well, and keeps r answering for a while: the last
-// ACK may be lost.
+// dally ends the transfer as a success but keeps r answering for a while, because the last ACK may
+// be lost.
 func (r *Receiver) dally(now time.Time) {
 	if r.phase == receiverDally {
 		return
@@ -397,7 +394,7 @@ func (r *Receiver) dally(now time.Time) {
 // while after the transfer is done.
 func (r *Receiver) Deadline() time.Time {
 	if r.storing || r.done && r.phase != receiverDally {
-		return time.Time{} // it is not the peer we wait for
+		return time.Time{} // we wait for the driver, not for the peer
 	}
 	return r.deadline
 }
@@ -430,9 +427,8 @@ func (r *Receiver) Expire(now time.Time) {
 	r.deadline = now.Add(r.timer.rto(cautiousRTO))
 }
 
-// Repeat handles another copy of the peer's request. If nothing but the request
-// has come from it and the answer is not quite fresh, the answer goes out
-// again, within its bound.
+// Repeat handles another copy of the peer's request. It sends the answer again, up to maxFirst
+// times, if the peer has sent only the request and the answer is older than repeatGap.
 func (r *Receiver) Repeat(now time.Time) {
 	if !r.done && !r.heard && r.firsts <= maxFirst && now.Sub(r.ackedAt) >= repeatGap {
 		r.reply = true

@@ -4,44 +4,42 @@ import "time"
 
 // recovery decides what a Sender sends again after a loss.
 //
-// RFC 7440 §4 has the sender go back to the block after the one acknowledged
-// and send everything from there. Most receivers need just that, because they
-// drop what comes out of order. A receiver that keeps it, as ours does, needs
-// only the missing block; sending it the whole window again would waste most
-// of a lossy link. Which kind the peer is shows at the first loss: one block
-// goes out alone, and if the answer acknowledges blocks beyond it, the peer
-// keeps. If no answer comes within the retransmission timeout, everything follows.
+// RFC 7440 §4 says that the sender goes back to the block after the acknowledged one and sends
+// everything from there. Most receivers need that, because they drop blocks that come out of order.
+// A receiver that keeps them, as ours does, needs only the missing block; resending the whole
+// window would waste most of a lossy link. The first loss shows which kind the peer is: one block
+// is sent alone, and if the answer acknowledges blocks beyond it, the peer keeps them. If no answer
+// comes within the retransmission timeout, everything follows.
 //
-// A round of recovery lasts until all blocks that were on their way when it
-// began are acknowledged, so one loss begins one round. Inside it each partial
-// acknowledgement shows the next gap, and twice as many blocks go out.
+// A round of recovery lasts until all blocks that were in flight when it began are acknowledged, so
+// one loss begins one round. Within a round, each partial acknowledgement shows the next gap, and
+// twice as many blocks are sent.
 type recovery struct {
 	active  bool
-	holding bool // one block is out to learn the peer's kind; nothing else goes
+	holding bool // one block is sent to learn the peer's kind; nothing else is sent
 
-	// A round that is due, but not yet allowed, begins at probeEnds. Nothing
-	// goes out meanwhile: holding is set too.
+	// A round that is due but not yet allowed begins at probeEnds. Until then nothing is sent:
+	// holding is set too.
 	deferred bool
 
-	spared bool // the whole window went out again before any block was acknowledged
-	wholes int  // how often everything from the gap went out again since the peer spoke last
-	nudged bool // only the last block went out again, to make the peer speak
-	silent bool // the round began by a timeout, and the peer has said nothing since
+	spared bool // the whole window was sent again before any block was acknowledged
+	wholes int  // how often everything from the gap was sent again since the peer was last heard
+	nudged bool // only the last block was sent again, to make the peer answer
+	silent bool // the round began with a timeout, and the peer has sent nothing since
 
-	// A trial is under way: a few blocks from the gap on, and block ask behind
-	// them, which makes a receiver answer. The answer distinguishes a lost end
-	// from a lost block, and shows how long the path takes for so many. The rest
-	// is held meanwhile.
+	// A trial is under way: trial blocks are sent from the gap on, followed by block ask, which
+	// makes a receiver answer. The answer distinguishes a lost end from a lost block, and shows how
+	// long the path takes for that many blocks. The rest is held meanwhile.
 	trial   int64
 	gap     int64     // its first block
-	asksNew bool      // ask was not sent before
+	asksNew bool      // block ask was not sent before
 	ask     int64     // still to send; 0 for none
 	askedAt time.Time // when it left
-	rest    int64     // a trial showed that from this block on all is lost and goes out again; 0 for none
+	rest    int64     // a trial showed that all blocks from here on are lost and are sent again; 0 for none
 
 	kind      peerKind
 	misses    int       // signs in a row against the kind assumed
-	began     time.Time // of the latest round
+	began     time.Time // start of the latest round
 	probeEnds time.Time
 
 	end         int64 // the round ends when this block is acknowledged
@@ -58,18 +56,18 @@ const (
 	kindDrops            // needs everything again from the gap
 )
 
-// maxMisses is how many signs in a row change what a peer counts as, once its
-// kind is guessed: one may be a packet lost on the way.
+// maxMisses is how many signs in a row change the assumed kind of a peer. One sign is not enough,
+// as it may be a packet lost on the way.
 const maxMisses = 2
 
-// mayBegin holds rounds to one per round trip.
+// mayBegin limits rounds to one per round trip.
 func (r *recovery) mayBegin(now time.Time, trip time.Duration) bool {
 	return r.began.IsZero() || now.Sub(r.began) >= trip
 }
 
-// begin starts a round: acked is acknowledged, the block after it is missing,
-// and everything up to high has been sent. A peer of unknown kind gets one
-// block, and the time given to show its kind.
+// begin starts a round. Block acked is acknowledged, the block after it is missing, and all blocks
+// up to high have been sent. A peer of unknown kind gets one block, and the time wait to show its
+// kind.
 func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
 	r.active, r.nudged, r.silent, r.began = true, false, false, now
 	r.holding, r.deferred, r.trial, r.ask, r.rest = false, false, 0, 0, 0
@@ -87,9 +85,9 @@ func (r *recovery) begin(now time.Time, acked, high int64, wait time.Duration) {
 	}
 }
 
-// try turns a round that has just begun into a trial of so many blocks. The
-// block that makes the receiver answer is the next new one, if that may be
-// sent: a receiver may have the last one of the old.
+// try turns a round that has just begun into a trial of the given number of blocks. The block that
+// makes the receiver answer is the next new one if that may be sent, because the receiver may
+// already have the last of the old ones.
 func (r *recovery) try(now time.Time, blocks, next int64, mayNext bool, wait time.Duration) {
 	r.trial, r.ask, r.gap, r.asksNew = blocks, r.end, r.first, mayNext
 	if mayNext {
@@ -99,10 +97,9 @@ func (r *recovery) try(now time.Time, blocks, next int64, mayNext bool, wait tim
 	r.holding, r.probeEnds = true, now.Add(wait)
 }
 
-// tried takes the answer to a trial, an acknowledgement of k, and reports
-// whether the end is lost: all that was tried came, and what follows did not.
-// All of that goes out again then. Where trips are measured, an answer that
-// comes sooner than one can says nothing.
+// tried takes the answer to a trial, an acknowledgement of k, and reports whether the end was lost:
+// all blocks of the trial arrived, and none after them did. Those are then sent again. Once round
+// trips are measured, an answer that comes sooner than possible is ignored.
 func (r *recovery) tried(now time.Time, k int64, trip time.Duration, measured bool) bool {
 	if r.trial == 0 || r.ask > 0 || k != r.resent || k >= r.end {
 		return false
@@ -120,18 +117,17 @@ func (r *recovery) tried(now time.Time, k int64, trip time.Duration, measured bo
 	return true
 }
 
-// postpone has a round begin as soon as it may.
+// postpone schedules a round for the earliest time that mayBegin allows.
 func (r *recovery) postpone(trip time.Duration) {
 	r.holding, r.deferred = true, true
 	r.first, r.last = 1, 0
 	r.probeEnds = r.began.Add(trip)
 }
 
-// restart starts a round after a timeout, when nothing is known of what
-// arrived. At first only the last block goes out again: it makes a receiver
-// report what it has, and often only its answer is missing, which waits for a
-// disk. If that brings nothing, a peer that keeps gets the first block, and any
-// other gets everything.
+// restart starts a round after a timeout, when it is unknown what arrived. At first only the last
+// block is sent again. It makes a receiver report what it has, and often only the answer is late
+// because the receiver waits for a disk. If there is still no answer, a peer that keeps blocks gets
+// the first block, and any other gets everything.
 func (r *recovery) restart(now time.Time, acked, high int64) {
 	r.active, r.silent, r.began = true, true, now
 	r.holding, r.deferred, r.trial, r.ask, r.rest = false, false, 0, 0, 0
@@ -151,8 +147,7 @@ func (r *recovery) restart(now time.Time, acked, high int64) {
 	}
 }
 
-// open sends all behind block acked up to high, most of which was left out of
-// the first window.
+// open sends all blocks after acked up to high; most of them were left out of the first window.
 func (r *recovery) open(now time.Time, acked, high int64, trip time.Duration) {
 	if r.mayBegin(now, trip) {
 		r.began = now
@@ -163,18 +158,16 @@ func (r *recovery) open(now time.Time, acked, high int64, trip time.Duration) {
 	r.first, r.last, r.rest = acked+1, high, acked+1
 }
 
-// miss counts a sign against the kind assumed, and after some in a row assumes
-// another.
+// miss counts a sign against the assumed kind. After maxMisses in a row it assumes the other one.
 func (r *recovery) miss(instead peerKind) {
 	if r.misses++; r.misses >= maxMisses {
 		r.kind, r.misses = instead, 0
 	}
 }
 
-// spare keeps a whole window from going out again and again to a peer that has
-// acknowledged no block yet, or is silent: where its address is forged, its
-// acknowledgements may be too. Such a peer gets the first block only, and the last,
-// which makes it acknowledge the first.
+// spare limits how often a whole window is sent again to a peer that is silent or has acknowledged
+// no block yet: if its address is forged, its acknowledgements may be too. Beyond that, the peer
+// gets only the first block, and the last, which makes it acknowledge the first.
 func (r *recovery) spare(acked int64) {
 	if acked == 0 && r.spared || r.wholes >= maxWholes {
 		r.last = acked + 1
@@ -187,12 +180,12 @@ func (r *recovery) spare(acked int64) {
 	r.wholes++
 }
 
-// maxWholes is how often a whole window goes out again to a peer that is silent.
+// maxWholes is how often a whole window is sent again to a silent peer.
 const maxWholes = 4
 
-// advance takes an acknowledgement of block k, the highest so far, and reports
-// whether the block after it, if sent, is missing and calls for a new round,
-// and whether it is one of several in a row.
+// advance takes an acknowledgement of block k, the highest so far. Gap reports whether the block
+// after it, if sent, is missing and needs a new round; run, whether several blocks in a row are
+// missing.
 func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap, run bool) {
 	if !r.active {
 		return true, false
@@ -208,7 +201,7 @@ func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap, run
 		return false, false
 	}
 	if r.rest > 0 {
-		return k != r.rest, run // a receiver answers at once when a gap that it reported is filled
+		return k != r.rest, run // a receiver answers at once when a reported gap is filled
 	}
 	if r.kind != kindKeeps {
 		return true, run
@@ -221,27 +214,27 @@ func (r *recovery) advance(now time.Time, k int64, trip time.Duration) (gap, run
 	return false, run
 }
 
-// judge learns the peer's kind from an acknowledgement of k after only some
-// blocks were sent again. One that comes sooner than an answer can was on its
-// way before, and says nothing.
+// judge learns the peer's kind from an acknowledgement of k after only some blocks were sent again.
+// An acknowledgement that comes sooner than an answer can was already on its way, and proves
+// nothing.
 func (r *recovery) judge(k int64, answer bool) {
 	switch {
 	case k > r.resent && answer:
-		r.kind, r.misses = kindKeeps, 0 // it has what was not sent again
+		r.kind, r.misses = kindKeeps, 0 // it has blocks that were not sent again
 	case k == r.resent && k < r.end && r.kind == kindKeeps:
-		// It has nothing beyond: all of that may be lost, but not time and again.
+		// The peer has nothing beyond k. All of that may be lost, but not repeatedly.
 		r.miss(kindUnknown)
 	}
 }
 
-// unanswered ends a probe that brought no answer: the rest follows.
+// unanswered ends a probe that got no answer: the rest is sent.
 func (r *recovery) unanswered(now time.Time, acked, high int64) {
 	r.miss(kindDrops)
-	r.nudged = true // in effect it was
+	r.nudged = true // the probe served as the nudge
 	r.restart(now, acked, high)
 }
 
-// due returns the blocks to send again, none if first is above last.
+// due returns the blocks to send again. There are none if first is above last.
 func (r *recovery) due(acked int64) (first, last int64) {
 	if !r.active {
 		return 1, 0
@@ -253,7 +246,7 @@ func (r *recovery) due(acked int64) (first, last int64) {
 	return first, last
 }
 
-// sent notes that n blocks from first have gone out again.
+// sent records that n blocks from first were sent again.
 func (r *recovery) sent(now time.Time, first, n int64) {
 	if first == r.ask {
 		r.ask, r.askedAt = 0, now

@@ -19,33 +19,33 @@ type Sender struct {
 	firsts  int  // how often the first packet was sent
 	caution caution
 
-	request Request // a client's side: what is asked
+	request Request // a client's side: what it asks for
 	agreed  Options
 	size    int64 // bytes in the file
-	block   int64 // bytes a block
-	window  int64 // blocks a window
-	total   int64 // blocks in the file: the last is the one that is not full
+	block   int64 // block size in bytes
+	window  int64 // window size in blocks
+	total   int64 // blocks in the file; the last one is shorter than a full block
 
-	// acked < next; what lies between is on its way.
+	// acked < next. The blocks between them are in flight.
 	acked int64 // highest block acknowledged, all before it included
 	next  int64 // lowest block never sent
 
 	recovery recovery
 	pacer    pacer
-	held     time.Time // the driver sends no blocks before; zero if it may
+	held     time.Time // the driver sends no blocks before this time; zero if it may send now
 	timer    timer
 	timed    int64     // block whose round trip is measured; 0 for none
 	timedAt  time.Time // when it left
-	timedRun int64     // blocks that left at once with it
-	suspect  int64     // blocks of a burst that came, where a trial shows if the path holds no more
+	timedRun int64     // blocks that were sent at once with it
+	suspect  int64     // how many blocks of a burst arrived, if a trial is to show whether the path holds no more
 	measured bool      // a full window has been measured
 	deadline time.Time
-	lastWord time.Time // when the peer last said something valid
-	moved    time.Time // when something new was last acknowledged
+	lastWord time.Time // when the peer last sent something valid
+	moved    time.Time // when the peer last acknowledged something new
 	progress progressClock
-	tries    int   // timeouts since the peer's last word
+	tries    int   // timeouts since the peer last sent something valid
 	echo     int64 // block acknowledged after a timeout; a second ACK of it is an echo
-	hasty    bool  // and that timeout is known to have been needless
+	hasty    bool  // whether that timeout is known to have been needless
 
 	stats Stats
 	outcome
@@ -60,8 +60,8 @@ const (
 	senderData              // data flows
 )
 
-// Answer makes s the server's side of a read: a file of size bytes, under the
-// options of [Limits.Agree], which are confirmed by an OACK if there are any.
+// Answer makes s the server's side of a read of a file of size bytes. Agreed are the options that
+// [Limits.Agree] returned; an OACK confirms them if there are any.
 func (s *Sender) Answer(now time.Time, agreed Options, size int64) {
 	*s = Sender{answers: true, lastWord: now}
 	s.use(agreed, size)
@@ -71,9 +71,9 @@ func (s *Sender) Answer(now time.Time, agreed Options, size int64) {
 	}
 }
 
-// Quiet keeps s from sending its first DATA again before the peer is heard,
-// unless the peer repeats its request: for a server that answers so many
-// requests at once that they may be forged. It follows Answer.
+// Quiet keeps the timer of s from repeating the first DATA before the peer is heard, unless the
+// peer repeats its request. A server that answers very many requests at once uses it, since they
+// may be forged. Call it after Answer.
 func (s *Sender) Quiet() { s.quiet = true }
 
 // Request makes s the client's side of a write of size bytes.
@@ -85,7 +85,7 @@ func (s *Sender) Request(now time.Time, r Request, size int64) {
 	s.timer.limit(r.Offer.timeout())
 }
 
-// use sets what follows from the options.
+// use applies agreed options and what follows from them.
 func (s *Sender) use(o Options, size int64) {
 	s.agreed = o
 	s.size = size
@@ -129,7 +129,7 @@ func (s *Sender) ack(now time.Time, wire uint16) {
 			s.stats.Strays++
 			return
 		}
-		// For a client this is a server that knows no options: RFC 1350 holds.
+		// A server that knows no options answers a write with ACK 0: RFC 1350 applies.
 		s.begin(now)
 		return
 	}
@@ -145,9 +145,9 @@ func (s *Sender) ack(now time.Time, wire uint16) {
 		if s.stalled(now) || s.echoes(now, k) {
 			return
 		}
-		// Answering a repeated ACK with data is how two peers double every
-		// packet (Sorcerer's Apprentice, RFC 1123 §4.2.3.1). In a window it is
-		// how the receiver reports a gap (RFC 7440 §4), once a round trip.
+		// If both peers answered repeated packets, each packet would double (Sorcerer's Apprentice,
+		// RFC 1123 §4.2.3.1). With a window, though, a repeated ACK is how the receiver reports a
+		// gap (RFC 7440 §4); we answer it once a round trip.
 		if s.window > 1 && s.next > k+1 {
 			s.reportedGap(now)
 		}
@@ -170,14 +170,14 @@ func (s *Sender) begin(now time.Time) {
 
 func (s *Sender) noteHeard(now time.Time) {
 	if !s.heard || s.tries < minTries && now.Sub(s.lastWord) >= silence(s.agreed.timeout()) {
-		s.progress.start(now) // the process was paused, else the timer had run out
+		s.progress.start(now) // the process was paused, or else the timer would have expired
 	}
 	s.excludeStoreTime(now)
 	s.heard, s.lastWord, s.tries, s.recovery.wholes = true, now, 0, 0
 }
 
-// excludeStoreTime excludes the time since the peer's last word if the driver had to
-// fetch the data that is due meanwhile: a slow disk is not the peer's silence.
+// excludeStoreTime excludes the time since the peer last sent something, if the driver spent it
+// fetching the data that is due: a slow disk is not the peer's silence.
 func (s *Sender) excludeStoreTime(now time.Time) {
 	if s.deadline.IsZero() {
 		s.progress.exclude(now, now.Sub(s.lastWord))
@@ -207,8 +207,8 @@ func (s *Sender) optionAck(now time.Time, b []byte) {
 	s.begin(now)
 }
 
-// A Run is a span of consecutive blocks a Sender wants on the wire. All hold
-// a full block of data except that the file's last may be shorter.
+// A Run is a span of consecutive blocks that a Sender wants to send. Each holds a full block of
+// data, but the last one of the file may be shorter.
 type Run struct {
 	Block  int64 // first block, counted from 1 and never wrapping
 	Blocks int   // how many; zero when nothing is due
@@ -216,9 +216,9 @@ type Run struct {
 	Bytes  int64 // file bytes the run covers
 }
 
-// Due returns the next blocks to send; the driver sends some of them, reports
-// how many by Sent, and asks again until nothing is due. The Run is valid until
-// the next call of Handle, Expire or Repeat; after one of these, ask again.
+// Due returns the next blocks to send. The driver sends some of them, reports how many with Sent,
+// and asks again until nothing is due. The Run is valid until the next call of Handle, Expire or
+// Repeat; call Due again after one of these.
 func (s *Sender) Due(now time.Time) Run {
 	if s.done || s.phase != senderData || s.held.After(now) {
 		return Run{}
@@ -231,7 +231,7 @@ func (s *Sender) Due(now time.Time) Run {
 	return s.run(first, last)
 }
 
-// pending returns the next blocks to send, none if first is above last.
+// pending returns the next blocks to send. There are none if first is above last.
 func (s *Sender) pending() (first, last int64) {
 	if first, last = s.recovery.due(s.acked); first <= last || s.recovery.holding {
 		if s.caution.forbids(s.run(first, first).Bytes) {
@@ -242,8 +242,8 @@ func (s *Sender) pending() (first, last int64) {
 	return s.caution.first(s.next, min(s.acked+s.window, s.total))
 }
 
-// Hold keeps blocks back until a time: the driver has a rate to keep. While blocks wait,
-// the timer does not run out.
+// Hold keeps blocks back until the given time, for a driver that limits the rate. The timer does
+// not expire while blocks wait.
 func (s *Sender) Hold(until time.Time) { s.held = until }
 
 func (s *Sender) run(first, last int64) Run {
@@ -259,7 +259,7 @@ func (s *Sender) run(first, last int64) Run {
 	}
 }
 
-// Sent reports that the first blocks of what Due returned have left.
+// Sent reports that the first blocks of the run from Due were sent.
 func (s *Sender) Sent(now time.Time, blocks int) {
 	if blocks <= 0 || s.done {
 		return
@@ -294,12 +294,12 @@ func (s *Sender) Sent(now time.Time, blocks int) {
 	}
 }
 
-// manyTries is how many timeouts in a row look like a peer that will not speak
-// again, rather than like a path that loses much.
+// manyTries is the number of timeouts in a row after which the peer is assumed to be gone, rather
+// than the path to be lossy.
 const manyTries = 8
 
-// arm starts the timer. After many timeouts it does not wait beyond the time at
-// which a read whose last ACK never comes is over.
+// arm starts the timer. After many timeouts it does not wait longer than finalSilence, when a read
+// ends without its last ACK.
 func (s *Sender) arm(now time.Time) {
 	s.deadline = now.Add(s.rto())
 	if s.tries < manyTries || !s.Delivered() {
@@ -310,8 +310,8 @@ func (s *Sender) arm(now time.Time) {
 	}
 }
 
-// AppendReply appends the packet that is due besides data, if any: the OACK,
-// the request, or an ERROR.
+// AppendReply appends the packet that is due other than DATA, if any: the OACK, the request, or an
+// ERROR.
 func (s *Sender) AppendReply(now time.Time, b []byte) []byte {
 	if s.hasError {
 		s.stats.Sent++
@@ -341,7 +341,7 @@ func (s *Sender) Deadline() time.Time {
 		return time.Time{}
 	}
 	if resumes, wait := s.paced(); wait && (s.deadline.IsZero() || resumes.Before(s.deadline)) {
-		return resumes // Expire has nothing to do then, but Due
+		return resumes // at that time Expire has nothing to do, but Due has
 	}
 	return s.deadline
 }
@@ -395,8 +395,7 @@ func (s *Sender) Expire(now time.Time) {
 	s.arm(now)
 }
 
-// mostFirstData returns how often the timer may send the first DATA again
-// before the peer is heard.
+// mostFirstData returns how often the timer may repeat the first DATA before the peer is heard.
 func (s *Sender) mostFirstData() int {
 	if s.quiet {
 		return 0
