@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// An Arrival is the curve by which machines are switched on. The zero Arrival switches
-// all of them on at once.
+// An Arrival is the curve by which machines are switched on. The zero Arrival switches all of them
+// on at once.
 type Arrival struct {
 	Over time.Duration // spread evenly over this time
-	Rate float64       // or so many a second on average, independent of each other
+	Rate float64       // or this many a second on average, independent of each other
 }
 
 // maxArrival is the longest time over which machines arrive.
@@ -50,8 +50,8 @@ func (a Arrival) String() string {
 	return "all"
 }
 
-// Times returns when each of n machines is switched on, from the begin of the run, in
-// order.
+// Times returns when each of n machines is switched on, in order, counted from the start of the
+// run.
 func (a Arrival) Times(n int, seed uint64) []time.Duration {
 	times := make([]time.Duration, n)
 	d := dice(seed ^ 0xa5a5a5a5a5a5a5a5)
@@ -68,8 +68,8 @@ func (a Arrival) Times(n int, seed uint64) []time.Duration {
 	return times
 }
 
-// When returns by when a part of n machines, 0 to 1, was up, from the sorted times at
-// which machines came up; ok is false if so many were not.
+// When returns when the given part (0 to 1) of n machines was up. up has the sorted times at which
+// machines came up; ok is false if fewer machines did.
 func When(up []time.Duration, n int, part float64) (at time.Duration, ok bool) {
 	need := int(math.Ceil(part*float64(n) - 1e-9))
 	if need < 1 || need > len(up) {

@@ -1,4 +1,4 @@
-// Package boot is a machine that boots over the network, without a network: it decides
+// Package boot models a machine that boots over the network. It needs no network itself: it decides
 // which server to ask, when to give up, and where to continue.
 //
 // A [Machine] fetches a loader by TFTP and then an image by HTTP, as firmware does. A
@@ -6,7 +6,7 @@
 // to Moved, Ended and Expire. Package bootload does so with sockets, and [Simulate] with
 // figures, for as many machines as a data center has.
 //
-// Nothing here reads a clock or opens a socket. All that is random follows from a seed.
+// Nothing here reads a clock or opens a socket. All randomness follows from a seed.
 package boot
 
 import (
@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// A Firmware is how a machine fetches its loader by TFTP.
+// A Firmware describes how a machine fetches its loader by TFTP.
 type Firmware struct {
 	Name      string
-	BlockSize int // blksize that it asks for, in bytes
-	Window    int // windowsize that it asks for; 0 asks for none: 1
+	BlockSize int // the blksize it asks for, in bytes
+	Window    int // the windowsize it asks for; 0: it does not ask, and the window is 1
 
-	// Repeat is the shortest wait before a packet is sent again, and Silence how long
-	// the firmware hears nothing before it gives up.
+	// Repeat is the shortest wait before a packet is sent again. Silence is how long the firmware
+	// waits without an answer before it gives up.
 	Repeat, Silence time.Duration
 
 	// Pause is how long a machine waits before it tries to boot again.
 	Pause time.Duration
 }
 
-// The values of firmware that is in use.
+// The values of firmware in use.
 var (
-	// EDK2 is the UEFI firmware of most machines and of QEMU. edk2,
-	// NetworkPkg/UefiPxeBcDxe: PxeBcImpl.h has PXEBC_MTFTP_TIMEOUT 4 (s) and
-	// PXEBC_MTFTP_RETRIES 6, and PXEBC_DEFAULT_PACKET_SIZE 1480, of which UDP and TFTP
-	// take 12; NetworkPkg.dec has PcdPxeTftpWindowSize 4.
+	// EDK2 is the UEFI firmware of most machines and of QEMU. edk2, NetworkPkg/UefiPxeBcDxe:
+	// PxeBcImpl.h has PXEBC_MTFTP_TIMEOUT 4 (s) and PXEBC_MTFTP_RETRIES 6, and
+	// PXEBC_DEFAULT_PACKET_SIZE 1480, which includes 12 bytes for UDP and TFTP; NetworkPkg.dec has
+	// PcdPxeTftpWindowSize 4.
 	EDK2 = Firmware{Name: "edk2", BlockSize: 1468, Window: 4, Repeat: 4 * time.Second, Silence: 24 * time.Second, Pause: time.Second}
 
 	// IPXE is iPXE: tftp.h has TFTP_MAX_BLKSIZE 1432, and it asks for no window. Its
@@ -42,39 +42,39 @@ var (
 	IPXE = Firmware{Name: "ipxe", BlockSize: 1432, Repeat: 250 * time.Millisecond, Silence: 15750 * time.Millisecond, Pause: time.Second}
 )
 
-// Firmwares returns the firmware that a machine may have.
+// Firmwares returns all known firmware.
 func Firmwares() []Firmware { return []Firmware{EDK2, IPXE} }
 
-// How a machine fetches its image by HTTP. iPXE (httpcore.c) has one connection, and
-// waits HTTP_RETRY_SECONDS, 5, if the server has no time for it. It reads ranges from
-// where a SAN device needs them (httpblock.c), and so continues after a loss; its imgfetch
-// begins anew, which Plan.NoResume plays.
+// These constants describe how a machine fetches its image by HTTP. iPXE (httpcore.c) uses one
+// connection, and waits HTTP_RETRY_SECONDS, 5, if the server is busy. It reads the ranges that a
+// SAN device needs (httpblock.c), and so resumes after a loss. Its imgfetch starts over instead,
+// which Plan.NoResume models.
 const (
 	busyPause  = 5 * time.Second
-	firstPause = 250 * time.Millisecond // as iPXE's timer begins; doubled for each loss in a row
+	firstPause = 250 * time.Millisecond // the start of iPXE's timer; doubled for each loss in a row
 	longPause  = 8 * time.Second
 
-	// DefaultStall is how long a machine waits for more of its image.
+	// DefaultStall is how long a machine waits for more of its image before it gives up.
 	DefaultStall = 20 * time.Second
 
 	// DefaultAway is how long a machine is off when it loses power.
 	DefaultAway = 30 * time.Second
 
-	// DefaultTries is how often in a row a machine may fail before it is left alone.
+	// DefaultTries is how often in a row a machine may fail before it stays off.
 	DefaultTries = 10
 )
 
-// A Plan is what all machines of a fleet have in common.
+// A Plan has the settings that all machines of a fleet share.
 type Plan struct {
 	Firmware Firmware
-	Loaders  int // servers of the loader, of which a machine chooses one; 0: there is no loader
-	Images   int // the same of the image
+	Loaders  int // number of servers with the loader, from which a machine chooses one; 0: there is no loader
+	Images   int // number of servers with the image
 
 	Lost     float64       // the part of the machines, 0 to 1, that lose power while they boot
-	Away     time.Duration // how long those are off
+	Away     time.Duration // how long these machines are off
 	Stall    time.Duration // the longest wait for more of the image
 	Tries    int           // most failures in a row
-	NoResume bool          // a lost image is fetched from its begin
+	NoResume bool          // an interrupted image is fetched from its start
 	Seed     uint64
 }
 
@@ -93,7 +93,7 @@ func (p *Plan) Check() error {
 	return nil
 }
 
-// dice are random numbers that follow from a seed: the generator splitmix64.
+// dice is the random number generator splitmix64, whose numbers follow from a seed.
 type dice uint64
 
 func (d *dice) next() uint64 {
@@ -104,13 +104,14 @@ func (d *dice) next() uint64 {
 	return x ^ x>>31
 }
 
-// part returns a number from 0 to below 1.
+// part returns a number from 0 up to, but not including, 1.
 func (d *dice) part() float64 { return float64(d.next()>>11) / (1 << 53) }
 
 // below returns a number from 0 to n-1.
 func (d *dice) below(n int) int { return int(d.next() % uint64(n)) }
 
-// other returns one of n servers, another one than not if there is one.
+// other returns one of n servers, and not the server "not" if there is another. A negative not
+// excludes none.
 func (d *dice) other(n, not int) int {
 	if n == 1 || not < 0 {
 		return d.below(n)

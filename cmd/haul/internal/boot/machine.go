@@ -2,50 +2,50 @@ package boot
 
 import "time"
 
-// A Step is what a machine does.
+// A Step is the activity of a machine.
 type Step uint8
 
-// The steps of a machine. It is off before PowerOn.
+// The steps of a machine. A machine is Off before PowerOn.
 const (
 	Off    Step = iota
 	Wait        // until Order.Until
 	Load        // the loader, by TFTP
-	Fetch       // the image, by HTTP, from Order.Offset on
+	Fetch       // the image, by HTTP, from Order.Offset
 	Up          // it has booted
-	Failed      // it was left alone: see Machine.Cause
+	Failed      // it gave up: see Machine.Cause
 )
 
-// An Order is what a driver is to do for a machine.
+// An Order says what a driver has to do for a machine.
 type Order struct {
 	Step   Step
-	Server int       // of Load and Fetch: which of those of the Plan
+	Server int       // of Load and Fetch: the index of the server, below Plan.Loaders or Plan.Images
 	Offset int64     // of Fetch: the first byte that is missing
 	Until  time.Time // of Wait
 }
 
-// An Outcome is how a transfer ended.
+// An Outcome is the result of a transfer.
 type Outcome uint8
 
-// Outcomes of a transfer.
+// The outcomes of a transfer.
 const (
 	Whole    Outcome = iota
 	Broken           // the server was silent or refused the connection, or the connection was lost
-	Busy             // the server has no time: HTTP 429 or 503
-	Denied           // the server will not send the file
-	Wrong            // the content is not what others got
-	Vanished         // Moved said that the machine has lost power
+	Busy             // the server is busy: HTTP 429 or 503
+	Denied           // the server refuses to send the file
+	Wrong            // the content differs from what other machines got
+	Vanished         // Moved reported that the machine loses power
 )
 
-// A Machine boots. [Plan.Machine] makes one.
+// A Machine is one machine that boots. [Plan.Machine] makes one.
 type Machine struct {
 	plan   *Plan
 	dice   dice
 	order  Order
-	next   Step // behind Wait
+	next   Step // the step after Wait
 	got    int64
-	heard  time.Time // when something came last, or the transfer began
+	heard  time.Time // when data last arrived, or the transfer began
 	loses  Step      // the step in which it loses power; Off for none
-	losesA float64   // and at which part of the file
+	losesA float64   // and the part of the file, 0 to 1, at which it does
 
 	failures int // in a row
 	denied   int
@@ -54,17 +54,17 @@ type Machine struct {
 	cause string
 }
 
-// A Count is what a machine went through.
+// A Count counts the losses, retries and bytes of a machine.
 type Count struct {
-	Cycles  int   // times that it lost power
-	Reloads int   // loaders that it began again
-	Resumes int   // images that were continued after a loss
-	Again   int   // images that were begun again
-	Loader  int64 // bytes of loaders that came, those of broken transfers included
-	Image   int64 // the same of images
+	Cycles  int   // how often it lost power
+	Reloads int   // loaders that were fetched again from their start
+	Resumes int   // images that were resumed after a loss
+	Again   int   // images that were fetched again from their start
+	Loader  int64 // bytes of loaders that arrived, including those of broken transfers
+	Image   int64 // the same for images
 }
 
-// Machine returns the machine with a number, 0 to the end of an int. It is off.
+// Machine returns machine number n (0 or more), switched off.
 func (p *Plan) Machine(n int) Machine {
 	m := Machine{plan: p, dice: dice(p.Seed)}
 	m.dice = dice(m.dice.next() ^ uint64(n)*0xd1342543de82ef95)
@@ -87,7 +87,7 @@ func (m *Machine) PowerOn(now time.Time) {
 	m.begin(now, Fetch, -1)
 }
 
-// begin begins a transfer, from another server than not.
+// begin begins a transfer, from another server than not where possible.
 func (m *Machine) begin(now time.Time, s Step, not int) {
 	servers := m.plan.Loaders
 	if s == Fetch {
@@ -97,13 +97,13 @@ func (m *Machine) begin(now time.Time, s Step, not int) {
 	m.heard = now
 }
 
-// Order returns what is to be done.
+// Order returns what the driver has to do now.
 func (m *Machine) Order() Order { return m.order }
 
-// Count returns what m went through.
+// Count returns the counts of m so far.
 func (m *Machine) Count() Count { return m.count }
 
-// Cause returns why a machine has failed.
+// Cause returns why a machine failed.
 func (m *Machine) Cause() string { return m.cause }
 
 // Deadline returns when Expire is due; zero means never.
@@ -119,8 +119,8 @@ func (m *Machine) Deadline() time.Time {
 	return time.Time{}
 }
 
-// Expire ends a pause, or reports whether the transfer is to be broken off because
-// nothing came for too long. Its end is then Broken.
+// Expire ends a pause that is over. During a transfer it reports whether to break the transfer off,
+// because nothing came for too long; the driver then reports Broken to Ended.
 func (m *Machine) Expire(now time.Time) (breakOff bool) {
 	due := m.Deadline()
 	switch {
@@ -136,9 +136,9 @@ func (m *Machine) Expire(now time.Time) (breakOff bool) {
 	return false
 }
 
-// Moved notes that the first got of size bytes are here; size is 0 if it is not known.
-// It reports whether the machine loses power now: then the transfer ends without a word
-// to the server, and its end is Vanished.
+// Moved records that the first got of size bytes have arrived; size is 0 if it is not known. It
+// reports whether the machine loses power now. The driver then drops the transfer without a word to
+// the server, and reports Vanished to Ended.
 func (m *Machine) Moved(now time.Time, got, size int64) (vanish bool) {
 	m.heard = now
 	came := max(0, got-m.got)
@@ -147,22 +147,21 @@ func (m *Machine) Moved(now time.Time, got, size int64) (vanish bool) {
 	} else {
 		m.count.Image += came
 		if came > 0 {
-			m.failures = 0 // what is here stays
+			m.failures = 0 // the image can be resumed from here
 		}
 	}
 	m.got = got
 	return m.loses == m.order.Step && size > 0 && float64(got) >= m.losesA*float64(size)
 }
 
-// Restarted notes that the server sends the image from its begin, whatever was asked
-// for.
+// Restarted records that the server sends the image from its start, although a range was requested.
 func (m *Machine) Restarted(now time.Time) {
 	m.heard, m.got = now, 0
 	m.count.Again++
 }
 
-// Ended notes the end of a transfer, and why it failed: a text of which there are few
-// different ones.
+// Ended records how a transfer ended. cause is the reason for a failure, and one of few different
+// texts.
 func (m *Machine) Ended(now time.Time, how Outcome, cause string) {
 	at := m.order.Step
 	switch how {
@@ -200,7 +199,7 @@ func (m *Machine) Ended(now time.Time, how Outcome, cause string) {
 	}
 }
 
-// again begins a transfer again after a pause, unless it has failed too often.
+// again repeats a transfer after a pause, unless it has failed too often.
 func (m *Machine) again(now time.Time, at Step, wait time.Duration, cause string) {
 	if m.failures++; m.failures >= m.plan.Tries {
 		m.fail(cause)
@@ -219,7 +218,7 @@ func (m *Machine) again(now time.Time, at Step, wait time.Duration, cause string
 	m.pause(now, at, wait)
 }
 
-// pause waits, with the server in mind that was asked last.
+// pause waits, and remembers the server that was asked last.
 func (m *Machine) pause(now time.Time, next Step, d time.Duration) {
 	m.next = next
 	m.order = Order{Step: Wait, Server: m.order.Server, Until: now.Add(d)}
@@ -230,7 +229,7 @@ func (m *Machine) fail(cause string) {
 	m.order = Order{Step: Failed}
 }
 
-// Add adds what another machine went through.
+// Add adds the counts of another machine.
 func (c *Count) Add(o Count) {
 	c.Cycles += o.Cycles
 	c.Reloads += o.Reloads

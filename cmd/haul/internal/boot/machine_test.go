@@ -16,10 +16,10 @@ func plan() Plan {
 	return Plan{Firmware: EDK2, Loaders: 2, Images: 2, Stall: DefaultStall, Tries: 3, Away: DefaultAway, Seed: 7}
 }
 
-// at is a time after the begin.
+// at returns a time after the start.
 func at(d time.Duration) time.Time { return epoch.Add(d) }
 
-// wantOrder fails a test unless a machine wants something.
+// wantOrder fails the test unless the order of a machine is as given.
 func wantOrder(t *testing.T, m *Machine, s Step, offset int64, until time.Duration) {
 	t.Helper()
 	o := m.Order()
@@ -28,8 +28,8 @@ func wantOrder(t *testing.T, m *Machine, s Step, offset int64, until time.Durati
 	}
 }
 
-// TFTP has no ranges: a loader begins again at another server, after the firmware's
-// silence and its pause. An image continues where it was, at another server.
+// TFTP has no ranges: a loader is fetched from its start, at another server, after the firmware's
+// silence and its pause. An image is resumed at another server.
 func TestMachineAsksAnother(t *testing.T) {
 	p := plan()
 	m := p.Machine(0)
@@ -74,7 +74,8 @@ func TestMachineAsksAnother(t *testing.T) {
 	}
 }
 
-// The pause after a lost image doubles up to a bound, and begins anew when something came.
+// The pause after an interrupted image doubles up to a bound, and is short again once data has
+// come.
 func TestMachinePauses(t *testing.T) {
 	p := plan()
 	p.Loaders, p.Tries = 0, 10
@@ -92,8 +93,8 @@ func TestMachinePauses(t *testing.T) {
 	wantOrder(t, &m, Wait, 0, now+firstPause)
 }
 
-// A machine fails for the last cause when it has failed often enough, when each server
-// has denied the file, and at once for wrong content.
+// A machine fails with the last cause when it has failed often enough, when each server has denied
+// the file, and at once for wrong content.
 func TestMachineFails(t *testing.T) {
 	for how, after := range map[Outcome]int{Broken: 3, Busy: 3, Denied: 2, Wrong: 1} {
 		p := plan()
@@ -112,7 +113,7 @@ func TestMachineFails(t *testing.T) {
 	}
 }
 
-// Of many machines the part that was asked for loses power once, anywhere in both files.
+// Of many machines, the configured part loses power once, anywhere in both files.
 func TestMachineLosesPower(t *testing.T) {
 	p := plan()
 	p.Lost = 0.25
@@ -195,7 +196,7 @@ func TestParseArrival(t *testing.T) {
 	}
 }
 
-// Times are in order, as the curve says, and the same for the same seed.
+// Times are sorted, follow the curve, and are the same for the same seed.
 func TestArrivalTimes(t *testing.T) {
 	const n = 10_000
 	for a, end := range map[Arrival]time.Duration{{}: 0, {Over: time.Minute}: time.Minute, {Rate: 100}: 100 * time.Second} {

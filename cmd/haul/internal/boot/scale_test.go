@@ -11,14 +11,14 @@ import (
 	"github.com/haul-project/haul/internal/race"
 )
 
-// Where docs/scale.md has what this package computes.
+// docs/scale.md has the figures that this package computes between these markers.
 const (
 	scaleDoc   = "../../../../docs/scale.md"
 	scaleBegin = "<!-- scale:begin -->\n"
 	scaleEnd   = "<!-- scale:end -->"
 )
 
-// docs/scale.md has the figures of the simulation. -update rewrites them.
+// docs/scale.md has the figures of the simulation. The flag -update rewrites them.
 func TestScaleDocument(t *testing.T) {
 	if race.Enabled {
 		t.Skip("half a minute, and nothing here runs at once")
@@ -50,7 +50,7 @@ func scaleTable(t *testing.T) string {
 		for _, image := range []int64{60e6, 1e9} {
 			s := DefaultSite()
 			s.Link, s.Image = link*Gigabit, image
-			s.Replicas = s.ReplicasFor(10*time.Minute) + 1 // one may be away
+			s.Replicas = s.ReplicasFor(10*time.Minute) + 1 // one may be lost
 			s.Store = 100 * Gigabit
 			r := simulate(t, s)
 			lost := s
@@ -68,7 +68,7 @@ func scaleTable(t *testing.T) string {
 	return b.String()
 }
 
-// ups writes when 50, 95 and 100 % of the machines were up.
+// ups formats the times at which 50, 95 and 100 % of the machines were up.
 func ups(t *testing.T, s Site, r Simulated) string {
 	t.Helper()
 	var all []string
@@ -82,7 +82,7 @@ func ups(t *testing.T, s Site, r Simulated) string {
 	return strings.Join(all, ", ")
 }
 
-// minutes writes a time in minutes and seconds, as clocks do.
+// minutes formats a time as minutes:seconds.
 func minutes(d time.Duration) string {
 	d = d.Round(time.Second)
 	return fmt.Sprintf("%d:%02d", d/time.Minute, d%time.Minute/time.Second)
@@ -98,7 +98,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%.4g MB", float64(n)/1e6)
 }
 
-// The figures that were measured are in docs/benchmarks.md and in the tables of bench/results/latest.
+// The measured figures are those of docs/benchmarks.md and of the tables in bench/results/latest.
 func TestMeasuredFigures(t *testing.T) {
 	doc := readDoc(t, "../../../../docs/benchmarks.md") + readDoc(t, "../../../../bench/results/latest/README.md")
 	for row, want := range map[string]string{

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Simulated is how the machines of a [Site] booted.
+// A Simulated is the result of a simulation: how the machines of a [Site] booted.
 type Simulated struct {
 	Up       []time.Duration // when machines came up, sorted
 	Failed   int
@@ -15,48 +15,49 @@ type Simulated struct {
 	CPU      time.Duration // of all replicas
 
 	StoreReads int   // files that replicas fetched from the store
-	StoreBytes int64 // that left the store
+	StoreBytes int64 // bytes that left the store
 }
 
-// epoch is when a simulation begins, for machines.
+// epoch is the start of a simulation as a machine sees it.
 var epoch = time.Unix(0, 0)
 
-// never is a time after all others, in seconds.
+// never is later than all other times, in seconds.
 var never = math.Inf(1)
 
-// A site is a simulation under way. Times are seconds since it began.
+// A site is a running simulation. Times are in seconds since its start.
 type site struct {
 	*Site
 	wire, cpu [2]float64
-	cap       [2]float64 // the most that one machine gets, bytes of content a second
+	cap       [2]float64 // the most that one machine gets, in bytes of content a second
 	now       float64
 	machines  []Machine
 	replicas  []replica
-	timers    heap // machines that wait, by when Expire is due
+	timers    heap // waiting machines, by the time at which Expire is due
 	live      int  // replicas
 	out       Simulated
 	used      float64 // CPU, seconds
 	sent      float64 // bytes
 }
 
-// A replica serves loaders and images, each machine as fast as any other that could be.
+// A replica serves loaders and images. All machines that fetch the same kind of file get the same
+// rate.
 type replica struct {
 	down  bool
-	since float64 // up to when served is right
+	since float64 // the time up to which served is computed
 	kinds [2]kind
 }
 
-// A kind is the transfers of one kind from one replica.
+// A kind has all transfers of one kind, loader or image, from one replica.
 type kind struct {
 	flows  heap    // machines, by the value of served at which their transfer ends
-	served float64 // bytes that each machine got that was there all along
-	rate   float64 // bytes a second, for each
-	filled float64 // when the cache has the file whole; never as long as it was not asked for
+	served float64 // bytes that a machine would have got if it were connected from the start
+	rate   float64 // bytes a second, for each machine
+	filled float64 // when the cache has the whole file; never until someone requests it
 }
 
-// Simulate boots the machines of a site: in virtual time, by the same [Machine] that is
-// put against real servers. All transfers of a replica share its link and its cores
-// fairly; a cache serves a file while it fetches it.
+// Simulate boots the machines of a site in virtual time, with the same [Machine] that runs against
+// real servers. All transfers of a replica share its link and its cores fairly. A cache serves a
+// file while it fetches it.
 func Simulate(conf Site) (Simulated, error) {
 	if err := conf.Check(); err != nil {
 		return Simulated{}, err
@@ -88,7 +89,7 @@ func Simulate(conf Site) (Simulated, error) {
 	return s.out, nil
 }
 
-// run lets one thing happen after the other.
+// run processes one event after the other.
 func (s *site) run(arrivals []time.Duration) {
 	lost, back := never, never
 	if s.LostAt > 0 {
@@ -133,7 +134,7 @@ func (s *site) run(arrivals []time.Duration) {
 	}
 }
 
-// errSilent is the cause of all that fails here.
+// errSilent is the cause of every failure in a simulation.
 const errSilent = "a replica was lost"
 
 // over reports whether all machines that were switched on are up or have failed.
@@ -141,7 +142,8 @@ func (s *site) over() bool { return len(s.out.Up)+s.out.Failed == len(s.machines
 
 func (s *site) time() time.Time { return epoch.Add(seconds(s.now)) }
 
-// nextTransfer returns when a transfer ends, or a cache is filled, next, and where.
+// nextTransfer returns the time and place of the next event among transfers: the end of a transfer,
+// or a cache that becomes full.
 func (s *site) nextTransfer() (at float64, replica, which int) {
 	at = never
 	for i := range s.replicas {
@@ -162,11 +164,11 @@ func (s *site) nextTransfer() (at float64, replica, which int) {
 	return at, replica, which
 }
 
-// change ends the transfer that is due at a replica, if it is one.
+// change handles the event of nextTransfer: it ends a transfer, if one is due.
 func (s *site) change(r, k int) {
 	s.advance(&s.replicas[r])
 	q := &s.replicas[r].kinds[k]
-	// Less than a byte is rounding.
+	// A difference of less than a byte comes from rounding.
 	if q.flows.first()-q.served > 0.5 {
 		s.share(&s.replicas[r])
 		return
@@ -190,7 +192,7 @@ func (s *site) size(k int) int64 {
 	return s.Image
 }
 
-// target returns up to which byte a machine's transfer gets: to the end, or to where the
+// target returns the byte at which a machine's transfer ends: the end of the file, or where the
 // machine loses power.
 func (s *site) target(m *Machine, k int) int64 {
 	size := s.size(k)
@@ -200,7 +202,7 @@ func (s *site) target(m *Machine, k int) int64 {
 	return size
 }
 
-// follow does what a machine wants next.
+// follow carries out the order of a machine.
 func (s *site) follow(n int) {
 	m := &s.machines[n]
 	switch o := m.Order(); o.Step {
@@ -214,14 +216,14 @@ func (s *site) follow(n int) {
 			s.begin(n, r, int(o.Step-Load))
 			return
 		}
-		fallthrough // nobody answers
+		fallthrough // no replica answers, so the machine waits for its deadline
 	default:
 		s.timers.push(entry{m.Deadline().Sub(epoch).Seconds(), n})
 	}
 }
 
-// route returns which replica answers for a server; -1 if none does. The first one is that
-// which is lost.
+// route returns the replica that answers for a server, or -1 if none does. Replica 0 is the one
+// that is lost.
 func (s *site) route(server int) int {
 	if !s.replicas[server].down {
 		return server
@@ -232,7 +234,7 @@ func (s *site) route(server int) int {
 	return (server + 1) % len(s.replicas)
 }
 
-// begin begins a transfer.
+// begin begins a transfer of kind k from replica r to machine n.
 func (s *site) begin(n, r, k int) {
 	rep := &s.replicas[r]
 	s.advance(rep)
@@ -249,10 +251,10 @@ func (s *site) begin(n, r, k int) {
 	s.share(rep)
 }
 
-// fillRate is how fast a replica gets a file from the store while all do.
+// fillRate is how fast a replica gets a file from the store while all replicas fetch.
 func (s *site) fillRate() float64 { return s.Store / s.wire[1] / float64(s.Replicas) }
 
-// advance lets the transfers of a replica move up to now.
+// advance moves the transfers of a replica up to now.
 func (s *site) advance(r *replica) {
 	for k := range r.kinds {
 		q := &r.kinds[k]
@@ -265,13 +267,13 @@ func (s *site) advance(r *replica) {
 	r.since = s.now
 }
 
-// share gives each transfer of a replica its part.
+// share computes the rate of each transfer of a replica.
 func (s *site) share(r *replica) {
 	var n, limit [2]float64
 	for k := range r.kinds {
 		n[k], limit[k] = float64(len(r.kinds[k].flows)), s.cap[k]
 		if s.Cache && s.now < r.kinds[k].filled {
-			limit[k] = min(limit[k], s.fillRate()) // it streams
+			limit[k] = min(limit[k], s.fillRate()) // the replica passes on what the store sends
 		}
 	}
 	x := min(fair(n, limit, s.wire, s.Link), fair(n, limit, s.cpu, s.Cores))
@@ -286,8 +288,9 @@ func (s *site) share(r *replica) {
 	}
 }
 
-// fair returns the rate that each of n transfers may have, if none is above its limit,
-// each byte takes so much of a resource, and there is so much of that.
+// fair returns the rate that each transfer may have when they share a resource fairly. There are n
+// transfers of each kind, no faster than limit. A byte takes each of the resource, and have is the
+// total.
 func fair(n, limit, each [2]float64, have float64) float64 {
 	low, high := 0, 1
 	if limit[1] < limit[0] {
@@ -299,7 +302,7 @@ func fair(n, limit, each [2]float64, have float64) float64 {
 	return (have - n[low]*limit[low]*each[low]) / (n[high] * each[high]) // +Inf for none
 }
 
-// lose takes the first replica away. Its machines hear nothing more.
+// lose takes the first replica away. Its machines get no more data.
 func (s *site) lose() {
 	r := &s.replicas[0]
 	s.advance(r)
@@ -318,7 +321,7 @@ func (s *site) lose() {
 	s.shareAll()
 }
 
-// restore brings it back.
+// restore brings the lost replica back.
 func (s *site) restore() {
 	r := &s.replicas[0]
 	if !r.down {
@@ -330,7 +333,7 @@ func (s *site) restore() {
 	s.shareAll()
 }
 
-// shareAll shares anew what depends on how many replicas there are.
+// shareAll computes all rates again after the number of replicas has changed.
 func (s *site) shareAll() {
 	for i := range s.replicas {
 		s.advance(&s.replicas[i])
@@ -351,7 +354,8 @@ type entry struct {
 	machine int
 }
 
-// A heap has the least entry first; of equal ones that of the first machine.
+// A heap has the least entry first. Of equal entries, that of the machine with the lowest number
+// comes first.
 type heap []entry
 
 func (h heap) less(i, j int) bool {

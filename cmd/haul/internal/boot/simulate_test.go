@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// simulate computes a site, and fails a test unless the figures are sound.
+// simulate simulates a site, and fails the test unless the figures are plausible.
 func simulate(t *testing.T, s Site) Simulated {
 	t.Helper()
 	r, err := Simulate(s)
@@ -22,8 +22,8 @@ func simulate(t *testing.T, s Site) Simulated {
 // last returns when the last machine was up.
 func last(r Simulated) time.Duration { return r.Up[len(r.Up)-1] }
 
-// Without losses a simulation takes what the arithmetic says: as long as the slowest of
-// links, cores, store and arrivals.
+// Without losses a simulation takes as long as the slowest of links, cores, store and arrivals, by
+// arithmetic.
 func TestSimulateKeepsToBounds(t *testing.T) {
 	for name, change := range map[string]func(*Site){
 		"link":     func(*Site) {},
@@ -58,8 +58,8 @@ func TestSimulateKeepsToBounds(t *testing.T) {
 	}
 }
 
-// With a cache each replica reads each file once; a replica that returns with an empty
-// one reads it once more. Without, each machine reads each file.
+// With a cache each replica reads each file once. A replica that returns with an empty cache reads
+// it once more. Without a cache each machine reads each file.
 func TestSimulateStore(t *testing.T) {
 	s := DefaultSite()
 	s.Replicas, s.Link = 3, 100*Gigabit
@@ -78,8 +78,8 @@ func TestSimulateStore(t *testing.T) {
 	}
 }
 
-// A lost replica costs its machines a silence; none stays behind, and no byte of an image
-// comes twice.
+// A lost replica delays its machines by one silence. All of them come up, and no byte of an image
+// is sent twice.
 func TestSimulateLostReplica(t *testing.T) {
 	s := DefaultSite()
 	s.Replicas, s.Arrival, s.Plan.Lost = 3, Arrival{}, 0.01

@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-// What haul was measured to need: docs/benchmarks.md, two cores of a virtual machine,
-// loopback.
+// These constants are what haul needs according to measurements: see docs/benchmarks.md, two cores
+// of a virtual machine, loopback.
 const (
 	// PacketCPU is the server's CPU time for a DATA packet of TFTP and its ACK, with
 	// 10,000 transfers at once in lock-step, in seconds. In a window a packet costs less.
 	PacketCPU = 4.24e-6
 
-	// ByteCPU is that for a byte by HTTP, without TLS, from the page cache.
+	// ByteCPU is the CPU time for a byte by HTTP, without TLS, from the page cache, in seconds.
 	ByteCPU = 0.097e-9
 )
 
-// What Ethernet, IP and UDP or TCP add to a packet, in bytes: 38 with preamble and gap,
-// 20, 8 and TFTP's 4; or 20 and 12 for TCP with time stamps, whose packets carry 1448.
+// These constants are the bytes that Ethernet, IP and UDP or TCP add to a packet: Ethernet 38 with
+// preamble and gap, IP 20, UDP 8 and TFTP 4; or TCP 20 and 12 for its time stamps, with 1448 bytes
+// of content in a packet.
 const (
 	tftpOverhead = 38 + 20 + 8 + 4
 	tcpSegment   = 1448
@@ -35,15 +36,15 @@ const (
 	MaxReplicas  = 10_000
 )
 
-// maxContent is the most bytes that all machines fetch, and maxSpan the longest time that a
-// site takes. Both are far below what overflows, as machines fetch again what is lost.
+// maxContent is the most bytes that all machines together fetch, and maxSpan the longest time that
+// a site takes. Both leave ample room before an overflow, as machines fetch lost files again.
 const (
 	maxContent = 1 << 56
 	maxSpan    = 10 * 365 * 24 * time.Hour
 )
 
-// A Site is what [Simulate] computes: machines, replicas of haul, and the store with the
-// files. Rates are in bytes a second, on the wire.
+// A Site is the input of [Simulate]: machines, replicas of haul, and the store with the files.
+// Rates are in bytes a second, on the wire.
 type Site struct {
 	Machines    int
 	Arrival     Arrival
@@ -57,18 +58,17 @@ type Site struct {
 	Loader, Image int64 // bytes; 0: there is none
 
 	Store float64 // of the store's link, for all replicas together
-	Cache bool    // replicas keep what they have fetched
+	Cache bool    // replicas keep the files that they have fetched
 
-	// LostAt is when one replica is lost, and BackAt when it is there again, with an
-	// empty cache. 0 means never. Withdraw is how long after the loss machines still
-	// come to where it was.
+	// LostAt is when one replica is lost, and BackAt when it returns with an empty cache. 0 means
+	// never. Withdraw is how long after the loss machines still try its address.
 	LostAt, BackAt, Withdraw time.Duration
 
 	Plan Plan // Simulate sets its Loaders and Images
 }
 
-// DefaultSite is ten thousand machines that are switched on within five minutes, one
-// replica with 10 Gb/s and four cores, and a loader and an image of usual sizes.
+// DefaultSite returns a site with ten thousand machines that are switched on within five minutes,
+// one replica with 10 Gb/s and four cores, and a loader and an image of usual sizes.
 func DefaultSite() Site {
 	return Site{
 		Machines: 10_000, Arrival: Arrival{Over: 5 * time.Minute}, MachineLink: Gigabit, RoundTrip: 500 * time.Microsecond,
@@ -112,8 +112,8 @@ func (s *Site) Check() error {
 	return s.Plan.Check()
 }
 
-// perByte returns what a byte of content takes of the link, in bytes, and of the CPU, in
-// seconds, by TFTP and by HTTP.
+// perByte returns how much of the link, in bytes, and of the CPU, in seconds, a byte of content
+// takes, by TFTP (index 0) and by HTTP (1).
 func (s *Site) perByte() (wire, cpu [2]float64) {
 	block := float64(s.Plan.Firmware.BlockSize)
 	wire = [2]float64{(block + tftpOverhead) / block, float64(tcpPacket) / tcpSegment}
@@ -121,7 +121,7 @@ func (s *Site) perByte() (wire, cpu [2]float64) {
 	return wire, cpu
 }
 
-// span returns how long the slowest of the links and cores takes, in seconds.
+// span returns how long the slowest link or the cores take for all content, in seconds.
 func (s *Site) span() float64 {
 	wire, cpu := s.perByte()
 	n, l, i := float64(s.Machines), float64(s.Loader), float64(s.Image)
@@ -129,15 +129,15 @@ func (s *Site) span() float64 {
 	return max(n*one/s.Link, n*(l*cpu[0]+i*cpu[1])/s.Cores, n*one/s.Store, one/s.MachineLink)
 }
 
-// A Bound is what a site cannot be faster than: the arithmetic that Simulate repeats.
+// A Bound has lower bounds for the time of a site, by arithmetic alone. Simulate cannot be faster.
 type Bound struct {
 	Bytes   int64         // of content, for all machines
-	Link    time.Duration // for the links of all replicas to carry it
-	CPU     time.Duration // for their cores
+	Link    time.Duration // for all replicas' links to carry it
+	CPU     time.Duration // for all replicas' cores
 	Arrival time.Duration // until the last machine is switched on
 }
 
-// Bound returns the bounds of a site in which nothing is lost.
+// Bound returns the bounds of a site without losses.
 func (s *Site) Bound() Bound {
 	wire, cpu := s.perByte()
 	n, l, i := float64(s.Machines), float64(s.Loader), float64(s.Image)
@@ -150,8 +150,7 @@ func (s *Site) Bound() Bound {
 	}
 }
 
-// ReplicasFor returns how many replicas a site needs at least, so that their links carry
-// everything within a time.
+// ReplicasFor returns the least number of replicas whose links carry everything within a time.
 func (s *Site) ReplicasFor(within time.Duration) int {
 	one := *s
 	one.Replicas = 1
@@ -159,5 +158,6 @@ func (s *Site) ReplicasFor(within time.Duration) int {
 	return max(1, need)
 }
 
-// seconds rounds, so that a time survives the way to seconds and back.
+// seconds converts s to a duration. It rounds, so that a time survives the conversion to seconds
+// and back.
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

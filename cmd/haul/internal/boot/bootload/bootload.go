@@ -1,6 +1,6 @@
-// Package bootload plays machines that boot, against real servers: each fetches a loader
-// by TFTP and an image by HTTP, as package boot decides. Nothing is kept of the files,
-// but all machines must have got the same.
+// Package bootload simulates machines that boot from real servers: each fetches a loader by TFTP
+// and an image by HTTP, as package boot decides. It does not keep the files, but checks that all
+// machines get the same content.
 package bootload
 
 import (
@@ -28,15 +28,14 @@ const (
 	MaxMachines = 10_000
 	MaxServers  = 64 // of the loader, and of the image
 
-	// maxCauses is how many different reasons a Report names; the rest is counted as
-	// otherCauses.
+	// maxCauses is how many different reasons a Report lists; the rest is counted as otherCauses.
 	maxCauses   = 32
 	otherCauses = "other reasons"
 
-	// maxDallying is how many loaders that are done may still answer repeats.
+	// maxDallying is how many completed transfers of loaders may still answer repeated packets.
 	maxDallying = 1024
 
-	// maxHeader is how many bytes the headers of an answer may have.
+	// maxHeader is the most bytes of the headers of an HTTP response.
 	maxHeader = 64 << 10
 
 	progressEvery = 200 * time.Millisecond
@@ -47,22 +46,22 @@ type Config struct {
 	Machines int // 1 to MaxMachines
 	Arrival  boot.Arrival
 
-	// Plan is what the machines do. Run sets its Loaders and Images.
+	// Plan describes the machines. Run sets its Loaders and Images.
 	Plan boot.Plan
 
-	// Loaders and Images are where the files are: several stand for one address, behind
-	// which a machine gets one of them. One of both may be empty.
+	// Loaders and Images are the URLs of the files. Several stand for one address with several
+	// servers behind it, of which a machine gets one. Either may be empty, but not both.
 	Loaders []tftpclient.Target
 	Images  []*url.URL // of http or https
 
-	// Progress, if set, is called some times a second, and not after Run has returned.
+	// Progress, if set, is called a few times a second, and never after Run has returned.
 	Progress func(Progress)
 }
 
-// A Progress is how far a run is.
+// A Progress says how far a run is.
 type Progress struct {
 	Elapsed              time.Duration
-	Machines, On         int // on: switched on so far
+	Machines, On         int // On: machines switched on so far
 	Up, Failed           int
 	LoaderBytes, ImBytes int64
 }
@@ -103,20 +102,20 @@ type run struct {
 	http   *http.Transport
 	seed   maphash.Seed
 	began  time.Time
-	heard  atomic.Bool  // a server has said something
-	loader atomic.Int64 // the size of the loader; 0 as long as no machine has it whole
+	heard  atomic.Bool  // a server has answered
+	loader atomic.Int64 // the size of the loader; 0 until a machine has all of it
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
 	report Report     // mu
 	on     int        // mu: machines switched on
-	want   [2]*digest // mu: the loader and the image of the first machine
+	want   [2]*digest // mu: the loader and the image that the first machine got
 }
 
-// Run boots the machines, and reports how they came up. That machines fail is no error
-// of Run's. Its error says why the run could not be made, or not to its end: ctx has
-// ended, no server answers ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or
-// the process may not open as many sockets. The Report then has what was done until then.
+// Run boots the machines, and reports how they came up. Failed machines are not an error. It
+// returns an error if the run could not be started or finished: ctx has ended, no server answers
+// ([transfer.ErrSilent]) or listens (syscall.ECONNREFUSED), or the process may not open enough
+// sockets. The Report then covers the time until the error.
 func (c *Config) Run(ctx context.Context) (Report, error) {
 	if err := c.Check(); err != nil {
 		return Report{}, err
@@ -147,7 +146,7 @@ func (c *Config) Run(ctx context.Context) (Report, error) {
 	return r.report, nil
 }
 
-// open makes the clients.
+// open creates the TFTP and HTTP clients.
 func (r *run) open() {
 	f := r.plan.Firmware
 	r.pool = &tftpclient.Pool{
@@ -157,14 +156,14 @@ func (r *run) open() {
 		MinTimer:  f.Repeat,
 	}
 	r.http = &http.Transport{
-		DialContext:            (&net.Dialer{}).DialContext, // Plan.Stall ends it
-		DisableKeepAlives:      true,                        // each machine has a connection of its own
+		DialContext:            (&net.Dialer{}).DialContext, // Plan.Stall bounds it
+		DisableKeepAlives:      true,                        // each machine has its own connection
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
 	}
 }
 
-// boot switches the machines on, and returns when each is up, has failed, or was cut off.
+// boot switches the machines on, and returns when each is up, has failed, or was interrupted.
 func (r *run) boot(ctx context.Context) {
 	ctx = poolhooks.With(ctx, poolhooks.Hooks{NoDally: true})
 	var all sync.WaitGroup
@@ -182,7 +181,7 @@ func (r *run) boot(ctx context.Context) {
 	}
 }
 
-// sleep waits, and returns false if ctx ends before.
+// sleep waits for d, and returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -197,7 +196,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// show calls Progress until stop is called.
+// show calls Progress regularly until stop is called.
 func (r *run) show() (stop func()) {
 	if r.config.Progress == nil {
 		return func() {}
@@ -243,7 +242,7 @@ func (r *run) ended(step boot.Step, server int, how boot.Outcome, cause string, 
 	if r.heard.Load() {
 		return
 	}
-	// One of several servers may be away: each has to fail twice.
+	// One of several servers may be down, so each has to fail twice.
 	servers := r.report.Loaders
 	if step == boot.Fetch {
 		servers = r.report.Images
@@ -260,7 +259,7 @@ func (r *run) ended(step boot.Step, server int, how boot.Outcome, cause string, 
 	r.cancel(fmt.Errorf("no server answers (%s): %w", cause, why))
 }
 
-// left notes that a machine is up, has failed, or was cut off.
+// left records that a machine is up, has failed, or was interrupted.
 func (r *run) left(s *seat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,7 +275,7 @@ func (r *run) left(s *seat) {
 	}
 }
 
-// count counts a cause.
+// count counts a cause, as otherCauses if there are too many.
 func count(causes map[string]int, cause string) {
 	if _, ok := causes[cause]; !ok && len(causes) >= maxCauses {
 		cause = otherCauses
@@ -284,7 +283,7 @@ func count(causes map[string]int, cause string) {
 	causes[cause]++
 }
 
-// same reports whether a whole file is as that of the first machine.
+// same reports whether a complete file equals that of the first machine.
 func (r *run) same(step boot.Step, d digest) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

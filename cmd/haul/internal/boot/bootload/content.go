@@ -5,17 +5,17 @@ import (
 	"hash/maphash"
 )
 
-// A digest is what a file is compared by.
+// A digest identifies the content of a file, to compare files.
 type digest struct {
 	sum  uint64
 	size int64
 }
 
-// A content hashes a file in its order, of whatever size, in little memory.
+// A content hashes a file of any size in the order of its bytes, in little memory.
 type content struct {
 	hash  maphash.Hash
 	at    int64
-	ahead []piece // came before what belongs in front of them: less than a window
+	ahead []piece // pieces that arrived too early: less than a window
 }
 
 type piece struct {
@@ -28,13 +28,13 @@ func (c *content) begin(seed maphash.Seed) {
 	c.at, c.ahead = 0, c.ahead[:0]
 }
 
-// write takes what follows.
+// write adds the next bytes.
 func (c *content) write(b []byte) {
 	_, _ = c.hash.Write(b) // it never fails
 	c.at += int64(len(b))
 }
 
-// writeAt takes a piece that may come too early. No piece comes twice.
+// writeAt adds a piece that may arrive too early. No piece arrives twice.
 func (c *content) writeAt(off int64, b []byte) {
 	if off != c.at {
 		c.ahead = append(c.ahead, piece{off, bytes.Clone(b)})

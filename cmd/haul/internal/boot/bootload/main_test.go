@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/internal/leak"
 )
 
-// patience is how long a test waits for what should happen soon. Only a failing test
+// patience is how long a test waits for something that should happen soon. Only a failing test
 // waits that long.
 const patience = 60 * time.Second
 

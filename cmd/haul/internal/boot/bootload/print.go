@@ -13,14 +13,14 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// String describes in a line how far a run is.
+// String describes the progress of a run in one line.
 func (p Progress) String() string {
 	bytes := p.LoaderBytes + p.ImBytes
 	return fmt.Sprintf("%d of %d up, %d switched on, %d failed, %s, %v",
 		p.Up, p.Machines, p.On, p.Failed, console.FormatBytes(bytes), p.Elapsed.Round(time.Second))
 }
 
-// parts are those of the machines of which a report says when they were up.
+// parts are the parts of the machines for which a report says when they were up.
 var parts = []struct {
 	name string
 	part float64
@@ -54,7 +54,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	return w.Flush()
 }
 
-// writeUp writes when parts of the machines were up.
+// writeUp writes when each of the parts of the machines was up.
 func writeUp(line func(name, format string, args ...any), up []time.Duration, machines int) {
 	for _, p := range parts {
 		if at, ok := boot.When(up, machines, p.part); ok {
@@ -65,7 +65,7 @@ func writeUp(line func(name, format string, args ...any), up []time.Duration, ma
 	}
 }
 
-// writeAgain writes why machines failed, and what was done again.
+// writeAgain writes why machines failed, and what had to be repeated.
 func writeAgain(line func(name, format string, args ...any), failures map[string]int, c boot.Count) {
 	for _, cause := range slices.Sorted(maps.Keys(failures)) {
 		line("failed", "%d x %s", failures[cause], cause)
@@ -73,7 +73,7 @@ func writeAgain(line func(name, format string, args ...any), failures map[string
 	line("again", "%d lost power, %d loaders began again, %d images continued, %d images began again", c.Cycles, c.Reloads, c.Resumes, c.Again)
 }
 
-// A result is a report as JSON: names only ever join.
+// A result is a report as JSON. Later versions may add names, and never remove any.
 type result struct {
 	Seconds          float64        `json:"seconds"`
 	Machines         int            `json:"machines"`
@@ -102,7 +102,7 @@ type result struct {
 	Seed             uint64         `json:"seed"`
 }
 
-// upSeconds are when parts of the machines were up; null for never.
+// upSeconds are the times at which parts of the machines were up; null for never.
 type upSeconds struct {
 	P50  *float64 `json:"p50"`
 	P95  *float64 `json:"p95"`
@@ -120,14 +120,14 @@ func upSecondsOf(up []time.Duration, machines int) upSeconds {
 	return upSeconds{all[0], all[1], all[2]}
 }
 
-// bootSeconds are how long machines took.
+// bootSeconds are percentiles of the time that machines took.
 type bootSeconds struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	Max float64 `json:"max"`
 }
 
-// WriteJSON writes a report of the run of c as one JSON object.
+// WriteJSON writes a report of a run of c as one JSON object.
 func (r *Report) WriteJSON(out io.Writer, c *Config) error {
 	return json.NewEncoder(out).Encode(result{
 		Seconds: r.Duration.Seconds(), Machines: r.Machines, Up: r.Up(), Failed: r.Failed, Cut: r.Cut,

@@ -8,29 +8,28 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/boot"
 )
 
-// A Report is how a fleet booted.
+// A Report is the result of a run: how a fleet booted.
 type Report struct {
 	Duration time.Duration
 	Machines int
-	Failed   int // machines that were left alone
-	Cut      int // machines that were booting when the run was broken off
+	Failed   int // machines that gave up
+	Cut      int // machines that were not done when the run was interrupted
 
-	// Failures says why machines failed, and Retried why transfers did, whether the
-	// machine then came up or not. Of each there are at most maxCauses reasons, and
-	// one for the rest.
+	// Failures counts machines that failed, by reason, and Retried transfers that failed, whether
+	// or not the machine came up later. Each has at most maxCauses reasons, and one for the rest.
 	Failures, Retried map[string]int
 
 	Count                 boot.Count // of all machines together
-	LoaderSize, ImageSize int64      // bytes; 0 if no machine got it whole
+	LoaderSize, ImageSize int64      // bytes; 0 if no machine got the whole file
 	Loaders, Images       []Server
 
-	CPU time.Duration // that this process used
+	CPU time.Duration // CPU time of this process
 
-	arrived, up []time.Duration // when machines were switched on, and came up, since the begin; up is sorted at the end
-	took        []time.Duration // from the one to the other, sorted at the end
+	arrived, up []time.Duration // when machines were switched on, and came up, since the start; up is sorted at the end
+	took        []time.Duration // times from the one to the other, sorted at the end
 }
 
-// A Server is what one server did.
+// A Server has the counts of one server.
 type Server struct {
 	URL       string `json:"url"`
 	Transfers int    `json:"transfers"` // that have ended
@@ -49,7 +48,7 @@ func newReport(c *Config) Report {
 	return r
 }
 
-// server returns where the transfers of a step with a server are counted.
+// server returns the counts of a server for the transfers of a step.
 func (r *Report) server(step boot.Step, n int) *Server {
 	if step == boot.Load {
 		return &r.Loaders[n]
@@ -67,23 +66,23 @@ func (r *Report) finish(took, cpu time.Duration) {
 // Up returns how many machines came up.
 func (r *Report) Up() int { return len(r.up) }
 
-// When returns by when a part of the machines, 0 to 1, was up, from the begin of the run;
-// ok is false if so many were not.
+// When returns the time, from the start of the run, by which a part of the machines, 0 to 1, was
+// up; ok is false if fewer machines came up.
 func (r *Report) When(part float64) (at time.Duration, ok bool) {
 	return boot.When(r.up, r.Machines, part)
 }
 
-// Took returns within which time a part of the machines that came up did so, from when
-// each was switched on. It is 0 if none came up.
+// Took returns the time within which a part, 0 to 1, of the machines that came up did so, counted
+// from when each was switched on. It is 0 if none came up.
 func (r *Report) Took(part float64) time.Duration {
 	at, _ := boot.When(r.took, len(r.took), part)
 	return at
 }
 
-// Bytes returns the bytes of content that came, those of broken transfers included.
+// Bytes returns the bytes of content that arrived, including those of broken transfers.
 func (r *Report) Bytes() int64 { return r.Count.Loader + r.Count.Image }
 
-// PerSecond returns the bytes a second of the whole run.
+// PerSecond returns the average rate of the whole run, in bytes a second.
 func (r *Report) PerSecond() float64 {
 	return float64(r.Bytes()) / cmp.Or(r.Duration.Seconds(), 1)
 }

@@ -30,7 +30,7 @@ var (
 	image  = bytes.Repeat([]byte("the image "), 40_000)
 )
 
-// serveLoader starts a TFTP server that reads by open, and returns where the loader is.
+// serveLoader starts a TFTP server that reads with open, and returns the URL of the loader.
 func serveLoader(t *testing.T, open func() ([]byte, error)) tftpclient.Target {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -56,7 +56,7 @@ func serveLoader(t *testing.T, open func() ([]byte, error)) tftpclient.Target {
 	return tftpclient.Target{Host: "127.0.0.1", Port: l.Addr().Port(), Name: "loader"}
 }
 
-// serveImage starts a web server, and returns where the image is.
+// serveImage starts a web server, and returns the URL of the image.
 func serveImage(t *testing.T, h http.HandlerFunc) *url.URL {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -74,7 +74,7 @@ func goodImage(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "image", time.Time{}, bytes.NewReader(image))
 }
 
-// config returns a fleet that is quick to try again.
+// config returns a fleet that retries quickly.
 func config(machines int) *Config {
 	f := boot.EDK2
 	f.Pause = time.Millisecond
@@ -93,7 +93,7 @@ func start(t *testing.T, c *Config) Report {
 	return r
 }
 
-// wantUp fails a test unless all machines of a fleet came up.
+// wantUp fails the test unless all machines of a fleet came up.
 func wantUp(t *testing.T, r Report, c *Config) {
 	t.Helper()
 	if r.Up() != c.Machines || r.Failed != 0 || r.Cut != 0 || len(r.Failures) != 0 {
@@ -106,7 +106,8 @@ func wantUp(t *testing.T, r Report, c *Config) {
 	}
 }
 
-// Machines get a loader and an image from each of several servers, by the curve.
+// Machines get a loader and an image from each of several servers, and arrive according to the
+// curve.
 func TestFleet(t *testing.T) {
 	c := config(60)
 	c.Arrival = boot.Arrival{Over: 50 * time.Millisecond}
@@ -129,8 +130,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// Machines that lose power begin again, and all come up. They leave the server without
-// a word.
+// Machines that lose power start over, and all come up. They leave without a word to the server.
 func TestLost(t *testing.T) {
 	c := config(40)
 	c.Plan.Lost = 1
@@ -142,7 +142,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// breakOff sends a part of the image, and breaks the connection.
+// breakOff sends a part of the image, and closes the connection.
 func breakOff(w http.ResponseWriter, n int) {
 	w.Header().Set("Content-Length", fmt.Sprint(len(image)))
 	_, _ = w.Write(image[:n])
@@ -150,7 +150,7 @@ func breakOff(w http.ResponseWriter, n int) {
 	panic(http.ErrAbortHandler)
 }
 
-// An image is continued by a range after a loss, from another server, and is right.
+// After a loss an image is resumed with a range, from another server, and its content is right.
 func TestResume(t *testing.T) {
 	var ranges atomic.Int64
 	handler := func(w http.ResponseWriter, r *http.Request) {
@@ -169,7 +169,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Without ranges, or where the server has none, an image begins again.
+// If the machine or the server does not support ranges, an image is fetched from its start.
 func TestNoResume(t *testing.T) {
 	for name, resume := range map[string]bool{"the machine has no ranges": false, "the server has none": true} {
 		t.Run(name, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A server that stalls is left after a time.
+// A machine gives up on a stalled server after a time.
 func TestStall(t *testing.T) {
 	var asked atomic.Int64
 	c := config(1)
@@ -307,7 +307,7 @@ func TestFirmwareTimers(t *testing.T) {
 	}
 }
 
-// Where nobody listens, the run ends soon and says so.
+// If no server listens, the run ends soon with that error.
 func TestNobodyListens(t *testing.T) {
 	u := serveImage(t, goodImage)
 	closed := httptest.NewServer(http.NotFoundHandler())
@@ -322,7 +322,7 @@ func TestNobodyListens(t *testing.T) {
 	wantUp(t, start(t, c), c)
 }
 
-// A run that is broken off reports what was done until then, and leaves nothing.
+// An interrupted run reports its results so far, and leaks nothing.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := config(8)
@@ -366,7 +366,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A loader whose blocks come out of order has the hash of one in order.
+// Blocks in another order give the same hash.
 func TestContentOutOfOrder(t *testing.T) {
 	var a, b content
 	s := maphash.MakeSeed()
@@ -381,7 +381,7 @@ func TestContentOutOfOrder(t *testing.T) {
 	}
 }
 
-// The report as text, JSON and picture has what the run had.
+// The report as text, JSON and picture has the figures of the run.
 func TestReports(t *testing.T) {
 	c := config(4)
 	c.Plan.Firmware = boot.IPXE

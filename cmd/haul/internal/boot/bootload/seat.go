@@ -24,15 +24,15 @@ var (
 	errRange   = errors.New("the server sends another range than asked for")
 )
 
-// A seat is one machine, with the transfer that it has under way.
+// A seat runs one machine and its current transfer.
 type seat struct {
 	run     *run
 	on, up  time.Duration // since the run began
-	content content       // of the goroutine or the pool's loop that moves the file
+	content content       // owned by the goroutine or the pool's loop that moves the file
 
 	mu      sync.Mutex
 	machine boot.Machine // mu, while a transfer is under way
-	timer   *time.Timer  // mu: looks whether the transfer has stalled
+	timer   *time.Timer  // mu: checks whether the transfer has stalled
 }
 
 // boot runs the machine until it is up, has failed, or ctx has ended.
@@ -84,13 +84,13 @@ func (s *seat) attempt(ctx context.Context, o boot.Order) {
 	s.timer = nil
 	s.machine.Ended(time.Now(), how, cause)
 	if ctx.Err() != nil && context.Cause(ctx) != errStalled {
-		return // the run was broken off
+		return // the run was interrupted
 	}
 	after := s.machine.Count()
 	s.run.ended(o.Step, o.Server, how, cause, after.Loader-before.Loader+after.Image-before.Image, err)
 }
 
-// look breaks the transfer off if nothing came for too long.
+// look cancels the transfer if nothing came for too long.
 func (s *seat) look(cancel context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *seat) look(cancel context.CancelCauseFunc) {
 	}
 }
 
-// moved notes what has come, and reports whether the machine loses power.
+// moved records how much has arrived, and reports whether the machine loses power.
 func (s *seat) moved(got, size int64) (vanish bool) {
 	s.run.heard.Store(true)
 	s.mu.Lock()
@@ -128,14 +128,15 @@ func (s *seat) load(ctx context.Context, o boot.Order) error {
 	return <-done
 }
 
-// A loaderWriter takes the blocks of a loader.
+// A loaderWriter receives the blocks of a loader.
 type loaderWriter struct {
 	seat *seat
 	got  int64
 }
 
-// WriteBlock takes a block, and vanishes with the machine. A writer learns the size
-// at the end alone, so a machine loses power at a part of what the first machine got.
+// WriteBlock takes a block, and returns poolhooks.ErrVanish if the machine loses power. A writer
+// learns the size only at the end, so the part at which a machine loses power relates to the size
+// that the first machine got.
 func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64) error {
 	w.got += int64(len(data))
 	w.seat.content.writeAt(off, data)
@@ -151,7 +152,7 @@ func (w *loaderWriter) WriteBlock(off int64, data []byte, last bool, size int64)
 // buffers are for reading images.
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// fetch fetches the image from an offset on.
+// fetch fetches the image, starting at the order's offset.
 func (s *seat) fetch(ctx context.Context, o boot.Order) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.run.config.Images[o.Server].String(), http.NoBody)
 	if err != nil {
@@ -175,8 +176,8 @@ func (s *seat) fetch(ctx context.Context, o boot.Order) error {
 	return s.read(resp.Body, size)
 }
 
-// answered takes the head of an answer, and returns the size of the whole file; 0 if it
-// is not known.
+// answered handles the header of a response, and returns the size of the whole file; 0 if it is not
+// known.
 func (s *seat) answered(resp *http.Response, offset int64) (size int64, err error) {
 	switch {
 	case resp.StatusCode == http.StatusPartialContent && offset > 0:
@@ -219,15 +220,15 @@ func (s *seat) read(body io.Reader, size int64) error {
 	}
 }
 
-// A statusError is an answer of HTTP without the file.
+// A statusError is an HTTP response without the file.
 type statusError int
 
 func (e statusError) Error() string {
 	return fmt.Sprintf("HTTP %d %s", int(e), http.StatusText(int(e)))
 }
 
-// judge says how a transfer ended, and why: in a few words, so that causes can be
-// counted. end is why its context has ended.
+// judge returns the outcome of a transfer, and the cause in a few words, so that causes can be
+// counted. end is the cause with which its context ended.
 func judge(err, end error) (boot.Outcome, string) {
 	if err == nil {
 		return boot.Whole, ""
@@ -252,15 +253,15 @@ func judge(err, end error) (boot.Outcome, string) {
 	}
 	if fault, ok := errors.AsType[*transfer.Error](err); ok && fault.Remote {
 		if fault.Code == transfer.NotDefined {
-			return boot.Broken, fault.Error() // a server that has no place, or ends
+			return boot.Broken, fault.Error() // the server is full, or shuts down
 		}
 		return boot.Denied, fault.Error()
 	}
 	return boot.Broken, reason(err)
 }
 
-// reason returns the last error of a chain, without the addresses that would make each
-// one different.
+// reason returns the innermost error of a chain, without addresses, which would make each one
+// different.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// WriteSiteText writes for people how the machines of a site came up, as simulated, and
-// the bounds that follow from the figures alone.
+// WriteSiteText writes for people how the machines of a site came up in the simulation, and the
+// bounds by arithmetic alone.
 func WriteSiteText(out io.Writer, s *boot.Site, r *boot.Simulated) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
@@ -28,7 +28,8 @@ func WriteSiteText(out io.Writer, s *boot.Site, r *boot.Simulated) error {
 	return w.Flush()
 }
 
-// A siteResult is a simulation as JSON: names only ever join.
+// A siteResult is the result of a simulation as JSON. Later versions may add names, and never
+// remove any.
 type siteResult struct {
 	Machines     int            `json:"machines"`
 	Up           int            `json:"up"`

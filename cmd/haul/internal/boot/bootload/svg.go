@@ -13,11 +13,11 @@ const (
 	svgLeft, svgRight    = 60, 16
 	svgTop, svgBottom    = 28, 44
 	svgAcross, svgUpward = svgWidth - svgLeft - svgRight, svgHeight - svgTop - svgBottom
-	svgPoints            = 400 // of a curve, at most
+	svgPoints            = 400 // most points of a curve
 )
 
-// WriteSVG draws two curves over time: machines switched on, and machines up. Both are
-// sorted times since the begin.
+// WriteSVG draws two curves over time: machines switched on, and machines up. on and up are sorted
+// times since the start.
 func WriteSVG(out io.Writer, on, up []time.Duration, machines int, span time.Duration) error {
 	span = max(span, time.Millisecond)
 	x := func(at time.Duration) float64 {

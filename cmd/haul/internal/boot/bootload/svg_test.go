@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// wantXML fails a test unless a picture is well-formed, and has a line and dashes.
+// wantXML fails the test unless a picture is well-formed, and has a solid and a dashed curve.
 func wantXML(t *testing.T, svg string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(svg))
@@ -26,7 +26,7 @@ func wantXML(t *testing.T, svg string) {
 	}
 }
 
-// Pictures of no machine and of very many are sound, and bounded.
+// Pictures of no machines and of very many are valid, and bounded in size.
 func TestSVG(t *testing.T) {
 	many := make([]time.Duration, 100_000)
 	for i := range many {

@@ -13,16 +13,16 @@ import (
 const (
 	maxEntryFile = 16 << 10 // bytes of a file of loader/entries
 	maxTitle     = 100      // bytes of a title; the rest is cut off
-	maxPath      = 255      // bytes of a name of a file
+	maxPath      = 255      // bytes of a file's name
 	maxInitrds   = 8
-	maxOptions   = 2048 // bytes of a kernel's command line, as x86 and arm64 have them
+	maxOptions   = 2048 // bytes of a kernel's command line, as on x86 and arm64
 )
 
 // An Entry is something to boot: a kernel, its initrds, and its command line.
 type Entry struct {
-	Name    string // by which [Menu.Default] selects it: that of its file, without ".conf", or its directory
+	Name    string // for [Menu.Default]: the name of its file without ".conf", or its directory
 	Title   string
-	Linux   string // names of files, without a slash in front
+	Linux   string // names of files, without a leading slash
 	Initrds []string
 	Options string
 	Arch    pxe.Arch // UnknownArch if the entry is for every machine
@@ -33,9 +33,9 @@ var entryArchs = map[string]pxe.Arch{
 	"ia32": pxe.IA32, "x64": pxe.X64, "arm": pxe.ARM, "aa64": pxe.ARM64, "riscv64": pxe.RISCV64, "loongarch64": pxe.LoongArch64,
 }
 
-// parseEntry reads a file of loader/entries (UAPI.1, Boot Loader Specification, type #1).
-// Some distributions put variables of GRUB there. Those of tuned, which may be empty, are left
-// out, and all in initrd. Another one in options is an error.
+// parseEntry reads a file of loader/entries (UAPI.1, Boot Loader Specification, type #1). Some
+// distributions put GRUB variables there. parseEntry ignores those of tuned, which may be empty,
+// and all variables in initrd. Any other variable in options is an error.
 func parseEntry(name string, text []byte) (e Entry, err error) {
 	e.Name = name
 	version := ""
@@ -94,7 +94,7 @@ func (e *Entry) addOptions(value string) {
 	e.Options = strings.TrimSpace(e.Options + " " + strings.Join(words, " "))
 }
 
-// check returns why an entry cannot be booted by iPXE.
+// check returns the reason if iPXE cannot boot an entry.
 func (e *Entry) check() error {
 	unsafe := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 	switch {
@@ -114,7 +114,8 @@ func (e *Entry) check() error {
 
 func isVariable(word string) bool { return word[0] == '$' }
 
-// entryPath returns the name of a file as an entry has it: absolute, from the top of the tree.
+// entryPath returns the name of a file from an entry, in which names are absolute, from the top of
+// the tree.
 func entryPath(value string) (string, error) {
 	name := strings.TrimLeft(value, "/")
 	if name == "" || len(name) > maxPath || slices.Contains(strings.Split(name, "/"), "..") {

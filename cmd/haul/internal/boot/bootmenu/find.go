@@ -1,5 +1,5 @@
-// Package bootmenu finds kernels in a tree, and writes the menu from which a machine boots
-// them: a script for iPXE, and one for GRUB. [Read] makes the menu.
+// Package bootmenu finds kernels in a tree, and writes a menu to boot a machine from them: a script
+// for iPXE, and one for GRUB. [Read] makes the menu.
 package bootmenu
 
 import (
@@ -11,30 +11,30 @@ import (
 
 // Bounds of the search for entries.
 const (
-	// MaxEntries is how many entries a menu has at most.
+	// MaxEntries is the most entries of a menu.
 	MaxEntries = 256
 
-	maxSearched = 1024 // directories, and files of loader/entries, that are looked at
+	maxSearched = 1024 // most directories, and files of loader/entries, to look at
 	maxDepth    = 6    // levels of directories
 	maxProblems = 32
 )
 
-// entriesDir is where the Boot Loader Specification has the entries.
+// entriesDir is the directory with the entries according to the Boot Loader Specification.
 const entriesDir = "loader/entries"
 
 // Files is the tree in which [Read] looks for kernels.
 type Files interface {
-	// Names returns the names in a directory, sorted. Those of directories end with a slash.
-	// "." is the top of the tree. The slice is the caller's.
+	// Names returns the names in a directory, sorted. Names of directories end with a slash. "." is
+	// the top of the tree. The caller may change the slice.
 	Names(dir string) ([]string, error)
 
-	// Read returns the content of a file. One of more than max bytes is an error.
+	// Read returns the content of a file. It fails if the file has more than max bytes.
 	Read(name string, max int) ([]byte, error)
 }
 
-// Read makes a menu of the entries in loader/entries, in the order of their names. If no
-// such entry can be used, each directory that holds one kernel and one initrd is an entry.
-// Whatever is wrong about a single entry is in [Menu.Problems], and the others are there.
+// Read makes a menu of the entries in loader/entries, in the order of their names. If none of them
+// is usable, each directory that holds one kernel and one initrd becomes an entry. Problems with
+// single entries are listed in [Menu.Problems], and do not affect the others.
 func Read(files Files) Menu {
 	m := Menu{Timeout: 10 * time.Second}
 	m.readEntries(files)
@@ -44,7 +44,7 @@ func Read(files Files) Menu {
 	return m
 }
 
-// problem notes what is wrong about a name.
+// problem records what is wrong with the file or directory name.
 func (m *Menu) problem(name string, err error) {
 	if len(m.Problems) < maxProblems {
 		m.Problems = append(m.Problems, fmt.Errorf("%s: %w", name, err))
@@ -56,7 +56,7 @@ var errManyEntries = fmt.Errorf("the menu is full: %d entries are the most", Max
 func (m *Menu) readEntries(files Files) {
 	names, err := files.Names(entriesDir)
 	if err != nil {
-		return // most trees have none
+		return // most trees have no such directory
 	}
 	for i, file := range names {
 		name, ok := strings.CutSuffix(file, ".conf")
@@ -81,7 +81,7 @@ func (m *Menu) readEntries(files Files) {
 	}
 }
 
-// searchDirs finds directories with one kernel and one initrd, those above first.
+// searchDirs finds directories with one kernel and one initrd, top levels first.
 func (m *Menu) searchDirs(files Files) {
 	queue := []string{"."}
 	for searched := 0; len(queue) > 0; searched++ {
@@ -118,7 +118,7 @@ func (m *Menu) searchDirs(files Files) {
 	}
 }
 
-// dirEntry makes an entry of a directory with one kernel and one initrd.
+// dirEntry makes an entry from a directory with exactly one kernel and one initrd.
 func dirEntry(dir, prefix string, names []string) (Entry, bool) {
 	kernel, ok := only(names, isKernel)
 	if !ok {
@@ -135,7 +135,7 @@ func dirEntry(dir, prefix string, names []string) (Entry, bool) {
 	return e, len(e.Linux) <= maxPath && len(e.Initrds[0]) <= maxPath
 }
 
-// only returns the one name for which is holds; ok is false if there are none or several.
+// only returns the one name for which is holds; ok is false if there is none or more than one.
 func only(names []string, is func(string) bool) (found string, ok bool) {
 	for _, name := range names {
 		if is(strings.ToLower(name)) {
@@ -148,7 +148,7 @@ func only(names []string, is func(string) bool) (found string, ok bool) {
 	return found, ok
 }
 
-// isKernel and isInitrd know the names that distributions use, in lower case.
+// isKernel and isInitrd recognize the names that distributions use, in lower case.
 func isKernel(name string) bool {
 	return !isAbout(name) && (strings.HasPrefix(name, "vmlinuz") || strings.HasPrefix(name, "bzimage") ||
 		slices.Contains([]string{"linux", "kernel", "image"}, name))
@@ -158,7 +158,7 @@ func isInitrd(name string) bool {
 	return !isAbout(name) && (strings.HasPrefix(name, "initrd") || strings.HasPrefix(name, "initramfs"))
 }
 
-// isAbout reports whether a name is that of a directory, or of a file about another file.
+// isAbout reports whether a name belongs to a directory, or to a file about another file.
 func isAbout(name string) bool {
 	for _, ending := range []string{"/", ".sig", ".asc", ".sha256", ".sha512", ".md5", ".txt", ".json"} {
 		if strings.HasSuffix(name, ending) {

@@ -11,18 +11,18 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// GRUBName is the script that GRUB looks for on the server which it came from: see
+// GRUBName is the script that GRUB looks for on the server that it was loaded from: see
 // [Menu.AppendGRUB].
 const GRUBName = "grub/grub.cfg"
 
-// AppendGRUB appends the menu as a script for GRUB, for the name [GRUBName]. With Secure Boot,
-// GRUB boots what iPXE may not: kernels that are signed.
+// AppendGRUB appends the menu as a script for GRUB, to be served as [GRUBName]. With Secure Boot,
+// GRUB can boot signed kernels, which iPXE may not.
 //
-// Titles, names and options may have any content, as in [Menu.AppendScript]. An entry that GRUB
-// cannot boot is left out, such as one with a backslash or a single quote in its options, in
-// front of which GRUB puts a backslash: see [Menu.GRUBProblems].
+// Titles, names and options may have any content, as in [Menu.AppendScript]. Entries that GRUB
+// cannot boot are left out: see [Menu.GRUBProblems]. An example is an entry with a backslash or a
+// single quote in its options, because GRUB puts a backslash in front of these.
 func (m *Menu) AppendGRUB(b []byte) []byte {
-	// After HTTP boot, GRUB without a driver for HTTP is sent here by TFTP.
+	// After HTTP boot, this sends a GRUB without an HTTP driver here by TFTP.
 	b = append(b, `if [ "$config_directory" = "(tftp,$net_default_server)/grub" ]; then
 	set root="tftp,$net_default_server"
 fi
@@ -45,8 +45,8 @@ set default=`...)
 	return b
 }
 
-// GRUBProblems returns the entries that the menu for iPXE has, and that for GRUB has not, and why:
-// the first of them.
+// GRUBProblems returns the entries that are in the menu for iPXE but not in that for GRUB, with the
+// reasons. It returns at most maxProblems.
 func (m *Menu) GRUBProblems() (all []error) {
 	for i := range m.Entries {
 		e := &m.Entries[i]
@@ -57,11 +57,11 @@ func (m *Menu) GRUBProblems() (all []error) {
 	return all
 }
 
-// grubDisk boots the disk. Firmware that GRUB returns to may show its setup and not try the
-// next device, so GRUB looks for the boot loaders of distributions itself, and then for the
-// one of UEFI's default name, which has the architecture as UEFI calls it (UEFI 2.10 §3.5.1.1).
-// A GRUB that has its modules from the network knows no partitions without those for them.
-// Of the names, arm, riscv64 and loongarch64 have the same name for GRUB.
+// grubDisk boots the disk. When GRUB exits, firmware may show its setup instead of trying the next
+// device. So GRUB looks for the boot loaders of distributions itself, and then for UEFI's default
+// loader, whose name contains UEFI's name of the architecture (UEFI 2.10 §3.5.1.1). A GRUB that
+// loads its modules from the network cannot read partitions without the modules for them. GRUB's
+// names arm, riscv64 and loongarch64 are the same as those of UEFI.
 const grubDisk = `menuentry 'Disk of this machine' --id local {
 	set suffix=$grub_cpu
 	if [ "$grub_cpu" = x86_64 ]; then
@@ -115,7 +115,7 @@ func (e *Entry) appendGRUB(b []byte, i int) []byte {
 	}
 	title := printable(e.Title)
 	if strings.HasPrefix(title, "-") {
-		title = " " + title // otherwise it may be an option of menuentry
+		title = " " + title // otherwise menuentry may take it for an option
 	}
 	b = appendQuoted(append(b, "menuentry"...), title)
 	b = append(appendLabel(append(b, " --id "...), i), " {\n"...)
@@ -124,7 +124,8 @@ func (e *Entry) appendGRUB(b []byte, i int) []byte {
 	if bytes.Equal(asIs, encoded) {
 		b = append(b, asIs...)
 	} else {
-		// GRUB encodes no name: what it sends by HTTP has to be part of a URL.
+		// GRUB does not encode names: a name that it requests by HTTP has to be part of a URL
+		// already.
 		b = append(b, "\tif [ \"$root\" = \"tftp,$net_default_server\" ]; then\n"...)
 		b = append(append(append(b, asIs...), "\telse\n"...), encoded...)
 		b = append(b, "\tfi\n"...)
@@ -136,8 +137,8 @@ func (e *Entry) appendGRUB(b []byte, i int) []byte {
 	return b
 }
 
-// appendGRUBFiles appends the commands that load an entry. path returns the name by which GRUB
-// asks for a file.
+// appendGRUBFiles appends the commands that load an entry. path returns the name with which GRUB
+// requests a file.
 func (e *Entry) appendGRUBFiles(b []byte, path func(name string) string) []byte {
 	b = appendQuoted(append(b, "\tlinux"...), "/"+path(e.Linux))
 	for _, word := range kernelWords(e.Options) {
@@ -154,15 +155,15 @@ func (e *Entry) appendGRUBFiles(b []byte, path func(name string) string) []byte 
 	return append(b, '\n')
 }
 
-// appendQuoted appends a space and a word, which GRUB takes as it is.
+// appendQuoted appends a space and a word, quoted so that GRUB takes it literally.
 func appendQuoted(b []byte, word string) []byte {
 	b = append(b, " '"...)
 	b = append(b, strings.ReplaceAll(word, "'", `'\''`)...)
 	return append(b, '\'')
 }
 
-// kernelWords cuts options into words as a kernel does, which reads white space between double
-// quotes as part of a word. GRUB quotes such a word again.
+// kernelWords splits options into words as a kernel does, for which white space between double
+// quotes is part of a word. GRUB quotes such a word again.
 func kernelWords(options string) []string {
 	quoted := false
 	words := strings.FieldsFunc(options, func(r rune) bool {

@@ -27,8 +27,8 @@ func TestGRUB(t *testing.T) {
 	}
 }
 
-// grubWords cuts a command of GRUB into words, as far as the script for it needs that. ok is
-// false if there is more than words: a variable, or a second command.
+// grubWords splits a GRUB command into words, as far as the generated script needs it. ok is false
+// if the line has a variable or a second command.
 func grubWords(line string) (words []string, ok bool) {
 	for line = strings.TrimLeft(line, "\t "); line != ""; line = strings.TrimLeft(line, " ") {
 		word := ""
@@ -56,7 +56,7 @@ func grubWords(line string) (words []string, ok bool) {
 	return words, true
 }
 
-// Whatever an entry has, GRUB sees one title, one kernel with its options, and its initrds. By
+// Whatever an entry contains, GRUB sees one title, one kernel with its options, and its initrds. By
 // HTTP their names are parts of URLs.
 func FuzzGRUB(f *testing.F) {
 	f.Add("Debian", "vmlinuz", `root=/dev/sda1 a="b c"`)
@@ -80,7 +80,7 @@ func FuzzGRUB(f *testing.F) {
 		lines := strings.Split(script, "\n")
 		words := [][]string{{"linux", "/" + kernel}, {"initrd", "/" + kernel, "/b"}}
 		words[0] = append(words[0], kernelWords(options)...)
-		if encoded := string(urlpath.Append(nil, kernel)); encoded != kernel { // by TFTP, and else
+		if encoded := string(urlpath.Append(nil, kernel)); encoded != kernel { // the script distinguishes TFTP
 			if lines[1] != "\tif [ \"$root\" = \"tftp,$net_default_server\" ]; then" || lines[4] != "\telse" || lines[7] != "\tfi" {
 				t.Fatalf("it does not depend on the protocol: %q", script)
 			}
@@ -91,7 +91,7 @@ func FuzzGRUB(f *testing.F) {
 			t.Fatalf("%d lines: %q", len(lines), script)
 		}
 		want := printable(title)
-		if strings.HasPrefix(want, "-") { // GRUB takes a word that begins so for options
+		if strings.HasPrefix(want, "-") { // GRUB takes a word with a leading dash for an option
 			want = " " + want
 		}
 		for i, want := range slices.Insert(words, 0, []string{"menuentry", want, "--id", "entry0", "{"}) {
@@ -102,7 +102,7 @@ func FuzzGRUB(f *testing.F) {
 	})
 }
 
-// A kernel takes white space between quotes for a part of a word.
+// For a kernel, white space between quotes is part of a word.
 func TestKernelWords(t *testing.T) {
 	for options, want := range map[string][]string{
 		"":                       nil,

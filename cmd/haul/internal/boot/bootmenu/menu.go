@@ -11,23 +11,24 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// AutoexecName is the script that iPXE for UEFI looks for beside itself: see [AppendAutoexec].
+// AutoexecName is the script that iPXE for UEFI looks for in its own directory: see
+// [AppendAutoexec].
 const AutoexecName = "autoexec.ipxe"
 
-// A Menu is what iPXE shows, and what it does if nobody chooses.
+// A Menu is the menu that iPXE or GRUB shows, with its default choice.
 type Menu struct {
 	Entries []Entry
 
-	// Default is the Name of the entry that is booted after Timeout, or empty for the disk of
-	// the machine. A Timeout of 0 waits for ever.
+	// Default is the Name of the entry that boots after Timeout, or empty for the disk of the
+	// machine. A Timeout of 0 waits forever.
 	Default string
 	Timeout time.Duration
 
-	// Problems are the entries that were left out, and why.
+	// Problems lists the entries that were left out, with the reasons.
 	Problems []error
 }
 
-// Check returns an error if no entry of the name Default can be booted.
+// Check returns an error if no bootable entry has the name Default.
 func (m *Menu) Check() error {
 	if m.Default != "" && m.index(m.Default) < 0 {
 		return fmt.Errorf("no entry has the name %q, which is to be booted by default", m.Default)
@@ -36,7 +37,7 @@ func (m *Menu) Check() error {
 }
 
 // IPXEProblems returns the first entries that iPXE of early 2019, which Debian 12 has, cannot load.
-// Such an iPXE asks by HTTP for another name than that of the script, if it is not ASCII.
+// By HTTP, such an iPXE requests a wrong name if the name in the script is not ASCII.
 func (m *Menu) IPXEProblems() (all []error) {
 	for _, e := range m.Entries {
 		if len(all) < maxProblems && strings.ContainsFunc(e.Linux+strings.Join(e.Initrds, ""), func(r rune) bool { return r >= utf8.RuneSelf }) {
@@ -55,13 +56,13 @@ func (m *Menu) index(name string) int {
 	return -1
 }
 
-// AppendScript appends the menu as a script for iPXE, for the name [pxe.ScriptName]. The script
-// first runs hosts/MAC.ipxe instead, if that is there: a MAC is written as 52-54-00-12-34-56.
-// All files are fetched from where the script came from. A boot from the disk ends iPXE with
-// an error on UEFI: after a success firmware would show its menu and not try the next device.
+// AppendScript appends the menu as a script for iPXE, to be served as [pxe.ScriptName]. If
+// hosts/MAC.ipxe exists, the script runs that instead; a MAC is written as 52-54-00-12-34-56. All
+// files are fetched from the server of the script. To boot from the disk, iPXE exits with an error
+// on UEFI: after a success, firmware would show its menu instead of trying the next device.
 //
-// Titles, names and options may have any content: none of it becomes a command of iPXE. An
-// entry that iPXE cannot boot is left out, such as one with a control character in its options.
+// Titles, names and options may have any content; none of it becomes an iPXE command. Entries that
+// iPXE cannot boot are left out, such as one with a control character in its options.
 func (m *Menu) AppendScript(b []byte) []byte {
 	b = append(b, "#!ipxe\n"+
 		"chain --autofree --replace /hosts/${mac:hexhyp}.ipxe ||\n"+
@@ -102,9 +103,9 @@ func (m *Menu) AppendScript(b []byte) []byte {
 	return b
 }
 
-// AppendAutoexec appends the script that iPXE for UEFI looks for beside itself, under the name
-// autoexec.i It gets an address, then the script that the answer to iPXE names, or else
-// [pxe.ScriptName].
+// AppendAutoexec appends the script that iPXE for UEFI looks for in its own directory, under the
+// name autoexec.ipxe. The script gets an address, then runs the script that the answer to iPXE
+// names, or else [pxe.ScriptName].
 func AppendAutoexec(b []byte) []byte {
 	return append(b, "#!ipxe\n"+
 		"dhcp ||\n"+
@@ -112,8 +113,8 @@ func AppendAutoexec(b []byte) []byte {
 		"chain --autofree --replace /"+pxe.ScriptName+"\n"...)
 }
 
-// conditions are commands of iPXE that succeed where a kernel of an architecture runs. With a
-// BIOS iPXE has 32 bits, and starts kernels of 64 as well.
+// conditions are iPXE commands that succeed where a kernel of an architecture runs. On a BIOS, iPXE
+// has 32 bits, and starts 64-bit kernels as well.
 var conditions = map[pxe.Arch]string{
 	pxe.IA32:        "iseq ${buildarch} i386",
 	pxe.X64:         "iseq ${buildarch} x86_64 || iseq ${platform} pcbios",
@@ -123,7 +124,7 @@ var conditions = map[pxe.Arch]string{
 	pxe.LoongArch64: "iseq ${buildarch} loong64",
 }
 
-// appendItem appends the line of the menu.
+// appendItem appends the line of an entry in the menu.
 func (e *Entry) appendItem(b []byte, i int) []byte {
 	condition := conditions[e.Arch]
 	if condition != "" {
@@ -136,8 +137,8 @@ func (e *Entry) appendItem(b []byte, i int) []byte {
 	return append(b, '\n')
 }
 
-// appendBoot appends the commands that boot an entry. A kernel of UEFI finds its initrds by
-// their names on its command line, or as iPXE passes them since 2020.
+// appendBoot appends the commands that boot an entry. A UEFI kernel finds its initrds by their
+// names on its command line, or as iPXE passes them since 2020.
 func (e *Entry) appendBoot(b []byte, i int) []byte {
 	b = append(appendLabel(append(b, ':'), i), "\nimgfree ||\nkernel /"...)
 	b = urlpath.Append(b, e.Linux)
@@ -160,15 +161,16 @@ func appendInitrd(b []byte, n int) []byte {
 	return append(strconv.AppendInt(append(b, "initrd"...), int64(n), 10), ".img"...)
 }
 
-// nothing is a setting that does not exist. iPXE cuts a line into words and commands, and
-// expands settings only then. So it separates what iPXE would join, and hides what it would see.
+// nothing is a setting that does not exist. iPXE expands settings only after it has split a line
+// into words and commands. So this setting separates characters that iPXE would join, and hides
+// words that it would interpret.
 const nothing = "${nothing}"
 
-// appendWords appends a space and a word, for each word of a text, so that iPXE passes them to
-// the command as they are. The text has no control characters, and no "${".
+// appendWords appends each word of a text after a space, written so that iPXE passes it to the
+// command unchanged. The text must not contain control characters or "${".
 //
-// iPXE has no quotes. It ends a command at the words ||, && and ;, takes a word that begins
-// with # for a comment, and joins a line that ends with a backslash to the next.
+// iPXE has no quotes. It ends a command at the words ||, && and ;, treats a word that begins with #
+// as a comment, and joins a line that ends with a backslash to the next.
 func appendWords(b []byte, text string) []byte {
 	for word := range strings.FieldsSeq(text) {
 		b = append(b, ' ')
@@ -183,8 +185,8 @@ func appendWords(b []byte, text string) []byte {
 	return b
 }
 
-// printable returns a title that a menu can show: ASCII, not longer than a line, and without
-// settings of iPXE.
+// printable returns a title that a menu can show: ASCII, at most maxTitle bytes, and without iPXE
+// settings.
 func printable(title string) string {
 	title = strings.Map(func(r rune) rune {
 		switch {

@@ -44,7 +44,8 @@ func treeOf(files map[string]string) tree {
 	return tr
 }
 
-// The scripts of a tree with entries, of one with directories, and of an empty one.
+// This test covers the scripts of a tree with entries, of one with directories, and of an empty
+// one.
 func TestScripts(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"entries": {
@@ -80,7 +81,7 @@ func TestScripts(t *testing.T) {
 	golden.Compare(t, "autoexec.txt", string(AppendAutoexec(nil)))
 }
 
-// A menu can boot an entry by default, or wait for ever.
+// A menu can boot an entry by default, or wait forever.
 func TestMenuDefault(t *testing.T) {
 	m := Read(treeOf(map[string]string{"a/linux": "", "a/initrd": "", "b/linux": "", "b/initrd": ""}))
 	m.Default, m.Timeout = "b", 0
@@ -118,7 +119,7 @@ func TestParseEntryRefuses(t *testing.T) {
 	}
 }
 
-// A tree with more than the bounds gives a menu within them, and a problem.
+// A tree that exceeds the bounds gives a menu within them, and a problem.
 func TestMenuIsBounded(t *testing.T) {
 	files, dirs := map[string]string{}, map[string]string{}
 	for i := range MaxEntries + 1 {
@@ -152,9 +153,9 @@ func TestMenuIsBounded(t *testing.T) {
 	}
 }
 
-// commands cuts a script as iPXE does it (its core/exec.c, core/settings.c, image/script.c):
-// lines are joined at backslashes, cut into words at white space, then into commands, and
-// settings are expanded last. Each setting has its name as its value, but "nothing".
+// commands splits a script as iPXE does (its core/exec.c, core/settings.c, image/script.c): lines
+// are joined at backslashes and split into words at white space, then into commands, and settings
+// are expanded last. The value of each setting is its name, except that "nothing" is empty.
 func commands(script string) (all [][]string) {
 	script = strings.ReplaceAll(strings.ReplaceAll(script, "\r\n", "\n"), "\\\n", "")
 	for line := range strings.Lines(script) {
@@ -207,8 +208,8 @@ func expand(word string) string {
 	}
 }
 
-// Whatever an entry has, iPXE sees the commands of the menu and no other ones, with the
-// words of the title and the options as they are.
+// Whatever an entry contains, iPXE sees only the commands of the menu, with the words of the title
+// and the options unchanged.
 func FuzzMenu(f *testing.F) {
 	f.Add("Debian", "vmlinuz", "root=/dev/sda1 quiet", "dir")
 	f.Add("a || shell", "a && shell", "x ; shell", "${buildarch}")
@@ -219,7 +220,7 @@ func FuzzMenu(f *testing.F) {
 	f.Fuzz(func(t *testing.T, title, kernel, options, dir string) {
 		e, err := parseEntry("x", []byte("linux "+kernel+"\ninitrd "+kernel+"\ntitle "+title+"\noptions "+options))
 		if err != nil {
-			// A program may have made it.
+			// Another program may have created the entry.
 			e = Entry{Name: dir, Title: title, Linux: kernel, Initrds: []string{kernel, dir}, Options: options}
 			if bad := e.check(); bad != nil {
 				good := Entry{Name: "good", Linux: "l"}
@@ -274,7 +275,7 @@ func FuzzMenu(f *testing.F) {
 	})
 }
 
-// The conditions and the names of the specification are about the same architectures.
+// The conditions and the names of the specification cover the same architectures.
 func TestEntryArchitectures(t *testing.T) {
 	known := map[pxe.Arch]bool{}
 	for name, arch := range entryArchs {

@@ -1,8 +1,8 @@
-// Package dhcpadvice writes the lines by which a DHCP server names boot files itself, as
-// "haul boot" would beside it. It is behind "haul boot --advise".
+// Package dhcpadvice writes configuration lines with which a DHCP server names boot files itself,
+// as "haul boot" would next to it. It implements "haul boot --advise".
 //
-// The offerings come from [Offerings], which asks a [pxe.Server]. advice.go has what the
-// DHCP servers have in common; dnsmasq.go, isc.go and kea.go write for one server each.
+// The offerings come from [Offerings], which asks a [pxe.Server]. advice.go has the parts that are
+// common to all DHCP servers; dnsmasq.go, isc.go and kea.go each write for one server.
 package dhcpadvice
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// writers write for one kind of server each.
+// writers has a function for each kind of server, which writes its lines.
 var writers = map[string]func(*advice) string{"dnsmasq": dnsmasq, "isc": isc, "kea": kea}
 
 // Servers returns the names of the kinds of servers.
 func Servers() []string { return []string{"dnsmasq", "isc", "kea"} }
 
-// Write returns lines for the configuration of a server of a kind. addr is where clients
-// reach haul, and all is what they get from it.
+// Write returns configuration lines for a kind of server. addr is where clients reach haul, and all
+// is what haul offers them.
 func Write(server string, addr dhcp.Addr, all []Offering) (string, error) {
 	write, ok := writers[server]
 	if !ok {
@@ -32,13 +32,13 @@ func Write(server string, addr dhcp.Addr, all []Offering) (string, error) {
 	return write(newAdvice(addr.String(), all)), nil
 }
 
-// An advice is what a server has to say.
+// An advice is the content of a server's configuration lines.
 type advice struct {
 	addr   string
 	all    []Offering
-	hosts  []dhcp.MAC // that have offerings of their own
+	hosts  []dhcp.MAC // machines with their own offerings
 	archs  []pxe.Arch
-	noHTTP bool // iPXE without HTTP gets something else
+	noHTTP bool // iPXE without HTTP gets a different offering
 }
 
 func newAdvice(addr string, all []Offering) *advice {
@@ -55,18 +55,18 @@ func newAdvice(addr string, all []Offering) *advice {
 	return a
 }
 
-// has reports whether clients of a class get something.
+// has reports whether there is an offering for a class.
 func (a *advice) has(class pxe.Class) bool {
 	return slices.ContainsFunc(a.all, func(o Offering) bool { return o.Class == class })
 }
 
-// firmware are the classes of an offering for [pxe.PXEClient].
+// firmware are the classes that an offering for [pxe.PXEClient] covers.
 var firmware = []pxe.Class{pxe.PXEClient, pxe.UBoot}
 
-// number returns a number of option 93 in hexadecimal.
+// number formats a value of option 93 in hexadecimal.
 func number(n uint16) string { return hex.EncodeToString(binary.BigEndian.AppendUint16(nil, n)) }
 
-// colons writes bytes as 06:01:08.
+// colons formats bytes as 06:01:08.
 func colons(b []byte) string {
 	var s strings.Builder
 	for i, c := range b {
@@ -78,7 +78,8 @@ func colons(b []byte) string {
 	return s.String()
 }
 
-// about explains the lines. others are the lines for boot files that must not stay.
+// about returns an explanation of the lines. others names the existing lines for boot files that
+// the administrator must remove.
 func (a *advice) about(kind, others string) []string {
 	lines := []string{
 		"Boot files for boot clients, as \"haul boot\" offers them: from haul boot --advise " + kind + ".",
@@ -94,7 +95,7 @@ func (a *advice) about(kind, others string) []string {
 	return lines
 }
 
-// comment returns lines behind a mark.
+// comment returns lines as comments, with a leading #.
 func comment(lines []string) string {
 	var s strings.Builder
 	for _, l := range lines {

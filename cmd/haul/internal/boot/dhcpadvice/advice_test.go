@@ -15,8 +15,8 @@ var server = dhcp.Addr{192, 0, 2, 9}
 
 func mac(last byte) dhcp.MAC { return dhcp.MakeMAC([]byte{0x52, 0x54, 0, 0x12, 0x34, last}) }
 
-// testRules have rules for single machines, and a file whose name has a meaning in files of
-// settings.
+// testRules returns rules for single machines, and a file whose name has special characters in
+// configuration files.
 func testRules() pxe.Rules {
 	return pxe.Rules{
 		Files:    map[pxe.Arch]string{pxe.BIOS: "undionly.kpxe", pxe.X64: "ipxe.efi"},
@@ -24,7 +24,7 @@ func testRules() pxe.Rules {
 		Hosts: map[dhcp.MAC]pxe.Host{
 			mac(1): {Ignore: true},
 			mac(3): {File: `grub "new", #1 \x.efi`},
-			mac(4): {Form: pxe.Direct}, // gets what others get
+			mac(4): {Form: pxe.Direct}, // gets the same as others
 		},
 	}
 }
@@ -42,8 +42,8 @@ func write(t *testing.T, kind string, r pxe.Rules) string {
 	return text
 }
 
-// The lines for each kind of server, as they were read and found right. Package interop has
-// dnsmasq read them.
+// The lines for each kind of server are compared with reviewed ones. Package interop makes dnsmasq
+// read them.
 func TestLines(t *testing.T) {
 	for _, kind := range Servers() {
 		golden.Compare(t, kind+".txt", write(t, kind, testRules()))
@@ -53,7 +53,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Only machines with rules get something if others are to get nothing.
+// With KnownOnly, only machines with rules get something.
 func TestKnownOnly(t *testing.T) {
 	r := testRules()
 	r.KnownOnly = true
@@ -64,8 +64,8 @@ func TestKnownOnly(t *testing.T) {
 	}
 }
 
-// The lines for Kea are JSON. Each class has a name of its own and comes after those that it
-// asks for.
+// The lines for Kea are JSON. Each class has a unique name, and comes after the classes that it
+// refers to.
 func TestKeaIsJSON(t *testing.T) {
 	var doc struct {
 		Dhcp4 struct {

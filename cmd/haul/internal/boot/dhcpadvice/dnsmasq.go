@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// dnsmasq gives tags to clients by what they send, and files by tags. It may compare in
-// any order, so that the tags of no two files fit one client.
+// dnsmasq writes lines for dnsmasq, which assigns tags to clients by their options, and files by
+// tags. It may evaluate the lines in any order, so no client may match the tags of two files.
 func dnsmasq(a *advice) string {
 	var s strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
@@ -93,7 +93,7 @@ func (a *advice) tags(o Offering) string {
 	return "tag:" + strings.Join(tags, ",tag:")
 }
 
-// dnsmasqText quotes a text if a character of it has a meaning in dnsmasq's file.
+// dnsmasqText quotes a text if it has a character with a meaning in dnsmasq's file.
 func dnsmasqText(s string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._~/:%", r)

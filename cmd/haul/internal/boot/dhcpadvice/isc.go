@@ -15,7 +15,7 @@ option ipxe-features code 175 = encapsulate ipxe;
 option ipxe.http code 19 = unsigned integer 8;
 `
 
-// isc writes one chain of conditions, of which dhcpd takes the first that holds.
+// isc writes one chain of conditions, of which dhcpd applies the first that holds.
 func isc(a *advice) string {
 	var s strings.Builder
 	s.WriteString(comment(a.about("isc", "filename, next-server")))
@@ -30,7 +30,7 @@ func isc(a *advice) string {
 		word = "elsif"
 	}
 	var host dhcp.MAC
-	// A machine with a rule of its own gets nothing else.
+	// A machine with its own rule gets nothing else.
 	last := func() {
 		if host != (dhcp.MAC{}) {
 			when(iscHost(host))
@@ -51,7 +51,7 @@ func isc(a *advice) string {
 
 func iscHost(mac dhcp.MAC) string { return "hardware = 1:" + mac.String() }
 
-// iscCondition is true for the clients of an offering.
+// iscCondition returns a condition that is true for the clients of an offering.
 func (a *advice) iscCondition(o Offering) string {
 	const vendor = "option vendor-class-identifier"
 	var all []string
@@ -66,7 +66,7 @@ func (a *advice) iscCondition(o Offering) string {
 		case o.NoHTTP:
 			all = append(all, "not exists ipxe.http")
 		case a.noHTTP:
-			any = []string{"exists ipxe.http"} // those without come before
+			any = []string{"exists ipxe.http"} // clients without HTTP are handled before
 		default:
 			any = append(any, "exists ipxe.http")
 		}
@@ -91,7 +91,7 @@ func (a *advice) iscCondition(o Offering) string {
 	return strings.Join(appendAny(all, any), "\n  and ")
 }
 
-// appendAny appends that one of some conditions holds.
+// appendAny appends a condition that is true if one of the conditions in any holds.
 func appendAny(all, any []string) []string {
 	switch len(any) {
 	case 0:
@@ -110,7 +110,7 @@ func iscArch(arch pxe.Arch) (any []string) {
 	return any
 }
 
-// iscPi is true for a Raspberry Pi, which may say that it has a BIOS.
+// iscPi returns a condition that is true for a Raspberry Pi, which may claim to have a BIOS.
 func iscPi() string {
 	var boards []string
 	for _, vendor := range dhcp.PiVendors {

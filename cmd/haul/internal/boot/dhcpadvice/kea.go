@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// maxFile is the longest name that the field file of a DHCP packet has room for.
+// maxFile is the longest name that fits in the field file of a DHCP packet, in bytes.
 const maxFile = 127
 
 // A keaClass is an object of "client-classes".
@@ -38,7 +38,7 @@ type keaDef struct {
 	Type string `json:"type"`
 }
 
-// kea writes classes, of which a client is in one at most that names a file.
+// kea writes classes for Kea. A client is in at most one class that names a file.
 func kea(a *advice) string {
 	classes := []keaClass{{Name: "haul-ipxe", Comment: strings.Join(a.about("kea", "boot-file-name, next-server"), " "), Test: keaIPXE}}
 	if len(a.hosts) > 0 {
@@ -52,7 +52,7 @@ func kea(a *advice) string {
 		classes = append(classes, keaClass{Name: "haul-pi", Test: keaPi()})
 	}
 	for _, o := range a.all {
-		// Kea does not look into option 175.
+		// Kea cannot match on the content of option 175.
 		if o.Class != pxe.NoClass && !o.NoHTTP {
 			classes = append(classes, a.keaClass(o))
 		}
@@ -61,7 +61,7 @@ func kea(a *advice) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	_ = e.Encode(map[string]any{"Dhcp4": map[string]any{"client-classes": classes}}) // a buffer takes all
+	_ = e.Encode(map[string]any{"Dhcp4": map[string]any{"client-classes": classes}}) // writing to a buffer cannot fail
 	return b.String()
 }
 
@@ -78,7 +78,7 @@ func keaArch(arch pxe.Arch) string {
 	return "(" + strings.Join(any, " or ") + ")"
 }
 
-// keaPi is true for a Raspberry Pi, which may say that it has a BIOS.
+// keaPi returns a condition that is true for a Raspberry Pi, which may claim to have a BIOS.
 func keaPi() string {
 	var boards []string
 	for _, vendor := range dhcp.PiVendors {

@@ -12,32 +12,32 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// An Offering is what some clients get by [pxe.Rules]. A DHCP server that says the same makes
-// them boot without this one: see [Offerings].
+// An Offering is what certain clients get under [pxe.Rules]. A DHCP server that offers the same
+// lets them boot without this server: see [Offerings].
 type Offering struct {
-	MAC dhcp.MAC // of the clients; zero for all whose MAC no other Offering has
+	MAC dhcp.MAC // of the client; zero for all clients whose MAC has no other Offering
 
-	// Class is that of the clients; PXEClient stands for UBoot as well. With NoClass the
+	// Class is the class of the clients; PXEClient stands for UBoot as well. With NoClass the
 	// clients get nothing.
 	Class pxe.Class
 	Arch  pxe.Arch // of the clients; UnknownArch for all
 
-	// NoHTTP marks what iPXE gets that cannot fetch by HTTP. Without such an Offering that
-	// has no other.
+	// NoHTTP marks the Offering for iPXE without HTTP. If there is none, such an iPXE gets the same
+	// as any other.
 	NoHTTP bool
 
 	File        string // option 67: a name on this server, or a URL; empty for none
 	TFTPServer  string // option 66
 	VendorClass string // option 60; empty if the clients need none from a DHCP server
-	Vendor      []byte // option 43, in the same way
+	Vendor      []byte // option 43; empty if the clients need none from a DHCP server
 }
 
-// Offerings returns what clients of each kind get from a server with this address, as a
-// [pxe.Server] answers them: what single machines get first, in the order of their MACs. A
-// machine that gets what all others get is left out.
+// Offerings returns what clients of each kind get from a [pxe.Server] with this address. The
+// offerings for single machines come first, in the order of their MACs. A machine that gets the
+// same as all others is left out.
 //
-// A Server sends iPXE that lacks a feature to a better one first. Its Offering is what it gets
-// after that, as a DHCP server does not remember whom it sent where.
+// A Server first sends an iPXE that lacks a feature to a better iPXE. The Offering is what it gets
+// after that, because a DHCP server does not remember which clients it has redirected.
 func Offerings(r pxe.Rules, server dhcp.Addr) ([]Offering, error) {
 	s, err := pxe.NewServer(r)
 	if err != nil {
@@ -67,7 +67,7 @@ func Offerings(r pxe.Rules, server dhcp.Addr) ([]Offering, error) {
 	return append(all, common...), nil
 }
 
-// strangerMAC returns a MAC for which there is no rule.
+// strangerMAC returns a MAC without a rule.
 func strangerMAC(r pxe.Rules) dhcp.MAC {
 	for n := uint32(0); ; n++ {
 		mac := dhcp.MakeMAC(binary.BigEndian.AppendUint32([]byte{2, 0}, n))
@@ -84,7 +84,7 @@ type asker struct {
 	now  time.Time
 }
 
-// all returns what a machine gets if it is of one kind after the other.
+// all returns what a machine gets as each kind in turn.
 func (q *asker) all(mac dhcp.MAC) (all []Offering) {
 	starts := dhcp.AppendOption(nil, dhcp.FeatureEFI, []byte{1})
 	without := q.class(pxe.IPXE, starts, mac)
@@ -100,7 +100,7 @@ func (q *asker) all(mac dhcp.MAC) (all []Offering) {
 	return all
 }
 
-// class returns what a machine of a class gets, by its architecture. features are those of
+// class returns what a machine of a class gets, for each architecture. features are the features of
 // iPXE.
 func (q *asker) class(class pxe.Class, features []byte, mac dhcp.MAC) (all []Offering) {
 	for arch := range pxe.NumArchs {
@@ -112,7 +112,7 @@ func (q *asker) class(class pxe.Class, features []byte, mac dhcp.MAC) (all []Off
 		case !ok:
 		case arch == pxe.UnknownArch || class == pxe.Pi:
 			o.Arch = pxe.UnknownArch
-			return []Offering{o} // whatever it is
+			return []Offering{o} // it does not depend on the architecture
 		default:
 			all = append(all, o)
 		}
@@ -120,7 +120,7 @@ func (q *asker) class(class pxe.Class, features []byte, mac dhcp.MAC) (all []Off
 	return all
 }
 
-// ask asks as one machine.
+// ask asks the server as one machine.
 func (q *asker) ask(class pxe.Class, arch pxe.Arch, features []byte, mac dhcp.MAC) (o Offering, ok bool) {
 	h := dhcp.Header{Op: dhcp.BootRequest, HType: 1}
 	h.HLen = uint8(copy(h.HardwareAddr[:], mac.Bytes()))
@@ -129,7 +129,7 @@ func (q *asker) ask(class pxe.Class, arch pxe.Arch, features []byte, mac dhcp.MA
 		number = numbers[0]
 	}
 	var a pxe.Answer
-	// The second answer counts: the first one may send iPXE to a better one.
+	// The second answer counts: the first may send iPXE to a better iPXE.
 	for h.XID = range uint32(2) {
 		request := dhcp.AppendOption(dhcp.AppendHeader(nil, &h), dhcp.OptionMessageType, []byte{dhcp.Discover})
 		request = dhcp.AppendOption(request, dhcp.OptionArchitecture, binary.BigEndian.AppendUint16(nil, number))
@@ -137,7 +137,7 @@ func (q *asker) ask(class pxe.Class, arch pxe.Arch, features []byte, mac dhcp.MA
 		if class == pxe.IPXE {
 			request = dhcp.AppendOption(request, dhcp.OptionIPXE, features)
 		}
-		q.now = q.now.Add(time.Second) // within the bounds of a second
+		q.now = q.now.Add(time.Second) // stays within the bounds for a second
 		a = q.Handle(q.now, dhcp.AppendEnd(request, 0), pxe.Arrival{Port: dhcp.PortServer, FromPort: dhcp.PortClient, Server: q.addr}, nil)
 	}
 	if a.Reason != pxe.Answered {

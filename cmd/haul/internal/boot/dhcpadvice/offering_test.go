@@ -22,7 +22,7 @@ func (o Offering) text() string {
 	return s
 }
 
-// The offerings of rules are listed by kind, and for machines that get something else.
+// Offerings are listed by kind, and for single machines that get something else.
 func TestOfferings(t *testing.T) {
 	mac := func(last byte) dhcp.MAC { return dhcp.MakeMAC([]byte{0x52, 0x54, 0, 0, 0, last}) }
 	rules := pxe.Rules{
@@ -82,7 +82,7 @@ func TestOfferings(t *testing.T) {
 	}
 }
 
-// U-Boot gets the file of PXE firmware of its architecture, as [Offering.Class] says.
+// U-Boot gets the same file as PXE firmware of its architecture, as [Offering.Class] says.
 func TestOfferingsOfUBoot(t *testing.T) {
 	rules := pxe.Rules{Files: map[pxe.Arch]string{}, HTTPPort: 65535}
 	for a := pxe.BIOS; a < pxe.RaspberryPi; a++ {

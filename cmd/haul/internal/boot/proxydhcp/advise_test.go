@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// The lines for each DHCP server have the files that are there, those of the settings, and the
-// address that clients reach. Without one such address there are no lines.
+// The lines for each DHCP server contain the found files, those of the settings, and the address
+// that clients reach. If there is no single such address, there are no lines.
 func TestAdvise(t *testing.T) {
 	files := store.Mem(0)
 	storetest.Put(t, files, "undionly.kpxe", "")

@@ -18,22 +18,23 @@ import (
 const (
 	clientPort = 68
 
-	// askAgain is when a request that nobody answers is sent again, as it may be lost.
+	// askAgain is how long to wait for an answer before a request is sent again, as it may have
+	// been lost.
 	askAgain = time.Second
 
-	// maxOffers is how many answers end the wait. A network has a few servers.
+	// maxOffers is the number of answers that ends the wait. A network has a few servers.
 	maxOffers = 64
 )
 
 // An Offer is an answer that a machine would get.
 type Offer struct {
-	Server  netip.Addr     // that the answer names: option 54, or else its source
+	Server  netip.Addr     // the server that the answer names: option 54, or else its source
 	From    netip.AddrPort // its source
-	Address netip.Addr     // that it gives; zero for none
+	Address netip.Addr     // the address that it gives; zero for none
 	Next    netip.Addr     // the server of the boot file: siaddr, option 66, or the source
 	File    string         // the boot file, or its URL; "" for none
 	Class   string         // "PXEClient", "HTTPClient", or ""
-	Direct  bool           // it says that its file be taken: option 43.6 has bit 3 (PXE 2.1, table 2-1)
+	Direct  bool           // it directs the machine to its file: option 43.6 has bit 3 (PXE 2.1, table 2-1)
 	Menu    bool           // option 43 has a boot menu
 }
 
@@ -43,8 +44,9 @@ func (o *Offer) Boots() bool { return o.Class != "" || o.File != "" }
 // Redirects reports whether firmware asks port 4011 of the server for its file.
 func (o *Offer) Redirects() bool { return o.Class == "PXEClient" && !o.Direct }
 
-// Ask broadcasts a DISCOVER of a machine by an interface, and returns the answers that come
-// within a time. It needs root, or CAP_NET_BIND_SERVICE and beside a DHCP client CAP_NET_RAW.
+// Ask broadcasts a DISCOVER as a machine would, on the interface by, and returns the answers that
+// come within the time wait. It needs root, or CAP_NET_BIND_SERVICE; while a DHCP client runs, also
+// CAP_NET_RAW.
 func Ask(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, wait time.Duration) ([]Offer, error) {
 	s, err := openSocket(ctx, clientPort, true)
 	if err != nil {
@@ -60,8 +62,8 @@ func Ask(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, wait time.Dura
 	})
 }
 
-// AskBoot asks port 4011 of a server for the boot file, as a machine does after a redirect.
-// The machine has this computer's address. The result is empty if the server does not answer.
+// AskBoot asks port 4011 of a server for the boot file, as a machine does after a redirect. It uses
+// this computer's address. The result is empty if the server does not answer.
 func AskBoot(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, server netip.Addr, wait time.Duration) ([]Offer, error) {
 	own := by.address(server)
 	var lc net.ListenConfig
@@ -78,7 +80,7 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, server net
 	packet := k.appendRequest(nil, dhcp.Request, mac, xid, own.As4())
 	d := departure{from: own, to: netip.AddrPortFrom(server, dhcp.PortPXE)}
 	if by.contains(server) {
-		d.index = by.Index // or else a server on this computer would see it come by loopback
+		d.index = by.Index // otherwise a server on this computer would see it arrive on loopback
 	}
 	send := func() error { return s.sendOne(packet, d) }
 	return collect(ctx, s, wait, 1, send, func(p *dhcp.Packet, _ arrival) bool {
@@ -86,9 +88,9 @@ func AskBoot(ctx context.Context, k Kind, by Interface, mac dhcp.MAC, server net
 	})
 }
 
-// collect sends a packet, and gathers the answers that fit until the time is over, or there are
-// as many as the limit. As long as there is none it sends again. Otherwise it does not: a server
-// may answer the same machine differently the second time.
+// collect sends a packet, and gathers matching answers until the time is over or there are limit of
+// them. As long as it has no answer it sends again, but not afterwards: a server may answer the
+// same machine differently the second time.
 func collect(ctx context.Context, s *socket, wait time.Duration, limit int, send func() error, fits func(*dhcp.Packet, arrival) bool) (offers []Offer, err error) {
 	again := time.Now()
 	end := again.Add(wait)
@@ -137,7 +139,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// readOffer reads what a machine would take from an answer.
+// readOffer reads the parts of an answer that a machine uses.
 func readOffer(p *dhcp.Packet, from netip.AddrPort) Offer {
 	o := Offer{Server: from.Addr(), From: from, Next: from.Addr()}
 	addr := func(a dhcp.Addr) (netip.Addr, bool) { return netip.AddrFrom4(a), a != dhcp.Addr{} }
@@ -192,13 +194,13 @@ func readVendor(v []byte) (direct, menu bool) {
 	return direct, menu
 }
 
-// text returns a field of text, which a NUL may end.
+// text returns a text field, which a NUL may end.
 func text(b []byte) string {
 	b, _, _ = bytes.Cut(b, []byte{0})
 	return string(b)
 }
 
-// RandomMAC returns a hardware address that no card has.
+// RandomMAC returns a locally administered hardware address, which no card has.
 func RandomMAC() dhcp.MAC {
 	n := rand.Uint64()
 	return dhcp.MakeMAC([]byte{0x02, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32)})

@@ -9,8 +9,7 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// Each kind of machine is what package pxe takes it for, and gets an answer that [readOffer]
-// reads as it was meant.
+// Package pxe recognizes each kind of machine, and [readOffer] reads its answer correctly.
 func TestKinds(t *testing.T) {
 	files := map[pxe.Arch]string{pxe.BIOS: "undionly.kpxe", pxe.X64: "ipxe.efi", pxe.ARM64: "arm.efi"}
 	for _, k := range Kinds {
@@ -50,7 +49,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A name of a TFTP server is no address, nor is an address with a zone, which may have any bytes.
+// The name of a TFTP server is not an address, nor is an address with a zone, which may contain any
+// bytes.
 func TestOfferOfTFTPServer(t *testing.T) {
 	from := netip.MustParseAddrPort("192.0.2.9:67")
 	for name, want := range map[string]string{"192.0.2.7": "192.0.2.7", "fe80::1%\x1b]0;": "192.0.2.9", "boot": "192.0.2.9"} {
@@ -66,7 +66,7 @@ func TestOfferOfTFTPServer(t *testing.T) {
 	}
 }
 
-// Option 43 of a server may be anything.
+// Option 43 of a server may contain anything.
 func FuzzVendorOption(f *testing.F) {
 	for _, seed := range []string{"", "\x06\x01\x08\xff", "\x00\x06\x01\x07", "\x06\xff", "\x09\x00", "\x06\x01"} {
 		f.Add([]byte(seed))

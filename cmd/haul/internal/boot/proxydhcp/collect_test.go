@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/internal/dhcp"
 )
 
-// asker returns a socket, and what sends it an answer, as a server does.
+// asker returns a socket, and a function that sends it an answer as a server does.
 func asker(t *testing.T) (s *socket, answer func()) {
 	t.Helper()
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -40,8 +40,8 @@ func asker(t *testing.T) (s *socket, answer func()) {
 
 func anyPacket(*dhcp.Packet, arrival) bool { return true }
 
-// A request that was answered is not sent again: a server that answers a second one
-// differently would look like two.
+// A request is not sent again after an answer: a server that answers the second one differently
+// would look like two servers.
 func TestCollectAsksOnce(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	s, answer := asker(t)
@@ -80,14 +80,14 @@ func TestCollectEnds(t *testing.T) {
 	t.Parallel()
 	s, answer := asker(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	// Behind an answer the next deadline is an hour away.
+	// After an answer the next deadline is an hour away.
 	_, err := collect(ctx, s, time.Hour, maxOffers, func() error { answer(); return nil }, func(*dhcp.Packet, arrival) bool { cancel(); return true })
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
 
-// As many answers as are wanted end the wait.
+// The wait ends once there are as many answers as the limit.
 func TestCollectEnough(t *testing.T) {
 	t.Parallel()
 	s, answer := asker(t)
@@ -97,7 +97,7 @@ func TestCollectEnough(t *testing.T) {
 	}
 }
 
-// A packet that cannot be sent says so, and the others of a batch are sent.
+// A packet that cannot be sent reports an error, and the others of the batch are sent.
 func TestSendBatch(t *testing.T) {
 	t.Parallel()
 	s, _ := asker(t)

@@ -8,14 +8,14 @@ import (
 // headerLen is the length of a UDP header: RFC 768.
 const headerLen = 8
 
-// A header is that of a UDP datagram. Its checksum is not looked at, as on a local network
-// the network cards may leave it open.
+// A header is the header of a UDP datagram. Its checksum is not verified, because on a local
+// network the network cards may not have filled it in.
 type header struct {
 	from, to uint16
 	length   int // of the header and what follows
 }
 
-// parseHeader reads the header of a datagram, and reports whether the datagram is whole.
+// parseHeader reads the header of a datagram, and reports whether the datagram is complete.
 func parseHeader(datagram []byte) (h header, whole bool) {
 	if len(datagram) < headerLen {
 		return h, false
@@ -25,7 +25,7 @@ func parseHeader(datagram []byte) (h header, whole bool) {
 	return h, h.length >= headerLen && h.length <= len(datagram)
 }
 
-// appendDatagram appends a UDP datagram with its checksum. Both addresses are of IPv4.
+// appendDatagram appends a UDP datagram with its checksum. Both addresses are IPv4.
 func appendDatagram(b []byte, from, to netip.AddrPort, payload []byte) []byte {
 	begin := len(b)
 	be := binary.BigEndian
@@ -39,7 +39,7 @@ func appendDatagram(b []byte, from, to netip.AddrPort, payload []byte) []byte {
 	return b
 }
 
-// checksum returns the checksum of a UDP datagram, whose own field is 0.
+// checksum returns the checksum of a UDP datagram whose checksum field is 0.
 func checksum(datagram []byte, from, to netip.Addr) uint16 {
 	const protocol = 17
 	a, z := from.As4(), to.As4()
@@ -51,10 +51,10 @@ func checksum(datagram []byte, from, to netip.Addr) uint16 {
 	if got := ^uint16(sum); got != 0 {
 		return got
 	}
-	return 0xffff // 0 says that there is none
+	return 0xffff // 0 means that there is no checksum
 }
 
-// add adds the 16-bit words of b. The last one may be half.
+// add adds the 16-bit words of b to sum. The last word may have only one byte.
 func add(sum uint32, b []byte) uint32 {
 	for ; len(b) > 1; b = b[2:] {
 		sum += uint32(binary.BigEndian.Uint16(b))

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A datagram is read as it was written, and its checksum makes the sum of all of it that of
-// RFC 768.
+// A datagram reads back as it was written, and its checksum conforms to RFC 768.
 func TestDatagram(t *testing.T) {
 	from, to := netip.MustParseAddrPort("192.0.2.9:67"), netip.MustParseAddrPort("255.255.255.255:68")
 	for _, payload := range [][]byte{nil, {1}, []byte("odd"), bytes.Repeat([]byte{0xff}, 300)} {
@@ -22,7 +21,7 @@ func TestDatagram(t *testing.T) {
 			t.Errorf("%d bytes: the sum with the checksum is %#x", len(payload), sum)
 		}
 	}
-	// By hand: the words 2001, 1702, 2003, 5 and the protocol, ports and lengths.
+	// Computed by hand: the addresses, the protocol, the ports, the lengths and the payload.
 	b := appendDatagram(nil, netip.MustParseAddrPort("1.2.3.4:1"), netip.MustParseAddrPort("5.6.7.8:2"), []byte{0, 9})
 	const sum = 0x0102 + 0x0304 + 0x0506 + 0x0708 + 17 + 10 + 1 + 2 + 10 + 9
 	if got := uint16(b[6])<<8 | uint16(b[7]); got != 0xffff-sum {
@@ -30,28 +29,28 @@ func TestDatagram(t *testing.T) {
 	}
 }
 
-// Datagrams that are cut, and lengths that cannot be, are not whole.
+// Truncated datagrams, and those with impossible lengths, are not complete.
 func TestHeaderIsNotWhole(t *testing.T) {
 	for _, b := range [][]byte{nil, make([]byte, 7), {0, 67, 0, 68, 0, 7, 0, 0}, {0, 67, 0, 68, 0, 9, 0, 0}, {0, 67, 0, 68, 255, 255, 0, 0, 1}} {
 		if h, whole := parseHeader(b); whole {
 			t.Errorf("% x is taken as %+v", b, h)
 		}
 	}
-	// A frame's padding follows the datagram.
+	// The padding of a frame may follow the datagram.
 	if h, whole := parseHeader([]byte{0, 67, 0, 68, 0, 9, 0, 0, 1, 0, 0}); !whole || h.length != 9 {
 		t.Errorf("with padding: %+v, %v", h, whole)
 	}
 }
 
-// A raw socket gets the IP header before the datagram, with its options. One that says it is longer
-// than all that came is no packet.
+// A raw socket gets the IP header before the datagram, including options. A header that claims to
+// be longer than all received bytes is rejected.
 func TestPayloadBehindIPHeader(t *testing.T) {
 	from, to := netip.MustParseAddrPort("192.0.2.9:67"), netip.MustParseAddrPort("255.255.255.255:67")
 	datagram := appendDatagram(nil, from, to, []byte("packet"))
 	s := &socket{raw: true, port: 67}
 	for _, test := range []struct {
 		words byte // length of the header, in its first byte
-		bytes int  // of it that came
+		bytes int  // received bytes of the header
 		whole bool
 	}{{5, 20, true}, {6, 24, true}, {15, 60, true}, {15, 20, false}, {0, 20, false}} {
 		b := append(make([]byte, test.bytes), datagram...)

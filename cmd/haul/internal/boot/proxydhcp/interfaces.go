@@ -13,20 +13,21 @@ import (
 	"time"
 )
 
-// An Interface is a network interface with an address of IPv4.
+// An Interface is a network interface with an IPv4 address.
 type Interface struct {
 	Name  string
 	Index int
 
-	// Broadcasts reports whether it reaches several machines, which may boot. A tunnel does not.
+	// Broadcasts reports whether the interface reaches several machines, which may boot. A tunnel
+	// does not.
 	Broadcasts bool
 
-	// Prefixes are its networks of IPv4, with the address of this machine in each.
+	// Prefixes are its IPv4 networks, with the address of this machine in each.
 	Prefixes []netip.Prefix
 }
 
-// address returns the address of this machine that a peer can reach. Without a network of
-// the peer's it is the first.
+// address returns the address of this machine that a peer can reach. If the peer is in none of the
+// networks, it is the first address.
 func (i Interface) address(peer netip.Addr) netip.Addr {
 	for _, p := range i.Prefixes {
 		if p.Contains(peer) {
@@ -36,7 +37,7 @@ func (i Interface) address(peer netip.Addr) netip.Addr {
 	return i.Prefixes[0].Addr()
 }
 
-// contains reports whether an address is that of a host on one of the interface's networks.
+// contains reports whether an address belongs to a host on one of the interface's networks.
 func (i Interface) contains(a netip.Addr) bool {
 	return slices.ContainsFunc(i.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) && !isBroadcast(p, a) })
 }
@@ -46,27 +47,27 @@ func (i Interface) broadcasts(a netip.Addr) bool {
 	return slices.ContainsFunc(i.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) && isBroadcast(p, a) })
 }
 
-// isBroadcast reports whether an address of a network is that of all its hosts (RFC 919 §7).
-// Some kernels take the lowest address for one as well.
+// isBroadcast reports whether an address reaches all hosts of its network (RFC 919 §7). Some
+// kernels treat the lowest address of a network as one as well.
 func isBroadcast(p netip.Prefix, a netip.Addr) bool {
 	hosts := uint32(1)<<(32-p.Bits()) - 1
 	if p.Bits() > 30 {
-		return false // such a network has no room for it (RFC 3021)
+		return false // such a network has no room for a broadcast address (RFC 3021)
 	}
 	bits := a.As4()
 	host := binary.BigEndian.Uint32(bits[:]) & hosts
 	return host == 0 || host == hosts
 }
 
-// How often the interfaces are listed. While packets come by one that is not in the list, it
-// is the shorter time.
+// These constants say how often the interfaces are listed. newInterface applies while packets
+// arrive on an interface that is not in the list.
 const (
 	interfacesEvery = 5 * time.Second
 	newInterface    = time.Second
 )
 
-// interfaces are those that a server answers by. They may go and come back. Any goroutine may
-// call the methods, and none but refresh and follow waits for the system.
+// interfaces are the interfaces on which a server answers. They may disappear and come back. Any
+// goroutine may call the methods; only refresh and follow wait for the system.
 type interfaces struct {
 	names []string // empty: all but loopback
 	list  func() ([]Interface, error)
@@ -77,8 +78,8 @@ type interfaces struct {
 	reading bool        // mu
 }
 
-// find returns an interface by its index. For one that is not in the list, that is read in the
-// background: by an interface that has just appeared, the first packet finds none.
+// find returns an interface by its index. If it is not in the list, find starts to read the list in
+// the background, so the first packet on a new interface finds no interface.
 func (t *interfaces) find(index int, now time.Time) (Interface, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,8 +91,8 @@ func (t *interfaces) find(index int, now time.Time) (Interface, bool) {
 	return found, ok
 }
 
-// follow reads the list again and again until done is closed: the first packet after a quiet
-// time gets an address that this machine has now.
+// follow reads the list again and again until done is closed, so that the first packet after a
+// quiet time gets a current address of this machine.
 func (t *interfaces) follow(done <-chan struct{}) {
 	for {
 		select {
@@ -103,7 +104,7 @@ func (t *interfaces) follow(done <-chan struct{}) {
 	}
 }
 
-// refresh reads the list, unless that is under way.
+// refresh reads the list, unless another goroutine is doing so.
 func (t *interfaces) refresh() {
 	t.mu.Lock()
 	busy := t.reading
@@ -117,7 +118,7 @@ func (t *interfaces) refresh() {
 	all, err := t.list()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.reading = false; err == nil { // otherwise those from before stay
+	if t.reading = false; err == nil { // otherwise the old list stays
 		t.all = all
 	}
 }
@@ -138,9 +139,8 @@ func (t *interfaces) broadcasts(a netip.Addr) bool {
 	return slices.ContainsFunc(t.all, func(i Interface) bool { return i.broadcasts(a) })
 }
 
-// Interfaces returns the interfaces that are up and have an address of IPv4, those of these
-// names, or without names all but loopback. A name that does not exist is an error, and so
-// is an empty result.
+// Interfaces returns the interfaces with these names that are up and have an IPv4 address; without
+// names, all but loopback. It fails for a name that does not exist, and for an empty result.
 func Interfaces(names []string) ([]Interface, error) {
 	all, err := listInterfaces()
 	if err != nil {
@@ -164,8 +164,7 @@ func Interfaces(names []string) ([]Interface, error) {
 	return nil, errors.New("no network interface is up and has an IPv4 address: set one up first")
 }
 
-// listInterfaces returns all interfaces that are up and have an address of IPv4, without
-// loopback.
+// listInterfaces returns all interfaces that are up and have an IPv4 address, except loopback.
 func listInterfaces() ([]Interface, error) {
 	system, err := net.Interfaces()
 	if err != nil {

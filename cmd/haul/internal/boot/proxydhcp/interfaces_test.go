@@ -14,9 +14,9 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// The interfaces are listed every few seconds, without a packet as well: one that has got
-// another address answers from that, and one that has gone is forgotten. One that is unknown is
-// looked for at most once a second.
+// The interfaces are listed every few seconds, even without a packet. An interface with a new
+// address answers from that one, and an interface that has disappeared is forgotten. An unknown
+// interface causes at most one listing a second.
 func TestInterfacesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eth := Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")}}
@@ -80,8 +80,7 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	})
 }
 
-// A system that takes long to list its interfaces delays no answer, and is not asked again
-// meanwhile.
+// A system that is slow to list its interfaces delays no answer, and is not asked again meanwhile.
 func TestSlowInterfaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestServer(t, Config{}, Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")}})
@@ -104,11 +103,11 @@ func TestSlowInterfaces(t *testing.T) {
 		if synctest.Wait(); reads != 1 {
 			t.Errorf("the interfaces are listed %d times at once", reads)
 		}
-		time.Sleep(time.Hour) // no goroutine may be left
+		time.Sleep(time.Hour) // no goroutine may remain
 	})
 }
 
-// The address that clients get is that of their own network, if there is one.
+// Clients get the address in their own network, if there is one.
 func TestInterfaceAddress(t *testing.T) {
 	i := Interface{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24"), netip.MustParsePrefix("198.51.100.9/24")}}
 	for peer, want := range map[string]string{"0.0.0.0": "192.0.2.9", "198.51.100.77": "198.51.100.9", "203.0.113.1": "192.0.2.9"} {
@@ -118,10 +117,10 @@ func TestInterfaceAddress(t *testing.T) {
 	}
 }
 
-// A broadcast address is that of no host. In a network of one or two addresses there is none.
+// A broadcast address belongs to no host. A network of one or two addresses has none.
 func TestInterfaceHosts(t *testing.T) {
 	i := Interface{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24"), netip.MustParsePrefix("198.51.100.8/31"), netip.MustParsePrefix("10.0.0.1/32")}}
-	for addr, want := range map[string][2]bool{ // a host there, all hosts there
+	for addr, want := range map[string][2]bool{ // whether it is a host's, and whether it is a broadcast address
 		"192.0.2.1": {true, false}, "192.0.2.255": {false, true}, "192.0.2.0": {false, true}, "203.0.113.1": {},
 		"198.51.100.8": {true, false}, "198.51.100.9": {true, false}, "10.0.0.1": {true, false}, "255.255.255.255": {},
 	} {
@@ -135,7 +134,7 @@ func TestInterfaceHosts(t *testing.T) {
 	}
 }
 
-// The networks of an interface are those that package net knows.
+// The networks of an interface agree with package net.
 func TestNetworks(t *testing.T) {
 	system, err := net.Interfaces()
 	if err != nil {

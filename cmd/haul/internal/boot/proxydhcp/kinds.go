@@ -10,17 +10,18 @@ import (
 
 // A Kind is a kind of machine that boots, as its packets show it.
 type Kind struct {
-	Name string // in settings: "x64"
-	Text string // for people: "UEFI x64"
+	Name string // in settings, such as "x64"
+	Text string // for people, such as "UEFI x64"
 
 	vendor string // option 60; empty for none
 	arch   uint16 // option 93
-	id     string // option 97 behind its type; "" means 16 bytes that say nothing
+	id     string // option 97 after its type; "" means 16 zero bytes
 	ipxe   []byte // option 175
 }
 
-// Kinds are those that [Ask] can be. The classes are those that firmware sends (PXE 2.1
-// §2.2.3, UEFI 2.10 §24.7.3), and the features of iPXE those of a build with HTTP.
+// Kinds are the kinds of machine as which [Ask] can ask. Their classes are those that firmware
+// sends (PXE 2.1 §2.2.3, UEFI 2.10 §24.7.3), and their iPXE features are those of a build with
+// HTTP.
 var Kinds = []Kind{
 	{Name: "bios", Text: "BIOS", vendor: "PXEClient:Arch:00000:UNDI:002001", arch: 0},
 	{Name: "x64", Text: "UEFI x64", vendor: "PXEClient:Arch:00007:UNDI:003016", arch: 7},
@@ -43,14 +44,15 @@ func ParseKind(name string) (Kind, error) {
 	return Kind{}, fmt.Errorf("%q is no kind of machine; these are known: %s", name, strings.Join(names, ", "))
 }
 
-// HTTP reports whether such a machine fetches its first file by HTTP.
+// HTTP reports whether a machine of this kind fetches its first file by HTTP.
 func (k Kind) HTTP() bool { return strings.HasPrefix(k.vendor, "HTTPClient") }
 
-// IPXE reports whether such a machine runs iPXE, which has no further boot file but scripts.
+// IPXE reports whether a machine of this kind runs iPXE, which needs scripts and no further boot
+// file.
 func (k Kind) IPXE() bool { return k.ipxe != nil }
 
-// appendRequest appends a packet of a machine: a DISCOVER, or the REQUEST that goes to port
-// 4011. addr is the address that it has; zero before it has one.
+// appendRequest appends a packet of a machine: a DISCOVER, or the REQUEST that goes to port 4011.
+// addr is the address of the machine, or zero before it has one.
 func (k Kind) appendRequest(b []byte, kind uint8, mac dhcp.MAC, xid uint32, addr dhcp.Addr) []byte {
 	const ethernet, broadcast = 1, 0x8000
 	start := len(b)
@@ -58,9 +60,9 @@ func (k Kind) appendRequest(b []byte, kind uint8, mac dhcp.MAC, xid uint32, addr
 	h.HLen = uint8(copy(h.HardwareAddr[:], mac.Bytes()))
 	b = dhcp.AppendHeader(b, &h)
 	b = append(b, dhcp.OptionMessageType, 1, kind)
-	// What it asks for: mask, router, DNS, name, vendor options, server name, boot file.
+	// It asks for mask, router, DNS, name, vendor options, server name and boot file.
 	b = dhcp.AppendOption(b, 55, []byte{1, 3, 6, 12, 43, 54, 60, 66, 67})
-	b = dhcp.AppendOption(b, 57, []byte{0x05, 0xc0}) // it takes 1472 bytes
+	b = dhcp.AppendOption(b, 57, []byte{0x05, 0xc0}) // it accepts 1472 bytes
 	id := []byte(k.id)
 	if len(id) == 0 {
 		id = make([]byte, 16)

@@ -23,8 +23,8 @@ import (
 
 var loadServer = netip.MustParseAddr("192.0.2.9")
 
-// A crowd is many machines at one socket, and a server with sockets of its own, on a network
-// that nobody else is on.
+// A crowd is many machines at one socket, and a server with its own sockets, on a network without
+// others.
 type crowd struct {
 	socket *socket
 	server *Server
@@ -33,18 +33,18 @@ type crowd struct {
 
 	mu       sync.Mutex
 	reported *sync.Cond
-	packets  int // mu: that the server has decided about
+	packets  int // mu: packets that the server has decided about
 	reasons  [pxe.NumReasons]int
-	in, out  int // mu: bytes, of those and of the answers
+	in, out  int // mu: bytes of these packets and of the answers
 }
 
-// newCrowd makes the network, a namespace of this goroutine alone, and starts the server.
+// newCrowd creates a network namespace for this goroutine alone, and starts the server.
 func newCrowd(t testing.TB) *crowd {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("a network namespace needs root")
 	}
-	// Never unlocked: such a thread ends with its goroutine.
+	// The thread is never unlocked, so it ends with its goroutine.
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skipf("no network namespace: %v", err)
@@ -72,7 +72,7 @@ func newCrowd(t testing.TB) *crowd {
 	return c
 }
 
-// upLoopback gives loopback an address that clients can have, and returns it.
+// upLoopback gives loopback an address that clients can have, and returns the interface.
 func upLoopback(t testing.TB) Interface {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -103,7 +103,7 @@ func (c *crowd) close() {
 	<-c.served
 }
 
-// report counts what the server decides.
+// report counts the decisions of the server.
 func (c *crowd) report(e Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +117,7 @@ func crowdMAC(n int) dhcp.MAC {
 	return dhcp.MakeMAC(binary.BigEndian.AppendUint32([]byte{2, 0}, uint32(n)))
 }
 
-// discover sends the DISCOVER of a machine, whose number it has as xid.
+// discover sends the DISCOVER of machine n, with n as xid.
 func (c *crowd) discover(t testing.TB, kind Kind, n int) {
 	packet := kind.appendRequest(nil, dhcp.Discover, crowdMAC(n), uint32(n), dhcp.Addr{})
 	d := departure{from: loadServer, to: netip.AddrPortFrom(netip.AddrFrom4(dhcp.Broadcast), dhcp.PortServer), index: c.link.Index}
@@ -126,8 +126,8 @@ func (c *crowd) discover(t testing.TB, kind Kind, n int) {
 	}
 }
 
-// all sends the DISCOVERs of machines, of which the server has not decided about 64 at most:
-// so none is lost, however slow this computer is.
+// all sends the DISCOVERs of machines. It stays at most 64 packets ahead of the server, so that
+// none is lost, however slow this computer is.
 func (c *crowd) all(t testing.TB, kind Kind, machines ...int) {
 	const ahead = 64
 	c.mu.Lock()
@@ -146,9 +146,9 @@ func (c *crowd) all(t testing.TB, kind Kind, machines ...int) {
 	}
 }
 
-// 2,000 machines that are switched on at once are all answered, each by its own MAC. One that
-// asks for ever, and more machines than the bound of a second, are not. Less than 2.4 times
-// as many bytes go out as come in, and nothing is left in the end.
+// 2,000 machines that are switched on at once are all answered, each under its own MAC. A machine
+// that never stops asking, and machines beyond the bound for a second, are not. The server sends
+// less than 2.4 times as many bytes as it receives, and leaks nothing.
 func TestCrowd(t *testing.T) {
 	before := leak.Descriptors()
 	c := newCrowd(t)
@@ -190,7 +190,7 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("%d of %d machines are answered", c.reasons[pxe.Answered], machines)
 	}
 
-	// This bound is for each second.
+	// This bound applies to each second.
 	seconds := func() int { return int(time.Since(begin)/time.Second) + 2 }
 	before8 := c.reasons[pxe.Answered]
 	c.all(t, x64, slices.Repeat([]int{machines}, 200)...)
@@ -206,7 +206,8 @@ func TestCrowd(t *testing.T) {
 	}
 	c.close()
 	<-received
-	// The receiver may be too slow for the system's buffer. All that came was right.
+	// The receiver may be too slow for the system's buffer, but all answers that arrived were
+	// right.
 	if n := answers.Load(); n < machines/10 || int(n) > c.reasons[pxe.Answered] {
 		t.Errorf("%d answers have come of %d", n, c.reasons[pxe.Answered])
 	}
@@ -218,8 +219,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// How long 2,000 machines wait for their answers: those that come within a second, evenly, and
-// those that come at once. The machines take as little of this computer's time as they can.
+// This benchmark measures how long 2,000 machines wait for their answers if they start evenly
+// within a second, or all at once. The machines use as little CPU time as they can.
 func BenchmarkCrowd(b *testing.B) {
 	const machines = 2000
 	for name, every := range map[string]time.Duration{"within a second": time.Second / machines, "at once": 0} {
@@ -250,7 +251,7 @@ func BenchmarkCrowd(b *testing.B) {
 					}
 					n += done
 				}
-				time.Sleep(time.Second) // the bound of all machines is for a second
+				time.Sleep(time.Second) // the bound for all machines applies to each second
 			}
 			c.socket.close()
 			var all []time.Duration
@@ -270,7 +271,7 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// requests returns the DISCOVERs of machines, whose numbers they have as xid.
+// requests returns the DISCOVERs of machines, with their numbers as xid.
 func (c *crowd) requests(b *testing.B, machines int) (all []ipv4.Message) {
 	x64, err := ParseKind("x64")
 	if err != nil {
@@ -285,11 +286,11 @@ func (c *crowd) requests(b *testing.B, machines int) (all []ipv4.Message) {
 	return all
 }
 
-// wait receives answers until the socket is closed, and passes on how long each took. It closes
-// waited then.
+// wait receives answers until the socket is closed, and sends the time that each took to waited.
+// Then it closes waited.
 func (c *crowd) wait(sent []time.Time, waited chan<- time.Duration) {
 	defer close(waited)
-	const xid = 4 // where it is in a packet
+	const xid = 4 // its offset in a packet
 	answers := make([]ipv4.Message, batchSize)
 	for i := range answers {
 		answers[i].Buffers = [][]byte{make([]byte, maxPacket)}

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// loaderNames are the names of boot files, the best first: iPXE with a signed shim, iPXE
-// with its own drivers, and iPXE that uses those of the firmware.
+// loaderNames are the names of boot files, the best first: iPXE with a signed shim, iPXE with its
+// own drivers, and iPXE that uses the firmware's drivers.
 var loaderNames = map[pxe.Arch][]string{
 	pxe.BIOS:        {"undionly.kpxe", "undionly.kkpxe"},
 	pxe.X64:         {"ipxe-shimx64.efi", "ipxe.efi", "snponly.efi"},
@@ -22,8 +22,8 @@ var loaderNames = map[pxe.Arch][]string{
 	pxe.LoongArch64: {"ipxe-loong64.efi"},
 }
 
-// findLoaders returns the boot file of each architecture that a store has. An error says that
-// some could not be looked for: for these it is as before.
+// findLoaders returns the boot file that a store has for each architecture. If the search for some
+// failed, it returns an error, and for these the file from before.
 func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]string) (found map[pxe.Arch]string, failed error) {
 	found = map[pxe.Arch]string{}
 	for arch, names := range loaderNames {
@@ -38,11 +38,11 @@ func findLoaders(ctx context.Context, files store.Store, before map[pxe.Arch]str
 	return found, failed
 }
 
-// secondStages are what boot files load from beside themselves.
+// secondStages are files that boot files load from their own directory.
 var secondStages = []string{"grubx64.efi", "grubaa64.efi", "grubia32.efi"}
 
-// bootFiles returns the boot files of a store, those of the settings and those that are found,
-// and no other file of it.
+// bootFiles returns a view of a store with only the boot files: those of the settings and the known
+// names.
 func (s *Settings) bootFiles(files store.Store) store.Store {
 	b := &bootFiles{files: files, names: map[string]bool{}}
 	add := func(names ...string) {
@@ -71,7 +71,7 @@ func (s *Settings) bootFiles(files store.Store) store.Store {
 	return b
 }
 
-// bootFiles are some files of a store.
+// bootFiles is a view of a store with some of its files.
 type bootFiles struct {
 	unlisted
 	files store.Store
@@ -92,7 +92,7 @@ func (b *bootFiles) Stat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return b.files.Stat(ctx, name)
 }
 
-// firstFile returns the first of some names that is a file of a store; "" for none.
+// firstFile returns the first of the names that is a regular file of a store; "" if there is none.
 func firstFile(ctx context.Context, files store.Store, names []string) (string, error) {
 	for _, name := range names {
 		info, err := files.Stat(ctx, name)

@@ -13,13 +13,13 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// maxLines is how many lines a second boot clients get that are not answered, or whose answer
-// cannot be sent. Their number, and how often they ask, is up to them; what is left out is
-// counted in one line.
+// maxLines is the most log lines a second about boot clients that get no answer, or whose answer
+// cannot be sent. Strangers decide how many clients there are and how often they ask. Further lines
+// are left out, and counted in one line.
 const maxLines = 20
 
-// An eventLog logs and counts what becomes of the packets of boot clients. Other clients of
-// DHCP are not logged without trace.
+// An eventLog logs and counts the packets of boot clients and their results. It logs other DHCP
+// clients only with trace.
 type eventLog struct {
 	*linequeue.Log
 	left   linequeue.RateLimited // lines that are left out
@@ -54,7 +54,8 @@ func (l *eventLog) report(e Event) {
 	default:
 		l.replies[a.Client.Arch][a.Form].Add(1)
 	}
-	// A boot client sends packets to its DHCP server, too, such as REQUEST. They need no answer.
+	// A boot client also sends packets, such as REQUEST, to its DHCP server. They need no answer
+	// from us.
 	boots := a.Client.Class != pxe.NoClass && a.Reason != pxe.NotDiscover
 	if !boots && !l.trace || !l.takes(e) {
 		return
@@ -78,10 +79,11 @@ func (l *eventLog) report(e Event) {
 	l.Say(level, "boot", attrs...)
 }
 
-// staged logs that a machine has reached another stage, by a request for a file if one is
-// named.
+// staged logs that a machine has reached another stage; file names the requested file that caused
+// it, if any.
 func (l *eventLog) staged(m pxe.Machine, file string) {
-	// Whole rooms of machines may be stuck at a time; requests for files have lines of their own.
+	// Whole rooms of machines may become stuck at once. Lines about requested files are not bounded
+	// here.
 	if file == "" && !l.takesLine(m.Stage.String(), m.MAC) {
 		return
 	}
@@ -98,8 +100,8 @@ func (l *eventLog) staged(m pxe.Machine, file string) {
 	l.Say(level, "boot", attrs...)
 }
 
-// takes reports whether there may be another line in this second. Those of answers are few:
-// package pxe bounds them.
+// takes reports whether another line is allowed in this second. Lines about answers are always
+// allowed: package pxe bounds the answers.
 func (l *eventLog) takes(e Event) bool {
 	cause := e.Answer.Reason.String()
 	switch {
@@ -113,7 +115,7 @@ func (l *eventLog) takes(e Event) bool {
 	return l.takesLine(cause, e.Answer.MAC)
 }
 
-// takesLine is takes for a line that no other bound is for.
+// takesLine is takes for lines without another bound.
 func (l *eventLog) takesLine(cause string, mac dhcp.MAC) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +129,7 @@ func (l *eventLog) takesLine(cause string, mac dhcp.MAC) bool {
 	return false
 }
 
-// Close writes what is queued.
+// Close flushes the queued lines.
 func (l *eventLog) Close() {
 	l.left.Flush()
 	l.Log.Close()

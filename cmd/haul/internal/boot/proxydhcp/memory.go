@@ -14,11 +14,11 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// maxMemory bounds what a successor gets of what a server remembers, in bytes: that of some
-// 3,000 machines, the latest ones.
+// maxMemory bounds the memory that a successor gets, in bytes. It has room for the latest 3,000
+// machines or so.
 const maxMemory = 1 << 20
 
-// appendMemory appends what is remembered: JSON, a line for each machine, the latest first.
+// appendMemory appends the remembered machines: JSON, one line for each machine, the latest first.
 func (s *Server) appendMemory(b []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +32,7 @@ func (s *Server) appendMemory(b []byte) []byte {
 	return b
 }
 
-// restore remembers what a predecessor did. It leaves out lines that are no memory; the error
+// restore takes over the memory of a predecessor. It skips lines that it cannot read; the error
 // counts them. A predecessor may be another version, or broken.
 func (s *Server) restore(memory []byte) error {
 	var all []pxe.Memory
@@ -50,7 +50,7 @@ func (s *Server) restore(memory []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	for _, m := range slices.Backward(all) { // so that the latest is the latest
+	for _, m := range slices.Backward(all) { // so that the latest machine is restored last
 		if err := s.decide.Restore(now, m); err != nil {
 			bad, wrong = bad+1, err
 		}
@@ -61,8 +61,8 @@ func (s *Server) restore(memory []byte) error {
 	return fmt.Errorf("%d of %d machines are not remembered: %w", bad, lines, wrong)
 }
 
-// readMemory reads the file of appendMemory. The file may be anything: only a regular file
-// can be read without waiting.
+// readMemory reads the file of appendMemory. The file may be anything, and only a regular file can
+// be read without blocking.
 func readMemory(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	switch {
@@ -76,7 +76,7 @@ func readMemory(f *os.File) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, 0, maxMemory))
 }
 
-// takeMemory remembers what a predecessor did. Without that, machines boot all the same.
+// takeMemory takes over the memory of a predecessor. If it cannot, machines still boot.
 func (b *Service) takeMemory(f *os.File) {
 	memory, err := readMemory(f)
 	if err == nil {

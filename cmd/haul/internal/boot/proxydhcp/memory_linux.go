@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryFile returns a file in memory with this content: a confined process may make no
-// other.
+// memoryFile returns a file in memory with this content. A confined process may be unable to create
+// another kind of file.
 func memoryFile(content []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("haul-boot", unix.MFD_CLOEXEC)
 	if err != nil {

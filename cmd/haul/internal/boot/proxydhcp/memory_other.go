@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// memoryFile is for Linux.
+// memoryFile is only supported on Linux.
 func memoryFile([]byte) (*os.File, error) { return nil, errors.ErrUnsupported }

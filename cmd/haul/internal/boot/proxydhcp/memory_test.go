@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// offered has a server offer something to machines, by their numbers.
+// offered makes a server offer something to machines with numbers from from to to.
 func offered(t *testing.T, s *Server, from, to int) {
 	t.Helper()
 	x64, _ := ParseKind("x64")
@@ -35,8 +35,7 @@ func newMemoryService(t *testing.T) (*Service, *bytes.Buffer) {
 	return b, out
 }
 
-// A successor gets the latest machines, as many as the bound of bytes has room for, in their
-// order.
+// A successor gets the latest machines in their order, as many as fit within the bound.
 func TestMemoryIsHandedOver(t *testing.T) {
 	old, _ := newMemoryService(t)
 	const machines = 5000
@@ -66,8 +65,8 @@ func TestMemoryIsHandedOver(t *testing.T) {
 	}
 }
 
-// Lines that are no memory are left out and logged, and the good ones among them stay. A file
-// that cannot be read at once is not read.
+// Lines that cannot be read are skipped and logged, and the good ones among them stay. A file that
+// could block is not read.
 func TestMemoryIsNotTrusted(t *testing.T) {
 	old, _ := newMemoryService(t)
 	offered(t, old.Server, 0, 2)

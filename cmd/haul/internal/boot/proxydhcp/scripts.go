@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// scriptsHold is how long a script holds. A new entry shows in the menu after that.
+	// scriptsHold is how long a script is kept. A new entry shows in the menu after that.
 	scriptsHold = 2 * time.Second
 
-	// menuTime bounds how long the files for a menu are read.
+	// menuTime bounds the reading of files for a menu.
 	menuTime = 10 * time.Second
 )
 
-// AddFiles adds to files that are served what boot clients need besides: boot files of
-// loaders, and the scripts that follow from the files, which are the menus for iPXE and GRUB
-// and autoexec.ipxe. The last files are for most clients. Clients that have others get the same
-// boot files, which all offers name, and scripts for their own.
+// AddFiles adds to each served store the other files that boot clients need: boot files from
+// loaders, and the scripts that are generated from the files, which are the menus for iPXE and GRUB
+// and autoexec.ipxe. The last element of served is for most clients. Clients with other files get
+// the same boot files, which all offers name, and scripts for their own files.
 func (s *Settings) AddFiles(served []*store.Store, loaders []store.Store) {
 	common := store.Layers(append([]store.Store{*served[len(served)-1]}, loaders...)...)
 	for i, files := range served {
@@ -39,7 +39,7 @@ func (s *Settings) AddFiles(served []*store.Store, loaders []store.Store) {
 	}
 }
 
-// scripts is a store of the scripts that follow from other files.
+// scripts is a store of the scripts that are generated from other files.
 type scripts struct {
 	unlisted
 	files    store.Store
@@ -47,7 +47,7 @@ type scripts struct {
 	timeout  time.Duration
 
 	mu    sync.Mutex
-	menus map[string][]byte // mu: by their names; nil before the first
+	menus map[string][]byte // mu: by their names; nil until first made
 	at    time.Time         // mu: when they were made
 }
 
@@ -61,8 +61,8 @@ func (b *scripts) Open(ctx context.Context, name string) (store.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// menu returns the menu of a name. All are made anew if they are old. They are for all clients:
-// one that leaves does not cut them short.
+// menu returns the menu with this name. It makes all menus again if they are old. Menus are shared,
+// so making them ignores the cancellation of the client's context.
 func (b *scripts) menu(ctx context.Context, name string) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +70,7 @@ func (b *scripts) menu(ctx context.Context, name string) []byte {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), menuTime)
 		defer cancel()
 		menu := readMenu(ctx, b.files)
-		if b.at = time.Now(); b.menus == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 { // or files could not be read now
+		if b.at = time.Now(); b.menus == nil || len(menu.Entries) > 0 || len(menu.Problems) == 0 { // otherwise the files could not be read now
 			menu.Default, menu.Timeout = b.standard, b.timeout
 			b.menus = map[string][]byte{pxe.ScriptName: menu.AppendScript(nil), bootmenu.GRUBName: menu.AppendGRUB(nil)}
 		}
@@ -78,12 +78,12 @@ func (b *scripts) menu(ctx context.Context, name string) []byte {
 	return b.menus[name]
 }
 
-// readMenu makes a menu of the files of a store.
+// readMenu makes a menu from the files of a store.
 func readMenu(ctx context.Context, files store.Store) bootmenu.Menu {
 	return bootmenu.Read(menuFiles{ctx, files})
 }
 
-// menuFiles are the files of a store in which a menu is looked for.
+// menuFiles is the store that is searched for a menu, as a [bootmenu.Files].
 type menuFiles struct {
 	ctx   context.Context
 	files store.Store
@@ -134,10 +134,10 @@ func (b *scripts) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return f.Stat()
 }
 
-// unlisted is the part of a store whose files nobody changes, and are not listed.
+// unlisted implements the part of a store that is common to read-only stores without a listing.
 type unlisted struct{}
 
-// Capabilities lists an empty directory.
+// Capabilities only has a ReadDir that lists an empty directory.
 func (u unlisted) Capabilities() store.Capabilities { return store.Capabilities{ReadDir: u.readDir} }
 
 func (unlisted) Create(_ context.Context, name string, _ store.Create) (store.Upload, error) {

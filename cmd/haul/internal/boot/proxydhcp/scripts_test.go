@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// The menu follows from the files, and is made anew when it is old.
+// The menu is generated from the files, and generated again when it is old.
 func TestScripts(t *testing.T) {
 	ctx := context.Background()
 	files := store.Mem(0)
@@ -76,8 +76,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// Clients with files of their own get the boot files of the settings, and GRUB from the
-// directory of each, where shim looks for it. They get no other file.
+// Clients with their own files get the boot files of the settings, and GRUB from the directory of
+// each, where shim looks for it. They get no other common file.
 func TestOwnBootFiles(t *testing.T) {
 	own, common := store.Store(store.Mem(0)), store.Store(store.Mem(0))
 	names := []string{"undionly.kpxe", "grubx64.efi", "debian/shimx64.efi", "debian/grubx64.efi", "fedora/shimaa64.efi", "fedora/grubaa64.efi"}
@@ -104,7 +104,7 @@ func TestOwnBootFiles(t *testing.T) {
 	}
 }
 
-// dutiful is a store that does nothing for a client that has left.
+// dutiful is a store that fails once the context of a client is cancelled.
 type dutiful struct{ store.Tree }
 
 func (d dutiful) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
@@ -114,7 +114,7 @@ func (d dutiful) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 	return d.Tree.ReadDir(ctx, name)
 }
 
-// A client that leaves while the menu is made does not leave an empty one to the others.
+// A client that leaves while the menu is made does not cause an empty menu for the others.
 func TestScriptOfClientThatLeaves(t *testing.T) {
 	files := store.Mem(0)
 	storetest.Put(t, files, "linux", "kernel")

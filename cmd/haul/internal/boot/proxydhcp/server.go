@@ -1,12 +1,11 @@
-// Package proxydhcp runs package pxe on sockets: it answers boot clients on ports 67 and
-// 4011 of all interfaces, beside the DHCP server of the network, which may run on the same
-// machine.
+// Package proxydhcp runs package pxe on sockets: it answers boot clients on ports 67 and 4011 of
+// all interfaces, next to the DHCP server of the network, which may run on the same machine.
 //
-// From top to bottom: service.go is the whole of it by a user's settings, which settings.go
-// has, with log.go for log and counts; server.go receives, decides and sends; ask.go and
-// kinds.go are the other side, which asks as machines do; scripts.go and loaders.go have the
-// files that boot clients get besides those that are served; interfaces.go and
-// networks_linux.go know this machine's addresses; socket.go and share_linux.go are the sockets.
+// From top to bottom: service.go puts everything together according to the user's settings, which
+// are in settings.go; log.go has its log and counts. server.go receives, decides and sends. ask.go
+// and kinds.go are the client side, which asks as machines do. scripts.go and loaders.go provide
+// the files that boot clients get besides the served ones. interfaces.go and networks_linux.go list
+// this machine's addresses. socket.go and share_linux.go have the sockets.
 package proxydhcp
 
 import (
@@ -28,16 +27,16 @@ import (
 
 const (
 	// maxPacket is the longest packet that is read, in bytes. A client's options take a few
-	// hundred; what is longer is cut, and malformed then.
+	// hundred. Longer packets are cut, and then malformed.
 	maxPacket = 2048
 
-	// errorPause is how long a socket rests after an error, such as that an interface went.
-	// After maxErrors in a row, some 10 s, the server ends.
+	// errorPause is how long a socket rests after an error, for example because an interface
+	// disappeared. After maxErrors in a row, some 10 s, the server ends.
 	errorPause = 100 * time.Millisecond
 	maxErrors  = 100
 )
 
-// A Config says who is answered, and how.
+// A Config says which clients are answered, and how.
 type Config struct {
 	Rules pxe.Rules
 
@@ -45,20 +44,21 @@ type Config struct {
 	// all but loopback.
 	Interfaces []string
 
-	// Address is where clients reach this server, for example that of a router that passes
-	// their requests on. The zero address means that of the interface.
+	// Address is where clients reach this server, for example the address of a router that forwards
+	// their requests. The zero address means the address of the interface.
 	Address netip.Addr
 
-	// DryRun decides and reports as usual, and sends nothing.
+	// With DryRun the server decides and reports as usual, but sends nothing.
 	DryRun bool
 
-	// Report, if set, is called for each packet, and Staged for each machine that has reached
-	// another stage, by a request for a file if one is named. Calls may overlap.
+	// Report, if set, is called for each packet. Staged, if set, is called for each machine that
+	// has reached another stage; file names the requested file that caused it, if any. Calls may
+	// overlap.
 	Report func(Event)
 	Staged func(m pxe.Machine, file string)
 }
 
-// An Event is a packet, and what became of it.
+// An Event is a packet, and the result.
 type Event struct {
 	Answer    pxe.Answer
 	Interface string
@@ -83,7 +83,7 @@ type Server struct {
 	decide *pxe.Server // mu
 }
 
-// New returns a server. A rule that is wrong is an error.
+// New returns a server. It returns an error for an invalid rule.
 func New(c Config) (*Server, error) {
 	decide, err := pxe.NewServer(c.Rules)
 	if err != nil {
@@ -95,8 +95,8 @@ func New(c Config) (*Server, error) {
 	}, nil
 }
 
-// Open opens both ports. Another DHCP server of this machine may have port 67, if this
-// process has CAP_NET_RAW.
+// Open opens both ports. Another DHCP server of this machine may own port 67 if this process has
+// CAP_NET_RAW.
 func (s *Server) Open(ctx context.Context) error {
 	first, err := openSocket(ctx, dhcp.PortServer, true)
 	if err != nil {
@@ -117,8 +117,8 @@ func (s *Server) Open(ctx context.Context) error {
 // Opened reports whether the ports are open.
 func (s *Server) Opened() bool { return len(s.sockets) > 0 }
 
-// Adopt takes the sockets of a predecessor, as [Server.Files] returned them, in place of
-// Open. It duplicates them; the caller closes the files.
+// Adopt takes over the sockets of a predecessor, as [Server.Files] returned them, in place of Open.
+// It duplicates them; the caller closes the files.
 func (s *Server) Adopt(files []*os.File) error {
 	for i, port := range ports {
 		if i >= len(files) {
@@ -133,14 +133,14 @@ func (s *Server) Adopt(files []*os.File) error {
 	return nil
 }
 
-// FileNames are names for what [Server.Files] returns, in its order.
+// FileNames are names for the files that [Server.Files] returns, in the same order.
 var FileNames = []string{fmt.Sprintf(":%d", dhcp.PortServer), fmt.Sprintf(":%d", dhcp.PortPXE), "memory"}
 
-// ports are those of the sockets, in their order.
+// ports are the ports of the sockets, in their order.
 var ports = []uint16{dhcp.PortServer, dhcp.PortPXE}
 
-// Files returns duplicates of the sockets, and a file with what the server remembers, for a
-// successor.
+// Files returns duplicates of the sockets, and a file with the machines that the server remembers,
+// for a successor.
 func (s *Server) Files() (files []*os.File, err error) {
 	for _, one := range s.sockets {
 		f, failed := one.duplicate()
@@ -150,7 +150,7 @@ func (s *Server) Files() (files []*os.File, err error) {
 		}
 		files = append(files, f)
 	}
-	// Without its memory a successor tries anew which answers each machine understands.
+	// Without this memory a successor has to find out again which answers each machine understands.
 	if f, err := memoryFile(s.appendMemory(nil)); err == nil {
 		files = append(files, f)
 	}
@@ -163,7 +163,7 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// Shares reports whether another DHCP server of this machine has port 67.
+// Shares reports whether another DHCP server of this machine owns port 67.
 func (s *Server) Shares() bool { return s.Opened() && s.sockets[0].raw }
 
 // SetRules replaces the rules.
@@ -173,7 +173,7 @@ func (s *Server) SetRules(r pxe.Rules) error {
 	return s.decide.SetRules(r)
 }
 
-// Requested notes that a client has asked this machine for a file, by its name.
+// Requested records that a client has asked this machine for a file of this name.
 func (s *Server) Requested(peer netip.Addr, name string) {
 	peer = peer.Unmap()
 	if !peer.Is4() {
@@ -219,8 +219,8 @@ func (s *Server) Count(stage pxe.Stage) (n int) {
 	return n
 }
 
-// Serve answers until ctx ends or the server is closed. It fails if a socket does so for long,
-// and closes the server then.
+// Serve answers until ctx ends or the server is closed. If a socket keeps failing, Serve closes the
+// server and returns an error.
 func (s *Server) Serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.Close)()
 	s.serving.Store(true)
@@ -253,7 +253,7 @@ func (s *Server) Close() {
 	})
 }
 
-// run answers the packets of a socket until that is closed, or fails too often.
+// run answers the packets of a socket until the socket is closed or fails too often.
 func (s *Server) run(from *socket) error {
 	in, out := newInbox(batchSize), newOutbox(batchSize)
 	events, answers := make([]Event, batchSize), make([]byte, batchSize*dhcp.MaxReply)
@@ -290,7 +290,7 @@ func (s *Server) run(from *socket) error {
 	}
 }
 
-// handle decides about a packet, and where the answer goes if there is one.
+// handle decides about a packet. It returns the event with any answer, and how to send that answer.
 func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (Event, departure) {
 	now := time.Now()
 	e := Event{Request: packet, From: came.peer, Port: port}
@@ -317,7 +317,7 @@ func (s *Server) handle(packet []byte, came arrival, port uint16, buf []byte) (E
 	}, buf)
 	s.mu.Unlock()
 	if unicast && came.to.Is4() && !came.to.IsMulticast() {
-		own = came.to // firmware takes no answer from another address than it asked
+		own = came.to // firmware only accepts an answer from the address that it asked
 	}
 	to := departure{from: own, to: netip.AddrPortFrom(netip.AddrFrom4(e.Answer.To), e.Answer.ToPort)}
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// newTestServer returns a server that knows such interfaces.
+// newTestServer returns a server with these interfaces.
 func newTestServer(t *testing.T, c Config, links ...Interface) *Server {
 	t.Helper()
 	if c.Rules.Files == nil {
@@ -31,7 +31,7 @@ func newTestServer(t *testing.T, c Config, links ...Interface) *Server {
 	return s
 }
 
-// fromX64 returns a packet of a machine with UEFI, which came by a relay agent at giaddr.
+// fromX64 returns a packet of a machine with UEFI, forwarded by a relay agent at giaddr.
 func fromX64(t *testing.T, kind uint8, giaddr dhcp.Addr) []byte {
 	t.Helper()
 	k, err := ParseKind("x64")
@@ -43,8 +43,8 @@ func fromX64(t *testing.T, kind uint8, giaddr dhcp.Addr) []byte {
 	return b
 }
 
-// The source and the destination of a packet decide, too: nobody has haul send to a network
-// that they are not in, or to all machines of one by its broadcast address.
+// The source and the destination of a packet also matter: a client cannot make haul send to a
+// network that the client is not in, or to all machines of a network by its broadcast address.
 func TestSources(t *testing.T) {
 	s := newTestServer(t, Config{Rules: pxe.Rules{Relays: []dhcp.Network{{}}}},
 		Interface{Name: "eth0", Index: 2, Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24"), netip.MustParsePrefix("192.0.2.100/32")}},
@@ -74,7 +74,7 @@ func TestSources(t *testing.T) {
 		"multicast":                       {port: 67, from: "192.0.2.77:68", to: "224.0.0.1", sentTo: "255.255.255.255:68", index: 2},
 		"PXE from a broadcast address":    {port: 4011, from: "192.0.2.255:7", to: "192.0.2.9", err: errToBroadcast},
 		"PXE from the network's address":  {port: 4011, from: "192.0.2.0:7", to: "192.0.2.9", err: errToBroadcast},
-		"PXE from an address that is far": {port: 4011, from: "203.0.113.5:4011", to: "192.0.2.9", sentTo: "203.0.113.5:4011"}, // relays are everywhere
+		"PXE from an address that is far": {port: 4011, from: "203.0.113.5:4011", to: "192.0.2.9", sentTo: "203.0.113.5:4011"}, // relays may have any address
 	} {
 		t.Run(name, func(t *testing.T) {
 			var giaddr dhcp.Addr
@@ -107,7 +107,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// listenLoopback returns a socket of the system as a file.
+// listenLoopback returns an open UDP socket on loopback as a file, and its address.
 func listenLoopback(t *testing.T) (f *os.File, addr string) {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -122,8 +122,8 @@ func listenLoopback(t *testing.T) (f *os.File, addr string) {
 	return f, c.LocalAddr().String()
 }
 
-// A successor receives on the sockets of a server that has ended. Each packet is reported,
-// and a socket that is missing is an error.
+// A successor receives on the sockets of a server that has ended. Each packet is reported. A
+// missing socket is an error.
 func TestAdopt(t *testing.T) {
 	links, err := net.Interfaces()
 	if err != nil {
@@ -177,8 +177,9 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// A socket that fails for long ends the server, which says so: a service manager starts another.
-// Until then it lists the interfaces at its start, and again after interfacesEvery.
+// A socket that keeps failing ends the server with an error, so that a service manager can start
+// another. Until then the server lists the interfaces at its start, and again after
+// interfacesEvery.
 func TestServeEndsAfterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dhcp, _ := listenLoopback(t)

@@ -23,45 +23,46 @@ import (
 )
 
 const (
-	// findLoadersEvery is how soon a boot file that has appeared is offered. On another
-	// machine each look costs it some twenty requests, and so it is findRemoteEvery.
+	// findLoadersEvery is how soon a new boot file is offered. On another machine each search costs
+	// some twenty requests, so findRemoteEvery applies there.
 	findLoadersEvery = 5 * time.Second
 	findRemoteEvery  = time.Minute
 
-	// announceTime bounds how long the files are looked at before the server starts.
+	// announceTime bounds the search for files before the server starts.
 	announceTime = 5 * time.Second
 )
 
-// A Service is a [Server] by [Settings]: it offers the boot files that it finds, and logs,
-// counts and announces its answers. The methods [Service.Listen], [Service.Announce],
-// [Service.FindLoaders], [Server.Serve] and [Service.Close] are called in this order.
+// A Service is a [Server] that follows [Settings]: it offers the boot files that it finds, and
+// logs, counts and announces its answers. Call the methods [Service.Listen], [Service.Announce],
+// [Service.FindLoaders], [Server.Serve] and [Service.Close] in this order.
 type Service struct {
 	*Server
 	settings Settings
 	log      *eventLog
 	links    []Interface // at the start
 	clients  Clients
-	found    map[pxe.Arch]string // boot files, at the latest look
-	failure  string              // of the latest look; "" for none
+	found    map[pxe.Arch]string // boot files, at the latest search
+	failure  string              // of the latest search; "" for none
 
-	// Staged is called when a machine has reached another stage, by a request for a file if
-	// one is named. It must not wait. Set it before Serve.
+	// Staged is called when a machine has reached another stage; file names the requested file that
+	// caused it, if any. It must not block. Set it before Serve.
 	Staged func(m pxe.Machine, file string)
 }
 
-// Clients are where boot clients are sent to.
+// Clients says which files boot clients get, and where they are served.
 type Clients struct {
 	Files  store.Store // the files that they get
-	Dir    string      // the first directory of those, for people
-	Remote bool        // some of them are on another machine
+	Dir    string      // the first directory with these files, for messages
+	Remote bool        // some of the files are on another machine
 
-	// TFTP and HTTP are where they are served; an invalid address means all of this machine. A
-	// client gets URLs of an address of HTTP that it reaches: neither loopback nor that of another
-	// network. TFTP is taken to be at the address that answers have.
+	// TFTP and HTTP are the addresses at which the files are served; an invalid address means all
+	// addresses of this machine. A client gets URLs with an HTTP address that it can reach: neither
+	// loopback nor one of another network. TFTP is assumed to be at the address that answers
+	// contain.
 	TFTP, HTTP []netip.AddrPort
 }
 
-// Planned returns where a server would be that listens at addresses of the settings.
+// Planned resolves the configured listen addresses. It leaves out those that it cannot resolve.
 func Planned(listen []string) (all []netip.AddrPort) {
 	for _, addr := range listen {
 		if at, err := net.ResolveTCPAddr("tcp", addr); err == nil {
@@ -71,8 +72,8 @@ func Planned(listen []string) (all []netip.AddrPort) {
 	return all
 }
 
-// NewService returns a service with checked settings. With trace it logs each packet. It
-// fails if no interface is ready; that may change.
+// NewService returns a service for checked settings. With trace it logs each packet. It fails if no
+// interface is ready, which may change later.
 func NewService(s Settings, trace bool, log *slog.Logger) (*Service, error) {
 	links, err := Interfaces(s.Interfaces)
 	if err != nil {
@@ -101,8 +102,8 @@ func (b *Service) String() string { return "boot clients on " + linkNames(b.link
 // RegisterMetrics adds the counts.
 func (b *Service) RegisterMetrics(r *meter.Registry) { b.log.registerMetrics(r, b.Server) }
 
-// Listen opens the sockets, or takes those of a predecessor, as [Server.Files] returned
-// them, and closes these files.
+// Listen opens the sockets, or takes over those of a predecessor, as [Server.Files] returned them,
+// and closes these files.
 func (b *Service) Listen(ctx context.Context, passed []*os.File) error {
 	if len(passed) > 0 {
 		defer closeFiles(passed)
@@ -120,13 +121,13 @@ func (b *Service) Listen(ctx context.Context, passed []*os.File) error {
 	return nil
 }
 
-// Close closes the sockets, and writes the rest of the log.
+// Close closes the sockets, and flushes the log.
 func (b *Service) Close() {
 	b.Server.Close()
 	b.log.Close()
 }
 
-// Announce looks for boot files, and has say print who is answered with which of them.
+// Announce looks for boot files. It prints with say which clients get which of them.
 func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 	b.clients = c
 	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
@@ -165,14 +166,14 @@ func (b *Service) Announce(c Clients, say func(format string, args ...any)) {
 	b.announceMenu(ctx, say)
 }
 
-// reachHTTP reports whether clients reach HTTP at an address that they are sent to.
+// reachHTTP reports whether clients can reach HTTP at an address that they get.
 func (b *Service) reachHTTP() bool {
 	r := b.settings.rules(nil, b.clients.HTTP)
 	reached := func(p netip.Prefix) bool { return r.HTTPPorts[p.Addr().As4()] != 0 }
 	return r.HTTPPort != 0 || b.settings.Address.IsValid() && len(r.HTTPPorts) > 0 || slices.ContainsFunc(b.links, func(i Interface) bool { return slices.ContainsFunc(i.Prefixes, reached) })
 }
 
-// announceMenu has say print what iPXE will show.
+// announceMenu prints with say the menu that iPXE will show.
 func (b *Service) announceMenu(ctx context.Context, say func(format string, args ...any)) {
 	m := readMenu(ctx, b.clients.Files)
 	m.Default, m.Timeout = b.settings.Default, b.settings.Timeout
@@ -212,8 +213,8 @@ func linkNames(links []Interface) string {
 	return strings.Join(names, ", ")
 }
 
-// Advise writes lines for the DHCP server of the settings, by which it sends boot clients
-// here itself. It opens nothing, and sends nothing.
+// Advise writes configuration lines with which the DHCP server of the settings sends boot clients
+// here itself. It opens and sends nothing.
 func (b *Service) Advise(c Clients, out io.Writer) error {
 	addr := b.settings.Address
 	switch {
@@ -242,8 +243,8 @@ func (b *Service) Advise(c Clients, out io.Writer) error {
 	return failure.Local.Wrap(err)
 }
 
-// FindLoaders looks for boot files that appear or go, and for machines that make no more
-// requests, until ctx ends.
+// FindLoaders looks for boot files that appear or disappear, and for machines that have stopped
+// sending requests, until ctx ends.
 func (b *Service) FindLoaders(ctx context.Context) {
 	every := findLoadersEvery
 	if b.clients.Remote {
@@ -253,7 +254,7 @@ func (b *Service) FindLoaders(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.closed: // a successor has the machines
+		case <-b.closed: // a successor now handles the machines
 			return
 		case <-time.After(every):
 			b.offer(ctx)
@@ -262,8 +263,8 @@ func (b *Service) FindLoaders(ctx context.Context) {
 	}
 }
 
-// offer offers the boot files that are there and those of the settings, and returns them. It
-// logs that some could not be looked for, once for each reason.
+// offer offers the boot files that exist and those of the settings, and returns them. It logs a
+// failed search once for each reason.
 func (b *Service) offer(ctx context.Context) map[pxe.Arch]string {
 	var err error
 	b.found, err = findLoaders(ctx, b.clients.Files, b.found)

@@ -33,7 +33,7 @@ func newTestService(t *testing.T, s Settings) (*Service, *bytes.Buffer) {
 	return &Service{Server: srv, settings: s, links: []Interface{link}, log: newEventLog(slog.New(slog.NewTextHandler(&out, nil)), false, s.DryRun)}, &out
 }
 
-// answers returns why a machine of a kind gets an answer or none.
+// answers returns the reason with which a machine of a kind is answered or not.
 func answers(t *testing.T, b *Service, kind string) pxe.Reason {
 	t.Helper()
 	k, err := ParseKind(kind)
@@ -46,8 +46,8 @@ func answers(t *testing.T, b *Service, kind string) pxe.Reason {
 	return b.decide.Handle(time.Now(), packet, pxe.Arrival{Port: dhcp.PortServer, FromPort: clientPort, Server: dhcp.Addr{192, 0, 2, 9}}, nil).Reason
 }
 
-// A service says which boot files there are, and which machines have none. A file that
-// appears is offered soon, and one of the settings counts for more.
+// A service announces the boot files, and the machines that have none. A file that appears is
+// offered soon, and one of the settings takes precedence.
 func TestServiceFindsLoaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := store.Mem(0)
@@ -81,7 +81,7 @@ func TestServiceFindsLoaders(t *testing.T) {
 	})
 }
 
-// A service says that firmware or boot clients do not reach what is served, and only then.
+// A service warns if firmware or boot clients cannot reach the served files, and only then.
 func TestServiceAnnouncesAddresses(t *testing.T) {
 	at := netip.MustParseAddrPort
 	for _, test := range []struct {
@@ -109,7 +109,7 @@ func TestServiceAnnouncesAddresses(t *testing.T) {
 	}
 }
 
-// A service says what the menu is, what it lacks, and what is booted in the end.
+// A service announces the menu, its problems, and the default entry.
 func TestServiceAnnouncesMenu(t *testing.T) {
 	files := store.Mem(0)
 	storetest.Put(t, files, "loader/entries/own.conf", "title Own\nlinux /linux\n")
@@ -146,8 +146,8 @@ func (a *away) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return a.Store.Stat(ctx, name)
 }
 
-// While the files cannot be reached, the boot files that were there are offered, and the log
-// says it once. Another machine is asked for them once a minute, and not as often as a disk.
+// While the files cannot be reached, the boot files from before are offered, and the log says so
+// once. Another machine is asked for them only once a minute, less often than a disk.
 func TestServiceKeepsLoaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := &away{Store: store.Mem(0)}
@@ -182,7 +182,7 @@ func TestServiceKeepsLoaders(t *testing.T) {
 	})
 }
 
-// A service whose sockets a successor has looks for nothing more: the machines are the
+// A service whose sockets a successor has taken over stops searching: the machines are the
 // successor's.
 func TestServiceEndsAtHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -206,8 +206,8 @@ func TestServiceEndsAtHandover(t *testing.T) {
 	})
 }
 
-// Answers and boot clients without one are logged; clients that do not boot are not. Lines
-// about those without an answer are bounded, and the rest is counted in one line.
+// Answers and unanswered boot clients are logged, but not clients that do not boot. Lines about
+// unanswered clients are bounded, and the rest is counted in one line.
 func TestEventLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := newTestService(t, Settings{Answer: true})
@@ -234,7 +234,7 @@ func TestEventLog(t *testing.T) {
 			"level=WARN msg=boot result=failed": maxLines,
 			`error="no route"`:                  maxLines,
 			"result=unanswered":                 maxLines + 1,
-			`msg="boot: lines left out"`:        4, // for each cause the first at once, and the sum
+			`msg="boot: lines left out"`:        4, // for each cause the first one at once, and the sum
 			" packets=999 ":                     2,
 		} {
 			if n := strings.Count(out.String(), text); n != want {

@@ -15,38 +15,38 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// Settings are those of a [Service]. The DHCP server of the network stays as it is: see
+// Settings are the settings of a [Service]. They do not affect the DHCP server of the network: see
 // package pxe.
 type Settings struct {
-	Answer bool // boot clients are answered, on ports 67 and 4011 of UDP
+	Answer bool // answer boot clients, on UDP ports 67 and 4011
 
-	// DryRun has the service decide and log as usual, and send nothing. No files are served.
+	// With DryRun the service decides and logs as usual, but sends nothing and serves no files.
 	DryRun bool
 
-	// Advise is the DHCP server, of [dhcpadvice.Servers], for which lines are written in
-	// place of answers: see [Service.Advise]. It goes with DryRun.
+	// Advise is the DHCP server, one of [dhcpadvice.Servers], for which to write configuration
+	// lines instead of answering clients: see [Service.Advise]. It needs DryRun.
 	Advise string
 
-	Interfaces []string       // whose clients are answered; empty means all but loopback
-	Address    netip.Addr     // where clients reach this machine; the zero address means that of the interface
-	Relays     []netip.Prefix // of relay agents and the clients behind them; IPv4
+	Interfaces []string       // interfaces whose clients are answered; empty means all but loopback
+	Address    netip.Addr     // where clients reach this machine; the zero address means the address of the interface
+	Relays     []netip.Prefix // IPv4 networks of relay agents and the clients behind them
 
-	Files     map[pxe.Arch]string // boot files, in place of those that are found
+	Files     map[pxe.Arch]string // boot files to offer instead of the found ones
 	Hosts     map[dhcp.MAC]pxe.Host
 	KnownOnly bool // only machines in Hosts are answered
 
-	// Default is the entry of the menu that is booted after Timeout if nobody chooses: the
-	// name of its file without .conf, or its directory. "" is the machine's own disk. A
-	// Timeout of 0 waits for ever.
+	// Default is the menu entry that boots after Timeout if nobody chooses another. It is named by
+	// its file without .conf, or by its directory. "" is the machine's own disk. A Timeout of 0
+	// waits forever.
 	Default string
 	Timeout time.Duration
 
-	// LoaderDir is a directory with boot files, in which files are found that are not in the
-	// directories that are served; "" means none.
+	// LoaderDir is a directory with boot files, which is searched for files that the served
+	// directories lack; "" means none.
 	LoaderDir string
 }
 
-// DefaultLoaderDir is where Debian's package ipxe has its files.
+// DefaultLoaderDir is the directory of Debian's package ipxe.
 const DefaultLoaderDir = "/usr/lib/ipxe"
 
 // DefaultSettings returns settings that answer nobody.
@@ -54,8 +54,9 @@ func DefaultSettings() Settings {
 	return Settings{LoaderDir: DefaultLoaderDir, Timeout: 10 * time.Second}
 }
 
-// LoaderDirs returns the directories with boot files besides those that are served, of which
-// dir is the first. One that the user has not named may be missing.
+// LoaderDirs returns the directories with boot files besides the served ones: the subdirectory ipxe
+// of dir, and LoaderDir. It leaves out a directory that does not exist, unless the user has named
+// it.
 func (s *Settings) LoaderDirs(dir string) (all []string) {
 	for _, one := range []string{filepath.Join(dir, "ipxe"), s.LoaderDir} {
 		info, err := os.Stat(one)
@@ -67,9 +68,9 @@ func (s *Settings) LoaderDirs(dir string) (all []string) {
 	return all
 }
 
-// Check calls when for each rule about the settings. wrong says that they break it; setting
-// is its flag, and the text, which has a format of package fmt, is the mistake. servesFiles
-// says that clients can fetch files by TFTP or HTTP. It opens nothing.
+// Check calls when for each rule about the settings. wrong says that the settings break the rule.
+// setting is the flag, and format and args are the message. servesFiles says that clients can fetch
+// files by TFTP or HTTP. Check opens nothing.
 func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting failure.Flag, format string, args ...any)) {
 	if !s.Answer {
 		when(s.DryRun, "boot", "%s and %s of haul boot go with %s", failure.Flag("dry-run"), failure.Flag("advise"), failure.Flag("boot"))
@@ -99,19 +100,19 @@ func (s *Settings) Check(servesFiles bool, when func(wrong bool, setting failure
 	when(err != nil, "boot-file", "%w", err)
 }
 
-// rules returns the rules of the settings. found are the boot files that are there, and http
-// is where HTTP is served.
+// rules returns the rules for package pxe. found are the boot files that exist, and http are the
+// addresses of HTTP.
 func (s *Settings) rules(found map[pxe.Arch]string, http []netip.AddrPort) pxe.Rules {
 	r := pxe.Rules{Files: map[pxe.Arch]string{}, HTTPPorts: map[dhcp.Addr]uint16{}, Hosts: s.Hosts, KnownOnly: s.KnownOnly}
 	for _, files := range []map[pxe.Arch]string{found, s.Files} {
 		maps.Copy(r.Files, files)
 	}
-	for _, at := range slices.Backward(http) { // the first of several counts
+	for _, at := range slices.Backward(http) { // with several, the first one counts
 		switch addr := at.Addr().Unmap(); {
-		case at.Port() == 0 || addr.IsLoopback() || addr.Is6() && !addr.IsUnspecified(): // out of reach
+		case at.Port() == 0 || addr.IsLoopback() || addr.Is6() && !addr.IsUnspecified(): // clients cannot reach it
 		case addr.Is4() && !addr.IsUnspecified() && (addr == s.Address || !s.Address.IsValid()):
 			r.HTTPPorts[addr.As4()] = at.Port()
-		default: // all addresses, or one to which a router may pass requests for Address
+		default: // all addresses, or one to which a router may forward requests for Address
 			r.HTTPPort = at.Port()
 		}
 	}

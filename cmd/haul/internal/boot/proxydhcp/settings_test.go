@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// Each rule about the settings names its flag, and settings that keep all rules break none.
+// Each broken rule names its flag, and valid settings break none.
 func TestCheckSettings(t *testing.T) {
 	host := map[dhcp.MAC]pxe.Host{RandomMAC(): {Ignore: true}}
 	network, network6 := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}
@@ -57,7 +57,7 @@ func broken(s *Settings, servesFiles bool) (flags []string) {
 	return flags
 }
 
-// Clients get URLs of the first address of HTTP that they reach: never one of loopback, of
+// Clients get URLs with the first HTTP address that they can reach: never one of loopback, of
 // another interface, or of IPv6.
 func TestReachableHTTP(t *testing.T) {
 	at := func(text string) (all []netip.AddrPort) {
@@ -70,7 +70,7 @@ func TestReachableHTTP(t *testing.T) {
 	for _, test := range []struct {
 		http    string
 		address netip.Addr
-		want    string // of clients at 192.0.2.9
+		want    string // URL for clients whose server is 192.0.2.9
 	}{
 		{http: "", want: ""},
 		{http: "0.0.0.0:80", want: "http://192.0.2.9/l.efi"},

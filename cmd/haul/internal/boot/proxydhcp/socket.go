@@ -13,32 +13,32 @@ import (
 	"golang.org/x/net/ipv4"
 )
 
-// receiveBuffer is how much the kernel is asked to keep of what has come, in bytes: the packets
-// of some thousand machines that are switched on at once. Without CAP_NET_ADMIN it keeps no
-// more than the system's maximum, which is often room for 150.
+// receiveBuffer is how many bytes of received packets the kernel is asked to keep: the packets of
+// some thousand machines that are switched on at once. Without CAP_NET_ADMIN the kernel keeps no
+// more than the system's maximum, which often has room for 150.
 const receiveBuffer = 4 << 20
 
-// A socket exchanges DHCP packets at one port of all interfaces. It knows the interface
-// that a packet came by, and sends by the one that it is asked to.
+// A socket exchanges DHCP packets at one port of all interfaces. It knows on which interface a
+// packet arrived, and sends on a given interface.
 type socket struct {
 	conn      *ipv4.PacketConn
 	duplicate func() (*os.File, error)
 	port      uint16
 
-	// raw is set where another DHCP server of this machine has the port. The kernel then
-	// copies each packet for the port to this socket, with its UDP header.
+	// raw is set if another DHCP server of this machine owns the port. The kernel then copies each
+	// packet for the port to this socket, with its UDP header.
 	raw bool
 }
 
-// An arrival is how a packet came.
+// An arrival says how a packet arrived.
 type arrival struct {
 	peer  netip.AddrPort
-	to    netip.Addr // the address that it was sent to, often 255.255.255.255
+	to    netip.Addr // the destination address, often 255.255.255.255
 	index int        // of the interface
 }
 
-// openSocket opens a port of all interfaces. With share, and if another program has the
-// port, both get its packets; that needs CAP_NET_RAW, and Linux.
+// openSocket opens a port of all interfaces. If another program owns the port and share is set,
+// both get its packets. That needs CAP_NET_RAW, and Linux.
 func openSocket(ctx context.Context, port uint16, share bool) (s *socket, err error) {
 	var lc net.ListenConfig
 	c, err := lc.ListenPacket(ctx, "udp4", net.JoinHostPort("0.0.0.0", strconv.Itoa(int(port))))
@@ -59,7 +59,7 @@ func openSocket(ctx context.Context, port uint16, share bool) (s *socket, err er
 	return nil, fmt.Errorf("open UDP port %d: %w", port, err)
 }
 
-// newSocket returns a socket for an open connection, which it closes if it fails.
+// newSocket returns a socket for an open connection. If it fails, it closes the connection.
 func newSocket(c net.PacketConn, port uint16, raw bool) (*socket, error) {
 	s := &socket{conn: ipv4.NewPacketConn(c), port: port, raw: raw}
 	switch c := c.(type) {
@@ -80,7 +80,7 @@ func newSocket(c net.PacketConn, port uint16, raw bool) (*socket, error) {
 	return s, nil
 }
 
-// adoptSocket returns a socket for a duplicate of one that a predecessor opened.
+// adoptSocket returns a socket for the duplicate of a predecessor's socket.
 func adoptSocket(f *os.File, port uint16) (*socket, error) {
 	c, err := net.FilePacketConn(f)
 	if err != nil {
@@ -92,16 +92,16 @@ func adoptSocket(f *os.File, port uint16) (*socket, error) {
 
 func (s *socket) close() { _ = s.conn.Close() }
 
-// batchSize is how many packets one call receives, and how many answers one call sends.
+// batchSize is how many packets one call receives or sends.
 const batchSize = 32
 
-// An inbox is memory for what one call receives.
+// An inbox is the memory for the packets that one call receives.
 type inbox struct {
 	messages []ipv4.Message
 	packets  []received
 }
 
-// A received is a packet, and how it came.
+// A received is a packet, and how it arrived.
 type received struct {
 	packet []byte
 	arrival
@@ -127,7 +127,7 @@ func (s *socket) receive(in *inbox) ([]received, error) {
 			packet, peer, ok := s.payload(m.Buffers[0][:m.N], m.Addr)
 			var cm ipv4.ControlMessage
 			if !ok || cm.Parse(m.OOB[:m.NN]) != nil || cm.IfIndex == 0 {
-				continue // cut short, or of an unknown interface: nothing can be said about it
+				continue // cut short, or from an unknown interface: we cannot handle it
 			}
 			to, _ := netip.AddrFromSlice(cm.Dst.To4())
 			in.packets = append(in.packets, received{packet, arrival{peer: peer, to: to, index: cm.IfIndex}})
@@ -136,8 +136,8 @@ func (s *socket) receive(in *inbox) ([]received, error) {
 	return in.packets, nil
 }
 
-// payload returns the DHCP packet of what the kernel passed on, and its sender. A raw socket
-// gets the IP header, too.
+// payload returns the DHCP packet within the bytes that the kernel delivered, and its sender. A raw
+// socket gets the IP header, too.
 func (s *socket) payload(b []byte, from net.Addr) ([]byte, netip.AddrPort, bool) {
 	if !s.raw {
 		at, ok := from.(*net.UDPAddr)
@@ -160,20 +160,20 @@ func (s *socket) payload(b []byte, from net.Addr) ([]byte, netip.AddrPort, bool)
 	return b[headerLen:h.length], netip.AddrPortFrom(ip, h.from), true
 }
 
-// A departure is how a packet is sent.
+// A departure says how to send a packet.
 type departure struct {
 	from  netip.Addr // an address of this machine
 	to    netip.AddrPort
-	index int // of the interface; 0 leaves it to the routes
+	index int // of the interface; 0 lets the routes decide
 }
 
-// An outbox has packets for one call to send.
+// An outbox has the packets that one call sends.
 type outbox struct {
-	messages  []ipv4.Message // all that there is room for
-	errs      []*error       // of those that were added
+	messages  []ipv4.Message // as many as there is room for
+	errs      []*error       // where to report errors, one for each added message
 	datagrams [][]byte       // memory for packets with their headers
 
-	// How the latest packet is sent, as the kernel wants it. Many go the same way.
+	// The latest departure, and its form for the kernel. Many packets share it.
 	last departure
 	addr net.Addr
 	oob  []byte
@@ -187,7 +187,7 @@ func newOutbox(size int) *outbox {
 	return out
 }
 
-// add adds a packet, which must stay as it is until it is sent. If that fails, err is set.
+// add adds a packet, which must not change until it is sent. If sending fails, err is set.
 func (s *socket) add(out *outbox, packet []byte, d departure, err *error) {
 	if out.addr == nil || d != out.last {
 		cm := ipv4.ControlMessage{Src: d.from.AsSlice(), IfIndex: d.index}
@@ -206,8 +206,7 @@ func (s *socket) add(out *outbox, packet []byte, d departure, err *error) {
 	out.errs = append(out.errs, err)
 }
 
-// send sends what was added, in its order. A packet that cannot be sent does not keep back the
-// others.
+// send sends the added packets in their order. If one cannot be sent, the others still are.
 func (s *socket) send(out *outbox) {
 	for at := 0; at < len(out.errs); {
 		n, err := s.conn.WriteBatch(out.messages[at:len(out.errs)], 0)

@@ -10,11 +10,11 @@ import (
 	"github.com/haul-project/haul/internal/dhcp"
 )
 
-// maxMalformed is how many bytes are shown of what cannot be read.
+// maxMalformed is how many bytes of an unreadable packet are shown.
 const maxMalformed = 64
 
-// packetAttr shows a packet for people: its header where that is not zero, and its options
-// by their numbers. The log escapes what is not printable.
+// packetAttr shows a packet for people: the header fields that are not zero, and the options by
+// their numbers. The log escapes unprintable characters.
 func packetAttr(key string, b []byte) slog.Attr {
 	p, err := dhcp.Parse(b)
 	if err != nil {
@@ -56,7 +56,7 @@ func messageType(t uint8) string {
 	return strconv.Itoa(int(t))
 }
 
-// optionText shows the value of an option: text, numbers, or else bytes in hexadecimal.
+// optionText formats the value of an option as text or numbers, or else as bytes in hexadecimal.
 func optionText(code uint8, value []byte) string {
 	switch code {
 	case 12, dhcp.OptionVendorClass, dhcp.OptionTFTPServer, dhcp.OptionBootFile, dhcp.OptionUserClass: // 12 is the client's name

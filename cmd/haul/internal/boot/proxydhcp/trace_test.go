@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// traced has a service with trace log packets, and returns its log.
+// traced makes a tracing service log packets, and returns its log.
 func traced(t *testing.T, json, dryRun bool, packets ...[]byte) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -34,7 +34,7 @@ func traced(t *testing.T, json, dryRun bool, packets ...[]byte) string {
 	}
 	b.Close()
 	lines := out.String()
-	for _, line := range strings.SplitAfter(lines, "\n") { // the time of each
+	for _, line := range strings.SplitAfter(lines, "\n") { // cut off the time of each line
 		if at := strings.Index(line, "level"); at >= 0 {
 			lines = strings.Replace(lines, line, line[at:], 1)
 		}
@@ -42,8 +42,8 @@ func traced(t *testing.T, json, dryRun bool, packets ...[]byte) string {
 	return lines
 }
 
-// tracePackets are one of each fate: answered, of a relay agent, of a client that does not
-// boot, with hostile bytes, no DHCP, and by an interface that is not answered.
+// tracePackets returns a packet for each result: answered, from a relay agent, from a client that
+// does not boot, with hostile bytes, not DHCP, and on an interface that is not answered.
 func tracePackets() [][]byte {
 	x64, _ := ParseKind("x64")
 	ipxe, _ := ParseKind("ipxe")
@@ -69,7 +69,7 @@ func tracePackets() [][]byte {
 	}
 }
 
-// optionsEnd returns where the options of a packet end.
+// optionsEnd returns the offset of the end of a packet's options.
 func optionsEnd(b []byte) int {
 	at := 240
 	for b[at] != dhcp.OptionEnd {
@@ -78,8 +78,8 @@ func optionsEnd(b []byte) int {
 	return at
 }
 
-// A trace has a line for each packet, with its options, the answer, or the reason for none.
-// Bytes of strangers are escaped.
+// A trace has a line for each packet, with its options, and the answer or the reason for none.
+// Bytes from strangers are escaped.
 func TestTrace(t *testing.T) {
 	for name, json := range map[string]bool{"trace.txt": false, "trace.json": true} {
 		got := traced(t, json, false, tracePackets()...)
@@ -91,14 +91,14 @@ func TestTrace(t *testing.T) {
 			t.Errorf("%s: the character %q is not escaped", name, got[i:i+1])
 		}
 	}
-	// In a dry run the lines are the same, but for the result.
+	// In a dry run the lines differ only in the result.
 	dry := traced(t, false, true, tracePackets()...)
 	if want := strings.ReplaceAll(traced(t, false, false, tracePackets()...), "result=offered", `result="would be offered"`); dry != want {
 		t.Errorf("in a dry run:\n%s\nwant:\n%s", dry, want)
 	}
 }
 
-// The trace of any packet is a line.
+// The trace of any packet is one line.
 func FuzzTrace(f *testing.F) {
 	for _, b := range tracePackets() {
 		f.Add(b)

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxFile bounds what is fetched of a boot file, in bytes.
+	// maxFile is the most bytes to fetch of a boot file.
 	maxFile = 256 << 20
 
-	// fetchTime bounds how long a boot file is fetched.
+	// fetchTime bounds the time to fetch a boot file.
 	fetchTime = time.Minute
 )
 
@@ -44,7 +44,7 @@ func fetchTFTP(ctx context.Context, url string) (int64, error) {
 	counted := &countedUpload{}
 	res, err := c.Get(ctx, target, func(int64) (store.Upload, error) { return counted, nil })
 	if res.Resent+res.Timeouts+res.Duplicates > 0 {
-		c.Wait() // on a path that loses packets the last one may be lost too
+		c.Wait() // on a lossy path the last packet may be lost too
 	}
 	return counted.size, err
 }
@@ -70,7 +70,7 @@ func fetchHTTP(ctx context.Context, url string) (int64, error) {
 	return n, err
 }
 
-// A countedUpload keeps the size of a file alone.
+// A countedUpload only counts the size of a file.
 type countedUpload struct{ size int64 }
 
 func (u *countedUpload) WriteAt(p []byte, off int64) (int, error) {

@@ -1,7 +1,7 @@
-// Package pxedoctor asks a network as a machine that boots would, follows the answers as its
-// firmware does, and says what it would do next. It is behind "haul doctor pxe".
+// Package pxedoctor asks a network as a booting machine would, follows the answers as firmware
+// does, and reports what the machine would do next. It implements "haul doctor pxe".
 //
-// From top to bottom: pxedoctor.go asks and judges; fetch.go fetches boot files.
+// From top to bottom: pxedoctor.go asks and evaluates the answers; fetch.go fetches boot files.
 package pxedoctor
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// A Diagnosis is what one kind of machine would get.
+// A Diagnosis is the outcome for one kind of machine.
 type Diagnosis struct {
 	Kind      string `json:"kind"`
 	Interface string `json:"interface"`
 	MAC       string `json:"mac"`
 
 	Offers   []Offer  `json:"offers"`
-	Problems []string `json:"problems"` // each keeps the machine from booting, or makes that luck
+	Problems []string `json:"problems"` // each prevents the machine from booting, or leaves it to chance
 	File     string   `json:"file,omitempty"`
 	Bytes    int64    `json:"bytes,omitempty"` // of the file; 0 if it was not fetched
 	Next     string   `json:"next"`
@@ -33,7 +33,7 @@ type Diagnosis struct {
 // An Offer is one answer.
 type Offer struct {
 	Server  netip.Addr `json:"server"`
-	Address string     `json:"address,omitempty"` // that it gives
+	Address string     `json:"address,omitempty"` // the address that it gives
 	Class   string     `json:"class,omitempty"`   // "PXEClient" or "HTTPClient"
 	File    string     `json:"file,omitempty"`
 	From    string     `json:"from,omitempty"` // the server of the file
@@ -41,15 +41,15 @@ type Offer struct {
 	Port    uint16     `json:"port"`           // of the server: 67 or 4011
 }
 
-// Config says how to ask.
+// A Config says how to ask.
 type Config struct {
 	By    proxydhcp.Interface // to ask by
 	MAC   dhcp.MAC            // of the machine
-	Wait  time.Duration       // for answers, each time
-	Fetch bool                // fetches the boot file
+	Wait  time.Duration       // for the answers to each request
+	Fetch bool                // whether to fetch the boot file
 }
 
-// Ask asks as one kind of machine, and follows what it would do. The error says that this
+// Ask asks as one kind of machine, and follows the steps that it would take. It fails if this
 // computer could not ask; it needs root.
 func (c *Config) Ask(ctx context.Context, k proxydhcp.Kind) (*Diagnosis, error) {
 	offers, err := proxydhcp.Ask(ctx, k, c.By, c.MAC, c.Wait)
@@ -64,7 +64,7 @@ func (c *Config) Ask(ctx context.Context, k proxydhcp.Kind) (*Diagnosis, error) 
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, err
-		case err != nil: // as for an address that nothing leads to
+		case err != nil: // for example, because there is no route to it
 			d.problem("%v cannot be asked on port %d: %v", file.Server, dhcp.PortPXE, err)
 		}
 		d.add(answers, dhcp.PortPXE)
@@ -106,9 +106,9 @@ func (d *Diagnosis) add(offers []proxydhcp.Offer, port uint16) {
 	}
 }
 
-// choose returns the answer whose boot file the machine takes, or nil, and notes what is
-// wrong. Firmware takes an address from one server, and the file from the same one or from
-// a ProxyDHCP server; which of several is luck.
+// choose returns the answer whose boot file the machine takes, or nil, and records problems.
+// Firmware takes an address from one server, and the file from the same server or from a ProxyDHCP
+// server. If there are several, it is chance which one it takes.
 func (d *Diagnosis) choose(k proxydhcp.Kind, offers []proxydhcp.Offer) (file *proxydhcp.Offer) {
 	addresses := 0
 	for i := range offers {
@@ -133,8 +133,8 @@ func (d *Diagnosis) choose(k proxydhcp.Kind, offers []proxydhcp.Offer) (file *pr
 	return file
 }
 
-// namesFile reports whether a machine gets a boot file by an offer, also if it has to ask
-// port 4011 for that, or to show a menu.
+// namesFile reports whether a machine gets a boot file from an offer, possibly after it has asked
+// port 4011 or shown a menu.
 func namesFile(k proxydhcp.Kind, o *proxydhcp.Offer) bool {
 	if k.HTTP() {
 		return o.Class == "HTTPClient" && o.File != ""
@@ -149,8 +149,8 @@ func shownFile(o *proxydhcp.Offer) string {
 	return o.File + " from " + o.Next.String()
 }
 
-// chooseBoot returns the answer of port 4011 that the machine takes. Without one it takes
-// the file of the offer, if that has one.
+// chooseBoot returns the answer from port 4011 that the machine takes. Without an answer it takes
+// the file of the offer, if the offer has one.
 func (d *Diagnosis) chooseBoot(offer *proxydhcp.Offer, answers []proxydhcp.Offer) *proxydhcp.Offer {
 	switch {
 	case len(answers) > 0:
@@ -162,8 +162,8 @@ func (d *Diagnosis) chooseBoot(offer *proxydhcp.Offer, answers []proxydhcp.Offer
 	return nil
 }
 
-// follow fetches the boot file of an answer if asked to, and notes what the machine does with
-// it.
+// follow fetches the boot file of an answer if fetches is set, and records what the machine does
+// with it.
 func (d *Diagnosis) follow(ctx context.Context, k proxydhcp.Kind, o *proxydhcp.Offer, fetches bool) {
 	d.File = o.File
 	switch {

@@ -28,8 +28,8 @@ func kind(t *testing.T, name string) proxydhcp.Kind {
 	return k
 }
 
-// It is a problem if a network lacks a server, or if servers contradict each other. The
-// answer that counts depends on the machine.
+// It is a problem if a network lacks a server, or if servers contradict each other. Which answer
+// counts depends on the machine.
 func TestChoose(t *testing.T) {
 	address := proxydhcp.Offer{Server: dhcpServer, Address: netip.MustParseAddr("192.0.2.50"), Next: dhcpServer}
 	redirect := proxydhcp.Offer{Server: haul, Next: haul, Class: "PXEClient"}
@@ -70,8 +70,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A machine that is sent to port 4011 takes the answer from there, or else the file of the
-// offer. Without either it does not boot.
+// A machine that is sent to port 4011 takes the answer from there, or else the file of the offer.
+// Without either it does not boot.
 func TestChooseBoot(t *testing.T) {
 	var d Diagnosis
 	bare, named := proxydhcp.Offer{Server: haul}, proxydhcp.Offer{Server: haul, File: "ipxe.efi"}
@@ -86,7 +86,7 @@ func TestChooseBoot(t *testing.T) {
 	}
 }
 
-// The next step of a machine follows from the file, and from whether it can be fetched.
+// The next step of a machine depends on the file, and on whether it can be fetched.
 func TestFollow(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/boot.ipxe" {
@@ -126,7 +126,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A file that is too long is not fetched to its end, and a URL that cannot be is an error.
+// A file that is too long is not fetched to its end, and an invalid URL is an error.
 func TestFetchBounds(t *testing.T) {
 	u := &countedUpload{}
 	if _, err := u.WriteAt([]byte{1}, maxFile-1); err != nil || u.size != maxFile {
