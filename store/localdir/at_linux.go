@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// at calls f with the directory of name, reached without leaving the root, and
-// with the last element of name.
+// at calls f with the directory of name, opened without leaving the root, and with the last element
+// of name.
 func (p *pathCalls) at(name string, f func(dir int, base string) error) error {
 	dir, err := p.root.OpenFile(path.Dir(name)+"/.", pathOnly, 0)
 	if err != nil {
@@ -29,7 +29,7 @@ func (p *pathCalls) at(name string, f func(dir int, base string) error) error {
 	}
 }
 
-// unlink removes what is no directory.
+// unlink removes anything but a directory.
 func (p *pathCalls) unlink(name string) error {
 	err := p.at(name, func(dir int, base string) error { return unix.Unlinkat(dir, base, 0) })
 	if err == unix.EISDIR {
@@ -43,7 +43,7 @@ func (p *pathCalls) rmdir(name string) error {
 	return p.at(name, func(dir int, base string) error { return unix.Unlinkat(dir, base, unix.AT_REMOVEDIR) })
 }
 
-// rename renames in one step, or by several if the file system cannot.
+// rename renames in one step, or in several if the file system does not support that.
 func (p *pathCalls) rename(from, to string, replace bool) error {
 	var flags uint
 	if !replace {
@@ -60,7 +60,7 @@ func (p *pathCalls) rename(from, to string, replace bool) error {
 	return err
 }
 
-// lutimes sets the times of what has the name, even if that is a symbolic link.
+// lutimes sets the times of a name, without following a symbolic link.
 func (p *pathCalls) lutimes(name string, atime, mtime time.Time) error {
 	ts, err := timespecs(atime, mtime)
 	if err != nil {

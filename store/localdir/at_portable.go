@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// unlink removes what is no directory. An empty directory that takes the
-// file's place between the look and the removal goes too.
+// unlink removes anything but a directory. An empty directory that replaces the file between the
+// check and the removal is removed too.
 func (p *pathCalls) unlink(name string) error {
 	fi, err := p.root.Lstat(name)
 	if err != nil {

@@ -9,14 +9,13 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// specialBits are the bits of a mode that give a file or a directory powers
-// beyond those of its permission bits.
+// specialBits are the mode bits that give a file or a directory more powers than its permission
+// bits do.
 const specialBits = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// newMode returns the mode for what fi describes, or for a new file if fi is nil,
-// when a client wants another.
-// Without special bits, a directory keeps its special bits: they are how an
-// administrator shares it with a group. A file loses them.
+// newMode returns the mode to set when a client wants the mode want for the file that fi describes,
+// or for a new file if fi is nil. Unless special is set, a directory keeps its special bits, as an
+// administrator uses them to share it with a group, and a file loses them.
 func newMode(fi fs.FileInfo, want fs.FileMode, special bool) fs.FileMode {
 	switch {
 	case special:
@@ -27,10 +26,10 @@ func newMode(fi fs.FileInfo, want fs.FileMode, special bool) fs.FileMode {
 	return want.Perm()
 }
 
-// timed reports whether a changes a time.
+// timed reports whether a sets a time.
 func timed(a store.Attr) bool { return !a.AccessTime.IsZero() || !a.ModTime.IsZero() }
 
-// owner returns the numbers for chown(2), which leaves what is -1.
+// owner returns the arguments for chown(2), where -1 means unchanged.
 func owner(a store.Attr) (uid, gid int) {
 	uid, gid = -1, -1
 	if a.UID != nil {
@@ -42,7 +41,7 @@ func owner(a store.Attr) (uid, gid int) {
 	return uid, gid
 }
 
-// isRoot reports whether fi describes the root, by whatever name.
+// isRoot reports whether fi describes the root, under any name.
 func (p *pathCalls) isRoot(fi fs.FileInfo) bool {
 	if !fi.IsDir() {
 		return false
@@ -51,10 +50,10 @@ func (p *pathCalls) isRoot(fi fs.FileInfo) bool {
 	return err == nil && os.SameFile(fi, root)
 }
 
-// A target is what change changes: an open file, or what a name leads to.
+// A target is an object of change: an open file, or the file that a name leads to.
 type target struct {
 	calls    *calls
-	special  bool // its setuid, setgid and sticky bits may change
+	special  bool // whether its setuid, setgid and sticky bits may change
 	stat     func() (fs.FileInfo, error)
 	truncate func(size int64) error
 	chmod    func(mode fs.FileMode) error
@@ -62,13 +61,13 @@ type target struct {
 	chown    func(uid, gid int) error
 }
 
-// change changes what a says, the owner last: a new owner may be the only one who
-// may change the rest. Each change is tried, whatever becomes of the others; the error
-// is the first.
+// change sets the attributes in a. It sets the owner last, because after that only the new owner
+// may be allowed to change the rest. It tries each change, even after others have failed, and
+// returns the first error.
 func (t target) change(a store.Attr) (first error) {
 	note := func(err error) { first = cmp.Or(first, err) }
 	chmod := func() error {
-		fi, err := t.stat() // a new owner may have cost it some bits
+		fi, err := t.stat() // a new owner may have cleared some bits
 		if err != nil {
 			return err
 		}
@@ -90,7 +89,7 @@ func (t target) change(a store.Attr) (first error) {
 	err := t.calls.call("chown", func() error { return t.chown(uid, gid) })
 	note(err)
 	if err == nil && a.Mode != nil && t.special && *a.Mode&specialBits != 0 {
-		note(chmod()) // the system takes setuid and setgid from what changes hands
+		note(chmod()) // the system clears setuid and setgid when the owner changes
 	}
 	return first
 }

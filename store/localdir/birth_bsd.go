@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// birth returns what distinguishes the file of that name from earlier ones with its inode.
+// birth returns a value that distinguishes the file of that name from earlier files with its inode.
 func (d *Dir) birth(name string) store.Birth {
 	fi, err := d.root.Lstat(name)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// calls makes the system calls of a store, and puts their errors into the form that package
-// store describes.
+// calls makes the system calls of a store, and converts their errors to the form that package store
+// describes.
 type calls struct {
-	escape error // what an os.Root says of names that leave it
+	escape error // the error of an os.Root for names that leave it
 
-	// before is called ahead of each system call that changes something or opens what is
-	// read, with its name; an error takes the place of the call. Only tests set it.
+	// before is called with the name of each system call that changes something or opens a file for
+	// reading. If it returns an error, the call is not made. Only tests set it.
 	before func(call string) error
 }
 
-// call makes a system call, unless a test wants it to fail.
+// call makes a system call, unless a test makes it fail.
 func (c *calls) call(name string, f func() error) error {
 	if err := c.hook(name); err != nil {
 		return err
@@ -36,13 +36,13 @@ func (c *calls) hook(call string) error {
 	return c.before(call)
 }
 
-// fail says that op failed on name because of err. It leaves out of err what
-// the os package said of itself, a path that is no business of the caller.
+// fail returns an error of op on name. It removes the wrapping of the os package from err, as its
+// path must not be shown to the caller.
 func (c *calls) fail(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: c.classify(reason(err))}
 }
 
-// reason returns what the os package wrapped.
+// reason returns the error that the os package wrapped.
 func reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
@@ -56,7 +56,7 @@ func reason(err error) error {
 	return err
 }
 
-// classify gives err one of the kinds the package comment promises.
+// classify gives err one of the kinds that the comment of package store promises.
 func (c *calls) classify(err error) error {
 	switch {
 	case c.escape != nil && errors.Is(err, c.escape):
@@ -73,7 +73,7 @@ func (c *calls) classify(err error) error {
 	return err
 }
 
-// failLink is fail for what takes two names.
+// failLink is fail for operations with two names.
 func (c *calls) failLink(op, from, to string, err error) error {
 	return &os.LinkError{Op: op, Old: from, New: to, Err: c.classify(reason(err))}
 }

@@ -12,23 +12,21 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// Create begins an upload. It fails with [store.ErrNoSpace] if c.Size does not fit the
-// space that the file system has available; Linux and macOS can say. Nothing is
-// reserved: a peer that announces a large file takes no more of the disk than
-// it sends.
+// Create begins an upload. It fails with [store.ErrNoSpace] if c.Size exceeds the available space
+// of the file system, which only Linux and macOS report. Nothing is reserved: a peer that announces
+// a large file uses no more of the disk than it sends.
 //
-// Pages of zeros behind everything else written so far are left out: they are
-// holes, so that a sparse disk image that comes in order stays sparse. The check
-// of c.Size does not know of holes: for an image that only fits the disk because
-// of them, leave Size 0.
+// Pages of zeros after all data written so far become holes, so that a sparse disk image that
+// arrives in order stays sparse. The check of c.Size does not consider holes: for an image that
+// fits on the disk only because of them, leave Size 0.
 //
-// With c.Parents the directories above that are missing are made at once, as the
-// hidden file is in the last of them, and removed again if nothing comes of the
-// upload: those that are empty then. The file may have 64 of them above it.
+// With c.Parents, the missing directories above are made at once, as the last of them holds the
+// temporary file. If the upload fails, those that are empty then are removed again. The file may
+// have at most 64 directories above it.
 //
-// With c.Resume the disk is waited for after each 16 MiB, and at Close, so that
-// no more than those have to be sent again, even if the machine dies. Where the
-// file system has no locks the upload is none that can be resumed.
+// With c.Resume, the upload waits for the disk after each 16 MiB, and at Close, so that no more
+// than that has to be sent again, even if the machine goes down. On a file system without locks,
+// the upload cannot be resumed.
 func (d *Dir) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, d.fail("create", name, err)
@@ -43,15 +41,15 @@ func (d *Dir) Create(ctx context.Context, name string, c store.Create) (store.Up
 		if err == nil {
 			return up, nil
 		}
-		_ = u.discard() // what is left of it, a sweep removes
-		// The directory may have been another's, who has given it up just now.
+		_ = u.discard() // a sweep will remove files that are left
+		// The directory may have been made by another upload, which failed and removed it just now.
 		if !c.Parents || !errors.Is(err, fs.ErrNotExist) || tries == maxParentTries {
 			return nil, u.fail("create", err)
 		}
 	}
 }
 
-// begin returns u, or the resumable upload that it is part of.
+// begin returns u, or a resumable upload around it.
 func (u *dirUpload) begin() (up store.Upload, err error) {
 	u.dir, u.base, err = u.store.resolve(u.name, !u.c.Exclusive)
 	if u.c.Parents && errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +64,7 @@ func (u *dirUpload) begin() (up store.Upload, err error) {
 		return nil, rules.ErrReserved
 	}
 	if _, err := u.perm(); err == store.ErrNotRegular && u.store.Native {
-		return nil, store.ErrInPlace // a device can be opened
+		return nil, store.ErrInPlace // a device can be opened in place
 	} else if err != nil {
 		return nil, err
 	}
@@ -74,7 +72,7 @@ func (u *dirUpload) begin() (up store.Upload, err error) {
 		k, err := u.resume()
 		if err == nil {
 			if err = u.checkSpace(k.resumed); err != nil && k.resumed > 0 {
-				_ = k.keep() // for when there is more room
+				_ = k.keep() // for a retry when there is more room
 			}
 			return k, err
 		}
@@ -95,9 +93,8 @@ func (u *dirUpload) begin() (up store.Upload, err error) {
 	return u, u.checkSpace(0)
 }
 
-// checkSpace returns an error if the file system has no room for what was
-// announced, apart from the first bytes, which are there. A file system that
-// cannot say how much room it has is believed to have enough.
+// checkSpace returns an error if the file system lacks room for the announced size, less the bytes
+// that are already there. A file system that does not report its room is assumed to have enough.
 func (u *dirUpload) checkSpace(there int64) error {
 	need := u.c.Size - there
 	if need <= 0 {
@@ -105,12 +102,12 @@ func (u *dirUpload) checkSpace(there int64) error {
 	}
 	return u.call("space", func() error {
 		s, err := space(u.file)
-		if err != nil || s.Total == 0 { // as of some that run in user space
+		if err != nil || s.Total == 0 { // some file systems in user space report none
 			return nil
 		}
 		room := s.Available
 		if os.Geteuid() == 0 {
-			room = s.Free // root may use the blocks that are kept for it
+			room = s.Free // root may use the reserved blocks
 		}
 		if need > room {
 			return fmt.Errorf("%d bytes are announced, and %d are free: %w", need, room, syscall.ENOSPC)

@@ -5,49 +5,48 @@ import (
 	"sync"
 )
 
-// dirSyncs make names in directories durable, many by one fsync. The changes of names
-// that were made before an fsync of their directory begins share it; those made while
-// it runs wait for the next. An upload has a place here while it is published, so the
-// table has as many directories, and an fsync as many who wait, as there are uploads
-// at that point. The first upload that waits makes the call.
+// dirSyncs makes names in directories durable, many by one fsync. All changes of names that were
+// made before an fsync of their directory begins share it; those made while it runs wait for the
+// next one. An upload has an entry here only while it is published, so neither the number of
+// directories nor that of waiting uploads exceeds the number of uploads that are being published.
+// The first upload that waits makes the call.
 //
-// All stores share one table: several may have the same directory, and the error of an
-// fsync concerns the uploads of all.
+// All stores share one table: several may have the same directory, and the error of an fsync
+// concerns the uploads of all of them.
 type dirSyncs struct {
 	mu   sync.Mutex
-	dirs map[dirID]*dirSync // mu: of those who change names now
+	dirs map[dirID]*dirSync // guarded by mu: directories in which names are being changed
 }
 
 var syncs dirSyncs
 
-// A dirSync is the directory of some who change names. mu of dirSyncs protects it.
+// A dirSync is one directory in which names are being changed. dirSyncs.mu guards it.
 type dirSync struct {
 	users  int
-	begun  int64      // fsyncs that have begun
-	ended  int64      // and ended
-	failed int64      // the number of the last of these that failed, from 1; 0 for none
-	err    error      // and its error
-	next   *syncGroup // waits for an fsync that has not begun; nil if nobody does
-	last   *syncGroup // has the one that began last; nil if none has
+	begun  int64      // number of fsyncs that have begun
+	ended  int64      // number of fsyncs that have ended
+	failed int64      // number of the last failed fsync, from 1; 0 for none
+	err    error      // error of that fsync
+	next   *syncGroup // waits for an fsync that has not begun; nil if nobody waits
+	last   *syncGroup // the group of the fsync that began last; nil if there is none
 }
 
-// A syncGroup waits for one fsync.
+// A syncGroup is a group of uploads that wait for one fsync.
 type syncGroup struct {
-	waiting int           // mu of dirSyncs
-	done    chan struct{} // closed at its end
-	failed  int64         // failed and err of the dirSync then: those that begin later do not concern the group
+	waiting int           // guarded by dirSyncs.mu
+	done    chan struct{} // closed when the fsync ends
+	failed  int64         // failed and err of the dirSync at that time: later fsyncs do not concern the group
 	err     error
 }
 
-// errNoSync is the error of an fsync that has panicked.
+// errNoSync is the error of an fsync that panicked.
 var errNoSync = errors.New("fsync of the directory was not made")
 
-// durably calls change, which changes names in dir, and waits until they are on the
-// disk.
+// durably calls change, which changes names in dir, and waits until the changes are on the disk.
 //
-// An fsync that fails is an error of all whose change may have been among what the disk
-// did not take: of those who wait for it, and of those who change names while it runs.
-// The kernel reports the error once, so the next fsync would not find what is lost.
+// A failed fsync is an error for everyone whose change may be lost: those who wait for it, and
+// those who change names while it runs. The kernel reports the error only once, so the next fsync
+// would not notice the loss.
 func (c *calls) durably(dir directory, change func() error) error {
 	fsync := func() error { return c.call("syncdir", func() error { return syncDir(dir) }) }
 	id, ok := identify(dir)
@@ -68,8 +67,8 @@ func (c *calls) durably(dir directory, change func() error) error {
 	return nil
 }
 
-// enter returns the place of a directory, and the number of the first fsync whose
-// failure concerns a change of names that follows.
+// enter returns the entry of a directory, and the number of the first fsync whose failure concerns
+// a change of names made after this call.
 func (t *dirSyncs) enter(id dirID) (s *dirSync, first int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,8 +91,8 @@ func (t *dirSyncs) leave(id dirID, s *dirSync) {
 	}
 }
 
-// wait returns when an fsync has ended that began after the call, with all who waited
-// for it. It makes that fsync itself if nobody else waits.
+// wait waits for an fsync that begins after the call, together with everyone else who waits for it.
+// The first one to wait makes the fsync.
 func (t *dirSyncs) wait(s *dirSync, fsync func() error) *syncGroup {
 	t.mu.Lock()
 	g, leads := s.next, s.next == nil
@@ -115,7 +114,7 @@ func (t *dirSyncs) wait(s *dirSync, fsync func() error) *syncGroup {
 	return g
 }
 
-// run makes the fsync of a group, which is the next of its directory.
+// run makes the fsync of a group, which is the next one of its directory.
 func (t *dirSyncs) run(s *dirSync, g *syncGroup, fsync func() error) {
 	t.mu.Lock()
 	s.next, s.last = nil, g

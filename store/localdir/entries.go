@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// OpenDir opens a directory to be listed in pieces: see [store.Tree]. Open, it holds
-// two descriptors and a buffer of 8 KiB, whatever the directory's size.
+// OpenDir opens a directory to be listed in pieces: see [store.Tree]. While open, it holds two
+// descriptors and a buffer of 8 KiB, whatever the directory's size.
 func (d *Dir) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	err := rules.CheckName(ctx, name)
 	if err == nil {
@@ -45,8 +45,8 @@ func (p *pathCalls) openDir(ctx context.Context, name string) (*dirEntries, erro
 	return &dirEntries{calls: &p.calls, ctx: ctx, name: name, dir: dir, names: names}, nil
 }
 
-// dirEntries reads names, and looks each up in the directory itself: a path
-// might mean another by then.
+// dirEntries reads names, and looks each one up in the open directory, since a path might lead to
+// another directory by then.
 type dirEntries struct {
 	calls  *calls
 	ctx    context.Context // OpenDir's
@@ -69,10 +69,10 @@ func (e *dirEntries) Next(into []fs.FileInfo) (n int, err error) {
 			}
 		}
 		if err != nil && e.closed.Load() {
-			err = fs.ErrClosed // the os package has no such error here
+			err = fs.ErrClosed // the os package returns another error here
 		}
 		switch {
-		case n > 0: // an error comes again
+		case n > 0: // an error will be returned again
 		case err == io.EOF:
 			return 0, io.EOF
 		case err != nil:
@@ -82,7 +82,7 @@ func (e *dirEntries) Next(into []fs.FileInfo) (n int, err error) {
 	return n, nil
 }
 
-// describe returns nil for what is hidden, or has gone.
+// describe returns nil for temporary files, and for entries that no longer exist.
 func (e *dirEntries) describe(base string) fs.FileInfo {
 	if isTemp(base) {
 		return nil
@@ -109,8 +109,8 @@ func (e *dirEntries) Close() error {
 	return nil
 }
 
-// ReadDir lists a directory: see [store.Tree]. An entry's Info is looked up when
-// it is asked for, and fails if the entry has gone by then.
+// ReadDir lists a directory: see [store.Tree]. An entry is described only when its Info is called,
+// which fails if the entry no longer exists.
 func (d *Dir) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return nil, d.fail("readdir", name, err)
@@ -127,8 +127,8 @@ func (p *pathCalls) readDir(ctx context.Context, name string, most int) ([]fs.Di
 	if err := p.hook("readdir"); err != nil {
 		return nil, err
 	}
-	// Asked for what is in name, root opens name as a directory only, and
-	// never a pipe or a device.
+	// With "/." at the end, root opens name only if it is a directory, and never a pipe or a
+	// device.
 	f, err := p.root.OpenFile(name+"/.", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -158,15 +158,15 @@ func (p *pathCalls) readDir(ctx context.Context, name string, most int) ([]fs.Di
 	}
 }
 
-// A dirEntry looks itself up through the root. The os package's own would use a
-// path, which may have become a link meanwhile.
+// A dirEntry looks itself up through the root. The os package's own type would use a path, which
+// may have become a link meanwhile.
 type dirEntry struct {
 	fs.DirEntry
 	calls *pathCalls
 	path  string
 }
 
-// Info describes the entry, and not what a link leads to.
+// Info describes the entry, and does not follow a link.
 func (e dirEntry) Info() (fs.FileInfo, error) {
 	fi, err := e.calls.root.Lstat(e.path)
 	if err != nil {
@@ -175,8 +175,8 @@ func (e dirEntry) Info() (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// eachName calls f with the names in a directory, hidden ones included. It
-// reports false if f did once, and calls it no more.
+// eachName calls f with the names in a directory, including temporary files. It stops and reports
+// false once f does.
 func (p *pathCalls) eachName(ctx context.Context, dir string, f func(base string) bool) (bool, error) {
 	list, err := p.openDir(ctx, dir)
 	if err != nil {
@@ -202,7 +202,7 @@ func (p *pathCalls) eachName(ctx context.Context, dir string, f func(base string
 	}
 }
 
-// An irregular is the name of what cannot be described.
+// An irregular is the name of an entry that cannot be described.
 type irregular string
 
 func (i irregular) Name() string     { return string(i) }

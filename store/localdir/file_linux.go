@@ -22,31 +22,31 @@ var (
 	_ store.Identifier = (*dirFile)(nil)
 )
 
-// largeFile lets 32-bit systems open files of 2 GiB and more. The os package
-// sets it in Open, but not in Root.
+// largeFile lets 32-bit systems open files of 2 GiB and more. The os package sets it in Open, but
+// not in methods of Root.
 const largeFile = unix.O_LARGEFILE
 
-// maxIovecs is the kernel's UIO_MAXIOV: the most buffers of one system call.
+// maxIovecs is the kernel's UIO_MAXIOV, the most buffers in one system call.
 const maxIovecs = 1024
 
-// A dirFile is an open file of a [Dir], and knows what of it is in memory.
+// A dirFile is an open file of a [Dir]. It can report which of its data is in memory.
 type dirFile struct {
 	*os.File
 	at   *Dir
 	name string          // in the store
 	conn syscall.RawConn // File's
-	info fs.FileInfo     // when it was opened; nil if nobody looked
+	info fs.FileInfo     // when it was opened; nil if it was not described then
 	how  atomic.Int32    // nowait until the kernel refuses
 }
 
-// How TryReadAt reads.
+// The values of dirFile.how, the way in which TryReadAt reads.
 const (
-	nowait int32 = iota // the kernel says what is in memory
-	always              // all of it is
-	never               // no way to know
+	nowait int32 = iota // the kernel reports which data is in memory
+	always              // all data is in memory
+	never               // there is no way to know
 )
 
-// newFile returns an open file. fi is what fstat said of it just now, or nil.
+// newFile returns an open file. fi is the result of a recent fstat, or nil.
 func (d *Dir) newFile(f *os.File, name string, fi fs.FileInfo) (store.File, error) {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -56,11 +56,11 @@ func (d *Dir) newFile(f *os.File, name string, fi fs.FileInfo) (store.File, erro
 	return &dirFile{File: f, at: d, name: name, conn: c, info: fi}, nil
 }
 
-// TryReadAt is one preadv2 with RWF_NOWAIT. It does not allocate.
+// TryReadAt makes one call of preadv2 with RWF_NOWAIT. It does not allocate.
 //
-// A file system that does not know RWF_NOWAIT refuses it. On tmpfs, whose
-// files are in memory as long as they are not swapped out, it then reads all
-// the same; elsewhere (overlayfs, FUSE, NFS) it is errors.ErrUnsupported.
+// A file system that does not support RWF_NOWAIT refuses it. TryReadAt then reads without it on
+// tmpfs, whose files are in memory unless they are swapped out; elsewhere (overlayfs, FUSE, NFS) it
+// returns errors.ErrUnsupported.
 func (f *dirFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.fail(fs.ErrInvalid)
@@ -86,7 +86,7 @@ func (f *dirFile) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
-// OpenPart returns the file itself, which has all bytes in a row.
+// OpenPart returns the file itself, in which all bytes are contiguous.
 func (f *dirFile) OpenPart(off, n int64) (part *os.File, length int64, end func(), ok bool) {
 	if _, err := f.Seek(off, io.SeekStart); err != nil {
 		return nil, 0, nil, false
@@ -96,9 +96,9 @@ func (f *dirFile) OpenPart(off, n int64) (part *os.File, length int64, end func(
 
 func nothing() {}
 
-// Identity identifies the file by what fstat(2) said of it as it was opened.
+// Identity identifies the file by the result of fstat(2) when it was opened.
 func (f *dirFile) Identity() (store.Identity, bool) {
-	fi, err := f.info, f.conn.Control(func(uintptr) {}) // which fails once f is closed
+	fi, err := f.info, f.conn.Control(func(uintptr) {}) // fails once f is closed
 	if err == nil && fi == nil {
 		fi, err = f.Stat()
 	}
@@ -108,8 +108,8 @@ func (f *dirFile) Identity() (store.Identity, bool) {
 	return IdentityOf(fi)
 }
 
-// IdentityOf returns the [store.Identity] of a file as its Stat has described it, or false where
-// the system has none.
+// IdentityOf returns the [store.Identity] of a file from the result of its Stat, or false where the
+// system has none.
 func IdentityOf(fi fs.FileInfo) (store.Identity, bool) {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -123,7 +123,7 @@ func IdentityOf(fi fs.FileInfo) (store.Identity, bool) {
 	}, true
 }
 
-// fail wraps err, unless it is one that a reader meets every day.
+// fail wraps err, unless it is one of the frequent errors.
 func (f *dirFile) fail(err error) error {
 	if err == store.ErrWouldBlock || err == io.EOF || err == errors.ErrUnsupported {
 		return err
@@ -131,14 +131,14 @@ func (f *dirFile) fail(err error) error {
 	return &fs.PathError{Op: "read", Path: f.Name(), Err: err}
 }
 
-// A tryRead is the system call of a TryReadAt, kept for the next one.
+// A tryRead holds the state of the system call of a TryReadAt. It is reused by later calls.
 type tryRead struct {
 	iovecs []unix.Iovec
 	off    int64
 	flags  int
 	n      int
 	errno  syscall.Errno
-	call   func(fd uintptr) // preadv, bound once: a closure per call would allocate
+	call   func(fd uintptr) // preadv as a method value: a closure per call would allocate
 }
 
 var tryReads = sync.Pool{New: func() any {
@@ -147,8 +147,8 @@ var tryReads = sync.Pool{New: func() any {
 	return t
 }}
 
-// fill points the iovecs at the first bufs. It returns the others, and how
-// many bytes those taken hold.
+// fill points the iovecs at the first bufs. It returns the other bufs, and the total size of the
+// first ones.
 func (t *tryRead) fill(bufs [][]byte) (rest [][]byte, want int) {
 	clear(t.iovecs)
 	t.iovecs = t.iovecs[:0]
@@ -167,8 +167,8 @@ func (t *tryRead) fill(bufs [][]byte) (rest [][]byte, want int) {
 	return nil, want
 }
 
-// read reads at off in the way the file allows, and finds out which that is
-// when the kernel refuses.
+// read reads at off in the way that f.how says. If the kernel refuses that, it finds out which way
+// works.
 func (t *tryRead) read(f *dirFile, off int64) (int, error) {
 	for {
 		how := f.how.Load()
@@ -179,8 +179,8 @@ func (t *tryRead) read(f *dirFile, off int64) (int, error) {
 		if how == nowait {
 			t.flags = unix.RWF_NOWAIT
 		}
-		// Control keeps a Close in another goroutine from giving the
-		// descriptor to another file meanwhile.
+		// Control prevents that a Close in another goroutine lets the descriptor be reused for
+		// another file meanwhile.
 		if err := f.conn.Control(t.call); err != nil {
 			return 0, fs.ErrClosed
 		}
@@ -200,10 +200,10 @@ func (t *tryRead) read(f *dirFile, off int64) (int, error) {
 	}
 }
 
-// preadv reads from fd as t says.
+// preadv makes the system call that t describes.
 func (t *tryRead) preadv(fd uintptr) {
-	// The kernel takes an offset as two longs, the second for what does not
-	// fit the first.
+	// The kernel takes an offset as two longs; the second has the bits that do not fit in the
+	// first.
 	low, high := uintptr(t.off), uintptr(uint64(t.off)>>(bits.UintSize-1)>>1)
 	trap := uintptr(unix.SYS_PREADV2)
 	if t.flags == 0 {
@@ -215,7 +215,7 @@ func (t *tryRead) preadv(fd uintptr) {
 	t.n, t.errno = int(n), errno
 }
 
-// refused returns how to read a file whose file system knows no RWF_NOWAIT.
+// refused returns how to read a file on a file system without RWF_NOWAIT.
 func refused(c syscall.RawConn) int32 {
 	how := never
 	_ = c.Control(func(fd uintptr) {
@@ -226,7 +226,7 @@ func refused(c syscall.RawConn) int32 {
 	return how
 }
 
-// isLocal reports whether f is on a file system that is known to be of this machine alone.
+// isLocal reports whether f is on a file system that is known to be local to this machine.
 func isLocal(f *os.File) bool {
 	local := false
 	if c, err := f.SyscallConn(); err == nil {
@@ -235,7 +235,7 @@ func isLocal(f *os.File) bool {
 	return local
 }
 
-// release lets go of the caller's buffers and keeps t for another call.
+// release drops the references to the caller's buffers and keeps t for another call.
 func (t *tryRead) release() {
 	clear(t.iovecs)
 	t.iovecs = t.iovecs[:0]

@@ -16,16 +16,15 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// maxOpenTries is how often a file may come and go while it is opened.
+// maxOpenTries bounds the attempts to open a file that others keep creating and removing.
 const maxOpenTries = 8
 
 // OpenFile opens a regular file in place: see [store.Tree]. Anything else is
 // [store.ErrNotRegular], and is not even opened.
 //
-// A file that is opened for writing loses its setuid and setgid bits, as the
-// kernel takes them from a file that an ordinary user writes to. This process
-// may not be one, and what it serves under such a bit may not become what a
-// client wrote.
+// A file that is opened for writing loses its setuid and setgid bits, as the kernel clears them
+// when an ordinary user writes to a file. This process may run as root, and a program that has such
+// a bit must not become one that a client wrote.
 func (d *Dir) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	h, err := d.openFile(ctx, name, a)
 	if err != nil {
@@ -59,7 +58,7 @@ func (d *Dir) openFile(ctx context.Context, name string, a store.Access) (*dirHa
 	return &dirHandle{store: d, name: name, access: a, file: f}, nil
 }
 
-// openInPlace opens the file base in dir, or creates it, and knows which.
+// openInPlace opens the file base in dir, or creates it.
 func (d *Dir) openInPlace(dir directory, base string, a store.Access) (*os.File, error) {
 	for range maxOpenTries {
 		if !a.Exclusive {
@@ -103,8 +102,8 @@ func (d *Dir) openOld(dir directory, base string, a store.Access) (*os.File, err
 	if err := d.hook("open"); err != nil {
 		return nil, err
 	}
-	// It may have become a pipe by now, which O_NONBLOCK does not wait for,
-	// or a link, which dir does not follow out of itself.
+	// The name may have become a pipe by now, for which O_NONBLOCK does not wait, or a link, which
+	// dir does not follow out of itself.
 	f, err := dir.OpenFile(base, flags(a), 0)
 	if errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EISDIR) {
 		return nil, store.ErrNotRegular // a pipe without a reader, a socket, a directory
@@ -119,7 +118,7 @@ func (d *Dir) openOld(dir directory, base string, a store.Access) (*os.File, err
 	return f, nil
 }
 
-// prepare makes an open file what a says it shall be.
+// prepare applies a to an open file.
 func (d *Dir) prepare(f *os.File, a store.Access) error {
 	fi, err := f.Stat()
 	if err != nil {
@@ -157,7 +156,7 @@ func (d *Dir) openNew(dir directory, base string, a store.Access) (f *os.File, e
 	return f, nil
 }
 
-// A dirHandle is a file open in place.
+// A dirHandle is a file that is open in place.
 type dirHandle struct {
 	store  *Dir
 	name   string // the caller's, for errors
@@ -196,7 +195,7 @@ func (h *dirHandle) WriteAt(p []byte, off int64) (n int, err error) {
 	}
 	if err = h.store.hook("write"); err == nil {
 		if h.access.Append {
-			n, err = h.file.Write(p) // the kernel knows where the end is
+			n, err = h.file.Write(p) // the kernel finds the end
 		} else {
 			n, err = h.file.WriteAt(p, off)
 		}
@@ -247,7 +246,7 @@ func (h *dirHandle) Sync() error {
 	if h.access.Writes() {
 		err = h.store.call("sync", h.file.Sync)
 	} else {
-		_, err = h.file.Stat() // Windows would refuse, but for one that is closed
+		_, err = h.file.Stat() // Windows would refuse to sync it, so only check that it is not closed
 	}
 	if err != nil {
 		return h.fail("sync", err)
@@ -274,8 +273,8 @@ func (h *dirHandle) fail(op string, err error) error { return h.store.fail(op, h
 // Location returns the path by which the file was opened.
 func (h *dirHandle) Location() store.Location { return h.store.location(h.name) }
 
-// SetAttr changes what a says: see [store.Tree]. Of a symbolic link itself Linux
-// changes the times; other systems do not.
+// SetAttr changes attributes: see [store.Tree]. Only Linux can change the times of a symbolic link
+// itself.
 func (d *Dir) SetAttr(ctx context.Context, name string, a store.Attr, follow bool) error {
 	if err := d.setAttr(ctx, name, a, follow); err != nil {
 		return d.fail("setattr", name, err)
@@ -308,8 +307,8 @@ func (d *Dir) setAttr(ctx context.Context, name string, a store.Attr, follow boo
 	return cmp.Or(err, d.pathTarget(ctx, name).change(a))
 }
 
-// pathTarget is what a name leads to. Only for its size it is opened: it could be
-// a pipe, or a file that this process may change but not write.
+// pathTarget is the file or directory that a name leads to. It is opened only to change its size:
+// it could be a pipe, or a file that this process may change but not write.
 func (d *Dir) pathTarget(ctx context.Context, name string) target {
 	return target{
 		calls: &d.calls, special: d.SpecialBits,

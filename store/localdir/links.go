@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// maxLinks is how many symbolic links are followed to find what a name means.
+	// maxLinks is the most symbolic links that are followed in one name.
 	maxLinks = 40
 
-	// maxSteps is how many elements are looked at for that, those that links say
-	// included. Each takes a walk from the root.
+	// maxSteps is the most elements of a name that are looked up, including those in the text of
+	// links. Each takes a walk from the root.
 	maxSteps = 256
 )
 
-// try calls f with a name and, if that leads over an absolute link, with what the
-// name means. final says that f follows a link at the end.
+// try calls f with a name and, if the name leads over an absolute link, again with the resolved
+// name. final says that f follows a link at the end.
 func (r dirRoot) try(name string, final bool, f func(name string) error) error {
 	err := f(name)
 	if err == nil || !r.store.LinksFromRoot || !errors.Is(err, r.store.escape) && !errors.Is(err, syscall.ELOOP) {
@@ -40,8 +40,8 @@ func (r dirRoot) try(name string, final bool, f func(name string) error) error {
 	return f(meant)
 }
 
-// resolve returns a name without links for what a name means. Elements that are
-// missing stay as they are. A dot at the end stays, as it asks for a directory.
+// resolve returns a name without links that means the same as name. Missing elements stay as they
+// are. A dot at the end stays, as it asks for a directory.
 func (r dirRoot) resolve(name string, final bool) (string, error) {
 	at, links := "", 0
 	rest, dot := strings.CutSuffix(name, "/.")
@@ -64,7 +64,7 @@ func (r dirRoot) resolve(name string, final bool) (string, error) {
 		next := strings.TrimPrefix(at+"/"+element, "/")
 		link := ""
 		if more || final || dot {
-			link, _ = r.Root.Readlink(next) // what is no link has no text
+			link, _ = r.Root.Readlink(next) // empty if next is not a link
 		}
 		if link == "" {
 			at = next
@@ -94,8 +94,8 @@ func (r dirRoot) resolve(name string, final bool) (string, error) {
 	return at, nil
 }
 
-// linkText returns the text of a symbolic link as a name, and whether that begins in
-// the root. A text that begins at a volume leads outside.
+// linkText returns the text of a symbolic link as a name, and whether it starts at the root. A text
+// that starts with a volume leads outside.
 func linkText(link string) (name string, absolute bool, err error) {
 	if filepath.VolumeName(link) != "" {
 		return "", false, rules.ErrOutside
@@ -192,7 +192,7 @@ func (p *pathCalls) lstat(ctx context.Context, name string) (fs.FileInfo, error)
 	return p.root.Lstat(name)
 }
 
-// renamePortably renames by what every system has.
+// renamePortably renames with calls that every system has.
 func (p *pathCalls) renamePortably(from, to string, replace bool) error {
 	rename := func() error {
 		return p.call("rename", func() error { return p.root.Rename(from, to) })
@@ -200,8 +200,8 @@ func (p *pathCalls) renamePortably(from, to string, replace bool) error {
 	if replace {
 		return rename()
 	}
-	// To link is refused if the name is taken, at the last moment. A process that
-	// dies between that and the removal leaves two names, and loses nothing.
+	// Link fails if the name is taken, even at the last moment. If the process dies between it and
+	// the removal, the file has two names, and nothing is lost.
 	err := p.call("link", func() error { return p.root.Link(from, to) })
 	switch {
 	case err == nil:
@@ -221,7 +221,7 @@ func (p *pathCalls) renamePortably(from, to string, replace bool) error {
 	return rename() // a directory, or a file system without hard links
 }
 
-// renameError distinguishes the reasons for which a rename is refused.
+// renameError adds to the error of a rename the kind that the package comment promises.
 func (p *pathCalls) renameError(err error, from, to string) error {
 	err = reason(err)
 	switch {

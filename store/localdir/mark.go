@@ -9,28 +9,29 @@ import (
 	"github.com/haul-project/haul/internal/tempname"
 )
 
-// A mark says how much of a kept upload is safe. It is stored beside it, in one
-// of two places in turn, so that one that is cut short leaves the other.
+// A mark is a checkpoint: it says how many bytes of a kept upload are safe. It is stored in a file
+// beside the upload, alternately in two slots, so that an interrupted write leaves the other one
+// intact.
 type mark struct {
-	seq      uint64 // of two, the one with the higher counts
+	seq      uint64 // the slot with the higher number is valid
 	safe     int64  // bytes from the start that are durable
-	size     int64  // what the file had of them; zeros that follow are a hole
+	size     int64  // how many of these bytes the file had; zeros that follow are a hole
 	expected int64  // Create.Size
-	inode    uint64 // of the file, if the system has such
+	inode    uint64 // of the file, if the system has inodes
 	source   uint64 // a hash of Create.Source
-	tail     uint32 // checksum of the last of the safe bytes that the file has
+	tail     uint32 // checksum of the last bytes of the safe part that the file has
 }
 
 const (
 	markMagic = "haulkep2"
 	markBytes = 8 + 6*8 + 2*4 // magic, six numbers, two checksums
-	markSlot  = 512           // bytes from one place to the other: no sector holds both
+	markSlot  = 512           // bytes from one slot to the other, so that no sector holds both
 	markTail  = 64 << 10      // bytes that the checksum covers
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendTo appends m as it is stored: little endian, a checksum at the end.
+// appendTo appends the stored form of m: little endian, with a checksum at the end.
 func (m mark) appendTo(b []byte) []byte {
 	start := len(b)
 	b = append(b, markMagic...)
@@ -41,7 +42,7 @@ func (m mark) appendTo(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// parseMark returns false for what is no mark.
+// parseMark returns false if b is not a valid mark.
 func parseMark(b []byte) (m mark, ok bool) {
 	if len(b) < markBytes || string(b[:8]) != markMagic {
 		return mark{}, false
@@ -58,10 +59,10 @@ func parseMark(b []byte) (m mark, ok bool) {
 	return m, m.safe >= 0 && m.size >= 0 && m.size <= m.safe && m.seq < math.MaxUint64
 }
 
-// readMark returns the newest of the two marks in r, or false if there is none.
+// readMark returns the newest mark in r, or false if there is none.
 func readMark(r io.ReaderAt) (newest mark, ok bool) {
 	var b [markSlot + markBytes]byte
-	n, _ := r.ReadAt(b[:], 0) // what is missing is no mark
+	n, _ := r.ReadAt(b[:], 0) // missing bytes make a mark invalid
 	for _, at := range [...]int{0, markSlot} {
 		m, valid := parseMark(b[min(at, n):n])
 		if valid && (!ok || m.seq > newest.seq) {
@@ -71,7 +72,7 @@ func readMark(r io.ReaderAt) (newest mark, ok bool) {
 	return newest, ok
 }
 
-// tailSum returns the checksum of the last bytes before size.
+// tailSum returns the checksum of the last bytes, at most markTail, before size.
 func tailSum(r io.ReaderAt, size int64) (uint32, error) {
 	n := min(size, markTail)
 	b := make([]byte, n)
@@ -81,7 +82,7 @@ func tailSum(r io.ReaderAt, size int64) (uint32, error) {
 	return crc32.Checksum(b, castagnoli), nil
 }
 
-// sourceSum is what a mark has of Create.Source.
+// sourceSum returns the hash of Create.Source for a mark.
 func sourceSum(source string) uint64 {
 	sum := tempname.Source(source)
 	return binary.LittleEndian.Uint64(sum[:])

@@ -11,14 +11,13 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// isTemp reports whether the last element of name is that of an upload under way, or
-// might be for a file system.
+// isTemp reports whether the last element of name is that of a temporary file, or might be treated
+// as such by a file system.
 func isTemp(name string) bool {
 	return tempname.May(name, tempname.Part, tempname.Keep, tempname.Mark)
 }
 
-// checkOld returns an error if name cannot be that of something that exists,
-// as far as callers may see.
+// checkOld returns an error if name cannot be that of a file that callers may see.
 func checkOld(ctx context.Context, name string) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil && isTemp(name) {
@@ -27,7 +26,7 @@ func checkOld(ctx context.Context, name string) error {
 	return err
 }
 
-// checkNew returns an error if nothing may be given the name.
+// checkNew returns an error if a new file may not have the name.
 func checkNew(ctx context.Context, name string) error {
 	err := rules.CheckName(ctx, name)
 	if err == nil && isTemp(name) {
@@ -36,7 +35,7 @@ func checkNew(ctx context.Context, name string) error {
 	return err
 }
 
-// checkMovable is checkOld for what shall not be the root.
+// checkMovable is checkOld for names that must not be the root.
 func checkMovable(ctx context.Context, name string) error {
 	err := checkOld(ctx, name)
 	if err == nil && name == "." {
@@ -45,9 +44,9 @@ func checkMovable(ctx context.Context, name string) error {
 	return err
 }
 
-// resolve finds the directory of a file that is to be written, and the name it
-// has there, following symbolic links at the end of name if follow says so. The
-// caller closes dir, unless there is an error.
+// resolve finds the directory of a file that is to be written, and the file's name in it. With
+// follow, it follows symbolic links at the end of name. The caller closes dir, unless there is an
+// error.
 func (d *Dir) resolve(name string, follow bool) (dir directory, base string, err error) {
 	for range maxLinks + 1 {
 		parent, base := path.Split(name)
@@ -56,7 +55,7 @@ func (d *Dir) resolve(name string, follow bool) (dir directory, base string, err
 			return dir, base, err
 		}
 		link, err := dir.Readlink(base)
-		if err != nil { // no link
+		if err != nil { // not a link
 			return dir, base, nil
 		}
 		_ = dir.Close()
@@ -67,8 +66,8 @@ func (d *Dir) resolve(name string, follow bool) (dir directory, base string, err
 		case absolute:
 			parent = ""
 		}
-		// Joined but not cleaned: what ".." means depends on the links
-		// before it, and root knows.
+		// Join, but do not clean: the meaning of ".." depends on the links before it, which root
+		// resolves.
 		name = parent + link
 	}
 	return nil, "", syscall.ELOOP
@@ -76,11 +75,11 @@ func (d *Dir) resolve(name string, follow bool) (dir directory, base string, err
 
 // openParent opens parent, which is empty or ends in a slash.
 func (p *pathCalls) openParent(parent, base string) (directory, string, error) {
-	if base == "" || base == ".." { // where a link may lead
+	if base == "" || base == ".." { // a link may lead there
 		return nil, "", store.ErrNotRegular
 	}
-	// Asked for what is in parent, root opens parent as a directory only. Asked
-	// for parent itself, it would open a pipe of that name, and wait.
+	// With "." at the end, root opens parent only if it is a directory. Without it, root would open
+	// a pipe of that name, and wait.
 	dir, err := p.root.directory("./" + parent + ".")
 	return dir, base, err
 }

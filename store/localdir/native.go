@@ -12,13 +12,12 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// Machine returns the store of all files of this machine that the user of this process has
-// a right to, for servers that run as the user whom they serve. A name is the absolute path
-// without the slash in front. The store is Native, and sets special bits. Symbolic links
-// lead where they lead the user's other programs. If the directory of an upload is moved,
-// the upload cannot be committed.
+// Machine returns the store of all files of this machine that the user of this process may access,
+// for servers that run as the user whom they serve. A name is the absolute path without the leading
+// slash. The store is Native, and sets special bits. Symbolic links lead where they lead for the
+// user's other programs. If the directory of an upload is moved, the upload cannot be committed.
 //
-// On Windows it has the files of one drive.
+// On Windows the store has the files of one drive.
 func Machine() *Dir {
 	return &Dir{
 		SpecialBits: true, Path: systemRoot{}.Name(), LinksFromRoot: true, Native: true,
@@ -26,9 +25,9 @@ func Machine() *Dir {
 	}
 }
 
-// A systemRoot looks names up as the system does: from the root of the machine, or from the
-// directory whose path it has. An [os.Root] would need the right to read each directory on
-// the way, while the system asks for the right to search it.
+// A systemRoot looks names up as the system does, from the root of the machine or from the
+// directory at path. An [os.Root] would need permission to read each directory on the way, while
+// the system only needs permission to search it.
 type systemRoot struct{ path string }
 
 func (r systemRoot) at(name string) string { return r.path + string(filepath.Separator) + name }
@@ -67,14 +66,14 @@ func (r systemRoot) OpenFile(name string, flag int, perm fs.FileMode) (*os.File,
 	return os.OpenFile(r.at(name), flag, perm)
 }
 
-// opens reports whether a file of that mode is opened.
+// opens reports whether the store opens files of that mode.
 func opens(mode fs.FileMode, native bool) bool {
 	return mode.IsRegular() || native && mode&fs.ModeDevice != 0
 }
 
-// firstPerm returns the permission bits with which a file is created that is to have perm.
-// Those of a Native store are the last, too: the system takes from them what the umask and
-// the directory's access list say.
+// firstPerm returns the permission bits with which a file is created whose final bits are perm. In
+// a Native store they are also the final bits: the system applies the umask and the directory's
+// access list to them.
 func firstPerm(perm fs.FileMode, native bool) fs.FileMode {
 	if native {
 		return rules.FilePerm(perm)
@@ -82,9 +81,9 @@ func firstPerm(perm fs.FileMode, native bool) fs.FileMode {
 	return 0o600
 }
 
-// firstKey returns the key of the name that the hidden file gets if that is free. Nobody sweeps
-// a Native store, so that of a file is always the same: if the process of an upload is killed,
-// the next of that file finds and removes what it left.
+// firstKey returns the key of the temporary file's name, which is used if that name is free. Nobody
+// sweeps a Native store, so its files always get the same key: if the process of an upload is
+// killed, the next upload of that file finds and removes the old temporary file.
 func (u *dirUpload) firstKey() string {
 	if u.store.Native {
 		return tempname.Hash("haul part\x00" + u.base)
@@ -100,24 +99,24 @@ func permOf(f *os.File) (fs.FileMode, error) {
 	return fi.Mode().Perm(), nil
 }
 
-// openReplacing is openTemp of a Native store. It fails with [store.ErrInPlace] if the new
-// file could not take the place of the one that is there, or would not be the same but for
-// its content: if the user may not write to the file, or not to its directory, or if the
-// file has other names, another owner, an access list or other extended attributes.
+// openReplacing is openTemp for a Native store. It fails with [store.ErrInPlace] if the new file
+// could not replace the existing one, or would differ from it in more than the content. This is so
+// if the user may not write to the file, or not to its directory, or if the file has other names,
+// another owner, an access list or other extended attributes.
 func (u *dirUpload) openReplacing() error {
 	if _, err := u.dir.Lstat(u.base); errors.Is(err, fs.ErrNotExist) {
 		return u.openTemp(firstPerm(u.c.Perm, u.store.Native))
 	}
 	old, err := openRegular(u.dir, u.base, os.O_WRONLY)
 	if err != nil {
-		return store.ErrInPlace // where the same error comes
+		return store.ErrInPlace // writing in place will return the same error
 	}
 	defer old.Close()
 	fi, err := old.Stat()
 	if err != nil {
 		return err
 	}
-	// Nobody may read more of the new content than of the old, before Commit either.
+	// Even before Commit, nobody may read more of the new content than of the old.
 	if err := u.openTemp(fi.Mode().Perm()); errors.Is(err, fs.ErrPermission) {
 		return store.ErrInPlace
 	} else if err != nil {

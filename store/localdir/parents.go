@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// maxParents is how many directories may be above a file whose missing ones are
-	// made: those further down no sweep would look into.
+	// maxParents is the most directories that may be above a file whose missing directories are
+	// made. A sweep would not look into deeper ones.
 	maxParents = maxSweepDepth
 
-	// maxParentTries is how often they are made in a row: others that fail may remove
-	// what was just found.
+	// maxParentTries bounds the attempts to make them, as other uploads that fail may remove
+	// directories that were just found.
 	maxParentTries = 8
 
-	parentPerm = 0o755 // those of [store.Tree].Mkdir
+	parentPerm = 0o755 // as in [store.Tree].Mkdir
 )
 
 var errDeep = fmt.Errorf("%w: a file more than %d directories down, some of which are missing", fs.ErrInvalid, maxParents)
 
-// makeParents makes the directories of the upload's name that are missing. They
-// are durable before any upload's file in them can be.
+// makeParents makes the missing directories of the upload's name. They are durable before any file
+// in them can be.
 func (u *dirUpload) makeParents() error {
 	switch {
 	case isTemp(u.name):
@@ -46,8 +46,8 @@ func (u *dirUpload) makeParents() error {
 	return nil
 }
 
-// makeParent makes a directory, unless there is one. A name that is not a directory's
-// stays: a link that leads nowhere, too.
+// makeParent makes a directory, unless there is one. If the name is not that of a directory, it is
+// left alone, even if it is a link that leads nowhere.
 func (u *dirUpload) makeParent(name string) error {
 	fi, err := u.store.root.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +57,7 @@ func (u *dirUpload) makeParent(name string) error {
 		if err = u.mkdir(name); err == nil {
 			return nil
 		}
-		if errors.Is(err, fs.ErrExist) { // made by another just now
+		if errors.Is(err, fs.ErrExist) { // another upload made it just now
 			fi, err = u.store.root.Stat(name)
 		}
 	}
@@ -67,7 +67,7 @@ func (u *dirUpload) makeParent(name string) error {
 	return err
 }
 
-// mkdir makes a directory, and its name durable.
+// mkdir makes a directory, and makes its name durable.
 func (u *dirUpload) mkdir(name string) error {
 	mkdir := func() error {
 		err := u.store.mkdir(name, parentPerm)
@@ -87,8 +87,7 @@ func (u *dirUpload) mkdir(name string) error {
 	return u.store.durably(above, mkdir)
 }
 
-// enter takes note of an upload. It is to be done before the upload finds its
-// directory.
+// enter registers an upload. Call it before the upload looks for its directory.
 func (m *makers) enter(u *dirUpload) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,20 +97,20 @@ func (m *makers) enter(u *dirUpload) {
 	m.all[u] = true
 }
 
-// inherit has an upload remove directories, if it fails.
+// inherit makes an upload responsible for removing directories if it fails.
 func (m *makers) inherit(u *dirUpload, dirs []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u.inheritLocked(dirs)
 }
 
-// inheritLocked is inherit. The caller holds mu of the makers.
+// inheritLocked is inherit for a caller that holds mu of the makers.
 func (u *dirUpload) inheritLocked(dirs []string) {
 	u.made = append(u.made, dirs...)
 	slices.SortFunc(u.made, func(a, b string) int { return cmp.Compare(len(a), len(b)) }) // all are above the upload
 }
 
-// keep has the directories of an upload stay, since its file is there.
+// keep leaves the directories of an upload, since its file is published.
 func (m *makers) keep(u *dirUpload) {
 	if !u.c.Parents {
 		return
@@ -122,7 +121,7 @@ func (m *makers) keep(u *dirUpload) {
 	u.made = nil
 }
 
-// heir returns an upload in a directory, or nil. The caller holds mu.
+// heir returns an upload into a directory, or nil. The caller holds mu.
 func (m *makers) heir(dir string) *dirUpload {
 	for u := range m.all {
 		if strings.HasPrefix(u.name, dir+"/") {
@@ -132,15 +131,15 @@ func (m *makers) heir(dir string) *dirUpload {
 	return nil
 }
 
-// unmakeParents removes the directories that were made, if nothing is in them, nor
-// will be by another upload: that has them then. The upload's own file has its name by
-// now, or is gone.
+// unmakeParents removes the directories that the upload made, if they are empty. If another upload
+// needs them, it makes that one responsible for them instead. The upload's own file has its name or
+// is removed by now.
 func (u *dirUpload) unmakeParents() {
 	if !u.c.Parents {
 		return
 	}
 	m := &u.store.makers
-	m.mu.Lock() // also while they are removed, as another might be about to begin
+	m.mu.Lock() // held during the removal too, as another upload might be about to begin
 	defer m.mu.Unlock()
 	delete(m.all, u)
 	for i, name := range slices.Backward(u.made) {

@@ -14,49 +14,47 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxLockTries and lockEvery are how long a resumed upload waits for a sweep, which
-// holds the lock of its file for a moment.
+// maxLockTries and lockEvery bound how long a resumed upload waits for a sweep, which holds the
+// lock of the temporary file for a moment.
 const (
 	maxLockTries = 10
 	lockEvery    = 20 * time.Millisecond
 )
 
 const (
-	// maxKeepTries is how often the kept file may be taken away while it is
-	// opened.
+	// maxKeepTries bounds the attempts to open the kept file while others remove it.
 	maxKeepTries = 8
 )
 
 var _ store.Resumer = (*resumableUpload)(nil)
 
-// A resumableUpload is one whose hidden file has a name that the next upload of the
-// same file by the same user finds, and a mark beside it that says what of it
-// is safe.
+// A resumableUpload has a temporary file whose name the next upload of the same file by the same
+// user can compute. A checkpoint beside it records how many of its bytes are safe.
 //
-// All before the mark is durable before the mark moves, and before any of it is
-// written anew, the mark moves back. So a machine that dies leaves a mark that
-// holds, or an older one.
+// All data before the checkpoint is made durable before the checkpoint advances, and before any of
+// that data is overwritten, the checkpoint moves back. So after a crash of the machine, the
+// checkpoint on the disk is valid, though it may be an older one.
 type resumableUpload struct {
 	*dirUpload
-	key     string // of both names
+	key     string // of the names of both files
 	resumed int64
 
-	checking sync.Mutex // held while the mark moves
-	marks    *os.File   // checking: nil until the first mark
-	last     mark       // checking: the last one stored
+	checking sync.Mutex // held while the checkpoint moves
+	marks    *os.File   // guarded by checking; nil until the first checkpoint
+	last     mark       // guarded by checking; the last one stored
 
 	mu      sync.Mutex
 	written written // mu
-	marked  int64   // mu: last.safe
-	broken  error   // mu: the disk has lost something
+	marked  int64   // guarded by mu; last.safe
+	broken  error   // guarded by mu; the disk has lost data
 }
 
 func (k *resumableUpload) dataName() string { return tempname.New(k.key, tempname.Keep) }
 func (k *resumableUpload) markName() string { return tempname.New(k.key, tempname.Mark) }
 
-// resume opens what an upload left, or begins a new one, in u, which has its
-// directory and its base. It returns errors.ErrUnsupported if there are no locks
-// to distinguish an upload that has died from one under way.
+// resume opens the files that an earlier upload left, or begins new ones. u has its directory and
+// its base. resume returns errors.ErrUnsupported on a file system without locks, where an upload
+// that died cannot be distinguished from one under way.
 func (u *dirUpload) resume() (*resumableUpload, error) {
 	k := &resumableUpload{dirUpload: u, key: tempname.Resume(u.c.Resume, u.base)}
 	for range maxKeepTries {
@@ -78,7 +76,7 @@ func (u *dirUpload) resume() (*resumableUpload, error) {
 	return nil, fmt.Errorf("%d times in turn the hidden file was taken away", maxKeepTries)
 }
 
-// openKept opens and locks a file that was kept, if there is one.
+// openKept opens and locks the kept file, if there is one.
 func (k *resumableUpload) openKept() (found bool, err error) {
 	open := func(flags int) error {
 		return k.call("open", func() (err error) {
@@ -90,10 +88,10 @@ func (k *resumableUpload) openKept() (found bool, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	case errors.Is(err, store.ErrNotRegular): // not made by an upload
+	case errors.Is(err, store.ErrNotRegular): // not created by an upload
 		return false, k.dir.Remove(k.dataName())
 	case errors.Is(err, fs.ErrPermission):
-		// A Commit may have been cut short that had made it read-only.
+		// A Commit that was interrupted may have made it read-only.
 		if err := open(os.O_RDONLY); err != nil {
 			return false, err
 		}
@@ -116,7 +114,7 @@ func (k *resumableUpload) openKept() (found bool, err error) {
 	return k.lockKept()
 }
 
-// lockKept locks the hidden file. It reports false if that has lost its name.
+// lockKept locks the temporary file. It reports false if the file no longer has its name.
 func (k *resumableUpload) lockKept() (bool, error) {
 	locked, err := k.lockSoon()
 	if err == nil && !locked {
@@ -134,8 +132,8 @@ func (k *resumableUpload) lockKept() (bool, error) {
 	return false, err
 }
 
-// restore takes over what is safe of the file that was kept, and cuts off the
-// rest. It reports false if the file is not to be trusted.
+// restore keeps the safe part of the kept file, and cuts off the rest. It reports false if the file
+// cannot be trusted.
 func (k *resumableUpload) restore() bool {
 	fi, err := k.file.Stat()
 	if err != nil || !k.owned(fi) {
@@ -163,15 +161,15 @@ func (k *resumableUpload) restore() bool {
 	if err := k.call("truncate", func() error { return k.file.Truncate(m.safe) }); err != nil {
 		return false
 	}
-	_ = k.file.Chmod(0o600) // Commit may have come as far as to open it to others
+	_ = k.file.Chmod(0o600) // an interrupted Commit may have opened it to others
 	k.temp = k.dataName()
 	k.resumed, k.marked, k.written.prefix = m.safe, m.safe, m.safe
 	k.end, k.data = m.safe, m.safe
 	return true
 }
 
-// owned reports whether a hidden file is this process's, and has no other name:
-// one whose Commit was cut short may be published already.
+// owned reports whether a temporary file belongs to this process's user, and has no other name. If
+// it has one, an interrupted Commit may have published it already.
 func (k *resumableUpload) owned(fi fs.FileInfo) bool {
 	if d, ok := store.DetailsOf(fi); ok && (d.Links != 1 || int(d.UID) != os.Geteuid()) {
 		return false
@@ -180,9 +178,9 @@ func (k *resumableUpload) owned(fi fs.FileInfo) bool {
 	return err != nil || !os.SameFile(named, fi)
 }
 
-// createKept creates the hidden file, once the mark of an earlier one is gone
-// for good. A file that was found is not to be trusted, or not ours, so it is
-// removed and never written to.
+// createKept creates the temporary file, after it has durably removed the checkpoint of an earlier
+// one. A file that was found, but cannot be trusted or is not ours, is removed and never written
+// to.
 func (k *resumableUpload) createKept(found bool) error {
 	if found {
 		if err := k.forget(); err != nil {
@@ -205,7 +203,7 @@ func (k *resumableUpload) createKept(found bool) error {
 	k.temp = k.dataName()
 	locked, err := k.lockKept()
 	if err == nil && !locked {
-		err = fs.ErrExist // a sweep took it: look again
+		err = fs.ErrExist // a sweep removed it: look again
 	}
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, store.ErrBusy) {
 		k.temp = "" // not ours to remove
@@ -213,7 +211,7 @@ func (k *resumableUpload) createKept(found bool) error {
 	return err
 }
 
-// forget closes what was opened and removes it.
+// forget closes and removes the file that was opened.
 func (k *resumableUpload) forget() error {
 	k.closeMarks()
 	_ = k.file.Close()
@@ -252,7 +250,7 @@ func (k *resumableUpload) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// note notes what was written, and reports whether the mark should move.
+// note records a write, and reports whether the checkpoint should advance.
 func (k *resumableUpload) note(off int64, n int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -262,8 +260,8 @@ func (k *resumableUpload) note(off int64, n int) bool {
 	return k.written.prefix-k.marked >= k.store.checkpoint && k.broken == nil
 }
 
-// rewrite writes what was written before. As the mark may not cover what is not
-// durable, it moves back first.
+// rewrite writes where data was written before. As the checkpoint must not cover data that is not
+// durable, it is moved back first.
 func (k *resumableUpload) rewrite(p []byte, off int64) (int, error) {
 	k.checking.Lock()
 	defer k.checking.Unlock()
@@ -292,8 +290,7 @@ func (k *resumableUpload) Truncate(size int64) error {
 	return err
 }
 
-// moveBack moves the mark to no more than safe, for good. The caller holds
-// checking.
+// moveBack durably moves the checkpoint back to at most safe. The caller holds checking.
 func (k *resumableUpload) moveBack(safe int64) error {
 	if k.marks == nil || k.last.safe <= safe {
 		return nil
@@ -304,8 +301,8 @@ func (k *resumableUpload) moveBack(safe int64) error {
 	return k.call("sync", func() error { return datasync(k.marks) })
 }
 
-// checkpoint makes durable what was written without a gap, and then says so.
-// The caller holds checking.
+// checkpoint makes all data before the first gap durable, and then stores that. The caller holds
+// checking.
 func (k *resumableUpload) checkpoint() error {
 	k.mu.Lock()
 	safe, err := k.written.prefix, k.broken
@@ -314,7 +311,7 @@ func (k *resumableUpload) checkpoint() error {
 		err = k.call("datasync", func() error { return datasync(k.file) })
 	}
 	if err != nil {
-		// The kernel reports an error once. A later sync would not find what it lost.
+		// The kernel reports an error only once. A later sync would not notice that data was lost.
 		k.mu.Lock()
 		k.broken = err
 		k.mu.Unlock()
@@ -326,7 +323,7 @@ func (k *resumableUpload) checkpoint() error {
 	return nil
 }
 
-// mark stores that so many bytes are safe. The caller holds checking.
+// mark stores a checkpoint of safe bytes. The caller holds checking.
 func (k *resumableUpload) mark(safe int64) error {
 	fi, err := k.file.Stat()
 	if err != nil {
@@ -357,7 +354,7 @@ func (k *resumableUpload) mark(safe int64) error {
 	return nil
 }
 
-// openMarks creates the file of the marks, once there is something to say.
+// openMarks creates the file of the checkpoints, before the first one is stored.
 func (k *resumableUpload) openMarks() error {
 	if k.marks != nil {
 		return nil
@@ -365,14 +362,14 @@ func (k *resumableUpload) openMarks() error {
 	create := func() (err error) {
 		k.marks, err = k.dir.OpenFile(k.markName(), os.O_RDWR|os.O_CREATE|os.O_EXCL|fileFlags, 0o600)
 		if err == nil {
-			_, _ = filelock.Try(k.marks) // a sweep in between costs the resumption
+			_, _ = filelock.Try(k.marks) // if a sweep removes it before the lock, the upload just cannot be resumed
 		}
 		return err
 	}
 	return k.store.durably(k.dir, func() error { return k.call("create", create) })
 }
 
-// Commit publishes the file. The mark goes last: alone it means nothing.
+// Commit publishes the file. It removes the checkpoint last, as that means nothing on its own.
 func (k *resumableUpload) Commit() error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
@@ -386,7 +383,7 @@ func (k *resumableUpload) Commit() error {
 	return k.dirUpload.Commit()
 }
 
-// Close keeps what was written, if there is any.
+// Close keeps the written data, if there is any.
 func (k *resumableUpload) Close() error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
@@ -400,7 +397,7 @@ func (k *resumableUpload) Close() error {
 	if ahead > 0 {
 		err = k.checkpoint()
 	}
-	if written == 0 || k.marks == nil { // there is nothing to resume from
+	if written == 0 || k.marks == nil { // no data to resume from
 		if closeErr := k.dirUpload.Close(); err == nil {
 			err = closeErr
 		}
@@ -410,8 +407,8 @@ func (k *resumableUpload) Close() error {
 	return cmp.Or(err, k.dirUpload.Close())
 }
 
-// keep lets both files stay when the upload ends, without what was written ahead
-// of a gap: that is not safe, and the upload may never be resumed.
+// keep leaves both files when the upload ends. It cuts off the data after the checkpoint: that is
+// not safe, and the upload may never be resumed.
 func (k *resumableUpload) keep() error {
 	k.dirUpload.mu.Lock()
 	defer k.dirUpload.mu.Unlock()
@@ -426,7 +423,7 @@ func (k *resumableUpload) keep() error {
 func (k *resumableUpload) Discard() error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
-	return k.dirUpload.Close() // which does nothing if it has ended
+	return k.dirUpload.Close() // does nothing if the upload has ended
 }
 
 func (k *resumableUpload) ended() bool {
@@ -435,7 +432,7 @@ func (k *resumableUpload) ended() bool {
 	return k.done
 }
 
-// dropMarks removes the marks, after the data they are about.
+// dropMarks removes the checkpoints, after the data that they describe.
 func (k *resumableUpload) dropMarks() {
 	if k.marks == nil {
 		return
@@ -445,7 +442,7 @@ func (k *resumableUpload) dropMarks() {
 	_ = k.call("remove", func() error { return k.dir.Remove(k.markName()) })
 }
 
-// lockSoon locks the hidden file, with a little patience.
+// lockSoon locks the temporary file, and retries a few times.
 func (k *resumableUpload) lockSoon() (locked bool, err error) {
 	for range maxLockTries {
 		if err := k.store.hook("lock"); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A directory is where names are looked up. An [os.Root] is one.
+// A directory looks names up. An [os.Root] is one.
 type directory interface {
 	Name() string
 	Stat(name string) (fs.FileInfo, error)
@@ -33,34 +33,34 @@ type root interface {
 	Lchown(name string, uid, gid int) error
 	Chtimes(name string, atime, mtime time.Time) error
 
-	directory(name string) (directory, error) // opens one, for the names in it
-	bare() directory                          // without what follows absolute links
+	directory(name string) (directory, error) // opens a directory, for looking up names in it
+	bare() directory                          // the same directory, but does not follow absolute links
 }
 
-// A dirRoot is a directory that no name leads out of. With LinksFromRoot it follows
-// absolute symbolic links as well.
+// A dirRoot is a directory that no name leads out of. With LinksFromRoot it also follows absolute
+// symbolic links.
 //
-// An [os.Root] refuses these. Then the name is rewritten to one without links, and
-// the root is asked again: whatever becomes of the elements meanwhile, the root
-// decides, and leads nowhere out of itself.
+// An [os.Root] refuses such links. Then the name is rewritten to one without links, and passed to
+// the root again. Even if elements change meanwhile, the root decides, and never leads out of
+// itself.
 type dirRoot struct {
 	*os.Root
 	store *Dir
 }
 
-// pathCalls are the operations on names in a directory, each in one step where the system
-// has one.
+// pathCalls has the operations on names in a directory, each in one step where the system supports
+// that.
 type pathCalls struct {
 	calls
 	root root
 }
 
-// fileFlags open what is a regular file. O_NONBLOCK has no effect on those, but it saves
-// four system calls: without it the os package sets it for Go's poller, which takes no
+// fileFlags are flags for opening a regular file. O_NONBLOCK has no effect on such files, but saves
+// four system calls: without it, the os package sets it for Go's poller, which does not support
 // such files, and clears it again.
 const fileFlags = syscall.O_NONBLOCK | largeFile
 
-// openRegular opens a hidden file, and nothing else that has its name.
+// openRegular opens a temporary file, and returns an error for anything else of that name.
 func openRegular(dir directory, name string, flags int) (*os.File, error) {
 	fi, err := dir.Lstat(name)
 	if err != nil {
@@ -80,7 +80,7 @@ func openRegular(dir directory, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// statRegular describes f. It is an error if f is no regular file.
+// statRegular describes f. It returns an error if f is not a regular file.
 func statRegular(f *os.File) (fs.FileInfo, error) {
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {

@@ -11,31 +11,29 @@ import (
 )
 
 const (
-	// keptSize is the size up to which files are kept open, in bytes. The kernel sends
-	// larger ones from the page cache, by the offset of the open file, which readers
-	// cannot share.
+	// keptSize is the size, in bytes, up to which files are kept open. The kernel sends larger ones
+	// from the page cache, at the offset of the open file, which readers cannot share.
 	keptSize = 16 << 10
 
-	// keptFor is how often files are closed that had no reader since the last time.
+	// keptFor is the interval at which files are closed that had no reader since the last time.
 	keptFor = time.Second
 
-	// keptAfter is how long a file must not have changed before it is kept. The kernel's
-	// clock for changes ticks every 10 ms at most, and two within a tick look like one.
+	// keptAfter is how long ago a file must have changed before it is kept. The kernel's clock for
+	// changes ticks every 10 ms or faster, and two changes within a tick look like one.
 	keptAfter = 50 * time.Millisecond
 )
 
-// SmallFiles keeps files of up to 16 KiB open that were read, for one to two seconds, and
-// lets the next readers share them: opening and closing such a file costs more than reading
-// it. Several [Dir] may have the same SmallFiles. It has an effect on Linux only, and on ext4
-// (ext2, ext3), XFS, Btrfs, tmpfs and ramfs: elsewhere, as on NFS, a content may be new only to
-// those who open the file.
+// SmallFiles keeps files of up to 16 KiB open for one to two seconds after they were read, and lets
+// the next readers share them: opening and closing such a file costs more than reading it. Several
+// [Dir] may share one SmallFiles. It has an effect on Linux only, and on ext4 (ext2, ext3), XFS,
+// Btrfs, tmpfs and ramfs. On others, such as NFS, only opening a file may show its new content.
 //
-// Readers never get another content than by opening the file: each looks the name up again,
-// and gets what is open only if that is the same inode, without a change of its content or
-// attributes since. A file that is removed keeps its disk space while it is open, and its
-// file system cannot be unmounted.
+// Readers always get the content that opening the file would give: each looks the name up again,
+// and shares an open file only if the inode is the same, and neither its content nor its attributes
+// have changed since. A file that is removed keeps its disk space while it is open, and its file
+// system cannot be unmounted.
 type SmallFiles struct {
-	// Max is how many files may be open without a reader. It must not change once in use.
+	// Max is the most files that may be open without a reader. It must not change once in use.
 	Max int
 
 	now func() time.Time // nil means time.Now; only tests set it
@@ -44,15 +42,14 @@ type SmallFiles struct {
 	kept map[store.Identity]*keptFile // mu
 }
 
-// A keptFile is a file open for several readers. SmallFiles is one of its users.
+// A keptFile is an open file with several readers. SmallFiles counts as one of its users.
 type keptFile struct {
 	store.File
-	users  int  // mu of SmallFiles
-	lately bool // mu of SmallFiles: it had a new reader since the last sweep
+	users  int  // guarded by SmallFiles.mu
+	lately bool // guarded by SmallFiles.mu: it had a new reader since the last sweep
 }
 
-// find returns a reader of a file that has the name, if it is open. info is what the name
-// means now.
+// find returns a reader of the file of that name, if it is open. info describes the name now.
 func (s *SmallFiles) find(d *Dir, name string, info fs.FileInfo) (store.File, bool) {
 	if s == nil || info.Size() > keptSize {
 		return nil, false
@@ -72,9 +69,9 @@ func (s *SmallFiles) find(d *Dir, name string, info fs.FileInfo) (store.File, bo
 	return &keptReader{from: s, file: f, id: id, info: info, at: d, name: name}, true
 }
 
-// add returns a reader of a file that was opened, and keeps the file if there is room and it
-// may be shared. Otherwise it returns the file itself. before and info are what it was before
-// and after it was opened.
+// add returns a reader of a file that was opened, and keeps the file if there is room and it may be
+// shared. Otherwise it returns the file itself. before and info describe the file before and after
+// it was opened.
 func (s *SmallFiles) add(f store.File, d *Dir, name string, before, info fs.FileInfo) store.File {
 	if s == nil || info.Size() > keptSize {
 		return f
@@ -96,9 +93,9 @@ func (s *SmallFiles) add(f store.File, d *Dir, name string, before, info fs.File
 	return &keptReader{from: s, file: s.kept[id], id: id, info: info, at: d, name: name}
 }
 
-// shareable returns the identity of a file that was opened, and whether a name with this
-// identity means that opening it would succeed again, with the same content. A change while it
-// was opened may have been of its permissions.
+// shareable returns the identity of a file that was opened. It reports true if, whenever a name has
+// this identity, opening it would succeed and give the same content. If the file changed while it
+// was opened, the change may have been one of its permissions.
 func (s *SmallFiles) shareable(f store.File, before, info fs.FileInfo) (store.Identity, bool) {
 	id, ok := IdentityOf(info)
 	if was, _ := IdentityOf(before); !ok || id != was {
@@ -115,7 +112,7 @@ func (s *SmallFiles) shareable(f store.File, before, info fs.FileInfo) (store.Id
 	return id, ok && isLocal(file.File)
 }
 
-// sweep closes the files without a reader for some time.
+// sweep closes files that had no reader for some time.
 func (s *SmallFiles) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +129,7 @@ func (s *SmallFiles) sweep() {
 	}
 }
 
-// leave ends one use of the file, and closes it after the last. mu of SmallFiles is held.
+// leave removes one user of the file, and closes it after the last. The caller holds SmallFiles.mu.
 func (f *keptFile) leave() error {
 	if f.users--; f.users > 0 {
 		return nil
@@ -147,7 +144,7 @@ type keptReader struct {
 	id     store.Identity
 	info   fs.FileInfo
 	at     *Dir
-	name   string // by which it was opened
+	name   string // by which the file was opened
 	closed atomic.Bool
 }
 
@@ -181,13 +178,14 @@ func (r *keptReader) Stat() (fs.FileInfo, error) {
 	return r.info, nil
 }
 
-// Identity returns what the file was when this reader opened it, and so does Stat.
+// Identity returns the identity of the file when this reader opened it. Stat describes it at that
+// time too.
 func (r *keptReader) Identity() (store.Identity, bool) { return r.id, true }
 
 // Location returns the path by which this reader opened the file.
 func (r *keptReader) Location() store.Location { return r.at.location(r.name) }
 
-// Close ends the use of the file by this reader.
+// Close ends this reader's use of the file.
 func (r *keptReader) Close() error {
 	if !r.closed.CompareAndSwap(false, true) {
 		return fs.ErrClosed

@@ -6,19 +6,18 @@ import (
 	"io/fs"
 )
 
-// holeSize is the piece of a file that is a hole or none: a page, which is what
-// most file systems allocate at least.
+// holeSize is the unit in which the file is checked for holes: a page, which is the smallest
+// allocation of most file systems.
 const holeSize = 4096
 
 var zeros [holeSize]byte
 
-// writeSparse stores p at off, and leaves out the zeros that are there anyway.
+// writeSparse stores p at off, but does not write zeros that the file would have anyway.
 //
-// That is so from u.data on: there nothing but zeros was written, and what is
-// not written reads as zeros. A page of zeros before that may
-// have to replace something, and is written like any other. As u.data moves
-// before anything is written, what other goroutines write, and what a failed
-// write has written, counts.
+// This applies from u.data on: only zeros were written there, and unwritten bytes read as zeros. A
+// page of zeros before u.data may have to replace data, and is written like any other. As u.data
+// moves before any write begins, it covers data that other goroutines are writing, and data of
+// failed writes.
 func (u *dirUpload) writeSparse(p []byte, off int64) (int, error) {
 	data, err := u.dataEnd()
 	if err != nil {
@@ -38,7 +37,7 @@ func (u *dirUpload) writeSparse(p []byte, off int64) (int, error) {
 		if at >= data {
 			run = run[:pages(run, at, false)]
 		} else if int64(len(run)) > data-at {
-			run = run[:data-at] // behind that, there may be holes
+			run = run[:data-at] // after data, there may be holes
 		}
 		if err := u.store.hook("write"); err != nil {
 			return n, err
@@ -68,9 +67,9 @@ func (u *dirUpload) moveDataEnd(end int64) {
 	u.data = max(u.data, end)
 }
 
-// pages returns how many bytes of p, whose first belongs at off, come before
-// the first page that is all zeros, or is not, as zero says. The beginning and
-// the end of p may be parts of a page.
+// pages returns how many bytes of p come before the first page that is all zeros (zero is false) or
+// is not (zero is true). The first byte of p belongs at off. The beginning and the end of p may be
+// parts of a page.
 func pages(p []byte, off int64, zero bool) int {
 	n := 0
 	for n < len(p) {
@@ -83,13 +82,13 @@ func pages(p []byte, off int64, zero bool) int {
 	return n
 }
 
-// toPageEnd returns how many bytes of p belong to the page that off is in.
+// toPageEnd returns how many bytes of p belong to the page that contains off.
 func toPageEnd(p []byte, off int64) int {
 	return int(min(int64(len(p)), holeSize-off%holeSize))
 }
 
-// allZero reports whether p, at most a page, is zeros. Other data mostly shows in
-// its first bytes.
+// allZero reports whether p, at most a page, is all zeros. Most other data differs in the first
+// bytes.
 func allZero(p []byte) bool {
 	if len(p) >= 8 && binary.NativeEndian.Uint64(p) != 0 {
 		return false

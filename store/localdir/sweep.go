@@ -22,22 +22,21 @@ const (
 	maxSweepErrors = 16 // errors reported by one sweep
 )
 
-// Sweep removes what uploads left behind whose process died, in the whole
-// tree, and returns how many files it removed. Uploads under way are left
-// alone, in other processes too: their files are locked. Where there are no
-// locks, Sweep removes nothing. An upload that can be resumed ([store.Create].Resume) it
-// removes a week after the last write; until then it gives back the space that was
-// set aside for the rest.
+// Sweep removes the files that uploads of dead processes left behind in the whole tree, and returns
+// how many files it removed. It leaves uploads under way alone, including those of other processes,
+// as their files are locked. On file systems without locks, it removes nothing. It removes an
+// upload that can be resumed ([store.Create].Resume) a week after the last write; until then it
+// only frees the space that was reserved for the rest.
 //
-// Symbolic links are not followed. Files that cannot be read or removed are
-// skipped; the error joins the first 16 reasons. It ends early when ctx does.
+// Sweep does not follow symbolic links. It skips files that cannot be read or removed; its error
+// joins the first 16 reasons. It ends early when ctx ends.
 func (d *Dir) Sweep(ctx context.Context) (removed int, err error) {
 	s := sweep{store: d, ctx: ctx}
 	s.dir(".", 0)
 	return s.removed, errors.Join(s.errs...)
 }
 
-// removeLeftovers is [Dir.Sweep] for one directory without those below it.
+// removeLeftovers is [Dir.Sweep] for one directory, without its subdirectories.
 func (d *Dir) removeLeftovers(ctx context.Context, name string) error {
 	if err := rules.CheckName(ctx, name); err != nil {
 		return d.fail("sweep", name, err)
@@ -62,7 +61,7 @@ func (d *Dir) removeLeftovers(ctx context.Context, name string) error {
 
 type sweep struct {
 	store   *Dir
-	ctx     context.Context // for the length of one Sweep
+	ctx     context.Context // for the duration of one Sweep
 	removed int
 	errs    []error
 }
@@ -106,14 +105,14 @@ func (s *sweep) entry(name string, kind fs.FileMode, depth int) {
 	}
 }
 
-// leftover removes a temporary file, or what is too much of one that is kept.
+// leftover removes a temporary file, or only the unsafe part of one that can be resumed.
 func (s *sweep) leftover(name string) {
 	act := s.remove
 	if s.resumable(name) {
 		act = s.reclaim
 	}
 	removed, err := act(name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // just committed
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // ErrNotExist means that it was just committed
 		s.fail(name, err)
 	}
 	if removed {
@@ -121,8 +120,8 @@ func (s *sweep) leftover(name string) {
 	}
 }
 
-// resumable reports whether name is that of a file which can be resumed, and is
-// not too old for that.
+// resumable reports whether name is that of a file which can be resumed, and is not too old for
+// that.
 func (s *sweep) resumable(name string) bool {
 	if strings.HasSuffix(name, string(tempname.Part)) {
 		return false
@@ -135,10 +134,10 @@ func (s *sweep) remove(name string) (bool, error) {
 	return removeLeftover(s.store.root.bare(), name)
 }
 
-// removeLeftover removes a hidden file unless an upload holds its lock.
+// removeLeftover removes a temporary file unless an upload holds its lock.
 func removeLeftover(dir directory, name string) (bool, error) {
-	// NFS locks only what is open for writing; a file whose upload died just
-	// before it was published may by then be read-only.
+	// NFS locks only files that are open for writing. But if the upload died just before it
+	// published the file, the file may be read-only.
 	f, err := openRegular(dir, name, os.O_RDWR)
 	if errors.Is(err, fs.ErrPermission) {
 		f, err = openRegular(dir, name, os.O_RDONLY)
@@ -161,20 +160,19 @@ func (s *sweep) fail(name string, err error) {
 	}
 }
 
-// end notes that ctx ended, once however deep the sweep was.
+// end records the error of ctx once, however deep the sweep was.
 func (s *sweep) end(err error) {
 	if n := len(s.errs); n == 0 || s.errs[n-1] != err {
 		s.errs = append(s.errs, err)
 	}
 }
 
-// reclaim gives back the space that an upload which can be resumed takes behind its
-// mark, if its process died: one that ends by Close has done so itself. That would
-// go when the upload is resumed, too. One without a mark, from which none can be
-// resumed, is removed.
+// reclaim frees the space after the checkpoint of an upload that can be resumed, if its process
+// died; an upload that ends by Close has done so itself. Resuming the upload would discard that
+// data too. An upload without a checkpoint cannot be resumed, and reclaim removes it.
 //
-// An upload under way, here or in another process, holds the lock of its file. One
-// that is resumed at this very moment waits for ours: see lockSoon.
+// An upload under way, here or in another process, holds the lock of its file. One that is being
+// resumed at this very moment waits for our lock: see lockSoon.
 func (s *sweep) reclaim(name string) (removed bool, err error) {
 	if !strings.HasSuffix(name, string(tempname.Keep)) {
 		return false, nil
@@ -185,7 +183,7 @@ func (s *sweep) reclaim(name string) (removed bool, err error) {
 		return false, err
 	}
 	defer f.Close()
-	// Most have nothing to give back, and no upload shall wait for a lock on those.
+	// Most files have nothing to free, and no upload should have to wait for a lock on those.
 	if _, _, over := s.surplus(name, f); !over {
 		return false, nil
 	}
@@ -193,7 +191,7 @@ func (s *sweep) reclaim(name string) (removed bool, err error) {
 	if err != nil || !locked {
 		return false, err
 	}
-	safe, modified, over := s.surplus(name, f) // again, now that the lock keeps it from changing
+	safe, modified, over := s.surplus(name, f) // again, now that the file is locked and cannot change
 	switch {
 	case !over:
 		return false, nil
@@ -204,19 +202,18 @@ func (s *sweep) reclaim(name string) (removed bool, err error) {
 	if err := s.store.call("truncate", func() error { return f.Truncate(safe) }); err != nil {
 		return false, err
 	}
-	// It stays as old as what was written to it, or it would be kept for another week.
+	// Keep the time of the last write, or the file would be kept for another week.
 	return false, futimes(f, time.Time{}, modified)
 }
 
-// surplus reports whether a kept file has more than is safe of it, and how much that
-// is. Of what is not this process's, has another name too, or has a mark that makes
-// no sense, it reports nothing.
+// surplus reports whether a kept file is longer than its safe part, and how long that part is. It
+// reports false for a file of another user, with another name, or with an invalid checkpoint.
 func (s *sweep) surplus(name string, f *os.File) (safe int64, modified time.Time, over bool) {
 	fi, err := f.Stat()
 	if err != nil {
 		return 0, time.Time{}, false
 	}
-	// A Commit that was cut short may have published it by a second name.
+	// An interrupted Commit may have published it under a second name.
 	if d, ok := store.DetailsOf(fi); !ok || d.Links != 1 || int(d.UID) != os.Geteuid() {
 		return 0, time.Time{}, false
 	}
@@ -227,8 +224,8 @@ func (s *sweep) surplus(name string, f *os.File) (safe int64, modified time.Time
 	return safe, fi.ModTime(), ok && fi.Size() > safe
 }
 
-// marked returns how much of a kept file its mark says is safe: nothing if there is
-// no mark yet. It reports false if the mark is not to be trusted.
+// marked returns how many bytes of a kept file are safe according to its checkpoint: 0 if there is
+// no checkpoint yet. It reports false if the checkpoint cannot be trusted.
 func (s *sweep) marked(name string, f *os.File, fi fs.FileInfo) (safe int64, ok bool) {
 	marks, err := openRegular(s.store.root.bare(), strings.TrimSuffix(name, string(tempname.Keep))+string(tempname.Mark), os.O_RDONLY)
 	if err != nil {
@@ -236,7 +233,7 @@ func (s *sweep) marked(name string, f *os.File, fi fs.FileInfo) (safe int64, ok 
 	}
 	defer marks.Close()
 	if mi, err := marks.Stat(); err != nil || mi.Size() == 0 {
-		return 0, err == nil // created, and then the process died
+		return 0, err == nil // the process died just after it created the file
 	}
 	m, ok := readMark(marks)
 	if !ok || m.inode != inode(fi) {

@@ -15,11 +15,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// pathOnly opens a directory for the calls that look names up in it, or ask about it. The
-// user may search it then, and need not have the right to list it.
+// pathOnly opens a directory for calls that look names up in it, or ask about it. The user only
+// needs permission to search it, and not to list it.
 const pathOnly = unix.O_PATH | unix.O_DIRECTORY
 
-// timespecs returns two times for utimensat(2). A zero one is left as it is.
+// timespecs converts two times for utimensat(2). A zero time leaves the file's time unchanged.
 func timespecs(atime, mtime time.Time) (ts [2]unix.Timespec, err error) {
 	for i, t := range [...]time.Time{atime, mtime} {
 		if t.IsZero() {
@@ -31,7 +31,7 @@ func timespecs(atime, mtime time.Time) (ts [2]unix.Timespec, err error) {
 	return ts, nil
 }
 
-// futimes sets the times of an open file, whatever its name is by now.
+// futimes sets the times of an open file, whatever its name is now.
 func futimes(f *os.File, atime, mtime time.Time) error {
 	ts, err := timespecs(atime, mtime)
 	if err != nil {
@@ -43,8 +43,8 @@ func futimes(f *os.File, atime, mtime time.Time) error {
 	}
 	var errno syscall.Errno
 	err = c.Control(func(fd uintptr) {
-		// Without a path it is the descriptor's file. Package unix has no
-		// way to say that.
+		// Without a path, utimensat changes the descriptor's file. Package unix has no function for
+		// that.
 		_, _, errno = unix.Syscall6(unix.SYS_UTIMENSAT, fd, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
 	})
 	if err == nil && errno != 0 {
@@ -53,7 +53,7 @@ func futimes(f *os.File, atime, mtime time.Time) error {
 	return err
 }
 
-// datasync makes durable what was written to f, and its size.
+// datasync makes the data that was written to f, and its size, durable.
 func datasync(f *os.File) error {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -71,7 +71,7 @@ func datasync(f *os.File) error {
 	return os.NewSyscallError("fdatasync", syncErr)
 }
 
-// startWriteback has the kernel begin to write what it holds of f. It waits only
+// startWriteback asks the kernel to start writing its cached data of f to the disk. It waits only
 // where the device's queue is full.
 func startWriteback(f *os.File) error {
 	c, err := f.SyscallConn()
@@ -105,7 +105,7 @@ func space(f *os.File) (store.Space, error) {
 	if err != nil {
 		return store.Space{}, err
 	}
-	// Frsize is what blocks are counted in; Bsize, what is best to transfer.
+	// Blocks are counted in units of Frsize; Bsize is the best size for transfers.
 	size := int64(st.Frsize) //nolint:unconvert // narrower on 32-bit systems
 	if size == 0 {
 		size = int64(st.Bsize) //nolint:unconvert // the same
@@ -119,7 +119,7 @@ func space(f *os.File) (store.Space, error) {
 	}, nil
 }
 
-// birth returns what distinguishes the file of that name from earlier ones with its inode.
+// birth returns a value that distinguishes the file of that name from earlier files with its inode.
 func (d *Dir) birth(name string) store.Birth {
 	dir, err := d.root.OpenFile(path.Dir(name)+"/.", pathOnly, 0)
 	if err != nil {
@@ -139,12 +139,11 @@ func (d *Dir) birth(name string) store.Birth {
 	}
 }
 
-// maxExtras is how many bytes the names of a file's extended attributes, or the value of one,
-// may have to be compared.
+// maxExtras bounds the size, in bytes, of the names of a file's extended attributes, and of the
+// value of each one, for them to be compared.
 const maxExtras = 4 << 10
 
-// sameExtras reports whether two files have the same extended attributes, an access list
-// among them.
+// sameExtras reports whether two files have the same extended attributes, including access lists.
 func sameExtras(a, b *os.File) bool {
 	x, err := extras(a)
 	if err != nil {

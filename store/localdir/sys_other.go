@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	largeFile = 0           // only Linux has the flag
-	pathOnly  = os.O_RDONLY // nor is there one of those that open no more than the name
+	largeFile = 0           // only Linux has this flag
+	pathOnly  = os.O_RDONLY // only Linux can open a directory just for looking up names
 )
 
-// sameExtras has nothing to compare: there are no extended attributes that haul knows of.
+// sameExtras returns true: haul knows of no extended attributes here.
 func sameExtras(*os.File, *os.File) bool { return true }
 
-// A dirFile is an open file of a [Dir]. There is no portable way to know what
-// is in memory, so it is no TryReader.
+// A dirFile is an open file of a [Dir]. There is no portable way to find out which data is in
+// memory, so it is not a TryReader.
 type dirFile struct {
 	*os.File
 	at   *Dir
@@ -31,10 +31,10 @@ func (d *Dir) newFile(f *os.File, name string, _ fs.FileInfo) (store.File, error
 
 func isLocal(*os.File) bool { return false }
 
-// IdentityOf returns false: no identity is known of files here.
+// IdentityOf returns false: files cannot be identified here.
 func IdentityOf(fs.FileInfo) (store.Identity, bool) { return store.Identity{}, false }
 
 func datasync(f *os.File) error { return f.Sync() }
 
-// startWriteback does nothing: the system begins when it sees fit.
+// startWriteback does nothing: the system decides when to write.
 func startWriteback(*os.File) error { return nil }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// syncDir makes the names in dir durable, unless this user may write to dir and not read
-// it: then there is no way to ask for that.
+// syncDir makes the names in dir durable. If this user may write to dir but not read it, it does
+// nothing, as there is no way to sync such a directory.
 func syncDir(dir directory) error {
 	f, err := dir.OpenFile(".", os.O_RDONLY|fileFlags, 0)
 	if errors.Is(err, fs.ErrPermission) {
@@ -22,15 +22,15 @@ func syncDir(dir directory) error {
 	defer f.Close()
 	err = f.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		return nil // a file system that has no such thing to ask for
+		return nil // the file system does not support syncing directories
 	}
 	return err
 }
 
-// A dirID is what no other existing directory has.
+// A dirID identifies an existing directory.
 type dirID struct{ device, inode uint64 }
 
-// identify returns the identity of a directory, or false if it cannot be found out.
+// identify returns the identity of a directory, or false if it is not available.
 func identify(dir directory) (dirID, bool) {
 	fi, err := dir.Stat(".")
 	if err != nil {
@@ -43,8 +43,8 @@ func identify(dir directory) (dirID, bool) {
 	return dirID{uint64(st.Dev), uint64(st.Ino)}, true //nolint:unconvert // other types on other systems
 }
 
-// isNoSpace reports whether err says that the file system has no room. That it cannot hold
-// so large a file says nothing of others.
+// isNoSpace reports whether err says that the file system has no room. An error that a file is too
+// large (EFBIG) does not count, as other files may still fit.
 func isNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
@@ -54,7 +54,7 @@ func isBadName(err error) bool {
 	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ)
 }
 
-// inode returns the number that no other existing file has.
+// inode returns the inode number, which no other existing file of the same file system has.
 func inode(fi fs.FileInfo) uint64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Ino) //nolint:unconvert // narrower on other systems

@@ -15,10 +15,10 @@ import (
 // syncDir does nothing: Windows journals names and has no call to wait for it.
 func syncDir(directory) error { return nil }
 
-// A dirID is what no other existing directory has.
+// A dirID identifies an existing directory.
 type dirID struct{}
 
-// identify returns nothing: nobody waits for directories.
+// identify returns false: there are no syncs of directories.
 func identify(directory) (dirID, bool) { return dirID{}, false }
 
 // isNoSpace reports whether err says that the file system has no room.
@@ -33,11 +33,11 @@ func isBadName(err error) bool {
 		errors.Is(err, syscall.ENAMETOOLONG)
 }
 
-// inode returns nothing: the system has no such number at hand.
+// inode returns 0: a FileInfo has no such number on this system.
 func inode(fs.FileInfo) uint64 { return 0 }
 
-// futimes sets the times of an open file, whatever its name is by now. A zero
-// one is left as it is.
+// futimes sets the times of an open file, whatever its name is now. A zero time leaves the file's
+// time unchanged.
 func futimes(f *os.File, atime, mtime time.Time) error {
 	filetime := func(t time.Time) *syscall.Filetime {
 		if t.IsZero() {
@@ -60,7 +60,7 @@ func futimes(f *os.File, atime, mtime time.Time) error {
 	return os.NewSyscallError("SetFileTime", timesErr)
 }
 
-// birth returns what distinguishes the file of that name from earlier ones with its inode.
+// birth returns a value that distinguishes the file of that name from earlier files with its inode.
 func (d *Dir) birth(name string) store.Birth {
 	fi, err := d.root.Lstat(name)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 var _ store.Tree = (*Dir)(nil)
 
-// Lstat describes what has the name, even if that is a symbolic link.
+// Lstat describes a name, without following a symbolic link.
 func (d *Dir) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	fi, err := d.lstat(ctx, name)
 	if err != nil {
@@ -27,8 +27,7 @@ func (d *Dir) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// Mkdir makes a directory. If its parent passes its group on (setgid), so will
-// the new one.
+// Mkdir makes a directory. If its parent passes its group on (setgid), so does the new one.
 func (d *Dir) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	if err := checkNew(ctx, name); err != nil {
 		return d.fail("mkdir", name, err)
@@ -42,7 +41,7 @@ func (d *Dir) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	return nil
 }
 
-// Remove removes what has the name, unless that is a directory.
+// Remove removes a file or a symbolic link.
 func (d *Dir) Remove(ctx context.Context, name string) error {
 	err := checkOld(ctx, name)
 	if err == nil && name == "." {
@@ -57,9 +56,9 @@ func (d *Dir) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// RemoveDir removes a directory. To those who see no hidden files, one that
-// holds nothing but what uploads left behind is empty: so they go with it. As
-// long as an upload into it is under way, it stays.
+// RemoveDir removes a directory. If it contains only temporary files that uploads left behind, it
+// looks empty to users, so RemoveDir removes these files as well. As long as an upload into it is
+// under way, the directory stays.
 func (d *Dir) RemoveDir(ctx context.Context, name string) error {
 	if err := checkMovable(ctx, name); err != nil {
 		return d.fail("rmdir", name, err)
@@ -74,7 +73,7 @@ func (d *Dir) RemoveDir(ctx context.Context, name string) error {
 	return nil
 }
 
-// sweepDir removes what uploads left in a directory that has nothing else, and
+// sweepDir removes the files that uploads left behind in a directory, if it contains no others, and
 // reports whether it removed any.
 func (d *Dir) sweepDir(ctx context.Context, name string) (removed bool) {
 	if onlyTemps, err := d.eachName(ctx, name, isTemp); err != nil || !onlyTemps {
@@ -114,7 +113,7 @@ func (p *pathCalls) removeUnchanged(name string, was fs.FileInfo) error {
 		return err
 	}
 	defer dir.Close()
-	// Nothing else has the random name, and this rename is one step on every system.
+	// The random name is unused, and this rename is one step on every system.
 	if err := p.rename(name, hidden, true); err != nil {
 		return err
 	}
@@ -124,7 +123,7 @@ func (p *pathCalls) removeUnchanged(name string, was fs.FileInfo) error {
 	}
 	if err == nil && os.SameFile(fi, was) && fi.Size() == was.Size() && fi.ModTime().Equal(was.ModTime()) {
 		err = p.call("remove", func() error { return p.unlink(hidden) })
-		if err == nil || errors.Is(err, fs.ErrNotExist) { // a sweep was quicker
+		if err == nil || errors.Is(err, fs.ErrNotExist) { // a sweep may have removed it first
 			return nil
 		}
 	} else {
@@ -137,10 +136,10 @@ func (p *pathCalls) removeUnchanged(name string, was fs.FileInfo) error {
 	return errors.Join(err, backErr)
 }
 
-// Rename gives what has the name from the name to: see [store.Tree]. On Linux a name
-// that shall not be replaced is not, whenever another takes it; elsewhere, and on
-// file systems that do not know how, that holds for all but directories, which
-// are then moved by a look and a rename.
+// Rename changes the name from to to: see [store.Tree]. Without replace, Linux never replaces a
+// name, even if it is taken at the last moment. The same holds on other systems, and on file
+// systems that do not support that, except for directories, which are moved by a check and a
+// rename.
 func (d *Dir) Rename(ctx context.Context, from, to string, replace bool) error {
 	err := checkMovable(ctx, from)
 	if err == nil {
@@ -172,8 +171,8 @@ func (d *Dir) Link(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// Symlink makes a symbolic link of that name. One to a hidden file is refused,
-// as such names are for the store only.
+// Symlink makes a symbolic link of that name. It refuses a link to a temporary file, as such names
+// are reserved for the store.
 func (d *Dir) Symlink(ctx context.Context, target, name string) error {
 	err := checkNew(ctx, name)
 	if err == nil {
@@ -207,9 +206,8 @@ func (d *Dir) Readlink(ctx context.Context, name string) (string, error) {
 	return filepath.ToSlash(target), nil
 }
 
-// sub opens a directory of the store as a store of its own: no name and no link
-// leads out of it, even if the directory is renamed or replaced. The caller
-// closes it.
+// sub opens a directory of the store as a store of its own. No name and no link leads out of it,
+// even if the directory is renamed or replaced. The caller closes it.
 func (d *Dir) sub(ctx context.Context, name string) (store.Tree, io.Closer, error) {
 	if err := checkOld(ctx, name); err != nil {
 		return nil, nil, d.fail("open", name, err)
@@ -225,13 +223,12 @@ func (d *Dir) sub(ctx context.Context, name string) (store.Tree, io.Closer, erro
 	return sub, root, nil
 }
 
-// Capabilities returns all that a directory supports.
+// Capabilities returns all capabilities that a directory supports.
 func (d *Dir) Capabilities() store.Capabilities {
 	return store.Capabilities{RemoveIf: d.removeIf, Birth: d.birth, Sub: d.sub, RemoveLeftovers: d.removeLeftovers, OpenUpload: d.openUpload}
 }
 
-// Space asks the file system of the directory, or of the file or directory of that
-// name. It is supported on Linux and macOS.
+// Space describes the file system that the name is on. It is supported on Linux and macOS.
 func (d *Dir) Space(ctx context.Context, name string) (store.Space, error) {
 	fi, err := d.stat(ctx, name)
 	if err != nil {
@@ -252,8 +249,8 @@ func (d *Dir) Space(ctx context.Context, name string) (store.Space, error) {
 	return s, nil
 }
 
-// Open opens a regular file for reading. Anything else is [store.ErrNotRegular],
-// and is not even opened: to open a device can set it going.
+// Open opens a regular file for reading. Anything else is [store.ErrNotRegular], and is not even
+// opened, since opening a device can start it.
 func (d *Dir) Open(ctx context.Context, name string) (store.File, error) {
 	f, err := d.open(ctx, name)
 	if err != nil {
@@ -276,8 +273,8 @@ func (d *Dir) open(ctx context.Context, name string) (store.File, error) {
 	if err := d.hook("open"); err != nil {
 		return nil, err
 	}
-	// The name may have become a pipe by now. Without O_NONBLOCK, opening
-	// that would wait for a writer.
+	// The name may have become a pipe by now. Without O_NONBLOCK, opening it would wait for a
+	// writer.
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|largeFile, 0)
 	if err != nil {
 		return nil, err
@@ -294,7 +291,7 @@ func (d *Dir) open(ctx context.Context, name string) (store.File, error) {
 	return d.Small.add(file, d, name, before, fi), nil
 }
 
-// Stat describes what has the name, following symbolic links.
+// Stat describes a file or a directory. It follows symbolic links.
 func (d *Dir) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	fi, err := d.stat(ctx, name)
 	if err != nil {
@@ -306,8 +303,7 @@ func (d *Dir) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 // Location returns the path by which the file was opened.
 func (f *dirFile) Location() store.Location { return f.at.location(f.name) }
 
-// bytesOf returns how many bytes n blocks of size have, or as many as can be
-// said.
+// bytesOf returns the number of bytes in n blocks of size, or the largest int64.
 func bytesOf(n uint64, size int64) int64 {
 	if n > math.MaxInt64/uint64(max(size, 1)) {
 		return math.MaxInt64

@@ -19,12 +19,12 @@ import (
 
 const maxTempTries = 8 // temporary names tried before giving up
 
-// writebackEvery is after how many bytes the disk is set going, where that can be
-// asked for. Commit waits until all is on the disk: for a large file that began
-// only then, it would take as long as the upload itself.
+// writebackEvery is the number of bytes after which the kernel is asked to start writing to the
+// disk, where the system supports that. Commit waits until everything is on the disk; if writing a
+// large file began only then, that could take as long as the upload itself.
 const writebackEvery = 8 << 20
 
-// cutBehind removes what was written behind the first n bytes.
+// cutBehind removes all data after the first n bytes.
 func (u *dirUpload) cutBehind(n int64) error {
 	fi, err := u.file.Stat()
 	if err != nil || fi.Size() <= n {
@@ -33,8 +33,8 @@ func (u *dirUpload) cutBehind(n int64) error {
 	return u.resize(n)
 }
 
-// resize cuts the hidden file to n bytes, or adds zeros. Most have that size already:
-// then fstat, which costs less, is the only system call.
+// resize cuts the temporary file to n bytes, or adds zeros. Most files have that size already: then
+// fstat, which is cheaper, is the only system call.
 func (u *dirUpload) resize(n int64) error {
 	return u.call("truncate", func() error {
 		if fi, err := u.file.Stat(); err == nil && fi.Size() == n {
@@ -44,13 +44,13 @@ func (u *dirUpload) resize(n int64) error {
 	})
 }
 
-// perm returns the permission bits the file will have, or an error if it may
-// not take its name.
+// perm returns the permission bits that the file will have, or an error if it may not have its
+// name.
 func (u *dirUpload) perm() (fs.FileMode, error) {
 	fi, err := u.dir.Lstat(u.base)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && u.store.Native && u.file != nil:
-		return permOf(u.file) // the system's choice
+		return permOf(u.file) // the bits that the system chose
 	case errors.Is(err, fs.ErrNotExist):
 		return rules.FilePerm(u.c.Perm), nil
 	case err != nil:
@@ -71,10 +71,10 @@ func (u *dirUpload) Perm() (fs.FileMode, bool) {
 		return 0, false
 	}
 	perm, err := u.perm()
-	return perm, err == nil // or Commit will fail too
+	return perm, err == nil // an error will make Commit fail too
 }
 
-// openTemp creates the hidden file, with these permissions at the most, and locks it.
+// openTemp creates the temporary file, with at most these permissions, and locks it.
 func (u *dirUpload) openTemp(perm fs.FileMode) error {
 	key := u.firstKey()
 	for range maxTempTries {
@@ -105,12 +105,12 @@ func (u *dirUpload) openTemp(perm fs.FileMode) error {
 	return fmt.Errorf("%d temporary files in turn were taken away", maxTempTries)
 }
 
-// lockTemp locks the hidden file. It reports false if a sweep got hold of
-// the file between its creation and its lock.
+// lockTemp locks the temporary file. It reports false if a sweep took the file between its creation
+// and its lock.
 func (u *dirUpload) lockTemp() bool {
 	locked, err := filelock.Try(u.file)
 	if err != nil {
-		return true // no locks on this file system: nor can a sweep get one
+		return true // no locks on this file system, so a sweep cannot get one either
 	}
 	if !locked {
 		return false
@@ -131,7 +131,7 @@ func (u *dirUpload) WriteAt(p []byte, off int64) (int, error) {
 	defer u.writing.RUnlock()
 	n, err := u.writeSparse(p, off)
 	if n > 0 && u.wrote(off, int64(n)) {
-		// An error is no loss: Commit asks again, and waits.
+		// An error here can be ignored: Commit syncs again, and waits.
 		_ = u.call("writeback", func() error { return startWriteback(u.file) })
 	}
 	if err != nil {
@@ -140,7 +140,7 @@ func (u *dirUpload) WriteAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// wrote notes n bytes at off, and reports whether to set the disk going.
+// wrote records n bytes at off, and reports whether to start writeback.
 func (u *dirUpload) wrote(off, n int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -179,7 +179,7 @@ func (u *dirUpload) SetAttr(a store.Attr) error {
 	return nil
 }
 
-// merge changes a to what b says, where b says anything of mode and times.
+// merge changes a to the mode and the times that are set in b.
 func merge(a *store.Attr, b store.Attr) {
 	if b.Mode != nil {
 		mode := *b.Mode
@@ -193,7 +193,7 @@ func merge(a *store.Attr, b store.Attr) {
 	}
 }
 
-// openUpload opens what was written so far to an upload of this store.
+// openUpload opens the data that was written so far to an upload of this store.
 func (d *Dir) openUpload(ctx context.Context, upload store.Upload) (store.File, error) {
 	u, ok := store.As[*dirUpload](upload)
 	if !ok {
@@ -223,8 +223,8 @@ func (u *dirUpload) open(ctx context.Context) (store.File, error) {
 	return nil, u.fail("open", err)
 }
 
-// extend gives the file its size if zeros at its end were left out. The caller
-// holds writing and mu.
+// extend gives the file its full size if zeros at its end were not written. The caller holds
+// writing and mu.
 func (u *dirUpload) extend() error {
 	fi, err := u.file.Stat()
 	if err != nil || fi.Size() >= u.end {
@@ -247,14 +247,14 @@ func (u *dirUpload) Commit() error {
 		}
 		u.store.makers.keep(u)
 	}
-	_ = u.discard() // what is left of it, a sweep removes
+	_ = u.discard() // a sweep will remove files that are left
 	if err != nil {
 		return u.fail("commit", err)
 	}
 	return nil
 }
 
-// publish makes the file what it shall be, then durable, then visible.
+// publish sets the file's size and attributes, makes it durable, and then gives it its name.
 func (u *dirUpload) publish() error {
 	perm, err := u.perm()
 	if err != nil {
@@ -290,20 +290,20 @@ func (u *dirUpload) publish() error {
 	return u.store.durably(u.dir, name)
 }
 
-// rename gives the file its name, in place of a file that has it.
+// rename gives the file its name, and replaces an existing file.
 func (u *dirUpload) rename() error {
 	err := u.call("rename", func() error { return u.dir.Rename(u.temp, u.base) })
 	switch {
 	case err == nil:
 		u.temp = ""
-	case errors.Is(err, syscall.EISDIR), errors.Is(err, fs.ErrExist): // made since perm looked
+	case errors.Is(err, syscall.EISDIR), errors.Is(err, fs.ErrExist): // made since the call of perm
 		return rules.ErrIsDir
 	}
 	return err
 }
 
-// link gives the file its name unless the name is taken. The hidden name
-// remains, for discard to remove.
+// link gives the file its name unless the name is taken. The temporary name remains, and discard
+// removes it.
 func (u *dirUpload) link() error {
 	err := u.call("link", func() error { return u.dir.Link(u.temp, u.base) })
 	if err == nil {
@@ -312,8 +312,8 @@ func (u *dirUpload) link() error {
 	if errors.Is(err, fs.ErrExist) {
 		return fs.ErrExist
 	}
-	// File systems without hard links (FAT) refuse in many ways. There, a
-	// file that appears between look and rename is lost.
+	// File systems without hard links (FAT) refuse in many ways. There, a file that appears between
+	// the check and the rename is lost.
 	if _, err := u.perm(); err != nil {
 		return err
 	}
@@ -333,8 +333,8 @@ func (u *dirUpload) Close() error {
 	return nil
 }
 
-// discard closes what is open, and removes the hidden file if there is one, and
-// the directories that were made for nothing.
+// discard closes open files, and removes the temporary file if there is one, and the directories
+// that were made for a failed upload.
 func (u *dirUpload) discard() error {
 	defer u.unmakeParents()
 	if u.dir == nil {
@@ -347,10 +347,10 @@ func (u *dirUpload) discard() error {
 	return u.removeTemp()
 }
 
-// removeTemp closes and removes the hidden file.
+// removeTemp closes and removes the temporary file.
 func (u *dirUpload) removeTemp() error {
-	// The descriptor goes first, for Windows. The lock goes with it, so a
-	// sweep may be quicker to remove the file.
+	// Close the descriptor first, for Windows. That releases the lock too, so a sweep may be the
+	// one to remove the file.
 	if u.file != nil {
 		_ = u.file.Close()
 	}
@@ -364,21 +364,21 @@ func (u *dirUpload) removeTemp() error {
 	return err
 }
 
-// Location returns the path that the upload is for.
+// Location returns the path of the upload's target.
 func (u *dirUpload) Location() store.Location { return u.store.location(u.name) }
 
-// KeptUploads makes Commit open each published file for reading, so that it can be read even
-// after its name has gone to another file: see [store.Create].Published. Several stores may
-// share one.
+// KeptUploads makes Commit open each published file for reading, so that it can be read even after
+// its name was given to another file: see [store.Create].Published. Several stores may share one
+// KeptUploads.
 type KeptUploads struct {
-	// Max bounds how many are open at a time. More are described only.
+	// Max bounds how many files are open at a time. Beyond that, files are only described.
 	Max int64
 
 	open atomic.Int64
 }
 
-// keep describes the file that an upload has published, and opens it if there is room. The
-// file has its name already.
+// keep describes the file that an upload has published, and opens it if there is room. The file
+// already has its name.
 func (k *KeptUploads) keep(u *dirUpload) {
 	info, err := u.file.Stat()
 	if err != nil {
@@ -394,7 +394,7 @@ func (k *KeptUploads) keep(u *dirUpload) {
 	if err == nil {
 		if now, statErr := f.Stat(); statErr != nil || !os.SameFile(now, info) {
 			_ = f.Close()
-			err = os.ErrNotExist // it was replaced just now
+			err = os.ErrNotExist // the file was replaced just now
 		}
 	}
 	if err != nil {

@@ -2,21 +2,21 @@ package localdir
 
 import "slices"
 
-// maxRuns is how many pieces of a file may be written ahead of what is missing
-// and still count when that comes. It is far above what any protocol has under
-// way; what is beyond is forgotten, and comes again after a resumption.
+// maxRuns is the most separate pieces of a file, written beyond a gap, that are remembered until
+// the gap is filled. It is far above the number of requests that any protocol has under way.
+// Further pieces are forgotten, and are sent again after a resumption.
 const maxRuns = 1024
 
-// written records what of a file was written without a gap from its start.
+// written records how much of a file was written without a gap from its start.
 type written struct {
 	prefix int64
-	runs   []run // behind prefix, in order, apart from each other
+	runs   []run // after prefix, in order, not touching each other
 }
 
-// A run is a piece of a file: [from, to).
+// A run is a piece of a file, [from, to).
 type run struct{ from, to int64 }
 
-// add notes that [from, to) was written.
+// add records that [from, to) was written.
 func (w *written) add(from, to int64) {
 	if from >= to {
 		return
@@ -26,8 +26,8 @@ func (w *written) add(from, to int64) {
 		w.catchUp()
 		return
 	}
-	// The first run that ends at or behind from, and the first that begins
-	// behind to: those between become one with the new.
+	// Find the first run that ends at or after from, and the first that begins after to. All runs
+	// in between are merged with the new one.
 	i, _ := slices.BinarySearchFunc(w.runs, from, func(r run, at int64) int {
 		if r.to < at {
 			return -1
@@ -43,12 +43,12 @@ func (w *written) add(from, to int64) {
 		if i == maxRuns {
 			return
 		}
-		w.runs = w.runs[:maxRuns-1] // the farthest
+		w.runs = w.runs[:maxRuns-1] // drop the last ones
 	}
 	w.runs = slices.Replace(w.runs, i, k, run{from, to})
 }
 
-// catchUp lets the prefix grow over the runs that it has reached.
+// catchUp extends the prefix over the runs that it has reached.
 func (w *written) catchUp() {
 	n := 0
 	for n < len(w.runs) && w.runs[n].from <= w.prefix {
@@ -58,7 +58,7 @@ func (w *written) catchUp() {
 	w.runs = slices.Delete(w.runs, 0, n)
 }
 
-// cut forgets what is behind size.
+// cut forgets everything after size.
 func (w *written) cut(size int64) {
 	w.prefix = min(w.prefix, size)
 	for n := len(w.runs); n > 0 && w.runs[n-1].to > size; n-- {
