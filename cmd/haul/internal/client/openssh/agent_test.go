@@ -20,7 +20,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// startAgent serves every connection to a socket, whose path it returns.
+// startAgent serves every connection to a socket, and returns the socket's path.
 func startAgent(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "agent") //nolint:usetesting // a socket's path must be short
@@ -63,7 +63,7 @@ func startAgent(t *testing.T, serve func(net.Conn)) string {
 	return socket
 }
 
-// agentWith serves an agent with some keys.
+// agentWith starts an agent with some keys.
 func agentWith(t *testing.T, keys ...any) string {
 	t.Helper()
 	ring := agent.NewKeyring()
@@ -94,7 +94,7 @@ func TestAgent(t *testing.T) {
 		dest.IdentityAgent = agentWith(t, rawKey(t, "ed25519"), raw)
 		dialOK(t, &Dialer{}, dest)
 
-		// IdentitiesOnly wants it named: by the key, or by its public part.
+		// With IdentitiesOnly the key must be configured, by its private or its public file.
 		dest.IdentitiesOnly = true
 		dialFails(t, &Dialer{}, dest, ErrAuth)
 		text := string(ssh.MarshalAuthorizedKey(publicOf(t, raw)))
@@ -107,8 +107,8 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// A file that others may read does as a public key, and as a private one that
-// the agent has.
+// A private key file that others may read still serves as a public key, for a private key in the
+// agent.
 func TestAgentReadableFiles(t *testing.T) {
 	for _, passphrase := range []string{"", "locked"} {
 		file, key := writeKey(t, "ed25519", passphrase)
@@ -145,7 +145,7 @@ func TestAgentReadableFiles(t *testing.T) {
 	}
 }
 
-// A key that is named and in the agent comes first, and needs no passphrase.
+// A configured key that the agent has comes first, and needs no passphrase.
 func TestAgentBeforeFile(t *testing.T) {
 	file, key := writeKey(t, "ed25519", "locked")
 	text, err := os.ReadFile(file)
@@ -165,7 +165,7 @@ func TestAgentBeforeFile(t *testing.T) {
 	dialOK(t, &Dialer{}, dest)
 }
 
-// A certificate of ours and a key of the agent go together.
+// A certificate from a file works with a key of the agent.
 func TestAgentAndCertificate(t *testing.T) {
 	raw, authority := rawKey(t, "ecdsa"), newKey(t, "ed25519")
 	cert := certify(t, publicOf(t, raw), authority, ssh.UserCert, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"bob"} })
@@ -183,7 +183,7 @@ func reply(c net.Conn, body []byte) {
 	_, _ = c.Write(append(msg, body...))
 }
 
-// Whatever an agent answers, the login continues without it, and nothing waits.
+// Whatever an agent answers, the login continues without it, and nothing hangs.
 func TestHostileAgent(t *testing.T) {
 	file, key := writeKey(t, "ed25519", "")
 	s := startServer(t, takes(key.PublicKey()))
@@ -230,7 +230,7 @@ func TestHostileAgent(t *testing.T) {
 	for name, answer := range tests {
 		t.Run(name, func(t *testing.T) {
 			socket := startAgent(t, func(c net.Conn) {
-				_, _ = io.ReadFull(c, make([]byte, 5)) // what keys are there?
+				_, _ = io.ReadFull(c, make([]byte, 5)) // the request for the keys
 				answer(c)
 			})
 			dest := s.dest(t)
@@ -244,7 +244,7 @@ func TestHostileAgent(t *testing.T) {
 				t.Errorf("cannot be printed: %q", err)
 			}
 			if strings.HasPrefix(name, "key, ") {
-				return // ours is the agent's, too, and it was offered
+				return // the agent has our key too, and it was offered
 			}
 			dest.IdentityFiles = []string{file}
 			dialOK(t, &Dialer{}, dest)
@@ -252,7 +252,7 @@ func TestHostileAgent(t *testing.T) {
 	}
 }
 
-// A silent agent holds up the login for no longer than the context.
+// A silent agent delays the login no longer than the context allows.
 func TestSilentAgent(t *testing.T) {
 	raw := rawKey(t, "ed25519")
 	s := startServer(t, takes(publicOf(t, raw)))
@@ -264,7 +264,7 @@ func TestSilentAgent(t *testing.T) {
 				k := publicOf(t, raw).Marshal()
 				b := binary.BigEndian.AppendUint32([]byte{12, 0, 0, 0, 1}, uint32(len(k)))
 				reply(c, append(append(b, k...), 0, 0, 0, 0))
-				_, _ = io.ReadFull(c, make([]byte, 5)) // to be signed
+				_, _ = io.ReadFull(c, make([]byte, 5)) // the request to sign
 			}
 			waiting <- struct{}{}
 			_, _ = io.Copy(io.Discard, c)
@@ -283,8 +283,8 @@ func TestSilentAgent(t *testing.T) {
 	}
 }
 
-// Requests to an agent end in time by themselves, too, and after one is
-// overdue the agent is asked no more.
+// Requests to an agent also have a time limit of their own. After one has expired, the agent is not
+// used any more.
 func TestAgentTime(t *testing.T) {
 	socket := startAgent(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	a, err := dialAgent(withTimeout(t), socket)
@@ -307,7 +307,7 @@ func TestAgentTime(t *testing.T) {
 	}
 }
 
-// OpenSSH's agent, with keys that ssh-add gave it.
+// This test runs OpenSSH's agent, with keys added by ssh-add.
 func TestRealAgent(t *testing.T) {
 	dir, err := os.MkdirTemp("", "agent") //nolint:usetesting // a socket's path must be short
 	if err != nil {
@@ -347,7 +347,7 @@ func TestRealAgent(t *testing.T) {
 	}
 }
 
-// readMessage reads a message to an agent, whatever it asks.
+// readMessage reads any message to an agent.
 func readMessage(c net.Conn) {
 	var size [4]byte
 	if _, err := io.ReadFull(c, size[:]); err == nil {

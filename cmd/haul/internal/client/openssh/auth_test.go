@@ -24,7 +24,7 @@ func TestPassword(t *testing.T) {
 	if len(said) != 1 || !strings.Contains(said[0], "try again") {
 		t.Errorf("said %q", said)
 	}
-	// Another connection needs no answer, and another user does.
+	// Another connection asks no question; another user does.
 	dialOK(t, d, dest)
 	if asked := p.log(); len(asked) != 0 {
 		t.Errorf("asked %q again", asked)
@@ -59,7 +59,7 @@ func TestPasswordFails(t *testing.T) {
 	if len(p.log()) != 0 {
 		t.Error("was asked")
 	}
-	// A user who breaks off is not asked again.
+	// After the user cancels, there are no more questions.
 	dest.AuthMethods = nil
 	dialFails(t, &Dialer{Prompter: &script{}}, dest, io.EOF)
 }
@@ -108,7 +108,7 @@ func TestKeysLeftOut(t *testing.T) {
 			dialFails(t, &Dialer{}, dest, ErrAuth, test.want)
 		})
 	}
-	// A guess that is not there is not worth a word.
+	// A missing file with a default name is not mentioned.
 	dest := s.dest(t)
 	dest.IdentityFiles, dest.DefaultIdentities = []string{"/nonexistent/id"}, true
 	if err := dialError(t, &Dialer{}, dest, ErrAuth); strings.Contains(err.Error(), "nonexistent") {
@@ -140,7 +140,7 @@ func TestUserCertificate(t *testing.T) {
 				dest.CertificateFiles = []string{writeFile(t, "other", text)}
 			}
 			dialOK(t, &Dialer{}, dest)
-			// The certificate comes before its key, which would be one failure.
+			// The certificate comes before its key, which would count as a failure.
 			if mu.Lock(); !strings.Contains(offered[0], "-cert-v01@") {
 				t.Errorf("offered %v", offered)
 			}
@@ -150,8 +150,7 @@ func TestUserCertificate(t *testing.T) {
 	}
 }
 
-// Servers count failures, so few keys are offered, and those that are named
-// first.
+// Servers count failures, so only a few keys are offered, and the configured ones first.
 func TestMaxKeys(t *testing.T) {
 	var mu sync.Mutex
 	var offered int
@@ -180,7 +179,7 @@ func TestMaxKeys(t *testing.T) {
 	dialFails(t, &Dialer{}, dest, ErrAuth, "7 more keys were not offered", "IdentitiesOnly")
 }
 
-// A login of several factors, with two keys among them.
+// A login may need several factors, among them two keys.
 func TestSeveralFactors(t *testing.T) {
 	file1, key1 := writeKey(t, "ed25519", "")
 	file2, key2 := writeKey(t, "ecdsa", "")
@@ -249,7 +248,7 @@ func TestKeyboardInteractive(t *testing.T) {
 	dialFails(t, &Dialer{}, dest, ErrAuth, "nobody to ask what")
 }
 
-// The password that PAM asks for by keyboard-interactive is asked for once.
+// PAM's request for a password by keyboard-interactive asks the user once.
 func TestInteractivePassword(t *testing.T) {
 	s := startServer(t, &ssh.ServerConfig{KeyboardInteractiveCallback: func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 		a, err := ask("", "", []string{"Password: "}, []bool{false})
@@ -267,8 +266,8 @@ func TestInteractivePassword(t *testing.T) {
 	}
 }
 
-// A password that is given answers a question for one, on this host alone, and the
-// user is asked for no other.
+// A configured password answers a password question on this host only, and the user is asked for no
+// other.
 func TestPasswordGiven(t *testing.T) {
 	interactive := func(password string) *ssh.ServerConfig {
 		return &ssh.ServerConfig{KeyboardInteractiveCallback: func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
@@ -293,7 +292,7 @@ func TestPasswordGiven(t *testing.T) {
 				t.Errorf("asked %q", asked)
 			}
 
-			// It is not for the jump host, which asks as well.
+			// It is not used for the jump host, which asks as well.
 			jump := startServer(t, config("of the jump host")).dest(t)
 			dest.Jump, dest.BatchMode = &jump, false
 			p.passwords = []string{"of the jump host"}
@@ -306,7 +305,7 @@ func TestPasswordGiven(t *testing.T) {
 	}
 }
 
-// A server that asks without end is left.
+// A login ends if the server asks too many questions.
 func TestEndlessQuestions(t *testing.T) {
 	for _, n := range []int{1, 0, maxQuestions + 1} {
 		s := startServer(t, &ssh.ServerConfig{KeyboardInteractiveCallback: func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A pipe is one direction of a connection with room for all that is written,
-// and made of nothing but memory, so that time can be a matter of belief.
+// A pipe is one direction of a connection. It buffers everything written, and exists only in
+// memory, so that tests can use a fake clock.
 type pipe struct {
 	mu     sync.Mutex
 	wake   sync.Cond
 	data   []byte
 	closed bool
-	silent bool // what is written gets lost
+	silent bool // written data is lost
 }
 
 func newPipe() *pipe {
@@ -64,9 +64,9 @@ func (p *pipe) end() {
 	p.wake.Broadcast()
 }
 
-// A pipeEnd is one end of a connection of two pipes.
+// A pipeEnd is one end of a connection made of two pipes.
 type pipeEnd struct {
-	net.Conn // not there: only addresses and deadlines would be
+	net.Conn // nil: only addresses and deadlines would need it
 	in, out  *pipe
 }
 
@@ -81,8 +81,7 @@ func (e pipeEnd) Close() error {
 	return nil
 }
 
-// connectPipes logs in to a server over pipes, and returns the one that the
-// server writes to.
+// connectPipes logs in to a server over pipes, and returns the pipe that the server writes to.
 func connectPipes(t *testing.T, d *Dialer, dest *Destination, config *ssh.ServerConfig) (*Client, *pipe, error) {
 	t.Helper()
 	down, up := newPipe(), newPipe()
@@ -107,7 +106,7 @@ func connectPipes(t *testing.T, d *Dialer, dest *Destination, config *ssh.Server
 	return c, down, err
 }
 
-// A user who takes their time is no slow network.
+// A slow user does not count as a slow network.
 func TestSlowUser(t *testing.T) {
 	config := takesPassword("x")
 	config.AddHostKey(newKey(t, "ed25519"))
@@ -124,8 +123,7 @@ func TestSlowUser(t *testing.T) {
 	})
 }
 
-// A server that takes its time to say whether a password is right is waited
-// for, but not for ever.
+// A server may take some time to check a password, but not for ever.
 func TestSlowLogin(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		config := takesPassword("x")
@@ -150,8 +148,8 @@ func TestSlowLogin(t *testing.T) {
 	}
 }
 
-// A server that answers is never cut, and one that falls silent is noticed
-// when ServerAliveInterval and ServerAliveCountMax say so.
+// A server that answers is never cut off. A silent one is noticed after the time that
+// ServerAliveInterval and ServerAliveCountMax set.
 func TestKeepAlive(t *testing.T) {
 	config := openServer()
 	config.AddHostKey(newKey(t, "ed25519"))

@@ -14,7 +14,7 @@ import (
 
 var seed = flag.Uint64("seed", 0, "of the configurations that are compared with ssh -G; 0 draws one")
 
-// sshG returns what ssh makes of a configuration, by keyword.
+// sshG returns the settings that ssh reads from a configuration, by keyword.
 func sshG(t *testing.T, file string, args ...string) (map[string][]string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(withTimeout(t), program(t, "ssh"), append([]string{"-G", "-F", file}, args...)...)
@@ -30,7 +30,7 @@ func sshG(t *testing.T, file string, args ...string) (map[string][]string, error
 	return values, nil
 }
 
-// ours says of a destination what ssh -G says, as far as it must be the same.
+// ours returns a destination as ssh -G prints it, as far as both must agree.
 func ours(d *Destination) map[string][]string {
 	yes := func(b bool) []string { return []string{map[bool]string{true: "yes", false: "no"}[b]} }
 	number := func(n, zero int) []string {
@@ -76,14 +76,14 @@ func ours(d *Destination) map[string][]string {
 	return m
 }
 
-// sameAsSSH compares what ssh and we make of a configuration.
+// sameAsSSH compares how ssh and we read a configuration.
 func sameAsSSH(t *testing.T, text, target string) {
 	t.Helper()
 	file := writeFile(t, "config", text)
 	theirs, sshErr := sshG(t, file, target)
 	d, err := Resolve(withTimeout(t), target, Overrides{File: file})
 	if err != nil && strings.Contains(err.Error(), "is reached through itself") {
-		return // ssh would see that only on its way
+		return // ssh would notice that only while connecting
 	}
 	if (err == nil) != (sshErr == nil) {
 		t.Errorf("ssh says %v, and we %v of\n%s", sshErr, err, text)
@@ -94,9 +94,9 @@ func sameAsSSH(t *testing.T, text, target string) {
 	for k, want := range ours(&d) {
 		got := theirs[k]
 		if k == "serveraliveinterval" && d.BatchMode && want[0] == "0" {
-			continue // Debian's ssh has one of its own then
+			continue // Debian's ssh sets an interval of its own here
 		}
-		// It leaves none and paths with tokens as they are.
+		// ssh -G prints "none" and unexpanded paths.
 		if slices.Equal(got, []string{"none"}) {
 			got = []string{""}
 		}
@@ -144,7 +144,7 @@ func TestSameAsSSH(t *testing.T) {
 	}
 }
 
-// Configurations put together at random mean the same to ssh and to us.
+// Random configurations mean the same to ssh and to us.
 func TestSameAsSSHRandom(t *testing.T) {
 	from := *seed
 	if from == 0 {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// testSystem is a system whose home is a directory of the test's.
+// testSystem returns a system whose home is a temporary directory.
 func testSystem(t testing.TB) *system {
 	t.Helper()
 	home := t.TempDir()
@@ -35,7 +35,7 @@ func testSystem(t testing.TB) *system {
 	}
 }
 
-// resolveText resolves with a user's configuration.
+// resolveText resolves a target with the given user configuration.
 func resolveText(t *testing.T, sys *system, text, target string, o Overrides) (*Destination, error) {
 	t.Helper()
 	writeFile(t, sys.userConfig, text)
@@ -224,8 +224,8 @@ func TestResolveFails(t *testing.T) {
 	}
 }
 
-// Includes apply where they stand, relative to the directory of their kind of
-// file, and what they set does not leak out of a Host they are in.
+// Includes apply where they stand. Their paths are relative to the directory of the user's or the
+// system's file. Settings in an included file do not leak out of an enclosing Host block.
 func TestInclude(t *testing.T) {
 	sys := testSystem(t)
 	dir := filepath.Join(sys.home, ".ssh", "conf.d")
@@ -259,7 +259,7 @@ func TestInclude(t *testing.T) {
 	}
 }
 
-// A configuration may be as large as people make theirs, and not larger.
+// A configuration may be as large as real ones are, but not larger than the bounds.
 func TestConfigBounds(t *testing.T) {
 	sys := testSystem(t)
 	text := strings.Repeat("Host "+strings.Repeat("x*y", 300)+"\nPort 1\n", 1000) + "Host *\nPort 7\n"
@@ -285,7 +285,7 @@ func TestConfigBounds(t *testing.T) {
 	}
 }
 
-// A file into which other users could write commands is not read.
+// A file is refused if other users could write commands into it.
 func TestConfigOwner(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes say nothing")
@@ -310,7 +310,7 @@ func TestConfigOwner(t *testing.T) {
 	}
 }
 
-// The end of the context ends a command of Match exec.
+// When the context ends, so does a command of Match exec.
 func TestExecContext(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no sh")

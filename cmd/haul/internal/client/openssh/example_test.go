@@ -37,8 +37,7 @@ Host gate
 	}
 	fmt.Printf("%s@%s port %d, through %s port %d\n", dest.User, dest.Host, dest.Port, dest.Jump.Host, dest.Jump.Port)
 
-	// Dial would go there, and ask what must be asked through a Prompter. Here the
-	// port is closed.
+	// Dial would connect there, and ask its questions through a Prompter. Here the port is closed.
 	dest = openssh.Destination{User: "archive", Host: "localhost", Port: 1}
 	_, err = new(openssh.Dialer).Dial(ctx, dest)
 	switch {

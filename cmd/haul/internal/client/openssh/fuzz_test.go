@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Words that are quoted come back as they were.
+// Quoted words are split into the same words again.
 func FuzzSplitArgs(f *testing.F) {
 	for _, s := range []string{"", `a "b c" 'd' \" # e`, `"`, `\`, "a\tb", `a\ b`, `"a\ b"`} {
 		f.Add(s)
@@ -33,8 +33,7 @@ func FuzzSplitArgs(f *testing.F) {
 	})
 }
 
-// No configuration makes anything but a destination that can be used, or an
-// error.
+// Every configuration yields a usable destination or an error.
 func FuzzConfig(f *testing.F) {
 	for _, s := range []string{
 		"", "Host a\nPort 1\n", "Match host a user b\nIdentityFile %d/x\n", "ProxyJump a,b\n", "ProxyCommand %h\n", "Ciphers +x\n", "Include x*\n",
@@ -46,7 +45,7 @@ func FuzzConfig(f *testing.F) {
 	sys := testSystem(f)
 	f.Fuzz(func(t *testing.T, text []byte, target string) {
 		if strings.Contains(strings.ToLower(string(text)), "include") {
-			return // it may name any file of this machine
+			return // it could name any file of this machine
 		}
 		to, err := ParseTarget(target)
 		if err != nil {
@@ -91,7 +90,7 @@ func FuzzParseTarget(f *testing.F) {
 			t.Errorf("%q is %+v", s, target)
 		}
 		if target.Port == 22 {
-			target.Port = 0 // as String leaves it out
+			target.Port = 0 // String omits it
 		}
 		if again, err := ParseTarget(target.String()); err == nil && again != target && !strings.HasPrefix(strings.ToLower(target.String()), "s") {
 			t.Errorf("%q is %+v, and again %+v", s, target, again)
@@ -99,8 +98,7 @@ func FuzzParseTarget(f *testing.F) {
 	})
 }
 
-// No known_hosts file makes a panic, a key without its line, or a revoked key
-// pass unseen.
+// No known_hosts file causes a panic, yields a key without a line number, or hides a revoked key.
 func FuzzKnownHosts(f *testing.F) {
 	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ"
 	for _, s := range []string{"", "h " + key, "*,!x " + key, "@revoked * " + key, "@cert-authority [h]:7 " + key, "|1|F1E1KeoE/eEWhi10WpGv4OdiO6Y=|3988QV0VE8wmZL7suNrYQLITLCg= " + key, "# x\n\n\r\n"} {
@@ -155,7 +153,7 @@ func FuzzPublicPart(f *testing.F) {
 	})
 }
 
-// printable makes text printable, and leaves printable text as it is.
+// printable makes text printable, and does not change printable text.
 func FuzzPrintable(f *testing.F) {
 	f.Add("a\x1b[0m\u202e\xff\r\n")
 	f.Fuzz(func(t *testing.T, s string) {

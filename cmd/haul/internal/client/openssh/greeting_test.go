@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A peer that begins with anything but text is no SSH server, and is not waited for.
-// Lines of text before the greeting are right (RFC 4253 §4.2).
+// A peer that begins with anything but text is no SSH server, and we do not wait for it. Lines of
+// text before the greeting are allowed (RFC 4253 §4.2).
 func TestNoGreeting(t *testing.T) {
 	for _, says := range []string{"\xff\xff\xff\xff", "\x15\x03\x01\x00\x02\x02\x16", "\x00", "220 h\x00", "\xc0"} {
 		s := startServer(t, openServer())
@@ -27,8 +27,7 @@ func TestNoGreeting(t *testing.T) {
 	dialOK(t, &Dialer{}, dest)
 }
 
-// greeter returns the port of what passes on to a server, and says something
-// before it.
+// greeter returns the port of a proxy that sends a text before it forwards to a server.
 func greeter(t *testing.T, s *server, says string) (port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -23,19 +23,18 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// patience is how long a test waits for what should happen at once. Machines
-// may be slow, so only a failing test ever waits that long.
+// testPatience bounds the wait for events that should happen at once. Machines may be slow, so only
+// a failing test ever waits that long.
 const testPatience = 30 * time.Second
 
-// withTimeout bounds what a test does.
+// withTimeout returns a context that bounds a test.
 func withTimeout(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), testPatience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// program returns a program of OpenSSH's, or skips the test where there is
-// none.
+// program returns the path of one of OpenSSH's programs, or skips the test if it is missing.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -60,7 +59,7 @@ func run(t *testing.T, name string, args ...string) string {
 
 var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
-// rawKey makes a private key: ed25519, rsa, or ecdsa.
+// rawKey makes a private key of a kind: ed25519, rsa, or ecdsa.
 func rawKey(t *testing.T, kind string) (key any) {
 	t.Helper()
 	var err error
@@ -89,7 +88,7 @@ func newKey(t *testing.T, kind string) ssh.Signer {
 	return s
 }
 
-// writeFile writes a file of the test's, for its user alone.
+// writeFile writes a temporary file that only its user may read.
 func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	if !filepath.IsAbs(name) {
@@ -101,14 +100,14 @@ func writeFile(t *testing.T, name, text string) string {
 	return name
 }
 
-// writeKey writes a private key, encrypted if there is a passphrase, and
-// returns its file and its signer.
+// writeKey writes a private key, encrypted if there is a passphrase, and returns the path and the
+// signer.
 func writeKey(t *testing.T, kind, passphrase string) (string, ssh.Signer) {
 	t.Helper()
 	raw := rawKey(t, kind)
 	block, err := ssh.MarshalPrivateKey(raw, "test")
-	// With ssh-keygen it takes one round to make a key of the passphrase. Package
-	// ssh has 16, which take seconds under the race detector.
+	// ssh-keygen can derive a key from the passphrase in one round. Package ssh uses 16, which take
+	// seconds under the race detector.
 	keygen, none := exec.LookPath("ssh-keygen")
 	if passphrase != "" && none != nil {
 		block, err = ssh.MarshalPrivateKeyWithPassphrase(raw, "test", []byte(passphrase))
@@ -127,8 +126,7 @@ func writeKey(t *testing.T, kind, passphrase string) (string, ssh.Signer) {
 	return file, signer
 }
 
-// certify returns a certificate for a key, which change may change before it
-// is signed.
+// certify returns a certificate for a key. change may change it before it is signed.
 func certify(t *testing.T, key ssh.PublicKey, authority ssh.Signer, kind uint32, change func(*ssh.Certificate)) *ssh.Certificate {
 	t.Helper()
 	c := &ssh.Certificate{Key: key, CertType: kind, KeyId: "test", ValidBefore: ssh.CertTimeInfinity}
@@ -141,8 +139,8 @@ func certify(t *testing.T, key ssh.PublicKey, authority ssh.Signer, kind uint32,
 	return c
 }
 
-// A server is an SSH server in this process. It serves direct-tcpip, so it can
-// be a jump host, and nothing else.
+// A server is an SSH server in this process. It serves only direct-tcpip, so that it can be a jump
+// host.
 type server struct {
 	addr   *net.TCPAddr
 	keys   []ssh.Signer
@@ -150,10 +148,10 @@ type server struct {
 
 	mu    sync.Mutex
 	conns []net.Conn
-	seen  []string // addresses that were asked for
+	seen  []string // requested addresses
 }
 
-// startServer serves with the given host keys; without, with one of ed25519.
+// startServer serves with the given host keys, or with one ed25519 key if there are none.
 func startServer(t *testing.T, config *ssh.ServerConfig, keys ...ssh.Signer) *server {
 	t.Helper()
 	if len(keys) == 0 {
@@ -235,14 +233,14 @@ func (s *server) serve(c net.Conn, work *sync.WaitGroup) {
 	}
 }
 
-// asked returns the addresses that were to be connected to.
+// asked returns the addresses that clients wanted to connect to.
 func (s *server) asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.seen...)
 }
 
-// dest returns a destination for the server, whose keys are known.
+// dest returns a destination for the server, with its keys in known_hosts.
 func (s *server) dest(t *testing.T) Destination {
 	t.Helper()
 	d := s.stranger(t)
@@ -254,7 +252,7 @@ func (s *server) dest(t *testing.T) Destination {
 	return d
 }
 
-// stranger returns a destination for the server, of which nothing is known.
+// stranger returns a destination for the server, without known keys.
 func (s *server) stranger(t *testing.T) Destination {
 	t.Helper()
 	return Destination{
@@ -263,8 +261,8 @@ func (s *server) stranger(t *testing.T) Destination {
 	}
 }
 
-// takes makes a server accept one public key, or certificates of a user by an
-// authority.
+// takes returns a server configuration that accepts one public key, or user certificates signed
+// with it.
 func takes(key ssh.PublicKey) *ssh.ServerConfig {
 	return &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
 		if sameKey(k, key) {
@@ -274,7 +272,7 @@ func takes(key ssh.PublicKey) *ssh.ServerConfig {
 	}}
 }
 
-// takesPassword makes a server accept one password.
+// takesPassword returns a server configuration that accepts one password.
 func takesPassword(password string) *ssh.ServerConfig {
 	return &ssh.ServerConfig{PasswordCallback: func(_ ssh.ConnMetadata, p []byte) (*ssh.Permissions, error) {
 		if string(p) == password {
@@ -284,7 +282,7 @@ func takesPassword(password string) *ssh.ServerConfig {
 	}}
 }
 
-// A script is a Prompter that knows its answers, and counts what it is asked.
+// A script is a Prompter with prepared answers that records the questions.
 type script struct {
 	mu          sync.Mutex
 	passwords   []string
@@ -299,7 +297,7 @@ func (s *script) answer(what string, from *[]string) (string, error) {
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, what)
 	if len(*from) == 0 {
-		return "", io.EOF // as when the user ends the input
+		return "", io.EOF // as if the user ended the input
 	}
 	a := (*from)[0]
 	*from = (*from)[1:]
@@ -330,7 +328,7 @@ func (s *script) KeyboardInteractive(_ context.Context, c Challenge) ([]string, 
 	return s.interact(c)
 }
 
-// log returns what was asked, and forgets it.
+// log returns the recorded questions, and clears them.
 func (s *script) log() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -339,7 +337,7 @@ func (s *script) log() []string {
 	return asked
 }
 
-// dialOK dials, and fails the test if that fails. The test closes the client.
+// dialOK dials, and fails the test on an error. The client is closed when the test ends.
 func dialOK(t *testing.T, d *Dialer, dest Destination) *Client {
 	t.Helper()
 	c, err := d.Dial(withTimeout(t), dest)
@@ -354,13 +352,13 @@ func dialOK(t *testing.T, d *Dialer, dest Destination) *Client {
 	return c
 }
 
-// dialFails dials, which must end in an error of a class that holds all words.
+// dialFails dials, and expects an error of a class whose text contains all words.
 func dialFails(t *testing.T, d *Dialer, dest Destination, class error, words ...string) {
 	t.Helper()
 	_ = dialError(t, d, dest, class, words...)
 }
 
-// dialError is dialFails, and returns the error.
+// dialError is like dialFails, and returns the error.
 func dialError(t *testing.T, d *Dialer, dest Destination, class error, words ...string) error {
 	t.Helper()
 	c, err := d.Dial(withTimeout(t), dest)
@@ -379,7 +377,7 @@ func dialError(t *testing.T, d *Dialer, dest Destination, class error, words ...
 	return err
 }
 
-// algorithmsOf returns what was agreed on with the server.
+// algorithmsOf returns the algorithms negotiated with the server.
 func algorithmsOf(c *Client) ssh.NegotiatedAlgorithms {
 	return c.Conn.(ssh.AlgorithmsConnMetadata).Algorithms()
 }

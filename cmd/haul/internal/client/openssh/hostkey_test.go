@@ -13,10 +13,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// openServer is one that lets everybody in.
+// openServer returns a server configuration that lets everybody in.
 func openServer() *ssh.ServerConfig { return &ssh.ServerConfig{NoClientAuth: true} }
 
-// knows writes a known_hosts file of a destination.
+// knows writes the known_hosts file of a destination.
 func knows(t *testing.T, d *Destination, lines ...string) {
 	t.Helper()
 	writeFile(t, d.UserKnownHostsFiles[0], strings.Join(lines, "\n")+"\n")
@@ -31,7 +31,7 @@ func TestUnknownHost(t *testing.T) {
 		policy   Policy
 		prompter Prompter
 		kept     bool
-		want     error // of what Dial returns
+		want     error // the error of Dial
 		words    []string
 	}{
 		{"strict", Strict, &script{yes: true}, false, ErrHostKey, []string{"is not known", fingerprint, "StrictHostKeyChecking yes"}},
@@ -87,7 +87,7 @@ func TestHashedHost(t *testing.T) {
 	dialOK(t, &Dialer{}, dest)
 }
 
-// However many connections meet an unknown host, the user is asked once.
+// If many connections meet an unknown host at once, the user is asked once.
 func TestUnknownHostAtOnce(t *testing.T) {
 	s := startServer(t, openServer())
 	dest := s.stranger(t)
@@ -136,7 +136,7 @@ func TestChangedHost(t *testing.T) {
 		}
 	}
 
-	// With checks off it continues, but gives no password away.
+	// With checks off, the connection continues but sends no password.
 	dest.Policy = Accept
 	var said []string
 	d := &Dialer{Prompter: &script{passwords: []string{"secret"}}, Notify: func(s string) { said = append(said, s) }}
@@ -148,7 +148,7 @@ func TestChangedHost(t *testing.T) {
 	dialOK(t, d, dest)
 }
 
-// A key of another kind is no way around the one that is known.
+// A key of another type does not bypass the known one.
 func TestOtherKindOfKey(t *testing.T) {
 	s := startServer(t, openServer())
 	dest := s.stranger(t)
@@ -167,7 +167,7 @@ func TestOtherKindOfKey(t *testing.T) {
 	dialOK(t, &Dialer{Prompter: p}, dest)
 }
 
-// The server is made to show the key that is known, whichever it likes best.
+// The client requests the known key, whichever key the server prefers.
 func TestOrderOfKinds(t *testing.T) {
 	for _, kind := range []string{"ed25519", "ecdsa", "rsa"} {
 		keys := []ssh.Signer{newKey(t, "ed25519"), newKey(t, "ecdsa"), newKey(t, "rsa")}
@@ -189,7 +189,7 @@ func TestOrderOfKinds(t *testing.T) {
 	}
 }
 
-// The names a host may be known by.
+// Known_hosts may list a host under any of these names.
 func TestNamesOfHost(t *testing.T) {
 	s := startServer(t, openServer())
 	key := s.keys[0].PublicKey()
@@ -239,7 +239,7 @@ func TestRevokedHost(t *testing.T) {
 		knows(t, &dest, line(dest.name(), key), "@revoked "+line("*", key))
 		dialFails(t, &Dialer{}, dest, ErrHostKey, "is revoked", dest.UserKnownHostsFiles[0]+":2")
 
-		// Revoked is revoked, whatever host the line names.
+		// A revoked key is refused, whatever host the line names.
 		knows(t, &dest, line(dest.name(), key), "@revoked "+line("elsewhere", key))
 		dialFails(t, &Dialer{}, dest, ErrHostKey, "is revoked")
 
@@ -251,8 +251,7 @@ func TestRevokedHost(t *testing.T) {
 	}
 }
 
-// A key is refused however many are revoked before it, and however long the line
-// is that revokes it.
+// A key is refused however many revoked keys come before it, and however long its line is.
 func TestRevokedHostFarDown(t *testing.T) {
 	s := startServer(t, openServer())
 	key, other := s.keys[0].PublicKey(), newKey(t, "ed25519").PublicKey()
@@ -288,7 +287,7 @@ func TestHostCertificate(t *testing.T) {
 		kind   uint32
 		change func(*ssh.Certificate)
 		lines  []string
-		want   string // in the error; empty for none
+		want   string // part of the error; empty for none
 	}{
 		{"good", authority, ssh.HostCert, principals("127.0.0.1"), []string{ca("*")}, ""},
 		{"by port", authority, ssh.HostCert, principals("127.0.0.1"), []string{ca("[127.0.0.1]:*")}, ""},
@@ -333,7 +332,7 @@ func TestHostCertificate(t *testing.T) {
 	}
 }
 
-// The algorithms of certificates are as strong as those of host keys.
+// Certificates need algorithms as strong as those of host keys.
 func TestHostCertificateAlgorithms(t *testing.T) {
 	weak, err := ssh.NewSignerWithAlgorithms(newKey(t, "rsa").(ssh.AlgorithmSigner), []string{ssh.KeyAlgoRSA})
 	if err != nil {
@@ -363,7 +362,7 @@ func TestShortRSA(t *testing.T) {
 	}
 }
 
-// A file that cannot be written does not keep the user from connecting.
+// A known_hosts file that cannot be written does not prevent a connection.
 func TestKeepFails(t *testing.T) {
 	s := startServer(t, openServer())
 	dest := s.stranger(t)

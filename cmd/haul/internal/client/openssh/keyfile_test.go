@@ -19,7 +19,7 @@ func TestKeyFiles(t *testing.T) {
 	for _, kind := range []string{"ed25519", "ecdsa", "rsa"} {
 		for _, passphrase := range []string{"", "open sesame"} {
 			if passphrase != "" && kind != "ed25519" {
-				continue // slow, and TestKeygenFormats has them
+				continue // slow; TestKeygenFormats covers these
 			}
 			t.Run(kind+"/"+passphrase, func(t *testing.T) {
 				file, key := writeKey(t, kind, passphrase)
@@ -44,7 +44,7 @@ func TestKeyFiles(t *testing.T) {
 	}
 }
 
-// A passphrase is asked for when the server wants the key, and not before.
+// A passphrase is asked for only when the server wants the key.
 func TestPassphrase(t *testing.T) {
 	file, key := writeKey(t, "ed25519", "secret phrase")
 	unwanted, _ := writeKey(t, "ed25519", "another")
@@ -78,7 +78,7 @@ func TestPassphrase(t *testing.T) {
 	}
 }
 
-// Many connections at once open a key once.
+// Many concurrent connections decrypt a key once.
 func TestPassphraseAtOnce(t *testing.T) {
 	file, key := writeKey(t, "ed25519", "x")
 	s := startServer(t, takes(key.PublicKey()))
@@ -103,7 +103,7 @@ func TestPassphraseAtOnce(t *testing.T) {
 	}
 }
 
-// Keys of every format that ssh-keygen writes.
+// Keys work in every format that ssh-keygen writes.
 func TestKeygenFormats(t *testing.T) {
 	program(t, "ssh-keygen")
 	for _, args := range []string{
@@ -113,11 +113,11 @@ func TestKeygenFormats(t *testing.T) {
 		for _, passphrase := range []string{"", "some words"} {
 			for _, public := range []bool{true, false} {
 				if passphrase != "" && strings.HasSuffix(args, "PKCS8") || passphrase == "" && !public {
-					continue // x/crypto/ssh cannot, and makes no difference
+					continue // x/crypto/ssh cannot read the first, and the second makes no difference
 				}
 				name := fmt.Sprintf("%s %q %v", args, passphrase, public)
 				file := filepath.Join(t.TempDir(), "key")
-				// One round of the slow hash is enough for a test.
+				// One round of the slow hash suffices for a test.
 				run(t, "ssh-keygen", append(strings.Fields(args), "-q", "-a", "1", "-N", passphrase, "-f", file)...)
 				key, err := readPublic(file + ".pub")
 				if err != nil {
@@ -144,8 +144,7 @@ func TestKeygenFormats(t *testing.T) {
 	}
 }
 
-// A certificate is shown without the key's passphrase, which only a signature
-// needs.
+// A certificate is offered without its key's passphrase, which only a signature needs.
 func TestCertificateOfSealedKey(t *testing.T) {
 	file, key := writeKey(t, "ed25519", "pass")
 	cert := certify(t, key.PublicKey(), newKey(t, "ed25519"), ssh.UserCert, nil)
@@ -168,7 +167,7 @@ func TestSealedPKCS8(t *testing.T) {
 	dialFails(t, &Dialer{}, dest, ErrAuth, "encrypted PKCS#8 cannot be read here; ssh-keygen -p -f '"+dest.IdentityFiles[0]+"'")
 }
 
-// Of a security key a file has but a handle: it needs an agent.
+// The file of a security key holds only a handle, so the key needs an agent.
 func TestSecurityKey(t *testing.T) {
 	public := ssh.Marshal(struct {
 		Type, Key, Application string

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// scan is read for a text.
+// scan reads the entries for a name from a text.
 func (k *known) scan(r io.Reader, file, name string) error {
 	return scanKnown(r, file, func(line []byte, file string, n int) { k.line(line, file, n, name) })
 }
@@ -80,13 +80,13 @@ func TestKnownMatches(t *testing.T) {
 	}
 }
 
-// Lines have their numbers whatever is between them, and keys their kinds.
+// Entries have the right line numbers, whatever lines are between them, and the right kinds.
 func TestKnownRead(t *testing.T) {
 	a, b, c := newKey(t, "ed25519").PublicKey(), newKey(t, "ecdsa").PublicKey(), newKey(t, "rsa").PublicKey()
 	text := "# first\n\n" + line("h", a) + "\n" +
 		strings.Repeat("x", maxKnownLine/2) + " " + line("h", b) + "\n" +
 		"garbage\r\n" + line("h", b) + "\r\n" +
-		"@revoked " + line("elsewhere", c) + "\n@cert-authority " + line("h", c) // and no end
+		"@revoked " + line("elsewhere", c) + "\n@cert-authority " + line("h", c) // and no line break
 	file := writeFile(t, "known", text)
 	var k known
 	if err := k.read([]string{filepath.Join(t.TempDir(), "missing"), os.DevNull, file}, "h"); err != nil {
@@ -102,7 +102,7 @@ func TestKnownRead(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 
-	// A file that cannot be read must not look like an unknown host.
+	// An unreadable file must not look like an unknown host.
 	if err := k.read([]string{t.TempDir()}, "h"); err == nil {
 		t.Error("a directory was read")
 	}
@@ -125,7 +125,7 @@ func TestKnownBounds(t *testing.T) {
 	if len(k.keys) != maxKnownFound {
 		t.Errorf("%d keys", len(k.keys))
 	}
-	// A line of many hosts counts; what is longer than any line is an error.
+	// A long line of many hosts is used; a line beyond the bound is an error.
 	others := strings.Repeat("other.example,", maxKnownLine/2/len("other.example,"))
 	var long known
 	if err := long.scan(strings.NewReader(others+line("h", key)), "f", "h"); err != nil || len(long.keys) != 1 {
@@ -139,7 +139,7 @@ func TestKnownBounds(t *testing.T) {
 	}
 }
 
-// An endless file has no lines either.
+// An endless reader has no line breaks.
 type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { return len(b), nil }
@@ -201,7 +201,7 @@ func TestAddKnown(t *testing.T) {
 		t.Errorf("modes %v and %v", info.Mode(), dir.Mode())
 	}
 
-	// After a line without an end comes a line of its own, and links stay.
+	// After a line without a line break, a new line begins. Symbolic links stay.
 	file = writeFile(t, "cut", line("cut", key)[:20])
 	link := file + "-link"
 	if err := os.Symlink(file, link); err != nil {
@@ -222,7 +222,7 @@ func TestAddKnown(t *testing.T) {
 	}
 }
 
-// Of many who add at once one adds each key.
+// If many goroutines add keys at once, each key is added once.
 func TestAddKnownAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "known_hosts")
 	keys := []ssh.PublicKey{newKey(t, "ed25519").PublicKey(), newKey(t, "ed25519").PublicKey()}
@@ -241,7 +241,7 @@ func TestAddKnownAtOnce(t *testing.T) {
 	}
 }
 
-// ssh-keygen finds what we wrote, and we what it hashed.
+// ssh-keygen finds the entries that we wrote, and we find those that it hashed.
 func TestKnownHostsOfKeygen(t *testing.T) {
 	program(t, "ssh-keygen")
 	key := newKey(t, "ed25519").PublicKey()

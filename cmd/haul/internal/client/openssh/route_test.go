@@ -47,8 +47,8 @@ func TestJump(t *testing.T) {
 	}
 }
 
-// Behind another jump host, or under another name, the same address may be
-// another machine: it must not get the password of the first.
+// Behind another jump host, or under another name, the same address may be another machine, which
+// must not get the first one's password.
 func TestPasswordsByTheWholeWay(t *testing.T) {
 	first, second, last := startServer(t, openServer()), startServer(t, openServer()), startServer(t, takesPassword("right"))
 	direct := last.dest(t)
@@ -81,7 +81,7 @@ func TestPasswordsByTheWholeWay(t *testing.T) {
 	}
 }
 
-// A jump host that does not connect holds up nothing.
+// A jump host that does not connect delays nothing beyond the limit.
 func TestSilentJump(t *testing.T) {
 	s := startServer(t, openServer())
 	quiet, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,8 +106,8 @@ func TestSilentJump(t *testing.T) {
 	}
 }
 
-// The ProxyCommands of these tests run this very test binary, since there need
-// be no other program.
+// TestMainAsProxy is the ProxyCommand of other tests: they run this test binary, since no other
+// program may be available.
 func TestMainAsProxy(t *testing.T) {
 	addr := os.Getenv("OPENSSH_TEST_PROXY")
 	if addr == "" {
@@ -179,7 +179,7 @@ func TestProxyCommandFails(t *testing.T) {
 		}
 	}
 
-	// One that does nothing, and does not want to go.
+	// This command does nothing, and ignores the signal to exit.
 	dest.ProxyCommand = "sh -c 'trap \"\" HUP; while :; do sleep 1; done'"
 	dest.ConnectTimeout = 50 * time.Millisecond
 	dialFails(t, &Dialer{}, dest, os.ErrDeadlineExceeded)
@@ -195,7 +195,7 @@ func TestProxyCommandFails(t *testing.T) {
 	}
 }
 
-// A wrapped connection counts what goes through it, and whether it is closed.
+// A wrapped connection counts the bytes written and its calls of Close.
 type wrapped struct {
 	net.Conn
 	bytes  *atomic.Int64
@@ -235,8 +235,8 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// Close ends what the connection ran over, however it ended, and may be called
-// again.
+// Close ends everything that the connection ran over, however the connection ended, and may be
+// called again.
 func TestClose(t *testing.T) {
 	s, entryServer := startServer(t, openServer()), startServer(t, openServer())
 	dest, entry := s.dest(t), entryServer.dest(t)
@@ -282,7 +282,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// All algorithms that a configuration may name work, one at a time.
+// All algorithms that a configuration may name work, each on its own.
 func TestAlgorithms(t *testing.T) {
 	all := append([]string(nil), kexUniverse...)
 	for _, list := range []struct {
@@ -322,7 +322,7 @@ func TestAlgorithms(t *testing.T) {
 	}
 }
 
-// Keys are changed in the middle of a connection.
+// Keys are exchanged again in the middle of a connection.
 func TestRekeyLimit(t *testing.T) {
 	s, echo := startServer(t, openServer()), startEcho(t)
 	dest := s.stranger(t)
@@ -344,7 +344,7 @@ func TestRekeyLimit(t *testing.T) {
 	}
 }
 
-// startEcho returns the address of a server that sends back what it gets.
+// startEcho returns the address of a server that echoes its input.
 func startEcho(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

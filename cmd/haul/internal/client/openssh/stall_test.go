@@ -13,18 +13,18 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A choke is a connection between a client and a server that passes on a
-// number of bytes from the server, and then does something else.
+// A choke is a proxy that forwards a number of bytes from the server, and then cuts the connection
+// or goes silent.
 type choke struct {
 	addr    *net.TCPAddr
-	reached chan struct{} // gets a value when the bytes are through
+	reached chan struct{} // receives a value once the bytes are forwarded
 
 	mu     sync.Mutex
 	passed int64
 }
 
-// startChoke starts one in front of a server. With cut it ends connections
-// after the bytes; otherwise it goes silent.
+// startChoke starts a choke in front of a server. With cut it ends connections after the bytes;
+// otherwise it goes silent.
 func startChoke(t *testing.T, s *server, bytes int64, cut bool) *choke {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,8 +72,8 @@ func startChoke(t *testing.T, s *server, bytes int64, cut bool) *choke {
 	return c
 }
 
-// busyServer is one that needs all phases of a login: a key it does not want,
-// one it does, questions, and a password.
+// busyServer returns a server whose login has all phases: a key that it refuses, one that it
+// accepts, questions, and a password.
 func busyServer(t *testing.T) (*server, Destination, *script) {
 	t.Helper()
 	unwanted, _ := writeKey(t, "ed25519", "")
@@ -106,7 +106,7 @@ func busyServer(t *testing.T) (*server, Destination, *script) {
 	return s, dest, p
 }
 
-// handshakeBytes returns how many bytes a server sends until it has let us in.
+// handshakeBytes returns how many bytes a server sends until the login succeeds.
 func handshakeBytes(t *testing.T, s *server, d *Dialer, dest Destination) int64 {
 	t.Helper()
 	c := startChoke(t, s, 1<<30, false)
@@ -128,13 +128,13 @@ func handshakeBytes(t *testing.T, s *server, d *Dialer, dest Destination) int64 
 	return 0
 }
 
-// A server may go silent at any point of the handshake. The end of the context
-// is the end of the wait, and nothing stays behind.
+// A server may go silent at any point of the handshake. When the context ends, so does the wait,
+// and nothing is left behind.
 func TestSilenceAnywhere(t *testing.T) {
 	s, dest, p := busyServer(t)
 	d := &Dialer{Prompter: p}
 	total := handshakeBytes(t, s, d, dest)
-	// Packets vary in length by their padding, so not quite to the end.
+	// The padding of packets varies their length, so this stops before the end.
 	for at := int64(0); at < total-200; at += total / 40 {
 		c := startChoke(t, s, at, false)
 		dest.Port = c.addr.Port
@@ -155,7 +155,7 @@ func TestSilenceAnywhere(t *testing.T) {
 	}
 }
 
-// A connection may break at any point. The error is one of the network.
+// A connection may break at any point. The error is a network error.
 func TestCutAnywhere(t *testing.T) {
 	s, dest, p := busyServer(t)
 	d := &Dialer{Prompter: p}
@@ -176,8 +176,8 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-// ConnectTimeout covers all up to the host key, so also servers that accept and
-// say nothing, or say something else without end.
+// ConnectTimeout covers everything up to the host key. So it also applies to servers that accept
+// and say nothing, or send other text without end.
 func TestConnectTimeout(t *testing.T) {
 	for _, say := range []string{"", "SSH-2.0-x\r\n", "hello\r\n"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -201,7 +201,7 @@ func TestConnectTimeout(t *testing.T) {
 	}
 }
 
-// Without a server the connection is refused, or takes too long.
+// Without a server, the connection is refused or times out.
 func TestNoServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -222,7 +222,7 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// One who never answers is left when the context ends.
+// If the user never answers, the wait ends with the context.
 func TestStuckUser(t *testing.T) {
 	s := startServer(t, openServer())
 	dest := s.stranger(t)
@@ -236,7 +236,7 @@ func TestStuckUser(t *testing.T) {
 	}
 }
 
-// A slowUser says yes, and x, some time.
+// A slowUser answers yes and x after some time.
 type slowUser struct {
 	Batch
 	until func()
@@ -261,7 +261,7 @@ func TestPatience(t *testing.T) {
 	}
 	p = newPatience(time.Hour, func() { t.Error("cut") })
 	resume := p.pause()
-	p.reset(time.Nanosecond) // does not run while it pauses
+	p.reset(time.Nanosecond) // does not run while paused
 	p.pause()()
 	p.reset(time.Hour)
 	resume()

@@ -15,30 +15,29 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
 )
 
-// maxAnswer bounds what is typed in answer to a question, in bytes.
+// maxAnswer bounds the answer that a user types, in bytes.
 const maxAnswer = 4 << 10
 
-// maxUnclear is how many answers may be neither yes nor no. A program that asks
-// may have but one.
+// maxUnclear bounds answers that are neither yes nor no: a program that asks may always give the
+// same answer.
 const maxUnclear = 3
 
 // errNoTerminal lets openssh continue with methods that need no answer.
 var errNoTerminal = fmt.Errorf("%w: there is no terminal", openssh.ErrBatch)
 
-// An asker asks on the terminal, which need be neither standard input nor
-// output: those may carry a file. Where SSH_ASKPASS names a program and there is
-// no terminal, or SSH_ASKPASS_REQUIRE says so, that program asks. It is an [openssh.Prompter], and so has one
-// question at a time.
+// An asker asks on the terminal, not on standard input and output, which may carry a file. If
+// SSH_ASKPASS names a program, and there is no terminal or SSH_ASKPASS_REQUIRE demands it, that
+// program asks instead. An asker is an [openssh.Prompter], so it has only one question open at a
+// time.
 type asker struct {
 	mu      sync.Mutex
-	restore func() // mu: while a question is open, puts the terminal right
-	ended   bool   // mu
+	restore func() // guarded by mu: restores the terminal while a question is open
+	ended   bool   // guarded by mu
 
 	asking func() (done func()) // [Config].Asking
 }
 
-// end gives up on a question that is open, so that the terminal shows again what
-// is typed.
+// end gives up an open question, and restores the terminal's echo.
 func (a *asker) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,7 +79,7 @@ func (a *asker) Confirm(ctx context.Context, text string) (bool, error) {
 
 // KeyboardInteractive implements [openssh.Prompter].
 func (a *asker) KeyboardInteractive(ctx context.Context, c openssh.Challenge) ([]string, error) {
-	head := fmt.Sprintf("%s@%s asks:\n", c.User, c.Host) // its words could pretend to be anybody's
+	head := fmt.Sprintf("%s@%s asks:\n", c.User, c.Host) // the server's words alone could claim to come from anybody
 	for _, text := range []string{c.Name, c.Instruction} {
 		if text = strings.TrimSpace(text); text != "" {
 			head += text + "\n"
@@ -98,8 +97,7 @@ func (a *asker) KeyboardInteractive(ctx context.Context, c openssh.Challenge) ([
 	return answers, nil
 }
 
-// ask shows a text, and returns the line that is typed behind it, or what a
-// program answers instead.
+// ask shows a text and returns the line that the user types, or a program's answer.
 func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error) {
 	program, first := askpass()
 	if first {
@@ -143,7 +141,7 @@ func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error)
 			var secret []byte
 			secret, t.err = term.ReadPassword(int(in.Fd()))
 			t.line = string(secret)
-			fmt.Fprintln(out) // that of the user was not shown
+			fmt.Fprintln(out) // the user's line break was not shown
 		}
 		done <- t
 	}()
@@ -160,12 +158,12 @@ func (a *asker) ask(ctx context.Context, text string, echo bool) (string, error)
 		}
 		return t.line, nil
 	case <-ctx.Done():
-		a.end() // the goroutine waits for the user, and ends with the process
+		a.end() // the goroutine still waits for the user; it ends with the process
 		return "", ctx.Err()
 	}
 }
 
-// readLine reads to the end of a line, and nothing behind it.
+// readLine reads to the end of a line, and no byte after it.
 func readLine(r io.Reader) (string, error) {
 	var line []byte
 	one := make([]byte, 1)
@@ -185,7 +183,7 @@ func readLine(r io.Reader) (string, error) {
 	return "", errTooLong
 }
 
-// openTerminal opens the terminal of this process for reading and writing.
+// openTerminal opens the terminal of this process for input and output.
 func openTerminal() (in, out *os.File, err error) {
 	if in, err = os.OpenFile(terminalIn, os.O_RDWR, 0); err != nil {
 		return nil, nil, err

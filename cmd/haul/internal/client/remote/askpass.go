@@ -13,16 +13,15 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// The bounds of a program that asks.
+// Bounds of a program that asks.
 const (
-	askpassTime = 5 * time.Minute // for an answer; sshd has ended a login before
-	askpassEnd  = time.Second     // for what still holds its output when it has ended
+	askpassTime = 5 * time.Minute // for an answer; sshd ends a login sooner
+	askpassEnd  = time.Second     // for processes that still hold its output after it has exited
 )
 
-// askpass returns the program that is to ask instead of the terminal, and
-// whether it comes before that: SSH_ASKPASS, as SSH_ASKPASS_REQUIRE says. See
-// ssh(1), whose rules these are: a program that asks in a window needs a
-// display, unless it is forced.
+// askpass returns the program that asks the user, and whether it has precedence over the terminal.
+// It follows SSH_ASKPASS and SSH_ASKPASS_REQUIRE as ssh(1) does: the program opens a window, so it
+// needs a display unless it is forced.
 func askpass() (program string, first bool) {
 	display := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 	program = os.Getenv("SSH_ASKPASS")
@@ -40,8 +39,8 @@ func askpass() (program string, first bool) {
 	return program, first
 }
 
-// askProgram has a program ask, which gets the question as its argument. Its
-// answer is the first line that it prints; if it fails there is none.
+// askProgram runs a program with the question as its argument. The answer is the first line that it
+// prints. There is none if the program fails.
 func askProgram(ctx context.Context, program, text string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askpassTime)
 	defer cancel()
@@ -51,7 +50,7 @@ func askProgram(ctx context.Context, program, text string) (string, error) {
 	cmd.WaitDelay = askpassEnd
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it has ended well, and left something running
+		err = nil // it succeeded, and left a process behind
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -68,8 +67,7 @@ func askProgram(ctx context.Context, program, text string) (string, error) {
 
 var errTooLong = errors.New("that is too long")
 
-// A boundedAnswer keeps what a program prints, and takes no more than maxAnswer
-// bytes.
+// A boundedAnswer keeps up to maxAnswer bytes of a program's output.
 type boundedAnswer struct {
 	text []byte
 	over bool

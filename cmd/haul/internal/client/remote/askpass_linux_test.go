@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
-// askScript writes a program that asks, and notes each question in a file.
+// askScript writes a program that asks, and records each question in a file.
 func askScript(t *testing.T, lines string) (program, asked string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestAskpassAnswers(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
-	// The questions end, even if each answer is another.
+	// The questions end even if no answer is ever clear.
 	program, asked = askScript(t, "echo maybe")
 	t.Setenv("SSH_ASKPASS", program)
 	t.Setenv("SSH_ASKPASS_REQUIRE", "force")

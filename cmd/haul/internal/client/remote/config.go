@@ -1,12 +1,10 @@
-// Package remote makes servers of locations: it reads a location as people type it,
-// connects to its server, logs in, asks for passwords, and says which file is meant.
+// Package remote opens servers by location: it parses a location as people type it, connects to the
+// server, logs in, asks for passwords, and finds out which file the location names.
 //
-// [Parse] reads a location. [Servers] holds the connections of one command. A [Server] has
-// files, and is the same for all protocols; what only some can do is an interface of its
-// own, such as [Renamer].
+// [Parse] parses a location. [Servers] holds the connections of one command. [Server] is the
+// interface of all protocols; its Capabilities method returns what a protocol can do beyond that.
 //
-// A protocol is a constructor, as that of SFTP in sftp.go, and a case in
-// [Servers.Connect].
+// A protocol consists of a constructor, such as SFTP's in sftp.go, and a case in [Servers.Connect].
 package remote
 
 import (
@@ -15,73 +13,73 @@ import (
 	"time"
 )
 
-// A Config says how servers are reached.
+// A Config says how to reach servers.
 type Config struct {
 	SSH  SSHConfig
 	Web  WebConfig
 	TFTP TFTPConfig
 
-	Batch        bool   // never ask for anything
-	PasswordFile string // has the password in its first line; "" for none
+	Batch        bool   // ask no questions
+	PasswordFile string // holds the password in its first line; "" for none
 
-	// Conns bounds the connections to one server; 0 means the protocol's usual.
+	// Conns bounds the connections to one server; 0 means the protocol's default.
 	Conns int
 
 	UserAgent string // for web servers
 
-	// Account is the user whose keys and passwords are used; nil is the one that runs
-	// this program.
+	// Account is the user whose keys and passwords are used; nil means the user that runs this
+	// program.
 	Account *user.User
 
-	// Patience is how long servers may take; zero fields mean what is usual.
+	// Patience sets how long servers may take. Zero fields mean the defaults.
 	Patience Patience
 
-	// Again, if set, is called each time that a request over HTTP or to a bucket of a [Mount]
-	// is going to be sent again, and why: the server had no time, or the connection was lost.
-	// Several goroutines call it, and it holds them up.
+	// Again, if set, is called each time before a request over HTTP, or to a bucket of a [Mount],
+	// is sent again. The reason is that the server was busy or the connection was lost. Several
+	// goroutines call it, and wait for it.
 	Again func(why error)
 
-	served bool // for a [Mount]: there are no flags, and nobody to be asked
+	served bool // set for a [Mount]: there are no flags, and there is no user to ask
 
-	// Stderr is for programs that connections run over.
+	// Stderr receives the standard error of programs that connections run over.
 	Stderr io.Writer
 
-	// Say prints what servers have to say; several goroutines call it. With Quiet that is
-	// warnings alone.
+	// Say prints messages of servers. Several goroutines call it. With Quiet, only warnings are
+	// printed.
 	Say   func(text string)
 	Quiet bool
 
-	// Asking, if set, is called before something is asked on the terminal, and what it
-	// returns when that is over: so that nothing else is drawn there.
+	// Asking, if set, is called before a question on the terminal, and its result after the answer,
+	// so that nothing else draws there meanwhile.
 	Asking func() (done func())
 }
 
 // Patience is how long a server may take.
 type Patience struct {
-	Answer time.Duration // to answer a request; and to connect, with the login
-	Stall  time.Duration // to send, or take, a further byte
-	Away   time.Duration // to be back, if it has answered before; of HTTP
+	Answer time.Duration // to answer a request, and to connect and log in
+	Stall  time.Duration // between bytes that it sends or takes
+	Away   time.Duration // to return after it has answered before; HTTP only
 }
 
-// An SSHConfig is what ssh and scp have flags for, spelled as theirs.
+// An SSHConfig holds the flags that ssh and scp have too, in their syntax.
 type SSHConfig struct {
 	Identities []string // files of private keys
-	Jump       string   // [USER@]HOST[:PORT], or several, separated by commas
-	Port       int      // for locations that have none; 0 for the configuration's
-	ConfigFile string   // instead of ~/.ssh/config
+	Jump       string   // [USER@]HOST[:PORT], or several, comma-separated
+	Port       int      // for locations without one; 0 means the port of the configuration
+	ConfigFile string   // replaces ~/.ssh/config
 	Options    []string // of ssh_config, as KEY=VALUE
 
-	// Command is a program with arguments over which SFTP runs, such as ssh; what is above
-	// is passed on to it. Empty means that this process speaks SSH itself.
+	// Command is a program with arguments that SFTP runs over, such as ssh. It receives the fields
+	// above as flags. If it is empty, this process speaks SSH itself.
 	Command []string
 
-	Requests     int // in flight at most, over one connection; 0 means automatic
-	RequestBytes int // of a request at most; 0 means automatic
+	Requests     int // largest number of requests in flight per connection; 0 means automatic
+	RequestBytes int // largest size of a request; 0 means automatic
 }
 
-// A WebConfig says which web servers are trusted.
+// A WebConfig says which web servers to trust.
 type WebConfig struct {
-	CACert      string // a file with certificates, instead of those of the system
-	Fingerprint string // the SHA-256 of the server's certificate, in hexadecimal, instead of all other checks
+	CACert      string // a file of certificates to trust instead of the system's
+	Fingerprint string // SHA-256 of the server's certificate in hexadecimal; replaces all other checks
 	Insecure    bool   // do not check certificates
 }

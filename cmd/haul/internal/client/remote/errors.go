@@ -22,7 +22,7 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// IsNoAnswer reports whether a server cannot be reached, or the connection was lost.
+// IsNoAnswer reports whether a server could not be reached, or the connection was lost.
 func IsNoAnswer(err error) bool {
 	_, lookup := errors.AsType[*net.DNSError](err)
 	op, network := errors.AsType[*net.OpError](err)
@@ -34,14 +34,14 @@ func IsNoAnswer(err error) bool {
 		slices.ContainsFunc(noAnswers, func(e error) bool { return errors.Is(err, e) })
 }
 
-// IsRemote reports whether an error is of a server's side, or of the way to it, and not of
-// this machine's files.
+// IsRemote reports whether an error comes from a server or the way to it, and not from this
+// machine's files.
 func IsRemote(err error) bool {
 	return sftpclient.IsRemote(err) || webclient.IsRemote(err) || s3.IsRemote(err)
 }
 
-// IsLost reports whether a server is gone, or lets nobody in: so there is no point in
-// asking it for other files.
+// IsLost reports whether a server is gone or refuses the login, so that requests for other files
+// are pointless.
 func IsLost(err error) bool {
 	gone := []error{sftpclient.ErrConnectionLost, sftpclient.ErrClosed, webclient.ErrLost, webclient.ErrLogin, s3.ErrLost, s3.ErrLogin, s3.ErrNoBucket, s3.ErrEndpoint}
 	return slices.ContainsFunc(gone, func(e error) bool { return errors.Is(err, e) })
@@ -72,12 +72,12 @@ func Advice(err error) string {
 	return ""
 }
 
-// selfSigned reports whether a certificate names itself as its signer.
+// selfSigned reports whether a certificate names its own subject as the issuer.
 func selfSigned(c *x509.Certificate) bool {
 	return len(c.RawIssuer) > 0 && bytes.Equal(c.RawIssuer, c.RawSubject)
 }
 
-// trustAdvice says how to trust a server whose certificate nobody vouches for.
+// trustAdvice says how to trust a server whose certificate no known authority signed.
 func trustAdvice(err error) string {
 	said := "--cacert FILE trusts the certificates in FILE: put there the one that signed the server's, or the server's own if it is self-signed"
 	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok && len(bad.UnverifiedCertificates) > 0 {

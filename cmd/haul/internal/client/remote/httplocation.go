@@ -10,21 +10,22 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// errWebPassword says that there is a password in a URL of HTTP. The URL is not shown.
+// errWebPassword reports a password in a URL of HTTP. Messages do not show the URL.
 var errWebPassword = errors.New("a password does not belong in a URL, where others can see it; haul asks for it, or ~/.netrc or --password-file has it")
 
-// errColon says that a user's name has a colon, maybe before a password. The URL is not shown.
+// errColon reports a colon in a user's name, which may come before a password. Messages do not show
+// the URL.
 var errColon = errors.New("a user's name cannot have a colon in basic authentication (RFC 7617)")
 
-// A webSite is a web server as a location names it.
+// A webSite is the web server of a location.
 type webSite struct {
-	root  string // its URL: scheme, host and port, and a slash
+	root  string // its URL: scheme, host, port, and a slash
 	user  string
-	query string // that comes behind every path, such as a signature
+	query string // appended to every path, such as a signature
 }
 
-// parseHTTP reads what follows the scheme of a URL of http or https (RFC 9110
-// §4.2). The name is what the path is below the root, with the slash at its end.
+// parseHTTP parses the part of an http or https URL after the scheme (RFC 9110 §4.2). name is the
+// path below the root, and keeps a trailing slash.
 func parseHTTP(scheme, s string) (site webSite, name string, err error) {
 	if strings.Contains(s, "#") {
 		return site, "", errors.New("a # in a name is written %23")
@@ -69,7 +70,7 @@ func parseHTTP(scheme, s string) (site webSite, name string, err error) {
 	return site, strings.TrimPrefix(u.Path, "/"), nil
 }
 
-// checkHost returns an error for a URL whose host is none.
+// checkHost returns an error if the URL's host or port is missing or invalid.
 func checkHost(u *url.URL) error {
 	name, port := u.Hostname(), u.Port()
 	switch {
@@ -78,7 +79,7 @@ func checkHost(u *url.URL) error {
 	case port != "" && !isPort(port):
 		return fmt.Errorf("%s is no port; choose 1 to 65535", console.Visible(port))
 	}
-	u.Host = strings.TrimSuffix(u.Host, ":") // an empty port is none: RFC 3986, section 6.2.3
+	u.Host = strings.TrimSuffix(u.Host, ":") // an empty port means no port: RFC 3986, section 6.2.3
 	return nil
 }
 

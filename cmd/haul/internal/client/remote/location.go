@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
-// A Protocol is how a location is reached.
+// A Protocol says how to reach a location.
 type Protocol int
 
 // The protocols.
@@ -28,7 +28,7 @@ const (
 	S3
 )
 
-// WithTrees are the names of the protocols whose servers are a [Server].
+// WithTrees returns the names of the protocols that have a [Server].
 func WithTrees() []string { return []string{SFTP.String(), HTTP.String(), S3.String()} }
 
 // String returns the protocol's name.
@@ -46,40 +46,40 @@ func (p Protocol) String() string {
 	return "local files"
 }
 
-// A Location is where files are, as the command line says it.
+// A Location says where files are, as given on the command line.
 type Location struct {
 	Text     string // as it was typed
 	Protocol Protocol
 
-	// Of SFTP:
+	// For SFTP:
 	server openssh.Target
 
-	// Of HTTP:
+	// For HTTP:
 	site webSite
 
-	// Of S3:
+	// For S3:
 	bucket string
 
-	// Path is the name of a local file, or that on the SFTP server: absolute,
-	// or below the home directory, which itself is "". Beginning with a tilde
-	// and a user's name, it is below theirs. On a web server it is below the root,
-	// and in a bucket it is the key, without a slash in front. For TFTP there is Text alone.
+	// Path is the name of a local file or of a file on the server. On an SFTP server it is
+	// absolute, or relative to the home directory, which itself is "". If it begins with a tilde
+	// and a user's name, it is below that user's home. On a web server it is relative to the root.
+	// In a bucket it is the key, without a leading slash. For TFTP only Text is set.
 	Path string
 }
 
-// IsRemote reports whether it is on a server.
+// IsRemote reports whether the location is on a server.
 func (l Location) IsRemote() bool { return l.Protocol != Local }
 
-// Origin is text that differs for each server and user.
+// Origin returns a text that is unique for each server and user.
 func (l Location) Origin() string {
 	return fmt.Sprintf("%v %q %q %q", l.Protocol, l.server, l.site, l.bucket)
 }
 
-// String returns what was typed, safe to print.
+// String returns the text as typed, safe to print.
 func (l Location) String() string { return console.Visible(l.Text) }
 
-// Parse reads a location: a URL of SFTP, HTTP, S3 or TFTP, host:path as scp has
-// it, or else the path of a local file. Errors are usage errors.
+// Parse parses a location: a URL of SFTP, HTTP, S3 or TFTP, scp's host:path, or else the path of a
+// local file. Errors are usage errors.
 func Parse(s string) (Location, error) {
 	l := Location{Text: s, Path: s}
 	scheme, rest, isURL := cutScheme(s)
@@ -121,13 +121,13 @@ func Parse(s string) (Location, error) {
 	return l, nil
 }
 
-// parseURL reads what follows the scheme of a URL.
+// parseURL parses the part of a URL after the scheme.
 func (l *Location) parseURL(scheme, rest string) (err error) {
 	l.Protocol = schemes[scheme]
 	switch l.Protocol {
 	case TFTP:
 		if _, err = tftpclient.ParseURL(l.Text); !tftpclient.MayHoldPassword(rest) {
-			err = nil // ParseTFTP has it
+			err = nil // ParseTFTP reports it
 		}
 	case SFTP:
 		l.server, l.Path, err = parseSFTP(rest)
@@ -144,10 +144,10 @@ func (l *Location) parseURL(scheme, rest string) (err error) {
 	return err
 }
 
-// errKeysInURL says that there is more than a bucket in a URL of S3. The URL is not shown.
+// errKeysInURL reports more than a bucket in a URL of S3. Messages do not show the URL.
 var errKeysInURL = errors.New("keys do not belong in a URL, where others can see them; AWS_PROFILE names those of a file")
 
-// cutScheme splits a URL behind its "://". The scheme comes in lower case.
+// cutScheme splits a URL after its "://". It returns the scheme in lower case.
 func cutScheme(s string) (scheme, rest string, ok bool) {
 	scheme, rest, ok = strings.Cut(s, "://")
 	if !ok || scheme == "" {
@@ -162,17 +162,17 @@ func cutScheme(s string) (scheme, rest string, ok bool) {
 	return strings.ToLower(scheme), rest, true
 }
 
-// schemes are those of the URLs that haul reads.
+// schemes maps the schemes of supported URLs to their protocols.
 var schemes = map[string]Protocol{"tftp": TFTP, "sftp": SFTP, "http": HTTP, "https": HTTP, "s3": S3}
 
-// isScheme reports whether a word is the scheme of URLs that haul reads.
+// isScheme reports whether a word is the scheme of a supported URL.
 func isScheme(s string) bool { return schemes[strings.ToLower(s)] != Local }
 
-// cutHost splits host:path where scp would: at the first colon, unless a slash
-// comes before it, or nothing. An address of IPv6 is in brackets.
+// cutHost splits host:path where scp does: at the first colon, unless a slash or nothing comes
+// before it. An IPv6 address must be in brackets.
 func cutHost(s string) (host, path string, ok bool) {
 	if runtime.GOOS == "windows" && filepath.VolumeName(s) != "" {
-		return "", "", false // a drive
+		return "", "", false // a drive letter
 	}
 	begin := 0
 	if open := strings.IndexByte(s, '['); open == 0 || open > 0 && s[open-1] == '@' {
@@ -189,7 +189,7 @@ func cutHost(s string) (host, path string, ok bool) {
 	return host, path, true
 }
 
-// ParseAll reads several locations.
+// ParseAll parses several locations.
 func ParseAll(words []string) ([]Location, error) {
 	list := make([]Location, 0, len(words))
 	for _, w := range words {
@@ -202,7 +202,7 @@ func ParseAll(words []string) ([]Location, error) {
 	return list, nil
 }
 
-// webName returns the location's name in the tree of its server.
+// webName returns the location's name in the tree of its server, or "." for the root.
 func (l Location) webName() string {
 	if name := path.Clean("/" + l.Path)[1:]; name != "" {
 		return name
@@ -210,13 +210,13 @@ func (l Location) webName() string {
 	return "."
 }
 
-// IsDirName reports whether a location can be a directory only.
+// IsDirName reports whether a location can only be a directory.
 func (l Location) IsDirName() bool {
 	return l.Path == "" || strings.HasSuffix(l.Path, "/") || strings.HasSuffix("/"+l.Path, "/.")
 }
 
-// PlainName returns what a server is asked for where a location is just the name of
-// something there, or nothing where it takes more to find out.
+// PlainName returns the location's name on the server if the text alone determines it, and "" if
+// that takes requests to the server.
 func (l Location) PlainName() string {
 	clean := path.Clean(l.Path)
 	switch {
@@ -230,13 +230,13 @@ func (l Location) PlainName() string {
 	return clean
 }
 
-// IsURL reports whether it was typed as a URL.
+// IsURL reports whether the location was typed as a URL.
 func (l Location) IsURL() bool {
 	_, _, is := cutScheme(l.Text)
 	return is
 }
 
-// At returns a name in the tree that the location is in, as it could be typed.
+// At returns a name in the location's tree in the form of a location that a user could type.
 func (l Location) At(name string) string {
 	scheme, rest, isURL := cutScheme(l.Text)
 	if !isURL {

@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 		"sftp://[fe80::1%eth0]:22/a":  {server: target{Host: "fe80::1%eth0", Port: 22}, Path: "/a"},
 		"sftp://192.0.2.1/a/../b/./c": {server: target{Host: "192.0.2.1"}, Path: "/a/../b/./c"},
 
-		// as scp has it
+		// in scp's syntax
 		"host:":                {server: target{Host: "host"}, Path: ""},
 		"host:a/b":             {server: target{Host: "host"}, Path: "a/b"},
 		"host:/a":              {server: target{Host: "host"}, Path: "/a"},
@@ -64,7 +64,7 @@ func TestParse(t *testing.T) {
 		"S3://bucket/":             {Protocol: S3, bucket: "bucket", Path: ""},
 		"s3://my.bucket/a%20b/c+d": {Protocol: S3, bucket: "my.bucket", Path: "a b/c+d"},
 
-		// TFTP's are read by package tftp
+		// package tftpclient parses these
 		"tftp://host/a": {Protocol: TFTP, Path: "tftp://host/a"},
 		"TFTP://host/a": {Protocol: TFTP, Path: "TFTP://host/a"},
 
@@ -118,7 +118,7 @@ func TestParseRefuses(t *testing.T) {
 		"sftp://m%zz@host/a":                   "%zz",
 		"sftp://2001:db8::1/a":                 "brackets",
 		"sftp://[host]/a":                      "no IPv6 address",
-		"sftp://[::1/a":                        "", // whichever bracket is at fault
+		"sftp://[::1/a":                        "", // any of the brackets may be at fault
 		"sftp://host:0/a":                      "port",
 		"sftp://host:65536/a":                  "port",
 		"sftp://host:x/a":                      "port",
@@ -164,8 +164,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Whatever is typed is a location or a usage error, and a host is never what a
-// shell or ssh would take for something else.
+// Any text is a location or a usage error, and no host is text with a special meaning to a shell or
+// to ssh.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"sftp://me@host:22/~/a%20b", "me@host:a", "[::1]:a", "sftp://[fe80::1%25eth0]:1/", "tftp://h/x", "./a:b", "host:6969/a", "a:~b",

@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A Mount is a directory of a server as a server of files uses it: it is connected to
-// again and again, by a process that nobody sits at, and that has dropped its rights.
+// A Mount is a directory of an upstream server whose files haul serves. The process connects to it
+// again and again, has no user to ask, and has dropped its rights.
 type Mount struct {
 	location Location
 	cfg      Config
@@ -29,9 +29,9 @@ type Mount struct {
 	bucket   *s3.Store
 }
 
-// NewMount resolves the location of a directory on a server of SFTP or HTTP, or of a bucket.
-// It reads what ssh and the tools of AWS are configured to do, and connects to nothing.
-// Errors are usage errors, or say what of a configuration cannot be used.
+// NewMount resolves the location of a directory on an SFTP or HTTP server, or of a bucket. It reads
+// the configuration of ssh or of the AWS tools, but does not connect. Errors are usage errors, or
+// report unusable settings.
 func NewMount(ctx context.Context, l Location, cfg Config) (*Mount, error) {
 	cfg.Batch, cfg.served = true, true
 	m := &Mount{location: l, cfg: cfg, notices: newNotices(cfg.Say)}
@@ -58,7 +58,7 @@ func NewMount(ctx context.Context, l Location, cfg Config) (*Mount, error) {
 	return m, nil
 }
 
-// openBucket resolves the server of a bucket.
+// openBucket resolves the bucket's server.
 func (m *Mount) openBucket() (err error) {
 	p := m.cfg.Patience
 	m.bucket, err = s3.New(m.location.bucket, m.location.Path, s3.Config{
@@ -75,7 +75,7 @@ func (m *Mount) openBucket() (err error) {
 	return nil
 }
 
-// getenv returns a variable as the account would have it.
+// getenv returns an environment variable as the account would see it.
 func (m *Mount) getenv(key string) string {
 	if key == "HOME" && m.cfg.Account != nil {
 		return m.cfg.Account.HomeDir
@@ -83,8 +83,8 @@ func (m *Mount) getenv(key string) string {
 	return os.Getenv(key)
 }
 
-// bucketNeeds returns what it takes to reach a bucket, and to have the keys for it. A
-// machine or a container of a cloud gets them over plain HTTP, at an address of its own link.
+// bucketNeeds returns what a connection to a bucket and its credentials require. A cloud machine or
+// container gets credentials over plain HTTP from a link-local address.
 func (m *Mount) bucketNeeds() openssh.Needs {
 	n := openssh.Needs{Ports: []int{httpPort, httpsPort}}
 	if u, err := url.Parse("//" + m.bucket.Endpoint()); err == nil && u.Port() != "" {
@@ -102,8 +102,8 @@ func (m *Mount) bucketNeeds() openssh.Needs {
 	return n
 }
 
-// Identity returns what no other directory has: the URL, and the server that it leads to by the
-// configuration of ssh or of the tools of AWS.
+// Identity returns a text that is unique for the directory: its URL, and the server that the URL
+// resolves to by the configuration of ssh or of the AWS tools.
 func (m *Mount) Identity() string {
 	switch m.location.Protocol {
 	case SFTP:
@@ -114,7 +114,7 @@ func (m *Mount) Identity() string {
 	return m.location.String()
 }
 
-// Needs are what [Mount.Connect] takes from the system.
+// Needs returns what [Mount.Connect] requires of the system.
 func (m *Mount) Needs() openssh.Needs {
 	switch m.location.Protocol {
 	case SFTP:
@@ -132,7 +132,7 @@ func (m *Mount) Needs() openssh.Needs {
 	}
 	n.Ports = append(n.Ports, proxyPorts(u)...)
 	if !slices.Contains(n.Ports, httpsPort) {
-		n.Ports = append(n.Ports, httpsPort) // where redirects often lead
+		n.Ports = append(n.Ports, httpsPort) // redirects often lead there
 	}
 	return n
 }
@@ -151,7 +151,7 @@ const (
 	socksPort = 1080
 )
 
-// portOf returns the port of a URL of http, https or a SOCKS proxy.
+// portOf returns the port of an http or https URL, or of a SOCKS proxy.
 func portOf(u *url.URL) int {
 	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
 		return int(n)
@@ -165,8 +165,8 @@ func portOf(u *url.URL) int {
 	return socksPort
 }
 
-// Connect logs in, with keys and passwords as they are now, and returns the directory. Over
-// HTTP, and to a bucket, the first request connects. close ends the connection.
+// Connect logs in with the present keys and passwords, and returns the directory. Over HTTP and for
+// a bucket, the first request connects. close ends the connection.
 func (m *Mount) Connect(ctx context.Context) (files store.Tree, close func(), err error) {
 	switch m.location.Protocol {
 	case S3:
@@ -192,7 +192,7 @@ func (m *Mount) Connect(ctx context.Context) (files store.Tree, close func(), er
 	return s.Store(dir), func() { _ = s.Close() }, nil
 }
 
-// adviseMount adds what an operator can do about a connection that was not made.
+// adviseMount adds to a connection error what the administrator can do.
 func adviseMount(err error) error {
 	e, ok := errors.AsType[*openssh.HostKeyError](err)
 	switch {
@@ -204,15 +204,15 @@ func adviseMount(err error) error {
 	return err
 }
 
-// IsRefusal reports whether a server was reached and lets this machine not in, or is not
-// the one that is expected: to try again is of use only when somebody has changed something.
+// IsRefusal reports whether a server was reached but refuses this machine, or is not the expected
+// server. Trying again helps only after somebody has changed something.
 func IsRefusal(err error) bool {
 	return errors.Is(err, openssh.ErrAuth) || errors.Is(err, openssh.ErrHostKey) || errors.Is(err, openssh.ErrConfig) || errors.Is(err, openssh.ErrRefused) ||
 		errors.Is(err, webclient.ErrLogin) || errors.Is(err, s3.ErrLogin) || errors.Is(err, s3.ErrNoBucket) || errors.Is(err, s3.ErrEndpoint) || webclient.IsCertificateError(err)
 }
 
-// IsAway reports whether an error says that a server cannot be reached, has no time, or
-// does not let this machine in, rather than something about one file.
+// IsAway reports whether a server cannot be reached, is busy, or refuses this machine, in contrast
+// to an error about one file.
 func IsAway(err error) bool {
 	status, answered := errors.AsType[*webclient.StatusError](err)
 	switch {

@@ -15,10 +15,10 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// maxSecretFile is how many bytes a file of certificates or of a password may have.
+// maxSecretFile bounds a file of certificates or of a password, in bytes.
 const maxSecretFile = 4 << 20
 
-// readBounded reads a file that is not large. It may be a pipe.
+// readBounded reads a file of up to maxSecretFile bytes. The file may be a pipe.
 func readBounded(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -32,7 +32,7 @@ func readBounded(name string) ([]byte, error) {
 	return text, err
 }
 
-// PasswordIn returns the password in the first line of a file, or "" if name is.
+// PasswordIn returns the password in the first line of a file, or "" if name is "".
 func PasswordIn(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -49,7 +49,7 @@ func PasswordIn(name string) (string, error) {
 	return line, nil
 }
 
-// netrcFile returns the file that NETRC names, or else ~/.netrc; "" if there is no home
+// netrcFile returns the path in NETRC, or else of ~/.netrc. It returns "" if there is no home
 // directory.
 func netrcFile(cfg *Config) string {
 	if name := os.Getenv("NETRC"); name != "" {
@@ -69,7 +69,7 @@ func netrcFile(cfg *Config) string {
 	return filepath.Join(home, base)
 }
 
-// fromNetrc looks a host up in a netrc file, which need not exist.
+// fromNetrc looks up a host in a netrc file. The file may be missing.
 func fromNetrc(name, host, user string) (login, password string, ok bool, err error) {
 	f, err := os.Open(name)
 	if name == "" || errors.Is(err, fs.ErrNotExist) {

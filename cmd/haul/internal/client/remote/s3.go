@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/store/s3"
 )
 
-// connectS3 returns the bucket of a location. Its server and the keys come from where the
-// tools of AWS find them.
+// connectS3 returns the bucket of a location. It finds the server and the keys where the AWS tools
+// find them.
 func (d webDialer) connectS3(l Location) (s3Server, error) {
 	o := s3.Config{UserAgent: d.cfg.UserAgent, Conns: d.cfg.Conns, Lanes: d.cfg.Conns}
 	var err error
@@ -38,37 +38,36 @@ func (d webDialer) connectS3(l Location) (s3Server, error) {
 	return s3Server{c}, nil
 }
 
-// An s3Server is a bucket. There are no modes, links or owners, and a file is renamed by
-// a copy.
+// An s3Server is a bucket. It has no modes, links or owners, and renames a file by copying it.
 type s3Server struct{ *s3.Store }
 
 // Path returns the name of a location.
 func (s3Server) Path(_ context.Context, l Location) (string, error) { return l.webName(), nil }
 
-// Source has a name in the bucket.
+// Source returns the location's place in the bucket.
 func (b s3Server) Source(_ context.Context, l Location) (Place, error) {
 	return Place{Tree: b.Store, Name: inRoot("/" + l.Path)}, nil
 }
 
-// Target is Source, with directories that are there if the user says so.
+// Target is like Source, but takes a directory for existing if the user named it as one.
 func (b s3Server) Target(_ context.Context, l Location, several bool) (Place, error) {
 	p, dir := targetOf(l, several)
 	p.Tree = s3Tree{b.Store, dir}
 	return p, nil
 }
 
-// List lists a directory, always with details.
+// List lists a directory. It always includes details.
 func (b s3Server) List(ctx context.Context, dir string, _ bool) ([]fs.DirEntry, error) {
 	return listAll(b.OpenDir(ctx, dir))
 }
 
-// An s3Tree is a bucket that files are sent to.
+// An s3Tree is a bucket as the target of a copy.
 type s3Tree struct {
 	*s3.Store
-	dir string // a name that the user says is a directory's; "" for none
+	dir string // a name that the user gave as a directory; "" for none
 }
 
-// Stat takes the directory for there.
+// Stat assumes that the directory exists.
 func (t s3Tree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if name == t.dir {
 		return assumedDir(path.Base(name)), nil
@@ -76,7 +75,7 @@ func (t s3Tree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return t.Store.Stat(ctx, name)
 }
 
-// Lstat is Stat.
+// Lstat is the same as Stat.
 func (t s3Tree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return t.Stat(ctx, name)
 }

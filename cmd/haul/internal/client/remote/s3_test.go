@@ -9,8 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// A fingerprint of a certificate is refused for a bucket whose server shows none, as it is for
-// a URL of http.
+// A fingerprint is refused for a bucket whose server has no certificate, just as for an http URL.
 func TestS3Fingerprint(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	for _, v := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {

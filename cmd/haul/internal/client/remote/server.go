@@ -12,29 +12,29 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A Server is a tree of all files of a server, under the names that the server uses: they may be
-// absolute, and contain "..". Its interface is the same for all protocols.
+// A Server is the tree of all files of a server, under the server's names, which may be absolute
+// and contain "..". The interface is the same for all protocols.
 type Server interface {
 	store.Tree
 	Capabilities() store.Capabilities
 
-	// Path returns the name of a location.
+	// Path returns the name of a location on the server.
 	Path(ctx context.Context, l Location) (string, error)
 
-	// Source returns where a location is found, and Target where files are copied to: the
-	// name of the location or, for several files, below it.
+	// Source returns where the files of a location are. Target returns where to copy files: the
+	// location's name or, for several files, a directory of that name.
 	Source(ctx context.Context, l Location) (Place, error)
 	Target(ctx context.Context, l Location, several bool) (Place, error)
 
-	// List lists a directory. With details it has the sizes and times of all entries, as
-	// far as the server reports them.
+	// List lists a directory. With details it includes the sizes and times of all entries, as far
+	// as the server reports them.
 	List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error)
 
 	Close() error
 }
 
-// Begin begins a file of that name. It appears when it is whole or, if the server supports that, it is
-// written in place.
+// Begin begins a file of that name. The file appears once it is complete or, with inPlace, is
+// written in place if the server supports that.
 func Begin(ctx context.Context, s Server, name string, inPlace bool) (store.Upload, error) {
 	if inPlace {
 		h, err := s.OpenFile(ctx, name, store.Access{Write: true, Create: true, Truncate: true, Perm: store.UserPerm()})
@@ -48,21 +48,21 @@ func Begin(ctx context.Context, s Server, name string, inPlace bool) (store.Uplo
 	return s.Create(ctx, name, store.Create{Perm: store.UserPerm()})
 }
 
-// An openUpload is a file that is written in place, as an upload.
+// An openUpload is an upload that writes a file in place.
 type openUpload struct{ store.Handle }
 
-// Commit waits until the server has all that was written.
+// Commit waits until the server has all data.
 func (u openUpload) Commit() error { return u.Handle.Close() }
 
 // A Place is a name in a tree of a server.
 type Place struct {
 	Tree store.Tree
-	Dir  string // name of the tree on the server: "", or a name that ends in a slash
+	Dir  string // the tree's directory on the server: "", or a name that ends in a slash
 	Name string // in the tree
 }
 
-// inRoot returns the name of an absolute path in the tree of the root directory. It keeps a
-// trailing / or /., which has a meaning.
+// inRoot returns the name of an absolute path relative to the root directory. It keeps a trailing /
+// or /., which has a meaning.
 func inRoot(name string) string {
 	end := ""
 	for _, e := range []string{"/.", "/"} {
@@ -77,7 +77,7 @@ func inRoot(name string) string {
 	return ""
 }
 
-// ofSeveral returns a place for several files: an existing or a new directory.
+// ofSeveral returns the place as a directory for several files. The directory may be new.
 func (p Place) ofSeveral() Place {
 	if p.Name != "" && !strings.HasSuffix(p.Name, "/") {
 		p.Name += "/"
@@ -85,9 +85,8 @@ func (p Place) ofSeveral() Place {
 	return p
 }
 
-// targetOf returns the place of a location that files are sent to, on a server whose directories
-// exist from their first file on. dir is the name there if the user wrote it as a directory,
-// otherwise "".
+// targetOf returns the place of a copy's target on a server whose directories exist once they
+// contain a file. dir is the place's name if the user wrote it as a directory, otherwise "".
 func targetOf(l Location, several bool) (p Place, dir string) {
 	p.Name = inRoot("/" + l.Path)
 	if several {
@@ -99,8 +98,8 @@ func targetOf(l Location, several bool) (p Place, dir string) {
 	return p, dir
 }
 
-// Find returns the names that a location stands for: its own name, not looked up yet, or all
-// matches of a pattern.
+// Find returns the names that a location stands for: all matches of a pattern, or else the
+// location's own name, without looking it up.
 func Find(ctx context.Context, c Server, l Location) ([]glob.Match, error) {
 	name, err := c.Path(ctx, l)
 	if err != nil || !glob.HasMeta(name) {
@@ -120,8 +119,8 @@ func Find(ctx context.Context, c Server, l Location) ([]glob.Match, error) {
 	return found, nil
 }
 
-// Describe describes a name that [Find] returned, and with follow follows a symbolic link. It asks
-// the server unless a listing has described it already.
+// Describe describes a name that [Find] returned. With follow it follows a symbolic link. It asks
+// the server only if a listing has not described the name already.
 func Describe(ctx context.Context, c Server, m glob.Match, follow bool) (fs.FileInfo, error) {
 	ask, unclear := c.Lstat, fs.ModeIrregular
 	if follow {

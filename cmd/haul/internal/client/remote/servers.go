@@ -9,13 +9,12 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// Servers are the connections of one command, one for each server and user that it
-// names.
+// Servers holds the connections of one command: one for each server and user.
 type Servers struct {
 	asker *asker
 	ssh   *sshDialer
 	web   webDialer
-	open  map[string]Server // by the origins of locations
+	open  map[string]Server // by Location.Origin
 }
 
 // New returns an empty set of connections.
@@ -25,7 +24,7 @@ func New(cfg Config) *Servers {
 	return &Servers{asker: a, ssh: newSSHDialer(&cfg, n, a), web: webDialer{&cfg, n, a}, open: map[string]Server{}}
 }
 
-// Close ends all connections, and leaves the terminal as it was.
+// Close ends all connections, and restores the terminal.
 func (s *Servers) Close() {
 	s.asker.end()
 	var wg sync.WaitGroup
@@ -36,16 +35,16 @@ func (s *Servers) Close() {
 	s.ssh.runs.End()
 }
 
-// Len returns how many servers are connected to.
+// Len returns the number of connected servers.
 func (s *Servers) Len() int { return len(s.open) }
 
-// An Intent is what a server is connected to for, as far as that is known.
+// An Intent says what a connection is for, as far as that is known.
 type Intent struct {
-	First  string // the file that is going to be read first
-	Expect int64  // bytes of one file that are going to be moved; sftpclient.FirstSize for all of First
+	First  string // the file to be read first
+	Expect int64  // bytes of one file to be moved; sftpclient.FirstSize for all of First
 }
 
-// Connect returns the server of a location, and connects to it the first time. One
+// Connect returns the server of a location. It connects at the first call for each server. Only one
 // goroutine at a time may call it.
 func (s *Servers) Connect(ctx context.Context, l Location, to Intent) (c Server, err error) {
 	if c := s.open[l.Origin()]; c != nil {
@@ -68,7 +67,7 @@ func (s *Servers) Connect(ctx context.Context, l Location, to Intent) (c Server,
 	return c, nil
 }
 
-// At returns the server of a location and its name there.
+// At returns the server of a location, and the location's name there.
 func (s *Servers) At(ctx context.Context, l Location) (Server, string, error) {
 	c, err := s.Connect(ctx, l, Intent{})
 	if err != nil {
@@ -78,8 +77,8 @@ func (s *Servers) At(ctx context.Context, l Location) (Server, string, error) {
 	return c, name, err
 }
 
-// Same reports whether two locations are one user's files on one server, however they
-// are spelled.
+// Same reports whether two locations mean the same user on the same server, even if spelled
+// differently.
 func (s *Servers) Same(ctx context.Context, a, b Location) (bool, error) {
 	if a.Origin() == b.Origin() || a.Protocol != SFTP {
 		return a.Origin() == b.Origin(), nil
@@ -87,24 +86,24 @@ func (s *Servers) Same(ctx context.Context, a, b Location) (bool, error) {
 	return s.ssh.same(ctx, a, b)
 }
 
-// notices print each text once: many come with every connection.
+// A notices prints each text once, since every connection repeats many of them.
 type notices struct {
 	say  func(text string)
 	mu   sync.Mutex
-	said map[string]bool // mu
+	said map[string]bool // guarded by mu
 }
 
 func newNotices(say func(text string)) *notices {
 	return &notices{say: say, said: map[string]bool{}}
 }
 
-// printf prints a text, once.
+// printf prints a text unless it has been printed.
 func (n *notices) printf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	n.print(text, text)
 }
 
-// print prints a text, if it is the first about something.
+// print prints a text if it is the first with this subject.
 func (n *notices) print(about, text string) {
 	n.mu.Lock()
 	first := !n.said[about]

@@ -44,14 +44,14 @@ func (d *sshDialer) notify(text string) {
 	}
 }
 
-// An sftpServer is a server of SFTP.
+// An sftpServer is an SFTP server.
 type sftpServer struct {
 	*sftpclient.Client
-	ssh *openssh.Client // nil if it runs over programs, which the Client ends
+	ssh *openssh.Client // nil if SFTP runs over programs, which the Client ends
 }
 
-// Close closes the connection before the sessions, which would wait for the server to
-// agree. First it sends what closes files on the server.
+// Close closes the connection before the sessions, since each session would wait for the server's
+// confirmation. Before that it sends the requests that close files on the server.
 func (c *sftpServer) Close() error {
 	c.Drain()
 	if c.ssh != nil {
@@ -70,7 +70,7 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 		return nil, err
 	}
 	for _, setting := range dest.Ignored {
-		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // of a file for ssh it need not be news
+		if name, ok := strings.CutSuffix(setting, " (command line)"); ok { // a setting in a file is for ssh, and users may know about it
 			d.notify(fmt.Sprintf("note: -o %s has no effect in haul", name))
 		}
 	}
@@ -84,8 +84,7 @@ func (d *sshDialer) connect(ctx context.Context, l Location, to Intent) (*sftpSe
 	return c, err
 }
 
-// connectTo connects to a server that was resolved. An error of the connection has no
-// kind yet.
+// connectTo connects to a resolved server. Connection errors have no failure kind yet.
 func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l Location, to Intent) (*sftpServer, error) {
 	s, err := d.dialer.Dial(ctx, dest)
 	if err != nil {
@@ -101,8 +100,8 @@ func (d *sshDialer) connectTo(ctx context.Context, dest openssh.Destination, l L
 	return &sftpServer{Client: c, ssh: s}, nil
 }
 
-// noSession says that a server was reached, and that no session begins. One that does not
-// speak SFTP from the start counts as none.
+// noSession returns the error for a server on which no session begins. If the server does not speak
+// SFTP from the start, it counts as not reached.
 func noSession(l Location, err error) error {
 	kind := failure.Remote
 	if errors.Is(err, sftpclient.ErrProtocol) {
@@ -111,7 +110,7 @@ func noSession(l Location, err error) error {
 	return kind.Errorf("%v: %w", l.server, err)
 }
 
-// clientConfig returns what is the same whatever SFTP runs over.
+// clientConfig returns the settings that do not depend on what SFTP runs over.
 func (d *sshDialer) clientConfig(to Intent) sftpclient.Config {
 	return sftpclient.Config{
 		First: to.First, Expect: to.Expect, Conns: d.cfg.Conns,
@@ -120,9 +119,9 @@ func (d *sshDialer) clientConfig(to Intent) sftpclient.Config {
 	}
 }
 
-// further returns what makes further connections to a server. They ask nothing, as a
-// question in the middle of a transfer would come unexpectedly: the dialer remembers the
-// answers for the first.
+// further returns a function that makes further connections to a server. They ask no questions,
+// which would be unexpected in the middle of a transfer: the dialer remembers the answers for the
+// first.
 func (d *sshDialer) further(dest openssh.Destination) func(context.Context) (*ssh.Client, error) {
 	dest.BatchMode = true
 	return func(ctx context.Context) (*ssh.Client, error) {
@@ -130,7 +129,7 @@ func (d *sshDialer) further(dest openssh.Destination) func(context.Context) (*ss
 		if err != nil {
 			return nil, err
 		}
-		return c.Client, nil // whose end takes along what it runs over
+		return c.Client, nil // when it ends, so does everything it runs over
 	}
 }
 
@@ -143,14 +142,14 @@ func (d *sshDialer) resolve(ctx context.Context, l Location) (openssh.Destinatio
 	})
 }
 
-// identities returns the files of -i that are there, and warns of others. As for
-// ssh, those named in the configuration or the usual ones then have to do.
+// identities returns the existing files of -i, and warns about missing ones. As in ssh, the
+// configured or default keys are used instead of those.
 func (d *sshDialer) identities() (names []string) {
 	for _, name := range d.cfg.SSH.Identities {
 		_, err := os.Stat(name)
-		// A name that has to be expanded is looked for later.
+		// A name that needs expansion is checked later.
 		if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(name, "~") && !strings.ContainsAny(name, "%$") && name != "none" {
-			if _, e := os.Stat(name + ".pub"); e != nil { // the key may be an agent's
+			if _, e := os.Stat(name + ".pub"); e != nil { // an agent may have the key
 				d.notify(fmt.Sprintf("warning: -i %s is left out: no such file", name))
 				continue
 			}
@@ -160,8 +159,8 @@ func (d *sshDialer) identities() (names []string) {
 	return names
 }
 
-// destination returns a server for package openssh to read. A port that was
-// given is in it, even that of SSH: it comes before the configuration's.
+// destination returns a server as text for package openssh. It includes a given port even if that
+// is 22, since it has precedence over the configured one.
 func destination(t openssh.Target) string {
 	if t.Port == 0 {
 		return t.String()
@@ -173,8 +172,8 @@ func destination(t openssh.Target) string {
 	return s
 }
 
-// Path returns the name of a location for the server: what begins with a tilde
-// and a user's name is below that user's home directory.
+// Path returns the location's name on the server. A name that begins with a tilde and a user's name
+// is below that user's home directory.
 func (c *sftpServer) Path(ctx context.Context, l Location) (string, error) {
 	switch {
 	case l.Path == "":
@@ -189,13 +188,13 @@ func (c *sftpServer) Path(ctx context.Context, l Location) (string, error) {
 	return p, failure.Remote.Wrap(err)
 }
 
-// Source has a name below "/", or else below the home directory.
+// Source returns the location's place below "/" or below the home directory.
 func (c *sftpServer) Source(ctx context.Context, l Location) (p Place, err error) {
 	if p.Name, err = c.Path(ctx, l); err != nil {
 		return Place{}, err
 	}
 	if first, _, _ := strings.Cut(path.Clean(p.Name), "/"); first == ".." {
-		// A tree has nothing above it, so it has to be the whole one.
+		// There is nothing above the root of a tree, so the tree has to begin at "/".
 		home, err := c.HomeDir(ctx, "")
 		if err != nil {
 			return Place{}, failure.Remote.Wrap(err)
@@ -209,7 +208,7 @@ func (c *sftpServer) Source(ctx context.Context, l Location) (p Place, err error
 	return p, nil
 }
 
-// Target is Source.
+// Target is the same as Source, with a directory for several files.
 func (c *sftpServer) Target(ctx context.Context, l Location, several bool) (Place, error) {
 	p, err := c.Source(ctx, l)
 	if several {
@@ -218,12 +217,12 @@ func (c *sftpServer) Target(ctx context.Context, l Location, several bool) (Plac
 	return p, err
 }
 
-// List lists a directory, always with details.
+// List lists a directory. It always includes details.
 func (c *sftpServer) List(ctx context.Context, dir string, _ bool) ([]fs.DirEntry, error) {
 	return c.ReadDir(ctx, dir)
 }
 
-// Open opens a file to be read.
+// Open opens a file for reading.
 func (c *sftpServer) Open(ctx context.Context, name string) (store.File, error) {
 	f, err := c.Client.Open(ctx, name)
 	if err != nil {
@@ -232,7 +231,7 @@ func (c *sftpServer) Open(ctx context.Context, name string) (store.File, error) 
 	return f, nil
 }
 
-// Create begins a file that appears when it is whole.
+// Create begins a file that appears once it is complete.
 func (c *sftpServer) Create(ctx context.Context, name string, o store.Create) (store.Upload, error) {
 	dir, base := ".", name
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
@@ -241,7 +240,7 @@ func (c *sftpServer) Create(ctx context.Context, name string, o store.Create) (s
 	return c.Store(dir).Create(ctx, base, o)
 }
 
-// OpenFile opens a file in place, which may be a device.
+// OpenFile opens a file, which may be a device, to be written in place.
 func (c *sftpServer) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	flag := os.O_RDONLY
 	switch {
@@ -262,10 +261,10 @@ func (c *sftpServer) OpenFile(ctx context.Context, name string, a store.Access) 
 	return f, nil
 }
 
-// Remove removes a file, and never a directory.
+// Remove removes a file, but never a directory.
 func (c *sftpServer) Remove(ctx context.Context, name string) error { return c.RemoveFile(ctx, name) }
 
-// Rename changes a name, and with replace replaces a file of the new one.
+// Rename renames a file. With replace it replaces an existing file.
 func (c *sftpServer) Rename(ctx context.Context, from, to string, replace bool) error {
 	if replace {
 		return c.Client.Rename(ctx, from, to)
@@ -273,12 +272,12 @@ func (c *sftpServer) Rename(ctx context.Context, from, to string, replace bool) 
 	return c.Client.Move(ctx, from, to)
 }
 
-// Capabilities returns those that concern names of the server.
+// Capabilities returns the capabilities for names on the server.
 func (c *sftpServer) Capabilities() store.Capabilities {
 	return store.Capabilities{MkdirAll: c.MkdirAll, RemoveAll: c.RemoveAll, OwnerNames: c.OwnerNames}
 }
 
-// adviseSSH adds what a user can do about a connection that was not made.
+// adviseSSH adds to a connection error what the user can do.
 func adviseSSH(err error, l Location, cfg *Config) error {
 	if e, ok := errors.AsType[*openssh.HostKeyError](err); ok && e.Fault == openssh.Unknown {
 		advice := "compare that with what the server's keeper says, and "
@@ -319,10 +318,10 @@ func adviseSSH(err error, l Location, cfg *Config) error {
 	return err
 }
 
-// same reports whether two locations are one user's files on one server.
+// same reports whether two locations mean the same user on the same server.
 func (d *sshDialer) same(ctx context.Context, a, b Location) (bool, error) {
 	if len(d.cfg.SSH.Command) > 0 {
-		return a.server == b.server, nil // what the program's configuration makes of them is not known
+		return a.server == b.server, nil // we do not know how the program's configuration resolves them
 	}
 	x, err := d.resolve(ctx, a)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A server that takes keys alone has no use for a password.
+// Advice does not mention passwords if the server accepts only keys.
 func TestAdviceAfterLogin(t *testing.T) {
 	for allowed, password := range map[string]bool{"publickey": false, "publickey,password": true, "": true} {
 		refused := &openssh.AuthError{User: "u", Host: "h"}
@@ -32,8 +32,8 @@ func TestAdviceAfterLogin(t *testing.T) {
 	}
 }
 
-// startSFTP runs a server for a user "me" who has a password, and returns a file of
-// ssh_config in which it is called "lab".
+// startSFTP runs a server for a user "me" with a password, and returns an ssh_config file that
+// calls it "lab".
 func startSFTP(t *testing.T, password string) (config string) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
@@ -68,7 +68,7 @@ func startSFTP(t *testing.T, password string) (config string) {
 	return config
 }
 
-// A counting is a Prompter that knows the password, and how often it was asked.
+// A counting is a Prompter that knows the password, and counts how often it is asked.
 type counting struct {
 	openssh.Batch
 	asked int
@@ -79,8 +79,8 @@ func (c *counting) Password(context.Context, string, string) (string, error) {
 	return "open sesame", nil
 }
 
-// Further connections ask nothing, and take the password that the first was
-// given. They go when the client closes them.
+// Further connections ask no questions, and use the password of the first connection. They end when
+// the client closes them.
 func TestFurtherConnections(t *testing.T) {
 	d := newSSHDialer(&Config{SSH: SSHConfig{ConfigFile: startSFTP(t, "open sesame")}}, newNotices(func(text string) { t.Error("it says", text) }), nil)
 	asked := new(counting)
@@ -111,7 +111,7 @@ func TestFurtherConnections(t *testing.T) {
 	if asked.asked != 1 {
 		t.Errorf("%d questions", asked.asked)
 	}
-	// To a host whose password is not known they fail rather than ask.
+	// Connections to a host whose password is unknown fail without a question.
 	d.dialer = openssh.Dialer{Prompter: asked}
 	if _, err := d.further(dest)(t.Context()); !errors.Is(err, openssh.ErrAuth) || asked.asked != 1 {
 		t.Errorf("%v, and %d questions", err, asked.asked)

@@ -11,10 +11,10 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
 )
 
-// errPassword says that there is a password in a URL of SFTP. The URL is not shown.
+// errPassword reports a password in a URL of SFTP. Messages do not show the URL.
 var errPassword = errors.New("a password does not belong in a URL, where others can see it; haul asks for it, or use --password-file or a key")
 
-// parseServer reads the [user@]host of host:path.
+// parseServer parses the [user@]host of host:path.
 func parseServer(s string) (openssh.Target, error) {
 	host := s[strings.LastIndexByte(s, '@')+1:]
 	if inside, ok := strings.CutPrefix(host, "["); ok {
@@ -26,10 +26,9 @@ func parseServer(s string) (openssh.Target, error) {
 	return openssh.ParseTarget(s)
 }
 
-// parseSFTP reads what follows the scheme of an sftp URL:
-// [user@]host[:port][/path], by draft-ietf-secsh-scp-sftp-ssh-uri-04. The path
-// is absolute, unless it begins with /~/, as in the URLs of curl; without a path
-// it is the home directory.
+// parseSFTP parses the part of an sftp URL after the scheme, [user@]host[:port][/path], by
+// draft-ietf-secsh-scp-sftp-ssh-uri-04. The path is absolute, unless it begins with /~/, as in
+// curl's URLs. Without a path it is the home directory.
 func parseSFTP(s string) (t openssh.Target, path string, err error) {
 	authority, path := s, ""
 	if slash := strings.IndexByte(s, '/'); slash >= 0 {
@@ -55,7 +54,7 @@ func parseSFTP(s string) (t openssh.Target, path string, err error) {
 		return t, "", err
 	}
 	if strings.HasPrefix(host, "[") {
-		host = strings.ReplaceAll(host, "%25", "%") // of a zone, by RFC 6874
+		host = strings.ReplaceAll(host, "%25", "%") // of a zone (RFC 6874)
 		inside, _, _ := strings.Cut(host[1:], "]")
 		if a, err := netip.ParseAddr(inside); err != nil || !a.Is6() {
 			return t, "", fmt.Errorf("[%s] is no IPv6 address", console.Visible(inside))
@@ -63,7 +62,7 @@ func parseSFTP(s string) (t openssh.Target, path string, err error) {
 	} else if strings.Count(host, ":") > 1 {
 		return t, "", fmt.Errorf("an IPv6 address goes into brackets: [%s]", console.Visible(host))
 	} else if strings.HasSuffix(host, ":") {
-		host = host[:len(host)-1] // an empty port is none: RFC 3986, section 6.2.3
+		host = host[:len(host)-1] // an empty port means no port: RFC 3986, section 6.2.3
 	}
 	if user != "" {
 		host = user + "@" + host
@@ -83,8 +82,8 @@ func parseSFTP(s string) (t openssh.Target, path string, err error) {
 	return t, path, nil
 }
 
-// cutHome returns the part of a path that is below the home directory, if it begins with
-// a tilde that says so. It is relative, without slashes in front.
+// cutHome returns the part of a path below the home directory if the path begins with ~ or ~/. The
+// result is relative and has no leading slashes.
 func cutHome(path string) (below string, ok bool) {
 	if path == "~" {
 		return "", true
@@ -93,7 +92,7 @@ func cutHome(path string) (below string, ok bool) {
 		return "", false
 	}
 	if below = strings.TrimLeft(below, "/"); strings.HasPrefix(below, "~") {
-		below = "./" + below // which is no user's home
+		below = "./" + below // it must not look like a user's home
 	}
 	return below, true
 }

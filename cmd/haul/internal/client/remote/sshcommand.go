@@ -23,27 +23,27 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
-// A program such as ssh can be what SFTP runs over: each session is a process of its own,
-// "ssh -s HOST sftp". It reads its own configuration and asks the user itself.
+// SFTP can run over a program such as ssh. Each session is a process of its own, "ssh -s HOST
+// sftp". The program reads its own configuration and asks the user itself.
 
 const (
-	// commandLogin is how long ssh may take to connect and to log in, if it may ask the
-	// user: sshd gives two minutes for the latter.
+	// commandLogin is how long ssh may take to connect and log in if it may ask the user. sshd
+	// allows two minutes for the login.
 	commandLogin = 150 * time.Second
 
-	// commandGrace is how long ssh may take to end by itself once its input has ended: if
-	// other programs share its connection it stays, and without a network it waits for one.
+	// commandGrace is how long ssh may take to exit after its input has ended. It stays if other
+	// programs share its connection, and without a network it waits for one.
 	commandGrace = 2 * time.Second
 
-	// interruptTime is how long after the end of ssh a signal to this program may come: the
+	// interruptTime is how long after the end of ssh a signal to this program may arrive: the
 	// terminal sends Ctrl-C to both.
 	interruptTime = 100 * time.Millisecond
 
-	// maxCommandText is how many bytes are kept of what ssh says.
+	// maxCommandText bounds the part of ssh's standard error that we keep, in bytes.
 	maxCommandText = 4 << 10
 )
 
-// connectBy connects to the server of a location by the program of the configuration.
+// connectBy connects to the server of a location through the configured program.
 func (d *sshDialer) connectBy(ctx context.Context, l Location, to Intent) (*sftpServer, error) {
 	limit := commandLogin
 	if d.cfg.Batch {
@@ -59,7 +59,7 @@ func (d *sshDialer) connectBy(ctx context.Context, l Location, to Intent) (*sftp
 	defer cancel()
 	config := d.clientConfig(to)
 	config.ConnectStream = func(context.Context) (io.ReadWriteCloser, error) {
-		p, err := d.start(l.server, new(commandText), true) // as in [sshDialer.further], it asks nothing
+		p, err := d.start(l.server, new(commandText), true) // as in [sshDialer.further], it asks no questions
 		if err != nil {
 			return nil, err
 		}
@@ -75,17 +75,17 @@ func (d *sshDialer) connectBy(ctx context.Context, l Location, to Intent) (*sftp
 	return &sftpServer{Client: c}, nil
 }
 
-// program is what the program is called.
+// program returns the program's name for messages.
 func (d *sshDialer) program() string { return filepath.Base(d.cfg.SSH.Command[0]) }
 
-// start starts the program, for one session with a server.
+// start starts the program for one session with a server.
 func (d *sshDialer) start(t openssh.Target, said *commandText, batch bool) (*subprocess.Process, error) {
 	words := d.commandLine(t, batch)
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stderr = said
 	start := subprocess.Start
 	if batch {
-		start = subprocess.StartGroup // it asks nothing, and so needs no terminal
+		start = subprocess.StartGroup // it asks no questions, so it needs no terminal
 	}
 	p, err := start(cmd)
 	switch {
@@ -98,8 +98,8 @@ func (d *sshDialer) start(t openssh.Target, said *commandText, batch bool) (*sub
 	return p, nil
 }
 
-// commandLine returns the words of the command. Those of the user come first, as for ssh
-// the first value of an option counts.
+// commandLine returns the words of the command. The user's words come first, since ssh uses the
+// first value of an option.
 func (d *sshDialer) commandLine(t openssh.Target, batch bool) []string {
 	c := &d.cfg.SSH
 	var words []string
@@ -129,12 +129,12 @@ func (d *sshDialer) commandLine(t openssh.Target, batch bool) []string {
 	if d.cfg.Quiet {
 		add("-o", "LogLevel=ERROR")
 	}
-	// A session for files needs nothing of these, whatever the configuration says for others.
+	// An SFTP session needs none of these, whatever the configuration says for other sessions.
 	add("-o", "ForwardX11=no", "ForwardAgent=no", "ClearAllForwardings=yes", "PermitLocalCommand=no", "RemoteCommand=none", "RequestTTY=no")
 	return append(words, "-s", "--", t.Host, "sftp")
 }
 
-// explain says why there is no session. ctx is that of the login.
+// explain returns the reason why there is no session. ctx is the context of the login.
 func (d *sshDialer) explain(ctx context.Context, l Location, err error) error {
 	end, ended := errors.AsType[*commandError](err)
 	if ended {
@@ -157,11 +157,11 @@ func (d *sshDialer) explain(ctx context.Context, l Location, err error) error {
 	return failure.Dial.Errorf("connect to %v: %w", l.server, err)
 }
 
-// A commandText is what ssh says on its standard error.
+// A commandText collects ssh's standard error.
 type commandText struct {
 	mu   sync.Mutex
-	pass io.Writer // mu: gets it at once; nil for nobody
-	text []byte    // mu: the end of it
+	pass io.Writer // guarded by mu: receives the text at once; nil for nobody
+	text []byte    // guarded by mu: the end of the text
 }
 
 // Write implements [io.Writer].
@@ -176,15 +176,15 @@ func (t *commandText) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// mute keeps what comes from the terminal, where progress is shown: if it matters, it will
-// be in an error.
+// mute stops copying the text to the terminal, where progress is shown. Errors quote the text if it
+// matters.
 func (t *commandText) mute() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pass = nil
 }
 
-// explain says why a program has ended, of which how is what is known.
+// explain returns the reason why the program exited; how is its wait error.
 func (t *commandText) explain(program string, how error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,28 +199,28 @@ func (t *commandText) explain(program string, how error) error {
 			}
 		}
 	}
-	if t.pass == nil || e.end == nil { // or it has just been read
+	if t.pass == nil || e.end == nil { // otherwise the user has just read it
 		e.last = last
 	}
 	return e
 }
 
-// A commandError says that the program has ended, and why.
+// A commandError reports that the program exited, and why.
 type commandError struct {
 	program string
-	how     error       // what [exec.Cmd.Wait] returned
-	last    string      // line that it has said; "" if that adds nothing
-	end     *commandEnd // nil if that is not known
+	how     error       // the error of [exec.Cmd.Wait]
+	last    string      // last line of its standard error; "" if it adds nothing
+	end     *commandEnd // nil if unknown
 }
 
-// A commandEnd is one of the errors of ssh.
+// A commandEnd describes one of ssh's errors.
 type commandEnd struct {
-	says  string // on its standard error, in small letters: versions differ, and the server's words are in some
+	says  string // part of its standard error in lower case; versions differ, and some texts contain the server's words
 	means string
 	kind  error
 }
 
-// unresolved is the kind of an error about a name without an address.
+// unresolved is the error kind for a name without an address.
 var unresolved = &net.DNSError{Err: "no such host"}
 
 var commandEnds = []commandEnd{
@@ -254,7 +254,7 @@ func (e *commandError) Error() string {
 	return text
 }
 
-// Unwrap returns the kind, and that a connection has ended.
+// Unwrap returns the kind, and io.ErrUnexpectedEOF for the ended connection.
 func (e *commandError) Unwrap() []error {
 	kinds := []error{io.ErrUnexpectedEOF}
 	if e.end != nil {
@@ -263,7 +263,7 @@ func (e *commandError) Unwrap() []error {
 	return kinds
 }
 
-// advice says what the user can do.
+// advice returns what the user can do, or "".
 func (e *commandError) advice(batch bool) string {
 	switch {
 	case errors.Is(e, openssh.ErrAuth):

@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
-// connectByScript connects by a script of the shell in the place of ssh.
+// connectByScript connects through a shell script in place of ssh.
 func connectByScript(t *testing.T, script string, cfg Config) (stderr string, err error) {
 	t.Helper()
 	l, err := Parse("me@lab:f")
@@ -34,8 +34,8 @@ func connectByScript(t *testing.T, script string, cfg Config) (stderr string, er
 	return said.String(), err
 }
 
-// Each way in which ssh fails has its kind, and a text that says what to do. The words of
-// ssh come through, and are not repeated.
+// Each way in which ssh fails has a failure kind, and a message with advice. ssh's own words are
+// passed on, and not repeated.
 func TestSSHCommandFails(t *testing.T) {
 	for _, test := range []struct {
 		script, want string
@@ -72,7 +72,8 @@ func TestSSHCommandFails(t *testing.T) {
 	}
 }
 
-// A program that hangs is ended when its time is over. With a user to ask it may take longer.
+// A program that hangs is killed when its time is over. If there is a user to ask, it may take
+// longer.
 func TestSSHCommandHangs(t *testing.T) {
 	begin := time.Now()
 	_, err := connectByScript(t, "exec sleep 1000", Config{Batch: true, Patience: Patience{Answer: 50 * time.Millisecond}})
@@ -95,13 +96,13 @@ func TestSSHCommandHangs(t *testing.T) {
 	}
 }
 
-// A program that stops in a session, as ssh does whose network has vanished, is given up when the
-// server has been silent for as long as it may be, in as many sessions as a request is made in.
-// None of the programs is left, though they heed no signal but the last.
+// A program that stops during a session, like ssh after the network vanishes, is abandoned once the
+// server has been silent for the allowed time, after as many sessions as a request is tried in. No
+// program is left behind, although they react to no signal but the last.
 func TestSSHCommandStops(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
-	// VERSION, and a STATUS that refuses to say what the limits are.
+	// VERSION, and a STATUS that refuses to report the limits.
 	const script = `echo $$ >> "$0"; printf '\0\0\0\5\2\0\0\0\3\0\0\0\21\145\0\0\0\1\0\0\0\10\0\0\0\0\0\0\0\0'; kill -STOP $$`
 	l, err := Parse("lab:f")
 	if err != nil {
@@ -136,7 +137,7 @@ func TestSSHCommandStops(t *testing.T) {
 	}
 }
 
-// A program that is not there is an error of this machine.
+// A missing program is an error of this machine.
 func TestSSHCommandMissing(t *testing.T) {
 	for _, name := range []string{"haul-test-no-such-program", "/nonexistent/ssh"} {
 		l, err := Parse("lab:f")
@@ -150,7 +151,7 @@ func TestSSHCommandMissing(t *testing.T) {
 	}
 }
 
-// However much the program says, the end of it is kept, in bounded memory.
+// The end of the program's text is kept, in bounded memory.
 func TestSSHCommandText(t *testing.T) {
 	var text commandText
 	for range 1000 {

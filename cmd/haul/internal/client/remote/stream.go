@@ -14,12 +14,12 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// streamBytes is how much of a stream is read at once.
+// streamBytes is the size of one read of a stream.
 const streamBytes = 256 << 10
 
-// Stream writes a remote file to w, which messages call name, in order, and returns how many
-// bytes it has written. A file that can do it itself has several requests in flight. An error
-// of w is a [failure.Local].
+// Stream writes a remote file to w in order, and returns the number of bytes written. Messages call
+// w name. A file that supports it has several requests in flight. An error of w is a
+// [failure.Local].
 func Stream(ctx context.Context, f store.File, w io.Writer, name string) (int64, error) {
 	n, err := stream(ctx, f, w, name)
 	if IsReplaced(err) {
@@ -39,14 +39,14 @@ func stream(ctx context.Context, f store.File, w io.Writer, name string) (int64,
 	return StreamPart(ctx, f, w, name, 0, -1)
 }
 
-// StreamPart is [Stream] of a part: n bytes from off on, or all for less than 0. A file that
-// ends before has fewer.
+// StreamPart is like [Stream] for a part of the file: n bytes from off, or everything from off if n
+// is negative. It writes less if the file ends before.
 func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off, n int64) (done int64, err error) {
 	if n < 0 {
 		n = math.MaxInt64 - off
 	}
 	var r io.Reader = io.NewSectionReader(f, off, n)
-	if s, ok := store.As[*sftpclient.File](f); ok { // which reads ahead
+	if s, ok := store.As[*sftpclient.File](f); ok { // it reads ahead
 		if _, err := s.Seek(off, io.SeekStart); err != nil {
 			return 0, failure.Remote.Wrap(err)
 		}
@@ -76,7 +76,7 @@ func StreamPart(ctx context.Context, f store.File, w io.Writer, name string, off
 	return done, nil
 }
 
-// asSide marks an error as the server's unless it is this machine's.
+// asSide marks an error as the server's unless it is marked as this machine's.
 func asSide(err error) error {
 	if err == nil || errors.Is(err, failure.Local) {
 		return err
@@ -84,14 +84,14 @@ func asSide(err error) error {
 	return failure.Remote.Wrap(err)
 }
 
-// IsReplaced reports whether an error says that a server has another version of a file
-// by now, of which what it says may be shorter.
+// IsReplaced reports whether an error means that the server has a new version of the file. The new
+// version may be shorter.
 func IsReplaced(err error) bool {
 	return errors.Is(err, webclient.ErrChanged) || errors.Is(err, store.ErrChanged) || errors.Is(err, treecopy.ErrChanged)
 }
 
-// afterReplaced says what to do about a file that has another version before all of it
-// has gone to a stream, which messages call name. The rest is of no use to what is there.
+// afterReplaced returns what to do if a file changed before all of it was written to a stream,
+// which messages call name. The rest of the new version does not fit the part already written.
 func afterReplaced(sent int64, name string) string {
 	if sent == 0 {
 		return "nothing has gone to " + name + ": run it again"

@@ -2,7 +2,7 @@
 
 package remote
 
-// The terminal that a process belongs to.
+// The terminal of this process.
 const (
 	terminalIn  = "/dev/tty"
 	terminalOut = "/dev/tty"

@@ -1,6 +1,6 @@
 package remote
 
-// The console that a process belongs to.
+// The console of this process.
 const (
 	terminalIn  = "CONIN$"
 	terminalOut = "CONOUT$"

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A TFTPConfig says how TFTP is spoken. See [tftpclient.Client] for what has no comment here.
+// A TFTPConfig says how to speak TFTP. See [tftpclient.Client] for fields without a comment.
 type TFTPConfig struct {
 	BlockSize    int
 	Window       int
@@ -28,7 +28,7 @@ type TFTPConfig struct {
 	Trace trace.Setup // text goes to standard error
 }
 
-// Target reads the location of files.
+// Target parses the location of files.
 func (c *TFTPConfig) Target(l Location) (tftpclient.Target, error) {
 	t, err := ParseTFTP(l.Text)
 	if err == nil && c.Netascii {
@@ -37,7 +37,7 @@ func (c *TFTPConfig) Target(l Location) (tftpclient.Target, error) {
 	return t, err
 }
 
-// File reads a location that must name a file.
+// File parses a location that must name a file.
 func (c *TFTPConfig) File(l Location) (tftpclient.Target, error) {
 	t, err := c.Target(l)
 	if err == nil {
@@ -48,14 +48,14 @@ func (c *TFTPConfig) File(l Location) (tftpclient.Target, error) {
 	return t, err
 }
 
-// TFTPClients makes clients whose packets are traced together.
+// TFTPClients makes clients that share one packet trace.
 type TFTPClients struct {
 	cfg    TFTPConfig
 	tracer *trace.Recorder // nil for none
 	out    io.Writer
 }
 
-// OpenTFTP checks a configuration, and begins the trace, on out.
+// OpenTFTP checks a configuration, and starts the trace. Its text is written to out.
 func OpenTFTP(cfg TFTPConfig, out io.Writer) (*TFTPClients, error) {
 	o := transfer.Options{BlockSize: cfg.BlockSize, Window: cfg.Window, Timeout: cfg.Timeout, MicroTimeout: cfg.MicroTimeout}
 	if err := o.Check(); err != nil {
@@ -71,7 +71,7 @@ func OpenTFTP(cfg TFTPConfig, out io.Writer) (*TFTPClients, error) {
 	return &TFTPClients{cfg, tracer, out}, nil
 }
 
-// Client returns a client, for one file.
+// Client returns a client for one file.
 func (t *TFTPClients) Client() *tftpclient.Client {
 	c := &tftpclient.Client{
 		BlockSize:    t.cfg.BlockSize,
@@ -89,7 +89,7 @@ func (t *TFTPClients) Client() *tftpclient.Client {
 	return c
 }
 
-// Close ends the trace, and prints what is missing from it.
+// Close ends the trace, and reports which parts of it are missing.
 func (t *TFTPClients) Close() {
 	if t.tracer == nil {
 		return
@@ -99,7 +99,7 @@ func (t *TFTPClients) Close() {
 	}
 }
 
-// ParseTFTP reads a URL of TFTP. Errors are usage errors.
+// ParseTFTP parses a URL of TFTP. Errors are usage errors.
 func ParseTFTP(s string) (tftpclient.Target, error) {
 	t, err := tftpclient.ParseURL(s)
 	switch hint := MissingScheme(s); {
@@ -111,9 +111,9 @@ func ParseTFTP(s string) (tftpclient.Target, error) {
 	return t, failure.Usage.Wrap(err)
 }
 
-// MissingScheme returns the error for a URL without its scheme, the usual slip;
-// package net/url takes it for a path, or the host for another scheme. It returns
-// nil for what is no URL even so.
+// MissingScheme returns the error for a URL without its scheme, a common mistake. Package net/url
+// would take such a URL for a path, or its host for a scheme. It returns nil if s is no URL even
+// with a scheme.
 func MissingScheme(s string) error {
 	if strings.Contains(s, "://") || !strings.Contains(s, "/") || strings.HasPrefix(s, ".") {
 		return nil

@@ -26,10 +26,10 @@ type webDialer struct {
 	asker   *asker
 }
 
-// minNotedPause is the shortest pause that is worth a note.
+// minNotedPause is the shortest pause that haul reports.
 const minNotedPause = time.Second
 
-// waiting notes that a server wants to be asked again later, once for each reason.
+// waiting reports, once for each reason, that a server asks us to try again later.
 func (d webDialer) waiting(host string, status int, pause time.Duration) {
 	if d.cfg.Again != nil {
 		d.cfg.Again(&webclient.StatusError{Code: status})
@@ -41,8 +41,8 @@ func (d webDialer) waiting(host string, status int, pause time.Duration) {
 		host, status, http.StatusText(status), pause.Round(time.Second)))
 }
 
-// reconnecting notes that the connection to a server is lost, once, unless haul soon has
-// another.
+// reconnecting reports, once, that the connection to a server is lost, unless a new attempt follows
+// within minNotedPause.
 func (d webDialer) reconnecting(host string, err error, pause time.Duration) {
 	if d.cfg.Again != nil {
 		d.cfg.Again(err)
@@ -54,8 +54,7 @@ func (d webDialer) reconnecting(host string, err error, pause time.Duration) {
 		host, err, webclient.DefaultAbsenceTimeout))
 }
 
-// connect returns the server of a location. first is the name that is going to be read
-// there first, if that is known.
+// connect returns the server of a location. first is the name to be read first, if known.
 func (d webDialer) connect(l Location, first string) (webServer, error) {
 	c, err := d.client(l.site.root, l, first)
 	if err != nil {
@@ -64,7 +63,7 @@ func (d webDialer) connect(l Location, first string) (webServer, error) {
 	return webServer{c.Tree(), c}, nil
 }
 
-// client returns a client of what is below a URL of the server of a location.
+// client returns a client for a URL on the location's server.
 func (d webDialer) client(root string, l Location, first string) (*webclient.Client, error) {
 	u, err := url.Parse(root)
 	if err != nil {
@@ -105,7 +104,7 @@ func (d webDialer) client(root string, l Location, first string) (*webclient.Cli
 	return c, nil
 }
 
-// TLS returns what the configuration says of certificates.
+// TLS returns the configuration's settings for certificates.
 func (c *WebConfig) TLS() (*tls.Config, error) {
 	t := &tls.Config{InsecureSkipVerify: c.Insecure}
 	switch {
@@ -129,8 +128,8 @@ func (c *WebConfig) TLS() (*tls.Config, error) {
 	return t, nil
 }
 
-// checkPin refuses a fingerprint for a server that shows no certificate. give is what the user
-// can do with its https URL.
+// checkPin returns an error if a fingerprint is set for a server without a certificate. give tells
+// the user what to do with the https URL.
 func (c *WebConfig) checkPin(secure bool, host, give string) error {
 	if c.Fingerprint == "" || secure {
 		return nil
@@ -138,13 +137,13 @@ func (c *WebConfig) checkPin(secure bool, host, give string) error {
 	return failure.Usage.Errorf("--fingerprint: %s shows no certificate over http, and anybody can be the server; %s its https URL", host, give)
 }
 
-// pin has connections accept one certificate alone, whatever its names and its signer are.
+// pin lets connections accept only one certificate, whatever its names and its issuer.
 func pin(t *tls.Config, fingerprint string) error {
 	want, err := hex.DecodeString(strings.ReplaceAll(fingerprint, ":", ""))
 	if err != nil || len(want) != sha256.Size {
 		return failure.Usage.Errorf("--fingerprint %s: it is a SHA-256, of 64 hexadecimal digits with or without colons", console.Visible(fingerprint))
 	}
-	t.InsecureSkipVerify = true // VerifyConnection does
+	t.InsecureSkipVerify = true // VerifyConnection verifies it
 	t.VerifyConnection = func(s tls.ConnectionState) error {
 		if sum := sha256.Sum256(s.PeerCertificates[0].Raw); !bytes.Equal(sum[:], want) {
 			err := fmt.Errorf("its certificate has the SHA-256 fingerprint %x, and --fingerprint wants another; has the server been replaced, or is another one on the way?", sum)
@@ -155,8 +154,7 @@ func pin(t *tls.Config, fingerprint string) error {
 	return nil
 }
 
-// password finds the user and the password for a server: in netrc, or from who
-// sits at the terminal.
+// password returns the user and the password for a server, from netrc or by asking the user.
 func (d webDialer) password(ctx context.Context, u *url.URL, user, realm string) (string, string, error) {
 	if u.Scheme == "http" {
 		d.notices.printf("warning: %s asks for a password, which goes there unencrypted, and everybody on the way can read it; https encrypts it", u.Host)
@@ -190,7 +188,7 @@ func (d webDialer) password(ctx context.Context, u *url.URL, user, realm string)
 	return user, password, nil
 }
 
-// cannotAsk says what to do where nobody can be asked.
+// cannotAsk returns an error that says what to do if there is no answer.
 func cannotAsk(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -201,7 +199,7 @@ func cannotAsk(err error) error {
 	return fmt.Errorf("%w: %w", webclient.ErrLogin, err)
 }
 
-// loginOf returns what answers a web server that asks for a login, by the password in a
+// loginOf returns a function that answers a web server's request for a login with the password in a
 // file.
 func loginOf(l Location, passwordFile string) (func(context.Context, string, string, string) (string, string, error), error) {
 	if l.site.user == "" {
@@ -211,12 +209,12 @@ func loginOf(l Location, passwordFile string) (func(context.Context, string, str
 	return func(_ context.Context, user, _, _ string) (string, string, error) { return user, password, nil }, err
 }
 
-// A noTerminalForWeb says that a web server needs a login, and there is no terminal.
+// A noTerminalForWeb reports that a web server needs a login, and there is no terminal to ask on.
 type noTerminalForWeb struct{ error }
 
 func (noTerminalForWeb) Error() string {
 	return "needs a login, and there is no terminal to ask on: use --password-file or ~/.netrc"
 }
 
-// Unwrap returns the kind of error, and why haul could not ask.
+// Unwrap returns the kind of the error, and why haul could not ask.
 func (e noTerminalForWeb) Unwrap() []error { return []error{webclient.ErrLogin, e.error} }

@@ -13,8 +13,7 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A webServer is a server of HTTP. There are no modes, links or owners, and a file is
-// removed alone.
+// A webServer is an HTTP server. It has no modes, links or owners, and removes files one at a time.
 type webServer struct {
 	store.Tree
 	client *webclient.Client
@@ -22,28 +21,28 @@ type webServer struct {
 
 func (w webServer) Close() error { return w.client.Close() }
 
-// Path returns the name of a location.
+// Path returns the name of a location on the server.
 func (webServer) Path(_ context.Context, l Location) (string, error) { return l.webName(), nil }
 
-// Source has a name below the root.
+// Source returns the location's place below the root.
 func (w webServer) Source(_ context.Context, l Location) (Place, error) {
 	return Place{Tree: w.Tree, Name: inRoot("/" + l.Path)}, nil
 }
 
-// Target is Source, with directories that are there if the user says so.
+// Target is like Source, but takes a directory for existing if the user named it as one.
 func (w webServer) Target(_ context.Context, l Location, several bool) (Place, error) {
 	p, dir := targetOf(l, several)
 	p.Tree = webTree{w.Tree, dir}
 	return p, nil
 }
 
-// Capabilities returns those of HTTP.
+// Capabilities returns the capabilities of HTTP.
 func (w webServer) Capabilities() store.Capabilities { return store.CapabilitiesOf(w.Tree) }
 
-// listBatch is how many entries of a directory are taken at once.
+// listBatch is how many entries of a directory are read at once.
 const listBatch = 256
 
-// List lists a directory. Sizes and times may take a request for each entry.
+// List lists a directory. Sizes and times may cost a request for each entry.
 func (w webServer) List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error) {
 	if !details {
 		return w.ReadDir(ctx, dir)
@@ -51,7 +50,7 @@ func (w webServer) List(ctx context.Context, dir string, details bool) ([]fs.Dir
 	return listAll(w.OpenDir(ctx, dir))
 }
 
-// listAll returns the entries of an open directory, unless opening it has failed.
+// listAll returns the entries of an open directory, or err if opening it failed.
 func listAll(entries store.Entries, err error) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
@@ -73,18 +72,18 @@ func listAll(entries store.Entries, err error) ([]fs.DirEntry, error) {
 	}
 }
 
-// A webTree is a web server that files are sent to. Not all of those tell what
-// they have, and some know of no directories.
+// A webTree is a web server as the target of a copy. Not every such server reports what it has, and
+// some have no directories.
 type webTree struct {
 	store.Tree
-	dir string // a name that the user says is a directory's; "" for none
+	dir string // a name that the user gave as a directory; "" for none
 }
 
-// Capabilities returns those of the server.
+// Capabilities returns the capabilities of the server.
 func (t webTree) Capabilities() store.Capabilities { return store.CapabilitiesOf(t.Tree) }
 
-// Stat takes what the server will not tell for missing: if it is there, the PUT
-// will tell.
+// Stat reports a file as missing if the server refuses to say. If the file exists after all, the
+// PUT will report it.
 func (t webTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	if name == t.dir {
 		return assumedDir(path.Base(name)), nil
@@ -96,12 +95,12 @@ func (t webTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return fi, err
 }
 
-// Lstat is Stat.
+// Lstat is the same as Stat.
 func (t webTree) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return t.Stat(ctx, name)
 }
 
-// An assumedDir is a directory that is said to be there.
+// An assumedDir is a directory that is assumed to exist.
 type assumedDir string
 
 func (d assumedDir) Name() string     { return string(d) }
