@@ -128,8 +128,8 @@ func (c *WebConfig) TLS() (*tls.Config, error) {
 	return t, nil
 }
 
-// checkPin returns an error if a fingerprint is set for a server without a certificate. give tells
-// the user what to do with the https URL.
+// checkPin returns an error if a fingerprint is set for a server without a certificate. give says
+// what the user can do with the https URL.
 func (c *WebConfig) checkPin(secure bool, host, give string) error {
 	if c.Fingerprint == "" || secure {
 		return nil
