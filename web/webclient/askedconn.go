@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// dialer is what a transport dials by.
+// A dialer is the DialContext of a transport.
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// asked returns a dialer of connections from which nothing is read before something was
-// written. A server of SSH, for one, sends a line before it is asked. So that line is read as
-// the answer, and the error shows it. Otherwise package http closes the connection, if the line
-// comes before the request is on its way, and does not say why.
+// asked returns a dialer of connections from which nothing is read before something was written.
+// Some servers, such as SSH, send a line before they get a request. With this dialer that line is
+// read as the answer, and the error shows it. Otherwise package http closes the connection if the
+// line arrives before the request is sent, and does not give the reason.
 func asked(dial dialer) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -43,7 +43,7 @@ func (c *askedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// ReadFrom leaves a file to the kernel (sendfile), as package http would.
+// ReadFrom leaves the copying of a file to the kernel (sendfile), as package http would.
 func (c *askedConn) ReadFrom(r io.Reader) (int64, error) {
 	c.ask()
 	return io.Copy(c.Conn, r)

@@ -9,33 +9,32 @@ import (
 )
 
 const (
-	// maxTries is how often in a row a request may fail before it is given up. A
-	// server that has answered before is asked for longer: see Config.AbsenceTimeout.
+	// maxTries is how often in a row a request may fail before the client gives up. For a server
+	// that has answered before it tries longer: see Config.AbsenceTimeout.
 	maxTries = 5
 
-	// maxSilence is how often in a row a request may go without an answer:
-	// each time takes AnswerTimeout or StallTimeout.
+	// maxSilence is how often in a row a request may get no answer: each time takes AnswerTimeout
+	// or StallTimeout.
 	maxSilence = 2
 
-	// maxRetryAfter is the longest Retry-After (RFC 9110 §10.2.3) that is waited
-	// for. A server that asks for more is taken at its word, and left alone.
+	// maxRetryAfter is the longest Retry-After (RFC 9110 §10.2.3) that the client waits for. If the
+	// server names a longer one, the client does not try again.
 	maxRetryAfter = 2 * time.Minute
 
-	// lockedPatience is for how long a server may take to notice that the connection
-	// of an upload that is to be resumed is gone: DefaultStall, and some more.
+	// lockedPatience is how long a server may take to notice that the connection of an upload is
+	// gone that is to be resumed: DefaultStall, and some more.
 	lockedPatience = 90 * time.Second
 )
 
-// attempts counts the failures in a row of something that is tried again. The zero
-// value is of something that was not tried yet.
+// attempts counts failures in a row. The zero value means that nothing was tried yet.
 type attempts struct {
-	begun    bool      // a part of a transfer has moved that can be resumed from there
+	begun    bool      // part of a transfer is done, and it can be resumed from there
 	tries    int       // failures in a row
-	silences int       // of them, those that ended without an answer
-	since    time.Time // when the first of them failed
+	silences int       // those of tries that ended without an answer
+	since    time.Time // the time of the first of these failures
 }
 
-// moved begins the count anew: some of what was asked for was transferred.
+// moved resets the count, because some data was transferred.
 func (e *attempts) moved() { *e = attempts{begun: e.begun} }
 
 // count counts a try that has failed.
@@ -45,27 +44,26 @@ func (e *attempts) count() {
 	}
 }
 
-// late reports whether it was tried often enough, and for as long as there is patience.
+// late reports whether there were enough tries, for at least as long as patience.
 func (e *attempts) late(patience time.Duration) bool {
 	return e.tries >= maxTries && time.Since(e.since) >= patience
 }
 
-// again reports whether there is a point in sending a request again that had this
-// answer or error, and after which pause. It calls the hook for waiting.
+// again reports whether it makes sense to send a request again after this answer or error, and
+// after which pause. It calls the hook for waiting.
 func (c *Client) again(e *attempts, a *response, err error) (pause time.Duration, again bool) {
 	if err != nil {
 		return c.againAfterLoss(e, err)
 	}
-	if !hasNoTime(a.StatusCode) && a.StatusCode != http.StatusLocked { // by an upload whose end the server has yet to see
+	if !hasNoTime(a.StatusCode) && a.StatusCode != http.StatusLocked { // locked by an upload whose end the server has not noticed yet
 		return 0, false
 	}
 	after, said := parseRetryAfter(a.Header.Get("Retry-After"), time.Now())
 	return c.againAfterRefusal(e, a.StatusCode, after, said)
 }
 
-// againAfterLoss is again for a request that was not answered. A server that has
-// answered before may be restarting, so it is waited for; one that never has is
-// taken to be down.
+// againAfterLoss is again for a request without an answer. A server that has answered before may be
+// restarting, so the client waits for it; one that never has is considered down.
 func (c *Client) againAfterLoss(e *attempts, err error) (pause time.Duration, again bool) {
 	c.mu.Lock()
 	reached := c.reached
@@ -92,10 +90,10 @@ func (c *Client) againAfterLoss(e *attempts, err error) (pause time.Duration, ag
 	return pause, true
 }
 
-// againAfterRefusal is again for a request that the server has no time for. If it has
-// said when to come again, that counts; if not, and a transfer is under way, it may be
-// a proxy whose server is gone. An upload under way may have locked itself out, as long
-// as the server has not noticed that its last connection is gone.
+// againAfterRefusal is again for a request that the server is too busy for. If the server named a
+// time, that applies. If it did not, and a transfer is under way, the answer may come from a proxy
+// whose server is gone. A resumed upload may be locked by its own previous connection, as long as
+// the server has not noticed that this is gone.
 func (c *Client) againAfterRefusal(e *attempts, status int, after time.Duration, said bool) (pause time.Duration, again bool) {
 	e.count()
 	patience := time.Duration(0)
@@ -117,20 +115,20 @@ func (c *Client) againAfterRefusal(e *attempts, status int, after time.Duration,
 	return pause, true
 }
 
-// backOff returns how long to wait after so many tries: by half more or less than what
-// doubles with each, up to most. It is random, so that many who were cut off together
-// do not come back together.
+// backOff returns the pause after so many tries. Its mean doubles with each try, up to most, and it
+// varies by up to half. It is random, so that many clients that were cut off together do not come
+// back together.
 func (c *Client) backOff(tries int, most time.Duration) time.Duration {
 	d := min(c.pause<<min(tries-1, 10), most)
 	return d/2 + rand.N(d)
 }
 
-// isAway reports whether a status is that of a proxy, or a server, for want of another
-// that may be back soon.
+// isAway reports whether a status means that a server, or the server behind a proxy, is unavailable
+// and may be back soon.
 func isAway(code int) bool {
 	return code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout
 }
 
-// hasNoTime reports whether a status asks to come again later: that of a server that is
-// away, or that is asked too often.
+// hasNoTime reports whether a status asks the client to come back later: the server is unavailable,
+// or gets too many requests.
 func hasNoTime(code int) bool { return isAway(code) || code == http.StatusTooManyRequests }

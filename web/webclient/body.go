@@ -9,41 +9,39 @@ import (
 	"time"
 )
 
-// expectFrom is from how many bytes on the server is asked whether it wants an
-// upload before it is sent (RFC 9110 §10.1.1). For less that takes longer than
-// sending it.
+// expectFrom is the size from which on the server is asked whether it accepts an upload before it
+// is sent (RFC 9110 §10.1.1). For less, asking takes longer than sending.
 const expectFrom = 1 << 20
 
-// maxCommit is how long a server may take to answer a PUT all of which
-// it has: it may have a slow disk to wait for.
+// maxCommit is how long a server may take to answer a PUT that it has completely received: it may
+// have to wait for a slow disk.
 const maxCommit = 10 * time.Minute
 
-// errInOrder says that an upload is written from its start to its end.
+// errInOrder means that an upload must be written from start to end.
 var errInOrder = fmt.Errorf("%w: HTTP takes what is sent in order, without gaps", errors.ErrUnsupported)
 
-// A putBody is the content of a PUT. One goroutine gives what is to be sent,
-// by write or fill, and the transport takes it. The last byte of a body whose size
-// is known is not sent before commit.
+// A putBody is the content of a PUT. One goroutine provides the data, by write or fill, and the
+// transport reads it. The last byte of a body of known size is not sent before commit.
 type putBody struct {
 	mu    sync.Mutex
-	moved *sync.Cond // of all that changes
+	moved *sync.Cond // signals every change
 
-	total int64 // offset of the end; -1 if that is not known
+	total int64 // offset of the end; -1 if unknown
 	first int64 // offset at which the request begins
-	at    int64 // offset of what is sent next
+	at    int64 // offset of the next byte to send
 
-	chunk     []byte      // given by write
-	src       io.ReaderAt // given by fill
+	chunk     []byte      // from write
+	src       io.ReaderAt // from begins
 	srcStart  int64
 	srcEnd    int64
-	reading   int  // how many read src now, for the transport
+	reading   int  // number of transport reads of src under way
 	last      byte // held back, if held
-	held      bool // for good: it may be sent again
+	held      bool // stays set: the last byte may be sent again
 	committed bool
-	err       error // why there is no more
+	err       error // why no more data will come
 	local     error // src has failed
 
-	turn  int // counts the readers that there have been
+	turn  int // number of the current reader; earlier ones have ended
 	timer *time.Timer
 	stall time.Duration
 }
@@ -54,15 +52,15 @@ func newPutBody(total, first int64) *putBody {
 	return b
 }
 
-// attach makes it the content of a request, whose timer runs while the transport
-// has something to send, or the server something to answer.
+// attach makes the body the content of a request. The request's timer runs while the transport has
+// data to send, or the server has to answer.
 func (b *putBody) attach(req *http.Request, timer *time.Timer, stall time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.timer, b.stall = timer, stall
 	req.ContentLength = -1
 	if b.committed && b.total < 0 && b.at == b.first && len(b.chunk) == 0 {
-		b.total = b.at // there is nothing at all
+		b.total = b.at // the file is empty
 	}
 	if b.total >= 0 {
 		req.ContentLength = b.total - b.first
@@ -85,13 +83,14 @@ func (b *putBody) attach(req *http.Request, timer *time.Timer, stall time.Durati
 	}
 }
 
-// reader returns what the transport reads from now on. The caller holds mu.
+// reader returns the reader for the next attempt of the transport, and ends the previous one. The
+// caller holds mu.
 func (b *putBody) reader() io.ReadCloser {
 	b.turn++
 	return &bodyReader{b, b.turn}
 }
 
-// A bodyReader is a body as one attempt to send it sees it.
+// A bodyReader reads a body for one attempt to send it.
 type bodyReader struct {
 	b    *putBody
 	turn int
@@ -107,9 +106,9 @@ func (r *bodyReader) Read(p []byte) (n int, err error) {
 	defer b.mu.Unlock()
 	for {
 		if r.turn != b.turn {
-			return 0, io.ErrClosedPipe // the request is sent anew, by another
+			return 0, io.ErrClosedPipe // another reader sends the request again
 		}
-		b.timer.Stop() // this side may take its time
+		b.timer.Stop() // only the server's time is limited
 		if b.err != nil {
 			return 0, b.err
 		}
@@ -127,7 +126,7 @@ func (r *bodyReader) Read(p []byte) (n int, err error) {
 	}
 }
 
-// reach returns up to where may be sent now.
+// reach returns the offset up to which data may be sent now.
 func (b *putBody) reach() int64 {
 	switch {
 	case b.total < 0:
@@ -138,8 +137,7 @@ func (b *putBody) reach() int64 {
 	return b.total - 1
 }
 
-// take moves what there is to p. It reports whether all has been sent. The caller
-// holds mu.
+// take moves available data to p. It reports whether everything has been sent. The caller holds mu.
 func (b *putBody) take(p []byte) (n int, over bool) {
 	room := int(min(int64(len(p)), b.reach()-b.at))
 	switch {
@@ -162,7 +160,7 @@ func (b *putBody) take(p []byte) (n int, over bool) {
 	return n, false
 }
 
-// read reads from src. The caller holds mu, which is free meanwhile.
+// read reads from src. The caller holds mu, which is released meanwhile.
 func (b *putBody) read(p []byte) int {
 	src, at, turn := b.src, b.at, b.turn
 	b.reading++
@@ -172,7 +170,7 @@ func (b *putBody) read(p []byte) int {
 	b.reading--
 	b.moved.Broadcast()
 	if turn != b.turn {
-		return 0 // what was read is sent again by another
+		return 0 // another reader sends these bytes again
 	}
 	if n == 0 {
 		if err == io.EOF || err == nil {
@@ -183,7 +181,7 @@ func (b *putBody) read(p []byte) int {
 	return n
 }
 
-// fail ends the body by an error. The caller holds mu.
+// fail ends the body with an error, unless it has one. The caller holds mu.
 func (b *putBody) fail(err error, local bool) {
 	if b.err == nil {
 		b.err = err
@@ -194,15 +192,14 @@ func (b *putBody) fail(err error, local bool) {
 	b.moved.Broadcast()
 }
 
-// abort ends the body by an error, unless it has ended before.
+// abort ends the body with an error, unless it has ended before.
 func (b *putBody) abort(err error, local bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fail(err, local)
 }
 
-// write gives p to be sent, and waits until it is, but for a last byte that is
-// held back.
+// write provides p, and waits until it is sent, except for a last byte that is held back.
 func (b *putBody) write(p []byte) (n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,7 +217,7 @@ func (b *putBody) write(p []byte) (n int, err error) {
 	return n, b.err
 }
 
-// begins says that what lies between two offsets is read from src.
+// begins makes src the source of the bytes between two offsets.
 func (b *putBody) begins(src io.ReaderAt, start, end int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,8 +225,8 @@ func (b *putBody) begins(src io.ReaderAt, start, end int64) {
 	b.moved.Broadcast()
 }
 
-// fill waits until what begins said is sent, but for a last byte that is held
-// back. It returns how much is.
+// fill waits until the bytes announced by begins are sent, except for a last byte that is held
+// back. It returns how many were sent.
 func (b *putBody) fill() (n int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -237,7 +234,7 @@ func (b *putBody) fill() (n int64, err error) {
 		b.moved.Wait()
 	}
 	if b.err == nil && b.srcEnd == b.total {
-		// Under mu, as the transport must not go back from here on.
+		// This holds mu, because the transport must not go back from here on.
 		var last [1]byte
 		if n, err := b.src.ReadAt(last[:], b.total-1); n == 1 {
 			b.last, b.held = last[0], true
@@ -268,7 +265,7 @@ func (b *putBody) release() {
 	}
 }
 
-// commit says that all was given.
+// commit says that all data was provided.
 func (b *putBody) commit() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -276,39 +273,38 @@ func (b *putBody) commit() {
 	b.moved.Broadcast()
 }
 
-// rewind has everything sent again, and reports whether that can be done.
+// rewind restarts the request's content from its beginning, and reports whether that is possible.
 func (b *putBody) rewind() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.rewindTo(b.first)
 }
 
-// rewindTo goes back to an offset from which all is there still, and reports
-// whether it is. The caller holds mu.
+// rewindTo goes back to an offset if all bytes from there on are still available, and reports
+// whether they are. The caller holds mu.
 func (b *putBody) rewindTo(off int64) bool {
 	if !b.reaches(off) {
 		return false
 	}
-	b.turn++ // who reads now reads no more
+	b.turn++ // the current reader ends
 	b.at = off
 	b.moved.Broadcast()
 	return true
 }
 
-// reaches reports whether all from an offset on is there still. The caller holds mu.
+// reaches reports whether all bytes from an offset on are still available. The caller holds mu.
 func (b *putBody) reaches(off int64) bool {
 	return b.at == off || b.src != nil && off >= b.srcStart && b.err == nil
 }
 
-// restarts reports whether restart can be done.
+// restarts reports whether restart is possible.
 func (b *putBody) restarts(off int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.reaches(off)
 }
 
-// restart has the next request begin at an offset, and reports whether that can
-// be done.
+// restart makes the next request begin at an offset, and reports whether that is possible.
 func (b *putBody) restart(off int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -319,7 +315,7 @@ func (b *putBody) restart(off int64) bool {
 	return true
 }
 
-// sent returns up to where it has been given to the transport.
+// sent returns the offset up to which the transport has taken the data.
 func (b *putBody) sent() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -333,14 +329,14 @@ func (b *putBody) begin() int64 {
 	return b.first
 }
 
-// complete reports whether all was sent.
+// complete reports whether everything was sent.
 func (b *putBody) complete() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.committed && (b.total < 0 || b.at == b.total)
 }
 
-// localError returns why this side's source has failed, if it has.
+// localError returns why the source failed, if it did.
 func (b *putBody) localError() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,10 +18,9 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// firstPause is how long the second try waits, on average; each one
-// after that waits twice as long as the one before, up to maxPause, or
-// to maxLossPause if it is a connection that was lost: a server that is back
-// is soon found.
+// firstPause is how long the second try waits, on average. Each later try waits twice as long, up
+// to maxPause, or up to maxLossPause if a connection was lost, so that a server that is back is
+// found soon.
 const (
 	firstPause   = 200 * time.Millisecond
 	maxPause     = 10 * time.Second
@@ -36,7 +35,7 @@ const (
 	// maxHeader is how many bytes the headers of an answer may have.
 	maxHeader = 64 << 10
 
-	// maxIdle is how long an idle connection is kept.
+	// maxIdle is how long an idle connection stays open.
 	maxIdle = 30 * time.Second
 )
 
@@ -49,49 +48,47 @@ const (
 //	defer c.Close()
 //	f, err := c.Open(ctx, "disk.raw")
 //
-// A file that is opened is asked for at once, as a whole. If that takes long, and
-// the server says that it has ranges (RFC 9110 §14), FetchTo continues over several
-// connections, each of which asks for the next part; their number adapts to the
-// rate. All parts are guarded by what the server says of the version of the file: a
-// strong ETag, or else a Last-Modified that is strong (RFC 9110 §8.8). A file that
-// has neither is read over one connection, and what is lost on the way is not
-// asked for again: it could be a part of another.
+// Opening a file requests the whole of it at once. If the transfer takes long and the server
+// supports ranges (RFC 9110 §14), FetchTo continues over several connections, each of which
+// requests the next part; their number adapts to the rate. If-Range on all requests ensures that
+// the parts belong to one version of the file: by a strong ETag, or else by a Last-Modified that is
+// strong (RFC 9110 §8.8). A file without either is read over one connection and not resumed when
+// that is lost, since the rest could belong to another version.
 //
-// An upload is a PUT. The server has all of it but for its last byte before
-// Commit, so that it has its name then and not before. HTTP has no such thing as
-// a directory to make, a file to rename, or a mode: hence a Client is no [store.Tree],
-// but package treecopy copies from it and to it. Directories are listed where the server does so in JSON,
-// as haul's own, nginx's (autoindex_format json) and Caddy's do, or by a page of
-// Apache, nginx, lighttpd or Python's http.server.
+// An upload is a PUT. Its last byte is sent by Commit, so the file does not get its name before.
+// HTTP cannot make directories, rename files or set modes. Hence a Client is no [store.Tree], but
+// package treecopy copies from it and to it. Directories are listed if the server does so in JSON,
+// as haul, nginx (autoindex_format json) and Caddy do, or by an HTML page of Apache, nginx,
+// lighttpd or Python's http.server.
 //
-// Any goroutine may call its methods.
+// Its methods may be called from any goroutine.
 type Client struct {
 	base    *url.URL // ends in a slash
 	config  Config
 	life    context.Context // ends with Close
 	end     context.CancelCauseFunc
-	any     *http.Client // HTTP/2 where the server has it
-	own     *http.Client // HTTP/1.1 alone, so that each request has a connection of its own
+	any     *http.Client // HTTP/2 if the server supports it
+	own     *http.Client // HTTP/1.1 only, so that each request has its own connection
 	conns   *connLimit
 	account account
-	pause   time.Duration // firstPause, but in tests
+	pause   time.Duration // firstPause, except in tests
 
 	mu      sync.Mutex
-	first   *response // mu: what Stat has begun to read of config.First
-	stated  bool      // mu: that was tried
-	reached bool      // mu: the server has answered before, or taken something
-	parts   int       // mu: 1 if it takes uploads in parts, -1 if not, 0 if that is not known
+	first   *response // mu: the answer for config.First that Stat has begun to read
+	stated  bool      // mu: Stat has tried that
+	reached bool      // mu: the server has answered before, or received something
+	parts   int       // mu: 1 if the server accepts uploads in parts, -1 if not, 0 if unknown
 
-	// mu: names whose next upload begins anew, those between Discard and Create.
+	// mu: names whose next upload starts from scratch: those between Discard and Create.
 	anew map[string]bool
 }
 
-// New returns a client of what is below a URL of http or https. It does not
-// connect yet. A user or a password in the URL is refused: see [Config].
+// New returns a client for the files below an http or https URL. It does not connect yet. A user or
+// a password in the URL is refused: see [Config].
 func New(root string, c Config) (*Client, error) {
 	base, err := url.Parse(root)
 	if err != nil {
-		return nil, fmt.Errorf("webclient: %w", errors.Unwrap(err)) // its text has the URL, which may hold a secret
+		return nil, fmt.Errorf("webclient: %w", errors.Unwrap(err)) // the error's text has the URL, which may hold a secret
 	}
 	switch {
 	case base.Scheme != "http" && base.Scheme != "https":
@@ -129,7 +126,7 @@ func New(root string, c Config) (*Client, error) {
 	return client, nil
 }
 
-// httpClient returns one that speaks HTTP/2 or does not.
+// httpClient returns an HTTP client with or without HTTP/2.
 func (c *Client) httpClient(http2 bool) *http.Client {
 	dial := dialer(c.config.Dial)
 	if dial == nil {
@@ -143,12 +140,12 @@ func (c *Client) httpClient(http2 bool) *http.Client {
 		DialContext:            asked(dial),
 		TLSHandshakeTimeout:    c.config.ConnectTimeout,
 		Protocols:              protocols,
-		DisableCompression:     true, // a file is to come as it is: RFC 9110 §12.5.3
+		DisableCompression:     true, // a file must arrive unchanged: RFC 9110 §12.5.3
 		MaxResponseHeaderBytes: maxHeader,
 		MaxConnsPerHost:        c.config.Conns,
 		MaxIdleConnsPerHost:    c.config.Conns,
 		IdleConnTimeout:        maxIdle,
-		ExpectContinueTimeout:  time.Second, // a server that knows nothing of it: RFC 9110 §10.1.1
+		ExpectContinueTimeout:  time.Second, // for servers that do not support it: RFC 9110 §10.1.1
 		WriteBufferSize:        64 << 10,
 	}
 	if c.config.TLS != nil {
@@ -157,7 +154,7 @@ func (c *Client) httpClient(http2 bool) *http.Client {
 	return &http.Client{Transport: &transport{c, t}, CheckRedirect: c.checkRedirect}
 }
 
-// Close ends all that is under way, and closes the connections.
+// Close ends all requests and closes the connections.
 func (c *Client) Close() error {
 	c.end(fs.ErrClosed)
 	c.mu.Lock()
@@ -180,8 +177,7 @@ func (c *Client) URL(name string) string {
 	return u.String()
 }
 
-// urlOf returns what is asked for a name, or, with a slash, for the directory of
-// that name.
+// urlOf returns the URL of a name or, with slash, of the directory with that name.
 func (c *Client) urlOf(name string, slash bool) *url.URL {
 	u := *c.base
 	u.RawQuery = c.config.Query
@@ -198,8 +194,8 @@ func (c *Client) urlOf(name string, slash bool) *url.URL {
 	return &u
 }
 
-// escapeName writes a name as a path of a URL. A plus is escaped too: there are
-// servers that take it for a space.
+// escapeName escapes a name for the path of a URL. It escapes a plus too, because some servers
+// decode it as a space.
 func escapeName(name string) string {
 	elements := strings.Split(name, "/")
 	for i, e := range elements {
@@ -208,7 +204,7 @@ func escapeName(name string) string {
 	return strings.Join(elements, "/")
 }
 
-// checkName returns an error for what is no name of a store, or if ctx has ended.
+// checkName returns an error if the name is invalid in a store, or if ctx has ended.
 func checkName(ctx context.Context, name string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -219,7 +215,7 @@ func checkName(ctx context.Context, name string) error {
 	return nil
 }
 
-// fail says what was attempted on what, once.
+// fail adds the operation and the URL to an error, unless it has them.
 func (c *Client) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -240,14 +236,14 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 	case req.URL.Scheme == "http" && via[len(via)-1].URL.Scheme == "https":
 		return redirectError{fmt.Errorf("%w: a redirect from https to http://%s, where others can read and change the file", ErrProtocol, servertext.Cut(req.URL.Host))}
 	case req.Method != via[0].Method:
-		// 301, 302 and 303 turn a PUT or a DELETE into a GET, whose answer would
-		// be taken for that of the other.
+		// 301, 302 and 303 turn a PUT or a DELETE into a GET, whose answer would be taken for the
+		// answer to the original request.
 		return redirectError{fmt.Errorf("%w: a redirect that turns %s into %s", ErrProtocol, via[0].Method, req.Method)}
 	}
 	return nil
 }
 
-// sameOrigin reports whether two URLs are of one server (RFC 6454 §5).
+// sameOrigin reports whether two URLs belong to one server (RFC 6454 §5).
 func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
 }
@@ -262,20 +258,19 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// A request is what is asked of the server.
+// A request is a request to the server.
 type request struct {
 	method   string
 	url      *url.URL
 	header   http.Header
-	body     *putBody      // of a PUT, or nil
-	own      bool          // on a connection of its own
-	conn     *connSlot     // the connection that it may take; nil to wait for one
-	patience time.Duration // until the answer's headers; 0 means the configuration's
+	body     *putBody      // the content of a PUT, or nil
+	own      bool          // needs its own connection
+	conn     *connSlot     // the connection slot for it; nil to wait for one
+	patience time.Duration // the timeout for the answer's headers; 0 means the configuration's
 }
 
-// A response is an answer whose headers have come. Its body ends by an error
-// if nothing of it comes for too long; time in which it is not being read does not
-// count.
+// A response is an answer whose headers have arrived. Reading its body fails if nothing arrives for
+// too long; time without a pending read does not count.
 type response struct {
 	*http.Response
 	ctx    context.Context
@@ -301,8 +296,7 @@ func (a *response) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// close ends the answer, wherever it is. One that was read to its end leaves its
-// connection to others.
+// close ends the answer at any point. If it was read to its end, its connection can be reused.
 func (a *response) close() {
 	_ = a.Body.Close()
 	a.timer.Stop()
@@ -311,21 +305,20 @@ func (a *response) close() {
 	a.conn.release()
 }
 
-// follow has the answer end with another context than before.
+// follow makes the answer end with ctx instead of its previous context.
 func (a *response) follow(ctx context.Context) {
 	a.unlink()
 	a.unlink = context.AfterFunc(ctx, func() { a.cancel(context.Cause(ctx)) })
 }
 
-// A transport sends requests with what this client has to say in each.
+// A transport adds the client's header fields to each request.
 type transport struct {
 	c *Client
 	*http.Transport
 }
 
-// RoundTrip sends one request. It sends the login to the client's own server only,
-// not to another that a redirect leads to. It sends no Referer, which may be a
-// secret.
+// RoundTrip sends one request. It sends the login to the client's own server only, not to another
+// one that a redirect leads to. It sends no Referer, which may hold a secret.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := new(http.Request)
 	*r = *req

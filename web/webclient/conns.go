@@ -5,33 +5,32 @@ import (
 	"sync/atomic"
 )
 
-// connLimit bounds the connections of a client. A request over HTTP/1.1 holds
-// one until its answer is closed. Over HTTP/2 one connection is for all requests
-// but those that want one of their own.
+// connLimit bounds the connections of a client. A request over HTTP/1.1 holds one until its answer
+// is closed. Over HTTP/2 all requests share one connection, except those that want their own.
 type connLimit struct {
 	slots  chan struct{}
 	shared chan struct{} // closed once the server has answered over HTTP/2
-	http2  atomic.Bool   // it has
+	http2  atomic.Bool   // the server has answered over HTTP/2
 }
 
 func newConnLimit(n int) *connLimit {
 	return &connLimit{slots: make(chan struct{}, n), shared: make(chan struct{})}
 }
 
-// A connSlot is the right of one request to a connection.
+// A connSlot allows one request to use a connection.
 type connSlot struct {
 	of   *connLimit
 	held atomic.Bool
 }
 
-// release gives the right back. To do so again does nothing.
+// release gives the slot back. Further calls do nothing.
 func (s *connSlot) release() {
 	if s.held.CompareAndSwap(true, false) {
 		<-s.of.slots
 	}
 }
 
-// take waits for a connection. own says that the request wants one of its own.
+// take waits for a free connection. own says that the request wants its own.
 func (c *connLimit) take(ctx context.Context, own bool) (*connSlot, error) {
 	if s, ok := c.tryTake(own); ok {
 		return s, nil
@@ -51,7 +50,7 @@ func (c *connLimit) take(ctx context.Context, own bool) (*connSlot, error) {
 	return s, nil
 }
 
-// tryTake is take that does not wait. It is not ok if there is none.
+// tryTake is take without waiting. ok is false if no connection is free.
 func (c *connLimit) tryTake(own bool) (s *connSlot, ok bool) {
 	s = &connSlot{of: c}
 	if c.http2.Load() && !own {
@@ -66,8 +65,8 @@ func (c *connLimit) tryTake(own bool) (s *connSlot, ok bool) {
 	}
 }
 
-// answered notes which version of HTTP the server speaks. The connection of the
-// first answer over HTTP/2 stays for all others.
+// answered records the HTTP version of the server. The connection of the first HTTP/2 answer stays
+// open for all other requests.
 func (s *connSlot) answered(major int) {
 	if major == 2 && !s.of.http2.Swap(true) {
 		s.held.Store(false)
@@ -75,6 +74,5 @@ func (s *connSlot) answered(major int) {
 	}
 }
 
-// ownOnes reports whether a request can have a connection of its own, besides the
-// one for all others.
+// ownOnes reports whether a request can have its own connection, besides the shared one.
 func (c *connLimit) ownOnes() bool { return !c.http2.Load() || cap(c.slots) > 1 }

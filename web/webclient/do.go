@@ -44,7 +44,7 @@ func (c *Client) send(ctx context.Context, k request) (*response, error) {
 		k.body.attach(req, a.timer, c.config.StallTimeout)
 	}
 	web := c.any
-	if k.own && c.conns.http2.Load() { // with HTTP/1.1 each request has one
+	if k.own && c.conns.http2.Load() { // with HTTP/1.1 each request has its own anyway
 		web = c.own
 	}
 	resp, err := web.Do(req)
@@ -62,21 +62,20 @@ func (c *Client) send(ctx context.Context, k request) (*response, error) {
 	return a, nil
 }
 
-// wasReached notes that there is a server.
+// wasReached records that the server can be reached.
 func (c *Client) wasReached() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reached = true
 }
 
-// ask sends a request that changes nothing until it is answered by a status that
-// means something. It sends it again if it is lost, or, after the time that the
-// server names, if the server has no time for it.
+// ask sends a request that changes nothing, and returns its answer. It sends it again if the
+// connection is lost, or if the server is too busy, after the time that the server names.
 func (c *Client) ask(ctx context.Context, k request) (*response, error) {
 	return c.askFor(ctx, new(attempts), k)
 }
 
-// askFor is ask for a request that is one of several attempts.
+// askFor is ask with the attempts counted in e, which several requests may share.
 func (c *Client) askFor(ctx context.Context, e *attempts, k request) (*response, error) {
 	for {
 		a, err := c.sendAs(ctx, k)
@@ -93,7 +92,7 @@ func (c *Client) askFor(ctx context.Context, e *attempts, k request) (*response,
 	}
 }
 
-// sendAs sends a request, and logs in if the server wants that.
+// sendAs sends a request, and logs in if the server requires it.
 func (c *Client) sendAs(ctx context.Context, k request) (*response, error) {
 	if err := c.account.early(ctx, c.base.Host); err != nil {
 		return nil, err

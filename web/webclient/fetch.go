@@ -13,37 +13,36 @@ import (
 )
 
 const (
-	// clientBuffer is how much of a body is read and written at once.
+	// clientBuffer is how many bytes of a body are read and written at once.
 	clientBuffer = 256 << 10
 
-	// splitAfter is how long a file comes over one connection before it is asked
-	// whether others would help: most have come by then. splitWorth is how long
-	// the rest must take for that.
+	// splitAfter is how long a file is read over one connection before the client considers more:
+	// most files are complete by then. splitWorth is the time for the rest from which on more
+	// connections are worthwhile.
 	splitAfter = 50 * time.Millisecond
 	splitWorth = 250 * time.Millisecond
 
-	// minSplit is how much of a file must be left for that, in bytes.
+	// minSplit is the smallest rest of a file for which more connections are used, in bytes.
 	minSplit = 4 << 20
 
-	// A part of a file is what one connection brings in partTime, within bounds:
-	// how many connections there are is decided anew about as often. The parts on
-	// their way are what a copy that is killed loses.
+	// A part of a file is as large as one connection transfers in partTime, within bounds: the
+	// number of connections is reconsidered about as often. A copy that is killed loses the parts
+	// under way.
 	partTime    = 500 * time.Millisecond
-	clientParts = 16 // at the least, if they are not very small
+	clientParts = 16 // the smallest number of parts, unless they would be very small
 	minChunk    = 512 << 10
 	maxChunk    = 8 << 20
 
-	// fetchTick is how often a fetch looks around if nothing happens.
+	// fetchTick is how often a fetch checks for work if nothing happens.
 	fetchTick = 50 * time.Millisecond
 )
 
 var chunkBuffers = sync.Pool{New: func() any { return new([clientBuffer]byte) }}
 
-// A download is one FetchTo. It begins with the answer that Open has, or one to
-// a request for all from an offset on: the stream. If that takes long, the stream
-// ends early, and a plan asks for what is behind it, part by part and in order, so
-// that what a kill leaves has no large gaps. A plan also has what is left of a
-// stream that was lost.
+// A download is one FetchTo. It begins with one answer, the stream: that of Open, or one to a
+// request for everything from an offset on. If that takes long, the stream ends early, and a plan
+// requests the rest part by part and in order, so that a kill leaves no large gaps. A plan also
+// requests the rest of a stream that was lost.
 type download struct {
 	f       *remoteFile
 	w       io.WriterAt
@@ -56,32 +55,31 @@ type download struct {
 
 	mu        sync.Mutex
 	streaming bool           // mu
-	streamAt  int64          // mu: all before it, from off on, is written
-	streamEnd int64          // mu: MaxInt64 if the size is not known
-	link      *pipeline.Link // mu: nil before there is a part
-	parts     []*fetchPart   // mu: behind the stream's end, in order
-	parallel  bool           // mu: more than one request at a time is right
-	busy      int            // mu: requests of plans
-	shared    bool           // mu: they share a connection of HTTP/2, as those of their own fail
-	brought   bool           // mu: one of them has brought something
-	attempts  attempts       // mu: to get more
-	losses    int            // mu: those that came together are one
-	probing   bool           // mu: a request is under way since the last, of which nothing has come
-	notBefore time.Time      // mu: of the next request
-	err       error          // mu: why it has failed
-	local     bool           // mu: it is the writer that has
+	streamAt  int64          // mu: everything between off and it is written
+	streamEnd int64          // mu: MaxInt64 if the size is unknown
+	link      *pipeline.Link // mu: nil until there is a part
+	parts     []*fetchPart   // mu: behind the end of the stream, in order
+	parallel  bool           // mu: several requests at a time are allowed
+	busy      int            // mu: requests of plans under way
+	shared    bool           // mu: plans' requests share an HTTP/2 connection, because separate connections fail
+	brought   bool           // mu: one of these requests has brought data
+	attempts  attempts       // mu: failures in a row
+	losses    int            // mu: simultaneous losses count as one
+	probing   bool           // mu: a request sent after the last loss has not brought anything yet
+	notBefore time.Time      // mu: the earliest time of the next request
+	err       error          // mu: why the download failed
+	local     bool           // mu: the writer failed
 }
 
-// A fetchPart is a part of the file that is asked for by a plan.
+// A fetchPart is a part of the file that a plan requests.
 type fetchPart struct {
 	start, end int64
 	plan       *pipeline.Plan
-	dead       bool // it is not asked for any more
+	dead       bool // no longer requested
 }
 
-// FetchTo writes what is behind off to w, at the offsets of the file, by several
-// goroutines at once, and returns how many bytes from off on have come without a
-// gap.
+// FetchTo writes the file from off on to w, at the file's offsets, from several goroutines at once.
+// It returns how many bytes from off on are complete without a gap.
 func (f *remoteFile) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
 	x := &download{f: f, w: w, off: off, began: time.Now(), changed: make(chan struct{}, 1), streamAt: off, attempts: attempts{begun: true}}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
@@ -121,12 +119,12 @@ func (f *remoteFile) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int
 	return moved, nil
 }
 
-// failure says where the transfer has stopped.
+// failure adds the URL and the offset at which the transfer stopped to an error.
 func (x *download) failure(err error, local bool) error {
 	return &TransferError{Op: "read", URL: x.f.c.URL(x.f.name), Offset: x.contiguous(), Local: local, Err: err}
 }
 
-// contiguous returns how far the file has come without a gap. The caller holds
+// contiguous returns the offset up to which the file is complete without a gap. The caller holds
 // mu, or no other goroutine has x yet.
 func (x *download) contiguous() int64 {
 	at := x.streamAt
@@ -144,7 +142,7 @@ func (x *download) contiguous() int64 {
 	return at
 }
 
-// run runs the fetch until it is over.
+// run sends requests until the download is over.
 func (x *download) run() {
 	tick := time.NewTicker(fetchTick)
 	defer tick.Stop()
@@ -164,7 +162,7 @@ func (x *download) run() {
 	}
 }
 
-// notify makes run look around.
+// notify wakes run.
 func (x *download) notify() {
 	select {
 	case x.changed <- struct{}{}:
@@ -172,7 +170,7 @@ func (x *download) notify() {
 	}
 }
 
-// fail ends the fetch by an error, if it is the first.
+// fail ends the download with an error, unless it has failed before.
 func (x *download) fail(err error, local bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -186,8 +184,8 @@ func (x *download) failLocked(err error, local bool) {
 	x.notify()
 }
 
-// manage asks for what is due. It reports whether the fetch is over. The caller
-// holds mu.
+// manage sends the requests that are due. It reports whether the download is over. The caller holds
+// mu.
 func (x *download) manage(now time.Time) (over bool) {
 	if x.err != nil {
 		return true
@@ -203,7 +201,7 @@ func (x *download) manage(now time.Time) (over bool) {
 	return over
 }
 
-// worthSplitting reports whether other connections may help with the rest.
+// worthSplitting reports whether more connections may speed up the rest.
 func (x *download) worthSplitting(now time.Time) bool {
 	took, moved, left := now.Sub(x.began), x.streamAt-x.off, x.streamEnd-x.streamAt
 	if !x.parallel || !x.streaming || len(x.parts) > 0 || took < splitAfter || left < minSplit {
@@ -219,7 +217,7 @@ func (x *download) split() {
 	x.addPart(x.streamEnd, end)
 }
 
-// chunk returns how large the parts are of which so much is left.
+// chunk returns the size of parts when left bytes remain.
 func (x *download) chunk(left int64) int64 {
 	most := min(max(left/clientParts, minChunk), maxChunk)
 	took := max(time.Since(x.began), time.Millisecond)
@@ -227,7 +225,7 @@ func (x *download) chunk(left int64) int64 {
 	return min(max(int64(min(fair, maxChunk)), minChunk), most)
 }
 
-// addPart has a part of the file asked for, which lies before all others.
+// addPart adds a part of the file to request. It lies before all other parts.
 func (x *download) addPart(start, end int64) {
 	if x.link == nil {
 		chunk, lanes := int(x.chunk(end-start)), 1
@@ -241,23 +239,23 @@ func (x *download) addPart(start, end int64) {
 	x.parts = append([]*fetchPart{p}, x.parts...)
 }
 
-// request sends what a plan asks for now.
+// request sends the requests of a plan that are due now.
 func (x *download) request(now time.Time, p *fetchPart) {
 	if p.dead || now.Before(x.notBefore) {
 		return
 	}
 	for lane := range p.plan.Lanes() {
 		if x.link.Outstanding(lane) > 0 {
-			continue // HTTP/1.1 answers one request after the other
+			continue // HTTP/1.1 answers one request after another
 		}
 		probe := x.attempts.tries > 0
 		if probe && x.probing {
-			return // one is enough to see whether the server is back
+			return // one request is enough to see whether the server is back
 		}
 		own := !x.shared && x.f.c.conns.ownOnes()
 		conn, ok := x.f.c.conns.tryTake(own)
 		if !ok && (x.streaming || x.busy > 0) {
-			return // others have them all
+			return // other requests hold all connections
 		}
 		q, due := p.plan.Next(now, lane)
 		if !due {
@@ -272,7 +270,7 @@ func (x *download) request(now time.Time, p *fetchPart) {
 	}
 }
 
-// part moves one part, over conn, or, if that is nil, over one that it waits for.
+// part fetches one part, over conn or, if that is nil, over one that it waits for.
 func (x *download) part(p *fetchPart, lane int, q pipeline.Request, conn *connSlot, own, probe bool) {
 	send := func(ctx context.Context, k request) (*response, error) {
 		k.conn = conn
@@ -301,7 +299,7 @@ func (x *download) part(p *fetchPart, lane int, q pipeline.Request, conn *connSl
 	if n > 0 {
 		x.attempts.moved()
 		x.brought = true
-		p.plan.Reply(time.Now(), q.ID, int(n)) // and the rest, if any, is asked for again
+		p.plan.Reply(time.Now(), q.ID, int(n)) // the plan requests the rest, if any, again
 	} else {
 		x.link.LaneLost(lane)
 	}
@@ -312,13 +310,13 @@ func (x *download) part(p *fetchPart, lane int, q pipeline.Request, conn *connSl
 	case local:
 		x.failLocked(err, true)
 	case err != nil && own && !x.brought && (isLoss(err) || isTLS(err)):
-		x.shared = true // a server may have HTTP/2 alone
+		x.shared = true // a server may support HTTP/2 only
 	case err != nil:
 		x.lost(err, before)
 	}
 }
 
-// copyPart writes what an answer has. It returns how much of it is written.
+// copyPart writes the content of an answer. It returns how many bytes are written.
 func (x *download) copyPart(a *rangeResponse) (n int64, local bool, err error) {
 	buf := chunkBuffers.Get().(*[clientBuffer]byte)
 	defer chunkBuffers.Put(buf)
@@ -344,8 +342,8 @@ func (x *download) copyPart(a *rangeResponse) (n int64, local bool, err error) {
 	return n, false, checkEnd(a.response)
 }
 
-// takeWhole continues with the whole file, where a server has no ranges after all
-// and has sent that. The caller holds mu.
+// takeWhole continues with the whole file, if a server supports no ranges after all and has sent
+// that. The caller holds mu.
 func (x *download) takeWhole(p *fetchPart, a *rangeResponse) {
 	x.parallel = false
 	switch {
@@ -357,7 +355,7 @@ func (x *download) takeWhole(p *fetchPart, a *rangeResponse) {
 		x.forgetParts()
 		x.start(a)
 	case len(x.parts) == 1 && p.plan.Stats().Moved == 0:
-		// The stream is of the whole file, and can have the rest back.
+		// The stream is an answer with the whole file, so it can continue with the rest.
 		x.streamEnd = p.end
 		x.forgetParts()
 		a.close()
@@ -374,8 +372,8 @@ func (x *download) forgetParts() {
 	x.parts = nil
 }
 
-// start begins to write what an answer has. The caller holds mu, or no other
-// goroutine has x yet.
+// start begins to write the content of an answer. The caller holds mu, or no other goroutine has x
+// yet.
 func (x *download) start(a *rangeResponse) {
 	x.streaming = true
 	before := x.losses
@@ -402,7 +400,7 @@ func (x *download) start(a *rangeResponse) {
 	})
 }
 
-// copyStream writes what an answer has, up to the stream's end as that is by then.
+// copyStream writes the content of an answer up to streamEnd, which may change meanwhile.
 func (x *download) copyStream(a *rangeResponse) (local bool, err error) {
 	buf := chunkBuffers.Get().(*[clientBuffer]byte)
 	defer chunkBuffers.Put(buf)
@@ -412,7 +410,7 @@ func (x *download) copyStream(a *rangeResponse) (local bool, err error) {
 		x.mu.Unlock()
 		if at >= end {
 			if a.end >= 0 && end < a.end {
-				return false, nil // others have the rest
+				return false, nil // plans request the rest
 			}
 			return false, checkEnd(a.response)
 		}
@@ -450,10 +448,9 @@ func (x *download) copyStream(a *rangeResponse) (local bool, err error) {
 	}
 }
 
-// lost takes note of a request that failed, and decides whether there will be
-// another. before is how many losses there were when it was sent: those that
-// end together are one, or a server that is gone for a moment would count for as
-// many as there were connections. The caller holds mu.
+// lost records a failed request, and decides whether there will be another one. before is the
+// number of losses when it was sent: losses that end together count as one, or a server that is
+// gone for a moment would count once per connection. The caller holds mu.
 func (x *download) lost(err error, before int) {
 	refused, isRefusal := errors.AsType[*StatusError](err)
 	if isRefusal {
@@ -461,7 +458,7 @@ func (x *download) lost(err error, before int) {
 			x.failLocked(err, false)
 			return
 		}
-		x.link.LimitLanes(max(x.busy, 1)) // fewer may be right
+		x.link.LimitLanes(max(x.busy, 1)) // the server may accept fewer
 	} else if !isLoss(err) {
 		x.failLocked(err, false)
 		return

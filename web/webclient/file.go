@@ -18,49 +18,49 @@ import (
 )
 
 const (
-	// firstRun is how much ReadAt asks for at once, and maxRun what
-	// that grows to while a file is read in order.
+	// firstRun is how many bytes ReadAt requests at once, and maxRun the most that this grows to
+	// while a file is read in order.
 	firstRun = 1 << 20
 	maxRun   = 32 << 20
 
-	// maxSkip is how much of an answer is read and thrown away rather than
-	// asking for what is behind it.
+	// maxSkip is how many bytes of an answer are read and discarded rather than sending a new
+	// request for the bytes behind them.
 	maxSkip = 256 << 10
 
 	// maxHash is how long a server may take to compute a hash.
 	maxHash = 10 * time.Minute
 )
 
-// Whether a server has ranges.
+// Whether a server supports ranges.
 const (
-	rangesUnknown = iota // it does not say
+	rangesUnknown = iota // the server does not say
 	rangesYes
 	rangesNo
 )
 
-// A remoteFile is a file of a server, open for reading. It is asked for as a
-// whole when it is opened, and by ranges when what is read is elsewhere.
+// A remoteFile is a file on the server, open for reading. Open requests the whole of it; reads
+// elsewhere in the file request ranges.
 type remoteFile struct {
 	c      *Client
 	name   string
 	info   fileInfo
-	ctx    context.Context // ends with Close, or with that of Open
+	ctx    context.Context // ends with Close, or with the context of Open
 	cancel context.CancelCauseFunc
 
 	reading sync.Mutex // held while ReadAt reads
 
 	mu     sync.Mutex
-	url    *url.URL  // mu: where redirects have led
+	url    *url.URL  // mu: the URL after redirects
 	ranges int       // mu
-	size   int64     // mu: -1 while it is not known
-	body   *response // mu: an answer that is being read, by ReadAt alone
-	at     int64     // mu: where that is
-	end    int64     // mu: where it ends; -1 if that is not known
-	run    int64     // mu: how much was asked for last
-	single bool      // mu: FetchTo has one request at a time
+	size   int64     // mu: -1 while unknown
+	body   *response // mu: the answer that ReadAt reads from; nil for none
+	at     int64     // mu: the offset in the file of the next byte of body
+	end    int64     // mu: the offset at which body ends; -1 if unknown
+	run    int64     // mu: how many bytes the last request was for
+	single bool      // mu: FetchTo uses one request only
 }
 
-// newRemoteFile returns a file of which an answer has begun to come.
+// newRemoteFile returns a file for an answer whose headers have arrived.
 func newRemoteFile(ctx context.Context, c *Client, name string, info fileInfo, a *response) *remoteFile {
 	f := &remoteFile{c: c, name: name, info: info, url: a.Request.URL, size: info.version.size, body: a, end: info.version.size}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
@@ -69,7 +69,7 @@ func newRemoteFile(ctx context.Context, c *Client, name string, info fileInfo, a
 	return f
 }
 
-// rangesOf returns what an answer says about ranges (RFC 9110 §14.3).
+// rangesOf returns whether the server supports ranges, according to an answer (RFC 9110 §14.3).
 func rangesOf(a *response) int {
 	for _, all := range a.Header.Values("Accept-Ranges") {
 		for unit := range strings.SplitSeq(all, ",") {
@@ -92,11 +92,11 @@ func (f *remoteFile) Stat() (fs.FileInfo, error) {
 	return f.info, nil
 }
 
-// Version is the same for two files only if they are of one version of one
-// content. It is "" if the server does not say enough to decide.
+// Version returns a text that is the same for two files only if they are the same version of the
+// same content. It is "" if the server's headers do not allow that.
 func (f *remoteFile) Version() string { return f.info.version.key() }
 
-// Close ends what is under way.
+// Close ends all requests for the file.
 func (f *remoteFile) Close() error {
 	if f.ctx.Err() != nil && errors.Is(context.Cause(f.ctx), fs.ErrClosed) {
 		return f.c.fail("close", f.name, fs.ErrClosed)
@@ -108,7 +108,7 @@ func (f *remoteFile) Close() error {
 	return nil
 }
 
-// drop gives up the answer that is being read. The caller holds mu.
+// drop closes the answer that ReadAt reads from. The caller holds mu.
 func (f *remoteFile) drop() {
 	if f.body != nil {
 		f.body.close()
@@ -161,16 +161,15 @@ func (f *remoteFile) where() *url.URL {
 	return f.url
 }
 
-// A rangeResponse is an answer to a request for a range.
+// A rangeResponse is the answer to a request for a range.
 type rangeResponse struct {
 	*response
-	first, end int64 // end is -1 if it is not known
+	first, end int64 // end is -1 if unknown
 	whole      bool  // the server has sent the whole file instead
 }
 
-// askPart asks for what is from first on, up to last, or up to the end for -1,
-// through send. An answer of another version of the file than before, or of another
-// part than was asked for, is an error.
+// askPart requests the bytes from first to last, or to the end if last is -1, through send. An
+// answer with another version of the file, or with another range than requested, is an error.
 func (f *remoteFile) askPart(ctx context.Context, send func(context.Context, request) (*response, error), first, last int64, own bool) (*rangeResponse, error) {
 	where := f.where()
 	span := "bytes=" + strconv.FormatInt(first, 10) + "-"
@@ -186,7 +185,7 @@ func (f *remoteFile) askPart(ctx context.Context, send func(context.Context, req
 		return nil, err
 	}
 	if home := f.c.urlOf(f.name, false); isGone(a.StatusCode) && where.String() != home.String() {
-		// The target of a redirect may be good for a while only.
+		// The target of a redirect may be valid for a limited time.
 		a.close()
 		k.url = home
 		if a, err = send(ctx, k); err != nil {
@@ -203,12 +202,12 @@ func (f *remoteFile) askPart(ctx context.Context, send func(context.Context, req
 	return p, err
 }
 
-// isGone reports whether a status may be that of a URL which has expired.
+// isGone reports whether a status may mean that a URL has expired.
 func isGone(code int) bool {
 	return code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusNotFound || code == http.StatusGone
 }
 
-// checkPart holds an answer against what was asked, and what is known.
+// checkPart checks an answer against the request and the known properties of the file.
 func (f *remoteFile) checkPart(a *response, first, last int64) (*rangeResponse, error) {
 	size := f.knownSize()
 	switch a.StatusCode {
@@ -256,8 +255,8 @@ func (f *remoteFile) checkPart(a *response, first, last int64) (*rangeResponse, 
 	return &rangeResponse{response: a, first: first, end: r.last + 1}, nil
 }
 
-// checkEnd reads the end of an answer all of which has come: a server that sends
-// more than it said does not send that file.
+// checkEnd checks that a fully read answer ends: if a server sends more than it announced, the
+// bytes are not those of the file.
 func checkEnd(a *response) error {
 	var more [1]byte
 	n, err := io.ReadFull(a, more[:])
@@ -270,8 +269,8 @@ func checkEnd(a *response) error {
 	return err
 }
 
-// ReadAt reads what the file has at off. Reading in order takes one request for
-// many reads, however small they are.
+// ReadAt reads from the file at off. When a file is read in order, one request serves many reads,
+// however small they are.
 func (f *remoteFile) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, f.c.fail("read", f.name, fs.ErrInvalid)
@@ -298,7 +297,7 @@ func (f *remoteFile) ReadAt(p []byte, off int64) (n int, err error) {
 		}
 		switch {
 		case errors.Is(err, ErrLost) && !errors.Is(err, ErrStalled):
-			return n, f.c.fail("read", f.name, err) // it was tried again
+			return n, f.c.fail("read", f.name, err) // it has been retried already
 		case f.info.version.guard() == "" && isLoss(err):
 			return n, f.c.fail("read", f.name, lostUnguarded(err))
 		}
@@ -313,7 +312,7 @@ func (f *remoteFile) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// readSome reads a piece at off, from the answer that is there, or from a new one.
+// readSome reads some bytes at off, from the current answer or from a new one.
 func (f *remoteFile) readSome(e *attempts, p []byte, off int64) (int, error) {
 	if err := f.seek(e, off, int64(len(p))); err != nil {
 		return 0, err
@@ -353,8 +352,8 @@ func (f *remoteFile) readSome(e *attempts, p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// seek ensures that there is an answer at off, from which at least need bytes
-// can be read if the file has them.
+// seek ensures that there is an answer at off, from which at least need bytes can be read if the
+// file has them.
 func (f *remoteFile) seek(e *attempts, off, need int64) error {
 	f.mu.Lock()
 	ahead := off - f.at
@@ -365,7 +364,7 @@ func (f *remoteFile) seek(e *attempts, off, need int64) error {
 	}
 	run := int64(firstRun)
 	if f.body == nil && ahead == 0 && f.run > 0 {
-		run = min(2*f.run, maxRun) // it is read in order
+		run = min(2*f.run, maxRun) // the file is read in order
 	}
 	ranges, size := f.ranges, f.size
 	if far {
@@ -389,7 +388,7 @@ func (f *remoteFile) seek(e *attempts, off, need int64) error {
 	return f.skip(off)
 }
 
-// begin asks for a range, or for the whole file where there are no ranges.
+// begin requests a range, or the whole file if the server supports no ranges.
 func (f *remoteFile) begin(e *attempts, first, last int64, ranges int) (*rangeResponse, error) {
 	ask := func(ctx context.Context, k request) (*response, error) { return f.c.askFor(ctx, e, k) }
 	if ranges != rangesNo {
@@ -409,7 +408,7 @@ func (f *remoteFile) begin(e *attempts, first, last int64, ranges int) (*rangeRe
 	return p, err
 }
 
-// skip reads up to off, and throws it away.
+// skip reads and discards bytes up to off.
 func (f *remoteFile) skip(off int64) error {
 	f.mu.Lock()
 	body, at := f.body, f.at
@@ -434,8 +433,7 @@ func (f *remoteFile) skip(off int64) error {
 	return err
 }
 
-// stream returns an answer that leads to off: that of Open if it does, or a new
-// one.
+// stream returns an answer that leads to off: that of Open if possible, or else a new one.
 func (f *remoteFile) stream(ctx context.Context, off int64) (*rangeResponse, error) {
 	f.reading.Lock()
 	defer f.reading.Unlock()

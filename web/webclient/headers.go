@@ -13,14 +13,14 @@ import (
 	"github.com/haul-project/haul/internal/servertext"
 )
 
-// A contentRange is what a Content-Range says (RFC 9110 §14.4).
+// A contentRange is the value of a Content-Range (RFC 9110 §14.4).
 type contentRange struct {
 	first, last int64 // -1 if the range was not satisfied
-	total       int64 // of the whole; -1 if that is not said
+	total       int64 // size of the whole file; -1 if not given
 }
 
-// parseContentRange reads a Content-Range. Other units than bytes, signs, blanks
-// within, and ranges that contradict themselves are errors.
+// parseContentRange parses a Content-Range. Units other than bytes, signs, inner blanks, and
+// contradictory ranges are errors.
 func parseContentRange(s string) (contentRange, error) {
 	r := contentRange{-1, -1, -1}
 	unit, spec, ok := strings.Cut(strings.TrimSpace(s), " ")
@@ -53,7 +53,7 @@ func parseContentRange(s string) (contentRange, error) {
 	return r, nil
 }
 
-// parseLength reads a number of bytes: digits, and nothing else.
+// parseLength parses a number of bytes: digits, and nothing else.
 func parseLength(s string) (int64, error) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, fmt.Errorf("%q is no number", servertext.Cut(s))
@@ -65,8 +65,8 @@ func parseLength(s string) (int64, error) {
 	return n, nil
 }
 
-// parseRetryAfter reads a Retry-After: seconds, or a date. It is not ok without one, or
-// with one that cannot be read.
+// parseRetryAfter parses a Retry-After: seconds, or a date. It returns false if there is none, or
+// it is invalid.
 func parseRetryAfter(s string, now time.Time) (time.Duration, bool) {
 	if s == "" {
 		return 0, false
@@ -81,15 +81,15 @@ func parseRetryAfter(s string, now time.Time) (time.Duration, bool) {
 	return max(t.Sub(now).Round(time.Second), 0), true
 }
 
-// A version is what a server says of the version of a file.
+// A version holds an answer's data about the version of a file.
 type version struct {
-	etag     string // as it was sent, be it strong or weak
-	modified string // Last-Modified, as it was sent
+	etag     string // as sent, strong or weak
+	modified string // Last-Modified, as sent
 	strong   bool   // modified is a strong validator
-	size     int64  // -1 if it is not known
+	size     int64  // -1 if unknown
 }
 
-// versionOf reads an answer's validators. size is that of the whole file.
+// versionOf reads the validators of an answer. size is the size of the whole file.
 func versionOf(h http.Header, size int64) version {
 	v := version{etag: h.Get("ETag"), modified: h.Get("Last-Modified"), size: size}
 	if !isETag(v.etag) {
@@ -100,8 +100,8 @@ func versionOf(h http.Header, size int64) version {
 		v.modified = ""
 		return v
 	}
-	// A file that is written again within the second that it was written in has
-	// the same date: RFC 9110 §8.8.2.2.
+	// A file that is written twice within one second has the same date both times: RFC 9110
+	// §8.8.2.2.
 	date, err := http.ParseTime(h.Get("Date"))
 	v.strong = err == nil && !modified.After(date.Add(-time.Second))
 	return v
@@ -114,8 +114,8 @@ func isETag(s string) bool {
 	return ok && end && !strings.ContainsFunc(tag, func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f })
 }
 
-// guard returns what an If-Range has to say so that no part of another version
-// comes, or "" if the server gives nothing that distinguishes versions.
+// guard returns the value of an If-Range that excludes parts of another version, or "" if the
+// server sends nothing that distinguishes versions.
 func (v version) guard() string {
 	switch {
 	case v.etag != "" && !strings.HasPrefix(v.etag, "W/"):
@@ -126,8 +126,8 @@ func (v version) guard() string {
 	return ""
 }
 
-// key is the same for two files only if they are one version of one file; it is
-// "" if that is unknown.
+// key returns a text that is the same for two files only if they are one version of one file; "" if
+// that is unknown.
 func (v version) key() string {
 	if v.guard() == "" {
 		return ""
@@ -135,16 +135,15 @@ func (v version) key() string {
 	return v.guard() + " " + v.modified
 }
 
-// same reports whether an answer can be of the same version, by what both say.
+// same reports whether v and o can be the same version, as far as both say.
 func (v version) same(o version) bool {
 	return (v.etag == "" || o.etag == "" || v.etag == o.etag) &&
 		(v.modified == "" || o.modified == "" || v.modified == o.modified) &&
 		(v.size < 0 || o.size < 0 || v.size == o.size)
 }
 
-// continues reports whether an answer with all of the file is surely of the same version,
-// so that it can continue where another has ended: unlike a range, it need not be of
-// the version that was asked for.
+// continues reports whether an answer with the whole file certainly has the same version, so that a
+// transfer can continue with it: unlike a range, it need not have the version that was requested.
 func (v version) continues(o version) bool {
 	switch guard := v.guard(); {
 	case !v.same(o):
@@ -157,14 +156,14 @@ func (v version) continues(o version) bool {
 	return o.modified == v.modified
 }
 
-// time returns when the file was modified, or zero.
+// time returns the time of modification, or the zero time if unknown.
 func (v version) time() time.Time {
 	t, _ := http.ParseTime(v.modified)
 	return t
 }
 
-// digestOf returns the SHA-256 of the whole file, if an answer's headers have it:
-// by Repr-Digest (RFC 9530), or Digest, as RFC 3230 had it before.
+// digestOf returns the SHA-256 of the whole file if an answer's headers have it: in Repr-Digest
+// (RFC 9530), or in its predecessor Digest (RFC 3230).
 func digestOf(h http.Header) []byte {
 	for _, form := range []struct {
 		header, before, after string

@@ -24,14 +24,14 @@ type fileInfo struct {
 	name    string
 	dir     bool
 	version version
-	listed  time.Time // what a listing says; zero if there is none
-	partial bool      // a listing has the name, and neither size nor time
+	listed  time.Time // the time in the listing; zero if there is none
+	partial bool      // from a listing that has neither size nor time
 }
 
 // Name returns the last element of the name.
 func (i fileInfo) Name() string { return i.name }
 
-// Size is -1 where the server does not say.
+// Size returns the size; -1 if the server does not send it.
 func (i fileInfo) Size() int64 {
 	if i.dir {
 		return 0
@@ -39,7 +39,7 @@ func (i fileInfo) Size() int64 {
 	return i.version.size
 }
 
-// Mode is that of a regular file or a directory.
+// Mode returns the mode of a regular file or a directory, with fixed permissions.
 func (i fileInfo) Mode() fs.FileMode {
 	if i.dir {
 		return fs.ModeDir | clientDirPerm
@@ -47,7 +47,7 @@ func (i fileInfo) Mode() fs.FileMode {
 	return clientFilePerm
 }
 
-// ModTime is zero where the server does not say.
+// ModTime returns the time of modification; zero if the server does not send it.
 func (i fileInfo) ModTime() time.Time {
 	if t := i.version.time(); !t.IsZero() {
 		return t
@@ -58,17 +58,17 @@ func (i fileInfo) ModTime() time.Time {
 func (i fileInfo) IsDir() bool { return i.dir }
 func (i fileInfo) Sys() any    { return nil }
 
-// Version is what that of the open file would be.
+// Version returns the same as Version of the open file.
 func (i fileInfo) Version() string { return i.version.key() }
 
-// describe reads the headers of an answer about the whole of a file, or of its
-// first byte. An answer that is an error is closed.
+// describe reads the headers of an answer with the whole of a file, or its first byte. If describe
+// fails, it closes the answer.
 func (c *Client) describe(a *response, name string) (fileInfo, error) {
 	info := fileInfo{name: path.Base(name)}
 	if isDirectory(a, c.urlOf(name, false).Path) {
 		switch a.StatusCode {
 		case http.StatusOK, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
-			info.dir = true // which may have no listing
+			info.dir = true // even if it has no listing
 			return info, nil
 		}
 	}
@@ -94,15 +94,16 @@ func (c *Client) describe(a *response, name string) (fileInfo, error) {
 	return info, nil
 }
 
-// isDirectory reports whether an answer is from a directory: the server has led
-// from a name without a slash to the one with it.
+// isDirectory reports whether an answer is about a directory: the server redirected a name without
+// a slash to the name with one.
 func isDirectory(a *response, asked string) bool {
 	got := a.Request.URL.Path
 	return !strings.HasSuffix(asked, "/") && strings.HasSuffix(got, "/") && path.Base(got) == path.Base(asked)
 }
 
-// checkEncoding refuses a file that does not come as it is. That of a compressed
-// file is often called its encoding by mistake, and it comes as it is.
+// checkEncoding returns an error for a file with a content coding. Many servers declare a
+// compressed file's own format as its coding by mistake; such a file arrives unchanged and is
+// accepted.
 func checkEncoding(a *response, name string) error {
 	e := strings.ToLower(strings.TrimSpace(a.Header.Get("Content-Encoding")))
 	switch {
@@ -114,7 +115,7 @@ func checkEncoding(a *response, name string) error {
 	return fmt.Errorf("%w: as %s", ErrEncoded, servertext.Cut(e))
 }
 
-// refusalError is statusError, but for a success that is of no use here.
+// refusalError is statusError, except for a success status that is not usable here.
 func refusalError(a *response) error {
 	if a.StatusCode/100 != 2 {
 		return statusError(a)
@@ -123,7 +124,7 @@ func refusalError(a *response) error {
 	return fmt.Errorf("%w: the status %d to a %s", ErrProtocol, a.StatusCode, a.Request.Method)
 }
 
-// statusError makes an error of an answer, and closes that.
+// statusError returns the error for an answer, and closes the answer.
 func statusError(a *response) error {
 	defer a.close()
 	e := &StatusError{Code: a.StatusCode, kind: kindOfStatus(a.StatusCode)}

@@ -12,10 +12,10 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// ReadDir lists a directory, where the server does that in JSON, or by a page of
-// Apache, nginx, lighttpd or Python's http.server; else it is errors.ErrUnsupported.
-// Entries of a page have no time, and files a size of -1. Names are as the server
-// has them, and may be such as no entry can have.
+// ReadDir lists a directory, if the server does that in JSON or by a page of Apache, nginx,
+// lighttpd or Python's http.server; otherwise the error is errors.ErrUnsupported. Entries from a
+// page have no time, and files have a size of -1. Names are returned as the server sends them, and
+// may be invalid.
 func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	infos, err := c.list(ctx, name)
 	if err != nil {
@@ -28,8 +28,8 @@ func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 	return entries, nil
 }
 
-// OpenDir lists a directory, as ReadDir does, but asks the server, file by file, for the sizes and
-// times that a page lacks.
+// OpenDir lists a directory as ReadDir does, but also requests, file by file, the sizes and times
+// that a page lacks.
 func (t tree) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	infos, err := t.list(ctx, name)
 	if err != nil {
@@ -38,7 +38,7 @@ func (t tree) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	return &dirEntries{left: infos, complete: func(fi fs.FileInfo) fs.FileInfo { return t.complete(ctx, name, fi) }}, nil
 }
 
-// dirEntries are the entries of a directory that were not taken yet.
+// dirEntries holds the entries of a directory that were not read yet.
 type dirEntries struct {
 	left     []fs.FileInfo
 	complete func(fs.FileInfo) fs.FileInfo
@@ -66,9 +66,8 @@ func (e *dirEntries) Next(into []fs.FileInfo) (int, error) {
 	return n, nil
 }
 
-// complete asks for what a listing does not say of a file. If the server does not
-// say it either, or fails, the entry stays as it is, and the error shows when the
-// file is opened.
+// complete requests the properties of a file that a listing lacks. If that fails, the entry remains
+// incomplete, and the error shows when the file is opened.
 func (c *Client) complete(ctx context.Context, dir string, fi fs.FileInfo) fs.FileInfo {
 	info, err := c.stat(ctx, path.Join(dir, fi.Name()))
 	if err != nil {
@@ -109,7 +108,7 @@ func (c *Client) list(ctx context.Context, name string) ([]fs.FileInfo, error) {
 		return nil, errNoListing
 	}
 	if err == nil {
-		_, err = io.Copy(io.Discard, in) // so that the connection can be used again
+		_, err = io.Copy(io.Discard, in) // so that the connection can be reused
 	}
 	if err != nil && isLoss(err) {
 		err = lost(err, 1)

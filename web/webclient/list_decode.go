@@ -19,21 +19,20 @@ import (
 )
 
 const (
-	// maxHTMLToken is how many bytes a tag, or a text between two of them, may have.
+	// maxHTMLToken is the largest size of a tag, or of the text between two tags, in bytes.
 	maxHTMLToken = 64 << 10
 
-	// maxTitle is how many bytes of a page's title are looked at.
+	// maxTitle is how many bytes of a page's title are read.
 	maxTitle = 1 << 10
 )
 
-// listingTitles begin the titles of pages that list a directory: those of Apache,
-// nginx and lighttpd, and those of Python's http.server. A page with another title
-// may be anything, and its links may lead anywhere.
+// listingTitles are the beginnings of the titles of directory listings: those of Apache, nginx and
+// lighttpd, and of Python's http.server. A page with another title may be anything, and its links
+// may lead anywhere.
 var listingTitles = []string{"Index of ", "Directory listing for "}
 
-// decodeHTML reads a listing that is a page for people. Of an entry it has the name
-// and whether it is a directory. The sizes on such pages are rounded and the times
-// lack seconds and time zone, so neither is read.
+// decodeHTML parses a listing in HTML. It reads names, and whether they are directories. Sizes on
+// such pages are rounded, and times lack seconds and time zone, so it reads neither.
 func decodeHTML(r io.Reader, dir *url.URL) ([]fs.FileInfo, error) {
 	z := html.NewTokenizer(r)
 	z.SetMaxBuf(maxHTMLToken)
@@ -84,7 +83,7 @@ func isListingTitle(title string) bool {
 	return slices.ContainsFunc(listingTitles, func(begin string) bool { return strings.HasPrefix(title, begin) })
 }
 
-// hrefOf returns where a tag's link leads, or "".
+// hrefOf returns the target of a tag's link, or "".
 func hrefOf(z *html.Tokenizer, more bool) string {
 	for more {
 		var key, value []byte
@@ -95,10 +94,9 @@ func hrefOf(z *html.Tokenizer, more bool) string {
 	return ""
 }
 
-// childOf returns the name of what a link leads to, if that is an entry of the
-// directory itself: links to the parent, to other servers and to other orders of
-// the same page (?C=N;O=D) are none. A <base> in the page is not heeded, so the
-// name can only be one below the directory.
+// childOf returns the name that a link leads to, if it is an entry of the directory itself. Links
+// to the parent, to other servers, and to the same page in another order (?C=N;O=D) are not. It
+// ignores a <base> in the page, so the name is always below the directory.
 func childOf(dir *url.URL, href string) (name string, isDir, ok bool) {
 	u, err := url.Parse(strings.TrimSpace(href))
 	if err != nil || u.Opaque != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil {
@@ -126,23 +124,22 @@ func childOf(dir *url.URL, href string) (name string, isDir, ok bool) {
 }
 
 const (
-	// maxEntries is how many entries a listing may have, as it is held in
-	// memory: no more than haul's server lists.
+	// maxEntries is the largest number of entries of a listing, which is held in memory. haul's
+	// server lists no more than that.
 	maxEntries = 1 << 18
 
-	// maxListing is how many bytes a listing may have.
+	// maxListing is the largest size of a listing, in bytes.
 	maxListing = 64 << 20
 
-	// maxLooks is how many files of a listing that has only names are asked
-	// about at a time.
+	// maxLooks is how many files are looked up at a time for a listing that has only names.
 	maxLooks = 8
 )
 
-// A listingEntry is an entry of a listing, as one of several servers has it:
-// haul's and nginx's say type, size and mtime, Caddy's is_dir and mod_time.
+// A listingEntry is an entry of a listing, with the fields of several servers: haul and nginx send
+// type, size and mtime, Caddy sends is_dir and mod_time.
 type listingEntry struct {
 	Name     string `json:"name"`
-	Bytes    []byte `json:"name_bytes"` // of a name that is not UTF-8; haul's
+	Bytes    []byte `json:"name_bytes"` // haul's, for a name that is not UTF-8
 	Type     string `json:"type"`
 	IsDir    bool   `json:"is_dir"`
 	Size     *int64 `json:"size"`
@@ -151,7 +148,7 @@ type listingEntry struct {
 	ModTime  string `json:"mod_time"`
 }
 
-// info returns what the entry says. Its name is for the caller to judge.
+// info returns the entry as a fileInfo. The caller must check the name.
 func (e listingEntry) info() fileInfo {
 	name := e.Name
 	if len(e.Bytes) > 0 {
@@ -166,17 +163,16 @@ func (e listingEntry) info() fileInfo {
 		if t, err := http.ParseTime(s); err == nil {
 			i.listed = t
 		} else if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-			i.listed = t.Truncate(time.Second) // as Last-Modified has it
+			i.listed = t.Truncate(time.Second) // like Last-Modified
 		}
 	}
 	return i
 }
 
-// errNoListing says that a server does not list directories in a way that is
-// read.
+// errNoListing means that a server does not list directories in a supported format.
 var errNoListing = fmt.Errorf("%w: the server does not list this directory, neither in JSON nor as Apache, nginx, lighttpd or Python's http.server do; name the files", errors.ErrUnsupported)
 
-// decodeListing reads a listing: an array of objects, or an object that has one
+// decodeListing parses a listing in JSON: an array of objects, or an object that has such an array
 // under "entries".
 func decodeListing(r io.Reader) ([]fs.FileInfo, error) {
 	wrong := func(err error) error {
@@ -219,8 +215,7 @@ func decodeListing(r io.Reader) ([]fs.FileInfo, error) {
 	return list, nil
 }
 
-// findEntries reads an object up to what is under "entries", and returns how that
-// begins.
+// findEntries reads an object up to the value of "entries", and returns the first token of that.
 func findEntries(d *json.Decoder) (json.Token, error) {
 	for d.More() {
 		key, err := d.Token()
@@ -242,7 +237,7 @@ func findEntries(d *json.Decoder) (json.Token, error) {
 	return nil, errors.New("it has no entries")
 }
 
-// A boundedReader fails behind so many bytes.
+// A boundedReader fails after left bytes.
 type boundedReader struct {
 	r    io.Reader
 	left int64

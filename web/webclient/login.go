@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/internal/servertext"
 )
 
-// A account is who the client says it is.
+// An account holds the login that the client sends.
 type account struct {
 	mu       sync.Mutex
 	config   *Config
@@ -20,14 +20,14 @@ type account struct {
 	err      error
 }
 
-// known returns what is sent with each request, if that is known by now.
+// known returns the login that is sent with each request, if there is one yet.
 func (a *account) known() (user, password string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.user, a.password, a.logged
 }
 
-// early finds out who the user is before the server wants to know.
+// early gets the login before the server requires it, with Config.Eager.
 func (a *account) early(ctx context.Context, host string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -37,15 +37,15 @@ func (a *account) early(ctx context.Context, host string) error {
 	return a.find(ctx, host, "")
 }
 
-// login finds out what a server wants to know that has answered 401 to a request, which
-// had a password or not. It reports whether there is something new to send.
+// login gets the login for a server that has answered 401. had says whether that request had a
+// login. It reports whether there is a new login to send.
 func (a *account) login(ctx context.Context, had bool, host string, challenges []string) (bool, error) {
 	realm, basic := basicRealm(challenges)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.logged != had:
-		return true, nil // another request has found out meanwhile
+		return true, nil // another request has got the login meanwhile
 	case a.asked || a.config.Password == nil:
 		return false, a.err
 	case !basic:
@@ -55,8 +55,7 @@ func (a *account) login(ctx context.Context, had bool, host string, challenges [
 	return err == nil, err
 }
 
-// find calls Password. The caller holds mu: no other request has anything to send
-// meanwhile.
+// find calls Password. The caller holds mu: other requests have to wait for the result.
 func (a *account) find(ctx context.Context, host, realm string) error {
 	if a.config.Password == nil {
 		return nil
@@ -86,7 +85,7 @@ func basicRealm(challenges []string) (realm string, basic bool) {
 			begin := at + i
 			at = begin + len("basic")
 			if begin > 0 && !strings.ContainsRune(" ,\t", rune(all[begin-1])) || at < len(all) && !strings.ContainsRune(" ,\t", rune(all[at])) {
-				continue // a part of another word
+				continue // part of another word
 			}
 			rest := all[at:]
 			if i := indexFold(rest, `realm="`); i >= 0 {
@@ -98,7 +97,7 @@ func basicRealm(challenges []string) (realm string, basic bool) {
 	return "", false
 }
 
-// indexFold is strings.Index for a word of ASCII, in either case, in any bytes.
+// indexFold is strings.Index, ignoring case, for an ASCII word in arbitrary bytes.
 func indexFold(s, word string) int {
 	for i := 0; i+len(word) <= len(s); i++ {
 		if strings.EqualFold(s[i:i+len(word)], word) {

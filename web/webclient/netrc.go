@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// MaxNetrc is how many bytes a netrc file may have.
+// MaxNetrc is the largest size of a netrc file, in bytes.
 const MaxNetrc = 256 << 10
 
-// Netrc returns the user and the password that a netrc file has for a host:
-// those of the first entry for it that has a password, and is of that user if one
-// is given; else those of its default. A host is without a port. Account and macdef
-// are skipped. The error for a faulty file does not repeat its text, which may be a
-// password.
+// Netrc returns the user and the password that a netrc file has for a host. It uses the first entry
+// for the host that has a password and, if user is not "", that user; or else the default entry.
+// host has no port. Netrc skips account and macdef. The error for a faulty file does not repeat its
+// text, which may be a password.
 func Netrc(text []byte, host, user string) (login, password string, ok bool, err error) {
 	if len(text) > MaxNetrc {
 		return "", "", false, fmt.Errorf("more than %d bytes", MaxNetrc)
@@ -81,15 +80,14 @@ func Netrc(text []byte, host, user string) (login, password string, ok bool, err
 	}
 }
 
-// netrcWords are the words of a netrc file that are left.
+// netrcWords is the unread rest of a netrc file, read word by word.
 type netrcWords struct {
 	rest string
 	line int // of rest
 }
 
-// next returns the next word. One in double quotes may have blanks in it, and a
-// backslash takes the next character as it is. A # begins a comment, up to the end
-// of its line.
+// next returns the next word. A word in double quotes may contain blanks, and a backslash escapes
+// the next character. A # begins a comment up to the end of the line.
 func (w *netrcWords) next() (word string, more bool, err error) {
 	for {
 		trimmed := strings.TrimLeft(w.rest, " \t\r\n")
@@ -138,7 +136,7 @@ func (w *netrcWords) quoted() (string, error) {
 	return "", fmt.Errorf("line %d: a quote that is not closed", w.line)
 }
 
-// value returns the word that belongs to another.
+// value returns the value that follows a keyword.
 func (w *netrcWords) value(of string) (string, error) {
 	line := w.line
 	// A password may begin with a #.
@@ -160,7 +158,7 @@ func (w *netrcWords) value(of string) (string, error) {
 	return word, nil
 }
 
-// skipMacro passes over a macro, which an empty line ends.
+// skipMacro skips a macro, which ends at an empty line.
 func (w *netrcWords) skipMacro() {
 	end := strings.Index(w.rest, "\n\n")
 	if end < 0 {

@@ -15,28 +15,26 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxRestarts is how often an upload is begun anew of which the server keeps
-// nothing: what cuts it off may be a bound that it has, and not an accident.
+// maxRestarts is how often an upload restarts from the beginning if the server keeps nothing of it:
+// the cut may come from a limit of the server rather than from an accident.
 const maxRestarts = 2
 
-// maxForget is how long an upload that has failed waits for the server to
-// give up what it keeps.
+// maxForget is how long a failed upload waits for the server to discard the bytes that it keeps.
 const maxForget = 2 * time.Second
 
-// errGrown says that there is more to send than was said.
+// errGrown means that more data came than the announced size.
 var errGrown = errors.New("there is more than the size that was said first, which HTTP cannot change")
 
-// Create begins an upload, by PUT (RFC 9110 §9.3.4). It is written in order,
-// without gaps, and of the size that was said, if one was. The first writes, or
-// Commit, return the server's objections.
+// Create begins an upload by PUT (RFC 9110 §9.3.4). It must be written in order, without gaps, and
+// have the announced size, if there is one. The first writes, or Commit, return the errors of the
+// server.
 //
-// If its connection is lost, or the server is gone for a while, it resumes where the
-// server has it, or begins anew, a few times, where what was sent can be read again, as
-// by FillFrom.
+// If the connection is lost, or the server is gone for a while, the upload resumes from the offset
+// that the server has. If the server keeps nothing, it restarts, a few times, provided that the
+// data can be read again, as with FillFrom.
 //
-// With Resume it is a [store.Resumer] if the server takes uploads in parts, as
-// haul's own does: see docs/http.md. It has itself held what it kept against
-// Create.Source.
+// With Resume, the upload is a [store.Resumer] if the server accepts uploads in parts, as haul's
+// own does: see docs/http.md. The server compares the bytes that it kept with Create.Source.
 func (c *Client) Create(ctx context.Context, name string, o store.Create) (store.Upload, error) {
 	err := checkName(ctx, name)
 	if err == nil && name == "." {
@@ -57,7 +55,7 @@ func (c *Client) Create(ctx context.Context, name string, o store.Create) (store
 		}
 		u.resumes = u.kept
 	case o.Size >= keptFrom:
-		// If this fails, the PUT shows why.
+		// If this fails, the PUT reports the reason.
 		u.kept, _ = c.takesParts(ctx, new(attempts), name)
 		u.source = rand.Text() // no other upload resumes it
 	}
@@ -71,37 +69,37 @@ func (c *Client) Create(ctx context.Context, name string, o store.Create) (store
 	return u, nil
 }
 
-// A putUpload is a PUT whose body is what is written. The last byte stays
-// here until Commit: the server has nothing that it could take for the whole.
+// A putUpload is a PUT whose content is written by the caller. The last byte is sent by Commit
+// only, so until then the server has nothing that it could take for the whole file.
 type putUpload struct {
 	c      *Client
 	name   string
 	create store.Create
 	total  int64  // bytes; -1 if unknown
-	source string // by which the server knows it again
+	source string // identifies the upload to the server
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	unlink func() bool
 	body   *putBody
 	done   chan struct{} // closed when there is a result
 
-	// Of Create, and then of the goroutine that sends it.
-	kept    bool  // what has come is kept if it is cut off
-	resumes bool  // also for another upload
-	reached int64 // what the server has for certain
-	high    int64 // up to where something was sent, in any try
-	vain    int   // tries in a row of which the server has no more than before, though something was sent
-	whole   bool  // all was sent when a connection was lost
+	// The next fields belong to Create, and then to the goroutine that runs send.
+	kept    bool  // the server keeps a part that is cut off
+	resumes bool  // a later upload can resume it, too
+	reached int64 // the server certainly has everything before it
+	high    int64 // the largest offset sent in any try
+	vain    int   // tries in a row that sent something after which the server had no more than before
+	whole   bool  // everything had been sent when a connection was lost
 
 	mu      sync.Mutex
-	in      int64 // mu: where the next write belongs
+	in      int64 // mu: the offset of the next write
 	started bool  // mu
 	ended   bool  // mu: by Commit or Close
 
-	err error // of done
+	err error // set before done is closed
 }
 
-// start sends the request, once.
+// start starts the goroutine that sends the request, unless it did before.
 func (u *putUpload) start() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -118,8 +116,7 @@ func (u *putUpload) start() {
 	}()
 }
 
-// send sends the request, as often as need be, and returns what the server says of it
-// in the end.
+// send sends the request, as often as necessary, and returns the final result.
 func (u *putUpload) send() error {
 	e := attempts{begun: true}
 	for {
@@ -139,7 +136,7 @@ func (u *putUpload) send() error {
 		if repeatable && local == nil {
 			if u.body.sent() > u.body.begin() {
 				u.c.wasReached()
-				e.moved() // if the server has none of it, resume counts that
+				e.moved() // if the server has none of it, resume counts the try as vain
 			}
 			pause, again = u.c.again(&e, a, err)
 		}
@@ -162,9 +159,9 @@ func (u *putUpload) send() error {
 	}
 }
 
-// refusesPart reports whether the server does not take as a part what it would take as
-// a whole: nothing is kept there, or there is another upload to the same name. The
-// upload is then to be sent as a whole.
+// refusesPart reports whether the server refuses an upload as a part that it would accept as a
+// whole: it cannot keep parts for this name, or there is another upload to it. The upload is then
+// sent as a whole.
 func (u *putUpload) refusesPart(a *response) bool {
 	switch a.StatusCode {
 	case http.StatusBadRequest, http.StatusNotImplemented, http.StatusLocked:
@@ -173,8 +170,8 @@ func (u *putUpload) refusesPart(a *response) bool {
 	return false
 }
 
-// afterLoss explains an error by which the server may mean this very upload: one that
-// it had all of when its answer was lost.
+// afterLoss explains an error that this very upload may have caused: if the server had all of it,
+// and only the answer was lost, the name is taken by this upload.
 func (u *putUpload) afterLoss(err error) error {
 	taken := errors.Is(err, fs.ErrExist)
 	if refused, ok := errors.AsType[*StatusError](err); ok {
@@ -186,7 +183,7 @@ func (u *putUpload) afterLoss(err error) error {
 	return fmt.Errorf("%w; all of it was sent when the connection was lost, so what has the name may be this upload", err)
 }
 
-// request returns the PUT of what the body has yet to send.
+// request returns the PUT for the rest of the body.
 func (u *putUpload) request() request {
 	k := request{method: http.MethodPut, url: u.c.urlOf(u.name, false), header: http.Header{"Content-Type": {"application/octet-stream"}}, body: u.body}
 	if u.create.Exclusive {
@@ -199,7 +196,7 @@ func (u *putUpload) request() request {
 	return k
 }
 
-// result returns what an answer to the PUT means.
+// result returns the error that the answer to the PUT means, or nil.
 func (u *putUpload) result(a *response) error {
 	switch a.StatusCode {
 	case http.StatusOK, http.StatusCreated, http.StatusNoContent:
@@ -219,7 +216,7 @@ func (u *putUpload) result(a *response) error {
 	return refusalError(a)
 }
 
-// check returns an error unless the upload can take what belongs at off.
+// check returns an error unless the upload can accept n bytes at off.
 func (u *putUpload) check(off, n int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -234,12 +231,12 @@ func (u *putUpload) check(off, n int64) error {
 	return nil
 }
 
-// localFailure says that what was to be sent could not be read.
+// localFailure returns the error for a source that could not be read.
 func (u *putUpload) localFailure(err error) error {
 	return &TransferError{Op: "write", URL: u.c.URL(u.name), Offset: u.body.sent(), Local: true, Err: err}
 }
 
-// fail says what has failed, where.
+// fail adds the operation and the URL to an error.
 func (u *putUpload) fail(err error) error {
 	if moved, ok := errors.AsType[*TransferError](err); ok {
 		return moved
@@ -253,7 +250,7 @@ func (u *putUpload) fail(err error) error {
 	return u.c.fail("put", u.name, err)
 }
 
-// WriteAt writes p, if that is what comes next.
+// WriteAt writes p, if off is the end of the data so far.
 func (u *putUpload) WriteAt(p []byte, off int64) (int, error) {
 	if err := u.check(off, int64(len(p))); err != nil {
 		return 0, u.fail(err)
@@ -276,8 +273,8 @@ func (u *putUpload) advance(n int64) {
 	u.mu.Unlock()
 }
 
-// FillFrom sends size bytes of r. Until Commit or Close has returned it may read them
-// again, if the server wants that, or has lost them.
+// FillFrom sends size bytes of r. It may read them again until Commit or Close has returned, if the
+// server requires that or has lost them.
 func (u *putUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64) (int64, error) {
 	if err := u.check(off, size); err != nil {
 		return 0, u.fail(err)
@@ -296,7 +293,7 @@ func (u *putUpload) FillFrom(ctx context.Context, r io.ReaderAt, off, size int64
 	return n, nil
 }
 
-// Truncate accepts the size that the upload has.
+// Truncate accepts the current size of the upload only.
 func (u *putUpload) Truncate(size int64) error {
 	u.mu.Lock()
 	in := u.in
@@ -307,7 +304,7 @@ func (u *putUpload) Truncate(size int64) error {
 	return nil
 }
 
-// Commit sends the last byte, and returns what the server says.
+// Commit sends the last byte, and returns the server's result.
 func (u *putUpload) Commit() error {
 	u.mu.Lock()
 	in, ended := u.in, u.ended
@@ -329,8 +326,8 @@ func (u *putUpload) Commit() error {
 	return nil
 }
 
-// Close gives the upload up unless it was committed: the server sees its
-// connection end before its last byte.
+// Close gives up the upload unless it was committed: the server sees the connection end before the
+// last byte.
 func (u *putUpload) Close() error {
 	u.mu.Lock()
 	ended := u.ended
@@ -367,11 +364,11 @@ type resumableUpload struct {
 
 var _ store.Resumer = (*resumableUpload)(nil)
 
-// Resumed returns how much the server has from before.
+// Resumed returns how many bytes the server has from an earlier upload.
 func (r *resumableUpload) Resumed() int64 { return r.resumed }
 
-// Discard ends the upload. The next to the same name begins anew, and the server
-// gives up what it has then.
+// Discard ends the upload. The next upload to the same name starts from scratch, and the server
+// then discards what it has.
 func (r *resumableUpload) Discard() error {
 	r.c.mu.Lock()
 	r.c.anew[r.name] = true
@@ -379,8 +376,8 @@ func (r *resumableUpload) Discard() error {
 	return r.Close()
 }
 
-// resume resumes an upload that was cut off: where the server has it, or from its
-// start if the server keeps nothing.
+// resume prepares the next try of an upload that was cut off: from the offset that the server has,
+// or from the start if the server keeps nothing.
 func (u *putUpload) resume(e *attempts) error {
 	if u.body.sent() > u.body.begin() {
 		u.vain++
@@ -404,7 +401,7 @@ func (u *putUpload) resume(e *attempts) error {
 	return nil
 }
 
-// resumeAt resumes an upload where the server says that it has it.
+// resumeAt prepares the next try from the offset that the server has.
 func (u *putUpload) resumeAt(e *attempts, there int64) error {
 	if there > u.reached {
 		u.reached, u.vain = there, 0
@@ -421,9 +418,8 @@ func (u *putUpload) resumeAt(e *attempts, there int64) error {
 	return nil
 }
 
-// forget has the server give up what it keeps of an upload that will not be
-// resumed: it does when it is asked for another source. If that fails, the server
-// does in the end.
+// forget makes the server discard what it keeps of an upload that will not be resumed: it does so
+// when it is asked about another source. If that fails, the server discards it eventually.
 func (u *putUpload) forget() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), maxForget)
 	defer cancel()

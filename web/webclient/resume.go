@@ -14,25 +14,24 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The header fields of uploads in parts: a server that answers OPTIONS with the
-// first keeps what has come of a PUT with a Content-Range (RFC 9110 §14.5) and an
-// Upload-Source, and reports by Upload-Offset how much that is.
+// The header fields of uploads in parts. A server that sends the first in its answer to OPTIONS
+// keeps the data of a PUT with a Content-Range (RFC 9110 §14.5) and an Upload-Source, and sends in
+// Upload-Offset how much it has.
 //
-// Other servers are sent no such thing: many take a part for the whole.
+// The client sends no parts to other servers: many take a part for the whole file.
 const (
 	acceptUploadRange = "Accept-Upload-Range"
 	uploadOffset      = "Upload-Offset"
 )
 
 const (
-	// keptFrom is from how many bytes on an upload is sent as one part, if the server
-	// takes those, so that it need not begin anew when the connection is lost: haul's
-	// server has something of it to resume from after 16 MiB. Smaller uploads are sent
-	// again as a whole.
+	// keptFrom is the size from which on an upload is sent as one part, if the server supports
+	// parts, so that it can resume when the connection is lost. haul's server has something to
+	// resume from after 16 MiB. Smaller uploads are sent again as a whole.
 	keptFrom = 32 << 20
 )
 
-// takeAnew reports whether an upload is to begin anew, once.
+// takeAnew reports whether an upload must start from scratch, once.
 func (c *Client) takeAnew(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,13 +40,14 @@ func (c *Client) takeAnew(name string) bool {
 	return anew
 }
 
-// uploadSource says of which content an upload is, and whose, in a header.
+// uploadSource returns the value of Upload-Source, which identifies the content of an upload and
+// its owner.
 func uploadSource(o store.Create) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", len(o.Resume), o.Resume, o.Source))
 	return hex.EncodeToString(sum[:])
 }
 
-// takesParts reports whether the server takes uploads in parts.
+// takesParts reports whether the server accepts uploads in parts.
 func (c *Client) takesParts(ctx context.Context, e *attempts, name string) (bool, error) {
 	c.mu.Lock()
 	parts := c.parts
@@ -70,8 +70,8 @@ func (c *Client) takesParts(ctx context.Context, e *attempts, name string) (bool
 	return parts > 0, nil
 }
 
-// askKept asks how much the server has kept of an upload from a source, and whether
-// it would keep anything.
+// askKept asks how many bytes the server has kept of an upload from a source, and whether it keeps
+// any.
 func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, o store.Create) (there int64, kept bool, err error) {
 	if ok, err := c.takesParts(ctx, e, name); err != nil || !ok {
 		return 0, false, err
@@ -88,7 +88,7 @@ func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, 
 	case http.StatusAccepted:
 	case http.StatusBadRequest, http.StatusNotImplemented:
 		a.close()
-		return 0, false, nil // here it does not, as for want of a place to keep it
+		return 0, false, nil // it does not keep parts here, for example because it lacks the place for them
 	case http.StatusNotFound, http.StatusConflict:
 		return 0, false, c.refusedBelow(ctx, name, statusError(a))
 	default:
@@ -99,12 +99,12 @@ func (c *Client) askKept(ctx context.Context, e *attempts, name, source string, 
 	if err != nil || there > o.Size {
 		return 0, false, fmt.Errorf("%w: the %s %q of an upload of %d bytes", ErrProtocol, uploadOffset, servertext.Cut(a.Header.Get(uploadOffset)), o.Size)
 	}
-	return min(there, o.Size-1), true, nil // the last byte is what Commit sends
+	return min(there, o.Size-1), true, nil // Commit sends the last byte
 }
 
-// refusedBelow adds to the refusal of an upload that the directory which it would
-// go to is missing, if it is, and what to do. WebDAV has 409 for that (RFC 4918
-// §9.7.1), others 404; but 409 is also for much else.
+// refusedBelow adds to the refusal of an upload that the directory for it is missing, if so, and
+// what to do. WebDAV servers answer 409 then (RFC 4918 §9.7.1), others 404; but 409 has many other
+// causes.
 func (c *Client) refusedBelow(ctx context.Context, name string, refusal error) error {
 	dir := path.Dir(name)
 	if dir == "." {

@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Stat describes what has the name. The size of a file is -1 if the server does
-// not say it. The root is taken for a directory without asking.
+// Stat describes the file or directory with the name. The size of a file is -1 if the server does
+// not send it. The root is assumed to be a directory, without a request.
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	fi, err := c.stat(ctx, name)
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Client) stat(ctx context.Context, name string) (fileInfo, error) {
 		if isDirectory(a, c.urlOf(name, false).Path) {
 			break
 		}
-		// A URL may be signed for GET alone, and a small server know nothing else.
+		// A URL may be signed for GET only, and a small server may support nothing else.
 		a.close()
 		h := http.Header{"Range": {"bytes=0-0"}}
 		if a, err = c.ask(ctx, request{method: http.MethodGet, url: c.urlOf(name, false), header: h}); err != nil {
@@ -54,7 +54,7 @@ func (c *Client) stat(ctx context.Context, name string) (fileInfo, error) {
 	return info, err
 }
 
-// beginFirst begins to read the file that will be opened first.
+// beginFirst requests the file that will be opened first.
 func (c *Client) beginFirst(ctx context.Context, name string) (*response, fileInfo, error) {
 	c.mu.Lock()
 	stated := c.stated
@@ -82,7 +82,7 @@ func (c *Client) beginFirst(ctx context.Context, name string) (*response, fileIn
 	return a, info, nil
 }
 
-// takeFirst returns what was begun of a name, once.
+// takeFirst returns the answer that beginFirst got for a name, once.
 func (c *Client) takeFirst(name string) *response {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,8 +103,8 @@ func (c *Client) Open(ctx context.Context, name string) (store.File, error) {
 	return f, nil
 }
 
-// openStream opens a file whose FetchTo takes all from the answer to Open, and sends no further
-// request: so a file that is replaced meanwhile still comes whole.
+// openStream opens a file whose FetchTo reads everything from the answer to Open, and sends no
+// further request. So a file that is replaced meanwhile still arrives whole.
 func (c *Client) openStream(ctx context.Context, name string) (store.File, error) {
 	f, err := c.open(ctx, name)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *Client) open(ctx context.Context, name string) (*remoteFile, error) {
 	return newRemoteFile(ctx, c, name, info, a), nil
 }
 
-// Remove removes a file by DELETE (RFC 9110 §9.3.5), where the server has that.
+// Remove removes a file by DELETE (RFC 9110 §9.3.5), if the server supports that.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	return c.fail("remove", name, c.remove(ctx, name))
 }
@@ -167,9 +167,9 @@ func (c *Client) remove(ctx context.Context, name string) error {
 	return statusError(a)
 }
 
-// Capabilities returns the capabilities of HTTP: a directory exists from the first file on that is
-// sent there, if the server makes it, a file has the time of its upload, and before an upload
-// is resumed, the server compares what it kept of it with Create.Source.
+// Capabilities returns the capabilities of HTTP. A directory exists as soon as a file was sent
+// there, if the server creates it. A file has the time of its upload. Before an upload is resumed,
+// the server compares the bytes that it kept with Create.Source.
 func (c *Client) Capabilities() store.Capabilities {
 	return store.Capabilities{
 		Features:   store.Features{OwnTimes: true, ImpliedDirs: true, VerifiedResume: true, NoModes: true, WholeFiles: true},

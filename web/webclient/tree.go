@@ -16,7 +16,7 @@ func (c *Client) Tree() store.Tree { return tree{c} }
 
 type tree struct{ *Client }
 
-// lacks names an operation that a web server does not have.
+// lacks returns the error for an operation that a web server does not support.
 func lacks(op, name, what string) error {
 	return &fs.PathError{Op: op, Path: name, Err: fmt.Errorf("%w: a web server cannot %s", errors.ErrUnsupported, what)}
 }
@@ -33,7 +33,7 @@ func (t tree) Readlink(_ context.Context, name string) (string, error) {
 	return "", t.fail("readlink", name, fs.ErrInvalid)
 }
 
-// OpenFile opens a file to be read. A web server takes whole files only.
+// OpenFile opens a file for reading. A web server accepts whole files only.
 func (t tree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	switch err := a.Check(); {
 	case err != nil:
@@ -76,7 +76,7 @@ func (t tree) Space(_ context.Context, name string) (store.Space, error) {
 	return store.Space{}, lacks("space", name, "say how much room it has")
 }
 
-// A handle is a file that can be read only.
+// A handle is a read-only file.
 type handle struct {
 	store.File
 	name string
