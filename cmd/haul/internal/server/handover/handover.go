@@ -1,5 +1,5 @@
-// Package handover takes sockets from systemd and from another process of haul, and
-// hands them to the next: that is how a server restarts without dropping connections.
+// Package handover receives sockets from systemd and from another process of haul, and hands them
+// to a successor. That lets a server restart without dropping connections.
 //
 // Three processes take part in a restart:
 //
@@ -8,8 +8,8 @@
 //	         waits, and starts the child with the sockets that it gets
 //	child    says "ready" when it can serve, and "serving" after "go"
 //
-// docs/decisions/016 has the reasons. They exchange lines of text. Each of the three may
-// die at any time; the others see that as the end of a line.
+// docs/decisions/016 has the reasons. The processes exchange lines of text. Each of the three may
+// die at any time; the others notice because the connection ends.
 package handover
 
 import (
@@ -23,24 +23,23 @@ import (
 )
 
 const (
-	// handedVar describes the sockets that a child gets, from descriptor firstHanded on,
-	// separated by commas. The descriptor before those is its line to
-	// the predecessor.
+	// handedVar describes the sockets that a child gets, separated by commas. The first is
+	// descriptor firstHanded. The descriptor before it is the line to the predecessor.
 	handedVar   = "HAUL_HANDED"
 	firstHanded = 4
 
-	// maxHanded is how many sockets are handed over. The kernel passes 253
-	// descriptors at a time.
+	// maxHanded is the most sockets that are handed over. The kernel passes at most 253 descriptors
+	// at a time.
 	maxHanded = 200
 
 	// readyTime is the default of [Restarter.ReadyTime].
 	readyTime = time.Minute
 
-	// MaxHistory is how many bytes a child gets to remember.
+	// MaxHistory is the size limit of the history that a child gets, in bytes.
 	MaxHistory = 4 << 20
 
-	// RetireTime is how long the transfers and connections of a server may continue
-	// after its child has taken over. Then they end as at a signal.
+	// RetireTime is how long the transfers and connections of a server may continue after its child
+	// has taken over. Then they are ended as by a signal.
 	RetireTime = time.Hour
 )
 
@@ -55,15 +54,15 @@ const (
 	Boot    = "boot"
 )
 
-// A Socket goes from a server to its child.
+// A Socket is handed from a server to its child.
 type Socket struct {
-	Service string // that it is for: see [TFTP]
+	Service string // the service that uses it: see [TFTP]
 	Addr    string // as configured; "" if systemd opened it
 	Shared  bool   // see [DatagramPlace]
 	File    *os.File
 }
 
-// shared is behind the name of the service of a Socket that is.
+// shared follows the name of the service if the Socket is shared.
 const shared = "+"
 
 // name describes a socket in [handedVar].
@@ -86,7 +85,7 @@ func parseSocket(name string) (s Socket, err error) {
 	return s, err
 }
 
-// CloseSockets closes their files.
+// CloseSockets closes the files of the sockets.
 func CloseSockets(all []Socket) {
 	for _, s := range all {
 		if s.File != nil {
@@ -95,8 +94,7 @@ func CloseSockets(all []Socket) {
 	}
 }
 
-// FromTCP duplicates sockets of package tcp. Item i of asked is how the address of item i
-// was configured.
+// FromTCP duplicates sockets of package tcp. asked[i] is the configured address of at[i].
 func FromTCP(service string, at []*tcp.Socket, asked []string) (sockets []Socket, err error) {
 	for i, socket := range at {
 		files, err := socket.Files()

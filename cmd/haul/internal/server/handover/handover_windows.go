@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Windows has no signals that could ask for a restart, and no descriptors to hand on.
+// Windows has no signals to request a restart, and no descriptors to hand over.
 
 // A Spawner starts children. There is none on Windows.
 type Spawner struct{}
@@ -71,7 +71,7 @@ func (*Predecessor) Close() error { return nil }
 // Requests ask for a successor. There are none on Windows.
 type Requests struct{ c chan os.Signal }
 
-// NewRequests returns Requests of which none comes.
+// NewRequests returns Requests that never receive one.
 func NewRequests(bool) *Requests { return &Requests{} }
 
 // Close does nothing.

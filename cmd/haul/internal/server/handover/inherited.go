@@ -15,8 +15,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// maxPassed is the most sockets taken from systemd. A unit lists one for each
-// address.
+// maxPassed is the most sockets taken from systemd. A unit lists one for each address.
 const maxPassed = 64
 
 // Inherited are the sockets from systemd and from a predecessor that no service has
@@ -34,11 +33,11 @@ type inherited struct {
 }
 
 // Inherit adopts the sockets that systemd opened for this process by socket units
-// (sd_listen_fds(3)), and those of a predecessor, which it closes if it fails. The config
-// is for datagram sockets; served are the services of this process, such as [TFTP].
-// systemd's socket for another is an error, and a predecessor's is closed in the end.
-// unix are those that may have unix sockets. Call it once: it removes from the environment
-// what systemd set.
+// (sd_listen_fds(3)), and those of a predecessor. It closes the predecessor's sockets if it fails.
+// The config is for datagram sockets. served lists the services of this process, such as [TFTP]: a
+// socket from systemd for another service is an error, and one from a predecessor is closed in the
+// end. unix lists the services that may have unix sockets. Call Inherit once, since it removes
+// systemd's variables from the environment.
 func Inherit(c udp.Config, served, unix []string, predecessor []Socket) (_ *Inherited, err error) {
 	p := &Inherited{config: c}
 	defer func() {
@@ -60,7 +59,7 @@ func Inherit(c udp.Config, served, unix []string, predecessor []Socket) (_ *Inhe
 		if err := p.adopt(s, served, unix); err != nil {
 			return nil, err
 		}
-		predecessor[i].File = nil // it has an owner
+		predecessor[i].File = nil // the file has an owner now
 	}
 	return p, nil
 }
@@ -69,16 +68,16 @@ func (p *Inherited) hasDatagram() bool {
 	return slices.ContainsFunc(p.left, func(s *inherited) bool { return s.conn != nil })
 }
 
-// activate adopts systemd's sockets: those for datagrams, and the listening ones, by the
+// activate adopts systemd's sockets: those for datagrams, and the listening ones, which have the
 // names that their units give them (FileDescriptorName=).
 func (p *Inherited) activate(takesUnix bool) error {
 	files := activation.Files(true)
-	// So many are a mistake. Some may be descriptors of our own, so none is closed.
+	// This number must be a mistake. Some descriptors may be our own, so none is closed.
 	if len(files) > maxPassed {
 		return fmt.Errorf("systemd passed %d sockets; at most %d are taken", len(files), maxPassed)
 	}
 	for i, f := range files {
-		// A listener refuses all but stream sockets.
+		// FileListener refuses all sockets but stream sockets.
 		s, err := p.newStream(Socket{Service: f.Name(), File: f})
 		if err != nil {
 			if s, err = p.newDatagram(Socket{Service: TFTP, File: f}); err != nil {
@@ -105,7 +104,7 @@ func (p *Inherited) newStream(s Socket) (*inherited, error) {
 	if err != nil {
 		return nil, fmt.Errorf("adopt socket %s: %w", s.File.Name(), err)
 	}
-	_ = l.Close() // a duplicate, which leaves the path of a unix socket alone
+	_ = l.Close() // a duplicate; closing it does not remove the path of a unix socket
 	return &inherited{Socket: s, at: l.Addr()}, nil
 }
 
@@ -120,7 +119,7 @@ func (p *Inherited) newDatagram(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: net.UDPAddrFromAddrPort(conn.LocalAddr()), conn: conn}, nil
 }
 
-// newUnread takes a socket or another file that the service itself reads.
+// newUnread takes a socket or another file that only the service reads.
 func (p *Inherited) newUnread(s Socket) (*inherited, error) {
 	return &inherited{Socket: s, at: &net.UDPAddr{}}, nil
 }
@@ -148,9 +147,8 @@ func (p *Inherited) adopt(s Socket, served, unix []string) error {
 	return one.checkUnix(unix)
 }
 
-// assign finds the service that each stream socket from systemd is for, and puts its
-// name in place of the one from the socket unit. A unit need not name the only one that
-// is served.
+// assign finds the service for each stream socket from systemd, and replaces the name from the
+// socket unit with it. If only one service is left, the unit need not name it.
 func assign(all []*inherited, services, unix []string) error {
 	served := slices.DeleteFunc(slices.Clone(services), func(s string) bool { return s == TFTP || s == Boot })
 	for _, s := range all {
@@ -173,7 +171,7 @@ func assign(all []*inherited, services, unix []string) error {
 	return nil
 }
 
-// checkUnix refuses a unix socket for a service that is not one of these.
+// checkUnix refuses a unix socket unless its service is in services.
 func (s *inherited) checkUnix(services []string) error {
 	if s.at.Network() == "unix" && !slices.Contains(services, s.Service) {
 		return fmt.Errorf("systemd passed the socket %s for %s, and it is a unix socket: for %[2]s, the socket unit needs a port in ListenStream=; a path needs --%s-proxy unix",
@@ -182,19 +180,18 @@ func (s *inherited) checkUnix(services []string) error {
 	return nil
 }
 
-// A DatagramPlace is an address of TFTP, as configured, and the sockets that are open
-// there.
+// A DatagramPlace is a configured address of TFTP, and the sockets that are open at it.
 type DatagramPlace struct {
 	Addr  string // "" if systemd opened the sockets
 	Conns []*udp.Conn
 
-	// Shared is whether transfers of the predecessor use the sockets until it reports the
-	// end of its service.
+	// Shared reports whether transfers of the predecessor use the sockets until it reports the end
+	// of its service.
 	Shared bool
 }
 
-// Datagram takes the sockets for TFTP at these addresses, in their order. A place without
-// sockets is to be opened. If systemd opened sockets, these are all, whatever the addresses.
+// Datagram takes the sockets for TFTP at these addresses, in their order. The caller opens places
+// that have no sockets. If systemd opened sockets, only those are returned, whatever the addresses.
 func (p *Inherited) Datagram(addrs []string) (places []DatagramPlace) {
 	for _, g := range p.take(TFTP, addrs) {
 		place := DatagramPlace{Addr: g.asked}
@@ -206,14 +203,13 @@ func (p *Inherited) Datagram(addrs []string) (places []DatagramPlace) {
 	return places
 }
 
-// A StreamPlace is an address of a service over TCP, as configured, and the socket that
-// listens there.
+// A StreamPlace is a configured address of a service over TCP, and the socket that listens at it.
 type StreamPlace struct {
 	Addr   string      // "" if systemd opened the socket
-	Socket *tcp.Socket // nil: to be opened
+	Socket *tcp.Socket // nil means that the caller has to open it
 }
 
-// Stream takes the listening sockets for a service, as [Inherited.Datagram] does. If it
+// Stream takes the listening sockets for a service, in the same way as [Inherited.Datagram]. If it
 // fails, it closes them.
 func (p *Inherited) Stream(service string, addrs []string, o tcp.Options) (places []StreamPlace, err error) {
 	for _, g := range p.take(service, addrs) {
@@ -225,7 +221,7 @@ func (p *Inherited) Stream(service string, addrs []string, o tcp.Options) (place
 		if err == nil && len(files) > 0 {
 			var sockets []*tcp.Socket
 			if sockets, err = tcp.FromFiles(files, o); err == nil {
-				place.Socket = sockets[0] // they have one address
+				place.Socket = sockets[0] // all files have the same address
 			}
 		}
 		closeInherited(g.sockets)
@@ -242,9 +238,9 @@ func (p *Inherited) Stream(service string, addrs []string, o tcp.Options) (place
 	return places, nil
 }
 
-// Boot takes the sockets for boot clients at these addresses, in their order, and other files
-// that the predecessor named like this; none if they are to be opened. The caller closes the
-// files.
+// Boot takes the sockets for boot clients at these addresses, in their order, and other files that
+// the predecessor handed over under the same name. It returns nil if the caller has to open them.
+// The caller closes the files.
 func (p *Inherited) Boot(addrs []string) (files []*os.File) {
 	for _, g := range p.take(Boot, addrs) {
 		for _, s := range g.sockets {
@@ -254,8 +250,8 @@ func (p *Inherited) Boot(addrs []string) (files []*os.File) {
 	return files
 }
 
-// Close closes the sockets that were not taken. Otherwise clients could still connect, and
-// would wait for nobody.
+// Close closes the sockets that no service has taken. Otherwise clients could still connect, and
+// would never get an answer.
 func (p *Inherited) Close() {
 	closeInherited(p.left)
 	p.left = nil

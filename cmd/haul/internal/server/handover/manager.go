@@ -12,8 +12,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// A Manager is the service manager that started this process: systemd, or one with
-// sd_notify(3). A nil Manager is none: its methods do nothing.
+// A Manager is the service manager that started this process: systemd, or another one that supports
+// sd_notify(3). The methods of a nil Manager do nothing.
 type Manager struct {
 	conn     *net.UnixConn
 	watchdog time.Duration // it expects a message this often; 0 means never
@@ -22,12 +22,11 @@ type Manager struct {
 // maxNotify is how long a message may wait for a manager that is slow to read.
 const maxNotify = 5 * time.Second
 
-// FindManager connects to the service manager, if there is one. Call it once: it removes
-// the variables that say so from the environment.
+// FindManager connects to the service manager, if there is one. Call it once, since it removes the
+// manager's variables from the environment.
 //
-// Package daemon would connect anew for each message. A process that has
-// confined itself may not (Landlock ABI 6 for abstract sockets, 9 for others),
-// so the connection is made beforehand, and kept.
+// Package daemon would connect anew for each message, which a confined process may not do (Landlock
+// ABI 6 for abstract sockets, 9 for others). So the connection is made beforehand, and kept.
 func FindManager() (*Manager, error) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	watchdog, err := daemon.SdWatchdogEnabled(true)
@@ -55,14 +54,13 @@ func (m *Manager) Close() error {
 	return m.conn.Close()
 }
 
-// Ready reports that requests are answered from now on. "systemctl status" shows the
-// status.
+// Ready reports that the service answers requests from now on. "systemctl status" shows the status.
 func (m *Manager) Ready(status string) error {
 	return m.notify(daemon.SdNotifyReady, statusLine(status))
 }
 
-// SucceededBy reports that another process is the service from now on. The manager then
-// listens to that one only (NotifyAccess=main): later messages have no effect.
+// SucceededBy reports that another process is the service from now on. The manager then listens
+// only to that process (NotifyAccess=main), so later messages have no effect.
 func (m *Manager) SucceededBy(pid int) error {
 	return m.notify(fmt.Sprintf("MAINPID=%d", pid), statusLine("another process takes over"))
 }
@@ -72,7 +70,7 @@ func (m *Manager) Stopping(status string) error {
 	return m.notify(daemon.SdNotifyStopping, statusLine(status))
 }
 
-// statusLine puts a status on one line, as a message has several.
+// statusLine puts a status on one line, since a message consists of lines.
 func statusLine(status string) string {
 	return "STATUS=" + strings.Join(strings.Fields(status), " ")
 }
@@ -88,9 +86,8 @@ func (m *Manager) notify(lines ...string) error {
 	return nil
 }
 
-// KeepAlive resets the manager's watchdog until ctx ends, if it has one. While alive
-// returns false it does not, and the manager restarts the service when the time that its
-// unit sets has passed.
+// KeepAlive resets the manager's watchdog, if it has one, until ctx ends. It skips this while alive
+// returns false. The manager restarts the service after the time that its unit sets.
 func (m *Manager) KeepAlive(ctx context.Context, alive func() bool) error {
 	if m == nil || m.watchdog == 0 {
 		return nil

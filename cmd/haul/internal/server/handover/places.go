@@ -13,8 +13,8 @@ type place struct {
 	sockets []*inherited
 }
 
-// take takes the sockets of a service: for each address those that are open there, or
-// none. If systemd opened sockets for the service, these are all.
+// take takes the sockets of a service. For each address it returns the sockets that are open at it,
+// if any. If systemd opened sockets for the service, it returns only those.
 func (p *Inherited) take(service string, addrs []string) (places []place) {
 	open := p.placesOf(service)
 	bySystemd := slices.DeleteFunc(slices.Clone(open), func(g place) bool { return g.asked != "" })
@@ -34,7 +34,7 @@ func (p *Inherited) take(service string, addrs []string) (places []place) {
 	return places
 }
 
-// placesOf returns the sockets that a service could take, those of its own first.
+// placesOf returns the sockets that a service could take, its own first.
 func (p *Inherited) placesOf(service string) (open []place) {
 	for _, own := range []bool{true, false} {
 		for _, s := range p.left {
@@ -54,17 +54,17 @@ func (p *Inherited) placesOf(service string) (open []place) {
 	return open
 }
 
-// suits reports whether a socket of another service can be used for this one, after an
-// address has changed from HTTP to HTTPS or back. A port that the kernel chose is no address
-// that another service would have.
+// suits reports whether a socket of another service can be used for this one after an address has
+// changed from HTTP to HTTPS or back. A port chosen by the kernel never suits, because no other
+// service would be configured with it.
 func (s *inherited) suits(service string) bool {
 	web := []string{HTTP, HTTPS}
 	_, port, err := splitAddr(s.Addr, "tcp")
 	return slices.Contains(web, service) && slices.Contains(web, s.Service) && err == nil && port != 0
 }
 
-// fill gives each place the sockets that are open there: those for which the same address
-// was configured, and then those that are at the same address although the text differs.
+// fill assigns the open sockets to places. Sockets with the same configured address come first,
+// then those at the same address in another spelling.
 func fill(places, open []place) {
 	for _, same := range []func(place, string) bool{
 		func(g place, addr string) bool { return g.asked == addr },
@@ -84,9 +84,9 @@ func fill(places, open []place) {
 	}
 }
 
-// isAt reports whether sockets are at an address. It compares where they are bound. That does
-// not show whether a socket for all addresses takes IPv4 too; for such a socket it compares
-// the addresses as configured.
+// isAt reports whether sockets are bound to an address. The bound address of a socket for all
+// addresses does not show whether the socket takes IPv4 too. For such a socket it compares the
+// configured addresses.
 func (g place) isAt(addr string) bool {
 	at := g.sockets[0].at
 	host, port, err := splitAddr(addr, at.Network())
@@ -114,8 +114,9 @@ func splitAddr(addr, network string) (host string, port int, err error) {
 	return strings.ToLower(host), port, err
 }
 
-// Rival returns the address of a socket that the predecessor has, and this process has not
-// taken, at the same port as addr; or nil. It may be why addr cannot be opened.
+// Rival returns the address of a socket that the predecessor handed over, that no service has
+// taken, and that has the same port as addr; nil if there is none. It may be the reason why addr
+// cannot be opened.
 func (p *Inherited) Rival(network, addr string) net.Addr {
 	_, port, err := splitAddr(addr, network)
 	if err != nil || port == 0 {

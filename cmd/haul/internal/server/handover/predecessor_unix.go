@@ -18,26 +18,26 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/fdline"
 )
 
-// A Predecessor is the process that hands its sockets to this one. A nil Predecessor is
-// none: its methods do nothing.
+// A Predecessor is the process that hands its sockets to this one. The methods of a nil Predecessor
+// do nothing.
 type Predecessor struct {
 	line    *net.UnixConn
 	lines   *bufio.Scanner
 	sockets []Socket
-	serving bool // this process does
+	serving bool // this process serves
 
-	// History, if it is set before Ready, is called once with what [Restarter.History] of the
-	// predecessor returns, when this process serves.
+	// History, if it is set before Ready, is called once when this process serves, with the result
+	// of the predecessor's [Restarter.History].
 	History func(history []byte)
 
-	over  chan struct{} // closed when the line has been read to its end
+	over  chan struct{} // closed at the end of the line
 	mu    sync.Mutex
-	ended map[string]chan struct{} // mu: services by name; closed when they have
+	ended map[string]chan struct{} // mu: services by name; closed when the service has ended
 	gone  bool                     // mu: the whole process has ended
 }
 
-// FindPredecessor returns the predecessor, if this process was started to take over
-// from one. Call it once: it removes the variable that says so from the environment.
+// FindPredecessor returns the predecessor, if this process was started to take over from one. Call
+// it once, since it removes the variable for this from the environment.
 func FindPredecessor() (*Predecessor, error) {
 	names, ok := os.LookupEnv(handedVar)
 	if !ok {
@@ -46,7 +46,7 @@ func FindPredecessor() (*Predecessor, error) {
 	if err := os.Unsetenv(handedVar); err != nil {
 		return nil, err
 	}
-	// The line first: if that is none, the descriptors behind it are not ours.
+	// Check the line first: if it is not one of ours, neither are the descriptors after it.
 	f := os.NewFile(firstHanded-1, "line to the predecessor")
 	line, err := fdline.Of(f)
 	if err != nil {
@@ -85,8 +85,8 @@ func (p *Predecessor) Take() []Socket {
 	return all
 }
 
-// Ready reports that this process can serve, and waits until it may. From then on,
-// requests that the predecessor passes on are added to r.
+// Ready reports that this process can serve, and waits for permission to do so. From then on it
+// adds requests that the predecessor passes on to r.
 func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
 	if p == nil {
 		return nil
@@ -96,18 +96,18 @@ func (p *Predecessor) Ready(ctx context.Context, r *Requests) error {
 	if _, err := p.line.Write([]byte("ready\n")); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("the predecessor no longer waits for this process: %w", err)
 	}
-	// If it has died meanwhile, this process is the only one to serve.
+	// If the predecessor has died meanwhile, this process is the only server.
 	if p.lines.Scan() && p.lines.Text() != "go" && ctx.Err() == nil {
 		return errors.New("the predecessor continues to serve")
 	}
 	_, _ = p.line.Write([]byte("serving\n"))
 	p.serving = true
 	go p.read(r)
-	p.Wait(ctx, manager) // which listens to this process once it knows it
+	p.Wait(ctx, manager) // the manager ignores this process until it knows it
 	return nil
 }
 
-// read reads which services of the predecessor have ended, until all have.
+// read reads messages about ended services of the predecessor until all have ended.
 func (p *Predecessor) read(r *Requests) {
 	defer close(p.over)
 	var history []byte
@@ -122,7 +122,7 @@ func (p *Predecessor) read(r *Requests) {
 			p.mu.Unlock()
 		}
 		if chunk, ok := strings.CutPrefix(text, "history "); ok && p.History != nil && len(history) <= MaxHistory {
-			history, _ = base64.StdEncoding.AppendDecode(history, []byte(chunk)) // whoever reads it checks it
+			history, _ = base64.StdEncoding.AppendDecode(history, []byte(chunk)) // the reader of the history checks it
 		}
 		if text == "history" && p.History != nil {
 			p.History(history)
@@ -137,8 +137,8 @@ func (p *Predecessor) read(r *Requests) {
 	}
 }
 
-// Hangup refuses further requests of the predecessor, and waits until those that it has
-// passed on are added. It is for a process that ends.
+// Hangup refuses further requests of the predecessor, and waits until those already passed on are
+// added. Call it when this process ends.
 func (p *Predecessor) Hangup() {
 	if p != nil && p.serving {
 		_ = p.line.CloseRead()
@@ -146,11 +146,11 @@ func (p *Predecessor) Hangup() {
 	}
 }
 
-// maxFailure is how much of an error the predecessor gets to log, in bytes.
+// maxFailure is how many bytes of an error the predecessor gets to log.
 const maxFailure = 4 << 10
 
-// Fail reports why this process cannot serve. It does nothing if err is nil, or this
-// process serves already.
+// Fail reports why this process cannot serve. It does nothing if err is nil or this process already
+// serves.
 func (p *Predecessor) Fail(err error) {
 	if p == nil || err == nil || p.serving {
 		return
@@ -160,8 +160,8 @@ func (p *Predecessor) Fail(err error) {
 	_, _ = p.line.Write([]byte("failed " + text[:min(len(text), maxFailure)] + "\n"))
 }
 
-// ReportFailure reports to the predecessor, if there is one, why this process ends before
-// [FindPredecessor] was called.
+// ReportFailure reports a failure to the predecessor, if there is one, before [FindPredecessor] was
+// called.
 func ReportFailure(err error) {
 	if p, _ := FindPredecessor(); p != nil {
 		p.Fail(err)
@@ -187,7 +187,7 @@ func closeOnce(c chan struct{}) {
 	}
 }
 
-// Wait waits until a service of the predecessor has ended, or ctx has.
+// Wait waits until a service of the predecessor or ctx has ended.
 func (p *Predecessor) Wait(ctx context.Context, name string) {
 	if p == nil {
 		return

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/term"
 )
 
-// Requests ask for a successor: SIGUSR2, with reload SIGHUP too, and what a
-// predecessor passes on. One waits; another that comes meanwhile is the same.
+// Requests ask for a successor. They come from SIGUSR2, from SIGHUP if reload is set, and from a
+// predecessor. At most one waits; further ones are merged with it.
 type Requests struct {
 	c         chan os.Signal
-	terminals []int // standard streams that were terminals in the beginning
+	terminals []int // standard streams that were terminals at the start
 }
 
-// hangups takes SIGHUP, which cmd/haul receives. It is nil while that ends the process.
+// hangups takes SIGHUP, which cmd/haul receives. While it is nil, SIGHUP ends the process.
 var hangups atomic.Pointer[Requests]
 
-// NewRequests takes the signals from now on, until Close.
+// NewRequests receives the signals until Close.
 func NewRequests(reload bool) *Requests {
 	r := &Requests{c: make(chan os.Signal, 1)}
 	signal.Notify(r.c, syscall.SIGUSR2)
@@ -36,7 +36,7 @@ func NewRequests(reload bool) *Requests {
 	return r
 }
 
-// Close leaves the signals alone.
+// Close stops receiving the signals.
 func (r *Requests) Close() {
 	signal.Stop(r.c)
 	hangups.CompareAndSwap(r, nil)
@@ -46,13 +46,13 @@ func (r *Requests) Close() {
 func (r *Requests) add() {
 	select {
 	case r.c <- syscall.SIGHUP:
-	default: // one waits
+	default: // one waits already
 	}
 }
 
-// TakeHangup reports whether a SIGHUP, which has arrived, is a request for a successor.
-// Otherwise it ends the process. It does so too if the terminal is gone from which the
-// server was started.
+// TakeHangup reports whether a SIGHUP that has arrived is a request for a successor. If not, the
+// signal ends the process. That is also so if the terminal from which the server was started is
+// gone.
 func TakeHangup() bool {
 	r := hangups.Load()
 	if r == nil {

@@ -11,41 +11,41 @@ import (
 	"time"
 )
 
-// A Restarter has a child take over from this server. A nil Restarter never does.
+// A Restarter lets a child take over from this server. A nil Restarter never does.
 type Restarter struct {
 	Spawner     *Spawner // nil: requests are refused
 	Requests    *Requests
-	Predecessor *Predecessor // that passes requests on to this process; nil if there is none
+	Predecessor *Predecessor // passes requests on to this process; nil if there is none
 	Log         *slog.Logger
-	Sockets     func() ([]Socket, error) // of all services
-	Reload      bool                     // a child has other settings, from a file
+	Sockets     func() ([]Socket, error) // returns the sockets of all services
+	Reload      bool                     // a child reads new settings from a file
 
-	// ReadyTime is how long a child may take until it is ready, and then until it serves.
+	// ReadyTime is how long a child may take to be ready, and then to serve.
 	ReadyTime time.Duration
 
-	// HandOver is called with the process number of a child that serves, before that
-	// reports to the service manager.
+	// HandOver is called with the process ID of a child that serves, before the child reports to
+	// the service manager.
 	HandOver func(pid int)
 
-	// Retire is called then: new connections are for the child.
+	// Retire is called after HandOver. From then on the child accepts new connections.
 	Retire func()
 
-	// History, if it is set, is called then, and returns what the child gets to remember: see
-	// [Predecessor]. More than MaxHistory bytes are left out.
+	// History, if it is set, is called after Retire. It returns the history for the child: see
+	// [Predecessor]. A history of more than MaxHistory bytes is not sent.
 	History func() []byte
 
-	next   atomic.Pointer[child] // nil until there is one
+	next   atomic.Pointer[child] // nil until a child serves
 	failed atomic.Bool           // see Failed
 }
 
 // Retired reports whether a child has taken over.
 func (r *Restarter) Retired() bool { return r != nil && r.next.Load() != nil }
 
-// Failed reports whether the latest request has led to no child.
+// Failed reports whether the latest request has failed to start a child.
 func (r *Restarter) Failed() bool { return r.failed.Load() }
 
-// Ended reports to the child, if there is one, that a service of this process has ended.
-// A child that is gone, as after a restart of its own, waits for nothing.
+// Ended reports to the child, if there is one, that a service of this process has ended. A child
+// that is gone, for instance after a restart of its own, does not wait for this.
 func (r *Restarter) Ended(service string) {
 	if !r.Retired() {
 		return
@@ -56,8 +56,8 @@ func (r *Restarter) Ended(service string) {
 	}
 }
 
-// Run waits for requests until ctx ends. This process continues to serve if anything fails
-// before the child serves. Then it passes requests on to the child.
+// Run handles requests until ctx ends. If anything fails before the child serves, this process
+// continues to serve. Once the child serves, Run passes requests on to it.
 func (r *Restarter) Run(ctx context.Context) {
 	gone := r.Spawner.gone()
 	for ctx.Err() == nil {
@@ -72,7 +72,7 @@ func (r *Restarter) Run(ctx context.Context) {
 			}
 		}
 	}
-	r.Predecessor.Hangup() // what it passes on from now on, its log has as lost
+	r.Predecessor.Hangup() // the predecessor logs requests from now on as lost
 	select {
 	case <-r.Requests.c:
 		if r.Retired() {
@@ -82,7 +82,7 @@ func (r *Restarter) Run(ctx context.Context) {
 	}
 }
 
-// errSpawnerGone is why a server can have no successor: it may start none itself.
+// errSpawnerGone says why a server can have no successor: it may not start processes itself.
 var errSpawnerGone = errors.New("the process that starts successors has ended, though nobody should end it; stop and start haul, which cuts transfers that last longer than --grace")
 
 func (r *Restarter) handle(ctx context.Context) {
@@ -119,11 +119,11 @@ func (r *Restarter) handle(ctx context.Context) {
 	}
 }
 
-// manager is reported as a service that has ended when the service manager knows the child.
+// manager is a pseudo-service: it has ended when the service manager knows the child.
 const manager = "manager"
 
-// passOn has the child handle a request that came to this process. It is not lost if its
-// sender did not know the child yet.
+// passOn passes a request that reached this process on to the child. So the request is not lost if
+// its sender did not know the child yet.
 func (r *Restarter) passOn() {
 	next := r.next.Load()
 	if err := next.again(); err != nil {
@@ -156,7 +156,7 @@ func (r *Restarter) spawn(ctx context.Context) (*child, error) {
 	return next, r.Spawner.begin(soon, next)
 }
 
-// Close closes the line to the child, which takes that for the end of this process.
+// Close closes the line to the child, which takes that as the end of this process.
 func (r *Restarter) Close() error {
 	if !r.Retired() {
 		return nil

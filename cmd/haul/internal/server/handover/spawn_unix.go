@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
-// IsSpawner reports whether this process is a spawner, and returns what it then runs.
+// IsSpawner reports whether this process is a spawner, and returns the function that does its work.
 func IsSpawner() (run func() (exitCode int), is bool) {
 	if os.Getenv(spawnerVar) == "" || len(os.Args) < 2 || os.Args[0] != spawnerTitle {
 		return nil, false
@@ -26,7 +26,7 @@ func IsSpawner() (run func() (exitCode int), is bool) {
 	return runSpawner, true
 }
 
-// A spawnState is what a spawner knows of its children.
+// A spawnState is the state of a spawner: its children and their order.
 type spawnState struct {
 	exe   string
 	noExe error
@@ -34,28 +34,28 @@ type spawnState struct {
 	over  chan struct{}
 
 	mu       sync.Mutex
-	children map[int]*spawned // mu: by process number
-	started  int              // mu: how many
-	current  *spawned         // mu: the server that is the last to serve; nil if there is none
-	pending  os.Signal        // mu: for the current server, once there is one
-	code     int              // mu: to exit with
-	served   bool             // mu: there was a current server
+	children map[int]*spawned // mu: by process ID
+	started  int              // mu: how many were started
+	current  *spawned         // mu: the server that began to serve last; nil if there is none
+	pending  os.Signal        // mu: a signal for the current server, once there is one
+	code     int              // mu: the exit code
+	served   bool             // mu: there has been a current server
 	ending   bool             // mu: all servers are to end
 }
 
 // A spawned process is a child of a spawner.
 type spawned struct {
 	pid    int
-	number int           // larger than those of the processes that were started before
-	serves bool          // mu of the spawner: it has said so
-	ended  chan struct{} // closed when it has
+	number int           // larger than the numbers of processes started earlier
+	serves bool          // mu of the spawner: the process has reported that it serves
+	ended  chan struct{} // closed when the process has ended
 	status syscall.WaitStatus
 }
 
-// runSpawner starts children for the server that has started it, until that ends. As
-// process 1 it starts the first server as well, and ends with the last.
+// runSpawner starts children for the server that started it, until that server ends. As process 1
+// it also starts the first server, and ends with the last one.
 func runSpawner() int {
-	if err := privilege.Hide(); err != nil { // the environment may have passwords in it
+	if err := privilege.Hide(); err != nil { // the environment may contain passwords
 		fmt.Fprintln(os.Stderr, "haul: start successors:", err)
 		return 1
 	}
@@ -63,8 +63,8 @@ func runSpawner() int {
 	s.exe, s.noExe = os.Executable()
 	signals, ended := make(chan os.Signal, 16), make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
-	// A signal that ends the server ends this process through the server. Signals that are
-	// ignored stay so, for the children.
+	// This process ends with the server, so a signal must not end it first. Ignored signals stay
+	// ignored, for the children.
 	for _, one := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR2, syscall.SIGQUIT} {
 		if !signal.Ignored(one) && (s.init || one != syscall.SIGQUIT) {
 			signal.Notify(signals, one)
@@ -74,7 +74,7 @@ func runSpawner() int {
 		fmt.Fprintln(os.Stderr, "haul: start successors:", err)
 		return 1
 	}
-	s.reap() // orphans of the program before this one
+	s.reap() // children that this process had before it became this program
 	for {
 		select {
 		case one := <-signals:
@@ -89,13 +89,13 @@ func runSpawner() int {
 	}
 }
 
-// begin starts the first server, or serves the one that started this process.
+// begin starts the first server, or serves the server that started this process.
 func (s *spawnState) begin() error {
 	if err := os.Unsetenv(spawnerVar); err != nil {
 		return err
 	}
 	if s.init {
-		// It gets systemd's sockets, and all variables.
+		// The server gets systemd's sockets, and all variables.
 		_, err := s.start(os.Environ(), activated())
 		return err
 	}
@@ -124,11 +124,11 @@ func activated() (files []*os.File) {
 	return files
 }
 
-// serve handles what a server says, until that ends. as is nil if this process did not start
-// the server.
+// serve handles the requests of a server until the line ends. as is nil if this process did not
+// start the server.
 func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	defer line.Close()
-	var last *spawned // that it had started
+	var last *spawned // the latest child that the server started
 	for {
 		texts, files, err := fdline.Receive(line)
 		if err != nil {
@@ -164,8 +164,8 @@ func (s *spawnState) serve(line *net.UnixConn, as *spawned) {
 	}
 }
 
-// start starts a child, which has the files from descriptor 3 on. As process 1 it adds the
-// child's line to this process.
+// start starts a child, which gets the files from descriptor 3 on. As process 1 it adds the child's
+// line to this process.
 func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	if s.noExe != nil {
 		return nil, s.noExe
@@ -183,7 +183,7 @@ func (s *spawnState) start(env []string, files []*os.File) (*spawned, error) {
 	cmd := exec.Command(s.exe)
 	cmd.Args, cmd.Env, cmd.ExtraFiles = os.Args[1:], env, files
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	s.mu.Lock() // reap does not miss it
+	s.mu.Lock() // so that reap does not miss the child
 	defer s.mu.Unlock()
 	if err := cmd.Start(); err != nil {
 		if line != nil {
@@ -207,7 +207,7 @@ func (s *spawnState) kill(c *spawned) string {
 	case <-c.ended:
 	case <-time.After(stopTime):
 		s.mu.Lock()
-		if s.children[c.pid] == c { // otherwise the number may be that of another
+		if s.children[c.pid] == c { // otherwise another process may have this ID
 			_ = syscall.Kill(c.pid, syscall.SIGKILL)
 		}
 		s.mu.Unlock()
@@ -219,7 +219,7 @@ func (s *spawnState) kill(c *spawned) string {
 	return "exit status " + strconv.Itoa(c.status.ExitStatus())
 }
 
-// reap waits for processes that have ended. Those of process 1 include orphans.
+// reap waits for processes that have ended. For process 1 these include orphans.
 func (s *spawnState) reap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,8 +243,8 @@ func (s *spawnState) reap() {
 	}
 }
 
-// pass passes a signal to process 1 on: one that ends haul to all servers, others to the
-// current one. If none serves yet, they wait for the first that does.
+// pass handles a signal that process 1 received. A signal that ends haul is sent to all servers,
+// others to the current one. If no server serves yet, it waits for the first that does.
 func (s *spawnState) pass(one os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,7 +259,7 @@ func (s *spawnState) pass(one os.Signal) {
 	}
 }
 
-// signalAll signals all servers. s.mu is held.
+// signalAll signals all servers. The caller holds s.mu.
 func (s *spawnState) signalAll(one syscall.Signal) {
 	s.ending = true
 	for pid := range s.children {
@@ -267,8 +267,8 @@ func (s *spawnState) signalAll(one syscall.Signal) {
 	}
 }
 
-// serving is called when a child of process 1 serves: it says so, and its predecessor may
-// have done so before.
+// serving is called when a child of process 1 reports that it serves. Its predecessor may have
+// reported this already.
 func (s *spawnState) serving(c *spawned) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +277,7 @@ func (s *spawnState) serving(c *spawned) {
 	}
 	c.serves, s.served = true, true
 	if s.current != nil && s.current.number > c.number {
-		return // it has a successor already
+		return // the child has a successor already
 	}
 	s.current = c
 	if s.pending != nil {
@@ -286,8 +286,8 @@ func (s *spawnState) serving(c *spawned) {
 	}
 }
 
-// afterEnd is called when a child of process 1 has ended. If that was the current server,
-// and no successor could take its place, those that have retired end too. s.mu is held.
+// afterEnd is called when a child of process 1 has ended. If it was the current server, and it had
+// no successor, the retired servers end too. The caller holds s.mu.
 func (s *spawnState) afterEnd(c *spawned) {
 	if c == s.current || !s.served {
 		s.current = nil

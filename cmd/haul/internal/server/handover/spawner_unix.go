@@ -22,19 +22,19 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/fdline"
 )
 
-// A Spawner is the process that starts children, as the server sees it.
+// A Spawner is the server's side of the process that starts children.
 type Spawner struct {
 	line    *net.UnixConn
 	answers *bufio.Reader
-	init    bool          // it is process 1
-	ended   chan struct{} // closed when it has; nil if it is process 1
-	lost    error         // it has left a request open: its next answer would be to that one
+	init    bool          // the spawner is process 1
+	ended   chan struct{} // closed when the spawner has ended; nil if it is process 1
+	lost    error         // why a request has no answer yet: the next answer would belong to it
 }
 
-// FindSpawner returns the spawner that has started this process, which is process 1; nil if
-// there is none. If wanted is set, and this is process 1 itself, it becomes a spawner, which
-// starts this program anew, and does not return. Call it once, before anything is open: it
-// removes from the environment what the spawner set.
+// FindSpawner returns the spawner that started this process, if that is process 1; otherwise nil.
+// If wanted is set, and this process is process 1 itself, it becomes a spawner: it starts this
+// program anew, and does not return. Call FindSpawner once, before anything is open, since it
+// removes the spawner's variables from the environment.
 func FindSpawner(wanted bool) (*Spawner, error) {
 	text, ok := os.LookupEnv(lineVar)
 	if !ok {
@@ -50,7 +50,7 @@ func FindSpawner(wanted bool) (*Spawner, error) {
 	if err != nil || fd < 3 {
 		return nil, fmt.Errorf("%s=%s is set, and haul sets it for its own successor only", lineVar, text)
 	}
-	// systemd meant process 1.
+	// These variables named process 1, which was systemd's child.
 	for _, name := range []string{"LISTEN_PID", "WATCHDOG_PID"} {
 		if os.Getenv(name) == "1" {
 			if err := os.Setenv(name, strconv.Itoa(os.Getpid())); err != nil {
@@ -67,7 +67,7 @@ func FindSpawner(wanted bool) (*Spawner, error) {
 	return newSpawner(line, true), nil
 }
 
-// becomeSpawner has this process run as a spawner.
+// becomeSpawner runs this process as a spawner.
 func becomeSpawner() error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -81,12 +81,12 @@ func newSpawner(line *net.UnixConn, isInit bool) *Spawner {
 	return &Spawner{line: line, answers: bufio.NewReaderSize(line, maxAnswer), init: isInit}
 }
 
-// maxAnswer is how long a spawner's answer may be, in bytes, without waiting for the rest.
+// maxAnswer is the size of the buffer for a spawner's answers, in bytes.
 const maxAnswer = 8 << 10
 
-// StartSpawner starts a spawner, with the environment that its children get. It has all
-// the rights that this process has now, and ends with it. The error is [ErrNoRestart] where
-// there can be none.
+// StartSpawner starts a spawner, with the environment for its children. The spawner keeps all
+// rights that this process has now, and ends with it. The error is [ErrNoRestart] on systems
+// without spawners.
 func StartSpawner(env []string) (*Spawner, error) {
 	ours, theirs, err := fdline.Pair()
 	if err != nil {
@@ -99,8 +99,8 @@ func StartSpawner(env []string) (*Spawner, error) {
 		return nil, err
 	}
 	cmd := exec.Command(exe)
-	// A list of processes shows the title; the arguments of its children follow, with
-	// the name of this program.
+	// Lists of processes show the title. The arguments of the children follow it, with the name of
+	// this program.
 	cmd.Args = append([]string{spawnerTitle}, os.Args...)
 	cmd.Env = append(spawnerEnv(env), spawnerVar+"=1")
 	cmd.ExtraFiles = []*os.File{theirs}
@@ -112,17 +112,18 @@ func StartSpawner(env []string) (*Spawner, error) {
 	s := newSpawner(ours, false)
 	s.ended = make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // a request shows that it has ended
+		_ = cmd.Wait() // a request notices that it has ended
 		close(s.ended)
 	}()
 	return s, nil
 }
 
-// IsInit reports whether the spawner is process 1: it remains the main process for the
-// service manager.
+// IsInit reports whether the spawner is process 1, which remains the service manager's main
+// process.
 func (s *Spawner) IsInit() bool { return s != nil && s.init }
 
-// gone is closed when the spawner has ended; nil if that ends this process, too.
+// gone returns a channel that is closed when the spawner has ended; nil if that also ends this
+// process.
 func (s *Spawner) gone() <-chan struct{} {
 	if s == nil {
 		return nil
@@ -130,7 +131,7 @@ func (s *Spawner) gone() <-chan struct{} {
 	return s.ended
 }
 
-// Serving reports that this process serves, for which process 1 passes signals on to it.
+// Serving reports that this process serves, so that process 1 passes signals on to it.
 func (s *Spawner) Serving() {
 	if s.IsInit() {
 		s.line.SetWriteDeadline(time.Now().Add(writeTime))
@@ -140,16 +141,15 @@ func (s *Spawner) Serving() {
 }
 
 const (
-	// spawnerVar marks a process as a spawner.
 	spawnerVar = "HAUL_STARTER"
 
-	// lineVar has the descriptor of the line to the spawner, in a child of process 1.
+	// lineVar is the descriptor of the line to the spawner, in a child of process 1.
 	lineVar = "HAUL_SPAWNER"
 
 	spawnerTitle = "haul: starts successors of"
 )
 
-// spawnerEnv leaves out what is for this process alone: systemd's sockets, and its
+// spawnerEnv leaves out variables that are meant for this process only: systemd's sockets and
 // watchdog.
 func spawnerEnv(env []string) (kept []string) {
 	for _, v := range env {
@@ -171,8 +171,8 @@ func (s *Spawner) Close() error {
 	return s.line.Close()
 }
 
-// start starts a child with the sockets, and waits until it is ready. A child that
-// is not ready when ctx ends is killed.
+// start starts a child with the sockets, and waits until it is ready. If ctx ends first, it kills
+// the child.
 func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err error) {
 	select {
 	case <-s.gone():
@@ -194,14 +194,14 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	if err != nil {
 		return nil, err
 	}
-	// The end of ctx ends all waiting.
+	// When ctx ends, all waits end.
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cut)
 		ours.SetDeadline(time.Unix(1, 0))
 		s.line.SetDeadline(time.Unix(1, 0))
 	})
-	// late reports whether it has. From then on, only this goroutine sets deadlines.
+	// late reports whether ctx has ended. After the call, only this goroutine sets deadlines.
 	late := sync.OnceValue(func() bool {
 		if stop() {
 			return false
@@ -228,7 +228,7 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	}
 	if n.pid, err = s.started(); err != nil {
 		late()
-		_ = n.write("stop\n") // in case it is started yet
+		_ = n.write("stop\n") // in case it has started already
 		return nil, err
 	}
 	err = n.hear("ready")
@@ -241,8 +241,8 @@ func (s *Spawner) start(ctx context.Context, sockets []Socket) (_ *child, err er
 	return n, nil
 }
 
-// begin lets the child serve, and waits until it reports that. If it does not, it is killed.
-// Otherwise this process needs no further child, and the spawner ends.
+// begin lets the child serve, and waits until it reports that it does. If it does not, begin kills
+// it. If it does, this process needs no further child, and the spawner ends.
 func (s *Spawner) begin(ctx context.Context, n *child) error {
 	defer context.AfterFunc(ctx, func() { n.line.SetReadDeadline(time.Unix(1, 0)) })()
 	err := n.write("go\n")
@@ -263,8 +263,8 @@ func (s *Spawner) begin(ctx context.Context, n *child) error {
 	return nil
 }
 
-// handedOver reports to process 1 that the child it has started last takes over, and waits
-// until signals go there. Otherwise one could reach this process while it ends, and be lost.
+// handedOver reports to process 1 that the child started last takes over, and waits until signals
+// are passed to that child. Otherwise a signal could reach this process while it ends, and be lost.
 func (s *Spawner) handedOver() {
 	s.line.SetDeadline(time.Now().Add(writeTime))
 	defer s.line.SetDeadline(time.Time{})
@@ -272,12 +272,12 @@ func (s *Spawner) handedOver() {
 	if err == nil {
 		_, err = s.answers.ReadString('\n')
 	}
-	s.lost = err // the child takes over all the same
+	s.lost = err // the child takes over anyway
 }
 
-// release ends a spawner whose child serves, unless it is process 1. The parent of the child
-// is then process 1. That may be systemd, which learns of the death of its own children
-// only: otherwise a child could die unnoticed as long as this process lives.
+// release ends a spawner whose child serves, unless it is process 1. Then process 1 becomes the
+// parent of the child. It may be systemd, which notices the death of its own children only. Without
+// this, a child could die unnoticed as long as this process lives.
 func (s *Spawner) release() {
 	if s.init {
 		return
@@ -289,14 +289,14 @@ func (s *Spawner) release() {
 	}
 }
 
-// discard ends a child that has failed. Left alone, it would take the end of
-// its line for the death of this process, and serve.
+// discard ends a child that has failed. Otherwise the child would take the end of its line as the
+// death of this process, and serve.
 func (s *Spawner) discard(n *child, err error) error {
 	_ = n.write("stop\n")
 	return fmt.Errorf("the successor, process %d: %w; %w", n.pid, err, s.kill())
 }
 
-// request sends the sockets to the spawner, the line to the child first.
+// request sends the sockets to the spawner, after the line to the child.
 func (s *Spawner) request(text string, line *os.File, sockets []Socket) error {
 	files := []*os.File{line}
 	for _, h := range sockets {
@@ -305,7 +305,7 @@ func (s *Spawner) request(text string, line *os.File, sockets []Socket) error {
 	return fdline.Send(s.line, text, files)
 }
 
-// started returns the number of the process that was started.
+// started returns the ID of the started process.
 func (s *Spawner) started() (pid int, err error) {
 	said, err := s.answers.ReadString('\n')
 	if err != nil {
@@ -322,12 +322,12 @@ func (s *Spawner) started() (pid int, err error) {
 	return pid, nil
 }
 
-// killTime is how long a killed process may take to die: one that waits for a disk dies
-// when the disk is back.
+// killTime is how long a killed process may take to die. One that waits for a disk dies when the
+// disk responds again.
 const killTime = 5 * time.Second
 
-// stopTime is how long a child may take to end by itself before it is killed: its exit
-// status then shows why.
+// stopTime is how long a child may take to end by itself before it is killed. Its exit status then
+// shows the reason.
 const stopTime = time.Second
 
 // kill ends a child that has failed, and returns its exit status as an error.
@@ -346,17 +346,17 @@ func (s *Spawner) kill() error {
 	return errors.New(strings.TrimSpace(said)) // "it has ended: exit status 2"
 }
 
-// A child is the process that takes over, as the server sees it.
+// A child is the server's side of the process that takes over.
 type child struct {
 	pid   int
-	lines *bufio.Reader // of line; used until it serves
+	lines *bufio.Reader // reads line; used until the child serves
 
 	mu   sync.Mutex
-	line *net.UnixConn // mu: writing
-	torn bool          // mu: the latest line has no end
+	line *net.UnixConn // mu: for writing
+	torn bool          // mu: the latest line was written in part
 }
 
-// hear waits for a word.
+// hear waits until the child sends a word.
 func (n *child) hear(word string) error {
 	said, err := n.lines.ReadString('\n')
 	said = strings.TrimSuffix(said, "\n")
@@ -371,17 +371,17 @@ func (n *child) hear(word string) error {
 	return nil
 }
 
-// again asks it for a successor of its own: the request came too late to this process.
+// again asks the child for a successor of its own, since the request reached this process too late.
 func (n *child) again() error { return n.write("again\n") }
 
 // ended reports that a service of this process has ended.
 func (n *child) ended(service string) error { return n.write("over " + service + "\n") }
 
-// historyChunk is how much of a history is in one line, in bytes: a child that knows no history
-// has room for such a line, and passes it over.
+// historyChunk is how many bytes of a history one line carries. A child that does not know
+// histories has a buffer for such a line, and skips it.
 const historyChunk = 24 << 10
 
-// remember sends what the child is to remember: in lines, and an empty one behind the last.
+// remember sends a history to the child, in lines. An empty line ends it.
 func (n *child) remember(history []byte) error {
 	if len(history) == 0 || len(history) > MaxHistory {
 		return nil
@@ -409,5 +409,5 @@ func (n *child) write(text string) error {
 	return err
 }
 
-// Close ends the line, which the child takes for the end of this process.
+// Close ends the line, which the child takes as the end of this process.
 func (n *child) Close() error { return n.line.Close() }

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// roleVar says what a process is that haul has started for hooks.
+	// roleVar is the variable that gives a process started for hooks its role.
 	roleVar        = "HAUL_HOOKS"
 	supervisorRole = "supervisor"
 	helperRole     = "helper"
@@ -39,12 +39,13 @@ const (
 
 	firstLine = 3 // the descriptor of the first line
 
-	// maxInherited is how many descriptors are looked at that the process above may have left open.
+	// maxInherited is the number of descriptors that may have been inherited open and are marked
+	// close-on-exec.
 	maxInherited = 1024
 )
 
-// IsHelper reports whether this process is one of those that haul has started for hooks, and
-// returns what it then runs.
+// IsHelper reports whether haul started this process to run hooks, and returns the function that
+// does its work.
 func IsHelper() (run func() (exitCode int), is bool) {
 	switch {
 	case len(os.Args) != 1:
@@ -56,8 +57,8 @@ func IsHelper() (run func() (exitCode int), is bool) {
 	return nil, false
 }
 
-// self returns this program, also for a user who may not enter its directory, and if another
-// one has its name by now.
+// self returns the path of this program. On Linux it works even if the user may not enter the
+// program's directory, and if another program has taken its name since.
 func self() (string, error) {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe", nil
@@ -78,11 +79,12 @@ func newCommand(role, title string, env []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// helperVars are the variables that the helper needs to post. It has no others: the environment of the
-// server may have passwords in it, and on some systems programs can read that of the helper.
+// helperVars are the variables that the helper needs to post. It gets no others, since the server's
+// environment may contain passwords, and on some systems programs can read the helper's
+// environment.
 var helperVars = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG"}
 
-// helperEnv returns what of an environment the supervisor and the helper get.
+// helperEnv returns the part of an environment that the supervisor and the helper get.
 func helperEnv(env []string) (kept []string) {
 	for _, v := range env {
 		if name, _, _ := strings.Cut(v, "="); slices.Contains(helperVars, strings.ToUpper(name)) {
@@ -92,7 +94,7 @@ func helperEnv(env []string) (kept []string) {
 	return kept
 }
 
-// programEnv returns what of an environment programs get. The rest may have passwords in it.
+// programEnv returns the part of an environment that programs get. The rest may contain passwords.
 func programEnv(env []string, sameUser bool) (kept []string) {
 	path := false
 	for _, v := range env {
@@ -111,7 +113,7 @@ func programEnv(env []string, sameUser bool) (kept []string) {
 	return kept
 }
 
-// checkProgram says why a file cannot be run.
+// checkProgram returns an error if a file cannot be run.
 func checkProgram(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -128,13 +130,13 @@ func checkProgram(path string) error {
 	return nil
 }
 
-// A helper is the supervisor as the server sees it.
+// A helper is the server's side of the supervisor.
 type helper struct {
 	line    *net.UnixConn
-	started int // how many helpers it has started
+	started int // how many helpers the supervisor has started
 }
 
-// startHelper starts the supervisor. next then returns the lines to its first helper.
+// startHelper starts the supervisor. After that, next returns the lines to its first helper.
 func startHelper(s setup, env []string) (*helper, error) {
 	ours, theirs, err := fdline.Pair()
 	if err != nil {
@@ -155,12 +157,12 @@ func startHelper(s setup, env []string) (*helper, error) {
 	if err := cmd.Start(); err != nil {
 		return h, err
 	}
-	go func() { _ = cmd.Wait() }() // the end of the line shows it
+	go func() { _ = cmd.Wait() }() // the end of the line reports its death
 	return h, nil
 }
 
-// next waits for the lines to the next helper, no longer than limit if that is above 0. number is
-// the one that kill takes. An error that wraps errNoLines is of this helper alone.
+// next waits for the lines to the next helper, for at most limit if limit is above 0. It returns
+// the helper's number, for kill. An error that wraps errNoLines concerns this helper only.
 func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number int, err error) {
 	if limit > 0 {
 		_ = h.line.SetReadDeadline(time.Now().Add(limit))
@@ -196,28 +198,28 @@ func (h *helper) next(limit time.Duration) (lines [maxRunning]net.Conn, number i
 	return lines, h.started, err
 }
 
-// kill has a helper killed, if it is not the one before by now. The supervisor then starts
-// another one.
+// kill asks the supervisor to kill the helper with this number, unless it has been replaced
+// already. The supervisor then starts another one.
 func (h *helper) kill(number int) {
 	_ = h.line.SetWriteDeadline(time.Now().Add(killTime))
-	_, _ = fmt.Fprintln(h.line, number) // a supervisor that has died does not matter any more
+	_, _ = fmt.Fprintln(h.line, number) // if the supervisor is dead, this no longer matters
 }
 
-// close ends the supervisor, and so the helper, once the hooks that run have ended.
+// close ends the supervisor, and with it the helper, once the running hooks have ended.
 func (h *helper) close() {
 	if h != nil {
 		_ = h.line.Close()
 	}
 }
 
-// keepSignals has the signals that end the server leave this process alone: systemd and
-// terminals send them to all. Programs that are run get them as ever.
+// keepSignals makes this process ignore the signals that end the server, because systemd and
+// terminals send them to all processes of the group. Programs that it runs still get them.
 func keepSignals() {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
 }
 
-// closeInPrograms has the programs that this process starts inherit none of its descriptors: neither
-// its lines, nor what the program that has started haul left open.
+// closeInPrograms marks all descriptors close-on-exec, so that started programs inherit neither the
+// lines of this process nor descriptors left open by the program that started haul.
 func closeInPrograms() {
 	for fd := firstLine; fd < maxInherited; fd++ {
 		syscall.CloseOnExec(fd) // most are not open
@@ -249,8 +251,8 @@ func runSupervisor() int {
 	return 0
 }
 
-// supervise gives up the rights of this process, and starts helpers until the line ends. The
-// error is that of the first helper; a later one is tried again.
+// supervise gives up the rights of this process, and starts helpers until the line ends. It returns
+// an error if the first helper cannot be started; later ones are retried.
 func supervise(line *net.UnixConn, text []byte) error {
 	var s setup
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -292,11 +294,11 @@ func supervise(line *net.UnixConn, text []byte) error {
 	}
 }
 
-// current is the helper that runs.
+// current is the helper that is running.
 type current struct {
 	mu      sync.Mutex
 	process *os.Process // mu: nil if none runs
-	started int         // mu: how many were
+	started int         // mu: how many were started
 }
 
 func (c *current) set(p *os.Process) {
@@ -307,7 +309,7 @@ func (c *current) set(p *os.Process) {
 	}
 }
 
-// kill kills the helper if it has this number, and not another one that was started since.
+// kill kills the helper if it still has this number.
 func (c *current) kill(number string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -316,7 +318,7 @@ func (c *current) kill(number string) {
 	}
 }
 
-// waitFor waits for a child, and meanwhile for orphans, whatever each has died of.
+// waitFor waits until a child has ended, whatever the cause. Meanwhile it reaps orphans.
 func waitFor(child int) {
 	for {
 		pid, err := syscall.Wait4(-1, nil, 0, nil)

@@ -8,7 +8,7 @@ import (
 
 // Windows has no descriptors to pass on, and no process groups to end.
 
-// IsHelper reports false.
+// IsHelper always reports false.
 func IsHelper() (run func() (exitCode int), is bool) { return nil, false }
 
 func checkProgram(string) error { return errors.ErrUnsupported }

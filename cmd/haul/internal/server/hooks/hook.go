@@ -1,17 +1,17 @@
-// Package hooks runs programs, and posts to URLs, when clients have done something.
+// Package hooks runs programs and posts to URLs when clients have done something.
 //
-// A server that is confined may execute nothing, and connect to nobody. So [Start], which comes
-// before the confinement, starts two more processes of this program:
+// A confined server may neither run programs nor connect to other machines. So [Start], which is
+// called before the confinement, starts two more processes of this program:
 //
 //	server      has a [Queue] of events, and sends each to the helper when that has room
 //	supervisor  gives up its rights, and then does nothing but start the helper, again if it dies,
 //	            and kill it if the server reports that it hangs
 //	helper      runs programs and posts, at most maxRunning at a time
 //
-// The helper has no sockets but maxRunning lines to the server, one for each hook that runs. The
-// supervisor makes them for each helper, and passes the server its ends: so the end of a line
-// is the end of its helper. Each process ends with the one above it, once the hooks that run
-// have ended.
+// The helper has no sockets except maxRunning lines to the server, one for each hook that can run
+// at a time. The supervisor creates them for each helper, and passes the server its ends, so the
+// end of a line means that its helper has ended. Each process ends when the one above it does, once
+// the running hooks have ended.
 package hooks
 
 import (
@@ -39,10 +39,10 @@ const (
 	// MaxHooks is how many hooks there may be.
 	MaxHooks = 32
 
-	maxWords = 64      // of the command line of a program
+	maxWords = 64      // words on the command line of a program
 	maxWord  = 4 << 10 // bytes of each, and of a URL
 	minKey   = 16      // bytes of a key
-	maxKey   = 4 << 10 // and at most
+	maxKey   = 4 << 10 // the most bytes of a key
 	minLimit = 1 * time.Second
 )
 
@@ -51,20 +51,20 @@ const Supported = runtime.GOOS != "windows"
 
 // A Hook says what to do when clients do something.
 type Hook struct {
-	On      []activity.Kind // of these
-	Run     []string        // a program by its path, and its arguments; or
-	URL     string          // where the event is posted to
-	Key     string          // the file of the key that posts are signed with; "" signs none
-	Timeout time.Duration   // of a run, with all tries to post; 0 means DefaultTimeout
+	On      []activity.Kind // the events that trigger it
+	Run     []string        // the path of a program, and its arguments; or
+	URL     string          // the URL that the event is posted to
+	Key     string          // the file with the key that signs posts; "" means no signature
+	Timeout time.Duration   // limit for a run, including all tries to post; 0 means DefaultTimeout
 }
 
-// Fields are the names of what a hook consists of, in the order of [Hook.String].
+// Fields are the names of the fields of a hook, in the order of [Hook.String].
 var Fields = []string{"on", "timeout", "key", "url", "run"}
 
-// IsList reports whether a field has several parts.
+// IsList reports whether a field is a list.
 func IsList(field string) bool { return field == "on" || field == "run" }
 
-// Set sets a field by its name, which has one part or is a list.
+// Set sets a field by its name to one value, or to several if it is a list.
 func (h *Hook) Set(field string, parts ...string) error {
 	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > maxWord || strings.IndexByte(p, 0) >= 0 }) {
 		return fmt.Errorf("a word has at most %d bytes, and no zero byte", maxWord)
@@ -133,7 +133,7 @@ func (h *Hook) setProgram(words []string) error {
 	return nil
 }
 
-// Check says what is missing in a hook, or is too much.
+// Check returns an error if a hook is incomplete or has too much.
 func (h *Hook) Check() error {
 	switch {
 	case len(h.On) == 0:
@@ -148,9 +148,9 @@ func (h *Hook) Check() error {
 	return nil
 }
 
-// Parse reads a hook as [Hook.String] writes it: FIELD=VALUE, separated by spaces, and all words
-// behind run= are those of its program. Quotes and backslashes are as in a shell that expands
-// nothing.
+// Parse reads a hook in the form that [Hook.String] writes: FIELD=VALUE, separated by spaces. All
+// words after run= belong to the program. Quotes and backslashes work as in a shell, but nothing is
+// expanded.
 func Parse(text string) (h Hook, err error) {
 	words, err := subprocess.Split(text)
 	if err != nil {
@@ -183,7 +183,7 @@ func Parse(text string) (h Hook, err error) {
 	return h, h.Check()
 }
 
-// Get returns the parts of a field, as [Hook.Set] takes them; none if it is not set.
+// Get returns the parts of a field, in the form that [Hook.Set] takes; nil if it is not set.
 func (h *Hook) Get(field string) (parts []string) {
 	switch field {
 	case "on":
@@ -212,7 +212,7 @@ func given(text string) []string {
 	return []string{text}
 }
 
-// String returns the hook as [Parse] reads it.
+// String returns the hook in the form that [Parse] reads.
 func (h *Hook) String() string {
 	var words []string
 	for _, field := range Fields {
@@ -231,7 +231,7 @@ func (h *Hook) String() string {
 	return strings.Join(words, " ")
 }
 
-// quote returns a word that [subprocess.Split] leaves as it is.
+// quote returns the word, quoted so that [subprocess.Split] yields it unchanged.
 func quote(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\n\r'\"\\") {
 		return word
@@ -239,8 +239,8 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Target names what a hook does, for people: its program, or the server that it posts to. The path
-// of a URL is not shown: those of chat services are secrets.
+// Target names the hook's target for people: its program, or the server that it posts to. It leaves
+// out the path of the URL, which is a secret with chat services.
 func (h *Hook) Target() string {
 	if len(h.Run) > 0 {
 		return h.Run[0]
@@ -252,7 +252,7 @@ func (h *Hook) Target() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// Summary says for people which events lead to what.
+// Summary says for people which events trigger the hook, and what it does.
 func (h *Hook) Summary() string {
 	does := ": posts to "
 	if len(h.Run) > 0 {
@@ -261,7 +261,7 @@ func (h *Hook) Summary() string {
 	return strings.Join(h.Get("on"), ", ") + does + h.Target()
 }
 
-// wants reports whether a hook is for events of a kind.
+// wants reports whether events of a kind trigger the hook.
 func (h *Hook) wants(k activity.Kind) bool { return slices.Contains(h.On, k) }
 
 func (h *Hook) timeout() time.Duration {

@@ -2,18 +2,18 @@ package hooks
 
 import "github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 
-// A setup is what the processes below the server need to know.
+// A setup is the data that the supervisor and the helper need.
 type setup struct {
 	Hooks []Hook
-	Keys  [][]byte        // of the hooks; nil for those without one
-	User  *privilege.User // to become
-	Env   []string        // of programs
+	Keys  [][]byte        // of the hooks; nil for a hook without a key
+	User  *privilege.User // the user to become
+	Env   []string        // the environment of programs
 }
 
-// An order is from the server to its helper: to run a hook.
+// An order makes the helper run a hook. The server sends it.
 type order struct {
 	Hook      int
-	Event     []byte // as a line of JSON
+	Event     []byte // a line of JSON
 	Variables [][]byte
 }
 

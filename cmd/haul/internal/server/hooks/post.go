@@ -16,32 +16,33 @@ import (
 )
 
 const (
-	// maxTries is how often an event is posted until it is taken.
+	// maxTries is how often an event is posted until the receiver accepts it.
 	maxTries = 3
 
 	// firstPause is the time between the first two tries. It doubles.
 	firstPause = time.Second
 
-	// maxAnswer is how much of an answer is read, in bytes; nobody looks at it.
+	// maxAnswer is how many bytes of an answer are read. They are not used.
 	maxAnswer = 64 << 10
 )
 
 // The headers of a post.
 const (
-	signatureHeader = "Haul-Signature" // sha256= and the HMAC of the body in hexadecimal digits
+	signatureHeader = "Haul-Signature" // "sha256=" and the HMAC of the body in hexadecimal digits
 	deliveryHeader  = "Haul-Delivery"  // the same for all tries
 )
 
-// client posts. It follows no redirection: the key's owner named one receiver.
+// client posts. It follows no redirects, because the administrator named one receiver.
 var client = &http.Client{
 	Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: maxRunning, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxAnswer},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// A refusal is an answer that another try would get too.
+// A refusal is an error that another try would get as well.
 type refusal struct{ error }
 
-// post posts an event until it is taken. The tries have the time together, without the pauses.
+// post posts an event until the receiver accepts it. The tries share the time limit, which does not
+// include the pauses between them.
 func post(limit time.Duration, target string, key, event []byte) error {
 	delivery, pause := rand.Text(), firstPause
 	for try := 1; ; try++ {
@@ -73,7 +74,7 @@ func postOnce(limit time.Duration, target, delivery string, key, event []byte) e
 	answer, err := client.Do(req)
 	if err != nil {
 		if of, ok := errors.AsType[*url.Error](err); ok {
-			err = of.Err // without the URL, which may have a secret in it
+			err = of.Err // without the URL, which may contain a secret
 		}
 		return err
 	}

@@ -24,38 +24,38 @@ const (
 	// maxRunning is how many hooks run at a time.
 	maxRunning = 4
 
-	// maxLine is how long a line between the server and its helper may be, in bytes: an event
-	// has four names of activity.maxName bytes at most, once escaped and once in base64, and
-	// all of it in base64.
+	// maxLine is the longest line between the server and its helper, in bytes. An event has four
+	// names of at most activity.maxName bytes. Each is sent twice, escaped and in base64, and the
+	// whole is encoded in base64 again.
 	maxLine = 512 << 10
 
-	// startTime is how long the helper may take to be there when the server starts.
+	// startTime is how long the helper may take to start when the server starts.
 	startTime = 10 * time.Second
 
-	// closeTime is how long the hooks of events that wait may take when the server ends.
+	// closeTime is how long hooks of waiting events may still run when the server ends.
 	closeTime = 10 * time.Second
 
-	// spareTime is how long the helper may take to report, once a hook has to have ended. A helper
-	// that takes longer was stopped, or hangs, and is killed.
-	// It covers killTime, outputTime, and the pauses between posts.
+	// spareTime is how long the helper may take to report after a hook's time limit. A helper that
+	// takes longer was stopped or hangs, and is killed. The time covers killTime, outputTime, and
+	// the pauses between posts.
 	spareTime = 10 * time.Second
 )
 
-// A Config says what to run, and how.
+// A Config lists the hooks, and says how to run them.
 type Config struct {
 	Hooks []Hook
-	User  *privilege.User // to become; nil to stay the same
+	User  *privilege.User // the user to become; nil means no change
 	Env   []string        // the environment of the helper; programs get a part of it
 	Log   *slog.Logger
 }
 
-// CheckFiles reads the keys, and looks for the programs. The error says which hook is wrong.
+// CheckFiles reads the keys and checks that the programs exist. Its error names the faulty hook.
 func CheckFiles(all []Hook) error {
 	_, err := readKeys(all)
 	return err
 }
 
-// readKeys returns the keys of hooks, nil for those without one.
+// readKeys returns the keys of the hooks; nil for a hook without a key.
 func readKeys(all []Hook) (keys [][]byte, err error) {
 	for _, h := range all {
 		var key []byte
@@ -77,7 +77,7 @@ func readKeys(all []Hook) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// A Queue has hooks run. A nil *Queue has none.
+// A Queue holds events whose hooks wait to run. A nil *Queue does nothing.
 type Queue struct {
 	hooks   []Hook
 	log     *linequeue.Log
@@ -86,7 +86,7 @@ type Queue struct {
 	helper  *helper
 	waiting *turns
 	closing chan struct{} // closed when the server ends
-	gone    chan struct{} // closed when the supervisor has died: there will be no further helper
+	gone    chan struct{} // closed when the supervisor has died: no further helper will start
 	lines   [maxRunning]chan helperEnd
 	working sync.WaitGroup
 	running atomic.Int64
@@ -96,11 +96,11 @@ type Queue struct {
 	restarts atomic.Int64
 }
 
-// results are the ways in which a run ends. A program is stuck if it was killed and does not end.
+// results are the possible results of a run. A program is stuck if it was killed and does not end.
 var results = [...]string{"done", "failed", "timeout", "stuck"}
 
-// Start starts the helper, which has what rights this process has until it becomes the user.
-// The error is one of the configuration, or of starting it.
+// Start starts the helper, which keeps the rights of this process until it becomes the configured
+// user. It returns an error if the configuration is wrong or the start fails.
 func Start(cfg Config) (*Queue, error) {
 	keys, err := readKeys(cfg.Hooks)
 	if err != nil {
@@ -136,10 +136,11 @@ func newQueue(cfg Config) *Queue {
 	return q
 }
 
-// errNoLines is of a helper whose lines this process did not get: it may have too many open files.
+// errNoLines reports that this process could not receive a helper's lines. It may have too many
+// open files.
 var errNoLines = errors.New("take the lines to the helper")
 
-// connect waits for the lines to the next helper. Those to the one before have ended.
+// connect waits for the lines to the next helper. The lines to the previous helper have ended.
 func (q *Queue) connect(limit time.Duration) error {
 	all, number, err := q.helper.next(limit)
 	if err != nil {
@@ -147,7 +148,7 @@ func (q *Queue) connect(limit time.Duration) error {
 	}
 	for i, c := range all {
 		select {
-		case old := <-q.lines[i]: // that nobody has taken
+		case old := <-q.lines[i]: // that no worker has taken
 			_ = old.Close()
 		default:
 		}
@@ -156,7 +157,7 @@ func (q *Queue) connect(limit time.Duration) error {
 	return nil
 }
 
-// follow takes the lines to each further helper.
+// follow receives the lines to each further helper.
 func (q *Queue) follow() {
 	defer close(q.gone)
 	for logged := false; ; {
@@ -166,7 +167,7 @@ func (q *Queue) follow() {
 			q.restarts.Add(1)
 			q.log.Say(slog.LevelWarn, "hooks: the helper has died, and runs again")
 			logged = false
-		case errors.Is(err, errNoLines): // the helper ends, as its lines do
+		case errors.Is(err, errNoLines): // the helper ends when its lines do
 			if !logged {
 				q.log.Say(slog.LevelError, "hooks: the helper has died, and the next one cannot be used; others are tried", slog.String("error", err.Error()))
 			}
@@ -189,7 +190,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Send has the hooks run that are for the event. It never waits.
+// Send queues the hooks for an event. It never blocks.
 func (q *Queue) Send(e activity.Event) {
 	if q == nil {
 		return
@@ -208,13 +209,13 @@ func (q *Queue) Send(e activity.Event) {
 	}
 }
 
-// drop counts a run that there will not be, or of which nobody knows how it ended.
+// drop counts a run that is not started, or whose result is unknown.
 func (q *Queue) drop(why string, w waiting) {
 	q.lost.Add(1)
 	q.dropped.Count(slog.LevelWarn, why, w.event.Peer, slog.String("event", string(w.event.Event)), slog.String("file", w.event.File))
 }
 
-// next returns the next run, or false when the server ends and none waits.
+// next returns the next run, or false if the server ends and no run waits.
 func (q *Queue) next() (w waiting, ok bool) {
 	select {
 	case <-q.waiting.some:
@@ -229,7 +230,7 @@ func (q *Queue) next() (w waiting, ok bool) {
 	}
 }
 
-// work has hooks run one after the other, by the helper at the other end of its lines.
+// work runs hooks one after the other through a line to the helper.
 func (q *Queue) work(lines <-chan helperEnd) {
 	var line *workerLine
 	defer func() { line.close() }()
@@ -251,17 +252,17 @@ func (q *Queue) work(lines <-chan helperEnd) {
 			if done = sent; err == nil {
 				continue
 			}
-			q.helper.kill(line.number) // if it lives, it hangs, or has given the line up
+			q.helper.kill(line.number) // a helper that lives hangs, or has closed the line
 			line.close()
 			line = nil
-			if sent { // otherwise the run was not begun, and the next helper gets it
+			if sent { // otherwise the run was not started, and the next helper gets it
 				q.drop("the helper died", w)
 			}
 		}
 	}
 }
 
-// newLine waits for a line to a helper. It returns nil if there will be none.
+// newLine waits for a line to a helper. It returns nil if no further helper will start.
 func (q *Queue) newLine(lines <-chan helperEnd) *workerLine {
 	select {
 	case c := <-lines:
@@ -282,7 +283,7 @@ type helperEnd struct {
 	number int // of the helper, from 1 on
 }
 
-// A workerLine is a line to the helper, which runs one hook for it at a time.
+// A workerLine is a line to the helper, which runs one hook at a time for it.
 type workerLine struct {
 	helperEnd
 	lines *bufio.Reader
@@ -296,11 +297,12 @@ func (l *workerLine) close() {
 	}
 }
 
-// run has a hook run, and waits for the result. It reports whether the helper may have begun.
+// run makes the helper run a hook, and waits for the result. sent reports whether the helper may
+// have started it.
 func (q *Queue) run(line *workerLine, w waiting) (sent bool, err error) {
 	h := &q.hooks[w.hook]
 	text, err := json.Marshal(order{Hook: w.hook, Event: w.event.AppendLine(nil), Variables: bytesOf(w.event.Variables())})
-	if err != nil { // cannot be
+	if err != nil { // impossible
 		return true, err
 	}
 	_ = line.SetDeadline(time.Now().Add(h.timeout() + spareTime))
@@ -334,7 +336,7 @@ func bytesOf(texts []string) (all [][]byte) {
 	return all
 }
 
-// RegisterMetrics adds the counts.
+// RegisterMetrics registers the counters.
 func (q *Queue) RegisterMetrics(r *meter.Registry) {
 	if q == nil {
 		return
@@ -353,8 +355,8 @@ func (q *Queue) RegisterMetrics(r *meter.Registry) {
 	r.Gauge("hook_runs_waiting", "Hooks that wait for their turn.", func() float64 { return float64(len(q.waiting.some)) })
 }
 
-// Close has the hooks run that wait, for some seconds, and then ends the helper. Hooks that run
-// may end by themselves, as long as they may take.
+// Close lets waiting hooks run for closeTime at most, and then ends the helper. Hooks that are
+// running may end by themselves, within their own time limits.
 func (q *Queue) Close() {
 	if q != nil {
 		q.close(closeTime)

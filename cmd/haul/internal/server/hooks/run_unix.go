@@ -24,26 +24,27 @@ import (
 )
 
 const (
-	// maxOutput is how much of what a program prints is reported if it fails, in bytes: the
-	// last of it. The rest is read and dropped.
+	// maxOutput is how many bytes of a failed program's output are reported: the last ones. The
+	// rest is read and dropped.
 	maxOutput = 1 << 10
 
-	// maxError is how much of an error is reported, in bytes. One to post has what the receiver has answered.
+	// maxError is how many bytes of an error are reported. An error of a post contains the
+	// receiver's answer.
 	maxError = 2 * maxOutput
 
-	// outputTime is how long the output of a program is read once it has ended, if a process
-	// that has left its group holds it.
+	// outputTime is how long output is still read after the program has ended, in case a process
+	// that left its group keeps the pipe open.
 	outputTime = time.Second
 
-	// killTime is how long a program may take to end once it is killed. One that waits for a disk
-	// or for a file server takes longer, or never ends.
+	// killTime is how long a killed program may take to end. One that waits for a disk or a file
+	// server takes longer, or never ends.
 	killTime = 5 * time.Second
 
-	// maxStuck is how many programs that do not end there may be until no further one is begun.
+	// maxStuck is how many programs may be stuck before no further one is started.
 	maxStuck = 16
 
-	// lookEvery is the time between two looks for processes that a program has left. It begins
-	// with firstLook, and doubles.
+	// firstLook is the first pause between checks for processes that a program left behind. The
+	// pause doubles up to lookEvery.
 	firstLook, lookEvery = time.Millisecond, time.Second
 )
 
@@ -51,15 +52,15 @@ const (
 type runner struct {
 	setup
 	killTime time.Duration             // [killTime], or less in a test
-	wait     func(cmd *exec.Cmd) error // until a program has ended
-	stuck    atomic.Int64              // programs that were killed, and have not ended
+	wait     func(cmd *exec.Cmd) error // waits until a program has ended
+	stuck    atomic.Int64              // programs that were killed and have not ended
 }
 
-// runHelper runs hooks for the server until that ends.
+// runHelper runs hooks for the server until the server ends.
 func runHelper() int {
 	keepSignals()
 	closeInPrograms()
-	err := privilege.Hide() // before it knows a key
+	err := privilege.Hide() // before the process reads a key
 	r := &runner{killTime: killTime, wait: (*exec.Cmd).Wait}
 	if err == nil {
 		err = json.NewDecoder(os.Stdin).Decode(&r.setup)
@@ -85,7 +86,7 @@ func runHelper() int {
 
 // serve carries out the orders of a line until it ends.
 func (r *runner) serve(line net.Conn) {
-	// The kernel ends a program with the thread that has started it: see programAttr.
+	// The kernel kills a program when the thread that started it ends: see programAttr.
 	runtime.LockOSThread()
 	defer line.Close()
 	lines := bufio.NewReaderSize(line, maxLine)
@@ -132,10 +133,10 @@ func (r *runner) do(o order) outcome {
 	return outcome{"failed", said}
 }
 
-// errStuck is of a program that does not end.
+// errStuck reports that a killed program has not ended.
 var errStuck = fmt.Errorf("its processes were killed, and %v later not all of them have ended", killTime)
 
-// runProgram runs a program in a process group of its own, which ends with it.
+// runProgram runs a program in a process group of its own, and ends the group with it.
 func (r *runner) runProgram(h *Hook, o order) error {
 	if n := r.stuck.Load(); n >= maxStuck {
 		return fmt.Errorf("it was not begun, since %d programs before it were killed and have not ended; look for processes in state D, and for the disk or the file server that they wait for", n)
@@ -157,7 +158,8 @@ func (r *runner) runProgram(h *Hook, o order) error {
 		return err
 	}
 	defer said.Close()
-	// Files, so that Wait waits for the program alone, not for others that hold them.
+	// Wait waits only for the program if these are files. Otherwise it would also wait for other
+	// processes that have the pipes open.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, output, output
 	err = cmd.Start()
 	_, _ = stdin.Close(), output.Close()
@@ -165,7 +167,7 @@ func (r *runner) runProgram(h *Hook, o order) error {
 		return err
 	}
 	go func() {
-		_, _ = event.Write(o.Event) // a program need not read it
+		_, _ = event.Write(o.Event) // the program need not read it
 		_ = event.Close()
 	}()
 	last := make(chan string, 1)
@@ -179,8 +181,8 @@ func (r *runner) runProgram(h *Hook, o order) error {
 	return err
 }
 
-// await waits until a program has ended, kills it when its time is over, and in either case what
-// it has left running.
+// await waits until a program has ended, and kills it at its time limit. In both cases it kills the
+// processes that the program left running.
 func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
 	var result error
 	ended := make(chan struct{})
@@ -200,7 +202,7 @@ func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
 		err, killed = context.DeadlineExceeded, true
 	}
 	if syscall.Kill(-group, syscall.SIGKILL) != nil && !killed {
-		return err // there is nothing left
+		return err // there are no processes left
 	}
 	gone := make(chan struct{})
 	go func() {
@@ -223,7 +225,7 @@ func (r *runner) await(cmd *exec.Cmd, limit time.Duration) error {
 	return errStuck
 }
 
-// readLast reads all, and returns the last of it.
+// readLast reads to the end, and returns the last maxOutput bytes.
 func readLast(r io.Reader) string {
 	var kept []byte
 	piece := make([]byte, 32<<10)

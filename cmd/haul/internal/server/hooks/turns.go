@@ -7,24 +7,25 @@ import (
 )
 
 const (
-	// maxQueue is how many runs of a hook wait for their turn. More are dropped and counted.
+	// maxQueue is how many runs of one hook may wait. Further ones are dropped and counted.
 	maxQueue = 1024
 
-	// maxQueues is how many runs wait in all. With many hooks each gets an equal part.
+	// maxQueues is how many runs may wait in all. If there are many hooks, each gets an equal
+	// share.
 	maxQueues = 4 * maxQueue
 )
 
-// A waiting run is an event for a hook.
+// A waiting is an event that waits for a hook to run.
 type waiting struct {
 	hook  int
 	event activity.Event
 }
 
-// turns are the runs that wait, in a queue for each hook. The hooks take turns, so that a flood of
-// events for one, such as of wrong passwords, does not keep the others from being run.
+// turns are the waiting runs, in one queue for each hook. The hooks take turns, so that many events
+// for one hook, such as wrong passwords, do not delay the others.
 type turns struct {
 	queues []chan waiting
-	some   chan struct{} // one for each run that waits; received before it is taken
+	some   chan struct{} // one value for each waiting run; received before the run is taken
 
 	mu   sync.Mutex
 	next int // mu: the hook whose turn it is
@@ -39,18 +40,18 @@ func newTurns(hooks int) *turns {
 	return t
 }
 
-// add has a run wait for its turn. It reports false if too many of its hook do.
+// add queues a run. It reports false if too many runs of its hook wait.
 func (t *turns) add(w waiting) bool {
 	select {
 	case t.queues[w.hook] <- w:
-		t.some <- struct{}{} // it has room for all
+		t.some <- struct{}{} // some has room for all runs
 		return true
 	default:
 		return false
 	}
 }
 
-// take returns the next run, for something that was received from some.
+// take returns the next run. The caller has received a value from some.
 func (t *turns) take() waiting {
 	t.mu.Lock()
 	defer t.mu.Unlock()
