@@ -11,11 +11,11 @@ import (
 	"github.com/haul-project/haul/internal/certs"
 )
 
-// openCertificate loads the certificate, which is loaded again when its files change.
+// openCertificate loads the configured certificate. It is loaded again when its files change.
 func openCertificate(cfg *settings.HTTP, say service.SayFunc) (_ *tls.Config, expires func() time.Time, err error) {
 	set, err := certs.Load(cfg.Pair())
 	if err != nil {
-		if cfg.Key == "" && strings.Contains(err.Error(), "rather than a key") { // package tls has no type for that
+		if cfg.Key == "" && strings.Contains(err.Error(), "rather than a key") { // package tls has no type for this error
 			err = failure.Text("%w; %s FILE names its key", err, failure.Flag("key"))
 		}
 		return nil, nil, failure.Local.Wrap(err)
@@ -24,7 +24,7 @@ func openCertificate(cfg *settings.HTTP, say service.SayFunc) (_ *tls.Config, ex
 	return certs.ServerConfig(set.GetCertificate), set.Expires, nil
 }
 
-// ownCertificate loads the certificate that this server makes for itself, or makes it.
+// ownCertificate loads the server's self-made certificate, or creates it.
 func ownCertificate(dir string, addrs []string, print func(format string, args ...any)) (_ *tls.Config, expires func() time.Time, err error) {
 	cert, created, err := certs.Own(dir, certs.HostsOf(addrs...)...)
 	if err != nil {

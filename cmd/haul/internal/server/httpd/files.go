@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// siteFiles are the files of a site as one client of HTTP sees them.
+// siteFiles are the files of a site as an HTTP client sees them.
 type siteFiles struct {
 	site   *site.Site
 	client site.Client
@@ -23,7 +23,7 @@ func (s siteFiles) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return s.site.Stat(ctx, s.client, name)
 }
 
-// Capabilities keeps listing.
+// Capabilities offers only ReadDir.
 func (s siteFiles) Capabilities() store.Capabilities { return store.Capabilities{ReadDir: s.readDir} }
 
 func (s siteFiles) readDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
@@ -34,8 +34,8 @@ func (s siteFiles) Create(ctx context.Context, name string, c store.Create) (sto
 	return s.site.Create(ctx, s.client, name, c)
 }
 
-// accessOf returns what clients who have not logged in may do. UploadUnique does not apply:
-// PUT names the file.
+// accessOf returns the rights of clients that have not logged in. UploadUnique does not apply,
+// because the client names the file in PUT.
 func accessOf(p site.Policy) web.Access {
 	switch p {
 	case site.UploadCreate:

@@ -11,18 +11,18 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// badHandshake logs a connection that failed, and answers HTTP on a port for TLS.
+// badHandshake logs a failed connection, and answers plain HTTP on a TLS port.
 func (p *port) badHandshake(c *tcp.Conn, err error) {
 	if p.failed.Handshake(c, err) == ports.PlainHTTP {
 		answerPlain(c)
 	}
 }
 
-// looksLikeTLS reports whether they begin a handshake of TLS (RFC 8446 §5.1).
+// looksLikeTLS reports whether the first bytes begin a TLS handshake (RFC 8446 §5.1).
 func looksLikeTLS(head [5]byte) bool { return head[0] == 22 && head[1] == 3 }
 
-// sniff logs a connection that begins with TLS or a PROXY header instead of HTTP: net/http
-// answers those with 400 and logs nothing.
+// sniff logs a connection that begins with TLS or a PROXY header instead of HTTP. net/http answers
+// 400 and logs nothing.
 func (p *port) sniff(c *tcp.Conn, begin []byte) {
 	var head [5]byte
 	if copy(head[:], begin) < len(head) {
@@ -39,17 +39,17 @@ func (p *port) sniff(c *tcp.Conn, begin []byte) {
 var errNotHTTP = errors.New("the first bytes are not a request")
 
 const (
-	// plainTime is how long a client has to read the answer and to close. If more of its
-	// request came after our close, the answer would be lost.
+	// plainTime is how long a client has to read the answer and to close. If more of its request
+	// arrived after our close, the answer would be lost.
 	plainTime = time.Second
 
-	plainText = "Client sent an HTTP request to an HTTPS server.\n" // as net/http has it
+	plainText = "Client sent an HTTP request to an HTTPS server.\n" // the text of net/http
 )
 
 var plainAnswer = fmt.Sprintf("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 	len(plainText), plainText)
 
-// answerPlain answers that the port speaks TLS.
+// answerPlain answers that the port expects TLS.
 func answerPlain(c *tcp.Conn) {
 	_ = c.SetDeadline(time.Now().Add(plainTime))
 	if _, err := io.WriteString(c, plainAnswer); err != nil {

@@ -8,33 +8,32 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// Memory is the memory that the service needs, in bytes: buffers, open connections and
+// Memory is how much memory the service needs, in bytes: for buffers, open connections and
 // listings.
 const Memory = 512 << 20
 
-// Threads is how many threads the service may need: each request may have a call to a disk that
-// hangs.
+// Threads is how many threads the service may need: each request may wait for a disk that hangs.
 const Threads = maxConns * streams
 
-// Bounds of a connection of HTTP.
+// Bounds of an HTTP connection.
 const (
 	headerTime  = 10 * time.Second // until the header of a request is complete
 	idleTime    = 2 * time.Minute  // between requests
 	headerBytes = 16 << 10
-	clientFirst = 30 * time.Second // one that sends nothing for so long is never accepted
+	clientFirst = 30 * time.Second // a client that sends nothing for this long is never accepted
 	maxConns    = 1 << 14
-	streams     = 64 // requests at a time on one connection of HTTP/2
+	streams     = 64 // requests at a time on one HTTP/2 connection
 
-	// filesPerRequest are the descriptors of a request: a file and its variants; or for
-	// an upload its file, directory and checkpoint, and the file of its conditions. One for
-	// the user's directory is added.
+	// filesPerRequest is how many descriptors a request needs: for a file and its variants, or for
+	// the file, directory and checkpoint of an upload and the file that its conditions refer to.
+	// One is added for the user's directory.
 	filesPerRequest = 4
 )
 
-// bounds returns how many connections each port may have, how many small files are kept
-// open, and how many requests with open files all ports have together, for HTTP's share of
-// the descriptors. A request takes each of them. A connection of HTTP/2 has many requests,
-// so the two are bounded separately.
+// bounds returns how many connections each port may have, how many small files are kept open, and
+// how many requests with open files all ports together may have. They share HTTP's part of the
+// descriptors. Each request takes a number of descriptors. An HTTP/2 connection carries many
+// requests, so connections and requests are bounded separately.
 func bounds(cfg *settings.Config, limit, each int) (conns, small, open int) {
 	share := service.Share(cfg, limit)
 	share -= min(service.SpareDescriptors, share/2)

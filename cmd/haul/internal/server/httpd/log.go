@@ -25,7 +25,7 @@ type log struct {
 	report *activity.Reporter // nil reports nothing
 	away   ports.RefusedConns
 
-	fewFiles string // what the operator can do about too few descriptors; "" if there are enough
+	fewFiles string // advice for the administrator if there are too few descriptors; "" if there are enough
 }
 
 func newLog(to *slog.Logger, counts *meter.Registry) *log {
@@ -114,10 +114,10 @@ func (l *log) endTransfer(x *web.Exchange, level slog.Level, result meter.Result
 	m.End(meter.End{Result: result, Bytes: bytes, Duration: x.Duration, File: x.Name, Path: x.Path, Err: x.Err, Detail: x, Routine: level < slog.LevelWarn})
 }
 
-// outcomeOf returns how a request ended, and the level of its line. As for the other
-// protocols, it is a warning if a write was refused or failed, or if a read was forbidden or
-// failed here: clients ask for missing files every day. A challenge, or a condition that does
-// not hold, does not count as a refused write.
+// outcomeOf returns the result of a request, and the level of its log line. As with the other
+// protocols, it is a warning if a write was refused or failed, or if a read was forbidden or failed
+// on this side. A missing file is no warning, because clients often ask for one. An authentication
+// challenge, or a condition that does not hold, is not a refused write.
 func outcomeOf(x *web.Exchange) (slog.Level, meter.Result) {
 	_, ofFile := errors.AsType[*fs.PathError](x.Err)
 	switch {

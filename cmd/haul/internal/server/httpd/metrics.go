@@ -6,7 +6,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// RegisterMetrics adds what a server of HTTP counts.
+// RegisterMetrics registers the counters of HTTP.
 func (s *Service) RegisterMetrics(counts *meter.Registry) {
 	for _, c := range []struct {
 		name, help string

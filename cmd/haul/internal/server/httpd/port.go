@@ -17,31 +17,32 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A port serves HTTP, or HTTPS.
+// A port serves HTTP or HTTPS.
 type port struct {
 	scheme  string
-	asked   []string // addresses as configured; those of sockets once there are some
+	asked   []string // addresses as configured; addresses of the sockets once those are open
 	accept  tcp.Server
 	failed  ports.FailedConns // handshakes
 	sockets []*tcp.Socket
 
-	// HTTP/1 and HTTP/2 have a server each, as their connections end differently: see
+	// HTTP/1 and HTTP/2 have separate servers, because their connections end differently: see
 	// drain.
 	http1, http2 http.Server
 
-	// shutdown ends all requests, with a cause for their contexts. active is how
-	// many there are.
+	// shutdown cancels all requests, with a cause for their contexts. active is the number of
+	// requests.
 	shutdown context.CancelCauseFunc
 	active   atomic.Int64
 
-	// silent has the connections of HTTP/2 that have sent no request yet, and since when.
+	// silent maps the HTTP/2 connections that have sent no request yet to the time of their start.
 	silent sync.Map
 
-	// http1Conns has the connections of HTTP/1, each with an atomic.Bool: it waits for another request.
+	// http1Conns maps each HTTP/1 connection to an atomic.Bool: whether it waits for another
+	// request.
 	http1Conns sync.Map
 
-	ending     atomic.Bool   // each answer of HTTP/1 closes its connection
-	closesIdle atomic.Bool   // the last call is over
+	ending     atomic.Bool   // each HTTP/1 answer closes its connection
+	closesIdle atomic.Bool   // idle HTTP/1 connections are closed
 	idleGrace  time.Duration // 0 means idleGrace
 	stall      time.Duration // of HTTP/2; 0 means web.DefaultStall
 }
@@ -96,17 +97,17 @@ func (p *port) open(handler http.Handler, log *slog.Logger) {
 	p.http1.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		counted.ServeHTTP(&lastWriter{w, &p.ending}, r)
 	})
-	// It limits net/http's own answers; the handler sets it for others. With HTTP/2 it would
-	// limit uploads.
+	// WriteTimeout limits only net/http's own answers, since the handler sets a limit for the
+	// others. With HTTP/2 it would limit uploads.
 	p.http1.WriteTimeout = web.DefaultStall
 	p.http2.Protocols = new(http.Protocols)
-	p.http2.Protocols.SetUnencryptedHTTP2(true) // below it, a writebehind.Conn does the TLS
+	p.http2.Protocols.SetUnencryptedHTTP2(true) // a writebehind.Conn does TLS below it
 }
 
-// connKey is the key of a request's context for its connection.
+// connKey is the key of the connection in a request's context.
 type connKey struct{}
 
-// serve serves until l is closed, or fails.
+// serve serves until l is closed or fails.
 func (p *port) serve(l *tcp.Listener) error {
 	var second sync.WaitGroup
 	defer second.Wait()
@@ -116,7 +117,7 @@ func (p *port) serve(l *tcp.Listener) error {
 	return p.http1.Serve(l)
 }
 
-// serveHTTP2 serves TLS connections that have agreed on HTTP/2.
+// serveHTTP2 serves TLS connections that have negotiated HTTP/2.
 func (p *port) serveHTTP2(l net.Listener) error {
 	return p.http2.Serve(writebehind.Listener(l, cmp.Or(p.stall, web.DefaultStall), headerTime))
 }
@@ -134,27 +135,26 @@ func (p *port) close() {
 const (
 	pollEvery = 10 * time.Millisecond
 
-	// endTime limits the wait for requests whose connections are closed: a store may
-	// hang.
+	// endTime limits the wait for requests whose connections are closed, because a store may hang.
 	endTime = time.Second
 
-	// goAwayEvery is the time between two announcements of the end over HTTP/2: a
-	// connection that was just beginning misses the first.
+	// goAwayEvery is the time between two announcements of the end over HTTP/2. A connection that
+	// was just starting misses the first.
 	goAwayEvery = time.Second
 
-	// idleGrace is how long idle connections of HTTP/1 are kept at the end. A request
-	// may be on its way on one of them; its answer then ends the connection.
+	// idleGrace is how long idle HTTP/1 connections are kept at the end. A request may be on its
+	// way on one of them. Its answer then ends the connection.
 	idleGrace = time.Second
 )
 
-// drain waits until each connection has had the answers to its requests and is closed.
-// When patient ends first, it cuts those that are left.
+// drain waits until each connection has received the answers to its requests and is closed. If
+// patient ends first, drain closes the remaining connections.
 //
-// Over HTTP/2, Shutdown announces the end, after a last call, and no request is lost. Over
-// HTTP/1 it could drop a request that has just been read, and SetKeepAlivesEnabled the first
-// request of a connection, if its head takes more than five seconds. So such a connection
-// ends with its next answer, after idleGrace if it is idle, and after headerTime if
-// it never sends a request.
+// Over HTTP/2, Shutdown announces the end after connections have had time for a last request, and
+// no request is lost. Over HTTP/1 it could drop a request that has just been read.
+// SetKeepAlivesEnabled could drop the first request of a connection, if its header takes more than
+// five seconds. So an HTTP/1 connection ends with its next answer, after idleGrace if it is idle,
+// or after headerTime if it never sends a request.
 func (p *port) drain(patient context.Context, l *tcp.Listener) {
 	defer p.close()
 	var second sync.WaitGroup
@@ -171,7 +171,7 @@ func (p *port) drain(patient context.Context, l *tcp.Listener) {
 	l.Drain(patient)
 }
 
-// closeIdle closes the connections of HTTP/1 that wait for a request, and those that will.
+// closeIdle closes the HTTP/1 connections that wait for a request, now or later.
 func (p *port) closeIdle() {
 	p.closesIdle.Store(true)
 	p.http1Conns.Range(func(c, idle any) bool {
@@ -182,9 +182,9 @@ func (p *port) closeIdle() {
 	})
 }
 
-// awaitRequests gives each connection of HTTP/2 the time to send a request that is on its
-// way: idleGrace from the end on, or from its beginning, as handshakes may still end. A
-// connection that is closed without an answer to its first request is an error to clients.
+// awaitRequests gives each HTTP/2 connection time to send a request that is on its way: idleGrace
+// from the end, or from the start of the connection, since handshakes may still complete. A client
+// reports an error if its connection is closed without an answer to its first request.
 func (p *port) awaitRequests(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, headerTime)
 	defer cancel()
@@ -225,5 +225,5 @@ func (w *lastWriter) WriteHeader(code int) {
 // ReadFrom implements [io.ReaderFrom], so that the kernel can send files.
 func (w *lastWriter) ReadFrom(r io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, r) }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap returns the writer below, for [http.ResponseController].
 func (w *lastWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

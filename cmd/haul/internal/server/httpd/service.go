@@ -44,24 +44,24 @@ type Service struct {
 	log     *log
 	handler *web.Handler
 
-	files    *publicfiles.Files // for everybody; nil with users
-	whole    *web.Account       // for everybody, if all get the same
+	files    *publicfiles.Files // for clients without a login; nil if there are users
+	whole    *web.Account       // for clients without a login, if all get the same
 	small    localdir.SmallFiles
-	roots    *userroots.Roots // of users; nil without
-	sessions *logins.Sessions // nil without
+	roots    *userroots.Roots // of users; nil if there are none
+	sessions *logins.Sessions // nil if there are no users
 
 	plain, secure port
-	certDir       string           // "" without a certificate of the server's own
-	expires       func() time.Time // of the certificate; nil without HTTPS
+	certDir       string           // "" if the server has no self-made certificate
+	expires       func() time.Time // when the certificate expires; nil without HTTPS
 
 	retired chan time.Duration
-	limit   time.Duration // for requests under way once there is a successor; set before the requests learn of the end
+	limit   time.Duration // for requests under way once there is a successor; set before requests see the end
 }
 
-// socketOptions are those of the sockets.
+// socketOptions are the options of the sockets.
 var socketOptions = tcp.Options{ClientFirst: clientFirst}
 
-// New opens what HTTP needs except its sockets.
+// New opens everything that HTTP needs except its sockets.
 func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 	s := &Service{cfg: cfg, env: env, log: newLog(env.Log, env.Counts), retired: make(chan time.Duration, 1)}
 	defer func() {
@@ -110,7 +110,7 @@ func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 
 func (s *Service) ports() []*port { return []*port{&s.plain, &s.secure} }
 
-// openFiles opens the files for clients who do not log in.
+// openFiles opens the files for clients that do not log in.
 func (s *Service) openFiles() (err error) {
 	if s.files, err = publicfiles.Open(s.cfg, s.env, &s.small); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (s *Service) openFiles() (err error) {
 	return nil
 }
 
-// openUsers loads the users file, and opens the directory of users.
+// openUsers loads the users file, and opens the directory of the users.
 func (s *Service) openUsers() (err error) {
 	if s.roots, err = userroots.Open(s.cfg.Dirs[0], s.env.Sources.Tree(s.cfg.Dirs[0]), userroots.Options{NoSync: s.cfg.NoFsync, Small: &s.small, Kept: s.env.Notifier.Kept}); err != nil {
 		return failure.InSetting("dirs", err)
@@ -146,7 +146,7 @@ func (s *Service) openUsers() (err error) {
 	return nil
 }
 
-// Secrets returns the key of the certificate and the users file.
+// Secrets returns the certificate's key and the users file.
 func (s *Service) Secrets() (all []userroots.Secret) {
 	if s.cfg.HTTP.Cert != "" {
 		flag := failure.Flag("key")
@@ -164,7 +164,7 @@ func (s *Service) Secrets() (all []userroots.Secret) {
 	return all
 }
 
-// KeepSecret refuses to serve a secret.
+// KeepSecret makes sure that secrets are never served.
 func (s *Service) KeepSecret(all []userroots.Secret) error {
 	if s.files != nil {
 		return s.files.KeepSecret(all)
@@ -172,12 +172,12 @@ func (s *Service) KeepSecret(all []userroots.Secret) error {
 	return s.roots.KeepSecret(s.sessions.Users, all)
 }
 
-// account is the handler's hook for the account of a client.
+// account is the handler's hook that returns the account of a client.
 func (s *Service) account(_ context.Context, v web.Visitor) (*web.Account, error) {
 	if s.sessions == nil {
 		return s.anybody(v), nil
 	}
-	if v.Login == nil { // cannot be: see Handler.Users
+	if v.Login == nil { // impossible: see Handler.Users
 		return nil, fs.ErrPermission
 	}
 	u := v.Login.User
@@ -206,7 +206,7 @@ func (s *Service) account(_ context.Context, v web.Visitor) (*web.Account, error
 	}, nil
 }
 
-// anybody returns the account of a client who has not logged in.
+// anybody returns the account of a client that has not logged in.
 func (s *Service) anybody(v web.Visitor) *web.Account {
 	if s.whole != nil {
 		return s.whole
@@ -234,7 +234,7 @@ func (s *Service) Close() {
 	}
 }
 
-// Listen opens the sockets, unless systemd or a predecessor has done so.
+// Listen opens the sockets, unless systemd or a predecessor has opened them.
 func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) (err error) {
 	s.fitDescriptors(ownprocess.OpenFiles())
 	if s.certDir != "" {
@@ -264,7 +264,7 @@ func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) (err e
 	return nil
 }
 
-// fitDescriptors bounds connections and requests by the descriptors.
+// fitDescriptors bounds connections and requests so that the descriptors suffice.
 func (s *Service) fitDescriptors(limit int) {
 	each := filesPerRequest
 	if s.sessions != nil {
@@ -323,7 +323,7 @@ func (s *Service) Announce() {
 	}
 }
 
-// Addrs returns the addresses at which HTTP without TLS is served; none before Listen.
+// Addrs returns the addresses that serve HTTP without TLS; none before Listen.
 func (s *Service) Addrs() (all []netip.AddrPort) {
 	for _, one := range s.plain.sockets {
 		at, _ := netip.ParseAddrPort(one.Addr().String())
@@ -332,7 +332,7 @@ func (s *Service) Addrs() (all []netip.AddrPort) {
 	return all
 }
 
-// SandboxPaths adds the directories that are served, and the files that are read again when they change.
+// SandboxPaths adds the served directories, and the files that are read again when they change.
 func (s *Service) SandboxPaths(c *privilege.Confinement) {
 	if s.cfg.HTTP.Cert != "" {
 		c.Read = append(c.Read, s.cfg.HTTP.Pair().Dirs()...)
@@ -350,7 +350,7 @@ func (s *Service) SandboxPaths(c *privilege.Confinement) {
 func (s *Service) StartBackground(ctx context.Context) {
 	service.WarnUnreadable("https", s.cfg.HTTP.Pair(), s.env.Log)
 	if s.files != nil {
-		go s.files.Maintain(ctx, handover.HTTP, s.log.Say) // a disk that hangs delays nobody
+		go s.files.Maintain(ctx, handover.HTTP, s.log.Say) // in the background, because a disk may hang
 		return
 	}
 	go s.sessions.Watch(ctx, "http", s.log.Say, func() {
@@ -371,7 +371,7 @@ func (s *Service) Sockets() (all []handover.Socket, err error) {
 	return all, nil
 }
 
-// Retire makes Serve end with the requests under way, or after limit.
+// Retire makes Serve return once the requests under way have ended, or after limit.
 func (s *Service) Retire(limit time.Duration) { s.retired <- limit }
 
 // Name returns the name of the service in a handover.
@@ -403,14 +403,14 @@ func (s *Service) Serve(server context.Context) error {
 	return errors.Join(errs[:]...)
 }
 
-// servePort serves one port. When ctx ends, requests under way have the grace to finish;
-// once a successor has taken over, they have the limit, unless the server ends first.
+// servePort serves one port. When ctx ends, requests under way have the grace period to finish.
+// Once a successor has taken over, they have the limit instead, unless the server ends first.
 func (s *Service) servePort(server, ctx context.Context, p *port) error {
 	l, err := p.accept.Listener(p.sockets...)
 	if err != nil {
 		return err
 	}
-	// A closed listener still gives out the connections that it has accepted.
+	// A closed listener still returns the connections that it has accepted.
 	stop := context.AfterFunc(ctx, func() {
 		p.ending.Store(true)
 		_ = l.Close()
@@ -427,7 +427,7 @@ func (s *Service) servePort(server, ctx context.Context, p *port) error {
 	return nil
 }
 
-// Alive takes a lock that each request needs. If that is never released, Alive hangs, and the
+// Alive takes a lock that each request needs. If the lock is never released, Alive hangs, and the
 // watchdog ends the process.
 func (s *Service) Alive() bool {
 	_ = s.handler.Counters()

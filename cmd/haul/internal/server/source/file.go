@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// maxReopens is how often in a row a file is opened again without a further byte.
+	// maxReopens is how often in a row a file is opened again without getting a further byte.
 	maxReopens = 3
 
-	// settled is how old a file of an SFTP server is, at least, when it is opened, so that
-	// one of the same size and time is the same: times there are in whole seconds, and
-	// clocks differ.
+	// settled is the minimum age of an SFTP server's file when it is opened, so that a file with
+	// the same size and time is surely the same. Times there are in whole seconds, and clocks
+	// differ.
 	settled = time.Minute
 
-	// A read may take readTime, for a source that has gone or asks to come again later, and
-	// leastTime for each leastBytes: else a source that gives a byte now and then would hold
-	// its readers for ever.
+	// A read may take readTime, since the upstream may be gone or may ask to retry later, and
+	// leastTime for each leastBytes. Otherwise an upstream that sends a byte now and then would
+	// block its readers forever.
 	readTime   = time.Minute
 	leastBytes = 16 << 10
 	leastTime  = 10 * time.Second
@@ -32,8 +32,8 @@ const (
 
 var errTrickle = fmt.Errorf("the source sends less than %d KiB in %v", leastBytes>>10, leastTime)
 
-// A file is one of a source, open for reading. Where its connection may be lost for good,
-// it is opened again by the next one.
+// A file is a file of an upstream, open for reading. If its connection may be lost for good, it is
+// opened again on the next connection.
 type file struct {
 	tree   *tree
 	name   string
@@ -42,14 +42,14 @@ type file struct {
 	mu     sync.RWMutex
 	span   *span       // mu
 	file   store.File  // mu
-	info   fs.FileInfo // mu: as it was first
+	info   fs.FileInfo // mu: as it was at first
 	opened time.Time   // mu
 	ended  bool        // mu
 
-	slow atomic.Pointer[store.File] // whose read took too long, and which was closed for that
+	slow atomic.Pointer[store.File] // a file that was closed because a read of it took too long
 }
 
-// open opens the file by the connection that there is.
+// open opens the file on the current connection.
 func (f *file) open() error {
 	s, err := f.tree.link.call(f.caller, false, func(s *span) error {
 		opened, err := s.tree.Open(s.ctx, f.name)
@@ -77,7 +77,7 @@ func (f *file) open() error {
 	return err
 }
 
-// isSame reports whether a file that has the name now is surely the one that had it.
+// isSame reports whether the file that has the name now is surely the one that had it before.
 func (f *file) isSame(now fs.FileInfo) bool {
 	return now.Size() == f.info.Size() && now.ModTime().Equal(f.info.ModTime()) && f.opened.Sub(now.ModTime()) >= settled
 }
@@ -91,7 +91,7 @@ func (f *file) Stat() (fs.FileInfo, error) {
 	return f.info, nil
 }
 
-// ReadAt reads by the connection that the file was opened with, or a later one.
+// ReadAt reads on the connection that the file was opened with, or on a later one.
 func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	defer store.BeginWait(f.caller)()
 	for reopens := 0; ; {
@@ -119,7 +119,7 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	}
 }
 
-// readSome is a ReadAt of the source's file, which is closed if that takes too long.
+// readSome reads from the upstream's file. It closes the file if the read takes too long.
 func (f *file) readSome(now store.File, p []byte, off int64) (int, error) {
 	portions := readTime/leastTime + time.Duration(len(p)/leastBytes)
 	late := time.AfterFunc(portions*f.tree.link.least, func() {
@@ -127,13 +127,13 @@ func (f *file) readSome(now store.File, p []byte, off int64) (int, error) {
 		_ = now.Close()
 	})
 	n, err := now.ReadAt(p, off)
-	if !late.Stop() || err != nil && err != io.EOF && f.isSlow(now) { // by this read, or another one
+	if !late.Stop() || err != nil && err != io.EOF && f.isSlow(now) { // slow for this read, or for another one
 		err = &fs.PathError{Op: "read", Path: f.name, Err: errTrickle}
 	}
 	return n, err
 }
 
-// isSlow reports whether a file was closed since a read of it took too long.
+// isSlow reports whether a file was closed because a read of it took too long.
 func (f *file) isSlow(now store.File) bool {
 	slow := f.slow.Load()
 	return slow != nil && *slow == now
@@ -178,10 +178,10 @@ func (f *file) Close() error {
 	return nil
 }
 
-// A versioned file is one whose server says which version it is.
+// A versioned is a file whose server reports its version.
 type versioned struct{ *file }
 
-// Version is that of the server; see [store.Versioned].
+// Version returns the server's version of the file: see [store.Versioned].
 func (v versioned) Version() string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -191,7 +191,7 @@ func (v versioned) Version() string {
 	return ""
 }
 
-// An upload notes what becomes of it.
+// An upload reports its result to the link.
 type upload struct {
 	store.Upload
 	span   *span
@@ -199,7 +199,7 @@ type upload struct {
 	caller context.Context // of Create
 }
 
-// Unwrap is for [store.As].
+// Unwrap returns the upload below, for [store.As].
 func (u *upload) Unwrap() any { return u.Upload }
 
 func (u *upload) WriteAt(p []byte, off int64) (int, error) {
@@ -235,10 +235,10 @@ func (u *upload) noted(err error) error {
 	return u.tree.link.note(u.span.conn, err)
 }
 
-// Location is empty: the file is not on a disk of this machine.
+// Location is empty, because the file is not on a disk of this machine.
 func (*upload) Location() store.Location { return store.Location{} }
 
-// A handle notes the end of a file that is open in place.
+// A handle reports the end of a file that is open in place.
 type handle struct {
 	store.Handle
 	span *span

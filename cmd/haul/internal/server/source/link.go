@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// While a source is away, each call tries to reach it, and waits for as long as a call
-	// may: a server that restarts is soon back, and a client that waits need not begin anew.
-	// After patience, calls fail at once, but for one every probeEvery.
+	// While an upstream is away, each call tries to reach it for as long as a call may take. A
+	// server that restarts is soon back, and a waiting client need not start again. After patience,
+	// calls fail at once, except for one every probeEvery.
 	patience   = 30 * time.Second
 	probeEvery = 5 * time.Second
 
-	// Between two tries to connect, in the middle; each time twice as long, up to most.
+	// The average pause between two tries to connect. It doubles up to mostPause.
 	firstPause = 200 * time.Millisecond
 	mostPause  = 5 * time.Second
 
-	// logEvery is the time between two lines about a source that is away, between two
-	// about files that it could not give, and about requests that are sent again.
+	// logEvery is the minimum time between two log lines about an upstream that is away. The same
+	// goes for lines about failed requests, and for those about repeated ones.
 	logEvery = time.Minute
 )
 
@@ -39,16 +39,16 @@ var (
 	errClosed = fmt.Errorf("the source was closed: %w", fs.ErrClosed)
 )
 
-// A link is the way to the server of a source: the connection, who may use it, and what
-// was found out about it.
+// A link is the access to an upstream: the connection, the places of its users, and the state that
+// was found out.
 type link struct {
 	text    string
 	connect func(context.Context) (store.Tree, func(), error)
-	renews  func(error) bool // whether another connection may do better
-	reopens bool             // files that are open are opened again on another connection
+	renews  func(error) bool // reports whether a new connection may help
+	reopens bool             // reopen open files on a new connection
 	log     func(slog.Level, string, ...slog.Attr)
-	wait    time.Duration // what a call may take
-	least   time.Duration // leastTime, but in tests
+	wait    time.Duration // how long a call may take
+	least   time.Duration // leastTime, except in tests
 	places  chan struct{}
 	life    context.Context
 	end     context.CancelCauseFunc
@@ -58,14 +58,14 @@ type link struct {
 	mu      sync.Mutex
 	conn    *conn     // mu: nil if there is none
 	dialing *dialing  // mu: nil if nobody connects
-	tries   int       // mu: to connect, that failed, in a row
-	away    time.Time // mu: since when the source is away; zero if it is not
-	probe   time.Time // mu: when it may be asked next, if it is away for long
+	tries   int       // mu: failed tries to connect in a row
+	away    time.Time // mu: since when the upstream is away; zero if it is not
+	probe   time.Time // mu: when it may be tried next if it is away for long
 	err     error     // mu: why it is away
 	logged  time.Time // mu: when that was logged
-	faulty  time.Time // mu: when it was logged that a request has failed
-	warned  time.Time // mu: when it was logged that a request is sent again
-	reached bool      // mu: it has answered before
+	faulty  time.Time // mu: when a failed request was last logged
+	warned  time.Time // mu: when a repeated request was last logged
+	reached bool      // mu: it has answered at least once
 }
 
 // A conn is a connection.
@@ -74,7 +74,7 @@ type conn struct {
 	close func()
 }
 
-// A dialing is a try to connect, which several may wait for.
+// A dialing is an attempt to connect. Several calls may wait for it.
 type dialing struct {
 	done chan struct{}
 	conn *conn
@@ -108,18 +108,18 @@ func (l *link) stats() Stats {
 	return Stats{Calls: l.calls.Load(), Failures: l.failures.Load(), Again: l.repeats.Load(), Connects: l.connects.Load(), Read: l.read.Load(), Away: !l.away.IsZero()}
 }
 
-// A span is the life of a call, or of what it has opened.
+// A span is the lifetime of a call, or of the file that it has opened.
 type span struct {
-	ctx    context.Context // ends with the caller's, with the link's, when the call takes too long, or by end
+	ctx    context.Context // ends with the caller's context, with the link, when the call takes too long, or by end
 	end    func()
 	conn   *conn
 	tree   store.Tree // of conn
-	opened io.Closer  // what the call has opened; nil for nothing
+	opened io.Closer  // the file that the call has opened; nil if there is none
 }
 
-// call does something by the connection of a source, within the time of a call. If it succeeds, what
-// it has opened lives until the caller ends the span; else the span has ended. A call that
-// changes nothing, or was not sent, is done again, as long as there is time.
+// call runs do on a connection to the upstream, within the time limit of a call. If do succeeds,
+// the file that it has opened lives until the caller ends the span. If not, call ends the span. A
+// call that changes nothing, or was not sent, is repeated while there is time.
 func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*span, error) {
 	defer store.BeginWait(ctx)()
 	if err := l.admit(); err != nil {
@@ -150,7 +150,7 @@ func (l *link) call(ctx context.Context, changes bool, do func(*span) error) (*s
 	return s, l.note(s.conn, err)
 }
 
-// enter waits for a place and a connection, and then does the call.
+// enter waits for a place and a connection, and then makes the call.
 func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 	select {
 	case l.places <- struct{}{}:
@@ -165,7 +165,7 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 			err = do(s)
 		}
 		if s.ctx.Err() != nil && last != nil {
-			return last // which says more than that there is no more time
+			return last // more informative than a timeout
 		}
 		if cause := context.Cause(s.ctx); cause != nil && !errors.Is(err, cause) {
 			return cause
@@ -186,7 +186,7 @@ func (l *link) enter(s *span, changes bool, do func(*span) error) (err error) {
 	}
 }
 
-// admit returns an error at once if the source is away for long.
+// admit returns an error at once if the upstream is away for long.
 func (l *link) admit() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,8 +201,7 @@ func (l *link) admit() error {
 	return nil
 }
 
-// connection returns the connection that there is, or makes one. As long as ctx lasts it
-// tries again.
+// connection returns the current connection, or makes one. It retries until ctx ends.
 func (l *link) connection(ctx context.Context) (*conn, error) {
 	var last error
 	for {
@@ -229,18 +228,18 @@ func (l *link) connection(ctx context.Context) (*conn, error) {
 			return d.conn, nil
 		}
 		if last = d.err; remote.IsRefusal(last) || errors.Is(last, fs.ErrNotExist) {
-			return nil, last // and will be so for the next ten seconds
+			return nil, last // this will stay so for the next ten seconds
 		}
 	}
 }
 
-// dial connects, for all who wait for it, after the pause that the tries before it ask for.
+// dial connects on behalf of all that wait for it, after the pause that follows from earlier tries.
 func (l *link) dial(d *dialing, tries int) {
 	defer close(d.done)
 	ctx, cancel := context.WithTimeoutCause(l.life, l.wait+mostPause, errSlow)
 	defer cancel()
 	if tries > 0 {
-		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // so that each call sees a try begin
+		pause := min(firstPause<<min(tries-1, 10), mostPause, l.wait/3) // short enough that each call sees a try begin
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
@@ -270,7 +269,7 @@ func (l *link) dial(d *dialing, tries int) {
 	l.connects.Add(1)
 }
 
-// renew gives up a connection, if another one may do better.
+// renew drops a connection if a new one may help.
 func (l *link) renew(c *conn, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -281,8 +280,8 @@ func (l *link) renew(c *conn, err error) {
 	}
 }
 
-// early notes that a source which has never answered is away, before the call has ended that
-// tries it again: an operator who has just started the server looks at the log.
+// early logs that an upstream which has never answered is away, although the call is still
+// retrying. An administrator who has just started the server looks at the log.
 func (l *link) early(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -291,7 +290,7 @@ func (l *link) early(err error) {
 	}
 }
 
-// lost notes that the source is away, and logs it, if it was not logged just before. The caller
+// lost records that the upstream is away, and logs it, unless it was logged recently. The caller
 // holds mu.
 func (l *link) lost(err error) {
 	now := time.Now()
@@ -305,8 +304,8 @@ func (l *link) lost(err error) {
 	}
 }
 
-// note records how a call or a read has ended, and returns its error for the caller. c is
-// the connection, nil if there was none.
+// note records the result of a call or a read, and returns its error for the caller. c is the
+// connection, nil if there was none.
 func (l *link) note(c *conn, err error) error {
 	if errors.Is(err, errClosed) || errors.Is(err, context.Canceled) {
 		return err
@@ -332,7 +331,7 @@ func (l *link) note(c *conn, err error) error {
 	return unavailable{err}
 }
 
-// again notes that a request is sent again, for a reason that is often gone then.
+// again records that a request is repeated. Often the reason is temporary.
 func (l *link) again(why error) {
 	n := l.repeats.Add(1)
 	l.mu.Lock()
@@ -343,37 +342,37 @@ func (l *link) again(why error) {
 	}
 }
 
-// isAway reports whether an error is about the server, and not about one of its files.
+// isAway reports whether an error concerns the server, and not one of its files.
 func isAway(err error) bool {
 	return errors.Is(err, errSlow) || errors.Is(err, store.ErrUnavailable) || remote.IsAway(err)
 }
 
-// isUnsent reports whether no connection was made.
+// isUnsent reports whether the error is a failure to connect, so that nothing was sent.
 func isUnsent(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// hasAnswered reports whether the source has ever done so.
+// hasAnswered reports whether the upstream has ever answered.
 func (l *link) hasAnswered() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reached
 }
 
-// answers are the errors by which a server that works refuses something.
+// answers are the errors with which a working server refuses something.
 var answers = []error{
 	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid, store.ErrNotRegular, store.ErrUnsettled, store.ErrNoSpace, store.ErrBusy, errors.ErrUnsupported, io.EOF,
 }
 
-// isFault reports whether an error is of the server, or of the way to it.
+// isFault reports whether an error was caused by the server, or by the way to it.
 func isFault(err error) bool {
 	return isAway(err) || err != nil && !slices.ContainsFunc(answers, func(e error) bool { return errors.Is(err, e) })
 }
 
-// An unavailable is why a source cannot be reached.
+// An unavailable is the reason why an upstream cannot be reached.
 type unavailable struct{ error }
 
-// Unwrap returns no more than that: the reason may look like one of a file, as if that
-// were missing.
+// Unwrap returns only store.ErrUnavailable. The reason could look like an error of the file, for
+// instance as if the file were missing.
 func (unavailable) Unwrap() error { return store.ErrUnavailable }

@@ -9,13 +9,13 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/openssh"
 )
 
-// Needs are what sources take from the system once a process is confined: what they read
-// again whenever they connect, and where to.
+// Needs are the system resources that upstreams use in a confined process: the files that they read
+// each time they connect, and the ports that they connect to.
 type Needs struct {
-	Read    []string // directories and files that are there
-	Sockets []string // unix sockets that are there
+	Read    []string // existing directories and files
+	Sockets []string // existing unix sockets
 	Ports   []uint16 // TCP ports of other machines
-	Secrets []string // files of Read, or in it, that hold keys and passwords
+	Secrets []string // files in Read, or below it, that hold keys and passwords
 }
 
 // Add adds the needs of another source.
@@ -26,15 +26,15 @@ func (n *Needs) Add(more Needs) {
 	n.Secrets = append(n.Secrets, more.Secrets...)
 }
 
-const dnsPort = 53 // by TCP, for answers that do not fit into a datagram
+const dnsPort = 53 // over TCP, for answers that do not fit into a datagram
 
-// names are the files that looking up the names of hosts takes.
+// names are the files that are needed to look up host names.
 var names = []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}
 
-// needsOf returns what it takes to reach a server, and to log in. The certificates of the
-// system are read here, once.
+// needsOf returns the resources needed to reach a server and to log in. It loads the system's
+// certificates once, before the confinement.
 func needsOf(login openssh.Needs) (n Needs) {
-	_, _ = x509.SystemCertPool() // without any, connections fail by name
+	_, _ = x509.SystemCertPool() // without any, connections fail and say why
 	n.Ports = []uint16{dnsPort}
 	for _, port := range login.Ports {
 		n.Ports = append(n.Ports, uint16(port))
@@ -52,7 +52,7 @@ func needsOf(login openssh.Needs) (n Needs) {
 	return n
 }
 
-// existing returns a path if something has it.
+// existing returns the path in a list if it exists; otherwise nil.
 func existing(name string) []string {
 	if _, err := os.Stat(name); err != nil {
 		return nil
@@ -60,9 +60,9 @@ func existing(name string) []string {
 	return []string{name}
 }
 
-// readable returns what has to be readable so that a file can be read again when it
-// has been replaced: its directory, if that is for such files, as ~/.ssh is, or else the
-// file alone, which then can only be written anew where it is.
+// readable returns the path that has to be readable so that a file can be read again after it was
+// replaced. That is its directory, if the directory is meant for such files, like ~/.ssh. Otherwise
+// it is the file alone, which may then only be rewritten in place.
 func readable(name string) []string {
 	absolute, err := filepath.Abs(name)
 	if err != nil {
@@ -86,9 +86,9 @@ func readable(name string) []string {
 	return all
 }
 
-// isOwn reports whether a directory has such files alone: one of ssh or of AWS, or one of
-// a service below /run. Kubernetes keeps tokens below /var/run, in a directory that is another
-// whenever they are renewed.
+// isOwn reports whether a directory holds only such files: it belongs to ssh or AWS, or to a
+// service below /run. Kubernetes keeps tokens below /var/run, in a directory that it replaces each
+// time it renews them.
 func isOwn(dir string) bool {
 	parent, base := filepath.Split(dir)
 	return base == ".ssh" || base == ".aws" || strings.HasPrefix(parent, "/run/") || strings.HasPrefix(parent, "/var/run/")

@@ -19,15 +19,15 @@ import (
 	"github.com/haul-project/haul/store/cache"
 )
 
-// Caching says what is kept on the disk of what was read from sources.
+// Caching sets how files read from upstreams are kept on disk.
 type Caching struct {
-	Dir   string        // "" for nothing
-	Size  int64         // the most bytes that it takes
-	Fresh time.Duration // how long it is believed without asking the source; 0 asks each time
-	Stale time.Duration // how much longer while the source cannot be reached
+	Dir   string        // "" means no cache
+	Size  int64         // the most bytes that the cache takes
+	Fresh time.Duration // how long cached data is used without asking the upstream; 0 asks each time
+	Stale time.Duration // how much longer it is used while the upstream cannot be reached
 }
 
-// Check reports a mistake. remote says that there is a source to cache.
+// Check returns an error if the settings are wrong. remote says that there is an upstream to cache.
 func (c Caching) Check(remote bool) error {
 	const dir, size, fresh, stale = failure.Flag("cache"), failure.Flag("cache-size"), failure.Flag("cache-fresh"), failure.Flag("cache-stale")
 	switch {
@@ -49,23 +49,23 @@ func (c Caching) Check(remote bool) error {
 	return nil
 }
 
-// A Set are the sources of a server, each once for all protocols, and the cache in front of
+// A Set is the upstreams of a server, each opened once for all protocols, and the cache in front of
 // them. The zero value has none.
 type Set struct {
-	// Account is as in [Config]; by default it is the user that is given to Open.
+	// Account is as in [Config]. By default it is the user passed to Open.
 	Account *user.User
 
-	// Patience is what a call may take; 0 means 10 s.
+	// Patience is how long a call may take; 0 means 10 s.
 	Patience time.Duration
 
 	all   map[string]*Source // by their URLs
-	cache *cache.Cache       // nil for none
+	cache *cache.Cache       // nil means no cache
 	lines *linequeue.Log
 }
 
-// Open opens those of some names that are URLs, for a process that is going to become a
-// user, or stays as it is for nil. takesOver says that another process may hold the cache
-// until it calls [Set.Release]. The caller closes the set, also if there is an error.
+// Open opens the names that are URLs. become is the user that the process will become; nil means
+// that it stays the same. takesOver says that another process may hold the cache until it calls
+// [Set.Release]. The caller closes the set, even after an error.
 func (s *Set) Open(ctx context.Context, names []string, c Caching, become *privilege.User, takesOver bool, log *slog.Logger) error {
 	s.all = map[string]*Source{}
 	s.lines = linequeue.NewLog(log)
@@ -104,7 +104,7 @@ func (s *Set) openCache(c Caching, become *privilege.User, takesOver bool, log *
 	return nil
 }
 
-// adviseCache adds to an error of a cache's directory what the user can do.
+// adviseCache adds advice to an error about the cache's directory.
 func adviseCache(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -115,8 +115,8 @@ func adviseCache(err error) error {
 	return err
 }
 
-// accountOf returns the user whose keys and passwords are used: the one that the process is
-// going to be. It is nil for the one that it is.
+// accountOf returns the user whose keys and passwords are used: the one that the process will
+// become. It is nil for the current user.
 func accountOf(become *privilege.User) *user.User {
 	if become == nil {
 		return nil
@@ -128,7 +128,7 @@ func accountOf(become *privilege.User) *user.User {
 	return &user.User{Uid: uid, Gid: strconv.Itoa(become.GID), Username: become.Name, HomeDir: "/nonexistent"}
 }
 
-// Tree returns the source of a name; nil for a directory.
+// Tree returns the upstream with this name; nil for a directory.
 func (s *Set) Tree(name string) store.Tree {
 	if one := s.all[name]; one != nil {
 		return one
@@ -136,7 +136,7 @@ func (s *Set) Tree(name string) store.Tree {
 	return nil
 }
 
-// Needs returns what the sources take from the system.
+// Needs returns the system resources that the upstreams need.
 func (s *Set) Needs() (n Needs) {
 	for _, one := range s.all {
 		n.Add(one.Needs())
@@ -144,21 +144,21 @@ func (s *Set) Needs() (n Needs) {
 	return n
 }
 
-// Probe asks each source for its root, for the log, and does not wait.
+// Probe asks each upstream for its root, so that the log shows its state. It does not wait.
 func (s *Set) Probe(ctx context.Context) {
 	for _, one := range s.all {
 		go one.Probe(ctx)
 	}
 }
 
-// Release leaves the cache to a successor.
+// Release hands the cache over to a successor.
 func (s *Set) Release() {
 	if s.cache != nil {
-		_ = s.cache.Release() // it logs what it could not write
+		_ = s.cache.Release() // the cache logs data that it could not write
 	}
 }
 
-// Close closes the sources and the cache.
+// Close closes the upstreams and the cache.
 func (s *Set) Close() {
 	for _, one := range s.all {
 		one.Close()
@@ -171,7 +171,7 @@ func (s *Set) Close() {
 	}
 }
 
-// RegisterMetrics adds the counts of all sources together, and those of the cache.
+// RegisterMetrics registers the counters of all upstreams together, and those of the cache.
 func (s *Set) RegisterMetrics(counts *meter.Registry) {
 	if len(s.all) == 0 {
 		return
@@ -208,7 +208,7 @@ func (s *Set) RegisterMetrics(counts *meter.Registry) {
 	}
 }
 
-// registerCacheMetrics adds the counts of a cache.
+// registerCacheMetrics registers the counters of a cache.
 func registerCacheMetrics(counts *meter.Registry, c *cache.Cache) {
 	for _, one := range []struct {
 		name, help string

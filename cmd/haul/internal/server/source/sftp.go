@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// dirTime is how long a directory of an SFTP server is known to be in the one that is
-	// served, and maxDirs how many are known.
+	// dirTime is how long a directory of an SFTP server is known to be inside the served one.
+	// maxDirs is how many directories are remembered.
 	dirTime = 10 * time.Second
 	maxDirs = 1024
 )
@@ -35,26 +35,25 @@ func connectSFTP(ctx context.Context, m *remote.Mount) (store.Tree, func(), erro
 	return t, closeIt, nil
 }
 
-// An sftpTree is the directory of an SFTP server without what its symbolic links lead to
-// elsewhere: the server would follow them, to all that its user may read. Links come from
-// others than clients of haul, as none can be made in a source; so it is enough to look
-// just before.
+// An sftpTree is a directory of an SFTP server without the files that symbolic links outside it
+// lead to. The server itself would follow such links, to everything that its user may read. Clients
+// of haul cannot create links in an upstream, so checking just before each use is enough.
 type sftpTree struct {
 	store.Tree
 	of   store.Capabilities // of the Tree
-	root string             // its path, without links
+	root string             // its path with links resolved
 
 	mu   sync.Mutex
-	dirs map[string]time.Time // mu: directories that are in root, and when that was found
+	dirs map[string]time.Time // mu: directories known to be in root, and when that was found
 }
 
-// errOutside is the error of a name that leads out of the directory, whatever is there.
+// errOutside is the error for a name that leads out of the directory, whether the target exists or
+// not.
 var errOutside = fmt.Errorf("%w: a symbolic link leads out of the directory that is served", fs.ErrPermission)
 
-// within returns an error unless a symbolic link of the server leads to something below root,
-// or root.
+// within returns an error unless a symbolic link leads to root or to something below it.
 func (t *sftpTree) within(ctx context.Context, link string) error {
-	real, err := t.of.RealPath(ctx, link) // which resolves what the server leaves
+	real, err := t.of.RealPath(ctx, link) // resolves links that the server has left in place
 	if err == nil && real != t.root && !strings.HasPrefix(real, strings.TrimSuffix(t.root, "/")+"/") {
 		err = errOutside
 	}
@@ -73,7 +72,7 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	if ok && now.Sub(found) < dirTime {
 		return nil
 	}
-	fi, err := t.Lstat(ctx, name) // with the directories above
+	fi, err := t.Lstat(ctx, name) // this checks the directories above as well
 	if err == nil && fi.Mode().Type() == fs.ModeSymlink {
 		err = t.within(ctx, name)
 	}
@@ -83,7 +82,7 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if above, ok := t.dirs[path.Dir(name)]; ok && above.Before(now) {
-		now = above // it is known no longer than that one
+		now = above // the result is valid no longer than that of the directory above
 	}
 	if len(t.dirs) >= maxDirs {
 		clear(t.dirs)
@@ -92,7 +91,7 @@ func (t *sftpTree) dir(ctx context.Context, name string) error {
 	return nil
 }
 
-// look describes what has a name, and what that leads to, if it is in the directory.
+// look describes a name, and the target of a link if that is inside the directory.
 func (t *sftpTree) look(ctx context.Context, op, name string) (fs.FileInfo, error) {
 	fi, err := t.Lstat(ctx, name)
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
@@ -107,7 +106,7 @@ func (t *sftpTree) look(ctx context.Context, op, name string) (fs.FileInfo, erro
 	return t.Tree.Stat(ctx, name)
 }
 
-// failed says what was attempted on what, once.
+// failed adds the operation and the name to an error that has none yet.
 func failed(op, name string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return err
@@ -152,7 +151,7 @@ func (t *sftpTree) Readlink(ctx context.Context, name string) (string, error) {
 	return t.Tree.Readlink(ctx, name)
 }
 
-// list returns an error if a directory that is to be listed leads out.
+// list returns an error if a directory to be listed leads out.
 func (t *sftpTree) list(ctx context.Context, name string) error {
 	if !store.ValidName(name) {
 		return &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrInvalid}
@@ -177,11 +176,11 @@ func (t *sftpTree) OpenDir(ctx context.Context, name string) (store.Entries, err
 	return t.Tree.OpenDir(ctx, name)
 }
 
-// target returns an error if what is going to be written leads out. It may be missing.
+// target returns an error if a name to be written leads out. The file may be missing.
 func (t *sftpTree) target(ctx context.Context, op, name string) error {
 	switch _, err := t.look(ctx, op, name); {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
-		return nil // what is wrong with the name, the server says
+		return nil // the server reports any other fault of the name
 	default:
 		return err
 	}
@@ -208,7 +207,7 @@ func (t *sftpTree) Mkdir(ctx context.Context, name string, perm fs.FileMode) err
 	return t.Tree.Mkdir(ctx, name, perm)
 }
 
-// moved forgets what is known of directories: a name may be that of another one now.
+// moved forgets the known directories, because a name may belong to another directory now.
 func (t *sftpTree) moved() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,13 +1,13 @@
-// Package source turns what "haul serve" is to serve into a store: the directory of a web
-// server, of an SFTP server, or what is below a prefix of a bucket.
+// Package source provides an upstream of "haul serve" as a store: the directory of a web server or
+// of an SFTP server, or the objects below a prefix of a bucket.
 //
-// A [Source] is a [store.Tree]. It connects when it is first needed, and again when the
-// connection is lost. An operation that its server lacks is errors.ErrUnsupported, and
-// says so. No call lasts longer than its bound, however the server behaves; what cannot be
-// reached is [store.ErrUnavailable], and shows in the log and in [Source.Stats].
+// A [Source] is a [store.Tree]. It connects when it is first needed, and again after the connection
+// is lost. Operations that its server lacks fail with errors.ErrUnsupported. No call lasts longer
+// than its bound, however the server behaves. If the upstream cannot be reached, calls fail with
+// [store.ErrUnavailable], and the log and [Source.Stats] show it.
 //
-// Keys and passwords come from where ssh, curl and the tools of AWS look for them, and are
-// read again when they are needed. Nobody is asked for any, and none is logged.
+// Keys and passwords come from where ssh, curl and the AWS tools look for them, and are read again
+// each time they are needed. The package never prompts for them, and never logs them.
 package source
 
 import (
@@ -26,31 +26,31 @@ import (
 	"github.com/haul-project/haul/store/cache"
 )
 
-// Bounds of what a source waits for.
+// Bounds of the waits for an upstream.
 const (
-	callTime  = 10 * time.Second // for an answer, with the login and the wait for a place
+	callTime  = 10 * time.Second // for an answer, including the login and the wait for a place
 	stallTime = 10 * time.Second // for the next byte of a file
-	awayTime  = 20 * time.Second // a transfer that is under way waits for a web server to be back
+	awayTime  = 20 * time.Second // how long a transfer under way waits until a web server is back
 
-	// maxCalls is how many calls of one source wait for its server at a time; others wait
-	// for a place. maxConns is how many connections of HTTP a source has: each file that is
-	// open holds one until all of it has been read.
+	// maxCalls is how many calls of one upstream wait for its server at a time. Others wait for a
+	// place. maxConns is how many HTTP connections an upstream has. An open file holds one until it
+	// has been read completely.
 	maxCalls = 256
 	maxConns = 512
 )
 
-// A Config says how sources are reached.
+// A Config says how upstreams are reached.
 type Config struct {
-	// Account is the user whose keys and passwords are used; nil is the one that runs
-	// this program.
+	// Account is the user whose keys and passwords are used; nil means the user that runs this
+	// program.
 	Account *user.User
 
-	// Say writes a line of the log. It does not wait.
+	// Say writes a line of the log. It does not block.
 	Say func(level slog.Level, text string, attrs ...slog.Attr)
 
-	Cache *cache.Cache // keeps what was read; nil for none
+	Cache *cache.Cache // keeps data that was read; nil means no cache
 
-	wait time.Duration // what a call may take; 0 means callTime
+	wait time.Duration // how long a call may take; 0 means callTime
 }
 
 // scheme matches the beginning of a URL (RFC 3986, section 3.1).
@@ -64,7 +64,7 @@ func schemeOf(text string) string {
 	return ""
 }
 
-// IsRemote reports whether a text is a URL, and not the path of a directory.
+// IsRemote reports whether a text is a URL rather than the path of a directory.
 func IsRemote(text string) bool { return schemeOf(text) != "" }
 
 // Overlap reports whether two texts are URLs, one of which is below the other.
@@ -76,7 +76,7 @@ func Overlap(a, b string) bool {
 	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
 }
 
-// Check returns a usage error for a URL that names no source. It opens nothing.
+// Check returns a usage error for a URL that names no upstream. It opens nothing.
 func Check(text string) error {
 	_, err := parse(text)
 	return err
@@ -85,7 +85,7 @@ func Check(text string) error {
 func parse(text string) (remote.Location, error) {
 	authority, _, _ := strings.Cut(scheme.ReplaceAllString(text, ""), "/")
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 && strings.Contains(authority[:at], ":") {
-		// The URL is not shown.
+		// Do not show the URL.
 		return remote.Location{}, failure.Usage.Errorf("a password does not belong in the URL of a source, where others can see it: use a key for sftp://, and ~/.netrc for https://")
 	}
 	if !slices.Contains([]string{"http", "https", "sftp", "s3"}, schemeOf(text)) {
@@ -96,20 +96,20 @@ func parse(text string) (remote.Location, error) {
 
 // A Source is a tree of files on another machine. Any goroutine may use it.
 type Source struct {
-	store.Tree // all that its server can do, with the cache in front
+	store.Tree // everything that its server can do, with the cache in front
 
 	text  string
 	link  *link
 	needs Needs
-	place string // what no other source has
+	place string // identifies the upstream; no other has the same
 }
 
-// Capabilities returns those of the tree.
+// Capabilities returns the capabilities of the tree.
 func (s *Source) Capabilities() store.Capabilities { return store.CapabilitiesOf(s.Tree) }
 
-// Open returns the source that a URL names. It reads what ssh and others are configured
-// to do, and connects to nothing: a server of files starts while its source is away.
-// Errors are usage errors, or say what of a configuration cannot be used.
+// Open returns the source that a URL names. It reads the configuration of ssh and of other tools,
+// but does not connect, so that a file server can start while its upstream is away. Errors are
+// usage errors, or name the part of a configuration that cannot be used.
 func Open(ctx context.Context, text string, cfg Config) (*Source, error) {
 	l, err := parse(text)
 	if err != nil {
@@ -127,7 +127,7 @@ func Open(ctx context.Context, text string, cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// mount finds out how to reach the source.
+// mount finds out how to reach the upstream.
 func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error {
 	m, err := remote.NewMount(ctx, l, remote.Config{
 		Account: cfg.Account, Conns: maxConns, UserAgent: "haul",
@@ -145,8 +145,8 @@ func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error
 		s.link.renews, s.link.reopens = remote.IsAway, true
 	case remote.HTTP:
 		s.link.connect = m.Connect
-		s.link.renews = remote.IsRefusal // with another password
-	default: // a bucket, whose store connects again, and renews its keys
+		s.link.renews = remote.IsRefusal // a new connection may have another password
+	default: // a bucket: its store reconnects and renews its keys by itself
 		s.link.connect = m.Connect
 		s.link.renews = func(error) bool { return false }
 	}
@@ -156,30 +156,30 @@ func (s *Source) mount(ctx context.Context, l remote.Location, cfg Config) error
 // String returns the URL of the source, which holds no secret.
 func (s *Source) String() string { return s.text }
 
-// Needs returns what the source takes from the system of a process that is confined.
+// Needs returns the system resources that the source needs in a confined process.
 func (s *Source) Needs() Needs { return s.needs }
 
-// Probe asks the source for its root, so that the log says soon whether it can be reached.
+// Probe asks the upstream for its root, so that the log shows early whether it can be reached.
 func (s *Source) Probe(ctx context.Context) {
 	switch _, err := (&tree{link: s.link}).ReadDir(ctx, "."); {
 	case err == nil:
 		s.link.say(slog.LevelInfo, "source: connected")
-	case ctx.Err() == nil && !isFault(err): // which is logged
+	case ctx.Err() == nil && !isFault(err): // faults are logged already
 		s.link.say(slog.LevelInfo, "source: connected; its directory cannot be listed", slog.String("error", err.Error()))
 	}
 }
 
-// Close ends the connections. Files that are open fail then.
+// Close ends the connections. Open files then fail.
 func (s *Source) Close() { s.link.close() }
 
-// Stats are counters of a source since it was opened, and its state.
+// Stats are the counters of a source since it was opened, and its state.
 type Stats struct {
-	Calls    uint64 // requests for files, directories and descriptions that were answered, or failed
-	Failures uint64 // of them, and of reads, those that failed because of the server or the way to it
-	Again    uint64 // requests over HTTP and to buckets that were sent again: the server had no time, or a connection was lost
-	Connects uint64 // connections made, of SFTP
+	Calls    uint64 // requests for files, directories and descriptions that were answered or failed
+	Failures uint64 // calls and reads that failed because of the server or the way to it
+	Again    uint64 // HTTP and S3 requests that were repeated: the server was busy, or a connection was lost
+	Connects uint64 // SFTP connections made
 	Read     uint64 // bytes of files
-	Away     bool   // the last call has failed so
+	Away     bool   // the last call failed because of the server or the way to it
 }
 
 // Stats returns the counters.

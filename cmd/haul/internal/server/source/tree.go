@@ -13,12 +13,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A tree does each call of a [store.Tree] by a link.
+// A tree makes each call of a [store.Tree] through a link.
 type tree struct{ link *link }
 
 var _ store.Tree = (*tree)(nil)
 
-// ask asks for something that ends with the answer.
+// ask makes a call that opens nothing.
 func ask[T any](ctx context.Context, t *tree, do func(context.Context, store.Tree) (T, error)) (answer T, err error) {
 	s, err := t.link.call(ctx, false, func(s *span) (err error) {
 		answer, err = do(s.ctx, s.tree)
@@ -30,7 +30,7 @@ func ask[T any](ctx context.Context, t *tree, do func(context.Context, store.Tre
 	return answer, err
 }
 
-// change is ask for what changes something.
+// change is ask for calls that change something.
 func (t *tree) change(ctx context.Context, do func(context.Context, store.Tree) error) error {
 	s, err := t.link.call(ctx, true, func(s *span) error { return do(s.ctx, s.tree) })
 	if s != nil {
@@ -39,8 +39,8 @@ func (t *tree) change(ctx context.Context, do func(context.Context, store.Tree) 
 	return err
 }
 
-// errNoSize says that a file has no size until it has been read, as a page that a web
-// server makes. No protocol could announce it.
+// errNoSize says that the size of a file is unknown until the file has been read, as with a page
+// that a web server generates. No protocol could announce it.
 var errNoSize = fmt.Errorf("%w: the server does not say how large the file is", errors.ErrUnsupported)
 
 func (t *tree) Open(ctx context.Context, name string) (store.File, error) {
@@ -87,12 +87,12 @@ func (t *tree) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) 
 	})
 }
 
-// isEntry reports whether a name can be that of an entry: a server may send any.
+// isEntry reports whether a name can be the name of an entry. A server may send any name.
 func isEntry(name string) bool {
 	return store.ValidName(name) && name != "." && !strings.Contains(name, "/")
 }
 
-// An entry asks for the description that a listing lacks.
+// An entry is one whose description is missing in the listing. It asks the server for it.
 type entry struct {
 	fs.DirEntry
 	tree *tree
@@ -121,7 +121,7 @@ func (t *tree) OpenDir(ctx context.Context, name string) (store.Entries, error) 
 	return &entries{opened, s, t}, nil
 }
 
-// entries are those of a directory that are none that can do harm.
+// entries lists a directory without entries whose names are unsafe.
 type entries struct {
 	store.Entries
 	span *span
@@ -155,15 +155,16 @@ func (e *entries) Close() error {
 	return e.Entries.Close()
 }
 
-// An obscure entry is one of which there is no more than the name: see [store.Entries].
+// An obscure describes an entry of which only the name is known: see [store.Entries].
 type obscure struct{ fs.FileInfo }
 
 func (obscure) Size() int64       { return 0 }
 func (obscure) Mode() fs.FileMode { return fs.ModeIrregular }
 func (obscure) IsDir() bool       { return false }
 
-// Create begins a file. Clients of HTTP and S3 connect when data is written, and give up at once
-// if nothing listens; to ask for the name waits for a source that is late, as readers do.
+// Create begins a file. Clients of HTTP and S3 connect only when data is written, and fail at once
+// if nothing listens. So Create asks for the name first, which waits for an upstream that is late,
+// as readers do.
 func (t *tree) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
 	if !t.link.hasAnswered() {
 		if _, err := t.Stat(ctx, name); errors.Is(err, store.ErrUnavailable) {
@@ -217,8 +218,8 @@ func (t *tree) Link(ctx context.Context, from, to string) error {
 	return t.change(ctx, func(ctx context.Context, s store.Tree) error { return s.Link(ctx, from, to) })
 }
 
-// Symlink refuses: the server of the source would follow the link wherever it leads, and
-// not only below the directory that is served.
+// Symlink refuses, because the upstream's server would follow the link wherever it leads, not only
+// below the served directory.
 func (t *tree) Symlink(_ context.Context, _, name string) error {
 	return &os.PathError{Op: "symlink", Path: name, Err: fmt.Errorf("%w: no symbolic links are made in a source", errors.ErrUnsupported)}
 }
@@ -235,8 +236,8 @@ func (t *tree) Space(ctx context.Context, name string) (store.Space, error) {
 	return ask(ctx, t, func(ctx context.Context, s store.Tree) (store.Space, error) { return s.Space(ctx, name) })
 }
 
-// Capabilities keeps the features of the connection, or none if there is none yet. A call of the
-// others would not have the bounds of a link.
+// Capabilities keeps the features of the connection, or none if there is no connection yet. It
+// drops the functions, because calls to them would not have the bounds of a link.
 func (t *tree) Capabilities() store.Capabilities {
 	t.link.mu.Lock()
 	defer t.link.mu.Unlock()

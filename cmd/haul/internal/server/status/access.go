@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Loopback reports whether an address of a setting, HOST:PORT, is one that this machine alone
-// can reach.
+// Loopback reports whether a configured address, HOST:PORT, can be reached from this machine only.
 func Loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	return err == nil && (strings.EqualFold(host, "localhost") || isLoopback(host))
@@ -21,7 +20,7 @@ func isLoopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// admit lets requests through that may be answered, and bounds their time.
+// admit passes on the requests that may be answered, and bounds their time.
 func (s *Server) admit(c Config, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.answer)) // the connection has deadlines
@@ -45,7 +44,7 @@ func (s *Server) admit(c Config, next http.Handler) http.Handler {
 	})
 }
 
-// admitsHost reports whether a Host header has no name that a stranger may own.
+// admitsHost reports whether a Host header is safe: it names no host that a stranger may own.
 func admitsHost(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// The types below are what programs get: docs/status.md describes them. Sizes are in bytes,
-// rates in bytes a second, times in UTC and durations in seconds.
+// The types below are the JSON that programs get: docs/status.md describes them. Sizes are in
+// bytes, rates in bytes a second, times in UTC and durations in seconds.
 
 // Info is the answer to /api/v1/info.
 type Info struct {
@@ -21,7 +21,7 @@ type Info struct {
 	Host      string    `json:"host,omitempty"`
 	Time      time.Time `json:"time"`
 	Started   time.Time `json:"started"`
-	Draining  bool      `json:"draining"` // the server ends, and waits for transfers
+	Draining  bool      `json:"draining"` // the server is ending, and waits for transfers
 	Protocols []Totals  `json:"protocols"`
 }
 
@@ -29,22 +29,22 @@ type Info struct {
 type Totals struct {
 	Protocol string `json:"protocol"`
 	Live     int64  `json:"live"`  // transfers under way
-	Rate     int64  `json:"rate"`  // of those together
+	Rate     int64  `json:"rate"`  // of all of them together
 	Bytes    int64  `json:"bytes"` // moved
 	Ended    int64  `json:"ended"` // transfers
 	Failed   int64  `json:"failed"`
 
-	TurnedAway map[meter.Reason]int64 `json:"turned_away"` // requests that a limit refused, by why
+	TurnedAway map[meter.Reason]int64 `json:"turned_away"` // requests refused because of a limit, by reason
 }
 
 // Transfers is the answer to /api/v1/transfers.
 type Transfers struct {
 	Time      time.Time  `json:"time"`
 	Total     int        `json:"total"`     // under way
-	Transfers []Transfer `json:"transfers"` // the fastest first, as many as were asked for
+	Transfers []Transfer `json:"transfers"` // the fastest first, as many as requested
 }
 
-// A Transfer is one that is under way.
+// A Transfer is a transfer under way.
 type Transfer struct {
 	ID        uint64    `json:"id"`
 	Protocol  string    `json:"protocol"`
@@ -56,9 +56,9 @@ type Transfer struct {
 	Started   time.Time `json:"started"`
 	Bytes     int64     `json:"bytes"` // moved
 	Size      *int64    `json:"size,omitempty"`
-	Rate      int64     `json:"rate"` // lately
+	Rate      int64     `json:"rate"` // recently
 
-	// Of TFTP.
+	// Only for TFTP.
 	Window    int     `json:"window,omitempty"`     // blocks
 	RoundTrip float64 `json:"round_trip,omitempty"` // smoothed
 	Resent    int64   `json:"resent,omitempty"`     // packets
@@ -71,15 +71,15 @@ type Series struct {
 	Protocols []ProtocolSeries `json:"protocols"`
 }
 
-// A ProtocolSeries has the samples of a protocol, the oldest first.
+// A ProtocolSeries is the samples of a protocol, the oldest first.
 type ProtocolSeries struct {
 	Protocol string  `json:"protocol"`
-	Bytes    []int64 `json:"bytes"`  // moved in each step
-	Live     []int64 `json:"live"`   // transfers under way at its end
+	Bytes    []int64 `json:"bytes"`  // moved in this step
+	Live     []int64 `json:"live"`   // transfers under way at the end of the step
 	Ended    []int64 `json:"ended"`  // transfers
 	Failed   []int64 `json:"failed"` // transfers
-	Sent     []int64 `json:"sent"`   // packets, by transfers that ended
-	Resent   []int64 `json:"resent"` // of those
+	Sent     []int64 `json:"sent"`   // packets, by transfers that have ended
+	Resent   []int64 `json:"resent"` // packets sent again, likewise
 }
 
 // Failures is the answer to /api/v1/failures.
@@ -108,21 +108,21 @@ type Failure struct {
 // Machines is the answer to /api/v1/machines.
 type Machines struct {
 	Time     time.Time      `json:"time"`
-	Stages   map[string]int `json:"stages"`   // how many machines are at each
-	Machines []Machine      `json:"machines"` // those that are stuck first
+	Stages   map[string]int `json:"stages"`   // how many machines are at each stage
+	Machines []Machine      `json:"machines"` // stuck machines first
 }
 
-// A Machine boots, or has done so lately.
+// A Machine is one that is booting, or has booted recently.
 type Machine struct {
 	MAC     string    `json:"mac"`
 	Address string    `json:"address,omitempty"`
-	Client  string    `json:"client"` // what asked last: "PXE", "iPXE"
+	Client  string    `json:"client"` // the program that sent the last request: "PXE", "iPXE"
 	Arch    string    `json:"arch"`
 	Stage   string    `json:"stage"`
 	Before  string    `json:"before,omitempty"` // the stage before "stuck" or "quiet"
-	File    string    `json:"file,omitempty"`   // that was offered
+	File    string    `json:"file,omitempty"`   // the file offered to it
 	Last    time.Time `json:"last"`             // its latest request
-	Age     float64   `json:"age"`              // since that
+	Age     float64   `json:"age"`              // time since that request
 }
 
 func newTransfer(s *meter.Snapshot, rate int64) Transfer {
@@ -151,7 +151,7 @@ func newMachine(m *pxe.Machine, now time.Time) Machine {
 	return out
 }
 
-// Stages returns those of machines, in the order in which they are shown.
+// Stages returns the stages of machines, in the order in which they are shown.
 func Stages() []string {
 	var all []string
 	for _, s := range []pxe.Stage{pxe.Stuck, pxe.Offered, pxe.Loader, pxe.Script, pxe.Kernel, pxe.Quiet} {
@@ -201,8 +201,8 @@ func direction(write bool) string {
 	return "read"
 }
 
-// peerText returns an address without the form that IPv6 sockets give those of IPv4; "" if it
-// is not known.
+// peerText returns an address, with an IPv4 address in its own form instead of the one that IPv6
+// sockets give it; "" if the address is not known.
 func peerText(a netip.AddrPort) string {
 	if !a.IsValid() {
 		return ""
@@ -210,13 +210,13 @@ func peerText(a netip.AddrPort) string {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()).String()
 }
 
-// seconds returns a duration to the microsecond.
+// seconds returns a duration in seconds, rounded to microseconds.
 func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e6 }
 
-// valid returns a text of strangers as UTF-8.
+// valid replaces invalid UTF-8 in a text, which a stranger may have sent.
 func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
-// invalid returns the bytes of a text that is not UTF-8, else nil.
+// invalid returns the bytes of a text that is not UTF-8; otherwise nil.
 func invalid(s string) []byte {
 	if utf8.ValidString(s) {
 		return nil
@@ -224,7 +224,7 @@ func invalid(s string) []byte {
 	return []byte(s)
 }
 
-// clip returns the beginning of a text: whole characters, if it has any.
+// clip returns at most this many bytes of the beginning of a text, without splitting a character.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s

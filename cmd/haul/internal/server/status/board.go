@@ -1,13 +1,13 @@
-// Package status shows what a server does: to people by a page, and to programs by JSON.
+// Package status shows what a server is doing: to people on a page, and to programs as JSON.
 //
-// A [Board] collects. It gets each transfer that ends by [Board.Ended], asks package meter
-// for those under way, and keeps the sums of the last hour. A [Server] shows it, by HTTP:
-// api.go has what programs get, view.go and page.go what people do.
+// A [Board] collects the data. [Board.Ended] gets each transfer that ends. The board asks package
+// meter for the transfers under way, and keeps the sums of the last hour. A [Server] serves it over
+// HTTP: api.go defines the answers for programs, view.go and page.go those for people.
 //
 // # Cost
 //
-// While nobody looks, a Board adds up the transfers under way every five seconds. Somebody who
-// looks gets what is a second old at most, and a thousand who look cost no more than one.
+// While nobody watches, a Board sums up the transfers under way every five seconds. A viewer gets
+// data that is at most a second old, and a thousand viewers cost no more than one.
 package status
 
 import (
@@ -25,19 +25,20 @@ import (
 )
 
 const (
-	// freshFor is how long what is shown is not made anew.
+	// freshFor is how long a snapshot is used before a new one is made.
 	freshFor = time.Second
 
 	// maxMachines is how many machines are shown.
 	maxMachines = 1 << 14
 )
 
-// A Board collects what a server does. Its fields are set before [Serve]; its methods may be called by any goroutine.
+// A Board collects what a server is doing. Its fields are set before [Serve]. Any goroutine may
+// call its methods.
 type Board struct {
 	Version   string
-	Protocols []meter.Protocol     // those that are served, in the order in which they are shown
-	Transfers *meter.Registry      // whose Config.Ended calls [Board.Ended]
-	Machines  func() []pxe.Machine // that boot; nil if no boot clients are answered
+	Protocols []meter.Protocol     // the protocols served, in the order in which they are shown
+	Transfers *meter.Registry      // its Config.Ended calls [Board.Ended]
+	Machines  func() []pxe.Machine // returns the machines that boot; nil if no boot clients are answered
 
 	once     sync.Once
 	began    time.Time
@@ -49,13 +50,13 @@ type Board struct {
 	mu     sync.Mutex
 	series series // mu
 	marks  [2]marks
-	shown  *snapshot // mu; nil before the first
+	shown  *snapshot // mu; nil before the first snapshot
 }
 
-// counts are those of one protocol since the start.
+// counts are the counts of one protocol since the start.
 type counts struct {
 	ended, failed, bytes, sent, resent atomic.Int64
-	most                               int64 // bytes, those of transfers under way included; under the board's lock
+	most                               int64 // bytes, including those of transfers under way; under the board's lock
 }
 
 // marks are how many bytes each transfer had moved at a time.
@@ -68,14 +69,14 @@ type marks struct {
 func (b *Board) init() {
 	b.once.Do(func() {
 		b.began = time.Now()
-		b.host, _ = os.Hostname() // "" if it has none
+		b.host, _ = os.Hostname() // "" if this machine has no name
 		b.counts = make([]counts, len(b.Protocols))
 		b.series.protocols = make([][samples]sample, len(b.Protocols))
 	})
 }
 
-// Ended notes a transfer that has ended. It waits for nothing but a lock that others hold for
-// some microseconds.
+// Ended records a transfer that has ended. It waits only for a lock that is held for some
+// microseconds.
 func (b *Board) Ended(e meter.Ended) {
 	b.init()
 	at := slices.Index(b.Protocols, e.Protocol)
@@ -108,7 +109,7 @@ func (b *Board) run(ctx context.Context) {
 	}
 }
 
-// sample adds a sample to the series, and marks where each transfer is.
+// sample adds a sample to the series, and records how far each transfer is.
 func (b *Board) sample(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,8 +122,9 @@ func (b *Board) sample(now time.Time) {
 	b.series.add(now, b.totals(func(t *meter.Snapshot, _ int) { oldest[t.ID] = t.Bytes }))
 }
 
-// totals returns the counts of each of Protocols, transfers under way included. It calls each
-// for those, with the place of their protocol, -1 for another. The caller holds mu.
+// totals returns the counts of each of Protocols, including transfers under way. It calls each for
+// every such transfer, with the index of its protocol; -1 if the protocol is not in Protocols. The
+// caller holds mu.
 func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 	totals := b.ended()
 	for t := range b.Transfers.Live() {
@@ -133,7 +135,7 @@ func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 		}
 	}
 	for at := range totals {
-		// A transfer that has ended meanwhile may be in neither sum. It is in the next.
+		// A transfer that ends meanwhile may be in neither sum. It is in the next.
 		c := &b.counts[at]
 		c.most = max(c.most, totals[at].bytes)
 		totals[at].bytes = c.most
@@ -141,29 +143,30 @@ func (b *Board) totals(each func(t *meter.Snapshot, at int)) []sample {
 	return totals
 }
 
-// ended returns the counts of transfers that have ended, for each of Protocols.
+// ended returns the counts of ended transfers, for each of Protocols.
 func (b *Board) ended() []sample {
 	totals := make([]sample, len(b.counts))
 	for at := range b.counts {
 		c := &b.counts[at]
-		// The failures are read before the ends, since they are counted after them: so they are never more.
+		// A failure is counted after the end of its transfer, so it is read first. There are never
+		// more failures than ends.
 		totals[at] = sample{failed: c.failed.Load(), resent: c.resent.Load(), sent: c.sent.Load(), bytes: c.bytes.Load(), ended: c.ended.Load()}
 	}
 	return totals
 }
 
-// A snapshot is what a board shows at a time. It never changes.
+// A snapshot is the data that a board shows at a time. It never changes.
 type snapshot struct {
 	at        time.Time
 	totals    []Totals
 	transfers []Transfer     // the fastest first
-	machines  []Machine      // those that are stuck first; nil if no boot clients are answered
-	stages    map[string]int // how many machines are at each, those included that are not shown
+	machines  []Machine      // stuck machines first; nil if no boot clients are answered
+	stages    map[string]int // how many machines are at each stage, including those not shown
 	once      sync.Once
 	view      *view
 }
 
-// snapshot returns what the board shows now, or did within freshFor.
+// snapshot returns the current snapshot, at most freshFor old.
 func (b *Board) snapshot(now time.Time) *snapshot {
 	b.init()
 	b.mu.Lock()
@@ -174,7 +177,7 @@ func (b *Board) snapshot(now time.Time) *snapshot {
 	return b.shown
 }
 
-// look makes a snapshot. The caller holds mu.
+// look makes a new snapshot. The caller holds mu.
 func (b *Board) look(now time.Time) *snapshot {
 	s := &snapshot{at: now, transfers: []Transfer{}}
 	rates := make([]int64, len(b.Protocols))
@@ -189,7 +192,7 @@ func (b *Board) look(now time.Time) *snapshot {
 		n := totals[at]
 		s.totals = append(s.totals, Totals{Protocol: string(p), Live: n.live, Rate: rates[at], Bytes: n.bytes, Ended: n.ended, Failed: n.failed, TurnedAway: b.Transfers.Refused(p)})
 	}
-	// By the order of magnitude, so that transfers of one speed keep their places.
+	// Compare rates by order of magnitude, so that transfers of similar speed keep their places.
 	slices.SortFunc(s.transfers, func(x, y Transfer) int {
 		return cmp.Or(cmp.Compare(bits.Len64(uint64(y.Rate)), bits.Len64(uint64(x.Rate))), cmp.Compare(x.ID, y.ID))
 	})
@@ -207,8 +210,8 @@ func (b *Board) look(now time.Time) *snapshot {
 	return s
 }
 
-// rate returns how many bytes a second a transfer has moved lately: in the last five to ten
-// seconds, or since it began. The caller holds mu.
+// rate returns how many bytes a second a transfer has moved in the last five to ten seconds, or
+// since it began. The caller holds mu.
 func (b *Board) rate(t *meter.Snapshot, now time.Time) int64 {
 	since, from := t.Began, int64(0)
 	for _, m := range b.marks {

@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// The chart's size, in units of its own: it is stretched to the page.
+// The size of the chart in its own units. It is stretched to the width of the page.
 const (
 	chartWidth  = samples
 	chartHeight = 160
@@ -15,16 +15,16 @@ const (
 
 // A chart has a line for each protocol.
 type chart struct {
-	Text  string `json:"text"` // what it shows, for those who cannot see it
+	Text  string `json:"text"` // a description for people who cannot see the chart
 	Most  string `json:"most"` // the rate at its top
 	Lines []line `json:"lines"`
 }
 
-// A line is the rate of a protocol.
+// A line shows the rate of a protocol.
 type line struct {
 	Name string `json:"-"`
 	Text string `json:"text"`
-	Path string `json:"path"` // of SVG
+	Path string `json:"path"` // an SVG path
 }
 
 func newChart(s Series) chart {
@@ -49,8 +49,8 @@ func newChart(s Series) chart {
 	return c
 }
 
-// path returns a line through values, the latest at the right. Of equal values in a row it
-// has the first and the last.
+// path returns an SVG path through values, with the latest at the right. Of several equal values in
+// a row, it contains only the first and the last.
 func path(values []int64, top int64) string {
 	var b []byte
 	y := func(i int) int { return chartHeight - int(float64(values[i])/float64(top)*chartHeight) }

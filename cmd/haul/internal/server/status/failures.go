@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// maxFailures is how many failures are kept, the latest ones.
+	// maxFailures is how many of the latest failures are kept.
 	maxFailures = 256
 
-	// maxName is how much of a file's name is kept, in bytes, and maxCause how much of a cause.
+	// maxName and maxCause are how many bytes of a file's name and of a cause are kept.
 	maxName  = 256
 	maxCause = 512
 )
 
-// failures keeps the latest.
+// failures keeps the latest failures.
 type failures struct {
 	mu   sync.Mutex
-	n    uint64               // mu: since the start, those of the processes before included
+	n    uint64               // mu: since the start, including those of earlier processes
 	last [maxFailures]Failure // mu
 }
 
-// add keeps a failure, in place of the oldest one.
+// add keeps a failure in place of the oldest one.
 func (f *failures) add(one Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -37,7 +37,7 @@ func (f *failures) add(one Failure) {
 	f.last[f.n%maxFailures] = one
 }
 
-// list returns those that are kept, the latest first.
+// list returns the failures that are kept, the latest first.
 func (f *failures) list() []Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,8 +53,8 @@ func (f *failures) kept() []Failure {
 	return list
 }
 
-// isFailure reports whether the end of a transfer needs somebody to look. Clients ask for a
-// size only, begin anew and look for files that are missing every day.
+// isFailure reports whether the end of a transfer needs attention. It is normal for clients to ask
+// for the size only, to begin anew, and to look for missing files.
 func isFailure(e meter.Ended) bool {
 	switch e.Result {
 	case meter.Done, meter.Unconfirmed, meter.Probe, meter.Replaced:
@@ -74,7 +74,7 @@ func newFailure(e meter.Ended, now time.Time) Failure {
 	return f
 }
 
-// adviceOn returns what the operator can do about a failure; "" if that is not known.
+// adviceOn returns what the administrator can do about a failure; "" if that is not known.
 func adviceOn(e meter.Ended) string {
 	switch is := func(errs ...error) bool {
 		return slices.ContainsFunc(errs, func(one error) bool { return errors.Is(e.Err, one) })

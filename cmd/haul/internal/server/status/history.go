@@ -7,28 +7,28 @@ import (
 	"slices"
 )
 
-// historyVersion is that of the form of a history. A board passes over those of others.
+// historyVersion is the version of the format of a history. A board ignores other versions.
 const historyVersion = 1
 
-// A history is what a board of a new process takes over: the last hour and the failures.
+// A history is the data that the board of a new process takes over: the last hour and the failures.
 type history struct {
 	Version  int       `json:"version"`
 	Hour     Series    `json:"hour"`
 	Failures []Failure `json:"failures"`
 }
 
-// History returns what the board of the next process should know. Its size is bounded by the
-// numbers of samples and failures: it is less than 2 MB.
+// History returns the history for the board of the next process. The numbers of samples and
+// failures bound its size to less than 2 MB.
 func (b *Board) History() []byte {
 	text, err := json.Marshal(history{historyVersion, b.hour(), b.failures.list()})
 	if err != nil {
-		panic(err) // only values that have no JSON fail
+		panic(err) // only values that have no JSON form fail
 	}
 	return text
 }
 
-// Remember puts what a board of the process before returned by History before what this one has
-// already. Protocols that are no longer served are left out.
+// Remember inserts a history, returned by the History of an earlier process's board, before the
+// data of this board. It leaves out protocols that are no longer served.
 func (b *Board) Remember(text []byte) error {
 	var h history
 	if err := json.Unmarshal(text, &h); err != nil {
@@ -63,7 +63,7 @@ func (b *Board) Remember(text []byte) error {
 	return nil
 }
 
-// samples returns the samples of a protocol. It reports false if some have other lengths.
+// samples returns the samples of a protocol. It reports false if the lists have different lengths.
 func (p *ProtocolSeries) samples() (list []sample, ok bool) {
 	for _, one := range [][]int64{p.Live, p.Ended, p.Failed, p.Sent, p.Resent} {
 		if len(one) != len(p.Bytes) {
@@ -76,8 +76,8 @@ func (p *ProtocolSeries) samples() (list []sample, ok bool) {
 	return list, true
 }
 
-// putBefore puts so many samples of each protocol before those that there are. A protocol that
-// has fewer did nothing before them.
+// putBefore inserts this many samples of each protocol before the present ones. A protocol with
+// fewer samples did nothing before them.
 func (s *series) putBefore(past [][]sample, length int) {
 	n := min(s.n+length, samples)
 	for i := range s.protocols {
@@ -87,8 +87,8 @@ func (s *series) putBefore(past [][]sample, length int) {
 	s.n, s.next = n, n%samples
 }
 
-// putBefore puts failures of the process before, the latest first, before those that there
-// are. These get the numbers that follow.
+// putBefore inserts failures of an earlier process, the latest first, before the present ones. The
+// present ones are renumbered to follow them.
 func (f *failures) putBefore(past []Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

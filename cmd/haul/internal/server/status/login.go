@@ -14,11 +14,11 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// maxUser is how much of a user's name is logged, in bytes; it may be anything.
+// maxUser is how many bytes of a user's name are logged. A client may send any name.
 const maxUser = 64
 
-// A Login lets the users of a directory look, by name and password (RFC 7617). It does not
-// matter what they may do with files.
+// A Login lets the users of a directory see the board, by name and password (RFC 7617). It does not
+// matter what their rights to files are.
 type Login struct {
 	passwords passwords.Checker
 	log       *slog.Logger
@@ -41,10 +41,10 @@ func (l *Login) checked(name string, from netip.Addr, err error) {
 	}
 }
 
-// loginKey is the key of a request's context for its login.
+// loginKey is the key of the login in a request's context.
 type loginKey struct{}
 
-// admit returns a request with its login, or answers it.
+// admit returns a request with its login. If it returns false, it has answered the request.
 func (l *Login) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	name, password, ok := r.BasicAuth()
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
@@ -71,7 +71,7 @@ func (l *Login) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bo
 	return r.WithContext(context.WithValue(r.Context(), loginKey{}, login)), true
 }
 
-// holds reports whether the login of a request that lasts is still good. A nil Login needs none.
+// holds reports whether the login of a long request is still valid. A nil Login always holds.
 func (l *Login) holds(r *http.Request) bool {
 	if l == nil {
 		return true

@@ -14,8 +14,8 @@ var pageFiles embed.FS
 
 var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
 
-// The parts of the page that run or are laid out, and the policy that allows them alone:
-// nothing else in the page runs, whatever the names in it are.
+// The style and the script of the page, and the policy that allows only these. So nothing else in
+// the page runs, whatever names of files it contains.
 var (
 	pageStyle  = webpage.Part(pageFiles, "page/page.css")
 	pageScript = webpage.Part(pageFiles, "page/page.js")
@@ -23,7 +23,7 @@ var (
 		"; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-// servePage answers with the page. Without its script it is as it was when it was asked for.
+// servePage answers with the page. Without its script, the page is not updated.
 func (b *Board) servePage(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", pagePolicy)

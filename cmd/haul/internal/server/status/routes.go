@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// usualTransfers is how many transfers /api/v1/transfers has if ?limit= does not say.
+	// usualTransfers is how many transfers /api/v1/transfers returns without ?limit=.
 	usualTransfers = 1000
 
 	// eventEvery is the time between two events.
@@ -38,7 +38,7 @@ func (s *Server) routes(b *Board, c Config) http.Handler {
 	return mux
 }
 
-// addProfiles adds the profiles of the process. Each takes as long as it is asked to.
+// addProfiles adds the profiles of the process. The client sets how long each takes.
 func (s *Server) addProfiles(mux *http.ServeMux) {
 	for path, serve := range map[string]http.HandlerFunc{
 		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
@@ -49,7 +49,7 @@ func (s *Server) addProfiles(mux *http.ServeMux) {
 				return
 			}
 			control := http.NewResponseController(w)
-			_ = control.SetReadDeadline(time.Time{}) // the end of the request's would end its context
+			_ = control.SetReadDeadline(time.Time{}) // the request's deadline would end its context
 			_ = control.SetWriteDeadline(time.Now().Add(s.limits.profile + s.limits.answer))
 			serve(w, r)
 		})
@@ -76,8 +76,8 @@ func (b *Board) serveTransfers(w http.ResponseWriter, r *http.Request) {
 	answer(w, Transfers{Time: now.at.UTC(), Total: len(now.transfers), Transfers: now.transfers[:min(limit, len(now.transfers))]})
 }
 
-// serveEvents sends what has changed of the page once a second, until the client has gone,
-// or the server ends.
+// serveEvents sends the changes of the page once a second, until the client leaves or the server
+// ends.
 func (s *Server) serveEvents(b *Board, l *Login, w http.ResponseWriter, r *http.Request) {
 	defer s.watchers.Add(-1)
 	if s.watchers.Add(1) > int64(s.limits.watchers) {
@@ -90,7 +90,7 @@ func (s *Server) serveEvents(b *Board, l *Login, w http.ResponseWriter, r *http.
 	if r.Method == http.MethodHead {
 		return
 	}
-	_ = control.SetReadDeadline(time.Time{}) // as of a profile
+	_ = control.SetReadDeadline(time.Time{}) // as for a profile
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
 	var known sections

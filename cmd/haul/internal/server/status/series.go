@@ -3,18 +3,18 @@ package status
 import "time"
 
 const (
-	// sampleEvery is the time between two samples, and samples how many there are: an hour.
+	// sampleEvery is the time between two samples. samples is how many are kept, for an hour.
 	sampleEvery = 5 * time.Second
 	samples     = 720
 )
 
-// A sample is what one protocol did in a time: the differences of counts, and how many
-// transfers there were at its end.
+// A sample is what one protocol did in a step: the differences of its counts, and the number of
+// transfers at its end.
 type sample struct{ bytes, ended, failed, sent, resent, live int64 }
 
-// A series has the latest samples of each protocol.
+// A series is the latest samples of each protocol.
 type series struct {
-	next, n   int // where the next sample goes, and how many there are
+	next, n   int // the index of the next sample, and the number of samples
 	at        time.Time
 	before    []sample // the counts at the latest sample
 	protocols [][samples]sample

@@ -14,20 +14,20 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/httpend"
 )
 
-// limits bound what a client can use.
+// limits bound the resources that a client can use.
 type limits struct {
 	header      time.Duration // until a request is complete
 	answer      time.Duration // from then on, until the answer has been read
 	event       time.Duration // until an event has been read
-	idle        time.Duration // between requests of a connection
+	idle        time.Duration // between requests on a connection
 	grace       time.Duration // for answers under way when the server ends
 	profile     time.Duration // the longest profile
 	headerBytes int           // of a request; net/http adds 4096
 	connections int           // at the same time; see count
-	watchers    int           // who get events, at the same time
+	watchers    int           // clients that get events, at the same time
 }
 
-// usual suit a few people with browsers, and some programs.
+// usual limits are enough for a few people with browsers, and some programs.
 var usual = limits{
 	header:      5 * time.Second,
 	answer:      20 * time.Second,
@@ -40,16 +40,16 @@ var usual = limits{
 	watchers:    16,
 }
 
-// A Config says who may look at a board, and what they get besides.
+// A Config says who may see a board, and which other pages it has.
 type Config struct {
-	// Hosts are the names by which browsers may reach a server without Login, besides
-	// localhost and addresses. Another name is that of a page which wants to read the board
-	// through the browser of somebody who may (DNS rebinding).
+	// Hosts are the names by which browsers may reach a server without Login, besides localhost and
+	// addresses. A request with another name comes from a page that wants to read the board through
+	// the browser of somebody with access (DNS rebinding).
 	Hosts []string
 
-	// Login, if it is set, checks who asks. TLS has to be set then.
+	// Login, if it is set, authenticates clients. TLS has to be set then.
 	Login *Login
-	TLS   *tls.Config // nil means none
+	TLS   *tls.Config // nil means no TLS
 
 	Profiles bool // shows profiles of the process, of package net/http/pprof
 	Log      *slog.Logger
@@ -69,10 +69,10 @@ type Server struct {
 
 	mu   sync.Mutex
 	open int        // mu: connections
-	idle []net.Conn // mu: of those, the ones between requests, the longest first
+	idle []net.Conn // mu: connections that wait for a request, the longest idle first
 }
 
-// Serve serves a board on a socket until Close, and has it take samples. When serving ends,
+// Serve serves a board on a socket until Close, and takes the board's samples. After serving ends,
 // the board shows that the server only waits for its transfers.
 func Serve(serving context.Context, socket net.Listener, b *Board, c Config) *Server {
 	return usual.serve(serving, socket, b, c)
@@ -89,7 +89,7 @@ func (l limits) serve(serving context.Context, socket net.Listener, b *Board, c 
 		IdleTimeout:                  l.idle,
 		MaxHeaderBytes:               l.headerBytes,
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // strangers cause most
+		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // most of them are caused by strangers
 		ConnState:                    s.count,
 		Protocols:                    new(http.Protocols),
 	}
@@ -111,7 +111,7 @@ func (s *Server) Addr() net.Addr { return s.socket.Addr() }
 // Watchers returns how many clients get events.
 func (s *Server) Watchers() int64 { return s.watchers.Load() }
 
-// run serves until Close. If the socket fails before that, the page ends and the transfers
+// run serves until Close. If the socket fails before that, the page ends but the transfers
 // continue.
 func (s *Server) run(listen net.Listener) {
 	defer close(s.ended)
@@ -120,8 +120,8 @@ func (s *Server) run(listen net.Listener) {
 	}
 }
 
-// count makes room for a new connection if there are too many: it closes the one that is idle
-// for longest, so that clients who keep connections shut nobody out. Without an idle one it
+// count makes room for a new connection if there are too many. It closes the connection that has
+// been idle the longest, so that clients that keep connections lock nobody out. If none is idle, it
 // closes the new one.
 func (s *Server) count(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
@@ -143,14 +143,14 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 			s.idle = slices.Delete(s.idle, 0, 1)
 		}
 		if t, ok := c.(*tls.Conn); ok {
-			c = t.NetConn() // to say goodbye by TLS may take seconds
+			c = t.NetConn() // closing TLS properly may take seconds
 		}
 		_ = c.Close()
 	}
 }
 
-// Close ends the server: events end, answers under way have the grace, other connections are closed.
-// It may be called again.
+// Close ends the server. Events end, answers under way have the grace period, and other connections
+// are closed. Close may be called again.
 func (s *Server) Close() {
 	s.closing.Store(true)
 	s.end()

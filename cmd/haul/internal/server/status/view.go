@@ -15,22 +15,23 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// How much a page has at most. Programs get the rest.
+// The most of each that a page shows. Programs get the rest.
 const (
 	maxRows        = 200 // of transfers, and of machines
 	maxFailureRows = 100
 	maxShownName   = 80 // characters
 
-	// slots are the parts of the hour in its table, each of so many samples.
+	// slots is how many parts the table splits the hour into, and slotSamples how many samples each
+	// has.
 	slots       = 12
 	slotSamples = samples / slots
 )
 
-// A view is what people see of a snapshot, as text. The template puts it into the page, and
-// the script into the page that is there, so nothing is formatted in two places.
+// A view is a snapshot as text for people. The template puts it into the page, and the script
+// updates the page with it, so nothing is formatted in two places.
 type view struct {
 	Title, Host, Version string
-	Server               string // another one has its own page; the script loads that
+	Server               string // identifies the process; if it changes, the script loads the page again
 	State                string
 	Up                   string
 	Protocols            table
@@ -42,7 +43,7 @@ type view struct {
 	sections             sections
 }
 
-// A table has a line about it, and rows.
+// A table has a caption, headings and rows.
 type table struct {
 	ID      string   `json:"-"`
 	Caption string   `json:"-"`
@@ -51,20 +52,21 @@ type table struct {
 	Rows    []row    `json:"rows"`
 }
 
-// A row has a key that stays as long as it is about the same thing.
+// A row has a key that stays the same as long as the row is about the same thing.
 type row struct {
 	Key   string `json:"k"`
-	Bad   bool   `json:"b,omitempty"` // somebody should look
+	Bad   bool   `json:"b,omitempty"` // needs attention
 	Cells []cell `json:"c"`
 }
 
-// A cell is a text, and how much is done, in percent; below 0 there is nothing to do.
+// A cell is a text, and how much is done, in percent. A negative percentage means that there is no
+// progress to show.
 type cell struct {
 	Text    string
 	Percent int
 }
 
-// MarshalJSON writes a text, or a text and a number.
+// MarshalJSON writes the text, or the text and the percentage.
 func (c cell) MarshalJSON() ([]byte, error) {
 	if c.Percent < 0 {
 		return json.Marshal(c.Text)
@@ -155,7 +157,7 @@ func transfersTable(all []Transfer) table {
 	return t
 }
 
-// limitOf says which limit has turned requests away, and what sets it.
+// limitOf names the limit that refused requests, and the setting for it.
 func limitOf(protocol string, why meter.Reason) string {
 	flags := map[meter.Reason]map[string]string{
 		meter.Busy:    {"tftp": "--max-transfers", "sftp": "--sftp-conns"},
@@ -179,7 +181,7 @@ func limitOf(protocol string, why meter.Reason) string {
 	return text
 }
 
-// hourTable sums up the last hour, for those who cannot see the chart.
+// hourTable sums up the last hour for people who cannot see the chart.
 func hourTable(s Series) table {
 	t := table{ID: "hour", Caption: "The last hour", Heads: []string{"Minutes ago", "Protocol", "Moved", "Ended", "Failed", "Packets sent", "Resends"}, Note: "Nothing happened in the last hour."}
 	for slot := range slots {
@@ -253,7 +255,7 @@ type section struct {
 	value any
 }
 
-// sections are those of a view, as JSON.
+// sections are the sections of a view, as JSON.
 type sections struct {
 	names  []string
 	values [][]byte
@@ -263,14 +265,14 @@ func newSections(all []section) (s sections) {
 	for _, one := range all {
 		text, err := json.Marshal(one.value)
 		if err != nil {
-			panic(err) // only values that have no JSON fail
+			panic(err) // only values that have no JSON form fail
 		}
 		s.names, s.values = append(s.names, one.name), append(s.values, text)
 	}
 	return s
 }
 
-// event returns an event with the sections that are not known (HTML standard, 9.2.6).
+// event returns an event with the sections that differ from known (HTML standard, 9.2.6).
 func (s sections) event(known sections) []byte {
 	out := []byte("data: {")
 	for i, text := range s.values {
@@ -294,7 +296,7 @@ func sum(all []int64) (n int64) {
 	return n
 }
 
-// known returns a text, or that there is none.
+// known returns a text, or console.Unknown if it is empty.
 func known(text string) string {
 	if text == "" {
 		return console.Unknown
@@ -302,7 +304,7 @@ func known(text string) string {
 	return text
 }
 
-// who names a peer, and who has logged in.
+// who returns a peer, and the user that has logged in, if any.
 func who(peer, user string) string {
 	if user == "" {
 		return known(peer)
@@ -310,7 +312,7 @@ func who(peer, user string) string {
 	return short(user) + " at " + known(peer)
 }
 
-// short shortens a name, and shows what is hidden in it. A long one loses its middle.
+// short shortens a name in the middle if it is long, and makes invisible characters visible.
 func short(name string) string {
 	name = console.Visible(name)
 	r := []rune(name)
