@@ -17,26 +17,25 @@ const (
 	// maxTries is how often in a row a request may fail before it is given up.
 	maxTries = 6
 
-	// maxSilence is how often in a row a request may go without an answer: each
-	// time takes AnswerTimeout or StallTimeout.
+	// maxSilence is how often in a row a request may get no answer: each time takes AnswerTimeout
+	// or StallTimeout.
 	maxSilence = 2
 
-	// firstPause is how long the second try waits, on average; each one after that
-	// waits twice as long as the one before, up to maxPause.
+	// firstPause is the average pause before the second try. Each further pause is twice as long as
+	// the one before, up to maxPause.
 	firstPause = 200 * time.Millisecond
 	maxPause   = 10 * time.Second
 
-	// maxRetryAfter is the longest Retry-After that is waited for.
+	// maxRetryAfter is the longest Retry-After that is obeyed.
 	maxRetryAfter = 2 * time.Minute
 )
 
-// attempts counts the failures in a row of something that is tried again.
+// attempts counts the consecutive failures of an operation that is retried.
 type attempts struct{ tries, silences int }
 
-// do sends a request until it is answered by something that means something. call sends
-// it once.
+// do sends a request, and retries it until there is a final answer. call sends it once.
 func (s *Store) do(ctx context.Context, call func(context.Context) error) error {
-	var last error // which says more than that there is no more time
+	var last error // says more than the error that the time is over
 	for e := new(attempts); ; {
 		err := s.once(ctx, call)
 		if err == nil {
@@ -56,13 +55,13 @@ func (s *Store) do(ctx context.Context, call func(context.Context) error) error 
 	}
 }
 
-// once sends a request. If the keys are not accepted, it asks for others, and sends it
-// once more if there are some.
+// once sends a request. If the keys are not accepted, it asks for new ones, and if it gets some,
+// sends the request once more.
 func (s *Store) once(ctx context.Context, call func(context.Context) error) error {
 	if err := s.life.Err(); err != nil {
 		return fs.ErrClosed
 	}
-	before := max(1, s.signer.asked.Load()) // the first keys come with the first request
+	before := max(1, s.signer.asked.Load()) // the first keys are fetched by the first request
 	err := s.send(ctx, call)
 	if err != nil && ctx.Err() == nil && mayBeKeys(err) && s.signer.renew(ctx, before) {
 		err = s.send(ctx, call)
@@ -89,16 +88,14 @@ func (s *Store) send(ctx context.Context, call func(context.Context) error) erro
 	return explain(err, a)
 }
 
-// mayBeKeys reports whether a refusal may be for want of other keys. The answer to a
-// HEAD has no code.
+// mayBeKeys reports whether other keys might avoid a refusal. The answer to a HEAD has no code.
 func mayBeKeys(err error) bool {
 	r, ok := errors.AsType[*RefusedError](err)
 	return ok && (errors.Is(r, ErrLogin) && r.Code != "RequestTimeTooSkewed" ||
 		(r.Status == http.StatusForbidden || r.Status == http.StatusBadRequest) && (r.Code == "" || r.Code == "AccessDenied"))
 }
 
-// again reports whether there is a point in sending a request again that failed by err,
-// and after which pause.
+// again reports whether to retry a request that failed with err, and after which pause.
 func (s *Store) again(e *attempts, err error) (pause time.Duration, again bool) {
 	e.tries++
 	r, refused := errors.AsType[*RefusedError](err)
@@ -108,7 +105,7 @@ func (s *Store) again(e *attempts, err error) (pause time.Duration, again bool) 
 	case !refused && !isLoss(err):
 		return 0, false
 	case !refused && !s.reached.Load() && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)):
-		return 0, false // nothing was there from the first
+		return 0, false // there was never a server
 	}
 	if errors.Is(err, ErrStalled) {
 		if e.silences++; e.silences >= maxSilence {
@@ -119,7 +116,7 @@ func (s *Store) again(e *attempts, err error) (pause time.Duration, again bool) 
 		return 0, false
 	}
 	d := min(s.pause<<min(e.tries-1, 10), maxPause)
-	pause = d/2 + rand.N(d) // many that were cut off together do not come back together
+	pause = d/2 + rand.N(d) // so that requests that failed together are not retried together
 	if refused {
 		pause = max(pause, r.After)
 	}
@@ -129,7 +126,7 @@ func (s *Store) again(e *attempts, err error) (pause time.Duration, again bool) 
 	return pause, true
 }
 
-// hasNoTime reports whether a refusal asks to come again later.
+// hasNoTime reports whether a refusal asks to try again later.
 func hasNoTime(r *RefusedError) bool {
 	switch r.Status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
@@ -138,7 +135,7 @@ func hasNoTime(r *RefusedError) bool {
 	return r.Code == "RequestTimeout" || r.Code == "SlowDown" || r.Code == "OperationAborted" || r.Code == "ConditionalRequestConflict"
 }
 
-// given says that a request is given up after so many tries, if that is why.
+// given adds to err that a request was given up after so many tries, if that is the reason.
 func given(err error, tries int) error {
 	r, refused := errors.AsType[*RefusedError](err)
 	switch {

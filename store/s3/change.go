@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// maxCopy is the largest object that S3 copies by one request, and copyPart how much
-	// of a larger one is copied by one. copyLanes of these are under way.
+	// maxCopy is the largest object, in bytes, that S3 copies in one request. A larger one is
+	// copied in ranges of copyPart bytes, copyLanes at a time.
 	maxCopy   = 5 << 30
 	copyPart  = 512 << 20
 	copyLanes = 4
 
-	// removeBatch is how many objects are removed by one request.
+	// removeBatch is how many objects are removed in one request.
 	removeBatch = 1000
 )
 
-// lacks says that S3 does not have something, of a name that there can be.
+// lacks returns an error that S3 does not support an operation, if the name is valid.
 func (s *Store) lacks(ctx context.Context, name, text string) error {
 	if _, err := s.key(ctx, name); err != nil {
 		return err
@@ -36,12 +36,12 @@ func (s *Store) lacks(ctx context.Context, name, text string) error {
 	return fmt.Errorf("%w: %s", errors.ErrUnsupported, text)
 }
 
-// Mkdir fails: a directory comes with its first file.
+// Mkdir returns an error: a directory exists as soon as it has a file.
 func (s *Store) Mkdir(ctx context.Context, name string, _ fs.FileMode) error {
 	return s.fail("mkdir", name, s.lacks(ctx, name, "S3 has no directories to make: one comes with its first file"))
 }
 
-// Link fails.
+// Link returns an error.
 func (s *Store) Link(ctx context.Context, from, to string) error {
 	_, err := s.key(ctx, from)
 	if err == nil {
@@ -50,12 +50,12 @@ func (s *Store) Link(ctx context.Context, from, to string) error {
 	return s.fail("link", to, err)
 }
 
-// Symlink fails.
+// Symlink returns an error.
 func (s *Store) Symlink(ctx context.Context, _, name string) error {
 	return s.fail("symlink", name, s.lacks(ctx, name, "S3 has no symbolic links"))
 }
 
-// Readlink fails: nothing is a symbolic link.
+// Readlink returns an error: there are no symbolic links.
 func (s *Store) Readlink(ctx context.Context, name string) (string, error) {
 	_, err := s.stat(ctx, name)
 	if err == nil {
@@ -64,7 +64,7 @@ func (s *Store) Readlink(ctx context.Context, name string) (string, error) {
 	return "", s.fail("readlink", name, err)
 }
 
-// SetAttr fails.
+// SetAttr returns an error.
 func (s *Store) SetAttr(ctx context.Context, name string, a store.Attr, _ bool) error {
 	err := a.Check()
 	if err == nil {
@@ -73,7 +73,7 @@ func (s *Store) SetAttr(ctx context.Context, name string, a store.Attr, _ bool) 
 	return s.fail("setattr", name, err)
 }
 
-// Space fails.
+// Space returns an error.
 func (s *Store) Space(ctx context.Context, name string) (store.Space, error) {
 	return store.Space{}, s.fail("statfs", name, s.lacks(ctx, name, "S3 does not say how much room there is"))
 }
@@ -102,8 +102,8 @@ func (s *Store) removeKey(ctx context.Context, key string) error {
 	})
 }
 
-// RemoveDir removes a directory that is there by an object of its own alone, as consoles
-// make them: one whose key ends in a slash.
+// RemoveDir removes a directory that consists only of an object whose key ends in a slash, as
+// consoles make them.
 func (s *Store) RemoveDir(ctx context.Context, name string) error {
 	return s.fail("rmdir", name, s.removeDir(ctx, name))
 }
@@ -134,8 +134,8 @@ func (s *Store) removeDir(ctx context.Context, name string) error {
 	return s.removeKey(ctx, prefix)
 }
 
-// removeTree removes all objects in a directory, including those whose keys are not valid names
-// of files.
+// removeTree removes all objects in a directory, including those whose keys are not valid file
+// names.
 func (s *Store) removeTree(ctx context.Context, name string) error {
 	return s.fail("remove", name, s.removeAll(ctx, name))
 }
@@ -170,7 +170,7 @@ func (s *Store) removeAll(ctx context.Context, name string) error {
 	}
 }
 
-// removeKeys removes objects by one request.
+// removeKeys removes objects in one request.
 func (s *Store) removeKeys(ctx context.Context, keys []string) error {
 	return s.do(ctx, func(ctx context.Context) error {
 		objects := make(chan minio.ObjectInfo, len(keys))
@@ -188,9 +188,9 @@ func (s *Store) removeKeys(ctx context.Context, keys []string) error {
 	})
 }
 
-// Rename copies a file and then removes it, as S3 has nothing else. So both names are
-// there for a while, or stay if the process dies in between. Directories are
-// errors.ErrUnsupported. Without replace a name that is taken meanwhile is not replaced.
+// Rename copies a file and then removes the original, as S3 has no other way. So both names exist
+// for a while, or for good if the process dies in between. Renaming a directory is
+// errors.ErrUnsupported. Without replace, a name that is taken meanwhile is not replaced.
 func (s *Store) Rename(ctx context.Context, from, to string, replace bool) error {
 	return s.fail("rename", from, s.rename(ctx, from, to, replace))
 }
@@ -236,7 +236,7 @@ func (s *Store) rename(ctx context.Context, from, to string, replace bool) error
 	return nil
 }
 
-// copy has the server copy an object of a bucket.
+// copy makes the server copy an object of a bucket.
 func (s *Store) copy(ctx context.Context, bucket, from, to string, i info, replace bool) error {
 	src := minio.CopySrcOptions{Bucket: bucket, Object: from, MatchETag: i.etag}
 	if i.etag == "" {
@@ -244,7 +244,7 @@ func (s *Store) copy(ctx context.Context, bucket, from, to string, i info, repla
 	}
 	if replace && i.size <= maxCopy {
 		return s.do(withPatience(ctx, maxJoin), func(ctx context.Context) error {
-			// That of Core would leave the ETag out.
+			// CopyObject of Core would not send the ETag.
 			_, err := s.server.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: s.bucket, Object: to}, src)
 			return err
 		})
@@ -280,7 +280,7 @@ func (s *Store) copy(ctx context.Context, bucket, from, to string, i info, repla
 		return err
 	}
 	list, err := s.copyParts(ctx, bucket, from, to, id, i)
-	if err == nil && i.etag == "" { // an older file may have its name now, which is unmodified since
+	if err == nil && i.etag == "" { // an older file may have the name now, and match unmodifiedSince
 		if now, e := s.head(ctx, i.name, from); e != nil || !now.same(i) {
 			err = cmp.Or(e, store.ErrChanged)
 		}
@@ -302,7 +302,7 @@ func (s *Store) copy(ctx context.Context, bucket, from, to string, i info, repla
 	return err
 }
 
-// taken makes fs.ErrExist of the refusal of a name that has to be free.
+// taken converts the refusal of a name that must be free to fs.ErrExist.
 func taken(err error) error {
 	if errors.Is(err, store.ErrChanged) {
 		return fs.ErrExist
@@ -310,7 +310,7 @@ func taken(err error) error {
 	return err
 }
 
-// copyParts has the server copy an object to the parts of a multipart upload.
+// copyParts makes the server copy an object into the parts of a multipart upload.
 func (s *Store) copyParts(ctx context.Context, bucket, from, to, id string, i info) ([]minio.CompletePart, error) {
 	size := max(copyPart, i.size/maxParts+1)
 	list := make([]minio.CompletePart, (i.size+size-1)/size)

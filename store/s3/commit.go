@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// maxForget is how long a server may take to give up an upload.
+	// maxForget bounds how long a server may take to discard an upload.
 	maxForget = 10 * time.Second
 
-	// maxJoin is how long a server may take to make one object of parts, or to copy one.
+	// maxJoin bounds how long a server may take to join parts to one object, or to copy one.
 	maxJoin = 15 * time.Minute
 )
 
-// Commit sends what is left, and gives the file its name. With Exclusive it fails with
+// Commit sends the remaining data, and gives the file its name. With Exclusive it fails with
 // fs.ErrExist if the name is taken.
 func (u *upload) Commit() error {
 	err := u.commit()
@@ -64,12 +64,12 @@ func (u *upload) commit() error {
 		}
 		err = u.commitWhole(whole)
 	}
-	// Parts are of no use to a later run if it cannot have the name, or sends none.
+	// Parts are of no use to a later run if it cannot have the name, or sends no parts.
 	u.finish(u.create.Resume == "" || err == nil && !multi || errors.Is(err, fs.ErrExist) || errors.Is(err, errSent))
 	return err
 }
 
-// putOptions are those of what gives the file its name.
+// putOptions returns the options of the request that gives the file its name.
 func (u *upload) putOptions() minio.PutObjectOptions {
 	o := minio.PutObjectOptions{DisableContentSha256: true}
 	if u.create.Exclusive {
@@ -88,7 +88,7 @@ func (u *upload) commitWhole(data []byte) error {
 	}, hex.EncodeToString(sum[:]))
 }
 
-// commitParts sends the parts that are left, and has the server join all.
+// commitParts sends the remaining parts, and makes the server join all of them.
 func (u *upload) commitParts(size int64) error {
 	count := (size + u.part - 1) / u.part
 	if err := u.reserve(); err != nil {
@@ -135,8 +135,8 @@ func (u *upload) commitParts(size int64) error {
 	return err
 }
 
-// sendGaps sends zeros for the parts to which nothing was written, and checks how long
-// the others are. The caller holds mu.
+// sendGaps sends zeros for the parts that were not written to, and checks the lengths of the
+// others. The caller holds mu.
 func (u *upload) sendGaps(count, size int64) error {
 	for n := int64(0); n < count; {
 		want := min(u.part, size-n*u.part)
@@ -159,8 +159,8 @@ func (u *upload) sendGaps(count, size int64) error {
 	return nil
 }
 
-// publish has the server give the file its name, by call. If an answer is lost, what has
-// the name may be this file: then its ETag is etag.
+// publish calls call to make the server give the file its name. If an answer is lost, this file may
+// already have the name: then the ETag of that name is etag.
 func (u *upload) publish(ctx context.Context, call func(context.Context) error, etag string) error {
 	tries := 0
 	err := u.s.do(ctx, func(ctx context.Context) error {
@@ -169,7 +169,7 @@ func (u *upload) publish(ctx context.Context, call func(context.Context) error, 
 	})
 	switch r, _ := errors.AsType[*RefusedError](err); {
 	case errors.Is(err, errNoUpload) && u.isThere(etag):
-		return nil // by this upload, or by another run of it that had the same parts
+		return nil // named by this upload, or by another run of it with the same parts
 	case u.create.Exclusive && errors.Is(err, store.ErrChanged) && tries > 1 && u.isThere(etag):
 		return fmt.Errorf("%w; all of it was sent when an answer was lost, so what has the name may be this upload", fs.ErrExist)
 	case u.create.Exclusive && errors.Is(err, store.ErrChanged):
@@ -180,7 +180,7 @@ func (u *upload) publish(ctx context.Context, call func(context.Context) error, 
 	return err
 }
 
-// isThere reports whether what has the name has this ETag.
+// isThere reports whether the object of that name has this ETag.
 func (u *upload) isThere(etag string) bool {
 	i, err := u.s.head(u.ctx, u.name, u.key)
 	return err == nil && i.etag == etag

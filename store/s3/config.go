@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The defaults of the fields of [Config] that are zero.
+// The defaults for fields of [Config] that are zero.
 const (
 	DefaultConns  = 256
 	DefaultLanes  = 16
@@ -18,50 +18,50 @@ const (
 	DefaultStallTimeout   = time.Minute
 )
 
-// A Config says how a [Store] reaches its server. The zero value is as the tools of AWS
-// have it: what a field does not say comes from the variables AWS_ENDPOINT_URL_S3,
-// AWS_ENDPOINT_URL, AWS_REGION and AWS_DEFAULT_REGION, or else from the profile of the
-// files ~/.aws/config and ~/.aws/credentials that AWS_PROFILE names.
+// A Config says how a [Store] connects to its server. The zero value behaves like the AWS tools:
+// unset fields are taken from the variables AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION and
+// AWS_DEFAULT_REGION, or else from the profile that AWS_PROFILE names in the files ~/.aws/config
+// and ~/.aws/credentials.
 type Config struct {
-	// Endpoint is the URL of the server, such as http://127.0.0.1:7070; "" means that of
-	// the environment, or else Amazon's. The bucket is the first element of the path where
-	// the host is an address or localhost, or has no dot, and else the first of the host's
-	// name for Amazon and the first of the path for others.
+	// Endpoint is the URL of the server, such as http://127.0.0.1:7070; "" means that of the
+	// environment, or else Amazon's. The bucket becomes the first element of the host name for
+	// Amazon, and the first element of the path for all other servers, such as those whose host is
+	// an address or localhost, or has no dot.
 	Endpoint string
 
-	Region string // "" means that of the environment, or us-east-1 at other servers than Amazon's
+	Region string // "" means that of the environment, or us-east-1 for servers other than Amazon's
 
-	// Keys, if set, returns what requests are signed with. It is called again when they
-	// have expired, or are refused; so they are renewed while a store is in use. Without
-	// it they come from the environment, the files of the profile, or the services that a
-	// machine or a container of a cloud asks for them, whichever is the first to have some.
+	// Keys, if set, returns the keys that sign requests. It is called again when they have expired
+	// or are refused, so they are renewed while a store is in use. Without it, keys are taken from
+	// the first of these that has some: the environment, the files of the profile, and the service
+	// that provides keys to a machine or a container in a cloud.
 	Keys func(ctx context.Context) (Keys, error)
 
 	Anonymous bool // do not sign requests: the bucket is public
 
-	TLS *tls.Config // nil means that of crypto/tls
+	TLS *tls.Config // nil means the defaults of crypto/tls
 
-	// Dial, if set, makes the connections, in place of net.Dialer.
+	// Dial, if set, makes the connections, instead of net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	Conns int // connections at a time; 0 means DefaultConns
-	Lanes int // parts of one file that are on their way at a time; 0 means DefaultLanes
+	Conns int // most connections at a time; 0 means DefaultConns
+	Lanes int // parts of one file that are transferred at a time; 0 means DefaultLanes
 
-	// Memory bounds the bytes that uploads of several parts hold. One that would take more
+	// Memory bounds the bytes that uploads of several parts hold. An upload that would exceed it
 	// waits for others. 0 means DefaultMemory.
 	Memory int64
 
 	ConnectTimeout time.Duration // 0 means DefaultConnectTimeout
-	AnswerTimeout  time.Duration // until the headers of an answer have come; 0 means DefaultAnswerTimeout
+	AnswerTimeout  time.Duration // until the headers of an answer have arrived; 0 means DefaultAnswerTimeout
 	StallTimeout   time.Duration // without progress of a body; 0 means DefaultStallTimeout
 
 	UserAgent string // "" means "haul"
 
-	// Waiting, if set, is called each time that a request is going to be sent again after a
-	// pause: the server has no time for it, or the connection was lost. Several goroutines
-	// may call it at a time, and it holds them up.
+	// Waiting, if set, is called before each pause after which a request is sent again, because the
+	// server was too busy or the connection was lost. Several goroutines may call it at a time, and
+	// they wait for it.
 	Waiting func(err error, pause time.Duration)
 
-	// Getenv, if set, takes the place of os.Getenv.
+	// Getenv, if set, is used instead of os.Getenv.
 	Getenv func(key string) string
 }

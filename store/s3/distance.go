@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// roundTrip returns the shortest time from a request to its answer; 0 before
-// the first.
+// roundTrip returns the shortest time from a request to its answer, or 0 before the first answer.
 func (s *Store) roundTrip() time.Duration { return time.Duration(s.http.trip.Load()) }
 
-// openFiles returns 0: on an S3 server nothing stays open. Requests beyond
-// Config.Conns wait for each other.
+// openFiles returns 0: nothing stays open on an S3 server. Requests beyond Config.Conns wait for
+// each other.
 func openFiles() int { return 0 }
 
 // tooManyOpen reports whether an error says that the server is too busy for the number of requests.

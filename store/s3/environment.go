@@ -16,26 +16,26 @@ import (
 	"time"
 )
 
-// maxConfigFile is how many bytes a file of the AWS tools may have.
+// maxConfigFile is the most bytes that a file of the AWS tools may have.
 const maxConfigFile = 1 << 20
 
-// lookPause is the shortest time between two looks at whether a file has changed.
+// lookPause is the shortest time between two checks of whether a file has changed.
 const lookPause = time.Second
 
-// A section is one of a file of the AWS tools: its settings by their names. One below
-// another, as the endpoint_url of s3, is "s3.endpoint_url".
+// A section is a section of a file of the AWS tools: its settings by name. A nested setting, such
+// as endpoint_url of s3, has the name "s3.endpoint_url".
 type section map[string]string
 
-// An environment is where the tools of AWS find their settings.
+// An environment provides the settings of the AWS tools.
 type environment struct {
 	get     func(key string) string
 	home    string
 	machine func(context.Context) (Keys, error)
 
 	mu     sync.Mutex
-	states [2]string // mu: the files as they were read last
-	seen   [2]string // mu: and as they were seen last
-	looked time.Time // mu: when that was
+	states [2]string // guarded by mu: the files' states when they were last read
+	seen   [2]string // guarded by mu: the files' states when they were last checked
+	looked time.Time // guarded by mu: time of that check
 }
 
 func newEnvironment(get func(string) string) *environment {
@@ -50,8 +50,8 @@ func newEnvironment(get func(string) string) *environment {
 	return e
 }
 
-// paths returns the paths of the files of credentials and of settings; "" for one that
-// has none.
+// paths returns the paths of the files of credentials and of settings, or "" for a file that has
+// none.
 func (e *environment) paths() [2]string {
 	path := func(variable, name string) string {
 		if p := e.get(variable); p != "" {
@@ -75,11 +75,11 @@ func (e *environment) profile() string {
 	return "default"
 }
 
-// awsFiles are the sections that count.
+// awsFiles are the relevant sections of the files.
 type awsFiles struct{ credentials, config, services section }
 
-// read reads the files. One that is missing is empty, but a profile that was asked for
-// must be in one of them.
+// read reads the files. A missing file counts as empty, but a profile that was asked for must be in
+// one of them.
 func (e *environment) read() (f awsFiles, err error) {
 	e.mu.Lock()
 	e.states = e.look()
@@ -105,7 +105,7 @@ func (e *environment) read() (f awsFiles, err error) {
 	return f, nil
 }
 
-// look returns what shows whether the files have changed.
+// look returns the sizes and times of the files, which show whether they have changed.
 func (e *environment) look() (states [2]string) {
 	for i, p := range e.paths() {
 		if fi, err := os.Stat(p); err == nil {
@@ -115,8 +115,8 @@ func (e *environment) look() (states [2]string) {
 	return states
 }
 
-// changed reports whether the files have changed since they were read, and does so until
-// they are read again: package minio asks twice.
+// changed reports whether the files have changed since they were read. It returns true until they
+// are read again, as package minio asks twice.
 func (e *environment) changed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -126,7 +126,7 @@ func (e *environment) changed() bool {
 	return e.seen != e.states
 }
 
-// endpoint returns the URL of the server; "" for Amazon's.
+// endpoint returns the URL of the server, or "" for Amazon's.
 func (e *environment) endpoint(f awsFiles) string {
 	if e.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") == "true" {
 		return ""
@@ -148,22 +148,22 @@ func (e *environment) region(f awsFiles) string {
 	return ""
 }
 
-// CredentialFiles returns the paths of the files that keys and settings may come from: those
-// of the tools of AWS, and the tokens for which a container gets its keys. They are read again
-// while a store is in use. get is as [Config.Getenv].
+// CredentialFiles returns the paths of the files that may contain keys and settings: those of the
+// AWS tools, and the tokens with which a container gets its keys. They are read again while a store
+// is in use. get is as [Config.Getenv].
 func CredentialFiles(get func(string) string) []string {
 	p := newEnvironment(get).paths()
 	files := slices.DeleteFunc(p[:], func(name string) bool { return name == "" })
 	return append(files, variables("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")...)
 }
 
-// CredentialServers returns the URLs of the services that are set to give keys to this machine
-// or container.
+// CredentialServers returns the URLs of the services that are configured to provide keys to this
+// machine or container.
 func CredentialServers() []string {
 	return variables("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_EC2_METADATA_SERVICE_ENDPOINT")
 }
 
-// variables returns the values of those of some variables that have one.
+// variables returns the values of the environment variables that are set.
 func variables(names ...string) (values []string) {
 	for _, name := range names {
 		if v := os.Getenv(name); v != "" {
@@ -173,7 +173,7 @@ func variables(names ...string) (values []string) {
 	return values
 }
 
-// readSections reads a file of the AWS tools. Errors have none of its text.
+// readSections reads a file of the AWS tools. Its errors contain no text of the file.
 func readSections(path string) (map[string]section, error) {
 	if path == "" {
 		return nil, nil
@@ -200,8 +200,7 @@ func readSections(path string) (map[string]section, error) {
 	return sections, nil
 }
 
-// parseSections reads the text of a file. It returns the number of the first line that
-// is none, or 0.
+// parseSections parses the text of a file. It returns the number of the first invalid line, or 0.
 func parseSections(text []byte) (sections map[string]section, wrong int) {
 	sections = map[string]section{}
 	var in section
@@ -247,7 +246,7 @@ func parseSections(text []byte) (sections map[string]section, wrong int) {
 	return sections, 0
 }
 
-// uncomment cuts a comment behind a value.
+// uncomment removes a comment after a value.
 func uncomment(value string) string {
 	for _, mark := range []string{" #", " ;", "\t#", "\t;"} {
 		value, _, _ = strings.Cut(value, mark)

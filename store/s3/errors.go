@@ -23,47 +23,47 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The errors between a [Store] and its server, besides those of package store. A file
-// that was replaced since it was opened is [store.ErrChanged].
+// The errors of a [Store] and its server, in addition to those of package store. If a file was
+// replaced since it was opened, the error is [store.ErrChanged].
 var (
-	// ErrLost says that a connection was lost, or the server had no time, and that to
-	// try again did not help.
+	// ErrLost says that a connection was lost, or that the server was too busy, and that retries
+	// did not help.
 	ErrLost = errors.New("the S3 server does not answer")
 
-	// ErrStalled says that a server owes an answer or a part of one, and nothing
-	// comes. It is an ErrLost too.
+	// ErrStalled says that the server stopped sending an answer, or sent none at all. It is an
+	// ErrLost too.
 	ErrStalled = fmt.Errorf("%w: nothing has come for too long", ErrLost)
 
-	// ErrProtocol says that a server's answer contradicts what was asked.
+	// ErrProtocol says that a server's answer does not match the request.
 	ErrProtocol = errors.New("the S3 server's answer is not right")
 
-	// ErrLogin says that the server does not accept the keys, or that there are none.
-	// It is an [fs.ErrPermission].
+	// ErrLogin says that the server does not accept the keys, or that there are no keys. It is an
+	// [fs.ErrPermission].
 	ErrLogin = fmt.Errorf("%w: the keys are not accepted", fs.ErrPermission)
 
-	// ErrNoBucket says that the bucket does not exist. It is a [store.ErrUnavailable], and
-	// no fs.ErrNotExist, which would be about one file.
+	// ErrNoBucket says that the bucket does not exist. It is a [store.ErrUnavailable], and not an
+	// fs.ErrNotExist, which would be about a single file.
 	ErrNoBucket = fmt.Errorf("%w: there is no such bucket", store.ErrUnavailable)
 
-	// ErrEndpoint says that the server does not have the bucket, as that is in another
-	// region, or that it is no server of S3. It is a [store.ErrUnavailable].
+	// ErrEndpoint says that the server does not have the bucket, because the bucket is in another
+	// region, or because the server does not speak S3. It is a [store.ErrUnavailable].
 	ErrEndpoint = fmt.Errorf("%w: this is not the S3 server of the bucket", store.ErrUnavailable)
 )
 
-// A RefusedError is what a server has refused with. To errors.Is it is one of the errors
-// of this package or of package store, if one fits.
+// A RefusedError describes a refusal by the server. With errors.Is it matches an error of this
+// package or of package store, if one fits.
 type RefusedError struct {
 	Status  int
 	Code    string        // such as NoSuchBucket; "" if the server does not say
-	Message string        // what it said, cut, and safe to print
+	Message string        // the server's text, shortened, and safe to print
 	After   time.Duration // its Retry-After; 0 if there is none
-	Skew    time.Duration // how far this machine's clock is ahead of the server's, if that is why
-	region  string        // where the bucket is, if the server says so
-	leads   string        // the server that it redirects to
+	Skew    time.Duration // how far this machine's clock is ahead of the server's, if that is the reason
+	region  string        // the region of the bucket, if the server says so
+	leads   string        // the server that the answer redirects to
 	kind    error
 }
 
-// Error says how the server refused, and what to do about it.
+// Error describes the refusal, and says what to do about it.
 func (e *RefusedError) Error() string {
 	text := fmt.Sprintf("the server answers %d", e.Status)
 	if e.Code != "" {
@@ -83,10 +83,10 @@ func (e *RefusedError) Error() string {
 	return text
 }
 
-// Is reports whether the refusal is of the kind of target.
+// Is reports whether the refusal is of the same kind as target.
 func (e *RefusedError) Is(target error) bool { return e.kind != nil && errors.Is(e.kind, target) }
 
-// advice returns what can be done about it.
+// advice returns advice on what to do about it.
 func (e *RefusedError) advice() string {
 	switch e.Code {
 	case "RequestTimeTooSkewed":
@@ -124,12 +124,12 @@ func (e *RefusedError) advice() string {
 	return ""
 }
 
-// ofRegion are the codes of a server that is not the one of the bucket's region.
+// ofRegion lists the codes of a server that does not serve the region of the bucket.
 var ofRegion = []string{"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "InvalidRegion"}
 
-// kindOf returns what a refusal means to errors.Is, or nil. That a file is missing takes the
-// words of S3 for it, and that the keys may not have it, too: the same status is that of
-// keys which were revoked, of a wrong endpoint, and of any proxy on the way.
+// kindOf returns the error that a refusal matches with errors.Is, or nil. For a missing file, and
+// for keys without permission, it requires a code of S3: revoked keys, a wrong endpoint, or any
+// proxy on the way can cause the same status.
 func kindOf(code string, status int) error {
 	switch code {
 	case "NoSuchKey", "NoSuchVersion":
@@ -146,7 +146,7 @@ func kindOf(code string, status int) error {
 		return store.ErrNoSpace
 	case "NoSuchUpload":
 		return errNoUpload
-	case "ExistingObjectIsDirectory": // of a gateway to a directory
+	case "ExistingObjectIsDirectory": // sent by a gateway to a directory
 		return store.ErrNotRegular
 	case "ObjectParentIsFile":
 		return fs.ErrNotExist
@@ -155,7 +155,7 @@ func kindOf(code string, status int) error {
 	case slices.Contains(ofRegion, code), status/100 == 3:
 		return ErrEndpoint
 	case status == http.StatusForbidden && code != "":
-		return ErrLogin // as of a user that is suspended, or an account
+		return ErrLogin // for example, the user is suspended, or the account is
 	}
 	switch status {
 	case http.StatusNotFound, http.StatusForbidden, http.StatusGone:
@@ -174,13 +174,13 @@ func kindOf(code string, status int) error {
 	return nil
 }
 
-// explain makes one of the errors of this package of one of minio-go. a is what came with it.
+// explain converts an error of minio-go to one of this package. a describes the answer.
 func explain(err error, a *answer) error {
 	if r, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		status := r.StatusCode
 		switch {
 		case status/100 == 2 && (r.Code == "InternalError" || r.Code == "SlowDown" || r.Code == "ServiceUnavailable"):
-			status = http.StatusInternalServerError // that the server has noticed too late to say so
+			status = http.StatusInternalServerError // the server noticed the error after it had sent the status
 		case status/100 == 2:
 			status = http.StatusBadRequest
 		}
@@ -190,7 +190,7 @@ func explain(err error, a *answer) error {
 		switch made := r.XMLName.Local == "" && r.StatusCode == a.status && a.method != http.MethodHead; {
 		case r.Code == fmt.Sprintf("%d %s", status, http.StatusText(status)):
 			r.Code = ""
-		case made: // by package minio, of the status alone
+		case made: // made by package minio, from the status alone
 			r.Code, r.Message = "", ""
 		}
 		e := &RefusedError{Status: status, Code: servertext.Cut(r.Code), Message: servertext.Cut(r.Message), After: a.after, region: servertext.Cut(r.Region), leads: a.leads}
@@ -206,8 +206,8 @@ func explain(err error, a *answer) error {
 	return plain(err)
 }
 
-// plain takes away the URL that package http puts around an error, and says of an answer that
-// package xml cannot read what it is.
+// plain removes the URL that package http adds to an error. It marks an error of package xml, which
+// could not parse an answer, as ErrProtocol.
 func plain(err error) error {
 	u, ok := errors.AsType[*url.Error](err)
 	switch {
@@ -221,7 +221,7 @@ func plain(err error) error {
 	return u.Err
 }
 
-// isBadXML reports whether an error is one of package xml, or of a value in an answer.
+// isBadXML reports whether an error is one of package xml, or of an invalid value in an answer.
 func isBadXML(err error) bool {
 	_, syntax := errors.AsType[*xml.SyntaxError](err)
 	_, element := errors.AsType[xml.UnmarshalError](err)
@@ -230,7 +230,7 @@ func isBadXML(err error) bool {
 	return syntax || element || number || date
 }
 
-// isLoss reports whether an error may be gone if the same is tried again.
+// isLoss reports whether a retry may succeed after this error.
 func isLoss(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fs.ErrClosed) || errors.Is(err, ErrProtocol) || errors.Is(err, ErrLogin) {
 		return false
@@ -251,15 +251,15 @@ func isLoss(err error) bool {
 		strings.Contains(err.Error(), "server sent GOAWAY") || strings.Contains(err.Error(), "transport connection broken")
 }
 
-// IsRemote reports whether an error is of an S3 server's side, or of the way to it. The
-// end of a context is of neither.
+// IsRemote reports whether the server, or the connection to it, caused an error. The end of a
+// context is not such an error.
 func IsRemote(err error) bool {
 	_, remote := errors.AsType[remoteError](err)
 	moved, ok := errors.AsType[*TransferError](err)
 	return remote || ok && !moved.Local
 }
 
-// A remoteError marks an error as one of the server's side.
+// A remoteError marks an error as caused by the server or the connection.
 type remoteError struct{ error }
 
 func (e remoteError) Unwrap() error { return e.error }
@@ -268,8 +268,8 @@ func (e remoteError) Unwrap() error { return e.error }
 type TransferError struct {
 	Op     string // "read"
 	URL    string
-	Offset int64 // all before it has moved
-	Local  bool  // it is the caller's writer that failed
+	Offset int64 // everything before it was transferred
+	Local  bool  // the caller's writer failed
 	Err    error
 }
 
@@ -281,7 +281,7 @@ func (e *TransferError) Error() string {
 // Unwrap returns the reason.
 func (e *TransferError) Unwrap() error { return e.Err }
 
-// fail says what was attempted on what, once.
+// fail adds the operation and the name to an error, once.
 func (s *Store) fail(op, name string, err error) error {
 	if err == nil {
 		return nil

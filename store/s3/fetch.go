@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// fetchChunk is how many bytes of a file one request of FetchTo asks for at most.
+	// fetchChunk is the most bytes of a file that one request of FetchTo asks for.
 	fetchChunk = 8 << 20
 
-	// fetchLanes is how many of these leave at once, before it is known whether more
-	// make it faster.
+	// fetchLanes is how many of these requests are sent at once, before it is known whether more
+	// are faster.
 	fetchLanes = 4
 
-	// copyBuffer is how much of an answer is read and written at once.
+	// copyBuffer is how many bytes of an answer are read and written at once.
 	copyBuffer = 256 << 10
 )
 
 var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 
-// A download is one FetchTo.
+// A download is one call of FetchTo.
 type download struct {
 	f      *file
 	w      io.WriterAt
@@ -36,12 +36,12 @@ type download struct {
 
 	mu    sync.Mutex
 	plan  *pipeline.Plan // mu
-	err   error          // mu: why it has failed
-	local bool           // mu: it is the writer that has
+	err   error          // guarded by mu: why the download failed
+	local bool           // guarded by mu: the writer caused err
 }
 
-// FetchTo writes what is behind off to w, at the offsets of the file, by several
-// requests at once, and returns how many bytes from off on have come without a gap.
+// FetchTo writes the content from off on to w, at the offsets of the file, with several requests at
+// once. It returns how many bytes from off on were written without a gap.
 func (f *file) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, error) {
 	switch {
 	case f.ctx.Err() != nil:
@@ -80,7 +80,7 @@ func (f *file) FetchTo(ctx context.Context, w io.WriterAt, off int64) (int64, er
 	return at - off, nil
 }
 
-// fail ends the fetch by an error, if it is the first.
+// fail ends the download with an error, if it is the first one.
 func (x *download) fail(err error, local bool) {
 	x.mu.Lock()
 	if x.err == nil {
@@ -97,7 +97,7 @@ func (x *download) wake() {
 	}
 }
 
-// step sends what is due, and reports whether the fetch is over.
+// step sends the requests that are due, and reports whether the download is over.
 func (x *download) step() (over bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -107,7 +107,7 @@ func (x *download) step() (over bool) {
 	link := x.plan.Link()
 	for lane := range x.plan.Lanes() {
 		if link.Outstanding(lane) > 0 {
-			continue // a lane is a connection
+			continue // a lane is a connection, with one request at a time
 		}
 		if q, due := x.plan.Next(time.Now(), lane); due {
 			x.work.Go(func() { x.part(q) })
@@ -116,7 +116,7 @@ func (x *download) step() (over bool) {
 	return false
 }
 
-// part moves one range, as often as need be.
+// part transfers one range, with as many requests as it takes.
 func (x *download) part(q pipeline.Request) {
 	e := new(attempts)
 	for at, end := q.Offset, q.Offset+int64(q.Len); at < end; {
@@ -151,8 +151,8 @@ func (x *download) part(q pipeline.Request) {
 	x.wake()
 }
 
-// copy asks for a range, unless an answer leads there, and writes what comes of it. It
-// returns how much of it is written.
+// copy writes data from an open answer that reaches off, or from a new request for the range. It
+// returns how many bytes it wrote.
 func (x *download) copy(off, end int64) (n int64, local bool, err error) {
 	st := x.f.s.streams.take(x.f, off)
 	if st == nil {
@@ -179,6 +179,6 @@ func (x *download) copy(off, end int64) (n int64, local bool, err error) {
 			return n, false, err
 		}
 	}
-	_, _ = st.body.Read(buf[:1]) // the end, so that the connection can be used again
+	_, _ = st.body.Read(buf[:1]) // read the end, so that the connection can be reused
 	return n, false, nil
 }

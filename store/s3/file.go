@@ -24,35 +24,35 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// A read asks for what is to be read. Those that follow it in order ask for firstRun bytes,
-// and then for runGrowth times as many each time, since each request costs a round trip.
+// A read requests just the range that it needs. Reads that follow it in order request firstRun
+// bytes, and then runGrowth times as many each time, since each request costs a round trip.
 const (
 	firstRun  = 1 << 20
 	runGrowth = 4
 )
 
-// A file is an object, open for reading. Each request names its ETag, or else the time when it was
-// changed last.
+// A file is an object that is open for reading. Each request states its ETag, or else the time of
+// its last change, as a condition.
 type file struct {
 	s      *Store
 	name   string
 	key    string
 	info   info
-	listed bool            // it was opened without a request: see openListed
-	ctx    context.Context // ends with Close
+	listed bool            // opened without a request: see openListed
+	ctx    context.Context // cancelled by Close
 	cancel context.CancelCauseFunc
 
 	mu   sync.Mutex
-	next int64 // mu: where the last read has ended
-	run  int64 // mu: how much was asked for last, in order
-	told bool  // mu: as in info, with what has come since
-	md5  bool  // mu
+	next int64 // guarded by mu: where the last read ended
+	run  int64 // guarded by mu: size of the last request for a read in order
+	told bool  // guarded by mu: as in info, updated by later answers
+	md5  bool  // guarded by mu
 }
 
 var _ store.Identifier = (*file)(nil)
 
-// Open opens an object for reading, by a request for all of it: so the first reader waits
-// for one answer only. The result has FetchTo, Hash and Version: see package treecopy.
+// Open opens an object for reading, with a request for all of it, so that the first reader waits
+// for only one answer. The result has FetchTo, Hash and Version: see package treecopy.
 func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 	f, err := s.open(ctx, name)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) Open(ctx context.Context, name string) (store.File, error) {
 // empty, or has no ETag, is opened as by Open.
 func (s *Store) openListed(ctx context.Context, name string, listed fs.FileInfo) (store.File, error) {
 	i, ok := listed.(info)
-	if !ok || i.dir || i.etag == "" || i.size == 0 { // nothing of it would be read
+	if !ok || i.dir || i.etag == "" || i.size == 0 { // no read would check an empty file
 		return s.Open(ctx, name)
 	}
 	key, err := s.key(ctx, name)
@@ -107,7 +107,7 @@ func (s *Store) open(ctx context.Context, name string) (*file, error) {
 	return nil, err
 }
 
-// getAll asks for all of the object, which it describes.
+// getAll requests all of the object, and sets its description.
 func (f *file) getAll() (body io.ReadCloser, err error) {
 	a := new(answer)
 	ctx := context.WithValue(context.WithValue(f.ctx, wholeKey{}, true), answerKey{}, a)
@@ -143,11 +143,11 @@ func (f *file) Stat() (fs.FileInfo, error) {
 	return f.info, nil
 }
 
-// Version is the ETag, or else the time of the last change: the same for two files only if they
-// are of one content.
+// Version returns the ETag, or else the time of the last change. Two files have the same version
+// only if they have the same content.
 func (f *file) Version() string { return f.info.version() }
 
-// Identity is made of the server, the key and the ETag.
+// Identity is derived from the server, the key and the ETag.
 func (f *file) Identity() (store.Identity, bool) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", f.s.host, f.s.bucket, f.key, f.info.etag))
 	at := f.info.time.UnixNano()
@@ -156,12 +156,12 @@ func (f *file) Identity() (store.Identity, bool) {
 	}, true
 }
 
-// Location is the URL.
+// Location returns the URL.
 func (f *file) Location() store.Location { return store.Location{Path: f.s.URL(f.name)} }
 
-// Hash returns the MD5 of the whole file, where that is its ETag. Of a file that was listed, and
-// not read yet, it asks the server whether it is. If MD5 is not among the algorithms, it asks for
-// the SHA-256 or SHA-1 that some uploads have the server keep.
+// Hash returns the MD5 of the whole file if that is its ETag. For a file that was listed, and not
+// read yet, it asks the server whether it is. If MD5 is not among the algorithms, it asks for the
+// SHA-256 or SHA-1 that the server stores for some uploads.
 func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (string, []byte, error) {
 	if off == 0 && n == f.info.size && !slices.Contains(algorithms, "md5") {
 		return f.checksum(ctx, algorithms)
@@ -190,8 +190,9 @@ func (f *file) Hash(ctx context.Context, off, n int64, algorithms ...string) (st
 	return "md5", sum, nil
 }
 
-// checksum returns what the server keeps of the whole object, by the first algorithm that it has.
-// That of an object of several parts is a hash of the hashes of these, and of no use here.
+// checksum returns the checksum that the server stores of the whole object, for the first algorithm
+// for which there is one. For an object of several parts the server stores a hash of part hashes,
+// which is of no use here.
 func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byte, error) {
 	if !slices.Contains(algorithms, "sha256") && !slices.Contains(algorithms, "sha1") {
 		return "", nil, errors.ErrUnsupported
@@ -214,7 +215,7 @@ func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byt
 	kept := map[string]string{"sha256": o.ChecksumSHA256, "sha1": o.ChecksumSHA1}
 	sizes := map[string]int{"sha256": sha256.Size, "sha1": sha1.Size}
 	for _, a := range algorithms {
-		sum, err := base64.StdEncoding.DecodeString(kept[a]) // those of parts have their number behind
+		sum, err := base64.StdEncoding.DecodeString(kept[a]) // a checksum of part hashes ends in the number of parts, and does not decode
 		if err == nil && kept[a] != "" && len(sum) == sizes[a] && (o.ChecksumMode == "" || o.ChecksumMode == minio.ChecksumFullObjectMode.String()) {
 			return a, sum, nil
 		}
@@ -222,14 +223,14 @@ func (f *file) checksum(ctx context.Context, algorithms []string) (string, []byt
 	return "", nil, errors.ErrUnsupported
 }
 
-// tell notes what an answer says that a listing does not.
+// tell records the facts in an answer that a listing does not have.
 func (f *file) tell(i info) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.told, f.md5 = true, i.md5
 }
 
-// Close ends what is under way.
+// Close ends all reads under way.
 func (f *file) Close() error {
 	if f.ctx.Err() != nil {
 		return f.s.fail("close", f.name, fs.ErrClosed)
@@ -239,7 +240,7 @@ func (f *file) Close() error {
 	return nil
 }
 
-// get asks for a range of at least a byte.
+// get requests a range of at least one byte.
 func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	o := minio.GetObjectOptions{}
 	if err := o.SetRange(off, off+n-1); err != nil {
@@ -253,7 +254,7 @@ func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 		return nil, err
 	}
 	if off == 0 && n == f.info.size {
-		ctx = context.WithValue(ctx, wholeKey{}, true) // the answer may be the file, of any size
+		ctx = context.WithValue(ctx, wholeKey{}, true) // the answer may be the whole file, of any size
 	}
 	var body io.ReadCloser
 	err := f.s.once(ctx, func(ctx context.Context) error {
@@ -276,7 +277,7 @@ func (f *file) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	return body, err
 }
 
-// check holds an answer against what was asked for.
+// check compares an answer with the request.
 func (f *file) check(got minio.ObjectInfo, span string, off, n int64) error {
 	if got.ETag != f.info.etag {
 		return fmt.Errorf("%w: its ETag was %q and is %q", store.ErrChanged, servertext.Cut(f.info.etag), servertext.Cut(got.ETag))
@@ -296,8 +297,8 @@ func (f *file) check(got minio.ObjectInfo, span string, off, n int64) error {
 	return nil
 }
 
-// ReadAt reads what the file has at off. Reading in order takes one request for many
-// reads, however small they are.
+// ReadAt reads the file's bytes at off. Reading in order takes one request for many reads, however
+// small they are.
 func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	switch {
 	case f.ctx.Err() != nil:
@@ -337,7 +338,7 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// readSome reads a piece at off, from an answer that leads there, or from a new one.
+// readSome reads a piece at off, from an open answer that reaches off, or from a new one.
 func (f *file) readSome(p []byte, off int64) (int, error) {
 	st := f.s.streams.take(f, off)
 	if st == nil {
@@ -362,14 +363,14 @@ func (f *file) readSome(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// begin asks for what is at off: so much as is to be read, or more if the file is being
-// read in order.
+// begin makes a request for the data at off: need bytes, or more if the file is being read in
+// order.
 func (f *file) begin(off, need int64) (io.ReadCloser, int64, error) {
 	f.mu.Lock()
 	run := need
 	switch {
 	case off == 0 && f.listed && f.run == 0:
-		f.run, run = firstRun, f.info.size // as Open asks
+		f.run, run = firstRun, f.info.size // as in Open
 	case off == f.next && off > 0:
 		f.run = min(max(runGrowth*f.run, firstRun), f.info.size)
 		run = max(f.run, need)
@@ -380,7 +381,7 @@ func (f *file) begin(off, need int64) (io.ReadCloser, int64, error) {
 	return body, run, err
 }
 
-// OpenFile opens a file for reading. An object cannot be written where it is.
+// OpenFile opens a file for reading. An object cannot be written in place.
 func (s *Store) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	err := a.Check()
 	if err == nil && a.Writes() {
@@ -396,19 +397,19 @@ func (s *Store) OpenFile(ctx context.Context, name string, a store.Access) (stor
 	return handle{f}, nil
 }
 
-// A handle is a file that cannot be written.
+// A handle is a file that can only be read.
 type handle struct{ *file }
 
 func (h handle) refuse(op string) error { return h.s.fail(op, h.name, rules.ErrNotWriting) }
 
-// WriteAt fails.
+// WriteAt returns an error.
 func (h handle) WriteAt([]byte, int64) (int, error) { return 0, h.refuse("write") }
 
-// Truncate fails.
+// Truncate returns an error.
 func (h handle) Truncate(int64) error { return h.refuse("truncate") }
 
-// SetAttr fails: an object has no attributes to set.
+// SetAttr returns an error: an object has no attributes that can be set.
 func (h handle) SetAttr(a store.Attr) error { return h.s.SetAttr(h.ctx, h.name, a, true) }
 
-// Sync has nothing to do.
+// Sync does nothing.
 func (h handle) Sync() error { return nil }

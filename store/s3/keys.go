@@ -12,44 +12,44 @@ import (
 )
 
 const (
-	// renewBefore is how long before they expire keys are asked for anew.
+	// renewBefore is how long before they expire keys are renewed.
 	renewBefore = time.Minute
 
-	// renewPause is the shortest time between two questions for keys that were refused.
+	// renewPause is the shortest time between two requests for new keys after a refusal.
 	renewPause = 10 * time.Second
 
-	// keysTimeout is how long the service that has the keys of a machine may take.
+	// keysTimeout bounds how long the cloud's service that provides keys may take to answer.
 	keysTimeout = 5 * time.Second
 
-	// metadataTimeout is how long a connection to that service may take: outside of a
-	// cloud nothing has its address.
+	// metadataTimeout bounds how long a connection to that service may take: outside of a cloud,
+	// nothing has its address.
 	metadataTimeout = 2 * time.Second
 )
 
-// Keys are what requests are signed with. They print as "(secret)".
+// Keys are the keys that sign requests. They print as "(secret)".
 type Keys struct {
 	ID, Secret string
 	Token      string    // of a session; "" for none
-	Expires    time.Time // zero for keys that do not
+	Expires    time.Time // zero for keys that do not expire
 }
 
-// String returns nothing of the keys.
+// String returns "(secret)", to keep the keys out of logs.
 func (Keys) String() string { return "(secret)" }
 
-// GoString returns nothing of the keys.
+// GoString returns "(secret)", to keep the keys out of logs.
 func (Keys) GoString() string { return "(secret)" }
 
-// A signer gives package minio the keys, and renews them.
+// A signer provides package minio with keys, and renews them.
 type signer struct {
 	get     func(ctx context.Context) (Keys, error)
-	changed func() bool // what they come from is another by now; nil if it never is
+	changed func() bool // reports whether the source of the keys has changed; nil if it never changes
 	creds   *credentials.Credentials
 
-	// With the lock of creds:
+	// Guarded by the lock of creds:
 	keys Keys
 
-	asked   atomic.Int64 // how often keys have come that differ from those before
-	renewed atomic.Int64 // when renew asked last, in Unix nanoseconds
+	asked   atomic.Int64 // how often keys were received that differ from the previous ones
+	renewed atomic.Int64 // when renew last asked for keys, in Unix nanoseconds
 }
 
 func newSigner(get func(context.Context) (Keys, error), changed func() bool) *signer {
@@ -58,7 +58,7 @@ func newSigner(get func(context.Context) (Keys, error), changed func() bool) *si
 	return g
 }
 
-// RetrieveWithCredContext returns the keys. Package minio holds a lock meanwhile.
+// RetrieveWithCredContext returns the keys. Package minio holds a lock while it runs.
 func (g *signer) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
 	ctx := context.Background()
 	if cc != nil && cc.Context != nil {
@@ -71,7 +71,7 @@ func (g *signer) RetrieveWithCredContext(cc *credentials.CredContext) (credentia
 		err = fmt.Errorf("%w: they are empty", ErrLogin)
 	}
 	if err != nil && g.keys.ID != "" && (g.keys.Expires.IsZero() || time.Now().Before(g.keys.Expires)) {
-		keys, err = g.keys, nil // as while a file is being written
+		keys, err = g.keys, nil // for example, while the file is being written
 	}
 	if err != nil {
 		return credentials.Value{}, err
@@ -86,17 +86,17 @@ func (g *signer) RetrieveWithCredContext(cc *credentials.CredContext) (credentia
 	}, nil
 }
 
-// Retrieve is for old callers.
+// Retrieve is for callers of the old interface.
 func (g *signer) Retrieve() (credentials.Value, error) { return g.RetrieveWithCredContext(nil) }
 
-// IsExpired reports whether the keys are to be asked for anew.
+// IsExpired reports whether the keys must be renewed.
 func (g *signer) IsExpired() bool {
 	soon := !g.keys.Expires.IsZero() && time.Until(g.keys.Expires) < renewBefore
 	return soon || g.changed != nil && g.changed()
 }
 
-// renew asks for keys anew that a request was refused with, and reports whether there
-// are others than those of the request. before is what asked was then.
+// renew asks for new keys after a request was refused, and reports whether the keys now differ from
+// those of the request. before is the value of asked at the time of the request.
 func (g *signer) renew(ctx context.Context, before int64) bool {
 	if g.get == nil {
 		return false
@@ -113,8 +113,8 @@ func (g *signer) renew(ctx context.Context, before int64) bool {
 	return err == nil && g.asked.Load() != before
 }
 
-// machineKeys returns a function that asks the service of a cloud for the keys of this
-// machine or container.
+// machineKeys returns a function that gets the keys of this machine or container from the cloud's
+// service.
 func (e *environment) machineKeys() func(context.Context) (Keys, error) {
 	iam := &credentials.IAM{
 		Endpoint: e.get("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
@@ -132,7 +132,7 @@ func (e *environment) machineKeys() func(context.Context) (Keys, error) {
 	}
 }
 
-// errNoKeys says that keys are nowhere.
+// errNoKeys says that no keys were found.
 var errNoKeys = fmt.Errorf("%w: there are none: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile of ~/.aws/credentials", ErrLogin)
 
 // keys returns the keys of the environment.

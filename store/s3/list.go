@@ -17,24 +17,24 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// listPage is how many keys are asked for at once: as many as S3 gives.
+// listPage is how many keys are requested at once, the most that S3 allows.
 const listPage = 1000
 
-// A listing is the keys below a prefix, page by page. Of a listing with a delimiter a
-// key that ends in a slash stands for all that begin with it.
+// A listing lists the keys below a prefix, page by page. Without recursive, a key that ends in a
+// slash stands for all keys that begin with it.
 type listing struct {
 	s         *Store
 	ctx       context.Context
 	prefix    string
 	recursive bool
-	key, dir  string // the highest key and the highest prefix that have come
+	key, dir  string // the highest key and the highest prefix so far
 
 	next func() (minio.ObjectInfo, bool)
 	stop func()
 }
 
 func (s *Store) list(ctx context.Context, prefix string, recursive bool) *listing {
-	// All pages are asked for by the context of the first.
+	// All pages are requested with the context of the first.
 	ctx = context.WithValue(ctx, answerKey{}, new(answer))
 	return &listing{s: s, ctx: ctx, prefix: prefix, recursive: recursive}
 }
@@ -46,7 +46,7 @@ func (l *listing) close() {
 	l.next, l.stop = nil, nil
 }
 
-// begin asks for the keys behind those that have come.
+// begin requests the keys after those received so far.
 func (l *listing) begin(ctx context.Context) {
 	l.close()
 	o := minio.ListObjectsOptions{Prefix: l.prefix, Recursive: l.recursive, MaxKeys: listPage, FetchOwner: new(bool)}
@@ -56,8 +56,7 @@ func (l *listing) begin(ctx context.Context) {
 	l.next, l.stop = iter.Pull(l.s.server.ListObjectsIter(ctx, l.s.bucket, o))
 }
 
-// entry returns the next key; io.EOF after the last. A page that is lost is asked for
-// again.
+// entry returns the next key, or io.EOF after the last. If a page is lost, it is requested again.
 func (l *listing) entry() (o minio.ObjectInfo, err error) {
 	for e := new(attempts); ; {
 		if l.ctx.Err() != nil {
@@ -69,7 +68,7 @@ func (l *listing) entry() (o minio.ObjectInfo, err error) {
 				l.begin(ctx)
 			}
 			if o, more = l.next(); o.Err != nil {
-				l.close() // a listing that has failed has no end to be taken for its last entry
+				l.close() // a failed listing ends too soon, so do not take that for its end
 			}
 			return o.Err
 		})
@@ -92,7 +91,7 @@ func (l *listing) entry() (o minio.ObjectInfo, err error) {
 	}
 }
 
-// check refuses a listing that goes in a circle. Keys ascend, and so do prefixes.
+// check refuses a listing that repeats itself. Both keys and prefixes must ascend.
 func (l *listing) check(o minio.ObjectInfo) error {
 	high := &l.key
 	if !l.recursive && o.ETag == "" && strings.HasSuffix(o.Key, "/") && o.Key != l.prefix {
@@ -105,8 +104,8 @@ func (l *listing) check(o minio.ObjectInfo) error {
 	return nil
 }
 
-// OpenDir lists a directory in pieces, however large it is. Keys that are no name of a
-// file are left out: see the package's comment.
+// OpenDir lists a directory in pieces, however large it is. Keys that are not valid file names are
+// omitted: see the package's comment.
 func (s *Store) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	e, err := s.openDir(ctx, name)
 	if err != nil {
@@ -121,7 +120,7 @@ func (s *Store) openDir(ctx context.Context, name string) (*entries, error) {
 		return nil, err
 	}
 	e := &entries{name: name, l: s.list(ctx, prefix, false)}
-	// A directory is there if it has a key. The bucket itself may be empty.
+	// A directory exists if it has a key. The bucket itself may be empty.
 	first, err := e.l.entry()
 	switch {
 	case err == io.EOF && name == ".":
@@ -138,11 +137,11 @@ func (s *Store) openDir(ctx context.Context, name string) (*entries, error) {
 	return e, nil
 }
 
-// entries are an open directory.
+// entries is an open directory.
 type entries struct {
 	name  string
 	l     *listing
-	first *minio.ObjectInfo // that has come already
+	first *minio.ObjectInfo // received already, but not returned yet
 	over  bool
 	ended bool // closed
 }
@@ -169,7 +168,7 @@ func (e *entries) Next(into []fs.FileInfo) (n int, err error) {
 	return n, nil
 }
 
-// entry returns the next entry that is a file's or a directory's.
+// entry returns the next entry that is a file or a directory.
 func (e *entries) entry() (fs.FileInfo, error) {
 	for !e.over {
 		var o minio.ObjectInfo

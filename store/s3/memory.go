@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A memory bounds what is used at a time: bytes of uploads, or requests. Those that want more
-// than is free wait, in the order in which they came.
+// A memory bounds the use of a resource: bytes of uploads, or requests. Callers that want more than
+// is free wait, in the order of their calls.
 type memory struct {
 	mu      sync.Mutex
 	free    int64     // mu: bytes
@@ -18,7 +18,7 @@ type waiter struct {
 	ready chan struct{}
 }
 
-// take takes n bytes, and waits until they are free.
+// take takes n units, and waits until they are free.
 func (m *memory) take(ctx context.Context, n int64) error {
 	m.mu.Lock()
 	if len(m.waiting) == 0 && m.free >= n {
@@ -39,16 +39,16 @@ func (m *memory) take(ctx context.Context, n int64) error {
 	for i, o := range m.waiting {
 		if o == w {
 			m.waiting = append(m.waiting[:i:i], m.waiting[i+1:]...)
-			m.serve() // it may have been in the way of others
+			m.serve() // it may have blocked others
 			return context.Cause(ctx)
 		}
 	}
-	m.free += n // it was served just then
+	m.free += n // its turn came in the meantime
 	m.serve()
 	return context.Cause(ctx)
 }
 
-// give gives n bytes back.
+// give returns n units.
 func (m *memory) give(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +56,7 @@ func (m *memory) give(n int64) {
 	m.serve()
 }
 
-// serve gives what is free to those that wait. The caller holds mu.
+// serve gives free units to waiting callers. The caller holds mu.
 func (m *memory) serve() {
 	for len(m.waiting) > 0 && m.free >= m.waiting[0].n {
 		w := m.waiting[0]

@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// minPace is how many requests may wait for an answer, however often the server has no time.
-// With fewer, those for objects that hang would keep others from being sent.
+// minPace is how many requests may wait for an answer, however busy the server is. With fewer,
+// requests for objects that hang could block all others.
 const minPace = 32
 
-// A pace bounds how many requests wait for an answer at a time: as many as there may be
-// connections, until the server says that it has no time. Then it is half of those that are
-// under way, and one more each time that all have been answered.
+// A pace bounds how many requests wait for an answer at a time. The bound starts at the number of
+// connections. When the server says that it is too busy, the bound becomes half of the number under
+// way, and then grows by one each time as many requests as it allows were answered.
 type pace struct {
 	room memory // requests that may be sent
 
 	mu      sync.Mutex
-	ceiling int // does not change
-	most    int // mu: requests at a time
-	out     int // mu: of these under way
-	lowered int // mu: how often most was
-	answers int // mu: since most has changed
+	ceiling int // constant
+	most    int // guarded by mu: the bound
+	out     int // guarded by mu: number of requests under way
+	lowered int // guarded by mu: how often most was lowered
+	answers int // guarded by mu: answers since most changed
 }
 
 func (p *pace) init(ceiling int) {
@@ -29,7 +29,7 @@ func (p *pace) init(ceiling int) {
 	p.room.free = int64(ceiling)
 }
 
-// begin waits until a request may be sent. at is for end.
+// begin waits until a request may be sent. at must be passed to end.
 func (p *pace) begin(ctx context.Context) (at int, err error) {
 	if err := p.room.take(ctx, 1); err != nil {
 		return 0, err
@@ -40,8 +40,8 @@ func (p *pace) begin(ctx context.Context) (at int, err error) {
 	return p.lowered, nil
 }
 
-// end notes that a request was answered, or will not be, and whether the server had no time.
-// A request that was sent before the pace was lowered does not lower it again.
+// end records that a request has ended, and whether the server was too busy for it. A request that
+// was sent before the bound was lowered does not lower it again.
 func (p *pace) end(at int, busy bool) {
 	p.mu.Lock()
 	was := p.most
@@ -64,7 +64,7 @@ func (p *pace) end(at int, busy bool) {
 	p.room.give(int64(1 + change))
 }
 
-// isBusy reports whether an answer says that the server has no time for so many requests.
+// isBusy reports whether an answer says that there are too many requests.
 func isBusy(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }

@@ -11,42 +11,42 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Bounds of uploads. Their parts have 8 MiB, or more if they would be too many.
+// Bounds of uploads. Parts have 8 MiB, or more if there would be too many.
 const (
 	minPart = 8 << 20
 	maxPart = 64 << 20
 
-	// unknownPart is how large the parts are of a file whose size is not known.
+	// unknownPart is the size of the parts of a file of unknown size.
 	unknownPart = 16 << 20
 
-	// maxParts is how many parts S3 takes.
+	// maxParts is the most parts that S3 accepts.
 	maxParts = 10_000
 
-	// markUnit and markRange: the parts of an upload that can be resumed are longer by
-	// 1 to markRange times so many bytes, so that it is known again. See markedPart.
+	// markUnit and markRange: the parts of a resumable upload are longer by 1 to markRange times
+	// markUnit bytes, by which the upload is recognized later. See markedPart.
 	markUnit  = 64
 	markRange = 1 << 15
 
-	// uploadMemory is how many bytes an upload holds at most, unless minBuffers parts
-	// are more. maxSpans is in how many pieces a part may be written: one in more is sent
-	// when it has to be, even if it is full.
+	// uploadMemory is the most bytes that an upload holds, unless minBuffers parts are larger.
+	// maxSpans bounds the number of pieces in which a part may be written. With more, it is not
+	// recognized as full, and is sent only when it has to be.
 	uploadMemory = 64 << 20
 	minBuffers   = 4
 	maxSpans     = 1024
 )
 
 var (
-	// errTooLarge says that a file is larger than its parts allow.
+	// errTooLarge says that a file is too large for the size of its parts.
 	errTooLarge = errors.New("the file is too large for an S3 upload")
 
-	// errSent says that a part cannot be changed any more.
+	// errSent says that a part can no longer be changed.
 	errSent = fmt.Errorf("%w: these bytes have been sent, and S3 does not change or return parts of an upload; write in order, or within %d MiB", errors.ErrUnsupported, uploadMemory>>20)
 
-	// errNoUpload says that a multipart upload is not there any more.
+	// errNoUpload says that a multipart upload no longer exists.
 	errNoUpload = fmt.Errorf("%w, and has ended this upload", store.ErrBusy)
 )
 
-// partFor returns how large the parts of a file are; errTooLarge for one of too many.
+// partFor returns the size of the parts of a file, or errTooLarge if there would be too many.
 func partFor(size int64) (int64, error) {
 	if size <= 0 {
 		return unknownPart, nil
@@ -59,16 +59,15 @@ func partFor(size int64) (int64, error) {
 	return part, nil
 }
 
-// markedPart returns how large the parts are of an upload that can be resumed. A list of
-// uploads says nothing of what they are for, but how large their parts are; so that
-// marks the uploads of one sender and one content. Each part that is there is held
-// against what is to be sent nevertheless.
+// markedPart returns the size of the parts of a resumable upload. A list of uploads does not say
+// what they are for, but does show the size of their parts. So that size marks the uploads of one
+// sender and one content. Nevertheless, each existing part is compared with the data to be sent.
 func markedPart(part int64, c store.Create) int64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%d", len(c.Resume), c.Resume, c.Source, c.Size))
 	return part + markUnit*(1+int64(binary.BigEndian.Uint16(sum[:]))%markRange)
 }
 
-// buffersOf returns how many parts of an upload are held at most.
+// buffersOf returns the most parts of an upload that are held.
 func buffersOf(part int64) int { return int(max(minBuffers, uploadMemory/part)) }
 
 // The states of a part.
@@ -82,11 +81,11 @@ const (
 type part struct {
 	state   int
 	buf     []byte // nil once it is sent
-	spans   []span // what is written, in order
-	ragged  bool   // that was in too many pieces
-	touched int64  // when it was written last: the number of the write
-	size    int64  // of what was sent
-	etag    string // what the server calls it
+	spans   []span // the written pieces, in order
+	ragged  bool   // written in too many pieces
+	touched int64  // number of the last write to it
+	size    int64  // bytes that were sent
+	etag    string // assigned by the server
 	sum     [md5.Size]byte
 }
 
@@ -102,7 +101,7 @@ func (t *part) write(p []byte, off int64) {
 	t.cover(off, off+int64(len(p)))
 }
 
-// cover notes that a piece is written.
+// cover records that a piece is written.
 func (t *part) cover(from, to int64) {
 	if t.ragged {
 		return
@@ -123,12 +122,12 @@ func (t *part) cover(from, to int64) {
 	}
 }
 
-// isFull reports whether the first n bytes are written.
+// isFull reports whether all of the first n bytes are written.
 func (t *part) isFull(n int64) bool {
 	return len(t.spans) == 1 && t.spans[0].from == 0 && t.spans[0].to >= n
 }
 
-// cut removes what is behind the first n bytes.
+// cut removes everything after the first n bytes.
 func (t *part) cut(n int64) {
 	if int64(len(t.buf)) > n {
 		clear(t.buf[n:])

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// maxUploadPages is how many pages of uploads under way are looked at for one to
-	// resume, and maxCandidates how many of one name.
+	// maxUploadPages bounds how many pages of uploads under way are searched for one to resume, and
+	// maxCandidates how many uploads of one name.
 	maxUploadPages = 10
 	maxCandidates  = 16
 )
 
-// sources are the keys whose upload is to be resumed and is under way.
+// sources is the set of keys that have a resumable upload under way.
 type sources struct {
 	mu   sync.Mutex
 	keys map[string]bool // mu
@@ -48,8 +48,8 @@ func (k *sources) leave(key string) {
 	delete(k.keys, key)
 }
 
-// find looks for a multipart upload of an earlier run. Where they cannot be listed, there
-// is none.
+// find looks for a multipart upload of an earlier run. If the keys do not allow listing them, it
+// finds none.
 func (u *upload) find() error {
 	if !u.s.uploads.enter(u.key) {
 		return store.ErrBusy
@@ -84,7 +84,7 @@ func (u *upload) look() error {
 				found = append(found, m)
 			}
 		}
-		// They come in the order of their keys.
+		// Uploads are listed in the order of their keys.
 		past := len(page.Uploads) > 0 && page.Uploads[len(page.Uploads)-1].Key > u.key
 		if !page.IsTruncated || past || page.NextKeyMarker == after && page.NextUploadIDMarker == marker {
 			break
@@ -105,7 +105,7 @@ func (u *upload) look() error {
 	return nil
 }
 
-// partsOf returns the parts of a multipart upload; none if it is of something else.
+// partsOf returns the parts of a multipart upload, or none if they are of another source.
 func (u *upload) partsOf(id string) (map[int64]minio.ObjectPart, error) {
 	parts := map[int64]minio.ObjectPart{}
 	marker := 0
@@ -141,14 +141,13 @@ var _ store.Resumer = (*resumable)(nil)
 // Unwrap is for [store.As].
 func (r *resumable) Unwrap() any { return r.upload }
 
-// Resumed returns 0: parts that an earlier upload has left count once they were compared with
-// the source. See match.
+// Resumed returns 0: parts that an earlier upload left count only after they have been compared
+// with the source. See match.
 func (*resumable) Resumed() int64 { return 0 }
 
-// match returns how many bytes of the source, from its start, an earlier run has sent: it
-// reads them, and compares the MD5 of each part with the one that the server reports.
-// Writing continues behind them. Other parts that are there are compared as they are
-// written.
+// match returns how many bytes of the source, from its start, an earlier run has sent. It reads
+// them, and compares the MD5 of each part with the one that the server reports. Writing continues
+// after them. Further parts on the server are compared when they are written.
 func (*Store) match(ctx context.Context, to store.Upload, src io.ReaderAt) (int64, error) {
 	u, ok := store.As[*upload](to)
 	if !ok || len(u.known) == 0 {

@@ -22,12 +22,12 @@ import (
 	"github.com/haul-project/haul/store/internal/rules"
 )
 
-// maxKey is how many bytes a key may have.
+// maxKey is the most bytes that a key may have.
 const maxKey = 1024
 
-// A Store is a [store.Tree] of what is below a prefix of a bucket. Calls that S3 has no
-// means for are errors.ErrUnsupported: to make directories, to write files in place, to
-// link, and to set attributes.
+// A Store is a [store.Tree] of the objects below a prefix of a bucket. Calls that S3 does not
+// support return errors.ErrUnsupported: making directories, writing files in place, links, and
+// setting attributes.
 //
 // Any goroutine may call its methods.
 type Store struct {
@@ -39,10 +39,10 @@ type Store struct {
 	secure  bool // TLS
 	signer  *signer
 	http    *transport
-	life    context.Context // ends with Close
+	life    context.Context // cancelled by Close
 	end     context.CancelCauseFunc
-	pause   time.Duration // firstPause, but in tests
-	reached atomic.Bool   // the server has answered before
+	pause   time.Duration // firstPause, except in tests
+	reached atomic.Bool   // whether the server has ever answered
 	streams streams
 	memory  memory
 	uploads sources
@@ -50,8 +50,8 @@ type Store struct {
 
 var _ store.Tree = (*Store)(nil)
 
-// New returns the store of what is below a prefix in a bucket; "" and "." are all of
-// it. It does not connect yet.
+// New returns the store of the objects below a prefix in a bucket; "" and "." mean the whole
+// bucket. It does not connect yet.
 func New(bucket, prefix string, c Config) (*Store, error) {
 	if err := s3utils.CheckValidBucketName(bucket); err != nil {
 		return nil, fmt.Errorf("s3: %w: the name of the bucket is %q: %w", fs.ErrInvalid, bucket, err)
@@ -76,7 +76,7 @@ func New(bucket, prefix string, c Config) (*Store, error) {
 	return s, nil
 }
 
-// fill gives fields that are zero their defaults.
+// fill sets fields that are zero to their defaults.
 func (c *Config) fill() {
 	for _, d := range []struct {
 		field *time.Duration
@@ -98,7 +98,7 @@ func (c *Config) fill() {
 	c.UserAgent = cmp.Or(c.UserAgent, "haul")
 }
 
-// connect makes the client of package minio, which connects later.
+// connect makes the client of package minio, which does not connect yet.
 func (s *Store) connect(e *environment) error {
 	files, err := e.read()
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Store) connect(e *environment) error {
 	o := &minio.Options{Secure: s.secure, Transport: s.http, Region: region, MaxRetries: 1, BucketLookup: minio.BucketLookupAuto}
 	switch {
 	case s.config.Anonymous:
-		s.signer = &signer{creds: credentials.NewStaticV4("", "", "")} // which are no keys
+		s.signer = &signer{creds: credentials.NewStaticV4("", "", "")} // no keys
 	case s.config.Keys != nil:
 		s.signer = newSigner(s.config.Keys, nil)
 	default:
@@ -133,14 +133,13 @@ func (s *Store) connect(e *environment) error {
 	return nil
 }
 
-// isAmazon reports whether a host is one of Amazon's, where the region of a bucket can
-// be asked for.
+// isAmazon reports whether a host is one of Amazon's, which can be asked for the region of a
+// bucket.
 func isAmazon(host string) bool {
 	return strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn")
 }
 
-// ParseURL splits s3://BUCKET/KEY. The key comes without its first slash, and is
-// unescaped as in any URL.
+// ParseURL splits s3://BUCKET/KEY. The key has no leading slash, and is unescaped as in any URL.
 func ParseURL(s string) (bucket, key string, err error) {
 	rest, ok := strings.CutPrefix(s, "s3://")
 	if !ok {
@@ -164,7 +163,7 @@ func ParseURL(s string) (bucket, key string, err error) {
 	return bucket, key, nil
 }
 
-// Close ends all that is under way, and closes the connections.
+// Close ends everything that is under way, and closes the connections.
 func (s *Store) Close() error {
 	s.end(fs.ErrClosed)
 	s.streams.closeAll()
@@ -172,7 +171,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// URL returns what messages call a name.
+// URL returns the URL of a name, for messages.
 func (s *Store) URL(name string) string {
 	if name == "." {
 		name = ""
@@ -180,13 +179,13 @@ func (s *Store) URL(name string) string {
 	return "s3://" + s.bucket + "/" + s.prefix + name
 }
 
-// Endpoint returns the host of the server, with its port.
+// Endpoint returns the host and the port of the server.
 func (s *Store) Endpoint() string { return s.host }
 
 // Secure reports whether the server is reached over TLS.
 func (s *Store) Secure() bool { return s.secure }
 
-// key returns the key of a name; fs.ErrInvalid for one that none has.
+// key returns the key of a name, or fs.ErrInvalid if no key can have it.
 func (s *Store) key(ctx context.Context, name string) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -201,7 +200,7 @@ func (s *Store) key(ctx context.Context, name string) (string, error) {
 	return key, nil
 }
 
-// dirPrefix returns what the keys in a directory begin with.
+// dirPrefix returns the prefix of the keys in a directory.
 func (s *Store) dirPrefix(ctx context.Context, name string) (string, error) {
 	if name == "." {
 		if ctx.Err() != nil {
@@ -213,8 +212,8 @@ func (s *Store) dirPrefix(ctx context.Context, name string) (string, error) {
 	return key + "/", err
 }
 
-// Stat describes the object that has the name, or else the directory: that is so if
-// another key begins with it and a slash.
+// Stat describes the object of that name, or else the directory. There is a directory if a key
+// begins with the name and a slash.
 func (s *Store) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	fi, err := s.stat(ctx, name)
 	if err != nil {
@@ -244,12 +243,12 @@ func (s *Store) stat(ctx context.Context, name string) (info, error) {
 	return i, err
 }
 
-// dirInstead describes the directory of a name that no object has, or returns err, which
-// says so.
+// dirInstead describes the directory of a name that no object has. If there is none, it returns
+// err, the error of the object.
 func (s *Store) dirInstead(ctx context.Context, name string, err error) (info, error) {
 	there, e := s.hasAny(ctx, s.prefix+name+"/")
 	switch {
-	case e != nil && errors.Is(e, fs.ErrPermission) && !errors.Is(e, ErrLogin): // these keys may read, but not list
+	case e != nil && errors.Is(e, fs.ErrPermission) && !errors.Is(e, ErrLogin): // the keys allow reading, but not listing
 		return info{}, s.why(ctx, s.prefix+name, err)
 	case e != nil:
 		return info{}, e
@@ -259,9 +258,10 @@ func (s *Store) dirInstead(ctx context.Context, name string, err error) (info, e
 	return info{}, err
 }
 
-// head asks for an object. A refusal of a HEAD has no words: of any but one of a missing file
-// it asks why. That a file is missing is to be believed only if another request shows that
-// the server is one of S3, and accepts the keys: a HEAD with wrong ones may look the same.
+// head describes an object. A refusal of a HEAD has no body, so for any refusal, except that of a
+// missing file, head asks for the reason. It believes that a file is missing only if another
+// request shows that the server speaks S3 and accepts the keys: with wrong keys, a HEAD may get the
+// same answer.
 func (s *Store) head(ctx context.Context, name, key string) (i info, err error) {
 	a := new(answer)
 	err = s.do(context.WithValue(ctx, answerKey{}, a), func(ctx context.Context) error {
@@ -278,8 +278,8 @@ func (s *Store) head(ctx context.Context, name, key string) (i info, err error) 
 	return i, s.why(ctx, key, err)
 }
 
-// why returns the words for a refusal of a HEAD, by asking for the first byte of the object:
-// the refusal itself if that is not refused.
+// why asks for the first byte of an object, to find out the reason for a refused HEAD. If that
+// request succeeds, it returns the refusal itself.
 func (s *Store) why(ctx context.Context, key string, refusal error) error {
 	why := s.do(ctx, func(ctx context.Context) error {
 		o := minio.GetObjectOptions{}
@@ -291,13 +291,13 @@ func (s *Store) why(ctx context.Context, key string, refusal error) error {
 		return err
 	})
 	e, refused := errors.AsType[*RefusedError](why)
-	if why == nil || refused && e.Status == http.StatusRequestedRangeNotSatisfiable { // an object of no bytes
+	if why == nil || refused && e.Status == http.StatusRequestedRangeNotSatisfiable { // an empty object
 		return refusal
 	}
 	return why
 }
 
-// hasAny reports whether there is a key that begins with a prefix.
+// hasAny reports whether any key begins with a prefix.
 func (s *Store) hasAny(ctx context.Context, prefix string) (there bool, err error) {
 	err = s.do(ctx, func(ctx context.Context) error {
 		there = false
@@ -316,26 +316,28 @@ type info struct {
 	dir  bool
 	size int64
 	time time.Time
-	etag string // without its quotes; "" if it has none
-	md5  bool   // the ETag is the MD5 of the content
-	told bool   // an answer about the object alone has said whether it is; a listing does not
+	etag string // without quotes; "" if there is none
+	md5  bool   // whether the ETag is the MD5 of the content
+	told bool   // whether md5 is known: an answer about this object says it, a listing does not
 
-	// The server's clock shows at least settleTime more than time, so that what is written from
-	// now on has another time: it shows versions where there is no ETag (RFC 9110 §8.8.2.2).
+	// settled says that the server's clock is at least settleTime after time, so that a later write
+	// gets another time. Only then can time distinguish versions without an ETag (RFC 9110
+	// §8.8.2.2).
 	settled bool
 }
 
 const settleTime = 2 * time.Second
 
-// unmodifiedSince is a time before which an object without an ETag was changed last, and behind
-// which any later change is: versitygw has a change at the very time for a later one.
+// unmodifiedSince returns a time for a condition on an object without an ETag: its last change is
+// before that time, and any later change is not. The second is added because versitygw treats a
+// change at exactly the given time as later.
 func (i info) unmodifiedSince() time.Time { return i.time.UTC().Add(time.Second) }
 
-// errUnsettled says that nothing distinguishes two versions of an object.
+// errUnsettled says that two versions of an object cannot be distinguished.
 var errUnsettled = fmt.Errorf("%w (%w): it has no ETag, as files that were not put there by S3, and by the server's clock it has changed within the last 2 s, or will; open it again later", store.ErrUnsettled, ErrProtocol)
 
-// version is the same for two objects of one name only if they are of one content; "" if nothing
-// shows that.
+// version returns a string that two objects of one name share only if they have the same content,
+// or "" if nothing shows that.
 func (i info) version() string {
 	if i.etag == "" && i.settled {
 		return i.time.UTC().Format(http.TimeFormat)
@@ -343,13 +345,13 @@ func (i info) version() string {
 	return i.etag
 }
 
-// same reports whether two descriptions are of one version.
+// same reports whether two descriptions are of the same version.
 func (i info) same(o info) bool {
 	return i.etag == o.etag && i.size == o.size && (i.etag != "" || i.time.Equal(o.time))
 }
 
-// settledInfo describes an object that an answer is about. By the answer's date it also finds
-// out whether the object has its time for long.
+// settledInfo describes the object that an answer is about. From the date of the answer it also
+// determines whether the object is settled.
 func settledInfo(name string, o minio.ObjectInfo, a *answer) (info, error) {
 	i, err := infoOf(name, o)
 	i.settled = !a.date.IsZero() && !i.time.After(a.date.Add(-settleTime))
@@ -372,10 +374,10 @@ func (i info) ModTime() time.Time { return i.time }
 func (i info) IsDir() bool        { return i.dir }
 func (i info) Sys() any           { return nil }
 
-// Version is the ETag, as of a file that is open.
+// Version returns the ETag, as for an open file.
 func (i info) Version() string { return i.etag }
 
-// Mode has permissions that S3 does not have.
+// Mode returns default permissions, as S3 has none.
 func (i info) Mode() fs.FileMode {
 	if i.dir {
 		return fs.ModeDir | 0o755
@@ -383,8 +385,8 @@ func (i info) Mode() fs.FileMode {
 	return 0o644
 }
 
-// Capabilities returns the capabilities of S3: a directory exists from its first file on, a file has
-// the time of its upload, and a listing describes a thousand files by one request.
+// Capabilities returns the capabilities of S3: a directory exists as soon as it has a file, a file
+// has the time of its upload, and a listing describes a thousand files in one request.
 func (s *Store) Capabilities() store.Capabilities {
 	return store.Capabilities{
 		Features:   store.Features{OwnTimes: true, ImpliedDirs: true, CheapListings: true, NoModes: true},

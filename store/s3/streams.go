@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxOfConns is which part of the connections may have answers that are kept and not
-	// read at the moment, of all files.
+	// maxOfConns: at most one connection in so many, over all files, may hold an answer that is
+	// kept but not being read.
 	maxOfConns = 2
 
-	// streamPatience is how long one is kept.
+	// streamPatience is how long such an answer is kept.
 	streamPatience = 10 * time.Second
 
-	// maxSkip is how much of an answer is read and thrown away rather than asking for
-	// what is behind it.
+	// maxSkip is the most bytes of an answer that are read and discarded to reach a later offset,
+	// instead of making a new request.
 	maxSkip = 64 << 10
 )
 
@@ -25,10 +25,10 @@ type stream struct {
 	f       *file
 	body    io.ReadCloser
 	at, end int64
-	since   time.Time // when it was put back
+	since   time.Time // when it was put back into streams
 }
 
-// Read reads what comes next. That the answer ends early is an error.
+// Read reads the next bytes. It is an error if the answer ends early.
 func (st *stream) Read(p []byte) (int, error) {
 	if int64(len(p)) > st.end-st.at {
 		p = p[:st.end-st.at]
@@ -44,14 +44,14 @@ func (st *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// streams are the answers that are kept, in the order in which they were put there.
+// streams holds the answers that are kept, oldest first.
 type streams struct {
 	mu    sync.Mutex
 	kept  []*stream   // mu
-	timer *time.Timer // mu: ends old ones
+	timer *time.Timer // guarded by mu: closes old answers
 }
 
-// take returns an answer of a file that leads to off, or nil.
+// take returns an answer of a file that reaches off, or nil.
 func (k *streams) take(f *file, off int64) *stream {
 	k.mu.Lock()
 	i := slices.IndexFunc(k.kept, func(st *stream) bool {
@@ -71,10 +71,10 @@ func (k *streams) take(f *file, off int64) *stream {
 	return st
 }
 
-// put keeps an answer, if there is more of it.
+// put keeps an answer, unless it is at its end.
 func (k *streams) put(st *stream) {
 	if st.at == st.end {
-		// Its end is read, so that the connection can be used again.
+		// Read its end, so that the connection can be reused.
 		_, _ = st.body.Read(make([]byte, 1))
 		_ = st.body.Close()
 		return
@@ -98,7 +98,7 @@ func (k *streams) put(st *stream) {
 	}
 }
 
-// expire ends the answers that were not read for long.
+// expire closes answers that were not read for too long.
 func (k *streams) expire() {
 	k.closeIf(func(st *stream) bool { return time.Since(st.since) >= streamPatience })
 	k.mu.Lock()

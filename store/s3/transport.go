@@ -19,42 +19,42 @@ import (
 
 const (
 	maxHeader = 64 << 10         // bytes of the headers of an answer
-	maxIdle   = 30 * time.Second // an idle connection is kept
+	maxIdle   = 30 * time.Second // how long an idle connection is kept
 
-	// An answer that is not a part of a file is XML, which package minio takes in whole: at
-	// most a page of a listing of 1000 keys of 1024 bytes, with up to 20 elements for each.
+	// An answer other than part of a file is XML, which package minio reads into memory. The
+	// largest is a page of a listing: 1000 keys of 1024 bytes, with up to 20 elements for each.
 	maxAnswer = 4 << 20
 	maxTags   = 48 << 10
 )
 
-// An answer is what package minio does not pass on of an answer.
+// An answer holds the facts about an answer that package minio does not pass on.
 type answer struct {
 	method string // of the request
 	status int
 	leads  string        // scheme and host of its Location; "" if it has none
 	after  time.Duration // its Retry-After
-	date   time.Time     // by the server's clock; zero if it does not say
-	came   time.Time     // by ours
+	date   time.Time     // on the server's clock; zero if the answer does not say
+	came   time.Time     // on our clock
 }
 
 type answerKey struct{}
 
-// wholeKey marks the context of a request for all of a file.
+// wholeKey is the context key that marks a request for all of a file.
 type wholeKey struct{}
 
 type patienceKey struct{}
 
-// withPatience returns a context for requests that a server may take so long to answer.
+// withPatience returns a context for requests that a server may take up to d to answer.
 func withPatience(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, d)
 }
 
-// A transport sends requests, and ends those that make no progress.
+// A transport sends requests, and aborts those that make no progress.
 type transport struct {
 	s    *Store
 	http *http.Transport
 	pace pace
-	trip atomic.Int64 // the shortest time from a request to its answer; 0 before the first
+	trip atomic.Int64 // the shortest time from a request to its answer; 0 before the first one
 }
 
 func newTransport(s *Store) *transport {
@@ -67,7 +67,7 @@ func newTransport(s *Store) *transport {
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            dial,
 		TLSHandshakeTimeout:    c.ConnectTimeout,
-		DisableCompression:     true, // a file is to come as it is
+		DisableCompression:     true, // files must arrive unchanged
 		MaxResponseHeaderBytes: maxHeader,
 		MaxConnsPerHost:        c.Conns,
 		MaxIdleConnsPerHost:    c.Conns,
@@ -84,8 +84,9 @@ func newTransport(s *Store) *transport {
 	return made
 }
 
-// RoundTrip sends one request. It and its answer end with the store, and if nothing
-// moves for too long. Time in which the answer is not being read does not count.
+// RoundTrip sends one request. It aborts the request and its answer when the store is closed, and
+// when there is no progress for too long. Time in which the caller does not read the answer does
+// not count.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := &t.s.config
 	ctx, cancel := context.WithCancelCause(req.Context())
@@ -95,7 +96,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x := &exchange{ctx: ctx, cancel: cancel, stall: c.StallTimeout}
 	x.unlink = context.AfterFunc(t.s.life, func() { cancel(fs.ErrClosed) })
-	// To wait for a connection is to wait for other requests, which have their own timers.
+	// Waiting for a connection means waiting for other requests, which have their own timers.
 	x.timer = time.AfterFunc(math.MaxInt64, func() { cancel(ErrStalled) })
 	var sent time.Time
 	req = req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
@@ -130,16 +131,16 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		*a = answer{method: req.Method, status: resp.StatusCode, came: time.Now(), after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 		a.date, _ = http.ParseTime(resp.Header.Get("Date"))
 		if to, err := resp.Location(); err == nil {
-			a.leads = servertext.Cut(to.Scheme + "://" + to.Host) // the rest may hold a secret
+			a.leads = servertext.Cut(to.Scheme + "://" + to.Host) // the rest may contain a secret
 		}
 	}
-	// Package minio takes a status of 206 for files only.
+	// Package minio accepts status 206 for files only.
 	isFile := resp.StatusCode == http.StatusPartialContent || resp.StatusCode == http.StatusOK && ctx.Value(wholeKey{}) != nil
 	resp.Body = &gotBody{x: x, ReadCloser: resp.Body, part: isFile}
 	return resp, nil
 }
 
-// noteTrip notes how long an answer took.
+// noteTrip records how long an answer took.
 func (t *transport) noteTrip(d time.Duration) {
 	for {
 		least := t.trip.Load()
@@ -149,7 +150,7 @@ func (t *transport) noteTrip(d time.Duration) {
 	}
 }
 
-// retryAfter reads a Retry-After (RFC 9110 §10.2.3); 0 for none.
+// retryAfter parses a Retry-After (RFC 9110 §10.2.3); it returns 0 if there is none.
 func retryAfter(s string, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
 		return time.Duration(n) * time.Second
@@ -160,7 +161,7 @@ func retryAfter(s string, now time.Time) time.Duration {
 	return 0
 }
 
-// An exchange is a request and its answer under way.
+// An exchange is a request and its answer.
 type exchange struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -182,7 +183,7 @@ type sentBody struct {
 	patience time.Duration // for the answer
 }
 
-// Read notes that the server has taken what was read before.
+// Read restarts the timer: the server has accepted the data of the previous Read.
 func (b *sentBody) Read(p []byte) (int, error) {
 	b.x.timer.Reset(max(b.x.stall, b.patience))
 	return b.ReadCloser.Read(p)
@@ -192,12 +193,12 @@ func (b *sentBody) Read(p []byte) (int, error) {
 type gotBody struct {
 	x *exchange
 	io.ReadCloser
-	part bool // of a file
+	part bool // whether this is part of a file
 
-	bytes, tags int // that have come, if not
+	bytes, tags int // received so far, unless part is set
 }
 
-// Read reads, unless nothing comes for too long, or too much.
+// Read returns an error if no data arrives for too long, or if there is too much.
 func (b *gotBody) Read(p []byte) (int, error) {
 	b.x.timer.Reset(b.x.stall)
 	n, err := b.ReadCloser.Read(p)
@@ -215,8 +216,7 @@ func (b *gotBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the answer, wherever it is. One that was read to its end leaves its
-// connection to others.
+// Close ends the answer. If the answer was read to its end, the connection can be reused.
 func (b *gotBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.x.end()

@@ -17,44 +17,44 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An upload is a file being written. One that fits into a part is held until Commit, and
-// sent by one PUT; of others each part is sent when it is full.
+// An upload is a file that is being written. If it fits in one part, it is held until Commit and
+// sent with one PUT; otherwise each part is sent when it is full.
 type upload struct {
 	s      *Store
 	name   string
 	key    string
 	create store.Create
-	source *file // that the server is to copy; nil for an upload that is written
-	part   int64 // bytes of each but the last
-	most   int   // parts that are held
+	source *file // the file that the server copies at Commit; nil if data is written
+	part   int64 // bytes in each part but the last
+	most   int   // the most parts that are held
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup
 
-	reserve func() error           // takes the memory, once
-	start   func() (string, error) // begins the multipart upload, once
+	reserve func() error           // takes the memory; called once
+	start   func() (string, error) // begins the multipart upload; called once
 
 	mu     sync.Mutex
-	moved  *sync.Cond                 // mu: a part was sent, or the upload has failed or ended
+	moved  *sync.Cond                 // uses mu: a part was sent, or the upload has failed or ended
 	size   int64                      // mu
-	parts  map[int64]*part            // mu: by their numbers, from 0
-	free   [][]byte                   // mu: buffers that hold nothing
-	held   int                        // mu: buffers that do
+	parts  map[int64]*part            // guarded by mu: by their numbers, from 0
+	free   [][]byte                   // guarded by mu: unused buffers
+	held   int                        // guarded by mu: number of buffers in use
 	writes int64                      // mu
-	multi  bool                       // mu: it has more than one part
-	taken  bool                       // mu: it has the memory
-	id     string                     // mu: of the multipart upload; "" if there is none
-	known  map[int64]minio.ObjectPart // mu: parts that an earlier run has sent
-	err    error                      // mu: why it has failed
-	ended  bool                       // mu: by Commit or Close
+	multi  bool                       // guarded by mu: there is more than one part
+	taken  bool                       // guarded by mu: the memory has been taken
+	id     string                     // guarded by mu: of the multipart upload; "" if there is none
+	known  map[int64]minio.ObjectPart // guarded by mu: parts that an earlier run has sent
+	err    error                      // guarded by mu: why the upload failed
+	ended  bool                       // guarded by mu: Commit or Close has been called
 }
 
 var _ store.Located = (*upload)(nil)
 
-// Create begins a file. Its size may be other than announced, up to 10,000 parts. A server
-// that does not know If-None-Match, as old ones do not, checks an Exclusive name here, and not at Commit. With
-// Resume it is a [store.Resumer], even if an earlier upload has left nothing: see
-// Match of [store.Capabilities].
+// Create begins a file. Its size may differ from the announced one, up to 10,000 parts. With a
+// server that does not support If-None-Match, as old ones do not, an Exclusive name is checked
+// here, and not at Commit. With Resume, the upload is a [store.Resumer], even if there is no
+// earlier upload: see Match of [store.Capabilities].
 func (s *Store) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
 	u, err := s.create(ctx, name, c)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Store) create(ctx context.Context, name string, c store.Create) (*uploa
 		switch _, err := s.stat(ctx, name); {
 		case err == nil:
 			return nil, fs.ErrExist
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission): // who may write need not be allowed to read
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission): // a user who may write need not be allowed to read
 			return nil, err
 		}
 	}
@@ -107,10 +107,10 @@ func (s *Store) create(ctx context.Context, name string, c store.Create) (*uploa
 	return u, nil
 }
 
-// Location is the URL.
+// Location returns the URL.
 func (u *upload) Location() store.Location { return store.Location{Path: u.s.URL(u.name)} }
 
-// takeMemory waits for the memory of several parts.
+// takeMemory waits for memory for several parts.
 func (u *upload) takeMemory() error {
 	if err := u.s.memory.take(u.ctx, u.weight()); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (u *upload) takeMemory() error {
 
 func (u *upload) weight() int64 { return min(int64(u.most)*u.part, u.s.config.Memory) }
 
-// begin begins a multipart upload, unless there is one from before.
+// begin begins a multipart upload, unless there is one already.
 func (u *upload) begin() (id string, err error) {
 	u.mu.Lock()
 	id = u.id
@@ -141,8 +141,8 @@ func (u *upload) begin() (id string, err error) {
 	return id, err
 }
 
-// clone has the server copy all of an object, at Commit: so nothing has the name before.
-// Both are in buckets of one server, by the same keys.
+// clone makes the server copy all of an object at Commit, so that nothing has the name before. Both
+// objects must be in buckets of one server, and accessible with the same keys.
 func (*Store) clone(_ context.Context, to store.Upload, from store.File, copied func(n int64)) (int64, error) {
 	u, isUpload := store.As[*upload](to)
 	src, isFile := store.As[*file](from)
@@ -156,7 +156,7 @@ func (*Store) clone(_ context.Context, to store.Upload, from store.File, copied 
 	return u.size, nil
 }
 
-// fail ends the upload by an error, if it is the first.
+// fail ends the upload with an error, if it is the first one.
 func (u *upload) fail(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -166,7 +166,7 @@ func (u *upload) fail(err error) {
 	u.moved.Broadcast()
 }
 
-// usable returns why nothing can be written. The caller holds mu.
+// usable returns the reason why nothing can be written, or nil. The caller holds mu.
 func (u *upload) usable() error {
 	if u.ended {
 		return fs.ErrClosed
@@ -174,8 +174,8 @@ func (u *upload) usable() error {
 	return u.err
 }
 
-// WriteAt stores p at off, and sends the parts that are full. It waits while the memory
-// of the upload is full.
+// WriteAt stores p at off, and sends parts that are full. It waits while the upload's memory is
+// full.
 func (u *upload) WriteAt(p []byte, off int64) (n int, err error) {
 	if off < 0 || off > maxParts*maxPart {
 		return 0, u.s.fail("write", u.name, fs.ErrInvalid)
@@ -212,8 +212,7 @@ func (u *upload) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// open returns a part that is being filled. The caller holds mu, which it may give up
-// meanwhile.
+// open returns a part to be filled. The caller holds mu, which open may release for a while.
 func (u *upload) open(number int64) (*part, error) {
 	for {
 		if err := u.usable(); err != nil {
@@ -236,8 +235,8 @@ func (u *upload) open(number int64) (*part, error) {
 	}
 }
 
-// buffer returns an empty buffer, which is zero up to its capacity. The first part's
-// grows, since many a file is small.
+// buffer returns an empty buffer, whose bytes up to its capacity are zero. The first part's buffer
+// starts small, since many files are.
 func (u *upload) buffer(number int64) []byte {
 	if n := len(u.free); n > 0 {
 		b := u.free[n-1]
@@ -251,9 +250,9 @@ func (u *upload) buffer(number int64) []byte {
 	return make([]byte, 0, u.part)
 }
 
-// evict sends the part that was not written for the longest time, with its gaps, if no
-// other is being sent: they will not be filled, as in a file with holes, or the next
-// write there fails. It returns false if some are being sent.
+// evict sends the part that was not written to for the longest time, unless a part is being sent,
+// in which case it returns false. Gaps in the part become zeros, as in a file with holes; a later
+// write to them fails.
 func (u *upload) evict() bool {
 	var oldest *part
 	number := int64(-1)
@@ -276,8 +275,8 @@ func (u *upload) evict() bool {
 	return true
 }
 
-// sendFull sends a part if it is full, and the first one with it. That alone waits for
-// others: it may be all of the file.
+// sendFull sends a part if it is full. The first part may be all of the file, so it is sent only
+// when there is another part; sendFull sends it then.
 func (u *upload) sendFull(t *part, number int64) {
 	if !u.multi && u.create.Size <= u.part {
 		return
@@ -320,7 +319,7 @@ func (u *upload) send(t *part, number, n int64) {
 	})
 }
 
-// put sends a part, and returns what the server calls it.
+// put sends a part, and returns the ETag that the server gave it.
 func (u *upload) put(number int64, data, sum []byte) (etag string, err error) {
 	id, err := u.start()
 	if err != nil {
@@ -338,8 +337,8 @@ func (u *upload) put(number int64, data, sum []byte) (etag string, err error) {
 	return etag, err
 }
 
-// contentHash returns what signs the body of a request: its SHA-256, unless TLS protects
-// it.
+// contentHash returns the SHA-256 of a request's body, for the signature, or "" if TLS protects the
+// body.
 func (s *Store) contentHash(data []byte) string {
 	if s.secure {
 		return ""
@@ -348,7 +347,7 @@ func (s *Store) contentHash(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Truncate sets the size. Parts that were sent already can only be cut as a whole.
+// Truncate sets the size. Parts that were sent already can only be removed as a whole.
 func (u *upload) Truncate(size int64) error {
 	if size < 0 || size > maxParts*u.part {
 		return u.s.fail("truncate", u.name, fs.ErrInvalid)
@@ -389,8 +388,7 @@ func (u *upload) Truncate(size int64) error {
 	return nil
 }
 
-// Close ends the upload, and has the server give up what it has, unless it is to be
-// resumed.
+// Close ends the upload, and discards the parts on the server, unless it can be resumed.
 func (u *upload) Close() error {
 	u.mu.Lock()
 	ended := u.ended
@@ -402,7 +400,7 @@ func (u *upload) Close() error {
 	return nil
 }
 
-// finish ends what is under way. With abort nothing is left.
+// finish ends everything that is under way. With abort, nothing is left on the server.
 func (u *upload) finish(abort bool) {
 	u.cancel(fs.ErrClosed)
 	u.moved.Broadcast()
@@ -422,8 +420,8 @@ func (u *upload) finish(abort bool) {
 	}
 }
 
-// abort has the server give up a multipart upload. If that fails, a rule of the bucket
-// does in the end: see docs/guide.md.
+// abort discards a multipart upload on the server. If that fails, a lifecycle rule of the bucket
+// has to do it: see docs/guide.md.
 func (u *upload) abort(id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), maxForget)
 	defer cancel()
