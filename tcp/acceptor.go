@@ -14,33 +14,33 @@ import (
 
 // An acceptor accepts connections from one listening socket and serves them.
 //
-// One of its workers has the role to accept. The worker that accepts a connection also
-// serves it: for short requests that is cheaper than waking another goroutine. Before a
-// handler waits for its peer, its worker hands the role to another worker. If a handler
-// computes, or waits for something else, the watch takes the role away from it.
+// One of its workers has the role of accepting. The worker that accepts a connection also serves
+// it: for short requests that is cheaper than waking another goroutine. Before a handler waits for
+// its peer, its worker passes the role to another worker. If a handler computes, or waits for
+// something else, the watch takes the role away from it.
 type acceptor struct {
 	g      *opener
 	watch  *watch
-	ended  func(error) // it accepts no more
+	ended  func(error) // called when it accepts no more
 	k      *kernel
 	roster *conns.Roster
-	loop   drive.Loop // serves the connections in place of workers, if not nil
+	loop   drive.Loop // if not nil, serves the connections in place of workers
 
 	holder atomic.Pointer[worker] // has the role
-	eager  atomic.Int64           // until then the role is handed on before serving: nanoseconds of Unix time
+	eager  atomic.Int64           // until this time the role is passed on before serving: nanoseconds of Unix time
 	spare  *conns.Conn            // for the next connection; belongs to the accepting worker
-	slab   []Conn                 // unused handles; the same
+	slab   []Conn                 // unused handles; belongs to the accepting worker
 
 	mu   sync.Mutex
-	idle []*worker // mu: the last was busy last
+	idle []*worker // mu: the last one was busy most recently
 	done bool      // mu: no more workers are needed
 	work sync.WaitGroup
 }
 
 const (
-	// maxIdle is how many idle workers all acceptors of a run keep, since their stacks
-	// have grown to the size that the handler needs: at 8 KiB each, 8 MiB. Half of them
-	// end every few seconds: see trimTime.
+	// maxIdle is how many idle workers all acceptors of a run keep. Their stacks have grown to the
+	// size that the handler needs: at 8 KiB each, 8 MiB in all. Half of them end every few seconds:
+	// see trimTime.
 	maxIdle = 1024
 
 	// handleSlab is how many handles are allocated at a time.
@@ -52,7 +52,7 @@ type worker struct {
 	a     *acceptor
 	state atomic.Int32
 	seq   atomic.Uint32 // connections it has started to serve
-	wake  chan bool     // hands it the role; false ends it
+	wake  chan bool     // passes it the role; false ends the worker
 	wait  func()        // release, made once
 }
 
@@ -60,7 +60,7 @@ type worker struct {
 const (
 	withoutRole = iota // it has no role
 	accepting          // it has the role, and waits for a connection
-	serving            // it has the role, which anybody may take
+	serving            // it has the role, and any other worker may take it
 )
 
 func (a *acceptor) newWorker() *worker {
@@ -82,14 +82,14 @@ func (a *acceptor) socket() *drive.Socket {
 	}
 }
 
-// useLoop has a loop serve the connections.
+// useLoop makes a loop serve the connections.
 func (a *acceptor) useLoop(l drive.Loop) {
 	a.loop = l
 	a.watch.asleep.Store(true) // until a connection is accepted
 	a.k.onStop(l.Wake)
 }
 
-// wakeLoop has the loop, if there is one, attend to the end.
+// wakeLoop makes the loop, if there is one, notice the end.
 func (a *acceptor) wakeLoop() {
 	if a.loop != nil {
 		a.loop.Wake()
@@ -104,7 +104,7 @@ func (a *acceptor) start() {
 	a.work.Go(w.loop)
 }
 
-// loop is a worker's life. It begins with the role.
+// loop runs a worker, which has the role at first.
 func (w *worker) loop() {
 	a := w.a
 	over := false
@@ -124,7 +124,7 @@ func (w *worker) loop() {
 		a.g.awaitAccept()
 		w.seq.Add(1)
 		w.state.Store(serving)
-		if a.watch.asleep.Load() { // after serving is stored: it looks the other way round
+		if a.watch.asleep.Load() { // after serving is stored: the watch reads the two in the opposite order
 			a.watch.rouse()
 		}
 		if until := a.eager.Load(); until != 0 && time.Now().UnixNano() < until {
@@ -139,7 +139,7 @@ func (w *worker) loop() {
 	}
 }
 
-// handle returns a handle for the connection that c is going to serve.
+// handle returns a handle for the connection that c will serve.
 func (a *acceptor) handle(c *conns.Conn) *Conn {
 	if len(a.slab) == 0 {
 		a.slab = make([]Conn, handleSlab)
@@ -182,14 +182,14 @@ func (a *acceptor) next() (*conns.Conn, error) {
 	}
 }
 
-// release hands the role to another worker, if this one has it and serves.
+// release passes the role to another worker if this one has it and is serving.
 func (w *worker) release() {
 	if w.state.Load() == serving && w.state.CompareAndSwap(serving, withoutRole) {
 		w.a.handOver()
 	}
 }
 
-// handOver hands the role to an idle worker, or to a new one.
+// handOver passes the role to an idle worker, or to a new one.
 func (a *acceptor) handOver() {
 	a.mu.Lock()
 	n := len(a.idle)
@@ -247,8 +247,8 @@ func (a *acceptor) trim() {
 	}
 }
 
-// A watch takes the role to accept from workers that keep it too long, because their
-// handler computes, or waits for something other than its connection.
+// A watch takes the role of accepting from workers that keep it too long because their handler
+// computes, or waits for something other than its connection.
 type watch struct {
 	acceptors []*acceptor
 	asleep    atomic.Bool
@@ -256,15 +256,14 @@ type watch struct {
 }
 
 const (
-	// watchTick is how often it looks. One connection may delay the next for twice as
-	// long.
+	// watchTick is how often the watch checks. One connection may delay the next for twice as long.
 	watchTick = time.Millisecond
 
-	// eagerTime is how long an acceptor hands the role on before it serves, after a
-	// worker has kept the role for too long.
+	// eagerTime is how long an acceptor passes the role on before it serves, after a worker has
+	// kept the role for too long.
 	eagerTime = time.Second
 
-	// drowsyTicks is after how many ticks without a new connection the watch sleeps
+	// drowsyTicks is the number of ticks without a new connection after which the watch sleeps
 	// until the next one.
 	drowsyTicks = 16
 
@@ -343,15 +342,15 @@ func (w *watch) trim() {
 	}
 }
 
-// A sighting is what an acceptor was doing when the watch looked last.
+// A sighting is the state of an acceptor when the watch last checked it.
 type sighting struct {
 	holder *worker
 	seq    uint32
 }
 
-// at looks at an acceptor, and takes the role from a worker that has served the same
-// connection since the last look. It reports whether a connection was accepted since
-// then, or is being served by the worker with the role.
+// at checks an acceptor, and takes the role from a worker that has served the same connection since
+// the last check. It reports whether a connection was accepted since then, or the worker with the
+// role is serving one.
 func (l *sighting) at(a *acceptor) (busy bool) {
 	w := a.holder.Load()
 	seq := w.seq.Load()

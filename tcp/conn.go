@@ -11,21 +11,20 @@ import (
 	"github.com/haul-project/haul/tcp/internal/conns"
 )
 
-// A Conn is a connection that was accepted: what a handler gets, as a net.Conn.
+// A Conn is an accepted connection. Handlers get it as a net.Conn.
 //
-// It is a handle. The state behind it is reused for one connection after the other, but
-// not through an old handle: after the connection has ended, all methods of its Conn
-// return [net.ErrClosed]. Only the addresses remain available: see [Conn.RemoteAddr].
-// It must not be copied.
+// It is a handle. The state behind it is reused for later connections, but not through an old
+// handle: after the connection has ended, all methods of its Conn return [net.ErrClosed]. Only the
+// addresses remain available: see [Conn.RemoteAddr]. A Conn must not be copied.
 type Conn struct {
 	c    *conns.Conn
 	gen  uint32
-	tls  atomic.Pointer[tls.Conn] // that is over it, once there is one
-	kept atomic.Pointer[addrs]    // those that were asked for, once any was
+	tls  atomic.Pointer[tls.Conn] // the TLS over the connection, once there is one
+	kept atomic.Pointer[addrs]    // the addresses that were asked for, once any was
 }
 
-// addrs are the addresses that a handle keeps after the end of its connection: those that
-// were asked for.
+// addrs are the addresses that a handle keeps after the end of its connection, if they were asked
+// for.
 type addrs struct{ remote, local atomic.Pointer[conns.Addr] }
 
 var _ interface {
@@ -38,8 +37,7 @@ var _ interface {
 // take begins a call that uses the connection. Drop ends it.
 func (h *Conn) take() (*conns.Conn, bool) { return h.c, h.c.Take(h.gen) }
 
-// Close ends the connection, and all calls that wait for it. Data that was written is still
-// sent.
+// Close ends the connection, and all calls that wait for it. Data written before is still sent.
 func (h *Conn) Close() error {
 	if !h.close() {
 		return fail("close", nil, net.ErrClosed)
@@ -53,7 +51,7 @@ func (h *Conn) close() bool {
 		return false
 	}
 	if h.tls.Load() != nil {
-		h.tls.Store(nil) // as others of the slab may keep the handle for long
+		h.tls.Store(nil) // other handles of the slab may keep this one in memory for long
 	}
 	return true
 }
@@ -66,7 +64,7 @@ func (h *Conn) cause(c *conns.Conn, err error) error {
 	return c.Cause(err)
 }
 
-// Read reads available bytes, and waits if there are none.
+// Read reads available bytes, and waits if there are none yet.
 func (h *Conn) Read(b []byte) (int, error) {
 	c, ok := h.take()
 	if !ok {
@@ -83,8 +81,8 @@ func (h *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// report hands the first bytes to the program. A panic there ends the use of c, as Read
-// would have.
+// report passes the first bytes to the program. If the program panics, report ends the use of c, as
+// Read would have.
 func (h *Conn) report(c *conns.Conn, b []byte) {
 	returned := false
 	defer func() {
@@ -99,8 +97,8 @@ func (h *Conn) report(c *conns.Conn, b []byte) {
 // Write writes all of b, and waits while the kernel has no room.
 func (h *Conn) Write(b []byte) (int, error) { return h.write(b, false) }
 
-// Finish writes b, the last bytes, and closes the connection. The last segment then carries
-// the end too; Write and Close need one more. The error is Write's.
+// Finish writes b, the last bytes, and closes the connection. The last segment then carries the FIN
+// too; Write and Close need another one. The error is Write's.
 func (h *Conn) Finish(b []byte) (int, error) {
 	n, err := h.write(b, true)
 	h.close()
@@ -120,13 +118,13 @@ func (h *Conn) write(b []byte, last bool) (int, error) {
 	return n, err
 }
 
-// RemoteAddr returns where the connection comes from: a *net.TCPAddr or
-// *net.UnixAddr. Behind a trusted proxy ([Server.Proxies], UnixProxies) that is the proxy's client.
+// RemoteAddr returns the address of the client: a *net.TCPAddr or *net.UnixAddr. Behind a trusted
+// proxy ([Server.Proxies], UnixProxies) it is the address of the proxy's client.
 //
-// After the end of the connection it returns the same, if it was called before, or if a
-// call that began before the end failed with another error than io.EOF. Otherwise the
-// address is lost, and the result is of another type, whose String is "closed". A program
-// that needs the address after Close should call RemoteAddr once before.
+// After the end of the connection, it returns the same address if it was called before, or if a
+// call that began before the end failed with an error other than io.EOF. Otherwise the address is
+// lost, and the result has another type, whose String is "closed". A program that needs the address
+// after Close should call RemoteAddr once before.
 func (h *Conn) RemoteAddr() net.Addr {
 	if k := h.kept.Load(); k != nil {
 		if a := k.remote.Load(); a != nil {
@@ -142,8 +140,8 @@ func (h *Conn) RemoteAddr() net.Addr {
 	return a
 }
 
-// LocalAddr returns the address that the client connected to. After the end it behaves as
-// [Conn.RemoteAddr] does.
+// LocalAddr returns the address that the client connected to. After the end it behaves like
+// [Conn.RemoteAddr].
 func (h *Conn) LocalAddr() net.Addr {
 	if k := h.kept.Load(); k != nil {
 		if a := k.local.Load(); a != nil {
@@ -159,7 +157,7 @@ func (h *Conn) LocalAddr() net.Addr {
 	return a
 }
 
-// remoteOf and localOf return an address of c, which is the handle's, and keep it.
+// remoteOf and localOf return an address of the handle's connection c, and keep it.
 func (h *Conn) remoteOf(c *conns.Conn) net.Addr {
 	a := c.RemoteAddr()
 	h.keep().remote.Store(a)
@@ -172,7 +170,7 @@ func (h *Conn) localOf(c *conns.Conn) net.Addr {
 	return a.Addr
 }
 
-// keep returns where the handle keeps addresses.
+// keep returns the addresses that the handle keeps.
 func (h *Conn) keep() *addrs {
 	if k := h.kept.Load(); k != nil {
 		return k
@@ -181,27 +179,28 @@ func (h *Conn) keep() *addrs {
 	return h.kept.Load()
 }
 
-// unknownAddr is the address of a connection that has ended, if nothing asked for it before.
+// unknownAddr is the address of a connection that ended before anything asked for it.
 type unknownAddr struct{}
 
 func (unknownAddr) Network() string { return "tcp" }
 func (unknownAddr) String() string  { return "closed" }
 
-// SetDeadline sets both deadlines. The zero time is none.
+// SetDeadline sets both deadlines. The zero time means none.
 func (h *Conn) SetDeadline(t time.Time) error { return h.setDeadlines(t, true, true) }
 
-// SetReadDeadline sets when reading fails with [os.ErrDeadlineExceeded], also for a call
-// that waits already.
+// SetReadDeadline sets the time at which reading fails with [os.ErrDeadlineExceeded], even in calls
+// that already wait.
 func (h *Conn) SetReadDeadline(t time.Time) error { return h.setDeadlines(t, true, false) }
 
-// SetWriteDeadline sets when writing fails. A call may have written some bytes by then.
+// SetWriteDeadline sets the time at which writing fails. A call may have written some bytes by
+// then.
 func (h *Conn) SetWriteDeadline(t time.Time) error { return h.setDeadlines(t, false, true) }
 
 func (h *Conn) setDeadlines(t time.Time, read, write bool) error {
 	return h.call("set", func(c *conns.Conn) error { return c.SetDeadlines(t, read, write) })
 }
 
-// CloseWrite ends sending, after the bytes that were written. The peer reads io.EOF then.
+// CloseWrite ends sending after the bytes written so far. The peer then reads io.EOF.
 func (h *Conn) CloseWrite() error {
 	return h.call("shutdown", func(c *conns.Conn) error { return c.HalfClose(false) })
 }
@@ -211,15 +210,15 @@ func (h *Conn) CloseRead() error {
 	return h.call("shutdown", func(c *conns.Conn) error { return c.HalfClose(true) })
 }
 
-// SetNoDelay(false) holds back bytes that do not fill a packet while others are not
+// SetNoDelay(false) holds back bytes that do not fill a packet while earlier ones are not
 // acknowledged (RFC 896).
 func (h *Conn) SetNoDelay(on bool) error {
 	return h.call("set", func(c *conns.Conn) error { return c.SetNoDelay(on) })
 }
 
-// SetLinger sets what Close does with written bytes that are not acknowledged: for seconds
-// below 0, the default, they are sent after Close has returned; for 0 they are discarded,
-// and the peer gets a reset.
+// SetLinger sets what Close does with written bytes that are not acknowledged. For seconds below 0,
+// the default, they are sent after Close has returned. For 0 they are discarded, and the peer gets
+// a reset.
 func (h *Conn) SetLinger(seconds int) error {
 	return h.call("set", func(c *conns.Conn) error { return c.SetLinger(seconds) })
 }
@@ -246,17 +245,17 @@ func (h *Conn) SyscallConn() (syscall.RawConn, error) {
 	return raw, err
 }
 
-// WaitReadable waits until there are bytes to read, or the end. An idle handler should wait
-// here before it allocates a buffer, so that an idle connection costs only its goroutine.
-// If there is nothing to read when the server ends, it returns [ErrDraining].
+// WaitReadable waits until there are bytes to read, or the end. An idle handler should wait here
+// before it allocates a buffer, so that an idle connection costs only its goroutine. If there is
+// nothing to read when the server ends, it returns [ErrDraining].
 //
-// Below a [tls.Conn] it does not see records that TLS has read and not given out yet, also
-// after a short Read. Call it there only after a Read has failed at a read deadline.
+// Below a [tls.Conn] it does not notice records that TLS has received but not yet returned, not
+// even after a short Read. Call it there only after a Read has failed at a read deadline.
 func (h *Conn) WaitReadable() error {
 	return h.call("wait", func(c *conns.Conn) error { return c.WaitReadable(true) })
 }
 
-// call calls do with the connection, which is not closed meanwhile.
+// call calls do with the connection, and keeps it from being closed meanwhile.
 func (h *Conn) call(op string, do func(*conns.Conn) error) error {
 	c, ok := h.take()
 	if !ok {

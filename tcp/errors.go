@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// ErrDraining says that the server ends, and the client has sent nothing more.
+	// ErrDraining says that the server is ending and the client has sent nothing more.
 	ErrDraining = conns.ErrDraining
 
 	// ErrCut says that connections were ended because their handlers exceeded the Grace,
@@ -22,43 +22,43 @@ var (
 	// ErrDenied says that [Server.Allow] or Deny refuses an address.
 	ErrDenied = admission.ErrDenied
 
-	// ErrSourceFull says that a source has [Server.MaxConnsPerSource] connections.
+	// ErrSourceFull says that a source already has [Server.MaxConnsPerSource] connections.
 	ErrSourceFull = admission.ErrSourceFull
 
-	// ErrFull says that there are [Server.MaxConns] connections.
+	// ErrFull says that there already are [Server.MaxConns] connections.
 	ErrFull = admission.ErrFull
 
-	// ErrIdle says that nothing was moved for [Server.IdleTimeout].
+	// ErrIdle says that no byte was moved for [Server.IdleTimeout].
 	ErrIdle = conns.ErrIdle
 
-	// ErrSilent says that the client has not spoken for [Server.FirstByteTimeout].
+	// ErrSilent says that the client has sent nothing for [Server.FirstByteTimeout].
 	ErrSilent = conns.ErrSilent
 
-	// ErrHandshake says that the client has not completed the TLS handshake, or the PROXY
-	// header, in [Server.HandshakeTimeout].
+	// ErrHandshake says that the client has not completed the TLS handshake, or the PROXY header,
+	// within [Server.HandshakeTimeout].
 	ErrHandshake = conns.ErrHandshake
 
 	// ErrProxyHeader says that a connection from one of [Server.Proxies] began without a
 	// valid PROXY header.
 	ErrProxyHeader = proxy.ErrHeader
 
-	// ErrNoProxyHeader says that it began with something else: the proxy is not set up to
-	// send a header. It is an ErrProxyHeader, too.
+	// ErrNoProxyHeader says that such a connection began with something other than a PROXY header:
+	// the proxy is not configured to send one. It also matches ErrProxyHeader.
 	ErrNoProxyHeader = proxy.ErrNone
 )
 
 // A CongestionError says that the system refuses [Options.Congestion].
 type CongestionError struct {
-	Name string   // what was asked for
-	Has  []string // what may be chosen; empty if that is not known
-	Err  error    // the system's: fs.ErrNotExist, fs.ErrPermission or errors.ErrUnsupported
+	Name string   // the requested name
+	Has  []string // the available names; empty if unknown
+	Err  error    // of the system: fs.ErrNotExist, fs.ErrPermission or errors.ErrUnsupported
 }
 
-// maxCongestion is the longest name of a congestion control, in bytes: TCP_CA_NAME_MAX of
-// Linux without its NUL.
+// maxCongestion is the longest name of a congestion control, in bytes: Linux's TCP_CA_NAME_MAX
+// without its NUL.
 const maxCongestion = 15
 
-// Error lists what may be chosen.
+// Error lists the available names.
 func (e *CongestionError) Error() string {
 	why := e.Err.Error()
 	switch has := strings.Join(e.Has, ", "); {

@@ -19,19 +19,19 @@ import (
 	"github.com/haul-project/haul/tcp/internal/rawsock"
 )
 
-// A kernel is one listening socket. One goroutine at a time may accept, and it also closes
-// the socket.
+// A kernel is one listening socket. Only one goroutine at a time may accept, and that goroutine
+// also closes the socket.
 type kernel struct {
 	file *os.File
 	raw  syscall.RawConn
 	fd   int
 	unix bool
 
-	shared      bool                   // another process may have it too, as it was handed over
-	acceptUntil time.Time              // accept may end then; set before stopped
-	stopped     atomic.Bool            // accept is to end
-	handed      atomic.Bool            // another process has it too, and accepts
-	wakeLoop    atomic.Pointer[func()] // has a loop notice that it is stopped
+	shared      bool                   // another process may have the socket too, since it was handed over
+	acceptUntil time.Time              // accept may still accept until then; set before stopped
+	stopped     atomic.Bool            // accept must end
+	handed      atomic.Bool            // another process has the socket too, and accepts
+	wakeLoop    atomic.Pointer[func()] // makes a loop notice that the socket is stopped
 
 	got   int // accepted by step
 	errno syscall.Errno
@@ -112,8 +112,7 @@ func newKernel(l net.Listener, o Options) (*kernel, error) {
 	return k, nil
 }
 
-// set sets the options that connections inherit. Otherwise each would cost a system call
-// for each connection.
+// set sets the options that connections inherit, which saves a system call for each connection.
 func (k *kernel) set(o Options) error {
 	set := func(level, name, value int) error {
 		return os.NewSyscallError("setsockopt", unix.SetsockoptInt(k.fd, level, name, value))
@@ -142,7 +141,7 @@ func (k *kernel) set(o Options) error {
 		errs = append(errs, set(unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, rawsock.WholeSeconds(o.ClientFirst)))
 	}
 	if o.FastOpen > 0 {
-		_ = set(unix.IPPROTO_TCP, unix.TCP_FASTOPEN, o.FastOpen) // it is only faster
+		_ = set(unix.IPPROTO_TCP, unix.TCP_FASTOPEN, o.FastOpen) // only speeds things up, so its failure does not matter
 	}
 	if o.Congestion != "" {
 		if has, err := rawsock.SetCongestion(k.fd, o.Congestion); err != nil {
@@ -169,7 +168,7 @@ func (k *kernel) accept(c *conns.Conn) error {
 			err := k.raw.Read(k.step)
 			k.from = nil
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				continue // stopped, or that time is over
+				continue // stopped, or acceptUntil has passed
 			}
 			if err != nil {
 				return err
@@ -185,14 +184,13 @@ func (k *kernel) accept(c *conns.Conn) error {
 	}
 }
 
-// lateTime is how long a busy socket accepts after its end, for handshakes of TCP that
-// are under way: the kernel has answered these clients already.
+// lateTime is how long a busy socket still accepts after its end, for TCP handshakes under way: the
+// kernel has already answered these clients.
 const lateTime = 50 * time.Millisecond
 
-// stop ends accept. Clients that are connected by then are still accepted. New clients are
-// not connected only to be reset: their first attempt gets no answer, and the next one
-// finds the port closed, or another server. If another process has the socket too, it
-// accepts them all.
+// stop ends accept. It still accepts clients that are connected by then. To avoid connecting new
+// clients only to reset them, their first attempt gets no answer, and the next one finds the port
+// closed, or another server. If another process has the socket too, that process accepts them all.
 func (k *kernel) stop(busy bool) {
 	until := time.Unix(1, 0)
 	if !k.unix && !k.handed.Load() {
@@ -223,14 +221,14 @@ func (k *kernel) isStopped() (bool, time.Time) {
 	return true, k.acceptUntil
 }
 
-// share notes that other processes may have the socket too. The previous one may have been
-// killed while it stopped.
+// share records that other processes may have the socket too. The previous process may have been
+// killed while it stopped the socket.
 func (k *kernel) share() {
 	k.shared = true
 	rawsock.TakeSYN(k.raw)
 }
 
-// close closes the socket. A shared one is left as it was.
+// close closes the socket. It leaves a shared socket as it was.
 func (k *kernel) close() error {
 	if k.shared {
 		rawsock.TakeSYN(k.raw)

@@ -18,13 +18,13 @@ type kernel struct {
 	o Options
 }
 
-// listen opens the socket of an address: package net can have only one.
+// listen opens the socket of an address; with package net there can be only one.
 func listen(ctx context.Context, network, addr string, o Options) ([]*kernel, net.Addr, error) {
 	if err := o.checkSupported(); err != nil {
 		return nil, nil, err
 	}
 	config := net.ListenConfig{KeepAliveConfig: o.KeepAlive.config()}
-	config.SetMultipathTCP(false) // as on the fast path
+	config.SetMultipathTCP(false) // like on the fast path
 	l, err := config.Listen(ctx, network, addr)
 	if err != nil {
 		return nil, nil, conns.Unnamed(err)
@@ -33,7 +33,8 @@ func listen(ctx context.Context, network, addr string, o Options) ([]*kernel, ne
 	return []*kernel{k}, l.Addr(), err
 }
 
-// checkSupported reports options that this system lacks and that a program must not miss.
+// checkSupported returns an error for options that this system lacks and that a program must not
+// miss.
 func (o Options) checkSupported() error {
 	if o.Congestion != "" {
 		return &CongestionError{Name: o.Congestion, Err: errors.ErrUnsupported}
@@ -48,17 +49,17 @@ func newKernel(l net.Listener, o Options) (*kernel, error) {
 		return nil, err
 	}
 	if u, ok := l.(*net.UnixListener); ok {
-		u.SetUnlinkOnClose(false) // Socket does that
+		u.SetUnlinkOnClose(false) // Socket removes the file
 	}
 	return &kernel{l: l, o: o}, nil
 }
 
-// config is the same for package net.
+// config converts k for package net.
 func (k KeepAlive) config() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: !k.Off, Idle: k.idle(), Interval: k.interval(), Count: k.count()}
 }
 
-// share notes that others may have the socket too.
+// share does nothing here.
 func (k *kernel) share() {}
 
 // accept waits for a connection and puts it into c. It returns net.ErrClosed when the
@@ -104,7 +105,7 @@ func (k *kernel) duplicate() (*os.File, error) {
 	return l.File()
 }
 
-// descriptor, onStop and isStopped are for loops, which are not here.
+// descriptor, onStop and isStopped are for loops, which this system does not have.
 func (k *kernel) descriptor() int              { return -1 }
 func (k *kernel) onStop(func())                {}
 func (k *kernel) isStopped() (bool, time.Time) { return false, time.Time{} }

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// copySize is how much is copied at once where the kernel does not do it alone.
+// copySize is how much is copied at once if the kernel does not copy alone.
 const copySize = 64 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([copySize]byte) }}
@@ -13,16 +13,16 @@ var copyBuffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 // noLimit is more bytes than any connection carries.
 const noLimit = 1 << 62
 
-// A kernelCopy is what became of an attempt to have the kernel move bytes.
+// A kernelCopy is the result of letting the kernel move bytes.
 type kernelCopy struct {
-	n       int64  // bytes that were written
-	left    []byte // bytes that were read, and still must be written
+	n       int64  // bytes written
+	left    []byte // bytes that were read but not yet written
 	handled bool   // the copy is complete or failed; otherwise the caller copies the rest
 	err     error
 
-	// join, if it is not nil, continues a copy that is not handled. It is called without
-	// a lock of the connection: it may wait for the other end of the copy, and Close and
-	// other calls must not wait for that.
+	// join, if not nil, continues a copy that is not handled. It is called without a lock of
+	// the connection, because it may wait for the other end of the copy, and Close and other
+	// calls must not wait for that.
 	join func(*Conn) kernelCopy
 }
 
@@ -32,8 +32,8 @@ func (m kernelCopy) end(err error) kernelCopy {
 	return m
 }
 
-// copyRest writes what the kernel has left over, and copies the rest, at most so many bytes
-// in all.
+// copyRest writes the bytes that the kernel has left over, and copies the rest, up to most bytes in
+// all.
 func (m kernelCopy) copyRest(w io.Writer, r io.Reader, most int64) (int64, error) {
 	n := m.n
 	if len(m.left) > 0 {
@@ -49,8 +49,7 @@ func (m kernelCopy) copyRest(w io.Writer, r io.Reader, most int64) (int64, error
 	return n + k, err
 }
 
-// An onlyWriter has no ReadFrom that io.Copy could call, and an onlyReader no
-// WriteTo.
+// An onlyWriter has no ReadFrom for io.Copy to call, and an onlyReader no WriteTo.
 type (
 	onlyWriter struct{ io.Writer }
 	onlyReader struct{ io.Reader }

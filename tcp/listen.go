@@ -12,22 +12,21 @@ import (
 	"syscall"
 )
 
-// A Socket listens at an address. [Server.Serve] takes it over and closes it.
+// A Socket listens on an address. [Server.Serve] takes it over and closes it.
 type Socket struct {
 	addr    net.Addr
-	kernels []*kernel // that share the address
-	path    string    // of a unix socket that was created here: removed at the end
+	kernels []*kernel // sockets that share the address
+	path    string    // of a unix socket that was created here; removed at the end
 
 	mu     sync.Mutex
-	served *watch // mu: of the acceptors that close it, if any
+	served *watch // mu: the watch of the acceptors that close it, if any
 	closed bool   // mu
 }
 
-// Listen opens a socket. The address is "host:port", where an empty host is all
-// addresses of the machine, of IPv4 and IPv6, and port 0 one that is free; or
-// "unix:" and a path, where "@" begins a name that is in no file system. A file at
-// that path is removed if it is a socket without a listener. An address that another
-// socket uses is refused, even if that socket would share it.
+// Listen opens a socket. The address is "host:port", or "unix:" and a path. An empty host means all
+// addresses of the machine, of IPv4 and IPv6, and port 0 a free port. A path that begins with "@"
+// is a name outside the file system. Listen removes a file at the path if it is a socket without a
+// listener. It refuses an address that another socket uses, even if that socket would share it.
 func Listen(ctx context.Context, addr string, o Options) (*Socket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func removeStale(path string) {
 	if c, err := net.Dial("unix", path); err == nil {
 		_ = c.Close()
 	} else if errors.Is(err, syscall.ECONNREFUSED) {
-		_ = os.Remove(path) // if that fails, so will listening, and says why
+		_ = os.Remove(path) // if that fails, listening fails too, and reports why
 	}
 }
 
@@ -66,7 +65,7 @@ func fromFile(f *os.File, o Options) (*Socket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	// It refuses sockets that do not listen.
+	// net.FileListener refuses sockets that do not listen.
 	l, err := net.FileListener(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no listening stream socket: %w", f.Name(), err)
@@ -78,10 +77,9 @@ func fromFile(f *os.File, o Options) (*Socket, error) {
 	return s, err
 }
 
-// FromFiles makes Sockets of files that were handed over by systemd, or by the process before
-// this one. They get the options of o for connections; o.Sockets does not apply. Files with
-// the same address become one Socket, as before [Socket.Files]. The files still belong to the
-// caller.
+// FromFiles makes Sockets of files that systemd, or the previous process, handed over. They get the
+// options of o for connections; o.Sockets does not apply. Files with the same address become one
+// Socket, as before [Socket.Files]. The files still belong to the caller.
 func FromFiles(files []*os.File, o Options) (sockets []*Socket, err error) {
 	for _, f := range files {
 		s, err := fromFile(f, o)
@@ -101,7 +99,7 @@ func FromFiles(files []*os.File, o Options) (sockets []*Socket, err error) {
 	return sockets, nil
 }
 
-// fromListener makes a Socket of a listener of package net, which it takes over.
+// fromListener makes a Socket of a listener of package net, and takes over the listener.
 func fromListener(l net.Listener, o Options) (*Socket, error) {
 	addr := l.Addr()
 	k, err := newKernel(l, o)
@@ -111,12 +109,12 @@ func fromListener(l net.Listener, o Options) (*Socket, error) {
 	return &Socket{addr: addr, kernels: []*kernel{k}}, nil
 }
 
-// Addr returns where it listens.
+// Addr returns the address that it listens on.
 func (s *Socket) Addr() net.Addr { return s.addr }
 
-// Files returns duplicates of the kernel sockets, for a process that serves the address
-// from now on. When this one ends, it leaves connections in the queue to that process, and
-// does not remove the file of a unix socket.
+// Files returns duplicates of the kernel sockets, for a process that serves the address from now
+// on. When this process ends, it leaves queued connections to that process, and does not remove the
+// file of a unix socket.
 func (s *Socket) Files() ([]*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +143,7 @@ func (s *Socket) Close() error {
 	return s.close()
 }
 
-// closeAll closes those of sockets that are not served.
+// closeAll closes the sockets that are not being served.
 func closeAll(sockets []*Socket) {
 	for _, s := range sockets {
 		s.mu.Lock()
@@ -156,14 +154,14 @@ func closeAll(sockets []*Socket) {
 	}
 }
 
-// close is Close. mu is held.
+// close does the work of Close. mu is held.
 func (s *Socket) close() error {
 	if s.closed {
 		return fmt.Errorf("close %v: %w", s.addr, net.ErrClosed)
 	}
 	s.closed = true
 	if s.path != "" {
-		_ = os.Remove(s.path) // so that no client finds it any more
+		_ = os.Remove(s.path) // so that clients no longer find it
 	}
 	var errs []error
 	for _, k := range s.kernels {
@@ -176,8 +174,8 @@ func (s *Socket) close() error {
 	return errors.Join(errs...)
 }
 
-// serve leaves closing the kernel sockets to the acceptors of a watch. Close only stops
-// them.
+// serve makes the acceptors of a watch responsible for closing the kernel sockets. Close then only
+// stops them.
 func (s *Socket) serve(w *watch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

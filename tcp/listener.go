@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Listener returns a [Listener] that accepts the connections of sockets, for a
-// server that has its own way to serve them, such as net/http's:
+// Listener returns a [Listener] that accepts the connections of sockets, for a server that serves
+// them in its own way, such as net/http's:
 //
 //	l, err := s.Listener(sockets...)
 //	...
 //	err = httpServer.Serve(l)
 //
-// The limits and times of s hold for them until they are closed. PROXY headers and
-// TLS handshakes are behind them when they are accepted. Handle, Driver and Grace are not
-// used. Closing the Listener closes the sockets and disturbs no connection: these end
-// in the way of the server that has them, such as http.Server.Shutdown, or by Halt.
-// Accept still gives out those that were accepted by then, and then fails.
+// The limits and times of s apply to them until they are closed. PROXY headers and TLS handshakes
+// are complete when Accept returns a connection. Handle, Driver and Grace are not used. Closing the
+// Listener closes the sockets and leaves the connections open: they end in the way of the server
+// that has them, such as http.Server.Shutdown, or by Halt. Accept still returns the connections
+// that were accepted by then, and then fails.
 func (s *Server) Listener(sockets ...*Socket) (*Listener, error) {
 	r, err := s.newRun(context.Background(), sockets, nil)
 	if err != nil {
@@ -36,30 +36,30 @@ func (s *Server) Listener(sockets ...*Socket) (*Listener, error) {
 	r.unlisten = func() { _ = l.Close() }
 	r.start(&l.helpers, l.over)
 	go l.giveAll()
-	s.runs.add(r) // from now on Halt finds it
+	s.runs.add(r) // from now on Halt finds the run
 	return l, nil
 }
 
-// maxPending is how many connections of a Listener may wait for Accept. Then no more are
-// taken from the kernel's queue. Connections in a handshake do not count, or slow clients
-// would keep out others.
+// maxPending is how many connections of a Listener may wait for Accept. At that number no more are
+// taken from the kernel's queue. Connections in a handshake do not count, or slow clients would
+// keep out others.
 const maxPending = 1024
 
 // A Listener is a [net.Listener] that gives out the connections of a [Server].
 type Listener struct {
 	r        *run
 	accepted chan net.Conn
-	split    chan net.Conn // those of SplitALPN
+	split    chan net.Conn // connections of SplitALPN
 	helpers  sync.WaitGroup
 	drains   atomic.Bool   // Accept fails only after Close
 	closed   chan struct{} // closed by Close
-	given    chan struct{} // closed when no more are accepted, and all were given out
+	given    chan struct{} // closed when no more are accepted, and all were returned by Accept
 	over     chan struct{} // closed when the last connection has ended
-	closing  sync.Once     // of Close
-	stopping sync.Once     // of stop
+	closing  sync.Once     // for Close
+	stopping sync.Once     // for stop
 }
 
-// hand gives a connection to a caller of Accept.
+// hand passes a connection to a caller of Accept.
 func (l *Listener) hand(h *Conn) {
 	given := false
 	defer l.r.finish(h, &given)
@@ -68,7 +68,7 @@ func (l *Listener) hand(h *Conn) {
 	}
 }
 
-// offer reports whether a caller has accepted the connection.
+// offer offers the connection to callers of Accept, and reports whether one has taken it.
 func (l *Listener) offer(nc net.Conn) bool {
 	accepted := l.accepted
 	if t, ok := nc.(*tls.Conn); ok && l.r.s.SplitALPN != "" && t.ConnectionState().NegotiatedProtocol == l.r.s.SplitALPN {
@@ -139,9 +139,9 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// Drain stops listening, and returns when the last connection has ended, or when ctx
-// has. Accept does not fail before Close: a server that ends when it cannot accept any
-// more serves its connections until then.
+// Drain stops listening, and returns when the last connection or ctx has ended. Accept does not
+// fail before Close, because a server that ends when Accept fails still serves its connections
+// until then.
 func (l *Listener) Drain(ctx context.Context) {
 	l.drains.Store(true)
 	l.stop()
@@ -151,17 +151,17 @@ func (l *Listener) Drain(ctx context.Context) {
 	}
 }
 
-// stop accepts no more.
+// stop ends accepting.
 func (l *Listener) stop() {
 	l.stopping.Do(func() {
-		l.r.cancel(net.ErrClosed) // or an acceptor that waits for a place would keep it from closing
+		l.r.cancel(net.ErrClosed) // an acceptor that waits for a place would otherwise keep the run from closing
 		l.r.drain()
-		<-l.r.left0 // or it would listen a moment longer
+		<-l.r.left0 // otherwise it would listen a moment longer
 		go l.end()
 	})
 }
 
-// end stops keeping limits and times when the last connection has ended.
+// end stops enforcing limits and times once the last connection has ended.
 func (l *Listener) end() {
 	l.r.wait()
 	for {
@@ -178,7 +178,7 @@ func (l *Listener) end() {
 	l.r.finishRun()
 }
 
-// endTick is the time between two checks whether the last connection has ended.
+// endTick is how often end checks whether the last connection has ended.
 const endTick = 50 * time.Millisecond
 
 func hasEnded(c <-chan struct{}) bool {
@@ -190,7 +190,7 @@ func hasEnded(c <-chan struct{}) bool {
 	}
 }
 
-// Addr returns where it listens: of several sockets, where the first does.
+// Addr returns the address that it listens on; with several sockets, that of the first.
 func (l *Listener) Addr() net.Addr { return l.r.sockets[0].addr }
 
 func (l *Listener) fail(op string, err error) error {

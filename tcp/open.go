@@ -14,18 +14,18 @@ import (
 	"github.com/haul-project/haul/tcp/internal/proxy"
 )
 
-// An opener brings the connections of one run to the handler: it reads PROXY headers and
-// does TLS handshakes first.
+// An opener prepares the connections of one run for the handler: it reads PROXY headers and does
+// TLS handshakes.
 type opener struct {
 	admission.Gate
 	s *Server
 
-	// Of a Listener: what takes a connection instead of Handle, and a place for each
-	// connection that waits for Accept.
+	// These are set for a Listener: hand takes a connection instead of Handle, and pending has an
+	// element for each connection that waits for Accept.
 	hand    func(*Conn)
 	pending chan struct{}
 
-	ctx      context.Context // of the handlers
+	ctx      context.Context // the handlers' context
 	cancel   context.CancelCauseFunc
 	draining chan struct{} // closed when the end begins
 }
@@ -33,9 +33,9 @@ type opener struct {
 // openerKey is the key of the opener in a handler's context.
 type openerKey struct{}
 
-// Draining returns a channel that is closed when the server begins to end. ctx is the
-// handler's; for other contexts it returns nil. A handler that serves request after
-// request should then end after the current one.
+// Draining returns a channel that is closed when the server begins to end. A handler that serves
+// one request after another should then end after the current one. ctx is the handler's context;
+// for other contexts Draining returns nil.
 func Draining(ctx context.Context) <-chan struct{} {
 	if g, ok := ctx.Value(openerKey{}).(*opener); ok {
 		return g.draining
@@ -67,8 +67,7 @@ func (g *opener) serve(c *conns.Conn, h *Conn) {
 	}
 }
 
-// open does what comes before the handler. If that fails, it counts the failure and
-// returns nil.
+// open prepares a connection for the handler. If that fails, it counts the failure and returns nil.
 func (g *opener) open(c *conns.Conn, h *Conn) net.Conn {
 	nc, err := g.opened(c, h)
 	if err != nil {
@@ -90,10 +89,10 @@ func (g *opener) reject(c *conns.Conn, h *Conn, err error) {
 	}
 }
 
-// opened waits for the PROXY header and for TLS. A connection that Allow or Deny refuses,
-// or of a client that has too many, ends after the header.
+// opened waits for the PROXY header and for TLS. A connection that Allow or Deny refuses, or whose
+// client has too many, ends after the header.
 func (g *opener) opened(c *conns.Conn, h *Conn) (net.Conn, error) {
-	var client netip.Addr // that a proxy names
+	var client netip.Addr // as the proxy's header names it
 	if g.HasProxies() && g.IsProxy(c.PeerIP()) {
 		var err error
 		if client, err = g.readHeader(c, h); err != nil {
@@ -110,9 +109,8 @@ func (g *opener) opened(c *conns.Conn, h *Conn) (net.Conn, error) {
 	return h, nil
 }
 
-// readHeader reads the PROXY header of a connection from a trusted proxy. Its addresses
-// become those of the connection. It returns the client's address, which is not valid if
-// the header names none.
+// readHeader reads the PROXY header of a connection from a trusted proxy, and gives the connection
+// its addresses. It returns the client's address, which is invalid if the header names none.
 func (g *opener) readHeader(c *conns.Conn, h *Conn) (from netip.Addr, err error) {
 	var buf [proxy.MaxLength]byte
 	header, rest, err := proxy.Read(h, buf[:])
@@ -125,10 +123,9 @@ func (g *opener) readHeader(c *conns.Conn, h *Conn) (from netip.Addr, err error)
 	return c.TakeAddrs(header), nil
 }
 
-// handshake does the TLS handshake, as the server. The connection ends if it
-// takes too long.
+// handshake does the TLS handshake as the server. It ends the connection if it takes too long.
 func (g *opener) handshake(h *Conn, config *tls.Config) (*tls.Conn, error) {
-	// A client that sends nothing takes no memory.
+	// A client that sends nothing must not cost memory.
 	if err := h.awaitHello(); err != nil {
 		return nil, err
 	}
@@ -136,23 +133,23 @@ func (g *opener) handshake(h *Conn, config *tls.Config) (*tls.Conn, error) {
 	if !ok {
 		return nil, fail("handshake", nil, net.ErrClosed)
 	}
-	defer c.Drop() // keeps the connection from being reused before
+	defer c.Drop() // keeps the connection from being reused until then
 	if !g.TakeHandshake() {
 		return nil, fail("handshake", c, h.cause(c, ErrHandshake))
 	}
 	c.BeginHandshake()
-	defer c.EndHandshake() // deferred, as the program's own functions may panic
+	defer c.EndHandshake() // deferred, because the program's own functions may panic
 	t := tls.Server(h, config)
 	if err := t.Handshake(); err != nil {
 		return nil, err
 	}
 	h.tls.Store(t)
-	c.Opened() // it has sent something already
+	c.Opened() // the client has already sent something
 	return t, nil
 }
 
-// awaitHello waits until the client has sent something. When the server ends, the client
-// has some time left to do so.
+// awaitHello waits until the client has sent something. If the server ends, the client still has a
+// moment to do so.
 func (h *Conn) awaitHello() error {
 	err := h.WaitReadable()
 	if !errors.Is(err, ErrDraining) {
@@ -163,7 +160,7 @@ func (h *Conn) awaitHello() error {
 	return h.call("wait", func(c *conns.Conn) error { return c.WaitReadable(false) })
 }
 
-// cut ends the connection from outside of its handler.
+// cut ends the connection from outside its handler.
 func (h *Conn) cut(err error) {
 	_ = h.call("end", func(c *conns.Conn) error {
 		c.End(err, &c.Group().Counts.Cut)
@@ -171,9 +168,9 @@ func (h *Conn) cut(err error) {
 	})
 }
 
-// StartTLS starts TLS as the server, on the connection of a handler, and returns after the
-// handshake. From then on the handler must use the result; it need not close it. The
-// Server's limits on handshakes apply. If ctx ends first, so does the connection.
+// StartTLS starts TLS as the server on the connection of a handler, and returns after the
+// handshake. From then on the handler must use the result, which it need not close. The Server's
+// limits on handshakes apply. If ctx ends before the handshake does, so does the connection.
 func StartTLS(ctx context.Context, c net.Conn, config *tls.Config) (*tls.Conn, error) {
 	h, ok := c.(*Conn)
 	if !ok {
@@ -197,8 +194,8 @@ func StartTLS(ctx context.Context, c net.Conn, config *tls.Config) (*tls.Conn, e
 	return t, err
 }
 
-// finish ends a connection after its handler has returned or panicked, unless it was
-// given to Accept.
+// finish ends a connection after its handler has returned or panicked, unless Accept has returned
+// it.
 func (g *opener) finish(h *Conn, given *bool) {
 	if v := recover(); v != nil {
 		g.Panicked(h.RemoteAddr(), v)
@@ -212,7 +209,7 @@ func (g *opener) finish(h *Conn, given *bool) {
 	h.close()
 }
 
-// sleep waits. It reports false if the end comes first.
+// sleep waits for d. It reports false if the server ends first.
 func (g *opener) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

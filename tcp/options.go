@@ -7,13 +7,11 @@ import (
 	"time"
 )
 
-// Options are those of listening sockets and their connections. The zero value is a good
-// choice.
+// Options apply to listening sockets and their connections. The zero value is a good choice.
 type Options struct {
-	// Sockets is how many kernel sockets share the address (SO_REUSEPORT), each with a
-	// queue of its own. 0 means one for each CPU that the process may use, at most 16.
-	// A unix socket is always one, and so is a socket where the kernel cannot share an
-	// address fairly.
+	// Sockets is how many kernel sockets share the address (SO_REUSEPORT), each with its own queue.
+	// 0 means one for each CPU that the process may use, at most 16. A unix socket is always one,
+	// and so is any socket if the kernel cannot share an address fairly.
 	Sockets int
 
 	// Backlog is how many connections may wait to be accepted, on each socket. 0
@@ -24,29 +22,29 @@ type Options struct {
 	// first after 15 seconds, 15 seconds apart.
 	KeepAlive KeepAlive
 
-	// Nagle leaves Nagle's algorithm on (RFC 896): bytes that do not fill a packet wait
-	// while others are not acknowledged. By default TCP_NODELAY is set.
+	// Nagle leaves Nagle's algorithm on (RFC 896): bytes that do not fill a packet wait while
+	// earlier ones are not acknowledged. By default TCP_NODELAY is set.
 	Nagle bool
 
-	// FastOpen is how many pending connections may have brought data in their first
-	// packet (TCP_FASTOPEN, RFC 7413); 0 means none. The data may arrive twice, so it is
-	// for requests that may be answered twice. Where the system does not allow it, the
-	// option has no effect.
+	// FastOpen is how many pending connections may have sent data in their first packet
+	// (TCP_FASTOPEN, RFC 7413); 0 means none. The data may arrive twice, so this is only for
+	// requests that may be answered twice. If the system does not allow it, the option has no
+	// effect.
 	FastOpen int
 
-	// ClientFirst accepts a connection once its client has sent something
-	// (TCP_DEFER_ACCEPT). That saves much, and is only for protocols in which clients
-	// send first. A client that sends nothing for so long is never accepted, and costs a
-	// few hundred bytes in the kernel. 0 accepts at once. It is rounded up to seconds.
+	// ClientFirst accepts a connection only once its client has sent something (TCP_DEFER_ACCEPT).
+	// That saves much, and is only for protocols in which clients send first. A client that sends
+	// nothing for this time is never accepted, and costs a few hundred bytes in the kernel. 0
+	// accepts at once. The time is rounded up to seconds.
 	ClientFirst time.Duration
 
-	// Congestion names the congestion control, such as "cubic" or "bbr"; "" means the
-	// system's default, or for [FromFiles] what the socket has. If the system refuses it,
-	// the error is a [*CongestionError]; without [CanChooseCongestion] it refuses all.
+	// Congestion names the congestion control, such as "cubic" or "bbr". "" means the system's
+	// default, or for [FromFiles] that of the socket. If the system refuses it, the error is a
+	// [*CongestionError]; without [CanChooseCongestion] it refuses all.
 	Congestion string
 
-	// SendBuffer is how many sent bytes the kernel holds until they are acknowledged; 0
-	// lets it choose as needed.
+	// SendBuffer is how many sent bytes the kernel holds until they are acknowledged; with 0 it
+	// chooses as needed.
 	SendBuffer int
 }
 
@@ -70,7 +68,7 @@ func (k KeepAlive) idle() time.Duration     { return cmp.Or(k.Idle, defaultKeepA
 func (k KeepAlive) interval() time.Duration { return cmp.Or(k.Interval, defaultKeepAlive) }
 func (k KeepAlive) count() int              { return cmp.Or(k.Count, defaultKeepAliveCount) }
 
-// check reports invalid settings.
+// check returns an error for invalid settings.
 func (o Options) check() error {
 	for _, n := range []struct {
 		name  string

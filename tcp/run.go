@@ -19,15 +19,15 @@ type run struct {
 	sockets   []*Socket
 	acceptors []*acceptor
 	watch     watch
-	unlisten  func() // closes the Listener, if it is one's
+	unlisten  func() // closes the Listener, if the run belongs to one
 
 	halted chan struct{} // closed by Halt
-	once   sync.Once     // of that
+	once   sync.Once     // for halted
 
 	left0  chan struct{} // closed when no acceptor accepts any more
 	mu     sync.Mutex
-	accept int   // mu: acceptors that do
-	err    error // mu: of the first that failed
+	accept int   // mu: acceptors that still accept
+	err    error // mu: of the first acceptor that failed
 }
 
 // newRun takes over the sockets. driver serves them, if it is not nil.
@@ -62,7 +62,7 @@ func (s *Server) newRun(ctx context.Context, sockets []*Socket, driver drive.Dri
 	return r, nil
 }
 
-// setGate sets what the connections have in common, and which are admitted.
+// setGate sets what the connections share, and which of them are admitted.
 func (r *run) setGate() {
 	s, g := r.s, &r.Gate
 	g.Counts, g.Handshakes, g.Over, g.Log = &s.shared.counts, s.shared.handshakes, r.ctx.Done(), s.Log
@@ -101,21 +101,21 @@ func (r *run) takeSockets(driver drive.Driver) error {
 	return nil
 }
 
-// placeFree wakes a loop that waits for a place for a connection.
+// placeFree wakes a loop that waits for a place.
 func (r *run) placeFree() {
 	for _, a := range r.acceptors {
 		a.loop.PlaceFree()
 	}
 }
 
-// serveUntil serves until ctx ends, and until the handlers have returned.
+// serveUntil serves until ctx ends, and then until the handlers have returned.
 func (r *run) serveUntil(ctx context.Context) error {
 	over := make(chan struct{})
 	var helpers sync.WaitGroup
 	r.start(&helpers, over)
 	select {
 	case <-ctx.Done():
-	case <-r.left0: // all sockets are closed, or cannot be accepted from
+	case <-r.left0: // all sockets are closed, or accepting fails on them
 	case <-r.halted:
 	}
 	r.drain()
@@ -146,7 +146,7 @@ func (r *run) start(helpers *sync.WaitGroup, over <-chan struct{}) {
 			a.start()
 		}
 	}
-	if !loops { // no worker has a role that could be taken
+	if !loops { // with loops, there is no worker with a role to take
 		helpers.Go(func() { r.watch.loop(over) })
 	}
 	helpers.Go(func() { r.keepTime(over) })
@@ -165,8 +165,8 @@ func (r *run) drain() {
 	}
 }
 
-// awaitEnd waits for the handlers, and after the Grace ends their connections. It returns
-// how many it ended.
+// awaitEnd waits for the handlers, and ends their connections after the Grace. It returns the
+// number of connections that it ended.
 func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 	var late <-chan time.Time
 	if grace := cmp.Or(r.s.Grace, defaultGrace); grace > 0 {
@@ -193,11 +193,11 @@ func (r *run) awaitEnd(served <-chan struct{}) (cut int) {
 	}
 }
 
-// cut ends all connections, and returns how many.
+// cut ends all connections, and returns their number.
 func (r *run) cut() (n int) {
 	for _, a := range r.acceptors {
 		n += a.roster.Cut(ErrCut)
-		a.wakeLoop() // it may wait for a place
+		a.wakeLoop() // the loop may wait for a place
 	}
 	return n
 }
@@ -205,7 +205,7 @@ func (r *run) cut() (n int) {
 // cutAgain is the time between two searches for connections to end.
 const cutAgain = 10 * time.Millisecond
 
-// wait returns when all workers have.
+// wait returns when all workers have ended.
 func (r *run) wait() {
 	for _, a := range r.acceptors {
 		a.work.Wait()
@@ -218,7 +218,7 @@ func (r *run) finishRun() {
 	r.s.runs.remove(r, accepted)
 }
 
-// halt ends all at once.
+// halt ends everything at once.
 func (r *run) halt() {
 	r.once.Do(func() { close(r.halted) })
 	if r.unlisten != nil {
@@ -227,7 +227,7 @@ func (r *run) halt() {
 	}
 }
 
-// totals returns how many connections there are, and have been.
+// totals returns the number of live connections, and of all so far.
 func (r *run) totals() (live int, accepted uint64) {
 	for _, a := range r.acceptors {
 		n, m := a.roster.Counts()
@@ -247,7 +247,7 @@ func (r *run) acceptorEnded(err error) {
 	if !errors.Is(err, net.ErrClosed) && r.err == nil {
 		r.err = fmt.Errorf("accept: %w", err)
 		if r.accept > 0 {
-			close(r.left0) // if one fails, all end
+			close(r.left0) // if one acceptor fails, all end
 			r.accept = -1
 		}
 	}

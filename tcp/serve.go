@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Counters returns the counters as they are.
+// Counters returns the current counters.
 func (s *Server) Counters() Counters {
 	s.init()
 	n := &s.shared.counts
@@ -29,9 +29,8 @@ type Peer struct {
 	Waits         bool          // in WaitReadable, for another request
 }
 
-// Peers yields the open connections. A loop over them may be slow: it keeps none of them
-// open, so it may list connections that have ended since it began. Connections accepted
-// meanwhile may be missing.
+// Peers yields the open connections. A loop over them may be slow. It keeps none of them open, so
+// it may list connections that have ended since it began, and miss connections accepted meanwhile.
 func (s *Server) Peers() iter.Seq[Peer] {
 	return func(yield func(Peer) bool) {
 		for _, r := range s.runs.list() {
@@ -46,8 +45,8 @@ func (s *Server) Peers() iter.Seq[Peer] {
 	}
 }
 
-// ListenAndServe listens at addresses in the form of [Listen], and serves until ctx ends:
-// see [Server.Serve].
+// ListenAndServe listens on addresses in the form of [Listen], and serves until ctx ends: see
+// [Server.Serve].
 func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 	if len(addrs) == 0 {
 		return errors.New("tcp: no address to listen at")
@@ -64,14 +63,13 @@ func (s *Server) ListenAndServe(ctx context.Context, addrs ...string) error {
 	return s.Serve(ctx, sockets...)
 }
 
-// Serve serves the connections of sockets until ctx ends or all sockets are closed,
-// then closes them, gives the handlers the Grace to return, ends the connections of
-// those that have not, and returns when the last handler has. Clients connected when
-// ctx ended are still served. The error is one of accepting, or ErrCut if connections
-// had to be ended.
+// Serve serves the connections of sockets until ctx ends or all sockets are closed. Then it closes
+// the sockets, gives the handlers the Grace to return, ends the connections of handlers that have
+// not returned, and returns when the last handler has. It still serves clients that were connected
+// when ctx ended. The error is one of accepting, or ErrCut if Serve had to end connections.
 //
-// A socket can be served once. If one of sockets is served already, Serve fails at
-// once and closes the others.
+// A socket can be served once. If one of sockets is already served, Serve fails at once and closes
+// the others.
 func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 	if (s.Handle == nil) == (s.Driver == nil) {
 		closeAll(sockets)
@@ -79,7 +77,7 @@ func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 	}
 	driver := s.Driver
 	if s.TLS != nil {
-		driver = nil // the goroutines that do the handshakes call it
+		driver = nil // the goroutines of the handshakes call it
 	}
 	r, err := s.newRun(ctx, sockets, driver)
 	if err != nil {
@@ -90,16 +88,15 @@ func (s *Server) Serve(ctx context.Context, sockets ...*Socket) error {
 	return r.serveUntil(ctx)
 }
 
-// Halt ends all connections and all calls of Serve at once, also during their Grace. It is
-// final: a Serve that another goroutine is about to call closes its sockets and fails with
-// [net.ErrClosed], and so does Listener. To end a Server that should serve again, end the
-// context of Serve.
+// Halt ends all connections and all calls of Serve at once, even during their Grace. It is final: a
+// Serve that another goroutine is about to call closes its sockets and fails with [net.ErrClosed],
+// and so does Listener. To end a Server that should serve again, end the context of Serve.
 func (s *Server) Halt() { s.runs.halt() }
 
-// WithState makes a handler of a function that has a state for each connection, of a type
-// that the program chooses. States are reused. Between two connections a state is set to
-// its zero value, or its method Reset is called if it has one, which may keep buffers. A
-// state is not reused after a panic.
+// WithState makes a handler of a function that has a state for each connection, of a type that the
+// program chooses. States are reused. Between two connections a state is set to its zero value; if
+// it has a method Reset, that is called instead, and may keep buffers. A state is not reused after
+// a panic.
 //
 //	s.Handle = tcp.WithState(func(ctx context.Context, c net.Conn, p *parser) { … })
 //

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// maxSend is how many bytes of a file one system call sends: enough to make its cost
-	// negligible, and few enough to keep deadlines.
+	// maxSend is how many bytes of a file one system call sends: enough to make the cost of the
+	// call negligible, and few enough to keep deadlines.
 	maxSend = 4 << 20
 )
 
-// joins says that kernelReadFrom leaves sources that may wait to join.
+// joins says that kernelReadFrom uses kernelCopy.join for sources that may wait.
 const joins = true
 
-// kernelReadFrom sends at most so many bytes of r without a copy in this process, if the
-// kernel can. It does not wait for r. writing is held.
+// kernelReadFrom sends up to most bytes of r without a copy in this process, if the kernel can. It
+// does not wait for r. writing is held.
 func kernelReadFrom(c *conns.Conn, r io.Reader, most int64) kernelCopy {
 	src := sourceOf(r)
 	if src == nil {
@@ -38,8 +38,8 @@ func kernelReadFrom(c *conns.Conn, r io.Reader, most int64) kernelCopy {
 	return kernelCopy{join: func(h *Conn) kernelCopy { return splice(endpoint{ours: h}, endpoint{raw: src}, most) }}
 }
 
-// sourceOf returns the descriptor that r reads from, if r is a plain file or connection;
-// nil otherwise.
+// sourceOf returns the descriptor that r reads from if r is a plain file or connection, and nil
+// otherwise.
 func sourceOf(r io.Reader) syscall.RawConn {
 	if !sendfile.IsFile(r) && !sendfile.IsStream(r) && !sendfile.IsOf(r, "net", "tcpConnWithoutWriteTo") { // IsFile says why
 		return nil
@@ -47,8 +47,8 @@ func sourceOf(r io.Reader) syscall.RawConn {
 	return sendfile.RawOf(r)
 }
 
-// kernelWriteTo writes at most so many received bytes to w without a copy in this process, if
-// the kernel can. It does not wait for w.
+// kernelWriteTo writes up to most received bytes to w without a copy in this process, if the kernel
+// can. It does not wait for w.
 func kernelWriteTo(w io.Writer, most int64) kernelCopy {
 	dst := endpoint{}
 	if to, ok := w.(*Conn); ok {
@@ -63,7 +63,7 @@ func kernelWriteTo(w io.Writer, most int64) kernelCopy {
 	return kernelCopy{join: func(h *Conn) kernelCopy { return splice(dst, endpoint{ours: h}, most) }}
 }
 
-// sendFile sends at most so many bytes of a file, from where it stands.
+// sendFile sends up to most bytes of a file, from its current offset.
 func sendFile(c *conns.Conn, src syscall.RawConn, most int64) (m kernelCopy) {
 	var failed, waited error
 	var s sendfile.Sender
@@ -109,26 +109,26 @@ type endpoint struct {
 	raw  syscall.RawConn
 }
 
-// A joint moves bytes from one endpoint to the other. It locks each only during its turn, so
-// that no call waits for one endpoint because of the other.
+// A joint moves bytes from one endpoint to the other. It locks each endpoint only while it uses it,
+// so that no call waits for one endpoint because of the other.
 type joint struct {
 	dst, src    endpoint
 	p           sendfile.Pipe
 	n, most     int64
-	held        int   // in the pipe
+	held        int   // bytes in the pipe
 	errno       error // of the last attempt
 	fill, empty func(fd uintptr) (done bool)
 }
 
-// splice moves at most so many bytes from one descriptor to another through a pipe. The
-// kernel passes pages on instead of copying them.
+// splice moves up to most bytes from one descriptor to another through a pipe. The kernel moves
+// pages instead of copying them.
 func splice(dst, src endpoint, most int64) kernelCopy {
 	p, err := sendfile.TakePipe()
 	if err != nil {
 		return kernelCopy{}
 	}
 	j := &joint{dst: dst, src: src, p: p, most: most}
-	j.fill, j.empty = j.fillOnce, j.emptyAll // made once, and not for each turn
+	j.fill, j.empty = j.fillOnce, j.emptyAll // made once instead of for each turn
 	defer func() { p.GiveBack(j.held == 0) }()
 	return j.move()
 }
@@ -143,13 +143,13 @@ func (j *joint) move() (m kernelCopy) {
 			return m
 		case err != nil:
 			return m.end(err)
-		case j.held == 0: // the end
+		case j.held == 0: // end of the source
 			return m.end(nil)
 		}
 		err = j.write()
 		switch m.n = j.n; {
 		case j.n == 0 && sendfile.IsUnable(err), err == errUnwaitable:
-			// Such as a file that is opened for appending.
+			// For example, the file is open for appending.
 			m.left = make([]byte, j.held)
 			if _, err := io.ReadFull(j.p, m.left); err != nil {
 				return m.end(err)
@@ -163,8 +163,8 @@ func (j *joint) move() (m kernelCopy) {
 	return m.end(nil)
 }
 
-// errUnwaitable says that the poller cannot wait for a descriptor that is not ours: a pipe
-// that blocks, or one that is closed. Its own methods can, or report why not.
+// errUnwaitable says that the poller cannot wait for a descriptor that is not ours: a blocking
+// pipe, or a closed one. The descriptor's own methods can wait, or report why not.
 var errUnwaitable = errors.New("tcp: the poller does not wait for that")
 
 // read waits until the source has bytes, and moves them into the pipe.
@@ -204,7 +204,7 @@ func (j *joint) write() error {
 	})
 }
 
-// done returns the result of an attempt with a descriptor that is not ours.
+// done returns the result of using a descriptor that is not ours.
 func (j *joint) done(err error) error {
 	switch {
 	case err != nil:
@@ -215,7 +215,7 @@ func (j *joint) done(err error) error {
 	return nil
 }
 
-// fillOnce is what the poller calls for read, and emptyAll for write.
+// The poller calls fillOnce for read, and emptyAll for write.
 func (j *joint) fillOnce(in uintptr) bool {
 	j.held, j.errno = sendfile.Splice(int(in), j.p.W, int(min(j.most-j.n, sendfile.PipeSize)))
 	if j.src.ours != nil {

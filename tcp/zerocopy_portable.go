@@ -8,11 +8,11 @@ import (
 	"github.com/haul-project/haul/tcp/internal/conns"
 )
 
-// joins says that kernelReadFrom would wait for its source itself, so it gets regular
+// joins says that kernelReadFrom would wait for its source itself, so it is called for regular
 // files only.
 const joins = false
 
-// kernelReadFrom leaves the copy to package net, which has the kernel do it if it can.
+// kernelReadFrom lets package net copy, which uses the kernel if it can.
 func kernelReadFrom(c *conns.Conn, r io.Reader, most int64) kernelCopy {
 	n, ok, err := c.SendFrom(r, most)
 	if !ok {

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxBatch is the most messages one system call moves. Most of what batching
-// saves is saved by 64, and that many buffers of 64 KiB are 4 MiB.
+// maxBatch is the most messages that one system call moves. 64 messages save most of what batching
+// can save, and that many buffers of 64 KiB take 4 MiB.
 const maxBatch = 64
 
-// controlSize bounds the control data of one message, in bytes: at most an
-// IPv4 and an IPv6 packet info (32 and 40) and a segment size (24).
+// controlSize bounds the control data of one message, in bytes. It has room for an IPv4 and an IPv6
+// packet info (32 and 40) and a segment size (24).
 const controlSize = 96
 
 // A header is the kernel's struct mmsghdr.
@@ -23,9 +23,8 @@ type header struct {
 	length uint32 // bytes moved
 }
 
-// A batch is the memory that recvmmsg and sendmmsg work on, one element of
-// each array per message. It grows to the most messages ever moved at once,
-// and is then used again and again.
+// A batch is the memory for recvmmsg and sendmmsg, with one element of each array for each message.
+// It grows to the largest number of messages ever moved at once, and is then reused.
 type batch struct {
 	headers  []header
 	buffers  []unix.Iovec
@@ -52,8 +51,8 @@ func (b *batch) grow(n int) {
 	}
 }
 
-// reset sets how much room there is beside message i's data. The kernel
-// replaces that by how much it used.
+// reset sets the room for message i's address and control data. The kernel replaces these sizes by
+// the sizes used.
 func (b *batch) reset(i int) {
 	b.headers[i].Namelen = unix.SizeofSockaddrInet6
 	b.headers[i].SetControllen(controlSize)
@@ -65,13 +64,11 @@ func (b *batch) setData(i int, data []byte) {
 	b.buffers[i].SetLen(len(data))
 }
 
-// receiveBatch receives up to len(headers) messages without waiting and
-// returns how many.
+// receiveBatch receives up to len(headers) messages without waiting and returns their number.
 //
-// It bypasses what the scheduler does around a system call, since this one
-// does not wait: a tenth of the CPU time a packet takes (docs/decisions/001).
-// The kernel follows the pointers inside headers; they are typed, so what they
-// point to stays alive with headers.
+// It bypasses the scheduler's work around a system call, since this one does not wait. That saves a
+// tenth of the CPU time of a packet (docs/decisions/001). The kernel follows the pointers inside
+// headers; they are typed, so the memory they point to stays alive with headers.
 func receiveBatch(fd uintptr, headers []header) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, fd,
 		uintptr(unsafe.Pointer(unsafe.SliceData(headers))), uintptr(len(headers)), unix.MSG_DONTWAIT, 0, 0)
@@ -81,7 +78,7 @@ func receiveBatch(fd uintptr, headers []header) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// sendBatch sends likewise.
+// sendBatch sends messages in the same way.
 func sendBatch(fd uintptr, headers []header) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, fd,
 		uintptr(unsafe.Pointer(unsafe.SliceData(headers))), uintptr(len(headers)), unix.MSG_DONTWAIT, 0, 0)

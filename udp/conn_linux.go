@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// start readies both halves of c. The socket is bound and its options are set.
+// start prepares both halves of c. The socket is bound and its options are set.
 func (c *Conn) start(config Config) error {
 	raw, socket, err := c.handle(config)
 	if err != nil {
@@ -33,13 +33,13 @@ func (c *Conn) start(config Config) error {
 		err = e
 	}
 	if err != nil {
-		_ = c.closer.Close() // it was not used yet
+		_ = c.closer.Close() // it is not in use yet
 	}
 	c.out.segments.Store(int32(c.most.Segments))
 	return err
 }
 
-// handle returns what system calls go through, and what bounds their waits.
+// handle returns the socket for system calls, and the deadlines that bound their waits.
 func (c *Conn) handle(config Config) (syscall.RawConn, deadlines, error) {
 	if !config.Busy {
 		raw, err := c.socket.SyscallConn()
@@ -53,8 +53,7 @@ func (c *Conn) handle(config Config) (syscall.RawConn, deadlines, error) {
 	return p, p, nil
 }
 
-// duplicate returns another descriptor of the socket, which may be in a net.UDPConn
-// or an ownPoll.
+// duplicate returns another descriptor of the socket, which is held by a net.UDPConn or an ownPoll.
 func (c *Conn) duplicate() (f *os.File, err error) {
 	e := c.in.raw.Control(func(fd uintptr) {
 		var n int
@@ -65,7 +64,7 @@ func (c *Conn) duplicate() (f *os.File, err error) {
 	return f, errors.Join(e, err)
 }
 
-// inspect asks what the socket turned out to be and to do.
+// inspect finds out what the socket supports.
 func (c *Conn) inspect(fd int, config Config) error {
 	if !config.Plain && cuts(fd) {
 		c.most.Segments = maxSegments
@@ -82,9 +81,9 @@ func (c *Conn) inspect(fd int, config Config) error {
 	return err
 }
 
-// maxGlued is the most bytes the kernel glues together: a packet's length is a
-// 16-bit number (net/ipv4/udp_offload.c, udp_gro_receive_segment).
+// maxGlued is the most bytes that the kernel glues together: a packet's length is a 16-bit number
+// (net/ipv4/udp_offload.c, udp_gro_receive_segment).
 const maxGlued = 65535
 
-// limit is how many datagrams a message to send may hold at present.
+// limit returns how many datagrams a message to send may hold at present.
 func (s *sender) limit() int { return int(s.segments.Load()) }

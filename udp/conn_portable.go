@@ -14,16 +14,17 @@ import (
 	"time"
 )
 
-// CanSharePort reports whether several sockets with [Config.ReusePort] may
-// listen on one port, each receiving from its own share of the peers.
-// Elsewhere than on Linux, one of them would receive everything.
+// CanSharePort reports whether several sockets with [Config.ReusePort] may listen on one port, each
+// receiving from its own share of the peers. On systems other than Linux, one of them would receive
+// everything.
 const CanSharePort = false
 
-// control sets no option: those of this path can wait until the socket is
-// open. Package net marks IPv6 sockets as such.
+// control sets no option: the options of this path can be set once the socket is open. Package net
+// marks IPv6 sockets as IPv6 only.
 func control(string, syscall.RawConn, netip.Addr, Config) error { return nil }
 
-// setOptionsBound would set, on a socket bound elsewhere, what control does.
+// setOptionsBound sets nothing either. On Linux it sets, on a socket bound elsewhere, the options
+// that control sets.
 func setOptionsBound(syscall.RawConn, Config) error { return nil }
 
 func (c *Conn) start(config Config) error {
@@ -48,8 +49,8 @@ func (c *Conn) duplicate() (*os.File, error) {
 	return c.socket.File()
 }
 
-// setBuffer asks for a buffer of size bytes, or of the largest power-of-two
-// part of it that the system grants.
+// setBuffer asks for a buffer of size bytes; if the system refuses, it halves the size until the
+// system grants it.
 func setBuffer(set func(bytes int) error, size int) {
 	for ; size > 0 && set(size) != nil; size /= 2 {
 	}
@@ -61,8 +62,8 @@ type receiver struct {
 	pause  *pause
 }
 
-// glance is how long a call waits that is not to wait: to package net, a
-// deadline in the past is a reason not to look at the socket at all.
+// glance is how long a call waits that should not wait. With a deadline in the past, package net
+// would not check the socket at all.
 const glance = 100 * time.Microsecond
 
 func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
@@ -86,7 +87,7 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 				return 0, nil
 			}
 		case err != nil:
-			return 0, err // says "read udp ...: use of closed network connection"
+			return 0, err // reads like "read udp ...: use of closed network connection"
 		case whole:
 			return 1, nil
 		case woken:
@@ -113,12 +114,12 @@ func (r *receiver) one(m *Message) (whole bool, err error) {
 type sender struct {
 	socket *net.UDPConn
 
-	mu      sync.Mutex // guards what follows, and the order of datagrams
-	armed   time.Time  // the write deadline the socket has
-	stalled bool       // the kernel had no room for maxStall, and has taken nothing since
+	mu      sync.Mutex // guards the fields below, and the order of datagrams
+	armed   time.Time  // the socket's write deadline
+	stalled bool       // the kernel had no room for maxStall, and has accepted nothing since
 }
 
-// limit is how many datagrams a message to send may hold.
+// limit returns how many datagrams a message to send may hold.
 func (s *sender) limit() int { return 1 }
 
 func (s *sender) send(ms []Message) (int, error) {
@@ -133,8 +134,8 @@ func (s *sender) send(ms []Message) (int, error) {
 	return len(ms), nil
 }
 
-// setDeadline bounds the first wait of the present call, by a quarter of maxStall at
-// the least: setting a deadline costs enough not to do it each time.
+// setDeadline bounds the first wait of the present call, by at least a quarter of maxStall: setting
+// a deadline is too expensive to do it each time.
 func (s *sender) setDeadline() {
 	bound := maxStall / 2
 	if s.stalled {
@@ -147,7 +148,7 @@ func (s *sender) setDeadline() {
 
 func (s *sender) arm(bound time.Duration) {
 	s.armed = time.Now().Add(bound)
-	s.socket.SetWriteDeadline(s.armed) // a closed socket says so at the next send
+	s.socket.SetWriteDeadline(s.armed) // if the socket is closed, the next send reports it
 }
 
 // one sends the datagrams in m.
@@ -166,8 +167,8 @@ func (s *sender) one(m *Message) error {
 func (s *sender) datagram(b []byte, peer netip.AddrPort) error {
 	_, err := s.socket.WriteToUDPAddrPort(b, peer)
 	if errors.Is(err, os.ErrDeadlineExceeded) && !s.stalled {
-		// It may have passed before the socket was asked: only a fresh one
-		// shows that there is no room.
+		// The deadline may have passed before the socket was asked. Only a failure under a new
+		// deadline shows that there is no room.
 		s.arm(maxStall / 2)
 		_, err = s.socket.WriteToUDPAddrPort(b, peer)
 	}

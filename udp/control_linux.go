@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// controlAlign is what control messages are aligned to: the size of a long
-// (CMSG_ALIGN in include/linux/socket.h).
+// controlAlign is the alignment of control messages: the size of a long (CMSG_ALIGN in
+// include/linux/socket.h).
 const controlAlign = int(unsafe.Sizeof(uintptr(0)))
 
 func align(n int) int { return (n + controlAlign - 1) &^ (controlAlign - 1) }
@@ -22,7 +22,7 @@ type controlWriter struct {
 	n int // bytes used
 }
 
-// add appends a message and returns its size bytes of data, all zero.
+// add appends a message and returns its data, size zero bytes.
 func (w *controlWriter) add(level, kind int32, size int) []byte {
 	h := (*unix.Cmsghdr)(unsafe.Pointer(&w.b[w.n]))
 	h.Level, h.Type = level, kind
@@ -33,8 +33,8 @@ func (w *controlWriter) add(level, kind int32, size int) []byte {
 	return data
 }
 
-// setControl says where message i leaves from, and into datagrams of what size
-// the kernel cuts it.
+// setControl sets the local address that message i is sent from, and the size of the datagrams that
+// the kernel cuts it into.
 func (b *batch) setControl(i int, local netip.Addr, segment int, v6 bool) {
 	h := &b.headers[i]
 	if !local.IsValid() && segment == 0 {
@@ -45,15 +45,14 @@ func (b *batch) setControl(i int, local netip.Addr, segment int, v6 bool) {
 	switch {
 	case !local.IsValid():
 	case v6:
-		// struct in6_pktinfo: address, interface. For an IPv4 peer the kernel
-		// takes the address in mapped form (net/ipv4/ip_sockglue.c,
-		// ip_cmsg_send).
+		// struct in6_pktinfo holds address and interface. For an IPv4 peer the kernel accepts the
+		// address in mapped form (net/ipv4/ip_sockglue.c, ip_cmsg_send).
 		info := w.add(unix.SOL_IPV6, unix.IPV6_PKTINFO, unix.SizeofInet6Pktinfo)
 		addr := local.As16()
 		copy(info, addr[:])
 		binary.NativeEndian.PutUint32(info[16:], zones.index(local.Zone()))
 	case local.Unmap().Is4():
-		// struct in_pktinfo: interface, source address, header address.
+		// struct in_pktinfo holds interface, source address and header address.
 		info := w.add(unix.SOL_IP, unix.IP_PKTINFO, unix.SizeofInet4Pktinfo)
 		addr := local.As4()
 		copy(info[4:], addr[:])
@@ -82,9 +81,9 @@ func cutControl(b []byte) (level, kind int32, data, rest []byte, ok bool) {
 	return level, kind, data, b[min(align(int(size)), len(b)):], true
 }
 
-// parseControl reads what the kernel says beside a received message: the
-// address it reached, and the size of each datagram if several are glued
-// together, else zero. It ignores what it does not know or cannot read.
+// parseControl parses the control data of a received message: the local address that it was sent
+// to, and the size of each datagram if several are glued together, else zero. It ignores data that
+// it does not know or cannot parse.
 func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 	for {
 		level, kind, data, rest, ok := cutControl(b)
@@ -96,16 +95,15 @@ func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 		case level == unix.SOL_UDP && kind == unix.UDP_GRO && len(data) >= 4:
 			segment = max(0, int(int32(binary.NativeEndian.Uint32(data))))
 		case level == unix.SOL_IP && kind == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
-			// The first address is the one to answer from. The second is the
-			// one in the header, which may be a broadcast's. Datagrams received
-			// before the option was set (see FromFile) have none.
+			// The first address is the one to answer from. The second is the one in the header,
+			// which may be a broadcast address. Datagrams received before the option was set (see
+			// FromFile) have neither.
 			if addr := netip.AddrFrom4([4]byte(data[4:])); !addr.IsUnspecified() {
 				local = addr
 				broadcast = addr != netip.AddrFrom4([4]byte(data[8:]))
 			}
 		case level == unix.SOL_IPV6 && kind == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
-			// A socket for both families gets this for IPv4 too, with the
-			// address in the header.
+			// A socket for both families gets this for IPv4 too, with the address of the header.
 			if !local.IsValid() {
 				local = localAddress([16]byte(data), binary.NativeEndian.Uint32(data[16:]))
 			}
@@ -113,8 +111,8 @@ func parseControl(b []byte) (local netip.Addr, segment int, broadcast bool) {
 	}
 }
 
-// localAddress returns the address a datagram reached on an interface, or zero
-// for a group's, from which no answer can be sent.
+// localAddress returns the address at which a datagram arrived on an interface. It is zero for a
+// multicast group, from which no answer can be sent.
 func localAddress(b [16]byte, index uint32) netip.Addr {
 	addr := netip.AddrFrom16(b)
 	switch {

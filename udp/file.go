@@ -7,16 +7,14 @@ import (
 	"os"
 )
 
-// FromFile adopts a socket bound by another program, such as one that systemd
-// passed to this process. It must be an unconnected UDP socket for IPv4 or
-// IPv6, bound to a port. One for IPv6 serves both families, or one, as it was
-// bound.
+// FromFile adopts a socket bound by another program, such as one that systemd passed to this
+// process. It must be an unconnected UDP socket for IPv4 or IPv6, bound to a port. An IPv6 socket
+// serves one family or both, as it was bound.
 //
-// The Conn has a descriptor of its own: the caller still closes f, and may do
-// so at once. Buffers and offloads are set as [Listen] would. Datagrams that
-// came in before that arrive like any other; the kernel may not report
-// [Message.Local] for them. With [Config.ReusePort] the socket must have been
-// bound so already (SO_REUSEPORT; ReusePort=yes in a systemd unit).
+// The Conn has its own descriptor: the caller still closes f, and may do so at once. Buffers and
+// offloads are set as [Listen] would set them. Datagrams that arrived before are read like any
+// others, but the kernel may not report their [Message.Local]. With [Config.ReusePort] the socket
+// must have been bound with SO_REUSEPORT (ReusePort=yes in a systemd unit).
 func FromFile(f *os.File, c Config) (*Conn, error) {
 	conn, err := fromFile(f, c)
 	if err != nil {
@@ -25,10 +23,10 @@ func FromFile(f *os.File, c Config) (*Conn, error) {
 	return conn, nil
 }
 
-// File returns a duplicate of the socket, for another process to adopt with
-// [FromFile]. The caller closes it. The socket remains one: a datagram goes to
-// the process that reads first, so one of both should have stopped. Windows has
-// no such files, and the error wraps [errors.ErrUnsupported] there.
+// File returns a duplicate of the socket, for another process to adopt with [FromFile]. The caller
+// closes it. It is still the same socket: each datagram goes to the process that reads first, so
+// one of the two should have stopped. On Windows there are no such files, and the error wraps
+// [errors.ErrUnsupported].
 func (c *Conn) File() (*os.File, error) {
 	f, err := c.duplicate()
 	if err != nil {
@@ -41,7 +39,7 @@ func fromFile(f *os.File, c Config) (*Conn, error) {
 	if c.ReusePort && !CanSharePort {
 		return nil, fmt.Errorf("sharing a port: %w", errors.ErrUnsupported)
 	}
-	pc, err := net.FilePacketConn(f) // asks the kernel what it is
+	pc, err := net.FilePacketConn(f) // asks the kernel for the type of socket
 	if err != nil {
 		return nil, fmt.Errorf("not a datagram socket: %w", err)
 	}
@@ -58,7 +56,7 @@ func fromFile(f *os.File, c Config) (*Conn, error) {
 	return conn, nil
 }
 
-// adopt makes a Conn of a socket that is open and bound.
+// adopt makes a Conn of an open, bound socket.
 func adopt(socket *net.UDPConn, c Config) (*Conn, error) {
 	local, ok := socket.LocalAddr().(*net.UDPAddr)
 	switch {

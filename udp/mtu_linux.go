@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PathMTU returns the largest IP packet, in bytes, that would reach peer
-// unfragmented as far as this host knows: the MTU of the route, or less where
-// a router said so before (RFC 1191, RFC 8201). Nothing is sent.
+// PathMTU returns the largest IP packet, in bytes, that would reach peer unfragmented as far as
+// this host knows: the MTU of the route, or less if a router has reported less (RFC 1191, RFC
+// 8201). It sends nothing.
 func PathMTU(peer netip.Addr) (int, error) {
 	if !peer.IsValid() {
 		return 0, errors.New("path MTU: no peer")
@@ -24,9 +24,9 @@ func PathMTU(peer netip.Addr) (int, error) {
 	return mtu, nil
 }
 
-// routeMTU asks a socket connected to peer; one that is not knows no route.
+// routeMTU asks a socket connected to peer; an unconnected one has no route.
 func routeMTU(peer netip.Addr) (int, error) {
-	const port = 9 // discard; any will do
+	const port = 9 // discard; any port works
 	family, level, option := unix.AF_INET6, unix.SOL_IPV6, unix.IPV6_MTU
 	var to unix.Sockaddr = &unix.SockaddrInet6{Port: port, Addr: peer.As16(), ZoneId: zones.index(peer.Zone())}
 	if peer.Is4() {

@@ -11,9 +11,8 @@ import (
 
 const ethernetMTU = 1500 // bytes; IEEE 802.3's largest payload
 
-// PathMTU returns the largest IP packet, in bytes, that would reach peer
-// unfragmented as far as this host knows: the MTU of the interface it leaves
-// by, or 1500 where that is not known. Nothing is sent.
+// PathMTU returns the largest IP packet, in bytes, that would reach peer unfragmented as far as
+// this host knows: the MTU of the outgoing interface, or 1500 if that is unknown. It sends nothing.
 func PathMTU(peer netip.Addr) (int, error) {
 	if !peer.IsValid() {
 		return 0, errors.New("path MTU: no peer")

@@ -15,8 +15,8 @@ import (
 // listen on one port, each receiving from its own share of the peers.
 const CanSharePort = true
 
-// control sets a new socket's options. It runs before bind, so that no
-// datagram comes in without what the options add to it.
+// control sets a new socket's options. It runs before bind, so that every datagram comes with the
+// information that the options add.
 func control(network string, raw syscall.RawConn, at netip.Addr, c Config) error {
 	var err error
 	if e := raw.Control(func(fd uintptr) { err = setOptions(int(fd), network == "udp6", at, c) }); e != nil {
@@ -25,7 +25,7 @@ func control(network string, raw syscall.RawConn, at netip.Addr, c Config) error
 	return err
 }
 
-// setOptionsBound sets the options of a socket that is bound already.
+// setOptionsBound sets the options of a socket that is already bound.
 func setOptionsBound(raw syscall.RawConn, c Config) error {
 	var err error
 	e := raw.Control(func(fd uintptr) {
@@ -46,8 +46,7 @@ func setOptionsBound(raw syscall.RawConn, c Config) error {
 	return errors.Join(e, err)
 }
 
-// setOptions sets the options of a socket for the given address, zero if it is
-// not known.
+// setOptions sets the options of a socket for the given address, which is zero if unknown.
 func setOptions(fd int, v6 bool, at netip.Addr, c Config) error {
 	setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, c.buffer())
 	setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, c.buffer())
@@ -71,42 +70,40 @@ func setOptions(fd int, v6 bool, at netip.Addr, c Config) error {
 			return fmt.Errorf("%s: %w", o.what, err)
 		}
 	}
-	// A packet that the kernel may fragment needs an ID from a counter shared
-	// by all sockets, which takes a twentieth of the time to send a packet.
-	// Where this is too strict it is undone: see sender.allowFragments.
+	// A packet that the kernel may fragment needs an ID from a counter shared by all sockets, which
+	// takes a twentieth of the time to send a packet. If this setting is too strict, it is undone:
+	// see sender.allowFragments.
 	_ = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
 	if !c.Plain {
-		// A kernel that cannot is found out by glues.
+		// If the kernel lacks the option, glues finds out.
 		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
 	}
 	return nil
 }
 
-// fixes reports whether a socket bound to an address has no other that packets
-// reach it at, or leave it from. Then the kernel need not report it, nor the
-// sender set it.
+// fixes reports whether a socket bound to an address sends and receives with that address only.
+// Then the kernel need not report the address, and the sender need not set it.
 func fixes(at netip.Addr) bool {
 	at = at.Unmap()
 	return at.IsValid() && !at.IsUnspecified() && !at.IsMulticast() && !at.IsLinkLocalUnicast()
 }
 
-// setBuffer asks for a buffer of size bytes. Only the first way, which takes a
-// privilege, passes the system's maximum; the second is cut to it silently.
+// setBuffer asks for a buffer of size bytes. Only the first option, which needs a privilege, can
+// exceed the system's maximum; the second is silently limited to it.
 func setBuffer(fd, name, force, size int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, size) // Limits reports the result
 	}
 }
 
-// glues reports whether the socket receives datagrams glued together. Kernels
-// before 5.12 could, but cannot answer the question; their UDP_GRO had bugs,
-// and they go without.
+// glues reports whether the socket receives datagrams glued together. Kernels before 5.12 support
+// it but cannot report it; their UDP_GRO had bugs, so they are treated as without it.
 func glues(fd int) bool {
 	on, err := unix.GetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO)
 	return err == nil && on == 1
 }
 
-// cuts reports whether the kernel cuts a buffer into datagrams: since 4.18.
+// cuts reports whether the kernel can cut a buffer into datagrams, as it does since 4.18.
 func cuts(fd int) bool {
 	_, err := unix.GetsockoptInt(fd, unix.SOL_UDP, unix.UDP_SEGMENT)
 	return err == nil

@@ -14,22 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ownPoll is a socket that its reader waits for in an epoll of its own, on
-// behalf of [Config.Busy]. It stands in for package net's: a syscall.RawConn
-// with deadlines.
+// An ownPoll is a socket with its own epoll, in which its reader waits; it implements
+// [Config.Busy]. It replaces package net's poller: it is a syscall.RawConn with deadlines.
 //
-// The network poller parks the goroutine and has the scheduler look for other
-// work: three system calls and a few locks a wait, a tenth of what a packet in
-// lock-step costs (docs/decisions/001). Here a wait is one epoll_pwait. It has no
-// time limit, since to set and cancel a timer with each wait costs a virtual
-// machine as much as the wait: the deadline is a timer that stays set.
+// The network poller parks the goroutine and makes the scheduler look for other work. That takes
+// three system calls and a few locks for each wait, a tenth of the cost of a packet in lock-step
+// (docs/decisions/001). Here a wait is one epoll_pwait. It has no time limit, since setting and
+// cancelling a timer for each wait costs a virtual machine as much as the wait. Instead, the
+// deadline is a timer that stays set.
 type ownPoll struct {
 	fd, epoll    int
 	event, timer int // an eventfd for wakes, a timerfd for the deadline
 
-	readBy  atomic.Int64 // the deadlines, in the words of instant
+	readBy  atomic.Int64 // the deadlines, in the form that instant returns
 	writeBy atomic.Int64
-	base    time.Time          // what they count from
+	base    time.Time          // deadlines count from it
 	waiting atomic.Bool        // the reader waits, or is about to
 	ticking atomic.Bool        // the timer is set
 	events  [4]unix.EpollEvent // reader only
@@ -38,7 +37,7 @@ type ownPoll struct {
 	closed atomic.Bool
 }
 
-// Deadlines are nanoseconds since base, but for these.
+// Deadlines are nanoseconds since base, except for these values.
 const (
 	never int64 = 0
 	past  int64 = 1
@@ -58,7 +57,7 @@ func takeOver(socket *net.UDPConn) (*ownPoll, error) {
 		p.release()
 		return nil, fmt.Errorf("wait for a socket in an epoll: %w", err)
 	}
-	// The network poller would keep watching as long as this descriptor is open.
+	// The network poller would watch the descriptor as long as it is open.
 	if err := socket.Close(); err != nil {
 		p.release()
 		return nil, err
@@ -66,7 +65,7 @@ func takeOver(socket *net.UDPConn) (*ownPoll, error) {
 	return p, nil
 }
 
-// open fills p in, with a descriptor of its own for the socket fd.
+// open initializes p with its own descriptor for the socket fd.
 func (p *ownPoll) open(fd int) (err error) {
 	if p.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		return err
@@ -91,18 +90,18 @@ func (p *ownPoll) open(fd int) (err error) {
 func (p *ownPoll) release() {
 	for _, fd := range []int{p.fd, p.epoll, p.event, p.timer} {
 		if fd >= 0 {
-			_ = unix.Close(fd) // nothing was written that could be lost
+			_ = unix.Close(fd) // closing loses no written data
 		}
 	}
 }
 
-// Read calls f until it reports true, and waits in between. One goroutine at a
-// time may.
+// Read calls f until it reports true, and waits for data in between. Only one goroutine at a time
+// may call it.
 func (p *ownPoll) Read(f func(fd uintptr) bool) error {
 	return p.use(f, p.wait)
 }
 
-// Write calls f likewise, and waits for room to send.
+// Write calls f until it reports true, and waits for room to send in between.
 func (p *ownPoll) Write(f func(fd uintptr) bool) error {
 	return p.use(f, p.waitForRoom)
 }
@@ -112,8 +111,8 @@ func (p *ownPoll) Control(f func(fd uintptr)) error {
 	return p.use(func(fd uintptr) bool { f(fd); return true }, nil)
 }
 
-// use calls f until it succeeds, and wait in between with the number of f's
-// failures.
+// use calls f until it reports true. In between it calls wait with the number of times that f has
+// failed.
 func (p *ownPoll) use(f func(fd uintptr) bool, wait func(failed int) error) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -130,8 +129,8 @@ func (p *ownPoll) use(f func(fd uintptr) bool, wait func(failed int) error) erro
 	}
 }
 
-// wait returns when the socket is ready, when another deadline is set or p is
-// closed, and now and then for no reason.
+// wait returns when the socket is ready, when another deadline is set, when p is closed, and
+// sometimes for no reason.
 func (p *ownPoll) wait(int) error {
 	p.waiting.Store(true)
 	defer p.waiting.Store(false)
@@ -139,7 +138,7 @@ func (p *ownPoll) wait(int) error {
 		return os.ErrDeadlineExceeded
 	}
 	if p.closed.Load() {
-		return nil // its caller handles that
+		return nil // the caller handles that
 	}
 	n, err := unix.EpollWait(p.epoll, p.events[:], -1)
 	if err != nil && err != unix.EINTR {
@@ -149,16 +148,16 @@ func (p *ownPoll) wait(int) error {
 		switch int(e.Fd) {
 		case p.event:
 			var count [8]byte
-			_, _ = unix.Read(p.event, count[:]) // it is not empty, and if it were, no harm is done
+			_, _ = unix.Read(p.event, count[:]) // not empty here; otherwise the read would do no harm
 		case p.timer:
-			return os.ErrDeadlineExceeded // again for each wait, until another deadline is set
+			return os.ErrDeadlineExceeded // every wait returns this until another deadline is set
 		}
 	}
 	return nil
 }
 
-// waitForRoom returns when the kernel may take a datagram. It may say so and take
-// none, and must not be asked all the time.
+// waitForRoom returns when the kernel may accept a datagram. The kernel may report room and then
+// accept none, so it must not be asked continually.
 func (p *ownPoll) waitForRoom(failed int) error {
 	left := maxStall
 	if by := p.writeBy.Load(); by != never {
@@ -178,14 +177,14 @@ func (p *ownPoll) waitForRoom(failed int) error {
 	return nil
 }
 
-// SetReadDeadline bounds the reader's wait, also one that has begun.
+// SetReadDeadline bounds the reader's wait, even one that has already begun.
 func (p *ownPoll) SetReadDeadline(t time.Time) error {
 	at := p.instant(t)
 	p.readBy.Store(at)
 	if at == past && !p.waiting.Load() {
-		return nil // the reader will look before it waits
+		return nil // the reader will check before it waits
 	}
-	// Readers share the lock, so this fails only once Close has it or waits for it.
+	// Readers share the lock, so this fails only if Close holds it or waits for it.
 	if !p.mu.TryRLock() {
 		return net.ErrClosed
 	}
@@ -200,7 +199,7 @@ func (p *ownPoll) SetReadDeadline(t time.Time) error {
 	return p.setTimer(t)
 }
 
-// setTimer has the timer go off at t, or never.
+// setTimer makes the timer expire at t, or never.
 func (p *ownPoll) setTimer(t time.Time) error {
 	var spec unix.ItimerSpec
 	if !t.IsZero() {
@@ -218,7 +217,7 @@ func (p *ownPoll) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// instant puts a deadline into a number.
+// instant encodes a deadline as a number.
 func (p *ownPoll) instant(t time.Time) int64 {
 	if t.IsZero() {
 		return never
@@ -228,8 +227,8 @@ func (p *ownPoll) instant(t time.Time) int64 {
 
 // interrupt ends a wait. The caller holds mu.
 func (p *ownPoll) interrupt() {
-	one := [8]byte{1}                  // any number but 0 will do, in any byte order
-	_, _ = unix.Write(p.event, one[:]) // it fails only if it is full, and then wakes as well
+	one := [8]byte{1}                  // any number but 0 works, in any byte order
+	_, _ = unix.Write(p.event, one[:]) // fails only if the counter is full, which wakes the reader as well
 }
 
 // Close wakes the reader, and closes the socket once no call uses it.

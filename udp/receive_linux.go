@@ -17,14 +17,14 @@ import (
 type receiver struct {
 	raw      syscall.RawConn
 	pause    *pause
-	refusals *refusals             // nil unless asked for
-	local    netip.Addr            // where all datagrams come to; zero if that varies
+	refusals *refusals             // nil unless configured
+	local    netip.Addr            // the destination of all datagrams; zero if it varies
 	ready    func(fd uintptr) bool // r.try, bound once so that a call allocates nothing
 
 	in       batch
-	wanted   int       // of the present call: most messages to receive
-	deadline time.Time // of the present call
-	count    int       // the kernel's answer: messages received
+	wanted   int       // for the present call: most messages to receive
+	deadline time.Time // for the present call
+	count    int       // from the kernel: messages received
 	errno    syscall.Errno
 }
 
@@ -38,13 +38,12 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			if r.pause.expired(deadline) || woken {
-				// Perhaps something came together with the deadline, or the
-				// deadline was an old one and kept the kernel from being asked:
-				// look once more, without waiting.
+				// A datagram may have arrived together with the deadline, or the deadline was an
+				// old one and kept the kernel from being asked. Check once more, without waiting.
 				r.deadline = longAgo
 			}
 		case err != nil:
-			return 0, err // says "raw-read udp ...: use of closed network connection"
+			return 0, err // reads like "raw-read udp ...: use of closed network connection"
 		case r.count > 0:
 			if n := r.collect(ms); n > 0 || woken {
 				return n, nil
@@ -57,7 +56,7 @@ func (r *receiver) receive(ms []Message, deadline time.Time) (int, error) {
 	}
 }
 
-// prepare points the kernel at the memory for as many messages as ms has.
+// prepare gives the kernel the memory for as many messages as ms has.
 func (r *receiver) prepare(ms []Message) {
 	r.wanted = len(ms)
 	r.in.grow(len(ms))
@@ -66,16 +65,14 @@ func (r *receiver) prepare(ms []Message) {
 	}
 }
 
-// maxDrained bounds how often one call of the kernel's is tried again because
-// ICMP errors were in the way: more may come at any moment.
+// maxDrained bounds how often one receive call is repeated because of ICMP errors: more may arrive
+// at any moment.
 const maxDrained = 16
 
-// try asks the kernel for messages. It reports false if there are none and
-// waiting for some makes sense.
+// try asks the kernel for messages. It reports false if there are none and waiting makes sense.
 //
-// Datagrams are returned before refusals, whichever came first. A peer's last
-// packet may cross a repeat, which its host then refuses: that refusal must not
-// hide the packet.
+// Datagrams are returned before refusals, whichever came first. If a peer's last packet crosses a
+// repeat of ours, the peer's host refuses the repeat, and that refusal must not hide the packet.
 func (r *receiver) try(fd uintptr) bool {
 	for drained := 0; ; {
 		r.count, r.errno = receiveBatch(fd, r.in.headers[:r.wanted])
@@ -92,7 +89,7 @@ func (r *receiver) try(fd uintptr) bool {
 	}
 }
 
-// collect describes the received messages in ms, leaving out those cut short.
+// collect describes the received messages in ms, except those that were cut short.
 func (r *receiver) collect(ms []Message) int {
 	n := 0
 	for i := range r.count {
@@ -106,7 +103,7 @@ func (r *receiver) collect(ms []Message) int {
 	return n
 }
 
-// describe fills m, which has the Data that message i was received into.
+// describe fills in m, whose Data received message i.
 func (r *receiver) describe(m *Message, i int) {
 	h := &r.in.headers[i]
 	m.Data = m.Data[:h.length]

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusals keeps what ICMP said about datagrams sent earlier, until Read
-// reports it. A nil *refusals knows of none.
+// refusals keeps ICMP errors about datagrams sent earlier until Read reports them. A nil *refusals
+// has none.
 //
-// With IP_RECVERR the kernel queues each ICMP error on the socket, and also
-// fails the next send or receive with it, to any peer (ip(7)).
+// With IP_RECVERR the kernel queues each ICMP error on the socket, and also fails the next send or
+// receive with it, whichever peer it is for (ip(7)).
 type refusals struct {
 	last atomic.Pointer[net.OpError]
 }
@@ -24,7 +24,7 @@ type refusals struct {
 // known reports whether there is a refusal to take.
 func (r *refusals) known() bool { return r != nil && r.last.Load() != nil }
 
-// take returns the latest refusal not yet taken, nil if there is none.
+// take removes and returns the latest refusal, nil if there is none.
 func (r *refusals) take() error {
 	if r == nil || r.last.Load() == nil {
 		return nil
@@ -35,10 +35,9 @@ func (r *refusals) take() error {
 	return nil
 }
 
-// drain empties the socket's queue of errors and reports whether there were
-// any. A call that failed before was then perhaps not to blame, and is worth
-// another try. The queue must not be left to fill: it takes its memory from
-// the receive buffer.
+// drain empties the socket's queue of errors and reports whether there were any. If so, the call
+// that failed before may not be the cause, and is worth another try. The queue must not fill up, as
+// it takes its memory from the receive buffer.
 func (r *refusals) drain(fd uintptr) bool {
 	if r == nil {
 		return false
@@ -55,8 +54,8 @@ func (r *refusals) drain(fd uintptr) bool {
 	}
 }
 
-// nextError takes one error from a socket's queue. more is false if there was
-// none, and refusal nil if it was no refusal.
+// nextError takes one error from a socket's queue. more is false if the queue was empty. refusal is
+// nil if the error was not a refusal.
 func nextError(fd uintptr, control []byte) (refusal *net.OpError, more bool) {
 	for {
 		_, n, _, from, err := unix.Recvmsg(int(fd), nil, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
@@ -76,9 +75,8 @@ func nextError(fd uintptr, control []byte) (refusal *net.OpError, more bool) {
 	}
 }
 
-// refused reports whether control data hold a refusal: an ICMP message of type
-// 3 and code 3, or its like of IPv6 (RFC 792, RFC 4443 §3.1). Other kinds of
-// unreachable may pass within a second.
+// refused reports whether control data holds a refusal: an ICMP message of type 3 and code 3, or
+// its IPv6 equivalent (RFC 792, RFC 4443 §3.1). Other unreachable errors may pass within a second.
 func refused(b []byte) bool {
 	for {
 		level, kind, data, rest, ok := cutControl(b)

@@ -24,22 +24,22 @@ type deadlines interface {
 type sender struct {
 	socket   deadlines
 	raw      syscall.RawConn
-	pause    *pause     // to be woken when a refusal is found
-	refusals *refusals  // nil unless asked for
-	local    netip.Addr // where all datagrams leave from; zero if that varies
+	pause    *pause     // woken when a refusal is found
+	refusals *refusals  // nil unless configured
+	local    netip.Addr // the source of all datagrams; zero if it varies
 	v6       bool       // an IPv6 socket, perhaps for IPv4 peers as well
 	segments atomic.Int32
 	kernel   func(fd uintptr, headers []header) (int, syscall.Errno) // sendBatch, except in tests
 	ready    func(fd uintptr) bool                                   // s.try, bound once so that a call allocates nothing
 
-	mu          sync.Mutex // guards what follows, and the order of datagrams
+	mu          sync.Mutex // guards the fields below, and the order of datagrams
 	out         batch
-	pieces      []part // what the kernel is asked to send
-	count       int    // its answer: pieces sent
+	pieces      []part // the pieces that the kernel must send
+	count       int    // its answer: number of pieces sent
 	errno       syscall.Errno
-	hasDeadline bool // of the present call: the write deadline is set
+	hasDeadline bool // for the present call: the write deadline is set
 	cuts        bool // the kernel may fragment datagrams
-	stalled     bool // the kernel had no room for maxStall, and has taken nothing since
+	stalled     bool // the kernel had no room for maxStall, and has accepted nothing since
 }
 
 // A part is a piece of one message in a list.
@@ -48,11 +48,11 @@ type part struct {
 	message int // index
 }
 
-// A cursor is a place in a list of messages.
+// A cursor is a position in a list of messages.
 type cursor struct {
 	message int // index
 	offset  int // bytes of its Data
-	apart   int // index of a message the kernel would not cut up, or -1
+	apart   int // index of a message that the kernel does not cut up, or -1
 }
 
 func (s *sender) send(ms []Message) (int, error) {
@@ -77,7 +77,7 @@ func (s *sender) send(ms []Message) (int, error) {
 	return at.message, nil
 }
 
-// plan lists the pieces from a cursor on, as many as one call takes.
+// plan lists the pieces after a cursor, as many as one call takes.
 func (s *sender) plan(ms []Message, at cursor) {
 	s.pieces = s.pieces[:0]
 	for at.message < len(ms) && len(s.pieces) < maxBatch {
@@ -91,7 +91,7 @@ func (s *sender) plan(ms []Message, at cursor) {
 	}
 }
 
-// pass moves the cursor behind p.
+// pass moves the cursor past p.
 func (at *cursor) pass(p part, ms []Message) {
 	at.message, at.offset = p.message, p.offset+p.length
 	if at.offset >= len(ms[p.message].Data) {
@@ -99,7 +99,7 @@ func (at *cursor) pass(p part, ms []Message) {
 	}
 }
 
-// fill points the kernel at the planned pieces.
+// fill passes the planned pieces to the kernel's structures.
 func (s *sender) fill(ms []Message) {
 	s.out.grow(len(s.pieces))
 	for i, p := range s.pieces {
@@ -114,8 +114,8 @@ func (s *sender) fill(ms []Message) {
 	}
 }
 
-// push sends the pieces, or some of them: s.count, and s.errno if that is
-// none. It waits for room. Its error ends the call.
+// push sends some or all of the pieces, waiting for room. It sets s.count, and s.errno if no piece
+// was sent. Its error ends the call.
 func (s *sender) push() error {
 	s.count, s.errno = 0, 0
 	err := s.raw.Write(s.ready)
@@ -129,8 +129,8 @@ func (s *sender) push() error {
 	return err
 }
 
-// try gives the kernel the pieces. It reports false if there is no room for
-// any and waiting makes sense.
+// try passes the pieces to the kernel. It reports false if there is no room for any and waiting
+// makes sense.
 func (s *sender) try(fd uintptr) bool {
 	for again := false; ; again = true {
 		s.count, s.errno = s.kernel(fd, s.out.headers[:len(s.pieces)])
@@ -148,7 +148,7 @@ func (s *sender) try(fd uintptr) bool {
 	}
 }
 
-// setDeadline bounds the wait that follows, together with others in this call.
+// setDeadline bounds the next wait, together with the other waits of this call.
 func (s *sender) setDeadline() bool {
 	if !s.hasDeadline {
 		s.hasDeadline = s.socket.SetWriteDeadline(time.Now().Add(maxStall)) == nil
@@ -156,16 +156,16 @@ func (s *sender) setDeadline() bool {
 	return s.hasDeadline
 }
 
-// clearDeadline undoes wait at the end of a call.
+// clearDeadline removes the deadline at the end of a call.
 func (s *sender) clearDeadline() {
 	if s.hasDeadline {
 		s.hasDeadline = false
-		s.socket.SetWriteDeadline(time.Time{}) // a closed socket says so at the next send
+		s.socket.SetWriteDeadline(time.Time{}) // if the socket is closed, the next send reports it
 	}
 }
 
-// allowFragments lets datagrams leave that are longer than the path's MTU. It
-// reports whether that is new.
+// allowFragments permits datagrams longer than the path's MTU. It reports whether they were
+// forbidden before.
 func (s *sender) allowFragments() bool {
 	if s.cuts {
 		return false
@@ -176,20 +176,18 @@ func (s *sender) allowFragments() bool {
 	return err == nil && s.cuts
 }
 
-// retry decides whether the piece at the cursor, which failed, is to be sent
-// in another way.
+// retry decides whether the piece at the cursor, which failed, should be sent in another way.
 func (s *sender) retry(at *cursor) bool {
 	if s.pieces[0].segment == 0 {
 		return s.errno == unix.EMSGSIZE && s.allowFragments()
 	}
 	switch s.errno {
 	case unix.EIO:
-		// The device computes no checksums, or IPsec is in the way
-		// (net/ipv4/udp.c, udp_send_skb). It will not change its mind.
+		// The device computes no checksums, or IPsec prevents offloading (net/ipv4/udp.c,
+		// udp_send_skb). That will not change.
 		s.segments.Store(1)
 	case unix.EINVAL, unix.EMSGSIZE:
-		// On this path a segment does not fit the MTU (EINVAL before 6.14). To
-		// others it may.
+		// A segment does not fit the MTU of this path (EINVAL before 6.14). Other paths may differ.
 		at.apart = at.message
 	default:
 		return false

@@ -16,11 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Set is many sockets that one goroutine waits for, as a program does that
-// acts for thousands of clients: each has a port of its own. They have an epoll
-// of their own too, since through the one of Go's runtime each datagram would
-// wake the goroutine by itself. All memory is the Set's, not the socket's, and
-// no call allocates any for a datagram.
+// A Set is many sockets that one goroutine waits for, for a program that acts for thousands of
+// clients, each with its own port. They have their own epoll, because through that of Go's runtime
+// each datagram would wake the goroutine separately. All memory belongs to the Set rather than to
+// the sockets, and no call allocates memory for a datagram.
 //
 // All methods but Wake belong to one goroutine.
 type Set struct {
@@ -28,20 +27,20 @@ type Set struct {
 	epoll   int
 	wake    int // an eventfd
 	woken   atomic.Bool
-	cuts    bool // the kernel cuts messages up, and no device has refused to
+	cuts    bool // the kernel cuts up messages, and no device has refused to
 	coarse  bool // the kernel waits for whole milliseconds only
 	events  []unix.EpollEvent
 	members []*Member // by descriptor
 	ready   []*Member
-	name    unix.RawSockaddrInet6 // of the present call
-	nameLen uint32                // of the present call
-	in      batch                 // of a bulk Read
-	out     batch                 // of a Write that is to be cut up
-	ms      []Message             // what Read returns
+	name    unix.RawSockaddrInet6 // for the present call
+	nameLen uint32                // for the present call
+	in      batch                 // for a bulk Read
+	out     batch                 // for a Write that is cut up
+	ms      []Message             // returned by Read
 }
 
-// maxBulk is how many messages one Read receives from a peer that sends many
-// datagrams at once, each of up to 64 KiB.
+// maxBulk is how many messages one Read receives from a peer that sends many datagrams at once.
+// Each has up to 64 KiB.
 const maxBulk = 8
 
 // NewSet returns a Set without members.
@@ -72,13 +71,13 @@ func NewSet(c SetConfig) (*Set, error) {
 	return s, nil
 }
 
-// watch has Wait report a descriptor.
+// watch makes Wait report a descriptor.
 func (s *Set) watch(fd int) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &event))
 }
 
-// Close closes all members too.
+// Close closes the Set and all its members.
 func (s *Set) Close() error {
 	for _, m := range s.members {
 		if m != nil {
@@ -88,9 +87,8 @@ func (s *Set) Close() error {
 	return errors.Join(unix.Close(s.wake), unix.Close(s.epoll))
 }
 
-// Open opens a socket to send to peer from. The kernel gives it a port at the
-// first Write. Its error wraps syscall.EMFILE where the process may have no
-// more descriptors.
+// Open opens a socket for sending to peer. The kernel assigns its port at the first Write. The
+// error wraps syscall.EMFILE if the process may not open more descriptors.
 func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 	peer = unmapped(peer)
 	family := unix.AF_INET6
@@ -113,8 +111,8 @@ func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 	return m, nil
 }
 
-// prepare sets a new socket's options. Sockets for single datagrams have what
-// the system gives: each call saved counts where a transfer is one packet.
+// prepare sets a new socket's options. Sockets for single datagrams keep the system's defaults,
+// because each saved call counts if a transfer is one packet.
 func (s *Set) prepare(fd, family int) error {
 	level, option := unix.SOL_IP, unix.IP_RECVERR
 	if family == unix.AF_INET6 {
@@ -129,15 +127,14 @@ func (s *Set) prepare(fd, family int) error {
 		setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, buffer)
 	}
 	if s.config.Bulk {
-		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1) // without it, they come one by one
+		_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1) // without it, datagrams are received one by one
 	}
 	return nil
 }
 
-// Wait waits until members have something to Read, deadline has passed (zero
-// is never), or Wake was called, and returns the members that have. The result
-// is valid until the next Wait. A member that was not read to its end is
-// reported again.
+// Wait waits until members have something to Read, deadline has passed (zero is never), or Wake was
+// called. It returns the members with something to read. The result is valid until the next Wait. A
+// member that was not fully read is returned again.
 func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	n, errno := s.poll(deadline)
 	if errno != 0 && errno != unix.EINTR {
@@ -158,7 +155,7 @@ func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	return s.ready, nil
 }
 
-// poll asks the epoll for events.
+// poll waits for events of the epoll.
 func (s *Set) poll(deadline time.Time) (n int, errno syscall.Errno) {
 	events := uintptr(unsafe.Pointer(unsafe.SliceData(s.events)))
 	if !later(deadline) {
@@ -176,7 +173,7 @@ func (s *Set) poll(deadline time.Time) (n int, errno syscall.Errno) {
 		if errno != unix.ENOSYS && errno != unix.EPERM {
 			return count(r, errno), errno
 		}
-		s.coarse = true // before Linux 5.11, or in an old container's filter
+		s.coarse = true // before Linux 5.11, or if an old container's filter forbids the call
 	}
 	milliseconds := -1
 	if !deadline.IsZero() {
@@ -193,8 +190,7 @@ func count(r uintptr, errno syscall.Errno) int {
 	return int(r)
 }
 
-// Wake ends the present Wait, or else the next. Any goroutine may call it,
-// until Close.
+// Wake ends the present Wait, or else the next one. Any goroutine may call it until Close.
 func (s *Set) Wake() {
 	if s.woken.CompareAndSwap(false, true) {
 		one := binary.NativeEndian.AppendUint64(nil, 1)
@@ -202,7 +198,7 @@ func (s *Set) Wake() {
 	}
 }
 
-// rearm makes ready for another Wake.
+// rearm prepares for another Wake.
 func (s *Set) rearm() {
 	var b [8]byte
 	_, _ = unix.Read(s.wake, b[:])
@@ -211,7 +207,7 @@ func (s *Set) rearm() {
 
 // A Member is one socket of a [Set].
 type Member struct {
-	// Tag is the owner's, to know the member by.
+	// Tag identifies the member for its owner.
 	Tag int
 
 	set       *Set
@@ -227,12 +223,12 @@ func (m *Member) Close() {
 		return
 	}
 	m.set.members[m.fd] = nil
-	_ = unix.Close(m.fd) // also takes it from the epoll
+	_ = unix.Close(m.fd) // also removes it from the epoll
 	m.fd = -1
 }
 
-// Connect has the socket send to peer from now on, and receive from it alone.
-// To all others the kernel answers that the port is closed.
+// Connect makes the socket send to peer from now on, and receive from peer alone. The kernel
+// answers all others that the port is closed.
 func (m *Member) Connect(peer netip.AddrPort) error {
 	m.peer = unmapped(peer)
 	n := m.set.setName(m.peer)
@@ -244,10 +240,10 @@ func (m *Member) Connect(peer netip.AddrPort) error {
 	return nil
 }
 
-// SetPeer has the socket send to peer from now on. It still receives from all.
+// SetPeer makes the socket send to peer from now on. It still receives from all peers.
 func (m *Member) SetPeer(peer netip.AddrPort) { m.peer = unmapped(peer) }
 
-// setName puts an address where the kernel reads it, and returns its length.
+// setName stores an address where the kernel reads it, and returns its length.
 func (s *Set) setName(peer netip.AddrPort) uintptr {
 	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&s.name.Port))[:], peer.Port())
 	if peer.Addr().Is4() {
@@ -271,15 +267,14 @@ func (s *Set) peerName() netip.AddrPort {
 	return netip.AddrPortFrom(fromKernel(s.name.Addr, s.name.Scope_id), port)
 }
 
-// Read returns what has come, without waiting: nothing if nothing has. The
-// messages are good until the next Read of any member. Its error wraps a
-// syscall.Errno. Where a host says that the port is closed, that is ECONNREFUSED
-// in a *net.OpError whose Addr is where the datagram went to; it is returned
-// after all received messages, one a call.
+// Read returns the messages that have arrived, without waiting; there may be none. The messages are
+// valid until the next Read of any member. The error wraps a syscall.Errno. If a host reports that
+// the port is closed, it is ECONNREFUSED in a *net.OpError whose Addr is the destination of the
+// datagram; Read returns such errors after all received messages, one in each call.
 func (m *Member) Read() ([]Message, error) {
 	n, errno := m.receive()
 	if failed(errno) {
-		m.failed = true // and what has come is behind the error
+		m.failed = true // received datagrams are queued behind the error
 		n, errno = m.receive()
 	}
 	if errno == 0 {
@@ -296,14 +291,14 @@ func (m *Member) Read() ([]Message, error) {
 	return nil, transient(errno)
 }
 
-// failed reports whether a call went wrong, perhaps because of an ICMP error,
-// which the kernel returns once, from the next call. The error itself stays in
-// its queue, and Wait reports the member, until refused takes it.
+// failed reports whether a call failed, perhaps because of an ICMP error, which the kernel returns
+// once, from the next call. The error itself stays in the queue, and Wait returns the member, until
+// refused takes it.
 func failed(errno syscall.Errno) bool {
 	return errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR
 }
 
-// receive reads a message, or with Bulk as many as one call takes.
+// receive reads one message, or with Bulk as many as one call takes.
 func (m *Member) receive() (int, syscall.Errno) {
 	if m.set.config.Bulk {
 		return m.readMany()
@@ -311,17 +306,17 @@ func (m *Member) receive() (int, syscall.Errno) {
 	return m.readOne()
 }
 
-// transient returns the errors that are more than a datagram lost.
+// transient drops errors that mean no more than a lost datagram, and returns others.
 func transient(errno syscall.Errno) error {
 	switch errno {
 	case unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EMSGSIZE, unix.EPROTO, unix.ENOBUFS, unix.ENOMEM:
-		return nil // what ICMP says of a moment, or memory that comes again
+		return nil // temporary ICMP errors, or memory that will be available again
 	}
 	return errno
 }
 
-// refused takes the next refusal from the queue of ICMP errors, nil if there is
-// none. Wait reports the member again as long as there are more errors.
+// refused takes the next refusal from the queue of ICMP errors, nil if there is none. Wait returns
+// the member again while there are more errors.
 func (m *Member) refused() error {
 	control := make([]byte, 256)
 	for {
@@ -376,12 +371,10 @@ func (m *Member) readMany() (int, syscall.Errno) {
 	return n, errno
 }
 
-// Write sends a datagram or, with a segment above zero, datagrams of that many
-// bytes, of which the last may be shorter. A datagram that the kernel has no
-// room for is lost, as on any network, except that the first Write of a member
-// says EAGAIN where the system has no port left for it. Its error is a
-// syscall.Errno, and never an ICMP error of an earlier datagram: Read reports
-// those.
+// Write sends a datagram or, with a segment above zero, datagrams of that many bytes; the last one
+// may be shorter. A datagram for which the kernel has no room is lost, as on any network. But the
+// first Write of a member returns EAGAIN if the system has no port left for it. The error is a
+// syscall.Errno, and never an ICMP error about an earlier datagram: Read returns those.
 func (m *Member) Write(b []byte, segment int) error {
 	for segment > 0 && len(b) > segment {
 		n, errno := m.writeCut(b, segment)
@@ -396,7 +389,7 @@ func (m *Member) Write(b []byte, segment int) error {
 	return m.explain(m.writeOne(b))
 }
 
-// explain returns an error of a send that its caller should know of.
+// explain returns the errors of a send that the caller should handle.
 func (m *Member) explain(errno syscall.Errno) error {
 	switch errno {
 	case 0:
@@ -429,8 +422,7 @@ func (m *Member) send(b []byte) syscall.Errno {
 	return errno
 }
 
-// writeCut sends the first piece of b that one call takes, and returns its
-// length.
+// writeCut sends the first piece of b that fits one call, and returns its length.
 func (m *Member) writeCut(b []byte, segment int) (int, syscall.Errno) {
 	s := m.set
 	whole := min(maxSegments, maxPayload/segment)
@@ -452,8 +444,8 @@ func (m *Member) writeCut(b []byte, segment int) (int, syscall.Errno) {
 	}
 	switch errno {
 	case unix.EIO, unix.EINVAL, unix.EMSGSIZE, unix.EOPNOTSUPP:
-		// The device computes no checksums, a segment does not fit the path,
-		// or the kernel is old. All members have the same path.
+		// The device computes no checksums, a segment does not fit the path, or the kernel is old.
+		// All members have the same path.
 		s.cuts = false
 		return segment, m.writeOne(b[:segment])
 	}

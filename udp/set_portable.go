@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A Set is many sockets that one goroutine waits for, as a program does that
-// acts for thousands of clients: each has a port of its own. On this path each
-// has a goroutine too, which hands over what comes.
+// A Set is many sockets that one goroutine waits for, for a program that acts for thousands of
+// clients, each with its own port. On this path each socket also has a goroutine that receives its
+// datagrams.
 //
 // All methods but Wake belong to one goroutine.
 type Set struct {
@@ -23,13 +23,13 @@ type Set struct {
 	timer    *time.Timer
 	members  map[*Member]struct{}
 	ready    []*Member
-	lent     []*[]byte // what the messages of the present Wait lie in
+	lent     []*[]byte // memory of the messages of the present Wait
 }
 
 // maxArrivals is how many datagrams wait between the readers and the owner.
 const maxArrivals = 256
 
-// An arrival is a datagram that has come.
+// An arrival is a datagram that was received.
 type arrival struct {
 	member *Member
 	peer   netip.AddrPort
@@ -54,7 +54,7 @@ func NewSet(c SetConfig) (*Set, error) {
 	return s, nil
 }
 
-// Close closes all members too.
+// Close closes the Set and all its members.
 func (s *Set) Close() error {
 	for m := range s.members {
 		m.Close()
@@ -64,8 +64,8 @@ func (s *Set) Close() error {
 	return nil
 }
 
-// Open opens a socket to send to peer from. Its error wraps syscall.EMFILE
-// where the process may have no more descriptors.
+// Open opens a socket for sending to peer. The error wraps syscall.EMFILE if the process may not
+// open more descriptors.
 func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 	peer = unmapped(peer)
 	from := netip.IPv6Unspecified()
@@ -82,9 +82,8 @@ func (s *Set) Open(peer netip.AddrPort) (*Member, error) {
 	return m, nil
 }
 
-// Wait waits until members have something to Read, deadline has passed (zero
-// is never), or Wake was called, and returns the members that have. The result
-// is valid until the next Wait.
+// Wait waits until members have something to Read, deadline has passed (zero is never), or Wake was
+// called. It returns the members with something to read. The result is valid until the next Wait.
 func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	s.reclaim()
 	if later(deadline) {
@@ -112,7 +111,7 @@ func (s *Set) Wait(deadline time.Time) ([]*Member, error) {
 	return s.ready, nil
 }
 
-// reclaim takes back the memory of the Wait before.
+// reclaim frees the memory of the previous Wait.
 func (s *Set) reclaim() {
 	for _, b := range s.lent {
 		s.memory.Put(b)
@@ -123,7 +122,7 @@ func (s *Set) reclaim() {
 	s.lent, s.ready = s.lent[:0], s.ready[:0]
 }
 
-// take gives an arrival to its member.
+// take passes an arrival to its member.
 func (s *Set) take(a arrival) {
 	m := a.member
 	if a.memory != nil {
@@ -142,7 +141,7 @@ func (s *Set) take(a arrival) {
 	m.ms = append(m.ms, Message{Peer: a.peer, Data: (*a.memory)[:a.length]})
 }
 
-// Wake ends the present Wait, or else the next. Any goroutine may call it.
+// Wake ends the present Wait, or else the next one. Any goroutine may call it.
 func (s *Set) Wake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -152,7 +151,7 @@ func (s *Set) Wake() {
 
 // A Member is one socket of a [Set].
 type Member struct {
-	// Tag is the owner's, to know the member by.
+	// Tag identifies the member for its owner.
 	Tag int
 
 	set       *Set
@@ -160,13 +159,13 @@ type Member struct {
 	peer      netip.AddrPort
 	connected bool
 	closed    chan struct{}
-	ms        []Message // come in the present Wait
-	taken     int       // of those, read
+	ms        []Message // received in the present Wait
+	taken     int       // number of them returned by Read
 	err       error
 	out       [1]Message
 }
 
-// read hands over what comes, until the socket is closed.
+// read receives datagrams and passes them on, until the socket is closed.
 func (m *Member) read() {
 	for {
 		memory := m.set.memory.Get().(*[]byte)
@@ -198,28 +197,28 @@ func (m *Member) Close() {
 	}
 	delete(m.set.members, m)
 	close(m.closed)
-	_ = m.conn.Close() // only a second time would fail
+	_ = m.conn.Close() // only a second Close would fail
 }
 
-// Connect has the socket send to peer from now on, and receive from it alone.
+// Connect makes the socket send to peer from now on, and receive from peer alone.
 func (m *Member) Connect(peer netip.AddrPort) error {
 	m.peer, m.connected = unmapped(peer), true
 	return nil
 }
 
-// SetPeer has the socket send to peer from now on. It still receives from all.
+// SetPeer makes the socket send to peer from now on. It still receives from all peers.
 func (m *Member) SetPeer(peer netip.AddrPort) { m.peer = unmapped(peer) }
 
-// Read returns what has come, without waiting: nothing if nothing has. The
-// messages are good until the next Wait.
+// Read returns the messages that have arrived, without waiting; there may be none. The messages are
+// valid until the next Wait.
 func (m *Member) Read() ([]Message, error) {
 	ms := m.ms[m.taken:]
 	m.taken = len(m.ms)
 	return ms, m.err
 }
 
-// Write sends a datagram or, with a segment above zero, datagrams of that many
-// bytes, of which the last may be shorter.
+// Write sends a datagram or, with a segment above zero, datagrams of that many bytes; the last one
+// may be shorter.
 func (m *Member) Write(b []byte, segment int) error {
 	m.out[0] = Message{Peer: m.peer, Data: b, Segment: segment}
 	_, err := m.conn.Write(m.out[:])

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// zones names the interfaces that link-local addresses belong to. Package net
-// knows them too, but does not export them.
+// zones maps the interfaces of link-local addresses. Package net has such a table too, but does not
+// export it.
 var zones zoneTable
 
-// A zoneTable remembers the host's interfaces, since asking the kernel takes
-// several calls and packets come in thousands.
+// A zoneTable caches the host's interfaces, since asking the kernel takes several calls and there
+// are thousands of packets.
 type zoneTable struct {
 	mu      sync.Mutex
 	read    time.Time
 	names   map[uint32]string
 	indexes map[string]uint32
-	kept    []netip.Addr // an address per zone: netip forgets the names of zones not in use
+	kept    []netip.Addr // one address per zone: netip forgets the names of unused zones
 }
 
 const zoneLife = time.Minute // how long a renamed interface may go unnoticed
@@ -37,8 +37,8 @@ func (t *zoneTable) name(index uint32) string {
 	return strconv.FormatUint(uint64(index), 10)
 }
 
-// index returns the index of the named interface, zero for none. A number
-// stands for itself.
+// index returns the index of the named interface, zero if there is none. A name that is a number is
+// the index itself.
 func (t *zoneTable) index(name string) uint32 {
 	if name == "" {
 		return 0
@@ -51,12 +51,12 @@ func (t *zoneTable) index(name string) uint32 {
 	}
 	index, err := strconv.ParseUint(name, 10, 32)
 	if err != nil {
-		return 0 // the kernel answers EINVAL
+		return 0 // the kernel then returns EINVAL
 	}
 	return uint32(index)
 }
 
-// refresh reads the host's interfaces again if that was long ago.
+// refresh reads the host's interfaces again if the last time was long ago.
 func (t *zoneTable) refresh() {
 	if !t.read.IsZero() && time.Since(t.read) < zoneLife {
 		return
@@ -64,7 +64,7 @@ func (t *zoneTable) refresh() {
 	t.read = time.Now()
 	interfaces, err := net.Interfaces()
 	if err != nil {
-		return // what was known serves another while
+		return // keep using the known interfaces for another while
 	}
 	t.names = make(map[uint32]string, len(interfaces))
 	t.indexes = make(map[string]uint32, len(interfaces))

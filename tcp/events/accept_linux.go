@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// acceptBatch is how many connections are accepted in a round, so that others have
-	// their turn.
+	// acceptBatch is how many connections are accepted in a round, so that the others get their
+	// turn.
 	acceptBatch = 64
 
-	// listenSlot stands for the listening socket.
+	// listenSlot is the slot of the listening socket.
 	listenSlot = 1<<32 - 1
 )
 
@@ -31,7 +31,7 @@ func (l *loop) listen(on bool) error {
 	if l.listens == on {
 		return nil
 	}
-	op := unix.EPOLL_CTL_DEL // explicitly, as another process may have the socket
+	op := unix.EPOLL_CTL_DEL // explicitly, because another process may have the socket
 	if on {
 		op = unix.EPOLL_CTL_ADD
 	}
@@ -42,7 +42,7 @@ func (l *loop) listen(on bool) error {
 	return nil
 }
 
-// accept accepts connections that wait.
+// accept accepts waiting connections.
 func (l *loop) accept() {
 	for range acceptBatch {
 		if !l.takePlace() {
@@ -69,8 +69,8 @@ func (l *loop) accept() {
 	}
 }
 
-// takePlace takes a place for a connection before it is accepted. If there is none, the
-// listening socket leaves the epoll until there is.
+// takePlace takes a place for a connection before it is accepted. If there is no place, it removes
+// the listening socket from the epoll until there is one.
 func (l *loop) takePlace() bool {
 	g := l.s.Gate
 	if g.Places == nil || g.Refuse {
@@ -82,14 +82,14 @@ func (l *loop) takePlace() bool {
 			l.full.Store(false)
 			return true
 		default:
-			l.full.Store(true) // a place that is free from now on wakes the loop
+			l.full.Store(true) // a place that becomes free from now on wakes the loop
 		}
 	}
 	_ = l.listen(false)
 	return false
 }
 
-// notAccepted handles an error of accepting.
+// notAccepted handles an error from accepting.
 func (l *loop) notAccepted(errno syscall.Errno) {
 	g := l.s.Gate
 	if !g.Refuse {
@@ -118,7 +118,7 @@ func (l *loop) notAccepted(errno syscall.Errno) {
 	}
 }
 
-// endAccept accepts no more.
+// endAccept ends accepting.
 func (l *loop) endAccept(err error) {
 	_ = l.listen(false)
 	l.accepts = false

@@ -1,4 +1,4 @@
-// Package events serves connections by calls of a function that never waits.
+// Package events serves connections by calling a function that never waits.
 //
 // With a [Handler] as its Driver, a tcp.Server
 // (https://pkg.go.dev/github.com/haul-project/haul/tcp) has no goroutine for each
@@ -13,14 +13,13 @@
 //	}}
 //	err := s.ListenAndServe(ctx, ":7")
 //
-// This is for programs that never wait for something else before they answer: another
-// server, a disk, a lock that is held for long. All connections of a loop wait meanwhile.
-// Other programs need tcp.Server.Handle.
+// It is for programs that do not wait for anything else before they answer, such as another server,
+// a disk, or a lock that is held for long: all connections of a loop would wait meanwhile. Other
+// programs need tcp.Server.Handle.
 //
-// The limits and times of the server, its PROXY headers, Counters, Peers and Halt are the
-// same for both. The hooks of the server, such as Refused, are called by a loop too, and
-// must not wait. With TLS, and on other systems than Linux, each connection has a
-// goroutine that calls OnData.
+// The limits and times of the server, its PROXY headers, Counters, Peers and Halt work the same
+// with both. Loops also call the hooks of the server, such as Refused, so these must not wait. With
+// TLS, and on systems other than Linux, each connection has a goroutine that calls OnData.
 //
 // # Stability
 //

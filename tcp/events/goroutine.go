@@ -13,27 +13,27 @@ import (
 	"github.com/haul-project/haul/tcp/internal/flow"
 )
 
-// bufferSize is how much is received at once, and written before it is sent.
+// bufferSize is how much is received at once, and how much is collected before it is sent.
 const bufferSize = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// A caller serves a connection by OnData on a goroutine of its own: with TLS, and on systems
-// without loops.
+// A caller serves a connection with OnData on its own goroutine: with TLS, and on systems without
+// loops.
 type caller struct {
 	handler *Handler
 	nc      net.Conn
-	h       drive.Handle // nc, or what is below its TLS
+	h       drive.Handle // nc, or the connection below its TLS
 	e       Conn
 }
 
-// Call and Send make it a flow.Driver.
+// Call and Send implement flow.Driver.
 func (k *caller) Call(data []byte) int { return k.handler.call(&k.e, data) }
 
-// Send waits until all is sent.
+// Send waits until everything is sent.
 func (k *caller) Send(b []byte, last bool) (int, error) { return k.nc.Write(b) }
 
-// Serve serves a connection by calls of OnData, until it ends. The server calls it.
+// Serve serves a connection by calling OnData until it ends. The server calls Serve.
 func (h *Handler) Serve(nc net.Conn, handle drive.Handle, c *conns.Conn) {
 	k := &caller{handler: h, nc: nc, h: handle}
 	k.e.d, k.e.c, k.e.h, k.e.max = k, c, handle, h.limits()
@@ -72,8 +72,8 @@ func (k *caller) turn(data []byte) (flow.Next, error) {
 	return k.e.flow.Turn(data, &scratch, k, *k.e.max)
 }
 
-// turnReceived waits for bytes, and has the handler use them. An idle connection has no
-// buffer, except with TLS, and ends when the server does.
+// turnReceived waits for bytes, and lets the handler use them. An idle connection has no buffer,
+// except with TLS, and ends when the server does.
 func (k *caller) turnReceived() (flow.Next, error) {
 	isTLS := k.nc != net.Conn(k.h)
 	if !isTLS {
@@ -95,12 +95,12 @@ func (k *caller) turnReceived() (flow.Next, error) {
 	return k.turn(b[:n])
 }
 
-// read reads, and notes the end of what the client sends. If it is idle, it does not wait
-// once the server ends.
+// read reads, and records the end of the client's data. If idle is set, it does not wait once the
+// server ends.
 func (k *caller) read(b []byte, idle bool) (int, error) {
 	c := k.e.c
 	c.SetIdle(idle)
-	drains := idle && k.e.Draining() // the server may have looked before the call of SetIdle
+	drains := idle && k.e.Draining() // the server may have checked before the call of SetIdle
 	if drains {
 		_ = k.h.SetReadDeadline(time.Unix(1, 0))
 	}

@@ -30,7 +30,7 @@ func (h *Handler) NewLoop(s *drive.Socket) (drive.Loop, error) {
 	return l, nil
 }
 
-// Close gives back the epoll.
+// Close closes the epoll.
 func (l *loop) Close() { _ = l.poll.Close() }
 
 // PlaceFree wakes the loop if it waits for a place for a connection.
@@ -40,7 +40,7 @@ func (l *loop) PlaceFree() {
 	}
 }
 
-// Run is the loop's goroutine.
+// Run runs the loop.
 func (l *loop) Run() {
 	over := false
 	defer func() {
@@ -62,7 +62,7 @@ func (l *loop) Run() {
 			l.Close()
 			return
 		}
-		runtime.Gosched() // meanwhile more may arrive
+		runtime.Gosched() // more events may arrive meanwhile
 		l.n = l.poll.Wait()
 	}
 }
@@ -75,8 +75,8 @@ func (l *loop) handle() {
 		if slot == listenSlot {
 			l.accept()
 		} else if e := l.table[slot]; e != nil {
-			// The slot may have changed hands since the event. Then there is nothing to
-			// read, or no more room.
+			// The slot may have been reused since the event. Then there is nothing to read, or no
+			// more room.
 			e.ready = e.ready || events&^unix.EPOLLOUT != 0
 			e.closed = e.closed || events&^(unix.EPOLLIN|unix.EPOLLOUT) != 0
 			l.serve(e)
@@ -88,7 +88,7 @@ func (l *loop) handle() {
 	for len(l.batch) > 0 {
 		last := len(l.batch) - 1
 		e := l.batch[last]
-		l.batch[last] = nil // so that it is not kept when it has ended
+		l.batch[last] = nil // so that it is not kept after its end
 		l.batch = l.batch[:last]
 		if e.queued = false; e.next != flow.Over {
 			l.serve(e)
@@ -96,7 +96,7 @@ func (l *loop) handle() {
 	}
 }
 
-// attend handles what others have changed.
+// attend handles changes by other goroutines.
 func (l *loop) attend() {
 	if l.s.Gate.Draining() {
 		l.drain()
@@ -114,8 +114,8 @@ func (l *loop) attend() {
 	}
 }
 
-// drain begins the end. Connections without a request are closed then, and after lastCall
-// those of clients that have sent nothing.
+// drain begins the end. It closes connections without a request, and after lastCall also those of
+// clients that have sent nothing.
 func (l *loop) drain() {
 	switch {
 	case !l.idleEnded:

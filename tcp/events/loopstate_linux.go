@@ -8,14 +8,14 @@ import (
 	"github.com/haul-project/haul/tcp/internal/flow"
 )
 
-// A loopState is what a loop knows of a connection.
+// A loopState is a loop's state for a connection.
 type loopState struct {
 	next   flow.Next // what it waits for
-	slot   uint32    // of the loop's table
+	slot   uint32    // index in the loop's table
 	ready  bool      // there may be bytes to read
-	closed bool      // the kernel has reported an end or urgent data: read until there is nothing
+	closed bool      // the kernel has reported an end or urgent data: read until nothing is left
 	queued bool      // in the loop's list for its next round
-	header bool      // its PROXY header is to come
+	header bool      // its PROXY header is still to come
 
-	late *time.Timer // lingers: ends it. It is over for the program, and what its client still sends is discarded
+	late *time.Timer // while the connection lingers: ends it. The program is done with it, and further bytes of the client are discarded
 }

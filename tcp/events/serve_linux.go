@@ -23,13 +23,13 @@ const (
 	// receiveSize is how much is received at once from a connection.
 	receiveSize = 64 << 10
 
-	// connEvents are those of a connection.
+	// connEvents are the epoll events of a connection.
 	connEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET
 )
 
-// A loop serves all connections of one listening socket by calls of [Handler.OnData]. It has
-// an epoll, in which all descriptors are edge-triggered but the listening one. The goroutine
-// waits for the epoll in Go's poller, so a loop that has nothing to do holds no thread.
+// A loop serves all connections of one listening socket by calling [Handler.OnData]. It has an
+// epoll, in which all descriptors except the listening one are edge-triggered. The goroutine waits
+// for the epoll in Go's poller, so an idle loop holds no thread.
 type loop struct {
 	handler *Handler
 	s       *drive.Socket
@@ -38,33 +38,33 @@ type loop struct {
 
 	poll *rawsock.Epoll
 
-	woken atomic.Bool // attend has something to do
-	full  atomic.Bool // it waits for a place for a connection
+	woken atomic.Bool // attend has work to do
+	full  atomic.Bool // the loop waits for a place for a connection
 
-	// Of the loop's goroutine. A handler may end that by runtime.Goexit, and the next one
-	// continues here.
-	n, at   int     // events, and the next one to handle
-	ready   []*Conn // to be served in the next round
-	batch   []*Conn // of the present round
-	current *Conn   // whose handler runs
+	// The loop's goroutine owns the fields below. A handler may end it with runtime.Goexit, and the
+	// next one continues with them.
+	n, at   int     // number of events, and index of the next one to handle
+	ready   []*Conn // to serve in the next round
+	batch   []*Conn // being served in this round
+	current *Conn   // the connection whose handler runs
 
 	table []*Conn  // by slot
 	free  []uint32 // slots
 	conns int
 
-	in  []byte // for what is received, while nothing is held
-	out []byte // scratch, for what a handler writes
+	in  []byte // receive buffer for connections that hold nothing
+	out []byte // scratch memory for the handlers' writes
 
-	listens   bool          // the epoll has the listening socket
+	listens   bool          // the listening socket is in the epoll
 	accepts   bool          // it accepts, or will again
-	delay     time.Duration // after it could not
-	idleEnded bool          // the end has begun: no connection stays idle
-	lateEnded bool          // nor one that has sent nothing
+	delay     time.Duration // of the latest wait after accepting failed
+	idleEnded bool          // the end has begun: connections no longer stay idle
+	lateEnded bool          // connections that have sent nothing end as well
 	drainedAt time.Time
-	firstLook bool // data is there when a connection is accepted
+	firstLook bool // data is already there when a connection is accepted
 }
 
-// Wake has the loop attend to what another goroutine has changed.
+// Wake makes the loop handle a change by another goroutine.
 func (l *loop) Wake() {
 	l.woken.Store(true)
 	l.poll.Wake()
@@ -91,7 +91,7 @@ func (l *loop) guard(e *Conn, returned *bool) {
 	}
 }
 
-// advance serves a connection as far as that needs no other event.
+// advance serves a connection until it needs another event.
 func (l *loop) advance(e *Conn) {
 	if e.late != nil {
 		l.discard(e)
@@ -121,13 +121,13 @@ func (l *loop) turn(e *Conn, data []byte) (flow.Next, error) {
 	return e.flow.Turn(data, &l.out, l, *l.max)
 }
 
-// Call and Send make it a flow.Driver, for the current connection.
+// Call and Send implement flow.Driver for the current connection.
 func (l *loop) Call(data []byte) int { return l.handler.call(l.current, data) }
 
-// Send sends what there is room for.
+// Send sends as many bytes as there is room for.
 func (l *loop) Send(b []byte, last bool) (int, error) { return l.current.c.TrySend(b, last) }
 
-// receive receives once, and has the handler use what there is.
+// receive receives once, and lets the handler use the bytes held.
 func (l *loop) receive(e *Conn) (flow.Next, error) {
 	c := e.c
 	holds := e.flow.Holds()
@@ -167,7 +167,7 @@ func (l *loop) receive(e *Conn) (flow.Next, error) {
 	return l.turn(e, data)
 }
 
-// readHeader reads a PROXY header, and then serves what is behind it.
+// readHeader reads a PROXY header, and then serves the bytes after it.
 func (l *loop) readHeader(e *Conn, data []byte) (flow.Next, error) {
 	h, n, err := proxy.Parse(data)
 	if errors.Is(err, proxy.ErrShort) {
@@ -188,14 +188,14 @@ func (l *loop) readHeader(e *Conn, data []byte) (flow.Next, error) {
 		return next, err
 	}
 	e.c.Heard()
-	if next != flow.Idle { // the greeting has not left
+	if next != flow.Idle { // the greeting is not sent yet
 		e.flow.Hold(rest)
 		return next, nil
 	}
 	return l.turn(e, rest)
 }
 
-// schedule notes what a connection waits for, and ends it if that is nothing.
+// schedule records what a connection waits for, and ends it if it waits for nothing.
 func (l *loop) schedule(e *Conn, next flow.Next, err error) {
 	e.next = next
 	idle := next == flow.Idle
@@ -212,7 +212,7 @@ func (l *loop) schedule(e *Conn, next flow.Next, err error) {
 	e.c.SetIdle(idle)
 }
 
-// queue has a connection served in the next round.
+// queue schedules a connection for the next round.
 func (l *loop) queue(e *Conn) {
 	if !e.queued {
 		e.queued = true
@@ -220,7 +220,7 @@ func (l *loop) queue(e *Conn) {
 	}
 }
 
-// admit lets a connection in. Its handler is then called for the first time.
+// admit admits a connection, and calls its handler for the first time.
 func (l *loop) admit(e *Conn, client netip.Addr) bool {
 	if err := l.s.Gate.Check(e.c, client); err != nil {
 		l.reject(e, err)
@@ -231,19 +231,19 @@ func (l *loop) admit(e *Conn, client netip.Addr) bool {
 	return true
 }
 
-// reject ends a connection that the handler does not get.
+// reject ends a connection before the handler gets it.
 func (l *loop) reject(e *Conn, err error) {
-	defer l.remove(e) // also if the program's function panics
+	defer l.remove(e) // even if the program's function panics
 	l.s.Reject(e.c, e.handle(), err)
 }
 
-// finish ends a connection, and reports to the program why.
+// finish ends a connection, and reports the reason to the program.
 func (l *loop) finish(e *Conn, err error) {
-	if e.late != nil { // which the program knows
+	if e.late != nil { // the program already knows
 		l.remove(e)
 		return
 	}
-	if why := e.c.Ended(); why != nil { // what a call returned is a consequence
+	if why := e.c.Ended(); why != nil { // the error of a call is only a consequence
 		err = why
 	}
 	if e.header {
@@ -254,15 +254,15 @@ func (l *loop) finish(e *Conn, err error) {
 	if l.hasUnread(e, err) {
 		l.linger(e)
 	} else {
-		defer l.remove(e) // also if OnEnd calls runtime.Goexit
+		defer l.remove(e) // even if OnEnd calls runtime.Goexit
 	}
 	l.handler.end(e, err)
 }
 
-// hasUnread reports whether the client of a connection that the server ends has sent more
-// than was used. A close would then be a reset, and the kernel would discard the last answer
-// (RFC 1122, section 4.2.2.13). A handler's close pays no system call for the answer: bytes
-// that came during its turn are not seen.
+// hasUnread reports whether the client of a connection that the server ends has sent bytes that
+// were not used. Closing would then send a reset, and the kernel would discard the last answer (RFC
+// 1122, section 4.2.2.13). If a handler closes, no system call is spent on the check, so bytes that
+// arrived during its turn are missed.
 func (l *loop) hasUnread(e *Conn, err error) bool {
 	switch {
 	case e.c.Ended() != nil || e.flow.Ended():
@@ -273,8 +273,8 @@ func (l *loop) hasUnread(e *Conn, err error) bool {
 	return errors.Is(err, conns.ErrDraining) && rawsock.Readable(e.c.FD)
 }
 
-// linger ends sending, and keeps a connection until its client has ended it too, at the
-// longest for lastCall. It is not timed out meanwhile, nor counted as cut.
+// linger ends sending, and keeps a connection until its client has ended it too, for at most
+// Times.Drain. Meanwhile it has no timeouts and does not count as cut.
 func (l *loop) linger(e *Conn) {
 	e.c.Linger()
 	e.next, e.ready = flow.Partial, true
@@ -288,7 +288,7 @@ func (l *loop) linger(e *Conn) {
 	})
 }
 
-// discard receives once, for nobody.
+// discard receives once and drops the bytes.
 func (l *loop) discard(e *Conn) {
 	switch n, errno := rawsock.Recv(e.c.FD, l.in, 0); {
 	case errno == unix.EAGAIN: // until the next event
@@ -299,7 +299,7 @@ func (l *loop) discard(e *Conn) {
 	}
 }
 
-// remove gives back what a connection has.
+// remove releases the resources of a connection.
 func (l *loop) remove(e *Conn) {
 	c := e.c
 	if e.late != nil {
