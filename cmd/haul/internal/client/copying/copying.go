@@ -1,6 +1,6 @@
-// Package copying is what haul get, put, sync and cp do: it copies files between this machine and
-// a server, or between servers, also from and to streams. It shows progress, and reports the
-// outcome in the words of the command line.
+// Package copying implements haul get, put, sync and cp: it copies files between this machine and a
+// server, between servers, and from and to streams. It shows progress, and reports the outcome in
+// the words of the command line.
 package copying
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// Copy copies what is at some locations to another one, as the command verb does. The sources are
-// all on this machine or all on servers, and of one protocol except for Sync, and at least one
-// end is on a server. For Get the local name "" is the current directory, and "-" is standard
-// output. For Put "-" is standard input.
+// Copy copies the files at some locations to another location, as the command verb does. All
+// sources are on this machine, or all are on servers; except for Sync, they have one protocol. At
+// least one end is on a server. For Get, the local name "" is the current directory, and "-" is
+// standard output. For Put, "-" is standard input.
 func Copy(ctx context.Context, cfg Config, verb Verb, from []remote.Location, to remote.Location) error {
 	over := to.Protocol
 	if from[0].IsRemote() {

@@ -13,11 +13,11 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A dryRunPlan is what a copy would do.
+// A dryRunPlan is the list of what a copy would do.
 type dryRunPlan struct {
 	mu    sync.Mutex
-	bytes int64         // mu: of the files that would be copied
-	lines []plannedItem // mu
+	bytes int64         // guarded by mu: total size of the files to copy
+	lines []plannedItem // guarded by mu
 }
 
 type plannedItem struct {
@@ -26,7 +26,7 @@ type plannedItem struct {
 	from, to string
 }
 
-// add notes what would become of an entry.
+// add records what would happen to an entry.
 func (p *dryRunPlan) add(i *treecopy.Item, o treecopy.Outcome, from, to string) {
 	if o.What == treecopy.Present || o.What == treecopy.Failed {
 		return
@@ -39,14 +39,14 @@ func (p *dryRunPlan) add(i *treecopy.Item, o treecopy.Outcome, from, to string) 
 	p.lines = append(p.lines, plannedItem{would(o.What), i.Size, from, to})
 }
 
-// print prints the plan, sorted by the names of the sources.
+// print prints the plan, sorted by source name.
 func (p *dryRunPlan) print(out io.Writer) error {
 	slices.SortFunc(p.lines, func(a, b plannedItem) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	name := console.NameFormat(out)
 	w := bufio.NewWriter(out)
 	for _, l := range p.lines {
 		fmt.Fprintf(w, "%s\t%d\t", l.what, l.size)
-		if l.from != "" { // else it is deleted
+		if l.from != "" { // otherwise it would be deleted
 			fmt.Fprintf(w, "%s\t", name(l.from))
 		}
 		fmt.Fprintln(w, name(l.to))
@@ -57,7 +57,7 @@ func (p *dryRunPlan) print(out io.Writer) error {
 	return nil
 }
 
-// would returns the words for what would become of an entry.
+// would returns the words for what would happen to an entry.
 func would(w treecopy.What) string {
 	switch w {
 	case treecopy.Copied:

@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// localFiles are the files of this machine that a copy reads or writes.
+// localFiles holds the local directories that a copy reads or writes.
 type localFiles struct {
 	*Config
 	roots map[string]*os.Root // directories, by path
@@ -32,7 +32,8 @@ func (f *localFiles) close() {
 	}
 }
 
-// localAt returns names in a local directory as they could be typed.
+// localAt returns a function that turns a name in a local directory into one that a user could
+// type.
 func localAt(dir string) func(name string) string {
 	if dir = filepath.Clean(dir); dir == "." {
 		return filepath.FromSlash
@@ -41,7 +42,7 @@ func localAt(dir string) func(name string) string {
 	return func(name string) string { return dir + filepath.FromSlash(name) }
 }
 
-// root opens a local directory, once.
+// root opens a local directory, or returns it if it is open already.
 func (f *localFiles) root(dir string) (*os.Root, error) {
 	if root := f.roots[dir]; root != nil {
 		return root, nil
@@ -58,11 +59,11 @@ func (f *localFiles) root(dir string) (*os.Root, error) {
 type localPlace struct {
 	tree *localdir.Dir
 	name string
-	at   func(name string) string // names in the tree as they could be typed
+	at   func(name string) string // turns a name in the tree into one that a user could type
 }
 
-// target returns the tree and the name in it that files are copied to. The
-// user's own links lead where they lead; below them nothing does.
+// target returns the tree, and the name in it, that files are copied to. Symbolic links in the name
+// that the user typed are followed; links below it are not.
 func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	dir, name := local, ""
 	if local == "" {
@@ -72,9 +73,9 @@ func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	switch {
 	case err == nil && info.IsDir():
 		if s := filepath.ToSlash(dir); s == "." || strings.HasSuffix(s, "/") || strings.HasSuffix(s, "/.") {
-			name = "./" // sources go below it, even if it is one's unfinished copy
+			name = "./" // sources are copied below it, even if it is an unfinished copy of one of them
 		} else if f.Continue && f.Recursive && !f.DryRun {
-			// If it is, it gets the source's mode, which takes what it is in.
+			// To set the mode of a resumed directory we need its parent.
 			if p, ok := f.inParent(dir); ok {
 				return p, nil
 			}
@@ -100,8 +101,7 @@ func (f *localFiles) target(local string, several bool) (localPlace, error) {
 	return localPlace{localdir.New(root), name, localAt(dir)}, nil
 }
 
-// inParent returns a directory as a name in the directory that it is in, if that
-// can be opened.
+// inParent returns a directory as a name in its parent directory, if the parent can be opened.
 func (f *localFiles) inParent(dir string) (localPlace, bool) {
 	real, err := filepath.Abs(dir)
 	if err == nil {
@@ -115,28 +115,27 @@ func (f *localFiles) inParent(dir string) (localPlace, bool) {
 	if err != nil {
 		return localPlace{}, false
 	}
-	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // no link: say it as it was typed
+	if clean := filepath.Clean(dir); filepath.Base(clean) == name { // no link: use the name as typed
 		above = filepath.Dir(clean)
 	}
 	return localPlace{localdir.New(root), name, localAt(above)}, true
 }
 
-// A localSource is a source, and how it was typed.
+// A localSource is a source and its name as typed.
 type localSource struct {
 	treecopy.Source
 	text string
 }
 
-// A refusedSource is what is not copied, and why.
+// A refusedSource is a source that is not copied, with the reason.
 type refusedSource struct {
-	name string // as it was typed
+	name string // as typed
 	mode fs.FileMode
 	err  error
 }
 
-// sources returns what is to be copied of a local name: a file, what is in
-// a directory, or, where no shell has expanded it, what matches a pattern. It returns
-// an error for each that is not copied.
+// sources returns the sources for a local name: a file, a directory, or the matches of a pattern
+// that no shell has expanded. refused lists those that are not copied.
 func (f *localFiles) sources(ctx context.Context, file string) (all []localSource, refused []refusedSource, err error) {
 	if file == "-" {
 		return nil, nil, failure.Usage.Errorf("standard input goes to the server alone, without other files")
@@ -165,7 +164,7 @@ func (f *localFiles) sources(ctx context.Context, file string) (all []localSourc
 	return all, refused, nil
 }
 
-// check returns an error for what is not copied.
+// check returns an error for files that are not copied.
 func (f *localFiles) check(info fs.FileInfo) error {
 	switch {
 	case info.IsDir() && !f.Recursive:
@@ -176,8 +175,8 @@ func (f *localFiles) check(info fs.FileInfo) error {
 	return nil
 }
 
-// source returns one file or directory. A link is followed, and what it leads to
-// is copied under the link's name.
+// source returns one file or directory as a source. A symbolic link is followed, and its target is
+// copied under the link's name.
 func (f *localFiles) source(file string) (treecopy.Source, error) {
 	slashed := filepath.ToSlash(file)
 	contents := slashed == "." || strings.HasSuffix(slashed, "/.")
@@ -218,7 +217,7 @@ func (f *localFiles) source(file string) (treecopy.Source, error) {
 	return treecopy.Source{Tree: localdir.New(root), Name: name, As: as, Origin: origin}, nil
 }
 
-// localMatches returns the local names that a pattern matches.
+// localMatches returns the local names that match a pattern.
 func localMatches(ctx context.Context, pattern string) ([]string, error) {
 	volume := filepath.VolumeName(pattern)
 	pattern = filepath.ToSlash(pattern[len(volume):])
@@ -234,24 +233,24 @@ func localMatches(ctx context.Context, pattern string) ([]string, error) {
 	return names, err
 }
 
-// localNames are the files of this machine, by names that come behind a prefix.
-// Symbolic links lead where they lead, as the user expects of their own.
+// localNames are the files of this machine, under names relative to a prefix. Symbolic links are
+// followed, as users expect on their own machine.
 type localNames string
 
 func (l localNames) path(name string) string { return filepath.FromSlash(string(l) + name) }
 
-// Stat describes a file, or what a symbolic link leads to.
+// Stat describes a file, or the target of a symbolic link.
 func (l localNames) Stat(_ context.Context, name string) (fs.FileInfo, error) {
 	return os.Stat(l.path(name))
 }
 
-// Lstat describes a file, or a symbolic link.
+// Lstat describes a file, or a symbolic link itself.
 func (l localNames) Lstat(_ context.Context, name string) (fs.FileInfo, error) {
 	return os.Lstat(l.path(name))
 }
 
-// OpenDir lists a directory. With the dot the system opens nothing else: to open a
-// named pipe might wait for ever.
+// OpenDir lists a directory. With the trailing dot the system opens only directories: opening a
+// named pipe might block for ever.
 func (l localNames) OpenDir(ctx context.Context, name string) (store.Entries, error) {
 	root, err := os.OpenRoot(l.path(name + "/."))
 	if errors.Is(err, syscall.ENOTDIR) {

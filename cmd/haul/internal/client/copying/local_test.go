@@ -8,9 +8,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A target that is there is a directory that sources go below, unless it is what
-// an earlier copy has not finished; with a slash, or as the working directory, it
-// is that in any case.
+// If the target is a directory, sources are copied below it, unless it is an unfinished earlier
+// copy. With a trailing slash, or as the working directory, sources always go below it.
 func TestLocalTarget(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

@@ -19,26 +19,26 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// A typedSource is a source of a copy, with the words of the command line for it.
+// A typedSource is a source of a copy, with its name on the command line.
 type typedSource struct {
-	text  string // as it was typed
+	text  string // as typed
 	isURL bool
 	name  string                   // in its tree
-	as    string                   // below a directory of the target
-	at    func(name string) string // names in its tree as they could be typed
+	as    string                   // name below a directory of the target
+	at    func(name string) string // turns a name in its tree into one that a user could type
 }
 
-// sourceNames are the sources of a copy, by the words of the command line.
+// sourceNames maps the sources of a copy to their names on the command line.
 type sourceNames struct {
 	verb Verb
 	list []typedSource
 
-	// targetAt returns a name in the tree of the target as it could be typed.
+	// targetAt turns a name in the target's tree into one that a user could type.
 	targetAt func(name string) string
 	toLocal  bool // the target is on this machine
 }
 
-// of returns the source of an entry as the command line would name it.
+// of returns an entry's source under its name on the command line.
 func (n *sourceNames) of(i *treecopy.Item) string {
 	s := n.list[i.Of]
 	rest, ok := s.below(path.Clean(i.From))
@@ -48,7 +48,7 @@ func (n *sourceNames) of(i *treecopy.Item) string {
 	return s.join(rest)
 }
 
-// join returns what is below the source as the command line would name it.
+// join returns a name below the source in the form of the command line.
 func (s typedSource) join(rest string) string {
 	name := s.text
 	if rest == "" {
@@ -66,8 +66,8 @@ func (s typedSource) join(rest string) string {
 	return name + rest
 }
 
-// add remembers what a source of the copy was called. at returns other names in its tree
-// as they could be typed.
+// add records the name of a source on the command line. at turns other names in its tree into ones
+// that a user could type.
 func (n *sourceNames) add(text string, isURL bool, at func(string) string, s treecopy.Source) {
 	name := path.Clean(s.Name)
 	as := s.As
@@ -77,7 +77,7 @@ func (n *sourceNames) add(text string, isURL bool, at func(string) string, s tre
 	n.list = append(n.list, typedSource{text: text, isURL: isURL, name: name, as: as, at: at})
 }
 
-// below returns what of a name in the tree comes below the source.
+// below returns the part of a name in the tree that is below the source.
 func (s typedSource) below(name string) (rest string, ok bool) {
 	switch {
 	case name == s.name:
@@ -88,9 +88,9 @@ func (s typedSource) below(name string) (rest string, ok bool) {
 	return strings.CutPrefix(name, s.name+"/")
 }
 
-// failed returns an entry that a copy failed with as the command line would name
-// it. It is not ok if that is not clear: trees do not tell which source an entry
-// is from, and of a pattern no entry is.
+// failed returns the name of a failed entry in the form of the command line. ok is false if the
+// name is ambiguous: trees do not report which source an entry comes from, and an entry of a
+// pattern belongs to none.
 func (n *sourceNames) failed(e *treecopy.EntryError) (name string, ok bool) {
 	for _, s := range n.list {
 		rest, below := s.below(path.Clean(e.From))
@@ -105,7 +105,7 @@ func (n *sourceNames) failed(e *treecopy.EntryError) (name string, ok bool) {
 	return name, ok
 }
 
-// reword puts the words of the command line into the error of an entry.
+// reword rewrites the error of an entry in the words of the command line.
 func (n *sourceNames) reword(err error) error {
 	e, ok := errors.AsType[*treecopy.EntryError](err)
 	if !ok {
@@ -121,18 +121,18 @@ func (n *sourceNames) reword(err error) error {
 	return failure.Reword(n.text(name, e), err)
 }
 
-// inWords returns the error of an entry whose name the command line would give as name.
+// inWords returns the error of an entry, under its name on the command line.
 func (n *sourceNames) inWords(name string, e *treecopy.EntryError) error {
 	return failure.Reword(n.text(name, e), e)
 }
 
-// text says which entry failed, and why.
+// text returns a message that says which entry failed, and why.
 func (n *sourceNames) text(name string, e *treecopy.EntryError) string {
 	return fmt.Sprintf("%s %s: %s", n.verb, console.Visible(name), n.inTarget(e.Err, e.To, reason(e.Err)))
 }
 
-// inTarget puts the directory of the target in front of the name of a local file: trees
-// name their files without it. to is the name in the target, or "" if it is the file's.
+// inTarget adds the target's directory to the name of a local file in an error, since trees name
+// their files without it. to is the name in the target, or "" if the error has it.
 func (n *sourceNames) inTarget(err error, to, text string) string {
 	p, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !n.toLocal || remote.IsRemote(p) || to != "" && path.Base(p.Path) != path.Base(to) {
@@ -142,9 +142,9 @@ func (n *sourceNames) inTarget(err error, to, text string) string {
 	return strings.Replace(text, p.Error(), full.Error(), 1)
 }
 
-// reason returns why an entry failed. One lost connection fails many entries, so it is
-// named instead of what each of them was doing. A failure on this machine keeps its own
-// words: package sftpclient would name the operation on the server's file.
+// reason returns why an entry failed. A lost connection fails many entries, so it is reported
+// instead of each entry's operation. A failure on this machine keeps its own words, since package
+// sftpclient would name the operation on the server's file.
 func reason(err error) string {
 	for _, one := range failure.Joined(err) {
 		if errors.Is(one, sftpclient.ErrConnectionLost) {
@@ -161,7 +161,7 @@ func reason(err error) string {
 		return strings.Replace(err.Error(), t.Error(), fmt.Sprintf("at byte %d: %v", t.Offset, t.Err), 1)
 	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok && (webclient.IsRemote(err) || s3.IsRemote(err)) {
-		return strings.Replace(err.Error(), p.Error(), p.Err.Error(), 1) // whose path is the URL again
+		return strings.Replace(err.Error(), p.Error(), p.Err.Error(), 1) // the path repeats the URL
 	}
 	return err.Error()
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A failure on this machine is not named after the request to the server, and a lost
-// connection is reported once.
+// A failure on this machine is not described as the request to the server, and a lost connection is
+// reported once.
 func TestReasons(t *testing.T) {
 	here := &sftpclient.TransferError{Op: "read", Name: "/f", Offset: 5, Local: true, Err: errors.New("write x: no space left")}
 	there := &sftpclient.TransferError{Op: "write", Name: "/f", Offset: 5, Err: sftpclient.ErrConnectionLost}
@@ -33,7 +33,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// The error of a local file of a get has the directory of the target.
+// For get, the error of a local file names the target's directory.
 func TestRewordLocal(t *testing.T) {
 	dir := t.TempDir()
 	n := sourceNames{verb: "get", targetAt: localAt(dir), toLocal: true}

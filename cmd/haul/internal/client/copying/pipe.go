@@ -11,8 +11,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// A stream is an Upload to what cannot be rewound. It relies on Get writing in
-// order.
+// A stream is an Upload to a writer that cannot seek. It relies on Get to write in order.
 type stream struct {
 	w  io.Writer
 	at int64
@@ -37,8 +36,8 @@ func (s *stream) Truncate(size int64) error {
 func (s *stream) Commit() error { return nil }
 func (s *stream) Close() error  { return nil }
 
-// readerMayWait reports whether the reader of w may take its time, as a pager
-// does. A transfer cannot: the server gives up.
+// readerMayWait reports whether the reader of w may pause, as a pager does. A transfer cannot wait
+// for it: the server would give up.
 func readerMayWait(w io.Writer) bool {
 	f, ok := w.(interface {
 		Fd() uintptr
@@ -51,23 +50,23 @@ func readerMayWait(w io.Writer) bool {
 	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 || term.IsTerminal(int(f.Fd()))
 }
 
-// A spool stands between a transfer and a slow reader: a temporary file that
-// the transfer fills at its own pace, and a goroutine empties.
+// A spool decouples a transfer from a slow reader: the transfer fills a temporary file at its own
+// pace, and a goroutine copies the file to the reader.
 type spool struct {
 	stream
 	file  *os.File
-	grown chan struct{} // has a token when there is more to copy
-	ended chan struct{} // closed when no more will come
-	done  chan error    // gets the copier's error
+	grown chan struct{} // holds a token when there is more to copy
+	ended chan struct{} // closed when the data is complete
+	done  chan error    // receives the copier's error
 }
 
-// newSpool returns a spool to w. The caller ends it by wait.
+// newSpool returns a spool to w. The caller must call wait.
 func newSpool(w io.Writer) (*spool, error) {
 	f, err := os.CreateTemp("", "haul-*")
 	if err != nil {
 		return nil, failure.Local.Wrap(err)
 	}
-	_ = os.Remove(f.Name()) // it lives until it is closed; where that is not possible, wait removes it
+	_ = os.Remove(f.Name()) // the file exists until it is closed; where that is not possible, wait removes it
 	s := &spool{file: f, grown: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan error, 1)}
 	s.w = f
 	go func() { s.done <- s.copy(w) }()
@@ -83,7 +82,7 @@ func (s *spool) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// copy empties the spool into w, until no more will come.
+// copy copies the spool to w until the data is complete.
 func (s *spool) copy(w io.Writer) error {
 	var at int64
 	for over := false; ; {
@@ -95,12 +94,12 @@ func (s *spool) copy(w io.Writer) error {
 		select {
 		case <-s.grown:
 		case <-s.ended:
-			over = true // once more, for what came before the end
+			over = true // copy once more, for data written before the end
 		}
 	}
 }
 
-// wait returns when the reader has everything, or has gone, or ctx has ended.
+// wait returns when the reader has received everything or is gone, or when ctx ends.
 func (s *spool) wait(ctx context.Context) error {
 	close(s.ended)
 	defer func() {
@@ -115,8 +114,7 @@ func (s *spool) wait(ctx context.Context) error {
 	}
 }
 
-// openPipe opens a pipe or a device for writing. A pipe waits for its reader,
-// as long as ctx lasts.
+// openPipe opens a pipe or a device for writing. A pipe waits for its reader until ctx ends.
 func openPipe(ctx context.Context, path string) (*os.File, error) {
 	type opened struct {
 		f   *os.File

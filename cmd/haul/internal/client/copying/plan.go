@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// plan finds what each location means: it sets the sources and the target of the job, and the
-// names that messages give them. The end on this machine comes first, as a mistake there needs no
+// plan finds out what each location means: it sets the job's sources and target, and their names
+// for messages. It begins with the local end, since mistakes there can be found without a
 // connection.
 func (r *run) plan(ctx context.Context, from []remote.Location, to remote.Location) (err error) {
 	if !to.IsRemote() {
@@ -28,7 +28,7 @@ func (r *run) plan(ctx context.Context, from []remote.Location, to remote.Locati
 			return err
 		}
 	}
-	var target remote.Server // nil if the target is on this machine
+	var target remote.Server // nil if the target is local
 	if to.IsRemote() {
 		if target, err = r.planTarget(ctx, from, to); err != nil {
 			return err
@@ -40,7 +40,7 @@ func (r *run) plan(ctx context.Context, from []remote.Location, to remote.Locati
 	return nil
 }
 
-// planLocalTarget plans to copy to a directory or file of this machine.
+// planLocalTarget plans a copy to a local file or directory.
 func (r *run) planLocalTarget(to remote.Location, several bool) error {
 	name := to.Path
 	if r.verb == Sync {
@@ -55,7 +55,7 @@ func (r *run) planLocalTarget(to remote.Location, several bool) error {
 	return nil
 }
 
-// planLocalSources plans to copy files and directories of this machine. Some may be refused.
+// planLocalSources plans a copy of local files and directories. Some of them may be refused.
 func (r *run) planLocalSources(ctx context.Context, from []remote.Location) error {
 	for _, l := range from {
 		sources, refused, err := r.localSources(ctx, l.Path)
@@ -73,7 +73,7 @@ func (r *run) planLocalSources(ctx context.Context, from []remote.Location) erro
 	return nil
 }
 
-// localSources returns what a local name stands for.
+// localSources returns the sources for a local name.
 func (r *run) localSources(ctx context.Context, name string) ([]localSource, []refusedSource, error) {
 	if r.verb != Sync {
 		return r.local.sources(ctx, name)
@@ -89,7 +89,7 @@ func (r *run) localSources(ctx context.Context, name string) ([]localSource, []r
 	return []localSource{{s, name}}, nil, err
 }
 
-// planTarget plans to copy to a server. It connects to it.
+// planTarget plans a copy to a server, and connects to it.
 func (r *run) planTarget(ctx context.Context, from []remote.Location, to remote.Location) (remote.Server, error) {
 	c, err := r.servers.Connect(ctx, to, r.toWrite(from))
 	if err != nil {
@@ -108,8 +108,8 @@ func (r *run) planTarget(ctx context.Context, from []remote.Location, to remote.
 	return c, nil
 }
 
-// planSources plans to copy from servers. A server that has both a source and the target copies
-// its files itself, if it can.
+// planSources plans a copy from servers. If a server has both a source and the target, it copies
+// the files itself if it can.
 func (r *run) planSources(ctx context.Context, from []remote.Location, to remote.Location, target remote.Server) error {
 	for _, l := range from {
 		same := false
@@ -119,7 +119,7 @@ func (r *run) planSources(ctx context.Context, from []remote.Location, to remote
 				return err
 			}
 		}
-		c := target // by one connection, however the source is spelled
+		c := target // one connection, even if source and target are spelled differently
 		if !same {
 			var err error
 			if c, err = r.connectSource(ctx, l, len(from) == 1); err != nil {
@@ -136,7 +136,7 @@ func (r *run) planSources(ctx context.Context, from []remote.Location, to remote
 		}
 		if r.verb == Sync {
 			if same && treecopy.Nested(ctx, p.Tree, p.Name, r.job.To, r.job.Target) {
-				// Copies would be copied again, or the source deleted.
+				// Otherwise copies would be copied again, or the source would be deleted.
 				return failure.Usage.Errorf("sync %v to %v: one is in the other", l, to)
 			}
 			s.Name = path.Join(s.Name, ".") + "/."
@@ -147,7 +147,7 @@ func (r *run) planSources(ctx context.Context, from []remote.Location, to remote
 	return nil
 }
 
-// connectSource connects to the server of a source. only says that there is no other source.
+// connectSource connects to the server of a source. only is set if there is no other source.
 func (r *run) connectSource(ctx context.Context, l remote.Location, only bool) (remote.Server, error) {
 	if l.Protocol == remote.HTTP && l.Path == "" && !r.Recursive {
 		return nil, failure.Usage.Errorf("%s %v: the URL names no file; -r fetches all that the server lists", r.verb, l)
@@ -159,7 +159,7 @@ func (r *run) connectSource(ctx context.Context, l remote.Location, only bool) (
 	return r.servers.Connect(ctx, l, to)
 }
 
-// toRead says which file is going to be read first; "" if that is not known.
+// toRead returns the intent to read a file first; first is "" if the file is unknown.
 func (r *run) toRead(first string) remote.Intent {
 	i := remote.Intent{First: first}
 	if first != "" && r.movesAll() {
@@ -168,7 +168,7 @@ func (r *run) toRead(first string) remote.Intent {
 	return i
 }
 
-// toWrite says how large the local files are that are going to be written, without those in
+// toWrite returns the intent to write local files: the size of the largest, apart from files in
 // directories.
 func (r *run) toWrite(from []remote.Location) (i remote.Intent) {
 	if from[0].IsRemote() || !r.movesAll() {

@@ -12,27 +12,27 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// lineAfter is how long a file is under way before it gets a line: most are done by then,
-// and nobody could read theirs.
+// lineAfter is how long a file must be active before it gets a line. Most files finish earlier, and
+// nobody could read their lines.
 const lineAfter = 300 * time.Millisecond
 
-// maxCurrent is how many files that are under way an event of kind progress names.
+// maxCurrent bounds the active files that a progress event names.
 const maxCurrent = 8
 
-// A progress shows how a get or a put advances: on a terminal by lines that change, else by
-// one now and then, and to a program by events.
+// A progress shows the progress of a copy: on a terminal with lines that it redraws, otherwise with
+// a line from time to time, and for programs with events.
 type progress struct {
 	tracker
 	*console.Screen
 	silent bool // print nothing for people
 	log    *events.Log
-	nameOf func(*treecopy.Item) string // as it could be typed
+	nameOf func(*treecopy.Item) string // formats a source as a user could type it
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-// newProgress begins to show a copy. live is not set if lines that change would mix with
-// what else goes to the terminal.
+// newProgress starts to show a copy. live must be false if redrawn lines would mix with other
+// output on the terminal.
 func newProgress(cfg *Config, live bool, nameOf func(*treecopy.Item) string) *progress {
 	silent := cfg.isSilent() || cfg.DryRun
 	p := &progress{
@@ -46,14 +46,14 @@ func newProgress(cfg *Config, live bool, nameOf func(*treecopy.Item) string) *pr
 	return p
 }
 
-// end stops showing, and takes the lines away that change.
+// end stops the output, and clears redrawn lines.
 func (p *progress) end() {
 	close(p.stop)
 	<-p.done
 	p.Clear()
 }
 
-// show keeps what is shown up to date.
+// show updates the output until end is called.
 func (p *progress) show() {
 	defer close(p.done)
 	every := console.LineEvery
@@ -78,8 +78,7 @@ func (p *progress) show() {
 	}
 }
 
-// update shows how far the copy is now. Before the first file is found there is nothing to
-// show.
+// update shows the present state. Before the first file is found there is nothing to show.
 func (p *progress) update(now time.Time) {
 	if p.log != nil {
 		if s := p.state(now, now); s.found.Files > 0 {
@@ -95,7 +94,7 @@ func (p *progress) update(now time.Time) {
 	}
 }
 
-// event says how far a copy is.
+// event returns the event for a state.
 func (p *progress) event(s copyState) *events.Progress {
 	e := &events.Progress{
 		Files: s.files, Bytes: s.moved, TotalFiles: s.found.Files, TotalBytes: s.found.Bytes, Final: s.found.All,
@@ -111,7 +110,7 @@ func (p *progress) event(s copyState) *events.Progress {
 	return e
 }
 
-// verbose prints what became of an entry.
+// verbose prints what happened to an entry.
 func (p *progress) verbose(o treecopy.Outcome, from, to string) {
 	switch o.What {
 	case treecopy.Copied, treecopy.Made, treecopy.Moved:
@@ -139,7 +138,7 @@ func (p *progress) entryOf(i *treecopy.Item, to string) events.Entry {
 // shownName returns the name of a file that is not part of a tree.
 func shownName(i *treecopy.Item) string { return i.As }
 
-// begin says that a file begins.
+// begin records that a file begins.
 func (p *progress) begin(i *treecopy.Item, to string) {
 	p.started(i)
 	if p.log != nil {
@@ -147,16 +146,16 @@ func (p *progress) begin(i *treecopy.Item, to string) {
 	}
 }
 
-// A singleResult is what became of a file that is not part of a tree.
+// A singleResult is the result for a file that is not part of a tree.
 type singleResult struct {
 	bytes           int64
-	took            time.Duration // 0: since it was begun
-	packets, resent int64         // of TFTP
+	took            time.Duration // 0 means the time since begin
+	packets, resent int64         // for TFTP
 	err             error
 }
 
-// complete says what became of a file that is not part of a tree. It returns the error,
-// which is for the caller to print.
+// complete reports the result for a file that is not part of a tree. It returns the error, which
+// the caller prints.
 func (p *progress) complete(ctx context.Context, i *treecopy.Item, to string, r singleResult) error {
 	took := cmp.Or(r.took, p.ended(i))
 	if p.log != nil {
@@ -181,8 +180,8 @@ func (p *progress) complete(ctx context.Context, i *treecopy.Item, to string, r 
 	return nil
 }
 
-// outcomeEvent returns the event for what became of an entry; nil if there is none, or
-// another function knows of it more.
+// outcomeEvent returns the event for the outcome of an entry. It returns nil if there is none, or
+// if another function reports it in more detail.
 func outcomeEvent(e events.Entry, o treecopy.Outcome, took time.Duration, dryRun bool) events.Event {
 	switch o.What {
 	case treecopy.Copied:

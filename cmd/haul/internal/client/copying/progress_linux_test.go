@@ -14,13 +14,13 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// The terminals of these tests can do everything, whatever that of the tests can.
+// In these tests terminals have all features, whatever terminal runs the tests.
 func init() {
 	_ = os.Setenv("TERM", "xterm")
 	_ = os.Unsetenv("NO_COLOR")
 }
 
-// newTerminal opens a terminal, and notes what it shows.
+// newTerminal opens a terminal, and records its output.
 func newTerminal(t *testing.T) (slave *os.File, screen *servetest.Buffer) {
 	t.Helper()
 	master, slave := servetest.OpenTerminal(t)
@@ -36,8 +36,8 @@ func await(t *testing.T, screen *servetest.Buffer, text string) string {
 	return screen.String()
 }
 
-// Nothing is drawn before the first file is found, nor while a question is open: a password
-// may be asked for.
+// Nothing is drawn before the first file is found, or while a question is open: the user may be
+// typing a password.
 func TestNoLinesOverQuestions(t *testing.T) {
 	t.Parallel()
 	slave, screen := newTerminal(t)
@@ -60,8 +60,8 @@ func TestNoLinesOverQuestions(t *testing.T) {
 	p.end()
 }
 
-// Messages of all who have something to say go above the lines that change, and none is lost
-// at the end, when those are taken away.
+// Messages from all goroutines appear above the redrawn lines, and none is lost when those lines
+// are cleared at the end.
 func TestMessagesAndLines(t *testing.T) {
 	t.Parallel()
 	slave, screen := newTerminal(t)

@@ -25,7 +25,7 @@ func TestCopyState(t *testing.T) {
 		"0 B of 10 B or more, 10000 of 10000 files, 1.0 kB/s":     {found: treecopy.Totals{Files: 9999, Bytes: 10}, files: 10000, rate: 1000},
 		"100 %, 1.0 MB of 1.0 MB, 2 of 2 files, 1.0 kB/s":         {found: treecopy.Totals{Files: 2, Bytes: 1e6, All: true}, moved: 1e6, files: 2, rate: 1000},
 		"99 %, 999 B of 1.0 kB, 0 of 2 files, 1 B/s, 2s left":     {found: treecopy.Totals{Files: 2, Bytes: 1000, All: true}, moved: 999, rate: 1},
-		"2.0 MB, 1.0 MB/s":                                        {found: treecopy.Totals{Files: 1}, moved: 2e6, rate: 1e6}, // of a size that is not known
+		"2.0 MB, 1.0 MB/s":                                        {found: treecopy.Totals{Files: 1}, moved: 2e6, rate: 1e6}, // of unknown size
 	} {
 		if got := s.String(); got != want {
 			t.Errorf("%+v is %q, want %q", s, got, want)
@@ -33,7 +33,7 @@ func TestCopyState(t *testing.T) {
 	}
 }
 
-// The counts add up, however each file ended.
+// The counts are right, however each file ends.
 func TestTrackerAddsUp(t *testing.T) {
 	p := tracker{active: map[*treecopy.Item]*underWay{}}
 	whole, failed, same, dir := &treecopy.Item{From: "a", Size: 100}, &treecopy.Item{From: "b", Size: 50}, &treecopy.Item{From: "c", Size: 30}, &treecopy.Item{From: "d", Type: 1 << 31}
@@ -54,8 +54,7 @@ func TestTrackerAddsUp(t *testing.T) {
 	}
 }
 
-// Of files whose sizes are not known before, the total is known when all have a size or
-// have ended.
+// For files of unknown size, the total is known once every file has a size or has ended.
 func TestTrackerLearnsSizes(t *testing.T) {
 	p := tracker{active: map[*treecopy.Item]*underWay{}}
 	a, b := &treecopy.Item{From: "a", Size: unknownSize}, &treecopy.Item{From: "b", Size: unknownSize}
@@ -74,7 +73,7 @@ func TestTrackerLearnsSizes(t *testing.T) {
 	}
 }
 
-// A file that is under way costs no allocation.
+// An active file costs no allocation.
 func TestProgressAllocatesNothing(t *testing.T) {
 	p := tracker{active: map[*treecopy.Item]*underWay{}}
 	i := &treecopy.Item{From: "a", Size: 1 << 40}
@@ -89,8 +88,8 @@ func TestProgressAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Quiet, nothing is printed of a file that is complete; else a line is, and none of one that
-// failed: the error says more.
+// With Quiet, nothing is printed for a completed file. Otherwise a line is, except for a failed
+// file, whose error says more.
 func TestSingleFileLine(t *testing.T) {
 	for _, c := range []struct {
 		quiet bool
@@ -113,14 +112,14 @@ func TestSingleFileLine(t *testing.T) {
 	}
 }
 
-// screenState is a copy of which files began after each other.
+// screenState returns the state of a copy whose files began one after the other.
 func screenState(files int) copyState {
 	s := copyState{found: treecopy.Totals{Files: 40, Bytes: 40e6, All: true}, moved: 13e6, files: 12, rate: 1e6}
 	names := []string{"d/kernel", "d/large-file-of-a-directory-number-1.bin", "d/日本語の長い名前のファイル.txt", "d/e\u0301cole-e\u0301te\u0301.txt", "d/bad\x1b[2J\nname", "d/rtl\u202egnp.exe"}
 	for i := range files {
 		f := activeFile{&treecopy.Item{From: names[i%len(names)]}, underWay{moved: int64(i) * 1e6, size: 5e6}}
 		if i == 3 {
-			f.size = 0 // is not known
+			f.size = 0 // unknown
 		}
 		s.active = append(s.active, f)
 	}

@@ -29,12 +29,12 @@ type run struct {
 	local      localFiles
 
 	job   treecopy.Job // set by plan
-	names sourceNames  // the same
+	names sourceNames  // set by plan
 
-	refused  []error                  // of sources that are not copied at all
-	progress atomic.Pointer[progress] // what is shown
+	refused  []error                  // errors of sources that are not copied at all
+	progress atomic.Pointer[progress] // nil before the copy starts
 	saidWhy  sync.Map                 // reasons why --continue cannot resume
-	empty    atomic.Int64             // directories that a server without directories does not get
+	empty    atomic.Int64             // directories left out because the server has no directories
 }
 
 func newRun(cfg *Config, verb Verb, over remote.Protocol, fromServer bool) *run {
@@ -45,7 +45,7 @@ func newRun(cfg *Config, verb Verb, over remote.Protocol, fromServer bool) *run 
 	return r
 }
 
-// say prints a message, above the lines that change if there are any.
+// say prints a message, above redrawn lines if there are any.
 func (r *run) say(text string) {
 	p := r.progress.Load()
 	switch {
@@ -58,7 +58,7 @@ func (r *run) say(text string) {
 	}
 }
 
-// pause takes the lines away that change, until a question has its answer.
+// pause clears redrawn lines until a question is answered.
 func (r *run) pause() (resume func()) {
 	if p := r.progress.Load(); p != nil {
 		return p.Pause()
@@ -66,14 +66,14 @@ func (r *run) pause() (resume func()) {
 	return func() {}
 }
 
-// newProgress shows a copy.
+// newProgress starts to show a copy.
 func (r *run) newProgress(live bool, nameOf func(*treecopy.Item) string) *progress {
 	p := newProgress(r.Config, live, nameOf)
 	r.progress.Store(p)
 	return p
 }
 
-// close ends the connections and closes the directories.
+// close ends the connections and closes the local directories.
 func (r *run) close() {
 	r.servers.Close()
 	r.local.close()
@@ -83,8 +83,8 @@ func (r *run) close() {
 func (r *run) options() treecopy.Options {
 	o := r.Options
 	o.Umask = store.Umask()
-	o.FileTimes = o.FileTimes || o.Unchanged == treecopy.SizeAndTime // or nothing would be found unchanged
-	if r.servers.Len() == 1 {                                        // else the copy from another may continue
+	o.FileTimes = o.FileTimes || o.Unchanged == treecopy.SizeAndTime // otherwise no file would be found unchanged
+	if r.servers.Len() == 1 {                                        // with more servers, copies from the others may continue
 		o.Fatal = isFatal
 	}
 	if r.fromServer && r.over != remote.SFTP {
@@ -93,14 +93,14 @@ func (r *run) options() treecopy.Options {
 	return o
 }
 
-// isFatal reports whether an error ends a copy, as all files behind would fail too.
+// isFatal reports whether an error ends a copy, since all later files would fail too.
 func isFatal(err error) bool {
 	return errors.Is(err, store.ErrNoSpace) || remote.IsLost(err)
 }
 
-// copy runs the job, shows how it goes, and sums it up.
+// copy runs the job, shows its progress, and prints a summary.
 func (r *run) copy(ctx context.Context) error {
-	if len(r.job.Sources) == 0 { // all are refused
+	if len(r.job.Sources) == 0 { // all sources were refused
 		return r.explain(ctx, nil)
 	}
 	j := r.job
@@ -123,8 +123,8 @@ func (r *run) copy(ctx context.Context) error {
 	return r.explain(ctx, errors.Join(err, plan.print(r.Stdout)))
 }
 
-// worthSummary reports whether there is more to say of a copy than its error: a source that does
-// not exist, or a server that does not answer, leaves nothing to sum up.
+// worthSummary reports whether a summary adds anything to the error. After a missing source or a
+// server that does not answer, it would not.
 func worthSummary(s treecopy.Result, err error) bool {
 	if remote.IsNoAnswer(err) {
 		return s.Copied+s.Same+s.Bytes > 0
@@ -133,7 +133,7 @@ func worthSummary(s treecopy.Result, err error) bool {
 	return err == nil || s != treecopy.Result{}
 }
 
-// hooks returns the hooks of a job, which show it or add to the plan of a dry run.
+// hooks returns the hooks of a job, which show its progress or collect the plan of a dry run.
 func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 	return treecopy.Hooks{
 		Found: func(t treecopy.Totals) {
@@ -153,7 +153,7 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 			switch {
 			case r.Events != nil:
 				r.emit(p, i, o, took)
-			case r.DryRun && r.verb == Sync && o.What == treecopy.Same: // most files, and the summary counts them
+			case r.DryRun && r.verb == Sync && o.What == treecopy.Same: // most files are unchanged, and the summary counts them
 			case r.DryRun:
 				plan.add(i, o, r.from(i, o), r.names.targetAt(i.To))
 			case r.Verbose && !r.Quiet:
@@ -163,7 +163,7 @@ func (r *run) hooks(p *progress, plan *dryRunPlan) treecopy.Hooks {
 	}
 }
 
-// emit writes the event of what became of an entry.
+// emit writes the event for the outcome of an entry.
 func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.Duration) {
 	to := ""
 	if i.To != "" {
@@ -171,7 +171,7 @@ func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.
 	}
 	entry := p.entryOf(i, to)
 	switch {
-	case i.Extra: // it is in the target alone
+	case i.Extra: // it exists only in the target
 		entry = events.NewEntry(to, "", i.Type)
 	case o.What == treecopy.Moved:
 		r.Events.Emit(events.NewRenamed(entry, r.names.targetAt(o.Was), r.DryRun))
@@ -179,14 +179,14 @@ func (r *run) emit(p *progress, i *treecopy.Item, o treecopy.Outcome, took time.
 	}
 	if o.What == treecopy.Failed {
 		_ = r.Events.Failed(entry, r.failure(r.names.inWords(r.names.of(i), &treecopy.EntryError{From: i.From, To: i.To, Err: o.Err})))
-		return // explain knows of it
+		return // explain adds further errors
 	}
 	if e := outcomeEvent(entry, o, took, r.DryRun); e != nil {
 		r.Events.Emit(e)
 	}
 }
 
-// way says of a file that was copied which way it took, where there are two.
+// way returns a note on how a file was copied by cp: on the server, or through this machine.
 func (r *run) way(i *treecopy.Item, o treecopy.Outcome) string {
 	switch {
 	case r.verb != Cp || o.What != treecopy.Copied || i.Type != 0 || o.Bytes == 0:
@@ -197,7 +197,7 @@ func (r *run) way(i *treecopy.Item, o treecopy.Outcome) string {
 	return " (through this machine)"
 }
 
-// from returns what an entry was copied or renamed from; "" for what is deleted.
+// from returns the name that an entry was copied or renamed from, or "" if it was deleted.
 func (r *run) from(i *treecopy.Item, o treecopy.Outcome) string {
 	switch {
 	case i.Extra:
@@ -208,14 +208,14 @@ func (r *run) from(i *treecopy.Item, o treecopy.Outcome) string {
 	return r.names.of(i)
 }
 
-// fromStart says, once for each reason, that --continue cannot resume a file.
+// fromStart reports, once for each reason, that --continue cannot resume a file.
 func (r *run) fromStart(i *treecopy.Item, why error) {
 	if _, said := r.saidWhy.LoadOrStore(why.Error(), true); !said && !r.Quiet {
 		r.say(fmt.Sprintf("note: %s is copied from its start: %v", console.Visible(r.names.of(i)), console.Visible(why.Error())))
 	}
 }
 
-// summary says in a line what became of everything.
+// summary returns a line with the counts of all outcomes.
 func (r *run) summary(s treecopy.Result, took time.Duration) string {
 	var parts []string
 	if r.DryRun {
@@ -255,9 +255,9 @@ func (r *run) summary(s treecopy.Result, took time.Duration) string {
 	return strings.Join(parts, "; ")
 }
 
-// An Error is why a copy over SFTP, HTTP or S3 is not complete.
+// An Error reports why a copy over SFTP, HTTP or S3 is incomplete.
 type Error struct {
-	Get bool // from a server
+	Get bool // the sources are on a server
 	err error
 }
 
@@ -267,11 +267,11 @@ func (e *Error) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.err }
 
-// failure returns an error of this copy, with what can be done about it.
+// failure returns an error of this copy with advice.
 func (r *run) failure(err error) error { return &Error{r.fromServer, advise(err)} }
 
-// reword returns an error of treecopy in the words of the command line. Of an entry's an
-// event was written when it failed.
+// reword returns an error of treecopy in the words of the command line. If an entry failed, its
+// event has been written already.
 func (r *run) reword(err error) error {
 	if _, ok := errors.AsType[*treecopy.EntryError](err); ok {
 		return events.Reported(r.failure(r.names.reword(err)))
@@ -279,13 +279,13 @@ func (r *run) reword(err error) error {
 	return r.failure(r.names.reword(err))
 }
 
-// refuse notes that a local source is not copied at all.
+// refuse records that a local source is not copied at all.
 func (r *run) refuse(s refusedSource) {
 	err := r.failure(s.err)
 	r.refused = append(r.refused, r.Events.Failed(events.NewEntry(s.name, "", s.mode), err))
 }
 
-// explain adds to the error of a copy what can be done about it.
+// explain adds advice to the error of a copy.
 func (r *run) explain(ctx context.Context, err error) error {
 	errs := slices.Clone(r.refused)
 	if err == nil {
@@ -317,7 +317,7 @@ func (r *run) explain(ctx context.Context, err error) error {
 	return errors.Join(errs...)
 }
 
-// advise adds what can be done about the error of one file.
+// advise adds advice to the error of one file.
 func advise(err error) error {
 	switch {
 	case errors.Is(err, treecopy.ErrDirectory):

@@ -17,17 +17,16 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// streamBytes is how much of a stream is read at once.
+// streamBytes is the size of one read of a stream.
 const streamBytes = 256 << 10
 
-// isPipe reports whether a name is that of a pipe or a device, which are written
-// in order.
+// isPipe reports whether a name is a pipe or a device, which must be written in order.
 func isPipe(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
-// onlyPlain refuses flags that a stream has no use for.
+// onlyPlain returns an error for flags that have no meaning for a stream.
 func (r *run) onlyPlain(stream string) error {
 	for _, f := range []struct {
 		set  bool
@@ -98,7 +97,7 @@ func (r *run) getStream(ctx context.Context, from []remote.Location, local strin
 	return show.complete(ctx, i, local, singleResult{bytes: n, err: err})
 }
 
-// showSingle shows the copy of one file that is not part of a tree, and begins it.
+// showSingle starts to show the copy of one file that is not part of a tree.
 func (r *run) showSingle(live bool, i *treecopy.Item, to string) *progress {
 	p := r.newProgress(live, shownName)
 	if i.Size == unknownSize {
@@ -123,7 +122,7 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	if err != nil {
 		return err
 	}
-	if to.Protocol != remote.HTTP { // a web server refuses a PUT to a directory, and may not tell before
+	if to.Protocol != remote.HTTP { // a web server refuses a PUT to a directory, and may not say so before
 		if fi, err := c.Stat(ctx, name); err == nil && fi.IsDir() {
 			return failure.Remote.Errorf("put - %v: that is a directory, and standard input has no name; give the file one", to)
 		}
@@ -135,8 +134,8 @@ func (r *run) putStream(ctx context.Context, to remote.Location) error {
 	return show.complete(ctx, i, to.Text, singleResult{bytes: n, err: err})
 }
 
-// sendStream sends standard input to a file of that name. It is hidden until it
-// is whole, unless the flags say otherwise.
+// sendStream sends standard input to a file of that name. The file is a temporary file until it is
+// complete, unless the flags say otherwise.
 func (r *run) sendStream(ctx context.Context, c remote.Server, name string, moved func(int64)) (int64, error) {
 	u, err := remote.Begin(ctx, c, name, r.InPlace)
 	if err != nil {
@@ -174,7 +173,7 @@ func (r *run) sendStream(ctx context.Context, c remote.Server, name string, move
 	}
 }
 
-// A pacedWriter writes at a pace, and reports how far it is.
+// A pacedWriter limits the rate of writes, and reports the number of bytes written.
 type pacedWriter struct {
 	ctx  context.Context
 	w    io.Writer
@@ -196,13 +195,13 @@ func (w *pacedWriter) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// An interruptibleReader does not keep who reads it waiting when the context has
-// ended: standard input may never have more.
+// An interruptibleReader stops waiting when the context ends: standard input may never deliver more
+// data.
 type interruptibleReader struct {
 	ctx context.Context
 	r   io.Reader
 
-	own  []byte // what the goroutine reads into
+	own  []byte // buffer of the reading goroutine
 	came chan readResult
 }
 

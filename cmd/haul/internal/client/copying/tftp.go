@@ -32,15 +32,15 @@ func copyTFTP(ctx context.Context, cfg *Config, from []remote.Location, to remot
 	return runJobs(ctx, cfg, jobs, live)
 }
 
-// A transferJob is one file to move.
+// A transferJob is one file to transfer.
 type transferJob struct {
 	name  string // on the server, or of the local file
-	shown string // the source as it could be typed
-	to    string // the target, the same
+	shown string // the source as a user could type it
+	to    string // the target, likewise
 	run   func(context.Context, *tftpclient.Client) (tftpclient.Result, error)
 }
 
-// downloads works out where each file goes to.
+// downloads finds out where to write each file.
 func downloads(cfg *Config, from []remote.Location, at remote.Location) ([]transferJob, error) {
 	local := at.Path
 	intoDir := strings.HasSuffix(local, "/")
@@ -95,7 +95,7 @@ func download(ctx context.Context, c *tftpclient.Client, t tftpclient.Target, to
 	return c.GetFile(ctx, t.String(), to)
 }
 
-// downloadTo fetches one file to what cannot be rewound.
+// downloadTo fetches one file to a writer that cannot seek.
 func downloadTo(ctx context.Context, c *tftpclient.Client, t tftpclient.Target, w io.Writer) (tftpclient.Result, error) {
 	if !readerMayWait(w) {
 		return c.Get(ctx, t, func(int64) (store.Upload, error) { return &stream{w: w}, nil })
@@ -111,7 +111,7 @@ func downloadTo(ctx context.Context, c *tftpclient.Client, t tftpclient.Target, 
 	return res, err
 }
 
-// uploads works out the name of each file on the server.
+// uploads finds out the name of each file on the server.
 func uploads(cfg *Config, from []remote.Location, at remote.Location) ([]transferJob, error) {
 	t, err := cfg.Remote.TFTP.Target(at)
 	if err != nil {
@@ -138,14 +138,14 @@ func uploads(cfg *Config, from []remote.Location, at remote.Location) ([]transfe
 	return jobs, nil
 }
 
-// runJobs moves files, some at the same time, and returns all errors.
+// runJobs transfers files, several at a time, and returns all errors.
 func runJobs(ctx context.Context, cfg *Config, jobs []transferJob, live bool) error {
 	t, err := remote.OpenTFTP(cfg.Remote.TFTP, cfg.Stderr)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	show := newProgress(cfg, live && !cfg.Remote.TFTP.Trace.Text, shownName) // they would mix with the packets
+	show := newProgress(cfg, live && !cfg.Remote.TFTP.Trace.Text, shownName) // redrawn lines would mix with traced packets
 	defer show.end()
 	show.expect(len(jobs))
 	var wg sync.WaitGroup
@@ -162,7 +162,7 @@ func runJobs(ctx context.Context, cfg *Config, jobs []transferJob, live bool) er
 			res, err := j.run(ctx, c)
 			errs[n] = show.complete(ctx, i, j.to, singleResult{res.Bytes, res.Duration, res.Packets(), res.Resent, err})
 			if res.Resent+res.Timeouts+res.Duplicates > 0 {
-				c.Wait() // on a path that loses packets the last one may be lost too
+				c.Wait() // on a path that loses packets, the last one may be lost too
 			}
 		})
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/tftp/tftpclient"
 )
 
-// serveFile runs a server of TFTP with a file "a" until the test ends, and returns the
-// URL of its root.
+// serveFile runs a TFTP server with a file "a" until the test ends, and returns the URL of its
+// root.
 func serveFile(t *testing.T, content string) (url string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func TestSlowReader(t *testing.T) {
 		defer w.Close()
 		c := &tftpclient.Client{Progress: func(bytes, size int64) {
 			if bytes == size {
-				fetched <- nil // all of it is here, and nothing has been read
+				fetched <- nil // the file is here, and nothing has been read
 			}
 		}}
 		target, err := tftpclient.ParseURL(url + "a")
@@ -63,7 +63,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// A pipe without a reader does not hold haul when it is interrupted.
+// A pipe without a reader does not block haul when it is interrupted.
 func TestPipeWithoutReader(t *testing.T) {
 	url := serveFile(t, "x")
 	pipe := filepath.Join(t.TempDir(), "pipe")
@@ -77,7 +77,7 @@ func TestPipeWithoutReader(t *testing.T) {
 	if _, err := download(ctx, new(tftpclient.Client), target, pipe, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want the interruption", err)
 	}
-	// So that the goroutine which opens it ends.
+	// Let the goroutine that opens the pipe end.
 	if f, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
 		_ = f.Close()
 	}

@@ -10,49 +10,49 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// unknownSize is the size of an item that is not known before it has moved.
+// unknownSize is the size of an item whose size is unknown until it has been copied.
 const unknownSize = -1
 
-// A tracker adds up how far a get or a put is. What moves files calls it: for a tree those
-// are the hooks of a treecopy.Job. Its methods allocate nothing for a file that is under way.
+// A tracker counts the progress of a copy. The code that transfers files calls it; for a tree,
+// through the hooks of a treecopy.Job. Its methods allocate nothing for a file that is active.
 type tracker struct {
 	mu      sync.Mutex
-	found   treecopy.Totals              // mu
-	moved   int64                        // mu: bytes of files, those that were there before included
-	files   int64                        // mu: that are done
-	unsized int                          // mu: files whose size is not known; only those that movedTo and ended are about
-	active  map[*treecopy.Item]*underWay // mu
-	rate    console.RateMeter            // mu
+	found   treecopy.Totals              // guarded by mu
+	moved   int64                        // guarded by mu: bytes, including those that existed before
+	files   int64                        // guarded by mu: completed files
+	unsized int                          // guarded by mu: files of unknown size; only movedTo and ended change it
+	active  map[*treecopy.Item]*underWay // guarded by mu
+	rate    console.RateMeter            // guarded by mu
 }
 
-// An underWay is a file that is being copied.
+// An underWay is the state of a file that is being copied.
 type underWay struct {
 	since       time.Time
-	moved, size int64 // the size is 0 if it is not known
+	moved, size int64 // size is 0 if unknown
 }
 
-// setFound says how much there is to copy.
+// setFound sets how much there is to copy.
 func (t *tracker) setFound(found treecopy.Totals) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.found = found
 }
 
-// expect says that so many files are to be copied, whose sizes are not known yet.
+// expect sets the number of files to copy if their sizes are not known yet.
 func (t *tracker) expect(files int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.found, t.unsized = treecopy.Totals{Files: int64(files)}, files
 }
 
-// started says that a file is being copied from now on.
+// started records that the copy of a file has begun.
 func (t *tracker) started(i *treecopy.Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.active[i] = &underWay{since: time.Now(), size: max(i.Size, 0)}
 }
 
-// progressed says that n more bytes of a file have moved.
+// progressed records that n more bytes of a file have been copied.
 func (t *tracker) progressed(i *treecopy.Item, n int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,8 +62,8 @@ func (t *tracker) progressed(i *treecopy.Item, n int64) {
 	}
 }
 
-// movedTo says how many bytes of a file have moved by now, and of how many, if that is
-// known now for the first time.
+// movedTo sets how many bytes of a file have been copied, and the file's size if it is now known
+// for the first time.
 func (t *tracker) movedTo(i *treecopy.Item, bytes, size int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,15 +79,15 @@ func (t *tracker) movedTo(i *treecopy.Item, bytes, size int64) {
 	a.moved = bytes
 }
 
-// sized says how large a file is whose size was not known. The caller holds mu.
+// sized records the size of a file whose size was unknown. The caller holds mu.
 func (t *tracker) sized(size int64) {
 	t.found.Bytes += size
 	t.unsized--
 	t.found.All = t.unsized == 0
 }
 
-// ended says that nothing more of an entry moves, whether it was started or not. It returns
-// how long it was under way.
+// ended records the end of an entry, whether it was started or not. It returns how long the entry
+// was active.
 func (t *tracker) ended(i *treecopy.Item) (took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +102,7 @@ func (t *tracker) ended(i *treecopy.Item) (took time.Duration) {
 		if a.size == 0 && t.unsized > 0 {
 			t.sized(a.moved)
 		}
-		t.moved += max(a.size-a.moved, 0) // what was skipped, or failed, is not left to do
+		t.moved += max(a.size-a.moved, 0) // skipped or failed bytes do not remain to be copied
 	} else if i.Type == 0 {
 		t.moved += max(i.Size, 0)
 	}
@@ -110,13 +110,13 @@ func (t *tracker) ended(i *treecopy.Item) (took time.Duration) {
 	return took
 }
 
-// A copyState is how far a copy is.
+// A copyState is the state of a copy at one moment.
 type copyState struct {
 	found  treecopy.Totals
 	moved  int64
 	files  int64
-	rate   int64        // bytes a second
-	active []activeFile // longest first
+	rate   int64        // bytes per second
+	active []activeFile // longest-running first
 }
 
 // An activeFile is a file of a [copyState].
@@ -125,7 +125,7 @@ type activeFile struct {
 	underWay
 }
 
-// state returns how far the copy is. since leaves out the files that began later.
+// state returns the present state. It leaves out files that began after since.
 func (t *tracker) state(now, since time.Time) copyState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,14 +142,14 @@ func (t *tracker) state(now, since time.Time) copyState {
 	return s
 }
 
-// left estimates how long the rest takes, in whole seconds; 0 if it cannot.
+// left estimates the remaining time in whole seconds. It returns 0 if it cannot.
 func (s copyState) left() time.Duration {
 	rest := s.found.Bytes - s.moved
 	if !s.found.All || s.rate <= 0 || rest <= 0 {
 		return 0
 	}
 	seconds := float64(rest) / float64(s.rate)
-	const most = 1000 * time.Hour // more would not be believed
+	const most = 1000 * time.Hour // nobody would believe more
 	if seconds > most.Seconds() {
 		return 0
 	}

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// maxFileLines is how many files have a line of their own at most.
+	// maxFileLines bounds the files with a line of their own.
 	maxFileLines = 16
 
-	// barWidth is how many columns the bar of a file has, with its ends. That of a single
-	// file has minBar to maxBar.
+	// barWidth is the width of a file's bar in columns, with both ends. The bar of a single file
+	// has minBar to maxBar columns.
 	barWidth, minBar, maxBar = 22, 12, 40
 
-	// countersWidth is how many columns "999.9 MB of 999.9 MB" takes, with two spaces in
-	// front; percentWidth and sizeWidth those of "100 %" and "999.9 MB", with one.
+	// countersWidth is the width of "999.9 MB of 999.9 MB" with two spaces in front; percentWidth
+	// and sizeWidth are the widths of "100 %" and "999.9 MB" with one space.
 	countersWidth, percentWidth, sizeWidth = 22, 6, 9
 
-	// From so many columns on, a file has counters, and a bar as well.
+	// The number of columns from which on a file's line has counters, or also a bar.
 	countersFrom, barFrom = 38, 60
 )
 
-// lines shows how far a copy is: a line for each file that is under way, the longest
-// first, as many as fit, and one for all. A file that is the only one has all in one line.
+// lines returns the lines that show the state: one for each active file, the longest-running first,
+// as many as fit, and one for the total. If there is only one file, it is shown in a single line.
 func (s copyState) lines(c console.Canvas) []string {
 	if s.found.Files == 1 && len(s.active) == 1 {
 		return []string{s.singleLine(c)}
@@ -50,7 +50,7 @@ func (s copyState) lines(c console.Canvas) []string {
 	return append(lines, total)
 }
 
-// columnsBeside returns how many columns of a file's line are not its name.
+// columnsBeside returns the columns of a file's line beside the name.
 func columnsBeside(columns int) int {
 	switch {
 	case columns >= barFrom:
@@ -61,7 +61,7 @@ func columnsBeside(columns int) int {
 	return sizeWidth
 }
 
-// line shows a file behind its name.
+// line returns the line of a file, which begins with label.
 func (f activeFile) line(label string, c console.Canvas) string {
 	percent, counters := strings.Repeat(" ", percentWidth), console.FormatBytes(f.moved)
 	if f.size > 0 {
@@ -79,7 +79,7 @@ func (f activeFile) line(label string, c console.Canvas) string {
 	return label + " " + console.Bar(f.moved, f.size, barWidth, c.Color) + rest
 }
 
-// singleLine shows the only file.
+// singleLine returns the line of the only file.
 func (s copyState) singleLine(c console.Canvas) string {
 	f := s.active[0]
 	label := console.BarLabel(f.item.From, c.Columns/3)
@@ -91,17 +91,18 @@ func (s copyState) singleLine(c console.Canvas) string {
 	return console.Clip(label+" "+text, c.Columns)
 }
 
-// percentOf returns how much of a whole is done, at most all.
+// percentOf returns done as a percentage of whole, from 0 to 100.
 func percentOf(done, whole int64) int {
 	return int(min(max(float64(done)/float64(whole)*100, 0), 100))
 }
 
-// String says how far a copy is.
+// String describes the state in full.
 func (s copyState) String() string {
 	return s.text(s.percent(), s.bytes(), s.count(), s.speed(), s.wait())
 }
 
-// fitting says it in so many columns, as far as that is possible: the end is cut off then.
+// fitting describes the state in up to columns columns. If no text fits, it returns a short one,
+// which the caller must clip.
 func (s copyState) fitting(columns int) string {
 	for _, text := range []string{
 		s.String(),
@@ -116,7 +117,7 @@ func (s copyState) fitting(columns int) string {
 	return cmp.Or(s.percent(), console.FormatBytes(s.moved))
 }
 
-// text joins the parts that there are.
+// text joins the non-empty parts.
 func (s copyState) text(parts ...string) string {
 	var some []string
 	for _, p := range parts {
@@ -136,7 +137,7 @@ func (s copyState) percent() string {
 
 func (s copyState) bytes() string {
 	text := console.FormatBytes(s.moved)
-	if s.found.Bytes == 0 && s.found.Files == 1 { // whose size is not known
+	if s.found.Bytes == 0 && s.found.Files == 1 { // its size is unknown
 		return text
 	}
 	text += " of " + console.FormatBytes(max(s.found.Bytes, s.moved))

@@ -12,11 +12,11 @@ import (
 
 // A CatConfig says which part of each file haul cat writes.
 type CatConfig struct {
-	Offset int64 // where it begins; from the end of the file, for less than 0
-	Count  int64 // bytes; less than 0 means up to the end
+	Offset int64 // first byte; a negative offset counts from the end of the file
+	Count  int64 // bytes; negative means up to the end
 }
 
-// Cat writes files to out, one after the other. One that cannot be read does not stop it.
+// Cat writes files to out, one after the other. It continues after a file that cannot be read.
 func Cat(ctx context.Context, s *remote.Servers, at []remote.Location, cfg CatConfig, out io.Writer) error {
 	var p problems
 	for _, l := range at {
@@ -34,14 +34,14 @@ func Cat(ctx context.Context, s *remote.Servers, at []remote.Location, cfg CatCo
 			err := cfg.cat(ctx, c, m.Name, out)
 			p.failed(err)
 			if ctx.Err() != nil || errors.Is(err, failure.Local) || remote.IsLost(err) {
-				return p.err() // nothing behind it would do better
+				return p.err() // later files would fail too
 			}
 		}
 	}
 	return p.err()
 }
 
-// cat writes a file, or a part of it.
+// cat writes a file or a part of it.
 func (cfg CatConfig) cat(ctx context.Context, c remote.Server, name string, out io.Writer) error {
 	const stdout = "standard output"
 	f, err := c.Open(ctx, name)

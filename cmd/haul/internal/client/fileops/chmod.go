@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A ChmodConfig says what haul chmod changes, and prints.
+// A ChmodConfig says what haul chmod changes and prints.
 type ChmodConfig struct {
 	Mode      Mode
-	Recursive bool // directories with all that is in them
-	Verbose   bool // print the names of what is changed
+	Recursive bool // directories with everything in them
+	Verbose   bool // print the names of changed files
 }
 
 // A permit is one run of haul chmod.
@@ -25,14 +25,14 @@ type permit struct {
 	problems
 	walk
 	out  io.Writer
-	name func(string) string // how names are shown
+	name func(string) string // formats names for output
 }
 
-// Chmod changes the permissions of what is at locations.
+// Chmod changes the permissions of files at locations.
 func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg ChmodConfig, out io.Writer) error {
 	p := &permit{ChmodConfig: cfg, out: out, name: console.NameFormat(out)}
 	for _, l := range at {
-		c, list, errs := entries(ctx, s, l, true) // what is named is followed
+		c, list, errs := entries(ctx, s, l, true) // named symbolic links are followed
 		if c != nil && c.Capabilities().NoModes {
 			return lacks("chmod", l, "set permissions")
 		}
@@ -40,7 +40,7 @@ func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Chm
 		for _, e := range list {
 			inside := p.Recursive && e.IsDir()
 			if named, err := c.Lstat(ctx, e.path); inside && (err != nil || named.Mode().Type() == fs.ModeSymlink && !l.IsDirName()) {
-				p.failed(failure.Remote.Wrap(err)) // -R follows no link
+				p.failed(failure.Remote.Wrap(err)) // -R does not follow symbolic links
 				inside = false
 			}
 			p.change(ctx, c, e, inside, 0)
@@ -49,8 +49,9 @@ func Chmod(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Chm
 	return p.err()
 }
 
-// change changes an entry, and with inside what is in it. A directory that loses rights
-// is changed behind what is in it, and any other before: else they may be missing.
+// change changes an entry and, with inside, everything in it. A directory that loses read or
+// execute bits is changed after its contents, any other directory before: otherwise the rights to
+// reach the contents could be missing.
 func (p *permit) change(ctx context.Context, c remote.Server, e entry, inside bool, depth int) {
 	const enter = readAll | executeIt
 	old := console.UnixBits(e.Mode())
@@ -66,7 +67,7 @@ func (p *permit) change(ctx context.Context, c remote.Server, e entry, inside bo
 	}
 }
 
-// below changes what is in a directory. Symbolic links have no permissions, and are not
+// below changes the contents of a directory. Symbolic links have no permissions, and are not
 // followed.
 func (p *permit) below(ctx context.Context, c remote.Server, dir string, depth int) {
 	list, errs := p.list(ctx, c, dir, depth, true)
@@ -88,7 +89,7 @@ func (p *permit) below(ctx context.Context, c remote.Server, dir string, depth i
 	}
 }
 
-// set changes entries, those that have other permissions by now.
+// set changes those of the entries whose permissions differ.
 func (p *permit) set(ctx context.Context, c remote.Server, list []entry) {
 	if p.over(c) {
 		return
@@ -115,7 +116,7 @@ func (p *permit) set(ctx context.Context, c remote.Server, list []entry) {
 
 func (p *permit) setOne(ctx context.Context, c remote.Server, e entry) (changed bool, err error) {
 	mode := e.Mode()
-	if mode&fs.ModeIrregular != 0 { // its listing did not say
+	if mode&fs.ModeIrregular != 0 { // the listing did not report it
 		fi, err := c.Lstat(ctx, e.path)
 		if err != nil || fi.Mode().Type() == fs.ModeSymlink {
 			return false, err

@@ -18,20 +18,21 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// An entry is what a server has, with the directory it was found in.
+// An entry is a file on a server, together with its path.
 type entry struct {
 	fs.FileInfo
-	path   string // for the server
-	shown  string // as it is printed: the name, or the path that was asked for
+	path   string // on the server
+	shown  string // for output: the name, or the path that the user gave
 	target string // of a symbolic link
 
-	modeless bool // the protocol does not tell modes
+	modeless bool // the protocol has no modes
 }
 
-// sized reports whether the size of an entry is known. HTTP has none of directories.
+// sized reports whether the size of an entry is known. Over HTTP, directories have none.
 func (e entry) sized() bool { return e.Size() >= 0 && (!e.modeless || !e.IsDir()) }
 
-// entries describes all that a location stands for, or with follow what that leads to.
+// entries describes everything that a location stands for. With follow it describes the targets of
+// symbolic links.
 func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow bool) (c remote.Server, list []entry, errs []error) {
 	c, err := s.Connect(ctx, l, remote.Intent{})
 	if err != nil {
@@ -55,17 +56,15 @@ func entries(ctx context.Context, s *remote.Servers, l remote.Location, follow b
 	return c, list, errs
 }
 
-// readLinks finds out where symbolic links lead. One that cannot be read leads
-// nowhere that is shown.
+// readLinks reads the targets of symbolic links. An unreadable target is left out of the output.
 func readLinks(ctx context.Context, c remote.Server, list []entry) {
 	ask(list, isLink, func(i int, e entry) { list[i].target, _ = c.Readlink(ctx, e.path) })
 }
 
-// owners are the names of users and groups, by their numbers, as far as the
-// server reports them.
+// owners maps the numbers of users and groups to their names, as far as the server reports them.
 type owners struct{ users, groups map[uint32]string }
 
-// ownersOf asks for the names of the owners of files.
+// ownersOf asks the server for the names of the files' owners.
 func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
 	uids, gids := map[uint32]string{}, map[uint32]string{}
 	for _, e := range list {
@@ -80,7 +79,7 @@ func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
 	}
 	users, groups, err := names(ctx, u, g)
 	if err != nil {
-		return owners{} // then numbers have to do
+		return owners{} // the output shows numbers then
 	}
 	for i, id := range u {
 		uids[id] = users[i]
@@ -91,7 +90,7 @@ func ownersOf(ctx context.Context, c remote.Server, list []entry) owners {
 	return owners{uids, gids}
 }
 
-// nameOr returns a name, or the number if there is none.
+// nameOr returns a name, or the number if the name is empty.
 func nameOr(name string, id uint32) string {
 	if name == "" {
 		return strconv.FormatUint(uint64(id), 10)
@@ -99,10 +98,10 @@ func nameOr(name string, id uint32) string {
 	return name
 }
 
-// A described is an entry as JSON says it.
+// A described is an entry in JSON.
 type described struct {
 	Path      string     `json:"path"`
-	PathBytes []byte     `json:"path_bytes,omitempty"` // if it is no UTF-8
+	PathBytes []byte     `json:"path_bytes,omitempty"` // set if the path is not UTF-8
 	Name      string     `json:"name"`
 	NameBytes []byte     `json:"name_bytes,omitempty"`
 	Type      string     `json:"type"`
@@ -118,8 +117,8 @@ type described struct {
 	Target    string     `json:"target,omitempty"`
 }
 
-// fileSize is the size of a file. Directories come behind all files: the size that some
-// servers give them says nothing of what is in them, and HTTP has none.
+// fileSize returns the size to sort by. Directories sort after all files: the size that some
+// servers report for them does not describe their contents, and HTTP has none.
 func (e entry) fileSize() int64 {
 	if e.IsDir() {
 		return math.MinInt64
@@ -127,7 +126,7 @@ func (e entry) fileSize() int64 {
 	return e.Size()
 }
 
-// describe returns what is known of an entry.
+// describe returns everything known about an entry.
 func describe(e entry, o owners) described {
 	d := described{Path: e.path, Name: e.Name(), Type: console.TypeName(e.Mode()), Target: e.target}
 	if !utf8.ValidString(e.path) {
@@ -157,11 +156,11 @@ func describe(e entry, o owners) described {
 	return d
 }
 
-// sftpColumns are the columns of ls -l without the name. HTTP has three of them:
-// type, size and time.
+// sftpColumns is the number of columns of ls -l without the name. HTTP has three of them: type,
+// size and time.
 const sftpColumns = 6
 
-// longRow returns the columns of ls -l, but for the name.
+// longRow returns the columns of ls -l without the name.
 func longRow(e entry, o owners, now time.Time, human bool) []string {
 	links, owner, group, size := console.Unknown, console.Unknown, console.Unknown, strconv.FormatInt(e.Size(), 10)
 	switch {

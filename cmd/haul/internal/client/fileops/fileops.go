@@ -1,5 +1,5 @@
-// Package fileops is what haul ls, tree, stat, sum, cat, probe, df, rm, mv, mkdir, chmod and ln
-// do with the files of a server, and what they print.
+// Package fileops implements haul ls, tree, stat, sum, cat, probe, df, rm, mv, mkdir, chmod and ln:
+// what they do with a server's files, and what they print.
 package fileops
 
 import (
@@ -18,15 +18,15 @@ func below(dir, name string) string {
 	case strings.HasSuffix(dir, "/"):
 		return dir + name
 	}
-	return dir + "/" + name // not cleaned: what it means depends on links
+	return dir + "/" + name // not cleaned: the meaning of .. depends on links
 }
 
-// lacks refuses what the protocol of a location has no way to do.
+// lacks returns the error for an operation that a location's protocol does not support.
 func lacks(command string, l remote.Location, what string) error {
 	return failure.Usage.Errorf("%s %v: %v has no way to %s", command, l, l.Protocol, what)
 }
 
-// checkPrecious refuses to remove or rename what is there for others to be in.
+// checkPrecious returns an error for locations that must not be removed or renamed.
 func checkPrecious(command string, l remote.Location) error {
 	if isPrecious(l) {
 		return failure.Usage.Errorf("%s %v: refused, as are /, home directories and names that end in . or ..; name the files in the directory", command, l)
@@ -34,11 +34,11 @@ func checkPrecious(command string, l remote.Location) error {
 	return nil
 }
 
-// isPrecious reports whether a location is one that would be removed by mistake only.
+// isPrecious reports whether a location is one that nobody would remove on purpose.
 func isPrecious(l remote.Location) bool {
 	name := strings.TrimRight(l.Path, "/")
 	if l.Protocol == remote.SFTP && strings.HasPrefix(name, "~") && !strings.Contains(name, "/") {
-		return true // somebody's home directory
+		return true // a user's home directory
 	}
 	last := name[strings.LastIndexByte(name, '/')+1:]
 	return last == "" || last == "." || last == ".." || path.Clean("/"+name) == "/"

@@ -18,12 +18,12 @@ import (
 // A LinkConfig says which links haul ln makes.
 type LinkConfig struct {
 	Symbolic bool
-	Force    bool // replace files and links of that name
-	NoDeref  bool // a symbolic link to a directory is replaced, and not entered
+	Force    bool // replace existing files and links
+	NoDeref  bool // replace a symbolic link to a directory instead of entering it
 }
 
-// Link makes links at a location to targets: locations on the same server or, for
-// symbolic links, text that the links are to have. Several targets need a directory.
+// Link makes links at a location. The targets are locations on the same server or, for symbolic
+// links, the text of the links. With several targets, at must be a directory.
 func Link(ctx context.Context, s *remote.Servers, targets []string, at remote.Location, cfg LinkConfig) error {
 	c, to, err := s.At(ctx, at)
 	if err != nil {
@@ -54,7 +54,7 @@ func Link(ctx context.Context, s *remote.Servers, targets []string, at remote.Lo
 	return errors.Join(errs...)
 }
 
-// linksGoInto reports whether a name is that of a directory, in which links go.
+// linksGoInto reports whether name is a directory that the links are made in.
 func linksGoInto(ctx context.Context, c remote.Server, name string, noDeref bool) (bool, error) {
 	look := c.Stat
 	if noDeref {
@@ -67,7 +67,8 @@ func linksGoInto(ctx context.Context, c remote.Server, name string, noDeref bool
 	return err == nil && fi.IsDir(), err
 }
 
-// linkText returns the text of a symbolic link, or the name of what is to have another.
+// linkText returns the text of a symbolic link, or the name of the file that a hard link is made
+// to.
 func linkText(ctx context.Context, s *remote.Servers, text string, at remote.Location, symbolic bool) (string, error) {
 	l, err := remote.Parse(text)
 	switch {
@@ -95,14 +96,14 @@ func linkText(ctx context.Context, s *remote.Servers, text string, at remote.Loc
 	return name, err
 }
 
-// A link is one that is to be made.
+// A link makes links on a server.
 type link struct {
 	LinkConfig
 	c remote.Server
 }
 
-// make makes a link. With Force another one is made first and then renamed, so that the
-// name always has the old file or the new one.
+// make makes one link. With Force it makes the link under a temporary name and renames it, so that
+// the name always has the old or the new file.
 func (l link) make(ctx context.Context, target, name string) error {
 	err := l.create(ctx, target, name)
 	if !l.Force || !errors.Is(err, fs.ErrExist) {
@@ -123,12 +124,12 @@ func (l link) make(ctx context.Context, target, name string) error {
 		return err
 	}
 	err = l.c.Rename(ctx, temp, name, true)
-	if errors.Is(err, fs.ErrExist) { // the server replaces nothing in one step
+	if errors.Is(err, fs.ErrExist) { // the server cannot replace a file in one step
 		if err = l.c.Remove(ctx, name); err == nil {
 			err = l.c.Rename(ctx, temp, name, true)
 		}
 	}
-	// To rename a file to another name of it does nothing: rename(2).
+	// Renaming a file to another of its own names does nothing: rename(2).
 	if err != nil || !l.Symbolic {
 		if e := l.c.Remove(context.WithoutCancel(ctx), temp); err == nil && !errors.Is(e, fs.ErrNotExist) {
 			err = e

@@ -19,21 +19,21 @@ import (
 type ListConfig struct {
 	Long      bool // permissions, owner, size and time
 	Recursive bool
-	All       bool // names that begin with a dot too
-	JSON      bool // an object for each entry
+	All       bool // include names that begin with a dot
+	JSON      bool // print an object for each entry
 	Human     bool // short sizes
 	Order     Order
 	Reverse   bool
 }
 
-// An Order is an order of entries. Those that are equal in it are in that of their names.
+// An Order is an order of entries. Entries that are equal in it are ordered by name.
 type Order int
 
 // The orders.
 const (
 	ByName Order = iota
 	ByTime       // newest first
-	BySize       // largest first, and directories behind all files
+	BySize       // largest first, directories after all files
 )
 
 // A lister is one run of haul ls.
@@ -42,13 +42,13 @@ type lister struct {
 	problems
 	walk
 	out    *bufio.Writer
-	name   func(string) string // how names are shown
+	name   func(string) string // formats names for output
 	now    time.Time
-	titles bool // each directory has a line with its name
-	begun  bool // something was printed
+	titles bool // print each directory's name above its entries
+	begun  bool // something has been printed
 }
 
-// List lists what is at locations.
+// List lists the files at locations.
 func List(ctx context.Context, s *remote.Servers, at []remote.Location, cfg ListConfig, out io.Writer) error {
 	l := &lister{ListConfig: cfg, out: bufio.NewWriterSize(out, 64<<10), name: console.NameFormat(out), now: time.Now()}
 	l.flush = l.out.Flush
@@ -57,7 +57,7 @@ func List(ctx context.Context, s *remote.Servers, at []remote.Location, cfg List
 	return l.err()
 }
 
-// run lists the locations: the files among them first, as ls does.
+// run lists the locations. As in ls, files come before directories.
 func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.Location) {
 	type found struct {
 		c remote.Server
@@ -70,7 +70,7 @@ func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.
 		for _, e := range list {
 			if e.Mode().Type() == fs.ModeSymlink && !l.Long {
 				if to, err := c.Stat(ctx, e.path); err == nil && to.IsDir() {
-					e.FileInfo = to // as ls does
+					e.FileInfo = to // as in ls
 				}
 			}
 			if e.IsDir() {
@@ -81,7 +81,7 @@ func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.
 		}
 	}
 	l.titles = l.Recursive || len(files)+len(dirs) > 1 || len(locations) > 1
-	for len(files) > 0 { // those of one server after the other
+	for len(files) > 0 { // one server after the other
 		c := files[0].c
 		var same []entry
 		for len(files) > 0 && files[0].c == c {
@@ -96,7 +96,7 @@ func (l *lister) run(ctx context.Context, s *remote.Servers, locations []remote.
 	}
 }
 
-// directory lists one, and with -R those in it.
+// directory lists one directory and, with -R, the directories in it.
 func (l *lister) directory(ctx context.Context, c remote.Server, dir string, depth int) {
 	list, errs := l.list(ctx, c, dir, depth, l.detailed())
 	l.failed(errs...)
@@ -119,7 +119,7 @@ func (l *lister) directory(ctx context.Context, c remote.Server, dir string, dep
 	}
 }
 
-// sort sorts entries in the order that was asked for.
+// sort sorts entries by l.Order and l.Reverse.
 func (l *lister) sort(list []entry) {
 	slices.SortFunc(list, func(a, b entry) int {
 		c := 0
@@ -136,7 +136,7 @@ func (l *lister) sort(list []entry) {
 	})
 }
 
-// detailed reports whether more than names is needed of entries.
+// detailed reports whether the entries need more than names.
 func (l *lister) detailed() bool { return l.Long || l.JSON || l.Order != ByName }
 
 // print prints the entries of one directory.
@@ -152,7 +152,7 @@ func (l *lister) print(ctx context.Context, c remote.Server, list []entry) {
 	owners := ownersOf(ctx, c, list)
 	if l.JSON {
 		for _, e := range list {
-			_ = console.WriteJSON(l.out, describe(e, owners)) // write reports what fails
+			_ = console.WriteJSON(l.out, describe(e, owners)) // write reports errors
 		}
 		return
 	}
@@ -163,7 +163,7 @@ func (l *lister) print(ctx context.Context, c remote.Server, list []entry) {
 	widths := console.ColumnWidths(rows)
 	for i, row := range rows {
 		for j, cell := range row {
-			// Numbers to the right, words to the left, as ls has it.
+			// As in ls, numbers are right-aligned and words left-aligned.
 			width := widths[j]
 			if len(row) == sftpColumns && (j == 2 || j == 3) {
 				width = -width

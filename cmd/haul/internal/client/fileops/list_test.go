@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// connect returns the servers of a command that may ask nothing.
+// connect returns the servers of a command that may ask no questions.
 func connect(t *testing.T) *remote.Servers {
 	t.Helper()
 	s := remote.New(remote.Config{Batch: true, Stderr: io.Discard, Say: func(text string) { t.Error("it says", text) }})
@@ -21,8 +21,8 @@ func connect(t *testing.T) *remote.Servers {
 	return s
 }
 
-// ls -R of a server that makes up directories, or errors, has an end, and keeps few of
-// the errors.
+// ls -R ends on a server that invents directories or errors, and keeps only a bounded number of
+// errors.
 func TestListBounds(t *testing.T) {
 	const dirs = maxListErrors + 500
 	w := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// The bits of a mode, as Unix has them.
+// The bits of a Unix mode.
 const (
 	allBits   = 0o7777
 	readAll   = 0o444
@@ -19,7 +19,7 @@ const (
 	sticky    = 0o1000
 )
 
-// A Mode is a change of permissions, as chmod(1) reads it: octal, or symbolic such as
+// A Mode is a change of permissions in the syntax of chmod(1): octal, or symbolic such as
 // u+rw,go=rX.
 type Mode struct {
 	umask uint32
@@ -29,15 +29,15 @@ type Mode struct {
 // A modeStep is one part of a Mode, such as go=rX.
 type modeStep struct {
 	op        byte   // '+', '-' or '='
-	affected  uint32 // the bits of u, g, o and a in front; 0 for none, and then the umask counts
+	affected  uint32 // the bits of u, g, o and a in front; 0 for none, in which case the umask applies
 	value     uint32
-	mentioned uint32 // of the bits that directories keep otherwise
-	copied    bool   // value is one of u, g and o, whose permissions are copied
-	ifAny     bool   // X: execute for directories, and for what anybody may execute
+	mentioned uint32 // bits named explicitly, which directories would otherwise keep
+	copied    bool   // value is u, g or o, whose permissions are copied
+	ifAny     bool   // X: execute for directories, and for files that somebody may execute
 }
 
-// ParseMode reads a mode. umask limits symbolic modes that do not say whose permissions
-// they are. Errors are usage errors.
+// ParseMode parses a mode. umask limits symbolic modes without u, g, o or a. Errors are usage
+// errors.
 func ParseMode(text string, umask fs.FileMode) (Mode, error) {
 	m := Mode{umask: uint32(umask.Perm())}
 	if text != "" && isOctal(text[0]) {
@@ -46,7 +46,7 @@ func ParseMode(text string, umask fs.FileMode) (Mode, error) {
 			return Mode{}, badMode(text)
 		}
 		mentioned := uint32(allBits)
-		if digits < 5 { // as in GNU's chmod, 0755 leaves the setgid bit of a directory
+		if digits < 5 { // as in GNU chmod, 0755 keeps the setgid bit of a directory
 			mentioned = bits&(setIDs|sticky) | 0o777
 		}
 		m.steps = []modeStep{{op: '=', affected: allBits, value: bits, mentioned: mentioned}}
@@ -68,8 +68,7 @@ func badMode(text string) error {
 
 func isOctal(c byte) bool { return '0' <= c && c <= '7' }
 
-// cutOctal reads the octal number that text begins with. One that is too large has more
-// than allBits.
+// cutOctal reads the octal number at the start of text. If it is too large, bits is above allBits.
 func cutOctal(text string) (bits uint32, digits int, rest string) {
 	for digits < len(text) && isOctal(text[digits]) {
 		digits++
@@ -81,7 +80,7 @@ func cutOctal(text string) (bits uint32, digits int, rest string) {
 	return uint32(n), digits, text[digits:]
 }
 
-// parseClause reads what is between commas: whose permissions, and one or more changes.
+// parseClause parses the part between two commas: whose permissions, and one or more changes.
 func parseClause(s string) (steps []modeStep, ok bool) {
 	var affected uint32
 	for s != "" && strings.IndexByte("ugoa", s[0]) >= 0 {
@@ -120,11 +119,11 @@ func parseClause(s string) (steps []modeStep, ok bool) {
 	return steps, len(steps) > 0
 }
 
-// apply returns what the mode makes of the bits of a file or a directory.
+// apply applies the mode to the bits of a file or directory.
 func (m Mode) apply(old uint32, dir bool) uint32 {
 	bits := old & allBits
 	for _, s := range m.steps {
-		var keep uint32 // a directory keeps these unless they are mentioned
+		var keep uint32 // a directory keeps these unless mentioned
 		if dir {
 			keep = setIDs &^ s.mentioned
 		}
@@ -162,7 +161,7 @@ func (m Mode) apply(old uint32, dir bool) uint32 {
 	return bits & allBits
 }
 
-// fileMode returns the bits as Go has them.
+// fileMode converts Unix bits to Go's file mode.
 func fileMode(bits uint32) fs.FileMode {
 	m := fs.FileMode(bits & 0o777)
 	for _, special := range [...]fs.FileMode{fs.ModeSetuid, fs.ModeSetgid, fs.ModeSticky} {

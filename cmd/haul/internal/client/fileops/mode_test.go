@@ -18,7 +18,7 @@ var modeCases = []string{
 	"u=", "ug+rw-x", "u=rw,g=r,o=", "=755", "+4000", "a=", "a=rwxst", "u-s", "g=", "g=s", "o=u-w", "+", "u+rw+x-r",
 }
 
-// Modes change permissions as chmod(1) of GNU coreutils does, where that is.
+// Modes change permissions as GNU chmod(1) does. The test needs GNU coreutils.
 func TestModeAsCoreutils(t *testing.T) {
 	if text, err := exec.Command("chmod", "--version").Output(); err != nil || !strings.Contains(string(text), "coreutils") {
 		t.Skip("no chmod of GNU coreutils")
@@ -53,7 +53,7 @@ func TestModeAsCoreutils(t *testing.T) {
 			}
 		}
 	}
-	for _, mode := range modeCases { // the files of one mode by one process
+	for _, mode := range modeCases { // one process for all files of a mode
 		var names []string
 		for i, c := range tries {
 			if c.mode == mode {
@@ -92,7 +92,7 @@ func parseOctal(t *testing.T, text string) uint32 {
 	return bits
 }
 
-// Modes with a mistake are refused.
+// Malformed modes are refused.
 func TestBadModes(t *testing.T) {
 	for _, mode := range []string{"", "8", "64x", "10000", "77777777777777", "u", "x", "u+q", "u+x,", ",u+x", "u+x,,g+x", "u=755", "+9", "=755,u+x ", "u +x", "ug", "r+w"} {
 		if _, err := ParseMode(mode, 0o022); !errors.Is(err, failure.Usage) {
@@ -101,7 +101,7 @@ func TestBadModes(t *testing.T) {
 	}
 }
 
-// The umask spares bits, and directories keep some; without chmod(1).
+// The umask limits bits, and directories keep some of theirs. This test does not need chmod(1).
 func TestModes(t *testing.T) {
 	for _, c := range []struct {
 		mode, old string

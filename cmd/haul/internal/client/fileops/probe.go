@@ -13,12 +13,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Probe prints the sizes of files on servers of SFTP or HTTP.
+// Probe prints the sizes of files on SFTP or HTTP servers.
 func Probe(ctx context.Context, s *remote.Servers, at []remote.Location, out io.Writer) error {
 	return probe(at, out, func(l remote.Location) (int64, error) { return sizeOf(ctx, s, l) })
 }
 
-// ProbeTFTP prints the sizes of files on servers of TFTP. A trace goes to stderr.
+// ProbeTFTP prints the sizes of files on TFTP servers. A trace is written to stderr.
 func ProbeTFTP(ctx context.Context, cfg remote.TFTPConfig, at []remote.Location, out, stderr io.Writer) error {
 	t, err := remote.OpenTFTP(cfg, stderr)
 	if err != nil {
@@ -35,7 +35,7 @@ func ProbeTFTP(ctx context.Context, cfg remote.TFTPConfig, at []remote.Location,
 	})
 }
 
-// probe prints the sizes of files, each as soon as it is known.
+// probe prints the size of each file as soon as it is known.
 func probe(at []remote.Location, out io.Writer, size func(remote.Location) (int64, error)) error {
 	var errs []error
 	name := console.NameFormat(out)

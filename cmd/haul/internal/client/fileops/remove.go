@@ -16,14 +16,14 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// A RemoveConfig says what haul rm removes, and prints.
+// A RemoveConfig says what haul rm removes and prints.
 type RemoveConfig struct {
-	Recursive bool // directories with all that is in them
+	Recursive bool // directories with everything in them
 	Force     bool // ignore files that do not exist
 	DryRun    bool // print names, and remove nothing
-	Verbose   bool // print the names of what is removed
+	Verbose   bool // print the names of removed files
 
-	// Events, if set, gets what is done, and then nothing is printed.
+	// Events, if set, receives events for all removals. Then nothing is printed.
 	Events *events.Log
 }
 
@@ -31,13 +31,13 @@ type RemoveConfig struct {
 type removal struct {
 	RemoveConfig
 	out  io.Writer
-	name func(string) string // how names are shown
+	name func(string) string // formats names for output
 	errs []error
-	walk      // of sayAll
-	mute bool // the output cannot be written
+	walk      // used by sayAll
+	mute bool // the output could not be written
 }
 
-// Remove removes what is at locations.
+// Remove removes the files at locations.
 func Remove(ctx context.Context, s *remote.Servers, at []remote.Location, cfg RemoveConfig, out io.Writer) error {
 	for _, l := range at {
 		if err := checkPrecious("rm", l); err != nil {
@@ -51,16 +51,15 @@ func Remove(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Re
 	return errors.Join(m.errs...)
 }
 
-// note keeps an error for the end, unless it is that of a missing file and those
-// are ignored.
+// note keeps an error for the end, unless it reports a missing file and missing files are ignored.
 func (m *removal) note(err error) {
 	if err != nil && (!m.Force || !errors.Is(err, fs.ErrNotExist)) {
 		m.errs = append(m.errs, err)
 	}
 }
 
-// gone says that a file or a directory is removed, or would be. A name is printed unless
-// one before could not be written.
+// gone reports that a file or a directory was removed, or would be. It prints the name unless an
+// earlier one could not be written.
 func (m *removal) gone(name string, t fs.FileMode) {
 	switch {
 	case m.Events != nil:
@@ -73,11 +72,11 @@ func (m *removal) gone(name string, t fs.FileMode) {
 	}
 	if _, err := fmt.Fprintln(m.out, m.name(name)); err != nil {
 		m.errs, m.mute = append(m.errs, failure.Local.Errorf("write the names: %w", err)), true
-		m.ended = m.DryRun // which does nothing but print
+		m.ended = m.DryRun // a dry run does nothing but print
 	}
 }
 
-// remove removes what is at a location.
+// remove removes the files at one location.
 func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Location) error {
 	c, err := s.Connect(ctx, l, remote.Intent{})
 	if err != nil {
@@ -103,7 +102,7 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 		}
 		name := console.Visible(f.Name)
 		kind := fs.FileMode(0)
-		if dirs || m.DryRun || f.Info != nil { // else the server refuses to remove a directory
+		if dirs || m.DryRun || f.Info != nil { // otherwise the server refuses to remove a directory
 			fi, e := remote.Describe(ctx, c, f, false)
 			if err, kind = e, fs.ModeIrregular; e == nil {
 				kind = fi.Mode().Type()
@@ -130,15 +129,15 @@ func (m *removal) remove(ctx context.Context, s *remote.Servers, l remote.Locati
 	return nil
 }
 
-// failed says that what a server has was not removed, and returns the error.
+// failed reports that a file was not removed, and returns the error.
 func (m *removal) failed(name string, t fs.FileMode, err error) error {
 	if m.Force && errors.Is(err, fs.ErrNotExist) {
-		return err // that is ignored
+		return err // it is ignored
 	}
 	return m.Events.Failed(events.NewEntry(name, "", t), err)
 }
 
-// removeFile removes a file, or prints its name.
+// removeFile removes a file. In a dry run it prints the name.
 func (m *removal) removeFile(ctx context.Context, c remote.Server, name string, t fs.FileMode) error {
 	if !m.DryRun {
 		if err := c.Remove(ctx, name); err != nil {
@@ -149,7 +148,7 @@ func (m *removal) removeFile(ctx context.Context, c remote.Server, name string, 
 	return nil
 }
 
-// removeDir removes a directory with all that is in it, or prints the names.
+// removeDir removes a directory with everything in it. In a dry run it prints the names.
 func (m *removal) removeDir(ctx context.Context, c remote.Server, name string) error {
 	if m.DryRun {
 		return m.sayAll(ctx, c, name, 0)
@@ -161,9 +160,9 @@ func (m *removal) removeDir(ctx context.Context, c remote.Server, name string) e
 	return nil
 }
 
-// sayAll prints the names of a directory and of all that is in it, sorted. Those of
-// directories end in a slash. It returns the first error. It keeps no names, and ends at
-// maxListDirs directories: a server can make them up without end.
+// sayAll prints the names of a directory and everything in it, sorted. A directory's name ends in a
+// slash. It returns the first error. It keeps no names, and stops after maxListDirs directories,
+// since a server can invent directories without end.
 func (m *removal) sayAll(ctx context.Context, c remote.Server, dir string, depth int) error {
 	list, errs := m.list(ctx, c, dir, depth, false)
 	var first error

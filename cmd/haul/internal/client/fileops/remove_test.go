@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rm -n ends at a bound, as a server can make up directories.
+// rm -n stops at a bound, since a server can invent directories.
 func TestRemoveBounds(t *testing.T) {
 	m := removal{out: io.Discard, name: strings.Clone, walk: walk{dirs: maxListDirs}}
 	wide := &liar{names: []string{"a/"}}

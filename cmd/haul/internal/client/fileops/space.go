@@ -15,8 +15,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Space prints how much room there is at locations, in KiB, or with human in larger
-// units.
+// Space prints the free space at locations, in KiB, or with human in larger units.
 func Space(ctx context.Context, s *remote.Servers, at []remote.Location, human, asJSON bool, out io.Writer) error {
 	var errs []error
 	var rows [][]string
@@ -37,7 +36,7 @@ func Space(ctx context.Context, s *remote.Servers, at []remote.Location, human, 
 	return errors.Join(errs...)
 }
 
-// space returns how much room there is at a location.
+// space returns the free space at a location.
 func space(ctx context.Context, s *remote.Servers, l remote.Location) (store.Space, error) {
 	c, name, err := s.At(ctx, l)
 	if err != nil {
@@ -53,7 +52,7 @@ func space(ctx context.Context, s *remote.Servers, l remote.Location) (store.Spa
 	return room, failure.Remote.Wrap(err)
 }
 
-// A spaceDescribed is a file system as JSON says it, in bytes.
+// A spaceDescribed is a file system in JSON, in bytes.
 type spaceDescribed struct {
 	Location  string `json:"location"`
 	Total     int64  `json:"total"`
@@ -72,7 +71,7 @@ func spaceJSON(l remote.Location, s store.Space) spaceDescribed {
 	}
 }
 
-// spaceRow returns what df prints of a location.
+// spaceRow returns the columns that df prints for a location.
 func spaceRow(l remote.Location, s store.Space, human bool, name func(string) string) []string {
 	size := func(n int64) string {
 		if human {
@@ -83,7 +82,7 @@ func spaceRow(l remote.Location, s store.Space, human bool, name func(string) st
 	used := s.Total - s.Free
 	share := "-"
 	if most := used + s.Available; most > 0 {
-		share = fmt.Sprintf("%d%%", int64(math.Ceil(100*float64(used)/float64(most)))) // of what users can have, as df says it
+		share = fmt.Sprintf("%d%%", int64(math.Ceil(100*float64(used)/float64(most)))) // of the space available to users, as in df
 	}
 	return []string{size(s.Total), size(used), size(s.Available), share, name(l.Text)}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Stat describes what is at locations.
+// Stat prints descriptions of the files at locations.
 func Stat(ctx context.Context, s *remote.Servers, at []remote.Location, follow, asJSON bool, out io.Writer) error {
 	var errs []error
 	for _, l := range at {
@@ -39,10 +39,10 @@ func stat(ctx context.Context, s *remote.Servers, l remote.Location, follow, asJ
 	return errs
 }
 
-// printStat describes an entry for people.
+// printStat prints an entry for people.
 func printStat(out io.Writer, e entry, o owners) error {
 	name := console.NameFormat(out)
-	var text bytes.Buffer // written at once, as one failure is enough
+	var text bytes.Buffer // written at once, so that there is at most one error
 	line := func(key, format string, args ...any) {
 		fmt.Fprintf(&text, "%9s  %s\n", key, fmt.Sprintf(format, args...))
 	}
@@ -75,7 +75,7 @@ func printStat(out io.Writer, e entry, o owners) error {
 	return failure.Local.Wrap(err)
 }
 
-// owner shows a user or a group, which may have no name.
+// owner formats a user or a group, which may have no name.
 func owner(id uint32, name string) string {
 	return strings.TrimSuffix(fmt.Sprintf("%d %s", id, name), " ")
 }

@@ -16,28 +16,28 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// maxSums is how many files are hashed at once.
+// maxSums bounds the files that are hashed at once.
 const maxSums = 8
 
 // A SumConfig says which sums haul sum computes, and how it prints or checks them.
 type SumConfig struct {
-	Algorithm string // such as "sha256"; "" means that, and for Check any
-	Recursive bool   // directories with all that is in them
-	Read      bool   // compute each sum here, and do not ask the server for it
-	Tag       bool   // print lines as BSD does
-	Zero      bool   // end lines with a NUL, and print names as they are
+	Algorithm string // such as "sha256"; "" means sha256, and for Check any
+	Recursive bool   // directories with everything in them
+	Read      bool   // compute each sum here instead of asking the server
+	Tag       bool   // print lines in the format of BSD
+	Zero      bool   // end lines with a NUL, and do not escape names
 
-	Quiet         bool // of Check: print no OK
+	Quiet         bool // for Check: do not print OK
 	Status        bool // print nothing
 	IgnoreMissing bool
-	Strict        bool // a bad line is a failure
-	Warn          bool // name each bad line
+	Strict        bool // a malformed line is a failure
+	Warn          bool // report each malformed line
 
-	// Say prints what is wrong as soon as Check finds it.
+	// Say prints each problem as soon as Check finds it.
 	Say func(error)
 }
 
-// check refuses what means nothing.
+// check returns an error for an unknown algorithm.
 func (c *SumConfig) check() error {
 	if _, ok := algorithmNamed(c.Algorithm); !ok && c.Algorithm != "" {
 		var names []string
@@ -49,13 +49,13 @@ func (c *SumConfig) check() error {
 	return nil
 }
 
-// A sumJob is a file to be hashed, or why it cannot be.
+// A sumJob is a file to hash, or the error why it cannot be hashed.
 type sumJob struct {
 	place sumPlace
-	name  string      // there
-	info  fs.FileInfo // nil if that is not known yet
-	want  sumLine     // of Check
-	bad   int         // of Check: the line that cannot be read
+	name  string      // in place
+	info  fs.FileInfo // nil if not known yet
+	want  sumLine     // for Check
+	bad   int         // for Check: number of a malformed line, or 0
 	err   error
 }
 
@@ -64,14 +64,14 @@ type summer struct {
 	SumConfig
 	problems
 	out  io.Writer
-	name func(string) string // how names are shown
+	name func(string) string // formats names for output
 }
 
 func newSummer(cfg SumConfig, out io.Writer) *summer {
 	return &summer{SumConfig: cfg, out: out, name: console.NameFormat(out)}
 }
 
-// print writes a line as soon as it is known, and reports whether it could.
+// print writes a line at once, and reports whether that succeeded.
 func (s *summer) print(line string) bool {
 	_, err := io.WriteString(s.out, line)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *summer) print(line string) bool {
 	return err == nil
 }
 
-// Sum prints the sums of files, as sha256sum does.
+// Sum prints the sums of files in the format of sha256sum.
 func Sum(ctx context.Context, servers *remote.Servers, at []remote.Location, cfg SumConfig, out io.Writer) error {
 	if err := cfg.check(); err != nil {
 		return err
@@ -108,7 +108,7 @@ func Sum(ctx context.Context, servers *remote.Servers, at []remote.Location, cfg
 	return s.err()
 }
 
-// find returns all files that locations stand for.
+// find yields all files that the locations stand for.
 func (s *summer) find(ctx context.Context, servers *remote.Servers, at []remote.Location) iter.Seq[sumJob] {
 	return func(yield func(sumJob) bool) {
 		w := new(walk)
@@ -121,7 +121,7 @@ func (s *summer) find(ctx context.Context, servers *remote.Servers, at []remote.
 	}
 }
 
-// named describes what a location stands for, and says where that is.
+// named describes the files of a location, and returns their place.
 func (s *summer) named(ctx context.Context, servers *remote.Servers, l remote.Location) (sumPlace, []entry, []error) {
 	if l.Protocol != remote.Local {
 		c, list, errs := entries(ctx, servers, l, true)
@@ -134,8 +134,8 @@ func (s *summer) named(ctx context.Context, servers *remote.Servers, l remote.Lo
 	return localFiles{}, []entry{{FileInfo: fi, path: l.Path, shown: l.Path}}, nil
 }
 
-// yieldAll yields entries, and with Recursive what is in those that are directories. It leaves
-// out of directories what get -r does.
+// yieldAll yields entries and, with Recursive, the contents of directories. In directories it
+// leaves out the same files as get -r.
 func (s *summer) yieldAll(ctx context.Context, w *walk, place sumPlace, list []entry, errs []error, depth int, yield func(sumJob) bool) bool {
 	for _, err := range errs {
 		if !yield(sumJob{err: err}) {
@@ -157,8 +157,8 @@ func (s *summer) yieldAll(ctx context.Context, w *walk, place sumPlace, list []e
 	return true
 }
 
-// sum returns the sum of a file: the server's, if it has one of that algorithm, or what
-// its bytes give.
+// sum returns the sum of a file. It uses the server's sum if there is one of that algorithm, and
+// otherwise reads the file.
 func (s *summer) sum(ctx context.Context, j sumJob, a algorithm) ([]byte, error) {
 	if j.err != nil {
 		return nil, j.err
@@ -202,18 +202,18 @@ func directory(name string) error {
 	return fmt.Errorf("sum %s: %w; -r sums all that is in it", console.Visible(name), treecopy.ErrDirectory)
 }
 
-// A sumPlace is where files are that are hashed.
+// A sumPlace is a place whose files are hashed.
 type sumPlace interface {
 	dirLister
 
-	// open opens a file, which fi describes unless that is nil.
+	// open opens a file. fi describes the file, or is nil.
 	open(ctx context.Context, name string, fi fs.FileInfo) (store.File, error)
 
-	// read writes all of it to w.
+	// read writes the whole file to w.
 	read(ctx context.Context, f store.File, w io.Writer) error
 }
 
-// sideOf returns the kind of the errors of a place.
+// sideOf returns the failure kind for errors of a place.
 func sideOf(place dirLister) failure.Kind {
 	if place == (localFiles{}) {
 		return failure.Local
@@ -221,11 +221,11 @@ func sideOf(place dirLister) failure.Kind {
 	return failure.Remote
 }
 
-// serverFiles are those of a server.
+// serverFiles are the files of a server.
 type serverFiles struct{ remote.Server }
 
 func (p serverFiles) open(ctx context.Context, name string, fi fs.FileInfo) (_ store.File, err error) {
-	if open := p.Capabilities().OpenListed; open != nil { // Open may have the server send the file, which a sum does not need
+	if open := p.Capabilities().OpenListed; open != nil { // Open may make the server send the file, which a sum does not need
 		if fi == nil {
 			fi, err = p.Stat(ctx, name)
 		}
@@ -244,14 +244,13 @@ func (serverFiles) read(ctx context.Context, f store.File, w io.Writer) error {
 	return err
 }
 
-// localFiles are those of this machine.
+// localFiles are the files of this machine.
 type localFiles struct{}
 
-// maxLocalEntries is how many entries a directory of this machine has at most, as one of a
-// server has.
+// maxLocalEntries bounds the entries of a local directory, like those of a directory on a server.
 const maxLocalEntries = 1 << 20
 
-// List lists a directory, always with details.
+// List lists a directory. It always includes details.
 func (localFiles) List(_ context.Context, dir string, _ bool) ([]fs.DirEntry, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -260,7 +259,7 @@ func (localFiles) List(_ context.Context, dir string, _ bool) ([]fs.DirEntry, er
 	defer d.Close()
 	list, err := d.ReadDir(maxLocalEntries + 1)
 	switch {
-	case err == io.EOF: // it is empty
+	case err == io.EOF: // the directory is empty
 		return nil, nil
 	case len(list) > maxLocalEntries:
 		return nil, fmt.Errorf("list %s: more than %d entries", console.Visible(dir), maxLocalEntries)
@@ -268,7 +267,7 @@ func (localFiles) List(_ context.Context, dir string, _ bool) ([]fs.DirEntry, er
 	return list, err
 }
 
-// Capabilities returns those of a directory.
+// Capabilities returns no capabilities.
 func (localFiles) Capabilities() store.Capabilities { return store.Capabilities{} }
 
 func (localFiles) open(_ context.Context, name string, _ fs.FileInfo) (store.File, error) {
@@ -280,9 +279,9 @@ func (localFiles) read(_ context.Context, f store.File, w io.Writer) error {
 	return err
 }
 
-// inOrder calls work with maxSums jobs at once, and use with each result in the order of the
-// jobs. It returns false if use does, or if the context ends. Then it does not wait for work
-// that is under way: a pipe may never have more to read.
+// inOrder calls work for up to maxSums jobs at once, and use for each result in the order of the
+// jobs. It returns false if use does, or if the context ends. In these cases it does not wait for
+// running work: a pipe may never deliver more data.
 func (s *summer) inOrder(ctx context.Context, jobs iter.Seq[sumJob], work func(sumJob) ([]byte, error), use func(sumJob, []byte, error) bool) bool {
 	type task struct {
 		sumJob

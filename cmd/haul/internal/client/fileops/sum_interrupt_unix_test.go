@@ -15,14 +15,13 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// A run that is interrupted does not wait for a pipe: neither for one that a list comes
-// from, nor for one that is to be hashed.
+// An interrupted run does not wait for a pipe, whether it holds a list or is to be hashed.
 func TestSumInterrupted(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // ends what waits to open it
+	t.Cleanup(func() { // unblocks goroutines that wait to open the pipe
 		if f, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
 			_ = f.Close()
 		}
@@ -53,7 +52,7 @@ func TestSumInterrupted(t *testing.T) {
 	}
 }
 
-// In directories, sum -r leaves out what is no file: to open a pipe may wait for ever.
+// In directories, sum -r leaves out special files: opening a pipe may block for ever.
 func TestSumSpecialFiles(t *testing.T) {
 	dir := t.TempDir()
 	err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600)

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// A run that ends within a directory of this machine takes no file of what is named after it.
+// A run that ends within a local directory reads no file of later arguments.
 func TestSumStops(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o600); err != nil {
@@ -27,8 +27,8 @@ func TestSumStops(t *testing.T) {
 	}
 }
 
-// A directory of this machine is gone through within the bounds of one on a server, sorted, and
-// what cannot be listed in it is a local failure.
+// A local directory is walked in sorted order, within the same bounds as one on a server. An
+// unlistable directory is a local failure.
 func TestSumLocalBounds(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b/f", "a", "c/g"} {

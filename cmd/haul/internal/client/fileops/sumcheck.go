@@ -19,13 +19,11 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// maxSumLine is how many bytes a line of a list of sums may have. One that is longer is a
-// bad line.
+// maxSumLine bounds a line of a list of sums, in bytes. A longer line counts as malformed.
 const maxSumLine = 64 << 10
 
-// CheckSums compares files with lists of their sums, as sha256sum --check does: files of this
-// machine, of which - is stdin. The names in them are below the first location, or as they are
-// where there is none.
+// CheckSums compares files with lists of their sums, as sha256sum --check does. The lists are local
+// files; "-" means stdin. Names in the lists are relative to the first location, if there is one.
 func CheckSums(ctx context.Context, servers *remote.Servers, lists []string, at []remote.Location, cfg SumConfig, stdin io.Reader, out io.Writer) error {
 	if err := cfg.check(); err != nil {
 		return err
@@ -53,13 +51,13 @@ func CheckSums(ctx context.Context, servers *remote.Servers, lists []string, at 
 	return s.err()
 }
 
-// A sumList is a list of sums, as sha256sum writes it.
+// A sumList is a list of sums in the format of sha256sum.
 type sumList struct {
 	name string // for messages
 	open func() (io.ReadCloser, error)
 }
 
-// A sumBase is what the names in a list are below.
+// A sumBase is the location that the names in a list are relative to.
 type sumBase struct {
 	place sumPlace
 	join  func(name string) string
@@ -74,7 +72,8 @@ func localBelow(dir string) func(string) string {
 	}
 }
 
-// serverBelow returns a name on a server. No name leads out of a bucket or a web server.
+// serverBelow joins a directory and a name on a server. In a bucket or on a web server, no name
+// leads above the root.
 func serverBelow(c remote.Server, dir, name string) string {
 	switch {
 	case c.Capabilities().NoModes:
@@ -85,15 +84,15 @@ func serverBelow(c remote.Server, dir, name string) string {
 	return below(dir, name)
 }
 
-// A listCheck is a list whose files are checked, with how many of its lines were what.
+// A listCheck checks the files of one list, and counts the results.
 type listCheck struct {
 	*summer
-	list string // its name
+	list string // the list's name
 
 	files, bad, unread, wrong, right int
 }
 
-// checkList checks the files of one list. It returns false if nothing more can be checked.
+// checkList checks the files of one list. It returns false if checking cannot continue.
 func (s *summer) checkList(ctx context.Context, l sumList, base sumBase) bool {
 	n := listCheck{summer: s, list: console.Visible(l.name)}
 	var broken error
@@ -110,8 +109,8 @@ func (s *summer) checkList(ctx context.Context, l sumList, base sumBase) bool {
 	return all
 }
 
-// compare compares the sum of a file with that of its line. It returns false if nothing more can
-// be checked.
+// compare compares a file's sum with that of its line. It returns false if checking cannot
+// continue.
 func (n *listCheck) compare(ctx context.Context, j sumJob, sum []byte, err error) bool {
 	if j.bad > 0 {
 		n.bad++
@@ -143,16 +142,16 @@ func (n *listCheck) compare(ctx context.Context, j sumJob, sum []byte, err error
 	return printed && !remote.IsLost(err)
 }
 
-// printVerdict prints what became of a file, and reports whether it could.
+// printVerdict prints the result for a file, and reports whether that succeeded.
 func (s *summer) printVerdict(name, verdict string) bool {
 	mark := ""
-	if strings.Contains(name, "\n") { // else all stays as it is, as with sha256sum
+	if strings.Contains(name, "\n") { // as in sha256sum, other names are not escaped
 		name, mark = escapeSumName(name)
 	}
 	return s.print(fmt.Sprintf("%s%s: %s\n", mark, s.name(name), verdict))
 }
 
-// kind names the algorithm that messages are about, if it is said.
+// kind returns the configured algorithm's name for messages, or "".
 func (s *summer) kind() string {
 	if a, ok := algorithmNamed(s.Algorithm); ok {
 		return a.tag + " "
@@ -160,7 +159,7 @@ func (s *summer) kind() string {
 	return ""
 }
 
-// lines returns the lines of a list as jobs. Comments and empty lines are none.
+// lines yields the lines of a list as jobs. It skips comments and empty lines.
 func (s *summer) lines(l sumList, base sumBase, broken *error) iter.Seq[sumJob] {
 	return func(yield func(sumJob) bool) {
 		p := new(sumParser)
@@ -201,7 +200,7 @@ func (s *summer) lines(l sumList, base sumBase, broken *error) iter.Seq[sumJob] 
 	}
 }
 
-// conclude sums up the list in the words of sha256sum.
+// conclude prints the warnings about the list, in the words of sha256sum.
 func (n *listCheck) conclude() {
 	if n.files == 0 {
 		n.failed(fmt.Errorf("%s: no properly formatted checksum lines found", n.list))
@@ -228,5 +227,5 @@ func (n *listCheck) conclude() {
 	}
 }
 
-// errUnverified says that some files are not as a list has them.
+// errUnverified reports that some files do not match a list.
 var errUnverified = errors.New("not all files could be verified")

@@ -13,14 +13,14 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// lostFiles are those of a server that is gone.
+// lostFiles is the place of a server whose connection is lost.
 type lostFiles struct{ sumPlace }
 
 func (lostFiles) open(context.Context, string, fs.FileInfo) (store.File, error) {
 	return nil, sftpclient.ErrConnectionLost
 }
 
-// A check that loses its server stops, sums up what it has done, and tries no other list.
+// A check that loses its server stops, prints its conclusion, and tries no other list.
 func TestSumCheckLosesServer(t *testing.T) {
 	var said []string
 	var out strings.Builder

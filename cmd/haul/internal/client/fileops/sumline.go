@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// An algorithm is one of a hash, with the name that lines of BSD have for it.
+// An algorithm is a hash algorithm. tag is its name in lines of the BSD format.
 type algorithm struct {
 	name, tag string
-	bytes     int // of a sum
+	bytes     int // length of a sum
 }
 
-// sumAlgorithms are those of sha256sum and its siblings, each of another length.
+// sumAlgorithms are the algorithms of sha256sum and its siblings. Each has a different length.
 var sumAlgorithms = []algorithm{
 	{"md5", "MD5", 16}, {"sha1", "SHA1", 20}, {"sha224", "SHA224", 28},
 	{"sha256", "SHA256", 32}, {"sha384", "SHA384", 48}, {"sha512", "SHA512", 64},
 }
 
-// algorithmNamed returns the algorithm of a name, or of a tag.
+// algorithmNamed returns the algorithm with a name or a tag.
 func algorithmNamed(name string) (algorithm, bool) {
 	i := slices.IndexFunc(sumAlgorithms, func(a algorithm) bool { return a.name == name || a.tag == name })
 	if i < 0 {
@@ -27,13 +27,14 @@ func algorithmNamed(name string) (algorithm, bool) {
 	return sumAlgorithms[i], true
 }
 
-// escapes are what the names in lines have in place of characters that end lines.
+// escapes and unescapes translate characters that would end a line, and backslashes.
 var (
 	escapes   = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`)
 	unescapes = map[byte]byte{'\\': '\\', 'n': '\n', 'r': '\r'}
 )
 
-// escapeSumName returns a name as lines have it, and what stands in front of the line then.
+// escapeSumName escapes a name for a line. mark is the prefix of the line: a backslash if the name
+// needed escaping.
 func escapeSumName(name string) (escaped, mark string) {
 	if !strings.ContainsAny(name, "\\\n\r") {
 		return name, ""
@@ -41,7 +42,7 @@ func escapeSumName(name string) (escaped, mark string) {
 	return escapes.Replace(name), `\`
 }
 
-// unescapeSumName reads what escapeSumName has written.
+// unescapeSumName reverses escapeSumName.
 func unescapeSumName(s string) (name string, ok bool) {
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
@@ -60,8 +61,8 @@ func unescapeSumName(s string) (name string, ok bool) {
 	return string(b), true
 }
 
-// formatSum returns the line of a file as sha256sum writes it, without its end: with tag as
-// BSD does, and with raw names as they are.
+// formatSum returns the line of a file as sha256sum writes it, without its end. With tag it uses
+// the BSD format; with raw it does not escape the name.
 func formatSum(a algorithm, sum []byte, name string, tag, raw bool) string {
 	mark := ""
 	if !raw {
@@ -73,23 +74,23 @@ func formatSum(a algorithm, sum []byte, name string, tag, raw bool) string {
 	return mark + hex.EncodeToString(sum) + "  " + name
 }
 
-// A sumLine is a line of a list of sums.
+// A sumLine is a parsed line of a list of sums.
 type sumLine struct {
 	algorithm
 	sum  []byte
 	name string
 }
 
-// A sumParser reads lines as sha256sum --check does.
+// A sumParser parses lines as sha256sum --check does.
 type sumParser struct {
-	only *algorithm // nil takes the tag, or what has sums of that length
+	only *algorithm // accepted algorithm; nil means that the tag or the length decides
 
-	// A list has one space between sum and name in all of its lines, or two characters: a
-	// leading space of a name would have two meanings.
+	// All lines of a list have the same separator between sum and name: one space, or two
+	// characters. Otherwise a leading space of a name would be ambiguous.
 	oneSpace, twoSpaces bool
 }
 
-// parse reads a line without its end.
+// parse parses a line without its end.
 func (p *sumParser) parse(line string) (l sumLine, ok bool) {
 	line = strings.TrimLeft(line, " \t")
 	line, escaped := strings.CutPrefix(line, `\`)
@@ -104,13 +105,13 @@ func (p *sumParser) parse(line string) (l sumLine, ok bool) {
 	return l, ok && l.name != "" && strings.IndexByte(l.name, 0) < 0
 }
 
-// isTag reports whether a word is the tag of an algorithm that may be.
+// isTag reports whether a word is the tag of an accepted algorithm.
 func (p *sumParser) isTag(word string) bool {
 	a, ok := algorithmNamed(word)
 	return ok && a.tag == word && (p.only == nil || *p.only == a)
 }
 
-// parseTagged reads NAME) = SUM.
+// parseTagged parses NAME) = SUM.
 func parseTagged(tag, rest string) (l sumLine, ok bool) {
 	l.algorithm, _ = algorithmNamed(tag)
 	end := strings.LastIndexByte(rest, ')')
@@ -125,7 +126,7 @@ func parseTagged(tag, rest string) (l sumLine, ok bool) {
 	return l, l.setSum(strings.TrimLeft(digits, " \t"))
 }
 
-// parsePlain reads SUM  NAME, or SUM *NAME, or SUM NAME.
+// parsePlain parses SUM  NAME, or SUM *NAME, or SUM NAME.
 func (p *sumParser) parsePlain(line string) (l sumLine, ok bool) {
 	end := strings.IndexAny(line, " \t")
 	if end < 0 {
@@ -151,7 +152,7 @@ func (p *sumParser) parsePlain(line string) (l sumLine, ok bool) {
 	return l, true
 }
 
-// setSum reads the digits of a sum.
+// setSum decodes the hexadecimal digits of a sum, and reports whether they are valid.
 func (l *sumLine) setSum(digits string) bool {
 	sum, err := hex.DecodeString(digits)
 	l.sum = sum

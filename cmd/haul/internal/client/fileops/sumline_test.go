@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Lines are as sha256sum of GNU coreutils 9.7 writes them.
+// The lines match those of sha256sum in GNU coreutils 9.7.
 func TestFormatSum(t *testing.T) {
 	a, _ := algorithmNamed("md5")
 	sum, _ := hex.DecodeString("d41d8cd98f00b204e9800998ecf8427e")
@@ -32,8 +32,8 @@ func TestFormatSum(t *testing.T) {
 	}
 }
 
-// Lines that sha256sum refuses are refused, and without an algorithm the length of a sum, or
-// the tag, says which it is.
+// Lines that sha256sum refuses are refused. Without a given algorithm, the length of the sum or the
+// tag decides.
 func TestParseSum(t *testing.T) {
 	md5, sha1 := strings.Repeat("0a", 16), strings.Repeat("0a", 20)
 	for line, want := range map[string]string{
@@ -51,14 +51,14 @@ func TestParseSum(t *testing.T) {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
-	// No other algorithm than the one that is asked for is read.
+	// Only lines of the requested algorithm are accepted.
 	a, _ := algorithmNamed("sha1")
 	for line, want := range map[string]bool{md5 + "  f": false, sha1 + "  f": true, "MD5 (f) = " + md5: false, "SHA1 (f) = " + sha1: true} {
 		if _, ok := (&sumParser{only: &a}).parse(line); ok != want {
 			t.Errorf("by SHA-1, %q: %v", line, ok)
 		}
 	}
-	// One space after the sum, or two: not both.
+	// One or two separators may follow the sum, but a list may not mix them.
 	p := new(sumParser)
 	for i, line := range []string{md5 + " f", md5 + "  f", md5 + " *f"} {
 		if l, ok := p.parse(line); !ok || l.name != []string{"f", " f", "*f"}[i] {
@@ -73,7 +73,7 @@ func TestParseSum(t *testing.T) {
 	}
 }
 
-// Whatever a line is, it is read without a panic, and what was read has a name and a sum.
+// Any line is parsed without a panic, and an accepted line has a name and a sum.
 func FuzzParseSum(f *testing.F) {
 	f.Add(`\` + strings.Repeat("0", 64) + `  a\nb`)
 	f.Add("SHA256 (x) = " + strings.Repeat("0", 64))

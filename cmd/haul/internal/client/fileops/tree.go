@@ -16,7 +16,7 @@ import (
 // A TreeConfig says what haul tree prints.
 type TreeConfig struct {
 	Depth    int  // levels of directories; 0 means all
-	All      bool // names that begin with a dot too
+	All      bool // include names that begin with a dot
 	DirsOnly bool
 	Sizes    bool // in bytes
 	Human    bool // short sizes
@@ -28,13 +28,13 @@ type drawing struct {
 	problems
 	walk
 	out      *bufio.Writer
-	name     func(string) string // how names are shown
-	detailed bool                // sizes need a listing with details
+	name     func(string) string // formats names for output
+	detailed bool                // the listing needs details for sizes
 
 	shownDirs, shownFiles int64
 }
 
-// Tree prints directories with all that is in them, as tree(1) does.
+// Tree prints directories with everything in them, as tree(1) does.
 func Tree(ctx context.Context, s *remote.Servers, at []remote.Location, cfg TreeConfig, out io.Writer) error {
 	d := &drawing{TreeConfig: cfg, out: bufio.NewWriterSize(out, 64<<10), name: console.NameFormat(out), detailed: cfg.Sizes || cfg.Human}
 	d.flush = d.out.Flush
@@ -66,7 +66,7 @@ func Tree(ctx context.Context, s *remote.Servers, at []remote.Location, cfg Tree
 	return d.err()
 }
 
-// below prints what is in a directory, each line behind a prefix.
+// below prints the contents of a directory, with a prefix before each line.
 func (d *drawing) below(ctx context.Context, c remote.Server, dir, prefix string, depth int) {
 	list, errs := d.list(ctx, c, dir, depth, d.detailed)
 	d.failed(errs...)
@@ -98,7 +98,7 @@ func (d *drawing) below(ctx context.Context, c remote.Server, dir, prefix string
 	}
 }
 
-// size returns the size of an entry in brackets, as wide as tree(1) has it.
+// size returns the size of an entry in brackets, with the width that tree(1) uses.
 func (d *drawing) size(e entry) string {
 	switch {
 	case !d.detailed:

@@ -16,22 +16,21 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// maxListDepth, maxListDirs and maxListErrors are how deep commands go into directories,
-// how many directories they list and how many errors they print: a server can make up
-// directories without end.
+// Bounds for listings, since a server can invent directories without end: the depth of directories,
+// the directories that a command lists, and the errors that it prints.
 const (
 	maxListDepth  = 1000
 	maxListDirs   = treecopy.DefaultMaxDirs
 	maxListErrors = 1000
 )
 
-// problems are the errors of one run, to be printed at the end.
+// A problems collects the errors of one run, to be printed at the end.
 type problems struct {
 	errs []error
-	more int // besides
+	more int // number of further errors
 }
 
-// failed notes errors; nil is none.
+// failed records errors; it ignores nil.
 func (p *problems) failed(errs ...error) {
 	for _, err := range errs {
 		switch {
@@ -44,7 +43,7 @@ func (p *problems) failed(errs ...error) {
 	}
 }
 
-// err returns all errors, or nil.
+// err returns all recorded errors joined, or nil.
 func (p *problems) err() error {
 	if p.more > 0 {
 		return errors.Join(append(p.errs, failure.Remote.Errorf("%d more errors are not shown", p.more))...)
@@ -52,28 +51,27 @@ func (p *problems) err() error {
 	return errors.Join(p.errs...)
 }
 
-// A dirLister lists directories: it is a server, or this machine.
+// A dirLister lists the directories of a server or of this machine.
 type dirLister interface {
 	List(ctx context.Context, dir string, details bool) ([]fs.DirEntry, error)
 	Capabilities() store.Capabilities
 }
 
-// A walk lists the directories of one run, as many as are allowed.
+// A walk lists the directories of one run, up to the bounds.
 type walk struct {
-	// flush writes what the run has printed; nil for a run that does not end where it cannot
-	// print.
+	// flush writes the output of the run. It is nil for a run that continues after its output
+	// fails.
 	flush func() error
 
-	dirs  int       // how many were to be listed
-	ended bool      // no more directories are listed
-	lost  dirLister // the server that is gone
+	dirs  int       // number of directories asked for
+	ended bool      // list no more directories
+	lost  dirLister // the server whose connection was lost
 }
 
-// over reports whether nothing more is listed there. An error has told the user.
+// over reports whether no more directories of c are listed. An error has been reported by then.
 func (w *walk) over(c dirLister) bool { return w.ended || w.lost != nil && c == w.lost }
 
-// write writes what the run has printed. The walk ends with the first error, which is
-// returned once.
+// write writes the output of the run. The first error ends the walk, and is returned once.
 func (w *walk) write() error {
 	if w.flush == nil {
 		return nil
@@ -85,9 +83,9 @@ func (w *walk) write() error {
 	return nil
 }
 
-// list returns what is in a directory, sorted by name, with the errors of entries; nil if it
-// cannot be listed. A name that is not one of an entry is such an error: a hostile listing may
-// have any.
+// list returns the entries of a directory, sorted by name, and the errors of single entries. The
+// list is nil if the directory cannot be listed. A name that is not valid for an entry is an error,
+// since a hostile listing may contain any text.
 func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, details bool) ([]entry, []error) {
 	if w.over(c) {
 		return nil, nil
@@ -130,18 +128,17 @@ func (w *walk) list(ctx context.Context, c dirLister, dir string, depth int, det
 	return list, errs
 }
 
-// lose remembers a server that is gone, if an error says that it is.
+// lose records that a server is lost if the error says so.
 func (w *walk) lose(c dirLister, err error) {
 	if remote.IsLost(err) {
 		w.lost = c
 	}
 }
 
-// maxQuestions is how many questions a server gets at a time, where each answer is one of
-// many.
+// maxQuestions bounds the concurrent requests to a server when there is one request for each entry.
 const maxQuestions = 64
 
-// ask calls f, which asks a server something, with each entry that it is about.
+// ask calls f concurrently for each entry that about selects. f makes a request to the server.
 func ask(list []entry, about func(entry) bool, f func(i int, e entry)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxQuestions)
@@ -161,6 +158,6 @@ func ask(list []entry, about func(entry) bool, f func(i int, e entry)) {
 // isLink reports whether an entry is a symbolic link.
 func isLink(e entry) bool { return e.Mode().Type() == fs.ModeSymlink }
 
-// isSpecial reports whether an entry is a device, a pipe or a socket, or a symbolic link. A
-// server that does not tell what it is has a file.
+// isSpecial reports whether an entry is a symbolic link, a device, a pipe or a socket. An entry of
+// unknown type counts as a file.
 func isSpecial(e entry) bool { return e.Mode().Type()&^(fs.ModeDir|fs.ModeIrregular) != 0 }

@@ -20,15 +20,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A liar is a server each of whose directories has the same entries, whatever they are called.
+// A liar is a server on which every directory has the same entries, whatever its name.
 type liar struct {
 	remote.Server
-	names  []string // those of directories end in a slash
-	err    error    // of each listing
+	names  []string // a directory's name ends in a slash
+	err    error    // result of each listing
 	listed int
 
 	mu    sync.Mutex
-	modes map[string]fs.FileMode // mu: that were set
+	modes map[string]fs.FileMode // guarded by mu: modes set by clients
 }
 
 func (l *liar) List(_ context.Context, dir string, _ bool) (list []fs.DirEntry, err error) {
@@ -72,8 +72,8 @@ type named struct {
 
 func (n named) Name() string { return n.name }
 
-// Names that are not those of entries are errors, and lead nowhere; directories without end
-// have one; and many errors are few.
+// Invalid names are errors and lead nowhere, endless directories end at a bound, and only a bounded
+// number of errors is kept.
 func TestWalkHostile(t *testing.T) {
 	hostile := []string{"..", ".", "", "../up", "a/b", "/etc/", "a\x00b", "../../"}
 	l := &liar{names: append(hostile, "good", "\x1b[2J", "line\nend"), modes: map[string]fs.FileMode{}}
@@ -150,8 +150,8 @@ type badReader struct{}
 
 func (badReader) Read([]byte) (int, error) { return 0, fmt.Errorf("no disk") }
 
-// A list or a tree that cannot be written ends there, and does not list what else there is. So
-// does rm -n; rm -v and chmod -v do their work nevertheless.
+// ls and tree stop when their output fails, and list no further directories. So does rm -n; rm -v
+// and chmod -v finish their work.
 func TestWalkEndsWithOutput(t *testing.T) {
 	mode, err := ParseMode("700", 0)
 	if err != nil {
@@ -159,7 +159,7 @@ func TestWalkEndsWithOutput(t *testing.T) {
 	}
 	full := func() *bufio.Writer { return bufio.NewWriterSize(fullWriter{}, 16) }
 	for name, c := range map[string]struct {
-		most int // listings
+		most int // most listings
 		run  func(*liar) error
 	}{
 		"ls -R": {1, func(s *liar) error {
@@ -193,7 +193,7 @@ func TestWalkEndsWithOutput(t *testing.T) {
 	}
 }
 
-// A server that is gone is asked for no other directory; another one is.
+// After a server is lost, it gets no more requests; another server does.
 func TestWalkLosesServer(t *testing.T) {
 	gone, other := &liar{names: []string{"a/"}, err: sftpclient.ErrConnectionLost}, &liar{names: []string{"f"}}
 	var out strings.Builder
@@ -212,7 +212,7 @@ func TestWalkLosesServer(t *testing.T) {
 	}
 }
 
-// An interruption between two questions is an error all the same.
+// An interruption between two requests is reported as an error.
 func TestWalkInterrupted(t *testing.T) {
 	mode, err := ParseMode("700", 0)
 	if err != nil {

@@ -17,28 +17,29 @@ import (
 )
 
 const (
-	// keepFor is how long the file of a run is kept if the run was killed or left temporary files.
+	// keepFor is how long the file of a run is kept if the run was killed or left temporary files
+	// behind.
 	keepFor = 30 * 24 * time.Hour
 
 	// maxRuns bounds the files. The oldest files of ended runs make room for new ones. If maxRuns
-	// runs are alive, further ones have no ID.
+	// runs are alive, further runs have no ID.
 	maxRuns = 1000
 )
 
-// Runs are the runs of one user on this machine, including this process. Its methods are safe for
-// concurrent use.
+// Runs represents the runs of one user on this machine, including this process. Its methods are
+// safe for concurrent use.
 type Runs struct {
 	dir  string
-	host string // name of this machine, as others may share the directory
-	most int    // files there
+	host string // name of this machine, since others may share the directory
+	most int    // most files in dir
 
 	begin sync.Once
 	id    string
-	file  *os.File // locked while the run lasts; nil if it has no ID
+	file  *os.File // locked during the run; nil if the run has no ID
 
 	mu    sync.Mutex
-	ended map[string]bool // mu: runs of which that is known
-	left  bool            // mu: see Left
+	ended map[string]bool // guarded by mu: runs known to have ended
+	left  bool            // guarded by mu: set by NoteLeftover
 }
 
 // OfUser returns the runs of this user, whose files are in haul/runs below $XDG_STATE_HOME or
@@ -54,14 +55,15 @@ func OfUser() *Runs {
 	return in(filepath.Join(home, ".local", "state", "haul", "runs"))
 }
 
-// in returns the runs whose files are in a directory, which need not exist; "" for none.
+// in returns the runs with files in a directory. The directory need not exist; with "" no run has
+// an ID.
 func in(dir string) *Runs {
 	host, _ := os.Hostname()
 	return &Runs{dir: dir, host: tempname.Hash("haul run on " + host), most: maxRuns, ended: map[string]bool{}}
 }
 
-// ID returns the ID of this run, which begins with the first call. It is "" where no file can be
-// made and locked.
+// ID returns the ID of this run. The first call begins the run. The ID is "" if no file can be
+// created and locked.
 func (r *Runs) ID() string {
 	r.begin.Do(func() {
 		id := tempname.NewRun()
@@ -74,9 +76,9 @@ func (r *Runs) ID() string {
 
 func (r *Runs) name(id string) string { return filepath.Join(r.dir, id+"-"+r.host) }
 
-// make makes the file of a run, and locks it.
+// make creates the file of a run and locks it.
 func (r *Runs) make(id string) (*os.File, error) {
-	if err := os.MkdirAll(r.dir, 0o700); err != nil { // also if there is none
+	if err := os.MkdirAll(r.dir, 0o700); err != nil { // fails if dir is ""
 		return nil, err
 	}
 	if err := r.tidy(); err != nil {
@@ -94,8 +96,8 @@ func (r *Runs) make(id string) (*os.File, error) {
 	return f, nil
 }
 
-// tidy removes the files of runs that ended long ago, and the oldest of others that have ended, if
-// there are too many. It fails if too many are alive.
+// tidy removes the files of runs that ended long ago and, if there are too many files, the oldest
+// files of ended runs. It fails if too many runs are alive.
 func (r *Runs) tidy() error {
 	list, err := os.ReadDir(r.dir)
 	if err != nil {
@@ -123,7 +125,7 @@ func (r *Runs) tidy() error {
 	return nil
 }
 
-// free reports whether a file is there, and no process has it locked.
+// free reports whether a file exists and no process has locked it.
 func free(name string) bool {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -134,13 +136,13 @@ func free(name string) bool {
 	return err == nil && locked
 }
 
-// Ended reports whether a run was on this machine, and has ended. Of runs of other machines, and
-// of those that left nothing, it reports false.
+// Ended reports whether a run was on this machine and has ended. It returns false for runs of other
+// machines, and for runs that left nothing behind.
 func (r *Runs) Ended(id string) bool {
 	if len(id) != tempname.RunBytes || r.dir == "" {
 		return false
 	}
-	r.mu.Lock() // for two at once, the lock of the first would be that of a run
+	r.mu.Lock() // otherwise a concurrent call would take our lock for a live run's
 	defer r.mu.Unlock()
 	if !r.ended[id] && free(r.name(id)) {
 		r.ended[id] = true
@@ -148,15 +150,15 @@ func (r *Runs) Ended(id string) bool {
 	return r.ended[id]
 }
 
-// NoteLeftover notes that something may be left on a server: the next run is to know that this one has
-// ended.
+// NoteLeftover records that something may be left on a server, so that the next run will know that
+// this one has ended.
 func (r *Runs) NoteLeftover() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left = true
 }
 
-// End ends this run, once nothing of it is under way.
+// End ends this run. Call it when nothing is in progress.
 func (r *Runs) End() {
 	r.begin.Do(func() {})
 	if r.file == nil {

@@ -21,8 +21,8 @@ func files(t *testing.T, dir string) []string {
 	return names
 }
 
-// A run is alive until it ends, to itself too. Afterwards others know of it if it left something,
-// or was killed.
+// A run is alive until it ends, even for itself. Afterwards others know it if it left something
+// behind or was killed.
 func TestEnded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state", "runs")
 	for _, left := range []bool{false, true} {
@@ -55,7 +55,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// A run of another machine with the same directory is not known.
+// A run of another machine that shares the directory is not known.
 func TestOtherMachine(t *testing.T) {
 	dir := t.TempDir()
 	there := in(dir)
@@ -70,14 +70,14 @@ func TestOtherMachine(t *testing.T) {
 
 const fewRuns = 10
 
-// few returns the runs of a directory that may have fewRuns files.
+// few returns the runs of a directory that may hold only fewRuns files.
 func few(dir string) *Runs {
 	r := in(dir)
 	r.most = fewRuns
 	return r
 }
 
-// With too many runs, the oldest that has ended is forgotten, and no later one. None that is alive is.
+// If there are too many runs, the oldest ended run is forgotten. Later runs and live ones are not.
 func TestManyRuns(t *testing.T) {
 	dir := t.TempDir()
 	alive := few(dir)
@@ -116,8 +116,8 @@ func writeAged(t *testing.T, name string, age time.Duration) {
 	}
 }
 
-// The files of old runs are removed, but for those of runs that last. Without a directory, or with
-// too many runs that last, there is no ID.
+// The files of old runs are removed, except those of live runs. Without a directory, or with too
+// many live runs, there is no ID.
 func TestNoID(t *testing.T) {
 	dir := t.TempDir()
 	lasting := few(dir)
@@ -159,7 +159,7 @@ func TestNoID(t *testing.T) {
 	if id := in(filepath.Join(file, "runs")).ID(); id != "" {
 		t.Errorf("without a directory the ID is %s", id)
 	}
-	in(dir).End() // of a run that never began
+	in(dir).End() // a run that never began
 	if homeless := in(""); homeless.ID() != "" || homeless.Ended("ABCDEFGHIJKLM") {
 		t.Error("without a home directory there are runs")
 	}
