@@ -35,7 +35,7 @@ func (c *fileCopier) copy(f *file) (Outcome, error) {
 	}
 	for anew := 0; ; anew++ {
 		out, err := c.tryVersion(f, anew)
-		if c.opts.NoClobber && errors.Is(err, fs.ErrExist) { // it came meanwhile
+		if c.opts.NoClobber && errors.Is(err, fs.ErrExist) { // it was created meanwhile
 			return existing, nil
 		}
 		if anew == maxAnew || !c.replaced(err) {
@@ -44,7 +44,7 @@ func (c *fileCopier) copy(f *file) (Outcome, error) {
 	}
 }
 
-// ended reports what became of a file.
+// ended reports the outcome of a file.
 func (c *fileCopier) ended(f *file, out Outcome, err error) {
 	switch {
 	case err == errNotTried:
@@ -57,22 +57,23 @@ func (c *fileCopier) ended(f *file, out Outcome, err error) {
 	c.report.fileEnded(f.item, out)
 }
 
-// errNotTried says that the copy ended before a file was tried.
+// errNotTried means that the copy ended before a file was tried.
 var errNotTried = errors.New("not tried")
 
-// existing is the outcome of what Options.NoClobber leaves alone.
+// existing is the outcome for files that Options.NoClobber leaves unchanged.
 var existing = Outcome{What: Existing, Err: errors.New("there already")}
 
-// errNewer says why Options.Update leaves a file alone.
+// errNewer is the reason why Options.Update leaves a file unchanged.
 var errNewer = errors.New("newer than its source")
 
-// newer reports whether a file was modified later than its source, as far as both are known.
+// newer reports whether a file was modified later than its source. It returns false for a source of
+// unknown time.
 func newer(old, source fs.FileInfo) bool {
 	return !source.ModTime().IsZero() && old.ModTime().Unix() > source.ModTime().Unix()
 }
 
-// tryVersion copies the version of a file that there is now, unless the target has
-// it. anew is how many others were tried.
+// tryVersion copies the current version of a file, unless the target has it. anew is how many other
+// versions were tried.
 func (c *fileCopier) tryVersion(f *file, anew int) (Outcome, error) {
 	if anew == 0 {
 		same, compared, err := c.unchanged(f)
@@ -100,7 +101,7 @@ func (c *fileCopier) tryVersion(f *file, anew int) (Outcome, error) {
 		return Outcome{}, notOpened(f.tree, err)
 	}
 	defer src.Close()
-	if !remote(src) { // it would take a round trip
+	if !remote(src) { // for a remote file that would take a round trip
 		if f.opened, err = src.Stat(); err != nil {
 			return Outcome{}, err
 		}
@@ -111,7 +112,7 @@ func (c *fileCopier) tryVersion(f *file, anew int) (Outcome, error) {
 	return c.upload(f, src)
 }
 
-// lookAtTarget looks what has the name that the file is to have.
+// lookAtTarget looks up the file's name in the target.
 func (c *fileCopier) lookAtTarget(f *file) error {
 	if f.dir != nil && !f.dir.fresh {
 		fi, err := c.listings.lookUp(f.dir, f.to, f.cleared)
@@ -125,8 +126,8 @@ func (c *fileCopier) lookAtTarget(f *file) error {
 	return c.checkOld(f)
 }
 
-// lookAgain looks what has the name of a file that is about to be written, as the listing that said
-// it may be old: nothing is written through a symbolic link that came since.
+// lookAgain looks up again the name of a file that is about to be written, because the listing of
+// the target may be old: nothing may be written through a symbolic link that was created since.
 func (c *fileCopier) lookAgain(f *file) (err error) {
 	if f.old, err = c.to.Lstat(c.ctx, f.to); errors.Is(err, fs.ErrNotExist) {
 		f.old, err = nil, nil
@@ -158,8 +159,8 @@ func (f *file) open(ctx context.Context) (store.File, error) {
 	return f.tree.Open(ctx, f.from)
 }
 
-// unchanged reports whether the file need not be copied, and whether its content
-// was compared for that.
+// unchanged reports whether the file need not be copied, and whether its content was compared to
+// find out.
 func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 	if f.old == nil || f.old.Size() != f.info.Size() || !f.old.Mode().IsRegular() {
 		return false, false, nil
@@ -174,7 +175,7 @@ func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 			return true, false, nil
 		}
 	case c.opts.Continue && c.opts.Unchanged == Never:
-		how = c.equalCheaply // else it is as cheap to copy it
+		how = c.equalCheaply // otherwise copying costs no more than comparing
 	default:
 		return false, false, nil
 	}
@@ -188,14 +189,13 @@ func (c *fileCopier) unchanged(f *file) (same, compared bool, err error) {
 		defer dst.Close()
 		same, err = how(src, dst, f.info.Size())
 	}
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) { // gone since it was listed
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) { // it is gone since it was listed
 		return false, false, nil
 	}
 	return same, same, err
 }
 
-// updateAttrs gives a file that is not copied, as it is the same, what it shall
-// have besides its content, unless it has.
+// updateAttrs corrects the attributes of a file that is not copied because it is the same.
 func (c *fileCopier) updateAttrs(f *file) error {
 	if c.opts.DryRun {
 		return nil
@@ -216,18 +216,18 @@ func (c *fileCopier) updateAttrs(f *file) error {
 	return nil
 }
 
-// replaced reports whether an error says that there is another version of the
-// source by now.
+// replaced reports whether an error means that the source was replaced by another version.
 func (c *fileCopier) replaced(err error) bool {
 	return err != nil && c.opts.Replaced != nil && c.ctx.Err() == nil && c.opts.Replaced(err)
 }
 
-// maxAnew is how often a file is begun anew whose source was replaced meanwhile.
-// The last time it is read as one stream, which more replacements may not outrun.
+// maxAnew is how often a file is copied from the start because its source was replaced meanwhile.
+// The last time it is read as one stream, which further replacements may not affect.
 const maxAnew = 2
 
-// openVersion opens the source. If others of its versions were tried before, what
-// is known of it is of those, and the last time nothing of two may mix.
+// openVersion opens the source. After a replacement, the known properties of the file belong to an
+// older version, so openVersion reads them again. The last time it opens the file as one stream, so
+// that two versions cannot mix.
 func (f *file) openVersion(ctx context.Context, anew int) (store.File, error) {
 	if anew == 0 {
 		return f.open(ctx)

@@ -15,14 +15,14 @@ type start struct {
 	as       string // its name below a directory
 	origin   string
 	info     fs.FileInfo
-	contents bool // what is in it goes below the target, rather than itself
+	contents bool // its contents go below the target, not the directory itself
 	shown    string
 	index    int   // among the sources
-	err      error // why it cannot be copied
+	err      error // why the source cannot be copied
 }
 
-// showAs returns what messages call what has a name in the tree, or "" if that is
-// its name.
+// showAs returns the name for messages of an entry of the tree, or "" if that is the entry's own
+// name.
 func (s *start) showAs(name string) string {
 	if s == nil || s.shown == "" {
 		return ""
@@ -33,7 +33,7 @@ func (s *start) showAs(name string) string {
 	return path.Join(s.shown, s.below(name))
 }
 
-// below returns what comes behind the source in a name in its tree.
+// below returns a name of the tree relative to the source.
 func (s *start) below(name string) string {
 	if s.name == "." {
 		return name
@@ -41,7 +41,7 @@ func (s *start) below(name string) string {
 	return strings.TrimPrefix(name, s.name+"/")
 }
 
-// display returns what messages call it.
+// display returns the name of the source for messages.
 func (s *start) display() string {
 	if s.shown != "" {
 		return s.shown
@@ -51,25 +51,25 @@ func (s *start) display() string {
 
 func (s start) isDir() bool { return s.info.IsDir() }
 
-// A file is a file, or a symbolic link, on its way.
+// A file is a file or a symbolic link that is being copied.
 type file struct {
 	item   *Item
-	source *start // where it comes from
+	source *start // the source that it belongs to
 	dir    *dir   // nil if it becomes the target itself
 	tree   *tree
 	from   string
 	to     string
 	info   fs.FileInfo // of the source
-	listed bool        // that is how its directory lists it
-	old    fs.FileInfo // what has the target's name; nil if nothing does
+	listed bool        // info comes from the listing of its directory
+	old    fs.FileInfo // the entry with this name in the target; nil if there is none
 	opened fs.FileInfo // of the source, when it was opened; nil if it is remote
 
-	cleared bool // what is in its way will be deleted, or is
+	cleared bool // an entry of another kind with its name will be deleted, or is already
 	started bool // the hook Started was called
-	created bool // it has its name, in place, and may have to be begun anew
+	created bool // it was created in place, and may have to be copied from the start
 }
 
-// A dir is a directory on its way. It is finished when all that is in it is.
+// A dir is a directory that is being copied. It is finished when everything in it is.
 type dir struct {
 	item   *Item
 	parent *dir // nil at the top
@@ -77,37 +77,37 @@ type dir struct {
 	tree   *tree
 	from   string
 	to     string
-	info   fs.FileInfo // of the source; nil if its attributes are not to be copied
+	info   fs.FileInfo // of the source; nil if its attributes are not copied
 	origin dirIdentity
 
 	depth      int
 	followed   int    // symbolic links above it
-	made       bool   // its target is there
-	fresh      bool   // it was made just now: nothing is in it but what this copy put there
-	checkpoint string // in the target, which is the copy of the one source and not finished; "" for none
+	made       bool   // its target exists
+	fresh      bool   // this copy made it: it contains nothing but files of this copy
+	checkpoint string // name of the checkpoint in the target, if the target is the unfinished copy of the one source; otherwise ""
 
-	cleared bool      // what is in its way will be deleted, or is
-	lazy    bool      // it is made with the first file that is copied to it
-	making  sync.Once // of a lazy one
-	unmade  error     // why a lazy one could not be made
-	held    bool      // it gets attributes last, when what is to be deleted is
+	cleared bool      // an entry of another kind with its name will be deleted, or is already
+	lazy    bool      // it is made when the first file is copied to it
+	making  sync.Once // makes a lazy directory
+	unmade  error     // why a lazy directory could not be made
+	held    bool      // its attributes are set last, after deletions
 
-	there map[string]fs.FileInfo // what its target had at first, by name; nil if that was not listed
+	there map[string]fs.FileInfo // the entries that its target had at first, by name; nil if it was not listed
 
-	pending atomic.Int64 // what is in it and not done, and its listing
-	links   []*file      // symbolic links to be made; until it is listed
-	holds   atomic.Bool  // there are files in it, or further below
+	pending atomic.Int64 // its unfinished entries, and its listing
+	links   []*file      // symbolic links to make; added until it is listed
+	holds   atomic.Bool  // there are files in it or below
 	filled  atomic.Bool  // one of them was copied
 }
 
-// hold notes that there are files in d.
+// hold records that there are files in d.
 func (d *dir) hold() {
 	for d != nil && !d.holds.Swap(true) {
 		d = d.parent
 	}
 }
 
-// fill notes that a file in d was copied.
+// fill records that a file in d was copied.
 func (d *dir) fill() {
 	for d != nil && !d.filled.Swap(true) {
 		d = d.parent

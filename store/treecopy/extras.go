@@ -21,11 +21,11 @@ const maxExtra = 1 << 20
 type extra struct {
 	item    *Item
 	dir     *dir   // the directory of the source whose copy it was found in, or below
-	name    string // in the tree that is copied to
-	rel     string // below the source, for the filter
+	name    string // name in the tree of the target
+	rel     string // name relative to the source, for the filter
 	info    fs.FileInfo
 	depth   int
-	inWay   bool   // the source has something of another kind by this name
+	inWay   bool   // the source has an entry of another kind with this name
 	variant string // the name in the source that differs only in case or Unicode normalization; "" for none
 
 	verdict verdict
@@ -33,14 +33,14 @@ type extra struct {
 	below   []*extra
 }
 
-// A block is an entry of the source that cannot be copied before something of another kind is
+// A block is an entry of the source that cannot be copied before an entry of another kind is
 // deleted.
 type block struct {
 	item   *Item
 	dir    *dir
 	old    fs.FileInfo
 	resume func()
-	gone   bool // the source does not have it any more; that is reported
+	gone   bool // the source no longer has it; that is reported already
 }
 
 // extras are the entries of the target that the source does not have.
@@ -50,20 +50,20 @@ type extras struct {
 
 	source  *start
 	top     *dir
-	refused error // why nothing may be deleted, though nothing has failed
+	refused error // why nothing may be deleted, although nothing has failed
 
 	mu       sync.Mutex
-	list     []*extra   // mu: without what is in these
-	count    int        // mu: entries that are known
+	list     []*extra   // mu: without their contents
+	count    int        // mu: known extra entries
 	blocked  []*block   // mu: entries of the source that wait for deletions
-	held     []*dir     // mu: directories that have something extra
-	toDelete [][]*extra // by depth; nil until that is known
+	held     []*dir     // mu: directories with extra entries
+	toDelete [][]*extra // by depth; nil until known
 }
 
 // unlisted reports a directory of the target that cannot be listed.
 func (s *extras) unlisted(d *dir, err error) {
 	from := d.from
-	if d.source == nil { // it is the directory that all goes below
+	if d.source == nil { // it is the directory that everything goes below
 		from = s.source.name
 	}
 	s.report.failed(s.dirItem(s.source, from, d.to, time.Time{}), fmt.Errorf("list what the target has, to delete what the source does not have: %w", err))

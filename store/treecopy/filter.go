@@ -9,7 +9,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// The bounds of a filter. All rules may be tried for each name.
+// The bounds of a filter. Each name may be matched with all rules.
 const (
 	maxRules   = 10_000
 	maxPattern = 4096 // bytes
@@ -19,13 +19,13 @@ const (
 	maxBraces = 8
 )
 
-// A verdict says what becomes of a file or a directory.
+// A verdict says how a file or a directory is treated.
 type verdict int
 
 const (
-	included verdict = iota // a file is copied, and a directory with its contents, as the rules say
+	included verdict = iota // a file is copied; a directory is copied, with the contents that the rules include
 	entered                 // a directory is excluded, but files below it may be included
-	excluded                // a file is not copied, nor anything in a directory
+	excluded                // a file is not copied; neither is a directory or anything in it
 )
 
 // A Filter decides by rules which files of a tree are copied. The rules are those of rclone's
@@ -34,18 +34,18 @@ const (
 //	f := new(treecopy.Filter)
 //	err := f.AddText("- *.o\n- /build/\n+ /src/**\n- **\n")
 //
-// The first rule whose pattern matches a file decides; a file that none matches is copied. The zero
-// value and nil exclude nothing. Names are those in the tree, with slashes. A pattern that begins
-// with a slash matches from the root of the tree, and any other one matches the last elements of
-// a name. In an element, "*" and "?" stand for all but a slash, "[a-z]" for one of these
-// characters, "[^a-z]" and "[!a-z]" for another one, "{a,b}" for a or b, and "\" takes the meaning
-// from the character behind it. The element "**" stands for one element or more. A pattern that
-// ends in a slash is of a directory: "- dir/" excludes the directory with its contents, as
-// "- dir/**" does, and "+ dir/" includes the directory without them. A pattern without a slash at
-// its end matches files, and never directories.
+// The first rule whose pattern matches a file decides; a file that matches no rule is copied. The
+// zero value and nil exclude nothing. Names are relative to the tree, with slashes. A pattern that
+// begins with a slash matches from the root of the tree, and any other pattern matches the last
+// elements of a name. In an element, "*" and "?" match anything but a slash, "[a-z]" matches one of
+// these characters, "[^a-z]" and "[!a-z]" match any other one, "{a,b}" matches a or b, and "\"
+// makes the next character literal. The element "**" stands for one element or more. A pattern that
+// ends in a slash is for directories: "- dir/" excludes the directory with its contents, as "-
+// dir/**" does, and "+ dir/" includes the directory without them. A pattern without a slash at its
+// end matches files only.
 //
 // Two forms of rclone are refused: "**" as a part of an element, and regular expressions in double
-// braces. Unlike with rclone, "*" and "**" match every name, also one with a line end.
+// braces. Unlike in rclone, "*" and "**" match every name, even one with a line end.
 //
 // A filter must not be changed while it is used.
 type Filter struct {
@@ -53,21 +53,21 @@ type Filter struct {
 	only bool // see IncludeOnly
 }
 
-// A rule includes or excludes what a pattern matches.
+// A rule includes or excludes the names that a pattern matches.
 type rule struct {
 	include  bool
 	anchored bool
-	dir      bool     // "+ dir/": it matches the directory alone
-	tree     bool     // it matches all that is below what the elements before its end match
-	elems    []string // of the pattern: without a "**" at the end of a tree
-	file     string   // what doublestar matches with the name of a file
-	top      string   // of a tree, or a directory: with the name of the directory; "" for the root
+	dir      bool     // "+ dir/": it matches the directory only
+	tree     bool     // it matches everything below the names that elems match
+	elems    []string // elements of the pattern, for a tree without the "**" at the end
+	file     string   // the doublestar pattern for the names of files
+	top      string   // of a tree or a directory: the doublestar pattern for the directory's name; "" for the root
 }
 
 // empty reports whether there are no rules.
 func (f *Filter) empty() bool { return f == nil || len(f.list) == 0 && !f.only }
 
-// IncludeOnly makes the filter exclude what no rule matches.
+// IncludeOnly makes the filter exclude names that match no rule.
 func (f *Filter) IncludeOnly() { f.only = true }
 
 // Add appends a rule. An error says what is wrong with the pattern.
@@ -147,8 +147,8 @@ func parseRule(include bool, pattern string) (rule, error) {
 	return r, nil
 }
 
-// glob returns elements of a pattern as doublestar has them, in which "**" stands for any number
-// of elements, zero included.
+// glob returns elements of a pattern in the syntax of doublestar, where "**" stands for any number
+// of elements, including zero.
 func (r *rule) glob(elems []string) string {
 	var list []string
 	if !r.anchored {
@@ -162,7 +162,7 @@ func (r *rule) glob(elems []string) string {
 	return strings.Join(list, "/")
 }
 
-// splitPattern splits a pattern at its slashes, but for those in braces.
+// splitPattern splits a pattern at its slashes, except those in braces.
 func splitPattern(pattern string) (elems []string, err error) {
 	begin, braces, groups, class := 0, 0, 0, false
 	for i := 0; i < len(pattern); i++ {
@@ -198,8 +198,9 @@ func splitPattern(pattern string) (elems []string, err error) {
 	return append(elems, pattern[begin:]), nil
 }
 
-// match returns the verdict on a file, or a directory, of a name in the tree. A symbolic link is
-// a file. A file in a directory whose verdict is excluded need not be asked for: its own is excluded too.
+// match returns the verdict on a file or a directory in the tree. A symbolic link counts as a file.
+// There is no need to call match for names in a directory whose verdict is excluded: they are
+// excluded too.
 func (f *Filter) match(name string, dir bool) verdict {
 	if f.empty() {
 		return included
@@ -231,7 +232,7 @@ func (r *rule) verdict(enter bool) verdict {
 	return excluded
 }
 
-// covers reports whether a rule matches a directory: itself, or with all that is below it.
+// covers reports whether a rule matches a directory, either alone or with everything below it.
 func (r *rule) covers(dir string) bool {
 	return r.top == "" || matchPattern(r.top, dir) || r.tree && matchPattern(r.file, dir)
 }
@@ -253,7 +254,7 @@ func (r *rule) reaches(dir string) bool {
 	return r.tree
 }
 
-// matchPattern matches a pattern that was found to be valid.
+// matchPattern reports whether a valid pattern matches a name.
 func matchPattern(pattern, name string) bool {
 	ok, _ := doublestar.Match(pattern, name)
 	return ok

@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxFollowed is how many symbolic links to directories may be below each other. It bounds loops
-// where directories cannot be distinguished.
+// maxFollowed is how many symbolic links to directories may be followed below each other. It bounds
+// loops if directories cannot be distinguished.
 const maxFollowed = 8
 
 // A kind says how entries of one type are copied.
@@ -26,13 +26,13 @@ type kind struct {
 // kinds has the kinds of entries by their types.
 type kinds map[fs.FileMode]kind
 
-// kindsFor returns the kinds for one way to treat symbolic links. Links that are followed have
-// the type of what they lead to. What is missing here is not copied: see other.
+// kindsFor returns the kinds for one way to treat symbolic links. Links that are followed have the
+// type of their targets. Types without a kind are not copied: see other.
 func kindsFor(l Links) kinds {
 	file := kind{claims: true, add: (*walker).addFile}
 	k := kinds{
 		0:                file,
-		fs.ModeIrregular: file, // the server does not describe it: it may be a file
+		fs.ModeIrregular: file, // the server does not give the type: it may be a file
 		fs.ModeDir:       {claims: true, waits: true, check: (*walker).checkDir, add: (*walker).addDir},
 	}
 	if l == KeepLinks { // links are made last, and replace nothing
@@ -41,26 +41,26 @@ func kindsFor(l Links) kinds {
 	return k
 }
 
-// other is the kind of what is not copied, such as devices.
+// other is the kind of entries that are not copied, such as devices.
 var other = kind{add: (*walker).skip}
 
 // An entry is one entry of a listing.
 type entry struct {
 	*file
-	name    string // as the listing has it
+	name    string // as in the listing
 	led     ledTo  // zero if the entry was not looked up
 	verdict verdict
 }
 
-// A batch is some entries of a directory.
+// A batch holds some entries of a directory while they are handed over.
 type batch struct {
 	dir   *dir
-	names *listedNames // of the directory so far
+	names *listedNames // names of the directory so far
 	files []*file
-	bytes int64  // of files
-	below []*dir // directories, of all batches so far
+	bytes int64  // bytes of files
+	below []*dir // subdirectories, of all batches so far
 	full  error  // why no more may wait: see [waiting]
-	entry entry  // the one that is looked at
+	entry entry  // the current entry
 }
 
 // take hands over some entries of a directory.
@@ -105,7 +105,7 @@ func (w *walker) describe(e *entry, d *dir, fi fs.FileInfo) {
 	f.item = w.fileItem(f)
 }
 
-// admit reports whether an entry is to be copied. looked is why it could not be looked up.
+// admit reports whether an entry is to be copied. looked is the error of looking it up, or nil.
 func (w *walker) admit(b *batch, e *entry, looked error) bool {
 	if tempname.Is(e.name) {
 		return false
@@ -141,7 +141,7 @@ func (w *walker) checkEntry(b *batch, e *entry, k *kind) error {
 	return k.check(w, b, e)
 }
 
-// checkDir returns an error for a directory that a symbolic link leads to and that would have no
+// checkDir returns an error for a directory that a symbolic link leads to if copying it would never
 // end.
 func (w *walker) checkDir(b *batch, e *entry) error {
 	d := b.dir
@@ -192,8 +192,8 @@ func (w *walker) skip(_ *batch, e *entry) {
 	w.report.ended(e.item, Outcome{What: Skipped, Err: notCopied(e.info.Mode().Type())})
 }
 
-// queueFiles has the files of a batch copied. All of them count as under way first: else the
-// directory could end between two of them.
+// queueFiles queues the files of a batch. It first counts all of them as under way: otherwise the
+// directory could be finished between two of them.
 func (w *walker) queueFiles(b *batch) {
 	if len(b.files) > 0 {
 		b.dir.hold()
@@ -207,7 +207,7 @@ func (w *walker) queueFiles(b *batch) {
 	}
 }
 
-// notCopied says why something is skipped.
+// notCopied returns the reason for skipping an entry of a type.
 func notCopied(t fs.FileMode) error {
 	if t == fs.ModeSymlink {
 		return errSkippedLink

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A move is the content of a file on its way.
+// A move transfers the content of one file.
 type move struct {
 	task *task
 	f    *file
@@ -23,10 +23,10 @@ type move struct {
 	mu   sync.Mutex
 	high int64 // mu: the bytes reported to the hooks
 
-	cloned bool // the target's server has copied it
+	cloned bool // the target's server made the copy
 }
 
-// note reports n bytes more to the hooks.
+// note reports n more bytes to the hooks.
 func (m *move) note(n int64) {
 	m.mu.Lock()
 	m.high += n
@@ -34,7 +34,7 @@ func (m *move) note(n int64) {
 	m.task.report.progress(m.f.item, n)
 }
 
-// reach reports bytes up to end to the hooks, unless it did before.
+// reach reports bytes up to end to the hooks, except those already reported.
 func (m *move) reach(end int64) {
 	m.mu.Lock()
 	n := max(0, end-m.high)
@@ -52,14 +52,14 @@ func (m *move) takeBack() {
 	m.task.report.progress(m.f.item, -n)
 }
 
-// moved returns how many bytes were moved after those that were there.
+// moved returns how many bytes were transferred, without the resumed ones.
 func (m *move) moved(resumed int64) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(0, m.high-resumed)
 }
 
-// run moves what is behind off, and returns where the source ended.
+// run transfers the bytes from off on, and returns the offset at which the source ended.
 func (m *move) run(off int64) (end int64, err error) {
 	fetcher, fetches := store.As[store.RemoteFile](m.src)
 	filler, fills := store.As[store.Filler](m.dst)
@@ -73,9 +73,8 @@ func (m *move) run(off int64) (end int64, err error) {
 	}
 	switch {
 	case fetches && fills:
-		// If both are of one connection, what the one has got and not stored
-		// would take the room that the other needs to store it. Piece by piece
-		// it reads ahead and writes behind.
+		// If both use one connection, fetched data that is not yet stored could fill the window
+		// that storing it needs. The loop below reads ahead and writes behind piece by piece.
 	case fetches:
 		n, err := fetcher.FetchTo(m.task.ctx, m.sink(), off)
 		return off + n, err
@@ -97,11 +96,11 @@ func (m *move) run(off int64) (end int64, err error) {
 	if err != nil {
 		return off, err
 	}
-	// The bytes behind that, or all of them.
+	// The remaining bytes, or all of them.
 	return m.pieces(off, math.MaxInt64)
 }
 
-// leavesHoles reports whether zeros are left out. A part that is kept has no gaps.
+// leavesHoles reports whether zeros are left out. A part that is kept for resuming has no gaps.
 func (m *move) leavesHoles() bool {
 	_, kept := store.As[store.Resumer](m.dst)
 	return m.task.opts.Sparse && !kept
@@ -109,7 +108,7 @@ func (m *move) leavesHoles() bool {
 
 func (m *move) sink() *sink { return &sink{m: m, skip: m.leavesHoles()} }
 
-// fill moves a part of the source by the target's own way.
+// fill transfers a part of the source by the target's own method.
 func (m *move) fill(w store.Filler, from, to int64) error {
 	if from >= to {
 		return nil
@@ -122,7 +121,7 @@ func (m *move) fill(w store.Filler, from, to int64) error {
 	return err
 }
 
-// loop moves a part of the source piece by piece.
+// loop transfers a part of the source piece by piece.
 func (m *move) loop(from, to int64) error {
 	end, err := m.pieces(from, to)
 	if err == nil && end < to {
@@ -131,7 +130,7 @@ func (m *move) loop(from, to int64) error {
 	return err
 }
 
-// pieces moves what the source has up to an offset, or up to its end.
+// pieces transfers the bytes of the source up to an offset, or up to the end.
 func (m *move) pieces(off, to int64) (end int64, err error) {
 	w := m.sink()
 	err = m.task.eachPiece(m.src, off, to, false, func(p []byte) error {
@@ -144,13 +143,13 @@ func (m *move) pieces(off, to int64) (end int64, err error) {
 	return off, err
 }
 
-// A sink is the target, as seen by the source.
+// A sink is the target as the source writes to it.
 type sink struct {
 	m    *move
 	skip bool // leave out pages of zeros: what is not written reads as zeros
 }
 
-// WriteAt stores p, when the limit lets it.
+// WriteAt writes p as soon as the limit allows.
 func (s *sink) WriteAt(p []byte, off int64) (n int, err error) {
 	if err := s.m.task.wait(s.m.task.ctx, len(p)); err != nil {
 		return 0, err
@@ -164,14 +163,14 @@ func (s *sink) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// A source is the source, as seen by a [store.Filler]. It may read a part twice, if a
-// connection is lost under it.
+// A source is the source as a [store.Filler] reads it, which may read a part again after a lost
+// connection.
 type source struct {
 	m     *move
 	ended atomic.Bool // it is shorter than it was
 }
 
-// ReadAt reads, when the limit lets it.
+// ReadAt reads as soon as the limit allows.
 func (s *source) ReadAt(p []byte, off int64) (int, error) {
 	if err := s.m.task.wait(s.m.task.ctx, len(p)); err != nil {
 		return 0, err

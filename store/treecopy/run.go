@@ -8,14 +8,13 @@ import (
 	"path"
 )
 
-// Copy runs a job. It returns when everything is done or ctx has ended. Partial files are then
+// Copy runs a job. It returns when everything is done or ctx has ended. Unfinished files are then
 // removed, or kept for Continue, and never have their final names.
 //
-// A nil error says that everything was copied or skipped as it should be. An
-// [*IncompleteError] says that something was not. Any other error means that
-// the copy did not begin, or that ctx has ended, or that an error was
-// Options.Fatal, or that deletions were refused; if something had failed before that, an [*IncompleteError] has
-// both.
+// A nil error means that everything was copied, or skipped as intended. An [*IncompleteError] means
+// that something was not. Any other error means that the copy did not begin, that ctx has ended,
+// that Options.Fatal reported an error, or that deletions were refused; if entries had failed
+// before that, an [*IncompleteError] contains both.
 func Copy(ctx context.Context, j Job) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -33,7 +32,8 @@ func Copy(ctx context.Context, j Job) (Result, error) {
 	return c.report.result(), err
 }
 
-// A copier is one [Copy]: it finds out what goes where, and has its parts copy it.
+// A copier runs one [Copy]: it decides the names in the target, and lets its parts copy the
+// entries.
 type copier struct {
 	*task
 	placer      *placer
@@ -44,7 +44,7 @@ type copier struct {
 	walker      *walker
 }
 
-// newCopier returns a copier that stop ends.
+// newCopier returns a copier. stop ends ctx.
 func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copier, error) {
 	t, err := newTask(ctx, stop, j)
 	if err != nil {
@@ -69,7 +69,8 @@ func newCopier(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*copi
 	return &copier{t, &placer{t}, checkpoints, leftovers, closer, queue, walker}, nil
 }
 
-// run copies everything, or returns why that could not begin.
+// run copies everything. It returns an error if the copy could not begin, or if deletions were
+// refused.
 func (c *copier) run(j Job) error {
 	p, err := c.placer.findTarget(j.Target)
 	if err != nil {
@@ -143,7 +144,7 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 	top.pending.Store(1)
 	perm := 0o777 &^ c.opts.Umask
 	if p.exact {
-		// The source that becomes the target gives it its attributes.
+		// The source that becomes the target also determines its attributes.
 		top.info, top.fresh = starts[0].info, p.info == nil
 		top.item = c.dirItem(&starts[0], starts[0].name, p.name, top.info.ModTime())
 		perm = c.dirMode(top.info)
@@ -179,12 +180,12 @@ func (c *copier) enter(p *place, starts []start) (top *dir, end io.Closer, err e
 func (c *copier) removeEmpty(name, checkpoint string) {
 	succeeded := c.ctx.Err() == nil && c.report.err(nil) == nil
 	if succeeded || c.opts.DryRun || c.to.can.ImpliedDirs || checkpoint != "" && c.landed.Load() {
-		return // a checkpoint stays with what is kept
+		return // a checkpoint stays together with the entries that are kept
 	}
 	c.checkpoints.remove(name, checkpoint)
 }
 
-// beginFile begins with the one file that becomes the target.
+// beginFile queues the one file that becomes the target.
 func (c *copier) beginFile(s start, p *place) {
 	f := &file{source: &s, tree: s.tree, from: s.name, to: p.name, info: s.info, listed: c.origin != "", old: p.info}
 	f.item = c.fileItem(f)
@@ -193,8 +194,7 @@ func (c *copier) beginFile(s start, p *place) {
 	c.queue.add(f)
 }
 
-// beginBelow begins with a source that goes below the target, or whose contents
-// do.
+// beginBelow begins to copy a source that goes below the target, or whose contents do.
 func (c *copier) beginBelow(s start, p *place, top *dir) {
 	switch {
 	case !s.isDir():

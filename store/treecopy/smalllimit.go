@@ -11,14 +11,16 @@ import (
 const listsAtOnce = 16
 
 const (
-	// maxSmall is how many small files are under way at once at most.
+	// maxSmall is the largest number of small files under way at once.
 	maxSmall = 512
 
-	// smallAtOnce is how many small files are on their way at once over a short path.
+	// smallAtOnce is how many small files are under way at once over a path with a short round
+	// trip.
 	smallAtOnce = 64
 
-	// smallRate is how many small files a second a long path is to carry, if both ends
-	// can: more than two cores copy. Each file takes smallTrips round trips at most.
+	// smallRate is the intended rate over a path with a long round trip, in small files a second,
+	// if both ends are fast enough: more than two cores can copy. Each file takes smallTrips round
+	// trips at most.
 	smallRate  = 8000
 	smallTrips = 3
 
@@ -29,32 +31,31 @@ const (
 	// with so few is not due to their number.
 	fewAtOnce = 8
 
-	// maxOtherReasons is how many files may turn out to be refused for another reason. From
-	// then on a refusal lowers the number no more.
+	// maxOtherReasons is how many files may turn out to be refused for another reason. After that,
+	// refusals no longer lower the number of files at once.
 	maxOtherReasons = 4
 )
 
-// A smallLimit bounds how many small files are on their way at once: by what the path is
-// worth, and by how many files a server, or this process, can have open. Where nothing
-// announces that, refusals show it.
+// A smallLimit bounds the number of small files under way: by the number that is useful for the
+// round trip, and by how many files a server, or this process, can have open. If a server does not
+// announce that, its refusals show it.
 type smallLimit struct {
-	target *tree // that is copied to
+	target *tree // the target of the copy
 
 	mu      sync.Mutex
 	changed sync.Cond
 	trip    time.Duration // mu: the shortest round trip; 0 if none is known
-	handles int           // mu: how many small files may be open as the servers say
-	most    int           // mu: the same, as their refusals show
+	handles int           // mu: how many small files may be open, according to the servers
+	most    int           // mu: the same, according to refusals
 	workers int           // mu: for small files
 	running int           // mu: small files
-	peak    int           // mu: the most of them since most was lowered
-	lowered int           // mu: how often that was
-	others  int           // mu: refusals that were due to something else
+	peak    int           // mu: the largest value of running since most was lowered
+	lowered int           // mu: how often most was lowered
+	others  int           // mu: refusals for other reasons
 }
 
-// init sets the limit for a target. A copy in place
-// that fails leaves all files that are on their way under their own names, so there are
-// never more than on a short path.
+// init sets the limit for a target. A copy in place that fails leaves all files under way under
+// their own names, so there are never more of them than over a short path.
 func (l *smallLimit) init(target *tree, inPlace bool) {
 	l.target = target
 	l.handles, l.most = maxSmall, maxSmall
@@ -72,9 +73,9 @@ func (l *smallLimit) restart() {
 	l.workers = 1
 }
 
-// measure takes what a tree knows of the path to its server. The shortest round trip of
-// all counts: others may have waited behind the files themselves. The caller holds mu, or
-// is alone.
+// measure reads a tree's data about the path to its server. The shortest round trip ever counts:
+// others may include time spent waiting behind the files themselves. The caller holds mu, or no
+// other goroutine has l yet.
 func (l *smallLimit) measure(t *tree) {
 	d := t.can.Distance
 	if d == nil {
@@ -88,14 +89,14 @@ func (l *smallLimit) measure(t *tree) {
 	}
 }
 
-// limit returns how many small files may be on their way. The caller holds mu.
+// limit returns how many small files may be under way. The caller holds mu.
 func (l *smallLimit) limit() int {
 	worth := max(int(l.trip*smallTrips*smallRate/time.Second), smallAtOnce)
 	return min(worth, l.handles, l.most)
 }
 
-// startAnother reports whether another worker for small files is to be started, besides the
-// one that has taken a file from a tree.
+// startAnother reports whether to start another worker for small files, in addition to the one that
+// has just taken a file from a tree.
 func (l *smallLimit) startAnother(from *tree) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,16 +109,16 @@ func (l *smallLimit) startAnother(from *tree) bool {
 	return true
 }
 
-// An attempt is one to open a file or a directory, or to copy it.
+// An attempt is one try to open a file or a directory, or to copy a file.
 type attempt struct {
-	counts  bool // it is a small file
+	counts  bool // for a small file
 	lowered int  // smallLimit.lowered when it began
 	before  int  // smallLimit.most before the attempt lowered it; 0 if it did not
 }
 
-// try calls open, which opens a directory, or a file to copy it, once few enough small files
-// are on their way. If the error is a [tooManyError], it is called again with fewer. small
-// says that it is one of them.
+// try calls open, which opens a directory, or opens and copies a file, as soon as few enough small
+// files are under way. If the error is a [tooManyError], it calls open again with fewer. small says
+// that open is for a small file.
 func (l *smallLimit) try(small bool, open func() error) error {
 	for a := (attempt{counts: small}); ; {
 		l.begin(&a)
@@ -128,7 +129,7 @@ func (l *smallLimit) try(small bool, open func() error) error {
 	}
 }
 
-// begin waits until few enough small files are on their way for an attempt.
+// begin waits until few enough small files are under way for an attempt.
 func (l *smallLimit) begin(a *attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,9 +143,9 @@ func (l *smallLimit) begin(a *attempt) {
 	}
 }
 
-// end ends an attempt, and reports whether it is to be made again with fewer small files on
-// their way. If a file is refused even with a few, it is not due to their number, which may
-// be what it was.
+// end ends an attempt, and reports whether to repeat it with fewer small files under way. If a file
+// is refused even when there are few, the cause is not their number, and the old number may be
+// restored.
 func (l *smallLimit) end(a *attempt, err error) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +159,7 @@ func (l *smallLimit) end(a *attempt, err error) (again bool) {
 	switch {
 	case l.others >= maxOtherReasons:
 		return false
-	case a.lowered != l.lowered: // fewer are on their way by now
+	case a.lowered != l.lowered: // fewer are under way by now
 		return true
 	case l.peak <= fewAtOnce:
 		l.otherReason(a)
@@ -173,13 +174,14 @@ func (l *smallLimit) end(a *attempt, err error) (again bool) {
 	return true
 }
 
-// otherReason records that a refusal is not due to the number of open files. The caller holds mu.
+// otherReason records that a refusal has another cause than the number of open files. The caller
+// holds mu.
 func (l *smallLimit) otherReason(a *attempt) {
 	if a.before == 0 {
 		return
 	}
 	if l.others++; l.others == maxOtherReasons {
-		a.before = min(a.before, smallAtOnce) // no refusal lowers it any more
+		a.before = min(a.before, smallAtOnce) // refusals no longer lower it
 	}
 	l.most = max(l.most, a.before)
 	l.changed.Broadcast()
@@ -198,8 +200,8 @@ func unmarked(err error) error {
 	return err
 }
 
-// notOpened marks an error of opening something in a tree if it may come of the number of
-// files that are open.
+// notOpened marks an error of opening something in a tree, if its cause may be the number of open
+// files.
 func notOpened(t *tree, err error) error {
 	if err == nil {
 		return nil

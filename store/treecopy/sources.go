@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A placer finds the sources of a copy, and where they go.
+// A placer finds the sources of a copy, and their names in the target.
 type placer struct{ *task }
 
-// findSources finds what the sources mean. A source that does not exist has that as
-// its error.
+// findSources looks up the sources and expands their patterns. It reports a source that does not
+// exist as failed.
 func (f *placer) findSources(sources []Source) ([]start, error) {
 	if len(sources) == 0 {
 		return nil, fmt.Errorf("copy: %w: no source", fs.ErrInvalid)
@@ -55,7 +55,7 @@ func (f *placer) findSources(sources []Source) ([]start, error) {
 	return starts, nil
 }
 
-// checkStart returns an error for what is not copied.
+// checkStart returns an error for a source that cannot be copied.
 func (f *placer) checkStart(s start) error {
 	switch {
 	case s.err != nil:
@@ -68,7 +68,7 @@ func (f *placer) checkStart(s start) error {
 	return nil
 }
 
-// findSource finds what one source means.
+// findSource looks up one source, or expands its pattern.
 func (f *placer) findSource(ctx context.Context, s Source) ([]start, error) {
 	name, slash, dot, err := cleanName(s.Name)
 	if err != nil {
@@ -99,7 +99,7 @@ func (f *placer) findSource(ctx context.Context, s Source) ([]start, error) {
 	inParallel(len(found), func(i int) {
 		m := found[i]
 		starts[i] = start{tree: one.tree, name: m.Name, as: path.Base(m.Name), origin: s.Origin, info: m.Info, contents: dot}
-		if m.Info.Mode().Type() != 0 && !m.Info.IsDir() { // what is named is followed
+		if m.Info.Mode().Type() != 0 && !m.Info.IsDir() { // a link named as a source is followed
 			fi, err := s.Tree.Stat(ctx, m.Name)
 			if starts[i].err = err; err == nil {
 				starts[i].info = fi
@@ -109,7 +109,7 @@ func (f *placer) findSource(ctx context.Context, s Source) ([]start, error) {
 	return starts, nil
 }
 
-// findTarget looks what the target is.
+// findTarget looks up the target.
 func (f *placer) findTarget(target string) (*place, error) {
 	name, slash, _, err := cleanName(target)
 	if err != nil {
@@ -129,18 +129,18 @@ func (f *placer) findTarget(target string) (*place, error) {
 	return p, nil
 }
 
-// A place is where things go.
+// A place is the target of a copy.
 type place struct {
-	name       string      // in the job's tree
-	info       fs.FileInfo // of what it leads to; nil if there is nothing yet
+	name       string      // name in the job's tree
+	info       fs.FileInfo // the entry that the name leads to; nil if there is none
 	slash      bool        // it must be a directory
-	exact      bool        // the one source becomes it, rather than going below it
-	below      bool        // it was said that sources go below it: by a slash
-	checkpoint string      // that an earlier copy left in it; "" for none
+	exact      bool        // the one source becomes the target, rather than going below it
+	below      bool        // its name ends in a slash: sources go below it
+	checkpoint string      // name of the checkpoint that an earlier copy left in it; "" for none
 }
 
-// lookAbove returns the error that a copy would run into if the directory that its
-// target goes into is not there.
+// lookAbove returns the error that a real copy would get if the directory above the target is
+// missing.
 func (f *placer) lookAbove(name string) error {
 	above := path.Dir(name)
 	fi, err := f.to.Stat(f.ctx, above)
@@ -153,11 +153,11 @@ func (f *placer) lookAbove(name string) error {
 	return nil
 }
 
-// placeSources decides whether the sources, of which so many were named, go below p, or
-// the one becomes it.
+// placeSources decides whether the sources go below p, or the one source becomes p. named is how
+// many sources the job has.
 func (p *place) placeSources(named int, starts []start) error {
 	if p.exact {
-		return nil // an earlier copy has decided it
+		return nil // an earlier copy has decided that
 	}
 	isDir := p.info != nil && p.info.IsDir()
 	if !p.slash && !isDir {
@@ -193,8 +193,8 @@ func (p *place) placeSources(named int, starts []start) error {
 	return nil
 }
 
-// apart returns the sources that would not become themselves, nor go into themselves. Where
-// the trees do not show that by the files, their paths do.
+// apart returns the sources that would not be copied to themselves or into themselves. It compares
+// paths, for trees that do not show this by the identity of files.
 func (f *placer) apart(p *place, starts []start) (kept []start) {
 	for _, s := range starts {
 		if f.origin == "" || s.origin != f.origin {
@@ -220,20 +220,20 @@ func (f *placer) apart(p *place, starts []start) (kept []start) {
 	return kept
 }
 
-// failedStart reports a source that is not copied.
+// failedStart reports a source that cannot be copied.
 func (f *placer) failedStart(s start, err error) {
 	f.report.failed(&Item{From: s.name, As: s.shown, Of: s.index, Type: s.info.Mode().Type()}, err)
 }
 
-// Nested reports whether two directories are one, or one is in the other. Their trees are of one
-// user on one server. A name need not exist.
+// Nested reports whether two directories are the same, or one is in the other. Their trees belong
+// to one user on one server. The names need not exist.
 func Nested(ctx context.Context, aTree store.Tree, a string, bTree store.Tree, b string) bool {
 	a, b = realOf(ctx, newTree(aTree), a), realOf(ctx, newTree(bTree), b)
 	return a == b || isBelow(a, b) || isBelow(b, a)
 }
 
-// realOf returns the path of a name in a tree, without symbolic links as far as the tree knows
-// them. For a name that does not exist it asks for the directory above.
+// realOf returns the path of a name in a tree, with symbolic links resolved as far as the tree can.
+// If the name does not exist, it resolves the directory above.
 func realOf(ctx context.Context, t *tree, name string) string {
 	name = path.Clean(name)
 	if t.can.RealPath == nil {

@@ -19,31 +19,31 @@ const (
 	// lookupsAtOnce is how many names are looked up at once.
 	lookupsAtOnce = 16
 
-	// removeTime bounds the time to remove what was begun when the copy has ended.
+	// removeTime bounds the time for removing unfinished entries after the copy has ended.
 	removeTime = 10 * time.Second
 
-	// ownerAll lets the owner of a directory fill it.
+	// ownerAll are the permissions that the owner of a directory needs to fill it.
 	ownerAll = 0o700
 )
 
-// A task is what all parts of one [Copy] share.
+// A task holds the state that all parts of one [Copy] share.
 type task struct {
 	opts   Options
-	ctx    context.Context // ends when no more is to be done
+	ctx    context.Context // ends when the copy must stop
 	limit  rate.Bucket
 	report report
 
-	// Names in the target are those in to. It is the job's tree, or what that has by the
-	// name prefix.
+	// Names in the target refer to the tree to. It is the job's tree, or the part of that tree
+	// below prefix.
 	to        *tree
 	prefix    string
 	whole     *tree       // the job's tree
 	contained bool        // to was opened by Sub of the job's tree: see [store.Capabilities]
-	target    fs.FileInfo // the directory that everything goes below; nil if there is none
-	landed    atomic.Bool // something was begun below the target
+	target    fs.FileInfo // the directory that everything goes below; nil if it does not exist
+	landed    atomic.Bool // an entry was begun below the target
 
-	// origin identifies the job's tree: see [Job]. If it is set, a server may copy files
-	// itself, and opening one does not fetch it. Hence all are opened as described.
+	// origin identifies the job's tree: see [Job]. If it is set, a server may copy files itself,
+	// and opening a file does not fetch it. So all files are opened with openDescribed.
 	origin  string
 	realTop string // the path of the target; "" if no source has that origin
 }
@@ -66,7 +66,7 @@ func newTask(ctx context.Context, stop context.CancelCauseFunc, j *Job) (*task, 
 	return t, nil
 }
 
-// target returns the target, or an error if it cannot do what the options ask for.
+// target returns the tree of the target, or an error if that does not support the options.
 func (j *Job) target() (*tree, error) {
 	if j.To == nil {
 		return nil, fmt.Errorf("copy to %s: %w: no tree", printable(j.Target), fs.ErrInvalid)
@@ -78,7 +78,7 @@ func (j *Job) target() (*tree, error) {
 	return t, nil
 }
 
-// outside returns the name in the job's tree of what has a name in to.
+// outside returns the name in the job's tree for a name in to.
 func (t *task) outside(name string) string { return path.Join(t.prefix, name) }
 
 // wait waits until n more bytes may move.
@@ -97,8 +97,7 @@ func (t *task) fileItem(f *file) *Item {
 // dirMode returns the permission bits for the copy of a directory.
 func (t *task) dirMode(fi fs.FileInfo) fs.FileMode { return t.mode(fi, 0o777) }
 
-// mode returns the permission bits for a copy: those of its source or, where they
-// are not known, usual.
+// mode returns the permission bits for a copy: those of its source or, if they are unknown, usual.
 func (t *task) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
 	perm := fi.Mode().Perm()
 	if fi.Mode().Type() == fs.ModeIrregular && perm == 0 {
@@ -109,8 +108,7 @@ func (t *task) mode(fi fs.FileInfo, usual fs.FileMode) fs.FileMode {
 	return perm &^ t.opts.Umask.Perm()
 }
 
-// timesOf returns when a file was last read and written; zero if that is not
-// known.
+// timesOf returns the access and modification times of a file; zero if unknown.
 func timesOf(fi fs.FileInfo) (accessed, modified time.Time) {
 	modified = fi.ModTime()
 	if modified.IsZero() {
@@ -123,14 +121,15 @@ func timesOf(fi fs.FileInfo) (accessed, modified time.Time) {
 	return accessed, modified
 }
 
-// who says whose uploads are resumed: see [store.Create]. Other users who send to
-// the same place have other sources.
+// who identifies the owner of uploads that can be resumed: see [store.Create]. Other users who
+// upload to the same name have other values.
 var who = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("haul copy by %d on %s", os.Getuid(), host)
 })
 
-// inParallel calls f, which looks a name up, with each number below n, some at once.
+// inParallel calls f, which looks up names, with each number below n, up to lookupsAtOnce at a
+// time.
 func inParallel(n int, f func(i int)) {
 	if n == 1 {
 		f(0)

@@ -12,10 +12,9 @@
 //		Options: treecopy.Options{Recursive: true, PreserveTimes: true},
 //	})
 //
-// A file has its name when it is whole, and not before. Many files are on their
-// way at once, so that small ones do not wait for each other's round trips, and
-// a large one goes by the fastest way that its two ends offer ([store.RemoteFile],
-// [store.Filler]).
+// A file gets its name only when it is whole. Many files are copied at once, so that small ones do
+// not wait for each other's round trips. A large file uses the fastest way that both ends offer
+// ([store.RemoteFile], [store.Filler]).
 //
 // # Stability
 //
@@ -53,22 +52,21 @@
 //
 // # A hostile peer
 //
-// Names in a listing are data. One that is empty, "." or "..", or has a slash or
-// a NUL in it is an error of that entry, and so is one that the target cannot
-// have, such as one with a backslash on Windows. Of files and directories that
-// have one name, or that differ in case only where the target takes no notice of
-// that, the first is copied, and the others are errors. Below the target no symbolic
-// link is written through, be it from an earlier copy or put there meanwhile: a
-// target that can open a part of itself (Sub of [store.Capabilities]) is used through that part
-// alone. Symbolic links are made only if they are asked for, with their text as
-// it is, and after all else.
+// Names in a listing are untrusted. A name that is empty, "." or "..", or contains a slash or a
+// NUL, is an error of that entry. So is a name that the target cannot have, such as one with a
+// backslash on Windows. If several files and directories have the same name, or names that differ
+// only in case in a target that ignores case, the first is copied and the others are errors.
+// Nothing below the target is written through a symbolic link, whether it is from an earlier copy
+// or was created meanwhile: a target that can open a part of itself (Sub of [store.Capabilities])
+// is used through that part only. Symbolic links are made only on request, with their text
+// unchanged, and after everything else.
 //
 // # Deletions
 //
-// With Options.Delete the target becomes what the source is: entries that the source does not have
-// are removed. That happens after all copies, and only if nothing has failed. A directory of the
-// source that cannot be listed to its end has failed, so a short listing removes nothing by
-// mistake. The source is asked for each name before it is removed. Nothing is removed through a
+// With Options.Delete the target becomes the same as the source: entries that the source does not
+// have are removed. That happens after all copies, and only if nothing has failed. A source
+// directory that cannot be listed completely has failed, so a short listing removes nothing by
+// mistake. Each name is looked up in the source before it is removed. Nothing is removed through a
 // symbolic link.
 //
 // # Errors
@@ -85,30 +83,29 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A Source is what to copy.
+// A Source names the files to copy.
 type Source struct {
 	Tree store.Tree
 
-	// Name is a name in the tree, or a pattern. It is cleaned first, so "./a"
-	// and "a//b/" are good; "" and "." are the root.
+	// Name is a name in the tree, or a pattern. It is cleaned first, so "./a" and "a//b/" are
+	// valid; "" and "." are the root.
 	//
 	// An entry with exactly this name is used even if the name looks like a
 	// pattern. A pattern that matches nothing is an fs.ErrNotExist.
 	Name string
 
-	// As is what the source is called below a directory; "" means the last
-	// element of its name. For the root, which has none, "" stands for its
-	// contents. It is of no use with a pattern.
+	// As is the name of the source below a directory; "" means the last element of its name. For
+	// the root, which has no name, "" means that its contents are copied. It has no effect with a
+	// pattern.
 	As string
 
-	// Origin identifies the tree, for Continue to know the source of an earlier
-	// copy again: such as a server with its user, or the path of a directory. Two
-	// trees of the same origin, such as "", are taken for one.
+	// Origin identifies the tree, such as a server with its user, or the path of a directory.
+	// Continue uses it to recognize the source of an earlier copy. Trees with equal origins, such
+	// as "", are considered the same.
 	Origin string
 
-	// Shown is what messages call the source, such as the path that the user has
-	// named: "" means its name. Entries below it are shown below that. It is of
-	// no use with a pattern.
+	// Shown is the name of the source in messages, such as the path that the user gave: "" means
+	// its name. Entries below it are shown below that. It has no effect with a pattern.
 	Shown string
 }
 
@@ -116,76 +113,71 @@ type Source struct {
 type Job struct {
 	Sources []Source
 	To      store.Tree
-	Origin  string // identifies To, as [Source].Origin does; what is in To is not copied to itself then
-	Target  string // a name in To; "" and "." are its root. It is no pattern.
+	Origin  string // identifies To, as [Source].Origin does; if set, nothing is copied to itself
+	Target  string // a name in To, not a pattern; "" and "." are its root
 	Options Options
 	Hooks   Hooks
 }
 
-// The defaults of fields of [Options] that are zero, and bounds.
+// The defaults for fields of [Options] that are zero, and bounds.
 const (
 	DefaultParallel = 8
 	MaxParallel     = 64
 	DefaultMaxDirs  = 4_000_000
 )
 
-// Options say how to copy. The zero value copies single files as they come.
+// Options say how to copy. The zero value copies single files, without their attributes.
 type Options struct {
 	// Recursive copies directories. Without it a directory is an error.
 	Recursive bool
 
-	// MaxDirs is how many directories one copy has at most; 0 means
-	// DefaultMaxDirs. Beyond that the whole copy ends by ErrTooManyDirs, as one
-	// from a server that makes up directories, or whose links lead in a circle,
-	// would have no other end.
+	// MaxDirs is the largest number of directories of one copy; 0 means DefaultMaxDirs. Beyond it
+	// the whole copy ends with ErrTooManyDirs: a copy from a server that makes up directories, or
+	// whose links form a circle, would never end otherwise.
 	MaxDirs int64
 
-	// Parallel is how many files are on their way at once at most, and how many
-	// directories are listed at once; more than MaxParallel means that. 0 means
-	// DefaultParallel large files, and besides them small ones, of up to 128 KiB: 64, or
-	// up to MaxSmall where the round trip is long (see [store.Distance]).
+	// Parallel is the largest number of files copied at once, and of directories listed at once; it
+	// is limited to MaxParallel. 0 means DefaultParallel large files and, in addition, small ones
+	// of up to 128 KiB: 64, or up to MaxSmall if the round trip is long (see [store.Distance]).
 	Parallel int
 
-	// Continue resumes a copy that was cut off. The part of a file that is there is
-	// kept out of sight with a record of which content it is, which outlives the
-	// process; its last bytes are compared with the source first, or all of them
-	// where the source's server can hash. A source that has another size or time by
-	// now is copied anew. A file that is there as a whole is left alone if it has
-	// the size and, to the second, the time of its source, as a copy with
-	// PreserveTimes leaves it (see [store.Features].OwnTimes), or if it has the size and both
-	// sides can compare the content without moving it, and it is the same. All
-	// others are copied again.
+	// Continue resumes a copy that was cut off. The part of a file that was copied is kept in a
+	// temporary file, with a record of its content's version that outlives the process. Before a
+	// file is resumed, its last bytes are compared with the source, or all of them if the source's
+	// server can hash. If the source has another size or time by now, the file is copied from the
+	// start. A complete file is left alone if it has the size and, to the second, the time of its
+	// source, as after a copy with PreserveTimes (see [store.Features].OwnTimes). It is also left
+	// alone if it has the same size, both sides can compare the content without moving it, and it
+	// is the same. All other files are copied again.
 	//
-	// A directory that becomes the target has a checkpoint in it until all is copied: an
-	// empty file named .haul-, 26 letters and digits, and .record. Where that cannot be
-	// made, another copy does not recognize the directory.
+	// A directory that becomes the target contains a checkpoint until everything is copied: an
+	// empty file named .haul-, 26 letters and digits, and .record. If that cannot be made, another
+	// copy does not recognize the directory.
 	//
-	// Without Continue an interrupted copy leaves nothing behind. If its process is
-	// killed, the next copy to the same directory removes what is left, if the
-	// target has RemoveLeftovers (see [store.Capabilities]).
+	// Without Continue an interrupted copy leaves nothing behind. If its process is killed, the
+	// next copy to the same directory removes the leftovers, if the target has RemoveLeftovers (see
+	// [store.Capabilities]).
 	Continue bool
 
-	// Unchanged says which files need not be copied. With PreserveMode and
-	// PreserveTimes they have mode and times of their sources nevertheless.
+	// Unchanged says which files need not be copied. With PreserveMode and PreserveTimes they still
+	// get the modes and times of their sources.
 	Unchanged Unchanged
 
-	// PreserveMode gives files and directories the permission bits of their
-	// sources; bits beyond those (setuid, setgid, sticky) are never copied.
-	// Without it, what is new gets those bits less Umask, and what is replaced
-	// keeps its own.
+	// PreserveMode gives files and directories the permission bits of their sources; other bits
+	// (setuid, setgid, sticky) are never copied. Without it, new entries get those bits less Umask,
+	// and replaced ones keep their own.
 	PreserveMode bool
 
-	// Umask are the bits that new files and directories do not get: 0 means
-	// 0o022.
+	// Umask has the bits that new files and directories do not get: 0 means 0o022.
 	Umask fs.FileMode
 
-	// PreserveTimes gives files and directories the access and modification
-	// time of their sources; without it they have that of the copy. As with
-	// PreserveMode, a directory that was there keeps its own where the target
-	// refuses to change them: that is no error, and counted as [Result].Kept.
+	// PreserveTimes gives files and directories the access and modification times of their sources;
+	// without it they have the time of the copy. As with PreserveMode, an existing directory keeps
+	// its own if the target refuses to change them: that is no error, and is counted in
+	// [Result].Kept.
 	PreserveTimes bool
 
-	// FileTimes does so for files and symbolic links alone.
+	// FileTimes does the same for files and symbolic links only.
 	FileTimes bool
 
 	// Filter excludes files of directories that are copied. Its rules match names below the
@@ -193,71 +185,69 @@ type Options struct {
 	// with included files is made with the first of these.
 	Filter *Filter
 
-	// NoClobber leaves what has a name in the target as it is.
+	// NoClobber leaves existing entries of the target unchanged.
 	NoClobber bool
 
-	// Update leaves files of the target as they are that have a later modification time than
-	// their source, in seconds. In a target with [store.Features].OwnTimes that is the time of the
+	// Update leaves a file of the target unchanged if its modification time is later than that of
+	// its source, in seconds. In a target with [store.Features].OwnTimes that is the time of the
 	// upload.
 	Update bool
 
-	// Delete, if set, removes from the target what the source does not have. It takes one
-	// source, a directory whose contents go to the target, and excludes NoClobber. A
-	// file that the source has under another name now is renamed in the target, where both
-	// sides can compare the content without moving it.
+	// Delete, if set, removes the entries of the target that the source does not have. It requires
+	// a single source, a directory whose contents go to the target, and excludes NoClobber. A file
+	// that has another name in the source now is renamed in the target, if both sides can compare
+	// the content without moving it.
 	Delete *Deletion
 
-	// Links says what becomes of symbolic links below a source. A source that
-	// is named is followed itself.
+	// Links says how symbolic links below a source are treated. A link named as a source is always
+	// followed.
 	Links Links
 
-	// Sparse leaves out what is zeros, where the target can have holes, and does
-	// not set space aside. Holes of a local source are not even read.
+	// Sparse leaves holes instead of zeros, if the target supports them, and does not reserve
+	// space. Holes of a local source are not even read.
 	Sparse bool
 
-	// Limit is the most bytes a second of all files together; 0 means none.
+	// Limit is the largest rate of all files together, in bytes a second; 0 means none.
 	Limit int64
 
-	// Verify compares each file with its source after it was copied and, where
-	// the target can, before it has its name: by the hash that a server
-	// computes, if it offers that, else by reading it again. Files taken to be
-	// unchanged by their size or time are compared as well, and copied if they differ.
+	// Verify compares each file with its source after copying and, if the target can, before the
+	// file gets its name. It uses the hash that a server computes, if available, or else reads the
+	// file again. Files considered unchanged by size or time are compared as well, and copied if
+	// they differ.
 	Verify bool
 
-	// Durable waits for each file until it is on the target's disk. Without
-	// it, what was copied in the moments before a power failure may be lost.
+	// Durable waits until each file is on the target's disk. Without it, files that were copied
+	// shortly before a power failure may be lost.
 	Durable bool
 
-	// InPlace writes to the target itself, for file systems without room for
-	// two, and for a file that has other names or an owner to keep. Readers see it
-	// grow, and a copy that fails leaves a part. With Continue the next copy resumes
-	// behind that, if both sides can compare all of it without moving it; else it
-	// begins anew, as a part may have gaps.
+	// InPlace writes to the target itself. It is for file systems without room for a second copy,
+	// and for a file that must keep its other names or its owner. Readers see the file grow, and a
+	// copy that fails leaves a part of it. With Continue the next copy resumes after that part if
+	// both sides can compare all of it without moving it; otherwise it starts again, as the part
+	// may have gaps.
 	InPlace bool
 
-	// DryRun looks at everything and changes nothing. The hooks are called as if
-	// it did.
+	// DryRun examines everything and changes nothing. The hooks are called as in a real copy.
 	DryRun bool
 
-	// Fatal, if set, says of an error that there is no point in continuing, such
-	// as a connection that is lost.
+	// Fatal, if set, reports whether an error ends the whole copy, such as a lost connection.
 	Fatal func(error) bool
 
-	// Replaced, if set, says of an error that the source has been replaced by
-	// another version while it was copied. The file is begun anew then, twice at
-	// most, the last time as one stream if its tree has OpenStream (see [store.Capabilities]).
+	// Replaced, if set, reports whether an error means that another version replaced the source
+	// while it was copied. The file is then copied from the start, twice at most, the last time as
+	// one stream if its tree has OpenStream (see [store.Capabilities]).
 	Replaced func(error) bool
 }
 
-// A Deletion says what [Options].Delete removes. Entries that Options.Filter excludes are not removed,
-// nor a directory that holds such a file. The zero value removes nothing.
+// A Deletion says which entries [Options].Delete removes. It never removes entries that
+// Options.Filter excludes, nor a directory that holds such an entry. The zero value removes
+// nothing.
 type Deletion struct {
-	// Max is how many files, symbolic links and directories are removed at most; below 0
-	// means any number. If there are more, none is removed, and Copy returns
-	// ErrTooManyDeletions.
+	// Max is the largest number of files, symbolic links and directories to remove; below 0 means
+	// any number. If there are more, nothing is removed, and Copy returns ErrTooManyDeletions.
 	Max int64
 
-	// Excluded removes what Options.Filter excludes, too.
+	// Excluded also removes entries that Options.Filter excludes.
 	Excluded bool
 
 	// EmptySource allows deletions if the source has no entries at all. Without it Copy
@@ -268,76 +258,73 @@ type Deletion struct {
 // fileTimes reports whether files and symbolic links get the times of their sources.
 func (o *Options) fileTimes() bool { return o.PreserveTimes || o.FileTimes }
 
-// Unchanged says which files are taken to be unchanged, and are not copied.
+// Unchanged says which files count as unchanged, and are not copied.
 type Unchanged int
 
 // The kinds of unchanged files.
 const (
-	Never       Unchanged = iota // nothing: all is copied
-	SizeAndTime                  // what has the same size and modification time, to the second: of use with PreserveTimes, and a target that keeps times
-	Hash                         // what has the same size and SHA-256, or what else both sides can compute
-	Size                         // what has the same size
+	Never       Unchanged = iota // no file: everything is copied
+	SizeAndTime                  // files with the same size and modification time, to the second: for use with PreserveTimes, and a target that keeps times
+	Hash                         // files with the same size and SHA-256, or another hash that both sides can compute
+	Size                         // files with the same size
 )
 
-// Links says what becomes of symbolic links.
+// Links says how symbolic links are treated.
 type Links int
 
 // The ways to treat symbolic links.
 const (
-	SkipLinks   Links = iota // they are left out, and counted
-	KeepLinks                // they become symbolic links with the same text
-	FollowLinks              // what they lead to is copied in their place; see ErrLoop
+	SkipLinks   Links = iota // leave them out, and count them
+	KeepLinks                // make symbolic links with the same text
+	FollowLinks              // copy their targets in their place; see ErrLoop
 )
 
-// Hooks are called as a copy proceeds. Each may be nil. They are called by several
-// goroutines at a time, and a slow one holds up the copy. An *Item is the same in
-// all calls about one entry, and is not changed.
+// Hooks are called as a copy proceeds. Each may be nil. Several goroutines may call them at a time,
+// and a slow hook holds up the copy. All calls about one entry get the same *Item, which does not
+// change.
 type Hooks struct {
-	// Found is called as the sources are listed, and once more when all is
-	// found.
+	// Found is called as the sources are listed, and once more when the listing is complete.
 	Found func(Totals)
 
 	// Started is called when a file is about to be copied.
 	Started func(*Item)
 
-	// Progress is called when n more bytes of it have come to the target. Bytes
-	// that had to be given up again are taken back by a negative n. Bytes that were
-	// there from an earlier copy count at once.
+	// Progress is called when n more bytes of a file are in the target. A negative n takes back
+	// bytes that had to be discarded. Bytes from an earlier copy count at once.
 	Progress func(i *Item, n int64)
 
-	// FromStart is called when Options.Continue cannot resume a file, or could not if
-	// it were cut off now, and says why: an ErrNoVersion, ErrNotKept or ErrChanged.
+	// FromStart is called when Options.Continue cannot resume a file, or could not if the copy were
+	// cut off now. The error is the reason: an ErrNoVersion, ErrNotKept or ErrChanged.
 	FromStart func(*Item, error)
 
-	// Ended is called once for each entry, whether it was started or not. For a
-	// directory that is when it is made; it is called again if something in it
-	// fails later.
+	// Ended is called once for each entry, whether it was started or not. For a directory that is
+	// when it is made; it is called again if something in it fails later.
 	Ended func(*Item, Outcome)
 }
 
-// Totals says how much there is to be copied, as far as it is known.
+// Totals says how much there is to copy, as far as known.
 type Totals struct {
 	Files int64
-	Bytes int64 // of files, as their directories list them
-	All   bool  // there is nothing more to come
+	Bytes int64 // of files, according to the listings
+	All   bool  // the totals are final
 }
 
 // An Item is an entry of a source.
 type Item struct {
-	From string      // its name in the tree of its source
-	As   string      // what messages call it; "" means From: see [Source].Shown
-	To   string      // its name in the tree of the target
-	Of   int         // its source: the index in [Job].Sources
+	From string      // name in the tree of its source
+	As   string      // name in messages; "" means From: see [Source].Shown
+	To   string      // name in the tree of the target
+	Of   int         // index of its source in [Job].Sources
 	Type fs.FileMode // 0 for files; else ModeDir, ModeSymlink, ModeIrregular and so on
-	Size int64       // of a file, in bytes, as its directory lists it
-	Time time.Time   // when it was modified; zero if that is not known
+	Size int64       // of a file, in bytes, according to the listing
+	Time time.Time   // modification time; zero if unknown
 
-	// Extra says that it is an entry of the target that is to be deleted. From is the name
-	// that it would have in the source.
+	// Extra means that it is an entry of the target that is to be deleted. From is the name that it
+	// would have in the source.
 	Extra bool
 }
 
-// shown returns what messages call it.
+// shown returns the name for messages.
 func (i *Item) shown() string {
 	if i.As != "" {
 		return i.As
@@ -345,13 +332,13 @@ func (i *Item) shown() string {
 	return i.From
 }
 
-// An Outcome says what became of an entry.
+// An Outcome is the result for one entry.
 type Outcome struct {
 	What     What
-	Bytes    int64 // that were moved
+	Bytes    int64 // bytes that were transferred
 	Resumed  int64 // bytes that were there from an earlier copy
 	Verified bool
-	Cloned   bool   // the server has copied it: see Clone of [store.Capabilities]
+	Cloned   bool   // the server made the copy: see Clone of [store.Capabilities]
 	Was      string // of a Moved file: its old name in the tree of the target
 	Err      error  // if What is Failed or Unfinished, or why it is Skipped or Existing
 }
@@ -359,21 +346,21 @@ type Outcome struct {
 // A What is the kind of an [Outcome].
 type What int
 
-// The outcomes of an entry. In a dry run it is what would become of it.
+// The outcomes of an entry. A dry run reports the outcomes of a real copy.
 const (
 	Copied  What = iota // a file, or a symbolic link
 	Made                // a directory that was missing
-	Present             // a directory that was there
+	Present             // a directory that existed
 	Same                // a file that is unchanged
 	Skipped             // a symbolic link, a device or the like: see [Options]; or a directory: see [store.Features].ImpliedDirs
 	Failed
-	Unfinished // an entry that was under way when the copy ended; Outcome.Err says how that was noticed
-	Existing   // a file that is left alone: see [Options].NoClobber and Update
+	Unfinished // an entry that was under way when the copy ended; Outcome.Err is the error that it got
+	Existing   // a file that is left unchanged: see [Options].NoClobber and Update
 	Moved      // a file that had another name in the target
 	Deleted    // an entry of the target: see [Item].Extra
 )
 
-// String returns it in a word.
+// String returns the outcome as one word.
 func (w What) String() string {
 	names := [...]string{"copied", "made", "present", "same", "skipped", "failed", "unfinished", "existing", "moved", "deleted"}
 	if w < 0 || int(w) >= len(names) {
@@ -382,7 +369,7 @@ func (w What) String() string {
 	return names[w]
 }
 
-// A Result counts what became of all entries.
+// A Result counts the outcomes of all entries.
 type Result struct {
 	Copied  int64 // files and symbolic links
 	Same    int64 // files that were unchanged
@@ -390,26 +377,25 @@ type Result struct {
 	Made    int64 // directories
 	Failed  int64
 
-	Excluded int64 // what Options.Filter excludes in directories that were listed
-	Existing int64 // files that were left alone: see Options.NoClobber and Update
+	Excluded int64 // entries that Options.Filter excludes in the listed directories
+	Existing int64 // files that were left unchanged: see Options.NoClobber and Update
 	Moved    int64 // files
 	Deleted  int64 // files, symbolic links and directories
 
-	// Undeleted counts what was to be deleted, with all that is in it, and is not, as
-	// something has failed.
+	// Undeleted counts the entries that should be deleted, with everything in them, and were not,
+	// because something failed.
 	Undeleted int64
 
-	// Kept counts the directories that were there and keep their permissions and
-	// times, as the target does not allow changing them.
+	// Kept counts the existing directories that keep their permissions and times, because the
+	// target does not allow changing them.
 	Kept int64
 
-	// Left counts the files that were found, and neither failed nor are done: the
-	// copy ended before they were tried, or while they were under way. There
-	// may be more that were not found by then.
+	// Left counts the files that were found but neither failed nor are done: the copy ended before
+	// it tried them, or while they were under way. There may be more that were not found by then.
 	Left int64
 
-	// Bytes counts those that were moved, and Resumed those that were there from
-	// earlier copies: of files that are copied, or were under way when the copy ended.
+	// Bytes counts the bytes that were transferred, and Resumed those from earlier copies: of files
+	// that are copied, or were under way when the copy ended.
 	Bytes, Resumed int64
 
 	Found Totals

@@ -12,16 +12,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A directory that becomes the target exists as soon as the copy begins. As with cp, the same copy
-// would then put the source below it, and so would one that is to resume this one. Hence with
-// Continue such a directory holds a checkpoint until all is copied: an empty file whose name says
-// of which source the directory is the copy.
+// A directory that becomes the target exists as soon as the copy begins. As with cp, running the
+// same copy again would put the source below it, and so would a copy that should resume this one.
+// Hence with Continue such a directory contains a checkpoint until everything is copied: an empty
+// file whose name identifies the source of the directory.
 //
-// The directory has another name until the checkpoint is in it. So it never has its own name
-// without the checkpoint, at whatever moment the process is killed.
+// The directory has a temporary name until the checkpoint is in it. So it never has its own name
+// without the checkpoint, whenever the process is killed.
 
-// checkpointPerm makes the checkpoint unreadable for other users, so that they do not take it for
-// theirs. A client of package sftp removes old files with such names and permissions.
+// checkpointPerm makes the checkpoint unreadable for other users, so that they do not mistake it
+// for theirs. A client of package sftp removes old files with such names and permissions.
 const checkpointPerm = 0o600
 
 // checkpointName returns the name of the checkpoint for a source. With a target it returns the
@@ -56,8 +56,8 @@ func (k *checkpoints) find(p *place, named int, starts []start) error {
 	return nil
 }
 
-// make makes the target directory. If another copy shall be able to resume it, make puts a
-// checkpoint into it, and returns the name of that.
+// make makes the target directory. With Continue it puts a checkpoint into it, so that another copy
+// can resume it, and returns the checkpoint's name.
 func (k *checkpoints) make(p *place, starts []start, perm fs.FileMode) (checkpoint string, err error) {
 	if k.opts.Continue && p.exact {
 		if err := k.makeWithCheckpoint(p.name, &starts[0], perm); err == nil {
@@ -72,7 +72,8 @@ func (k *checkpoints) make(p *place, starts []start, perm fs.FileMode) (checkpoi
 	return "", nil
 }
 
-// makeWithCheckpoint makes a directory with a checkpoint in it, or nothing.
+// makeWithCheckpoint makes a directory with a checkpoint in it. If it fails, it leaves nothing
+// behind.
 func (k *checkpoints) makeWithCheckpoint(name string, s *start, perm fs.FileMode) error {
 	aside := path.Join(path.Dir(name), checkpointName(s.origin, s.name, path.Base(name)))
 	err := k.to.Mkdir(k.ctx, aside, perm)
@@ -108,7 +109,8 @@ func (k *checkpoints) remove(dir, checkpoint string) {
 	_ = k.whole.RemoveDir(ctx, dir)
 }
 
-// renew keeps a checkpoint from being removed as an old one. A failure does not matter to this copy.
+// renew updates a checkpoint's times, so that it is not removed as an old one. A failure does not
+// matter to this copy.
 func (k *checkpoints) renew(checkpoint string) {
 	now := time.Now()
 	_ = k.to.SetAttr(k.ctx, checkpoint, store.Attr{AccessTime: now, ModTime: now}, false)

@@ -7,17 +7,17 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// resumeFrom is from how many bytes on a file is kept when it is cut off. To copy
-// less again is cheaper than the record.
+// resumeFrom is the size from which on a file that is cut off is kept. Copying a smaller file again
+// is cheaper than the record.
 const resumeFrom = 1 << 20
 
-// upload copies a file so that it has its name when it is whole.
+// upload copies a file to a temporary file, which gets its name when it is complete.
 func (c *fileCopier) upload(f *file, src store.File) (out Outcome, err error) {
 	u, resumed, err := c.create(f, src)
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer u.Close() // keeps it, if it can be resumed
+	defer u.Close() // keeps the temporary file, if it can be resumed
 	m := &move{task: c.task, f: f, src: src, dst: u, upload: u}
 	m.note(resumed)
 	end, err := m.run(resumed)
@@ -41,12 +41,12 @@ func (c *fileCopier) upload(f *file, src store.File) (out Outcome, err error) {
 	return out, err
 }
 
-// create begins an upload, or resumes one of which so many bytes are there.
+// create begins an upload, or resumes one. resumed is how many bytes it has from an earlier copy.
 func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed int64, err error) {
 	size := f.info.Size()
 	o := store.Create{Size: size, Perm: c.mode(f.info, 0o666), NoSync: !c.opts.Durable, Exclusive: c.mustBeNew(f)}
 	if c.opts.Sparse {
-		o.Size = 0 // the check for room does not know of holes
+		o.Size = 0 // the check for free space does not know about holes
 	}
 	version, known := identity(f.info), true
 	if v, ok := store.As[store.Versioned](src); ok {
@@ -96,13 +96,13 @@ func (c *fileCopier) create(f *file, src store.File) (u store.Upload, resumed in
 	return u, 0, err
 }
 
-// complete makes an upload of end bytes what it shall be, and gives it its name.
-// It returns the attributes that are to be set then.
+// complete finishes an upload of end bytes: it sets the attributes, verifies the content if asked
+// to, and commits. It returns the attributes that have to be set after that.
 func (c *fileCopier) complete(f *file, src store.File, u store.Upload, end int64, out *Outcome) (late store.Attr, err error) {
 	if err := checkChanged(f, src, end); err != nil {
 		return late, err
 	}
-	if c.opts.Sparse { // there may be a hole at its end
+	if c.opts.Sparse { // there may be a hole at the end
 		if err := u.Truncate(end); err != nil {
 			return late, err
 		}
@@ -132,7 +132,7 @@ func (c *fileCopier) complete(f *file, src store.File, u store.Upload, end int64
 	return late, u.Commit()
 }
 
-// verifyNamed compares a file that has its name by now.
+// verifyNamed compares a file that already has its name with the source.
 func (c *fileCopier) verifyNamed(f *file, src store.File, end int64) error {
 	dst, err := c.to.Open(c.ctx, f.to)
 	if err != nil {
@@ -156,10 +156,10 @@ func (c *fileCopier) verifyNamed(f *file, src store.File, end int64) error {
 // toVerify says why a copy that could be written was to be read.
 func toVerify(err error) error { return fmt.Errorf("to verify it, it has to be read: %w", err) }
 
-// attrs returns what the copy shall have besides its content.
+// attrs returns the attributes of the copy.
 func (c *fileCopier) attrs(f *file) (a store.Attr) {
 	perm := c.mode(f.info, 0o666)
-	// To create a file with a mode of 0 means another.
+	// Create takes a mode of 0 for another one.
 	if c.opts.PreserveMode || f.old == nil && perm == 0 && !c.to.can.ImpliedDirs {
 		a.Mode = &perm
 	}
@@ -169,9 +169,8 @@ func (c *fileCopier) attrs(f *file) (a store.Attr) {
 	return a
 }
 
-// checkChanged returns an error if the source is not what it was, as far as that
-// can be seen for nothing. That it has grown is no error: it is copied up to
-// where it ended.
+// checkChanged returns an error if the source has changed, as far as that can be seen without cost.
+// Growth is no error: the file is copied up to its old end.
 func checkChanged(f *file, src store.File, end int64) error {
 	if end < f.info.Size() {
 		return fmt.Errorf("%w: it had %d bytes and has %d", ErrChanged, f.info.Size(), end)
@@ -189,7 +188,7 @@ func checkChanged(f *file, src store.File, end int64) error {
 	return nil
 }
 
-// inPlace copies a file to where its name is.
+// inPlace copies a file directly to its name in the target.
 func (c *fileCopier) inPlace(f *file, src store.File) (out Outcome, err error) {
 	a := store.Access{Write: true, Create: true, Perm: c.mode(f.info, 0o666)}
 	a.Exclusive = c.mustBeNew(f)
@@ -235,17 +234,17 @@ func (c *fileCopier) inPlace(f *file, src store.File) (out Outcome, err error) {
 	return out, err
 }
 
-// mustBeNew reports whether nothing may have the name of a file: else a symbolic link
-// made since, by this copy or another program, would be written through. It is not
-// asked of a server, where a repeated request could meet the file of the first, unless
-// Options.NoClobber asks for it.
+// mustBeNew reports whether creating the file must fail if the name exists: otherwise the copy
+// could write through a symbolic link made since, by this copy or another program. A server is not
+// asked for this, because a repeated request could find the file of the first one, unless
+// Options.NoClobber requires it.
 func (c *fileCopier) mustBeNew(f *file) bool {
 	return (c.contained || c.opts.NoClobber) && f.old == nil && !f.created
 }
 
-// partThere returns how much of a file that was written in place is there. As
-// that may have gaps, all of it has to be the same as the source, and both sides
-// have to be able to compare it without moving it.
+// partThere returns how many bytes of a file written in place can be kept. As they may have gaps,
+// all of them must be the same as in the source, and both sides must be able to compare them
+// without moving them.
 func (c *fileCopier) partThere(f *file, src store.File) (int64, error) {
 	if !c.opts.Continue || f.old == nil || f.old.Size() == 0 || f.old.Size() >= f.info.Size() {
 		return 0, nil

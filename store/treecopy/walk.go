@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A walker lists the directories of the sources, makes them in the target, and hands over what is
-// in them.
+// A walker lists the directories of the sources, makes them in the target, and hands over their
+// entries.
 type walker struct {
 	*task
 	listings  *listings
@@ -23,11 +23,11 @@ type walker struct {
 	mirror    mirroring
 
 	kinds kinds
-	slots chan struct{} // one for each directory that is listed besides others
+	slots chan struct{} // a slot for each directory listed in addition to that of the calling goroutine
 	walks sync.WaitGroup
 }
 
-// newWalker returns a walker that mirrors nothing.
+// newWalker returns a walker that deletes nothing in the target.
 func newWalker(t *task, l *listings, o *leftovers, m *dirMaker, c *closer, q *queue) *walker {
 	w := &walker{task: t, listings: l, leftovers: o, dirs: m, closer: c, queue: q, mirror: noMirror{}, kinds: kindsFor(t.opts.Links)}
 	lists := listsAtOnce
@@ -38,34 +38,35 @@ func newWalker(t *task, l *listings, o *leftovers, m *dirMaker, c *closer, q *qu
 	return w
 }
 
-// mirroring makes the target what the source is: Options.Delete. Without that it is [noMirror].
+// mirroring makes the target the same as the source, for Options.Delete. Without that option it is
+// [noMirror].
 type mirroring interface {
 	// check returns an error unless the contents of one directory go to the target.
 	check(p *place, starts []start) error
 
-	// begin notes the source, and the directory that everything goes below.
+	// begin sets the source, and the directory that everything goes below.
 	begin(source *start, top *dir)
 
-	// compares reports whether the target of a directory may have what the source does not.
-	// Then findExtra is called with the names that the source has.
+	// compares reports whether the target of a directory may have entries that the source does not
+	// have. Then findExtra is called with the names of the source.
 	compares(d *dir) bool
 	findExtra(d *dir, names map[string]struct{})
 
-	// blocks reports whether something of another kind has the name of an entry of d. That is
-	// going to be deleted, and resume called afterwards. cleared is set at once.
+	// blocks reports whether an entry of another kind in the target has the name of an entry of d.
+	// If so, that is deleted later, and then resume is called. cleared is set at once.
 	blocks(d *dir, i *Item, cleared *bool, resume func()) bool
 
-	// postpone reports whether a file waits for prepare, as the target may have it under
+	// postpone reports whether a file waits for prepare, because the target may have it under
 	// another name.
 	postpone(f *file) bool
 
-	// prepare is called after the walk, and complete after all copies. complete returns why
-	// nothing may be deleted, though nothing has failed.
+	// prepare is called after the walk, and complete after all copies. complete returns an error if
+	// deletions were refused although nothing has failed.
 	prepare()
 	complete() error
 }
 
-// noMirror leaves alone what only the target has.
+// noMirror leaves the other entries of the target unchanged.
 type noMirror struct{}
 
 func (noMirror) check(*place, []start) error            { return nil }
@@ -77,7 +78,7 @@ func (noMirror) postpone(*file) bool                    { return false }
 func (noMirror) prepare()                               {}
 func (noMirror) complete() error                        { return nil }
 
-// child returns a directory in another. It counts as under way.
+// child returns a directory in another one. It counts as under way.
 func (w *walker) child(parent *dir, source *start, from, base string, fi fs.FileInfo) *dir {
 	d := &dir{
 		parent: parent, source: source, tree: source.tree, from: from, to: path.Join(parent.to, base), info: fi,
@@ -89,7 +90,7 @@ func (w *walker) child(parent *dir, source *start, from, base string, fi fs.File
 	return d
 }
 
-// spawn copies a directory, besides others as long as there are not too many.
+// spawn copies a directory: in a new goroutine, if there are not too many, or else in this one.
 func (w *walker) spawn(d *dir) {
 	select {
 	case w.slots <- struct{}{}:
@@ -124,7 +125,7 @@ func (w *walker) walk(d *dir) {
 			w.leftovers.removeFrom(d.to)
 		}
 	}
-	if d.item != nil && d.made { // else it is not copied itself
+	if d.item != nil && d.made { // otherwise only its contents are copied
 		w.dirs.reportMade(d)
 	}
 	if !d.fresh {
@@ -139,7 +140,7 @@ func (w *walker) walk(d *dir) {
 		w.mirror.findExtra(d, names.all)
 	}
 	for i, b := range below {
-		below[i] = nil // it need not stay until the last one is done
+		below[i] = nil // frees it before the last one is done
 		w.closer.waiting.remove(1)
 		w.spawn(b)
 	}
@@ -162,11 +163,11 @@ func (w *walker) unlisted(d *dir, err error) {
 	}
 	w.report.failed(item, err)
 	if w.to.can.ImpliedDirs {
-		d.item = nil // more is not known of it
+		d.item = nil // nothing more is known about it
 	}
 }
 
-// list hands the files of a directory over, and returns the directories in it.
+// list hands over the entries of a directory, and returns its subdirectories.
 func (w *walker) list(d *dir, entries store.Entries, names *listedNames) (below []*dir, err error) {
 	defer entries.Close()
 	b := &batch{dir: d, names: names}
@@ -189,8 +190,8 @@ func (w *walker) list(d *dir, entries store.Entries, names *listedNames) (below 
 	}
 }
 
-// lookAt replaces the entries whose listing does not say enough: those that the
-// server has not described, and symbolic links that are to be followed.
+// lookAt looks up the entries whose listing is insufficient: those without a type, and symbolic
+// links that are followed. It replaces them in list.
 func (w *walker) lookAt(d *dir, list []fs.FileInfo, errs []error) {
 	var which []int
 	for i, fi := range list {
