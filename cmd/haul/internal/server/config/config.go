@@ -1,10 +1,9 @@
-// Package config assembles the configuration of a server from four places: the defaults,
-// a file, variables of the environment, and the flags of a command line. Of a setting
-// that several of them have, the last counts.
+// Package config assembles the configuration of a server from four places: the defaults, a file,
+// environment variables, and command-line flags. If several of them have a setting, the last one
+// wins.
 //
-// [Settings] is the only list of settings. Flags, the keys of the file, variables, their
-// completion, the table in the documentation and what "haul config show" prints come
-// from it.
+// [Settings] is the only list of settings. Flags, keys of the file, variables, their completion,
+// the table in the documentation and the output of "haul config show" are generated from it.
 package config
 
 import (
@@ -24,42 +23,42 @@ import (
 
 // A Setting is one setting of a server.
 type Setting struct {
-	Key   string // in the file: "tftp.single_port"
-	Flag  string // without dashes: "single-port"; "" for the arguments of the command
-	Group string // of the help: see [Groups]
+	Key   string // in the file, such as "tftp.single_port"
+	Flag  string // without dashes, such as "single-port"; "" for the arguments of the command
+	Group string // of the help; see [Groups]
 	Help  string // one sentence without its period; a word in backquotes stands for the value
 
 	letter  string   // the short flag
-	words   []string // what the value may be, for completion
-	without string   // the value of the flag if it stands alone
+	words   []string // possible values, for completion
+	without string   // the value of a flag without an argument
 	value   *value
 	initial string // the default, as text
 
 	origin  Origin
-	refused bool // what stands there cannot be read
+	refused bool // the given value cannot be read
 }
 
 // Groups are the groups of settings, in the order of the help.
 var Groups = []string{"SFTP", "HTTP", "TFTP", "files", "boot", "limits", "ops"}
 
-// Variable returns the name of the variable of a setting.
+// Variable returns the name of the setting's environment variable.
 func (s *Setting) Variable() string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
 }
 
-// LongFlag returns another name of the flag, which follows from the key.
+// LongFlag returns the other name of the flag, which is derived from the key.
 func (s *Setting) LongFlag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key) }
 
 // Default returns the default as text; "" if there is none.
 func (s *Setting) Default() string { return s.initial }
 
-// Words returns what the value may be, if there are only few.
+// Words returns the possible values, if there are only a few.
 func (s *Setting) Words() []string { return s.words }
 
 // Origin returns where the value comes from.
 func (s *Setting) Origin() Origin { return s.origin }
 
-// An Origin is where the value of a setting comes from. The zero Origin is its default.
+// An Origin is where the value of a setting comes from. The zero Origin means the default.
 type Origin struct {
 	File         string // with Line and Column, from 1
 	Line, Column int
@@ -69,7 +68,7 @@ type Origin struct {
 	Argument bool   // an argument of the command
 }
 
-// String returns the origin as people write it: "/etc/haul/haul.toml:7:1", "--user".
+// String returns the origin in the usual notation, such as "/etc/haul/haul.toml:7:1" or "--user".
 func (o Origin) String() string {
 	switch {
 	case o.File != "":
@@ -88,9 +87,9 @@ func (o Origin) String() string {
 type Settings struct {
 	all    []*Setting
 	config settings.Config
-	file   string // that was read; "" if none was
+	file   string // that was read; "" if there was none
 
-	hookTables []Origin // of the hooks, if they are tables of the file
+	hookTables []Origin // the origins of the hooks, if they are tables of the file
 }
 
 // New returns the settings with their defaults.
@@ -115,8 +114,8 @@ func newSettings(defaults settings.Config) *Settings {
 // All returns the settings, group by group.
 func (s *Settings) All() []*Setting { return s.all }
 
-// AddFlags adds a flag for each setting. Each has two names: --single-port and, as its
-// key, --tftp-single-port.
+// AddFlags adds a flag for each setting. Each flag has two names: --single-port and, after its key,
+// --tftp-single-port.
 func (s *Settings) AddFlags(flags *pflag.FlagSet) {
 	short := map[string]string{}
 	for _, one := range s.all {
@@ -136,23 +135,24 @@ func (s *Settings) AddFlags(flags *pflag.FlagSet) {
 	})
 }
 
-// Sources are where settings come from besides their defaults.
+// Sources are the places that settings come from, besides their defaults.
 type Sources struct {
 	Dirs   []string                    // the arguments of the command
 	Given  func(flag string) bool      // reports whether a flag was set on the command line
-	Lookup func(string) (string, bool) // of the environment: os.LookupEnv
+	Lookup func(string) (string, bool) // looks up an environment variable: os.LookupEnv
 	File   string                      // "" means none
 
-	// Environ is the environment as os.Environ has it, to find misspelled variables.
+	// Environ is the environment, as returned by os.Environ. It is searched for misspelled
+	// variables.
 	Environ []string
 
-	// Read reads the file; nil means that the system does.
+	// Read reads the file; nil means a file of the system.
 	Read func(name string) ([]byte, error)
 }
 
-// Resolve applies what file and variables say, where no flag does, and returns the
-// configuration. Flags have been parsed before. The error joins all mistakes, each a
-// [failure.Usage]; [settings.Config.Check] is part of it.
+// Resolve applies the file and the variables to settings without a flag, and returns the
+// configuration. The flags have been parsed already. The error joins all mistakes, each a
+// [failure.Usage], including those of [settings.Config.Check].
 func (s *Settings) Resolve(from Sources) (settings.Config, error) {
 	s.file = from.File
 	s.fromFlags(from)
@@ -170,9 +170,9 @@ func (s *Settings) Resolve(from Sources) (settings.Config, error) {
 	return s.config, join(wrong)
 }
 
-// A mistake is one of a configuration.
+// A mistake is a mistake in a configuration.
 type mistake struct {
-	line int // of the file; 0 if it is elsewhere
+	line int // of the file; 0 if the mistake is elsewhere
 	err  error
 }
 
@@ -184,8 +184,8 @@ func join(wrong []mistake) error {
 	return errors.Join(all...)
 }
 
-// check returns what is wrong with values that can be read. It leaves out what follows from
-// others that cannot, or from a setting without effect.
+// check returns the mistakes in values that can be read. It leaves out consequences of values that
+// cannot be read, and of settings that have no effect.
 func (s *Settings) check() (wrong []mistake) {
 	useless := s.checkUseless()
 	for i, err := range append(useless, failure.Joined(s.config.Check())...) {
@@ -205,8 +205,7 @@ func (s *Settings) check() (wrong []mistake) {
 	return wrong
 }
 
-// Set gives a setting a value, as a file would that has it at this place. A list takes
-// several parts.
+// Set gives a setting a value as if a file contained it at this place. A list takes several parts.
 func (s *Settings) Set(key string, at Origin, parts ...string) error {
 	i := slices.IndexFunc(s.all, func(one *Setting) bool { return one.Key == key })
 	if i < 0 {
@@ -220,7 +219,7 @@ func (s *Settings) Set(key string, at Origin, parts ...string) error {
 	return one.value.Set(strings.Join(parts, ""))
 }
 
-// line returns the line of the file that a mistake is in; 0 if it is in none.
+// line returns the line of the file with a mistake; 0 if the mistake is elsewhere.
 func (s *Settings) line(err error) int {
 	if one := s.find(settingOf(err)); one != nil {
 		return one.origin.Line
@@ -228,7 +227,7 @@ func (s *Settings) line(err error) int {
 	return 0
 }
 
-// settingOf returns the setting that a mistake is about; "" if there is no single one.
+// settingOf returns the setting that a mistake is about; "" if there is no single setting.
 func settingOf(err error) failure.Flag {
 	if mistake, ok := errors.AsType[*failure.Error](err); ok {
 		return mistake.Setting
@@ -236,7 +235,7 @@ func settingOf(err error) failure.Flag {
 	return ""
 }
 
-// fromFlags notes which settings the command line has.
+// fromFlags records which settings the command line sets.
 func (s *Settings) fromFlags(from Sources) {
 	for _, one := range s.all {
 		switch {
@@ -244,12 +243,12 @@ func (s *Settings) fromFlags(from Sources) {
 			one.origin = Origin{Flag: one.Flag}
 		case one.Flag == "" && len(from.Dirs) > 0:
 			one.origin = Origin{Argument: true}
-			_ = one.value.list.set(from.Dirs...) // takes all
+			_ = one.value.list.set(from.Dirs...) // accepts any text
 		}
 	}
 }
 
-// fromVariables sets what no flag has set. An empty variable is like none.
+// fromVariables sets the settings that no flag has set. An empty variable counts as not set.
 func (s *Settings) fromVariables(lookup func(string) (string, bool)) (wrong []mistake) {
 	for _, one := range s.all {
 		text, ok := lookup(one.Variable())
@@ -265,14 +264,14 @@ func (s *Settings) fromVariables(lookup func(string) (string, bool)) (wrong []mi
 	return wrong
 }
 
-// given reports whether a setting is not left at its default.
+// given reports whether a setting was set explicitly.
 func (s *Setting) given() bool { return s.origin != Origin{} }
 
 func (s *Setting) mistake(err error) error {
 	return &failure.Error{Kind: failure.Usage, Setting: failure.Flag(cmp.Or(s.Flag, s.Key)), Err: err}
 }
 
-// find returns the setting of a flag, or of a key; nil if there is none.
+// find returns the setting with a flag or a key of this name; nil if there is none.
 func (s *Settings) find(flag failure.Flag) *Setting {
 	name := string(flag)
 	i := slices.IndexFunc(s.all, func(one *Setting) bool { return name != "" && (one.Flag == name || one.Key == name) })
@@ -282,8 +281,8 @@ func (s *Settings) find(flag failure.Flag) *Setting {
 	return s.all[i]
 }
 
-// Located returns an error in the words of the places that the settings come from: instead
-// of flags it names keys of the file, with the line of the one that is wrong, or variables.
+// Located returns an error in the terms of the places that the settings come from. Instead of flags
+// it names variables, or keys of the file with the line of the mistake.
 func (s *Settings) Located(err error) error {
 	several := failure.Joined(err)
 	if several == nil {
@@ -300,7 +299,7 @@ func (s *Settings) locate(err error) error {
 	if !ok {
 		return err
 	}
-	at := Origin{File: s.file} // if no single setting is wrong, the words are those of the file, if there is one
+	at := Origin{File: s.file} // if no single setting is wrong, use the names in the file, if there is one
 	if one := s.find(mistake.Setting); one != nil && one.given() {
 		at = one.origin
 	}
@@ -320,8 +319,8 @@ func (s *Settings) locate(err error) error {
 	return failure.Reword(text, err)
 }
 
-// nameFor returns the name that a setting has where its value comes from, or else where a
-// mistake is. A key of the file has its place too, if the mistake is elsewhere.
+// nameFor returns the name of a setting at the place that its value comes from, or by default at
+// the place of the mistake. For a key of the file it adds the position if the mistake is elsewhere.
 func (s *Setting) nameFor(mistake Origin) string {
 	from := mistake
 	if s.given() {
@@ -341,12 +340,12 @@ func (s *Setting) nameFor(mistake Origin) string {
 // FileName is the name of the configuration file in its directory.
 const FileName = "haul.toml"
 
-// DefaultFiles are the places of [DefaultFile], for help texts.
+// DefaultFiles describes the paths of [DefaultFile], for help texts.
 const DefaultFiles = "$CONFIGURATION_DIRECTORY/" + FileName + " or else /etc/haul/" + FileName
 
-// DefaultFile returns the file that is read if none is named, or "" if there is none:
-// haul.toml in the directory that systemd names by CONFIGURATION_DIRECTORY, or else in
-// /etc/haul.
+// DefaultFile returns the file that is read if none is named: haul.toml in the directory that
+// systemd passes in CONFIGURATION_DIRECTORY, or otherwise in /etc/haul. It returns "" if that file
+// does not exist.
 func DefaultFile() string {
 	dir, _, _ := strings.Cut(os.Getenv("CONFIGURATION_DIRECTORY"), ":")
 	name := filepath.Join(cmp.Or(dir, "/etc/haul"), FileName)

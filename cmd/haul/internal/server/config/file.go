@@ -18,19 +18,19 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/smallfile"
 )
 
-// maxFile is how large a configuration file may be, in bytes. The parser compares each key with
-// all before it, so that a file of keys alone takes time by the square of its size.
+// maxFile is the size limit of a configuration file, in bytes. The parser compares each key with
+// all keys before it, so a file that consists of keys takes time quadratic in its size.
 const maxFile = 128 << 10
 
-// maxText is how long a text may be, in bytes: no path is longer, and errors repeat it.
+// maxText is the longest text of a value, in bytes. No path is longer, and errors repeat the text.
 const maxText = 4 << 10
 
-// maxMistakes is how many mistakes of a file are reported: a file of something else has
+// maxMistakes is how many mistakes of a file are reported. A file that is not a configuration has
 // one in each line.
 const maxMistakes = 100
 
-// fromFile sets what neither flags nor variables have set. It returns all mistakes of
-// the file; err is that of reading it.
+// fromFile sets the settings that neither flags nor variables have set. It returns all mistakes of
+// the file; err is set if the file cannot be read.
 func (s *Settings) fromFile(from Sources) (wrong []mistake, err error) {
 	read := from.Read
 	if read == nil {
@@ -40,8 +40,8 @@ func (s *Settings) fromFile(from Sources) (wrong []mistake, err error) {
 	if err != nil {
 		return nil, failure.Local.Errorf("read the configuration %s: %w", from.File, console.WithoutPath(err))
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors of Windows begin a file with it
-	// The parser below reads what is not TOML too: tables that are there twice, for one.
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some Windows editors write a byte order mark
+	// The parser below also accepts input that is not TOML, such as duplicate tables.
 	var whole map[string]any
 	if err := toml.Unmarshal(data, &whole); err != nil {
 		at := Origin{File: from.File, Line: 1, Column: 1}
@@ -70,8 +70,8 @@ type fileReader struct {
 	settings *Settings
 	name     string
 	parser   unstable.Parser
-	table    string // the current table, with a period behind it; "" at the top
-	skip     bool   // there is no such table, which was reported
+	table    string // the current table, followed by a period; "" at the top
+	skip     bool   // the table does not exist, which was reported
 	hooks    hookReader
 	wrong    []mistake
 }
@@ -106,7 +106,7 @@ func (f *fileReader) expression(e *unstable.Node) {
 	}
 }
 
-// keyValue reads one setting, or a table written in braces.
+// keyValue reads one setting, or an inline table.
 func (f *fileReader) keyValue(table string, e *unstable.Node) {
 	key, at := f.key(e)
 	v := e.Value()
@@ -123,7 +123,7 @@ func (f *fileReader) keyValue(table string, e *unstable.Node) {
 	}
 	one := f.settings.all[i]
 	if one.given() {
-		return // by a flag or a variable, which count for more
+		return // a flag or a variable has precedence
 	}
 	one.origin = at
 	if err := f.set(one, v); err != nil {
@@ -132,7 +132,7 @@ func (f *fileReader) keyValue(table string, e *unstable.Node) {
 	}
 }
 
-// key returns the dotted key of a table or a setting, and where it begins.
+// key returns the dotted key of a table or a setting, and its position.
 func (f *fileReader) key(e *unstable.Node) (key string, at Origin) {
 	var parts []string
 	at.File = f.name
@@ -149,8 +149,8 @@ func (f *fileReader) key(e *unstable.Node) (key string, at Origin) {
 // bareKey matches a key that needs no quotes.
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// keyPart returns a part of a dotted key, in quotes if it needs them: "tftp.listen" in
-// quotes is not the key listen of the table tftp.
+// keyPart returns a part of a dotted key, quoted if necessary: "tftp.listen" in quotes is not the
+// key listen of the table tftp.
 func keyPart(name string) string {
 	if bareKey.MatchString(name) {
 		return name
@@ -158,11 +158,11 @@ func keyPart(name string) string {
 	return strconv.Quote(name)
 }
 
-// maxQuoted is how much of a key or a value a message repeats, in bytes. No setting has
-// so long a key.
+// maxQuoted is how many bytes of a key or a value a message repeats. No key of a setting is that
+// long.
 const maxQuoted = 60
 
-// abbreviate shortens what a message repeats of the file.
+// abbreviate shortens a part of the file for a message.
 func abbreviate(text string) string {
 	if len(text) > maxQuoted {
 		return strings.ToValidUTF8(text[:maxQuoted], "") + "..."
@@ -170,7 +170,7 @@ func abbreviate(text string) string {
 	return text
 }
 
-// source returns a value as the file has it.
+// source returns a value as it is written in the file.
 func (f *fileReader) source(v *unstable.Node) string {
 	var text string
 	switch v.Kind {
@@ -190,7 +190,7 @@ func (f *fileReader) source(v *unstable.Node) string {
 	return abbreviate(text)
 }
 
-// set gives a setting a value of the file.
+// set gives a setting a value from the file.
 func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 	text := string(v.Data)
 	switch one.value.kind {
@@ -239,7 +239,7 @@ func (f *fileReader) set(one *Setting, v *unstable.Node) error {
 
 var errTooLong = fmt.Errorf("a text has at most %d bytes", maxText)
 
-// texts returns the parts of an array, or the one text that stands for it.
+// texts returns the parts of an array, or of the one text in place of it.
 func texts(v *unstable.Node) (parts []string, err error) {
 	if v.Kind == unstable.String {
 		return []string{string(v.Data)}, nil
@@ -255,7 +255,7 @@ func texts(v *unstable.Node) (parts []string, err error) {
 	return parts, nil
 }
 
-// unknown reports a key that no setting has.
+// unknown reports a key that is not a setting.
 func (f *fileReader) unknown(table, key string, at Origin) {
 	where := "there is no key %s"
 	if table != "" {
@@ -264,15 +264,15 @@ func (f *fileReader) unknown(table, key string, at Origin) {
 	f.mistake(at, where+"%s", key, f.nearest(table, key))
 }
 
-// nearest suggests a key for one that does not exist: the one without a table, that of the
-// flag of this name, the key of another table, or the one that is written most alike.
+// nearest suggests a key instead of an unknown one: the same key without a table, the key for the
+// flag of this name, the key in another table, or the most similar one.
 func (f *fileReader) nearest(table, key string) string {
 	var here, elsewhere []string
 	for _, one := range f.settings.all {
 		rest, below := strings.CutPrefix(one.Key, table)
 		name := strings.ReplaceAll(key, "_", "-")
 		switch last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]; {
-		case one.Key == key: // below a table
+		case one.Key == key: // in a table
 			return fmt.Sprintf("; %s stands above the first table", key)
 		case one.Flag == name || one.LongFlag() == name:
 			return fmt.Sprintf("; the setting --%s is %s", one.Flag, one.Key)
@@ -286,7 +286,7 @@ func (f *fileReader) nearest(table, key string) string {
 	return cmp.Or(didYouMean(key, here), didYouMean(key, nil, elsewhere...))
 }
 
-// didYouMean suggests the names that are nearest to a word, or some that are known to be.
+// didYouMean suggests near, if there are any, and the names most similar to a word.
 func didYouMean(word string, names []string, near ...string) string {
 	if near = append(near, console.Nearest(word, names)...); len(near) == 0 {
 		return ""
@@ -308,7 +308,7 @@ func (s *Settings) tables() (names []string) {
 	return names
 }
 
-// hasTable reports whether keys begin with a prefix that ends in a period.
+// hasTable reports whether a prefix, which ends in a period, is that of a table.
 func (s *Settings) hasTable(prefix string) bool {
 	return slices.Contains(s.tables(), strings.TrimSuffix(prefix, "."))
 }

@@ -9,11 +9,10 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/hooks"
 )
 
-// hookTable is the name of the tables of hooks in a file, [[hook]], and the key of their
-// setting.
+// hookTable is the name of a hook's table in a file, [[hook]], and the key of the setting.
 const hookTable = "hook"
 
-// hooksValue takes hooks as [hooks.Parse] reads them. A file has a table for each.
+// hooksValue takes hooks in the form of [hooks.Parse]. A file has a table for each hook.
 func hooksValue(to *[]hooks.Hook) *value {
 	v := partsValue(to, false, func(s string) ([]hooks.Hook, error) {
 		h, err := hooks.Parse(s)
@@ -28,10 +27,10 @@ type hookReader struct {
 	setting *Setting
 	at      Origin // of the current table
 	hook    *hooks.Hook
-	refused bool // a mistake in it is reported already
+	refused bool // a mistake in it has been reported
 }
 
-// beginHook begins a table. Those of a file do not count if a flag or a variable has hooks.
+// beginHook begins a table. The tables of a file are ignored if a flag or a variable sets hooks.
 func (f *fileReader) beginHook(at Origin) {
 	one := f.settings.find(hookTable)
 	if from := one.origin; one.given() && from.File == "" {
@@ -67,7 +66,7 @@ func (f *fileReader) hookField(e *unstable.Node) {
 	}
 }
 
-// endHook adds the hook of the table that ends, if there is one.
+// endHook adds the hook of the current table, if there is one.
 func (f *fileReader) endHook() {
 	h := f.hooks.hook
 	if f.hooks.hook = nil; h == nil || f.hooks.refused {

@@ -7,10 +7,10 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// listens are the settings that choose the protocols.
+// listens are the settings that select the protocols.
 var listens = []failure.Flag{"tftp", "sftp", "http", "https"}
 
-// chooseProtocols drops the protocols that are served by default if others were chosen.
+// chooseProtocols drops the default protocols if others were selected.
 func (s *Settings) chooseProtocols() {
 	chosen := slices.ContainsFunc(listens, func(flag failure.Flag) bool { return s.find(flag).given() })
 	s.config.TFTP.Fallback, s.config.HTTP.Fallback = "", ""
@@ -29,19 +29,19 @@ func (s *Settings) chooseProtocols() {
 
 // A use says when some settings have an effect.
 type use struct {
-	keys   string // a key, or the beginning of several with its period
+	keys   string // a key, or a common prefix of several with its period
 	served func(*Settings) bool
-	what   error // names what they are for, and is not served
-	add    error // names what serves it
+	what   error // names the protocols that the settings are for and that are not served
+	add    error // names settings that serve them
 }
 
-// Texts of several uses.
+// Texts for several uses.
 var (
 	notOpen = failure.Text("TFTP, and for HTTP without %s, neither of which is served", failure.Flag("http-auth"))
 	orHTTP  = failure.Text("%s :69 or %s :80", failure.Flag("tftp"), failure.Flag("http"))
 )
 
-// uses are in order: the first that fits a key counts.
+// uses are in order: the first one that matches a key applies.
 var uses = []use{
 	{
 		"files.upload", func(s *Settings) bool { return s.config.ServesAnybody() || s.config.ServesSFTP() },
@@ -78,8 +78,8 @@ func (s *Settings) checkUseless() (wrong []error) {
 	return wrong
 }
 
-// chooser names the setting that has chosen the protocols, if it comes from another place
-// than one that has no effect because of that.
+// chooser names the setting that selected the protocols, if it comes from another place than the
+// setting that has no effect because of it.
 func (s *Settings) chooser(useless Origin) failure.Flag {
 	for _, flag := range listens {
 		one := s.find(flag)

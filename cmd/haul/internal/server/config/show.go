@@ -11,19 +11,19 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/hooks"
 )
 
-// Write writes the settings as a file that has the same effect. With origins, each line
-// says where its value comes from. Defaults are comments. It fails if a value is not
-// UTF-8, which no file can have.
+// Write writes the settings as a file with the same effect. With origins, each line shows where its
+// value comes from. Defaults are commented out. Write fails if a value is not UTF-8, because a TOML
+// file has to be.
 func (s *Settings) Write(out io.Writer, origins bool) error {
 	return s.write(out, origins, func(*Setting) bool { return true })
 }
 
-// WriteGiven writes those settings that are not left at their defaults.
+// WriteGiven writes the settings that were set explicitly.
 func (s *Settings) WriteGiven(out io.Writer) error {
 	return s.write(out, false, (*Setting).given)
 }
 
-// write writes some settings, table by table.
+// write writes the wanted settings, table by table.
 func (s *Settings) write(out io.Writer, origins bool, wanted func(*Setting) bool) error {
 	var b strings.Builder
 	for _, table := range append([]string{""}, s.tables()...) {
@@ -96,7 +96,7 @@ func (s *Settings) writeLine(b *strings.Builder, one *Setting, name string, orig
 	b.WriteByte('\n')
 }
 
-// toml returns a value as a file has it; "" for a list that has no default.
+// toml returns a value as it is written in a file; "" for a list without a default.
 func (v *value) toml() string {
 	text := v.get()
 	switch v.kind {
@@ -119,11 +119,11 @@ func (v *value) toml() string {
 	return quote(text)
 }
 
-// quote writes text in quotes. TOML reads the escapes of JSON in the same way, and wants
-// one for a further character.
+// quote returns a quoted text. TOML reads the escapes of JSON, and needs an escape for one more
+// character.
 func quote(s string) string {
 	b, err := json.Marshal(s)
-	if err != nil { // no text fails
+	if err != nil { // impossible for a text
 		return ""
 	}
 	return strings.ReplaceAll(string(b), "\x7f", `\u007F`)

@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// table returns all settings. They are listed as "haul help serve" does, group by group.
+// table returns all settings, grouped in the order of "haul help serve".
 func (s *Settings) table() []*Setting {
 	return append(append(append(append(s.tftp(), s.sftp()...), s.http()...), append(s.files(), s.boot()...)...), s.server()...)
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// maxRuleNetworks is how many networks the rules of one setting may have together: each request
-// is compared with all of them.
+// maxRuleNetworks is how many networks all rules of one setting may have together. Each request is
+// compared with all of them.
 const maxRuleNetworks = 1024
 
-// boundNetworks counts the networks of one more rule, in which none are all clients.
+// boundNetworks adds the networks of one more rule to count. A rule without networks counts as one.
 func boundNetworks(count *int, networks []netip.Prefix) error {
 	if *count += max(1, len(networks)); *count > maxRuleNetworks {
 		return fmt.Errorf("the rules have more than %d networks together; larger networks may take several in", maxRuleNetworks)
@@ -24,8 +24,8 @@ func boundNetworks(count *int, networks []netip.Prefix) error {
 	return nil
 }
 
-// refusalsValue takes rules such as "tsize,blksize 10.1.0.0/16,10.2.0.0/16", and "tsize"
-// for all clients.
+// refusalsValue takes rules such as "tsize,blksize 10.1.0.0/16,10.2.0.0/16", or "tsize" for all
+// clients.
 func refusalsValue(to *[]tftp.ClientRule) *value {
 	return listValue(false, nil, func(all []string) error {
 		rules, err := parseParts(all, parseRefusal)
@@ -52,8 +52,8 @@ func parseRefusal(s string) ([]tftp.ClientRule, error) {
 	return []tftp.ClientRule{{Refuse: options, Networks: networks}}, err
 }
 
-// rolloversValue takes rules such as "1 10.2.0.0/16", and "1" for all clients. It refuses
-// one with a network that an earlier one has already: it would never count.
+// rolloversValue takes rules such as "1 10.2.0.0/16", or "1" for all clients. It refuses a rule for
+// a network that an earlier rule covers, because the rule would never apply.
 func rolloversValue(to *[]tftp.ClientRule) *value {
 	return listValue(false, nil, func(all []string) error {
 		rules, err := parseParts(all, parseRollover)
@@ -89,7 +89,7 @@ func parseRollover(s string) ([]tftp.ClientRule, error) {
 	return nil, errors.New("it is 0 or 1, and networks behind a space if it is not for all clients: 1 10.2.0.0/16")
 }
 
-// parseClientRule reads a word, and the networks of the clients that it is for; none means
+// parseClientRule reads a word, and the networks of the clients that the rule is for; none means
 // all clients.
 func parseClientRule(s string) (word string, networks []netip.Prefix, err error) {
 	words := strings.Fields(s)
@@ -109,8 +109,8 @@ func parseClientRule(s string) (word string, networks []netip.Prefix, err error)
 	return "", nil, errors.New("it has one or two parts: what holds, and the networks that it is for, with commas and no spaces between them")
 }
 
-// hides reports whether rules for some networks leave nothing to one of later ones; it
-// names that one, unless it is all. No networks are all.
+// hides reports whether the rules for some networks cover a network of a later rule. It names that
+// network, unless the rule is for all clients. An empty list means all networks.
 func hides(networks, later []netip.Prefix) (which string, hidden bool) {
 	if len(networks) == 0 {
 		return "", true

@@ -29,28 +29,28 @@ const (
 	kindNumber      // a whole number
 	kindEither      // text, or a whole number: a size, a port, an MTU
 	kindList        // an array of texts, or one text
-	kindTables      // the same, or a table for each part, which begins with [[NAME]]
+	kindTables      // as kindList, or a table [[NAME]] for each part
 )
 
 // A value is the value of a setting. It is a [pflag.Value].
 type value struct {
 	kind kind
-	what string // its type, in the words of package pflag; "" means string
+	what string // its type in the terms of package pflag; "" means string
 	set  func(text string) error
 	get  func() string
-	list *items // of the kind list; nil for others
+	list *items // only for kindList; otherwise nil
 }
 
 func (v *value) Set(s string) error { return v.set(s) }
 
 func (v *value) String() string {
 	if v == nil || v.get == nil {
-		return "" // package pflag asks a zero value for its text
+		return "" // package pflag calls this on a zero value
 	}
 	return v.get()
 }
 
-// Type returns the type in the words of package pflag.
+// Type returns the type in the terms of package pflag.
 func (v *value) Type() string { return cmp.Or(v.what, "string") }
 
 func textValue(to *string) *value {
@@ -115,7 +115,7 @@ func timeValue(to *time.Duration) *value {
 	}
 }
 
-// wordValue takes what parse does. Its text is what was given last.
+// wordValue takes texts that parse accepts. Its text is the one set last.
 func wordValue[T any](to *T, parse func(string) (T, error)) *value {
 	given := ""
 	return &value{
@@ -208,14 +208,14 @@ func mtuValue(to *int) *value {
 	}
 }
 
-// items are the parts of a list, as they were given.
+// items are the parts of a list, as they were set.
 type items struct {
 	given    []string
-	defaults bool                 // given are defaults: the first that is set replaces them
+	defaults bool                 // given holds the defaults, which the first call of set replaces
 	replace  func([]string) error // parses all of them
 }
 
-// set appends to a list; the first time it replaces its default.
+// set appends to a list. The first time it replaces the defaults.
 func (l *items) set(more ...string) error {
 	all := slices.Concat(l.given, more)
 	if l.defaults {
@@ -228,14 +228,13 @@ func (l *items) set(more ...string) error {
 	return nil
 }
 
-// clear takes the defaults out of a list.
+// clear removes the defaults from a list.
 func (l *items) clear() {
 	l.given = nil
-	_ = l.replace(nil) // nothing is wrong with an empty list
+	_ = l.replace(nil) // an empty list is always valid
 }
 
-// listValue takes a list. A flag with commas has several parts if split is true, and one
-// otherwise.
+// listValue takes a list. If split is true, commas in the argument of a flag separate parts.
 func listValue(split bool, defaults []string, replace func([]string) error) *value {
 	l := &items{given: defaults, defaults: true, replace: replace}
 	return &value{
@@ -271,7 +270,7 @@ func partsValue[T any](to *[]T, split bool, parse func(string) ([]T, error)) *va
 	})
 }
 
-// parseParts parses the parts of a list. Of several the error names the one that is wrong.
+// parseParts parses the parts of a list. If there are several, the error names the wrong one.
 func parseParts[T any](all []string, parse func(string) ([]T, error)) (parsed []T, err error) {
 	for _, s := range all {
 		some, err := parse(s)
@@ -302,8 +301,8 @@ func rootsValue(to *[]settings.Root) *value {
 	})
 }
 
-// parseRoot reads "CLIENT=DIR". CLIENT may contain an equals sign itself, as in
-// "on=:6969", so the first that has a valid CLIENT in front of it counts.
+// parseRoot reads "CLIENT=DIR". CLIENT may contain an equals sign itself, as in "on=:6969", so the
+// text is split at the first one after a valid CLIENT.
 func parseRoot(word string) (settings.Root, error) {
 	var first error
 	for i := range len(word) {
@@ -327,10 +326,10 @@ func parseRoot(word string) (settings.Root, error) {
 // Words that stand for more than one network.
 const (
 	AllPeers    = "all"  // in TraceValue: the packets of all peers
-	unixProxies = "unix" // in --http-proxy: all who connect by a unix socket
+	unixProxies = "unix" // in --http-proxy: all peers that connect by a unix socket
 )
 
-// proxiesValue takes networks, and "unix" for all who connect by a unix socket.
+// proxiesValue takes networks, and "unix" for all peers that connect by a unix socket.
 func proxiesValue(to *[]netip.Prefix, unix *bool) *value {
 	return listValue(true, nil, func(all []string) (err error) {
 		networks := slices.DeleteFunc(slices.Clone(all), func(w string) bool { return w == unixProxies })
@@ -340,8 +339,8 @@ func proxiesValue(to *[]netip.Prefix, unix *bool) *value {
 	})
 }
 
-// TraceValue returns the value of a flag that says whose packets are shown: [AllPeers],
-// or addresses and networks.
+// TraceValue returns the value of a flag that selects whose packets are shown: [AllPeers], or
+// addresses and networks.
 func TraceValue(to *trace.Setup) pflag.Value { return traceValue(to) }
 
 func traceValue(to *trace.Setup) *value {
@@ -354,28 +353,27 @@ func traceValue(to *trace.Setup) *value {
 	})
 }
 
-// splitList reads a list of parts between commas; a part with a comma is in double
-// quotes.
+// splitList splits a list at commas. Parts that contain a comma are in double quotes.
 func splitList(s string) ([]string, error) {
 	if s == "" {
 		return nil, nil
 	}
 	r := csv.NewReader(strings.NewReader(s))
 	parts, err := r.Read()
-	if _, more := r.Read(); err != nil || more != io.EOF { // more is another line
+	if _, more := r.Read(); err != nil || more != io.EOF { // there is another line
 		return nil, errors.New("it is a list with commas, on one line; a part that has a comma or a quote stands in double quotes")
 	}
 	return parts, nil
 }
 
-// joinList writes a list as [splitList] reads it.
+// joinList joins a list in the form that [splitList] reads.
 func joinList(parts []string) string {
 	if len(parts) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	w := csv.NewWriter(&b)
-	_ = w.Write(parts) // a strings.Builder takes all
+	_ = w.Write(parts) // a strings.Builder never fails
 	w.Flush()
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// variablePrefix is what the names of all variables begin with.
+// variablePrefix is the prefix of the names of all variables.
 const variablePrefix = "HAUL_"
 
-// unknownVariables reports variables that were probably meant for a setting: their names are
-// near to that of one, or begin as those of a table do. Otherwise a misspelled HAUL_ALLOW
-// would open a server to all. Other variables are other programs'.
+// unknownVariables reports variables that were probably meant for a setting, because their names
+// are similar to that of a setting, or begin like those of a table. Otherwise a misspelled
+// HAUL_ALLOW would open a server to everybody. Other variables are ignored: they belong to other
+// programs.
 func (s *Settings) unknownVariables(environ []string) (wrong []mistake) {
 	var known []string
 	for _, one := range s.all {
@@ -34,8 +35,8 @@ func (s *Settings) unknownVariables(environ []string) (wrong []mistake) {
 	return wrong
 }
 
-// nearestVariables returns the variables that one may have been meant to be, whose name
-// continues with key: that of the flag of this name, or those that are written most alike.
+// nearestVariables suggests variables in place of one whose name has key after the prefix: the
+// variable for the flag of this name, or the most similar ones.
 func (s *Settings) nearestVariables(key string, known []string) []string {
 	if one := s.find(failure.Flag(strings.ToLower(strings.ReplaceAll(key, "_", "-")))); one != nil {
 		return []string{one.Variable()}
@@ -43,11 +44,12 @@ func (s *Settings) nearestVariables(key string, known []string) []string {
 	return console.Nearest(variablePrefix+key, known)
 }
 
-// serviceVariable matches variables that Kubernetes sets for each service of a namespace,
-// and Docker for a link: for one named haul, HAUL_SERVICE_HOST and HAUL_PORT_69_UDP_ADDR.
+// serviceVariable matches variables that Kubernetes sets for each service of a namespace, and
+// Docker for a link. For a service named haul these are HAUL_SERVICE_HOST and
+// HAUL_PORT_69_UDP_ADDR.
 var serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// ofService reports whether a variable describes a service. HAUL_PORT is then a URL.
+// ofService reports whether a variable describes a service. In that case HAUL_PORT is a URL.
 func ofService(name, text string) bool {
 	return serviceVariable.MatchString(name) || strings.HasSuffix(name, "_PORT") && strings.Contains(text, "://")
 }

@@ -23,12 +23,12 @@ type flag = failure.Flag
 // mistakes are the mistakes in a configuration.
 type mistakes []error
 
-// add adds a mistake in a setting; "" is none in particular.
+// add adds a mistake in a setting; "" means no particular setting.
 func (m *mistakes) add(setting flag, format string, args ...any) {
 	*m = append(*m, failure.Mistake(setting, format, args...))
 }
 
-// when adds a mistake if there is one.
+// when adds a mistake if wrong is true.
 func (m *mistakes) when(wrong bool, setting flag, format string, args ...any) {
 	if wrong {
 		m.add(setting, format, args...)
@@ -46,8 +46,8 @@ func (m *mistakes) rate(setting flag, rate int64) {
 		setting, console.FormatSize(rate), console.FormatSize(leastRate), console.FormatSize(mostRate))
 }
 
-// Check reports what is wrong with a configuration: all mistakes joined, each a
-// [failure.Usage]. It opens nothing, so [Run] may find more.
+// Check returns all mistakes in a configuration, joined, each a [failure.Usage]. It opens nothing,
+// so [Run] may find more.
 func (cfg *Config) Check() error {
 	var m mistakes
 	m.when(!cfg.ServesTFTP() && !cfg.ServesSFTP() && !cfg.ServesHTTP(), "", "nothing to serve: %s is empty, and so are %s, %s and %s", flag("tftp"), flag("sftp"), flag("http"), flag("https"))
@@ -93,7 +93,7 @@ func (m *mistakes) checkAddrs(setting flag, network string, addrs []string) {
 	}
 }
 
-// checkDistinct refuses one address for two services over TCP. The system would report
+// checkDistinct refuses the same address for two TCP services. Otherwise the system would report
 // that another server uses it.
 func (cfg *Config) checkDistinct(m *mistakes) {
 	has := map[string]flag{}
@@ -113,7 +113,7 @@ func (cfg *Config) checkDistinct(m *mistakes) {
 	}
 }
 
-// checkNumbers checks the numbers of all protocols, also of those that are not served.
+// checkNumbers checks the numbers of all protocols, including those that are not served.
 func (cfg *Config) checkNumbers(m *mistakes) {
 	t := &cfg.TFTP
 	m.when(cfg.Files.MaxUpload <= 0, "max-upload", "%s %d: must be above 0", flag("max-upload"), cfg.Files.MaxUpload)
@@ -134,15 +134,15 @@ func (cfg *Config) checkNumbers(m *mistakes) {
 	m.between("http-conns-per-source", cfg.HTTP.MaxConnsPerSource, 0, mostConns)
 	m.when(cfg.Trace.HexBytes < 0 || cfg.Trace.HexBytes > trace.MaxDatagram, "trace-hex", "%s %d: it is 0 to %d bytes", flag("trace-hex"), cfg.Trace.HexBytes, trace.MaxDatagram)
 	m.when(cfg.Trace.HexBytes > 0 && !cfg.Trace.Text, "trace-hex", "%s needs %s: it shows the bytes of the packets that %s shows", flag("trace-hex"), flag("trace"), flag("trace"))
-	if t.WindowSize == 0 { // which Options take for their default
+	if t.WindowSize == 0 { // Options would replace it with a default
 		m.add("windowsize", "%s 0: it is 1 to 65535 blocks", flag("windowsize"))
 	} else if err := (transfer.Options{BlockSize: t.BlockSize, Window: t.WindowSize}).Check(); err != nil {
-		option, text, _ := strings.Cut(err.Error(), " ") // it begins with the name of the option, which is the setting's
+		option, text, _ := strings.Cut(err.Error(), " ") // the error begins with the name of the option, which is also the setting's
 		m.add(flag(option), "%s %s", flag(option), text)
 	}
 }
 
-// congestionName is what a congestion control is named.
+// congestionName matches the name of a congestion control.
 var congestionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,15}$`)
 
 // checkCongestion checks what can be checked without asking the kernel.
@@ -162,7 +162,7 @@ const (
 	leastMemory = 1 << 20 // bytes: enough for some transfers with any block size
 	mostMemory  = 1 << 40
 
-	leastRate = 1 << 10 // bytes a second: a slower transfer looks like one that hangs
+	leastRate = 1 << 10 // bytes a second: a slower transfer would look like one that hangs
 	mostRate  = 1 << 40
 
 	mostTransfers = 1 << 20
@@ -181,7 +181,7 @@ func (cfg *TFTP) check(m *mistakes) {
 	m.when(cfg.MTU > MaxMTU || cfg.MTU < MinMTU && cfg.MTU != 0 && cfg.MTU != -1, "mtu", "%s %d: %w", flag("mtu"), cfg.MTU, ErrMTU)
 }
 
-// ports returns the range of ports as the flag takes it.
+// ports returns the range of ports in the form that the flag takes.
 func (cfg *TFTP) ports() string {
 	if cfg.FirstPort == cfg.LastPort {
 		return fmt.Sprint(cfg.FirstPort)
@@ -213,7 +213,8 @@ func (cfg *Config) checkHTTP(m *mistakes) {
 	cfg.checkPrecompressed(m)
 }
 
-// checkFiles checks the rules for clients who do not log in. A URL with a mistake may have a password, and is not shown.
+// checkFiles checks the rules for clients that do not log in. It does not show a faulty URL, which
+// may contain a password.
 func (cfg *Config) checkFiles(m *mistakes) {
 	f := &cfg.Files
 	m.when(cfg.Boot.Answer && f.PerClient != site.NotPerClient && !f.Shared, "per-client", "%s with %s: a machine with a directory of its own would get no boot files; add %s", flag("per-client"), flag("boot"), flag("shared"))
@@ -225,8 +226,8 @@ func (cfg *Config) checkFiles(m *mistakes) {
 	}
 }
 
-// checkPrecompressed refuses precompressed variants where a client could upload one for
-// another's file, or where rules map a name and its variant to different directories.
+// checkPrecompressed refuses precompressed variants if a client could upload a variant of another's
+// file, or if rules map a name and its variant to different directories.
 func (cfg *Config) checkPrecompressed(m *mistakes) {
 	switch {
 	case !cfg.HTTP.Precompressed:
@@ -237,7 +238,7 @@ func (cfg *Config) checkPrecompressed(m *mistakes) {
 	}
 }
 
-// checkSources checks the URLs among the directories, and the cache.
+// checkSources checks the cache, and the URLs among the directories.
 func (cfg *Config) checkSources(m *mistakes) {
 	remote := false
 	check := func(setting flag, dir string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// Where users and host keys are looked for by default, for help texts.
+// The default places of the users file and the host keys, for help texts.
 const (
 	UsersPlaces    = "$CONFIGURATION_DIRECTORY/users, /etc/haul/users for root, or ~/.config/haul/users"
 	HostKeysPlaces = "$STATE_DIRECTORY, /var/lib/haul for root, or ~/.local/state/haul"
@@ -25,8 +25,9 @@ func DefaultUsersFile() (string, error) {
 	return filepath.Join(dir, "users"), nil
 }
 
-// StateDir returns the default directory of host keys and certificates. If there is none, the
-// error asks for what the directory would have, which the setting names by a value such as DIR.
+// StateDir returns the default directory of host keys and certificates. If there is none, the error
+// asks the user to name the directory: what describes its content, and value is a placeholder such
+// as DIR for the setting's value.
 func StateDir(setting failure.Flag, what, value string) (string, error) {
 	dir, err := ownDir("STATE_DIRECTORY", "/var/lib/haul", "XDG_STATE_HOME", ".local/state")
 	if err != nil {
@@ -35,8 +36,8 @@ func StateDir(setting failure.Flag, what, value string) (string, error) {
 	return dir, nil
 }
 
-// ownDir returns a directory of haul's own: the first that systemd names in a variable
-// (systemd.exec(5)), root's, or the one of the XDG base directory specification.
+// ownDir returns a directory for haul: the first one that systemd passes in a variable
+// (systemd.exec(5)), that of root, or that of the XDG base directory specification.
 func ownDir(systemd, root, xdg, below string) (string, error) {
 	if first, _, _ := strings.Cut(os.Getenv(systemd), ":"); first != "" {
 		return first, nil
@@ -44,7 +45,7 @@ func ownDir(systemd, root, xdg, below string) (string, error) {
 	if os.Geteuid() == 0 {
 		return root, nil
 	}
-	// The specification says to ignore paths that are not absolute.
+	// The specification says that relative paths are to be ignored.
 	if dir := os.Getenv(xdg); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "haul"), nil
 	}
@@ -62,9 +63,9 @@ func (cfg *SFTP) UsersFile() (string, error) {
 	}
 	file, err := DefaultUsersFile()
 	if err != nil {
-		return "", nil // where there is no place for one, there is none
+		return "", nil // without a default directory there is no users file
 	}
-	// A file that exists and cannot be read is an error: its author relies on it.
+	// It is an error if a file exists but cannot be read, because its author relies on it.
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A Rule allows or denies requests, or says nothing about them.
+// A Rule allows or denies some requests, and leaves others undecided.
 type Rule struct {
-	Deny        bool // or else allow
-	Read, Write bool // which requests it is about
+	Deny        bool // otherwise allow
+	Read, Write bool // which requests it applies to
 	Who         Match
 	Name        Pattern // zero means every name
 }
@@ -59,8 +59,8 @@ func ParseRule(s string) (Rule, error) {
 	return r, nil
 }
 
-// String returns the rule in the form that [ParseRule] reads. A rule about
-// neither reads nor writes has no such form.
+// String returns the rule in the form that [ParseRule] reads. A rule for neither reads nor writes
+// has no such form.
 func (r Rule) String() string {
 	verb, what := "allow", "none"
 	if r.Deny {

@@ -11,13 +11,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// ReadDir lists a directory for a client that may read files in it, as ReadDir of
-// [store.Tree] does; "." is the client's root. It leaves out entries whose
-// names would be refused to the client, except for directories: other files in them
-// may be allowed.
+// ReadDir lists a directory for a client that may read files in it, as ReadDir of [store.Tree]
+// does; "." is the client's root. It leaves out entries that the client may not read, except for
+// directories, because the client may be allowed to read files in them.
 //
-// With a [Site.Map] it returns errors.ErrUnsupported, as the names that clients use
-// differ from those of the files; so it does if a store cannot list.
+// With a [Site.Map] it returns errors.ErrUnsupported, since clients use names that differ from
+// those of the files. It also does so if a store cannot list.
 func (s *Site) ReadDir(ctx context.Context, c Client, name string) ([]fs.DirEntry, error) {
 	fail := func(err error) ([]fs.DirEntry, error) {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
@@ -54,7 +53,7 @@ func (s *Site) ReadDir(ctx context.Context, c Client, name string) ([]fs.DirEntr
 	var kept []fs.DirEntry
 	for _, e := range entries {
 		if name == "." && root.PerClient.names(e.Name()) {
-			continue // some client's directory: see ownPlace
+			continue // a client's own directory: see ownPlace
 		}
 		if !e.IsDir() && q.allowed(path.Join(name, e.Name())) != nil {
 			continue
@@ -64,8 +63,8 @@ func (s *Site) ReadDir(ctx context.Context, c Client, name string) ([]fs.DirEntr
 	return kept, nil
 }
 
-// joined adds to the entries of a client's own directory those of the same name
-// that all share. One of both may be missing.
+// joined merges a client's own directory with the shared one of the same name. One of the two may
+// be missing.
 func joined(own []fs.DirEntry, ownErr error, all func() ([]fs.DirEntry, error)) ([]fs.DirEntry, error) {
 	if ownErr != nil && !errors.Is(ownErr, fs.ErrNotExist) {
 		return nil, ownErr

@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// MapQuery is the question that a map is asked about a request.
+// MapQuery returns the query for a map about a request.
 func MapQuery(name string, write bool, client netip.Addr, exists func(name string) bool) remap.Query {
 	text := ""
 	if client.IsValid() {
@@ -27,8 +27,8 @@ func MapQuery(name string, write bool, client netip.Addr, exists func(name strin
 	}
 }
 
-// TraceMap prints how a map rewrites a name, rule by rule. It returns why the name is
-// refused, if it is.
+// TraceMap prints how a map rewrites a name, rule by rule. It returns an error if the map refuses
+// the name.
 func TraceMap(out io.Writer, rules *remap.Rules, q remap.Query) error {
 	fmt.Fprintf(out, "%q\n", q.Name)
 	result, err := rules.Trace(q, func(s remap.Step) {

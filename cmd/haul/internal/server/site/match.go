@@ -14,7 +14,7 @@ import (
 // maxAlternatives is how many alternatives a match may have.
 const maxAlternatives = 1024
 
-// A MAC is a hardware address of 48 bits, as Ethernet and Wi-Fi have them.
+// A MAC is a hardware address of 48 bits, as used by Ethernet and Wi-Fi.
 type MAC [6]byte
 
 // String returns the address like "52:54:00:12:34:56".
@@ -23,17 +23,16 @@ func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 // dashed returns the address like "52-54-00-12-34-56".
 func (m MAC) dashed() string { return strings.ReplaceAll(m.String(), ":", "-") }
 
-// A Match says which clients something is for: those that fit any of its
-// alternatives, whichever list they are in. The zero Match fits every client.
+// A Match selects clients: those that fit any of its alternatives, in whichever list. The zero
+// Match fits every client.
 type Match struct {
 	Nets []netip.Prefix // the client's address is in one of them
 
-	// The client's hardware address is one of them. Only a client on the same
-	// link has one that can be known, and clients can lie about it: it
-	// distinguishes clients, and is no access control.
+	// The client's hardware address is one of them. It can be known only for a client on the same
+	// link, and clients can forge it. It distinguishes clients, but is no access control.
 	MACs []MAC
 
-	Listeners []Listener // it was asked there
+	Listeners []Listener // the client's request arrived at one of them
 }
 
 // A Listener is an address and port of ours.
@@ -45,7 +44,7 @@ type Listener struct {
 // IsZero reports whether m fits every client.
 func (m Match) IsZero() bool { return len(m.Nets)+len(m.MACs)+len(m.Listeners) == 0 }
 
-// plain returns c with addresses in the form that matches have.
+// plain returns c with its addresses in the form that matches use.
 func (c Client) plain() Client {
 	c.Peer = c.Peer.Unmap().WithZone("")
 	c.Local = netip.AddrPortFrom(c.Local.Addr().Unmap().WithZone(""), c.Local.Port())
@@ -95,8 +94,8 @@ func (l Listener) String() string {
 	return netip.AddrPortFrom(l.Addr, l.Port).String()
 }
 
-// ParseMatch reads a match: "*" for everybody, or one or more of these, joined
-// by commas, any of which may fit:
+// ParseMatch reads a match: "*" for everybody, or one or more of these, separated by commas. Any of
+// them may fit:
 //
 //	10.0.0.0/8  2001:db8::/32    a network
 //	192.0.2.7   2001:db8::7      an address
@@ -121,8 +120,8 @@ func ParseMatch(s string) (Match, error) {
 	return m, nil
 }
 
-// ParseNetwork reads an address or a network, or several with commas between them, and
-// nothing else that a Match may have.
+// ParseNetwork reads one or more addresses or networks, separated by commas. It accepts no other
+// alternatives of a Match.
 func ParseNetwork(s string) ([]netip.Prefix, error) {
 	words := strings.Split(s, ",")
 	if len(words) > maxAlternatives {
@@ -170,7 +169,7 @@ func (m *Match) add(word string) error {
 	return fmt.Errorf("%q is no network (10.0.0.0/8), address (192.0.2.7), hardware address (52:54:00:12:34:56) or listener (on=192.0.2.1:69)", word)
 }
 
-// parseMAC reads two digits to each of six bytes, with : or - between them.
+// parseMAC reads six bytes of two hexadecimal digits each, separated by : or -.
 func parseMAC(s string) (MAC, bool) {
 	var mac MAC
 	if len(s) != 17 {
@@ -187,7 +186,7 @@ func parseMAC(s string) (MAC, bool) {
 	return mac, err == nil
 }
 
-// parsePrefix reads a network or an address. It reports false for what looks like neither.
+// parsePrefix reads a network or an address. It returns false for a text that looks like neither.
 func parsePrefix(s string) (p netip.Prefix, ok bool, err error) {
 	if strings.Contains(s, "/") {
 		p, err = netip.ParsePrefix(s)

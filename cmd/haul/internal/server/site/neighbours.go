@@ -8,42 +8,38 @@ import (
 	"time"
 )
 
-// Neighbours knows the hardware addresses of hosts on the same link. Any
-// goroutine may ask it.
+// Neighbours looks up the hardware addresses of hosts on the same link. Any goroutine may call it.
 type Neighbours interface {
-	// MAC returns the hardware address of the host that has addr, an address
-	// without a zone. ok reports whether it is known; err says that the lookup
-	// failed.
+	// MAC returns the hardware address of the host with address addr, which has no zone. ok reports
+	// whether it is known; err says that the lookup failed.
 	MAC(addr netip.Addr) (mac MAC, ok bool, err error)
 }
 
-// The bounds of what is kept of the neighbour table.
+// Bounds of the copy of the neighbour table.
 const (
-	// neighbourLife is how long an entry is believed: so long may a host be
-	// taken for another that had its address before.
+	// neighbourLife is how long an entry is valid. For that long, a host may be taken for another
+	// one that had its address before.
 	neighbourLife = 5 * time.Second
 
-	// neighbourPause is the least time between two readings, and so the
-	// longest wait for one, so that unknown hosts cannot make us do nothing
-	// else.
+	// neighbourPause is the minimum time between two readings, and so the longest wait for one. It
+	// keeps requests of unknown hosts from causing a reading each.
 	neighbourPause = 10 * time.Millisecond
 
-	// maxNeighbours is how many entries are kept, and how many hosts that
-	// have none. A table with more is used as far as it is kept.
+	// maxNeighbours is how many entries are kept, and how many addresses without an entry. Further
+	// entries of a larger table are ignored.
 	maxNeighbours = 1 << 14
 )
 
 // errNeighbours says why there is no table.
 var errNeighbours = fmt.Errorf("haul reads the neighbour table, which has them, only on Linux; use networks or addresses instead: %w", errors.ErrUnsupported)
 
-// KernelNeighbours returns the kernel's neighbour table: what ARP and IPv6
-// neighbour discovery have found. Where [NeighboursSupported] is false it
-// returns an error that wraps [errors.ErrUnsupported].
+// KernelNeighbours returns the kernel's neighbour table: the results of ARP and IPv6 neighbour
+// discovery. Where [NeighboursSupported] is false it returns an error that wraps
+// [errors.ErrUnsupported].
 //
-// The table is read when it is needed and then kept for five seconds. A host
-// that is not in it is looked for again at the next request, but for a second
-// at most once. If two hosts on two links have the same address, neither has a
-// known hardware address.
+// The table is read when it is needed, and kept for five seconds. A host that is not in it is
+// looked up again at its next request, but at most once a second. If two hosts on two links have
+// the same address, the hardware address of neither is known.
 func KernelNeighbours() (Neighbours, error) {
 	if !NeighboursSupported {
 		return nil, errNeighbours
@@ -55,10 +51,10 @@ func KernelNeighbours() (Neighbours, error) {
 	return n, nil
 }
 
-// missLife is how long a host that is not in the table is believed not to be.
+// missLife is how long a host that is not in the table counts as unknown.
 const missLife = time.Second
 
-// A neighbours is a neighbour table, as it was lately.
+// A neighbours is a recent copy of a neighbour table.
 type neighbours struct {
 	load  func(max int) (map[netip.Addr]MAC, error)
 	now   func() time.Time
@@ -67,7 +63,7 @@ type neighbours struct {
 	mu     sync.Mutex
 	table  map[netip.Addr]MAC       // mu
 	begun  time.Time                // mu: when the reading of table began
-	missed map[netip.Addr]time.Time // mu: who was not in it, and when
+	missed map[netip.Addr]time.Time // mu: addresses that were not in it, and when
 }
 
 func newNeighbours(load func(int) (map[netip.Addr]MAC, error), now func() time.Time, sleep func(time.Duration)) *neighbours {
@@ -79,7 +75,7 @@ func (n *neighbours) MAC(addr netip.Addr) (MAC, bool, error) {
 	asked := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	// A reading that began after the question answers it, however it ends.
+	// A reading that began after the call answers it, whatever its result.
 	if n.begun.Before(asked) || n.begun.IsZero() {
 		if mac, ok := n.table[addr]; ok && asked.Sub(n.begun) < neighbourLife {
 			return mac, true, nil
@@ -98,7 +94,7 @@ func (n *neighbours) MAC(addr netip.Addr) (MAC, bool, error) {
 	return mac, ok, nil
 }
 
-// read reads the table, not too soon after the last time.
+// read reads the table. It keeps a pause since the last time.
 func (n *neighbours) read() error {
 	if wait := neighbourPause - n.now().Sub(n.begun); wait > 0 {
 		n.sleep(min(wait, neighbourPause))
@@ -112,7 +108,7 @@ func (n *neighbours) read() error {
 	return nil
 }
 
-// miss notes that addr is not in the table.
+// miss records that addr is not in the table.
 func (n *neighbours) miss(addr netip.Addr) {
 	now := n.now()
 	if len(n.missed) >= maxNeighbours {

@@ -12,7 +12,7 @@ import (
 // table.
 const NeighboursSupported = true
 
-// From linux/neighbour.h, which package syscall does not have.
+// From linux/neighbour.h. Package syscall lacks these.
 const (
 	ndmsgLen      = 12 // struct ndmsg
 	ndmsgState    = 8  // offset of its ndm_state
@@ -25,11 +25,10 @@ const (
 
 var errNetlink = errors.New("a message from the kernel is cut off")
 
-// readNeighbours asks the kernel for the neighbours of both families, and
-// keeps at most so many.
+// readNeighbours asks the kernel for the neighbours of both families, and keeps at most this many.
 func readNeighbours(most int) (map[netip.Addr]MAC, error) {
 	table := map[netip.Addr]MAC{}
-	twice := map[netip.Addr]bool{} // with different hardware addresses
+	twice := map[netip.Addr]bool{} // addresses with different hardware addresses
 	for _, family := range []int{syscall.AF_INET, syscall.AF_INET6} {
 		b, err := syscall.NetlinkRIB(syscall.RTM_GETNEIGH, family)
 		if err != nil {

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// longestSpelling is how many characters one character may become in the form spelled.
+// longestSpelling is the most characters that one character may become in the form spelled.
 const longestSpelling = 4
 
-// A part of a pattern's element takes one character of a name, in any of its spellings:
-// file systems that find straße by strasse find it by what stra?e denies. Or it is *.
+// A part of a pattern's element matches one character of a name, in any of its spellings: a file
+// system that finds straße under strasse must not find it when stra?e is denied. Or the part is *.
 type part struct {
 	star    bool
-	not     bool     // takes what is not listed; ? is this, with nothing listed
+	not     bool     // matches characters that are not listed; ? is this with an empty list
 	listed  []string // in the form spelled
 	low, up []rune   // ends of ranges, folded
 }
@@ -57,7 +57,7 @@ func parseParts(element string) []part {
 	return parts
 }
 
-// parseClass reads a class behind its [, and returns what follows it.
+// parseClass reads a class after its [, and returns the rest of the element.
 func parseClass(s string) (p part, rest string) {
 	s, p.not = strings.CutPrefix(s, "^")
 	for s[0] != ']' {
@@ -68,20 +68,20 @@ func parseClass(s string) (p part, rest string) {
 			continue
 		}
 		up, s = cutCharacter(s[1:])
-		p.low = append(p.low, rune(fold(low)[0])) // plainRanges has seen that these are ASCII
+		p.low = append(p.low, rune(fold(low)[0])) // plainRanges has checked that these are ASCII
 		p.up = append(p.up, rune(fold(up)[0]))
 	}
 	return p, s[1:]
 }
 
-// cutCharacter cuts a character off, which may have a \ in front.
+// cutCharacter cuts off one character, which may follow a backslash.
 func cutCharacter(s string) (c, rest string) {
 	s = strings.TrimPrefix(s, `\`)
 	_, n := utf8.DecodeRuneInString(s)
 	return s[:n], s[n:]
 }
 
-// takes reports whether p, which is no *, takes what stands in a name, in the form spelled.
+// takes reports whether p, which is not *, matches a character of a name in the form spelled.
 func (p *part) takes(s []rune) bool {
 	switch {
 	case !p.not:
@@ -91,11 +91,11 @@ func (p *part) takes(s []rune) bool {
 	case len(s) == 1 || !unicode.IsLetter(s[1]):
 		return true
 	}
-	// There is one character for fi, but [^a-z] does not mean it.
+	// The character ﬁ is spelled fi, but [^a-z] does not mean it.
 	return !slices.ContainsFunc(s, func(r rune) bool { return p.lists([]rune{r}) })
 }
 
-// lists reports whether a class names a character.
+// lists reports whether a class contains a character.
 func (p *part) lists(s []rune) bool {
 	if slices.ContainsFunc(p.listed, func(l string) bool { return l == string(s) }) {
 		return true
@@ -108,10 +108,10 @@ func (p *part) lists(s []rune) bool {
 	return false
 }
 
-// matchParts matches parts with an element of a name. It costs no more than the product of
-// their lengths.
+// matchParts matches parts with an element of a name. Its cost is at most the product of their
+// lengths.
 func matchParts(parts []part, name []rune) bool {
-	at, next := make([]bool, len(name)+1), make([]bool, len(name)+1) // where what was taken may end
+	at, next := make([]bool, len(name)+1), make([]bool, len(name)+1) // where the characters matched so far may end
 	at[0] = true
 	for i := range parts {
 		clear(next)
@@ -132,18 +132,18 @@ func matchParts(parts []part, name []rune) bool {
 	return at[len(name)]
 }
 
-// isCharacter reports whether several characters in the form spelled are one in another
+// isCharacter reports whether several characters in the form spelled are one character in another
 // spelling.
 func isCharacter(s []rune) bool {
 	const firstJamo, lastJamo = 0x1100, 0x11ff
-	if firstJamo <= s[0] && s[0] <= lastJamo { // Hangul has more syllables than the table holds
+	if firstJamo <= s[0] && s[0] <= lastJamo { // Hangul has more syllables than the table can hold
 		return utf8.RuneCountInString(norm.NFC.String(string(s))) == 1
 	}
 	return spellings()[string(s)]
 }
 
-// spellings returns what single characters are in the form spelled, where that is
-// more than one, except those of Hangul.
+// spellings returns the forms spelled of single characters that consist of more than one character,
+// except for Hangul.
 var spellings = sync.OnceValue(func() map[string]bool {
 	const firstSyllable, lastSyllable, last = 0xac00, 0xd7a3, 0x1d1ff
 	all := make(map[string]bool)

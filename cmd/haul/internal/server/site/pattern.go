@@ -9,8 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The bounds of a pattern. Matching a name costs the product of their lengths,
-// at most.
+// Bounds of a pattern. Matching a name costs at most the product of their lengths.
 const (
 	maxPattern  = 1024 // bytes
 	maxElements = 64   // between slashes
@@ -23,19 +22,18 @@ type Pattern struct {
 	elements []string
 	folded   []string
 	parts    [][]part // of each element, for the form spelled
-	plain    bool     // for names in ASCII that form is no other than folded
+	plain    bool     // the pattern needs no form spelled for names in ASCII
 }
 
 // ParsePattern reads a pattern for clean names, those without a leading slash.
 //
-// Between slashes * stands for any characters, ? for one, [a-z] for one of
-// several, and \ takes the meaning from the next character, as in path.Match.
-// The element ** stands for any number of elements, none included. A pattern
-// that ends in a slash continues with **.
+// Between slashes, * stands for any characters, ? for one character, [a-z] for one of several, and
+// \ makes the next character literal, as in path.Match. The element ** stands for any number of
+// elements, including zero. A slash at the end stands for /**.
 //
-// A pattern with a slash matches from the root: /*.cfg only there, /boot/**
-// everything below boot. One without matches the last element of a name, in any
-// directory: *.key, and * everything.
+// A pattern with a slash matches from the root: /*.cfg matches only there, and /boot/** matches
+// everything below boot. A pattern without a slash matches the last element of a name, in any
+// directory: *.key, or * for everything.
 func ParsePattern(s string) (Pattern, error) {
 	p := Pattern{text: s, plain: isASCII(s) && !strings.ContainsAny(s, "?[")}
 	if s == "" || len(s) > maxPattern || !utf8.ValidString(s) {
@@ -71,8 +69,8 @@ func ParsePattern(s string) (Pattern, error) {
 	return p, nil
 }
 
-// plainRanges reports whether all ranges of an element that path.Match accepts
-// can be folded, end by end.
+// plainRanges reports whether all ranges of an element can be folded by folding their ends. The
+// element is one that path.Match accepts.
 func plainRanges(element string) bool {
 	inside := false
 	var low byte
@@ -89,7 +87,7 @@ func plainRanges(element string) bool {
 		case c != '-':
 			low = c
 		default:
-			// path.Match takes no - that is not between two.
+			// path.Match accepts a - only between two characters.
 			if i++; element[i] == '\\' {
 				i++
 			}
@@ -110,7 +108,7 @@ func sameKind(low, high byte) bool {
 	return false
 }
 
-// String returns the pattern as it was written; that of the zero Pattern is "*".
+// String returns the pattern as it was written; "*" for the zero Pattern.
 func (p Pattern) String() string {
 	if p.text == "" {
 		return "*"
@@ -127,8 +125,8 @@ type subject struct {
 
 func newSubject(name string) *subject { return &subject{name: name} }
 
-// in returns the elements of the name in a form. Windows drops dots and spaces from
-// the end of an element, so that another form has none.
+// in returns the elements of the name in a form. All forms but exact lose dots and spaces at the
+// end of an element, because Windows drops them.
 func (n *subject) in(f form) []string {
 	if n.forms[f] == nil {
 		elements := strings.Split(n.name, "/")
@@ -142,7 +140,7 @@ func (n *subject) in(f form) []string {
 	return n.forms[f]
 }
 
-// spelled returns the elements of the name in that form.
+// spelled returns the elements of the name in the form spelled.
 func (n *subject) spelled() [][]rune {
 	if n.runes == nil {
 		for _, e := range n.in(spelled) {
@@ -160,12 +158,12 @@ func (p Pattern) matches(n *subject, last form) bool {
 		last >= spelled && (!p.plain || !isASCII(n.name)) && p.matchElements(n, func(i, j int) bool { return matchParts(p.parts[i], n.spelled()[j]) })
 }
 
-// matchElements matches the elements of p with those of a name. Where they part, only
-// the latest ** need take one element more: so it costs no more than the product of
-// their numbers. match compares one of p's, not **, with one of the name's.
+// matchElements matches the elements of p with those of a name. After a mismatch, only the latest
+// ** has to take one more element, so the cost is at most the product of their numbers. match
+// compares an element of p, which is not **, with one of the name.
 func (p Pattern) matchElements(of *subject, match func(i, j int) bool) bool {
 	i, j, length := 0, 0, len(of.in(exact))
-	star, taken := -1, 0 // the latest **, and where what follows it was last tried
+	star, taken := -1, 0 // the latest **, and where the elements after it were last tried
 	for j < length {
 		switch {
 		case i < len(p.elements) && p.elements[i] == "**":
@@ -189,5 +187,5 @@ func (p Pattern) matchElements(of *subject, match func(i, j int) bool) bool {
 
 func matchElement(pattern, element string) bool {
 	ok, err := path.Match(pattern, element)
-	return ok && err == nil // ParsePattern has seen that there is no error
+	return ok && err == nil // ParsePattern has checked that there is no error
 }

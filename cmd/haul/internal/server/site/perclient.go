@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// A PerClient says whether the clients of a root have directories of their own
-// in it, as with tftp-unique-root of dnsmasq. One that exists is the client's
-// root; who has none gets the root itself. Another's directory cannot be named.
+// A PerClient says whether the clients of a root have directories of their own in it, as with
+// tftp-unique-root of dnsmasq. If the directory of a client exists, it is that client's root;
+// otherwise the client gets the root itself. A client cannot name another client's directory.
 type PerClient uint8
 
 // How a client's directory is named.
 const (
-	NotPerClient PerClient = iota // there are none
+	NotPerClient PerClient = iota // no directories for clients
 	ByIP                          // 192.0.2.7, 2001:db8::7
 	ByMAC                         // 52-54-00-12-34-56: see [Site.Neighbours]
 )
@@ -31,7 +31,7 @@ func (p PerClient) String() string {
 	return fmt.Sprintf("per-client kind %d", uint8(p))
 }
 
-// ParsePerClient reads what [PerClient.String] writes.
+// ParsePerClient reads the text that [PerClient.String] returns.
 func ParsePerClient(s string) (PerClient, error) {
 	if i := slices.Index(perClient[:], s); i >= 0 {
 		return PerClient(i), nil
@@ -39,7 +39,7 @@ func ParsePerClient(s string) (PerClient, error) {
 	return 0, fmt.Errorf("per-client directories %q: write one of %s", s, strings.Join(perClient[:], ", "))
 }
 
-// names reports whether dir is what some client's directory is called.
+// names reports whether dir has the form of a client directory's name.
 func (p PerClient) names(dir string) bool {
 	switch p {
 	case ByIP:
@@ -52,14 +52,14 @@ func (p PerClient) names(dir string) bool {
 	return false
 }
 
-// ownPlace leads p to the client's own directory, if root has one for it.
+// ownPlace moves p to the client's own directory, if root has one.
 func (q *request) ownPlace(root *Root, p place) (place, error) {
 	own, err := q.ownName(root.PerClient)
 	if err != nil {
 		return place{}, err
 	}
-	// A client that asks for another's directory learns nothing, not even that
-	// it is refused.
+	// A client that asks for another client's directory learns nothing, not even that it is
+	// refused.
 	first, _, _ := strings.Cut(p.name, "/")
 	if first != own && root.PerClient.names(first) {
 		op := "open"
@@ -77,7 +77,7 @@ func (q *request) ownPlace(root *Root, p place) (place, error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrInvalid): // on Windows no name has a colon
 		return p, nil
 	case err != nil:
-		// Without knowing, the root may be the wrong place.
+		// The client may have a directory of its own, so the root may be the wrong place.
 		return place{}, err
 	case !fi.IsDir():
 		return p, nil
@@ -89,8 +89,8 @@ func (q *request) ownPlace(root *Root, p place) (place, error) {
 	return p, nil
 }
 
-// ownName returns what the client's directory would be called; "" if it has
-// none or its hardware address is not known.
+// ownName returns the name of the client's directory; "" if there can be none, or if the hardware
+// address is not known.
 func (q *request) ownName(kind PerClient) (string, error) {
 	switch kind {
 	case ByIP:

@@ -5,21 +5,21 @@ import (
 	"io/fs"
 )
 
-// maxMessage is how long a text for a client may be, in bytes.
+// maxMessage is the longest text for a client, in bytes.
 const maxMessage = 128
 
-// A Refusal is a request that the site refuses. To errors.Is it is an
-// [fs.ErrPermission], and what its Reason is.
+// A Refusal is the error of a request that the site refuses. For errors.Is it is an
+// [fs.ErrPermission] as well as its Reason.
 type Refusal struct {
-	// Message is for the client: printable ASCII, no more than 128 bytes.
-	// It reveals nothing that the client does not know already or may know.
+	// Message is for the client: at most 128 bytes of printable ASCII. It reveals only facts that
+	// the client knows or may know.
 	Message string
 
 	// Reason is for the log. It may be nil.
 	Reason error
 }
 
-// Error returns the message and the reason. It is for the log, which says besides that this is a
+// Error returns the message and the reason. It is for the log, which already says that this is a
 // refusal.
 func (r *Refusal) Error() string {
 	if r.Reason == nil {
@@ -28,8 +28,8 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s: %v", r.Message, r.Reason)
 }
 
-// ForClient returns the message, so that a package that does not know this one
-// can find it by errors.As with an interface.
+// ForClient returns the message. Packages that do not import this one find it by errors.As with an
+// interface.
 func (r *Refusal) ForClient() string { return r.Message }
 
 // Unwrap returns fs.ErrPermission and the reason.
@@ -40,8 +40,8 @@ func (r *Refusal) Unwrap() []error {
 	return []error{fs.ErrPermission, r.Reason}
 }
 
-// presentable makes a text fit for a client: it may hold parts of a name that
-// some client made up.
+// presentable makes a text fit for a client. It may contain parts of a name that a client has
+// invented.
 func presentable(s string) string {
 	b := []byte(s)
 	if len(b) > maxMessage {

@@ -10,15 +10,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A request is one client's question for one name, and what has been found out
-// about the client. One goroutine has it.
+// A request is a client's request for one name, with the facts found out about the client. Only one
+// goroutine uses it.
 type request struct {
 	ctx    context.Context
 	site   *Site
 	client Client
 	write  bool
 
-	looked bool // mac, has and macErr are what the neighbour table says
+	looked bool // mac, has and macErr are the result of the neighbour table
 	mac    MAC
 	has    bool
 	macErr error
@@ -28,12 +28,12 @@ func (s *Site) request(ctx context.Context, c Client, write bool) *request {
 	return &request{ctx: ctx, site: s, client: c.plain(), write: write}
 }
 
-// A place is where a request leads: a name in a store, and another to try if a
-// read does not find it.
+// A place is the target of a request: a name in a store, and a fallback for reads that do not find
+// it.
 type place struct {
 	store          store.Store
 	name, fallback string
-	claims         bool // it is below what would be the client's own directory, if there were one
+	claims         bool // the name would be in the client's own directory, if there were one
 }
 
 func (p place) stat(ctx context.Context) (fs.FileInfo, error) {
@@ -44,7 +44,7 @@ func (p place) stat(ctx context.Context) (fs.FileInfo, error) {
 	return fi, err
 }
 
-// place takes a name as the client sent it all the way.
+// place resolves a name as the client sent it.
 func (q *request) place(name string) (place, error) {
 	name, err := q.mapped(name)
 	if err != nil {
@@ -53,7 +53,7 @@ func (q *request) place(name string) (place, error) {
 	return q.locate(name)
 }
 
-// locate finds the place of a name that needs no mapping any more.
+// locate resolves a name that the map has rewritten.
 func (q *request) locate(name string) (place, error) {
 	clean, err := store.CleanName(name)
 	if err != nil {
@@ -83,7 +83,7 @@ func refuseName(err error) error {
 	return &Refusal{Message: "access violation", Reason: err}
 }
 
-// mapped applies the map.
+// mapped applies the map to a name.
 func (q *request) mapped(name string) (string, error) {
 	if q.site.Map == nil {
 		return name, nil
@@ -101,7 +101,7 @@ func (q *request) mapped(name string) (string, error) {
 	return "", &Refusal{Message: message, Reason: err}
 }
 
-// exists reports whether the request could continue with a name.
+// exists reports whether a name leads to a file, for the map.
 func (q *request) exists(name string) bool {
 	p, err := q.locate(name)
 	if err != nil {
@@ -120,7 +120,7 @@ func (q *request) exists(name string) bool {
 	return fi.Mode().IsRegular() && q.site.Upload != UploadCreate
 }
 
-// allowed asks the access rules about a clean name.
+// allowed checks a clean name against the access rules.
 func (q *request) allowed(name string) error {
 	if len(q.site.Access) == 0 {
 		return nil
@@ -153,7 +153,7 @@ func (q *request) allowed(name string) error {
 	return nil
 }
 
-// root returns the first root for the client.
+// root returns the first root that is for the client.
 func (q *request) root() (*Root, error) {
 	for i := range q.site.Roots {
 		r := &q.site.Roots[i]
@@ -180,8 +180,8 @@ func (q *request) fits(m Match) (bool, error) {
 	return ok && m.fitsMAC(mac), err
 }
 
-// hardware returns the client's hardware address, if it is known. It is looked
-// up once a request.
+// hardware returns the client's hardware address, if it is known. It looks the address up once per
+// request.
 func (q *request) hardware() (MAC, bool, error) {
 	if q.site.Neighbours == nil {
 		return MAC{}, false, nil

@@ -1,7 +1,7 @@
-// Package site decides which file a client's request means, and whether the
-// client may have it. It does so in the same way for every protocol.
+// Package site decides which file a client's request means, and whether the client may access it.
+// It does so in the same way for every protocol.
 //
-// A [Site] is put together once, checked, and then asked for each transfer:
+// A [Site] is built once, checked, and then used for each transfer:
 //
 //	s := &site.Site{
 //		Roots:  []site.Root{{Files: localdir.New(boot)}},
@@ -13,15 +13,15 @@
 //	}
 //	f, err := s.Open(ctx, site.Client{Peer: peer, Local: local}, name)
 //
-// A name goes this way: as the client sent it → [Site.Map] → [store.CleanName]
-// → [Site.Access] → the first of [Site.Roots] that is for the client → the
-// client's own directory there, if it has one → the store.
+// A name passes these steps: as the client sent it → [Site.Map] → [store.CleanName] → [Site.Access]
+// → the first of [Site.Roots] that is for the client → the client's own directory there, if it has
+// one → the store.
 //
 // # Errors
 //
-// The site's own refusals are a [*Refusal], which is an [fs.ErrPermission] to
-// errors.Is and has a text that the client may see. All other errors are those
-// of package store, or say that the neighbour table could not be read.
+// The site's own refusals are a [*Refusal]. For errors.Is it is an [fs.ErrPermission], and it has a
+// text for the client. Other errors come from package store, or say that the neighbour table could
+// not be read.
 package site
 
 import (
@@ -38,71 +38,69 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A Client is who asks, and where.
+// A Client is the sender of a request, and the address that received it.
 type Client struct {
 	Peer  netip.Addr     // the client's address; a zone or an IPv4-in-IPv6 form does not matter
-	Local netip.AddrPort // the address and port of ours that was asked
+	Local netip.AddrPort // our address and port that received the request
 }
 
-// A Site says what is served to whom. Its fields must not change once it is in
-// use; then any goroutine may call its methods. It must not be copied.
+// A Site says what is served to whom. Its fields must not change once it is in use. Any goroutine
+// may then call its methods. It must not be copied.
 type Site struct {
-	// Roots are tried in order: a client gets the first that is for it, and
-	// only that. A client that no root is for is refused.
+	// Roots are tried in order. A client gets only the first root that is for it. A client without
+	// a root is refused.
 	Roots []Root
 
 	// Map rewrites the names that clients send; nil leaves them as they are.
 	Map *remap.Rules
 
-	// Access says who may do what. The first rule that matches decides; if
-	// none does, or there is none, the request is allowed. So a list of
-	// what is allowed ends in "deny all *".
+	// Access says who may do what. The first rule that matches decides. If none matches, the
+	// request is allowed, so a list of allowed requests has to end in "deny all *".
 	Access []Rule
 
-	// FoldCase says that the stores take upper for lower case, so that an
-	// allowing rule has to as well. A rule that denies always does, and matches
-	// all spellings that some file system takes for the same name: in Unicode's
-	// normal forms, with characters that show nothing, and with two letters for
-	// one, such as ss for ß.
+	// FoldCase says that the stores ignore case, so that an allowing rule has to ignore it as well.
+	// A denying rule always does. It also matches all spellings that some file system takes for the
+	// same name: Unicode's normal forms, invisible characters, and two letters for one, such as ss
+	// for ß.
 	FoldCase bool
 
-	// Upload says what uploads are taken; zero means none.
+	// Upload says which uploads are accepted; zero means none.
 	Upload Policy
 
-	// Neighbours looks up the hardware addresses that [Match] and [ByMAC] ask
-	// for; nil knows none. See [KernelNeighbours].
+	// Neighbours looks up the hardware addresses for [Match] and [ByMAC]; nil means that none are
+	// known. See [KernelNeighbours].
 	Neighbours Neighbours
 
 	// Now is the clock for the names of [UploadUnique]; nil means time.Now.
 	Now func() time.Time
 
-	// Opened, if set, is called for each file that a client has opened to read it, with its
-	// name in the store, after that has succeeded.
+	// Opened, if it is set, is called after a client has opened a file for reading, with the
+	// file's name in the store.
 	Opened func(c Client, name string)
 
-	stamp atomic.Int64 // the latest given to a unique name, Unix milliseconds
+	stamp atomic.Int64 // the latest time in a unique name, Unix milliseconds
 }
 
-// A Root is a tree of files, and for whom it is.
+// A Root is a tree of files, and the clients that it is for.
 type Root struct {
-	Match Match // zero means everybody
+	Match Match // zero means all clients
 
-	// Files are what clients read; nil means that they cannot.
+	// Files are the files for reading; nil means that clients cannot read.
 	Files store.Store
 
-	// Uploads is where uploads go; nil means Files. Files in another store
-	// cannot be read, nor can a reader find out that they exist.
+	// Uploads is the store for uploads; nil means Files. Clients cannot read files in another
+	// store, nor find out that they exist.
 	Uploads store.Store
 
-	// PerClient gives each client a directory of its own, if it exists.
+	// PerClient gives each client its own directory, if the directory exists.
 	PerClient PerClient
 
-	// Shared lets a client that has its own directory read from the root what
-	// is missing there. dnsmasq does not.
+	// Shared lets a client with its own directory read files that are missing there from the root.
+	// dnsmasq does not do this.
 	Shared bool
 }
 
-// Check returns an error if the site cannot work as it is meant to.
+// Check returns an error if the site cannot work as intended.
 func (s *Site) Check() error {
 	if len(s.Roots) == 0 {
 		return errors.New("site: no root, so there is nothing to serve")
@@ -127,14 +125,14 @@ func (s *Site) Check() error {
 	return nil
 }
 
-// NeedsNeighbours reports whether a root or a rule asks for hardware addresses,
-// and so for Neighbours.
+// NeedsNeighbours reports whether a root or a rule uses hardware addresses, so that Neighbours has
+// to be set.
 func (s *Site) NeedsNeighbours() bool {
 	return slices.ContainsFunc(s.Roots, func(r Root) bool { return r.PerClient == ByMAC || len(r.Match.MACs) > 0 }) ||
 		slices.ContainsFunc(s.Access, func(r Rule) bool { return len(r.Who.MACs) > 0 })
 }
 
-// Open opens the file that name means for a client.
+// Open opens the file that a name means for a client.
 func (s *Site) Open(ctx context.Context, c Client, name string) (store.File, error) {
 	p, err := s.request(ctx, c, false).place(name)
 	if err != nil {
@@ -151,7 +149,7 @@ func (s *Site) Open(ctx context.Context, c Client, name string) (store.File, err
 	return f, err
 }
 
-// Stat describes what name means for a client that would read it.
+// Stat describes the file that a name means for a client that would read it.
 func (s *Site) Stat(ctx context.Context, c Client, name string) (fs.FileInfo, error) {
 	p, err := s.request(ctx, c, false).place(name)
 	if err != nil {
@@ -160,10 +158,10 @@ func (s *Site) Stat(ctx context.Context, c Client, name string) (fs.FileInfo, er
 	return p.stat(ctx)
 }
 
-// Create begins the upload of what name means for a client, as [Site.Upload]
-// has it. A client that may write a file there may have the directories above
-// it made ([store.Create].Parents), but not that of a client
-// ([Root].PerClient). The result is an [*Upload], which knows the name it gets.
+// Create begins the upload of a file under the name that it means for a client, by the policy
+// [Site.Upload]. A client that may write a file may also create its missing parent directories
+// ([store.Create].Parents), but not a client's own directory ([Root].PerClient). The result is an
+// [*Upload], which has the final name.
 func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create) (store.Upload, error) {
 	if s.Upload == UploadNone {
 		return nil, &Refusal{Message: "uploads are not allowed"}
@@ -185,16 +183,16 @@ func (s *Site) Create(ctx context.Context, c Client, name string, o store.Create
 	return &Upload{Upload: u, Name: p.name}, nil
 }
 
-// An Upload is a file that a client sends.
+// An Upload is a file that a client is sending.
 type Upload struct {
 	store.Upload
-	Name string // in its store: what Commit publishes it as
+	Name string // its name in the store after Commit
 }
 
-// Unwrap is for [store.As].
+// Unwrap returns the upload below, for [store.As].
 func (u *Upload) Unwrap() any { return u.Upload }
 
-// Location returns where the file will be, with Name, for a server's log.
+// Location returns the final location of the file, with Name, for a server's log.
 func (u *Upload) Location() store.Location {
 	l := store.LocationOf(u.Upload)
 	l.Name = u.Name

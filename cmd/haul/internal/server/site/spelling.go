@@ -8,16 +8,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A form is one in which names and patterns are compared. Many file systems find a
-// file by several spellings of its name, so a rule that denies one has to deny all.
-// Each form takes more names for the same than the one before. In a class that begins
-// with ^ the last one need not: so no form replaces those before it.
+// A form is one in which names and patterns are compared. Many file systems find a file by several
+// spellings of its name, so a rule that denies one has to deny all. Each form takes more names to
+// be the same than the form before it. That need not hold for spelled in a class that begins with
+// ^, so all forms up to the last are tried.
 type form int
 
 const (
 	exact   form = iota
-	folded       // without case, as NTFS has it
-	spelled      // and whether accents are composed, without what shows nothing, and with ss for ß: HFS+, APFS, ext4 with casefold
+	folded       // ignores case, as NTFS does
+	spelled      // and composition of accents, and invisible characters, and takes ß for ss: HFS+, APFS, ext4 with casefold
 	forms
 )
 
@@ -30,10 +30,10 @@ func (f form) of(s string) string {
 		return fold(s)
 	}
 	s = fold(norm.NFD.String(expansions.Replace(strings.Map(visible, s))))
-	return strings.ReplaceAll(s, "\u0345", "\u0399") // the iota below is a letter, and no mark that changes places
+	return strings.ReplaceAll(s, "\u0345", "\u0399") // the iota subscript is a letter here, not a mark that could change places
 }
 
-// fold maps all spellings of s that strings.EqualFold takes as equal to one.
+// fold maps all strings that are equal to s by strings.EqualFold to the same string.
 func fold(s string) string {
 	return strings.Map(func(r rune) rune {
 		least := r
@@ -44,8 +44,7 @@ func fold(s string) string {
 	}, s)
 }
 
-// visible drops characters that some file systems pass over
-// (Default_Ignorable_Code_Point).
+// visible drops characters that some file systems ignore (Default_Ignorable_Code_Point).
 func visible(r rune) rune {
 	if r >= utf8.RuneSelf && unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 		return -1

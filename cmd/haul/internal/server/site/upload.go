@@ -14,15 +14,15 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A Policy says what uploads are taken.
+// A Policy says which uploads are accepted.
 type Policy uint8
 
 // The policies.
 const (
 	UploadNone      Policy = iota // none at all
-	UploadCreate                  // new files: a name that exists is refused
-	UploadOverwrite               // new files, and such that replace others
-	UploadUnique                  // each under a name of its own: the client's, and the time
+	UploadCreate                  // new files: an existing name is refused
+	UploadOverwrite               // new files, and files that replace others
+	UploadUnique                  // each upload gets a unique name: the client's name and the time
 )
 
 var policies = [...]string{UploadNone: "none", UploadCreate: "create", UploadOverwrite: "overwrite", UploadUnique: "unique"}
@@ -35,7 +35,7 @@ func (p Policy) String() string {
 	return "policy " + strconv.Itoa(int(p))
 }
 
-// ParsePolicy reads what [Policy.String] writes.
+// ParsePolicy reads the text that [Policy.String] returns.
 func ParsePolicy(s string) (Policy, error) {
 	if i := slices.Index(policies[:], s); i >= 0 {
 		return Policy(i), nil
@@ -43,14 +43,14 @@ func ParsePolicy(s string) (Policy, error) {
 	return 0, fmt.Errorf("upload policy %q: write one of %s", s, strings.Join(policies[:], ", "))
 }
 
-// maxUnique is how many names are tried for an upload whose own is taken.
+// maxUnique is how many names are tried if those before exist.
 const maxUnique = 100
 
-// stampFormat is the time in a unique name: ISO 8601 without colons, which
-// Windows has another use for.
+// stampFormat is the time in a unique name: ISO 8601 without colons, which Windows does not allow
+// in names.
 const stampFormat = "20060102T150405.000Z"
 
-// createUnique begins an upload under a name that is free.
+// createUnique begins an upload under a free name.
 func (s *Site) createUnique(ctx context.Context, p place, o store.Create) (store.Upload, error) {
 	o.Exclusive = true
 	stamp := s.nextStamp()
@@ -66,9 +66,8 @@ func (s *Site) createUnique(ctx context.Context, p place, o store.Create) (store
 	}
 }
 
-// nextStamp returns the time, but never the same millisecond twice: two
-// uploads of one name under way would both find it free, and the second to
-// finish would be lost.
+// nextStamp returns the time, but never the same millisecond twice. Otherwise two simultaneous
+// uploads with the same name would both find the name free, and the second to finish would be lost.
 func (s *Site) nextStamp() time.Time {
 	now := time.Now
 	if s.Now != nil {
@@ -83,9 +82,8 @@ func (s *Site) nextStamp() time.Time {
 	}
 }
 
-// uniqueName inserts a time, and from the second try on a number, before the
-// extension of a name: config.txt becomes config.20261122T101500.123Z.txt or
-// config.20261122T101500.123Z-2.txt.
+// uniqueName inserts a time before the extension of a name, and from the second try on also a
+// number: config.txt becomes config.20261122T101500.123Z.txt or config.20261122T101500.123Z-2.txt.
 func uniqueName(name string, stamp time.Time, try int) string {
 	dir, base := path.Split(name)
 	ext := path.Ext(base)
@@ -98,11 +96,10 @@ func uniqueName(name string, stamp time.Time, try int) string {
 	}
 	stem := strings.TrimSuffix(base, ext)
 	if room := maxElement - len(mark) - len(ext) - 1; len(stem) > room && room > 0 {
-		stem = strings.ToValidUTF8(stem[:room], "") // no half letter at the end
+		stem = strings.ToValidUTF8(stem[:room], "") // no partial character at the end
 	}
 	return dir + stem + "." + mark + ext
 }
 
-// maxElement is how long an element of a name can be on most file systems, in
-// bytes.
+// maxElement is the longest element of a name on most file systems, in bytes.
 const maxElement = 255

@@ -1,6 +1,6 @@
-// Package convert makes configuration files of haul out of those of other TFTP servers:
-// text in, text out. Whatever cannot be converted becomes a comment with the reason. The
-// package opens no file and runs no shell.
+// Package convert converts configuration files of other TFTP servers to files for haul: text in,
+// text out. Lines that cannot be converted become comments with the reason. The package opens no
+// file and runs no shell.
 package convert
 
 import (
@@ -24,30 +24,30 @@ const (
 	maxWords = 80  // characters of the old file in a comment
 )
 
-// A draft is a configuration that is being made from an old one.
+// A draft is a configuration that is being converted from an old file.
 type draft struct {
-	file  string // the name of the old one
+	file  string // the name of the old file
 	given []assignment
 	notes []note
-	more  int   // notes beyond the bound
-	err   error // why there is no conversion
+	more  int   // number of notes beyond the bound
+	err   error // why there is no result
 }
 
-// An assignment is a setting with the words of the old file that it comes from.
+// An assignment is a setting, and the words of the old file that it comes from.
 type assignment struct {
 	key   string
 	line  int
 	words string
-	parts []string // of a list; others have one
+	parts []string // of a list; other settings have one
 }
 
-// A note is a comment about a line of the old file; 0 is the file as a whole.
+// A note is a comment about a line of the old file, or about the whole file if line is 0.
 type note struct {
 	line int
 	text string
 }
 
-// set gives a setting a value, in place of the one that it had.
+// set gives a setting a value, in place of its previous one.
 func (d *draft) set(key string, line int, words string, parts ...string) {
 	if !utf8.ValidString(strings.Join(parts, "")) {
 		d.fail(line, "%s: the text is not UTF-8, and a configuration file of haul is", brief(words))
@@ -56,7 +56,7 @@ func (d *draft) set(key string, line int, words string, parts ...string) {
 	d.given = append(d.given, assignment{key, line, words, parts})
 }
 
-// drop makes a setting a comment, if it has a value.
+// drop turns a setting into a comment, if it has a value.
 func (d *draft) drop(key, reason string) {
 	for _, a := range d.given {
 		if a.key == key {
@@ -66,7 +66,7 @@ func (d *draft) drop(key, reason string) {
 	d.given = slices.DeleteFunc(d.given, func(a assignment) bool { return a.key == key })
 }
 
-// note adds a comment: what becomes of some words.
+// note adds a comment: some words, and why they are not converted.
 func (d *draft) note(line int, words, reason string) {
 	if line > 0 && len(d.notes) >= maxNotes {
 		d.more++
@@ -82,7 +82,7 @@ func (d *draft) note(line int, words, reason string) {
 	d.notes = append(d.notes, note{line, console.Visible(text + ": " + reason)})
 }
 
-// brief returns the beginning of some words of the old file.
+// brief returns the beginning of a text from the old file.
 func brief(words string) string {
 	if utf8.RuneCountInString(words) <= maxWords {
 		return words
@@ -130,8 +130,8 @@ func (d *draft) finish() (string, error) {
 	return b.String(), nil
 }
 
-// settings returns the settings of the new file. It turns those that haul refuses into
-// comments, and reports whether there were any: then the others have to be tried again.
+// settings returns the settings of the new file. It turns those that haul refuses into comments,
+// and reports whether there were any. If so, the rest has to be tried again.
 func (d *draft) settings() (s *config.Settings, refused bool) {
 	s = config.New()
 	for _, a := range slices.Clone(d.given) {
@@ -157,19 +157,19 @@ func (d *draft) settings() (s *config.Settings, refused bool) {
 		whole = append(whole, err)
 	}
 	for _, err := range whole {
-		if !refused { // otherwise it may be a consequence, and returns
+		if !refused { // otherwise it may be a consequence; if not, it is found next time
 			d.note(0, "", err.Error())
 		}
 	}
 	return s, refused
 }
 
-// origin returns where the old file has a setting.
+// origin returns the place of a setting in the old file.
 func (d *draft) origin(a assignment) config.Origin {
 	return config.Origin{File: d.file, Line: a.line, Column: 1}
 }
 
-// fault returns which of the settings given a mistake is about; -1 if none.
+// fault returns the index of the assignment that a mistake is about; -1 if there is none.
 func (d *draft) fault(s *config.Settings, err error) int {
 	mistake, ok := errors.AsType[*failure.Error](err)
 	if !ok || mistake.Setting == "" {
@@ -180,7 +180,7 @@ func (d *draft) fault(s *config.Settings, err error) int {
 	})
 }
 
-// refuse takes out a setting that haul refuses.
+// refuse removes a setting that haul refuses.
 func (d *draft) refuse(a assignment, err error) {
 	d.drop(a.key, strings.TrimPrefix(err.Error(), d.origin(a).String()+": "))
 	if a.key == listen {
@@ -188,8 +188,8 @@ func (d *draft) refuse(a assignment, err error) {
 	}
 }
 
-// hide serves TFTP to this machine alone, because it is not known to whom the old file
-// serves it. The default would be everybody.
+// hide serves TFTP only to this machine, because it is not known which clients the old file allows.
+// The default would be all clients.
 func (d *draft) hide(line int, words string) {
 	d.note(line, words, "haul serves this machine only, until [tftp] listen has another address")
 	d.set(listen, line, words, "127.0.0.1:69")

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Dnsmasq converts what a configuration file of dnsmasq says about TFTP. The file's name
-// is for comments and errors, which are [failure.Usage].
+// Dnsmasq converts the TFTP settings in a configuration file of dnsmasq. The file's name is for
+// comments and errors, which are [failure.Usage].
 func Dnsmasq(file, text string) (string, error) {
 	d := dnsmasq{draft: draft{file: file}, account: "nobody"} // dnsmasq's default
 	line := 0
@@ -21,23 +21,23 @@ func Dnsmasq(file, text string) (string, error) {
 	return d.finish()
 }
 
-// A dnsmasq is what a file has said so far.
+// A dnsmasq is the state of a conversion: the directives read so far.
 type dnsmasq struct {
 	draft
 	enabled    bool
 	addresses  []string // of listen-address
 	listenLine int
-	interfaces string // the line that limits them; "" if none does
+	interfaces string // the line that restricts interfaces; "" if there is none
 	limitLine  int
 
 	account, group string
 	accountLine    int
 }
 
-// directive is a line: name, or name=part,part.
+// A directive is a line: name, or name=part,part.
 type directive struct {
 	line  int
-	words string // as they stand
+	words string // as they appear in the file
 	name  string
 	parts []string
 }
@@ -50,7 +50,7 @@ func (d *directive) first() string {
 	return d.parts[0]
 }
 
-// line takes a line of the file.
+// line converts a line of the file.
 func (d *dnsmasq) line(number int, text string) {
 	l, closed := parseDirective(text)
 	l.line = number
@@ -62,13 +62,12 @@ func (d *dnsmasq) line(number int, text string) {
 	}
 }
 
-// parseDirective reads a line as dnsmasq does. In double quotes a backslash begins an
-// escape, and comma, = and # mean themselves. closed is false if a quote is open at the
-// end.
+// parseDirective reads a line as dnsmasq does. In double quotes a backslash begins an escape, and
+// comma, = and # are literal. closed is false if a quote is still open at the end.
 func parseDirective(text string) (l directive, closed bool) {
 	text = strings.TrimSpace(text)
 	var part strings.Builder
-	var spaces string // that are part of a text only if more of it follows
+	var spaces string // part of a text only if more of it follows
 	named, quoted, blank := false, false, true
 	end := func() {
 		if named {
@@ -117,7 +116,7 @@ func parseDirective(text string) (l directive, closed bool) {
 	return l, !quoted
 }
 
-// foreign has the reasons why lines that concern TFTP cannot be converted.
+// foreign explains why some lines that concern TFTP cannot be converted.
 var foreign = map[string]string{
 	"dhcp-boot":    "haul has no DHCP; the DHCP server has to name haul's address and this file",
 	"pxe-service":  "haul has no DHCP, and so no PXE menu",
@@ -129,7 +128,7 @@ var foreign = map[string]string{
 	"tftp-no-fail": "haul does not start without its directories",
 }
 
-// apply takes one directive.
+// apply converts one directive.
 func (d *dnsmasq) apply(l *directive) {
 	set := func(key string, parts ...string) { d.set(key, l.line, l.words, parts...) }
 	switch l.name {
@@ -183,7 +182,7 @@ func (d *dnsmasq) apply(l *directive) {
 	}
 }
 
-// ports takes a range, whose ends dnsmasq has in any order.
+// ports converts a range. dnsmasq accepts its ends in any order.
 func (d *dnsmasq) ports(l *directive) {
 	if len(l.parts) != 2 {
 		d.note(l.line, l.words, "it is FIRST,LAST")
@@ -197,13 +196,13 @@ func (d *dnsmasq) ports(l *directive) {
 	d.set(ports, l.line, l.words, fmt.Sprintf("%d-%d", min(a, b), max(a, b)))
 }
 
-// limit takes a line that names interfaces.
+// limit converts a line that names interfaces.
 func (d *dnsmasq) limit(l *directive) {
 	d.interfaces, d.limitLine = l.words, l.line
 	d.note(l.line, l.words, "haul listens on addresses, not on interfaces; name those that are meant in [tftp] listen")
 }
 
-// settings sets what several lines decide together.
+// settings sets the values that depend on several lines.
 func (d *dnsmasq) settings() {
 	if !d.enabled {
 		d.note(0, "", "there is no enable-tftp, so dnsmasq serves no TFTP")

@@ -2,12 +2,12 @@ package convert
 
 import "strings"
 
-// A variable is what a shell script assigns to one.
+// A variable is an assignment in a shell script.
 type variable struct {
 	name    string
 	value   string
 	line    int
-	unknown bool // a shell would have to run to know the value
+	unknown bool // only a shell could compute the value
 }
 
 // A shellReader reads the assignments of a shell script, without running it.
@@ -20,7 +20,7 @@ type shellReader struct {
 
 const noShell = "haul runs no shell, so this line has no effect"
 
-// readShell returns the assignments of a script in their order. All else becomes notes.
+// readShell returns the assignments of a script in order. Everything else becomes a note.
 func (d *draft) readShell(text string) []variable {
 	r := shellReader{draft: d, text: text, line: 1}
 	for r.text != "" && d.err == nil {
@@ -29,7 +29,7 @@ func (d *draft) readShell(text string) []variable {
 	return r.found
 }
 
-// command reads what stands before the next end of a line or semicolon.
+// command reads up to the next end of line or semicolon.
 func (r *shellReader) command() {
 	r.text = strings.TrimLeft(r.text, " \t\r;")
 	r.text = strings.TrimPrefix(r.text, "export ")
@@ -55,7 +55,7 @@ func (r *shellReader) command() {
 	}
 }
 
-// skip passes over some bytes, and returns them.
+// skip skips some bytes, and returns them.
 func (r *shellReader) skip(n int) string {
 	s := r.text[:n]
 	r.line += strings.Count(s, "\n")
@@ -63,13 +63,14 @@ func (r *shellReader) skip(n int) string {
 	return s
 }
 
-// rest passes over the rest of the line, and returns it.
+// rest skips the rest of the line, and returns it.
 func (r *shellReader) rest() string {
 	n := strings.IndexByte(r.text+"\n", '\n')
 	return strings.TrimSpace(r.skip(n))
 }
 
-// value reads one word, without its quotes. It is unknown if it has $ or `.
+// value reads one word, and removes its quotes. The value is unknown if it contains $ or a
+// backquote.
 func (r *shellReader) value() (text string, unknown bool) {
 	var b strings.Builder
 	var quote byte // ' or " inside of quotes

@@ -9,9 +9,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// TFTPD converts the file of variables by which Debian starts tftpd-hpa:
-// /etc/default/tftpd-hpa. The file's name is for comments and errors, which are
-// [failure.Usage].
+// TFTPD converts /etc/default/tftpd-hpa, the file of variables with which Debian starts tftpd-hpa.
+// The file's name is for comments and errors, which are [failure.Usage].
 func TFTPD(file, text string) (string, error) {
 	t := tftpd{draft: draft{file: file}}
 	found := t.readShell(text)
@@ -40,16 +39,16 @@ func TFTPD(file, text string) (string, error) {
 	return t.finish()
 }
 
-// A tftpd is the command line of in.tftpd.
+// A tftpd is the state of a conversion: the command line of in.tftpd.
 type tftpd struct {
 	draft
-	user, address *variable  // by an option or else by a variable of its own
-	dirs          []variable // among the options; those of directory follow
+	user, address *variable  // from an option, or otherwise from a variable
+	dirs          []variable // from the options; those in directory follow
 	directory     variable
 	family        byte // -4 or -6; 0 if neither is given
 
 	create, secure, permissive bool
-	refused                    []option // by -r
+	refused                    []option // options of -r
 }
 
 // An option is an option of in.tftpd on its command line.
@@ -67,13 +66,13 @@ var optionNames = map[string]byte{
 	"verbosity": verbosity, "refuse": 'r', "blocksize": 'B', "port-range": 'R', "version": 'V', "map-steps": mapSteps,
 }
 
-// Options that have no letter.
+// Options without a letter.
 const (
 	verbosity = 1 + iota
 	mapSteps
 )
 
-// takeValues are the letters of options that have a value.
+// takeValues are the letters of options that take a value.
 const takeValues = "auUPtTmrBR"
 
 func takesValue(letter byte) bool {
@@ -82,7 +81,7 @@ func takesValue(letter byte) bool {
 
 // options reads TFTP_OPTIONS as getopt_long does.
 func (t *tftpd) options(v variable) {
-	words := strings.Fields(v.value) // the shell does not look for quotes in the value of a variable
+	words := strings.Fields(v.value) // the shell ignores quotes in the value of a variable
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		o := option{words: word, line: v.line}
@@ -145,8 +144,8 @@ func (t *tftpd) letters(word string, o option, next func() (string, bool)) {
 	}
 }
 
-// longOption returns the letter of an option by its long name, which may be cut short;
-// 0 if there is none or more than one.
+// longOption returns the letter of an option by its long name, or by a prefix of it; 0 if no option
+// or more than one has it.
 func longOption(name string) (letter byte) {
 	if letter, ok := optionNames[name]; ok {
 		return letter
@@ -163,7 +162,7 @@ func longOption(name string) (letter byte) {
 	return letter
 }
 
-// cannot has the reasons why options cannot be converted.
+// cannot explains why some options cannot be converted.
 var cannot = map[byte]string{
 	't':      "haul ends when a signal asks for it, it has no idle timeout",
 	'T':      "haul measures the round trip, and derives its timeouts from it",
@@ -173,7 +172,7 @@ var cannot = map[byte]string{
 	mapSteps: "haul has a limit of its own, which no setting changes",
 }
 
-// apply takes one option.
+// apply converts one option.
 func (t *tftpd) apply(o option) {
 	v := &variable{name: o.words, value: o.value, line: o.line}
 	switch o.letter {
@@ -207,7 +206,7 @@ func (t *tftpd) apply(o option) {
 	}
 }
 
-// settings sets what several options decide together.
+// settings sets the values that depend on several options.
 func (t *tftpd) settings() {
 	account := cmp.Or(t.user, &variable{name: "no TFTP_USERNAME", value: "nobody"}) // in.tftpd's default
 	t.set(user, account.line, account.name, cmp.Or(account.value, "nobody"))
@@ -228,8 +227,7 @@ func (t *tftpd) settings() {
 	t.rights()
 }
 
-// refusals sets the options that clients do not get. in.tftpd does not start with one that
-// it does not know.
+// refusals sets the TFTP options that are refused. in.tftpd does not start if it does not know one.
 func (t *tftpd) refusals() {
 	var names []string
 	for _, o := range t.refused {
@@ -242,7 +240,7 @@ func (t *tftpd) refusals() {
 	}
 }
 
-// rights sets what clients may read and write, and explains the differences.
+// rights sets which files clients may read and write, and explains the differences.
 func (t *tftpd) rights() {
 	switch {
 	case t.create && t.permissive:
@@ -261,14 +259,14 @@ func (t *tftpd) rights() {
 	}
 }
 
-// listenOn returns an address as haul has it. That of in.tftpd may lack host or port.
+// listenOn returns an address in haul's form. in.tftpd accepts one without host or port.
 func (t *tftpd) listenOn(address string) string {
 	host, port := address, ""
 	if i := strings.LastIndexByte(address, ':'); i >= 0 && !strings.HasSuffix(address, "]") {
 		host, port = address[:i], address[i+1:]
 	}
 	if strings.Contains(host, ":") && host[0] != '[' {
-		return address // haul refuses it too
+		return address // haul refuses it as well
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if host == "" {
