@@ -8,16 +8,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wordsOfFlag is the annotation of a flag with the words that complete it.
+// wordsOfFlag is the annotation of a flag that lists its completions.
 const wordsOfFlag = "haul_words"
 
-// CompleteWords makes the shell complete a flag by these words.
+// CompleteWords sets the words with which the shell completes a flag.
 func CompleteWords(cmd *cobra.Command, flag string, words ...cobra.Completion) {
 	cobra.CheckErr(cmd.Flags().SetAnnotation(flag, wordsOfFlag, words))
 }
 
-// addCompletion adds cobra's command that prints completions, and has it refuse a
-// shell that it does not know.
+// addCompletion adds cobra's command that prints completions, and makes it refuse unknown shells.
 func (p *Program) addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
@@ -29,12 +28,13 @@ func (p *Program) addCompletion(root *cobra.Command) {
 		for _, shell := range cmd.Commands() {
 			shell.Short, shell.Example = "Print completions for "+shell.Name(), completionExamples[shell.Name()]
 			shell.Long = shell.Short + "."
-			shell.RunE = printCompletion // cobra's own prints to the output as it is by now
+			shell.RunE = printCompletion // cobra's own would print to the output that was set when the command was made
 		}
 	}
 }
 
-// completionExamples say how each shell loads its completions: in every session, or in this one.
+// completionExamples shows for each shell how to load completions for all sessions, or for this
+// one.
 var completionExamples = map[string]string{
 	"bash":       "  haul completion bash > /etc/bash_completion.d/haul\n  source <(haul completion bash)",
 	"fish":       "  haul completion fish > ~/.config/fish/completions/haul.fish\n  haul completion fish | source",
@@ -42,7 +42,7 @@ var completionExamples = map[string]string{
 	"zsh":        "  haul completion zsh > \"${fpath[1]}/_haul\"\n  source <(haul completion zsh)",
 }
 
-// printCompletion prints the completion for the shell that cmd is named for.
+// printCompletion prints the completions for the shell that cmd is named after.
 func printCompletion(cmd *cobra.Command, _ []string) error {
 	root, out := cmd.Root(), cmd.OutOrStdout()
 	plain, err := cmd.Flags().GetBool("no-descriptions")
@@ -66,10 +66,10 @@ func printCompletion(cmd *cobra.Command, _ []string) error {
 	return root.GenPowerShellCompletionWithDesc(out)
 }
 
-// completeFlags has the flags of all commands completed by their own words, or else by
-// what their values are: FILE by names of files, DIR by names of directories, and all
-// others by nothing. Only the commands that complete need it: cobra keeps what is
-// registered until the process ends.
+// completeFlags sets the completions of all commands' flags: their own words if they have any, or
+// else file names for FILE, directory names for DIR, and nothing for other values. Only the
+// commands that complete words need this, since cobra keeps registered functions until the process
+// ends.
 func completeFlags(of *cobra.Command) {
 	of.Flags().VisitAll(func(f *pflag.Flag) {
 		if words, ok := f.Annotations[wordsOfFlag]; ok {
@@ -89,8 +89,8 @@ func completeFlags(of *cobra.Command) {
 	}
 }
 
-// plainUsages takes the backquotes out of the texts of all flags, which name the
-// value in a help text. Completions show the texts as they are.
+// plainUsages removes the backquotes, which mark a value's name in help texts, from the usage texts
+// of all flags. Completions show these texts as they are.
 func plainUsages(of *cobra.Command) {
 	of.Flags().VisitAll(func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) })
 	for _, cmd := range of.Commands() {
@@ -98,11 +98,12 @@ func plainUsages(of *cobra.Command) {
 	}
 }
 
-// BeforeRun silences package log, and prepares the commands that complete words for shells.
-// It is for the root's PersistentPreRun.
+// BeforeRun silences package log, and prepares the commands that complete words for shells. Use it
+// as the root's PersistentPreRun.
 func BeforeRun(cmd *cobra.Command, _ []string) {
-	// http.Transport has no logger of its own. It writes here about servers, in lines with bytes
-	// of theirs, and returns errors for all that matters. Nothing else of haul uses package log.
+	// http.Transport has no logger of its own. It logs here about servers, including bytes that
+	// they sent, and returns errors for everything that matters. Nothing else in haul uses package
+	// log.
 	log.SetOutput(io.Discard)
 	switch cmd.Name() {
 	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:

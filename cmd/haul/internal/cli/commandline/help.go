@@ -16,19 +16,19 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// Annotations of a command, for printHelp.
+// Annotations of a command, used by printHelp.
 const (
-	commonFlags = "common flags" // what --help shows of the flags
-	helpTopics  = "topics"       // what else to read
+	commonFlags = "common flags" // flags that --help shows
+	helpTopics  = "topics"       // related topics
 )
 
-// More annotates a command: which flags --help shows, in this order, and the topics of
-// "haul help" that it names. Without common flags it shows all.
+// More returns annotations for a command: the flags that --help shows, in order, and the related
+// topics of "haul help". Without common flags, --help shows all flags.
 func More(common string, topics ...string) map[string]string {
 	return map[string]string{commonFlags: common, helpTopics: strings.Join(topics, " | ")}
 }
 
-// addHelp gives a command and those below it the two kinds of help.
+// addHelp adds both help flags to a command and to all commands below it.
 func addHelp(cmd *cobra.Command) {
 	cmd.InitDefaultHelpFlag()
 	cmd.Flags().Lookup("help").Usage = "print the short help"
@@ -36,14 +36,14 @@ func addHelp(cmd *cobra.Command) {
 		if _, err := strconv.ParseBool(value); err != nil {
 			return err
 		}
-		return cmd.Flags().Set("help", value) // cobra looks at no other flag before it checks the arguments
+		return cmd.Flags().Set("help", value) // before cobra checks the arguments, it looks at no other flag
 	})
 	for _, c := range cmd.Commands() {
 		addHelp(c)
 	}
 }
 
-// printHelp prints the help of a command, in the same order for all of them.
+// printHelp prints the help of a command. All commands use the same order.
 func (p *Program) printHelp(cmd *cobra.Command, _ []string) {
 	out := cmd.OutOrStdout()
 	first, rest, _ := strings.Cut(cmp.Or(cmd.Long, cmd.Short+"."), "\n")
@@ -61,7 +61,7 @@ func (p *Program) printHelp(cmd *cobra.Command, _ []string) {
 	p.printMore(out, cmd)
 }
 
-// usageLine is the line that shows how to call a command.
+// usageLine returns the line that shows how to call a command.
 func usageLine(cmd *cobra.Command) string {
 	if cmd.HasAvailableSubCommands() {
 		return cmd.CommandPath() + " COMMAND"
@@ -69,7 +69,7 @@ func usageLine(cmd *cobra.Command) string {
 	return strings.TrimSuffix(cmd.UseLine(), " [flags]")
 }
 
-// printCommands prints the commands below one.
+// printCommands prints the subcommands of a command.
 func printCommands(out io.Writer, cmd *cobra.Command) {
 	if !cmd.HasAvailableSubCommands() {
 		return
@@ -81,17 +81,16 @@ func printCommands(out io.Writer, cmd *cobra.Command) {
 			fmt.Fprintf(w, "  %s\t%s\n", c.Name(), c.Short)
 		}
 	}
-	_ = w.Flush() // out reports what fails
+	_ = w.Flush() // out reports errors
 }
 
-// IsListed reports whether a command has a place in the help of the one above it.
+// IsListed reports whether the help of the parent command lists a command.
 func IsListed(c *cobra.Command) bool { return c.IsAvailableCommand() || c.Name() == "help" }
 
-// CommonFlags returns the names of the flags that --help shows; none if it shows all.
+// CommonFlags returns the names of the flags that --help shows, or none if it shows all.
 func CommonFlags(cmd *cobra.Command) []string { return strings.Fields(cmd.Annotations[commonFlags]) }
 
-// printCommon prints the common flags of a command. It reports whether it has a list of
-// them.
+// printCommon prints the common flags of a command, and reports whether there are any.
 func printCommon(out io.Writer, cmd *cobra.Command) bool {
 	names := CommonFlags(cmd)
 	if len(names) == 0 {
@@ -105,15 +104,15 @@ func printCommon(out io.Writer, cmd *cobra.Command) bool {
 	return true
 }
 
-// printGroups prints the flags of a command group by group, first those without one.
-// Those about the help are left out without all.
+// printGroups prints the flags of a command by group, beginning with those without a group. It
+// includes the help flags only if all is set.
 func (p *Program) printGroups(out io.Writer, cmd *cobra.Command, all bool) {
 	for _, g := range p.groupsOf(cmd, all) {
 		fmt.Fprintf(out, "\n%s:\n%s", g.title, flagUsages(g.flags))
 	}
 }
 
-// A namedFlags is a group of a command's flags, with its title.
+// A namedFlags is a group of a command's flags with its title.
 type namedFlags struct {
 	title string
 	flags *pflag.FlagSet
@@ -144,7 +143,7 @@ func (p *Program) groupsOf(cmd *cobra.Command, all bool) (groups []namedFlags) {
 	return groups
 }
 
-// groupRank is where --help-all prints a group.
+// groupRank returns the position at which --help-all prints a group.
 func (p *Program) groupRank(name string) int {
 	if name == "" {
 		return -1
@@ -152,14 +151,14 @@ func (p *Program) groupRank(name string) int {
 	return slices.Index(p.Groups, name)
 }
 
-// newFlagSet returns a set that keeps the order of its flags.
+// newFlagSet returns a flag set that keeps the order of its flags.
 func newFlagSet() *pflag.FlagSet {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.SortFlags = false
 	return set
 }
 
-// printMore prints where to read on.
+// printMore prints where to find more help.
 func (p *Program) printMore(out io.Writer, cmd *cobra.Command) {
 	var places []string
 	switch topics := cmd.Annotations[helpTopics]; {
@@ -169,7 +168,7 @@ func (p *Program) printMore(out io.Writer, cmd *cobra.Command) {
 		for _, t := range p.Topics {
 			fmt.Fprintf(w, "  %s\t%s\n", t.Name, t.Short)
 		}
-		_ = w.Flush() // out reports what fails
+		_ = w.Flush() // out reports errors
 		places = append(places, "haul help TOPIC", "haul COMMAND --help")
 	case topics != "":
 		places = append(places, "haul help "+strings.ReplaceAll(topics, " | "+cmd.Name()+" ", " | "))
@@ -182,8 +181,8 @@ func (p *Program) printMore(out io.Writer, cmd *cobra.Command) {
 	}
 }
 
-// newHelp is "haul help". Cobra's own reports no error for a command that does not
-// exist, and knows no topics.
+// newHelp returns the command "haul help". Cobra's own help command reports no error for an unknown
+// command, and has no topics.
 func (p *Program) newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND|TOPIC]",
@@ -203,8 +202,8 @@ func (p *Program) newHelp() *cobra.Command {
 	}
 }
 
-// noHelp refuses words that are no command and no topic. rest are those that follow the
-// command.
+// noHelp returns the error for words that name no command or topic. rest holds the words after the
+// last known command.
 func (p *Program) noHelp(cmd *cobra.Command, words, rest []string) error {
 	last := len(words) - 1
 	above := strings.Join(words[:last], " ")
@@ -227,7 +226,7 @@ func (p *Program) noHelp(cmd *cobra.Command, words, rest []string) error {
 	return failure.Usage.Errorf("there is no command or topic %q; \"haul help\" lists all", words[0])
 }
 
-// completeHelp completes the words behind "haul help".
+// completeHelp completes the words after "haul help".
 func (p *Program) completeHelp(help *cobra.Command, words []string, _ string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
 	cmd, rest, err := help.Root().Find(words)
 	if err != nil || len(rest) > 0 {

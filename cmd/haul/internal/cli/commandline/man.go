@@ -30,7 +30,7 @@ const manExamples = `  haul man /usr/local/share/man
 func (p *Program) newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
-		Hidden:  true, // for packages and for "make man"
+		Hidden:  true, // for packagers and "make man"
 		Short:   "Write the manual pages",
 		Long:    manHelp,
 		Example: manExamples,
@@ -53,12 +53,12 @@ func (p *Program) newMan() *cobra.Command {
 	}
 }
 
-// manDate returns the date of pages; none for "".
+// manDate returns the date for the pages, or "" if epoch is "".
 func manDate(epoch string) (string, error) {
 	if epoch == "" {
 		return "", nil
 	}
-	seconds, err := strconv.ParseInt(epoch, 10, 40) // to the year 19,000
+	seconds, err := strconv.ParseInt(epoch, 10, 40) // up to the year 19,000
 	if err != nil || seconds < 0 {
 		return "", failure.Usage.Errorf("SOURCE_DATE_EPOCH %q: it is seconds since 1970", epoch)
 	}
@@ -71,14 +71,14 @@ const (
 	manTopics   = 7
 )
 
-// A manPage is a page with its place in the manual.
+// A manPage is a page with its name and its section of the manual.
 type manPage struct {
 	name    string
 	section int
 	*manpage.Page
 }
 
-// manual returns the pages of a command with all below it, and of the topics.
+// manual returns the pages of a command, of all commands below it, and of the topics.
 func (p *Program) manual(root *cobra.Command, date string) (pages []manPage) {
 	begin := func(words string, section int, short string) manPage {
 		name := strings.ReplaceAll(words, " ", "-")
@@ -112,7 +112,7 @@ func (p *Program) manual(root *cobra.Command, date string) (pages []manPage) {
 	return pages
 }
 
-// describe writes what the help of a command has, in the order of a manual.
+// describe writes the contents of a command's help, in the order of a manual page.
 func (p manPage) describe(of *Program, cmd *cobra.Command) {
 	p.Section("SYNOPSIS")
 	p.Command(cmd.CommandPath(), strings.TrimSpace(strings.TrimPrefix(usageLine(cmd), cmd.CommandPath())+" [FLAGS]"))
@@ -157,7 +157,7 @@ func (p manPage) describe(of *Program, cmd *cobra.Command) {
 	p.seeAlso(also...)
 }
 
-// pageOf names a page in a text.
+// pageOf returns the name of a page for a text, such as haul-get(1).
 func pageOf(words string, section int) string {
 	return fmt.Sprintf("%s(%d)", strings.ReplaceAll(words, " ", "-"), section)
 }
@@ -167,7 +167,7 @@ func (p manPage) seeAlso(pages ...string) {
 	p.Text(strings.Join(pages, ", "))
 }
 
-// flags writes flags with what they do, as the help has them.
+// flags writes flags with their descriptions, in the form of the help.
 func (p manPage) flags(set *pflag.FlagSet) {
 	set.VisitAll(func(f *pflag.Flag) {
 		one := newFlagSet()
@@ -177,7 +177,7 @@ func (p manPage) flags(set *pflag.FlagSet) {
 	})
 }
 
-// writeTo writes a page below a directory, whole or not at all.
+// writeTo writes a page below a directory, completely or not at all.
 func (p manPage) writeTo(dir string) error {
 	dir = filepath.Join(dir, fmt.Sprintf("man%d", p.section))
 	if err := os.MkdirAll(dir, 0o755); err != nil {

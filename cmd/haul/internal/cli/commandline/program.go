@@ -1,5 +1,5 @@
-// Package commandline is what haul's commands have in common: help and its topics, groups of
-// flags, complaints about mistakes, completions for shells, and manual pages.
+// Package commandline implements the common parts of haul's commands: help and its topics, groups
+// of flags, errors about usage, completions for shells, and manual pages.
 package commandline
 
 import (
@@ -8,11 +8,11 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// Setup gives a root command, which has all its commands, help, completions and manual pages.
-// Mistakes in flags become usage errors.
+// Setup adds help, completions and manual pages to a root command, which must have all its
+// commands. It turns errors about flags into usage errors.
 func (p *Program) Setup(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		// Of "haul user shwo --users f" the command is what is wrong, not its flag.
+		// In "haul user shwo --users f", the command is wrong, not its flag.
 		if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
 			return p.NoCommand(cmd, cmd.Flags().Args())
 		}

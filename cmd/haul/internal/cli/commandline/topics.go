@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// A Program is what its commands alone do not say.
+// A Program holds the parts of the command line that belong to no single command.
 type Program struct {
-	Topics  []Topic  // in the order in which they are listed
-	Groups  []string // of flags, in the order in which --help-all prints them
+	Topics  []Topic  // in the order of the list
+	Groups  []string // groups of flags, in the order in which --help-all prints them
 	Version string   // for the manual pages
 }
 
-// A Topic is a page of "haul help" that belongs to no single command, or explains one
-// group of a command's flags.
+// A Topic is a page of "haul help". It belongs to no single command, or explains one group of a
+// command's flags.
 type Topic struct {
-	Name  string // what follows "haul help"
+	Name  string // the words after "haul help"
 	Short string
 	Text  string
 
-	Of    string // the command whose flags follow the text; "" for none
-	Flags string // their group
+	Of    string // command whose flags follow the text; "" for none
+	Flags string // group of these flags
 }
 
-// findTopic returns the topic of this name.
+// findTopic returns the topic with a name.
 func (p *Program) findTopic(name string) (Topic, bool) {
 	if i := slices.IndexFunc(p.Topics, func(t Topic) bool { return t.Name == name }); i >= 0 {
 		return p.Topics[i], true
@@ -31,7 +31,8 @@ func (p *Program) findTopic(name string) (Topic, bool) {
 	return Topic{}, false
 }
 
-// topicsBelow returns the topics that have these words in front, by their last word.
+// topicsBelow returns the topics whose names consist of words and one more word. Their names are
+// cut to that last word.
 func (p *Program) topicsBelow(words string) (below []Topic) {
 	for _, t := range p.Topics {
 		i := strings.LastIndexByte(t.Name, ' ') + 1

@@ -14,8 +14,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// valueKinds say what a flag takes, by the name that package pflag has for its
-// type.
+// valueKinds describes the value of a flag, by package pflag's name of its type.
 var valueKinds = map[string]string{
 	"bool":     "it is true or false",
 	"boolfunc": "it is true or false",
@@ -26,7 +25,7 @@ var valueKinds = map[string]string{
 	"duration": "it is a time with its unit, such as 300ms, 10s or 2m",
 }
 
-// otherNames are flags of rclone, lftp, curl and rsync, with ours for the same.
+// otherNames maps flags of rclone, lftp, curl and rsync to ours with the same meaning.
 var otherNames = map[string]string{
 	"transfers": "parallel", "checkers": "parallel", "jobs": "parallel",
 	"bwlimit": "limit", "limit-rate": "limit", "rate-limit": "limit",
@@ -38,8 +37,8 @@ var otherNames = map[string]string{
 	"delete-before": "delete", "delete-after": "delete", "delete-during": "delete",
 }
 
-// unknownFlag names a flag that a command does not have, and the nearest that it
-// has.
+// unknownFlag returns the error for a flag that a command does not have. It suggests the nearest
+// flag.
 func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	name := err.GetSpecifiedName()
 	if letters := err.GetSpecifiedShortnames(); letters != "" {
@@ -56,8 +55,8 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	return fmt.Errorf("there is no flag --%s in %q%s", name, cmd.CommandPath(), hint)
 }
 
-// FlagError says what is wrong with a flag. Package pflag would quote the parser of
-// its value, which speaks to programmers.
+// FlagError returns the error for a wrong flag. Package pflag's own error would quote the parser of
+// the value, in words for programmers.
 func FlagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return unknownFlag(cmd, unknown)
@@ -69,7 +68,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	f := bad.GetFlag()
 	kind, ok := valueKinds[f.Value.Type()]
 	switch {
-	case !ok: // a type of ours, with words of its own
+	case !ok: // one of our types, which has its own message
 		return fmt.Errorf("--%s %q: %w", f.Name, bad.GetValue(), bad.Unwrap())
 	case errors.Is(err, strconv.ErrRange):
 		kind = "the number is out of range"
@@ -77,8 +76,8 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %q: %s", f.Name, bad.GetValue(), kind)
 }
 
-// NoCommand refuses a word that is no command of cmd, and names the one that other
-// programs call so (SuggestFor), or else the nearest.
+// NoCommand returns an error if args begins with a word that is not a command of cmd. It suggests
+// our command for another program's command of that name (SuggestFor), or else the nearest command.
 func (p *Program) NoCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -104,7 +103,7 @@ func (p *Program) NoCommand(cmd *cobra.Command, args []string) error {
 	return failure.Usage.Errorf("there is no command %q; %s", cmd.CommandPath()+" "+args[0], hint)
 }
 
-// Args turns cobra's complaints about arguments into usage errors.
+// Args turns cobra's errors about arguments into usage errors.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
@@ -114,9 +113,9 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// lacking says what is missing on a command line, which package cobra only counts.
+// lacking returns an error that names the missing argument. Package cobra only counts them.
 func lacking(cmd *cobra.Command, args []string, err error) error {
-	words := strings.Fields(cmd.Use)[1:] // those in capitals have to be there
+	words := strings.Fields(cmd.Use)[1:] // words in capitals are required
 	n := 0
 	for _, w := range words {
 		name := strings.TrimSuffix(w, "...")
@@ -133,8 +132,8 @@ func lacking(cmd *cobra.Command, args []string, err error) error {
 	return err
 }
 
-// flagUsages prints flags. Package pflag prints --flag VALUE[=default] where the value may be
-// left out, though it has to follow an equals sign: this is --flag[=VALUE] instead.
+// flagUsages returns the help of flags. For an optional value, which must follow an equals sign,
+// package pflag prints --flag VALUE[=default]. flagUsages prints --flag[=VALUE] instead.
 func flagUsages(set *pflag.FlagSet) string {
 	text := set.FlagUsagesWrapped(Width)
 	set.VisitAll(func(f *pflag.Flag) {
@@ -147,5 +146,5 @@ func flagUsages(set *pflag.FlagSet) string {
 	return text
 }
 
-// Width is how wide the help is at most, in characters.
+// Width is the largest width of the help, in characters.
 const Width = 92

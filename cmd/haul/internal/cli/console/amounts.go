@@ -14,7 +14,7 @@ func FormatDuration(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// PerSecond returns a rate: so many bytes, or other things, in the time d.
+// PerSecond returns a rate per second, given a number of bytes or other things in the time d.
 func PerSecond(bytes int64, d time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -22,7 +22,7 @@ func PerSecond(bytes int64, d time.Duration) int64 {
 	return int64(float64(bytes) / d.Seconds())
 }
 
-// FormatBytes writes a number of bytes in decimal units, as links are measured.
+// FormatBytes formats a number of bytes in decimal units, which are usual for networks.
 func FormatBytes(n int64) string {
 	switch {
 	case n >= 1e9:
@@ -35,7 +35,7 @@ func FormatBytes(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// FormatRate writes a rate in bytes a second, in decimal units.
+// FormatRate formats a rate in bytes per second, in decimal units.
 func FormatRate(n int64) string { return FormatBytes(n) + "/s" }
 
 // Plural returns a number of things: "1 file", "2 files".
@@ -46,8 +46,8 @@ func Plural(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// HumanSize writes a size in units of 1024, as ls -h and df -h do: rounded up,
-// with one decimal below ten.
+// HumanSize formats a size in units of 1024, as ls -h and df -h do: rounded up, with one decimal
+// below ten.
 func HumanSize(n int64) string {
 	if n < 1024 {
 		return strconv.FormatInt(max(n, 0), 10)

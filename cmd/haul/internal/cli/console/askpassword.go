@@ -10,11 +10,11 @@ import (
 	"golang.org/x/term"
 )
 
-// ErrNoTerminal is the error of [AskPassword] without one.
+// ErrNoTerminal is the error of [AskPassword] if there is no terminal.
 var ErrNoTerminal = errors.New("there is no terminal to ask for a password")
 
-// AskPassword reads a password from a terminal without showing it. If ctx ends
-// before, the terminal is as it was.
+// AskPassword reads a password from a terminal without showing it. If ctx ends first, it restores
+// the terminal.
 func AskPassword(ctx context.Context, in *os.File, out io.Writer, prompt string) ([]byte, error) {
 	fd := int(in.Fd())
 	before, err := term.GetState(fd)
@@ -39,7 +39,7 @@ func AskPassword(ctx context.Context, in *os.File, out io.Writer, prompt string)
 		}
 		return a.password, nil
 	case <-ctx.Done():
-		_ = term.Restore(fd, before) // there is nothing more to try
+		_ = term.Restore(fd, before) // there is nothing else to try
 		return nil, ctx.Err()
 	}
 }

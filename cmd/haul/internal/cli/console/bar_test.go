@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Colour adds nothing to the width of a bar.
+// Colour does not change the width of a bar.
 func TestBar(t *testing.T) {
 	for done, want := range map[int64]string{0: "[          ]", 1: "[>         ]", 5: "[====>     ]", 10: "[==========]", 11: "[==========]"} {
 		if got := Bar(done, 10, 12, false); got != want {

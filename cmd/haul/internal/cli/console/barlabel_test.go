@@ -7,7 +7,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// A label has room on a narrow terminal, and shows both ends of a long name.
+// A label fits a narrow terminal, and shows both ends of a long name.
 func TestBarLabel(t *testing.T) {
 	for _, test := range []struct {
 		name    string

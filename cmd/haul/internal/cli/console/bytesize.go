@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A ByteSize is a number of bytes that a user writes with a unit: "haul help sizes"
-// explains it. A pointer to one can be the value of a flag.
+// A ByteSize is a number of bytes that a user types with a unit, as explained in "haul help sizes".
+// A pointer to it can be the value of a flag.
 type ByteSize int64
 
-// byteUnits are the units, in lower case.
+// byteUnits maps the units in lower case to their sizes.
 var byteUnits = map[string]int64{
 	"": 1, "b": 1,
 	"k": 1 << 10, "kib": 1 << 10, "kb": 1e3,
@@ -20,10 +20,10 @@ var byteUnits = map[string]int64{
 	"t": 1 << 40, "tib": 1 << 40, "tb": 1e12,
 }
 
-// errSize says how a size is written; the caller names the flag.
+// errSize explains the syntax of sizes. The caller names the flag.
 var errSize = errors.New(`not a size: write a number of bytes, or 20M (20,971,520 bytes) or 20MB (20,000,000 bytes); see "haul help sizes"`)
 
-// Set reads a size as it is typed.
+// Set parses a size as a user types it.
 func (s *ByteSize) Set(text string) error {
 	digits := strings.TrimRight(text, "bBiIkKmMgGtT")
 	unit, ok := byteUnits[strings.ToLower(text[len(digits):])]
@@ -35,19 +35,19 @@ func (s *ByteSize) Set(text string) error {
 	return nil
 }
 
-// String returns the size as Set reads it.
+// String returns the size in the syntax of Set.
 func (s *ByteSize) String() string {
 	if *s == 0 {
-		return "0" // package pflag prints no such default
+		return "0" // package pflag does not print this default
 	}
 	return FormatSize(int64(*s))
 }
 
-// Type names the kind of value, for help texts.
+// Type returns the kind of value, for help texts.
 func (s *ByteSize) Type() string { return "SIZE" }
 
-// FormatSize writes a size exactly, as [ByteSize.Set] reads it, in the largest unit
-// that divides it.
+// FormatSize formats a size exactly, in the syntax of [ByteSize.Set], with the largest unit that
+// divides it.
 func FormatSize(n int64) string {
 	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB", "TB", "GB", "MB", "kB"} {
 		if size := byteUnits[strings.ToLower(unit)]; n != 0 && n%size == 0 {

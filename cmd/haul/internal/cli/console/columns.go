@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// Unknown stands in a column for what is not known.
+// Unknown stands in a column for an unknown value.
 const Unknown = "-"
 
-// ListTime writes a time as ls -l does: with the hour if it is within the last half
-// year, otherwise with the year.
+// ListTime formats a time as ls -l does: with the hour if it is within the last half year,
+// otherwise with the year.
 func ListTime(t, now time.Time) string {
 	const halfYear = 365 * 24 * time.Hour / 2
 	switch t = t.Local(); {

@@ -2,5 +2,5 @@
 
 package console
 
-// takesEscapes reports whether a terminal takes escape sequences. All do here.
+// takesEscapes reports whether a terminal accepts escape sequences. On these systems all do.
 func takesEscapes(uintptr) bool { return true }

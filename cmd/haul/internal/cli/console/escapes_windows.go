@@ -2,7 +2,7 @@ package console
 
 import "golang.org/x/sys/windows"
 
-// takesEscapes has a console take escape sequences, and reports whether it does.
+// takesEscapes makes a console accept escape sequences, and reports whether it does.
 func takesEscapes(fd uintptr) bool {
 	var mode uint32
 	h := windows.Handle(fd)

@@ -2,7 +2,7 @@ package console
 
 import "io/fs"
 
-// UnixBits returns a mode as chmod(1) writes it.
+// UnixBits returns a mode in the bits of chmod(1).
 func UnixBits(m fs.FileMode) uint32 {
 	bits := uint32(m.Perm())
 	for _, special := range []struct {
@@ -16,7 +16,7 @@ func UnixBits(m fs.FileMode) uint32 {
 	return bits
 }
 
-// TypeName names the type of a file in one or two words.
+// TypeName returns the type of a file in one or two words.
 func TypeName(m fs.FileMode) string {
 	switch m.Type() &^ fs.ModeCharDevice {
 	case 0:
@@ -38,7 +38,7 @@ func TypeName(m fs.FileMode) string {
 	return "unknown"
 }
 
-// ModeString writes type and permissions as ls -l does.
+// ModeString formats type and permissions as ls -l does.
 func ModeString(m fs.FileMode) string {
 	letter := map[string]byte{"file": '-', "dir": 'd', "symlink": 'l', "fifo": 'p', "socket": 's', "char device": 'c', "block device": 'b'}
 	b := []byte("?rwxrwxrwx")

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// NewLogger returns a log of lines for people, or of JSON for programs. It leaves out what
-// is below level.
+// NewLogger returns a logger that writes lines for people, or JSON for programs. It drops records
+// below level.
 func NewLogger(out io.Writer, json bool, level slog.Level) *slog.Logger {
 	out = NewPlainWriter(out)
 	if json {
@@ -16,8 +16,8 @@ func NewLogger(out io.Writer, json bool, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: forPeople}))
 }
 
-// forPrograms writes durations in seconds. Text that is not UTF-8, as JSON has it, is
-// escaped, under a key that says so: "file_escaped" for "file".
+// forPrograms writes durations in seconds. JSON text must be UTF-8, so it escapes other text, under
+// a key that says so: "file_escaped" for "file".
 func forPrograms(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindDuration:

@@ -2,10 +2,10 @@ package console
 
 import "strings"
 
-// nearestWithin is by how many letters a word may differ from what is suggested for it.
+// nearestWithin is the largest distance of a word from the names suggested for it.
 const nearestWithin = 2
 
-// Nearest returns those of some names that a word was probably meant to be.
+// Nearest returns the names that the user probably meant by a word.
 func Nearest(word string, names []string) (near []string) {
 	word = strings.ToLower(word)
 	for within := 1; len(near) == 0 && within <= nearestWithin; within++ {
@@ -18,11 +18,11 @@ func Nearest(word string, names []string) (near []string) {
 	return near
 }
 
-// distance returns how many letters have to be changed, added or taken out to make one
-// word of another (Levenshtein).
+// distance returns the Levenshtein distance: how many letters must be changed, added or removed to
+// turn one word into the other.
 func distance(a, b string) int {
 	from, to := []rune(a), []rune(b)
-	row := make([]int, len(to)+1) // the distances of what was read of a from each beginning of b
+	row := make([]int, len(to)+1) // distances of the part of a read so far from each prefix of b
 	for j := range row {
 		row[j] = j
 	}

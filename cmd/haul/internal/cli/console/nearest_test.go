@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A word suggests the names that differ by a letter or two, or that it begins; of those
-// only the nearest.
+// A word suggests names that differ by one or two letters, or that begin with it, but only the
+// nearest of them.
 func TestNearest(t *testing.T) {
 	names := []string{"listen", "listing", "single_port", "mtu"}
 	for word, want := range map[string]string{

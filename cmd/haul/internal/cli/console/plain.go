@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// A PlainWriter escapes text so that it cannot control a terminal, whatever names
-// strangers put into it. Each character that is not printable, line ends excepted,
-// becomes \u and its number, which in JSON stands for the same character. Package
-// slog itself escapes what is in ASCII.
+// A PlainWriter escapes text so that it cannot control a terminal, even if it contains names chosen
+// by strangers. Each character that is not printable, except line breaks, becomes \u and its
+// number, which in JSON stands for the same character. Package slog itself escapes such characters
+// in ASCII.
 type PlainWriter struct {
 	out io.Writer
 	buf []byte
 }
 
-// NewPlainWriter returns a writer that escapes what it passes on to out.
+// NewPlainWriter returns a writer that escapes text and writes it to out.
 func NewPlainWriter(out io.Writer) *PlainWriter { return &PlainWriter{out: out} }
 
-// Write takes whole lines. Only one goroutine may call it at a time, as the handlers
-// of slog do.
+// Write accepts whole lines. Only one goroutine may call it at a time; the handlers of slog ensure
+// that.
 func (w *PlainWriter) Write(p []byte) (int, error) {
 	if !slices.ContainsFunc(p, func(c byte) bool { return c >= 0x7f || c < ' ' && c != '\n' }) {
 		return w.out.Write(p)
@@ -33,7 +33,7 @@ func (w *PlainWriter) Write(p []byte) (int, error) {
 		switch {
 		case r == '\n' || r != utf8.RuneError && unicode.IsPrint(r):
 			w.buf = append(w.buf, rest[:n]...)
-		case r > 0xffff: // a pair of surrogates, as JSON has it
+		case r > 0xffff: // a surrogate pair, as in JSON
 			r -= 0x10000
 			w.buf = fmt.Appendf(w.buf, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
 		default:
@@ -47,7 +47,7 @@ func (w *PlainWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteJSON writes a value on a line of its own, in characters that do nothing to a
+// WriteJSON writes a value on a line of its own, and escapes characters that could control a
 // terminal.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(NewPlainWriter(w))

@@ -24,7 +24,7 @@ func TestPlainWriter(t *testing.T) {
 			t.Errorf("%q became %q, want %q (%d, %v)", in, out.String(), want, n, err)
 		}
 	}
-	// In JSON the same characters come out again.
+	// A JSON decoder returns the same characters.
 	var out bytes.Buffer
 	const name = "a\u009b\u202e\U000e0041b"
 	text, err := json.Marshal(name)

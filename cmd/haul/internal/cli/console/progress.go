@@ -8,14 +8,14 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// LineEvery is how often a transfer is reported where there is no terminal.
+// LineEvery is how often haul reports a transfer without a terminal.
 const LineEvery = 5 * time.Second
 
-// minLabel and maxLabel bound the part of a name that a bar shows, in columns.
+// minLabel and maxLabel bound the label of a bar, in columns.
 const minLabel, maxLabel = 8, 30
 
-// BarLabel shortens a name to so many columns, for a bar; minLabel is the least. A long
-// name loses its middle, because files of a directory often begin alike.
+// BarLabel shortens a name to columns columns, bounded by minLabel and maxLabel. A long name loses
+// its middle, because files of one directory often begin alike.
 func BarLabel(name string, columns int) string {
 	label := Visible(path.Base(name))
 	columns = min(max(columns, minLabel), maxLabel)
@@ -23,18 +23,18 @@ func BarLabel(name string, columns int) string {
 		return label
 	}
 	half := columns / 2
-	return runewidth.Truncate(label, columns-half, "…") + strings.TrimLeft(runewidth.TruncateLeft(label, runewidth.StringWidth(label)-half, ""), " ") // half a wide character is a space
+	return runewidth.Truncate(label, columns-half, "…") + strings.TrimLeft(runewidth.TruncateLeft(label, runewidth.StringWidth(label)-half, ""), " ") // half of a wide character becomes a space
 }
 
 const (
 	// RedrawEvery is the time between two drawings of bars.
 	RedrawEvery = 100 * time.Millisecond
 
-	// rateOver is the time over which the rate is taken.
+	// rateOver is the time over which the rate is measured.
 	rateOver = 5 * time.Second
 )
 
-// Bar draws how much of a whole is done, in so many columns.
+// Bar draws a bar with a width of columns that shows done as a part of whole.
 func Bar(done, whole int64, columns int, color bool) string {
 	inside := columns - 2
 	n := 0
@@ -51,15 +51,15 @@ func Bar(done, whole int64, columns int, color bool) string {
 	return "[" + fill + strings.Repeat(" ", inside-n) + "]"
 }
 
-// Clip cuts a line to so many columns.
+// Clip cuts a line to a width of columns.
 func Clip(line string, columns int) string {
 	return runewidth.Truncate(line, max(columns, 0), "")
 }
 
-// Pad fills a line up to so many columns.
+// Pad fills a line with spaces to a width of columns.
 func Pad(line string, columns int) string { return runewidth.FillRight(line, columns) }
 
-// Columns returns how many columns a line takes on a terminal.
+// Columns returns the width of a line on a terminal.
 func Columns(line string) int { return runewidth.StringWidth(line) }
 
 // A RateMeter measures the rate of the last few seconds.
@@ -68,10 +68,10 @@ type RateMeter struct {
 	bytes []int64
 }
 
-// Add records how many bytes have moved by now.
+// Add records the total number of bytes transferred by now.
 func (r *RateMeter) Add(now time.Time, bytes int64) {
 	if n := len(r.times); n > 0 && now.Sub(r.times[n-1]) < RedrawEvery {
-		return // so that there are at most rateOver / redraw entries
+		return // keeps at most rateOver / RedrawEvery entries
 	}
 	r.times, r.bytes = append(r.times, now), append(r.bytes, bytes)
 	for len(r.times) > 2 && now.Sub(r.times[1]) >= rateOver {
@@ -79,7 +79,7 @@ func (r *RateMeter) Add(now time.Time, bytes int64) {
 	}
 }
 
-// PerSecond returns the rate in bytes a second.
+// PerSecond returns the rate in bytes per second.
 func (r *RateMeter) PerSecond() int64 {
 	n := len(r.times)
 	if n < 2 {

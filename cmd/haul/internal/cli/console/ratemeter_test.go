@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The rate is that of the last seconds, and what it remembers is bounded.
+// The rate covers the last seconds, and the meter keeps a bounded number of entries.
 func TestRateMeter(t *testing.T) {
 	var r RateMeter
 	now := time.Unix(1e9, 0)
@@ -23,7 +23,7 @@ func TestRateMeter(t *testing.T) {
 	if n := len(r.times); n > int(rateOver/RedrawEvery)+2 {
 		t.Errorf("%d times are remembered", n)
 	}
-	for range 2 * rateOver / RedrawEvery { // and nothing more
+	for range 2 * rateOver / RedrawEvery { // no more bytes arrive
 		now = now.Add(RedrawEvery)
 		r.Add(now, bytes)
 	}

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/term"
 )
 
-// A screenMode is what a [Screen] may do.
+// A screenMode says how a [Screen] may redraw lines.
 type screenMode int
 
 const (
-	plain   screenMode = iota // no terminal, or one that cannot move its cursor: nothing that changes
-	oneLine                   // one line, that a carriage return begins anew: no escape sequences
-	full                      // several lines, and colour
+	plain   screenMode = iota // no terminal, or one that cannot move its cursor: nothing is redrawn
+	oneLine                   // one line, redrawn after a carriage return: no escape sequences
+	full                      // several lines, with colour
 )
 
-// A descriptor is a file, or what writes to one.
+// A descriptor is a file, or a writer to one.
 type descriptor interface{ Fd() uintptr }
 
-// modeOf returns what may be done on out. NO_COLOR forbids every escape sequence, and
-// TERM=dumb what moves the cursor as well.
+// modeOf returns the mode for out. NO_COLOR forbids all escape sequences, and TERM=dumb also
+// forbids moving the cursor.
 func modeOf(out io.Writer, getenv func(string) string) screenMode {
 	f, ok := out.(descriptor)
 	switch {
@@ -36,18 +36,18 @@ func modeOf(out io.Writer, getenv func(string) string) screenMode {
 	return full
 }
 
-// A Screen shows lines that change below others that stay, at the bottom of a terminal.
+// A Screen shows lines at the bottom of a terminal that it redraws, below lines that stay.
 type Screen struct {
 	mode screenMode
 	size func() (columns, rows int)
 
 	mu     sync.Mutex
-	out    io.Writer // mu
-	shown  []string  // mu: what is there now
-	asking int       // mu: questions that are open
+	out    io.Writer // guarded by mu
+	shown  []string  // guarded by mu: the lines shown now
+	asking int       // guarded by mu: open questions
 }
 
-// NewScreen returns a screen on out. Nothing changes on it unless live is set.
+// NewScreen returns a screen on out. It redraws lines only if live is set.
 func NewScreen(out io.Writer, live bool) *Screen {
 	s := &Screen{out: out}
 	if live {
@@ -56,27 +56,27 @@ func NewScreen(out io.Writer, live bool) *Screen {
 	if s.mode != plain {
 		fd := int(out.(descriptor).Fd())
 		s.size = func() (columns, rows int) {
-			columns, rows, _ = term.GetSize(fd) // 0 if that is not known
+			columns, rows, _ = term.GetSize(fd) // 0 if unknown
 			return cmp.Or(columns, 80), cmp.Or(rows, 24)
 		}
 	}
 	return s
 }
 
-// Live reports whether lines can change.
+// Live reports whether lines can be redrawn.
 func (s *Screen) Live() bool { return s.mode != plain }
 
-// ManyLines reports whether several lines can change.
+// ManyLines reports whether several lines can be redrawn.
 func (s *Screen) ManyLines() bool { return s.mode == full }
 
-// A Canvas is what lines have to fit in.
+// A Canvas is the space that lines must fit in.
 type Canvas struct {
 	Columns, Rows int
 	Color         bool
 }
 
-// Draw replaces the lines that change. lines makes them; those that do not fit break the
-// display. While somebody is asked for something nothing is drawn.
+// Draw replaces the redrawn lines by the result of lines, which must fit the canvas. It draws
+// nothing while a question is open.
 func (s *Screen) Draw(lines func(Canvas) []string) {
 	if !s.Live() {
 		return
@@ -87,14 +87,14 @@ func (s *Screen) Draw(lines func(Canvas) []string) {
 		return
 	}
 	columns, rows := s.size()
-	c := Canvas{Columns: max(columns-1, 1), Rows: max(rows-1, 1), Color: s.mode == full} // in the last column some terminals begin a new line
+	c := Canvas{Columns: max(columns-1, 1), Rows: max(rows-1, 1), Color: s.mode == full} // some terminals wrap a line that ends in the last column
 	if s.mode == oneLine {
 		c.Rows = 1
 	}
 	s.replace(lines(c), columns)
 }
 
-// Printf prints lines that stay, above those that change.
+// Printf prints lines that stay, above the redrawn lines.
 func (s *Screen) Printf(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,14 +106,14 @@ func (s *Screen) Printf(format string, args ...any) {
 	}
 }
 
-// Clear takes away the lines that change.
+// Clear clears the redrawn lines.
 func (s *Screen) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clear()
 }
 
-// Pause takes away the lines that change until resume is called, for a question.
+// Pause clears the redrawn lines for a question, until resume is called.
 func (s *Screen) Pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,8 +126,8 @@ func (s *Screen) Pause() (resume func()) {
 	})
 }
 
-// clear takes away what is shown, and returns how wide the terminal is. The caller holds
-// mu.
+// clear clears the redrawn lines, and returns the width of the terminal, or 0 if there were no
+// lines. The caller holds mu.
 func (s *Screen) clear() (columns int) {
 	if len(s.shown) == 0 {
 		return 0
@@ -137,18 +137,18 @@ func (s *Screen) clear() (columns int) {
 	return columns
 }
 
-// replace writes lines over those that are shown. The caller holds mu.
+// replace overwrites the shown lines. The caller holds mu.
 func (s *Screen) replace(lines []string, columns int) {
 	frame := nextFrame
 	if s.mode == oneLine {
 		frame = nextLine
 	}
-	_, _ = io.WriteString(s.out, frame(s.shown, lines, columns)) // who reads it is gone, or sees the next one
+	_, _ = io.WriteString(s.out, frame(s.shown, lines, columns)) // after an error the reader is gone, or the next frame follows
 	s.shown = lines
 }
 
-// nextFrame returns what replaces lines by others. The cursor is at the begin of the line
-// below them. Where the terminal has become narrower, it has wrapped the old ones.
+// nextFrame returns the text that replaces lines by others. The cursor is at the beginning of the
+// line below them. If the terminal has become narrower, it has wrapped the old lines.
 func nextFrame(old, lines []string, columns int) string {
 	var b strings.Builder
 	up := 0
@@ -167,8 +167,8 @@ func nextFrame(old, lines []string, columns int) string {
 	return b.String()
 }
 
-// nextLine does so for one line at most, without escape sequences. The cursor is at its
-// end.
+// nextLine is like nextFrame for at most one line, without escape sequences. The cursor is at the
+// end of the line.
 func nextLine(old, lines []string, columns int) string {
 	width, text := 0, strings.Join(lines, "")
 	if len(old) > 0 {
@@ -181,13 +181,13 @@ func nextLine(old, lines []string, columns int) string {
 	return line
 }
 
-// green begins the part of a line that is done, and plainText ends it.
+// green begins the completed part of a bar, and plainText ends it.
 const green, plainText = "\x1b[32m", "\x1b[m"
 
 // Green returns a text in green.
 func Green(text string) string { return green + text + plainText }
 
-// withoutColor returns a line without what [Green] adds.
+// withoutColor removes the escape sequences of [Green] from a line.
 func withoutColor(line string) string {
 	return strings.NewReplacer(green, "", plainText, "").Replace(line)
 }

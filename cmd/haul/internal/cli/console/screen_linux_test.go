@@ -6,7 +6,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
-// TERM=dumb forbids whatever moves the cursor, and NO_COLOR escape sequences.
+// TERM=dumb forbids everything that moves the cursor, and NO_COLOR all escape sequences.
 func TestScreenModes(t *testing.T) {
 	_, terminal := servetest.OpenTerminal(t)
 	for _, c := range []struct {

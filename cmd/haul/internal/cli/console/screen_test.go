@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Without a terminal nothing changes, whatever the environment says, and what is printed
-// comes as it is.
+// Without a terminal nothing is redrawn, whatever the environment says, and output is unchanged.
 func TestScreenWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
 	s := NewScreen(&out, true)
@@ -23,8 +22,8 @@ func TestScreenWithoutTerminal(t *testing.T) {
 	}
 }
 
-// Frames replace each other, also of other heights, and where the terminal has wrapped what
-// was wider than it is now.
+// Frames replace each other, even if they differ in height, and even if the terminal has become
+// narrower and has wrapped lines.
 func TestFrames(t *testing.T) {
 	for _, c := range []struct {
 		old, lines []string
@@ -43,7 +42,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// A line replaces another one without an escape sequence.
+// One line replaces another without an escape sequence.
 func TestLinesWithoutEscapes(t *testing.T) {
 	for _, c := range []struct {
 		old, lines []string

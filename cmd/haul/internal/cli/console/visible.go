@@ -1,6 +1,5 @@
-// Package console puts text together for people to read on a terminal: names that
-// strangers chose, made safe to print; sizes, rates and times; columns. It knows
-// nothing of protocols.
+// Package console formats text for people to read on a terminal: names chosen by strangers, made
+// safe to print; sizes, rates and times; columns. It does not depend on protocols.
 package console
 
 import (
@@ -15,10 +14,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Visible escapes a name, or other text from a stranger, so that it can neither
-// control a terminal nor pass for another name. A character that is not printable
-// becomes \n, \t, \x and the byte, or \u and its number. In such a text a backslash
-// is doubled, so that the result is unambiguous.
+// Visible escapes a name or other text from a stranger, so that it can neither control a terminal
+// nor look like another name. A character that is not printable becomes \n, \t, \x and the byte, or
+// \u and its number. In an escaped text backslashes are doubled, so that the result is unambiguous.
 func Visible(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
 		return s
@@ -51,11 +49,11 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// hidden reports whether a character is not printed as itself: control characters,
-// and those that change the direction of writing.
+// hidden reports whether a character must be escaped: control characters, and those that change the
+// direction of text.
 func hidden(r rune) bool { return !unicode.IsPrint(r) }
 
-// VisibleLines escapes a message as [Visible] does, and keeps its line ends.
+// VisibleLines escapes a message as [Visible] does, but keeps line breaks.
 func VisibleLines(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return hidden(r) && r != '\n' }) < 0 && utf8.ValidString(s) {
 		return s
@@ -73,8 +71,8 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// NameFormat returns how names are written to w: escaped by [Visible] if w is a
-// terminal, and unchanged if a program reads them.
+// NameFormat returns the function that formats names for w. It escapes them with [Visible] if w is
+// a terminal, and leaves them unchanged if a program reads them.
 func NameFormat(w io.Writer) func(string) string {
 	if IsTerminal(w) {
 		return Visible
@@ -82,8 +80,8 @@ func NameFormat(w io.Writer) func(string) string {
 	return func(name string) string { return name }
 }
 
-// WithoutPath returns the cause of an [fs.PathError], for messages that name the
-// operation and the path themselves. Other errors are returned unchanged.
+// WithoutPath returns the cause of an [fs.PathError], for messages that already name the operation
+// and the path. It returns other errors unchanged.
 func WithoutPath(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err

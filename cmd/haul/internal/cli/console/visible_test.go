@@ -14,7 +14,7 @@ func TestVisible(t *testing.T) {
 		"\u009b":     `\u009b`,
 		"\u202e":     `\u202e`,
 		"\xff":       `\xff`,
-		"\u00a0":     `\u00a0`, // a space that is none
+		"\u00a0":     `\u00a0`, // a no-break space
 		"😀":          "😀",
 		"\U000e0041": `\U000e0041`,
 		"\ufffd":     "\ufffd",

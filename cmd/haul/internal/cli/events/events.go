@@ -1,5 +1,5 @@
-// Package events writes what a command does as lines of JSON: one object for each event, as
-// docs/json.md describes them. A nil [Log] writes nothing.
+// Package events writes the steps of a command as lines of JSON, one object for each event.
+// docs/json.md describes the events. A nil [Log] writes nothing.
 package events
 
 import (
@@ -16,55 +16,56 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// Version is that of the format: it grows when an event or a field changes its meaning or
-// is no longer there, and stays when one is added.
+// Version is the version of the format. It is incremented when an event or a field changes its
+// meaning or is removed, but not when one is added.
 const Version = 1
 
 const (
-	// maxQueue is how many lines wait for the reader. Then what causes events waits.
+	// maxQueue bounds the lines that wait for the reader. When the queue is full, the code that
+	// emits events waits.
 	maxQueue = 256
 
-	// maxBatch is how many bytes of waiting lines one write has, besides the last line.
+	// maxBatch bounds the bytes of one write, not counting its last line.
 	maxBatch = 64 << 10
 
 	// grace is how long an interrupted command waits for its reader.
 	grace = time.Second
 
-	// Every is the least time between two events of kind progress.
+	// Every is the shortest time between two progress events.
 	Every = 500 * time.Millisecond
 )
 
-// A Config says what a log is of.
+// A Config describes the command that a log is for.
 type Config struct {
 	Out     io.Writer
 	Command string
 	Sources []string
 	To      string // "" if the command has no target
 	DryRun  bool
-	Quiet   bool // only start, failed, error and end
+	Quiet   bool // write only start, failed, error and end events
 
-	// Classify returns the exit code of an error, and the word for it.
+	// Classify returns the exit code of an error, and a word for it.
 	Classify func(error) (code int, cause string)
 }
 
-// A Log writes events. A goroutine of its own writes the lines, so that a slow reader holds
-// up what waits for room in the queue, and no transfer that is under way.
+// A Log writes events. A goroutine writes the lines, so that a slow reader delays only callers that
+// find the queue full, and no running transfer.
 type Log struct {
 	Config
 	ctx   context.Context
 	began time.Time
-	lines chan []byte   // nil ends the writer
-	done  chan struct{} // closed when the writer has ended
-	late  chan struct{} // closed some time after ctx has ended
+	lines chan []byte   // nil ends the goroutine
+	done  chan struct{} // closed when the goroutine has ended
+	late  chan struct{} // closed when grace has passed after the end of ctx
 	lost  atomic.Int64
-	stop  func() bool // from waiting for the end of ctx
-	err   error       // of the writer; for when done is closed
+	stop  func() bool // stops waiting for the end of ctx
+	err   error       // error of the goroutine; valid once done is closed
 
 	mu   sync.Mutex
-	sums counts // mu
+	sums counts // guarded by mu
 }
 
-// Begin returns a log that has the first event. ctx is that of the command.
+// Begin starts a log, and writes the first event. ctx is the context of the command.
 func Begin(ctx context.Context, cfg Config) *Log {
 	l := &Log{Config: cfg, ctx: ctx, began: time.Now(), lines: make(chan []byte, maxQueue), done: make(chan struct{}), late: make(chan struct{})}
 	l.stop = context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(l.late) }) })
@@ -82,7 +83,7 @@ func Begin(ctx context.Context, cfg Config) *Log {
 	return l
 }
 
-// Emit writes an event. It waits while many others have not been read.
+// Emit writes an event. It waits while the queue is full.
 func (l *Log) Emit(e Event) {
 	if l == nil {
 		return
@@ -96,7 +97,7 @@ func (l *Log) Emit(e Event) {
 	l.queue(encode(e))
 }
 
-// isEssential reports whether an event is written although the log is a quiet one.
+// isEssential reports whether even a quiet log writes an event.
 func isEssential(e Event) bool {
 	switch e.(type) {
 	case *start, *failed, *commandFailed, *end:
@@ -105,8 +106,8 @@ func isEssential(e Event) bool {
 	return false
 }
 
-// Offer writes an event, unless others have not been read: the next one of its kind says
-// more.
+// Offer writes an event if no other events are waiting. Otherwise it drops the event, since the
+// next one of its kind is more recent.
 func (l *Log) Offer(e Event) {
 	if l == nil || l.Quiet || len(l.lines) > 0 {
 		return
@@ -120,8 +121,8 @@ func (l *Log) Offer(e Event) {
 // Note writes a message for people.
 func (l *Log) Note(text string) { l.Emit(&note{Message: console.Visible(text)}) }
 
-// Failed writes that an entry failed, and why. It returns the error, of which End then
-// knows that it was written.
+// Failed writes that an entry failed, and why. It returns the error marked as reported, so that End
+// does not write it again.
 func (l *Log) Failed(e Entry, err error) error {
 	if l == nil || err == nil {
 		return err
@@ -136,7 +137,7 @@ func (l *Log) fault(err error) fault {
 	return fault{console.Visible(err.Error()), cause, code}
 }
 
-// Reported marks an error as one that an event of an entry is about.
+// Reported marks an error as already reported by an event about an entry.
 func Reported(err error) error {
 	several := failure.Joined(err)
 	if len(several) == 0 {
@@ -153,8 +154,8 @@ type reportedError struct{ error }
 
 func (r *reportedError) Unwrap() error { return r.error }
 
-// End writes what else there is to say of the error that a command ends with, and the last
-// event. It returns the error, with that of writing if there was one.
+// End writes the errors of the command that have not been reported, and the last event. It returns
+// err, joined with a write error if there was one.
 func (l *Log) End(err error) error {
 	if l == nil {
 		return err
@@ -181,8 +182,8 @@ func (l *Log) End(err error) error {
 	return err
 }
 
-// written waits until all lines are written, and reports whether they are. After an
-// interruption it does not wait for ever.
+// written waits until all lines are written, and reports whether they are. After an interruption
+// the wait is bounded.
 func (l *Log) written() bool {
 	select {
 	case <-l.done:
@@ -197,7 +198,7 @@ func (l *Log) written() bool {
 	}
 }
 
-// explain writes the errors that no other event is about, and decides on the result.
+// explain writes the errors that no other event has reported, and sets the result.
 func (l *Log) explain(err error, e *end) {
 	if several := failure.Joined(err); len(several) > 0 {
 		for _, err := range several {
@@ -227,12 +228,12 @@ func Seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e3) / 1e3
 func encode(e Event) []byte {
 	e.stamp(e.name(), time.Now())
 	var b bytes.Buffer
-	_ = console.WriteJSON(&b, e) // a buffer takes all, and the types are known
+	_ = console.WriteJSON(&b, e) // a buffer accepts everything, and all types can be encoded
 	return b.Bytes()
 }
 
-// queue has a line written. It waits until there is room, or the command has been
-// interrupted for some time.
+// queue queues a line. If there is no room, it waits until there is, or until grace has passed
+// after an interruption.
 func (l *Log) queue(line []byte) {
 	select {
 	case l.lines <- line:
@@ -247,8 +248,8 @@ func (l *Log) queue(line []byte) {
 	}
 }
 
-// write writes the lines, as many as are there at a time. When one cannot be written, the
-// others are not: the command ends as it would have.
+// write writes the queued lines, as many as are waiting at a time. After a write error it discards
+// the rest, and the command continues.
 func (l *Log) write() {
 	defer close(l.done)
 	var batch []byte

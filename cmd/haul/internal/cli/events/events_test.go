@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// A stuckReader takes nothing before it is released.
+// A stuckReader accepts nothing before it is released.
 type stuckReader struct {
 	bytes.Buffer
 	release chan struct{}
@@ -27,12 +27,12 @@ func (s *stuckReader) Write(p []byte) (int, error) {
 	return s.Buffer.Write(p)
 }
 
-// config returns that of a command whose errors all have the exit code 7.
+// config returns the configuration of a command whose errors all have the exit code 7.
 func config(out io.Writer) Config {
 	return Config{Out: out, Command: "get", Sources: []string{"a"}, To: ".", Classify: func(error) (int, string) { return 7, "odd" }}
 }
 
-// kinds returns the kinds of the events in a text, one a line, and its last event.
+// kinds returns the kinds of the events in a text, one per line, and the last event.
 func kinds(t *testing.T, text string) (list []string, last map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -45,13 +45,14 @@ func kinds(t *testing.T, text string) (list []string, last map[string]any) {
 	return list, last
 }
 
-// A slow reader gets every result, in order, and whole lines a write; a progress that it has no time
-// for is left out. A bounded number of lines waits for it, and then those that emit results do.
+// A slow reader receives every result, in order, in writes of whole lines. Progress events that it
+// has no time for are dropped. A bounded number of lines waits for it; after that, goroutines that
+// emit results wait.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &stuckReader{release: make(chan struct{})}
 		l := Begin(t.Context(), config(out))
-		synctest.Wait() // the start is being written
+		synctest.Wait() // the start event is being written
 		l.Emit(&Removed{Entry: NewEntry("first", "", 0)})
 		l.Offer(&Progress{Current: []Current{}})
 		const results = 3 * maxQueue
@@ -81,13 +82,13 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// An interrupted command does not wait for ever for its reader.
+// An interrupted command waits for its reader only for a bounded time.
 func TestInterruptedWithoutReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &stuckReader{release: make(chan struct{})}
 		l := Begin(ctx, config(out))
-		synctest.Wait() // the start is being written, and the writer takes no other lines
+		synctest.Wait() // the start event is being written, and the goroutine takes no other lines
 		ended := make(chan error)
 		go func() {
 			for range 3 * maxQueue {
@@ -104,12 +105,12 @@ func TestInterruptedWithoutReader(t *testing.T) {
 			t.Errorf("%d events are counted as lost", lost)
 		}
 		close(out.release)
-		<-l.lines // so that the writer, which got no end, has one
+		<-l.lines // let the writing goroutine end, which got no end
 		l.lines <- nil
 	})
 }
 
-// A command that takes long to end after its interruption writes its end nevertheless.
+// A command that ends long after its interruption still writes its end event.
 func TestLateEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -124,8 +125,8 @@ func TestLateEnd(t *testing.T) {
 	})
 }
 
-// The end says how the command has ended. An error that an event of an entry is about has
-// no other one, and advice is a note.
+// The end event reports how the command ended. An error that an event about an entry has reported
+// is not written again, and advice is a note.
 func TestResults(t *testing.T) {
 	entry := NewEntry("a", "", 0)
 	for _, c := range []struct {
@@ -162,7 +163,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// The lines are harmless to a terminal, and nothing of a name is lost.
+// The lines cannot control a terminal, and preserve every byte of a name.
 func TestHostileNames(t *testing.T) {
 	var out bytes.Buffer
 	c := config(&out)
@@ -195,7 +196,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// A log that is nil takes everything.
+// A nil log accepts every call.
 func TestNilLog(t *testing.T) {
 	var l *Log
 	l.Emit(&Found{})

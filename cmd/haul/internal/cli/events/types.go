@@ -8,14 +8,13 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// An Event is a pointer to one of the types of this package that have the fields of an
-// event. docs/json.md describes them.
+// An Event is a pointer to one of this package's event types. docs/json.md describes their fields.
 type Event interface {
 	name() string
 	stamp(event string, now time.Time)
 }
 
-// head are the fields that all events have.
+// head holds the fields of all events.
 type head struct {
 	Event string    `json:"event"`
 	Time  time.Time `json:"time"`
@@ -39,7 +38,7 @@ type start struct {
 
 func (*start) name() string { return "start" }
 
-// Found says that everything is listed that is to be copied.
+// Found says that everything to be copied has been listed.
 type Found struct {
 	head
 	Files int64 `json:"files"`
@@ -48,23 +47,23 @@ type Found struct {
 
 func (*Found) name() string { return "found" }
 
-// Progress says how far a copy is.
+// Progress reports the progress of a copy.
 type Progress struct {
 	head
-	Files      int64     `json:"files"` // that are done
-	Bytes      int64     `json:"bytes"` // that are there
+	Files      int64     `json:"files"` // completed
+	Bytes      int64     `json:"bytes"` // copied or already present
 	TotalFiles int64     `json:"total_files"`
 	TotalBytes int64     `json:"total_bytes"`
-	Final      bool      `json:"final"` // the totals are those of Found
+	Final      bool      `json:"final"` // the totals are final
 	Rate       int64     `json:"rate"`
 	Remaining  *float64  `json:"remaining,omitempty"` // seconds
-	Active     int       `json:"active"`              // files under way
+	Active     int       `json:"active"`              // number of active files
 	Current    []Current `json:"current"`             // some of them
 }
 
 func (*Progress) name() string { return "progress" }
 
-// Current is a file that is under way.
+// Current is a file that is being copied.
 type Current struct {
 	Path      string `json:"path"`
 	PathBytes []byte `json:"path_bytes,omitempty"`
@@ -72,12 +71,12 @@ type Current struct {
 	Size      *int64 `json:"size,omitempty"`
 }
 
-// NewCurrent returns how far a file is. A size of 0 or less is not known.
+// NewCurrent returns the progress of a file. A size of 0 or less means unknown.
 func NewCurrent(path string, bytes, size int64) Current {
 	return Current{Path: path, PathBytes: exactBytes(path), Bytes: bytes, Size: knownSize(size)}
 }
 
-// An Entry is what all events of one file, directory or symbolic link have.
+// An Entry holds the common fields of all events about one file, directory or symbolic link.
 type Entry struct {
 	Path      string `json:"path"`
 	PathBytes []byte `json:"path_bytes,omitempty"`
@@ -87,13 +86,12 @@ type Entry struct {
 	Size      *int64 `json:"size,omitempty"`
 }
 
-// NewEntry describes what is at path, and copied to a name; that is "" where nothing is
-// copied.
+// NewEntry describes the file at path that is copied to a name. to is "" if nothing is copied.
 func NewEntry(path, to string, t fs.FileMode) Entry {
 	return Entry{Path: path, PathBytes: exactBytes(path), To: to, ToBytes: exactBytes(to), Type: console.TypeName(t)}
 }
 
-// Sized adds the size of a file. One below 0 is not known.
+// Sized adds the size of a file, unless it is negative, which means unknown.
 func (e Entry) Sized(size int64) Entry {
 	if size >= 0 {
 		e.Size = &size
@@ -101,7 +99,7 @@ func (e Entry) Sized(size int64) Entry {
 	return e
 }
 
-// exactBytes returns the bytes of a name that a JSON string cannot have.
+// exactBytes returns the bytes of a name that a JSON string cannot represent, or nil.
 func exactBytes(name string) []byte {
 	if utf8.ValidString(name) {
 		return nil
@@ -109,7 +107,7 @@ func exactBytes(name string) []byte {
 	return []byte(name)
 }
 
-// knownSize returns a size, or nil if it is not known.
+// knownSize returns a pointer to a size, or nil if it is unknown.
 func knownSize(size int64) *int64 {
 	if size <= 0 {
 		return nil
@@ -125,22 +123,22 @@ type File struct {
 
 func (*File) name() string { return "file" }
 
-// Copied says that a file is complete and has its name, or that a symbolic link is made.
+// Copied says that a file is complete and has its name, or that a symbolic link has been made.
 type Copied struct {
 	head
 	Entry
-	Bytes    int64   `json:"bytes"` // that were moved
+	Bytes    int64   `json:"bytes"` // bytes transferred
 	Resumed  int64   `json:"resumed,omitempty"`
 	Verified bool    `json:"verified,omitempty"`
 	Seconds  float64 `json:"seconds"`
-	Packets  int64   `json:"packets,omitempty"` // of TFTP
+	Packets  int64   `json:"packets,omitempty"` // TFTP only
 	Resent   int64   `json:"resent,omitempty"`
 	DryRun   bool    `json:"dry_run,omitempty"`
 }
 
 func (*Copied) name() string { return "copied" }
 
-// Made says that a directory was made.
+// Made says that a directory has been made.
 type Made struct {
 	head
 	Entry
@@ -149,7 +147,7 @@ type Made struct {
 
 func (*Made) name() string { return "made" }
 
-// Unchanged says that a file was not copied, as the target has it.
+// Unchanged says that a file was not copied since the target has it already.
 type Unchanged struct {
 	head
 	Entry
@@ -167,7 +165,7 @@ type Skipped struct {
 
 func (*Skipped) name() string { return "skipped" }
 
-// Removed says that an entry is gone.
+// Removed says that an entry has been removed.
 type Removed struct {
 	head
 	Entry
@@ -176,27 +174,27 @@ type Removed struct {
 
 func (*Removed) name() string { return "removed" }
 
-// Renamed says that a file of the target has a new name, as it has in the source.
+// Renamed says that a file of the target has been renamed as in the source.
 type Renamed struct {
 	head
 	Entry
-	Was      string `json:"was"` // as Entry.To is
+	Was      string `json:"was"` // in the form of Entry.To
 	WasBytes []byte `json:"was_bytes,omitempty"`
 	DryRun   bool   `json:"dry_run,omitempty"`
 }
 
-// NewRenamed describes a file that had another name in the target.
+// NewRenamed returns the event for a file that had the name was in the target.
 func NewRenamed(e Entry, was string, dryRun bool) *Renamed {
 	return &Renamed{Entry: e, Was: was, WasBytes: exactBytes(was), DryRun: dryRun}
 }
 
 func (*Renamed) name() string { return "renamed" }
 
-// Unfinished says that a file was under way when the command ended.
+// Unfinished says that a file was being copied when the command ended.
 type Unfinished struct {
 	head
 	Entry
-	Bytes int64 `json:"bytes"` // that were moved
+	Bytes int64 `json:"bytes"` // bytes transferred
 }
 
 func (*Unfinished) name() string { return "unfinished" }
@@ -210,7 +208,7 @@ type failed struct {
 
 func (*failed) name() string { return "failed" }
 
-// note is a message for people that is no error.
+// note is a message for people that is not an error.
 type note struct {
 	head
 	Message string `json:"message"`
@@ -218,14 +216,14 @@ type note struct {
 
 func (*note) name() string { return "note" }
 
-// fault is an error as events have it.
+// fault holds the fields of an error.
 type fault struct {
 	Error    string `json:"error"`
 	Cause    string `json:"cause"`
 	ExitCode int    `json:"exit_code"`
 }
 
-// commandFailed is an error that is not of one entry, or ends the command.
+// commandFailed is an error that does not concern one entry, or that ends the command.
 type commandFailed struct {
 	head
 	fault
@@ -233,10 +231,10 @@ type commandFailed struct {
 
 func (*commandFailed) name() string { return "error" }
 
-// counts are how many of the events of each kind there were.
+// counts holds the number of entries with each outcome.
 type counts struct {
 	Files      int64 `json:"files"` // copied
-	Bytes      int64 `json:"bytes"` // moved
+	Bytes      int64 `json:"bytes"` // transferred
 	Resumed    int64 `json:"resumed"`
 	Unchanged  int64 `json:"unchanged"`
 	Made       int64 `json:"made"`
@@ -289,7 +287,7 @@ type end struct {
 	Seconds float64 `json:"seconds"`
 	Rate    int64   `json:"rate"`
 	DryRun  bool    `json:"dry_run"`
-	Lost    int64   `json:"lost,omitempty"` // events that the reader was too slow for
+	Lost    int64   `json:"lost,omitempty"` // events left out because the reader was too slow
 }
 
 func (*end) name() string { return "end" }

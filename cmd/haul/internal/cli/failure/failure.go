@@ -1,5 +1,5 @@
-// Package failure has the kinds of errors that end a command, whatever package they
-// come from. Command haul makes exit codes of them.
+// Package failure defines the kinds of errors that end a command, whatever package they come from.
+// Command haul turns them into exit codes.
 package failure
 
 import (
@@ -8,24 +8,24 @@ import (
 	"reflect"
 )
 
-// A Kind is a kind of errors: errors.Is(err, failure.Local) reports whether one of the
-// errors in err is of a file of this machine.
+// A Kind is a kind of error. For example, errors.Is(err, failure.Local) reports whether an error in
+// err concerns a file of this machine.
 type Kind string
 
-// The kinds.
+// The kinds of errors.
 const (
 	Usage  Kind = "wrong use"      // a mistake on the command line, or in a configuration
 	Local  Kind = "local failure"  // a file of this machine cannot be read or written
-	Remote Kind = "remote failure" // a server cannot do something, or does not want to
-	Dial   Kind = "no connection"  // nobody answers, or lets haul log in
+	Remote Kind = "remote failure" // a server cannot or will not do something
+	Dial   Kind = "no connection"  // no server answers, or it refuses the login
 	Listen Kind = "cannot listen"  // a server cannot open its sockets
-	Said   Kind = "printed before" // the user has read of it, so that it only decides the exit code
+	Said   Kind = "printed before" // the user has read the message, so the error only decides the exit code
 )
 
 // Error implements error, for [errors.Is].
 func (k Kind) Error() string { return string(k) }
 
-// Wrap returns an error of this kind, with the text of err; nil for nil.
+// Wrap returns an error of this kind with the text of err, or nil if err is nil.
 func (k Kind) Wrap(err error) error {
 	if err == nil {
 		return nil
@@ -33,7 +33,7 @@ func (k Kind) Wrap(err error) error {
 	return &Error{Kind: k, Err: err}
 }
 
-// Errorf returns an error of this kind, as [Text] makes it.
+// Errorf returns an error of this kind, with a text made by [Text].
 func (k Kind) Errorf(format string, args ...any) error {
 	return &Error{Kind: k, Err: Text(format, args...)}
 }
@@ -42,19 +42,19 @@ func (k Kind) Errorf(format string, args ...any) error {
 type Error struct {
 	Kind Kind
 
-	// Setting is the setting that is wrong; "" if no single one is.
+	// Setting is the wrong setting; "" if there is no single one.
 	Setting Flag
 
 	Err error
 }
 
-// Mistake returns a wrong use of a setting, as [Text] makes it.
+// Mistake returns a usage error about a setting, with a text made by [Text].
 func Mistake(setting Flag, format string, args ...any) error {
 	return &Error{Kind: Usage, Setting: setting, Err: Text(format, args...)}
 }
 
-// InSetting adds to an error of this package the setting that names what failed, unless the
-// error has one. It returns other errors as they are.
+// InSetting adds a setting to an error of this package, unless the error has one. It returns other
+// errors unchanged.
 func InSetting(setting Flag, err error) error {
 	of, ok := errors.AsType[*Error](err)
 	if !ok || of.Setting != "" {
@@ -72,13 +72,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether target is the error's kind.
 func (e *Error) Is(target error) bool { return target == e.Kind }
 
-// A Note is no failure of its own: it is printed behind errors, and says what to do.
+// A Note is not a failure itself: it gives advice, and is printed after the errors.
 type Note string
 
 // Error implements error.
 func (n Note) Error() string { return string(n) }
 
-// Reword returns an error in other words: it has that text, and is err besides.
+// Reword returns an error with the given text that wraps err.
 func Reword(text string, err error) error { return &reworded{text, err} }
 
 type reworded struct {
@@ -89,11 +89,11 @@ type reworded struct {
 func (e *reworded) Error() string { return e.text }
 func (e *reworded) Unwrap() error { return e.err }
 
-// joined is the type of several errors that have nothing else in common. Others
-// that wrap more than one have a text of their own.
+// joined is the type of the errors that errors.Join returns. Other errors that wrap several have a
+// text of their own.
 var joined = reflect.TypeOf(errors.Join(io.EOF))
 
-// Joined returns the errors that [errors.Join] has joined; none for any other error.
+// Joined returns the errors joined by [errors.Join], or nil for any other error.
 func Joined(err error) []error {
 	if reflect.TypeOf(err) != joined {
 		return nil

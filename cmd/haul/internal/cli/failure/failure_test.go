@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// An error has its kind below other errors too, and keeps its text and its cause.
+// An error has its kind even when other errors wrap it, and keeps its text and its cause.
 func TestKinds(t *testing.T) {
 	local := failure.Local.Errorf("read f: %w", fs.ErrNotExist)
 	err := errors.Join(errors.New("other"), failure.Reword("put f", fmt.Errorf("again: %w", failure.Remote.Wrap(local))))
@@ -27,7 +27,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Joined has the parts of errors.Join alone.
+// Joined returns only the parts of errors.Join.
 func TestJoined(t *testing.T) {
 	a, b := errors.New("a"), errors.New("b")
 	if got := failure.Joined(errors.Join(a, b)); len(got) != 2 || got[0] != a || got[1] != b {
@@ -38,8 +38,8 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// A message names its flags as asked, in errors that it wraps too. Quoted commands and the texts
-// of other errors stay as they are.
+// A message names its flags as requested, also in wrapped errors. Quoted commands and the texts of
+// other errors stay unchanged.
 func TestIn(t *testing.T) {
 	inner := failure.Text("%s is empty", failure.Flag("users"))
 	other := errors.New(`"haul user add --users F"`)

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A Flag names a setting in a message, as the command line does but without dashes:
-// "max-upload". The setting of the arguments, which has no flag, is [Dirs].
+// A Flag names a setting in a message, in the form of its flag without dashes: "max-upload". [Dirs]
+// stands for the arguments, which have no flag.
 type Flag string
 
-// Dirs is the setting of the arguments of "haul serve".
+// Dirs is the setting for the arguments of "haul serve".
 const Dirs Flag = "dirs"
 
-// String returns the flag as people write it: "--max-upload".
+// String returns the flag as users type it: "--max-upload".
 func (f Flag) String() string {
 	if f == Dirs {
 		return string(f)
@@ -25,24 +25,23 @@ func (f Flag) String() string {
 type message struct {
 	format string
 	args   []any
-	err    error // of [fmt.Errorf]
+	err    error // the result of [fmt.Errorf]
 }
 
-// Text returns an error as [fmt.Errorf] does. [In] writes it with other names for the arguments
-// that are a [Flag].
+// Text returns an error as [fmt.Errorf] does. [In] can write it with other names for arguments of
+// type [Flag].
 func Text(format string, args ...any) error {
 	return &message{format, args, fmt.Errorf(format, args...)}
 }
 
-// Error returns the text with the names of flags.
+// Error returns the text with the flags as users type them.
 func (m *message) Error() string { return m.err.Error() }
 
-// Unwrap returns the error of [fmt.Errorf], which wraps others.
+// Unwrap returns the error of [fmt.Errorf], which wraps the arguments.
 func (m *message) Unwrap() error { return m.err }
 
-// In returns the text of an error of this package in which each [Flag] is written as name has
-// it. The texts of errors that it wraps, if they are of this package too, are written in the
-// same way. Any other error has its own text.
+// In returns the text of an error of this package, with each [Flag] named by name. It does the same
+// for wrapped errors of this package. Other errors keep their text.
 func In(err error, name func(Flag) string) string {
 	switch e := err.(type) { //nolint:errorlint // only the outermost error has the whole text
 	case *Error:

@@ -1,5 +1,5 @@
-// Package manpage writes pages of a manual in the language of man(7). Its input is plain
-// text, as help texts have it. Nothing that the text holds becomes a request to the formatter.
+// Package manpage writes manual pages in the language of man(7). Its input is plain text in the
+// form of help texts. No input text becomes a request to the formatter.
 package manpage
 
 import (
@@ -8,44 +8,44 @@ import (
 	"strings"
 )
 
-// A Page is one page that is being written.
+// A Page is a page that is being written.
 type Page struct{ b strings.Builder }
 
-// New begins a page. The name is that of the page, such as haul-get, and the date is shown
-// as it is; "" shows none. The source is the program with its version.
+// New begins a page. name is the name of the page, such as haul-get. The date is shown unchanged;
+// "" shows none. source is the program with its version.
 func New(name string, section int, date, source, title string) *Page {
 	p := &Page{}
 	p.macro("TH", strings.ToUpper(name), fmt.Sprint(section), date, source, title)
-	p.b.WriteString(".nh\n.ad l\n") // no hyphens in names, no spaces between words
+	p.b.WriteString(".nh\n.ad l\n") // no hyphens within names, no stretched lines
 	return p
 }
 
 // String returns the page.
 func (p *Page) String() string { return p.b.String() }
 
-// Name writes the first section, from which apropos(1) takes its line.
+// Name writes the first section, whose line apropos(1) shows.
 func (p *Page) Name(name, short string) {
 	p.Section("NAME")
 	fmt.Fprintf(&p.b, "%s \\- %s\n", escape(name), escape(short))
 }
 
-// Section begins a section, and Subsection a part of it.
+// Section begins a section.
 func (p *Page) Section(title string) { p.macro("SH", title) }
 
 // Subsection begins a part of a section.
 func (p *Page) Subsection(title string) { p.macro("SS", title) }
 
-// Command writes how a command is called: its words in bold, and the rest.
+// Command writes how to call a command: words in bold, then the rest.
 func (p *Page) Command(words, rest string) {
 	fmt.Fprintf(&p.b, ".PP\n\\fB%s\\fR %s\n", escape(words), escape(rest))
 }
 
-// Item writes an entry of a list: a term in bold, and the text below it.
+// Item writes an entry of a list: a term in bold, and its text below.
 func (p *Page) Item(term, text string) {
 	fmt.Fprintf(&p.b, ".TP\n\\fB%s\\fR\n%s\n", escape(term), escape(text))
 }
 
-// Verbatim writes lines as they are.
+// Verbatim writes lines unchanged.
 func (p *Page) Verbatim(lines ...string) {
 	p.b.WriteString(".PP\n.nf\n")
 	for _, line := range lines {
@@ -54,9 +54,9 @@ func (p *Page) Verbatim(lines ...string) {
 	p.b.WriteString(".fi\n")
 }
 
-// Text writes paragraphs, which an empty line separates. Indented lines are a list, if they
-// have a term, two spaces and a text each; they are paragraphs of their own, if they are long;
-// else they are left as they are.
+// Text writes paragraphs separated by empty lines. Indented lines become a list if each has a term,
+// two spaces and a text. If they are long, they become paragraphs of their own. Otherwise they are
+// written verbatim.
 func (p *Page) Text(text string) {
 	for block := range strings.SplitSeq(text, "\n\n") {
 		lines := strings.Split(strings.Trim(block, "\n"), "\n")
@@ -87,7 +87,7 @@ func (p *Page) Text(text string) {
 // row matches a line of a list.
 var row = regexp.MustCompile(`^ +(\S.*?)  +(\S.*)$`)
 
-// listOf returns the terms and texts of a list; nil if the lines are none.
+// listOf returns the terms and texts of a list, or nil if the lines are no list.
 func listOf(lines []string) (list [][2]string) {
 	column := -1
 	for _, line := range lines {
@@ -105,12 +105,11 @@ func listOf(lines []string) (list [][2]string) {
 	return list
 }
 
-// proseWidth is how long the longest line of indented sentences is at least; examples are
-// shorter.
+// proseWidth is the smallest length of the longest line in indented prose. Examples are shorter.
 const proseWidth = 60
 
-// paragraphsOf returns the paragraphs of indented sentences; nil if the lines are none. If
-// some lines are indented more than others, each of the others begins a paragraph.
+// paragraphsOf returns the paragraphs of indented prose, or nil if the lines are no prose. If some
+// lines are indented more than others, each of the others begins a paragraph.
 func paragraphsOf(lines []string) (all []string) {
 	least, most, longest := indentOf(lines[0]), 0, 0
 	for _, line := range lines {
@@ -144,11 +143,10 @@ func (p *Page) macro(name string, arguments ...string) {
 	p.b.WriteByte('\n')
 }
 
-// special are the characters that a formatter would take for something else, or print
-// as another.
+// special replaces the characters that a formatter would interpret, or print as another character.
 var special = strings.NewReplacer(`\`, `\(rs`, "-", `\-`, `"`, `\(dq`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, "\n", " ", "\t", " ", "\r", " ")
 
-// escape writes a text of one line, which begins no request.
+// escape escapes a text for one line that cannot begin a request.
 func escape(text string) string {
 	var b strings.Builder
 	for _, r := range special.Replace(text) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each kind of text, as help texts have it, becomes what a formatter shows.
+// Each form of help text becomes the right request for the formatter.
 func TestText(t *testing.T) {
 	for text, want := range map[string]string{
 		"Two lines of\na paragraph.\n\nAnother.":                                                            ".PP\nTwo lines of a paragraph.\n.PP\nAnother.\n",
@@ -25,7 +25,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Whatever a text holds, it begins no request and is no escape sequence.
+// No text can begin a request or an escape sequence.
 func FuzzEscape(f *testing.F) {
 	for _, s := range []string{".so /etc/passwd", "'br", `\fB\n(.$ \X'x'`, "a\n.br", "\x00\x7f\xff", "ö…—", "--x", `"`} {
 		f.Add(s)

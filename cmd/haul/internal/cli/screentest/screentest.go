@@ -1,5 +1,5 @@
-// Package screentest is for tests. It checks what a program shows on terminals of several
-// sizes, and compares it with a file in testdata.
+// Package screentest is for tests. It checks a program's output on terminals of several sizes, and
+// compares it with a file in testdata.
 package screentest
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/haul-project/haul/internal/golden"
 )
 
-// Screens are what a program shows on terminals of several sizes.
+// Screens collects a program's output on terminals of several sizes.
 type Screens struct{ text strings.Builder }
 
-// Add adds a screen. It has to fit the terminal, and must contain no control characters.
+// Add adds a screen. The screen must fit the terminal, and must contain no control characters.
 func (s *Screens) Add(t *testing.T, what string, lines func(console.Canvas) []string, columns, rows int) {
 	t.Helper()
 	s.text.WriteString("--- " + what + "\n")

@@ -1,5 +1,5 @@
-// Package top shows on a terminal what a server of haul does, by what its status page has for
-// programs: docs/status.md.
+// Package top shows on a terminal what a haul server does. It reads the JSON of the server's status
+// page: docs/status.md.
 package top
 
 import (
@@ -21,39 +21,38 @@ import (
 )
 
 const (
-	// answerTime is how long a server may take to answer, and maxAnswer how long an answer may
-	// be, in bytes.
+	// answerTime bounds the wait for a server's answer, and maxAnswer bounds the answer, in bytes.
 	answerTime = 10 * time.Second
 	maxAnswer  = 16 << 20
 
-	// maxTransfers is how many transfers are asked for.
+	// maxTransfers bounds the transfers that haul requests.
 	maxTransfers = 200
 )
 
-// DefaultURL is where a server has its status page.
+// DefaultURL is the default URL of a server's status page.
 const DefaultURL = "http://127.0.0.1:9070"
 
-// A Config says which server to show, and where.
+// A Config says which server to show, and where to show it.
 type Config struct {
 	URL    string       // of the status page; "" means DefaultURL
 	Client *http.Client // nil means http.DefaultClient
 	Every  time.Duration
 	Out    io.Writer
 
-	// Password returns the password of the user that the URL names. It is called once.
+	// Password returns the password of the user in the URL. It is called once.
 	Password func(ctx context.Context, user, host string) (string, error)
 }
 
-// A top asks a server.
+// A top fetches the state of a server.
 type top struct {
 	Config
 	base           *url.URL
 	user, password string
 }
 
-// Run shows the server until ctx ends. It shows it once where lines cannot change: without a
-// terminal, and with NO_COLOR. A server that does not answer is an error if it never has;
-// else it is asked again.
+// Run shows the server until ctx ends. Without a terminal, or with NO_COLOR, lines cannot be
+// redrawn, so it shows the server once. It returns an error if the first request fails; after that
+// it tries again.
 func Run(ctx context.Context, c Config) error {
 	t, err := newTop(ctx, c)
 	if err != nil {
@@ -95,7 +94,8 @@ func newTop(ctx context.Context, c Config) (*top, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, failure.Usage.Errorf("%s: it is the URL of a status page, such as %s", console.Visible(c.URL), DefaultURL)
 	}
-	// A status page redirects nobody, and another server could have a password sent elsewhere.
+	// A status page never redirects. Following a redirect could send the password to another
+	// server.
 	client := *cmp.Or(c.Client, http.DefaultClient)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.Client = &client
@@ -116,7 +116,7 @@ func newTop(ctx context.Context, c Config) (*top, error) {
 	return t, nil
 }
 
-// look asks for all that is shown.
+// look fetches everything that is shown.
 func (t *top) look(ctx context.Context) (s state, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -134,7 +134,7 @@ func (t *top) look(ctx context.Context) (s state, err error) {
 	return s, nil
 }
 
-// get asks for one document.
+// get fetches one document.
 func (t *top) get(ctx context.Context, path string, into any) error {
 	name, query, _ := strings.Cut(path, "?")
 	u := t.base.JoinPath("api/v1", name)
@@ -160,7 +160,7 @@ func (t *top) get(ctx context.Context, path string, into any) error {
 	case http.StatusUnauthorized:
 		return failure.Dial.Errorf("%s: it needs another name or password; the URL names the user: https://USER@HOST:PORT", t.base.Host)
 	default:
-		text, _ := io.ReadAll(io.LimitReader(body, 200)) // what came of it is enough
+		text, _ := io.ReadAll(io.LimitReader(body, 200)) // a partial text is good enough
 		return failure.Remote.Errorf("%s: %s: %s", t.base.Host, console.Visible(a.Status), console.Visible(strings.TrimSpace(string(text))))
 	}
 	if err := json.NewDecoder(body).Decode(into); err != nil {
@@ -169,11 +169,11 @@ func (t *top) get(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-// A state is what a server has said.
+// A state is the last known state of a server.
 type state struct {
 	info      status.Info
 	transfers status.Transfers
 	failures  status.Failures
 	machines  status.Machines
-	lost      string // why it says nothing now; "" if it does
+	lost      string // why the last request failed; "" if it did not
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/status"
 )
 
-// A page as a server has it is printed once where there is no terminal, without an escape.
+// Without a terminal, the page of a server is printed once, without escape sequences.
 func TestRun(t *testing.T) {
 	b := &status.Board{Version: "v1.2.3", Protocols: []meter.Protocol{meter.TFTP}}
 	b.Transfers = meter.New(meter.Config{Ended: b.Ended})
@@ -44,7 +44,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Each way in which a server can be none is an error that says what to do.
+// Each kind of unusable server yields an error with advice.
 func TestErrors(t *testing.T) {
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, password, _ := r.BasicAuth()

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// A screen that is printed once has so many columns, and rows for all there is.
+	// The size of a screen that is printed once. All rows have room on it.
 	plainColumns = 120
 	plainRows    = 1000
 
-	// maxFailures and maxMachines are how many lines these have on a terminal at most.
+	// maxFailures and maxMachines bound the lines about failures and machines on a terminal.
 	maxFailures = 5
 	maxMachines = 8
 
-	barWidth = 12 // of a transfer, with its ends
+	barWidth = 12 // of a transfer, with both ends
 )
 
-// A column of the transfers, which is left out where there is no room.
+// A column of the table of transfers. It is left out on a narrow terminal.
 type column struct {
 	head  string
 	width int
-	from  int // columns of the terminal from which it is there
+	from  int // narrowest terminal that shows it, in columns
 	text  func(t *status.Transfer) string
 }
 
@@ -43,7 +43,7 @@ var columns = []column{
 	{"RESENT", 6, 80, func(t *status.Transfer) string { return some(t.Resent, t.Window > 0) }},
 }
 
-// lines shows a state: the server, its protocols, the machines that are stuck, the latest
+// lines returns the lines that show a state: the server, its protocols, stuck machines, the latest
 // failures, and as many transfers as fit.
 func (s state) lines(c console.Canvas) []string {
 	head := s.head()
@@ -51,7 +51,7 @@ func (s state) lines(c console.Canvas) []string {
 	if c.Rows < plainRows {
 		machines, failures = first(machines, maxMachines), first(failures, maxFailures)
 	}
-	// The transfers are what people look for; what else there is makes room for four of them.
+	// Users look for the transfers first. Other lines are dropped until four transfers have room.
 	for len(head)+len(machines)+len(failures)+6 > c.Rows && len(machines)+len(failures) > 0 {
 		if len(failures) > 0 {
 			failures = failures[:len(failures)-1]
@@ -69,7 +69,7 @@ func (s state) lines(c console.Canvas) []string {
 
 func first(lines []string, most int) []string { return lines[:min(len(lines), most)] }
 
-// head shows the server and its protocols.
+// head returns the lines about the server and its protocols.
 func (s state) head() []string {
 	title := "haul " + console.Visible(s.info.Version)
 	if s.info.Host != "" {
@@ -96,7 +96,7 @@ func (s state) head() []string {
 	return lines
 }
 
-// machineLines shows how many machines are at each stage, and those that are stuck.
+// machineLines returns the number of machines at each stage, and the stuck machines.
 func (s state) machineLines() (lines []string) {
 	if len(s.machines.Machines) == 0 {
 		return nil
@@ -117,7 +117,7 @@ func (s state) machineLines() (lines []string) {
 	return lines
 }
 
-// failureLines shows the failures, the latest first.
+// failureLines returns the failures, the latest first.
 func (s state) failureLines() (lines []string) {
 	for _, f := range s.failures.Failures {
 		cause := f.Result
@@ -129,7 +129,7 @@ func (s state) failureLines() (lines []string) {
 	return lines
 }
 
-// transferLines shows transfers in so many rows.
+// transferLines returns the table of transfers in up to rows lines.
 func (s state) transferLines(width, rows int) (lines []string) {
 	list := s.transfers.Transfers
 	if len(list) == 0 {
@@ -168,7 +168,7 @@ func (s state) transferLines(width, rows int) (lines []string) {
 		return strings.Join(cells, " ")
 	}
 	lines = append(lines, line(console.Clip("FILE", nameWidth), "PEER", func(c *column) string { return c.head }, ""))
-	left := rows - 1 // behind the heads
+	left := rows - 1 // below the heading
 	if s.transfers.Total > left {
 		left--
 	}
@@ -183,7 +183,7 @@ func (s state) transferLines(width, rows int) (lines []string) {
 	return lines
 }
 
-// label shortens a name. A long one loses its beginning: files of one directory begin alike.
+// label shortens a name from the beginning, since files of one directory often begin alike.
 func label(name string, width int) string {
 	name = console.Visible(name)
 	if console.Columns(name) <= width {

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/status"
 )
 
-// busy is a server with so many transfers, and with strange names among them.
+// busy returns the state of a server with a number of transfers, some with strange names.
 func busy(transfers int) (s state) {
 	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	s.info = status.Info{Version: "v1.4.0", Host: "rack-7", Time: at, Started: at.Add(-26*time.Hour - 5*time.Second), Protocols: []status.Totals{
@@ -32,7 +32,7 @@ func busy(transfers int) (s state) {
 	return s
 }
 
-// troubled has failures and machines that are stuck besides.
+// troubled adds failures and stuck machines to a state.
 func troubled(s state) state {
 	s.info.Protocols[0].TurnedAway = map[meter.Reason]int64{meter.Busy: 12, meter.Rate: 3}
 	for i := range 12 {
