@@ -1,13 +1,12 @@
 // Package glob expands patterns against the names in a [store.Tree], local or on
 // a server.
 //
-// The elements of a pattern are separated by slashes. In an element "*", "?",
-// "[...]" and "\" are as in [path.Match]. The element "**" stands for any number
-// of directories, zero included; at the end of a pattern it stands for all names
-// below. A name that begins with a dot is matched only by an element that begins
-// with a dot, and "**" does not enter such directories. "**" follows no symbolic
-// link; other elements do. A pattern that ends in a slash matches directories
-// only, and symbolic links to directories.
+// The elements of a pattern are separated by slashes. In an element, "*", "?", "[...]" and "\" have
+// the meaning of [path.Match]. The element "**" stands for any number of directories, including
+// zero; at the end of a pattern it stands for all names below. A name that begins with a dot is
+// matched only by an element that begins with a dot, and "**" does not enter such directories. "**"
+// follows no symbolic links; other elements do. A pattern that ends in a slash matches only
+// directories, and symbolic links to directories.
 package glob
 
 import (
@@ -26,13 +25,13 @@ import (
 )
 
 const (
-	// MaxMatches is how many names one pattern may match: they are held in memory.
+	// MaxMatches is how many names one pattern may match, because they are held in memory.
 	MaxMatches = 1 << 20
 
-	// maxDirs is how many directories are listed for one pattern.
+	// maxDirs is how many directories may be listed for one pattern.
 	maxDirs = 1 << 18
 
-	// maxDepth is how many directories may be below each other.
+	// maxDepth is how deep directories may be nested.
 	maxDepth = 1000
 
 	// listBatch is how many entries of a directory are read at once.
@@ -57,17 +56,17 @@ type Tree interface {
 
 // A Match is an entry that a pattern matches.
 type Match struct {
-	Name string      // in the tree
-	Info fs.FileInfo // as Lstat, or the listing of its directory, describes it
+	Name string      // name in the tree
+	Info fs.FileInfo // as described by Lstat, or by the listing of its directory
 }
 
-// Expand returns the entries that a name stands for, sorted by name: the entry of
-// exactly that name if there is one, else all that it matches as a pattern. A
-// directory that cannot be listed contains no matches.
+// Expand returns the entries that a name stands for, sorted by name: the entry of exactly that name
+// if there is one, or else all entries that it matches as a pattern. A directory that cannot be
+// listed contains no matches.
 //
-// If nothing matches, the error is the first that kept Expand from listing a
-// directory, or else wraps fs.ErrNotExist. For a malformed pattern it wraps
-// path.ErrBadPattern too, and more than MaxMatches matches are an error.
+// If nothing matches, the error is the first one of listing a directory, if there was one, or else
+// wraps fs.ErrNotExist. For a malformed pattern it wraps path.ErrBadPattern too. More than
+// MaxMatches matches are an error.
 func Expand(ctx context.Context, tree Tree, name string) ([]Match, error) {
 	dirs := strings.HasSuffix(name, "/")
 	name = path.Clean(name)
@@ -93,14 +92,14 @@ func Expand(ctx context.Context, tree Tree, name string) ([]Match, error) {
 	return nil, x.err
 }
 
-// noMatch says that no name matches a pattern. It is [fs.ErrNotExist], which would say
-// the same again.
+// noMatch means that no name matches a pattern. It matches [fs.ErrNotExist] but does not wrap it,
+// as that would repeat the message.
 type noMatch struct{}
 
 func (noMatch) Error() string        { return "no name matches" }
 func (noMatch) Is(target error) bool { return target == fs.ErrNotExist }
 
-// badPattern says that a name does not exist, and is no pattern either.
+// badPattern means that a name does not exist, and is no valid pattern either.
 type badPattern struct{}
 
 func (badPattern) Error() string {
@@ -115,12 +114,12 @@ type expansion struct {
 	tree Tree
 	ctx  context.Context
 
-	found []Match // without Info where no listing has described it
-	dirs  int     // that were listed
-	err   error   // the first that kept it from listing a directory
+	found []Match // Info is nil if no listing has described the entry
+	dirs  int     // number of listed directories
+	err   error   // the first error of listing a directory
 }
 
-// match finds what a pattern matches.
+// match finds the entries that a pattern matches.
 func (x *expansion) match(pattern string) error {
 	elems := strings.Split(pattern, "/")
 	elems = slices.CompactFunc(elems, func(a, b string) bool { return a == "**" && b == "**" })
@@ -140,13 +139,13 @@ func (x *expansion) match(pattern string) error {
 	return nil
 }
 
-// below finds what the elements of a pattern match in a directory.
+// below finds the entries that the elements of a pattern match in a directory.
 func (x *expansion) below(dir string, elems []string, depth int) error {
 	if depth > maxDepth {
 		x.note(errTooDeep)
 		return nil
 	}
-	for len(elems) > 1 && !HasMeta(elems[0]) { // needs no listing
+	for len(elems) > 1 && !HasMeta(elems[0]) { // this needs no listing
 		dir, elems = path.Join(dir, elems[0]), elems[1:]
 		depth++
 	}
@@ -168,7 +167,7 @@ func (x *expansion) below(dir string, elems []string, depth int) error {
 		if len(rest) == 0 {
 			return x.add(name, fi)
 		}
-		if fi.IsDir() || fi.Mode().Type() != 0 { // a link may lead to one
+		if fi.IsDir() || fi.Mode().Type() != 0 { // a link may lead to a directory
 			into = append(into, name)
 		}
 		return nil
@@ -184,13 +183,13 @@ func (x *expansion) below(dir string, elems []string, depth int) error {
 	return nil
 }
 
-// anyDepth finds what elements match in a directory, and in all below it.
+// anyDepth finds the entries that elements match in a directory and in all directories below it.
 func (x *expansion) anyDepth(dir string, elems []string, depth int) error {
 	if depth > maxDepth {
 		x.note(errTooDeep)
 		return nil
 	}
-	one := len(elems) == 1 // then one listing serves for both
+	one := len(elems) == 1 // then one listing serves both purposes
 	if !one {
 		if err := x.below(dir, elems, depth); err != nil {
 			return err
@@ -232,8 +231,7 @@ func matches(elem, name string) bool {
 // hidden reports whether a name, or an element of a pattern, begins with a dot.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
-// each calls f with the entries of a directory that have names an entry may have.
-// An error of f ends it.
+// each calls f with the entries of a directory that have valid names. An error of f ends it.
 func (x *expansion) each(dir string, f func(fs.FileInfo) error) error {
 	if x.dirs++; x.dirs > maxDirs {
 		return fmt.Errorf("the pattern leads into more than %d directories", maxDirs)
@@ -268,8 +266,8 @@ func (x *expansion) each(dir string, f func(fs.FileInfo) error) error {
 	}
 }
 
-// join returns the name of an entry that each has given of a directory. Both names are
-// clean, so that [path.Join], which takes long with deep ones, would change nothing.
+// join returns the name of an entry from each. Both names are clean, so [path.Join], which is slow
+// for deep names, would change nothing.
 func join(dir, name string) string {
 	if dir == "." {
 		return name
@@ -285,8 +283,8 @@ func (x *expansion) add(name string, fi fs.FileInfo) error {
 	return nil
 }
 
-// lookUp describes the matches that no listing has described, and drops those that
-// do not exist and, with dirs, those that are and lead to no directory.
+// lookUp looks up the matches that no listing has described, and drops those that do not exist.
+// With dirs it also drops those that neither are directories nor lead to one.
 func (x *expansion) lookUp(dirs bool) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
@@ -318,7 +316,7 @@ func mayLead(fi fs.FileInfo) bool {
 	return fi.Mode().Type() == fs.ModeSymlink || fi.Mode().Type() == fs.ModeIrregular
 }
 
-// describe looks a match up, and with dirs also where it leads.
+// describe looks up a match, and with dirs also its target.
 func (x *expansion) describe(m *Match, dirs bool) (err error) {
 	if m.Info == nil {
 		if m.Info, err = x.tree.Lstat(x.ctx, m.Name); err != nil {
@@ -335,7 +333,7 @@ func (x *expansion) describe(m *Match, dirs bool) (err error) {
 	return err
 }
 
-// note keeps the first error that says more than that nothing is there.
+// note keeps the first error, unless it only says that a name does not exist.
 func (x *expansion) note(err error) {
 	if x.err == nil && !errors.Is(err, fs.ErrNotExist) {
 		x.err = err

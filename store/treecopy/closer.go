@@ -27,7 +27,7 @@ func (w *waiting) add() error {
 
 func (w *waiting) remove(n int) { w.n.Add(-int64(n)) }
 
-// A closer ends directories: it makes their symbolic links and sets their attributes once
+// A closer finishes directories: it makes their symbolic links and sets their attributes when
 // everything else in them is done.
 type closer struct {
 	*task
@@ -46,8 +46,9 @@ func (c *closer) finish(d *dir) {
 	}
 }
 
-// close ends a directory in which everything else is done. Its links come late, as files could be
-// written through them, and its attributes last, as each change in the directory changes its times.
+// close finishes a directory when everything else in it is done. Its links come late, because files
+// could be written through them, and its attributes last, because each change in the directory
+// changes its times.
 func (c *closer) close(d *dir) {
 	c.listings.forget(d)
 	if c.ctx.Err() != nil {
@@ -60,7 +61,7 @@ func (c *closer) close(d *dir) {
 	case c.to.can.ImpliedDirs:
 		c.endImplied(d)
 	case d.made && d.info != nil && !c.opts.DryRun && !d.held:
-		c.checkpoints.end(d) // before the attributes, as the mode may forbid it
+		c.checkpoints.end(d) // before the attributes, because the mode may forbid it
 		c.setAttrs(d)
 	}
 }
@@ -107,7 +108,7 @@ func (c *closer) endImplied(d *dir) {
 	case d.item == nil || !d.made || !d.fresh:
 	case d.filled.Load():
 		c.report.ended(d.item, Outcome{What: Made})
-	case d.holds.Load(): // what became of its files is reported
+	case d.holds.Load(): // the outcomes of its files are reported
 	default:
 		c.report.ended(d.item, Outcome{What: Skipped, Err: ErrEmpty})
 	}

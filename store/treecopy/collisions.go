@@ -7,21 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// maxNames is how many names of one listing are remembered, to find those that
-// are there twice: 16 MiB of them or so.
+// maxNames is how many names of one listing are remembered in order to find duplicates: about 16
+// MiB.
 const maxNames = 1 << 18
 
-// maxTwice is how many names a listing may have twice before it is given up: a
-// server can repeat one without end.
+// maxTwice is how many duplicates a listing may have: a server can repeat a name without end.
 const maxTwice = 1000
 
 var namesSeed = maphash.MakeSeed()
 
-// listedNames are the files and directories of one listing so far.
+// listedNames are the names of one listing so far.
 type listedNames struct {
-	seen  map[uint64]uint64   // by the hash of the name without regard to case, that of the name itself
-	twice int                 // names that were there before
-	all   map[string]struct{} // whatever has a name: what else the target has is to be deleted; nil if nothing is
+	seen  map[uint64]uint64   // maps the hash of the name in lower case to the hash of the name itself
+	twice int                 // number of duplicates
+	all   map[string]struct{} // all names in the listing: other entries of the target are deleted; nil if nothing is deleted
 }
 
 func newListedNames(all bool) *listedNames {
@@ -32,24 +31,24 @@ func newListedNames(all bool) *listedNames {
 	return n
 }
 
-// note notes that the listing has a name.
+// note records a name of the listing.
 func (n *listedNames) note(name string, v verdict, d *Deletion) {
 	if n.all != nil && (v != excluded || !d.Excluded) {
 		n.all[name] = struct{}{}
 	}
 }
 
-// errTwice says that a listing has a name twice.
+// errTwice means that a listing has a name twice.
 var errTwice = fmt.Errorf("%w: the listing has the name twice", ErrConflict)
 
-// errCase says that two names are one for the target.
+// errCase means that the target does not distinguish two names.
 var errCase = fmt.Errorf("%w: another file or directory has this name but for upper and lower case, and the target ignores case", ErrConflict)
 
 // claim returns an error for an entry that would replace another one of the same listing. folds
 // reports whether names that differ in case only are one name in the target.
 func (n *listedNames) claim(name string, folds func() bool) error {
 	lower := name
-	if utf8.ValidString(name) { // to ToLower, all other bytes are one letter
+	if utf8.ValidString(name) { // ToLower maps all invalid bytes to one character
 		lower = strings.ToLower(name)
 	}
 	folded, exact := maphash.String(namesSeed, lower), maphash.String(namesSeed, name)

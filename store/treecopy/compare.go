@@ -16,17 +16,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// copyBuffer is how many bytes are read at once where neither side has a faster way.
+// copyBuffer is how many bytes are read at once if neither side has a faster way.
 const copyBuffer = 256 << 10
 
 var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 
-// overlap is how many bytes before the point where a copy resumes are compared,
-// where comparing all of them would cost as much as copying them.
+// overlap is how many bytes before the point of resumption are compared, if comparing all bytes
+// would cost as much as copying them.
 const overlap = 1 << 20
 
-// The hashes that are asked for, the most wanted first. Weak ones find accidental
-// damage.
+// The hashes to request, in order of preference. Weak ones detect accidental damage.
 var algorithms = []string{"sha256", "sha512", "sha384", "sha224", "sha1", "md5"}
 
 var hashes = map[string]func() hash.Hash{
@@ -39,7 +38,7 @@ func (t *task) equal(a, b store.File, n int64) (bool, error) {
 	return t.compare(a, b, n, false)
 }
 
-// equalCheaply is equal where that moves nothing from a server, and else
+// equalCheaply is equal if that moves nothing from a server. Otherwise the error is
 // errors.ErrUnsupported.
 func (t *task) equalCheaply(a, b store.File, n int64) (bool, error) {
 	return t.compare(a, b, n, true)
@@ -51,7 +50,7 @@ func (t *task) compare(a, b store.File, n int64, cheaply bool) (bool, error) {
 	}
 	algorithm, sum, err := HashOf(t.ctx, a, n, algorithms...)
 	if errors.Is(err, errors.ErrUnsupported) {
-		// Then the other decides which it is.
+		// The other side then chooses the hash.
 		a, b = b, a
 		algorithm, sum, err = HashOf(t.ctx, a, n, algorithms...)
 	}
@@ -83,9 +82,9 @@ func NewHash(algorithm string) hash.Hash {
 	return nil
 }
 
-// HashOf asks for the hash of the first n bytes of a file, by the first of the algorithms
-// that its server has. The file is not read: if it is no [store.RemoteFile], or its server has none of them, the
-// error is errors.ErrUnsupported.
+// HashOf requests the hash of the first n bytes of a file, by the first of the wanted algorithms
+// that its server supports. It does not read the file: if that is no [store.RemoteFile], or its
+// server supports none of the algorithms, the error is errors.ErrUnsupported.
 func HashOf(ctx context.Context, f store.File, n int64, wanted ...string) (algorithm string, sum []byte, err error) {
 	h, ok := store.As[store.RemoteFile](f)
 	if !ok {
@@ -98,14 +97,14 @@ func HashOf(ctx context.Context, f store.File, n int64, wanted ...string) (algor
 	return algorithm, sum, err
 }
 
-// remote reports whether to read a file moves it over a network.
+// remote reports whether reading a file moves it over a network.
 func remote(f store.File) bool {
 	_, ok := store.As[store.RemoteFile](f)
 	return ok
 }
 
-// read computes the hash of the first n bytes of a file. A file that ends before
-// has the hash of what it has, and so another.
+// read computes the hash of the first n bytes of a file. For a file that ends earlier it hashes the
+// bytes there are, so the hash differs.
 func (t *task) read(f store.File, n int64, algorithm string, cheaply bool) ([]byte, error) {
 	if remote(f) && cheaply {
 		return nil, errors.ErrUnsupported
@@ -118,7 +117,7 @@ func (t *task) read(f store.File, n int64, algorithm string, cheaply bool) ([]by
 	return h.Sum(nil), err
 }
 
-// eachPiece calls f with what a file has from off up to end, in order.
+// eachPiece calls f with the bytes of a file from off up to end, in order.
 func (t *task) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p []byte) error) error {
 	buf := copyBuffers.Get().(*[copyBuffer]byte)
 	defer copyBuffers.Put(buf)
@@ -151,14 +150,14 @@ func (t *task) eachPiece(r io.ReaderAt, off, end int64, limited bool, f func(p [
 	return nil
 }
 
-// overlaps reports whether the n bytes that an upload has from an earlier copy are the same as
-// in the source: all of them if they can be compared without moving them, else the end.
+// overlaps reports whether the n bytes that an upload has from an earlier copy are the same as in
+// the source. It compares all of them if that moves nothing, or else the last ones.
 func (t *task) overlaps(src store.File, u store.Upload, n, size int64) (bool, error) {
 	if n > size {
 		return false, nil
 	}
 	if t.to.can.OpenUpload == nil {
-		return t.to.can.VerifiedResume, nil // nothing else is trusted
+		return t.to.can.VerifiedResume, nil // otherwise the bytes cannot be trusted
 	}
 	there, err := t.to.can.OpenUpload(t.ctx, u)
 	if err != nil {
@@ -178,7 +177,7 @@ func (t *task) overlaps(src store.File, u store.Upload, n, size int64) (bool, er
 	return bytes.Equal(a, b), err
 }
 
-// readAll returns what a file has from off up to end, which is not much.
+// readAll returns the bytes of a file from off up to end, which are few.
 func (t *task) readAll(r io.ReaderAt, off, end int64) ([]byte, error) {
 	b := make([]byte, 0, end-off)
 	err := t.eachPiece(r, off, end, false, func(p []byte) error {

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// confirm asks the source for each extra entry: an entry that was created meanwhile, or that a
-// listing does not show, stays. It also asks for the entries that extra ones block.
+// confirm looks up each extra entry in the source: an entry that was created meanwhile, or that a
+// listing omits, stays. It also looks up the entries that extra ones block.
 func (s *extras) confirm() {
 	inParallel(len(s.list), func(i int) {
 		x := s.list[i]
@@ -43,10 +43,10 @@ func (s *extras) confirm() {
 	})
 }
 
-// keepVariants keeps entries whose name the target normalized (case, Unicode): the target then has
-// the name of the variant too, but does not list it.
+// keepVariants keeps entries whose name the target normalized (case, Unicode): the target then also
+// finds the variant's name, but does not list it.
 func (s *extras) keepVariants() {
-	listed := map[*dir]map[string]bool{} // by the names of variants: whether the target lists them
+	listed := map[*dir]map[string]bool{} // maps the names of variants to whether the target lists them
 	var variants []*extra
 	for _, x := range s.list {
 		if x.variant == "" || x.keep || x.inWay {
@@ -83,8 +83,8 @@ func (s *extras) keepVariants() {
 	})
 }
 
-// expand lists the directories that the source does not have, and then chooses what is to be
-// deleted.
+// expand lists the directories that the source does not have, and then chooses the entries to
+// delete.
 func (s *extras) expand() {
 	for level := s.list; len(level) > 0 && s.mayDelete(); {
 		inParallel(len(level), func(i int) {
@@ -121,8 +121,7 @@ func (s *extras) listBelow(x *extra) error {
 	})
 }
 
-// choose adds an entry and its contents to those that are to be deleted. It reports whether nothing
-// of the entry stays.
+// choose adds an entry and its contents to toDelete. It reports whether nothing of the entry stays.
 func (s *extras) choose(x *extra) (all bool) {
 	if !x.info.IsDir() && x.keep {
 		return false

@@ -66,8 +66,8 @@ var existing = Outcome{What: Existing, Err: errors.New("there already")}
 // errNewer is the reason why Options.Update leaves a file unchanged.
 var errNewer = errors.New("newer than its source")
 
-// newer reports whether a file was modified later than its source. It returns false for a source of
-// unknown time.
+// newer reports whether a file was modified later than its source. It returns false if either time
+// is unknown.
 func newer(old, source fs.FileInfo) bool {
 	return !source.ModTime().IsZero() && old.ModTime().Unix() > source.ModTime().Unix()
 }

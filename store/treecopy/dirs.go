@@ -27,9 +27,8 @@ type dirMaker struct {
 	folds     bool // see foldsCase
 }
 
-// tooMany ends the copy once there are more directories than Options.MaxDirs.
-// A server can make up directories without end, and one whose links lead in a
-// circle has them.
+// tooMany ends the copy as soon as there are more directories than Options.MaxDirs. A server can
+// make up directories without end, and so can one whose links form a circle.
 func (m *dirMaker) tooMany(d *dir) bool {
 	if m.begun.Add(1) <= m.opts.MaxDirs {
 		return false
@@ -38,7 +37,7 @@ func (m *dirMaker) tooMany(d *dir) bool {
 	return true
 }
 
-// make makes the target of a directory, unless it is there, or is to be made later.
+// make makes the target of a directory, unless it exists or is made later.
 func (m *dirMaker) make(d *dir) error {
 	there, err := m.find(d)
 	switch {
@@ -62,8 +61,7 @@ func (m *dirMaker) make(d *dir) error {
 	return nil
 }
 
-// need makes a directory that is made later, if it is not there: something is to be put
-// into it.
+// need makes a lazy directory, unless it exists, because an entry is about to be put into it.
 func (m *dirMaker) need(d *dir) error {
 	if d == nil || !d.lazy {
 		return nil
@@ -106,15 +104,15 @@ func (m *dirMaker) find(d *dir) (there bool, err error) {
 	return false, err
 }
 
-// mkdir makes the target of a directory that was missing.
+// mkdir makes the missing target of a directory.
 func (m *dirMaker) mkdir(d *dir) error {
 	if m.opts.DryRun || m.to.can.ImpliedDirs {
 		return nil
 	}
 	err := m.to.Mkdir(m.ctx, d.to, m.dirMode(d.info)|ownerAll)
 	if errors.Is(err, fs.ErrExist) {
-		// It came between, or the listing has it twice.
-		d.fresh = d.lazy // others read that of a lazy one by now
+		// It was created meanwhile, or the listing has it twice.
+		d.fresh = d.lazy // other goroutines may read fresh of a lazy directory already
 		fi, e := m.to.Lstat(m.ctx, d.to)
 		switch {
 		case e == nil && fi.IsDir():
@@ -126,8 +124,8 @@ func (m *dirMaker) mkdir(d *dir) error {
 	return err
 }
 
-// reportMade reports that a directory was made, unless that is yet to be seen, or that it
-// was there.
+// reportMade reports that a directory was made or that it existed. For a target with implied
+// directories, endImplied reports later whether it was made.
 func (m *dirMaker) reportMade(d *dir) {
 	switch {
 	case !d.fresh:
@@ -137,9 +135,9 @@ func (m *dirMaker) reportMade(d *dir) {
 	}
 }
 
-// foldsCase reports whether the target takes names that differ in case for one, as
-// file systems of Windows and macOS do. It is asked once, with a directory that is
-// made for it; a target that makes none is assumed to distinguish them.
+// foldsCase reports whether the target ignores case in names, as file systems of Windows and macOS
+// do. It finds out once, with a directory that it makes for this purpose; a target without real
+// directories is assumed to distinguish case.
 func (m *dirMaker) foldsCase(d *dir) bool {
 	m.foldsOnce.Do(func() {
 		if m.to.can.ImpliedDirs || m.opts.DryRun {

@@ -4,5 +4,5 @@ package treecopy
 
 import "io/fs"
 
-// identity is empty where no way is known to identify a file.
+// identity is empty because there is no known way to identify a file.
 func identity(fs.FileInfo) string { return "" }

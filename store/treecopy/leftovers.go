@@ -4,10 +4,10 @@ import (
 	"sync"
 )
 
-// removalsAtOnce is how many directories are cleared of leftovers at once, besides all else.
+// removalsAtOnce is how many directories are cleared of leftovers at once, in the background.
 const removalsAtOnce = 8
 
-// leftovers removes what earlier copies, whose processes were killed, left in the target.
+// leftovers removes the temporary files of earlier copies whose processes were killed.
 type leftovers struct {
 	*task
 	running sync.WaitGroup
@@ -18,8 +18,8 @@ func newLeftovers(t *task) *leftovers {
 	return &leftovers{task: t, slots: make(chan struct{}, removalsAtOnce)}
 }
 
-// removeFrom removes what earlier copies left in a directory of the target, besides
-// all else. A failure does not matter to this copy.
+// removeFrom removes leftovers from a directory of the target, in the background if possible. A
+// failure does not matter to this copy.
 func (l *leftovers) removeFrom(dir string) {
 	remove := l.to.can.RemoveLeftovers
 	if remove == nil || l.opts.DryRun {

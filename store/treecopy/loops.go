@@ -7,14 +7,14 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A dirIdentity distinguishes a directory of a source from others, so that links
-// which lead to a directory above themselves are found.
+// A dirIdentity identifies a directory of a source, in order to find links that lead to a directory
+// above themselves.
 type dirIdentity struct {
 	info fs.FileInfo // for store.SameFile; nil for none
-	real string      // by RealPath of its tree; "" if that is not known
+	real string      // by RealPath of its tree; "" if unknown
 }
 
-// below returns the identity of a directory in another.
+// below returns the identity of a directory in this one.
 func (i dirIdentity) below(base string, fi fs.FileInfo) dirIdentity {
 	if i.real == "" {
 		return dirIdentity{info: fi}
@@ -31,7 +31,7 @@ func (t *task) identityOf(s *start) dirIdentity {
 	return i
 }
 
-// realPath returns where a name of a source leads; "" if the tree does not know.
+// realPath returns the path that a name of a source leads to; "" if the tree cannot resolve it.
 // Then maxFollowed is the only bound.
 func (t *task) realPath(of *tree, name string) string {
 	if of.can.RealPath == nil {
@@ -44,13 +44,13 @@ func (t *task) realPath(of *tree, name string) string {
 	return real
 }
 
-// holdsTarget reports whether a directory that a symbolic link of a source leads to is where
-// all is copied to, or has that in it: there would be no end.
+// holdsTarget reports whether a directory that a symbolic link of a source leads to is or contains
+// the target: copying it would never end.
 func (t *task) holdsTarget(d *dir, real string) bool {
 	return t.realTop != "" && real != "" && d.source.origin == t.origin && (real == t.realTop || isBelow(t.realTop, real))
 }
 
-// leadsBack reports whether a directory is d, or one that d was reached through.
+// leadsBack reports whether a directory is d, or one of those through which d was reached.
 func (d *dir) leadsBack(i dirIdentity) bool {
 	for ; d != nil && d.source != nil; d = d.parent {
 		if d.origin.info != nil && store.SameFile(d.origin.info, i.info) || i.real != "" && d.origin.real == i.real {
@@ -60,19 +60,19 @@ func (d *dir) leadsBack(i dirIdentity) bool {
 	return false
 }
 
-// A ledTo describes an entry that was looked up: by its own name, what it is, or
-// leads to.
+// A ledTo describes an entry that was looked up. It has the entry's own name, but describes the
+// target of a link that is followed.
 type ledTo struct {
 	fs.FileInfo
 	name string
-	link bool   // it is, or may be, a symbolic link that is followed
-	real string // of a directory, by RealPath of its tree
+	link bool   // it is, or may be, a symbolic link, and links are followed
+	real string // path of a directory, by RealPath of its tree
 }
 
 func (l ledTo) Name() string { return l.name }
 
-// origin returns the identity of an entry of d, which fi describes. For an entry
-// that was not looked up l is zero.
+// origin returns the identity of an entry of d, which fi describes. l is zero for an entry that was
+// not looked up.
 func (l ledTo) origin(d *dir, fi fs.FileInfo) dirIdentity {
 	if l.link {
 		return dirIdentity{fi, l.real}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A mirror deletes what the source does not have.
+// A mirror deletes the entries of the target that the source does not have.
 //
 // While the source is walked, each directory of the target is compared with its listing
 // (findExtra). After the walk, the mirror decides which extra entries are to be deleted (prepare),
@@ -63,7 +63,7 @@ func (m *mirror) findExtra(d *dir, names map[string]struct{}) {
 				err = e
 			}
 		}
-	case m.to.can.ImpliedDirs: // any other target failed to list it, which is reported by now
+	case m.to.can.ImpliedDirs: // listing any other target has failed, which is reported already
 		err = m.eachEntry(d.to, find)
 	}
 	if err != nil {
@@ -88,7 +88,7 @@ func (m *mirror) blocks(d *dir, i *Item, cleared *bool, resume func()) bool {
 	}
 	x := m.add(d, old)
 	if x == nil {
-		return false // it stays, and so it is in the way
+		return false // the old entry stays, so it is in the way
 	}
 	x.inWay, *cleared = true, true
 	m.mu.Lock()
@@ -99,8 +99,8 @@ func (m *mirror) blocks(d *dir, i *Item, cleared *bool, resume func()) bool {
 
 func (m *mirror) postpone(f *file) bool { return m.moved.postpone(f) }
 
-// prepare decides what is to be deleted, and renames files that have only moved. Then it has the
-// postponed files copied that have not. It runs besides copies.
+// prepare decides which entries are deleted, and renames files that were only moved. Then it queues
+// the other postponed files. It runs while files are copied.
 func (m *mirror) prepare() {
 	m.moved.walked = true
 	if len(m.list) > 0 && m.mayDelete() {
@@ -116,7 +116,8 @@ func (m *mirror) prepare() {
 	m.moved.postponed = nil
 }
 
-// decide refuses deletions that were not meant, and else renames what has only moved.
+// decide refuses deletions that are probably a mistake. Otherwise it renames files that were only
+// moved.
 func (m *mirror) decide() {
 	moved := m.moved.find()
 	n := m.deletions()
@@ -132,7 +133,7 @@ func (m *mirror) decide() {
 	}
 }
 
-// complete deletes what is extra, and copies what that was in the way of.
+// complete deletes the extra entries, and then copies the entries that they blocked.
 func (m *mirror) complete() error {
 	m.checkListed()
 	if m.mayDelete() && m.toDelete != nil {
@@ -151,7 +152,8 @@ func (m *mirror) complete() error {
 	return m.refused
 }
 
-// resumeBlocked copies what waited for deletions, or reports it if nothing may be deleted.
+// resumeBlocked copies the entries that waited for deletions. If nothing may be deleted, it reports
+// them as failed.
 func (m *mirror) resumeBlocked() {
 	blocked := m.blocked
 	m.blocked = nil
@@ -173,7 +175,7 @@ func (m *mirror) resumeBlocked() {
 	}
 }
 
-// checkListed reports a target that has files and lists none: extra entries cannot be found there.
+// checkListed reports a target that has files but lists none: extra entries cannot be found there.
 func (m *mirror) checkListed() {
 	r := m.report.result()
 	if !m.to.can.ImpliedDirs || m.opts.DryRun || len(m.list) > 0 || r.Copied+r.Same == 0 || !m.mayDelete() {
@@ -188,5 +190,5 @@ func (m *mirror) checkListed() {
 	}
 }
 
-// fold returns what is the same for names that some file system takes for one.
+// fold returns a key that is equal for names that some file system considers the same.
 func fold(name string) string { return strings.ToLower(norm.NFC.String(name)) }

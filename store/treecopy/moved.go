@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// minMoved is the least size of a file that is searched under other names in the target. A
-	// smaller file is copied in the time that comparing hashes takes.
+	// minMoved is the smallest file that is searched under other names in the target. A smaller
+	// file is copied in the time that comparing hashes takes.
 	minMoved = smallFile + 1
 
-	// maxPostponed bounds the files that wait until it is known whether they have moved.
+	// maxPostponed bounds the files that wait for the search.
 	maxPostponed = 1 << 17
 
-	// maxAlike is how many files of the target of one size, time and name are compared with one
-	// that may have moved, and how many of any name. There may be thousands, as in an archive that was
-	// unpacked, and both sides read all of a file for its hash.
+	// maxAlike is how many files of the target with the same size, time and name are compared with
+	// a file that may have moved, and how many with the same size and time and any name. There may
+	// be thousands, as in an unpacked archive, and both sides read the whole file for its hash.
 	maxAlike = 4
 )
 
@@ -31,20 +31,20 @@ func looksOf(fi fs.FileInfo, base string) looks {
 	return looks{fi.Size(), fi.ModTime().Unix(), base}
 }
 
-// movedFiles are the files that the target may have under another name. They are copied after the
-// walk, when that is known.
+// movedFiles handles the files that the target may have under another name. They are copied after
+// the walk, when that is known.
 type movedFiles struct {
 	*extras
 	dirs   *dirMaker
 	closer *closer
 	files  *fileCopier
 
-	walked    bool    // all that is postponed is known
+	walked    bool    // the walk is over: nothing more is postponed
 	postponed []*file // mu: files that the target does not have, or has under another name
 }
 
-// postpone reports whether a file is to be copied when the walk is done, as the target may have
-// it under another name.
+// postpone reports whether a file is copied only after the walk, because the target may have it
+// under another name.
 func (m *movedFiles) postpone(f *file) bool {
 	d := f.dir
 	missing := d.fresh || d.there != nil && d.there[path.Base(f.to)] == nil
@@ -60,7 +60,8 @@ func (m *movedFiles) postpone(f *file) bool {
 	return true
 }
 
-// find maps postponed files to the extra entries with their content, which are then not deleted.
+// find maps postponed files to the extra entries with the same content. It keeps those entries from
+// deletion.
 func (m *movedFiles) find() map[*file]*extra {
 	there := map[looks][]*extra{}
 	for _, level := range m.toDelete {
@@ -89,8 +90,8 @@ func (m *movedFiles) find() map[*file]*extra {
 	return moved
 }
 
-// oldName returns the extra file that has the content of f, or nil if there is none, or none that
-// both sides can compare without moving it.
+// oldName returns the extra file that has the content of f. It returns nil if there is none, or
+// none that both sides can compare without moving it.
 func (m *movedFiles) oldName(f *file, there map[looks][]*extra) *extra {
 	for _, base := range []string{path.Base(f.to), ""} {
 		for _, x := range there[looksOf(f.info, base)] {

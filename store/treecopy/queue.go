@@ -5,15 +5,15 @@ import (
 )
 
 const (
-	// smallFile is the most bytes of a small file, whose round trips take longer than its data.
+	// smallFile is the largest size of a small file, whose round trips take longer than its data.
 	smallFile = 128 << 10
 
-	// maxQueue is how many files of either kind wait to be copied. The listings wait beyond that.
+	// maxQueue is how many files of either kind can wait to be copied. Then the listings wait.
 	maxQueue = 1024
 )
 
-// A queue has workers copy files as they are found. Small files have workers of their own: they
-// wait for round trips, and large ones for the bandwidth.
+// A queue copies files by workers as they are found. Small files have their own workers, because
+// they wait for round trips, and large ones for the bandwidth.
 type queue struct {
 	*task
 	files  *fileCopier
@@ -21,7 +21,7 @@ type queue struct {
 
 	small, large chan *file
 	smallLimit   smallLimit
-	slots        chan struct{} // one for each file under way; nil if only the workers bound them
+	slots        chan struct{} // a slot for each file under way; nil if only the number of workers bounds them
 }
 
 func newQueue(t *task, files *fileCopier, closer *closer) *queue {
@@ -37,13 +37,13 @@ func newQueue(t *task, files *fileCopier, closer *closer) *queue {
 	return q
 }
 
-// open opens the queues of files, for workers that are yet to be started.
+// open makes new channels, for workers that are started later.
 func (q *queue) open() {
 	q.small, q.large = make(chan *file, maxQueue), make(chan *file, maxQueue)
 	q.smallLimit.restart()
 }
 
-// add hands a file over to be copied.
+// add queues a file to be copied.
 func (q *queue) add(f *file) {
 	files := q.small
 	if f.item.Size > smallFile {
@@ -56,8 +56,7 @@ func (q *queue) add(f *file) {
 	}
 }
 
-// run copies the files that feed finds, until it returns and all are
-// done.
+// run copies the files that feed finds. It returns when feed has returned and all files are done.
 func (q *queue) run(feed func()) {
 	var work sync.WaitGroup
 	for range q.opts.Parallel {
@@ -74,8 +73,8 @@ func (q *queue) run(feed func()) {
 	work.Wait()
 }
 
-// startSmall starts a worker for small files. With its first file it starts the next one,
-// as long as more are worth having.
+// startSmall starts a worker for small files. With its first file the worker starts the next one,
+// as long as more are useful.
 func (q *queue) startSmall(work *sync.WaitGroup) {
 	work.Go(func() {
 		for f := range q.small {
@@ -87,8 +86,8 @@ func (q *queue) startSmall(work *sync.WaitGroup) {
 	})
 }
 
-// copyInTurn copies a file once there are few enough on their way. If it cannot be opened
-// as too many are, it is tried again with fewer.
+// copyInTurn copies a file when few enough are under way. If opening it fails because too many
+// files are open, it tries again with fewer.
 func (q *queue) copyInTurn(f *file, small bool) {
 	if q.slots != nil {
 		q.slots <- struct{}{}

@@ -9,14 +9,13 @@ import (
 	"sync"
 )
 
-// A remover deletes what was chosen.
+// A remover deletes the chosen entries.
 type remover struct {
 	*extras
 	reach sync.Map // see reached
 }
 
-// removeAll deletes what is to be deleted: first files and symbolic links, then directories, the
-// deepest first.
+// removeAll deletes first files and symbolic links, and then directories, the deepest first.
 func (r *remover) removeAll() {
 	var files []*extra
 	dirs := make([][]*extra, len(r.toDelete))
@@ -37,8 +36,9 @@ func (r *remover) removeAll() {
 	}
 }
 
-// reached returns an error if a symbolic link has taken the place of a directory, or of one that
-// it is in: nothing is deleted through it. A directory is looked at once, or by a few at a time.
+// reached returns an error if a symbolic link has replaced a directory or one of its parents:
+// nothing is deleted through it. Each directory is looked up once, or by a few goroutines at a
+// time.
 func (r *remover) reached(dir string) error {
 	if dir == r.top.to || r.to.can.ImpliedDirs {
 		return nil
@@ -58,7 +58,8 @@ func (r *remover) reached(dir string) error {
 	return err
 }
 
-// removeEach deletes entries by remove, some at once. One that is gone by now is deleted.
+// removeEach deletes entries by remove, several at once. An entry that is already gone counts as
+// deleted.
 func (r *remover) removeEach(list []*extra, remove func(ctx context.Context, name string) error) {
 	inParallel(len(list), func(i int) {
 		if r.ctx.Err() != nil {
@@ -77,7 +78,7 @@ func (r *remover) removeEach(list []*extra, remove func(ctx context.Context, nam
 	})
 }
 
-// removeDir deletes a directory that is empty, but for what earlier copies left in it.
+// removeDir deletes a directory that is empty, except for leftovers of earlier copies.
 func (r *remover) removeDir(ctx context.Context, name string) error {
 	err := r.to.RemoveDir(ctx, name)
 	if tidy := r.to.can.RemoveLeftovers; tidy != nil && errors.Is(err, fs.ErrExist) && tidy(ctx, name) == nil {

@@ -15,7 +15,7 @@ type report struct {
 
 	mu   sync.Mutex
 	sums Result  // mu
-	done int64   // mu: files, of those that were found
+	done int64   // mu: found files that are done
 	errs []error // mu: the first MaxErrors
 }
 
@@ -30,8 +30,8 @@ func (r *report) found(files, bytes int64) {
 	}
 }
 
-// addSizes adds what listings say of sizes, which may be anything: what is too much
-// stays at the most there is.
+// addSizes adds sizes from listings, which may be arbitrary: a sum that is too large becomes
+// math.MaxInt64.
 func addSizes(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -70,12 +70,12 @@ func (r *report) progress(i *Item, n int64) {
 	}
 }
 
-// failed ends an entry by an error.
+// failed ends an entry with an error.
 func (r *report) failed(i *Item, err error) {
 	r.ended(i, Outcome{What: Failed, Err: err})
 }
 
-// fileEnded is ended for a file of those that were found.
+// fileEnded is ended for a file that was counted as found.
 func (r *report) fileEnded(i *Item, o Outcome) {
 	if r.ended(i, o) {
 		r.mu.Lock()
@@ -84,8 +84,8 @@ func (r *report) fileEnded(i *Item, o Outcome) {
 	}
 }
 
-// ended ends an entry. An error after the end of the copy's context is that end's,
-// and not counted.
+// ended ends an entry, and reports whether it counts. An error after the end of the copy's context
+// is a consequence of that, and is not counted.
 func (r *report) ended(i *Item, o Outcome) (counted bool) {
 	r.mu.Lock()
 	counted = true
@@ -102,7 +102,7 @@ func (r *report) ended(i *Item, o Outcome) (counted bool) {
 		}
 		r.sums.Failed++
 		if r.fatal != nil && r.fatal(o.Err) {
-			r.stop(e) // and [report.err] gets it from there
+			r.stop(e) // [report.err] gets the error from there
 			break
 		}
 		refused = true
@@ -142,7 +142,7 @@ func (r *report) excluded() {
 	r.mu.Unlock()
 }
 
-// undeleted counts what stays as something has failed.
+// undeleted sets the number of entries that were not deleted because something failed.
 func (r *report) undeleted(n int64) {
 	r.mu.Lock()
 	r.sums.Undeleted = n
@@ -164,8 +164,8 @@ func (r *report) result() Result {
 	return s
 }
 
-// err returns an error if anything has failed, or if end says why the copy ended
-// early: then what failed before is in it too.
+// err returns an error if anything has failed. end, if not nil, is the reason why the copy ended
+// early; the result then contains both.
 func (r *report) err(end error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

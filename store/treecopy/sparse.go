@@ -9,18 +9,17 @@ import (
 )
 
 const (
-	// page is the piece of a file that is a hole or none: what most file systems
-	// allocate at least.
+	// page is the unit in which zeros are left out: the smallest allocation of most file systems.
 	page = 4096
 
-	// minHole is the least hole of a source that is not read: to end one piece
-	// and begin another costs the time for as much.
+	// minHole is the smallest hole of a source that is skipped: ending one piece and beginning
+	// another costs as much time as reading that many bytes.
 	minHole = 64 << 10
 )
 
 var zeros [page]byte
 
-// writeData writes p without the pages in it that are zeros. It counts those too.
+// writeData writes p except for pages of zeros, which it counts as written.
 func writeData(w io.WriterAt, p []byte, off int64) (int, error) {
 	for n := 0; n < len(p); {
 		start := n
@@ -39,17 +38,17 @@ func writeData(w io.WriterAt, p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// toPageEnd returns how many bytes of p belong to the page that off is in.
+// toPageEnd returns how many bytes of p belong to the page that contains off.
 func toPageEnd(p []byte, off int64) int { return int(min(int64(len(p)), page-off%page)) }
 
-// zeroPage reports whether what p has of the page that off is in is zeros.
+// zeroPage reports whether the bytes of p in the page that contains off are zeros.
 func zeroPage(p []byte, off int64) bool {
 	n := toPageEnd(p, off)
 	return bytes.Equal(p[:n], zeros[:n])
 }
 
-// eachData calls f with each part of a file up to size that is not a hole. Where
-// holes cannot be found it is all of it.
+// eachData calls f with each part of a file up to size that is not a hole. If holes cannot be
+// found, that is all of it.
 func eachData(src store.File, size int64, f func(from, to int64) error) error {
 	var raw syscall.RawConn
 	if s, ok := store.As[syscall.Conn](src); ok {
@@ -59,7 +58,7 @@ func eachData(src store.File, size int64, f func(from, to int64) error) error {
 		start, end := from, size
 		if raw != nil {
 			start, end = nextData(raw, from, size)
-			for end < size { // a small hole is not worth it
+			for end < size { // skipping a small hole is not worthwhile
 				next, nextEnd := nextData(raw, end, size)
 				if next-end >= minHole || next >= size {
 					break

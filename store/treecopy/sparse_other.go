@@ -4,5 +4,5 @@ package treecopy
 
 import "syscall"
 
-// nextData takes all of a file for data: holes cannot be found.
+// nextData returns the whole rest of a file as data: holes cannot be found.
 func nextData(_ syscall.RawConn, off, size int64) (from, to int64) { return off, size }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nextData returns the first part of a file from off on that is not a hole: size and
-// size if there is none, and all of it where the file system cannot find holes.
+// nextData returns the first part of a file from off on that is not a hole. It returns size and
+// size if there is none, and everything if the file system cannot find holes.
 func nextData(raw syscall.RawConn, off, size int64) (from, to int64) {
 	from, to = off, size
 	_ = raw.Control(func(fd uintptr) {

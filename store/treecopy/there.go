@@ -14,29 +14,30 @@ const (
 	// listBatch is how many entries of a directory are read at once.
 	listBatch = 256
 
-	// maxThere is how many entries a listing of a directory of the target may have to replace
-	// looking up its files one by one. maxAllThere bounds all such listings that are held.
+	// maxThere is the largest number of entries for which a directory of the target is listed
+	// instead of looking up its files one by one. maxAllThere bounds the entries of all such
+	// listings in memory.
 	maxThere    = 10_000
 	maxAllThere = 100_000
 )
 
-// listings describes what the target has already: by listing its directories, where that costs
-// less than asking for each name.
+// listings finds the entries that the target has already: by listing directories, if that costs
+// less than looking up each name.
 type listings struct {
 	*task
 	held atomic.Int64 // entries of all dir.there
 
-	// Set to mirror the source, which needs every listing.
+	// The next fields are set to mirror the source, which needs every listing.
 	must     bool // the types of entries decide what is in the way
-	one      int  // entries of one directory at most
+	one      int  // largest number of entries of one directory
 	all      int64
-	unlisted func(*dir, error) // is called if a directory cannot be listed, and must be
+	unlisted func(*dir, error) // is called if a directory that must be listed cannot be listed
 }
 
 func newListings(t *task) *listings { return &listings{task: t, one: maxThere, all: maxAllThere} }
 
-// list lists what the target of a directory has, where a listing describes hundreds of
-// files by one request. If there is too much, or it cannot be listed, the files are looked up.
+// list lists the target of a directory, if one request lists hundreds of files. If there are too
+// many, or listing fails, the files are looked up one by one.
 func (l *listings) list(d *dir) {
 	if !l.to.can.CheapListings && !l.must {
 		return
@@ -60,7 +61,7 @@ func (l *listings) list(d *dir) {
 	d.there = there
 }
 
-// errTooMany says that a directory has more than it is worth to list.
+// errTooMany means that a directory has too many entries for its listing to be worthwhile.
 var errTooMany = errors.New("too many entries")
 
 // read reads a listing to its end.
@@ -90,8 +91,8 @@ func (l *listings) read(entries store.Entries, there map[string]fs.FileInfo) err
 	}
 }
 
-// lookUp describes what has a name in the target of d, which is there already. d is nil for
-// a file that becomes the target. cleared says that what had the name at first is deleted.
+// lookUp describes an entry of the target of d, which exists already. d is nil for a file that
+// becomes the target. cleared says that the original entry of the name was deleted.
 func (l *listings) lookUp(d *dir, name string, cleared bool) (fs.FileInfo, error) {
 	switch {
 	case cleared && l.opts.DryRun:
@@ -109,7 +110,7 @@ func (l *listings) lookUp(d *dir, name string, cleared bool) (fs.FileInfo, error
 	return fi, nil
 }
 
-// forget ends the use of what listTarget has found.
+// forget frees the listing of a directory's target.
 func (l *listings) forget(d *dir) {
 	l.held.Add(-int64(len(d.there)))
 	d.there = nil
