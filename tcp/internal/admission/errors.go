@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// IsTemporary reports whether accepting may succeed later, when there are descriptors or
-// memory again.
+// IsTemporary reports whether accepting may succeed later, when descriptors or memory are available
+// again.
 func IsTemporary(err error) bool {
 	return isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM)
 }
@@ -16,7 +16,7 @@ func IsTemporary(err error) bool {
 // accepted, or because a firewall keeps it out.
 func IsOfPeer(err error) bool { return isAny(err, ofPeer...) }
 
-// isAny reports whether an error is one of some of the system's.
+// isAny reports whether err is one of the given errors of the system.
 func isAny(err error, of ...syscall.Errno) bool {
 	return slices.ContainsFunc(of, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }

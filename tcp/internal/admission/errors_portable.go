@@ -4,5 +4,5 @@ package admission
 
 import "syscall"
 
-// ofPeer are the errors of accepting that concern one connection.
+// ofPeer are the errors of accepting about a single connection.
 var ofPeer = []syscall.Errno{syscall.ECONNABORTED, syscall.ECONNRESET, syscall.EPERM}

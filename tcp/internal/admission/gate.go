@@ -23,20 +23,20 @@ var (
 	ErrFull       = errors.New("tcp: there are as many connections as there may be")
 )
 
-// A Gate admits the connections of one run, by the settings of a server.
+// A Gate admits the connections of one run according to the settings of a server.
 type Gate struct {
 	conns.Group
 
-	Places  chan struct{}  // one for each connection; nil without a limit
+	Places  chan struct{}  // an element for each connection; nil without a limit
 	Sources *sources.Table // nil without a limit
 	Refuse  bool           // reset connections without a place; otherwise they wait
 
 	Allow, Deny []netip.Prefix
-	Proxies     []netip.Prefix // whose connections begin with a PROXY header
-	UnixProxies bool           // so do those of unix sockets
+	Proxies     []netip.Prefix // networks whose connections begin with a PROXY header
+	UnixProxies bool           // connections on unix sockets begin with one too
 
 	Refused func(from net.Addr, why error) // may be nil
-	OnPlace func()                         // called when a place has become free; may be nil
+	OnPlace func()                         // called when a place becomes free; may be nil
 
 	loggedAt atomic.Int64
 }
@@ -44,8 +44,8 @@ type Gate struct {
 // HasProxies reports whether any connection begins with a PROXY header.
 func (g *Gate) HasProxies() bool { return len(g.Proxies) > 0 || g.UnixProxies }
 
-// IsProxy reports whether connections of a source begin with a PROXY header. A source
-// that is not valid is a peer on a unix socket.
+// IsProxy reports whether connections of a source begin with a PROXY header. An invalid address is
+// a peer on a unix socket.
 func (g *Gate) IsProxy(a netip.Addr) bool {
 	if !a.IsValid() {
 		return g.UnixProxies
@@ -62,10 +62,10 @@ func (g *Gate) Admit(c *conns.Conn) bool {
 	return g.CountSource(c)
 }
 
-// CountSource counts a connection that has a place for its source, or refuses it. The
-// clients of a proxy are counted later: see [Gate.Check].
+// CountSource counts a connection that has a place for its source, or refuses it. The clients of a
+// proxy are counted later: see [Gate.Check].
 func (g *Gate) CountSource(c *conns.Conn) bool {
-	c.Source = netip.Addr{} // the last connection's
+	c.Source = netip.Addr{} // clears that of the previous connection
 	if g.Sources != nil {
 		from := c.PeerIP()
 		if g.IsProxy(from) {
@@ -80,8 +80,8 @@ func (g *Gate) CountSource(c *conns.Conn) bool {
 	return true
 }
 
-// Check decides by Allow and Deny, and by the number of connections of the client that a
-// PROXY header names; client is not valid if there is none.
+// Check applies Allow and Deny, and the limit of connections for the client that a PROXY header
+// names. client is invalid if there is no such header.
 func (g *Gate) Check(c *conns.Conn, client netip.Addr) error {
 	if len(g.Allow)+len(g.Deny) > 0 && !g.allows(cmp.Or(client, c.PeerIP())) {
 		return ErrDenied
@@ -95,7 +95,7 @@ func (g *Gate) Check(c *conns.Conn, client netip.Addr) error {
 	return nil
 }
 
-// Reject refuses a connection for an error of Check, and reports whether it was one.
+// Reject refuses a connection if err comes from Check, and reports whether it does.
 func (g *Gate) Reject(c *conns.Conn, from net.Addr, err error) bool {
 	if !errors.Is(err, ErrSourceFull) && !errors.Is(err, ErrDenied) {
 		return false
@@ -104,7 +104,7 @@ func (g *Gate) Reject(c *conns.Conn, from net.Addr, err error) bool {
 	return true
 }
 
-// Left gives back what Admit took.
+// Left releases what Admit took.
 func (g *Gate) Left(source netip.Addr) {
 	if g.Places != nil {
 		<-g.Places
@@ -143,31 +143,32 @@ func (g *Gate) refuse(c *conns.Conn, from net.Addr, why error) bool {
 	g.Counts.Refused.Add(1)
 	_ = c.SetLinger(0)
 	if report := g.Refused; report != nil {
-		defer g.Caught(func() net.Addr { return from }) // a panic would end what accepts
+		defer g.Caught(func() net.Addr { return from }) // a panic would end accepting
 		report(from, why)
 	}
 	return false
 }
 
-// allows reports whether Allow and Deny let an address connect.
+// allows reports whether Allow and Deny admit an address.
 func (g *Gate) allows(a netip.Addr) bool {
 	return !inAny(g.Deny, a) && (len(g.Allow) == 0 || inAny(g.Allow, a))
 }
 
-// inAny reports whether an address is in one of some networks.
+// inAny reports whether an address is in one of the networks.
 func inAny(networks []netip.Prefix, a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// For how long accepting waits when the process has run out of descriptors or memory.
+// firstDelay and maxDelay bound the wait before accepting again when the process has run out of
+// descriptors or memory.
 const (
 	firstDelay = 5 * time.Millisecond
 	maxDelay   = time.Second
 )
 
-// Failed counts a failure to accept, logs one a minute, and returns for how long to wait
-// now that the last wait was delay.
+// Failed counts a failure to accept, logs one failure a minute, and returns how long to wait, given
+// the last wait.
 func (g *Gate) Failed(err error, delay time.Duration) time.Duration {
 	delay = min(max(firstDelay, 2*delay), maxDelay)
 	g.Counts.AcceptErrors.Add(1)

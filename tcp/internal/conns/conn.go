@@ -9,33 +9,33 @@ import (
 	"github.com/haul-project/haul/tcp/internal/proxy"
 )
 
-// A Conn is a pooled connection. A call takes the use of it ([Conn.Take], [Conn.Drop]);
-// the methods that move bytes, wait or set something are for a caller that has one.
+// A Conn is a pooled connection. A call takes the use of it ([Conn.Take], [Conn.Drop]). Methods
+// that move bytes, wait or set something require that use.
 type Conn struct {
-	sock // the connection as the system has it
+	sock // the connection of the system
 
 	leave      func(*Conn) // returns it to its roster
-	next, prev *Conn       // of the roster: the live ones, or next of those to reuse
+	next, prev *Conn       // of the roster: neighbours among the live connections, or next free one
 
-	prefix []byte // reading: received already, but not read by the handler
+	prefix []byte // reading: bytes received but not yet read by the handler
 
-	ended         atomic.Pointer[ender] // why the server ended it, if it did
+	ended         atomic.Pointer[ender] // why the server ended the connection; nil if it did not
 	remote, local atomic.Pointer[Addr]
 
-	Source netip.Addr // what the gate counts it for; not valid if it does not
+	Source netip.Addr // the address that the gate counts it for; invalid if it is not counted
 }
 
-// An ender is why a connection was ended.
+// An ender is the reason why a connection was ended.
 type ender struct{ err error }
 
-// lingering marks a connection that the handler has ended, and whose client has not.
+// lingering marks a connection that the handler has ended but whose client has not.
 var lingering = &ender{net.ErrClosed}
 
-// An Addr holds a net.Addr, to be stored atomically.
+// An Addr wraps a net.Addr so that it can be stored atomically.
 type Addr struct{ net.Addr }
 
-// Take begins a call that uses the connection, and Drop ends it. It reports false if the
-// generation is over, or the connection is closed.
+// Take begins a call that uses the connection, and Drop ends it. Take reports false if the
+// generation is over or the connection is closed.
 func (c *Conn) Take(gen uint32) bool {
 	for {
 		s := c.state.Load()
@@ -56,8 +56,8 @@ func (c *Conn) Drop() {
 	}
 }
 
-// Close closes the connection, and interrupts the calls that wait for it. It reports false
-// if the generation is over, or the connection was closed before.
+// Close closes the connection and interrupts its waiting calls. It reports false if the generation
+// is over or the connection was already closed.
 func (c *Conn) Close(gen uint32) bool {
 	for {
 		s := c.state.Load()
@@ -75,14 +75,14 @@ func (c *Conn) Close(gen uint32) bool {
 	return true
 }
 
-// Finish closes a connection whose handle, if there is one, is used no more.
+// Finish closes a connection whose handle, if there is one, is no longer used.
 func (c *Conn) Finish() {
 	c.state.Or(closedBit)
 	c.Drop()
 }
 
-// End ends a connection that ran out of time, or whose server ends, so that its handler
-// returns. Its calls fail with err from now on. It is counted, unless it was ended before.
+// End ends a connection that ran out of time, or whose server ends, so that its handler returns.
+// Its calls then fail with err. It is counted unless it was ended before.
 func (c *Conn) End(err error, count *atomic.Uint64) bool {
 	if !c.ended.CompareAndSwap(nil, &ender{err}) {
 		return false
@@ -92,8 +92,8 @@ func (c *Conn) End(err error, count *atomic.Uint64) bool {
 	return true
 }
 
-// Linger keeps a connection that the handler has ended until its client ends it too. It is
-// not timed out meanwhile, nor counted as cut.
+// Linger keeps a connection that the handler has ended until its client ends it too. Meanwhile it
+// has no timeouts and does not count as cut.
 func (c *Conn) Linger() {
 	c.ended.CompareAndSwap(nil, lingering)
 	_ = c.HalfClose(false)
@@ -107,7 +107,7 @@ func (c *Conn) Ended() error {
 	return nil
 }
 
-// Cause returns the error of a call that failed with err: why the server ended the
+// Cause returns the error for a call that failed with err: the reason why the server ended the
 // connection, if it did.
 func (c *Conn) Cause(err error) error {
 	if ended := c.Ended(); ended != nil {
@@ -119,8 +119,8 @@ func (c *Conn) Cause(err error) error {
 	return err
 }
 
-// Read reads available bytes, and waits if there are none. It reports whether they are the
-// first of the client.
+// Read reads available bytes, and waits if there are none yet. first reports whether they are the
+// client's first bytes.
 func (c *Conn) Read(b []byte) (n int, first bool, err error) {
 	c.reading.Lock()
 	first = c.phase.Load() == listening
@@ -148,14 +148,14 @@ func (c *Conn) read(b []byte) (n int, err error) {
 	return 0, err
 }
 
-// Prepend has the next reads return b first.
+// Prepend makes the next reads return b first.
 func (c *Conn) Prepend(b []byte) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	c.prefix = b
 }
 
-// takePrefix takes at most so many of the bytes that were received before. reading is held.
+// takePrefix takes up to most of the bytes that were received before. reading is held.
 func (c *Conn) takePrefix(most int64) []byte {
 	b := c.prefix[:min(int64(len(c.prefix)), most)]
 	if len(b) == 0 {
@@ -168,16 +168,16 @@ func (c *Conn) takePrefix(most int64) []byte {
 	return b
 }
 
-// Write writes all of b, and waits while the kernel has no room. If b is the last, the
-// kernel may hold back a partial segment until the connection ends.
+// Write writes all of b, and waits while the kernel has no room. If last is set, the kernel may
+// hold back a partial segment until the connection ends.
 func (c *Conn) Write(b []byte, last bool) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	return c.send(b, last)
 }
 
-// Reads calls f, which reads, while no other call does. ahead are bytes that were received
-// before, at most so many; they are f's.
+// Reads calls f, which reads, while no other call does. ahead holds up to most bytes that were
+// received before; they belong to f.
 func (c *Conn) Reads(most int64, f func(ahead []byte) error) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -191,8 +191,8 @@ func (c *Conn) Writes(f func() error) error {
 	return f()
 }
 
-// WaitReadable waits until there are bytes to read, or the end. If yields is set, the end
-// of the server ends it with ErrDraining.
+// WaitReadable waits until there are bytes to read, or the end. If yields is set, the server's end
+// ends the wait with ErrDraining.
 func (c *Conn) WaitReadable(yields bool) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -213,8 +213,8 @@ func (c *Conn) NotIdle() {
 	c.unnudge() // a nudge may have come too late for the wait
 }
 
-// TakeAddrs gives the connection the addresses of a PROXY header. It returns the client's,
-// which is not valid if the header names none.
+// TakeAddrs sets the connection's addresses from a PROXY header. It returns the client's address,
+// which is invalid if the header names none.
 func (c *Conn) TakeAddrs(header proxy.Header) netip.Addr {
 	if header.Local || !header.Source.IsValid() {
 		return netip.Addr{}
@@ -224,8 +224,8 @@ func (c *Conn) TakeAddrs(header proxy.Header) netip.Addr {
 	return header.Source.Addr()
 }
 
-// RemoteAddr returns where the connection comes from. An address that a PROXY header set
-// meanwhile stays.
+// RemoteAddr returns the address of the client. It keeps an address that a PROXY header sets
+// concurrently.
 func (c *Conn) RemoteAddr() *Addr { return cached(&c.remote, c.PeerAddr) }
 
 // LocalAddr returns the address that the client connected to.

@@ -16,7 +16,7 @@ var (
 	ErrHandshake error = timeUp("tcp: the handshake has taken too long")
 )
 
-// A timeUp is a timeout: a net.Error with Timeout, and os.ErrDeadlineExceeded to errors.Is.
+// A timeUp is a timeout error: a net.Error with Timeout, and os.ErrDeadlineExceeded to errors.Is.
 type timeUp string
 
 func (e timeUp) Error() string        { return string(e) }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Times are the timeouts of a server, and for how long it waits for clients at its end.
+// Times are the timeouts of a server, and how long it waits for clients at its end.
 type Times struct {
 	Handshake time.Duration // for the PROXY header and TLS; never 0
 	FirstByte time.Duration // 0 means no limit
@@ -17,16 +17,16 @@ type Times struct {
 	Drain     time.Duration // for a client that has sent nothing when the server ends
 }
 
-// A Group is what the connections of one run have in common.
+// A Group is the state that the connections of one run share.
 type Group struct {
 	Counts     *Counts
-	Handshakes chan struct{}   // a place for each TLS handshake that computes
+	Handshakes chan struct{}   // an element for each TLS handshake that computes
 	Over       <-chan struct{} // closed when the connections must end
 	Times      Times
 	Log        *slog.Logger // nil means slog.Default
 
-	// FirstBytes is called with the first bytes that the handler of a plain connection
-	// reads, and the program's handle of it; may be nil.
+	// FirstBytes is called with the first bytes that the handler of a plain connection reads, and
+	// with the program's handle of it. It may be nil.
 	FirstBytes func(h net.Conn, b []byte)
 
 	began      time.Time
@@ -34,7 +34,7 @@ type Group struct {
 	limits     limits
 	firstPhase int32
 	clock      atomic.Int64 // ticks since began, plus one
-	drains     atomic.Bool  // the server ends
+	drains     atomic.Bool  // the server is ending
 }
 
 // Counts are the counters that connections change.
@@ -49,8 +49,8 @@ const (
 	open
 )
 
-// Begin starts the clock, and sets how exactly it keeps the times: to a sixteenth of the
-// shortest. If opens is set, connections begin with a PROXY header or TLS.
+// Begin starts the clock and sets its precision: a sixteenth of the shortest timeout. If opens is
+// set, connections begin with a PROXY header or TLS.
 func (g *Group) Begin(opens bool) {
 	g.firstPhase = listening
 	if opens {
@@ -72,8 +72,8 @@ func (g *Group) Begin(opens bool) {
 // Tick returns how often Advance must be called.
 func (g *Group) Tick() time.Duration { return g.tick }
 
-// Advance sets the clock, and returns its tick. [Roster.Expire] then ends the connections
-// that ran out of time.
+// Advance sets the clock, and returns its tick. [Roster.Expire] then ends the connections that have
+// run out of time.
 func (g *Group) Advance() (now int64) {
 	now = int64(time.Since(g.began)/g.tick) + 1
 	g.clock.Store(now)
@@ -101,8 +101,8 @@ func (g *Group) ago(tick int64) time.Duration {
 	return time.Duration(max(0, g.clock.Load()-tick)) * g.tick
 }
 
-// Caught is deferred around a function of the program that concerns a connection. It
-// catches a panic there.
+// Caught is deferred around a function of the program that concerns a connection. It catches a
+// panic of that function.
 func (g *Group) Caught(peer func() net.Addr) {
 	if v := recover(); v != nil {
 		g.Panicked(peer(), v)
@@ -115,8 +115,8 @@ func (g *Group) Panicked(peer net.Addr, v any) {
 	cmp.Or(g.Log, slog.Default()).Error("tcp: a handler panicked", slog.String("peer", peer.String()), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
 }
 
-// TakeHandshake takes one of the places for TLS handshakes. It waits for one at most as
-// long as a handshake may take.
+// TakeHandshake takes one of the places for TLS handshakes. It waits for a place at most as long as
+// a handshake may take, and reports whether it got one.
 func (g *Group) TakeHandshake() bool {
 	select {
 	case g.Handshakes <- struct{}{}:

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// A Roster has the connections of one listening socket: a list of the live ones, and some
-// to reuse.
+// A Roster holds the connections of one listening socket: a list of the live ones, and some to
+// reuse.
 type Roster struct {
 	group  *Group
 	left   func(source netip.Addr) // called when a connection has ended
 	leaves func(*Conn)             // leave, made once
 
 	mu       sync.Mutex
-	live     Conn  // mu: the ring's head; its next is the oldest
+	live     Conn  // mu: the ring's head; next is the oldest connection
 	free     *Conn // mu: linked by next
 	frees    int   // mu
 	conns    int   // mu: in the ring
@@ -68,8 +68,8 @@ func (o *Roster) Enter(c *Conn) {
 	o.mu.Unlock()
 }
 
-// leave removes a connection, and keeps c for reuse. Its state says closed until then, so
-// that no old handle can use it.
+// leave removes a connection, and keeps c for reuse. Until then its state is closed, so that no old
+// handle can use it.
 func (o *Roster) leave(c *Conn) {
 	o.mu.Lock()
 	c.prev.next, c.next.prev = c.next, c.prev
@@ -84,7 +84,7 @@ func (o *Roster) leave(c *Conn) {
 	o.left(source)
 }
 
-// Counts returns how many connections there are, and how many there were in all.
+// Counts returns the number of live connections, and of all so far.
 func (o *Roster) Counts() (live int, accepted uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -103,7 +103,7 @@ func (o *Roster) held(f func(*Conn) bool) (all []*Conn) {
 	return all
 }
 
-// Cut ends all connections, and returns how many. It does not count those that linger.
+// Cut ends all connections, and returns their number without those that linger.
 func (o *Roster) Cut(err error) (n int) {
 	for _, c := range o.held(func(c *Conn) bool { e := c.ended.Load(); return e == nil || e == lingering }) {
 		if c.End(err, &o.group.Counts.Cut) {
@@ -116,7 +116,7 @@ func (o *Roster) Cut(err error) (n int) {
 	return n
 }
 
-// Nudge wakes handlers that wait for a request, to check whether the server ends.
+// Nudge wakes handlers that wait for a request, so that they check whether the server is ending.
 func (o *Roster) Nudge() {
 	for _, c := range o.held(func(c *Conn) bool { return c.idle.Load() }) {
 		c.Nudge()
@@ -124,7 +124,7 @@ func (o *Roster) Nudge() {
 	}
 }
 
-// Expire ends the connections that ran out of time at a tick.
+// Expire ends the connections that have run out of time at a tick.
 func (o *Roster) Expire(now int64) {
 	for _, c := range o.held(func(c *Conn) bool { return c.ended.Load() == nil && c.expired(now) != nil }) {
 		if err := c.expired(now); err != nil {
@@ -141,8 +141,8 @@ type Peer struct {
 	Waits         bool          // for another request
 }
 
-// Peers returns the live connections. None is held when it returns, since it would stay
-// open meanwhile.
+// Peers returns the live connections. It does not hold them when it returns, since that would keep
+// them open.
 func (o *Roster) Peers() (all []Peer) {
 	for _, c := range o.held(func(*Conn) bool { return true }) {
 		all = append(all, Peer{

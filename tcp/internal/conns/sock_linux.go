@@ -20,10 +20,10 @@ import (
 	"github.com/haul-project/haul/tcp/internal/rawsock"
 )
 
-// A sock is a connection as the system has it: at first a bare descriptor, which Go's
-// scheduler does not know. Many connections need no more: their request was there when they
-// were accepted, and the answer fits into the socket's buffer. The first call that must
-// wait registers the descriptor with Go's network poller.
+// A sock is a connection of the system. At first it is a bare descriptor, unknown to Go's
+// scheduler. That is enough for many connections: their request had arrived when they were
+// accepted, and the answer fits into the socket's buffer. The first call that must wait registers
+// the descriptor with Go's network poller.
 type sock struct {
 	status
 
@@ -32,24 +32,24 @@ type sock struct {
 
 	in, out  transfer                     // reading, writing
 	waitStep func(fd uintptr) (done bool) // reading: readyToRead
-	looked   bool                         // reading: waitStep was called, and found nothing
-	yields   bool                         // reading: it ends when the server does
-	wait     error                        // reading: why it ends without a byte
+	looked   bool                         // reading: waitStep was called and found nothing
+	yields   bool                         // reading: the wait ends when the server does
+	wait     error                        // reading: why the wait ends without a byte
 	likely   bool                         // reading: there are probably bytes to read
 
 	// In nanoseconds of Unix time; 0 for none.
 	readBy, writeBy atomic.Int64
 
-	nudged atomic.Bool // the read deadline was moved, to wake a call that waits
+	nudged atomic.Bool // the read deadline was moved, to wake a waiting call
 
-	polled atomic.Bool     // file and raw are there
-	mu     sync.Mutex      // file, and changes of its deadlines
+	polled atomic.Bool     // file and raw are set
+	mu     sync.Mutex      // guards file, and changes of its deadlines
 	file   *os.File        // owns FD
 	raw    syscall.RawConn // of file
 }
 
-// A transfer is the state of a call while the poller calls it back. It is part of the
-// connection, and its function is made once, so that a call allocates nothing.
+// A transfer is the state of a call while the poller calls it back. It is part of the connection,
+// and its function is made once, so that a call allocates nothing.
 type transfer struct {
 	b     []byte
 	n     int
@@ -59,12 +59,12 @@ type transfer struct {
 }
 
 const (
-	// maxDirect is how many bytes one raw system call sends, without the scheduler's
-	// knowledge: copying that many takes some microseconds.
+	// maxDirect is how many bytes one raw system call sends without the scheduler's knowledge:
+	// copying that many takes some microseconds.
 	maxDirect = 64 << 10
 )
 
-// Reset makes c ready for the descriptor that was accepted.
+// Reset prepares c for the accepted descriptor.
 func (c *sock) Reset() {
 	c.readBy.Store(0)
 	c.writeBy.Store(0)
@@ -109,8 +109,8 @@ func (c *sock) receive(b []byte) (int, error) {
 	return received(c.in.n, c.in.errno)
 }
 
-// letOthers yields to other goroutines before a connection is registered with the poller.
-// On a busy server the data has arrived when they are done.
+// letOthers yields to other goroutines before a connection is registered with the poller. On a busy
+// server the data has often arrived when they are done.
 func (c *sock) letOthers() {
 	c.waits(&c.readWait)
 	runtime.Gosched()
@@ -127,8 +127,8 @@ func received(n int, errno syscall.Errno) (int, error) {
 	return n, nil
 }
 
-// send writes b. If that is the last, the kernel holds back a partial segment until the
-// connection ends, or for 200 ms.
+// send writes b. If last is set, the kernel holds back a partial segment until the connection ends,
+// or for 200 ms.
 func (c *sock) send(b []byte, last bool) (n int, err error) {
 	flags := sendFlags(last)
 	if deadline.IsPast(&c.writeBy) {
@@ -167,7 +167,7 @@ func written(n int, errno syscall.Errno) (int, error) {
 	return n, nil
 }
 
-// TrySend sends what there is room for, without waiting.
+// TrySend sends as much as there is room for, without waiting.
 func (c *sock) TrySend(b []byte, last bool) (int, error) {
 	n, errno := c.sendSome(c.FD, b, sendFlags(last))
 	if errno == unix.EAGAIN {
@@ -176,8 +176,8 @@ func (c *sock) TrySend(b []byte, last bool) (int, error) {
 	return written(n, errno)
 }
 
-// sendFlags returns the flags of a call that sends. In front of the end the kernel holds
-// back a partial segment, so that it carries the end too.
+// sendFlags returns the flags for a send call. If b is the last, the kernel holds back a partial
+// segment so that it carries the FIN too.
 func sendFlags(last bool) int {
 	if last {
 		return unix.MSG_NOSIGNAL | unix.MSG_MORE
@@ -185,7 +185,7 @@ func sendFlags(last bool) int {
 	return unix.MSG_NOSIGNAL
 }
 
-// sendSome sends as much of b as there is room for. EAGAIN says that there is no more.
+// sendSome sends as much of b as there is room for. EAGAIN means that there is no more room.
 func (c *sock) sendSome(fd int, b []byte, flags int) (n int, errno syscall.Errno) {
 	for {
 		some, errno := rawsock.Send(fd, b[n:min(len(b), n+maxDirect)], flags)
@@ -224,16 +224,16 @@ func (c *sock) PollWrite(step func(fd uintptr) (done bool)) error {
 	return err
 }
 
-// WaitRead notes that the step of PollRead waits, and WaitWrite that of PollWrite.
+// WaitRead records that the step of PollRead waits.
 func (c *sock) WaitRead() { c.waits(&c.readWait) }
 
-// WaitWrite notes that the step of PollWrite waits.
+// WaitWrite records that the step of PollWrite waits.
 func (c *sock) WaitWrite() { c.waits(&c.writeWait) }
 
-// poll registers the connection with the poller, if it is not yet.
+// poll registers the connection with the poller, unless it already is.
 func (c *sock) poll() (syscall.RawConn, error) {
 	if c.polled.Load() {
-		return c.raw, nil // not written again
+		return c.raw, nil // raw is not written again
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,7 +246,7 @@ func (c *sock) poll() (syscall.RawConn, error) {
 	file := os.NewFile(uintptr(c.FD), "connection")
 	raw, err := file.SyscallConn()
 	if err != nil {
-		return nil, err // and the file closes fd
+		return nil, err // the file closes fd
 	}
 	c.file, c.raw = file, raw
 	c.polled.Store(true)
@@ -260,7 +260,7 @@ func setFileDeadline(set func(time.Time) error, by int64) error {
 	return set(time.Unix(0, by))
 }
 
-// interrupt wakes the calls that wait, once c is closed.
+// interrupt wakes waiting calls once c is closed.
 func (c *sock) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,7 +269,7 @@ func (c *sock) interrupt() {
 	}
 }
 
-// Shutdown ends both directions, for calls under way and later ones.
+// Shutdown ends both directions, for current and later calls.
 func (c *sock) Shutdown() { _ = unix.Shutdown(c.FD, unix.SHUT_RDWR) }
 
 // Discard closes the descriptor. No call uses it any more.
@@ -319,7 +319,7 @@ func (c *sock) HalfClose(read bool) error {
 
 func (c *sock) SetNoDelay(on bool) error {
 	if c.From.Addr.Family == unix.AF_UNIX || c.From.Addr.Family == unix.AF_UNSPEC {
-		return nil // it has none
+		return nil // unix sockets do not have the option
 	}
 	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(c.FD, unix.IPPROTO_TCP, unix.TCP_NODELAY, rawsock.Bool(on)))
 }
@@ -334,8 +334,8 @@ func (c *sock) SetBuffer(bytes int, read bool) error {
 
 func (c *sock) Raw() (syscall.RawConn, error) { return c.poll() }
 
-// waitReadable waits without a buffer. If yields is set, the end of the server ends it.
-// reading is held.
+// waitReadable waits without a buffer. If yields is set, the server's end ends the wait. reading is
+// held.
 func (c *sock) waitReadable(yields bool) error {
 	polled := c.polled.Load()
 	if (!polled || c.likely) && rawsock.Readable(c.FD) {
@@ -364,13 +364,13 @@ func (c *sock) waitReadable(yields bool) error {
 	}
 }
 
-// readyToRead is what the poller calls for waitReadable: first at once, and then when
-// there is something to read.
+// readyToRead is called by the poller for waitReadable: at once, and then when there is something
+// to read.
 func (c *sock) readyToRead(fd uintptr) bool {
 	if c.looked || rawsock.Readable(int(fd)) {
 		return true
 	}
-	if c.yields && c.group.Draining() { // the nudge might have come too early
+	if c.yields && c.group.Draining() { // the nudge may have come too early
 		c.wait = ErrDraining
 		return true
 	}
@@ -386,7 +386,7 @@ func (c *sock) Nudge() {
 	if c.file == nil || c.isClosed() {
 		return
 	}
-	c.nudged.Store(true) // before it is looked: see unnudge
+	c.nudged.Store(true) // set before idle is checked: see unnudge
 	if !c.idle.Load() {
 		c.nudged.Store(false)
 		return
@@ -401,7 +401,7 @@ func (c *sock) unnudge() {
 	}
 }
 
-// wasNudged reports whether nudge has ended a wait, and puts the deadline back.
+// wasNudged reports whether Nudge has ended a wait, and restores the deadline.
 func (c *sock) wasNudged() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -415,7 +415,7 @@ func (c *sock) wasNudged() bool {
 	return c.file.SetReadDeadline(t) == nil
 }
 
-// PeerAddr returns the client's address as the kernel reports it, and ownAddr the other.
+// PeerAddr returns the client's address as the kernel reports it, and ownAddr the server's.
 func (c *sock) PeerAddr() net.Addr { return rawsock.NetAddr(&c.From) }
 
 func (c *sock) ownAddr() net.Addr {
@@ -424,5 +424,5 @@ func (c *sock) ownAddr() net.Addr {
 	return rawsock.NetAddr(&raw)
 }
 
-// PeerIP returns the client's address; it is not valid for a unix socket.
+// PeerIP returns the client's address; it is invalid for a unix socket.
 func (c *sock) PeerIP() netip.Addr { return rawsock.AddrPort(&c.From).Addr() }

@@ -24,7 +24,7 @@ type sock struct {
 
 	readBy   atomic.Int64 // in nanoseconds of Unix time; 0 for none
 	mu       sync.Mutex   // changes of the deadlines
-	nudged   bool         // mu: the read deadline was moved, to wake a call that waits
+	nudged   bool         // mu: the read deadline was moved, to wake a waiting call
 	readable []byte       // reading: read by WaitReadable
 	one      [1]byte
 }
@@ -56,14 +56,14 @@ func (c *sock) send(b []byte, last bool) (int, error) {
 	return n, Unnamed(err)
 }
 
-// interrupt wakes the calls that wait, once c is closed.
+// interrupt wakes waiting calls once c is closed.
 func (c *sock) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = c.NC.SetDeadline(time.Unix(1, 0))
 }
 
-// Shutdown ends both directions, for calls under way and later ones.
+// Shutdown ends both directions, for current and later calls.
 func (c *sock) Shutdown() { _ = c.NC.Close() }
 
 func (c *sock) Discard() { _ = c.NC.Close() }
@@ -136,15 +136,15 @@ func (c *sock) Raw() (syscall.RawConn, error) {
 	return s.SyscallConn()
 }
 
-// waitReadable reads one byte, since package net cannot peek. If yields is set, the end
-// of the server ends it.
+// waitReadable reads one byte, because package net cannot peek. If yields is set, the server's end
+// ends the wait.
 func (c *sock) waitReadable(yields bool) error {
 	if len(c.readable) > 0 {
 		return nil
 	}
 	for {
 		looks := yields && c.group.Draining()
-		if looks { // bytes that are there come before the end
+		if looks { // available bytes are returned before the end
 			c.mu.Lock()
 			c.nudged = true
 			_ = c.NC.SetReadDeadline(time.Now().Add(drainLook))
@@ -172,8 +172,8 @@ func (c *sock) waitReadable(yields bool) error {
 	}
 }
 
-// drainLook is how long a read at the server's end may take to find out whether there are
-// bytes.
+// drainLook is how long a read at the server's end may take to find out whether bytes are
+// available.
 const drainLook = time.Millisecond
 
 // Nudge wakes WaitReadable, which checks whether the server ends.
@@ -208,7 +208,7 @@ func (c *sock) PeerAddr() net.Addr { return c.NC.RemoteAddr() }
 
 func (c *sock) ownAddr() net.Addr { return c.NC.LocalAddr() }
 
-// PeerIP returns the client's address; it is not valid for a unix socket.
+// PeerIP returns the client's address; it is invalid for a unix socket.
 func (c *sock) PeerIP() netip.Addr {
 	if a, ok := c.NC.RemoteAddr().(*net.TCPAddr); ok {
 		return a.AddrPort().Addr().Unmap()
@@ -216,9 +216,8 @@ func (c *sock) PeerIP() netip.Addr {
 	return netip.Addr{}
 }
 
-// SendFrom leaves at most so many bytes of r to package net. It reports false if that
-// cannot copy them, or if the progress would have to be visible, for the idle timeout.
-// writing is held.
+// SendFrom lets package net send up to most bytes of r. It reports false if package net cannot copy
+// them, or if the idle timeout must notice the progress. writing is held.
 func (c *sock) SendFrom(r io.Reader, most int64) (n int64, ok bool, err error) {
 	to, ok := c.NC.(io.ReaderFrom)
 	if !ok || c.group.Times.Idle > 0 {

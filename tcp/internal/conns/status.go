@@ -6,26 +6,26 @@ import (
 	"sync/atomic"
 )
 
-// A status is what a connection is doing.
+// A status is the state of a connection.
 type status struct {
 	group *Group
 
-	// state holds, from the top, the generation of the connection (32 bits), which grows
-	// with each use of the memory; whether it is closed (1 bit); and how many calls use it,
-	// plus one until Close (31 bits). The call that drops the last use closes the
-	// descriptor, so no call ever meets another connection's.
+	// state holds, from the top bits, the generation of the connection (32 bits), which grows with
+	// each use of the memory; whether it is closed (1 bit); and how many calls use it, plus one
+	// until Close (31 bits). The call that drops the last use closes the descriptor, so no call
+	// ever uses another connection's descriptor.
 	state atomic.Uint64
 
 	onWait func() // called before a call waits; set by the worker that serves
 
-	// In ticks of the group's clock; 0 for never.
+	// These are ticks of the group's clock; 0 means never.
 	began, phased       atomic.Int64 // when it was accepted, and when its phase began
 	moved               atomic.Int64 // when a byte was moved last
-	readWait, writeWait atomic.Int64 // since when a call waits
+	readWait, writeWait atomic.Int64 // when a waiting call began to wait
 	phase               atomic.Int32
-	idle                atomic.Bool // waits for a request: it ends when the server does
+	idle                atomic.Bool // waits for a request: the connection ends when the server does
 
-	reading, writing sync.Mutex // one call reads at a time, and one writes
+	reading, writing sync.Mutex // held by the one call that reads, or writes
 
 	shaking shake // reading: in a TLS handshake
 }
@@ -40,16 +40,16 @@ func (c *status) begin() {
 	c.state.Store(uint64(c.Gen()+1)<<genShift | 1)
 }
 
-// Gen returns the generation: which of the connections that use this memory it is.
+// Gen returns the generation, which grows with each connection that uses this memory.
 func (c *status) Gen() uint32 { return uint32(c.state.Load() >> genShift) }
 
 // isClosed reports whether Close was called.
 func (c *status) isClosed() bool { return uint32(c.state.Load())&closedBit != 0 }
 
-// OnWait sets the function that a call of the connection calls before it waits.
+// OnWait sets the function that is called before a call of the connection waits.
 func (c *status) OnWait(f func()) { c.onWait = f }
 
-// Draining reports whether the server ends.
+// Draining reports whether the server is ending.
 func (c *status) Draining() bool { return c.group.Draining() }
 
 // Group returns the group of the connection.
@@ -62,7 +62,7 @@ func (c *status) FirstBytes(h net.Conn, b []byte) {
 	}
 }
 
-// Heard notes that the client has sent bytes.
+// Heard records that the client has sent bytes.
 func (c *status) Heard() {
 	c.Moved()
 	if c.phase.Load() == listening {
@@ -70,20 +70,20 @@ func (c *status) Heard() {
 	}
 }
 
-// Moved notes that bytes were moved in either direction.
+// Moved records that bytes were moved in either direction.
 func (c *status) Moved() {
 	if now := c.group.clock.Load(); c.moved.Load() != now { // a store costs more than a load
 		c.moved.Store(now)
 	}
 }
 
-// MovedAt returns the tick in which a byte was moved last.
+// MovedAt returns the tick in which a byte was last moved.
 func (c *status) MovedAt() *atomic.Int64 { return &c.moved }
 
 // IsSilent reports whether the handler waits for the first bytes of the client.
 func (c *status) IsSilent() bool { return c.phase.Load() == listening }
 
-// HasSpoken reports whether the handler has received bytes of the client.
+// HasSpoken reports whether the handler has received bytes from the client.
 func (c *status) HasSpoken() bool { return c.phase.Load() == open }
 
 // Listen begins the time in which the client must send its first bytes.
@@ -101,14 +101,14 @@ func (c *status) enter(phase int32) {
 	c.phase.Store(phase)
 }
 
-// SetIdle notes whether the connection waits for a request.
+// SetIdle records whether the connection waits for a request.
 func (c *status) SetIdle(on bool) {
 	if c.idle.Load() != on {
 		c.idle.Store(on)
 	}
 }
 
-// Awaits notes that a driver waits for the client, without a call that does.
+// Awaits records that a driver waits for the client without a waiting call.
 func (c *status) Awaits() { c.readWait.Store(c.group.clock.Load()) }
 
 // AwaitsNone undoes Awaits.
@@ -120,7 +120,7 @@ func (c *status) WaitsToRead() bool { return c.readWait.Load() != 0 }
 // WaitsToWrite reports whether a call waits for room.
 func (c *status) WaitsToWrite() bool { return c.writeWait.Load() != 0 }
 
-// waits notes that a call starts to wait. The call sets since to 0 when it returns.
+// waits records that a call starts to wait. The call sets since to 0 when it returns.
 func (c *status) waits(since *atomic.Int64) {
 	if c.onWait != nil {
 		c.onWait()
@@ -155,21 +155,21 @@ func (c *status) expired(now int64) error {
 	return nil
 }
 
-// A shake says whether a connection has one of the places for TLS handshakes. It has one
-// while the server computes, and none while it waits for its client: otherwise slow
-// clients would keep out others.
+// A shake records whether a connection holds one of the places for TLS handshakes. It holds a place
+// while the server computes, but not while it waits for its client: otherwise slow clients would
+// keep out others.
 type shake uint8
 
 const (
 	shakeNot   shake = iota // there is no handshake
 	shakeHolds              // it has a place
-	shakeWaits              // it gave its place back, to wait
+	shakeWaits              // it returned its place while it waits
 )
 
-// BeginHandshake gives a connection the place that [Group.TakeHandshake] took.
+// BeginHandshake assigns to a connection the place that [Group.TakeHandshake] took.
 func (c *status) BeginHandshake() { c.shake(shakeHolds) }
 
-// EndHandshake gives the place back.
+// EndHandshake returns the place.
 func (c *status) EndHandshake() { c.shake(shakeNot) }
 
 func (c *status) shake(to shake) {

@@ -1,5 +1,5 @@
-// Package deadline has deadlines as numbers, which can be stored atomically: nanoseconds of Unix
-// time, and 0 for none.
+// Package deadline represents deadlines as numbers that can be stored atomically: nanoseconds of
+// Unix time, and 0 for none.
 package deadline
 
 import (
@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// FarAway is the last time.
+// FarAway is the latest deadline.
 const FarAway = 1<<63 - 1
 
-// Nanoseconds returns a deadline, 0 for the zero time. A time out of range becomes 1 or FarAway.
+// Nanoseconds returns t as a number, 0 for the zero time. A time out of range becomes 1 or FarAway.
 func Nanoseconds(t time.Time) int64 {
 	switch {
 	case t.IsZero():
 		return 0
 	case t.Before(time.Unix(0, 1)):
-		return 1 // all that is past is the same
+		return 1 // all times in the past are the same
 	case t.Before(time.Unix(0, FarAway)):
 		return t.UnixNano()
 	}

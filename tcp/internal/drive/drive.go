@@ -1,5 +1,5 @@
-// Package drive is between a server of package tcp and what serves its connections in
-// place of a goroutine for each: package tcp/events.
+// Package drive connects a server of package tcp with package tcp/events, which serves connections
+// without a goroutine for each.
 package drive
 
 import (
@@ -10,14 +10,13 @@ import (
 	"github.com/haul-project/haul/tcp/internal/conns"
 )
 
-// A Driver serves connections. Several goroutines may call its methods.
+// A Driver serves connections. Its methods may be called concurrently.
 type Driver interface {
-	// Check reports invalid settings.
+	// Check returns an error for invalid settings.
 	Check() error
 
-	// NewLoop returns a loop that accepts and serves the connections of a socket. Where
-	// there are no loops it returns nil, and each connection has a goroutine, which calls
-	// Serve.
+	// NewLoop returns a loop that accepts and serves the connections of a socket. On systems
+	// without loops it returns nil; each connection then has a goroutine, which calls Serve.
 	NewLoop(s *Socket) (Loop, error)
 
 	// Serve serves a connection until it ends. nc is h, or the TLS over it.
@@ -30,29 +29,29 @@ type Loop interface {
 	// handler ends the goroutine, Run continues on a new one.
 	Run()
 
-	Wake()      // has it notice that the socket is stopped, or the server ends
-	PlaceFree() // has it notice that there is a place for a connection
-	Close()     // gives back what a loop has that did not run
+	Wake()      // makes it notice that the socket is stopped or the server is ending
+	PlaceFree() // makes it notice that there is a place for a connection
+	Close()     // releases the resources of a loop that did not run
 }
 
-// A Socket is what a loop has of a listening socket and its server.
+// A Socket is a listening socket and its server, as a loop uses them.
 type Socket struct {
 	FD     int
 	Gate   *admission.Gate
 	Roster *conns.Roster
 
-	// Stopped reports whether the socket is to accept no more, and until when it still
-	// accepts what is in its queue.
+	// Stopped reports whether the socket must stop accepting, and until when it still accepts
+	// queued connections.
 	Stopped func() (stopped bool, until time.Time)
 
 	Accepted  func()                                   // called after a connection was accepted
 	End       func(err error)                          // called once, when no more are accepted; closes the socket
 	Go        func(f func())                           // starts a goroutine that the server waits for
-	NewHandle func(c *conns.Conn) Handle               // of a connection, for the program
+	NewHandle func(c *conns.Conn) Handle               // returns the program's handle of a connection
 	Reject    func(c *conns.Conn, h Handle, err error) // counts and reports why a connection is not served
 }
 
-// A Handle is what a program has of a connection: a *tcp.Conn.
+// A Handle is the program's handle of a connection: a *tcp.Conn.
 type Handle interface {
 	net.Conn
 

@@ -1,43 +1,43 @@
 // Package flow has the buffers of a connection that is served by callbacks: bytes that were
-// received and not used yet, and bytes that were written and not sent yet. It decides when
-// the handler is called, and when the connection is over; a driver has the socket.
+// received and not used yet, and bytes that were written and not sent yet. It decides when to call
+// the handler and when the connection is over. A driver has the socket.
 //
-// While bytes are unsent, the handler is not called and nothing is received, so a peer that
-// does not read its answers gets no more of them.
+// While bytes are unsent, the handler is not called and nothing is received, so a peer that does
+// not read its answers gets no more of them.
 package flow
 
 import "errors"
 
 // Bounds of the buffers, in bytes.
 const (
-	// gather is how many written bytes are collected before they are sent. A request
-	// rarely has more, so its answers, and those of requests that came with it, leave by
-	// one system call.
+	// gather is how many written bytes are collected before they are sent. A request's answer is
+	// rarely longer, so it leaves in one system call, together with the answers to requests that
+	// came with it.
 	gather = 64 << 10
 
 	// maxScratch is the largest scratch buffer that is kept for the next turn.
 	maxScratch = 4 * gather
 
-	// MinRoom and maxRoom are how much room there is to receive behind held bytes.
+	// MinRoom and maxRoom bound the room for receiving after the held bytes.
 	MinRoom = 4 << 10
 	maxRoom = 64 << 10
 )
 
 var (
-	// ErrHeld says that the handler did not use any of as many bytes as may be held.
+	// ErrHeld says that the handler used none of the bytes when as many were held as allowed.
 	ErrHeld = errors.New("tcp: a request is longer than Server.MaxHeld")
 
-	// ErrUnsent says that the handler wrote more than may be unsent.
+	// ErrUnsent says that the handler wrote more bytes than may be unsent.
 	ErrUnsent = errors.New("tcp: more bytes are unsent than Server.MaxUnsent allows")
 
 	// ErrClosed says that the handler wrote after it closed the connection.
 	ErrClosed = errors.New("tcp: write after Close")
 )
 
-// Limits are how many bytes a connection may keep, beside what one receive brings.
+// Limits are how many bytes a connection may keep, in addition to those of one receive.
 type Limits struct {
-	Held   int // of a request that is not complete
-	Unsent int // of answers that the peer does not read
+	Held   int // bytes of an incomplete request
+	Unsent int // bytes of answers that the peer does not read
 }
 
 // A Driver has the socket and the handler of the connections that it serves.
@@ -46,8 +46,8 @@ type Driver interface {
 	// len(data). data is valid until it returns.
 	Call(data []byte) (used int)
 
-	// Send sends what the socket takes of b: less than all of it means that it takes no
-	// more for now. last says that nothing follows.
+	// Send sends as much of b as the socket accepts; less than all of it means that the socket is
+	// full for now. last says that nothing follows.
 	Send(b []byte, last bool) (n int, err error)
 }
 
@@ -57,44 +57,43 @@ type Next uint8
 // A connection may wait for these.
 const (
 	Idle    Next = iota // bytes; it has none
-	Partial             // bytes; it holds a part of a request
-	Blocked             // the peer, to read what is unsent
+	Partial             // a part of a request is held; more bytes are needed
+	Blocked             // the peer must read unsent bytes
 	Again               // another turn, without an event
-	Over                // nothing; it is to be closed
+	Over                // nothing; the connection must be closed
 )
 
 // A Flow is the buffers of one connection. The zero value is ready.
 type Flow struct {
 	held   []byte // received and not used; nil if there are none
-	unsent []byte // written and not sent: the driver's scratch during a turn
-	failed error  // of sending or writing, during a turn
+	unsent []byte // written and not sent; uses the driver's scratch memory during a turn
+	failed error  // error of sending or writing during a turn
 
-	ended  bool // the peer has sent all
+	ended  bool // the peer has ended sending
 	closes bool // the handler has closed the connection
 	again  bool // the handler wants to be called again
-	more   bool // after a turn that was blocked: another is due
+	more   bool // after a turn that was blocked, another one is due
 }
 
-// End notes that the peer has sent all.
+// End records that the peer has ended sending.
 func (f *Flow) End() { f.ended = true }
 
-// Ended reports whether the peer has sent all.
+// Ended reports whether the peer has ended sending.
 func (f *Flow) Ended() bool { return f.ended }
 
-// Close has the connection end once all is sent. The handler is not called any more.
+// Close ends the connection once everything is sent. The handler is not called any more.
 func (f *Flow) Close() { f.closes = true }
 
-// Again has the handler called again once all is sent, even if no byte is received.
+// Again makes the handler be called again once everything is sent, even if no byte is received.
 func (f *Flow) Again() { f.again = true }
 
 // Holds reports whether received bytes are held.
 func (f *Flow) Holds() bool { return len(f.held) > 0 }
 
-// Held returns them.
+// Held returns the held bytes.
 func (f *Flow) Held() []byte { return f.held }
 
-// Room returns room for bytes to be received behind those that are held. Received adds
-// them.
+// Room returns memory for bytes to be received after the held ones. Received adds them.
 func (f *Flow) Room() []byte {
 	if room := cap(f.held) - len(f.held); room < MinRoom {
 		grown := make([]byte, len(f.held), 2*len(f.held)+MinRoom)
@@ -104,10 +103,10 @@ func (f *Flow) Room() []byte {
 	return f.held[len(f.held):min(cap(f.held), len(f.held)+maxRoom)]
 }
 
-// Received adds n bytes, which are in Room, to those that are held.
+// Received adds n bytes of Room to the held ones.
 func (f *Flow) Received(n int) { f.held = f.held[:len(f.held)+n] }
 
-// Hold replaces what is held. The handler is called for it.
+// Hold replaces the held bytes. The handler is called for them.
 func (f *Flow) Hold(data []byte) {
 	f.hold(data)
 	f.more = len(data) > 0
@@ -124,8 +123,8 @@ func (f *Flow) hold(data []byte) {
 	}
 }
 
-// Write takes b to be sent. During a turn it sends what there is if it is much, and keeps
-// the rest. An error ends the connection, as the peer may have a part of b.
+// Write adds b to the bytes to send. During a turn it sends them at once if they are many, and
+// keeps the rest. An error ends the connection, because the peer may have received a part of b.
 func (f *Flow) Write(b []byte, d Driver, max Limits) (int, error) {
 	switch {
 	case f.failed != nil:
@@ -153,7 +152,7 @@ func (f *Flow) Write(b []byte, d Driver, max Limits) (int, error) {
 	return len(b), nil
 }
 
-// flush sends what is unsent.
+// flush sends unsent bytes.
 func (f *Flow) flush(d Driver) {
 	if len(f.unsent) == 0 || f.failed != nil {
 		return
@@ -166,12 +165,12 @@ func (f *Flow) flush(d Driver) {
 	}
 }
 
-// Turn has the handler use data: what is held, or if nothing is, what was received. It ends
-// when the handler uses no more, or the peer takes no more. scratch is memory for what the
-// handler writes, which the connections of a driver share.
+// Turn lets the handler use data: the held bytes, or if there are none, the received ones. It ends
+// when the handler uses no more, or the peer accepts no more. scratch is memory for the handler's
+// writes that all connections of a driver share.
 func (f *Flow) Turn(data []byte, scratch *[]byte, d Driver, max Limits) (Next, error) {
 	f.unsent = (*scratch)[:0]
-	moved := false // the last call used data, or it was one that the handler had asked for
+	moved := false // the last call used data, or the handler had asked for it
 	for {
 		moved, f.again = f.again, false
 		used := d.Call(data)
@@ -198,8 +197,8 @@ func (f *Flow) Turn(data []byte, scratch *[]byte, d Driver, max Limits) (Next, e
 	return f.next()
 }
 
-// own moves what is unsent out of the scratch memory, which the turn may have replaced by a
-// larger one.
+// own copies unsent bytes out of the scratch memory, which the turn may have replaced with larger
+// memory.
 func (f *Flow) own(scratch *[]byte) {
 	unsent := f.unsent
 	if f.unsent = nil; len(unsent) > 0 {
@@ -210,7 +209,7 @@ func (f *Flow) own(scratch *[]byte) {
 	}
 }
 
-// Flush sends more of what is unsent, after a turn that was blocked.
+// Flush sends more of the unsent bytes after a turn that was blocked.
 func (f *Flow) Flush(d Driver) (Next, error) {
 	if f.flush(d); len(f.unsent) == 0 {
 		f.unsent = nil

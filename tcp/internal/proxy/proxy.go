@@ -1,7 +1,7 @@
-// Package proxy reads headers of the PROXY protocol. By it a load balancer names the client
-// of a connection: in a header before the client's first byte, as a line of text (version 1)
-// or in binary (version 2). HAProxy's proxy-protocol.txt describes both; section numbers
-// below are those of that document.
+// Package proxy reads headers of the PROXY protocol, with which a load balancer names the client of
+// a connection. The header precedes the client's first byte, as a line of text (version 1) or in
+// binary (version 2). HAProxy's proxy-protocol.txt describes both; section numbers below refer to
+// it.
 package proxy
 
 import (
@@ -21,13 +21,13 @@ const (
 	// maxLine is the longest line of version 1, with its CR LF (§2.1).
 	maxLine = 107
 
-	// MaxLength is the longest header of version 2 that is accepted. The protocol
-	// allows 64 KiB, and says that a header fits into a segment (§2). Balancers add a few
-	// hundred bytes to the addresses; 4 KiB leave room for a client's certificate.
+	// MaxLength is the longest header of version 2 that is accepted. The protocol allows 64 KiB,
+	// and says that a header fits into a segment (§2). Balancers add a few hundred bytes to the
+	// addresses; 4 KiB also leaves room for a client's certificate.
 	MaxLength = 4 << 10
 )
 
-// The beginning of a header: §2.1 and §2.2. No other protocol begins with the second.
+// A header begins with one of these: §2.1 and §2.2. No other protocol begins with the second.
 const (
 	beginV1 = "PROXY "
 	beginV2 = "\r\n\r\n\x00\r\nQUIT\n"
@@ -37,11 +37,11 @@ const (
 // command, family and transport, and the length of the rest.
 const fixedLength = len(beginV2) + 4
 
-// A Header is what a PROXY header says about a connection.
+// A Header is the content of a PROXY header.
 type Header struct {
-	// Source is the client, and Destination the address it connected to. Both are invalid
-	// if the header names no addresses of TCP; then use those of the connection. They are
-	// never IPv4-mapped.
+	// Source is the client, and Destination the address that it connected to. Both are invalid if
+	// the header names no TCP addresses; use those of the connection then. They are never
+	// IPv4-mapped.
 	Source, Destination netip.AddrPort
 
 	// Local says that the connection is the proxy's own, such as a health check.
@@ -53,20 +53,20 @@ var (
 	// ErrHeader says that a connection began without a valid PROXY header.
 	ErrHeader = errors.New("PROXY header")
 
-	// ErrNone says that it began with something else: the proxy is not set up to
-	// send a header. It is an ErrHeader, too.
+	// ErrNone says that the connection began with something other than a PROXY header: the proxy is
+	// not configured to send one. It also matches ErrHeader.
 	ErrNone error = errNone
 )
 
 // ErrShort says that a header continues beyond the bytes received.
 var ErrShort = errors.New("PROXY header: more bytes are wanted")
 
-// A headerError is what is wrong with a header.
+// A headerError describes a fault in a header.
 type headerError string
 
 func (e headerError) Error() string { return ErrHeader.Error() + ": " + string(e) }
 
-// Is reports that it is an ErrHeader.
+// Is reports that it matches ErrHeader.
 func (e headerError) Is(target error) bool { return target == ErrHeader }
 
 const (
@@ -98,13 +98,13 @@ func Parse(b []byte) (h Header, n int, err error) {
 	return Header{}, 0, errNone
 }
 
-// begins reports whether b begins with the word, as far as it goes.
+// begins reports whether b begins with the word, or is itself the beginning of it.
 func begins(b []byte, word string) bool {
 	n := min(len(b), len(word))
 	return string(b[:n]) == word[:n]
 }
 
-// parseV1 reads a line: §2.1.
+// parseV1 parses a header of version 1, a line: §2.1.
 func parseV1(b []byte) (h Header, n int, err error) {
 	line := b[:min(len(b), maxLine)]
 	end := bytes.IndexAny(line, "\r\n")
@@ -160,8 +160,8 @@ func parsePort(b []byte) (uint16, bool) {
 	return uint16(n), err == nil && (len(b) == 1 || b[0] != '0')
 }
 
-// parseIP parses an address without a zone. [netip.ParseAddr] keeps nothing of the text
-// that it is given, so the text need not be copied.
+// parseIP parses an address without a zone. [netip.ParseAddr] does not keep the text that it
+// parses, so the text need not be copied.
 func parseIP(b []byte) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(unsafe.String(unsafe.SliceData(b), len(b)))
 	return a, err == nil && a.Zone() == ""
@@ -184,9 +184,9 @@ const (
 // proxyAddresses is the size of the addresses and ports, by family, in bytes.
 var proxyAddresses = [...]int{proxyUnspec: 0, proxyInet: 2*4 + 2*2, proxyInet6: 2*16 + 2*2, proxyUnix: 2 * 108}
 
-// parseV2 reads a header in binary: §2.2.
+// parseV2 parses a header of version 2, in binary: §2.2.
 func parseV2(b []byte) (h Header, n int, err error) {
-	// Received bytes are checked at once: an invalid header fails before the rest of it has
+	// Received bytes are checked at once, so that an invalid header fails before the rest of it has
 	// arrived.
 	if at := len(beginV2); len(b) > at {
 		if b[at]>>4 != 2 {
@@ -223,8 +223,7 @@ func parseV2(b []byte) (h Header, n int, err error) {
 	if err := checkTLVs(b, fixedLength+proxyAddresses[family]); err != nil {
 		return Header{}, 0, err
 	}
-	// Datagrams and names of unix sockets are no addresses of TCP: the connection keeps its
-	// own.
+	// Datagrams and names of unix sockets have no TCP addresses: the connection keeps its own.
 	if transport != proxyStream {
 		return Header{}, n, nil
 	}
@@ -253,7 +252,7 @@ var (
 // checksum if there is one. It ignores other fields.
 func checkTLVs(header []byte, at int) error {
 	const head = 3 // bytes: type, and the length of the value
-	sum := 0       // where the checksum is
+	sum := 0       // offset of the checksum
 	for at < len(header) {
 		if len(header)-at < head {
 			return errTLV
@@ -263,7 +262,7 @@ func checkTLVs(header []byte, at int) error {
 			return errTLV
 		}
 		if kind == proxyCRC {
-			// The protocol does not define what two of them would cover.
+			// The protocol does not define what two checksums would cover.
 			if size != crc32.Size || sum != 0 {
 				return errChecksum
 			}
@@ -274,7 +273,7 @@ func checkTLVs(header []byte, at int) error {
 	if sum == 0 {
 		return nil
 	}
-	// It is the sum of the header with zeros in its own place (§2.2.3).
+	// The checksum covers the header with zeros in place of the checksum (§2.2.3).
 	crc := crc32.Update(0, castagnoli, header[:sum])
 	crc = crc32.Update(crc, castagnoli, noSum)
 	crc = crc32.Update(crc, castagnoli, header[sum+crc32.Size:])
@@ -284,21 +283,21 @@ func checkTLVs(header []byte, at int) error {
 	return nil
 }
 
-// Read reads the header at the beginning of a connection. rest, a part of buf, are the
-// bytes received behind the header, which come before all that is read from c later. buf
-// should have room for MaxLength bytes; a header that does not fit is refused.
+// Read reads the header at the beginning of a connection. rest, a part of buf, holds the bytes
+// received after the header; they precede all bytes read from c later. buf should have room for
+// MaxLength bytes; a header that does not fit is refused.
 //
-// A connection that ends before its first byte, such as a port scan, returns io.EOF, and
-// one that ends later io.ErrUnexpectedEOF. The caller limits the time.
+// For a connection that ends before its first byte, such as a port scan, Read returns io.EOF, and
+// for one that ends later io.ErrUnexpectedEOF. The caller limits the time.
 func Read(c io.Reader, buf []byte) (h Header, rest []byte, err error) {
-	const patience = 100 // reads in a row without a byte, as of package bufio
+	const patience = 100 // reads in a row without a byte, as in package bufio
 	for n, idle := 0, 0; ; {
 		got, failed := c.Read(buf[n:])
 		n += got
 		h, size, err := Parse(buf[:n])
 		switch {
 		case err == nil:
-			// If the connection has failed behind it, its next Read says so.
+			// If the connection failed after the header, its next Read returns the error.
 			return h, buf[size:n], nil
 		case err != ErrShort:
 			return Header{}, nil, err

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The system calls of the fast path. None of them waits, since the sockets do not
-// block, so none of them notifies the scheduler: a raw system call costs two thirds of
-// the other kind, and lets the runtime's monitor sleep.
+// These are the system calls of the fast path. The sockets do not block, so no call waits, and none
+// of them notifies the scheduler: a raw system call costs two thirds of a normal one, and lets the
+// runtime's monitor sleep.
 
-// Recv reads what is there.
+// Recv reads the available bytes.
 func Recv(fd int, b []byte, flags int) (int, syscall.Errno) {
 	return move(unix.SYS_RECVFROM, fd, b, flags)
 }
@@ -29,7 +29,7 @@ func Readable(fd int) bool {
 	return errno != unix.EAGAIN
 }
 
-// Send writes what there is room for.
+// Send writes as many bytes as there is room for.
 func Send(fd int, b []byte, flags int) (int, syscall.Errno) {
 	return move(unix.SYS_SENDTO, fd, b, flags)
 }
@@ -47,7 +47,7 @@ func move(call uintptr, fd int, b []byte, flags int) (int, syscall.Errno) {
 	}
 }
 
-// Accept takes a connection that waits to be accepted.
+// Accept takes a connection from the queue.
 func Accept(fd int, from *unix.RawSockaddrAny) (int, syscall.Errno) {
 	for {
 		size := uint32(unix.SizeofSockaddrAny)
@@ -64,10 +64,10 @@ func Accept(fd int, from *unix.RawSockaddrAny) (int, syscall.Errno) {
 	}
 }
 
-// Close gives a descriptor back. EINTR means that it is given back too.
+// Close closes a descriptor. EINTR means that it is closed too.
 func Close(fd int) { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
 
-// Duplicate returns a file of its own for what a connection or listener has.
+// Duplicate returns a new file for the descriptor of a connection or listener.
 func Duplicate(c syscall.RawConn) (*os.File, error) {
 	var fd int
 	var err error
@@ -86,10 +86,9 @@ func Name(fd int, at *unix.RawSockaddrAny) {
 	_, _, _ = unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(at)), uintptr(unsafe.Pointer(&size)))
 }
 
-// AddrPort returns the address in a sockaddr, which is not valid for one of a unix
-// socket.
+// AddrPort returns the address in a sockaddr. It is invalid for a unix socket.
 func AddrPort(raw *unix.RawSockaddrAny) netip.AddrPort {
-	port := func(p *uint16) uint16 { // in the network's order
+	port := func(p *uint16) uint16 { // in network byte order
 		b := (*[2]byte)(unsafe.Pointer(p))
 		return uint16(b[0])<<8 | uint16(b[1])
 	}
@@ -110,7 +109,7 @@ func AddrPort(raw *unix.RawSockaddrAny) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// NetAddr returns the address in a sockaddr as package net has it.
+// NetAddr returns the address in a sockaddr in the form of package net.
 func NetAddr(raw *unix.RawSockaddrAny) net.Addr {
 	if a := AddrPort(raw); a.IsValid() {
 		return net.TCPAddrFromAddrPort(a)
@@ -120,7 +119,7 @@ func NetAddr(raw *unix.RawSockaddrAny) net.Addr {
 	name := ""
 	switch {
 	case raw.Addr.Family != unix.AF_UNIX:
-	case b[0] == 0 && b[1] != 0: // in no file system
+	case b[0] == 0 && b[1] != 0: // an abstract name
 		name = "@" + string(bytes.TrimRight(b[1:], "\x00"))
 	default:
 		b, _, _ = bytes.Cut(b, []byte{0})

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxEvents is how many events are taken from an epoll at a time.
+// MaxEvents is how many events are taken from an epoll at once.
 const MaxEvents = 256
 
-// An Epoll is an epoll whose goroutine waits for it in Go's poller, so it holds no thread
-// while there is nothing to do.
+// An Epoll is an epoll whose goroutine waits for it in Go's poller, so it holds no thread while it
+// is idle.
 type Epoll struct {
 	events [MaxEvents]unix.EpollEvent
-	n      int // of events
+	n      int // number of events
 
 	fd   int
 	file *os.File
@@ -26,7 +26,7 @@ type Epoll struct {
 	step func(fd uintptr) (done bool)
 }
 
-// NewEpoll opens one.
+// NewEpoll opens an epoll.
 func NewEpoll() (*Epoll, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -42,13 +42,14 @@ func NewEpoll() (*Epoll, error) {
 	return e, nil
 }
 
-// Control adds a descriptor, with its events and what stands for it there, or removes it.
+// Control adds a descriptor with its events and the key that identifies it, or removes a
+// descriptor.
 func (e *Epoll) Control(op, fd int, events, key uint32) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(e.fd, op, fd, &unix.EpollEvent{Events: events, Fd: int32(key)}))
 }
 
-// Look takes events that are there, and returns how many. [Epoll.Event] returns them until
-// the next call.
+// Look takes the available events, and returns their number. [Epoll.Event] returns them until the
+// next call.
 func (e *Epoll) Look() int {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(e.fd), uintptr(unsafe.Pointer(&e.events)), MaxEvents, 0, 0, 0)
 	if e.n = int(n); errno != 0 { // interrupted
@@ -57,11 +58,11 @@ func (e *Epoll) Look() int {
 	return e.n
 }
 
-// Event returns an event, and what stands for its descriptor.
+// Event returns event i, and the key of its descriptor.
 func (e *Epoll) Event(i int) (events, key uint32) { return e.events[i].Events, uint32(e.events[i].Fd) }
 
-// Wait waits for events, and takes them. It returns 0 after Wake, also if that was called
-// before.
+// Wait waits for events, and takes them. It returns 0 after Wake, even if Wake was called before
+// Wait.
 func (e *Epoll) Wait() int {
 	if e.raw.Read(e.step) != nil {
 		e.n = 0
@@ -70,7 +71,7 @@ func (e *Epoll) Wait() int {
 	return e.n
 }
 
-// Wake ends a Wait. Any goroutine may call it, also after Close.
+// Wake ends a Wait. Any goroutine may call it, even after Close.
 func (e *Epoll) Wake() { _ = e.file.SetReadDeadline(time.Unix(1, 0)) }
 
 // Close closes the epoll.

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The offset of the flags in the TCP header, which a filter gets, and two flags.
+// flagsAt is the offset of the flags in the TCP header, which is the input of a filter. The others
+// are two of the flags.
 const flagsAt, flagSYN, flagACK = 13, 0x02, 0x10
 
 // noSYN drops packets that begin a connection (RFC 9293, section 3.5): those with SYN
@@ -22,8 +23,8 @@ var noSYN = [...]unix.SockFilter{
 	{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
 }
 
-// DropSYN has the kernel drop packets that begin a connection. If that fails, a few
-// clients may be reset.
+// DropSYN makes the kernel drop packets that begin a connection. If that fails, a few clients may
+// be reset.
 func DropSYN(c syscall.RawConn) {
 	filter := noSYN
 	p := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
@@ -32,8 +33,8 @@ func DropSYN(c syscall.RawConn) {
 	})
 }
 
-// TakeSYN undoes DropSYN, also after a process that was killed before it could. Other
-// filters stay.
+// TakeSYN undoes DropSYN, even that of a process that was killed before it could. It keeps other
+// filters.
 func TakeSYN(c syscall.RawConn) {
 	_ = c.Control(func(fd uintptr) {
 		var filter [len(noSYN) + 1]unix.SockFilter

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen opens n sockets that share an address. An address that another socket uses is
-// refused, even if that socket would share it.
+// Listen opens n sockets that share an address. It refuses an address that another socket uses,
+// even if that socket would share it.
 func Listen(ctx context.Context, network, addr string, n int) (_ []net.Listener, err error) {
-	// Alone at first: SO_REUSEPORT would share the address with another server of this
-	// user, without an error for either.
+	// The first socket does not share: with SO_REUSEPORT it would share the address with another
+	// server of this user, without an error for either.
 	var alone net.ListenConfig
-	alone.SetMultipathTCP(false) // its sockets take few of the options, and no confinement can allow them
+	alone.SetMultipathTCP(false) // MPTCP sockets accept few of the options, and no confinement can allow them
 	first, err := alone.Listen(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -33,14 +33,13 @@ func Listen(ctx context.Context, network, addr string, n int) (_ []net.Listener,
 	if n == 1 {
 		return ls, nil
 	}
-	// This socket stays open as the first of those that share the address: otherwise
-	// clients that connect meanwhile would be reset, and another program could take the
-	// port.
+	// This socket stays open and becomes the first of those that share the address. Otherwise
+	// clients that connect meanwhile would be reset, and another program could take the port.
 	if err := share(first.(*net.TCPListener)); err != nil {
 		return nil, err
 	}
-	// The others listen at the address that was given: the socket's own may not show
-	// whether it includes IPv4. Only the port may have to be filled in.
+	// The others listen on the given address, because the socket's own may not show whether it
+	// includes IPv4. Only the port may have to be filled in.
 	same, err := withPort(addr, first.Addr())
 	if err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func Listen(ctx context.Context, network, addr string, n int) (_ []net.Listener,
 	return ls, nil
 }
 
-// share lets other sockets of this user listen at the same address.
+// share lets other sockets of this user listen on the same address.
 func share(l *net.TCPListener) error {
 	c, err := l.SyscallConn()
 	if err != nil {
@@ -74,7 +73,7 @@ func setReusePort(c syscall.RawConn) error {
 	return os.NewSyscallError("setsockopt", err)
 }
 
-// withPort returns an address with the port of another.
+// withPort returns addr with the port of got.
 func withPort(addr string, got net.Addr) (string, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

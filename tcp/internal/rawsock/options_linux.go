@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxCongestion is TCP_CA_NAME_MAX: how long a name is with its NUL.
+// maxCongestion is TCP_CA_NAME_MAX: the longest name including its NUL.
 const maxCongestion = 16
 
-// Bool returns an option that is on or off.
+// Bool returns the value of an option that is on or off.
 func Bool(on bool) int {
 	if on {
 		return 1
@@ -23,7 +23,7 @@ func Bool(on bool) int {
 	return 0
 }
 
-// WholeSeconds returns d in seconds, and at least one.
+// WholeSeconds returns d in seconds, rounded up, and at least one.
 func WholeSeconds(d time.Duration) int {
 	return int(max(1, (d+time.Second-1)/time.Second))
 }
@@ -44,20 +44,20 @@ func SetBuffer(fd, bytes int, receive bool) error {
 	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt, bytes))
 }
 
-// SetCongestion sets the congestion control. If that fails, it returns those that may be
+// SetCongestion sets the congestion control. If that fails, it returns the names that can be
 // chosen.
 func SetCongestion(fd int, name string) (has []string, err error) {
 	err = unix.ENOENT
-	if len(name) < maxCongestion { // the kernel cuts off longer ones
+	if len(name) < maxCongestion { // the kernel cuts longer names
 		err = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
 	}
 	if err == nil {
 		return nil, nil
 	}
 	list := "available"
-	if errors.Is(err, fs.ErrPermission) { // it has it, for root
+	if errors.Is(err, fs.ErrPermission) { // it is available, but only for root
 		list = "allowed"
 	}
-	names, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_" + list + "_congestion_control") // or none are known
+	names, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_" + list + "_congestion_control") // on failure no names are known
 	return strings.Fields(string(names)), err
 }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// IsFile reports whether r is a plain file of package os. A program's own type around one
-// may give out other bytes than the file's.
+// IsFile reports whether r is a plain file of package os. A program's own type around a file may
+// return bytes other than the file's.
 //
 // The WriteTo of a file may call io.Copy with a value of a hidden type without that method.
 func IsFile(r io.Reader) bool {
@@ -28,8 +28,8 @@ func IsRegular(r io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// IsOf reports whether the type of v is the one that a package of the standard library
-// has by that name. No program's own package has such a path.
+// IsOf reports whether the type of v is the type of the given name in a package of the standard
+// library. No program's own package has such a path.
 func IsOf(v any, path, name string) bool {
 	t := reflect.TypeOf(v)
 	return t != nil && t.PkgPath() == path && t.Name() == name
@@ -55,7 +55,7 @@ func RawOf(v any) syscall.RawConn {
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {
-		return nil // the copy without the kernel reports it
+		return nil // the copy without the kernel returns the error
 	}
 	return raw
 }

@@ -12,8 +12,8 @@ const (
 	maxPipes = 64
 )
 
-// Splice moves at most n bytes between a pipe and another descriptor, as many as there are
-// and there is room for.
+// Splice moves up to n bytes between a pipe and another descriptor, as many as are available and
+// there is room for.
 func Splice(from, to, n int) (int, error) {
 	for {
 		m, err := unix.Splice(from, nil, to, nil, n, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
@@ -39,12 +39,12 @@ func TakePipe() (Pipe, error) {
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return Pipe{}, err
 	}
-	// If the user's limit for pipes is reached, it keeps its default size.
+	// If the user's limit for pipes is reached, the pipe keeps its default size.
 	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, PipeSize)
 	return Pipe{fds[0], fds[1]}, nil
 }
 
-// GiveBack keeps an empty pipe for reuse, and closes others.
+// GiveBack keeps an empty pipe for reuse, and closes a pipe that is not empty.
 func (p Pipe) GiveBack(empty bool) {
 	if empty {
 		select {

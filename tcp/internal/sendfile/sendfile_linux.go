@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// minLook is how many bytes of a file are worth asking whether they are in memory.
-	// It is more than the kernel reads ahead, so such a range is not just being read.
+	// minLook is the least number of bytes of a file for which Send checks whether they are in
+	// memory. It is more than the kernel reads ahead, so such a range is not just being read.
 	minLook = 1 << 20
 
-	// maxRawSend is how many bytes one raw call sends, without the scheduler's knowledge:
-	// a tenth of a millisecond of work.
+	// maxRawSend is how many bytes one raw call sends without the scheduler's knowledge: a tenth of
+	// a millisecond of work.
 	maxRawSend = 1 << 20
 )
 
-// A Sender sends a file to a socket by sendfile(2). The scheduler assumes that this call
-// may wait for a disk, so the runtime's monitor wakes every 20 us to check: a ninth of the
+// A Sender sends a file to a socket with sendfile(2). The scheduler assumes that this call may wait
+// for a disk, so the runtime's monitor wakes every 20 us to check, which takes a ninth of the
 // processor time of a file. Cached pages are sent by raw system calls instead.
 type Sender struct {
-	at, upTo int64 // the range of the file that was looked at; at is the file's offset
+	at, upTo int64 // the range of the file that was checked; at is the file's offset
 	resident bool  // the whole range is in memory
-	where    where // the file is; set at the first look
-	size     int64 // of the file then
+	where    where // location of the file; set at the first check
+	size     int64 // size of the file at that time
 }
 
-// where says where a file's bytes are, as far as that can be known.
+// where is the location of a file's bytes, as far as it can be known.
 type where uint8
 
 const (
@@ -60,38 +60,37 @@ func (s *Sender) Send(out, in, n int) (int, error) {
 	return moved, err
 }
 
-// look finds out whether the next n bytes are in memory.
+// look checks whether the next n bytes are in memory.
 func (s *Sender) look(in, n int) {
 	if s.where == unlooked {
 		s.where, s.size = whereIs(in)
 	}
 	s.resident = false
 	if s.where == unknown {
-		return // and another look would find the same
+		return // another check would find the same
 	}
 	at, err := unix.Seek(in, 0, unix.SEEK_CUR)
 	if err != nil {
 		return
 	}
 	s.at, s.upTo = at, at+int64(n)
-	// There are no pages behind the end.
+	// There are no pages after the end of the file.
 	if to := min(s.upTo, s.size); to-at >= minLook {
 		s.upTo = to
 		s.resident = s.where == inRAM || inMemory(in, at, to)
 	}
 }
 
-// whereIs returns where a file is, and its size. A network file system, or
-// one served by a program (FUSE), may ask its server before it gives out cached pages.
-// If that does not answer, a raw call would hold up the whole process, so raw calls are
-// used only for file systems known not to ask. A tmpfs is memory (what it has swapped
-// out is waited for, as for any page of this process); but a disk's file in /dev is on
-// a tmpfs, too, and none of it.
+// whereIs returns where a file is, and its size. A network file system, or one served by a program
+// (FUSE), may ask its server before it returns cached pages. If the server does not answer, a raw
+// call would block the whole process, so raw calls are used only for file systems known not to ask.
+// A tmpfs is memory; pages that it has swapped out must be waited for, like any page of this
+// process. But the file of a disk in /dev is on a tmpfs too, and its content is not in memory.
 func whereIs(fd int) (where, int64) {
 	var info unix.Stat_t
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	switch {
-	case err != nil, flags&unix.O_DIRECT != 0: // which ignores the page cache
+	case err != nil, flags&unix.O_DIRECT != 0: // O_DIRECT ignores the page cache
 		return unknown, 0
 	case unix.Fstat(fd, &info) != nil, info.Mode&unix.S_IFMT != unix.S_IFREG:
 		return unknown, 0
@@ -116,7 +115,7 @@ func inMemory(fd int, from, to int64) bool {
 	return err == nil && found.Cache >= uint64(pages)
 }
 
-// sendFileRaw sends at most n bytes from the file's offset, all of them in memory.
+// sendFileRaw sends up to n bytes from the file's offset, all of which are in memory.
 func sendFileRaw(out, in, n int) (int, error) {
 	sent, _, errno := unix.RawSyscall6(unix.SYS_SENDFILE, uintptr(out), uintptr(in), 0, uintptr(n), 0, 0)
 	if errno != 0 {
@@ -125,7 +124,7 @@ func sendFileRaw(out, in, n int) (int, error) {
 	return int(sent), nil
 }
 
-// IsUnable reports whether a system call does not support such descriptors.
+// IsUnable reports whether an error says that a system call does not support such descriptors.
 func IsUnable(err error) bool {
 	unable := []syscall.Errno{unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.ENOTSOCK, unix.ESPIPE, unix.EBADF}
 	return slices.ContainsFunc(unable, func(e syscall.Errno) bool { return errors.Is(err, e) })

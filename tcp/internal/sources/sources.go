@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// A Table counts the connections of each source, so that one cannot take all places. Any
-// goroutine may call its methods.
+// A Table counts the connections of each source, so that one source cannot take all places. Its
+// methods may be called concurrently.
 //
 // A source is an IPv4 address, or the 64 bits of an IPv6 address that one site shares
 // (RFC 4291 §2.5.4): a host with one address of such a network can use all of them.
@@ -19,23 +19,23 @@ type Table struct {
 	shards [sourceShards]sourceShard
 }
 
-// sourceShards is how many parts the table has, each with its own lock. They
-// are for the goroutines that accept at the same time: one for each processor.
+// sourceShards is how many parts the table has, each with its own lock, for goroutines that accept
+// concurrently on the processors.
 const sourceShards = 64
 
 // A sourceShard is a part of the table.
 type sourceShard struct {
 	mu    sync.Mutex
-	conns map[netip.Addr]int // mu: of sources that have any
-	peak  int                // mu: the most sources since conns was made
+	conns map[netip.Addr]int // mu: sources that have connections
+	peak  int                // mu: the most sources since conns was created
 
-	_ [64]byte // keeps the next one's lock off this one's cache line
+	_ [64]byte // keeps the next shard's lock off this one's cache line
 }
 
-// fewestSources is the size up to which a shard's map is kept as it is.
+// fewestSources is the size up to which a shard's map is never replaced.
 const fewestSources = 64
 
-// New returns a table in which a source may have so many connections.
+// New returns a table in which each source may have up to max connections.
 func New(max int) *Table {
 	s := &Table{max: max, seed: maphash.MakeSeed()}
 	for i := range s.shards {
@@ -44,7 +44,7 @@ func New(max int) *Table {
 	return s
 }
 
-// sourceAddr returns what stands for the source that an address belongs to.
+// sourceAddr returns the address that represents the source of a connection.
 func sourceAddr(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is4() || a.IsLinkLocalUnicast() {
@@ -59,8 +59,8 @@ func (s *Table) shard(source netip.Addr) *sourceShard {
 	return &s.shards[maphash.Comparable(s.seed, source)%sourceShards]
 }
 
-// Enter counts a connection. If its source is at the limit, it does not, and reports false.
-// An address that is not valid, such as that of a peer on a unix socket, has no limit.
+// Enter counts a connection. If its source is at the limit, it does not count it and reports false.
+// An invalid address, such as that of a peer on a unix socket, has no limit.
 func (s *Table) Enter(a netip.Addr) bool {
 	if !a.IsValid() {
 		return true
@@ -97,8 +97,8 @@ func (s *Table) Leave(a netip.Addr) {
 	}
 }
 
-// shrink replaces a map that once had many more sources, since a map keeps its memory. The
-// caller holds mu.
+// shrink replaces a map that once had many more sources, because maps do not shrink. The caller
+// holds mu.
 func (p *sourceShard) shrink() {
 	if p.peak > fewestSources && 8*len(p.conns) <= p.peak {
 		smaller := make(map[netip.Addr]int, len(p.conns))

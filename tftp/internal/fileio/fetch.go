@@ -9,30 +9,29 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// The bytes that a worker fetches at a time for one transfer, from a store that
-// cannot say what is in memory, or has it on the disk.
+// MinFetch and MaxFetch bound the bytes that a worker fetches at once for one transfer, from a
+// store that cannot report what is in memory, or has the file on disk.
 const (
 	MinFetch = 16 << 10
 	MaxFetch = 64 << 10
 )
 
-// ErrChanged says that the file has fewer bytes than it had.
+// ErrChanged says that the file has fewer bytes than before.
 var ErrChanged = errors.New("file has become shorter than it was")
 
-// A FetchBuffer holds the bytes of a file that TryReadAt did not have, after a
-// worker has read them.
+// A FetchBuffer holds bytes of a file that TryReadAt could not return and a worker has read.
 type FetchBuffer struct {
 	buf  []byte
 	off  int64
 	n    int
-	want int // how many to fetch
-	need int // and how few will do
+	want int // bytes to fetch
+	need int // fewest bytes that are enough
 
 	one [1][]byte // for TryReadAt
 }
 
-// Aim says what fetch reads: the bytes of a run, at most the given number, but a
-// block in any case. It returns how many.
+// Aim sets what Fetch reads: the bytes of a run, at most the given number but at least one block.
+// It returns their number.
 func (f *FetchBuffer) Aim(run transfer.Run, block int, most int64) int {
 	f.off = run.Offset
 	f.need = int(min(int64(block), run.Bytes))
@@ -40,8 +39,8 @@ func (f *FetchBuffer) Aim(run transfer.Run, block int, most int64) int {
 	return f.want
 }
 
-// Fetch reads the bytes wanted, or at least the block that is due next. If
-// that is not there, the file has shrunk.
+// Fetch reads the wanted bytes, or at least the next block. If that block is missing, the file has
+// shrunk.
 func (f *FetchBuffer) Fetch(r io.ReaderAt) error {
 	if cap(f.buf) < f.want {
 		f.buf = make([]byte, f.want)
@@ -56,24 +55,23 @@ func (f *FetchBuffer) Fetch(r io.ReaderAt) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ErrChanged
 	case err == nil:
-		return io.ErrNoProgress // a fault of the file's: see io.ReaderAt
+		return io.ErrNoProgress // a fault of the file: see io.ReaderAt
 	}
 	return err
 }
 
-// ReadAhead reads what is in memory of the file at off, at most size bytes, and
-// returns how many.
+// ReadAhead reads up to size bytes of the file at off that are in memory, and returns their number.
 func (f *FetchBuffer) ReadAhead(file store.TryReader, off int64, size int) int {
 	if cap(f.buf) < size {
 		f.buf = make([]byte, size)
 	}
 	f.one[0] = f.buf[:size]
-	n, _ := file.TryReadAt(f.one[:], off) // what it cannot read is asked for again
+	n, _ := file.TryReadAt(f.one[:], off) // bytes that it cannot read are requested again
 	f.off, f.n = off, n
 	return n
 }
 
-// ReadWhole reads a file of size bytes. It reports false if it has fewer, or cannot be read.
+// ReadWhole reads a file of size bytes. It reports false if the file is shorter or cannot be read.
 func (f *FetchBuffer) ReadWhole(r io.ReaderAt, size int) bool {
 	f.off, f.n = 0, 0
 	if size == 0 {
@@ -82,18 +80,18 @@ func (f *FetchBuffer) ReadWhole(r io.ReaderAt, size int) bool {
 	if cap(f.buf) < size {
 		f.buf = make([]byte, size)
 	}
-	n, _ := r.ReadAt(f.buf[:size], 0) // what went wrong will go wrong again
+	n, _ := r.ReadAt(f.buf[:size], 0) // an error will occur again at the next read
 	if n == size {
 		f.n = n
 	}
 	return n == size
 }
 
-// Capacity returns how many bytes f has memory for.
+// Capacity returns the bytes of memory of f.
 func (f *FetchBuffer) Capacity() int { return cap(f.buf) }
 
-// CopyTo fills bufs with what was fetched of the file at off. It returns 0 if that is
-// less than the first of them.
+// CopyTo fills bufs with fetched bytes of the file at off. It returns 0 if they do not fill the
+// first of bufs.
 func (f *FetchBuffer) CopyTo(bufs [][]byte, off int64) int {
 	i := off - f.off
 	if f.n == 0 || i < 0 || i >= int64(f.n) {
@@ -109,8 +107,8 @@ func (f *FetchBuffer) CopyTo(bufs [][]byte, off int64) int {
 	return n
 }
 
-// Spare returns a buffer for later that has the memory of f, if that is at most the
-// given number of bytes.
+// Spare returns an empty buffer that reuses the memory of f, if that is at most the given number of
+// bytes.
 func (f *FetchBuffer) Spare(most int) FetchBuffer {
 	if cap(f.buf) > most {
 		return FetchBuffer{}
@@ -118,8 +116,8 @@ func (f *FetchBuffer) Spare(most int) FetchBuffer {
 	return FetchBuffer{buf: f.buf}
 }
 
-// TryBlocks reads what can be read without waiting, if that is a block at least:
-// half of one is of no use.
+// TryBlocks reads what can be read without waiting, if that is at least a block: a part of a block
+// is of no use.
 func TryBlocks(file store.TryReader, bufs [][]byte, off int64) (int, error) {
 	n, err := file.TryReadAt(bufs, off)
 	if n > 0 && n < len(bufs[0]) {

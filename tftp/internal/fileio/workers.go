@@ -1,6 +1,6 @@
-// Package fileio reads and writes the files of TFTP transfers: it gathers blocks for the
-// store, fetches what is not in memory, translates text, and has the workers that wait
-// for disks. The server and the clients share it.
+// Package fileio reads and writes the files of TFTP transfers: it collects blocks for the store,
+// fetches data that is not in memory, translates text, and has the workers that wait for disks. The
+// server and the clients share it.
 package fileio
 
 import (
@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// MinWorkers wait for disks on behalf of all transfers. When the oldest job has waited for
-// WorkerPatience, more are started, up to MaxWorkers: a store may be slow, or its server
-// gone, and one fsync of a directory serves as many uploads as wait for it. Such a worker
-// ends after WorkerIdle without a job. A worker that waits for another machine does not
-// count: see [Workers.Lend].
+// MinWorkers workers wait for disks on behalf of all transfers. When the oldest job has waited for
+// WorkerPatience, more are started, up to MaxWorkers: a store may be slow or its server gone, and
+// one fsync of a directory serves all uploads that wait for it. Such a worker ends after WorkerIdle
+// without a job. A worker that waits for another machine does not count: see [Workers.Lend].
 const (
 	MinWorkers     = 16
 	MaxWorkers     = 256
@@ -24,18 +23,18 @@ const (
 	WorkerIdle     = 10 * time.Second
 )
 
-// A Job is something that may wait for a disk, and so is a worker's. Transfers of a
-// server and of a pool of clients have the same kinds.
+// A Job is work that may wait for a disk, and so is done by a worker. Transfers of a server and of
+// a pool of clients have the same kinds.
 type Job uint8
 
 // The jobs.
 const (
 	NoJob     Job = iota
 	OpenJob       // open the file, or begin the upload
-	ScanJob       // find out how long a text file is in netascii
-	FetchJob      // read from the file what was not in memory
-	FlushJob      // write what an upload has gathered
-	CommitJob     // the same, and publish the file
+	ScanJob       // find out the length of a text file in netascii
+	FetchJob      // read bytes of the file that were not in memory
+	FlushJob      // write the buffered data of an upload
+	CommitJob     // write the buffered data, and publish the file
 	CloseJob      // close everything
 )
 
@@ -52,8 +51,8 @@ type Workers struct {
 	extra    atomic.Int64
 	lent     atomic.Int64 // workers that wait for other machines
 	opened   time.Time
-	begun    atomic.Int64 // when the last job that was begun had been added, in nanoseconds since opened
-	checking atomic.Bool  // addWorkers is going to look
+	begun    atomic.Int64 // when the job that was begun last had been added, in nanoseconds since opened
+	checking atomic.Bool  // addWorkers is scheduled
 
 	mu    sync.Mutex
 	ended bool // mu
@@ -65,8 +64,8 @@ type Waiter struct {
 	added time.Duration // since Workers.opened
 }
 
-// Init makes room for the given number of jobs: as many as there can be, so
-// that Add never waits.
+// Init makes room for the given number of jobs. That must be the most that there can be, so that
+// Add never waits.
 func (p *Workers) Init(jobs int) { p.jobs = make(chan Waiter, jobs) }
 
 // Start starts the workers.
@@ -87,34 +86,33 @@ func (p *Workers) work(w Waiter) {
 	w.HandBack()
 }
 
-// Add has a worker do a job.
+// Add gives a job to the workers.
 func (p *Workers) Add(o JobOwner) {
 	p.jobs <- Waiter{o, time.Since(p.opened)}
 	p.checkLater()
 }
 
-// checkLater has addWorkers look after WorkerPatience, unless it is going to.
+// checkLater schedules addWorkers after WorkerPatience, unless it is already scheduled.
 func (p *Workers) checkLater() {
 	if !p.checking.Load() && p.checking.CompareAndSwap(false, true) {
 		time.AfterFunc(WorkerPatience, p.addWorkers)
 	}
 }
 
-// Waiting returns the jobs that wait, for a test that does them itself: no worker is
-// added.
+// Waiting returns the waiting jobs, for a test that does them itself: no worker is added.
 func (p *Workers) Waiting() <-chan Waiter {
 	p.checking.Store(true)
 	return p.jobs
 }
 
-// Hired returns how many workers have been added, and have not left.
+// Hired returns how many extra workers are running.
 func (p *Workers) Hired() int { return int(p.extra.Load()) }
 
-// addWorkers adds workers if jobs have waited for long: as many as have been added
-// before, so that a long queue is soon worked off. Jobs are begun in their order, so all
-// that wait were added after the last that was begun.
+// addWorkers adds workers if jobs have waited for long: as many as were added before, so that a
+// long queue is soon worked off. Jobs begin in order, so all waiting jobs were added after the one
+// that was begun last.
 func (p *Workers) addWorkers() {
-	p.checking.Store(false) // before it looks: it sees a job, or Add has it look again
+	p.checking.Store(false) // before the check: either this check finds a new job, or Add schedules another one
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended || len(p.jobs) == 0 {
@@ -130,20 +128,20 @@ func (p *Workers) addWorkers() {
 	p.checkLater()
 }
 
-// mostExtra returns how many workers there may be besides the first.
+// mostExtra returns how many extra workers there may be.
 func (p *Workers) mostExtra() int { return MaxWorkers - MinWorkers + int(p.lent.Load()) }
 
-// Lend notes that the worker who calls it waits for another machine, until it calls what
-// Lend returns: another worker may be started in its place. To wait for a network takes no
-// thread of the system, and a server that does not answer must not take all workers from
-// the files of others. There are no more of these than transfers, as each has one job.
+// Lend records that the calling worker waits for another machine until it calls back. Another
+// worker may be started in its place: waiting for a network takes no thread of the system, and a
+// server that does not answer must not keep all workers from other files. There are never more such
+// workers than transfers, as each transfer has one job.
 func (p *Workers) Lend() (back func()) {
 	p.lent.Add(1)
 	return func() { p.lent.Add(-1) }
 }
 
-// runExtra does jobs until there has been none for a while, or there are too many workers
-// since others are back.
+// runExtra does jobs until there has been none for a while, or there are too many workers because
+// others have returned.
 func (p *Workers) runExtra() {
 	defer p.extra.Add(-1)
 	idle := time.NewTimer(WorkerIdle)
@@ -165,8 +163,7 @@ func (p *Workers) runExtra() {
 	}
 }
 
-// End lets the workers go when the jobs are done, and waits for them unless
-// one is stuck.
+// End lets the workers end when the jobs are done, and waits for them unless one is stuck.
 func (p *Workers) End(stuck bool) {
 	p.mu.Lock()
 	p.ended = true
@@ -177,7 +174,7 @@ func (p *Workers) End(stuck bool) {
 	}
 }
 
-// A crashError is a panic, caught.
+// A crashError is a caught panic.
 type crashError struct {
 	value any
 	stack string
@@ -186,7 +183,7 @@ type crashError struct {
 // maxStack is how many bytes of a stack are kept for the log.
 const maxStack = 4 << 10
 
-// Crashed returns the error of a transfer that panics with p, with the stack.
+// Crashed returns the error, with the stack, of a transfer that panicked with p.
 func Crashed(p any) error {
 	stack := debug.Stack()
 	return &crashError{p, string(stack[:min(len(stack), maxStack)])}
@@ -194,7 +191,7 @@ func Crashed(p any) error {
 
 func (e *crashError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// StackOf returns where a panic happened, if that is what err is.
+// StackOf returns the stack of a panic, if err is one.
 func StackOf(err error) string {
 	if crash, ok := errors.AsType[*crashError](err); ok {
 		return crash.stack

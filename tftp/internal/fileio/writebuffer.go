@@ -9,25 +9,25 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A WriteBuffer stands between the blocks of an upload, small and sometimes out
-// of order, and the store, which a worker writes to in larger pieces. It is a
-// ring of bytes of the file, [flushed, flushed+len(ring)).
+// A WriteBuffer holds the blocks of an upload, which are small and sometimes out of order, until a
+// worker writes them to the store in larger pieces. It is a ring of the file's bytes [flushed,
+// flushed+len(ring)).
 //
-// The loop puts blocks in behind what a worker may be flushing, so the two
-// never touch the same bytes.
+// The loop adds blocks after those that a worker may be flushing, so the two never touch the same
+// bytes.
 type WriteBuffer struct {
 	ring     []byte
-	received int64 // everything before this offset has come
-	flushed  int64 // everything before this offset is in the store
-	marked   int64 // flush writes up to this offset
-	limit    int64 // largest file taken; 0 for no limit
+	received int64 // all bytes before this offset were received
+	flushed  int64 // all bytes before this offset are in the store
+	marked   int64 // Flush writes up to this offset
+	limit    int64 // largest file accepted; 0 for no limit
 
-	text    bool // netascii: translated as it comes, in order
+	text    bool // netascii: translated on arrival, in order
 	decoder transfer.NetasciiDecoder
 	scratch []byte // a translated block
 }
 
-// Reset makes the buffer ready for another file, with size bytes of memory.
+// Reset prepares the buffer for another file, with size bytes of memory.
 func (b *WriteBuffer) Reset(size int, limit int64, mode transfer.Mode) {
 	ring := b.ring
 	if cap(ring) < size {
@@ -36,11 +36,11 @@ func (b *WriteBuffer) Reset(size int, limit int64, mode transfer.Mode) {
 	*b = WriteBuffer{ring: ring[:size], limit: limit, text: mode == transfer.Netascii, scratch: b.scratch[:0]}
 }
 
-// Size returns the bytes of memory that b has.
+// Size returns the bytes of memory of b.
 func (b *WriteBuffer) Size() int { return cap(b.ring) }
 
-// Spare returns a buffer for later that has the memory of b, if that is at most the
-// given number of bytes.
+// Spare returns an empty buffer that reuses the memory of b, if that is at most the given number of
+// bytes.
 func (b *WriteBuffer) Spare(most int) WriteBuffer {
 	if cap(b.ring) > most {
 		return WriteBuffer{}
@@ -48,7 +48,7 @@ func (b *WriteBuffer) Spare(most int) WriteBuffer {
 	return WriteBuffer{ring: b.ring}
 }
 
-// Put takes a chunk. It fails if the file becomes larger than allowed.
+// Put adds a chunk. It fails if the file becomes larger than allowed.
 func (b *WriteBuffer) Put(c transfer.Chunk, received int64) error {
 	off, data := c.Offset, c.Data
 	if b.text {
@@ -64,7 +64,7 @@ func (b *WriteBuffer) Put(c transfer.Chunk, received int64) error {
 		return ErrTooLarge
 	}
 	if end > b.flushed+int64(len(b.ring)) {
-		return errOverrun // the machine's window is smaller than the ring: a bug of ours
+		return errOverrun // the machine's window is larger than the ring: a bug of ours
 	}
 	n := copy(b.ring[off%int64(len(b.ring)):], data)
 	copy(b.ring, data[n:])
@@ -72,7 +72,7 @@ func (b *WriteBuffer) Put(c transfer.Chunk, received int64) error {
 	return nil
 }
 
-// Errors of what a peer sends.
+// Errors about data that a peer sends.
 var (
 	ErrTooLarge     = errors.New("file is larger than allowed")
 	ErrNotAnnounced = errors.New("file is not of the size announced")
@@ -80,13 +80,13 @@ var (
 	errOverrun = errors.New("upload overruns its buffer")
 )
 
-// pending returns how many bytes wait to be flushed.
+// pending returns how many bytes are not flushed.
 func (b *WriteBuffer) pending() int64 { return b.received - b.flushed }
 
-// IsHalfFull reports whether enough waits to be worth a write.
+// IsHalfFull reports whether enough bytes are pending to be worth a write.
 func (b *WriteBuffer) IsHalfFull() bool { return b.pending() >= int64(len(b.ring)/2) }
 
-// Fits reports whether another n bytes fit behind those that have come.
+// Fits reports whether another n bytes fit after the received ones.
 func (b *WriteBuffer) Fits(n int64) bool {
 	if b.text {
 		n++ // a CR that the decoder holds back
@@ -94,14 +94,14 @@ func (b *WriteBuffer) Fits(n int64) bool {
 	return b.pending()+n <= int64(len(b.ring))
 }
 
-// Mark has the next flush write all that has come until now.
+// Mark makes the next flush write all that was received until now.
 func (b *WriteBuffer) Mark() { b.marked = b.received }
 
-// Free makes room of what was marked, and is in the store.
+// Free frees the marked bytes, which are now in the store.
 func (b *WriteBuffer) Free() { b.flushed = b.marked }
 
-// Flush writes what was marked to the store. A worker runs it, while the loop
-// continues to add bytes behind that.
+// Flush writes the marked bytes to the store. A worker runs it, while the loop continues to add
+// bytes after them.
 func (b *WriteBuffer) Flush(w io.WriterAt) error {
 	for from := b.flushed; from < b.marked; {
 		at := from % int64(len(b.ring))
@@ -110,14 +110,14 @@ func (b *WriteBuffer) Flush(w io.WriterAt) error {
 		case err != nil:
 			return err
 		case n != len(piece):
-			return io.ErrShortWrite // a fault of the store's, which must not pass for a whole file
+			return io.ErrShortWrite // a fault of the store, which must not pass for a complete file
 		}
 		from += int64(len(piece))
 	}
 	return nil
 }
 
-// Commit writes what was marked, the end of the file, and publishes it.
+// Commit writes the marked bytes, the end of the file, and publishes the file.
 func (b *WriteBuffer) Commit(u store.Upload) error {
 	if err := b.Flush(u); err != nil {
 		return err
@@ -128,9 +128,9 @@ func (b *WriteBuffer) Commit(u store.Upload) error {
 	return u.Commit()
 }
 
-// CheckAnnounced returns an error if a file has not the size that its sender announced by
-// tsize, or is larger already. 0 stands for unknown, and in netascii sizes are a
-// matter of opinion.
+// CheckAnnounced returns an error if a file does not have the size that its sender announced with
+// tsize, or is already larger. A size of 0 means unknown. In netascii sizes are not checked, since
+// peers count them differently.
 func CheckAnnounced(o transfer.Options, m transfer.Mode, c transfer.Chunk, received int64) error {
 	most := max(received, c.Offset+int64(len(c.Data)))
 	if !o.HasSize || o.Size == 0 || m == transfer.Netascii || most == o.Size || most < o.Size && !c.Last {

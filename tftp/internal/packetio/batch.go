@@ -12,42 +12,41 @@ import (
 )
 
 const (
-	// MaxDatagrams is how many bytes of UDP payload one message carries: what
-	// an IPv4 packet has room for, which segmentation does not stretch.
+	// MaxDatagrams is how many bytes of UDP payload one message carries: as many as fit an IPv4
+	// packet. Segmentation does not extend that.
 	MaxDatagrams = 65507
 
-	// maxReply is the room a reply needs: a request, the longest packet that is
-	// not data.
+	// maxReply is the room for a reply. The longest packet other than DATA is a request.
 	maxReply = transfer.MaxRequest + transfer.HeaderSize
 )
 
-// A Batch gathers the datagrams of one turn of a loop, and sends them in
-// one call. All its memory is allocated at the start.
+// A Batch collects the datagrams of one turn of a loop, and sends them in one call. All its memory
+// is allocated at the start.
 type Batch struct {
 	conn  sender
 	msgs  []udp.Message
-	arena []byte   // what the messages hold, one behind the other
-	used  int      // bytes of the arena taken
-	gaps  [][]byte // where the blocks of one run go: between headers
+	arena []byte   // content of the messages, one after the other
+	used  int      // bytes of the arena in use
+	gaps  [][]byte // places for the blocks of one run, between headers
 
 	Counts Counts
-	Err    error // why the kernel would not take a message, the latest
+	Err    error // the latest error for a message that the kernel refused
 }
 
-// A sender is what a Batch needs of a socket.
+// A sender is the part of a socket that a Batch uses.
 type sender interface {
 	Write(ms []udp.Message) (int, error)
 	Limits() udp.Limits
 }
 
-// Counts are what a Batch has sent, and its owner has not counted yet.
+// Counts are what a Batch has sent since its owner last took the counts.
 type Counts struct {
 	Packets, Bytes int64
-	Unsent         int64 // datagrams that the kernel would not take
+	Unsent         int64 // datagrams that the kernel refused
 }
 
-// NewBatch returns a batch of the given number of messages, and of the
-// given number of bytes behind the room for a reply.
+// NewBatch returns a batch for the given number of messages, with the given number of bytes in
+// addition to the room for a reply.
 func NewBatch(conn sender, messages, bytes int) *Batch {
 	return &Batch{
 		conn:  conn,
@@ -57,7 +56,7 @@ func NewBatch(conn sender, messages, bytes int) *Batch {
 	}
 }
 
-// reserve returns n free bytes of the arena, after making room if need be.
+// reserve returns n free bytes of the arena; if necessary it makes room first.
 func (batch *Batch) reserve(n int) []byte {
 	if len(batch.msgs) == cap(batch.msgs) || batch.used+n > len(batch.arena) {
 		batch.Flush()
@@ -65,7 +64,7 @@ func (batch *Batch) reserve(n int) []byte {
 	return batch.arena[batch.used : batch.used+n]
 }
 
-// add makes a message of the first n bytes that reserve gave.
+// add makes a message of the first n bytes that reserve returned.
 func (batch *Batch) add(peer netip.AddrPort, local netip.Addr, n, segment int) {
 	batch.msgs = append(batch.msgs, udp.Message{
 		Peer:    peer,
@@ -89,7 +88,7 @@ type Machine interface {
 	AppendReply(now time.Time, b []byte) []byte
 }
 
-// AddReply adds the packet that a machine owes besides data, if any.
+// AddReply adds the packet that a machine must send other than data, if any.
 func (batch *Batch) AddReply(now time.Time, peer netip.AddrPort, local netip.Addr, m Machine) {
 	if b := m.AppendReply(now, batch.reserve(maxReply)[:0]); len(b) > 0 {
 		batch.add(peer, local, len(b), 0)
@@ -102,10 +101,10 @@ func (batch *Batch) AddError(peer netip.AddrPort, local netip.Addr, code transfe
 	batch.add(peer, local, len(b), 0)
 }
 
-// AddData adds one message with the first blocks of a run, as many as fit, and
-// reports their number to the Sender. The file's bytes are read straight to
-// their places between the headers. It returns false when the run is not
-// sent: err says why the file could not be read, nil that it had too few bytes.
+// AddData adds one message with the first blocks of a run, as many as fit, and reports their number
+// to the Sender. The file's bytes are read straight to their places between the headers. It returns
+// false if the run is not sent: err says why the file could not be read, and is nil if the file had
+// too few bytes.
 func (batch *Batch) AddData(now time.Time, peer netip.AddrPort, local netip.Addr, s *transfer.Sender, run transfer.Run, file store.TryReader) (ok bool, err error) {
 	block := s.BlockSize()
 	stride := transfer.HeaderSize + block
@@ -126,7 +125,7 @@ func (batch *Batch) AddData(now time.Time, peer netip.AddrPort, local netip.Addr
 	if bytes > 0 {
 		n, err := file.TryReadAt(batch.gaps, run.Offset)
 		if n < bytes {
-			// Whole blocks that did come are worth sending.
+			// Whole blocks that were read are worth sending.
 			if blocks = n / block; blocks == 0 {
 				return false, err
 			}
@@ -142,11 +141,11 @@ func (batch *Batch) AddData(now time.Time, peer netip.AddrPort, local netip.Addr
 	return true, nil
 }
 
-// IsEmpty reports whether nothing has gathered.
+// IsEmpty reports whether the batch holds no messages.
 func (batch *Batch) IsEmpty() bool { return len(batch.msgs) == 0 }
 
-// Flush sends what has gathered. Datagrams that the kernel refuses are lost, as
-// on any network; the machines' timers make up for it.
+// Flush sends the messages. Datagrams that the kernel refuses are lost, as on any network; the
+// machines' timers repair that.
 func (batch *Batch) Flush() {
 	ms := batch.msgs
 	for len(ms) > 0 {
@@ -157,7 +156,7 @@ func (batch *Batch) Flush() {
 		batch.Err = err
 		ms = ms[n:]
 		if errors.Is(err, os.ErrDeadlineExceeded) || len(ms) == 0 {
-			batch.Counts.Unsent += int64(len(ms)) // the kernel's buffer stays full: give way
+			batch.Counts.Unsent += int64(len(ms)) // the kernel's buffer stays full: give up
 			break
 		}
 		batch.Counts.Unsent++
@@ -172,7 +171,7 @@ type RateLimit struct {
 	used   int
 }
 
-// Allow counts an event, and reports whether this second has had no more than most.
+// Allow counts an event, and reports whether the limit for this second is not exceeded.
 func (r *RateLimit) Allow(now time.Time, most int) bool {
 	if second := now.Unix(); second != r.second {
 		r.second, r.used = second, 0

@@ -1,5 +1,5 @@
-// Package packetio sends and receives the packets of TFTP transfers: sockets, the batch
-// that leaves in one system call, and traces. The server and the clients share it.
+// Package packetio sends and receives the packets of TFTP transfers: it has sockets, the batch that
+// is sent in one system call, and traces. The server and the clients share it.
 package packetio
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A Socket is what a server and a client need of a [udp.Conn]; the simulator has
-// another.
+// A Socket has the methods of a [udp.Conn] that a server and a client use. The simulator implements
+// it too.
 type Socket interface {
 	Read(ms []udp.Message, deadline time.Time) (int, error)
 	Write(ms []udp.Message) (int, error)
@@ -25,18 +25,18 @@ type Socket interface {
 	Close() error
 }
 
-// An Opener opens a socket as [udp.Listen] does.
+// An Opener opens a socket like [udp.Listen].
 type Opener func(ctx context.Context, addr netip.AddrPort, c udp.Config) (Socket, error)
 
 type openerKey struct{}
 
-// WithOpener returns a context whose sockets open opens, instead of the kernel: tests
-// have simulated networks.
+// WithOpener returns a context whose sockets are opened by open instead of the kernel. Tests use it
+// for simulated networks.
 func WithOpener(ctx context.Context, open Opener) context.Context {
 	return context.WithValue(ctx, openerKey{}, open)
 }
 
-// Open opens a socket of the kernel's, or as [WithOpener] says.
+// Open opens a socket of the kernel, or with the function given to [WithOpener].
 func Open(ctx context.Context, addr netip.AddrPort, c udp.Config) (Socket, error) {
 	if open, ok := ctx.Value(openerKey{}).(Opener); ok {
 		return open(ctx, addr, c)
@@ -44,17 +44,17 @@ func Open(ctx context.Context, addr netip.AddrPort, c udp.Config) (Socket, error
 	return udp.Listen(ctx, addr, c)
 }
 
-// Duplicate returns a duplicate of a socket of the kernel's.
+// Duplicate returns a duplicate of a socket of the kernel.
 func Duplicate(s Socket) (*os.File, error) {
 	f, ok := s.(interface{ File() (*os.File, error) })
 	if !ok {
-		return nil, errors.ErrUnsupported // a simulated one
+		return nil, errors.ErrUnsupported // a simulated socket
 	}
 	return f.File()
 }
 
-// LookUp returns the addresses of a host. One that is given as an address keeps
-// its zone, which the resolver drops.
+// LookUp returns the addresses of a host. If host is an address, it keeps its zone, which the
+// resolver would drop.
 func LookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip}, nil
@@ -62,7 +62,7 @@ func LookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// Headers of IP and UDP before a TFTP packet, in bytes.
+// Sizes of the IP and UDP headers before a TFTP packet, in bytes.
 const (
 	ip4Headers = 20 + 8
 	ip6Headers = 40 + 8

@@ -9,10 +9,10 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A tracedSocket shows each datagram that comes and goes to a trace function.
+// A tracedSocket passes each datagram that is received or sent to a trace function.
 type tracedSocket struct {
 	Socket
-	from  netip.Addr // stands for the unspecified address, if it is valid
+	from  netip.Addr // replaces the unspecified address, if it is valid
 	trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 }
 
@@ -22,15 +22,15 @@ func (t *tracedSocket) Read(ms []udp.Message, deadline time.Time) (int, error) {
 	return n, err
 }
 
-// Write traces the datagrams that have left. Those that the kernel refuses are
-// absent from the trace.
+// Write traces the datagrams that were sent. Those that the kernel refuses are absent from the
+// trace.
 func (t *tracedSocket) Write(ms []udp.Message) (int, error) {
 	n, err := t.Socket.Write(ms)
 	t.show(ms[:n], true)
 	return n, err
 }
 
-// File duplicates the socket beneath.
+// File duplicates the underlying socket.
 func (t *tracedSocket) File() (*os.File, error) { return Duplicate(t.Socket) }
 
 func (t *tracedSocket) show(ms []udp.Message, sent bool) {
@@ -52,7 +52,7 @@ func (t *tracedSocket) show(ms []udp.Message, sent bool) {
 	}
 }
 
-// Trace has a trace function, if there is one, see what goes through a socket.
+// Trace passes the datagrams of a socket to a trace function, if there is one.
 func Trace(conn Socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrPort, []byte)) Socket {
 	if trace == nil {
 		return conn
@@ -60,8 +60,8 @@ func Trace(conn Socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrPo
 	return &tracedSocket{Socket: conn, trace: trace}
 }
 
-// TraceTo is traced for a socket that speaks to one host: the address that
-// packets leave from is the one of the route.
+// TraceTo is like Trace for a socket that talks to one host: it uses the local address of the route
+// to that host.
 func TraceTo(host netip.AddrPort, conn Socket, trace func(time.Time, bool, netip.AddrPort, netip.AddrPort, []byte)) Socket {
 	if trace == nil {
 		return conn

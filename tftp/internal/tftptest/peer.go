@@ -12,21 +12,21 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Patience is how long a test waits for what should happen at once. Machines
-// may be slow, so only a failing test ever waits that long.
+// Patience is how long a test waits for an event that should happen at once. Machines may be slow,
+// so only a failing test waits that long.
 const Patience = 20 * time.Second
 
-// A Peer is a peer that a test plays by hand, on any kind of socket.
+// A Peer is a peer whose packets a test sends by hand, on any kind of socket.
 type Peer struct {
 	T    testing.TB
 	Conn packetio.Socket
 	in   []udp.Message
-	door netip.AddrPort // where requests go to
-	To   netip.AddrPort // where Send sends to
-	Last []byte         // what Want got
+	door netip.AddrPort // destination of requests
+	To   netip.AddrPort // destination of Send
+	Last []byte         // the packet that Want received
 }
 
-// NewPeer returns a peer that sends from conn, and to a server's port to at first.
+// NewPeer returns a peer that sends from conn, at first to the server's port to.
 func NewPeer(t testing.TB, conn packetio.Socket, to netip.AddrPort) *Peer {
 	p := &Peer{T: t, Conn: conn, door: to, To: to}
 	p.in = []udp.Message{{Data: make([]byte, 1<<16)}}
@@ -36,7 +36,7 @@ func NewPeer(t testing.TB, conn packetio.Socket, to netip.AddrPort) *Peer {
 // Close closes the socket.
 func (p *Peer) Close() { _ = p.Conn.Close() }
 
-// Send sends a datagram to where the latest came from.
+// Send sends a datagram to the source of the latest one received.
 func (p *Peer) Send(b []byte) {
 	p.T.Helper()
 	if _, err := p.Conn.Write([]udp.Message{{Peer: p.To, Data: b}}); err != nil {
@@ -44,8 +44,7 @@ func (p *Peer) Send(b []byte) {
 	}
 }
 
-// Next returns the next datagram, nil if none comes in time. It is answered
-// by Send.
+// Next returns the next datagram, nil if none arrives in time. Send answers it.
 func (p *Peer) Next(wait time.Duration) []byte {
 	p.T.Helper()
 	deadline := time.Now().Add(wait)
@@ -64,8 +63,8 @@ func (p *Peer) Next(wait time.Duration) []byte {
 	}
 }
 
-// News waits for a datagram other than the one that came before: a slow
-// machine makes the other end repeat itself.
+// News waits for a datagram that differs from the previous one: a slow machine makes the other end
+// repeat itself.
 func (p *Peer) News() []byte {
 	p.T.Helper()
 	for {
@@ -100,7 +99,7 @@ func (p *Peer) WantError(what string, code transfer.ErrorCode) {
 	}
 }
 
-// WantNothing checks that nothing comes.
+// WantNothing checks that nothing arrives.
 func (p *Peer) WantNothing(what string, wait time.Duration) {
 	p.T.Helper()
 	if got := p.Next(wait); got != nil {
@@ -118,8 +117,8 @@ func (p *Peer) Ask(b []byte) {
 	p.Send(b)
 }
 
-// Read takes a file from block 1 on, in blocks and windows of the given sizes,
-// and acknowledges the end of each window and of the file.
+// Read receives a file from block 1 on, in blocks and windows of the given sizes, and acknowledges
+// the end of each window and of the file.
 func (p *Peer) Read(file []byte, block, window int) {
 	p.T.Helper()
 	last := len(file)/block + 1
@@ -131,7 +130,7 @@ func (p *Peer) Read(file []byte, block, window int) {
 	}
 }
 
-// Write sends a file in lockstep.
+// Write sends a file in lock-step.
 func (p *Peer) Write(file []byte, block int) {
 	p.T.Helper()
 	for n := 1; n <= len(file)/block+1; n++ {
@@ -140,7 +139,7 @@ func (p *Peer) Write(file []byte, block int) {
 	}
 }
 
-// RRQ, WRQ and the others below are packets, as peers send and expect them.
+// RRQ and the functions below return packets as peers send and expect them.
 func RRQ(name string, options ...string) []byte { return Packet(1, name, "octet", options) }
 
 // WRQ asks to write a file in mode octet.
@@ -149,7 +148,7 @@ func WRQ(name string, options ...string) []byte { return Packet(2, name, "octet"
 // OACK answers options.
 func OACK(options ...string) []byte { return Fields([]byte{0, 6}, options...) }
 
-// Packet is a request of any kind.
+// Packet is any request.
 func Packet(op byte, name, mode string, options []string) []byte {
 	return Fields(Fields([]byte{0, op}, name, mode), options...)
 }

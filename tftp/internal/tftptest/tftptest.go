@@ -1,5 +1,5 @@
-// Package tftptest is for tests. It has peers that a test plays by hand, packets, and
-// files, for the tests of the server and of the client.
+// Package tftptest has peers that a test controls by hand, packets, and files, for the tests of the
+// server and of the client.
 package tftptest
 
 import (
@@ -25,7 +25,7 @@ func Content(name string, n int) []byte {
 	return b
 }
 
-// WantFile checks what a store has under a name.
+// WantFile checks the content of a file in a store.
 func WantFile(t testing.TB, st store.Store, name string, want []byte) {
 	t.Helper()
 	f, err := st.Open(context.Background(), name)
@@ -40,7 +40,7 @@ func WantFile(t testing.TB, st store.Store, name string, want []byte) {
 	}
 }
 
-// WantNoFile checks that a store has nothing under a name.
+// WantNoFile checks that a store has no file of that name.
 func WantNoFile(t testing.TB, st store.Store, name string) {
 	t.Helper()
 	if f, err := st.Open(context.Background(), name); err == nil {
@@ -49,7 +49,7 @@ func WantNoFile(t testing.TB, st store.Store, name string) {
 	}
 }
 
-// Into returns a create function for Client.Get that stores under a name.
+// Into returns a create function for Client.Get that stores the file under a name.
 func Into(st store.Store, name string) func(int64) (store.Upload, error) {
 	return func(size int64) (store.Upload, error) {
 		return st.Create(context.Background(), name, store.Create{Size: size})
@@ -64,8 +64,8 @@ func WantFault(t testing.TB, err error, code transfer.ErrorCode) {
 	}
 }
 
-// An Endless is a store whose only file is large and all zeros, and which
-// forgets what is uploaded. It allocates nothing.
+// An Endless is a store whose only file is large and all zeros, and which drops uploads. It
+// allocates nothing.
 type Endless struct {
 	store.Store
 	Size int64
@@ -76,15 +76,15 @@ func (e *Endless) Open(context.Context, string) (store.File, error) {
 	return (*Zeros)(e), nil
 }
 
-// Create begins an upload that is forgotten.
+// Create begins an upload that is dropped.
 func (e *Endless) Create(context.Context, string, store.Create) (store.Upload, error) {
 	return (*Forgetful)(e), nil
 }
 
-// fileSizes holds values ready as interfaces.
+// fileSizes holds values already converted to interfaces.
 var fileSizes = map[int64]fs.FileInfo{1 << 40: FileSize(1 << 40), 100: FileSize(100)}
 
-// Zeros are the file of an Endless.
+// Zeros is the file of an Endless.
 type Zeros Endless
 
 // Stat returns the size.
@@ -93,12 +93,12 @@ func (z *Zeros) Stat() (fs.FileInfo, error) { return fileSizes[z.Size], nil }
 // Close does nothing.
 func (z *Zeros) Close() error { return nil }
 
-// ReadAt says that it has read.
+// ReadAt reports a read without changing p.
 func (z *Zeros) ReadAt(p []byte, off int64) (int, error) {
 	return int(min(int64(len(p)), z.Size-off)), nil
 }
 
-// TryReadAt says that it has read.
+// TryReadAt reports a read without changing bufs.
 func (z *Zeros) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	n := 0
 	for _, b := range bufs {
@@ -110,7 +110,7 @@ func (z *Zeros) TryReadAt(bufs [][]byte, off int64) (int, error) {
 // Forgetful is an upload to an Endless.
 type Forgetful Endless
 
-// WriteAt takes everything.
+// WriteAt accepts everything.
 func (*Forgetful) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
 // Truncate does nothing.
@@ -122,7 +122,7 @@ func (*Forgetful) Commit() error { return nil }
 // Close does nothing.
 func (*Forgetful) Close() error { return nil }
 
-// A FileSize is the fs.FileInfo of a file that has nothing but a size.
+// A FileSize is the fs.FileInfo of a file that has only a size.
 type FileSize int64
 
 // Name returns nothing.
@@ -131,7 +131,7 @@ func (FileSize) Name() string { return "" }
 // Size returns n.
 func (n FileSize) Size() int64 { return int64(n) }
 
-// Mode returns that of a file.
+// Mode returns the mode of a regular file.
 func (FileSize) Mode() fs.FileMode { return 0o644 }
 
 // ModTime returns nothing.
