@@ -1,7 +1,7 @@
 // Package activity describes what clients do to a server, for its hooks and its audit log.
 //
-// An [Event] is one such thing, as a line of JSON and as variables for a program. A
-// [Reporter] makes events of what the protocols report, and hands them on.
+// An [Event] is one such action, as a line of JSON and as variables for a program. A [Reporter]
+// makes events from the reports of the protocols, and passes them on.
 package activity
 
 import (
@@ -16,37 +16,37 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// A Kind is what an event is about.
+// A Kind is the type of an event.
 type Kind string
 
-// The kinds. The first six can be chosen for a hook.
+// The kinds. A hook can choose any of the first six.
 const (
 	Uploaded    Kind = "uploaded"     // a file has arrived, and has its name
-	Downloaded  Kind = "downloaded"   // a file was sent whole, or the part that was asked for
-	Failed      Kind = "failed"       // a transfer that had begun did not end well, or could not begin by a fault on our side
-	Login       Kind = "login"        // somebody has logged in
-	LoginFailed Kind = "login_failed" // somebody could not
-	Boot        Kind = "boot"         // a machine that boots has reached another stage
+	Downloaded  Kind = "downloaded"   // a file was sent completely, or the requested part of it
+	Failed      Kind = "failed"       // a transfer failed after it began, or could not begin because of a fault on our side
+	Login       Kind = "login"        // a user has logged in
+	LoginFailed Kind = "login_failed" // a user could not log in
+	Boot        Kind = "boot"         // a booting machine has reached another stage
 
 	Refused Kind = "refused" // a transfer was refused before it began
-	Probed  Kind = "probed"  // only the size of a file was asked for
-	Part    Kind = "part"    // a part of an upload has arrived, or what has arrived has no name yet
-	Changed Kind = "changed" // a file or a directory was changed otherwise, or should have been
-	Lost    Kind = "lost"    // of the audit log: lines are missing
+	Probed  Kind = "probed"  // only the size of a file was requested
+	Part    Kind = "part"    // a part of an upload has arrived, or the upload has no name yet
+	Changed Kind = "changed" // a file or a directory was changed in another way, or an attempt to do so failed
+	Lost    Kind = "lost"    // in the audit log: lines are missing
 )
 
 // HookKinds are the kinds of events that can start a hook.
 var HookKinds = []Kind{Uploaded, Downloaded, Failed, Login, LoginFailed, Boot}
 
-// maxName is how long a name in an event may be, in bytes: no path of a file is longer. The
-// rest of a longer one is left out.
+// maxName is the longest name in an event, in bytes. No path of a file is longer. Longer names are
+// cut.
 const maxName = 4 << 10
 
-// maxText is how long other texts of clients may be, in bytes.
+// maxText is the longest other text from a client, in bytes.
 const maxText = 1 << 10
 
-// An Event is something that a client has done, or tried. docs/hooks.md describes the fields.
-// Those that do not apply have their zero value.
+// An Event is something that a client has done or tried to do. docs/hooks.md describes the fields.
+// Fields that do not apply have their zero value.
 type Event struct {
 	Event     Kind      `json:"event"`
 	Time      time.Time `json:"time"`
@@ -84,7 +84,7 @@ type Event struct {
 	Lines int64  `json:"lines,omitempty"`
 }
 
-// A Sum is a hash in hexadecimal digits; "" is one that could not be made, in JSON null.
+// A Sum is a hash in hexadecimal digits; "" means that it could not be computed, null in JSON.
 type Sum string
 
 // MarshalJSON implements [json.Marshaler].
@@ -95,13 +95,13 @@ func (s Sum) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(s))
 }
 
-// took sets the time that something has taken, in seconds to the millisecond.
+// took sets the duration of something, in seconds rounded to milliseconds.
 func (e *Event) took(began time.Time, d time.Duration) {
 	began, seconds := began.UTC().Truncate(time.Millisecond), math.Round(d.Seconds()*1e3)/1e3
 	e.Began, e.Seconds = &began, &seconds
 }
 
-// AppendLine appends the event as one line of JSON, with its end.
+// AppendLine appends the event as one line of JSON, including the line feed.
 func (e *Event) AppendLine(b []byte) []byte {
 	line := *e
 	line.Time = e.Time.UTC().Truncate(time.Millisecond)
@@ -127,13 +127,13 @@ func (e *Event) AppendLine(b []byte) []byte {
 		}
 	}
 	out := bytes.NewBuffer(b)
-	_ = console.WriteJSON(out, &line) // a buffer takes all, and the types are known
+	_ = console.WriteJSON(out, &line) // a buffer accepts everything, and the types are known
 	return out.Bytes()
 }
 
-// Variables returns the event as variables of the environment, NAME=VALUE: the same ones for
-// each event, empty where they do not apply. Names are the bytes that the client sent. One
-// with a zero byte, which no variable can have, is left empty.
+// Variables returns the event as environment variables, NAME=VALUE. They are the same for each
+// event, and empty if they do not apply. Names are the bytes that the client sent. A name with a
+// zero byte, which no variable can contain, is left empty.
 func (e *Event) Variables() []string {
 	count, sum := "", ""
 	if e.Bytes != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// maxHeld is how many uploads may wait for their names. Others are reported at once.
+// maxHeld is how many uploads may wait for their names. Further ones are reported at once.
 const maxHeld = 1024
 
-// held are uploads over SFTP by clients of haul that have arrived under a hidden name: the client
-// gives each its name next. Until then there is nothing to be reported, and afterwards the hidden
-// name would lead nowhere.
+// held are uploads over SFTP that clients of haul have written to a temporary file. The client
+// renames each of them next. Before that there is nothing to report, and afterwards the temporary
+// name would no longer exist.
 type held struct {
 	mu  sync.Mutex
 	all map[heldKey]*heldUpload // mu
@@ -25,12 +25,12 @@ type held struct {
 type heldKey struct{ user, name string }
 
 type heldUpload struct {
-	conn  *sftp.Conn // that has closed it
+	conn  *sftp.Conn // the connection that closed the file
 	event Event
 	file  *store.Published
 }
 
-// add holds an upload, if it has a hidden name. Several handles may have written one file.
+// add holds an upload if it is a temporary file. Several handles may have written the same file.
 func (h *held) add(t *sftp.Transfer, e Event, file *store.Published) bool {
 	if !tempname.Is(path.Base(t.Name), tempname.Upload) {
 		return false
@@ -54,7 +54,7 @@ func (h *held) add(t *sftp.Transfer, e Event, file *store.Published) bool {
 	return true
 }
 
-// take returns an upload that a client has given its name.
+// take returns an upload that a client has renamed to its final name.
 func (h *held) take(o *sftp.Operation) (e Event, file *store.Published, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,7 +72,7 @@ func (h *held) take(o *sftp.Operation) (e Event, file *store.Published, ok bool)
 	return e, u.file, true
 }
 
-// ConnEnded reports the uploads to which a connection of SFTP, which has ended, has given no names.
+// ConnEnded reports the uploads that an ended SFTP connection has not renamed.
 func (r *Reporter) ConnEnded(c *sftp.Conn) {
 	if r == nil {
 		return

@@ -16,21 +16,21 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A Reporter makes events of what the protocols report. Its functions must not wait. On a nil
-// Reporter all methods do nothing.
+// A Reporter makes events from the reports of the protocols. Its functions must not block. The
+// methods of a nil Reporter do nothing.
 type Reporter struct {
-	// Audit takes all events, and Hook those of [HookKinds]; nil takes none.
+	// Audit receives all events, and Hook those of [HookKinds]. Either may be nil.
 	Audit, Hook func(Event)
 
-	// Hash is asked for the hash of each upload, and calls then with the event, which has
-	// SHA256 and perhaps Why, once it knows. The file is the one that the upload has
-	// published, nil if that is not known; Hash closes it. A nil Hash makes no hashes.
+	// Hash computes the hash of each upload. It then calls then with the event, with SHA256 and
+	// perhaps Why set. file is the published file, or nil if that is not known; Hash closes it. If
+	// Hash is nil, there are no hashes.
 	Hash func(e Event, file *store.Published, then func(Event))
 
 	held held
 }
 
-// send hands an event on.
+// send passes an event on.
 func (r *Reporter) send(e Event) {
 	if r.Audit != nil && e.Event != Boot {
 		r.Audit(e)
@@ -40,8 +40,8 @@ func (r *Reporter) send(e Event) {
 	}
 }
 
-// peerText returns the address of a peer: "unix" for a proxy that connects by a unix socket, as
-// in the log.
+// peerText returns the address of a peer, as in the log: "unix" for a proxy that connects by a unix
+// socket.
 func peerText(peer netip.AddrPort) string {
 	if !peer.IsValid() {
 		return "unix"
@@ -49,7 +49,7 @@ func peerText(peer netip.AddrPort) string {
 	return peer.String()
 }
 
-// Ended reports a transfer. [meter.End].Detail is what the protocol's server has reported.
+// Ended reports a transfer. [meter.End].Detail is the report of the protocol's server.
 func (r *Reporter) Ended(t meter.Ended) {
 	if r == nil {
 		return
@@ -82,7 +82,7 @@ func (r *Reporter) Ended(t meter.Ended) {
 	r.finish(e, published)
 }
 
-// finish hands an event on, once it has its hash.
+// finish passes an event on, after its hash has been computed.
 func (r *Reporter) finish(e Event, file *store.Published) {
 	if e.Event == Uploaded && r.Hash != nil {
 		r.Hash(e, file, r.send)
@@ -92,7 +92,7 @@ func (r *Reporter) finish(e Event, file *store.Published) {
 	r.send(e)
 }
 
-// Requested reports a request of HTTP that sends a file neither way: neither GET, HEAD nor PUT.
+// Requested reports an HTTP request that transfers no file: one that is neither GET, HEAD nor PUT.
 func (r *Reporter) Requested(p meter.Protocol, x *web.Exchange, result meter.Result) {
 	if r == nil {
 		return
@@ -111,19 +111,19 @@ func (r *Reporter) Requested(p meter.Protocol, x *web.Exchange, result meter.Res
 	r.send(e)
 }
 
-// ofExchange makes an event of HTTP what it is: it may have sent nothing.
+// ofExchange corrects the kind of an HTTP event: the request may have transferred nothing.
 func (e *Event) ofExchange(x *web.Exchange) {
 	switch {
 	case e.Event == Downloaded && x.Status != http.StatusOK && x.Status != http.StatusPartialContent:
-		e.Event = Probed // it has the file already
+		e.Event = Probed // the client has the file already
 	case e.Event == Uploaded && x.Status == http.StatusAccepted && x.Received() == 0:
-		e.Event = Probed // how much is there was asked for
+		e.Event = Probed // the client asked how much has arrived
 	case e.Event == Uploaded && x.Status == http.StatusAccepted:
 		e.Event = Part
 	}
 }
 
-// kindOf returns what a transfer was.
+// kindOf returns the kind of event for a transfer.
 func kindOf(t meter.Ended) Kind {
 	switch t.Result {
 	case meter.Done, meter.Unconfirmed:
@@ -139,7 +139,7 @@ func kindOf(t meter.Ended) Kind {
 	return Failed
 }
 
-// Changed reports an operation of SFTP, and how it ended. peer is as in the log.
+// Changed reports an SFTP operation and its result. peer is as in the log.
 func (r *Reporter) Changed(o *sftp.Operation, peer string, result meter.Result) {
 	if r == nil {
 		return
@@ -155,8 +155,8 @@ func (r *Reporter) Changed(o *sftp.Operation, peer string, result meter.Result) 
 	})
 }
 
-// Refused reports a request of SSH for something that the server does not have, such as a
-// shell. peer is as in the log.
+// Refused reports an SSH request for something that the server does not offer, such as a shell.
+// peer is as in the log.
 func (r *Reporter) Refused(f *sftp.Refusal, peer string) {
 	if r == nil {
 		return
@@ -167,7 +167,7 @@ func (r *Reporter) Refused(f *sftp.Refusal, peer string) {
 	})
 }
 
-// Login reports an attempt to log in. peer is as in the log, and e.Peer is not used.
+// Login reports an attempt to log in. peer is as in the log, and e.Peer is ignored.
 func (r *Reporter) Login(p meter.Protocol, peer string, e users.Event) {
 	if r == nil {
 		return
@@ -179,8 +179,8 @@ func (r *Reporter) Login(p meter.Protocol, peer string, e users.Event) {
 	r.send(Event{Event: kind, Time: time.Now(), Protocol: string(p), Result: result, Peer: peer, User: e.User, Method: e.Method, Key: e.Key, Error: e.Reason})
 }
 
-// Boot reports that a machine that boots has reached another stage, by a request for a file
-// if one is named.
+// Boot reports that a booting machine has reached another stage. file is the file that it
+// requested, if any.
 func (r *Reporter) Boot(m pxe.Machine, file string) {
 	if r == nil {
 		return
@@ -192,7 +192,7 @@ func (r *Reporter) Boot(m pxe.Machine, file string) {
 	r.send(e)
 }
 
-// textOf returns an error as text; "" for nil.
+// textOf returns the text of an error; "" for nil.
 func textOf(err error) string {
 	if err == nil {
 		return ""

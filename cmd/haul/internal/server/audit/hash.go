@@ -19,23 +19,24 @@ import (
 )
 
 const (
-	// hashers are the goroutines that make hashes: few, since clients wait for the others.
+	// hashers is the number of goroutines that compute hashes. They are few, because clients wait
+	// for the other goroutines.
 	hashers = 2
 
-	// maxHashes is how many files wait for their hash.
+	// maxHashes is how many files may wait for their hash.
 	maxHashes = 1 << 14
 
 	hashBuffer = 256 << 10 // bytes read at a time
 
-	// hashGrace is how long the files that wait may take when the server ends.
+	// hashGrace is how long hashing of the waiting files may take when the server ends.
 	hashGrace = 5 * time.Second
 )
 
-// A Hasher makes the SHA-256 of uploaded files, once they have their names.
+// A Hasher computes the SHA-256 of uploaded files that have their names.
 type Hasher struct {
 	waiting chan hashing
 	closing chan struct{} // closed when the server ends
-	late    atomic.Bool   // what waits gets no hash any more
+	late    atomic.Bool   // waiting files get no hash any more
 	working sync.WaitGroup
 
 	pending, made, missed atomic.Int64
@@ -48,7 +49,7 @@ type hashing struct {
 	then  func(activity.Event)
 }
 
-// NewHasher returns a Hasher that is at work.
+// NewHasher returns a running Hasher.
 func NewHasher() *Hasher {
 	h := &Hasher{waiting: make(chan hashing, maxHashes), closing: make(chan struct{})}
 	for range hashers {
@@ -57,10 +58,10 @@ func NewHasher() *Hasher {
 	return h
 }
 
-// Hash has the hash of an uploaded file made, and calls then with the event that has it, or
-// says why there is none. file is what was published, nil if that is not known; it is closed. Another
-// file that has its name by now is not taken for it. Hash never waits; then may be called at
-// once.
+// Hash computes the hash of an uploaded file, and then calls then with the event, which has the
+// hash or says why there is none. file is the published file, or nil if that is not known; Hash
+// closes it. It does not hash another file that has taken the name since. Hash never blocks. It may
+// call then before it returns.
 func (h *Hasher) Hash(e activity.Event, file *store.Published, then func(activity.Event)) {
 	one := hashing{e, file, then}
 	h.pending.Add(1)
@@ -75,7 +76,7 @@ func (h *Hasher) Hash(e activity.Event, file *store.Published, then func(activit
 	}
 }
 
-// Why there is no hash.
+// Reasons why there is no hash.
 var (
 	errUnknown  = errors.New("the server does not know which file it is on a disk of this machine")
 	errMany     = errors.New("too many files wait for their hash")
@@ -92,7 +93,7 @@ func (h *Hasher) work() {
 	}
 }
 
-// next returns the next file, or false when the server ends and none waits.
+// next returns the next file, or false if the server ends and no file waits.
 func (h *Hasher) next() (one hashing, ok bool) {
 	select {
 	case one = <-h.waiting:
@@ -120,7 +121,7 @@ func (h *Hasher) finish(one hashing, sum activity.Sum, err error) {
 	h.pending.Add(-1)
 }
 
-// sum returns the hash of the file that was published.
+// sum returns the hash of the published file.
 func (h *Hasher) sum(one hashing, buf []byte) (activity.Sum, error) {
 	if h.late.Load() {
 		return "", errEnds
@@ -155,17 +156,17 @@ func (h *Hasher) sum(one hashing, buf []byte) (activity.Sum, error) {
 	return activity.Sum(hex.EncodeToString(hash.Sum(nil))), nil
 }
 
-// written reports whether a file may have been written to since a moment at which it was as
-// before. Clients set its time once it is there, to one of the past.
+// written reports whether a file may have been written to since the time at which it had the state
+// before. A client may set the file's modification time after the upload, to a time in the past.
 func written(before, now fs.FileInfo, since time.Time) bool {
-	const clock = time.Second // the times of files may be behind
+	const clock = time.Second // timestamps of files may lag behind
 	return !now.ModTime().Equal(before.ModTime()) && now.ModTime().After(since.Add(-clock))
 }
 
-// find opens what has the path of the file. That may be another one, which may even have the
-// same number as the file had, so that its time has to be the same too.
+// find opens the file at the path. It may be another file now, possibly even with the same inode
+// number, so the times have to match as well.
 func (one *hashing) find() (*os.File, error) {
-	f, err := os.OpenFile(one.event.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe waits for nobody
+	f, err := os.OpenFile(one.event.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not block on a pipe
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errReplaced
 	}
@@ -184,7 +185,7 @@ func (one *hashing) find() (*os.File, error) {
 	return f, nil
 }
 
-// untilLate reads a file until the server ends.
+// untilLate reads a file, but only until the server ends.
 type untilLate struct {
 	file   *os.File
 	hasher *Hasher
@@ -197,7 +198,7 @@ func (u *untilLate) Read(b []byte) (int, error) {
 	return u.file.Read(b)
 }
 
-// RegisterMetrics adds the counts. Those of a nil *Hasher are none.
+// RegisterMetrics registers the counters. A nil *Hasher has none.
 func (h *Hasher) RegisterMetrics(r *meter.Registry) {
 	if h == nil {
 		return
@@ -207,8 +208,8 @@ func (h *Hasher) RegisterMetrics(r *meter.Registry) {
 	r.Gauge("audit_hashes_waiting", "Uploads that wait for their hash.", func() float64 { return float64(len(h.waiting)) })
 }
 
-// Close makes the hashes of the files that wait, for some seconds. It returns of how many
-// uploads nobody will learn, since a disk hangs.
+// Close computes the hashes of the waiting files, for at most hashGrace. It returns the number of
+// uploads that are not reported, because a disk hangs.
 func (h *Hasher) Close() (left int64) {
 	if h == nil {
 		return 0

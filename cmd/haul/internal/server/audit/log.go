@@ -1,8 +1,8 @@
-// Package audit writes who has done what to a server: a file of lines of JSON, to which lines
-// are only added, and the hashes of what was uploaded.
+// Package audit records who has done what to a server: in an append-only file of JSON lines, with
+// the hashes of uploads.
 //
-// The log is complete, or says what it has lost. A line that could not be written, as the disk
-// was full or too slow, is counted, and the number is a line of its own once there is room.
+// The log is complete, or says how much it has lost. If a line cannot be written because the disk
+// is full or too slow, it is counted. The count is written as a line of its own once there is room.
 package audit
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// lookEvery is how often the log looks whether the file was renamed, before a line.
+	// lookEvery is the minimum time between checks, before a line, whether the file was renamed.
 	lookEvery = time.Second
 
 	// perm are the permissions of a new file.
@@ -35,20 +35,20 @@ type Log struct {
 	log   *slog.Logger
 	lines *linequeue.Queue[activity.Event]
 
-	// Of the goroutine that writes.
+	// Used only by the writing goroutine.
 	file    *os.File
 	info    os.FileInfo // of file
-	looked  time.Time   // when the log looked whether file has its name
-	stays   bool        // it could not be opened anew, which is logged
+	looked  time.Time   // when the log last checked that file has its name
+	stays   bool        // it could not be opened anew, which was logged
 	torn    bool        // the file ends with a part of a line
-	missing int64       // lines that were lost, and no line says so yet
+	missing int64       // lines that were lost and not yet reported in the log
 	buf     []byte
 
 	written, lost atomic.Int64
 }
 
-// Open opens a log, and makes the file if it is missing. Lines that a process before this one
-// has left incomplete are ended. The log says in log what happens to it.
+// Open opens a log, and creates the file if it is missing. If an earlier process left the last line
+// incomplete, the log ends it. Open and the Log report their problems to log.
 func Open(path string, log *slog.Logger) (*Log, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -66,10 +66,10 @@ func Open(path string, log *slog.Logger) (*Log, error) {
 	return l, nil
 }
 
-// open opens the file that has the name. A symbolic link is refused: the directory may be that of
+// open opens the file with the log's name. It refuses a symbolic link: the directory may belong to
 // the user that the server becomes, and a reload opens the file as root.
 func (l *Log) open() error {
-	// Without O_NONBLOCK a pipe would wait for its reader.
+	// Without O_NONBLOCK, opening a pipe would wait for a reader.
 	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK|noFollow, perm)
 	if err != nil {
 		if info, failed := os.Lstat(l.path); failed == nil && info.Mode()&os.ModeSymlink != 0 {
@@ -102,10 +102,10 @@ func endsTorn(f *os.File, size int64) bool {
 	return n == 1 && last[0] != '\n'
 }
 
-// Add adds a line. It never waits.
+// Add adds a line. It never blocks.
 func (l *Log) Add(e activity.Event) { l.lines.Add(e) }
 
-// write writes a line, and before it how many could not be written.
+// write writes a line, after a line with the number of lost ones if there are any.
 func (l *Log) write(e activity.Event) {
 	l.follow()
 	if l.sayMissing() && l.writeLine(e) == nil {
@@ -115,14 +115,14 @@ func (l *Log) write(e activity.Event) {
 	l.lost.Add(1)
 }
 
-// gap writes that lines were lost for which the queue had no room.
+// gap records that the queue had no room for some lines.
 func (l *Log) gap(lost int64) {
 	l.missing += lost
 	l.sayMissing()
 }
 
-// sayMissing writes how many lines were lost, if there are any. It reports whether none is
-// left to be reported.
+// sayMissing writes how many lines were lost, if any. It reports whether all losses have been
+// written.
 func (l *Log) sayMissing() bool {
 	if l.missing == 0 {
 		return true
@@ -135,7 +135,7 @@ func (l *Log) sayMissing() bool {
 	return err == nil
 }
 
-// writeLine writes a line whole or not at all.
+// writeLine writes a line completely or not at all.
 func (l *Log) writeLine(e activity.Event) error {
 	l.buf = l.buf[:0]
 	if l.torn {
@@ -151,16 +151,15 @@ func (l *Log) writeLine(e activity.Event) error {
 	if l.missing == 0 {
 		l.log.Error("audit: a line cannot be written; later ones are tried, and the file will say how many are lost", "error", err)
 	}
-	if n > 0 && l.cut(int64(n)) != nil { // otherwise the file ends as before
+	if n > 0 && l.cut(int64(n)) != nil { // otherwise the end of the file is unchanged
 		l.torn = true
 	}
 	return err
 }
 
-// cut takes the part of a line away that was written last, unless another process has
-// written behind it.
+// cut removes the partial line written last, unless another process has written after it.
 func (l *Log) cut(n int64) error {
-	end, err := l.file.Seek(0, io.SeekCurrent) // where the write has ended
+	end, err := l.file.Seek(0, io.SeekCurrent) // where the write ended
 	if err != nil {
 		return err
 	}
@@ -174,7 +173,8 @@ func (l *Log) cut(n int64) error {
 	return l.file.Truncate(end - n)
 }
 
-// follow opens the file anew if it no longer has its name: logrotate has renamed it.
+// follow opens the file anew if it no longer has its name, for instance because logrotate has
+// renamed it.
 func (l *Log) follow() {
 	if time.Since(l.looked) < lookEvery {
 		return
@@ -197,7 +197,7 @@ func (l *Log) follow() {
 	l.stays = false
 }
 
-// RegisterMetrics adds the counts. Those of a nil *Log are none.
+// RegisterMetrics registers the counters. A nil *Log has none.
 func (l *Log) RegisterMetrics(r *meter.Registry) {
 	if l == nil {
 		return
@@ -206,7 +206,7 @@ func (l *Log) RegisterMetrics(r *meter.Registry) {
 	r.Counter("audit_lines_lost_total", "Lines of the audit log that could not be written.", func() int64 { return l.lost.Load() + l.lines.Lost() })
 }
 
-// Close writes the lines that are left, for a second.
+// Close writes the remaining lines, for at most a second.
 func (l *Log) Close() {
 	if l == nil {
 		return

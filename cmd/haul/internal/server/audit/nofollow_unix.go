@@ -4,5 +4,5 @@ package audit
 
 import "syscall"
 
-// noFollow has a symbolic link not be opened.
+// noFollow prevents the opening of a symbolic link.
 const noFollow = syscall.O_NOFOLLOW

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Conn is a live connection, and what it speaks.
+// A Conn is a live connection and its protocol.
 type Conn struct {
 	Protocol Protocol
 	Peer
@@ -19,34 +19,34 @@ type Conn struct {
 // A Peer is the other side of a connection.
 type Peer struct {
 	Remote, Local net.Addr
-	Since         time.Duration // since it was accepted, to a second or so; 0 where no times are kept
+	Since         time.Duration // since it was accepted, to about a second; 0 if the server keeps no times
 	Waits         bool          // for another request
 }
 
-// ConnCounters are what a server counts of its connections.
+// ConnCounters are the counters that a server keeps of its connections.
 type ConnCounters struct {
-	Conns      int // now
+	Conns      int // TLS handshakes now, except those that wait for their client
 	Handshakes int // of TLS, now, but for those that wait for their client
 
 	Accepted      uint64
-	Refused       uint64 // by a limit
+	Refused       uint64 // because of a limit
 	TimedOut      uint64
 	AcceptErrors  uint64
 	BadHandshakes uint64 // TLS or PROXY headers that failed
 	Panics        uint64 // of handlers
-	Cut           uint64 // ended because the server did
+	Cut           uint64 // ended because the server ended
 }
 
-// A ConnServer is a server of connections, such as one of package tcp, whose types convert
-// to these.
+// A ConnServer is a server of connections, such as one of package tcp. The types of that package
+// convert to the types here.
 type ConnServer struct {
 	Counters func() ConnCounters
 	Peers    iter.Seq[Peer] // of its live connections
 }
 
-// Connections shows what a server of connections counts, under the label of its
-// protocol, and lists those it has in LiveConns. A server stays for as long as the
-// Registry does. Several may have one protocol: they are shown as one.
+// Connections adds a server of connections: its counters appear under the label of its protocol,
+// and its connections in LiveConns. It stays registered as long as the Registry exists. Servers
+// with the same protocol are shown as one.
 func (r *Registry) Connections(p Protocol, s ConnServer) {
 	if r == nil {
 		return
@@ -57,8 +57,8 @@ func (r *Registry) Connections(p Protocol, s ConnServer) {
 	r.conns.servers[at] = append(r.conns.servers[at], s)
 }
 
-// LiveConns lists the connections that there are, in no order, and holds no lock
-// while the caller looks at one.
+// LiveConns lists the current connections, in no order. It holds no lock while the caller handles a
+// connection.
 func (r *Registry) LiveConns() iter.Seq[Conn] {
 	return func(yield func(Conn) bool) {
 		if r == nil {
@@ -76,20 +76,20 @@ func (r *Registry) LiveConns() iter.Seq[Conn] {
 	}
 }
 
-// conns are the servers of connections, which are asked at each scrape.
+// conns are the servers of connections. Each scrape asks them for their counters.
 type conns struct {
 	mu      sync.Mutex
-	servers [][]ConnServer // mu, but for its length: for each of protocols, and for others
+	servers [][]ConnServer // mu, except for its length: for each of protocols, and for others
 }
 
-// of returns the servers of a protocol, which is given by its place.
+// of returns the servers of the protocol with this index.
 func (c *conns) of(at int) []ConnServer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clip(c.servers[at])
 }
 
-// A connFamily is a number that servers of connections keep.
+// A connFamily is a metric of servers of connections.
 type connFamily struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType

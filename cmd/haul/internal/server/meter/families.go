@@ -14,19 +14,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// namespace begins every name of ours.
+// namespace is the prefix of the names of our metrics.
 const namespace = "haul"
 
-// Bounds of the histograms' buckets. They are part of what the metrics mean:
-// a change breaks dashboards.
+// Bounds of the buckets of histograms. They are part of the meaning of the metrics: changing them
+// breaks dashboards.
 var (
-	// From a switch away to a satellite away, and TFTP's longest first timer.
+	// From a peer behind one switch to a peer behind a satellite, and TFTP's longest first timer.
 	rttBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 3}
 
 	// From a boot ROM's configuration file to a disk image over a slow link.
 	durationBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600}
 
-	// From one block of RFC 1350 to the largest upload that is taken unasked.
+	// From one block of RFC 1350 to the largest upload that is accepted by default.
 	sizeBuckets = []float64{512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 128 << 20, 1 << 30, 16 << 30}
 )
 
@@ -72,7 +72,7 @@ func newFamilies() families {
 	}
 }
 
-// received is the place of End.Received in what packetCounts returns.
+// received is the index of End.Received in the result of packetCounts.
 const received = 4
 
 // packetCounts returns the numbers of e in the order of families.packets.
@@ -89,7 +89,7 @@ func (f *families) countPackets(c *directionCounts, e End) {
 	}
 }
 
-// all returns what is registered as it is: all but bytes, see settled.
+// all returns the collectors that are registered directly: all but bytes, see bytesCounter.
 func (f *families) all() []prometheus.Collector {
 	list := []prometheus.Collector{f.transfers, f.refused, f.live, f.rtt, f.duration, f.size, f.unlisted}
 	for _, p := range f.packets {
@@ -100,9 +100,9 @@ func (f *families) all() []prometheus.Collector {
 
 // protocolCounts are the counters of one protocol.
 type protocolCounts struct {
-	once       sync.Once // they appear when the protocol is first used
+	once       sync.Once // the counters appear when the protocol is first used
 	refused    []prometheus.Counter
-	away       [len(allReasons) + 1]atomic.Int64 // as refused
+	away       [len(allReasons) + 1]atomic.Int64 // the same counts as in refused
 	directions [2]directionCounts                // read and write
 }
 
@@ -113,8 +113,7 @@ func (c *protocolCounts) direction(write bool) *directionCounts {
 	return &c.directions[0]
 }
 
-// directionCounts are the counters of one protocol in one direction, looked up
-// once.
+// directionCounts are the counters of one protocol in one direction, looked up only once.
 type directionCounts struct {
 	protocol, direction string
 	results             []prometheus.Counter // one for each of results, and one for others
@@ -123,7 +122,7 @@ type directionCounts struct {
 	rtt, duration, size prometheus.Observer
 }
 
-// init looks up the counters of a protocol, so that they are shown from now on.
+// init looks up the counters of a protocol, so that they are shown from then on.
 func (c *protocolCounts) init(f *families, protocol string, datagrams bool) {
 	for i := range len(reasons) + 1 {
 		c.refused = append(c.refused, f.refused.WithLabelValues(protocol, word(reasons, i)))
@@ -150,9 +149,8 @@ func (c *protocolCounts) init(f *families, protocol string, datagrams bool) {
 	}
 }
 
-// registerAll registers what a Registry shows: its own metrics, the program's
-// version, and what the Go runtime and the operating system know of the
-// process.
+// registerAll registers the metrics that a Registry shows: its own, the program's version, and
+// those of the process that the Go runtime and the operating system provide.
 func (r *Registry) registerAll(version string) {
 	r.registry.MustRegister(r.families.all()...)
 	r.registry.MustRegister(
@@ -172,8 +170,8 @@ func (r *Registry) registerAll(version string) {
 	)
 }
 
-// bytesCounter is the counter of bytes: before it is read, what transfers under way
-// have moved goes in.
+// bytesCounter is the counter of bytes. Before it is read, it adds the bytes of transfers under
+// way.
 type bytesCounter struct {
 	*prometheus.CounterVec
 	live *table
@@ -185,12 +183,11 @@ func (s bytesCounter) Collect(out chan<- prometheus.Metric) {
 	s.CounterVec.Collect(out)
 }
 
-// Counter shows a count that is kept elsewhere, such as a server's stray
-// datagrams. name gets the prefix haul_ and must end in _total; help is a
-// sentence. value is called at every scrape, by several at the same time; it
-// must not wait, and never return less than before. labels are name, value, name, value;
-// several counts may share a name if their values of the same labels differ. Counter
-// panics if the name is not valid or taken.
+// Counter shows a count that is kept elsewhere, such as a server's stray datagrams. name gets the
+// prefix haul_ and must end in _total; help is a sentence. value is called at every scrape,
+// possibly by several goroutines at once. It must not block, and must never return less than
+// before. labels are name, value, name, value; several counters may share a name if their labels
+// have the same names and different values. Counter panics if the name is invalid or taken.
 func (r *Registry) Counter(name, help string, value func() int64, labels ...string) {
 	if r != nil {
 		r.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labelsOf(labels)},
@@ -198,8 +195,8 @@ func (r *Registry) Counter(name, help string, value func() int64, labels ...stri
 	}
 }
 
-// Gauge is like Counter, for a value that may go up and down. name ends in its
-// unit if it has one: _bytes, _seconds.
+// Gauge is like Counter, for a value that may go up and down. name ends in the unit if there is
+// one: _bytes, _seconds.
 func (r *Registry) Gauge(name, help string, value func() float64, labels ...string) {
 	if r != nil {
 		r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labelsOf(labels)}, value))
@@ -214,9 +211,8 @@ func labelsOf(pairs []string) prometheus.Labels {
 	return labels
 }
 
-// Gatherer returns the metrics for a program that shows them in its own way,
-// for example together with others by [prometheus.Gatherers]. Of a nil Registry
-// it returns one that has none.
+// Gatherer returns the metrics for programs that show them in their own way, for example together
+// with others by [prometheus.Gatherers]. A nil Registry returns an empty one.
 func (r *Registry) Gatherer() prometheus.Gatherer {
 	if r == nil {
 		return prometheus.Gatherers(nil)
@@ -224,20 +220,20 @@ func (r *Registry) Gatherer() prometheus.Gatherer {
 	return r.registry
 }
 
-// maxScrapes is how many scrapes are answered at the same time; more get status
-// 503. A server has one or two that scrape it.
+// maxScrapes is how many scrapes are answered at the same time; further ones get status 503. A
+// server usually has one or two scrapers.
 const maxScrapes = 4
 
-// Handler answers a scrape, in the format that the client asks for. The answer
-// is for everyone who may see numbers of the server: it has no peers or file
-// names in it. That of a nil Registry answers status 404.
+// Handler answers a scrape, in the format that the client requests. Everyone who may see figures of
+// the server may see the answer: it contains no peers and no names of files. The Handler of a nil
+// Registry answers 404.
 func (r *Registry) Handler() http.Handler {
 	if r == nil {
 		return http.NotFoundHandler()
 	}
 	return promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes,
-		// An answer is some 20 KB. A compressor for it would hold a megabyte.
+		// An answer has about 20 KB. A compressor for it would hold a megabyte.
 		DisableCompression: true,
 	})
 }

@@ -7,9 +7,8 @@ import (
 )
 
 const (
-	// parts is how many locks share the list, so that a server's loops seldom
-	// meet at one, and a scrape holds none for long: 4096 entries take less
-	// than a millisecond.
+	// parts is how many locks share the list. With several, loops of a server seldom contend, and a
+	// scrape holds none for long: 4096 entries take less than a millisecond.
 	parts = 16
 
 	// noSlot marks a transfer for which the list had no room.
@@ -23,17 +22,17 @@ type table struct {
 	parts  [parts]part
 }
 
-// A part is the share of a table that has one lock.
+// A part is the part of a table that one lock protects.
 type part struct {
 	mu   sync.Mutex
 	live []*Transfer
 }
 
-// part returns where a transfer belongs, listed or not. Numbers are given in
-// turn, so the parts fill evenly.
+// part returns the part that a transfer belongs to, whether it is listed or not. IDs are
+// consecutive, so the parts fill evenly.
 func (b *table) part(t *Transfer) *part { return &b.parts[t.id%parts] }
 
-// add numbers and lists a transfer; it returns false if there was no room.
+// add numbers a transfer and lists it. It returns false if there is no room.
 func (b *table) add(t *Transfer) bool {
 	t.id, t.slot = b.ids.Add(1), noSlot
 	if b.listed.Add(1) > MaxLive {
@@ -48,8 +47,8 @@ func (b *table) add(t *Transfer) bool {
 	return true
 }
 
-// remove takes a transfer off the list and counts the rest of its bytes. It
-// returns false if that had been done before.
+// remove removes a transfer from the list, and counts the rest of its bytes. It returns false if it
+// was removed before.
 func (b *table) remove(t *Transfer) bool {
 	p := b.part(t)
 	p.mu.Lock()
@@ -71,8 +70,7 @@ func (b *table) remove(t *Transfer) bool {
 	return true
 }
 
-// flush moves to the counter what transfers under way have moved since it was
-// last read.
+// flush adds to the counter the bytes that transfers under way have moved since the last flush.
 func (b *table) flush() {
 	for i := range b.parts {
 		p := &b.parts[i]
@@ -84,8 +82,7 @@ func (b *table) flush() {
 	}
 }
 
-// flush counts the bytes that are not yet in the counter. The caller has the
-// part's lock.
+// flush adds the bytes that are not yet in the counter. The caller holds the part's lock.
 func (t *Transfer) flush() {
 	if n := t.progress() - t.counted; n > 0 {
 		t.counted += n
@@ -93,17 +90,17 @@ func (t *Transfer) flush() {
 	}
 }
 
-// A Snapshot is a transfer under way as it was when it was looked at.
+// A Snapshot is the state of a transfer under way at some moment.
 type Snapshot struct {
-	ID    uint64 // its number among all since the start; later ones have higher
+	ID    uint64 // consecutive since the start; later transfers have higher IDs
 	Info         // Began is never zero
 	Bytes int64  // moved so far
 	Way          // zero unless the protocol measures it: see Transfer.Measure
 }
 
-// Live lists the transfers under way, in no order. It holds no lock while the
-// caller looks at one, so transfers continue meanwhile: one that begins or ends
-// during the listing may be in it or not.
+// Live lists the transfers under way, in no order. It holds no lock while the caller handles one,
+// so transfers continue meanwhile. A transfer that begins or ends during the listing may or may not
+// be in it.
 func (r *Registry) Live() iter.Seq[Snapshot] {
 	return func(yield func(Snapshot) bool) {
 		if r == nil {
@@ -121,7 +118,7 @@ func (r *Registry) Live() iter.Seq[Snapshot] {
 	}
 }
 
-// snapshot appends what is in the part.
+// snapshot appends the transfers of the part.
 func (p *part) snapshot(list []Snapshot) []Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,7 +1,6 @@
 // Package meter counts transfers, and shows the counts to Prometheus.
 //
-// A server reports to a [Registry] when a transfer begins, how far it is and
-// how it ended:
+// A server reports to a [Registry] when a transfer begins, how far it is, and how it ended:
 //
 //	m := meter.New(meter.Config{Version: version, Protocols: []meter.Protocol{meter.TFTP}})
 //	http.Handle("GET /metrics", m.Handler())
@@ -10,25 +9,22 @@
 //	t.Reached(bytes) // now and then
 //	t.End(meter.End{Result: meter.Done, Bytes: bytes, Duration: took})
 //
-// Requests turned away before they became transfers are counted by
-// [Registry.Refuse], and numbers that are kept elsewhere are shown by
-// [Registry.Counter] and [Registry.Gauge]; those of servers of connections by
-// [Registry.Connections].
+// [Registry.Refuse] counts requests that were refused before they became transfers.
+// [Registry.Counter] and [Registry.Gauge] show numbers that are kept elsewhere, and
+// [Registry.Connections] shows those of servers of connections.
 //
 // # Bounds
 //
-// Labels have values from short lists: protocols, directions, results,
-// reasons. A value not in its list counts as "other", and neither a peer's
-// address nor a file's name ever becomes a label. So a stranger's packets
-// cannot make the number of time series grow. At most [MaxLive] transfers under
-// way are listed; more are counted all the same.
+// Labels have values from short lists: protocols, directions, results, reasons. A value that is not
+// in its list counts as "other". Addresses of peers and names of files never become labels. So
+// packets from strangers cannot make the number of time series grow. At most [MaxLive] transfers
+// under way are listed; further ones are still counted.
 //
 // # Cost
 //
-// Begin and End each take one lock of sixteen, for the time that it takes to
-// put an entry into a list; [Transfer.Add], [Transfer.Reached] and
-// [Registry.Refuse] take none. All methods may be called at the same time, and
-// on a nil Registry or Transfer, where they do nothing.
+// Begin and End each take one of sixteen locks, for the time of adding an entry to a list.
+// [Transfer.Add], [Transfer.Reached] and [Registry.Refuse] take none. All methods may be called at
+// the same time. On a nil Registry or Transfer they do nothing.
 package meter
 
 import (
@@ -42,8 +38,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Protocol is what a transfer speaks: one of the constants, or it counts as
-// "other".
+// A Protocol is the protocol of a transfer. Values other than the constants count as "other".
 type Protocol string
 
 // The protocols.
@@ -56,40 +51,40 @@ const (
 
 var protocols = []Protocol{TFTP, SFTP, HTTP, HTTPS}
 
-// A Result is how a transfer ended: one of the constants, or it counts as
-// "other". They are the words that stand in the log, too.
+// A Result is how a transfer ended. Values other than the constants count as "other". The log uses
+// the same words.
 type Result string
 
 // The results.
 const (
 	Done        Result = "done"
-	Unconfirmed Result = "unconfirmed"   // all was sent, and the last acknowledgement never came
-	Probe       Result = "probe"         // the peer wanted to know the size only
-	Refused     Result = "refused"       // we said no, before any data
-	PeerEnded   Result = "ended by peer" // the peer gave up, and said so
-	PeerSilent  Result = "peer silent"   // the peer gave up, or the way to it did
-	Replaced    Result = "replaced"      // the peer began anew
+	Unconfirmed Result = "unconfirmed"   // everything was sent, but the last acknowledgement did not arrive
+	Probe       Result = "probe"         // the peer only wanted the size
+	Refused     Result = "refused"       // refused by us before any data
+	PeerEnded   Result = "ended by peer" // the peer gave up, and reported it
+	PeerSilent  Result = "peer silent"   // the peer or the path to it failed
+	Replaced    Result = "replaced"      // the peer started again
 	Failed      Result = "failed"        // we could not continue
 )
 
 var results = []Result{Done, Unconfirmed, Probe, Refused, PeerEnded, PeerSilent, Replaced, Failed}
 
-// complete says whether the file went over whole.
+// complete reports whether the whole file was transferred.
 func (r Result) complete() bool { return r == Done || r == Unconfirmed }
 
-// A Reason is why a request was turned away before it became a transfer: one
-// of the constants, or it counts as "other".
+// A Reason is why a request was refused before it became a transfer. Values other than the
+// constants count as "other".
 type Reason string
 
 // The reasons.
 const (
-	Busy      Reason = "busy"      // as many transfers as the server takes are under way
-	Rate      Reason = "rate"      // more requests a second than are answered
-	Address   Reason = "address"   // more for this address, or its network, than it may have
-	Denied    Reason = "denied"    // the rules do not let this peer in
-	Malformed Reason = "malformed" // no request that the protocol knows
-	Overload  Reason = "overload"  // more at once than the server could look at
-	Stopping  Reason = "stopping"  // the server ends
+	Busy      Reason = "busy"      // the maximum number of transfers is under way
+	Rate      Reason = "rate"      // too many requests a second
+	Address   Reason = "address"   // too many for this address or its network
+	Denied    Reason = "denied"    // the rules exclude this peer
+	Malformed Reason = "malformed" // not a valid request of the protocol
+	Overload  Reason = "overload"  // too many requests at once to look at
+	Stopping  Reason = "stopping"  // the server is ending
 )
 
 var (
@@ -97,10 +92,10 @@ var (
 	reasons    = allReasons[:]
 )
 
-// other is the value of a label for what is not in its list.
+// other is the label for values that are not in their list.
 const other = "other"
 
-// place returns where v stands in list, or the place behind the last.
+// place returns the index of v in list; len(list) if it is not there.
 func place[T comparable](list []T, v T) int {
 	if i := slices.Index(list, v); i >= 0 {
 		return i
@@ -108,7 +103,7 @@ func place[T comparable](list []T, v T) int {
 	return len(list)
 }
 
-// word returns what stands at a place that [place] returned.
+// word returns the value at an index that [place] returned.
 func word[T ~string](list []T, at int) string {
 	if at < len(list) {
 		return string(list[at])
@@ -118,17 +113,17 @@ func word[T ~string](list []T, at int) string {
 
 // A Config says what a Registry shows besides the reported transfers.
 type Config struct {
-	// Version is the program's, for haul_build_info.
+	// Version is the version of the program, for haul_build_info.
 	Version string
 
-	// Protocols are those whose counters are shown from the beginning, at 0,
-	// so that a first failure is seen as an increase. Other protocols' appear
-	// with their first transfer or refusal.
+	// Protocols are the protocols whose counters are shown from the start, at 0, so that the first
+	// failure is visible as an increase. The counters of other protocols appear with their first
+	// transfer or refusal.
 	Protocols []Protocol
 
-	// Ended is called for each transfer that ends, also for one that Live does not list.
-	// The goroutine that has called End calls it, so it must not wait. It may be called by
-	// several goroutines at the same time.
+	// Ended is called for each transfer that ends, including those that Live does not list. It runs
+	// in the goroutine that called End, so it must not block. Several goroutines may call it at the
+	// same time.
 	Ended func(Ended)
 }
 
@@ -140,11 +135,10 @@ type Registry struct {
 	counts   []protocolCounts // one for each of protocols, and one for others
 	live     table
 	conns    conns
-	ended    func(Ended) // nil if nobody is to know
+	ended    func(Ended) // nil if it is not used
 }
 
-// New returns a Registry that has counted nothing yet. Several may live in one
-// process.
+// New returns an empty Registry. A process may have several.
 func New(c Config) *Registry {
 	r := &Registry{
 		registry: prometheus.NewRegistry(),
@@ -168,27 +162,26 @@ func (r *Registry) of(p Protocol) *protocolCounts {
 	return c
 }
 
-// Info is what is known of a transfer when it begins. Peer, Name and User are for Live and
-// for Config.Ended only.
+// Info describes a transfer when it begins. Only Live and Config.Ended use Peer, Name and User.
 type Info struct {
 	Protocol Protocol
 	Write    bool           // the client sends the file; otherwise it reads it
 	Peer     netip.AddrPort // the other side
 	Name     string         // of the file, as the peer gave it; cut after 256 bytes
-	User     string         // who has logged in; "" if nobody has
+	User     string         // the user who has logged in; "" if there is none
 	Size     int64          // of the file, in bytes; 0 if it is not known
 	Began    time.Time      // zero means now
 }
 
-// MaxLive is how many transfers under way a Registry lists. Of one beyond
-// them, the bytes are counted when it ends.
+// MaxLive is how many transfers under way a Registry lists. The bytes of further ones are counted
+// when they end.
 const MaxLive = 1 << 16
 
-// maxName is how much of a file's name is kept, in bytes. Names that protocols
-// allow are longer, those that anybody can read are not.
+// maxName is how many bytes of a file's name are kept. Protocols allow longer names, but people
+// cannot read them.
 const maxName = 256
 
-// A Transfer is one that is under way. A nil *Transfer counts nothing.
+// A Transfer is a transfer under way. A nil *Transfer counts nothing.
 type Transfer struct {
 	registry *Registry
 	counts   *directionCounts
@@ -199,11 +192,11 @@ type Transfer struct {
 	way      atomic.Pointer[func() Way]
 
 	slot    int   // in its part of the table, noSlot if not listed; under the part's lock
-	counted int64 // of bytes, those in the counter already; under the part's lock
+	counted int64 // bytes that the counter already has; under the part's lock
 	ended   bool  // under the part's lock
 }
 
-// Begin counts a transfer as under way, until its End.
+// Begin counts a transfer as under way until its End.
 func (r *Registry) Begin(i Info) *Transfer {
 	if r == nil {
 		return nil
@@ -212,7 +205,8 @@ func (r *Registry) Begin(i Info) *Transfer {
 		i.Began = time.Now()
 	}
 	if len(i.Name) > maxName {
-		// A clone, so that the rest can go; whole characters, as it is for people.
+		// Clone, so that the rest can be freed. Keep whole characters, because the name is for
+		// people.
 		i.Name = strings.ToValidUTF8(strings.Clone(i.Name[:maxName]), "")
 	}
 	t := &Transfer{registry: r, counts: r.of(i.Protocol).direction(i.Write), info: i}
@@ -223,15 +217,15 @@ func (r *Registry) Begin(i Info) *Transfer {
 	return t
 }
 
-// Add counts n more bytes as moved; what is not above 0 is passed over.
+// Add counts n more bytes as moved. It ignores n if it is not above 0.
 func (t *Transfer) Add(n int64) {
 	if t != nil && n > 0 {
 		t.bytes.Add(n)
 	}
 }
 
-// Reached says how many bytes have been moved since the beginning. It never
-// takes any back. Use Add or Reached, whichever the protocol's code knows.
+// Reached sets how many bytes have been moved since the beginning. The number never decreases. Use
+// Add or Reached, whichever fits the protocol's code.
 func (t *Transfer) Reached(total int64) {
 	if t == nil {
 		return
@@ -244,31 +238,31 @@ func (t *Transfer) Reached(total int64) {
 	}
 }
 
-// Follow has a transfer ask how many bytes have been moved since the beginning,
-// whenever a caller wants to know and at its end: for a protocol that counts by
-// itself. moved must not wait. It takes the place of Add and Reached.
+// Follow sets a function that returns how many bytes have been moved since the beginning. It is
+// called when the number is needed and at the end. It is for a protocol that counts by itself, in
+// place of Add and Reached. moved must not block.
 func (t *Transfer) Follow(moved func() int64) {
 	if t != nil {
 		t.moved.Store(&moved)
 	}
 }
 
-// A Way is what a protocol measures of the way to its peer.
+// A Way is what a protocol measures of the path to its peer.
 type Way struct {
 	RTT    time.Duration // the smoothed round trip; 0 means not measured
-	Window int           // how much is under way at most, in blocks; 0 means that the protocol has no window
+	Window int           // the most blocks under way; 0 means that the protocol has no window
 	Resent int64         // datagrams sent again
 }
 
-// Measure has a transfer ask what is measured of the way to its peer, for Live. way must not
-// wait.
+// Measure sets a function that returns measurements of the path to the peer, for Live. way must not
+// block.
 func (t *Transfer) Measure(way func() Way) {
 	if t != nil {
 		t.way.Store(&way)
 	}
 }
 
-// measured returns what the protocol has measured.
+// measured returns the protocol's measurements.
 func (t *Transfer) measured() (w Way) {
 	if way := t.way.Load(); way != nil {
 		w = (*way)()
@@ -284,44 +278,42 @@ func (t *Transfer) progress() int64 {
 	return t.bytes.Load()
 }
 
-// End is what is known of a transfer when it has ended. Numbers below 0 count
-// as 0.
+// End describes a transfer that has ended. Negative numbers count as 0.
 type End struct {
 	Result   Result
-	Bytes    int64         // of the file, moved; less than Add and Reached have reported changes nothing
+	Bytes    int64         // moved of the file; a number below that of Add and Reached is ignored
 	Duration time.Duration // 0 means the time since Began
 	RTT      time.Duration // the smoothed round trip; 0 means never measured
 
-	// Of protocols that speak in datagrams. TFTP's are shown from the beginning,
-	// at 0; Received, which a server may not count, and those of other protocols
-	// once they have been above 0.
-	Sent       int64 // datagrams sent, those sent again included
-	Received   int64 // datagrams that came in
-	Resent     int64 // of those sent, the ones that had been sent before
-	Duplicates int64 // of those received, the ones that had come before
+	// Only for protocols that use datagrams. TFTP's numbers are shown from the start, at 0.
+	// Received, which a server need not count, and those of other protocols are shown once they
+	// have been above 0.
+	Sent       int64 // datagrams sent, including repeated ones
+	Received   int64 // datagrams received
+	Resent     int64 // datagrams sent again
+	Duplicates int64 // datagrams received again
 	Timeouts   int64 // times a timer ran out
 
 	// For Config.Ended only.
 	File   string // the whole name, as the peer gave it; "" means Info.Name
-	Path   string // of the file on the disk; "" where that is not known
-	Stored string // the name that an upload got, if it is not the peer's
-	Err    error  // why the transfer ended; nil if it ended well
-	Detail any    // what else the caller of End knows
+	Path   string // of the file on disk; "" if it is not known
+	Stored string // the name that an upload got, if it differs from the peer's
+	Err    error  // why the transfer ended; nil if it succeeded
+	Detail any    // further data from the caller of End
 
-	// Routine says that clients let transfers end like this every day, such as by asking for a
-	// file that is not there: nobody needs to look.
+	// Routine says that an end like this is normal and needs no attention. For example, clients
+	// often ask for a missing file.
 	Routine bool
 }
 
 // Ended is a transfer that has ended.
 type Ended struct {
-	ID uint64 // its number among all since the start
+	ID uint64 // consecutive since the start
 	Info
-	End // with File, Bytes and Duration
+	End // File, Bytes and Duration are set
 }
 
-// End counts the transfer as ended. It does so once; a second call does
-// nothing, and neither does Add after it.
+// End counts the transfer as ended. A second call does nothing, and neither does Add after it.
 func (t *Transfer) End(e End) {
 	if t == nil {
 		return
@@ -351,7 +343,7 @@ func (t *Transfer) End(e End) {
 	}
 }
 
-// Refuse counts n requests that were turned away before they became transfers.
+// Refuse counts n requests that were refused before they became transfers.
 func (r *Registry) Refuse(p Protocol, why Reason, n int64) {
 	if r != nil {
 		c, at := r.of(p), place(reasons, why)
@@ -360,8 +352,8 @@ func (r *Registry) Refuse(p Protocol, why Reason, n int64) {
 	}
 }
 
-// Refused returns how many requests were turned away before they became transfers, by why.
-// Reasons that have not occurred are left out.
+// Refused returns how many requests were refused before they became transfers, by reason. It omits
+// reasons that have not occurred.
 func (r *Registry) Refused(p Protocol) map[Reason]int64 {
 	all := map[Reason]int64{}
 	if r == nil {

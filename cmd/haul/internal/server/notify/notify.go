@@ -1,5 +1,5 @@
-// Package notify assembles what a server reports of its clients to others: the audit log, the
-// hashes of uploads, and the hooks.
+// Package notify combines the parts that report what clients do: the audit log, the hashes of
+// uploads, and the hooks.
 package notify
 
 import (
@@ -19,24 +19,24 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// SHA256 is the value of [Settings.AuditHash] that has hashes made.
+// SHA256 is the value of [Settings.AuditHash] that turns hashes on.
 const SHA256 = "sha256"
 
-// Settings are those of hooks and the audit log.
+// Settings are the settings of hooks and the audit log.
 type Settings struct {
 	// Hooks are programs to run, and URLs to post to, when clients do something.
 	Hooks []hooks.Hook
 
-	// Audit is the file of the audit log; "" means none. With AuditHash, which is [SHA256],
-	// it has the hashes of uploads, and hooks get them.
+	// Audit is the file of the audit log; "" means none. With AuditHash, which is [SHA256], the log
+	// and the hooks get the hashes of uploads.
 	Audit, AuditHash string
 }
 
-// Wanted reports whether somebody is to learn what clients do.
+// Wanted reports whether the actions of clients are recorded or trigger hooks.
 func (s *Settings) Wanted() bool { return s.Audit != "" || len(s.Hooks) > 0 }
 
-// Check reports mistakes by when, which takes whether there is one, the setting and a message.
-// It opens nothing.
+// Check checks the settings without opening anything. It calls when for each check, with the
+// result, the setting and a message.
 func (s *Settings) Check(when func(wrong bool, setting failure.Flag, format string, args ...any)) {
 	when(len(s.Hooks) > 0 && !hooks.Supported, "hook", "%s: this system has no hooks", failure.Flag("hook"))
 	when(len(s.Hooks) > hooks.MaxHooks, "hook", "%s: there are %d hooks, and %d are the most", failure.Flag("hook"), len(s.Hooks), hooks.MaxHooks)
@@ -53,7 +53,7 @@ func (s *Settings) HideProcess() error {
 	return privilege.Hide()
 }
 
-// CheckFiles reads the keys of hooks, and looks for their programs.
+// CheckFiles reads the keys of hooks, and checks that their programs exist.
 func (s *Settings) CheckFiles() error {
 	if err := hooks.CheckFiles(s.Hooks); err != nil {
 		return &failure.Error{Kind: failure.Local, Setting: "hook", Err: err}
@@ -61,7 +61,8 @@ func (s *Settings) CheckFiles() error {
 	return nil
 }
 
-// Secrets returns what no client may have: who can replace a program decides what haul runs.
+// Secrets returns the files that no client may access. A client that can replace a hook's program
+// controls what haul runs.
 func (s *Settings) Secrets() (all []userroots.Secret) {
 	if s.Audit != "" {
 		all = append(all, userroots.Secret{Flag: "audit", What: "the audit log", Path: s.Audit})
@@ -79,7 +80,7 @@ func (s *Settings) Secrets() (all []userroots.Secret) {
 	return all
 }
 
-// Announce prints what is done when clients do something.
+// Announce prints what happens when clients do something.
 func (s *Settings) Announce(say func(format string, args ...any)) {
 	if s.Audit != "" {
 		say("audit log: %s", s.Audit)
@@ -89,23 +90,23 @@ func (s *Settings) Announce(say func(format string, args ...any)) {
 	}
 }
 
-// SandboxPaths adds what they need of the file system once they are open.
+// SandboxPaths adds the parts of the file system that are still needed after Open.
 func (s *Settings) SandboxPaths(c *privilege.Confinement) {
 	if s.Audit != "" {
 		c.Logs = append(c.Logs, filepath.Dir(s.Audit))
 	}
 }
 
-// mostKept is how many uploads stay open until their hash is made, or a sixteenth of the
-// descriptors. Of more the hash is made by their names, if they still have them.
+// mostKept is how many uploads stay open until they are hashed; a sixteenth of the descriptors is
+// the limit as well. Further files are hashed by name, if they still have it.
 const mostKept = 1024
 
-// A Notifier hands on what clients do.
+// A Notifier passes on what clients do.
 type Notifier struct {
-	// Report takes what the protocols report; nil if nobody is to learn of it.
+	// Report receives the reports of the protocols; nil if nothing needs them.
 	Report *activity.Reporter
 
-	// Kept are uploads that wait for their hash; nil if there are none.
+	// Kept are the uploads that wait for their hash; nil if there are no hashes.
 	Kept *localdir.KeptUploads
 
 	audit  *audit.Log
@@ -113,7 +114,7 @@ type Notifier struct {
 	hooks  *hooks.Queue
 }
 
-// New returns what the protocols report to. Nothing comes of that before Open.
+// New returns a Notifier for the protocols to report to. It drops all reports until Open.
 func (s *Settings) New() (n Notifier) {
 	if s.Wanted() {
 		n.Report = new(activity.Reporter)
@@ -124,9 +125,9 @@ func (s *Settings) New() (n Notifier) {
 	return n
 }
 
-// Open opens the audit log, and starts the process that runs hooks: while this one still may.
-// That process has the environment, and becomes the user; nil is none. The caller closes the
-// Notifier, also if there is an error.
+// Open opens the audit log, and starts the process that runs hooks while this process still may.
+// That process gets the environment, and becomes the user; nil means no change. The caller closes
+// the Notifier, even after an error.
 func (n *Notifier) Open(s *Settings, env []string, user *privilege.User, log *slog.Logger) (err error) {
 	if s.Audit != "" {
 		if n.audit, err = audit.Open(s.Audit, log); err != nil {
@@ -147,14 +148,14 @@ func (n *Notifier) Open(s *Settings, env []string, user *privilege.User, log *sl
 	return nil
 }
 
-// RegisterMetrics adds the counts.
+// RegisterMetrics registers the counters.
 func (n *Notifier) RegisterMetrics(r *meter.Registry) {
 	n.hooks.RegisterMetrics(r)
 	n.audit.RegisterMetrics(r)
 	n.hasher.RegisterMetrics(r)
 }
 
-// Close ends it, once no client does anything.
+// Close ends the Notifier. Call it when clients can no longer do anything.
 func (n *Notifier) Close() {
 	if left := n.hasher.Close(); left > 0 && n.audit != nil {
 		n.audit.Add(activity.Event{Event: activity.Lost, Time: time.Now(), Lines: left})
