@@ -55,7 +55,7 @@ const benchTFTPExamples = `  haul bench tftp tftp://192.0.2.1/boot/kernel -c 100
   haul bench tftp tftp://192.0.2.1/up{} --put --size 10MB -c 3 --verify
   haul bench tftp tftp://192.0.2.1/small --rate 2000 -c 1000 --duration 30s --json`
 
-// errBenchFailed says that some transfers failed. The report has the reasons.
+// errBenchFailed reports that some transfers failed. The report has the reasons.
 var errBenchFailed = errors.New("some transfers failed")
 
 func newBenchTFTP() *cobra.Command {
@@ -114,7 +114,7 @@ func newBenchTFTP() *cobra.Command {
 	return cmd
 }
 
-// checkLoad says what is wrong with a load, and which flag it comes from.
+// checkLoad returns what is wrong with a load, and names the flag.
 func checkLoad(l *load.Load, url string) error {
 	if err := l.Target.Check(); err != nil {
 		return failure.Usage.Errorf("URL %q: %w", url, err)
@@ -128,12 +128,12 @@ func checkLoad(l *load.Load, url string) error {
 		return failure.Usage.Errorf("--verify fetches again what --put has sent; downloads are compared anyway")
 	}
 	if err := l.Check(); err != nil {
-		return failure.Usage.Errorf("--%w", err) // it begins with a name, and the value
+		return failure.Usage.Errorf("--%w", err) // it begins with the flag's name and value
 	}
 	return nil
 }
 
-// bench runs a load and prints what came of it, however it ended.
+// bench runs a load and prints the results, even after an error.
 func bench(ctx context.Context, l *load.Load, asJSON bool, stdout, stderr io.Writer) error {
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		l.Progress = func(p load.Progress) { fmt.Fprint(f, "\r"+p.String()+"\x1b[K") }
@@ -142,7 +142,7 @@ func bench(ctx context.Context, l *load.Load, asJSON bool, stdout, stderr io.Wri
 	if l.Progress != nil {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
-	// If no server was there, the error is enough.
+	// If there was no server, the error says enough.
 	if report.Duration > 0 && (err == nil || report.Bytes > 0 || errors.Is(err, context.Canceled)) {
 		var failed error
 		if asJSON {

@@ -41,7 +41,7 @@ const benchBootExamples = `  haul bench boot --machines 1000 --loader tftp://192
   haul bench boot -n 500 --lost 2 --image http://192.0.2.1/root.img --image http://192.0.2.2/root.img --svg up.svg
   haul bench boot --simulate --machines 10000 --arrival linear:5m --replicas 3 --link 10 --image-size 60MB`
 
-// errBenchBoot says that some machines did not come up. The report has the reasons.
+// errBenchBoot reports that some machines did not come up. The report has the reasons.
 var errBenchBoot = errors.New("some machines did not come up")
 
 // bootFlags are the flags of "haul bench boot".
@@ -59,7 +59,7 @@ type bootFlags struct {
 	link, store, ofMachine  float64 // Gb/s
 	loaderSize, imageSize   console.ByteSize
 	noCache                 bool
-	forServers, forSimulate []string // flags that are for the one or the other alone
+	forServers, forSimulate []string // flags that only apply to real servers, or only to a simulation
 }
 
 func newBenchBoot() *cobra.Command {
@@ -132,7 +132,7 @@ func (b *bootFlags) add(flags *pflag.FlagSet) {
 	simulate.VisitAll(func(f *pflag.Flag) { b.forSimulate = append(b.forSimulate, f.Name) })
 }
 
-// resolve makes of the flags what they stand for.
+// resolve checks the flags, and turns them into a configuration.
 func (b *bootFlags) resolve(cmd *cobra.Command) error {
 	wrong, why := b.forSimulate, "is for --simulate"
 	if b.simulate {
@@ -154,7 +154,7 @@ func (b *bootFlags) resolve(cmd *cobra.Command) error {
 	b.config.Plan.Firmware = boot.Firmwares()[i]
 	b.config.Plan.Lost = b.lost / 100
 	if b.svg != "" {
-		// Not only after the run.
+		// Check this before the run, not after it.
 		if fi, err := os.Stat(filepath.Dir(b.svg)); err != nil || !fi.IsDir() {
 			return failure.Usage.Errorf("--svg %s: there is no such directory", console.Visible(b.svg))
 		}
@@ -177,7 +177,7 @@ func (b *bootFlags) resolve(cmd *cobra.Command) error {
 		b.config.Images = append(b.config.Images, u)
 	}
 	if err := b.config.Check(); err != nil {
-		return failure.Usage.Errorf("--%w", err) // it begins with a name
+		return failure.Usage.Errorf("--%w", err) // it begins with the flag's name
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (b *bootFlags) resolveSite() error {
 	return nil
 }
 
-// boot boots the machines, and prints how they came up, however it ended.
+// boot boots the machines and prints the results, even after an error.
 func (b *bootFlags) boot(ctx context.Context, stdout, stderr io.Writer) error {
 	c := &b.config
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -204,7 +204,7 @@ func (b *bootFlags) boot(ctx context.Context, stdout, stderr io.Writer) error {
 	if c.Progress != nil {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
-	// If no server was there, the error is enough.
+	// If there was no server, the error says enough.
 	if report.Duration > 0 && (err == nil || report.Bytes() > 0 || errors.Is(err, context.Canceled)) {
 		write := report.WriteText
 		if b.asJSON {
@@ -220,7 +220,7 @@ func (b *bootFlags) boot(ctx context.Context, stdout, stderr io.Writer) error {
 	return err
 }
 
-// picture writes the picture, if there is to be one.
+// picture writes the picture if --svg is set.
 func (b *bootFlags) picture(write func(io.Writer) error) error {
 	if b.svg == "" {
 		return nil
@@ -236,7 +236,7 @@ func (b *bootFlags) picture(write func(io.Writer) error) error {
 	return f.Close()
 }
 
-// compute computes how the machines of a site come up.
+// compute simulates how the machines of a site come up.
 func (b *bootFlags) compute(_ context.Context, stdout, _ io.Writer) error {
 	s := b.site
 	r, err := boot.Simulate(s)

@@ -115,7 +115,7 @@ func clearCache(ctx context.Context, out io.Writer, dir string) error {
 	return failure.Local.Wrap(err)
 }
 
-// nameForeign returns a function that prints the name of a file which the cache has not made.
+// nameForeign returns a function that prints the name of a file that the cache did not create.
 func nameForeign(out io.Writer, before string) func(name string) {
 	shown := console.NameFormat(out)
 	return func(name string) {

@@ -29,7 +29,7 @@ const cpExamples = `  haul cp host:db.sql host:backup/
   haul cp -r hosta:data hostb:`
 
 func newCp() *cobra.Command {
-	f := copyFlags{parallel: 1} // the flag is not one of cp
+	f := copyFlags{parallel: 1} // cp has no such flag
 	cmd := &cobra.Command{
 		Use:         "cp FROM... TO",
 		SuggestFor:  []string{"copyto"},

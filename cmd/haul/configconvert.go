@@ -50,13 +50,13 @@ func newConfigConvert() *cobra.Command {
 			return convertWords(cmd, args)
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // flags behind "serve" are its own
+	cmd.Flags().SetInterspersed(false) // flags after "serve" belong to it
 	cmd.Flags().StringVar(&tftpd, "tftpd-hpa", "", "convert the variables of tftpd-hpa in `FILE`")
 	cmd.Flags().StringVar(&dnsmasq, "dnsmasq", "", "convert what dnsmasq's `FILE` says about TFTP")
 	return cmd
 }
 
-// convertFile prints what a converter makes of a file.
+// convertFile prints the result of a converter for a file.
 func convertFile(cmd *cobra.Command, name string, converter func(file, text string) (string, error)) error {
 	text, err := smallfile.Read(name, convert.MaxFile)
 	if err != nil {
@@ -70,7 +70,7 @@ func convertFile(cmd *cobra.Command, name string, converter func(file, text stri
 	return failure.Local.Wrap(err)
 }
 
-// convertWords prints a file that has the effect of a command line of "haul serve".
+// convertWords prints a configuration file with the same effect as a command line of "haul serve".
 func convertWords(cmd *cobra.Command, words []string) error {
 	if filepath.Base(words[0]) == "haul" {
 		words = words[1:]

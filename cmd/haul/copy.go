@@ -76,7 +76,7 @@ func newGet() *cobra.Command {
 	return cmd
 }
 
-// splitSources separates the sources of haul get from LOCAL, which is empty if it is left out.
+// splitSources separates the sources of haul get from LOCAL, which is empty if it is omitted.
 func splitSources(words []string) (from []remote.Location, to remote.Location, err error) {
 	last, err := remote.Parse(words[len(words)-1])
 	switch {
@@ -104,7 +104,7 @@ func splitSources(words []string) (from []remote.Location, to remote.Location, e
 	return from, to, nil
 }
 
-// localSource refuses to get what is on this machine.
+// localSource returns the error for a source of haul get that is on this machine.
 func localSource(l remote.Location) error {
 	if err := remote.MissingScheme(l.Text); err != nil {
 		return err
@@ -112,8 +112,8 @@ func localSource(l remote.Location) error {
 	return failure.Usage.Errorf("get %v: that is a local file; a source is a URL sftp://HOST/PATH, https://HOST/PATH, s3://BUCKET/KEY or tftp://HOST/FILE, or HOST:PATH", l)
 }
 
-// noTarget refuses a last source that is meant as a target: without -r nobody names
-// a directory as a source.
+// noTarget returns an error if the last source was probably meant as the target: without -r nobody
+// names a directory as a source.
 func noTarget(from []remote.Location, to remote.Location, recursive bool) error {
 	last := from[len(from)-1]
 	if to.Text != "" || len(from) < 2 || recursive || last.Protocol == remote.TFTP || !last.IsDirName() || glob.HasMeta(last.Path) {
@@ -182,7 +182,7 @@ func newPut() *cobra.Command {
 	return cmd
 }
 
-// splitTarget separates the files of haul put from its target.
+// splitTarget separates the sources of haul put from its target.
 func splitTarget(words []string) (from []remote.Location, to remote.Location, err error) {
 	if to, err = remote.Parse(words[len(words)-1]); err != nil {
 		return nil, to, err

@@ -39,11 +39,11 @@ type copyFlags struct {
 	verbose   bool
 	noClobber bool
 	update    bool
-	filters   []filterSource // in their order on the command line
+	filters   []filterSource // in the order of the command line
 }
 
-// addCopying adds the flags that get, put and sync have alike, and by add those of one of them
-// for all protocols but TFTP.
+// addCopying adds the common flags of get, put and sync. add adds further flags for all protocols
+// but TFTP.
 func (f *copyFlags) addCopying(cmd *cobra.Command, add func(*cobra.Command)) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.parallel, "parallel", copying.DefaultParallel, "at most `N` files at once, and at most N connections to each server; without the flag small files may be 64 at once over SFTP, HTTP/2 and S3")
@@ -54,7 +54,7 @@ func (f *copyFlags) addCopying(cmd *cobra.Command, add func(*cobra.Command)) {
 	commandline.AddGroup(cmd, f.ssh.addRequests, "SFTP")
 }
 
-// add adds those of get and put for all but TFTP.
+// add adds the flags of get and put for all protocols but TFTP.
 func (f *copyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
@@ -65,7 +65,7 @@ func (f *copyFlags) add(cmd *cobra.Command) {
 	f.addShared(cmd)
 }
 
-// addShared adds those of get, put and sync for all but TFTP.
+// addShared adds the flags of get, put and sync for all protocols but TFTP.
 func (f *copyFlags) addShared(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.resume, "continue", false, "resume where an earlier run with --continue was cut off; keep the received part if this one is")
@@ -85,7 +85,7 @@ func (f *copyFlags) addShared(cmd *cobra.Command) {
 	}
 }
 
-// config returns what the flags say for a copy over a protocol.
+// config returns the configuration of a copy over a protocol.
 func (f *copyFlags) config(cmd *cobra.Command, p remote.Protocol) (cfg copying.Config, err error) {
 	if f.parallel < 1 {
 		return cfg, failure.Usage.Errorf("--parallel %d: must be above 0", f.parallel)
@@ -136,12 +136,12 @@ func (f *copyFlags) config(cmd *cobra.Command, p remote.Protocol) (cfg copying.C
 	return cfg, err
 }
 
-// events returns what the events of a copy begin with.
+// events returns the configuration of a copy's events.
 func (f *copyFlags) events(sources []string, to string) events.Config {
 	return events.Config{Sources: sources, To: to, DryRun: f.dryRun, Quiet: f.quiet}
 }
 
-// sendable refuses flags that mean nothing for files that are sent over HTTP or S3.
+// sendable returns an error for flags that have no meaning when files are sent over HTTP or S3.
 func (f *copyFlags) sendable(p remote.Protocol) error {
 	if p != remote.HTTP && p != remote.S3 {
 		return nil
@@ -164,12 +164,12 @@ func (f *copyFlags) sendable(p remote.Protocol) error {
 	return nil
 }
 
-// An unchangedFlag is a treecopy.Unchanged on the command line.
+// An unchangedFlag is a treecopy.Unchanged as a flag.
 type unchangedFlag treecopy.Unchanged
 
 var unchangedWords = [...]string{treecopy.Never: "", treecopy.SizeAndTime: "time", treecopy.Hash: "hash", treecopy.Size: "size"}
 
-// Set reads it.
+// Set parses the value.
 func (u *unchangedFlag) Set(s string) error {
 	i := slices.Index(unchangedWords[:], s)
 	if i < int(treecopy.SizeAndTime) {
@@ -179,18 +179,18 @@ func (u *unchangedFlag) Set(s string) error {
 	return nil
 }
 
-// String returns what Set takes.
+// String returns the value in the syntax of Set.
 func (u *unchangedFlag) String() string { return unchangedWords[*u] }
 
-// Type names what Set takes, for the help text.
+// Type returns the kind of value, for help texts.
 func (u *unchangedFlag) Type() string { return "HOW" }
 
-// A linksFlag is a treecopy.Links on the command line.
+// A linksFlag is a treecopy.Links as a flag.
 type linksFlag treecopy.Links
 
 var linkWords = [...]string{treecopy.SkipLinks: "skip", treecopy.KeepLinks: "keep", treecopy.FollowLinks: "follow"}
 
-// Set reads it.
+// Set parses the value.
 func (l *linksFlag) Set(s string) error {
 	i := slices.Index(linkWords[:], s)
 	if i < 0 {
@@ -200,22 +200,21 @@ func (l *linksFlag) Set(s string) error {
 	return nil
 }
 
-// String returns what Set takes.
+// String returns the value in the syntax of Set.
 func (l *linksFlag) String() string { return linkWords[*l] }
 
-// Type names what Set takes, for the help text.
+// Type returns the kind of value, for help texts.
 func (l *linksFlag) Type() string { return "HOW" }
 
-// copyGarbage is how far, in percent of what is live, the heap of a copy over SFTP may grow
-// before it is collected. x/crypto allocates for each packet, and little stays live, so by
-// default a collection runs for every few megabytes moved.
+// copyGarbage is how far the heap of a copy over SFTP may grow before a collection, in percent of
+// the live heap. x/crypto allocates for each packet, and little stays live, so by default a
+// collection would run for every few megabytes transferred.
 const copyGarbage = 400
 
-// relaxCollector lets the garbage collector run less often in a copy of files over SFTP.
-// Little is live then: the data in flight, 128 MiB at most, and some names. A tree may have
-// millions of directories, so that four times as much would be too much memory, and a
-// collector that is to stay below a fixed limit would run all the time. GOGC, if it is set,
-// has precedence.
+// relaxCollector makes the garbage collector run less often during a copy of files over SFTP. Then
+// little is live: the data in flight, 128 MiB at most, and some names. It does not apply to trees:
+// a tree may have millions of directories, so that four times the live memory would be too much,
+// and a collector with a fixed limit would run all the time. GOGC, if set, has precedence.
 func relaxCollector(over remote.Protocol, recursive bool) {
 	if over == remote.SFTP && !recursive && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(copyGarbage)

@@ -34,7 +34,7 @@ const doctorExamples = `  haul doctor tftp://192.0.2.1/boot/kernel
   haul doctor --max-bytes 40000000 --timeout 1m tftp://192.0.2.1/image
   haul doctor --upload doctor.tmp tftp://192.0.2.1/boot/kernel`
 
-// errIll says that the examined server is not well.
+// errIll reports that the examined server has faults.
 var errIll = errors.New("the server breaks rules")
 
 func newDoctor() *cobra.Command {
@@ -52,7 +52,7 @@ func newDoctor() *cobra.Command {
 			if c.Target, err = remote.ParseTFTP(urls[0]); err != nil {
 				return err
 			}
-			switch { // of the values that c takes for its defaults, too
+			switch { // including values that c would replace by its defaults
 			case c.Timeout <= 0:
 				return failure.Usage.Errorf("--timeout %v: must be above 0", c.Timeout)
 			case c.MaxBytes <= 0:

@@ -58,14 +58,14 @@ func newDoctorPXE() *cobra.Command {
 	flags.StringSliceVar(&d.kinds, "as", d.kinds, "ask as these `KINDS` of machines")
 	flags.StringVar(&d.link, "interface", "", "ask by this `INTERFACE` (default: all)")
 	flags.StringVar(&d.mac, "mac", "", "have the hardware address `MAC` (default: one that no card has)")
-	// dnsmasq takes 3 s to see whether an address that it has not given yet is free.
+	// dnsmasq takes 3 s to check whether an address that it has not assigned yet is free.
 	flags.DurationVar(&d.wait, "timeout", 5*time.Second, "wait for answers for this `TIME`")
 	flags.BoolVar(&d.noFetch, "no-fetch", false, "do not fetch boot files")
 	flags.BoolVar(&d.json, "json", false, "print one JSON document")
 	return cmd
 }
 
-// run asks as each kind on each interface.
+// run sends requests as each kind of machine on each interface.
 func (d *doctorPXE) run(ctx context.Context, out io.Writer) error {
 	if d.wait <= 0 {
 		return failure.Usage.Errorf("--timeout %v: must be above 0", d.wait)
@@ -132,7 +132,7 @@ func (d *doctorPXE) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// errWouldNotBoot says that a machine would not boot, or by luck alone.
+// errWouldNotBoot reports that a machine would not boot, or would boot only by luck.
 var errWouldNotBoot = errors.New("not all kinds of machines would boot")
 
 // writeDiagnosis prints a diagnosis for people.

@@ -13,8 +13,8 @@ import (
 
 const eventsFlagHelp = "print a JSON object for each event: see haul help json"
 
-// withEvents runs a command that gets a log of its events if on is set, or nil. c says what
-// the command line has of it.
+// withEvents runs a command. It passes a log of its events if on is set, and nil otherwise. c has
+// the values from the command line.
 func withEvents(cmd *cobra.Command, on bool, c events.Config, run func(*events.Log) error) error {
 	if !on {
 		return run(nil)
@@ -28,7 +28,7 @@ func withEvents(cmd *cobra.Command, on bool, c events.Config, run func(*events.L
 	return log.End(err)
 }
 
-// checkApart refuses to write events to where the file goes.
+// checkApart returns an error if events and the file would be written to the same place.
 func checkApart(events io.Writer, local string) error {
 	out, ok := events.(interface{ Stat() (os.FileInfo, error) })
 	same := local == "-"

@@ -26,7 +26,7 @@ import (
 	"github.com/haul-project/haul/web/webclient"
 )
 
-// Exit codes, as "haul help exit-codes" lists them.
+// Exit codes, listed in "haul help exit-codes".
 const (
 	exitFailed      = 1
 	exitUsage       = 2
@@ -37,7 +37,7 @@ const (
 	exitInterrupted = 130
 )
 
-// causes are the words for the exit codes, as events have them.
+// causes are the words for the exit codes in events.
 var causes = map[int]string{
 	exitFailed: "failed", exitUsage: "usage", exitNotFound: "not-found", exitRefused: "refused",
 	exitNoAnswer: "no-answer", exitLocal: "local", exitInterrupted: "interrupted",
@@ -49,13 +49,12 @@ func classify(err error) (code int, cause string) {
 	return code, causes[code]
 }
 
-// gravest has the exit codes in the order of gravity: first what the user can mend on this
-// machine and what concerns all files, last what concerns one file.
+// gravest lists the exit codes by gravity. Errors that the user can correct on this machine, or
+// that concern all files, come first; errors that concern one file come last.
 var gravest = []int{exitUsage, exitInterrupted, exitLocal, exitNoAnswer, exitRefused, exitNotFound, exitFailed}
 
-// exitCode maps an error to the exit code that the help text promises. Of errors that
-// [errors.Join] has joined, the gravest counts; within one error, the first that fits in
-// the order here.
+// exitCode maps an error to the exit code that the help text promises. For errors joined by
+// [errors.Join], the gravest counts. For one error, the first matching case counts.
 func exitCode(err error) int {
 	if several := failure.Joined(err); len(several) > 0 {
 		code := exitFailed
@@ -89,7 +88,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// sshCode maps an error of SSH or SFTP, or returns 0 for any other.
+// sshCode maps an error of SSH or SFTP, and returns 0 for other errors.
 func sshCode(err error) int {
 	refusal := isRefusal(err)
 	_, algorithms := errors.AsType[*ssh.AlgorithmNegotiationError](err)
@@ -98,7 +97,7 @@ func sshCode(err error) int {
 	run, ofCopy := errors.AsType[*copying.Error](err)
 	missing := errors.Is(err, fs.ErrNotExist)
 	server := errors.Is(err, failure.Remote) || sftpclient.IsRemote(err)
-	// An error of the copy itself about its sources: neither side has refused anything.
+	// This error of the copy concerns its sources: neither side has refused anything.
 	ofSource := ofCopy && !server && !isLocal(err)
 	switch {
 	case errors.Is(err, openssh.ErrHostKey), errors.Is(err, openssh.ErrAuth), errors.Is(err, openssh.ErrRefused), algorithms:
@@ -129,7 +128,7 @@ func sshCode(err error) int {
 	return 0
 }
 
-// webCode maps an error of HTTP, or returns 0 for any other.
+// webCode maps an error of HTTP, and returns 0 for other errors.
 func webCode(err error) int {
 	moved, moving := errors.AsType[*webclient.TransferError](err)
 	server := webclient.IsRemote(err)
@@ -144,7 +143,7 @@ func webCode(err error) int {
 	return codeOfSide(err, server, moving && moved.Local)
 }
 
-// s3Code maps an error of S3, or returns 0 for any other.
+// s3Code maps an error of S3, and returns 0 for other errors.
 func s3Code(err error) int {
 	moved, moving := errors.AsType[*s3.TransferError](err)
 	server := s3.IsRemote(err)
@@ -161,7 +160,7 @@ func s3Code(err error) int {
 	return codeOfSide(err, server, moving && moved.Local)
 }
 
-// isLocal reports whether an error is of a file of this machine.
+// isLocal reports whether an error concerns a file of this machine.
 func isLocal(err error) bool {
 	if remote.IsRemote(err) {
 		return false
@@ -177,8 +176,8 @@ func isRefusal(err error) bool {
 	return ok
 }
 
-// codeOfSide maps an error by the side that it is of: the server's, or, of a transfer, this
-// one. It returns 0 for any other.
+// codeOfSide maps an error by its side: the server's, or for a transfer, this machine's. It returns
+// 0 for other errors.
 func codeOfSide(err error, server, local bool) int {
 	switch {
 	case server && errors.Is(err, fs.ErrNotExist):
@@ -193,7 +192,7 @@ func codeOfSide(err error, server, local bool) int {
 	return 0
 }
 
-// printFailure prints why a command has failed, and where to read more, or what helps.
+// printFailure prints why a command failed, and advice or where to read more.
 func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	printError(out, err)
 	if exitCode(err) == exitUsage {
@@ -204,8 +203,8 @@ func printFailure(out io.Writer, cmd *cobra.Command, err error) {
 	}
 }
 
-// printError prints an error, or each of several, on a line of its own: a line end in the name
-// of a file or in a server's words begins no other.
+// printError prints an error, or each of several, on one line. Line breaks in file names or in a
+// server's words do not begin a new line.
 func printError(out io.Writer, err error) {
 	if several := failure.Joined(err); len(several) > 0 {
 		for _, err := range several {

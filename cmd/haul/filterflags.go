@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A filterKind is a flag that adds rules to a filter, by its name.
+// A filterKind is the name of a flag that adds rules to a filter.
 type filterKind string
 
 const (
@@ -16,7 +16,7 @@ const (
 	filterFrom filterKind = "filter-from"
 )
 
-// usage is the flag's line in the help.
+// usage returns the flag's line in the help.
 func (k filterKind) usage() string {
 	switch k {
 	case exclude:
@@ -27,13 +27,13 @@ func (k filterKind) usage() string {
 	return "read rules from `FILE`: + PATTERN includes, - PATTERN excludes; the first that matches decides"
 }
 
-// A filterSource is one flag of rules with its value.
+// A filterSource is the value of one filter flag.
 type filterSource struct {
 	kind  filterKind
 	value string
 }
 
-// A filterFlag collects the flags of rules in the order of the command line.
+// A filterFlag collects the filter flags in the order of the command line.
 type filterFlag struct {
 	kind filterKind
 	all  *[]filterSource
@@ -48,13 +48,13 @@ func (f filterFlag) Set(s string) error {
 // String returns the default.
 func (filterFlag) String() string { return "" }
 
-// Type says that Set takes text.
+// Type returns the kind of value, for help texts.
 func (filterFlag) Type() string { return "string" }
 
-// maxFilterFile is how many bytes a file of rules has at most.
+// maxFilterFile bounds a file of rules, in bytes.
 const maxFilterFile = 1 << 20
 
-// readFilters returns the rules of flags.
+// readFilters returns the filter for the given flags.
 func readFilters(list []filterSource) (*treecopy.Filter, error) {
 	rules := new(treecopy.Filter)
 	for _, s := range list {

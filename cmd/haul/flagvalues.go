@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/site"
 )
 
-// A filledFlag is text that is not empty. An empty variable of a shell would else stand for
-// trust in every certificate of the system.
+// A filledFlag is a text that must not be empty. Otherwise an empty shell variable would make haul
+// trust every certificate that the system trusts.
 type filledFlag string
 
-// Set takes the text.
+// Set sets the text.
 func (f *filledFlag) Set(s string) error {
 	if s == "" {
 		return errors.New("it is empty; leave the flag out to trust what the system trusts")
@@ -28,7 +28,7 @@ func (f *filledFlag) Set(s string) error {
 // String returns the text.
 func (f *filledFlag) String() string { return string(*f) }
 
-// Type says that Set takes text.
+// Type returns the kind of value, for help texts.
 func (f *filledFlag) Type() string { return "string" }
 
 // sizeVar adds a flag that takes a size.
@@ -37,13 +37,13 @@ func sizeVar(flags *pflag.FlagSet, to *int64, name string, value int64, usage st
 	flags.Var((*console.ByteSize)(to), name, usage)
 }
 
-// humanFlag adds -h as ls and df have it. Help remains under its long name.
+// humanFlag adds -h with the meaning that ls and df give it. Help remains under its long name.
 func humanFlag(cmd *cobra.Command, to *bool, usage string) {
 	cmd.Flags().BoolVarP(to, "human-readable", "h", false, usage)
 	cmd.Flags().Bool("help", false, "help for "+cmd.Name())
 }
 
-// parseNetworks reads the addresses and networks that a flag gives.
+// parseNetworks parses the addresses and networks of a flag.
 func parseNetworks(flag string, words []string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, w := range words {

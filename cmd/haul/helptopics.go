@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/config"
 )
 
-// program is what the help has besides the commands.
+// program holds the parts of the help that belong to no single command.
 var program = &commandline.Program{
 	Version: versionString(),
 	Groups:  slices.Concat([]string{commandline.GroupName(remote.WithTrees()), loginGroup, webGroup}, config.Groups),

@@ -1,5 +1,5 @@
-// Haul serves and moves files over the protocols that devices and servers
-// already speak. See "haul --help".
+// Haul serves and transfers files over the protocols that devices and servers already use. See
+// "haul --help".
 package main
 
 import (
@@ -54,8 +54,8 @@ func haulMain() int {
 	return exitCode(err)
 }
 
-// execute runs a command line. A command that has succeeded fails nevertheless if not
-// all of its output could be written.
+// execute runs a command line. A successful command still fails if some of its output could not be
+// written.
 func execute(ctx context.Context, root *cobra.Command, stdout *os.File) (*cobra.Command, error) {
 	out := &checkedOutput{File: stdout}
 	root.SetOut(out)
@@ -86,18 +86,18 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// sameSignal is how soon a second signal is still the first: some programs,
-// timeout(1) for one, signal a process and its group.
+// sameSignal is the time within which a second signal counts as the first: some programs, such as
+// timeout(1), signal both a process and its group.
 const sameSignal = 100 * time.Millisecond
 
-// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends. The
-// second ends the process. A SIGHUP that has a server reload is neither. A signal that was
-// ignored when haul was started, as by nohup(1) and by shells in the background, stays
-// ignored: Notify would undo that.
+// interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP. The second
+// ends the process. A SIGHUP that makes a server reload does not count. A signal that was ignored
+// when haul started, as under nohup(1) or in the background of a shell, stays ignored; Notify would
+// change that.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
-	hangups := make(chan os.Signal, 1) // many of these leave room for the others
+	hangups := make(chan os.Signal, 1) // a separate channel, so that many of these leave room for the others
 	for s, c := range map[os.Signal]chan os.Signal{os.Interrupt: signals, syscall.SIGTERM: signals, syscall.SIGHUP: hangups} {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
@@ -127,22 +127,22 @@ func interruptible() (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); signal.Stop(hangups); cancel(nil) }
 }
 
-// A caughtSignal is why the context of [interruptible] has ended. It is a
-// [context.Canceled] to all who do not ask which signal it was.
+// A caughtSignal is the cause of the end of [interruptible]'s context. For code that does not ask
+// for the signal, it is a [context.Canceled].
 type caughtSignal struct{ signal os.Signal }
 
-// Signal returns the signal, for the log of a server.
+// Signal returns the signal, for a server's log.
 func (c caughtSignal) Signal() os.Signal { return c.signal }
 
 func (caughtSignal) Error() string { return context.Canceled.Error() }
 
 func (caughtSignal) Unwrap() error { return context.Canceled }
 
-// A checkedOutput is standard output that remembers whether a write failed. Help and
-// most commands print without looking.
+// A checkedOutput is standard output that records write errors. Help and most commands do not check
+// them.
 type checkedOutput struct {
 	*os.File
-	failed atomic.Pointer[error] // the first, an *fs.PathError
+	failed atomic.Pointer[error] // the first error, an *fs.PathError
 }
 
 // Write implements [io.Writer].
@@ -154,5 +154,5 @@ func (c *checkedOutput) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteString writes by Write.
+// WriteString calls Write.
 func (c *checkedOutput) WriteString(s string) (int, error) { return c.Write([]byte(s)) }

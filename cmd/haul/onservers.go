@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// onServersOrHere is [onServers] for a command that takes files of this machine too.
+// onServersOrHere is [onServers] for a command that also accepts local files.
 func onServersOrHere(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run func(context.Context, *remote.Servers, []remote.Location) error) error {
 	list, err := remote.ParseAll(words)
 	if err != nil {
@@ -26,8 +26,8 @@ func onServersOrHere(cmd *cobra.Command, f *sshFlags, w *webFlags, words []strin
 	return run(cmd.Context(), nil, list)
 }
 
-// onServers runs a command on locations that are all of one protocol. w is nil for a
-// command that HTTP has no method for.
+// onServers runs a command on locations of one protocol. w is nil for a command that HTTP does not
+// support.
 func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run func(context.Context, *remote.Servers, []remote.Location) error) error {
 	list, err := serverLocations(cmd, w != nil, words)
 	if err != nil {
@@ -43,14 +43,14 @@ func onServers(cmd *cobra.Command, f *sshFlags, w *webFlags, words []string, run
 		w = new(webFlags)
 	}
 	c := remoteConfig(f, w, cmd.ErrOrStderr())
-	c.Quiet, _ = cmd.Flags().GetBool("quiet") // which not all commands have
+	c.Quiet, _ = cmd.Flags().GetBool("quiet") // not all commands have this flag
 	s := remote.New(c)
 	defer s.Close()
 	return run(cmd.Context(), s, list)
 }
 
-// serverLocations reads locations on servers, all of one protocol: HTTP only with overHTTP,
-// and TFTP only for probe.
+// serverLocations parses locations on servers, which must have one protocol. HTTP is allowed only
+// with overHTTP, and TFTP only for probe.
 func serverLocations(cmd *cobra.Command, overHTTP bool, words []string) ([]remote.Location, error) {
 	list, err := remote.ParseAll(words)
 	if err != nil {
@@ -60,7 +60,7 @@ func serverLocations(cmd *cobra.Command, overHTTP bool, words []string) ([]remot
 		switch {
 		case !l.IsRemote() || l.Protocol == remote.TFTP && cmd.Name() != "probe":
 			if !overHTTP && list[0].Protocol == remote.HTTP {
-				l = list[0] // the first mistake
+				l = list[0] // report the first mistake
 			}
 			return nil, noFiles(cmd.Name(), l, overHTTP)
 		case l.Protocol != list[0].Protocol:
@@ -70,7 +70,7 @@ func serverLocations(cmd *cobra.Command, overHTTP bool, words []string) ([]remot
 	return list, nil
 }
 
-// noFiles refuses a location that a command cannot work on.
+// noFiles returns the error for a location that a command does not support.
 func noFiles(command string, l remote.Location, overHTTP bool) error {
 	over, write, advice := "SFTP", "sftp://HOST/PATH or HOST:PATH", ""
 	if overHTTP {

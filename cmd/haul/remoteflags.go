@@ -24,7 +24,7 @@ type loginFlags struct {
 	batch        bool
 	passwordFile string
 
-	say func(text string) // prints what servers have to say; nil for standard error
+	say func(text string) // prints messages of servers; nil prints to standard error
 }
 
 func (f *loginFlags) add(cmd *cobra.Command) {
@@ -33,7 +33,7 @@ func (f *loginFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.passwordFile, "password-file", "", "log in with the password in the first line of `FILE`")
 }
 
-// sshFlags are the flags about SSH, spelled as those of scp and sftp.
+// sshFlags are the flags for SSH, named as in scp and sftp.
 type sshFlags struct {
 	loginFlags
 	identities []string
@@ -43,7 +43,7 @@ type sshFlags struct {
 	options    []string
 	command    commandFlag
 
-	// Of get and put alone; 0 means automatic.
+	// Only for get and put; 0 means automatic.
 	requests    int
 	requestSize console.ByteSize
 
@@ -63,15 +63,14 @@ func (f *sshFlags) add(cmd *cobra.Command) {
 	f.loginFlags.add(cmd)
 }
 
-// addRequests adds the flags of get and put about requests, spelled as those of
-// sftp.
+// addRequests adds the flags of get and put for requests, named as in sftp.
 func (f *sshFlags) addRequests(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVarP(&f.requests, "requests", "R", 0, fmt.Sprintf("have at most `N` requests in flight, 1 to %d, over one connection (default: what the path holds)", sftpclient.MaxRequests))
 	flags.VarP(&f.requestSize, "request-size", "B", fmt.Sprintf("most bytes of a request, up to %s (default: what the server allows)", console.FormatSize(sftpclient.MaxRequestBytes)))
 }
 
-// check refuses what can be known to be wrong before anything begins.
+// check returns errors that can be found before anything begins.
 func (f *sshFlags) check() error {
 	if f.port < 0 || f.port > 65535 || f.port == 0 && f.flags.Changed("port") {
 		return failure.Usage.Errorf("--port %d: choose 1 to 65535", f.port)
@@ -93,10 +92,10 @@ func (f *sshFlags) check() error {
 	return nil
 }
 
-// commandFlag is the value of --ssh: the words of a command; none for SSH of our own.
+// commandFlag is the value of --ssh: the words of a command, or none if haul speaks SSH itself.
 type commandFlag []string
 
-// Set splits it.
+// Set splits the command into words.
 func (c *commandFlag) Set(s string) error {
 	words, err := subprocess.Split(s)
 	if err == nil && (len(words) == 0 || words[0] == "") {
@@ -109,7 +108,7 @@ func (c *commandFlag) Set(s string) error {
 // String returns the words.
 func (c *commandFlag) String() string { return strings.Join(*c, " ") }
 
-// Type names what Set takes, for the help text.
+// Type returns the kind of value, for help texts.
 func (c *commandFlag) Type() string { return "COMMAND" }
 
 // webFlags are the flags about certificates.
@@ -126,10 +125,10 @@ func (f *webFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate: anybody may be the server")
 }
 
-// The groups of flags that several kinds of servers share, but not all.
+// The groups of flags that several protocols share, but not all.
 var loginGroup, webGroup = commandline.GroupName([]string{"SFTP", "HTTP"}), commandline.GroupName([]string{"HTTP", "S3"})
 
-// addServers adds the flags about each kind of server.
+// addServers adds the flags for each kind of server.
 func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
 	commandline.AddGroup(cmd, ssh.add, "SFTP")
 	commandline.AddGroup(cmd, web.add, "HTTP", "S3")
@@ -137,11 +136,12 @@ func addServers(cmd *cobra.Command, ssh *sshFlags, web *webFlags) {
 	commandline.Group(cmd, "password-file", "SFTP", "HTTP")
 }
 
-// sshConfig is the file that takes the place of ~/.ssh/config without --ssh-config. Tests
-// set it: ~ is the home directory of the user database, whatever $HOME says.
+// sshConfig replaces ~/.ssh/config if --ssh-config is not set. Tests set it: ~ is the home
+// directory in the user database, whatever $HOME says.
 var sshConfig string
 
-// remoteConfig returns what the flags say of servers, which have their say on stderr.
+// remoteConfig returns the configuration for connections to servers. Messages of servers are
+// printed on stderr.
 func remoteConfig(f *sshFlags, w *webFlags, stderr io.Writer) remote.Config {
 	c := remote.Config{
 		SSH: remote.SSHConfig{
@@ -160,7 +160,7 @@ func remoteConfig(f *sshFlags, w *webFlags, stderr io.Writer) remote.Config {
 	return c
 }
 
-// onlyFlagsOf refuses flags that the protocol does not have.
+// onlyFlagsOf returns an error for flags that do not apply to the protocol.
 func onlyFlagsOf(p remote.Protocol, cmd *cobra.Command) error {
 	var wrong []string
 	other, option := "", false

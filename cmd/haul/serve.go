@@ -40,7 +40,7 @@ const serveExamples = `  haul serve /srv/tftp                       TFTP and HTT
   haul serve /srv/boot --http :80 --listing  for UEFI HTTP boot, iPXE and browsers
   haul serve /srv/files --https :443 --cert cert.pem --key key.pem --http-auth /etc/haul/users`
 
-// runServer is [serve.Run], but for tests.
+// runServer is [serve.Run]; tests replace it.
 var runServer = serve.Run
 
 func newServe() *cobra.Command {
@@ -75,7 +75,7 @@ func completeDirs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.S
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// serveFlags are the flags of "haul serve", and of the commands that show what they mean.
+// serveFlags are the flags of "haul serve", and of commands that show their effect.
 type serveFlags struct {
 	settings *config.Settings
 	file     string
@@ -100,20 +100,20 @@ func (f *serveFlags) addSettings(cmd *cobra.Command, s *config.Settings) {
 	commandline.Group(cmd, "config", "ops")
 }
 
-// parse parses a command line of "haul serve", without these two words. The command that
-// it returns has the flags and the DIRs.
+// parse parses a command line of "haul serve", without these two words. The returned command has
+// the flags and the DIRs.
 func (f *serveFlags) parse(words []string) (*cobra.Command, error) {
 	haul, serve := &cobra.Command{Use: "haul"}, &cobra.Command{Use: "serve"}
 	haul.AddCommand(serve)
 	f.add(serve)
-	serve.Flags().BoolP("dry-run", "n", false, "") // is no setting
+	serve.Flags().BoolP("dry-run", "n", false, "") // it is not a setting
 	if err := serve.ParseFlags(words); err != nil {
 		return nil, failure.Usage.Wrap(commandline.FlagError(serve, err))
 	}
 	return serve, nil
 }
 
-// resolve returns the configuration that flags, variables and a file make together.
+// resolve returns the configuration that results from flags, variables and a file.
 func (f *serveFlags) resolve(cmd *cobra.Command, dirs []string) (settings.Config, error) {
 	if f.file == "" && len(dirs) == 0 {
 		f.file = config.DefaultFile()
@@ -123,7 +123,7 @@ func (f *serveFlags) resolve(cmd *cobra.Command, dirs []string) (settings.Config
 	return cfg, err
 }
 
-// mistakes adds to several mistakes how many they are.
+// mistakes appends the number of mistakes if there are several.
 func mistakes(err error) error {
 	if n := len(failure.Joined(err)); n > 1 {
 		return errors.Join(err, fmt.Errorf("%d mistakes", n))

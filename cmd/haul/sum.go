@@ -75,7 +75,7 @@ func newSum() *cobra.Command {
 	return cmd
 }
 
-// checkSumFlags refuses flags of haul sum that do not go together.
+// checkSumFlags returns an error for flags of haul sum that exclude each other.
 func checkSumFlags(cmd *cobra.Command, words, lists []string) error {
 	wrong, where := []string{"quiet", "status", "ignore-missing", "strict", "warn"}, "without"
 	switch {

@@ -80,7 +80,7 @@ func newSync() *cobra.Command {
 	return cmd
 }
 
-// config returns what the flags say for a sync between two directories.
+// config returns the configuration of a sync between two directories.
 func (f *syncFlags) config(cmd *cobra.Command, from, to remote.Location) (cfg copying.Config, err error) {
 	for _, l := range []remote.Location{from, to} {
 		if l.Protocol == remote.TFTP {

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// tftpFlags are the flags of get, put and probe that TFTP alone has.
+// tftpFlags are the flags of get, put and probe that only TFTP has.
 type tftpFlags struct {
 	blksize, windowsize int
 	timeout, utimeout   time.Duration
@@ -20,7 +20,7 @@ type tftpFlags struct {
 	netascii            bool
 	noOptions           bool
 	noOffload           bool
-	noReorder           bool // of downloads
+	noReorder           bool // for downloads
 	trace               trace.Setup
 }
 
@@ -37,13 +37,13 @@ func (f *tftpFlags) add(cmd *cobra.Command) {
 	addTrace(cmd, &f.trace)
 }
 
-// addDownloads adds those, and what only downloads have.
+// addDownloads adds these flags and those that only downloads have.
 func (f *tftpFlags) addDownloads(cmd *cobra.Command) {
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.noReorder, "no-reorder", false, "drop packets that arrive out of order, for measurements")
 }
 
-// config checks the flags, and returns what they say.
+// config checks the flags, and returns the configuration.
 func (f *tftpFlags) config() (cfg remote.TFTPConfig, err error) {
 	cfg = remote.TFTPConfig{
 		BlockSize:    f.blksize,
@@ -68,7 +68,7 @@ func (f *tftpFlags) config() (cfg remote.TFTPConfig, err error) {
 	return cfg, checkTrace(f.trace)
 }
 
-// addTrace adds the flags that say which packets are shown, and where.
+// addTrace adds the flags that say which packets to show, and where.
 func addTrace(cmd *cobra.Command, to *trace.Setup) {
 	flags := cmd.Flags()
 	flags.Var(config.TraceValue(to), "trace", "show packets; --trace=`ADDRESS` only those of an address or a network")

@@ -67,7 +67,7 @@ func newUserList() *cobra.Command {
 	return cmd
 }
 
-// listUsers writes a table.
+// listUsers prints a table of users.
 func listUsers(out io.Writer, d *users.Directory) error {
 	w := tabwriter.NewWriter(console.NewPlainWriter(out), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "USER\tLOGIN\tACCESS\tROOT\tLIMIT\tFROM")
@@ -113,7 +113,7 @@ func newUserRemove() *cobra.Command {
 	return cmd
 }
 
-// newUserDisable is "haul user disable" or, the other way round, "haul user enable".
+// newUserDisable returns "haul user disable" or, if disable is not set, "haul user enable".
 func newUserDisable(disable bool) *cobra.Command {
 	var file usersFlag
 	cmd := &cobra.Command{
@@ -157,7 +157,7 @@ func newUserShow() *cobra.Command {
 	return cmd
 }
 
-// showUser prints what holds for a user.
+// showUser prints everything that applies to a user.
 func showUser(out io.Writer, file *usersFlag, name string) error {
 	u, err := file.find(name)
 	if err != nil {

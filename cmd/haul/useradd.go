@@ -40,7 +40,7 @@ const userAddExamples = `  haul user add alice                          asks for
   haul user add backup --key 'from="10.0.0.0/8" ssh-ed25519 AAAA... backup' --limit 20M
   pwgen -s 24 1 | haul user add scanner --password-stdin --access upload-only --from 192.0.2.0/24`
 
-// completeAccess makes the shell complete --access.
+// completeAccess sets the completions of --access.
 func completeAccess(cmd *cobra.Command) {
 	commandline.CompleteWords(cmd, "access", users.Full.String(), users.ReadOnly.String(), users.UploadOnly.String())
 }
@@ -89,7 +89,7 @@ func (f *addFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkNew(path, name); err != nil { // before anybody types a password
+	if err := checkNew(path, name); err != nil { // before the user types a password
 		return err
 	}
 	if f.needsPassword {
@@ -114,11 +114,12 @@ func (f *addFlags) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// checkNew refuses a user who exists already, if the users file can be read.
+// checkNew returns an error if a user exists already. It returns nil if the users file cannot be
+// read.
 func checkNew(path, name string) error {
 	d, err := users.Open(path)
 	if err != nil {
-		return nil // Add says what is wrong
+		return nil // Add reports the error
 	}
 	if _, ok := d.User(name); ok {
 		return fmt.Errorf("user %s is in %s already; \"haul user set\", \"key\" and \"password\" change it", name, path)
@@ -126,7 +127,7 @@ func checkNew(path, name string) error {
 	return nil
 }
 
-// user makes a user of the flags, but for the password.
+// user returns a user with the values of the flags, but without a password.
 func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 	u := users.User{Name: name, Root: f.root, Limit: int64(f.limit)}
 	if err := users.CheckName(name); err != nil {
@@ -161,8 +162,8 @@ func (f *addFlags) user(in io.Reader, name string) (users.User, error) {
 		}
 		u.Keys = append(u.Keys, keys...)
 	}
-	// The users file checks the rest before it is written; but that would be after a
-	// password was typed.
+	// The users file makes these checks before it is written, but by then a password would have
+	// been typed.
 	if _, err := users.New(u); err != nil {
 		return u, failure.Usage.Wrap(err)
 	}
@@ -295,14 +296,14 @@ func newUserPassword() *cobra.Command {
 	return cmd
 }
 
-// passwordFlags say where a password comes from.
+// passwordFlags say where to read a password.
 type passwordFlags struct{ ask, stdin bool }
 
-// leastPassword is how many bytes a password has at least. Anybody can try to log in to
-// a server, and shorter ones can be guessed.
+// leastPassword is the shortest password, in bytes. Anybody can try to log in to a server, and
+// shorter passwords can be guessed.
 const leastPassword = 8
 
-// read gets a password, and returns its hash.
+// read reads a password, and returns its hash.
 func (p *passwordFlags) read(cmd *cobra.Command, name string) (users.Hash, error) {
 	password, err := p.get(cmd, name)
 	if err != nil {
@@ -343,7 +344,7 @@ func (p *passwordFlags) get(cmd *cobra.Command, name string) ([]byte, error) {
 	return first, nil
 }
 
-// readPassword reads one line. A second one is refused: that cannot be meant.
+// readPassword reads one line. A second line is an error, since it is probably a mistake.
 func readPassword(in io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(in, users.MaxPassword+3))
 	if err != nil {

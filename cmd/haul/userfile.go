@@ -35,7 +35,7 @@ func (f *usersFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "users", "", "use this users `FILE` (default: "+settings.UsersPlaces+")")
 }
 
-// path returns the users file.
+// path returns the path of the users file.
 func (f *usersFlag) path() (string, error) {
 	if f.name != "" {
 		return f.name, nil
@@ -43,7 +43,7 @@ func (f *usersFlag) path() (string, error) {
 	return settings.DefaultUsersFile()
 }
 
-// change makes cmd one that changes the users file, of which run gets the path.
+// change makes cmd a command that changes the users file. It calls run with the path.
 func (f *usersFlag) change(cmd *cobra.Command, run func(cmd *cobra.Command, path string, args []string) error) {
 	f.add(cmd)
 	cmd.ValidArgsFunction = f.complete
@@ -56,7 +56,7 @@ func (f *usersFlag) change(cmd *cobra.Command, run func(cmd *cobra.Command, path
 	}
 }
 
-// open loads the users file, which must be there.
+// open loads the users file, which must exist.
 func (f *usersFlag) open() (*users.Directory, string, error) {
 	path, err := f.path()
 	if err != nil {
@@ -66,7 +66,7 @@ func (f *usersFlag) open() (*users.Directory, string, error) {
 	return d, path, err
 }
 
-// complete offers the names of users.
+// complete completes the names of users.
 func (f *usersFlag) complete(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	d, _, err := f.open()
 	if err != nil {
@@ -75,7 +75,7 @@ func (f *usersFlag) complete(*cobra.Command, []string, string) ([]cobra.Completi
 	return d.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// explainUsers says what to do about a users file that could not be changed.
+// explainUsers adds advice to the error of a users file that could not be changed.
 func explainUsers(err error, path string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -86,8 +86,8 @@ func explainUsers(err error, path string) error {
 	return err
 }
 
-// makeUsersDir makes the directory of the users file that is meant when none is
-// named. One that was named must be there, as it may be a slip.
+// makeUsersDir creates the directory of the default users file. The directory of a file that the
+// user named must exist, since the name may be a mistake.
 func makeUsersDir(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return failure.Local.Errorf("make the directory of the users file: %w; name another place with --users FILE", err)

@@ -126,10 +126,10 @@ func newUserKeyList() *cobra.Command {
 	return cmd
 }
 
-// maxKeyFile is the most bytes of a file of keys that --key takes.
+// maxKeyFile bounds a key file for --key, in bytes.
 const maxKeyFile = 1 << 20
 
-// readKeys reads what --key names.
+// readKeys reads the keys that a value of --key names.
 func readKeys(in io.Reader, word string) ([]users.Key, error) {
 	source, text := "key "+word, ""
 	_, statErr := os.Stat(word)

@@ -12,7 +12,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// version is set by the Makefile, with the commit. A build by "go install" has that of the module.
+// The Makefile sets version, with the commit. A build by "go install" uses the version of the
+// module.
 var version string
 
 func newVersion() *cobra.Command {
@@ -28,7 +29,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// addVersionFlag makes --version and -V print what "haul version" does.
+// addVersionFlag makes --version and -V print the same as "haul version".
 func addVersionFlag(root *cobra.Command) {
 	root.Version = versionString()
 	root.SetVersionTemplate(versionLine())
