@@ -1,4 +1,5 @@
-// Package admin serves what operators look at: the metrics for Prometheus, and the status page.
+// Package admin serves the pages for administrators: the metrics for Prometheus, and the status
+// page.
 package admin
 
 import (
@@ -22,18 +23,18 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// A Server serves the metrics and the status page, each on a port of its own if it has one.
+// A Server serves the metrics and the status page, each on its own port if one is configured.
 type Server struct {
 	cfg   *settings.Config
 	env   *service.Env
 	board *status.Board    // nil without a status page
-	users *logins.Sessions // who may see the status page; nil if all may
-	tls   *tls.Config      // of the status page; nil without users
+	users *logins.Sessions // the users who may see the status page; nil if everybody may
+	tls   *tls.Config      // for the status page; nil without users
 	ports []*port
 }
 
-// New opens what the server needs except its sockets. board is what the status page shows; nil
-// without one.
+// New opens everything that the server needs except its sockets. board is the content of the status
+// page; nil if there is none.
 func New(cfg *settings.Config, env *service.Env, board *status.Board) (*Server, error) {
 	s := &Server{cfg: cfg, env: env, board: board}
 	if cfg.Status.Listen == "" || cfg.Status.Users == "" {
@@ -56,7 +57,7 @@ func New(cfg *settings.Config, env *service.Env, board *status.Board) (*Server, 
 	return s, nil
 }
 
-// Secrets returns the files of the status page that no client may have.
+// Secrets returns the files of the status page that no client may access.
 func (s *Server) Secrets() []userroots.Secret {
 	if s.users == nil {
 		return nil
@@ -67,8 +68,8 @@ func (s *Server) Secrets() []userroots.Secret {
 	}
 }
 
-// KeepHistory makes the status page show the last hour and the failures of the predecessor, and
-// hands those of this process to its successor.
+// KeepHistory makes the status page show the predecessor's last hour and failures, and passes those
+// of this process to its successor.
 func (s *Server) KeepHistory(next *handover.Restarter) {
 	if s.board == nil {
 		return
@@ -83,8 +84,8 @@ func (s *Server) KeepHistory(next *handover.Restarter) {
 	}
 }
 
-// Start opens the ports and serves until ctx ends or Close is called. The caller calls Close,
-// also if there is an error.
+// Start opens the ports and serves until ctx ends or Close is called. The caller calls Close, even
+// after an error.
 func (s *Server) Start(ctx context.Context, passed *handover.Inherited) error {
 	if err := s.startMetrics(ctx, passed); err != nil {
 		return err
@@ -115,13 +116,13 @@ func (s *Server) startStatus(ctx context.Context, passed *handover.Inherited) er
 	if err != nil {
 		return err
 	}
-	if at := l.Addr().String(); s.users == nil && !status.Loopback(at) { // such as localhost in a strange /etc/hosts
+	if at := l.Addr().String(); s.users == nil && !status.Loopback(at) { // for example, if /etc/hosts gives localhost another address
 		return failure.Mistake("status", "%s %s: that is %s, which others can reach; add %s FILE and %s FILE, or listen at 127.0.0.1:PORT", failure.Flag("status"), s.cfg.Status.Listen, at, failure.Flag("status-users"), failure.Flag("status-cert"))
 	}
 	c, scheme := status.Config{Hosts: s.cfg.Status.Hosts, TLS: s.tls, Profiles: s.cfg.Status.Profiles, Log: s.env.Log}, "http"
 	if s.users != nil {
 		c.Login, scheme = status.NewLogin(s.users.Users, s.env.Log), "https"
-		go s.users.Watch(ctx, "status", service.SayTo(s.env.Log), func() {}) // requests that last look for themselves
+		go s.users.Watch(ctx, "status", service.SayTo(s.env.Log), func() {}) // long requests check their login themselves
 	}
 	page := status.Serve(ctx, l, s.board, c)
 	p.close = page.Close
@@ -130,12 +131,12 @@ func (s *Server) startStatus(ctx context.Context, passed *handover.Inherited) er
 	return nil
 }
 
-// connsPerSource is how many connections one address (IPv6: one /64) may have to a port that
-// other machines can reach. A port has 64, and 16 browsers get the changes of the status page:
-// one address cannot take all of either.
+// connsPerSource is how many connections one address (IPv6: one /64) may have to a port that other
+// machines can reach. A port has 64, and 16 browsers can receive changes of the status page, so one
+// address cannot take all of either.
 const connsPerSource = 12
 
-// A port is open for operators.
+// A port is open for administrators.
 type port struct {
 	service string
 	accept  tcp.Server
@@ -144,8 +145,8 @@ type port struct {
 	close   func()
 }
 
-// open opens a port, or takes it over from a predecessor. It has no limit for each address if
-// all clients are on this machine.
+// open opens a port, or takes it over from a predecessor. If all clients are on this machine, there
+// is no limit per address.
 func (s *Server) open(ctx context.Context, passed *handover.Inherited, name, addr string) (p *port, l net.Listener, err error) {
 	p = &port{service: name, accept: tcp.Server{Log: s.env.Log}}
 	if p.sockets, p.asked, err = ports.Listen(ctx, s.cfg, passed, name, []string{addr}, tcp.Options{Sockets: 1}); err != nil {
@@ -170,7 +171,7 @@ func (s *Server) SandboxPaths(c *privilege.Confinement) {
 	}
 }
 
-// WarnUnreadable logs that the certificate of the status page cannot be loaded again.
+// WarnUnreadable logs if the status page's certificate cannot be loaded again.
 func (s *Server) WarnUnreadable() {
 	service.WarnUnreadable("status", s.cfg.Status.Pair(), s.env.Log)
 }

@@ -1,5 +1,5 @@
-// Package bootd is the service of "haul serve" that answers machines that boot from the
-// network, beside their DHCP server.
+// Package bootd is the service of "haul serve" that answers machines that boot from the network, in
+// addition to their DHCP server.
 package bootd
 
 import (
@@ -24,8 +24,8 @@ import (
 
 // A Service answers boot clients.
 type Service struct {
-	// TFTP and HTTP return the addresses at which the other services listen, none before they
-	// do. They are nil for services that are not there. Boot clients are sent to them.
+	// TFTP and HTTP return the addresses that the other services listen on; none before they
+	// listen. They are nil for services that do not run. Boot clients are sent to them.
 	TFTP, HTTP func() []netip.AddrPort
 
 	boot  *proxydhcp.Service
@@ -34,8 +34,8 @@ type Service struct {
 	files *publicfiles.Files
 }
 
-// New opens what answers to boot clients need except the sockets. Call it before the services
-// of the files are opened: env makes them report the files that boot clients fetch.
+// New opens everything needed to answer boot clients except the sockets. Call it before the file
+// services are opened, because it sets env so that they report the files that boot clients fetch.
 func New(cfg *settings.Config, env *service.Env) (*Service, error) {
 	files, err := publicfiles.Open(cfg, env, nil)
 	if err != nil {
@@ -54,7 +54,7 @@ func New(cfg *settings.Config, env *service.Env) (*Service, error) {
 // Secrets returns nothing: the service has no secrets.
 func (s *Service) Secrets() []userroots.Secret { return nil }
 
-// KeepSecret refuses to offer a secret.
+// KeepSecret makes sure that secrets are never offered.
 func (s *Service) KeepSecret(all []userroots.Secret) error { return s.files.KeepSecret(all) }
 
 // Listen opens the sockets, or takes those of a predecessor.
@@ -62,19 +62,20 @@ func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) error 
 	return s.boot.Listen(ctx, passed.Boot(proxydhcp.FileNames))
 }
 
-// RegisterMetrics adds the counts of the service.
+// RegisterMetrics registers the counters of the service.
 func (s *Service) RegisterMetrics(counts *meter.Registry) { s.boot.RegisterMetrics(counts) }
 
 // Announce prints which clients are answered, and with which files.
 func (s *Service) Announce() { s.boot.Announce(s.clients(), s.env.Say) }
 
-// Advise writes the lines for another DHCP server that the settings name.
+// Advise writes the lines for the configuration of another DHCP server, which the settings name.
 func (s *Service) Advise(out io.Writer) error { return s.boot.Advise(s.clients(), out) }
 
-// Machines returns the machines that booted lately, for the status page.
+// Machines returns the machines that have booted recently, for the status page.
 func (s *Service) Machines() []pxe.Machine { return s.boot.Machines() }
 
-// clients returns where clients are sent to: by the settings if no socket is open.
+// clients returns the addresses that clients are sent to. If no socket is open, they come from the
+// settings.
 func (s *Service) clients() proxydhcp.Clients {
 	last := s.files.Site.Roots[len(s.files.Site.Roots)-1]
 	c := proxydhcp.Clients{Files: last.Files, Dir: s.cfg.Dirs[0], Remote: slices.ContainsFunc(s.cfg.Dirs, source.IsRemote)}
@@ -115,7 +116,7 @@ func (s *Service) Sockets() (all []handover.Socket, err error) {
 	return all, err
 }
 
-// Retire ends the service. An answer takes no time.
+// Retire ends the service at once, because an answer takes no time.
 func (s *Service) Retire(time.Duration) { s.boot.Server.Close() }
 
 // Alive reports whether the service works.

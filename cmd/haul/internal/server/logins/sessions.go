@@ -1,5 +1,5 @@
-// Package logins has the users who may log in to a service, their sessions, and the users
-// file, which is read again when it changes.
+// Package logins manages the users who may log in to a service, their sessions, and the users file,
+// which it reads again when the file changes.
 package logins
 
 import (
@@ -24,13 +24,13 @@ const (
 	// reloadEvery is the time between two checks for a change of the users file.
 	reloadEvery = 2 * time.Second
 
-	// reloadShare bounds the cost of these checks: one takes no more than this part of
-	// the time until the next, however many files the users file names.
+	// reloadShare bounds the cost of these checks. A check takes no more than this fraction of the
+	// time until the next one, however many files the users file names.
 	reloadShare = 50
 )
 
-// Sessions are the users who may log in, and their sessions: one for each connection
-// of SFTP, and one for each request of HTTP.
+// Sessions are the users who may log in, and their sessions. Each SFTP connection and each HTTP
+// request is a session.
 type Sessions struct {
 	Users *users.Directory
 	File  string // "" if there is none
@@ -39,15 +39,14 @@ type Sessions struct {
 	live map[*Session]bool // mu
 }
 
-// A Session is a login that is in use.
+// A Session is a login in use.
 type Session struct {
 	Login *users.Login
 	Peer  string
 	end   context.CancelCauseFunc
 }
 
-// Reads returns the directories of the users file and of the files it names, if they
-// exist.
+// Reads returns the directories of the users file and of the files that it names, if they exist.
 func (p *Sessions) Reads() []string {
 	found := map[string]bool{}
 	add := func(file string) {
@@ -65,9 +64,8 @@ func (p *Sessions) Reads() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Enter begins a session, unless the users file has changed and now refuses the login.
-// The context ends when the login is no longer valid. The caller calls leave at the end
-// of the session.
+// Enter begins a session, unless the users file has changed and now refuses the login. The context
+// ends when the login is no longer valid. The caller calls leave at the end of the session.
 func (p *Sessions) Enter(l *users.Login, peer string) (life context.Context, leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,8 +86,8 @@ func (p *Sessions) Enter(l *users.Login, peer string) (life context.Context, lea
 	}, nil
 }
 
-// EndRevoked ends the sessions whose login would be refused by now: see
-// [users.Directory.Recheck]. It calls report for each first, with the reason.
+// EndRevoked ends the sessions whose login would be refused now: see [users.Directory.Recheck].
+// Before it ends a session it calls report, with the reason.
 func (p *Sessions) EndRevoked(report func(g *Session, why string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,9 +99,10 @@ func (p *Sessions) EndRevoked(report func(g *Session, why string)) {
 	}
 }
 
-// Watch reloads the users file whenever it has changed, until ctx ends, and logs that: a mistake
-// in it once, and when that is mended. It calls changed after each change. The name says whose
-// users they are: "sftp". That the file cannot be read again is logged at once, before it changes.
+// Watch reloads the users file whenever the file has changed, until ctx ends, and logs each reload.
+// It logs a mistake in the file once, and its correction. After each change it calls changed. name
+// is the service of the users, such as "sftp". If the file cannot be read again, Watch logs that at
+// once, before the file changes.
 func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, changed func()) {
 	if p.File == "" {
 		return
@@ -112,7 +111,7 @@ func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, 
 		say(slog.LevelWarn, name+" users: changes are not noticed before a restart, as the file, or one that it names, cannot be read; let the user that haul runs as read it (chgrp, chmod 640)",
 			slog.Int("uid", os.Getuid()), slog.String("error", err.Error()))
 	}
-	was := service.Unreadable(p.Users.Files()...) // Reload reads files that have changed
+	was := service.Unreadable(p.Users.Files()...) // Reload only reads files that have changed
 	if was != nil {
 		blind(was)
 	}
@@ -132,7 +131,7 @@ func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, 
 		}
 		switch {
 		case errors.Is(err, fs.ErrPermission) && text != last:
-			if was == nil { // otherwise it was young at the start, and is still the same
+			if was == nil { // otherwise the file was new at the start, and has not changed since
 				blind(err)
 			}
 		case text != "" && (news || text != last):
@@ -147,20 +146,19 @@ func (p *Sessions) Watch(ctx context.Context, name string, say service.SayFunc, 
 	}
 }
 
-// OpenUsersFile loads a users file, which must be there. owners are the users besides
-// root that it may belong to.
+// OpenUsersFile loads a users file, which has to exist. It may belong to root or to one of owners.
 func OpenUsersFile(path string, owners ...int) (*users.Directory, error) {
 	d, err := users.Open(path, owners...)
 	if err == nil {
 		return d, nil
 	}
-	if _, e := os.Stat(path); errors.Is(e, fs.ErrNotExist) { // otherwise it names a file that is missing
+	if _, e := os.Stat(path); errors.Is(e, fs.ErrNotExist) { // otherwise the users file names a missing file
 		err = noUsersFileError{path, err}
 	}
 	return nil, failure.Local.Wrap(err)
 }
 
-// A noUsersFileError says how to make a users file.
+// A noUsersFileError says how to create a users file.
 type noUsersFileError struct {
 	path string
 	err  error

@@ -18,21 +18,20 @@ import (
 // FailedConns logs connections that fail before their first request.
 type FailedConns struct {
 	linequeue.RateLimited
-	Proxies failure.Flag // names the proxies
+	Proxies failure.Flag // the setting that names the proxies
 }
 
-// Causes that have to do with PROXY headers.
+// Causes that concern PROXY headers.
 const (
 	noHeader    = "no PROXY header"
 	badHeader   = "the PROXY header is not right"
 	HeaderAhead = "a PROXY header"
 )
 
-// proxyFlag stands in adviceOn for the flag that names the proxies.
+// proxyFlag stands for the flag that names the proxies, in adviceOn.
 const proxyFlag = "--PROXIES"
 
-// maxHandshakeError bounds how much of an error is logged, in bytes: strangers can
-// choose parts of it.
+// maxHandshakeError is how many bytes of an error are logged. Strangers can choose parts of it.
 const maxHandshakeError = 200
 
 // Add logs a connection that failed for a cause.
@@ -45,8 +44,8 @@ func (f *FailedConns) Add(level slog.Level, cause string, c *tcp.Conn, err error
 	f.RateLimited.Count(level, cause, Peer(c.RemoteAddr()), more...)
 }
 
-// Handshake logs a connection whose PROXY header or TLS handshake failed, and returns the
-// cause. Port scans are not logged, and have none.
+// Handshake logs a connection whose PROXY header or TLS handshake failed, and returns the cause. It
+// does not log port scans, and returns "" for them.
 func (f *FailedConns) Handshake(c *tcp.Conn, err error) (cause string) {
 	if errors.Is(err, io.EOF) {
 		return ""
@@ -70,7 +69,7 @@ const (
 	TLSAhead   = "TLS without HTTPS"
 )
 
-// adviceOn says what the operator can do about a cause.
+// adviceOn says what the administrator can do about a cause.
 var adviceOn = map[string]string{
 	noHeader: "the peer is in " + proxyFlag + ", and must begin with a PROXY header: enable that there (send-proxy in HAProxy, " +
 		"proxy_protocol in nginx's stream), or take its network out of " + proxyFlag,
@@ -82,8 +81,8 @@ var adviceOn = map[string]string{
 	HeaderAhead: "the peer sends a PROXY header, and is not in " + proxyFlag + ": add it if you trust this proxy; if it is there already, it sends two headers",
 }
 
-// causeOf returns why a handshake failed, and the level for the log: on the internet
-// some fail at any time.
+// causeOf returns why a handshake failed, and the level for the log. On the internet, some
+// handshakes fail all the time.
 func causeOf(err error) (slog.Level, string) {
 	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	remote, isRemote := errors.AsType[*net.OpError](err)
@@ -113,7 +112,7 @@ func looksLikeHTTP(head [5]byte) bool {
 	return false
 }
 
-// NeedUnixSocket reports a lack of a unix socket for proxies. The name is that of the
+// NeedUnixSocket returns an error if a unix socket for proxies is missing. name is that of the
 // service.
 func (f *FailedConns) NeedUnixSocket(name string, sockets []*tcp.Socket) error {
 	if slices.ContainsFunc(sockets, isUnixSocket) {

@@ -16,11 +16,11 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// listenAdvice is what the advice says of the address of each service.
+// listenAdvice is the advice about the address of each service.
 var listenAdvice = map[string]struct {
-	free  string // an address that needs no privilege
-	rival string // the server that most often has the port
-	all   string // another kind of address to choose
+	free  string // an address that needs no privileges
+	rival string // the server that most often uses the port
+	all   string // another kind of address that could be chosen
 }{
 	handover.TFTP:    {free: ":6969"},
 	handover.SFTP:    {free: ":2022", rival: " (on 22 most often sshd)"},
@@ -30,20 +30,20 @@ var listenAdvice = map[string]struct {
 	handover.Status:  {free: "127.0.0.1:9070"},
 }
 
-// ListenError adds to an error what the operator can do about it. The name is that of the
-// service, and of the setting of its addresses. If this server had the port before a reload,
-// rival is its address then, and otherwise nil.
+// ListenError adds to an error what the administrator can do about it. The name is that of the
+// service, and of the setting for its addresses. If this server itself had the port before a
+// reload, rival is the address with that port; otherwise it is nil.
 func ListenError(name string, err error, rival net.Addr) error {
 	if advice := adviceFor(name, err, rival); advice != nil {
 		err = failure.Text("%w: %w", err, advice)
 	}
-	if name == handover.TFTP { // package tftp names itself
+	if name == handover.TFTP { // package tftp names the service itself
 		return failure.Listen.Wrap(err)
 	}
 	return failure.Listen.Errorf("%s: %w", name, err)
 }
 
-// adviceFor returns what the operator can do about an error; nil if nothing is known.
+// adviceFor returns what the administrator can do about an error; nil if that is not known.
 func adviceFor(name string, err error, rival net.Addr) error {
 	setting, of := failure.Flag(name), listenAdvice[name]
 	switch {
@@ -66,13 +66,13 @@ func adviceFor(name string, err error, rival net.Addr) error {
 // A Fallback is another address for a service.
 type Fallback struct {
 	Name  string   // of the service
-	Asked []string // the addresses that the service cannot have
-	Other string   // the address in their place; "" for none
-	Rival net.Addr // where this server itself has the port of one of them; nil if nowhere
+	Asked []string // the addresses that the service cannot get
+	Other string   // the address to use instead; "" if there is none
+	Rival net.Addr // where this server itself uses the port of one of them; nil if it does not
 }
 
-// After returns the other address, and says so, if err says that this process cannot have a
-// port. Otherwise it returns nil, as it does if the port is this server's own.
+// After returns the other address, and logs it, if err says that this process may not use a port.
+// Otherwise, or if this server itself uses the port, it returns nil.
 func (f Fallback) After(err error, env *service.Env) []string {
 	why, advice := "", ""
 	switch {
@@ -90,8 +90,8 @@ func (f Fallback) After(err error, env *service.Env) []string {
 	return []string{f.Other}
 }
 
-// RivalAt returns the address at which the predecessor itself has the port of one of
-// the addresses, or nil.
+// RivalAt returns the address at which the predecessor itself uses the port of one of addrs; nil if
+// it does not.
 func RivalAt(passed *handover.Inherited, network string, addrs ...string) net.Addr {
 	for _, addr := range addrs {
 		if rival := passed.Rival(network, addr); rival != nil {
@@ -101,8 +101,8 @@ func RivalAt(passed *handover.Inherited, network string, addrs ...string) net.Ad
 	return nil
 }
 
-// Listen returns the sockets of a service: those that were passed to this process,
-// or new ones. Item i of asked is the address of socket i as configured; "" is systemd's.
+// Listen returns the sockets of a service: those passed to this process, or new ones. asked[i] is
+// the configured address of sockets[i]; "" is for a socket from systemd.
 func Listen(ctx context.Context, cfg *settings.Config, passed *handover.Inherited, name string, addrs []string, o tcp.Options) (sockets []*tcp.Socket, asked []string, err error) {
 	o.Congestion = cfg.Congestion
 	places, err := passed.Stream(name, addrs, o)
@@ -122,7 +122,7 @@ func Listen(ctx context.Context, cfg *settings.Config, passed *handover.Inherite
 	return sockets, asked, err // the service closes them
 }
 
-// congestionError makes a mistake in a setting of an error that is one.
+// congestionError turns an error about the congestion control into a mistake in its setting.
 func congestionError(name string, err error) error {
 	refused, ok := errors.AsType[*tcp.CongestionError](err)
 	if !ok {

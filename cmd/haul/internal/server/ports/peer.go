@@ -1,5 +1,4 @@
-// Package ports opens the ports of services, and logs the connections to them that fail or are
-// refused.
+// Package ports opens the ports of services, and logs failed and refused connections to them.
 package ports
 
 import (
@@ -13,11 +12,11 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// unixProxy stands in the log for a proxy that connects by a unix socket.
+// unixProxy is the peer in the log if a proxy connects by a unix socket.
 const unixProxy = "unix"
 
-// PeerText is the address of a peer for the log. The address is invalid for a proxy on a
-// unix socket that named no client.
+// PeerText returns the address of a peer for the log. The address is invalid for a proxy on a unix
+// socket that has named no client.
 func PeerText[A interface {
 	IsValid() bool
 	String() string
@@ -28,7 +27,7 @@ func PeerText[A interface {
 	return a.String()
 }
 
-// Peer is the address of a peer for the log: see [PeerText].
+// Peer returns the address of a peer for the log: see [PeerText].
 func Peer(a net.Addr) string {
 	if a.Network() == "unix" {
 		return unixProxy
@@ -36,8 +35,8 @@ func Peer(a net.Addr) string {
 	return a.String()
 }
 
-// ShownAddr returns the address of a server as text, and the address at which this
-// machine reaches it. The user wrote asked.
+// ShownAddr returns the address of a server as text, and the address at which this machine reaches
+// it. asked is the address as configured.
 func ShownAddr(a netip.AddrPort, asked string) (shown string, host netip.Addr) {
 	// "[::]" stands for both families unless IPv6 was asked for.
 	only6 := strings.HasPrefix(asked, "[")
@@ -55,7 +54,7 @@ func ShownAddr(a netip.AddrPort, asked string) (shown string, host netip.Addr) {
 	return shown, host
 }
 
-// ConnServer gives package meter the connections of a server.
+// ConnServer returns a server's connections for package meter.
 func ConnServer(s *tcp.Server) meter.ConnServer {
 	return meter.ConnServer{
 		Counters: func() meter.ConnCounters { return meter.ConnCounters(s.Counters()) },

@@ -15,7 +15,7 @@ import (
 // notAllowed is the cause of connections that --allow and --deny refuse.
 const notAllowed = "--allow and --deny"
 
-// reasonOf maps causes to the reasons that the metrics have.
+// reasonOf maps causes to the reasons that the metrics use.
 var reasonOf = map[string]meter.Reason{
 	notAllowed:                          meter.Denied,
 	string(penalty.Penalized):           meter.Rate,
@@ -25,7 +25,7 @@ var reasonOf = map[string]meter.Reason{
 	string(penalty.TooManyHandshakesOf): meter.Address,
 }
 
-// RefusedConns logs and counts connections that were turned away.
+// RefusedConns logs and counts refused connections.
 type RefusedConns struct {
 	linequeue.RateLimited
 	registry *meter.Registry // nil counts nothing
@@ -43,8 +43,8 @@ func (t *RefusedConns) Add(from net.Addr, cause string, more ...slog.Attr) {
 	t.RateLimited.Count(slog.LevelWarn, cause, Peer(from), more...)
 }
 
-// Restrict makes a server refuse the networks that the settings refuse, and counts and logs
-// what it refuses.
+// Restrict makes a server refuse the networks that the settings exclude, and logs and counts the
+// refused connections.
 func (t *RefusedConns) Restrict(s *tcp.Server, cfg *settings.Config) {
 	s.Allow, s.Deny = cfg.Allow, cfg.Deny
 	s.Refused = func(from net.Addr, why error) {

@@ -1,4 +1,4 @@
-// Package publicfiles opens the directories for clients who do not log in, by TFTP and HTTP, and
+// Package publicfiles opens the directories for clients that do not log in, by TFTP and HTTP, and
 // reads the rules for them.
 package publicfiles
 
@@ -24,8 +24,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// Files are the directories for clients who do not log in, and the rules for
-// them.
+// Files are the directories for clients that do not log in, and the rules for them.
 type Files struct {
 	cfg     *settings.Config
 	sources *source.Set
@@ -37,8 +36,8 @@ type Files struct {
 	small         *localdir.SmallFiles // may be nil
 }
 
-// Open opens the directories and reads the rules. Up to small.Max small files stay open for
-// the next reader; none do if small is nil.
+// Open opens the directories and reads the rules. Up to small.Max small files stay open for the
+// next reader; none if small is nil.
 func Open(cfg *settings.Config, env *service.Env, small *localdir.SmallFiles) (*Files, error) {
 	s := &Files{cfg: cfg, sources: &env.Sources, small: small, Site: &site.Site{FoldCase: cfg.Files.FoldCase, Upload: cfg.Files.Upload, Access: cfg.Files.Access, Opened: env.Requested}}
 	if err := s.openRoots(); err != nil {
@@ -80,7 +79,7 @@ func (s *Files) openRoots() error {
 	return s.readRules()
 }
 
-// separate refuses a directory for uploads from which something is served.
+// separate refuses a directory for uploads that contains served files.
 func separate(cfg *settings.Config) error {
 	if cfg.Files.UploadDir == "" {
 		return nil
@@ -161,7 +160,7 @@ func (s *Files) openDirs(dirs []string) (store.Store, error) {
 	return files, nil
 }
 
-// openUploads opens the directory for uploads alone; nil if there is none.
+// openUploads opens the separate directory for uploads; it returns nil if there is none.
 func (s *Files) openUploads() (store.Store, error) {
 	if s.cfg.Files.UploadDir == "" {
 		return nil, nil
@@ -169,7 +168,7 @@ func (s *Files) openUploads() (store.Store, error) {
 	return s.openTree(s.cfg.Files.UploadDir, true)
 }
 
-// openTree opens a directory, or a source, as clients may see it.
+// openTree opens a directory or an upstream, restricted to the files that clients may see.
 func (s *Files) openTree(dir string, writable bool) (store.Tree, error) {
 	if t := s.sources.Tree(dir); t != nil {
 		return s.shown(t), nil
@@ -181,7 +180,7 @@ func (s *Files) openTree(dir string, writable bool) (store.Tree, error) {
 	return s.shown(files), nil
 }
 
-// shown returns the files of a directory that clients may see.
+// shown restricts a directory to the files that clients may see.
 func (s *Files) shown(files store.Tree) store.Tree {
 	if s.cfg.Files.Hidden {
 		return store.Finished(files)
@@ -232,9 +231,9 @@ func (s *Files) Close() {
 	}
 }
 
-// Maintain warns of directories that uploads cannot be written to, and then removes the
-// leftovers of broken uploads from time to time, until ctx ends. Call it when the process has
-// changed to its final user.
+// Maintain warns about directories in which uploads cannot be written, and then removes the
+// leftovers of interrupted uploads from time to time, until ctx ends. Call it when the process runs
+// as its final user.
 func (s *Files) Maintain(ctx context.Context, protocol string, say service.SayFunc) {
 	service.WarnUnwritable(protocol, s.writes, say)
 	service.SweepOften(ctx, say, func() (removed int, err error) {
@@ -246,7 +245,7 @@ func (s *Files) Maintain(ctx context.Context, protocol string, say service.SayFu
 	})
 }
 
-// KeepSecret refuses secrets in the directories.
+// KeepSecret returns an error if the directories contain secrets.
 func (s *Files) KeepSecret(all []userroots.Secret) error {
 	for _, dirs := range [][]string{s.reads, s.writes} {
 		if err := userroots.CheckApart(dirs, all); err != nil {
@@ -256,7 +255,7 @@ func (s *Files) KeepSecret(all []userroots.Secret) error {
 	return nil
 }
 
-// addBootFiles adds the boot files and menus to the files that are served.
+// addBootFiles adds the boot files and menus to the served files.
 func (s *Files) addBootFiles() error {
 	var loaders []store.Store
 	var served []*store.Store

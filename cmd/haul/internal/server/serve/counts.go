@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/status"
 )
 
-// newCounts returns the registry that all transfers are reported to, nil if nothing reads it,
-// and the board of the status page, nil without one.
+// newCounts returns the registry for all transfers, nil if nothing reads it, and the board of the
+// status page, nil if there is no page.
 func newCounts(cfg *settings.Config, report *activity.Reporter) (*meter.Registry, *status.Board) {
 	if cfg.Metrics == "" && cfg.Status.Listen == "" && !cfg.Notify.Wanted() {
 		return nil, nil
@@ -21,7 +21,7 @@ func newCounts(cfg *settings.Config, report *activity.Reporter) (*meter.Registry
 		c.Ended = report.Ended
 	}
 	for _, name := range services(cfg) {
-		if name != handover.Boot { // which transfers no files
+		if name != handover.Boot { // boot transfers no files
 			c.Protocols = append(c.Protocols, meter.Protocol(name)) // both packages have the same names
 		}
 	}
@@ -34,8 +34,8 @@ func newCounts(cfg *settings.Config, report *activity.Reporter) (*meter.Registry
 	return board.Transfers, board
 }
 
-// registerReloads adds how reloads and restarts end, by the names that Prometheus has for its
-// own. One that succeeds begins a process, with counts of its own.
+// registerReloads adds metrics for the results of reloads and restarts, under the names that
+// Prometheus uses for its own. After a successful one the new process starts its own counts.
 func registerReloads(counts *meter.Registry, r *handover.Restarter) {
 	read := float64(time.Now().Unix())
 	counts.Gauge("config_last_reload_success_timestamp_seconds", "When this process read its settings.", func() float64 { return read })

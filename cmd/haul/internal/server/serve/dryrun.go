@@ -9,9 +9,9 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/trace"
 )
 
-// DryRun does as [Run] does until it opens sockets, and writes what Run would serve. It
-// creates no files: no host keys, and no recording of packets. With Boot.Advise it writes
-// that alone.
+// DryRun does the same as [Run] up to the opening of sockets, and writes what Run would serve. It
+// creates no files: no host keys, and no packet recordings. With Boot.Advise it writes only the
+// advice.
 func DryRun(cfg settings.Config, out io.Writer) error {
 	if err := cfg.Check(); err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 	"github.com/haul-project/haul/store/cache"
 )
 
-// Threads: a call to a disk that hangs holds one. A session of SFTP and a request of HTTP
-// have one such call at most. The Go runtime ends a process with more than 10,000
-// threads, unless the limit is raised.
+// A call to a disk that hangs holds a thread. An SFTP session and an HTTP request make at most one
+// such call at a time. The Go runtime ends a process with more than 10,000 threads, unless the
+// limit is raised.
 const (
 	usualThreads = 10_000
 	spareThreads = 1000 // for everything else
@@ -31,18 +31,18 @@ func boundThreads(cfg *settings.Config) {
 	debug.SetMaxThreads(max(usualThreads, threads))
 }
 
-// fixedMemory is what any server needs, in bytes.
+// fixedMemory is the memory that any server needs, in bytes.
 const fixedMemory = 24 << 20
 
-// heapGrowth is how far, in percent, the heap of a server of SFTP or HTTP may grow before it
-// is collected. So little stays live that by default a collection runs for every 4 MB: a
-// fifth of the cost of an upload over SFTP, and a twentieth of a small file's over HTTP.
-// It is not for a server with a cache of sources, whose blocks in memory are live: as much
-// garbage as that is enough, and five times as much would be hundreds of megabytes.
+// heapGrowth is how far the heap of an SFTP or HTTP server may grow before a collection, in
+// percent. So little memory stays live that by default a collection runs for every 4 MB. That is a
+// fifth of the cost of an upload over SFTP, and a twentieth of that of a small file over HTTP. It
+// is not used with a cache of upstreams, whose blocks in memory are live. There, as much garbage as
+// live memory is enough, and five times as much would be hundreds of megabytes.
 const heapGrowth = 400
 
-// boundHeap has the garbage collector work harder when the process comes near the
-// documented size, and less before. GOMEMLIMIT and GOGC, if they are set, have precedence.
+// boundHeap makes the garbage collector work harder when the process approaches its documented
+// size, and less before that. GOMEMLIMIT and GOGC, if they are set, have precedence.
 func boundHeap(cfg *settings.Config) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		limit := int64(fixedMemory)

@@ -18,7 +18,7 @@ func services(cfg *settings.Config) (names []string) {
 	return names
 }
 
-// unixServices returns the names of those whose proxies may connect by unix sockets.
+// unixServices returns the names of the services whose proxies may connect by unix sockets.
 func unixServices(cfg *settings.Config) (names []string) {
 	if cfg.SFTP.UnixProxies {
 		names = append(names, handover.SFTP)

@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
-// userToBecome looks up the user of --user; nil means none. It is called with the other
+// userToBecome looks up the user of --user; nil means no change. It is called with the other
 // checks, before any socket is open.
 func userToBecome(spec string) (*privilege.User, error) {
 	if spec == "" {
@@ -23,8 +23,8 @@ func userToBecome(spec string) (*privilege.User, error) {
 	return &u, nil
 }
 
-// mayBecome returns an error if this process cannot become the user. "haul config check" does
-// not call it: another user runs that than the server.
+// mayBecome returns an error if this process cannot become the user. "haul config check" does not
+// call it, because another user runs that command.
 func mayBecome(user *privilege.User, cfg *settings.Config) error {
 	if user == nil || cfg.Unconfined {
 		return nil
@@ -35,8 +35,8 @@ func mayBecome(user *privilege.User, cfg *settings.Config) error {
 	return nil
 }
 
-// ownUsers returns the numbers of the users that the server runs as: the user who started
-// it, and the user it changes to, if any.
+// ownUsers returns the IDs of the users that the server runs as: the user who started it, and the
+// user it changes to, if any.
 func ownUsers(become *privilege.User) []int {
 	own := []int{os.Geteuid()}
 	if become != nil {
@@ -45,12 +45,12 @@ func ownUsers(become *privilege.User) []int {
 	return own
 }
 
-// dropPrivileges drops the rights that the server no longer needs once everything is
-// open: files outside its directories, then root or capabilities. It cannot be undone,
-// and after an error the process must end.
+// dropPrivileges drops the rights that the server no longer needs once everything is open: first
+// access to files outside its directories, then root or capabilities. It cannot be undone. After an
+// error the process must end.
 //
-// Confine comes first because it finds the directories by name, which the user may not be
-// able to reach. Where the system cannot confine a process, the server runs unconfined.
+// Confine comes first because it finds the directories by name, and the new user may not be able to
+// reach them. Where the system cannot confine a process, the server runs unconfined.
 func dropPrivileges(user *privilege.User, sandbox privilege.Confinement, log *slog.Logger) error {
 	what, err := privilege.Confine(sandbox)
 	switch {

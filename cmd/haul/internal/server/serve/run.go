@@ -2,8 +2,8 @@
 // directories, with one log, metrics, restarts without downtime, and as few rights as
 // they need.
 //
-// [Run] puts it together from a [Config], step by step. Each protocol is a service, in
-// tftp.go, sftp.go and http.go. Nothing here reads a command line.
+// [Run] builds it from a [Config], step by step. Each protocol is a service, in tftp.go, sftp.go
+// and http.go. Nothing here reads a command line.
 package serve
 
 import (
@@ -37,29 +37,29 @@ import (
 
 // A protocol is one service of a server. Its methods are called in this order.
 type protocol interface {
-	Secrets() []userroots.Secret                                  // files of the service that no client may have
+	Secrets() []userroots.Secret                                  // files of the service that no client may access
 	KeepSecret(all []userroots.Secret) error                      // refuses to serve a secret of any service
-	Listen(ctx context.Context, passed *handover.Inherited) error // opens the sockets, or takes those that were passed
-	RegisterMetrics(counts *meter.Registry)                       // adds counts of the service
+	Listen(ctx context.Context, passed *handover.Inherited) error // opens the sockets, or takes those passed to the process
+	RegisterMetrics(counts *meter.Registry)                       // registers the counters of the service
 	Announce()                                                    // prints the addresses, and how to use them
-	SandboxPaths(c *privilege.Confinement)                        // adds what the service needs of the file system
+	SandboxPaths(c *privilege.Confinement)                        // adds the parts of the file system that the service needs
 	StartBackground(ctx context.Context)                          // starts background work, once privileges are dropped
-	Serve(ctx context.Context) error                              // until ctx has ended, and the transfers have
-	Sockets() ([]handover.Socket, error)                          // duplicates of the sockets, for a successor
-	Retire(limit time.Duration)                                   // a successor has the sockets: Serve ends with the transfers under way, or after limit
+	Serve(ctx context.Context) error                              // serves until ctx and the transfers have ended
+	Sockets() ([]handover.Socket, error)                          // returns duplicates of the sockets, for a successor
+	Retire(limit time.Duration)                                   // a successor has the sockets: Serve ends after the transfers under way, or after limit
 	Alive() bool                                                  // for the watchdog, while the service serves
-	Name() string                                                 // of the sockets, in a handover
+	Name() string                                                 // names the sockets in a handover
 	String() string                                               // "TFTP on [127.0.0.1:69]"
 	Close()
 }
 
-// A server is a server in the making, and then running.
+// A server is a server that is being set up, and later running.
 type server struct {
 	cfg      settings.Config
 	env      service.Env
-	user     *privilege.User // whom the process becomes; nil if it stays the same user
+	user     *privilege.User // the user that the process becomes; nil means no change
 	services []protocol
-	boot     *bootd.Service // one of services; nil without
+	boot     *bootd.Service // also one of services; nil if boot clients are not answered
 	admin    *admin.Server
 	board    *status.Board // nil without a status page
 }
@@ -74,11 +74,11 @@ func newServer(cfg settings.Config, out io.Writer) *server {
 	return &server{cfg: cfg, env: service.Env{Out: out, JSON: json, Log: console.NewLogger(out, json, level)}}
 }
 
-// Run serves until ctx ends. It writes its addresses and the log to out. If the cause of
-// ctx's end has a method Signal() os.Signal, the log names the signal.
+// Run serves until ctx ends. It writes its addresses and the log to out. If the cause of ctx's end
+// has a method Signal() os.Signal, the log names the signal.
 //
-// A mistake in the configuration is a [failure.Usage], a socket that cannot be opened a
-// [failure.Listen], and a file of this machine a [failure.Local].
+// A mistake in the configuration is a [failure.Usage]. If a socket cannot be opened, the error is a
+// [failure.Listen]; if a file of this machine is the reason, it is a [failure.Local].
 func Run(ctx context.Context, cfg settings.Config, out io.Writer) error {
 	return newServer(cfg, out).run(ctx)
 }
@@ -107,7 +107,7 @@ func (s *server) start(ctx context.Context, requests *handover.Requests) error {
 	if err := cfg.Notify.HideProcess(); err != nil {
 		return err
 	}
-	environ := os.Environ() // some of it is removed below, as it is for this process alone
+	environ := os.Environ() // the calls below remove variables that are only for this process
 	env.Notifier = cfg.Notify.New()
 	env.Counts, s.board = newCounts(cfg, env.Notifier.Report)
 	err = s.open()
@@ -166,8 +166,8 @@ func (s *server) start(ctx context.Context, requests *handover.Requests) error {
 	return s.serve(ctx, manager, restart)
 }
 
-// open checks the configuration, and opens all that the server needs except its sockets. The
-// caller calls close, also if there is an error.
+// open checks the configuration, and opens everything that the server needs except its sockets. The
+// caller calls close, even after an error.
 func (s *server) open() (err error) {
 	cfg, env := &s.cfg, &s.env
 	if err := cfg.Check(); err != nil {
@@ -192,9 +192,9 @@ func (s *server) open() (err error) {
 	return s.keepSecrets(slices.Concat(sourceSecrets(cfg, &env.Sources), s.admin.Secrets(), cfg.Notify.Secrets()))
 }
 
-// openServices opens what the protocols need except their sockets. Boot comes first, since it
-// follows the files that clients fetch, and is the last service, since it sends clients to the
-// others.
+// openServices opens everything that the protocols need except their sockets. Boot is opened first,
+// because it follows the files that clients fetch. It is the last service in the list, because it
+// sends clients to the others.
 func (s *server) openServices() (err error) {
 	cfg, env := &s.cfg, &s.env
 	if cfg.Boot.Answer {
@@ -234,8 +234,8 @@ func (s *server) openServices() (err error) {
 	return nil
 }
 
-// keepSecrets refuses to serve a file that no client may have: those of all services, and
-// others.
+// keepSecrets makes sure that no file is served that no client may access. Such files belong to the
+// services, or are in all.
 func (s *server) keepSecrets(all []userroots.Secret) error {
 	for _, p := range s.services {
 		all = append(all, p.Secrets()...)
@@ -248,7 +248,7 @@ func (s *server) keepSecrets(all []userroots.Secret) error {
 	return nil
 }
 
-// close closes what open has opened.
+// close closes everything that open has opened.
 func (s *server) close() {
 	for _, p := range s.services {
 		p.Close()
@@ -274,7 +274,7 @@ func (s *server) listen(ctx context.Context, passed *handover.Inherited) error {
 	return s.admin.Start(ctx, passed)
 }
 
-// announce prints what is served, and returns what the server needs of the file system.
+// announce prints what is served, and returns the parts of the file system that the server needs.
 func (s *server) announce() privilege.Confinement {
 	sandbox := privilege.Confinement{Read: []string{"/proc/self"}}
 	for _, p := range s.services {
@@ -289,8 +289,8 @@ func (s *server) announce() privilege.Confinement {
 	return sandbox
 }
 
-// serve serves, and keeps the service manager informed. If one service fails, all end.
-// After a successor has taken over, each finishes what is under way.
+// serve serves, and keeps the service manager informed. If one service fails, all end. After a
+// successor has taken over, each service finishes its transfers.
 func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handover.Restarter) error {
 	log := s.env.Log
 	var names []string
@@ -311,7 +311,7 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 	defer unwatch()
 	restart.Sockets = func() ([]handover.Socket, error) { return s.sockets() }
 	restart.HandOver = func(pid int) {
-		// The manager must know the successor before that reports to it.
+		// The manager must know the successor before the successor reports to it.
 		unwatch()
 		if restart.Spawner.IsInit() {
 			return // process 1 remains the service
@@ -342,8 +342,8 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 	for i, p := range s.services {
 		served.Go(func() {
 			errs[i] = p.Serve(running)
-			// It ended because ctx did, or failed; or it retired, and the other services
-			// may still run.
+			// The service failed, or ended because ctx did. Or it has retired, and the other
+			// services may still run.
 			if restart.Ended(p.Name()); !restart.Retired() {
 				end()
 			}
@@ -355,8 +355,8 @@ func (s *server) serve(ctx context.Context, m *handover.Manager, restart *handov
 	return errors.Join(errs...)
 }
 
-// startSpawner starts the process that can start a successor. It returns nil where there
-// can be none, unless --restartable asks for one.
+// startSpawner starts the process that can start a successor. On systems without one it returns
+// nil, or an error if --restartable asks for it.
 func startSpawner(cfg *settings.Config, env []string) (*handover.Spawner, error) {
 	s, err := handover.StartSpawner(env)
 	switch {
@@ -370,14 +370,14 @@ func startSpawner(cfg *settings.Config, env []string) (*handover.Spawner, error)
 	return s, nil
 }
 
-// A signalError is the cause of a context's end that names a signal.
+// A signalError is the cause of a context's end, and names a signal.
 type signalError interface {
 	error
 	Signal() os.Signal
 }
 
-// logSignal logs the signal that ends ctx. It returns a function that waits for the
-// line.
+// logSignal logs the signal that ends ctx. It returns a function that waits until the line is
+// written.
 func logSignal(ctx context.Context, log *slog.Logger, grace time.Duration) (wait func()) {
 	logged := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
-// sourceSecrets returns what no client may have: keys and passwords, and the cache.
+// sourceSecrets returns the files that no client may access: keys and passwords, and the cache.
 func sourceSecrets(cfg *settings.Config, sources *source.Set) (all []userroots.Secret) {
 	for _, path := range sources.Needs().Secrets {
 		all = append(all, userroots.Secret{Flag: failure.Dirs, What: "a key or a password for a source", Path: path})
@@ -19,7 +19,8 @@ func sourceSecrets(cfg *settings.Config, sources *source.Set) (all []userroots.S
 	return all
 }
 
-// sandboxSources adds what it takes to log in again, to look up names, and to fill the cache.
+// sandboxSources adds the resources needed to log in again, to look up names, and to fill the
+// cache.
 func sandboxSources(c *privilege.Confinement, cfg *settings.Config, sources *source.Set) {
 	n := sources.Needs()
 	c.Read, c.Sockets, c.Connect = append(c.Read, n.Read...), append(c.Sockets, n.Sockets...), append(c.Connect, n.Ports...)

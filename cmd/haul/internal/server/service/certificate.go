@@ -11,7 +11,7 @@ import (
 	"github.com/haul-project/haul/internal/certs"
 )
 
-// LogCertificate logs what is wrong with a certificate, and when a new one is in force.
+// LogCertificate logs faults of a certificate, and when a new one takes effect.
 func LogCertificate(set *certs.Set, name string, say SayFunc) {
 	set.Report = func(err error) {
 		say(slog.LevelWarn, name+" certificate", slog.String("error", err.Error()))
@@ -24,8 +24,8 @@ func LogCertificate(set *certs.Set, name string, say SayFunc) {
 	}
 }
 
-// WarnUnreadable logs that a certificate cannot be loaded again because the user that this
-// process has become may not read its files. The name is that of the service.
+// WarnUnreadable logs if a certificate cannot be loaded again, because the user that this process
+// has become may not read its files. name is that of the service.
 func WarnUnreadable(name string, pair certs.Pair, log *slog.Logger) {
 	for _, file := range slices.Compact([]string{pair.Cert, pair.Key}) {
 		if err := Unreadable(file); err != nil {
@@ -35,14 +35,14 @@ func WarnUnreadable(name string, pair certs.Pair, log *slog.Logger) {
 	}
 }
 
-// Unreadable returns why this process may not read one of these files; nil if it may read all.
+// Unreadable returns an error if this process may not read one of these files.
 func Unreadable(files ...string) error {
 	for _, file := range files {
 		f, err := os.Open(file)
 		if errors.Is(err, fs.ErrPermission) {
 			return err
 		}
-		_ = f.Close() // of nil it does nothing
+		_ = f.Close() // does nothing if f is nil
 	}
 	return nil
 }

@@ -6,16 +6,16 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 )
 
-// SpareDescriptors are the descriptors of a service for everything but transfers: sockets,
-// directories, files that are being opened, and metrics.
+// SpareDescriptors is the number of descriptors that a service needs for everything but transfers:
+// sockets, directories, files that are being opened, and metrics.
 const SpareDescriptors = 128
 
-// SmallFiles is how many small files TFTP, and HTTP, keep open for the next reader. An eighth
-// of the service's descriptors is the most, too.
+// SmallFiles is how many small files TFTP and HTTP each keep open for the next reader, and at most
+// an eighth of the service's descriptors.
 const SmallFiles = 256
 
-// FewFiles is the number of open files below which a limit by the descriptors is logged in
-// any case. Above it, it is logged if a setting asks for more.
+// FewFiles is the number of open files below which a limit set by the descriptors is always logged.
+// From this number on, it is logged only if a setting asks for more.
 const FewFiles = 1000
 
 // Share returns each service's share of the descriptors of the process.

@@ -1,5 +1,5 @@
-// Package service has what the services of one server share: the log, the counts, the files
-// of other machines, and small tasks that several protocols need.
+// Package service has the parts that the services of one server share: the log, the counters, the
+// upstreams, and helpers for several protocols.
 package service
 
 import (
@@ -16,25 +16,25 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/source"
 )
 
-// An Env is what all services of a server share. Package serve makes it.
+// An Env is shared by all services of a server. Package serve creates it.
 type Env struct {
 	Out  io.Writer // messages outside the log
-	JSON bool      // these are lines of JSON, too
+	JSON bool      // messages are also lines of JSON
 	Log  *slog.Logger
 
 	Counts   *meter.Registry // nil counts nothing
-	Sources  source.Set      // directories on other machines
+	Sources  source.Set      // the upstreams
 	Notifier notify.Notifier // reports to hooks and the audit log
 
-	// Owners are the users that the server runs as, now and later. Files that decide who
-	// may log in must belong to one of them or to root.
+	// Owners are the users that the server runs as, now and later. Files that authentication
+	// depends on have to belong to one of them or to root.
 	Owners []int
 
 	// Predecessor is the process whose sockets this one takes over; nil if there is none.
 	Predecessor *handover.Predecessor
 
-	// Requested is called for each file that a client opens without a login; nil unless
-	// boot clients are answered.
+	// Requested is called for each file that a client opens without a login; nil unless boot
+	// clients are answered.
 	Requested func(site.Client, string)
 }
 

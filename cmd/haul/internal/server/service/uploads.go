@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
-// WarnUnwritable warns of directories that uploads cannot be written to. Call it when the
-// process has changed to its final user.
+// WarnUnwritable warns about directories in which uploads cannot be written. Call it when the
+// process runs as its final user.
 func WarnUnwritable(protocol string, dirs []string, say SayFunc) {
 	for _, dir := range dirs {
 		if err := privilege.CheckWritable(dir); err != nil {
@@ -20,11 +20,11 @@ func WarnUnwritable(protocol string, dirs []string, say SayFunc) {
 	}
 }
 
-// sweepEvery is the time between two searches for leftovers of broken uploads.
+// sweepEvery is the time between two searches for leftovers of interrupted uploads.
 const sweepEvery = 24 * time.Hour
 
-// SweepOften sweeps at the start and then every sweepEvery, until ctx ends: resumable
-// uploads are kept for a while.
+// SweepOften calls sweep at the start and then every sweepEvery, until ctx ends. It repeats the
+// search because resumable uploads are kept for some time.
 func SweepOften(ctx context.Context, say SayFunc, sweep func() (removed int, err error)) {
 	for {
 		n, err := sweep()

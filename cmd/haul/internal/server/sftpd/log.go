@@ -30,19 +30,19 @@ type log struct {
 	counts   *meter.Registry    // nil counts nothing
 	report   *activity.Reporter // nil reports nothing
 	away     ports.RefusedConns
-	locked   linequeue.RateLimited // networks that are refused for a time
+	locked   linequeue.RateLimited // networks that are refused for some time
 	badConns ports.FailedConns     // without a valid PROXY header
 
 	mu    sync.Mutex
-	tries map[string]*tries // mu: of connections without a login yet, by both addresses
+	tries map[string]*tries // mu: of connections that have not logged in yet, by both addresses
 }
 
-// tries are the attempts of one connection to log in.
+// tries are a connection's attempts to log in.
 type tries struct {
 	logged bool   // the failure is logged already
-	keys   int    // that were offered, and refused
-	key    string // the last of them
-	reason string // why that was
+	keys   int    // how many were offered and refused
+	key    string // the last key
+	reason string // why it was refused
 }
 
 func newLog(to *slog.Logger, counts *meter.Registry) *log {
@@ -70,7 +70,7 @@ func (l *log) observe(s *sftp.Server) {
 	}
 }
 
-// lockedOut logs that a network is blocked for a time.
+// lockedOut logs that a network is blocked for some time.
 func (l *log) lockedOut(from net.Addr, o sftp.Lockout) {
 	cause, refused := "connections without a login", "connections"
 	if o.Passwords {
@@ -79,7 +79,7 @@ func (l *log) lockedOut(from net.Addr, o sftp.Lockout) {
 	l.locked.Count(slog.LevelWarn, cause, ports.Peer(from), append(refusedUntil(o.Network, o.For), slog.String("refused", refused))...)
 }
 
-// refusedUntil names the network that is blocked, and when that ends.
+// refusedUntil returns the blocked network, and the end of the block.
 func refusedUntil(network netip.Prefix, left time.Duration) []slog.Attr {
 	return []slog.Attr{slog.String("network", network.String()), slog.String("until", time.Now().Add(left).Format(time.RFC3339))}
 }
@@ -87,7 +87,7 @@ func refusedUntil(network netip.Prefix, left time.Duration) []slog.Attr {
 // connKey identifies a connection.
 func connKey(peer, local net.Addr) string { return peer.String() + " " + local.String() }
 
-// begin returns the hook for attempts to log in by a connection.
+// begin returns the hook for login attempts of a connection.
 func (l *log) begin(c net.Conn) func(users.Event) {
 	t := &tries{}
 	l.mu.Lock()
@@ -96,8 +96,8 @@ func (l *log) begin(c net.Conn) func(users.Event) {
 	return func(e users.Event) { l.attempt(t, c.RemoteAddr(), e) }
 }
 
-// attempt logs a refused password. Keys are logged together at the end, since clients
-// offer all they have, and the last may be right.
+// attempt logs a refused password. Keys are logged together at the end, because clients offer all
+// their keys, and the last one may be correct.
 func (l *log) attempt(t *tries, peer net.Addr, e users.Event) {
 	switch {
 	case e.Outcome == users.Accepted, e.Outcome == users.Partial: // see accepted
@@ -135,7 +135,7 @@ func (l *log) accepted(c *ssh.ServerConn, u *users.Login) {
 		slog.String("client", string(c.ClientVersion())))...)
 }
 
-// failed logs a login that was correct, and failed for another reason.
+// failed logs a login with correct credentials that failed for another reason.
 func (l *log) failed(c *ssh.ServerConn, user string, err error) {
 	l.mu.Lock()
 	if t := l.tries[connKey(c.RemoteAddr(), c.LocalAddr())]; t != nil {
@@ -147,11 +147,11 @@ func (l *log) failed(c *ssh.ServerConn, user string, err error) {
 	l.report.Login(meter.SFTP, ports.Peer(c.RemoteAddr()), users.Event{Outcome: users.Refused, User: user, Reason: err.Error()})
 }
 
-// maxShown bounds how much of a name from a stranger is logged, in bytes.
+// maxShown is how many bytes of a name from a stranger are logged.
 const maxShown = 64
 
-// disconnected logs the end of a connection: a logout, or why there was no login, unless
-// that has been logged.
+// disconnected logs the end of a connection: a logout, or the reason why there was no login, unless
+// it has been logged.
 func (l *log) disconnected(c *sftp.Conn) {
 	l.mu.Lock()
 	key := connKey(c.Peer, c.Local)
@@ -185,8 +185,8 @@ func (l *log) disconnected(c *sftp.Conn) {
 	}
 }
 
-// shortError returns why a connection ended, without x/crypto's list of all attempts to
-// log in.
+// shortError returns the reason for the end of a connection, without x/crypto's list of all login
+// attempts.
 func shortError(err error) string {
 	if _, ok := errors.AsType[*ssh.ServerAuthError](err); ok || err == nil {
 		return "the client left"
@@ -264,8 +264,8 @@ func (l *log) ended(t *sftp.Transfer) {
 	l.Say(level, "sftp", attrs...)
 }
 
-// direction returns, from the client's side, what a file was opened for. If it was opened
-// for both, direction returns what was done.
+// direction returns, from the client's side, what a file was opened for. If it was opened for both,
+// direction returns what actually happened.
 func direction(t *sftp.Transfer) string {
 	switch {
 	case t.Read && t.Write && t.Sent() > 0 && t.Received() > 0:
@@ -276,12 +276,12 @@ func direction(t *sftp.Transfer) string {
 	return "read"
 }
 
-// operation logs a change, or a change that was refused.
+// operation logs a change, or a refused attempt to change something.
 func (l *log) operation(o *sftp.Operation) {
 	level, result := slog.LevelInfo, meter.Done
 	switch {
 	case o.Err == nil:
-	case errors.Is(o.Err, fs.ErrNotExist): // clients ask for missing files every day
+	case errors.Is(o.Err, fs.ErrNotExist): // a normal event: clients often ask for missing files
 		result = meter.Failed
 	case errors.Is(o.Err, fs.ErrPermission):
 		level, result = slog.LevelWarn, meter.Refused

@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// registerMetrics adds the counts of a server of SFTP.
+// registerMetrics registers the counters of an SFTP server.
 func registerMetrics(counts *meter.Registry, srv *sftp.Server, accept *tcp.Server, linesLost func() int64) {
 	for _, c := range []struct {
 		name, help string

@@ -31,10 +31,10 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// maxRootsLogged is how many roots that cannot be opened are logged, a line each.
+// maxRootsLogged is how many roots that cannot be opened are logged, each in its own line.
 const maxRootsLogged = 20
 
-// sharedDirs are directories with many other files.
+// sharedDirs are directories that hold many unrelated files.
 var sharedDirs = []string{"/", "/etc", "/home", "/root", "/tmp", "/usr", "/var"}
 
 // A Service serves SFTP.
@@ -43,19 +43,19 @@ type Service struct {
 	env      *service.Env
 	srv      *sftp.Server
 	sessions *logins.Sessions
-	oneTime  *oneTimeUser // the only user; nil with a users file
+	oneTime  *oneTimeUser // the only user; nil if there is a users file
 	roots    *userroots.Roots
 	keys     []users.HostKey
 	hostKeys string // the directory of the keys, or settings.NoHostKeys
 	log      *log
-	config   ssh.ServerConfig // without how to log in
+	config   ssh.ServerConfig // without the authentication
 	accept   tcp.Server
 	at       []*tcp.Socket
-	asked    []string // their addresses as configured
+	asked    []string // the configured addresses
 	retired  chan time.Duration
 }
 
-// New opens what SFTP needs except its sockets.
+// New opens everything that SFTP needs except its sockets.
 func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 	s := &Service{cfg: cfg, env: env, retired: make(chan time.Duration, 1)}
 	if s.roots, err = userroots.Open(cfg.Dirs[0], env.Sources.Tree(cfg.Dirs[0]), userroots.Options{SpecialBits: cfg.SFTP.SpecialBits, NoSync: cfg.NoFsync, Kept: env.Notifier.Kept}); err != nil {
@@ -124,7 +124,7 @@ func (s *Service) Secrets() (all []userroots.Secret) {
 	return all
 }
 
-// KeepSecret refuses to serve a secret.
+// KeepSecret makes sure that secrets are never served.
 func (s *Service) KeepSecret(all []userroots.Secret) error {
 	return s.roots.KeepSecret(s.sessions.Users, all)
 }
@@ -188,7 +188,7 @@ func (s *Service) account(c *ssh.ServerConn, l *users.Login) (*sftp.Account, err
 	}, nil
 }
 
-// Listen loads the host keys, and opens the sockets, unless systemd has done so.
+// Listen loads the host keys, and opens the sockets, unless systemd has opened them.
 func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) (err error) {
 	if err := s.openKeys(); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (s *Service) Listen(ctx context.Context, passed *handover.Inherited) (err e
 	return err
 }
 
-// expectProxies sets what has to do with PROXY headers.
+// expectProxies sets the fields for PROXY headers.
 func (s *Service) expectProxies() {
 	s.accept.Proxies, s.accept.UnixProxies = s.cfg.SFTP.Proxies, s.cfg.SFTP.UnixProxies
 	s.accept.BadHandshake = func(c *tcp.Conn, err error) { s.log.badConns.Handshake(c, err) }
@@ -214,7 +214,7 @@ func (s *Service) expectProxies() {
 		}
 	}
 	if len(s.accept.Proxies) > 0 || s.accept.UnixProxies {
-		s.accept.MaxConns = 2 * s.srv.MaxConns // as many again may wait for their header
+		s.accept.MaxConns = 2 * s.srv.MaxConns // the same number may wait for their header
 	}
 }
 
@@ -230,7 +230,7 @@ func (s *Service) addrs() (addrs []net.Addr) {
 // String describes the service for the service manager.
 func (s *Service) String() string { return fmt.Sprintf("SFTP on %v", s.addrs()) }
 
-// RegisterMetrics adds the counts of the service.
+// RegisterMetrics registers the counters of the service.
 func (s *Service) RegisterMetrics(counts *meter.Registry) {
 	registerMetrics(counts, s.srv, &s.accept, s.log.Lost)
 }
@@ -253,7 +253,7 @@ func (s *Service) Announce() {
 	}
 	for _, k := range s.keys {
 		if _, ok := k.Signer.PublicKey().(*ssh.Certificate); ok {
-			continue // its key is listed too
+			continue // its key is listed as well
 		}
 		say("host key %s %s", k.Signer.PublicKey().Type(), k.Fingerprint())
 		switch {
@@ -275,22 +275,23 @@ func (s *Service) Announce() {
 	}
 }
 
-// warn logs what is wrong with the users file and the files it names. It refuses nobody.
+// warn logs faults of the users file and of the files that it names. They do not keep anybody from
+// logging in.
 func (s *Service) warn() {
 	for _, err := range s.sessions.Users.Warnings() {
 		s.log.Say(slog.LevelWarn, "sftp users", slog.String("error", err.Error()))
 	}
 }
 
-// SandboxPaths adds the directories of users, and the files that decide who may log in.
+// SandboxPaths adds the directories of users, and the files that authentication depends on.
 func (s *Service) SandboxPaths(c *privilege.Confinement) {
 	c.Trees = append(c.Trees, s.roots.MainDir()...)
 	c.Trees = append(c.Trees, service.Existing(s.roots.Outside(s.sessions.Users))...) // checkRoots logs the others
 	c.Read = append(c.Read, s.sessions.Reads()...)
 }
 
-// StartBackground logs what the process cannot read as the user that it changed to, and
-// starts background work.
+// StartBackground logs the files that the process cannot read as its final user, and starts
+// background work.
 func (s *Service) StartBackground(ctx context.Context) {
 	for _, dir := range s.sessions.Reads() {
 		if slices.Contains(sharedDirs, dir) {
@@ -298,7 +299,7 @@ func (s *Service) StartBackground(ctx context.Context) {
 				slog.String("directory", dir))
 		}
 	}
-	go func() { // a disk that hangs delays nobody
+	go func() { // in the background, because a disk may hang
 		if s.oneTime != nil && s.oneTime.access != users.ReadOnly {
 			service.WarnUnwritable("sftp", s.roots.MainDir(), s.log.Say)
 		}
@@ -319,8 +320,8 @@ func (s *Service) checkRoots() {
 	}
 }
 
-// reloaded is called when the users file has changed: it ends connections whose login is no
-// longer valid.
+// reloaded is called when the users file has changed. It ends connections whose login is no longer
+// valid.
 func (s *Service) reloaded() {
 	s.warn()
 	s.roots.Learn(s.sessions.Users)
@@ -331,8 +332,7 @@ func (s *Service) reloaded() {
 	})
 }
 
-// Serve serves until ctx ends, or until a successor serves and the last connection has
-// ended.
+// Serve serves until ctx ends, or until a successor serves and the last connection has ended.
 func (s *Service) Serve(ctx context.Context) error {
 	s.log.away.Restrict(&s.accept, s.cfg)
 	l, err := s.accept.Listener(s.at...)
@@ -364,14 +364,14 @@ func (s *Service) Sockets() ([]handover.Socket, error) {
 	return handover.FromTCP(handover.SFTP, s.at, s.asked)
 }
 
-// Retire makes Serve end with the connections that are open, or after limit.
+// Retire makes Serve return once the open connections have ended, or after limit.
 func (s *Service) Retire(limit time.Duration) { s.retired <- limit }
 
 // Name returns the name of the service in a handover.
 func (s *Service) Name() string { return handover.SFTP }
 
-// Alive takes a lock that every new connection needs. If that is never released, alive
-// hangs, and the watchdog ends the process.
+// Alive takes a lock that every new connection needs. If the lock is never released, Alive hangs,
+// and the watchdog ends the process.
 func (s *Service) Alive() bool {
 	_ = s.srv.Counters()
 	return true

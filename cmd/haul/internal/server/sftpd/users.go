@@ -8,19 +8,19 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A oneTimeUser is the only user of a server without a users file. The password is for this
+// A oneTimeUser is the only user of a server without a users file. The password is valid for this
 // run.
 type oneTimeUser struct {
 	password   string
 	access     users.Access
-	createOnly bool // the user may add files, and change none
+	createOnly bool // the user may add files, but change none
 }
 
-// mayOnlyCreate reports whether a user may add files, and change none. Users of a file, who
-// are nil here, have their access there.
+// mayOnlyCreate reports whether a user may add files, but change none. u is nil for users from a
+// file, which defines their access.
 func (u *oneTimeUser) mayOnlyCreate() bool { return u != nil && u.createOnly }
 
-// mayDo describes what the user may do.
+// mayDo describes the user's rights.
 func (u *oneTimeUser) mayDo() string {
 	switch {
 	case u.access == users.ReadOnly:
@@ -31,7 +31,7 @@ func (u *oneTimeUser) mayDo() string {
 	return "clients may read, write, rename and remove all files"
 }
 
-// openSessions loads the users file. Without one there is a single user, who may read, and
+// openSessions loads the users file. Without one there is a single user, who may read, and may
 // write if --upload allows it.
 func openSessions(cfg *settings.Config, owners []int) (*logins.Sessions, *oneTimeUser, error) {
 	file, err := cfg.SFTP.UsersFile()

@@ -21,8 +21,7 @@ func Memory(cfg *settings.TFTP) int64 {
 	return int64(runtime.GOMAXPROCS(0))*memoryPerCPU + int64(cfg.MaxTransfers)*memoryPerTransfer + cfg.Memory
 }
 
-// Descriptors that TFTP needs: for a file that is read, by any number of clients, and for an
-// upload.
+// Descriptors that TFTP needs for a file that any number of clients read, and for an upload.
 const (
 	filesPerRead  = 1
 	filesPerWrite = 2

@@ -44,7 +44,7 @@ func countTransfers(srv *tftp.Config, counts *meter.Registry) {
 	srv.Hooks.TurnedAway = func(why tftp.Reason, n int64) { counts.Refuse(meter.TFTP, meter.Reason(why.String()), n) }
 }
 
-// registerMetrics adds the counts of a listener.
+// registerMetrics registers the counters of a listener.
 func registerMetrics(counts *meter.Registry, l *tftp.Server) {
 	for _, c := range []struct {
 		name, help string

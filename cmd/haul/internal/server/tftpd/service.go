@@ -41,12 +41,12 @@ type Service struct {
 	small    localdir.SmallFiles
 	tracer   *trace.Recorder // nil without --trace and --pcap
 	listener *tftp.Server    // nil before listen
-	asked    []string        // the addresses of listener as configured; "" is systemd's
-	shared   bool            // transfers of the predecessor use the sockets
+	asked    []string        // the configured addresses of listener; "" is for a socket from systemd
+	shared   bool            // transfers of the predecessor still use the sockets
 	waits    atomic.Bool     // Serve waits for the predecessor
 }
 
-// New opens what TFTP needs except its sockets.
+// New opens everything that TFTP needs except its sockets.
 func New(cfg *settings.Config, env *service.Env) (_ *Service, err error) {
 	t := &Service{cfg: cfg, env: env, srv: server(cfg)}
 	defer func() {
@@ -100,7 +100,7 @@ func server(cfg *settings.Config) *tftp.Config {
 // Secrets returns nothing: TFTP has no secrets.
 func (t *Service) Secrets() []userroots.Secret { return nil }
 
-// KeepSecret refuses to serve a secret.
+// KeepSecret makes sure that secrets are never served.
 func (t *Service) KeepSecret(all []userroots.Secret) error { return t.files.KeepSecret(all) }
 
 // Close closes the sockets, the trace and the files.
@@ -118,7 +118,7 @@ func (t *Service) Close() {
 	}
 }
 
-// Listen opens the sockets, unless systemd or a predecessor has done so.
+// Listen opens the sockets, unless systemd or a predecessor has opened them.
 func (t *Service) Listen(ctx context.Context, passed *handover.Inherited) (err error) {
 	share := service.Share(t.cfg, ownprocess.OpenFiles())
 	t.small.Max = min(service.SmallFiles, share/8)
@@ -147,7 +147,7 @@ func (t *Service) listenAt(ctx context.Context, passed *handover.Inherited, addr
 	return nil
 }
 
-// RegisterMetrics adds the counts of the service.
+// RegisterMetrics registers the counters of the service.
 func (t *Service) RegisterMetrics(counts *meter.Registry) {
 	registerMetrics(counts, t.listener)
 }
@@ -164,7 +164,7 @@ func (t *Service) Announce() {
 	}
 }
 
-// Addrs returns the addresses at which the server listens; none before Listen.
+// Addrs returns the addresses that the server listens on; none before Listen.
 func (t *Service) Addrs() []netip.AddrPort {
 	if t.listener == nil {
 		return nil
@@ -172,19 +172,19 @@ func (t *Service) Addrs() []netip.AddrPort {
 	return t.listener.Addrs()
 }
 
-// SandboxPaths adds the directories that are served.
+// SandboxPaths adds the served directories.
 func (t *Service) SandboxPaths(c *privilege.Confinement) { t.files.SandboxPaths(c) }
 
 // StartBackground starts background work.
 func (t *Service) StartBackground(ctx context.Context) {
-	go t.files.Maintain(ctx, handover.TFTP, service.SayTo(t.srv.Log)) // a disk that hangs delays nobody
+	go t.files.Maintain(ctx, handover.TFTP, service.SayTo(t.srv.Log)) // in the background, because a disk may hang
 }
 
-// Serve serves until ctx ends and the transfers have.
+// Serve serves until ctx and the transfers have ended.
 func (t *Service) Serve(ctx context.Context) error {
 	if t.shared {
-		// Until the predecessor's transfers have ended, datagrams are for them; clients
-		// repeat new requests.
+		// Until the predecessor's transfers have ended, it receives the datagrams. Clients repeat
+		// new requests.
 		t.waits.Store(true)
 		t.env.Predecessor.Wait(ctx, handover.TFTP)
 		t.waits.Store(false)
@@ -203,8 +203,8 @@ func (t *Service) Sockets() (all []handover.Socket, err error) {
 	return all, err
 }
 
-// Retire limits transfers on a single port to the grace: until they have ended, no new
-// one can begin.
+// Retire limits transfers on a single port to the grace period, because no new transfer can begin
+// until they have ended.
 func (t *Service) Retire(limit time.Duration) {
 	if t.cfg.TFTP.SinglePort {
 		limit = min(limit, t.cfg.Grace)
@@ -221,10 +221,10 @@ func (t *Service) Alive() bool { return t.waits.Load() || t.listener.Alive() }
 // String describes the service for the service manager.
 func (t *Service) String() string { return fmt.Sprintf("TFTP on %v", t.listener.Addrs()) }
 
-// sampleName returns a file that can be fetched, for the example.
+// sampleName returns the name of a file that can be fetched, for the example.
 func (t *Service) sampleName(at netip.AddrPort) string {
 	here := site.Client{Peer: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Local: at}
-	entries, _ := os.ReadDir(t.cfg.Dirs[0]) // an error just leaves the example without a name
+	entries, _ := os.ReadDir(t.cfg.Dirs[0]) // after an error the example has no name
 	for _, e := range entries[:min(len(entries), maxSamples)] {
 		info, err := t.files.Site.Stat(context.Background(), here, e.Name())
 		if err == nil && info.Mode().IsRegular() && info.Size() > 0 && e.Name()[0] != '.' {
@@ -236,7 +236,7 @@ func (t *Service) sampleName(at netip.AddrPort) string {
 
 const maxSamples = 1000 // names tried for the example
 
-// answerFrom makes a server answer by a site's rules. With parents, uploads make missing
+// answerFrom makes a server answer by the rules of a site. With parents, uploads create missing
 // directories.
 func answerFrom(srv *tftp.Config, s *site.Site, parents bool) {
 	client := func(r *tftp.Request) site.Client {

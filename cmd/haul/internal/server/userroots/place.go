@@ -11,19 +11,19 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A place is where a user's root is. Symbolic links are followed on the way to the tree,
-// and not below it, where another user may have created them.
+// A place is the location of a user's root. Symbolic links are followed on the way to the tree, but
+// not below it, where another user may have created them.
 type place struct {
 	tree string // absolute, without symbolic links; "" is DIR
 	path string // below the tree, slash-separated; "." is the tree itself
 }
 
-// wholeDir is the place of users who have all of DIR.
+// wholeDir is the place of users whose root is all of DIR.
 var wholeDir = place{path: "."}
 
 func (p place) String() string { return filepath.Join(p.tree, filepath.FromSlash(p.path)) }
 
-// place returns where a user's root is.
+// place returns the location of a user's root.
 func (r *Roots) place(root string) (place, error) {
 	if filepath.IsAbs(root) {
 		r.mu.Lock()
@@ -40,12 +40,11 @@ func (r *Roots) place(root string) (place, error) {
 	return place{path: filepath.ToSlash(root)}, nil
 }
 
-// maxRootLinks is how many symbolic links are followed on the way to a root, as
-// by Linux.
+// maxRootLinks is how many symbolic links are followed on the way to a root, as in Linux.
 const maxRootLinks = 40
 
-// resolve returns the place of an absolute path. It follows symbolic links until
-// it arrives in DIR or in another user's tree, and none from there on.
+// resolve returns the place of an absolute path. It follows symbolic links until it reaches DIR or
+// another user's tree, and none after that.
 func (r *Roots) resolve(path string, trees map[string]bool) place {
 	at, rest := splitRoot(path)
 	for links := 0; ; {
@@ -74,7 +73,7 @@ func (r *Roots) resolve(path string, trees map[string]bool) place {
 	}
 }
 
-// splitRoot cuts a clean absolute path into the root of the file system and names.
+// splitRoot splits a clean absolute path into the root of the file system and the names after it.
 func splitRoot(path string) (root string, names []string) {
 	root = filepath.VolumeName(path) + string(filepath.Separator)
 	if rest := strings.TrimPrefix(path, root); rest != "" {
@@ -90,11 +89,11 @@ func relative(names []string) string {
 	return strings.Join(names, "/")
 }
 
-// Learn records which trees belong to users, so that no link in one of them decides
-// where another user's root is. Call it whenever the users change.
+// Learn records which trees belong to users, so that a link in one of them cannot decide the
+// location of another user's root. Call it whenever the users change.
 func (r *Roots) Learn(dir *users.Directory) {
 	roots := absoluteRoots(dir)
-	// The outer before the inner, which cannot move the outer.
+	// Resolve outer roots first: an inner one cannot move the outer.
 	slices.SortFunc(roots, func(a, b string) int { return len(a) - len(b) })
 	trees := map[string]bool{}
 	for _, root := range roots {
@@ -107,7 +106,7 @@ func (r *Roots) Learn(dir *users.Directory) {
 	r.mu.Unlock()
 }
 
-// absoluteRoots returns the roots of users that are absolute, each once.
+// absoluteRoots returns the absolute roots of users, without duplicates.
 func absoluteRoots(dir *users.Directory) (roots []string) {
 	seen := map[string]bool{}
 	for _, name := range dir.Names() {
@@ -120,7 +119,7 @@ func absoluteRoots(dir *users.Directory) (roots []string) {
 	return roots
 }
 
-// places returns the roots of users that are not below DIR, each once.
+// places returns the roots of users that are not below DIR, without duplicates.
 func (r *Roots) places(dir *users.Directory) (places []place) {
 	seen := map[place]bool{}
 	for _, root := range absoluteRoots(dir) {
@@ -132,8 +131,7 @@ func (r *Roots) places(dir *users.Directory) (places []place) {
 	return places
 }
 
-// Outside returns the trees that hold the roots of users that are not below DIR,
-// each once.
+// Outside returns the trees that contain roots of users and are not below DIR, without duplicates.
 func (r *Roots) Outside(dir *users.Directory) (trees []string) {
 	seen := map[string]bool{}
 	for _, p := range r.places(dir) {

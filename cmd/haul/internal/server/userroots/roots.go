@@ -1,5 +1,5 @@
-// Package userroots opens the directories of users who log in, and keeps the files of the
-// server itself out of everything that is served.
+// Package userroots opens the directories of users who log in, and makes sure that the server's own
+// files are not served.
 package userroots
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// rootPerm are the permissions of a user's directory that is made at their first login.
-// Other users of the machine may not enter it.
+// rootPerm are the permissions of a user's directory that is created at the first login. Other
+// users of the machine may not enter it.
 const rootPerm = 0o750
 
-// Options say how the files of users are written and read.
+// Options say how the files of users are read and written.
 type Options struct {
 	SpecialBits bool                  // users may set setuid, setgid and sticky bits
 	NoSync      bool                  // uploads do not wait for the disk
@@ -32,29 +32,29 @@ type Options struct {
 	Kept        *localdir.KeptUploads // uploads that stay open; may be nil
 }
 
-// Roots are the directories of users. Each is open as long as a connection uses it.
+// Roots are the directories of users. Each stays open while a connection uses it.
 type Roots struct {
 	options Options
-	main    *os.Root      // of DIR; nil if that is a source on another machine
-	dir     string        // DIR, without symbolic links, or the URL of the source
+	main    *os.Root      // of DIR; nil if DIR is an upstream
+	dir     string        // DIR without symbolic links, or the URL of the upstream
 	files   store.Tree    // of DIR
-	local   *localdir.Dir // the same; nil if it is a source
-	secrets []Secret      // what no root may hold
+	local   *localdir.Dir // the same; nil if DIR is an upstream
+	secrets []Secret      // files that no root may contain
 	self    fs.FileInfo   // DIR itself
 
 	mu    sync.Mutex
 	open  map[place]*openRoot // mu
-	trees map[string]bool     // mu: roots outside DIR, without symbolic links; replaced whole
+	trees map[string]bool     // mu: roots outside DIR, without symbolic links; replaced as a whole
 }
 
 // An openRoot is a directory in use.
 type openRoot struct {
 	root   *os.Root
 	files  *localdir.Dir
-	shared int // mu of Roots: by how many connections
+	shared int // mu of Roots: how many connections use it
 }
 
-// Open opens DIR. remote is the source that DIR names, or nil if it is a directory of this
+// Open opens DIR. remote is the upstream that DIR names, or nil if DIR is a directory of this
 // machine.
 func Open(dir string, remote store.Tree, o Options) (*Roots, error) {
 	if remote != nil {
@@ -86,7 +86,7 @@ func (r *Roots) filesIn(root *os.Root, p place) *localdir.Dir {
 	return files
 }
 
-// MainDir returns DIR, or nothing if that is a source.
+// MainDir returns DIR, or nothing if DIR is an upstream.
 func (r *Roots) MainDir() []string {
 	if r.main == nil {
 		return nil
@@ -104,8 +104,8 @@ func (r *Roots) Close() {
 	}
 }
 
-// Enter returns a user's files, and a function to call when the user has left. A missing
-// directory below DIR is created.
+// Enter returns a user's files, and a function to call when the user has left. It creates a missing
+// directory below DIR.
 func (r *Roots) Enter(u users.User) (files store.Tree, created bool, leave func(), err error) {
 	p, err := r.place(u.Root)
 	if err != nil {
@@ -125,14 +125,14 @@ func (r *Roots) Enter(u users.User) (files store.Tree, created bool, leave func(
 	return o.files, created, func() { r.give(p) }, nil
 }
 
-// take counts one more connection that uses a root. If the root is not open yet, root is
-// the directory that was opened for it, or nil to only look.
+// take counts one more connection that uses a root. If the root is not open yet, root is the
+// directory opened for it, or nil to only look the root up.
 func (r *Roots) take(p place, root *os.Root) *openRoot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := r.open[p]
 	switch {
-	case o != nil && root != nil: // somebody else was faster
+	case o != nil && root != nil: // another connection opened it first
 		_ = root.Close()
 	case o == nil && root == nil:
 		return nil
@@ -180,8 +180,8 @@ func (r *Roots) openPlace(p place) (_ *os.Root, created bool, err error) {
 	return root, created, err
 }
 
-// Unopenable returns why roots of users that are not below DIR cannot be opened, one error
-// for each. Roots below DIR are made when they are needed.
+// Unopenable returns an error for each root of a user that is not below DIR and cannot be opened.
+// Roots below DIR are created when they are needed.
 func (r *Roots) Unopenable(dir *users.Directory) (all []error) {
 	for _, p := range r.places(dir) {
 		root, _, err := r.openPlace(p)
@@ -194,13 +194,13 @@ func (r *Roots) Unopenable(dir *users.Directory) (all []error) {
 	return all
 }
 
-// noRootBelow is the error of a root below a source: nothing there could keep its user from
-// the files of others, as symbolic links lead wherever the server lets them.
+// noRootBelow returns the error for a root below an upstream. Nothing there could keep the user
+// from the files of others, because symbolic links lead wherever the upstream's server allows.
 func (r *Roots) noRootBelow(root string) error {
 	return fmt.Errorf("the root %s is below %s, which is a source on another machine: there users can have all of it only; leave out the root, or give an absolute path on this machine", root, r.dir)
 }
 
-// CheckSource refuses users who have a root below a source.
+// CheckSource returns an error if a user has a root below an upstream.
 func (r *Roots) CheckSource(dir *users.Directory) error {
 	for _, name := range dir.Names() {
 		u, ok := dir.User(name)
@@ -211,7 +211,7 @@ func (r *Roots) CheckSource(dir *users.Directory) error {
 	return nil
 }
 
-// explainRoot says what to do about a root that cannot be opened.
+// explainRoot adds advice about a root that cannot be opened.
 func explainRoot(err error) error {
 	err = console.WithoutPath(err)
 	switch {
@@ -223,7 +223,7 @@ func explainRoot(err error) error {
 	return err
 }
 
-// checkApart refuses a directory that contains a secret.
+// checkApart returns an error if a directory contains a secret.
 func (r *Roots) checkApart(path string) error {
 	for _, s := range r.secrets {
 		if s.isIn(path) {
@@ -233,8 +233,8 @@ func (r *Roots) checkApart(path string) error {
 	return nil
 }
 
-// KeepSecret refuses secrets in DIR and in the roots of the current users. Roots of
-// later users are checked when they are opened.
+// KeepSecret returns an error if DIR or a root of a current user contains a secret. Roots of later
+// users are checked when they are opened.
 func (r *Roots) KeepSecret(dir *users.Directory, all []Secret) error {
 	r.secrets = all
 	served := r.Outside(dir)
@@ -244,9 +244,9 @@ func (r *Roots) KeepSecret(dir *users.Directory, all []Secret) error {
 	return CheckApart(served, all)
 }
 
-// openBelow opens a directory below another, and creates it if asked to. It follows no
-// symbolic link: if one root is inside another, the user of the outer one could otherwise
-// choose the inner one.
+// openBelow opens a directory below another, and creates it if create is set. It follows no
+// symbolic links. If one root is inside another, the user of the outer one could otherwise choose
+// the inner one.
 func openBelow(main *os.Root, name string, create bool) (_ *os.Root, created bool, err error) {
 	dir, err := main.OpenRoot(".")
 	for part := range strings.SplitSeq(name, "/") {
@@ -295,9 +295,9 @@ func openChild(dir *os.Root, name string, create bool) (_ *os.Root, created bool
 	return root, created, nil
 }
 
-// FilesPerVisit returns how many descriptors a connection or a request needs besides its
-// own: one for its user's directory, unless all users have DIR. Connections may all be of
-// different users, now or after a change of the users file.
+// FilesPerVisit returns how many descriptors a connection or a request needs besides its own: one
+// for its user's directory, unless all users share DIR. Connections may all belong to different
+// users, now or after a change of the users file.
 func (r *Roots) FilesPerVisit(dir *users.Directory) int {
 	for _, name := range dir.Names() {
 		u, ok := dir.User(name)
@@ -311,8 +311,7 @@ func (r *Roots) FilesPerVisit(dir *users.Directory) int {
 	return 0
 }
 
-// Sweep removes leftovers of uploads to a killed server from DIR and some other
-// directories.
+// Sweep removes leftovers of uploads that a killed server left in DIR and in others.
 func (r *Roots) Sweep(ctx context.Context, others []string) (removed int, err error) {
 	if r.local != nil {
 		removed, err = r.local.Sweep(ctx)

@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/failure"
 )
 
-// A Secret is a file or a directory of the server that no client may read or change, by
-// any protocol.
+// A Secret is a file or a directory of the server that no client may read or change, by any
+// protocol.
 type Secret struct {
 	Flag    failure.Flag // the setting that names it
 	What    string
@@ -18,7 +18,7 @@ type Secret struct {
 	Instead error // how to run without the file; nil if there is no way
 }
 
-// CheckApart refuses to serve directories that hold a secret.
+// CheckApart returns an error if a served directory contains a secret.
 func CheckApart(served []string, all []Secret) error {
 	for _, dir := range served {
 		for _, s := range all {
@@ -30,7 +30,7 @@ func CheckApart(served []string, all []Secret) error {
 	return nil
 }
 
-// refuse returns the error of a secret in a directory that is served.
+// refuse returns the error for a secret in a served directory.
 func (s Secret) refuse(dir string) error {
 	const text = "%s %s: %s would be in %s, which is served, so that clients could read or change it; choose a place outside, or serve only the directories below that are needed"
 	if s.Instead == nil {
@@ -39,16 +39,16 @@ func (s Secret) refuse(dir string) error {
 	return failure.Mistake(s.Flag, text+"; %w", s.Flag, s.Path, s.What, dir, s.Instead)
 }
 
-// isIn reports whether a secret is in a directory, whose path has no symbolic links, or
-// whether a link in that directory leads to it: a client that replaces the link would
-// choose what the secret is.
+// isIn reports whether a secret is in a directory, or whether a link in that directory leads to it,
+// since a client that replaces the link would choose the secret. The path of the directory has no
+// symbolic links.
 func (s Secret) isIn(dir string) bool {
 	return Within(RealPath(s.Path), dir) ||
 		slices.ContainsFunc(linksTo(s.Path), func(link string) bool { return Within(link, dir) })
 }
 
-// linksTo returns where the symbolic links are that lead to a path. It follows as many
-// as a root may have.
+// linksTo returns the locations of the symbolic links on the way to a path. It follows as many
+// links as for a root.
 func linksTo(path string) (links []string) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -59,14 +59,14 @@ func linksTo(path string) (links []string) {
 		next := filepath.Join(at, rest[0])
 		rest = rest[1:]
 		target, err := os.Readlink(next)
-		if err != nil { // no link
+		if err != nil { // not a link
 			at = next
 			continue
 		}
 		links = append(links, next)
 		more := strings.Split(filepath.ToSlash(target), "/")
 		if filepath.IsAbs(target) {
-			// Not cleaned: what ".." means depends on the links before it.
+			// Do not clean it: the meaning of ".." depends on the links before it.
 			volume := filepath.VolumeName(target)
 			at = volume + string(filepath.Separator)
 			more = strings.Split(filepath.ToSlash(target[len(volume):]), "/")
@@ -76,7 +76,7 @@ func linksTo(path string) (links []string) {
 	return links
 }
 
-// RealPath returns a path without symbolic links. Its last parts need not exist.
+// RealPath resolves the symbolic links in a path. The last parts of the path need not exist.
 func RealPath(path string) string {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
