@@ -26,7 +26,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// unpack returns what is in an archive, by names: permissions, time and content.
+// unpack returns the permissions, time and content of each entry of an archive, by name.
 func unpack(t *testing.T, kind, body string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -67,7 +67,7 @@ func unpack(t *testing.T, kind, body string) map[string]string {
 	return all
 }
 
-// A directory comes as tar or zip, with permissions and times, under its name.
+// A directory is served as tar or zip, with permissions and times, under its name.
 func TestArchive(t *testing.T) {
 	files := map[string]string{
 		"lab/kernel": "image", "lab/sub/inner": strings.Repeat("x", 70_000), "lab/sub/deep/empty": "", "lab/" + strings.Repeat("long", 50): "l",
@@ -134,7 +134,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// A browser saves an archive under a name that is one everywhere.
+// A browser saves an archive under a name that is valid on every system.
 func TestArchiveNames(t *testing.T) {
 	for name, want := range map[string]string{
 		`a "b";c`: `filename="a__b_;c.tar"; filename*=UTF-8''a%20%22b%22%3Bc.tar`, "ü\n": `filename="___.tar"; filename*=UTF-8''%C3%BC%0A.tar`, ".x": `filename=".x.tar"`, "a:b": `filename="a_b.tar"; filename*=UTF-8''a%3Ab.tar`,
@@ -146,9 +146,9 @@ func TestArchiveNames(t *testing.T) {
 	ask(t, &web.Handler{Store: mem(t, nil), Listing: true}, "HEAD /?archive=zip", "").wantField(t, "Content-Disposition", `attachment; filename="files.zip"`)
 }
 
-// An archive has what listings have: links as what they lead to, none that leads out or
-// back, and no device; and it leaves out what a client may not read, and a file that is replaced by a
-// link meanwhile.
+// An archive contains the entries of the listings: links as their targets, but none that leads out
+// or back, and no devices. It leaves out files that a client may not read, and a file that a link
+// replaces meanwhile.
 func TestArchiveOfOddFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs links, and names that Windows does not have")
@@ -175,7 +175,7 @@ func TestArchiveOfOddFiles(t *testing.T) {
 	}
 }
 
-// hidden is a store that refuses to open what is secret, and where a link has replaced a file.
+// hidden is a store that refuses to open secret files, and files that a link has replaced.
 type hidden struct{ store.Tree }
 
 func (h hidden) Open(ctx context.Context, name string) (store.File, error) {
@@ -188,7 +188,7 @@ func (h hidden) Open(ctx context.Context, name string) (store.File, error) {
 	return h.Tree.Open(ctx, name)
 }
 
-// spoiled is a store one of whose files fails while it is read, or is shorter than it says.
+// spoiled is a store with a file that fails while it is read, or is shorter than it says.
 type spoiled struct {
 	store.Tree
 	err error
@@ -242,13 +242,13 @@ func TestArchiveBroken(t *testing.T) {
 	}
 }
 
-// hardNames are the hardest of what a file system may have.
+// hardNames are the most difficult names that a file system may have.
 var hardNames = []string{
 	"new\nline", "a\r\nContent-Type: x", "\x01\x1b[31m", `"quotes" & 'apostrophes'`, "<script>alert(1)<", "-rf", " space ", "tab\t",
 	"con", "c:", "\xff\xfe", "caf\xe9", "bidi\u202e", "ü", "\u2028", "=1+2", "a=b", strings.Repeat("x", 255), strings.Repeat("ü", 127), strings.Repeat("\xff", 255),
 }
 
-// Any names, at any depth, are in an archive as they are, and none is more than a name.
+// An archive has any names, at any depth, unchanged, and none of them has a special meaning.
 func TestArchiveOfHardNames(t *testing.T) {
 	deep := strings.TrimSuffix(strings.Repeat(strings.Repeat("d", 255)+"/", 15), "/")
 	files := map[string]string{"d/<" + "/script><script>alert(1)<" + "/script>": "x", "d/" + deep: "deep"}
@@ -279,7 +279,7 @@ func TestArchiveOfHardNames(t *testing.T) {
 	}
 }
 
-// A file that grows while it is archived is there as long as it was.
+// A file that grows while it is archived keeps its original length in the archive.
 func TestArchiveOfGrowingFile(t *testing.T) {
 	const size = 200_000
 	for _, kind := range []string{"tar", "zip"} {
@@ -297,7 +297,7 @@ func TestArchiveOfGrowingFile(t *testing.T) {
 	}
 }
 
-// growing is a store one of whose files grows whenever it is read.
+// growing is a store with a file that grows whenever it is read.
 type growing struct {
 	store.Tree
 	path string
@@ -342,7 +342,7 @@ func TestArchiveOfLargeDirectory(t *testing.T) {
 	}
 }
 
-// A client that takes nothing of an archive is let go.
+// A client that receives nothing of an archive is disconnected.
 func TestArchiveStalled(t *testing.T) {
 	for _, kind := range []string{"tar", "zip"} {
 		h := &web.Handler{Store: flat{crowd{n: 200_000}}, Listing: true, Stall: 50 * time.Millisecond} // more than any socket's buffer
@@ -358,11 +358,11 @@ func TestArchiveStalled(t *testing.T) {
 		if x := <-all; !errors.Is(x.Err, os.ErrDeadlineExceeded) || x.Status != 200 {
 			t.Errorf("%s: ended with %d, %v", kind, x.Status, x.Err)
 		}
-		ask(t, h, "GET /?json", "").want(t, 200, "*") // and holds nothing
+		ask(t, h, "GET /?json", "").want(t, 200, "*") // and the archive has freed its entries
 	}
 }
 
-// maze is a store of directories without end.
+// maze is a store with endless directories.
 type maze struct {
 	store.Store
 	files int
@@ -398,7 +398,7 @@ func (mazeDir) Name() string      { return "dir" }
 func (mazeDir) IsDir() bool       { return true }
 func (mazeDir) Mode() fs.FileMode { return fs.ModeDir | 0o755 }
 
-// Depth has a bound, and so has what is in memory. All of it is given back.
+// The depth and the entries in memory have bounds. All memory is given back.
 func TestArchiveBounds(t *testing.T) {
 	for _, kind := range []string{"tar", "zip"} {
 		h := &web.Handler{Store: maze{files: 100}, Listing: true}
@@ -412,7 +412,7 @@ func TestArchiveBounds(t *testing.T) {
 	ask(t, h, "GET /?archive=tar", "").want(t, http.StatusInsufficientStorage, "the directory has too many entries to be listed\n")
 	h = &web.Handler{Store: flat{crowd{n: web.MaxListing}}, Listing: true}
 	all := ended(h)
-	// A zip keeps its entries to the end.
+	// A zip keeps its entries in memory to the end.
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "/?archive=zip", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -446,7 +446,7 @@ type emptyInfo struct{ crowdInfo }
 
 func (emptyInfo) Size() int64 { return 0 }
 
-// A client that leaves ends the walk, and a limit holds for archives.
+// A client that leaves ends the walk, and a rate limit applies to archives.
 func TestArchiveClientGone(t *testing.T) {
 	h := &web.Handler{Store: flat{crowd{n: 100_000}}, Listing: true, Rate: 1 << 20}
 	all := ended(h)

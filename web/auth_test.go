@@ -38,7 +38,7 @@ func hashOf(t testing.TB, password string) users.Hash {
 	return h
 }
 
-// A club is a handler for users, each with files of their own.
+// A club is a handler for users who have their own files.
 type club struct {
 	*web.Handler
 	t      testing.TB
@@ -79,7 +79,7 @@ func clubOf(t testing.TB, d *users.Directory) *club {
 	return c
 }
 
-// as asks for something with a name and a password, over TLS, from an address.
+// as sends a request with a name and a password, over TLS, from an address.
 func (c *club) as(from, name, password, request string) answer {
 	c.t.Helper()
 	method, target, _ := strings.Cut(request, " ")
@@ -128,7 +128,7 @@ func TestUsers(t *testing.T) {
 			c.as(here, "", "", method+" "+target).want(t, http.StatusUnauthorized, "*")
 		}
 	}
-	// No client learns what there is before it has logged in.
+	// No client learns which files exist before it has logged in.
 	c.as(here, "", "", "GET /missing").want(t, http.StatusUnauthorized, "*")
 	c.as(here, "", "", "GET /../x").want(t, http.StatusUnauthorized, "*")
 	if got := c.Counters(); got.Logins != 4 || got.Failures < 8 {
@@ -141,7 +141,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// A file that may be an upload is shown in a sandbox, whatever part of it is sent.
+// A file that may be an upload is served in a sandbox, whatever part of it is sent.
 func TestSandbox(t *testing.T) {
 	files := map[string]string{"a.html": "<script>", "b.svg": "<svg>", "c.txt": "text", "d": "?", "e.pdf": "%PDF"}
 	st := mem(t, files)
@@ -163,7 +163,7 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// Passwords are not asked for, and not taken, where they could be read.
+// Passwords are neither requested nor accepted over connections where others could read them.
 func TestUsersOverPlainHTTP(t *testing.T) {
 	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
 	ask := func() answer {
@@ -187,8 +187,8 @@ func TestUsersTakeAnAccount(t *testing.T) {
 	c.as(here, "alice", "wonderland", "GET /f").want(t, http.StatusInternalServerError, "*")
 }
 
-// A password that was right is known again for a while, and only from where it
-// came; each request of many at once waits for the one check.
+// A password that was right is remembered for a while, for its source address only. Of many
+// requests at once, all wait for a single check.
 func TestPasswordsAreRemembered(t *testing.T) {
 	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
 	var all sync.WaitGroup
@@ -229,7 +229,7 @@ func TestPasswordsAreForgotten(t *testing.T) {
 	})
 }
 
-// The current users file holds, whatever was remembered.
+// The current users file applies, whatever was remembered.
 func TestUsersChange(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users")
 	write := func(text string) {
@@ -280,7 +280,7 @@ func TestUsersChange(t *testing.T) {
 		}
 	}
 	for i, step := range steps {
-		// Before each step both passwords are remembered, so that none hides the next.
+		// Before each step both passwords are remembered, so that neither affects the next step.
 		for _, known := range []struct{ password, hash string }{{"first", first.Encoded()}, {"second", second.Encoded()}} {
 			use(fmt.Sprintf("# %d\nuser alice\n  password %s\n", i, known.hash))
 			c.as(here, "alice", known.password, "GET /whose").want(t, 200, "alice")
@@ -301,7 +301,7 @@ func TestUsersChange(t *testing.T) {
 	}
 }
 
-// Wrong passwords block their source, for right passwords too, and no other source.
+// Wrong passwords block their source, even for right passwords, and no other source.
 func TestGuessesAreCounted(t *testing.T) { synctest.Test(t, testGuesses) }
 
 func testGuesses(t *testing.T) {
@@ -319,17 +319,17 @@ func testGuesses(t *testing.T) {
 	if after := last.header.Get("Retry-After"); after == "" || after == "0" || last.header.Get("Www-Authenticate") != "" {
 		t.Errorf("the answer is %+v", last)
 	}
-	// A right guess reveals nothing then, not even if it is remembered.
+	// While blocked, a right guess reveals nothing, not even if it is remembered.
 	c.as(here, "alice", "wonderland", "GET /whose").want(t, http.StatusTooManyRequests, "*")
 	c.as("198.51.100.9", "alice", "wonderland", "GET /whose").want(t, 200, "alice")
-	// No password at all is no guess, however often.
+	// A request without a password is no guess, however often it is sent.
 	for range 100 {
 		c.as("203.0.113.5", "", "", "GET /whose").want(t, http.StatusUnauthorized, "*")
 	}
 	c.as("203.0.113.5", "alice", "wonderland", "GET /whose").want(t, 200, "alice")
 }
 
-// Guesses in many requests at once get hardly more passwords checked.
+// Guessing in many requests at once gets hardly more passwords checked.
 func TestGuessesAtOnce(t *testing.T) { synctest.Test(t, testGuessesAtOnce) }
 
 func testGuessesAtOnce(t *testing.T) {
@@ -352,8 +352,7 @@ func testGuessesAtOnce(t *testing.T) {
 	}
 }
 
-// A request whose client has gone leaves its place to the next, and counts for
-// nothing.
+// A request whose client is gone gives up its place to the next, and is not counted.
 func TestLoginOfGoneClient(t *testing.T) {
 	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -369,8 +368,8 @@ func TestLoginOfGoneClient(t *testing.T) {
 	c.as(here, "alice", "wonderland", "GET /whose").want(t, 200, "alice")
 }
 
-// Of one address, 64 requests at a time have their passwords checked; one more is
-// answered 503, and other addresses are not held up.
+// For one address, the passwords of 64 requests are checked at a time; one more is answered 503,
+// and other addresses do not have to wait.
 func TestManyLoginsAtATime(t *testing.T) {
 	const most = 64
 	hash := hashOf(t, "wonderland")

@@ -20,11 +20,11 @@ func TestRangesTooMany(t *testing.T) {
 	ask(t, h, "GET /f", "", missing(64)).want(t, http.StatusOK, digits20)
 }
 
-// A weak validator is not enough for If-Match, nor for If-Range
-// (RFC 9110 §13.1.1 and §13.1.5), by tag or by date.
+// A weak validator is not enough for If-Match, nor for If-Range (RFC 9110 §13.1.1 and §13.1.5),
+// neither as a tag nor as a date.
 func TestWeakValidators(t *testing.T) {
 	st := mem(t, map[string]string{"f": digits20})
-	touch(t, st, "f", old.Truncate(time.Second)) // as a copy of another file may have it
+	touch(t, st, "f", old.Truncate(time.Second)) // like the copy of another file
 	h := &web.Handler{Store: st}
 	head := ask(t, h, "HEAD /f", "")
 	tag, modified := head.header.Get("Etag"), head.header.Get("Last-Modified")
@@ -51,8 +51,7 @@ func TestPutPartBehindEnd(t *testing.T) {
 	wantNames(t, path)
 }
 
-// A user cannot resume what another has sent of a file, though the
-// file, its size and its source are the same.
+// A user cannot resume another user's upload, even with the same file, size and source.
 func TestPutPartsOfUsers(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the store keeps uploads where there are locks")
@@ -69,8 +68,8 @@ func TestPutPartsOfUsers(t *testing.T) {
 	}
 }
 
-// A password that is remembered is that of its user: moving letters between the
-// name and the password makes another login.
+// A remembered password belongs to its user: moving letters between the name and the password makes
+// another login.
 func TestPasswordBoundary(t *testing.T) {
 	c := newClub(t, users.User{Name: "alice", Password: hashOf(t, "wonderland")})
 	c.Exempt = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A path yields a name that a store takes and that stays inside, or none.
+// A path yields a name that a store accepts and that stays inside, or none.
 func FuzzName(f *testing.F) {
 	for _, s := range []string{"/", "/a/b", "//a", "/a/./b/", `/a\b`, "/%2e%2e/x", "/a%2fb", "/%00", "/%ff", "*", "", "http://h/a", "http:a", "/..;/x", "/a/..", "/ ", "/%"} {
 		f.Add(s)
@@ -89,8 +89,7 @@ func FuzzUploadRange(f *testing.F) {
 	})
 }
 
-// Conditions are read to the end, and a tag that is not there matches nothing but
-// "*".
+// Conditions are parsed completely, and a tag that does not occur matches nothing but "*".
 func FuzzEntityTags(f *testing.F) {
 	for _, s := range []string{`"a"`, `W/"a", "b"`, "*", `"`, `W/`, `,,"a" "b"`, "\"\x00\""} {
 		f.Add(s, `"a"`)

@@ -21,7 +21,7 @@ const (
 	other    = `"another"`
 )
 
-// RFC 9110 §13: conditions, and the order in which they count.
+// RFC 9110 §13: conditions, and their order of precedence.
 func TestConditions(t *testing.T) {
 	h := &web.Handler{Precompressed: true, Store: mem(t, map[string]string{"f": digits20})}
 	tag := ask(t, h, "HEAD /f", "").header.Get("Etag")
@@ -59,14 +59,14 @@ func TestConditions(t *testing.T) {
 		{200, []string{"If-Unmodified-Since: " + after}},
 		{412, []string{"If-Unmodified-Since: " + before}},
 		{200, []string{"If-Unmodified-Since: nonsense"}},
-		// An entity tag goes before a date: §13.2.2.
+		// An entity tag takes precedence over a date: §13.2.2.
 		{200, []string{"If-Match: " + tag, "If-Unmodified-Since: " + before}},
 		{412, []string{"If-Match: " + other, "If-Unmodified-Since: " + after}},
 		{200, []string{"If-None-Match: " + other, "If-Modified-Since: " + after}},
 		{304, []string{"If-None-Match: " + tag, "If-Modified-Since: " + before}},
 		{304, []string{"If-Match: " + tag, "If-None-Match: " + tag}},
 		{412, []string{"If-Match: " + other, "If-None-Match: " + tag}},
-		// Conditions go before ranges.
+		// Conditions take precedence over ranges.
 		{206, []string{"If-Match: " + tag, "Range: bytes=0-1"}},
 		{412, []string{"If-Match: " + other, "Range: bytes=0-1"}},
 		{304, []string{"If-None-Match: " + tag, "Range: bytes=0-1"}},
@@ -76,7 +76,7 @@ func TestConditions(t *testing.T) {
 		{200, []string{"If-Range: " + other, "Range: bytes=0-1"}},
 		{200, []string{"If-Range: W/" + tag, "Range: bytes=0-1"}},
 		{200, []string{"If-Range: " + before, "Range: bytes=0-1"}},
-		{200, []string{"If-Range: " + after, "Range: bytes=0-1"}}, // it must be the same, and not only later
+		{200, []string{"If-Range: " + after, "Range: bytes=0-1"}}, // the date must be equal, not just later
 		{200, []string{"If-Range: nonsense", "Range: bytes=0-1"}},
 		{200, []string{"If-Range: " + tag, "If-Range: " + tag, "Range: bytes=0-1"}},
 		{200, []string{"If-Range: " + other, "Range: bytes=90-"}}, // and no 416
@@ -103,13 +103,13 @@ func TestConditions(t *testing.T) {
 			t.Fatalf("%q", test.fields)
 		}
 	}
-	// There is nothing that a condition could be about.
+	// There is nothing that a condition could apply to.
 	for _, field := range []string{"If-Match: *", "If-None-Match: *"} {
 		ask(t, h, "GET /missing", "", field).want(t, 404, "*")
 	}
 }
 
-// A tag is another for other content, and as strong as it can honestly be.
+// Other content has another tag, which is as strong as it can honestly be.
 func TestEntityTags(t *testing.T) {
 	st := mem(t, map[string]string{"f": "one"})
 	h := &web.Handler{Store: st}
@@ -134,7 +134,7 @@ func TestEntityTags(t *testing.T) {
 		"modified in the future": -time.Hour,
 		"of a whole second":      0, // as a copy of another file may have it
 	} {
-		// Where this machine is busy with others, it may be modified too long ago by now.
+		// If this machine is busy, the modification may be too long ago by now.
 		for tries, late := 0, true; late && tries < 5; tries++ {
 			began := time.Now()
 			at := began.Add(-age)
@@ -143,7 +143,7 @@ func TestEntityTags(t *testing.T) {
 			}
 			touch(t, st, "f", at)
 			got := tag("f")
-			// So parts of it may be of two versions.
+			// With a weak tag, parts of the file may belong to two versions.
 			a := ask(t, h, "GET /f", "", "Range: bytes=0-1", "If-Range: "+got)
 			if late = time.Since(began) > time.Second; late {
 				continue
@@ -167,9 +167,9 @@ func TestEntityTags(t *testing.T) {
 	a.wantField(t, "Last-Modified", "")
 }
 
-// Where the system records changes that no program can hide, a tag becomes strong
-// after a while, even of a file whose times were set to whole seconds; and a
-// change with the same size and times is another tag.
+// If the system records changes that no program can hide, a tag becomes strong after a while, even
+// for a file whose times were set to whole seconds. A change with the same size and times changes
+// the tag.
 func TestEntityTagsOfSystem(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux are there identities")

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// Requests end with the life of their account, whether they read, write or wait, and
-// no others do.
+// Requests end with the life of their account, whether they read, write or wait. No other requests
+// do.
 func TestAccountLife(t *testing.T) {
 	disabled := errors.New("the user is disabled")
 	for _, http2 := range []bool{false, true} {
@@ -50,7 +50,7 @@ func TestAccountLife(t *testing.T) {
 				}
 				go func() {
 					if resp, err := client.Do(r); err == nil {
-						t.Cleanup(func() { _ = resp.Body.Close() }) // what comes is not read
+						t.Cleanup(func() { _ = resp.Body.Close() }) // the body is not read
 					}
 				}()
 			}

@@ -14,7 +14,7 @@ import (
 
 const digits20 = "0123456789abcdefghij"
 
-// RFC 9110 §14: what is asked for, and what of it there is.
+// RFC 9110 §14: the requested ranges, and the parts of them that exist.
 func TestRange(t *testing.T) {
 	h := &web.Handler{Store: mem(t, map[string]string{"f": digits20, "empty": ""})}
 	const all = "all of it"
@@ -29,10 +29,10 @@ func TestRange(t *testing.T) {
 		{"bytes=0-20", digits20},
 		{"bytes=10-99999999999999999999999", "abcdefghij"},
 		{"bytes=-99999999999999999999999", digits20},
-		{"Bytes=1-1", "1"}, // units do not care for case: §14.1
+		{"Bytes=1-1", "1"}, // units ignore case: §14.1
 		{"bytes= 1-1 , ", "1"},
 		{"bytes=19-19", "j"},
-		{"bytes=18-18,30-40", "i"}, // one that there is, of two
+		{"bytes=18-18,30-40", "i"}, // only one of the two exists
 		// Unsatisfiable ranges: §15.5.17.
 		{"bytes=20-", ""},
 		{"bytes=20-30", ""},
@@ -55,7 +55,7 @@ func TestRange(t *testing.T) {
 		{"bytes=0-4,x", all},
 		{"lines=0-4", all},
 		{"bytes =0-4,bytes=5-6", all},
-		// More than there is, or too many of them: an attack.
+		// Too many bytes or too many ranges: an attack.
 		{"bytes=0-19,0-19", all},
 		{"bytes=" + strings.Repeat("0-0,", 64) + "0-0", all},
 	}
@@ -80,7 +80,7 @@ func TestRange(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("Range: %q", test.field)
 		}
-		// HEAD knows no ranges: §14.2.
+		// HEAD has no ranges: §14.2.
 		head := ask(t, h, "HEAD /f", "", "Range: "+test.field)
 		head.want(t, http.StatusOK, "")
 		head.wantField(t, "Content-Length", "20")
@@ -136,7 +136,7 @@ func TestMultipart(t *testing.T) {
 		if _, err := parts.NextPart(); err != io.EOF {
 			t.Errorf("%s: after the last part: %v", name, err)
 		}
-		// The length was right, or the reader would have an error.
+		// If the length were wrong, the reader would get an error.
 		if n, err := io.Copy(io.Discard, resp.Body); n != 0 || err != nil {
 			t.Errorf("%s: %d bytes too many, %v", name, n, err)
 		}

@@ -16,11 +16,11 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A kernelWriter is a ResponseWriter that notes what it is given to send.
+// A kernelWriter is a ResponseWriter that records how files are handed to it.
 type kernelWriter struct {
 	*httptest.ResponseRecorder
 	steps []int64 // bytes of each ReadFrom
-	plain bool    // some was no file
+	plain bool    // some readers were no files
 }
 
 func (k *kernelWriter) ReadFrom(r io.Reader) (int64, error) {
@@ -37,8 +37,8 @@ func (k *kernelWriter) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// Files that the kernel can send reach the connection as net and tcp want them: a
-// file behind one io.LimitedReader, in steps.
+// Files that the kernel can send reach the connection in the form that net and tcp need: a file
+// behind one io.LimitedReader, in steps.
 func TestHandsFilesToKernel(t *testing.T) {
 	body := pattern(12 << 20)
 	st, _ := dir(t, map[string]string{"f": string(body)})
@@ -59,7 +59,7 @@ func TestHandsFilesToKernel(t *testing.T) {
 			}
 		}
 	}
-	// TLS has no such thing, and HTTP/2 neither.
+	// With TLS and HTTP/2 the kernel cannot send files.
 	k := &kernelWriter{ResponseRecorder: httptest.NewRecorder()}
 	h.ServeHTTP(k, httptest.NewRequestWithContext(t.Context(), "GET", "https://x/f", nil))
 	if len(k.steps) > 0 || !bytes.Equal(k.Body.Bytes(), body) {
@@ -67,12 +67,12 @@ func TestHandsFilesToKernel(t *testing.T) {
 	}
 }
 
-// A partedFile has every second of its parts in a file of the system.
+// A partedFile has every second one of its parts in a file of the system.
 type partedFile struct {
 	store.File
 	t     *testing.T
 	size  int64
-	parts int // that are open
+	parts int // number of open parts
 }
 
 const partSize = 1 << 20
@@ -107,12 +107,12 @@ func (s partedStore) Open(ctx context.Context, name string) (store.File, error) 
 	return s.file, err
 }
 
-// The kernel sends the parts of a file that are files, and the rest is copied: of a range as
-// of the whole. A copy may reach into the next part.
+// The kernel sends the parts of a file that are files, and the rest is copied, for a range as for
+// the whole file. A copy may reach into the next part.
 func TestHandsPartsToKernel(t *testing.T) {
 	body := pattern(5<<20 + 100)
 	st, path := dir(t, map[string]string{"f": string(body)})
-	t.Chdir(path) // a file of an os.Root has its name below it
+	t.Chdir(path) // a file of an os.Root has a name relative to it
 	f := &partedFile{t: t, size: int64(len(body))}
 	h := &web.Handler{Store: partedStore{st, f}}
 	for _, test := range []struct {
@@ -136,8 +136,8 @@ func TestHandsPartsToKernel(t *testing.T) {
 	}
 }
 
-// A distantStore has files on another machine: what is behind their first 8 KiB comes when
-// rest is closed.
+// A distantStore has files on another machine: the bytes after the first 8 KiB arrive when rest is
+// closed.
 type distantStore struct {
 	store.Store
 	rest chan struct{}
@@ -160,7 +160,7 @@ func (f distantFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.File.ReadAt(p, off)
 }
 
-// The first bytes of a file leave when they have come, and do not wait for more.
+// The first bytes of a file are sent as soon as they have arrived, without waiting for more.
 func TestFirstBytesLeave(t *testing.T) {
 	body := string(pattern(1 << 20))
 	rest := make(chan struct{})
@@ -185,7 +185,7 @@ func TestFirstBytesLeave(t *testing.T) {
 	}
 }
 
-// By real connections: plain, TLS, and HTTP/2.
+// Over real connections: plain, TLS, and HTTP/2.
 func TestTransports(t *testing.T) {
 	body := string(pattern(9<<20 + 123))
 	disk, _ := dir(t, map[string]string{"f": body})
@@ -236,7 +236,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// Rates hold, for all and for an account.
+// Rates apply, to all requests and to an account.
 func TestRate(t *testing.T) {
 	const size, rate = 60_000, 200_000
 	st := mem(t, map[string]string{"f": string(pattern(size))})
@@ -288,8 +288,8 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
 
-// BenchmarkGet is a request for a small file, and ways to get less than all of it. The
-// file is in memory: what counts is the handler.
+// BenchmarkGet measures a request for a small file, and requests for less than all of it. The file
+// is in memory, so that only the handler counts.
 func BenchmarkGet(b *testing.B) {
 	h := &web.Handler{Store: mem(b, map[string]string{"f": string(pattern(1000))})}
 	for _, test := range []struct{ name, method, field, value string }{

@@ -20,7 +20,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// stall is Handler.Stall where time is not the machine's.
+// stall is Handler.Stall in tests with virtual time.
 const stall = time.Minute
 
 // A pipedServer connects clients to a server by pipes.
@@ -61,8 +61,7 @@ func (w *pipedServer) client(http2 bool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// silentRequests are answered in every way there is, as "METHOD path", with their
-// fields.
+// silentRequests get every kind of answer. Each is "METHOD path", with its fields.
 var silentRequests = []string{
 	"GET /f", "GET /none", "GET /", "GET /?json", "GET /sub", "HEAD /f", "OPTIONS /f", "POST /f", "DELETE /none", "GET /%2F",
 	"GET /f\r\nRange: bytes=0-1,5-6", "GET /f\r\nRange: bytes=90000-", "GET /f\r\nIf-None-Match: *",
@@ -74,8 +73,8 @@ func silentHandler(t *testing.T) *web.Handler {
 	return &web.Handler{Store: st, Access: web.AccessFull, Listing: true, Stall: stall}
 }
 
-// A client that asks and asks, and takes no answer, is let go, however short the
-// answers are.
+// A client that sends requests without end, and receives no answer, is disconnected, however short
+// the answers are.
 func TestSilentClient(t *testing.T) {
 	const continues = "PUT /new\r\nExpect: 100-continue\r\nContent-Length: 5"
 	const unread = "PUT /sub/\r\nContent-Length: 5" // net/http waits for the content before it answers
@@ -99,7 +98,7 @@ func TestSilentClient(t *testing.T) {
 	}
 }
 
-// Nor does one of HTTP/2 hold a request that grants it no room.
+// Over HTTP/2, too, a client cannot keep a request open by granting it no window.
 func TestSilentStream(t *testing.T) {
 	for _, target := range []string{"/f", "/none", "/", "/%2F", "/large"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -126,7 +125,7 @@ func TestSilentStream(t *testing.T) {
 	}
 }
 
-// A client that does not send a content that is not wanted still gets the answer.
+// A client that does not send unwanted content still gets the answer.
 func TestAnswerToUnsentContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startPiped(t, silentHandler(t)).listener.Dial(t)
@@ -138,7 +137,7 @@ func TestAnswerToUnsentContent(t *testing.T) {
 	})
 }
 
-// A client that leaves before there is an answer is no failure of ours.
+// A client that leaves before there is an answer does not count as a failure.
 func TestGivenUp(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -169,7 +168,7 @@ func TestGivenUp(t *testing.T) {
 			}
 		})
 	}
-	// A context.Canceled of the program's own is a failure.
+	// A context.Canceled that the program itself returns is a failure.
 	h := &web.Handler{Account: func(context.Context, web.Visitor) (*web.Account, error) { return nil, context.Canceled }}
 	ask(t, h, "GET /f", "").want(t, 503, "*")
 	if c := h.Counters(); c.Failed != 1 {
@@ -177,7 +176,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// failingDisk takes uploads that cannot be written.
+// failingDisk accepts uploads but fails to write them.
 type failingDisk struct{ store.Store }
 
 type failingUpload struct{ store.Upload }
@@ -189,8 +188,7 @@ func (d failingDisk) Create(ctx context.Context, name string, c store.Create) (s
 
 func (failingUpload) WriteAt([]byte, int64) (int, error) { return 0, syscall.EIO }
 
-// An upload that stops is answered, and its connection closed, whatever is still
-// to come.
+// An upload that stops is answered, and its connection closed, however much is still to come.
 func TestUploadStops(t *testing.T) {
 	const size = 400_000
 	for name, test := range map[string]struct {
@@ -222,8 +220,8 @@ func TestUploadStops(t *testing.T) {
 	}
 }
 
-// streamRequest is what a client of HTTP/2 sends that asks for something and has
-// no room for content (RFC 9113 §3.4, §6.5.2; RFC 7541 appendix A).
+// streamRequest returns the bytes of an HTTP/2 client that sends a request and has no window for
+// content (RFC 9113 §3.4, §6.5.2; RFC 7541 appendix A).
 func streamRequest(target string) []byte {
 	frame := func(kind, flags, stream byte, content []byte) []byte {
 		return append([]byte{0, 0, byte(len(content)), kind, flags, 0, 0, 0, stream}, content...)
@@ -256,9 +254,8 @@ func TestRateIsNotSilence(t *testing.T) {
 	}
 }
 
-// A client that sends a byte of its upload now and then is let go as soon as one
-// that sends nothing. One that sends as much as it has to may take longer than a
-// silence may last.
+// A client that sends a byte of its upload now and then is disconnected as soon as one that sends
+// nothing. A client that sends fast enough may take longer than the stall timeout.
 func TestTrickle(t *testing.T) {
 	const size = 128 << 10
 	for _, http2 := range []bool{false, true} {
@@ -287,7 +284,7 @@ func TestTrickle(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !http2 {
-					r.ContentLength = size // and over HTTP/2 the end is not known
+					r.ContentLength = size // over HTTP/2 the size is unknown
 				}
 				began := time.Now()
 				resp, err := w.client(http2).Do(r)
@@ -306,7 +303,7 @@ func TestTrickle(t *testing.T) {
 	}
 }
 
-// A trickle is a content that comes piece by piece, each after a while.
+// A trickle is a content that arrives piece by piece, with a pause before each.
 type trickle struct {
 	left, piece int
 	every       time.Duration

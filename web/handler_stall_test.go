@@ -21,8 +21,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A shrinking file, and one that cannot be read, end the connection, so that the
-// client does not take what it received for the whole.
+// A shrinking file, and one that cannot be read, end the connection, so that the client does not
+// take the part that it received for the whole.
 func TestBrokenBody(t *testing.T) {
 	const size = 100_000
 	for name, r := range map[string]io.ReaderAt{
@@ -32,7 +32,7 @@ func TestBrokenBody(t *testing.T) {
 		h := &web.Handler{Store: oneFile{store.NewFile("f", r, size, old)}}
 		told := ended(h)
 		s := serve(t, h)
-		// If nothing had been sent yet, the answer is none at all.
+		// If nothing was sent yet, there is no answer at all.
 		if resp, err := s.Client().Get(s.URL + "/f"); err == nil {
 			n, err := io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
@@ -49,7 +49,7 @@ func TestBrokenBody(t *testing.T) {
 	}
 }
 
-// oneFile is a store that gives the same file for any name.
+// oneFile is a store that returns the same file for any name.
 type oneFile struct{ store.File }
 
 func (o oneFile) Open(context.Context, string) (store.File, error)  { return o.File, nil }
@@ -73,7 +73,7 @@ func (f failingAt) ReadAt(p []byte, off int64) (int, error) {
 	return int(n), nil
 }
 
-// A client that takes nothing is let go, however much there is to send.
+// A client that receives nothing is disconnected, however much there is to send.
 func TestStalledReader(t *testing.T) {
 	st, path := dir(t, map[string]string{"f": ""})
 	if err := os.Truncate(filepath.Join(path, "f"), 1<<30); err != nil { // more than any socket's buffer
@@ -95,9 +95,8 @@ func TestStalledReader(t *testing.T) {
 	}
 }
 
-// The deadline of one request does not hold for the next on the connection. On a
-// machine that is busy with others the client may be later than it should, so that
-// it is tried again with longer deadlines.
+// The deadline of one request does not apply to the next one on the connection. On a busy machine
+// the client may be late, so the test tries again with longer deadlines.
 func TestDeadlineIsTakenBack(t *testing.T) {
 	var err error
 	for _, stall := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, 10 * time.Second} {
@@ -109,8 +108,8 @@ func TestDeadlineIsTakenBack(t *testing.T) {
 	t.Error(err)
 }
 
-// askLater reads and writes a file, and asks after each for what comes later than a
-// stall may last.
+// askLater reads and writes a file, and after each sends another request, later than the stall
+// timeout.
 func askLater(t *testing.T, stall time.Duration) error {
 	t.Helper()
 	st, _ := dir(t, map[string]string{"f": string(pattern(1 << 20))})
@@ -146,8 +145,8 @@ func askLater(t *testing.T, stall time.Duration) error {
 	return nil
 }
 
-// A request that two servers could read as one and as two is refused, or read as
-// one: a request that hides in a content is never served.
+// A request that one server could read as one and another as two is refused, or read as one: a
+// request hidden in content is never served.
 func TestSmuggling(t *testing.T) {
 	const hidden = "DELETE /f HTTP/1.1\r\nHost: x\r\n\r\n"
 	chunk := fmt.Sprintf("0\r\n\r\n%s", hidden)

@@ -40,7 +40,7 @@ func TestGet(t *testing.T) {
 				a.wantField(t, "Vary", "Accept-Encoding")
 				head := ask(t, h, "HEAD "+target, "")
 				head.want(t, http.StatusOK, "")
-				// Between the two a tag may have become a strong one.
+				// A tag may have become strong between the two requests.
 				got, want := strings.ReplaceAll(fmt.Sprint(head.header), "W/", ""), strings.ReplaceAll(fmt.Sprint(a.header), "W/", "")
 				if got != want {
 					t.Errorf("HEAD says %s, GET %s", got, want)
@@ -50,7 +50,7 @@ func TestGet(t *testing.T) {
 			ask(t, h, "HEAD /missing", "").want(t, http.StatusNotFound, "")
 			ask(t, h, "GET /kernel/", "").want(t, http.StatusNotFound, "*")
 			ask(t, h, "GET /kernel/sub", "").want(t, http.StatusNotFound, "*")
-			// Without Listing there is nothing to see of a directory.
+			// Without Listing, directories show nothing.
 			for _, d := range []string{"/", "/sub", "/sub/"} {
 				ask(t, h, "GET "+d, "").want(t, http.StatusNotFound, "*")
 			}
@@ -58,8 +58,8 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// Two slashes in a row lead to the path with one, wherever the handler is mounted,
-// and nowhere else. Requests that would change something are refused.
+// Two slashes in a row redirect to the path with one, wherever the handler is mounted, and nowhere
+// else. Requests that would change something are refused.
 func TestDoubleSlashes(t *testing.T) {
 	st := mem(t, map[string]string{"a/b/c": "inside", "a/x:y": "colon", "f": "root"})
 	h := &web.Handler{Store: st, Access: web.AccessFull, Listing: true}
@@ -90,7 +90,7 @@ func TestDoubleSlashes(t *testing.T) {
 	}
 }
 
-// shim asks for the loader beside itself by a path with two slashes, and follows no redirect.
+// shim requests the loader beside itself by a path with two slashes, and follows no redirects.
 func TestDoubleSlashBeforeLoader(t *testing.T) {
 	h := &web.Handler{Store: mem(t, map[string]string{"grubx64.efi": "root", "efi/GRUBX64.EFI": "inside", "efi/x.cfg": "no loader"}), Access: web.AccessFull}
 	ask(t, h, "GET //grubx64.efi", "").want(t, 200, "root")
@@ -106,7 +106,7 @@ func TestDoubleSlashBeforeLoader(t *testing.T) {
 	ask(t, h, "DELETE //grubx64.efi", "").want(t, 400, "*")
 }
 
-// Every way to write a name that is no name, or that leads out.
+// Every way to write an invalid name, or one that leads out.
 func TestPathTricks(t *testing.T) {
 	_, path := dir(t, map[string]string{"root/etc/passwd": "ours", "root/a/b": "inside", "root/.hidden": "dot", "secret": "SECRET"})
 	root, err := os.OpenRoot(filepath.Join(path, "root"))
@@ -126,7 +126,7 @@ func TestPathTricks(t *testing.T) {
 	tests := []struct {
 		target string
 		status int
-		body   string // that must be in the answer
+		body   string // a text that the answer must contain
 	}{
 		{"/a/b", 200, "inside"},
 		{"//a//b", 301, "two slashes"},
@@ -146,7 +146,7 @@ func TestPathTricks(t *testing.T) {
 		{"http://other.example", 200, `id="list"`},
 		{"/../secret", bad, ".."},
 		{"/a/../../secret", bad, ".."},
-		{"/a/../a/b", bad, ".."}, // refused, not bent
+		{"/a/../a/b", bad, ".."}, // refused, not resolved
 		{"/..", bad, ".."},
 		{"/a/..", bad, ".."},
 		{"/%2e%2e/secret", bad, ".."},
@@ -166,8 +166,8 @@ func TestPathTricks(t *testing.T) {
 		{"/%00", bad, "NUL"},
 		{"/a/b%00.html", bad, "NUL"},
 		{"/%ff%fe", missing, ""},
-		{"/%c0%ae%c0%ae/secret", missing, ""}, // an overlong ".." is none
-		{"/%", bad, ""},                       // net/http's own
+		{"/%c0%ae%c0%ae/secret", missing, ""}, // an overlong encoding of ".." is not ".."
+		{"/%", bad, ""},                       // from net/http itself
 		{"/%zz", bad, ""},
 		{"/" + strings.Repeat("x", 300), bad, ""}, // longer than any file's name
 		{"/" + strings.Repeat("x/", 2048), 414, ""},
@@ -211,8 +211,7 @@ func TestPathTricks(t *testing.T) {
 	}
 }
 
-// raw sends a request as it is, and returns the answer: status, header, and what
-// follows.
+// raw sends a request unchanged, and returns the answer: status, header, and body.
 func raw(t testing.TB, addr, request string) (status int, header, body string) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -235,7 +234,7 @@ func raw(t testing.TB, addr, request string) (status int, header, body string) {
 	return status, header, body
 }
 
-// A client of HTTP/1.0 gets a file with its length, and no chunks.
+// An HTTP/1.0 client gets a file with its length, and no chunks.
 func TestHTTP10(t *testing.T) {
 	body := string(pattern(100_000))
 	st, _ := dir(t, map[string]string{"f": body})
@@ -306,7 +305,7 @@ func (b brokenStore) Create(_ context.Context, name string, _ store.Create) (sto
 
 func (b brokenStore) Stat(context.Context, string) (fs.FileInfo, error) { return nil, fs.ErrNotExist }
 
-// Each kind of error has its status, and none reveals where the files are.
+// Each kind of error has its own status, and none reveals where the files are.
 func TestErrors(t *testing.T) {
 	tests := []struct {
 		err      error
@@ -347,7 +346,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A handler that is put together wrongly serves nothing.
+// A handler that is set up incorrectly serves nothing.
 func TestNoAccount(t *testing.T) {
 	ask(t, &web.Handler{}, "GET /f", "").want(t, http.StatusInternalServerError, "*")
 }
@@ -381,7 +380,7 @@ func TestTypes(t *testing.T) {
 	}
 	files := map[string]string{}
 	for name := range names {
-		files[name] = "<html><script>alert(1)</script>" // what a sniffer would take for HTML
+		files[name] = "<html><script>alert(1)</script>" // content sniffing would take it for HTML
 	}
 	h := &web.Handler{Store: mem(t, files), Types: map[string]string{".x": "application/x-own"}}
 	for name, want := range names {
@@ -397,13 +396,13 @@ func TestDirectories(t *testing.T) {
 	a := ask(t, h, "GET /sub/", "")
 	a.want(t, 200, "<p>index")
 	a.wantField(t, "Content-Type", "text/html; charset=utf-8")
-	for _, target := range []string{"/bare/", "/none/"} { // there may be such a directory, or not
+	for _, target := range []string{"/bare/", "/none/"} { // the answer does not reveal whether the directory exists
 		ask(t, h, "GET "+target, "").want(t, 404, "there is no such page, and directories are not listed here\n")
 	}
 	for _, target := range []string{"/bare", "/none"} {
 		ask(t, h, "GET "+target, "").want(t, 404, "there is no such file\n")
 	}
-	// With listings as well, the index goes before, unless the entries are asked for.
+	// With listings too, the index takes precedence, unless the client wants the entries.
 	both := &web.Handler{Store: st, Index: "index.html", Listing: true}
 	a = ask(t, both, "GET /sub/", "")
 	a.want(t, 200, "<p>index")
@@ -417,7 +416,7 @@ func TestDirectories(t *testing.T) {
 		}
 	}
 	ask(t, both, "GET /sub/", "", "Accept: application/json").wantField(t, "Content-Type", "application/json")
-	ask(t, h, "GET /sub/?list", "").want(t, 200, "<p>index") // as there is no listing
+	ask(t, h, "GET /sub/?list", "").want(t, 200, "<p>index") // because there is no listing
 	for target, location := range map[string]string{
 		"/sub": "sub/", "/sub?x=1": "sub/?x=1", "/a:b": "./a:b/", "//bare": "../bare", "/sub/.": "",
 	} {
@@ -477,7 +476,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// A name that begins with a dot is refused with the reason.
+// A name that begins with a dot is refused, and the answer gives the reason.
 func TestHiddenUpload(t *testing.T) {
 	h := &web.Handler{Store: store.Visible(store.Mem(0)), Access: web.AccessCreate}
 	ask(t, h, "PUT /.f", "x").want(t, http.StatusForbidden, "names that begin with a dot are not served\n")

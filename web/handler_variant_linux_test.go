@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// changed returns when the system says that a file was changed last.
+// changed returns the time of the last change that the system has recorded for a file.
 func changed(t *testing.T, st store.Store, name string) time.Time {
 	t.Helper()
 	f, err := st.Open(t.Context(), name)
@@ -24,13 +24,13 @@ func changed(t *testing.T, st store.Store, name string) time.Time {
 	return id.Changed()
 }
 
-// A variant does not outlive its file, be it that the new one has the time of the
-// old one.
+// A variant is not used after its file was replaced, even if the new file has the time of the old
+// one.
 func TestVariantOfReplacedFile(t *testing.T) {
 	st, path := dir(t, map[string]string{"f": "first"})
 	h := &web.Handler{Store: st, Precompressed: true}
-	// renew writes a file again, with its old time, until the clock that stamps
-	// files has moved on since another was written.
+	// renew writes a file again, with its old time, until the clock that stamps files has advanced
+	// since another file was written.
 	renew := func(name, content, after string) {
 		t.Helper()
 		for give := time.Now().Add(patience); ; {

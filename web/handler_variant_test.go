@@ -41,7 +41,7 @@ func TestVariants(t *testing.T) {
 		{"f.txt", "", "", digits20},
 		{"g.txt", "br, gzip", "gzip", "GZIP"},
 		{"none.txt", "br, gzip", "", digits20},
-		{"old.txt", "gzip", "", digits20}, // of another version
+		{"old.txt", "gzip", "", digits20}, // belongs to another version
 		{"a.gz", "gzip", "", "archive"},
 	}
 	for _, test := range tests {
@@ -50,7 +50,7 @@ func TestVariants(t *testing.T) {
 		a.wantField(t, "Content-Encoding", test.coding)
 		a.wantField(t, "Vary", "Accept-Encoding")
 		if test.file != "a.gz" {
-			a.wantField(t, "Content-Type", "text/plain; charset=utf-8") // that of what is coded
+			a.wantField(t, "Content-Type", "text/plain; charset=utf-8") // the type of the original file
 		}
 		tag := a.header.Get("Etag")
 		if test.coding != "" && !strings.HasSuffix(tag, "-"+test.coding+`"`) {
@@ -59,13 +59,13 @@ func TestVariants(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("%s with %q", test.file, test.accept)
 		}
-		// Its own tag is good for it.
+		// The variant's own tag matches it.
 		ask(t, h, "GET /"+test.file, "", "Accept-Encoding: "+test.accept, "If-None-Match: "+tag).want(t, 304, "")
 	}
 }
 
-// A client that may add files does not change what other names yield, unless the
-// program asks for variants.
+// A client that may add files does not change the content of other names, unless the program
+// enables variants.
 func TestNoVariantsUnlessAsked(t *testing.T) {
 	h := &web.Handler{Store: mem(t, map[string]string{"f.txt": digits20}), Access: web.AccessCreate}
 	ask(t, h, "PUT /f.txt.gz", "MINE").want(t, 201, "*")
@@ -75,7 +75,7 @@ func TestNoVariantsUnlessAsked(t *testing.T) {
 	a.wantField(t, "Vary", "")
 }
 
-// A file beside a name, but in another directory, is no variant of it.
+// A file with the name of a variant, but in another directory, is not used.
 func TestNoVariantsOfOthers(t *testing.T) {
 	first, second := mem(t, map[string]string{"f": digits20}), mem(t, map[string]string{"f": "other", "f.gz": "OTHER"})
 	for name, st := range map[string]store.Store{
@@ -91,7 +91,7 @@ func TestNoVariantsOfOthers(t *testing.T) {
 	}
 }
 
-// Ranges are of the file, unless they name the variant.
+// Ranges refer to the file, unless they name the variant.
 func TestVariantRanges(t *testing.T) {
 	h := &web.Handler{Precompressed: true, Store: mem(t, map[string]string{"f": digits20, "f.gz": "COMPRESSED"})}
 	const accept = "Accept-Encoding: gzip"

@@ -22,14 +22,14 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m, "haul/web.") }
 
-// patience is for what only a failing test waits for.
+// patience is the timeout for events that only a failing test waits for.
 const patience = 20 * time.Second
 
-// old is a time that has settled long since, with more than whole seconds.
+// old is a time long ago, with a fraction of a second.
 var old = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
-// dir returns the store in a new directory that has some files, and the directory.
-// All are old, but for their time of change, which no program can set.
+// dir returns a store in a new directory with some files, and the directory. All files are old,
+// except for their time of change, which no program can set.
 func dir(t testing.TB, files map[string]string) (*localdir.Dir, string) {
 	t.Helper()
 	path := t.TempDir()
@@ -57,8 +57,8 @@ func writeFile(t testing.TB, path, content string) {
 	}
 }
 
-// mem returns a store in memory that has some files, all of them old: so they
-// have strong validators.
+// mem returns a store in memory with some files, all of them old, so that they have strong
+// validators.
 func mem(t testing.TB, files map[string]string) store.Tree {
 	t.Helper()
 	st := store.Mem(0)
@@ -81,7 +81,7 @@ func touch(t testing.TB, st store.Tree, name string, at time.Time) {
 	}
 }
 
-// content returns what a store has under a name, or "no such file".
+// content returns the content of a file in a store, or "no such file".
 func content(t testing.TB, st store.Store, name string) string {
 	t.Helper()
 	f, err := st.Open(t.Context(), name)
@@ -100,15 +100,15 @@ func content(t testing.TB, st store.Store, name string) string {
 	return string(b)
 }
 
-// An answer is what a handler said.
+// An answer is the answer of a handler.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// ask has a handler answer a request, given as "METHOD target", without a
-// network. fields are "Key: value".
+// ask lets a handler answer a request, given as "METHOD target", without a network. fields are
+// "Key: value".
 func ask(t testing.TB, h http.Handler, request, body string, fields ...string) answer {
 	t.Helper()
 	method, target, _ := strings.Cut(request, " ")
@@ -133,7 +133,7 @@ func ask(t testing.TB, h http.Handler, request, body string, fields ...string) a
 	return answer{w.Code, w.Header(), w.Body.String()}
 }
 
-// want checks the status and the body, but not a body that is "*".
+// want checks the status, and the body unless that is "*".
 func (a answer) want(t testing.TB, status int, body string) {
 	t.Helper()
 	if a.status != status || body != "*" && a.body != body {
@@ -155,7 +155,7 @@ func clip(s string) string {
 	return s
 }
 
-// serve serves by real connections, and returns where.
+// serve starts a server with real connections.
 func serve(t testing.TB, h http.Handler) *httptest.Server {
 	t.Helper()
 	repeat.OnFailure(t)
@@ -164,7 +164,7 @@ func serve(t testing.TB, h http.Handler) *httptest.Server {
 	return s
 }
 
-// pattern returns n bytes of which no piece looks like another.
+// pattern returns n bytes in which no two parts look alike.
 func pattern(n int) []byte {
 	var b bytes.Buffer
 	for i := 0; b.Len() < n; i++ {
@@ -174,14 +174,14 @@ func pattern(n int) []byte {
 	return b.Bytes()[:n]
 }
 
-// ended returns a channel of the handler's exchanges that have ended.
+// ended returns a channel that gets the handler's exchanges when they end.
 func ended(h *web.Handler) chan *web.Exchange {
 	c := make(chan *web.Exchange, 100)
 	h.Ended = func(x *web.Exchange) { c <- x }
 	return c
 }
 
-// account returns a hook that gives everybody the same.
+// account returns a hook that gives everybody the same account.
 func account(a web.Account) func(context.Context, web.Visitor) (*web.Account, error) {
 	return func(context.Context, web.Visitor) (*web.Account, error) { return &a, nil }
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// policyFor returns the policy that allows the style and the scripts in a page, and no
-// others.
+// policyFor returns the policy that allows the style and the scripts of a page only.
 func policyFor(t *testing.T, body string) string {
 	t.Helper()
 	hashes := func(tag string) (list string) {
@@ -35,8 +34,8 @@ func policyFor(t *testing.T, body string) string {
 	return policy
 }
 
-// The links of a page lead to the directories above, wherever the handler is mounted, and
-// a path of any depth has a few.
+// The links of a page lead to the directories above, wherever the handler is mounted. There are
+// only a few, however deep the path is.
 func TestListingCrumbs(t *testing.T) {
 	deep := strings.TrimSuffix(strings.Repeat("d/", 40), "/")
 	h := &web.Handler{Store: mem(t, map[string]string{"a/<b>&/\"c\"/x": "x", deep + "/x": "x"}), Listing: true}
@@ -62,7 +61,7 @@ func TestListingCrumbs(t *testing.T) {
 	}
 }
 
-// A search finds a part of a name in any case, and is kept when the list is sorted anew.
+// A search finds a part of a name, ignoring case, and is kept when the list is sorted again.
 func TestListingSearch(t *testing.T) {
 	hostile := `"><script>alert(1)</script>&`
 	h := &web.Handler{Store: mem(t, map[string]string{"Kernel-6": "x", "kernel-5": "xx", "initrd": "x", "ÜBER": "x", "index.html": "x", hostile[:3]: "x"}), Listing: true, Index: "index.html"}
@@ -99,7 +98,7 @@ func TestListingSearch(t *testing.T) {
 	ask(t, h, "GET /?json&q=initrd", "").want(t, 200, "[\n{\"name\":\"initrd\",\"type\":\"file\",\"size\":1,\"mtime\":\"2026-01-02T03:04:05Z\"}\n]\n")
 }
 
-// The page takes uploads where the client may upload.
+// The page offers uploads if the client may upload.
 func TestListingUploads(t *testing.T) {
 	st := mem(t, map[string]string{"d/x": "x"})
 	for access, want := range map[web.Access]string{
@@ -113,8 +112,8 @@ func TestListingUploads(t *testing.T) {
 	}
 }
 
-// Pages of other sites cannot change files, though the browser that shows them may have a
-// password for this server; programs and pages of this one can.
+// Pages of other sites cannot change files, even if the browser that shows them has a password for
+// this server; programs and pages of this server can.
 func TestCrossOrigin(t *testing.T) {
 	st := mem(t, nil)
 	h := &web.Handler{Store: st, Listing: true, Access: web.AccessFull}
@@ -140,7 +139,7 @@ func TestCrossOrigin(t *testing.T) {
 			t.Errorf("%q: DELETE is answered %d", c.fields, removed.status)
 		}
 		ask(t, h, "GET http://example.com/", "", fields...).want(t, 200, "*")
-		// Browsers ask first, and get no leave.
+		// Browsers send a preflight request first, which is refused.
 		preflight := ask(t, h, "OPTIONS http://example.com/f", "", append(fields, "Access-Control-Request-Method: PUT")...)
 		preflight.want(t, 204, "")
 		for key := range preflight.header {

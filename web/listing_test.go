@@ -44,7 +44,7 @@ func TestListing(t *testing.T) {
 	if !strings.Contains(a.body, "<bdi>bidi\u202e</bdi>") {
 		t.Error("a name that turns the direction of text is not set apart")
 	}
-	// Each link leads to what it says, and they are in order.
+	// Each link leads to the entry that it names, and they are in order.
 	base, _ := url.Parse("http://host/")
 	var names []string
 	for _, m := range regexp.MustCompile(`<td><a href="([^"]*)">`).FindAllStringSubmatch(a.body, -1) {
@@ -80,7 +80,7 @@ func TestListing(t *testing.T) {
 	ask(t, h, "HEAD /kernel/", "").want(t, 404, "")
 }
 
-// A listing is sorted as its query says, and its headings lead to the others.
+// A listing is sorted according to its query, and its headings lead to the other orders.
 func TestListingSorted(t *testing.T) {
 	st := mem(t, map[string]string{"b": "1", "a": "333", "d": "22", "c": "333", "sub/x": "x", "dir/x": "x"})
 	at := old
@@ -202,7 +202,7 @@ func TestListingOfOddFiles(t *testing.T) {
 	}
 }
 
-// listedNames returns what a directory's listing has, and all that is below it.
+// listedNames returns the names in a directory's listing, and those of all directories below it.
 func listedNames(t *testing.T, h http.Handler, dir string, most int) (names []string) {
 	t.Helper()
 	var got []listed
@@ -218,8 +218,8 @@ func listedNames(t *testing.T, h http.Handler, dir string, most int) (names []st
 	return names
 }
 
-// A client that follows all links of listings finishes: a link to a directory that
-// it is in is not listed.
+// A client that follows all links of listings finishes: a link to a directory above itself is not
+// listed.
 func TestListingOfLoops(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs links")
@@ -246,8 +246,7 @@ func TestListingOfLoops(t *testing.T) {
 	}
 }
 
-// Below many directories, which are not all looked at, no link to a directory is
-// listed.
+// Below many directories, which are not all examined, no links to directories are listed.
 func TestListingOfDeepLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs links")
@@ -309,7 +308,7 @@ func (c crowdInfo) ModTime() time.Time { return old }
 func (c crowdInfo) IsDir() bool        { return false }
 func (c crowdInfo) Sys() any           { return nil }
 
-// A directory of 100,000 files is listed in order, and sent as it is written.
+// A directory of 100,000 files is listed in order, and sent while it is written.
 func TestLargeListing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -354,7 +353,7 @@ func TestLargeListing(t *testing.T) {
 	}
 }
 
-// A list has a bound, and all lists that are held at a time have one too.
+// One list has a bound, and so do all lists in memory at a time.
 func TestListingBounds(t *testing.T) {
 	h := &web.Handler{Store: crowd{n: web.MaxListing + 1}, Listing: true}
 	a := ask(t, h, "GET /", "")
@@ -385,7 +384,7 @@ func TestListingBounds(t *testing.T) {
 	}
 }
 
-// stuck is a ResponseWriter whose peer takes nothing until it is released.
+// stuck is a ResponseWriter whose peer receives nothing until it is released.
 type stuck struct {
 	discard
 	reached, release chan struct{}
@@ -400,8 +399,8 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Names that are not UTF-8 are listed, in JSON by their bytes too, and served by percent
-// signs.
+// Names that are not UTF-8 are listed, in JSON also by their bytes, and served by their
+// percent-encoded names.
 func TestListingNamesOfBytes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("names are text there")

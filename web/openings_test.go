@@ -14,13 +14,13 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// doorStore counts what is opened and created, and holds it up.
+// doorStore counts the calls of Open and Create, and blocks them.
 type doorStore struct {
 	store.Store
 	asked atomic.Int64
-	shut  atomic.Bool // requests are refused, and not held up
+	shut  atomic.Bool // requests are refused, not blocked
 	came  chan struct{}
-	open  chan struct{} // closed: nothing is held up any more
+	open  chan struct{} // closed: nothing blocks any more
 }
 
 func (d *doorStore) pass() error {
@@ -47,8 +47,8 @@ func (d *doorStore) Create(ctx context.Context, name string, c store.Create) (st
 	return d.Store.Create(ctx, name, c)
 }
 
-// No more requests have files open than may, and of one source all but an eighth. The
-// others get 503 before anything is opened.
+// No more requests than the limit have files open, and of one source no more than seven eighths of
+// it. The others get 503 before anything is opened.
 func TestMaxOpen(t *testing.T) {
 	d := &doorStore{Store: mem(t, map[string]string{"f": "text"}), came: make(chan struct{}, 100), open: make(chan struct{})}
 	h := &web.Handler{Store: d, Access: web.AccessOverwrite, MaxOpen: 8}

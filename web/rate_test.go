@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A client that asks for small files only, or leaves before it has waited, has no
-// more than its rate either.
+// A client cannot exceed its rate by requesting only small files, or by leaving before it has
+// waited.
 func TestRateOfManySmall(t *testing.T) {
 	const n, size, rate = 20, 10_000, 20_000
 	st := mem(t, map[string]string{"f": string(pattern(size))})
@@ -52,8 +52,8 @@ func (l *leaver) Write(p []byte) (int, error) {
 	return l.discard.Write(p)
 }
 
-// Each source has a rate of its own: an address, or an IPv6 network of 64 bits. Neither
-// a peer without an address nor an account with a rate of its own has that of a source.
+// Each source has its own rate: an address, or an IPv6 network of 64 bits. A peer without an
+// address, and an account with its own rate, are not subject to it.
 func TestRatePerSource(t *testing.T) {
 	const n, size, rate = 10, 10_000, 20_000
 	const limited, free = (n - 2) * size * time.Second / rate, time.Second
@@ -62,7 +62,7 @@ func TestRatePerSource(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		h     *web.Handler
-		peers []string // at the same time
+		peers []string // sending at the same time
 		least time.Duration
 		most  time.Duration
 	}{

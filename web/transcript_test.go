@@ -34,7 +34,7 @@ func TestTranscripts(t *testing.T) {
 type transcript struct {
 	t       *testing.T
 	store   store.Store
-	path    string // of the store's directory, "" if it is in memory
+	path    string // path of the store's directory; "" if it is in memory
 	handler *web.Handler
 	tags    []string
 }
@@ -92,7 +92,7 @@ func (tr *transcript) ask(text string, say func(string, ...any)) error {
 		value := a.header.Get(key)
 		if key == "Etag" && value != "" {
 			if words[0] != "GET" {
-				continue // of a file so young the tag is weak, for a while
+				continue // the tag of such a new file is weak for a while
 			}
 			value = tr.tag(value)
 		}
@@ -117,7 +117,7 @@ func (tr *transcript) tag(value string) string {
 	return fmt.Sprintf(`"tag-%d"`, len(tr.tags))
 }
 
-// look prints what the store's directory holds.
+// look prints the contents of the store's directory.
 func (tr *transcript) look(say func(string, ...any)) {
 	entries, err := os.ReadDir(tr.path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// The directories above a file come with it, for who may bring files.
+// The directories above a file are created with it, for clients that may upload.
 func TestPutMakesDirectories(t *testing.T) {
 	st, path := dir(t, nil)
 	for access, want := range map[web.Access]int{
@@ -79,17 +79,17 @@ func TestPutMakesNothing(t *testing.T) {
 			t.Fatalf("%s with %s", c.target, c.field)
 		}
 	}
-	// To ask makes none for a moment either.
+	// Asking how much is there does not create one either, not even briefly.
 	h2 := &web.Handler{Store: noParents{st, t}, Access: web.AccessOverwrite}
 	ask(t, h2, "PUT /new/f", "", "Content-Range: bytes */6").want(t, 202, "*")
-	// A client that goes away in the middle.
+	// A client leaves in the middle of an upload.
 	conn, _ := talk(t, h, "PUT /new/a/f HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\nonly so much")
 	conn.Close()
 	if x := <-told; x.Err == nil {
 		t.Errorf("ended with %d", x.Status)
 	}
 	wantNames(t, path, "dangling", "file", "out")
-	// A condition that holds at first, and not at the end.
+	// A condition holds at the beginning, and no longer at the end.
 	h.Started = func(*web.Exchange) { writeFile(t, filepath.Join(path, "new/f"), "between") }
 	ask(t, h, "PUT /new/f", "x", "If-None-Match: *").want(t, 412, "*")
 	wantNames(t, filepath.Join(path, "new"), "f")
@@ -98,7 +98,7 @@ func TestPutMakesNothing(t *testing.T) {
 	}
 }
 
-// noParents is a store that is not to make directories.
+// noParents is a store that fails the test if it is asked to make directories.
 type noParents struct {
 	store.Store
 	t *testing.T

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// wantNames checks what a directory holds, hidden files included.
+// wantNames checks the names in a directory, including temporary files.
 func wantNames(t testing.TB, path string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(path)
@@ -28,7 +28,7 @@ func wantNames(t testing.TB, path string, want ...string) {
 	}
 }
 
-// As long as one part is under way, another is refused as locked.
+// While one part is under way, another one is refused as locked.
 func TestPutPartsBusy(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the store keeps uploads where there are locks")
@@ -44,7 +44,7 @@ func TestPutPartsBusy(t *testing.T) {
 	ask(t, h, "PUT /f", "0123456789", "Content-Range: bytes 0-9/20").want(t, 202, "*")
 }
 
-// RFC 9110 §14.4, and what an upload wants besides.
+// RFC 9110 §14.4, and the additional rules for uploads.
 func TestPutBadParts(t *testing.T) {
 	h := &web.Handler{Store: mem(t, nil), Access: web.AccessOverwrite, MaxUpload: 1 << 20}
 	for _, field := range []string{
@@ -60,7 +60,7 @@ func TestPutBadParts(t *testing.T) {
 	ask(t, h, "PUT /f", "abcd", "Content-Range: bytes 0-3/4", "Content-Range: bytes 0-3/4").want(t, 400, "*")
 	ask(t, h, "PUT /f", "abcd", "Content-Range: bytes 0-3/4", "Upload-Source: "+strings.Repeat("x", 1000)).want(t, 400, "*")
 	ask(t, h, "PUT /f", "abcd", "Content-Range: bytes 0-3/2000000").want(t, 413, "*")
-	// Of a content without a length, all of it has to come.
+	// Content without a length must arrive completely.
 	s := serve(t, h)
 	for body, status := range map[string]int{"abc": 400, "abcde": 400, "abcd": 201} {
 		r, err := http.NewRequestWithContext(t.Context(), "PUT", s.URL+"/f", chunked{strings.NewReader(body)})
@@ -79,7 +79,7 @@ func TestPutBadParts(t *testing.T) {
 	}
 }
 
-// iotestErr fails as a connection does.
+// iotestErr fails like a connection.
 type iotestErr struct{}
 
 func (iotestErr) Read([]byte) (int, error) { return 0, io.ErrClosedPipe }

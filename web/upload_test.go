@@ -67,13 +67,13 @@ func TestPutConditions(t *testing.T) {
 		{412, "/none", "If-Match: *"},
 		{412, "/none", "If-Match: " + tag},
 		{201, "/none", "If-None-Match: *"},
-		{201, "/none2", "If-Unmodified-Since: " + before}, // of nothing there is no date
+		{201, "/none2", "If-Unmodified-Since: " + before}, // a missing file has no date
 		{204, "/f", "If-Match: " + tag},
-		{412, "/f", "If-Match: " + tag}, // it is another now
+		{412, "/f", "If-Match: " + tag}, // the tag has changed
 		{204, "/f", "If-Match: *"},
 		{204, "/f", "If-None-Match: " + other},
 	}
-	// If-Modified-Since is for GET and HEAD alone (RFC 9110 §13.1.3).
+	// If-Modified-Since is for GET and HEAD only (RFC 9110 §13.1.3).
 	ask(t, h, "PUT /g", "new", "If-Match: *", "If-Modified-Since: "+after).want(t, 204, "*")
 	for _, test := range tests {
 		ask(t, h, "PUT "+test.target, "new", test.field).want(t, test.status, "*")
@@ -81,14 +81,14 @@ func TestPutConditions(t *testing.T) {
 			t.Fatalf("%s with %s", test.target, test.field)
 		}
 	}
-	// Clients that may only upload learn whether there is something, and no more.
+	// Clients that may only upload learn whether the file exists, and nothing else.
 	h.Access = web.AccessUploadOnly
 	ask(t, h, "PUT /f", "x", "If-None-Match: *").want(t, 412, "*")
 	ask(t, h, "PUT /f", "x", "If-Match: "+tag).want(t, 412, "*")
 }
 
-// A name that is taken while the upload runs is not replaced if that was ruled
-// out, by policy or by the request.
+// A file that is created while the upload runs is not replaced if the access or the request forbids
+// it.
 func TestPutRace(t *testing.T) {
 	for _, access := range []web.Access{web.AccessCreate, web.AccessOverwrite} {
 		st := mem(t, nil)
@@ -103,7 +103,7 @@ func TestPutRace(t *testing.T) {
 			t.Errorf("the file is %q", got)
 		}
 	}
-	// If-Match is held against what there is once more at the end.
+	// If-Match is checked once more at the end.
 	st := mem(t, map[string]string{"f": "first"})
 	h := &web.Handler{Store: st, Access: web.AccessOverwrite}
 	tag := ask(t, h, "HEAD /f", "").header.Get("Etag")
@@ -114,7 +114,7 @@ func TestPutRace(t *testing.T) {
 	}
 }
 
-// A fullStore has room for so many bytes.
+// A fullStore has room for a number of bytes.
 type fullStore struct {
 	store.Tree
 	room int64
@@ -140,16 +140,15 @@ func (f fullUpload) WriteAt(p []byte, off int64) (int, error) {
 	return f.Upload.WriteAt(p, off)
 }
 
-// chunked hides from net/http how long a content is.
+// chunked hides the length of a content from net/http.
 type chunked struct{ io.Reader }
 
-// A full disk is answered by 507: before anything is sent if the size is known, or
-// else as soon as it shows. The old file stays.
+// A full disk is answered by 507: before anything is sent if the size is known, or else as soon as
+// the disk is full. The old file stays.
 func TestPutDiskFull(t *testing.T) {
 	st := fullStore{mem(t, map[string]string{"f": "old"}), 1 << 20}
 	s := serve(t, &web.Handler{Store: st, Access: web.AccessOverwrite})
-	// Nothing is sent before it is asked for, so that no answer is lost with the
-	// connection.
+	// Nothing is sent before 100 Continue, so that no answer is lost with the connection.
 	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
 	for name, size := range map[string]int{"known": 2 << 20, "unknown": 1<<20 + 1000, "fits": 1 << 20} {
 		body := io.Reader(strings.NewReader(strings.Repeat("x", size)))
@@ -212,7 +211,7 @@ func TestPutBounds(t *testing.T) {
 	}
 }
 
-// talk opens a connection, and sends the head of a request.
+// talk opens a connection, and sends the header of a request.
 func talk(t *testing.T, h http.Handler, head string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c, err := net.Dial("tcp", serve(t, h).Listener.Addr().String())
@@ -227,8 +226,7 @@ func talk(t *testing.T, h http.Handler, head string) (net.Conn, *bufio.Reader) {
 	return c, bufio.NewReader(c)
 }
 
-// The content is asked for once it will be taken, and not before: RFC 9110
-// §10.1.1.
+// 100 Continue is sent when the content is about to be read, and not before: RFC 9110 §10.1.1.
 func TestExpectContinue(t *testing.T) {
 	st := mem(t, map[string]string{"taken": "x"})
 	h := &web.Handler{Store: st, Access: web.AccessCreate, MaxUpload: 100}
@@ -254,7 +252,7 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// An upload that is cut off leaves nothing, and what it was to replace stays.
+// An upload that is cut off leaves nothing, and the file that it would replace stays.
 func TestPutCutOff(t *testing.T) {
 	st, path := dir(t, map[string]string{"f": "old"})
 	h := &web.Handler{Store: st, Access: web.AccessOverwrite}
@@ -268,7 +266,7 @@ func TestPutCutOff(t *testing.T) {
 		t.Errorf("the file is %q", got)
 	}
 	wantNames(t, path, "f")
-	// Nor does one that stops sending hold anything for ever.
+	// A client that stops sending does not keep the upload open for ever, either.
 	h.Stall = 30 * time.Millisecond
 	_, r := talk(t, h, "PUT /f HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nonly so much")
 	line, err := r.ReadString('\n')
