@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// accept begins a transfer, unless it has begun already.
+// accept begins a transfer, unless it has already begun.
 func (sh *shard) accept(now time.Time, q Request) {
 	guard := &sh.server.guard
 	from := q.Peer.Addr()
@@ -33,7 +33,7 @@ func (sh *shard) accept(now time.Time, q Request) {
 		}
 	}
 	if sh.ending == retiring {
-		// The process that has the port from now on answers a repeat of it.
+		// The process that has the port from now on answers a repeat of the request.
 		sh.count.turnAway(reasonOf(errStopping))
 		return
 	}
@@ -50,7 +50,7 @@ func (sh *shard) accept(now time.Time, q Request) {
 	s.submit(fileio.OpenJob)
 }
 
-// admit counts a new transfer, or returns why there must not be one.
+// admit counts a new transfer, or returns the reason for refusing it.
 func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 	if sh.ending != serving {
 		return false, errStopping
@@ -62,8 +62,8 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 		}
 		s.end(now, errCrowded)
 	} else if sh.server.files.Full() {
-		// The file asked for may be open already. If it is not, one that a forged
-		// request holds makes room.
+		// The requested file may already be open. If it is not, end a transfer whose request may be
+		// forged, which frees its file.
 		if s := sh.unproven.oldest(now); s != nil {
 			s.end(now, errCrowded)
 		}
@@ -74,8 +74,8 @@ func (sh *shard) admit(now time.Time, from netip.Addr) (quiet bool, err error) {
 	return quiet, err
 }
 
-// refuse turns a request away. It answers with an ERROR and logs it, up to
-// maxRefused times a second for each address.
+// refuse refuses a request. It answers with an ERROR and logs it, up to maxRefused times a second
+// for each address.
 func (sh *shard) refuse(now time.Time, q Request, err error) {
 	sh.count.turnAway(reasonOf(err))
 	if !sh.server.guard.mayRefuse(now, q.Peer.Addr()) {
@@ -91,7 +91,7 @@ func isRequest(b []byte) bool {
 	return op == transfer.ReadRequest || op == transfer.WriteRequest
 }
 
-// receiveRequest takes a request that came to the shard's own port.
+// receiveRequest handles a request that came to the shard's own port.
 func (sh *shard) receiveRequest(now time.Time, m *udp.Message, b []byte) {
 	q, fault, ok := sh.server.config.parseRequest(m, b, sh.conn.LocalAddr())
 	switch {

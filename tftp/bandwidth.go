@@ -9,20 +9,21 @@ import (
 	"github.com/haul-project/haul/internal/rate"
 )
 
-// Transfers keep to the rates of a Config by waiting: a read before its next blocks, and an
-// upload before its next ACK. No packet is dropped, and no loop waits. Each transfer waits
-// for its own bytes behind those that others have moved before, so all get their turn.
+// Transfers keep to the rates of a Config by waiting: a read before its next blocks, and an upload
+// before its next ACK. No packet is dropped, and no loop waits. Each transfer waits for its own
+// bytes after those that others have moved before, so all get their turn.
 
 const (
-	// maxHold is how long a packet may wait for a rate. RFC 2349 allows timeouts of a
-	// second and more, so a peer does not give up. Beyond that the rate is exceeded.
+	// maxHold is how long a packet may wait for a rate. RFC 2349 allows timeouts of a second and
+	// more, so peers do not give up meanwhile. If more would be needed, the rate is exceeded.
 	maxHold = 500 * time.Millisecond
 
-	// turnTime is how long a read may use a rate at once, before the turn of others.
+	// turnTime is how long a read may use a rate at once before others get their turn.
 	turnTime = 5 * time.Millisecond
 )
 
-// A bandwidth counts what transfers have moved of late. The zero bandwidth limits nothing.
+// A bandwidth counts the bytes that transfers have moved recently. The zero bandwidth limits
+// nothing.
 type bandwidth struct {
 	all       rate.Pair
 	perClient int64
@@ -36,18 +37,18 @@ func (b *bandwidth) set(c *Config) {
 
 // A throttle holds one transfer to the rates.
 type throttle struct {
-	limited   bool          // a rate holds for the transfer
+	limited   bool          // a rate applies to the transfer
 	all       *rate.Bucket  // of all transfers
-	own       *rate.Bucket  // of those of its address; nil without a rate for it
+	own       *rate.Bucket  // of all transfers of its address; nil without a rate for it
 	users     *rate.Pair    // of own
-	transfers *atomic.Int64 // that share all
+	transfers *atomic.Int64 // number of transfers that share all
 }
 
 // sentBucket and receivedBucket return the direction in which a transfer moves its data.
 func sentBucket(p *rate.Pair) *rate.Bucket     { return &p.Sent }
 func receivedBucket(p *rate.Pair) *rate.Bucket { return &p.Received }
 
-// enter returns the throttle of a transfer. count is the number of all that are under way.
+// enter returns the throttle of a transfer. count is the number of all transfers under way.
 func (b *bandwidth) enter(from netip.Addr, way func(*rate.Pair) *rate.Bucket, count *atomic.Int64) throttle {
 	t := throttle{all: way(&b.all), transfers: count}
 	if b.perClient > 0 {
@@ -75,8 +76,8 @@ func (t *throttle) charge(now time.Time, n int) time.Duration {
 	return wait
 }
 
-// share returns how many bytes the transfer may move in maxHold if the given number of
-// transfers share its rates, or as many as do now if these are more.
+// share returns how many bytes the transfer may move in maxHold if the given number of transfers
+// share its rates, or the current number if that is higher.
 func (t *throttle) share(transfers int64) int64 {
 	n := shareOf(t.all, max(transfers, t.transfers.Load()))
 	if t.own != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A ClientRule changes what some clients get.
+// A ClientRule changes the options of some clients.
 type ClientRule struct {
 	Networks []netip.Prefix // of the clients; empty means all
 
@@ -20,7 +20,7 @@ type ClientRule struct {
 	Rollover transfer.Rollover
 }
 
-// refused returns the options that a client does not get.
+// refused returns the options that the server ignores for a client.
 func (c *Config) refused(client netip.Addr) (set transfer.OptionSet) {
 	for _, r := range c.Rules {
 		if isFor(r.Networks, client) {

@@ -17,14 +17,14 @@ import (
 // Uploads are the files of a [Config]'s Store that clients may write.
 type Uploads uint8
 
-// The kinds of uploads a server takes.
+// The kinds of uploads that a server accepts.
 const (
 	NoUploads        Uploads = iota // none
 	CreateUploads                   // new files; no existing file is touched
 	OverwriteUploads                // new files, and new content for existing ones
 )
 
-// A zero field of a Config stands for these.
+// These are the values of zero fields of a Config.
 const (
 	defaultMaxTransfers = 16384
 	defaultMaxUpload    = 16 << 30  // bytes
@@ -32,8 +32,8 @@ const (
 	defaultRate         = 1000      // requests per second from one address
 	defaultGrace        = 10 * time.Second
 
-	// defaultWindow is enough for 3 ms at 100 MB/s in blocks of 1432 bytes. It is also
-	// what one forged request and one forged ACK 0 can send to a victim.
+	// defaultWindow is enough for 3 ms at 100 MB/s in blocks of 1432 bytes. It also bounds the data
+	// that one forged request and one forged ACK 0 can send to a victim.
 	defaultWindow = 256
 )
 
@@ -54,8 +54,8 @@ func Defaults() Config {
 // A Config has the settings of a server of files over TFTP. It needs a Store, or Read or
 // Write; the zero value of every other field has a meaning. [Config.Listen] copies it.
 type Config struct {
-	// Store holds the files to serve where Read and Write are nil. Names are cleaned
-	// by [store.CleanName].
+	// Store holds the files to serve if Read and Write are nil. Names are cleaned by
+	// [store.CleanName].
 	Store  store.Store
 	Upload Uploads // which files of the Store clients may write
 
@@ -70,12 +70,12 @@ type Config struct {
 	// Write should pass [Request.Create] to its store, so that an upload that
 	// does not fit is refused at once.
 	//
-	// The log has the name that [store.LocationOf] returns for an Upload, if it is not the
+	// The log shows the name that [store.LocationOf] returns for an Upload, if it differs from the
 	// client's.
 	Read  func(ctx context.Context, r *Request) (store.File, error)
 	Write func(ctx context.Context, r *Request) (store.Upload, error)
 
-	// Hooks follow what happens.
+	// Hooks are called as transfers begin and end.
 	Hooks Hooks
 
 	// Limits bounds what the server agrees on with clients. A zero Window means 256 blocks;
@@ -90,7 +90,7 @@ type Config struct {
 	// MTU is the size of an IP packet in bytes. A negative one sets no bound.
 	MTU int
 
-	SinglePort bool   // answer from the port that was asked, for NAT and containers
+	SinglePort bool   // answer from the port of the request, for NAT and containers
 	FirstPort  uint16 // the range of ports for transfers;
 	LastPort   uint16 // 0 lets the kernel choose
 
@@ -101,45 +101,45 @@ type Config struct {
 	Rate         int            // requests per second from one address; 0 means 1000, but no limit for loopback; negative means no limit
 	Bandwidth    int64          // bytes of data per second in each direction, for all transfers; 0 means no limit
 	Memory       int64          // most bytes in the buffers of transfers; 0 means 128 MiB
-	Allow        []netip.Prefix // clients that may ask; empty means all
-	Deny         []netip.Prefix // clients that may not, of those
+	Allow        []netip.Prefix // clients that may send requests; empty means all
+	Deny         []netip.Prefix // exceptions from Allow
 
-	// BandwidthPerClient is the Bandwidth of the transfers of one address. Both limits delay
-	// packets by up to half a second, and drop none. A rate that is too low for
-	// its transfers is exceeded.
+	// BandwidthPerClient is the Bandwidth for the transfers of one address. Both limits delay
+	// packets by up to half a second, and drop none. A rate that is too low for its transfers is
+	// exceeded.
 	BandwidthPerClient int64
 
-	// Loops is the largest number of event loops for each address. 0
-	// means one for every two CPUs. A loop is used when those before it are busy.
+	// Loops is the largest number of event loops for each address. 0 means one for every two CPUs.
+	// A loop is used only when those before it are busy.
 	Loops int
 
-	// Grace is how long transfers may run on after the end. Calls to a store that hangs may
-	// take 20 s more. 0 means 10 s.
+	// Grace is how long transfers may continue after the server's end. Calls to a store that hangs
+	// may take 20 s more. 0 means 10 s.
 	Grace time.Duration
 
 	Log   *slog.Logger // gets one line for each transfer; nil logs nothing
-	Plain bool         // use no kernel offloads, as on a system without them
+	Plain bool         // use no kernel offloads, as if the system had none
 }
 
-// Hooks are functions that a server calls; each may be nil. An event loop calls them: work
-// that takes longer than a microsecond belongs in another goroutine.
+// Hooks are functions that a server calls; each may be nil. An event loop calls them, so work that
+// takes longer than a microsecond belongs in another goroutine.
 type Hooks struct {
-	// Started is called when packets begin to flow. Ended is called when a transfer
-	// is over, with its outcome and figures; also, without Started, for a request
-	// that was refused. Both get the same *Transfer.
+	// Started is called when a transfer's packets begin to flow. Ended is called when a transfer is
+	// over, with its outcome and figures; it is also called, without Started, for a refused
+	// request. Both get the same *Transfer.
 	Started func(*Transfer)
 	Ended   func(*Transfer)
 
-	// TurnedAway is called when a limit turned n requests away before they
-	// became transfers. To spare the log, Ended sees only some of them.
+	// TurnedAway is called when a limit turned n requests away before they became transfers. To
+	// keep the log short, Ended is called for only some of them.
 	TurnedAway func(why Reason, n int64)
 
-	// Trace sees each datagram that comes and goes. Any loop may call
-	// it. It must not keep the data.
+	// Trace is called with each datagram that is received or sent. Any loop may call it. It must
+	// not keep the data.
 	Trace func(at time.Time, sent bool, peer, local netip.AddrPort, data []byte)
 }
 
-// check reports settings that make no sense.
+// check returns an error for invalid settings.
 func (c *Config) check() error {
 	switch {
 	case c.Store == nil && c.Read == nil && c.Write == nil:
@@ -158,7 +158,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// setDefaults replaces each zero that stands for a default by its number.
+// setDefaults replaces each zero that means a default with the default.
 func (c *Config) setDefaults() {
 	d := Defaults()
 	if c.Limits.Window == 0 {

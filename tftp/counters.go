@@ -11,13 +11,13 @@ type Reason uint8
 
 // The reasons.
 const (
-	Malformed Reason = iota // no request, or not one of RFC 1350
-	Overload                // more requests than the loops can take
+	Malformed Reason = iota // not a request, or not one of RFC 1350
+	Overload                // more requests than the loops can handle
 	Denied                  // by Config.Allow and Deny
 	Rate                    // by Config.Rate
 	PerClient               // by Config.MaxPerClient
 	Busy                    // by Config.MaxTransfers
-	Stopping                // as the server ends
+	Stopping                // the server is ending
 	reasons
 )
 
@@ -26,35 +26,34 @@ func (r Reason) String() string {
 	return [...]string{"malformed", "overload", "denied", "rate", "address", "busy", "stopping"}[r]
 }
 
-// Counters are totals since a server began. All but Live, Dallying and Held
-// only grow.
+// Counters are totals since a server began. All fields except Live, Dallying and Held only grow.
 type Counters struct {
 	PacketsIn, PacketsOut int64 // datagrams
 	BytesIn, BytesOut     int64 // their payload: TFTP packets
 
 	Strays    int64 // datagrams that belonged to no transfer
-	Unsent    int64 // datagrams that the kernel would not take
+	Unsent    int64 // datagrams that the kernel refused
 	LinesLost int64 // log lines for which there was no room
-	Crashes   int64 // transfers that a panic of ours, or of a Store, ended
+	Crashes   int64 // transfers ended by a panic of the server or of a Store
 
 	TurnedAway [reasons]int64 // requests, by Reason
 
 	Live     int64 // transfers under way
-	Dallying int64 // transfers that are over, and still answer repeats
+	Dallying int64 // transfers that are over but still answer repeats
 	Held     int64 // bytes in buffers, of Config.Memory
 }
 
-// totals are the counters of one loop. Loops share none: if several wrote to
-// the same memory, each turn would wait for the other processors.
+// totals are the counters of one loop. Loops share none: if several wrote to the same memory, each
+// turn would wait for the other processors.
 type totals struct {
 	packetsIn, packetsOut, bytesIn, bytesOut atomic.Int64
 	strays, unsent                           atomic.Int64
 	turnedAway                               [reasons]atomic.Int64
 
-	_ [128 - (6+reasons)*8]byte // so that no two share a cache line, or two that are fetched together
+	_ [128 - (6+reasons)*8]byte // keeps counters of two loops off one cache line, and off lines that are fetched together
 }
 
-// shardCounters are what one loop counts in a turn.
+// shardCounters are the counts of one loop in a turn.
 type shardCounters struct {
 	totals             *totals
 	packetsIn, bytesIn int64
@@ -73,8 +72,8 @@ func (c *shardCounters) turnAway(why Reason) {
 	c.anyTurnedAway = true
 }
 
-// flush adds the counts of a loop and of its send batch since the last call to the
-// totals. It calls turnedAway, if that is not nil, with the requests turned away.
+// flush adds the counts of a loop and of its send batch since the last call to the totals. If
+// turnedAway is not nil, it is called with the number of requests turned away.
 func (c *shardCounters) flush(out *packetio.Counts, turnedAway func(Reason, int64)) {
 	t := c.totals
 	move := func(to *atomic.Int64, from *int64) {

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// errorPacketFor returns the ERROR that a peer gets for an error: the code that fits
-// the cause, and a message without our paths. Only this function decides that.
+// errorPacketFor returns the ERROR that a peer gets for an error: the code for the cause, and a
+// message without local paths. Only this function decides that.
 func errorPacketFor(err error) (transfer.ErrorCode, string) {
 	var fault *transfer.Error
 	var said interface{ ForClient() string }
@@ -65,7 +65,7 @@ func errorPacketFor(err error) (transfer.ErrorCode, string) {
 	return transfer.NotDefined, "server error"
 }
 
-// Reasons of the server to end a transfer.
+// Reasons why the server ends a transfer.
 var (
 	errNoDirectory = errors.New("the directory does not exist")
 	errUploadsOff  = &transfer.Error{Code: transfer.AccessViolation, Message: "uploads are not allowed"}
@@ -79,7 +79,7 @@ var (
 	errCrowded  = fmt.Errorf("%w, and others wait", transfer.ErrSilent)
 )
 
-// reasonOf returns the reason under which a request that err turns away is counted.
+// reasonOf returns the reason that is counted for a request turned away with err.
 func reasonOf(err error) Reason {
 	switch err {
 	case errDenied:
@@ -94,7 +94,7 @@ func reasonOf(err error) Reason {
 	return Busy
 }
 
-// Reasons of the server to turn a request away at once.
+// Reasons why the server turns a request away at once.
 var (
 	errDenied    = errors.New("address is not allowed here")
 	errRate      = errors.New("too many requests from this address")

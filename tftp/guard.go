@@ -9,32 +9,28 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// The bounds for an address before it has shown that it exists: the address of
-// a request may be forged, and then a third party gets everything we send. A
-// transfer is proven by the acknowledgement of data, or by data.
+// These are the bounds for an address before it has shown that it exists: the address of a request
+// may be forged, and then a third party gets all that we send. Received data, or the
+// acknowledgement of data, proves a transfer genuine.
 const (
-	// maxResending is how many transfers at the same time have their first DATA
-	// sent again by the timer. Further ones have it sent again only when they
-	// repeat their request.
+	// maxResending is how many transfers at once may have their first DATA repeated by the timer.
+	// The first DATA of further ones is repeated only when they repeat their request.
 	maxResending = 128
 
-	// maxUnproven is how many bytes of data they may send, together, before an
-	// address has proven itself. It holds the window of 64 blocks that boot loaders
-	// ask for.
+	// maxUnproven is how many bytes of data the transfers of an address may send in all before the
+	// address has proven itself. It allows the window of 64 blocks that boot loaders ask for.
 	maxUnproven = 96 << 10
 
-	// maxUnprovenKnown is the same for an address that has proven itself within
-	// knownFor.
+	// maxUnprovenKnown is the same for an address that has proven itself within knownFor.
 	maxUnprovenKnown = 64 << 20
 	knownFor         = time.Minute
 
-	// maxRefused is how many requests a second are refused with an ERROR because
-	// of a limit. Beyond that they are counted only.
+	// maxRefused is how many requests a second are refused with an ERROR because of a limit.
+	// Further ones are only counted.
 	maxRefused = 10
 
-	// minSources is how many addresses are kept in mind, or twice as many as
-	// there may be transfers, displaced ones included, if that is more. Each
-	// takes some 200 bytes.
+	// minSources is how many addresses are remembered, or twice the possible number of transfers,
+	// including displaced ones, if that is more. Each takes about 200 bytes.
 	minSources = 1 << 16
 )
 
@@ -51,14 +47,14 @@ type guard struct {
 	sources map[netip.Addr]*source // mu
 }
 
-// A source is an address that has asked for something.
+// A source is an address that has sent requests.
 type source struct {
 	transfers int
 	unproven  int
-	credit    int64     // bytes that those unproven may send
-	proven    time.Time // when one was proven last
+	credit    int64     // bytes that unproven transfers have left to send
+	proven    time.Time // when a transfer was last proven
 
-	tokens float64 // requests that it may make at once, as of filled
+	tokens float64 // requests that it may send at once, as of filled
 	filled time.Time
 
 	refused packetio.RateLimit
@@ -89,8 +85,8 @@ func (g *guard) request(now time.Time, from netip.Addr) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v := g.source(now, from)
-	// A token bucket that holds two seconds' requests. Loops may be a little
-	// behind each other; a step of the clock costs a second at most.
+	// The token bucket holds two seconds' requests. Loops may be a little behind each other; a step
+	// of the clock costs a second at most.
 	elapsed := max(now.Sub(v.filled), -time.Second)
 	v.tokens = min(v.tokens+elapsed.Seconds()*float64(rate), 2*float64(rate))
 	v.filled = now
@@ -101,9 +97,9 @@ func (g *guard) request(now time.Time, from netip.Addr) error {
 	return nil
 }
 
-// allowed reports whether the networks allowed and denied admit an address.
+// allowed reports whether Allow and Deny admit an address.
 func (g *guard) allowed(a netip.Addr) bool {
-	a = a.WithZone("") // no network has one
+	a = a.WithZone("") // networks have no zone
 	return (len(g.allow) == 0 || inAny(g.allow, a)) && !inAny(g.deny, a)
 }
 
@@ -116,9 +112,9 @@ func inAny(networks []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// begin counts a transfer. It returns an error if the address must not have another. quiet
-// reports whether the transfer should repeat nothing by itself, since the address has
-// many that are unproven.
+// begin counts a transfer. It returns an error if the address must not have another. quiet reports
+// whether the transfer must not repeat anything by itself, because the address has many unproven
+// transfers.
 func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -131,9 +127,9 @@ func (g *guard) begin(now time.Time, from netip.Addr) (quiet bool, err error) {
 	return v.unproven > maxResending && !from.IsLoopback(), nil
 }
 
-// grant takes up to want bytes from those that the unproven transfers of an address
-// may send, and returns their number. known reports whether the address has proven itself and got
-// all of them.
+// grant takes up to want bytes from those that the unproven transfers of an address may still send,
+// and returns their number. known reports whether the address has proven itself and got all of
+// them.
 func (g *guard) grant(now time.Time, from netip.Addr, want int64) (granted int64, known bool) {
 	if from.IsLoopback() {
 		return want, true
@@ -151,8 +147,8 @@ func (g *guard) grant(now time.Time, from netip.Addr, want int64) (granted int64
 	return granted, known && granted == want
 }
 
-// release takes an unproven transfer off the count, with the bytes that it was granted, as
-// it is proven or over.
+// release ends the unproven state of a transfer, which is now proven or over, and returns the bytes
+// granted to it.
 func (g *guard) release(now time.Time, from netip.Addr, granted int64, proven bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -169,7 +165,7 @@ func (g *guard) release(now time.Time, from netip.Addr, granted int64, proven bo
 	}
 }
 
-// end notes that a transfer is over.
+// end records that a transfer is over.
 func (g *guard) end(from netip.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -178,7 +174,7 @@ func (g *guard) end(from netip.Addr) {
 	}
 }
 
-// mayRefuse reports whether to answer an address that hit a limit.
+// mayRefuse reports whether to send an ERROR to an address that hit a limit.
 func (g *guard) mayRefuse(now time.Time, to netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,7 +182,7 @@ func (g *guard) mayRefuse(now time.Time, to netip.Addr) bool {
 	return v.refused.Allow(now, maxRefused)
 }
 
-// source returns what is known of an address. The caller holds mu.
+// source returns the entry for an address, and creates it if necessary. The caller holds mu.
 func (g *guard) source(now time.Time, a netip.Addr) *source {
 	a = a.Unmap()
 	v := g.sources[a]
@@ -200,8 +196,8 @@ func (g *guard) source(now time.Time, a netip.Addr) *source {
 	return v
 }
 
-// dropIdle drops those that have no transfers: half of the table at the least,
-// as there are no more transfers than that. The caller holds mu.
+// dropIdle drops addresses without transfers. That is at least half of the table, because there are
+// no more transfers than that. The caller holds mu.
 func (g *guard) dropIdle() {
 	for a, v := range g.sources {
 		if v.transfers == 0 {
@@ -210,7 +206,7 @@ func (g *guard) dropIdle() {
 	}
 }
 
-// idle reports whether no transfer is counted, for tests.
+// idle reports whether no transfers are counted. Tests use it.
 func (g *guard) idle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// maxText is the largest file that is sent in netascii, in bytes. The request
-// may be forged, and scanning a file costs far more than sending a request.
+// maxText is the largest file that is sent in netascii, in bytes. The request may be forged, and
+// scanning a file costs far more than sending a request.
 const maxText = 64 << 20
 
-// Work does the session's job. A panic, of a store or of Read and Write, is
-// an error of this session's.
+// Work does the session's job. A panic of a store, or of Read or Write, becomes an error of this
+// session.
 func (s *session) Work() {
 	s.jobErr = nil
 	defer func() {
@@ -36,13 +36,13 @@ func (s *session) Work() {
 	}
 }
 
-// askMTU finds out the MTU of the path to a peer that asks for large blocks.
+// askMTU finds out the path MTU to a peer that asks for large blocks.
 func (s *session) askMTU() {
 	srv := s.shard.server
 	if srv.config.MTU != 0 {
 		s.mtu = srv.config.MTU
 	} else if srv.tests.mtu != nil && s.request.Offer.BlockSize > transfer.DefaultBlockSize {
-		s.mtu, _ = srv.tests.mtu(s.peer.Addr()) // without an answer, the client knows best
+		s.mtu, _ = srv.tests.mtu(s.peer.Addr()) // if it is unknown, rely on the client
 	}
 }
 
@@ -62,14 +62,14 @@ func (r *reading) work() error {
 
 func (r *reading) isOpen() bool { return r.file != nil }
 
-// openFile opens what the request names, and reads it if it is small.
+// openFile opens the requested file, and reads it if it is small.
 func (r *reading) openFile() error {
 	srv := r.shard.server
 	f, err := srv.find(r.ctx, &r.request)
 	if err != nil {
 		return err
 	}
-	r.file = f // and is closed even if Share panics
+	r.file = f // set here so that it is closed even if Share panics
 	r.locate(f)
 	if err := r.describeFile(); err != nil || r.readWhole() {
 		return err
@@ -107,8 +107,8 @@ func (r *reading) describeFile() error {
 	return nil
 }
 
-// readWhole reads a small file and closes it, if the loop has set memory aside for it.
-// If it fails, the file stays open for the loop.
+// readWhole reads a small file and closes it, if the loop has reserved memory for it. If it fails,
+// the file stays open for the loop.
 func (r *reading) readWhole() bool {
 	if r.length > r.fetchCost || r.request.Mode == transfer.Netascii {
 		return false
@@ -120,7 +120,7 @@ func (r *reading) readWhole() bool {
 	return true
 }
 
-// scan looks through a text file, unless its session ends meanwhile.
+// scan scans a text file, unless its session ends meanwhile.
 func (r *reading) scan() error {
 	text, err := fileio.OpenText(r.file, r.gone.Load)
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *reading) closeFile() {
 	file := r.file
 	r.file, r.reader, r.try = nil, nil, nil
 	if file != nil {
-		_ = file.Close() // it was read, there is nothing to lose
+		_ = file.Close() // it was only read, so an error does not matter
 	}
 }
 
@@ -143,13 +143,13 @@ func (w *writing) work() error {
 		return w.buffer.Flush(w.upload)
 	}
 	err := w.buffer.Commit(w.upload)
-	w.closeFile() // here, as a job of its own would cost as much again as it does
+	w.closeFile() // here, because another job would cost as much as closing does
 	return err
 }
 
 func (w *writing) isOpen() bool { return w.upload != nil }
 
-// openFile begins the upload, which counts as a file.
+// openFile begins the upload, which counts as an open file.
 func (w *writing) openFile() (err error) {
 	srv := w.shard.server
 	if err := srv.files.Acquire(); err != nil {
@@ -176,7 +176,7 @@ func (w *writing) closeFile() {
 	}
 }
 
-// find opens what a read request names.
+// find opens the file of a read request.
 func (srv *Server) find(ctx context.Context, r *Request) (store.File, error) {
 	if srv.config.Read != nil {
 		f, err := srv.config.Read(ctx, r)
@@ -195,7 +195,7 @@ func (srv *Server) find(ctx context.Context, r *Request) (store.File, error) {
 	return srv.config.Store.Open(ctx, name)
 }
 
-// create begins what a write request names.
+// create begins the upload of a write request.
 func (srv *Server) create(ctx context.Context, r *Request) (store.Upload, error) {
 	if r.Offer.HasSize && r.Offer.Size > srv.config.MaxUpload {
 		return nil, fileio.ErrTooLarge

@@ -6,7 +6,7 @@ import (
 )
 
 // A lifeContext is the context of one transfer, for [Config].Read and Write. It creates a
-// cancellable context lazily, on the first call of Done, since few stores wait for it: each such
+// cancellable context lazily, on the first call of Done: few stores wait for it, and each such
 // context registers with the server's, which all loops share.
 type lifeContext struct {
 	context.Context // the server's
@@ -17,7 +17,7 @@ type lifeContext struct {
 	cancel context.CancelFunc // mu; of real
 }
 
-// end ends it, as the transfer is over.
+// end cancels the context when the transfer is over.
 func (c *lifeContext) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,11 +17,10 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// Listen opens the sockets. An address is "host:port"; without a host it
-// stands for every address of the machine, in both families where it has them,
-// and port 0 lets the kernel choose. Without any address it is ":69".
-// Its errors wrap the kernel's, such as syscall.EADDRINUSE and EACCES.
-// ctx bounds the name lookups only; its values reach Read and Write.
+// Listen opens the sockets. An address is "host:port". Without a host it means every address of the
+// machine, in both families if it has them, and port 0 lets the kernel choose. Without any address
+// it listens on ":69". Its errors wrap the kernel's, such as syscall.EADDRINUSE and EACCES. ctx
+// bounds only the name lookups; its values reach Read and Write.
 func (c *Config) Listen(ctx context.Context, addrs ...string) (*Server, error) {
 	if len(addrs) == 0 {
 		addrs = []string{fmt.Sprintf(":%d", transfer.Port)}
@@ -33,16 +32,15 @@ func (c *Config) Listen(ctx context.Context, addrs ...string) (*Server, error) {
 	return c.ListenAt(ctx, places...)
 }
 
-// A Place is where a Server takes requests.
+// A Place is an address, or open sockets, on which a Server takes requests.
 type Place struct {
 	Addr  string      // an address to open, as for [Config.Listen]
-	Conns []*udp.Conn // open sockets, all at one address; Addr then does not count
+	Conns []*udp.Conn // open sockets, all on one address; Addr is then ignored
 }
 
-// ListenAt is [Config.Listen] for addresses and for sockets that are open already, such as
-// those of systemd, or those that [Server.Files] of another process duplicated. Item i of
-// [Server.Addrs] is for place i. The Server closes the sockets in the end, and ListenAt
-// does so if it fails.
+// ListenAt is [Config.Listen] for addresses and for sockets that are already open, such as those of
+// systemd, or duplicates from [Server.Files] of another process. Item i of [Server.Addrs] is for
+// place i. The Server closes the sockets at its end; ListenAt closes them if it fails.
 func (c *Config) ListenAt(ctx context.Context, places ...Place) (*Server, error) {
 	return c.listen(ctx, testHooks{}, places)
 }
@@ -75,7 +73,7 @@ func (c *Config) listen(ctx context.Context, tests testHooks, places []Place) (*
 	return srv, nil
 }
 
-// server returns a Server that has no sockets yet.
+// server returns a Server without sockets.
 func (c *Config) server(ctx context.Context, tests testHooks) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -98,7 +96,8 @@ func (c *Config) server(ctx context.Context, tests testHooks) (*Server, error) {
 	return srv, nil
 }
 
-// share gives the shards the memory for buffers, and each request socket its counters.
+// share divides the memory for buffers among the shards, and gives each request socket its
+// counters.
 func (srv *Server) share() {
 	n := 0
 	for _, b := range srv.bindings {
@@ -145,14 +144,14 @@ func (srv *Server) bind(ctx context.Context, addr string) (err error) {
 	return err
 }
 
-// adopt makes a binding of sockets that are open already, at one address.
+// adopt makes a binding of sockets that are already open on one address.
 func (srv *Server) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 	b := &binding{server: srv}
 	srv.bindings = append(srv.bindings, b)
 	local := conns[0].LocalAddr()
 	at := local.Addr()
 	if at.IsUnspecified() && at.Is6() {
-		at = netip.Addr{} // both families, in case it is of both
+		at = netip.Addr{} // both families, in case the socket serves both
 	}
 	for _, conn := range conns {
 		b.requestSockets = append(b.requestSockets, packetio.Trace(conn, srv.config.Hooks.Trace))
@@ -173,11 +172,10 @@ func (srv *Server) adopt(ctx context.Context, conns []*udp.Conn) (err error) {
 	return nil
 }
 
-// openRequestSockets opens the sockets that requests come to: one for each loop where
-// they can share the port.
+// openRequestSockets opens the sockets for requests: one for each loop if they can share the port.
 func (srv *Server) openRequestSockets(ctx context.Context, at netip.AddrPort) ([]packetio.Socket, error) {
-	// The first socket is opened alone: sockets that share a port would join
-	// another server's of the same user, and take half of its requests.
+	// The first socket is opened without sharing: sockets that share a port would otherwise join
+	// those of another server of the same user, and take half of its requests.
 	conn, err := srv.openSocket(ctx, at, udp.Config{Busy: srv.config.SinglePort})
 	if err != nil {
 		return nil, err
@@ -212,8 +210,8 @@ func (b *binding) openBroadcastShard(ctx context.Context, at netip.Addr) error {
 	return nil
 }
 
-// openShards opens a socket for each loop. If the port range has too few free
-// ports for all of them, fewer loops do.
+// openShards opens a socket for each loop. If the port range has too few free ports for all of
+// them, there are fewer loops.
 func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
 	srv := b.server
 	next := int(srv.config.FirstPort)
@@ -230,7 +228,7 @@ func (b *binding) openShards(ctx context.Context, at netip.Addr) error {
 	return nil
 }
 
-// ErrNoPort says that no port from FirstPort to LastPort is free. It is also a
+// ErrNoPort says that no port from FirstPort to LastPort is free. It also matches
 // syscall.EADDRINUSE.
 var ErrNoPort = fmt.Errorf("no port of the range is free: %w", syscall.EADDRINUSE)
 
@@ -259,8 +257,8 @@ func (srv *Server) openSocket(ctx context.Context, at netip.AddrPort, c udp.Conf
 	return packetio.Trace(conn, srv.config.Hooks.Trace), nil
 }
 
-// discardEarly throws away what came while the sockets of a port were opened one by
-// one: the kernel chose among fewer then, and what follows would go elsewhere.
+// discardEarly drops packets that arrived while the sockets of a port were opened one by one. The
+// kernel chose among fewer sockets then, and would pass later packets to others.
 func (b *binding) discardEarly() error {
 	if len(b.shards) == 1 {
 		return nil
@@ -279,9 +277,9 @@ func (b *binding) discardEarly() error {
 	return nil
 }
 
-const maxDrained = 1024 // reads of a socket just opened
+const maxDrained = 1024 // reads of a newly opened socket
 
-// resolveListen turns "host:port" into an address; no host stands for all.
+// resolveListen turns "host:port" into an address; no host means all addresses.
 func resolveListen(ctx context.Context, addr string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -331,8 +329,8 @@ func (srv *Server) allShards(yield func(*shard) bool) {
 	}
 }
 
-// Close closes the sockets of a Server that shall not serve after all. One
-// that serves is ended by its context.
+// Close closes the sockets of a Server that will not serve after all. To end one that serves, end
+// its context.
 func (srv *Server) Close() error {
 	for _, b := range srv.bindings {
 		closeSockets(b.requestSockets)
@@ -375,7 +373,7 @@ func (srv *Server) Counters() Counters {
 	return c
 }
 
-// newShardCounters returns the counters of one more loop. All are made before the loops run.
+// newShardCounters returns the counters for one more loop. All are created before the loops run.
 func (srv *Server) newShardCounters() shardCounters {
 	t := new(totals)
 	srv.totals = append(srv.totals, t)

@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	// maxInbox is how many requests may wait for a loop. Requests beyond that
-	// are dropped, as by a full socket buffer: clients ask again.
+	// maxInbox is how many requests may wait for a loop. Further requests are dropped, as with a
+	// full socket buffer: clients repeat them.
 	maxInbox = 1024
 
-	// A loop is busy if it has spent fullShare percent of the latest
-	// shareSpan in its turns, or if fullInbox requests wait for it.
+	// A loop is busy if it has spent fullShare percent of the latest shareSpan in its turns, or if
+	// fullInbox requests wait for it.
 	fullShare = 80
 	shareSpan = 10 * time.Millisecond
 	fullInbox = maxInbox / 4
@@ -19,32 +19,32 @@ const (
 	// A loop that has not taken a turn for shareHolds is idle.
 	shareHolds = 10 * shareSpan
 
-	// Transfers that begin together are not seen in a loop's time yet. Of those in lock-step,
-	// newPerPercent count as one percent, for newFor: of a boot ROM that takes a thousand
-	// blocks a second, a block costs 2.5 us.
+	// Transfers that have just begun do not show in a loop's time yet. So for newFor, newPerPercent
+	// lock-step transfers count as one percent: for a boot ROM that takes a thousand blocks a
+	// second, a block costs 2.5 us.
 	newPerPercent = 4
 	newFor        = 2 * shareSpan
 )
 
-// A load is how busy a loop is, for the choice of the loop of a new transfer.
+// A load measures how busy a loop is, to choose the loop of a new transfer.
 type load struct {
 	began  time.Time // when the server began
 	spread bool      // see testHooks
 
 	queued    atomic.Int32 // requests in the inbox
 	occupied  occupancy
-	routed    int       // peers; routes.mu
-	windowed  int       // of them, those with a window; routes.mu
+	routed    int       // number of peers; routes.mu
+	windowed  int       // number of those with a window; routes.mu
 	newcomers newcomers // routes.mu
 }
 
 // An occupancy is the part of its time that a loop spends in turns.
 type occupancy struct {
-	since time.Time     // loop only
+	since time.Time     // in turns since then; loop only
 	spent time.Duration // in turns, since then; loop only
 
-	share atomic.Int64 // percent, of the latest whole span
-	until atomic.Int64 // its end, in nanoseconds since the server began
+	share atomic.Int64 // percent, of the latest complete span
+	until atomic.Int64 // end of that span, in nanoseconds since the server began
 }
 
 // turn counts a turn. Times count from base.
@@ -64,8 +64,7 @@ func (l *load) full(now time.Time) bool {
 	return l.spread || l.percentBusy(now)+int64(l.newcomers.count(now)/newPerPercent) >= fullShare
 }
 
-// newcomers counts the transfers that a shard got lately. The mutex of the routes guards
-// them.
+// newcomers counts the transfers that a shard got recently. The mutex of the routes guards it.
 type newcomers struct {
 	since time.Time
 	n     int
@@ -85,8 +84,8 @@ func (c *newcomers) count(now time.Time) int {
 	return c.n
 }
 
-// percentBusy returns how much of its time the loop has spent in turns of late, and
-// 100 if many requests wait for it. Any goroutine may ask.
+// percentBusy returns how much of its time the loop has recently spent in turns, and 100 if many
+// requests wait for it. Any goroutine may call it.
 func (l *load) percentBusy(now time.Time) int64 {
 	if int(l.queued.Load()) >= fullInbox {
 		return 100

@@ -2,48 +2,47 @@ package tftp
 
 import "sync/atomic"
 
-// A pool is [Config].Memory: the bytes that transfers may hold in buffers whose size depends on
-// the transfer. The few hundred bytes that each transfer needs in any case do not count. The loops lease
-// it in pieces (docs/decisions/023).
+// A pool is [Config].Memory: the bytes that transfers may hold in buffers whose size depends on the
+// transfer. The few hundred bytes that each transfer always needs do not count. The loops lease it
+// in pieces (docs/decisions/023).
 type pool struct {
 	limit    int64        // bytes
-	piece    int64        // what a loop leases at least; it keeps at most two of them unused
+	piece    int64        // what a loop leases at least; a loop keeps at most two pieces unused
 	free     atomic.Int64 // not leased
-	promised atomic.Int64 // what uploads will need for the windows agreed on
+	promised atomic.Int64 // bytes that uploads will need for the agreed windows
 }
 
-// A memory is what one loop has leased.
+// A memory is the part of a pool that one loop has leased.
 type memory struct {
 	pool *pool
-	left int64        // leased, and not used
+	left int64        // leased but not used
 	held atomic.Int64 // used; others read it
 }
 
 const (
-	minRing  = 8 << 10  // what one upload may gather in memory, in bytes
-	fairRing = 64 << 10 // the same, while half of the memory is left: fewer, larger writes
+	minRing  = 8 << 10  // bytes that one upload may buffer
+	fairRing = 64 << 10 // the same while half of the memory is left, for fewer, larger writes
 
-	// maxWindowBytes bounds the window of one transfer. A larger one helps on no
-	// link that TFTP is used on, and helps those who forge requests.
+	// maxWindowBytes bounds the window of one transfer. A larger one does not help on any link that
+	// TFTP is used on, but helps forgers of requests.
 	maxWindowBytes = 2 << 20
 
-	ringShare = 8 // one upload gets this part of what is left, at most
+	ringShare = 8 // one upload gets at most this part of what is left
 
-	// 1/spareShare of the memory is kept for small windows, so the last transfer
-	// gets one.
+	// 1/spareShare of the memory is kept for small windows, so that the last transfer gets one too.
 	spareShare = 8
 
-	// A reader gets more than it needs at once as long as that is less than
-	// 1/fetchShare of what is left.
+	// A reader gets more than it needs at once while that is less than 1/fetchShare of what is
+	// left.
 	fetchShare = 64
 
-	// A piece has maxPiece bytes, or fewer, so that all loops together have at most
-	// 1/unusedShare of the memory leased and unused.
+	// A piece has at most maxPiece bytes, and all loops together have at most 1/unusedShare of the
+	// memory leased but unused.
 	maxPiece    = 64 << 10
 	unusedShare = 16
 )
 
-// set makes n bytes free for a number of loops.
+// set makes n bytes available to the given number of loops.
 func (p *pool) set(n int64, loops int) {
 	p.limit = n
 	p.piece = min(maxPiece, n/int64(2*unusedShare*loops))
@@ -51,7 +50,7 @@ func (p *pool) set(n int64, loops int) {
 	p.promised.Store(0)
 }
 
-// lease takes what is free, from least to most bytes, or nothing. It returns how much.
+// lease takes between least and most free bytes, or nothing, and returns their number.
 func (p *pool) lease(least, most int64) int64 {
 	for {
 		free := p.free.Load()
@@ -83,11 +82,11 @@ func (m *memory) take(cost *int64, n int64) bool {
 	return true
 }
 
-// release takes a cost back.
+// release returns the memory of a cost.
 func (m *memory) release(cost *int64) { m.lower(cost, 0) }
 
-// lower reduces a cost to n bytes. If the loop then has more than two pieces unused, it
-// keeps one, and if it uses nothing, none: the others can have the rest.
+// lower reduces a cost to n bytes. If the loop then has more than two pieces unused, it keeps one,
+// or none if it uses nothing; others can lease the rest.
 func (m *memory) lower(cost *int64, n int64) {
 	less := *cost - n
 	if less <= 0 {
@@ -105,23 +104,23 @@ func (m *memory) lower(cost *int64, n int64) {
 	}
 }
 
-// available returns how many bytes the loop could take, without those that others have
-// leased and not used.
+// available returns how many bytes the loop could take. It does not include what others have leased
+// but not used.
 func (m *memory) available() int64 { return m.pool.free.Load() + m.left }
 
-// isScarce reports whether less than half of the memory is available. Transfers then get
-// no more than they need.
+// isScarce reports whether less than half of the memory is available. Transfers then get only what
+// they need.
 func (m *memory) isScarce() bool { return m.available() < m.pool.limit/2 }
 
-// mostForWindow returns the bytes that the window of one more upload may have and still
-// leave room for others.
+// mostForWindow returns how many bytes the window of another upload may take while leaving room for
+// others.
 func (m *memory) mostForWindow() int64 {
 	free := m.available() - m.pool.promised.Load() - m.pool.limit/spareShare
 	return max(0, free) / ringShare / 2
 }
 
-// reserve records the bytes that an upload will need if its peer exists. Forged
-// requests only make the windows of others smaller, for some seconds.
+// reserve records the bytes that an upload will need if its peer exists. Forged requests only make
+// the windows of others smaller for some seconds.
 func (m *memory) reserve(reserved *int64, n int64) {
 	if n != *reserved {
 		m.pool.promised.Add(n - *reserved)

@@ -8,22 +8,22 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A Progress is how far a transfer is, and what is measured of the way to the peer.
+// A Progress is the progress of a transfer, with measurements of the path to the peer.
 type Progress struct {
-	Bytes  int64         // that the peer has acknowledged, or sent
+	Bytes  int64         // that the peer has acknowledged or sent
 	Resent int64         // datagrams that were sent again, up to 4,294,967,295
 	RTT    time.Duration // the smoothed round trip, in microseconds up to 71 minutes; 0 before the first measurement
-	Window int           // blocks that are sent before one is acknowledged
+	Window int           // blocks that are sent before an acknowledgement is due
 }
 
-// progress is what a session's loop reports of its transfer, for others to read.
+// progress is what a session's loop reports about its transfer for other goroutines to read.
 type progress struct {
 	window int // set before others know of the transfer
 	bytes  atomic.Int64
-	way    atomic.Uint64 // the round trip in microseconds, and the datagrams sent again below
+	way    atomic.Uint64 // round trip in microseconds in the upper half, datagrams sent again in the lower
 }
 
-// Progress returns how far a transfer is. Any goroutine may call it at any time between
+// Progress returns the progress of a transfer. Any goroutine may call it at any time between
 // [Config.Started] and [Config.Ended]; it does not wait.
 func (t *Transfer) Progress() Progress {
 	if t.progress == nil {
@@ -36,7 +36,7 @@ func (t *Transfer) Progress() Progress {
 	}
 }
 
-// report takes how far a transfer is.
+// report stores the progress of a transfer.
 func (p *progress) report(bytes int64, s transfer.Stats) {
 	p.bytes.Store(bytes)
 	rtt := min(uint64(s.RTT/time.Microsecond), math.MaxUint32)

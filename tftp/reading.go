@@ -10,42 +10,42 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A reading is a transfer that a read request (RRQ) began: the peer reads a file.
+// A reading is a transfer begun by a read request (RRQ): the peer reads a file.
 type reading struct {
 	session
 	sender    transfer.Sender
-	shared    *sharedCache // what the readers of the file share
-	joined    int64        // the turn in which it began to
-	fetchCost int64        // bytes of memory for what fetch holds
+	shared    *sharedCache // shared by the readers of the file
+	joined    int64        // the turn in which it joined them
+	fetchCost int64        // bytes of memory for the contents of fetch
 
 	// worker
 	file     store.File
 	reader   io.ReaderAt // file, or its translation to netascii
-	length   int64       // bytes that reader has
+	length   int64       // length of reader in bytes
 	try      store.TryReader
 	identity store.Identity // of file; zero if unknown
 	fetch    fileio.FetchBuffer
 }
 
 const (
-	// The bytes that one reading reads ahead from memory: its part of aheadShare,
-	// which all of a shard have together, and minAhead in any case.
+	// One reading reads up to its part of aheadShare ahead from memory, between minAhead and
+	// maxAhead bytes. All readings of a shard share aheadShare.
 	minAhead   = 2 << 10
 	maxAhead   = 8 << 10
 	aheadShare = 8 << 20
 
-	minReads = 4 // blocks that reading ahead must give at least
+	minReads = 4 // fewest blocks that reading ahead must provide
 
-	// A run of minParted blocks or more leaves in two parts if nothing else is to be
-	// sent: the network carries the first, one part in headStart, while the rest is read
-	// and cut. For shorter runs the system call costs more than it gains. Below a round trip
-	// of networkTrip there is no wire to keep busy.
+	// A run of minParted blocks or more is sent in two parts if nothing else is due: the network
+	// carries the first part, one headStart-th, while the rest is read and cut. For shorter runs
+	// the system call costs more than it gains. Below a round trip of networkTrip there is no wire
+	// to keep busy.
 	minParted   = 16
 	headStart   = 8
 	networkTrip = 100 * time.Microsecond
 )
 
-// spareReadings are the readings of a shard that are not in use.
+// spareReadings are unused readings of a shard.
 type spareReadings []*reading
 
 // take returns a reading ready for use.
@@ -60,7 +60,7 @@ func (p *spareReadings) take() *reading {
 	return r
 }
 
-// prepare makes a reading of a request.
+// prepare initializes a reading for a request.
 func (r *reading) prepare(now time.Time, q Request) {
 	r.begin(now, q, sentBucket)
 	if m := &r.shard.memory; !m.isScarce() {
@@ -68,7 +68,8 @@ func (r *reading) prepare(now time.Time, q Request) {
 	}
 }
 
-// ready has a text file scanned first, since the scan finds the size that goes into the OACK.
+// ready requests a scan of a text file first, because the OACK contains the size that the scan
+// finds.
 func (r *reading) ready() bool {
 	if r.request.Mode == transfer.Netascii && r.reader == r.file {
 		r.submit(fileio.ScanJob)
@@ -78,7 +79,7 @@ func (r *reading) ready() bool {
 }
 
 func (r *reading) agree(now time.Time) {
-	if r.reader != nil { // nothing has been fetched
+	if r.reader != nil { // nothing was fetched
 		r.shard.memory.release(&r.fetchCost)
 	} else {
 		r.shard.memory.lower(&r.fetchCost, r.length)
@@ -86,14 +87,14 @@ func (r *reading) agree(now time.Time) {
 	agreed := r.limits().Agree(r.request.Request, r.length)
 	agreed.Window = min(agreed.Window, blocksIn(maxWindowBytes, agreed))
 	if agreed.Window <= 1 && r.request.Mode == transfer.Octet && agreed.BlockSize <= maxAhead/minReads && r.length > maxAhead {
-		r.join() // a smaller file is read at once, and there is nothing to share
+		r.join() // a smaller file is read at once, with nothing to share
 	}
 	r.sender.Answer(now, agreed, r.length)
 	r.hold(now, 0)
 	if r.quiet {
 		r.sender.Quiet()
 	}
-	// Until the peer has acknowledged data, it may be a forger's victim.
+	// Until the peer has acknowledged data, it may be the victim of a forger.
 	block := int64(r.sender.BlockSize())
 	window := min(r.length/block+1, int64(max(1, agreed.Window))) * block
 	var known bool
@@ -114,8 +115,8 @@ func (r *reading) checkTimers(now time.Time) { r.sender.Expire(now) }
 
 func (r *reading) continueAfter(now time.Time, _ fileio.Job) { r.waits.end(now) }
 
-// delivered reports whether the peer has all that it asked for. Some boot ROMs never send
-// their last ACK.
+// delivered reports whether the peer has all that it requested. Some boot ROMs never send their
+// last ACK.
 func (r *reading) delivered() bool { return r.state == running && r.sender.Delivered() }
 
 func (r *reading) shrink() {}
@@ -138,7 +139,7 @@ func (r *reading) recycle() {
 	sh.readings = append(sh.readings, r)
 }
 
-// size returns the length of the file. Before it is open, a worker has it.
+// size returns the length of the file, or -1 while a worker opens it.
 func (r *reading) size() int64 {
 	if r.state == opening {
 		return -1
@@ -154,21 +155,21 @@ func (r *reading) conclude(t *Transfer) {
 	}
 }
 
-// hold has the sender wait until what it sent has had its time.
+// hold makes the sender wait as long as the rates require for the bytes sent.
 func (r *reading) hold(now time.Time, sent int64) {
 	if r.throttle.limited {
 		r.sender.Hold(now.Add(r.throttle.charge(now, int(sent))))
 	}
 }
 
-// atOnce returns how many blocks of a run may leave at once: what the rates move in
-// turnTime, or less if that many transfers share them, and one at least.
+// atOnce returns how many blocks of a run may be sent at once: as many as the rates allow in
+// turnTime, fewer if many transfers share them, but at least one.
 func (r *reading) atOnce(run transfer.Run) int {
 	n := r.throttle.share(int64(maxHold/turnTime)) / int64(r.sender.BlockSize())
 	return int(min(int64(run.Blocks), max(1, n)))
 }
 
-// send sends the blocks that are due, until the file is not in memory.
+// send sends the blocks that are due until the file's data is not in memory.
 func (r *reading) send(now time.Time) {
 	ahead := len(r.shard.scheduled) == 1 && r.sender.Stats().RTT >= networkTrip
 	for r.job == fileio.NoJob {
@@ -206,7 +207,7 @@ func (r *reading) send(now time.Time) {
 	}
 }
 
-// park has a worker fetch the file's bytes for a run.
+// park lets a worker fetch the file's bytes for a run.
 func (r *reading) park(now time.Time, run transfer.Run) {
 	memory := &r.shard.memory
 	want := r.fetch.Aim(run, r.sender.BlockSize(), memory.available()/fetchShare)
@@ -219,7 +220,7 @@ func (r *reading) park(now time.Time, run transfer.Run) {
 	r.submit(fileio.FetchJob)
 }
 
-// TryReadAt reads from what was fetched, or else from the file's memory.
+// TryReadAt reads fetched bytes, or else those of the file that are in memory.
 func (r *reading) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	if n := r.fetch.CopyTo(bufs, off); n > 0 {
 		return n, nil
@@ -241,7 +242,7 @@ func (r *reading) TryReadAt(bufs [][]byte, off int64) (int, error) {
 	return fileio.TryBlocks(r.try, bufs, off)
 }
 
-// aheadSize returns how many bytes a reading may read ahead at present.
+// aheadSize returns how many bytes a reading may currently read ahead.
 func (r *reading) aheadSize() int {
 	switch {
 	case r.shard.busy <= aheadShare/maxAhead:
@@ -252,17 +253,16 @@ func (r *reading) aheadSize() int {
 	return minAhead
 }
 
-// readAhead reads what is in memory at off and behind, for the small blocks
-// of a transfer in lock-step: a system call for each costs as much as a tenth
-// of all else.
+// readAhead reads bytes from off on that are in memory, for the small blocks of a transfer in
+// lock-step. A system call for each block would cost a tenth of all other work.
 func (r *reading) readAhead(off int64, size int) int {
 	m := &r.shard.memory
 	if had := r.fetch.Capacity(); had == maxAhead && size < had {
-		r.fetch = fileio.FetchBuffer{} // more have come, who want some too
+		r.fetch = fileio.FetchBuffer{} // more readings have come and need memory too
 		m.release(&r.fetchCost)
 	}
 	if left := max(r.length-off, minAhead); r.fetch.Capacity() == 0 && left < int64(size) {
-		size = int(left) // many small files need not have memory cleared for large ones
+		size = int(left) // no large memory to clear for each of many small files
 	}
 	if r.fetchCost < int64(size) && (m.isScarce() || !m.take(&r.fetchCost, int64(size))) {
 		return 0

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// maxRecent is how many peers a shard remembers whose reads are complete.
-	// Two that fall to the same place forget each other.
+	// maxRecent is how many peers with completed reads a shard remembers. Two peers with the same
+	// place replace each other.
 	maxRecent = 1024
 
-	// recentFor is how long a duplicate of a last ACK may be on its way.
+	// recentFor is how long a duplicate of a last ACK may still arrive.
 	recentFor = time.Second
 )
 
-// recent remembers the peers whose reads have just ended well. A late duplicate of their last
-// ACK needs no answer. An ERROR could reach a
-// peer that has asked for the next file from the same port.
+// recent remembers the peers whose reads have just completed. A late duplicate of their last ACK
+// needs no answer, and an ERROR could reach a peer that has requested the next file from the same
+// port.
 type recent struct {
 	seed  maphash.Seed
 	peers []struct {
@@ -30,7 +30,7 @@ func (r *recent) place(peer netip.AddrPort) int {
 	return int(maphash.Comparable(r.seed, peer) % maxRecent)
 }
 
-// add notes a read that is complete.
+// add records a completed read.
 func (r *recent) add(now time.Time, peer netip.AddrPort) {
 	if r.peers == nil {
 		r.seed = maphash.MakeSeed()

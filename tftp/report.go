@@ -21,7 +21,7 @@ func (srv *Server) reportEnd(t *Transfer) {
 	srv.logLine(line{transfer: t})
 }
 
-// call runs a hook. Its panics are counted, and stop here.
+// call runs a hook. It catches and counts panics.
 func (srv *Server) call(hook func(*Transfer), t *Transfer) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -32,16 +32,16 @@ func (srv *Server) call(hook func(*Transfer), t *Transfer) {
 	hook(t)
 }
 
-// reportsEnds reports whether anybody wants to know of transfers that are over.
+// reportsEnds reports whether a hook or the log wants the ends of transfers.
 func (srv *Server) reportsEnds() bool { return srv.config.Hooks.Ended != nil || srv.config.Log != nil }
 
-// reportsEnd reports whether anybody wants to know that a transfer ended by err, or well. A
-// log that is for failures only does not want the latter.
+// reportsEnd reports whether a hook or the log wants the end of a transfer with err, which is nil
+// for success. A log for failures only does not want successes.
 func (srv *Server) reportsEnd(err error) bool {
 	return srv.config.Hooks.Ended != nil || srv.config.Log != nil && (err != nil || srv.config.Log.Enabled(context.Background(), slog.LevelInfo))
 }
 
-// logLine hands a line to the log. It never waits.
+// logLine queues a line for the log. It never waits.
 func (srv *Server) logLine(s line) {
 	if srv.config.Log == nil {
 		return
@@ -110,8 +110,8 @@ func (srv *Server) write(t *Transfer) {
 	srv.config.Log.LogAttrs(ctx, level, "tftp", attrs...)
 }
 
-// stopsAtRollover reports whether a read ended where block numbers begin anew:
-// some firmware (syslinux.efi, NetBSD's pxeboot, NMRP) cannot continue there.
+// stopsAtRollover reports whether a read ended where block numbers wrap around: some firmware
+// (syslinux.efi, NetBSD's pxeboot, NMRP) cannot continue there.
 func (t *Transfer) stopsAtRollover() bool {
 	if t.Write || t.Err == nil {
 		return false
@@ -121,10 +121,9 @@ func (t *Transfer) stopsAtRollover() bool {
 	return last >= 1<<16-2 && last <= 1<<16
 }
 
-// Routine reports whether a transfer that did not run to its end did what
-// clients do every day: ask for the size only, look for a configuration under
-// one name after the other, as pxelinux and GRUB do, or close a file after the
-// first blocks, as GRUB does.
+// Routine reports whether an incomplete transfer is one that clients make every day: they ask only
+// for the size, look for a configuration under several names like pxelinux and GRUB, or close a
+// file after the first blocks like GRUB.
 func (t *Transfer) Routine() bool {
 	if t.Write {
 		return false
@@ -135,7 +134,7 @@ func (t *Transfer) Routine() bool {
 		t.Outcome == EndedByPeer && ok && fault.Code == transfer.NotDefined
 }
 
-// formatOptions puts the mode and what was agreed on in one string.
+// formatOptions formats the mode and the agreed options.
 func formatOptions(m transfer.Mode, o transfer.Options) string {
 	b := []byte(m.String())
 	add := func(name string, v int64) {
@@ -160,7 +159,7 @@ func formatOptions(m transfer.Mode, o transfer.Options) string {
 	return string(b)
 }
 
-// perSecond returns how many of n there were in a second.
+// perSecond returns the rate of n per second.
 func perSecond(n int64, d time.Duration) int64 {
 	if d <= 0 {
 		return 0

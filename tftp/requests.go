@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// serveRequests takes requests from a socket and hands them to the shards, until the
-// socket is closed.
+// serveRequests receives requests from a socket and passes them to the shards, until the socket is
+// closed.
 func (b *binding) serveRequests(conn packetio.Socket, count *shardCounters) error {
 	limits := conn.Limits()
 	in := make([]udp.Message, limits.Messages)
@@ -55,10 +55,10 @@ func (b *binding) serveRequests(conn packetio.Socket, count *shardCounters) erro
 	}
 }
 
-// parseRequest reads a request to a socket bound to at. If it is none, fault is
-// what to answer, nil for nothing.
+// parseRequest parses a request to a socket bound to at. If it is not a valid request, fault is the
+// answer, nil for no answer.
 func (c *Config) parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Request, fault *transfer.Error, ok bool) {
-	// No host can have sent a packet from there, and no answer can reach it.
+	// No host can have sent a packet from such an address, and no answer can reach it.
 	if a := m.Peer.Addr(); m.Peer.Port() == 0 || a.IsUnspecified() || a.IsMulticast() {
 		return q, nil, false
 	}
@@ -66,12 +66,11 @@ func (c *Config) parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Re
 	if err == nil {
 		local := m.Local
 		if !local.IsValid() && !at.Addr().IsUnspecified() {
-			local = at.Addr() // where the kernel does not report it
+			local = at.Addr() // if the kernel does not report it
 		}
 		return Request{Request: parsed, Peer: m.Peer, Local: netip.AddrPortFrom(local, at.Port())}, nil, true
 	}
-	// An ERROR is never answered, or two hosts would answer each other for
-	// ever.
+	// An ERROR is never answered, or two hosts could answer each other forever.
 	if op := transfer.OpcodeOf(b); op == transfer.ErrorPacket || op == 0 {
 		return q, nil, false
 	}
@@ -79,7 +78,7 @@ func (c *Config) parseRequest(m *udp.Message, b []byte, at netip.AddrPort) (q Re
 	return q, fault, false
 }
 
-// dispatch hands a request to the shard that it belongs to.
+// dispatch passes a request to its shard.
 func (b *binding) dispatch(q Request, count *shardCounters) {
 	if sh := b.route(time.Now(), &q); !sh.push(q) {
 		count.turnAway(Overload)

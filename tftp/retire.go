@@ -10,13 +10,13 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// Files returns duplicates of the sockets that requests come to, a list for each of
-// [Server.Addrs]. They are for a process that is to take the requests from now on
-// with [Config.ListenAt]. The caller closes them. Between this
-// one's [Server.Retire] and the other's Serve, requests wait in the sockets.
+// Files returns duplicates of the sockets that receive requests, a list for each of [Server.Addrs].
+// They are for a process that takes over the requests with [Config.ListenAt]. The caller closes
+// them. Between [Server.Retire] of this process and Serve of the other, requests wait in the
+// sockets.
 //
-// With SinglePort the packets of running transfers come to the same sockets, so
-// the other process must not Serve before this one's Serve has returned.
+// With SinglePort the packets of running transfers come to the same sockets, so the other process
+// must not Serve before this one's Serve has returned.
 func (srv *Server) Files() (files [][]*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -46,25 +46,25 @@ func (srv *Server) Files() (files [][]*os.File, err error) {
 	return files, nil
 }
 
-// Retire makes room for another process, which takes the requests on sockets
-// that [Server.Files] duplicated. Serve takes no more requests and lets the transfers under way
-// run to their end. It returns when the last has ended, or ends those that are left after limit, without
-// the Grace. If its context ends meanwhile, they get the Grace. New requests are not
-// refused: clients repeat them, and the other process answers.
+// Retire hands over to another process, which takes the requests on sockets that [Server.Files]
+// duplicated. Serve takes no more requests and lets the transfers under way complete. It returns
+// when the last one has ended; after limit it ends those that are left, without the Grace. If its
+// context ends meanwhile, they get the Grace. New requests are not refused: clients repeat them,
+// and the other process answers.
 func (srv *Server) Retire(limit time.Duration) {
 	select {
 	case srv.retired <- limit:
-	default: // it was called already
+	default: // already called
 	}
 }
 
-// retire waits for the end of the transfers under way. It returns how much
-// longer those may run that are left.
+// retire waits for the end of the transfers under way. It returns how much longer the remaining
+// ones may run.
 func (srv *Server) retire(ctx context.Context, limit time.Duration, receivers, loops *sync.WaitGroup, failed <-chan error) (time.Duration, error) {
 	for _, b := range srv.bindings {
 		closeSockets(b.requestSockets)
 	}
-	receivers.Wait() // the shards now have what these had read
+	receivers.Wait() // the shards now have all requests that were read
 	for sh := range srv.allShards {
 		sh.stop(retiring)
 	}

@@ -8,43 +8,40 @@ import (
 	"github.com/haul-project/haul/tftp/internal/packetio"
 )
 
-// Loops are filled one after the other: a transfer goes to the first that has
-// time to spare. The cost of a packet falls with the number that share a turn,
-// so one busy loop does the work of two idle ones for half of the CPU time, and
-// leaves the other cores alone (docs/decisions/009). Only where all are busy do
-// they get equal shares.
+// Loops are filled one after the other: a transfer goes to the first one that has time to spare.
+// The more transfers share a turn, the less a packet costs, so one busy loop does the work of two
+// idle ones with half of the CPU time, and leaves the other cores alone (docs/decisions/009). Loops
+// get equal shares only if all are busy.
 //
-// A transfer with a window is different: it fills its turns alone, and two of them on
-// one loop have half of its time each. So it goes to the loop that is least busy
-// (docs/decisions/023).
-// Transfers that begin together are not seen in a loop's time yet. So one with a
-// window counts as windowShare percent of it, besides.
+// A transfer with a window is different: it fills its turns alone, and two of them on one loop
+// would each get half of its time. So it goes to the loop that is least busy (docs/decisions/023).
+// Transfers that have just begun do not show in a loop's time yet, so one with a window also counts
+// as windowShare percent of it.
 const windowShare = 10
 
-// A binding is what serves one address.
+// A binding has the sockets and shards that serve one address.
 type binding struct {
 	server         *Server
-	requestSockets []packetio.Socket // where requests come in, sharing a port; none where the shards share it
+	requestSockets []packetio.Socket // receive requests, sharing a port; none if the shards share it
 	counts         []shardCounters   // of each request socket
 	shards         []*shard
-	routes         routes // to shards, of what comes in by the request sockets
+	routes         routes // to shards, for requests received by the request sockets
 
-	// Where shards share the port, each of them gets a broadcast request, and
-	// none knows who will get what follows. This one, on a port of its own,
-	// answers for all; it is the last of shards, nil where it is not needed.
+	// If shards share the port, each of them gets a broadcast request, and none knows which one
+	// will get the following packets. This shard, on its own port, answers for all. It is the last
+	// one of shards, or nil if not needed.
 	broadcastShard *shard
 }
 
-// routes map each peer to the shard of a binding that has its transfer or will have it. The
-// peer's next request goes there as well. They are used two or three times for a
-// transfer, never for a packet. Their number is bounded by the sessions and the requests that
-// wait.
+// routes map each peer to the shard of a binding that has its transfer or will have it. The peer's
+// next request goes there as well. They are used two or three times for a transfer, never for a
+// packet. The number of sessions and waiting requests bounds their number.
 type routes struct {
 	mu sync.Mutex
 	to map[netip.AddrPort]route // mu
 }
 
-// A route lasts as long as there is a reason for it.
+// A route exists while its shard has a session or requests for the peer.
 type route struct {
 	shard    *shard
 	asked    int  // requests on their way to the shard
@@ -52,7 +49,7 @@ type route struct {
 	windowed bool // it came for a transfer with a window
 }
 
-// route returns the shard for a request, which is now on its way there.
+// route returns the shard for a request, and counts the request as on its way there.
 func (b *binding) route(now time.Time, q *Request) *shard {
 	r, peer := &b.routes, q.Peer
 	r.mu.Lock()
@@ -91,9 +88,9 @@ func (b *binding) pick(now time.Time) *shard {
 	return least
 }
 
-// leastBusy returns the shard with the most time for a transfer with a window: of
-// several the one with the fewest transfers, of these the last, as lock-step fills the
-// first. The caller holds routes.mu.
+// leastBusy returns the shard with the most time for a transfer with a window. Of several such
+// shards it takes the one with the fewest transfers, and of these the last, because lock-step
+// transfers fill the first. The caller holds routes.mu.
 func (b *binding) leastBusy(now time.Time) *shard {
 	var least *shard
 	var time int64
@@ -140,9 +137,8 @@ func (r *routes) release(peer netip.AddrPort) {
 	r.update(peer, to)
 }
 
-// update changes a route, or removes it if it has no session and no request. The
-// caller holds mu. Requests that came without a route, such as broadcast ones, change
-// nothing.
+// update changes a route, or removes it if it has no session and no request. Requests without a
+// route, such as broadcast ones, change nothing. The caller holds mu.
 func (r *routes) update(peer netip.AddrPort, to route) {
 	switch {
 	case to.shard == nil:

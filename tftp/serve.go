@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// stuckGrace is how long a server that ends waits for a store that answers
-// none of its calls, such as a network file system whose server is gone.
+// stuckGrace is how long a server that ends waits for a store that answers no call, such as a
+// network file system whose server is gone.
 const stuckGrace = 20 * time.Second
 
-// maxScanners look through text files, which takes long, and must not keep
-// other transfers from opening their files.
+// maxScanners is how many workers scan text files. Scans take long, and must not keep other
+// transfers from opening their files.
 const maxScanners = 2
 
-// errStuck says that a server ended although calls to its store, or to its
-// Read and Write, had not returned. They close what they have opened when they do.
+// errStuck says that a server ended although calls to its store, or to its Read and Write, had not
+// returned. When they return, they close what they have opened.
 var errStuck = errors.New("tftp: the store does not answer")
 
-// Serve takes requests until ctx ends or a socket fails. Then it gives running
-// transfers the Grace to finish, ends the others, and closes the sockets. After
-// [Server.Retire] it also returns when the last transfer has ended.
+// Serve answers requests until ctx ends or a socket fails. Then it gives running transfers the
+// Grace to finish, ends the others, and closes the sockets. After [Server.Retire] it also returns
+// when the last transfer has ended.
 func (srv *Server) Serve(ctx context.Context) error {
 	defer srv.Close()
 	var scanners, receivers, loops sync.WaitGroup
@@ -34,7 +34,7 @@ func (srv *Server) Serve(ctx context.Context) error {
 	// Only the first failure is kept; report never waits.
 	failed := make(chan error, 1)
 	report := func(err error) {
-		if err == nil { // it ended as asked
+		if err == nil { // it ended as requested
 			return
 		}
 		select {
@@ -81,7 +81,7 @@ func (srv *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// scanAll works for those who scan text files.
+// scanAll scans text files for their sessions.
 func (srv *Server) scanAll() {
 	for s := range srv.scans {
 		s.Work()
@@ -89,8 +89,8 @@ func (srv *Server) scanAll() {
 	}
 }
 
-// Alive reports whether each loop has taken a turn since it was asked last,
-// and has it take one: for a watchdog, which asks now and then.
+// Alive reports whether each loop has taken a turn since the last call, and makes each take another
+// one. A watchdog calls it regularly.
 func (srv *Server) Alive() bool {
 	alive := true
 	for sh := range srv.allShards {
@@ -103,8 +103,8 @@ func (srv *Server) Alive() bool {
 	return alive
 }
 
-// stopShards ends the loops, at once when grace is over. It reports
-// whether a job is out that may never return.
+// stopShards ends the loops, at once after grace. It reports whether a job is out that may never
+// return.
 func (srv *Server) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck bool) {
 	for sh := range srv.allShards {
 		sh.stop(draining)
@@ -135,8 +135,8 @@ func (srv *Server) stopShards(loops *sync.WaitGroup, grace time.Duration) (stuck
 	return true
 }
 
-// ListenAndServe serves until ctx ends, and then gives running transfers the
-// Grace to finish. Addresses are as for [Config.Listen].
+// ListenAndServe serves until ctx ends, and then gives running transfers the Grace to finish. For
+// addresses see [Config.Listen].
 func (c *Config) ListenAndServe(ctx context.Context, addrs ...string) error {
 	srv, err := c.Listen(ctx, addrs...)
 	if err != nil {

@@ -22,7 +22,7 @@ type Server struct {
 
 	bandwidth bandwidth
 	memory    pool
-	files     store.SharedFiles // what transfers have open
+	files     store.SharedFiles // open files of transfers
 	began     time.Time
 
 	ctx  context.Context // ends when transfers must
@@ -32,20 +32,20 @@ type Server struct {
 	scans    chan fileio.JobOwner // for scanners
 	lines    *linequeue.Queue[line]
 	totals   []*totals
-	crashes  atomic.Int64 // panics caught
+	crashes  atomic.Int64 // caught panics
 	count    atomic.Int64 // transfers under way
 	retired  chan time.Duration
-	dallying atomic.Int64 // transfers that are over, and still answer repeats
+	dallying atomic.Int64 // transfers that are over but still answer repeats
 }
 
-// testHooks are what only tests of this package set. The zero value is for all others.
+// testHooks are set only by tests of this package.
 type testHooks struct {
 	open   packetio.Opener               // in place of packetio.Open; without mtu, no MTU is asked for
 	mtu    func(netip.Addr) (int, error) // in place of udp.PathMTU
 	spread bool                          // all loops count as busy, so each gets its share of transfers
 }
 
-// A line is one of the log: by default, that the server has ended.
+// A line is one line of the log. Without a transfer or crash it says that the server has ended.
 type line struct {
 	transfer *Transfer
 	crash    error // or a hook's panic
@@ -61,9 +61,9 @@ func (srv *Server) admit() bool {
 	return true
 }
 
-// displace counts a transfer that takes the place of another, which may still
-// wait for its job. There may be as many of these again and no more, or a store
-// that hangs would gather jobs without bound.
+// displace counts a transfer that replaces another one, which may still wait for its job. Their
+// number is limited to MaxTransfers as well, or a store that hangs would collect jobs without
+// bound.
 func (srv *Server) displace() bool {
 	if srv.count.Add(1) > 2*int64(srv.config.MaxTransfers) {
 		srv.count.Add(-1)
@@ -72,5 +72,5 @@ func (srv *Server) displace() bool {
 	return true
 }
 
-// leave takes back what admit counted.
+// leave undoes admit.
 func (srv *Server) leave() { srv.count.Add(-1) }

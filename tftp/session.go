@@ -13,65 +13,65 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A session is one transfer of a server: what a read and a write share. A reading or a
-// writing holds it. The loop of its shard owns it. While a job is out (job is not NoJob), a
+// A session is one transfer of a server, with the state that a read and a write share. A reading or
+// a writing embeds it. The loop of its shard owns it. While a job is out (job is not NoJob), a
 // worker owns the fields below "worker", and the files of the reading or writing.
 type session struct {
 	shard    *shard
 	side     side
 	machine  machine // of side
 	peer     netip.AddrPort
-	local    netip.Addr // the address that the peer asked, from which we answer
+	local    netip.Addr // the address that the request was sent to, from which we answer
 	request  Request
 	began    time.Time
-	answered time.Time // when the peer answered our answer; zero before
+	answered time.Time // when the peer first reacted to our answer; zero before
 	state    state
 	info     *Transfer    // passed to Started; nil if that was not called
 	life     *lifeContext // ends with the transfer, for Read and Write; nil without them
 	waits    waits
 	throttle throttle
 
-	timer     int   // place in the shard's timers, counted from 1
-	counted   bool  // among the transfers under way
-	scheduled bool  // in the shard's list of sessions to advance
-	quiet     bool  // repeats no answer by itself
+	timer     int   // index in the shard's timers, from 1
+	counted   bool  // it counts among the transfers under way
+	scheduled bool  // it is in the shard's list of sessions to advance
+	quiet     bool  // it repeats no answer by itself
 	unproven  bool  // nothing shows that the peer exists: see guard
-	credit    int64 // bytes of the guard's that it holds meanwhile
+	credit    int64 // bytes granted by the guard meanwhile
 
-	job  fileio.Job  // what a worker does for this session now
+	job  fileio.Job  // the job that a worker does now
 	gone atomic.Bool // the session has ended; a scan may stop
 
 	// worker
 	ctx    context.Context // life, or the server's
-	mtu    int             // of the path to the peer; 0 if unknown
-	path   string          // of the file or the upload on the disk, "" if unknown
+	mtu    int             // path MTU to the peer; 0 if unknown
+	path   string          // of the file or upload on disk, "" if unknown
 	jobErr error
 }
 
-// A side is what differs between a read and a write: a reading or a writing.
+// A side has the part of a session that differs between a reading and a writing.
 type side interface {
 	// The loop calls these.
 
 	ready() bool                               // reports whether the machine may begin, once the file is open
-	agree(now time.Time)                       // chooses the options, and begins the machine with them
-	receive(now time.Time, b []byte)           // takes a datagram of the peer
-	checkTimers(now time.Time)                 // acts on the deadlines that have passed
+	agree(now time.Time)                       // chooses the options, and starts the machine with them
+	receive(now time.Time, b []byte)           // handles a datagram from the peer
+	checkTimers(now time.Time)                 // handles the deadlines that have passed
 	send(now time.Time)                        // adds the data that is due to the send batch
-	continueAfter(now time.Time, j fileio.Job) // takes the result of a job that succeeded
-	delivered() bool                           // reports whether the peer has all, and only its last ACK is missing
-	leave()                                    // leaves what it shares with other transfers, as it is over
-	shrink()                                   // gives back memory that answering repeats does not need
-	settle(now time.Time, err error)           // gives back all memory, as the transfer has ended
+	continueAfter(now time.Time, j fileio.Job) // handles the result of a job that succeeded
+	delivered() bool                           // reports whether the peer has all the data, and only its last ACK is missing
+	leave()                                    // ends sharing with other transfers
+	shrink()                                   // frees memory that is not needed for answering repeats
+	settle(now time.Time, err error)           // frees all memory after the end of the transfer
 	recycle()                                  // resets the side for another transfer, once its file is closed
 
-	size() int64          // bytes of the file, as its store or its client says; -1 if unknown
-	moved() int64         // bytes that the peer has acknowledged, or sent
-	conclude(t *Transfer) // adds to a report what only this side knows
+	size() int64          // bytes of the file, as reported by its store or client; -1 if unknown
+	moved() int64         // bytes that the peer has acknowledged or sent
+	conclude(t *Transfer) // adds this side's data to a report
 
 	// A worker calls these.
 
 	openFile() error
-	work() error // does a job that is not to open or to close
+	work() error // does a job other than opening or closing
 	isOpen() bool
 	closeFile()
 }
@@ -90,23 +90,23 @@ type state uint8
 const (
 	opening  state = iota // the request waits for the store
 	running               // packets flow
-	storing               // the last block of a write has come, and the file is being published
+	storing               // the last block of a write was received, and the file is being published
 	dallying              // done, logged, still answering repeats
-	ended                 // off the table; waits for its job, then is reused
+	ended                 // removed from the table; waits for its job, then is reused
 )
 
-// maxSpare is how many readings, and how many writings, keep their buffers for the next
-// transfer when they are not in use. The garbage collector gets the buffers of a larger burst.
+// maxSpare is how many unused readings, and how many unused writings, keep their buffers for the
+// next transfer. The garbage collector frees the buffers of a larger burst.
 const maxSpare = 256
 
-// repeatsFor is how long repeats of a request may still come, once the peer was heard.
+// repeatsFor is how long repeats of a request may still arrive after the peer was first heard.
 const repeatsFor = time.Second
 
-// waits counts what a transfer has waited for.
+// waits measures what a transfer has waited for.
 type waits struct {
 	since      time.Time // when it began to wait for the store; zero if it does not
 	disk, lost time.Duration
-	heard      time.Time // when the peer said something, or its silence was last counted
+	heard      time.Time // when the peer was last heard, or its silence was last counted
 	timeouts   int64
 }
 
@@ -123,7 +123,7 @@ func (w *waits) end(now time.Time) {
 	}
 }
 
-// noteTimeouts counts the time since the peer was heard as lost, if a timer has run out.
+// noteTimeouts counts the time since the peer was heard as lost, if a timer has expired.
 func (w *waits) noteTimeouts(now time.Time, timeouts int64) {
 	if timeouts > w.timeouts {
 		w.timeouts = timeouts
@@ -132,7 +132,7 @@ func (w *waits) noteTimeouts(now time.Time, timeouts int64) {
 	}
 }
 
-// begin makes a session of a request. Its data is counted in the bucket that way returns.
+// begin initializes a session for a request. Its data is counted in the bucket that way returns.
 func (s *session) begin(now time.Time, q Request, way func(*rate.Pair) *rate.Bucket) {
 	s.peer, s.local, s.request, s.began = q.Peer, q.Local.Addr(), q, now
 	s.state, s.counted, s.unproven, s.answered = opening, true, true, time.Time{}
@@ -145,12 +145,12 @@ func (s *session) begin(now time.Time, q Request, way func(*rate.Pair) *rate.Buc
 	}
 }
 
-// repeated reports whether q, which came now, is the request that began s once
-// more. The network makes such repeats, and so does a peer that waits for our
-// answer, however long the store takes to give one. The last of them may
-// come after what the peer said to the answer, as requests have a port of their
-// own. A request that comes more than a second after that, or a different one, is from a
-// peer that began anew: some use the same port after each reset.
+// repeated reports whether q, which arrived at now, is a repeat of the request that began s. The
+// network duplicates requests, and a peer repeats its request while it waits for our answer,
+// however long the store takes. The last repeat may arrive after the peer's reaction to the answer,
+// because requests have their own port. If a request arrives more than a second after that
+// reaction, or is different, the peer has begun anew: some peers use the same port after each
+// reset.
 func (s *session) repeated(now time.Time, q Request) bool {
 	return s.request.Request == q.Request && s.state != dallying && (s.answered.IsZero() || now.Sub(s.answered) < repeatsFor)
 }
@@ -162,7 +162,7 @@ func (s *session) repeat(now time.Time) {
 	}
 }
 
-// start begins the machine, once the store has answered.
+// start starts the machine, once the store has answered.
 func (s *session) start(now time.Time) {
 	if s.jobErr != nil {
 		s.refuse(now, s.jobErr)
@@ -182,14 +182,14 @@ func (s *session) start(now time.Time) {
 	}
 }
 
-// refuse ends a transfer that has not begun with an ERROR.
+// refuse ends a transfer that has not begun, with an ERROR.
 func (s *session) refuse(now time.Time, err error) {
 	code, msg := errorPacketFor(err)
 	s.shard.out.AddError(s.peer, s.local, code, msg)
 	s.end(now, err)
 }
 
-// limits returns the server's, with a block size that fits the peer's path.
+// limits returns the server's limits, with a block size that fits the path to the peer.
 func (s *session) limits() transfer.Limits {
 	config := &s.shard.server.config
 	limits := config.Limits
@@ -208,13 +208,13 @@ func (s *session) limits() transfer.Limits {
 	return limits
 }
 
-// blocksIn returns how many blocks of the size agreed on fit into n bytes, and 1 at least.
+// blocksIn returns how many blocks of the agreed size fit into n bytes, at least 1.
 func blocksIn(n int64, agreed transfer.Options) int {
 	return max(1, int(n/int64(max(agreed.BlockSize, transfer.DefaultBlockSize))))
 }
 
-// prove takes a transfer off the guard's list of those that may be forged. It is
-// proven if the peer has sent or acknowledged data, and over if not.
+// prove removes a transfer from those that the guard counts as possibly forged. It is proven if the
+// peer has sent or acknowledged data; otherwise it is over.
 func (s *session) prove(now time.Time, proven bool) {
 	if s.unproven {
 		s.unproven = false
@@ -231,14 +231,14 @@ func (s *session) handle(now time.Time, b []byte) {
 	}
 }
 
-// noteAnswer records when the machine has heard of the peer for the first time.
+// noteAnswer records the time at which the machine first heard the peer.
 func (s *session) noteAnswer(now time.Time, heard bool) {
 	if heard && s.answered.IsZero() {
 		s.answered = now
 	}
 }
 
-// advance puts what is due into the send batch, and sets the timer.
+// advance adds the packets that are due to the send batch, and sets the timer.
 func (s *session) advance(now time.Time) {
 	if s.state == opening || s.state == ended {
 		return
@@ -264,8 +264,8 @@ func (s *session) advance(now time.Time) {
 	}
 }
 
-// endIfDone ends a session whose machine is done, if the turn has not come to
-// that yet: the last ACK and the next request may come together.
+// endIfDone ends a session whose machine is done but was not yet handled in this turn: the last ACK
+// and the next request may come together.
 func (s *session) endIfDone(now time.Time) {
 	if s.state != running && s.state != storing {
 		return
@@ -275,7 +275,7 @@ func (s *session) endIfDone(now time.Time) {
 	}
 }
 
-// expire looks at a session whose time has come.
+// expire handles a session whose timer has expired.
 func (s *session) expire(now time.Time) {
 	if s.state == opening || s.state == ended {
 		return
@@ -284,7 +284,7 @@ func (s *session) expire(now time.Time) {
 	s.waits.noteTimeouts(now, s.machine.Stats().Timeouts)
 }
 
-// abort ends the transfer for a reason of ours, and sends the peer an ERROR.
+// abort ends the transfer for a reason on our side, and sends the peer an ERROR.
 func (s *session) abort(now time.Time, err error) {
 	if s.state == opening {
 		s.refuse(now, err)
@@ -294,8 +294,8 @@ func (s *session) abort(now time.Time, err error) {
 	s.machine.Abort(code, msg, err)
 }
 
-// submit gives the session to a worker. The queue has room for every session
-// there can be, so this never waits.
+// submit gives the session to a worker. It never waits, because the queue has room for every
+// possible session.
 func (s *session) submit(j fileio.Job) {
 	s.job = j
 	s.shard.jobs++
@@ -306,7 +306,7 @@ func (s *session) submit(j fileio.Job) {
 	}
 }
 
-// jobDone takes the session back from a worker.
+// jobDone handles the return of the session from a worker.
 func (s *session) jobDone(now time.Time) {
 	done := s.job
 	s.job = fileio.NoJob
@@ -323,8 +323,8 @@ func (s *session) jobDone(now time.Time) {
 	}
 }
 
-// finish records the end of the transfer and has it logged. A session that stays to
-// answer repeats closes its file.
+// finish records and logs the end of the transfer. A session that stays to answer repeats closes
+// its file.
 func (s *session) finish(now time.Time, err error) {
 	sh := s.shard
 	s.prove(now, false)
@@ -342,9 +342,9 @@ func (s *session) finish(now time.Time, err error) {
 	}
 }
 
-// dally takes a session that only answers repeats out of the count of
-// transfers, so that those that are over do not keep new ones out. There may be as many
-// of these again; a session beyond that is not kept.
+// dally removes a session that only answers repeats from the count of transfers, so that finished
+// transfers do not keep new ones out. There may be as many of these as transfers; further ones are
+// not kept.
 func (s *session) dally(now time.Time) {
 	srv := s.shard.server
 	s.counted = false
@@ -355,7 +355,7 @@ func (s *session) dally(now time.Time) {
 	}
 }
 
-// end takes the session off the shard's table. A worker closes its file.
+// end removes the session from the shard's table. A worker closes its file.
 func (s *session) end(now time.Time, err error) {
 	if s.state == ended {
 		return
@@ -381,7 +381,7 @@ func (s *session) end(now time.Time, err error) {
 	}
 }
 
-// release gives back a session that has ended, once a worker has closed its file.
+// release releases an ended session for reuse, once a worker has closed its file.
 func (s *session) release() {
 	if s.side.isOpen() {
 		s.submit(fileio.CloseJob)
@@ -396,7 +396,7 @@ func (s *session) release() {
 	s.side.recycle()
 }
 
-// summary returns the Transfer of a session that ended by err, or well.
+// summary returns the Transfer of a session that ended with err, which is nil for success.
 func (s *session) summary(now time.Time, err error) *Transfer {
 	t := s.info
 	if t == nil {

@@ -18,26 +18,26 @@ const (
 	batchMessages = 64
 	batchBytes    = 1 << 20
 
-	// maxErrors is how many datagrams per second that make no sense are
-	// answered by each socket, so that forged ones cannot make us flood others.
+	// maxErrors is how many invalid datagrams per second each socket answers, so that forged ones
+	// cannot make us flood others.
 	maxErrors = 100
 )
 
-// A shard is one loop with the transfers whose peers fall to it. It has one
-// socket for all of them, and distinguishes them by the peer's address.
+// A shard is one loop with its transfers. It has one socket for all of them, and distinguishes them
+// by the peer's address.
 type shard struct {
 	server            *Server
 	routes            *routes // the binding's
 	conn              packetio.Socket
-	takesRequests     bool   // requests come here too: the port is the one that was asked
+	takesRequests     bool   // requests come here too, because the port is that of requests
 	broadcastShard    *shard // answers broadcast requests; nil for that shard itself
-	forwardsBroadcast bool   // of those with a broadcastShard: it passes such requests on, as each gets a copy
+	forwardsBroadcast bool   // with a broadcastShard: this shard forwards broadcast requests, of which each shard gets a copy
 	memory            memory
 	count             shardCounters
 	load
 	pulse
 
-	// Everything here belongs to the loop.
+	// The loop owns the fields below.
 	in       []udp.Message
 	out      *packetio.Batch
 	sessions map[netip.AddrPort]*session
@@ -47,7 +47,7 @@ type shard struct {
 	recent   recent
 	spare
 	busy   int // sessions that are not dallying
-	jobs   int // sessions that a worker has
+	jobs   int // sessions that a worker holds
 	shared map[store.Identity]*sharedCache
 	errors packetio.RateLimit
 	ending ending
@@ -59,41 +59,41 @@ type shard struct {
 // A pulse shows a watchdog that a loop is alive.
 type pulse struct {
 	turns atomic.Int64
-	asked atomic.Int64 // turns, when Alive was called last
+	asked atomic.Int64 // value of turns when Alive was last called
 }
 
-// A turnState is what a loop knows in one turn.
+// A turnState is the state of a loop in one turn.
 type turnState struct {
-	scheduled []*session  // to be advanced at the end of the turn
+	scheduled []*session  // to advance at the end of the turn
 	advanced  int         // how many of scheduled have been advanced
-	current   *session    // the one that is served
-	drained   time.Time   // when the socket was last read to its end; timers count up to then
-	endings   []*Transfer // that ended, and are to be reported
-	inTurn    inbox       // what came since the turn before
+	current   *session    // being served
+	drained   time.Time   // when the socket was last read to its end; timers count up to that time
+	endings   []*Transfer // ended transfers to report
+	inTurn    inbox       // received since the previous turn
 }
 
-// A spare has the readings and writings that are not in use.
+// A spare holds unused readings and writings.
 type spare struct {
 	readings spareReadings
 	writings spareWritings
 }
 
-// An inbox holds what other goroutines hand to a loop.
+// An inbox holds what other goroutines pass to a loop.
 type inbox struct {
 	requests []Request
 	worked   []*session // back from a worker
 	ending   ending
 }
 
-// ending says how far a loop is on its way to its end.
+// ending is the stage of a loop's end.
 type ending uint8
 
 const (
 	serving    ending = iota
-	retiring          // another process takes new requests; end when all transfers have, and need repeat nothing
-	draining          // take no new requests, end when all transfers have
-	halting           // end them now
-	abandoning        // and do not wait for jobs
+	retiring          // another process takes new requests; end when all transfers have ended and nothing may need to be repeated
+	draining          // take no new requests, end when all transfers have ended
+	halting           // end all transfers now
+	abandoning        // end them now, and do not wait for jobs
 )
 
 func newShard(b *binding, conn packetio.Socket, front bool) *shard {
@@ -118,7 +118,7 @@ func newShard(b *binding, conn packetio.Socket, front bool) *shard {
 	return sh
 }
 
-// push hands a request to the loop. It returns false if the inbox is full.
+// push passes a request to the loop. It returns false if the inbox is full.
 func (sh *shard) push(q Request) bool {
 	sh.mu.Lock()
 	ok := len(sh.inbox.requests) < maxInbox && sh.inbox.ending == serving
@@ -151,7 +151,7 @@ func (sh *shard) workDone(s *session) {
 	sh.conn.Wake()
 }
 
-// stop asks the loop to end in the given way.
+// stop makes the loop end in the given way.
 func (sh *shard) stop(how ending) {
 	sh.mu.Lock()
 	sh.inbox.ending = max(sh.inbox.ending, how)
@@ -159,8 +159,8 @@ func (sh *shard) stop(how ending) {
 	sh.conn.Wake()
 }
 
-// closeAbandoned closes what workers handed back after the loop had ended, as it does
-// early when its socket fails.
+// closeAbandoned closes the files of sessions that workers returned after the loop had ended. The
+// loop ends early if its socket fails.
 func (sh *shard) closeAbandoned() {
 	sh.mu.Lock()
 	worked := sh.inbox.worked

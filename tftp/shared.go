@@ -2,45 +2,43 @@ package tftp
 
 import "github.com/haul-project/haul/store"
 
-// When a rack boots, all of it reads the same files at nearly the same time.
-// Data that one transfer in lock-step has read is then kept for the others of
-// its shard: it stays in the processor's cache, and costs one buffer for all of
-// them instead of one each.
+// When a rack boots, all its machines read the same files at nearly the same time. So data that one
+// lock-step transfer has read is kept for the others of its shard: it stays in the processor's
+// cache, and needs one buffer for all of them.
 const (
 	chunkSize = 16 << 10 // bytes read at once
-	maxChunks = 16       // kept of one file, each in the place its offset gives it
+	maxChunks = 16       // kept of one file, each at an index given by its offset
 
-	// Readers at many different places would push out each other's chunks. If
-	// fewer than minUses blocks are taken from one on the average, over
-	// trialFills of them, each transfer reads for itself for the next
-	// sharePause times.
+	// Readers at many different offsets would displace each other's chunks. If, over trialFills
+	// chunks, fewer than minUses blocks on average are taken from one, each transfer reads for
+	// itself for the next sharePause times.
 	minUses    = 4
 	trialFills = 64
 	sharePause = 1 << 10
 )
 
-// A sharedCache is a file that transfers of one shard read.
+// A sharedCache holds parts of a file that transfers of one shard read.
 type sharedCache struct {
 	id      store.Identity
 	readers int
-	chunks  []chunk   // none before there are two readers
-	cost    int64     // in bytes of memory
+	chunks  []chunk   // nil before there are two readers
+	cost    int64     // bytes of memory
 	one     [1][]byte // for TryReadAt
 
 	fills, uses int // in the present trial
-	pause       int // how often nothing is shared
+	pause       int // how many more times nothing is shared
 }
 
-// A chunk is a piece of a file, all of chunkSize unless the file ends there or
-// the rest was not in memory.
+// A chunk is a piece of a file. It has chunkSize bytes, unless the file ends there or the rest was
+// not in memory.
 type chunk struct {
 	buf   []byte
 	index int64 // offset / chunkSize
 	n     int   // bytes of buf that hold content
-	turn  int64 // of the shard's, in which they were read
+	turn  int64 // turn of the shard in which the bytes were read
 }
 
-// join has a reading share what others read of its file.
+// join makes a reading share data with others that read its file.
 func (r *reading) join() {
 	if r.identity == (store.Identity{}) || r.try == nil {
 		return
@@ -55,7 +53,7 @@ func (r *reading) join() {
 	r.shared, r.joined = c, sh.turns.Load()
 }
 
-// leave ends that.
+// leave undoes join.
 func (r *reading) leave() {
 	c := r.shared
 	if c == nil {
@@ -68,8 +66,8 @@ func (r *reading) leave() {
 	}
 }
 
-// readShared fills p with the bytes at off from what the readers of the file
-// share. It reports false if they are not to be had in this way.
+// readShared fills p with shared data of the file at off. It reports false if that data is not
+// available.
 func (r *reading) readShared(p []byte, off int64) bool {
 	c := r.shared
 	if c == nil || c.readers < 2 {
@@ -91,8 +89,8 @@ func (r *reading) readShared(p []byte, off int64) bool {
 	return true
 }
 
-// chunkAt returns the content from off to the end of its chunk, nothing if want
-// bytes, or those up to the chunk's end, cannot be had without waiting.
+// chunkAt returns the content from off to the end of its chunk. It returns nothing if want bytes,
+// or those up to the chunk's end, are not available without waiting.
 func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 	index, at := off/chunkSize, int(off%chunkSize)
 	want = min(want, chunkSize-at)
@@ -100,9 +98,8 @@ func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 		c.chunks = make([]chunk, maxChunks)
 	}
 	k := &c.chunks[index%maxChunks]
-	// Data read before r opened the file is not for r: a write through a
-	// mapping, or two within a tick of the file system's clock, leave the
-	// file's identity as it is.
+	// Data read before r opened the file must not be used for r: a write through a mapping, or two
+	// writes within a tick of the file system's clock, do not change the file's identity.
 	if k.index == index && k.turn >= r.joined && k.n >= at+want {
 		return k.buf[at:k.n]
 	}
@@ -114,8 +111,8 @@ func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 		c.cost, k.buf = cost, make([]byte, chunkSize)
 	}
 	c.one[0] = k.buf
-	k.n = 0                                             // in case that reading panics
-	k.n, _ = r.try.TryReadAt(c.one[:], index*chunkSize) // what it cannot read is asked for again
+	k.n = 0                                             // in case reading panics
+	k.n, _ = r.try.TryReadAt(c.one[:], index*chunkSize) // bytes that it cannot read are requested again
 	k.index, k.turn = index, r.shard.turns.Load()
 	c.countFill()
 	if k.n < at+want {
@@ -124,7 +121,7 @@ func (r *reading) chunkAt(c *sharedCache, off int64, want int) []byte {
 	return k.buf[at:k.n]
 }
 
-// countFill counts a chunk read, and pauses sharing if it does not pay.
+// countFill counts a chunk that was read, and pauses sharing if it does not pay.
 func (c *sharedCache) countFill() {
 	if c.fills++; c.fills < trialFills {
 		return

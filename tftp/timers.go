@@ -2,28 +2,28 @@ package tftp
 
 import "time"
 
-// timers is a heap of sessions by the time at which to look at them. That
-// time may be too early, never too late: a deadline that moves back, as it
-// does with every packet, is only noted until the old one comes.
+// timers is a heap of sessions, ordered by the time of their next check. That time may be too
+// early, but never too late: a deadline that moves back, as it does with every packet, is only
+// recorded until the old one passes.
 //
-// With thousands of transfers each of them comes up once a round trip, and few
-// are in the processor's cache. So the times lie in the heap itself, with the
-// four children of a place side by side: no session is looked at before it is due.
+// With thousands of transfers, each is due once a round trip, and few are in the processor's cache.
+// So the heap itself holds the times, with the four children of an entry side by side: no session
+// is read before it is due.
 type timers struct {
 	heap []wake
-	base time.Time // what the times count from
+	base time.Time // times count from it
 }
 
-// A wake is when to look at a session.
+// A wake is the time at which to check a session.
 type wake struct {
 	at      time.Duration // since base; the heap's order
-	due     time.Duration // likewise, not before at
+	due     time.Duration // since base, not before at
 	session *session
 }
 
-const children = 4 // of each place in the heap
+const children = 4 // of each entry in the heap
 
-// set makes sure that s is looked at by the given time; zero means never.
+// set ensures that s is checked at the given time or before; zero means never.
 func (t *timers) set(s *session, at time.Time) {
 	if at.IsZero() {
 		return
@@ -44,7 +44,7 @@ func (t *timers) set(s *session, at time.Time) {
 	}
 }
 
-// next returns when to call pop; zero if nothing waits.
+// next returns when pop must be called; zero if nothing waits.
 func (t *timers) next() time.Time {
 	if len(t.heap) == 0 {
 		return time.Time{}
@@ -52,7 +52,7 @@ func (t *timers) next() time.Time {
 	return t.base.Add(t.heap[0].at)
 }
 
-// pop takes out a session whose time has come.
+// pop removes and returns a session whose time has come.
 func (t *timers) pop(now time.Time) *session {
 	since := now.Sub(t.base)
 	for len(t.heap) > 0 && t.heap[0].at <= since {
@@ -67,7 +67,7 @@ func (t *timers) pop(now time.Time) *session {
 	return nil
 }
 
-// remove takes out s, if it is in.
+// remove removes s from the heap if it is there.
 func (t *timers) remove(s *session) {
 	if s.timer == 0 {
 		return
@@ -82,7 +82,7 @@ func (t *timers) remove(s *session) {
 	}
 }
 
-// up puts w into place i, or above it.
+// up puts w at index i or above.
 func (t *timers) up(i int, w wake) {
 	for i > 0 {
 		parent := (i - 1) / children
@@ -95,7 +95,7 @@ func (t *timers) up(i int, w wake) {
 	t.put(i, w)
 }
 
-// down makes room for w in place i or below it, and returns that place.
+// down makes room for w at index i or below, and returns that index.
 func (t *timers) down(i int, w wake) int {
 	for {
 		first := children*i + 1

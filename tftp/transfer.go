@@ -13,15 +13,15 @@ import (
 type Request struct {
 	transfer.Request                // Name as the client sent it, Write, Mode and the options on offer
 	Peer             netip.AddrPort // the client
-	Local            netip.AddrPort // our address and port that it asked; some systems do not report the address
+	Local            netip.AddrPort // our address and port that it was sent to; some systems do not report the address
 
 	published *store.Published // for Create; nil for a read
 }
 
-// Create returns how to begin the upload that r asks for: its size in bytes by tsize
-// (RFC 2349), and where the store notes the published file. The size is 0 if the client does
-// not announce it, and in netascii, where the file has other line ends than the transfer. A
-// store must not reserve space for it: the request may be forged.
+// Create returns the parameters of the upload that r requests: its size in bytes from tsize (RFC
+// 2349), and where the store records the published file. The size is 0 if the client does not
+// announce it, and in netascii, where the file's line ends differ from those sent. A store must not
+// reserve space for it, because the request may be forged.
 func (r *Request) Create() store.Create {
 	c := store.Create{Published: r.published}
 	if r.Mode != transfer.Netascii && r.Offer.HasSize {
@@ -30,7 +30,7 @@ func (r *Request) Create() store.Create {
 	return c
 }
 
-// Direction returns "read" or "write", as the client sees it.
+// Direction returns "read" or "write", from the client's point of view.
 func (r *Request) Direction() string {
 	if r.Write {
 		return "write"
@@ -42,35 +42,35 @@ func (r *Request) Direction() string {
 // Ended. The fields below Value are set at the end.
 type Transfer struct {
 	Request
-	Path   string           // of the file on the disk, once it is open; "" where that is not known
-	Size   int64            // of a file that is read, or what an upload announced, in bytes; -1 if unknown
-	Agreed transfer.Options // what was agreed on; zero before
-	Began  time.Time        // when the request was taken in
+	Path   string           // of the file on disk, once it is open; "" if unknown
+	Size   int64            // of a file that is read, or announced for an upload, in bytes; -1 if unknown
+	Agreed transfer.Options // agreed options; zero until then
+	Began  time.Time        // when the request was received
 
 	Value any // for the caller that set Started
 
 	Outcome  Outcome
-	Err      error // why it ended, nil if it ended well
-	Bytes    int64 // that the peer has acknowledged, or sent
+	Err      error // why it ended, nil for success
+	Bytes    int64 // that the peer has acknowledged or sent
 	Duration time.Duration
-	Disk     time.Duration // of Duration, waiting for the store
-	Lost     time.Duration // and for the timer, as nothing came from the peer
+	Disk     time.Duration // part of Duration spent waiting for the store
+	Lost     time.Duration // part of Duration spent waiting for the timer while the peer sent nothing
 	transfer.Stats
 
-	// Published is the file of an upload; nil if it got no name, or the store does not know:
-	// see [store.Create].
+	// Published is the file of an upload; nil if it was not published, or the store does not report
+	// it: see [store.Create].
 	Published *store.Published
 
-	// Stored is the name that the store gave an upload, if that is not the client's
-	// and the store reports it: see [Config].Write.
+	// Stored is the name that the store gave an upload, if it differs from the client's and the
+	// store reports it: see [Config].Write.
 	Stored string
 
-	progress *progress // nil of a transfer that no session has described
+	progress *progress // nil if no session has described the transfer
 
-	waiting bool // for the store, when it ended
+	waiting bool // it waited for the store when it ended
 }
 
-// An Outcome is how a transfer ended, in a few words.
+// An Outcome describes how a transfer ended, in a few words.
 type Outcome string
 
 // The outcomes.
@@ -82,7 +82,7 @@ const (
 	EndedByPeer Outcome = "ended by peer" // the peer sent an ERROR
 	PeerSilent  Outcome = "peer silent"   // the peer stopped answering, or never answered
 	Replaced    Outcome = "replaced"      // the peer began anew
-	Failed      Outcome = "failed"        // on our side, as by a full disk, or the peer broke the rules
+	Failed      Outcome = "failed"        // because of a fault on our side, such as a full disk, or because the peer broke the rules
 )
 
 var errReplaced = errors.New("peer began anew")
@@ -109,15 +109,15 @@ func (t *Transfer) outcome() Outcome {
 	return Failed
 }
 
-// isProbe recognizes a size probe: firmware and iPXE ask for a file with tsize,
-// and end the transfer by ERROR 0 or 8 once they have the OACK.
+// isProbe reports whether a transfer was a size probe: firmware and iPXE request a file with tsize,
+// and end the transfer with ERROR 0 or 8 once they have the OACK.
 func (t *Transfer) isProbe(code transfer.ErrorCode) bool {
 	return !t.Write && t.Bytes == 0 && !t.waiting && (code == transfer.NotDefined || code == transfer.OptionsRefused)
 }
 
 const (
-	// A transfer that took slowAfter at least, at less than slowRate bytes a
-	// second, gets a reason in the log.
+	// The log gives a reason for a transfer that took at least slowAfter, at less than slowRate
+	// bytes a second.
 	slowAfter = time.Second
 	slowRate  = 1 << 20
 )

@@ -9,11 +9,10 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// maxBehind is how long timers wait for what is queued in the socket.
+// maxBehind is how long timers wait for packets that are queued in the socket.
 const maxBehind = 100 * time.Millisecond
 
-// run is the loop. It returns when the shard has been stopped and is done, or
-// its socket fails.
+// run runs the loop. It returns when the shard has been stopped and is done, or its socket fails.
 func (sh *shard) run() error {
 	for {
 		n, err := sh.conn.Read(sh.in, sh.timers.next())
@@ -23,7 +22,7 @@ func (sh *shard) run() error {
 		}
 		began := time.Now()
 		over, crashed := sh.safeTurn(began, n)
-		for crashed { // and what is left of the turn
+		for crashed { // continue with the rest of the turn
 			over, crashed = sh.safeTurn(time.Now(), 0)
 		}
 		sh.occupied.turn(sh.began, began, time.Now())
@@ -33,8 +32,8 @@ func (sh *shard) run() error {
 	}
 }
 
-// safeTurn takes a turn. A panic, be it a bug of ours or of the File that a
-// program has us read, ends the transfer at fault and no other.
+// safeTurn takes a turn. A panic, whether a bug of ours or of a program's File, ends only the
+// transfer that caused it.
 func (sh *shard) safeTurn(now time.Time, n int) (over, crashed bool) {
 	defer func() {
 		s := sh.current
@@ -59,8 +58,8 @@ func (sh *shard) crash(now time.Time, s *session, p any) {
 	s.end(now, err)
 }
 
-// turn takes the first n messages of sh.in and all else that is due, and sends
-// what follows from it. It reports whether the shard has been stopped and is done.
+// turn handles the first n messages of sh.in and everything else that is due, and sends the
+// resulting packets. It reports whether the shard has been stopped and is done.
 func (sh *shard) turn(now time.Time, n int) (over bool) {
 	sh.turns.Add(1)
 	for i := range sh.in[:n] {
@@ -93,10 +92,9 @@ func (sh *shard) turn(now time.Time, n int) (over bool) {
 	return sh.busy == 0 && sh.cleared(now)
 }
 
-// drainedUntil returns the time up to which all that has come was read, if a read
-// at now brought n messages. Packets that came before a deadline must be handled
-// before the deadline counts: otherwise a busy loop would send again what its
-// queue already acknowledges.
+// drainedUntil returns the time up to which all received packets were read, if a read at now
+// returned n messages. Packets that came before a deadline must be handled before the deadline
+// counts: otherwise a busy loop would repeat blocks that queued packets already acknowledge.
 func (sh *shard) drainedUntil(now time.Time, n int) time.Time {
 	if n < len(sh.in) {
 		sh.drained = now
@@ -106,7 +104,7 @@ func (sh *shard) drainedUntil(now time.Time, n int) time.Time {
 	return sh.drained
 }
 
-// schedule has a session advanced at the end of the turn.
+// schedule marks a session to be advanced at the end of the turn.
 func (sh *shard) schedule(s *session) {
 	if !s.scheduled {
 		s.scheduled = true
@@ -114,7 +112,7 @@ func (sh *shard) schedule(s *session) {
 	}
 }
 
-// receive hands a message to the session it belongs to.
+// receive passes a message to the session it belongs to.
 func (sh *shard) receive(now time.Time, m *udp.Message) {
 	s := sh.sessions[m.Peer]
 	if s == nil && !sh.takesRequests {
@@ -147,10 +145,10 @@ func (sh *shard) stray(now time.Time, m *udp.Message) {
 	}
 }
 
-// answerUnknown answers a datagram that belongs to no transfer (RFC 1350 §4): it may
-// be all that is left of one, so the peer should know. An ERROR is never
-// answered, or two hosts would answer each other for ever; nor is a peer whose
-// next request is on its way here: it would take the ERROR for the answer.
+// answerUnknown answers a datagram that belongs to no transfer (RFC 1350 §4): its transfer may have
+// ended here, so the peer should know. It never answers an ERROR, or two hosts could answer each
+// other forever. It does not answer a peer whose next request is on its way here either: the peer
+// would take the ERROR for the answer to that request.
 func (sh *shard) answerUnknown(now time.Time, m *udp.Message, b []byte) {
 	sh.count.strays++
 	op := transfer.OpcodeOf(b)
@@ -160,13 +158,13 @@ func (sh *shard) answerUnknown(now time.Time, m *udp.Message, b []byte) {
 	case op == transfer.Acknowledgement && sh.recent.has(now, m.Peer):
 		return
 	}
-	// Only what would be answered is looked up where all loops look.
+	// The shared routes are searched only for datagrams that would be answered.
 	if sh.errors.Allow(now, maxErrors) && (sh.takesRequests || !sh.routes.awaits(m.Peer)) {
 		sh.out.AddError(m.Peer, m.Local, transfer.UnknownID, "no such transfer here")
 	}
 }
 
-// takeInbox handles what other goroutines have handed over.
+// takeInbox handles everything that other goroutines have put into the inbox.
 func (sh *shard) takeInbox(now time.Time) {
 	sh.mu.Lock()
 	sh.inbox, sh.inTurn = inbox{
@@ -211,8 +209,8 @@ func (sh *shard) haltAll(now time.Time) {
 	sh.flush()
 }
 
-// flush sends what has gathered, and then reports the transfers that ended: what is
-// logged of them stands behind their last packet.
+// flush sends the batch, and then reports the transfers that ended, so that their log lines follow
+// their last packets.
 func (sh *shard) flush() {
 	sh.out.Flush()
 	for i, t := range sh.endings {

@@ -8,21 +8,21 @@ import (
 	"github.com/haul-project/haul/tftp/transfer"
 )
 
-// A writing is a transfer that a write request (WRQ) began: the peer writes a file.
+// A writing is a transfer begun by a write request (WRQ): the peer writes a file.
 type writing struct {
 	session
 	receiver  transfer.Receiver
 	buffer    fileio.WriteBuffer
 	reserved  int64     // bytes of memory that it will need
-	ringCost  int64     // and those that it has taken, for buffer
-	heldUntil time.Time // the next ACK waits for a rate; zero if it does not
+	ringCost  int64     // bytes of memory that it has taken for buffer
+	heldUntil time.Time // the next ACK waits for a rate until then; zero if it does not wait
 
 	// worker
 	upload store.Upload
-	stored string // its name in the store, if it is not the client's
+	stored string // its name in the store, if it differs from the client's
 }
 
-// spareWritings are the writings of a shard that are not in use.
+// spareWritings are unused writings of a shard.
 type spareWritings []*writing
 
 // take returns a writing ready for use.
@@ -37,15 +37,15 @@ func (p *spareWritings) take() *writing {
 	return w
 }
 
-// prepare makes a writing of a request.
+// prepare initializes a writing for a request.
 func (w *writing) prepare(now time.Time, q Request) { w.begin(now, q, receivedBucket) }
 
 func (w *writing) ready() bool { return true }
 
 func (w *writing) agree(now time.Time) {
 	agreed := w.limits().Agree(w.request.Request, -1)
-	// An upload gets no more than a share of the memory that is left and not promised, so
-	// that large requests leave room for others.
+	// An upload gets no more than a share of the memory that is neither used nor promised, so that
+	// large requests leave room for others.
 	memory := &w.shard.memory
 	agreed.Window = min(agreed.Window, blocksIn(min(maxWindowBytes, memory.mostForWindow()), agreed))
 	w.boundByRate(&agreed)
@@ -56,8 +56,8 @@ func (w *writing) agree(now time.Time) {
 	memory.reserve(&w.reserved, int64(w.leastRing()))
 }
 
-// boundByRate lowers the window, so that it takes no longer than maxHold at the transfer's
-// share of the rates.
+// boundByRate reduces the window, so that it takes no longer than maxHold at the transfer's share
+// of the rates.
 func (w *writing) boundByRate(agreed *transfer.Options) {
 	if agreed.Window > 1 {
 		block := int64(max(agreed.BlockSize, transfer.DefaultBlockSize))
@@ -103,7 +103,7 @@ func (w *writing) delivered() bool { return false }
 
 func (w *writing) leave() {}
 
-// shrink gives back the memory of an upload that is published, and has no job out.
+// shrink frees the memory of an upload that is published and has no job out.
 func (w *writing) shrink() {
 	w.shard.memory.release(&w.ringCost)
 	w.buffer = w.buffer.Spare(minRing)
@@ -141,8 +141,8 @@ func (w *writing) conclude(t *Transfer) {
 	}
 }
 
-// store puts a chunk into the write buffer, whose memory the first one takes: before
-// that, nothing shows that the peer exists.
+// store adds a chunk to the write buffer. The first chunk takes the buffer's memory: before it,
+// nothing shows that the peer exists.
 func (w *writing) store(now time.Time, c transfer.Chunk) error {
 	if w.ringCost == 0 {
 		w.prove(now, true)
@@ -156,8 +156,8 @@ func (w *writing) store(now time.Time, c transfer.Chunk) error {
 	return w.buffer.Put(c, w.receiver.Received())
 }
 
-// acknowledge lets the ACK go that is due if the write buffer could take another window,
-// and sends what has gathered on its way to the store.
+// acknowledge allows the ACK that is due if the write buffer has room for another window, and
+// starts writing the buffered data to the store.
 func (w *writing) acknowledge(now time.Time) {
 	window := int64(max(1, w.receiver.Agreed().Window)) * int64(w.receiver.BlockSize())
 	if w.state != storing && w.buffer.Fits(window) {
@@ -169,8 +169,7 @@ func (w *writing) acknowledge(now time.Time) {
 	w.maybeFlush()
 }
 
-// maybeFlush gives a worker what has gathered, if it is half a ring or the
-// rest of the file.
+// maybeFlush gives a worker the buffered data if it is half a ring or the rest of the file.
 func (w *writing) maybeFlush() {
 	if w.job != fileio.NoJob {
 		return
@@ -184,7 +183,7 @@ func (w *writing) maybeFlush() {
 	}
 }
 
-// leastRing returns the bytes that hold two windows of an upload.
+// leastRing returns the size in bytes of two windows of an upload.
 func (w *writing) leastRing() int {
 	return max(2*max(1, w.receiver.Agreed().Window)*w.receiver.BlockSize(), minRing)
 }
@@ -204,7 +203,7 @@ func (w *writing) grantRing() error {
 	return nil
 }
 
-// hold has the next ACK wait until what has come has had its time.
+// hold makes the next ACK wait as long as the rates require for the received bytes.
 func (w *writing) hold(now time.Time, received int) {
 	if !w.throttle.limited {
 		return
@@ -214,7 +213,7 @@ func (w *writing) hold(now time.Time, received int) {
 	}
 }
 
-// confirm lets the ACK go, or has it wait for a rate.
+// confirm allows the ACK, or makes it wait for a rate.
 func (w *writing) confirm(now time.Time) {
 	if w.heldUntil.After(now) {
 		w.shard.timers.set(&w.session, w.heldUntil)
@@ -224,7 +223,7 @@ func (w *writing) confirm(now time.Time) {
 	w.receiver.Stored(now)
 }
 
-// resume lets the ACK go that has waited for a rate.
+// resume allows the ACK that has waited for a rate.
 func (w *writing) resume(now time.Time) {
 	switch {
 	case w.heldUntil.IsZero():
