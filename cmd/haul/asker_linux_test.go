@@ -19,7 +19,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A typist is somebody at a terminal on which haul runs.
+// A typist is a user at a terminal on which haul runs.
 type typist struct {
 	t      *testing.T
 	master *os.File
@@ -28,7 +28,7 @@ type typist struct {
 	child  *child
 }
 
-// newTerminal returns somebody at a terminal on which nothing runs yet.
+// newTerminal returns a user at a terminal on which nothing runs yet.
 func newTerminal(t *testing.T) *typist {
 	t.Helper()
 	master, slave := servetest.OpenTerminal(t)
@@ -52,12 +52,11 @@ func newTerminal(t *testing.T) *typist {
 	return y
 }
 
-// atTerminal runs haul on a terminal of its own, which is not its standard
-// output.
+// atTerminal runs haul with a controlling terminal of its own, which is not its standard output.
 func atTerminal(t *testing.T, args ...string) *typist {
 	t.Helper()
 	y := newTerminal(t)
-	// The child's descriptor 3 is the terminal that it belongs to.
+	// The child's descriptor 3 is its controlling terminal.
 	y.child = runChild(t, childOptions{
 		files: []*os.File{y.slave}, attr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 3},
 	}, args...)
@@ -81,7 +80,7 @@ func (y *typist) write(line string) {
 	}
 }
 
-// awaitTimes waits until a text has been shown so many times.
+// awaitTimes waits until a text has been shown n times.
 func (y *typist) awaitTimes(text string, n int) {
 	y.t.Helper()
 	all, ok := y.screen.await(func(screen string, ended bool) bool { return ended || strings.Count(screen, text) >= n })
@@ -90,8 +89,8 @@ func (y *typist) awaitTimes(text string, n int) {
 	}
 }
 
-// awaitSecret waits until the terminal does not show what is typed: that is
-// switched off behind the question.
+// awaitSecret waits until the terminal stops showing typed text, which haul switches off after it
+// has printed the question.
 func (y *typist) awaitSecret() {
 	y.t.Helper()
 	for late := time.Now().Add(patience); y.echoes(); time.Sleep(time.Millisecond) {
@@ -101,8 +100,7 @@ func (y *typist) awaitSecret() {
 	}
 }
 
-// wantScreen checks how many times texts have been shown, and that what is typed
-// shows again.
+// wantScreen checks how often texts have been shown, and that typed text is shown again.
 func (y *typist) wantScreen(times map[string]int) {
 	y.t.Helper()
 	screen := y.screen.String()
@@ -116,7 +114,7 @@ func (y *typist) wantScreen(times map[string]int) {
 	}
 }
 
-// echoes reports whether the terminal shows what is typed.
+// echoes reports whether the terminal shows typed text.
 func (y *typist) echoes() bool {
 	y.t.Helper()
 	state, err := unix.IoctlGetTermios(int(y.slave.Fd()), unix.TCGETS)
@@ -126,8 +124,8 @@ func (y *typist) echoes() bool {
 	return state.Lflag&unix.ECHO != 0
 }
 
-// A host key that is new and the passphrase of a key are asked for on the
-// terminal, and a secret is not shown nor asked for twice.
+// A new host key and a key's passphrase are asked for on the terminal. A secret is not shown, and
+// is asked for only once.
 func TestAsking(t *testing.T) {
 	l := startLabWith(t, labOptions{locked: true}, map[string]string{"f": "content", "g": "more"})
 	if err := os.Remove(l.known); err != nil {
@@ -167,7 +165,7 @@ func TestAskingPassword(t *testing.T) {
 	y.wantScreen(map[string]int{"Password": 2, "sesame": 0})
 }
 
-// A question by keyboard-interactive is shown as the server's words.
+// A keyboard-interactive question is marked as the server's words.
 func TestAskingInteractive(t *testing.T) {
 	l := startLabWith(t, labOptions{server: func(s *sftp.Server) { interactive(s) }}, map[string]string{"f": ""})
 	l.configure("PubkeyAuthentication no")
@@ -183,7 +181,7 @@ func TestAskingInteractive(t *testing.T) {
 	y.wantScreen(map[string]int{"12345": 0, "piano": 1})
 }
 
-// An interrupt at a question leaves the terminal as it was.
+// An interrupt during a question restores the terminal.
 func TestInterruptedQuestion(t *testing.T) {
 	l := startLabWith(t, labOptions{password: "open sesame"}, nil)
 	l.configure("PreferredAuthentications password")
@@ -197,7 +195,7 @@ func TestInterruptedQuestion(t *testing.T) {
 	y.wantScreen(nil)
 }
 
-// With nobody to ask, or --batch, a login fails at once and says why.
+// If there is no user to ask, or with --batch, a login fails at once and says why.
 func TestNobodyToAsk(t *testing.T) {
 	l := startLabWith(t, labOptions{password: "open sesame"}, nil)
 	l.configure("PubkeyAuthentication no")
@@ -222,7 +220,7 @@ func TestNobodyToAsk(t *testing.T) {
 	}
 }
 
-// interactive has a server ask two questions, and accept any answers.
+// interactive makes a server ask two questions, and accept any answers.
 func interactive(s *sftp.Server) {
 	configured := s.SSH
 	s.SSH = func(ctx context.Context, c net.Conn) (*ssh.ServerConfig, error) {
@@ -244,14 +242,13 @@ func interactive(s *sftp.Server) {
 	s.Login = func(ctx context.Context, c *ssh.ServerConn) (*sftp.Account, error) {
 		a, err := files(ctx, c)
 		if err != nil {
-			a = &sftp.Account{User: c.User(), Tree: store.Mem(0)} // it was not package users that admitted the user
+			a = &sftp.Account{User: c.User(), Tree: store.Mem(0)} // the user was not admitted by package users
 		}
 		return a, nil
 	}
 }
 
-// run runs a command in this process, with the terminal for standard output and
-// standard error.
+// run runs a command in this process, with the terminal as standard output and standard error.
 func (y *typist) run(args ...string) {
 	y.t.Helper()
 	cmd := newRoot()
@@ -264,7 +261,7 @@ func (y *typist) run(args ...string) {
 	_, _ = y.slave.WriteString("END")
 }
 
-// Names that a server made up do nothing to a terminal.
+// Names chosen by a server cannot control a terminal.
 func TestNamesOnTerminal(t *testing.T) {
 	files := map[string]string{}
 	for _, n := range strangeNames {
@@ -275,7 +272,7 @@ func TestNamesOnTerminal(t *testing.T) {
 		y := newTerminal(t)
 		where := "lab:"
 		if flags[0] == "stat" {
-			where = "lab:[^b]*" // the server opens no name that is no UTF-8
+			where = "lab:[^b]*" // the server refuses names that are not UTF-8
 		}
 		y.run(append(l.args(flags...), where)...)
 		screen := y.await("END")
@@ -288,7 +285,7 @@ func TestNamesOnTerminal(t *testing.T) {
 	}
 }
 
-// A terminal shows a bar for the file that takes long, and one in all.
+// A terminal shows a bar for each slow file, and one for the total.
 func TestBarsOnTerminal(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	l := startLab(t, map[string]string{"d/lo\x1b[2Jng": strings.Repeat("x", 5<<20), "d/other": strings.Repeat("x", 5<<20), "d/short": "x"})

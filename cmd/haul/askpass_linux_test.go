@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// askScript writes a program that asks, and notes each question in a file.
+// askScript writes a program that asks, and records each question in a file.
 func askScript(t *testing.T, lines string) (program, asked string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -18,8 +18,8 @@ func askScript(t *testing.T, lines string) (program, asked string) {
 	return program, asked
 }
 
-// SSH_ASKPASS asks for host keys, passphrases and passwords where there is no
-// terminal, or where it shall.
+// SSH_ASKPASS asks for host keys, passphrases and passwords if there is no terminal, or if it is
+// preferred or forced.
 func TestAskpass(t *testing.T) {
 	const answers = `case "$1" in
 *yes/no*) echo yes ;;
@@ -33,7 +33,7 @@ esac`
 		env      []string
 		flags    []string
 		code     int
-		asks     string // each of the words, in that order
+		asks     string // words of the questions, in order
 	}{
 		{"forced", true, []string{"SSH_ASKPASS_REQUIRE=force"}, nil, 0, "is not known|Passphrase of the key "},
 		{"forced, without a terminal", false, []string{"SSH_ASKPASS_REQUIRE=FORCE"}, password, 0, "is not known|Password of me@"},
@@ -49,7 +49,8 @@ esac`
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			program, asked := askScript(t, answers)
-			// Each has a server of its own: one refuses who failed to log in often.
+			// Each case needs its own server, since a server blocks clients after several failed
+			// logins.
 			l := startLabWith(t, labOptions{locked: true, password: "open sesame"}, map[string]string{"f": ""})
 			if err := os.Remove(l.known); err != nil {
 				t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// badFlagValues are values that flags of the commands beside serve, bench, user, get
-// and put refuse before they ask any server, and what the message says.
+// badFlagValues are values that flags of the commands other than serve, bench, user, get and put
+// refuse before they contact a server, with a part of the message.
 var badFlagValues = []struct{ command, flag, value, says string }{
 	{"doctor", "timeout", "x", "with its unit"},
 	{"doctor", "timeout", "5", "with its unit"},
@@ -48,8 +48,8 @@ var badFlagValues = []struct{ command, flag, value, says string }{
 	{"top", "fingerprint", "x", "64 hexadecimal digits"},
 }
 
-// Each flag that takes a number, a size or a time refuses what is none, and every
-// switch a word; the others are in the table.
+// Each flag for a number, a size or a time refuses other text, and every switch refuses a word. The
+// table has the other flags.
 func TestBadFlagValues(t *testing.T) {
 	targets := map[string][]string{"doctor": {"tftp://127.0.0.1:1/f"}, "probe": {"tftp://127.0.0.1:1/f"}, "map test": {"/dev/null"}, "ls": {"127.0.0.1:"}}
 	refuse := func(command, flag, value, says string) {

@@ -10,8 +10,7 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// silentServer returns the URL of a port that is open, and from which nothing
-// ever comes.
+// silentServer returns the URL of an open port that never answers.
 func silentServer(t *testing.T) string {
 	t.Helper()
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -22,8 +21,8 @@ func silentServer(t *testing.T) string {
 	return "tftp://" + c.LocalAddr().String() + "/"
 }
 
-// However short the timeout, a server that says nothing is one that does not
-// answer, and not one whose transfers failed.
+// However short the timeout is, a silent server counts as not answering, and not as one whose
+// transfers failed.
 func TestBenchNoAnswer(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	url := silentServer(t)
@@ -40,7 +39,7 @@ func TestBenchNoAnswer(t *testing.T) {
 	}
 }
 
-// The other clients take no longer than the requests that they repeat.
+// The other clients stop as soon as they have repeated their requests.
 func TestClientsNoAnswer(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	url := silentServer(t)
@@ -62,7 +61,7 @@ func TestClientsNoAnswer(t *testing.T) {
 	}
 }
 
-// Transfers that got an answer and did not finish have failed, as before.
+// Transfers that got an answer but did not finish count as failed.
 func TestBenchAnswerIsNoSilence(t *testing.T) {
 	_, url := startServer(t, tftp.NoUploads, nil)
 	code, _, msg := haul(t, "bench", "tftp", url+"none")
@@ -71,9 +70,9 @@ func TestBenchAnswerIsNoSilence(t *testing.T) {
 	}
 }
 
-// A benchmark speaks of what was asked for, and never of its packages.
+// Errors of a benchmark name the URL, and never Go packages.
 func TestBenchErrorsSpeakOfTheURL(t *testing.T) {
-	t.Parallel() // it waits where refusals are not reported
+	t.Parallel() // it waits on systems that do not report refusals
 	closed, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -92,8 +91,7 @@ func TestBenchErrorsSpeakOfTheURL(t *testing.T) {
 	}
 }
 
-// badBenchValues are values that a flag of "haul bench tftp" refuses, and what
-// the message says of them.
+// badBenchValues are values that a flag of "haul bench tftp" refuses, with a part of the message.
 var badBenchValues = []struct{ flag, value, says string }{
 	{"concurrency", "10001", "1 to 10000"},
 	{"concurrency", "many", "whole number"},
@@ -143,7 +141,7 @@ func TestBenchBadValues(t *testing.T) {
 	})
 }
 
-// The error for a URL without a scheme shows where the scheme goes.
+// The error for a URL without a scheme shows where to write the scheme.
 func TestSchemeIsMissing(t *testing.T) {
 	for _, args := range []string{
 		"bench tftp HERE", "get HERE", "get HERE here", "probe HERE", "doctor HERE", "put f HERE",
@@ -155,7 +153,7 @@ func TestSchemeIsMissing(t *testing.T) {
 			}
 		}
 	}
-	// A local file, or a URL that names no file, gets another error.
+	// A local file, or a URL without a file, gets another error.
 	for _, args := range []string{"bench tftp kernel", "get ./boot/kernel", "get /boot/kernel", "bench tftp http://127.0.0.1/f"} {
 		if code, _, msg := haul(t, strings.Fields(args)...); code != exitUsage || strings.Contains(msg, "write tftp://") {
 			t.Errorf("haul %s: exit code %d, %q", args, code, msg)

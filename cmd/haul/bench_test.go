@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// benchKeys are what programs find in the JSON of "haul bench tftp": names
-// only ever join.
+// benchKeys are the keys in the JSON of "haul bench tftp", on which programs rely. Keys may only be
+// added.
 var benchKeys = strings.Fields(`seconds transfers failed errors bytes
 	mb_per_second data_packets packets_per_second resent duplicates timeouts
 	late cut verified latency_ms first_ms client_cpu_seconds client_cpu_share

@@ -18,8 +18,8 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// bootKeys are what programs find in the JSON of "haul bench boot", and siteKeys in that
-// with --simulate: names only ever join.
+// bootKeys are the keys in the JSON of "haul bench boot", and siteKeys those with --simulate.
+// Programs rely on them: keys may only be added.
 var (
 	bootKeys = strings.Fields(`seconds machines up failed cut up_seconds boot_seconds failures retried power_cycles
 		loaders_again images_continued images_again loader_bytes image_bytes mb_per_second loader_size image_size
@@ -69,7 +69,7 @@ func TestBenchBoot(t *testing.T) {
 	}
 }
 
-// The report and the exit code show machines that do not come up.
+// The report and the exit code reveal machines that do not come up.
 func TestBenchBootFailures(t *testing.T) {
 	_, loader := startServer(t, tftp.NoUploads, nil)
 	code, stdout, stderr := haul(t, "bench", "boot", "-n", "3", "--loader", loader+"none")
@@ -84,7 +84,7 @@ func TestBenchBootFailures(t *testing.T) {
 	}
 }
 
-// A simulation needs no server, and has a picture too.
+// A simulation needs no server, and can also draw a picture.
 func TestBenchBootSimulate(t *testing.T) {
 	svg := filepath.Join(t.TempDir(), "up.svg")
 	code, got := bootJSON(t, siteKeys, "--simulate", "-n", "1000", "--arrival", "poisson:10", "--replicas", "3", "--link", "1",
@@ -106,8 +106,7 @@ func TestBenchBootSimulate(t *testing.T) {
 	}
 }
 
-// badBootValues are values that a flag of "haul bench boot" refuses, and what the message
-// says of them.
+// badBootValues are values that a flag of "haul bench boot" refuses, with a part of the message.
 var badBootValues = []struct{ flag, value, says, with string }{
 	{"machines", "0", "1 to 10000", "--image=http://h/i"},
 	{"machines", "x", "whole number", ""},

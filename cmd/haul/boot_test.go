@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/internal/dhcp"
 )
 
-// A dry run of serve prints what boot clients would get.
+// A dry run of serve prints what boot clients would receive.
 func TestServeDryRunBoot(t *testing.T) {
 	if _, err := proxydhcp.Interfaces(nil); err != nil {
 		t.Skip(err)
@@ -47,7 +47,7 @@ func TestDoctorPXERefuses(t *testing.T) {
 	}
 }
 
-// A server on the network may name its file as it likes: the terminal gets no control characters.
+// A server on the network may give its file any name: the terminal receives no control characters.
 func TestDiagnosisText(t *testing.T) {
 	server := netip.MustParseAddr("192.0.2.9")
 	for _, test := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// The commands list, check and clear a cache, and refuse another directory.
+// The commands list, verify and clear a cache, and refuse other directories.
 func TestCache(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	c, err := cache.Open(cache.Config{Dir: dir, Size: cache.MinSize})
@@ -25,7 +25,7 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Put(t, m, "boot/kernel", strings.Repeat("kernel", 1000))
-	// A file that has just changed is not kept.
+	// A file that has just changed would not be cached.
 	if err := m.SetAttr(t.Context(), "boot/kernel", store.Attr{ModTime: time.Unix(1_000_000_000, 0)}, true); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(exitFailed, "https://mirror.example/  boot/kernel, block 0: its content is not what was stored\n1 file, 1 block, 6.0 kB\n", "1 block", "verify", dir)
-	// Files that the cache has not made are named, and stay.
+	// Files that the cache did not create are reported, and stay.
 	for _, name := range []string{"README", "objects/core"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// cat ends without a word when nobody reads what it writes, as cat(1) does.
+// Like cat(1), cat ends silently when its reader has gone.
 func TestCatPipe(t *testing.T) {
 	w := startWeb(t, map[string]string{"a": strings.Repeat("x", 1<<20)})
 	exe, err := os.Executable()

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// config check --pid checks what SIGHUP would have a running server read: its own file,
-// together with its flags. It refuses a server that SIGHUP would end.
+// config check --pid checks what a running server would read on SIGHUP: its own file, together with
+// its flags. It refuses a server that SIGHUP would end.
 func TestConfigCheckPID(t *testing.T) {
-	t.Setenv("CONFIGURATION_DIRECTORY", t.TempDir()) // has no file
+	t.Setenv("CONFIGURATION_DIRECTORY", t.TempDir()) // a directory without a file
 	dir := t.TempDir()
 	name := writeConfig(t, "[http]\nlisten = ['127.0.0.1:0']\n")
 	check := func(pid int, code int, said ...string) {
@@ -30,7 +30,7 @@ func TestConfigCheckPID(t *testing.T) {
 	check(server, 0, "would serve "+dir+" over HTTP on 127.0.0.1:0\n", "would serve "+dir+" over TFTP on 127.0.0.1:0\n")
 	writeFile(t, name, "[http]\nlistne = ['127.0.0.1:0']\n")
 	check(server, exitUsage, name+":2:1: [http] has no key listne; did you mean listen")
-	// Right in itself, but not beside the flags.
+	// This file is valid by itself, but not together with the flags.
 	writeFile(t, name, "[tftp]\nsingle_port = true\n")
 	check(server, exitUsage, name+":2:1: tftp.single_port and --ports exclude each other")
 

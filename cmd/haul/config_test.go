@@ -22,8 +22,7 @@ func writeConfig(t *testing.T, text string) string {
 	return name
 }
 
-// Errors of a server that runs are no mistakes of its configuration, and are not counted as
-// such.
+// Errors of a running server are not mistakes in its configuration, and are not counted as such.
 func TestServeErrorsAreNoMistakes(t *testing.T) {
 	run := runServer
 	runServer = func(context.Context, settings.Config, io.Writer) error {
@@ -35,8 +34,7 @@ func TestServeErrorsAreNoMistakes(t *testing.T) {
 	}
 }
 
-// Each value that a flag refuses is refused in a file too, with its line, and as a
-// variable.
+// Each value that a flag refuses is also refused in a file, with its line, and as a variable.
 func TestConfigBadValues(t *testing.T) {
 	settings := config.New()
 	dir := t.TempDir()
@@ -45,7 +43,7 @@ func TestConfigBadValues(t *testing.T) {
 			if s.Flag != b.flag || b.value == "" {
 				continue
 			}
-			// The message names settings as the place does that it is about.
+			// The message names settings in the form of the place that they come from.
 			says := strings.NewReplacer("--https", "HAUL_HTTPS_LISTEN", "--http", "HAUL_HTTP_LISTEN", "--upload", "HAUL_FILES_UPLOAD", "--cert", "HAUL_HTTPS_CERT").Replace(b.says)
 			base := "dirs = ['" + dir + "']\n"
 			if b.flag != "tftp" {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where the disk here is full, get says so once, starts no further files, and leaves
-// nothing half.
+// If the local disk is full, get reports it once, starts no further files, and leaves no partial
+// file.
 func TestGetToFullDisk(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	needRoot(t)

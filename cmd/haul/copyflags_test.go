@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Without -p copies have a time of their own, and --unchanged by time would
-// copy all of them every time: no example leads there.
+// Without -p a copy gets the time of the copy, and --unchanged by time would copy every file each
+// time. No example does that.
 func TestUnchangedExamples(t *testing.T) {
 	found := 0
 	for line := range strings.Lines(getExamples + "\n" + putExamples) {

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// startBucket starts a server of S3, and has haul find it.
+// startBucket starts an S3 server, and makes haul use it.
 func startBucket(t *testing.T) *s3test.Server {
 	t.Helper()
 	s := s3test.New(t)
@@ -24,7 +24,7 @@ func startBucket(t *testing.T) *s3test.Server {
 	return s
 }
 
-// Buckets of one server copy objects without sending them.
+// Within one server, objects are copied without being sent.
 func TestCpS3(t *testing.T) {
 	s := startBucket(t)
 	content := strings.Repeat("x", 1<<20)
@@ -55,7 +55,7 @@ func TestCpS3(t *testing.T) {
 	}
 }
 
-// A server whose disk is full leaves no half file, and the old one.
+// A server whose disk is full keeps the old file, and leaves no partial one.
 func TestCpFull(t *testing.T) {
 	l := startLabWith(t, labOptions{tree: func(tr store.Tree) store.Tree { return fullTree{tr, true} }}, map[string]string{"a": strings.Repeat("x", 100_000), "b": "old"})
 	for _, args := range []string{"lab:a lab:b", "lab:a lab:c"} {
@@ -67,7 +67,7 @@ func TestCpFull(t *testing.T) {
 	wantTree(t, l.dir, map[string]string{"a": strings.Repeat("x", 100_000), "b": "old"})
 }
 
-// A watchedTree calls written when something is written to a file.
+// A watchedTree calls written when data is written to a file.
 type watchedTree struct {
 	store.Tree
 	written func()
@@ -103,7 +103,7 @@ func (h watchedHandle) WriteAt(p []byte, off int64) (int, error) {
 	return h.Handle.WriteAt(p, off)
 }
 
-// A copy that is interrupted while the server copies leaves what was there before, and no more.
+// If a copy is interrupted while the server copies, the old files stay, and nothing is added.
 func TestCpInterrupted(t *testing.T) {
 	var interrupt atomic.Pointer[context.CancelFunc]
 	written := func() { (*interrupt.Load())() }

@@ -20,16 +20,15 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
-// A crowd of clients comes and goes all the time: each fetches one file, or uploads one,
-// again and again, and compares the contents. Between two it waits for a moment, lest the
-// crowd need the processors that the server and other tests need.
+// A crowd is a set of clients. Each repeatedly fetches or uploads one file and compares the
+// contents. It pauses briefly in between, so that the server and other tests have enough CPU time.
 type crowd struct {
 	stop   atomic.Bool
 	served []atomic.Int64 // by client
 	all    sync.WaitGroup
 }
 
-// crowdFile is the file that a crowd fetches, of crowdSize bytes.
+// crowdFile is the file that a crowd fetches, and crowdSize its size in bytes.
 const (
 	crowdFile = "image"
 	crowdSize = 256 << 10
@@ -37,8 +36,8 @@ const (
 	crowdPause = 20 * time.Millisecond
 )
 
-// newCrowd starts clients of a server that serves a directory. After an upload over TFTP a
-// server stays for some time, to repeat its last ACK.
+// newCrowd starts clients of a server for a directory. After a TFTP upload, a server stays for some
+// time to repeat its last ACK.
 func newCrowd(s *sftpChild, config *ssh.ClientConfig, dir string, tftpPut bool) *crowd {
 	s.t.Helper()
 	web := &httpChild{child: s.child}
@@ -59,7 +58,7 @@ func newCrowd(s *sftpChild, config *ssh.ClientConfig, dir string, tftpPut bool) 
 	local := s.t.TempDir()
 	upload := func(name string, put func(content []byte) error) func(int) error {
 		return func(n int) error {
-			// Each upload is another part of the image, of another length.
+			// Each upload is a different part of the image, with a different length.
 			content := image[n%1000 : crowdSize/4+n*7919%(crowdSize/2)]
 			if err := put(content); err != nil {
 				return err
@@ -105,7 +104,7 @@ func newCrowd(s *sftpChild, config *ssh.ClientConfig, dir string, tftpPut bool) 
 	return c
 }
 
-// cliGet fetches a file by "haul get".
+// cliGet fetches a file with "haul get".
 func cliGet(s *sftpChild, name string) (string, error) {
 	code, got, errs := haul(s.t, "get", "-q", s.url+name, "-")
 	if code != 0 {
@@ -114,7 +113,7 @@ func cliGet(s *sftpChild, name string) (string, error) {
 	return got, nil
 }
 
-// cliPut uploads a file by "haul put", from a local one.
+// cliPut writes a local file and uploads it with "haul put".
 func cliPut(s *sftpChild, local, name string, content []byte) error {
 	if err := os.WriteFile(local, content, 0o600); err != nil {
 		return err
@@ -152,7 +151,7 @@ func putOnce(client *http.Client, url string, content io.Reader, size int64) err
 	return nil
 }
 
-// readOnce logs in, reads a file, and goes.
+// readOnce logs in, reads a file, and disconnects.
 func readOnce(s *sftpChild, config *ssh.ClientConfig, name string) (string, error) {
 	c, err := sftpclient.Dial(s.t.Context(), s.at, config, sftpclient.Config{Conns: 1})
 	if err != nil {
@@ -168,7 +167,7 @@ func readOnce(s *sftpChild, config *ssh.ClientConfig, name string) (string, erro
 	return string(b), err
 }
 
-// writeOnce logs in, writes a file, and goes.
+// writeOnce logs in, writes a file, and disconnects.
 func writeOnce(s *sftpChild, config *ssh.ClientConfig, name string, content []byte) error {
 	c, err := sftpclient.Dial(s.t.Context(), s.at, config, sftpclient.Config{Conns: 1})
 	if err != nil {
@@ -186,7 +185,7 @@ func writeOnce(s *sftpChild, config *ssh.ClientConfig, name string, content []by
 	return file.Close()
 }
 
-// more waits until each of the clients was served some more times.
+// more waits until each client has been served several more times.
 func (c *crowd) more(t *testing.T) {
 	t.Helper()
 	before := make([]int64, len(c.served))

@@ -17,8 +17,8 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// The doctor recognizes a server that stalls by the clock. So its tests have only each other
-// beside them: they wait most of the time.
+// The doctor recognizes a stalling server by the clock. So its tests run only beside each other:
+// they wait most of the time.
 func TestDoctor(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"finds haul well":       doctorFindsHaulWell,
@@ -52,9 +52,8 @@ func runDoctor(t *testing.T, ctx context.Context, args ...string) (code int, std
 	return code, out.String(), err
 }
 
-// startPatient serves a file from memory, as a disk may stall for longer than the
-// doctor waits, and does not wait in the end for what its clients leave behind on
-// purpose.
+// startPatient serves a file from memory, since a disk may stall for longer than the doctor waits.
+// At the end it does not wait for transfers that clients abandon on purpose.
 func startPatient(t *testing.T, uploads tftp.Uploads, content string) (url string) {
 	t.Helper()
 	mem := store.Mem(1 << 20)
@@ -75,8 +74,8 @@ func doctorFindsHaulWell(t *testing.T) {
 	}
 }
 
-// Haul confirms blocks that need fragments on a path like this, as long as
-// nobody bounds them by --blksize: a warning, and so a failure only if strict.
+// On a path like this, haul accepts block sizes that need fragments unless --blksize bounds them.
+// That is a warning, so it is a failure only with --strict.
 func doctorExitCodeOfWarnings(t *testing.T) {
 	url := startPatient(t, tftp.NoUploads, strings.Repeat("x", 3000))
 	code, out, err := runDoctor(t, t.Context(), "--mtu", "576", "--json", url+"f")
@@ -136,7 +135,7 @@ func doctorExitCodes(t *testing.T) {
 	}
 }
 
-// An upload that the server refuses is a failure of one client.
+// A refused upload is a failure for one client.
 func doctorReportsFailure(t *testing.T) {
 	url := startPatient(t, tftp.NoUploads, "x")
 	code, out, err := runDoctor(t, t.Context(), "--upload", "new", url+"f")
@@ -151,7 +150,7 @@ func doctorReportsFailure(t *testing.T) {
 func doctorInterrupted(t *testing.T) {
 	url := startPatient(t, tftp.NoUploads, "x")
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel) // at whatever point: the end is the same
+	time.AfterFunc(50*time.Millisecond, cancel) // at any point: the result is the same
 	if code, _, err := runDoctor(t, ctx, url+"f"); code != exitInterrupted {
 		t.Errorf("exit code %d (%v), want %d", code, err, exitInterrupted)
 	}

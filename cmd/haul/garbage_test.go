@@ -7,9 +7,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// A copy of files over SFTP collects garbage less often, and one of a tree does not. GOGC as
-// the user has set it stays, and there is no limit of memory at which the collector never
-// rests.
+// A copy of files over SFTP collects garbage less often, but a copy of a tree does not. A GOGC set
+// by the user stays, and there is no memory limit at which the collector would run all the time.
 func TestRelaxCollector(t *testing.T) {
 	const percent, limit = 77, 1 << 40
 	for _, test := range []struct {

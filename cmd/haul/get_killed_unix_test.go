@@ -17,25 +17,24 @@ import (
 
 const killedSize = 64 << 20
 
-// killedContent makes the content of a file whose copy is cut off.
+// killedContent returns the content of a file whose copy is cut off.
 func killedContent(size int) []byte {
 	content := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(content)
 	return content
 }
 
-// testKilled checks that a process which is killed in the middle of a get --continue
-// leaves nothing under the file's name, and that the next run resumes where it was, as
-// far as the disk has it for certain. The server is behind a relay, and sent returns how
-// many bytes of files it has sent so far.
+// testKilled kills a process in the middle of a get --continue. It checks that nothing has the
+// file's name, and that the next run resumes from the part that is certainly on the disk. The
+// server is behind a relay. sent returns how many bytes of files it has sent.
 func testKilled(t *testing.T, content []byte, between *relay, args []string, sent func() int64) {
 	t.Helper()
 	here := t.TempDir()
 	args = append([]string{"get", "--continue"}, append(args, here)...)
-	// The limit has the connections of the copy advance together: a mark counts what is
-	// there without a gap.
+	// The limit makes the connections of the copy advance together: a checkpoint counts only data
+	// without a gap.
 	c := runChild(t, childOptions{}, append(args, "--limit", "16M")...)
-	// The second mark says how much of the file is on the disk.
+	// The second checkpoint says how much of the file is on the disk.
 	var first []byte
 	awaitHidden(t, here, ".mark", func(b []byte) bool {
 		if first == nil && len(b) > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A copy of which nothing comes leaves nothing behind, whatever stopped it.
+// A copy that receives nothing leaves nothing behind, whatever stopped it.
 func TestGetOfNothingLeavesNothing(t *testing.T) {
 	dead := startWeb(t, nil)
 	deadURL := dead.URL
@@ -41,7 +41,7 @@ func TestGetOfNothingLeavesNothing(t *testing.T) {
 		{[]string{"get", "-r", "--continue", deadURL + "/", "HERE"}, exitNoAnswer},
 		{[]string{"get", "-r", deadURL + "/", "."}, exitNoAnswer},
 		{[]string{"get", "-r", answering(http.StatusNotFound, "") + "/", "HERE"}, exitNotFound},
-		{[]string{"get", answering(http.StatusNotFound, "") + "/zz%5B1", "HERE"}, exitNotFound}, // no pattern
+		{[]string{"get", answering(http.StatusNotFound, "") + "/zz%5B1", "HERE"}, exitNotFound}, // it is not a pattern
 		{[]string{"get", answering(http.StatusNotFound, "") + "/zz%5B1", "-"}, exitNotFound},
 		{[]string{"get", "-r", answering(http.StatusUnauthorized, "") + "/", "HERE"}, exitRefused},
 		{[]string{"get", "-r", answering(http.StatusForbidden, "") + "/", "HERE/"}, exitRefused},
@@ -70,7 +70,7 @@ func TestGetOfNothingLeavesNothing(t *testing.T) {
 	}
 }
 
-// sealedTree has nothing read or listed.
+// sealedTree refuses to be read or listed.
 type sealedTree struct{ store.Tree }
 
 func (sealedTree) OpenDir(context.Context, string) (store.Entries, error) {

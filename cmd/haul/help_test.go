@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/commandline"
 )
 
-// Bounds of the help of a command.
+// Bounds of a command's help.
 const (
 	maxHelpLines      = 60 // without the list of commands
 	maxParagraphLines = 6
@@ -20,8 +20,8 @@ const (
 	maxCommonFlags    = 16
 )
 
-// The help of each command begins with a sentence that says what the command does, and
-// shows by examples how to use it. It is short, and leads on to the rest.
+// The help of each command begins with a sentence that says what the command does, and has
+// examples. It is short, and refers to further help.
 func TestHelp(t *testing.T) {
 	for _, cmd := range append(allCommands(newRoot()), newRoot()) {
 		words := strings.Fields(cmd.CommandPath())[1:]
@@ -54,10 +54,10 @@ func TestHelp(t *testing.T) {
 // sentenceFirst matches a text whose first line is a sentence, with an empty line below.
 var sentenceFirst = regexp.MustCompile(`^[A-Za-z][^\n]{10,98}\.\n\n`)
 
-// moreTopics finds the topics that the last line of a help names.
+// moreTopics matches the topics in the last line of a help.
 var moreTopics = regexp.MustCompile(`(?m)^More: haul help ([a-z| -]+?)(?:, and .*)?$`)
 
-// helpProblems returns what is wrong with the help of a command.
+// helpProblems returns the faults of a command's help.
 func helpProblems(cmd *cobra.Command, help string) (problems []string) {
 	if !sentenceFirst.MatchString(help) {
 		problems = append(problems, "does not begin with a sentence")
@@ -114,8 +114,8 @@ func longParagraphs(paragraphs []string) (problems []string) {
 	return problems
 }
 
-// Each topic begins with a sentence, is short, and prints all flags of its group. Each
-// flag of a command that has such topics is in one of them.
+// Each topic begins with a sentence, is short, and prints all flags of its group. If a command has
+// such topics, each of its flags is in one of them.
 func TestHelpTopics(t *testing.T) {
 	printed := map[string]string{} // command: the topics with its flags
 	for _, topic := range program.Topics {
@@ -144,7 +144,7 @@ func TestHelpTopics(t *testing.T) {
 	}
 }
 
-// Words behind "haul help" are completed by commands and topics.
+// Words after "haul help" are completed with commands and topics.
 func TestHelpCompletion(t *testing.T) {
 	for words, want := range map[string]string{"help": "serve copying sizes", "help serve": "tftp files ops", "help user": "add key"} {
 		list, directive := complete(t, append(strings.Fields(words), "")...)

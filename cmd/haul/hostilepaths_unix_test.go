@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A line end or an escape sequence in a path begins no line of its own, and controls no
-// terminal, in errors of a server and in what it prints.
+// A line break or an escape sequence in a path neither begins a new line nor controls a terminal,
+// in a server's errors and in its output.
 func TestServeHostilePaths(t *testing.T) {
 	const hostile = "evil\nhaul: all is well\x1b[31m"
 	dir := filepath.Join(t.TempDir(), hostile)

@@ -52,7 +52,7 @@ func TestHTTPGet(t *testing.T) {
 	}
 }
 
-// A file that goes to standard output, and one that comes from standard input.
+// A file can be written to standard output, or read from standard input.
 func TestHTTPStreams(t *testing.T) {
 	files := treeFiles()
 	l := startWeb(t, files)
@@ -111,7 +111,7 @@ func TestHTTPPut(t *testing.T) {
 			t.Errorf("haul put %s: exit code %d, %s", args, code, msg)
 		}
 	}
-	// Into a directory that is missing, on a server that makes none.
+	// This copies into a missing directory, on a server that creates none.
 	for _, args := range [][]string{{filepath.Join(here, "a"), l.URL + "/none/"}, {"-r", here, l.URL + "/none"}, {"-r", "--continue", here, l.URL + "/none/"}} {
 		code, _, msg := haul(t, append([]string{"put"}, args...)...)
 		if code != exitRefused || !strings.Contains(msg, "no such directory") || !strings.Contains(msg, "is missing, and the server makes none for a file: make it there first") {
@@ -120,8 +120,8 @@ func TestHTTPPut(t *testing.T) {
 	}
 }
 
-// A file that was uploaded has the time of its upload. New content of the same
-// size is sent, though the server's file seems to be as old.
+// An uploaded file has the time of its upload. New content of the same size is sent even if the
+// server's file seems to be equally old.
 func TestHTTPPutSameTime(t *testing.T) {
 	l := startWeb(t, nil)
 	file := filepath.Join(t.TempDir(), "st")
@@ -136,7 +136,7 @@ func TestHTTPPutSameTime(t *testing.T) {
 		l.must("put", "--continue", file, l.URL+"/st")
 		wantFile(t, filepath.Join(l.dir, "st"), content)
 	}
-	// A server that can hash recognizes a file that is the same.
+	// A server that can hash recognizes an identical file.
 	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPut {
 			t.Error("what is there is sent again")
@@ -147,7 +147,7 @@ func TestHTTPPutSameTime(t *testing.T) {
 	l.must("put", "--continue", "--unchanged=hash", file, l.URL+"/st")
 }
 
-// A server that does not tell what it has, as one of signed URLs, takes files.
+// A server that does not report what it has, such as one with signed URLs, accepts files.
 func TestHTTPPutBlind(t *testing.T) {
 	l := startWeb(t, nil)
 	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
@@ -163,7 +163,7 @@ func TestHTTPPutBlind(t *testing.T) {
 	wantFile(t, filepath.Join(l.dir, "b"), "aaa")
 }
 
-// A get that is cut off keeps what has come, and the next resumes there.
+// A get that is cut off keeps the received data, and the next get resumes there.
 func TestHTTPContinue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits until haul gives a server up, for 20 s")
@@ -201,7 +201,7 @@ func TestHTTPContinue(t *testing.T) {
 	wantFile(t, filepath.Join(here, "big"), big)
 }
 
-// A stoppingWriter cuts the connection behind so many bytes.
+// A stoppingWriter cuts the connection after a number of bytes.
 type stoppingWriter struct {
 	http.ResponseWriter
 	left int
@@ -318,8 +318,8 @@ func TestHTTPFiles(t *testing.T) {
 	}
 }
 
-// The server's certificate has to be trusted, by the system or by --cacert. HTTP/2
-// works as HTTP/1.1 does.
+// The server's certificate must be trusted by the system or by --cacert. HTTP/2 works like
+// HTTP/1.1.
 func TestHTTPSecure(t *testing.T) {
 	l := startSecureWeb(t, map[string]string{"a": "aaa"})
 	here := t.TempDir()
@@ -387,7 +387,7 @@ func TestHTTPPassword(t *testing.T) {
 	}
 }
 
-// --continue says when it cannot resume a file, and why.
+// --continue reports when it cannot resume a file, and why.
 func TestHTTPNotResumed(t *testing.T) {
 	content := strings.Repeat("0123456789abcdef", 2<<20/16)
 	l := startWeb(t, nil)

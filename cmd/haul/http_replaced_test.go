@@ -12,29 +12,29 @@ import (
 	"github.com/haul-project/haul/internal/race"
 )
 
-// A republished file has another version each time that a part of it is asked for,
-// as long as there are some left.
+// A republished file gets a new version each time that a part of it is requested, as long as
+// versions are left.
 type republished struct {
 	t *testing.T
 
 	mu      sync.Mutex
-	left    int           // mu: versions to come
-	version int           // mu
-	whole   int           // mu: requests for all of it
-	sent    int           // mu: the version that the last of them got
-	asked   chan struct{} // mu: closed once a part is asked for after that
+	left    int           // guarded by mu: remaining versions
+	version int           // guarded by mu
+	whole   int           // guarded by mu: requests for the whole file
+	sent    int           // guarded by mu: the version sent for the last of them
+	asked   chan struct{} // guarded by mu: closed once a part is requested after that
 }
 
 const republishedSize = 8 << 20
 
-// content returns a version. The later, the shorter it is.
+// content returns a version. Later versions are shorter.
 func (p *republished) content(version int) []byte {
 	unit := fmt.Sprintf("version %07d\n", version)
 	return []byte(strings.Repeat(unit, republishedSize/len(unit)-version))
 }
 
-// serve answers with the version that there is. All of it comes at once if no
-// other version is left; else the end waits until a part is asked for.
+// serve answers with the current version. If no other version is left, it sends everything at once.
+// Otherwise it holds back the end until a part is requested.
 func (p *republished) serve(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	part := r.Header.Get("Range") != ""
@@ -43,7 +43,7 @@ func (p *republished) serve(w http.ResponseWriter, r *http.Request) {
 		p.left--
 		p.version++
 	}
-	// The server may serve an earlier request only now. That names the version that it
+	// The server may get to an earlier request only now. If-Range names the version that the client
 	// wants more of.
 	late := r.Header.Get("If-Range") != fmt.Sprintf(`"%d"`, p.sent)
 	if part && !late {
@@ -71,8 +71,7 @@ func (p *republished) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content[:first])
 	_ = http.NewResponseController(w).Flush()
 	if whole > 2 {
-		// Nothing else may be asked for. To wait longer than it takes to be asked
-		// can only find more.
+		// Nothing else may be requested. A longer wait could only find more requests.
 		select {
 		case <-asked:
 			p.t.Error("the last time, parts are asked for")
@@ -90,13 +89,13 @@ func (p *republished) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content[first:])
 }
 
-// A file that is replaced while it comes is begun anew; if it is replaced again and
-// again, it comes over one connection, and is of one version.
+// If a file is replaced during a get, the get begins again. If it is replaced again and again, it
+// is fetched over one connection, and all of it has one version.
 func TestHTTPGetReplaced(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, flags := range []string{"", "--continue", "-p --in-place", "--recursive"} {
 		for _, changes := range []int{1, 2, 1000} {
-			if race.Enabled && flags != "" && changes < 1000 { // as without flags, and then as with more changes
+			if race.Enabled && flags != "" && changes < 1000 { // covered by the cases without flags and with more changes
 				continue
 			}
 			l := startWeb(t, map[string]string{"dir/big": ""})

@@ -15,18 +15,17 @@ import (
 	"time"
 )
 
-// restartedSize is how much is copied while the server is killed.
+// restartedSize is the size of a copy during which the server is killed.
 const restartedSize = 64 << 20
 
-// A relay forwards connections to a server, and holds back all after a number of bytes
-// until it is opened: a test can thus act in the middle of a copy, however busy the
-// machine is.
+// A relay forwards connections to a server. After a number of bytes it holds back the rest until it
+// is opened, so that a test can act in the middle of a copy, however busy the machine is.
 type relay struct {
 	addr string
 	left atomic.Int64
 	full chan struct{} // closed when bytes are held back
 	once sync.Once     // for full
-	all  chan struct{} // closed: everything is forwarded
+	all  chan struct{} // closed to forward everything
 }
 
 func startRelay(t *testing.T, to string, most int64) *relay {
@@ -42,7 +41,7 @@ func startRelay(t *testing.T, to string, most int64) *relay {
 		defer server.Close()
 		go func() {
 			r.forward(server, client)
-			server.Close() // ends the other direction, too
+			server.Close() // ends the other direction too
 		}()
 		r.forward(client, server)
 	})
@@ -65,10 +64,10 @@ func (r *relay) forward(to io.Writer, from io.Reader) {
 
 func (r *relay) open() { close(r.all) }
 
-// hostPort returns the address of a server of plain HTTP.
+// hostPort returns the address of a plain HTTP server.
 func (s *httpChild) hostPort() string { return strings.TrimPrefix(s.at, "http://") }
 
-// killAndRestart kills a server of HTTP, and starts it again where it was, after a while.
+// killAndRestart kills an HTTP server, and restarts it at the same address after a while.
 func (s *httpChild) killAndRestart(gone time.Duration, args ...string) *httpChild {
 	s.t.Helper()
 	s.signal(syscall.SIGKILL)
@@ -79,8 +78,8 @@ func (s *httpChild) killAndRestart(gone time.Duration, args ...string) *httpChil
 	return again
 }
 
-// awaitStrong waits until a server has a strong tag for a file: while the file is
-// young, it has none.
+// awaitStrong waits until a server has a strong tag for a file. It has none for a file that has
+// just changed.
 func (s *httpChild) awaitStrong(name string) {
 	s.t.Helper()
 	for late := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -121,8 +120,8 @@ func TestHTTPServerRestartedGet(t *testing.T) {
 	}
 }
 
-// The same of a put, without --continue: it resumes from what the server has kept.
-// Nothing is left behind.
+// A put resumes likewise, without --continue, from the part that the server has kept. Nothing is
+// left behind.
 func TestHTTPServerRestartedPut(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	content := killedContent(restartedSize)
@@ -146,8 +145,8 @@ func TestHTTPServerRestartedPut(t *testing.T) {
 	}
 }
 
-// A request with another source has the server forget what it has kept. A put that
-// is given up sends one.
+// A request with another source makes the server discard the part that it has kept. A put that
+// gives up sends such a request.
 func TestServeHTTPForgetsUpload(t *testing.T) {
 	dir := servedDir(t, nil)
 	s := startHTTP(t, dir, "--upload", "create")

@@ -19,17 +19,17 @@ import (
 	"time"
 )
 
-// A webLab is a web server of a directory in this process.
+// A webLab is a web server for a directory in this process.
 type webLab struct {
 	*httptest.Server
 	t    *testing.T
-	dir  string // what it serves
-	home string // of the user
+	dir  string // the served directory
+	home string // the user's home directory
 
 	mu       sync.Mutex
-	hook     func(w http.ResponseWriter, r *http.Request) bool // mu: answers in its place
-	requests []*http.Request                                   // mu
-	sent     int64                                             // mu: bytes of files
+	hook     func(w http.ResponseWriter, r *http.Request) bool // guarded by mu: answers in place of the server
+	requests []*http.Request                                   // guarded by mu
+	sent     int64                                             // guarded by mu: bytes of files
 }
 
 // startWeb serves a new directory with the given files.
@@ -50,14 +50,14 @@ func newWeb(t *testing.T, files map[string]string) *webLab {
 	return l
 }
 
-// cacert returns a file with the certificate of a server over TLS.
+// cacert returns a file with the certificate of a TLS server.
 func (l *webLab) cacert() string {
 	name := filepath.Join(l.home, "cert.pem")
 	writeFile(l.t, name, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.Certificate().Raw})))
 	return name
 }
 
-// startSecureWeb serves over TLS, and HTTP/2.
+// startSecureWeb serves over TLS and HTTP/2.
 func startSecureWeb(t *testing.T, files map[string]string) *webLab {
 	t.Helper()
 	l := newWeb(t, files)
@@ -69,14 +69,14 @@ func startSecureWeb(t *testing.T, files map[string]string) *webLab {
 	return l
 }
 
-// setHook has requests answered otherwise, where it reports true.
+// setHook sets a hook. If it returns true, it has answered the request.
 func (l *webLab) setHook(hook func(w http.ResponseWriter, r *http.Request) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hook = hook
 }
 
-// asked returns the requests up to now.
+// asked returns the requests so far.
 func (l *webLab) asked() []*http.Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +112,7 @@ func (l *webLab) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve answers with a file, whose ETag is its hash.
+// serve answers with a file. The ETag is the file's hash.
 func (l *webLab) serve(w http.ResponseWriter, r *http.Request, name string, modified time.Time) {
 	content, err := os.ReadFile(name)
 	if err != nil {
@@ -128,7 +128,7 @@ func (l *webLab) serve(w http.ResponseWriter, r *http.Request, name string, modi
 	http.ServeContent(&countingWriter{w, l}, r, "", modified, bytes.NewReader(content))
 }
 
-// A countingWriter counts what is sent of files.
+// A countingWriter counts the bytes sent of files.
 type countingWriter struct {
 	http.ResponseWriter
 	l *webLab
@@ -192,7 +192,7 @@ func (l *webLab) must(args ...string) string {
 	return out
 }
 
-// sentBytes returns how many bytes of files were sent.
+// sentBytes returns the number of bytes sent of files.
 func (l *webLab) sentBytes() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// A copy to a stream ends if the file is replaced, as nothing of it can be taken back.
-// All that has come is of one version.
+// A copy to a stream ends if the file is replaced, since written data cannot be taken back.
+// Everything written has one version.
 func TestHTTPGetReplacedToStream(t *testing.T) {
 	t.Parallel()        // it waits most of the time
-	const cut = 3 << 20 // more than is read at once
+	const cut = 3 << 20 // more than one read
 	before, after := strings.Repeat("before\n", 3*cut/7), strings.Repeat("after!\n", 3*cut/7)
 	whole := func(tag, content string) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -39,7 +39,7 @@ func TestHTTPGetReplacedToStream(t *testing.T) {
 	for name, test := range map[string]struct {
 		sent int
 		then func(http.ResponseWriter, *http.Request)
-		says string // "" if all comes
+		says string // "" if everything is written
 	}{
 		"the same, as a part":      {cut, part(`"1"`, before), ""},
 		"the same, as a whole":     {cut, whole(`"1"`, before), ""},

@@ -17,8 +17,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/client/remote"
 )
 
-// haul waits for a server that asks for it, and prints the reason: once, and not with
-// -q.
+// If a server asks haul to wait, it waits, and prints the reason once, but not with -q.
 func TestHTTPWaits(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, quiet := range []bool{false, true} {
@@ -48,8 +47,8 @@ func TestHTTPWaits(t *testing.T) {
 	}
 }
 
-// A server that sends more than it said is no reason for lines of package http's
-// own, which would come by package log.
+// If a server sends more than it announced, package http would print lines of its own through
+// package log. They are not shown.
 func TestHTTPMoreThanSaid(t *testing.T) {
 	var said bytes.Buffer // package log has a lock
 	before := log.Writer()
@@ -60,7 +59,7 @@ func TestHTTPMoreThanSaid(t *testing.T) {
 	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case r.Method == http.MethodGet && r.URL.Path == "/b":
-			<-closed // the client has seen it, and has had its say
+			<-closed // the client has noticed, and has logged it
 			return false
 		case r.Method != http.MethodGet || r.URL.Path != "/a":
 			return false
@@ -74,7 +73,7 @@ func TestHTTPMoreThanSaid(t *testing.T) {
 		go func() {
 			defer close(closed)
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(time.Minute)) // only lest it hang
+			_ = conn.SetDeadline(time.Now().Add(time.Minute)) // so that it cannot hang
 			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\naaa and more")
 			_, _ = io.Copy(io.Discard, conn)
 		}()
@@ -88,7 +87,7 @@ func TestHTTPMoreThanSaid(t *testing.T) {
 	}
 }
 
-// messageOf returns what is printed where a command fails.
+// messageOf returns the output of a failed command.
 func messageOf(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -104,8 +103,8 @@ func messageOf(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// A note says once what to do about a server that is not to be trusted, or that speaks
-// another protocol, whatever command it was.
+// Every command prints one note with advice about a server that is not trusted or speaks another
+// protocol.
 func TestHTTPAdvice(t *testing.T) {
 	secure, plain := startSecureWeb(t, map[string]string{"a": "aaa", "b": "bbb"}), startWeb(t, nil)
 	const trust, scheme = "haul: note: --cacert FILE", "haul: note: that port speaks HTTP without TLS: its URL begins with http://\n"

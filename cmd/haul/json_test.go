@@ -23,20 +23,20 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// An eventField is a field of an event, as docs/json.md has it.
+// An eventField is a field of an event, as described in docs/json.md.
 type eventField struct {
 	kind   string
 	always bool
 }
 
-// eventSchema are the fields of each kind of event; those of an object in a progress event
-// are of the kind "current".
+// eventSchema holds the fields of each kind of event. Objects in a progress event have the kind
+// "current".
 type eventSchema struct {
-	doc   string // its name
+	doc   string // name of the document
 	kinds map[string]map[string]eventField
 
 	mu   sync.Mutex
-	seen map[string]bool // mu: kinds, and their fields behind a dot
+	seen map[string]bool // guarded by mu: kinds, and fields as kind.field
 }
 
 var eventRow = regexp.MustCompile("^\\| `(\\w+)` \\| (\\w+) \\| (yes|no) \\|")
@@ -44,7 +44,7 @@ var eventRow = regexp.MustCompile("^\\| `(\\w+)` \\| (\\w+) \\| (yes|no) \\|")
 // readEventSchema reads the tables of docs/json.md.
 func readEventSchema(t *testing.T) *eventSchema { return readSchema(t, "json.md", 15) }
 
-// readSchema reads the tables of a document, which has so many kinds of events at least.
+// readSchema reads the tables of a document, which must have at least the given number of kinds.
 func readSchema(t *testing.T, doc string, least int) *eventSchema {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/" + doc)
@@ -72,8 +72,8 @@ func readSchema(t *testing.T, doc string, least int) *eventSchema {
 	return s
 }
 
-// check checks each line of an output, that the first is a start and the last an end, and
-// that the counts of the end are those of the events. It returns the events.
+// check checks each line of an output: the first must be a start and the last an end, and the
+// counts of the end must match the events. It returns the events.
 func (s *eventSchema) check(t *testing.T, out string) (events []map[string]any) {
 	t.Helper()
 	counts := map[string]float64{}
@@ -140,7 +140,7 @@ func (s *eventSchema) object(t *testing.T, kind string, e map[string]any) {
 	}
 }
 
-// isOfKind reports whether a value is what docs/json.md calls so.
+// isOfKind reports whether a value has a kind of docs/json.md.
 func isOfKind(v any, kind string) bool {
 	text, isText := v.(string)
 	number, isNumber := v.(float64)
@@ -176,7 +176,7 @@ func isOfKind(v any, kind string) bool {
 	return false
 }
 
-// kindsOf returns the kinds of events, but for those that depend on time.
+// kindsOf returns the kinds of events, except those that depend on time.
 func kindsOf(events []map[string]any) (kinds []string) {
 	for _, e := range events {
 		if kind := e["event"].(string); kind != "progress" {
@@ -196,7 +196,7 @@ func find(events []map[string]any, kind string) (some []map[string]any) {
 	return some
 }
 
-// A jsonRun is a command with --json, and what it must say.
+// A jsonRun is a command with --json and its expected events.
 type jsonRun struct {
 	args   []string
 	code   int
@@ -204,8 +204,7 @@ type jsonRun struct {
 	kinds  string // sorted, without start, end and progress
 }
 
-// run runs a command, and checks each line that it prints. On standard error there are
-// errors and nothing else.
+// run runs a command, and checks each line of its output. Standard error may contain only errors.
 func (s *eventSchema) run(t *testing.T, haul func(args ...string) (int, string, string), r jsonRun) []map[string]any {
 	t.Helper()
 	code, out, msg := haul(append([]string{r.args[0], "--json"}, r.args[1:]...)...)
@@ -223,8 +222,8 @@ func (s *eventSchema) run(t *testing.T, haul func(args ...string) (int, string, 
 	return events
 }
 
-// Every command prints the events that docs/json.md has, with the fields that it has, over
-// each protocol, of files that succeed and fail; and each event and field there is in use.
+// Every command prints the events of docs/json.md with the described fields, over each protocol,
+// for files that succeed and fail. Each event and each field is used.
 func TestJSONEvents(t *testing.T) {
 	s := readEventSchema(t)
 	hostile := "bad\x1b[2J\n\u202ename"
@@ -381,11 +380,11 @@ func (s *eventSchema) testAll(t *testing.T, files map[string]string, hostile str
 	})
 }
 
-// wantAllSeen checks that all of docs/json.md was there.
+// wantAllSeen checks that everything in docs/json.md was seen.
 func (s *eventSchema) wantAllSeen(t *testing.T) {
 	t.Helper()
 	rare := []string{
-		"end.lost", "copied.resumed", "copied.resent", "start.sources_bytes", "unchanged.verified", // other tests
+		"end.lost", "copied.resumed", "copied.resent", "start.sources_bytes", "unchanged.verified", // covered by other tests
 		"progress.remaining", // depends on time
 	}
 	for kind, fields := range s.kinds {
@@ -398,7 +397,7 @@ func (s *eventSchema) wantAllSeen(t *testing.T) {
 	}
 }
 
-// runInto runs a command as [haul] does, and prints to out.
+// runInto runs a command like [haul], but prints to out.
 func runInto(ctx context.Context, out io.Writer, args ...string) (code int) {
 	cmd := newRoot()
 	cmd.SetArgs(args)
@@ -410,10 +409,10 @@ func runInto(ctx context.Context, out io.Writer, args ...string) (code int) {
 	return code
 }
 
-// A slowTree holds the files back that are read.
+// A slowTree holds back the data of files.
 type slowTree struct {
 	store.Tree
-	hold chan struct{} // closed when they come
+	hold chan struct{} // closed to release the data
 }
 
 func (s *slowTree) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
@@ -434,7 +433,7 @@ func (h slowHandle) ReadAt(p []byte, off int64) (int, error) {
 	return h.Handle.ReadAt(p, off)
 }
 
-// The events and a file do not both go to standard output, under whatever name.
+// Events and a file cannot both be written to standard output, under any name.
 func TestJSONAndFileApart(t *testing.T) {
 	_, url := startServer(t, tftp.NoUploads, map[string]string{"a": "x"})
 	if code, out, msg := haul(t, "get", "--json", url+"a", "-"); code != exitUsage || out != "" || !strings.Contains(msg, "standard output") {
@@ -455,7 +454,7 @@ func TestJSONAndFileApart(t *testing.T) {
 	}
 }
 
-// A command whose events cannot be written does what it shall, and says that they could not.
+// A command whose events cannot be written completes its work, and reports the error.
 func TestJSONToFullDisk(t *testing.T) {
 	dir, url := startServer(t, tftp.OverwriteUploads, map[string]string{"a": "x"})
 	code := runInto(t.Context(), fullOutput{}, "get", "--json", url+"a", filepath.Join(dir, "b"))
@@ -465,7 +464,7 @@ func TestJSONToFullDisk(t *testing.T) {
 	wantFile(t, filepath.Join(dir, "b"), "x")
 }
 
-// A fullOutput takes nothing.
+// A fullOutput accepts no data.
 type fullOutput struct{}
 
 func (fullOutput) Write([]byte) (int, error) { return 0, errors.New("disk is full") }

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// A reader of events that has gone ends the command, as that of any other output does, and
-// nothing half has a name.
+// If the reader of events has gone, the command ends, as with any other output, and no partial file
+// has a name.
 func TestJSONReaderGone(t *testing.T) {
 	_, url := startServer(t, tftp.NoUploads, map[string]string{"a": "x"})
 	r, w, err := os.Pipe()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ls -l asks for the sizes and times that a page of names lacks, and prints a dash for
-// those that the server does not say.
+// ls -l requests the sizes and times that an index page lacks, and prints a dash for those that the
+// server does not report.
 func TestLsLongHTML(t *testing.T) {
 	heads := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

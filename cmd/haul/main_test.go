@@ -30,12 +30,12 @@ func haul(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	err := cmd.ExecuteContext(t.Context())
 	if err != nil {
 		code = exitCode(err)
-		_, _ = errs.Write([]byte(err.Error())) // as main prints it
+		_, _ = errs.Write([]byte(err.Error())) // as main does
 	}
 	return code, out.String(), errs.String()
 }
 
-// wordAfter returns the word behind a text, in plain lines and in those of JSON.
+// wordAfter returns the word after a text, in plain lines and in JSON.
 func wordAfter(text, before string) string {
 	_, text, _ = strings.Cut(text, before)
 	return text[:strings.IndexAny(text+"\n", " \n\"")]
@@ -63,7 +63,7 @@ func serveTFTP(t *testing.T, s tftp.Config) (url string) {
 	return "tftp://" + servetest.TFTP(t, s).String() + "/"
 }
 
-// Of several errors the gravest counts, whatever their order.
+// The gravest of several errors decides, whatever their order.
 func TestExitCodeOfSeveral(t *testing.T) {
 	missing, local := failure.Remote.Errorf("get a: %w", fs.ErrNotExist), failure.Local.Errorf("write b: full")
 	other := errors.New("get c: the content differs")
@@ -83,8 +83,8 @@ func TestExitCodeOfSeveral(t *testing.T) {
 	}
 }
 
-// TestNobodyListens takes as long as a client asks where the socket does not
-// report refusals, as on the portable path.
+// TestNobodyListens takes as long as a client repeats its request if the socket does not report
+// refusals, as on the portable path.
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	closed, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

@@ -40,11 +40,11 @@ func writtenManual(t *testing.T) (dir string, pages map[string]string) {
 	return dir, pages
 }
 
-// seenPage finds the pages that a page names.
+// seenPage matches references to pages.
 var seenPage = regexp.MustCompile(`(haul(?:\\-[a-z]+)*)\(([17])\)`)
 
-// Each command and topic has a page, with all flags, and the pages that it names are there. The
-// pages follow from the commands alone: the directories of a user change nothing.
+// Each command and topic has a page with all flags, and all references lead to existing pages. The
+// pages depend on the commands alone, not on a user's directories.
 func TestMan(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	dir, pages := writtenManual(t)
@@ -95,7 +95,7 @@ func TestMan(t *testing.T) {
 	}
 }
 
-// checkRoff has groff format all pages, if it is there, with all its warnings.
+// checkRoff formats all pages with groff, if it is installed, with all warnings.
 func checkRoff(t *testing.T, dir string) {
 	t.Helper()
 	groff, err := exec.LookPath("groff")
@@ -113,8 +113,8 @@ func checkRoff(t *testing.T, dir string) {
 	}
 }
 
-// Without SOURCE_DATE_EPOCH a page has no date. One that is none is refused, and so is a place
-// where no page can be written; nothing is left there.
+// Without SOURCE_DATE_EPOCH a page has no date. An invalid date is refused, and so is a directory
+// that cannot be written; nothing is left there.
 func TestManFails(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "")
 	if _, pages := writtenManual(t); !strings.HasPrefix(pages["haul.1"], `.TH "HAUL" "1" "" "haul `) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A map is a regular file of a sane size.
+// A map must be a regular file of limited size.
 func TestMapIsAFile(t *testing.T) {
 	dir := t.TempDir()
 	large := filepath.Join(dir, "large")

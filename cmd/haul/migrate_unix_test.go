@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Each command of the guide's table for those who come from scp, rclone or lftp does what it says:
-// the files that the server and this machine have afterwards are given for those that change them.
+// Each command in the guide's table for users of scp, rclone or lftp does what the table says.
+// Commands that change files list the resulting files on the server and on this machine.
 func TestGuideComingFrom(t *testing.T) {
 	const here = "a=A site/i.html=I site/x.tmp=T 1.log=1"
 	const there = "logs/1.log=1 logs/x.tmp=T www/old=O www/i.html=old big=B"
@@ -86,7 +86,7 @@ func TestGuideComingFrom(t *testing.T) {
 	}
 }
 
-// The guide's way to choose files by age has find write the rules, whatever the names are.
+// The guide's way to choose files by age lets find write the rules, and works for any names.
 func TestGuideFilterByAge(t *testing.T) {
 	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide.md"))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Names are bytes: files and directories whose names are not UTF-8 are listed, fetched,
-// sent, renamed and removed, over SFTP and HTTP, and no message has the bare bytes.
+// Names are bytes: files and directories whose names are not UTF-8 can be listed, fetched, sent,
+// renamed and removed over SFTP and HTTP, and no message contains the raw bytes.
 func TestNamesThatAreNotText(t *testing.T) {
 	t.Parallel() // it waits for children
 	files := map[string]string{"caf\xe9": "latin", "d\xff/\xfe": "inside", "d\xff/\xe6\x97/x": "cut", "plain": "plain"}
@@ -73,7 +73,7 @@ func TestNamesThatAreNotText(t *testing.T) {
 	want["d\xff/caf\xe8"] = "latin"
 	wantTree(t, l.dir, want)
 
-	other := startWeb(t, files) // haul's server removes nothing for those who do not log in
+	other := startWeb(t, files) // haul's server removes nothing for users who are not logged in
 	other.must("rm", other.URL+"/caf%E9")
 	delete(files, "caf\xe9")
 	wantTree(t, other.dir, files)

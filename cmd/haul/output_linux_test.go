@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A command whose output cannot be written fails, whether it is help or a list.
+// A command whose output cannot be written fails, whether it prints help or a list.
 func TestOutputToFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A gauge is how many there are of something, and were at most.
+// A gauge counts things: the present and the largest number.
 type gauge struct{ now, most atomic.Int64 }
 
 func (g *gauge) add(n int64) {
@@ -33,8 +33,8 @@ func parallelFiles() map[string]string {
 	return files
 }
 
-// A busyTree counts the files that are open. Each takes a moment to open,
-// so that the tree notes clients that open more at a time.
+// A busyTree counts the open files. Each takes a moment to open, so that the tree notices clients
+// that open more at a time.
 type busyTree struct {
 	store.Tree
 	open *gauge
@@ -60,8 +60,8 @@ func (h busyHandle) Close() error {
 	return h.Handle.Close()
 }
 
-// --parallel bounds the files that are open on an SFTP server, both ways. Beside each
-// there may be one whose CLOSE is under way.
+// --parallel bounds the open files on an SFTP server, in both directions. For each there may be one
+// more whose CLOSE is in progress.
 func TestParallelSFTP(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, n := range []int{1, 3} {
@@ -78,7 +78,7 @@ func TestParallelSFTP(t *testing.T) {
 	}
 }
 
-// --parallel bounds the connections to a web server, and there are eight without.
+// --parallel bounds the connections to a web server. Without it there are eight.
 func TestParallelHTTP(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for n, args := range map[int][]string{1: {"--parallel", "1"}, 3: {"--parallel", "3"}, 8: nil} {
@@ -104,7 +104,7 @@ func TestParallelHTTP(t *testing.T) {
 		to := t.TempDir()
 		w.must(append([]string{"get", "-r", w.URL + "/.", to}, args...)...)
 		wantTree(t, to, parallelFiles())
-		// All were read to their ends, so that none was made anew.
+		// All responses were read to the end, so no connection was replaced.
 		if got := conns.Load(); got > int64(n) {
 			t.Errorf("%q: %d connections", args, got)
 		}

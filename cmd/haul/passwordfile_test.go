@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// --password-file logs in over SFTP as over HTTP, and asks nobody.
+// --password-file logs in over SFTP as over HTTP, and asks no questions.
 func TestPasswordFileOverSFTP(t *testing.T) {
 	l := startLabWith(t, labOptions{password: "open sesame"}, map[string]string{"a": "aaa"})
 	l.configure("PubkeyAuthentication no")
@@ -26,7 +26,7 @@ func TestPasswordFileOverSFTP(t *testing.T) {
 		here := t.TempDir()
 		commands := [][]string{{"get", "lab:a", here}, {"put", secret, "lab:put"}, {"ls", "lab:"}, {"df", "lab:"}}
 		if c.code != 0 {
-			commands = commands[:1] // the server blocks the address after a few
+			commands = commands[:1] // the server blocks the address after several failures
 		}
 		for _, words := range commands {
 			code, _, msg := haul(t, append([]string{words[0], "-F", l.config, "--password-file", secret}, words[1:]...)...)

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// The last line of haul get and haul put over TFTP has the packets of both ways in a
-// second: in lock-step one DATA and one ACK for each block.
+// The last line of haul get and haul put over TFTP counts the packets per second in both
+// directions: in lock-step, one DATA and one ACK for each block.
 func TestPacketsPerSecond(t *testing.T) {
 	const blocks = 2000
 	long := strings.Repeat("x", 512*blocks-1)
@@ -34,7 +34,7 @@ func TestPacketsPerSecond(t *testing.T) {
 		}
 		rate, _ := strconv.ParseFloat(m[2], 64)
 		resends, _ := strconv.ParseFloat(m[3], 64)
-		// The time is rounded, by 10 % at the most where it is that of 4000 packets.
+		// The time is rounded, by at most 10 % for 4000 packets.
 		least, most := 0.9*2*blocks, 1.1*2*blocks+10+2*resends
 		if n := rate * took.Seconds(); n < least || n > most {
 			t.Errorf("%q: %v packets in a line that says %q, want %v to %v", args, n, m[0], least, most)

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// probe prints the size of a file over each protocol, and errors that help.
+// probe prints the size of a file over each protocol, and errors with advice.
 func TestHTTPProbe(t *testing.T) {
 	l := startWeb(t, map[string]string{"a": "aaa", "b c": "bb", "empty": "", "dir/f": "f"})
 	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case r.Method == http.MethodGet && r.URL.Path == "/b c" && r.Header.Get("Range") != "":
-			return false // only that
+			return false // answer only this request
 		case r.URL.Path == "/b c":
 			w.WriteHeader(http.StatusMethodNotAllowed)
 		case r.URL.Path == "/forbidden":
@@ -74,7 +74,7 @@ func TestHTTPProbe(t *testing.T) {
 	}
 }
 
-// A password and a certificate are given as to get.
+// Passwords and certificates are passed as with get.
 func TestHTTPProbeSecure(t *testing.T) {
 	l := startSecureWeb(t, map[string]string{"a": "aaa"})
 	l.setHook(func(w http.ResponseWriter, r *http.Request) bool {
@@ -96,7 +96,7 @@ func TestHTTPProbeSecure(t *testing.T) {
 	}
 }
 
-// fullWriter is a disk without room.
+// fullWriter is a full disk.
 type fullWriter struct{}
 
 func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }

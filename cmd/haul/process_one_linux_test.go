@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// asProcessOne has a child be process 1, as in a container.
+// asProcessOne makes a child process 1, as in a container.
 func asProcessOne(t *testing.T, o childOptions) childOptions {
 	t.Helper()
 	o.attr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS}
@@ -34,10 +34,10 @@ func asProcessOne(t *testing.T, o childOptions) childOptions {
 	return o
 }
 
-// children returns the children of process 1 that run, the newest last.
+// children returns the running children of process 1, the newest last.
 func (c *child) children() (pids []int) {
 	c.t.Helper()
-	// Each of its threads has its own.
+	// Each thread lists its own children.
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.cmd.Process.Pid))
 	if err != nil || len(files) == 0 {
 		c.t.Fatal("process 1 has ended", err)
@@ -56,7 +56,7 @@ func (c *child) children() (pids []int) {
 	return pids
 }
 
-// Process 1 starts the servers, passes signals on to the last, and ends with it.
+// Process 1 starts the servers, forwards signals to the last one, and ends with it.
 func TestProcessOne(t *testing.T) {
 	content := strings.Repeat("x", 3*512+1)
 	for _, end := range []struct {
@@ -77,13 +77,13 @@ func TestProcessOne(t *testing.T) {
 			set("nonsense")
 			c.signal(syscall.SIGHUP)
 			c.await("there is no successor", "invalid character")
-			// The first has a transfer, and those between have ended.
+			// The first server has a transfer, and those in between have ended.
 			eventually(t, "two servers are left", func() bool { return len(c.children()) == 2 })
 			if end.code != 0 {
 				if err := syscall.Kill(c.children()[1], syscall.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
-				// The first is to end, too, when its transfer has.
+				// The first server must end too, once its transfer has.
 				c.await("signal received")
 			} else {
 				c.signal(syscall.SIGTERM)
@@ -105,11 +105,11 @@ func TestProcessOneFails(t *testing.T) {
 	}
 }
 
-// Orphans of process 1 do not stay as zombies.
+// Orphans of process 1 do not remain as zombies.
 func TestProcessOneReaps(t *testing.T) {
 	o, _ := newReloads(t)
-	// The shell's child is an orphan once haul has replaced the shell: it belongs to
-	// process 1.
+	// The shell's child becomes an orphan when haul replaces the shell. Then it belongs to process
+	// 1.
 	o = asProcessOne(t, o)
 	o.first += "(sleep 0.1 &) && "
 	c := startChild(t, o, bigDir(t))

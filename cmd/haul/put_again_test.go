@@ -10,8 +10,8 @@ import (
 	"github.com/haul-project/haul/sftp"
 )
 
-// Directories that a server has, and that clients may not change, are no failure of
-// put -p: the summary counts them.
+// With put -p, existing directories that clients may not change are not a failure: the summary
+// counts them.
 func TestPutAgainWhereFilesAreOnlyAdded(t *testing.T) {
 	l := startLabWith(t, labOptions{account: func(a *sftp.Account) { a.CreateOnly = true }}, nil)
 	here := t.TempDir()

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A users file and a certificate that are wrong, or gone, leave those before them in force,
-// with a line in the log: while the server runs, and across a reload, which fails.
+// If a users file or a certificate becomes invalid or disappears, the old one stays in force, and
+// the log has a line about it: both while the server runs and after a reload, which fails.
 func TestReloadBadFiles(t *testing.T) {
 	login, key := newLogin(t)
 	usersText := "user alice\n  key " + key + "\n"
@@ -64,8 +64,8 @@ func TestReloadBadFiles(t *testing.T) {
 			}
 			c.Close()
 		}
-		// said waits until the log has all of these since the file was spoiled. A handshake
-		// has the server look for another certificate.
+		// said waits until the log has all these words since the file was spoiled. A TLS handshake
+		// makes the server look for a new certificate.
 		said := func(words ...string) {
 			t.Helper()
 			eventually(t, fmt.Sprintf("%s: the log has %q", spoil.name, words), func() bool {
