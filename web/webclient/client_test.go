@@ -123,7 +123,7 @@ func TestFirst(t *testing.T) {
 	if n := len(l.asked()); n != 1 {
 		t.Errorf("%d requests, want 1", n)
 	}
-	// It is taken once.
+	// That answer is used once.
 	wantFetch(t, openRemoteFile(t, c, "a"), []byte("hello"), 0)
 }
 
@@ -143,7 +143,7 @@ func TestReads(t *testing.T) {
 		if got, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<40)); err != nil || !bytes.Equal(got, content) {
 			t.Errorf("%d bytes: read in order: %d bytes, %v", size, len(got), err)
 		}
-		// Backwards, and so from elsewhere each time.
+		// Reads backwards, so each read is at an unexpected offset.
 		p := make([]byte, 100_001)
 		for off := int64(size); off >= 0; off -= int64(size)/7 + 1 {
 			n, err := f.ReadAt(p, off)
@@ -158,7 +158,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// Where a server has no ranges, what is asked for elsewhere comes from the start.
+// If a server has no ranges, reads at other offsets start from the beginning.
 func TestWithoutRanges(t *testing.T) {
 	content := randomContent(3 << 20)
 	for _, announced := range []bool{true, false} {
@@ -185,7 +185,7 @@ func TestWithoutRanges(t *testing.T) {
 	}
 }
 
-// A file of unknown size, in chunks, ends where it ends.
+// A file of unknown size, in chunks, ends with its last chunk.
 func TestUnknownSize(t *testing.T) {
 	content := randomContent(1 << 20)
 	l := startLab(t, nil)
@@ -211,8 +211,7 @@ func TestUnknownSize(t *testing.T) {
 	}
 }
 
-// A connection that is slow gets others beside it, and what they bring is the
-// file.
+// A slow connection gets others beside it, and together they bring the file.
 func TestParallel(t *testing.T) {
 	content := randomContent(24 << 20)
 	for _, secure := range []bool{false, true} {
@@ -231,7 +230,7 @@ func TestParallel(t *testing.T) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(content)))
 			_, _ = w.Write(content[:1<<20])
 			_ = http.NewResponseController(w).Flush()
-			<-ranged // this connection brings nothing more until another has begun
+			<-ranged // this connection brings nothing more until another one has begun
 			_, _ = w.Write(content[1<<20:])
 			return true
 		})
@@ -259,7 +258,7 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// Where connections of HTTP/1.1 fail, parts come by HTTP/2.
+// If HTTP/1.1 connections fail, parts arrive over HTTP/2.
 func TestHTTP2Alone(t *testing.T) {
 	content := randomContent(24 << 20)
 	l := newLab(t, map[string][]byte{"f": content})
@@ -290,11 +289,11 @@ func TestHTTP2Alone(t *testing.T) {
 	wantFetch(t, openRemoteFile(t, c, "f"), content, 0)
 }
 
-// One connection is all there is where nothing distinguishes the versions of a file,
-// or no more are wanted.
+// Only one connection is used if nothing distinguishes the versions of a file, or if the
+// configuration allows no more.
 func TestNotParallel(t *testing.T) {
 	content := randomContent(24 << 20)
-	const lately = "the date of the answer" // as which no Last-Modified is strong
+	const lately = "the date of the answer" // no Last-Modified equal to it is strong
 	for _, c := range []struct {
 		o                      Config
 		etag, modified, ranges string
@@ -319,7 +318,7 @@ func TestNotParallel(t *testing.T) {
 			}
 			_, _ = w.Write(content[:1<<20])
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(3 * splitAfter) // time to want another
+			time.Sleep(3 * splitAfter) // enough time to start another connection
 			_, _ = w.Write(content[1<<20:])
 			return true
 		})
@@ -427,7 +426,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// The caller's writer that fails is this side's fault.
+// A failure of the caller's writer is a local error.
 func TestLocalError(t *testing.T) {
 	l := startLab(t, map[string][]byte{"f": randomContent(2 << 20)})
 	full := errors.New("no room")

@@ -18,8 +18,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// However many files are read and written at a time, there are no more connections
-// than the client may have, and everything is done, be it with one connection.
+// However many files are read and written at a time, there are no more connections than the client
+// may have, and everything gets done, even with one connection.
 func TestConns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -51,8 +51,8 @@ func TestConns(t *testing.T) {
 					s.Start()
 				}
 				defer s.Close()
-				// Of the connections that are dialled before the first answer, net/http
-				// keeps one over HTTP/2. It closes the others in the background.
+				// Of the connections dialled before the first answer, net/http keeps one for
+				// HTTP/2. It closes the others in the background.
 				bound := int64(conns)
 				if http2 {
 					bound += int64(conns - 1)
@@ -63,8 +63,9 @@ func TestConns(t *testing.T) {
 						return nil, err
 					}
 					now := open.Add(1)
-					// net/http dials anew a moment before it closes a connection that has ended. It
-					// waits here for that, and is counted among those at the end if none is closed.
+					// net/http dials a new connection shortly before it closes one that has ended.
+					// The new one waits here for that close, and is counted if no connection
+					// closes.
 					for begin := time.Now(); now > bound && time.Since(begin) < 300*time.Millisecond; now = open.Load() {
 						time.Sleep(time.Millisecond)
 					}
@@ -94,7 +95,7 @@ func TestConns(t *testing.T) {
 	}
 }
 
-// A countedConn is one of those that are open.
+// A countedConn is a connection that is counted while it is open.
 type countedConn struct {
 	net.Conn
 	open *atomic.Int64
@@ -106,7 +107,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// slowly answers so that it is worth to ask for parts.
+// slowly answers so slowly that requesting parts is worthwhile.
 type slowly struct{ http.ResponseWriter }
 
 func (s slowly) Write(p []byte) (int, error) {
@@ -116,7 +117,7 @@ func (s slowly) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// readHashed opens a file, asks for its hash, and reads it.
+// readHashed opens a file, requests its hash, and reads it.
 func readHashed(t *testing.T, c *Client, name string) {
 	f, err := c.Open(t.Context(), name)
 	if err != nil {

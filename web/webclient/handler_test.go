@@ -21,8 +21,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// The client and the handler of this package together: uploads resume after cuts and
-// in another run, and a tree comes back as it is.
+// The client and the handler of package web together: uploads resume after cuts and in another run,
+// and a tree comes back unchanged.
 func TestOfTheHandler(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -63,7 +63,7 @@ func TestOfTheHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Another run resumes where one was ended.
+	// Another run resumes where the first one ended.
 	src := localFile(t, content)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -86,7 +86,7 @@ func TestOfTheHandler(t *testing.T) {
 	}
 	var res treecopy.Result
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		// The server may not know yet that the first has gone.
+		// The server may not have noticed yet that the first client is gone.
 		if res, err = putFrom(t, client(), src, treecopy.Options{Continue: true}); err == nil || time.Now().After(deadline) {
 			break
 		}
@@ -116,8 +116,8 @@ func TestOfTheHandler(t *testing.T) {
 	}
 }
 
-// A tree goes to a directory that is missing, and all that is in it but directories
-// without files, with and without parts.
+// A tree is uploaded to a missing directory, with and without parts, with everything in it except
+// directories without files.
 func TestTreeToTheHandler(t *testing.T) {
 	for _, o := range []treecopy.Options{{}, {Continue: true, Verify: true}} {
 		dir := t.TempDir()
@@ -157,7 +157,7 @@ func TestTreeToTheHandler(t *testing.T) {
 	}
 }
 
-// A cutBody breaks the connection when so many bytes were read.
+// A cutBody breaks the connection after a number of bytes.
 type cutBody struct {
 	io.Reader
 	left int64

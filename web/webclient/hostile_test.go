@@ -39,8 +39,8 @@ func copyTo(t *testing.T, c *Client, name, dir string, o treecopy.Options) (tree
 	return treecopy.Copy(t.Context(), treecopy.Job{Sources: []treecopy.Source{{Tree: c.Tree(), Name: name}}, To: localdir.New(root), Target: "./", Options: o})
 }
 
-// Each answer to the first request is cut off after a part; what answers the
-// request for the rest lies in some way.
+// Each answer to the first request is cut off after a part; the answer to the request for the rest
+// is false in some way.
 func TestHostileRanges(t *testing.T) {
 	content := randomContent(1 << 20)
 	const cut = 700_000 // so that the rest is one part
@@ -102,7 +102,7 @@ func TestHostileRanges(t *testing.T) {
 	}
 }
 
-// A short range is not a lie: what is missing is asked for again.
+// A short range is no error: the missing bytes are requested again.
 func TestShortRanges(t *testing.T) {
 	content := randomContent(1 << 20)
 	l := startLab(t, map[string][]byte{"f": content})
@@ -124,8 +124,8 @@ func TestShortRanges(t *testing.T) {
 	wantFetch(t, openRemoteFile(t, l.client(Config{}), "f"), content, 0)
 }
 
-// A range that begins before what was asked for is an error at once: ReadAt would return
-// bytes of another place.
+// A range that begins before the requested one is an error at once: otherwise ReadAt would return
+// bytes of another offset.
 func TestRangeFromBefore(t *testing.T) {
 	content := randomContent(4 << 20)
 	l := startLab(t, map[string][]byte{"f": content})
@@ -147,8 +147,8 @@ func TestRangeFromBefore(t *testing.T) {
 	}
 }
 
-// A server that answers a range with nothing, and ends the body as if that were all of
-// it, is given up after some tries.
+// If a server answers a range with an empty body, as if that were everything, the client gives up
+// after some tries.
 func TestEmptyRanges(t *testing.T) {
 	content := randomContent(1 << 20)
 	l := startLab(t, map[string][]byte{"f": content})
@@ -199,7 +199,7 @@ func rawServer(t *testing.T, answer string) string {
 	return "http://" + listener.Addr().String()
 }
 
-// An answer that is no HTTP, or too large, is an error and no file.
+// An answer that is not HTTP, or is too large, is an error and no file.
 func TestHostileAnswers(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for what, c := range map[string]struct {
@@ -236,8 +236,8 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// A server that speaks before it is asked has its words in the error, however early they
-// come.
+// If a server sends text before it gets a request, the error contains that text, however early it
+// arrives.
 func TestSpeaksFirst(t *testing.T) {
 	server := make(chan net.Conn, 100)
 	client, err := New("http://host/", Config{Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -255,7 +255,7 @@ func TestSpeaksFirst(t *testing.T) {
 		}
 	}()
 	defer close(server)
-	// Package http reads before it has the request.
+	// Package http reads before it has sent the request.
 	slow := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { time.Sleep(50 * time.Millisecond) }})
 	req, err := http.NewRequestWithContext(slow, http.MethodGet, "http://host/f", nil)
 	if err != nil {
@@ -266,12 +266,12 @@ func TestSpeaksFirst(t *testing.T) {
 	}
 }
 
-// An early connection has text to be read at once.
+// An early connection has text to read at once.
 type early struct{ net.Conn }
 
 func (early) Read(p []byte) (int, error) { return copy(p, "SSH-2.0-x\r\n"), nil }
 
-// A file that is compressed itself may be said to be encoded so.
+// A compressed file may come with its own compression as the Content-Encoding.
 func TestCompressedFile(t *testing.T) {
 	l := startLab(t, map[string][]byte{"a.tar.gz": []byte("gzip"), "a.tar": []byte("tar")})
 	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -289,7 +289,7 @@ func TestCompressedFile(t *testing.T) {
 	wantIs(t, "a.tar", err, ErrEncoded)
 }
 
-// A server that stops in the middle is given up, by name.
+// If a server stops in the middle, the client gives up with an error that names the server.
 func TestStalls(t *testing.T) {
 	for _, guarded := range []bool{true, false} {
 		for _, answers := range []bool{true, false} {
@@ -310,7 +310,7 @@ func TestStalls(t *testing.T) {
 				return true
 			})
 			var err error
-			// On a machine that is busy with others even what is sent may come too late.
+			// On a busy machine, even bytes that were sent may arrive too late.
 			for _, limit := range []time.Duration{200 * time.Millisecond, 5 * time.Second} {
 				c, n := l.client(Config{AnswerTimeout: limit, StallTimeout: limit}), int64(0)
 				var f store.File
@@ -333,7 +333,8 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// A redirect to where the system lets this process not connect is named, and not tried again.
+// A redirect to an address that the system does not let this process connect to is named in the
+// error, and not tried again.
 func TestRedirectDenied(t *testing.T) {
 	l := startLab(t, nil)
 	l.setHook(func(w http.ResponseWriter, r *http.Request, _ int) bool {
@@ -341,7 +342,7 @@ func TestRedirectDenied(t *testing.T) {
 		return true
 	})
 	c := l.client(Config{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if addr == "127.0.0.1:9" { // as of Landlock
+		if addr == "127.0.0.1:9" { // like an error of Landlock
 			return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.EACCES)}
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
@@ -353,7 +354,7 @@ func TestRedirectDenied(t *testing.T) {
 	}
 }
 
-// Redirects are followed, but not for ever, nor to where others could read along.
+// Redirects are followed, but not endlessly, nor to where others could read along.
 func TestRedirects(t *testing.T) {
 	l := startLab(t, map[string][]byte{"f": []byte("hello")})
 	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -381,7 +382,7 @@ func TestRedirects(t *testing.T) {
 			t.Errorf("%s: %d requests", name, n)
 		}
 	}
-	// A DELETE that becomes a GET would seem to be done.
+	// A DELETE that became a GET would seem to have succeeded.
 	wantIs(t, "DELETE", c.Remove(t.Context(), "posted"), ErrProtocol)
 
 	secure := startSecureLab(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, l.URL+"/f", http.StatusFound) })
@@ -392,7 +393,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// The server of a redirect gets neither the login nor the URL that led to it.
+// The target of a redirect gets neither the login nor the URL that led to it.
 func TestRedirectSecrets(t *testing.T) {
 	other := startLab(t, map[string][]byte{"f": []byte("hello")})
 	l := startLab(t, nil)
@@ -482,7 +483,7 @@ func TestBasicRealm(t *testing.T) {
 	}
 }
 
-// A certificate that is not trusted ends the transfer at once.
+// An untrusted certificate ends the transfer at once.
 func TestCertificate(t *testing.T) {
 	secure := startSecureLab(t, func(http.ResponseWriter, *http.Request) {})
 	c, err := New(secure.base.String(), Config{})

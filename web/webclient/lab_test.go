@@ -21,8 +21,7 @@ import (
 	"github.com/haul-project/haul/internal/repeat"
 )
 
-// randomContent returns n bytes, always the same ones, in which no two places
-// look alike.
+// randomContent returns n bytes, always the same ones, in which no two parts look alike.
 func randomContent(n int) []byte {
 	b := make([]byte, n)
 	src := rand.NewChaCha8([32]byte{1})
@@ -30,17 +29,17 @@ func randomContent(n int) []byte {
 	return b
 }
 
-// A lab is a web server whose behaviour a test decides.
+// A lab is a web server whose behaviour is controlled by a test.
 type lab struct {
 	*httptest.Server
 	t *testing.T
 
 	mu       sync.Mutex
 	files    map[string]labFile
-	requests []*http.Request // as they came, without bodies
+	requests []*http.Request // in order of arrival, without bodies
 	put      map[string][]byte
 
-	// hook answers a request in place of the server, if it reports true.
+	// hook answers a request instead of the server, if it returns true.
 	hook func(w http.ResponseWriter, r *http.Request, n int) bool
 }
 
@@ -78,7 +77,7 @@ func (l *lab) client(o Config) *Client {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	c.pause, c.config.AbsenceTimeout = time.Millisecond, 0 // who waits for a server has a test of virtual time
+	c.pause, c.config.AbsenceTimeout = time.Millisecond, 0 // tests that wait for a server use virtual time
 	l.t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -158,8 +157,7 @@ func (l *lab) asked() []*http.Request {
 	return slices.Clone(l.requests)
 }
 
-// cutAfter answers with n bytes of a body that is said to be longer, and cuts the
-// connection.
+// cutAfter answers with n bytes of a body whose declared length is larger, and cuts the connection.
 func cutAfter(w http.ResponseWriter, r *http.Request, f labFile, n int) {
 	if f.etag != "" {
 		w.Header().Set("ETag", f.etag)
@@ -175,17 +173,17 @@ func cutAfter(w http.ResponseWriter, r *http.Request, f labFile, n int) {
 	panic(http.ErrAbortHandler)
 }
 
-// A memWriter is what a test fetches to.
+// A memWriter is the target of a test's download.
 type memWriter struct {
 	mu     sync.Mutex
 	b      []byte
 	writes []pipeline.Range
 	fail   error
-	after  int64 // bytes that are written before fail
+	after  int64 // bytes that are accepted before fail
 }
 
-// check returns how many bytes between two offsets were not written, and how many
-// were more than once.
+// check returns how many bytes between two offsets were not written, and how many were written more
+// than once.
 func (m *memWriter) check(from, to int64) (missing, twice int64) {
 	slices.SortFunc(m.writes, func(a, b pipeline.Range) int { return cmp.Compare(a.Start, b.Start) })
 	for _, w := range m.writes {
@@ -221,8 +219,8 @@ func openRemoteFile(t *testing.T, c *Client, name string) *remoteFile {
 	return f.(*remoteFile)
 }
 
-// wantFetch fetches a file from off on, and wants it to be as it is, and each byte
-// to be written once.
+// wantFetch fetches a file from off on, and checks that it is correct and that each byte is written
+// once.
 func wantFetch(t *testing.T, f *remoteFile, want []byte, off int64) {
 	t.Helper()
 	w := &memWriter{}

@@ -16,8 +16,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// How servers list the same directory, /t/: a file "a b&c.txt", a file "ü" and a
-// directory "sub".
+// htmlListings are pages by which servers list the same directory, /t/: a file "a b&c.txt", a file
+// "ü" and a directory "sub".
 var htmlListings = map[string]string{
 	"Apache, fancy": `<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 3.2 Final//EN">
 <html><head><title>Index of /t</title></head><body>
@@ -110,8 +110,8 @@ func TestListHTML(t *testing.T) {
 					t.Errorf("%s: %d bytes, %v, %v", name, len(b), err, e)
 				}
 			}
-			// The sizes and times that a page does not have come from the server, so the
-			// copy knows what is unchanged.
+			// The client requests the sizes and times that a page lacks, so the copy recognizes
+			// unchanged files.
 			if result, err = copyTo(t, c, "t", dir, o); err != nil || result.Same != 3 {
 				t.Errorf("again: %+v, %v", result, err)
 			}
@@ -119,7 +119,7 @@ func TestListHTML(t *testing.T) {
 	}
 }
 
-// Of the links of a page only those to entries of the directory count.
+// Only links to entries of the directory count.
 func TestChildOf(t *testing.T) {
 	dir, err := url.Parse("https://h:1/a%20b/d/")
 	if err != nil {
@@ -147,8 +147,7 @@ func TestChildOf(t *testing.T) {
 	}
 }
 
-// A hostile page puts nothing outside the target, and is not asked for more than
-// its own entries.
+// A hostile page puts nothing outside the target, and the client requests only its valid entries.
 func TestHostileHTML(t *testing.T) {
 	l := startLab(t, map[string][]byte{"t/good": []byte("good"), "out": []byte("out"), "t/evil": []byte("x")})
 	serveHTML(l, map[string]string{"/t/": `<title>Index of /t/</title><base href="/"><a href="../out">out</a><a href="/out">out</a><a href="%2e%2e%2fout">out</a>
@@ -187,7 +186,7 @@ func TestListHTMLRefused(t *testing.T) {
 		_, err := l.client(Config{}).ReadDir(t.Context(), ".")
 		wantIs(t, fmt.Sprintf("%.40q", text), err, want)
 		if errors.Is(err, ErrLost) {
-			t.Errorf("%.40q: %v", text, err) // haul serve would take the server for one that is away
+			t.Errorf("%.40q: %v", text, err) // haul serve would consider the server unavailable
 		}
 	}
 	var many strings.Builder

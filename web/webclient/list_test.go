@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// Three servers, and how each lists the same.
+// Three servers, and how each lists the same directory.
 func TestList(t *testing.T) {
 	for who, text := range map[string]string{
 		"haul": `[{"name":"a","type":"file","size":5,"mtime":"2026-01-02T03:04:05Z"},
@@ -83,7 +83,7 @@ func TestListRefused(t *testing.T) {
 	}
 }
 
-// A listing that has names which lead elsewhere puts nothing there.
+// Names in a listing that lead elsewhere put nothing there.
 func TestHostileNames(t *testing.T) {
 	l := startLab(t, map[string][]byte{"d/good": []byte("good")})
 	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -112,7 +112,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// A tree comes whole, and what is unchanged is known by its time.
+// A tree is copied completely, and unchanged files are recognized by their times.
 func TestTree(t *testing.T) {
 	l := startLab(t, map[string][]byte{"t/a": []byte("aaa"), "t/s/b": []byte("bb"), "t/s/empty": nil})
 	entry := func(name string, size int) string {

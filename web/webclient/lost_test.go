@@ -16,8 +16,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// Wherever a connection is cut, what comes in the end is the file, and only what
-// was missing is asked for again.
+// Wherever a connection is cut, the result is the file, and only missing bytes are requested again.
 func TestCuts(t *testing.T) {
 	const size = 2 << 20
 	content := randomContent(size)
@@ -49,8 +48,8 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// Every answer is cut somewhere, and some bring nothing: as long as there is progress
-// now and then, the transfer continues.
+// Every answer is cut somewhere, and some bring nothing: as long as there is progress now and then,
+// the transfer continues.
 func TestManyCuts(t *testing.T) {
 	content := randomContent(6 << 20)
 	l := startLab(t, map[string][]byte{"f": content})
@@ -62,7 +61,7 @@ func TestManyCuts(t *testing.T) {
 		return true
 	})
 	wantFetch(t, openRemoteFile(t, l.client(Config{}), "f"), content, 0)
-	// And so it is for who reads in order.
+	// The same applies to reading in order.
 	f := openRemoteFile(t, l.client(Config{}), "f")
 	p := make([]byte, len(content))
 	if n, err := f.ReadAt(p, 0); n != len(p) || err != nil || string(p) != string(content) {
@@ -70,7 +69,7 @@ func TestManyCuts(t *testing.T) {
 	}
 }
 
-// A cuttingWriter cuts the connection behind so many bytes.
+// A cuttingWriter cuts the connection after a number of bytes.
 type cuttingWriter struct {
 	http.ResponseWriter
 	left int
@@ -85,7 +84,7 @@ func (c *cuttingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// A server that is lost for good is given up after so many tries.
+// If a server is lost for good, the client gives up after a number of tries.
 func TestLost(t *testing.T) {
 	l := startLab(t, map[string][]byte{"f": randomContent(1 << 20)})
 	ranges := 0
@@ -103,13 +102,13 @@ func TestLost(t *testing.T) {
 	wantIs(t, "fetch", err, ErrLost)
 	mu.Lock()
 	defer mu.Unlock()
-	if n != 1000 || ranges == 0 || ranges > 2*maxTries { // the transport repeats a request on a connection that was idle
+	if n != 1000 || ranges == 0 || ranges > 2*maxTries { // the transport repeats a request if the connection was idle
 		t.Errorf("%d bytes came, after %d requests for the rest", n, ranges)
 	}
 }
 
-// If nothing distinguishes the versions of a file, nothing is asked for again: it
-// could be a part of another file.
+// If nothing distinguishes the versions of a file, nothing is requested again: it could belong to
+// another file.
 func TestUnguarded(t *testing.T) {
 	content := randomContent(1 << 20)
 	l := startLab(t, nil)
@@ -132,8 +131,8 @@ func TestUnguarded(t *testing.T) {
 	}
 }
 
-// A server without ranges that loses a connection sends all again, and what there
-// is by then is not written again.
+// After a lost connection, a server without ranges sends everything again, and bytes that are there
+// are not written again.
 func TestCutWithoutRanges(t *testing.T) {
 	content := randomContent(2 << 20)
 	l := startLab(t, nil)
@@ -169,7 +168,8 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// A server that has no time is asked again when it says, if that is soon.
+// A request that a server is too busy for is sent again at the time that the server names, if that
+// is soon.
 func TestRetryAfter(t *testing.T) {
 	l := startLab(t, map[string][]byte{"f": []byte("hello")})
 	after := "0"
@@ -200,7 +200,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// Each wait is reported, wherever it is that the server has no time.
+// Each wait is reported, whichever request the server is too busy for.
 func TestWaiting(t *testing.T) {
 	content := randomContent(1 << 20)
 	l := startLab(t, map[string][]byte{"f": content})
@@ -234,8 +234,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// A download that was cut off resumes in another run, if the file is the same version
-// still.
+// A download that was cut off resumes in another run, if the file is still the same version.
 func TestContinue(t *testing.T) {
 	const size = 4 << 20
 	content, other := randomContent(size), randomContent(size + 1)[1:]
@@ -263,7 +262,7 @@ func TestContinue(t *testing.T) {
 		want := content
 		l.mu.Lock()
 		if changed {
-			want = other // of the same size and date
+			want = other // with the same size and date
 			l.files["f"] = labFile{other, `"2"`, labTime}
 		}
 		l.mu.Unlock()

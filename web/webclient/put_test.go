@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// stored returns what the lab has got under a name.
+// stored returns the content that the lab has received under a name.
 func (l *lab) stored(name string) ([]byte, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,13 +26,13 @@ func (l *lab) stored(name string) ([]byte, bool) {
 	return b, ok
 }
 
-// putFile copies a file of such a content to a server.
+// putFile copies a file with this content to a server.
 func putFile(t *testing.T, c *Client, content []byte, o treecopy.Options) (treecopy.Result, error) {
 	t.Helper()
 	return putFrom(t, c, localFile(t, content), o)
 }
 
-// localFile returns the directory of a file f.
+// localFile returns a directory with a file f.
 func localFile(t *testing.T, content []byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -107,7 +107,7 @@ func TestPutWrites(t *testing.T) {
 	}
 }
 
-// An upload that is given up leaves nothing.
+// An upload that is given up leaves nothing behind.
 func TestPutGivenUp(t *testing.T) {
 	for _, size := range []int64{0, 1000} {
 		l := startLab(t, nil)
@@ -185,7 +185,7 @@ func TestPutExclusive(t *testing.T) {
 	}
 }
 
-// A server's refusal of an upload is reported, by its kind.
+// A server's refusal of an upload is reported with its kind.
 func TestPutRefused(t *testing.T) {
 	content := randomContent(4 << 20)
 	for code, kind := range map[int]error{
@@ -208,7 +208,7 @@ func TestPutRefused(t *testing.T) {
 				return true
 			})
 			_, err := putFile(t, l.client(Config{}), content, treecopy.Options{})
-			if !reads { // then nothing may hide the answer
+			if !reads { // then nothing may hide the answer of the server
 				wantIs(t, fmt.Sprint(code), err, kind)
 				if code >= 400 && (!strings.Contains(err.Error(), "for a reason") || strings.Contains(err.Error(), "\x1b")) {
 					t.Errorf("%d: %q", code, err)
@@ -221,8 +221,8 @@ func TestPutRefused(t *testing.T) {
 	}
 }
 
-// Of a server that makes no directories it is said that one is missing, and what
-// to do; but not of one that has another reason.
+// If a server makes no directories, the error says that one is missing, and what to do. It does not
+// if the server refuses for another reason.
 func TestPutNoDirectory(t *testing.T) {
 	for _, code := range []int{http.StatusConflict, http.StatusNotFound} {
 		for name, missing := range map[string]bool{"none/f": true, "there/f": false, "f": false} {
@@ -256,7 +256,7 @@ func TestPutNoDirectory(t *testing.T) {
 	}
 }
 
-// A server that says it is done before it has all does not have the file.
+// A server that reports success before it has everything does not have the file.
 func TestPutEarly(t *testing.T) {
 	l := startLab(t, nil)
 	l.setHook(func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -270,8 +270,8 @@ func TestPutEarly(t *testing.T) {
 	wantIs(t, "put", err, ErrProtocol)
 }
 
-// A login that the server asks for in the middle of an upload is given, and the
-// upload is whole.
+// If the server requires a login in the middle of an upload, the client logs in, and the upload is
+// complete.
 func TestPutLogin(t *testing.T) {
 	content := randomContent(3 << 20)
 	l := startLab(t, nil)
@@ -292,7 +292,7 @@ func TestPutLogin(t *testing.T) {
 	}
 }
 
-// A redirect that keeps the method is followed by an upload too.
+// An upload also follows a redirect that keeps the method.
 func TestPutRedirect(t *testing.T) {
 	content := randomContent(3 << 20)
 	for _, code := range []int{http.StatusTemporaryRedirect, http.StatusPermanentRedirect, http.StatusFound} {
@@ -319,7 +319,7 @@ func TestPutRedirect(t *testing.T) {
 	}
 }
 
-// A source that cannot be read is this side's fault, and leaves nothing.
+// A source that cannot be read is a local error, and leaves nothing behind.
 func TestPutLocalError(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	l := startLab(t, nil)
@@ -340,7 +340,7 @@ func TestPutLocalError(t *testing.T) {
 	}
 }
 
-// A brokenReader has zeros up to an offset.
+// A brokenReader returns zeros up to an offset, and then fails.
 type brokenReader struct {
 	end int64
 	err error
@@ -358,7 +358,7 @@ func (b *brokenReader) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// An upload ends with its context, whichever call waits.
+// An upload ends with its context, whichever call is waiting.
 func TestPutEnds(t *testing.T) {
 	l := startLab(t, nil)
 	begun := make(chan struct{}, 1)

@@ -17,19 +17,19 @@ import (
 
 var contentSeed = flag.Uint64("client-seed", 0, "of TestRandom: one world instead of many")
 
-// A randomLab is a server on which everything goes wrong now and then, and the
-// file is another one now and then.
+// A randomLab is a server on which everything goes wrong now and then, and whose file changes now
+// and then.
 type randomLab struct {
 	mu       sync.Mutex
 	random   *rand.Rand
 	versions []labFile
-	now      int     // mu: which version there is
-	faults   float64 // how often something goes wrong
-	changes  float64 // how often the file does
+	now      int     // mu: the current version
+	faults   float64 // probability of a fault
+	changes  float64 // probability of a change of the file
 	guarded  bool
 }
 
-// answer serves the file as it is now, or not quite.
+// answer serves the current file, or a faulty answer.
 func (x *randomLab) answer(l *lab, w http.ResponseWriter, r *http.Request) {
 	x.mu.Lock()
 	if x.random.Float64() < x.changes {
@@ -57,8 +57,8 @@ func (x *randomLab) answer(l *lab, w http.ResponseWriter, r *http.Request) {
 	l.serveLabFile(w, r, f)
 }
 
-// However often connections are lost, the server has no time, or another file has
-// the name: what has the name in the end is one of the versions, and never a mix.
+// However often connections are lost, the server is too busy, or the file is replaced: the result
+// is one of the versions, and never a mix.
 func TestRandom(t *testing.T) {
 	seeds := []uint64{rand.Uint64()}
 	if *contentSeed != 0 {
@@ -84,7 +84,7 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 	}
 	all := randomContent(size + 3)
 	for i := range 3 {
-		f := labFile{content: all[i : i+size], modified: labTime} // all of one size and date
+		f := labFile{content: all[i : i+size], modified: labTime} // all have the same size and date
 		if x.guarded {
 			f.etag = fmt.Sprintf(`"%d"`, i)
 		} else {
@@ -124,7 +124,7 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 	t.Errorf("%d bytes that are of no version", len(got))
 }
 
-// An upload in parts that is cut anywhere is whole in the end.
+// An upload in parts that is cut anywhere is complete in the end.
 func TestPutRandom(t *testing.T) {
 	seed := rand.Uint64()
 	if *contentSeed != 0 {

@@ -13,13 +13,13 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A partsLab keeps what has come of uploads in parts, as haul's server does.
+// A partsLab keeps the received bytes of uploads in parts, as haul's server does.
 type partsLab struct {
 	mu     sync.Mutex
 	part   []byte
 	source string
-	cuts   []int // how much of each part is taken before its connection is cut
-	silent bool  // it does not say that it takes parts
+	cuts   []int // how many bytes of each part are received before its connection is cut
+	silent bool  // it does not announce that it accepts parts
 	lie    string
 }
 
@@ -84,7 +84,7 @@ func startPartsLab(t *testing.T, p *partsLab) *lab {
 	return l
 }
 
-// An upload that loses its connection resumes where the server has it.
+// An upload that loses its connection resumes from the offset that the server has.
 func TestPutCuts(t *testing.T) {
 	const size = 3 << 20
 	content := randomContent(size)
@@ -102,12 +102,12 @@ func TestPutCuts(t *testing.T) {
 	}
 }
 
-// And so does another run after it, if it is the same file still.
+// Another run resumes it too, if the file is still the same.
 func TestPutContinue(t *testing.T) {
 	const size = 3 << 20
 	content, other := randomContent(size), randomContent(size + 1)[1:]
 	for _, test := range []struct {
-		cut     int // the bytes that the server has
+		cut     int // bytes that the server has
 		changed bool
 		resumed int64
 	}{{2 << 20, false, 2 << 20}, {2 << 20, true, 0}, {size, false, size - 1}} {
@@ -141,8 +141,7 @@ func TestPutContinue(t *testing.T) {
 	}
 }
 
-// A server that does not say that it takes parts is sent none: it could take one
-// for the whole.
+// A server that does not announce parts gets none: it could take one for the whole.
 func TestPutWithoutParts(t *testing.T) {
 	content := randomContent(2 << 20)
 	l := startPartsLab(t, &partsLab{silent: true})
@@ -159,7 +158,7 @@ func TestPutWithoutParts(t *testing.T) {
 	}
 }
 
-// An offset of a server that cannot be is an error.
+// An impossible offset from a server is an error.
 func TestPutOffsetLies(t *testing.T) {
 	for _, lie := range []string{"-1", "x", "3000000", "99999999999999999999"} {
 		l := startPartsLab(t, &partsLab{lie: lie})
@@ -168,7 +167,7 @@ func TestPutOffsetLies(t *testing.T) {
 	}
 }
 
-// One that is discarded begins anew.
+// An upload that is discarded starts from scratch.
 func TestPutDiscard(t *testing.T) {
 	p := &partsLab{part: make([]byte, 100)}
 	l := startPartsLab(t, p)

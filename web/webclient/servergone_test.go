@@ -22,15 +22,15 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A restartableServer is a web server inside a synctest bubble that may be killed, and
-// started again after a while.
+// A restartableServer is a web server inside a synctest bubble that can be killed, and restarted
+// after a while.
 type restartableServer struct {
 	*lab
 	listener *pipelisten.Listener
 	server   *http.Server
 
 	mu     sync.Mutex
-	open   []net.Conn  // mu: the server's ends
+	open   []net.Conn  // mu: the server's ends of connections
 	down   bool        // mu
 	dials  []time.Time // mu: while it was gone
 	pauses []time.Duration
@@ -68,7 +68,7 @@ func (m *restartableServer) dial(context.Context, string, string) (net.Conn, err
 	return here, nil
 }
 
-// kill ends all connections, and has the server gone for a time; 0 is for ever.
+// kill ends all connections, and keeps the server down for a time; 0 means for ever.
 func (m *restartableServer) kill(d time.Duration) {
 	m.mu.Lock()
 	m.down = true
@@ -87,7 +87,7 @@ func (m *restartableServer) kill(d time.Duration) {
 	}
 }
 
-// client returns a client with the times that it has by default.
+// client returns a client with the default timeouts.
 func (m *restartableServer) client(o Config) *Client {
 	m.t.Helper()
 	o.Dial = m.dial
@@ -104,8 +104,8 @@ func (m *restartableServer) client(o Config) *Client {
 	return c
 }
 
-// killAfter has the server killed whenever it has sent so many bytes of a file by one
-// answer, and gone for the first of times, then the second, and so on.
+// killAfter kills the server whenever one answer has sent a number of bytes of a file. The server
+// stays down for the first of times, then the second, and so on.
 func (m *restartableServer) killAfter(bytes int, times ...time.Duration) {
 	left := make(chan time.Duration, len(times))
 	for _, d := range times {
@@ -117,7 +117,7 @@ func (m *restartableServer) killAfter(bytes int, times ...time.Duration) {
 	})
 }
 
-// A dyingWriter has its server killed behind so many bytes.
+// A dyingWriter kills its server after a number of bytes.
 type dyingWriter struct {
 	http.ResponseWriter
 	m    *restartableServer
@@ -137,8 +137,8 @@ func (d *dyingWriter) Write(p []byte) (int, error) {
 	panic(http.ErrAbortHandler)
 }
 
-// A server that is gone for less than AbsenceTimeout is found again, each time: an
-// answer restarts that time. Meanwhile the client does not hurry.
+// The client finds a server again that is gone for less than AbsenceTimeout, each time: an answer
+// restarts that time. Meanwhile it does not try too often.
 func TestServerGone(t *testing.T) {
 	content := randomContent(1 << 20)
 	for name, read := range map[string]func(t *testing.T, f *remoteFile){
@@ -165,8 +165,8 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// wantPatience checks that each time that the server was gone the client reported its
-// waiting, and has not tried more often than the pauses allow.
+// wantPatience checks that the client reported its waiting each time that the server was gone, and
+// did not try more often than the pauses allow.
 func (m *restartableServer) wantPatience(times int) {
 	m.t.Helper()
 	m.mu.Lock()
@@ -174,13 +174,13 @@ func (m *restartableServer) wantPatience(times int) {
 	if len(m.pauses) == 0 || slices.Max(m.pauses) > maxLossPause*3/2 || slices.Max(m.pauses) < maxLossPause/2 {
 		m.t.Errorf("the pauses were %v", m.pauses)
 	}
-	// 0.2, 0.4, 0.8, 1.6 and then 3 s, of which each may be half as long.
+	// The pauses are 0.2, 0.4, 0.8, 1.6 and then 3 s, and each may be half as long.
 	if most := times * 20; len(m.dials) > most || len(m.dials) < times {
 		m.t.Errorf("%d tries while it was gone %d times", len(m.dials), times)
 	}
 }
 
-// One that does not come back is given up, and not before its time.
+// The client gives up a server that does not come back, and not before its time.
 func TestServerGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startRestartable(t, map[string][]byte{"f": randomContent(1 << 20)})
@@ -202,7 +202,7 @@ func TestServerGoneForGood(t *testing.T) {
 	})
 }
 
-// One that was never there is not waited for.
+// The client does not wait for a server that was never there.
 func TestServerNever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startRestartable(t, nil)
@@ -218,7 +218,7 @@ func TestServerNever(t *testing.T) {
 	})
 }
 
-// A server that is gone takes all connections of a file with it, and that is one loss.
+// When a server goes down, all connections of a file are lost, and that counts as one loss.
 func TestServerGoneInParallel(t *testing.T) {
 	content := randomContent(32 << 20)
 	synctest.Test(t, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestServerGoneInParallel(t *testing.T) {
 	})
 }
 
-// A slowWriter takes its time, 25 MB/s.
+// A slowWriter sends 25 MB/s.
 type slowWriter struct{ http.ResponseWriter }
 
 func (s slowWriter) Write(p []byte) (int, error) {
@@ -248,8 +248,8 @@ func (s slowWriter) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// startRestartableParts starts a server that keeps what it received of uploads, but is
-// killed whenever its lab cuts one.
+// startRestartableParts starts a server that keeps what it received of uploads, and is killed
+// whenever its lab cuts one.
 func startRestartableParts(t *testing.T, p *partsLab, gone time.Duration) *restartableServer {
 	t.Helper()
 	m := startRestartable(t, nil)
@@ -266,7 +266,7 @@ func startRestartableParts(t *testing.T, p *partsLab, gone time.Duration) *resta
 	return m
 }
 
-// put sends content by one FillFrom, without being kept for another run.
+// put uploads content by one FillFrom, without keeping it for another run.
 func (m *restartableServer) put(content []byte, o store.Create) error {
 	m.t.Helper()
 	o.Size = int64(len(content))
@@ -294,8 +294,8 @@ func (m *restartableServer) uploads() (all []*http.Request) {
 	return all
 }
 
-// An upload resumes where the server has it, though it need not be there for another
-// run, and no other upload can resume it.
+// An upload resumes from the offset that the server has, even if it is not kept for another run,
+// and no other upload can resume it.
 func TestPutServerGone(t *testing.T) {
 	content := randomContent(keptFrom + 1<<20)
 	synctest.Test(t, func(t *testing.T) {
@@ -322,8 +322,7 @@ func TestPutServerGone(t *testing.T) {
 	})
 }
 
-// Bytes that the server does not keep are sent anew, if they can be read again, but
-// not for ever.
+// Bytes that the server does not keep are sent again if they can be read again, but not endlessly.
 func TestPutAnew(t *testing.T) {
 	content := randomContent(2 << 20)
 	for cuts := range maxRestarts + 2 {
@@ -358,7 +357,7 @@ func TestPutAnew(t *testing.T) {
 	}
 }
 
-// A source that cannot be read again is not sent again in part.
+// If a source cannot be read again, no part of it is sent again.
 func TestPutStreamLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startRestartable(t, nil)
@@ -382,7 +381,7 @@ func TestPutStreamLost(t *testing.T) {
 	})
 }
 
-// A proxy whose server is gone is not the server's last word.
+// An error of a proxy whose server is gone is not final.
 func TestPutBehindProxy(t *testing.T) {
 	content := randomContent(2 << 20)
 	synctest.Test(t, func(t *testing.T) {
@@ -404,8 +403,8 @@ func TestPutBehindProxy(t *testing.T) {
 	})
 }
 
-// Where a server sees the end of a connection only long after the client, what comes on
-// the next one is locked out by what came before; and not for ever.
+// If a server notices the end of a connection long after the client, the previous connection locks
+// out the next one, but not for ever.
 func TestPutLockedOutByItself(t *testing.T) {
 	content := randomContent(keptFrom)
 	for _, locked := range []time.Duration{web.DefaultStall, time.Hour} {
@@ -450,7 +449,7 @@ func TestPutLockedOutByItself(t *testing.T) {
 	}
 }
 
-// An answer that was lost does not make the file another's.
+// If only the answer is lost, the error says that the file may be this upload.
 func TestPutAnswerLost(t *testing.T) {
 	content := randomContent(2 << 20)
 	synctest.Test(t, func(t *testing.T) {
@@ -473,8 +472,8 @@ func TestPutAnswerLost(t *testing.T) {
 	})
 }
 
-// An upload that is given up leaves nothing at the server, as it will not be resumed;
-// and one whose parts another upload is in the way of is sent as a whole.
+// An upload that is given up leaves nothing on the server, because it will not be resumed. If
+// another upload prevents parts, the file is sent as a whole.
 func TestPutForgets(t *testing.T) {
 	content := randomContent(keptFrom)
 	synctest.Test(t, func(t *testing.T) {
@@ -525,7 +524,7 @@ func TestPutForgets(t *testing.T) {
 	})
 }
 
-// A server that says it has more of an upload than it was sent is not believed.
+// The client does not believe a server that claims to have more of an upload than was sent.
 func TestPutHasMore(t *testing.T) {
 	content := randomContent(keptFrom)
 	synctest.Test(t, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// A server that will not have this client's TLS, or speaks none, is not asked again: it
-// would say the same, and nothing is lost that could come back.
+// If a server rejects this client's TLS, or speaks none, the client does not try again: the result
+// would be the same, and no connection was lost.
 func TestDisagreesOnTLS(t *testing.T) {
 	for name, c := range map[string]struct {
 		server *tls.Config // nil for a server without TLS
@@ -62,8 +62,8 @@ func TestDisagreesOnTLS(t *testing.T) {
 	}
 }
 
-// An alert of TLS is a decision, or an accident of one connection, which may go well
-// another time.
+// A TLS alert is either a decision, or an accident of one connection, so that another try may
+// succeed.
 func TestAlerts(t *testing.T) {
 	for text, again := range map[string]bool{
 		"tls: certificate required":        false,
