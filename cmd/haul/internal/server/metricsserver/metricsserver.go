@@ -1,5 +1,5 @@
-// Package metricsserver shows metrics and the health of a server by HTTP, with bounds for
-// whoever connects.
+// Package metricsserver serves metrics and the health of a server over HTTP, with bounds on the
+// resources of clients.
 package metricsserver
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/httpend"
 )
 
-// metricsLimits limit what a client of the metrics can use. Each connection answers one
-// request, so it lasts no longer than header + answer.
+// metricsLimits limit the resources that a client of the metrics can use. Each connection serves
+// one request, so it lasts no longer than header + answer.
 type metricsLimits struct {
 	header      time.Duration // until a request's header and body are complete
 	answer      time.Duration // from then on, until the answer has been read
@@ -24,8 +24,7 @@ type metricsLimits struct {
 	connections int           // at the same time; more are closed at once
 }
 
-// metricsDefaults suit one or two scrapers on a network that works, at
-// intervals of seconds.
+// metricsDefaults are enough for one or two scrapers on a working network, at intervals of seconds.
 var metricsDefaults = metricsLimits{
 	header:      5 * time.Second,
 	answer:      10 * time.Second,
@@ -34,7 +33,7 @@ var metricsDefaults = metricsLimits{
 	connections: 64,
 }
 
-// A Server shows metrics and health.
+// A Server serves metrics and health.
 type Server struct {
 	http   http.Server
 	socket net.Listener
@@ -46,12 +45,12 @@ type Server struct {
 	ended   chan struct{}
 }
 
-// New serves three paths on a socket until Close: /metrics by the handler, /healthz, and /
-// with a line about them. When ctx ends, /healthz changes from 200 to 503 and the others
-// remain, so that the end of the transfers can be seen.
+// New serves three paths on a socket until Close: /metrics by the handler, /healthz, and / with a
+// line about them. When ctx ends, /healthz changes from 200 to 503. The other paths continue to
+// work, so that the end of the transfers can be observed.
 //
-// There is no encryption and no password, so only those who may see the numbers should be
-// able to reach the socket.
+// There is no encryption and no password, so only clients that may see the numbers should be able
+// to reach the socket.
 func New(ctx context.Context, socket net.Listener, metrics http.Handler, log *slog.Logger) *Server {
 	return metricsDefaults.serveOn(ctx, socket, metrics, log)
 }
@@ -63,14 +62,14 @@ func (limits metricsLimits) serveOn(ctx context.Context, socket net.Listener, me
 		ReadHeaderTimeout:            limits.header,
 		ReadTimeout:                  limits.header,
 		WriteTimeout:                 limits.answer,
-		IdleTimeout:                  limits.header, // unused: no connection is kept
+		IdleTimeout:                  limits.header, // unused: connections are not kept
 		MaxHeaderBytes:               limits.headerBytes,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ConnState:                    s.count,
 	}
-	// A scrape comes every few seconds, so a new connection for each is cheap. A connection
-	// that is kept is one more that a stranger can hold.
+	// A scrape comes every few seconds, so a new connection for each is cheap. A kept connection is
+	// one more that a stranger can hold.
 	s.http.SetKeepAlivesEnabled(false)
 	go s.run()
 	return s
@@ -104,8 +103,8 @@ func metricsRoutes(ctx context.Context, metrics http.Handler) http.Handler {
 // Addr returns the address of the socket.
 func (s *Server) Addr() net.Addr { return s.socket.Addr() }
 
-// run serves until Close. If the socket fails before that, the metrics end and
-// the transfers continue.
+// run serves until Close. If the socket fails before that, the metrics end but the transfers
+// continue.
 func (s *Server) run() {
 	defer close(s.ended)
 	if err := s.http.Serve(s.socket); !s.closing.Load() {
@@ -118,15 +117,15 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if s.open.Add(1) > int64(s.limits.connections) {
-			_ = c.Close() // it has no request yet
+			_ = c.Close() // the connection has no request yet
 		}
 	case http.StateClosed, http.StateHijacked:
 		s.open.Add(-1)
 	}
 }
 
-// Close ends the server: answers under way have the grace, other connections are closed.
-// It may be called again.
+// Close ends the server. Answers under way have the grace period, and other connections are closed.
+// Close may be called again.
 func (s *Server) Close() {
 	s.closing.Store(true)
 	httpend.Finish(&s.http, s.socket, s.ended, s.open.Load, s.limits.grace)

@@ -13,10 +13,10 @@ import (
 	"github.com/haul-project/haul/sftp"
 )
 
-// logName is what messages begin with, so that rules for OpenSSH's sftp-server fit.
+// logName is the prefix of messages, so that log rules for OpenSSH's sftp-server match.
 const logName = "sftp-server"
 
-// A log writes messages as OpenSSH's sftp-server does: to syslog, or to the standard error.
+// A log writes messages as OpenSSH's sftp-server does: to syslog or to standard error.
 type log struct {
 	level Level
 	write func(l Level, text string)
@@ -24,14 +24,13 @@ type log struct {
 	mu    sync.Mutex
 }
 
-// newLog opens the log. Without a syslog on this machine messages are lost, as OpenSSH's
-// are.
+// newLog opens the log. Without a syslog on this machine messages are lost, as with OpenSSH.
 func newLog(c Config, stderr io.Writer) *log {
 	l := &log{level: c.Level, write: func(Level, string) {}, close: func() {}}
 	switch {
 	case c.Level == levelQuiet:
 	case c.Stderr:
-		l.write = func(_ Level, text string) { fmt.Fprintf(stderr, "%s\r\n", text) } // of sshd it goes to a terminal
+		l.write = func(_ Level, text string) { fmt.Fprintf(stderr, "%s\r\n", text) } // sshd's standard error may be a terminal
 	default:
 		if w, closeLog, err := openSyslog(c.Facility, c.syslog); err == nil {
 			l.write, l.close = w, closeLog
@@ -40,7 +39,7 @@ func newLog(c Config, stderr io.Writer) *log {
 	return l
 }
 
-// printf logs a message, which stays one line whatever names it has.
+// printf logs a message. It stays on one line whatever names it contains.
 func (l *log) printf(level Level, format string, args ...any) {
 	if level > l.level {
 		return
@@ -96,7 +95,7 @@ func (l *log) closed(t *sftp.Transfer) {
 	l.printf(level, "%sclose \"%s\" bytes read %d written %d%s", forced, t.Name, t.Sent(), t.Received(), end)
 }
 
-// operation logs a change, or one that failed or was refused.
+// operation logs a change, or a failed or refused attempt to change something.
 func (l *log) operation(o *sftp.Operation) {
 	text := fmt.Sprintf("%s \"%s\"", o.What, o.Name)
 	switch o.What {

@@ -23,7 +23,7 @@ func (u *Umask) Set(text string) error {
 	return nil
 }
 
-// String returns the number, or nothing if none is given.
+// String returns the number; "" if none is given.
 func (u *Umask) String() string {
 	if !u.given {
 		return ""
@@ -31,10 +31,10 @@ func (u *Umask) String() string {
 	return fmt.Sprintf("%03o", u.bits)
 }
 
-// Type is the name of the value in the help.
+// Type returns the name of the value in the help.
 func (*Umask) Type() string { return "UMASK" }
 
-// A Level is how much is logged: messages of it and of those before it.
+// A Level selects the messages to log: those of this level and of the levels before it.
 type Level int
 
 // The levels of sshd_config(5).
@@ -49,7 +49,7 @@ const (
 	levelDebug3
 )
 
-// DefaultLevel is that of OpenSSH's sftp-server.
+// DefaultLevel is the default of OpenSSH's sftp-server.
 const DefaultLevel = levelError
 
 var levels = []string{"QUIET", "FATAL", "ERROR", "INFO", "VERBOSE", "DEBUG", "DEBUG2", "DEBUG3"}
@@ -71,14 +71,13 @@ func (l *Level) Set(text string) error {
 // String returns the name.
 func (l *Level) String() string { return levels[*l] }
 
-// Type is the name of the value in the help.
+// Type returns the name of the value in the help.
 func (*Level) Type() string { return "LEVEL" }
 
-// A Facility is the part of a syslog that messages are for, by its number (RFC 5424,
-// section 6.2.1).
+// A Facility is the syslog facility of messages, by its number (RFC 5424, section 6.2.1).
 type Facility int
 
-// DefaultFacility is that of OpenSSH's sftp-server, AUTH.
+// DefaultFacility is AUTH, the default of OpenSSH's sftp-server.
 const DefaultFacility Facility = 4
 
 var facilities = map[string]Facility{
@@ -106,5 +105,5 @@ func (f *Facility) String() string {
 	return ""
 }
 
-// Type is the name of the value in the help.
+// Type returns the name of the value in the help.
 func (*Facility) Type() string { return "FACILITY" }

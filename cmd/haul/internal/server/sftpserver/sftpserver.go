@@ -1,6 +1,5 @@
-// Package sftpserver is "haul sftp-server": one SFTP session on the standard input and
-// output, for a user whom another program has let in, with the options of OpenSSH's
-// sftp-server(8).
+// Package sftpserver implements "haul sftp-server": one SFTP session on standard input and output,
+// for a user whom another program has authenticated, with the options of OpenSSH's sftp-server(8).
 package sftpserver
 
 import (
@@ -24,24 +23,24 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A Config is what the options say.
+// A Config holds the options.
 type Config struct {
-	Root     string   // what the client sees as /, with the tokens of expand; "" is all of the machine
-	Start    string   // where the session begins, with the same tokens; "" is the working directory, or Root
-	ReadOnly bool     // refuse all that changes something
-	Allow    []string // requests to take, and no others; nil takes all
+	Root     string   // the directory that the client sees as /, with the tokens of expand; "" means the whole machine
+	Start    string   // the initial directory, with the same tokens; "" means the working directory, or Root
+	ReadOnly bool     // refuse all changes
+	Allow    []string // accept only these requests; nil accepts all
 	Deny     []string // requests to refuse
 	Umask    Umask    // of new files and directories
-	InPlace  bool     // show uploads as they come
+	InPlace  bool     // show uploads while they arrive
 	NoFsync  bool     // do not wait for the disk
 	Level    Level    // what to log
 	Facility Facility // of syslog
 	Stderr   bool     // log to the standard error instead
 
-	syslog string // the socket of a syslog; "" is that of this machine
+	syslog string // the socket of a syslog; "" means that of this machine
 }
 
-// Run serves one session on in and out until the client ends it, which is no error, or ctx
+// Run serves one session on in and out until the client ends it, which is no error, or until ctx
 // ends.
 func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) error {
 	self, err := user.Current()
@@ -67,7 +66,7 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 		return err
 	}
 	defer closeFiles()
-	s := &sftp.Server{IdleTimeout: -1, Umask: -1, Owner: ownerName} // the umask is the process's own
+	s := &sftp.Server{IdleTimeout: -1, Umask: -1, Owner: ownerName} // the process has the umask already
 	log.observe(s, self.Username)
 	rw, err := openStdio(in, out)
 	if err != nil {
@@ -79,8 +78,8 @@ func Run(ctx context.Context, c Config, in, out *os.File, stderr io.Writer) erro
 // Requests returns the names of the requests that Allow and Deny can name.
 func Requests() []string { return sftp.Requests() }
 
-// hashing are the requests of haul alone that give away what another request does: of a range
-// of one byte, a hash is as good as the byte. A list for OpenSSH's server cannot have them.
+// hashing are requests that only haul has and that reveal the result of another request: the hash
+// of a range of one byte reveals the byte. A list written for OpenSSH's server cannot contain them.
 var hashing = map[string][]string{
 	"open": {"check-file-name"},
 	"read": {"check-file", "check-file-handle", "check-file-name"},
@@ -110,8 +109,7 @@ func (c *Config) refused() ([]string, error) {
 	return refused, nil
 }
 
-// open gives an account its files and the directory where it begins. It returns what closes
-// them.
+// open sets an account's files and initial directory. It returns a function that closes them.
 func (c *Config) open(a *sftp.Account, self *user.User, log *log) (closeFiles func(), err error) {
 	root, err := expand(c.Root, self)
 	if err != nil {
@@ -156,7 +154,7 @@ func (c *Config) open(a *sftp.Account, self *user.User, log *log) (closeFiles fu
 	return closeFiles, nil
 }
 
-// nameOf returns the name that an absolute path has in a store.
+// nameOf returns the name of an absolute path in a store.
 func nameOf(p string) string {
 	if p = strings.TrimPrefix(p, "/"); p == "" {
 		return "."
@@ -164,7 +162,7 @@ func nameOf(p string) string {
 	return p
 }
 
-// resolve is [sftp.Account].Resolve for the machine's own root.
+// resolve is [sftp.Account].Resolve if the root is that of the machine.
 func resolve(p string) (string, error) {
 	full, err := filepath.EvalSymlinks(p)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -204,8 +202,8 @@ func ownerName(id uint32, group bool) string {
 	return ""
 }
 
-// expand replaces the tokens in a path as sftp-server(8) does: %d is the home directory of
-// the user, %u the user's name, and %% is %.
+// expand replaces the tokens in a path as sftp-server(8) does: %d is the user's home directory, %u
+// is the user's name, and %% is %.
 func expand(text string, self *user.User) (string, error) {
 	var b strings.Builder
 	for {
@@ -228,7 +226,7 @@ func expand(text string, self *user.User) (string, error) {
 	}
 }
 
-// stdio is the standard input and output as one stream.
+// stdio combines standard input and output into one stream.
 type stdio struct{ in, out *os.File }
 
 func (s stdio) Read(p []byte) (int, error)  { return s.in.Read(p) }

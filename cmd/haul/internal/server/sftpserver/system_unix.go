@@ -17,9 +17,8 @@ func (u *Umask) set() error {
 	return nil
 }
 
-// openStdio returns the standard input and output as a stream of which Close ends what
-// waits. A client that leaves is an error of the next write then, and no signal that ends
-// the process before it has cleaned up.
+// openStdio returns standard input and output as a stream whose Close ends pending calls. If the
+// client leaves, the next write fails. No signal ends the process before it has cleaned up.
 func openStdio(in, out *os.File) (stdio, error) {
 	signal.Ignore(syscall.SIGPIPE)
 	var all [2]*os.File
@@ -37,7 +36,7 @@ func openStdio(in, out *os.File) (stdio, error) {
 	return stdio{all[0], all[1]}, nil
 }
 
-// openSyslog connects to the syslog of a socket, or of this machine.
+// openSyslog connects to the syslog at a socket, or to that of this machine.
 func openSyslog(f Facility, socket string) (write func(l Level, text string), closeLog func(), err error) {
 	network := ""
 	if socket != "" {
@@ -48,7 +47,7 @@ func openSyslog(f Facility, socket string) (write func(l Level, text string), cl
 		return nil, nil, err
 	}
 	write = func(l Level, text string) {
-		switch { // an error has nowhere to go
+		switch { // errors cannot be reported anywhere
 		case l <= levelError:
 			_ = w.Err(text)
 		case l <= levelVerbose:

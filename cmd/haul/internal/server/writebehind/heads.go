@@ -2,28 +2,28 @@ package writebehind
 
 import "encoding/binary"
 
-// Of HTTP/2 (RFC 9113 §3.4, §4.1, §6.2, §6.10).
+// Constants of HTTP/2 (RFC 9113 §3.4, §4.1, §6.2, §6.10).
 const (
-	prefaceSize = 24 // what a client sends first
+	prefaceSize = 24 // the client's connection preface
 	frameHead   = 9
 
 	headersFrame      = 1
 	continuationFrame = 9
-	endHeaders        = 4 // a flag of both
+	endHeaders        = 4 // a flag of both frame types
 )
 
-// heads follows the frames that a client sends, and knows whether the head of a request has
-// begun and not ended. Nothing else of the frames is checked here.
+// heads follows the frames that a client sends, and tracks whether a request header has begun and
+// not ended. It checks nothing else about the frames.
 type heads struct {
-	skip  int // bytes of the preface, or of a frame, that are still to come
+	skip  int // bytes of the preface or of a frame that have not arrived
 	frame [frameHead]byte
-	have  int  // bytes of frame that have come
-	ends  bool // the head ends with the frame
-	open  bool // a head has begun and not ended
-	begun int  // how many heads have
+	have  int  // bytes of frame that have arrived
+	ends  bool // the header ends with this frame
+	open  bool // a header has begun and not ended
+	begun int  // number of headers that have begun
 }
 
-// take takes in what was read.
+// take processes bytes that were read.
 func (h *heads) take(b []byte) {
 	for {
 		n := min(h.skip, len(b))

@@ -1,13 +1,13 @@
-// Package writebehind buffers what is written to a TLS connection, and sends it by a
-// goroutine of its own.
+// Package writebehind buffers the data written to a TLS connection, and sends it in a goroutine of
+// its own.
 //
-// It is for net/http's server of HTTP/2, which writes a large answer in frames of 16 KiB,
-// starts a goroutine for each, and waits until that has encrypted and sent the frame. As the
-// frame has a head, it takes two TLS records and two system calls. A [Conn] accepts a frame
-// at the cost of a copy, and fills the records.
+// It is for net/http's HTTP/2 server, which writes a large answer in frames of 16 KiB, starts a
+// goroutine for each, and waits until that has encrypted and sent the frame. Because of the frame's
+// header this takes two TLS records and two system calls. A [Conn] accepts a frame for the cost of
+// a copy, and fills the records.
 //
-// A Conn also ends a connection whose client begins the head of a request, and does not finish
-// it in time: that server has a limit for heads of HTTP/1 only.
+// A Conn also ends a connection if the client does not finish a request header in time. The HTTP/2
+// server lacks such a limit; only HTTP/1 has one.
 package writebehind
 
 import (
@@ -23,31 +23,31 @@ const (
 	// recordSize is the content of a full TLS record (RFC 8446 §5.1).
 	recordSize = 16 << 10
 
-	// bufferSize is the size of a buffer. With a quarter of it, the sending goroutine
-	// waits more often for the next frame.
+	// bufferSize is the size of a buffer. With a quarter of this size, the sending goroutine waits
+	// for the next frame more often.
 	bufferSize = 8 * recordSize
 
-	// MaxBuffered is how many bytes of a connection are in memory here at most: one buffer
-	// is filled while another is sent. A connection with nothing to send has no buffer.
+	// MaxBuffered is the most bytes buffered for one connection: one buffer is filled while another
+	// is sent. A connection with nothing to send has no buffer.
 	MaxBuffered = 2 * bufferSize
 
-	// MaxTotal is how many bytes of all connections of a [Listener] are in memory here at
-	// most. A connection that gets no buffer sends without one.
+	// MaxTotal is the most bytes buffered for all connections of a [Listener]. A connection that
+	// gets no buffer sends without one.
 	MaxTotal = maxBuffers * bufferSize
 
 	maxBuffers = 1024
 
-	// direct is the size from which on writes are buffered. Smaller ones are sent at once if
-	// nothing is before them: another goroutine would cost more than it saves.
+	// direct is the minimum size of writes that are buffered. Smaller writes are sent at once if
+	// nothing is queued before them, because using another goroutine would cost more than it saves.
 	direct = 8 << 10
 )
 
-// A buffer is what one connection fills or sends.
+// A buffer is filled or sent by one connection.
 type buffer [bufferSize]byte
 
-// A budget has the buffers of all connections of a [Listener].
+// A budget holds the buffers for all connections of a [Listener].
 type budget struct {
-	left atomic.Int64 // buffers that may be taken
+	left atomic.Int64 // number of buffers that may be taken
 	idle sync.Pool
 }
 
@@ -72,37 +72,36 @@ func (b *budget) put(full *buffer) {
 	b.left.Add(1)
 }
 
-// A Conn is a TLS connection whose Write waits for the peer only when it has no buffer with
-// room.
-// If sending fails, later writes return the error. Deadlines for writing have no effect.
+// A Conn is a TLS connection whose Write waits for the peer only if no buffer has room. If sending
+// fails, later writes return the error. Write deadlines have no effect.
 //
-// It hides that the connection has TLS: net/http's server would take it for one of HTTP/1.
+// It does not look like a TLS connection, which net/http's server would take for HTTP/1.
 type Conn struct {
 	net.Conn
 	state  *tls.ConnectionState
 	stall  time.Duration
 	budget *budget
 
-	reading  sync.Mutex // held to read
+	reading  sync.Mutex // held while reading
 	heads    heads      // reading
 	headTime time.Duration
-	headEnd  *time.Timer // reading: ends the head that has begun; nil before the first
-	timed    bool        // reading: headEnd runs
+	headEnd  *time.Timer // reading: ends a header that takes too long; nil before the first
+	timed    bool        // reading: headEnd is running
 
 	mu      sync.Mutex
-	changed sync.Cond // of mu: any of the following
+	changed sync.Cond // signals a change of any field below
 	filling *buffer   // mu: nil if filled is 0
 	filled  int       // mu: bytes
-	sending bool      // mu: what is before filling is being sent
-	started bool      // mu: run was
+	sending bool      // mu: data before filling is being sent
+	started bool      // mu: run was started
 	closed  bool      // mu
-	late    bool      // mu: a head took too long
-	err     error     // mu: why nothing can be sent any more
+	late    bool      // mu: a header took too long
+	err     error     // mu: why nothing more can be sent
 
 	discarded chan struct{} // mu: closed when discard ends; nil if Close did not start it
 }
 
-// newConn returns a Conn over c, whose handshake is complete. It takes its buffers from b.
+// newConn returns a Conn for c, whose handshake is complete. It takes its buffers from b.
 func newConn(c *tls.Conn, stall, headTime time.Duration, b *budget) *Conn {
 	state := c.ConnectionState()
 	w := &Conn{Conn: c, state: &state, stall: stall, budget: b, headTime: headTime, heads: heads{skip: prefaceSize}}
@@ -110,17 +109,17 @@ func newConn(c *tls.Conn, stall, headTime time.Duration, b *budget) *Conn {
 	return w
 }
 
-// TLS describes the TLS of the connection, for [http.Request].
+// TLS returns the TLS state of the connection, for [http.Request].
 func (c *Conn) TLS() *tls.ConnectionState { return c.state }
 
-// SetDeadline sets the deadline for reading.
+// SetDeadline sets the read deadline.
 func (c *Conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
 // SetWriteDeadline has no effect.
 func (c *Conn) SetWriteDeadline(time.Time) error { return nil }
 
-// Read reads from the connection. To the server, a client with a head that takes too long has
-// left.
+// Read reads from the connection. If a request header takes too long, it returns an error as if the
+// client had left.
 func (c *Conn) Read(b []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -146,7 +145,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// endReading ends the connection for its reader.
+// endReading ends the connection from the reader's point of view.
 func (c *Conn) endReading() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,8 +180,8 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	}
 }
 
-// reserve reports whether there is a buffer to fill, which it takes from the budget. mu is
-// held.
+// reserve reports whether there is a buffer to fill, and takes one from the budget if needed. The
+// caller holds mu.
 func (c *Conn) reserve() bool {
 	if c.filling == nil {
 		c.filling = c.budget.take()
@@ -190,7 +189,7 @@ func (c *Conn) reserve() bool {
 	return c.filling != nil
 }
 
-// fill buffers the beginning of b, and returns how many bytes that are. mu is held.
+// fill buffers the beginning of b, and returns the number of bytes. The caller holds mu.
 func (c *Conn) fill(b []byte) int {
 	if !c.reserve() {
 		return 0
@@ -205,7 +204,7 @@ func (c *Conn) fill(b []byte) int {
 	return n
 }
 
-// run sends what is buffered until the connection is closed or fails.
+// run sends buffered data until the connection is closed or fails.
 func (c *Conn) run() {
 	c.mu.Lock()
 	for {
@@ -233,7 +232,7 @@ func (c *Conn) run() {
 	_ = c.Conn.Close()
 }
 
-// finish ends what is sent, and lets the peer send.
+// finish closes the connection for sending, so that the peer can finish.
 func (c *Conn) finish() {
 	secure := c.Conn.(*tls.Conn)
 	_ = secure.CloseWrite()
@@ -242,8 +241,9 @@ func (c *Conn) finish() {
 	}
 }
 
-// discard reads what a peer sends after Close, until its end or the time. If it were unread
-// at the end, the kernel would reset the connection, and drop what it still has to send.
+// discard reads the data that a peer sends after Close, until the peer ends the connection or the
+// time is over. If data were unread at the end, the kernel would reset the connection, and drop
+// data that it still has to send.
 func (c *Conn) discard(until time.Time) {
 	c.reading.Lock() // Close has woken the reader
 	defer c.reading.Unlock()
@@ -253,7 +253,7 @@ func (c *Conn) discard(until time.Time) {
 	close(c.discarded)
 }
 
-// send sends b. It releases mu meanwhile.
+// send sends b. It releases mu while it does so.
 func (c *Conn) send(b []byte) {
 	c.sending = true
 	c.changed.Broadcast()
@@ -270,8 +270,8 @@ func (c *Conn) send(b []byte) {
 	c.changed.Broadcast()
 }
 
-// Close ends the connection. Buffered bytes are still sent, as by the kernel, for the time of
-// stall at most. So long the peer may also take to end the connection, if there are any.
+// Close ends the connection. Buffered bytes are still sent, as a kernel does, but for stall at
+// most. If there are any, the peer may take as long to end the connection.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -286,7 +286,7 @@ func (c *Conn) Close() error {
 	c.changed.Broadcast()
 	end := time.Now().Add(c.stall)
 	_ = c.Conn.SetWriteDeadline(end)
-	err := c.Conn.SetReadDeadline(time.Unix(1, 0)) // wakes its reader
+	err := c.Conn.SetReadDeadline(time.Unix(1, 0)) // wakes the reader
 	if c.filled > 0 || c.sending {
 		c.discarded = make(chan struct{})
 		go c.discard(end)
@@ -295,9 +295,8 @@ func (c *Conn) Close() error {
 }
 
 // Listener returns a listener for the connections of l, which are TLS connections after their
-// handshake: each it returns is a [Conn]. A peer that does not take 16 KiB within the time of
-// stall loses the connection. So does one that does not complete the head of a request within
-// headTime.
+// handshake. Each connection that it returns is a [Conn]. It closes the connection of a peer that
+// does not accept 16 KiB within stall, or does not complete a request header within headTime.
 func Listener(l net.Listener, stall, headTime time.Duration) net.Listener {
 	return listener{l, stall, headTime, newBudget(maxBuffers)}
 }

@@ -1,12 +1,11 @@
-// Package fdline is a line between two processes of haul, on which they send each other lines
-// of text and open files. Windows has no such thing.
+// Package fdline provides a connection between two processes of haul, over which they send each
+// other lines of text and open files. It is not available on Windows.
 package fdline
 
 const (
-	// MaxLine is how long a line may be, in bytes, with its end.
+	// MaxLine is the longest line, in bytes, including the line feed.
 	MaxLine = 64 << 10
 
-	// MaxFiles is how many files may come with a line. The kernel passes 253 descriptors at
-	// a time.
+	// MaxFiles is how many files a line may carry. The kernel passes 253 descriptors at a time.
 	MaxFiles = 201
 )

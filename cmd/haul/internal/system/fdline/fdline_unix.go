@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Pair makes a line between this process and one that it starts.
+// Pair creates a line between this process and one that it starts.
 func Pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -32,7 +32,7 @@ func Pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// Of returns the line of which f is an end. The caller closes both.
+// Of returns the line that f is an end of. The caller closes both.
 func Of(f *os.File) (*net.UnixConn, error) {
 	c, err := net.FileConn(f)
 	if err != nil {
@@ -46,13 +46,13 @@ func Of(f *os.File) (*net.UnixConn, error) {
 	return line, nil
 }
 
-// Send sends a line of text, which ends in a line feed, and files with it. The other side gets
+// Send sends a line of text, which ends in a line feed, together with files. The other side gets
 // duplicates.
 func Send(line *net.UnixConn, text string, files []*os.File) error {
 	fds := make([]int, len(files))
 	for i, f := range files {
-		// Fd would have reads of a socket block, those of this process as well: its
-		// duplicates share that.
+		// Fd would make reads of a socket block. That would affect this process too, because its
+		// duplicates share the setting.
 		raw, err := f.SyscallConn()
 		if err == nil {
 			err = raw.Control(func(fd uintptr) { fds[i] = int(fd) })
@@ -68,8 +68,8 @@ func Send(line *net.UnixConn, text string, files []*os.File) error {
 	return err
 }
 
-// Receive returns the next line, without its end, and the files that came with it. Lines
-// that were sent shortly before or after it may be there too.
+// Receive returns the next line, without its line feed, and the files sent with it. The text may
+// include other lines that were sent at about the same time.
 func Receive(line *net.UnixConn) (texts string, files []*os.File, err error) {
 	var all []byte
 	b := make([]byte, MaxLine)
@@ -92,7 +92,7 @@ func Receive(line *net.UnixConn) (texts string, files []*os.File, err error) {
 	}
 }
 
-// filesBeside returns the files in what came beside a line.
+// filesBeside returns the files in the control messages of a line.
 func filesBeside(oob []byte) (files []*os.File) {
 	messages, err := syscall.ParseSocketControlMessage(oob)
 	if err != nil {

@@ -1,14 +1,13 @@
-// Package ownprocess is what this process may have of the machine, and what it has used.
+// Package ownprocess reports the limits of this process, and the resources that it has used.
 package ownprocess
 
 import "fmt"
 
-// SpareFiles are the descriptors that a load generator needs besides those of its
-// transfers.
+// SpareFiles is how many descriptors a load generator needs besides those of its transfers.
 const SpareFiles = 32
 
-// MayOpen returns an error that says what to do if this process may not open as many
-// sockets at once, one for each of what ("transfers").
+// MayOpen returns an error with advice if this process may not open this many sockets at once. what
+// names the things that need one socket each, such as "transfers".
 func MayOpen(sockets int, what string) error {
 	limit := OpenFiles()
 	if sockets+SpareFiles <= limit {

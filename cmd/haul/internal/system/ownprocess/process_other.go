@@ -4,9 +4,8 @@ package ownprocess
 
 import "time"
 
-// CPUTime would return the processor time that this process has used; it is not known
-// here.
+// CPUTime returns 0, because the processor time of this process is not known here.
 func CPUTime() time.Duration { return 0 }
 
-// OpenFiles returns how many descriptors this process may have: no limit that is known.
+// OpenFiles returns how many descriptors this process may have. No limit is known here.
 func OpenFiles() int { return 1 << 30 }

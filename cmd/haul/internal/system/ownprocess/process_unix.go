@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// CPUTime returns the processor time that this process has used, user and system time
-// together. It is 0 where that is not known.
+// CPUTime returns the processor time that this process has used, user and system time together. It
+// is 0 if that is not known.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -17,8 +17,8 @@ func CPUTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// OpenFiles returns how many descriptors this process may have. The Go runtime has
-// raised the soft limit to the hard one already.
+// OpenFiles returns how many descriptors this process may have. The Go runtime has already raised
+// the soft limit to the hard one.
 func OpenFiles() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

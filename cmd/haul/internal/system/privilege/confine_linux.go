@@ -15,50 +15,49 @@ const (
 	readFile = landlock.AccessFSSet(ll.AccessFSReadFile)
 	readDir  = landlock.AccessFSSet(ll.AccessFSReadFile | ll.AccessFSReadDir)
 
-	// The accesses of the store and its callers below an upload directory. Running
-	// a program, devices, sockets, pipes and symbolic links are not among them.
+	// The accesses of the store and its callers below an upload directory. They do not include
+	// running programs, devices, sockets, pipes and symbolic links.
 	writeDir = readDir | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
 		ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
 	// The accesses in the directory of a log.
 	writeLog = readFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg
 
-	// The further accesses below a tree of a user's own.
+	// The additional accesses below a user's own tree.
 	makeLink = landlock.AccessFSSet(ll.AccessFSMakeSym)
 
-	// Moving and linking a file to another directory. The first ABI denies it
-	// always, and a rule set that grants it can then not be had at all.
+	// Moving or linking a file to another directory. The first ABI always denies it, and does not
+	// support a rule set that grants it.
 	moveDir    = landlock.AccessFSSet(ll.AccessFSRefer)
 	moveABI    = 2
 	networkABI = 4 // TCP
 )
 
-// restricted is what a confined process must have a rule for.
+// restricted lists the accesses for which a confined process needs a rule.
 //
-// UDP is left out, though ABI 10 knows it: a server answers any port of any
-// peer. So are signals: haul sends none, the user it runs as limits them
-// already, and some kernels (Landlock's erratum 2) take the threads of one
-// process for strangers, while Go's runtime must be able to signal them.
+// UDP is left out, although ABI 10 supports it, because a server answers any port of any peer.
+// Signals are left out too. haul sends none, and its user limits them already. Also, some kernels
+// (Landlock's erratum 2) treat the threads of one process as strangers, while Go's runtime must be
+// able to signal them.
 var restricted = landlock.MustConfig(
 	landlock.V9.HandledAccessFS,
 	landlock.AccessNetSet(ll.AccessNetBindTCP|ll.AccessNetConnectTCP),
 	landlock.ScopedSet(ll.ScopeAbstractUnixSocket),
 ).BestEffort()
 
-// Confine takes the file system from all threads, but for what c names, by
-// Landlock. Nothing may be run any more, no TCP port bound, and no TCP
-// connection opened but to the ports that c names; sockets bound before continue
-// to listen and accept. A connection to systemd, a resolver's or any other Unix
-// socket that c does not name must be open already.
+// Confine uses Landlock to take the file system from all threads, except for the paths in c. After
+// that, no program can be run, no TCP port bound, and no TCP connection opened except to the ports
+// in c. Sockets bound before continue to listen and accept. Connections to systemd, to a resolver
+// or to any other Unix socket that c does not name have to be open already.
 //
-// It does as much as the kernel can, and says what that is: "Landlock ABI 7:
-// files, TCP", or that it is not available, which is not an error. An error
-// means that a path cannot be found, or that the kernel refused; nothing is
-// restricted then. With [Confinement.Trees] the first ABI (Linux 5.13 to 5.18)
-// counts as none, as it forbids moving a file to another directory.
+// It restricts as much as the kernel supports, and returns a description: "Landlock ABI 7: files,
+// TCP", or that Landlock is not available, which is not an error. It returns an error if a path
+// cannot be found or the kernel refused; nothing is restricted then. With [Confinement.Trees] the
+// first ABI (Linux 5.13 to 5.18) counts as not available, because it forbids moving a file to
+// another directory.
 //
-// Multipath TCP is not covered (the kernel's limit, as of ABI 7), and neither
-// are the calls that only look at names and attributes, such as stat and chmod.
+// Confine does not cover Multipath TCP (a limit of the kernel, as of ABI 7), nor calls that only
+// access names and attributes, such as stat and chmod.
 func Confine(c Confinement) (what string, err error) {
 	abi, err := ll.LandlockGetABIVersion()
 	switch {
@@ -71,8 +70,8 @@ func Confine(c Confinement) (what string, err error) {
 	case tooOld(c, abi):
 		return fmt.Sprintf("Landlock not available: its ABI %d forbids to move files to other directories (that of Linux 5.19 does not)", abi), nil
 	}
-	// Package time reads /etc/localtime when it is first asked for a local
-	// time, and would find UTC later.
+	// Package time reads /etc/localtime when it first needs a local time. After the confinement it
+	// would fall back to UTC.
 	_, _ = time.Now().Zone()
 	rules, err := rulesFor(c, abi)
 	if err != nil {
@@ -84,10 +83,10 @@ func Confine(c Confinement) (what string, err error) {
 	return describe(abi), nil
 }
 
-// tooOld reports whether the kernel's Landlock would break what is served.
+// tooOld reports whether the kernel's version of Landlock would break the service.
 func tooOld(c Confinement, abi int) bool { return abi < moveABI && len(c.Trees) > 0 }
 
-// describe says what the kernel restricts.
+// describe returns what the kernel restricts.
 func describe(abi int) string {
 	if abi < networkABI {
 		return fmt.Sprintf("Landlock ABI %d: files", abi)
@@ -95,13 +94,13 @@ func describe(abi int) string {
 	return fmt.Sprintf("Landlock ABI %d: files, TCP", abi)
 }
 
-// rulesFor returns the rules that grant what c names.
+// rulesFor returns the rules that grant access to everything that c names.
 func rulesFor(c Confinement, abi int) ([]landlock.Rule, error) {
 	var rules []landlock.Rule
 	for _, path := range c.Read {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, err // says "stat /srv/tftp: permission denied"
+			return nil, err // the text is like "stat /srv/tftp: permission denied"
 		}
 		access := readFile
 		if info.IsDir() {

@@ -16,15 +16,15 @@ import (
 // are 64 bits wide (include/linux/capability.h).
 const maxCapability = 63
 
-// Drop makes all threads u's, for good: user, group and supplementary groups,
-// with no capability left in any set, the bounding set included, and with
-// no_new_privs, so that running a set-user-ID program gives nothing back.
-// It ends with an attempt to become root again, which must fail.
+// Drop permanently changes all threads to u: its user, group and supplementary groups. No
+// capability is left in any set, including the bounding set. It also sets no_new_privs, so that
+// running a set-user-ID program does not restore any rights. At the end it tries to become root
+// again, which must fail.
 //
-// A process that is u already keeps the groups and loses the capabilities. One that
-// is neither u nor root gets an error that wraps [syscall.EPERM].
+// A process that runs as u already keeps its groups and loses its capabilities. One that runs
+// neither as u nor as root gets an error that wraps [syscall.EPERM].
 //
-// After an error the process may be anything in between, and must end.
+// After an error the process may be in any state in between, and must end.
 func Drop(u User) error {
 	if err := drop(u); err != nil {
 		return fmt.Errorf("become user %s: %w", u.Name, err)
@@ -37,14 +37,15 @@ func drop(u User) error {
 		return err
 	}
 	if !is(u) {
-		// It takes CAP_SETPCAP, which goes with the user.
+		// This takes CAP_SETPCAP, which is lost with the change of user.
 		if err := dropBounding(); err != nil {
 			return err
 		}
 		if err := become(u); err != nil {
 			return err
 		}
-		// The kernel does this too, unless fs.suid_dumpable is 1. The memory may have root's secrets in it.
+		// The kernel also does this, unless fs.suid_dumpable is 1. The memory may contain root's
+		// secrets.
 		if err := Hide(); err != nil {
 			return err
 		}
@@ -61,7 +62,8 @@ func drop(u User) error {
 	return nil
 }
 
-// Allowed returns the error that [Drop] would return for a process that is neither u nor root.
+// Allowed returns the error with which [Drop] would refuse a process that runs neither as u nor as
+// root.
 func Allowed(u User) error {
 	if err := allowed(u); err != nil {
 		return fmt.Errorf("become user %s: %w", u.Name, err)
@@ -79,7 +81,7 @@ func allowed(u User) error {
 	return nil
 }
 
-// is reports whether the user and the group are u's, without a way back.
+// is reports whether the process runs as u's user and group, and cannot change back.
 func is(u User) bool {
 	r, e, s := unix.Getresuid()
 	if !all(u.UID, r, e, s) {
@@ -89,13 +91,13 @@ func is(u User) bool {
 	return all(u.GID, r, e, s)
 }
 
-// all reports whether all of ids are id. The kernel's are 32 bits without a
-// sign, which package unix gives one.
+// all reports whether all of ids equal id. The kernel's IDs are unsigned 32-bit numbers, but
+// package unix uses signed ones.
 func all(id int, ids ...int) bool {
 	return !slices.ContainsFunc(ids, func(i int) bool { return uint32(i) != uint32(id) })
 }
 
-// become changes groups and user, in the order in which each is still allowed.
+// become changes groups and user, in an order in which each step is still allowed.
 func become(u User) error {
 	for _, step := range []struct {
 		name string
@@ -120,7 +122,7 @@ func become(u User) error {
 	return nil
 }
 
-// explain says why root may be refused.
+// explain returns the reason why root may be refused.
 func explain(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPERM):
@@ -131,16 +133,15 @@ func explain(err error) string {
 	return ""
 }
 
-// DropCapabilities takes all capabilities from all threads and sets
-// no_new_privs, so that none comes back by running another program. A process that
-// has none is not refused, and makes no call that a system call filter might.
+// DropCapabilities takes all capabilities from all threads and sets no_new_privs, so that running
+// another program restores none. If the process has no capabilities, it makes no call that a system
+// call filter might refuse.
 //
-// The bounding set goes too if CAP_SETPCAP allows it. If not it does not
-// matter: it only limits what a program that is run may gain, and with
-// no_new_privs none gains anything.
+// It empties the bounding set as well if CAP_SETPCAP allows that. If not, it does not matter: the
+// set only limits the rights that a program may gain when it is run, and with no_new_privs it gains
+// none.
 //
-// Root without capabilities is still the owner of root's files. After an error
-// the process must end.
+// Root without capabilities still owns root's files. After an error the process must end.
 func DropCapabilities() error {
 	if err := dropCapabilities(); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
@@ -166,8 +167,8 @@ func dropCapabilities() error {
 			return err
 		}
 	}
-	// Ambient ones cannot outlive the permitted, but say so in plain words.
-	// EINVAL: before Linux 4.3 there were none.
+	// Ambient capabilities cannot outlive the permitted ones, but clear them explicitly. EINVAL
+	// means a kernel before Linux 4.3, which has none.
 	err = allThreads(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0)
 	if err != nil && !errors.Is(err, syscall.EINVAL) {
 		return fmt.Errorf("ambient set: %w", err)
@@ -184,11 +185,10 @@ func dropCapabilities() error {
 	return nil
 }
 
-// sets are the effective, permitted and inheritable capabilities, in two
-// halves of 32 bits.
+// sets are the effective, permitted and inheritable capabilities, in two halves of 32 bits.
 type sets [2]unix.CapUserData
 
-// capabilities returns those of the calling thread.
+// capabilities returns the capabilities of the calling thread.
 func capabilities() (s sets, err error) {
 	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	if err := unix.Capget(&h, &s[0]); err != nil {
@@ -199,10 +199,10 @@ func capabilities() (s sets, err error) {
 
 // setNone empties the three sets of all threads.
 //
-// Package psx runs a system call on each of them, with cgo too, where
-// syscall.AllThreadsSyscall refuses. The Landlock library needs it anyway;
-// libcap's package cap above it would add a language for sets of capabilities,
-// when the only set wanted here is the empty one.
+// Package psx runs a system call on each thread. This also works with cgo, where
+// syscall.AllThreadsSyscall refuses. The Landlock library needs psx anyway. libcap's package cap,
+// which builds on it, would add a language for capability sets, but only the empty set is needed
+// here.
 func setNone() error {
 	h := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none sets
@@ -213,16 +213,15 @@ func setNone() error {
 	return nil
 }
 
-// dropBounding empties the bounding set of all threads, which takes
-// CAP_SETPCAP.
+// dropBounding empties the bounding set of all threads, which takes CAP_SETPCAP.
 func dropBounding() error {
 	for c := uintptr(0); c <= maxCapability; c++ {
 		err := allThreads(unix.PR_CAPBSET_DROP, c, 0)
 		if errors.Is(err, syscall.EINVAL) && c > 0 {
-			return nil // one past the kernel's last
+			return nil // one past the kernel's last capability
 		}
 		if errors.Is(err, syscall.EPERM) {
-			return nil // a container's root: see DropCapabilities why it does not matter
+			return nil // root in a container; DropCapabilities says why this does not matter
 		}
 		if err != nil {
 			return fmt.Errorf("bounding set: %w", err)
@@ -231,19 +230,19 @@ func dropBounding() error {
 	return nil
 }
 
-// Hide keeps other processes of the same user from reading the memory, the environment and the
-// descriptors of this process, and from tracing it. Its memory is in no core file either. Programs
-// that it runs are not hidden. Root may still do all of this.
+// Hide prevents other processes of the same user from reading the memory, the environment and the
+// descriptors of this process, and from tracing it. Core files do not contain its memory either.
+// Programs that it runs are not hidden. Root may still do all of this.
 func Hide() error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // of all threads
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // for all threads
 		return fmt.Errorf("hide the memory of the process from its user: %w", err)
 	}
 	return nil
 }
 
-// allThreads is prctl on each thread.
+// allThreads calls prctl on each thread.
 func allThreads(option int, arg2, arg3 uintptr) error {
-	// Options of one word refuse others than zero in the rest.
+	// Options with one argument require the other arguments to be zero.
 	_, _, errno := psx.Syscall6(unix.SYS_PRCTL, uintptr(option), arg2, arg3, 0, 0, 0)
 	if errno != 0 {
 		return errno

@@ -8,24 +8,24 @@ import (
 	"runtime"
 )
 
-// LookUp would find a user to become.
+// LookUp fails, because this system is not supported.
 func LookUp(spec string) (User, error) {
 	return User{}, unsupported("become user " + spec)
 }
 
-// Drop would become another user.
+// Drop fails, because this system is not supported.
 func Drop(u User) error { return unsupported("become user " + u.Name) }
 
-// Allowed would say whether Drop is.
+// Allowed fails in the same way as Drop.
 func Allowed(u User) error { return Drop(u) }
 
-// DropCapabilities would give up capabilities.
+// DropCapabilities fails, because this system is not supported.
 func DropCapabilities() error { return unsupported("drop capabilities") }
 
 // Hide does nothing.
 func Hide() error { return nil }
 
-// Confine would restrict the process to the files it needs.
+// Confine fails, because this system is not supported.
 func Confine(Confinement) (string, error) { return "", unsupported("confine the process") }
 
 func unsupported(what string) error {

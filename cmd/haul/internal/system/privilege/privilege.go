@@ -1,8 +1,8 @@
-// Package privilege gives up what a running server needs no more: the rights
-// of root, capabilities, and the file system outside the directories served.
-// Nothing in the process can get it back.
+// Package privilege gives up the rights that a running server no longer needs: those of root,
+// capabilities, and the file system outside the served directories. Nothing in the process can
+// restore them.
 //
-// A server calls it between opening everything and the first request:
+// A server calls it after opening everything and before the first request:
 //
 //	u, err := privilege.LookUp("haul:tftp")     // before anything is opened, to fail early
 //	...                                         // bind sockets; open directories, logs, certificates
@@ -10,13 +10,12 @@
 //	err = privilege.Drop(u)                     // root becomes u
 //	err = privilege.DropCapabilities()          // or, started without root, what systemd or setcap gave
 //
-// Confine comes first, because the rules name directories by path, and u may
-// lack the right to walk there; the other order works where u has it. Files and
-// sockets that are open stay open through all of it, and so does whatever an
-// [os.Root] opened before reaches below a directory that Confine was given.
+// Confine comes first, because its rules name directories by path, and u may not be allowed to
+// reach them. If u is allowed, the other order works as well. Open files and sockets stay open. An
+// [os.Root] opened before keeps its access below a directory that Confine was given.
 //
-// Everything here acts on the whole process, which in Go means all of its
-// threads: a credential of Linux belongs to a thread.
+// Everything here acts on the whole process, which in Go means all of its threads, because Linux
+// keeps credentials per thread.
 //
 // Only Linux is supported. Elsewhere Hide does nothing, and every other function
 // returns an error that wraps [errors.ErrUnsupported].
@@ -30,18 +29,18 @@ import (
 	"path/filepath"
 )
 
-// A User is whom the process shall become. The zero value is root, and refused.
+// A User is the user that the process should become. The zero value is root, and refused.
 type User struct {
-	Name   string // as asked for, for messages
+	Name   string // as requested, for messages
 	UID    int    // 1 to 4,294,967,294
 	GID    int    // 0 to 4,294,967,294
-	Groups []int  // supplementary; none is empty
+	Groups []int  // supplementary groups; may be empty
 }
 
-// Give makes a directory, and all in it that is root's, u's: root has made it, for the
-// process that becomes u. Symbolic links are not followed, and a file with several names
-// stays as it is. A file of another user is an error. A process that is not root gives
-// nothing.
+// Give makes u the owner of a directory and of everything in it that belongs to root, since root
+// has created it for a process that becomes u. It does not follow symbolic links, and leaves files
+// with several names as they are. A file of another user is an error. If the process is not root,
+// Give does nothing.
 func Give(dir string, u User) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -57,7 +56,7 @@ func Give(dir string, u User) error {
 			info, err = root.Lstat(name)
 		}
 		if errors.Is(err, fs.ErrNotExist) && name != "." {
-			return nil // removed meanwhile, by the process before this one
+			return nil // removed meanwhile by the predecessor
 		}
 		if err != nil {
 			return err
@@ -74,33 +73,32 @@ func Give(dir string, u User) error {
 	})
 }
 
-// A Confinement says what the process still needs of the file system, and of other
-// machines. The zero value denies all of it.
+// A Confinement lists the parts of the file system, and the ports of other machines, that the
+// process still needs. The zero value denies everything.
 //
-// The paths are looked up once, by [Confine]: a file that is replaced later by
-// another of its name is another file. So for a file that is read again when it
-// changes, name its directory.
+// [Confine] looks the paths up once. If a file is later replaced by another one with the same name,
+// that is a different file. So for a file that is read again when it changes, name its directory.
 type Confinement struct {
-	// Read names directories, below which files may be read and directories
-	// listed, and single files that may be read.
+	// Read names directories and files. Below the directories, files may be read and directories
+	// listed. The files may be read.
 	Read []string
 
-	// Write names directories below which, besides, files and directories may
-	// be made, written, linked, renamed and removed.
+	// Write names directories below which files and directories may also be created, written,
+	// linked, renamed and removed.
 	Write []string
 
-	// Trees names directories below which, besides that, symbolic links may be
-	// made: for users who lay out trees of their own.
+	// Trees names directories below which, in addition to the rights of Write, symbolic links may
+	// be created: for users who arrange trees of their own.
 	Trees []string
 
-	// Logs names directories in which files may be made, read and written, and no more: for
-	// a log that begins a new file when another program has renamed the old one.
+	// Logs names directories in which files may only be created, read and written: for a log that
+	// begins a new file when another program has renamed the old one.
 	Logs []string
 
-	// Sockets names unix sockets of other processes that may be connected to. Kernels
-	// before Linux 7.0 restrict none.
+	// Sockets names unix sockets of other processes that may be connected to. Kernels before Linux
+	// 7.0 do not restrict these.
 	Sockets []string
 
-	// Connect are the TCP ports, of whatever host, that may be connected to.
+	// Connect lists the TCP ports that may be connected to, on any host.
 	Connect []uint16
 }

@@ -16,9 +16,8 @@ import (
 //	haul:tftp   the user with this group and no other
 //	993:990     the same in numbers, which need not be known to the system
 //
-// A name goes before a number, as in chown(1). Names come from /etc/passwd and
-// /etc/group; haul's binary is built without cgo and asks no directory service.
-// There numbers help.
+// A name has precedence over a number, as in chown(1). Names come from /etc/passwd and /etc/group.
+// The binary of haul is built without cgo and queries no directory service; use numbers with one.
 func LookUp(spec string) (User, error) {
 	u, err := lookUp(spec)
 	if err != nil {
@@ -57,8 +56,8 @@ func lookUp(spec string) (User, error) {
 	return u, err
 }
 
-// findUser returns the entry of a user by name, else by number; nil if it is a
-// number that has no entry.
+// findUser returns the entry of a user by name, or otherwise by number; nil for a number without an
+// entry.
 func findUser(name string) (*user.User, error) {
 	if name == "" {
 		return nil, errors.New("it is NAME, NAME:GROUP or UID:GID")
@@ -71,7 +70,7 @@ func findUser(name string) (*user.User, error) {
 	_, numberErr := number(name)
 	switch {
 	case !unknown:
-		return nil, err // says what could not be read
+		return nil, err // the error says what could not be read
 	case numberErr != nil:
 		return nil, errors.New("no such user in /etc/passwd; create it (useradd --system), or use numbers, UID:GID")
 	}
@@ -82,7 +81,7 @@ func findUser(name string) (*user.User, error) {
 	return entry, err
 }
 
-// findGroup returns the number of a group, by name or by number.
+// findGroup returns the ID of a group by name, or by number.
 func findGroup(group string) (int, error) {
 	if group == "" {
 		return 0, errors.New("the group is missing after the colon")
@@ -119,8 +118,8 @@ func memberships(entry *user.User) ([]int, error) {
 	return slices.Compact(groups), nil
 }
 
-// number reads the number of a user or a group. The highest of 32 bits is not
-// one: to the kernel it means "leave as it is".
+// number reads the ID of a user or a group. It refuses the highest 32-bit number, which means
+// "leave unchanged" to the kernel.
 func number(s string) (int, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil || n == math.MaxUint32 {

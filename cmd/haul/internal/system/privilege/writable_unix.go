@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckWritable says why this process may not add files to a directory, or returns nil.
+// CheckWritable returns an error if this process may not add files to a directory.
 func CheckWritable(dir string) error {
 	return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }
 
-// ownerOf returns whose something is, and how many names it has.
+// ownerOf returns the owner of a file, and how many names the file has.
 func ownerOf(info fs.FileInfo) (uid int, names uint64, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package smallfile reads files that have to be small and regular, such as those that
-// hold rules or keys.
+// Package smallfile reads files that have to be small and regular, such as files with rules or
+// keys.
 package smallfile
 
 import (
@@ -11,11 +11,12 @@ import (
 	"runtime"
 )
 
-// Read reads a regular file of at most so many bytes.
+// Read reads a regular file of up to most bytes.
 func Read(path string, most int64) ([]byte, error) { return read(path, most, 0) }
 
-// ReadTrusted is Read for a file that says what to do. It refuses one to which others than its
-// owner and group may write, but on Windows, where the mode of a file says nothing of that.
+// ReadTrusted is Read for a file that controls the program. It refuses a file that users other than
+// its owner and group may write to. It does not check this on Windows, where the mode of a file
+// does not show it.
 func ReadTrusted(path string, most int64) ([]byte, error) { return read(path, most, 0o002) }
 
 func read(path string, most int64, forbidden fs.FileMode) ([]byte, error) {

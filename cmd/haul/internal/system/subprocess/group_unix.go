@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// ownGroup has a program begin a process group, and reports whether it will.
+// ownGroup makes a program start a process group of its own, and reports whether the system
+// supports that.
 func ownGroup(cmd *exec.Cmd) bool {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return true

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeBytes is what fits into a pipe, if the system allows that: the common 64 KiB are less
-// than one packet of SFTP, so that both sides would wait for each other within it.
+// pipeBytes is the size of a pipe, if the system allows it. The usual 64 KiB are less than one SFTP
+// packet, so both sides would wait for each other within a packet.
 const pipeBytes = 1 << 20
 
 func widen(f *os.File) {

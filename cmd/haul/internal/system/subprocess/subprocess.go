@@ -1,5 +1,6 @@
-// Package subprocess runs a program as a connection: what it reads is written to it, and
-// what it writes is read from it. No such program outlives its connection.
+// Package subprocess runs a program as a connection: data written to the connection is the
+// program's input, and data read from it is the program's output. The program never outlives its
+// connection.
 package subprocess
 
 import (
@@ -16,23 +17,23 @@ import (
 )
 
 const (
-	// endTime is how long a program may take to end when its connection is closed, and it
-	// was hung up, before it is killed.
+	// endTime is how long a program may take to end after its connection was closed and it was sent
+	// SIGHUP. After that it is killed.
 	endTime = 2 * time.Second
 
-	// statusTime is how long the end of what a program writes waits for that of the program.
+	// statusTime is how long the end of the program's output waits for the end of the program.
 	statusTime = endTime / 8
 )
 
-// A Process is a program that runs. Its methods may be called at once.
+// A Process is a running program. Its methods may be called at the same time.
 type Process struct {
 	in    *os.File // its output
 	out   *os.File // its input
 	cmd   *exec.Cmd
-	group bool // it has a process group of its own
+	group bool // it has its own process group
 
-	// Explain, if set before the first Read, makes the error of Read and Write when the
-	// program has ended by itself. how is what [exec.Cmd.Wait] returned.
+	// Explain, if it is set before the first Read, returns the error of Read and Write after the
+	// program has ended by itself. how is the result of [exec.Cmd.Wait].
 	Explain func(how error) error
 
 	grace atomic.Int64 // see SetGrace
@@ -45,9 +46,9 @@ type Process struct {
 // Start starts a program. Its standard input and output must not be set.
 func Start(cmd *exec.Cmd) (*Process, error) { return start(cmd, false) }
 
-// StartGroup is Start of a program with a process group of its own, where the system has
-// such: signals of the terminal do not reach it, and what ends it ends what it has started
-// too. Such a program must not ask on the terminal: the system would stop it.
+// StartGroup is Start for a program with its own process group, if the system supports that.
+// Signals from the terminal do not reach the program, and ending it also ends the processes that it
+// has started. The program must not prompt on the terminal: the system would stop it.
 func StartGroup(cmd *exec.Cmd) (*Process, error) { return start(cmd, ownGroup(cmd)) }
 
 func start(cmd *exec.Cmd, group bool) (*Process, error) {
@@ -63,7 +64,7 @@ func start(cmd *exec.Cmd, group bool) (*Process, error) {
 	widen(out)
 	p := &Process{in: in, out: out, cmd: cmd, group: group, done: make(chan struct{})}
 	cmd.Stdin, cmd.Stdout = theirIn, theirOut
-	cmd.WaitDelay = endTime // for what it left behind with its standard error
+	cmd.WaitDelay = endTime // for processes that still have its standard error open
 	err = cmd.Start()
 	_, _ = theirIn.Close(), theirOut.Close()
 	if err != nil {
@@ -76,10 +77,10 @@ func start(cmd *exec.Cmd, group bool) (*Process, error) {
 	return p, nil
 }
 
-// cannotStart says which program does not start, and what the user can do about it.
+// cannotStart says which program cannot be started, and what the user can do about it.
 func cannotStart(cmd *exec.Cmd, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		err = e.Err // its path is the program's
+		err = e.Err // its path is that of the program
 	}
 	advice := ""
 	switch {
@@ -93,8 +94,8 @@ func cannotStart(cmd *exec.Cmd, err error) error {
 	return fmt.Errorf("start %s: %w%s", cmd.Path, err, advice)
 }
 
-// SetGrace has Close wait so long for a program to end by itself, since its input has
-// ended, before it is hung up. It begins with no time.
+// SetGrace sets how long Close waits for a program to end by itself after its input has ended,
+// before it sends SIGHUP. The default is 0.
 func (p *Process) SetGrace(d time.Duration) { p.grace.Store(int64(d)) }
 
 // Read reads what the program writes.
@@ -115,8 +116,8 @@ func (p *Process) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// explain gives a program that closed its end of a pipe a moment to end: how it
-// does so is worth knowing.
+// explain waits briefly until a program that has closed its end of a pipe ends, because its exit
+// status is useful in the error.
 func (p *Process) explain(err error) error {
 	select {
 	case <-p.done:
@@ -128,8 +129,8 @@ func (p *Process) explain(err error) error {
 	return err
 }
 
-// Close closes the pipes, hangs up the program, as ssh does, and kills it if it stays. It
-// returns when the program has ended.
+// Close closes the pipes, sends the program SIGHUP, as ssh does, and kills it if it does not end.
+// It returns when the program has ended.
 func (p *Process) Close() error {
 	p.once.Do(func() {
 		_, _ = p.in.Close(), p.out.Close()
@@ -142,7 +143,7 @@ func (p *Process) Close() error {
 	return nil
 }
 
-// awaitEnd waits for the end of the program, and reports whether it has come.
+// awaitEnd waits for the end of the program, and reports whether it has ended.
 func (p *Process) awaitEnd(limit time.Duration) bool {
 	if limit <= 0 {
 		return false
@@ -156,8 +157,8 @@ func (p *Process) awaitEnd(limit time.Duration) bool {
 	}
 }
 
-// signal sends a signal to the program, and to its group, unless the program has ended: then
-// its number may be another's.
+// signal sends a signal to the program and its group, unless the program has ended. In that case
+// another process may have its ID.
 func (p *Process) signal(sig syscall.Signal) (ended bool) {
 	select {
 	case <-p.done:
@@ -166,7 +167,7 @@ func (p *Process) signal(sig syscall.Signal) (ended bool) {
 	}
 	p.ended.Store(true)
 	if p.send(sig) != nil {
-		_ = p.cmd.Process.Kill() // where there are no signals
+		_ = p.cmd.Process.Kill() // for systems without signals
 	}
 	return false
 }
@@ -178,13 +179,13 @@ func (p *Process) send(sig syscall.Signal) error {
 	return p.cmd.Process.Signal(sig)
 }
 
-// Cut ends the program at once, so that all waiting on it ends.
+// Cut ends the program at once, and with it all pending calls.
 func (p *Process) Cut() {
 	p.signal(syscall.SIGKILL)
 	_, _ = p.in.Close(), p.out.Close()
 }
 
-// Status returns how the program has ended, and whether it did so by itself.
+// Status returns how the program has ended, and whether it ended by itself.
 func (p *Process) Status() (how error, ok bool) {
 	if p.ended.Load() {
 		return nil, false
@@ -200,13 +201,13 @@ func (p *Process) Status() (how error, ok bool) {
 // Done returns a channel that is closed when the program has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// SetDeadline sets both deadlines, as that of a [net.Conn].
+// SetDeadline sets both deadlines, as with a [net.Conn].
 func (p *Process) SetDeadline(t time.Time) error {
 	return errors.Join(p.in.SetDeadline(t), p.out.SetDeadline(t))
 }
 
-// SetReadDeadline sets that of Read.
+// SetReadDeadline sets the deadline of Read.
 func (p *Process) SetReadDeadline(t time.Time) error { return p.in.SetReadDeadline(t) }
 
-// SetWriteDeadline sets that of Write.
+// SetWriteDeadline sets the deadline of Write.
 func (p *Process) SetWriteDeadline(t time.Time) error { return p.out.SetWriteDeadline(t) }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Split splits a command line into words, as a shell does that expands nothing: white space
-// separates them, quotes of both kinds hold one together, and a backslash takes away the
-// meaning of what follows; in double quotes only that of a double quote, a backslash, a
-// dollar or a backquote, and in single ones of nothing.
+// Split splits a command line into words, as a shell does without expansions. White space separates
+// words, quotes of both kinds group characters, and a backslash makes the next character literal.
+// In double quotes it does so only before a double quote, a backslash, a dollar sign or a
+// backquote; in single quotes it is an ordinary character.
 func Split(line string) (words []string, err error) {
 	var word []byte
 	inWord := false
@@ -43,8 +43,8 @@ func Split(line string) (words []string, err error) {
 	return words, nil
 }
 
-// unquote returns what comes before a quotation mark, and how long that is in s, the mark
-// included; less than 0 without one.
+// unquote returns the text before a quotation mark, and its length in s including the mark; the
+// length is negative if there is no mark.
 func unquote(s string, mark byte) (text []byte, n int) {
 	for i := 0; i < len(s); i++ {
 		switch {
