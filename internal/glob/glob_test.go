@@ -16,8 +16,7 @@ import (
 	"github.com/haul-project/haul/store/localdir"
 )
 
-// newTree returns a directory with files, and names that end in a slash as
-// directories.
+// newTree returns a directory with files. Names that end in a slash become directories.
 func newTree(t *testing.T, names ...string) (store.Tree, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,7 +72,7 @@ func TestExpand(t *testing.T) {
 		{"d/", "d"},
 		{"*.gz", "a.gz"},
 		{".*.gz", ".c.gz"},
-		{"[x]", "[x]"}, // what exists is no pattern
+		{"[x]", "[x]"}, // an existing name is not a pattern
 		{`\[x\]`, "[x]"},
 		{"?", "d x"},
 		{"*", "[x] a.gz b.txt d dangling empty todir tofile x"},
@@ -86,9 +85,9 @@ func TestExpand(t *testing.T) {
 		{"d/**/a.gz", "d/a.gz d/e/f/a.gz"},
 		{"d/**", "d/a.gz d/e d/e/b.txt d/e/f d/e/f/a.gz"},
 		{"d/**/", "d/e d/e/f"},
-		{"todir/**/b.txt", "todir/e/b.txt"}, // what is named is followed
+		{"todir/**/b.txt", "todir/e/b.txt"}, // a link that is named is followed
 		{"d/**x", ""},
-		{"d/a**", "d/a.gz"}, // not an element of its own: as *
+		{"d/a**", "d/a.gz"}, // not a separate element, so it means the same as *
 	} {
 		got, err := expand(t, tree, c.pattern)
 		if c.want == "" {
@@ -120,7 +119,7 @@ func TestExpandErrors(t *testing.T) {
 	}
 }
 
-// A liar has the same listing for each directory.
+// A liar returns the same listing for each directory.
 type liar struct {
 	store.Tree
 	list []fs.FileInfo
@@ -144,7 +143,7 @@ func (l *lies) Next(into []fs.FileInfo) (int, error) {
 
 func (*lies) Close() error { return nil }
 
-// An entry is a directory of some name.
+// An entry is a directory with an arbitrary name.
 type entry struct {
 	fs.FileInfo
 	name string
@@ -178,7 +177,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// Directories without an end are an error in the end.
+// Endless directories finally cause an error.
 func TestEndlessDirectories(t *testing.T) {
 	for _, names := range [][]string{{"a"}, {"a", "b"}} {
 		if got, err := expand(t, newLiar(t, names...), "**/none"); err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -78,8 +78,8 @@ func (l *listed) Next(into []fs.FileInfo) (int, error) {
 
 func (l *listed) Close() error { return nil }
 
-// A tree without an end is copied up to a bound of its directories, and the error
-// says so once. Directories that are being made when the copy ends may be missing.
+// An endless tree is copied up to a bound of its directories, and the error is reported once.
+// Directories that are being made when the copy ends may be missing.
 func TestEndlessDirectories(t *testing.T) {
 	const most = 1000
 	e := newEndless(t)
@@ -95,8 +95,8 @@ func TestEndlessDirectories(t *testing.T) {
 	}
 }
 
-// Directories and links that wait are counted for all directories together, and
-// no longer once they are copied. The files among them are copied all the same.
+// Waiting directories and links are counted for all directories together, until they are copied.
+// The files among them are copied nevertheless.
 func TestSetAside(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		e := newEndless(t)

@@ -13,8 +13,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A caseless tree takes upper for lower case, as file systems of Windows and macOS
-// do.
+// A caseless tree ignores case, as file systems of Windows and macOS do.
 type caseless struct{ store.Tree }
 
 func (c caseless) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
@@ -57,12 +56,12 @@ func lower(name string) string {
 	return strings.ToLower(name)
 }
 
-// Names that differ in case do not replace each other where the target takes them
-// for one, be they of files or of directories, in the first run or in the next.
+// Names of files or directories that differ in case do not replace each other in a target that
+// ignores case, neither in the first run nor in the next.
 func TestNamesThatDifferInCase(t *testing.T) {
 	names := []string{"File", "FILE", "file", "Dir/inside", "dir/other", "ÄÖ", "äö", "alone", "byte\xfe", "byte\xff"}
 	from := store.Mem(0)
-	for i, name := range names { // no two of one size, or Continue could take one for the other
+	for i, name := range names { // all have different sizes, or Continue could mistake one for another
 		put(t, from, "top/"+name, []byte(name+strings.Repeat(".", i)))
 	}
 	for _, o := range []treecopy.Options{{}, {Continue: true}, {InPlace: true}} {
@@ -96,7 +95,7 @@ func TestNamesThatDifferInCase(t *testing.T) {
 	}
 }
 
-// renamedTop returns what is there, as if the target had the source's name.
+// renamedTop returns the contents with the source's name in place of the target's.
 func renamedTop(m map[string]string) map[string]string {
 	other := map[string]string{}
 	for name, text := range m {
@@ -105,8 +104,8 @@ func renamedTop(m map[string]string) map[string]string {
 	return other
 }
 
-// A name that a listing has twice is copied once, and an error; whatever it is,
-// nothing of the one is mixed with the other.
+// A name that a listing has twice is copied once, and causes an error. Whatever the two entries
+// are, their contents are never mixed.
 func TestNamesTwice(t *testing.T) {
 	for _, kinds := range [][]fs.FileMode{{0o644, 0o644}, {0o644, fs.ModeDir | 0o755}, {fs.ModeDir | 0o755, 0o644}, {fs.ModeDir | 0o755, fs.ModeDir | 0o755}} {
 		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
@@ -131,7 +130,7 @@ func TestNamesTwice(t *testing.T) {
 	}
 }
 
-// oneName is a listing that has one name without end.
+// oneName is a listing that repeats one name without end.
 type oneName struct{ fs.FileInfo }
 
 func (o oneName) Next(into []fs.FileInfo) (int, error) {
@@ -152,7 +151,7 @@ func (r repeating) OpenDir(context.Context, string) (store.Entries, error) {
 	return oneName{r.entry}, nil
 }
 
-// A listing that repeats a name without end is given up.
+// Reading a listing that repeats a name without end is given up.
 func TestNameTwiceWithoutEnd(t *testing.T) {
 	from, entry := newLiar(t)
 	r, _, err := copyAll(t.Context(), repeating{from, entry("f", 0o644)}, store.Mem(0), "new", recursive, "top")

@@ -18,7 +18,7 @@ import (
 
 var recursive = treecopy.Options{Recursive: true}
 
-// world returns a tree with a few things in it.
+// world returns a tree with a few entries.
 func world(t *testing.T) store.Tree {
 	m := store.Mem(0)
 	for _, name := range []string{"a.log", "b.log", "c.txt", ".hidden.log", "dir/x", "dir/sub/y", "dir/sub/z.log", "other/x", "*.txt", "dir/.dot/w"} {
@@ -28,7 +28,7 @@ func world(t *testing.T) store.Tree {
 	return m
 }
 
-// Where things land, as with cp and scp.
+// The names of the copies are those that cp and scp would use.
 func TestLanding(t *testing.T) {
 	dirNames := []string{"x", "sub", "sub/y", "sub/z.log", "empty", ".dot", ".dot/w"}
 	below := func(top string) (all []string) {
@@ -113,7 +113,7 @@ func TestLanding(t *testing.T) {
 	}
 }
 
-// A source can have another name, and comes from a tree of its own.
+// A source can get another name, and each can have its own tree.
 func TestSourcesOfSeveralTrees(t *testing.T) {
 	a, b, to := store.Mem(0), store.Mem(0), store.Mem(0)
 	put(t, a, "x", []byte("a's"))
@@ -177,7 +177,7 @@ func TestConflicts(t *testing.T) {
 	wantBytes(t, to, "d/fine", []byte("fine"))
 }
 
-// A tree copied into itself comes to an end, and a file onto itself is refused.
+// Copying a tree into itself ends, and copying a file onto itself is refused.
 func TestOntoItself(t *testing.T) {
 	dir, _ := dirTree(t)
 	t.Run("directory", func(t *testing.T) { testOntoItself(t, dir) })
@@ -201,7 +201,7 @@ func testOntoItself(t *testing.T, tree store.Tree) {
 	wantBytes(t, tree, "d/f", []byte("f"))
 }
 
-// Modes and times, with and without being asked for.
+// Modes and times, with and without the options that preserve them.
 func TestAttributes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files have other modes there")
@@ -235,7 +235,7 @@ func TestAttributes(t *testing.T) {
 					setMode(t, from, name, modes[name])
 				}
 				if os.Geteuid() != 0 {
-					setMode(t, from, "d/open/none", 0o400) // to be read
+					setMode(t, from, "d/open/none", 0o400) // readable, so that it can be copied
 					modes["d/open/none"] = 0o400
 				}
 				t.Cleanup(func() {
@@ -257,7 +257,7 @@ func TestAttributes(t *testing.T) {
 						want = mode
 					case name == "d/open/f":
 						want = 0o600
-					case name == "d" || name == "d/open": // they were there
+					case name == "d" || name == "d/open": // they existed before
 						want = 0o755
 					case o.Umask != 0:
 						want = mode &^ o.Umask
@@ -274,9 +274,8 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// A directory that was there, and that the target does not let us change, keeps its
-// times. One that the copy has made and cannot date is an error, and so is any other
-// failure.
+// An existing directory keeps its times if the target does not let us change them. A directory that
+// the copy has made and whose times it cannot set is an error, and so is any other failure.
 func TestDirectoriesThatMayNotBeChanged(t *testing.T) {
 	for _, c := range []struct {
 		there        bool
@@ -295,7 +294,7 @@ func TestDirectoriesThatMayNotBeChanged(t *testing.T) {
 	}
 }
 
-// undated is a tree whose directory d is given no attributes.
+// undated is a tree that refuses to set attributes of directory d.
 type undated struct {
 	store.Tree
 	err error
@@ -364,7 +363,7 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// Update leaves alone what is newer in the target, to the second, and copies the rest.
+// Update leaves files unchanged that are newer in the target, to the second, and copies the rest.
 func TestUpdate(t *testing.T) {
 	then := time.Unix(1_000_000_000, 999)
 	from, to := store.Mem(0), store.Mem(0)
@@ -411,7 +410,7 @@ type timelessInfo struct{ fs.FileInfo }
 
 func (timelessInfo) ModTime() time.Time { return time.Time{} }
 
-// A file that is not copied, as it is the same, has the mode and the time of its source.
+// A file that is not copied because it is the same gets the mode and the time of its source.
 func TestUnchangedHasAttributes(t *testing.T) {
 	then := time.Unix(1_000_000_000, 0)
 	for _, preserve := range []bool{false, true} {
@@ -433,7 +432,7 @@ func TestUnchangedHasAttributes(t *testing.T) {
 	}
 }
 
-// A dry run changes nothing, and says what would be.
+// A dry run changes nothing, and reports the outcomes of a real copy.
 func TestDryRun(t *testing.T) {
 	from := world(t)
 	to, dir := dirTree(t)
@@ -483,7 +482,7 @@ func TestHooks(t *testing.T) {
 	wantSame(t, contents(t, from, false), contents(t, to, false))
 }
 
-// However many fail, all are counted, and few are kept.
+// However many entries fail, all are counted, and only a few errors are kept.
 func TestManyErrors(t *testing.T) {
 	from, to := store.Mem(0), store.Mem(0)
 	const n = treecopy.MaxErrors + 50

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// Of a copy that is ended early, what was not done is counted, and has not failed.
+// If a copy ends early, the unfinished files are counted, and do not count as failed.
 func TestLeft(t *testing.T) {
 	const files = 500
 	from := store.Mem(0)
@@ -55,7 +55,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// A dry run fails where the copy would.
+// A dry run fails in the same cases as the copy.
 func TestDryRunLooksAbove(t *testing.T) {
 	for _, target := range []string{"none/x", "none/x/", "f/x"} {
 		for _, dry := range []bool{false, true} {
@@ -70,7 +70,7 @@ func TestDryRunLooksAbove(t *testing.T) {
 	}
 }
 
-// Messages have the names that the user knows.
+// Messages contain the names that the user knows.
 func TestShown(t *testing.T) {
 	from, to := store.Mem(0), store.Mem(0)
 	put(t, from, "sub/x", []byte("x"))

@@ -18,12 +18,12 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A faulty tree fails, or says of files what is not so.
+// A faulty tree returns errors, or false descriptions of files.
 type faulty struct {
 	store.Tree
 	can        store.Capabilities
 	open, list map[string]error // by name
-	size       map[string]int64 // that listings and Stat report, by the last element of the name
+	size       map[string]int64 // reported by listings and Stat, by the last element of the name
 	upload     func(store.Upload) store.Upload
 }
 
@@ -36,7 +36,7 @@ func (f *faulty) Open(ctx context.Context, name string) (store.File, error) {
 	return f.Tree.Open(ctx, name)
 }
 
-// OpenFile is how a server reads.
+// OpenFile is the call by which a server reads.
 func (f *faulty) OpenFile(ctx context.Context, name string, a store.Access) (store.Handle, error) {
 	if err := f.open[name]; err != nil {
 		return nil, err
@@ -98,8 +98,7 @@ func (r resized) Next(into []fs.FileInfo) (int, error) {
 	return n, err
 }
 
-// eachWay calls f with a source that a faulty tree stands before, and with a
-// target, of which one may be remote.
+// eachWay calls f with a source behind a faulty tree, and with a target; one of them may be remote.
 func eachWay(t *testing.T, f func(t *testing.T, bad *faulty, from, to, dest store.Tree)) {
 	for _, way := range []string{"local", "download", "upload"} {
 		t.Run(way, func(t *testing.T) {
@@ -139,8 +138,7 @@ func TestUnreadable(t *testing.T) {
 	})
 }
 
-// A source that has become shorter is an error; one that has grown is copied up to
-// its end.
+// A source that has shrunk is an error; one that has grown is copied up to its old end.
 func TestChangedSize(t *testing.T) {
 	for _, size := range []int64{2000, 3 << 20} {
 		for _, o := range []treecopy.Options{{}, {Continue: true}, {Sparse: true}} {
@@ -164,7 +162,7 @@ func TestChangedSize(t *testing.T) {
 	}
 }
 
-// A local file that is written to while it is copied is no copy of anything.
+// A local file that is written to while it is copied is an error.
 func TestWrittenMeanwhile(t *testing.T) {
 	from, dir := dirTree(t)
 	to, toDir := dirTree(t)
@@ -197,7 +195,7 @@ func TestWrittenMeanwhile(t *testing.T) {
 	wantNothingLeft(t, toDir)
 }
 
-// When the target is full, what fits is there, and nothing of the rest.
+// When the target is full, the files that fit are there, and nothing of the others.
 func TestDiskFull(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		for _, o := range []treecopy.Options{{}, {Continue: true}, {Sparse: true}} {
@@ -205,7 +203,7 @@ func TestDiskFull(t *testing.T) {
 				o.Recursive = true
 				from := store.Mem(0)
 				small := 20
-				if remote { // where the size is not known in advance, so that it takes all room for a while
+				if remote { // the server does not know the size in advance, so a file takes all the room for a while
 					small = 0
 				}
 				for i := range small {
@@ -232,7 +230,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A flipper damages what is written.
+// A flipper damages the data that is written to it.
 type flipper struct{ store.Upload }
 
 func (f flipper) WriteAt(p []byte, off int64) (int, error) {
@@ -245,7 +243,7 @@ func (f flipper) WriteAt(p []byte, off int64) (int, error) {
 
 func (f flipper) Unwrap() any { return f.Upload }
 
-// Verify finds a damaged copy, and where it can before the copy has its name.
+// Verify finds a damaged copy, if possible before the copy has its name.
 func TestVerify(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		for _, remote := range []bool{false, true} {
@@ -259,7 +257,7 @@ func TestVerify(t *testing.T) {
 				}
 				dest, dir := dirTree(t)
 				to := &faulty{Tree: dest, upload: func(u store.Upload) store.Upload { return flipper{u} }}
-				if early { // it can be read before it has its name
+				if early { // the copy can be read before it has its name
 					to.can.OpenUpload = store.CapabilitiesOf(dest).OpenUpload
 				}
 				o := treecopy.Options{Recursive: true, Verify: true}
@@ -276,7 +274,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// When the context ends, nothing half has a name, and nothing is left.
+// When the context ends, no incomplete file has a name, and nothing is left behind.
 func TestCanceled(t *testing.T) {
 	eachWay(t, func(t *testing.T, bad *faulty, from, to, dest store.Tree) {
 		for i := range 100 {
@@ -285,7 +283,7 @@ func TestCanceled(t *testing.T) {
 		put(t, bad.Tree, "d/large", pattern(10<<20, 1))
 		for _, after := range []int64{1, 100_000, 3 << 20} {
 			ctx, hooks := stopAfter(t, after)
-			var begun sync.Map // items that have no outcome
+			var begun sync.Map // items without an outcome
 			hooks.Started = func(i *treecopy.Item) { begun.Store(i, true) }
 			hooks.Ended = func(i *treecopy.Item, o treecopy.Outcome) {
 				if begun.Delete(i); o.What == treecopy.Failed {
@@ -321,7 +319,7 @@ func TestCanceled(t *testing.T) {
 	})
 }
 
-// A fatal error ends everything, and says what it was about.
+// A fatal error ends everything, and names its entry.
 func TestFatal(t *testing.T) {
 	bad := &faulty{Tree: store.Mem(0), open: map[string]error{}}
 	gone := errors.New("gone")
@@ -339,7 +337,7 @@ func TestFatal(t *testing.T) {
 	}
 }
 
-// An error before the end of a copy is not lost by it.
+// An error before the copy was ended is not lost.
 func TestFailedBeforeTheEnd(t *testing.T) {
 	from := &faulty{Tree: store.Mem(0), open: map[string]error{}}
 	bad := errors.New("bad")
@@ -367,13 +365,13 @@ func TestFailedBeforeTheEnd(t *testing.T) {
 			t.Errorf("fatal %v: %+v, %v", fatal, r, err)
 		} else if want := min(r.Failed, treecopy.MaxErrors); fatal && int64(len(e.Errors)) != want || !fatal && int64(len(e.Errors)) != want+1 {
 			t.Errorf("fatal %v: %d errors of %d", fatal, len(e.Errors), r.Failed)
-		} else if failed.Load() != r.Failed { // those after the end are unfinished
+		} else if failed.Load() != r.Failed { // errors after the end count as unfinished
 			t.Errorf("fatal %v: the hook got %d failed entries of %d", fatal, failed.Load(), r.Failed)
 		}
 	}
 }
 
-// In place, a longer file is cut, and links and devices are what they were.
+// In place, a longer file is truncated, and links and devices stay unchanged.
 func TestInPlace(t *testing.T) {
 	to, dir := dirTree(t)
 	from := store.Mem(0)

@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// The verdicts on names, by sets of rules. Those on files are rclone's: package interop compares
-// a list of such rules with it.
+// The verdicts on names, for sets of rules. The verdicts on files are the same as rclone's: package
+// interop compares a list of such rules with it.
 func TestFilter(t *testing.T) {
 	tests := []struct{ rules, take, enter, skip string }{
 		{"", "a d/", "", ""},
@@ -58,7 +58,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// With IncludeOnly, what no rule includes is excluded.
+// With IncludeOnly, names that no rule includes are excluded.
 func TestIncludeOnly(t *testing.T) {
 	var r treecopy.Filter
 	if err := r.Add(true, "*.jpg"); err != nil || r.Empty() {
@@ -73,7 +73,7 @@ func TestIncludeOnly(t *testing.T) {
 	}
 }
 
-// A line that is no rule, or is beyond a bound, is an error that names it.
+// A line that is no rule, or exceeds a bound, is an error that names the line.
 func TestRefused(t *testing.T) {
 	for _, rules := range []string{
 		"- ", "- /", "-a", "* x", "- [a", "- {a", "- a}", "- a]", `- a\`, "- a**b", "- ***", "- {a,**}", "- {{a.*}}",
@@ -86,7 +86,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// No rules crash or hang on any name, and what is in a directory that is skipped is skipped.
+// No rules crash or hang on any name, and everything in a skipped directory is skipped.
 func FuzzFilter(f *testing.F) {
 	f.Add("+ *.c\n- /a/**/b/", "a/x/b/y.c")
 	f.Add("- {a,b*}/[^x]?\n+ d/\n- **", "b\n/\xff\xfe/d")

@@ -20,7 +20,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A liar is a tree with listings of its own.
+// A liar is a tree with false listings.
 type liar struct {
 	store.Tree
 	listings map[string][]fs.FileInfo
@@ -61,7 +61,7 @@ func (l *liar) OpenDir(ctx context.Context, name string) (store.Entries, error) 
 	return l.Tree.OpenDir(ctx, name)
 }
 
-// Open has a file of any name.
+// Open returns a file for any name.
 func (l *liar) Open(_ context.Context, name string) (store.File, error) {
 	return store.FromBytes(name[strings.LastIndexByte(name, '/')+1:], []byte("evil")), nil
 }
@@ -139,8 +139,8 @@ func TestPatternsOfServers(t *testing.T) {
 	wantNames(t, to, "new", "new/x")
 }
 
-// Below the target no symbolic link is written through, be it from an earlier
-// copy or from this one, and none leads out of it even if it comes between.
+// Nothing below the target is written through a symbolic link, whether it is from an earlier copy
+// or from this one, and none leads out of it even if it is created meanwhile.
 func TestLinksInTheTarget(t *testing.T) {
 	plant := map[string]func(t *testing.T, dir string){
 		"a directory's name outside": func(t *testing.T, dir string) { symlink(t, "../outside", filepath.Join(dir, "target/top")) },
@@ -203,7 +203,7 @@ func TestLinksPlantedMeanwhile(t *testing.T) {
 	}
 	planted := false
 	slow := &planter{Tree: from, before: func(name string) {
-		// The directory has been made, and the file is about to be.
+		// The directory exists, and the file is about to be created.
 		if name == "top/d/victim" && !planted {
 			planted = true
 			d := filepath.Join(dir, "target/top/d")
@@ -219,7 +219,7 @@ func TestLinksPlantedMeanwhile(t *testing.T) {
 	}
 	wantBytes(t, outer, "outside/victim", []byte("good"))
 
-	// The target itself may go away: what was opened is written to.
+	// The target itself may be moved away: the opened directory is written to.
 	slow.before = func(name string) {
 		if name == "top/d/victim" && planted {
 			planted = false
@@ -253,7 +253,7 @@ func (p *planter) Open(ctx context.Context, name string) (store.File, error) {
 	return p.Tree.Open(ctx, name)
 }
 
-// Nor is one written through that this copy has made of another source.
+// Nor is anything written through a link that this copy has made from another source.
 func TestLinksOfOtherSources(t *testing.T) {
 	for _, inPlace := range []bool{false, true} {
 		links, files := store.Mem(0), store.Mem(0)
@@ -282,7 +282,7 @@ func TestLinksOfOtherSources(t *testing.T) {
 	}
 }
 
-// Sizes that a listing makes up do not add up to less than nothing.
+// The sum of false sizes in a listing does not become negative.
 func TestSizesOfServers(t *testing.T) {
 	from, entry := newLiar(t)
 	for i := range 20 {
@@ -298,8 +298,8 @@ type huge struct{ fs.FileInfo }
 
 func (huge) Size() int64 { return 1 << 62 }
 
-// A listing with an entry twice, as a link and as a directory, makes the link
-// after all that is below the directory, and so not at all.
+// If a listing has an entry twice, as a link and as a directory, the link is due after everything
+// below the directory, and is therefore not made.
 func TestLinkAndDirectoryOfOneName(t *testing.T) {
 	for _, links := range []treecopy.Links{treecopy.SkipLinks, treecopy.KeepLinks} {
 		from, entry := newLiar(t)
@@ -315,7 +315,7 @@ func TestLinkAndDirectoryOfOneName(t *testing.T) {
 	}
 }
 
-// Symbolic links, as they are asked for.
+// Symbolic links are treated according to the option.
 func TestLinks(t *testing.T) {
 	newFrom := func(t *testing.T) store.Tree {
 		from := store.Mem(0)
@@ -355,7 +355,7 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%+v, %v", r, err)
 			}
 		}
-		// One that leads elsewhere is made anew.
+		// A link that leads elsewhere is made again.
 		if err := from.Remove(t.Context(), "d/to f"); err != nil {
 			t.Fatal(err)
 		}
@@ -383,8 +383,8 @@ func TestLinks(t *testing.T) {
 	})
 }
 
-// A symbolic link that leads to a directory above itself is an error, and nothing
-// is copied twice, however many there are.
+// A symbolic link to a directory above itself is an error, and nothing is copied twice, however
+// many such links there are.
 func TestLinksThatLeadBack(t *testing.T) {
 	links := map[string]string{
 		"d/here": ".", "d/also": "../d", "d/sub/up": "..", "d/sub/side": "../other", "d/other/back": "../sub",
@@ -423,7 +423,7 @@ func symlink(t *testing.T, to, name string) {
 	t.Helper()
 	if err := os.Symlink(to, name); err != nil {
 		if runtime.GOOS == "windows" {
-			t.Skip(err) // it takes a privilege there
+			t.Skip(err) // it may require a privilege
 		}
 		t.Fatal(err)
 	}

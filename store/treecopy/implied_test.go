@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A fileServer is a tree whose directories exist from their first file on, whose files have
-// times of their own, and where nothing but whole files can be changed.
+// A fileServer is a tree in which a directory exists from its first file on, files have the times
+// of their uploads, and only whole files can be changed.
 type fileServer struct{ store.Tree }
 
 func (fileServer) Capabilities() store.Capabilities {
@@ -35,8 +35,8 @@ func (fileServer) SetAttr(context.Context, string, store.Attr, bool) error {
 	return errors.ErrUnsupported
 }
 
-// Directories that come with their files are not made, wherever the copy lands, and
-// those without files are left out and reported.
+// Directories that exist through their files are not made, wherever the copy lands. Those without
+// files are left out and reported.
 func TestImpliedDirectories(t *testing.T) {
 	from := world(t)
 	mkdir(t, from, "dir/deep/empty")
@@ -45,7 +45,7 @@ func TestImpliedDirectories(t *testing.T) {
 		source, target, top string
 		made                int64
 	}{
-		{"dir", "new", "new", 3}, // it, sub and .dot
+		{"dir", "new", "new", 3}, // the directory itself, sub and .dot
 		{"dir", "new/er", "new/er", 3},
 		{"dir", "new/", "new/dir", 3},
 		{"dir/.", "new/", "new", 3},
@@ -71,7 +71,7 @@ func TestImpliedDirectories(t *testing.T) {
 			}
 		}
 	}
-	// Directories that are there are entered, and reported to be there.
+	// Existing directories are entered, and reported as present.
 	to := store.Mem(0)
 	put(t, to, "dir/sub/y", []byte("old"))
 	r, s, err := copyAll(t.Context(), from, fileServer{to}, ".", recursive, "dir")
@@ -81,7 +81,7 @@ func TestImpliedDirectories(t *testing.T) {
 	wantBytes(t, to, "dir/sub/y", []byte("this is dir/sub/y"))
 }
 
-// A listingServer is a server whose listings are cheap. It counts what is looked up.
+// A listingServer is a server with cheap listings. It counts look-ups.
 type listingServer struct {
 	store.Tree
 	lookups atomic.Int64
@@ -96,8 +96,8 @@ func (l *listingServer) Lstat(ctx context.Context, name string) (fs.FileInfo, er
 	return l.Tree.Lstat(ctx, name)
 }
 
-// Where listings are cheap, directories that are there are listed, and no file in them is
-// looked up; unless there are very many. The result is the same.
+// If listings are cheap, existing directories are listed, and no file in them is looked up, unless
+// there are very many. The result is the same.
 func TestCheapListings(t *testing.T) {
 	const most = 10_000 // entries: maxThere
 	from := world(t)
@@ -127,8 +127,8 @@ func TestCheapListings(t *testing.T) {
 	}
 }
 
-// A goneServer is a server whose files are removed as soon as they are listed: they cannot be
-// opened, or, opened without a request, not be read.
+// A goneServer is a server whose files are removed as soon as they are listed: opening them fails,
+// or, if opening takes no request, reading fails.
 type goneServer struct {
 	store.Tree
 	late bool
@@ -148,7 +148,7 @@ type goneFile struct{ store.File }
 
 func (goneFile) ReadAt([]byte, int64) (int, error) { return 0, errGone }
 
-// A file of the target that is gone since it was listed is copied as if it had not been there.
+// A file of the target that is removed after it was listed is copied as if it had never existed.
 func TestGoneSinceListed(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		from, to := store.Mem(0), store.Mem(0)
@@ -162,7 +162,7 @@ func TestGoneSinceListed(t *testing.T) {
 	}
 }
 
-// A sweptServer is a fileServer that removes what earlier copies left.
+// A sweptServer is a fileServer that removes the leftovers of earlier copies.
 type sweptServer struct {
 	fileServer
 	swept chan string
@@ -177,7 +177,7 @@ func (s sweptServer) Capabilities() store.Capabilities {
 	return c
 }
 
-// The capabilities of a target without directories of its own are used.
+// The capabilities of a target with implied directories are used.
 func TestImpliedIsSwept(t *testing.T) {
 	there := store.Mem(0)
 	put(t, there, "dir/sub/y", []byte("old"))
@@ -190,7 +190,7 @@ func TestImpliedIsSwept(t *testing.T) {
 	}
 }
 
-// A directory that cannot be listed has failed, and is reported once.
+// A directory that cannot be listed counts as failed, and is reported once.
 func TestImpliedUnlisted(t *testing.T) {
 	from := &faulty{Tree: world(t), list: map[string]error{"dir/sub": fs.ErrPermission}}
 	r, s, err := copyAll(t.Context(), from, fileServer{store.Mem(0)}, "new", recursive, "dir")
@@ -199,7 +199,7 @@ func TestImpliedUnlisted(t *testing.T) {
 	}
 }
 
-// A directory of which no file could be copied was not made.
+// A directory counts as not made if none of its files could be copied.
 func TestImpliedWithoutFiles(t *testing.T) {
 	from := &faulty{Tree: world(t), open: map[string]error{"dir/sub/y": fs.ErrPermission, "dir/sub/z.log": fs.ErrPermission}}
 	r, s, err := copyAll(t.Context(), from, fileServer{store.Mem(0)}, "new", recursive, "dir")
@@ -211,7 +211,7 @@ func TestImpliedWithoutFiles(t *testing.T) {
 	}
 }
 
-// Entries that a target without directories cannot have are refused before anything is copied.
+// Entries that a target with implied directories cannot have are refused before anything is copied.
 func TestImpliedRefused(t *testing.T) {
 	for what, o := range map[string]treecopy.Options{
 		"in place": {InPlace: true}, "modes": {PreserveMode: true}, "times": {PreserveTimes: true},
@@ -226,7 +226,7 @@ func TestImpliedRefused(t *testing.T) {
 	}
 }
 
-// The time of a file says nothing of its source where each file has its own.
+// The time of a file does not identify its source if the target sets its own times.
 func TestOwnTimes(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		from, to := store.Mem(0), store.Mem(0)

@@ -25,8 +25,8 @@ func TestLeftoversAreNotCopied(t *testing.T) {
 	wantNames(t, to, "d", "d/f", "d/"+leftRandom+".other", "d/.haul-short.part")
 }
 
-// The files that a killed run left in a directory are removed by the next one to go
-// there: at once where locks show that no process uses them, and else when they are old.
+// The next run that copies to a directory removes the files that a killed run left there: at once
+// if locks show that no process uses them, and otherwise when they are old.
 func TestLeftoversAreRemoved(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		tree, dir := dirTree(t)

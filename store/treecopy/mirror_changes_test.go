@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A changing tree changes when its root is listed the first time, before the listing has named any
-// of its entries.
+// A changing tree changes when its root is listed for the first time, before the listing has
+// returned any entries.
 type changing struct {
 	store.Tree
 	once   sync.Once
@@ -32,7 +32,7 @@ type changingEntries struct {
 	store.Entries
 	c    *changing
 	list []fs.FileInfo
-	err  error // behind the list; nil until that is read
+	err  error // the error after the list; nil until that is read
 }
 
 func (e *changingEntries) Next(into []fs.FileInfo) (int, error) {
@@ -49,7 +49,7 @@ func (e *changingEntries) Next(into []fs.FileInfo) (int, error) {
 	return 0, e.err
 }
 
-// replace puts something in the place of what has a name, as grow writes it.
+// replace replaces an entry by another one, written as for grow.
 func replace(t *testing.T, tree store.Tree, name string, with ...string) {
 	t.Helper()
 	if tree.Remove(t.Context(), name) != nil && tree.RemoveDir(t.Context(), name) != nil {
@@ -58,7 +58,8 @@ func replace(t *testing.T, tree store.Tree, name string, with ...string) {
 	grow(t, tree, with...)
 }
 
-// eachChanging calls f with each way between a source and a target that change once they are listed.
+// eachChanging calls f with each pair of a source and a target, local or remote, that change when
+// they are listed.
 func eachChanging(t *testing.T, f func(t *testing.T, source, dest *changing, from, to store.Tree)) {
 	for _, way := range []string{"local", "download", "upload"} {
 		t.Run(way, func(t *testing.T) {
@@ -68,7 +69,7 @@ func eachChanging(t *testing.T, f func(t *testing.T, source, dest *changing, fro
 			from, to := store.Tree(source), store.Tree(dest)
 			switch way {
 			case "local":
-				to = destTree // as it is opened as a part of itself
+				to = destTree // because the target is opened as a part of itself
 			case "download":
 				from, to = remoteTree(t, source, false), destTree
 			case "upload":
@@ -79,9 +80,9 @@ func eachChanging(t *testing.T, f func(t *testing.T, source, dest *changing, fro
 	}
 }
 
-// An entry that vanishes from the source while it is copied, or becomes something else, is an error. Then
-// nothing is deleted, and nothing half is there. The next run makes the target what the source is
-// by then.
+// An entry that vanishes from the source while it is copied, or changes its kind, is an error. Then
+// nothing is deleted, and no incomplete file has a name. The next run makes the target the same as
+// the source is by then.
 func TestSourceChangesMeanwhile(t *testing.T) {
 	eachChanging(t, func(t *testing.T, source, dest *changing, from, to store.Tree) {
 		grow(t, source.Tree, "fine", "gone", "now-dir", "now-link", "dir-gone/", "dir-now-file/", "dir-now-link/", "link>fine", "in-way/x", "other/y")
@@ -116,8 +117,8 @@ func TestSourceChangesMeanwhile(t *testing.T) {
 	})
 }
 
-// Nothing is written through what takes the place of a file of the target once that is listed, nor
-// deleted through it.
+// Nothing is written or deleted through an entry that replaces a file of the target after that was
+// listed.
 func TestTargetChangesMeanwhile(t *testing.T) {
 	tree, _ := dirTree(t)
 	source := &changing{Tree: store.Mem(0)}
@@ -126,7 +127,7 @@ func TestTargetChangesMeanwhile(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		put(t, tree, name, []byte("older"))
 	}
-	source.change = func() { // the target was listed before
+	source.change = func() { // the target is already listed
 		replace(t, tree, "a", "a>victim")
 		replace(t, tree, "b", "b/y")
 		replace(t, tree, "c")
@@ -148,7 +149,8 @@ func TestTargetChangesMeanwhile(t *testing.T) {
 	wantBytes(t, tree, "victim", []byte("victim"))
 }
 
-// A target that is full while some files are copied keeps what it has, and deletes nothing to make room.
+// A target that becomes full while files are copied keeps its files, and nothing is deleted to make
+// room.
 func TestFullMeanwhile(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		source, full := store.Mem(0), store.Mem(1<<20)

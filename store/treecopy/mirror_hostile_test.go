@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// A fickle tree lists its directories otherwise each time: names are missing, are there twice, are
-// of another type, or are none that an entry may have. It notes what it is asked to remove.
+// A fickle tree lists its directories differently each time: names are missing, duplicate, of
+// another type, or invalid. It records the names that it is asked to remove.
 type fickle struct {
 	store.Tree
 	mu      sync.Mutex
@@ -67,7 +67,7 @@ func (f *fickle) OpenDir(ctx context.Context, name string) (store.Entries, error
 	return &lies{list: all, end: func() {}}, nil
 }
 
-// lie describes an entry of that name and of any type. The caller holds mu.
+// lie returns a description of an entry with that name and a random type. The caller holds mu.
 func (f *fickle) lie(fi fs.FileInfo, name string) fs.FileInfo {
 	types := []fs.FileMode{0o644, fs.ModeDir | 0o755, fs.ModeSymlink | 0o777, fs.ModeIrregular, fs.ModeDevice}
 	return lie{fi, name, types[f.rnd.IntN(len(types))]}
@@ -89,8 +89,8 @@ func (f *fickle) RemoveDir(ctx context.Context, name string) error {
 	return f.Tree.RemoveDir(ctx, name)
 }
 
-// Whatever the listings of a source say, nothing outside of the target is touched, and no file is
-// deleted that the source has when it is asked for it.
+// Whatever the listings of a source contain, nothing outside the target is touched, and no file is
+// deleted that the source has when it is looked up.
 func TestFickleSource(t *testing.T) {
 	seed := cmp.Or(*treeSeed, rand.Uint64())
 	repeat.OnFailure(t, fmt.Sprintf("-seed=%d", seed))
@@ -131,8 +131,8 @@ func TestFickleSource(t *testing.T) {
 	}
 }
 
-// Whatever the listings of a target say, haul removes names below it alone, and none that the source
-// has as it is there.
+// Whatever the listings of a target contain, only names below it are removed, and none that the
+// source has.
 func TestFickleTarget(t *testing.T) {
 	seed := cmp.Or(*treeSeed, rand.Uint64())
 	repeat.OnFailure(t, fmt.Sprintf("-seed=%d", seed))

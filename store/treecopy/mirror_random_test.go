@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// Whatever two trees have, and whatever the rules are, a sync leaves in the target the files of
-// the source that the rules take, and of its own those that they exclude. A second one does
+// Whatever two trees contain, and whatever the rules are: after a sync the target has the files of
+// the source that the rules include, and its own files that they exclude. A second sync does
 // nothing.
 func TestRandomMirrors(t *testing.T) {
 	seed := cmp.Or(*treeSeed, rand.Uint64())
@@ -37,7 +37,7 @@ func TestRandomMirrors(t *testing.T) {
 		o := mirroring()
 		text := randomRules(rnd)
 		o.Filter, o.Delete.Excluded, o.Delete.EmptySource = rulesOf(t, text), rnd.IntN(3) == 0, true
-		// An excluded file would keep a directory in the way of a file.
+		// An excluded file would keep a directory that is in the way of a file.
 		mixed := text == "" || o.Delete.Excluded
 		growMirrored(t, rnd, source, dest, mixed)
 		want := wantMirrored(t, o, source, dest)
@@ -60,8 +60,8 @@ func TestRandomMirrors(t *testing.T) {
 	}
 }
 
-// filesOf describes the files of a tree, and its directories but for those that are excluded, which
-// are there with their files.
+// filesOf describes the files and directories of a tree. It omits excluded directories, which exist
+// through their files.
 func filesOf(t *testing.T, rules *treecopy.Filter, tree store.Tree) map[string]string {
 	all := contents(t, tree, false)
 	for name, text := range all {
@@ -72,7 +72,7 @@ func filesOf(t *testing.T, rules *treecopy.Filter, tree store.Tree) map[string]s
 	return all
 }
 
-// verdictOn is the verdict on an entry by its own name and those of the directories that it is in.
+// verdictOn returns the verdict on an entry by its own name and those of its parents.
 func verdictOn(rules *treecopy.Filter, name string, dir bool) treecopy.Verdict {
 	for i, c := range name {
 		if c == '/' && rules.Match(name[:i], true) == treecopy.Excluded {
@@ -82,7 +82,7 @@ func verdictOn(rules *treecopy.Filter, name string, dir bool) treecopy.Verdict {
 	return rules.Match(name, dir)
 }
 
-// wantMirrored returns what is to be in the target after a sync.
+// wantMirrored returns the expected contents of the target after a sync.
 func wantMirrored(t *testing.T, o treecopy.Options, source, dest store.Tree) map[string]string {
 	want := map[string]string{}
 	for name, text := range contents(t, source, false) {
@@ -124,8 +124,8 @@ func randomRules(rnd *rand.Rand) string {
 	return text
 }
 
-// growMirrored fills two trees that have much in common. If mixed, what is a file in one may be a
-// directory in the other.
+// growMirrored fills two trees that have much in common. If mixed, a file in one may be a directory
+// in the other.
 func growMirrored(t *testing.T, rnd *rand.Rand, source, dest store.Tree, mixed bool) {
 	name := func(dir bool) string {
 		if dir != (mixed && rnd.IntN(8) == 0) {
@@ -146,7 +146,7 @@ func growMirrored(t *testing.T, rnd *rand.Rand, source, dest store.Tree, mixed b
 		}
 		both := rnd.IntN(3)
 		for i, tree := range []store.Tree{source, dest} {
-			if both != i { // or both have it
+			if both != i { // 0 or 1 excludes that tree, 2 means both
 				growOne(t, tree, full, text, at)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// mirroring are the options of a sync that may delete anything.
+// mirroring returns the options of a sync that may delete anything.
 func mirroring() treecopy.Options {
 	return treecopy.Options{Recursive: true, Unchanged: treecopy.SizeAndTime, FileTimes: true, Links: treecopy.KeepLinks, Delete: &treecopy.Deletion{Max: -1}}
 }
@@ -29,8 +29,8 @@ func rulesOf(t *testing.T, text string) *treecopy.Filter {
 	return r
 }
 
-// grow makes files, whose content is their name, directories, whose names end in a slash, and
-// links, written as NAME>TEXT. All have one time.
+// grow makes files, whose content is their name; directories, whose names end in a slash; and
+// links, written as NAME>TEXT. All have the same time.
 func grow(t testing.TB, tree store.Tree, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -64,8 +64,7 @@ func namesIn(t testing.TB, tree store.Tree) string {
 	return strings.Join(names, " ")
 }
 
-// eachMirror calls f with each kind of target, and a source in memory that may be put behind a
-// server.
+// eachMirror calls f with each kind of target, and a source in memory that may be behind a server.
 func eachMirror(t *testing.T, f func(t *testing.T, from, to, source, dest store.Tree)) {
 	for _, way := range []string{"local", "memory", "download", "upload"} {
 		t.Run(way, func(t *testing.T) {
@@ -85,8 +84,8 @@ func eachMirror(t *testing.T, f func(t *testing.T, from, to, source, dest store.
 	}
 }
 
-// The target becomes what the source is. Files that a filter excludes stay, with the directories
-// that they are in, and with Excluded they go too.
+// The target becomes the same as the source. Files that a filter excludes stay, with the
+// directories that contain them; with Excluded they are removed too.
 func TestMirror(t *testing.T) {
 	source := []string{"new", "same", "d/new", "d/same", "empty/", "link>same", "file-now", "dir-now/x", "link-now>x", "skipped.o"}
 	target := []string{"same", "d/same", "d/old", "old", "gone/a/b", "gone/c", "oldlink>same", "file-now/sub/y", "dir-now", "link-now/z",
@@ -151,7 +150,7 @@ func wantPaths(t *testing.T, dest store.Tree, want string) {
 	}
 }
 
-// Nothing is deleted if anything has failed, or if that was not meant.
+// Nothing is deleted if anything has failed, or if the deletion is probably a mistake.
 func TestNothingDeleted(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -206,7 +205,8 @@ func TestMirrorFull(t *testing.T) {
 	}
 }
 
-// NoClobber leaves alone whatever has a name, though it came after the target was looked at.
+// NoClobber leaves every existing entry unchanged, even if it was created after the target was
+// examined.
 func TestNoClobber(t *testing.T) {
 	for _, inPlace := range []bool{false, true} {
 		source, dest := store.Mem(0), &racing{Tree: store.Mem(0)}
@@ -224,7 +224,7 @@ func TestNoClobber(t *testing.T) {
 	}
 }
 
-// A racing tree has a file late when it is written.
+// A racing tree has another program create the file named late at the moment when it is written.
 type racing struct{ store.Tree }
 
 func (r *racing) Create(ctx context.Context, name string, c store.Create) (store.Upload, error) {
@@ -269,7 +269,8 @@ func TestMirrorOfOneDirectory(t *testing.T) {
 	}
 }
 
-// A file that moved is renamed in the target, if both sides can compare the content; else it is copied.
+// A file that moved is renamed in the target if both sides can compare the content; otherwise it is
+// copied.
 func TestMoved(t *testing.T) {
 	eachMirror(t, func(t *testing.T, from, to, source, dest store.Tree) {
 		big := pattern(200_000, 1)
@@ -303,8 +304,8 @@ func TestMoved(t *testing.T) {
 	})
 }
 
-// An entry that the listing of the source does not have, and the source does, stays. A target that
-// changes the case of names does not lose its copies.
+// An entry that the source has but does not list stays. A target that changes the case of names
+// does not lose its copies.
 func TestListingsThatHide(t *testing.T) {
 	source, dest := &hiding{Tree: store.Mem(0), hidden: "secret"}, store.Mem(0)
 	grow(t, source.Tree, "a", "secret", "d/secret")
@@ -326,14 +327,14 @@ func TestListingsThatHide(t *testing.T) {
 	if got := namesIn(t, lower.Tree); got != "a readme" {
 		t.Errorf("the target has %s", got)
 	}
-	// A name that differs in case only is another one elsewhere.
+	// In other targets, a name that differs only in case is a different name.
 	grow(t, dest, "A", "Secret")
 	if r, _, err := copyAll(t.Context(), source, dest, "./", mirroring(), "."); err != nil || r.Deleted != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
-// A hiding tree does not list a name.
+// A hiding tree omits a name in its listings.
 type hiding struct {
 	store.Tree
 	hidden string
@@ -371,7 +372,7 @@ func (l *lowering) SetAttr(ctx context.Context, name string, a store.Attr, follo
 	return l.Tree.SetAttr(ctx, strings.ToLower(name), a, follow)
 }
 
-// Where one side lists names that no entry may have, nothing is deleted.
+// If one side lists names that no entry may have, nothing is deleted.
 func TestHostileListings(t *testing.T) {
 	for _, name := range []string{"..", ".", "", "../up", "a/b", "/etc/passwd", "nul\x00"} {
 		source, dest := store.Mem(0), &lying{Tree: store.Mem(0), name: name}
@@ -437,7 +438,7 @@ func (fakeInfo) ModTime() time.Time { return time.Time{} }
 func (fakeInfo) IsDir() bool        { return false }
 func (fakeInfo) Sys() any           { return nil }
 
-// A symbolic link that takes the place of a directory of the target is not gone through.
+// Nothing is deleted through a symbolic link that replaces a directory of the target.
 func TestNoDeletionThroughLinks(t *testing.T) {
 	source := store.Mem(0)
 	dest := &swapping{Tree: store.Mem(0)}
@@ -454,7 +455,7 @@ func TestNoDeletionThroughLinks(t *testing.T) {
 	}
 }
 
-// A swapping tree replaces the directory d by a link when the source has all been copied.
+// A swapping tree replaces the directory d by a link when the whole source is copied.
 type swapping struct {
 	store.Tree
 	done bool
@@ -469,7 +470,7 @@ func (s *swapping) Lstat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return s.Tree.Lstat(ctx, name)
 }
 
-// Directories have their modes and times when all in them is deleted, and not before.
+// Directories get their modes and times after the deletions in them, and not before.
 func TestAttributesAfterDeletions(t *testing.T) {
 	source, dest := store.Mem(0), &guarded{store.Mem(0)}
 	grow(t, source, "d/a", "d/e/b", "d/e/x/c", "p/q")
@@ -487,8 +488,8 @@ func TestAttributesAfterDeletions(t *testing.T) {
 	wantSame(t, contents(t, source, true), contents(t, dest.Tree, true))
 }
 
-// A guarded tree removes nothing from a directory that its owner may not write, as a system does
-// for all but root.
+// A guarded tree removes nothing from a directory that its owner may not write to, as a system does
+// for all users except root.
 type guarded struct{ store.Tree }
 
 func (g *guarded) Remove(ctx context.Context, name string) error {

@@ -30,7 +30,7 @@ func (c *counted) OpenDir(ctx context.Context, name string) (store.Entries, erro
 	return c.Tree.OpenDir(ctx, name)
 }
 
-// Where the target changes the case of names, a directory is listed once for all of them.
+// If the target changes the case of names, a directory is listed once for all of them.
 func TestTwinsAreListedOnce(t *testing.T) {
 	source, dest := store.Mem(0), &counted{Tree: &lowering{Tree: store.Mem(0)}}
 	for i := range 50 {
@@ -47,8 +47,8 @@ func TestTwinsAreListedOnce(t *testing.T) {
 	}
 }
 
-// Of many files of one size and time, each that may have moved is compared with a few. Those of its
-// own name come first.
+// If many files have the same size and time, each file that may have moved is compared with a few
+// of them, first with those of its own name.
 func TestMovedAmongMany(t *testing.T) {
 	const many = 60
 	for _, renamed := range []bool{false, true} {
@@ -75,11 +75,11 @@ func TestMovedAmongMany(t *testing.T) {
 	}
 }
 
-// A meeting tree has two look-ups of directories that are to be deleted wait for each other.
+// A meeting tree makes two look-ups of directories that are to be deleted wait for each other.
 type meeting struct {
 	store.Tree
 	mu      sync.Mutex
-	waiting chan struct{} // mu: of the first of two; nil if there is none
+	waiting chan struct{} // mu: the channel of the first of two; nil if there is none
 	alone   atomic.Int64
 }
 
@@ -111,8 +111,7 @@ func (m *meeting) meet() {
 	}
 }
 
-// Before the deletions many directories are looked at at once: on a long path each takes a round
-// trip.
+// Before the deletions many directories are looked up at once: each takes a round trip.
 func TestDirectoriesAreLookedAtTogether(t *testing.T) {
 	source, dest := store.Mem(0), &meeting{Tree: store.Mem(0)}
 	grow(t, source, "a")

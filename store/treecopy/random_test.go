@@ -20,8 +20,8 @@ import (
 
 var treeSeed = flag.Uint64("seed", 0, "seed of TestRandomTrees; 0 draws one")
 
-// Whatever a tree looks like, however it is copied, and between whatever stores, the
-// copy is the same; and is left alone when it is copied again.
+// Whatever a tree contains, and however and between whatever stores it is copied, the copy is the
+// same, and is left unchanged when it is copied again.
 func TestRandomTrees(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -136,7 +136,7 @@ func randomName(rnd *rand.Rand) string {
 	return name
 }
 
-// randomData returns data with zeros in it, of a length around what blocks have.
+// randomData returns data with zeros in it, of a length near multiples of a block.
 func randomData(rnd *rand.Rand) []byte {
 	sizes := []int{0, 1, 4095, 4096, 4097, 100_000, 128 << 10, 128<<10 + 1, 1 << 20, 1<<20 + 12345, 3 << 20}
 	n := sizes[rnd.IntN(len(sizes))]

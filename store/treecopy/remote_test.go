@@ -17,8 +17,8 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A line is one direction of a connection: what is written arrives later, and
-// after some bytes nothing does. Inside of a bubble its time is virtual.
+// A line is one direction of a connection. Written data arrives later, and after a number of bytes
+// nothing arrives. Inside a bubble its time is virtual.
 type line struct {
 	latency time.Duration
 	cut     int64 // bytes; 0 for never
@@ -27,8 +27,8 @@ type line struct {
 	changed *sync.Cond
 	queue   []parcel // mu
 	written int64    // mu
-	closed  bool     // mu: no more is written
-	broken  bool     // mu: and none is read
+	closed  bool     // mu: nothing more is written
+	broken  bool     // mu: nothing more is read either
 }
 
 type parcel struct {
@@ -141,8 +141,8 @@ func newHost(t testing.TB, tree store.Tree, hidden bool) *host {
 	return h
 }
 
-// dial connects a client over a line, which is cut after some bytes each way if
-// they are not 0.
+// dial connects a client over a line, which is cut after a number of bytes in each direction,
+// unless that is 0.
 func (h *host) dial(t testing.TB, latency time.Duration, cutIn, cutOut int64) *sftpclient.Client {
 	t.Helper()
 	in, out := newLine(latency, cutIn), newLine(latency, cutOut)
@@ -172,9 +172,9 @@ func (h *host) end() {
 	h.wait.Wait()
 }
 
-// remoteTree returns a tree on a server of its own, and the tree it serves.
+// remoteTree returns a tree on its own server, backed by the given tree.
 func remoteTree(t testing.TB, tree store.Tree, hidden bool) store.Tree {
 	h := newHost(t, tree, hidden)
-	t.Cleanup(h.end) // after the client's
+	t.Cleanup(h.end) // runs after the client's cleanup
 	return h.dial(t, 0, 0, 0).Store("/")
 }

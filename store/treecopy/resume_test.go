@@ -19,7 +19,7 @@ var continued = treecopy.Options{Recursive: true, Continue: true, PreserveTimes:
 
 func isLost(err error) bool { return errors.Is(err, sftpclient.ErrConnectionLost) }
 
-// Cut off anywhere, a download resumes where it was, and is what it should be.
+// A download that is cut off anywhere resumes, and the result is correct.
 func TestDownloadCutOff(t *testing.T) {
 	data := pattern(6<<20+123, 1)
 	resumedMost := int64(0)
@@ -29,7 +29,7 @@ func TestDownloadCutOff(t *testing.T) {
 		put(t, served, "d/small", data[:1000])
 		to, dir := dirTree(t)
 		h := newHost(t, served, false)
-		// In spite of all losses it is there in the end.
+		// In spite of all losses the file is complete in the end.
 		var resumed int64
 		var err error
 		for try := range 5 {
@@ -65,8 +65,8 @@ func TestDownloadCutOff(t *testing.T) {
 	}
 }
 
-// An upload as well. Its record says after each 32 MiB how much of a file is there; to
-// keep more, the connection would have to be there.
+// The same applies to an upload. Its record says after each 32 MiB how much of a file is there;
+// recording more would need the connection.
 func TestUploadCutOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -109,8 +109,8 @@ func TestUploadCutOff(t *testing.T) {
 	}
 }
 
-// stopAfter returns a context that ends when so many bytes have moved, and hooks
-// that end it.
+// stopAfter returns a context that ends when a number of bytes were transferred, and the hooks that
+// end it.
 func stopAfter(t *testing.T, n int64) (context.Context, treecopy.Hooks) {
 	ctx, stop := context.WithCancel(t.Context())
 	s := newSeen()
@@ -124,8 +124,8 @@ func stopAfter(t *testing.T, n int64) (context.Context, treecopy.Hooks) {
 	}}
 }
 
-// Only the same content is resumed: the source's size and time, and its last bytes,
-// have to be the same.
+// A copy resumes only for the same content: the source's size and time, and the last bytes, must be
+// the same.
 func TestContinue(t *testing.T) {
 	data := pattern(8<<20, 1)
 	then := time.Unix(1_000_000_000, 0)
@@ -191,7 +191,7 @@ func TestContinue(t *testing.T) {
 			setTime(t, local, "f", then)
 			resume(false)
 
-			interrupt() // not to be continued
+			interrupt() // not resumed
 			o := continued
 			o.Continue = false
 			if r, _, err := copyAll(t.Context(), from, to, ".", o, "f"); err != nil || r.Resumed != 0 {
@@ -203,7 +203,7 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// Written in place, what is there has to be the same from its first byte on.
+// For a copy in place, the existing bytes must be the same from the first one on.
 func TestContinueInPlace(t *testing.T) {
 	data := pattern(3<<20, 1)
 	for _, gap := range []bool{false, true} {
@@ -222,7 +222,7 @@ func TestContinueInPlace(t *testing.T) {
 	}
 }
 
-// recorded reports whether the server has a record that something is there.
+// recorded reports whether the server has a checkpoint.
 func recorded(t *testing.T, c *sftpclient.Client) bool {
 	list, err := c.ReadDir(t.Context(), "/d")
 	if err != nil {

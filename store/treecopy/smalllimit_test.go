@@ -14,24 +14,24 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// What treecopy allows: see smalllimit.go.
+// These are the bounds of treecopy: see smalllimit.go.
 const (
 	smallAtOnce = 64
 	othersOpen  = 32
 )
 
-// A farTree is on a server that is so far away, and has so many files and directories open at
-// most.
+// A farTree is on a server with a given round trip and a given number of open files and
+// directories.
 type farTree struct {
 	store.Tree
 	trip     time.Duration
 	room     int             // 0 for no bound
-	announce bool            // it says how many
-	refuses  map[string]bool // these files, with the same error
+	announce bool            // it announces room
+	refuses  map[string]bool // these files are refused, with the same error
 
 	mu         sync.Mutex
 	open, peak int // mu
-	tries      int // mu: of opening one of refuses
+	tries      int // mu: attempts to open one of refuses
 }
 
 var errFailure = errors.New("failure")
@@ -51,7 +51,7 @@ func (f *farTree) openFiles() int {
 	return 0
 }
 
-// take takes a round trip, and a place for something open.
+// take waits for a round trip, and counts one more open file or directory.
 func (f *farTree) take(name string) error {
 	time.Sleep(f.trip)
 	f.mu.Lock()
@@ -136,7 +136,7 @@ func (u *farUpload) end() {
 	}
 }
 
-// copyFar copies a directory of so many small files from or to a farTree, in a bubble.
+// copyFar copies a directory of small files from or to a farTree, in a bubble.
 func copyFar(t *testing.T, upload bool, files int, configure func(*farTree)) (r treecopy.Result, far *farTree, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,8 +161,8 @@ func copyFar(t *testing.T, upload bool, files int, configure func(*farTree)) (r 
 	return r, far, err
 }
 
-// The longer the round trip, the more small files are on their way, up to a bound, and
-// to what the server says that it can have open.
+// The longer the round trip, the more small files are under way, up to a bound, and up to the
+// number that the server announces.
 func TestSmallLimitFollowsTheRoundTrip(t *testing.T) {
 	for _, test := range []struct {
 		trip     time.Duration
@@ -190,9 +190,8 @@ func TestSmallLimitFollowsTheRoundTrip(t *testing.T) {
 	}
 }
 
-// A server that does not say how many files it can have open, and refuses one more
-// A copy in place has no more small files on their way than over a short path: one that
-// fails leaves them all under their own names.
+// A copy in place has no more small files under way than over a path with a short round trip: if it
+// fails, it leaves them all under their own names.
 func TestSmallLimitInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := store.Mem(0), store.Mem(0)
@@ -206,13 +205,14 @@ func TestSmallLimitInPlace(t *testing.T) {
 		if err != nil || r.Copied != 1000 {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if far.peak > smallAtOnce+1 { // and a directory
+		if far.peak > smallAtOnce+1 { // one more for a directory
 			t.Errorf("%d were open, want %d", far.peak, smallAtOnce)
 		}
 	})
 }
 
-// without a reason, gets fewer at once, and each again.
+// A server that does not announce how many files it can have open, and refuses one more without a
+// reason, gets fewer at once, and each refused file is tried again.
 func TestSmallLimitAfterRefusals(t *testing.T) {
 	for _, room := range []int{400, 100, 30} {
 		for _, upload := range []bool{false, true} {
@@ -224,8 +224,8 @@ func TestSmallLimitAfterRefusals(t *testing.T) {
 	}
 }
 
-// Files that a server refuses for a reason of their own, which looks the same, fail after
-// some attempts, of which there is a bound for all together.
+// Files that a server refuses for another reason, with the same error, fail after some attempts,
+// which have a bound for all files together.
 func TestRefusedWhateverTheLimit(t *testing.T) {
 	const attempts = 7 // 512, 256, ... 8 at once
 	for _, refused := range []int{1, 100} {

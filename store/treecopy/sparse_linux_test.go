@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// Holes stay holes, whichever way the file goes, and zeros become some.
+// Holes stay holes, whichever way the file is copied, and zeros become holes.
 func TestSparse(t *testing.T) {
 	const size = 100 << 20
 	for _, way := range []string{"local", "download", "upload", "in place"} {

@@ -34,7 +34,7 @@ func dirTree(t testing.TB) (*localdir.Dir, string) {
 	return localdir.New(root), dir
 }
 
-// put stores a file, and makes the directories it needs.
+// put stores a file, and makes the directories above it.
 func put(t testing.TB, tree store.Tree, name string, data []byte) {
 	t.Helper()
 	mkdir(t, tree, path.Dir(name))
@@ -70,7 +70,7 @@ func get(t testing.TB, tree store.Tree, name string) []byte {
 	return b
 }
 
-// contents describes all that is in a tree, name by name.
+// contents describes all entries of a tree, by name.
 func contents(t testing.TB, tree store.Tree, times bool) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -151,8 +151,7 @@ func wantSame(t *testing.T, from, to map[string]string) {
 	}
 }
 
-// wantNothingLeft fails if a directory of the system has anything that a copy has
-// left.
+// wantNothingLeft fails if a directory of the system contains leftovers of a copy.
 func wantNothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
@@ -166,7 +165,7 @@ func wantNothingLeft(t *testing.T, dir string) {
 	}
 }
 
-// pattern returns bytes that are not the same anywhere else.
+// pattern returns bytes in which no two parts look alike.
 func pattern(n int, seed uint64) []byte {
 	b := make([]byte, n)
 	rnd := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
@@ -176,7 +175,7 @@ func pattern(n int, seed uint64) []byte {
 
 // A seen records the calls of the hooks.
 type seen struct {
-	outcomes map[string]treecopy.Outcome // by the name of the source
+	outcomes map[string]treecopy.Outcome // by name in the source
 	bytes    map[string]int64
 	totals   treecopy.Totals
 	lock     chan struct{}
@@ -212,7 +211,7 @@ func copyAll(ctx context.Context, from, to store.Tree, target string, o treecopy
 	return r, s, err
 }
 
-// setTime gives what has a name a time of its own.
+// setTime sets the time of an entry.
 func setTime(t testing.TB, tree store.Tree, name string, at time.Time) {
 	t.Helper()
 	if err := tree.SetAttr(t.Context(), name, store.Attr{AccessTime: at, ModTime: at}, true); err != nil {

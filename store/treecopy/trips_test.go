@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// inBubble runs f with a client of a server that serves a tree, so far away.
+// inBubble runs f with a client of a server that serves a tree, with a given latency.
 func inBubble(t *testing.T, tree store.Tree, latency time.Duration, f func(t *testing.T, c *sftpclient.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, tree, false)
@@ -25,10 +25,9 @@ func inBubble(t *testing.T, tree store.Tree, latency time.Duration, f func(t *te
 	})
 }
 
-// Of many small files, the round trips of one are those of many others too: at 20 ms at
-// least 4,000 files a second come, and 3,000 go. A client that goes file by file, as
-// sftp -r does, takes four round trips a file: to open it, to read it, to see that it ends,
-// and to close it.
+// Many small files share their round trips: at a round trip of 20 ms at least 4,000 files a second
+// are downloaded, and 3,000 uploaded. A client that copies one file after another, as sftp -r does,
+// takes four round trips for each: to open it, to read it, to find its end, and to close it.
 func TestRoundTrips(t *testing.T) {
 	const (
 		trip  = 20 * time.Millisecond
@@ -75,8 +74,8 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// A directory of very many entries, and very many directories, take few round
-// trips and little memory.
+// A directory with very many entries, and very many directories, take few round trips and little
+// memory.
 func TestListingRoundTrips(t *testing.T) {
 	const trip = 20 * time.Millisecond
 	m := store.Mem(256 << 20)
@@ -105,7 +104,7 @@ func TestListingRoundTrips(t *testing.T) {
 	})
 }
 
-// A crowded tree has a directory of many files.
+// A crowded tree has a directory with many files.
 type crowded struct {
 	store.Tree
 	n int
@@ -133,8 +132,7 @@ func (c crowded) OpenDir(ctx context.Context, name string) (store.Entries, error
 	return &lies{list: list, end: func() {}}, nil
 }
 
-// All files together take what the limit says, small ones and large ones, both
-// ways.
+// The limit applies to all files together, small ones and large ones, in both directions.
 func TestLimit(t *testing.T) {
 	const limit = 1 << 20
 	m := store.Mem(256 << 20)

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/store/treecopy"
 )
 
-// newName returns trees to copy "d" from and to, the first of the two with some
-// files, and the directory of the second.
+// newName returns the trees to copy "d" from and to, their underlying trees, of which the source
+// has some files, and the directory of the target.
 func newName(t *testing.T, kind string) (from, to, source, target store.Tree, dir string) {
 	local, _ := dirTree(t)
 	put(t, local, "d/large", pattern(8<<20, 1))
@@ -37,8 +37,8 @@ func newName(t *testing.T, kind string) (from, to, source, target store.Tree, di
 	return local, dest, source, target, dir
 }
 
-// A directory that becomes the target is the target again when the copy is resumed,
-// for that source alone, and until it is finished.
+// A directory that becomes the target becomes the target again when the copy is resumed, only for
+// the same source, and until it is finished.
 func TestContinueDirectory(t *testing.T) {
 	for _, kind := range []string{"local", "download", "upload", "hidden upload"} {
 		t.Run(kind, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestContinueDirectory(t *testing.T) {
 			wantSame(t, whole(), contents(t, to, true))
 			wantNothingLeft(t, dir)
 
-			// Once it is finished it is a directory like others.
+			// Once finished, it is a directory like any other.
 			if _, _, err := copyAll(t.Context(), source, target, "new", continued, "d"); err != nil {
 				t.Error(err)
 			}
@@ -87,7 +87,7 @@ func TestContinueDirectory(t *testing.T) {
 	}
 }
 
-// Unless it is the same copy, it goes where it would.
+// A different copy goes below the directory, as usual.
 func TestContinueDirectoryElse(t *testing.T) {
 	plain := continued
 	plain.Continue = false
@@ -122,8 +122,8 @@ func TestContinueDirectoryElse(t *testing.T) {
 	}
 }
 
-// A source that its owner may not write to gives its mode to the directory that it
-// becomes, in one go and in two.
+// A source that its owner may not write to passes its mode to the directory that becomes the
+// target, in one run and in two.
 func TestContinueDirectoryMode(t *testing.T) {
 	for _, kind := range []string{"local", "upload"} {
 		for _, cut := range []bool{false, true} {
@@ -176,7 +176,7 @@ func TestContinueDirectoryFailed(t *testing.T) {
 	wantNothingLeft(t, dir)
 }
 
-// A dying tree takes some changes, and then none.
+// A dying tree accepts some changes, and then none.
 type dying struct {
 	store.Tree
 	left int
@@ -240,8 +240,8 @@ func (d *dying) SetAttr(ctx context.Context, name string, a store.Attr, follow b
 	return d.Tree.SetAttr(ctx, name, a, follow)
 }
 
-// Whenever a process is killed, the next one resumes in the same place, and leaves
-// nothing else.
+// Whenever a process is killed, the next one resumes at the same name, and leaves nothing else
+// behind.
 func TestContinueDirectoryKilled(t *testing.T) {
 	for _, kind := range []string{"local", "upload"} {
 		for n := 0; ; n++ {
@@ -253,7 +253,7 @@ func TestContinueDirectoryKilled(t *testing.T) {
 			_, _, err := copyAll(t.Context(), source, dead, "new", o, "other")
 			marks, _ := filepath.Glob(filepath.Join(dir, "new", ".haul-*"))
 			if _, e := to.Stat(t.Context(), "new/small"); e == nil && len(marks) == 0 {
-				// All is copied. Only the directory's times may be missing.
+				// Everything is copied. Only the directory's times may be missing.
 				if n < 4 {
 					t.Errorf("%s: it takes %d changes, %v", kind, n, err)
 				}
@@ -271,7 +271,7 @@ func TestContinueDirectoryKilled(t *testing.T) {
 	}
 }
 
-// A user who may not rename a directory gets one without a mark.
+// A user who may not rename a directory gets one without a checkpoint.
 func TestContinueDirectoryUploadOnly(t *testing.T) {
 	from, to, _, _, dir := newName(t, "local")
 	target := remoteTree(t, store.UploadOnly(to), false)
