@@ -22,7 +22,7 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// A source is where the settings of a test stand.
+// A source is the settings of a test.
 type source struct {
 	flags []string
 	env   map[string]string
@@ -30,8 +30,8 @@ type source struct {
 	dirs  []string
 }
 
-// resolve returns the settings of a source, and the configuration that they make. The
-// name of the file is haul.toml.
+// resolve returns the settings of a source, and the resulting configuration. The file is named
+// haul.toml.
 func resolve(t testing.TB, from source) (*config.Settings, settings.Config, error) {
 	t.Helper()
 	s := config.New()
@@ -54,7 +54,7 @@ func resolve(t testing.TB, from source) (*config.Settings, settings.Config, erro
 	return s, cfg, err
 }
 
-// write returns what "haul config show" prints.
+// write returns the output of "haul config show".
 func write(t testing.TB, s *config.Settings, origins bool) string {
 	t.Helper()
 	var b strings.Builder
@@ -64,8 +64,8 @@ func write(t testing.TB, s *config.Settings, origins bool) string {
 	return b.String()
 }
 
-// samples are values of settings, as text and as they stand in a file. Those with the
-// words true, 1 and "x" need none.
+// samples are values of settings, as text and in the syntax of a file. Settings that accept true, 1
+// or "x" need none.
 var samples = map[string][2]string{
 	"tftp.listen":               {"192.0.2.1:69,:6969", `["192.0.2.1:69", ":6969"]`},
 	"tftp.ports":                {"4000-4003", `"4000-4003"`},
@@ -117,7 +117,7 @@ var samples = map[string][2]string{
 // remoteRoot is a source on another machine, for which there is a cache.
 const remoteRoot = "files.root = ['192.0.2.7=https://mirror.example/']"
 
-// needs are settings that others want beside them, as lines of a file.
+// needs are lines of a file with the further settings that a setting requires.
 var needs = map[string]string{
 	"https.listen": "https.cert = 'x'", "https.cert": "https.listen = ':443'", "https.key": "https.listen = ':443'\nhttps.cert = 'x'",
 	"http.users": "http.plain_passwords = true", "http.plain_passwords": "http.users = 'x'", "http.exempt": "http.users = 'x'\nhttp.plain_passwords = true",
@@ -135,7 +135,7 @@ var needs = map[string]string{
 	"cache.fresh": "cache.dir = '/c'\ncache.size = '20GB'\n" + remoteRoot, "cache.stale": "cache.dir = '/c'\ncache.size = '20GB'\n" + remoteRoot,
 }
 
-// sample returns a value of a setting that is not its default, as text and for a file.
+// sample returns a value of a setting that is not its default, as text and in the syntax of a file.
 func sample(s *config.Setting) (text, toml string) {
 	if v, ok := samples[s.Key]; ok {
 		return v[0], v[1]
@@ -152,9 +152,8 @@ func sample(s *config.Setting) (text, toml string) {
 	return "x", `"x"`
 }
 
-// Each setting can be set in the file, by a variable and by its flag, which has two
-// names, and each way makes the same configuration. The output of "config show" makes it
-// once more.
+// Each setting can be set in the file, by a variable, and by the two names of its flag, with the
+// same result. So does the output of "config show".
 func TestEverySettingEveryWay(t *testing.T) {
 	for _, one := range config.New().All() {
 		if one.Key == "tcp.congestion" && !tcp.CanChooseCongestion {
@@ -217,7 +216,7 @@ func keys() (all []string) {
 	return all
 }
 
-// A value of the wrong type is refused for each key, with its line and with what it takes.
+// A value of the wrong type is refused for each key. The error has its line and the expected type.
 func TestWrongTypes(t *testing.T) {
 	for _, key := range keys() {
 		for _, toml := range []string{"{x = 1}", "1.5", "1979-05-27", "[[1]]"} {
@@ -233,8 +232,7 @@ func TestWrongTypes(t *testing.T) {
 	}
 }
 
-// A flag counts for more than a variable, that for more than the file, and that for more
-// than the default.
+// A flag has precedence over a variable, a variable over the file, and the file over the default.
 func TestPrecedence(t *testing.T) {
 	file := "dirs = ['/file']\ngrace = '1s'\nuser = 'file'\ndeny = '192.0.2.1'\n[tftp]\nblksize = 512\n"
 	s, cfg, err := resolve(t, source{
@@ -257,7 +255,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// A name that no file can have is not shown as another.
+// A name that cannot be in a file is not shown as another name.
 func TestShowNotUTF8(t *testing.T) {
 	s, _, err := resolve(t, source{dirs: []string{"/srv", "/srv\xff"}})
 	if err != nil {
@@ -269,7 +267,7 @@ func TestShowNotUTF8(t *testing.T) {
 	}
 }
 
-// Of a list in several lines nothing is ignored: it is refused.
+// A list with several lines is refused; no part of it is ignored.
 func TestVariableOfSeveralLines(t *testing.T) {
 	for list, want := range map[string]string{
 		"192.0.2.1\n192.0.2.2":           "on one line",
@@ -283,7 +281,7 @@ func TestVariableOfSeveralLines(t *testing.T) {
 	}
 }
 
-// Without a protocol TFTP and HTTP are served; otherwise those that are named.
+// Without selected protocols, TFTP and HTTP are served; otherwise the selected ones.
 func TestDefaultProtocols(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                    "[:69] [:80] [] [] true true",
@@ -301,8 +299,8 @@ func TestDefaultProtocols(t *testing.T) {
 	}
 }
 
-// All mistakes of a file are reported at once, each with its line and with what to do.
-// -update rewrites the answers.
+// All mistakes of a file are reported at once, each with its line and advice. -update rewrites the
+// answers.
 func TestMistakes(t *testing.T) {
 	files, err := filepath.Glob("testdata/mistakes/*.toml")
 	if err != nil || len(files) == 0 {
@@ -322,7 +320,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// An editor of Windows begins a file with a byte order mark, and ends lines with CR LF.
+// A Windows editor writes a byte order mark, and ends lines with CR LF.
 func TestFileFromWindows(t *testing.T) {
 	_, cfg, err := resolve(t, source{file: "\ufeffdirs = '/srv'\r\n[tftp]\r\nblksize = 512\r\n"})
 	if err != nil || cfg.TFTP.BlockSize != 512 {
@@ -330,7 +328,7 @@ func TestFileFromWindows(t *testing.T) {
 	}
 }
 
-// A file of something else, with a mistake in each line, is given up soon.
+// Reading stops early for a file that is not a configuration and has a mistake in each line.
 func TestManyMistakes(t *testing.T) {
 	lines, inline := "", "\ntftp = {x = 1"
 	for i := range 1000 {
@@ -346,8 +344,8 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
-// Messages name settings as their place does. The flags of another command and the names
-// of files are no settings.
+// Messages name settings as they are named at their place. Flags of other commands and names of
+// files are left alone.
 func TestLocated(t *testing.T) {
 	s, _, err := resolve(t, source{file: "dirs = '/srv'\nsftp = {listen = ':22', users = '/x--user/--map'}\n"})
 	if err != nil {
@@ -361,7 +359,7 @@ func TestLocated(t *testing.T) {
 	}
 }
 
-// A mistake of two settings that come from different places names both as they are there.
+// A mistake that concerns two settings from different places names both as they appear there.
 func TestTwoPlaces(t *testing.T) {
 	file := "dirs = '/srv'\n[tftp]\nports = '4000-4003'\n"
 	for _, test := range []struct {
@@ -382,9 +380,9 @@ func TestTwoPlaces(t *testing.T) {
 	}
 }
 
-// A variable that is almost one of a setting is a mistake, with the name that was probably
-// meant. Variables that an orchestrator sets for a service named haul, haul's own, and those
-// of other programs are none.
+// A variable that is similar to that of a setting is a mistake, and the error suggests the name.
+// Variables that an orchestrator sets for a service named haul, haul's own, and those of other
+// programs are ignored.
 func TestMisspelledVariables(t *testing.T) {
 	for name, want := range map[string]string{
 		"HAUL_TFTP_LISTN":      "there is no variable HAUL_TFTP_LISTN; did you mean HAUL_TFTP_LISTEN?",
@@ -417,7 +415,7 @@ func TestMisspelledVariables(t *testing.T) {
 	}
 }
 
-// docs/settings.md has all settings. -update rewrites it.
+// docs/settings.md lists all settings. -update rewrites it.
 func TestDocumentedSettings(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The settings of haul serve\n\n" +
@@ -443,7 +441,7 @@ func TestDocumentedSettings(t *testing.T) {
 	golden.Compare(t, "../../../../../../docs/settings.md", b.String())
 }
 
-// titles are those of groups whose name is none.
+// titles are the headings of groups whose name cannot be one.
 var titles = map[string]string{"": "What is served", "files": "Files", "boot": "Network boot", "limits": "Limits", "ops": "Running the server"}
 
 // byGroup returns the settings in the order of the help: those without a group first.
@@ -458,10 +456,10 @@ func byGroup() (all []*config.Setting) {
 	return all
 }
 
-// place matches where a mistake of a file is.
+// place matches the position of a mistake in a file.
 var place = regexp.MustCompile(`^haul\.toml(:[1-9]\d*:[1-9]\d*)?: `)
 
-// Any bytes are a file that is read, or one whose mistakes have their places.
+// Any bytes are either a valid file, or one whose mistakes have positions.
 func FuzzFile(f *testing.F) {
 	files, err := filepath.Glob("testdata/mistakes/*.toml")
 	if err != nil {
@@ -501,8 +499,8 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// A file that is no text of a configuration is refused soon, with a short message: one that
-// is deeply nested, too long, or not regular. Opening a pipe would wait for a writer.
+// A file that is not a configuration is refused quickly, with a short message: one that is deeply
+// nested, too long, or not regular. Opening a pipe would wait for a writer.
 func TestHostileFiles(t *testing.T) {
 	for begin, want := range map[string]string{
 		"allow = " + strings.Repeat("[", 100_000):                        "haul.toml:1:",
@@ -527,7 +525,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// resolveFile reads the settings of a file that is on the disk.
+// resolveFile reads the settings of a file on disk.
 func resolveFile(name string) error {
 	_, err := config.New().Resolve(config.Sources{
 		Given:  func(string) bool { return false },
@@ -537,7 +535,7 @@ func resolveFile(name string) error {
 	return err
 }
 
-// A file to which everybody may write is refused: it names programs that the server runs.
+// A file that everybody may write to is refused, because it names programs that the server runs.
 func TestFileOfEverybody(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there, the mode of a file does not say who may write to it")

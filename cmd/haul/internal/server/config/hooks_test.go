@@ -23,7 +23,7 @@ timeout = "5s"
 audit = "/var/log/haul/audit.jsonl"
 `
 
-// Each table of a file is a hook, and "config show" prints it as one.
+// Each table of a file is a hook, and "config show" prints it as a table.
 func TestHookTables(t *testing.T) {
 	s, cfg, err := resolve(t, source{file: someHooks})
 	if err != nil {
@@ -49,7 +49,7 @@ func TestHookTables(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, shown)
 		}
 	}
-	// A flag or a variable counts for more than all tables.
+	// A flag or a variable has precedence over all tables.
 	_, cfg, err = resolve(t, source{file: someHooks, flags: []string{"--hook", "on=boot run=/bin/a", "--hook", "on=boot run=/bin/b"}})
 	if err != nil || len(cfg.Notify.Hooks) != 2 || cfg.Notify.Hooks[1].String() != "on=boot run=/bin/b" {
 		t.Errorf("%v, %+v", err, cfg.Notify.Hooks)
@@ -60,7 +60,7 @@ func TestHookTables(t *testing.T) {
 	}
 }
 
-// A list of hooks in place of tables is shown as tables, too, with the place of the list.
+// A list of hooks instead of tables is also shown as tables, with the position of the list.
 func TestHookList(t *testing.T) {
 	s, cfg, err := resolve(t, source{file: "dirs = [\"/srv\"]\nhook = [\"on=boot run=/bin/a\", \"on=boot run=/bin/b\"]\n"})
 	if err != nil {

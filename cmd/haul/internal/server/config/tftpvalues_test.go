@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A rule for TFTP clients is refused if it is wrong. One for the rollover is refused if it never
-// counts, too; those for options add up.
+// A wrong rule for TFTP clients is refused. A rollover rule is also refused if it never applies;
+// rules for options add up.
 func TestTFTPClientRules(t *testing.T) {
 	const maxNetworks = 1024
 	many := ""

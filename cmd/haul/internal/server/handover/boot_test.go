@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// The sockets for boot clients go to the successor in the order that it names; it reads none of
-// their packets before. Without boot clients they are closed.
+// The sockets for boot clients are handed to the successor in the order that it names, and none of
+// their packets is read before. Without boot clients they are closed.
 func TestInheritBoot(t *testing.T) {
 	addrs := []string{":67", ":4011"}
 	passed := func() (all []Socket, at map[string]string) {

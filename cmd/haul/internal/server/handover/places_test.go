@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// An address is the same in another spelling; one for all addresses is another than one
-// for all of a family.
+// An address matches in another spelling. The address for all addresses does not match the one for
+// all of a family.
 func TestIsAt(t *testing.T) {
 	for _, c := range []struct {
 		asked, bound string // of the sockets that are open
@@ -24,7 +24,7 @@ func TestIsAt(t *testing.T) {
 		same         bool
 	}{
 		{":69", "[::]:69", ":tftp", true},
-		{":69", "[::]:69", "[::]:69", false}, // IPv6 alone, of TFTP
+		{":69", "[::]:69", "[::]:69", false}, // IPv6 only, for TFTP
 		{"[::]:69", "[::]:69", "[0::0]:69", true},
 		{"[::]:69", "[::]:69", ":69", false},
 		{":69", "[::]:69", "0.0.0.0:69", false},
@@ -45,7 +45,7 @@ func TestIsAt(t *testing.T) {
 	}
 }
 
-// handed makes sockets of a predecessor, of TFTP or over TCP.
+// handed creates sockets of a predecessor, for TFTP or over TCP.
 func handed(t *testing.T, service string, asked ...string) (sockets []Socket, at []string) {
 	t.Helper()
 	for _, addr := range asked {
@@ -75,8 +75,7 @@ func handed(t *testing.T, service string, asked ...string) (sockets []Socket, at
 	return sockets, at
 }
 
-// A service takes the sockets of its addresses in their order, and leaves the others, which
-// are then closed.
+// A service takes the sockets of its addresses in their order. The others are closed.
 func TestInheritByAddress(t *testing.T) {
 	any4 := "127.0.0.1:0"
 	tftps, tftpAt := handed(t, TFTP, "a:69", any4, "b:69", any4)
@@ -144,8 +143,7 @@ func TestInheritByAddress(t *testing.T) {
 	}
 }
 
-// systemd's sockets are taken whatever the addresses are, and their services must be
-// served.
+// systemd's sockets are taken whatever the addresses are. Their services have to be served.
 func TestInheritActivated(t *testing.T) {
 	sockets, at := handed(t, SFTP, "", "")
 	p, err := Inherit(udp.Config{}, []string{SFTP}, nil, sockets)

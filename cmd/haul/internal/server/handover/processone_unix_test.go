@@ -25,9 +25,9 @@ func pair(t *testing.T) (ours, theirs *net.UnixConn) {
 	return ours, theirs
 }
 
-// A server hands over when process 1 sends signals to the successor: one that came to the
-// server later, while it ends, would be lost. The successor's own report, which may come
-// late, changes nothing.
+// A server hands over when process 1 sends signals to the successor. A signal that reached the
+// ending server later would be lost. The successor's own report, which may be late, changes
+// nothing.
 func TestProcessOneKnowsTheSuccessor(t *testing.T) {
 	server, processOne := pair(t)
 	toChild, successor := pair(t)

@@ -20,10 +20,10 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/fdline"
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an expected event.
 const patience = time.Minute
 
-// childVar has this test binary be the child of a test's spawner, in a role.
+// childVar makes this test binary the child of a test's spawner, in a role.
 const childVar = "HAUL_TEST_CHILD"
 
 func init() {
@@ -81,7 +81,7 @@ func wantWord(p *Predecessor, word string) error {
 	return nil
 }
 
-// asChild is this process in a role.
+// asChild runs this process in a role.
 func asChild(role string) int {
 	p, err := FindPredecessor()
 	if err == nil && p == nil {
@@ -97,8 +97,7 @@ func asChild(role string) int {
 	return 0
 }
 
-// startRestarter starts a server that can have a child in a role, and runs until the test
-// ends.
+// startRestarter starts a server that can have a child in a role. It runs until the test ends.
 func startRestarter(t *testing.T, role string, r *Restarter) (log *bufio.Scanner, request func()) {
 	t.Helper()
 	t.Setenv(childVar, role)
@@ -136,8 +135,8 @@ func startRestarter(t *testing.T, role string, r *Restarter) (log *bufio.Scanner
 	}
 }
 
-// A child that fails at any step leaves the server as it was, which logs why; and so does
-// the next child.
+// If a child fails at any step, the server continues as before and logs the reason. The same goes
+// for the next child.
 func TestChildFails(t *testing.T) {
 	for _, c := range []struct {
 		role string
@@ -179,7 +178,7 @@ func TestChildFails(t *testing.T) {
 	}
 }
 
-// A server whose spawner ends says so at once, and at each request, with what helps.
+// If its spawner ends, a server logs that at once, and at each request, with advice.
 func TestSpawnerEnds(t *testing.T) {
 	r := &Restarter{Reload: true}
 	log, request := startRestarter(t, "serves", r)
@@ -197,8 +196,8 @@ func TestSpawnerEnds(t *testing.T) {
 	wantError("reload: there is no successor")
 }
 
-// A server hands over when its child serves, and process 1 is the parent of that. Requests
-// that come later, or came meanwhile, are for the child.
+// A server hands over when its child serves, and process 1 becomes the child's parent. Requests
+// that arrive later or in between are passed to the child.
 func TestRequestPassedOn(t *testing.T) {
 	retired := make(chan struct{})
 	r := &Restarter{Retire: func() { close(retired) }}
@@ -224,9 +223,8 @@ func TestRequestPassedOn(t *testing.T) {
 	r.Ended("all")
 }
 
-// Of three servers the one in the middle ends. It passes on what the first has sent it by
-// then, and the first notices that it can send no more: no request is lost without a line
-// in a log.
+// The second of three servers ends. It passes on the requests that the first has sent by then, and
+// the first notices that it can send no more. No request is lost without a log line.
 func TestRequestAtTheEnd(t *testing.T) {
 	first, line := pair(t)
 	next, last, err := fdline.Pair()
@@ -257,7 +255,7 @@ func TestRequestAtTheEnd(t *testing.T) {
 	}
 }
 
-// SIGHUP is for the process unless a server asked for it.
+// SIGHUP ends the process unless a server has asked for it.
 func TestHangup(t *testing.T) {
 	r := NewRequests(false)
 	if TakeHangup() {
@@ -283,8 +281,8 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// A server whose child has ended before it, after a restart of its own, logs nothing when
-// it cannot report its end.
+// If its child has ended first, after a restart of its own, a server logs nothing when it cannot
+// report its end.
 func TestChildEndedFirst(t *testing.T) {
 	line, theirs, err := fdline.Pair()
 	if err != nil {
@@ -303,8 +301,8 @@ func TestChildEndedFirst(t *testing.T) {
 	}
 }
 
-// A child gets what it is to remember whole, whatever else is on the line; or nothing if it is too
-// long or the server before it dies meanwhile.
+// A child gets the complete history, whatever else is on the line. It gets nothing if the history
+// is too long or the predecessor dies meanwhile.
 func TestRemember(t *testing.T) {
 	requests := NewRequests(false)
 	defer requests.Close()
@@ -344,7 +342,7 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// A child that does not read for a while gets no history, and all that the server reports after that.
+// A child that does not read for a while gets no history, but all later reports of the server.
 func TestRememberSlowly(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	if testing.Short() {
@@ -370,8 +368,8 @@ func TestRememberSlowly(t *testing.T) {
 	}
 }
 
-// A server of process 1 reports that it serves and has a child started soon after. The kernel
-// may give process 1 both lines at once.
+// A server of process 1 reports that it serves, and requests a child soon after. Process 1 may
+// receive both lines at once.
 func TestLinesTogether(t *testing.T) {
 	ours, line := pair(t)
 	server := &spawned{pid: os.Getpid(), ended: make(chan struct{})}

@@ -97,7 +97,7 @@ func echo(ctx context.Context, c *udp.Conn) error {
 	return nil
 }
 
-// unexpectedService was started with something that is not for it.
+// unexpectedService runs with a socket that is not for it.
 func unexpectedService() error {
 	inherited, err := Inherit(udp.Config{}, []string{TFTP}, nil, nil)
 	if err != nil {
@@ -131,7 +131,7 @@ func TestActivated(t *testing.T) {
 		t.Cleanup(func() { f.Close(); peer.Close() })
 		files, peers = append(files, f), append(peers, peer)
 	}
-	// The datagram for which systemd starts the service at all.
+	// This datagram makes systemd start the service.
 	if _, err := peers[0].Write([]byte("first")); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestFindManagerErrors(t *testing.T) {
 	}
 }
 
-// A server that hangs lets its watchdog go hungry.
+// The watchdog of a server that hangs is not reset.
 func TestWatchdogGoesHungry(t *testing.T) {
 	s := handovertest.NewSystemd(t)
 	t.Setenv("NOTIFY_SOCKET", s.Path)

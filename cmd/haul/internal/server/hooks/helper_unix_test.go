@@ -19,8 +19,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/fdline"
 )
 
-// A helper that is killed is started again and counted, and the program that ran ends with it.
-// Its event is counted as lost; those that waited are run.
+// A killed helper is restarted and counted, and its running program ends with it. The event of that
+// program is counted as lost; waiting ones are run.
 func TestHelperKilled(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	r := newRig(t, 0, `if [ "$HAUL_FILE" = hang ]; then echo $PPID >"$1/helper.new"; echo $$ >"$1/self"; mv "$1/helper.new" "$1/helper"; exec sleep 1000; fi; : >"$1/done-$HAUL_FILE"`)
@@ -46,7 +46,7 @@ func TestHelperKilled(t *testing.T) {
 	}
 }
 
-// signalTo sends a signal to the process whose number is in a file.
+// signalTo sends a signal to the process whose ID is in a file.
 func (r *rig) signalTo(name string, s syscall.Signal) {
 	r.t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(r.read(name)))
@@ -58,8 +58,8 @@ func (r *rig) signalTo(name string, s syscall.Signal) {
 	}
 }
 
-// A helper that does not answer, as it was stopped, is killed and started again. The event is
-// counted as lost.
+// A helper that was stopped and does not answer is killed and restarted. The event is counted as
+// lost.
 func TestHelperStopped(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	if testing.Short() {
@@ -80,7 +80,7 @@ func TestHelperStopped(t *testing.T) {
 	eventually(t, "runs", func() bool { return r.ended() == 1+2*maxRunning })
 }
 
-// ended returns how many runs have had a result.
+// ended returns how many runs have a result.
 func (r *rig) ended() (n int64) {
 	for i := range r.results {
 		n += r.results[i].Load()
@@ -89,7 +89,7 @@ func (r *rig) ended() (n int64) {
 }
 
 // The death of the supervisor is logged once, and a metric shows it. The helper runs hooks until it
-// dies too; what comes after that is counted as lost.
+// dies too. Later events are counted as lost.
 func TestSupervisorKilled(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	if runtime.GOOS != "linux" {
@@ -129,8 +129,8 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 }
 
-// A helper whose lines do not all arrive, as the server has too many open files, is given up. The next one
-// runs hooks.
+// If not all lines of a helper arrive, because the server has too many open files, the server drops
+// the helper. The next one runs hooks.
 func TestLinesMissing(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	ours, file, err := fdline.Pair()
@@ -171,7 +171,7 @@ func TestLinesMissing(t *testing.T) {
 	}
 	_ = theirs.Close()
 	<-q.gone
-	// The log is written by a goroutine of its own. Its last line is on the supervisor.
+	// A separate goroutine writes the log. Its last line is about the supervisor.
 	eventually(t, "the log is whole", func() bool { return strings.Contains(log.String(), "the supervisor has died") })
 	if said := log.String(); strings.Count(said, "cannot be used") != 1 || !strings.Contains(said, "3 of 4 have arrived") {
 		t.Error(said)

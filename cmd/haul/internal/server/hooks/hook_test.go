@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
 )
 
-// A hook survives being written and read, whatever its words are.
+// A hook is the same after writing and parsing, whatever its words are.
 func TestParse(t *testing.T) {
 	for _, h := range []Hook{
 		{On: []activity.Kind{activity.Uploaded, activity.Failed}, Run: []string{"/usr/local/bin/scan", "-q", "", "a b", `it's "so" \n`, "key=x", "$(x)", "new\nline"}},
@@ -55,7 +55,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// The name of a hook, which is printed and logged, has no secret of a path or a query.
+// The name of a hook, which is printed and logged, contains no secrets from a path or a query.
 func TestTarget(t *testing.T) {
 	h := Hook{On: []activity.Kind{activity.Uploaded}, URL: "https://example.org/in/secret?token=secret"}
 	if got := h.Summary(); got != "uploaded: posts to https://example.org" {
@@ -63,7 +63,7 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// Any text is a hook that is written as it was meant, or a mistake.
+// Any text is either a hook that survives writing and parsing, or a mistake.
 func FuzzParse(f *testing.F) {
 	f.Add(`on=uploaded,failed timeout=5s run=/bin/x 'a b' \"`)
 	f.Add("on=login key=/k url=https://h/?a=b")

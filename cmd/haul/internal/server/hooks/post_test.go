@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A receiver answers posts by the status codes it has, and the last one ever after.
+// A receiver answers posts with its status codes in order, and repeats the last one.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -49,7 +49,7 @@ func newReceiver(t *testing.T, codes ...int) *receiver {
 
 const testLimit = time.Minute
 
-// A post that fails is tried again, signed, and known as the same one.
+// A failed post is repeated. It is signed, and can be recognized as the same one.
 func TestPostAgain(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	key, event := []byte("0123456789abcdef"), []byte("{\"event\":\"uploaded\"}\n")
@@ -72,8 +72,8 @@ func TestPostAgain(t *testing.T) {
 	}
 }
 
-// A server that answers 500 for ever is given up; a redirection or a refusal is not tried again, and
-// leads nowhere else.
+// The client gives up on a server that always answers 500. It neither repeats nor follows a
+// redirect or a refusal.
 func TestPostRefused(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for code, want := range map[int]struct {
@@ -105,7 +105,7 @@ func TestPostRefused(t *testing.T) {
 	}
 }
 
-// A URL that never answers costs its time, and the error does not tell the URL.
+// A URL that never answers ends in a timeout, and the error does not contain the URL.
 func TestPostSilent(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	over := make(chan struct{})

@@ -25,7 +25,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/activity"
 )
 
-// TestMain has this program be the supervisor and the helper that it starts.
+// TestMain lets this program run as the supervisor or the helper that it starts.
 func TestMain(m *testing.M) {
 	if run, is := IsHelper(); is {
 		os.Exit(run())
@@ -33,10 +33,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for an expected event.
 const patience = 2 * time.Minute
 
-// eventually waits until ok.
+// eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -46,7 +46,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// A logBuffer is a log that a test reads.
+// A logBuffer is a log that a test can read.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer // mu
@@ -64,7 +64,7 @@ func (b *logBuffer) String() string {
 	return b.buf.String()
 }
 
-// A rig is a queue with one hook, a script for sh that finds a directory in $1.
+// A rig is a queue with one hook: a shell script whose $1 is a directory.
 type rig struct {
 	*Queue
 	t   *testing.T
@@ -103,14 +103,14 @@ func (r *rig) read(name string) string {
 	return string(b)
 }
 
-// await waits until so many runs have had a result.
+// await waits until n runs have a result.
 func (r *rig) await(result string, n int64) {
 	r.t.Helper()
 	i := slices.Index(results[:], result)
 	eventually(r.t, fmt.Sprint(n, " runs ", result), func() bool { return r.results[i].Load() >= n })
 }
 
-// alive reports whether the process runs whose number is in a file.
+// alive reports whether the process whose ID is in a file is running.
 func (r *rig) alive(name string) bool {
 	pid, err := strconv.Atoi(strings.TrimSpace(r.read(name)))
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *rig) alive(name string) bool {
 		return syscall.Kill(pid, 0) == nil
 	}
 	_, state, _ := strings.Cut(string(stat), ") ")
-	return !strings.HasPrefix(state, "Z") // such a process has ended
+	return !strings.HasPrefix(state, "Z") // a zombie has ended
 }
 
 var hostile = map[string]string{
@@ -134,7 +134,7 @@ var hostile = map[string]string{
 	"longer":    strings.Repeat("é", 3<<10) + "x",
 }
 
-// A program gets the event on its standard input and in its environment, whatever a name is.
+// A program gets the event on standard input and in its environment, whatever the name is.
 func TestProgram(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for what, name := range hostile {
@@ -177,7 +177,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// A name with a zero byte, which no variable can have, runs the program without it.
+// If a name has a zero byte, which no variable can contain, the program runs without the variable.
 func TestZeroByte(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	r := newRig(t, 0, `cat >"$1/event"; printf "<%s>" "$HAUL_FILE" >"$1/file"`)
@@ -188,8 +188,8 @@ func TestZeroByte(t *testing.T) {
 	}
 }
 
-// Passwords in the environment of the server are not passed on, neither to a program nor to the
-// processes above it. The proxy for posts is.
+// Passwords in the server's environment are passed neither to programs nor to the helper processes.
+// The proxy for posts is.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("HAUL_TEST_SECRET", "secret")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -201,7 +201,7 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("%s in %s", r.read("env"), r.read("pwd"))
 	}
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		return // there is no /proc, or they are hidden
+		return // there is no /proc, or the processes are hidden
 	}
 	for _, process := range []string{"helper", "supervisor"} {
 		env, err := os.ReadFile("/proc/" + strings.TrimSpace(r.read(process)) + "/environ")
@@ -214,12 +214,12 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// A program has the standard descriptors alone, whatever has started haul has left open.
+// A program has only the standard descriptors, whichever others haul has inherited.
 func TestDescriptors(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no /proc")
 	}
-	left, err := syscall.Dup(int(os.Stderr.Fd())) // Dup leaves it open for programs
+	left, err := syscall.Dup(int(os.Stderr.Fd())) // Dup does not set close-on-exec
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,12 +227,12 @@ func TestDescriptors(t *testing.T) {
 	r := newRig(t, 0, `exec ls /proc/self/fd >"$1/descriptors"`)
 	r.Send(activity.Event{Event: activity.Uploaded})
 	r.await("done", 1)
-	if got := r.read("descriptors"); got != "0\n1\n2\n3\n" { // 3 is the directory that ls reads
+	if got := r.read("descriptors"); got != "0\n1\n2\n3\n" { // ls itself uses 3
 		t.Errorf("a program has the descriptors %q", got)
 	}
 }
 
-// A program that hangs is ended when its time is over, with all that it has started.
+// A program that hangs is killed at its time limit, with all processes that it has started.
 func TestHang(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	r := newRig(t, time.Second, `sleep 1000 & echo $! >"$1/child"; echo $$ >"$1/self"; trap "" TERM INT HUP; wait; sleep 1000`)
@@ -246,8 +246,8 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// A program that does not end though it was killed, as it waits for a disk, does not hold its line:
-// the next event is run. From maxStuck such programs on no further one is begun.
+// A program that was killed but waits for a disk does not block its line: the next event is run.
+// With maxStuck such programs, no further one is started.
 func TestStuck(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	release, left := make(chan struct{}), make(chan *exec.Cmd, maxStuck)
@@ -256,7 +256,7 @@ func TestStuck(t *testing.T) {
 		case slices.Contains(cmd.Args, "hangs"):
 			<-release
 		case slices.Contains(cmd.Args, "leaves"):
-			left <- cmd // as if its only process were another one of its group
+			left <- cmd // as if another process of its group were the only one
 			return nil
 		}
 		return cmd.Wait()
@@ -302,7 +302,7 @@ func TestStuck(t *testing.T) {
 	<-served
 }
 
-// An error that a receiver of posts has caused has a bound.
+// The size of an error that a receiver of posts causes is bounded.
 func TestLongAnswer(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -326,7 +326,8 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-// Processes that a program leaves running end with it, and hold nobody by its output.
+// Processes that a program leaves running are killed with it, and do not block anything by holding
+// its output.
 func TestFork(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	r := newRig(t, 0, `sleep 1000 & echo $! >"$1/child"; exit 0`)
@@ -335,8 +336,8 @@ func TestFork(t *testing.T) {
 	eventually(t, "the child has ended", func() bool { return !r.alive("child") })
 }
 
-// The supervisor waits for processes that have left their group: as process 1 of a container the
-// server would not, and they would stay there for ever.
+// The supervisor reaps processes that have left their group. As process 1 of a container the server
+// would not, and they would stay forever.
 func TestOrphan(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	if runtime.GOOS != "linux" {
@@ -348,7 +349,7 @@ func TestOrphan(t *testing.T) {
 	r := newRig(t, 0, `setsid sleep 1000 <&- >&- 2>&- & echo $! >"$1/orphan"; echo $PPID >"$1/helper"; while ! [ "$(cut -d' ' -f6 /proc/$!/stat)" = $! ]; do sleep 0.01; done`)
 	r.Send(activity.Event{Event: activity.Uploaded})
 	r.await("done", 1)
-	stat := func(name string, field int) string { // of proc(5), from the third on
+	stat := func(name string, field int) string { // a field of proc(5), from the third on
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%s/stat", strings.TrimSpace(r.read(name))))
 		if err != nil {
 			return ""
@@ -370,7 +371,7 @@ func TestOrphan(t *testing.T) {
 	eventually(t, "nothing is left of it", func() bool { return stat("orphan", parent) == "" })
 }
 
-// A program may close its input, and fail; the last of what it has printed is logged.
+// A program may close its input, and fail; the end of its output is logged.
 func TestCloses(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	r := newRig(t, 0, `exec <&-; echo first; head -c 100000000 /dev/zero | tr '\0' x; echo; echo last words >&2; exit 3`)
@@ -382,7 +383,7 @@ func TestCloses(t *testing.T) {
 	}
 }
 
-// A gigabyte that a program prints is read and forgotten.
+// A gigabyte of output is read and dropped.
 func TestGigabyte(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	if testing.Short() {
@@ -393,7 +394,7 @@ func TestGigabyte(t *testing.T) {
 	r.await("done", 1)
 }
 
-// Events that do not fit are counted and logged, and nobody waits.
+// Events that do not fit into the queue are counted and logged, and nothing blocks.
 func TestOverflow(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	const more = 100
@@ -415,7 +416,7 @@ func TestOverflow(t *testing.T) {
 	eventually(t, "logged", func() bool { return strings.Contains(r.log.String(), "too many wait") })
 }
 
-// The events that wait when the server ends are run, and the processes end.
+// Events that wait when the server ends are run, and the processes end.
 func TestClose(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	r := &rig{t: t, dir: t.TempDir()}
@@ -435,8 +436,8 @@ func TestClose(t *testing.T) {
 	eventually(t, "the helper has ended", func() bool { return !r.alive("helper-7") })
 }
 
-// Hooks that run longer than the server waits for them end by themselves, and the log has their
-// number. Those that wait are not run.
+// Hooks that run longer than the server waits end by themselves, and the log shows their number.
+// Waiting ones are not run.
 func TestCloseRunning(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	r := &rig{t: t, dir: t.TempDir()}
@@ -463,7 +464,7 @@ func TestCloseRunning(t *testing.T) {
 	}
 }
 
-// A program or a key that is not there is an error before anything is served.
+// A missing program or key is an error before anything is served.
 func TestStartErrors(t *testing.T) {
 	dir := t.TempDir()
 	short, plain := filepath.Join(dir, "key"), filepath.Join(dir, "plain")

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A flood of events for one hook keeps no other waiting for long, and costs events of that hook only.
+// Many events for one hook do not delay the others for long, and only events of that hook are
+// dropped.
 func TestTurns(t *testing.T) {
 	turns := newTurns(3)
 	for i := range 2 * maxQueue {
@@ -30,7 +31,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// All hooks together have no more than maxQueues runs that wait.
+// All hooks together have at most maxQueues waiting runs.
 func TestTurnsBound(t *testing.T) {
 	turns := newTurns(MaxHooks)
 	for hook := range MaxHooks {
@@ -42,7 +43,7 @@ func TestTurnsBound(t *testing.T) {
 	}
 }
 
-// Each run is taken once, whoever adds and takes at the same time.
+// Each run is taken once, even if goroutines add and take at the same time.
 func TestTurnsAtOnce(t *testing.T) {
 	const hooks, each = 3, 1000
 	turns := newTurns(hooks)

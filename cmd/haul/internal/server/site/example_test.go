@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// Rewrite the names that clients ask for, deny some, and give uploads names of their own.
+// Rewrites the names that clients ask for, denies some, and gives uploads unique names.
 func Example() {
 	ctx := context.Background()
 	boot, incoming := store.Mem(1<<20), store.Mem(1<<20)

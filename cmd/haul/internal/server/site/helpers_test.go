@@ -14,8 +14,7 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// mem returns a store of files whose content is their names, with prefix
-// before it.
+// mem returns a store of files. The content of each is prefix and its name.
 func mem(t testing.TB, prefix string, names ...string) store.Tree {
 	t.Helper()
 	m := store.Mem(1 << 20)
@@ -72,8 +71,7 @@ func (f fakeTable) MAC(a netip.Addr) (site.MAC, bool, error) {
 	return m, ok, nil
 }
 
-// read returns the content of the file that name means for c, or what went
-// wrong.
+// read returns the content of the file that name means for c, or the error.
 func read(t testing.TB, s *site.Site, c site.Client, name string) string {
 	t.Helper()
 	f, err := s.Open(t.Context(), c, name)
@@ -110,7 +108,7 @@ func explain(t testing.TB, err error) string {
 	return "error: " + err.Error()
 }
 
-// upload sends a file for c and returns the name it got, or what went wrong.
+// upload sends a file for c and returns its final name, or the error.
 func upload(t testing.TB, s *site.Site, c site.Client, name, content string) string {
 	t.Helper()
 	u, err := s.Create(t.Context(), c, name, store.Create{})

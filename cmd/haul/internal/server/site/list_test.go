@@ -36,15 +36,15 @@ func TestReadDir(t *testing.T) {
 		Access: rules(t, "deny read * *.key", "deny read 10.9.0.9 /boot/**"),
 	}
 	tests := []struct{ peer, dir, want string }{
-		// A client without a directory of its own sees the root, but not those
-		// of others.
+		// A client without a directory of its own sees the root, without the directories of other
+		// clients.
 		{"10.9.0.1", ".", "boot readme"},
 		{"10.9.0.1", "boot", "kernel"},
 		{"10.9.0.1", "10.0.0.2", "not found"},
 		{"10.9.0.1", "readme", "not found"},
 		{"10.9.0.9", "boot", ""},
 		{"10.0.0.3", ".", "boot readme"}, // its own is a file
-		// One with a directory sees its content and what all share.
+		// A client with a directory sees its content and the shared files.
 		{"10.0.0.1", ".", "boot own readme"},
 		{"10.0.0.1", "boot", "kernel mine"},
 		{"10.0.0.1", "none", "not found"},

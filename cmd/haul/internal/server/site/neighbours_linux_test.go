@@ -83,8 +83,7 @@ func FuzzNeighbourMessages(f *testing.F) {
 	})
 }
 
-// inNamespace runs f in a network namespace of its own, which goes away with
-// its thread.
+// inNamespace runs f in a new network namespace, which is removed with its thread.
 func inNamespace(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -95,7 +94,7 @@ func inNamespace(t *testing.T, f func()) {
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked, so that the thread ends
+		runtime.LockOSThread() // never unlocked, so that the thread ends
 		err := syscall.Unshare(syscall.CLONE_NEWNET)
 		if err == nil {
 			ip(t, "link set lo up") // package net probes it for IPv6
@@ -117,7 +116,7 @@ func ip(t *testing.T, words string) bool {
 	return err == nil
 }
 
-// A client's hardware address is known by the time its first datagram is here.
+// A client's hardware address is known by the time its first datagram arrives.
 func TestNeighbourOnALink(t *testing.T) {
 	inNamespace(t, func() {
 		const mac = "52:54:00:12:34:56"
@@ -153,7 +152,7 @@ func TestNeighbourOnALink(t *testing.T) {
 				}
 				_ = c.Close()
 			}
-			<-moved // closed at the end: with this namespace the link ends, and what is known of it
+			<-moved // closed at the end: the link and its neighbours end with the namespace
 		}()
 		defer close(moved)
 		tid, ok := <-ready

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A clock stands still, but for those who sleep by it.
+// A clock stands still except for sleeping.
 type clock struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -67,7 +67,7 @@ func TestNeighbourCache(t *testing.T) {
 		t.Errorf("slept for %v", c.nap)
 	}
 
-	// Strangers cannot make it read without a pause.
+	// Requests from unknown hosts cannot cause readings without a pause.
 	c.nap = 0
 	for i := range 10 {
 		c.sleep(1)

@@ -124,7 +124,7 @@ rP ^any$   else
 	if _, ok := errors.AsType[*remap.Abort](err); !ok || err.Error() != `no evil: refused by the map file, line 2: "no evil"` {
 		t.Error(err)
 	}
-	// For E rules a name that an upload would be refused for does not exist.
+	// In E rules, a name does not exist if an upload under it would be refused.
 	for _, test := range []struct {
 		policy site.Policy
 		want   string
@@ -210,8 +210,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// Without the table the right root or rule is unknown: the request fails,
-// rather than to get another client's files.
+// Without the table the right root or rule is unknown. The request fails, and does not get another
+// client's files.
 func TestNoNeighbourTable(t *testing.T) {
 	files := mem(t, "", "f")
 	for _, s := range []*site.Site{
@@ -291,8 +291,7 @@ type brokenStore struct{ store.Store }
 
 func (brokenStore) Stat(context.Context, string) (fs.FileInfo, error) { return nil, errTable }
 
-// Not to know whether a client has its own directory is no reason to give it
-// the root.
+// If it is unknown whether a client has its own directory, the client does not get the root.
 func TestPerClientUnknown(t *testing.T) {
 	s := &site.Site{Roots: []site.Root{{Files: brokenStore{mem(t, "", "f")}, PerClient: site.ByIP}}}
 	if _, err := s.Open(t.Context(), client("10.0.0.1"), "f"); !errors.Is(err, errTable) {
@@ -318,7 +317,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The view of one client is a store like others.
+// The view of one client is a store like any other.
 func TestFor(t *testing.T) {
 	s := &site.Site{
 		Roots:  []site.Root{{Match: match(t, "10.0.0.1"), Files: mem(t, "a:", "f")}, {Files: mem(t, "b:", "f")}},

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A respelling is a store that finds files by other spellings of their names, as
-// file systems do.
+// A respelling is a store that finds files by other spellings of their names, as some file systems
+// do.
 type respelling struct {
 	store.Store
 	key   func(string) string
@@ -42,7 +42,7 @@ func (s respelling) Stat(ctx context.Context, name string) (fs.FileInfo, error) 
 	return s.Store.Stat(ctx, s.real(name))
 }
 
-// Foldings of file systems, by other means than those of the rules.
+// Foldings of file systems, independent of the code of the rules.
 func ntfsKey(s string) string { return strings.ToUpper(strings.ReplaceAll(s, "\u212a", "k")) }
 func hfsKey(s string) string {
 	return norm.NFD.String(ntfsKey(strings.NewReplacer("\u200c", "", "\u200d", "", "\ufeff", "", "\ufe0f", "", "\u2062", "").Replace(s)))
@@ -51,7 +51,7 @@ func apfsKey(s string) string {
 	return hfsKey(strings.NewReplacer("ß", "ss", "ẞ", "ss", "ﬁ", "fi", "ﬃ", "ffi", "ᾳ", "αι").Replace(s))
 }
 
-// A rule that denies a file denies it by all the spellings that reach it.
+// A rule that denies a file denies it under all spellings that lead to it.
 func TestDenySpellings(t *testing.T) {
 	tests := []struct {
 		key              func(string) string
@@ -105,8 +105,8 @@ func TestDenySpellings(t *testing.T) {
 	}
 }
 
-// A rule denies no more than spellings of what it matches, and a rule that allows
-// knows none of them.
+// A rule denies only spellings of the names that it matches. An allowing rule ignores other
+// spellings.
 func TestDenyNoMore(t *testing.T) {
 	s := &site.Site{Roots: []site.Root{{Files: mem(t, "", "cafe", "café", "strase", "straße", "file2", "file²", "k", "κ")}}, FoldCase: true}
 	for rule, name := range map[string]string{"café": "cafe", "cafe": "café", "straße": "strase", "file2": "file²", "k": "κ",
@@ -124,7 +124,7 @@ func TestDenyNoMore(t *testing.T) {
 	}
 }
 
-// A rule that is a pattern in one form only is none.
+// A text that is a pattern in one form only is refused.
 func TestPatternForms(t *testing.T) {
 	for _, text := range []string{"a\\\u200d", "[\u200d]", "[a-z\u0301]"} {
 		if _, err := site.ParsePattern(text); err == nil {

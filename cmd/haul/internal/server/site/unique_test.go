@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// A name as long as file systems take is shortened to make room for the time.
+// A name of the maximum length is shortened to make room for the time.
 func TestUniqueLongNames(t *testing.T) {
 	stamp := time.Date(2026, 11, 22, 10, 15, 0, 123e6, time.UTC)
 	for _, name := range []string{

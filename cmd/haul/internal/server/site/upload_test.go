@@ -98,7 +98,7 @@ func (f fullStore) Create(_ context.Context, name string, o store.Create) (store
 	return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
 }
 
-// A reader finds out nothing of a tree for uploads only.
+// Readers learn nothing about a tree that is only for uploads.
 func TestUploadsCannotBeRead(t *testing.T) {
 	in := mem(t, "", "f", "d/g")
 	s := &site.Site{Roots: []site.Root{{Files: mem(t, "", "h"), Uploads: in, PerClient: site.ByIP, Shared: true}}, Upload: site.UploadOverwrite}
@@ -123,7 +123,7 @@ func TestUploadsCannotBeRead(t *testing.T) {
 	}
 }
 
-// Directories are made for files that may be written, but for those of clients.
+// Directories are created for files that may be written, except for clients' own directories.
 func TestUploadParents(t *testing.T) {
 	path := t.TempDir()
 	root, err := os.OpenRoot(path)
@@ -144,7 +144,7 @@ func TestUploadParents(t *testing.T) {
 	}{
 		{"10.0.0.1", "new/f", "new/f", nil},
 		{"10.0.0.1", "secret/f", "secret", fs.ErrPermission},
-		{"10.0.0.1", "10.0.0.1/f", "10.0.0.1", fs.ErrNotExist}, // it has none, and makes itself none
+		{"10.0.0.1", "10.0.0.1/f", "10.0.0.1", fs.ErrNotExist}, // it has no directory, and cannot create one
 		{"10.0.0.1", "10.0.0.2/f", "10.0.0.2", fs.ErrNotExist},
 		{"10.0.0.1", "10.0.0.3/f", "10.0.0.3/f", fs.ErrNotExist},
 		{"10.0.0.3", "new/f", "10.0.0.3/new/f", nil},

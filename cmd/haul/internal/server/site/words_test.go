@@ -218,7 +218,7 @@ func FuzzParseRule(f *testing.F) {
 		if err != nil || again.String() != r.String() {
 			t.Errorf("%q is written %q, and that read as %q, %v", s, r, again, err)
 		}
-		// A rule that matches a name also matches it when case is ignored.
+		// A rule that matches a name also matches it if case is ignored.
 		who := client("10.0.0.1")
 		denied := func(r site.Rule, fold bool) bool {
 			s := &site.Site{Roots: []site.Root{{Files: noFiles{}}}, FoldCase: fold, Access: append([]site.Rule{r}, rules(t, "deny all *")...)}

@@ -25,8 +25,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A server that is gone is unavailable, which is logged once, and when it is back it is
-// connected to again; a file that was open is read on.
+// If a server is gone, it is unavailable, and this is logged once. When it is back, the source
+// reconnects, and reads of open files continue.
 func TestSFTPBack(t *testing.T) {
 	files := store.Mem(0)
 	storetest.Put(t, files, "old", strings.Repeat("0123456789", 100_000))
@@ -60,7 +60,7 @@ func TestSFTPBack(t *testing.T) {
 	if n, err := opened[0].ReadAt(part, 500_000); n != len(part) || err != nil || string(part[:10]) != "0123456789" {
 		t.Errorf("read on: %d bytes %q, %v", n, part[:10], err)
 	}
-	// A file that was just written when it was opened might be another now.
+	// A file that was written just before it was opened may be a different one now.
 	if _, err := opened[1].ReadAt(part, 200_000); !errors.Is(err, store.ErrChanged) {
 		t.Errorf("a file that was new: %v", err)
 	}
@@ -81,8 +81,8 @@ func isGone(s *Source) bool {
 	return isAway(err)
 }
 
-// A server that lets this machine not in, or that is not there, is unavailable; once it is
-// so for long, calls fail at once, and one now and then looks again.
+// A server that refuses this machine or does not exist is unavailable. After a long time calls fail
+// at once, and an occasional one tries again.
 func TestAway(t *testing.T) {
 	h := servetest.NewSFTPHost(t, sftp.Account{Tree: store.Mem(0), Access: users.Full})
 	key := filepath.Join(h.Home, ".ssh", "id_ed25519")
@@ -94,7 +94,7 @@ func TestAway(t *testing.T) {
 	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, fs.ErrPermission) || !strings.Contains(log.String(), "logs in by the keys") {
 		t.Errorf("without a key: %v; log %q", err, log)
 	}
-	// The key is read again, without a restart.
+	// The key is read again without a restart.
 	if err := os.Rename(key+".later", key); err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +115,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// A web server that hangs is given up in time, whatever it was asked, and one whose
-// password has changed is asked with the new one.
+// A web server that hangs causes a timeout, whatever the request. If its password has changed, the
+// next request uses the new one.
 func TestWebFaults(t *testing.T) {
 	var hang atomic.Bool
 	password, etag := "first", `"v1"`
@@ -195,8 +195,8 @@ func TestWebFaults(t *testing.T) {
 	}
 }
 
-// A server that refuses connections when haul starts is in the log at once, although the call
-// tries it again, and once only.
+// If a server refuses connections when haul starts, this is logged at once and only once, although
+// the call retries.
 func TestRefusedAtStart(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -225,7 +225,7 @@ func TestRefusedAtStart(t *testing.T) {
 	}
 }
 
-// An error that an operator has to act on is a warning, once, whatever it is about.
+// An error that an administrator has to act on is logged as a warning, once, whatever its subject.
 func TestFaultsAreWarnings(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -259,8 +259,8 @@ func TestFaultsAreWarnings(t *testing.T) {
 	}
 }
 
-// A source that sends a byte now and then does not hold its readers: the read fails in the time of
-// so many bytes, and shows in the log and the counters. The source is not away for that.
+// A source that sends a byte now and then does not block its readers. The read fails in the time
+// for that many bytes, and shows in the log and the counters. The source does not count as away.
 func TestTrickle(t *testing.T) {
 	ended := make(chan struct{})
 	var end sync.Once
@@ -295,7 +295,7 @@ func TestTrickle(t *testing.T) {
 	}
 }
 
-// lateFile answers a read once it is closed, as if nothing had happened.
+// lateFile answers a read after it was closed, as if nothing had happened.
 type lateFile struct {
 	store.File
 	closed chan struct{}
@@ -310,7 +310,7 @@ type lostFile struct{ store.File }
 
 func (lostFile) ReadAt([]byte, int64) (int, error) { return 0, fs.ErrClosed }
 
-// A read of as much as haul reads at once ends in minutes, however slowly the bytes come.
+// The largest read of haul ends within minutes, however slowly the bytes arrive.
 func TestTrickleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, began := &file{tree: &tree{link: newLink("", 0, nil)}}, time.Now()
@@ -321,8 +321,8 @@ func TestTrickleTime(t *testing.T) {
 	})
 }
 
-// A read that ends just as its file is closed, since it took too long, has the error for that. A read
-// of a file that was opened in its place has its own error.
+// If a file is closed because a read took too long, and the read ends at the same moment, it
+// returns the error for that. A read of a file that was opened in its place returns its own error.
 func TestTrickleEndsLate(t *testing.T) {
 	f := &file{tree: &tree{link: &link{least: time.Millisecond}}}
 	if n, err := f.readSome(&lateFile{closed: make(chan struct{})}, make([]byte, 10), 0); n != 10 || !errors.Is(err, errTrickle) {
@@ -334,7 +334,7 @@ func TestTrickleEndsLate(t *testing.T) {
 	}
 }
 
-// A file without an ETag that has just changed is no fault of its server: nothing is logged.
+// A file without an ETag that has just changed is no fault of its server. Nothing is logged.
 func TestUnsettledIsNoFault(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -353,7 +353,7 @@ func TestUnsettledIsNoFault(t *testing.T) {
 	}
 }
 
-// A write waits for a source that is late as a read does: nothing was sent yet.
+// A write waits for a source that is late, like a read, because nothing was sent yet.
 func TestWritesWaitAtStart(t *testing.T) {
 	files := store.Mem(0)
 	storetest.Put(t, files, "old", "content")

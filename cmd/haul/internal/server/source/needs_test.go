@@ -2,8 +2,8 @@ package source
 
 import "testing"
 
-// Files of some directories are replaced by others of their name, which have to be readable
-// as well; of other directories one file is.
+// In some directories, files are replaced by new ones with the same name, so the directory has to
+// be readable. In other directories only the file has to be.
 func TestIsOwn(t *testing.T) {
 	for dir, want := range map[string]bool{
 		"/home/haul/.ssh": true, "/home/haul/.aws": true, "/run/haul": true, "/var/run/secrets/eks.amazonaws.com/serviceaccount": true,

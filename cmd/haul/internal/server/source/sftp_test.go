@@ -12,12 +12,12 @@ import (
 	"github.com/haul-project/haul/store/storetest"
 )
 
-// A linkedStore is a server of SFTP that serves /srv, with symbolic links: by their names, what
-// READLINK says of them.
+// A linkedStore is an SFTP server that serves /srv with symbolic links: names, and the results of
+// READLINK.
 type linkedStore struct {
 	store.Tree
 	links map[string]string
-	real  map[string]string // to what they lead; nil if RealPath returns them as they are
+	real  map[string]string // their targets; nil if RealPath returns names unchanged
 }
 
 func (s linkedStore) RealPath(_ context.Context, name string) (string, error) {
@@ -77,7 +77,7 @@ func TestLinksThatLeadOut(t *testing.T) {
 	files := linkedStore{mem, links, real}
 	of := store.Capabilities{RealPath: files.RealPath, OpenListed: files.OpenListed}
 	tree := &sftpTree{Tree: files, of: of, root: "/srv", dirs: map[string]time.Time{}}
-	for range 2 { // what is known of directories is used then
+	for range 2 { // the second time uses the known directories
 		for _, name := range names {
 			f, err := tree.Open(t.Context(), name)
 			if err == nil {

@@ -39,8 +39,8 @@ func openDir(t *testing.T, dir string) *localdir.Dir {
 	return localdir.New(root)
 }
 
-// open opens a source with the keys of a home directory. Its log goes to the buffer. A call
-// may take longer than a slow machine does, if the test does not say how long.
+// open opens a source with the keys of a home directory, and a buffer as its log. Unless the test
+// sets a limit, calls may take longer than on a slow machine.
 func open(t *testing.T, url, home string, options ...any) (*Source, *servetest.Buffer) {
 	t.Helper()
 	cfg := Config{wait: servetest.Patience}
@@ -108,7 +108,7 @@ func content(t *testing.T, s store.Store, name string) string {
 	return string(b)
 }
 
-// A misspelled URL is a usage error, before anything is opened, and shows no password.
+// A misspelled URL is a usage error before anything is opened. The error shows no password.
 func TestCheck(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://mirror.example/boot/":   "",
@@ -138,7 +138,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A source by SFTP is a store like any other.
+// A source over SFTP is a store like any other.
 func TestSFTPIsStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s, _, _ := overSFTP(t, store.Mem(0))
@@ -146,7 +146,7 @@ func TestSFTPIsStore(t *testing.T) {
 	})
 }
 
-// A web server lists, reads and writes; all that it cannot do is refused by name.
+// A web server can list, read and write. Everything else is refused by name.
 func TestWeb(t *testing.T) {
 	dir := t.TempDir()
 	servetest.WriteFile(t, filepath.Join(dir, "boot/kernel"), "the kernel")
@@ -184,8 +184,8 @@ func TestWeb(t *testing.T) {
 	}
 }
 
-// Two servers that go by one URL share nothing in a cache, even if their files have the same
-// name, size and version.
+// Two servers with the same URL share nothing in a cache, even if their files have the same name,
+// size and version.
 func TestCacheOfEndpoint(t *testing.T) {
 	c, err := cache.Open(cache.Config{Dir: filepath.Join(t.TempDir(), "cache"), Size: cache.MinSize, Fresh: -1})
 	if err != nil {
@@ -225,7 +225,7 @@ func TestCacheOfEndpoint(t *testing.T) {
 	}
 }
 
-// A cache whose directory cannot be used says what to do.
+// If a cache's directory cannot be used, the error gives advice.
 func TestCacheAdvice(t *testing.T) {
 	for err, words := range map[error]string{fs.ErrPermission: "may write", syscall.ENOSPC: "make room", io.EOF: ""} {
 		if got := adviseCache(&fs.PathError{Op: "open", Path: "f", Err: err}); !errors.Is(got, err) || !strings.Contains(got.Error(), words) {

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/internal/golden"
 )
 
-// converters are by the directory of their files in testdata.
+// converters are keyed by the directory of their files in testdata.
 var converters = map[string]struct {
 	file    string
 	convert func(file, text string) (string, error)
@@ -24,7 +24,7 @@ var converters = map[string]struct {
 	"dnsmasq":   {"/etc/dnsmasq.conf", convert.Dnsmasq},
 }
 
-// load returns what haul makes of a file.
+// load returns the configuration that haul reads from a file.
 func load(t *testing.T, dir, text string) (settings.Config, error) {
 	t.Helper()
 	name := filepath.Join(dir, config.FileName)
@@ -44,9 +44,8 @@ func resolve(s *config.Settings, file string) (settings.Config, error) {
 	})
 }
 
-// Each file is converted as testdata has it, and the result has the effect of these
-// settings: KEY=VALUE, with semicolons between the parts of a list. -update rewrites the
-// results.
+// Each file is converted to the one in testdata. The result has the effect of these settings:
+// KEY=VALUE, with semicolons between the parts of a list. -update rewrites the results.
 func TestConvert(t *testing.T) {
 	for name, settings := range map[string][]string{
 		"tftpd-hpa/debian": {"tftp.listen=:69", "user=tftp", "dirs=/srv/tftp"},
@@ -91,7 +90,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// A file that cannot be understood is an error with its line.
+// If a file cannot be understood, the error has the line.
 func TestUnreadable(t *testing.T) {
 	for text, want := range map[string]string{
 		"A=1\nTFTP_OPTIONS=\"-s\nTFTP_USERNAME=tftp\n": "f:2: the quote \" is not closed",
@@ -111,8 +110,7 @@ func TestManyNotes(t *testing.T) {
 	}
 }
 
-// fuzz checks that any text becomes a file that loads, or that says in a comment why it
-// does not.
+// fuzz checks that any text becomes a file that loads, or that has comments with the reasons.
 func fuzz(f *testing.F, kind string) {
 	names, err := filepath.Glob("testdata/" + kind + "/*.in")
 	if err != nil || len(names) == 0 {
@@ -126,7 +124,7 @@ func fuzz(f *testing.F, kind string) {
 		f.Add(string(text))
 	}
 	c := converters[kind]
-	dir := f.TempDir() // one for all: to make one takes longer than all else here
+	dir := f.TempDir() // one for all, because creating one takes longer than the rest
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := c.convert(c.file, text)
 		if err != nil {
