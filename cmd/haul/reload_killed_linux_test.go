@@ -24,10 +24,11 @@ import (
 	"github.com/haul-project/haul/internal/race"
 )
 
-// dieVar names a file with the step at which a successor dies as by kill -9; "" is none.
+// dieVar names a file that holds the step at which a successor dies as by kill -9; "" means it does
+// not die.
 const dieVar = "HAUL_TEST_DIE_AT"
 
-// settledText is what a process says that has freed what memory it can, at SIGUSR1.
+// settledText is what a process prints after SIGUSR1, once it has freed all memory that it can.
 const settledText = "memory is free"
 
 func init() {
@@ -39,7 +40,7 @@ func init() {
 	go func() {
 		for range asked {
 			debug.FreeOSMemory()
-			debug.FreeOSMemory() // pools keep for one collection what they have
+			debug.FreeOSMemory() // pools keep their contents for one collection
 			fmt.Fprintln(os.Stderr, settledText)
 		}
 	}()
@@ -55,7 +56,7 @@ func init() {
 		run := runServer
 		runServer = func(ctx context.Context, cfg settings.Config, out io.Writer) error {
 			return run(ctx, cfg, writerFunc(func(p []byte) (int, error) {
-				die() // at its first line, with its sockets open
+				die() // when it prints its first line, with its sockets open
 				return len(p), nil
 			}))
 		}
@@ -101,7 +102,7 @@ func openFDs(t *testing.T, pid int) int {
 	return len(entries)
 }
 
-// anonymous returns the memory of a process that is no file's, in KiB.
+// anonymous returns the anonymous memory of a process, in KiB.
 func anonymous(t *testing.T, pid int) (kib int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -122,20 +123,20 @@ func times(n int, text string) (all []string) {
 	return all
 }
 
-// A reloader has a server reload and restart again and again.
+// A reloader makes a server reload and restart repeatedly.
 type reloader struct {
 	*sftpChild
 	config *ssh.ClientConfig
-	dir    string // that is served
-	step   string // the file that says where a successor dies
-	unique string // a variable of all processes of the server
+	dir    string // the served directory
+	step   string // file with the step at which a successor dies
+	unique string // a variable that all processes of the server have
 	pid    int    // of the server
 
 	failed, succeeded, settled int
 }
 
-// request asks for a successor, by SIGHUP or SIGUSR2. It dies at a step; without one it
-// serves.
+// request starts a successor with SIGHUP or SIGUSR2. The successor dies at a step, or serves if
+// step is "".
 func (r *reloader) request(by syscall.Signal, step string) {
 	r.t.Helper()
 	writeFile(r.t, r.step, step)
@@ -151,14 +152,14 @@ func (r *reloader) request(by syscall.Signal, step string) {
 	r.pid = r.sftpChild.succeeded(r.succeeded)
 }
 
-// A level is what the processes of a server without clients have.
+// A level holds the resources of the processes of a server without clients.
 type level struct {
 	fds             int
 	server, spawner int // memory, in KiB
 }
 
-// level returns what the server and its spawner have, which are all processes that are left.
-// It waits for the connections of clients to go, down to a number of descriptors.
+// level returns the level of the server and its spawner, which must be the only processes left. It
+// waits until the clients' connections are gone, down to a number of descriptors.
 func (r *reloader) level(fds int) (now level) {
 	r.t.Helper()
 	var all []int
@@ -185,8 +186,8 @@ func (r *reloader) level(fds int) (now level) {
 	return now
 }
 
-// hold begins transfers of each protocol, both ways. The function that it returns ends them,
-// and checks the contents.
+// hold begins transfers over each protocol, in both directions. The returned function completes
+// them, and checks the contents.
 func (r *reloader) hold() (end func()) {
 	r.t.Helper()
 	t := r.t
@@ -260,22 +261,22 @@ func (r *reloader) hold() (end func()) {
 }
 
 const (
-	// moreKiB is how much more anonymous memory a process may have after the rounds than
-	// before them, when both have freed what they can.
+	// moreKiB bounds the growth of a process's anonymous memory over all rounds, measured after it
+	// has freed what it can.
 	moreKiB = 4 << 10
 
-	// quietReloads fail while nobody is connected: a process that leaked 32 KiB at each
-	// would have moreKiB more.
+	// quietReloads is the number of reloads that fail while nobody is connected. A process that
+	// leaked 32 KiB in each would grow by moreKiB.
 	quietReloads = moreKiB / 32
 )
 
-// Under load of three protocols, with transfers of each half way, a server reloads and
-// restarts again and again. Most successors die on the way. All files are right, and
-// descriptors, processes and memory return to their level.
+// A server under load from three protocols, with transfers of each in progress, reloads and
+// restarts repeatedly. Most successors die on the way. All files are correct, and descriptors,
+// processes and memory return to their level.
 func TestReloadKilled(t *testing.T) {
 	t.Parallel() // at its end it waits for servers that repeat their last ACK
 	rounds, quiet := 100, quietReloads
-	if testing.Short() || race.Enabled { // each step by each signal once
+	if testing.Short() || race.Enabled { // each step once for each signal
 		rounds, quiet = 10, quietReloads/8
 	}
 	o, _ := newReloads(t)
@@ -292,7 +293,7 @@ func TestReloadKilled(t *testing.T) {
 	s, config := startAll(t, o, dir)
 	r := &reloader{sftpChild: s, config: config, dir: dir, step: file, unique: unique, pid: s.cmd.Process.Pid}
 
-	// The first server has opened its sockets itself. The level is that of its successor.
+	// The first server opened its sockets itself, so the level is measured on its successor.
 	r.request(syscall.SIGHUP, "")
 	load := newCrowd(s, config, dir, true)
 	load.more(t)
@@ -317,7 +318,7 @@ func TestReloadKilled(t *testing.T) {
 	after := r.level(before.fds)
 	t.Logf("before %+v, after %+v", before, after)
 	more := moreKiB
-	if race.Enabled { // the detector has some bytes of its own for each that was used, and keeps them
+	if race.Enabled { // the detector keeps some bytes of its own for each byte used
 		more *= 4
 	}
 	if after.server > before.server+more || after.spawner > before.spawner+more {
@@ -325,8 +326,8 @@ func TestReloadKilled(t *testing.T) {
 	}
 	wantNames(t, dir, "by-http", "by-sftp", "by-tftp", "held-http", "held-sftp", "held-tftp", crowdFile, "kernel")
 
-	// One that dies while it serves is as any other server that dies. Those who came to the
-	// one before it have their files.
+	// A successor that dies while it serves is like any other server that dies. Clients of the
+	// server before it still get their files.
 	old, transfer, session := r.pid, s.halfway("kernel"), s.files(config)
 	r.request(syscall.SIGHUP, "")
 	if err := syscall.Kill(r.pid, syscall.SIGKILL); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/status"
 )
 
-// reloadVar has a child reload at SIGHUP. It names a file with settings, as JSON, that
-// come after those of the command line.
+// reloadVar makes a child reload on SIGHUP. It names a JSON file with settings that override those
+// of the command line.
 const reloadVar = "HAUL_TEST_RELOAD"
 
 func init() {
@@ -41,7 +41,8 @@ func init() {
 	}
 }
 
-// newReloads returns the options of a server that reloads, and what changes its settings.
+// newReloads returns the options of a server that reloads, and a function that changes its
+// settings.
 func newReloads(t *testing.T) (o childOptions, set func(text string)) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "settings")
@@ -50,8 +51,8 @@ func newReloads(t *testing.T) (o childOptions, set func(text string)) {
 	return childOptions{env: []string{reloadVar + "=" + file}}, set
 }
 
-// SIGHUP starts a successor. One that fails reports why in the log of the server, which
-// continues to serve.
+// SIGHUP starts a successor. If it fails, the server's log has the reason, and the server continues
+// to serve.
 func TestReload(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "files")
@@ -61,7 +62,7 @@ func TestReload(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "kernel"), "image")
 	o, set := newReloads(t)
 	c := startChild(t, o, dir)
-	c.wantGet("kernel", "image") // it serves by now
+	c.wantGet("kernel", "image") // it serves now
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	c.wantGet("kernel", "image")
-	set("nonsense") // fails before the server is set up
+	set("nonsense") // it fails before the server is set up
 	c.signal(syscall.SIGHUP)
 	c.await("level=ERROR", "level=ERROR", "invalid character")
 	set("{}")
@@ -98,7 +99,7 @@ func TestReload(t *testing.T) {
 	c.wantExit(0)
 }
 
-// The successor reads the configuration file again: here it refuses an option from then on.
+// The successor reads the configuration file again. Here the new file refuses an option.
 func TestReloadFile(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(first, "kernel"), "first")
@@ -135,7 +136,8 @@ func TestReloadFile(t *testing.T) {
 	c.wantExit(0)
 }
 
-// A SIGHUP for a server that has a successor is for that: its sender may not know it yet.
+// A SIGHUP for a server with a successor is forwarded to the successor, since its sender may not
+// know it yet.
 func TestReloadRetired(t *testing.T) {
 	o, _ := newReloads(t)
 	c := startChild(t, o, bigDir(t))
@@ -163,8 +165,8 @@ func (r *rawClient) end() {
 	}
 }
 
-// A successor keeps the sockets of the addresses that are still configured, opens new ones,
-// and closes the others.
+// A successor keeps the sockets of addresses that are still configured, opens new ones, and closes
+// the others.
 func TestReloadAddresses(t *testing.T) {
 	content := strings.Repeat("x", 3*512+1)
 	o, set := newReloads(t)
@@ -199,7 +201,7 @@ func TestReloadAddresses(t *testing.T) {
 		}
 	}
 
-	// Another address of TFTP in front of the first one, none of HTTP and metrics.
+	// Add a TFTP address before the first one, and remove HTTP and metrics.
 	said := reload(`{"TFTP": {"Listen": ["localhost:0", "127.0.0.1:0"]}, "HTTP": {"Listen": []}, "Metrics": ""}`)
 	awaitRefused(t, strings.TrimPrefix(web.at, "http://"))
 	awaitRefused(t, metrics)
@@ -213,11 +215,11 @@ func TestReloadAddresses(t *testing.T) {
 	for _, c.url = range []string{first, second} {
 		c.wantGet("kernel", content)
 	}
-	askStatus(c, "/api/v1/failures", func(s status.Failures) bool { // of the first server
+	askStatus(c, "/api/v1/failures", func(s status.Failures) bool { // a failure of the first server
 		return len(s.Failures) == 1 && s.Failures[0].File == "kernel" && s.Failures[0].Direction == "write"
 	})
 
-	// Now the second alone, by its number, and HTTP again.
+	// Now configure only the second address, by its number, and HTTP again.
 	_, port, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(second, "tftp://"), "/"), ":")
 	said = reload(fmt.Sprintf(`{"TFTP": {"Listen": ["127.0.0.1:%s"]}}`, port))
 	c.url = second
@@ -230,7 +232,7 @@ func TestReloadAddresses(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 
-	// An address that includes the one before cannot be opened beside it.
+	// This address includes the earlier one, so both cannot be open.
 	metric("haul_config_last_reload_successful 1")
 	set(fmt.Sprintf(`{"TFTP": {"Listen": [":%s"]}}`, port))
 	if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
@@ -239,15 +241,15 @@ func TestReloadAddresses(t *testing.T) {
 	c.await("level=ERROR", "restart haul for this change", "\n")
 	metric("haul_config_last_reload_successful 0")
 	c.wantGet("kernel", content)
-	transfer.end() // of the first server
+	transfer.end() // a transfer of the first server
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	c.wantExit(0)
 }
 
-// Transfers on a single port end in peace if the next server has more ports. A single port
-// that comes with the reload need not wait for transfers on other ports.
+// Transfers on a single port end normally if the next server uses more ports. A successor that
+// switches to a single port need not wait for transfers on other ports.
 func TestReloadSinglePort(t *testing.T) {
 	content := strings.Repeat("x", 3*512+1)
 	for _, loops := range []int{1, 3} {

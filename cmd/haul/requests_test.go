@@ -10,11 +10,11 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A sizesTree notes how much each request reads or writes.
+// A sizesTree records how many bytes each request reads or writes.
 type sizesTree struct {
 	store.Tree
 	mu    sync.Mutex
-	sizes map[int]int // mu: requests, by bytes
+	sizes map[int]int // guarded by mu: number of requests, by bytes
 }
 
 func (s *sizesTree) note(n int) {
@@ -23,7 +23,7 @@ func (s *sizesTree) note(n int) {
 	s.sizes[n]++
 }
 
-// take returns the size of most requests, and forgets all.
+// take returns the most frequent request size, and clears the record.
 func (s *sizesTree) take() (size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (h sizesHandle) WriteAt(p []byte, off int64) (int, error) {
 	return h.Handle.WriteAt(p, off)
 }
 
-// -B and -R reach the server: requests have that size, and -R 1 has one at a time.
+// -B and -R take effect: requests have the given size, and -R 1 sends one at a time.
 func TestRequestFlags(t *testing.T) {
 	tree := &sizesTree{sizes: map[int]int{}}
 	content := strings.Repeat("0123456789", 100_000)

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// succeeded waits until a server has its nth successor, and returns the number of
-// that process. It is killed if the test fails to end it.
+// succeeded waits until a server has its nth successor, and returns the successor's process ID. If
+// the test fails to end that process, it is killed.
 func (c *child) succeeded(n int) (pid int) {
 	c.t.Helper()
 	const says = "a successor serves from now on"
@@ -35,7 +35,7 @@ func (c *child) succeeded(n int) (pid int) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	p, err := os.FindProcess(pid) // by its number alone another process could be killed, at the end
+	p, err := os.FindProcess(pid) // by the ID alone, the cleanup could kill another process
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -43,34 +43,32 @@ func (c *child) succeeded(n int) (pid int) {
 	return pid
 }
 
-// awaitEnd waits until a process has ended, whether it is a child of this one or not.
+// awaitEnd waits until a process has ended, whether or not it is a child of this one.
 func (c *child) awaitEnd(pid int) {
 	c.t.Helper()
 	for deadline := time.Now().Add(patience); runs(pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			_ = syscall.Kill(pid, syscall.SIGQUIT) // for it to say where it is
+			_ = syscall.Kill(pid, syscall.SIGQUIT) // makes it print its goroutines
 			time.Sleep(time.Second)
 			c.t.Fatalf("process %d does not end", pid)
 		}
 	}
 }
 
-// runs reports whether a process has not ended yet. One that nobody has waited
-// for, as where process 1 is none to do that, has.
+// runs reports whether a process is still running. A zombie is not: process 1 may not reap it.
 func runs(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return runtime.GOOS != "linux" // or it has gone since
+		return runtime.GOOS != "linux" // or it has ended meanwhile
 	}
 	_, state, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
-// startAll starts a server of all protocols that can be restarted, and returns how to log
-// in.
+// startAll starts a restartable server of all protocols, and returns the configuration to log in.
 func startAll(t *testing.T, o childOptions, dir string, args ...string) (*sftpChild, *ssh.ClientConfig) {
 	t.Helper()
 	login, line := newLogin(t)
@@ -81,9 +79,8 @@ func startAll(t *testing.T, o childOptions, dir string, args ...string) (*sftpCh
 	return s, s.as("alice", login)
 }
 
-// Under load, with transfers and sessions of both protocols half way, a server is
-// replaced twice. Nobody loses anything, and each process ends when those have left
-// who came to it.
+// A server under load, with transfers and sessions of both protocols in progress, is replaced
+// twice. No client loses anything, and each process ends when its clients have left.
 func TestRestart(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	content, dir := strings.Repeat("x", 3*512+1), bigDir(t)
@@ -134,8 +131,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A successor that fails is none, and leaves everything as it was; another may
-// not fail.
+// If a successor fails, everything stays as it was, and a later one can succeed.
 func TestRestartFails(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	base := t.TempDir()
@@ -163,7 +159,7 @@ func TestRestartFails(t *testing.T) {
 	s.wantGet("kernel", "image")
 	session.wantRead("kernel", "image")
 	s.files(config).wantRead("kernel", "image")
-	// The one that is left ends by a signal, too, though somebody is there.
+	// The remaining server also ends on a signal, although it has a client.
 	s.signal(syscall.SIGTERM)
 	s.awaitEnd(s.cmd.Process.Pid)
 	s.wantGet("kernel", "image")
@@ -173,8 +169,8 @@ func TestRestartFails(t *testing.T) {
 	s.wantExit(0)
 }
 
-// On a single port the successor begins when the last transfer has ended. Clients that
-// ask for something meanwhile ask again.
+// On a single port the successor begins when the last transfer has ended. Clients repeat the
+// requests that they send meanwhile.
 func TestRestartSinglePort(t *testing.T) {
 	c := startChild(t, childOptions{}, bigDir(t), "--single-port", "--restartable", "--grace", "1h")
 	transfer := c.halfway("kernel")
@@ -191,7 +187,7 @@ func TestRestartSinglePort(t *testing.T) {
 	c.wantExit(0)
 }
 
-// Without the flag the signal does no harm.
+// Without the flag the signal is harmless.
 func TestRestartNotAskedFor(t *testing.T) {
 	c := startChild(t, childOptions{}, bigDir(t))
 	c.signal(syscall.SIGUSR2)
@@ -200,7 +196,7 @@ func TestRestartNotAskedFor(t *testing.T) {
 	c.stop()
 }
 
-// A server that ends while its successor starts ends the successor too.
+// If a server ends while its successor starts, the successor ends too.
 func TestRestartInterrupted(t *testing.T) {
 	c := startChild(t, childOptions{}, bigDir(t), "--restartable")
 	c.signal(syscall.SIGUSR2)
@@ -211,5 +207,5 @@ func TestRestartInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.wantExit(0) // and so all have ended that had its standard error
+	c.wantExit(0) // so all processes with its standard error have ended
 }

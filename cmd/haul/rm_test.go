@@ -11,14 +11,14 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// endless has a directory in each directory, and a file that is sorted before it.
+// endless has a directory in each directory, and a file that sorts before it.
 type endless struct{ store.Tree }
 
 func (e endless) OpenDir(ctx context.Context, _ string) (store.Entries, error) {
 	return e.Tree.OpenDir(ctx, ".")
 }
 
-// interrupter ends a command that has printed some lines.
+// An interrupter cancels a command after some lines of output.
 type interrupter struct {
 	bytes.Buffer
 	lines int
@@ -32,7 +32,7 @@ func (i *interrupter) Write(b []byte) (int, error) {
 	return i.Buffer.Write(b)
 }
 
-// rm -n prints names as they come: it keeps none of those that a server makes up.
+// rm -n prints names as they arrive, and keeps none of those that a server invents.
 func TestRmDryRunWithoutEnd(t *testing.T) {
 	l := startLabWith(t, labOptions{tree: func(t store.Tree) store.Tree { return endless{t} }}, map[string]string{"d/f": "", "d-": ""})
 	ctx, stop := context.WithCancel(t.Context())

@@ -32,10 +32,9 @@ import (
 	"github.com/haul-project/haul/internal/s3test"
 )
 
-// TestScript runs the scripts of testdata/script: commands as they are typed, and the
-// output that they print. Scripts of testscript's form have their own reference at
-// https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript. scriptCommands lists the
-// words that haul's scripts add to it.
+// TestScript runs the scripts in testdata/script, which contain commands as users type them, and
+// their expected output. https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript describes
+// the format. scriptCommands lists the commands that haul adds.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
@@ -83,11 +82,11 @@ func scriptCondition(name string) (bool, error) {
 	return false, fmt.Errorf("unknown condition %q", name)
 }
 
-// confined is the variable by which a script lets "haul serve" confine itself. Otherwise
-// a server does what it may on a laptop, even if root runs the tests.
+// confined is the variable with which a script lets "haul serve" confine itself. Otherwise the
+// server does not, even if root runs the tests.
 const confined = "HAUL_TEST_CONFINED"
 
-// scriptHaul is the command haul of scripts.
+// scriptHaul is the command haul in scripts.
 func scriptHaul() {
 	if os.Getenv(confined) == "" {
 		runServer = unconfined
@@ -102,17 +101,17 @@ func unconfined(ctx context.Context, cfg settings.Config, out io.Writer) error {
 	return serve.Run(ctx, cfg, out)
 }
 
-// The user who logs in to the servers of sftp-server and http-server. The hash is of the
-// password, and is found in a millisecond.
+// The user who logs in to servers of sftp-server and http-server. The hash of the password takes a
+// millisecond to compute.
 const (
 	scriptUser     = "me"
 	scriptPassword = "abracadabra"
 	scriptHash     = "$2a$04$oRG./awk3RcT3XocKXGt8erHrwJ2jq6k73J1pYqemhuXB3N7.JcVK"
 )
 
-// setUpScript makes the home directory $HOME, with a key for SSH and a password in $NETRC, the
-// users file $USERS with the user "me", whose these are, and the host key of all servers of
-// the script in $KEYS.
+// setUpScript creates the home directory $HOME, with an SSH key and a password in $NETRC, the users
+// file $USERS with the user "me", to whom these belong, and the host key of the script's servers in
+// $KEYS.
 func setUpScript(env *testscript.Env) error {
 	home := filepath.Join(env.WorkDir, ".home")
 	server := filepath.Join(env.WorkDir, ".server")
@@ -154,7 +153,7 @@ func setUpScript(env *testscript.Env) error {
 		os.WriteFile(vars["NETRC"], fmt.Appendf(nil, "machine 127.0.0.1 login %s password %s\n", scriptUser, scriptPassword), 0o600))
 }
 
-// writeScriptKey writes a new private key, and the public one beside it, which it returns.
+// writeScriptKey writes a new private key and its public key, and returns the public key.
 func writeScriptKey(file string) (public []byte, err error) {
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -172,20 +171,19 @@ func writeScriptKey(file string) (public []byte, err error) {
 	return public, errors.Join(os.WriteFile(file, pem.EncodeToMemory(block), 0o600), os.WriteFile(file+".pub", public, 0o644))
 }
 
-// serversKey is the key of a script's servers, by their names.
+// serversKey is the key for a script's servers, a map by name.
 type serversKey struct{}
 
-// A scriptServer is a "haul serve" in the background of a script.
+// A scriptServer is a "haul serve" running in the background of a script.
 type scriptServer struct {
 	cmd *exec.Cmd
 	log *transcript
 }
 
-// cmdServe runs "serve [-as NAME] ARGS...": "haul serve ARGS..." in the background. It
-// returns when the server listens, and sets $TFTP, $SFTP, $HTTP and $HTTPS to the URLs
-// without the last slash, as the server prints them, $PORT to the last port, $PASSWORD to the
-// password for one run, and $METRICS and $STATUS to the addresses of these pages. To ssh the server of SFTP is known as NAME,
-// which is lab if it is not given.
+// cmdServe runs "serve [-as NAME] ARGS...": "haul serve ARGS..." in the background. It returns when
+// the server listens. It sets $TFTP, $SFTP, $HTTP and $HTTPS to the printed URLs without the last
+// slash, $PORT to the last port, $PASSWORD to the password for one run, and $METRICS and $STATUS to
+// the addresses of these pages. The name of the SFTP server for ssh is NAME, by default lab.
 func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("a server that does not start is: exits CODE haul serve ...")
@@ -197,14 +195,14 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	startScriptServer(ts, name, args)
 }
 
-// cmdSFTPServer runs "sftp-server [-as NAME] DIR [FLAGS...]": it serves DIR over SFTP to the
-// user "me", who may do all. Locations at the server begin with lab: or $SFTP.
+// cmdSFTPServer runs "sftp-server [-as NAME] DIR [FLAGS...]": it serves DIR over SFTP, with all
+// rights for the user "me". Locations on the server begin with lab: or $SFTP.
 func cmdSFTPServer(ts *testscript.TestScript, neg bool, args []string) {
 	serveOne(ts, neg, args, "--sftp", "127.0.0.1:0", "--users", ts.Getenv("USERS"), "--host-keys", ts.Getenv("KEYS"))
 }
 
-// cmdHTTPServer runs "http-server [-as NAME] DIR [FLAGS...]": it serves DIR over HTTP to the
-// user "me", who may do all, and for whom haul finds the password in $NETRC.
+// cmdHTTPServer runs "http-server [-as NAME] DIR [FLAGS...]": it serves DIR over HTTP, with all
+// rights for the user "me". haul finds the password in $NETRC.
 func cmdHTTPServer(ts *testscript.TestScript, neg bool, args []string) {
 	serveOne(ts, neg, args, "--http", "127.0.0.1:0", "--http-auth", ts.Getenv("USERS"), "--http-plain-auth", "--listing")
 }
@@ -214,7 +212,7 @@ func cmdTFTPServer(ts *testscript.TestScript, neg bool, args []string) {
 	serveOne(ts, neg, args, "--tftp", "127.0.0.1:0")
 }
 
-// serveOne serves the directory that args begin with, by one protocol.
+// serveOne serves the directory at the start of args over one protocol.
 func serveOne(ts *testscript.TestScript, neg bool, args []string, flags ...string) {
 	name := "lab"
 	if len(args) > 1 && args[0] == "-as" {
@@ -270,11 +268,11 @@ func startScriptServer(ts *testscript.TestScript, name string, args []string) {
 	}
 }
 
-// scriptVars are the variables of a script that a server in its background has.
+// scriptVars lists the variables that a background server inherits from its script.
 var scriptVars = strings.Fields("PATH HOME USERPROFILE TMPDIR CONFIGURATION_DIRECTORY XDG_STATE_HOME XDG_CONFIG_HOME TZ LC_ALL GORACE GOCOVERDIR SYSTEMROOT " + confined)
 
-// scriptEnviron returns the environment of a server: that of the script, whose other
-// variables are named in $PASS, separated by blanks.
+// scriptEnviron returns the environment of a server. $PASS lists further variables to inherit,
+// separated by blanks.
 func scriptEnviron(ts *testscript.TestScript) (env []string) {
 	for _, name := range append(scriptVars, strings.Fields(ts.Getenv("PASS"))...) {
 		if value := ts.Getenv(name); value != "" {
@@ -284,7 +282,7 @@ func scriptEnviron(ts *testscript.TestScript) (env []string) {
 	return env
 }
 
-// listening matches what a server prints of each address that flags ask for.
+// listening returns patterns for the lines that a server prints about the addresses in its flags.
 func listening(args []string) (patterns []string) {
 	for i, arg := range args[:len(args)-1] {
 		scheme, ok := strings.CutPrefix(arg, "--")
@@ -302,7 +300,7 @@ func listening(args []string) (patterns []string) {
 	return patterns
 }
 
-// knowScriptServer adds a server to ssh_config, and to known_hosts if its host key is that of
+// knowScriptServer adds a server to ssh_config, and to known_hosts if its host key is the one in
 // $KEYS.
 func knowScriptServer(ts *testscript.TestScript, name, port string, known bool) error {
 	dir := filepath.Join(ts.Getenv("HOME"), ".ssh")
@@ -341,7 +339,7 @@ func (s *scriptServer) await(ts *testscript.TestScript, pattern string) string {
 	return text
 }
 
-// theServer returns the server that args may begin with by "-as NAME", and the other args.
+// theServer returns the server named by "-as NAME" at the start of args, and the other args.
 func theServer(ts *testscript.TestScript, args []string) (*scriptServer, []string) {
 	name := "lab"
 	if len(args) > 1 && args[0] == "-as" {
@@ -354,8 +352,8 @@ func theServer(ts *testscript.TestScript, args []string) (*scriptServer, []strin
 	return s, args
 }
 
-// cmdWaitFor runs "wait-for [-as NAME] REGEXP": it waits until the server has printed a line
-// that matches.
+// cmdWaitFor runs "wait-for [-as NAME] REGEXP": it waits until the server has printed a matching
+// line.
 func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 	s, args := theServer(ts, args)
 	if neg || len(args) != 1 {
@@ -364,8 +362,7 @@ func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 	s.await(ts, args[0])
 }
 
-// cmdServerLog runs "server-log [-as NAME]": the log of the server so far becomes the standard
-// output.
+// cmdServerLog runs "server-log [-as NAME]": it prints the server's log so far on standard output.
 func cmdServerLog(ts *testscript.TestScript, _ bool, args []string) {
 	s, _ := theServer(ts, args)
 	_, _ = io.WriteString(ts.Stdout(), s.log.String())
@@ -373,7 +370,7 @@ func cmdServerLog(ts *testscript.TestScript, _ bool, args []string) {
 
 var scriptSignals = map[string]os.Signal{"HUP": syscall.SIGHUP, "INT": os.Interrupt, "TERM": syscall.SIGTERM, "KILL": os.Kill}
 
-// cmdSignal runs "signal [-as NAME] HUP|INT|TERM|KILL": the server gets the signal.
+// cmdSignal runs "signal [-as NAME] HUP|INT|TERM|KILL": it sends the signal to the server.
 func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	s, args := theServer(ts, args)
 	if neg || len(args) != 1 || scriptSignals[args[0]] == nil {
@@ -382,9 +379,9 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(s.cmd.Process.Signal(scriptSignals[args[0]]))
 }
 
-// cmdStopServer runs "stop-server [-as NAME] [CODE]": it ends the server by SIGTERM, or waits
-// for the end if it has ended already, and checks its exit code, which is 0 if none is given.
-// The log of the server becomes the standard output.
+// cmdStopServer runs "stop-server [-as NAME] [CODE]": it ends the server with SIGTERM, unless it
+// has ended, waits for its end, and checks the exit code, by default 0. It prints the server's log
+// on standard output.
 func cmdStopServer(ts *testscript.TestScript, neg bool, args []string) {
 	s, args := theServer(ts, args)
 	want := 0
@@ -413,8 +410,8 @@ func cmdStopServer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdS3Server runs "s3-server": an S3 server in this process, with one bucket whatever it is
-// called, which haul finds.
+// cmdS3Server runs "s3-server": an S3 server in this process, for haul to use. It has one bucket,
+// which answers to any name.
 func cmdS3Server(ts *testscript.TestScript, _ bool, _ []string) {
 	s := httptest.NewServer(s3test.NewHandler())
 	ts.Defer(s.Close)
@@ -446,13 +443,13 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdPrints runs "prints LINE...": the standard output of the last command must be these
-// lines, in which <WORD> is as for like.
+// cmdPrints runs "prints LINE...": the standard output of the last command must consist of these
+// lines, where <WORD> has the same meaning as for like.
 func cmdPrints(ts *testscript.TestScript, neg bool, args []string) {
 	wantLines(ts, neg, "stdout", args)
 }
 
-// cmdSays runs "says LINE...": prints for the standard error.
+// cmdSays runs "says LINE...": it is prints for standard error.
 func cmdSays(ts *testscript.TestScript, neg bool, args []string) {
 	wantLines(ts, neg, "stderr", args)
 }
@@ -464,7 +461,7 @@ func wantLines(ts *testscript.TestScript, neg bool, stream string, lines []strin
 	compareLines(ts, stream, "the lines", append(slices.Clone(lines), ""))
 }
 
-// shownHeaders are the fields that request prints, in this order.
+// shownHeaders lists the header fields that request prints, in this order.
 var shownHeaders = strings.Fields("Accept-Ranges Allow Content-Disposition Content-Encoding Content-Length Content-Range Content-Type Location Retry-After WWW-Authenticate")
 
 // cmdRequest runs "request METHOD URL [FIELD:VALUE...] [BODY]": an HTTP request. It prints the
@@ -505,8 +502,8 @@ func cmdRequest(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// cmdLike runs "like FILE1 FILE2", as cmpenv does, but <WORD> in FILE2 stands for any text
-// in one line: a time, a rate or a port. FILE1 may be stdout or stderr.
+// cmdLike runs "like FILE1 FILE2": it compares like cmpenv, but <WORD> in FILE2 matches any text
+// within a line: a time, a rate or a port. FILE1 may be stdout or stderr.
 func cmdLike(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: like FILE1 FILE2")
@@ -514,7 +511,7 @@ func cmdLike(ts *testscript.TestScript, neg bool, args []string) {
 	compareLines(ts, args[0], args[1], strings.Split(os.Expand(ts.ReadFile(args[1]), ts.Getenv), "\n"))
 }
 
-// compareLines fails if a file, stdout or stderr is not like the lines that are wanted.
+// compareLines fails unless a file, stdout or stderr matches the wanted lines.
 func compareLines(ts *testscript.TestScript, file, name string, want []string) {
 	got := strings.Split(ts.ReadFile(file), "\n")
 	for i := range max(len(got), len(want)) {
@@ -530,9 +527,9 @@ func likePattern(line string) *regexp.Regexp {
 	return regexp.MustCompile("^" + text + "$")
 }
 
-// cmdFiles runs "files [-p|-l] DIR": it prints the names of all files below a directory, that
-// of a directory with a slash, and those of temporary files, too. With -p permissions are
-// before the name, and with -l also size and time.
+// cmdFiles runs "files [-p|-l] DIR": it prints the names of all files below a directory, including
+// temporary files. A directory's name ends in a slash. With -p permissions come before the name,
+// and with -l also size and time.
 func cmdFiles(ts *testscript.TestScript, neg bool, args []string) {
 	format := "name"
 	if len(args) > 1 {
@@ -553,7 +550,7 @@ func cmdFiles(ts *testscript.TestScript, neg bool, args []string) {
 			return err
 		}
 		switch link := d.Type() == fs.ModeSymlink; {
-		case link: // all have the same permissions
+		case link: // all links have the same permissions
 		case format == "-p":
 			name = info.Mode().String() + " " + name
 		case format == "-l":
@@ -571,7 +568,7 @@ func cmdFiles(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 }
 
-// cmdFill runs "fill SIZE FILE...": it writes files of SIZE bytes, whose bytes do not repeat soon.
+// cmdFill runs "fill SIZE FILE...": it writes files of SIZE bytes, with a long period.
 func cmdFill(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: fill SIZE FILE...")
@@ -587,8 +584,8 @@ func cmdFill(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdWrite runs "write FILE [TEXT]": it writes a file without the end of the line that files of
-// the script have. In FILE and TEXT \n, \xHH and the like are as in Go.
+// cmdWrite runs "write FILE [TEXT]": it writes a file without the final line break that files in
+// the script have. FILE and TEXT may contain \n, \xHH and so on, as in Go.
 func cmdWrite(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: write FILE [TEXT]")
@@ -608,7 +605,7 @@ func writeScriptFile(name string, content []byte) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, content, 0o644))
 }
 
-// cmdTouch runs "touch TIME FILE...": it sets the time of files, and makes those that are missing.
+// cmdTouch runs "touch TIME FILE...": it sets the time of files, and creates missing ones.
 func cmdTouch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: touch TIME FILE...")

@@ -14,11 +14,11 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
-// The successor of a reload has the cache, and fetches nothing that is in it, while the
-// server before it ends a transfer of the same file from there.
+// The successor after a reload has the cache, and fetches nothing that is in it, while the server
+// before it completes a transfer of the same file from the cache.
 func TestReloadKeepsCache(t *testing.T) {
 	b := servetest.NewBucket(t)
-	image := strings.Repeat("0123456789abcdef", 24<<20/16) // more than sockets hold
+	image := strings.Repeat("0123456789abcdef", 24<<20/16) // more than sockets buffer
 	b.Put("image", image)
 	file, dir := filepath.Join(t.TempDir(), "haul.toml"), filepath.Join(t.TempDir(), "cache")
 	writeFile(t, file, fmt.Sprintf(`dirs = ["s3://bucket/"]
@@ -49,10 +49,10 @@ size = "64MiB"
 	if _, err := io.ReadFull(slow.Body, first); err != nil {
 		t.Fatal(err)
 	}
-	web.client.CloseIdleConnections() // they are of the first server
+	web.client.CloseIdleConnections() // they belong to the first server
 	c.signal(syscall.SIGHUP)
 	pid := c.succeeded(1)
-	c.awaitHeld(len(image)) // by the metrics of the successor
+	c.awaitHeld(len(image)) // shown by the successor's metrics
 	web.want(200, image, "GET /image", "")
 	c.wantGet("image", image)
 	c.wantMetric("haul_cache_fetches_total 0")
@@ -69,8 +69,8 @@ size = "64MiB"
 	c.wantExit(0)
 }
 
-// awaitHeld waits until a cache holds so many bytes, and has fetched none of them: so it is
-// that of a successor, and not of the server before it, which may still answer.
+// awaitHeld waits until a cache holds n bytes, and has fetched none of them. Then the metrics are a
+// successor's, and not those of the server before it, which may still answer.
 func (c *child) awaitHeld(n int) {
 	c.t.Helper()
 	c.awaitPage("/metrics", "cache with all of it", func(_ int, body string) bool {
@@ -81,13 +81,13 @@ func (c *child) awaitHeld(n int) {
 	})
 }
 
-// With --user the cache is that user's, wherever it is, and the next server finds it again.
-// One that the user cannot write is refused.
+// With --user the cache belongs to that user, wherever it is, and the next server finds it again. A
+// cache that the user cannot write to is refused.
 func TestServeUserCache(t *testing.T) {
 	needRoot(t)
 	b := servetest.NewBucket(t)
 	b.Put("image", "content")
-	private := t.TempDir() // whose cache the user could not walk to
+	private := t.TempDir() // the user cannot enter this directory
 	if err := os.Chmod(private, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -121,13 +121,13 @@ func TestServeUserCache(t *testing.T) {
 		t.Error(err)
 	}
 
-	// The cache is another user's now.
+	// Now the cache belongs to another user.
 	args[2] = "4713:4713"
 	said := runChild(t, childOptions{env: b.Env()}, append(append([]string{"serve"}, args...), dir)...).wantExit(exitLocal)
 	if !strings.Contains(said, dir) || !strings.Contains(said, "4711") || !strings.Contains(said, "chown") {
 		t.Errorf("with the cache of another user it said %s", said)
 	}
-	// Without root, the system refuses it.
+	// Without root, the system denies access.
 	openUp(t, private)
 	attr := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4713, Gid: 4713}}
 	for _, dir := range []string{dir, filepath.Join(private, "new")} {

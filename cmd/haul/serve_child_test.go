@@ -19,33 +19,33 @@ import (
 	"github.com/haul-project/haul/internal/repeat"
 )
 
-// A child is haul in a process of its own, with all that it does there:
-// signals, exit codes, and giving up its rights.
+// A child is haul in a process of its own, which can handle signals, return exit codes, and give up
+// its rights.
 type child struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	stderr *transcript
 	url    string // of the server's root
-	addr   string // the same as HOST:PORT
+	addr   string // the address as HOST:PORT
 }
 
-// childOptions say how a child is started, beyond its arguments.
+// childOptions say how to start a child, apart from its arguments.
 type childOptions struct {
 	env       []string
 	attr      *syscall.SysProcAttr
 	dir       string     // working directory
-	systemd   bool       // tell it its own number, as systemd does
-	openFiles int        // how many descriptors it may have; 0 leaves that
-	ignored   string     // signals that it finds ignored, as below nohup
-	first     string     // commands of the shell that it replaces
+	systemd   bool       // pass it its own process ID, as systemd does
+	openFiles int        // limit of descriptors; 0 leaves it unchanged
+	ignored   string     // signals that are ignored, as under nohup
+	first     string     // shell commands that run before it
 	stdin     *os.File   // nil is none
 	files     []*os.File // from descriptor 3 on
 }
 
-// anyPort has a server take a free port that only this machine reaches.
+// anyPort makes a server use a free port on the loopback interface.
 var anyPort = []string{"--tftp", "127.0.0.1:0"}
 
-// startChild runs "haul serve" on a free port until it says where.
+// startChild runs "haul serve" on a free port until it has printed its address.
 func startChild(t *testing.T, o childOptions, args ...string) *child {
 	t.Helper()
 	c := runChild(t, o, append(append([]string{"serve"}, anyPort...), args...)...)
@@ -53,7 +53,7 @@ func startChild(t *testing.T, o childOptions, args ...string) *child {
 	return c
 }
 
-// awaitURL waits until a server has printed where it is.
+// awaitURL waits until a server has printed its URL.
 func (c *child) awaitURL() {
 	c.t.Helper()
 	const before = " on tftp://"
@@ -100,7 +100,7 @@ func runChild(t *testing.T, o childOptions, args ...string) *child {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = c.cmd.Wait() // what matters of it is in ProcessState
+		_ = c.cmd.Wait() // ProcessState has the result
 		c.stderr.end()
 	}()
 	t.Cleanup(func() {
@@ -116,8 +116,7 @@ func runChild(t *testing.T, o childOptions, args ...string) *child {
 	return c
 }
 
-// await waits until the child has said all of these, one after the other, and
-// returns what it has said by then.
+// await waits until the child has printed all these texts, in order, and returns its output so far.
 func (c *child) await(words ...string) string {
 	c.t.Helper()
 	said := false
@@ -149,14 +148,14 @@ func (c *child) ended() bool {
 	return c.stderr.over
 }
 
-// stop ends a server by SIGTERM, and returns all that it has said.
+// stop ends a server with SIGTERM, and returns its output.
 func (c *child) stop() string {
 	c.t.Helper()
 	c.signal(syscall.SIGTERM)
 	return c.wantExit(0)
 }
 
-// waitEnded waits for the end, and returns all that the child has said.
+// waitEnded waits for the end, and returns the child's output.
 func (c *child) waitEnded() string {
 	c.t.Helper()
 	text, ok := c.stderr.await(func(_ string, ended bool) bool { return ended })
@@ -166,7 +165,7 @@ func (c *child) waitEnded() string {
 	return text
 }
 
-// wantExit waits for the end, checks the exit code, and returns all that the child has said.
+// wantExit waits for the end, checks the exit code, and returns the child's output.
 func (c *child) wantExit(code int) string {
 	c.t.Helper()
 	text := c.waitEnded()
@@ -202,7 +201,7 @@ func (c *child) wantPut(name, content string, code int) {
 	}
 }
 
-// dial returns a socket that sends to the server what haul's client would not.
+// dial returns a socket to send packets that haul's client would not send.
 func (c *child) dial() *rawClient {
 	c.t.Helper()
 	to, err := net.ResolveUDPAddr("udp4", c.addr)
@@ -221,8 +220,8 @@ func (c *child) dial() *rawClient {
 type rawClient struct {
 	t    *testing.T
 	conn *net.UDPConn
-	to   *net.UDPAddr // who answered last
-	had  []string     // what want has received
+	to   *net.UDPAddr // sender of the last packet
+	had  []string     // packets that want has received
 }
 
 func (r *rawClient) send(packet string) {
@@ -245,8 +244,7 @@ func (r *rawClient) receive() string {
 	return string(b[:n])
 }
 
-// want waits for a packet. Repeats of those before are passed over: a busy machine makes
-// them.
+// want waits for a packet. It skips repetitions of earlier packets, which occur on a busy machine.
 func (r *rawClient) want(packet string) {
 	r.t.Helper()
 	for {
@@ -261,11 +259,11 @@ func (r *rawClient) want(packet string) {
 	}
 }
 
-// nobody is a user that needs no entry in /etc/passwd.
+// nobody is a user ID that needs no entry in /etc/passwd.
 const nobody = 65534
 
-// servedDir makes a directory with files, which nobody may write to, in one
-// that only we may enter.
+// servedDir creates a read-only directory with files, inside a directory that only this user may
+// enter.
 func servedDir(t *testing.T, files map[string]string) string {
 	t.Helper()
 	base := t.TempDir()
@@ -287,7 +285,7 @@ func servedDir(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// wantNames checks what a directory holds, in order of the names.
+// wantNames checks the names in a directory, in sorted order.
 func wantNames(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -307,9 +305,9 @@ func wantNames(t *testing.T, dir string, want ...string) {
 func readRequest(name string) string { return "\x00\x01" + name + "\x00octet\x00" }
 func ack(block byte) string          { return "\x00\x04\x00" + string(block) }
 
-// peekVar has a child try, at each SIGUSR1, what a server has no need of: to
-// read the file that it names, and to run a program. It shows what the kernel
-// lets the process do, whatever its code would.
+// peekVar makes a child try, at each SIGUSR1, two things that a server does not need: to read the
+// file in the variable, and to run a program. This shows what the kernel permits the process,
+// whatever its code does.
 const peekVar = "HAUL_TEST_PEEK"
 
 func init() {
@@ -322,7 +320,7 @@ func init() {
 	go func() {
 		for range asked {
 			_, reading := os.ReadFile(path)
-			// Not by package exec, which opens /dev/null first.
+			// Package exec would open /dev/null first.
 			process, running := os.StartProcess("/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
 			if running == nil {
 				_, running = process.Wait()
@@ -339,16 +337,16 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// sayWhereItIs shows what the kernel has queued and dropped for UDP sockets, has a child that
-// runs print its goroutines, and waits until it has ended.
+// sayWhereItIs logs what the kernel has queued and dropped for UDP sockets, makes a running child
+// print its goroutines, and waits for its end.
 func (c *child) sayWhereItIs() {
 	for _, table := range []string{"udp", "udp6"} {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", c.cmd.Process.Pid, table))
-		if err == nil { // on Linux, and it runs
+		if err == nil { // on Linux, while it runs
 			c.t.Logf("sockets of the network:\n%s", b[:min(len(b), 16<<10)])
 		}
 	}
-	if c.cmd.Process.Signal(syscall.SIGQUIT) == nil { // which Windows does not have
+	if c.cmd.Process.Signal(syscall.SIGQUIT) == nil { // Windows does not have this signal
 		c.stderr.await(func(_ string, ended bool) bool { return ended })
 	}
 }

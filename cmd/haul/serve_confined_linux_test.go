@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Every flag that has to do with files works in a server that has given up
-// whatever it can: the file system but for its directories, and being root.
+// Every flag about files works in a server that has given up everything it can: root rights, and
+// the file system apart from its directories.
 func TestServeConfined(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for name, test := range map[string]func(*testing.T){
@@ -34,15 +34,14 @@ func TestServeConfined(t *testing.T) {
 	}
 }
 
-// stopSettled ends a server, after a look at what it may do.
+// stopSettled checks what a server may do, and ends it.
 func (c *child) stopSettled() string {
 	c.t.Helper()
 	c.wantSettled()
 	return c.stop()
 }
 
-// Of several directories the first that has a file serves it; uploads go to
-// the first.
+// Of several directories, the first that has a file serves it. Uploads are written to the first.
 func confinedLayers(t *testing.T) {
 	top := servedDir(t, map[string]string{"a": "top"})
 	below := servedDir(t, map[string]string{"a": "below", "deep/b": "below"})
@@ -58,7 +57,7 @@ func confinedLayers(t *testing.T) {
 	wantNames(t, below, "a", "deep")
 }
 
-// settledIn is startSettled in a working directory.
+// settledIn is startSettled with a working directory.
 func settledIn(t *testing.T, dir string, args ...string) *child {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -184,7 +183,7 @@ func confinedShared(t *testing.T) {
 	c.stopSettled()
 }
 
-// The kernel is still asked for hardware addresses. That of loopback has none.
+// The kernel can still be asked for hardware addresses. Loopback has none.
 func confinedMAC(t *testing.T) {
 	c := startSettled(t, servedDir(t, map[string]string{"a": "all", "52-54-00-12-34-56/a": "another's"}), "--per-client", "mac")
 	c.wantGet("a", "all")
@@ -194,7 +193,7 @@ func confinedMAC(t *testing.T) {
 
 func confinedMap(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules")
-	// If there is a file for the client, that one; else the default.
+	// Serve a file for the client if there is one, and the default otherwise.
 	writeFile(t, rules, "rE ^conf$ by-address/\\x\nr ^conf$ default\n")
 	c := startSettled(t, servedDir(t, map[string]string{"default": "default", "by-address/7F000001": "mine"}), "--map", rules)
 	c.wantGet("conf", "mine")
@@ -214,7 +213,7 @@ func confinedAccess(t *testing.T) {
 	c.stopSettled()
 }
 
-// A file in netascii is looked through before it is sent.
+// A netascii file is scanned before it is sent.
 func confinedNetascii(t *testing.T) {
 	c := startSettled(t, servedDir(t, map[string]string{"text": "one\ntwo\n"}))
 	if code, out, errs := haul(t, "get", "-q", "--netascii", c.url+"text", "-"); code != 0 || out != "one\ntwo\n" {
@@ -233,7 +232,7 @@ func confinedPorts(t *testing.T) {
 	}
 }
 
-// The next server removes the leftovers of one that was killed, as the user who may.
+// The next server removes the leftovers of a killed one, as the user who may.
 func confinedSweep(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image", ".haul-ABCDEFGHIJKLMNOPQRSTUVWXYZ.part": "left behind"})
 	c := startSettled(t, dir, "--upload", "create")

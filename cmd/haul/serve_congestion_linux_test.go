@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// --tcp-congestion is what the kernel uses for connections of SFTP and HTTP.
+// The kernel uses the algorithm of --tcp-congestion for SFTP and HTTP connections.
 func TestServeCongestion(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile("/proc/sys/net/ipv4/" + name)
@@ -53,8 +53,8 @@ func TestServeCongestion(t *testing.T) {
 	s.stop()
 }
 
-// congestionOf returns the congestion control of a process's connection from a port; "" if
-// there is none.
+// congestionOf returns the congestion control of a process's connection from a port, or "" if there
+// is no such connection.
 func congestionOf(t *testing.T, pid, port int) string {
 	t.Helper()
 	process, err := unix.PidfdOpen(pid, 0)

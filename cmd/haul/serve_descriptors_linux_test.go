@@ -15,17 +15,16 @@ import (
 	"time"
 )
 
-// A throng are clients who ask a server of HTTP for a large file, and take nothing of
-// it.
+// A throng is a set of clients that request a large file from an HTTP server, and do not read it.
 type throng struct {
 	t     *testing.T
-	conns map[string][]net.Conn // by the client's address, of HTTP/1
-	ends  []func()              // of HTTP/2
-	sent  int                   // requests that are answered by the file
-	away  int                   // requests that get 503
+	conns map[string][]net.Conn // HTTP/1 connections, by client address
+	ends  []func()              // functions that end HTTP/2 connections
+	sent  int                   // requests answered with the file
+	away  int                   // requests answered with 503
 }
 
-// count notes an answer.
+// count counts an answer.
 func (c *throng) count(resp *http.Response) {
 	c.t.Helper()
 	switch {
@@ -42,18 +41,18 @@ func (c *throng) dialer(from string) *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}
 }
 
-// ask asks on a new connection of HTTP/1.
+// ask sends a request on a new HTTP/1 connection.
 func (c *throng) ask(from, host string) (net.Conn, error) {
 	conn, err := c.dialer(from).Dial("tcp", host)
 	if err != nil {
 		return nil, err
 	}
 	c.conns[from] = append(c.conns[from], conn)
-	_, _ = conn.Write([]byte("GET /large HTTP/1.1\r\nHost: x\r\n\r\n")) // it may be closed already
+	_, _ = conn.Write([]byte("GET /large HTTP/1.1\r\nHost: x\r\n\r\n")) // the connection may be closed already
 	return conn, nil
 }
 
-// first is ask where the server takes the connection.
+// first is ask, for a connection that the server must accept.
 func (c *throng) first(from, host string) net.Conn {
 	c.t.Helper()
 	conn, err := c.ask(from, host)
@@ -63,7 +62,7 @@ func (c *throng) first(from, host string) net.Conn {
 	return conn
 }
 
-// answer reads the head of an answer, for which it waits no longer than patient.
+// answer reads the head of an answer, and waits for it no longer than patient.
 func (c *throng) answer(conn net.Conn, patient time.Duration) (*http.Response, error) {
 	c.t.Helper()
 	if err := conn.SetReadDeadline(time.Now().Add(patient)); err != nil {
@@ -72,7 +71,7 @@ func (c *throng) answer(conn net.Conn, patient time.Duration) (*http.Response, e
 	return http.ReadResponse(bufio.NewReaderSize(conn, 16), nil)
 }
 
-// wantFirst asks n times on as many connections of HTTP/1, all of which are answered.
+// wantFirst sends n requests, each on its own HTTP/1 connection. All must be answered.
 func (c *throng) wantFirst(n int, from, host string) {
 	c.t.Helper()
 	for range n {
@@ -84,12 +83,12 @@ func (c *throng) wantFirst(n int, from, host string) {
 	}
 }
 
-// wantSecond asks n times by HTTP/2, on as few connections as that takes.
+// wantSecond sends n requests over HTTP/2, on as few connections as possible.
 func (c *throng) wantSecond(n int, from, host string, trust *tls.Config) {
 	c.t.Helper()
 	tr := &http.Transport{
 		DialContext: c.dialer(from).DialContext, TLSClientConfig: trust, ForceAttemptHTTP2: true,
-		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}, // so that little of it waits here
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}, // so that little of the file is buffered here
 	}
 	for range n {
 		r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, "https://"+host+"/large", nil)
@@ -109,7 +108,7 @@ func (c *throng) wantSecond(n int, from, host string, trust *tls.Config) {
 	c.ends = append(c.ends, tr.CloseIdleConnections)
 }
 
-// leave ends all of them.
+// leave closes all connections.
 func (c *throng) leave() {
 	for _, conns := range c.conns {
 		for _, conn := range conns {
@@ -131,9 +130,8 @@ func (c *child) openFiles() int {
 	return len(entries)
 }
 
-// HTTP clients that need more descriptors than there are get 503, or wait until they
-// are accepted. TFTP clients are served all the same. When the clients have left, their
-// descriptors are closed.
+// HTTP clients that need more descriptors than there are get 503, or wait to be accepted. TFTP
+// clients are still served. When the clients have left, their descriptors are closed.
 func TestServeDescriptors(t *testing.T) {
 	const limit = 400
 	dir := servedDir(t, map[string]string{"kernel": "image", "large": ""})
@@ -166,9 +164,9 @@ func TestServeDescriptors(t *testing.T) {
 
 	all := &throng{t: t, conns: map[string][]net.Conn{}}
 	defer all.leave()
-	const half = limit/2 + 1 // of more than there could be descriptors for
+	const half = limit/2 + 1 // half of more requests than there are descriptors for
 	all.wantSecond(half, "127.0.0.2", secure, trust)
-	if one := open - (open+7)/8; all.sent != one { // so many may one source have
+	if one := open - (open+7)/8; all.sent != one { // the share of one source
 		t.Errorf("one source was sent %d files, want %d", all.sent, one)
 	}
 	all.wantSecond(half, "127.0.0.3", secure, trust)
@@ -176,7 +174,8 @@ func TestServeDescriptors(t *testing.T) {
 	if away := 2*half + conns/2 - open; all.sent != open || all.away != away {
 		t.Errorf("%d were sent the file, and %d sent away, want %d and %d", all.sent, all.away, open, away)
 	}
-	// So many connections are as many as one source may have, too. The end may be there before connect(2) has returned.
+	// That many connections are also the limit of one source. A further connection may be closed
+	// before connect(2) has returned.
 	if conn, err := all.ask("127.0.0.4", plain); err == nil {
 		if resp, err := all.answer(conn, patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("one more of a source that has its share: %v, %v; want its end", resp, err)

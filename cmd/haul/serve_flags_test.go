@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// refuse runs a command line that must be refused before anything begins; if
-// it is not, the server finds that it has ended already.
+// refuse runs a command line that must be refused before anything begins. Otherwise the server ends
+// at once, since its context has ended.
 func refuse(t *testing.T, args ...string) (code int, message string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -30,8 +30,7 @@ func refuse(t *testing.T, args ...string) (code int, message string) {
 	return exitCode(err), err.Error()
 }
 
-// badValues are values that a flag of "haul serve" refuses, and a word of
-// advice in the message.
+// badValues are values that a flag of "haul serve" refuses, with a part of the message.
 var badValues = []struct {
 	flag, value, says string
 }{
@@ -186,8 +185,8 @@ var badValues = []struct {
 	{"trace-hex", "70000", "0 to"},
 }
 
-// testedElsewhere are flags whose bad values are files that cannot be read or
-// written; and the one that is looked at when the port is open.
+// testedElsewhere are flags whose bad values are files that cannot be read or written, and the flag
+// that is checked once the port is open.
 var testedElsewhere = map[string]bool{"map": true, "pcap": true, "users": true, "host-keys": true, "config": true, "boot-loaders": true, "audit": true}
 
 func TestServeBadValues(t *testing.T) {

@@ -23,8 +23,8 @@ func lineWith(text, words string) string {
 	return ""
 }
 
-// The log reports clients that get no request through, with what to do about it. A
-// client that forgot TLS gets an answer that says so.
+// The log reports clients whose requests do not get through, with advice. A client that forgot TLS
+// gets an answer that says so.
 func TestServeHTTPSBadHandshakes(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	pair, trust := certificate(t, t.TempDir())
@@ -64,7 +64,7 @@ func TestServeHTTPSBadHandshakes(t *testing.T) {
 	if _, err := io.WriteString(dial(), "SSH-2.0-client\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	dial().Close() // looks whether somebody listens
+	dial().Close() // a port check
 	s.wantMetric(`haul_connections_bad_handshakes_total{protocol="https"} 6`)
 	said := s.stop()
 	for cause, advice := range map[string]string{
@@ -81,7 +81,7 @@ func TestServeHTTPSBadHandshakes(t *testing.T) {
 	}
 }
 
-// The log also reports clients that speak something else than HTTP.
+// The log also reports clients that do not speak HTTP.
 func TestServeHTTPBadBeginnings(t *testing.T) {
 	s := startHTTP(t, servedDir(t, map[string]string{"kernel": "image"}))
 	ask := func(text string) string {
@@ -94,7 +94,7 @@ func TestServeHTTPBadBeginnings(t *testing.T) {
 		if _, err := io.WriteString(c, text); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(text, "HTTP") { // or the server would wait for the rest of it
+		if !strings.Contains(text, "HTTP") { // otherwise the server would wait for the rest
 			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestServeHTTPBadBeginnings(t *testing.T) {
 			t.Errorf("of %s it says %q", cause, line)
 		}
 	}
-	if n := strings.Count(said, "handshakes failed"); n > 3 { // of the PROXY headers the second may have a line of its own
+	if n := strings.Count(said, "handshakes failed"); n > 3 { // the second of the PROXY headers may have a line of its own
 		t.Errorf("there are %d lines:\n%s", n, said)
 	}
 }

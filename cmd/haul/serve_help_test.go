@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/handover"
 )
 
-// allCommands are haul's own commands, those of a command included.
+// allCommands returns haul's own commands below a command, at all levels.
 func allCommands(of *cobra.Command) (all []*cobra.Command) {
 	for _, cmd := range of.Commands() {
 		if name := cmd.Name(); name != "help" && cmd.Runnable() {
@@ -25,13 +25,12 @@ func allCommands(of *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// wantParses checks that the flags of an example exist, and that the number of
-// its arguments is right.
+// wantParses checks that the flags of an example exist, and that its number of arguments is right.
 func wantParses(t *testing.T, line string) {
 	t.Helper()
-	example, _, _ := strings.Cut(strings.TrimSpace(line), "   ") // what follows explains it
+	example, _, _ := strings.Cut(strings.TrimSpace(line), "   ") // the rest is an explanation
 	if !strings.HasPrefix(example, "haul ") {
-		return // the explanation of the line above, or of a pipe
+		return // it explains the line above, or a pipe
 	}
 	example, _, _ = strings.Cut(example, " | ")
 	example, _, _ = strings.Cut(example, " > ")
@@ -46,7 +45,7 @@ func wantParses(t *testing.T, line string) {
 	if err != nil {
 		t.Errorf("example %q: %v", example, err)
 	}
-	// pflag takes the value of a flag that can do without only behind "=".
+	// pflag accepts the value of a flag with an optional value only after "=".
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		for _, arg := range cmd.Flags().Args() {
 			if f.NoOptDefVal != "" && strings.Contains(example, "--"+f.Name+" "+arg) && regexp.MustCompile(`^[0-9a-f.:]+$`).MatchString(arg) {
@@ -56,7 +55,7 @@ func wantParses(t *testing.T, line string) {
 	})
 }
 
-// splitShell splits a command line at spaces, but for those in single quotes.
+// splitShell splits a command line at spaces outside single quotes.
 func splitShell(line string) (words []string) {
 	quoted := false
 	for _, part := range strings.FieldsFunc(line, func(r rune) bool {
@@ -70,14 +69,14 @@ func splitShell(line string) (words []string) {
 	return words
 }
 
-// flagWord is a flag in a text. foreignFlags removes the flags of other programs
-// beforehand.
+// flagWord matches a flag in a text. foreignFlags matches the flags of other programs, which are
+// removed first.
 var (
 	flagWord     = regexp.MustCompile(`(?:^|[^-\w])--([a-z][a-z-]*[a-z])`)
 	foreignFlags = regexp.MustCompile(`(?:systemctl|useradd|sysctl|systemd-analyze|systemd-tmpfiles|docker|podman|journalctl|setcap|curl|rclone|go)\b[^\n` + "`" + `]*`)
 )
 
-// Every flag that the documents name exists.
+// Every flag named in the documents exists.
 func TestDocumentedFlags(t *testing.T) {
 	known := map[string]bool{"help": true}
 	for _, cmd := range allCommands(newRoot()) {
@@ -114,7 +113,8 @@ func TestDocumentedFlags(t *testing.T) {
 	}
 }
 
-// The help of --restartable has the time that a server gets that was succeeded.
+// The help of --restartable states how long a server may continue after its successor has taken
+// over.
 func TestServeHelpRetireTime(t *testing.T) {
 	if handover.RetireTime != time.Hour || !strings.Contains(serveOpsHelp, "or after an hour") {
 		t.Errorf("a server that was succeeded has %v, which the help does not say", handover.RetireTime)

@@ -25,14 +25,14 @@ import (
 	"github.com/haul-project/haul/internal/race"
 )
 
-// A hookDir is a directory in which hooks leave what they were given.
+// A hookDir is a directory in which hooks store their input.
 type hookDir struct {
 	t    *testing.T
 	path string
 }
 
-// newHookDir makes one that nobody may write to, with a program for --hook: a script for sh,
-// which finds the directory in $1.
+// newHookDir creates a hookDir, and a program for --hook: a script for sh, which finds the
+// directory in $1.
 func newHookDir(t *testing.T, script string) (d *hookDir, run string) {
 	t.Helper()
 	d = &hookDir{t, filepath.Join(t.TempDir(), "hooks")}
@@ -51,7 +51,7 @@ func newHookDir(t *testing.T, script string) (d *hookDir, run string) {
 	return d, "run=" + program + " " + d.path
 }
 
-// await waits until a hook has left a file, and returns its content.
+// await waits until a hook has stored a file, and returns its content.
 func (d *hookDir) await(name string) string {
 	d.t.Helper()
 	var b []byte
@@ -63,7 +63,8 @@ func (d *hookDir) await(name string) string {
 	return string(b)
 }
 
-// auditLines returns the lines of an audit log. Each is whole, and as docs/hooks.md has it.
+// auditLines returns the lines of an audit log. Each must be complete, and as described in
+// docs/hooks.md.
 func auditLines(t *testing.T, path string) (all []map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -112,8 +113,8 @@ func hashOf(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Hooks run beside a server that may execute nothing itself, as the user that it becomes and
-// without its sockets. The audit log says what has happened.
+// Hooks run beside a server that may execute nothing itself, as the user that the server becomes,
+// and without its sockets. The audit log records what happened.
 func TestServeHooks(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	d, run := newHookDir(t, `
@@ -144,13 +145,13 @@ mv "$1/new.$HAUL_EVENT" "$1/$HAUL_EVENT"
 	awaitAudit(t, audit, "uploaded", map[string]any{"file": "log", "sha256": hashOf("text")})
 	awaitAudit(t, audit, "refused", map[string]any{"file": "none"})
 	c.wantMetric(`haul_hook_runs_total{result="done"} 2`)
-	// A request for none that was sent again is refused again.
+	// A repeated request for a missing file is refused again.
 	c.awaitPage("/metrics", "as many lines of the audit log as there are", func(status int, body string) bool {
 		lines, err := os.ReadFile(audit)
 		return err == nil && status == http.StatusOK && strings.Contains(body, fmt.Sprintf("\nhaul_audit_lines_total %d\n", strings.Count(string(lines), "\n")))
 	})
 	c.wantMetric(`haul_audit_hashes_total{result="done"} 1`)
-	c.wantSettled() // it may still run nothing
+	c.wantSettled() // it still may run nothing
 
 	helper, err := strconv.Atoi(strings.TrimSpace(d.await("helper")))
 	if err != nil {
@@ -174,8 +175,8 @@ mv "$1/new.$HAUL_EVENT" "$1/$HAUL_EVENT"
 	})
 }
 
-// wantHelper checks what the process may do that runs hooks: as little as the user, and no
-// socket of it leads anywhere but to the server.
+// wantHelper checks what the process that runs hooks may do: no more than the user, and its only
+// sockets lead to the server.
 func wantHelper(t *testing.T, pid int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -212,14 +213,14 @@ func wantHelper(t *testing.T, pid int) {
 	}
 }
 
-// A program of a hook is a process of the same user as the server, the helper, the supervisor and the
-// spawner. It can read the environment, the memory and the descriptors of none of them.
+// A hook's program runs as the same user as the server, the helper, the supervisor and the spawner.
+// It cannot read the environment, the memory or the descriptors of any of them.
 func TestServeHooksHidden(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	starts := map[string]*syscall.SysProcAttr{"as it is": nil}
 	if os.Geteuid() == 0 {
 		exe, err := os.Executable()
-		if err := errors.Join(err, openUpTo(exe)); err != nil { // for the spawner
+		if err := errors.Join(err, openUpTo(exe)); err != nil { // so that the spawner can run it
 			t.Fatal(err)
 		}
 		starts["without root"] = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -253,7 +254,7 @@ mv "$1/new" "$1/done"
 			got := d.await("done")
 			for _, line := range []string{"found helper", "found supervisor", "found server", "found below-server", "read environ of child", "read fd of child"} {
 				if !strings.Contains(got, line+"\n") {
-					t.Errorf("%q is missing in %q", line, got) // otherwise the rest shows nothing
+					t.Errorf("%q is missing in %q", line, got) // otherwise the rest proves nothing
 				}
 			}
 			for line := range strings.Lines(got) {
@@ -266,8 +267,8 @@ mv "$1/new" "$1/done"
 	}
 }
 
-// A supervisor that is killed is shown by a metric until a reload has started another one. The
-// processes for hooks end with a server that is killed.
+// If the supervisor is killed, a metric shows it until a reload has started another one. The
+// processes for hooks end when the server is killed.
 func TestServeHooksKilled(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	d, run := newHookDir(t, `
@@ -316,7 +317,7 @@ mv "$1/new" "$1/processes"
 	c.awaitEnd(helper)
 }
 
-// Logins, changes and refusals over SFTP and HTTP are in the audit log and start hooks.
+// The audit log has logins, changes and refusals over SFTP and HTTP, and they start hooks.
 func TestServeAuditLogins(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	d, run := newHookDir(t, `cat >"$1/new.$HAUL_EVENT"; mv "$1/new.$HAUL_EVENT" "$1/$HAUL_EVENT"`)
@@ -373,8 +374,8 @@ func TestServeAuditLogins(t *testing.T) {
 	s.stop()
 }
 
-// Logrotate renames the log, and haul continues in a new file, as the user that it has become.
-// A process that is killed leaves whole lines, and the next one continues behind them.
+// When logrotate renames the log, haul continues in a new file, as the user that it has become. A
+// killed process leaves complete lines, and the next one appends to them.
 func TestServeAuditRotated(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir, logs := servedDir(t, map[string]string{"kernel": "image"}), servedDir(t, nil)
@@ -402,7 +403,7 @@ func TestServeAuditRotated(t *testing.T) {
 	c.stop()
 }
 
-// haul serves no file that would let a client choose what it runs, or change what it has noted.
+// haul serves no file that would let a client choose what haul runs, or change what it has logged.
 func TestServeHooksSecrets(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"key": "0123456789abcdef"})
@@ -434,7 +435,7 @@ func TestServeHooksSecrets(t *testing.T) {
 	}
 }
 
-// The hashes of thousands of uploads by three protocols at once are those of what was sent.
+// The hashes of thousands of concurrent uploads over three protocols match the sent data.
 func TestServeAuditHashes(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	each := race.Fewer(1000, 10)
@@ -519,8 +520,8 @@ func TestServeAuditHashes(t *testing.T) {
 	s.stop()
 }
 
-// A reload begins anew with the hooks of the file, and with a new file of the audit log if the
-// old one was renamed. The processes of the old hooks end.
+// A reload starts again with the hooks of the file, and with a new audit log if the old one was
+// renamed. The processes of the old hooks end.
 func TestReloadHooks(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	d, run := newHookDir(t, `echo $PPID >"$1/new"; mv "$1/new" "$1/$2"`)
@@ -563,7 +564,7 @@ func TestReloadHooks(t *testing.T) {
 	c.wantExit(0)
 }
 
-// "haul config check" reads the keys of hooks, looks for their programs and opens no log.
+// "haul config check" checks the keys of hooks and looks for their programs, but opens no log.
 func TestConfigCheckHooks(t *testing.T) {
 	dir := t.TempDir()
 	audit := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -581,7 +582,7 @@ func TestConfigCheckHooks(t *testing.T) {
 	}
 }
 
-// The confined server may connect to nobody, and its helper posts events, signed.
+// The confined server may not connect to anything; its helper posts signed events.
 func TestServeHookPosts(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	const secret = "0123456789abcdef"
@@ -595,7 +596,7 @@ func TestServeHookPosts(t *testing.T) {
 		posts <- post{r.Header.Get("Haul-Signature"), string(body)}
 	}))
 	defer receiver.Close()
-	key := filepath.Join(t.TempDir(), "key") // that the user of the server cannot read
+	key := filepath.Join(t.TempDir(), "key") // the server's user cannot read it
 	writeFile(t, key, secret+"\n")
 	if err := os.Chmod(key, 0o600); err != nil {
 		t.Fatal(err)

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// The log does not blame the peer of a request that the end of the server cuts short.
+// If the end of the server cuts a request short, the log does not blame the peer.
 func TestServeHTTPCutShort(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"large": ""})
-	if err := os.Truncate(filepath.Join(dir, "large"), 1<<30); err != nil { // more than any socket's buffer
+	if err := os.Truncate(filepath.Join(dir, "large"), 1<<30); err != nil { // more than any socket buffers
 		t.Fatal(err)
 	}
 	s := startHTTP(t, dir, "--upload", "create", "--grace", "10ms")
@@ -30,7 +30,7 @@ func TestServeHTTPCutShort(t *testing.T) {
 		if _, err := io.WriteString(c, request); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Read(make([]byte, 1)); err != nil { // it is under way
+		if _, err := c.Read(make([]byte, 1)); err != nil { // the transfer has begun
 			t.Fatal(err)
 		}
 	}

@@ -32,11 +32,11 @@ func startPlainAuth(t *testing.T, args ...string) *httpChild {
 	return startHTTP(t, append([]string{dir, "--http-auth", file, "--http-plain-auth"}, args...)...)
 }
 
-// enoughToOwe wrong passwords keep who has sent them out for a while.
+// enoughToOwe is how many wrong passwords block their sender for a while.
 const enoughToOwe = 4
 
-// askBehind sends a request with what a proxy says of whom it is for, and returns the
-// status of the answer.
+// askBehind sends a request with a proxy's header about the client, and returns the status of the
+// answer.
 func (s *httpChild) askBehind(header, password string) int {
 	s.t.Helper()
 	network, at := "tcp", strings.TrimPrefix(s.at, "http://")
@@ -59,8 +59,8 @@ func (s *httpChild) askBehind(header, password string) int {
 	return resp.StatusCode
 }
 
-// Behind a proxy that says whom each connection is for, wrong passwords are those of
-// who has sent them, and keep nobody else out.
+// Behind a proxy that names the client of each connection, wrong passwords count for that client,
+// and block nobody else.
 func TestServeHTTPProxy(t *testing.T) {
 	s := startPlainAuth(t, "--http-proxy", "127.0.0.1/32", "--deny", "192.0.2.13")
 	const guesser, other = "PROXY TCP4 192.0.2.9 127.0.0.1 4321 80\r\n", "PROXY TCP6 2001:db8::9 ::1 4321 80\r\n"
@@ -94,7 +94,7 @@ func TestServeHTTPProxy(t *testing.T) {
 	}
 }
 
-// A proxy that says by no PROXY header for whom it is leaves one line in the log.
+// A proxy that sends no PROXY headers causes one line in the log.
 func TestServeHTTPForwarded(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image"})
@@ -118,8 +118,8 @@ func TestServeHTTPForwarded(t *testing.T) {
 	}
 }
 
-// Networks that are exempt may guess, as a proxy has to be that says nothing of whom
-// it is for; others may not.
+// Exempt networks may guess passwords; others may not. A proxy that does not name its clients has
+// to be exempt.
 func TestServeHTTPExempt(t *testing.T) {
 	for want, flags := range map[int][]string{
 		http.StatusOK:              {"--http-exempt", "10.0.0.0/8,127.0.0.1"},
@@ -135,8 +135,8 @@ func TestServeHTTPExempt(t *testing.T) {
 	}
 }
 
-// What is denied, or too much of one source, is refused before TLS: not one byte of a
-// handshake is answered, whether the connection or a PROXY header says whose it is.
+// Denied clients, and connections beyond a source's limit, are refused before TLS: no byte of the
+// handshake is answered, whether the connection or a PROXY header names the client.
 func TestServeHTTPSRefusesBeforeTLS(t *testing.T) {
 	flags, trust := certificate(t, t.TempDir())
 	s := startHTTPS(t, trust, append(flags, servedDir(t, nil), "--http-conns-per-source", "1", "--http-proxy", "127.0.0.3/32", "--deny", "127.0.0.2,192.0.2.13")...)
@@ -162,14 +162,14 @@ func TestServeHTTPSRefusesBeforeTLS(t *testing.T) {
 			continue // refused before connect returned
 		}
 		if err != nil && runtime.GOOS != "linux" {
-			t.Skip(err) // other systems have one address of this network
+			t.Skip(err) // other systems have one address in this network
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(patience))
-		_, _ = io.WriteString(c, test.text) // a refusal shows when it is read
+		_, _ = io.WriteString(c, test.text) // a refusal shows when reading
 		var first [1]byte
 		n, err := c.Read(first[:])
 		const handshake = 22 // RFC 8446 §5.1
@@ -182,7 +182,7 @@ func TestServeHTTPSRefusesBeforeTLS(t *testing.T) {
 	}
 }
 
-// A recorder is a connection that only takes.
+// A recorder is a connection that only records writes.
 type recorder struct{ *bytes.Buffer }
 
 func (recorder) Read([]byte) (int, error)         { return 0, io.EOF }

@@ -23,14 +23,14 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// An httpChild is a server of HTTP in a process of its own.
+// An httpChild is an HTTP server in a process of its own.
 type httpChild struct {
 	*child
 	client *http.Client
 	at     string // "http://127.0.0.1:1234"
 }
 
-// startHTTP runs "haul serve" with HTTP on a free port until it says where.
+// startHTTP runs "haul serve" with HTTP on a free port until it has printed its address.
 func startHTTP(t *testing.T, args ...string) *httpChild {
 	t.Helper()
 	s := &httpChild{child: runChild(t, childOptions{}, append([]string{"serve", "--http", "127.0.0.1:0"}, args...)...)}
@@ -47,8 +47,8 @@ func (s *httpChild) awaitHTTP(scheme string) {
 	s.t.Cleanup(transport.CloseIdleConnections)
 }
 
-// ask asks for something, and returns the status and the body. fields are "Key:
-// value"; "user:" begins a name and a password.
+// ask sends a request, and returns the answer and its body. Each of fields is "Key: value", or
+// begins with "user:" before a name and a password.
 func (s *httpChild) ask(request, body string, fields ...string) (*http.Response, string) {
 	s.t.Helper()
 	method, target, _ := strings.Cut(request, " ")
@@ -85,7 +85,7 @@ func (s *httpChild) want(status int, body, request, content string, fields ...st
 	}
 }
 
-// One tree and one set of rules for all protocols.
+// All protocols share one tree and one set of rules.
 func TestServeHTTPAndTFTP(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image", "secret.key": "key", "sub/x.key": "key", "sub/y": "y"})
 	s := startHTTP(t, dir, "--tftp", "127.0.0.1:0", "--upload", "overwrite", "--listing", "--access", "deny all * *.key", "--metrics", "127.0.0.1:0")
@@ -103,7 +103,7 @@ func TestServeHTTPAndTFTP(t *testing.T) {
 	if _, body := s.ask("GET /sub/", ""); strings.Contains(body, "x.key") || !strings.Contains(body, `href="y"`) {
 		t.Errorf("the listing is %s", body)
 	}
-	// An upload in parts can be resumed, by these rules too.
+	// These rules also apply to an upload in parts, which can be resumed.
 	resp, _ := s.ask("PUT /parts", "0123456789", "Content-Range: bytes 0-9/15")
 	if resp.StatusCode != 202 || resp.Header.Get("Upload-Offset") != "10" {
 		t.Errorf("a part: %d, %s", resp.StatusCode, resp.Header.Get("Upload-Offset"))
@@ -114,8 +114,8 @@ func TestServeHTTPAndTFTP(t *testing.T) {
 	wantFile(t, filepath.Join(dir, "parts"), "0123456789abcde")
 }
 
-// certificate makes a certificate for this machine, and returns the flags for it
-// and who trusts it.
+// certificate creates a certificate for this machine, and returns the server's flags and a client
+// configuration that trusts it.
 func certificate(t *testing.T, dir string) ([]string, *tls.Config) {
 	t.Helper()
 	cert, err := certs.SelfSigned("127.0.0.1")
@@ -178,7 +178,7 @@ func TestServeHTTPS(t *testing.T) {
 	s.want(405, "*", "PUT /kernel", "x", bob)
 	s.want(401, "*", "GET /kernel", "")
 	s.want(401, "*", "GET /kernel", "", "user: alice:wrong")
-	// Another certificate is taken as soon as it is there.
+	// A new certificate is used as soon as it exists.
 	_, trust = certificate(t, keys)
 	host := strings.TrimPrefix(s.at, "https://")
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -206,13 +206,12 @@ func TestServeHTTPS(t *testing.T) {
 	}
 }
 
-// Of TLS 1.2 there are no suites but those with forward secrecy and authenticated
-// encryption.
+// With TLS 1.2, all suites have forward secrecy and authenticated encryption.
 func TestServeHTTPSSuites(t *testing.T) {
 	flags, trust := certificate(t, t.TempDir())
 	s := startHTTPS(t, trust, append(flags, servedDir(t, nil))...)
 	for _, suite := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
-		if !strings.Contains(suite.Name, "_ECDSA_") { // which is what the certificate has
+		if !strings.Contains(suite.Name, "_ECDSA_") { // the certificate requires this
 			continue
 		}
 		c, err := tls.Dial("tcp", strings.TrimPrefix(s.at, "https://"), &tls.Config{
