@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// An Arch is what a boot file must be made for: the processor, and the firmware that
-// loads it.
+// An Arch is the platform of a boot file: the processor, and the firmware that loads it.
 type Arch uint8
 
-// The architectures. Their numbers in DHCP are those of the IANA registry "Processor
-// Architecture Types", which RFC 4578 §2.1 began.
+// The architectures. Their numbers in DHCP come from the IANA registry "Processor Architecture
+// Types", which RFC 4578 §2.1 began.
 const (
 	UnknownArch Arch = iota
 	BIOS
@@ -23,10 +22,10 @@ const (
 	UBootARM
 	UBootARM64
 	RaspberryPi
-	NumArchs // how many there are
+	NumArchs // the number of architectures
 )
 
-// The texts of each architecture: in settings, and in the log.
+// archTexts are the names of each architecture in settings and in the log.
 var archTexts = [NumArchs]struct{ name, text string }{
 	UnknownArch: {"", "an unknown architecture"},
 	BIOS:        {"bios", "BIOS"},
@@ -49,7 +48,7 @@ func (a Arch) String() string {
 	return archTexts[a].text
 }
 
-// ParseArch reads the name of an architecture as settings have it, such as "x64".
+// ParseArch parses the name of an architecture in settings, such as "x64".
 func ParseArch(name string) (Arch, error) {
 	var known []string
 	for a := BIOS; a < RaspberryPi; a++ {
@@ -69,7 +68,7 @@ func (a Arch) Name() string {
 	return archTexts[a].name
 }
 
-// Numbers returns the numbers of option 93 that mean the architecture.
+// Numbers returns the numbers of the architecture in option 93.
 func (a Arch) Numbers() (all []uint16) {
 	const registered = 256
 	for n := range uint16(registered) {
@@ -80,9 +79,9 @@ func (a Arch) Numbers() (all []uint16) {
 	return all
 }
 
-// archOf returns the architecture of a number of option 93. RFC 4578 and the registry of
-// IANA disagree about 7 and 9, and firmware uses both for x64. Numbers of HTTP boot have
-// the architecture of their counterpart: the class of the client shows how it fetches.
+// archOf returns the architecture of a number in option 93. RFC 4578 and the IANA registry disagree
+// about 7 and 9, and firmware uses both for x64. A number for HTTP boot has the same architecture
+// as its PXE counterpart: the client's class shows how it fetches.
 func archOf(number uint16) Arch {
 	switch number {
 	case 0, 20:

@@ -9,10 +9,10 @@ import (
 	"github.com/haul-project/haul/internal/dhcp"
 )
 
-// A Class is the kind of a boot client, by which it can be answered.
+// A Class is the kind of a boot client. It decides how to answer.
 type Class uint8
 
-// The classes. A client of NoClass does not boot from the network, and is not answered.
+// The classes. A client of NoClass does not boot from the network and gets no answer.
 const (
 	NoClass    Class = iota
 	PXEClient        // firmware that loads by TFTP
@@ -32,8 +32,8 @@ func (c Class) String() string {
 	return classTexts[NoClass]
 }
 
-// VendorClass returns how option 60 of such clients begins; empty for iPXE, which may have
-// any.
+// VendorClass returns the beginning of option 60 for such clients. It is empty for iPXE, which may
+// send any.
 func (c Class) VendorClass() string {
 	switch c {
 	case PXEClient, Pi:
@@ -46,21 +46,20 @@ func (c Class) VendorClass() string {
 	return ""
 }
 
-// begins reports whether option 60 is that of such clients.
+// begins reports whether option 60 begins with the vendor class of such clients.
 func (c Class) begins(vendor []byte) bool { return bytes.HasPrefix(vendor, []byte(c.VendorClass())) }
 
-// A Client is what a packet says about its sender.
+// A Client describes the sender of a packet.
 type Client struct {
 	Class Class
 	Arch  Arch
 
-	// Of iPXE: whether it can fetch by HTTP, and start what its firmware needs.
+	// For iPXE: whether it can fetch by HTTP, and start the files that its firmware needs.
 	HTTP, Starts bool
 }
 
-// classify returns the class and the architecture of a packet's sender. Neither the
-// options 94 and 97 of RFC 4578 nor their lengths are demanded: some ROMs of Intel leave
-// out 97.
+// classify returns the class and the architecture of a packet's sender. It requires neither the
+// options 94 and 97 of RFC 4578 nor their lengths: some Intel ROMs omit 97.
 func classify(p *dhcp.Packet) Client {
 	vendor, _ := p.Option(dhcp.OptionVendorClass)
 	list, hasList := p.Option(dhcp.OptionArchitecture)
@@ -84,7 +83,7 @@ func classify(p *dhcp.Packet) Client {
 	return c
 }
 
-// firstArch returns the first known architecture of option 93, or that of a text such as
+// firstArch returns the first known architecture in option 93, or in a text such as
 // "PXEClient:Arch:00007:UNDI:003016" in option 60 (PXE 2.1, table 2-1).
 func firstArch(list, vendor []byte) Arch {
 	for ; len(list) >= 2; list = list[2:] {
@@ -110,8 +109,8 @@ func firstArch(list, vendor []byte) Arch {
 	return archOf(uint16(number))
 }
 
-// isIPXE looks for iPXE among the user classes. iPXE sends its name bare; others frame
-// each class by its length, as RFC 3004 §4 wants it.
+// isIPXE reports whether iPXE is among the user classes. iPXE sends its bare name; other clients
+// put the length before each class, as RFC 3004 §4 requires.
 func isIPXE(p *dhcp.Packet) bool {
 	classes, _ := p.Option(dhcp.OptionUserClass)
 	name := []byte(dhcp.UserClassIPXE)
@@ -128,15 +127,16 @@ func isIPXE(p *dhcp.Packet) bool {
 	return false
 }
 
-// isPi finds a Raspberry Pi that says it were a PC with a BIOS, as a Pi 4 does.
+// isPi reports whether a client is a Raspberry Pi that claims to be a PC with a BIOS, as a Pi 4
+// does.
 func isPi(p *dhcp.Packet) bool {
 	id, _ := p.Option(dhcp.OptionMachineID)
 	return bytes.Contains(id, []byte(dhcp.PiMachineID)) ||
 		p.HLen == 6 && slices.Contains(dhcp.PiVendors, [3]byte(p.HardwareAddr[:3]))
 }
 
-// suboption returns the value of an option in an option: nil if it is absent, empty if it
-// has no bytes. Such options have no common way to be split, so the first one counts.
+// suboption returns the value of an option within an option: nil if it is absent, empty if it has
+// no bytes. There is no common way to split such options, so the first one counts.
 func suboption(area []byte, code uint8) []byte {
 	for {
 		c, value, rest, ok := dhcp.NextOption(area)

@@ -3,35 +3,35 @@ package pxe
 import "time"
 
 const (
-	// repeatGap is how soon after a DISCOVER another copy of it is the same one, which came
-	// by two ways. Firmware repeats after 4 s or later.
+	// repeatGap is the time within which another copy of a DISCOVER counts as the same one,
+	// received by a second path. Firmware repeats a DISCOVER after 4 s or later.
 	repeatGap = time.Second
 
-	// provenTries is how many offers in a row have no effect before a form that has worked
-	// is given up: the firmware, or what lies between, has changed.
+	// provenTries is how many offers in a row may have no effect before a form that has worked is
+	// given up: the firmware, or a device on the path, has changed.
 	provenTries = 4
 
-	// loaderMemory is how long iPXE that has been sent to a better loader is expected to be
-	// that loader when it asks again.
+	// loaderMemory is how long an iPXE that was sent to a better loader is expected to be that
+	// loader when it asks again.
 	loaderMemory = 5 * time.Minute
 )
 
-// A formMemory is which form of answers a machine has understood. Its zero value knows
-// nothing yet.
+// A formMemory records which form of answers a machine has understood. The zero value knows nothing
+// yet.
 //
-// Firmware takes one offer at each power-on, and does not try again once it has taken one.
-// So a form without effect is changed for the next DISCOVER, which may come minutes or days
-// later. Before any offer is taken DISCOVERs repeat: then the next one draws the other
-// form, and firmware that collects offers has both.
+// Firmware takes one offer at each power-on, and does not try again once it has taken one. So after
+// a form without effect, the next DISCOVER, which may come minutes or days later, gets the other
+// form. Until an offer is taken, DISCOVERs repeat: the next one gets the other form, and firmware
+// that collects offers has both.
 type formMemory struct {
 	form   Form
-	tries  uint8 // offers of this form without progress since
+	tries  uint8 // offers of this form since the last progress
 	proven bool  // progress followed this form
 	xid    uint32
-	at     time.Time // of the latest offer
+	at     time.Time // time of the latest offer
 }
 
-// offer returns the memory after an offer, whose form is in it. first is the form to begin with.
+// offer returns the memory after an offer, whose form it contains. first is the form to begin with.
 func (f formMemory) offer(now time.Time, xid uint32, first Form) formMemory {
 	switch {
 	case f.form == AnyForm:
@@ -61,16 +61,16 @@ func other(f Form) Form {
 	return Redirect
 }
 
-// A chainMemory remembers that iPXE which lacks something was sent to the boot file of its
-// architecture, a better iPXE. That happens once: if the next iPXE lacks it as well, it gets
-// the script nevertheless.
+// A chainMemory records that an iPXE that lacks a feature was sent to the boot file of its
+// architecture, a better iPXE. That happens once: if the next iPXE lacks the feature as well, it
+// gets the script nevertheless.
 type chainMemory struct {
 	xid uint32
 	at  time.Time
 }
 
-// loader reports whether iPXE that lacks something gets another loader, and returns the
-// memory after that. All DISCOVERs of one start of iPXE have one xid, and get one answer.
+// loader reports whether an iPXE that lacks a feature gets another loader, and returns the memory
+// after that. All DISCOVERs of one start of iPXE have the same xid, and get the same answer.
 func (c chainMemory) loader(now time.Time, xid uint32) (bool, chainMemory) {
 	if c.at.IsZero() || c.xid == xid || now.Sub(c.at) >= loaderMemory {
 		return true, chainMemory{xid: xid, at: now}

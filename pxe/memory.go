@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/internal/dhcp"
 )
 
-// A Memory is what a [Server] remembers of one machine, for a server that takes over. Its
-// fields have tags for JSON.
+// A Memory is a [Server]'s memory of one machine, for a server that takes over. Its fields have
+// tags for JSON.
 type Memory struct {
 	MAC    dhcp.MAC  `json:"mac"`
 	Addr   dhcp.Addr `json:"addr,omitzero"`
@@ -21,14 +21,14 @@ type Memory struct {
 	File   string    `json:"file,omitzero"`
 	Form   Form      `json:"form,omitzero"`
 
-	// Which form of answers the machine understands.
+	// These record the form of answers that the machine understands.
 	Tried   Form      `json:"tried,omitzero"`
 	Tries   uint8     `json:"tries,omitzero"`
 	Proven  bool      `json:"proven,omitzero"`
 	XID     uint32    `json:"xid,omitzero"`
 	Offered time.Time `json:"offered,omitzero"`
 
-	// When iPXE that lacks something was sent to a better one.
+	// These record when an iPXE that lacks a feature was sent to a better one.
 	ChainXID uint32    `json:"chain_xid,omitzero"`
 	Chained  time.Time `json:"chained,omitzero"`
 
@@ -37,7 +37,7 @@ type Memory struct {
 	Last  time.Time `json:"last,omitzero"`
 }
 
-// Memories returns what is remembered, beginning with the machine that was answered last.
+// Memories yields all memories, beginning with the machine that was answered last.
 func (s *Server) Memories() iter.Seq[Memory] {
 	return func(yield func(Memory) bool) {
 		for i := s.table.newest; i >= 0; i = s.table.machines[i].older {
@@ -55,9 +55,8 @@ func (s *Server) Memories() iter.Seq[Memory] {
 	}
 }
 
-// Restore remembers a machine as another server did. The machine is the newest from then on,
-// unless the server knows it already: then nothing changes. An error says that the Memory is
-// not one of a server.
+// Restore adds the memory of another server. The machine becomes the newest one, unless the server
+// already knows it: then nothing changes. An error says that m cannot come from a server.
 func (s *Server) Restore(now time.Time, m Memory) error {
 	if err := m.check(now); err != nil {
 		return err

@@ -1,6 +1,6 @@
 package pxe
 
-// A Reason is why a packet is answered or not.
+// A Reason says why a packet is answered or not.
 type Reason uint8
 
 // The reasons.
@@ -22,8 +22,8 @@ const (
 	tooLong
 	MachineRate
 	TotalRate
-	OtherLink  // for a driver: it came by an interface whose clients are not answered
-	NumReasons // how many there are
+	OtherLink  // set by a driver: the packet came from an interface whose clients are not answered
+	NumReasons // the number of reasons
 )
 
 var reasonTexts = [NumReasons]string{

@@ -9,12 +9,12 @@ import (
 
 // A location is where a client finds its file.
 type location struct {
-	scheme string // "http://", "tftp://", or empty: then the client gets the name alone
-	port   uint16 // of HTTP
+	scheme string // "http://", "tftp://", or empty if the client gets only the name
+	port   uint16 // for HTTP
 	name   string // empty if there is no file
 }
 
-// append appends the location as option 67 has it.
+// append appends the location in the form of option 67.
 func (l *location) append(b []byte, server dhcp.Addr) []byte {
 	if l.scheme == "" {
 		return append(b, l.name...)
@@ -26,19 +26,19 @@ func (l *location) append(b []byte, server dhcp.Addr) []byte {
 	return urlpath.Append(append(b, '/'), l.name)
 }
 
-// The values of option 43 that go to clients (PXE 2.1, table 2-1).
+// These values of option 43 are sent to clients (PXE 2.1, table 2-1).
 var (
 	// takeFile is option 6, discovery control, with bit 3: take the file of the offer.
 	takeFile = []byte{6, 1, 8, dhcp.OptionEnd}
 
-	// piMenu is a menu of PXE with one item, as the first stages of a Raspberry Pi look for it.
+	// piMenu is a PXE menu with one item, which the first stages of a Raspberry Pi look for.
 	piMenu = []byte("\x06\x01\x08" +
 		"\x09\x14\x00\x00\x11Raspberry Pi Boot" +
 		"\x0a\x04\x00PXE\xff")
 )
 
-// pxeBootItem is the option in option 43 by which a client says which item of a menu it
-// boots. The server repeats it.
+// pxeBootItem is the option in option 43 with which a client selects an item of a menu. The server
+// repeats it.
 const (
 	pxeBootItem     = 71
 	pxeBootItemSize = 4
@@ -57,7 +57,7 @@ func appendReply(b []byte, p *dhcp.Packet, from Arrival, a *Answer, loc location
 	}
 	copy(h.ServerName[:], server)
 	if len(file) <= maxFile {
-		copy(h.File[:], file) // shim reads the file here only
+		copy(h.File[:], file) // shim reads the file only here
 	}
 	kind := byte(dhcp.Offer)
 	if from.Port == dhcp.PortPXE {
@@ -80,7 +80,7 @@ func appendReply(b []byte, p *dhcp.Packet, from Arrival, a *Answer, loc location
 			b = dhcp.AppendOption(b, dhcp.OptionTFTPServer, server)
 		}
 		b = dhcp.AppendOption(b, dhcp.OptionBootFile, file)
-		// EDK2 writes a NUL behind option 67, which must not hit the code of the next one.
+		// EDK2 writes a NUL after option 67, which must not overwrite the code of the next option.
 		b = append(b, dhcp.OptionPad)
 	}
 	b = echo(b, p, dhcp.OptionRelayAgent) // last (RFC 3046 §2.2)
@@ -108,7 +108,7 @@ func appendVendor(b []byte, p *dhcp.Packet, from Arrival, a *Answer) []byte {
 	return dhcp.AppendOption(b, dhcp.OptionVendor, takeFile)
 }
 
-// echo appends an option as the client or the relay agent sent it, if it did.
+// echo appends an option of the request unchanged, if the request has it.
 func echo(b []byte, p *dhcp.Packet, code uint8) []byte {
 	if value, ok := p.Option(code); ok {
 		return dhcp.AppendOption(b, code, value)

@@ -10,12 +10,12 @@ import (
 	"github.com/haul-project/haul/internal/urlpath"
 )
 
-// Bounds of names that an answer has, in bytes.
+// Bounds of the names in an answer, in bytes.
 const (
-	// maxFile leaves room for the NUL in the field file of a packet.
+	// maxFile leaves room for the NUL in the packet's field file.
 	maxFile = 127
 
-	// maxURLPath leaves room for "http://255.255.255.255:65535/" in one option 67: firmware
+	// maxURLPath leaves room for "http://255.255.255.255:65535/" in a single option 67: firmware
 	// does not join two of them.
 	maxURLPath = 220
 )
@@ -23,8 +23,8 @@ const (
 // ScriptName is the script that iPXE gets, unless the rule of its host names another one.
 const ScriptName = "boot.ipxe"
 
-// A Form is how an answer says where the boot file is. Firmware differs in which form it
-// understands, so a [Server] tries both.
+// A Form is the way in which an answer gives the location of the boot file. Firmware differs in the
+// forms that it understands, so a [Server] tries both.
 type Form uint8
 
 // The forms.
@@ -32,7 +32,7 @@ const (
 	AnyForm  Form = iota
 	Redirect      // the offer has no option 43: the client asks port 4011
 	Direct        // option 43.6 is 8: the client takes the file of the offer (PXE 2.1, table 2-1)
-	NumForms      // how many there are
+	NumForms      // the number of forms
 )
 
 // String returns the form's name in settings and in the log.
@@ -48,32 +48,31 @@ func (f Form) String() string {
 
 // A Host is the rule for one machine.
 type Host struct {
-	// Ignore leaves the machine without an answer: its firmware continues with the next
+	// Ignore makes the server not answer the machine, whose firmware then continues with the next
 	// boot device.
 	Ignore bool
 
-	// File is the boot file, in place of that of [Rules].Files. A file whose name ends with
-	// .ipxe is a script: iPXE gets it in place of boot.ipxe, and firmware gets what
-	// Rules.Files has. A Raspberry Pi asks for names of its own, whatever File says.
+	// File is the boot file, and replaces that of [Rules].Files. If its name ends with .ipxe, it is
+	// a script: iPXE gets it in place of boot.ipxe, and firmware gets the file of Rules.Files. A
+	// Raspberry Pi always asks for its own names.
 	File string
 
 	// Form is the form of answers to PXE firmware, if it is known which one works.
 	Form Form
 }
 
-// Rules say which machine gets which answer.
+// Rules decide which machine gets which answer.
 type Rules struct {
-	// Files are the boot files by architecture, as slash-separated names on this server,
-	// without a slash in front.
+	// Files are the boot files by architecture: slash-separated names on this server, without a
+	// leading slash.
 	Files map[Arch]string
 
-	// HTTPPort is where the same files are served by HTTP, at each address of this server. 0
-	// means that they are not. HTTPPorts are the ports of single addresses, in place of that.
+	// HTTPPort is the port on which the same files are served by HTTP, at each address of this
+	// server; 0 if they are not. HTTPPorts overrides it for single addresses.
 	HTTPPort  uint16
 	HTTPPorts map[dhcp.Addr]uint16
 
-	// Hosts are the rules for single machines. With KnownOnly all other machines are left
-	// without an answer.
+	// Hosts are the rules for single machines. With KnownOnly, all other machines get no answer.
 	Hosts     map[dhcp.MAC]Host
 	KnownOnly bool
 
@@ -81,7 +80,7 @@ type Rules struct {
 	Relays []dhcp.Network
 }
 
-// check returns what is wrong with the rules.
+// check returns an error for invalid rules.
 func (r *Rules) check() error {
 	for arch, name := range r.Files {
 		if arch == UnknownArch || arch >= RaspberryPi {
@@ -134,7 +133,7 @@ func (r *Rules) clone() Rules {
 	return c
 }
 
-// httpPort returns the port of HTTP at an address of this server; 0 for none.
+// httpPort returns the HTTP port at an address of this server; 0 if there is none.
 func (r *Rules) httpPort(server dhcp.Addr) uint16 {
 	if port, ok := r.HTTPPorts[server]; ok {
 		return port

@@ -9,9 +9,9 @@ import (
 	"github.com/haul-project/haul/internal/dhcp"
 )
 
-// An Arrival is how a packet came.
+// An Arrival describes how a packet arrived.
 type Arrival struct {
-	Port     uint16    // on which it came: dhcp.PortServer or dhcp.PortPXE
+	Port     uint16    // local port: dhcp.PortServer or dhcp.PortPXE
 	From     dhcp.Addr // its source
 	FromPort uint16
 
@@ -19,30 +19,30 @@ type Arrival struct {
 	// which the packet came: neither that of another network, nor the broadcast address.
 	OnLink bool
 
-	// Unicast reports whether the packet was sent to an address of this server alone, so that
-	// it may come from another network.
+	// Unicast reports whether the packet was sent to an address of this server alone, so that it
+	// may come from another network.
 	Unicast bool
 
-	// Server is the address of this server there, or the address that clients shall use
-	// instead. It begins the URLs as well.
+	// Server is the address of this server on that interface, or the address that clients must use
+	// instead. URLs begin with it as well.
 	Server dhcp.Addr
 }
 
-// An Answer is what follows from a packet.
+// An Answer is the result of handling a packet.
 type Answer struct {
 	Reason Reason // Answered, or why there is no answer
-	Packet []byte // what to send, appended to the caller's buffer; nil if there is no answer
+	Packet []byte // packet to send, appended to the caller's buffer; nil if there is no answer
 
-	// To and ToPort are the destination: a relay agent, the source of a request to dhcp.PortPXE,
-	// or Broadcast on the interface on which the request came.
+	// To and ToPort are the destination: a relay agent, the source of a request to dhcp.PortPXE, or
+	// Broadcast on the interface on which the request arrived.
 	To     dhcp.Addr
 	ToPort uint16
 
 	MAC    dhcp.MAC
 	Client Client
-	Form   Form   // Direct or Redirect; AnyForm if the client has no choice
-	File   string // name of the file on this server; empty if the client has names of its own
-	URL    bool   // the answer has the file's URL and not its name
+	Form   Form   // Direct or Redirect; AnyForm if there is no choice for this client
+	File   string // name of the file on this server; empty if the client uses its own names
+	URL    bool   // the answer contains the file's URL instead of its name
 }
 
 // Why returns the reason in plain English.
@@ -56,26 +56,25 @@ func (a *Answer) Why() string {
 // A Machine is a boot client that a [Server] has answered.
 type Machine struct {
 	MAC    dhcp.MAC
-	Addr   dhcp.Addr // the address that it uses; zero if it is not known
+	Addr   dhcp.Addr // the address that it uses; zero if unknown
 	Client Client
 	Form   Form
 	File   string
 	Stage  Stage
-	Before Stage     // that came before, if the stage is Quiet or Stuck
+	Before Stage     // the previous stage, if the stage is Quiet or Stuck
 	Last   time.Time // its latest request
 }
 
-// A Server decides which packets are answered, and how. It remembers [MaxMachines]
-// machines: which form of answers each understands, and how far it has come. It has no
-// lock: one goroutine at a time may call its methods.
+// A Server decides which packets to answer, and how. For up to [MaxMachines] machines it remembers
+// the form of answers that each understands, and its stage. It has no lock: only one goroutine at a
+// time may call its methods.
 type Server struct {
 	rules Rules
 	table table
 	rate  window
 }
 
-// NewServer returns a Server with such rules. It copies them. The error names the rule that
-// is wrong.
+// NewServer returns a Server with a copy of the rules. The error names the invalid rule.
 func NewServer(r Rules) (*Server, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -83,7 +82,7 @@ func NewServer(r Rules) (*Server, error) {
 	return &Server{rules: r.clone(), table: newTable(MaxMachines)}, nil
 }
 
-// SetRules replaces the rules. The Server still knows all machines that it knew.
+// SetRules replaces the rules. The Server keeps its memory of machines.
 func (s *Server) SetRules(r Rules) error {
 	if err := r.check(); err != nil {
 		return err
@@ -92,9 +91,8 @@ func (s *Server) SetRules(r Rules) error {
 	return nil
 }
 
-// Handle decides about one packet, and appends the answer to buf, if there is one. The
-// answer is at most 576 bytes, assigns no address (yiaddr is 0), and goes to nobody but
-// boot clients.
+// Handle handles one packet, and appends the answer to buf, if there is one. The answer has at most
+// 576 bytes, assigns no address (yiaddr is 0), and is sent only to boot clients.
 func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte) Answer {
 	p, err := dhcp.Parse(request)
 	if err != nil {
@@ -109,7 +107,7 @@ func (s *Server) Handle(now time.Time, request []byte, from Arrival, buf []byte)
 		return a.refused(MachineRate)
 	}
 	if s.rate.full(now, MaxTotalRate) {
-		return a.refused(TotalRate) // and is not remembered: it would displace another machine
+		return a.refused(TotalRate) // do not remember it, as that would displace another machine
 	}
 	m := s.table.use(a.MAC)
 	m.rate.count(now)
@@ -133,7 +131,8 @@ func (a *Answer) refused(r Reason) Answer {
 	return Answer{Reason: r, MAC: a.MAC, Client: a.Client}
 }
 
-// admit decides whether a client is answered, apart from bounds, and where the answer goes.
+// admit decides whether to answer a client, apart from the rate limits, and where to send the
+// answer.
 func (s *Server) admit(p *dhcp.Packet, from Arrival, a *Answer, host Host) Reason {
 	switch {
 	case p.Op != dhcp.BootRequest:
@@ -178,7 +177,7 @@ func (s *Server) admitType(p *dhcp.Packet, from Arrival, a *Answer) Reason {
 		return NotDiscover
 	case p.RelayAddr == dhcp.Addr{}:
 		if from.Unicast && !from.OnLink {
-			return OffLink // the broadcast would reach a network that its sender is not in
+			return OffLink // the broadcast would reach a network other than the sender's
 		}
 		return Answered
 	case !s.rules.relayed(p.RelayAddr):
@@ -210,8 +209,8 @@ func (s *Server) admitClass(from Arrival, a *Answer, host Host) Reason {
 	return NoFile
 }
 
-// leased reads which address a boot client requests from the DHCP server: requests for
-// files come from it.
+// leased records the address that a boot client requests from the DHCP server, because its requests
+// for files will come from there.
 func (s *Server) leased(p *dhcp.Packet) {
 	addr := p.ClientAddr
 	if value, ok := p.Option(dhcp.OptionAddress); ok && len(value) == len(addr) {
@@ -230,7 +229,7 @@ func (s *Server) loader(arch Arch, host Host) string {
 
 func isScript(name string) bool { return strings.HasSuffix(name, ".ipxe") }
 
-// choose fills in the file and the form of an answer, and remembers them.
+// choose sets the file and the form of an answer, and remembers them.
 func (s *Server) choose(now time.Time, p *dhcp.Packet, from Arrival, a *Answer, host Host, m *machine) location {
 	loc := location{name: s.loader(a.Client.Arch, host), port: s.rules.httpPort(from.Server)}
 	if from.Port == dhcp.PortPXE || a.Client.Class == IPXE && m.client.Class == PXEClient {
@@ -261,7 +260,7 @@ func (s *Server) choose(now time.Time, p *dhcp.Packet, from Arrival, a *Answer, 
 	return loc
 }
 
-// chooseScript gives iPXE its script, or a better iPXE first.
+// chooseScript sends iPXE its script, or first a better iPXE.
 func (s *Server) chooseScript(now time.Time, p *dhcp.Packet, c Client, host Host, m *machine, loc *location) {
 	if lacks := !c.Starts || !c.HTTP && loc.port != 0; !lacks {
 		m.chain = chainMemory{}
@@ -281,8 +280,8 @@ func (s *Server) chooseScript(now time.Time, p *dhcp.Packet, c Client, host Host
 	}
 }
 
-// Requested notes that a client asked this server for a file, by TFTP or HTTP. It returns the
-// machine, and whether that reached another stage by it.
+// Requested records that a client requested a file from this server, by TFTP or HTTP. It returns
+// the machine, and whether the request changed the machine's stage.
 func (s *Server) Requested(now time.Time, from dhcp.Addr, name string) (m Machine, changed bool) {
 	at := s.table.at(from)
 	if at == nil {
@@ -305,8 +304,8 @@ func (s *Server) Changes(now time.Time) iter.Seq[Machine] {
 	}
 }
 
-// changed reports whether the stage is another one than that which the program knows, which
-// is the present one from then on.
+// changed reports whether the stage differs from the one that the program last got, and marks the
+// present one as known to it.
 func (m *machine) changed(now time.Time) bool {
 	before := m.shown
 	m.shown = m.boot.at(now)
@@ -317,8 +316,8 @@ func (m *machine) machine(now time.Time) Machine {
 	return Machine{m.mac, m.addr, m.client, m.form, m.file, m.boot.at(now), m.boot.stage, m.boot.last}
 }
 
-// Machines returns the machines that are remembered, with their stages at a time, beginning
-// with the one that was answered last.
+// Machines yields the remembered machines with their stages at the given time, beginning with the
+// one that was answered last.
 func (s *Server) Machines(now time.Time) iter.Seq[Machine] {
 	return func(yield func(Machine) bool) {
 		for i := s.table.newest; i >= 0; i = s.table.machines[i].older {

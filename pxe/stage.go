@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// A Stage is how far a machine has come since its latest power-on.
+// A Stage is the progress of a machine's boot since its latest power-on.
 type Stage uint8
 
-// The stages. A machine is Stuck if it asked for no script or kernel after an offer or a
-// loader, and Quiet if it asks for nothing more after a script or a kernel: it runs the kernel,
-// boots its disk, or waits in a menu.
+// The stages. A machine is Stuck if it requested no script or kernel after an offer or a loader. It
+// is Quiet if it requests nothing more after a script or a kernel: it runs the kernel, boots its
+// disk, or waits in a menu.
 const (
 	NoStage Stage = iota
-	Offered       // it was answered, and has not asked for a file
-	Loader        // it asks for a boot file
-	Script        // it asks for a script or a configuration of a loader
-	Kernel        // it asks for other files: a kernel, an initrd
+	Offered       // it was answered, and has not requested a file
+	Loader        // it requests a boot file
+	Script        // it requests a script or a configuration of a loader
+	Kernel        // it requests other files: a kernel, an initrd
 	Quiet
 	Stuck
-	NumStages // how many there are
+	NumStages // the number of stages
 )
 
 var stageTexts = [...]string{"none", "offered", "loader", "script", "kernel", "quiet", "stuck"}
@@ -33,24 +33,25 @@ func (s Stage) String() string {
 }
 
 const (
-	// stuckAfter is how long an offer or a loader may be the last news. Firmware gives up
-	// a server after some 30 s, and a loader of a megabyte is there in seconds.
+	// stuckAfter is the time without news after an offer or a loader until a machine is stuck.
+	// Firmware gives up on a server after about 30 s, and a loader of a megabyte is loaded in
+	// seconds.
 	stuckAfter = 2 * time.Minute
 
-	// quietAfter is how long after its last request a machine has all it wants.
+	// quietAfter is the time since the last request after which a machine has loaded everything.
 	quietAfter = time.Minute
 )
 
-// A boot is the stage of one machine, as its requests show it. Its zero value is a machine
-// that has not been seen.
+// A boot is the stage of one machine according to its requests. The zero value is a machine that
+// has not been seen.
 type boot struct {
-	stage Stage     // without Quiet and Stuck, which time brings
+	stage Stage     // without Quiet and Stuck, which depend on the time
 	since time.Time // when it reached the stage
 	last  time.Time // its latest request
 }
 
-// offered returns the boot after a DISCOVER. One of firmware begins a boot. One of iPXE
-// does, too, unless iPXE was loaded just now.
+// offered returns the boot after a DISCOVER. A DISCOVER from firmware begins a boot. One from iPXE
+// does too, unless iPXE was just loaded.
 func (b boot) offered(now time.Time, class Class) boot {
 	same := b.stage == Offered || class == IPXE && b.stage == Loader
 	if same && now.Sub(b.last) < stuckAfter {
@@ -60,8 +61,8 @@ func (b boot) offered(now time.Time, class Class) boot {
 	return boot{stage: Offered, since: now, last: now}
 }
 
-// requested returns the boot after a request for a file, of a machine whose answer named
-// the boot file loader.
+// requested returns the boot after a request for a file by a machine whose answer named the boot
+// file loader.
 func (b boot) requested(now time.Time, name, loader string) boot {
 	b.last = now
 	if stage := stageOf(name, loader, b.stage); stage != b.stage {
@@ -70,7 +71,7 @@ func (b boot) requested(now time.Time, name, loader string) boot {
 	return b
 }
 
-// stageOf returns which stage a request for a file belongs to.
+// stageOf returns the stage that a request for a file belongs to.
 func stageOf(name, loader string, before Stage) Stage {
 	name = strings.TrimPrefix(name, "/")
 	ending := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
@@ -85,7 +86,7 @@ func stageOf(name, loader string, before Stage) Stage {
 		}
 	}
 	switch {
-	case strings.HasPrefix(ending, "cfg-"): // grub.cfg-0A450002: GRUB tries names of this machine first
+	case strings.HasPrefix(ending, "cfg-"): // grub.cfg-0A450002: GRUB first tries names with this machine's address
 		return Script
 	case name == loader && before < Script:
 		return Loader
@@ -93,7 +94,7 @@ func stageOf(name, loader string, before Stage) Stage {
 	return Kernel
 }
 
-// at returns the stage at a time.
+// at returns the stage at the given time.
 func (b boot) at(now time.Time) Stage {
 	switch {
 	case (b.stage == Offered || b.stage == Loader) && now.Sub(b.since) >= stuckAfter:

@@ -6,10 +6,10 @@ import (
 	"github.com/haul-project/haul/internal/dhcp"
 )
 
-// Bounds of what a [Server] remembers and sends.
+// Bounds of a [Server]'s memory and answers.
 const (
-	// MaxMachines is how many machines are remembered. For a further one the machine that
-	// has been silent for longest is forgotten.
+	// MaxMachines is how many machines are remembered. For a further one, the machine that has been
+	// silent for longest is forgotten.
 	MaxMachines = 65536
 
 	// MaxRate is how many answers one machine gets in a second.
@@ -19,13 +19,13 @@ const (
 	MaxTotalRate = 5000
 )
 
-// A window counts what happens in a second. The second begins with the first event.
+// A window counts events in a second, which begins with the first event.
 type window struct {
 	begin time.Time
 	n     int
 }
 
-// full reports whether the limit of this second is reached.
+// full reports whether the limit for this second is reached.
 func (w *window) full(now time.Time, limit int) bool { return w.holds(now) && w.n >= limit }
 
 // count counts an event.
@@ -36,29 +36,29 @@ func (w *window) count(now time.Time) {
 	w.n++
 }
 
-// holds reports whether a time is in the second. A clock that goes back begins a new one.
+// holds reports whether now is within the second. If the clock goes back, a new second begins.
 func (w *window) holds(now time.Time) bool {
 	since := now.Sub(w.begin)
 	return 0 <= since && since < time.Second
 }
 
-// A machine is what is remembered of one machine.
+// A machine is the memory of one machine.
 type machine struct {
 	mac    dhcp.MAC
-	addr   dhcp.Addr // what it uses, as far as it is known; zero before that
+	addr   dhcp.Addr // the address that it uses; zero if unknown
 	client Client
 	file   string
 	form   Form
 	forms  formMemory
 	chain  chainMemory
 	boot   boot
-	shown  Stage // that the program knows: see [Server.Changes]
+	shown  Stage // the stage that the program knows: see [Server.Changes]
 	rate   window
 
-	newer, older int32 // neighbours in the order of use; -1 at the ends
+	newer, older int32 // neighbours in order of use; -1 at the ends
 }
 
-// A table holds machines by their MACs and addresses, in the order of their latest use.
+// A table holds machines by MAC and by address, in order of their latest use.
 type table struct {
 	limit          int
 	machines       []machine
@@ -71,7 +71,7 @@ func newTable(limit int) table {
 	return table{limit: limit, byMAC: map[dhcp.MAC]int32{}, byAddr: map[dhcp.Addr]int32{}, newest: -1, oldest: -1}
 }
 
-// find returns a machine that is remembered, or nil.
+// find returns a remembered machine, or nil.
 func (t *table) find(mac dhcp.MAC) *machine {
 	if i, ok := t.byMAC[mac]; ok {
 		return &t.machines[i]
@@ -87,7 +87,7 @@ func (t *table) at(addr dhcp.Addr) *machine {
 	return nil
 }
 
-// use returns a machine, which is the newest from now on. The pointer holds until the next use.
+// use returns a machine and makes it the newest. The pointer is valid until the next use.
 func (t *table) use(mac dhcp.MAC) *machine {
 	i, ok := t.byMAC[mac]
 	switch {
@@ -130,7 +130,7 @@ func (t *table) unlink(i int32) {
 	}
 }
 
-// setAddr notes that a machine uses an address, and no other machine does.
+// setAddr records that a machine, and no other, uses an address.
 func (t *table) setAddr(i int32, addr dhcp.Addr) {
 	m := &t.machines[i]
 	if m.addr == addr {
@@ -145,7 +145,7 @@ func (t *table) setAddr(i int32, addr dhcp.Addr) {
 	}
 }
 
-// leased notes the address that a machine requests from the DHCP server.
+// leased records the address that a machine requests from the DHCP server.
 func (t *table) leased(mac dhcp.MAC, addr dhcp.Addr) {
 	if i, ok := t.byMAC[mac]; ok && addr.Unicast() {
 		t.setAddr(i, addr)

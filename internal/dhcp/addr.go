@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An Addr is an IPv4 address, as DHCP has it in its fields. netip.Addr.As4 returns one.
+// An Addr is an IPv4 address, in the form of DHCP's fields. netip.Addr.As4 returns one.
 type Addr [4]byte
 
 // Broadcast is the address of all machines on a link (RFC 919).
@@ -15,10 +15,10 @@ var Broadcast = Addr{255, 255, 255, 255}
 // String returns the address in dotted decimal form.
 func (a Addr) String() string { return string(a.Append(nil)) }
 
-// MarshalText returns the address as String does.
+// MarshalText returns the same text as String.
 func (a Addr) MarshalText() ([]byte, error) { return a.Append(nil), nil }
 
-// UnmarshalText reads an address in dotted decimal form.
+// UnmarshalText parses an address in dotted decimal form.
 func (a *Addr) UnmarshalText(text []byte) error {
 	parts := strings.Split(string(text), ".")
 	if len(parts) != len(a) {
@@ -65,15 +65,15 @@ func (n Network) Contains(a Addr) bool { return (n.Addr.bits()^a.bits())>>(32-n.
 // maxMAC is the longest hardware address that DHCP has room for, in bytes.
 const maxMAC = 16
 
-// A MAC is the hardware address of a client: chaddr, with its length. EDK2 can put a
-// GUID of 16 bytes there. MACs can be compared.
+// A MAC is the hardware address of a client: chaddr with its length. EDK2 can put a GUID of 16
+// bytes there. MACs are comparable.
 type MAC struct {
 	addr [maxMAC]byte
 	n    uint8
 }
 
-// MakeMAC returns the MAC of so many bytes. If there are none, or more than 16, it is the
-// zero MAC, which no client has.
+// MakeMAC returns the MAC of the given bytes. For no bytes, or more than 16, it returns the zero
+// MAC, which no client has.
 func MakeMAC(b []byte) (m MAC) {
 	if len(b) <= maxMAC {
 		m.n = uint8(copy(m.addr[:], b))
@@ -84,12 +84,12 @@ func MakeMAC(b []byte) (m MAC) {
 // Bytes returns the bytes of the MAC.
 func (m MAC) Bytes() []byte { return m.addr[:m.n:m.n] }
 
-// minMAC is the shortest hardware address that boots from a network, that of Ethernet, in
-// bytes. A shorter one in a setting is a mistake.
+// minMAC is the length in bytes of the shortest hardware address that boots from a network, that of
+// Ethernet. A shorter one in a setting is a mistake.
 const minMAC = 6
 
-// ParseMAC reads a MAC in hexadecimal, 6 to 16 bytes with two digits each, separated by
-// colons or by hyphens.
+// ParseMAC parses a MAC in hexadecimal: 6 to 16 bytes with two digits each, separated by colons or
+// by hyphens.
 func ParseMAC(text string) (MAC, error) {
 	m, err := parseMAC(text)
 	if err == nil && m.n < minMAC {
@@ -99,7 +99,7 @@ func ParseMAC(text string) (MAC, error) {
 	return m, err
 }
 
-// parseMAC is the same for 1 to 16 bytes.
+// parseMAC is like ParseMAC for 1 to 16 bytes.
 func parseMAC(text string) (MAC, error) {
 	var b []byte
 	for part := range strings.SplitSeq(strings.ReplaceAll(text, "-", ":"), ":") {
@@ -125,10 +125,11 @@ func (m MAC) String() string {
 	return string(b)
 }
 
-// MarshalText returns the MAC as String does.
+// MarshalText returns the same text as String.
 func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText reads what MarshalText returns, also for the short addresses that clients may have.
+// UnmarshalText parses the text of MarshalText, including the short addresses that clients may
+// have.
 func (m *MAC) UnmarshalText(text []byte) (err error) {
 	*m, err = parseMAC(string(text))
 	return err

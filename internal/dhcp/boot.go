@@ -1,7 +1,7 @@
 package dhcp
 
-// UDP ports of servers and clients (RFC 2131 §4.1). A client of PXE asks for its boot file on
-// PortPXE after a redirect (PXE 2.1 §2.2.3).
+// These are the UDP ports of servers and clients (RFC 2131 §4.1). After a redirect, a PXE client
+// asks for its boot file on PortPXE (PXE 2.1 §2.2.3).
 const (
 	PortServer = 67
 	PortClient = 68

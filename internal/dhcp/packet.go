@@ -17,12 +17,12 @@ const (
 	// options (RFC 951), and some clients and relay agents drop shorter ones.
 	MinPacket = 300
 
-	// MaxReply is the largest packet that every client accepts (RFC 2131 §2). A larger
-	// answer is not sent.
+	// MaxReply is the largest packet that every client accepts (RFC 2131 §2). A larger answer is
+	// not sent.
 	MaxReply = 576
 
-	// MaxRequest is the largest packet that is read. Clients send what fits one Ethernet
-	// frame, and a relay agent adds its option.
+	// MaxRequest is the largest packet that Parse accepts. Clients send packets that fit one
+	// Ethernet frame, and a relay agent adds its option.
 	MaxRequest = 2048
 )
 
@@ -63,7 +63,7 @@ const (
 	Inform   = 8
 )
 
-// A Header has the fields of a packet that precede the options (RFC 2131 §2).
+// A Header has the fields of a packet before the options (RFC 2131 §2).
 type Header struct {
 	Op, HType, HLen, Hops uint8
 	XID                   uint32
@@ -80,7 +80,7 @@ type Header struct {
 // MAC returns the client's hardware address.
 func (h *Header) MAC() MAC { return MakeMAC(h.HardwareAddr[:min(h.HLen, maxMAC)]) }
 
-// A Packet is a DHCP packet that was read. It refers to the bytes that it was read from.
+// A Packet is a parsed DHCP packet. It refers to the bytes that were parsed.
 type Packet struct {
 	Header
 
@@ -89,13 +89,13 @@ type Packet struct {
 	areas [3][]byte
 }
 
-// errNotDHCP is what Parse returns for bytes that do not begin as a DHCP packet does.
+// errNotDHCP is the error of Parse for bytes that do not begin like a DHCP packet.
 var errNotDHCP = errors.New("this is not a DHCP packet: it has no header with the cookie of RFC 2131")
 
-// Parse reads a DHCP packet. The option END may be missing. An option that runs past the
-// end of its field is an error, and so are a packet over [MaxRequest] bytes, a hardware
-// address of more than 16 bytes, and an option 52 that means nothing. If file or sname
-// hold options (RFC 2132 §9.3), Parse leaves these fields of the Header empty.
+// Parse parses a DHCP packet. The option END may be missing. It returns an error for an option that
+// runs past the end of its field, a packet over [MaxRequest] bytes, a hardware address of more than
+// 16 bytes, and an invalid option 52. If file or sname hold options (RFC 2132 §9.3), Parse leaves
+// these fields of the Header empty.
 func Parse(b []byte) (Packet, error) {
 	if len(b) > MaxRequest {
 		return Packet{}, fmt.Errorf("a DHCP packet of %d bytes is too long: %d are the most", len(b), MaxRequest)
@@ -147,7 +147,7 @@ func (p *Packet) readOverload(b []byte) error {
 	return nil
 }
 
-// setArea keeps a field that holds options, without what follows END.
+// setArea stores a field that holds options, without the bytes after END.
 func (p *Packet) setArea(i int, area []byte) error {
 	for rest := area; ; {
 		var code uint8
@@ -179,7 +179,7 @@ func NextOption(area []byte) (code uint8, value, rest []byte, ok bool) {
 	return area[0], area[2:end], area[end:], true
 }
 
-// pieces returns the options in the order of the packet, as often as they occur.
+// pieces yields the options in the order of the packet, as often as they occur.
 func (p *Packet) pieces(yield func(uint8, []byte) bool) {
 	for i, area := range p.areas {
 		for {
@@ -210,7 +210,7 @@ func (p *Packet) Option(code uint8) (value []byte, ok bool) {
 	return value, ok
 }
 
-// Options returns all options but 52, each once, in the order in which they begin.
+// Options yields all options except 52, each once, in the order in which they begin.
 func (p *Packet) Options() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		var seen [256]bool
@@ -226,7 +226,7 @@ func (p *Packet) Options() iter.Seq2[uint8, []byte] {
 	}
 }
 
-// Type returns the type of the message, or 0 if it has none: then it is of BOOTP.
+// Type returns the type of the message, or 0 if it has none, as in BOOTP.
 func (p *Packet) Type() uint8 {
 	if value, _ := p.Option(OptionMessageType); len(value) == 1 {
 		return value[0]
@@ -234,7 +234,7 @@ func (p *Packet) Type() uint8 {
 	return 0
 }
 
-// AppendHeader appends the fields that precede the options, and the cookie.
+// AppendHeader appends the fields before the options, and the cookie.
 func AppendHeader(b []byte, h *Header) []byte {
 	b = append(b, h.Op, h.HType, h.HLen, h.Hops)
 	b = binary.BigEndian.AppendUint32(b, h.XID)
@@ -249,8 +249,8 @@ func AppendHeader(b []byte, h *Header) []byte {
 	return binary.BigEndian.AppendUint32(b, cookie)
 }
 
-// AppendOption appends an option behind a header. A value of more than 255 bytes becomes
-// several options of the same code (RFC 3396 §7).
+// AppendOption appends an option after a header. A value of more than 255 bytes becomes several
+// options with the same code (RFC 3396 §7).
 func AppendOption(b []byte, code uint8, value []byte) []byte {
 	for len(value) > 255 {
 		b = append(append(b, code, 255), value[:255]...)
