@@ -14,17 +14,17 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A transcript in testdata/transcripts is what clients ask of a Handler, and its answers.
-// The events:
+// TestTranscripts replays the transcripts in testdata/transcripts: requests of clients, and the answers
+// of a Handler. The events:
 //
 //	serve directory           a store in a directory, or in memory; clients may overwrite
 //	file f "text"             the store has a file, which was modified a while ago
-//	user alice                the next requests are theirs
+//	user alice                sends the next requests
 //	<- PUT /f "text"          a request; the lines of its header begin with a tab
-//	look                      what the store holds
+//	look                      lists the contents of the store
 //
-// Of an answer's header it shows what a story can be about. An entity tag is tag-1 for
-// the first that the Handler gives, tag-2 for the next, here and in requests.
+// It shows only those header fields of an answer that a transcript can be about. An entity tag is
+// tag-1 for the first one that the Handler gives, tag-2 for the next, in answers and in requests.
 func TestTranscripts(t *testing.T) {
 	golden.Transcripts(t, func(t *testing.T) golden.Transcript {
 		return &transcript{t: t, handler: &web.Handler{}}

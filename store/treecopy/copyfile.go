@@ -138,7 +138,7 @@ func (c *fileCopier) lookAgain(f *file) (err error) {
 	return c.checkOld(f)
 }
 
-// checkOld returns an error if the file may not replace what has its name.
+// checkOld returns an error if the file may not replace the existing entry.
 func (c *fileCopier) checkOld(f *file) error {
 	switch {
 	case f.old == nil || c.opts.NoClobber:

@@ -146,7 +146,7 @@ func (m *move) pieces(off, to int64) (end int64, err error) {
 // A sink is the target as the source writes to it.
 type sink struct {
 	m    *move
-	skip bool // leave out pages of zeros: what is not written reads as zeros
+	skip bool // leave out pages of zeros: unwritten bytes read as zeros
 }
 
 // WriteAt writes p as soon as the limit allows.

@@ -28,7 +28,7 @@ type listings struct {
 	held atomic.Int64 // entries of all dir.there
 
 	// The next fields are set to mirror the source, which needs every listing.
-	must     bool // the types of entries decide what is in the way
+	must     bool // list every target: the types of its entries decide which are in the way
 	one      int  // largest number of entries of one directory
 	all      int64
 	unlisted func(*dir, error) // is called if a directory that must be listed cannot be listed

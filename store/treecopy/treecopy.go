@@ -109,7 +109,7 @@ type Source struct {
 	Shown string
 }
 
-// A Job says what to copy where.
+// A Job describes a copy: its sources, its target and its options.
 type Job struct {
 	Sources []Source
 	To      store.Tree
@@ -138,7 +138,7 @@ type Options struct {
 
 	// Parallel is the largest number of files copied at once, and of directories listed at once; it
 	// is limited to MaxParallel. 0 means DefaultParallel large files and, in addition, small ones
-	// of up to 128 KiB: 64, or up to MaxSmall if the round trip is long (see [store.Distance]).
+	// of up to 128 KiB: 64, or up to 512 if the round trip is long (see [store.Distance]).
 	Parallel int
 
 	// Continue resumes a copy that was cut off. The part of a file that was copied is kept in a
@@ -239,9 +239,9 @@ type Options struct {
 	Replaced func(error) bool
 }
 
-// A Deletion says which entries [Options].Delete removes. It never removes entries that
-// Options.Filter excludes, nor a directory that holds such an entry. The zero value removes
-// nothing.
+// A Deletion says which entries [Options].Delete removes. Entries that Options.Filter excludes are
+// not removed unless Excluded is set, nor is a directory that holds such an entry. The zero value
+// removes nothing.
 type Deletion struct {
 	// Max is the largest number of files, symbolic links and directories to remove; below 0 means
 	// any number. If there are more, nothing is removed, and Copy returns ErrTooManyDeletions.

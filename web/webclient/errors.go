@@ -51,7 +51,7 @@ type StatusError struct {
 	kind    error
 }
 
-// Error says how the server refused.
+// Error returns the status and the server's message.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("the server answers %d", e.Code)
 	if s := http.StatusText(e.Code); s != "" {
@@ -123,7 +123,7 @@ type TransferError struct {
 	Err    error
 }
 
-// Error says what failed, and where.
+// Error returns the operation, the URL, the offset and the reason.
 func (e *TransferError) Error() string {
 	return fmt.Sprintf("%s %s at byte %d: %v", e.Op, e.URL, e.Offset, e.Err)
 }
