@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// passedUnix opens a unix socket as systemd does, and returns its path.
+// passedUnix opens a unix socket as systemd does, and returns the socket and its path.
 func passedUnix(t *testing.T) (*os.File, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
@@ -23,12 +23,12 @@ func passedUnix(t *testing.T) (*os.File, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close() // the one in f stays open
+	l.Close() // the descriptor in f stays open
 	t.Cleanup(func() { f.Close() })
 	return f, path
 }
 
-// A proxy on a unix socket says for whom its connections are, as one by TCP does.
+// A proxy on a unix socket names the clients of its connections, like a proxy on TCP.
 func TestServeHTTPUnixProxy(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image"})
 	users := filepath.Join(t.TempDir(), "users")
@@ -75,7 +75,7 @@ func TestServeHTTPUnixProxy(t *testing.T) {
 	}
 }
 
-// A unix socket is for nothing else.
+// A unix socket is refused for any other purpose.
 func TestServeUnixRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, test := range []struct {

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// A server that is killed in the middle of an upload leaves what has come, and no
-// more. The next one gives back what is not safe of it, and the upload resumes.
+// A server that is killed in the middle of an upload leaves the received data and no more. The next
+// server frees the part that is not safe, and the upload resumes.
 func TestServeHTTPKilledUpload(t *testing.T) {
 	const size, come = 256 << 20, 24 << 20
 	dir := servedDir(t, nil)
@@ -47,7 +47,7 @@ func TestServeHTTPKilledUpload(t *testing.T) {
 		}
 		return fi.Sys().(*syscall.Stat_t).Blocks * 512
 	}
-	const slack = 1 << 20 // of the file system, for itself
+	const slack = 1 << 20 // used by the file system itself
 	if got := taken(); got > come+slack {
 		t.Errorf("%d bytes take %d of the disk", come, got)
 	}
@@ -64,7 +64,7 @@ func TestServeHTTPKilledUpload(t *testing.T) {
 	}
 }
 
-// Requests under way end soon after their user is disabled, and those of others do not.
+// Requests in progress end soon after their user is disabled; those of other users do not.
 func TestServeHTTPUserDisabled(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"large": strings.Repeat("0123456789abcdef", 4<<20)})

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// Without --cert, HTTPS has a certificate that stays, clients can check it by its
-// fingerprint alone, and the metrics have when it expires.
+// Without --cert, HTTPS uses a certificate that persists. Clients can check it by its fingerprint
+// alone, and the metrics show when it expires.
 func TestServeOwnCertificate(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir, state, here := servedDir(t, map[string]string{"kernel": "image"}), t.TempDir(), t.TempDir()
@@ -71,7 +71,7 @@ func TestServeOwnCertificate(t *testing.T) {
 	}
 }
 
-// A certificate that cannot be kept ends the start, with the way out.
+// If the certificate cannot be stored, the server does not start, and the error gives advice.
 func TestServeOwnCertificateBad(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("STATE_DIRECTORY", state)

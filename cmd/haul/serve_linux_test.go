@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needRoot skips what takes root to set up.
+// needRoot skips a test that needs root.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -24,8 +24,8 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// startSettled starts a server that gives up all it can: as root it becomes
-// nobody, too.
+// startSettled starts a server that gives up all rights that it can. As root it also becomes
+// nobody.
 func startSettled(t *testing.T, args ...string) *child {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -34,8 +34,8 @@ func startSettled(t *testing.T, args ...string) *child {
 	return startChild(t, childOptions{env: []string{peekVar + "=/etc/passwd"}}, args...)
 }
 
-// wantSettled checks, once a request has been answered, that the kernel denies
-// the server what it does not need.
+// wantSettled checks, once a request has been answered, that the kernel denies the server
+// everything it does not need.
 func (c *child) wantSettled() {
 	c.t.Helper()
 	c.signal(syscall.SIGUSR1)
@@ -56,7 +56,7 @@ func (c *child) wantSettled() {
 	}
 }
 
-// wantThreads checks what the kernel says of each thread of a process.
+// wantThreads checks the kernel's status of each thread of a process.
 func wantThreads(t *testing.T, pid, uid, gid int, groups string) {
 	t.Helper()
 	const none = "0000000000000000"
@@ -82,7 +82,7 @@ func wantThreads(t *testing.T, pid, uid, gid int, groups string) {
 	}
 }
 
-// statusField returns a line of a status file, with single spaces.
+// statusField returns the value of a field in a status file, with single spaces.
 func statusField(status, key string) string {
 	for line := range strings.Lines(status) {
 		if value, ok := strings.CutPrefix(line, key+":"); ok {
@@ -142,7 +142,7 @@ func wantOwner(t *testing.T, path string, uid, gid int) {
 	}
 }
 
-// Files that the user may not read are refused, and not served by root's rights.
+// Files that the user may not read are refused, and not served with root's rights.
 func TestServeUserReadsAsUser(t *testing.T) {
 	needRoot(t)
 	dir := servedDir(t, map[string]string{"secret": "key"})
@@ -175,7 +175,7 @@ func TestServeUserRefused(t *testing.T) {
 	}
 }
 
-// --user is an error before serving if haul is not root.
+// --user is an error at the start if haul is not root.
 func TestServeUserWithoutRoot(t *testing.T) {
 	needRoot(t)
 	attr := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4711, Gid: 4711}}
@@ -215,7 +215,7 @@ func needPrivilegedPorts(t *testing.T) {
 	}
 }
 
-// systemd's AmbientCapabilities=CAP_NET_BIND_SERVICE, or setcap.
+// A server on a low port needs systemd's AmbientCapabilities=CAP_NET_BIND_SERVICE, or setcap.
 func TestServeLowPort(t *testing.T) {
 	needRoot(t)
 	needPrivilegedPorts(t)
@@ -223,7 +223,7 @@ func TestServeLowPort(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "kernel"), "image")
 	openUp(t, dir)
 	user := &syscall.Credential{Uid: 4711, Gid: 4711}
-	// An address that nobody else uses.
+	// No other test uses this address.
 	args := []string{"serve", "--tftp", "127.69.69.70:1", dir}
 
 	said := runChild(t, childOptions{attr: &syscall.SysProcAttr{Credential: user}}, args...).wantExit(exitFailed)
@@ -238,13 +238,12 @@ func TestServeLowPort(t *testing.T) {
 	c.stop()
 }
 
-// Port 69 is the default, and what is said without the privilege is where it
-// went instead.
+// Port 69 is the default. Without the privilege, the server prints which port it uses instead.
 func TestServeFallsBack(t *testing.T) {
 	needRoot(t)
 	needPrivilegedPorts(t)
 	busy, err := net.ListenPacket("udp", ":6969")
-	if err == nil { // or else somebody has it, which will do
+	if err == nil { // otherwise another process has it, which is just as good
 		defer busy.Close()
 	}
 	dir := t.TempDir()

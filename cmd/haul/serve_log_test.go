@@ -15,8 +15,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// logLines returns the lines of the log, without what haul says in its own name
-// before it begins.
+// logLines returns the lines of the log, without the messages that haul prints before it.
 func logLines(t *testing.T, said string) (lines []string) {
 	t.Helper()
 	for line := range strings.Lines(said) {
@@ -49,12 +48,12 @@ func jsonLines(t *testing.T, said string) (all []map[string]any) {
 	return all
 }
 
-// transferLines are those about transfers.
+// transferLines returns the lines about transfers.
 func transferLines(lines []map[string]any) []map[string]any {
 	return slices.DeleteFunc(lines, func(l map[string]any) bool { return l["msg"] != "tftp" })
 }
 
-// Programs read the log by these keys: none may go, or change its type.
+// Programs rely on these keys: none may disappear or change its type.
 func TestServeLogJSON(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir+"/kernel", "image")
@@ -82,7 +81,7 @@ func TestServeLogJSON(t *testing.T) {
 	texts := []string{"time", "level", "msg", "result", "direction", "file", "peer", "options"}
 	numbers := []string{"bytes", "duration", "rate", "pps", "rtt", "resends"}
 	for _, w := range want {
-		// The server may know of one's end after the next has begun.
+		// The server may learn of the end of one transfer after the next has begun.
 		i := slices.IndexFunc(lines, func(l map[string]any) bool {
 			return summary{l["level"].(string), l["result"].(string), l["direction"].(string), l["file"].(string)} == w
 		})
@@ -120,14 +119,14 @@ func TestServeLogJSON(t *testing.T) {
 	}
 }
 
-// hostileNames would, written as they are, forge lines or take over a terminal.
+// hostileNames would forge lines or control a terminal if they were written unescaped.
 var hostileNames = []string{
 	"a\nlevel=ERROR msg=forged", "a\r\nb", "a\n{\"msg\":\"forged\"}", "\x1b[2J\x1b]0;title\a",
 	"\xff\xfe\x80", "\u009b31m", "a\x7fb", "a\" result=done b=\"", "{\"a\":1}", "\u202eexe.txt", "a\u2028b", "\\n", "=", "tab\tb",
 	strings.Repeat("\x1b", 400),
 }
 
-// askHostile asks for all of them, and returns what the server said of it.
+// askHostile requests all of these names, and returns the server's output.
 func askHostile(t *testing.T, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -173,7 +172,7 @@ func TestServeLogHostileNamesJSON(t *testing.T) {
 	}
 	for _, name := range hostileNames {
 		want := name
-		if !utf8.ValidString(name) { // JSON is Unicode
+		if !utf8.ValidString(name) { // JSON must be Unicode
 			want = console.Visible(name)
 		}
 		if !slices.Contains(names, want) {
@@ -188,7 +187,7 @@ func TestServeLogHostileNamesJSON(t *testing.T) {
 	}
 }
 
-// A trace on a terminal, too.
+// A trace on a terminal is safe too.
 func TestServeTraceHostileNames(t *testing.T) {
 	for line := range strings.Lines(askHostile(t, "--trace")) {
 		if !strings.Contains(line, " level=") {

@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/internal/golden"
 )
 
-// mapRules have something of all: classes, captures, a jump, conditions on the
-// client, on the operation and on what exists, and a refusal.
+// mapRules contain every feature: classes, captures, a jump, conditions on the client, on the
+// operation and on what exists, and a refusal.
 const mapRules = `# A network that boots old and new.
 rg	\\			/
 r	^/			
@@ -23,7 +23,7 @@ r	^conf$		default
 rg	([A-Z])		\L\1
 `
 
-// The output of "haul map test" is for people; the file shows it.
+// The output of "haul map test" is for people. The file contains it.
 func TestMapTest(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules")
 	writeFile(t, rules, mapRules)
@@ -54,7 +54,7 @@ func TestMapTest(t *testing.T) {
 	golden.Compare(t, "map-test.txt", all.String())
 }
 
-// quoteAll writes arguments in one line.
+// quoteAll quotes arguments that are not flags.
 func quoteAll(args []string) (all []string) {
 	for _, a := range args {
 		if !strings.HasPrefix(a, "--") {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// scrape asks the server's metrics for a path.
+// scrape requests a path from the server's metrics.
 func (c *child) scrape(path string) (status int, body string) {
 	c.t.Helper()
 	status, body, err := c.tryScrape(path)
@@ -36,7 +36,7 @@ func (c *child) tryScrape(path string) (status int, body string, err error) {
 	return answer.StatusCode, string(b), err
 }
 
-// wantMetric waits until a line is among the metrics.
+// wantMetric waits until the metrics contain a line.
 func (c *child) wantMetric(line string) {
 	c.t.Helper()
 	c.awaitPage("/metrics", line, func(status int, body string) bool {
@@ -44,7 +44,7 @@ func (c *child) wantMetric(line string) {
 	})
 }
 
-// awaitPage asks for a page again and again, until it is as it should be.
+// awaitPage requests a page repeatedly until it fits.
 func (c *child) awaitPage(path, what string, fits func(status int, body string) bool) {
 	c.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -95,7 +95,7 @@ func TestServeMetrics(t *testing.T) {
 	c.stop()
 }
 
-// Requests that a limit turns away are no transfers.
+// Requests turned away by a limit do not count as transfers.
 func TestServeMetricsTurnedAway(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir+"/kernel", "image")

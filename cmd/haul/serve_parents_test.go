@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// With --upload-parents uploads make directories, also in a process that is
-// confined; those of an upload that fails go again. Without it none are made, and
-// names that are refused make none either.
+// With --upload-parents, uploads create directories, even in a confined process. The directories of
+// a failed upload are removed again. Without the flag none are created, and refused names create
+// none either.
 func TestServeUploadParents(t *testing.T) {
 	dir := t.TempDir()
 	c := startChild(t, childOptions{}, dir, "--upload", "create")
@@ -29,7 +29,7 @@ func TestServeUploadParents(t *testing.T) {
 	c.wantPut("a/b/log", "again", exitRefused)
 	c.wantPut("a/c/log", "other", 0)
 	c.wantPut("large/log", "more than ten bytes", exitRefused)
-	raw := c.dial() // the same, but it does not announce its size
+	raw := c.dial() // the same, without announcing the size
 	raw.send("\x00\x02failed/log\x00octet\x00")
 	if got := raw.receive(); got != "\x00\x04\x00\x00" {
 		t.Fatalf("an upload without a size: %q", got)
@@ -52,8 +52,8 @@ func TestServeUploadParents(t *testing.T) {
 	}
 }
 
-// An upload that announces more than the disk has room for is refused at once, and
-// not when the disk is full.
+// An upload that announces more than the free space is refused at once, and not when the disk is
+// full.
 func TestServeUploadThatDoesNotFit(t *testing.T) {
 	dir := t.TempDir()
 	c := startChild(t, childOptions{}, dir, "--upload", "create", "--max-upload", "9223372036854775807")

@@ -13,8 +13,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A rack is thousands of clients who fetch one file, in lock-step, over one
-// socket: each has an address of its own on the loopback interface.
+// A rack is a set of thousands of clients that fetch one file in lock-step over one socket. Each
+// has its own address on the loopback interface.
 type rack struct {
 	t       *testing.T
 	conn    *udp.Conn
@@ -22,7 +22,7 @@ type rack struct {
 	server  netip.AddrPort
 	request []byte
 	content string
-	block   map[netip.Addr]int // the latest that has come to each
+	block   map[netip.Addr]int // latest block received by each client
 	ports   map[netip.Addr]netip.AddrPort
 }
 
@@ -48,7 +48,7 @@ func newRack(t *testing.T, server, name, content string) *rack {
 // member returns the address of a client.
 func member(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}) }
 
-// reach drives the first n clients until each has got a block.
+// reach runs the first n clients until each has received a block.
 func (c *rack) reach(n, block int) {
 	c.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -72,7 +72,7 @@ func (c *rack) reach(n, block int) {
 	}
 }
 
-// ask has a client send what gets it its next block.
+// ask makes a client send the packet that requests its next block.
 func (c *rack) ask(from netip.Addr) {
 	c.t.Helper()
 	m := udp.Message{Peer: c.server, Local: from, Data: c.request}
@@ -84,7 +84,7 @@ func (c *rack) ask(from netip.Addr) {
 	}
 }
 
-// take takes in what has come, and waits for something until then.
+// take handles received packets, and waits for some until the given time.
 func (c *rack) take(until time.Time) {
 	c.t.Helper()
 	for {
@@ -111,7 +111,7 @@ func (c *rack) receive(to netip.Addr, peer netip.AddrPort, b []byte) {
 	}
 	block := int(binary.BigEndian.Uint16(b[2:]))
 	if block != c.block[to]+1 {
-		return // a repeat
+		return // a repetition
 	}
 	at := (block - 1) * transfer.DefaultBlockSize
 	if want := c.content[at:min(at+transfer.DefaultBlockSize, len(c.content))]; string(b[4:]) != want {
@@ -120,15 +120,15 @@ func (c *rack) receive(to netip.Addr, peer netip.AddrPort, b []byte) {
 	c.block[to], c.ports[to] = block, peer
 }
 
-// finish has the clients acknowledge what they got last.
+// finish makes the clients acknowledge their last block.
 func (c *rack) finish(n int) {
 	for i := range n {
 		c.ask(member(i))
 	}
 }
 
-// A few descriptors are enough for thousands who fetch one file at a time, and for
-// the one who fetches another meanwhile.
+// A few descriptors suffice for thousands of clients of one file, and for one that fetches another
+// file meanwhile.
 func TestServeRack(t *testing.T) {
 	const limit, clients = 1024, 3000
 	content := strings.Repeat("all of them boot this. ", 50) // three blocks

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Each limit of a rate holds from end to end: a file of one second's bytes takes at least
-// half a second. See TestServeSFTPRate for that of SFTP.
+// Each rate limit holds from end to end: a file with one second's worth of bytes takes at least
+// half a second. TestServeSFTPRate covers SFTP.
 func TestServeRates(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	content := strings.Repeat("x", 1<<20)

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// There is SFTP and nothing else: no commands, terminals, environment, agents or
-// tunnels. A client that has asked for all that still gets files.
+// The server offers only SFTP: no commands, terminals, environment, agents or tunnels. A client
+// that has asked for all of these still gets files.
 func TestServeSFTPNothingElse(t *testing.T) {
 	s := startSFTP(t, childOptions{env: []string{"HAUL_SECRET=x"}}, servedDir(t, map[string]string{"kernel": "image"}))
 	c := s.login(s.once())
@@ -70,7 +70,7 @@ func TestServeSFTPNothingElse(t *testing.T) {
 	if ok, err := ch.SendRequest("subsystem", true, word("sftp")); ok || err != nil {
 		t.Errorf("SFTP a second time on one channel: %v, %v", ok, err)
 	}
-	for range 100 { // too often to be logged each time
+	for range 100 { // too often for each to be logged
 		if ok, err := ch.SendRequest("exec", true, word("again")); ok || err != nil {
 			t.Errorf("a command: %v, %v", ok, err)
 		}
@@ -103,8 +103,7 @@ func TestServeSFTPNothingElse(t *testing.T) {
 	}
 }
 
-// The same with a client of OpenSSH, which shows that the server answers as such
-// clients expect.
+// A client of OpenSSH shows the same, and that the server answers as such clients expect.
 func TestServeSFTPStock(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image", "deep/b": "below"})
@@ -135,8 +134,8 @@ func TestServeSFTPStock(t *testing.T) {
 	s.stop()
 }
 
-// At the first signal clients with an open file may close it, and no others get
-// in; without one open the connection ends at once.
+// At the first signal, clients with an open file may still close it, and no new ones are accepted.
+// Connections without an open file end at once.
 func TestServeSFTPGrace(t *testing.T) {
 	dir := servedDir(t, nil)
 	s := startSFTP(t, childOptions{}, dir, "--grace", "1h", "--metrics", "127.0.0.1:0")
@@ -158,7 +157,7 @@ func TestServeSFTPGrace(t *testing.T) {
 	wantFile(t, filepath.Join(dir, "log"), "text")
 }
 
-// Clients that have not logged in when the end comes get no grace, however little they send.
+// Clients that have not logged in when the server ends get no grace, however little they send.
 func TestServeSFTPEndsHandshakes(t *testing.T) {
 	s := startSFTP(t, childOptions{}, servedDir(t, nil), "--grace", "1h", "--metrics", "127.0.0.1:0")
 	for range 3 {
@@ -172,8 +171,8 @@ func TestServeSFTPEndsHandshakes(t *testing.T) {
 	s.stop()
 }
 
-// An upload that is not closed in the grace is discarded, and its client gets an error.
-// The second signal leaves no grace.
+// An upload that is not closed within the grace period is discarded, and its client gets an error.
+// After the second signal there is no grace period.
 func TestServeSFTPGraceRunsOut(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, second := range []bool{false, true} {
@@ -207,8 +206,8 @@ func TestServeSFTPGraceRunsOut(t *testing.T) {
 	}
 }
 
-// The rate holds for all together. How fast the machine is does not matter: it
-// takes at least as long as the rate says.
+// The rate applies to all clients together. The speed of the machine does not matter: the transfer
+// takes at least as long as the rate requires.
 func TestServeSFTPRate(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"file": strings.Repeat("x", 1<<20)})
@@ -216,7 +215,7 @@ func TestServeSFTPRate(t *testing.T) {
 	f := s.files(s.once())
 	began := time.Now()
 	f.wantRead("file", strings.Repeat("x", 1<<20))
-	if took := time.Since(began); took < 500*time.Millisecond { // what comes at once, and last, is not waited for
+	if took := time.Since(began); took < 500*time.Millisecond { // the burst at the beginning, and the last bytes, do not wait
 		t.Errorf("a second's bytes took %v", took)
 	}
 	s.stop()

@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// haul puts files into a drop box, however it is asked to, and leaves nothing
-// else there; nothing is replaced, and nothing taken out.
+// haul puts files into a drop box with any flags, and leaves nothing else there. Nothing is
+// replaced, and nothing can be fetched.
 func TestServeSFTPDropBox(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
 		l := startLabWith(t, labOptions{account: func(a *sftp.Account) {

@@ -14,8 +14,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A thousand connections that say nothing keep nobody out who comes from
-// elsewhere.
+// A thousand silent connections do not keep out clients from other addresses.
 func TestServeSFTPFlood(t *testing.T) {
 	s := startSFTP(t, childOptions{}, servedDir(t, map[string]string{"kernel": "image"}), "--metrics", "127.0.0.1:0")
 	var silent []net.Conn
@@ -45,7 +44,7 @@ func TestServeSFTPFlood(t *testing.T) {
 		t.Fatal(err)
 	}
 	(&sftpFiles{t, c}).wantRead("kernel", "image")
-	s.wantMetric("haul_sftp_handshakes 10")  // as many as one source may have
+	s.wantMetric("haul_sftp_handshakes 10")  // the limit of one source
 	s.wantMetric("haul_sftp_connections 75") // and 64 more wait
 	s.wantMetric(`haul_refused_total{protocol="sftp",reason="address"} 926`)
 	if n := strings.Count(s.stop(), "connections turned away"); n > 100 {
@@ -53,8 +52,8 @@ func TestServeSFTPFlood(t *testing.T) {
 	}
 }
 
-// The client gets an error if the disk is full. Nothing is left of its upload, and
-// existing files stay.
+// If the disk is full, the client gets an error. Nothing is left of its upload, and existing files
+// stay.
 func TestServeSFTPDiskFull(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// startSettledSFTP is startSFTP for a server that gives up all it can.
+// startSettledSFTP is startSFTP for a server that gives up all rights that it can.
 func startSettledSFTP(t *testing.T, args ...string) *sftpChild {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -25,8 +25,8 @@ func startSettledSFTP(t *testing.T, args ...string) *sftpChild {
 	return startSFTP(t, childOptions{env: []string{peekVar + "=/etc/passwd"}}, args...)
 }
 
-// All that SFTP can do works in a server that is confined and no longer root,
-// and nothing leads out of its directory.
+// All operations of SFTP work in a server that is confined and no longer root, and nothing leads
+// out of its directory.
 func TestServeSFTPConfined(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image", "deep/b": "below"})
 	if os.Geteuid() == 0 {
@@ -57,7 +57,7 @@ func TestServeSFTPConfined(t *testing.T) {
 	f.want("chmod", f.Chmod(ctx, "soft", 0o600))
 	when := time.Unix(1_000_000_000, 0)
 	f.want("chtimes", f.SetAttr(ctx, "dir/new", store.Attr{AccessTime: when, ModTime: when}, true))
-	if err := f.SetAttr(ctx, "soft", store.Attr{ModTime: when}, false); !errors.Is(err, errors.ErrUnsupported) { // as it is on the portable path
+	if err := f.SetAttr(ctx, "soft", store.Attr{ModTime: when}, false); !errors.Is(err, errors.ErrUnsupported) { // not supported on the portable path
 		f.want("lsetstat", err)
 	}
 	if fi, err := f.Stat(ctx, "soft"); err != nil || fi.Mode().Perm() != 0o600 || !fi.ModTime().Equal(when) {
@@ -96,12 +96,12 @@ func TestServeSFTPConfined(t *testing.T) {
 	s.stop()
 }
 
-// Users' directories elsewhere, the users file and files of keys can be reached
-// when the server is confined and no longer root; what was not named then cannot.
+// A server that is confined and no longer root can reach users' directories elsewhere, the users
+// file and key files. It cannot reach paths that were not named at its start.
 func TestServeSFTPConfinedUsers(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir, other, late := servedDir(t, nil), servedDir(t, map[string]string{"b": "other"}), servedDir(t, nil)
-	for _, d := range []string{other, late} { // the parents of roots elsewhere must let the server's user through
+	for _, d := range []string{other, late} { // the server's user must be able to pass the parents of roots elsewhere
 		if err := os.Chmod(filepath.Dir(d), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestServeSFTPConfinedUsers(t *testing.T) {
 	f.want("symlink", f.Symlink(t.Context(), "b", "l"))
 	f.want("rename", f.Rename(t.Context(), "c", "d"))
 
-	// A key is added to alice's file, and users to the users file.
+	// This adds a key to alice's file, and users to the users file.
 	bob, bobKey := newLogin(t)
 	writeFile(t, filepath.Join(keys, "alice"), aliceKey+"\n"+bobKey+"\n")
 	s.await("the changed file is in force")
@@ -144,8 +144,8 @@ func TestServeSFTPConfinedUsers(t *testing.T) {
 	s.stop()
 }
 
-// A users file that cannot be read any more is logged at once, also if it is old, and the server
-// keeps the users that it has.
+// If a users file becomes unreadable, this is logged at once, even if the file is old, and the
+// server keeps its users.
 func TestServeSFTPUsersUnreadable(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	needRoot(t)
@@ -158,15 +158,15 @@ func TestServeSFTPUsersUnreadable(t *testing.T) {
 	s := startSettledSFTP(t, dir, "--users", path)
 	s.await("not noticed before a restart", "chgrp, chmod 640", fmt.Sprint("uid=", nobody), "permission denied")
 	s.files(s.as("alice", login)).wantWrite("a", "x")
-	// One that is replaced by a file that can be read is noticed after all.
+	// When a readable file replaces it, the server notices.
 	writeUsers(t, path, "user bob\n  key "+key+"\n")
 	s.await("the changed file is in force")
 	s.wantNoLogin(s.as("alice", login))
 	s.stop()
 }
 
-// The leftovers of a server that was killed during an upload are hidden, and the next
-// one removes them. There never was a file under the upload's name.
+// The leftovers of a server that was killed during an upload are temporary files, and the next
+// server removes them. There never was a file with the upload's name.
 func TestServeSFTPKilled(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir, other := servedDir(t, map[string]string{"kernel": "image"}), servedDir(t, nil)
@@ -205,7 +205,7 @@ func TestServeSFTPKilled(t *testing.T) {
 	wantNames(t, other)
 }
 
-// A socket unit may listen for SFTP, too.
+// A socket unit may also listen for SFTP.
 func TestServeSFTPActivated(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image"})
@@ -253,7 +253,7 @@ func TestServeSFTPActivated(t *testing.T) {
 		}
 		s.stop()
 	}
-	// Neither is for the other protocol.
+	// Each socket is refused for the other protocol.
 	for _, test := range []struct {
 		file *os.File
 		args []string
@@ -270,8 +270,8 @@ func TestServeSFTPActivated(t *testing.T) {
 	}
 }
 
-// Clients set the setgid bit of a directory, by which a group shares it, if the
-// server lets them. Without that a directory keeps what bits it has.
+// Clients can set the setgid bit of a directory, which lets a group share it, if the server allows
+// that. Otherwise a directory keeps its special bits.
 func TestServeSFTPSpecialBits(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for flag, want := range map[string]fs.FileMode{"": fs.ModeDir | 0o770, "--sftp-special-bits": fs.ModeDir | fs.ModeSetgid | 0o770} {

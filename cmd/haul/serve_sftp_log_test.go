@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// Programs read the log by these keys: none may go, or change its type.
+// Programs rely on these keys: none may disappear or change its type.
 func TestServeSFTPLogJSON(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image"})
 	real, err := filepath.EvalSymlinks(dir)
@@ -40,8 +40,8 @@ func TestServeSFTPLogJSON(t *testing.T) {
 	text, number := "", 0.0
 	kinds := []struct {
 		msg  string
-		has  map[string]any // a value that must be there
-		keys map[string]any // of this type
+		has  map[string]any // required values
+		keys map[string]any // required keys and their types
 	}{
 		{"sftp login", map[string]any{"result": "refused", "method": "password", "level": "WARN", "error": "wrong password"}, map[string]any{"user": text, "peer": text}},
 		{"sftp login", map[string]any{"result": "accepted", "method": "password", "level": "INFO", "access": "full", "root": "."}, map[string]any{"user": text, "peer": text, "client": text}},
@@ -83,7 +83,7 @@ func TestServeSFTPLogJSON(t *testing.T) {
 func TestServeSFTPLogHostile(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	hostile := []string{"a\nhaul: fake", "\x1b[2Jescape", "\x9bcsi", "\xff\xfe", "bidi\u202e", strings.Repeat("long", 50)}
-	invalid := []string{"nul\x00"} // names of no file
+	invalid := []string{"nul\x00"} // no file can have these names
 	for _, format := range []string{"text", "json"} {
 		s := startSFTP(t, childOptions{}, servedDir(t, nil), "--log-format", format)
 		f := s.files(s.once())
@@ -98,7 +98,7 @@ func TestServeSFTPLogHostile(t *testing.T) {
 			}
 		}
 		f.Close()
-		for _, name := range hostile[:2] { // of the others the penalties would be in the way
+		for _, name := range hostile[:2] { // penalties would prevent further attempts
 			s.wantNoLogin(s.as(name, ssh.Password("wrong")))
 		}
 		s.wantNoLogin(s.as(strings.Repeat("u", 10_000)))
@@ -117,8 +117,8 @@ func TestServeSFTPLogHostile(t *testing.T) {
 	}
 }
 
-// A client that connects and leaves again and again is refused, and does not fill the
-// log: its connections are only counted.
+// A client that connects and disconnects repeatedly is refused, and does not fill the log: its
+// connections are only counted.
 func TestServeSFTPTurnedAway(t *testing.T) {
 	s := startSFTP(t, childOptions{}, t.TempDir(), "--metrics", "127.0.0.1:0")
 	const knocks = 400
@@ -129,7 +129,7 @@ func TestServeSFTPTurnedAway(t *testing.T) {
 		}
 		_ = c.(*net.TCPConn).CloseWrite()
 		var b [1 << 10]byte
-		for err == nil { // until the server has closed it, too
+		for err == nil { // until the server has closed it too
 			_, err = c.Read(b[:])
 		}
 		c.Close()
@@ -162,12 +162,12 @@ func TestServeSFTPTurnedAway(t *testing.T) {
 	}
 }
 
-// --allow and --deny hold for SFTP, too, before a byte is exchanged.
+// --allow and --deny also apply to SFTP, before a byte is exchanged.
 func TestServeSFTPDenied(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, flags := range [][]string{{"--deny", "127.0.0.0/8"}, {"--allow", "192.0.2.0/24"}} {
 		s := startSFTP(t, childOptions{}, append(flags, t.TempDir())...)
-		if c, err := net.Dial("tcp", s.at); err == nil { // or the reset has come already
+		if c, err := net.Dial("tcp", s.at); err == nil { // otherwise the reset has already arrived
 			if n, err := c.Read(make([]byte, 1)); err == nil {
 				t.Errorf("%q: the server says %d bytes", flags, n)
 			}
@@ -181,8 +181,8 @@ func TestServeSFTPDenied(t *testing.T) {
 	s.stop()
 }
 
-// After some wrong passwords none is checked for a time, which the log names, unless
-// the network is exempt; users with a key still get in.
+// After several wrong passwords, no password is checked for a time that the log states, unless the
+// network is exempt. Users with a key still get in.
 func TestServeSFTPGuesses(t *testing.T) {
 	login, key := newLogin(t)
 	hash, err := users.HashPassword([]byte("a password"))
@@ -211,7 +211,7 @@ func TestServeSFTPGuesses(t *testing.T) {
 	}
 }
 
-// One address has as many connections as the flag says.
+// One address may have as many connections as the flag says.
 func TestServeSFTPConnsPerSource(t *testing.T) {
 	s := startSFTP(t, childOptions{}, servedDir(t, nil), "--sftp-conns-per-source", "2")
 	s.login(s.once())

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Nobody sees an upload before it is closed, unless that is asked for.
+// An upload is invisible until it is closed, unless it is written in place.
 func TestServeSFTPHidden(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for flag, visible := range map[string]bool{"": false, "--sftp-in-place": true} {
@@ -36,8 +36,7 @@ func TestServeSFTPHidden(t *testing.T) {
 	}
 }
 
-// A change of the users file holds within seconds, and one that is wrong does
-// not hold.
+// A changed users file takes effect within seconds, and an invalid one does not.
 func TestServeSFTPReload(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"a": "x"})
@@ -56,10 +55,10 @@ func TestServeSFTPReload(t *testing.T) {
 	writeUsers(t, path, withAlice+withBob+"nonsense\n")
 	s.await("the previous file stays in force", "line 5")
 	s.login(s.as("alice", alice))
-	writeUsers(t, path, withAlice+withBob) // the author learns that this was right
+	writeUsers(t, path, withAlice+withBob) // the log confirms the correction
 	s.await("the file has no mistake any more", "users=2")
 
-	// Users who are removed are disconnected, and so are those whose rights have changed.
+	// Users who are removed or whose rights have changed are disconnected.
 	half, err := s.files(s.as("alice", alice)).OpenFile(t.Context(), "half", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +72,7 @@ func TestServeSFTPReload(t *testing.T) {
 	f := s.files(s.as("bob", bob))
 	f.wantRefused("write", f.write("b", "x"))
 
-	// A further key is no reason, and the loss of the one that was used is.
+	// A new key does not disconnect its user; removing the key in use does.
 	other, otherKey := newLogin(t)
 	readOnly := "user bob\n  access read-only\n"
 	writeUsers(t, path, readOnly+"  key "+otherKey+"\n  key "+bobKey+"\n")

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// halfway begins to fetch a file, and stops to answer in the midst of it. With that timeout
-// the server waits for it for five minutes, and not for half a minute.
+// halfway begins to fetch a file, and stops in the middle. With the requested timeout, the server
+// waits for it for five minutes instead of half a minute.
 func (c *child) halfway(name string) *rawClient {
 	c.t.Helper()
 	r := c.dial()
@@ -25,7 +25,7 @@ func (c *child) halfway(name string) *rawClient {
 	return r
 }
 
-// wantData waits for a block; repeats of the one before are passed over.
+// wantData waits for a block, and skips repetitions of the one before.
 func (r *rawClient) wantData(block byte) (last bool) {
 	r.t.Helper()
 	for {
@@ -40,13 +40,13 @@ func (r *rawClient) wantData(block byte) (last bool) {
 	}
 }
 
-// wantError waits for an ERROR.
+// wantError waits for an ERROR packet.
 func (r *rawClient) wantError(says string) {
 	r.t.Helper()
 	for {
 		got := r.receive()
 		switch got[:2] {
-		case "\x00\x03": // a repeat
+		case "\x00\x03": // a repetition
 		case "\x00\x05":
 			if !strings.Contains(got, says) {
 				r.t.Errorf("got ERROR %q, want %q", got[2:], says)
@@ -58,7 +58,7 @@ func (r *rawClient) wantError(says string) {
 	}
 }
 
-// bigDir has a file of four blocks.
+// bigDir creates a directory with a file of four blocks.
 func bigDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,7 +66,7 @@ func bigDir(t *testing.T) string {
 	return dir
 }
 
-// Nothing runs, so there is nothing to wait for.
+// Without transfers there is nothing to wait for.
 func TestServeEndsIdle(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		c := startChild(t, childOptions{}, t.TempDir(), "--grace", "1h")
@@ -76,7 +76,7 @@ func TestServeEndsIdle(t *testing.T) {
 	}
 }
 
-// A transfer that does not end in the grace is ended, with an error.
+// A transfer that does not end within the grace period is ended with an error.
 func TestServeGraceRunsOut(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	c := startChild(t, childOptions{}, bigDir(t), "--grace", "1s")
@@ -89,7 +89,7 @@ func TestServeGraceRunsOut(t *testing.T) {
 	}
 }
 
-// A transfer that ends in the grace is whole. Meanwhile the metrics show it, and load
+// A transfer that ends within the grace period is complete. Meanwhile the metrics show it, and load
 // balancers and new clients are refused.
 func TestServeGraceIsUsed(t *testing.T) {
 	c := startChild(t, childOptions{}, bigDir(t), "--grace", "1h", "--metrics", "127.0.0.1:0")
@@ -110,7 +110,7 @@ func TestServeGraceIsUsed(t *testing.T) {
 	}
 }
 
-// wantDraining waits until the health is that of a server that ends.
+// wantDraining waits until the health page says that the server is draining.
 func (c *child) wantDraining() {
 	c.t.Helper()
 	c.awaitPage("/healthz", "draining", func(status int, body string) bool {
@@ -129,11 +129,11 @@ func TestServeSecondSignal(t *testing.T) {
 	}
 }
 
-// signalledAtOnce starts a server with a transfer half way, and sends it two signals at
-// once, of which the latter is no second one: see sameSignal.
+// signalledAtOnce starts a server with a transfer in progress, and sends it two signals at once.
+// The latter does not count as a second one: see sameSignal.
 func signalledAtOnce(t *testing.T) *child {
 	t.Helper()
-	for range 5 { // where the machine is busy with others, they may not come at once
+	for range 5 { // on a busy machine, they may not arrive at once
 		c := startChild(t, childOptions{}, bigDir(t), "--grace", "1h", "--metrics", "127.0.0.1:0")
 		c.halfway("kernel")
 		c.signal(syscall.SIGTERM)
@@ -147,7 +147,7 @@ func signalledAtOnce(t *testing.T) *child {
 	panic("unreachable")
 }
 
-// Each signal that ends the server is in the log, by its name.
+// The log names each signal that ends the server.
 func TestServeLogsSignals(t *testing.T) {
 	for signal, name := range map[syscall.Signal]string{
 		syscall.SIGTERM: "terminated", syscall.SIGINT: "interrupt", syscall.SIGHUP: "hangup",

@@ -8,13 +8,12 @@ import (
 	"testing"
 )
 
-// A small file stays open for the next TFTP client, and one that replaces it is served at
-// once.
+// A small file stays open for the next TFTP client, and a file that replaces it is served at once.
 func TestServeSmallFiles(t *testing.T) {
 	dir := bigDir(t)
 	content := strings.Repeat("x", 3*512+1)
 	c := startChild(t, childOptions{}, dir)
-	// A file that has just been made is not kept.
+	// A file that has just been created is not kept open.
 	eventually(t, "the file stays open", func() bool {
 		c.wantGet("kernel", content)
 		fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", c.cmd.Process.Pid))

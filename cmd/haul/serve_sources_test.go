@@ -8,8 +8,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
-// A source need not be there for a check of the settings, which connects to nothing; a URL
-// with a mistake is one of the settings, wherever it is.
+// A check of the settings connects to nothing, so a source need not exist. A malformed URL is an
+// error in the settings, wherever it occurs.
 func TestSourcesChecked(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
@@ -27,12 +27,12 @@ func TestSourcesChecked(t *testing.T) {
 	if code, out, msg = haul(t, "config", "check", file); code != exitUsage || !strings.Contains(msg, "haul.toml:5") || !strings.Contains(msg, "64 MiB") {
 		t.Errorf("code %d: %s%s", code, out, msg)
 	}
-	// The URL with a password is not shown.
+	// A URL with a password is not shown.
 	code, _, msg = haul(t, "serve", "--dry-run", dir, "--upload-dir", "https://anna:sesame@mirror.invalid/")
 	if code != exitUsage || !strings.Contains(msg, "--upload-dir: a password") || strings.Contains(msg, "sesame") {
 		t.Errorf("code %d: %s", code, msg)
 	}
-	// A user cannot have a part of a source.
+	// A user's root cannot be a part of a source.
 	users := filepath.Join(dir, "users")
 	if code, _, msg = haul(t, "user", "add", "anna", "--users", users, "--root", "anna", "--key", keyLine(t)); code != 0 {
 		t.Fatal(msg)

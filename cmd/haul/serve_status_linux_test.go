@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// With users and TLS, the page is for those who log in, confined too; a user who is added
-// later may look, and neither file is served.
+// With users and TLS, the page requires a login, also in a confined server. A user who is added
+// later can log in, and neither file is served.
 func TestServeStatusLogin(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	alice := "user alice\n" + hashed(t, "wonderland")
@@ -67,7 +67,7 @@ func TestServeStatusLogin(t *testing.T) {
 	if code, out, errs := haul(t, "top", url, "--insecure", "--password-file", password); code != 0 || !strings.Contains(out, "TFTP") {
 		t.Errorf("haul top: exit code %d, %s%s", code, out, errs)
 	}
-	// There is nobody to ask for the password.
+	// There is no terminal to ask for the password.
 	if code, _, errs := haul(t, "top", url, "--insecure"); code != exitUsage || !strings.Contains(errs, "no terminal to ask for a password; --password-file FILE") {
 		t.Errorf("haul top: exit code %d, %s", code, errs)
 	}
@@ -79,8 +79,8 @@ func TestServeStatusLogin(t *testing.T) {
 	}
 }
 
-// A key that the user of --user may not read is served, and the log says that the next one will
-// not be.
+// A key that the user of --user may not read is still served, and the log warns that its
+// replacement will not be.
 func TestServeCertificateUnreadable(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	needRoot(t)

@@ -20,7 +20,7 @@ func (c *child) statusURL() string {
 	return strings.TrimSuffix(wordAfter(c.await(before, "/\n"), before), "/")
 }
 
-// askStatus asks for a document of the status page until it is as it should be.
+// askStatus requests a document of the status page until it fits.
 func askStatus[T any](c *child, path string, fits func(T) bool) {
 	c.t.Helper()
 	var body []byte
@@ -38,8 +38,7 @@ func askStatus[T any](c *child, path string, fits func(T) bool) {
 	c.t.Fatalf("%s is %s", path, body)
 }
 
-// The status page shows transfers under way, those that ended and those that failed; "haul
-// top" does as well.
+// The status page and "haul top" show transfers in progress, ended transfers and failed ones.
 func TestServeStatus(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	defer http.DefaultClient.CloseIdleConnections()

@@ -24,7 +24,7 @@ func passedSockets(t *testing.T, n int) (files []*os.File, addrs []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		socket.Close() // the one in f stays open
+		socket.Close() // the descriptor in f stays open
 		t.Cleanup(func() { f.Close() })
 		files, addrs = append(files, f), append(addrs, socket.LocalAddr().String())
 	}
@@ -50,7 +50,7 @@ func TestServeActivated(t *testing.T) {
 			if !strings.HasPrefix(ready, "READY=1\nSTATUS=serving TFTP on ") || strings.Count(ready, "\n") != 1 {
 				t.Errorf("heard %q, want READY=1", ready)
 			}
-			// A server that is ready has opened all.
+			// A server that reports ready has opened all its sockets.
 			c.wantSettled()
 			for _, addr := range addrs {
 				if !strings.Contains(ready, addr) || !strings.Contains(c.stderr.String(), "on tftp://"+addr+"\n") {
@@ -90,7 +90,7 @@ func TestServeActivatedByTCP(t *testing.T) {
 	}
 }
 
-// A service of Type=notify, with sockets of its own and a watchdog.
+// This is a service of Type=notify that opens its own sockets and has a watchdog.
 func TestServeNotifies(t *testing.T) {
 	dir := servedDir(t, map[string]string{"kernel": "image"})
 	s := handovertest.NewSystemd(t)
@@ -117,7 +117,7 @@ func TestServeNotifies(t *testing.T) {
 	c.wantExit(0)
 }
 
-// A server that cannot serve is never ready.
+// A server that cannot serve never reports ready.
 func TestServeNotReady(t *testing.T) {
 	taken, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
@@ -130,7 +130,7 @@ func TestServeNotReady(t *testing.T) {
 	if said := c.wantExit(exitFailed); !strings.Contains(said, "another server has that port") {
 		t.Errorf("said %s", said)
 	}
-	// Its output would have come before this.
+	// Its messages would have arrived before this one.
 	conn, err := net.Dial("unixgram", s.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestServeNotReady(t *testing.T) {
 	}
 }
 
-// A manager that is named and not there is an error before anything is open.
+// If NOTIFY_SOCKET names a missing socket, this is an error before anything is opened.
 func TestServeManagerMissing(t *testing.T) {
 	said := runChild(t, childOptions{env: []string{"NOTIFY_SOCKET=/nonexistent/notify"}},
 		append([]string{"serve", t.TempDir()}, anyPort...)...).wantExit(exitFailed)
@@ -153,7 +153,7 @@ func TestServeManagerMissing(t *testing.T) {
 	}
 }
 
-// systemd learns who the service is from now on, before that speaks.
+// systemd learns the process ID of the successor before the successor sends messages.
 func TestServeSucceeded(t *testing.T) {
 	s := handovertest.NewSystemd(t)
 	c := runChild(t, childOptions{systemd: true, env: []string{"NOTIFY_SOCKET=" + s.Path, "WATCHDOG_USEC=3600000000"}},

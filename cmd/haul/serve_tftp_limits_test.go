@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// --blksize and --windowsize bound the options of TFTP clients, --refuse takes some out, and --max-per-client
-// and --max-transfers the number of transfers.
+// --blksize and --windowsize bound the options of TFTP clients, --refuse ignores some, and
+// --max-per-client and --max-transfers bound the number of transfers.
 func TestServeTFTPLimits(t *testing.T) {
 	image := strings.Repeat("x", 10_000)
 	dir := servedDir(t, map[string]string{"image": image})
@@ -26,14 +26,14 @@ func TestServeTFTPLimits(t *testing.T) {
 		for block := range 4 {
 			first.want("\x00\x03\x00" + string(rune(block+1)) + image[:600])
 		}
-		first.send("\x00\x04\x00\x01") // now it is proven, and makes no room
+		first.send("\x00\x04\x00\x01") // the transfer is now established, and does not make room for others
 		first.want("\x00\x03\x00\x05" + image[:600])
 		second := c.dial()
 		second.send(ask)
 		second.want("\x00\x05\x00\x00" + refusal + "\x00")
 		first.send("\x00\x05\x00\x00enough\x00")
 		c.await(`result="ended by peer"`)
-		// Its place is free once a worker has given its file back.
+		// Its place is free once a worker has closed its file.
 		for late := time.Now().Add(patience); ; {
 			code, got, errs := haul(t, "get", "-q", c.url+"image", "-")
 			if code == 0 && got == image {

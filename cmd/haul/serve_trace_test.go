@@ -11,16 +11,15 @@ import (
 	"testing"
 )
 
-// wantPcap checks that a file is pcapng throughout, and that a packet in it
-// asks for a name.
+// wantPcap checks that a file is valid pcapng, and contains a request for a name.
 func wantPcap(t *testing.T, path, name string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// draft-ietf-opsawg-pcapng: a block is its type, its length, its body, and
-	// its length again.
+	// draft-ietf-opsawg-pcapng: a block consists of its type, its length, its body, and its length
+	// again.
 	const section, packet, magic = 0x0a0d0d0a, 6, 0x1a2b3c4d
 	if len(b) < 12 || binary.LittleEndian.Uint32(b) != section || binary.LittleEndian.Uint32(b[8:]) != magic {
 		t.Fatalf("%s does not begin as pcapng does: % x", path, b[:min(len(b), 12)])
@@ -51,8 +50,8 @@ func TestServeTrace(t *testing.T) {
 	const request, hex = `RRQ "kernel"`, "6b 65 72 6e 65 6c"
 	for _, test := range []struct {
 		flags []string
-		text  bool // the packets are shown,
-		hex   bool // in hexadecimal too
+		text  bool // packets are shown
+		hex   bool // and also in hexadecimal
 		pcap  bool
 	}{
 		{[]string{"--trace"}, true, false, false},
@@ -85,8 +84,8 @@ func TestServeTrace(t *testing.T) {
 	}
 }
 
-// A capture is whole although the server was ended in the midst of a transfer,
-// and of nobody else's packets.
+// A capture is complete even if the server was ended in the middle of a transfer, and contains no
+// packets of other peers.
 func TestServePcapOfOne(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "kernel"), strings.Repeat("image", 1000))
@@ -116,8 +115,7 @@ func TestServePcapUnwritable(t *testing.T) {
 	}
 }
 
-// A line of the log stands behind the packets that it follows: those that came,
-// and those that left.
+// A line of the log comes after the packets that it is about, received and sent.
 func TestServeTraceOrder(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "kernel"), "image")
@@ -129,7 +127,7 @@ func TestServeTraceOrder(t *testing.T) {
 		c.wantNoGet("none", exitNotFound)
 	}
 	c.await("file=none ", "\n")
-	before := map[string]string{ // what the last packet says
+	before := map[string]string{ // the client's or server's last packet
 		"result=done direction=read":     "ACK 1",
 		"result=done direction=write":    "ACK 1",
 		"result=refused direction=read":  "ERROR 1 ",

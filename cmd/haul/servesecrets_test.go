@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// No protocol serves what another keeps secret, by whichever flag the directory came,
-// and nothing is made there.
+// No protocol serves the secret files of another, whichever flag names the directory, and no client
+// can create files there.
 func TestSecretsOfAllProtocols(t *testing.T) {
 	t.Setenv("CONFIGURATION_DIRECTORY", t.TempDir())
 	dir, state, apart := t.TempDir(), t.TempDir(), t.TempDir()
@@ -30,7 +30,7 @@ func TestSecretsOfAllProtocols(t *testing.T) {
 	if err := os.Symlink(state, link); err != nil {
 		t.Skip(err)
 	}
-	// Links in what is served, of which a client could choose others.
+	// The served directory contains symbolic links, which clients could create as well.
 	toUsers, toDir, viaDir := in(dir, "users"), in(dir, "state"), in(apart, "via", "users")
 	for link, target := range map[string]string{toUsers: inner, toDir: state, in(apart, "via"): in("..", filepath.Base(apart), "hop"), in(apart, "hop"): toDir} {
 		if err := os.Symlink(target, link); err != nil {
@@ -56,7 +56,7 @@ func TestSecretsOfAllProtocols(t *testing.T) {
 	other := []string{"--sftp", "127.0.0.1:0", "--host-keys", in(apart, "keys")}
 	for _, test := range []struct {
 		what string
-		flag string // that is named
+		flag string // the flag that the error names
 		args [][]string
 	}{
 		{"DIR of all", "--host-keys", [][]string{{state}, sftp, http}},

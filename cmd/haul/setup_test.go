@@ -19,14 +19,13 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
-// TestMain keeps "haul serve" from confining this process, which has other
-// tests to run; privilege_linux_test.go and serve_linux_test.go do it in
-// processes of their own.
+// TestMain keeps "haul serve" from confining this process, which has other tests to run.
+// privilege_linux_test.go and serve_linux_test.go confine processes of their own.
 func TestMain(m *testing.M) {
 	if os.Getenv(asHaul) != "" {
 		main()
 	}
-	if _, is := hooks.IsHelper(); is { // it has no asHaul
+	if _, is := hooks.IsHelper(); is { // the helper has no asHaul
 		main()
 	}
 	if addr := os.Getenv(asProxy); addr != "" && len(os.Args) == 1 {
@@ -35,15 +34,15 @@ func TestMain(m *testing.M) {
 	testscript.Main(testRun{m}, map[string]func(){"haul": scriptHaul})
 }
 
-// A testRun runs the tests in an environment that the user who runs them does not change.
+// A testRun runs the tests in an environment that does not depend on the user.
 type testRun struct{ *testing.M }
 
 // Run implements [testscript.TestingM].
 func (m testRun) Run() int {
 	for _, v := range []string{"SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY"} {
-		_ = os.Unsetenv(v) // of the user who runs the tests
+		_ = os.Unsetenv(v) // do not use the user's settings
 	}
-	_ = os.Setenv("NETRC", filepath.Join(os.TempDir(), "haul-test-without", "netrc")) // nor the passwords of theirs
+	_ = os.Setenv("NETRC", filepath.Join(os.TempDir(), "haul-test-without", "netrc")) // or the user's passwords
 	state, err := os.MkdirTemp("", "haul-test-state-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -51,16 +50,16 @@ func (m testRun) Run() int {
 	}
 	defer os.RemoveAll(state)
 	_ = os.Setenv("XDG_STATE_HOME", state)
-	// A program with the race detector in it sleeps for a second when it ends, lest
-	// a race of its last moment be missed. Children end when all is done.
+	// A program with the race detector sleeps for a second at its end, so that no late race is
+	// missed. Children end only when everything is done.
 	if _, ok := os.LookupEnv("GORACE"); !ok {
 		_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
 	}
 	setUmask()
 	flag.Parse()
 	setParallel()
-	// In the background of a shell, SIGINT is ignored by tests, and would be by their
-	// children. Asking for it gives the children the default.
+	// In the background of a shell, SIGINT is ignored by the tests, and their children would
+	// inherit that. Notify restores the default for the children.
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)
@@ -70,7 +69,7 @@ func (m testRun) Run() int {
 	return m.M.Run()
 }
 
-// The tests of internal/serve use these as well.
+// The tests of internal/serve use these too.
 const patience = servetest.Patience
 
 type lockedBuffer = servetest.Buffer
@@ -84,8 +83,8 @@ var (
 	makePipe     = servetest.MakePipe
 )
 
-// waiters is how many parallel tests run at once, unless -parallel says. They
-// wait most of the time, so it does not go by the number of cores.
+// waiters is how many parallel tests run at once unless -parallel is given. They wait most of the
+// time, so it does not depend on the number of cores.
 const waiters = 20
 
 func setParallel() {
@@ -93,14 +92,14 @@ func setParallel() {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
 	if !given {
-		_ = flag.Set(name, strconv.Itoa(waiters)) // there is such a flag, and it takes a number
+		_ = flag.Set(name, strconv.Itoa(waiters)) // the flag exists, and accepts a number
 	}
 }
 
-// asHaul has this test binary behave as haul.
+// asHaul makes this test binary behave as haul.
 const asHaul = "HAUL_TEST_AS_HAUL"
 
-// A transcript is what a process says, for those who wait for a word of it.
+// A transcript collects the output of a process, and lets tests wait for a part of it.
 type transcript struct {
 	mu    sync.Mutex
 	text  strings.Builder
@@ -123,7 +122,7 @@ func (s *transcript) wake() {
 	s.grown = make(chan struct{})
 }
 
-// end says that nothing more will come.
+// end marks the output as complete.
 func (s *transcript) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,8 +136,8 @@ func (s *transcript) String() string {
 	return s.text.String()
 }
 
-// await returns the text as soon as enough says so; it is not ok if that takes
-// longer than patience.
+// await returns the text as soon as enough returns true. ok is false if that takes longer than
+// patience.
 func (s *transcript) await(enough func(text string, ended bool) bool) (text string, ok bool) {
 	late := time.After(patience)
 	for {

@@ -21,16 +21,16 @@ import (
 	"github.com/haul-project/haul/sftp/sftpclient"
 )
 
-// An sftpChild is a server of SFTP in a process of its own.
+// An sftpChild is an SFTP server in a process of its own.
 type sftpChild struct {
 	*child
 	at       string // HOST:PORT
-	password string // of the user for one run; "" if there is a users file
+	password string // password of the user for one run; "" with a users file
 	key      string // fingerprint of the host key
 }
 
-// startSFTP runs "haul serve --sftp" on a free port until it says where. The
-// host keys are in a directory of the test's own unless the arguments name one.
+// startSFTP runs "haul serve --sftp" on a free port until it has printed its address. The host keys
+// are in a temporary directory unless the arguments name one.
 func startSFTP(t *testing.T, o childOptions, args ...string) *sftpChild {
 	t.Helper()
 	args = append([]string{"serve", "--sftp", "127.0.0.1:0"}, args...)
@@ -38,7 +38,7 @@ func startSFTP(t *testing.T, o childOptions, args ...string) *sftpChild {
 		args = append(args, "--host-keys", filepath.Join(t.TempDir(), "keys"))
 	}
 	if all := strings.Join(args, " "); !strings.Contains(all, "--upload") && !strings.Contains(all, "--users") {
-		args = append(args, "--upload", "overwrite") // what most tests are about
+		args = append(args, "--upload", "overwrite") // most tests need this
 	}
 	o.env = append(o.env, noUsers(t))
 	s := &sftpChild{child: runChild(t, o, args...)}
@@ -46,13 +46,13 @@ func startSFTP(t *testing.T, o childOptions, args ...string) *sftpChild {
 	return s
 }
 
-// noUsers keeps a child from the users of this machine.
+// noUsers hides this machine's users file from a child.
 func noUsers(t *testing.T) string {
 	t.Helper()
 	return "CONFIGURATION_DIRECTORY=" + t.TempDir()
 }
 
-// awaitSFTP reads what a server says of itself.
+// awaitSFTP parses the server's messages about itself.
 func (s *sftpChild) awaitSFTP() {
 	s.t.Helper()
 	text := s.await(" on sftp://", "host key ", "\n")
@@ -65,15 +65,15 @@ func (s *sftpChild) awaitSFTP() {
 	}
 }
 
-// once returns how to log in as the user for one run.
+// once returns a configuration to log in as the user for one run.
 func (s *sftpChild) once() *ssh.ClientConfig { return s.as("haul", ssh.Password(s.password)) }
 
-// as returns how to log in as somebody, to no other server but this.
+// as returns a configuration to log in as a user, and only on this server.
 func (s *sftpChild) as(user string, methods ...ssh.AuthMethod) *ssh.ClientConfig {
 	return &ssh.ClientConfig{User: user, Auth: methods, HostKeyCallback: s.checkKey, Timeout: patience}
 }
 
-// checkKey wants the key that the server has announced.
+// checkKey accepts only the key that the server has announced.
 func (s *sftpChild) checkKey(_ string, _ net.Addr, key ssh.PublicKey) error {
 	if got := ssh.FingerprintSHA256(key); got != s.key {
 		return fmt.Errorf("the host key is %s, and %q was announced", got, s.key)
@@ -92,7 +92,7 @@ func (s *sftpChild) login(config *ssh.ClientConfig) *ssh.Client {
 	return c
 }
 
-// wantNoLogin checks that somebody does not get in.
+// wantNoLogin checks that a login is refused.
 func (s *sftpChild) wantNoLogin(config *ssh.ClientConfig) {
 	s.t.Helper()
 	if c, err := ssh.Dial("tcp", s.at, config); err == nil {
@@ -101,7 +101,7 @@ func (s *sftpChild) wantNoLogin(config *ssh.ClientConfig) {
 	}
 }
 
-// wantNoFiles checks that somebody can log in, but gets no files, and learns so.
+// wantNoFiles checks that a user can log in but gets no files, and receives an error that says so.
 func (s *sftpChild) wantNoFiles(config *ssh.ClientConfig) {
 	s.t.Helper()
 	c, err := sftpclient.Dial(s.t.Context(), s.at, config, sftpclient.Config{Conns: 1})
@@ -113,7 +113,7 @@ func (s *sftpChild) wantNoFiles(config *ssh.ClientConfig) {
 	}
 }
 
-// files opens a client for somebody.
+// files opens an SFTP client for a user.
 func (s *sftpChild) files(config *ssh.ClientConfig) *sftpFiles {
 	s.t.Helper()
 	c, err := sftpclient.Dial(s.t.Context(), s.at, config, sftpclient.Config{Conns: 1})
@@ -124,7 +124,7 @@ func (s *sftpChild) files(config *ssh.ClientConfig) *sftpFiles {
 	return &sftpFiles{s.t, c}
 }
 
-// sftpFiles are those that a client sees.
+// sftpFiles are the files that a client sees.
 type sftpFiles struct {
 	t *testing.T
 	*sftpclient.Client
@@ -140,7 +140,7 @@ func (f *sftpFiles) read(name string) (string, error) {
 	return string(b), err
 }
 
-// write writes a file as stock clients do: made anew, and closed.
+// write writes a file as stock clients do: it creates, writes and closes it.
 func (f *sftpFiles) write(name, content string) error {
 	file, err := f.OpenFile(f.t.Context(), name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -164,7 +164,7 @@ func (f *sftpFiles) wantWrite(name, content string) {
 	}
 }
 
-// want checks that what was done has worked.
+// want checks that an operation has succeeded.
 func (f *sftpFiles) want(what string, err error) {
 	f.t.Helper()
 	if err != nil {
@@ -172,7 +172,7 @@ func (f *sftpFiles) want(what string, err error) {
 	}
 }
 
-// wantRefused checks that something is not allowed.
+// wantRefused checks that an operation was refused.
 func (f *sftpFiles) wantRefused(what string, err error) {
 	f.t.Helper()
 	if !errors.Is(err, fs.ErrPermission) {
@@ -180,7 +180,7 @@ func (f *sftpFiles) wantRefused(what string, err error) {
 	}
 }
 
-// names returns what is in a directory.
+// names returns the names in a directory.
 func (f *sftpFiles) names(dir string) string {
 	f.t.Helper()
 	entries, err := f.ReadDir(f.t.Context(), dir)
@@ -194,15 +194,15 @@ func (f *sftpFiles) names(dir string) string {
 	return strings.Join(names, " ")
 }
 
-// newLogin makes a key for logging in, and the line that allows it.
+// newLogin creates a login key, and the line that permits it.
 func newLogin(t *testing.T) (login ssh.AuthMethod, line string) {
 	t.Helper()
 	signer := newKey(t)
 	return ssh.PublicKeys(signer), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 }
 
-// usersFile writes a users file, in a directory of its own that only we, and if
-// we are root then nobody's group, may enter.
+// usersFile writes a users file in a directory of its own. Only this user may enter it, and for
+// root also nobody's group.
 func usersFile(t *testing.T, text string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "etc")
@@ -219,7 +219,7 @@ func usersFile(t *testing.T, text string) string {
 	return path
 }
 
-// openUpTo lets everybody enter the test's directories above one.
+// openUpTo lets everybody enter the temporary directories above a path.
 func openUpTo(dir string) error {
 	var errs []error
 	for dir = filepath.Dir(dir); len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
@@ -228,7 +228,7 @@ func openUpTo(dir string) error {
 	return errors.Join(errs...)
 }
 
-// writeUsers replaces a users file in one step, as "haul user" does.
+// writeUsers replaces a users file in one step, like "haul user".
 func writeUsers(t *testing.T, path, text string) {
 	t.Helper()
 	err := os.WriteFile(path+".new", []byte(text), 0o640)
@@ -240,8 +240,8 @@ func writeUsers(t *testing.T, path, text string) {
 	}
 }
 
-// stock runs sftp, ssh or scp of OpenSSH, with the password of the user for one
-// run. A program that is missing leaves the test out.
+// stock runs OpenSSH's sftp, ssh or scp, with the password of the user for one run. It skips the
+// test if the program is missing.
 func (s *sftpChild) stock(input, program string, args ...string) (out string, code int) {
 	s.t.Helper()
 	path, err := exec.LookPath(program)

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// A directory that is copied to a new name, and interrupted, is resumed there
-// by the same command.
+// An interrupted copy of a directory to a new name is resumed by the same command.
 func TestSFTPInterruptedDirectory(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	content := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
@@ -44,7 +43,7 @@ func TestSFTPInterruptedDirectory(t *testing.T) {
 			t.Errorf("%s: the next run: exit code %d, %s", words[0], code, msg)
 		}
 		wantTree(t, to, files)
-		// Now it is a directory like others.
+		// From now on it is an ordinary directory.
 		if code, _, msg = l.haul(words...); code != 0 {
 			t.Errorf("%s: once more: exit code %d, %s", words[0], code, msg)
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// treeFiles is a tree with some of everything.
+// treeFiles returns a tree with files of all kinds.
 func treeFiles() map[string]string {
 	files := map[string]string{
 		"top": "top", "empty": "", "a b%20": "spaces", ".dot": "hidden", "sub/x.log": "x", "sub/y.log": "y",
@@ -25,7 +25,7 @@ func treeFiles() map[string]string {
 	return files
 }
 
-// wantTree checks that a directory holds these files and no others.
+// wantTree checks that a directory has exactly these files.
 func wantTree(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	var found []string
@@ -62,7 +62,7 @@ func prefixed(dir string, files map[string]string) map[string]string {
 	return all
 }
 
-// filesIn returns what of some files is in a directory.
+// filesIn returns the files in a directory, by their names below it.
 func filesIn(files map[string]string, dir string) map[string]string {
 	some := map[string]string{}
 	for name, content := range files {
@@ -73,7 +73,7 @@ func filesIn(files map[string]string, dir string) map[string]string {
 	return some
 }
 
-// A copy to standard output is not faster than --limit says.
+// A copy to standard output is no faster than --limit.
 func TestSFTPStreamLimit(t *testing.T) {
 	l := startLab(t, map[string]string{"f": strings.Repeat("x", 300_000)})
 	began := time.Now()
@@ -85,8 +85,8 @@ func TestSFTPStreamLimit(t *testing.T) {
 	}
 }
 
-// An interrupted copy leaves no half file under a real name, says what is kept, and
-// resumes there with --continue.
+// An interrupted copy leaves no partial file under a final name, reports what is kept, and resumes
+// there with --continue.
 func TestSFTPInterrupted(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	content := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
@@ -128,8 +128,7 @@ func TestSFTPInterrupted(t *testing.T) {
 	}
 }
 
-// awaitHidden waits until a hidden file in a directory holds enough. The file's name ends
-// as given.
+// awaitHidden waits until a temporary file in a directory holds enough. end is the end of its name.
 func awaitHidden(t *testing.T, dir, end string, enough func([]byte) bool) {
 	t.Helper()
 	for late := time.Now().Add(labPatience); time.Now().Before(late); time.Sleep(2 * time.Millisecond) {

@@ -13,11 +13,10 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// strangeNames are names that would take hold of a terminal.
+// strangeNames are names that would control a terminal.
 var strangeNames = []string{"a\x1b[2Jb", "bell\a", "two\nlines", "tab\there", "turn\u202eed", "c1\u009b31m", "bad\xff\xfe", `back\slash`}
 
-// isUntamed reports whether there is something in a text that a terminal would
-// do more with than show it.
+// isUntamed reports whether a text contains anything that a terminal would not just print.
 func isUntamed(s string) bool {
 	return !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\r' })
 }
@@ -31,7 +30,7 @@ func TestLsStrangeNames(t *testing.T) {
 		files[n] = ""
 	}
 	l := startLab(t, files)
-	// In a pipe names are what they are,
+	// In a pipe, names are unchanged,
 	sorted := slices.Sorted(slices.Values(strangeNames))
 	if got := l.must("ls", "lab:"); got != strings.Join(sorted, "\n")+"\n" {
 		t.Errorf("in a pipe: %q", got)
@@ -58,7 +57,7 @@ func TestLsStrangeNames(t *testing.T) {
 		}
 		i++
 	}
-	// Messages are for terminals. (The name is no pattern, for it exists.)
+	// Messages are for terminals. (The name exists, so it is not a pattern.)
 	for _, n := range strangeNames {
 		code, _, msg := l.haul("rm", "lab:"+n+"/x")
 		var printed strings.Builder

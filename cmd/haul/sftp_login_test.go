@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// Whatever keeps a connection from being made has its exit code, and a message
-// that says what to do.
+// Each reason for a failed connection has an exit code, and a message with advice.
 func TestSSHExitCodes(t *testing.T) {
 	l := startLab(t, map[string]string{"f": "content"})
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,7 +91,7 @@ func TestSSHExitCodes(t *testing.T) {
 	l.must("ls", "lab:")
 }
 
-// listen accepts connections on a port of this machine and hands them to serve.
+// listen accepts connections on a local port, and passes them to serve.
 func listen(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -143,8 +142,7 @@ func TestProxyCommand(t *testing.T) {
 	}
 }
 
-// asProxy has this test binary connect its standard input and output to an
-// address.
+// asProxy makes this test binary connect its standard input and output to an address.
 const asProxy = "HAUL_TEST_AS_PROXY"
 
 func runProxy(addr string) {
@@ -160,7 +158,7 @@ func runProxy(addr string) {
 	os.Exit(0)
 }
 
-// Each server that a command names has a connection, and only one.
+// Each server that a command names has exactly one connection.
 func TestSeveralServers(t *testing.T) {
 	a, b := startLab(t, map[string]string{"a": "1"}), startLab(t, map[string]string{"b": "2"})
 	both := filepath.Join(a.home, "both")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A connection that is cut in the middle has its exit code, and the next run with
-// --continue resumes.
+// A connection cut in the middle of a copy has its own exit code, and the next run with --continue
+// resumes.
 func TestSFTPConnectionLost(t *testing.T) {
 	content := strings.Repeat("0123456789abcdef", 4<<20/16)
 	l := startLab(t, map[string]string{"big": content})
@@ -26,7 +26,7 @@ func TestSFTPConnectionLost(t *testing.T) {
 		defer server.Close()
 		go func() {
 			_, _ = io.Copy(server, c)
-			server.Close() // else it waits for a client that has gone
+			server.Close() // otherwise it would wait for a client that has gone
 		}()
 		buf := make([]byte, 16<<10)
 		for left.Load() > 0 {

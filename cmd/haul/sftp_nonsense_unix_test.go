@@ -15,8 +15,9 @@ import (
 	"github.com/haul-project/haul/internal/race"
 )
 
-// asNonsense has this test binary behave as ssh that leads to a server of nonsense. It appends
-// what is to be changed on the server to that file. Its first argument is the lie.
+// asNonsense makes this test binary behave as an ssh that connects to a lying server. The variable
+// names a file, to which the server appends each name that a request would change. The first
+// argument is the lie.
 const asNonsense = "HAUL_TEST_AS_NONSENSE"
 
 func init() {
@@ -29,17 +30,17 @@ func init() {
 	}
 }
 
-// A nonsense is a server of SFTP 3 that lies in one way. It has directories without end: each has
-// a file "f" and, unless that would be too deep for a quick test, a directory "d".
+// A nonsense is an SFTP 3 server that lies in one way. Its directories never end: each has a file
+// "f" and, up to a depth that keeps the test quick, a directory "d".
 type nonsense struct {
 	lie    string
 	log    string
-	open   map[string]string // names, by handles
-	listed map[string]int    // READDIRs, by handles
-	made   string            // the directory that a request has made
+	open   map[string]string // names by handle
+	listed map[string]int    // number of READDIRs by handle
+	made   string            // a directory that a request has created
 }
 
-// Types of packets, and numbers in them.
+// Types of packets, and constants in them.
 const (
 	sftpInit, sftpVersion, sftpOpen, sftpClose, sftpRead, sftpWrite            = 1, 2, 3, 4, 5, 6
 	sftpLstat, sftpFstat, sftpOpendir, sftpReaddir                             = 7, 8, 11, 12
@@ -51,7 +52,7 @@ const (
 
 func (s *nonsense) serve(r io.Reader, w io.Writer) error {
 	for {
-		var head [9]byte // length, type, and the number of the request
+		var head [9]byte // length, type, and request ID
 		if _, err := io.ReadFull(r, head[:]); err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func (s *nonsense) serve(r io.Reader, w io.Writer) error {
 	}
 }
 
-// packet returns a packet; the number of the request comes first in its body.
+// packet returns a packet. The body begins with the request ID.
 func packet(kind byte, body ...[]byte) []byte {
 	all := []byte{0, 0, 0, 0, kind}
 	for _, b := range body {
@@ -79,7 +80,7 @@ func number(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n))
 
 func text(s string) []byte { return append(number(len(s)), s...) }
 
-// attrs are those of a file or a directory.
+// attrs returns the attributes of a file or a directory.
 func (s *nonsense) attrs(dir bool) []byte {
 	size, mode := nonsenseSize, 0o100644
 	if dir {
@@ -91,7 +92,7 @@ func (s *nonsense) attrs(dir bool) []byte {
 	return append(append(number(1|4), binary.BigEndian.AppendUint64(nil, size)...), number(mode)...)
 }
 
-// isDir reports what is at a name.
+// isDir reports whether a name is a directory.
 func (s *nonsense) isDir(name string) bool { return path.Base(name) != "f" }
 
 // answer returns the answer to a request.
@@ -185,7 +186,7 @@ func (s *nonsense) answer(kind byte, id, rest []byte) []byte {
 	return status(statusOK)
 }
 
-// changed notes a name that a request would change something at.
+// changed records a name that a request would change.
 func (s *nonsense) changed(name string) {
 	f, err := os.OpenFile(s.log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err == nil {
@@ -194,8 +195,8 @@ func (s *nonsense) changed(name string) {
 	}
 }
 
-// runAgainst runs a command that finds a server with a lie at h:. It returns what the command would
-// have changed there.
+// runAgainst runs a command for which a lying server is h:. It returns what the command would have
+// changed there.
 func runAgainst(t *testing.T, lie, command string) (code int, stdout, stderr, changed string) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -213,7 +214,8 @@ func runAgainst(t *testing.T, lie, command string) (code int, stdout, stderr, ch
 	return code, stdout, stderr, string(b)
 }
 
-// Whatever a server says of its files, commands end, say what is wrong, and touch no other file.
+// Whatever a server says about its files, commands end, report what is wrong, and touch no other
+// file.
 func TestNonsense(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	const (
@@ -226,12 +228,12 @@ func TestNonsense(t *testing.T) {
 		"another type of answer": {fail: trees + "|" + files}, "more data than asked for": {fail: files}, "vanishes": {fail: files}, "fails": {fail: files},
 		"becomes a directory": {fail: files}, "shrinks": {fail: "cp h:f h:new|get h:f HERE", work: "cat h:f|sum h:f"}, "grows": {work: files},
 		"size of -1": {fail: "cp h:f h:new|get h:f HERE", work: "ls -l h:f|stat h:f|sum h:f|cat h:f"},
-		// Where these end a session, haul tries for some seconds to begin another one.
+		// If these end a session, haul tries for several seconds to begin another one.
 		"a handle of 300 bytes": {fail: "tree h:top|cat h:f"}, "a length of 4 GiB": {fail: "ls h:top|cat h:f"}, "a request that nobody made": {fail: "chmod -R 700 h:top|cat h:f"},
 	} {
 		commands := strings.Split(strings.Trim(c.fail+"|"+c.work, "|"), "|")
 		if race.Enabled {
-			commands = commands[:1] // of each lie: both sides run under the detector, which takes minutes for all
+			commands = commands[:1] // one for each lie: both sides run under the detector, which takes minutes for all
 		}
 		for _, command := range commands {
 			code, out, msg, changed := runAgainst(t, lie, strings.ReplaceAll(command, "HERE", filepath.Join(t.TempDir(), "copy")))

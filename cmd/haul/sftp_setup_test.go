@@ -23,31 +23,30 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A lab is an SFTP server of a directory in this process, and what a user has at
-// home to reach it: a configuration in which it is called "lab", a key, and a
-// known_hosts file that knows it.
+// A lab is an SFTP server for a directory in this process, together with a user's files to reach
+// it: a configuration that calls it "lab", a key, and a known_hosts file with its host key.
 type lab struct {
 	t      *testing.T
-	dir    string // what it serves
-	home   string // of the user
+	dir    string // the served directory
+	home   string // the user's home directory
 	addr   string
 	port   string
-	config string // a file of ssh_config
-	key    string // the private key's file
-	known  string // known_hosts
+	config string // path of an ssh_config file
+	key    string // path of the private key
+	known  string // path of known_hosts
 	host   ssh.PublicKey
 	files  store.Tree
 	server *sftp.Server
 }
 
-// labOptions change what a lab is.
+// labOptions change the server or the account of a lab.
 type labOptions struct {
-	tree     func(store.Tree) store.Tree // put around the directory
-	password string                      // that opens the account too
+	tree     func(store.Tree) store.Tree // wraps the directory
+	password string                      // also accepted for the account
 	locked   bool                        // the user's key has the passphrase lockedPhrase
 	server   func(*sftp.Server)
 	account  func(*sftp.Account)
-	dir      string // where the user begins
+	dir      string // the user's initial directory
 }
 
 // startLab serves a new directory with the given files.
@@ -114,13 +113,13 @@ func startLabWith(t *testing.T, o labOptions, files map[string]string) *lab {
 	return l
 }
 
-// know has known_hosts know the server by a key, and no other.
+// know makes this key the only one of the server in known_hosts.
 func (l *lab) know(key ssh.PublicKey) {
 	l.t.Helper()
 	writeFile(l.t, l.known, fmt.Sprintf("[127.0.0.1]:%s %s", l.port, ssh.MarshalAuthorizedKey(key)))
 }
 
-// configure writes the configuration, with further lines about the server.
+// configure writes the configuration, with additional lines about the server.
 func (l *lab) configure(lines ...string) {
 	l.t.Helper()
 	writeFile(l.t, l.config, fmt.Sprintf(`Host lab twin
@@ -136,13 +135,13 @@ Host lab twin 127.0.0.1
 `, l.port, l.known, strings.Join(lines, "\n  ")))
 }
 
-// haul runs a command of this user.
+// haul runs a command as the lab's user.
 func (l *lab) haul(args ...string) (code int, stdout, stderr string) {
 	l.t.Helper()
 	return haul(l.t, l.args(args...)...)
 }
 
-// args returns the arguments of a command, with those that lead to the lab.
+// args returns the arguments of a command, with the flags to reach the lab.
 func (l *lab) args(args ...string) []string {
 	return append([]string{args[0], "-F", l.config, "--batch"}, args[1:]...)
 }
@@ -157,13 +156,13 @@ func (l *lab) must(args ...string) string {
 	return out
 }
 
-// labPatience is how long a test waits for what must come.
+// labPatience bounds how long a test waits for an event.
 const labPatience = time.Minute
 
 // url returns the URL of a path.
 func (l *lab) url(path string) string { return "sftp://" + l.addr + path }
 
-// newKey makes a key.
+// newKey creates a key.
 func newKey(t *testing.T) ssh.Signer {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
@@ -177,8 +176,8 @@ func newKey(t *testing.T) ssh.Signer {
 	return s
 }
 
-// writeKey writes a new private key to a file, and returns the public one as
-// authorized_keys has it.
+// writeKey writes a new private key to a file, and returns the public key as a line of
+// authorized_keys.
 func writeKey(t *testing.T, file string) string {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
@@ -209,8 +208,7 @@ var lockedKey []byte
 // lockedPhrase is the passphrase of lockedKey.
 const lockedPhrase = "abracadabra"
 
-// writeLockedKey is writeKey for a key with a passphrase, which is always the
-// same.
+// writeLockedKey is writeKey for a key with a passphrase. The key is always the same.
 func writeLockedKey(t *testing.T, file string) string {
 	t.Helper()
 	if err := os.WriteFile(file, lockedKey, 0o600); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A fullTree has no room: for new files, or for what is written to them.
+// A fullTree has no space left for new files or, with late, for data.
 type fullTree struct {
 	store.Tree
 	late bool
@@ -46,8 +46,8 @@ type fullHandle struct{ store.Handle }
 
 func (fullHandle) WriteAt([]byte, int64) (int, error) { return 0, store.ErrNoSpace }
 
-// A wordlessTree is that of a server whose disk is full, and which says no more
-// than failure when it is written to, as OpenSSH's does.
+// A wordlessTree is a server whose disk is full and which, like OpenSSH's, reports just a failure
+// when data is written.
 type wordlessTree struct {
 	store.Tree
 	refused *atomic.Int64
@@ -87,7 +87,7 @@ func (h wordlessHandle) WriteAt([]byte, int64) (int, error) {
 	return 0, errors.New("no reason given")
 }
 
-// Where the server's disk is full, put says so, and starts no further files.
+// If the server's disk is full, put says so, and starts no further files.
 func TestPutToFullDisk(t *testing.T) {
 	mine := filepath.Join(t.TempDir(), "mine")
 	const files = 500
@@ -111,8 +111,8 @@ func TestPutToFullDisk(t *testing.T) {
 	}
 }
 
-// A name with a colon is a server's, unless it has a ./ in front: if there is such
-// a file here, that is what was meant.
+// A name with a colon is on a server, unless it begins with ./. If such a local file exists, the
+// error suggests it.
 func TestPutNameWithColon(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no file can have a colon in its name")
@@ -128,7 +128,7 @@ func TestPutNameWithColon(t *testing.T) {
 	}
 }
 
-// To verify takes the right to read, which the message says.
+// Verification needs the right to read, and the message says so.
 func TestSFTPVerifyUploadOnly(t *testing.T) {
 	l := startLabWith(t, labOptions{account: func(a *sftp.Account) { a.Access = users.UploadOnly }}, nil)
 	mine := filepath.Join(t.TempDir(), "mine")
@@ -156,7 +156,7 @@ func TestMissingArguments(t *testing.T) {
 	}
 }
 
-// A pipe is refused on either side, and is that side's.
+// A pipe is refused on either side, and the error names the side.
 func TestSFTPCopyOfAPipe(t *testing.T) {
 	l := startLab(t, nil)
 	makePipe(t, filepath.Join(l.dir, "pipe"))
@@ -170,8 +170,8 @@ func TestSFTPCopyOfAPipe(t *testing.T) {
 	}
 }
 
-// A full disk on the server is the server's refusal, in each phase of an upload. The
-// message has the name that the user knows.
+// A full disk on the server counts as the server's refusal, in each phase of an upload. The message
+// has the name that the user knows.
 func TestSFTPServerFull(t *testing.T) {
 	mine := filepath.Join(t.TempDir(), "mine")
 	writeFile(t, mine, strings.Repeat("m", 2<<20))

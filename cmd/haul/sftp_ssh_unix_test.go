@@ -18,9 +18,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// asSSH has this test binary behave as ssh, which logs in with the key at asSSHKey and notes
-// its process and its arguments in the directory asSSH. Its first argument says what
-// becomes of it.
+// asSSH makes this test binary behave as ssh. It logs in with the key at asSSHKey, and records its
+// process ID and arguments in the directory asSSH. The first argument says how it behaves.
 const asSSH, asSSHKey, asSSHServer = "HAUL_TEST_AS_SSH", "HAUL_TEST_SSH_KEY", "HAUL_TEST_SSH_SERVER"
 
 func init() {
@@ -29,7 +28,7 @@ func init() {
 	}
 }
 
-// runSSH is what such a process does.
+// runSSH is the main function of such a process.
 func runSSH(dir string) {
 	note := filepath.Join(dir, strconv.Itoa(os.Getpid()))
 	if os.WriteFile(note+".new", []byte(strings.Join(os.Args[2:], "\n")), 0o600) != nil || os.Rename(note+".new", note) != nil {
@@ -87,10 +86,10 @@ func serveSSH() error {
 	return err
 }
 
-// An sshLab is a lab to which a program leads that behaves as ssh.
+// An sshLab is a lab that is reached through a program that behaves as ssh.
 type sshLab struct {
 	*lab
-	notes string // a directory
+	notes string // path of a directory
 }
 
 func startSSHLab(t *testing.T, files map[string]string) *sshLab {
@@ -98,7 +97,7 @@ func startSSHLab(t *testing.T, files map[string]string) *sshLab {
 	return &sshLab{startLab(t, files), t.TempDir()}
 }
 
-// flag returns the flag --ssh for that program.
+// flag returns the flag --ssh for this program.
 func (l *sshLab) flag(behaves string) string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -107,7 +106,7 @@ func (l *sshLab) flag(behaves string) string {
 	return fmt.Sprintf(`--ssh=env %s="%s" %s='%s' %s=%s "%s" %s`, asSSH, l.notes, asSSHKey, l.key, asSSHServer, l.addr, exe, behaves)
 }
 
-// started returns the processes that were started, and the arguments of the last.
+// started returns the IDs of all started processes, and the arguments of the last.
 func (l *sshLab) started() (pids []int, args string) {
 	l.t.Helper()
 	entries, err := os.ReadDir(l.notes)
@@ -135,7 +134,7 @@ func (l *sshLab) await() int {
 	return pids[0]
 }
 
-// wantEnded checks that so many processes were started, and that none is left.
+// wantEnded checks that n processes were started, and that all have ended.
 func (l *sshLab) wantEnded(n int) {
 	l.t.Helper()
 	pids, _ := l.started()
@@ -149,8 +148,8 @@ func (l *sshLab) wantEnded(n int) {
 	}
 }
 
-// All commands work over a program such as ssh, which gets what the flags say, and none is
-// left behind.
+// All commands work over a program such as ssh. It receives the values of the flags, and no process
+// is left behind.
 func TestSSHCommand(t *testing.T) {
 	t.Parallel()
 	l := startSSHLab(t, map[string]string{"f": "content", "dir/a": "1", "dir/b": "2"})
@@ -190,7 +189,7 @@ func TestSSHCommand(t *testing.T) {
 	l.wantEnded(10)
 }
 
-// Mistakes about --ssh are found before anything is started.
+// Mistakes about --ssh are found before any program is started.
 func TestSSHCommandMistakes(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"get|--ssh|--password-file|f|h:f|.", "--password-file and --ssh"},
@@ -204,8 +203,8 @@ func TestSSHCommandMistakes(t *testing.T) {
 	}
 }
 
-// A program that is killed in the middle of a copy is replaced. If that fails, the copy does,
-// and no half file is left; nor is a process.
+// If the program is killed in the middle of a copy, it is replaced. If that fails, the copy fails,
+// and leaves no partial file and no process behind.
 func TestSSHCommandKilled(t *testing.T) {
 	content := strings.Repeat("0123456789abcdef", 1<<18)
 	for _, behaves := range []string{"plain", "single"} {
@@ -230,7 +229,7 @@ func TestSSHCommandKilled(t *testing.T) {
 				} else {
 					c.wantExit(exitNoAnswer)
 					c.await("connection lost")
-					// A later put removes the rest from a server that cannot be reached now.
+					// A later put removes the rest from a server that is unreachable now.
 					if left, _ := filepath.Glob(filepath.Join(to, "*")); len(left) > 0 && (command == "get" || filepath.Base(left[0]) == "big") {
 						t.Errorf("left behind: %q", left)
 					}
@@ -242,8 +241,8 @@ func TestSSHCommandKilled(t *testing.T) {
 	}
 }
 
-// Signals end the program too, whatever it is doing, and the message is that of a signal even
-// if the terminal has sent it to the program as well.
+// Signals also end the program, whatever it is doing. The message names the signal even if the
+// terminal has sent it to the program as well.
 func TestSSHCommandInterrupted(t *testing.T) {
 	for _, test := range []struct {
 		behaves string
@@ -272,13 +271,13 @@ func TestSSHCommandInterrupted(t *testing.T) {
 				t.Errorf("left behind: %q", left)
 			}
 			pids, _ := l.started()
-			l.wantEnded(len(pids)) // it may have begun to replace the first
+			l.wantEnded(len(pids)) // haul may have begun to replace the first
 		})
 	}
 }
 
-// The error names the text that a login shell prints before the protocol, in place of a
-// length of a gigabyte.
+// If a login shell prints text before the protocol, the error shows the text instead of a length of
+// a gigabyte.
 func TestSSHCommandNoise(t *testing.T) {
 	l := startSSHLab(t, map[string]string{"f": "content"})
 	if code, _, msg := haul(t, "get", l.flag("noisy"), "lab:f", "-"); code != exitNoAnswer || !strings.Contains(msg, `"Welcome to the lab"; if a startup file`) {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Options that make no sense end the command before it serves, with what is wrong and
-// what there is.
+// Invalid options end the command before it serves, and the error lists the valid values.
 func TestSFTPServerOptions(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"-u 888", "umask"},
@@ -32,7 +31,7 @@ func TestSFTPServerOptions(t *testing.T) {
 	}
 }
 
-// -Q lists the names that OpenSSH's sftp-server lists, and those of haul's own extensions.
+// -Q lists the names that OpenSSH's sftp-server lists, and haul's own extensions.
 func TestSFTPServerQuery(t *testing.T) {
 	code, stdout, stderr := haul(t, "sftp-server", "-Q", "requests")
 	names := strings.Fields(stdout)

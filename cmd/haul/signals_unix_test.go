@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A signal that was ignored when haul was started, as by nohup, stays ignored, in
-// server and client. SIGTERM ends haul as ever.
+// A signal that was ignored when haul started, as under nohup, stays ignored, in server and client.
+// SIGTERM still ends haul.
 func TestIgnoredSignals(t *testing.T) {
 	server := startIgnoring(t, "HUP INT", append([]string{"serve", t.TempDir()}, anyPort...)...)
 	server.awaitURL()
@@ -30,7 +30,7 @@ func TestIgnoredSignals(t *testing.T) {
 	defer out.Close()
 	client := startIgnoringWith(t, in, "HUP", l.args("put", "-", "lab:f")...)
 	_ = in.Close()
-	awaitHidden(t, l.dir, "", func([]byte) bool { return true }) // it has begun
+	awaitHidden(t, l.dir, "", func([]byte) bool { return true }) // the upload has begun
 	client.signal(syscall.SIGHUP)
 	if _, err := out.WriteString("content"); err != nil {
 		t.Fatal(err)

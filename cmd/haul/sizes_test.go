@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/cli/console"
 )
 
-// Every row of the table in the help text is what Set reads.
+// Set accepts every row of the table in the help text.
 func TestSizesHelp(t *testing.T) {
 	code, help, _ := haul(t, "help", "sizes")
 	if code != 0 {
@@ -39,7 +39,7 @@ func TestSizesHelp(t *testing.T) {
 	}
 }
 
-// Every flag whose value is a size takes units, whatever the command.
+// Every flag for a size accepts units, in every command.
 func TestSizeFlags(t *testing.T) {
 	sizes := 0
 	for _, cmd := range allCommands(newRoot()) {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// sumFiles are files whose names have all that a line of sha256sum escapes.
+// sumFiles returns files whose names contain everything that sha256sum escapes.
 func sumFiles() map[string]string {
 	files := map[string]string{"plain": "content", "empty": "", "two words": "2", "-dash": "3", "*star": "4", "sub/in": "5"}
 	if runtime.GOOS != "windows" {
@@ -25,7 +25,7 @@ func sumFiles() map[string]string {
 	return files
 }
 
-// Lists are written, and checked, byte for byte as sha256sum does it, if it is there.
+// Lists are written and checked byte for byte as by sha256sum. The test needs GNU coreutils.
 func TestSumAsCoreutils(t *testing.T) {
 	tool, err := exec.LookPath("sha256sum")
 	if text, e := exec.Command("sha256sum", "--version").Output(); err != nil || e != nil || !bytes.Contains(text, []byte("coreutils) 9.")) {
@@ -70,10 +70,10 @@ func TestSumAsCoreutils(t *testing.T) {
 			args := append(append([]string{"sum", "--algorithm", "sha256"}, flags...), "--check", file)
 			for _, where := range [][]string{nil, {"lab:"}} {
 				if where != nil && len(flags) > 0 {
-					continue // to log in takes time
+					continue // logging in takes time
 				}
 				gotCode, gotOut, gotMsg := printed(t, l.args(append(args, where...)...))
-				if len(where) > 0 || strings.Contains(msg, "No such file") { // words of their own, after the system's
+				if len(where) > 0 || strings.Contains(msg, "No such file") { // the messages differ after the system's words
 					gotMsg, msg = withoutMissing(gotMsg), withoutMissing(msg)
 				}
 				if gotOut != out || gotMsg != msg || (gotCode == 0) != (code == 0) {
@@ -84,7 +84,7 @@ func TestSumAsCoreutils(t *testing.T) {
 	}
 }
 
-// printed runs a command, with its errors as main prints them.
+// printed runs a command, and returns its errors as main prints them.
 func printed(t *testing.T, args []string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -99,7 +99,7 @@ func printed(t *testing.T, args []string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// withoutMissing leaves out the lines about a file that is missing.
+// withoutMissing removes the lines about a missing file.
 func withoutMissing(text string) string {
 	var kept []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -110,7 +110,7 @@ func withoutMissing(text string) string {
 	return strings.Join(kept, "\n")
 }
 
-// A bucket's own hashes are used where they are of the whole object, and else it is read.
+// A bucket's own hash is used if it covers the whole object. Otherwise the object is read.
 func TestSumS3(t *testing.T) {
 	s := startBucket(t)
 	s.Put("a", "content")
@@ -149,8 +149,8 @@ func TestSumS3(t *testing.T) {
 	}
 }
 
-// The names in a list lead nowhere but below the location that is said, over HTTP and S3; a
-// line that is too long is a bad line.
+// Over HTTP and S3, the names in a list cannot lead out of the given location. A line that is too
+// long counts as malformed.
 func TestSumHostileList(t *testing.T) {
 	w := startWeb(t, map[string]string{"d/a": "A"})
 	sum := fmt.Sprintf("%x  ", sha256.Sum256([]byte("A")))

@@ -16,16 +16,16 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// A stopping tree stops at an operation that the test chooses, until it is let go.
+// A stopping tree stops at an operation chosen by the test, until it is released.
 type stopping struct {
 	store.Tree
 	mu      sync.Mutex
-	left    int           // mu: operations before that; below 0 for none
-	reached chan struct{} // is closed there
+	left    int           // guarded by mu: operations until then; negative for none
+	reached chan struct{} // closed when it stops
 	release chan struct{}
 }
 
-// stopAfter has the tree stop at the operation behind n others.
+// stopAfter makes the tree stop at the operation after n others.
 func (s *stopping) stopAfter(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +92,9 @@ func (h stoppingHandle) WriteAt(p []byte, off int64) (int, error) {
 	return h.Handle.WriteAt(p, off)
 }
 
-// A sync that is killed at any of its operations on the server leaves each name with all of its
-// old content or all of the new. The next run does the rest, and removes what the killed one left.
+// If a sync is killed at any of its operations on the server, each name has its complete old or its
+// complete new content. The next run completes the sync, and removes what the killed one left
+// behind.
 func TestSyncKilled(t *testing.T) {
 	t.Parallel()
 	t.Run("put", func(t *testing.T) { testSyncKilled(t, true) })
@@ -156,11 +157,11 @@ func testSyncKilled(t *testing.T, put bool) {
 	}
 }
 
-// A nameless tree refuses to rename the first time, once it is let go.
+// A nameless tree refuses its first rename once it is released.
 type nameless struct {
 	store.Tree
 	once    sync.Once
-	reached chan struct{} // is closed when it is asked first
+	reached chan struct{} // closed at the first rename
 	release chan struct{}
 }
 
@@ -177,7 +178,7 @@ func (s *nameless) Rename(ctx context.Context, from, to string, replace bool) er
 	return s.Tree.Rename(ctx, from, to, replace)
 }
 
-// A put that is killed before its file has a name leaves a hidden one. The next put removes it,
+// A put that is killed before its file has a name leaves a temporary file. The next put removes it,
 // even if a thousand runs were killed before.
 func TestPutKilled(t *testing.T) {
 	state := t.TempDir()
@@ -208,12 +209,12 @@ func TestPutKilled(t *testing.T) {
 	}
 }
 
-// named returns the files below a directory as treeOf does, but for uploads under way.
+// named returns the files below a directory like treeOf, but without temporary files.
 func named(t *testing.T, dir string) []string {
 	return slices.DeleteFunc(strings.Fields(treeOf(t, dir)), func(f string) bool { return strings.Contains(f, ".haul-") })
 }
 
-// endOf returns what is closed when a process has ended.
+// endOf returns a channel that is closed when a process has ended.
 func endOf(s *transcript) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// treeOf returns the files below a directory with their content, as NAME=CONTENT, sorted, and the
-// names of directories without files.
+// treeOf returns the files below a directory with their content, as sorted NAME=CONTENT words, and
+// the names of directories without files.
 func treeOf(t *testing.T, dir string) string {
 	t.Helper()
 	var all []string
@@ -41,7 +41,7 @@ func treeOf(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-// writeTree makes files of NAME=CONTENT, all of one time.
+// writeTree creates files from NAME=CONTENT words. All have the same time.
 func writeTree(t *testing.T, dir, files string) {
 	t.Helper()
 	for f := range strings.FieldsSeq(files) {
@@ -60,7 +60,7 @@ const (
 	syncWant   = "a=1 d/b=2 d/e/c=3 keep.o=8 new/x=4"
 )
 
-// A web server that lists no directories has files that haul cannot find.
+// On a web server that lists no directories, haul cannot find the files.
 func TestSyncUnlisted(t *testing.T) {
 	l, here := startWeb(t, map[string]string{"to/old": "1"}), t.TempDir()
 	writeTree(t, here, "a=1")
@@ -77,7 +77,7 @@ func TestSyncUnlisted(t *testing.T) {
 	wantFile(t, filepath.Join(l.dir, "to", "a"), "1")
 }
 
-// A server that has both directories copies its files itself.
+// If both directories are on one server, it copies the files itself.
 func TestSyncOnOneServer(t *testing.T) {
 	l := startLab(t, nil)
 	big := strings.Repeat("0123456789abcdef", 200_000)
@@ -91,8 +91,8 @@ func TestSyncOnOneServer(t *testing.T) {
 	}
 }
 
-// --update leaves alone what is newer in DEST, and --size-only what has the same size: for get and
-// put as well.
+// --update does not replace newer files in DEST, and --size-only not those of the same size. Both
+// also apply to get and put.
 func TestSyncUpdate(t *testing.T) {
 	l, w, here := startLab(t, nil), startWeb(t, map[string]string{"to/sub/x": ""}), t.TempDir()
 	const source, dest = "newer=new older=new same=new longer=longer", "newer=old older=old same=old longer=old"

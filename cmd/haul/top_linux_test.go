@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// On a terminal, "haul top" shows what changes until somebody interrupts it.
+// On a terminal, "haul top" shows changes until it is interrupted.
 func TestTopOnTerminal(t *testing.T) {
 	url := startChild(t, childOptions{}, t.TempDir(), "--status", "127.0.0.1:0").statusURL()
 	y := newTerminal(t)

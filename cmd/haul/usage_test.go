@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Help names no default that is empty.
+// Help never shows an empty default.
 func TestHelpHasNoEmptyDefault(t *testing.T) {
 	for _, cmd := range allCommands(newRoot()) {
 		if text := cmd.Flags().FlagUsages(); strings.Contains(text, "(default )") {
@@ -20,7 +20,7 @@ func TestHelpHasNoEmptyDefault(t *testing.T) {
 	}
 }
 
-// Help shows the value of a flag in upper case, so that nobody types it as it stands.
+// Help shows the value of a flag in upper case, so that nobody types it literally.
 func TestMetavariables(t *testing.T) {
 	upper := regexp.MustCompile(`^[^a-z]*[A-Z][^a-z]*$`)
 	for _, cmd := range allCommands(newRoot()) {
@@ -32,7 +32,7 @@ func TestMetavariables(t *testing.T) {
 	}
 }
 
-// complete returns the completions of a command line, and what the shell is to add.
+// complete returns the completions of a command line, and the directive for the shell.
 func complete(t *testing.T, words ...string) (list []string, directive cobra.ShellCompDirective) {
 	t.Helper()
 	code, out, msg := haul(t, append([]string{cobra.ShellCompRequestCmd}, words...)...)
@@ -48,7 +48,7 @@ func complete(t *testing.T, words ...string) (list []string, directive cobra.She
 	return list, directive
 }
 
-// completedWords are the flags whose values are words.
+// completedWords lists the flags whose values are words.
 var completedWords = map[string][]string{
 	"serve audit-hash": {"sha256"}, "serve upload": {"create", "overwrite", "unique"}, "serve per-client": {"ip", "mac"}, "serve log-format": {"text", "json"}, "serve mtu": {"auto", "none", "1500"}, "serve advise": {"dnsmasq", "isc", "kea"}, // of haul boot
 	"get links": {"skip", "keep", "follow"}, "put links": {"skip", "keep", "follow"}, "sync links": {"skip", "keep", "follow"}, "get unchanged": {"time", "size", "hash"}, "put unchanged": {"time", "size", "hash"},
@@ -56,8 +56,8 @@ var completedWords = map[string][]string{
 	"user add access": {"full", "read-only", "upload-only"}, "user set access": {"full", "read-only", "upload-only"}, "user set require": {"any", "key+password"},
 }
 
-// Each flag that takes something is completed by its words, by files, by
-// directories, or by nothing, and never by files that it does not take.
+// Each flag with a value is completed with its words, files, directories, or nothing, and never
+// with files that it does not accept.
 func TestFlagCompletions(t *testing.T) {
 	seen := map[string]bool{}
 	for _, cmd := range allCommands(newRoot()) {
@@ -68,7 +68,7 @@ func TestFlagCompletions(t *testing.T) {
 				return
 			}
 			key := strings.Join(append(slices.Clone(path), f.Name), " ")
-			for _, same := range []string{"config show ", "boot "} { // the same flags
+			for _, same := range []string{"config show ", "boot "} { // these have the same flags
 				if rest, is := strings.CutPrefix(key, same); is {
 					key = "serve " + rest
 				}

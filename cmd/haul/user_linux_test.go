@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// twoEnds returns both ends of a new terminal: ours, and that of a program.
+// twoEnds returns both ends of a new terminal: the test's, and the program's.
 func twoEnds(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -36,7 +36,7 @@ func twoEnds(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
-// shows reports whether a terminal shows what is typed.
+// shows reports whether a terminal shows typed text.
 func shows(t *testing.T, terminal *os.File) bool {
 	t.Helper()
 	state, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
@@ -46,7 +46,7 @@ func shows(t *testing.T, terminal *os.File) bool {
 	return state.Lflag&unix.ECHO != 0
 }
 
-// A password is asked for twice, and not shown; what differs changes nothing.
+// A password is asked for twice and not shown. If the answers differ, nothing changes.
 func TestUserPasswordTyped(t *testing.T) {
 	for _, test := range []struct {
 		second string
@@ -88,7 +88,7 @@ func TestUserPasswordTyped(t *testing.T) {
 	}
 }
 
-// awaitNoEcho waits until a terminal does not show what is typed.
+// awaitNoEcho waits until a terminal stops showing typed text.
 func awaitNoEcho(t *testing.T, terminal *os.File) {
 	t.Helper()
 	for late := time.Now().Add(patience); shows(t, terminal); time.Sleep(time.Millisecond) {

@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// Of commands that change a users file at the same time, none is lost, and one that is
-// killed has done all of its change or nothing.
+// If several commands change a users file at once, no change is lost. A killed command has made its
+// whole change or none of it.
 func TestUserProcesses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestUserProcesses(t *testing.T) {
 			t.Errorf("%s has %d keys", name, len(u.Keys))
 		}
 	}
-	run([]string{"enable", "alice"}).wantExit(0) // takes over what one that was killed has left
+	run([]string{"enable", "alice"}).wantExit(0) // removes what the killed command left behind
 	if _, err := os.Lstat(file + ".new"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("left behind:", err)
 	}

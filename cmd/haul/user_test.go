@@ -8,7 +8,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// keyLine makes a public key.
+// keyLine creates a public key.
 func keyLine(t *testing.T) string {
 	t.Helper()
 	public, _, err := ed25519.GenerateKey(nil)

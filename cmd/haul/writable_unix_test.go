@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A directory that uploads cannot get into is in the log at the start, for each protocol.
+// At the start, the log reports for each protocol a directory that uploads cannot be written to.
 func TestServeUnwritable(t *testing.T) {
 	for _, protocol := range []string{"tftp", "http", "sftp"} {
 		dir := servedDir(t, nil)
