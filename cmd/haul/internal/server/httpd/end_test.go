@@ -21,8 +21,8 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// serveUntil serves HTTP, or HTTPS if the port has TLS, until end is called. Then ended
-// gets the error.
+// serveUntil serves HTTP, or HTTPS if the port has TLS, until end is called. The error is then sent
+// to ended.
 func serveUntil(t *testing.T, p *port) (addr string, end func(), ended <-chan error) {
 	t.Helper()
 	p.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -42,8 +42,8 @@ func serveUntil(t *testing.T, p *port) (addr string, end func(), ended <-chan er
 	return socket.Addr().String(), cancel, err1
 }
 
-// A connection of HTTP/2 gets an answer to its first request although the end began
-// before: the request may have been on its way.
+// A connection of HTTP/2 gets an answer to its first request even after the end has begun, because
+// the request may have been on its way.
 func TestServeHTTP2FirstRequest(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	cert, err := certs.SelfSigned("127.0.0.1")
@@ -71,7 +71,7 @@ func TestServeHTTP2FirstRequest(t *testing.T) {
 	}
 	end()
 	servetest.AwaitRefused(t, c.RemoteAddr().String())
-	time.Sleep(50 * time.Millisecond) // in which a server that did not wait would close the connection
+	time.Sleep(50 * time.Millisecond) // a server that did not wait would close the connection meanwhile
 	var head bytes.Buffer
 	encoder := hpack.NewEncoder(&head)
 	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", addr}, {":path", "/"}} {
@@ -99,9 +99,9 @@ func TestServeHTTP2FirstRequest(t *testing.T) {
 	}
 }
 
-// At the end, a connection that is kept open gets an answer to its next request, which
-// closes it: the request may have been on its way when the end began. Go's own client would
-// hide a failure by sending it again.
+// At the end, a kept connection gets an answer to its next request, and the answer closes it: the
+// request may have been on its way when the end began. Go's own client would hide a failure by
+// repeating the request.
 func TestServeHTTPLastCall(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	addr, end, ended := serveUntil(t, &port{idleGrace: servetest.Patience})
@@ -143,8 +143,8 @@ func TestServeHTTPLastCall(t *testing.T) {
 	}
 }
 
-// A request whose head takes longer than net/http's five seconds is answered, although the end
-// began before it was there, and the last call is over.
+// A request whose header takes longer than net/http's five seconds is answered, even if the end
+// began before it arrived, and idle connections have been closed.
 func TestServeHTTPSlowHead(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	p := &port{idleGrace: time.Millisecond}
@@ -159,10 +159,10 @@ func TestServeHTTPSlowHead(t *testing.T) {
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(6100 * time.Millisecond) // it counts in whole seconds
+	time.Sleep(6100 * time.Millisecond) // net/http counts in whole seconds
 	end()
 	servetest.AwaitRefused(t, c.RemoteAddr().String())
-	time.Sleep(50 * time.Millisecond) // in which a server that did not wait would close the connection
+	time.Sleep(50 * time.Millisecond) // a server that did not wait would close the connection meanwhile
 	if _, err := io.WriteString(c, "Host: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

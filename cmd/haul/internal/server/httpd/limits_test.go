@@ -20,8 +20,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// The connections of HTTP, and the files of their requests, have room in the share of
-// the descriptors that it has, with something to spare.
+// The connections of HTTP, and the files of their requests, fit into its share of the descriptors,
+// and leave some spare.
 func TestHTTPBounds(t *testing.T) {
 	some := []string{":0"}
 	for _, test := range []struct {
@@ -44,7 +44,7 @@ func TestHTTPBounds(t *testing.T) {
 	}
 }
 
-// Where users have directories of their own, each request may hold another one, and there are
+// If users have directories of their own, each request may hold a different one, and there are
 // descriptors for these as well.
 func TestRootsTakeDescriptors(t *testing.T) {
 	const limit = 1024
@@ -85,7 +85,7 @@ func TestRootsTakeDescriptors(t *testing.T) {
 	}
 }
 
-// docs/http.md has the bounds of net/http's servers, and those have them.
+// docs/http.md lists the bounds of net/http's servers, and they are set.
 func TestDocumentedHTTPBounds(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "http.md"))
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// Only what went wrong here is a failure, and only what somebody should look at
-// is a warning.
+// Only faults on this side are failures, and only events that need attention are warnings.
 func TestHTTPOutcome(t *testing.T) {
 	for _, test := range []struct {
 		status int
@@ -50,7 +49,8 @@ func TestHTTPOutcome(t *testing.T) {
 	}
 }
 
-// Requests that send no file are not transfers: in neither the metrics nor the status page.
+// Requests that send no file are not transfers. They appear neither in the metrics nor on the
+// status page.
 func TestHTTPTransfers(t *testing.T) {
 	var ended []string
 	counts := meter.New(meter.Config{Ended: func(e meter.Ended) { ended = append(ended, e.Detail.(*web.Exchange).Method) }})
@@ -64,7 +64,7 @@ func TestHTTPTransfers(t *testing.T) {
 	}
 }
 
-// The line of a request that was refused for want of descriptors says what to do about it.
+// If a request was refused because descriptors were missing, its log line gives advice.
 func TestHTTPLogNamesLimit(t *testing.T) {
 	var out bytes.Buffer
 	l := newLog(slog.New(slog.NewTextHandler(&out, nil)), nil)

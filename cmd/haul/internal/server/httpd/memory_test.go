@@ -22,8 +22,8 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// A client that asks for 100 files at a time over one connection of HTTP/2, and reads
-// nothing, gets those that are allowed, and takes no more memory than docs/http.md says.
+// A client that requests 100 files at a time over one HTTP/2 connection, and reads nothing, gets
+// the allowed number, and takes no more memory than docs/http.md says.
 func TestSlowClientOfHTTP2(t *testing.T) {
 	const asked, size = 100, 64 << 20
 	path := t.TempDir()
@@ -67,7 +67,7 @@ func TestSlowClientOfHTTP2(t *testing.T) {
 	if n := opened.Load(); n != streams {
 		t.Errorf("%d files were opened, want %d", n, streams)
 	}
-	const spare = 4 << 20 // for the goroutines, and what crypto/tls keeps
+	const spare = 4 << 20 // for the goroutines, and the buffers of crypto/tls
 	if got, most := heap()-before, int64(writebehind.MaxBuffered+streams*128<<10+spare); got > most {
 		t.Errorf("it takes %d KiB, want %d at most", got>>10, most>>10)
 	}

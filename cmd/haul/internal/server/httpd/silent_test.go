@@ -30,7 +30,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// startPort serves what comes from l until the test ends.
+// startPort serves the connections of l until the test ends.
 func startPort[L net.Listener](t *testing.T, p *port, l L, serve func(L) error) {
 	t.Helper()
 	served := make(chan struct{})
@@ -56,7 +56,7 @@ func pipeTo(t *testing.T) net.Conn {
 	return l.Dial(t)
 }
 
-// ownAnswers are requests that net/http answers itself, and how.
+// ownAnswers are requests that net/http answers itself, and the answers.
 var ownAnswers = map[string]string{
 	"\r\n\r\n":                "400 Bad Request",
 	"GET /f\r\n\r\n":          "400 Bad Request",
@@ -86,7 +86,7 @@ func TestSilentClientOfOwnAnswers(t *testing.T) {
 				began := time.Now()
 				go func() { _, _ = io.WriteString(c, request) }()
 				time.Sleep(web.DefaultStall - time.Second)
-				// It has kept its answer until now, for who is but slow.
+				// The answer is still there for a slow client.
 				if first := readByte(c); first != 'H' {
 					t.Fatalf("%.60q: no answer before it is time", request)
 				}
@@ -97,7 +97,7 @@ func TestSilentClientOfOwnAnswers(t *testing.T) {
 				}
 			})
 		}
-		// It is that answer which was meant.
+		// Check that it was that answer.
 		synctest.Test(t, func(t *testing.T) {
 			c := pipeTo(t)
 			go func() { _, _ = io.WriteString(c, request) }()
@@ -109,7 +109,7 @@ func TestSilentClientOfOwnAnswers(t *testing.T) {
 	}
 }
 
-// answerHead reads the head of an answer.
+// answerHead reads the header of an answer.
 func answerHead(c net.Conn) string {
 	var head strings.Builder
 	for !strings.HasSuffix(head.String(), "\r\n\r\n") {
@@ -122,7 +122,7 @@ func answerHead(c net.Conn) string {
 	return head.String()
 }
 
-// readByte reads a byte; 0 is the end.
+// readByte reads a byte; it returns 0 at the end.
 func readByte(c net.Conn) byte {
 	var b [1]byte
 	_, _ = io.ReadFull(c, b[:])
@@ -160,8 +160,8 @@ func h2Frame(kind, flags, stream byte, content string) string {
 	return string([]byte{0, 0, byte(len(content)), kind, flags, 0, 0, 0, stream}) + content
 }
 
-// h2Requests is what a client sends that asks for a file by several streams, with
-// room for all that may come (RFC 9113 §3.4, §6; RFC 7541 appendix A).
+// h2Requests returns the bytes of a client that requests a file on several streams, with windows
+// for everything that may arrive (RFC 9113 §3.4, §6; RFC 7541 appendix A).
 func h2Requests(target string, streams int) string {
 	const headers, settings, windowUpdate, endOfBoth = 1, 4, 8, 0x5
 	const most = "\x7f\xff\xff\xff"
@@ -174,9 +174,9 @@ func h2Requests(target string, streams int) string {
 	return text
 }
 
-// A client of HTTP/2 that asks, and then reads nothing of its connection, loses it in
-// time, with all that its requests hold. The handler's own limit for a stream is out of
-// reach here.
+// An HTTP/2 client that sends requests and then reads nothing loses its connection in time, with
+// everything that its requests hold. The handler's own limit for a stream is too long to matter
+// here.
 func TestSilentConnectionOfHTTP2(t *testing.T) {
 	const size = 64 << 20 // more than the buffers of any connection hold
 	path := t.TempDir()
@@ -242,8 +242,8 @@ func testSilentConnection(t *testing.T, streams int, size int64, files store.Sto
 	}
 }
 
-// Nor does one that has asked for nothing, and does not take what the server says
-// first, stay for longer.
+// The same goes for a client that has requested nothing and does not read the server's first
+// frames.
 func TestSilentBeginOfHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cert, err := certs.SelfSigned("x")

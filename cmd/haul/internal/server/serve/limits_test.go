@@ -9,7 +9,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/source"
 )
 
-// The collector gets the limit that docs/tftp.md promises, unless the user has.
+// The garbage collector gets the limit that docs/tftp.md promises, unless the user has set one.
 func TestBoundHeap(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
@@ -27,8 +27,8 @@ func TestBoundHeap(t *testing.T) {
 	}
 }
 
-// A cache adds its memory, and may double the heap, not more: the blocks in its memory are
-// live.
+// A cache adds its memory, and the heap may at most double, because the cache's blocks in memory
+// are live.
 func TestBoundCache(t *testing.T) {
 	before, usual := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
 	defer debug.SetMemoryLimit(before)
@@ -45,8 +45,8 @@ func TestBoundCache(t *testing.T) {
 	}
 }
 
-// The memory of SFTP is added to that of TFTP, and there are threads for sessions that all
-// wait for a disk.
+// The memory of SFTP is added to that of TFTP, and there are enough threads if all sessions wait
+// for a disk.
 func TestBoundSFTP(t *testing.T) {
 	before, threads := debug.SetMemoryLimit(-1), debug.SetMaxThreads(usualThreads)
 	defer debug.SetMemoryLimit(before)

@@ -9,8 +9,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 )
 
-// A service that nobody named takes another port if its own is taken, and says so. One
-// that was named does not.
+// A default service takes another port if its own is taken, and says so. An explicitly configured
+// one does not.
 func TestFallBack(t *testing.T) {
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

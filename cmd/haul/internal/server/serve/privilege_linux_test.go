@@ -25,8 +25,8 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// settledVar holds a directory: the process is a server of it that gives up
-// what it does not need, in the order in which "haul serve" does.
+// settledVar holds a directory. If it is set, the process is a server of that directory which gives
+// up rights in the same order as "haul serve".
 const (
 	settledVar = "HAUL_TEST_SETTLED"
 	userVar    = "HAUL_TEST_USER"
@@ -85,7 +85,7 @@ func settledServer(dir, name string) error {
 	return errors.Join(err, m.Stopping("done"))
 }
 
-// A server with next to no rights still serves, and takes uploads.
+// A server with almost no rights still serves, and accepts uploads.
 func TestSettledServer(t *testing.T) {
 	dir := t.TempDir()
 	files := filepath.Join(dir, "files")
@@ -93,7 +93,7 @@ func TestSettledServer(t *testing.T) {
 	env := []string{settledVar + "=" + files}
 	uid := os.Getuid()
 	if uid == 0 {
-		// A directory that the user cannot walk to, only write in.
+		// A directory that the user cannot reach, but can write in.
 		uid = 4711
 		if err := errors.Join(os.Chmod(dir, 0o700), os.Chown(files, uid, uid)); err != nil {
 			t.Fatal(err)

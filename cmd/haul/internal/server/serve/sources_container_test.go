@@ -15,8 +15,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
-// The confinement leaves haul what a container needs for a bucket: the service that gives it
-// keys, on any port; the token that this asks for, as it is then; and a proxy.
+// The confinement keeps what haul needs for a bucket in a container: the service with the keys, on
+// any port; the current token for that service; and a proxy.
 func TestServeBucketInContainer(t *testing.T) {
 	b := servetest.NewBucket(t) // it is the proxy, too
 	b.Put("f", "content")
@@ -28,7 +28,7 @@ func TestServeBucketInContainer(t *testing.T) {
 			http.Error(w, "another token", http.StatusUnauthorized)
 			return
 		}
-		// They are over so soon that each request asks for others.
+		// The keys expire so soon that each request needs new ones.
 		fmt.Fprintf(w, `{"AccessKeyId": "id", "SecretAccessKey": "sesame", "Token": "open", "Expiration": %q}`, time.Now().Add(10*time.Second).Format(time.RFC3339))
 	}))
 	defer keys.Close()

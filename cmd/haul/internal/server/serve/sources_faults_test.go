@@ -27,8 +27,8 @@ import (
 	"github.com/haul-project/haul/internal/s3test"
 )
 
-// fetchers get a whole file, by each protocol, or return what came before an error. One
-// connection of SFTP does one thing after the other.
+// fetchers return functions that get a whole file by one protocol, or return the part before an
+// error. An SFTP connection handles one call at a time.
 func (s *sourceServer) fetchers() map[string]func(name string) (string, error) {
 	once := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // it would ask again if a connection that it had were lost
 	all := map[string]func(string) (string, error){
@@ -62,7 +62,7 @@ func (s *sourceServer) fetchers() map[string]func(name string) (string, error) {
 	return all
 }
 
-// metric returns the sum of the metrics that an expression matches the beginnings of.
+// metric returns the sum of the metrics whose beginnings match an expression.
 func (s *sourceServer) metric(expr string) (sum float64) {
 	s.t.Helper()
 	_, page := s.at(s.word(`metrics at (\S+)`))
@@ -92,7 +92,7 @@ func bucketEnv(b *servetest.Bucket) []string {
 	return []string{"AWS_ENDPOINT_URL=" + b.URL, "AWS_REGION=us-east-1", "AWS_PROFILE=", "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_CONFIG_FILE=", "AWS_SHARED_CREDENTIALS_FILE="}
 }
 
-// An answer is one of the bucket that is changed on its way.
+// An answer is an answer of the bucket that is changed on its way.
 type answer struct {
 	http.ResponseWriter
 	header func(h http.Header)
@@ -120,15 +120,15 @@ func (a *answer) Write(p []byte) (int, error) {
 		return a.ResponseWriter.Write(p)
 	}
 	_, _ = a.ResponseWriter.Write(p[:a.left])
-	_ = http.NewResponseController(a.ResponseWriter).Flush() // or none of it may come
+	_ = http.NewResponseController(a.ResponseWriter).Flush() // otherwise none of it might arrive
 	a.end()
 	return 0, io.ErrShortWrite
 }
 
 func abort() { panic(http.ErrAbortHandler) }
 
-// refusing answers by an error of S3. With times above 0 it does so for as many requests for
-// the content.
+// refusing answers with an S3 error. If times is above 0, it does so only for that many requests
+// for the content.
 func refusing(times int64, status int, code string, header ...string) servetest.Fault {
 	var asked atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request, server http.HandlerFunc) {
@@ -143,8 +143,8 @@ func refusing(times int64, status int, code string, header ...string) servetest.
 	}
 }
 
-// sourceFaults are what can be wrong with an object of a bucket. If said is "", clients get
-// all of it nevertheless, else the log has that.
+// sourceFaults are possible faults of an object in a bucket. If said is "", clients still get all
+// of it; otherwise the log contains said.
 var sourceFaults = []struct {
 	name, said string
 	fault      func(b *servetest.Bucket, key string) servetest.Fault
@@ -204,7 +204,7 @@ var sourceFaults = []struct {
 	{"expired", "get new ones", func(*servetest.Bucket, string) servetest.Fault { return refusing(0, 400, "ExpiredToken") }},
 }
 
-// A fault of a bucket costs time, or an error that the log explains, and never a wrong byte,
+// A fault of a bucket costs time, or causes an error that the log explains, but never a wrong byte,
 // with a cache and without.
 func TestServeBucketFaults(t *testing.T) {
 	for _, cached := range []bool{false, true} {
@@ -241,7 +241,7 @@ func TestServeBucketFaults(t *testing.T) {
 	}
 }
 
-// wantFaults checks what the log and the metrics have of the faults.
+// wantFaults checks the log and the metrics for the faults.
 func (s *sourceServer) wantFaults(cached bool) {
 	failed := 0
 	for _, f := range sourceFaults {
@@ -275,7 +275,7 @@ func (s *sourceServer) wantFaults(cached bool) {
 	}
 }
 
-// Keys that expire are read again where they come from, by a process that is confined.
+// Expired keys are read again from their origin, by a confined process.
 func TestServeBucketKeys(t *testing.T) {
 	b, home := servetest.NewBucket(t), bucketHome(t, "old")
 	b.Put("f", "content")
@@ -300,7 +300,7 @@ func TestServeBucketKeys(t *testing.T) {
 	}
 }
 
-// hugeContent is as large as it needs to be.
+// hugeContent has any size.
 type hugeContent struct{}
 
 func (hugeContent) ReadAt(p []byte, off int64) (int, error) {
@@ -316,8 +316,8 @@ func hugePart(off int64, n int) string {
 	return b.String()[off%16:][:n]
 }
 
-// Files of no bytes and of 100 GB are served, the latter in parts, and so are those with odd
-// names. Keys that can be no names are not there.
+// Empty files and files of 100 GB are served, the latter in parts, and files with odd names as
+// well. Keys that are not valid names do not appear.
 func TestServeBucketOdd(t *testing.T) {
 	odd := []string{"a b", "a+b", "a%2Fb", "ü", "日本", "a:b", "a\"b<>&'", "~", "-", "a\tb", "a..", "a\nb", "\x01", "a;b?c#d", strings.Repeat("x", 255)}
 	const size = 100 << 30
@@ -373,8 +373,8 @@ func TestServeBucketOdd(t *testing.T) {
 	}
 }
 
-// Files of this machine are served while more requests than a source may have hang there, and
-// these end when it answers.
+// Files of this machine are served while more requests than an upstream may have hang there. Those
+// end when the upstream answers.
 func TestServeHangingSource(t *testing.T) {
 	b, local := servetest.NewBucket(t), t.TempDir()
 	servetest.WriteFile(t, filepath.Join(local, "here"), "on this machine")
@@ -421,7 +421,7 @@ func TestServeHangingSource(t *testing.T) {
 // A directory of 100,000 names is listed over HTTP and SFTP, page by page.
 func TestServeBucketManyNames(t *testing.T) {
 	names := 100_000
-	if race.Enabled { // which takes its time
+	if race.Enabled { // the race detector is slow
 		names = 5000
 	}
 	b := servetest.NewBucket(t)
@@ -456,7 +456,7 @@ func TestServeBucketManyNames(t *testing.T) {
 	}
 }
 
-// memory returns how much memory the process has had at most, in KiB.
+// memory returns the peak memory of the process, in KiB.
 func (s *sourceServer) memory() (n int) {
 	s.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
@@ -471,14 +471,14 @@ func (s *sourceServer) memory() (n int) {
 	return n
 }
 
-// A cache whose disk is full, or fails, or has changed what was stored, costs fetches and
-// lines in the log, and never a wrong byte.
+// A cache whose disk is full or fails, or has altered stored data, costs fetches and log lines, but
+// never a wrong byte.
 func TestServeCacheFaults(t *testing.T) {
 	b := servetest.NewBucket(t)
 	content := strings.Repeat("0123456789abcdef", 3<<16) // 3 blocks
 	b.Put("f", content)
 	home, dir := bucketHome(t, "id"), t.TempDir()
-	// served serves the file by all protocols, and checks what the log has.
+	// served serves the file by all protocols, and checks the log.
 	served := func(t *testing.T, before func(s *sourceServer), said ...string) *sourceServer {
 		s := startSourceServer(t, "s3://bucket/", home, dir, bucketEnv(b)...)
 		before(s)
@@ -526,7 +526,7 @@ func TestServeCacheFaults(t *testing.T) {
 	}
 	t.Run("changed", func(t *testing.T) {
 		s := served(t, func(*sourceServer) {
-			name := block(1) // which is a directory now, for a disk that fails
+			name := block(1) // a directory instead of a file simulates a disk that fails
 			if err := errors.Join(os.Remove(name), os.Mkdir(name, 0o700)); err != nil {
 				t.Error(err)
 			}

@@ -34,9 +34,9 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// The process is a server of a source, with all that "haul serve" does, if these are set: the
-// URLs between commas, the home directory that has the keys, the cache, and what a call may
-// take.
+// If these are set, the process is a server of upstreams with everything that "haul serve" does.
+// They hold the URLs separated by commas, the home directory with the keys, the cache, and the time
+// limit of a call.
 const (
 	sourceVar   = "HAUL_TEST_SOURCE"
 	homeVar     = "HAUL_TEST_HOME"
@@ -79,7 +79,7 @@ func init() {
 	os.Exit(0)
 }
 
-// A sourceServer is such a process.
+// A sourceServer is a process of that kind.
 type sourceServer struct {
 	t    *testing.T
 	log  *servetest.Buffer
@@ -112,7 +112,7 @@ func startSourceServer(t *testing.T, urls, home, cacheDir string, env ...string)
 	return s
 }
 
-// word returns the part of the log that an expression has in parentheses.
+// word returns the part of the log that matches the parenthesized part of an expression.
 func (s *sourceServer) word(expr string) string {
 	s.t.Helper()
 	m := regexp.MustCompile(expr).FindStringSubmatch(s.log.String())
@@ -164,7 +164,7 @@ func (s *sourceServer) fetch(name string) (string, error) {
 	return string(b), err
 }
 
-// exercise does what clients do, by all protocols, with a source whose files are in dir.
+// exercise does what clients do, by all protocols, with an upstream whose files are in dir.
 func (s *sourceServer) exercise(dir string) {
 	s.t.Helper()
 	large := strings.Repeat("0123456789", 100_000)
@@ -219,7 +219,7 @@ func (s *sourceServer) login() *sftpclient.Client {
 	return c
 }
 
-// overSFTP does what a user does who logs in.
+// overSFTP does what a user does after logging in.
 func (s *sourceServer) overSFTP(dir string) {
 	s.t.Helper()
 	files := s.login().Store("")
@@ -247,9 +247,8 @@ func (s *sourceServer) overSFTP(dir string) {
 	}
 }
 
-// A server whose files are on another machine serves them by all protocols, from a process
-// that is confined; when that machine is gone, it says so, and when it is back it serves
-// again.
+// A confined server serves the files of another machine by all protocols. When that machine is
+// gone, the server logs it, and when it is back, it serves again.
 func TestServeSFTPSource(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -279,8 +278,8 @@ func TestServeSFTPSource(t *testing.T) {
 	}
 }
 
-// The same with a web server, which wants a password, behind a cache; a directory of this
-// machine that is searched first is served whatever becomes of the other.
+// This is the same with a web server that requires a password, behind a cache. A directory of this
+// machine that is searched first is served whatever happens to the upstream.
 func TestServeWebSource(t *testing.T) {
 	dir, local, home := t.TempDir(), t.TempDir(), t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -324,8 +323,8 @@ func TestServeWebSource(t *testing.T) {
 	}
 }
 
-// A redirect of a source to a port that the confinement does not leave says so, with the port,
-// to the operator and not to the client. Where the system has no such confinement, it is followed.
+// If an upstream redirects to a port that the confinement blocks, the log says so, with the port;
+// the client is not informed. Where the system has no such confinement, the redirect is followed.
 func TestServeRedirectedSource(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "elsewhere") }))
 	defer target.Close()
@@ -347,7 +346,7 @@ func TestServeRedirectedSource(t *testing.T) {
 	}
 }
 
-// at gets a URL.
+// at requests a URL.
 func (s *sourceServer) at(url string) (int, string) {
 	s.t.Helper()
 	a, err := http.Get(url)

@@ -56,7 +56,7 @@ func TestUploadPolicies(t *testing.T) {
 	}
 }
 
-// Uploads of one name at one moment all get a name, in any order of their ends.
+// Simultaneous uploads with one name all get a name, in whichever order they end.
 func TestUniqueAtOnce(t *testing.T) {
 	const uploads = 50
 	now := time.UnixMilli(1)

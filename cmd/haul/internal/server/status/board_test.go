@@ -19,14 +19,14 @@ var (
 	day  = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 )
 
-// newBoard returns a board of a server with two protocols, and where to report transfers.
+// newBoard returns a board of a server with two protocols, and the registry for transfers.
 func newBoard() (*Board, *meter.Registry) {
 	b := &Board{Version: "v1.2.3", Protocols: []meter.Protocol{meter.TFTP, meter.HTTPS}}
 	b.Transfers = meter.New(meter.Config{Ended: b.Ended, Protocols: b.Protocols})
 	return b, b.Transfers
 }
 
-// The rate of a transfer is that since the sample before the latest, or since it began.
+// The rate of a transfer counts from the sample before the latest, or from its beginning.
 func TestRate(t *testing.T) {
 	b, r := newBoard()
 	b.init()
@@ -63,8 +63,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Samples count what happened since the one before, transfers under way included, and
-// nothing is counted twice when a transfer ends.
+// Samples count everything since the previous sample, including transfers under way. Nothing is
+// counted twice when a transfer ends.
 func TestSamples(t *testing.T) {
 	b, r := newBoard()
 	b.init()
@@ -90,7 +90,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// The bytes that were moved never become fewer, also if a transfer ends while they are added up.
+// The number of bytes moved never decreases, even if a transfer ends while the sum is computed.
 func TestMovedStays(t *testing.T) {
 	b, r := newBoard()
 	first, second := r.Begin(meter.Info{Protocol: meter.TFTP}), r.Begin(meter.Info{Protocol: meter.TFTP})
@@ -98,7 +98,7 @@ func TestMovedStays(t *testing.T) {
 	if n := b.snapshot(day).totals[0].Bytes; n != 1000 {
 		t.Fatalf("%d bytes", n)
 	}
-	first.Follow(func() int64 { // is asked once those that have ended are added up
+	first.Follow(func() int64 { // called after the ended ones have been added up
 		second.End(meter.End{Result: meter.Done})
 		return 0
 	})
@@ -109,7 +109,7 @@ func TestMovedStays(t *testing.T) {
 	}
 }
 
-// The latest failures are kept, with advice; ends that are daily routine are none.
+// The latest failures are kept, with advice. Routine ends are no failures.
 func TestFailures(t *testing.T) {
 	b, r := newBoard()
 	end := func(name string, e meter.End) {
@@ -146,7 +146,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Each cause that somebody can do something about has advice.
+// Each cause that somebody can fix has advice.
 func TestAdvice(t *testing.T) {
 	for err, want := range map[error]string{
 		syscall.ENOSPC: "Free space", &fs.PathError{Err: syscall.EMFILE}: "open files", syscall.EROFS: "read-only", syscall.EIO: "disk",
@@ -168,7 +168,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// Machines that are stuck come first, and there is room for all that package pxe remembers.
+// Stuck machines come first, and there is room for all machines that package pxe remembers.
 func TestMachines(t *testing.T) {
 	b, _ := newBoard()
 	b.Machines = func() (all []pxe.Machine) {

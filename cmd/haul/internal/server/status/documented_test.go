@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// docs/status.md has each field of the JSON, and the bounds of the server.
+// docs/status.md describes each field of the JSON, and the bounds of the server.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "status.md"))
 	if err != nil {

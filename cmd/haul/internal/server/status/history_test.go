@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
 )
 
-// The board of the next process continues the hour and the failures of the one before, with
-// what it has seen by then.
+// The board of the next process continues the hour and the failures of its predecessor, and keeps
+// what it has recorded itself.
 func TestHistory(t *testing.T) {
 	old, r := newBoard()
 	old.init()
@@ -26,7 +26,7 @@ func TestHistory(t *testing.T) {
 	old.sample(day.Add(sampleEvery))
 
 	next, r := newBoard()
-	next.Protocols = []meter.Protocol{meter.SFTP, meter.TFTP} // HTTPS has gone
+	next.Protocols = []meter.Protocol{meter.SFTP, meter.TFTP} // HTTPS is no longer served
 	next.init()
 	if err := next.Remember(old.History()); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestHistory(t *testing.T) {
 	fail(r, "new")
 	next.sample(day.Add(2 * sampleEvery))
 
-	late, _ := newBoard() // has its own before it gets those
+	late, _ := newBoard() // has its own data before it gets the history
 	late.init()
 	late.sample(day.Add(3 * sampleEvery))
 	fail(late.Transfers, "late")
@@ -61,8 +61,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// However often a server is reloaded, a board keeps an hour and so many failures, which go
-// through the line between the processes.
+// However often a server is reloaded, a board keeps an hour and a bounded number of failures, which
+// fit through the line between the processes.
 func TestHistoryBounded(t *testing.T) {
 	b, _ := newBoard()
 	b.init()
@@ -95,7 +95,7 @@ func TestHistoryBounded(t *testing.T) {
 	}
 }
 
-// A history of another version, or one that is damaged, changes nothing.
+// A history of another version or with damage changes nothing.
 func TestHistoryOfOthers(t *testing.T) {
 	b, _ := newBoard()
 	b.init()

@@ -23,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m, "internal/status.") }
 
-// patience is how long a test waits for what should come at once.
+// patience is how long a test waits for an event that should be immediate.
 const patience = 20 * time.Second
 
-// patient cut nobody off while a test runs.
+// patient limits cut off no client during a test.
 var patient = limits{
 	header: time.Hour, answer: time.Hour, event: time.Hour, idle: time.Hour, grace: time.Millisecond, profile: time.Second,
 	headerBytes: usual.headerBytes, connections: usual.connections, watchers: 2,
@@ -78,7 +78,7 @@ func TestRoutes(t *testing.T) {
 	for _, c := range []struct {
 		method, target string
 		status         int
-		body           string // is in it
+		body           string // a part of it
 	}{
 		{"GET", "/", 200, "Nothing is under way."},
 		{"HEAD", "/", 200, ""},
@@ -107,7 +107,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// Profiles are there if they are asked for, and none lasts for ever.
+// Profiles are available on request, and none lasts forever.
 func TestProfiles(t *testing.T) {
 	b, _ := newBoard()
 	url := start(t, patient, b, Config{Profiles: true})
@@ -118,7 +118,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// A page of a stranger that has a name for this machine's address gets nothing.
+// A stranger's page with a name for this machine's address gets nothing.
 func TestHosts(t *testing.T) {
 	b, _ := newBoard()
 	url := start(t, patient, b, Config{Hosts: []string{"admin.example"}})
@@ -167,8 +167,8 @@ func rightPassword(t *testing.T) users.Hash {
 	return password
 }
 
-// With a login nobody gets anything without one, whatever the host, and too many wrong
-// passwords get no answer.
+// If a login is required, nobody gets anything without one, whatever the host. After too many wrong
+// passwords there are no more answers.
 func TestLogin(t *testing.T) {
 	d, err := users.New(users.User{Name: "alice", Password: rightPassword(t)})
 	if err != nil {
@@ -207,8 +207,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// lateListener gives out its last connections when it is closed, as one of package tcp does with
-// those that it has accepted by then.
+// lateListener returns its last connections when it is closed, as a listener of package tcp does
+// with those accepted by then.
 type lateListener struct {
 	net.Listener
 	last chan net.Conn
@@ -226,7 +226,7 @@ func (l *lateListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// Requests that come as the server ends are answered, also if their password has to be checked.
+// Requests that arrive as the server ends are answered, even if their password has to be checked.
 func TestLoginAtEnd(t *testing.T) {
 	const clients = 4
 	listen := func() net.Listener {
@@ -280,13 +280,13 @@ func TestLoginAtEnd(t *testing.T) {
 	}
 }
 
-// hostile are names that could be more than text.
+// hostile are names that could be taken for more than text.
 var hostile = []string{
 	"<img src=x onerror=alert(1)>", `"onclick="alert(1)`, "</title><script>alert(1)</script>", "</script>", "{{.}}", "'; alert(1); '", "new\nline\r\n\r\ndata: x",
 	"\xff\xfe", "\u202egpj.exe", strings.Repeat("<b>", 80), "\u2028",
 }
 
-// Names from strangers are text, wherever they stand.
+// Names from strangers are shown as text, wherever they appear.
 func TestHostileNames(t *testing.T) {
 	b, r := newBoard()
 	for _, name := range hostile {
@@ -350,8 +350,7 @@ func watch(t *testing.T, url string) func() string {
 	}
 }
 
-// The first event has everything, the next what has changed, and the end of the server ends
-// them.
+// The first event has everything, the next one the changes. The end of the server ends the events.
 func TestEvents(t *testing.T) {
 	b, r := newBoard()
 	b.Machines = nil
@@ -389,7 +388,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// More watchers than allowed are turned away, and there is room again when one goes.
+// Watchers beyond the limit are refused, and there is room again when one leaves.
 func TestWatchers(t *testing.T) {
 	b, _ := newBoard()
 	url := start(t, patient, b, Config{})
@@ -401,7 +400,7 @@ func TestWatchers(t *testing.T) {
 	}
 }
 
-// A watcher who does not read is cut off.
+// A watcher that does not read is cut off.
 func TestSlowWatcher(t *testing.T) {
 	l := patient
 	l.event = time.Millisecond
@@ -438,7 +437,7 @@ func TestSlowWatcher(t *testing.T) {
 	}
 }
 
-// smallBuffers is a listener whose connections hold little that nobody has read.
+// smallBuffers is a listener whose connections buffer little unread data.
 type smallBuffers struct{ net.Listener }
 
 func (l *smallBuffers) Accept() (net.Conn, error) {
@@ -449,8 +448,8 @@ func (l *smallBuffers) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// Of too many connections, the one that is idle for longest is closed; without an idle one, the
-// new one.
+// If there are too many connections, the one that has been idle the longest is closed; if none is
+// idle, the new one.
 func TestConnections(t *testing.T) {
 	s := &Server{limits: limits{connections: 3}}
 	var conns []net.Conn
@@ -466,7 +465,7 @@ func TestConnections(t *testing.T) {
 		t.Helper()
 		var got []int
 		for i, c := range conns {
-			if c.SetDeadline(time.Time{}) != nil { // as of a closed pipe
+			if c.SetDeadline(time.Time{}) != nil { // as on a closed pipe
 				got = append(got, i)
 			}
 		}
@@ -493,14 +492,14 @@ func TestConnections(t *testing.T) {
 	want("as many as may be again", 1, 4)
 }
 
-// Clients who keep connections open shut nobody out.
+// Clients that keep connections open lock nobody out.
 func TestIdleConnections(t *testing.T) {
 	l := patient
 	l.connections = 2
 	b, _ := newBoard()
 	addr := strings.TrimPrefix(start(t, l, b, Config{}), "http://")
 	for range 8 {
-		for end := time.Now().Add(patience); ; { // until the server has seen that one before is idle
+		for end := time.Now().Add(patience); ; { // until the server has seen that the one before is idle
 			c, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 			if err != nil {
 				t.Fatal(err)
@@ -517,7 +516,7 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// A page of a busy server has the fastest transfers, and says how many there are.
+// The page of a busy server shows the fastest transfers, and their total number.
 func TestBusyPage(t *testing.T) {
 	b, r := newBoard()
 	for i := range 10_000 {

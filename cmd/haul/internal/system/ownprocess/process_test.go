@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A process that may not open enough is refused, with the limit to raise.
+// A process that may not open enough descriptors is refused; the error names the limit to raise.
 func TestMayOpen(t *testing.T) {
 	if err := MayOpen(OpenFiles()+1, "machines"); err == nil || !strings.Contains(err.Error(), "machines at once") || !strings.Contains(err.Error(), "ulimit -n") {
 		t.Errorf("one more than may be: %v", err)

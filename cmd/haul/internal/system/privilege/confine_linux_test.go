@@ -19,8 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// site makes a directory to be confined to: read, write and outside, with a
-// file f in each.
+// site creates the directories for a confinement: read, write and outside, with a file f in each.
 func site(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +60,7 @@ func confineChild(o order) error {
 		return err
 	}
 	if abiErr != nil {
-		// Nothing more can be shown here; the rules have a test of their own.
+		// Nothing more can be tested here; the rules have a test of their own.
 		if !strings.HasPrefix(what, "Landlock not available") {
 			return fmt.Errorf("%q on a kernel without Landlock", what)
 		}
@@ -76,7 +75,7 @@ func confineChild(o order) error {
 	if err := attempts(o.Dir, abi); err != nil {
 		return err
 	}
-	// A thread that was not there yet.
+	// A thread that is created after the confinement.
 	fromNewThread := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -85,7 +84,7 @@ func confineChild(o order) error {
 	return <-fromNewThread
 }
 
-// opened is what a server has in hand when it is confined.
+// opened holds the things that a server has open when it is confined.
 type opened struct {
 	read, write, outside *os.Root
 	listener             net.Listener
@@ -109,7 +108,7 @@ func openBefore(dir string) (o opened, err error) {
 	return o, err
 }
 
-// plainTCP is without Multipath TCP, which Landlock does not cover.
+// plainTCP disables Multipath TCP, which Landlock does not cover.
 func plainTCP() *net.ListenConfig {
 	var lc net.ListenConfig
 	lc.SetMultipathTCP(false)
@@ -131,8 +130,8 @@ func (o *opened) close() {
 	o.udp.Close()
 }
 
-// check uses what was open before: it works on, but no root gives more than
-// the rules do.
+// check uses the things that were open before. They still work, but no root gives more access than
+// the rules.
 func (o *opened) check(dir string) error {
 	if b, err := o.read.ReadFile("sub/f"); err != nil || string(b) != "content" {
 		return fmt.Errorf("read below a root: %q, %w", b, err)
@@ -161,7 +160,7 @@ func (o *opened) check(dir string) error {
 	return nil
 }
 
-// upload does to root what package store does for an upload, in its order.
+// upload does the same to root as package store does for an upload, in the same order.
 func upload(root *os.Root, dir, name string) error {
 	d, err := root.OpenRoot("./" + dir + "/.")
 	if err != nil {
@@ -188,7 +187,7 @@ func upload(root *os.Root, dir, name string) error {
 		f.Sync,
 		func() error { return d.Link(temp, name) }, // as for a name that must be new
 		func() error { return d.Remove(name) },
-		func() error { return d.Rename(temp, name) }, // as for one that may be replaced
+		func() error { return d.Rename(temp, name) }, // as for a name that may be replaced
 		func() error {
 			s, err := d.Open(".")
 			if err != nil {
@@ -205,15 +204,15 @@ func upload(root *os.Root, dir, name string) error {
 	return nil
 }
 
-// An attempt is something to try when confined.
+// An attempt is an action to try while confined.
 type attempt struct {
 	name string
 	want error // nil: it works
-	abi  int   // the first that forbids it
+	abi  int   // the first ABI that forbids it
 	do   func() error
 }
 
-// attempts tries everything; it leaves the directories as they were.
+// attempts tries everything. It leaves the directories unchanged.
 func attempts(dir string, abi int) error {
 	path := func(name string) string { return filepath.Join(dir, name) }
 	read := func(name string) func() error {
@@ -300,8 +299,7 @@ func attempts(dir string, abi int) error {
 	return nil
 }
 
-// Root confines itself to a directory that the user it becomes cannot walk to,
-// and serves it all the same.
+// Root confines itself to a directory that its later user cannot reach, and still serves it.
 func TestConfineThenDrop(t *testing.T) {
 	needRoot(t)
 	dir := site(t)
@@ -345,8 +343,8 @@ func bothChild(o order) error {
 	return nil
 }
 
-// A server that takes its files from another machine may connect to the port of that one,
-// to no other port, and to a unix socket that it names.
+// A server with an upstream may connect to the upstream's port and to a unix socket that it names,
+// but to no other port.
 func TestConfineConnect(t *testing.T) {
 	run(t, order{Child: "connect", Dir: site(t)}, nil)
 }
@@ -388,8 +386,8 @@ func connectChild(o order) error {
 	return conn.Close()
 }
 
-// Without Landlock the server runs all the same, and can say so. A filter that
-// hides the system call stands for an older kernel.
+// Without Landlock the server still runs, and can report this. A filter that hides the system call
+// simulates an older kernel.
 func TestConfineUnavailable(t *testing.T) {
 	run(t, order{Child: "unavailable", Dir: site(t)}, nil)
 }
@@ -441,7 +439,7 @@ func TestConfinePathErrors(t *testing.T) {
 	}
 }
 
-// The rules, as far as they can be checked on any kernel.
+// This tests the rules as far as any kernel allows.
 func TestRules(t *testing.T) {
 	dir := site(t)
 	for _, c := range []struct {
@@ -487,7 +485,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A kernel that would break what users do in trees of their own is not asked.
+// On a kernel whose Landlock would break users' own trees, it is not used.
 func TestTooOld(t *testing.T) {
 	trees, none := Confinement{Trees: []string{"/srv"}}, Confinement{Write: []string{"/srv"}}
 	if !tooOld(trees, 1) || tooOld(trees, 2) || tooOld(none, 1) {
@@ -495,8 +493,8 @@ func TestTooOld(t *testing.T) {
 	}
 }
 
-// Everything that may break a server is stated here, so that a new version of
-// the library does not add to it unseen.
+// This test lists everything that may break a server, so that a new version of the library cannot
+// add to it unnoticed.
 func TestRestricted(t *testing.T) {
 	const want = "{Landlock V9; FS: all; Net: all; Scoped: {abstract_unix_socket} (best effort)}"
 	if got := restricted.String(); got != want {

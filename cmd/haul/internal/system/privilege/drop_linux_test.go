@@ -40,7 +40,7 @@ func dropChild(o order) error {
 	if _, err := open.Read(make([]byte, 1)); err != nil {
 		return fmt.Errorf("what was open before: %w", err)
 	}
-	// Twice is once: haul started by systemd as the user that --user names.
+	// A second call works too, as when systemd starts haul as the user that --user names.
 	if err := Drop(u); err != nil {
 		return fmt.Errorf("again: %w", err)
 	}
@@ -50,7 +50,7 @@ func dropChild(o order) error {
 	return wantThreads(u, true)
 }
 
-// wantThreads checks what the kernel says of each thread, one of them new.
+// wantThreads checks the kernel's status of each thread, including a new one.
 func wantThreads(u User, noBounding bool) error {
 	status := make(chan string)
 	go func() {
@@ -118,7 +118,7 @@ func TestDropRefused(t *testing.T) {
 	run(t, order{Child: "refused"}, attr)
 }
 
-// refusedChild is not root, and cannot become any other user.
+// refusedChild is not root, and cannot become another user.
 func refusedChild(order) error {
 	u, err := LookUp("4713:4713")
 	if err != nil {
@@ -131,7 +131,8 @@ func refusedChild(order) error {
 	return nil
 }
 
-// As systemd starts a service with AmbientCapabilities, and setcap a program.
+// This is the state in which systemd starts a service with AmbientCapabilities, and setcap a
+// program.
 func TestDropCapabilities(t *testing.T) {
 	needRoot(t)
 	nobody := &syscall.Credential{Uid: 4711, Gid: 4711}

@@ -6,8 +6,8 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/privilege"
 )
 
-// A server that started as root asks early whom to become. Confine and Drop
-// follow when everything is open; they leave no way back.
+// A server that was started as root looks its user up early. Confine and Drop follow when
+// everything is open. They cannot be undone.
 func Example() {
 	if _, err := privilege.LookUp("root"); err != nil {
 		fmt.Println(err)

@@ -12,20 +12,19 @@ import (
 	"time"
 )
 
-// The effects of this package cannot be undone, so each test runs in a process of
-// its own: this binary again, with an order in its environment.
+// The effects of this package cannot be undone, so each test runs in a process of its own: this
+// binary again, with an order in its environment.
 
 const orderVar = "HAUL_PRIVILEGE_TEST"
 
-// An order names one of the children, and what it needs to know.
+// An order names one of the children, and has its parameters.
 type order struct {
 	Child string
 	User  string `json:",omitempty"`
 	Dir   string `json:",omitempty"`
 }
 
-// children are what a process may be ordered to do. One that returns nil has
-// passed.
+// children are the functions that an order can run. A function that returns nil has passed.
 var children = map[string]func(order) error{
 	"drop":         dropChild,
 	"refused":      refusedChild,
@@ -62,9 +61,9 @@ func run(t *testing.T, o order, attr *syscall.SysProcAttr) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	// By this name it can be run by a user who may not enter its directory.
+	// Under this name, a user who may not enter the binary's directory can run it.
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	// A child that ends well need not wait for the race detector's last words.
+	// A child that succeeds need not wait for the race detector at its exit.
 	cmd.Env = append(os.Environ(), orderVar+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	cmd.SysProcAttr = attr
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
@@ -72,7 +71,7 @@ func run(t *testing.T, o order, attr *syscall.SysProcAttr) {
 	}
 }
 
-// crowd makes the process have several threads, each of which must change.
+// crowd starts several threads, each of which must change.
 func crowd() {
 	const threads = 4
 	ready := make(chan bool)

@@ -33,7 +33,7 @@ func TestLookUp(t *testing.T) {
 	}
 }
 
-// By name alone, and by a number that has a name, all groups come along.
+// A name alone, or a number with a name, yields all groups.
 func TestLookUpGroups(t *testing.T) {
 	for _, spec := range []string{"nobody", "daemon", "1"} {
 		u, err := LookUp(spec)
@@ -88,7 +88,7 @@ func TestLookUpErrors(t *testing.T) {
 	}
 }
 
-// No spec yields root, nor the number that leaves a process what it is.
+// No spec yields root, or the number that means "leave unchanged".
 func FuzzLookUp(f *testing.F) {
 	for _, s := range []string{"nobody", "daemon:daemon", "0:0", "+1:1", "1:-1", "4294967295:4294967295", "\x00:1"} {
 		f.Add(s)
@@ -104,8 +104,8 @@ func FuzzLookUp(f *testing.F) {
 	})
 }
 
-// A directory that root has made for the process that becomes a user is the user's then, and
-// what a link in it leads to, or a second name, is not.
+// A directory that root has created for a process then belongs to the user that the process
+// becomes. The target of a link in it, or a file with a second name, does not.
 func TestGive(t *testing.T) {
 	needRoot(t)
 	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")

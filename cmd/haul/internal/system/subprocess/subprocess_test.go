@@ -16,7 +16,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/system/subprocess"
 )
 
-// Words are split as a shell splits them that expands nothing.
+// Words are split as by a shell without expansions.
 func TestSplit(t *testing.T) {
 	for line, want := range map[string][]string{
 		"":                                 nil,
@@ -48,8 +48,8 @@ func start(t *testing.T, script string) *subprocess.Process {
 	return p
 }
 
-// A program ends with its connection: one that ends with its input does so by itself if it
-// has the time, and others are hung up.
+// A program ends with its connection. If it ends at the end of its input, it does so by itself
+// within the grace period; others get SIGHUP.
 func TestClose(t *testing.T) {
 	for script, grace := range map[string]time.Duration{
 		"cat; exit 3":                         time.Minute,
@@ -59,7 +59,7 @@ func TestClose(t *testing.T) {
 	} {
 		p := start(t, script)
 		p.SetGrace(grace)
-		go func() { _, _ = io.Copy(io.Discard, p) }() // which Close ends
+		go func() { _, _ = io.Copy(io.Discard, p) }() // Close ends it
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
@@ -77,7 +77,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// How a program has ended by itself is in the errors of both directions.
+// The errors in both directions say how a program has ended by itself.
 func TestExplain(t *testing.T) {
 	p := start(t, "exec 0<&-; echo said; exit 7")
 	var how error
@@ -90,8 +90,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// A program with a group of its own takes along what it has started, even if only a shell
-// stands between.
+// Ending a program with a group of its own also ends the processes that it has started, even
+// through a shell.
 func TestStartGroup(t *testing.T) {
 	alive, theirs, err := os.Pipe()
 	if err != nil {
@@ -99,7 +99,7 @@ func TestStartGroup(t *testing.T) {
 	}
 	defer alive.Close()
 	cmd := exec.Command("/bin/sh", "-c", "sleep 1000 & echo; wait")
-	cmd.ExtraFiles = []*os.File{theirs} // which all of them have open
+	cmd.ExtraFiles = []*os.File{theirs} // all of them have it open
 	p, err := subprocess.StartGroup(cmd)
 	_ = theirs.Close()
 	if err != nil {
@@ -117,7 +117,7 @@ func TestStartGroup(t *testing.T) {
 	}
 }
 
-// The error of a program that does not start names it, and says what to do.
+// If a program cannot be started, the error names it and gives advice.
 func TestStartFails(t *testing.T) {
 	dir := t.TempDir()
 	for name, test := range map[string]struct {
