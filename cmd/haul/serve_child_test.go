@@ -38,7 +38,7 @@ type childOptions struct {
 	openFiles int        // limit of descriptors; 0 leaves it unchanged
 	ignored   string     // signals that are ignored, as under nohup
 	first     string     // shell commands that run before it
-	stdin     *os.File   // nil is none
+	stdin     *os.File   // nil for none
 	files     []*os.File // from descriptor 3 on
 }
 

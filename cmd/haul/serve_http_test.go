@@ -227,7 +227,7 @@ func TestServeHTTPSSuites(t *testing.T) {
 	}
 }
 
-// A network that is denied does not get as far as TLS.
+// A denied network does not get as far as TLS.
 func TestServeHTTPSDeny(t *testing.T) {
 	flags, trust := certificate(t, t.TempDir())
 	s := startHTTPS(t, trust, append(flags, servedDir(t, nil), "--deny", "127.0.0.0/8")...)
@@ -238,10 +238,10 @@ func TestServeHTTPSDeny(t *testing.T) {
 	s.await("http: connections turned away", `cause="--allow and --deny"`)
 }
 
-// A download that is under way at the first signal comes to its end.
+// A download in progress at the first signal is completed.
 func TestServeHTTPDrains(t *testing.T) {
 	t.Parallel()          // it waits most of the time
-	const size = 64 << 20 // more than the sockets' buffers hold
+	const size = 64 << 20 // more than the sockets buffer
 	dir := servedDir(t, map[string]string{"large": ""})
 	if err := os.Truncate(filepath.Join(dir, "large"), size); err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestServeHTTPFlags(t *testing.T) {
 			t.Errorf("%q: exit code %d, %q; want %d, and %q", test.args, code, message, test.code, test.says)
 		}
 	}
-	// The port of another.
+	// This port is taken.
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -336,7 +336,7 @@ func TestServeHTTPFlags(t *testing.T) {
 	}
 }
 
-// Nor is any of many uploads lost that are under way.
+// No upload in progress is lost either, even if there are many.
 func TestServeHTTPDrainsUploads(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	const n = 50
@@ -367,9 +367,9 @@ func TestServeHTTPDrainsUploads(t *testing.T) {
 	s.wantExit(0)
 }
 
-// Requests on connections that are there when the end begins are answered, however
-// slowly they come: each is half there at the signal, and the rest comes long after the
-// server has asked clients of HTTP/2 to leave.
+// Requests on connections that exist when the end begins are answered, however slowly they arrive:
+// each is half sent at the signal, and the rest follows long after the server has asked HTTP/2
+// clients to leave.
 func TestServeHTTPSDrains(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := servedDir(t, map[string]string{"kernel": "image"})
@@ -397,7 +397,7 @@ func TestServeHTTPSDrains(t *testing.T) {
 	fmt.Fprint(second, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	s.wantMetric(`haul_connections{protocol="https"} 3`)
 	s.signal(syscall.SIGTERM)
-	// The server asks it to leave, and its connection ends.
+	// The server asks this client to leave, and the connection ends.
 	if _, err := io.Copy(io.Discard, second); err != nil {
 		t.Errorf("the end of HTTP/2: %v", err)
 	}
@@ -410,19 +410,19 @@ func TestServeHTTPSDrains(t *testing.T) {
 	s.wantExit(0)
 }
 
-// A source has as many connections as --http-conns-per-source says, and another one when
-// it has ended one of them.
+// A source may have as many connections as --http-conns-per-source says, and a new one once it has
+// closed one of them.
 func TestServeHTTPConnsPerSource(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	s := startHTTP(t, servedDir(t, map[string]string{"kernel": "image"}), "--http-conns-per-source", "2", "--metrics", "127.0.0.1:0")
 	ask := func() (net.Conn, error) {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.at, "http://"))
 		if err != nil {
-			return nil, err // a refusal may show here already
+			return nil, err // a refusal may already show here
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		_ = c.SetDeadline(time.Now().Add(patience))
-		_, _ = io.WriteString(c, "GET /kernel HTTP/1.1\r\nHost: h\r\n\r\n") // a refusal shows when it is read
+		_, _ = io.WriteString(c, "GET /kernel HTTP/1.1\r\nHost: h\r\n\r\n") // a refusal shows when reading
 		r, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err == nil && r.StatusCode != http.StatusOK {
 			t.Errorf("status %d", r.StatusCode)

@@ -89,7 +89,7 @@ func (p *permit) below(ctx context.Context, c remote.Server, dir string, depth i
 	}
 }
 
-// set changes those of the entries whose permissions differ.
+// set changes the entries whose permissions differ.
 func (p *permit) set(ctx context.Context, c remote.Server, list []entry) {
 	if p.over(c) {
 		return
