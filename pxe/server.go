@@ -15,8 +15,8 @@ type Arrival struct {
 	From     dhcp.Addr // its source
 	FromPort uint16
 
-	// OnLink reports whether From is the address of a host in a network of the interface on
-	// which the packet came: neither that of another network, nor the broadcast address.
+	// OnLink reports whether From is the address of a host in a network of the interface on which
+	// the packet arrived, and not the broadcast address.
 	OnLink bool
 
 	// Unicast reports whether the packet was sent to an address of this server alone, so that it

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// drain sends all that is due, and returns how many blocks that was.
+// drain sends all blocks that are due, and returns their number.
 func drain(s *Sender, now time.Time) (blocks int) {
 	s.AppendReply(now, nil)
 	for run := s.Due(now); run.Blocks > 0; run = s.Due(now) {
@@ -18,8 +18,7 @@ func drain(s *Sender, now time.Time) (blocks int) {
 
 func ackPacket(block uint16) []byte { return []byte{0, 4, byte(block >> 8), byte(block)} }
 
-// A forged request and a forged ACK 0 must not send a window to a third party
-// time and again.
+// A forged request and a forged ACK 0 must not make us send a window to a third party repeatedly.
 func TestForgedAckZero(t *testing.T) {
 	now := time.Unix(1000, 0)
 	const window = 64
@@ -57,7 +56,7 @@ func TestForgedAckZero(t *testing.T) {
 	}
 }
 
-// A peer that speaks now and then without moving holds no machine for ever.
+// A peer that sends packets now and then without progress does not hold a machine forever.
 func TestStalledPeer(t *testing.T) {
 	const every = 7 * time.Second
 	t.Run("sender", func(t *testing.T) {
@@ -109,8 +108,8 @@ func TestStalledPeer(t *testing.T) {
 	})
 }
 
-// A slowPeer is one end of a transfer in lock-step whose other end, the machine,
-// sees a block move every now and then.
+// A slowPeer is one end of a lock-step transfer that moves a block only now and then; the other end
+// is the machine.
 type slowPeer struct {
 	now  time.Time
 	move func(now time.Time) // the next block moves
@@ -156,8 +155,7 @@ func slowWriter(o Options) *slowPeer {
 	return p
 }
 
-// lasts moves a block every so often, and returns how long the transfer lasts, or
-// the limit.
+// lasts moves a block at regular intervals, and returns how long the transfer lasts, or the limit.
 func (p *slowPeer) lasts(every, limit time.Duration) (time.Duration, error) {
 	began := p.now
 	for p.now.Sub(began) < limit {
@@ -173,9 +171,8 @@ func (p *slowPeer) lasts(every, limit time.Duration) (time.Duration, error) {
 	return limit, nil
 }
 
-// "least average rate: a block of 512 bytes, or a smaller one, in 30 s". The longest
-// timeout that can be negotiated makes no difference, and blocks that are larger
-// have as much more time.
+// "least average rate: a block of 512 bytes, or a smaller one, in 30 s". The longest negotiable
+// timeout makes no difference, and larger blocks get proportionally more time.
 func TestLeastRate(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, begin := range map[string]func(Options) *slowPeer{"reader": slowReader, "writer": slowWriter} {
@@ -207,8 +204,7 @@ func TestLeastRate(t *testing.T) {
 	}
 }
 
-// The time that the store takes is not the peer's, even if the peer sends packets
-// meanwhile.
+// The store's time is not the peer's, even if the peer sends packets meanwhile.
 func TestLeastRateExcusesTheStore(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s Sender
@@ -233,8 +229,7 @@ func TestLeastRateExcusesTheStore(t *testing.T) {
 	}
 }
 
-// After a pause of the whole process the peer gets the chance to speak before
-// it counts as silent.
+// After a pause of the whole process, the peer gets a chance to answer before it counts as silent.
 func TestPausedProcess(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s Sender
@@ -260,8 +255,8 @@ func TestPausedProcess(t *testing.T) {
 	}
 }
 
-// A window whose acknowledgement never comes is the end of a read that was
-// answered whole, and says so.
+// If the acknowledgement of the last window never comes, the read counts as answered completely,
+// and Stats.Unconfirmed is set.
 func TestUnconfirmedWindow(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s Sender

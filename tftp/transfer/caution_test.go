@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The blocks that a cautious Sender holds back cost a round trip where windows are large,
-// and nothing where the first fits.
+// The blocks that a cautious Sender holds back cost a round trip if windows are large, and nothing
+// if the first window fits.
 func TestCautionCostsARoundTrip(t *testing.T) {
 	const allowed = 96 << 10
 	for _, l := range testLinks {
@@ -37,12 +37,12 @@ func TestCautionCostsARoundTrip(t *testing.T) {
 	}
 }
 
-// A peer that acknowledges no data gets no more than the bound, for any other
-// packets it sends and for any time.
+// A peer that acknowledges no data gets no more than the bound, whatever other packets it sends and
+// however long.
 func TestCautionBounds(t *testing.T) {
 	const allowed = 20_000
 	for _, o := range []Options{{}, {BlockSize: 1428}, {BlockSize: 1428, Window: 256}, {BlockSize: 1428, Window: 8}, {BlockSize: 65464}, {BlockSize: 65464, Window: 32}, {BlockSize: 8, Window: 16384}} {
-		for _, words := range []int{0, 1, 2, 100} { // ACK 0, so often
+		for _, words := range []int{0, 1, 2, 100} { // number of ACK 0 packets
 			var s Sender
 			now := time.Unix(1e6, 0)
 			s.Answer(now, o, 100_000_000)
@@ -75,8 +75,8 @@ func TestCautionBounds(t *testing.T) {
 	}
 }
 
-// After ACK 0 a cautious Sender sends the first blocks and the end of the
-// window, and all between once the first are acknowledged.
+// After ACK 0 a cautious Sender sends the first blocks and the end of the window. It sends the
+// blocks between once the first are acknowledged.
 func TestCautionSendsTheEndOfTheWindow(t *testing.T) {
 	var s Sender
 	now := time.Unix(1e6, 0)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// answered returns a Sender that serves size bytes and has had its OACK
-// acknowledged after one millisecond, and the time.
+// answered returns a Sender that serves size bytes and whose OACK was acknowledged after one
+// millisecond, and the time.
 func answered(o Options, size int64) (*Sender, time.Time) {
 	now := time.Unix(1_000_000, 0)
 	s := new(Sender)
@@ -18,7 +18,7 @@ func answered(o Options, size int64) (*Sender, time.Time) {
 	return s, now
 }
 
-// sendAll sends all that is due and returns how many blocks that were.
+// sendAll sends all blocks that are due and returns their number.
 func sendAll(s *Sender, now time.Time) (blocks int) {
 	for run := s.Due(now); run.Blocks > 0; run = s.Due(now) {
 		s.Sent(now, run.Blocks)
@@ -27,8 +27,8 @@ func sendAll(s *Sender, now time.Time) (blocks int) {
 	return blocks
 }
 
-// A disk that needs longer for a block than a peer may be silent must not look
-// like a silent peer: the block is not even sent yet.
+// If a disk needs longer for a block than a peer may be silent, that must not look like a silent
+// peer: the block is not even sent yet.
 func TestSlowDiskIsNotSilence(t *testing.T) {
 	for _, blocks := range []int64{1, 10} {
 		s, now := answered(Options{BlockSize: 8, Window: 1}, blocks*8-1)
@@ -44,8 +44,8 @@ func TestSlowDiskIsNotSilence(t *testing.T) {
 	}
 }
 
-// A store that needs longer than the timer allows must not look like a lost
-// packet: an ACK in the midst of a window makes the peer send again.
+// If a store needs longer than the timer allows, that must not look like a lost packet: an ACK in
+// the middle of a window makes the peer send again.
 func TestSlowStoreIsNotLoss(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	var r Receiver
@@ -66,7 +66,7 @@ func TestSlowStoreIsNotLoss(t *testing.T) {
 	if b := r.AppendReply(now, nil); len(b) > 0 {
 		t.Fatalf("sent %x", b)
 	}
-	// From here on it is the peer who is silent.
+	// From here on the peer is silent.
 	for range 100 {
 		if now = r.Deadline(); now.IsZero() {
 			break
@@ -77,15 +77,15 @@ func TestSlowStoreIsNotLoss(t *testing.T) {
 	if done, err := r.Done(); !done || !errors.Is(err, ErrSilent) {
 		t.Errorf("done %v, %v", done, err)
 	}
-	// Nothing was stored since, so this is no sign of anything.
+	// Nothing was stored since, so this proves nothing.
 	r.Stored(now.Add(time.Hour))
 	if !r.Deadline().IsZero() {
 		t.Error("waits after its end")
 	}
 }
 
-// A clock may be too coarse to see a round trip. Actions once a round trip must
-// not happen for every packet then.
+// A clock may be too coarse to measure a round trip. Even then, actions due once a round trip must
+// not happen for every packet.
 func TestCoarseClock(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	s := new(Sender)
@@ -115,8 +115,8 @@ func TestCoarseClock(t *testing.T) {
 	}
 }
 
-// TestClockJumps sets the clock far ahead and back. It may cost the transfer
-// its patience, but never makes it spin.
+// TestClockJumps sets the clock far ahead and back. That may end the transfer, but must never make
+// it spin.
 func TestClockJumps(t *testing.T) {
 	for _, jump := range []time.Duration{-10_000 * time.Hour, -time.Minute, time.Minute, 10_000 * time.Hour} {
 		s, now := answered(Options{BlockSize: 8, Window: 4}, 1<<20)

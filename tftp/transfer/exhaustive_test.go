@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Small worlds, all of them: a small transfer ends whole for any faults of its
-// first datagrams, and within the budget of world.run.
+// These tests try all small worlds: a small transfer completes for any faults of its first
+// datagrams, within the budget of world.run.
 
 const (
 	exhaustReach  = 20 // datagrams among which exhaustFaults are placed anywhere
@@ -28,7 +28,7 @@ func smallWorlds(visit func(name string, fresh func() *world)) {
 			}
 			for _, client := range []bool{false, true} {
 				for blocks := int64(0); blocks <= 4; blocks++ {
-					// Whole blocks, and so an empty one in the end; or a short one.
+					// Whole blocks, and so an empty one at the end; or a short one.
 					for _, short := range []int64{0, 3} {
 						if blocks == 0 && short > 0 {
 							continue
@@ -57,7 +57,7 @@ func smallWorlds(visit func(name string, fresh func() *world)) {
 	}
 }
 
-// runWith runs a small world in which the nth datagram meets fate[n-1].
+// runWith runs a small world in which the nth datagram has the fate fate[n-1].
 func runWith(t *testing.T, name string, fresh func() *world, fate map[int]action) *world {
 	w := fresh()
 	w.dropNth = fate
@@ -76,7 +76,7 @@ func runWith(t *testing.T, name string, fresh func() *world, fate map[int]action
 	return w
 }
 
-// allRequestsLost reports whether nothing of what a client sends arrives.
+// allRequestsLost reports whether none of a client's datagrams arrives.
 func allRequestsLost(fate map[int]action) bool {
 	for n := 1; n <= maxRequests; n++ {
 		if fate[n] != drop {
@@ -90,7 +90,7 @@ func (a action) String() string {
 	return [...]string{deliver: "deliver", drop: "drop", duplicate: "duplicate", late: "late"}[a]
 }
 
-// TestEveryBeginning tries every fate of the first datagrams.
+// TestEveryBeginning tries every combination of fates of the first datagrams.
 func TestEveryBeginning(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -126,8 +126,8 @@ func TestEveryBeginning(t *testing.T) {
 	t.Logf("%d worlds", worlds)
 }
 
-// TestFewFaultsAnywhere tries every way to place a few faults in a whole
-// transfer, its end included.
+// TestFewFaultsAnywhere tries every way to place a few faults in a whole transfer, including its
+// end.
 func TestFewFaultsAnywhere(t *testing.T) {
 	worlds := 0
 	smallWorlds(func(name string, fresh func() *world) {

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/internal/golden"
 )
 
-// A foreignReceiver is a client as others write them: it takes blocks in order
-// only, and acknowledges by rules of its own.
+// A foreignReceiver is a client of another implementation: it takes blocks in order only, and
+// acknowledges by its own rules.
 type foreignReceiver struct {
 	window  int64
 	nacks   nackRule
@@ -66,7 +66,7 @@ type foreignWorld struct {
 	rng   *rand.Rand
 	loss  float64
 	delay time.Duration
-	stall time.Duration // a single pause of the path, in the midst of the transfer
+	stall time.Duration // a single pause of the path in the middle of the transfer
 	f     foreignReceiver
 	s     Sender
 
@@ -84,7 +84,7 @@ func (w *foreignWorld) at(t time.Time, run func()) {
 	heap.Push(&w.evs, event{t, w.seq, run})
 }
 
-// arrival is when something sent now arrives.
+// arrival returns when a datagram sent now arrives.
 func (w *foreignWorld) arrival() time.Time {
 	t := w.now
 	if t.Before(w.stalled) {
@@ -150,7 +150,7 @@ func (w *foreignWorld) drive() {
 	}
 }
 
-// run moves a file of so many blocks and returns how long it took.
+// run transfers a file of the given number of blocks and returns the time it took.
 func (w *foreignWorld) run(blocks int64) (time.Duration, error) {
 	w.base = time.Unix(1_000_000, 0)
 	w.now = w.base
@@ -180,9 +180,9 @@ func (w *foreignWorld) run(blocks int64) (time.Duration, error) {
 	return whole, nil
 }
 
-// TestForeignReceivers keeps a table of how long foreign receivers wait for a
-// file, and at what cost, like TestThroughput. With any of their rules and
-// paths, a Sender must neither crawl nor flood.
+// TestForeignReceivers keeps a table of how long foreign receivers wait for a file, and at what
+// cost, like TestThroughput. With any of their rules and paths, a Sender must neither crawl nor
+// flood.
 func TestForeignReceivers(t *testing.T) {
 	const blocks = 2000
 	var b strings.Builder

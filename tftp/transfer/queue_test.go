@@ -12,8 +12,8 @@ import (
 	"github.com/haul-project/haul/internal/repeat"
 )
 
-// An ubootWorld is a Sender that serves U-Boot's own TFTP (net/tftp.c) through
-// a queue that is short: the ring of a small network card, or a switch.
+// An ubootWorld is a Sender that serves U-Boot's own TFTP (net/tftp.c) through a short queue: the
+// ring of a small network card, or a switch.
 type ubootWorld struct {
 	s      Sender
 	window int64
@@ -23,14 +23,14 @@ type ubootWorld struct {
 	oack   time.Duration // for U-Boot to answer the OACK, the slowest of all
 
 	got, nextACK, lastNACK int64
-	reported               bool // lastNACK is of a block, and not as it began
+	reported               bool // lastNACK is the number of a block rather than the initial value
 	timeouts               int
 	whole                  bool
 
 	now, base time.Time
 	free      time.Time                            // when the queue is empty
 	leaves    []time.Time                          // when each packet of the queue leaves it
-	pauses    func() (after, length time.Duration) // of the peer, from the latest one on; nil for none
+	pauses    func() (after, length time.Duration) // of the peer, after the latest one; nil for none
 	pause     time.Time                            // when the next begins
 	paused    time.Duration                        // and how long it is
 	evs       eventHeap
@@ -40,8 +40,8 @@ type ubootWorld struct {
 	timer     int
 }
 
-// Of U-Boot's: seconds until it repeats its last ACK, and how often it does so
-// in a whole transfer before it gives up.
+// These are U-Boot's: seconds until it repeats its last ACK, and how often it does so in a whole
+// transfer before it gives up.
 const (
 	ubootTimeout = 5 * time.Second
 	ubootTries   = 10
@@ -52,8 +52,8 @@ func (w *ubootWorld) at(t time.Time, run func()) {
 	heap.Push(&w.evs, event{t, w.seq, run})
 }
 
-// data takes a block that arrives. U-Boot answers any block that it did not
-// expect by one ACK for each block it stands at.
+// data handles a block that arrives. U-Boot answers unexpected blocks with one ACK for each block
+// at which it waits.
 func (w *ubootWorld) data(k int64, last bool) {
 	if k != w.got+1 {
 		if !w.reported || w.lastNACK != w.got {
@@ -125,7 +125,7 @@ func (w *ubootWorld) drive() {
 	}
 }
 
-// waitForPeer has the queue stand still while the peer pauses.
+// waitForPeer stops the queue while the peer pauses.
 func (w *ubootWorld) waitForPeer() {
 	for w.pauses != nil && !w.free.Before(w.pause) {
 		if resumes := w.pause.Add(w.paused); w.free.Before(resumes) {
@@ -156,8 +156,8 @@ func (w *ubootWorld) run(blocks int64) (time.Duration, error) {
 	return w.now.Sub(w.base), nil
 }
 
-// TestShortQueues keeps a table of how U-Boot fares behind queues that hold
-// fewer packets than a window has, so that the end of each window is lost.
+// TestShortQueues keeps a table of U-Boot's results behind queues that hold fewer packets than a
+// window has, so that the end of each window is lost.
 func TestShortQueues(t *testing.T) {
 	const blocks = 2000
 	var b strings.Builder
@@ -188,9 +188,9 @@ func TestShortQueues(t *testing.T) {
 	golden.Compare(t, "queues.txt", b.String())
 }
 
-// A peer that pauses answers late, at times, what it answers soon at others. That neither
-// hides that timeouts are right, nor has each wait twice as long as the one before until
-// U-Boot's own timer, which repeats an ACK ten times at most.
+// A peer that pauses sometimes answers late what it otherwise answers soon. That must not hide that
+// timeouts are right, nor double each wait until U-Boot's own timer expires, which repeats an ACK
+// at most ten times.
 func TestShortQueueBusyPeer(t *testing.T) {
 	repeat.OnFailure(t)
 	const blocks = 715

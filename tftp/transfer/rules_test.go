@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Each rule here is one of docs/tftp.md, sections 2.8 and 4, that only tables
-// of virtual time noticed when it was broken.
+// Each rule here is from docs/tftp.md, sections 2.8 and 4. Only tables of virtual time failed when
+// one of them was broken.
 
 // A bench drives a Sender by hand, a round trip of 10 ms away.
 type bench struct {
@@ -28,19 +28,19 @@ func newBench(t *testing.T, window int) *bench {
 	return b
 }
 
-// ack hands an acknowledgement over, a round trip later.
+// ack delivers an acknowledgement, a round trip later.
 func (b *bench) ack(k int) {
 	b.now = b.now.Add(benchTrip)
 	b.s.Handle(b.now, []byte{0, 4, byte(k >> 8), byte(k)})
 }
 
-// expire goes to the deadline.
+// expire advances the time to the deadline.
 func (b *bench) expire() {
 	b.now = b.s.Deadline()
 	b.s.Expire(b.now)
 }
 
-// want sends what is due, and checks the first and last block of each run.
+// want sends the blocks that are due, and checks the first and last block of each run.
 func (b *bench) want(what string, blocks ...int64) {
 	b.t.Helper()
 	var got []int64
@@ -64,7 +64,7 @@ func TestKeepersGetTwiceAsManyEachTime(t *testing.T) {
 	b := newBench(t, 32)
 	b.ack(1)
 	b.want("the first gap", 2, 2)
-	b.ack(3) // it had 3 all the time
+	b.ack(3) // it had block 3 all the time
 	b.want("two", 4, 5, 33, 35)
 	b.ack(6)
 	b.want("four", 7, 10, 36, 38)
@@ -187,8 +187,8 @@ func TestTrialSizes(t *testing.T) {
 	}
 }
 
-// "More is tried after 16 windows that came through, a quarter at a time; each time
-// that was too much, after twice as many."
+// "More is tried after 16 windows that came through, a quarter at a time; each time that was too
+// much, after twice as many."
 func TestPacerTriesMore(t *testing.T) {
 	const window = 64
 	var p pacer
@@ -210,7 +210,7 @@ func TestPacerTriesMore(t *testing.T) {
 	}
 }
 
-// "twice in a row": an answer that shows the peer's kind ends the misses before it.
+// "twice in a row": an answer that shows the peer's kind resets the misses before it.
 func TestMissesCountInARow(t *testing.T) {
 	var r recovery
 	now := time.Unix(1e6, 0)
@@ -218,7 +218,7 @@ func TestMissesCountInARow(t *testing.T) {
 	r.unanswered(now, 0, 10)
 	r.begin(now, 0, 10, benchTrip)
 	r.sent(now, 1, 1)
-	r.advance(now.Add(benchTrip), 5, benchTrip) // it has what was not sent again
+	r.advance(now.Add(benchTrip), 5, benchTrip) // it has blocks that were not sent again
 	if r.kind != kindKeeps || r.misses != 0 {
 		t.Fatalf("after an answer the kind is %d, with %d misses", r.kind, r.misses)
 	}
@@ -249,8 +249,8 @@ func TestTimeoutByKind(t *testing.T) {
 	}
 }
 
-// A peer that keeps what is out of order should answer the last block, and then the
-// first one. One that answers neither, twice in a row, counts as unknown.
+// A peer that keeps blocks out of order should answer the last block, and then the first one. A
+// peer that answers neither, twice in a row, becomes unknown.
 func TestSilentKeepersBecomeUnknown(t *testing.T) {
 	b := newBench(t, 8)
 	b.ack(8)
@@ -267,8 +267,8 @@ func TestSilentKeepersBecomeUnknown(t *testing.T) {
 	}
 }
 
-// "when the end of about every third window is lost, windows go out in bursts": such
-// a window counts two, any other takes one back, and six are too many.
+// "when the end of about every third window is lost, windows go out in bursts": such a window adds
+// two, any other subtracts one, and at six the pacer sends bursts.
 func TestStrikesDecay(t *testing.T) {
 	const window = 64
 	lose := func(p *pacer) { p.lostTail(40, window, benchTrip) }
@@ -301,8 +301,8 @@ func TestStrikesDecay(t *testing.T) {
 	}
 }
 
-// Where the pace is a guess, each gap inside a window of a peer that drops has bursts
-// leave at half of it, down to twice longPause for a burst.
+// If the pace is a guess, each gap inside a window of a peer that drops halves the pace, down to
+// twice longPause for a burst.
 func TestGapsSlowAGuessedPace(t *testing.T) {
 	for _, report := range []bool{false, true} {
 		b := newBench(t, 64)
@@ -342,7 +342,7 @@ func TestTimeoutOfDroppersIsCautious(t *testing.T) {
 		kindDrops:   benchTrip + cautiousRTO,
 	} {
 		b := newBench(t, 8)
-		for k := 8; k <= 800; k += 8 { // until the variance is forgotten
+		for k := 8; k <= 800; k += 8 { // until the variance has decayed
 			b.ack(k)
 			b.want("a window", int64(k+1), int64(k+8))
 		}
@@ -353,13 +353,13 @@ func TestTimeoutOfDroppersIsCautious(t *testing.T) {
 	}
 }
 
-// "silence of a peer when only the last window of a read lacks its ACK: 5 s", also
-// where the timer has backed off beyond that.
+// "silence of a peer when only the last window of a read lacks its ACK: 5 s", even if the timer has
+// backed off further.
 func TestReadWithoutLastACKEndsInTime(t *testing.T) {
 	b := newBench(t, 8)
 	b.s.timer.limit(time.Minute)
 	for k := 8; k <= 992; k += 8 {
-		b.now = b.now.Add(-benchTrip / 2) // so that the 8th timeout comes before 5 s, and the 9th behind
+		b.now = b.now.Add(-benchTrip / 2) // so that the 8th timeout comes before 5 s, and the 9th after
 		b.ack(k)
 		b.want("a window", int64(k+1), int64(k+8))
 	}
@@ -378,14 +378,14 @@ func TestReadWithoutLastACKEndsInTime(t *testing.T) {
 	}
 }
 
-// A driver that keeps a rate holds blocks back. Meanwhile the timer does not run out, and
-// neither an acknowledgement nor its repeat has anything sent.
+// A driver that limits the rate holds blocks back. Meanwhile the timer does not expire, and neither
+// an acknowledgement nor its repeat triggers a send.
 func TestHeldBlocksWait(t *testing.T) {
 	for _, window := range []int{1, 4} {
 		b := newBench(t, window)
 		b.ack(window)
 		held := b.now.Add(300 * time.Millisecond)
-		if window > 1 { // part of the window leaves first
+		if window > 1 { // a part of the window is sent first
 			b.s.Sent(b.now, 2)
 		}
 		b.s.Hold(held)

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// overhead is what IP and UDP add to a datagram, in bytes.
+// overhead is the size of the IP and UDP headers of a datagram, in bytes.
 const overhead = 28
 
 type pipe struct {
 	busyUntil time.Time
-	leaving   []time.Time // when each packet in the queue has left, in order
+	leaving   []time.Time // when each packet in the queue leaves, in order
 }
 
-// full reports whether a queue of so many packets has no room at a time.
+// full reports whether a queue that holds the given number of packets is full at a time.
 func (p *pipe) full(now time.Time, queue int) bool {
 	if queue == 0 {
 		return false

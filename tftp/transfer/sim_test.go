@@ -16,17 +16,17 @@ var (
 	simSeeds = flag.Int("seeds", 3000, "how many seeds the simulation runs")
 )
 
-// A faults is what a simulated path and its ends do wrong.
+// A faults describes the faults of a simulated path and its ends.
 type faults struct {
 	loss, dup, reorder float64       // chances per datagram
 	delay, jitter      time.Duration // one way
 	partial            float64       // chance that a driver sends only part of a run
-	slowStore          time.Duration // how long a chunk takes to be stored, at most
-	vanish             time.Duration // when the receiver's end (or the sender's) goes dark; 0 never
+	slowStore          time.Duration // the longest time to store a chunk
+	vanish             time.Duration // when the receiver (or the sender) stops responding; 0 for never
 	senderVanishes     bool
 	bandwidth          int64         // bytes a second; 0 is unlimited
 	queue              int           // packets that wait for the bandwidth, the one that leaves included; 0 is unlimited
-	tick               time.Duration // of the drivers' clocks: a wait lasts whole ticks; 0 is exact
+	tick               time.Duration // of the drivers' clocks: a wait lasts whole ticks; 0 means exact
 }
 
 // A world holds a Sender and a Receiver, the path between them, and the time.
@@ -46,20 +46,20 @@ type world struct {
 	size   int64
 
 	toR, toS   pipe
-	stored     []bool // blocks the store has
+	stored     []bool // blocks in the store
 	storedN    int64
-	lastSeen   bool // the chunk with Last has come
-	published  bool // and its file is stored
+	lastSeen   bool // the chunk with Last was received
+	published  bool // the file is stored
 	storing    int
 	sWake      time.Time
 	rWake      time.Time
 	sentTotal  int64
-	began      time.Time // of the sender's latest recovery, to watch its pace
+	began      time.Time // start of the sender's latest recovery, to check its pace
 	problem    string
 	serverUp   bool
 	senderDark bool
 	recvDark   bool
-	dropNth    map[int]action // exhaustive worlds: what happens to the nth datagram
+	dropNth    map[int]action // exhaustive worlds: the fate of the nth datagram
 	nth        int
 	watch      func() // called after every event
 	oldServer  bool   // the server knows no options
@@ -162,7 +162,7 @@ func (w *world) watchPace() {
 	}
 }
 
-// wakes returns when a driver that is to wait until d looks at its machine.
+// wakes returns when a driver that waits until d checks its machine.
 func (w *world) wakes(d time.Time) time.Time {
 	if wait := d.Sub(w.now); w.f.tick > 0 && wait > 0 {
 		return w.now.Add((wait + w.f.tick - 1) / w.f.tick * w.f.tick)
@@ -247,7 +247,7 @@ func mustParse(b []byte) Request {
 	return q
 }
 
-// keep is the store: it checks each chunk and confirms it, perhaps later.
+// keep plays the store: it checks each chunk and confirms it, perhaps later.
 func (w *world) keep(c Chunk) {
 	if w.lastSeen {
 		w.fail("chunk at %d after the file was whole", c.Offset)
@@ -309,7 +309,7 @@ func (w *world) begin() {
 	}
 }
 
-// run lets the world run until nothing more happens.
+// run runs the world until nothing more happens.
 func (w *world) run() {
 	w.begin()
 	for w.evs.Len() > 0 && w.problem == "" {
@@ -338,7 +338,7 @@ func (w *world) run() {
 	}
 }
 
-// judge checks how it all ended.
+// judge checks the outcome.
 func (w *world) judge() {
 	sDone, sErr := w.s.Done()
 	rDone, rErr := w.r.Done()
@@ -346,14 +346,14 @@ func (w *world) judge() {
 		w.fail("an end still waits, but nothing is left to happen")
 	}
 	if w.f.vanish > 0 {
-		// The end that stayed must notice, unless it never started.
+		// The remaining end must notice, unless it never started.
 		if !w.senderDark && w.s.phase != senderIdle && !sDone || !w.recvDark && w.r.phase != receiverIdle && !rDone {
 			w.fail("an end never noticed that its peer vanished")
 		}
 		return
 	}
 	if rErr != nil || !rDone {
-		// At heavy loss a request may find no answer in all its attempts.
+		// At heavy loss no attempt of a request may get an answer.
 		if errors.Is(rErr, ErrSilent) && w.f.loss > 0.04 && !w.r.heard ||
 			w.f.loss > 0.04 && !w.client && !w.s.heard && errors.Is(sErr, ErrSilent) ||
 			w.r.phase == receiverIdle && errors.Is(sErr, ErrSilent) {
@@ -374,15 +374,15 @@ func (w *world) judge() {
 	if !sDone {
 		w.fail("sender is not done")
 	}
-	// A client whose last ACKs are all lost while it dallies leaves a server
-	// that cannot know; a client that sends must know.
+	// If all last ACKs of a client are lost while it dallies, the server cannot know that the
+	// client is done; a client that sends must know.
 	lossy := w.f.loss > 0 || w.dropNth != nil
 	if sErr != nil && (!lossy || w.client && w.f.loss < 0.04) {
 		w.fail("sender: %v", sErr)
 	}
 }
 
-// randomWorld draws a world from a seed, each fault off in half of them.
+// randomWorld draws a world from a seed. Each fault is off in half of the worlds.
 func randomWorld(seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &world{rng: rng}
@@ -430,7 +430,7 @@ func randomWorld(seed uint64) *world {
 	}
 	blocks := int64(1 + rng.IntN(400))
 	if rng.IntN(60) == 0 {
-		blocks = 65_530 + rng.Int64N(20) // over the edge of the block number
+		blocks = 65_530 + rng.Int64N(20) // beyond the largest block number
 		w.req.Mode = Octet
 		w.f.loss = min(w.f.loss, 0.02)
 		w.req.Offer.BlockSize = 8

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// On a busy host some round trips take milliseconds longer than the rest, which
-// looks steady. Timeouts that this makes needless must be few, and do no more
-// than send one block twice.
+// On a busy host some round trips take milliseconds longer than the rest, which look steady. The
+// needless timeouts that result must be few, and each may only repeat one block.
 func TestJitterIsNotLoss(t *testing.T) {
 	const blocks = 20_000
 	for _, slow := range []time.Duration{3 * time.Millisecond, 8 * time.Millisecond, 30 * time.Millisecond} {
@@ -29,7 +28,7 @@ func TestJitterIsNotLoss(t *testing.T) {
 				sent += int64(sendAll(s, now))
 			}
 			now = now.Add(max(0, trip-time.Duration(copies-1)*minRTO))
-			for range copies { // a peer as of RFC 1350 answers each
+			for range copies { // a peer of RFC 1350 answers each
 				s.Handle(now, appendAck(nil, block, RolloverZero))
 			}
 			if done, err := s.Done(); done {
@@ -50,8 +49,8 @@ func TestJitterIsNotLoss(t *testing.T) {
 	}
 }
 
-// The second answer to the end of a window that a timeout sent again needlessly
-// reports no gap in the next window.
+// If a timeout sent the end of a window again needlessly, its second answer reports no gap in the
+// next window.
 func TestEchoIsNoGap(t *testing.T) {
 	s, now := answered(Options{BlockSize: 8, Window: 4}, 1<<20)
 	for range 3 {
@@ -84,8 +83,8 @@ func TestEchoIsNoGap(t *testing.T) {
 	}
 }
 
-// A receiver's timer repeats its ACK when the next block is lost. That is no
-// echo, so real losses, however many, leave the timer's margin where it is.
+// A receiver's timer repeats its ACK when the next block is lost. That is not an echo, so real
+// losses, however many, do not change the timer's margin.
 func TestLossIsNotHaste(t *testing.T) {
 	for _, loss := range []float64{0.01, 0.05, 0.2} {
 		w := &world{
@@ -102,9 +101,9 @@ func TestLossIsNotHaste(t *testing.T) {
 	}
 }
 
-// In lock-step 1 % loss each way costs less than half, on a path of half a
-// millisecond that jitters, with drivers whose clocks tick once a millisecond,
-// and with a client as others write them, that waits for a second.
+// In lock-step, 1 % loss each way costs less than half of the throughput: on a path of half a
+// millisecond that jitters, with drivers whose clocks tick once a millisecond, and with a foreign
+// client that waits for a second.
 func TestLockStepLoss(t *testing.T) {
 	f := faults{bandwidth: 12_500_000, delay: 240 * time.Microsecond, jitter: 100 * time.Microsecond, tick: time.Millisecond}
 	clean, _ := measure(t, f, 1, 1)
@@ -128,15 +127,14 @@ func TestLockStepLoss(t *testing.T) {
 	}
 }
 
-// Trips are measured of whole windows, and of an OACK that made the peer open a
-// file. Where one block and its answer are much quicker, an answer is not passed
-// over for coming too soon: at the latest one trip after what it answers, the
-// gap that it reports is filled.
+// Trips are measured for whole windows, and for an OACK that made the peer open a file. One block
+// and its answer may be much quicker. Such an answer is not ignored for coming too soon: the gap
+// that it reports is filled at most one trip after what it answers.
 func TestQuickAnswersCount(t *testing.T) {
 	const trip, quick = 2 * time.Millisecond, 100 * time.Microsecond
 	for _, test := range []struct {
 		name  string
-		begin func(s *Sender, now time.Time) time.Time // begins a round, and returns when
+		begin func(s *Sender, now time.Time) time.Time // begins a round, and returns its time
 		leap  int64                                    // blocks that the answer acknowledges
 	}{
 		{"reported gap", func(s *Sender, now time.Time) time.Time {

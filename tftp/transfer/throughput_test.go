@@ -18,7 +18,7 @@ type testLink struct {
 	rtt       time.Duration
 }
 
-// testLinks are three that are common, and one that is long.
+// testLinks are three common links, and a long one.
 var testLinks = []testLink{
 	{"1 Gb/s, 0.14 ms", 125_000_000, 140 * time.Microsecond},
 	{"100 Mb/s, 0.48 ms", 12_500_000, 480 * time.Microsecond},
@@ -30,20 +30,20 @@ const commonLinks = 3 // the first of testLinks
 
 const testBlock = 1432 // bytes a block
 
-// bound returns the MB/s of a sender that waits for the acknowledgement of
-// each window, and else loses no time.
+// bound returns the MB/s of a sender that waits for the acknowledgement of each window and loses no
+// other time.
 func (l testLink) bound(window int) float64 {
 	wire := window*(HeaderSize+testBlock+overhead) + HeaderSize + overhead
 	cycle := l.rtt + time.Duration(int64(wire)*int64(time.Second)/l.bandwidth)
 	return float64(window) * testBlock / 1e6 / cycle.Seconds()
 }
 
-// TestThroughput keeps a table of the throughput in virtual time, by link,
-// window and loss. It depends on nothing but the code, so a difference is a
-// change of the protocol's behaviour: look at it, then -update.
+// TestThroughput keeps a table of the throughput in virtual time, by link, window and loss. It
+// depends only on the code, so a difference is a change in the protocol's behaviour: review it,
+// then run with -update.
 //
-// In all cells, without loss at least 97 % of the bound is reached, and with 1
-// % each way at least 70 % of that without.
+// In all cells, throughput without loss is at least 97 % of the bound, and with 1 % loss each way
+// at least 70 % of that without loss.
 func TestThroughput(t *testing.T) {
 	losses := []float64{0, 0.001, 0.01, 0.05}
 	var b strings.Builder
@@ -74,15 +74,14 @@ func TestThroughput(t *testing.T) {
 	golden.Compare(t, "throughput.txt", b.String())
 }
 
-// TestBottleneck keeps the same table where the bandwidth has a queue that
-// holds fewer packets than some windows, so that their ends are lost.
+// TestBottleneck keeps the same table for links with a queue that holds fewer packets than some
+// windows, so that their ends are lost.
 //
-// A larger window must not be slower than a smaller one. It may lose only the
-// time to find out what the queue holds: a peer's timer of 10 ms once, and bursts
-// that try for more. In 4 MB, which take 40 ms at 1 Gb/s, that is at most a
-// fifth. Where packets are lost for other reasons too, the two are hard to
-// distinguish: at 1 % the worst cell keeps a little more than half, the others
-// two thirds and more, and at 5 % nothing is promised.
+// A larger window must not be slower than a smaller one. It may only lose the time to find out what
+// the queue holds: a peer's timer of 10 ms once, and bursts that try for more. In 4 MB, which take
+// 40 ms at 1 Gb/s, that is at most a fifth. If packets are lost for other reasons too, the two are
+// hard to distinguish: at 1 % the worst cell keeps a little more than half and the others at least
+// two thirds, and at 5 % there is no requirement.
 func TestBottleneck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -129,8 +128,8 @@ func TestBottleneck(t *testing.T) {
 	golden.Compare(t, "bottleneck.txt", b.String())
 }
 
-// measure runs reads in virtual time, and returns MB/s until the sender knows
-// that it is done, and datagrams sent for each that is needed: means over runs.
+// measure runs reads in virtual time. It returns the MB/s until the sender knows that it is done,
+// and the datagrams sent for each one needed, as means over runs.
 func measure(t *testing.T, f faults, window int, runs uint64) (rate, cost float64) {
 	for seed := range runs {
 		w := &world{rng: rand.New(rand.NewPCG(1+seed, 2)), f: f, size: 4_000_000}

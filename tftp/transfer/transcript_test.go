@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/internal/golden"
 )
 
-// A transcript in testdata/transcripts is one machine's talk with its peer.
-// Lines at the margin are what happens to the machine; indented lines are what it does.
+// A transcript in testdata/transcripts records one machine's exchange with its peer. Lines at the
+// margin are events for the machine; indented lines are its actions.
 //
 // The role of the machine, and how it begins:
 //
@@ -48,7 +48,7 @@ func TestTranscripts(t *testing.T) {
 	golden.Transcripts(t, func(*testing.T) golden.Transcript { return &play{} })
 }
 
-// A machine is what Sender and Receiver have in common.
+// A machine has the common methods of Sender and Receiver.
 type machine interface {
 	AppendReply(now time.Time, b []byte) []byte
 	Deadline() time.Time
@@ -173,7 +173,7 @@ func (p *play) Step(line string, say func(format string, args ...any)) error {
 	return nil
 }
 
-// arrive hands over a packet as a server or client would.
+// arrive delivers a packet like a server or client.
 func (p *play) arrive(b []byte) {
 	op := OpcodeOf(b)
 	switch {
@@ -216,7 +216,7 @@ func (p *play) arrive(b []byte) {
 	}
 }
 
-// skip has the peer confirm or send all blocks up to the last.
+// skip makes the peer confirm or send all blocks up to the last.
 func (p *play) skip(last int64) {
 	for p.s != nil && p.s.acked < last {
 		k := min(p.s.next-1, last)
@@ -232,7 +232,7 @@ func (p *play) skip(last int64) {
 	}
 }
 
-// expire lets time pass up to the deadline, if there is one.
+// expire advances the time to the deadline, if there is one.
 func (p *play) expire() bool {
 	d := p.m.Deadline()
 	if d.IsZero() {
@@ -248,7 +248,7 @@ func (p *play) expire() bool {
 	return true
 }
 
-// drive sends what is due and says how the machine stands.
+// drive sends the packets that are due and writes the machine's state.
 func (p *play) drive() {
 	if p.m == nil {
 		return
@@ -300,7 +300,7 @@ var opcodeNames = map[Opcode]string{
 	Acknowledgement: "ACK", ErrorPacket: "ERROR", OptionAck: "OACK",
 }
 
-// decode writes a packet as a transcript has it.
+// decode formats a packet for a transcript.
 func decode(b []byte) string {
 	op := OpcodeOf(b)
 	name, ok := opcodeNames[op]
@@ -327,7 +327,7 @@ func decode(b []byte) string {
 	return name
 }
 
-// encode is the way back.
+// encode is the inverse of decode.
 func encode(text string) ([]byte, error) {
 	var number, size int
 	name, rest, _ := strings.Cut(text, " ")
@@ -367,7 +367,7 @@ func encode(text string) ([]byte, error) {
 	return nil, fmt.Errorf("unknown packet %s", name)
 }
 
-// optionBytes puts name=value pairs as on the wire.
+// optionBytes encodes name=value pairs for a packet.
 func optionBytes(pairs []string) []byte {
 	var b []byte
 	for _, pair := range pairs {
