@@ -25,8 +25,8 @@ import (
 
 var fieldRow = regexp.MustCompile("^\\| `(\\w+)` \\| \\w+ \\| (yes|no) \\|")
 
-// readFields reads the tables of docs/hooks.md: of each kind of event its fields, and whether
-// each is always there.
+// readFields reads the tables of docs/hooks.md: for each kind of event its fields, and whether each
+// is always present.
 func readFields(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../../../../../docs/hooks.md")
@@ -49,8 +49,8 @@ func readFields(t *testing.T) map[string]map[string]bool {
 	return kinds
 }
 
-// Each event has the fields that docs/hooks.md has, and all kinds and fields of the tables are
-// there.
+// Each event has exactly the fields in docs/hooks.md, and the test covers all kinds and fields of
+// the tables.
 func TestDocumented(t *testing.T) {
 	kinds, seen := readFields(t), map[string]bool{}
 	check := func(e Event) {

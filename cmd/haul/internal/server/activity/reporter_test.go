@@ -18,7 +18,7 @@ import (
 	"github.com/haul-project/haul/web"
 )
 
-// Each transfer makes one event of the right kind; hooks get those that they can be for.
+// Each transfer makes one event of the right kind; hooks get the kinds that they can choose.
 func TestEnded(t *testing.T) {
 	type test struct {
 		what  string
@@ -55,7 +55,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// A request of HTTP that sends no file is what it asks for.
+// An HTTP request that sends no file becomes an event for what it requests.
 func TestRequested(t *testing.T) {
 	(*Reporter)(nil).Requested(meter.HTTP, &web.Exchange{}, meter.Done)
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestRequested(t *testing.T) {
 	}
 }
 
-// An upload waits for its hash, with what the protocol knows of the file.
+// The event of an upload waits for the hash, and passes on the file that the protocol reports.
 func TestHashed(t *testing.T) {
 	info, err := os.Stat(".")
 	if err != nil {
@@ -104,7 +104,7 @@ func TestHashed(t *testing.T) {
 	}
 }
 
-// Nobody who is asked for nothing does anything, and logins are what they were.
+// Without receivers nothing happens, and logins are reported with their details.
 func TestLogin(t *testing.T) {
 	var none *Reporter
 	none.Login(meter.HTTP, "192.0.2.1", users.Event{})
@@ -119,8 +119,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// An upload of haul's client is reported when it gets its name, with all that its handles have
-// written; one that gets none is no upload.
+// An upload of haul's client is reported when it is renamed to its final name, with the bytes of
+// all its handles. One that is never renamed is no upload.
 func TestHiddenNames(t *testing.T) {
 	var got []Event
 	r := &Reporter{Audit: func(e Event) { got = append(got, e) }}

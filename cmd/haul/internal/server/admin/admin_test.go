@@ -22,7 +22,7 @@ func testServer() *Server {
 	return &Server{cfg: &cfg, env: &service.Env{Log: slog.New(slog.DiscardHandler)}}
 }
 
-// A port that is taken is an error that says so.
+// If a port is taken, the error says so.
 func TestMetricsListenErrors(t *testing.T) {
 	_, l := openTestPort(t, "127.0.0.1:0")
 	s := testServer()
@@ -35,7 +35,7 @@ func TestMetricsListenErrors(t *testing.T) {
 	}
 }
 
-// openTestPort opens a port for operators until the test ends.
+// openTestPort opens a port for administrators until the test ends.
 func openTestPort(t *testing.T, addr string) (*port, net.Listener) {
 	t.Helper()
 	p, l, err := testServer().open(t.Context(), new(handover.Inherited), handover.Metrics, addr)
@@ -46,8 +46,8 @@ func openTestPort(t *testing.T, addr string) (*port, net.Listener) {
 	return p, l
 }
 
-// One address cannot have all connections to a port for operators, unless only this machine
-// reaches that.
+// One address cannot take all connections to a port for administrators, unless only this machine
+// can reach the port.
 func TestConnections(t *testing.T) {
 	for addr, limited := range map[string]bool{"0.0.0.0:0": true, "127.0.0.1:0": false} {
 		_, l := openTestPort(t, addr)
@@ -56,12 +56,12 @@ func TestConnections(t *testing.T) {
 			for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 				_, _ = io.WriteString(c, "x")
 				go func() {
-					_, _ = io.Copy(io.Discard, c) // until the client goes
+					_, _ = io.Copy(io.Discard, c) // until the client leaves
 					c.Close()
 				}()
 			}
 		}()
-		// served reports whether a new connection is.
+		// served reports whether a new connection is served.
 		served := func(d net.Dialer) bool {
 			t.Helper()
 			c, err := d.DialContext(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", port))
@@ -82,7 +82,7 @@ func TestConnections(t *testing.T) {
 		if ok := served(net.Dialer{}); ok == limited {
 			t.Errorf("%s: that one more is served is %v", addr, ok)
 		}
-		if runtime.GOOS != "linux" { // it has more addresses of this machine
+		if runtime.GOOS != "linux" { // Linux has more addresses for this machine
 			continue
 		}
 		if !served(net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}) {

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// A disk that is full costs lines, and no part of one is left. When there is room again, the
-// file says how many are missing.
+// A full disk costs lines, but leaves no partial ones. When there is room again, the file says how
+// many are missing.
 func TestFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l, said := open(t, path)
-	l.write(event("1")) // the goroutine that writes has nothing to do
+	l.write(event("1")) // the writing goroutine is idle
 	whileFull(t, path, func() {
 		for _, name := range []string{"2", "3", "4"} {
 			l.write(event(name))
@@ -34,8 +34,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A line that a killed process has left incomplete stays apart from the next one, also if the disk
-// is full in between.
+// A line that a killed process has left incomplete stays separate from the next one, even if the
+// disk is full in between.
 func TestFullTorn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	const torn = `{"event":"uploa`
@@ -52,8 +52,8 @@ func TestFullTorn(t *testing.T) {
 	}
 }
 
-// whileFull calls do while a file may have some bytes more, and then no more. The largest size of a
-// file stands in for the end of a disk: a write stops there.
+// whileFull calls do while a file may grow by only some bytes. The size limit for files simulates a
+// full disk: a write stops there.
 func whileFull(t *testing.T, path string, do func()) {
 	t.Helper()
 	info, err := os.Stat(path)

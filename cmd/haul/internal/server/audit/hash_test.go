@@ -27,7 +27,7 @@ func publish(t *testing.T, path string, content []byte) *store.Published {
 	return &store.Published{Info: info, When: time.Now()}
 }
 
-// hash has one hash made.
+// hash computes one hash.
 func hash(t *testing.T, h *Hasher, path string, file *store.Published) activity.Event {
 	t.Helper()
 	done := make(chan activity.Event, 1)
@@ -59,14 +59,14 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// Whatever else has the name by now is not taken for the file.
+// Another file that has taken the name is not hashed in place of the file.
 func TestReplaced(t *testing.T) {
 	h := NewHasher()
 	defer h.Close()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	file := publish(t, path, []byte("mine"))
-	kept := filepath.Join(dir, "kept") // so that its number is not used again
+	kept := filepath.Join(dir, "kept") // so that its inode number is not reused
 	if err := os.Rename(path, kept); err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,8 @@ func TestReplaced(t *testing.T) {
 	wantWhy(t, hash(t, h, path, nil), "does not know")
 }
 
-// A file that was kept open has its hash whatever has its name by now; its time may be set, but
-// nothing be written.
+// A file that was kept open is hashed whichever file has its name now. Its time may have changed,
+// but not its content.
 func TestKept(t *testing.T) {
 	h := NewHasher()
 	defer h.Close()
@@ -140,8 +140,8 @@ func TestKept(t *testing.T) {
 	wantWhy(t, hash(t, h, path, p), "changed")
 }
 
-// Uploads beyond the bound get no hash, and nobody waits. When the server ends, those that wait
-// get theirs.
+// Uploads beyond the bound get no hash, and nothing blocks. When the server ends, the waiting ones
+// are hashed.
 func TestManyHashes(t *testing.T) {
 	h := NewHasher()
 	path := filepath.Join(t.TempDir(), "file")

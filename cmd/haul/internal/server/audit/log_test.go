@@ -16,13 +16,13 @@ import (
 	"github.com/haul-project/haul/internal/linequeue"
 )
 
-// A line is what the tests look at of one.
+// A line is the part of a log line that the tests check.
 type line struct {
 	Event, File string
 	Lines       int64
 }
 
-// read returns the lines of a file, each of which is whole.
+// read returns the lines of a file, and checks that each is complete.
 func read(t *testing.T, path string) (all []line) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -65,7 +65,7 @@ func open(t *testing.T, path string) (*Log, *bytes.Buffer) {
 	return l, &said
 }
 
-// All lines are there when the log is closed, in order, and a file that exists is continued.
+// When the log is closed, all lines are in it, in order. An existing file is appended to.
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	var want []line
@@ -84,7 +84,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Whatever a name is, it makes one line, which has no character that acts on a terminal.
+// Whatever a name is, it makes one line, without characters that act on a terminal.
 func TestHostileNames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l, _ := open(t, path)
@@ -102,7 +102,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// A file whose last line a killed process has left incomplete is continued on a line of its own.
+// If a killed process has left the last line incomplete, the log continues on a new line.
 func TestTorn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	if err := os.WriteFile(path, []byte(`{"event":"uploaded"}`+"\n"+`{"event":"upl`), 0o600); err != nil {
@@ -121,7 +121,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// A file that another program has renamed gets a successor; lines are in the one or the other.
+// If another program renames the file, a new one is created. Each line is in one of the two.
 func TestRenamed(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.jsonl")
@@ -135,13 +135,13 @@ func TestRenamed(t *testing.T) {
 		if err := os.Rename(path, path+".1"); err != nil {
 			t.Fatal(err)
 		}
-		add("2") // too soon to look again
+		add("2") // too soon for another check
 		time.Sleep(lookEvery)
 		add("3")
 		wantLines(t, path+".1", uploaded("1"), uploaded("2"))
 		wantLines(t, path, uploaded("3"))
 
-		// Where none can be made, the old one is continued, and that is logged once.
+		// If no new file can be created, the old one is used, and that is logged once.
 		if err := os.Rename(path, path+".2"); err != nil {
 			t.Fatal(err)
 		}
@@ -169,11 +169,11 @@ func TestRenamed(t *testing.T) {
 	})
 }
 
-// Lines for which the queue had no room are a line.
+// Lines for which the queue had no room are reported in one line.
 func TestGap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l, said := open(t, path)
-	l.gap(5) // the goroutine that writes has nothing to do
+	l.gap(5) // the writing goroutine is idle
 	l.Add(event("next"))
 	l.Close()
 	wantLines(t, path, line{Event: "lost", Lines: 5}, uploaded("next"))
@@ -182,8 +182,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// A file that is not a regular one is refused. The error says what it is that cannot be opened, and
-// what to do.
+// A file that is not regular is refused. The error names its type and gives advice.
 func TestOpenErrors(t *testing.T) {
 	for path, want := range map[string]string{
 		t.TempDir(): "audit log",

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A pipe in place of a file keeps nobody waiting.
+// A pipe in place of a file blocks nothing.
 func TestPipe(t *testing.T) {
 	h := NewHasher()
 	defer h.Close()
@@ -30,7 +30,7 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// A symbolic link in place of the log leads nowhere: neither is its file opened, nor made.
+// A symbolic link in place of the log is not followed: its target is neither opened nor created.
 func TestLink(t *testing.T) {
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "audit"), filepath.Join(dir, "victim")

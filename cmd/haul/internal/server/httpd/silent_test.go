@@ -69,8 +69,8 @@ var ownAnswers = map[string]string{
 	"GET /f HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", (headerBytes+(4<<10))/6+1) + "\r\n": "431 Request Header Fields Too Large",
 }
 
-// What net/http answers itself ends its connection in time, if the client takes none
-// of it, as the handler's answers do: at the beginning, and behind one of those.
+// An answer of net/http itself ends its connection in time if the client does not read it, like an
+// answer of the handler. This holds at the beginning, and after an answer of the handler.
 func TestSilentClientOfOwnAnswers(t *testing.T) {
 	const ok = "GET /f HTTP/1.1\r\nHost: x\r\n\r\n"
 	for request, status := range ownAnswers {

@@ -12,7 +12,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/meter"
 )
 
-// Count two transfers, and serve the counts to Prometheus during the second.
+// Counts two transfers, and serves the counts to Prometheus during the second.
 func Example() {
 	m := meter.New(meter.Config{Version: "v1.0.0", Protocols: []meter.Protocol{meter.TFTP}})
 	server := httptest.NewServer(m.Handler())

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// scrape sends a request to a handler and returns what it answers.
+// scrape sends a request to a handler and returns the answer.
 func scrape(t *testing.T, h http.Handler, method string, header http.Header) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -76,7 +76,7 @@ func TestScrapeOfNil(t *testing.T) {
 	}
 }
 
-// More scrapes at once than maxScrapes are turned away.
+// Simultaneous scrapes beyond maxScrapes are refused.
 func TestTooManyScrapes(t *testing.T) {
 	r := New(Config{})
 	begun, release := make(chan struct{}, maxScrapes), make(chan struct{})

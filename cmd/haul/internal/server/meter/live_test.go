@@ -44,7 +44,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// A protocol is asked for its measures when somebody looks.
+// A protocol is asked for its measurements when the transfers are listed.
 func TestMeasure(t *testing.T) {
 	r := New(Config{})
 	var way Way
@@ -62,7 +62,7 @@ func TestMeasure(t *testing.T) {
 	(*Transfer)(nil).Measure(func() Way { return way })
 }
 
-// Entries may go in any order, and the caller may stop early.
+// Entries may be removed in any order, and the caller may stop early.
 func TestLiveOrder(t *testing.T) {
 	r := New(Config{})
 	var all []*Transfer
@@ -134,14 +134,13 @@ func TestLiveBound(t *testing.T) {
 	}
 }
 
-// A transfer that counts by itself is asked whenever it is listed, and not once
-// it has ended.
+// A transfer that counts by itself is asked whenever it is listed, but not after it has ended.
 func TestFollow(t *testing.T) {
 	r := New(Config{})
 	tr := r.Begin(Info{Protocol: SFTP, Write: true})
 	var moved atomic.Int64
 	tr.Follow(moved.Load)
-	for _, n := range []int64{5, 7, 3} { // it never goes back
+	for _, n := range []int64{5, 7, 3} { // the count never decreases
 		moved.Store(n)
 		want := max(n, 5)
 		if n == 3 {
@@ -182,8 +181,8 @@ func wantCounted(t *testing.T, r *Registry, want float64) {
 	}
 }
 
-// A program learns of each transfer that has ended, once, with its whole name and what was
-// measured where that was not reported.
+// A program is called for each transfer that has ended, once, with the whole name and with measured
+// values in place of missing ones.
 func TestEnded(t *testing.T) {
 	var got []Ended
 	r := New(Config{Ended: func(e Ended) { got = append(got, e) }})

@@ -18,8 +18,7 @@ import (
 
 var peer = netip.MustParseAddrPort("192.0.2.7:2070")
 
-// wantMetrics compares the named families with what is expected, in the text
-// format.
+// wantMetrics compares the named families with the expected text format.
 func wantMetrics(t *testing.T, r *Registry, want string, names ...string) {
 	t.Helper()
 	if err := testutil.GatherAndCompare(r.Gatherer(), strings.NewReader(want), names...); err != nil {
@@ -112,9 +111,9 @@ haul_timeouts_total{direction="read",protocol="tftp"} 3
 haul_timeouts_total{direction="write",protocol="tftp"} 0
 `, "haul_bytes_total", "haul_packets_sent_total", "haul_packets_received_total", "haul_resends_total", "haul_duplicates_total", "haul_timeouts_total")
 	for series, want := range map[string]float64{
-		`haul_round_trip_seconds_count{direction="read",protocol="tftp"}`:        1, // one measured none
+		`haul_round_trip_seconds_count{direction="read",protocol="tftp"}`:        1, // one transfer measured none
 		`haul_round_trip_seconds_sum{direction="read",protocol="tftp"}`:          .0003,
-		`haul_transfer_duration_seconds_count{direction="read",protocol="tftp"}`: 1, // one moved no whole file
+		`haul_transfer_duration_seconds_count{direction="read",protocol="tftp"}`: 1, // one transfer did not move the whole file
 		`haul_transfer_duration_seconds_sum{direction="read",protocol="tftp"}`:   .02,
 		`haul_transfer_size_bytes_sum{direction="read",protocol="tftp"}`:         1000,
 		`haul_transfer_size_bytes_sum{direction="write",protocol="tftp"}`:        5 << 20,
@@ -125,7 +124,7 @@ haul_timeouts_total{direction="write",protocol="tftp"} 0
 	}
 }
 
-// The bytes of a transfer under way are in the counter, each once.
+// The bytes of a transfer under way are in the counter, each only once.
 func TestBytesWhileUnderWay(t *testing.T) {
 	const series = `haul_bytes_total{direction="write",protocol="sftp"}`
 	r := New(Config{})
@@ -189,8 +188,8 @@ func TestMeasuredDuration(t *testing.T) {
 	}
 }
 
-// For any packets of strangers, the number of time series has a bound, and no
-// series shows their content.
+// Whatever packets strangers send, the number of time series is bounded, and no series shows their
+// content.
 func TestCardinality(t *testing.T) {
 	r := New(Config{})
 	before := seriesOfRuntime(t)
@@ -224,7 +223,7 @@ func TestCardinality(t *testing.T) {
 	}
 }
 
-// seriesOfRuntime returns how many series there are before any transfer.
+// seriesOfRuntime returns the number of series before any transfer.
 func seriesOfRuntime(t *testing.T) int {
 	t.Helper()
 	n, err := testutil.GatherAndCount(New(Config{}).Gatherer())
@@ -234,7 +233,7 @@ func seriesOfRuntime(t *testing.T) int {
 	return n
 }
 
-// The names, types and help texts are as Prometheus wants them.
+// The names, types and help texts follow the conventions of Prometheus.
 func TestLint(t *testing.T) {
 	r := New(Config{Version: "v1", Protocols: slices.Concat(protocols, []Protocol{"x"})})
 	r.Begin(Info{}).End(End{Result: Done, RTT: 1, Sent: 1, Received: 1})
@@ -292,7 +291,7 @@ func TestNil(t *testing.T) {
 	}
 }
 
-// Everything at once: the sums are exact, and bytes never go back.
+// With everything at once, the sums are exact, and bytes never decrease.
 func TestConcurrent(t *testing.T) {
 	const workers, each, chunk = 8, 200, 3
 	r := New(Config{Protocols: []Protocol{TFTP}})

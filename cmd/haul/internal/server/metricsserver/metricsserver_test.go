@@ -22,11 +22,11 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/servetest"
 )
 
-// metricsPatience is how long a test waits for what should come at once. Only
-// a failing one waits it out.
+// metricsPatience is how long a test waits for an event that should be immediate. Only a failing
+// test waits that long.
 const metricsPatience = 20 * time.Second
 
-// patientMetrics cut nobody off while a test runs.
+// patientMetrics limits cut off no client during a test.
 var patientMetrics = metricsLimits{
 	header:      time.Hour,
 	answer:      time.Hour,
@@ -61,7 +61,7 @@ func startMetrics(ctx context.Context, t *testing.T, limits metricsLimits, h htt
 	return s
 }
 
-// line is a handler of metrics that are one line.
+// line is a handler that returns metrics of one line.
 var line = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "haul_up 1") })
 
 // dial connects to the server; reads and writes fail after the servetest.Patience.
@@ -77,7 +77,7 @@ func (s *Server) dial(t *testing.T) net.Conn {
 	return c
 }
 
-// ask sends raw bytes and returns all that comes back until the server closes.
+// ask sends raw bytes and returns everything received until the server closes.
 func (s *Server) ask(t *testing.T, raw string) string {
 	t.Helper()
 	c := s.dial(t)
@@ -86,7 +86,7 @@ func (s *Server) ask(t *testing.T, raw string) string {
 	return untilClosed(t, c)
 }
 
-// untilClosed reads until the other side closes, gently or not.
+// untilClosed reads until the other side closes, properly or not.
 func untilClosed(t *testing.T, c net.Conn) string {
 	t.Helper()
 	b, err := io.ReadAll(c)
@@ -116,8 +116,8 @@ func TestMetricsRoutes(t *testing.T) {
 	s := startMetrics(t.Context(), t, patientMetrics, line)
 	for _, c := range []struct {
 		method, target string
-		status         int    // 0 stands for any but 200
-		body           string // is in it
+		status         int    // 0 stands for any status but 200
+		body           string // a part of it
 	}{
 		{"GET", "/metrics", 200, "haul_up 1"},
 		{"GET", "/metrics?name[]=x;%zz", 200, "haul_up 1"},
@@ -178,7 +178,7 @@ func TestMetricsScrape(t *testing.T) {
 	}
 }
 
-// While transfers have their grace, health reports that and metrics continue.
+// While transfers have their grace period, the health page reports that and metrics continue.
 func TestHealthWhileDraining(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := startMetrics(ctx, t, patientMetrics, line)
@@ -220,14 +220,14 @@ func TestMetricsHostileInput(t *testing.T) {
 			t.Errorf("after %s: %q", name, body)
 		}
 	}
-	// One request a connection: a second one behind the first is not answered.
+	// Each connection serves one request: a second one after the first is not answered.
 	const one = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 	if got := s.ask(t, one+one); strings.Count(got, "haul_up") != 1 {
 		t.Errorf("two requests in one: %q", got)
 	}
 }
 
-// A request that never becomes whole is cut off.
+// A request that is never completed is cut off.
 func TestMetricsSlowRequest(t *testing.T) {
 	limits := patientMetrics
 	limits.header = 50 * time.Millisecond
@@ -271,12 +271,11 @@ func TestMetricsSlowReader(t *testing.T) {
 	}
 }
 
-// More connections than allowed are closed, and there is room again when one
-// of the others goes.
+// Connections beyond the limit are closed, and there is room again when one of the others ends.
 func TestMetricsConnections(t *testing.T) {
 	limits := patientMetrics
 	limits.connections = 2
-	limits.grace = time.Millisecond // for those that are open when the test ends
+	limits.grace = time.Millisecond // for connections that are open when the test ends
 	s := startMetrics(t.Context(), t, limits, line)
 	first := s.dial(t)
 	s.dial(t)
@@ -294,7 +293,7 @@ func TestMetricsConnections(t *testing.T) {
 	}
 }
 
-// Close ends what is under way, with the port, and may be called again.
+// Close ends answers under way and the port, and may be called again.
 func TestMetricsClose(t *testing.T) {
 	limits := patientMetrics
 	limits.grace = time.Millisecond
@@ -324,7 +323,7 @@ func TestMetricsClose(t *testing.T) {
 	}
 }
 
-// A socket that fails is logged.
+// A failing socket is logged.
 func TestMetricsSocketFails(t *testing.T) {
 	var out servetest.Buffer
 	socket, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

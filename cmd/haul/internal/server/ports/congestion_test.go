@@ -12,11 +12,11 @@ import (
 	"github.com/haul-project/haul/tcp"
 )
 
-// A congestion control that the kernel does not have is a mistake in the setting, and the
-// error lists those that it has. A system without a choice refuses all of them.
+// A congestion control that the kernel lacks is a mistake in the setting, and the error lists the
+// available ones. A system without a choice refuses all.
 func TestCongestion(t *testing.T) {
 	cfg := settings.Default()
-	cfg.Dirs, cfg.SFTP.Listen, cfg.Congestion = []string{"."}, []string{"127.0.0.1:0"}, "reno" // all kernels of Linux have it
+	cfg.Dirs, cfg.SFTP.Listen, cfg.Congestion = []string{"."}, []string{"127.0.0.1:0"}, "reno" // every Linux kernel has it
 	err := cfg.Check()
 	if !tcp.CanChooseCongestion {
 		if mistake, ok := errors.AsType[*failure.Error](err); !ok || mistake.Setting != "tcp-congestion" {
@@ -32,7 +32,7 @@ func TestCongestion(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name string
-		want []string // of the error; none if it is right
+		want []string // parts of the error; none if the setting is correct
 	}{
 		{"reno", nil},
 		{"nonesuch", []string{`--tcp-congestion: congestion control "nonesuch": the kernel does not have it; it has `, "reno", "modprobe tcp_nonesuch"}},

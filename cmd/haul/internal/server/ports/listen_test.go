@@ -14,7 +14,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/service"
 )
 
-// Errors that another port does not mend remain.
+// Errors that another port does not fix are returned.
 func TestFallBackReasons(t *testing.T) {
 	for err, want := range map[error]string{
 		syscall.EACCES:        "no privilege for port 69, taking :6969 instead (port 69 needs root",
@@ -27,13 +27,13 @@ func TestFallBackReasons(t *testing.T) {
 			t.Errorf("%v: %q, %s", err, other, out.String())
 		}
 	}
-	// After a reload the port is this server's own.
+	// After a reload this server itself uses the port.
 	if other := (Fallback{Name: handover.TFTP, Asked: []string{":69"}, Other: ":6969", Rival: &net.UDPAddr{Port: 69}}).After(syscall.EADDRINUSE, &service.Env{Out: io.Discard}); other != nil {
 		t.Errorf("fell back to %q from a port of its own", other)
 	}
 }
 
-// Advice on an address names the flag, and what is peculiar to it.
+// Advice about an address names the flag, and its special features.
 func TestListenErrors(t *testing.T) {
 	for _, c := range []struct {
 		flag string

@@ -17,9 +17,8 @@ import (
 	"github.com/haul-project/haul/pxe"
 )
 
-// Boot clients get the files of the directory, then those of its folder ipxe and of the
-// directory for boot files, and the scripts that haul makes. Each file that one opens is
-// reported.
+// Boot clients get the files of the directory, then those of its folder ipxe and of the directory
+// for boot files, and the scripts that haul generates. Each file that a client opens is reported.
 func TestBootFiles(t *testing.T) {
 	dir, loaders := t.TempDir(), t.TempDir()
 	write := func(name, text string) {
@@ -83,7 +82,7 @@ func TestBootFiles(t *testing.T) {
 	}
 
 	// A client with another directory gets the boot files, which offers name, and a menu of its
-	// own, and nothing else of the directory.
+	// own, but nothing else from the first directory.
 	client.Peer = netip.MustParseAddr("192.0.2.7")
 	for name, want := range map[string]string{"snponly.efi": "of the directory", "undionly.kpxe": "of the others", "debian/linux": "of the directory", "suse/linux": "of the lab"} {
 		if got := read(name); got != want {

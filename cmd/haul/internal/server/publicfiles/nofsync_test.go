@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/site"
 )
 
-// NoFsync reaches the directory of clients without a login.
+// NoFsync applies to the directory of clients without a login.
 func TestNoFsync(t *testing.T) {
 	for _, noFsync := range []bool{false, true} {
 		cfg := settings.Default()

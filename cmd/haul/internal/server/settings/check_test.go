@@ -10,8 +10,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/tftp/trace"
 )
 
-// The default configuration is in order once it names a directory, and a mistake in it
-// names the setting.
+// The default configuration is valid once it names a directory. A mistake names its setting.
 func TestCheck(t *testing.T) {
 	good := func() Config {
 		cfg := Default()
@@ -63,7 +62,7 @@ func TestCheck(t *testing.T) {
 			c.HTTP.Listen, c.HTTP.Users, c.HTTP.PlainPasswords, c.HTTP.RatePerSource = []string{":80"}, "/etc/haul/users", true, mostRate
 		}},
 		{"host-keys", func(c *Config) { c.SFTP.HostKeys, c.Restartable = NoHostKeys, true }},
-		{"tcp-congestion", func(c *Config) { c.Congestion = "cubic" }}, // with TFTP alone
+		{"tcp-congestion", func(c *Config) { c.Congestion = "cubic" }}, // with only TFTP
 		{"tcp-congestion", func(c *Config) { c.SFTP.Listen, c.Congestion = []string{":22"}, "a b" }},
 		{"tcp-congestion", func(c *Config) { c.SFTP.Listen, c.Congestion = []string{":22"}, "longerthananyone" }},
 		{"trace-hex", func(c *Config) { c.Trace.HexBytes = trace.MaxDatagram + 1 }},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Where users and host keys are looked for when nothing names a place.
+// These are the default places of users and host keys.
 func TestDefaultPlaces(t *testing.T) {
 	for _, name := range []string{"CONFIGURATION_DIRECTORY", "STATE_DIRECTORY", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
 		t.Setenv(name, "")
@@ -35,7 +35,7 @@ func TestDefaultPlaces(t *testing.T) {
 	want("/etc/one/users", "/var/lib/private/haul")
 }
 
-// Without --users a file in the usual place is taken.
+// Without --users, the file in the default place is used.
 func TestDefaultUsers(t *testing.T) {
 	etc := t.TempDir()
 	t.Setenv("CONFIGURATION_DIRECTORY", etc)

@@ -11,8 +11,8 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// Where users have directories of their own, each connection may hold another one, and there
-// are descriptors for these as well.
+// If users have directories of their own, each connection may hold a different one, and there are
+// descriptors for these as well.
 func TestRootsTakeDescriptors(t *testing.T) {
 	const limit = 1024
 	served := t.TempDir()

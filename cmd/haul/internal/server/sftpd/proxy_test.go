@@ -23,7 +23,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// A proxiedSFTP is a server of SFTP, with its log.
+// A proxiedSFTP is an SFTP server and its log.
 type proxiedSFTP struct {
 	t   *testing.T
 	at  net.Addr
@@ -91,7 +91,7 @@ func (s *Service) listenAtPath(ctx context.Context, path string) error {
 	return s.openKeys()
 }
 
-// login logs in behind a header.
+// login logs in on a connection that begins with a PROXY header.
 func (p *proxiedSFTP) login(header, user, password string) (*ssh.Client, error) {
 	p.t.Helper()
 	nc, err := net.Dial(p.at.Network(), p.at.String())
@@ -112,7 +112,7 @@ func (p *proxiedSFTP) login(header, user, password string) (*ssh.Client, error) 
 	return ssh.NewClient(c, channels, requests), nil
 }
 
-// logs waits until the log has some words.
+// logs waits until the log contains some words.
 func (p *proxiedSFTP) logs(words ...string) {
 	p.t.Helper()
 	for _, w := range words {
@@ -120,7 +120,7 @@ func (p *proxiedSFTP) logs(words ...string) {
 	}
 }
 
-// headerOfItself is a PROXY header of version 2 for a connection of the proxy's own.
+// headerOfItself is a PROXY header of version 2 for a proxy's own connection.
 const headerOfItself = "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"
 
 // headerFrom returns a PROXY header of version 1.
@@ -128,8 +128,8 @@ func headerFrom(client string) string {
 	return fmt.Sprintf("PROXY TCP4 %s 127.0.0.1 4321 22\r\n", client)
 }
 
-// The client that a PROXY header names is the one that counts: for --allow and --deny, for
-// a user's networks, and in the log. A connection of a proxy without a valid header ends.
+// The client that a PROXY header names is used for --allow and --deny, for a user's networks, and
+// in the log. A connection from a proxy without a valid header ends.
 func TestSFTPProxy(t *testing.T) {
 	p := startProxied(t, func(cfg *settings.Config) {
 		cfg.SFTP.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
@@ -168,7 +168,7 @@ func TestSFTPProxy(t *testing.T) {
 	)
 }
 
-// Behind a proxy each client has limits and penalties of its own.
+// Behind a proxy, each client has its own limits and penalties.
 func TestSFTPProxyLimits(t *testing.T) {
 	p := startProxied(t, func(cfg *settings.Config) {
 		cfg.SFTP.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
@@ -203,8 +203,8 @@ func TestSFTPProxyLimits(t *testing.T) {
 	}
 }
 
-// A header where none is expected is logged. x/crypto passes over one of version 1, so all
-// clients would count as the proxy.
+// An unexpected PROXY header is logged. x/crypto ignores one of version 1, so all clients would
+// count as the proxy.
 func TestSFTPProxyUnknown(t *testing.T) {
 	p := startProxied(t, func(*settings.Config) {})
 	if _, err := p.login(headerFrom("192.0.2.9"), "alice", proxiedPassword); err != nil {
@@ -213,7 +213,7 @@ func TestSFTPProxyUnknown(t *testing.T) {
 	p.logs(`cause="a PROXY header" connections=1 last=127.0.0.1:`, `is not in --sftp-proxy: add it if you trust this proxy`)
 }
 
-// All who connect by a unix socket are proxies. One that names no client has no address.
+// All peers that connect by a unix socket are proxies. If one names no client, there is no address.
 func TestSFTPProxyUnixSocket(t *testing.T) {
 	p := startProxied(t, func(cfg *settings.Config) { cfg.SFTP.UnixProxies = true })
 	for header, ok := range map[string]bool{headerFrom("192.0.2.9"): true, headerOfItself: true, "": false} {
@@ -224,7 +224,7 @@ func TestSFTPProxyUnixSocket(t *testing.T) {
 	p.logs("on the unix socket "+p.at.String()+", by sftp", "user=alice peer=192.0.2.9:4321", "user=alice peer=unix")
 }
 
-// A unix socket for proxies comes from systemd alone.
+// Only systemd can provide a unix socket for proxies.
 func TestSFTPProxyNeedsUnixSocket(t *testing.T) {
 	t.Setenv("CONFIGURATION_DIRECTORY", t.TempDir()) // without a users file
 	cfg := settings.Config{Dirs: []string{t.TempDir()}, SFTP: settings.SFTP{Listen: []string{"127.0.0.1:0"}, HostKeys: settings.NoHostKeys, UnixProxies: true}}

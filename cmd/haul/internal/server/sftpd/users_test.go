@@ -11,8 +11,7 @@ import (
 	"github.com/haul-project/haul/cmd/haul/internal/server/settings"
 )
 
-// Without --users a file in the usual place is taken; one that is wrong is not
-// passed over.
+// Without --users, the file in the default place is used. If it is wrong, it is not ignored.
 func TestDefaultUsers(t *testing.T) {
 	etc := t.TempDir()
 	t.Setenv("CONFIGURATION_DIRECTORY", etc)

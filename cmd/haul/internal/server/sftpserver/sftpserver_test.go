@@ -59,7 +59,7 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// run runs a server, whose log the peer has.
+// run runs a server whose log is in the peer.
 func run(t *testing.T, c Config) *peer {
 	t.Helper()
 	in, to, err := os.Pipe()
@@ -137,7 +137,7 @@ func (p *peer) ask(kind byte, fields ...any) (byte, []byte) {
 	return answer, body[4:]
 }
 
-// want does a request whose reply is a STATUS of that code.
+// want sends a request and expects a STATUS reply with that code.
 func (p *peer) want(code int, kind byte, fields ...any) {
 	p.t.Helper()
 	if answer, body := p.ask(kind, fields...); answer != typeStatus || int(binary.BigEndian.Uint32(body)) != code {
@@ -145,7 +145,7 @@ func (p *peer) want(code int, kind byte, fields ...any) {
 	}
 }
 
-// open opens a file to be written anew.
+// open opens a file for writing from scratch.
 func (p *peer) open(name string) (handle string) {
 	p.t.Helper()
 	answer, body := p.ask(typeOpen, name, openWrite|openCreate|openTruncate, 0)
@@ -155,7 +155,7 @@ func (p *peer) open(name string) (handle string) {
 	return string(body[4:])
 }
 
-// path asks for a path.
+// path requests the real path of a path.
 func (p *peer) path(of string) string {
 	p.t.Helper()
 	answer, body := p.ask(typeRealpath, of)
@@ -165,13 +165,13 @@ func (p *peer) path(of string) string {
 	return string(body[8:][:binary.BigEndian.Uint32(body[4:])])
 }
 
-// end ends the session as a client does that leaves.
+// end ends the session like a client that leaves.
 func (p *peer) end() error {
 	_ = p.to.Close()
 	return <-p.ended
 }
 
-// dir returns a new directory by its true name.
+// dir returns a new directory by its real path.
 func dir(t *testing.T) string {
 	t.Helper()
 	d, err := filepath.EvalSymlinks(t.TempDir())
@@ -196,7 +196,7 @@ func wantOnly(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// Without --root a session has the files of the machine, and with it only those below.
+// Without --root a session has the files of the machine; with it, only those below the root.
 func TestFiles(t *testing.T) {
 	d := dir(t)
 	if err := os.Symlink("/etc/passwd", filepath.Join(d, "passwd")); err != nil {
@@ -237,7 +237,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Paths lead where they lead the system, which OpenSSH's sftp asks for before "cd".
+// Paths resolve as they do in the system. OpenSSH's sftp asks for this before "cd".
 func TestRealpath(t *testing.T) {
 	d := dir(t)
 	if err := errors.Join(os.MkdirAll(filepath.Join(d, "a/b"), 0o755), os.Symlink("a/b", filepath.Join(d, "link")),
@@ -285,7 +285,7 @@ func TestRealpath(t *testing.T) {
 	}
 }
 
-// A session of which nobody can make anything begins elsewhere, or not at all.
+// A session whose directory cannot be used begins elsewhere, or not at all.
 func TestStart(t *testing.T) {
 	self, err := user.Current()
 	if err != nil {
@@ -326,7 +326,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// -R refuses whatever changes something.
+// -R refuses every change.
 func TestReadOnly(t *testing.T) {
 	d := dir(t)
 	for _, name := range []string{"file", "other"} {
@@ -388,7 +388,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// A user who may not read a file, or not open one, gets no hashes of its bytes.
+// A user who may not read or open a file gets no hashes of its bytes.
 func TestRequestsHashes(t *testing.T) {
 	d := dir(t)
 	if err := os.WriteFile(filepath.Join(d, "file"), []byte("secret"), 0o644); err != nil {
@@ -410,9 +410,8 @@ func TestRequestsHashes(t *testing.T) {
 	}
 }
 
-// Uploads that are cut off leave nothing, and what was there before stays, whether the
-// client leaves, in the midst of a packet too, or the server is to end. In place, the part
-// stays, for a client that resumes.
+// Interrupted uploads leave nothing, and an existing file stays, whether the client leaves, even
+// within a packet, or the server ends. With InPlace the part stays, for a client that resumes.
 func TestCutUpload(t *testing.T) {
 	for _, inPlace := range []bool{false, true} {
 		for how, end := range map[string]func(p *peer) error{
@@ -449,7 +448,7 @@ func TestCutUpload(t *testing.T) {
 	}
 }
 
-// A file that cannot be replaced without another change is written in place.
+// A file that cannot be replaced without a side effect is written in place.
 func TestWrittenInPlace(t *testing.T) {
 	d := dir(t)
 	first, second := filepath.Join(d, "first"), filepath.Join(d, "second")
@@ -474,7 +473,7 @@ func TestWrittenInPlace(t *testing.T) {
 	wantOnly(t, d, "first", "second")
 }
 
-// A client that takes no more answers ends the session, not the process.
+// If a client accepts no more answers, the session ends, but not the process.
 func TestNobodyReads(t *testing.T) {
 	p := run(t, Config{Start: dir(t)})
 	p.begin()
@@ -505,7 +504,7 @@ func TestUmask(t *testing.T) {
 	}
 }
 
-// Names in the log are one line, whatever characters they have.
+// Names in the log stay on one line, whatever characters they contain.
 func TestLogLines(t *testing.T) {
 	d := dir(t)
 	p := run(t, Config{Start: d})
@@ -518,7 +517,7 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// Values that make no sense are refused, and those of OpenSSH are taken in any case.
+// Invalid values are refused. Those of OpenSSH are accepted in any case.
 func TestValues(t *testing.T) {
 	var u Umask
 	var l Level

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Without -e messages go to the syslog, each as a datagram with its facility and severity, under
-// the name of OpenSSH's sftp-server; those above the level do not.
+// Without -e, messages are sent to the syslog, each as a datagram with its facility and severity,
+// under the name of OpenSSH's sftp-server. Messages above the level are not sent.
 func TestSyslog(t *testing.T) {
 	for _, test := range []struct {
 		level    Level

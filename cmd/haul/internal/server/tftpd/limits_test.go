@@ -10,7 +10,7 @@ import (
 	"github.com/haul-project/haul/tftp"
 )
 
-// The open files fit into the descriptors, and a limit below the usual is logged.
+// The descriptors suffice for the open files, and a limit below the default is logged.
 func TestFitDescriptors(t *testing.T) {
 	for _, test := range []struct {
 		asked, limit int
@@ -20,7 +20,7 @@ func TestFitDescriptors(t *testing.T) {
 	}{
 		{16384, 1 << 30, site.UploadNone, 0, false},
 		{16384, 20000, site.UploadNone, 0, false},
-		{16384, 20000, site.UploadCreate, 9936, false}, // the default, and enough for most
+		{16384, 20000, site.UploadCreate, 9936, false}, // the default, which is usually enough
 		{20000, 20000, site.UploadCreate, 9936, true},
 		{16384, 1024, site.UploadNone, 896, true},
 		{16384, 200, site.UploadNone, 100, true},

@@ -13,8 +13,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// enterRoot opens the directory of one of the users, and returns what the file
-// "who" in it says.
+// enterRoot opens the directory of a user, and returns the content of the file "who" in it.
 func enterRoot(t *testing.T, r *Roots, dir *users.Directory, name string) (string, error) {
 	t.Helper()
 	u, ok := dir.User(name)
@@ -38,9 +37,9 @@ func enterRoot(t *testing.T, r *Roots, dir *users.Directory, name string) (strin
 	return string(text), nil
 }
 
-// A user can replace a directory in their own tree by a link. That must not decide
-// what the root of another user is, wherever that tree is and however the users
-// file names it. Links that the operator has made outside all trees are followed.
+// A user can replace a directory in their own tree with a link. That must not change the root of
+// another user, wherever that tree is and however the users file names it. Links that the
+// administrator has made outside all trees are followed.
 func TestRootInsideAnotherUsersTree(t *testing.T) {
 	top := RealPath(t.TempDir())
 	in := func(parts ...string) string { return filepath.Join(append([]string{top}, parts...)...) }
@@ -58,7 +57,7 @@ func TestRootInsideAnotherUsersTree(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	inner := map[string]string{ // users whose root is in another's tree
+	inner := map[string]string{ // users whose root is in another user's tree
 		"direct": in("dir", "outer", "inner"),
 		"alias":  in("alias", "outer", "inner"),
 		"deep":   in("deep"),
@@ -103,7 +102,7 @@ func TestRootInsideAnotherUsersTree(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // before the next start of the server, and after
+	for range 2 { // before and after the next start of the server
 		for name := range inner {
 			if who, err := enterRoot(t, roots, dir, name); err == nil || !strings.Contains(err.Error(), "links are not followed") {
 				t.Errorf("%s is in %q (%v)", name, who, err)

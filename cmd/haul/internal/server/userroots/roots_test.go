@@ -8,7 +8,7 @@ import (
 	"github.com/haul-project/haul/users"
 )
 
-// NoSync reaches DIR and the directory of a user.
+// NoSync applies to DIR and to the directory of a user.
 func TestNoSync(t *testing.T) {
 	for _, noSync := range []bool{false, true} {
 		roots, err := Open(t.TempDir(), nil, Options{NoSync: noSync})
@@ -32,8 +32,7 @@ func TestNoSync(t *testing.T) {
 	}
 }
 
-// A place is the same however it is written, and may be made of parts that are
-// not there yet.
+// A place is the same for each way of writing it, and may have parts that do not exist yet.
 func TestRealPath(t *testing.T) {
 	dir := RealPath(t.TempDir())
 	if err := os.MkdirAll(filepath.Join(dir, "real/deep"), 0o755); err != nil {

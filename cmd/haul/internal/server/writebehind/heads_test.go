@@ -13,8 +13,8 @@ func frameOf(kind, flags byte, n int) string {
 	return string([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, 0, 0, 0, 1}) + string(make([]byte, n))
 }
 
-// A head that is not complete in time ends the connection, whatever comes meanwhile. One that
-// is complete does not, nor does anything between heads, however the bytes are cut.
+// A header that is not completed in time ends the connection, whatever arrives meanwhile. Complete
+// headers, and anything between headers, do not, however the bytes are split.
 func TestHeadTime(t *testing.T) {
 	begin := string(make([]byte, prefaceSize)) + frameOf(4, 0, 0)
 	half := frameOf(headersFrame, 0, 40)
@@ -31,7 +31,7 @@ func TestHeadTime(t *testing.T) {
 	}
 	for what, x := range map[string]struct {
 		steps []step
-		ends  time.Duration // 0 means not at all
+		ends  time.Duration // 0 means that it does not end
 	}{
 		"silence":                {[]step{{begin + half, time.Hour}}, headTime},
 		"a frame without an end": {[]step{{begin + whole[:len(whole)-1], time.Hour}}, headTime},
@@ -71,8 +71,8 @@ func TestHeadTime(t *testing.T) {
 	}
 }
 
-// pieces is a connection on which the head of a request comes as the server of net/http reads it:
-// what a frame begins with, and then the rest.
+// pieces is a connection on which a request header arrives in the pieces that net/http's server
+// reads: the beginning of a frame, and then the rest.
 type pieces struct {
 	net.Conn
 	all  string
@@ -85,7 +85,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// requests returns what reads a request.
+// requests returns a function that reads a request.
 func requests() (read func()) {
 	c := &Conn{Conn: &pieces{all: frameOf(headersFrame, endHeaders, 40)}, headTime: time.Hour}
 	var b [40]byte
@@ -95,7 +95,7 @@ func requests() (read func()) {
 	}
 }
 
-// To bound the time of a head allocates nothing for a request.
+// The time limit for headers causes no allocation for a request.
 func TestHeadsDoNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, requests()); n > 0 {
 		t.Errorf("a request takes %v allocations", n)

@@ -21,7 +21,7 @@ const (
 	headTime = 10 * time.Second
 )
 
-// A countedConn counts the writes of TLS below a Conn: each is one record.
+// A countedConn counts the writes of TLS below a Conn. Each is one record.
 type countedConn struct {
 	net.Conn
 	writes atomic.Int64
@@ -32,7 +32,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// pair returns a Conn with enough buffers, what is below its TLS, and its peer. The network
+// pair returns a Conn with enough buffers, the connection below its TLS, and its peer. The network
 // has no buffer.
 func pair(t *testing.T) (c *Conn, below *countedConn, peer *tls.Conn) {
 	t.Helper()
@@ -66,7 +66,7 @@ func overTLS(t *testing.T, here, there net.Conn, b *budget) (c *Conn, peer *tls.
 	return newConn(s, stall, headTime, b), peer
 }
 
-// Writes of all sizes arrive in their order, and Close loses none.
+// Writes of all sizes arrive in order, and Close loses none.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, peer := pair(t)
@@ -99,8 +99,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// A peer that takes nothing has no more in memory than MaxBuffered, and loses the connection
-// when the time is over; so does a reader of it.
+// A peer that reads nothing causes at most MaxBuffered bytes in memory, and loses the connection at
+// the time limit. A reader of the connection ends as well.
 func TestStalledPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _ := pair(t)
@@ -129,8 +129,8 @@ func TestStalledPeer(t *testing.T) {
 	})
 }
 
-// A peer may take as long as it likes for all, if it takes a record in time. Once the
-// connection is closed, it has the time of one record for what is left.
+// A peer may take any time in total if it accepts each record in time. After Close, it has the time
+// of one record for the rest.
 func TestSlowPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, peer := pair(t)
@@ -159,7 +159,7 @@ func TestSlowPeer(t *testing.T) {
 	})
 }
 
-// While the peer is slower than the writer, frames with their heads fill the records.
+// While the peer is slower than the writer, frames with their headers fill the records.
 func TestFullRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, below, peer := pair(t)
@@ -175,8 +175,8 @@ func TestFullRecords(t *testing.T) {
 		if n, err := io.Copy(io.Discard, peer); n != frames*(recordSize+9) || err != nil {
 			t.Errorf("%d bytes, %v", n, err)
 		}
-		// The first frame may be two records, if nothing is behind it yet. The others fill
-		// one each; their heads together are one, and the alert at the end is one.
+		// The first frame may take two records, if nothing follows it yet. The others fill one
+		// each. Their headers together take one, and so does the alert at the end.
 		const most = 2 + (frames - 1) + 1 + 1
 		if n := below.writes.Load() - before; n > most {
 			t.Errorf("%d frames take %d records, want %d at most", frames, n, most)
@@ -184,7 +184,7 @@ func TestFullRecords(t *testing.T) {
 	})
 }
 
-// Small answers are sent by the goroutine that writes them, and cost no buffer.
+// Small answers are sent by the goroutine that writes them, and use no buffer.
 func TestDirect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, peer := pair(t)
@@ -221,9 +221,9 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// Connections whose peers take nothing have no more in memory together than the budget.
-// Those that get no buffer send without one, and each peer gets its bytes. At the end, all
-// buffers are in the budget again.
+// Connections whose peers read nothing use no more memory together than the budget. Those that get
+// no buffer send without one, and each peer gets its bytes. At the end, all buffers are back in the
+// budget.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, conns, size = 3, 5, 4*bufferSize + 9
@@ -266,7 +266,7 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// A peer that loses its connection gives its buffers back.
+// The buffers of a lost connection are returned.
 func TestBudgetOfLostPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(2)
@@ -281,8 +281,8 @@ func TestBudgetOfLostPeer(t *testing.T) {
 	})
 }
 
-// A slow reader gets all bytes and the end, although it reads only after Close, and sends
-// meanwhile, as clients of HTTP/2 do for each part that they read.
+// A slow reader gets all bytes and the end, although it reads only after Close, and sends data
+// meanwhile, as HTTP/2 clients do for each part that they read.
 func TestSlowReaderAtClose(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -297,7 +297,7 @@ func TestSlowReaderAtClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The kernel takes little, so most waits in our buffers when Close is called.
+	// The kernel buffers little, so most of the data is in our buffers when Close is called.
 	if err := errors.Join(here.(*net.TCPConn).SetWriteBuffer(32<<10), there.(*net.TCPConn).SetReadBuffer(32<<10)); err != nil {
 		t.Fatal(err)
 	}
@@ -323,8 +323,8 @@ func TestSlowReaderAtClose(t *testing.T) {
 	}
 }
 
-// A closed connection whose peer has got all, and sends without an end, is there for the
-// time of stall.
+// If the peer of a closed connection has received everything, and keeps sending, the connection
+// stays for the time of stall.
 func TestPeerSendsWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, peer := pair(t)
