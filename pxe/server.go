@@ -292,7 +292,7 @@ func (s *Server) Requested(now time.Time, from dhcp.Addr, name string) (m Machin
 	return at.machine(now), at.changed(now)
 }
 
-// Changes returns the machines whose stage has changed since an answer, Requested or Changes
+// Changes yields the machines whose stage has changed since an answer, Requested or Changes
 // returned it: those that have become Quiet or Stuck.
 func (s *Server) Changes(now time.Time) iter.Seq[Machine] {
 	return func(yield func(Machine) bool) {

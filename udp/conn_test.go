@@ -18,8 +18,8 @@ var (
 	loopback6 = netip.MustParseAddr("::1")
 )
 
-// patience is how long a test waits for what must happen. Nothing is ever
-// measured by it; a passing test does not wait it out.
+// patience is how long a test waits for an event that must happen. Nothing is measured by it, and a
+// passing test does not wait that long.
 const patience = 20 * time.Second
 
 func listen(t testing.TB, addr netip.Addr, c Config) *Conn {
@@ -35,7 +35,7 @@ func listen(t testing.TB, addr netip.Addr, c Config) *Conn {
 	return conn
 }
 
-// haveIPv6 asks package net rather than this one.
+// haveIPv6 asks package net rather than this package.
 var haveIPv6 = sync.OnceValue(func() bool {
 	c, err := net.ListenPacket("udp6", "[::1]:0")
 	if err != nil {
@@ -60,7 +60,7 @@ func write(t testing.TB, c *Conn, ms ...Message) {
 	}
 }
 
-// A got is one datagram received, with where it came from and went to.
+// A got is one received datagram with its source and destination.
 type got struct {
 	data  string
 	peer  netip.AddrPort
@@ -103,14 +103,14 @@ func texts(all []got) []string {
 	return s
 }
 
-// configs are the ways a socket may be opened that no datagram may notice.
+// configs are ways to open a socket between which datagrams must not differ.
 var configs = map[string]Config{
 	"offload": {}, "plain": {Plain: true}, "refusals": {Refusals: true},
 	"busy": {Busy: true}, "busy plain": {Busy: true, Plain: true},
 }
 
-// bothWays runs a test on sockets that wait with the network poller, and on
-// those that wait by themselves.
+// bothWays runs a test on sockets that wait in the network poller, and on those with their own
+// epoll.
 func bothWays(t *testing.T, test func(*testing.T, Config)) {
 	t.Run("poller", func(t *testing.T) { test(t, Config{}) })
 	t.Run("busy", func(t *testing.T) { test(t, Config{Busy: true}) })
@@ -154,8 +154,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// One segmented message arrives as its datagrams, in order, however many the
-// kernel cuts and glues at once.
+// A segmented message arrives as its datagrams, in order, however many the kernel cuts and glues at
+// once.
 func TestSegments(t *testing.T) {
 	for name, config := range configs {
 		for _, tt := range []struct{ length, segment int }{
@@ -178,7 +178,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// pattern returns n bytes of which no two stretches are alike.
+// pattern returns n bytes, no two parts of which are alike.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	state := uint32(1)
@@ -210,7 +210,7 @@ func testWriteMixed(t *testing.T, config Config) {
 	}
 }
 
-// A datagram longer than its buffer is dropped, and its neighbours are not.
+// A datagram longer than its buffer is dropped, but its neighbours are not.
 func TestTruncated(t *testing.T) {
 	server, client := listen(t, loopback4, Config{Plain: true}), listen(t, loopback4, Config{})
 	to := server.LocalAddr()
@@ -245,7 +245,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// An error belongs to one message: those before it left, those after it can.
+// An error belongs to one message: those before it were sent, and those after it can be.
 func TestWriteError(t *testing.T) { bothWays(t, testWriteError) }
 
 func testWriteError(t *testing.T, config Config) {
@@ -286,9 +286,9 @@ func TestListenError(t *testing.T) {
 	}
 }
 
-// The two families' unspecified addresses are two places.
+// The unspecified addresses of the two families are different places.
 func TestListenFamilies(t *testing.T) {
-	// The port that is free for the one may be another program's for the other.
+	// The port that is free in one family may be in use in the other.
 	for tries := 1; ; tries++ {
 		v6 := listen(t, netip.IPv6Unspecified(), Config{})
 		v4, err := Listen(t.Context(), netip.AddrPortFrom(netip.IPv4Unspecified(), v6.LocalAddr().Port()), Config{})
@@ -327,7 +327,7 @@ func TestPathMTU(t *testing.T) {
 			continue
 		}
 		mtu, err := PathMTU(peer)
-		if err != nil || mtu < 576 { // RFC 791: what every host takes
+		if err != nil || mtu < 576 { // RFC 791: the size that every host accepts
 			t.Errorf("PathMTU(%v) = %d, %v", peer, mtu, err)
 		}
 	}
@@ -384,8 +384,8 @@ func TestReusePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	// The kernel decides by a hash of the addresses who receives what, and
-	// every datagram of a peer goes to the same socket.
+	// The kernel chooses the receiver by a hash of the addresses, and every datagram of a peer goes
+	// to the same socket.
 	received := 0
 	for range 32 {
 		client := listen(t, loopback4, Config{})

@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// bound returns the file of a socket that package net bound, with none of our
-// options.
+// bound returns the file of a socket bound by package net, without our options.
 func bound(t *testing.T, network, address string) *os.File {
 	t.Helper()
 	if strings.Contains(address, ":") && network != "udp4" && !haveIPv6() {
@@ -50,7 +49,7 @@ func fromBound(t *testing.T, f *os.File, c Config) *Conn {
 	return conn
 }
 
-// An adopted socket is like any other, and gives out what reached it before.
+// An adopted socket is like any other, and returns the datagrams that arrived before.
 func TestFromFile(t *testing.T) {
 	for name, config := range configs {
 		for _, tt := range []struct {
@@ -68,7 +67,7 @@ func TestFromFile(t *testing.T) {
 				port := portOf(t, f)
 				at := netip.AddrPortFrom(tt.from, port)
 				client := listen(t, tt.from, config)
-				// The request for which systemd starts the server.
+				// This is the request for which systemd starts the server.
 				write(t, client, Message{Peer: at, Data: []byte("early")})
 				server := fromBound(t, f, config)
 				f.Close()
@@ -140,8 +139,8 @@ func testFromFileClose(t *testing.T, config Config) {
 	}
 }
 
-// The process that has the file continues where the other has stopped, and
-// nothing that came in between is lost.
+// The process that has the file continues where the other has stopped, and no datagram in between
+// is lost.
 func TestFile(t *testing.T) {
 	for name, config := range configs {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ func split(m Message) []string {
 	return s
 }
 
-// spy counts the messages c gives the kernel, and may answer for it.
+// spy counts the messages that c passes to the kernel, and may answer for the kernel.
 func spy(c *Conn, answer func(h *header) syscall.Errno) *int {
 	calls := new(int)
 	c.out.kernel = func(fd uintptr, headers []header) (int, syscall.Errno) {
@@ -45,7 +45,7 @@ func spy(c *Conn, answer func(h *header) syscall.Errno) *int {
 
 func agree(*header) syscall.Errno { return 0 }
 
-// refuse returns a kernel that fails to cut up messages.
+// refuse returns a kernel that cannot cut up messages.
 func refuse(errno syscall.Errno) func(*header) syscall.Errno {
 	return func(h *header) syscall.Errno {
 		if h.Controllen > 0 {
@@ -55,7 +55,7 @@ func refuse(errno syscall.Errno) func(*header) syscall.Errno {
 	}
 }
 
-// One message goes to the kernel in one piece and comes back in one.
+// A message is passed to the kernel in one piece and returned in one.
 func TestCutAndGlue(t *testing.T) { bothWays(t, testCutAndGlue) }
 
 func testCutAndGlue(t *testing.T, config Config) {
@@ -76,7 +76,7 @@ func testCutAndGlue(t *testing.T, config Config) {
 	}
 }
 
-// A device that cannot cut is asked once, and the message gets through.
+// A device that cannot cut is tried once, and the message is still delivered.
 func TestDeviceRefuses(t *testing.T) { bothWays(t, testDeviceRefuses) }
 
 func testDeviceRefuses(t *testing.T, config Config) {
@@ -119,8 +119,7 @@ func testPathRefuses(t *testing.T, config Config) {
 	}
 }
 
-// A message that fails in one piece as well is an error, and only of that
-// message.
+// A message that also fails in one piece is an error of that message only.
 func TestRefusedForGood(t *testing.T) { bothWays(t, testRefusedForGood) }
 
 func testRefusedForGood(t *testing.T, config Config) {
@@ -148,7 +147,7 @@ func testStall(t *testing.T, config Config) {
 	full := unix.EAGAIN
 	calls := spy(client, func(*header) syscall.Errno { return full })
 	begun := time.Now()
-	for range 100 { // were each to wait, the test would take 10 s
+	for range 100 { // if each waited, the test would take 10 s
 		if n, err := client.Write([]Message{m, m}); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("Write = %d, %v", n, err)
 		}
@@ -156,7 +155,7 @@ func testStall(t *testing.T, config Config) {
 	if time.Since(begun) < maxStall {
 		t.Error("Write did not wait for room")
 	}
-	if *calls > 110 { // the kernel may report room to the first Write that is not there
+	if *calls > 110 { // the kernel may report room to the first Write although there is none
 		t.Errorf("the kernel was asked %d times", *calls)
 	}
 	if client.out.stalled != true {
@@ -192,8 +191,8 @@ func testStallEnds(t *testing.T, config Config) {
 	read(t, c, 1)
 }
 
-// Each datagram says which of our addresses it reached, and an answer leaves
-// from it, for both families of sockets.
+// Each datagram comes with our address that it was sent to, and an answer is sent from that
+// address, for both families of sockets.
 func TestLocal(t *testing.T) { bothWays(t, testLocal) }
 
 func testLocal(t *testing.T, config Config) {
@@ -231,7 +230,7 @@ func testLocal(t *testing.T, config Config) {
 	}
 }
 
-// A broadcast reached us, but cannot be answered from.
+// A broadcast address receives, but cannot be the source of an answer.
 func TestLocalOfBroadcast(t *testing.T) { bothWays(t, testLocalOfBroadcast) }
 
 func testLocalOfBroadcast(t *testing.T, config Config) {
@@ -275,7 +274,7 @@ func testRefusals(t *testing.T, config Config) {
 			nobody := dead.LocalAddr()
 			dead.Close()
 			for range 3 {
-				// The second is sent with the first's refusal in the way.
+				// The refusal of the first one is pending when the second is sent.
 				write(t, client, Message{Peer: nobody, Data: []byte("x")}, Message{Peer: nobody})
 				write(t, client, Message{Peer: live.LocalAddr(), Data: []byte("x")})
 				for refused := false; !refused; {
@@ -302,7 +301,7 @@ func testRefusals(t *testing.T, config Config) {
 	}
 }
 
-// A peer's last datagrams are read before the news that it is gone.
+// A peer's last datagrams are read before the report that it is gone.
 func TestRefusalIsLast(t *testing.T) { bothWays(t, testRefusalIsLast) }
 
 func testRefusalIsLast(t *testing.T, config Config) {
@@ -333,7 +332,7 @@ func testRefusalIsLast(t *testing.T, config Config) {
 	}
 }
 
-// A refusal wakes a Read that waits already.
+// A refusal wakes a Read that is already waiting.
 func TestRefusalWakes(t *testing.T) { bothWays(t, testRefusalWakes) }
 
 func testRefusalWakes(t *testing.T, config Config) {

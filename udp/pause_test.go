@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// A result is what a Read returned.
+// A result is the result of a Read.
 type result struct {
 	n   int
 	err error
 }
 
-// reading starts a Read that has nothing to read, and returns once it waits,
-// or has waited.
+// reading starts a Read that has nothing to read, and returns once it waits or has waited.
 func reading(c *Conn, deadline time.Time) <-chan result {
 	done := make(chan result, 1)
 	go func() {
@@ -59,7 +58,7 @@ func testWakeWhileWaiting(t *testing.T, config Config) {
 	}
 }
 
-// A Wake without a waiting reader is kept, but once only.
+// A Wake without a waiting reader is kept, but only once.
 func TestWakeBefore(t *testing.T) { bothWays(t, testWakeBefore) }
 
 func testWakeBefore(t *testing.T, config Config) {
@@ -73,13 +72,13 @@ func testWakeBefore(t *testing.T, config Config) {
 	select {
 	case r := <-done:
 		t.Errorf("a second Read returned as well: %d, %v", r.n, r.err)
-	case <-time.After(time.Millisecond): // too little to notice is a pass, never a failure
+	case <-time.After(time.Millisecond): // if this is too short to notice a fault, the test passes
 	}
 	c.Wake()
 	returned(t, done)
 }
 
-// Data that is there comes with a Wake, or after it, and is not lost.
+// Available data is returned with a Wake, or after it, and is not lost.
 func TestWakeWithData(t *testing.T) { bothWays(t, testWakeWithData) }
 
 func testWakeWithData(t *testing.T, config Config) {
@@ -91,7 +90,7 @@ func testWakeWithData(t *testing.T, config Config) {
 	}
 }
 
-// A datagram that is dropped does not take a Wake along.
+// A dropped datagram does not consume a Wake.
 func TestWakeWithNoise(t *testing.T) { bothWays(t, testWakeWithNoise) }
 
 func testWakeWithNoise(t *testing.T, config Config) {
@@ -108,7 +107,7 @@ func testWakeWithNoise(t *testing.T, config Config) {
 	}
 }
 
-// However wakes and waits fall together, each Wake has its effect.
+// Each Wake takes effect, however wakes and waits overlap.
 func TestWakeIsNeverLost(t *testing.T) { bothWays(t, testWakeIsNeverLost) }
 
 func testWakeIsNeverLost(t *testing.T, config Config) {
@@ -177,8 +176,8 @@ func testDeadline(t *testing.T, config Config) {
 	read(t, c, 1) // a deadline that passed does not outlive its Read
 }
 
-// A deadline ahead of one that passed unnoticed is waited for in full: data
-// that comes before it is returned.
+// If a deadline has passed unnoticed, a later one is still waited for in full: data that arrives
+// before it is returned.
 func TestDeadlineMovesOn(t *testing.T) { bothWays(t, testDeadlineMovesOn) }
 
 func testDeadlineMovesOn(t *testing.T, config Config) {
@@ -232,8 +231,8 @@ func testCloseWhileWaiting(t *testing.T, config Config) {
 	}
 }
 
-// Many sockets may be opened, used from several goroutines and closed at any
-// moment; the race detector is the judge.
+// Many sockets may be opened, used from several goroutines and closed at any moment. The race
+// detector checks this.
 func TestManyAtOnce(t *testing.T) { bothWays(t, testManyAtOnce) }
 
 func testManyAtOnce(t *testing.T, config Config) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A fifo gives back what it got, in order, and does not grow with what has passed.
+// A fifo returns its items in order, and does not grow with the number of items that have passed.
 func TestFIFO(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var q fifo[int]

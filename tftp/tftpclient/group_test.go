@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Goroutines come and go while others wait for all of them.
+// Goroutines start and end while others wait for all of them.
 func TestGroup(t *testing.T) {
 	var g group
 	var ran atomic.Int64

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// answerNames answers a DNS query over a stream with n addresses, of IPv4 only.
+// answerNames answers a DNS query over a stream with n IPv4 addresses.
 func answerNames(conn net.Conn, n int) {
 	defer conn.Close()
 	for {
@@ -20,7 +20,7 @@ func answerNames(conn net.Conn, n int) {
 		if _, err := io.ReadFull(conn, query); err != nil {
 			return
 		}
-		end := 12 // of the question
+		end := 12 // end of the question
 		for query[end] != 0 {
 			end += int(query[end]) + 1
 		}
@@ -39,7 +39,7 @@ func answerNames(conn net.Conn, n int) {
 	}
 }
 
-// A name server cannot keep a client busy for hours with addresses that do not answer.
+// A name server cannot keep a client busy for hours with unresponsive addresses.
 func TestHostWithManyAddresses(t *testing.T) {
 	usual := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {

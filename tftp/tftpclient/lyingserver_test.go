@@ -16,16 +16,16 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A lyingServer is a server that answers requests at random, from any of its ports. The
-// data that it sends of a file is true to the block number, if it sends any.
+// A lyingServer answers requests at random, from any of its ports. If it sends data of a file, the
+// data matches the block number.
 type lyingServer struct {
-	ports []*udp.Conn // the first is asked
+	ports []*udp.Conn // requests go to the first
 	rng   *rand.Rand
 	truth []byte
-	block int // bytes, where options are asked for
-	next  int // block of the read that is answered
+	block int // block size in bytes, if options are requested
+	next  int // next block of the read
 	sent  int
-	calm  int // the more, the fewer lies
+	calm  int // the higher, the fewer lies
 }
 
 func newLyingServer(t *testing.T, seed uint64, truth []byte) (*lyingServer, Target) {
@@ -38,8 +38,8 @@ func newLyingServer(t *testing.T, seed uint64, truth []byte) (*lyingServer, Targ
 	return v, Target{Host: a.Addr().String(), Port: a.Port(), Name: "file"}
 }
 
-// serve answers requests until its port is closed, and returns how many packets came
-// to any port.
+// serve answers requests until its port is closed, and returns how many packets arrived at all
+// ports.
 func (v *lyingServer) serve() (came int) {
 	in := []udp.Message{{Data: make([]byte, 1<<16)}}
 	for {
@@ -60,7 +60,7 @@ func (v *lyingServer) serve() (came int) {
 	return came
 }
 
-// answer answers a request with many packets, and ERRORs behind them.
+// answer answers a request with many packets, followed by ERRORs.
 func (v *lyingServer) answer(to netip.AddrPort, q transfer.Request) {
 	home := v.ports[v.rng.IntN(len(v.ports))]
 	send := func(from *udp.Conn, b []byte) {
@@ -85,7 +85,7 @@ func (v *lyingServer) answer(to netip.AddrPort, q transfer.Request) {
 	}
 }
 
-// say returns a packet that could answer a request, or could not.
+// say returns a packet that may or may not be an answer to a request.
 func (v *lyingServer) say(q transfer.Request, block int) []byte {
 	pick := func(of ...string) string { return of[v.rng.IntN(len(of))] }
 	switch n := v.rng.IntN(v.calm); {
@@ -121,8 +121,8 @@ func (v *lyingServer) say(q transfer.Request, block int) []byte {
 	return append(b, bytes.Repeat([]byte{0xff}, max(0, length-block))...)
 }
 
-// For all answers of a server: transfers end, no file appears that is not what the server
-// sent from its beginning, nothing is left open, and not much more is sent than has come.
+// Whatever a server answers, transfers end, no file appears that the server has not sent from its
+// beginning, nothing is left open, and the client sends little more than it receives.
 func TestHostileServers(t *testing.T) {
 	client := &Client{BlockSize: 1000, Window: 4}
 	const limit = time.Second
@@ -141,7 +141,7 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// askLyingServer has a few files fetched from a lying server, and sent to it.
+// askLyingServer fetches a few files from a lying server, and sends a few to it.
 func askLyingServer(t *testing.T, seed uint64, client *Client, pool *Pool, limit time.Duration) {
 	const transfers = 6
 	truth, here := tftptest.Content("file", 60_000), store.Mem(0)
@@ -176,7 +176,7 @@ func askLyingServer(t *testing.T, seed uint64, client *Client, pool *Pool, limit
 	}
 	client.Wait()
 	v.ports[0].Close()
-	const byTimers = 2 * 20 // of each transfer, with and without options
+	const byTimers = 2 * 20 // for each transfer, with and without options
 	if n := <-came; n > v.sent+transfers*byTimers {
 		t.Errorf("%d packets came for %d that were sent", n, v.sent)
 	}

@@ -13,8 +13,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m, "haul/tftp/tftpclient.", "haul/tftp/internal/", "haul/tftp.")
 }
 
-// serve runs a server on the loopback interface until the test ends, and then
-// looks for what it left behind.
+// serve runs a server on the loopback interface until the test ends, and then checks for leftovers.
 func serve(t testing.TB, s tftp.Config) *tftp.Server {
 	t.Helper()
 	return serveAt(t, s, "127.0.0.1:0")

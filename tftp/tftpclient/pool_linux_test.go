@@ -21,7 +21,7 @@ import (
 	"github.com/haul-project/haul/udp"
 )
 
-// A closed port is reported at once, also for several hosts on one socket.
+// A closed port is reported at once, even with several hosts on one socket.
 func TestPoolRefused(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		pool := newPool(t, p)
@@ -139,16 +139,16 @@ func TestPoolHosts(t *testing.T) {
 	}
 }
 
-// A fanServer answers each request from a port of its own, or all from one, once
-// it is released, and checks that no client's port asks twice meanwhile.
+// A fanServer answers each request once it is released: from a new port for each, or all from one
+// port. It checks that no client's port sends two requests meanwhile.
 type fanServer struct {
 	t      *testing.T
 	door   *udp.Conn
 	single bool
-	n      int // requests to wait for before any data flows
+	n      int // number of requests to wait for before any data flows
 
 	mu      sync.Mutex
-	asking  map[netip.AddrPort]bool // mu: clients' ports that were not answered
+	asking  map[netip.AddrPort]bool // mu: clients' ports whose requests were not answered
 	clients map[netip.AddrPort]int  // mu: transfers by the client's port
 	all     int                     // mu
 	started chan struct{}
@@ -163,8 +163,8 @@ func newFanServer(t *testing.T, n int, single bool) (*fanServer, Target) {
 	return f, Target{Host: "127.0.0.1", Port: f.door.LocalAddr().Port()}
 }
 
-// serve answers requests with the name of the file as its content, and lets
-// clients have the rest of it when n of them have asked.
+// serve answers requests with the name of the file as its content, and sends the rest of it once n
+// clients have sent requests.
 func (f *fanServer) serve() {
 	in := []udp.Message{{Data: make([]byte, 1<<16)}}
 	held := map[netip.AddrPort]string{}
@@ -177,7 +177,7 @@ func (f *fanServer) serve() {
 			continue
 		}
 		from, b := in[0].Peer, in[0].Data
-		if transfer.OpcodeOf(b) == transfer.Acknowledgement { // of a single port
+		if transfer.OpcodeOf(b) == transfer.Acknowledgement { // to a single port
 			f.mu.Lock()
 			f.clients[from]--
 			delete(held, from)
@@ -210,7 +210,7 @@ func (f *fanServer) serve() {
 	}
 }
 
-// transfer sends a file of two blocks, the second when all clients have asked.
+// transfer sends a file of two blocks, the second one after all clients have sent requests.
 func (f *fanServer) transfer(to netip.AddrPort, name string) {
 	conn, err := udp.Listen(context.Background(), netip.MustParseAddrPort("127.0.0.1:0"), udp.Config{Plain: true, Buffer: 1 << 14})
 	if err != nil {
@@ -242,14 +242,13 @@ func (f *fanServer) transfer(to netip.AddrPort, name string) {
 	}
 }
 
-// Where the server has a port for each transfer, two thousand are under way at
-// the same time over four sockets.
+// If the server has a port for each transfer, two thousand are under way at once over four sockets.
 func TestPoolManyPerServer(t *testing.T) {
 	const transfers = 2000
 	f, to := newFanServer(t, transfers, false)
 	p := newPool(t, &Pool{
 		Client: &Client{NoOptions: true}, Transfers: transfers, Sockets: 4, ManyPerServer: true,
-		MinTimer: tftptest.Patience, // so that no request goes twice
+		MinTimer: tftptest.Patience, // so that no request is repeated
 	})
 	here := store.Mem(0)
 	for i := range transfers {
@@ -269,8 +268,8 @@ func TestPoolManyPerServer(t *testing.T) {
 	}
 }
 
-// A server with a single port gets one request at a time from each socket, even
-// if it was taken for one with many.
+// A server with a single port gets one request at a time from each socket, even if it was first
+// taken for one with many ports.
 func TestPoolSinglePort(t *testing.T) {
 	const transfers = 60
 	_, to := newFanServer(t, 0, true)

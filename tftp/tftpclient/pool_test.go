@@ -53,7 +53,7 @@ func newPool(t *testing.T, p *Pool) *poolTest {
 	return pt
 }
 
-// done returns what notes the end of a transfer.
+// done returns a function that records the end of a transfer.
 func (pt *poolTest) done(key string) func(Result, error) {
 	pt.all.Add(1)
 	return func(_ Result, err error) {
@@ -81,7 +81,7 @@ func (pt *poolTest) put(ctx context.Context, t Target, b []byte) {
 	}
 }
 
-// wait waits for all, and returns how they ended.
+// wait waits for all transfers, and returns their errors.
 func (pt *poolTest) wait() map[string]error {
 	pt.t.Helper()
 	over := make(chan struct{})
@@ -99,7 +99,7 @@ func (pt *poolTest) wait() map[string]error {
 	return pt.ended
 }
 
-// onlyReaderAt hides what else a source can do.
+// onlyReaderAt hides the other methods of a source.
 type onlyReaderAt struct{ io.ReaderAt }
 
 // Two thousand transfers begun at once, both ways, take four sockets.
@@ -189,7 +189,7 @@ func TestPoolLossy(t *testing.T) {
 	}
 }
 
-// handServer returns a socket that a test answers requests from.
+// handServer returns a socket from which a test answers requests.
 func handServer(t *testing.T) (*tftptest.Peer, Target) {
 	t.Helper()
 	p := tftptest.NewPeer(t, listenUDP(t, "127.0.0.1:0"), netip.AddrPort{})
@@ -217,8 +217,7 @@ func eachPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 	}
 }
 
-// A stranger gets an ERROR that it has the wrong transfer ID, and disturbs nothing
-// (RFC 1350 §4).
+// A stranger gets an ERROR for an unknown transfer ID, and disturbs nothing (RFC 1350 §4).
 func TestPoolStranger(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		server, to := handServer(t)
@@ -232,7 +231,7 @@ func TestPoolStranger(t *testing.T) {
 		own.Want("its answer", tftptest.ACK(1))
 		stranger.To = own.To
 		stranger.Send(tftptest.Data(2, []byte("wrong")))
-		if p.Sockets < p.Transfers { // a connected socket leaves it to the kernel
+		if p.Sockets < p.Transfers { // with a connected socket, the kernel answers
 			stranger.WantError("the stranger", transfer.UnknownID)
 		}
 		own.Send(tftptest.Data(2, want[512:]))
@@ -244,7 +243,7 @@ func TestPoolStranger(t *testing.T) {
 	})
 }
 
-// The errors of a pool are those of a Client.
+// A pool returns the same errors as a Client.
 func TestPoolErrors(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		l := serve(t, tftp.Config{Store: store.Mem(0)})
@@ -255,7 +254,7 @@ func TestPoolErrors(t *testing.T) {
 		pool, here := newPool(t, p), store.Mem(0)
 		pool.get(t.Context(), at(l, "missing"), here, "missing")
 		pool.put(t.Context(), at(l, "refused"), []byte("x"))
-		// The limit is only for those that no answer comes for.
+		// The limit applies only to transfers that get no answer.
 		limited := newPool(t, &Pool{Transfers: p.Transfers, Sockets: p.Sockets, Client: p.Client, Limit: 300 * time.Millisecond})
 		limited.get(t.Context(), nobody, here, "nobody")
 		limited.get(t.Context(), silent, here, "silent")
@@ -278,7 +277,7 @@ func TestPoolErrors(t *testing.T) {
 	})
 }
 
-// A server that refuses options is asked without them (RFC 2347 §3).
+// After a server refuses options, the request is repeated without them (RFC 2347 §3).
 func TestPoolOptionsRefused(t *testing.T) {
 	server, to := handServer(t)
 	p, here := newPool(t, &Pool{Client: &Client{BlockSize: 1000, Window: 2}}), store.Mem(0)
@@ -294,8 +293,7 @@ func TestPoolOptionsRefused(t *testing.T) {
 	tftptest.WantFile(t, here, "file", []byte("content"))
 }
 
-// A context ends its transfer and no other, whether it waits, asks or moves
-// data; Close ends all.
+// A context ends only its own transfer, whether that waits, requests or moves data; Close ends all.
 func TestPoolCancel(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		p.Transfers = 3
@@ -336,7 +334,7 @@ func TestPoolCancel(t *testing.T) {
 	})
 }
 
-// A file that cannot be kept ends the transfer, and is discarded.
+// A file that cannot be stored ends the transfer, and is discarded.
 func TestPoolStoreFails(t *testing.T) {
 	mem := store.Mem(0)
 	storetest.Put(t, mem, "file", tftptest.Content("file", 100_000))
@@ -364,7 +362,7 @@ func TestPoolStoreFails(t *testing.T) {
 	}
 }
 
-// A vanishing writer takes one block.
+// A vanishing writer accepts one block.
 type vanishing struct{}
 
 func (vanishing) WriteBlock(int64, []byte, bool, int64) error { return poolhooks.ErrVanish }

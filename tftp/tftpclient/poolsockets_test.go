@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A server for which there was no socket is found again without a search, however many
-// there are, and each is in one list once.
+// A server for which there was no socket is found again without a search, however many servers
+// there are, and each is in only one list.
 func TestPoolStuckServers(t *testing.T) {
 	lp := &poolLoop{private: true, active: 1} // it has no socket to give
 	ss := &lp.sockets

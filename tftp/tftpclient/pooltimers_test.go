@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The heap gives transfers in the order of their times, after any changes.
+// The heap returns transfers in the order of their times, after any changes.
 func TestPoolTimers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var h poolTimers
