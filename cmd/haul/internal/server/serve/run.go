@@ -2,8 +2,8 @@
 // directories, with one log, metrics, restarts without downtime, and as few rights as
 // they need.
 //
-// [Run] builds it from a [Config], step by step. Each protocol is a service, in tftp.go, sftp.go
-// and http.go. Nothing here reads a command line.
+// [Run] builds it from a [settings.Config], step by step. Each protocol is a service, in the
+// packages tftpd, sftpd, httpd and bootd. Nothing here reads a command line.
 package serve
 
 import (
