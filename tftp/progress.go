@@ -18,7 +18,7 @@ type Progress struct {
 
 // progress is what a session's loop reports about its transfer for other goroutines to read.
 type progress struct {
-	window int // set before others know of the transfer
+	window int // set before others know the transfer
 	bytes  atomic.Int64
 	way    atomic.Uint64 // round trip in microseconds in the upper half, datagrams sent again in the lower
 }

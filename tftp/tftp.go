@@ -30,13 +30,13 @@
 //
 // # How the server works
 //
-// Requests come in at port 69 and are parsed there (requests.go). Each goes to the first
-// shard that is not busy, and one with a window to the least busy shard, unless a shard has
-// the peer already (routes.go). The shard asks a guard whether this address may have a transfer
-// (accept.go, guard.go). A shard is one event loop with one socket
-// and all its transfers (shard.go, turn.go). A few workers make the calls that may wait for a disk: to
-// open, to read data that is not in memory, to write and to publish (jobs.go,
-// internal/fileio). So the loop never waits. Each transfer is a reading or a writing (reading.go,
-// writing.go), with a session (session.go) and a machine of package transfer. All packets that a
-// turn of the loop sends gather in a batch (internal/packetio) and leave in one system call.
+// Requests arrive on port 69 and are parsed there (requests.go). Each goes to the first shard that
+// is not busy, and one with a window to the least busy shard, unless a shard already has the peer
+// (routes.go). The shard asks a guard whether this address may have a transfer (accept.go,
+// guard.go). A shard is one event loop with one socket and all its transfers (shard.go, turn.go).
+// A few workers make the calls that may wait for a disk: to open, to read data that is not in
+// memory, to write and to publish (jobs.go, internal/fileio). So the loop never waits. Each
+// transfer is a reading or a writing (reading.go, writing.go), with a session (session.go) and a
+// machine of package transfer. A batch (internal/packetio) collects all packets of a turn, and
+// sends them in one system call.
 package tftp

@@ -148,7 +148,7 @@ func (l *loop) open(c *conns.Conn) {
 		l.serve(e)
 	}
 	if e.next == flow.Over {
-		return // it is over already
+		return // the connection is already over
 	}
 	if err := l.poll.Control(unix.EPOLL_CTL_ADD, c.FD, connEvents, e.slot); err != nil {
 		l.finish(e, err)

@@ -14,7 +14,7 @@ import (
 // A source is an IPv4 address, or the 64 bits of an IPv6 address that one site shares
 // (RFC 4291 §2.5.4): a host with one address of such a network can use all of them.
 type Table struct {
-	max    int // connections of one source
+	max    int // most connections of one source
 	seed   maphash.Seed
 	shards [sourceShards]sourceShard
 }
