@@ -210,8 +210,8 @@ type fullTree struct{ store.Tree }
 
 func (fullTree) Capabilities() (c store.Capabilities) {
 	v := reflect.ValueOf(&c).Elem()
-	for i := range v.NumField() {
-		switch f := v.Field(i); f.Kind() {
+	for _, f := range v.Fields() {
+		switch f.Kind() {
 		case reflect.Func:
 			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { panic("it is not called") }))
 		case reflect.Pointer:

@@ -13,7 +13,7 @@ import (
 
 // Use a tree as an SFTP server does, here one in memory.
 func ExampleTree() {
-	var tree store.Tree = store.Mem(1 << 20)
+	tree := store.Mem(1 << 20)
 	ctx := context.Background()
 
 	if err := tree.Mkdir(ctx, "logs", 0o750); err != nil {

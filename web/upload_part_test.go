@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"runtime"
@@ -78,8 +77,3 @@ func TestPutBadParts(t *testing.T) {
 		}
 	}
 }
-
-// iotestErr fails like a connection.
-type iotestErr struct{}
-
-func (iotestErr) Read([]byte) (int, error) { return 0, io.ErrClosedPipe }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -95,8 +94,3 @@ func TestHTTPProbeSecure(t *testing.T) {
 		t.Errorf("exit code %d, %q, %s", code, out, msg)
 	}
 }
-
-// fullWriter is a full disk.
-type fullWriter struct{}
-
-func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }

@@ -54,12 +54,6 @@ func writeTree(t *testing.T, dir, files string) {
 	}
 }
 
-const (
-	syncSource = "a=1 d/b=2 d/e/c=3 new/x=4 o.o=5"
-	syncDest   = "a=1 d/b=9 d/gone=6 old/y=7 keep.o=8"
-	syncWant   = "a=1 d/b=2 d/e/c=3 keep.o=8 new/x=4"
-)
-
 // On a web server that lists no directories, haul cannot find the files.
 func TestSyncUnlisted(t *testing.T) {
 	l, here := startWeb(t, map[string]string{"to/old": "1"}), t.TempDir()

@@ -211,7 +211,7 @@ func TestDiskFull(t *testing.T) {
 				}
 				put(t, from, "d/large", pattern(4<<20, 1))
 				full := store.Mem(2 << 20)
-				to := store.Tree(full)
+				to := full
 				if remote {
 					to = remoteTree(t, full, true)
 				}
@@ -251,7 +251,7 @@ func TestVerify(t *testing.T) {
 				served := store.Mem(0)
 				put(t, served, "d/damaged", pattern(100_000, 1))
 				put(t, served, "d/short", []byte("short"))
-				from := store.Tree(served)
+				from := served
 				if remote {
 					from = remoteTree(t, served, false)
 				}

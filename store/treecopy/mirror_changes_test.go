@@ -159,7 +159,7 @@ func TestFullMeanwhile(t *testing.T) {
 		}
 		put(t, full, "old", pattern(200_000, 2))
 		put(t, full, "c", pattern(100, 3))
-		to := store.Tree(full)
+		to := full
 		if remote {
 			to = remoteTree(t, full, false)
 		}

@@ -23,7 +23,7 @@ func TestRandomMirrors(t *testing.T) {
 	repeat.OnFailure(t, fmt.Sprintf("-seed=%d", seed))
 	for round := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, round))
-		source, dest := store.Tree(store.Mem(0)), store.Tree(store.Mem(0))
+		source, dest := store.Mem(0), store.Mem(0)
 		if round%10 == 0 {
 			dest, _ = dirTree(t)
 		}

@@ -68,7 +68,7 @@ func namesIn(t testing.TB, tree store.Tree) string {
 func eachMirror(t *testing.T, f func(t *testing.T, from, to, source, dest store.Tree)) {
 	for _, way := range []string{"local", "memory", "download", "upload"} {
 		t.Run(way, func(t *testing.T) {
-			source, dest := store.Tree(store.Mem(0)), store.Tree(store.Mem(0))
+			source, dest := store.Mem(0), store.Mem(0)
 			if way != "memory" {
 				dest, _ = dirTree(t)
 			}

@@ -144,7 +144,7 @@ func copyFar(t *testing.T, upload bool, files int, configure func(*farTree)) (r 
 		for i := range files {
 			put(t, from, fmt.Sprintf("d/%d/%d", i%7, i), pattern(100, uint64(i)))
 		}
-		source, target := store.Tree(from), store.Tree(to)
+		source, target := from, to
 		if upload {
 			far = &farTree{Tree: to}
 			target = far

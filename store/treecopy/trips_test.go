@@ -44,7 +44,7 @@ func TestRoundTrips(t *testing.T) {
 	oneByOne := 4 * files * trip
 	for _, upload := range []bool{false, true} {
 		t.Run(fmt.Sprint("upload ", upload), func(t *testing.T) {
-			local, served := fill(t), store.Tree(store.Mem(256<<20))
+			local, served := fill(t), store.Mem(256<<20)
 			if !upload {
 				local, served = served, local
 			}
