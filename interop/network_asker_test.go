@@ -285,12 +285,3 @@ func (a *asker) wantFile(t *testing.T, name string, want []byte, options ...stri
 	}
 	return first
 }
-
-// wantError sends a request and compares the ERROR that comes.
-func (a *asker) wantError(t *testing.T, op byte, name string, code int, text string) {
-	t.Helper()
-	r, err := a.begin(op, name)
-	if err != nil || r.op != errorOp || r.number != code || r.text() != text {
-		t.Errorf("request %d for %s: %v, opcode %d, %d %q, want ERROR %d %q", op, name, err, r.op, r.number, r.data, code, text)
-	}
-}

@@ -201,6 +201,9 @@ func (s *server) openServices() (err error) {
 		if s.boot, err = bootd.New(cfg, env); err != nil {
 			return err
 		}
+		if s.board != nil {
+			s.board.Machines = s.boot.Machines
+		}
 		defer func() { s.services = append(s.services, s.boot) }()
 		if cfg.Boot.DryRun {
 			return nil
