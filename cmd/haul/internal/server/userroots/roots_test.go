@@ -32,6 +32,38 @@ func TestNoSync(t *testing.T) {
 	}
 }
 
+// A visit needs a descriptor more if a user who may log in has another directory than DIR.
+func TestFilesPerVisit(t *testing.T) {
+	served := t.TempDir()
+	for _, test := range []struct {
+		what, text string
+		want       int
+	}{
+		{"all have DIR", "user a\n  root .\nuser b\nuser c\n  root " + served + "\n", 0},
+		{"one below DIR", "user a\nuser b\n  root b\n", 1},
+		{"one elsewhere", "user a\n  root " + t.TempDir() + "\n", 1},
+		{"each their own", "root %u\nuser a\nuser b\n", 1},
+		{"of one who may not log in", "user a\nuser b\n  disabled\n  root b\n", 0},
+	} {
+		file := filepath.Join(t.TempDir(), "users")
+		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := users.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots, err := Open(served, nil, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer roots.Close()
+		if got := roots.FilesPerVisit(dir); got != test.want {
+			t.Errorf("%s: %d, want %d", test.what, got, test.want)
+		}
+	}
+}
+
 // A place is the same for each way of writing it, and may have parts that do not exist yet.
 func TestRealPath(t *testing.T) {
 	dir := RealPath(t.TempDir())
