@@ -24,7 +24,7 @@ type progress struct {
 }
 
 // Progress returns the progress of a transfer. Any goroutine may call it at any time between
-// [Config.Started] and [Config.Ended]; it does not wait.
+// [Hooks].Started and [Hooks].Ended; it does not wait.
 func (t *Transfer) Progress() Progress {
 	if t.progress == nil {
 		return Progress{}

@@ -77,10 +77,10 @@ Resuming:
     - it has the size and the time of its source: use -p from the first run on, or
     - a server that can hash says that the content is the same.
 
-  With -r, a directory that is copied to a new name has a hidden file in it until the copy
-  is complete; by it, the same command resumes in that directory. Without --continue it
-  would copy the source below it. Over HTTP and S3 there is none: name the source DIR/. to
-  resume.
+  With -r, a directory that is copied to a new name has a temporary file in it until the
+  copy is complete. The same command finds it, and resumes in that directory; without
+  --continue it copies the source below the directory. HTTP and S3 have no such file:
+  name the source DIR/. to resume.
 
   Resuming an upload that another process may still send waits 3 s for it to stop.
 

@@ -1,5 +1,5 @@
-// Package poolhooks has what only haul's own benchmarks set of a tftpclient.Pool. A context carries it,
-// so that it is no part of the Pool's fields.
+// Package poolhooks changes how a tftpclient.Pool behaves, for haul's own benchmarks alone. A
+// context carries the hooks, so that Pool needs no public field for them.
 package poolhooks
 
 import (
@@ -24,10 +24,11 @@ var ErrVanish = errors.New("client vanished")
 
 type key struct{}
 
-// With returns a context for the first transfer of a Pool, which the hooks are then for.
+// With returns a context that carries hooks. A Pool uses the hooks in the context of its first
+// transfer.
 func With(ctx context.Context, h Hooks) context.Context { return context.WithValue(ctx, key{}, h) }
 
-// From returns the hooks that With put into a context. Without any, all are zero.
+// From returns the hooks that With put into a context, or the zero Hooks.
 func From(ctx context.Context) Hooks {
 	h, _ := ctx.Value(key{}).(Hooks)
 	return h

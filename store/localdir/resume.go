@@ -73,7 +73,7 @@ func (u *dirUpload) resume() (*resumableUpload, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%d times in turn the hidden file was taken away", maxKeepTries)
+	return nil, fmt.Errorf("another process removed the temporary file %d times in a row", maxKeepTries)
 }
 
 // openKept opens and locks the kept file, if there is one.

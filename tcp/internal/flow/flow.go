@@ -25,10 +25,10 @@ const (
 
 var (
 	// ErrHeld says that the handler used none of the bytes when as many were held as allowed.
-	ErrHeld = errors.New("tcp: a request is longer than Server.MaxHeld")
+	ErrHeld = errors.New("tcp: a request is longer than Handler.MaxHeld")
 
 	// ErrUnsent says that the handler wrote more bytes than may be unsent.
-	ErrUnsent = errors.New("tcp: more bytes are unsent than Server.MaxUnsent allows")
+	ErrUnsent = errors.New("tcp: more bytes are unsent than Handler.MaxUnsent allows")
 
 	// ErrClosed says that the handler wrote after it closed the connection.
 	ErrClosed = errors.New("tcp: write after Close")

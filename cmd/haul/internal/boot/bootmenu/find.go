@@ -135,7 +135,8 @@ func dirEntry(dir, prefix string, names []string) (Entry, bool) {
 	return e, len(e.Linux) <= maxPath && len(e.Initrds[0]) <= maxPath
 }
 
-// only returns the one name for which is holds; ok is false if there is none or more than one.
+// only returns the name for which the function is returns true. ok is false unless there is exactly
+// one such name.
 func only(names []string, is func(string) bool) (found string, ok bool) {
 	for _, name := range names {
 		if is(strings.ToLower(name)) {

@@ -197,7 +197,7 @@ func adviseMount(err error) error {
 	e, ok := errors.AsType[*openssh.HostKeyError](err)
 	switch {
 	case ok && e.Fault == openssh.Unknown:
-		return fmt.Errorf("%w; compare it with what the server's keeper says, and add it to known_hosts, for example by ssh as the user that haul runs as", err)
+		return fmt.Errorf("%w; verify the fingerprint with the server's administrator, and add the key to known_hosts, for example by ssh as the user that haul runs as", err)
 	case errors.Is(err, openssh.ErrAuth):
 		return fmt.Errorf("%w; haul logs in by the keys and the agent that ssh would use as the user that haul runs as, and asks nobody", err)
 	}

@@ -280,7 +280,7 @@ func (c *sftpServer) Capabilities() store.Capabilities {
 // adviseSSH adds to a connection error what the user can do.
 func adviseSSH(err error, l Location, cfg *Config) error {
 	if e, ok := errors.AsType[*openssh.HostKeyError](err); ok && e.Fault == openssh.Unknown {
-		advice := "compare that with what the server's keeper says, and "
+		advice := "verify the fingerprint with the server's administrator, and "
 		if errors.Is(err, openssh.ErrBatch) {
 			advice += "run haul once on a terminal and without --batch, or "
 		}

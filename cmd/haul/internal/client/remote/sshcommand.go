@@ -273,7 +273,7 @@ func (e *commandError) advice(batch bool) string {
 		}
 		return advice
 	case errors.Is(e, openssh.ErrHostKey):
-		return "compare it with what the server's keeper says; -o StrictHostKeyChecking=accept-new accepts it if the host has none yet"
+		return "verify the fingerprint with the server's administrator; -o StrictHostKeyChecking=accept-new accepts it if the host has none yet"
 	case errors.Is(e, openssh.ErrRefused):
 		return "its configuration has to have a line Subsystem sftp"
 	case errors.Is(e, unresolved):

@@ -47,7 +47,7 @@ func (m *mistakes) rate(setting flag, rate int64) {
 }
 
 // Check returns all mistakes in a configuration, joined, each a [failure.Usage]. It opens nothing,
-// so [Run] may find more.
+// so a server that starts may find more.
 func (cfg *Config) Check() error {
 	var m mistakes
 	m.when(!cfg.ServesTFTP() && !cfg.ServesSFTP() && !cfg.ServesHTTP(), "", "nothing to serve: %s is empty, and so are %s, %s and %s", flag("tftp"), flag("sftp"), flag("http"), flag("https"))
