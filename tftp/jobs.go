@@ -160,7 +160,6 @@ func (w *writing) openFile() (err error) {
 			srv.files.Release()
 		}
 	}()
-	w.request.published = new(store.Published)
 	if w.upload, err = srv.create(w.ctx, &w.request); err == nil {
 		w.locate(w.upload)
 	}

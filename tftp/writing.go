@@ -38,7 +38,10 @@ func (p *spareWritings) take() *writing {
 }
 
 // prepare initializes a writing for a request.
-func (w *writing) prepare(now time.Time, q Request) { w.begin(now, q, receivedBucket) }
+func (w *writing) prepare(now time.Time, q Request) {
+	q.published = new(store.Published) // not by a worker, because the loop may describe the request meanwhile
+	w.begin(now, q, receivedBucket)
+}
 
 func (w *writing) ready() bool { return true }
 

@@ -44,7 +44,7 @@ func TestSSHCommandFails(t *testing.T) {
 		{"echo 'me@lab: Permission denied (publickey,password).' >&2; exit 255",
 			"connect to me@lab: sh: permission denied; name a key by -i FILE, another user by USER@HOST, or leave out --batch to be asked", []error{failure.Dial, openssh.ErrAuth}},
 		{"echo 'Received disconnect from 192.0.2.1 port 22:2: Too many authentication failures' >&2; exit 255", "permission denied, too many times; name a key", []error{openssh.ErrAuth}},
-		{"echo 'Host key verification failed.' >&2; exit 255", "the host key is not trusted; compare it", []error{failure.Dial, openssh.ErrHostKey}},
+		{"echo 'Host key verification failed.' >&2; exit 255", "the host key is not trusted; verify the fingerprint", []error{failure.Dial, openssh.ErrHostKey}},
 		{"echo 'ssh: Could not resolve hostname lab: Name or service not known' >&2; exit 255", "the name has no address; check its spelling", []error{failure.Dial, unresolved}},
 		{"echo 'subsystem request failed on channel 0' >&2; exit 255", "the server refuses the subsystem sftp; its configuration", []error{openssh.ErrRefused}},
 		{"echo 'command-line: line 0: Bad configuration option: foo' >&2; exit 255", "an option is wrong", []error{failure.Usage}},
