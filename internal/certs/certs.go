@@ -1,5 +1,5 @@
-// Package certs has the certificates that a server shows by TLS: a [Set] loads them from
-// files, and again when the files have changed. [SelfSigned] makes one for a first start.
+// Package certs provides the certificates that a TLS server shows. A [Set] loads them from files,
+// and again when the files change. [SelfSigned] makes one for a first start.
 package certs
 
 import (
@@ -14,45 +14,44 @@ import (
 )
 
 const (
-	// maxPairs is how many pairs there may be: each is looked at every second.
+	// maxPairs bounds the number of pairs, because each is looked at every second.
 	maxPairs = 1000
 
-	// checkEvery is how often handshakes have the files looked at.
+	// checkEvery is how often handshakes look at the files.
 	checkEvery = time.Second
 
-	// expiresSoon is how long before its end a certificate is warned of, or a
-	// sixth of its lifetime if that is less: 15 days of 90. Programs that renew
-	// certificates do so at a third.
+	// expiresSoon is how long before its end a certificate causes a warning. For a short lifetime
+	// it is a sixth of that instead: 15 days of 90. Programs that renew certificates do so at a
+	// third.
 	expiresSoon = 30 * 24 * time.Hour
 )
 
-// A Set is the certificates that a server shows, from files which may
-// be replaced at any time:
+// A Set holds the certificates that a server shows. They come from files that may be replaced at
+// any time:
 //
 //	set, err := certs.Load(certs.Pair{Cert: "cert.pem", Key: "key.pem"})
 //	...
 //	server.TLS = &tls.Config{GetCertificate: set.GetCertificate}
 //
-// A handshake looks at the files if that was more than a second ago, and takes
-// what is new. There is no goroutine, so there is nothing to close. Files that
-// cannot be read, that are cut off or do not belong together, as while the first
-// of the two has been replaced and the second not yet, change nothing: what was
-// before stays in force, and the next look may find them whole.
+// A handshake looks at the files if the last look was more than a second ago, and loads what is
+// new. There is no goroutine, so there is nothing to close. Files that cannot be read, are cut
+// off or do not belong together change nothing: the previous certificate stays in force, and the
+// next look may find them whole. This happens, for example, when the first of the two files has
+// been replaced and the second not yet.
 //
-// Which of several pairs a client gets is decided by the name that it asks for
-// (SNI, RFC 6066 §3): those for exactly that name, else those for its wildcard,
-// "*.example.org", else those for the first name of the first pair. If several
-// are left, such as one with ECDSA and one with RSA, the client gets the first
-// that it can verify.
+// With several pairs, the name that a client asks for (SNI, RFC 6066 §3) decides: it gets a
+// certificate for exactly that name, else one for its wildcard, "*.example.org", else one for the
+// first name of the first pair. If several are left, such as one with ECDSA and one with RSA, the
+// client gets the first that it can verify.
 type Set struct {
-	// Report, if set, is called once for each change that could not be loaded, once for
-	// each certificate that expires soon, and once more when it has expired. The
-	// handshake that finds this calls Report and waits for it; another handshake may
-	// call it at the same time. Set it before the first handshake.
+	// Report, if set, is called once for each change that could not be loaded, once for each
+	// certificate that expires soon, and once more when it has expired. The handshake that finds
+	// this calls Report and waits for it; another handshake may call it at the same time. Set it
+	// before the first handshake.
 	Report func(error)
 
-	// Taken, if set, is called with each certificate that has come into force in the place of
-	// another one, as Report is.
+	// Taken, if set, is called with each certificate that replaces another one, in the same way
+	// as Report.
 	Taken func(*x509.Certificate)
 
 	now     func() time.Time // for tests
@@ -63,20 +62,20 @@ type Set struct {
 	pairs []*certPair // mu
 }
 
-// A certPair is a pair, and what became of it.
+// A certPair is a pair and its state.
 type certPair struct {
 	Pair
-	files pairFiles        // as they were when they were read last
+	files pairFiles        // as they were at the last read
 	cert  *tls.Certificate // in force
-	fault error            // why files are not; nil if they are
+	fault error            // why the files are not in force; nil if they are
 
-	looks    int      // that have found the fault
+	looks    int      // number of looks that found the fault
 	reported bool     // the fault was passed to Report
-	taken    bool     // cert came into force, and was not passed to Taken
-	expiry   expiring // as last passed to Report
+	taken    bool     // cert is new, and was not passed to Taken yet
+	expiry   expiring // the last state that was passed to Report
 }
 
-// expiring says how near the end of a certificate is.
+// expiring says how near the end of a certificate's validity is.
 type expiring int
 
 const (
@@ -85,15 +84,15 @@ const (
 	expired
 )
 
-// A certTable says which certificates are for which name. It never changes.
+// A certTable maps names to certificates. It never changes.
 type certTable struct {
 	exact    map[string][]*tls.Certificate // by "www.example.org"
 	wildcard map[string][]*tls.Certificate // by ".example.org"
-	first    []*tls.Certificate            // for all other names, and none
+	first    []*tls.Certificate            // for all other names, and for clients that name none
 }
 
-// Load loads certificates. All pairs must be good then; what becomes
-// of them later is for Report and [Set.Warnings].
+// Load loads certificates. All pairs must be good at that time; later problems are reported by
+// Report and [Set.Warnings].
 func Load(pairs ...Pair) (*Set, error) {
 	switch {
 	case len(pairs) == 0:
@@ -111,8 +110,8 @@ func Load(pairs ...Pair) (*Set, error) {
 	return c, nil
 }
 
-// GetCertificate chooses a certificate. It is what a [tls.Config] has a field
-// of that name for.
+// GetCertificate chooses a certificate. It is meant for the field of the same name in a
+// [tls.Config].
 func (c *Set) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.check()
 	all := c.current.Load().forName(hello.ServerName)
@@ -123,11 +122,10 @@ func (c *Set) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 			}
 		}
 	}
-	return all[0], nil // and let the handshake say what is wrong with it
+	return all[0], nil // the handshake then reports the problem
 }
 
-// forName returns the certificates for a name, in order of the pairs. There is
-// one at the least.
+// forName returns the certificates for a name, in the order of the pairs. There is at least one.
 func (t *certTable) forName(name string) []*tls.Certificate {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if all := t.exact[name]; len(all) > 0 {
@@ -141,8 +139,8 @@ func (t *certTable) forName(name string) []*tls.Certificate {
 	return t.first
 }
 
-// Reload looks at the files now, and reads them again if they have changed. The
-// error says which of them could not be taken; all others are in force.
+// Reload looks at the files now, and reads them again if they have changed. The error names those
+// that could not be loaded; all others are in force.
 func (c *Set) Reload() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,14 +151,14 @@ func (c *Set) Reload() error {
 	for _, p := range c.pairs {
 		if p.fault != nil {
 			errs = append(errs, p.faultError())
-			p.reported = true // to the caller
+			p.reported = true // the caller gets the error
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// check looks at the files, if it is time to. One handshake does, and meanwhile
-// the others have what was before: a disk that hangs keeps one client waiting.
+// check looks at the files if it is time to. Only one handshake does so; meanwhile the others use
+// the certificates from before, so a disk that hangs delays only one client.
 func (c *Set) check() {
 	now := c.now()
 	next := c.next.Load()
@@ -178,7 +176,7 @@ func (c *Set) check() {
 		if p.taken {
 			taken, p.taken = append(taken, p.cert.Leaf), false
 		}
-		// At the first look the second file may just not have been written yet.
+		// At the first look, the second file may simply not have been written yet.
 		if p.fault != nil && p.looks > 1 && !p.reported {
 			news = append(news, fmt.Errorf("%w; the previous certificate stays in force", p.faultError()))
 			p.reported = true
@@ -201,7 +199,7 @@ func (c *Set) check() {
 	}
 }
 
-// look reads what has changed. The caller holds mu.
+// look reads the files that have changed. The caller holds mu.
 func (c *Set) look(now time.Time) {
 	changed := false
 	for _, p := range c.pairs {
@@ -223,7 +221,7 @@ func (p *certPair) load(now time.Time) bool {
 	if files.content == p.files.content && files.fault == p.files.fault {
 		files.forget()
 		p.files = files
-		return false // touched, or young when they were read
+		return false // the content is the same: the files were touched, or too young at the last read
 	}
 	var cert *tls.Certificate
 	if err == nil {
@@ -240,19 +238,19 @@ func (p *certPair) load(now time.Time) bool {
 	return true
 }
 
-// newCertTable sorts certificates by their names. The first of pairs is loaded.
+// newCertTable sorts certificates by their names. The first pair is loaded.
 func newCertTable(pairs []*certPair) *certTable {
 	t := &certTable{exact: map[string][]*tls.Certificate{}, wildcard: map[string][]*tls.Certificate{}}
 	for _, p := range pairs {
 		if p.cert == nil {
-			return nil // only Load sees this, and fails
+			return nil // only Load can get here, and it then fails
 		}
 		for _, name := range namesOf(p.cert.Leaf) {
 			in := t.exact
 			if suffix, ok := strings.CutPrefix(name, "*."); ok {
 				in, name = t.wildcard, "."+suffix
 			}
-			if all := in[name]; len(all) == 0 || all[len(all)-1] != p.cert { // or it has a name twice
+			if all := in[name]; len(all) == 0 || all[len(all)-1] != p.cert { // a certificate may list a name twice
 				in[name] = append(all, p.cert)
 			}
 		}
@@ -268,8 +266,8 @@ func newCertTable(pairs []*certPair) *certTable {
 	return t
 }
 
-// namesOf returns the host names and addresses that a certificate is for. Its
-// common name is none, as for clients (RFC 9525 §2).
+// namesOf returns the host names and addresses that a certificate is valid for. The common name
+// does not count, as clients ignore it too (RFC 9525 §2).
 func namesOf(cert *x509.Certificate) []string {
 	var names []string
 	for _, name := range cert.DNSNames {
@@ -281,7 +279,7 @@ func namesOf(cert *x509.Certificate) []string {
 	return names
 }
 
-// Expires returns when the first of the certificates in force does.
+// Expires returns when the first of the certificates in force expires.
 func (c *Set) Expires() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -294,10 +292,9 @@ func (c *Set) Expires() time.Time {
 	return first
 }
 
-// Warnings returns what is wrong with the files and certificates as they are,
-// though they are served: changes that could not be taken, certificates that
-// expire soon, have expired or do not hold yet, and keys that everybody on this
-// machine can read.
+// Warnings returns the problems of files and certificates that are in use: changes that could not
+// be loaded, certificates that expire soon, have expired or are not valid yet, and keys that
+// everybody on this machine can read.
 func (c *Set) Warnings() []error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -322,7 +319,7 @@ func (c *Set) Warnings() []error {
 
 func (p *certPair) faultError() error { return fmt.Errorf("load certificate %v: %w", p.Pair, p.fault) }
 
-// expires says how near the end of the certificate is.
+// expires returns how near the end of the certificate is.
 func (p *certPair) expires(now time.Time) expiring {
 	begin, end := p.cert.Leaf.NotBefore, p.cert.Leaf.NotAfter
 	switch {
@@ -343,7 +340,7 @@ func (p *certPair) expiryError(now time.Time) error {
 	return fmt.Errorf("certificate %s: expires at %s, in %s; replace the files, which are loaded without a restart", p.Cert, at, roughly(end.Sub(now)))
 }
 
-// roughly says a time in the largest unit that people count it in.
+// roughly formats a duration in the largest unit that people would use.
 func roughly(d time.Duration) string {
 	if days := int(d / (24 * time.Hour)); days >= 2 {
 		return fmt.Sprintf("%d days", days)

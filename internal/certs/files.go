@@ -20,11 +20,11 @@ import (
 // A Pair names the files of a certificate and of its key, in PEM. Both may be
 // one file.
 type Pair struct {
-	Cert string // the certificate, and behind it those between it and the root
+	Cert string // the certificate, followed by the intermediate ones
 	Key  string // the private key, not encrypted: ECDSA, RSA or Ed25519
 }
 
-// String names the files, as in messages.
+// String names the files for messages.
 func (p Pair) String() string {
 	if p.Key == p.Cert {
 		return p.Cert
@@ -33,7 +33,7 @@ func (p Pair) String() string {
 }
 
 // Dirs returns the directories in which new files of the pair appear: those of the files, and
-// those to which symbolic links lead, as certbot has them.
+// those that symbolic links lead to, as certbot uses them.
 func (p Pair) Dirs() (dirs []string) {
 	for _, file := range []string{p.Cert, p.Key} {
 		dirs = append(dirs, filepath.Dir(file))
@@ -45,33 +45,32 @@ func (p Pair) Dirs() (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// maxCertFile is how long a file may be, in bytes. Chains are some kilobytes.
+// maxCertFile is the maximum size of a file, in bytes. Chains have some kilobytes.
 const maxCertFile = 1 << 20
 
-// young is how long after a change a file may change again and look the same,
-// because file systems count time in steps of up to 2 s.
+// young is how long after a change a file may change again without looking different, because
+// file systems record times in steps of up to 2 s.
 const young = 2 * time.Second
 
-// pairFiles are the two files of a pair as they were read.
+// pairFiles are the two files of a pair at the time they were read.
 type pairFiles struct {
 	cert, key fileLook
 	content   [sha256.Size]byte // of both, as far as they could be read
-	fault     string            // why they could not; empty if they could
-	keyOpen   bool              // others than owner and group may use the key file
+	fault     string            // why they could not be read; empty if they could
+	keyOpen   bool              // others than the owner and the group may use the key file
 
 	certPEM, keyPEM []byte // until forget
 }
 
-// A fileLook is how a file looked when it was read.
+// A fileLook describes a file at the time it was read.
 type fileLook struct {
 	path string
 	info fs.FileInfo // nil if it could not be read
 	at   time.Time
 }
 
-// unchanged reports whether the files look as they did, so that there is no
-// need to read them. The target of a symbolic link is what is looked at:
-// programs that renew certificates replace links.
+// unchanged reports whether the files look as they did, so that they need not be read again. It
+// looks at the targets of symbolic links, because programs that renew certificates replace links.
 func (f *pairFiles) unchanged() bool { return f.cert.unchanged() && f.key.unchanged() }
 
 func (l *fileLook) unchanged() bool {
@@ -87,19 +86,19 @@ func (l *fileLook) unchanged() bool {
 		info.Mode() == l.info.Mode() && (age >= young || age <= -young)
 }
 
-// forget lets go of the text, in which the private key is.
+// forget drops the text, which contains the private key.
 func (f *pairFiles) forget() {
 	clear(f.certPEM)
 	clear(f.keyPEM)
 	f.certPEM, f.keyPEM = nil, nil
 }
 
-// readPair reads both files. Those that could be read are in the result even if
-// there is an error.
+// readPair reads both files. The result has the files that could be read even if there is an
+// error.
 func readPair(p Pair, now time.Time) (f pairFiles, err error) {
 	var certErr, keyErr error
 	f.cert, f.certPEM, certErr = readCertFile(p.Cert, now)
-	if p.Key == p.Cert { // read once: between two reads another process may replace it
+	if p.Key == p.Cert { // read it once: another process may replace it between two reads
 		f.key, f.keyPEM = f.cert, f.certPEM
 	} else {
 		f.key, f.keyPEM, keyErr = readCertFile(p.Key, now)
@@ -107,7 +106,7 @@ func readPair(p Pair, now time.Time) (f pairFiles, err error) {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%d %d\n%s%s", len(f.certPEM), len(f.keyPEM), f.certPEM, f.keyPEM)
 	sum.Sum(f.content[:0])
-	if f.key.info != nil && runtime.GOOS != "windows" { // which has no such permissions
+	if f.key.info != nil && runtime.GOOS != "windows" { // Windows has no such permissions
 		f.keyOpen = f.key.info.Mode().Perm()&0o007 != 0
 	}
 	if err = errors.Join(certErr, keyErr); err != nil {
@@ -118,7 +117,7 @@ func readPair(p Pair, now time.Time) (f pairFiles, err error) {
 
 func readCertFile(path string, now time.Time) (look fileLook, text []byte, err error) {
 	look = fileLook{path: path, at: now}
-	// A look first: a pipe would keep us waiting for its other end.
+	// Look first: opening a pipe would wait for its other end.
 	info, err := os.Stat(path)
 	if err != nil {
 		return look, nil, err
@@ -131,7 +130,7 @@ func readCertFile(path string, now time.Time) (look fileLook, text []byte, err e
 		return look, nil, err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil { // of the opened file, even if the name has another now
+	if info, err = f.Stat(); err != nil { // of the opened file, even if the name belongs to another one by now
 		return look, nil, err
 	}
 	text, err = io.ReadAll(io.LimitReader(f, maxCertFile+1))
@@ -145,7 +144,7 @@ func readCertFile(path string, now time.Time) (look fileLook, text []byte, err e
 	return look, text, nil
 }
 
-// parse makes a certificate of two files that are whole and belong together.
+// parse makes a certificate from two files that are complete and belong together.
 func (f *pairFiles) parse() (*tls.Certificate, error) {
 	for _, file := range []struct {
 		path string
@@ -155,7 +154,7 @@ func (f *pairFiles) parse() (*tls.Certificate, error) {
 			return nil, err
 		}
 	}
-	// It checks that the key is the certificate's.
+	// X509KeyPair checks that the key belongs to the certificate.
 	cert, err := tls.X509KeyPair(f.certPEM, f.keyPEM)
 	if err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "tls: "))
@@ -163,7 +162,7 @@ func (f *pairFiles) parse() (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// checkPEM finds what package tls would pass over, or say little about.
+// checkPEM finds mistakes that package tls would ignore, or say little about.
 func checkPEM(path string, text []byte) error {
 	begun, whole := bytes.Count(text, []byte("-----BEGIN ")), 0
 	for {

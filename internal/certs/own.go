@@ -20,28 +20,28 @@ import (
 	"github.com/haul-project/haul/internal/filelock"
 )
 
-// The names in the directory of a server's own certificate.
+// The names of the files in the directory of a server's own certificate.
 const (
 	ownFile = "https.pem"       // the key and the certificate
-	ownNew  = ".https.pem.new"  // those of a server that makes them, or was killed meanwhile
-	ownLock = ".https.pem.lock" // locked by a server that makes them
+	ownNew  = ".https.pem.new"  // the same while a server makes it; may remain if that server was killed
+	ownLock = ".https.pem.lock" // locked by the server that makes the certificate
 )
 
 const (
-	maxHosts     = 64               // names and addresses that such a certificate is for
-	lockPatience = 10 * time.Second // for another server that makes one
+	maxHosts     = 64               // names and addresses in such a certificate
+	lockPatience = 10 * time.Second // for another server that makes a certificate
 	lockEvery    = 10 * time.Millisecond
 )
 
-// OwnFile returns the file in which a directory keeps a server's own certificate.
+// OwnFile returns the path of a server's own certificate in a directory.
 func OwnFile(dir string) string { return filepath.Join(dir, ownFile) }
 
-// Own returns the self-signed certificate that a server keeps for itself in a directory,
-// one file with the key, which only its owner can read. If there is none yet, or if it
-// expires within 30 days, Own makes it for the hosts: created reports that, since clients
-// that trust an earlier one have to trust the new one. Servers that need one at the same
-// time get the same one, and wait up to 10 s for the one that makes it. The file is there
-// whole or not at all; what a process leaves that is killed, the next one replaces.
+// Own returns the self-signed certificate that a server keeps for itself in a directory, in one
+// file with its key, which only the owner can read. If there is none yet, or if it expires within
+// 30 days, Own makes one for the hosts. created reports that, since clients that trust an earlier
+// certificate have to trust the new one. Servers that need a certificate at the same time get the
+// same one, and wait up to 10 s for the server that makes it. The file is complete or absent; the
+// next server replaces anything that a killed process leaves behind.
 func Own(dir string, hosts ...string) (cert *tls.Certificate, created bool, err error) {
 	return own(dir, time.Now(), hosts)
 }
@@ -59,7 +59,7 @@ func own(dir string, now time.Time, hosts []string) (cert *tls.Certificate, crea
 		return nil, false, fmt.Errorf("make certificate %s: %w", file, err)
 	}
 	defer unlock()
-	if cert, err = loadOwn(file, now); cert != nil || err != nil { // that of another server
+	if cert, err = loadOwn(file, now); cert != nil || err != nil { // made by another server
 		return cert, false, err
 	}
 	made, err := selfSigned(now, hosts)
@@ -72,7 +72,7 @@ func own(dir string, now time.Time, hosts []string) (cert *tls.Certificate, crea
 	return &made, true, nil
 }
 
-// loadOwn loads the certificate. It returns none if one has to be made.
+// loadOwn loads the certificate. It returns nil without an error if one has to be made.
 func loadOwn(file string, now time.Time) (*tls.Certificate, error) {
 	files, err := readPair(Pair{Cert: file, Key: file}, now)
 	defer files.forget()
@@ -102,7 +102,7 @@ func ownerOnly(info fs.FileInfo) error {
 	return nil
 }
 
-// lockOwn waits until no other process makes a certificate. unlock lets the next one.
+// lockOwn waits until no other process makes a certificate. unlock releases the lock.
 func lockOwn(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -127,7 +127,7 @@ func lockOwn(path string) (unlock func(), err error) {
 
 // writeOwn writes a certificate and its key. The caller holds the lock.
 func writeOwn(file, temp string, cert tls.Certificate) error {
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of one that was killed
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a process that was killed
 		return err
 	}
 	if err := (Pair{Cert: temp, Key: temp}).Create(cert); err != nil {
@@ -145,8 +145,8 @@ func Fingerprint(cert *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// HostsOf returns the names and addresses of this machine under which clients reach a
-// server that listens on some addresses, HOST:PORT or :PORT: up to 64.
+// HostsOf returns the names and addresses of this machine, up to 64, under which clients reach a
+// server that listens on the given addresses (HOST:PORT or :PORT).
 func HostsOf(listen ...string) []string {
 	hosts := []string{"localhost"}
 	if name, err := os.Hostname(); err == nil && isHostName(name) {
@@ -172,13 +172,13 @@ func HostsOf(listen ...string) []string {
 	return all
 }
 
-// isHostName reports whether a certificate can have a name.
+// isHostName reports whether a certificate can contain a name.
 func isHostName(name string) bool {
 	return name != "" && len(name) <= 253 && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" && !strings.Contains(name, "..")
 }
 
 func interfaceAddrs() (hosts []string) {
-	addrs, _ := net.InterfaceAddrs() // none are as good as unknown ones
+	addrs, _ := net.InterfaceAddrs() // an error means no addresses
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok {
 			hosts = append(hosts, n.IP.String())

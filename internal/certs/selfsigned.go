@@ -17,14 +17,13 @@ import (
 	"time"
 )
 
-// selfSignedFor is how long such a certificate holds. A server that runs longer
-// is to have a better one by then.
+// selfSignedFor is how long such a certificate is valid. A server that runs longer should have a
+// better one by then.
 const selfSignedFor = 365 * 24 * time.Hour
 
-// SelfSigned makes a self-signed certificate, for a first start: it holds for a year,
-// for the host names, wildcards and IP addresses given, and has a new ECDSA key on
-// P-256. Clients do not trust it unless they are configured to. It is in memory only;
-// [Pair.Create] keeps it.
+// SelfSigned makes a self-signed certificate for a first start. It is valid for a year, for the
+// given host names, wildcards and IP addresses, and has a new ECDSA key on P-256. Clients do not
+// trust it unless they are configured to. It is in memory only; [Pair.Create] writes it to files.
 func SelfSigned(hosts ...string) (tls.Certificate, error) {
 	cert, err := selfSigned(time.Now(), hosts)
 	if err != nil {
@@ -41,7 +40,7 @@ func selfSigned(now time.Time, hosts []string) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	// RFC 5280 §4.1.2.2: positive, and not used before.
+	// RFC 5280 §4.1.2.2: the serial number is positive and was not used before.
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return tls.Certificate{}, err
@@ -49,7 +48,7 @@ func selfSigned(now time.Time, hosts []string) (tls.Certificate, error) {
 	template := x509.Certificate{
 		SerialNumber:          serial.Add(serial, big.NewInt(1)),
 		Subject:               pkix.Name{CommonName: hosts[0]},
-		NotBefore:             now.Add(-time.Hour), // for clients whose clock is behind
+		NotBefore:             now.Add(-time.Hour), // for clients whose clock is slow
 		NotAfter:              now.Add(selfSignedFor),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -76,8 +75,8 @@ func selfSigned(now time.Time, hosts []string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }
 
-// Create writes a certificate and its key to the two files, neither of which
-// may exist. Only their owner can read the key.
+// Create writes a certificate and its key to the two files, neither of which may exist. Only the
+// owner can read the key.
 func (p Pair) Create(cert tls.Certificate) error {
 	der, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
 	if err != nil {
@@ -100,7 +99,7 @@ func (p Pair) Create(cert tls.Certificate) error {
 	return nil
 }
 
-// createFile writes a file that does not exist yet, whole or not at all.
+// createFile writes a file that does not exist yet. The file is complete or absent.
 func createFile(path string, text []byte, perm fs.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {

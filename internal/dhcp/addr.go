@@ -45,8 +45,8 @@ func (a Addr) Append(b []byte) []byte {
 	return b
 }
 
-// unicast reports whether one machine of a network may have the address. Loopback
-// addresses do not count.
+// Unicast reports whether one machine of a network may have the address. Loopback addresses do
+// not count.
 func (a Addr) Unicast() bool { return a[0] != 0 && a[0] != 127 && a[0] < 224 }
 
 func (a Addr) bits() uint32 {
@@ -72,8 +72,8 @@ type MAC struct {
 	n    uint8
 }
 
-// MakeMAC returns the MAC of the given bytes. For no bytes, or more than 16, it returns the zero
-// MAC, which no client has.
+// MakeMAC returns the MAC of the given bytes. For no bytes, or for more than 16, it returns the
+// zero MAC, which no client has.
 func MakeMAC(b []byte) (m MAC) {
 	if len(b) <= maxMAC {
 		m.n = uint8(copy(m.addr[:], b))
@@ -84,8 +84,8 @@ func MakeMAC(b []byte) (m MAC) {
 // Bytes returns the bytes of the MAC.
 func (m MAC) Bytes() []byte { return m.addr[:m.n:m.n] }
 
-// minMAC is the length in bytes of the shortest hardware address that boots from a network, that of
-// Ethernet. A shorter one in a setting is a mistake.
+// minMAC is the length in bytes of the shortest hardware address that boots from a network: that
+// of Ethernet. A shorter one in a setting is a mistake.
 const minMAC = 6
 
 // ParseMAC parses a MAC in hexadecimal: 6 to 16 bytes with two digits each, separated by colons or

@@ -18,7 +18,7 @@ const (
 // UserClassIPXE is the user class of iPXE, in option 77.
 const UserClassIPXE = "iPXE"
 
-// PiMachineID is in option 97 of a Raspberry Pi 4.
+// PiMachineID is the content of option 97 from a Raspberry Pi 4.
 const PiMachineID = "RPi"
 
 // PiVendors are the first three bytes of the MACs of Raspberry Pi boards.

@@ -163,7 +163,7 @@ func (p *Packet) setArea(i int, area []byte) error {
 	}
 }
 
-// nextOption cuts the first option off an area, without the padding before it. Its code is
+// NextOption cuts the first option off an area, without the padding before it. Its code is
 // OptionEnd at the end of the area as well. ok is false if the option does not fit the area.
 func NextOption(area []byte) (code uint8, value, rest []byte, ok bool) {
 	for len(area) > 0 && area[0] == OptionPad {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Try locks f until it is closed, by this process or by its death. It
-// reports false if f is locked through another open file, even one of this
-// process, and fails if the file system has no locks.
+// Try locks f until it is closed, by this process or when the process dies. It returns false if f
+// is locked through another open file, even one of this process, and an error if the file system
+// has no locks.
 func Try(f *os.File) (bool, error) {
 	c, err := f.SyscallConn()
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Try locks f until it is closed, by this process or by its death. It
-// reports false if f is locked through another handle, and fails if the file
-// system has no locks.
+// Try locks f until it is closed, by this process or when the process dies. It returns false if f
+// is locked through another handle, and an error if the file system has no locks.
 func Try(f *os.File) (bool, error) {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -17,8 +16,8 @@ func Try(f *os.File) (bool, error) {
 	}
 	var lockErr error
 	err = c.Control(func(fd uintptr) {
-		// Windows forbids others to touch the bytes that are locked, so lock
-		// one that no file has.
+		// Windows prevents others from accessing the locked bytes, so lock a byte that no file
+		// has.
 		far := &windows.Overlapped{OffsetHigh: 1<<31 - 1}
 		const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 		lockErr = windows.LockFileEx(windows.Handle(fd), flags, 0, 1, 0, far)

@@ -99,7 +99,7 @@ type noMatch struct{}
 func (noMatch) Error() string        { return "no name matches" }
 func (noMatch) Is(target error) bool { return target == fs.ErrNotExist }
 
-// badPattern means that a name does not exist, and is no valid pattern either.
+// badPattern means that a name does not exist, and is not a valid pattern either.
 type badPattern struct{}
 
 func (badPattern) Error() string {
@@ -145,7 +145,7 @@ func (x *expansion) below(dir string, elems []string, depth int) error {
 		x.note(errTooDeep)
 		return nil
 	}
-	for len(elems) > 1 && !HasMeta(elems[0]) { // this needs no listing
+	for len(elems) > 1 && !HasMeta(elems[0]) { // a fixed name needs no listing
 		dir, elems = path.Join(dir, elems[0]), elems[1:]
 		depth++
 	}

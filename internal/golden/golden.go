@@ -43,19 +43,19 @@ func read(t testing.TB, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.ReplaceAll(string(b), "\r\n", "\n") // as git may check it out
+	return strings.ReplaceAll(string(b), "\r\n", "\n") // git may check files out with CRLF
 }
 
-// A Transcript is one run of a transcript. Step plays an event: a line at the margin,
-// with the lines below it that begin with a tab. It passes what follows from the event
-// to say, line by line.
+// A Transcript is one run of a transcript. Step plays an event: a line without indentation, with
+// the lines below it that begin with a tab. It passes the consequences of the event to say, line
+// by line.
 type Transcript interface {
 	Step(event string, say func(format string, args ...any)) error
 }
 
-// Transcripts runs the transcripts in testdata/transcripts. Their events stand at the
-// margin and are written by hand. The lines below an event, indented by two spaces, are
-// its consequences: -update rewrites them. # begins a comment.
+// Transcripts runs the transcripts in testdata/transcripts. Events are lines without indentation
+// and are written by hand. The lines below an event, indented by two spaces, are its
+// consequences; -update rewrites them. A # begins a comment.
 func Transcripts(t *testing.T, begin func(t *testing.T) Transcript) {
 	files, err := filepath.Glob("testdata/transcripts/*.txt")
 	if err != nil || len(files) == 0 {

@@ -1,9 +1,9 @@
 // Package instructions is a test. It counts the instructions that hot paths execute, by
-// callgrind: benchmarks beside the code, in which no kernel and no network take part.
-// Unlike times, the counts are the same on a busy machine, within half a percent, and so
-// a test can hold them to those recorded in testdata/counts.txt.
+// callgrind. Its benchmarks run next to the code, without a kernel or a network. Unlike times,
+// the counts are the same on a busy machine, within half a percent, so a test can compare them
+// with those recorded in testdata/counts.txt.
 //
-// A change that costs more, or less, fails the test. If that is meant, record it:
+// A change that costs more, or less, fails the test. If that is intended, record it:
 //
 //	go test ./internal/instructions -update
 //

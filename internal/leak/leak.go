@@ -1,5 +1,4 @@
-// Package leak is for tests. It finds goroutines and descriptors that a package
-// leaves behind:
+// Package leak is for tests. It finds goroutines and descriptors that a package leaves behind:
 //
 //	func TestMain(m *testing.M) { leak.Main(m, "haul/udp.") }
 package leak
@@ -13,13 +12,13 @@ import (
 	"time"
 )
 
-// patience is how long what is left behind may take to go. Machines may be
+// patience is how long leftover goroutines and descriptors may take to disappear. Machines may be
 // slow, so only a failing test ever waits that long.
 const patience = 20 * time.Second
 
-// Main runs a package's tests and ends the process. It fails if they pass, but
-// leave a goroutine behind with one of the words in its stack, or a descriptor.
-// A word behind "!" excuses the goroutines that have it.
+// Main runs a package's tests and ends the process. It fails if they pass but leave a descriptor
+// open, or a goroutine with one of the words in its stack. A word that begins with "!" excuses
+// the goroutines that have it.
 func Main(m *testing.M, words ...string) {
 	before := Descriptors()
 	code := m.Run()
@@ -34,8 +33,8 @@ func Main(m *testing.M, words ...string) {
 	os.Exit(code)
 }
 
-// Goroutines returns the stacks that have one of the words in them, other than
-// of TestMain, after giving them time to end.
+// Goroutines returns the stacks that contain one of the words, except that of TestMain, after
+// giving them time to end.
 func Goroutines(words ...string) string {
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		stacks := make([]byte, 1<<20)
@@ -62,13 +61,12 @@ func hasAny(s string, words []string) (has bool) {
 	return has
 }
 
-// Open is what a process has open: sockets and temporary files by their
-// number. It is empty where the system does not list them.
+// Open lists what a process has open: sockets and temporary files, by descriptor number. It is
+// empty where the system does not list them.
 type Open map[string]string
 
-// Descriptors returns what this process has open. It leaves out what the Go
-// runtime and the testing package open for themselves: pollers, profiles, the
-// directory just read.
+// Descriptors returns what this process has open. It leaves out what the Go runtime and the
+// testing package open themselves: pollers, profiles, and the directory just read.
 func Descriptors() Open {
 	open := Open{}
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -87,8 +85,7 @@ func Descriptors() Open {
 	return open
 }
 
-// Left returns what is open now and was not in o, after giving it time to be
-// closed.
+// Left returns what is open now and is not in o, after giving it time to be closed.
 func (o Open) Left() Open {
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		left := Descriptors()

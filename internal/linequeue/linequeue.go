@@ -1,6 +1,6 @@
-// Package linequeue writes the lines of a log on a goroutine of its own, so that a log
-// that nobody reads does not stop a server. log.go has the queue of a [slog.Logger], and
-// ratelimited.go what bounds the lines that strangers cause.
+// Package linequeue writes the lines of a log on its own goroutine, so that a log that nobody
+// reads does not stop a server. log.go has the queue of a [slog.Logger], and ratelimited.go
+// bounds the lines that strangers cause.
 package linequeue
 
 import (
@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// Max is how many lines may wait. More are dropped and counted.
+	// Max is how many lines may wait. Further lines are dropped and counted.
 	Max = 4096
 
 	// Grace is how long Close waits for the log.
 	Grace = time.Second
 )
 
-// A Queue has lines written in order. T is what the writer makes a line of.
+// A Queue writes lines in order. The writer makes each line from a T.
 type Queue[T any] struct {
 	write    func(line T)
 	writeGap func(lost int64)
@@ -26,8 +26,8 @@ type Queue[T any] struct {
 	done     chan struct{} // closed when Run has returned
 }
 
-// New returns a queue for Run to write. writeGap is called when lines were lost, with
-// their number, as soon as there is room again.
+// New returns a queue for Run to write. When lines were lost, writeGap is called with their
+// number as soon as there is room again.
 func New[T any](write func(line T), writeGap func(lost int64)) *Queue[T] {
 	return &Queue[T]{
 		write: write, writeGap: writeGap,
@@ -47,7 +47,7 @@ func (q *Queue[T]) Add(line T) {
 // Lost returns how many lines were dropped.
 func (q *Queue[T]) Lost() int64 { return q.lost.Load() }
 
-// Run writes lines until Close, and then those that are left.
+// Run writes lines until Close, and then the remaining ones.
 func (q *Queue[T]) Run() {
 	defer close(q.done)
 	reported := int64(0)
@@ -71,8 +71,8 @@ func (q *Queue[T]) Run() {
 	}
 }
 
-// Close waits until Run has written the lines, but no longer than Grace. It returns how many
-// are still to be written. Later lines are lost. It is called once.
+// Close waits until Run has written the lines, but no longer than Grace. It returns how many are
+// still to be written. Later lines are lost. It must be called only once.
 func (q *Queue[T]) Close() (left int) {
 	close(q.closed)
 	select {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Log queues the lines of a log, without waiting.
+// A Log queues the lines of a log without waiting.
 type Log struct {
 	*Queue[slog.Record]
 	Logger *slog.Logger // the log itself, which may wait
@@ -16,7 +16,7 @@ type Log struct {
 // The caller closes it.
 func NewLog(log *slog.Logger) *Log {
 	q := New(
-		func(r slog.Record) { _ = log.Handler().Handle(context.Background(), r) }, // a log that fails cannot be reported
+		func(r slog.Record) { _ = log.Handler().Handle(context.Background(), r) }, // nobody could log this error
 		func(lost int64) { log.Warn("the log was too slow", "lines lost", lost) })
 	go q.Run()
 	return &Log{q, log}

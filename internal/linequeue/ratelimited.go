@@ -16,24 +16,24 @@ const rateLimitEvery = 10 * time.Second
 type RateLimited struct {
 	Log     *Log
 	Message string
-	Unit    string // the attribute for the number of events; "" means "connections"
+	Unit    string // attribute name for the number of events; "" means "connections"
 
 	mu     sync.Mutex
-	counts map[string]*causeCount // mu: by cause; a fixed few
+	counts map[string]*causeCount // mu: by cause; there are only a few
 	timer  *time.Timer            // mu: set while a line may be due
 }
 
 // A causeCount counts the events of one cause.
 type causeCount struct {
 	level   slog.Level
-	n       int64       // not logged yet
-	written time.Time   // when the last line was; zero if that is long ago
+	n       int64       // events not logged yet
+	written time.Time   // time of the last line; zero if that was long ago
 	last    string      // the peer of the last event
-	attrs   []slog.Attr // of the last event
+	attrs   []slog.Attr // attributes of the last event
 }
 
-// Count counts an event. A cause is one of a fixed few. from is the peer, and more are
-// attributes; the line has those of the last event.
+// Count counts an event. There are only a few fixed causes. from is the peer, and more are
+// attributes; the line shows those of the last event.
 func (t *RateLimited) Count(level slog.Level, cause, from string, more ...slog.Attr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,7 +55,7 @@ func (t *RateLimited) Count(level slog.Level, cause, from string, more ...slog.A
 	}
 }
 
-// flushDue writes the lines that are due, and sets the timer for the next.
+// flushDue writes the lines that are due, and sets the timer for the next one.
 func (t *RateLimited) flushDue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

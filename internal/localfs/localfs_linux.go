@@ -7,13 +7,13 @@ type Kind uint8
 
 // The kinds of file systems.
 const (
-	Unknown Kind = iota // perhaps on another machine, or by a program (FUSE)
-	Disk                // on a disk of this machine
-	RAM                 // in the memory of this machine, or swapped out
+	Unknown Kind = iota // perhaps on another machine, or served by a program (FUSE)
+	Disk                // on this machine's disk
+	RAM                 // in this machine's memory, or swapped out
 )
 
-// Of returns the kind of the file system of an open file. It is Unknown if the system cannot
-// tell.
+// Of returns the kind of the file system of an open file. It is Unknown if the system does not
+// say.
 func Of(fd int) Kind {
 	var at unix.Statfs_t
 	for err := error(unix.EINTR); err != nil; {

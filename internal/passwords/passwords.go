@@ -1,5 +1,5 @@
-// Package passwords checks the names and passwords that requests of HTTP bring (RFC 7617),
-// each of them anew: it knows again those that were right, and lets nobody guess for long.
+// Package passwords checks the names and passwords in HTTP requests (RFC 7617). Each request has
+// them anew, so it remembers which were right. It also limits guessing.
 package passwords
 
 import (
@@ -18,31 +18,30 @@ import (
 )
 
 const (
-	// VerifiedFor is how long a password that was right is known again without
-	// being hashed. Browsers send it with each request, and to hash it takes
-	// some 20 ms and 19 MiB.
+	// VerifiedFor is how long a right password is remembered and not hashed again. Browsers send
+	// it with each request, and hashing it takes some 20 ms and 19 MiB.
 	VerifiedFor = 5 * time.Minute
 
-	// MaxVerified is how many of them are known at a time.
+	// MaxVerified is how many passwords are remembered at a time.
 	MaxVerified = 4096
 
-	// MaxChecks and MaxChecksPerSource are how many requests may wait for a password to
-	// be checked. One client has several connections, which all come at once; package
-	// users has how many are checked at a time.
+	// MaxChecks and MaxChecksPerSource are how many requests may wait for a password check. One
+	// client has several connections, whose requests all arrive at once. Package users limits how
+	// many are checked at a time.
 	MaxChecks, MaxChecksPerSource = 256, 64
 )
 
-// A Checker checks names and passwords, and remembers those that were right. Its fields are
-// set before its first use.
+// A Checker checks names and passwords, and remembers those that were right. Its fields are set
+// before its first use.
 //
-// It remembers a hash over name, password, and the client's address, keyed with a
-// secret of this process. So a login proven at one address lets no client at
-// another try it without being counted.
+// It remembers a hash of the name, the password and the client's address, keyed with a secret of
+// this process. So a login that was proven at one address does not let a client at another one
+// try the password without being counted.
 type Checker struct {
 	Users  *users.Directory
 	Exempt []netip.Prefix // not refused for wrong passwords
 
-	// Checked, if set, is called for each password that was checked, and was not known again.
+	// Checked, if set, is called for each password that was checked and not remembered.
 	Checked func(name string, from netip.Addr, err error)
 
 	once  sync.Once
@@ -53,12 +52,12 @@ type Checker struct {
 	known map[[sha256.Size]byte]*verdict // mu
 }
 
-// A verdict is what the check of a password came to.
+// A verdict is the result of a password check.
 type verdict struct {
-	done  chan struct{} // closed when the check is over; what follows is then there to be read
+	done  chan struct{} // closed when the check is over; the fields below can then be read
 	err   error
 	name  string
-	login *users.Login // nil if err is not
+	login *users.Login // nil if err is not nil
 	until time.Time    // when it is forgotten
 }
 
@@ -68,7 +67,7 @@ func (l *Checker) init() {
 	l.known = map[[sha256.Size]byte]*verdict{}
 }
 
-// An attempt is a name and a password that came from an address.
+// An attempt is a name and a password sent from an address.
 type attempt struct {
 	at       time.Time
 	from     netip.Addr
@@ -76,19 +75,19 @@ type attempt struct {
 	password string
 }
 
-// Check returns the login of a name and password, which came at a time from an address. Its
-// errors are a *penalty.Refusal, a *users.Refusal, users.ErrBusy, or why ctx has ended.
+// Check returns the login for a name and password that a client at an address sent at a given
+// time. Its error is a *penalty.Refusal, a *users.Refusal, users.ErrBusy, or the cause of ctx.
 //
-// A source that has guessed too often gets no answer for a while, not even to what is
-// known: otherwise it could continue to guess at that.
+// A source that has guessed too often gets no answer for a while, not even for a remembered
+// password: otherwise it could continue to guess that one.
 func (l *Checker) Check(ctx context.Context, at time.Time, from netip.Addr, name, password string) (*users.Login, error) {
 	l.once.Do(l.init)
 	visit, err := l.guard.Admit(at, from)
 	if err != nil {
 		return nil, err
 	}
-	// Only a password that was wrong costs anything. Visitors who end in another way
-	// owe for it, so each has succeeded.
+	// Only a wrong password costs anything. A visit that ends without success would also cost
+	// something, so every visit is counted as a success.
 	defer func() {
 		visit.Succeed()
 		visit.End(time.Now())
@@ -117,11 +116,11 @@ func (l *Checker) Check(ctx context.Context, at time.Time, from netip.Addr, name
 		if _, wrong := errors.AsType[*users.Refusal](v.err); wrong || errors.Is(v.err, users.ErrBusy) {
 			return nil, v.err
 		}
-		// The request that asked first ended before there was an answer.
+		// The request that started the check ended before there was an answer. Try again.
 	}
 }
 
-// hash returns what a password is known by.
+// hash returns the key under which a password is remembered.
 func (l *Checker) hash(from netip.Addr, name, password string) (sum [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, l.key[:])
 	addr := from.Unmap().WithZone("").As16()
@@ -135,8 +134,8 @@ func (l *Checker) hash(from netip.Addr, name, password string) (sum [sha256.Size
 	return sum
 }
 
-// claim returns the verdict on a password, known or under way; or one that is the
-// caller's to reach.
+// claim returns the verdict on a password, known or pending. If there is none, it returns a new
+// one that the caller has to reach, and true.
 func (l *Checker) claim(key [sha256.Size]byte, name string) (v *verdict, mine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,8 +151,8 @@ func (l *Checker) claim(key [sha256.Size]byte, name string) (v *verdict, mine bo
 	return v, true
 }
 
-// makeRoom forgets what is too old, or else any verdict that is reached: its user
-// only has to wait a little longer once. The caller holds mu.
+// makeRoom forgets verdicts that are too old, or else any one that is reached: its user only has
+// to wait a little longer once. The caller holds mu.
 func (l *Checker) makeRoom(now time.Time) {
 	for key, v := range l.known {
 		if !v.until.IsZero() && now.After(v.until) {
@@ -180,7 +179,7 @@ func (l *Checker) forget(key [sha256.Size]byte, v *verdict) {
 	}
 }
 
-// verify checks a password, and lets all who wait for it know.
+// verify checks a password, and wakes all that wait for the verdict.
 func (l *Checker) verify(ctx context.Context, visit *penalty.Visit, key [sha256.Size]byte, v *verdict, a attempt) (*users.Login, error) {
 	login, err := l.checkPassword(ctx, visit, a)
 	l.mu.Lock()
@@ -198,8 +197,8 @@ func (l *Checker) verify(ctx context.Context, visit *penalty.Visit, key [sha256.
 	return login, err
 }
 
-// checkPassword checks a password when it is the turn of the visitor's source. One
-// that is wrong counts before the next of the source is checked.
+// checkPassword checks a password when it is the turn of the visitor's source. A wrong password
+// counts before the next one of that source is checked.
 func (l *Checker) checkPassword(ctx context.Context, visit *penalty.Visit, a attempt) (*users.Login, error) {
 	end, err := visit.BeginGuess(ctx, time.Now)
 	if err != nil {
@@ -213,8 +212,8 @@ func (l *Checker) checkPassword(ctx context.Context, visit *penalty.Visit, a att
 	return login, err
 }
 
-// holds reports whether a verdict is still good: if the users have changed so that it
-// is not, it has to be reached anew.
+// holds reports whether a verdict is still valid. If a change of the users made it invalid, the
+// password has to be checked again.
 func (v *verdict) holds(d *users.Directory) bool {
 	u, ok := d.User(v.name)
 	return ok && u.Limit == v.login.User.Limit && d.Recheck(v.login) == nil

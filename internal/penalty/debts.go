@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// An Offence is something that costs a source some time.
+// An Offence is an event that costs a source some time.
 type Offence int
 
-// The offences, with what they cost at first. OpenSSH has the same four under
-// the names authfail, noauth, grace-exceeded and crash.
+// The offences, with their initial cost. OpenSSH has the same four under the names authfail,
+// noauth, grace-exceeded and crash.
 const (
 	BadLogin  Offence = iota // a wrong password: 5 s, owed for passwords alone
-	NoLogin                  // ended before the login, be it with keys that do not fit: 1 s
-	TooSlow                  // had not logged in when the time for it was over: 10 s
-	Malformed                // sent what no client sends: 90 s
+	NoLogin                  // ended before the login, perhaps after trying wrong keys: 1 s
+	TooSlow                  // did not log in within the time limit: 10 s
+	Malformed                // sent data that no client sends: 90 s
 )
 
-// cost returns what an offence costs at first.
+// cost returns the initial cost of an offence.
 func (o Offence) cost() time.Duration {
 	switch o {
 	case NoLogin:
@@ -33,28 +33,26 @@ func (o Offence) cost() time.Duration {
 
 // The bounds of penalties. Threshold and Longest are min and max of OpenSSH.
 const (
-	Threshold = 15 * time.Second // from here on a source is refused
+	Threshold = 15 * time.Second // a source that owes this much is refused
 	Longest   = 10 * time.Minute // the most that a source can owe
 
-	// calm is how long a source must be free of debt for one of its strikes to
-	// be forgotten.
+	// calm is how long a source must be free of debt before one of its strikes is forgotten.
 	calm = 10 * time.Minute
 
-	// maxStrikes bounds the growth of prices: the last of them is 64-fold, so
-	// that a wrong password costs 320 s.
+	// maxStrikes bounds the growth of costs: the last step is 64-fold, so that a wrong password
+	// costs 320 s.
 	maxStrikes = 6
 
-	// maxSources is how many networks of one size are kept in mind, at about
-	// 200 bytes each.
+	// maxSources is how many networks of one size are remembered, at about 200 bytes each.
 	maxSources = 1 << 15
 )
 
 // A debt is what one network owes.
 type debt struct {
 	net     netip.Prefix
-	until   time.Time // when all is paid
-	refused bool      // it has reached Threshold, and holds to the end
-	strikes int       // how often that has happened of late
+	until   time.Time // when everything is paid
+	refused bool      // the debt has reached Threshold; stays true until it is paid
+	strikes int       // how often that happened recently
 	index   int       // in the heap
 }
 
@@ -82,7 +80,7 @@ func (t *table) refused(now time.Time, net netip.Prefix) time.Duration {
 	return max(0, d.until.Sub(now))
 }
 
-// fail adds what an offence costs to what a network owes.
+// fail adds the cost of an offence to the debt of a network.
 func (t *table) fail(now time.Time, net netip.Prefix, cost time.Duration) {
 	d := t.byNet[net]
 	if d == nil {
@@ -102,18 +100,18 @@ func (t *table) fail(now time.Time, net netip.Prefix, cost time.Duration) {
 	heap.Fix(&t.queue, d.index)
 }
 
-// insert adds a network. If the table is full the debt that would be forgotten
-// first makes room, even if it is still owed.
+// insert adds a network. If the table is full, the debt that would be forgotten first is dropped,
+// even if it is still owed.
 //
-// This choice decides what it costs an attacker to be forgotten. Were it the
-// oldest, or any, one failure from each of as many fresh addresses as the table has
-// places would clear the attacker. This way all of them must first owe more than
-// the attacker does, and be refused on the way, as the attacker was.
+// This choice decides how much work an attacker needs to be forgotten. If the oldest debt were
+// dropped, or a random one, the attacker could clear it with one failure from each of as many
+// fresh addresses as the table has entries. This way, all these addresses must first owe more
+// than the attacker does, and are refused on the way, as the attacker was.
 func (t *table) insert(now time.Time, net netip.Prefix) *debt {
 	if t.byNet == nil {
 		t.byNet = map[netip.Prefix]*debt{}
 	}
-	// Two out for one in: the table shrinks again after an attack.
+	// Remove up to two entries for each new one, so that the table shrinks again after an attack.
 	for range 2 {
 		if len(t.queue) > 0 && (len(t.queue) >= maxSources || !now.Before(t.queue[0].forgotten())) {
 			delete(t.byNet, t.queue[0].net)
@@ -126,7 +124,7 @@ func (t *table) insert(now time.Time, net netip.Prefix) *debt {
 	return d
 }
 
-// A queue has the debt at its head that is forgotten first.
+// A queue is a heap, with the debt that is forgotten first at its head.
 type queue []*debt
 
 func (q queue) Len() int           { return len(q) }

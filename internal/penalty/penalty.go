@@ -1,7 +1,7 @@
-// Package penalty blocks sources that guess at passwords or hold connections
-// open for nothing, before any of it costs more than a look at a table.
+// Package penalty blocks sources that guess passwords or hold connections open without using
+// them, at the cost of a table lookup.
 //
-// A server asks it at these moments of a connection's life:
+// A server calls it at these moments of a connection's life:
 //
 //	v, err := guard.Admit(time.Now(), from) // before the first byte is read; or Enter, which waits
 //	if err != nil {
@@ -16,19 +16,18 @@
 //	...
 //	v.Succeed() // logged in
 //
-// The model is OpenSSH's PerSourcePenalties, see sshd_config(5): an offence
-// costs some seconds, what it cost runs off as time passes, and a source that owes
-// [Threshold] or more is refused until all of it has. Three things are added.
-// Wrong passwords have an account of their own: a source that owes for them may
-// connect, and log in with a key, but no password of its is checked. Each time that
-// a source is refused doubles the price of its next offence, up to a limit, and only
-// time without one lowers it again. And networks pay a part of what their addresses
-// owe, for an attacker seldom has one address.
+// The model is OpenSSH's PerSourcePenalties, see sshd_config(5): an offence costs some seconds,
+// the debt shrinks as time passes, and a source that owes [Threshold] or more is refused until it
+// owes nothing. Three things are added. Wrong passwords have an account of their own: a source
+// that owes for them may connect, and log in with a key, but its passwords are not checked. Each
+// time that a source is refused, the cost of its next offence doubles, up to a limit, and only
+// time without an offence lowers it again. And networks pay a part of what their addresses owe,
+// because an attacker seldom has only one address.
 //
-// A success pays nothing back. With one account of their own, an attacker could
-// otherwise guess at all the others for ever, with a login in between.
+// A success pays nothing back. Otherwise, attackers with one account of their own could guess at
+// all the others for ever, with a login of theirs in between.
 //
-// The time is passed in, so that tests need none.
+// The time is passed in, so that tests do not have to wait.
 package penalty
 
 import (
@@ -40,36 +39,35 @@ import (
 	"time"
 )
 
-// The defaults of a [Guard]'s fields that are zero.
+// The defaults for fields of a [Guard] that are zero.
 const (
 	DefaultMaxConns               = 4096
 	DefaultMaxConnsPerSource      = 256
-	DefaultMaxHandshakes          = 100 // as MaxStartups of sshd_config(5) in the end
+	DefaultMaxHandshakes          = 100 // the final limit of MaxStartups in sshd_config(5)
 	DefaultMaxHandshakesPerSource = 10
 
-	// handshakesPerNetwork is how many sources' worth of handshakes the network
-	// around a source may have, so that one network can't take all there are.
+	// handshakesPerNetwork is how many times the handshakes of one source the network around it
+	// may have, so that one network cannot use all of them.
 	handshakesPerNetwork = 4
 )
 
-// A Guard decides who may connect. The zero value is one with the defaults. Its
-// fields are not to be changed once it is in use; its methods may be called by
-// any goroutine.
+// A Guard decides which sources may connect. The zero value has the defaults. Its fields must not
+// be changed once it is in use; any goroutine may call its methods.
 type Guard struct {
 	MaxConns               int // connections at a time; 0 means DefaultMaxConns
 	MaxConnsPerSource      int // of one source; 0 means DefaultMaxConnsPerSource
-	MaxHandshakes          int // of those, not logged in yet; 0 means DefaultMaxHandshakes
+	MaxHandshakes          int // connections not logged in yet; 0 means DefaultMaxHandshakes
 	MaxHandshakesPerSource int // of one source; 0 means DefaultMaxHandshakesPerSource
 
-	// Exempt are the networks that owe nothing whatever they do, and that the
-	// limits for one source do not hold for.
+	// Exempt lists the networks that never owe anything, and to which the limits for one source
+	// do not apply.
 	Exempt []netip.Prefix
 
 	mu         sync.Mutex
 	conns      int                      // mu
 	handshakes int                      // mu
-	live       map[netip.Prefix]*live   // mu: the sources that are connected, and their networks
-	queue      []*Visit                 // mu: waiting for a place among the handshakes, first come first served
+	live       map[netip.Prefix]*live   // mu: the connected sources, and their networks
+	queue      []*Visit                 // mu: waiting to begin a handshake, first come first served
 	debts      [kinds][families][]table // mu: narrow to wide
 }
 
@@ -86,25 +84,24 @@ const (
 	families
 )
 
-// live counts what a source or a network has at the moment.
+// live counts the current connections of a source or a network.
 type live struct {
 	conns, handshakes int
-	guesses           chan struct{} // has one element for each password that is checked; nil before the first
+	guesses           chan struct{} // has one element for each password that is being checked; nil before the first
 }
 
-// A source is one address, or for IPv6 one link: a host there has as many
-// addresses as it likes. Its network is what one customer of a provider has,
-// or a few neighbours. RFC 6177 gives sites /48 to /56.
+// A source is one address, or for IPv6 one link, because a host there has as many addresses as it
+// likes. Its network is what one customer of a provider has, or a few neighbours. RFC 6177 gives
+// sites /48 to /56.
 var (
 	bits4 = []int{32, 24}
 	bits6 = []int{64, 56, 48}
 )
 
-// networkShare is what each wider network pays, as a fraction: this part of
-// what the next narrower one does.
+// networkShare is the divisor by which each wider network pays less than the next narrower one.
 const networkShare = 8
 
-// A Cause is why a [Guard] refuses a connection.
+// A Cause is the reason why a [Guard] refuses a connection.
 type Cause string
 
 // The causes.
@@ -117,14 +114,14 @@ const (
 	TooManyHandshakesOf Cause = "too many logins of this source under way"
 )
 
-// A Refusal is the error of [Guard.Admit], and of [Visit.Guess]. It is for the log.
+// A Refusal is the error of [Guard.Admit] and of [Visit.Guess]. It is for the log.
 type Refusal struct {
 	Cause  Cause
-	Source netip.Prefix  // the network that it is about; zero for all of them
+	Source netip.Prefix  // the network that is refused; zero means all of them
 	For    time.Duration // how long it will last; 0 if unknown
 }
 
-// Error says why, who, and for how long.
+// Error returns the cause, the network and the duration.
 func (r *Refusal) Error() string {
 	s := "connection refused: " + string(r.Cause)
 	if r.Cause == WrongPasswords {
@@ -139,7 +136,7 @@ func (r *Refusal) Error() string {
 	return s
 }
 
-// A Lockout says that a source is refused from now on.
+// A Lockout reports that a source is refused from now on.
 type Lockout struct {
 	Cause  Cause // Penalized or WrongPasswords
 	Source netip.Prefix
@@ -149,17 +146,16 @@ type Lockout struct {
 // A Visit is one connection that was admitted.
 type Visit struct {
 	g        *Guard
-	sources  []netip.Prefix // narrow to wide; nil where the address is unknown or exempt
-	place    chan struct{}  // closed when it has a place among the handshakes; nil if that was at once
-	waiting  bool           // mu of g: for the place
+	sources  []netip.Prefix // narrow to wide; nil if the address is unknown or exempt
+	place    chan struct{}  // closed when it may begin its handshake; nil if it could at once
+	waiting  bool           // mu of g: waits to begin its handshake
 	done     bool           // mu of g: logged in
 	offended bool           // mu of g
 	ended    bool           // mu of g
 }
 
-// Admit counts a connection from an address, or returns a [*Refusal]. An
-// address that is not valid, as of a pipe, is counted but owes nothing: all such
-// peers look the same.
+// Admit counts a connection from an address, or returns a [*Refusal]. An invalid address, such as
+// that of a pipe, is counted but owes nothing, because all such peers look the same.
 func (g *Guard) Admit(now time.Time, from netip.Addr) (*Visit, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -174,7 +170,7 @@ func (g *Guard) Admit(now time.Time, from netip.Addr) (*Visit, error) {
 	return v, nil
 }
 
-// admit checks all but the limits on handshakes. The caller holds mu.
+// admit checks everything except the limits on handshakes. The caller holds mu.
 func (g *Guard) admit(now time.Time, from netip.Addr) (*Visit, error) {
 	from = from.Unmap().WithZone("")
 	v := &Visit{g: g}
@@ -191,8 +187,8 @@ func (g *Guard) admit(now time.Time, from netip.Addr) (*Visit, error) {
 	return v, nil
 }
 
-// Guess returns a [*Refusal] if no password of the visitor's is to be checked now,
-// as too many were wrong before.
+// Guess returns a [*Refusal] if no password of the visitor may be checked now, because too many
+// were wrong before.
 func (v *Visit) Guess(now time.Time) error {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -203,8 +199,8 @@ func (v *Visit) Guess(now time.Time) error {
 	return nil
 }
 
-// Succeed notes that the visitor has logged in. Their connection counts among
-// the handshakes no more.
+// Succeed notes that the visitor has logged in. Their connection no longer counts among the
+// handshakes.
 func (v *Visit) Succeed() {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -215,9 +211,8 @@ func (v *Visit) Succeed() {
 	}
 }
 
-// Fail notes an offence. Any number of them may come from one connection. If a
-// source is refused from now on that was not before, Fail says which, and for how
-// long.
+// Fail notes an offence. One connection may have any number of them. If a source is refused from
+// now on that was not before, Fail returns the source and the duration.
 func (v *Visit) Fail(now time.Time, o Offence) (began *Lockout) {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -236,16 +231,16 @@ func (v *Visit) fail(now time.Time, o Offence) (began *Lockout) {
 		before := tables[i].refused(now, s)
 		tables[i].fail(now, s, cost)
 		if left := tables[i].refused(now, s); before == 0 && left > 0 {
-			began = &Lockout{Cause: cause, Source: s, For: left} // the widest counts
+			began = &Lockout{Cause: cause, Source: s, For: left} // the widest network is reported
 		}
 		cost /= networkShare
 	}
 	return began
 }
 
-// End notes that the connection is closed. One that never logged in, and has
-// not failed either, has wasted a little of our time: [NoLogin]. The result is as
-// of [Visit.Fail]. Further calls do nothing.
+// End notes that the connection is closed. A connection that never logged in and has not failed
+// either has wasted some of the server's time, which costs [NoLogin]. The result is that of
+// [Visit.Fail]. Further calls do nothing.
 func (v *Visit) End(now time.Time) (began *Lockout) {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -265,16 +260,15 @@ func (v *Visit) End(now time.Time) (began *Lockout) {
 	return began
 }
 
-// Live returns how many connections there are, and how many of them have not
-// logged in.
+// Live returns how many connections there are, and how many of them have not logged in.
 func (g *Guard) Live() (conns, handshakes int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.conns, g.handshakes
 }
 
-// penalty returns the refusal of the longest penalty that holds, without its
-// cause. The caller holds mu.
+// penalty returns the refusal for the longest penalty in force, without its cause. The caller
+// holds mu.
 func (g *Guard) penalty(now time.Time, kind int, nets []netip.Prefix) (worst *Refusal) {
 	tables := g.tables(kind, nets)
 	for i, s := range nets {
@@ -285,8 +279,8 @@ func (g *Guard) penalty(now time.Time, kind int, nets []netip.Prefix) (worst *Re
 	return worst
 }
 
-// fullConns returns the refusal of the first limit on connections that is reached.
-// The caller holds mu.
+// fullConns returns the refusal for the first limit on connections that is reached. The caller
+// holds mu.
 func (g *Guard) fullConns(nets []netip.Prefix) *Refusal {
 	if g.conns >= cmp.Or(g.MaxConns, DefaultMaxConns) {
 		return &Refusal{Cause: TooManyConns}
@@ -299,8 +293,8 @@ func (g *Guard) fullConns(nets []netip.Prefix) *Refusal {
 	return nil
 }
 
-// fullHandshakes returns the refusal of the first limit on handshakes that is
-// reached. The caller holds mu.
+// fullHandshakes returns the refusal for the first limit on handshakes that is reached. The
+// caller holds mu.
 func (g *Guard) fullHandshakes(nets []netip.Prefix) *Refusal {
 	if g.handshakes >= cmp.Or(g.MaxHandshakes, DefaultMaxHandshakes) {
 		return &Refusal{Cause: TooManyHandshakes}
@@ -317,8 +311,8 @@ func (g *Guard) fullHandshakes(nets []netip.Prefix) *Refusal {
 	return nil
 }
 
-// count adds to what is live. An entry goes with its last connection, so there
-// are three for each connection at most. The caller holds mu.
+// count changes the numbers of current connections and handshakes. An entry is removed with its
+// last connection, so there are at most three for each connection. The caller holds mu.
 func (g *Guard) count(nets []netip.Prefix, conns, handshakes int) {
 	if g.live == nil {
 		g.live = map[netip.Prefix]*live{}
@@ -339,10 +333,11 @@ func (g *Guard) count(nets []netip.Prefix, conns, handshakes int) {
 	}
 }
 
-// tables returns what the family of some networks owes. The caller holds mu.
+// tables returns the tables of debts for the address family of some networks. The caller holds
+// mu.
 //
-// IPv6 has tables of its own, because its networks are cheap: filling them must
-// not push out the debts of IPv4 addresses.
+// IPv6 has its own tables because its networks are cheap: filling them must not push out the
+// debts of IPv4 addresses.
 func (g *Guard) tables(kind int, nets []netip.Prefix) []table {
 	family, widths := ipv6, len(bits6)
 	if len(nets) > 0 && nets[0].Addr().Is4() {
@@ -367,7 +362,7 @@ func sources(a netip.Addr) (nets []netip.Prefix) {
 	for _, b := range bits {
 		p, err := a.Prefix(b)
 		if err != nil {
-			return nil // cannot be: the address is valid and has that many bits
+			return nil // impossible: the address is valid and has that many bits
 		}
 		nets = append(nets, p)
 	}

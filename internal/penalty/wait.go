@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// How many connections wait at a time until others of their source have logged in.
+// How many connections may wait at a time until others of their source have logged in.
 const (
 	MaxWaiting          = 512
 	MaxWaitingPerSource = 64
 )
 
-// maxGuesses is how many passwords of one source are checked at a time. The others
-// wait, and are not checked at all if the source is refused by then: otherwise it
-// could have many checked before the first counts as wrong.
+// maxGuesses is how many passwords of one source are checked at a time. Others wait, and are not
+// checked at all if the source is refused by then: otherwise many could be checked before the
+// first one counts as wrong.
 const maxGuesses = 2
 
-// Enter is [Guard.Admit] for connections that may wait: where only the handshakes
-// of others are in the way, it returns when it is the connection's turn, or when ctx
-// ends with the refusal that there was at first. A connection that waits counts
-// among all connections. No more than [MaxWaiting] wait, and of one source no more
-// than [MaxWaitingPerSource]; others are refused.
+// Enter is like [Guard.Admit] for connections that may wait. If only the handshakes of others are
+// in the way, it waits for the connection's turn. If ctx ends first, it returns the refusal that
+// there was at first. A waiting connection counts among all connections. At most [MaxWaiting]
+// connections wait, and at most [MaxWaitingPerSource] of one source; others are refused.
 func (g *Guard) Enter(ctx context.Context, now func() time.Time, from netip.Addr) (*Visit, error) {
 	g.mu.Lock()
 	v, err := g.admit(now(), from)
@@ -59,8 +58,8 @@ func (g *Guard) Enter(ctx context.Context, now func() time.Time, from netip.Addr
 	return v, nil
 }
 
-// waitingFor returns how many connections of a source wait; of one that is unknown
-// or exempt, none. The caller holds mu.
+// waitingFor returns how many connections of a source wait. It is 0 for a source that is unknown
+// or exempt. The caller holds mu.
 func (g *Guard) waitingFor(nets []netip.Prefix) (n int) {
 	if len(nets) == 0 {
 		return 0
@@ -73,7 +72,8 @@ func (g *Guard) waitingFor(nets []netip.Prefix) (n int) {
 	return n
 }
 
-// leave takes a connection out of the queue, and returns false if it has its place.
+// leave takes a connection out of the queue. It returns false if the connection has already got
+// its turn.
 func (g *Guard) leave(v *Visit) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,8 +101,7 @@ func (g *Guard) recheck(v *Visit, now time.Time) error {
 	return r
 }
 
-// wake gives places that have become free to connections that wait. The caller
-// holds mu.
+// wake lets waiting connections begin their handshakes if there is room. The caller holds mu.
 func (g *Guard) wake() {
 	g.queue = slices.DeleteFunc(g.queue, func(v *Visit) bool {
 		if g.fullHandshakes(v.sources) != nil {
@@ -115,10 +114,10 @@ func (g *Guard) wake() {
 	})
 }
 
-// BeginGuess waits until no more than one other password of the visitor's source is
-// being checked. It returns a [*Refusal] if by then too many were wrong, as
-// [Visit.Guess] does, or the cause of ctx if that ends before. After the password is
-// checked, and [Visit.Fail] called if it was wrong, the caller calls end, once.
+// BeginGuess waits until at most one other password of the visitor's source is being checked. It
+// returns a [*Refusal] if too many were wrong by then, as [Visit.Guess] does, or the cause of ctx
+// if that ends first. After the password is checked, and [Visit.Fail] called if it was wrong, the
+// caller calls end once.
 func (v *Visit) BeginGuess(ctx context.Context, now func() time.Time) (end func(), err error) {
 	guesses := v.guesses()
 	if guesses == nil {
@@ -136,8 +135,8 @@ func (v *Visit) BeginGuess(ctx context.Context, now func() time.Time) (end func(
 	return func() { <-guesses }, nil
 }
 
-// guesses returns the places for the passwords of the visitor's source, or nil if
-// nothing bounds them.
+// guesses returns the semaphore for the passwords of the visitor's source, or nil if nothing
+// bounds them.
 func (v *Visit) guesses() chan struct{} {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package poolhooks changes how a tftpclient.Pool behaves, for haul's own benchmarks alone. A
+// Package poolhooks changes how a tftpclient.Pool behaves, for haul's own benchmarks only. A
 // context carries the hooks, so that Pool needs no public field for them.
 package poolhooks
 
@@ -9,17 +9,17 @@ import (
 
 // Hooks change how a Pool behaves on the network.
 type Hooks struct {
-	// NoDally ends a download with its last ACK as long as the loop has lost no packet.
-	// A server that does not get the ACK then repeats its last block in vain.
+	// NoDally ends a download with its last ACK as long as the loop has lost no packet. If that
+	// ACK is lost, the server repeats its last block in vain.
 	NoDally bool
 
-	// Lose, if set, is called for each datagram that is sent or has come, and drops it
-	// by returning true. Loops call it.
+	// Lose, if set, is called for each datagram that is sent or received, and drops it by
+	// returning true. Loops call it.
 	Lose func(sent bool) bool
 }
 
-// ErrVanish is what a BlockWriter returns to end a transfer without an ERROR packet, like a
-// machine that loses power.
+// ErrVanish makes a transfer end without an ERROR packet, as if the machine lost power, when a
+// BlockWriter returns it.
 var ErrVanish = errors.New("client vanished")
 
 type key struct{}

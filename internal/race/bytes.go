@@ -1,16 +1,17 @@
-// Package race reports whether the race detector runs, for tests that it makes slow, or whose
-// allocations it adds to. Copy and Equal do for long data what the built-in copy and
-// bytes.Equal do, with less of the detector's work, and Fewer makes a test shorter under it.
+// Package race reports whether the race detector runs. It is for tests that the detector makes
+// slow, or whose allocations it increases. Copy and Equal do the same as the built-in copy and
+// bytes.Equal, with less work for the detector on long data. Fewer makes a test shorter under it.
 package race
 
 import "bytes"
 
-// step is how many bytes of a copy or a comparison the detector looks at one of.
+// step is how many bytes of a copy or a comparison there are to each one that the detector looks
+// at.
 const step = 8 << 10
 
-// Copy copies as the built-in copy does. Tests that move much spend most of their time
-// in the race detector, so here it looks at one byte in each 8 KiB, and at what is behind
-// the last whole 8 KiB.
+// Copy copies as the built-in copy does. Tests that move much data spend most of their time in
+// the race detector, so here it looks only at one byte in each 8 KiB, and at the bytes after the
+// last whole 8 KiB.
 func Copy(to, from []byte) int {
 	if !Enabled {
 		return copy(to, from)
@@ -29,7 +30,7 @@ func Copy(to, from []byte) int {
 //go:norace
 func copyUnseen(to, from *[step]byte) { *to = *from }
 
-// Equal compares as [bytes.Equal] does; the detector looks at one byte in each 8 KiB.
+// Equal compares as [bytes.Equal] does, but the detector looks at only one byte in each 8 KiB.
 func Equal(a, b []byte) bool {
 	if !Enabled || len(a) != len(b) {
 		return bytes.Equal(a, b)
@@ -39,12 +40,12 @@ func Equal(a, b []byte) bool {
 			return false
 		}
 	}
-	order := bytes.Compare(a, b) // which the detector does not see
+	order := bytes.Compare(a, b) // the detector does not see bytes.Compare
 	return order == 0
 }
 
-// Fewer returns n, or n/divisor, at least 1, if the detector runs: for a test that shows a
-// bound by how much it does, where the code of fewer runs is the same.
+// Fewer returns n, or n/divisor, at least 1, if the detector runs. It is for tests that repeat
+// the same code many times to show a bound.
 func Fewer(n, divisor int) int {
 	if Enabled {
 		return max(1, n/divisor)

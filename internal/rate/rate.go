@@ -1,5 +1,4 @@
-// Package rate lets bytes through at a rate: those of one transfer, or of many
-// that share a [Bucket].
+// Package rate limits the rate of bytes, for one transfer or for many that share a [Bucket].
 //
 //	if err := rate.Sleep(ctx, bucket.Take(time.Now(), len(p))); err != nil {
 //		return err
@@ -13,19 +12,19 @@ import (
 	"time"
 )
 
-// Burst is for how long a Bucket lets nothing wait after it was idle.
+// Burst is for how long a Bucket lets everything through after it was idle.
 const Burst = 100 * time.Millisecond
 
-// A Bucket lets bytes through at a rate. The zero Bucket lets all through. Any
-// goroutine may call its methods.
+// A Bucket limits the rate of bytes. The zero Bucket has no limit. Any goroutine may call its
+// methods.
 type Bucket struct {
 	rate atomic.Int64 // bytes a second; 0 or less means no limit
 	mu   sync.Mutex
-	even time.Time // mu: when all that was let through has had its time
+	even time.Time // mu: when all bytes that were let through are due at the rate
 }
 
-// Set sets the rate, in bytes a second; 0 or less means no limit. Bytes let through
-// already keep their time.
+// Set sets the rate, in bytes a second; 0 or less means no limit. Bytes that were already let
+// through are not affected.
 func (b *Bucket) Set(rate int64) { b.rate.Store(rate) }
 
 // Rate returns the rate, in bytes a second; 0 or less means no limit.
@@ -46,8 +45,8 @@ func (b *Bucket) Take(now time.Time, n int) time.Duration {
 	return max(0, b.even.Sub(now))
 }
 
-// TakeWithin is Take for bytes that must not wait longer than most. It lets others through
-// above the rate, and forgives what they owe.
+// TakeWithin is like Take for bytes that must not wait longer than most. It lets bytes through
+// above the rate, and forgives the excess.
 func (b *Bucket) TakeWithin(now time.Time, n int, most time.Duration) time.Duration {
 	wait := b.Take(now, n)
 	if wait <= most {
@@ -59,15 +58,15 @@ func (b *Bucket) TakeWithin(now time.Time, n int, most time.Duration) time.Durat
 	return most
 }
 
-// idle reports whether the Bucket is as good as new: all that was let through has
-// had its time, and a burst's besides.
+// idle reports whether the Bucket is as good as new: all bytes that were let through were due at
+// least a burst ago.
 func (b *Bucket) idle(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.even.After(now.Add(-Burst))
 }
 
-// Sleep waits, unless ctx ends before: then it returns why.
+// Sleep waits. If ctx ends first, it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

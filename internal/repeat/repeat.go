@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-var asked sync.Map // testing.TB and arguments, by the tests under way
+var asked sync.Map // testing.TB and arguments of running tests
 
-// OnFailure has a test print the command that repeats it, if it fails. args are what
-// the command needs besides, such as the seed. Helpers that many tests use call it;
-// for one test it prints a command once.
+// OnFailure makes a failing test print the command that repeats it. args are further arguments of
+// the command, such as the seed. Helpers that many tests use call it; for one test it prints a
+// command once.
 func OnFailure(t testing.TB, args ...string) {
 	type key struct {
 		t    testing.TB
@@ -54,7 +54,7 @@ func Command(test string, args ...string) string {
 	return strings.Join(append(command, args...), " ")
 }
 
-// directory returns this package's directory: tests run in it.
+// directory returns this package's directory, in which tests run.
 func directory() string {
 	here, err := os.Getwd()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// minPart is how many bytes a part has at least that is not the last one.
+// minPart is the minimum size in bytes of a part that is not the last one.
 const minPart = 5 << 20
 
 type multipart struct {
@@ -27,7 +27,7 @@ func (s *Server) UploadsLeft() int {
 	return len(s.uploads)
 }
 
-// SetPart replaces a part of all uploads by what change makes of the first one, as another
+// SetPart replaces a part of all uploads with the result of change for the first one, as another
 // writer would.
 func (s *Server) SetPart(number int, change func(first string) string) {
 	s.mu.Lock()
@@ -37,7 +37,7 @@ func (s *Server) SetPart(number int, change func(first string) string) {
 	}
 }
 
-// All below is called with mu held.
+// Everything below is called with mu held.
 
 func (s *Server) beginUpload(w http.ResponseWriter, key string) {
 	s.serial++
@@ -118,7 +118,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, key, id string
 	}{Bucket: "bucket", Key: key, ETag: whole.ETag})
 }
 
-// listUploads lists what is under way, in no order.
+// listUploads lists the unfinished uploads, in no order.
 func (s *Server) listUploads(w http.ResponseWriter, q url.Values) {
 	type upload struct {
 		Key, Initiated string

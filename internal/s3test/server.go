@@ -1,4 +1,4 @@
-// Package s3test is for tests. It has an S3 server in memory, with faults.
+// Package s3test is for tests. It provides an S3 server in memory, with faults.
 package s3test
 
 import (
@@ -21,22 +21,22 @@ import (
 	"time"
 )
 
-// A Server is an S3 server with one bucket, whatever name it is asked by. It checks no
-// signatures. versitygw is what shows that real servers understand the requests.
+// A Server is an S3 server with one bucket, which answers to any name. It checks no signatures.
+// Tests with versitygw show that real servers understand the requests.
 type Server struct {
 	*httptest.Server // nil if it is used as a handler
 
 	mu       sync.Mutex
 	objects  map[string]Object     // mu: by their keys
-	sorted   []string              // mu: the keys; nil if that is out of date
+	sorted   []string              // mu: the keys; nil if out of date
 	uploads  map[string]*multipart // mu: by their IDs
-	hook     Hook                  // mu: nil for none
+	hook     Hook                  // mu: may be nil
 	requests []string              // mu: method, key and query, without the values
-	auth     []string              // mu: the headers that sign
-	sent     map[string]int64      // mu: bytes of objects that were sent, by keys
-	serial   int                   // mu: of uploads
+	auth     []string              // mu: the headers with signatures
+	sent     map[string]int64      // mu: bytes of objects that were sent, by key
+	serial   int                   // mu: counts uploads
 	running  int                   // mu: requests that are being answered
-	most     int                   // mu: of these at a time
+	most     int                   // mu: the most that were answered at a time
 }
 
 // An Object is a file in the bucket.
@@ -46,7 +46,8 @@ type Object struct {
 	ETag    string
 }
 
-// A Hook answers a request in place of the server, or does something before.
+// A Hook answers a request in place of the server and returns true, or does something before the
+// server answers.
 type Hook func(w http.ResponseWriter, r *http.Request) (over bool)
 
 // New starts a server, until the test ends.
@@ -57,20 +58,20 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// NewHandler returns a server that is no more than a handler.
+// NewHandler returns a server that is only a handler, without a listener.
 func NewHandler() *Server {
 	return &Server{objects: map[string]Object{}, uploads: map[string]*multipart{}, sent: map[string]int64{}}
 }
 
-// NewObject returns an object of some bytes, whose ETag is their MD5.
+// NewObject returns an object with the given bytes. Its ETag is their MD5.
 func NewObject(data string) Object {
 	return Object{strings.NewReader(data), int64(len(data)), fmt.Sprintf("%x", md5.Sum([]byte(data)))}
 }
 
-// Put makes an object, or replaces one.
+// Put makes or replaces an object.
 func (s *Server) Put(key, content string) { s.PutObject(key, NewObject(content)) }
 
-// PutObject makes an object, or replaces one.
+// PutObject makes or replaces an object.
 func (s *Server) PutObject(key string, o Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +92,7 @@ func (s *Server) delete(key string) {
 	s.sorted = nil
 }
 
-// Content returns what an object has, and false if there is none.
+// Content returns the content of an object, and false if there is none.
 func (s *Server) Content(key string) (string, bool) {
 	s.mu.Lock()
 	o, there := s.objects[key]
@@ -108,15 +109,15 @@ func (o Object) read() string {
 	return string(b)
 }
 
-// SetHook has a hook see each request; nil ends that.
+// SetHook makes a hook see each request; nil removes it.
 func (s *Server) SetHook(h Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hook = h
 }
 
-// Fail answers the first requests that match by a status, a code and headers; all of them
-// if times is -1.
+// Fail answers the first matching requests with a status, a code and headers, or all of them if
+// times is -1.
 func (s *Server) Fail(times int, match func(*http.Request) bool, status int, code string, header ...string) {
 	var left atomic.Int64
 	left.Store(int64(times))
@@ -132,7 +133,7 @@ func (s *Server) Fail(times int, match func(*http.Request) bool, status int, cod
 	})
 }
 
-// Refuse answers a request by an error of S3.
+// Refuse answers a request with an S3 error.
 func Refuse(w http.ResponseWriter, r *http.Request, status int, code string) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("Content-Type", "application/xml")
@@ -151,7 +152,7 @@ func (s *Server) Asked() []string {
 	return list
 }
 
-// Signed returns the headers that sign requests.
+// Signed returns the headers with the signatures of requests.
 func (s *Server) Signed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,14 +166,15 @@ func (s *Server) Sent(key string) int64 {
 	return s.sent[key]
 }
 
-// Most returns how many requests were being answered at a time at most.
+// Most returns the largest number of requests that were answered at a time.
 func (s *Server) Most() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.most
 }
 
-// Rest waits until no request is being answered: a client that is gone may have left some.
+// Rest waits until no request is being answered: a client that has disconnected may have left
+// some.
 func (s *Server) Rest() {
 	for {
 		s.mu.Lock()
@@ -185,7 +187,7 @@ func (s *Server) Rest() {
 	}
 }
 
-// KeyOf returns the key that a request is about; "" is the bucket's own.
+// KeyOf returns the key that a request refers to; "" means the bucket itself.
 func KeyOf(r *http.Request) string {
 	_, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	return key
@@ -211,7 +213,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Answer answers a request as a server does that has no faults.
+// Answer answers a request without faults.
 func (s *Server) Answer(w http.ResponseWriter, r *http.Request) {
 	key := KeyOf(r)
 	body, err := io.ReadAll(r.Body)
@@ -260,7 +262,7 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// copy answers CopyObject. Whatever the bucket of the source is called, it is this one.
+// copy answers CopyObject. Any bucket name in the source means this bucket.
 func (s *Server) copy(w http.ResponseWriter, r *http.Request, key string) {
 	name, err := url.PathUnescape(strings.TrimPrefix(r.Header.Get("X-Amz-Copy-Source"), "/"))
 	_, from, _ := strings.Cut(name, "/")
@@ -310,7 +312,7 @@ func (o Object) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A countedAnswer counts what is sent of an object.
+// A countedAnswer counts the bytes of an object that are sent.
 type countedAnswer struct {
 	http.ResponseWriter
 	server *Server
@@ -330,7 +332,7 @@ func sumOf(etag string) []byte {
 	return sum
 }
 
-// answerXML answers by XML. If the client is gone, it sees that it is not whole.
+// answerXML answers with XML. The error of a client that has disconnected is ignored.
 func answerXML(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/xml")
 	_ = xml.NewEncoder(w).Encode(v)

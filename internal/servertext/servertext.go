@@ -1,4 +1,4 @@
-// Package servertext makes the words of a server safe to repeat in an error.
+// Package servertext makes text from a server safe to repeat in an error.
 package servertext
 
 import (
@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// Max is how many bytes of a server's words are repeated.
+// Max is how many bytes of a server's text are repeated.
 const Max = 200
 
-// Cut returns at most [Max] bytes of a text, without newlines at its end, and with a ? for each
-// character that is not UTF-8, controls a terminal, or turns the direction of what is around it.
+// Cut returns at most [Max] bytes of a text, without newlines at its end. It replaces each
+// character that is not UTF-8, controls a terminal, or changes the direction of the text around
+// it with a ?.
 func Cut(s string) string {
 	if len(s) > Max {
 		s = s[:Max]

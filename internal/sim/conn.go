@@ -22,15 +22,15 @@ type Host struct {
 }
 
 const (
-	firstPort = 32768 // of those the network chooses
+	firstPort = 32768 // of the ports that the network chooses
 	lastPort  = 60999
 
-	// maxBuffer is what a socket keeps of what arrived, in bytes.
+	// maxBuffer is how many received bytes a socket buffers.
 	maxBuffer = 8 << 20
 )
 
-// Listen opens a socket. The address is one of the host's, or stands for all
-// of them if it is unspecified or zero; port 0 lets the network choose.
+// Listen opens a socket. The address is one of the host's, or stands for all of them if it is
+// unspecified or zero; for port 0 the network chooses one.
 func (h *Host) Listen(ctx context.Context, addr netip.AddrPort, c udp.Config) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (h *Host) Open() int {
 
 var sharers = maphash.MakeSeed()
 
-// at returns the socket that gets what one peer sends to an address of h.
+// at returns the socket that receives what a peer sends to an address of h.
 func (h *Host) at(from, to netip.AddrPort) *Conn {
 	var fit []*Conn
 	for _, c := range h.ports[to.Port()] {
@@ -109,21 +109,20 @@ func (h *Host) at(from, to netip.AddrPort) *Conn {
 type Conn struct {
 	host     *Host
 	local    netip.AddrPort
-	only     netip.Addr // takes what is for this address; zero for all of the host's
+	only     netip.Addr // accepts datagrams to this address only; zero means all of the host's
 	shares   bool
 	refusals bool
 	notify   chan struct{} // has a value when a waiting Read should look again
 	timer    *time.Timer   // reader only
 
-	// All of net.mu:
-	in     []arrival // by the time at which they arrive
+	// These fields belong to net.mu:
+	in     []arrival // sorted by arrival time
 	bytes  int
 	woken  bool
 	closed bool
 }
 
-// An arrival is a datagram before it is read, or a report that one could not be
-// delivered.
+// An arrival is a datagram before it is read, or a report that one could not be delivered.
 type arrival struct {
 	at      time.Time
 	from    netip.AddrPort
@@ -132,7 +131,7 @@ type arrival struct {
 	refused bool
 }
 
-// arrive notes what arrives at a Conn. The caller holds net.mu.
+// arrive queues an arrival at a Conn. The caller holds net.mu.
 func (c *Conn) arrive(a arrival) {
 	if c.bytes+len(a.data) > maxBuffer {
 		return
@@ -180,8 +179,8 @@ func (c *Conn) Read(ms []udp.Message, deadline time.Time) (int, error) {
 	}
 }
 
-// look takes what has arrived. If that is nothing, next says how long to wait
-// for more: 0 for as long as it takes, less for not at all.
+// look returns what has arrived. If there is nothing, next is how long to wait for more: 0 means
+// without limit, and a negative value not at all.
 func (c *Conn) look(ms []udp.Message, deadline time.Time) (n int, next time.Duration, err error) {
 	network := c.host.net
 	network.mu.Lock()
@@ -219,8 +218,8 @@ func (c *Conn) look(ms []udp.Message, deadline time.Time) (n int, next time.Dura
 	return 0, next, nil
 }
 
-// deliver puts a datagram into one of ms, of which n are in use. It reports
-// false if there is no room. A datagram longer than Data is dropped.
+// deliver puts a datagram into one of ms, of which n are in use. It returns false if there is no
+// room. A datagram longer than Data is dropped.
 func (c *Conn) deliver(ms []udp.Message, n *int, a arrival) bool {
 	if c.host.net.Glue && *n > 0 {
 		m := &ms[*n-1]
@@ -247,8 +246,8 @@ func (c *Conn) deliver(ms []udp.Message, n *int, a arrival) bool {
 	return true
 }
 
-// swapped puts the content of two buffers into each other: as with a udp.Conn,
-// the caller must not rely on which buffer holds which message.
+// swapped exchanges the content of two buffers: as with a udp.Conn, the caller must not rely on
+// which buffer holds which message.
 func swapped(a, b []byte) (x, y []byte) {
 	if len(a) > cap(b) || len(b) > cap(a) {
 		return a, b
@@ -294,7 +293,7 @@ func (c *Conn) Wake() {
 	c.wakeReader()
 }
 
-// Limits says how much one call moves.
+// Limits returns how much one call moves.
 func (c *Conn) Limits() udp.Limits {
 	n := c.host.net
 	l := udp.Limits{Messages: max(1, n.Messages), Segments: max(1, n.Segments), Datagram: 1, Buffer: maxBuffer}

@@ -7,7 +7,7 @@ import (
 	"github.com/haul-project/haul/store"
 )
 
-// The calls of a store, as a Disk names them.
+// The operations of a store, as a Disk names them.
 const (
 	Open     = "open"
 	Read     = "read"
@@ -22,17 +22,17 @@ const (
 type Call struct {
 	Op   string
 	Name string
-	N    int // how many calls of this Op there have been, this one included
+	N    int // how many calls of this Op there have been, including this one
 }
 
-// A Disk is a store before which a test stands: it delays calls, has them
-// fail, and sees whether everything was closed.
+// A Disk is a store that a test controls: it delays calls, makes them fail, and checks whether
+// everything was closed.
 type Disk struct {
 	store.Store
-	NoTry bool // its files are no TryReaders
+	NoTry bool // its files do not implement TryReader
 
-	// Before, if set, is called ahead of each call. It may sleep; an error
-	// takes the place of the call.
+	// Before, if set, is called before each call. It may sleep; if it returns an error, the call
+	// is not made and returns that error.
 	Before func(Call) error
 
 	mu    sync.Mutex

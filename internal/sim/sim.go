@@ -1,14 +1,14 @@
-// Package sim is a network and a disk for tests. Its network has the hosts,
-// ports and links that a test wants, and its disk is as slow or as full:
+// Package sim simulates a network and a disk for tests. The network has the hosts, ports and
+// links that a test wants, and the disk is as slow or as full as the test wants:
 //
 //	n := sim.New(seed)
 //	n.Default = sim.Link{Latency: 5 * time.Millisecond, Loss: 0.01}
 //	server, client := n.Host("192.0.2.1"), n.Host("192.0.2.2")
 //	conn, err := server.Listen(ctx, netip.MustParseAddrPort("192.0.2.1:69"), udp.Config{})
 //
-// A [Conn] does what a udp.Conn does, oddities included. It waits on channels
-// and on package time alone, so that inside a bubble of testing/synctest hours
-// pass in an instant. The fate of each datagram is drawn from the seed.
+// A [Conn] behaves like a udp.Conn, oddities included. It waits only on channels and package
+// time, so that hours pass in an instant inside a bubble of testing/synctest. The fate of each
+// datagram is drawn from the seed.
 package sim
 
 import (
@@ -20,13 +20,13 @@ import (
 	"time"
 )
 
-// A Link is one direction of the path between two hosts. The zero Link loses
-// nothing and takes no time.
+// A Link is one direction of the path between two hosts. The zero Link loses nothing and takes no
+// time.
 type Link struct {
 	Latency time.Duration
-	Jitter  time.Duration // at most this is added; the order stays
+	Jitter  time.Duration // upper bound of a random addition to Latency; the order stays
 	Rate    int           // bytes a second; 0 means no bound
-	Queue   time.Duration // the longest wait for a slow link before it drops; 0 means 100 ms
+	Queue   time.Duration // the longest wait in the queue before a datagram is dropped; 0 means 100 ms
 
 	Loss      float64 // probability
 	Duplicate float64 // probability
@@ -37,29 +37,28 @@ type Link struct {
 const (
 	defaultQueue = 100 * time.Millisecond
 
-	// overhead is what IP and Ethernet add to a datagram, in bytes.
+	// overhead is the number of bytes that IP and Ethernet add to a datagram.
 	overhead = 8 + 20 + 18
 
-	// spurious is how many Reads that would wait there are to one that
-	// returns for no reason.
+	// spurious is the inverse of the probability that a waiting Read returns for no reason.
 	spurious = 32
 )
 
-// A Packet is a datagram on its way. Its Data is only lent.
+// A Packet is a datagram on its way. Its Data must not be kept.
 type Packet struct {
 	From, To netip.AddrPort
 	Data     []byte
 }
 
-// A Network connects hosts. Its exported fields are set before it is used.
+// A Network connects hosts. Set its exported fields before using it.
 type Network struct {
-	Default  Link // of all paths that Connect was not called for
-	Messages int  // most messages moved per Read; 0 means 1
-	Segments int  // datagrams worth putting in a message to send; 0 means 1
-	Glue     bool // Read glues datagrams of one peer and size, as UDP_GRO does
+	Default  Link // for all paths without a call of Connect
+	Messages int  // the most messages for each Read; 0 means 1
+	Segments int  // the preferred number of datagrams in a message to send; 0 means 1
+	Glue     bool // Read combines datagrams of the same peer and size, as UDP_GRO does
 
-	// Tap, if set, sees each datagram sent, before its link does, and says
-	// whether to send it on. It must not call the Network.
+	// Tap, if set, sees each datagram sent before its link does, and returns whether to forward
+	// it. It must not call the Network.
 	Tap func(Packet) bool
 
 	mu    sync.Mutex
@@ -72,7 +71,7 @@ type Network struct {
 // A pipe is a Link in use.
 type pipe struct {
 	Link
-	free   time.Time // when it has sent what it was given
+	free   time.Time // when it has sent everything so far
 	latest time.Time // when the latest datagram arrives
 }
 
@@ -85,7 +84,7 @@ func New(seed uint64) *Network {
 	}
 }
 
-// Host returns the host that has the given addresses, new if there is none.
+// Host returns the host with the given addresses, and makes it if there is none.
 func (n *Network) Host(addrs ...string) *Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -101,20 +100,20 @@ func (n *Network) Host(addrs ...string) *Host {
 	return h
 }
 
-// Connect sets the path between two addresses, both directions alike.
+// Connect sets the path between two addresses, the same in both directions.
 func (n *Network) Connect(a, b string, l Link) {
 	n.Route(a, b, l)
 	n.Route(b, a, l)
 }
 
-// Route sets one direction of a path. Datagrams on their way arrive.
+// Route sets one direction of a path. Datagrams that are already under way still arrive.
 func (n *Network) Route(from, to string, l Link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.pipe(netip.MustParseAddr(from), netip.MustParseAddr(to)).Link = l
 }
 
-// Cut loses everything between two addresses from now on.
+// Cut drops everything between two addresses from now on.
 func (n *Network) Cut(a, b string) { n.Connect(a, b, Link{Down: true}) }
 
 // pipe returns the path between two addresses. The caller holds mu.
@@ -128,8 +127,8 @@ func (n *Network) pipe(from, to netip.Addr) *pipe {
 	return p
 }
 
-// send puts a datagram on its way. Its error is the sender's; if the port does not
-// exist, an error is delivered to the sender. The caller holds mu.
+// send puts a datagram on its way. It returns the sender's error; if the port does not exist, an
+// error is delivered to the sender. The caller holds mu.
 func (n *Network) send(now time.Time, from *Conn, p Packet) error {
 	to := n.hosts[p.To.Addr()]
 	if to == nil {
@@ -157,7 +156,7 @@ func (n *Network) send(now time.Time, from *Conn, p Packet) error {
 	return nil
 }
 
-// travel says when a datagram arrives, if it does. The caller holds mu.
+// travel returns when a datagram arrives, and whether it does. The caller holds mu.
 func (n *Network) travel(now time.Time, p *pipe, size int) (at time.Time, ok bool) {
 	if p.Down || n.chance(p.Loss) {
 		return time.Time{}, false

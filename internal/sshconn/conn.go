@@ -1,5 +1,5 @@
-// Package sshconn is what SSH connections of packages sftp and sftpclient run over: buffers
-// that spare system calls, and options of the socket.
+// Package sshconn provides the connections under SSH for packages sftp and sftpclient: buffers
+// that save system calls, and socket options.
 package sshconn
 
 import (
@@ -9,66 +9,64 @@ import (
 )
 
 const (
-	// connFirst and connMost are the size of a Conn's read buffer, in bytes:
-	// it begins small, since most who knock do not get in, and doubles each
-	// time that a read fills it.
+	// connFirst and connMost are the smallest and largest size of a Conn's read buffer, in bytes.
+	// It begins small, because most peers that connect never log in, and doubles each time that a
+	// read fills it.
 	connFirst = 4 << 10
 	connMost  = 128 << 10
 
-	// connGather is how many bytes wait, at most, for a write under way.
+	// connGather is how many bytes may wait for the write under way.
 	connGather = 256 << 10
 
-	// connInline is how short a write is that goes out at once where none is
-	// under way: for what one waits, another goroutine would only delay it.
+	// connInline is the size up to which a write is sent at once if no other is under way. The
+	// peer may wait for such a short write, and another goroutine would only delay it.
 	connInline = 2 << 10
 
-	// connQuick is how many reads acknowledge at once what came. Peers that
-	// leave Nagle's algorithm on, as OpenSSH does, keep back a second small
-	// packet until the first is acknowledged, which matters while both sides
-	// shake hands and log in; afterwards there is mostly something to send.
+	// connQuick is how many reads acknowledge the received data at once. Peers that leave Nagle's
+	// algorithm on, as OpenSSH does, hold back a second small packet until the first is
+	// acknowledged. That matters during the handshake and the login; afterwards there is usually
+	// something to send.
 	connQuick = 32
 
-	// Linger is how long [Conn.Close] lets what has gathered go out.
+	// Linger is how long [Conn.Close] waits for gathered bytes to be sent.
 	Linger = time.Second
 )
 
-// A Conn stands between x/crypto/ssh and a socket, and spares system calls:
-// x/crypto reads through a buffer of 4 KiB and writes each packet in two or
-// three parts. A Conn reads as much as there is, and while one write is under
-// way, it gathers what comes behind it for the next.
+// A Conn sits between x/crypto/ssh and a socket, and saves system calls. x/crypto reads through a
+// buffer of 4 KiB and writes each packet in two or three parts. A Conn reads as much as there is,
+// and while a write is under way, it gathers later writes for the next one.
 //
-// So Write returns before all is out, as it does with a kernel's buffer. An
-// error shows at a later call, and once there was one nothing more goes out,
-// not even after another deadline.
+// So Write returns before all bytes are sent, as it does with a kernel's buffer. An error shows
+// at a later call. After an error nothing more is sent, not even with a new deadline.
 type Conn struct {
 	net.Conn
 
 	reading sync.Mutex
 	in      []byte // reading
-	r, w    int    // reading: in[r:w] has not been handed out
-	quick   func() // reading: acknowledges; nil if it is not needed any more
+	r, w    int    // reading: in[r:w] was not returned yet
+	quick   func() // reading: acknowledges; nil once it is no longer needed
 	quicks  int    // reading: how often it was called
 
 	mu       sync.Mutex
 	changed  sync.Cond // mu: a write ended
 	gathered []byte    // mu
-	spare    []byte    // mu: the other buffer, while nothing is written from it
+	spare    []byte    // mu: the other buffer, while no write uses it
 	writing  bool      // mu: a goroutine writes to the socket
 	closed   bool      // mu
-	err      error     // mu: of the first write that failed
+	err      error     // mu: of the first failed write
 }
 
-// New returns c with buffers, for SSH to run over. NetConn has the socket itself.
+// New returns c with buffers, for SSH to use. NetConn returns the socket itself.
 //
-// Write may return before all is out, and an error then shows at a later call.
-// Close waits for it, no longer than [Linger], and closes c.
+// Write may return before all bytes are sent, and an error then shows at a later call. Close
+// waits for them, no longer than [Linger], and closes c.
 func New(c net.Conn) *Conn {
 	w := &Conn{Conn: c, in: make([]byte, connFirst), quick: quickAck(c)}
 	w.changed.L = &w.mu
 	return w
 }
 
-// NetConn returns the connection below.
+// NetConn returns the underlying connection.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
 // Read reads what there is, as far as p has room.
@@ -84,7 +82,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 		n, err := c.Conn.Read(c.in)
 		if n == 0 {
-			return 0, err // an error that came with bytes comes again
+			return 0, err // the next read returns an error that came with bytes again
 		}
 		c.acknowledge()
 		c.r, c.w = 0, n
@@ -96,7 +94,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// acknowledge lets what came be acknowledged, the first few times.
+// acknowledge makes the kernel acknowledge received data at once, for the first few reads.
 func (c *Conn) acknowledge() {
 	if c.quick == nil {
 		return
@@ -107,7 +105,7 @@ func (c *Conn) acknowledge() {
 	}
 }
 
-// grow makes room for more where n bytes came at once. The buffer is empty.
+// grow enlarges the buffer if a read of n bytes filled it. The buffer is empty.
 func (c *Conn) grow(n int) {
 	if n >= len(c.in) && len(c.in) < connMost {
 		c.in = make([]byte, 2*len(c.in))
@@ -152,7 +150,7 @@ func (c *Conn) write(p []byte) (int, error) {
 	if err != nil && c.err == nil {
 		c.err = err
 	}
-	if len(c.gathered) > 0 { // by another writer, meanwhile
+	if len(c.gathered) > 0 { // gathered meanwhile by another writer
 		go c.flush()
 		return n, err
 	}
@@ -161,7 +159,7 @@ func (c *Conn) write(p []byte) (int, error) {
 	return n, err
 }
 
-// flush writes until nothing is left. It is the writer that writing stands for.
+// flush writes until nothing is left. The field writing stands for it.
 func (c *Conn) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,8 +176,8 @@ func (c *Conn) flush() {
 	c.changed.Broadcast()
 }
 
-// Close closes the connection. Bytes written before still go out, if that takes no
-// longer than a second.
+// Close closes the connection. Bytes written before are still sent, if that takes no longer than
+// a second.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if !c.closed {

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// quickAck returns a function that has the kernel acknowledge at once what has come,
-// or nil if c has no socket of its own. It is no setting that lasts: the kernel goes
-// back to waiting for something to send along, some 40 ms at the most.
+// quickAck returns a function that makes the kernel acknowledge received data at once, or nil if
+// c has no socket of its own. The setting does not last: the kernel returns to delayed
+// acknowledgements, which wait up to some 40 ms for data to send.
 func quickAck(c net.Conn) func() {
 	s, ok := c.(syscall.Conn)
 	if !ok {
@@ -18,7 +18,7 @@ func quickAck(c net.Conn) func() {
 		return nil
 	}
 	set := func(fd uintptr) {
-		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1) // slower without
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1) // without it, it is only slower
 	}
 	return func() { _ = raw.Control(set) }
 }

@@ -4,5 +4,5 @@ package sshconn
 
 import "net"
 
-// quickAck returns nil: there is no such thing here.
+// quickAck returns nil: this system has no such option.
 func quickAck(net.Conn) func() { return nil }

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// LargestSend returns what WidenSend sets, or 0. It asks the kernel once, at the first connection or before: see
-// Server.Prepare of package sftp.
+// LargestSend returns the size that WidenSend sets, or 0. It asks the kernel once, at the first
+// connection or before: see Server.Prepare of package sftp.
 var LargestSend = sync.OnceValue(func() int {
 	return sendBufferFor(lastNumber("/proc/sys/net/core/wmem_max"), lastNumber("/proc/sys/net/ipv4/tcp_wmem"))
 })

@@ -2,5 +2,5 @@
 
 package sshconn
 
-// LargestSend leaves it to kernels of which no better is known here.
+// LargestSend returns 0: on other kernels, no better value is known.
 func LargestSend() int { return 0 }

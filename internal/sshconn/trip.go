@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// TimeConnect makes a dialer note when it begins to connect, behind the look-up of the
-// name. Once it has connected, the function returned says how long that took: a round
-// trip of the path, or 0 if it is not known. If it tried several addresses, the time
-// counts from the first: that may be too long, and never too short.
+// TimeConnect makes a dialer record when it begins to connect, after the name lookup. Once it has
+// connected, the returned function returns how long that took: a round trip of the path, or 0 if
+// unknown. If the dialer tried several addresses, the time counts from the first: it may be too
+// long, but never too short.
 func TimeConnect(d *net.Dialer) func() time.Duration {
 	var began atomic.Pointer[time.Time]
 	before := d.Control

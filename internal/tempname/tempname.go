@@ -1,6 +1,6 @@
-// Package tempname has the names of the files that haul has under way, or leaves behind
-// to resume from, and the keys in them. They are the same on every disk and server: an
-// upload that one version of haul has kept is resumed by the next.
+// Package tempname defines the names of the files that haul is writing, or leaves behind to
+// resume from, and the keys in them. They are the same on every disk and server: a later version
+// of haul can resume an upload that an earlier one left.
 package tempname
 
 import (
@@ -13,64 +13,65 @@ import (
 	"unicode/utf8"
 )
 
-// A Kind is the end of a name, which says what the file is.
+// A Kind is the ending of a name, which says what the file is.
 type Kind string
 
 // The kinds of files.
 const (
-	Part   Kind = ".part"   // an upload to a directory, which ends with its process
-	Keep   Kind = ".keep"   // one that can be resumed
-	Mark   Kind = ".mark"   // how much of that is safe
+	Part   Kind = ".part"   // an upload to a directory; it ends with its process
+	Keep   Kind = ".keep"   // an upload that can be resumed
+	Mark   Kind = ".mark"   // how much of a Keep file is safe
 	Upload Kind = ".upload" // an upload by the SFTP client
-	Record Kind = ".record" // how much of that is safe; or that the copy of a directory is unfinished
+	Record Kind = ".record" // how much of an Upload file is safe, or that the copy of a directory is unfinished
 	Case   Kind = ".case"   // a directory that shows whether the target ignores case
 )
 
-// A name is the prefix, a key of so many letters and digits, and the kind.
+// A name consists of the prefix, a key of keyBytes letters and digits, and the kind.
 const (
 	prefix   = ".haul-"
 	keyBytes = 26 // of base 32: 130 bits
 	alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 
-// New returns the name of a key.
+// New returns the name for a key.
 func New(key string, k Kind) string { return prefix + key + string(k) }
 
 // Random returns a key that nobody can guess.
 func Random() string { return rand.Text()[:keyBytes] }
 
-// RunBytes is how many characters of a key are the ID of the run that it is of, if it has one: 65
-// bits.
+// RunBytes is how many characters at the beginning of a key are the ID of its run, if it has one:
+// 65 bits.
 const RunBytes = 13
 
 // NewRun returns the ID of a run.
 func NewRun() string { return Random()[:RunBytes] }
 
-// RandomOf returns a key of a run that nobody can guess. Without an ID it is [Random].
+// RandomOf returns a key of a run that nobody can guess. Without a run it is like [Random].
 func RandomOf(run string) string { return run + Random()[len(run):] }
 
-// RunOf returns the ID of the run that a name is of for which [Is] reports true. It may be none's.
+// RunOf returns the run ID in a name for which [Is] reports true. It may not be the ID of any
+// run.
 func RunOf(base string) string { return base[len(prefix):][:RunBytes] }
 
-// Hash returns the key of what text describes.
+// Hash returns the key for a descriptive text.
 func Hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return base32.StdEncoding.EncodeToString(sum[:])[:keyBytes]
 }
 
-// Resume returns the key of the uploads of base, in its directory, by who.
+// Resume returns the key for resumable uploads of base, in its directory, by the user who.
 func Resume(who, base string) string {
 	return Hash(fmt.Sprintf("haul upload\x00%d\x00%s\x00%s", len(who), who, base))
 }
 
-// Source returns a hash of what describes the content of an upload. A [Mark] has the first
-// eight bytes in little endian, and a [Record] in big endian.
+// Source returns a hash of the text that describes the content of an upload. A [Mark] has the
+// first eight bytes in little endian, and a [Record] in big endian.
 func Source(source string) [sha256.Size]byte {
 	return sha256.Sum256([]byte("haul source\x00" + source))
 }
 
-// Is reports whether a name, without directory, is of one of some kinds; without any
-// kinds, of one of all.
+// Is reports whether a name, without its directory, is a temporary name of one of the kinds.
+// Without kinds, any kind counts.
 func Is(base string, kinds ...Kind) bool {
 	s, ok := strings.CutPrefix(base, prefix)
 	if !ok || len(s) < keyBytes || !IsKey(s[:keyBytes]) {
@@ -90,8 +91,8 @@ func Is(base string, kinds ...Kind) bool {
 // IsKey reports whether text is a key.
 func IsKey(text string) bool { return len(text) == keyBytes && strings.Trim(text, alphabet) == "" }
 
-// May reports whether a file system might take the last element of a path for a name of one
-// of some kinds: it may ignore case, or drop what Windows drops from the end.
+// May reports whether a file system might treat the last element of a path as a name of one of
+// the kinds: it may ignore case, or drop the characters that Windows drops from the end.
 func May(path string, kinds ...Kind) bool {
 	base := strings.Map(Plain, path[strings.LastIndexByte(path, '/')+1:])
 	base = strings.TrimRight(base, " .")
@@ -107,9 +108,9 @@ func May(path string, kinds ...Kind) bool {
 	return false
 }
 
-// Plain returns the letter of ASCII, in upper case, that a file system might take r
-// for: that of K is also the Kelvin sign. It returns -1 for characters that some pass
-// over, such as joiners that show nothing.
+// Plain returns the upper-case ASCII letter that a file system might confuse r with: K for the
+// Kelvin sign, for example. It returns -1 for characters that some file systems ignore, such as
+// invisible joiners.
 func Plain(r rune) rune {
 	if r < utf8.RuneSelf {
 		return unicode.ToUpper(r)

@@ -1,4 +1,4 @@
-// Package urlpath writes names of files as paths of URLs.
+// Package urlpath writes file names as URL paths.
 package urlpath
 
 import "strings"

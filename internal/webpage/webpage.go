@@ -1,5 +1,5 @@
-// Package webpage has what pages in one document have in common: their parts are embedded, and
-// a policy allows these alone.
+// Package webpage contains what single-document web pages share: their parts are embedded, and a
+// policy allows only these.
 package webpage
 
 import (
